@@ -1,0 +1,82 @@
+# A short front for CMake and Ninja. `make help` lists the targets.
+#
+#   BUILD=build   where the program is built; the sanitizer build goes to $(BUILD)-asan
+#   CUDA=auto     1: CUDA must be there, 0: do not look for it
+#   CC=clang      another compiler (in a fresh BUILD)
+BUILD ?= build
+CUDA ?= auto
+
+cuda_0 = OFF
+cuda_1 = ON
+cuda_auto = AUTO
+ifeq ($(cuda_$(CUDA)),)
+$(error CUDA=$(CUDA): use 1, 0 or auto)
+endif
+
+configure = cmake -S . -G Ninja --log-level=NOTICE
+ifneq ($(origin CUDA),file)
+configure += -DPACER_CUDA=$(cuda_$(CUDA))
+endif
+# Progress for a person; for a log, only what goes wrong (Ninja knows how since 1.11).
+ninja = ninja $$([ -t 2 ] || ! ninja --quiet --version >/dev/null 2>&1 || echo --quiet)
+ctest = ctest --output-on-failure --no-tests=error -j $$(nproc)
+
+.PHONY: all
+all: $(BUILD)/build.ninja ## build the program, build/pacer
+ifneq ($(origin CUDA),file)
+	@$(configure) -B $(BUILD)
+endif
+	@$(ninja) -C $(BUILD) pacer
+	@echo "built $(BUILD)/pacer"
+	@echo "next: make demo (a model in minutes), $(BUILD)/pacer help, make test, make help"
+
+# Configured means that nothing was missing, so setup costs nothing from then on; Ninja configures
+# again by itself when a CMake file or the list of sources changes.
+$(BUILD)/build.ninja:
+	@tools/setup.sh
+	@$(configure) -B $(BUILD)
+
+.PHONY: test
+test: ## everything: setup, build, lint, all tests, all tests again under sanitizers
+	@tools/setup.sh --tests
+	@$(configure) -B $(BUILD) -DPACER_TESTS=ON
+	@$(ninja) -C $(BUILD)
+	@tools/lint.sh
+	@$(ctest) --test-dir $(BUILD)
+	@$(configure) -B $(BUILD)-asan -DPACER_TESTS=ON -DPACER_SANITIZE=ON
+	@$(ninja) -C $(BUILD)-asan
+	@$(ctest) --test-dir $(BUILD)-asan
+	@echo "make test: build, lint, tests and sanitized tests passed"
+
+.PHONY: test-fast
+test-fast: $(BUILD)/build.ninja ## the tests of the plain build alone
+	@$(ninja) -C $(BUILD)
+	@$(ctest) --test-dir $(BUILD)
+
+.PHONY: lint
+lint: ## format, file sizes, include direction, headers that stand alone
+	@tools/lint.sh
+
+.PHONY: format
+format: ## rewrite all C files in the house format
+	@find src bench tests -type f -regex '.*\.\(c\|h\|cu\|cuh\)' -exec clang-format -i {} +
+
+.PHONY: bench
+bench: all ## time a training step on this machine
+	@$(BUILD)/pacer bench step
+
+.PHONY: demo
+demo: all ## text, tokenizer, training and a sample, in minutes
+	@$(BUILD)/pacer demo
+
+.PHONY: setup
+setup: ## install the packages that are missing (Debian, Ubuntu)
+	@tools/setup.sh --tests
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf $(BUILD) $(BUILD)-asan
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile

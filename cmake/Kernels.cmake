@@ -1,0 +1,40 @@
+# The CPU's inner loops: every file of src/cpu/kernels is compiled once per instruction set, with
+# PACER_ISA (base, v3, v4) to name its functions apart, and src/cpu picks one when the program
+# starts. On x86-64 v3 is AVX2 with FMA, v4 is AVX-512; elsewhere there is only base.
+# Floating-point products and sums may be contracted into one instruction here, and here alone.
+include(CheckCCompilerFlag)
+
+set(PACER_ISAS base)
+set(isa_flags_v3 -march=x86-64-v3)
+set(isa_flags_v4 -march=x86-64-v4 -mprefer-vector-width=512)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+    check_c_compiler_flag(-march=x86-64-v3 PACER_COMPILES_V3)
+    check_c_compiler_flag(-march=x86-64-v4 PACER_COMPILES_V4)
+    if(PACER_COMPILES_V3 AND PACER_COMPILES_V4)
+        list(APPEND PACER_ISAS v3 v4)
+    endif()
+endif()
+list(JOIN PACER_ISAS ", " PACER_ISA_TEXT)
+pacer_summary_row("CPU kernels" "${CMAKE_SYSTEM_PROCESSOR}: ${PACER_ISA_TEXT}")
+
+function(pacer_add_kernels target)
+    file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cpu/kernels/*.c")
+    if(NOT sources)
+        return()
+    endif()
+    foreach(isa IN LISTS PACER_ISAS)
+        add_library(pacer_kernels_${isa} OBJECT ${sources})
+        target_link_libraries(pacer_kernels_${isa} PRIVATE pacer_flags pacer_libraries)
+        target_compile_definitions(pacer_kernels_${isa} PRIVATE PACER_ISA=${isa})
+        target_compile_options(pacer_kernels_${isa} PRIVATE ${isa_flags_${isa}}
+            -fno-trapping-math -ffp-contract=fast)
+        if(NOT PACER_SANITIZE)
+            target_compile_options(pacer_kernels_${isa} PRIVATE -O3)
+        endif()
+        target_sources(${target} PRIVATE $<TARGET_OBJECTS:pacer_kernels_${isa}>)
+    endforeach()
+    if("v4" IN_LIST PACER_ISAS)
+        file(GLOB pickers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cpu/*.c")
+        set_property(SOURCE ${pickers} APPEND PROPERTY COMPILE_DEFINITIONS PACER_ISA_X86=1)
+    endif()
+endfunction()

@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# The rules of the house that a compiler does not check: tools/lint.sh [FOLDER]
+# Looks at the tree in FOLDER (default: the one this script is in). Every violation is one line,
+# "file:line: what is wrong"; the exit status is 1 when there is one.
+set -uo pipefail
+export LC_ALL=C
+
+cd "${1:-$(dirname "$0")/..}" || exit 2
+failures=$(mktemp) || exit 2
+trap 'rm -f "$failures"' EXIT
+
+# Folders in the order in which includes may point: a file includes from its own folder and from
+# lower levels. Folders of one level do not know each other.
+levels='base=0 config=1 tensor=2 ref=3 cpu=4 cuda=4 comm=4 text=5 data=6 model=7 optim=8 metrics=9 train=10 experiment=11 report=11 cli=12'
+# Folders that know no device, and all that they may include.
+narrow='model=base,tensor,model optim=base,tensor,model,optim'
+
+format_version=14 # the clang-format whose output is the house format
+longest=600       # lines of a file; worth a question above $long
+long=500
+
+mapfile -t code < <(find src bench tests -type f \
+    \( -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) 2>/dev/null | sort)
+mapfile -t others < <(find CMakeLists.txt cmake src tests bench tools .ci -type f \
+    \( -name '*.cmake' -o -name CMakeLists.txt -o -name '*.sh' -o -name run -o -name '*.in' \) \
+    2>/dev/null | sort)
+if [[ ${#code[@]} == 0 ]]; then
+    echo "tools/lint.sh: no C files under $PWD" >&2
+    exit 2
+fi
+
+check_format() {
+    local tool=clang-format-$format_version version found
+    command -v "$tool" >/dev/null || tool=clang-format
+    if ! command -v "$tool" >/dev/null; then
+        if [[ ${CI:-} == true ]]; then
+            echo ".clang-format:1: clang-format is missing, and this is CI (make setup)" >>"$failures"
+        else
+            echo "note: clang-format is missing, so the format was not checked (make setup)" >&2
+        fi
+        return
+    fi
+    version=$("$tool" --version | sed -n 's/.*version \([0-9]*\).*/\1/p')
+    found=$(printf '%s\0' "${code[@]}" | xargs -0 -P 2 -n 16 "$tool" --dry-run 2>&1 |
+        sed -n 's/^\([^:]*:[0-9]*\):[0-9]*: [a-z]*: code should be clang-formatted.*/\1/p' |
+        sort -u -t: -k1,1 -k2,2n | awk -F: '!seen[$1]++')
+    [[ -n $found ]] || return 0
+    if [[ $version == "$format_version" || ${CI:-} == true ]]; then
+        sed 's/$/: not in the house format (make format)/' <<<"$found" >>"$failures"
+    else
+        echo "note: clang-format $version would change these, but the house format is that of" \
+            "version $format_version:" >&2
+        sed 's/^/  /' <<<"$found" >&2
+    fi
+}
+
+# Sizes, includes, devices, unfinished work and whitespace, in one pass over all lines.
+check_text() {
+    awk -v levels="$levels" -v narrow="$narrow" -v longest="$longest" -v long="$long" '
+        function bad(what) { print FILENAME ":" FNR ": " what }
+        function close_file() {
+            if (is_code && lines > longest) {
+                print last ":" lines ": " lines " lines; split what is over " longest
+            } else if (is_code && lines > long) {
+                print "warning: " last ": " lines " lines; over " long " is worth a split" > "/dev/stderr"
+            }
+        }
+        BEGIN {
+            count = split(levels, pairs, " ")
+            for (i = 1; i <= count; i++) { split(pairs[i], pair, "="); level[pair[1]] = pair[2] }
+            count = split(narrow, pairs, " ")
+            for (i = 1; i <= count; i++) { split(pairs[i], pair, "="); only[pair[1]] = "," pair[2] "," }
+        }
+        FNR == 1 {
+            close_file()
+            last = FILENAME
+            is_code = FILENAME ~ /\.(c|h|cu|cuh)$/
+            folder = ""
+            if (is_code && match(FILENAME, /^src\/[^\/]+\//)) {
+                folder = substr(FILENAME, 5, RLENGTH - 5)
+                if (!(folder in level)) bad("src/" folder " has no place in the order of includes (tools/lint.sh)")
+            }
+        }
+        { lines = FNR }
+        /\t/ { bad("tab") }
+        /[ \r]$/ { bad("space at the end of the line") }
+        /^(<<<<<<<|>>>>>>>) / { bad("merge conflict") }
+        folder == "" { next }
+        /(^|[^A-Za-z0-9_])(TODO|FIXME|XXX)([^A-Za-z0-9_]|$)/ { bad("unfinished work in the source; finish it or open an issue") }
+        /^[ ]*#[ ]*include[ ]*"/ {
+            split($0, quoted, "\"")
+            target = quoted[2]
+            slash = index(target, "/")
+            to = substr(target, 1, slash - 1)
+            if (slash == 0 || !(to in level)) {
+                bad("write the include from src/: \"" target "\"")
+            } else if (to != folder && level[to] >= level[folder]) {
+                bad(folder " must not include " to " (\"" target "\")")
+            } else if (folder in only && index(only[folder], "," to ",") == 0) {
+                bad(folder " includes only " substr(only[folder], 2, length(only[folder]) - 2) " (\"" target "\")")
+            }
+        }
+        folder in only && /^[ ]*#[ ]*include[ ]*[<"]([^>"]*\/)?(cuda|cublas|cudnn|curand|nccl|nvml|nvtx|mpi)[^>"]*[>"]/ {
+            bad(folder " knows no device: no CUDA, NCCL or MPI header")
+        }
+        folder in only && /^[ ]*#[ ]*(if|ifdef|ifndef|elif)[ (!].*(CUDA|NVCC|NCCL|CUDNN|MPI)/ {
+            bad(folder " knows no device: no #if over one")
+        }
+        END { close_file() }
+    ' "${code[@]}" "${others[@]}" >>"$failures"
+}
+
+# A header compiles as the first and only include, also when it is included twice.
+check_headers() {
+    local flags header
+    flags=$(pkg-config --cflags openblas libcjson yaml-0.1 libxxhash 2>/dev/null)
+    export flags
+    for header in "${code[@]}"; do
+        [[ $header == src/cuda/* || $header != *.h ]] || printf '%s\0' "$header"
+    done | xargs -0 -r -P 2 -n 8 bash -c '
+        for header; do
+            name=${header#src/}
+            name=${name#tests/}
+            if ! output=$(printf "#include \"%s\"\n#include \"%s\"\n" "$name" "$name" |
+                ${CC:-cc} -fsyntax-only -x c -std=c11 -D_GNU_SOURCE -DPACER_ISA=base -fopenmp -Wall \
+                    -Wextra -Werror -Isrc -Itests -Ibench $flags - 2>&1); then
+                first=$(grep -m1 "error:" <<<"$output" || head -n1 <<<"$output")
+                echo "$header:1: does not compile alone: $first"
+            fi
+        done' check_headers >>"$failures"
+}
+
+check_format
+check_text
+check_headers
+
+if [[ -s $failures ]]; then
+    sort -t: -k1,1 -k2,2n "$failures"
+    echo "lint: $(wc -l <"$failures") violations in ${#code[@]} files" >&2
+    exit 1
+fi
+echo "lint: ${#code[@]} files, no violations"

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Brings the packages pacer is built from: tools/setup.sh [--tests] [--list]
+#   --tests  also what the tests and the linter need
+#   --list   only print the packages that are missing, one per line
+# Says nothing when nothing is missing. Installs as root, or through sudo; without either it prints
+# the command to run and exits 1. A package counts as present when the distribution says so, or when
+# what it brings is found another way (a newer cmake, a library of one's own).
+set -euo pipefail
+
+# package:probe. A probe is a command to find, or a module of pkg-config after "pc=".
+needs=(
+    build-essential:cc
+    cmake:cmake
+    ninja-build:ninja
+    pkg-config:pkg-config
+    libopenblas-openmp-dev:pc=openblas
+    libcjson-dev:pc=libcjson
+    libyaml-dev:pc=yaml-0.1
+    libxxhash-dev:pc=libxxhash
+    git:git
+)
+test_needs=(
+    libcmocka-dev:pc=cmocka
+    clang-format:clang-format
+)
+
+list=0
+for argument in "$@"; do
+    case "$argument" in
+    --tests) needs+=("${test_needs[@]}") ;;
+    --list) list=1 ;;
+    *)
+        echo "tools/setup.sh: unknown argument '$argument' (known: --tests, --list)" >&2
+        exit 2
+        ;;
+    esac
+done
+
+found_by_probe() {
+    case "$1" in
+    pc=*) command -v pkg-config >/dev/null && pkg-config --exists "${1#pc=}" ;;
+    *) command -v "$1" >/dev/null ;;
+    esac
+}
+
+installed=" "
+if command -v dpkg-query >/dev/null; then
+    installed+=$(dpkg-query -W -f '${db:Status-Status}=${Package} ' "${needs[@]%%:*}" 2>/dev/null || true)
+fi
+
+missing=()
+for need in "${needs[@]}"; do
+    package=${need%%:*}
+    if [[ "$installed" != *" installed=$package "* ]] && ! found_by_probe "${need#*:}"; then
+        missing+=("$package")
+    fi
+done
+
+if [[ $list == 1 ]]; then
+    printf '%s\n' "${missing[@]}"
+    exit 0
+fi
+if [[ ${#missing[@]} == 0 ]]; then
+    exit 0
+fi
+
+if ! command -v apt-get >/dev/null; then
+    {
+        echo "pacer needs a C compiler, CMake 3.22, Ninja, pkg-config, git, OpenBLAS (OpenMP build),"
+        echo "cJSON, libyaml and xxHash; its tests need cmocka and clang-format."
+        echo "Not found here, by the names of Debian's packages: ${missing[*]}"
+        echo "Install them with this system's package manager, then run make again."
+    } >&2
+    exit 1
+fi
+
+install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}")
+update=(env DEBIAN_FRONTEND=noninteractive apt-get update)
+as_root=()
+if [[ $(id -u) != 0 ]]; then
+    if sudo -n true 2>/dev/null; then
+        as_root=(sudo -n)
+    elif command -v sudo >/dev/null && [[ -t 0 && -t 2 ]]; then
+        as_root=(sudo)
+    else
+        {
+            echo "pacer needs packages that only root can install. Run, then make again:"
+            echo "    sudo apt-get install --no-install-recommends ${missing[*]}"
+        } >&2
+        exit 1
+    fi
+fi
+
+echo "installing: ${missing[*]}" >&2
+# The package lists of a fresh machine are empty or old; a first try tells without the network.
+if ! "${as_root[@]}" "${install[@]}" >/dev/null 2>&1; then
+    "${as_root[@]}" "${update[@]}" >/dev/null || true
+    if ! "${as_root[@]}" "${install[@]}" >/dev/null; then
+        {
+            echo "tools/setup.sh: could not install: ${missing[*]}"
+            echo "Try: sudo apt-get update && sudo apt-get install --no-install-recommends ${missing[*]}"
+        } >&2
+        exit 1
+    fi
+fi
