@@ -1,0 +1,13 @@
+#pragma once
+/* Contracts between pacer's own parts. Stays on in release builds: a wrong shape must stop the
+ * program where it happens and print the values that disagree. */
+
+_Noreturn void assert_fail(const char *file, int line, const char *condition, const char *format,
+                           ...) __attribute__((format(printf, 4, 5)));
+
+#define PACER_ASSERT(condition, ...)                                  \
+    do {                                                              \
+        if (!(condition)) {                                           \
+            assert_fail(__FILE__, __LINE__, #condition, __VA_ARGS__); \
+        }                                                             \
+    } while (0)

@@ -1,0 +1,16 @@
+#pragma once
+/* Monotonic time, and statistics over samples of it. */
+#include <stddef.h>
+
+double clock_seconds(void); /* monotonic; only differences mean something */
+
+/* Writes the current date and time as 2026-01-31T12:00:00Z (UTC) into text. */
+#define CLOCK_STAMP_SIZE 32
+void clock_stamp(char text[CLOCK_STAMP_SIZE]);
+
+/* The p-quantile (0 <= p <= 1) of n samples, linearly interpolated. Sorts samples in place. */
+double clock_quantile(double *samples, size_t n, double p);
+
+/* "850 ms", "12.3 s", "4 min 05 s", "3 h 20 min", into text. */
+#define CLOCK_DURATION_SIZE 32
+const char *clock_duration(double seconds, char text[CLOCK_DURATION_SIZE]);

@@ -1,0 +1,78 @@
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+    LogLevel level;
+    int rank, ranks;
+    bool live; /* a live line is on the screen */
+} state = {LOG_INFO, 0, 1, false};
+
+void log_setup(LogLevel level, int rank, int ranks)
+{
+    state.level = level;
+    state.rank = rank;
+    state.ranks = ranks;
+}
+
+bool log_is_terminal(void)
+{
+    const char *term = getenv("TERM");
+    return isatty(STDERR_FILENO) && term != NULL && strcmp(term, "dumb") != 0;
+}
+
+static void end_live(void)
+{
+    if (state.live) {
+        fputs("\r\033[K", stderr);
+        state.live = false;
+    }
+}
+
+static void emit(LogLevel level, const char *prefix, const char *format, va_list args)
+{
+    if (level > state.level || (state.rank != 0 && level > LOG_WARN)) {
+        return;
+    }
+    end_live();
+    if (prefix[0] != '\0') {
+        fprintf(stderr, "pacer: %s", prefix);
+        if (state.ranks > 1) {
+            fprintf(stderr, "rank %d: ", state.rank);
+        }
+    }
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+#define DEFINE_LOG(function, level, prefix) \
+    void function(const char *format, ...)  \
+    {                                       \
+        va_list args;                       \
+        va_start(args, format);             \
+        emit(level, prefix, format, args);  \
+        va_end(args);                       \
+    }
+
+DEFINE_LOG(log_error, LOG_ERROR, "error: ")
+DEFINE_LOG(log_warn, LOG_WARN, "warning: ")
+DEFINE_LOG(log_info, LOG_INFO, "")
+DEFINE_LOG(log_debug, LOG_DEBUG, "")
+
+void log_live(const char *format, ...)
+{
+    if (state.rank != 0 || state.level < LOG_INFO || !log_is_terminal()) {
+        return;
+    }
+    fputs("\r\033[K", stderr);
+    va_list args;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fflush(stderr);
+    state.live = true;
+}

@@ -1,0 +1,113 @@
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static void *checked(void *pointer, size_t bytes)
+{
+    if (pointer == NULL && bytes > 0) {
+        fprintf(stderr, "pacer: error: out of memory asking for %zu bytes\n", bytes);
+        exit(3);
+    }
+    return pointer;
+}
+
+void *mem_alloc(size_t bytes)
+{
+    return checked(malloc(bytes > 0 ? bytes : 1), bytes);
+}
+
+void *mem_zalloc(size_t count, size_t size)
+{
+    return checked(calloc(count > 0 ? count : 1, size > 0 ? size : 1), size);
+}
+
+void *mem_realloc(void *old, size_t count, size_t size)
+{
+    size_t bytes;
+    if (!mem_multiply(count, size, &bytes)) {
+        checked(NULL, SIZE_MAX);
+    }
+    return checked(realloc(old, bytes > 0 ? bytes : 1), bytes);
+}
+
+char *mem_strdup(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    return memcpy(mem_alloc(bytes), text, bytes);
+}
+
+char *mem_format(const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = mem_alloc((size_t)(length < 0 ? 0 : length) + 1);
+    text[0] = '\0';
+    vsnprintf(text, (size_t)(length < 0 ? 0 : length) + 1, format, again);
+    va_end(again);
+    return text;
+}
+
+void *mem_try_aligned(size_t bytes)
+{
+    size_t rounded = (bytes + 63) & ~(size_t)63;
+    if (rounded < bytes) {
+        return NULL;
+    }
+    return aligned_alloc(64, rounded > 0 ? rounded : 64);
+}
+
+bool mem_multiply(size_t a, size_t b, size_t *out)
+{
+    return !__builtin_mul_overflow(a, b, out);
+}
+
+/* The number in a one-value file of the system, or 0. */
+static size_t read_number(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    uintmax_t value = 0;
+    if (file != NULL) {
+        if (fscanf(file, "%" SCNuMAX, &value) != 1) {
+            value = 0;
+        }
+        fclose(file);
+    }
+    return (size_t)value;
+}
+
+size_t mem_available(void)
+{
+    size_t available = 0;
+    FILE *file = fopen("/proc/meminfo", "r");
+    if (file != NULL) {
+        char line[256];
+        size_t kib;
+        while (fgets(line, sizeof line, file) != NULL) {
+            if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1) {
+                available = kib * 1024;
+            }
+        }
+        fclose(file);
+    }
+    size_t limit = read_number("/sys/fs/cgroup/memory.max");
+    size_t used = read_number("/sys/fs/cgroup/memory.current");
+    if (limit > used && (available == 0 || limit - used < available)) {
+        available = limit - used;
+    }
+    return available;
+}
+
+size_t mem_peak_resident(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (size_t)usage.ru_maxrss * 1024 : 0;
+}

@@ -1,0 +1,24 @@
+#pragma once
+/* Checked host memory for small things (tables, strings, buffers of known size): running out ends
+ * the program with a message. The big arenas ask mem_try_aligned, where failure is an answer. */
+#include <stdbool.h>
+#include <stddef.h>
+
+void *mem_alloc(size_t bytes);               /* uninitialised; never NULL */
+void *mem_zalloc(size_t count, size_t size); /* zeroed; count x size checked for overflow */
+void *mem_realloc(void *old, size_t count, size_t size);
+char *mem_strdup(const char *text);
+char *mem_format(const char *format, ...) __attribute__((format(printf, 1, 2))); /* caller frees */
+
+/* 64-byte aligned; NULL when the system has no more. Free with free(). */
+void *mem_try_aligned(size_t bytes);
+
+/* a x b in *out; false on overflow. */
+bool mem_multiply(size_t a, size_t b, size_t *out);
+
+/* Bytes of physical memory this process could still use (MemAvailable, lowered by a cgroup limit);
+ * 0 when the system does not say. */
+size_t mem_available(void);
+
+/* Largest resident size of this process so far, in bytes; 0 when the system does not say. */
+size_t mem_peak_resident(void);

@@ -1,0 +1,293 @@
+/* Files: what is on disk after success and after failure. */
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* Most cases work in a fresh folder, *state. */
+static int make_folder(void **state)
+{
+    const char *parent = getenv("TMPDIR");
+    char *folder = mem_format("%s/pacer-base-XXXXXX", parent != NULL ? parent : "/tmp");
+    *state = folder;
+    return mkdtemp(folder) != NULL ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    int code = io_remove_tree(*state);
+    free(*state);
+    return code;
+}
+
+static void assert_content(const char *path, const void *expected, size_t expected_size)
+{
+    char *data;
+    size_t size;
+    assert_int_equal(io_read_all(path, 1 << 24, &data, &size), 0);
+    assert_int_equal(size, expected_size);
+    assert_memory_equal(data, expected, size);
+    assert_int_equal(data[size], 0);
+    free(data);
+}
+
+static int entries_below(const char *folder)
+{
+    char *command = mem_format("find '%s' -mindepth 1 | wc -l", folder);
+    FILE *pipe = popen(command, "r");
+    int count = -1;
+    assert_non_null(pipe);
+    assert_int_equal(fscanf(pipe, "%d", &count), 1);
+    pclose(pipe);
+    free(command);
+    return count;
+}
+
+static void test_io__write_atomic_replaces_the_file(void **state)
+{
+    char *path = io_join(*state, "file");
+    assert_int_equal(io_write_atomic(path, "old", 3), 0);
+    assert_content(path, "old", 3);
+    assert_int_equal(io_write_atomic(path, "longer than before", 18), 0);
+    assert_content(path, "longer than before", 18);
+    assert_int_equal(io_write_atomic(path, NULL, 0), 0);
+    assert_content(path, "", 0);
+    assert_int_equal(entries_below(*state), 1);
+    free(path);
+}
+
+/* The disk is "full" after 4096 bytes: a limit on the size of files fails writes for root too. */
+static void test_io__write_atomic_keeps_the_old_file_when_the_disk_is_full(void **state)
+{
+    char *path = io_join(*state, "file");
+    assert_int_equal(io_write_atomic(path, "old", 3), 0);
+
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = (struct rlimit){4096, before.rlim_max};
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    char *bytes = mem_zalloc(3 << 20, 1);
+    int code = io_write_atomic(path, bytes, 3 << 20);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, handler);
+
+    assert_int_equal(code, ERR_FAILED);
+    assert_non_null(strstr(err_message(), path));
+    assert_content(path, "old", 3);
+    assert_int_equal(entries_below(*state), 1); /* the temporary file is gone */
+    free(bytes);
+    free(path);
+}
+
+static void test_io__write_atomic_into_a_missing_folder_names_the_path(void **state)
+{
+    char *path = io_join(*state, "missing/file");
+    assert_int_equal(io_write_atomic(path, "x", 1), ERR_INPUT);
+    assert_non_null(strstr(err_message(), path));
+    assert_int_equal(entries_below(*state), 0);
+    free(path);
+}
+
+static void test_io__write_atomic_does_not_replace_a_folder(void **state)
+{
+    char *path = io_join(*state, "folder"), *inside = io_join(*state, "folder/kept");
+    assert_int_equal(io_make_folders(path), 0);
+    assert_int_equal(io_write_atomic(inside, "kept", 4), 0);
+    assert_int_equal(io_write_atomic(path, "x", 1), ERR_INPUT);
+    assert_content(inside, "kept", 4);
+    assert_int_equal(entries_below(*state), 2);
+    free(inside);
+    free(path);
+}
+
+static void test_io__write_atomic_in_an_unwritable_folder_keeps_the_old_file(void **state)
+{
+    if (geteuid() == 0) {
+        skip(); /* permissions do not stop root */
+    }
+    char *path = io_join(*state, "file");
+    assert_int_equal(io_write_atomic(path, "old", 3), 0);
+    assert_int_equal(chmod(*state, 0500), 0);
+    int code = io_write_atomic(path, "new", 3);
+    assert_int_equal(chmod(*state, 0700), 0);
+    assert_int_equal(code, ERR_INPUT);
+    assert_content(path, "old", 3);
+    free(path);
+}
+
+/* Pieces below, at and above the writer's buffer of 1 MiB, the digest over all of them. */
+static void test_io__writer_digest_is_the_hash_of_the_file(void **state)
+{
+    static const size_t pieces[] = {1, 0, 1000, (1 << 20) - 1001, 1, 1 << 20, (1 << 20) + 7, 5};
+    char *path = io_join(*state, "file");
+    uint8_t *bytes = mem_alloc(8 << 20);
+    for (size_t i = 0; i < 8 << 20; i++) {
+        bytes[i] = (uint8_t)(i * 2654435761u >> 13);
+    }
+    IoWriter *writer;
+    assert_int_equal(io_writer_open(path, &writer), 0);
+    size_t size = 0;
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        assert_int_equal(io_writer_put(writer, bytes + size, pieces[i]), 0);
+        size += pieces[i];
+    }
+    uint64_t digest = 0;
+    assert_int_equal(io_writer_close(writer, &digest), 0);
+    assert_content(path, bytes, size);
+    assert_true(digest == io_hash(bytes, size));
+    assert_true(digest != io_hash(bytes, size - 1));
+    free(bytes);
+    free(path);
+}
+
+/* Published by xxHash: XXH3, 64 bits, seed 0, of no bytes. */
+static void test_io__hash_is_xxh3(void **state)
+{
+    (void)state;
+    assert_true(io_hash("", 0) == 0x2d06800538d394c2);
+}
+
+static void test_io__writer_error_sticks(void **state)
+{
+    (void)state;
+    IoWriter *writer;
+    assert_int_equal(io_writer_open("/dev/full", &writer), 0);
+    char *bytes = mem_zalloc(2 << 20, 1);
+    assert_int_equal(io_writer_put(writer, bytes, 2 << 20), ERR_FAILED);
+    assert_non_null(strstr(err_message(), "/dev/full"));
+    assert_int_equal(io_writer_put(writer, bytes, 1), ERR_FAILED);
+    assert_int_equal(io_writer_close(writer, NULL), ERR_FAILED);
+    free(bytes);
+}
+
+static void test_io__writer_abandon_removes_the_file(void **state)
+{
+    char *path = io_join(*state, "file");
+    IoWriter *writer;
+    assert_int_equal(io_writer_open(path, &writer), 0);
+    assert_int_equal(io_writer_put(writer, "half", 4), 0);
+    assert_true(io_exists(path));
+    io_writer_abandon(writer);
+    assert_false(io_exists(path));
+    free(path);
+}
+
+static void test_io__make_folders_and_remove_tree(void **state)
+{
+    char *deep = io_join(*state, "a/b/c"), *top = io_join(*state, "a");
+    char *slash = io_join(*state, "a/b/c/"), *file = io_join(*state, "a/b/c/file");
+    assert_int_equal(io_make_folders(deep), 0);
+    assert_true(io_is_folder(deep));
+    assert_int_equal(io_make_folders(deep), 0); /* again is fine */
+    assert_int_equal(io_make_folders(slash), 0);
+    assert_int_equal(io_write_atomic(file, "x", 1), 0);
+    assert_false(io_is_folder(file));
+
+    char *below_file = io_join(file, "no");
+    assert_int_equal(io_make_folders(file), ERR_INPUT); /* a file is in the way */
+    assert_int_equal(io_make_folders(below_file), ERR_INPUT);
+    assert_content(file, "x", 1);
+
+    /* A link is removed, not followed. */
+    char *outside = io_join(*state, "outside"), *kept = io_join(*state, "outside/kept");
+    char *link = io_join(*state, "a/link");
+    assert_int_equal(io_make_folders(outside), 0);
+    assert_int_equal(io_write_atomic(kept, "k", 1), 0);
+    assert_int_equal(symlink(outside, link), 0);
+    assert_int_equal(io_remove_tree(top), 0);
+    assert_false(io_exists(top));
+    assert_content(kept, "k", 1);
+    assert_int_equal(io_remove_tree(top), 0); /* missing is fine */
+    free(link), free(kept), free(outside), free(below_file);
+    free(file), free(slash), free(top), free(deep);
+}
+
+static void test_io__read_all_keeps_to_its_limit(void **state)
+{
+    char *path = io_join(*state, "file"), *data;
+    size_t size;
+    char *bytes = mem_alloc(10000);
+    memset(bytes, 'x', 10000);
+    assert_int_equal(io_write_atomic(path, bytes, 10000), 0);
+
+    assert_int_equal(io_read_all(path, 10000, &data, &size), 0);
+    assert_int_equal(size, 10000);
+    free(data);
+    assert_int_equal(io_read_all(path, 9999, &data, &size), ERR_INPUT);
+    assert_null(data);
+    assert_int_equal(size, 0);
+    assert_non_null(strstr(err_message(), path));
+    assert_non_null(strstr(err_message(), "9999"));
+
+    assert_int_equal(io_read_all(*state, 10000, &data, &size), ERR_INPUT); /* a folder */
+    assert_int_equal(io_read_all("/no/such/file", 10000, &data, &size), ERR_INPUT);
+    assert_non_null(strstr(err_message(), "/no/such/file"));
+    free(bytes);
+    free(path);
+}
+
+static void test_io__map_shows_the_file(void **state)
+{
+    char *path = io_join(*state, "file");
+    IoMap map;
+    assert_int_equal(io_write_atomic(path, "mapped", 6), 0);
+    assert_int_equal(io_map(path, &map), 0);
+    assert_int_equal(map.size, 6);
+    assert_memory_equal(map.data, "mapped", 6);
+    io_unmap(&map);
+    assert_null(map.data);
+
+    assert_int_equal(io_write_atomic(path, "", 0), 0);
+    assert_int_equal(io_map(path, &map), 0);
+    assert_null(map.data);
+    io_unmap(&map);
+    assert_int_equal(io_map(*state, &map), ERR_INPUT);
+    assert_int_equal(io_map("/no/such/file", &map), ERR_INPUT);
+    free(path);
+}
+
+static void test_io__join_has_one_slash(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {{"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"/", "b", "/b"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *joined = io_join(cases[i][0], cases[i][1]);
+        assert_string_equal(joined, cases[i][2]);
+        free(joined);
+    }
+}
+
+#define FILE_TEST(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FILE_TEST(test_io__write_atomic_replaces_the_file),
+        FILE_TEST(test_io__write_atomic_keeps_the_old_file_when_the_disk_is_full),
+        FILE_TEST(test_io__write_atomic_into_a_missing_folder_names_the_path),
+        FILE_TEST(test_io__write_atomic_does_not_replace_a_folder),
+        FILE_TEST(test_io__write_atomic_in_an_unwritable_folder_keeps_the_old_file),
+        FILE_TEST(test_io__writer_digest_is_the_hash_of_the_file),
+        cmocka_unit_test(test_io__hash_is_xxh3),
+        cmocka_unit_test(test_io__writer_error_sticks),
+        FILE_TEST(test_io__writer_abandon_removes_the_file),
+        FILE_TEST(test_io__make_folders_and_remove_tree),
+        FILE_TEST(test_io__read_all_keeps_to_its_limit),
+        FILE_TEST(test_io__map_shows_the_file),
+        cmocka_unit_test(test_io__join_has_one_slash),
+    };
+    return cmocka_run_group_tests_name("io", tests, NULL, NULL);
+}
