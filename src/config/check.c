@@ -1,0 +1,169 @@
+/* Rules between options, and the values that follow from them.
+ *
+ * Where two options answer the same question (steps, tokens or epochs; accum or global-batch), the
+ * one from the stronger source stands and the other goes back to its default: the command line
+ * beats the file, both beat a record. Two answers from the same source are an error. */
+#include "config/config.h"
+#include "config/internal.h"
+
+#include "base/assert.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#define DEFAULT_STEPS 1000
+#define AUTO_WARMUP_PART 20 /* warmup auto: one step in 20 */
+#define AUTO_MIN_LR_PART 10
+
+static bool is_zero(const Config *cfg, const Option *option)
+{
+    const void *field = option_field_const(cfg, option);
+    return option->type == OPTION_REAL ? *(const double *)field == 0 : *(const int64_t *)field == 0;
+}
+
+static OriginKind kind_of(const Config *cfg, const Option *option)
+{
+    return cfg->origin[option_index(option)].kind;
+}
+
+/* Records and programs pass on every option, also those that say nothing (0). */
+static bool answers(const Config *cfg, const Option *option)
+{
+    return origin_is_given(kind_of(cfg, option)) && !is_zero(cfg, option);
+}
+
+/* Leaves at most one of the named options given, or fails. */
+static int settle(Config *cfg, const char *const *names, int count, const char *all)
+{
+    OriginKind strongest = ORIGIN_DEFAULT;
+    const Option *winner = NULL;
+    for (int i = 0; i < count; i++) {
+        const Option *option = config_find(names[i]);
+        if (answers(cfg, option) && kind_of(cfg, option) > strongest) {
+            strongest = kind_of(cfg, option);
+            winner = option;
+        }
+    }
+    for (int i = 0; i < count && winner != NULL; i++) {
+        const Option *option = config_find(names[i]);
+        if (option == winner) {
+            continue;
+        }
+        if (answers(cfg, option) && kind_of(cfg, option) == strongest) {
+            char place[CONFIG_ORIGIN_SIZE];
+            return source_error(option_source(cfg, option), option->name,
+                                " and %s (%s) are both given; give one of %s", winner->name,
+                                config_origin(cfg, winner->name, place), all);
+        }
+        option_reset(cfg, option);
+    }
+    return 0;
+}
+
+static int check_length(Config *cfg)
+{
+    static const char *const names[] = {"steps", "tokens", "epochs"};
+    const Option *steps = config_find("steps");
+    if (!option_taken_by(steps, cfg->command)) {
+        return 0;
+    }
+    int code = settle(cfg, names, 3, "steps, tokens and epochs");
+    if (code != 0) {
+        return code;
+    }
+    if (cfg->steps == 0 && cfg->tokens == 0 && cfg->epochs == 0) {
+        cfg->steps = DEFAULT_STEPS;
+        cfg->origin[option_index(steps)] = (Origin){ORIGIN_DERIVED, 0};
+    }
+    if (cfg->steps > 0 && cfg->warmup > cfg->steps) {
+        const Option *warmup = config_find("warmup");
+        return source_error(option_source(cfg, warmup), warmup->name,
+                            " %" PRId64 ": longer than the whole run of %" PRId64 " steps",
+                            cfg->warmup, cfg->steps);
+    }
+    return 0;
+}
+
+static int check_batch(Config *cfg)
+{
+    static const char *const names[] = {"accum", "global-batch"};
+    const Option *accum = config_find("accum"), *global_batch = config_find("global-batch");
+    if (!option_taken_by(global_batch, cfg->command)) {
+        return 0;
+    }
+    OriginKind kind = kind_of(cfg, accum);
+    bool passed_on = kind == kind_of(cfg, global_batch) && kind <= ORIGIN_PROGRAM;
+    if (passed_on && cfg->global_batch != 0 && cfg->batch * cfg->accum == cfg->global_batch) {
+        return 0;
+    }
+    int code = settle(cfg, names, 2, "accum and global-batch");
+    if (code != 0 || cfg->global_batch == 0) {
+        return code;
+    }
+    if (cfg->global_batch % cfg->batch != 0) {
+        return source_error(option_source(cfg, global_batch), global_batch->name,
+                            " %" PRId64 ": not a multiple of batch %" PRId64
+                            " (sequences per micro-step); change one of them",
+                            cfg->global_batch, cfg->batch);
+    }
+    cfg->accum = cfg->global_batch / cfg->batch;
+    if ((double)cfg->accum > accum->max) {
+        return source_error(option_source(cfg, global_batch), global_batch->name,
+                            " %" PRId64 ": needs accum %" PRId64 " at batch %" PRId64
+                            ", above its limit; raise batch",
+                            cfg->global_batch, cfg->accum, cfg->batch);
+    }
+    cfg->origin[option_index(accum)] = (Origin){ORIGIN_DERIVED, 0};
+    return 0;
+}
+
+int config_check(Config *cfg)
+{
+    size_t count;
+    const Option *options = config_options(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (cfg->origin[i].kind == ORIGIN_DERIVED) {
+            option_reset(cfg, &options[i]);
+        }
+    }
+    if (cfg->device == CONFIG_DEVICE_CUDA) {
+        return source_error(option_source(cfg, config_find("device")), "device",
+                            " cuda: this build has no CUDA backend; use cpu or auto");
+    }
+    if (cfg->quiet && cfg->verbose) {
+        return source_error(option_source(cfg, config_find("verbose")), "verbose",
+                            " and quiet exclude each other");
+    }
+    if (cfg->min_lr > cfg->lr) {
+        return source_error(option_source(cfg, config_find("min-lr")), "min-lr",
+                            " %.15g: above lr %.15g, where the schedule starts", cfg->min_lr,
+                            cfg->lr);
+    }
+    int code = check_length(cfg);
+    return code != 0 ? code : check_batch(cfg);
+}
+
+double config_min_lr(const Config *cfg)
+{
+    return cfg->min_lr >= 0 ? cfg->min_lr : cfg->lr / AUTO_MIN_LR_PART;
+}
+
+int64_t config_warmup(const Config *cfg, int64_t total_steps)
+{
+    return cfg->warmup >= 0 ? cfg->warmup : total_steps / AUTO_WARMUP_PART;
+}
+
+int64_t config_total_steps(const Config *cfg, int64_t tokens_per_update, int64_t tokens_per_epoch)
+{
+    PACER_ASSERT(tokens_per_update > 0 && tokens_per_epoch >= 0, "%" PRId64 ", %" PRId64,
+                 tokens_per_update, tokens_per_epoch);
+    if (cfg->tokens > 0) {
+        return (cfg->tokens - 1) / tokens_per_update + 1;
+    }
+    if (cfg->epochs > 0) {
+        double updates = cfg->epochs * (double)tokens_per_epoch / (double)tokens_per_update;
+        double steps = floor(updates * (1 + 1e-12)); /* 0.29 x 100 is 28.999999999999996 */
+        return steps < 1 ? 1 : steps < 1e15 ? (int64_t)steps : (int64_t)1e15;
+    }
+    return cfg->steps;
+}

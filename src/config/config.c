@@ -1,0 +1,276 @@
+/* A Config's life, and the one way a value gets into it: look the option up, parse, store, note where
+ * it came from. */
+#include "config/config.h"
+#include "config/internal.h"
+
+#include "base/assert.h"
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *option_field(Config *cfg, const Option *option)
+{
+    return (char *)cfg + option->offset;
+}
+
+const void *option_field_const(const Config *cfg, const Option *option)
+{
+    return (const char *)cfg + option->offset;
+}
+
+bool origin_is_given(OriginKind kind)
+{
+    return kind >= ORIGIN_RECORD;
+}
+
+static bool value_is_zero(const Option *option, Value value)
+{
+    return option->type == OPTION_REAL ? value.real == 0 : value.whole == 0;
+}
+
+static void store(Config *cfg, const Option *option, Value value)
+{
+    void *field = option_field(cfg, option);
+    switch (option->type) {
+    case OPTION_BOOL:
+        *(bool *)field = value.flag;
+        break;
+    case OPTION_INT:
+    case OPTION_BYTES:
+        *(int64_t *)field = value.whole;
+        break;
+    case OPTION_REAL:
+        *(double *)field = value.real;
+        break;
+    case OPTION_CHOICE:
+        *(int *)field = value.choice;
+        break;
+    case OPTION_TEXT: {
+        char *copy = mem_strdup(value.text); /* before the free: the text may be the old value */
+        free(*(char **)field);
+        *(char **)field = copy;
+        break;
+    }
+    }
+}
+
+static Value load(const Config *cfg, const Option *option)
+{
+    const void *field = option_field_const(cfg, option);
+    switch (option->type) {
+    case OPTION_BOOL:
+        return (Value){.flag = *(const bool *)field};
+    case OPTION_REAL:
+        return (Value){.real = *(const double *)field};
+    case OPTION_CHOICE:
+        return (Value){.choice = *(const int *)field};
+    case OPTION_TEXT:
+        return (Value){.text = *(char *const *)field};
+    case OPTION_INT:
+    case OPTION_BYTES:
+        break;
+    }
+    return (Value){.whole = *(const int64_t *)field};
+}
+
+void option_reset(Config *cfg, const Option *option)
+{
+    Value value;
+    int code = value_parse(option, option->initial, &value);
+    PACER_ASSERT(code == 0, "default of %s: %s", option->name, err_message());
+    store(cfg, option, value);
+    cfg->origin[option_index(option)] = (Origin){ORIGIN_DEFAULT, 0};
+}
+
+void config_init(Config *cfg, Command command)
+{
+    memset(cfg, 0, sizeof *cfg);
+    cfg->command = command;
+    size_t count;
+    const Option *options = config_options(&count);
+    for (size_t i = 0; i < count; i++) {
+        option_reset(cfg, &options[i]);
+    }
+}
+
+void config_free(Config *cfg)
+{
+    size_t count;
+    const Option *options = config_options(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (options[i].type == OPTION_TEXT) {
+            free(*(char **)option_field(cfg, &options[i]));
+        }
+    }
+    memset(cfg, 0, sizeof *cfg);
+}
+
+void config_copy(Config *to, const Config *from)
+{
+    *to = *from;
+    size_t count;
+    const Option *options = config_options(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (options[i].type == OPTION_TEXT) {
+            char **field = option_field(to, &options[i]);
+            *field = mem_strdup(*field);
+        }
+    }
+}
+
+Source option_source(const Config *cfg, const Option *option)
+{
+    Origin origin = cfg->origin[option_index(option)];
+    return (Source){origin.kind, origin.kind == ORIGIN_FILE ? cfg->config : NULL, origin.line};
+}
+
+/* "FILE:LINE: --name" as far as these are known. */
+static char *place_of(Source source, const char *name)
+{
+    const char *dashes = source.kind == ORIGIN_COMMAND_LINE ? "--" : "";
+    if (source.path == NULL) {
+        return mem_format("%s%s", dashes, name);
+    }
+    return source.line > 0 ? mem_format("%s:%d: %s", source.path, source.line, name)
+                           : mem_format("%s: %s", source.path, name);
+}
+
+int source_error(Source source, const char *name, const char *format, ...)
+{
+    char message[2048];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    char *place = place_of(source, name);
+    err_set(ERR_INPUT, "%s%s", place, message);
+    free(place);
+    return ERR_INPUT;
+}
+
+static const Option *unknown_option(const Config *cfg, const char *name, Source source)
+{
+    const char *names[CONFIG_MAX_OPTIONS + 1];
+    size_t count, used = 0;
+    const Option *options = config_options(&count);
+    for (size_t i = 0; i < count; i++) {
+        bool possible = source.kind == ORIGIN_COMMAND_LINE || !(options[i].flags & OPTION_NO_FILE);
+        if (possible && option_taken_by(&options[i], cfg->command)) {
+            names[used++] = options[i].name;
+        }
+    }
+    names[used] = NULL;
+    bool likely;
+    const char *nearest = config_nearest(name, names, &likely);
+    const char *dashes = source.kind == ORIGIN_COMMAND_LINE ? "--" : "";
+    char quoted[VALUE_QUOTE_SIZE], *shown = mem_format("%s%s", dashes, name);
+    source_error((Source){ORIGIN_PROGRAM, source.path, source.line}, "",
+                 "unknown option %s; %s %s%s%s", value_quote(shown, quoted),
+                 likely ? "did you mean" : "the nearest is", dashes, nearest, likely ? "?" : "");
+    free(shown);
+    return NULL;
+}
+
+static const Option *foreign_option(const Config *cfg, const Option *option, Source source)
+{
+    char takers[256] = "";
+    for (int command = 0; command < COMMAND_COUNT; command++) {
+        if (option_taken_by(option, (Command)command)) {
+            size_t used = strlen(takers);
+            snprintf(takers + used, sizeof takers - used, "%s%s", used > 0 ? ", " : "",
+                     command_words((Command)command));
+        }
+    }
+    source_error(source, option->name, " is not an option of %s; it belongs to: %s",
+                 command_words(cfg->command), takers);
+    return NULL;
+}
+
+const Option *option_lookup(const Config *cfg, const char *name, Source source)
+{
+    const Option *option = config_find(name);
+    if (option == NULL) {
+        return unknown_option(cfg, name, source);
+    }
+    if (!option_taken_by(option, cfg->command)) {
+        return foreign_option(cfg, option, source);
+    }
+    if (source.kind == ORIGIN_FILE && (option->flags & OPTION_NO_FILE)) {
+        source_error(source, name, " can be given on the command line only");
+        return NULL;
+    }
+    return option;
+}
+
+int option_assign(Config *cfg, const Option *option, const char *text, Source source)
+{
+    Value value;
+    if (value_parse(option, text, &value) != 0) {
+        char quoted[VALUE_QUOTE_SIZE], reason[1024];
+        snprintf(reason, sizeof reason, "%s", err_message());
+        return source_error(source, option->name, " %s: %s", value_quote(text, quoted), reason);
+    }
+    bool by_user = source.kind == ORIGIN_FILE || source.kind == ORIGIN_COMMAND_LINE;
+    if (by_user && (option->flags & OPTION_UNSET) && value_is_zero(option, value)) {
+        return source_error(source, option->name,
+                            " 0: must be above 0; leave it out to not set it");
+    }
+    Origin *origin = &cfg->origin[option_index(option)];
+    if (origin->kind == ORIGIN_COMMAND_LINE && source.kind == ORIGIN_FILE) {
+        return 0;
+    }
+    store(cfg, option, value);
+    *origin = (Origin){source.kind, source.line};
+    return 0;
+}
+
+int config_set(Config *cfg, const char *name, const char *text)
+{
+    Source source = {ORIGIN_PROGRAM, NULL, 0};
+    const Option *option = option_lookup(cfg, name, source);
+    return option == NULL ? ERR_INPUT : option_assign(cfg, option, text, source);
+}
+
+void config_inherit(Config *to, const Config *from)
+{
+    size_t count;
+    const Option *options = config_options(&count);
+    for (size_t i = 0; i < count; i++) {
+        bool common = option_taken_by(&options[i], to->command);
+        if (common && origin_is_given(from->origin[i].kind)) {
+            store(to, &options[i], load(from, &options[i]));
+            to->origin[i] = from->origin[i];
+        }
+    }
+}
+
+static const Option *known_option(const char *name)
+{
+    const Option *option = config_find(name);
+    PACER_ASSERT(option != NULL, "there is no option %s", name);
+    return option;
+}
+
+bool config_is_set(const Config *cfg, const char *name)
+{
+    return origin_is_given(cfg->origin[option_index(known_option(name))].kind);
+}
+
+const char *config_origin(const Config *cfg, const char *name, char text[CONFIG_ORIGIN_SIZE])
+{
+    static const char *const words[] = {
+        [ORIGIN_DEFAULT] = "default", [ORIGIN_DERIVED] = "derived",
+        [ORIGIN_RECORD] = "record",   [ORIGIN_PROGRAM] = "set by pacer",
+        [ORIGIN_FILE] = "file",       [ORIGIN_COMMAND_LINE] = "command line",
+    };
+    Source source = option_source(cfg, known_option(name));
+    if (source.kind == ORIGIN_FILE) {
+        snprintf(text, CONFIG_ORIGIN_SIZE, "%s:%d", source.path, source.line);
+    } else {
+        snprintf(text, CONFIG_ORIGIN_SIZE, "%s", words[source.kind]);
+    }
+    return text;
+}

@@ -1,0 +1,236 @@
+#pragma once
+/* The options of every command. One table (table.c) gives each option its name, type, default,
+ * limits, help and commands; the command line, YAML files, help, the printout, the JSON of run.json
+ * and the run id all come from it. Code reads the plain fields of Config.
+ *
+ *     Config cfg;
+ *     config_init(&cfg, COMMAND_TRAIN);
+ *     int code = config_parse(&cfg, argc, argv, &rest);
+ *     ... cfg.batch ...
+ *     config_free(&cfg);
+ *
+ * Functions returning int give 0 or an ErrCode whose message names the option, or FILE:LINE. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct cJSON;
+
+/* X(name, words): every command that takes options. */
+#define PACER_COMMANDS(X)           \
+    X(TRAIN, "train")               \
+    X(PLAN, "plan")                 \
+    X(MODELS, "models")             \
+    X(DATA_PREPARE, "data prepare") \
+    X(DATA_INFO, "data info")       \
+    X(BENCH_STEP, "bench step")     \
+    X(BENCH_OPS, "bench ops")       \
+    X(DEMO, "demo")
+
+typedef enum {
+#define X(name, words) COMMAND_##name,
+    PACER_COMMANDS(X)
+#undef X
+        COMMAND_COUNT
+} Command;
+
+const char *command_words(Command command); /* "data prepare" */
+
+/* Values of the fields that hold a choice, in the order of the choices in table.c. */
+enum { CONFIG_DEVICE_AUTO, CONFIG_DEVICE_CPU, CONFIG_DEVICE_CUDA, CONFIG_DEVICE_REF };
+enum { CONFIG_DTYPE_F32, CONFIG_DTYPE_BF16 };
+enum {
+    CONFIG_SCHEDULE_COSINE,
+    CONFIG_SCHEDULE_LINEAR,
+    CONFIG_SCHEDULE_WSD,
+    CONFIG_SCHEDULE_CONSTANT
+};
+enum { CONFIG_ATTENTION_AUTO, CONFIG_ATTENTION_NAIVE, CONFIG_ATTENTION_FLASH };
+enum { CONFIG_RECOMPUTE_NONE, CONFIG_RECOMPUTE_BLOCK };
+enum { CONFIG_TIED_PRESET, CONFIG_TIED_ON, CONFIG_TIED_OFF };
+
+/* Where a value came from. DERIVED values were set by config_check from other options. */
+typedef enum {
+    ORIGIN_DEFAULT,
+    ORIGIN_DERIVED,
+    ORIGIN_RECORD,  /* config_from_json */
+    ORIGIN_PROGRAM, /* config_set */
+    ORIGIN_FILE,
+    ORIGIN_COMMAND_LINE,
+} OriginKind;
+
+typedef struct {
+    OriginKind kind;
+    int line; /* of the config file, from 1; ORIGIN_FILE only */
+} Origin;
+
+#define CONFIG_MAX_OPTIONS 64
+
+typedef struct Config {
+    Command command;
+
+    /* model: 0 or "preset" leaves a dimension as the preset has it */
+    char *model;
+    int64_t layers, d_model, heads, kv_heads, ffn, vocab, context;
+    int tied; /* CONFIG_TIED_* */
+
+    /* data */
+    char *data; /* folder or files of shards, or builtin:NAME; "": none */
+
+    /* batch and length of the run */
+    int64_t batch;        /* sequences per rank per micro-step */
+    int64_t accum;        /* micro-steps per update; final after config_check */
+    int64_t global_batch; /* sequences per update; 0: not given */
+    int64_t seq;          /* tokens per sequence; 0: the model's context */
+    int64_t steps;        /* after config_check exactly one of steps, tokens and epochs is not 0 */
+    int64_t tokens;       /* (train and plan) */
+    double epochs;
+    int64_t seed;
+
+    /* optimizer */
+    double lr;
+    double min_lr;  /* -1: auto, see config_min_lr */
+    int64_t warmup; /* -1: auto, see config_warmup */
+    int schedule;   /* CONFIG_SCHEDULE_* */
+    double wsd_decay;
+    double weight_decay, beta1, beta2, eps;
+    double clip; /* 0: off */
+
+    /* machine */
+    int device;           /* CONFIG_DEVICE_* */
+    int dtype;            /* CONFIG_DTYPE_* */
+    int attention;        /* CONFIG_ATTENTION_* */
+    int recompute;        /* CONFIG_RECOMPUTE_* */
+    int64_t threads;      /* 0: all cores */
+    int64_t memory_limit; /* bytes; 0: what the machine has */
+
+    /* records */
+    char *out;    /* "": made from the model and the run id */
+    char *resume; /* "auto", "never", or a run directory */
+    int64_t log_every;
+    int64_t eval_every, eval_batches; /* eval_every 0: never */
+    int64_t save_every;               /* 0: only at the end */
+    int64_t keep;                     /* checkpoints; 0: all */
+
+    /* data prepare */
+    char *tokenizer; /* "bytes" */
+    double val_fraction;
+    int64_t shard_tokens;
+
+    /* bench */
+    int64_t repeats; /* timed */
+    int64_t warm;    /* before them, untimed */
+
+    /* general */
+    char *config; /* "": none */
+    bool quiet, verbose, help;
+
+    Origin origin[CONFIG_MAX_OPTIONS]; /* by index in the table */
+} Config;
+
+typedef enum {
+    OPTION_BOOL,   /* bool */
+    OPTION_INT,    /* int64_t */
+    OPTION_BYTES,  /* int64_t; its text may end in B */
+    OPTION_REAL,   /* double */
+    OPTION_CHOICE, /* int */
+    OPTION_TEXT,   /* char *, owned by the Config, never NULL */
+} OptionType;
+
+enum {
+    OPTION_RESULT = 1u << 0,   /* decides what is computed */
+    OPTION_ROUNDING = 1u << 1, /* decides how: last bits, speed, memory */
+    OPTION_AUTO = 1u << 2,     /* the word auto stands for -1, below the limits */
+    OPTION_UNSET = 1u << 3,    /* 0 means that it is not given, and is not itself a value to give */
+    OPTION_NO_FILE = 1u << 4,  /* refused in a YAML file */
+    OPTION_NO_RECORD = 1u << 5, /* about this call only: in no printout or JSON */
+};
+
+typedef struct Option {
+    const char *name; /* as in --name, in YAML and in JSON */
+    OptionType type;
+    size_t offset;              /* of the field in Config */
+    const char *initial;        /* the default, as a user would write it */
+    double min, max;            /* numbers, both included */
+    const char *const *choices; /* OPTION_CHOICE: names of values 0, 1, ..., then NULL */
+    const char *metavar;        /* OPTION_TEXT: what stands behind --name in help */
+    const char *help;
+    const char *group;
+    unsigned commands; /* bit 1 << Command for each command that takes it */
+    unsigned required; /* and for each that cannot do without */
+    unsigned flags;    /* OPTION_RESULT, ... */
+} Option;
+
+/* The table, in the order of help and printouts. */
+const Option *config_options(size_t *count);
+const Option *config_find(const char *name); /* NULL if there is none */
+
+void config_init(Config *cfg, Command command);   /* every option at its default */
+void config_free(Config *cfg);                    /* a no-op on a zeroed Config */
+void config_copy(Config *to, const Config *from); /* `to` is not initialised before */
+
+/* Reads the arguments behind the command's words, then the file that --config names (the command
+ * line wins), then runs config_check. Arguments that are no options move to the front of argv; *rest
+ * is their number. With --help or -h anywhere only cfg->help is set. */
+int config_parse(Config *cfg, int argc, char **argv, int *rest);
+
+/* Sets options from a flat YAML mapping. Those set on the command line keep their value, but the
+ * file's is checked too. */
+int config_load_yaml(Config *cfg, const char *path);
+
+/* Sets one option from text, as the command line would. config_check afterwards. */
+int config_set(Config *cfg, const char *name, const char *text);
+
+/* Sets every option that `from` was given and that to->command takes, with its origin: how a command
+ * that runs another one passes on what it was told. config_check afterwards. */
+void config_inherit(Config *to, const Config *from);
+
+/* What one option alone cannot know: one of steps, tokens and epochs (steps 1000 when none is given);
+ * global-batch sets accum; a device that this build lacks. May be called again after changes. */
+int config_check(Config *cfg);
+
+/* Whether the user, a file, a record or config_set gave it. The name must exist. */
+bool config_is_set(const Config *cfg, const char *name);
+
+/* "default", "command line", "run.yaml:12", ... into text. The name must exist. */
+#define CONFIG_ORIGIN_SIZE 512
+const char *config_origin(const Config *cfg, const char *name, char text[CONFIG_ORIGIN_SIZE]);
+
+/* Values that follow from options; total_steps > 0. */
+double config_min_lr(const Config *cfg);                       /* auto: lr / 10 */
+int64_t config_warmup(const Config *cfg, int64_t total_steps); /* auto: 5 %, rounded down */
+
+/* Updates that the run makes, when one takes tokens_per_update (batch x accum x seq x ranks): steps;
+ * or tokens, rounded up to a whole update; or epochs of tokens_per_epoch, rounded down, at least 1. */
+int64_t config_total_steps(const Config *cfg, int64_t tokens_per_update, int64_t tokens_per_epoch);
+
+/* The option's value as text that config_set reads back to the same value; caller frees. */
+char *config_value_text(const Config *cfg, const Option *option);
+
+/* Options of cfg->command in groups, values that are not the default marked with their origin. */
+void config_print_resolved(const Config *cfg, FILE *file);
+
+/* The options part of `pacer COMMAND --help`. */
+void config_print_help(Command command, FILE *file);
+
+/* Text in lines of at most 100 columns. */
+void config_print_paragraph(const char *text, FILE *file);
+
+/* {"batch": 8, ...}: every recorded option of cfg->command. Caller deletes it. */
+struct cJSON *config_to_json(const Config *cfg);
+
+/* The way back, as strict as a YAML file; an option that the object lacks keeps its value. `where`
+ * (a path) starts the messages. Runs config_check. */
+int config_from_json(Config *cfg, const struct cJSON *object, const char *where);
+
+/* Hex XXH3 of the OPTION_RESULT and OPTION_ROUNDING values, each as text. */
+#define CONFIG_ID_SIZE 17
+void config_run_id(const Config *cfg, char id[CONFIG_ID_SIZE]);
+
+/* The first option with one of `flags` (0: the first recorded option) whose values differ, or NULL. */
+const Option *config_first_difference(const Config *a, const Config *b, unsigned flags);
+
+/* The entry of names (NULL-terminated) closest to text by edit distance, ignoring case; NULL when
+ * names is empty. *likely: close enough to be a slip of the keyboard. */
+const char *config_nearest(const char *text, const char *const *names, bool *likely);

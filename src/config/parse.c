@@ -1,0 +1,152 @@
+/* The command line: --name value, --name=value, --flag, --flag=off, and -- before arguments that
+ * start with dashes. */
+#include "config/config.h"
+#include "config/internal.h"
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const Source command_line = {ORIGIN_COMMAND_LINE, NULL, 0};
+
+static bool asks_for_help(int argc, char **argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int missing_value(const Option *option)
+{
+    if (option->type == OPTION_TEXT) {
+        return source_error(command_line, option->name, " needs a value: %s", option->metavar);
+    }
+    if (option->type == OPTION_CHOICE) {
+        return source_error(command_line, option->name, " needs a value, such as %s",
+                            option->choices[0]);
+    }
+    char low[VALUE_BRIEF_SIZE], high[VALUE_BRIEF_SIZE];
+    return source_error(command_line, option->name, " needs a value: a number, %s to %s",
+                        value_brief(option->min, low), value_brief(option->max, high));
+}
+
+/* Reads the option at argv[*at] and its value, and moves *at to the last argument it used. */
+static int parse_option(Config *cfg, int argc, char **argv, int *at)
+{
+    const char *argument = argv[*at] + 2;
+    const char *equals = strchr(argument, '=');
+    size_t length = equals != NULL ? (size_t)(equals - argument) : strlen(argument);
+    char *name = mem_format("%.*s", (int)length, argument);
+    const Option *option = option_lookup(cfg, name, command_line);
+    free(name);
+    if (option == NULL) {
+        return ERR_INPUT;
+    }
+    if (cfg->origin[option_index(option)].kind == ORIGIN_COMMAND_LINE) {
+        return source_error(command_line, option->name, " is given twice");
+    }
+    const char *text;
+    if (equals != NULL) {
+        text = equals + 1;
+    } else if (option->type == OPTION_BOOL) {
+        text = "on";
+    } else if (*at + 1 < argc && strncmp(argv[*at + 1], "--", 2) != 0) {
+        text = argv[++*at];
+    } else {
+        return missing_value(option);
+    }
+    return option_assign(cfg, option, text, command_line);
+}
+
+static int single_dash(const Config *cfg, const char *argument)
+{
+    const Option *option = config_find(argument + 1);
+    char quoted[VALUE_QUOTE_SIZE];
+    if (option != NULL && option_taken_by(option, cfg->command)) {
+        return err_set(ERR_INPUT, "unknown option %s; did you mean -%s?",
+                       value_quote(argument, quoted), argument);
+    }
+    return err_set(ERR_INPUT, "unknown option %s; options start with two dashes",
+                   value_quote(argument, quoted));
+}
+
+static int check_required(const Config *cfg)
+{
+    size_t count;
+    const Option *options = config_options(&count);
+    for (size_t i = 0; i < count; i++) {
+        const Option *option = &options[i];
+        if ((option->required & 1u << cfg->command) && !config_is_set(cfg, option->name)) {
+            return err_set(ERR_INPUT, "%s needs --%s %s: %s", command_words(cfg->command),
+                           option->name, option->metavar, option->help);
+        }
+    }
+    return 0;
+}
+
+/* What was asked for and will not happen is said aloud. */
+static void warn_of_no_effect(const Config *cfg)
+{
+    if (config_is_set(cfg, "wsd-decay") && cfg->schedule != CONFIG_SCHEDULE_WSD) {
+        log_warn("wsd-decay has no effect: schedule is not wsd");
+    }
+    if (config_is_set(cfg, "min-lr") && cfg->schedule == CONFIG_SCHEDULE_CONSTANT) {
+        log_warn("min-lr has no effect: schedule is constant");
+    }
+    if (config_is_set(cfg, "eval-batches") && cfg->eval_every == 0) {
+        log_warn("eval-batches has no effect: eval-every is 0");
+    }
+}
+
+static int load_file(Config *cfg)
+{
+    if (cfg->config[0] == '\0') {
+        return source_error(command_line, "config", " needs the name of a file");
+    }
+    char *path = mem_strdup(cfg->config);
+    int code = config_load_yaml(cfg, path);
+    free(path);
+    return code;
+}
+
+int config_parse(Config *cfg, int argc, char **argv, int *rest)
+{
+    *rest = 0;
+    if (asks_for_help(argc, argv)) {
+        cfg->help = true;
+        return 0;
+    }
+    bool ended = false;
+    int code = 0;
+    for (int i = 0; i < argc && code == 0; i++) {
+        char *argument = argv[i];
+        if (ended || argument[0] != '-' || argument[1] == '\0') {
+            argv[(*rest)++] = argument;
+        } else if (strcmp(argument, "--") == 0) {
+            ended = true;
+        } else if (argument[1] != '-') {
+            code = single_dash(cfg, argument);
+        } else {
+            code = parse_option(cfg, argc, argv, &i);
+        }
+    }
+    if (code == 0 && config_is_set(cfg, "config")) {
+        code = load_file(cfg);
+    }
+    if (code == 0) {
+        code = config_check(cfg);
+    }
+    if (code == 0) {
+        code = check_required(cfg);
+    }
+    if (code == 0) {
+        warn_of_no_effect(cfg);
+    }
+    return code;
+}

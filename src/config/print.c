@@ -1,0 +1,150 @@
+/* Options for people: the options part of a command's help, and the values of a run. */
+#include "config/config.h"
+#include "config/internal.h"
+
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COLUMNS 100
+#define HELP_INDENT 26
+#define VALUE_INDENT 17
+
+/* Starts a new group with its title when `option` is the first of one. */
+static void print_group(const Option *option, const char **group, FILE *file)
+{
+    if (*group == NULL || strcmp(*group, option->group) != 0) {
+        fprintf(file, "%s%s\n", *group == NULL ? "" : "\n", option->group);
+        *group = option->group;
+    }
+}
+
+/* Prints the words of text and then `tail`, which is kept together, from column `indent` on; goes on
+ * in the next line, indented likewise, where the page ends. */
+static void print_wrapped(const char *text, const char *tail, int indent, FILE *file)
+{
+    int column = indent;
+    while (*text != '\0' || *tail != '\0') {
+        const char **from = *text != '\0' ? &text : &tail;
+        int length = (int)(from == &text ? strcspn(text, " ") : strlen(tail));
+        if (column > indent && column + 1 + length > COLUMNS) {
+            fprintf(file, "\n%*s", indent, "");
+            column = indent;
+        } else if (column > indent) {
+            fputc(' ', file);
+            column++;
+        }
+        fprintf(file, "%.*s", length, *from);
+        column += length;
+        *from += length;
+        *from += strspn(*from, " ");
+    }
+    fputc('\n', file);
+}
+
+void config_print_paragraph(const char *text, FILE *file)
+{
+    print_wrapped(text, "", 0, file);
+}
+
+/* What stands behind the name: N, X, f32|bf16, DIR. Caller frees. */
+static char *metavar_of(const Option *option)
+{
+    switch (option->type) {
+    case OPTION_BOOL:
+        return mem_strdup("");
+    case OPTION_INT:
+        return mem_strdup(" N");
+    case OPTION_BYTES:
+        return mem_strdup(" BYTES");
+    case OPTION_REAL:
+        return mem_strdup(" X");
+    case OPTION_TEXT:
+        return mem_format(" %s", option->metavar);
+    case OPTION_CHOICE:
+        break;
+    }
+    char *all = mem_format(" %s", option->choices[0]);
+    for (int i = 1; option->choices[i] != NULL; i++) {
+        char *longer = mem_format("%s|%s", all, option->choices[i]);
+        free(all);
+        all = longer;
+    }
+    return all;
+}
+
+/* "(default 8; 1 to 1M)", "(required)". Caller frees. */
+static char *limits_of(const Option *option, Command command)
+{
+    char low[VALUE_BRIEF_SIZE], high[VALUE_BRIEF_SIZE];
+    if (option->required & 1u << command) {
+        return mem_strdup("(required)");
+    }
+    if (option->type == OPTION_BOOL || option->initial[0] == '\0') {
+        return mem_strdup("");
+    }
+    if (option->type == OPTION_TEXT || option->type == OPTION_CHOICE) {
+        return mem_format("(default %s)", option->initial);
+    }
+    if (option->flags & OPTION_UNSET) {
+        return mem_format("(at most %s)", value_brief(option->max, high));
+    }
+    return mem_format("(default %s; %s to %s)", option->initial, value_brief(option->min, low),
+                      value_brief(option->max, high));
+}
+
+void config_print_help(Command command, FILE *file)
+{
+    size_t count;
+    const Option *options = config_options(&count);
+    const char *group = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const Option *option = &options[i];
+        if (!option_taken_by(option, command)) {
+            continue;
+        }
+        print_group(option, &group, file);
+        char *metavar = metavar_of(option), *limits = limits_of(option, command);
+        char *label = mem_format("  --%s%s", option->name, metavar);
+        if (strlen(label) + 2 > HELP_INDENT) {
+            fprintf(file, "%s\n%*s", label, HELP_INDENT, "");
+        } else {
+            fprintf(file, "%-*s", HELP_INDENT, label);
+        }
+        print_wrapped(option->help, limits, HELP_INDENT, file);
+        free(label);
+        free(limits);
+        free(metavar);
+    }
+}
+
+/* An option nobody gave whose default is to say nothing. */
+static bool is_silent(const Config *cfg, const Option *option)
+{
+    bool nothing = strcmp(option->initial, "0") == 0 || option->initial[0] == '\0';
+    return nothing && cfg->origin[option_index(option)].kind == ORIGIN_DEFAULT;
+}
+
+void config_print_resolved(const Config *cfg, FILE *file)
+{
+    size_t count;
+    const Option *options = config_options(&count);
+    const char *group = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const Option *option = &options[i];
+        if (!option_taken_by(option, cfg->command) || (option->flags & OPTION_NO_RECORD) ||
+            is_silent(cfg, option)) {
+            continue;
+        }
+        print_group(option, &group, file);
+        char *value = config_value_text(cfg, option), origin[CONFIG_ORIGIN_SIZE];
+        fprintf(file, "  %-*s", VALUE_INDENT - 2, option->name);
+        if (cfg->origin[i].kind == ORIGIN_DEFAULT) {
+            fprintf(file, "%s\n", value);
+        } else {
+            fprintf(file, "%-16s * %s\n", value, config_origin(cfg, option->name, origin));
+        }
+        free(value);
+    }
+}

@@ -1,0 +1,228 @@
+/* The option table. A new option is a field of Config and a row here; nothing else needs to know.
+ *
+ * Whole numbers stay within 15 digits, so that JSON, where every number is a double printed with 15
+ * digits, carries each of them exactly. */
+#include "config/config.h"
+#include "config/internal.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+static const char *const devices[] = {"auto", "cpu", "cuda", "ref", NULL};
+static const char *const dtypes[] = {"f32", "bf16", NULL};
+static const char *const schedules[] = {"cosine", "linear", "wsd", "constant", NULL};
+static const char *const attentions[] = {"auto", "naive", "flash", NULL};
+static const char *const recomputes[] = {"none", "block", NULL};
+static const char *const tieds[] = {"preset", "on", "off", NULL};
+
+/* Type and offset of a field; does not compile when the field has another type. */
+#define FIELD(field, ctype) \
+    offsetof(Config, field) + 0 * sizeof(_Generic(&((Config *)0)->field, ctype * : 0))
+#define BOOL(field) OPTION_BOOL, FIELD(field, bool)
+#define INT(field) OPTION_INT, FIELD(field, int64_t)
+#define BYTES(field) OPTION_BYTES, FIELD(field, int64_t)
+#define REAL(field) OPTION_REAL, FIELD(field, double)
+#define CHOICE(field) OPTION_CHOICE, FIELD(field, int)
+#define TEXT(field) OPTION_TEXT, FIELD(field, char *)
+
+#define BIT(command) (1u << COMMAND_##command)
+#define EVERY ((1u << COMMAND_COUNT) - 1)
+#define TRAINING (BIT(TRAIN) | BIT(PLAN))
+#define BENCH (BIT(BENCH_STEP) | BIT(BENCH_OPS))
+#define STEP (TRAINING | BENCH) /* whatever runs or plans training steps */
+
+#define RESULT OPTION_RESULT
+#define ROUNDING OPTION_ROUNDING
+#define UNSET OPTION_UNSET
+
+/* name, type and field, default, limits, choices, metavar, help, group, commands, required, flags */
+static const Option options[] = {
+#define GROUP "Model"
+    {"model", TEXT(model), "tiny", 0, 0, NULL, "NAME", "preset; `pacer models` lists them", GROUP,
+     STEP, 0, RESULT},
+    {"layers", INT(layers), "0", 0, 10000, NULL, NULL, "blocks; 0: the preset's", GROUP, STEP, 0,
+     RESULT},
+    {"d-model", INT(d_model), "0", 0, 1e6, NULL, NULL,
+     "width of the residual stream; 0: the preset's", GROUP, STEP, 0, RESULT},
+    {"heads", INT(heads), "0", 0, 100000, NULL, NULL, "query heads; 0: the preset's", GROUP, STEP,
+     0, RESULT},
+    {"kv-heads", INT(kv_heads), "0", 0, 100000, NULL, NULL,
+     "key and value heads; 0: the preset's, or as many as heads where heads is given", GROUP, STEP,
+     0, RESULT},
+    {"ffn", INT(ffn), "0", 0, 10e6, NULL, NULL, "width of the feed-forward layer; 0: the preset's",
+     GROUP, STEP, 0, RESULT},
+    {"vocab", INT(vocab), "0", 0, 10e6, NULL, NULL,
+     "vocabulary; 0: the preset's, or the data's where the preset leaves it open", GROUP, STEP, 0,
+     RESULT},
+    {"context", INT(context), "0", 0, 10e6, NULL, NULL,
+     "longest sequence the model can take; 0: the preset's", GROUP, STEP, 0, RESULT},
+    {"tied", CHOICE(tied), "preset", 0, 0, tieds, NULL,
+     "whether the head uses the embedding's weights", GROUP, STEP, 0, RESULT},
+#undef GROUP
+
+#define GROUP "Data"
+    {"data", TEXT(data), "", 0, 0, NULL, "DATA",
+     "folder that `pacer data prepare` made, nanoGPT's or llm.c's .bin files, builtin:stories, or "
+     "builtin:random (what bench takes when none is given)",
+     GROUP, STEP, BIT(TRAIN), RESULT},
+#undef GROUP
+
+#define GROUP "Batch and length"
+    {"batch", INT(batch), "8", 1, 1e6, NULL, NULL, "sequences per rank per micro-step", GROUP, STEP,
+     0, RESULT},
+    {"accum", INT(accum), "1", 1, 1e6, NULL, NULL, "micro-steps whose gradients make one update",
+     GROUP, STEP, 0, RESULT},
+    {"global-batch", INT(global_batch), "0", 0, 1e9, NULL, NULL,
+     "sequences per update over all ranks, a multiple of batch; instead of accum", GROUP, TRAINING,
+     0, UNSET},
+    {"seq", INT(seq), "0", 0, 10e6, NULL, NULL, "tokens per sequence; 0: the model's context",
+     GROUP, STEP, 0, RESULT},
+    {"steps", INT(steps), "0", 0, 1e12, NULL, NULL,
+     "updates to make. Give one of steps, tokens and epochs; with none, 1000 steps", GROUP,
+     TRAINING, 0, RESULT | UNSET},
+    {"tokens", INT(tokens), "0", 0, 1e15, NULL, NULL,
+     "tokens to train on, rounded up to a whole update; instead of steps", GROUP, TRAINING, 0,
+     RESULT | UNSET},
+    {"epochs", REAL(epochs), "0", 0, 1e6, NULL, NULL,
+     "passes over the training data, rounded down to a whole update; instead of steps", GROUP,
+     TRAINING, 0, RESULT | UNSET},
+    {"seed", INT(seed), "1337", 0, 1e15, NULL, NULL,
+     "of the initial weights and of the order of the data", GROUP, STEP, 0, RESULT},
+#undef GROUP
+
+#define GROUP "Optimizer"
+    {"lr", REAL(lr), "3e-4", 0, 100, NULL, NULL, "highest learning rate", GROUP, TRAINING, 0,
+     RESULT},
+    {"min-lr", REAL(min_lr), "auto", 0, 100, NULL, NULL,
+     "learning rate that the schedule ends at; auto: lr / 10", GROUP, TRAINING, 0,
+     RESULT | OPTION_AUTO},
+    {"warmup", INT(warmup), "auto", 0, 1e12, NULL, NULL,
+     "steps over which the learning rate rises from 0; auto: 5 % of all", GROUP, TRAINING, 0,
+     RESULT | OPTION_AUTO},
+    {"schedule", CHOICE(schedule), "cosine", 0, 0, schedules, NULL,
+     "course of the learning rate after warm-up", GROUP, TRAINING, 0, RESULT},
+    {"wsd-decay", REAL(wsd_decay), "0.2", 0, 1, NULL, NULL,
+     "part of all steps over which schedule wsd falls to min-lr", GROUP, TRAINING, 0, RESULT},
+    {"weight-decay", REAL(weight_decay), "0.1", 0, 10, NULL, NULL,
+     "decay of matrices and embeddings per unit of learning rate; never of norms and biases", GROUP,
+     TRAINING, 0, RESULT},
+    {"beta1", REAL(beta1), "0.9", 0, 0.9999999, NULL, NULL, "AdamW: memory of the mean gradient",
+     GROUP, TRAINING, 0, RESULT},
+    {"beta2", REAL(beta2), "0.95", 0, 0.9999999, NULL, NULL,
+     "AdamW: memory of the squared gradient", GROUP, TRAINING, 0, RESULT},
+    {"eps", REAL(eps), "1e-8", 1e-30, 1, NULL, NULL,
+     "AdamW: added to the root of the squared gradient", GROUP, TRAINING, 0, RESULT},
+    {"clip", REAL(clip), "1", 0, 1e6, NULL, NULL,
+     "largest norm of the whole gradient; 0: no clipping", GROUP, TRAINING, 0, RESULT},
+#undef GROUP
+
+#define GROUP "Machine"
+    {"device", CHOICE(device), "auto", 0, 0, devices, NULL,
+     "where to compute; ref is the slow plain-C truth that the others are tested against", GROUP,
+     STEP, 0, ROUNDING},
+    {"dtype", CHOICE(dtype), "f32", 0, 0, dtypes, NULL,
+     "type of activations and of the weights they meet; the optimizer keeps f32", GROUP, STEP, 0,
+     RESULT},
+    {"attention", CHOICE(attention), "auto", 0, 0, attentions, NULL,
+     "kernel: naive stores the T x T probabilities, flash does not; auto: flash", GROUP, STEP, 0,
+     ROUNDING},
+    {"recompute", CHOICE(recompute), "none", 0, 0, recomputes, NULL,
+     "block: keep only each block's input and compute its inside again in the backward pass", GROUP,
+     STEP, 0, ROUNDING},
+    {"threads", INT(threads), "0", 0, 4096, NULL, NULL, "CPU threads; 0: all cores", GROUP,
+     STEP | BIT(DEMO), 0, ROUNDING},
+    {"memory-limit", BYTES(memory_limit), "0", 0, 1e15, NULL, NULL,
+     "refuse what needs more than this (24G, 512MiB); 0: what the machine has", GROUP, STEP, 0, 0},
+#undef GROUP
+
+#define GROUP "Output"
+    {"out", TEXT(out), "", 0, 0, NULL, "DIR",
+     "folder to write into; without it, train makes runs/MODEL-ID", GROUP,
+     TRAINING | BIT(DATA_PREPARE) | BIT(DEMO), BIT(DATA_PREPARE), 0},
+    {"resume", TEXT(resume), "auto", 0, 0, NULL, "auto|never|DIR",
+     "auto: go on from the newest checkpoint in the run directory; never: start anew; or the run "
+     "directory to go on from",
+     GROUP, TRAINING, 0, 0},
+    {"log-every", INT(log_every), "10", 1, 1e9, NULL, NULL,
+     "steps from one recorded line to the next", GROUP, TRAINING, 0, 0},
+    {"eval-every", INT(eval_every), "250", 0, 1e9, NULL, NULL,
+     "steps from one evaluation to the next, and once at the end; 0: never", GROUP, TRAINING, 0, 0},
+    {"eval-batches", INT(eval_batches), "20", 1, 1e6, NULL, NULL, "batches of one evaluation",
+     GROUP, TRAINING, 0, 0},
+    {"save-every", INT(save_every), "0", 0, 1e9, NULL, NULL,
+     "steps from one checkpoint to the next, and once at the end; 0: only at the end", GROUP,
+     TRAINING, 0, 0},
+    {"keep", INT(keep), "2", 0, 1e6, NULL, NULL, "newest checkpoints to keep; 0: all", GROUP,
+     TRAINING, 0, 0},
+#undef GROUP
+
+#define GROUP "Shards"
+    {"tokenizer", TEXT(tokenizer), "bytes", 0, 0, NULL, "NAME", "bytes: every byte is a token",
+     GROUP, BIT(DATA_PREPARE), 0, 0},
+    {"val-fraction", REAL(val_fraction), "0.01", 0, 0.5, NULL, NULL,
+     "part of the documents set aside for validation", GROUP, BIT(DATA_PREPARE), 0, 0},
+    {"shard-tokens", INT(shard_tokens), "100M", 1, 1e12, NULL, NULL, "tokens per shard file", GROUP,
+     BIT(DATA_PREPARE), 0, 0},
+#undef GROUP
+
+#define GROUP "Measurement"
+    {"repeats", INT(repeats), "5", 1, 1e6, NULL, NULL, "timed repetitions; the median is reported",
+     GROUP, BENCH, 0, 0},
+    {"warm", INT(warm), "2", 0, 1e6, NULL, NULL, "untimed repetitions before them", GROUP, BENCH, 0,
+     0},
+#undef GROUP
+
+#define GROUP "General"
+    {"config", TEXT(config), "", 0, 0, NULL, "FILE",
+     "YAML file of `option: value` lines; the command line wins over it", GROUP, EVERY, 0,
+     OPTION_NO_FILE | OPTION_NO_RECORD},
+    {"quiet", BOOL(quiet), "off", 0, 0, NULL, NULL, "say only warnings and errors", GROUP, EVERY, 0,
+     OPTION_NO_RECORD},
+    {"verbose", BOOL(verbose), "off", 0, 0, NULL, NULL, "say more", GROUP, EVERY, 0,
+     OPTION_NO_RECORD},
+    {"help", BOOL(help), "off", 0, 0, NULL, NULL, "this text", GROUP, EVERY, 0,
+     OPTION_NO_FILE | OPTION_NO_RECORD},
+#undef GROUP
+};
+
+#define COUNT (sizeof options / sizeof options[0])
+_Static_assert(COUNT <= CONFIG_MAX_OPTIONS, "raise CONFIG_MAX_OPTIONS");
+
+const Option *config_options(size_t *count)
+{
+    *count = COUNT;
+    return options;
+}
+
+const Option *config_find(const char *name)
+{
+    for (size_t i = 0; i < COUNT; i++) {
+        if (strcmp(options[i].name, name) == 0) {
+            return &options[i];
+        }
+    }
+    return NULL;
+}
+
+size_t option_index(const Option *option)
+{
+    PACER_ASSERT(option >= options && option < options + COUNT, "not a row of the table");
+    return (size_t)(option - options);
+}
+
+bool option_taken_by(const Option *option, Command command)
+{
+    return (option->commands & 1u << command) != 0;
+}
+
+const char *command_words(Command command)
+{
+    static const char *const words[] = {
+#define X(name, text) text,
+        PACER_COMMANDS(X)
+#undef X
+    };
+    PACER_ASSERT(command >= 0 && command < COMMAND_COUNT, "command %d", (int)command);
+    return words[command];
+}

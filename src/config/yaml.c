@@ -1,0 +1,213 @@
+/* Config files: one flat YAML mapping of option names to scalars. Anything more of YAML (nesting,
+ * sequences, anchors, tags, several documents) is refused by line, because it could only be a
+ * mistake here. Parsing stops at the first fault, so depth cannot be driven up. */
+#include "config/config.h"
+#include "config/internal.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#define MAX_FILE_SIZE ((size_t)1 << 20)
+
+typedef struct {
+    Config *cfg;
+    const char *path;
+    const char *text;
+    size_t size;
+    yaml_parser_t parser;
+    int seen[CONFIG_MAX_OPTIONS]; /* line of each option, 0 while it has not come */
+} Reader;
+
+static int line_of(yaml_mark_t mark)
+{
+    return (int)mark.line + 1;
+}
+
+static int fault(const Reader *reader, int line, const char *message)
+{
+    return err_set(ERR_INPUT, "%s:%d: %s", reader->path, line, message);
+}
+
+/* libyaml gives bytes that are no text by offset instead of by line. */
+static int parser_fault(const Reader *reader)
+{
+    const yaml_parser_t *parser = &reader->parser;
+    const char *problem = parser->problem != NULL ? parser->problem : "cannot be read";
+    if (parser->error != YAML_READER_ERROR) {
+        return err_set(ERR_INPUT, "%s:%d: not YAML: %s", reader->path,
+                       line_of(parser->problem_mark), problem);
+    }
+    int line = 1;
+    for (size_t i = 0; i < parser->problem_offset && i < reader->size; i++) {
+        line += reader->text[i] == '\n';
+    }
+    return err_set(ERR_INPUT, "%s:%d: not UTF-8 text: %s", reader->path, line, problem);
+}
+
+static int next_event(Reader *reader, yaml_event_t *event)
+{
+    return yaml_parser_parse(&reader->parser, event) ? 0 : parser_fault(reader);
+}
+
+/* The scalar's text, or NULL and a message. `what` is the option whose value it is, or "option name". */
+static const char *scalar_text(const Reader *reader, const yaml_event_t *event, const char *what)
+{
+    const char *problem = NULL;
+    if (event->type != YAML_SCALAR_EVENT) {
+        problem = "one plain value must stand here, as in `batch: 8`";
+    } else if (event->data.scalar.anchor != NULL || event->data.scalar.tag != NULL) {
+        problem = "anchors and tags are not used here; write the value itself";
+    } else if (strlen((const char *)event->data.scalar.value) != event->data.scalar.length) {
+        problem = "has a zero byte";
+    }
+    if (problem != NULL) {
+        err_set(ERR_INPUT, "%s:%d: %s: %s", reader->path, line_of(event->start_mark), what,
+                problem);
+        return NULL;
+    }
+    return (const char *)event->data.scalar.value;
+}
+
+static int assign(Reader *reader, const Option *option, int line, const yaml_event_t *value)
+{
+    Source source = {ORIGIN_FILE, reader->path, line};
+    const char *text = scalar_text(reader, value, option->name);
+    if (text == NULL) {
+        return ERR_INPUT;
+    }
+    bool plain = value->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    if (plain && (text[0] == '\0' || strcmp(text, "~") == 0 || strcmp(text, "null") == 0)) {
+        return source_error(source, option->name, " has no value%s",
+                            option->type == OPTION_TEXT ? " (an empty text is written \"\")" : "");
+    }
+    return option_assign(reader->cfg, option, text, source);
+}
+
+/* One `name: value`, whose key has been read. */
+static int read_pair(Reader *reader, const yaml_event_t *key)
+{
+    const char *name = scalar_text(reader, key, "option name");
+    if (name == NULL) {
+        return ERR_INPUT;
+    }
+    int line = line_of(key->start_mark);
+    Source source = {ORIGIN_FILE, reader->path, line};
+    const Option *option = option_lookup(reader->cfg, name, source);
+    if (option == NULL) {
+        return ERR_INPUT;
+    }
+    int *seen = &reader->seen[option_index(option)];
+    if (*seen != 0) {
+        return source_error(source, name, " is given twice (first in line %d)", *seen);
+    }
+    *seen = line;
+    yaml_event_t value;
+    int code = next_event(reader, &value);
+    if (code == 0) {
+        code = assign(reader, option, line, &value);
+        yaml_event_delete(&value);
+    }
+    return code;
+}
+
+static int read_mapping(Reader *reader)
+{
+    int code = 0;
+    bool ended = false;
+    while (code == 0 && !ended) {
+        yaml_event_t event;
+        code = next_event(reader, &event);
+        if (code == 0) {
+            ended = event.type == YAML_MAPPING_END_EVENT;
+            code = ended ? 0 : read_pair(reader, &event);
+            yaml_event_delete(&event);
+        }
+    }
+    return code;
+}
+
+static bool is_empty_scalar(const yaml_event_t *event)
+{
+    return event->type == YAML_SCALAR_EVENT && event->data.scalar.length == 0 &&
+           event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+           event->data.scalar.anchor == NULL && event->data.scalar.tag == NULL;
+}
+
+/* The only document's root: a mapping, or nothing. */
+static int read_root(Reader *reader, const yaml_event_t *root)
+{
+    if (root->type != YAML_MAPPING_START_EVENT) {
+        return is_empty_scalar(root)
+                   ? 0
+                   : fault(reader, line_of(root->start_mark), "must be lines of `option: value`");
+    }
+    if (root->data.mapping_start.anchor != NULL || root->data.mapping_start.tag != NULL) {
+        return fault(reader, line_of(root->start_mark), "anchors and tags are not used here");
+    }
+    return read_mapping(reader);
+}
+
+static int read_stream(Reader *reader)
+{
+    int documents = 0, code = 0;
+    bool ended = false;
+    while (code == 0 && !ended) {
+        yaml_event_t event;
+        code = next_event(reader, &event);
+        if (code != 0) {
+            break;
+        }
+        switch (event.type) {
+        case YAML_STREAM_START_EVENT:
+        case YAML_DOCUMENT_END_EVENT:
+            break;
+        case YAML_DOCUMENT_START_EVENT:
+            if (++documents > 1) {
+                code =
+                    fault(reader, line_of(event.start_mark), "a second document; one is allowed");
+            }
+            break;
+        case YAML_STREAM_END_EVENT:
+        case YAML_NO_EVENT:
+            ended = true;
+            break;
+        default:
+            code = read_root(reader, &event);
+        }
+        yaml_event_delete(&event);
+    }
+    return code;
+}
+
+int config_load_yaml(Config *cfg, const char *path)
+{
+    Reader reader = {.cfg = cfg, .path = path};
+    char *text;
+    int code = io_read_all(path, MAX_FILE_SIZE, &text, &reader.size);
+    if (code != 0) {
+        return code;
+    }
+    /* Origins are kept as lines of cfg->config. */
+    char *kept = mem_strdup(path);
+    free(cfg->config);
+    cfg->config = kept;
+    /* With the encoding given, libyaml takes a byte order mark for a column. */
+    bool marked = reader.size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0;
+    reader.text = text + (marked ? 3 : 0);
+    reader.size -= marked ? 3 : 0;
+    if (!yaml_parser_initialize(&reader.parser)) {
+        free(text);
+        return err_set(ERR_FAILED, "%s: the YAML parser could not start", path);
+    }
+    yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)reader.text, reader.size);
+    code = read_stream(&reader);
+    yaml_parser_delete(&reader.parser);
+    free(text);
+    return code;
+}

@@ -1,0 +1,490 @@
+/* Options from text and from the command line: what is accepted gives exactly the value written,
+ * everything else is refused with a message that names it. */
+#include "config/config.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static void assert_says(const char *part)
+{
+    if (strstr(err_message(), part) == NULL) {
+        fail_msg("message \"%s\" lacks \"%s\"", err_message(), part);
+    }
+}
+
+/* Parses words split at spaces (none may be in a value). */
+static int parse(Config *cfg, Command command, const char *line, int *rest, char **first)
+{
+    static char buffer[512];
+    char *words[32];
+    int count = 0;
+    snprintf(buffer, sizeof buffer, "%s", line);
+    for (char *word = strtok(buffer, " "); word != NULL; word = strtok(NULL, " ")) {
+        words[count++] = word;
+    }
+    config_init(cfg, command);
+    int code = config_parse(cfg, count, words, rest);
+    if (first != NULL) {
+        *first = *rest > 0 ? words[0] : NULL;
+    }
+    return code;
+}
+
+static void test_config__whole_numbers_are_exact_or_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t value; /* -1: refused */
+        const char *says;
+    } cases[] = {
+        {"1", 1, NULL},
+        {"10k", 10000, NULL},
+        {"10K", 10000, NULL},
+        {"1.5k", 1500, NULL},
+        {"1.5M", 1500000, NULL},
+        {"2G", 2000000000, NULL},
+        {"0.25T", 250000000000, NULL},
+        {"16Ki", 16384, NULL},
+        {"1.5Mi", 1572864, NULL},
+        {"3Gi", 3221225472, NULL},
+        {"1Ti", 1099511627776, NULL},
+        {"1e6", 1000000, NULL},
+        {"1.25e2", 125, NULL},
+        {"250e-1", 25, NULL},
+        {"1000000000000000e-3", 1000000000000, NULL},
+        {"+7", 7, NULL},
+        {"007", 7, NULL},
+        {"12.000", 12, NULL},
+        {".5k", 500, NULL},
+        {"999999999999999", 999999999999999, NULL},
+        {"1000T", 1000000000000000, NULL},
+        {"1000000000000001", -1, "outside its limits, 0 to 1000T"},
+        {"-1", -1, "outside its limits"},
+        {"9223372036854775807", -1, "outside its limits"},
+        {"9223372036854775808", -1, "outside its limits"},
+        {"99999999999999999999999999999999999999", -1, "outside its limits"},
+        {"1e400", -1, "outside its limits"},
+        {"1e99999999999999999999", -1, "outside its limits"},
+        {"1.5", -1, "not a whole number"},
+        {"1.2345k", -1, "not a whole number"},
+        {"1e-3", -1, "not a whole number"},
+        {"1e-99999999999999999999", -1, "not a whole number"},
+        {"0.1Ki", -1, "not a whole number"},
+        {"", -1, "not a number"},
+        {"k", -1, "not a number"},
+        {"abc", -1, "not a number"},
+        {"-", -1, "not a number"},
+        {".", -1, "not a number"},
+        {" 1", -1, "not a number"},
+        {"inf", -1, "not a number"},
+        {"nan", -1, "not a number"},
+        {"auto", -1, "not a number"},
+        {"8x", -1, "'x' does not belong to a number"},
+        {"8 ", -1, "does not belong"},
+        {"8m", -1, "does not belong"},
+        {"8kk", -1, "does not belong"},
+        {"8kB", -1, "does not belong"},
+        {"0x10", -1, "does not belong"},
+        {"1,000", -1, "does not belong"},
+        {"1_000", -1, "does not belong"},
+        {"5.", -1, "does not belong"},
+        {"1e", -1, "does not belong"},
+        {"1e+", -1, "does not belong"},
+        {"1e3k", -1, "both an exponent and a suffix"},
+    };
+    Config cfg;
+    config_init(&cfg, COMMAND_TRAIN);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        cfg.seed = 42;
+        int code = config_set(&cfg, "seed", cases[i].text);
+        if (cases[i].value >= 0 && (code != 0 || cfg.seed != cases[i].value)) {
+            fail_msg("'%s': %d, %" PRId64 " (%s)", cases[i].text, code, cfg.seed, err_message());
+        }
+        if (cases[i].value < 0) {
+            if (code != ERR_INPUT || cfg.seed != 42) {
+                fail_msg("'%s' was not refused", cases[i].text);
+            }
+            assert_says("seed '");
+            assert_says(cases[i].says);
+        }
+    }
+    assert_int_equal(config_set(&cfg, "memory-limit", "24GiB"), 0);
+    assert_true(cfg.memory_limit == 25769803776);
+    assert_int_equal(config_set(&cfg, "memory-limit", "512MB"), 0);
+    assert_true(cfg.memory_limit == 512000000);
+    assert_int_equal(config_set(&cfg, "memory-limit", "100B"), 0);
+    assert_true(cfg.memory_limit == 100);
+    assert_int_equal(config_set(&cfg, "warmup", "auto"), 0);
+    assert_true(cfg.warmup == -1);
+    config_free(&cfg);
+}
+
+static void test_config__every_way_of_writing_a_whole_number_agrees(void **state)
+{
+    (void)state;
+    Config cfg;
+    config_init(&cfg, COMMAND_TRAIN);
+    for (uint64_t i = 0; i < 2000; i++) {
+        int64_t size = INT64_C(1) << rng_below(1, 0, i, 39);
+        int64_t value =
+            1000 * (int64_t)rng_below(1, 1, i, (uint64_t)size) + (int64_t)rng_below(1, 2, i, 1000);
+        char text[5][64];
+        snprintf(text[0], 64, "%" PRId64, value);
+        snprintf(text[1], 64, "%" PRId64 ".%03" PRId64 "k", value / 1000, value % 1000);
+        snprintf(text[2], 64, "%" PRId64 ".%03" PRId64 "e3", value / 1000, value % 1000);
+        snprintf(text[3], 64, "%" PRId64 "000e-3", value);
+        snprintf(text[4], 64, "+000%" PRId64 ".0", value);
+        for (int form = 0; form < 5; form++) {
+            cfg.seed = -7;
+            int code = config_set(&cfg, "seed", text[form]);
+            if (code != 0 || cfg.seed != value) {
+                fail_msg("'%s' gave %d, %" PRId64, text[form], code, cfg.seed);
+            }
+        }
+    }
+    config_free(&cfg);
+}
+
+static void test_config__reals_are_strict(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        double value; /* -1: refused */
+    } cases[] = {
+        {"3e-4", 3e-4}, {"0.1", 0.1},     {".5", 0.5},   {"1", 1},         {"1E-2", 0.01},
+        {"+2.5", 2.5},  {"0", 0},         {"-0", 0},     {"0.02k", 20},    {"6.25e+1", 62.5},
+        {"100", 100},   {"100.0001", -1}, {"-1e-9", -1}, {"1e-400", -1},   {"1e400", -1},
+        {"nan", -1},    {"inf", -1},      {"-inf", -1},  {"0x1p3", -1},    {"1e", -1},
+        {"1.2.3", -1},  {"1,5", -1},      {"", -1},      {"3e-4 ", -1},    {"--1", -1},
+        {"auto", -1},   {"1e3k", -1},     {"1d3", -1},   {"infinity", -1}, {"1k", -1},
+    };
+    Config cfg;
+    config_init(&cfg, COMMAND_TRAIN);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        cfg.lr = 42;
+        int code = config_set(&cfg, "lr", cases[i].text);
+        if (cases[i].value >= 0 ? code != 0 || cfg.lr != cases[i].value
+                                : code != ERR_INPUT || cfg.lr != 42) {
+            fail_msg("'%s': %d, %g (%s)", cases[i].text, code, cfg.lr, err_message());
+        }
+    }
+    assert_int_equal(config_set(&cfg, "min-lr", "auto"), 0);
+    assert_true(cfg.min_lr == -1);
+    assert_int_equal(config_set(&cfg, "min-lr", "-1"), ERR_INPUT);
+    assert_says("auto or 0 to 100");
+    assert_int_equal(config_set(&cfg, "beta1", "1"), ERR_INPUT);
+    config_free(&cfg);
+}
+
+static void test_config__choices_flags_and_text(void **state)
+{
+    (void)state;
+    Config cfg;
+    config_init(&cfg, COMMAND_TRAIN);
+    assert_int_equal(config_set(&cfg, "schedule", "wsd"), 0);
+    assert_int_equal(cfg.schedule, CONFIG_SCHEDULE_WSD);
+    assert_int_equal(config_set(&cfg, "device", "ref"), 0);
+    assert_int_equal(cfg.device, CONFIG_DEVICE_REF);
+    assert_int_equal(config_set(&cfg, "dtype", "bf16"), 0);
+    assert_int_equal(cfg.dtype, CONFIG_DTYPE_BF16);
+    assert_int_equal(config_set(&cfg, "attention", "flash"), 0);
+    assert_int_equal(cfg.attention, CONFIG_ATTENTION_FLASH);
+    assert_int_equal(config_set(&cfg, "recompute", "block"), 0);
+    assert_int_equal(cfg.recompute, CONFIG_RECOMPUTE_BLOCK);
+    assert_int_equal(config_set(&cfg, "tied", "off"), 0);
+    assert_int_equal(cfg.tied, CONFIG_TIED_OFF);
+    assert_int_equal(config_set(&cfg, "schedule", "cosin"), ERR_INPUT);
+    assert_says("schedule 'cosin': no such value; did you mean cosine");
+    assert_int_equal(config_set(&cfg, "dtype", "BF16"), ERR_INPUT);
+    assert_says("did you mean bf16");
+    assert_int_equal(config_set(&cfg, "dtype", "int8"), ERR_INPUT);
+    assert_says("all: f32, bf16");
+
+    static const char *const on[] = {"on", "true"}, *const off[] = {"off", "false"};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(config_set(&cfg, "quiet", on[i]), 0);
+        assert_true(cfg.quiet);
+        assert_int_equal(config_set(&cfg, "quiet", off[i]), 0);
+        assert_false(cfg.quiet);
+    }
+    assert_int_equal(config_set(&cfg, "quiet", "1"), ERR_INPUT);
+    assert_int_equal(config_set(&cfg, "quiet", ""), ERR_INPUT);
+
+    assert_int_equal(config_set(&cfg, "out", "runs/\xc3\xa9t\xc3\xa9 \xf0\x9f\x99\x82"), 0);
+    assert_string_equal(cfg.out, "runs/\xc3\xa9t\xc3\xa9 \xf0\x9f\x99\x82");
+    static const char *const bad[] = {
+        "a\nb",     "a\x1b[31m", "\xff",     "\xc3",     "\xed\xa0\x80", "\xed\xbf\xbf",
+        "\xc0\xaf", "\x7f",      "\xc2\x85", "\xe2\x82", "\x80",         "\xf5\x80\x80\x80"};
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        assert_int_equal(config_set(&cfg, "out", bad[i]), ERR_INPUT);
+        assert_says("control character or is not UTF-8");
+        assert_null(strpbrk(err_message(), "\n\x1b\x7f\xff"));
+    }
+    char *longest = mem_zalloc(5000, 1);
+    memset(longest, 'x', 4999);
+    assert_int_equal(config_set(&cfg, "out", longest), ERR_INPUT);
+    assert_says("longer than");
+    free(longest);
+    config_free(&cfg);
+}
+
+static void test_config__table_is_sound(void **state)
+{
+    (void)state;
+    size_t count;
+    const Option *options = config_options(&count);
+    for (size_t i = 0; i < count; i++) {
+        const Option *option = &options[i];
+        assert_ptr_equal(config_find(option->name), option);
+        assert_true(option->commands != 0 && (option->required & ~option->commands) == 0);
+        assert_true(strspn(option->name, "abcdefghijklmnopqrstuvwxyz0123456789-") ==
+                    strlen(option->name));
+        assert_true(option->help[0] != '\0' && option->group[0] != '\0');
+        assert_true((option->type == OPTION_TEXT) == (option->metavar != NULL));
+        assert_true((option->type == OPTION_CHOICE) == (option->choices != NULL));
+        assert_true(option->max <= 1e15);
+    }
+    for (int command = 0; command < COMMAND_COUNT; command++) {
+        Config cfg; /* every default parses (config_init asserts it) and passes the checks */
+        config_init(&cfg, (Command)command);
+        assert_int_equal(config_check(&cfg), 0);
+        config_free(&cfg);
+        config_free(&cfg);
+    }
+}
+
+static void test_config__command_line_forms(void **state)
+{
+    (void)state;
+    Config cfg;
+    int rest;
+    char *first, origin[CONFIG_ORIGIN_SIZE];
+    assert_int_equal(parse(&cfg, COMMAND_TRAIN,
+                           "--data d --batch 4 --lr=1e-3 --quiet --tied=off --clip=0", &rest, NULL),
+                     0);
+    assert_true(cfg.batch == 4 && cfg.lr == 1e-3 && cfg.quiet && cfg.clip == 0);
+    assert_int_equal(cfg.tied, CONFIG_TIED_OFF);
+    assert_int_equal(rest, 0);
+    assert_true(config_is_set(&cfg, "batch") && !config_is_set(&cfg, "accum"));
+    assert_string_equal(config_origin(&cfg, "batch", origin), "command line");
+    assert_string_equal(config_origin(&cfg, "accum", origin), "default");
+    config_free(&cfg);
+
+    assert_int_equal(
+        parse(&cfg, COMMAND_DATA_PREPARE, "a.txt --out=d --quiet=off - -- --b", &rest, &first), 0);
+    assert_int_equal(rest, 3);
+    assert_string_equal(first, "a.txt");
+    assert_false(cfg.quiet);
+    config_free(&cfg);
+
+    assert_int_equal(parse(&cfg, COMMAND_TRAIN, "--bogus --help", &rest, NULL), 0);
+    assert_true(cfg.help);
+    config_free(&cfg);
+
+    static const struct {
+        Command command;
+        const char *line, *says;
+    } cases[] = {
+        {COMMAND_TRAIN, "--bacth 8", "unknown option '--bacth'; did you mean --batch?"},
+        {COMMAND_TRAIN, "--d_model 8", "did you mean --d-model?"},
+        {COMMAND_TRAIN, "--weight 8", "did you mean --weight-decay?"},
+        {COMMAND_TRAIN, "--learning-rate 8", "the nearest is --"},
+        {COMMAND_TRAIN, "--=8", "unknown option '--'"},
+        {COMMAND_TRAIN, "-batch 8", "unknown option '-batch'; did you mean --batch?"},
+        {COMMAND_TRAIN, "-x", "two dashes"},
+        {COMMAND_TRAIN, "--batch 8 --batch=8", "--batch is given twice"},
+        {COMMAND_TRAIN, "--batch", "--batch needs a value: a number, 1 to 1M"},
+        {COMMAND_TRAIN, "--batch --seq 8", "--batch needs a value"},
+        {COMMAND_TRAIN, "--out", "--out needs a value: DIR"},
+        {COMMAND_TRAIN, "--dtype", "--dtype needs a value, such as f32"},
+        {COMMAND_TRAIN, "--batch=", "--batch ''"},
+        {COMMAND_TRAIN, "--batch 0", "--batch '0': outside its limits, 1 to 1M"},
+        {COMMAND_TRAIN, "--steps 0", "--steps 0: must be above 0"},
+        {COMMAND_TRAIN, "--epochs 0.0", "--epochs 0: must be above 0"},
+        {COMMAND_TRAIN, "--global-batch 0", "--global-batch 0: must be above 0"},
+        {COMMAND_TRAIN, "--steps 8", "train needs --data DATA"},
+        {COMMAND_TRAIN, "--config=", "--config needs the name of a file"},
+        {COMMAND_TRAIN, "--config /nonexistent/c.yaml", "/nonexistent/c.yaml: cannot read"},
+        {COMMAND_TRAIN, "--repeats 3", "--repeats is not an option of train"},
+        {COMMAND_TRAIN, "--repeats 3", "belongs to: bench step, bench ops"},
+        {COMMAND_DATA_PREPARE, "f.txt", "data prepare needs --out DIR"},
+        {COMMAND_MODELS, "--batch 8", "belongs to: train, plan, bench step, bench ops"},
+        {COMMAND_PLAN, "--device cuda", "--device cuda: this build has no CUDA backend"},
+        {COMMAND_PLAN, "--quiet --verbose", "exclude each other"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        if (parse(&cfg, cases[i].command, cases[i].line, &rest, NULL) != ERR_INPUT) {
+            fail_msg("accepted: %s", cases[i].line);
+        }
+        assert_says(cases[i].says);
+        config_free(&cfg);
+    }
+}
+
+static void test_config__one_answer_per_question(void **state)
+{
+    (void)state;
+    Config cfg;
+    int rest;
+    char origin[CONFIG_ORIGIN_SIZE];
+    static const struct {
+        const char *line, *says;
+    } refused[] = {
+        {"--steps 10 --tokens 1M", "--tokens and steps (command line) are both given"},
+        {"--epochs 2 --steps 10", "--epochs and steps"},
+        {"--accum 2 --global-batch 16", "--global-batch and accum"},
+        {"--batch 6 --global-batch 16", "--global-batch 16: not a multiple of batch 6"},
+        {"--batch 1 --global-batch 1G", "needs accum 1000000000"},
+        {"--lr 1e-4 --min-lr 1e-3", "--min-lr 0.001: above lr 0.0001"},
+        {"--steps 10 --warmup 11", "--warmup 11: longer than the whole run of 10 steps"},
+        {"--warmup 1001", "longer than the whole run of 1000 steps"},
+    };
+    for (size_t i = 0; i < COUNT(refused); i++) {
+        if (parse(&cfg, COMMAND_PLAN, refused[i].line, &rest, NULL) != ERR_INPUT) {
+            fail_msg("accepted: %s", refused[i].line);
+        }
+        assert_says(refused[i].says);
+        config_free(&cfg);
+    }
+
+    assert_int_equal(parse(&cfg, COMMAND_PLAN, "", &rest, NULL), 0);
+    assert_true(cfg.steps == 1000 && cfg.tokens == 0 && cfg.epochs == 0);
+    assert_false(config_is_set(&cfg, "steps"));
+    assert_int_equal(config_set(&cfg, "tokens", "1M"), 0);
+    assert_int_equal(config_check(&cfg), 0);
+    assert_true(cfg.steps == 0 && cfg.tokens == 1000000);
+    config_free(&cfg);
+
+    assert_int_equal(parse(&cfg, COMMAND_PLAN, "--batch 4 --global-batch 64", &rest, NULL), 0);
+    assert_true(cfg.accum == 16);
+    assert_string_equal(config_origin(&cfg, "accum", origin), "derived");
+    assert_int_equal(config_set(&cfg, "batch", "8"), 0);
+    assert_int_equal(config_check(&cfg), 0);
+    assert_true(cfg.accum == 8);
+    config_free(&cfg);
+
+    const char *parent = getenv("TMPDIR");
+    char *folder = mem_format("%s/pacer-config-XXXXXX", parent != NULL ? parent : "/tmp");
+    assert_non_null(mkdtemp(folder));
+    /* The command line beats the file, also by another name for the same thing. */
+    char *path = io_join(folder, "run.yaml"),
+         *line = mem_format("--config %s --tokens 5k --accum 3 --seed 5", path);
+    const char text[] = "steps: 7\nglobal-batch: 80\nseed: 9\nbatch: 2\n";
+    assert_int_equal(io_write_atomic(path, text, strlen(text)), 0);
+    assert_int_equal(parse(&cfg, COMMAND_PLAN, line, &rest, NULL), 0);
+    assert_true(cfg.steps == 0 && cfg.tokens == 5000 && cfg.accum == 3 && cfg.global_batch == 0);
+    assert_true(cfg.seed == 5 && cfg.batch == 2);
+    config_free(&cfg);
+    free(line);
+    free(path);
+    assert_int_equal(io_remove_tree(folder), 0);
+    free(folder);
+}
+
+static void test_config__inherits_what_was_given(void **state)
+{
+    (void)state;
+    Config demo, train;
+    int rest;
+    assert_int_equal(parse(&demo, COMMAND_DEMO, "--threads 3 --out d --quiet", &rest, NULL), 0);
+    config_init(&train, COMMAND_TRAIN);
+    assert_int_equal(config_set(&train, "threads", "7"), 0);
+    assert_int_equal(config_set(&train, "batch", "2"), 0);
+    config_inherit(&train, &demo);
+    config_free(&demo);
+    assert_int_equal(config_check(&train), 0);
+    assert_true(train.threads == 3 && train.batch == 2 && train.quiet);
+    assert_string_equal(train.out, "d");
+    assert_true(config_is_set(&train, "out") && !config_is_set(&train, "model"));
+    assert_int_equal(train.command, COMMAND_TRAIN);
+    config_free(&train);
+}
+
+static void test_config__values_that_follow(void **state)
+{
+    (void)state;
+    Config cfg;
+    config_init(&cfg, COMMAND_TRAIN);
+    assert_true(config_min_lr(&cfg) == 3e-4 / 10);
+    assert_true(config_warmup(&cfg, 1000) == 50 && config_warmup(&cfg, 19) == 0);
+    cfg.min_lr = 0;
+    cfg.warmup = 3;
+    assert_true(config_min_lr(&cfg) == 0 && config_warmup(&cfg, 1000) == 3);
+    cfg.steps = 12;
+    assert_true(config_total_steps(&cfg, 100, 1000) == 12);
+    cfg.steps = 0;
+    cfg.tokens = 1000;
+    assert_true(config_total_steps(&cfg, 100, 0) == 10 && config_total_steps(&cfg, 300, 0) == 4);
+    assert_true(config_total_steps(&cfg, 5000, 0) == 1);
+    cfg.tokens = 0;
+    cfg.epochs = 0.29;
+    assert_true(config_total_steps(&cfg, 1, 100) == 29);
+    cfg.epochs = 2.5;
+    assert_true(config_total_steps(&cfg, 100, 1010) == 25 &&
+                config_total_steps(&cfg, 9999, 3) == 1);
+    config_free(&cfg);
+}
+
+static void test_config__nearest_name(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"train", "plan", "models", "data", "version", NULL};
+    static const struct {
+        const char *text, *nearest;
+        bool likely;
+    } cases[] = {
+        {"tarin", "train", true},  {"TRAIN", "train", true},  {"pln", "plan", true},
+        {"vers", "version", true}, {"modls", "models", true}, {"dta", "data", true},
+        {"zzzzzzzz", NULL, false}, {"", NULL, false},         {"datatatata", "data", false},
+    };
+    bool likely;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const char *found = config_nearest(cases[i].text, names, &likely);
+        assert_non_null(found);
+        assert_int_equal(likely, cases[i].likely);
+        if (cases[i].nearest != NULL) {
+            assert_string_equal(found, cases[i].nearest);
+        }
+    }
+    static const char *const swapped[] = {"cd", "ab", NULL}; /* a swap is one slip, not two */
+    assert_string_equal(config_nearest("ba", swapped, &likely), "ab");
+    char longest[500];
+    memset(longest, 't', sizeof longest);
+    longest[sizeof longest - 1] = '\0';
+    assert_non_null(config_nearest(longest, names, &likely));
+    assert_null(config_nearest("x", names + 5, &likely));
+    assert_false(likely);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_config__whole_numbers_are_exact_or_refused),
+        cmocka_unit_test(test_config__every_way_of_writing_a_whole_number_agrees),
+        cmocka_unit_test(test_config__reals_are_strict),
+        cmocka_unit_test(test_config__choices_flags_and_text),
+        cmocka_unit_test(test_config__table_is_sound),
+        cmocka_unit_test(test_config__command_line_forms),
+        cmocka_unit_test(test_config__one_answer_per_question),
+        cmocka_unit_test(test_config__inherits_what_was_given),
+        cmocka_unit_test(test_config__values_that_follow),
+        cmocka_unit_test(test_config__nearest_name),
+    };
+    log_setup(LOG_ERROR, 0, 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
