@@ -1,0 +1,458 @@
+/* The only place that checks, counts and dispatches. Each op_* asserts the shapes and types of its
+ * contract, adds its work to the counters, takes the slot's workspace from the scratch arena, and
+ * calls the slot unless this is a dry run.
+ *
+ * FLOPs are those of the matrix products (2 per multiply-add), attention included; a causal attention
+ * counts the lower triangle with its diagonal only, and its backward counts four products, not the
+ * recomputation of the scores. Bytes are the least that must be read and written once. */
+#include "tensor/compose.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+
+#define DESCRIBE(t) tensor_describe(t, (char[TENSOR_TEXT_SIZE]){0})
+
+#define CHECK_SHAPE_2D(t, a, b)                                           \
+    PACER_ASSERT((t).rank == 2 && (t).dim[0] == (a) && (t).dim[1] == (b), \
+                 #t " is %s, wanted (%lld, %lld)", DESCRIBE(t), (long long)(a), (long long)(b))
+
+#define CHECK_SHAPE_1D(t, a)                                                                  \
+    PACER_ASSERT((t).rank == 1 && (t).dim[0] == (a), #t " is %s, wanted (%lld)", DESCRIBE(t), \
+                 (long long)(a))
+
+#define CHECK_DTYPE(t, wanted) \
+    PACER_ASSERT((t).dtype == (wanted), #t " is %s, wanted %s", DESCRIBE(t), dtype_name(wanted))
+
+#define CHECK_SAME(a, b)                                                                       \
+    PACER_ASSERT(tensor_same_shape(a, b) && (a).dtype == (b).dtype, #a " is %s, " #b " is %s", \
+                 DESCRIBE(a), DESCRIBE(b))
+
+const char *op_name(OpId op)
+{
+    static const char *const names[] = {
+#define X(name, text) [OP_##name] = text,
+        PACER_OPS(X)
+#undef X
+    };
+    return names[op];
+}
+
+const char *ops_missing(const Ops *ops)
+{
+    const struct {
+        const char *name;
+        bool filled;
+    } required[] = {
+#define REQUIRED(slot) {#slot, ops->slot != NULL}
+        REQUIRED(embed_forward),
+        REQUIRED(embed_backward),
+        REQUIRED(linear_forward),
+        REQUIRED(linear_backward_input),
+        REQUIRED(linear_backward_weight),
+        REQUIRED(add),
+        REQUIRED(norm_forward),
+        REQUIRED(norm_backward),
+        REQUIRED(rope),
+        REQUIRED(attention_forward),
+        REQUIRED(attention_backward),
+        REQUIRED(swiglu_forward),
+        REQUIRED(swiglu_backward),
+        REQUIRED(gelu_forward),
+        REQUIRED(gelu_backward),
+        REQUIRED(xent),
+        REQUIRED(sum),
+        REQUIRED(sum_squares),
+        REQUIRED(adamw),
+#undef REQUIRED
+    };
+    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
+        if (!required[i].filled) {
+            return required[i].name;
+        }
+    }
+    return NULL;
+}
+
+/* Opens an op: its workspace is on the scratch arena until op_end. */
+typedef struct {
+    Ctx *c;
+    OpId op;
+    ArenaMark mark;
+    void *ws;
+    double started;
+} OpCall;
+
+static OpCall op_begin(Ctx *c, OpId op, double flops, double bytes, size_t ws_bytes)
+{
+    OpCall call = {.c = c, .op = op, .mark = arena_mark(&c->scratch)};
+    if (ws_bytes > 0) {
+        call.ws = ctx_scratch(c, MEM_SCRATCH, DT_I32, (int64_t)((ws_bytes + 3) / 4), 1).data;
+    }
+    OpStat *stat = &c->stats[op];
+    stat->calls++;
+    stat->flops += flops;
+    stat->bytes += bytes;
+    if (c->timing && !c->dry) {
+        call.started = clock_seconds();
+    }
+    return call;
+}
+
+static void op_end(OpCall call)
+{
+    Ctx *c = call.c;
+    arena_release(&c->scratch, call.mark);
+    if (c->timing && !c->dry) {
+        c->backend->sync(c->backend);
+        c->stats[call.op].seconds += clock_seconds() - call.started;
+    }
+}
+
+/* Calls the slot unless this is a dry run, and closes the op. */
+#define DISPATCH(call, slot_call) \
+    do {                          \
+        if (!(call).c->dry) {     \
+            slot_call;            \
+        }                         \
+        op_end(call);             \
+    } while (0)
+
+static double bytes_of(Tensor t)
+{
+    return (double)tensor_bytes(t);
+}
+
+/* A MODE_ADD output is read as well as written. */
+static double bytes_out(Tensor t, Mode mode)
+{
+    return bytes_of(t) * (mode == MODE_ADD ? 2 : 1);
+}
+
+void op_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq, Tensor out)
+{
+    CHECK_DTYPE(ids, DT_I32);
+    CHECK_SHAPE_1D(ids, out.dim[0]);
+    CHECK_SHAPE_2D(table, table.dim[0], out.dim[1]);
+    CHECK_DTYPE(table, out.dtype);
+    PACER_ASSERT(seq > 0 && out.dim[0] % seq == 0, "%lld rows, seq %lld", (long long)out.dim[0],
+                 (long long)seq);
+    if (tensor_given(positions)) {
+        CHECK_DTYPE(positions, out.dtype);
+        PACER_ASSERT(positions.rank == 2 && positions.dim[0] >= seq &&
+                         positions.dim[1] == out.dim[1],
+                     "positions are %s, seq %lld", DESCRIBE(positions), (long long)seq);
+    }
+    double bytes = bytes_of(ids) + 2 * bytes_of(out);
+    OpCall call = op_begin(c, OP_EMBED_FORWARD, 0, bytes, 0);
+    DISPATCH(call, c->backend->ops.embed_forward(c, ids, table, positions, seq, out));
+}
+
+void op_embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
+                       Tensor dpositions, int64_t seq, Mode dtable_mode, Mode dpositions_mode)
+{
+    CHECK_DTYPE(ids, DT_I32);
+    CHECK_SHAPE_1D(ids, dout.dim[0]);
+    CHECK_SAME(order, ids);
+    CHECK_SHAPE_2D(dtable, dtable.dim[0], dout.dim[1]);
+    CHECK_DTYPE(dtable, dtype_accumulate(dout.dtype));
+    PACER_ASSERT(seq > 0 && dout.dim[0] % seq == 0, "%lld rows, seq %lld", (long long)dout.dim[0],
+                 (long long)seq);
+    double bytes = 2 * bytes_of(ids) + bytes_of(dout) +
+                   (dtable_mode == MODE_SET ? bytes_of(dtable) : 2 * bytes_of(dout));
+    if (tensor_given(dpositions)) {
+        CHECK_DTYPE(dpositions, dtable.dtype);
+        PACER_ASSERT(dpositions.rank == 2 && dpositions.dim[0] >= seq &&
+                         dpositions.dim[1] == dout.dim[1],
+                     "dpositions are %s, seq %lld", DESCRIBE(dpositions), (long long)seq);
+        bytes += bytes_of(dout) + bytes_out(dpositions, dpositions_mode);
+    }
+    OpCall call = op_begin(c, OP_EMBED_BACKWARD, 0, bytes, 0);
+    DISPATCH(call, c->backend->ops.embed_backward(c, ids, order, dout, dtable, dpositions, seq,
+                                                  dtable_mode, dpositions_mode));
+}
+
+/* rows x outputs x inputs of a linear map, checked. */
+static double check_linear(Tensor x, Tensor w, Tensor y)
+{
+    CHECK_SHAPE_2D(x, y.dim[0], w.dim[1]);
+    CHECK_SHAPE_2D(y, x.dim[0], w.dim[0]);
+    CHECK_DTYPE(y, x.dtype);
+    PACER_ASSERT(w.rank == 2, "w is %s", DESCRIBE(w));
+    return 2.0 * (double)y.dim[0] * (double)y.dim[1] * (double)x.dim[1];
+}
+
+static void check_bias(Tensor bias, Tensor w)
+{
+    if (tensor_given(bias)) {
+        CHECK_SHAPE_1D(bias, w.dim[0]);
+        CHECK_DTYPE(bias, w.dtype);
+    }
+}
+
+void op_linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y)
+{
+    double flops = check_linear(x, w, y);
+    CHECK_DTYPE(w, x.dtype);
+    check_bias(bias, w);
+    OpCall call = op_begin(c, OP_LINEAR_FORWARD, flops, bytes_of(x) + bytes_of(w) + bytes_of(y), 0);
+    DISPATCH(call, c->backend->ops.linear_forward(c, x, w, bias, y));
+}
+
+void op_linear_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor dx, Mode mode)
+{
+    double flops = check_linear(dx, w, dy);
+    CHECK_DTYPE(w, dx.dtype);
+    double bytes = bytes_of(dy) + bytes_of(w) + bytes_out(dx, mode);
+    OpCall call = op_begin(c, OP_LINEAR_BACKWARD_INPUT, flops, bytes, 0);
+    DISPATCH(call, c->backend->ops.linear_backward_input(c, dy, w, dx, mode));
+}
+
+void op_linear_backward_weight(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tensor dbias, Mode mode)
+{
+    double flops = check_linear(x, dw, dy);
+    CHECK_DTYPE(dw, dtype_accumulate(x.dtype));
+    check_bias(dbias, dw);
+    const Ops *ops = &c->backend->ops;
+    size_t ws =
+        ops->linear_backward_weight_ws != NULL ? ops->linear_backward_weight_ws(c, x, dy) : 0;
+    double bytes = bytes_of(x) + bytes_of(dy) + bytes_out(dw, mode);
+    OpCall call = op_begin(c, OP_LINEAR_BACKWARD_WEIGHT, flops, bytes, ws);
+    DISPATCH(call, ops->linear_backward_weight(c, x, dy, dw, dbias, mode, call.ws));
+}
+
+void op_linear_gelu_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor pre, Tensor y)
+{
+    if (c->backend->ops.linear_gelu_forward == NULL || c->composed) {
+        compose_linear_gelu_forward(c, x, w, bias, pre, y);
+        return;
+    }
+    double flops = check_linear(x, w, y);
+    CHECK_SAME(pre, y);
+    CHECK_DTYPE(w, x.dtype);
+    check_bias(bias, w);
+    double bytes = bytes_of(x) + bytes_of(w) + 2 * bytes_of(y);
+    OpCall call = op_begin(c, OP_LINEAR_GELU_FORWARD, flops, bytes, 0);
+    DISPATCH(call, c->backend->ops.linear_gelu_forward(c, x, w, bias, pre, y));
+}
+
+void op_linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tensor dpre)
+{
+    if (c->backend->ops.linear_gelu_backward_input == NULL || c->composed) {
+        compose_linear_gelu_backward_input(c, dy, w, pre, dpre);
+        return;
+    }
+    double flops = check_linear(dpre, w, dy);
+    CHECK_SAME(pre, dpre);
+    CHECK_DTYPE(w, dy.dtype);
+    double bytes = bytes_of(dy) + bytes_of(w) + 2 * bytes_of(pre);
+    OpCall call = op_begin(c, OP_LINEAR_GELU_BACKWARD_INPUT, flops, bytes, 0);
+    DISPATCH(call, c->backend->ops.linear_gelu_backward_input(c, dy, w, pre, dpre));
+}
+
+void op_add(Ctx *c, Tensor a, Tensor b, Tensor out)
+{
+    CHECK_SAME(a, b);
+    CHECK_SAME(a, out);
+    OpCall call = op_begin(c, OP_ADD, 0, 3 * bytes_of(out), 0);
+    DISPATCH(call, c->backend->ops.add(c, a, b, out));
+}
+
+static void check_norm(Tensor x, Norm norm, Tensor stats)
+{
+    PACER_ASSERT(x.rank == 2, "x is %s", DESCRIBE(x));
+    CHECK_SHAPE_1D(norm.weight, x.dim[1]);
+    CHECK_DTYPE(norm.weight, x.dtype);
+    PACER_ASSERT(tensor_given(norm.bias) == (norm.kind == NORM_LAYER), "bias of norm kind %d",
+                 norm.kind);
+    if (tensor_given(norm.bias)) {
+        CHECK_SAME(norm.bias, norm.weight);
+    }
+    CHECK_SHAPE_2D(stats, x.dim[0], 2);
+    CHECK_DTYPE(stats, dtype_accumulate(x.dtype));
+}
+
+void op_norm_forward(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats)
+{
+    check_norm(x, norm, stats);
+    CHECK_SAME(x, y);
+    OpCall call = op_begin(c, OP_NORM_FORWARD, 0, 2 * bytes_of(x) + bytes_of(stats), 0);
+    DISPATCH(call, c->backend->ops.norm_forward(c, x, norm, y, stats));
+}
+
+void op_add_norm_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor y, Tensor stats)
+{
+    if (c->backend->ops.add_norm_forward == NULL || c->composed) {
+        compose_add_norm_forward(c, x, h, norm, r, y, stats);
+        return;
+    }
+    check_norm(r, norm, stats);
+    CHECK_SAME(x, h);
+    CHECK_SAME(x, r);
+    CHECK_SAME(x, y);
+    OpCall call = op_begin(c, OP_ADD_NORM_FORWARD, 0, 4 * bytes_of(x) + bytes_of(stats), 0);
+    DISPATCH(call, c->backend->ops.add_norm_forward(c, x, h, norm, r, y, stats));
+}
+
+void op_norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tensor dx, Mode dx_mode,
+                      Tensor dweight, Tensor dbias, Mode mode)
+{
+    check_norm(x, norm, stats);
+    CHECK_SAME(dy, x);
+    CHECK_SAME(dx, x);
+    CHECK_SHAPE_1D(dweight, x.dim[1]);
+    CHECK_DTYPE(dweight, dtype_accumulate(x.dtype));
+    PACER_ASSERT(tensor_given(dbias) == tensor_given(norm.bias), "dbias of norm kind %d",
+                 norm.kind);
+    const Ops *ops = &c->backend->ops;
+    size_t ws = ops->norm_backward_ws != NULL ? ops->norm_backward_ws(c, x) : 0;
+    double bytes = 2 * bytes_of(x) + bytes_out(dx, dx_mode) + bytes_of(stats);
+    OpCall call = op_begin(c, OP_NORM_BACKWARD, 0, bytes, ws);
+    DISPATCH(call,
+             ops->norm_backward(c, dy, x, norm, stats, dx, dx_mode, dweight, dbias, mode, call.ws));
+}
+
+static void check_heads(Tensor qkv, HeadShape s)
+{
+    CHECK_SHAPE_2D(qkv, s.batch * s.seq, (s.heads + 2 * s.kv_heads) * s.head_dim);
+    PACER_ASSERT(s.kv_heads > 0 && s.heads % s.kv_heads == 0,
+                 "%lld heads over %lld key/value heads", (long long)s.heads, (long long)s.kv_heads);
+}
+
+void op_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse)
+{
+    check_heads(qkv, shape);
+    PACER_ASSERT(shape.head_dim % 2 == 0, "rope needs an even head width, not %lld",
+                 (long long)shape.head_dim);
+    PACER_ASSERT(table.rank == 2 && table.dim[0] >= shape.seq && table.dim[1] == shape.head_dim,
+                 "rope table is %s for seq %lld", DESCRIBE(table), (long long)shape.seq);
+    CHECK_DTYPE(table, dtype_accumulate(qkv.dtype));
+    double share =
+        (double)(shape.heads + shape.kv_heads) / (double)(shape.heads + 2 * shape.kv_heads);
+    OpCall call = op_begin(c, OP_ROPE, 0, 2 * share * bytes_of(qkv), 0);
+    DISPATCH(call, c->backend->ops.rope(c, qkv, shape, table, inverse));
+}
+
+Tensor op_attention_aux(Ctx *c, HeadShape s, DType dtype)
+{
+    if (c->attention == ATTENTION_NAIVE) {
+        int64_t dims[] = {s.batch, s.heads, s.seq, s.seq};
+        return arena_push(&c->saved, MEM_ATTENTION, dtype, 4, dims);
+    }
+    int64_t dims[] = {s.batch, s.heads, s.seq};
+    return arena_push(&c->saved, MEM_ATTENTION, dtype_accumulate(dtype), 3, dims);
+}
+
+static double attention_flops(HeadShape s)
+{
+    return 2.0 * (double)(s.batch * s.heads * s.head_dim) * (double)s.seq * (double)(s.seq + 1);
+}
+
+void op_attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor aux)
+{
+    check_heads(qkv, shape);
+    CHECK_SHAPE_2D(out, qkv.dim[0], shape.heads * shape.head_dim);
+    CHECK_DTYPE(out, qkv.dtype);
+    const Ops *ops = &c->backend->ops;
+    size_t ws =
+        ops->attention_forward_ws != NULL ? ops->attention_forward_ws(c, shape, qkv.dtype) : 0;
+    double bytes = bytes_of(qkv) + bytes_of(out) + bytes_of(aux);
+    OpCall call = op_begin(c, OP_ATTENTION_FORWARD, attention_flops(shape), bytes, ws);
+    DISPATCH(call, ops->attention_forward(c, qkv, shape, out, aux, call.ws));
+}
+
+void op_attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor aux, HeadShape shape,
+                           Tensor dqkv)
+{
+    check_heads(qkv, shape);
+    CHECK_SAME(dqkv, qkv);
+    CHECK_SAME(dout, out);
+    CHECK_SHAPE_2D(out, qkv.dim[0], shape.heads * shape.head_dim);
+    const Ops *ops = &c->backend->ops;
+    size_t ws =
+        ops->attention_backward_ws != NULL ? ops->attention_backward_ws(c, shape, qkv.dtype) : 0;
+    double bytes = 2 * bytes_of(qkv) + 2 * bytes_of(out) + bytes_of(aux);
+    OpCall call = op_begin(c, OP_ATTENTION_BACKWARD, 2 * attention_flops(shape), bytes, ws);
+    DISPATCH(call, ops->attention_backward(c, dout, qkv, out, aux, shape, dqkv, call.ws));
+}
+
+void op_swiglu_forward(Ctx *c, Tensor gate_up, Tensor y)
+{
+    CHECK_SHAPE_2D(gate_up, y.dim[0], 2 * y.dim[1]);
+    CHECK_DTYPE(gate_up, y.dtype);
+    OpCall call = op_begin(c, OP_SWIGLU_FORWARD, 0, 3 * bytes_of(y), 0);
+    DISPATCH(call, c->backend->ops.swiglu_forward(c, gate_up, y));
+}
+
+void op_swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
+{
+    CHECK_SHAPE_2D(gate_up, dy.dim[0], 2 * dy.dim[1]);
+    CHECK_SAME(gate_up, dgate_up);
+    CHECK_DTYPE(gate_up, dy.dtype);
+    OpCall call = op_begin(c, OP_SWIGLU_BACKWARD, 0, 5 * bytes_of(dy), 0);
+    DISPATCH(call, c->backend->ops.swiglu_backward(c, dy, gate_up, dgate_up));
+}
+
+void op_gelu_forward(Ctx *c, Tensor x, Tensor y)
+{
+    CHECK_SAME(x, y);
+    OpCall call = op_begin(c, OP_GELU_FORWARD, 0, 2 * bytes_of(x), 0);
+    DISPATCH(call, c->backend->ops.gelu_forward(c, x, y));
+}
+
+void op_gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
+{
+    CHECK_SAME(dy, x);
+    CHECK_SAME(dx, x);
+    OpCall call = op_begin(c, OP_GELU_BACKWARD, 0, 3 * bytes_of(x), 0);
+    DISPATCH(call, c->backend->ops.gelu_backward(c, dy, x, dx));
+}
+
+void op_xent(Ctx *c, Tensor logits, Tensor targets, Tensor losses, double scale, bool gradient)
+{
+    PACER_ASSERT(logits.rank == 2, "logits are %s", DESCRIBE(logits));
+    CHECK_SHAPE_1D(targets, logits.dim[0]);
+    CHECK_DTYPE(targets, DT_I32);
+    CHECK_SHAPE_1D(losses, logits.dim[0]);
+    CHECK_DTYPE(losses, dtype_accumulate(logits.dtype));
+    double bytes = bytes_of(logits) * (gradient ? 2 : 1) + bytes_of(losses);
+    OpCall call = op_begin(c, OP_XENT, 0, bytes, 0);
+    DISPATCH(call, c->backend->ops.xent(c, logits, targets, losses, scale, gradient));
+}
+
+void op_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode)
+{
+    CHECK_SHAPE_1D(x, tensor_count(x));
+    CHECK_SHAPE_1D(out, 1);
+    CHECK_DTYPE(out, x.dtype);
+    OpCall call = op_begin(c, OP_SUM, 0, bytes_of(x), 0);
+    DISPATCH(call, c->backend->ops.sum(c, x, scale, out, mode));
+}
+
+void op_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode)
+{
+    CHECK_SHAPE_1D(x, tensor_count(x));
+    CHECK_SHAPE_1D(out, 1);
+    CHECK_DTYPE(out, x.dtype);
+    const Ops *ops = &c->backend->ops;
+    size_t ws = ops->sum_squares_ws != NULL ? ops->sum_squares_ws(c, x) : 0;
+    OpCall call = op_begin(c, OP_SUM_SQUARES, 0, bytes_of(x), ws);
+    DISPATCH(call, ops->sum_squares(c, x, out, mode, call.ws));
+}
+
+void op_adamw(Ctx *c, AdamwArgs args)
+{
+    CHECK_SHAPE_1D(args.param, tensor_count(args.param));
+    CHECK_SAME(args.grad, args.param);
+    CHECK_SAME(args.m, args.param);
+    CHECK_SAME(args.v, args.param);
+    CHECK_SHAPE_1D(args.hyper, HYPER_COUNT);
+    CHECK_DTYPE(args.hyper, DT_F32);
+    CHECK_SHAPE_1D(args.norm_sq, 1);
+    if (tensor_given(args.low)) {
+        CHECK_SHAPE_1D(args.low, args.param.dim[0]);
+        CHECK_DTYPE(args.low, DT_BF16);
+    }
+    double bytes = 7 * bytes_of(args.param) + bytes_of(args.low);
+    OpCall call = op_begin(c, OP_ADAMW, 0, bytes, 0);
+    DISPATCH(call, c->backend->ops.adamw(c, args));
+}

@@ -1,0 +1,213 @@
+#pragma once
+/* The op contract. An op is what one good kernel does. The functions op_* below are what the model
+ * calls: they check shapes and types, count FLOPs and bytes, take workspace, and call the backend's
+ * slot of the same name; in a dry run everything but the slot happens. Slots marked "fused" may be
+ * NULL: the op is then composed from the plain ones (compose.c), which is also what it is tested
+ * against.
+ *
+ * Every output is assigned unless a Mode says otherwise. Tensors are contiguous. `act` below is the
+ * activation type (f32, bf16; f64 in ref), `acc` is dtype_accumulate(act). Outputs must not overlap
+ * inputs except where stated. */
+#include "tensor/arena.h"
+
+typedef struct Ctx Ctx;
+
+typedef enum { MODE_SET, MODE_ADD } Mode; /* out = value, or out += value */
+typedef enum { NORM_LAYER, NORM_RMS } NormKind;
+typedef enum { ATTENTION_NAIVE, ATTENTION_FLASH } AttentionKind;
+
+/* Layout of packed heads. A qkv row holds H*D of q, then G*D of k, then G*D of v; query head h reads
+ * key/value head h / (H / G). Rows are ordered (sequence, token). */
+typedef struct {
+    int64_t batch, seq, heads, kv_heads, head_dim;
+} HeadShape;
+
+typedef struct {
+    NormKind kind;
+    double eps;
+    Tensor weight; /* (C) act */
+    Tensor bias;   /* (C) act; none for NORM_RMS */
+} Norm;
+
+/* Scalars that change from step to step, read from backend memory so that a captured step can be
+ * replayed. A (HYPER_COUNT) f32 tensor. */
+typedef enum {
+    HYPER_LR,
+    HYPER_BETA1,
+    HYPER_BETA2,
+    HYPER_EPS,
+    HYPER_DECAY,
+    HYPER_CORRECTION1, /* 1 - beta1^t, t = 1 at the first update */
+    HYPER_CORRECTION2, /* 1 - beta2^t */
+    HYPER_CLIP,        /* largest gradient norm; 0: no clipping */
+    HYPER_COUNT
+} Hyper;
+
+typedef struct {
+    Tensor param;   /* (n) acc: master weights, updated */
+    Tensor low;     /* (n) bf16 copy of param, written; none when the model runs in acc itself */
+    Tensor grad;    /* (n) acc, read */
+    Tensor m, v;    /* (n) acc, updated */
+    Tensor hyper;   /* (HYPER_COUNT) f32 */
+    Tensor norm_sq; /* (1) acc: squared norm of the whole gradient, for clipping */
+    bool decay;     /* whether HYPER_DECAY applies to this range */
+} AdamwArgs;
+
+/* X(name, text): every op that is counted. */
+#define PACER_OPS(X)                                            \
+    X(EMBED_FORWARD, "embed_forward")                           \
+    X(EMBED_BACKWARD, "embed_backward")                         \
+    X(LINEAR_FORWARD, "linear_forward")                         \
+    X(LINEAR_BACKWARD_INPUT, "linear_backward_input")           \
+    X(LINEAR_BACKWARD_WEIGHT, "linear_backward_weight")         \
+    X(LINEAR_GELU_FORWARD, "linear_gelu_forward")               \
+    X(LINEAR_GELU_BACKWARD_INPUT, "linear_gelu_backward_input") \
+    X(ADD, "add")                                               \
+    X(NORM_FORWARD, "norm_forward")                             \
+    X(ADD_NORM_FORWARD, "add_norm_forward")                     \
+    X(NORM_BACKWARD, "norm_backward")                           \
+    X(ROPE, "rope")                                             \
+    X(ATTENTION_FORWARD, "attention_forward")                   \
+    X(ATTENTION_BACKWARD, "attention_backward")                 \
+    X(SWIGLU_FORWARD, "swiglu_forward")                         \
+    X(SWIGLU_BACKWARD, "swiglu_backward")                       \
+    X(GELU_FORWARD, "gelu_forward")                             \
+    X(GELU_BACKWARD, "gelu_backward")                           \
+    X(XENT, "xent")                                             \
+    X(SUM, "sum")                                               \
+    X(SUM_SQUARES, "sum_squares")                               \
+    X(ADAMW, "adamw")
+
+typedef enum {
+#define X(name, text) OP_##name,
+    PACER_OPS(X)
+#undef X
+        OP_COUNT
+} OpId;
+
+const char *op_name(OpId op);
+
+/* What a backend fills. Arguments and rules are those of the op_* of the same name. `ws` is a (bytes)
+ * workspace of the size that the slot's *_ws function asked for; a NULL *_ws asks for none. */
+typedef struct {
+    void (*embed_forward)(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq,
+                          Tensor out);
+    void (*embed_backward)(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
+                           Tensor dpositions, int64_t seq, Mode dtable_mode, Mode dpositions_mode);
+    void (*linear_forward)(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y);
+    void (*linear_backward_input)(Ctx *c, Tensor dy, Tensor w, Tensor dx, Mode mode);
+    void (*linear_backward_weight)(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tensor dbias, Mode mode,
+                                   void *ws);
+    size_t (*linear_backward_weight_ws)(const Ctx *c, Tensor x, Tensor dy);
+    void (*linear_gelu_forward)(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor pre,
+                                Tensor y); /* fused */
+    void (*linear_gelu_backward_input)(Ctx *c, Tensor dy, Tensor w, Tensor pre,
+                                       Tensor dpre); /* fused */
+    void (*add)(Ctx *c, Tensor a, Tensor b, Tensor out);
+    void (*norm_forward)(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats);
+    void (*add_norm_forward)(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor y,
+                             Tensor stats); /* fused */
+    void (*norm_backward)(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tensor dx,
+                          Mode dx_mode, Tensor dweight, Tensor dbias, Mode mode, void *ws);
+    size_t (*norm_backward_ws)(const Ctx *c, Tensor x);
+    void (*rope)(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse);
+    void (*attention_forward)(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor aux,
+                              void *ws);
+    size_t (*attention_forward_ws)(const Ctx *c, HeadShape shape, DType dtype);
+    void (*attention_backward)(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor aux,
+                               HeadShape shape, Tensor dqkv, void *ws);
+    size_t (*attention_backward_ws)(const Ctx *c, HeadShape shape, DType dtype);
+    void (*swiglu_forward)(Ctx *c, Tensor gate_up, Tensor y);
+    void (*swiglu_backward)(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up);
+    void (*gelu_forward)(Ctx *c, Tensor x, Tensor y);
+    void (*gelu_backward)(Ctx *c, Tensor dy, Tensor x, Tensor dx);
+    void (*xent)(Ctx *c, Tensor logits, Tensor targets, Tensor losses, double scale, bool gradient);
+    void (*sum)(Ctx *c, Tensor x, double scale, Tensor out, Mode mode);
+    void (*sum_squares)(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws);
+    size_t (*sum_squares_ws)(const Ctx *c, Tensor x);
+    void (*adamw)(Ctx *c, AdamwArgs args);
+} Ops;
+
+/* Returns the name of the first slot that is required and empty, or NULL. */
+const char *ops_missing(const Ops *ops);
+
+/* out (N,C) act = table[ids] + positions[t], t = row mod seq. table (V,C) act, ids (N) i32 in [0,V);
+ * positions (>= seq, C) act or none. */
+void op_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq, Tensor out);
+
+/* dtable (V,C) acc: row v gets the sum of dout over rows with ids == v; dpositions (P,C) acc or none:
+ * row t the sum over sequences. MODE_SET writes every row, also those no token names. order (N) i32:
+ * rows sorted by id, equal ids in row order; sums run in that order, so the result is deterministic. */
+void op_embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
+                       Tensor dpositions, int64_t seq, Mode dtable_mode, Mode dpositions_mode);
+
+/* y (N,O) = x (N,I) w^T + bias. w (O,I), bias (O) or none, all act. */
+void op_linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y);
+
+/* dx (N,I) = dy (N,O) w, all act. */
+void op_linear_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor dx, Mode mode);
+
+/* dw (O,I) acc = dy^T x, and dbias (O) acc or none = column sums of dy; x, dy act. */
+void op_linear_backward_weight(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tensor dbias, Mode mode);
+
+/* pre (N,O) = x w^T + bias; y = gelu(pre). Fused. */
+void op_linear_gelu_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor pre, Tensor y);
+
+/* dpre (N,I) = (dy (N,O) w) * gelu'(pre). Fused. dpre may be pre. */
+void op_linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tensor dpre);
+
+/* out = a + b, all (N,C) act; out may be a or b. */
+void op_add(Ctx *c, Tensor a, Tensor b, Tensor out);
+
+/* y (N,C) = norm(x (N,C)). stats (N,2) acc: mean (0 for RMS) and 1/sqrt(variance + eps). */
+void op_norm_forward(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats);
+
+/* r = x + h; y = norm(r). Fused. The norm reads r as stored (rounded to act). r may be x or h. */
+void op_add_norm_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor y, Tensor stats);
+
+/* From dy (N,C) at the norm's output and its input x: dx (N,C) act by dx_mode (ADD joins the residual
+ * stream's gradient), dweight (C) and dbias (C, or none) acc by mode. dx may be dy when dx_mode is SET. */
+void op_norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tensor dx, Mode dx_mode,
+                      Tensor dweight, Tensor dbias, Mode mode);
+
+/* Rotates q and k of qkv (N, (H+2G)D) in place. Pairs are (i, i + D/2) of a head; D is even.
+ * table (>= seq, D) acc: D/2 cosines, then D/2 sines, per position. inverse rotates back (backward). */
+void op_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse);
+
+/* Causal attention with scale 1/sqrt(D). out (N, H*D). aux keeps what backward needs: its shape comes
+ * from op_attention_aux. */
+void op_attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor aux);
+
+/* NAIVE: probabilities (B,H,T,T) act. FLASH: log-sum-exp of the scaled scores (B,H,T) acc. */
+Tensor op_attention_aux(Ctx *c, HeadShape shape, DType dtype);
+
+/* dqkv (N, (H+2G)D), assigned, from dout (N, H*D), qkv (after rope), out and aux of the forward. */
+void op_attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor aux, HeadShape shape,
+                           Tensor dqkv);
+
+/* y (N,F) = silu(gate) * up, gate_up (N,2F): F gates, then F ups. */
+void op_swiglu_forward(Ctx *c, Tensor gate_up, Tensor y);
+
+/* dgate_up (N,2F) from dy (N,F); dgate_up may be gate_up. */
+void op_swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up);
+
+/* y = gelu(x), the tanh form of GPT-2; any shape. */
+void op_gelu_forward(Ctx *c, Tensor x, Tensor y);
+
+/* dx = dy * gelu'(x); dx may be dy or x. */
+void op_gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx);
+
+/* losses (n) acc = -log softmax(logits (n,V))[target]; with gradient, logits become
+ * (softmax - onehot) * scale in place. targets (n) i32; a negative target gives loss and gradient 0. */
+void op_xent(Ctx *c, Tensor logits, Tensor targets, Tensor losses, double scale, bool gradient);
+
+/* out (1) acc = scale * sum of x (n) acc. */
+void op_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode);
+
+/* out (1) acc = sum of squares of x (n) acc; order of summation depends only on n and the thread count. */
+void op_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode);
+
+/* One AdamW update of a flat range, with g scaled by min(1, clip / (norm + 1e-6)) when clip > 0:
+ *   p -= lr * decay * p;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;
+ *   p -= lr * (m / c1) / (sqrt(v / c2) + eps). */
+void op_adamw(Ctx *c, AdamwArgs args);

@@ -1,0 +1,156 @@
+/* Writing safetensors: the header is laid out from the entries alone, then the data is streamed, so
+ * tensors of any size in any memory cost one piece of host memory at most. */
+#include "tensor/safetensors.h"
+
+#include "base/assert.h"
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DATA_ALIGN 64 /* of the first tensor, so that a mapped file can be read by wide loads */
+#define PIECE_BYTES ((size_t)4 << 20)
+
+static const char *type_name(DType dtype)
+{
+    static const char *const names[] = {
+        [DT_F32] = "F32", [DT_BF16] = "BF16", [DT_F64] = "F64", [DT_I32] = "I32"};
+    return names[dtype];
+}
+
+static void check_entries(const SafeEntry *entries, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i].name;
+        int rank = entries[i].tensor.rank;
+        PACER_ASSERT(name[0] != '\0' && strcmp(name, "__metadata__") != 0, "entry %d: \"%s\"", i,
+                     name);
+        PACER_ASSERT(rank >= 1 && rank <= TENSOR_MAX_RANK, "%s: rank %d", name, rank);
+        for (int j = 0; j < i; j++) {
+            PACER_ASSERT(strcmp(entries[j].name, name) != 0, "%s twice: %d and %d", name, j, i);
+        }
+    }
+}
+
+/* Numbers go in as text: cJSON's own would round from 15 digits on. */
+static cJSON *describe(Tensor tensor, size_t begin)
+{
+    char shape[TENSOR_MAX_RANK * 24], offsets[64];
+    int used = 0;
+    for (int i = 0; i < tensor.rank; i++) {
+        used += snprintf(shape + used, sizeof shape - (size_t)used, "%s%lld", i == 0 ? "[" : ",",
+                         (long long)tensor.dim[i]);
+    }
+    snprintf(shape + used, sizeof shape - (size_t)used, "]");
+    snprintf(offsets, sizeof offsets, "[%zu,%zu]", begin, begin + tensor_bytes(tensor));
+    cJSON *entry = cJSON_CreateObject();
+    bool made = cJSON_AddStringToObject(entry, "dtype", type_name(tensor.dtype)) != NULL &&
+                cJSON_AddRawToObject(entry, "shape", shape) != NULL &&
+                cJSON_AddRawToObject(entry, "data_offsets", offsets) != NULL;
+    PACER_ASSERT(made, "no memory for a header");
+    return entry;
+}
+
+/* The header's JSON text; caller frees with cJSON_free. */
+static char *header_text(const SafeEntry *entries, int count, const SafeMeta *metadata)
+{
+    cJSON *header = cJSON_CreateObject();
+    cJSON *about = cJSON_AddObjectToObject(header, "__metadata__");
+    bool made = cJSON_AddStringToObject(about, "format", "pt") != NULL;
+    for (const SafeMeta *item = metadata; item != NULL && item->key != NULL; item++) {
+        PACER_ASSERT(cJSON_GetObjectItemCaseSensitive(about, item->key) == NULL,
+                     "metadata \"%s\" twice", item->key);
+        made = made && cJSON_AddStringToObject(about, item->key, item->value) != NULL;
+    }
+    size_t begin = 0;
+    for (int i = 0; i < count; i++) {
+        cJSON *entry = describe(entries[i].tensor, begin);
+        made = made && cJSON_AddItemToObject(header, entries[i].name, entry);
+        begin += tensor_bytes(entries[i].tensor);
+    }
+    char *text = cJSON_PrintUnformatted(header);
+    cJSON_Delete(header);
+    PACER_ASSERT(made && text != NULL, "no memory for the header of %d tensors", count);
+    return text;
+}
+
+static void put_header(IoWriter *writer, const char *text)
+{
+    size_t used = strlen(text);
+    size_t length = (8 + used + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN - 8;
+    uint8_t prefix[8];
+    for (int i = 0; i < 8; i++) {
+        prefix[i] = (uint8_t)((uint64_t)length >> (8 * i));
+    }
+    char spaces[DATA_ALIGN];
+    memset(spaces, ' ', sizeof spaces);
+    io_writer_put(writer, prefix, sizeof prefix);
+    io_writer_put(writer, text, used);
+    io_writer_put(writer, spaces, length - used);
+}
+
+static int put_tensor(IoWriter *writer, const SafeEntry *entry, const SafeSource *source,
+                      void *piece)
+{
+    size_t bytes = tensor_bytes(entry->tensor);
+    if (source == NULL) {
+        return bytes > 0 ? io_writer_put(writer, entry->tensor.data, bytes) : 0;
+    }
+    for (size_t offset = 0; offset < bytes; offset += PIECE_BYTES) {
+        size_t part = bytes - offset < PIECE_BYTES ? bytes - offset : PIECE_BYTES;
+        int code = source->fetch(source->user, entry, offset, piece, part);
+        if (code == 0) {
+            code = io_writer_put(writer, piece, part);
+        }
+        if (code != 0) {
+            return code;
+        }
+    }
+    return 0;
+}
+
+/* A device or a link that the user named as the target is not ours to remove. */
+static void remove_partial(const char *path)
+{
+    struct stat info;
+    if (lstat(path, &info) == 0 && S_ISREG(info.st_mode)) {
+        unlink(path);
+    }
+}
+
+int safetensors_write(const char *path, const SafeEntry *entries, int count,
+                      const SafeMeta *metadata, const SafeSource *source, uint64_t *digest)
+{
+    check_entries(entries, count);
+    char *text = header_text(entries, count, metadata);
+    const char *fault = safetensors_header_fault(text, strlen(text));
+    if (fault != NULL) {
+        cJSON_free(text);
+        return err_set(ERR_INPUT, "%s: cannot write: the header %s (tensor names and metadata)",
+                       path, fault);
+    }
+    IoWriter *writer;
+    int code = io_writer_open(path, &writer);
+    if (code != 0) {
+        cJSON_free(text);
+        return code;
+    }
+    put_header(writer, text);
+    cJSON_free(text);
+    void *piece = source != NULL ? mem_alloc(PIECE_BYTES) : NULL;
+    for (int i = 0; i < count && code == 0; i++) {
+        code = put_tensor(writer, &entries[i], source, piece);
+    }
+    free(piece);
+    int closed = io_writer_close(writer, digest);
+    code = code != 0 ? code : closed;
+    if (code != 0) {
+        remove_partial(path);
+    }
+    return code;
+}

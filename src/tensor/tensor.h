@@ -1,0 +1,65 @@
+#pragma once
+/* A tensor is a view: pointer, element type, up to four dimensions, rows contiguous. It owns
+ * nothing; memory belongs to an arena (arena.h). A tensor of rank 0 means "not given".
+ *
+ * Letters used for dimensions everywhere: B sequences, T tokens of a sequence, N = B*T rows,
+ * C model width, H query heads, G key/value heads, D width of a head, F feed-forward width,
+ * V vocabulary, O and I outputs and inputs of a linear map. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum { DT_F32, DT_BF16, DT_F64, DT_I32 } DType;
+
+#define TENSOR_MAX_RANK 4
+
+typedef struct {
+    void *data; /* may be NULL in a dry run: only shape and type are then meaningful */
+    DType dtype;
+    int rank;
+    int64_t dim[TENSOR_MAX_RANK];
+} Tensor;
+
+size_t dtype_size(DType dtype);
+const char *dtype_name(DType dtype);
+
+/* The type in which sums over `dtype` are kept and stored: f64 for f64, f32 for the others.
+ * Gradients of parameters, norm statistics, losses and attention statistics have this type. */
+DType dtype_accumulate(DType dtype);
+
+#define TENSOR_NONE ((Tensor){0})
+
+static inline bool tensor_given(Tensor t)
+{
+    return t.rank > 0;
+}
+
+static inline int64_t tensor_count(Tensor t)
+{
+    int64_t count = t.rank > 0 ? 1 : 0;
+    for (int i = 0; i < t.rank; i++) {
+        count *= t.dim[i];
+    }
+    return count;
+}
+
+static inline size_t tensor_bytes(Tensor t)
+{
+    return (size_t)tensor_count(t) * dtype_size(t.dtype);
+}
+
+/* Views of memory that the caller has. */
+Tensor tensor_1d(void *data, DType dtype, int64_t a);
+Tensor tensor_2d(void *data, DType dtype, int64_t a, int64_t b);
+
+/* Rows [first, first + count) of the outermost dimension. */
+Tensor tensor_rows(Tensor t, int64_t first, int64_t count);
+
+/* The same elements under another shape of equal count. */
+Tensor tensor_as_2d(Tensor t, int64_t a, int64_t b);
+
+bool tensor_same_shape(Tensor a, Tensor b);
+
+/* "(128, 64) f32" into text, for messages. */
+#define TENSOR_TEXT_SIZE 96
+const char *tensor_describe(Tensor t, char text[TENSOR_TEXT_SIZE]);
