@@ -1,0 +1,87 @@
+/* Causal self-attention: one product makes packed q, k, v; rotary positions turn q and k in place;
+ * attention; one product back to the stream. GPT-2 stores q, k, v as one matrix; Llama stores three,
+ * joined in memory, so that both run the same code. */
+#include "model/linear.h"
+
+#include <math.h>
+
+enum { LINEAR_QKV, LINEAR_OUT };
+enum { SAVED_QKV, SAVED_OUT, SAVED_AUX };
+
+static void declare(const ModelSpec *s, ParamTable *table, int layer)
+{
+    int64_t inner = s->heads * spec_head_dim(s), kv = s->kv_heads * spec_head_dim(s);
+    double out_std = s->scaled_residual ? 0.02 / sqrt(2.0 * (double)s->layers) : 0;
+    if (s->names == NAMES_GPT2) {
+        linear_declare(table, "h.%d.attn.qkv", layer, inner + 2 * kv, s->width, 0, s->bias);
+        linear_declare(table, "h.%d.attn.proj", layer, s->width, inner, out_std, s->bias);
+        return;
+    }
+    Param row = {
+        .rank = 2, .dim = {inner, s->width}, .init = INIT_NORMAL, .std = 0.02, .decay = true};
+    params_add(table, PARAM_ALIGNED, "model.layers.%d.self_attn.q_proj.weight", layer, row);
+    row.dim[0] = kv;
+    params_add(table, PARAM_JOINED, "model.layers.%d.self_attn.k_proj.weight", layer, row);
+    params_add(table, PARAM_JOINED, "model.layers.%d.self_attn.v_proj.weight", layer, row);
+    linear_declare(table, "model.layers.%d.self_attn.o_proj", layer, s->width, inner, out_std,
+                   s->bias);
+}
+
+static int bind(Model *model, int layer, int row, Tensor values, Tensor grads)
+{
+    const ModelSpec *s = &model->spec;
+    Linear *linears = model->layers[layer].mixer;
+    int joined = s->names == NAMES_GPT2 ? 1 : 3;
+    row = linear_bind(&model->params, row, joined, s->bias, values, grads, &linears[LINEAR_QKV]);
+    return linear_bind(&model->params, row, 1, s->bias, values, grads, &linears[LINEAR_OUT]);
+}
+
+static HeadShape shape_of(const Model *model)
+{
+    const ModelSpec *s = &model->spec;
+    return (HeadShape){model->batch.batch, model->batch.seq, s->heads, s->kv_heads,
+                       spec_head_dim(s)};
+}
+
+static void forward(Ctx *c, Model *model, int layer, Tensor x, Tensor out)
+{
+    const ModelSpec *s = &model->spec;
+    const Linear *linears = model->layers[layer].mixer;
+    Tensor *saved = model->saved[layer].mixer;
+    HeadShape shape = shape_of(model);
+    int64_t rows = x.dim[0];
+    Tensor qkv = ctx_save(c, MEM_MIXER, x.dtype, rows, spec_qkv_width(s));
+    Tensor mixed = ctx_save(c, MEM_MIXER, x.dtype, rows, s->heads * spec_head_dim(s));
+    Tensor aux = op_attention_aux(c, shape, x.dtype);
+    linear_forward(c, &linears[LINEAR_QKV], x, qkv);
+    if (tensor_given(model->rope)) {
+        op_rope(c, qkv, shape, model->rope, false);
+    }
+    op_attention_forward(c, qkv, shape, mixed, aux);
+    linear_forward(c, &linears[LINEAR_OUT], mixed, out);
+    saved[SAVED_QKV] = qkv;
+    saved[SAVED_OUT] = mixed;
+    saved[SAVED_AUX] = aux;
+}
+
+static void backward(Ctx *c, Model *model, int layer, Tensor dout, Tensor x, Mode mode)
+{
+    const Linear *linears = model->layers[layer].mixer;
+    const Tensor *saved = model->saved[layer].mixer;
+    Tensor qkv = saved[SAVED_QKV], mixed = saved[SAVED_OUT];
+    HeadShape shape = shape_of(model);
+    ArenaMark mark = arena_mark(&c->scratch);
+    Tensor dmixed = ctx_scratch(c, MEM_SCRATCH, x.dtype, mixed.dim[0], mixed.dim[1]);
+    Tensor dqkv = ctx_scratch(c, MEM_SCRATCH, x.dtype, qkv.dim[0], qkv.dim[1]);
+    linear_backward_weight(c, &linears[LINEAR_OUT], mixed, dout, mode);
+    linear_backward_input(c, &linears[LINEAR_OUT], dout, dmixed);
+    op_attention_backward(c, dmixed, qkv, mixed, saved[SAVED_AUX], shape, dqkv);
+    if (tensor_given(model->rope)) {
+        op_rope(c, dqkv, shape, model->rope, true);
+    }
+    linear_backward_weight(c, &linears[LINEAR_QKV], x, dqkv, mode);
+    linear_backward_input(c, &linears[LINEAR_QKV], dqkv, x);
+    arena_release(&c->scratch, mark);
+}
+
+const Mixer mixer_attention = {"attention", declare, bind, forward, backward};

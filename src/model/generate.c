@@ -1,0 +1,111 @@
+#include "model/generate.h"
+
+#include "base/assert.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define SAMPLE_STREAM 0x73616D706C65u /* apart from initialisation and shuffling */
+
+/* Last row's logits into g->logits. */
+static void forward(Generator *g, int64_t seq)
+{
+    DeviceBatch batch = {.batch = 1, .seq = seq, .ids = tensor_rows(g->ids, 0, seq)};
+    model_forward(&g->ctx, g->model, batch, KEEP_NOTHING);
+    model_logits(&g->ctx, g->model, seq - 1, g->logits);
+    model_end(&g->ctx, g->model);
+}
+
+static void lay_out(Generator *g, Arena *state)
+{
+    const ModelSpec *spec = &g->model->spec;
+    g->ids = arena_push(state, MEM_BATCH, DT_I32, 1, &spec->context);
+    g->logits = arena_push(state, MEM_HEAD, g->model->act, 2, (int64_t[]){1, spec->vocab});
+}
+
+int generator_open(Generator *g, Model *model, Backend *backend)
+{
+    *g = (Generator){.model = model};
+    PACER_ASSERT(model->act == DT_F32, "sampling from a model in %s", dtype_name(model->act));
+    ctx_init(&g->ctx, backend);
+    g->ctx.dry = true;
+    Arena state;
+    arena_init_counting(&state, "state");
+    lay_out(g, &state);
+    forward(g, model->spec.context);
+    const size_t sizes[3] = {g->ctx.saved.peak, g->ctx.scratch.peak, state.peak};
+    for (int i = 0; i < 3; i++) {
+        g->blocks[i] = backend->alloc(backend, sizes[i]);
+        if (g->blocks[i] == NULL) {
+            generator_close(g);
+            return err_set(ERR_MEMORY, "cannot allocate %zu bytes to sample from the model",
+                           sizes[i]);
+        }
+    }
+    arena_init(&g->ctx.saved, "saved", g->blocks[0], sizes[0]);
+    arena_init(&g->ctx.scratch, "scratch", g->blocks[1], sizes[1]);
+    arena_init(&state, "state", g->blocks[2], sizes[2]);
+    lay_out(g, &state);
+    g->ctx.dry = false;
+    size_t vocab = (size_t)model->spec.vocab;
+    g->host_logits = mem_zalloc(vocab, sizeof *g->host_logits);
+    g->ranked = mem_zalloc(vocab, sizeof *g->ranked);
+    return 0;
+}
+
+void generator_close(Generator *g)
+{
+    for (int i = 0; i < 3; i++) {
+        if (g->blocks[i] != NULL) {
+            g->ctx.backend->release(g->ctx.backend, g->blocks[i]);
+        }
+    }
+    free(g->host_logits);
+    free(g->ranked);
+    *g = (Generator){0};
+}
+
+/* Logits of the comparison under way; qsort carries no argument. */
+static _Thread_local const float *ranking;
+
+static int by_logit(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    if (ranking[x] != ranking[y]) {
+        return ranking[x] < ranking[y] ? 1 : -1;
+    }
+    return (x > y) - (x < y);
+}
+
+int32_t generator_next(Generator *g, const int32_t *tokens, int64_t count,
+                       const SampleSettings *settings)
+{
+    const ModelSpec *spec = &g->model->spec;
+    Backend *backend = g->ctx.backend;
+    int64_t seq = count < spec->context ? count : spec->context, vocab = spec->vocab;
+    backend->upload(backend, g->ids.data, tokens + (count - seq), (size_t)seq * sizeof *tokens);
+    forward(g, seq);
+    backend->download(backend, g->host_logits, g->logits.data,
+                      (size_t)vocab * sizeof *g->host_logits);
+    for (int64_t i = 0; i < vocab; i++) {
+        g->ranked[i] = (int32_t)i;
+    }
+    ranking = g->host_logits;
+    qsort(g->ranked, (size_t)vocab, sizeof *g->ranked, by_logit);
+    int64_t among = settings->top_k > 0 && settings->top_k < vocab ? settings->top_k : vocab;
+    double top = g->host_logits[g->ranked[0]], sum = 0;
+    for (int64_t i = 0; i < among; i++) {
+        sum += exp((g->host_logits[g->ranked[i]] - top) / settings->temperature);
+    }
+    double left = sum * rng_uniform(settings->seed, SAMPLE_STREAM, g->drawn++);
+    for (int64_t i = 0; i < among; i++) {
+        left -= exp((g->host_logits[g->ranked[i]] - top) / settings->temperature);
+        if (left < 0) {
+            return g->ranked[i];
+        }
+    }
+    return g->ranked[0];
+}

@@ -1,0 +1,26 @@
+#pragma once
+/* Shorthands over op_linear_* for a weight with its gradient and optional bias. */
+#include "model/model.h"
+
+/* Declares a (outputs, inputs) matrix named `name`.weight and, with bias, `name`.bias. std <= 0 means
+ * the common 0.02. */
+void linear_declare(ParamTable *table, const char *name, int layer, int64_t outputs, int64_t inputs,
+                    double std, bool bias);
+
+/* Declares a norm's weight (ones) and, for LayerNorm, bias (zeros). */
+void norm_declare(ParamTable *table, const char *name, int layer, NormKind kind, int64_t width);
+
+/* Binds `joined` weight rows starting at row as one matrix, and the bias row behind them if there is
+ * one; returns the row behind. */
+int linear_bind(const ParamTable *table, int row, int joined, bool bias, Tensor values,
+                Tensor grads, Linear *out);
+
+Norm linear_as_norm(const ModelSpec *spec, const Linear *l);
+
+void linear_forward(Ctx *c, const Linear *l, Tensor x, Tensor y);
+
+/* Weight and bias gradients by mode. */
+void linear_backward_weight(Ctx *c, const Linear *l, Tensor x, Tensor dy, Mode mode);
+
+/* dx = dy w, assigned. */
+void linear_backward_input(Ctx *c, const Linear *l, Tensor dy, Tensor dx);

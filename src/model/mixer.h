@@ -1,0 +1,26 @@
+#pragma once
+/* The part of a block that moves information between tokens. Attention is one; the block calls it
+ * through this table. */
+#include "model/params.h"
+#include "tensor/ctx.h"
+
+typedef struct Model Model;
+
+typedef struct {
+    const char *name;
+
+    /* Adds the mixer's rows for one layer to the table. */
+    void (*declare)(const ModelSpec *spec, ParamTable *table, int layer);
+
+    /* Points the layer's weights at the rows that declare added, the first of which is `row`;
+     * returns the row behind the last. */
+    int (*bind)(Model *model, int layer, int row, Tensor values, Tensor grads);
+
+    /* out (N,C) = mix(x (N,C)); saves on c->saved what backward needs. */
+    void (*forward)(Ctx *c, Model *model, int layer, Tensor x, Tensor out);
+
+    /* From dout (N,C) and the forward's x: parameter gradients by mode, then dx, written over x. */
+    void (*backward)(Ctx *c, Model *model, int layer, Tensor dout, Tensor x, Mode mode);
+} Mixer;
+
+extern const Mixer mixer_attention;

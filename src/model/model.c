@@ -1,0 +1,179 @@
+#include "model/model.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "model/block.h"
+#include "model/linear.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Logits are made for as many rows at a time as fit here: small enough to be no burden beside the
+ * activations, large enough that the head's products run at full speed. */
+#define HEAD_CHUNK_BYTES ((int64_t)64 << 20)
+#define HEAD_CHUNK_ROWS_MIN 128
+
+void model_init(Model *model, const ModelSpec *spec, DType act)
+{
+    *model = (Model){.spec = *spec, .act = act, .mixer = &mixer_attention, .row_head = -1};
+    ParamTable *table = &model->params;
+    bool gpt2 = spec->names == NAMES_GPT2;
+    linear_declare(table, gpt2 ? "wte" : "model.embed_tokens", -1, spec->vocab, spec->width, 0,
+                   false);
+    if (spec->learned_positions) {
+        linear_declare(table, "wpe", -1, spec->context, spec->width, 0, false);
+    }
+    for (int l = 0; l < spec->layers; l++) {
+        block_declare(spec, model->mixer, table, l);
+    }
+    norm_declare(table, gpt2 ? "ln_f" : "model.norm", -1, spec->norm, spec->width);
+    if (!spec->tied) {
+        model->row_head = table->count;
+        linear_declare(table, "lm_head", -1, spec->vocab, spec->width, 0, false);
+    }
+    model->layers = mem_zalloc((size_t)spec->layers, sizeof *model->layers);
+    model->saved = mem_zalloc((size_t)spec->layers, sizeof *model->saved);
+}
+
+void model_free(Model *model)
+{
+    params_free(&model->params);
+    free(model->layers);
+    free(model->saved);
+    *model = (Model){0};
+}
+
+void model_bind(Model *model, Tensor values, Tensor grads, Tensor rope)
+{
+    const ModelSpec *s = &model->spec;
+    const ParamTable *table = &model->params;
+    PACER_ASSERT(values.dtype == model->act && values.dim[0] == table->flat, "%lld values for %lld",
+                 (long long)values.dim[0], (long long)table->flat);
+    int row = linear_bind(table, 0, 1, false, values, grads, &model->embed);
+    if (s->learned_positions) {
+        row = linear_bind(table, row, 1, false, values, grads, &model->positions);
+    }
+    for (int l = 0; l < s->layers; l++) {
+        row = block_bind(model, l, row, values, grads);
+    }
+    row = linear_bind(table, row, 1, s->norm == NORM_LAYER, values, grads, &model->final_norm);
+    model->head = model->embed;
+    if (!s->tied) {
+        row = linear_bind(table, row, 1, false, values, grads, &model->head);
+    }
+    PACER_ASSERT(row == table->count, "%d of %d parameters bound", row, table->count);
+    model->rope = rope;
+}
+
+Tensor model_rope_shape(const Model *model)
+{
+    const ModelSpec *s = &model->spec;
+    if (s->rope_base <= 0) {
+        return TENSOR_NONE;
+    }
+    return tensor_2d(NULL, dtype_accumulate(model->act), s->context, spec_head_dim(s));
+}
+
+void model_fill_rope(const Model *model, Tensor host_rope)
+{
+    int64_t width = spec_head_dim(&model->spec), half = width / 2;
+    for (int64_t t = 0; t < host_rope.dim[0]; t++) {
+        for (int64_t i = 0; i < half; i++) {
+            double angle = (double)t * pow(model->spec.rope_base, -2.0 * (double)i / (double)width);
+            if (host_rope.dtype == DT_F64) {
+                double *row = (double *)host_rope.data + t * width;
+                row[i] = cos(angle);
+                row[half + i] = sin(angle);
+            } else {
+                float *row = (float *)host_rope.data + t * width;
+                row[i] = (float)cos(angle);
+                row[half + i] = (float)sin(angle);
+            }
+        }
+    }
+}
+
+void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep)
+{
+    const ModelSpec *s = &model->spec;
+    int64_t rows = batch.batch * batch.seq;
+    PACER_ASSERT(batch.seq <= s->context, "%lld tokens, context %lld", (long long)batch.seq,
+                 (long long)s->context);
+    model->batch = batch;
+    model->keep = keep;
+    model->pass_mark = arena_mark(&c->saved);
+    Tensor x = ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width);
+    model->h = ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width);
+    model->carry = x;
+    if (keep == KEEP_INPUTS) {
+        model->carry = ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width);
+    }
+    op_embed_forward(c, batch.ids, model->embed.weight.value, model->positions.weight.value,
+                     batch.seq, x);
+    for (int l = 0; l < s->layers; l++) {
+        block_forward(c, model, l, &x, l > 0 ? model->h : TENSOR_NONE, model->h);
+    }
+    model->rf =
+        keep == KEEP_ALL ? ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width) : model->carry;
+    model->nf = ctx_save(c, MEM_NORM, model->act, rows, s->width);
+    model->statsf = ctx_save(c, MEM_NORM, dtype_accumulate(model->act), rows, 2);
+    op_add_norm_forward(c, x, model->h, linear_as_norm(s, &model->final_norm), model->rf, model->nf,
+                        model->statsf);
+}
+
+static int64_t head_chunk_rows(const Model *model, int64_t rows)
+{
+    int64_t fit = HEAD_CHUNK_BYTES / (model->spec.vocab * (int64_t)dtype_size(model->act));
+    fit = fit < HEAD_CHUNK_ROWS_MIN ? HEAD_CHUNK_ROWS_MIN : fit;
+    if (fit >= rows) {
+        return rows;
+    }
+    /* Chunks of equal size: the last one is not a sliver. */
+    int64_t chunks = (rows + fit - 1) / fit;
+    return (rows + chunks - 1) / chunks;
+}
+
+void model_head(Ctx *c, Model *model, Tensor losses, double scale, bool gradient, Mode mode)
+{
+    int64_t rows = model->nf.dim[0], chunk = head_chunk_rows(model, rows);
+    ArenaMark mark = arena_mark(&c->scratch);
+    Tensor buffer = ctx_scratch(c, MEM_HEAD, model->act, chunk, model->spec.vocab);
+    for (int64_t first = 0; first < rows; first += chunk) {
+        int64_t count = rows - first < chunk ? rows - first : chunk;
+        Tensor x = tensor_rows(model->nf, first, count), logits = tensor_rows(buffer, 0, count);
+        linear_forward(c, &model->head, x, logits);
+        op_xent(c, logits, tensor_rows(model->batch.targets, first, count),
+                tensor_rows(losses, first, count), scale, gradient);
+        if (gradient) {
+            linear_backward_weight(c, &model->head, x, logits, first == 0 ? mode : MODE_ADD);
+            linear_backward_input(c, &model->head, logits, x);
+        }
+    }
+    arena_release(&c->scratch, mark);
+}
+
+void model_backward(Ctx *c, Model *model, Mode mode)
+{
+    const ModelSpec *s = &model->spec;
+    const Linear *norm = &model->final_norm;
+    Tensor dres = model->h;
+    op_norm_backward(c, model->nf, model->rf, linear_as_norm(s, norm), model->statsf, dres,
+                     MODE_SET, norm->weight.grad, norm->bias.grad, mode);
+    for (int l = (int)s->layers - 1; l >= 0; l--) {
+        block_backward(c, model, l, dres, mode);
+    }
+    /* A tied table already holds the head's part of its gradient. */
+    op_embed_backward(c, model->batch.ids, model->batch.order, dres, model->embed.weight.grad,
+                      model->positions.weight.grad, model->batch.seq, s->tied ? MODE_ADD : mode,
+                      mode);
+}
+
+void model_logits(Ctx *c, Model *model, int64_t first, Tensor logits)
+{
+    linear_forward(c, &model->head, tensor_rows(model->nf, first, logits.dim[0]), logits);
+}
+
+void model_end(Ctx *c, Model *model)
+{
+    arena_release(&c->saved, model->pass_mark);
+}

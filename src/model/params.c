@@ -1,0 +1,88 @@
+#include "model/params.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGN_ELEMENTS (ARENA_ALIGN / 2) /* whole alignment for bf16, the smallest type */
+
+void params_free(ParamTable *table)
+{
+    free(table->rows);
+    *table = (ParamTable){0};
+}
+
+int params_add(ParamTable *table, ParamPlace place, const char *name, int layer, Param row)
+{
+    if (table->count == table->capacity) {
+        table->capacity = table->capacity > 0 ? 2 * table->capacity : 64;
+        table->rows = mem_realloc(table->rows, (size_t)table->capacity, sizeof *table->rows);
+    }
+    const char *mark = strstr(name, "%d");
+    if (mark != NULL) {
+        snprintf(row.name, sizeof row.name, "%.*s%d%s", (int)(mark - name), name, layer, mark + 2);
+    } else {
+        snprintf(row.name, sizeof row.name, "%s", name);
+    }
+    row.layer = layer;
+    row.count = row.dim[0] * (row.rank > 1 ? row.dim[1] : 1);
+    if (place == PARAM_ALIGNED) {
+        table->flat = (table->flat + ALIGN_ELEMENTS - 1) / ALIGN_ELEMENTS * ALIGN_ELEMENTS;
+    }
+    row.offset = table->flat;
+    table->flat += row.count;
+    table->parameters += row.count;
+    table->rows[table->count] = row;
+    return table->count++;
+}
+
+Tensor params_view(const ParamTable *table, Tensor flat, int first, int joined)
+{
+    const Param *row = &table->rows[first];
+    Tensor view = {.dtype = flat.dtype, .rank = row->rank};
+    for (int i = first; i < first + joined; i++) {
+        PACER_ASSERT(i == first || table->rows[i].offset ==
+                                       table->rows[i - 1].offset + table->rows[i - 1].count,
+                     "parameter %s is not joined to the one before", table->rows[i].name);
+        view.dim[0] += table->rows[i].dim[0];
+    }
+    if (row->rank > 1) {
+        view.dim[1] = row->dim[1];
+    }
+    if (flat.data != NULL) {
+        view.data = (char *)flat.data + (size_t)row->offset * dtype_size(flat.dtype);
+    }
+    return view;
+}
+
+void params_init_values(const ParamTable *table, int row, uint64_t seed, int64_t first, int64_t n,
+                        float *out)
+{
+    const Param *param = &table->rows[row];
+    int64_t piece = 1 << 14;
+#pragma omp parallel for schedule(static)
+    for (int64_t at = 0; at < n; at += piece) {
+        int64_t count = n - at < piece ? n - at : piece;
+        if (param->init == INIT_NORMAL) {
+            rng_normals(seed, (uint64_t)row, (uint64_t)(first + at), (uint64_t)count, out + at);
+        }
+        for (int64_t i = at; i < at + count; i++) {
+            out[i] = param->init == INIT_NORMAL ? out[i] * (float)param->std
+                                                : (param->init == INIT_ONE ? 1.0f : 0.0f);
+        }
+    }
+}
+
+int params_find(const ParamTable *table, const char *name)
+{
+    for (int i = 0; i < table->count; i++) {
+        if (strcmp(table->rows[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}

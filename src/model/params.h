@@ -1,0 +1,46 @@
+#pragma once
+/* The parameter table: one row per tensor, in forward order. Sizes, initialisation, decay, checkpoints
+ * and the optimizer's ranges all loop over it. Rows live in one flat buffer; a row added with
+ * PARAM_JOINED starts right behind the row before, so that neighbours (q, k, v; gate, up) can be read
+ * as one matrix; other rows start on a 256-byte boundary, and the padding between stays zero. */
+#include "model/spec.h"
+
+typedef enum { INIT_NORMAL, INIT_ZERO, INIT_ONE } InitRule;
+
+typedef struct {
+    char name[80];
+    int rank;
+    int64_t dim[2];
+    InitRule init;
+    double std;            /* of INIT_NORMAL */
+    bool decay;            /* weight decay applies: matrices, not biases and norms */
+    int layer;             /* -1: outside the blocks */
+    int64_t offset, count; /* in elements of the flat buffer */
+} Param;
+
+typedef struct {
+    Param *rows;
+    int count, capacity;
+    int64_t parameters; /* sum of counts: the model's exact size */
+    int64_t flat;       /* elements of the flat buffer, padding included */
+} ParamTable;
+
+typedef enum { PARAM_ALIGNED, PARAM_JOINED } ParamPlace;
+
+void params_free(ParamTable *table); /* no-op on a zeroed table */
+
+/* Appends a row (count, offset and name are filled in; %d in the name takes the layer) and returns its
+ * index. */
+int params_add(ParamTable *table, ParamPlace place, const char *name, int layer, Param row);
+
+/* Row `first` and the `joined - 1` rows behind it as one tensor inside the flat buffer: outermost
+ * dimensions added up. */
+Tensor params_view(const ParamTable *table, Tensor flat, int first, int joined);
+
+/* Initial values of elements [first, first + n) of a row. They depend on the seed, the row's index and
+ * the element's alone. */
+void params_init_values(const ParamTable *table, int row, uint64_t seed, int64_t first, int64_t n,
+                        float *out);
+
+/* Index of a name; -1 if there is none. */
+int params_find(const ParamTable *table, const char *name);

@@ -1,0 +1,105 @@
+#include "model/spec.h"
+
+#include "base/err.h"
+
+#include <string.h>
+
+#define GPT2(label, n_layers, n_width, n_heads)                                        \
+    {                                                                                  \
+        .name = label, .names = NAMES_GPT2, .layers = n_layers, .width = n_width,      \
+        .heads = n_heads, .kv_heads = n_heads, .ffn = 4 * (n_width), .vocab = 50257,   \
+        .context = 1024, .norm = NORM_LAYER, .ffn_kind = FFN_GELU, .norm_eps = 1e-5,   \
+        .learned_positions = true, .bias = true, .tied = true, .scaled_residual = true \
+    }
+
+#define LLAMA(label, n_layers, n_width, n_heads, n_ffn, n_vocab, n_context)               \
+    {                                                                                     \
+        .name = label, .names = NAMES_LLAMA, .layers = n_layers, .width = n_width,        \
+        .heads = n_heads, .kv_heads = n_heads, .ffn = n_ffn, .vocab = n_vocab,            \
+        .context = n_context, .norm = NORM_RMS, .ffn_kind = FFN_SWIGLU, .norm_eps = 1e-5, \
+        .rope_base = 10000.0                                                              \
+    }
+
+static const ModelSpec presets[] = {
+    LLAMA("tiny", 4, 128, 4, 344, 0, 128), LLAMA("llama-22m", 4, 512, 16, 1344, 10000, 256),
+    GPT2("gpt2-124m", 12, 768, 12),        GPT2("gpt2-350m", 24, 1024, 16),
+    GPT2("gpt2-774m", 36, 1280, 20),       GPT2("gpt2-1558m", 48, 1600, 25),
+};
+
+const ModelSpec *spec_preset(int index)
+{
+    int count = (int)(sizeof presets / sizeof presets[0]);
+    return index >= 0 && index < count ? &presets[index] : NULL;
+}
+
+static const ModelSpec *find_preset(const char *name)
+{
+    for (int i = 0; spec_preset(i) != NULL; i++) {
+        if (strcmp(presets[i].name, name) == 0) {
+            return &presets[i];
+        }
+    }
+    return NULL;
+}
+
+static void replace(int64_t *value, int64_t override)
+{
+    if (override > 0) {
+        *value = override;
+    }
+}
+
+int spec_resolve(const char *name, const SpecOverrides *o, int64_t data_vocab, ModelSpec *out)
+{
+    const ModelSpec *preset = find_preset(name);
+    if (preset == NULL) {
+        return err_set(ERR_INPUT, "--model %s: no such model; `pacer models` lists them", name);
+    }
+    *out = *preset;
+    replace(&out->layers, o->layers);
+    replace(&out->width, o->width);
+    replace(&out->heads, o->heads);
+    /* A new number of heads brings its own key/value heads unless they are given too. */
+    if (o->heads > 0) {
+        out->kv_heads = o->heads;
+    }
+    replace(&out->kv_heads, o->kv_heads);
+    replace(&out->ffn, o->ffn);
+    replace(&out->vocab, data_vocab > 0 && out->vocab == 0 ? data_vocab : 0);
+    replace(&out->vocab, o->vocab);
+    replace(&out->context, o->context);
+    if (o->tied >= 0) {
+        out->tied = o->tied != 0;
+    }
+    return spec_check(out);
+}
+
+int spec_check(const ModelSpec *s)
+{
+    if (s->vocab == 0) {
+        return err_set(ERR_INPUT,
+                       "--model %s takes its vocabulary from the data: give --data or --vocab",
+                       s->name);
+    }
+    if (s->layers < 1 || s->width < 1 || s->heads < 1 || s->kv_heads < 1 || s->ffn < 1 ||
+        s->vocab < 2 || s->context < 1) {
+        return err_set(ERR_INPUT,
+                       "--model %s: every dimension must be at least 1, the vocabulary 2", s->name);
+    }
+    if (s->width % s->heads != 0) {
+        return err_set(ERR_INPUT, "--d-model %lld is not a multiple of --heads %lld",
+                       (long long)s->width, (long long)s->heads);
+    }
+    if (s->heads % s->kv_heads != 0) {
+        return err_set(ERR_INPUT, "--heads %lld is not a multiple of --kv-heads %lld",
+                       (long long)s->heads, (long long)s->kv_heads);
+    }
+    if (s->rope_base > 0 && spec_head_dim(s) % 2 != 0) {
+        return err_set(
+            ERR_INPUT,
+            "--d-model %lld / --heads %lld gives an odd head width, which rotary positions "
+            "cannot use",
+            (long long)s->width, (long long)s->heads);
+    }
+    return 0;
+}
