@@ -1,0 +1,236 @@
+#include "metrics/machine.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include <cblas.h>
+#include <ctype.h>
+#include <math.h>
+#include <omp.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+/* The value of the first line "key : value" of a file, without surrounding blanks; false: none. */
+static bool find_line(const char *path, const char *key, char *value, size_t size)
+{
+    FILE *file = fopen(path, "r");
+    bool found = false;
+    char line[512];
+    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
+        char *colon = strchr(line, ':');
+        if (colon != NULL && strncmp(line, key, strlen(key)) == 0) {
+            char *from = colon + 1;
+            while (isspace((unsigned char)*from)) {
+                from++;
+            }
+            size_t length = strlen(from);
+            while (length > 0 && isspace((unsigned char)from[length - 1])) {
+                length--;
+            }
+            snprintf(value, size, "%.*s", (int)length, from);
+            found = length > 0;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return found;
+}
+
+/* The numbers at the start of a file of the control group; "max" is no number. Returns how many. */
+static int read_limits(const char *path, double *first, double *second)
+{
+    FILE *file = fopen(path, "r");
+    int count = 0;
+    if (file != NULL) {
+        count = fscanf(file, "%lf %lf", first, second);
+        fclose(file);
+    }
+    return count;
+}
+
+static int usable_cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        return CPU_COUNT(&set);
+    }
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int)online : 1;
+}
+
+void machine_describe(Machine *machine, const char *simd)
+{
+    *machine = (Machine){.cores = usable_cores()};
+    struct utsname names;
+    if (uname(&names) == 0) {
+        snprintf(machine->host, sizeof machine->host, "%s", names.nodename);
+        snprintf(machine->kernel, sizeof machine->kernel, "%s %s", names.sysname, names.release);
+        snprintf(machine->cpu, sizeof machine->cpu, "%s", names.machine);
+    }
+    char text[128];
+    if (find_line("/proc/cpuinfo", "model name", text, sizeof text)) {
+        snprintf(machine->cpu, sizeof machine->cpu, "%s", text);
+    }
+    if (find_line("/proc/meminfo", "MemTotal", text, sizeof text)) {
+        machine->memory_bytes = value_of(1024.0 * strtod(text, NULL));
+    }
+    double first, second;
+    if (read_limits("/sys/fs/cgroup/memory.max", &first, &second) >= 1) {
+        machine->memory_limit = value_of(first);
+    }
+    if (read_limits("/sys/fs/cgroup/cpu.max", &first, &second) == 2 && second > 0) {
+        machine->cpu_quota = value_of(first / second);
+    }
+#ifdef __clang__
+    snprintf(machine->compiler, sizeof machine->compiler, "%s", __VERSION__);
+#else
+    snprintf(machine->compiler, sizeof machine->compiler, "gcc %s", __VERSION__);
+#endif
+#ifdef PACER_HAVE_OPENBLAS
+    snprintf(machine->blas, sizeof machine->blas, "%s", openblas_get_config());
+#else
+    snprintf(machine->blas, sizeof machine->blas, "CBLAS of unknown make");
+#endif
+    snprintf(machine->simd, sizeof machine->simd, "%s", simd != NULL ? simd : "");
+}
+
+void machine_measure(Machine *machine, int threads, double seconds)
+{
+    machine->threads = threads;
+    double sgemm = machine_sgemm_rate(threads, seconds / 2);
+    double copy = machine_copy_rate(threads, seconds / 2);
+    machine->sgemm_gflops = isnan(sgemm) ? (Value){0} : value_of(sgemm);
+    machine->copy_gbs = isnan(copy) ? (Value){0} : value_of(copy);
+}
+
+cJSON *machine_json(const Machine *machine)
+{
+    cJSON *object = json_object();
+    json_put_text(object, "host", machine->host);
+    json_put_text(object, "cpu", machine->cpu);
+    json_put_whole(object, "cores", machine->cores);
+    json_put(object, "cpu_quota", machine->cpu_quota);
+    json_put_or_null(object, "memory_bytes", machine->memory_bytes);
+    json_put(object, "memory_limit_bytes", machine->memory_limit);
+    json_put_text(object, "kernel", machine->kernel);
+    json_put_text(object, "compiler", machine->compiler);
+    json_put_text(object, "blas", machine->blas);
+    json_put_text(object, "simd", machine->simd[0] != '\0' ? machine->simd : NULL);
+    json_put_or_null(object, "ceiling_threads",
+                     machine->threads > 0 ? value_of(machine->threads) : (Value){0});
+    json_put_or_null(object, "sgemm_gflops", machine->sgemm_gflops);
+    json_put_or_null(object, "copy_gbs", machine->copy_gbs);
+    return object;
+}
+
+/* Small whole numbers, so that every partial sum of the product is exact in f32, in any order. */
+static int element(int64_t row, int64_t column)
+{
+    return (int)((row * 7 + column * 3 + row * column) % 5) - 2;
+}
+
+static bool product_is_right(const float *c, int64_t n)
+{
+    for (int64_t probe = 0; probe < 16; probe++) {
+        int64_t row = (probe * 397 + 11) % n, column = (probe * 883 + 5) % n, sum = 0;
+        for (int64_t k = 0; k < n; k++) {
+            sum += element(row, k) * element(k, column);
+        }
+        if (c[row * n + column] != (float)sum) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Best rate of n x n products within the budget; NaN when the product is wrong. */
+static double best_product(float *a, float *b, float *c, int64_t n, double seconds)
+{
+    for (int64_t i = 0; i < n * n; i++) {
+        a[i] = b[i] = (float)element(i / n, i % n);
+        c[i] = NAN;
+    }
+    double best = INFINITY, spent = 0;
+    for (int run = 0; run < 4 || spent < seconds; run++) {
+        double start = clock_seconds();
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)n, (int)n, (int)n, 1.0f, a,
+                    (int)n, b, (int)n, 0.0f, c, (int)n);
+        double took = clock_seconds() - start;
+        if (run > 0) { /* the first one wakes the threads and touches the library's buffers */
+            best = took < best ? took : best;
+            spent += took;
+        }
+    }
+    return product_is_right(c, n) ? 2e-9 * (double)(n * n * n) / best : NAN;
+}
+
+double machine_sgemm_rate(int threads, double seconds)
+{
+    PACER_ASSERT(threads > 0, "%d threads", threads);
+    const int64_t small = 1024, large = 2048;
+    float *block = mem_try_aligned((size_t)(3 * large * large) * sizeof *block);
+    if (block == NULL) {
+        return NAN;
+    }
+    int omp_before = omp_get_max_threads();
+#ifdef PACER_HAVE_OPENBLAS
+    int blas_before = openblas_get_num_threads();
+    openblas_set_num_threads(threads);
+#endif
+    omp_set_num_threads(threads);
+    float *a = block, *b = a + large * large, *c = b + large * large;
+    double rate_small = best_product(a, b, c, small, seconds / 2);
+    double rate_large = best_product(a, b, c, large, seconds / 2);
+#ifdef PACER_HAVE_OPENBLAS
+    openblas_set_num_threads(blas_before);
+#endif
+    omp_set_num_threads(omp_before);
+    free(block);
+    if (isnan(rate_small) || isnan(rate_large)) {
+        return NAN;
+    }
+    return rate_small > rate_large ? rate_small : rate_large;
+}
+
+double machine_copy_rate(int threads, double seconds)
+{
+    PACER_ASSERT(threads > 0, "%d threads", threads);
+    size_t bytes = (size_t)256 << 20, available = mem_available();
+    while (available > 0 && bytes > available / 8 && bytes > (size_t)16 << 20) {
+        bytes /= 2;
+    }
+    char *from = mem_try_aligned(bytes), *to = mem_try_aligned(bytes);
+    double best = INFINITY, spent = 0;
+    bool right = from != NULL && to != NULL;
+    for (int run = 0; right && (run < 4 || spent < seconds); run++) {
+        double start = clock_seconds();
+#pragma omp parallel num_threads(threads)
+        {
+            size_t slices = (size_t)omp_get_num_threads(), slice = (size_t)omp_get_thread_num();
+            size_t begin = bytes / slices * slice;
+            size_t end = slice + 1 == slices ? bytes : bytes / slices * (slice + 1);
+            if (run == 0) { /* gives both blocks pages, near the thread that will use them */
+                memset(from + begin, 0x5a, end - begin);
+                memset(to + begin, 0, end - begin);
+            } else {
+                memcpy(to + begin, from + begin, end - begin);
+            }
+        }
+        double took = clock_seconds() - start;
+        if (run > 0) {
+            best = took < best ? took : best;
+            spent += took;
+        }
+    }
+    right = right && to[0] == 0x5a && to[bytes - 1] == 0x5a;
+    free(from);
+    free(to);
+    return right ? 2e-9 * (double)bytes / best : NAN;
+}

@@ -1,0 +1,35 @@
+#pragma once
+/* The machine that a run was made on, and two of its ceilings, measured: no report of speed means
+ * anything without them. */
+#include "metrics/json.h"
+
+#include <stddef.h>
+
+typedef struct {
+    char host[128], cpu[128], kernel[192], compiler[96], blas[192], simd[32];
+    int cores;          /* that this process may use */
+    Value cpu_quota;    /* cores' worth of time that a control group allows; missing: no limit */
+    Value memory_bytes; /* of the machine */
+    Value memory_limit; /* of the control group; missing: no limit */
+    int threads;        /* used for the rates below; 0: not measured */
+    Value sgemm_gflops, copy_gbs;
+} Machine;
+
+/* Everything but the rates. simd: the name of the instruction set in use, may be NULL. */
+void machine_describe(Machine *machine, const char *simd);
+
+/* Fills threads and both rates, each with about half of the seconds. */
+void machine_measure(Machine *machine, int threads, double seconds);
+
+cJSON *machine_json(const Machine *machine);
+
+/* Rate of the CBLAS that pacer is linked with, in GFLOP/s (2 n^3 operations per product): the best
+ * single cblas_sgemm over n = 1024 and n = 2048, square, row-major, not transposed, beta 0, each
+ * warmed up once and repeated for half of the budget, three times at least. The product is checked;
+ * NaN when it is wrong or there is no memory. */
+double machine_sgemm_rate(int threads, double seconds);
+
+/* Rate of memcpy between two blocks beyond the caches (256 MiB each, less on small machines), split
+ * among threads, in GB/s of bytes read plus bytes written: the best of at least three. NaN when
+ * there is no memory. */
+double machine_copy_rate(int threads, double seconds);

@@ -1,0 +1,335 @@
+#include "metrics/record.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/version.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct Record {
+    char *run_path, *metrics_path;
+    int metrics;   /* file descriptor, append mode; -1: not open */
+    off_t written; /* length of metrics.jsonl, in whole lines */
+    cJSON *run;
+};
+
+const char *run_status_name(RunStatus status)
+{
+    static const char *const names[] = {
+#define X(name, text) text,
+        PACER_RUN_STATUSES(X)
+#undef X
+    };
+    return names[status];
+}
+
+static void replace(cJSON *object, const char *name, cJSON *item)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(object, name);
+    json_put_item(object, name, item);
+}
+
+static void replace_text(cJSON *object, const char *name, const char *text)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(object, name);
+    json_put_text(object, name, text);
+}
+
+/* NULL stays NULL. */
+static cJSON *copy(const cJSON *item)
+{
+    return item != NULL ? cJSON_Duplicate(item, 1) : NULL;
+}
+
+static cJSON *describe(const RecordInfo *info)
+{
+    cJSON *run = json_object();
+    json_put_whole(run, "schema", RECORD_SCHEMA);
+    json_put_text(run, "id", info->id);
+    json_put_text(run, "status", run_status_name(RUN_RUNNING));
+    cJSON *pacer = json_object();
+    json_put_text(pacer, "version", version_string());
+    json_put_text(pacer, "commit", version_commit());
+    json_put_text(pacer, "features", version_build_features());
+    json_put_item(run, "pacer", pacer);
+    char now[CLOCK_STAMP_SIZE];
+    clock_stamp(now);
+    json_put_text(run, "started", now);
+    cJSON *model = json_object();
+    json_put_text(model, "name", info->model);
+    json_put_whole(model, "parameters", info->parameters);
+    json_put_item(run, "model", model);
+    json_put_item(run, "config", copy(info->config));
+    json_put_item(run, "machine", copy(info->machine));
+    cJSON *plan = json_array();
+    for (int i = 0; i < info->plan_rows; i++) {
+        cJSON *row = json_object();
+        json_put_text(row, "kind", info->plan[i].kind);
+        json_put_whole(row, "bytes", (int64_t)info->plan[i].bytes);
+        cJSON_AddItemToArray(plan, row);
+    }
+    json_put_item(run, "memory_plan", plan);
+    return run;
+}
+
+/* Takes over from the run.json of the run that is continued: when it first started, and from which
+ * steps it was resumed, this time included. */
+static int carry_over(Record *record, int64_t step)
+{
+    cJSON *before = NULL;
+    if (io_exists(record->run_path)) {
+        int code = json_load(record->run_path, &before);
+        if (code != 0) {
+            return err_wrap(code, "cannot resume");
+        }
+    }
+    const cJSON *started = cJSON_GetObjectItemCaseSensitive(before, "started");
+    cJSON *resumed = copy(cJSON_GetObjectItemCaseSensitive(before, "resumed"));
+    cJSON *event = json_object();
+    char now[CLOCK_STAMP_SIZE];
+    clock_stamp(now);
+    json_put_whole(event, "step", step);
+    json_put_text(event, "at", now);
+    if (!cJSON_IsArray(resumed)) {
+        cJSON_Delete(resumed);
+        resumed = json_array();
+    }
+    cJSON_AddItemToArray(resumed, event);
+    if (cJSON_IsString(started)) {
+        replace_text(record->run, "started", started->valuestring);
+    }
+    json_put_item(record->run, "resumed", resumed);
+    cJSON_Delete(before);
+    return 0;
+}
+
+/* Rank files of an earlier run in the same place would be read as this one's. */
+static void remove_rank_files(const char *dir)
+{
+    for (int rank = 0;; rank++) {
+        char *path = mem_format("%s/ranks/%d.json", dir, rank);
+        int missing = unlink(path);
+        free(path);
+        if (missing != 0) {
+            return;
+        }
+    }
+}
+
+static int write_error(const char *path)
+{
+    return err_set(ERR_FAILED, "%s: cannot write: %s", path, strerror(errno));
+}
+
+static int open_metrics(Record *record, bool fresh)
+{
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (fresh ? O_TRUNC : 0);
+    record->metrics = open(record->metrics_path, flags, 0644);
+    if (record->metrics < 0) {
+        return write_error(record->metrics_path);
+    }
+    record->written = lseek(record->metrics, 0, SEEK_END);
+    return record->written >= 0 ? 0 : write_error(record->metrics_path);
+}
+
+int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Record **out)
+{
+    *out = NULL;
+    bool fresh = resume_step < 0;
+    int code = io_make_folders(dir);
+    if (code == 0 && !fresh) {
+        code = record_resume(dir, resume_step);
+    }
+    if (code != 0) {
+        return code;
+    }
+    Record *record = mem_zalloc(1, sizeof *record);
+    record->run_path = io_join(dir, "run.json");
+    record->metrics_path = io_join(dir, "metrics.jsonl");
+    record->metrics = -1;
+    record->run = describe(info);
+    if (fresh) {
+        remove_rank_files(dir);
+    } else {
+        code = carry_over(record, resume_step);
+    }
+    if (code == 0) {
+        code = open_metrics(record, fresh);
+    }
+    if (code == 0) {
+        code = record_save(record, RUN_RUNNING, NULL, NULL);
+    }
+    if (code != 0) {
+        record_close(record);
+        return code;
+    }
+    *out = record;
+    return 0;
+}
+
+int record_save(Record *record, RunStatus status, const char *message, cJSON *summary)
+{
+    char now[CLOCK_STAMP_SIZE];
+    clock_stamp(now);
+    replace_text(record->run, "status", run_status_name(status));
+    replace_text(record->run, "message", message);
+    replace_text(record->run, "updated", now);
+    if (summary != NULL) {
+        replace(record->run, "summary", summary);
+    }
+    /* Lines that run.json summarises must not be lost when it survives. */
+    if (fsync(record->metrics) != 0 && errno != EINVAL) {
+        return write_error(record->metrics_path);
+    }
+    return json_save(record->run_path, record->run);
+}
+
+void record_machine(Record *record, const cJSON *machine)
+{
+    replace(record->run, "machine", copy(machine));
+}
+
+void record_close(Record *record)
+{
+    if (record == NULL) {
+        return;
+    }
+    if (record->metrics >= 0) {
+        close(record->metrics);
+    }
+    cJSON_Delete(record->run);
+    free(record->metrics_path);
+    free(record->run_path);
+    free(record);
+}
+
+/* Appends the object as one line; takes it. */
+static int append(Record *record, cJSON *line)
+{
+    char *json = cJSON_PrintUnformatted(line);
+    cJSON_Delete(line);
+    char *text = mem_format("%s\n", json);
+    cJSON_free(json);
+    size_t size = strlen(text), done = 0;
+    int code = 0;
+    while (done < size && code == 0) {
+        ssize_t part = write(record->metrics, text + done, size - done);
+        if (part >= 0) {
+            done += (size_t)part;
+        } else if (errno != EINTR) {
+            code = write_error(record->metrics_path);
+        }
+    }
+    if (code == 0) {
+        record->written += (off_t)size;
+    } else if (done > 0 && ftruncate(record->metrics, record->written) != 0) {
+        code = err_wrap(code, "the last line is incomplete");
+    }
+    free(text);
+    return code;
+}
+
+int record_step(Record *record, const RecordStep *step)
+{
+    cJSON *line = json_object();
+    json_put_whole(line, "step", step->step);
+    json_put_whole(line, "tokens", step->tokens);
+    json_put(line, "loss", step->loss);
+    json_put(line, "lr", step->lr);
+    json_put(line, "grad_norm", step->grad_norm);
+    json_put(line, "tok_s", step->tok_s);
+    json_put(line, "ms", step->ms);
+    return append(record, line);
+}
+
+int record_eval(Record *record, int64_t step, double val_loss)
+{
+    cJSON *line = json_object();
+    json_put_whole(line, "step", step);
+    json_put(line, "val_loss", value_of(val_loss));
+    return append(record, line);
+}
+
+/* The step of a line, or -1 when it is not an object with one. */
+static int64_t line_step(const char *line, size_t size)
+{
+    const char *end = NULL;
+    cJSON *object = cJSON_ParseWithLengthOpts(line, size, &end, 0);
+    const cJSON *step = cJSON_GetObjectItemCaseSensitive(object, "step");
+    bool good = cJSON_IsObject(object) && end == line + size && cJSON_IsNumber(step) &&
+                step->valuedouble >= 0 && step->valuedouble < 9007199254740992.0;
+    int64_t found = good ? (int64_t)step->valuedouble : -1;
+    cJSON_Delete(object);
+    return found;
+}
+
+int record_resume(const char *dir, int64_t step)
+{
+    char *path = io_join(dir, "metrics.jsonl");
+    IoMap map = {0};
+    int code = io_exists(path) ? io_map(path, &map) : 0;
+    const char *text = (const char *)map.data;
+    char *kept = mem_alloc(map.size + 1); /* and one newline, if the last line has none */
+    size_t used = 0;
+    long number = 0, damaged = 0; /* lines, from 1 */
+    for (size_t at = 0; at < map.size && code == 0;) {
+        const char *newline = memchr(text + at, '\n', map.size - at);
+        size_t size = newline != NULL ? (size_t)(newline - text) - at : map.size - at;
+        int64_t found = line_step(text + at, size);
+        number++;
+        if (found < 0) {
+            damaged = damaged != 0 ? damaged : number;
+        } else if (damaged != 0) {
+            code = err_set(ERR_INPUT, "%s:%ld: damaged line; remove it to resume", path, damaged);
+        } else if (found <= step) {
+            memcpy(kept + used, text + at, size);
+            used += size;
+            kept[used++] = '\n';
+        }
+        at += size + 1;
+    }
+    bool changed = used != map.size;
+    io_unmap(&map);
+    if (code == 0 && changed) {
+        code = io_write_atomic(path, kept, used);
+    }
+    free(kept);
+    free(path);
+    return code;
+}
+
+int record_rank(const char *dir, const RecordRank *rank)
+{
+    cJSON *object = json_object();
+    json_put_whole(object, "schema", RECORD_SCHEMA);
+    json_put_whole(object, "rank", rank->rank);
+    json_put_whole(object, "ranks", rank->ranks);
+    json_put_text(object, "host", rank->host);
+    json_put_text(object, "device", rank->device);
+    json_put_or_null(object, "wall_s",
+                     rank->timers != NULL ? value_of(rank->timers->wall_s) : (Value){0});
+    json_put_item(object, "timers", rank->timers != NULL ? timers_json(rank->timers) : NULL);
+    cJSON *memory = json_object();
+    json_put_or_null(memory, "peak_bytes", rank->peak_bytes);
+    json_put_or_null(memory, "allocated_bytes", rank->allocated_bytes);
+    json_put_or_null(memory, "reserved_bytes", rank->reserved_bytes);
+    json_put_or_null(memory, "planned_bytes", rank->planned_bytes);
+    json_put_or_null(memory, "resident_bytes", rank->resident_bytes);
+    json_put_item(object, "memory", memory);
+    char *folder = io_join(dir, "ranks");
+    char *path = mem_format("%s/%d.json", folder, rank->rank);
+    int code = io_make_folders(folder);
+    if (code == 0) {
+        code = json_save(path, object);
+    }
+    free(path);
+    free(folder);
+    cJSON_Delete(object);
+    return code;
+}

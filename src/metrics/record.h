@@ -1,0 +1,79 @@
+#pragma once
+/* The run directory: what a run leaves behind for reports, sweeps and a resume. run.json is always
+ * whole (replaced as one event), metrics.jsonl grows by whole lines. Rank 0 owns both; every rank
+ * writes its own ranks/K.json. docs/formats.md lists the fields. */
+#include "metrics/summary.h"
+
+#define RECORD_SCHEMA 1
+
+/* X(NAME, text) */
+#define PACER_RUN_STATUSES(X)                                  \
+    X(RUNNING, "running")                                      \
+    X(DONE, "done")                                            \
+    X(OOM, "oom")         /* refused: the plan does not fit */ \
+    X(STOPPED, "stopped") /* by a signal, after saving */      \
+    X(FAILED, "failed")
+
+typedef enum {
+#define X(name, text) RUN_##name,
+    PACER_RUN_STATUSES(X)
+#undef X
+        RUN_STATUS_COUNT
+} RunStatus;
+
+const char *run_status_name(RunStatus status);
+
+typedef struct {
+    const char *kind;
+    size_t bytes;
+} RecordMemory;
+
+/* What is known when a run starts. Everything is copied. */
+typedef struct {
+    const char *id;
+    const char *model; /* preset name */
+    int64_t parameters;
+    const cJSON *config;  /* may be NULL: null */
+    const cJSON *machine; /* may be NULL: null */
+    const RecordMemory *plan;
+    int plan_rows;
+} RecordInfo;
+
+typedef struct Record Record;
+
+/* Makes the directory and writes run.json with status "running". resume_step < 0 starts afresh:
+ * metrics.jsonl is emptied and rank files of an earlier run go. Otherwise the run goes on behind
+ * that step: record_resume, and the first start stays in the record. */
+int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Record **out);
+
+/* Rewrites run.json. message may be NULL; summary (taken) may be NULL, which keeps the last one. */
+int record_save(Record *record, RunStatus status, const char *message, cJSON *summary);
+
+/* Replaces the machine's description (copied): a ceiling was measured again. */
+void record_machine(Record *record, const cJSON *machine);
+
+void record_close(Record *record); /* frees; NULL is fine; the status stays what was saved last */
+
+typedef struct {
+    int64_t step, tokens; /* since the beginning of the run */
+    Value loss, lr, grad_norm, tok_s, ms;
+} RecordStep;
+
+/* Each appends one line to metrics.jsonl, which has reached the system when this returns. A line
+ * that cannot be written whole is taken back. */
+int record_step(Record *record, const RecordStep *step);
+int record_eval(Record *record, int64_t step, double val_loss);
+
+/* Cuts from dir/metrics.jsonl what a run that continues behind `step` will write again: lines of
+ * later steps, and what a kill left of the last line. The file is replaced as one event; no file is
+ * fine. A damaged line with good ones after it is ERR_INPUT. */
+int record_resume(const char *dir, int64_t step);
+
+typedef struct {
+    int rank, ranks;
+    const char *host, *device;
+    const TimerReport *timers; /* NULL: missing */
+    Value peak_bytes, allocated_bytes, reserved_bytes, planned_bytes, resident_bytes;
+} RecordRank;
+
+int record_rank(const char *dir, const RecordRank *rank); /* writes dir/ranks/K.json */

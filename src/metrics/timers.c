@@ -1,0 +1,190 @@
+/* The sum rule of timers.h holds because `last_ns` only moves in settle(), which hands the elapsed
+ * time to exactly one owner: the phase on top of the stack, or `unattributed`. Entering and leaving
+ * read the clock once each. */
+#include "metrics/timers.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "metrics/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *phase_name(Phase phase)
+{
+    static const char *const names[] = {
+#define X(name, text) text,
+        PACER_PHASES(X)
+#undef X
+    };
+    return names[phase];
+}
+
+static int64_t to_ns(double seconds)
+{
+    return llround(seconds * 1e9);
+}
+
+void timers_init(Timers *timers, double (*now)(void))
+{
+    *timers = (Timers){.now = now != NULL ? now : clock_seconds};
+    for (int i = 0; i < PHASE_COUNT; i++) {
+        timers->phases[i].stride = 1;
+    }
+    timers->start_ns = timers->last_ns = to_ns(timers->now());
+}
+
+void timers_free(Timers *timers)
+{
+    for (int i = 0; i < PHASE_COUNT; i++) {
+        free(timers->phases[i].samples);
+    }
+    *timers = (Timers){0};
+}
+
+/* Gives the time since the last reading to its owner and returns the present. */
+static int64_t settle(Timers *timers)
+{
+    int64_t now = to_ns(timers->now());
+    int64_t elapsed = now - timers->last_ns;
+    PACER_ASSERT(elapsed >= 0, "the clock went back by %lld ns", (long long)-elapsed);
+    if (timers->depth > 0) {
+        timers->phases[timers->stack[timers->depth - 1]].exclusive_ns += elapsed;
+    } else {
+        timers->unattributed_ns += elapsed;
+    }
+    timers->last_ns = now;
+    return now;
+}
+
+void timers_enter(Timers *timers, Phase phase)
+{
+    PACER_ASSERT(timers->depth < TIMERS_DEPTH, "%s: %d phases deep", phase_name(phase),
+                 timers->depth);
+    int64_t now = settle(timers);
+    timers->stack[timers->depth++] = phase;
+    PhaseClock *clock = &timers->phases[phase];
+    if (clock->open++ == 0) {
+        clock->opened_ns = now;
+    }
+}
+
+/* Keeps visits 0, stride, 2 stride, ...; when there is no more room, every second sample goes and
+ * the stride doubles, so the samples stay evenly spread over the run. */
+static void sample(PhaseClock *clock, int64_t visit, double seconds)
+{
+    if (visit % clock->stride != 0) {
+        return;
+    }
+    if (clock->samples == NULL) {
+        clock->samples = mem_zalloc(TIMERS_SAMPLES, sizeof *clock->samples);
+    }
+    if (clock->sample_count == TIMERS_SAMPLES) {
+        for (int i = 0; i < TIMERS_SAMPLES / 2; i++) {
+            clock->samples[i] = clock->samples[2 * i];
+        }
+        clock->sample_count /= 2;
+        clock->stride *= 2;
+        if (visit % clock->stride != 0) {
+            return;
+        }
+    }
+    clock->samples[clock->sample_count++] = seconds;
+}
+
+static void finish_visit(PhaseClock *clock, int64_t ns)
+{
+    clock->total_ns += ns;
+    clock->max_ns = ns > clock->max_ns ? ns : clock->max_ns;
+    sample(clock, clock->count, 1e-9 * (double)ns);
+    clock->count++;
+}
+
+void timers_leave(Timers *timers, Phase phase)
+{
+    PACER_ASSERT(timers->depth > 0, "leaving %s outside every phase", phase_name(phase));
+    Phase top = timers->stack[timers->depth - 1];
+    PACER_ASSERT(top == phase, "leaving %s inside %s", phase_name(phase), phase_name(top));
+    int64_t now = settle(timers);
+    timers->depth--;
+    PhaseClock *clock = &timers->phases[phase];
+    if (--clock->open == 0) { /* a phase inside itself is one visit */
+        finish_visit(clock, now - clock->opened_ns);
+    }
+}
+
+void timers_add_hidden(Timers *timers, Phase phase, double seconds)
+{
+    PACER_ASSERT(seconds >= 0, "%s: %g s", phase_name(phase), seconds);
+    finish_visit(&timers->phases[phase], to_ns(seconds));
+}
+
+static double quantile(const PhaseClock *clock, double *room, double p)
+{
+    if (clock->sample_count == 0) {
+        return NAN;
+    }
+    memcpy(room, clock->samples, (size_t)clock->sample_count * sizeof *room);
+    return clock_quantile(room, (size_t)clock->sample_count, p);
+}
+
+void timers_report(Timers *timers, TimerReport *report)
+{
+    int64_t now = settle(timers);
+    double *room = mem_zalloc(TIMERS_SAMPLES, sizeof *room);
+    report->wall_s = 1e-9 * (double)(now - timers->start_ns);
+    report->unattributed_s = 1e-9 * (double)timers->unattributed_ns;
+    for (int i = 0; i < PHASE_COUNT; i++) {
+        const PhaseClock *clock = &timers->phases[i];
+        int64_t running = clock->open > 0 ? now - clock->opened_ns : 0;
+        double finished = 1e-9 * (double)clock->total_ns;
+        report->phases[i] = (PhaseReport){
+            .total_s = 1e-9 * (double)(clock->total_ns + running),
+            .exclusive_s = 1e-9 * (double)clock->exclusive_ns,
+            .max_s = 1e-9 * (double)clock->max_ns,
+            .mean_s = clock->count > 0 ? finished / (double)clock->count : NAN,
+            .p50_s = quantile(clock, room, 0.50),
+            .p95_s = quantile(clock, room, 0.95),
+            .p99_s = quantile(clock, room, 0.99),
+            .count = clock->count,
+        };
+    }
+    free(room);
+}
+
+double timers_wall(const Timers *timers)
+{
+    return 1e-9 * (double)(to_ns(timers->now()) - timers->start_ns);
+}
+
+static Value measured(const PhaseReport *phase, double seconds)
+{
+    return phase->count > 0 ? value_of(seconds) : (Value){0};
+}
+
+cJSON *timers_json(const TimerReport *report)
+{
+    cJSON *all = json_object();
+    for (int i = 0; i < PHASE_COUNT; i++) {
+        const PhaseReport *phase = &report->phases[i];
+        cJSON *one = json_object();
+        json_put(one, "total_s", value_of(phase->total_s));
+        json_put(one, "exclusive_s", value_of(phase->exclusive_s));
+        json_put_whole(one, "count", phase->count);
+        json_put_or_null(one, "mean_s", measured(phase, phase->mean_s));
+        json_put_or_null(one, "p50_s", measured(phase, phase->p50_s));
+        json_put_or_null(one, "p95_s", measured(phase, phase->p95_s));
+        json_put_or_null(one, "p99_s", measured(phase, phase->p99_s));
+        json_put_or_null(one, "max_s", measured(phase, phase->max_s));
+        json_put_item(all, phase_name((Phase)i), one);
+    }
+    cJSON *rest = json_object();
+    json_put(rest, "total_s", value_of(report->unattributed_s));
+    json_put(rest, "exclusive_s", value_of(report->unattributed_s));
+    json_put_item(rest, "count", NULL);
+    json_put_item(rest, "mean_s", NULL);
+    json_put_item(all, "unattributed", rest);
+    return all;
+}
