@@ -1,0 +1,49 @@
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "model/model.h"
+
+#include <stdio.h>
+
+/* 124439808 as 124,439,808. */
+static const char *grouped(int64_t value, char text[32])
+{
+    char digits[32];
+    int length = snprintf(digits, sizeof digits, "%lld", (long long)value), used = 0;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0) {
+            text[used++] = ',';
+        }
+        text[used++] = digits[i];
+    }
+    text[used] = '\0';
+    return text;
+}
+
+int cmd_models(Config *cfg, int argc, char **argv)
+{
+    (void)cfg;
+    (void)argc;
+    (void)argv;
+    printf("%-12s %15s %7s %8s %6s %6s %8s %8s  %s\n", "model", "parameters", "layers", "d-model",
+           "heads", "ffn", "vocab", "context", "made of");
+    for (int i = 0; spec_preset(i) != NULL; i++) {
+        ModelSpec spec = *spec_preset(i);
+        bool open = spec.vocab == 0; /* shown for byte tokens */
+        spec.vocab = open ? 257 : spec.vocab;
+        Model model;
+        model_init(&model, &spec, DT_F32);
+        char count[32], vocab[32];
+        snprintf(vocab, sizeof vocab, open ? "data's" : "%lld", (long long)spec.vocab);
+        printf("%-12s %15s %7lld %8lld %6lld %6lld %8s %8lld  %s, %s%s%s\n", spec.name,
+               grouped(model.params.parameters, count), (long long)spec.layers,
+               (long long)spec.width, (long long)spec.heads, (long long)spec.ffn, vocab,
+               (long long)spec.context, spec.norm == NORM_RMS ? "RMSNorm" : "LayerNorm",
+               spec.ffn_kind == FFN_SWIGLU ? "SwiGLU" : "GELU",
+               spec.rope_base > 0 ? ", RoPE" : ", learned positions", spec.tied ? ", tied" : "");
+        model_free(&model);
+    }
+    printf("\nparameters of tiny are for byte tokens (vocabulary 257); every dimension can be "
+           "overridden:\n"
+           "  pacer plan --model llama-22m --layers 8 --d-model 768 --heads 12 --ffn 2048\n");
+    return 0;
+}

@@ -1,0 +1,12 @@
+#pragma once
+/* The commands. Each takes the parsed options and the arguments that are no options (as many as its
+ * row in main.c allows), and returns 0 or an ErrCode with its message set; main prints the message
+ * and turns the code into the exit status. cfg->command tells subcommands apart. */
+#include "config/config.h"
+
+int cmd_train(Config *cfg, int argc, char **argv);
+int cmd_plan(Config *cfg, int argc, char **argv);
+int cmd_models(Config *cfg, int argc, char **argv);
+int cmd_data(Config *cfg, int argc, char **argv);  /* COMMAND_DATA_* */
+int cmd_bench(Config *cfg, int argc, char **argv); /* COMMAND_BENCH_* */
+int cmd_demo(Config *cfg, int argc, char **argv);

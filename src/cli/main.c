@@ -1,0 +1,406 @@
+/* The front door: finds the command, has its options parsed, runs it, and turns its answer into an
+ * exit status. Help goes to stdout, errors and hints to stderr. */
+#include "cli/commands.h"
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/version.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const char *summary;
+    const char *arguments; /* behind the words, "" if none */
+    int min_arguments, max_arguments;
+    const char *description;
+    const char *examples; /* one per line, without "pacer " */
+    int (*run)(Config *cfg, int argc, char **argv);
+} Row;
+
+static const Row rows[COMMAND_COUNT] = {
+    [COMMAND_TRAIN] =
+        {
+            .summary = "train a model, into a run directory",
+            .arguments = "",
+            .description =
+                "Trains one model: prints the resolved options, then trains, evaluates and "
+                "saves as asked. The run directory then holds run.json, metrics.jsonl and "
+                "checkpoints. Started again with the same options, it goes on where it stopped. "
+                "Ctrl-C finishes the step, saves, and exits with 130.",
+            .examples =
+                "train --data builtin:stories --steps 200\n"
+                "train --model llama-22m --data shards --batch 16 --tokens 20M --lr 1e-3\n"
+                "train --model gpt2-124m --data shards --batch 4 --global-batch 64 --epochs 1\n"
+                "train --config run.yaml --seed 7 --out runs/seed-7\n",
+            .run = cmd_train,
+        },
+    [COMMAND_PLAN] =
+        {
+            .summary = "what a training would take; runs nothing",
+            .arguments = "",
+            .description =
+                "Takes the options of train and prints the bytes by purpose, the work of one "
+                "update and the largest batch that fits, without allocating or training "
+                "anything.",
+            .examples = "plan --model gpt2-124m --batch 8\n"
+                        "plan --model llama-22m --batch 512 --attention naive --memory-limit 16G\n"
+                        "plan --config run.yaml --recompute block\n",
+            .run = cmd_plan,
+        },
+    [COMMAND_MODELS] =
+        {
+            .summary = "presets and their exact parameter counts",
+            .arguments = "",
+            .description =
+                "Lists the model presets. Every dimension can be replaced when training: "
+                "--layers, --d-model, --heads, --kv-heads, --ffn, --vocab, --context, --tied.",
+            .examples = "models\n"
+                        "plan --model llama-22m --layers 8\n",
+            .run = cmd_models,
+        },
+    [COMMAND_DATA_PREPARE] =
+        {
+            .summary = "text files to shards of tokens",
+            .arguments = " FILE...",
+            .min_arguments = 1,
+            .max_arguments = INT_MAX,
+            .description =
+                "Turns text into a folder that train reads. Documents are set aside for "
+                "validation by a hash of their content; the others go into shards in the order "
+                "given. The same text and options give the same bytes.",
+            .examples = "data prepare --out shards book.txt\n"
+                        "data prepare --out shards --val-fraction 0.05 part-1.txt part-2.txt\n",
+            .run = cmd_data,
+        },
+    [COMMAND_DATA_INFO] =
+        {
+            .summary = "what a dataset holds",
+            .arguments = " DATA",
+            .min_arguments = 1,
+            .max_arguments = 1,
+            .description =
+                "Prints splits, shards, tokens, documents and vocabulary of whatever train "
+                "accepts as --data, and checks that the shards are whole.",
+            .examples = "data info shards\n"
+                        "data info builtin:stories\n",
+            .run = cmd_data,
+        },
+    [COMMAND_BENCH_STEP] =
+        {
+            .summary = "time whole training steps",
+            .arguments = "",
+            .description =
+                "Times training steps of a model, on random tokens unless --data names others, "
+                "and prints tokens per second and the rate of the matrix products beside this "
+                "machine's own.",
+            .examples = "bench step --model llama-22m --batch 8\n"
+                        "bench step --model gpt2-124m --batch 2 --seq 512 --repeats 10\n",
+            .run = cmd_bench,
+        },
+    [COMMAND_BENCH_OPS] =
+        {
+            .summary = "time each operation of a step",
+            .arguments = "",
+            .description =
+                "Times the operations of a training step, each against what this machine's "
+                "arithmetic and memory allow. Timing each operation makes the step as a whole "
+                "slower than it is.",
+            .examples = "bench ops --model llama-22m --batch 8\n"
+                        "bench ops --d-model 768 --heads 12 --attention naive --threads 1\n",
+            .run = cmd_bench,
+        },
+    [COMMAND_DEMO] =
+        {
+            .summary = "the first minutes: train a tiny model on built-in text",
+            .arguments = "",
+            .description = "Trains a tiny model on built-in text and shows what comes out of it.",
+            .examples = "demo\n"
+                        "demo --out /tmp/demo --threads 2\n",
+            .run = cmd_demo,
+        },
+};
+
+/* --- help --- */
+
+static void print_overview(FILE *file)
+{
+    fputs("pacer trains language models from scratch and accounts for every second and byte.\n\n"
+          "Usage: pacer COMMAND [OPTIONS]\n\nCommands\n",
+          file);
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        fprintf(file, "  %-16s%s\n", command_words((Command)i), rows[i].summary);
+    }
+    fputs("  version         release, commit and what this program was built with\n"
+          "  help            this text; `pacer help COMMAND` is `pacer COMMAND --help`\n\n"
+          "First steps\n"
+          "  pacer demo\n"
+          "  pacer train --data builtin:stories --steps 200\n"
+          "  pacer train --help\n",
+          file);
+}
+
+static void print_command_help(Command command)
+{
+    const Row *row = &rows[command];
+    printf("Usage: pacer %s [OPTIONS]%s\n\n", command_words(command), row->arguments);
+    config_print_paragraph(row->description, stdout);
+    putchar('\n');
+    config_print_help(command, stdout);
+    fputs("\nNumbers take k, M, G, T (powers of 1000) and Ki, Mi, Gi, Ti (of 1024).\n\nExamples\n",
+          stdout);
+    for (const char *line = row->examples; *line != '\0';) {
+        int length = (int)strcspn(line, "\n");
+        printf("  pacer %.*s\n", length, line);
+        line += length + 1;
+    }
+}
+
+static void print_group_help(const char *group)
+{
+    printf("Usage: pacer %s COMMAND [OPTIONS]\n\nCommands\n", group);
+    size_t length = strlen(group);
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        const char *words = command_words((Command)i);
+        if (strncmp(words, group, length) == 0 && words[length] == ' ') {
+            printf("  %-16s%s\n", words, rows[i].summary);
+        }
+    }
+    printf("\n`pacer %s COMMAND --help` explains one of them.\n", group);
+}
+
+static void print_version(void)
+{
+    printf("pacer %s (%s)\n%s\n", version_string(), version_commit(), version_build_features());
+}
+
+/* --- finding the command --- */
+
+typedef enum { FOUND_COMMAND, FOUND_GROUP, FOUND_NOTHING } Found;
+
+static bool is_group(const char *word)
+{
+    size_t length = strlen(word);
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        const char *words = command_words((Command)i);
+        if (strncmp(words, word, length) == 0 && words[length] == ' ') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Fills names with the words that may stand here: first words, or second words of `group`. Returned
+ * strings live in `storage`. */
+static void candidates(const char *group, char storage[][32], const char **names)
+{
+    int used = 0;
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        const char *words = command_words((Command)i), *space = strchr(words, ' ');
+        size_t length = space != NULL ? (size_t)(space - words) : strlen(words);
+        if (group == NULL) {
+            snprintf(storage[used], 32, "%.*s", (int)length, words);
+        } else if (space != NULL && strlen(group) == length && strncmp(words, group, length) == 0) {
+            snprintf(storage[used], 32, "%s", space + 1);
+        } else {
+            continue;
+        }
+        names[used] = storage[used];
+        used++;
+    }
+    if (group == NULL) {
+        names[used++] = "help";
+        names[used++] = "version";
+    }
+    names[used] = NULL;
+}
+
+static int unknown_command(const char *group, const char *word)
+{
+    char storage[COMMAND_COUNT][32];
+    const char *names[COMMAND_COUNT + 3];
+    candidates(group, storage, names);
+    bool likely;
+    const char *nearest = config_nearest(word, names, &likely);
+    const char *before = group != NULL ? group : "", *space = group != NULL ? " " : "";
+    return err_set(ERR_INPUT, "unknown command '%s%s%.60s'; %s %s%s%s%s", before, space, word,
+                   likely ? "did you mean" : "the nearest is", before, space, nearest,
+                   likely ? "?" : "");
+}
+
+static int missing_subcommand(const char *group)
+{
+    char storage[COMMAND_COUNT][32], all[256] = "";
+    const char *names[COMMAND_COUNT + 3];
+    candidates(group, storage, names);
+    for (int i = 0; names[i] != NULL; i++) {
+        size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    return err_set(ERR_INPUT, "%s needs a command behind it: %s", group, all);
+}
+
+/* Looks at the words in argv (without "pacer"). *used is how many of them name the command. With
+ * FOUND_NOTHING the message is set. */
+static Found find_command(int argc, char **argv, Command *command, int *used)
+{
+    *used = 1;
+    bool one_word = strchr(argv[0], ' ') == NULL;
+    for (int i = 0; i < COMMAND_COUNT && one_word; i++) {
+        if (strcmp(argv[0], command_words((Command)i)) == 0) {
+            *command = (Command)i;
+            return FOUND_COMMAND;
+        }
+    }
+    if (!one_word || !is_group(argv[0])) {
+        unknown_command(NULL, argv[0]);
+        return FOUND_NOTHING;
+    }
+    if (argc < 2 || argv[1][0] == '-') {
+        return FOUND_GROUP;
+    }
+    *used = 2;
+    char *both = mem_format("%s %s", argv[0], argv[1]);
+    Found found = FOUND_NOTHING;
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(both, command_words((Command)i)) == 0) {
+            *command = (Command)i;
+            found = FOUND_COMMAND;
+        }
+    }
+    free(both);
+    if (found == FOUND_NOTHING) {
+        unknown_command(argv[0], argv[1]);
+    }
+    return found;
+}
+
+/* --- running --- */
+
+/* Says what went wrong and where help is, and gives the exit status. */
+static int fail(int code, const char *words)
+{
+    log_error("%s", err_message());
+    fprintf(stderr, "try: pacer %s%s--help\n", words, words[0] != '\0' ? " " : "");
+    return err_exit_status(code);
+}
+
+static int check_arguments(Command command, int count, char **arguments)
+{
+    const Row *row = &rows[command];
+    const char *words = command_words(command);
+    if (count < row->min_arguments) {
+        return err_set(ERR_INPUT, "%s needs an argument: pacer %s [OPTIONS]%s", words, words,
+                       row->arguments);
+    }
+    if (count > row->max_arguments) {
+        const char *extra = arguments[row->max_arguments];
+        return err_set(ERR_INPUT, "%s: unexpected argument '%.60s'%s", words, extra,
+                       config_find(extra) != NULL
+                           ? "; options start with two dashes"
+                           : "; options are written --name value or --name=value");
+    }
+    return 0;
+}
+
+static int run_command(Command command, int argc, char **argv)
+{
+    Config cfg;
+    int count;
+    config_init(&cfg, command);
+    int code = config_parse(&cfg, argc, argv, &count);
+    if (code == 0 && cfg.help) {
+        config_free(&cfg);
+        print_command_help(command);
+        return 0;
+    }
+    if (code == 0) {
+        code = check_arguments(command, count, argv);
+    }
+    if (code != 0) {
+        config_free(&cfg);
+        return fail(code, command_words(command));
+    }
+    log_setup(cfg.quiet ? LOG_WARN : cfg.verbose ? LOG_DEBUG : LOG_INFO, 0, 1);
+    code = rows[command].run(&cfg, count, argv);
+    if (code != 0) {
+        log_error("%s", err_message());
+    }
+    config_free(&cfg);
+    return err_exit_status(code);
+}
+
+static int help_for(int argc, char **argv)
+{
+    if (argc == 0) {
+        print_overview(stdout);
+        return 0;
+    }
+    Command command;
+    int used;
+    Found found = find_command(argc, argv, &command, &used);
+    if (found != FOUND_NOTHING && argc > used) {
+        err_set(ERR_INPUT, "help: unexpected argument '%.60s'", argv[used]);
+        found = FOUND_NOTHING;
+    }
+    if (found == FOUND_NOTHING) {
+        return fail(ERR_INPUT, "");
+    }
+    if (found == FOUND_GROUP) {
+        print_group_help(argv[0]);
+    } else {
+        print_command_help(command);
+    }
+    return 0;
+}
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc == 0) {
+        print_overview(stdout);
+        return err_exit_status(ERR_INPUT);
+    }
+    const char *word = argv[0];
+    if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+        bool listing = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+        return listing ? help_for(0, argv) : help_for(argc - 1, argv + 1);
+    }
+    if (strcmp(word, "version") == 0 || strcmp(word, "--version") == 0) {
+        if (argc > 1) {
+            err_set(ERR_INPUT, "version: unexpected argument '%.60s'", argv[1]);
+            return fail(ERR_INPUT, "");
+        }
+        print_version();
+        return 0;
+    }
+    if (word[0] == '-') {
+        err_set(ERR_INPUT, "'%.60s' stands before the command; options come behind it", word);
+        return fail(ERR_INPUT, "");
+    }
+    Command command;
+    int used;
+    switch (find_command(argc, argv, &command, &used)) {
+    case FOUND_COMMAND:
+        return run_command(command, argc - used, argv + used);
+    case FOUND_GROUP:
+        if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+            print_group_help(word);
+            return 0;
+        }
+        return fail(missing_subcommand(word), word);
+    default:
+        return fail(ERR_INPUT, "");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int status = dispatch(argc > 0 ? argc - 1 : 0, argv + 1);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        log_error("standard output could not be written");
+        return status != 0 ? status : err_exit_status(ERR_FAILED);
+    }
+    return status;
+}

@@ -1,0 +1,303 @@
+#include "train/checkpoint.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "tensor/safetensors.h"
+#include "train/checkpoint_state.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TEMPORARY "tmp-"
+
+static int fetch_from_backend(void *user, const SafeEntry *entry, size_t offset, void *to,
+                              size_t bytes)
+{
+    Backend *backend = user;
+    backend->download(backend, to, (const char *)entry->tensor.data + offset, bytes);
+    return 0;
+}
+
+/* The row's part of a flat buffer in the row's own shape. */
+static Tensor row_of(Tensor flat, const Param *row)
+{
+    Tensor t = tensor_rows(flat, row->offset, row->count);
+    t.rank = row->rank;
+    t.dim[0] = row->dim[0];
+    t.dim[1] = row->dim[1];
+    return t;
+}
+
+/* One tensor per table row and buffer; a buffer's prefix goes before the row's name. */
+static int write_tensors(const char *folder, const char *file, Trainer *t, const Tensor *flats,
+                         const char *const *prefixes, int buffers, uint64_t *digest)
+{
+    const ParamTable *table = &t->model.params;
+    SafeEntry *entries = mem_zalloc((size_t)(table->count * buffers), sizeof *entries);
+    char(*names)[96] = mem_zalloc((size_t)(table->count * buffers), sizeof *names);
+    int count = 0;
+    for (int b = 0; b < buffers; b++) {
+        for (int r = 0; r < table->count; r++, count++) {
+            snprintf(names[count], sizeof names[count], "%s%s", prefixes[b], table->rows[r].name);
+            entries[count] = (SafeEntry){names[count], row_of(flats[b], &table->rows[r])};
+        }
+    }
+    char *path = io_join(folder, file);
+    SafeSource source = {fetch_from_backend, t->backend};
+    int code = safetensors_write(path, entries, count, NULL, &source, digest);
+    free(path);
+    free(names);
+    free(entries);
+    return code;
+}
+
+static int write_folder(const char *folder, Trainer *t, const TrainState *state,
+                        const struct cJSON *config)
+{
+    const Adamw *a = &t->adamw;
+    CheckpointDigests digests;
+    int code = io_make_folders(folder);
+    if (code == 0) {
+        code = write_tensors(folder, "model.safetensors", t, &a->param, (const char *[]){""}, 1,
+                             &digests.model);
+    }
+    if (code == 0) {
+        code = write_tensors(folder, "optimizer.safetensors", t, (Tensor[]){a->m, a->v},
+                             (const char *[]){"m.", "v."}, 2, &digests.optimizer);
+    }
+    if (code == 0) {
+        code = state_write(folder, state, &t->setup.spec, config, digests);
+    }
+    return code == 0 ? io_sync_folder(folder) : code;
+}
+
+/* Replaces the link ckpt/latest in one step. */
+static int point_latest(const char *ckpt, const char *name)
+{
+    char *link = io_join(ckpt, "latest"), *fresh = io_join(ckpt, TEMPORARY "latest");
+    unlink(fresh);
+    int code = 0;
+    if (symlink(name, fresh) != 0 || rename(fresh, link) != 0) {
+        code = err_set(ERR_FAILED, "%s: cannot point it at %s: %s", link, name, strerror(errno));
+    } else {
+        code = io_sync_folder(ckpt);
+    }
+    free(link);
+    free(fresh);
+    return code;
+}
+
+/* N of a folder named step-N; -1 for other names. */
+static int64_t step_of(const char *name)
+{
+    char *end;
+    if (strncmp(name, "step-", 5) != 0 || name[5] < '0' || name[5] > '9') {
+        return -1;
+    }
+    int64_t step = strtoll(name + 5, &end, 10);
+    return *end == '\0' ? step : -1;
+}
+
+/* Takes a checkpoint away: renamed first, so that a half-removed folder is never taken for one. */
+static int discard(const char *ckpt, const char *name)
+{
+    char *old = io_join(ckpt, name), *doomed = mem_format("%s/" TEMPORARY "old-%s", ckpt, name);
+    int code = io_remove_tree(doomed);
+    if (code == 0 && rename(old, doomed) != 0 && errno != ENOENT) {
+        code = err_set(ERR_FAILED, "%s: cannot remove: %s", old, strerror(errno));
+    }
+    if (code == 0) {
+        code = io_remove_tree(doomed);
+    }
+    free(old);
+    free(doomed);
+    return code;
+}
+
+/* Removes the oldest checkpoints until `keep` remain. The newest, which latest names, stays. */
+static int prune(const char *ckpt, int64_t newest, int64_t keep)
+{
+    int code = 0;
+    for (bool more = keep > 0; code == 0 && more;) {
+        DIR *folder = opendir(ckpt);
+        int64_t count = 0, oldest = newest;
+        for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+            int64_t step = step_of(entry->d_name);
+            count += step >= 0;
+            oldest = step >= 0 && step < oldest ? step : oldest;
+        }
+        if (folder != NULL) {
+            closedir(folder);
+        }
+        more = count > keep && oldest < newest;
+        if (more) {
+            char name[32];
+            snprintf(name, sizeof name, "step-%lld", (long long)oldest);
+            code = discard(ckpt, name);
+        }
+    }
+    return code;
+}
+
+/* Gives the finished folder its name. One of that name (a run that was resumed from further back) is
+ * exchanged with it in one step, so that latest never points at nothing; a file system that cannot do
+ * that gets two. */
+static int put_in_place(const char *ckpt, const char *name, const char *temporary)
+{
+    char *final = io_join(ckpt, name);
+    int code = 0;
+    if (io_exists(final)) {
+        if (renameat2(AT_FDCWD, temporary, AT_FDCWD, final, RENAME_EXCHANGE) == 0) {
+            code = io_remove_tree(temporary);
+            free(final);
+            return code;
+        }
+        code = discard(ckpt, name);
+    }
+    if (code == 0 && rename(temporary, final) != 0) {
+        code =
+            err_set(ERR_FAILED, "%s: cannot rename to %s: %s", temporary, final, strerror(errno));
+    }
+    free(final);
+    return code;
+}
+
+int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
+                    const struct cJSON *config, int64_t keep)
+{
+    char name[32];
+    snprintf(name, sizeof name, "step-%lld", (long long)state->step);
+    char *ckpt = io_join(run, "ckpt");
+    char *temporary = mem_format("%s/" TEMPORARY "%s", ckpt, name);
+    int code = io_remove_tree(temporary);
+    if (code == 0) {
+        code = write_folder(temporary, trainer, state, config);
+    }
+    if (code == 0) {
+        code = put_in_place(ckpt, name, temporary);
+    }
+    if (code == 0) {
+        code = io_sync_folder(ckpt);
+    }
+    if (code == 0) {
+        code = point_latest(ckpt, name);
+    }
+    if (code == 0) {
+        code = prune(ckpt, state->step, keep);
+    } else {
+        char *why = mem_strdup(err_message());
+        io_remove_tree(temporary);
+        err_set(code, "%s", why);
+        free(why);
+    }
+    free(temporary);
+    free(ckpt);
+    return code;
+}
+
+int checkpoint_find(const char *path, char **out)
+{
+    *out = NULL;
+    char *state = io_join(path, "state.json"), *latest = io_join(path, "ckpt/latest");
+    char *record = io_join(path, "run.json");
+    int code = 0;
+    if (io_exists(state)) {
+        *out = mem_strdup(path);
+    } else if (io_exists(latest)) {
+        *out = mem_strdup(latest);
+    } else if (!io_exists(record)) {
+        code = err_set(ERR_INPUT, "%s: neither a run directory nor a checkpoint", path);
+    }
+    free(state);
+    free(latest);
+    free(record);
+    return code;
+}
+
+static int check_digest(const char *path, uint64_t expected)
+{
+    uint64_t digest;
+    int code = safetensors_digest(path, &digest);
+    if (code == 0 && digest != expected) {
+        code = err_set(
+            ERR_INPUT,
+            "%s: does not match the digest in state.json: it was changed or damaged; resume "
+            "from another checkpoint (--resume RUN/ckpt/step-N)",
+            path);
+    }
+    return code;
+}
+
+/* Copies each of the file's tensors into its place through `put`. */
+static int read_tensors(const char *folder, const char *file, uint64_t digest, Trainer *t,
+                        Tensor flat, const char *prefix, bool params)
+{
+    const ParamTable *table = &t->model.params;
+    char *path = io_join(folder, file);
+    SafeFile safe = {0};
+    int code = digest != 0 ? check_digest(path, digest) : 0;
+    if (code == 0) {
+        code = safetensors_open(path, &safe);
+    }
+    for (int r = 0; code == 0 && r < table->count; r++) {
+        const Param *row = &table->rows[r];
+        char name[96];
+        const void *data;
+        snprintf(name, sizeof name, "%s%s", prefix, row->name);
+        Tensor place = row_of(flat, row);
+        code = safetensors_require(&safe, name, place, &data);
+        if (code == 0 && params) {
+            trainer_write_params(t, row->offset, row->count, data);
+        } else if (code == 0) {
+            t->backend->upload(t->backend, place.data, data, tensor_bytes(place));
+            t->backend->sync(t->backend);
+        }
+    }
+    safetensors_close(&safe);
+    free(path);
+    return code;
+}
+
+int checkpoint_load(const char *checkpoint, Trainer *t, TrainState *state)
+{
+    CheckpointDigests digests;
+    const Adamw *a = &t->adamw;
+    int code = state_read(checkpoint, &t->setup.spec, state, &digests);
+    if (code == 0) {
+        code = read_tensors(checkpoint, "model.safetensors", digests.model, t, a->param, "", true);
+    }
+    if (code == 0) {
+        code = read_tensors(checkpoint, "optimizer.safetensors", digests.optimizer, t, a->m, "m.",
+                            false);
+    }
+    if (code == 0) {
+        code = read_tensors(checkpoint, "optimizer.safetensors", 0, t, a->v, "v.", false);
+    }
+    return code;
+}
+
+void checkpoint_clean(const char *run)
+{
+    char *ckpt = io_join(run, "ckpt");
+    DIR *folder = opendir(ckpt);
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        if (strncmp(entry->d_name, TEMPORARY, strlen(TEMPORARY)) == 0) {
+            char *path = io_join(ckpt, entry->d_name);
+            if (io_remove_tree(path) != 0) {
+                log_warn("%s", err_message());
+            }
+            free(path);
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    free(ckpt);
+}

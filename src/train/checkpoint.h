@@ -1,0 +1,39 @@
+#pragma once
+/* Checkpoints: RUN/ckpt/step-N/ with model.safetensors (master weights), optimizer.safetensors (moments)
+ * and state.json (step, position in the data, configuration, digests of the two files).
+ *
+ * A checkpoint is written under another name, made durable, and renamed: a folder named step-N is
+ * complete, whenever the program was killed. RUN/ckpt/latest is a symbolic link to the newest, replaced
+ * by a rename too, and never to a folder that is removed. */
+#include "train/trainer.h"
+
+struct cJSON;
+
+/* What a run needs besides the tensors to go on as if it had never stopped. */
+typedef struct {
+    int64_t step;         /* updates done */
+    uint64_t sequences;   /* training sequences consumed, over all epochs */
+    int64_t tokens;       /* trained on */
+    uint64_t data_tokens; /* of the training split: other data would have another order */
+    uint64_t seed;
+    int64_t seq;
+    double train_seconds;             /* spent in training so far, over all sessions */
+    double first_loss, best_val_loss; /* NAN: none yet */
+} TrainState;
+
+/* Writes step-N (replacing one of that name), points latest at it, and removes the oldest ones so that
+ * `keep` remain (0: all). config goes into state.json. On failure the earlier checkpoints are as they
+ * were. */
+int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
+                    const struct cJSON *config, int64_t keep);
+
+/* The checkpoint that `path` means: a run directory (its latest) or a checkpoint folder. *out NULL with
+ * code 0: a run directory without any checkpoint. Caller frees. */
+int checkpoint_find(const char *path, char **out);
+
+/* Fills the trainer and state. ERR_INPUT names the file that is damaged, or the first difference
+ * between the checkpoint's model and the trainer's. */
+int checkpoint_load(const char *checkpoint, Trainer *trainer, TrainState *state);
+
+/* Removes what an interrupted save left behind. */
+void checkpoint_clean(const char *run);

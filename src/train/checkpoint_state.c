@@ -1,0 +1,214 @@
+#include "train/checkpoint_state.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/version.h"
+
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STATE_VERSION 1
+#define STATE_LIMIT ((size_t)16 << 20)
+
+/* The dimensions and choices that make two models the same, by the name of the option that sets them
+ * where there is one. */
+typedef struct {
+    const char *name;
+    double value;
+} SpecField;
+
+#define SPEC_FIELDS 14
+
+static void spec_fields(const ModelSpec *s, SpecField out[SPEC_FIELDS])
+{
+    const SpecField fields[SPEC_FIELDS] = {
+        {"layers", (double)s->layers},
+        {"d-model", (double)s->width},
+        {"heads", (double)s->heads},
+        {"kv-heads", (double)s->kv_heads},
+        {"ffn", (double)s->ffn},
+        {"vocab", (double)s->vocab},
+        {"context", (double)s->context},
+        {"tied", s->tied},
+        {"norm", s->norm},
+        {"ffn kind", s->ffn_kind},
+        {"norm epsilon", s->norm_eps},
+        {"rope base", s->rope_base},
+        {"learned positions", s->learned_positions},
+        {"bias", s->bias},
+    };
+    memcpy(out, fields, sizeof fields);
+}
+
+static void add_hex(cJSON *object, const char *name, uint64_t value)
+{
+    char *text = mem_format("%016" PRIx64, value);
+    cJSON_AddStringToObject(object, name, text);
+    free(text);
+}
+
+/* Whole numbers beyond 2^53 do not survive a JSON number: written as text. */
+static void add_whole(cJSON *object, const char *name, uint64_t value)
+{
+    char *text = mem_format("%" PRIu64, value);
+    cJSON_AddStringToObject(object, name, text);
+    free(text);
+}
+
+static void add_real(cJSON *object, const char *name, double value)
+{
+    if (isfinite(value)) {
+        cJSON_AddNumberToObject(object, name, value);
+    } else {
+        cJSON_AddNullToObject(object, name);
+    }
+}
+
+static cJSON *state_object(const TrainState *state, const ModelSpec *spec, const cJSON *config,
+                           CheckpointDigests digests)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddNumberToObject(object, "version", STATE_VERSION);
+    cJSON_AddStringToObject(object, "pacer", version_string());
+    cJSON_AddStringToObject(object, "commit", version_commit());
+    add_whole(object, "step", (uint64_t)state->step);
+    add_whole(object, "sequences", state->sequences);
+    add_whole(object, "tokens", (uint64_t)state->tokens);
+    add_whole(object, "data_tokens", state->data_tokens);
+    add_whole(object, "seed", state->seed);
+    add_whole(object, "seq", (uint64_t)state->seq);
+    add_real(object, "train_s", state->train_seconds);
+    add_real(object, "first_loss", state->first_loss);
+    add_real(object, "best_val_loss", state->best_val_loss);
+    cJSON *model = cJSON_AddObjectToObject(object, "model");
+    SpecField fields[SPEC_FIELDS];
+    spec_fields(spec, fields);
+    cJSON_AddStringToObject(model, "name", spec->name);
+    for (int i = 0; i < SPEC_FIELDS; i++) {
+        cJSON_AddNumberToObject(model, fields[i].name, fields[i].value);
+    }
+    cJSON *files = cJSON_AddObjectToObject(object, "files");
+    add_hex(files, "model.safetensors", digests.model);
+    add_hex(files, "optimizer.safetensors", digests.optimizer);
+    cJSON_AddItemToObject(object, "config",
+                          config != NULL ? cJSON_Duplicate(config, true) : cJSON_CreateNull());
+    return object;
+}
+
+static uint64_t digest_of(const cJSON *state)
+{
+    char *text = cJSON_PrintUnformatted(state);
+    uint64_t digest = text != NULL ? io_hash(text, strlen(text)) : 0;
+    cJSON_free(text);
+    return digest;
+}
+
+int state_write(const char *folder, const TrainState *state, const ModelSpec *spec,
+                const cJSON *config, CheckpointDigests digests)
+{
+    cJSON *whole = cJSON_CreateObject();
+    cJSON *object = state_object(state, spec, config, digests);
+    cJSON_AddItemToObject(whole, "state", object);
+    add_hex(whole, "digest", digest_of(object));
+    char *text = cJSON_Print(whole), *path = io_join(folder, "state.json");
+    int code = io_write_atomic(path, text, strlen(text));
+    free(path);
+    cJSON_free(text);
+    cJSON_Delete(whole);
+    return code;
+}
+
+static bool read_text(const cJSON *object, const char *name, int base, uint64_t *out)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    char *end;
+    if (!cJSON_IsString(item)) {
+        return false;
+    }
+    *out = strtoull(item->valuestring, &end, base);
+    return end != item->valuestring && *end == '\0';
+}
+
+static double read_real(const cJSON *object, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+static int compare_model(const char *path, const cJSON *model, const ModelSpec *spec)
+{
+    SpecField fields[SPEC_FIELDS];
+    spec_fields(spec, fields);
+    for (int i = 0; i < SPEC_FIELDS; i++) {
+        double stored = read_real(model, fields[i].name);
+        if (!(stored == fields[i].value)) {
+            return err_set(
+                ERR_INPUT,
+                "%s: the checkpoint is of another model: its %s is %g, this run's is %g; give "
+                "the same model options, or start anew with another --out",
+                path, fields[i].name, stored, fields[i].value);
+        }
+    }
+    return 0;
+}
+
+static int parse_state(const char *path, const cJSON *object, const ModelSpec *spec,
+                       TrainState *state, CheckpointDigests *digests)
+{
+    const cJSON *files = cJSON_GetObjectItemCaseSensitive(object, "files");
+    uint64_t step, tokens, seq;
+    if (read_real(object, "version") != STATE_VERSION) {
+        return err_set(ERR_INPUT,
+                       "%s: written by another version of pacer (format %g, this one reads %d)",
+                       path, read_real(object, "version"), STATE_VERSION);
+    }
+    if (!read_text(object, "step", 10, &step) ||
+        !read_text(object, "sequences", 10, &state->sequences) ||
+        !read_text(object, "tokens", 10, &tokens) ||
+        !read_text(object, "data_tokens", 10, &state->data_tokens) ||
+        !read_text(object, "seed", 10, &state->seed) || !read_text(object, "seq", 10, &seq) ||
+        !read_text(files, "model.safetensors", 16, &digests->model) ||
+        !read_text(files, "optimizer.safetensors", 16, &digests->optimizer)) {
+        return err_set(ERR_INPUT,
+                       "%s: a field is missing or damaged; resume from another checkpoint", path);
+    }
+    state->step = (int64_t)step;
+    state->tokens = (int64_t)tokens;
+    state->seq = (int64_t)seq;
+    state->train_seconds = read_real(object, "train_s");
+    state->first_loss = read_real(object, "first_loss");
+    state->best_val_loss = read_real(object, "best_val_loss");
+    return compare_model(path, cJSON_GetObjectItemCaseSensitive(object, "model"), spec);
+}
+
+int state_read(const char *folder, const ModelSpec *spec, TrainState *state,
+               CheckpointDigests *digests)
+{
+    char *path = io_join(folder, "state.json"), *text = NULL;
+    size_t size = 0;
+    memset(state, 0, sizeof *state);
+    memset(digests, 0, sizeof *digests);
+    int code = io_read_all(path, STATE_LIMIT, &text, &size);
+    cJSON *whole = code == 0 ? cJSON_ParseWithLength(text, size) : NULL;
+    const cJSON *object = cJSON_GetObjectItemCaseSensitive(whole, "state");
+    uint64_t digest;
+    if (code == 0 && (object == NULL || !read_text(whole, "digest", 16, &digest) ||
+                      digest != digest_of(object))) {
+        code = err_set(ERR_INPUT,
+                       "%s: was changed or damaged; resume from another checkpoint (--resume "
+                       "RUN/ckpt/step-N)",
+                       path);
+    }
+    if (code == 0) {
+        code = parse_state(path, object, spec, state, digests);
+    }
+    cJSON_Delete(whole);
+    free(text);
+    free(path);
+    return code;
+}

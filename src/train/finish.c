@@ -1,0 +1,133 @@
+/* The last lines of a run: what it amounted to, whether the account adds up, and with which status
+ * it ended. */
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "train/session.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define CEILING_SECONDS 1.0
+
+/* A number that exists once `measured`; NaN among those is a finding, not a gap. */
+static Value known(bool measured, double number)
+{
+    return measured ? value_of(number) : (Value){0};
+}
+
+/* Faster than the ceiling: it may have been taken at a bad moment of a shared machine. Once more. */
+static void raise_ceiling(Session *s)
+{
+    double again = machine_sgemm_rate(s->run.backend->threads, CEILING_SECONDS);
+    if (again > s->machine.sgemm_gflops.number) {
+        s->machine.sgemm_gflops = value_of(again);
+        cJSON *machine = machine_json(&s->machine);
+        record_machine(s->record, machine);
+        cJSON_Delete(machine);
+    }
+}
+
+static void fill_summary(Session *s, const TimerReport *report, Summary *out)
+{
+    int64_t session_tokens = (s->state.step - s->first_step) * s->run.tokens_per_update;
+    double seconds = s->session_seconds;
+    *out = (Summary){.steps = value_of((double)s->state.step),
+                     .tokens = value_of((double)s->state.tokens),
+                     .wall_s = value_of(report->wall_s),
+                     .train_s = value_of(seconds),
+                     .val_s = value_of(report->phases[PHASE_EVAL].total_s),
+                     .init_s = value_of(report->phases[PHASE_INIT].total_s),
+                     .train_loss = known(s->state.step > s->first_step, s->loss),
+                     .val_loss = known(s->evaluated, s->val_loss),
+                     .best_val_loss = known(!isnan(s->state.best_val_loss), s->state.best_val_loss),
+                     .peak_bytes = value_of((double)trainer_peak_bytes(&s->trainer)),
+                     .allocated_bytes = value_of((double)s->run.plan.blocks),
+                     .reserved_bytes = value_of((double)mem_peak_resident()),
+                     .planned_bytes = value_of((double)s->run.plan.blocks),
+                     .phases = report};
+    if (session_tokens > 0 && seconds > 0) {
+        double steps = (double)(s->state.step - s->first_step);
+        out->tok_s = value_of((double)session_tokens / seconds);
+        if (s->machine.sgemm_gflops.known) {
+            double rate = s->run.plan.flops_update * steps / seconds * 1e-9;
+            if (rate > s->machine.sgemm_gflops.number) {
+                raise_ceiling(s);
+            }
+            out->mfu_measured = value_of(rate / s->machine.sgemm_gflops.number);
+        }
+    }
+}
+
+static void write_rank(const Session *s, const TimerReport *report, const Summary *summary)
+{
+    RecordRank rank = {.ranks = 1,
+                       .host = s->machine.host,
+                       .device = s->run.backend->name,
+                       .timers = report,
+                       .peak_bytes = summary->peak_bytes,
+                       .allocated_bytes = summary->allocated_bytes,
+                       .reserved_bytes = summary->reserved_bytes,
+                       .planned_bytes = summary->planned_bytes,
+                       .resident_bytes = summary->reserved_bytes};
+    if (record_rank(s->dir, &rank) != 0) {
+        log_warn("%s", err_message());
+    }
+}
+
+static RunStatus status_of(int code)
+{
+    switch (code) {
+    case 0:
+    case ERR_CHECK:
+        return RUN_DONE;
+    case ERR_MEMORY:
+        return RUN_OOM;
+    case ERR_INTERRUPTED:
+    case ERR_TERMINATED:
+        return RUN_STOPPED;
+    default:
+        return RUN_FAILED;
+    }
+}
+
+int session_finish(Session *s, int code)
+{
+    char *why = code != 0 ? mem_strdup(err_message()) : NULL;
+    TimerReport report;
+    timers_report(&s->timers, &report);
+    Summary summary;
+    fill_summary(s, &report, &summary);
+    CheckInput input = {.batch = s->run.setup.batch,
+                        .accum = s->run.setup.accum,
+                        .seq = s->run.setup.seq,
+                        .ranks = 1,
+                        .vocab = s->run.setup.spec.vocab,
+                        .steps_before = s->first_step,
+                        .tokens_before = s->first_tokens,
+                        .timed_tokens = value_of(
+                            (double)((s->state.step - s->first_step) * s->run.tokens_per_update))};
+    if (s->first_step == 0) {
+        input.first_loss = known(s->state.step > 0, s->state.first_loss);
+    }
+    Checks checks = {0};
+    if (s->state.step > s->first_step) {
+        checks_run(&summary, &input, &checks);
+    }
+    write_rank(s, &report, &summary);
+    int saved =
+        record_save(s->record, status_of(code), why, summary_json(&summary, checks_json(&checks)));
+    if (saved != 0) {
+        log_warn("%s", err_message());
+    }
+    if (code == 0 && checks_worst(&checks) != CHECK_PASS) {
+        checks_log(&checks);
+    }
+    if (code == 0) {
+        code = checks_status(&checks);
+    } else {
+        err_set(code, "%s", why);
+    }
+    free(why);
+    return code;
+}

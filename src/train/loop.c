@@ -1,0 +1,192 @@
+#include "train/loop.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "train/session.h"
+#include "train/signals.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static int save(Session *s)
+{
+    timers_enter(&s->timers, PHASE_CHECKPOINT);
+    int code = checkpoint_save(s->dir, &s->trainer, &s->state, s->config, s->run.cfg->keep);
+    timers_leave(&s->timers, PHASE_CHECKPOINT);
+    return code == 0 ? 0 : err_wrap(code, "saving step %lld", (long long)s->state.step);
+}
+
+static int evaluate(Session *s)
+{
+    timers_enter(&s->timers, PHASE_EVAL);
+    int code = session_evaluate(s, &s->val_loss);
+    timers_leave(&s->timers, PHASE_EVAL);
+    if (code != 0) {
+        return code;
+    }
+    s->evaluated = true;
+    if (!(s->state.best_val_loss <= s->val_loss)) {
+        s->state.best_val_loss = s->val_loss;
+    }
+    log_info("step %lld/%lld  val_loss %.4f", (long long)s->state.step,
+             (long long)s->run.total_steps, s->val_loss);
+    return record_eval(s->record, s->state.step, s->val_loss);
+}
+
+/* Forward and backward of every micro-step, then the update. */
+static int step(Session *s)
+{
+    const TrainerSetup *setup = &s->run.setup;
+    for (int64_t micro = 0; micro < setup->accum; micro++) {
+        Batch batch;
+        timers_enter(&s->timers, PHASE_DATA_LOAD);
+        int code = prefetch_next(s->prefetch, &batch, NULL);
+        timers_leave(&s->timers, PHASE_DATA_LOAD);
+        if (code != 0) {
+            return code;
+        }
+        trainer_micro_step(&s->trainer, (HostBatch){batch.tokens, batch.targets, batch.order},
+                           micro);
+    }
+    s->rate = schedule_rate(&s->run.schedule, s->state.step);
+    trainer_update(&s->trainer, s->rate, s->state.step);
+    trainer_read(&s->trainer, &s->loss, &s->grad_norm);
+    s->state.step++;
+    s->state.sequences += (uint64_t)(setup->batch * setup->accum);
+    s->state.tokens += s->run.tokens_per_update;
+    if (s->state.step == 1) {
+        s->state.first_loss = s->loss;
+    }
+    return 0;
+}
+
+static int diverged(Session *s)
+{
+    const char *what = isfinite(s->loss) ? "gradient norm" : "loss";
+    double value = isfinite(s->loss) ? s->grad_norm : s->loss;
+    return err_set(
+        ERR_FAILED,
+        "the %s became %f at step %lld; no checkpoint was written since it happened. Try a lower "
+        "--lr (now %g), a longer --warmup (now %lld steps) or a smaller --clip (now %g), and "
+        "check the data",
+        what, value, (long long)s->state.step, s->run.cfg->lr, (long long)s->run.schedule.warmup,
+        s->run.cfg->clip);
+}
+
+static bool every(int64_t step, int64_t interval)
+{
+    return interval > 0 && step % interval == 0;
+}
+
+static int stop_on_signal(Session *s, int signal)
+{
+    log_info("Stopping after step %lld as asked; saving", (long long)s->state.step);
+    int code = save(s);
+    if (code != 0) {
+        return code;
+    }
+    return err_set(signal,
+                   "stopped by a signal after step %lld; the same command goes on from there",
+                   (long long)s->state.step);
+}
+
+static int loop(Session *s)
+{
+    const Config *cfg = s->run.cfg;
+    int64_t saved_step = s->first_step;
+    while (s->state.step < s->run.total_steps) {
+        double started = clock_seconds();
+        int code = step(s);
+        double seconds = clock_seconds() - started;
+        if (code != 0) {
+            return code;
+        }
+        s->session_seconds += seconds;
+        s->state.train_seconds += seconds;
+        bool last = s->state.step == s->run.total_steps;
+        timers_enter(&s->timers, PHASE_LOG);
+        code = session_report_step(s, seconds);
+        timers_leave(&s->timers, PHASE_LOG);
+        if (code == 0 && !(isfinite(s->loss) && isfinite(s->grad_norm))) {
+            return diverged(s);
+        }
+        if (code == 0 && s->has_validation &&
+            (every(s->state.step, cfg->eval_every) || (last && cfg->eval_every > 0))) {
+            code = evaluate(s);
+        }
+        if (code == 0 && every(s->state.step, cfg->save_every)) {
+            code = save(s);
+            saved_step = s->state.step;
+        }
+        if (code != 0) {
+            return code;
+        }
+        int signal = signals_pending();
+        if (signal != 0 && !last) {
+            return stop_on_signal(s, signal);
+        }
+    }
+    return s->state.step > saved_step ? save(s) : 0;
+}
+
+static void announce(const Session *s)
+{
+    const Run *run = &s->run;
+    log_info("Training %s (%lld parameters) on %s with %s, %d threads, into %s",
+             run->setup.spec.name, (long long)run->plan.parameters, run->cfg->data,
+             run->backend->name, run->backend->threads, s->dir);
+    log_info("%lld updates of %lld tokens (batch %lld x accum %lld x seq %lld); memory %.1f MiB; "
+             "%.3g FLOP per token",
+             (long long)run->total_steps, (long long)run->tokens_per_update,
+             (long long)run->setup.batch, (long long)run->setup.accum, (long long)run->setup.seq,
+             (double)run->plan.total / (1024.0 * 1024.0),
+             run->plan.flops_update / (double)run->tokens_per_update);
+}
+
+static void conclude(const Session *s)
+{
+    char text[CLOCK_DURATION_SIZE];
+    int64_t tokens = (s->state.step - s->first_step) * s->run.tokens_per_update;
+    double rate =
+        s->run.plan.flops_update * (double)(s->state.step - s->first_step) / s->session_seconds;
+    log_info("Done: %lld steps, %lld tokens in %s of training, %.0f tok/s, %.1f GFLOP/s (%.0f %% "
+             "of this "
+             "machine's sgemm)",
+             (long long)s->state.step, (long long)s->state.tokens,
+             clock_duration(s->session_seconds, text), (double)tokens / s->session_seconds,
+             rate * 1e-9,
+             s->machine.sgemm_gflops.known ? 100e-9 * rate / s->machine.sgemm_gflops.number : NAN);
+    if (s->evaluated) {
+        log_info("train loss %.4f, validation loss %.4f", s->loss, s->val_loss);
+    }
+}
+
+int train_run(const Config *cfg, TrainResult *result)
+{
+    Session s;
+    int code = session_open(&s, cfg);
+    if (code != 0) {
+        return code;
+    }
+    if (session_is_complete(&s)) {
+        log_info("Nothing to do: %s has its %lld steps already; give more --steps to go on", s.dir,
+                 (long long)s.first_step);
+        s.val_loss = s.state.best_val_loss;
+    } else {
+        signals_install();
+        announce(&s);
+        code = session_finish(&s, loop(&s));
+        if (code == 0) {
+            conclude(&s);
+        }
+    }
+    if (result != NULL) {
+        int64_t tokens = (s.state.step - s.first_step) * s.run.tokens_per_update;
+        *result = (TrainResult){mem_strdup(s.dir), s.loss, s.val_loss,
+                                (double)tokens / s.session_seconds};
+    }
+    session_close(&s);
+    return code;
+}

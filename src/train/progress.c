@@ -1,0 +1,49 @@
+/* What a person sees of a step, and the line that metrics.jsonl keeps. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "train/session.h"
+
+#include <stdio.h>
+
+static void describe(const Session *s, double tok_s, char *text, size_t size)
+{
+    char left[CLOCK_DURATION_SIZE];
+    int64_t remaining = s->run.total_steps - s->state.step;
+    clock_duration((double)remaining * s->step_seconds, left);
+    snprintf(text, size, "step %lld/%lld  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s  %s left",
+             (long long)s->state.step, (long long)s->run.total_steps, s->loss, s->rate,
+             s->grad_norm, tok_s, left);
+}
+
+int session_report_step(Session *s, double seconds)
+{
+    /* A mean over about the last 20 steps. */
+    s->step_seconds =
+        s->step_seconds > 0 ? s->step_seconds + 0.05 * (seconds - s->step_seconds) : seconds;
+    s->line_steps++;
+    s->line_seconds += seconds;
+    double tokens = (double)(s->line_steps * s->run.tokens_per_update);
+    double tok_s = s->line_seconds > 0 ? tokens / s->line_seconds : 0;
+    int64_t step = s->state.step;
+    char text[192];
+    describe(s, tok_s, text, sizeof text);
+    bool due = step % s->run.cfg->log_every == 0 || step == s->run.total_steps || step == 1;
+    if (log_is_terminal()) {
+        log_live("%s", text);
+    } else if (due) {
+        log_info("%s", text);
+    }
+    if (!due) {
+        return 0;
+    }
+    RecordStep line = {.step = step,
+                       .tokens = s->state.tokens,
+                       .loss = value_of(s->loss),
+                       .lr = value_of(s->rate),
+                       .grad_norm = value_of(s->grad_norm),
+                       .tok_s = value_of(tok_s),
+                       .ms = value_of(1e3 * s->line_seconds / (double)s->line_steps)};
+    s->line_steps = 0;
+    s->line_seconds = 0;
+    return record_step(s->record, &line);
+}

@@ -1,0 +1,293 @@
+#include "train/session.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cpu/cpu.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#define MEASURE_SECONDS 0.4 /* spent on the machine's ceilings at the start of a run */
+
+/* --- run directory --- */
+
+static int make_directory(Session *s)
+{
+    const Config *cfg = s->run.cfg;
+    s->dir = cfg->out[0] != '\0' ? mem_strdup(cfg->out)
+                                 : mem_format("runs/%s-%.8s", s->run.setup.spec.name, s->run.id);
+    int code = io_make_folders(s->dir);
+    if (code != 0) {
+        return err_wrap(code, "--out");
+    }
+    char *path = io_join(s->dir, "lock");
+    s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (s->lock < 0) {
+        code = err_set(ERR_INPUT, "--out %s: cannot write there: %s", s->dir, strerror(errno));
+    } else if (flock(s->lock, LOCK_EX | LOCK_NB) != 0) {
+        code = err_set(ERR_INPUT,
+                       "--out %s: another pacer is training there; wait for it, or give another "
+                       "--out",
+                       s->dir);
+    }
+    free(path);
+    return code;
+}
+
+/* --- resume --- */
+
+/* The checkpoint to go on from, or NULL to start anew. */
+static int choose_checkpoint(Session *s, char **checkpoint)
+{
+    const char *resume = s->run.cfg->resume;
+    *checkpoint = NULL;
+    char *latest = io_join(s->dir, "ckpt/latest");
+    bool here = io_exists(latest);
+    free(latest);
+    if (strcmp(resume, "never") == 0) {
+        return !here ? 0
+                     : err_set(ERR_INPUT,
+                               "--out %s holds a run with checkpoints, which --resume never would "
+                               "overwrite: give another --out, or remove it",
+                               s->dir);
+    }
+    if (strcmp(resume, "auto") == 0) {
+        return here ? checkpoint_find(s->dir, checkpoint) : 0;
+    }
+    int code = checkpoint_find(resume, checkpoint);
+    if (code == 0 && *checkpoint == NULL) {
+        code = err_set(ERR_INPUT, "--resume %s: the run has no checkpoint to go on from", resume);
+    }
+    return code == 0 ? 0 : err_wrap(code, "--resume");
+}
+
+/* What decides which sequence comes next must not change, or the position means nothing. */
+static int check_same_order(Session *s, const char *checkpoint)
+{
+    const struct {
+        const char *what;
+        uint64_t then, now;
+    } fixed[] = {
+        {"--seed", s->state.seed, (uint64_t)s->run.cfg->seed},
+        {"--seq", (uint64_t)s->state.seq, (uint64_t)s->run.setup.seq},
+        {"--data of that many training tokens:", s->state.data_tokens, s->run.data.train.tokens},
+    };
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
+        if (fixed[i].then != fixed[i].now) {
+            return err_set(
+                ERR_INPUT,
+                "%s: was trained with %s %llu, this run has %llu: the order of the data would "
+                "change; give the same, or another --out to start anew",
+                checkpoint, fixed[i].what, (unsigned long long)fixed[i].then,
+                (unsigned long long)fixed[i].now);
+        }
+    }
+    return 0;
+}
+
+static int start_state(Session *s)
+{
+    char *checkpoint;
+    int code = choose_checkpoint(s, &checkpoint);
+    if (code != 0) {
+        free(checkpoint);
+        return code;
+    }
+    checkpoint_clean(s->dir);
+    if (checkpoint == NULL) {
+        s->state = (TrainState){.seed = (uint64_t)s->run.cfg->seed,
+                                .seq = s->run.setup.seq,
+                                .data_tokens = s->run.data.train.tokens,
+                                .first_loss = NAN,
+                                .best_val_loss = NAN};
+        trainer_init_params(&s->trainer, (uint64_t)s->run.cfg->seed);
+        return 0;
+    }
+    code = checkpoint_load(checkpoint, &s->trainer, &s->state);
+    if (code == 0) {
+        code = check_same_order(s, checkpoint);
+    }
+    if (code == 0) {
+        s->first_step = s->state.step;
+        s->first_tokens = s->state.tokens;
+        log_info("Going on from %s: step %lld, %lld tokens", checkpoint, (long long)s->state.step,
+                 (long long)s->state.tokens);
+    }
+    free(checkpoint);
+    return code;
+}
+
+/* --- record, loader --- */
+
+static int start_record(Session *s)
+{
+    const TrainPlan *plan = &s->run.plan;
+    RecordMemory rows[MEM_KINDS + 1];
+    int count = 0;
+    for (int kind = 0; kind < MEM_KINDS; kind++) {
+        if (plan->by_kind[kind] > 0) {
+            rows[count++] = (RecordMemory){mem_kind_name((MemKind)kind), plan->by_kind[kind]};
+        }
+    }
+    rows[count++] = (RecordMemory){"loader", plan->loader};
+    cJSON *machine = machine_json(&s->machine);
+    RecordInfo info = {
+        s->run.id, s->run.setup.spec.name, plan->parameters, s->config, machine, rows, count};
+    int code = record_open(s->dir, &info, s->first_step > 0 ? s->first_step : -1, &s->record);
+    cJSON_Delete(machine);
+    return code;
+}
+
+static int start_loader(Session *s)
+{
+    const Run *run = &s->run;
+    int64_t seq = run->setup.seq;
+    uint64_t vocab = (uint64_t)run->setup.spec.vocab;
+    int code =
+        loader_init(&s->train_loader, &run->data.train, seq, vocab, (uint64_t)run->cfg->seed);
+    s->has_validation = run->data.validation.tokens > (uint64_t)seq;
+    if (code == 0 && s->has_validation) {
+        code = loader_init_sequential(&s->val_loader, &run->data.validation, seq, vocab);
+    } else if (code == 0 && run->cfg->eval_every > 0) {
+        log_warn("the data has no validation split of at least %lld tokens: nothing is evaluated",
+                 (long long)seq + 1);
+    }
+    if (code == 0) {
+        PrefetchOptions options = {
+            .batch = run->setup.batch, .start = s->state.sequences, .ranks = 1};
+        code = prefetch_open(&s->prefetch, &s->train_loader, options);
+    }
+    return code;
+}
+
+static const Phase phase_of[] = {[PART_MOVE] = PHASE_DATA_MOVE,
+                                 [PART_FORWARD] = PHASE_FORWARD,
+                                 [PART_LOSS] = PHASE_LOSS,
+                                 [PART_BACKWARD] = PHASE_BACKWARD,
+                                 [PART_UPDATE] = PHASE_OPTIMIZER};
+
+/* Books the parts of a step: each begins where the one before ends. */
+static void on_part(void *user, TrainPart part)
+{
+    static const TrainPart before[] = {
+        [PART_FORWARD] = PART_MOVE, [PART_LOSS] = PART_FORWARD, [PART_BACKWARD] = PART_LOSS};
+    Timers *timers = user;
+    if (part == PART_END) {
+        timers_leave(timers, timers->stack[timers->depth - 1]);
+        return;
+    }
+    if (part != PART_MOVE && part != PART_UPDATE) {
+        timers_leave(timers, phase_of[before[part]]);
+    }
+    timers_enter(timers, phase_of[part]);
+}
+
+/* A refusal for lack of memory is a result, which sweeps show as a row; but never in the place of an
+ * earlier run's record. */
+static void record_refusal(Session *s)
+{
+    char *record = io_join(s->dir, "run.json"), *why = mem_strdup(err_message());
+    if (!io_exists(record) && start_record(s) == 0) {
+        record_save(s->record, RUN_OOM, why, NULL);
+    }
+    err_set(ERR_MEMORY, "%s", why);
+    free(why);
+    free(record);
+}
+
+bool session_is_complete(const Session *s)
+{
+    return s->first_step >= s->run.total_steps;
+}
+
+static int open_parts(Session *s, const Config *cfg)
+{
+    int code = run_open(&s->run, cfg, DATA_REQUIRED);
+    if (code == 0) {
+        code = make_directory(s);
+    }
+    if (code == 0) {
+        s->config = config_to_json(cfg);
+        machine_describe(&s->machine, strcmp(s->run.backend->name, "cpu") == 0
+                                          ? cpu_backend_isa(s->run.backend)
+                                          : NULL);
+        code = run_check_fits(&s->run);
+        if (code == ERR_MEMORY) {
+            record_refusal(s);
+        }
+    }
+    if (code == 0) {
+        code = trainer_open(&s->trainer, &s->run.setup, s->run.backend, &s->run.plan);
+    }
+    if (code == 0) {
+        s->trainer.hook = on_part;
+        s->trainer.hook_user = &s->timers;
+        code = start_state(s);
+    }
+    if (code != 0 || session_is_complete(s)) {
+        return code;
+    }
+    machine_measure(&s->machine, s->run.backend->threads, MEASURE_SECONDS);
+    code = start_record(s);
+    return code == 0 ? start_loader(s) : code;
+}
+
+int session_open(Session *s, const Config *cfg)
+{
+    memset(s, 0, sizeof *s);
+    s->lock = -1;
+    s->loss = s->grad_norm = s->rate = s->val_loss = NAN;
+    timers_init(&s->timers, NULL);
+    timers_enter(&s->timers, PHASE_INIT);
+    int code = open_parts(s, cfg);
+    timers_leave(&s->timers, PHASE_INIT);
+    if (code != 0) {
+        session_close(s);
+    }
+    return code;
+}
+
+void session_close(Session *s)
+{
+    prefetch_close(s->prefetch);
+    record_close(s->record);
+    trainer_close(&s->trainer);
+    run_close(&s->run);
+    timers_free(&s->timers);
+    cJSON_Delete(s->config);
+    if (s->lock >= 0) {
+        close(s->lock);
+    }
+    free(s->dir);
+    memset(s, 0, sizeof *s);
+    s->lock = -1;
+}
+
+int session_evaluate(Session *s, double *loss)
+{
+    const TrainerSetup *setup = &s->run.setup;
+    int64_t rows = setup->batch * setup->seq;
+    int64_t batches = (int64_t)s->val_loader.windows / setup->batch;
+    batches = batches < s->run.cfg->eval_batches ? batches : s->run.cfg->eval_batches;
+    batches = batches > 0 ? batches : 1; /* a short split is repeated to fill one batch */
+    int32_t *tokens = mem_alloc((size_t)rows * 2 * sizeof *tokens), *targets = tokens + rows;
+    double sum = 0;
+    int code = 0;
+    for (int64_t b = 0; code == 0 && b < batches; b++) {
+        code = loader_fill(&s->val_loader, (uint64_t)(b * setup->batch), setup->batch, tokens,
+                           targets);
+        if (code == 0) {
+            sum += trainer_evaluate(&s->trainer, (HostBatch){tokens, targets, NULL});
+        }
+    }
+    free(tokens);
+    *loss = sum / (double)batches;
+    return code;
+}

@@ -1,0 +1,163 @@
+#include "train/setup.h"
+
+#include "base/err.h"
+#include "data/loader.h"
+
+#include <omp.h>
+#include <string.h>
+
+static int open_data(Run *run, DataNeed need)
+{
+    const Config *cfg = run->cfg;
+    if (cfg->data[0] == '\0') {
+        if (need == DATA_OPTIONAL) {
+            return 0;
+        }
+        return err_set(ERR_INPUT,
+                       "--data is missing: name a folder made by `pacer data prepare`, or "
+                       "builtin:stories to try pacer without any");
+    }
+    const ModelSpec *preset = NULL;
+    for (int i = 0; spec_preset(i) != NULL; i++) {
+        preset = strcmp(spec_preset(i)->name, cfg->model) == 0 ? spec_preset(i) : preset;
+    }
+    int64_t vocab = cfg->vocab > 0 ? cfg->vocab : (preset != NULL ? preset->vocab : 0);
+    DatasetOptions options = {.vocab = vocab > 0 ? (uint64_t)vocab : 256,
+                              .seed = (uint64_t)cfg->seed,
+                              .verify = need == DATA_REQUIRED};
+    return dataset_open(&run->data, cfg->data, options);
+}
+
+static int check_model_name(const char *name)
+{
+    const char *names[32] = {0};
+    for (int i = 0; spec_preset(i) != NULL && i < 31; i++) {
+        names[i] = spec_preset(i)->name;
+        if (strcmp(names[i], name) == 0) {
+            return 0;
+        }
+    }
+    bool likely;
+    const char *nearest = config_nearest(name, names, &likely);
+    return err_set(ERR_INPUT, "--model %s: no such model; %s%s%s`pacer models` lists them", name,
+                   likely ? "did you mean " : "", likely ? nearest : "", likely ? "? " : "");
+}
+
+static int resolve_model(Run *run)
+{
+    const Config *cfg = run->cfg;
+    SpecOverrides overrides = {cfg->layers, cfg->d_model, cfg->heads,   cfg->kv_heads,
+                               cfg->ffn,    cfg->vocab,   cfg->context, -1};
+    if (cfg->tied != CONFIG_TIED_PRESET) {
+        overrides.tied = cfg->tied == CONFIG_TIED_ON;
+    }
+    bool given = run->data.source != NULL;
+    int64_t data_vocab = given ? (int64_t)dataset_least_vocab(&run->data) : 0;
+    ModelSpec *spec = &run->setup.spec;
+    int code = spec_resolve(cfg->model, &overrides, data_vocab, spec);
+    if (code == 0 && given) {
+        code = dataset_check_vocab(&run->data, (uint64_t)spec->vocab);
+    }
+    if (code == 0 && cfg->seq > spec->context) {
+        code =
+            err_set(ERR_INPUT,
+                    "--seq %lld is longer than the model's context of %lld; give a shorter one, or "
+                    "--context %lld",
+                    (long long)cfg->seq, (long long)spec->context, (long long)cfg->seq);
+    }
+    run->setup.seq = cfg->seq > 0 ? cfg->seq : spec->context;
+    return code;
+}
+
+static int open_backend(Run *run)
+{
+    const Config *cfg = run->cfg;
+    TrainerSetup *s = &run->setup;
+    s->dtype = cfg->dtype == CONFIG_DTYPE_BF16 ? DT_BF16 : DT_F32;
+    s->attention = cfg->attention == CONFIG_ATTENTION_NAIVE ? ATTENTION_NAIVE : ATTENTION_FLASH;
+    if (cfg->device == CONFIG_DEVICE_REF) {
+        run->backend = ref_backend_open();
+        return 0;
+    }
+    if (s->dtype == DT_BF16) {
+        return err_set(ERR_INPUT,
+                       "--dtype bf16 is not supported on the CPU, which trains in f32: leave it "
+                       "out, or give --device ref for a slow exact run");
+    }
+    run->backend = cpu_backend_open(cfg->threads > 0 ? (int)cfg->threads : omp_get_num_procs());
+    return run->backend != NULL ? 0 : ERR_INPUT;
+}
+
+static int count_steps(Run *run)
+{
+    const Config *cfg = run->cfg;
+    const TrainerSetup *s = &run->setup;
+    run->tokens_per_update = s->batch * s->accum * s->seq;
+    int64_t tokens_per_epoch = 0;
+    if (run->data.source != NULL) {
+        Loader loader;
+        int code = loader_init(&loader, &run->data.train, s->seq, (uint64_t)s->spec.vocab,
+                               (uint64_t)cfg->seed);
+        if (code != 0) {
+            return code;
+        }
+        tokens_per_epoch = (int64_t)loader.windows * s->seq;
+    } else if (cfg->epochs > 0) {
+        return err_set(ERR_INPUT, "--epochs needs --data to know how long an epoch is");
+    }
+    run->total_steps = config_total_steps(cfg, run->tokens_per_update, tokens_per_epoch);
+    static const ScheduleKind kinds[] = {[CONFIG_SCHEDULE_COSINE] = SCHEDULE_COSINE,
+                                         [CONFIG_SCHEDULE_LINEAR] = SCHEDULE_LINEAR,
+                                         [CONFIG_SCHEDULE_WSD] = SCHEDULE_WSD,
+                                         [CONFIG_SCHEDULE_CONSTANT] = SCHEDULE_CONSTANT};
+    run->schedule = (Schedule){.kind = kinds[cfg->schedule],
+                               .peak = cfg->lr,
+                               .floor = config_min_lr(cfg),
+                               .warmup = config_warmup(cfg, run->total_steps),
+                               .total = run->total_steps,
+                               .decay_fraction = cfg->wsd_decay};
+    if (run->schedule.warmup > run->total_steps) {
+        return err_set(ERR_INPUT, "--warmup %lld is longer than the run's %lld steps",
+                       (long long)run->schedule.warmup, (long long)run->total_steps);
+    }
+    return 0;
+}
+
+int run_open(Run *run, const Config *cfg, DataNeed need)
+{
+    *run = (Run){.cfg = cfg};
+    config_run_id(cfg, run->id);
+    TrainerSetup *s = &run->setup;
+    s->batch = cfg->batch;
+    s->accum = cfg->accum;
+    s->recompute = cfg->recompute == CONFIG_RECOMPUTE_BLOCK;
+    s->adamw = (AdamwSettings){cfg->beta1, cfg->beta2, cfg->eps, cfg->weight_decay, cfg->clip};
+    int code = check_model_name(cfg->model);
+    if (code == 0) {
+        code = open_data(run, need);
+    }
+    if (code == 0) {
+        code = resolve_model(run);
+    }
+    if (code == 0) {
+        code = open_backend(run);
+    }
+    if (code == 0) {
+        code = count_steps(run);
+    }
+    if (code != 0) {
+        run_close(run);
+        return code;
+    }
+    trainer_plan(s, run->backend, &run->plan);
+    return 0;
+}
+
+void run_close(Run *run)
+{
+    if (run->backend != NULL) {
+        run->backend->close(run->backend);
+    }
+    dataset_close(&run->data);
+    *run = (Run){0};
+}

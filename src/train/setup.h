@@ -1,0 +1,34 @@
+#pragma once
+/* From options to a run that is ready to be planned: data opened and checked, model resolved, backend
+ * chosen, memory planned. Nothing big is allocated yet. train, plan and bench begin here. */
+#include "config/config.h"
+#include "data/dataset.h"
+#include "optim/schedule.h"
+#include "train/trainer.h"
+
+typedef struct {
+    const Config *cfg;
+    char id[CONFIG_ID_SIZE];
+    Dataset data; /* zeroed when no data was given */
+    Backend *backend;
+    TrainerSetup setup;
+    TrainPlan plan;
+    int64_t tokens_per_update, total_steps;
+    Schedule schedule;
+} Run;
+
+typedef enum { DATA_REQUIRED, DATA_OPTIONAL } DataNeed;
+
+/* ERR_INPUT names the option at fault. On failure *run needs no closing. */
+int run_open(Run *run, const Config *cfg, DataNeed need);
+void run_close(Run *run); /* a no-op on a zeroed run */
+
+/* Bytes that this run may use: --memory-limit, or what the backend has. 0: unknown. */
+size_t run_memory_limit(const Run *run);
+
+/* 0 when the plan fits; else ERR_MEMORY, after printing the plan's table to stderr; the message names the
+ * largest batch that fits. */
+int run_check_fits(const Run *run);
+
+/* The plan as a table. */
+void run_print_plan(const Run *run, FILE *file);

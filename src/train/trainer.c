@@ -1,0 +1,277 @@
+#include "train/trainer.h"
+
+#include "base/assert.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "data/prefetch.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void enter(Trainer *t, TrainPart part)
+{
+    if (t->hook != NULL && !t->ctx.dry) {
+        t->hook(t->hook_user, part);
+    }
+}
+
+static Tensor push_state(Trainer *t, MemKind kind, DType dtype, int64_t count)
+{
+    return arena_push(&t->state, kind, dtype, 1, &count);
+}
+
+/* Takes every lasting tensor from t->state in a fixed order and binds the model to them. */
+static void lay_out(Trainer *t)
+{
+    const TrainerSetup *s = &t->setup;
+    const ParamTable *table = &t->model.params;
+    DType acc = dtype_accumulate(s->dtype);
+    int64_t rows = s->batch * s->seq;
+    Adamw *a = &t->adamw;
+    a->settings = s->adamw;
+    a->param = push_state(t, MEM_PARAMS, acc, table->flat);
+    if (s->dtype != acc) {
+        a->low = push_state(t, MEM_PARAMS, s->dtype, table->flat);
+    }
+    a->grad = push_state(t, MEM_GRADS, acc, table->flat);
+    a->m = push_state(t, MEM_OPTIMIZER, acc, table->flat);
+    a->v = push_state(t, MEM_OPTIMIZER, acc, table->flat);
+    a->hyper = push_state(t, MEM_CONSTANTS, DT_F32, HYPER_COUNT);
+    a->norm_sq = push_state(t, MEM_CONSTANTS, acc, 1);
+    t->loss = push_state(t, MEM_CONSTANTS, acc, 1);
+    Tensor rope = model_rope_shape(&t->model);
+    if (tensor_given(rope)) {
+        rope = arena_push(&t->state, MEM_CONSTANTS, rope.dtype, 2, rope.dim);
+    }
+    t->ids = push_state(t, MEM_BATCH, DT_I32, rows);
+    t->targets = push_state(t, MEM_BATCH, DT_I32, rows);
+    t->order = push_state(t, MEM_BATCH, DT_I32, rows);
+    t->losses = push_state(t, MEM_HEAD, acc, rows);
+    for (int i = 0; i < table->count; i++) {
+        int64_t end = i + 1 < table->count ? table->rows[i + 1].offset : table->flat;
+        adamw_add_range(a, table->rows[i].offset, end - table->rows[i].offset,
+                        table->rows[i].decay);
+    }
+    model_bind(&t->model, s->dtype != acc ? a->low : a->param, a->grad, rope);
+}
+
+static void begin(Trainer *t, const TrainerSetup *setup, Backend *backend)
+{
+    *t = (Trainer){.setup = *setup, .backend = backend};
+    ctx_init(&t->ctx, backend);
+    t->ctx.attention = setup->attention;
+    t->ctx.timing = setup->timing;
+    model_init(&t->model, &setup->spec, setup->dtype);
+}
+
+void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
+{
+    Trainer t;
+    begin(&t, setup, backend);
+    t.ctx.dry = true;
+    arena_init_counting(&t.state, "state");
+    lay_out(&t);
+    for (int64_t micro = 0; micro < setup->accum; micro++) {
+        trainer_micro_step(&t, (HostBatch){0}, micro);
+    }
+    trainer_update(&t, 0, 0);
+    memset(plan, 0, sizeof *plan);
+    memcpy(plan->step, t.ctx.stats, sizeof plan->step);
+    plan->flops_update = ctx_total(&t.ctx).flops;
+    trainer_evaluate(&t, (HostBatch){0});
+    const Arena *arenas[] = {&t.state, &t.ctx.saved, &t.ctx.scratch};
+    for (int i = 0; i < 3; i++) {
+        for (int kind = 0; kind < MEM_KINDS; kind++) {
+            plan->by_kind[kind] += arenas[i]->peak_by_kind[kind];
+        }
+        plan->blocks += arenas[i]->peak;
+    }
+    plan->state = t.state.peak;
+    plan->saved = t.ctx.saved.peak;
+    plan->scratch = t.ctx.scratch.peak;
+    plan->loader = prefetch_bytes(setup->batch, setup->seq, (uint64_t)setup->spec.vocab);
+    plan->total = plan->blocks + plan->loader;
+    plan->parameters = t.model.params.parameters;
+    trainer_close(&t);
+}
+
+int64_t trainer_largest_batch(const TrainerSetup *setup, Backend *backend, size_t bytes)
+{
+    TrainerSetup trial = *setup;
+    TrainPlan plan;
+    int64_t fits = 0, fails = 0;
+    for (trial.batch = 1; fails == 0; trial.batch *= 2) {
+        trainer_plan(&trial, backend, &plan);
+        *(plan.total <= bytes ? &fits : &fails) = trial.batch;
+        if (fits > INT64_MAX / 4 / setup->seq) {
+            return fits;
+        }
+    }
+    while (fails - fits > 1) {
+        trial.batch = fits + (fails - fits) / 2;
+        trainer_plan(&trial, backend, &plan);
+        *(plan.total <= bytes ? &fits : &fails) = trial.batch;
+    }
+    return fits;
+}
+
+int trainer_open(Trainer *t, const TrainerSetup *setup, Backend *backend, const TrainPlan *plan)
+{
+    begin(t, setup, backend);
+    const size_t sizes[] = {plan->state, plan->saved, plan->scratch};
+    for (int i = 0; i < 3; i++) {
+        t->blocks[i] = backend->alloc(backend, sizes[i]);
+        if (t->blocks[i] == NULL) {
+            trainer_close(t);
+            return err_set(ERR_MEMORY,
+                           "cannot allocate %zu bytes for the run; try a smaller --batch",
+                           sizes[i]);
+        }
+    }
+    arena_init(&t->state, "state", t->blocks[0], plan->state);
+    arena_init(&t->ctx.saved, "saved", t->blocks[1], plan->saved);
+    arena_init(&t->ctx.scratch, "scratch", t->blocks[2], plan->scratch);
+    /* Zero gradients, moments and the padding between parameters, which no kernel writes. */
+    backend->zero(backend, t->blocks[0], plan->state);
+    lay_out(t);
+    if (tensor_given(t->model.rope)) {
+        Tensor host = t->model.rope;
+        host.data = mem_alloc(tensor_bytes(host));
+        model_fill_rope(&t->model, host);
+        backend->upload(backend, t->model.rope.data, host.data, tensor_bytes(host));
+        backend->sync(backend);
+        free(host.data);
+    }
+    return 0;
+}
+
+void trainer_close(Trainer *t)
+{
+    for (int i = 0; i < 3; i++) {
+        if (t->blocks[i] != NULL) {
+            t->backend->release(t->backend, t->blocks[i]);
+        }
+    }
+    adamw_free(&t->adamw);
+    model_free(&t->model);
+    *t = (Trainer){0};
+}
+
+#define PIECE ((int64_t)1 << 20) /* elements of a parameter handled at a time */
+
+void trainer_write_params(Trainer *t, int64_t offset, int64_t count, const void *host)
+{
+    Backend *backend = t->backend;
+    const Adamw *a = &t->adamw;
+    Tensor master = tensor_rows(a->param, offset, count);
+    backend->upload(backend, master.data, host, tensor_bytes(master));
+    if (tensor_given(a->low)) {
+        const float *from = host;
+        uint16_t *low = mem_alloc((size_t)PIECE * sizeof *low);
+        for (int64_t at = 0; at < count; at += PIECE) {
+            int64_t n = count - at < PIECE ? count - at : PIECE;
+            for (int64_t i = 0; i < n; i++) {
+                uint32_t bits;
+                memcpy(&bits, &from[at + i], sizeof bits);
+                low[i] = (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16); /* to nearest even */
+            }
+            Tensor to = tensor_rows(a->low, offset + at, n);
+            backend->upload(backend, to.data, low, tensor_bytes(to));
+            backend->sync(backend);
+        }
+        free(low);
+    }
+    backend->sync(backend);
+}
+
+void trainer_init_params(Trainer *t, uint64_t seed)
+{
+    const ParamTable *table = &t->model.params;
+    PACER_ASSERT(t->adamw.param.dtype == DT_F32, "master weights are %s",
+                 dtype_name(t->adamw.param.dtype));
+    float *values = mem_alloc((size_t)PIECE * sizeof *values);
+    for (int row = 0; row < table->count; row++) {
+        const Param *param = &table->rows[row];
+        for (int64_t at = 0; at < param->count; at += PIECE) {
+            int64_t n = param->count - at < PIECE ? param->count - at : PIECE;
+            params_init_values(table, row, seed, at, n, values);
+            trainer_write_params(t, param->offset + at, n, values);
+        }
+    }
+    free(values);
+}
+
+static DeviceBatch send_batch(Trainer *t, HostBatch host)
+{
+    if (!t->ctx.dry) {
+        Backend *backend = t->backend;
+        backend->upload(backend, t->ids.data, host.ids, tensor_bytes(t->ids));
+        backend->upload(backend, t->targets.data, host.targets, tensor_bytes(t->targets));
+        if (host.order != NULL) {
+            backend->upload(backend, t->order.data, host.order, tensor_bytes(t->order));
+        }
+    }
+    return (DeviceBatch){t->setup.batch, t->setup.seq, t->ids, t->targets, t->order};
+}
+
+void trainer_micro_step(Trainer *t, HostBatch host, int64_t micro)
+{
+    Ctx *c = &t->ctx;
+    const TrainerSetup *s = &t->setup;
+    Mode mode = micro == 0 ? MODE_SET : MODE_ADD;
+    double scale = 1.0 / ((double)s->batch * (double)s->seq * (double)s->accum);
+    enter(t, PART_MOVE);
+    DeviceBatch batch = send_batch(t, host);
+    enter(t, PART_FORWARD);
+    model_forward(c, &t->model, batch, s->recompute ? KEEP_INPUTS : KEEP_ALL);
+    enter(t, PART_LOSS);
+    model_head(c, &t->model, t->losses, scale, true, mode);
+    op_sum(c, t->losses, scale, t->loss, mode);
+    enter(t, PART_BACKWARD);
+    model_backward(c, &t->model, mode);
+    model_end(c, &t->model);
+    enter(t, PART_END);
+}
+
+void trainer_update(Trainer *t, double rate, int64_t step)
+{
+    enter(t, PART_UPDATE);
+    adamw_prepare(&t->ctx, &t->adamw, rate, step);
+    adamw_step(&t->ctx, &t->adamw);
+    enter(t, PART_END);
+}
+
+static double read_scalar(Trainer *t, Tensor scalar)
+{
+    double wide;
+    float narrow;
+    if (scalar.dtype == DT_F64) {
+        t->backend->download(t->backend, &wide, scalar.data, sizeof wide);
+        return wide;
+    }
+    t->backend->download(t->backend, &narrow, scalar.data, sizeof narrow);
+    return narrow;
+}
+
+void trainer_read(Trainer *t, double *loss, double *grad_norm)
+{
+    *loss = read_scalar(t, t->loss);
+    *grad_norm = sqrt(read_scalar(t, t->adamw.norm_sq));
+}
+
+double trainer_evaluate(Trainer *t, HostBatch host)
+{
+    Ctx *c = &t->ctx;
+    DeviceBatch batch = send_batch(t, host);
+    model_forward(c, &t->model, batch, KEEP_NOTHING);
+    model_head(c, &t->model, t->losses, 0, false, MODE_SET);
+    op_sum(c, t->losses, 1.0 / (double)(batch.batch * batch.seq), t->loss, MODE_SET);
+    model_end(c, &t->model);
+    return c->dry ? 0 : read_scalar(t, t->loss);
+}
+
+size_t trainer_peak_bytes(const Trainer *t)
+{
+    return t->state.peak + t->ctx.saved.peak + t->ctx.scratch.peak;
+}

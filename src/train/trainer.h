@@ -1,0 +1,85 @@
+#pragma once
+/* Everything a training step touches, in three blocks of memory: state (parameters, gradients,
+ * moments, constants, the batch), saved activations, and scratch. The same code lays them out twice:
+ * counting, to plan, and for real. */
+#include "model/model.h"
+#include "optim/adamw.h"
+
+typedef struct {
+    ModelSpec spec;
+    DType dtype;
+    AttentionKind attention;
+    bool recompute; /* keep only the blocks' inputs */
+    bool timing;    /* time every op (pacer bench) */
+    int64_t batch, accum, seq;
+    AdamwSettings adamw;
+} TrainerSetup;
+
+/* What training takes, known before anything is allocated. */
+typedef struct {
+    size_t state, saved, scratch; /* bytes of the three blocks */
+    size_t by_kind[MEM_KINDS];    /* the same bytes by purpose, each block at its peak */
+    size_t blocks;                /* the three together */
+    size_t loader;                /* host memory for batches made ahead */
+    size_t total;                 /* blocks + loader */
+    int64_t parameters;
+    OpStat step[OP_COUNT]; /* work of one update, all its micro-steps included */
+    double flops_update;   /* matrix products of one update */
+} TrainPlan;
+
+/* Token ids of one micro-step in host memory, each batch x seq. */
+typedef struct {
+    const int32_t *ids, *targets, *order;
+} HostBatch;
+
+/* Called before each part of a step, so that its time can be booked; phase is a TrainPart. */
+typedef enum { PART_MOVE, PART_FORWARD, PART_LOSS, PART_BACKWARD, PART_UPDATE, PART_END } TrainPart;
+typedef void (*TrainPartHook)(void *user, TrainPart part);
+
+typedef struct {
+    TrainerSetup setup;
+    Backend *backend;
+    Ctx ctx;
+    Model model;
+    Adamw adamw;
+    Arena state;
+    void *blocks[3];
+    Tensor ids, targets, order; /* (N) i32 */
+    Tensor losses;              /* (N) acc */
+    Tensor loss;                /* (1) acc: mean over the update so far */
+    TrainPartHook hook;
+    void *hook_user;
+} Trainer;
+
+/* Plans by a dry run of a whole update and an evaluation over the model code. */
+void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan);
+
+/* Largest batch (sequences per micro-step) whose plan fits in `bytes`; 0 if not even 1 does. */
+int64_t trainer_largest_batch(const TrainerSetup *setup, Backend *backend, size_t bytes);
+
+/* Allocates what the plan says. ERR_MEMORY when the backend cannot give it. Parameters are zero until
+ * trainer_init_params or a checkpoint fills them. */
+int trainer_open(Trainer *trainer, const TrainerSetup *setup, Backend *backend,
+                 const TrainPlan *plan);
+void trainer_close(Trainer *trainer); /* a no-op on a zeroed trainer; the backend stays open */
+
+void trainer_init_params(Trainer *trainer, uint64_t seed);
+
+/* Sets elements [offset, offset + count) of the flat master parameters from host memory of their type,
+ * and of the low-precision copy where there is one. */
+void trainer_write_params(Trainer *trainer, int64_t offset, int64_t count, const void *host);
+
+/* Micro-step `micro` (0 .. accum - 1): forward, loss, backward. */
+void trainer_micro_step(Trainer *trainer, HostBatch batch, int64_t micro);
+
+/* Clips and applies the update with this rate; step counts from 0. */
+void trainer_update(Trainer *trainer, double rate, int64_t step);
+
+/* Mean loss and gradient norm (before clipping) of the last update; waits for the backend. */
+void trainer_read(Trainer *trainer, double *loss, double *grad_norm);
+
+/* Mean loss of one batch, without touching gradients. */
+double trainer_evaluate(Trainer *trainer, HostBatch batch);
+
+/* Bytes in use now at most, of the same three blocks: equals plan.blocks when the plan is right. */
+size_t trainer_peak_bytes(const Trainer *trainer);

@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# The front door: help, exit statuses and messages of the program in $PACER. Runs no command's work.
+set -uo pipefail
+
+pacer=${PACER:?set PACER to the program}
+work=$(mktemp -d "${TMPDIR:-/tmp}/pacer-cli-XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+
+# expect STATUS STREAM TEXT ARGUMENT...: pacer ARGUMENT... exits with STATUS, TEXT is in STREAM (out
+# or err), and the other stream is empty.
+expect() {
+    local status=$1 stream=$2 text=$3 other=err got
+    shift 3
+    [[ $stream == err ]] && other=out
+    "$pacer" "$@" >out 2>err </dev/null
+    got=$?
+    if [[ $got != "$status" ]] || ! grep -qF -- "$text" "$stream" || [[ -s $other ]]; then
+        printf 'pacer %s\n  expected status %s and "%s" in %s\n  got status %s\n' "$*" "$status" \
+            "$text" "$stream" "$got"
+        sed 's/^/  out: /' out
+        sed 's/^/  err: /' err
+        failed=1
+    fi
+}
+
+# refuse TEXT HINT ARGUMENT...: wrong use, told in two lines: the error, and where help is.
+refuse() {
+    local text=$1 hint=$2
+    shift 2
+    expect 2 err "$text" "$@"
+    if [[ $(wc -l <err) != 2 || $(head -c 14 err) != 'pacer: error: ' || $(sed -n 2p err) != "try: $hint" ]]; then
+        printf 'pacer %s: not an error line and the hint "%s":\n' "$*" "$hint"
+        cat err
+        failed=1
+    fi
+}
+
+# options_of COMMAND: the names in its help, one per line.
+options_of() {
+    # shellcheck disable=SC2086
+    "$pacer" $1 --help | sed -n 's/^  --\([a-z0-9-]*\).*/\1/p'
+}
+
+# takes COMMAND OPTION...: its help has exactly these options, besides the general ones.
+takes() {
+    local command=$1 expected actual
+    shift
+    expected=$(printf '%s\n' "$@" config quiet verbose help | sed '/^$/d' | sort)
+    actual=$(options_of "$command" | sort)
+    if [[ $actual != "$expected" ]]; then
+        printf 'options of %s:\n' "$command"
+        diff <(echo "$expected") <(echo "$actual")
+        failed=1
+    fi
+}
+
+commands=(train plan models 'data prepare' 'data info' 'bench step' 'bench ops' demo)
+
+expect 0 out 'Usage: pacer COMMAND' help
+expect 0 out 'Usage: pacer COMMAND' --help
+expect 0 out 'Usage: pacer COMMAND' -h
+expect 2 out 'Usage: pacer COMMAND'
+expect 0 out 'pacer ' version
+expect 0 out 'pacer ' --version
+grep -qE '^pacer [0-9]+\.[0-9]+\.[0-9]+ \(' out || { echo "odd version line"; failed=1; }
+for command in "${commands[@]}"; do
+    # shellcheck disable=SC2086
+    expect 0 out "Usage: pacer $command [OPTIONS]" $command --help
+    cp out first
+    [[ $(grep -c '^  pacer ' first) -ge 2 ]] || { echo "$command: fewer than two examples"; failed=1; }
+    awk 'length($0) > 100 { print FILENAME ": over 100 columns: " $0; bad = 1 } END { exit bad }' first ||
+        failed=1
+    # shellcheck disable=SC2086
+    expect 0 out "Usage: pacer $command [OPTIONS]" help $command
+    cmp -s out first || { echo "help $command is not $command --help"; failed=1; }
+    # shellcheck disable=SC2086
+    expect 0 out "Usage: pacer $command [OPTIONS]" $command --nonsense -h
+    expect 0 out "  $command  " help
+done
+expect 0 out 'data prepare' help data
+expect 0 out 'bench ops' bench --help
+
+model=(model layers d-model heads kv-heads ffn vocab context tied)
+training=("${model[@]}" data batch accum global-batch seq steps tokens epochs seed lr min-lr warmup
+    schedule wsd-decay weight-decay beta1 beta2 eps clip device dtype attention recompute threads
+    memory-limit out resume log-every eval-every eval-batches save-every keep)
+takes train "${training[@]}"
+takes plan "${training[@]}"
+takes models ''
+takes 'data prepare' out tokenizer val-fraction shard-tokens
+takes 'data info' ''
+bench=("${model[@]}" data batch accum seq seed device dtype attention recompute threads memory-limit
+    repeats warm)
+takes 'bench step' "${bench[@]}"
+takes 'bench ops' "${bench[@]}"
+takes demo out threads
+
+# Every option of every help is known to the parser: given as its last word it is refused for its
+# missing value (a flag: for the impossible one), never as unknown.
+for command in "${commands[@]}"; do
+    for option in $(options_of "$command"); do
+        case $option in
+        help) continue ;;
+        quiet | verbose) argument=--$option=perhaps text="--$option 'perhaps': must be on or off" ;;
+        *) argument=--$option text="--$option needs a value" ;;
+        esac
+        # shellcheck disable=SC2086
+        refuse "$text" "pacer $command --help" $command "$argument"
+    done
+done
+
+refuse "unknown command 'tarin'; did you mean train?" 'pacer --help' tarin
+refuse "unknown command 'data perpare'; did you mean data prepare?" 'pacer --help' data perpare x
+refuse "unknown command 'hlep'; did you mean help?" 'pacer --help' hlep
+refuse "unknown command ''" 'pacer --help' ''
+refuse "unknown command 'data prepare'" 'pacer --help' 'data prepare'
+refuse 'data needs a command behind it: prepare, info' 'pacer data --help' data
+refuse 'bench needs a command behind it: step, ops' 'pacer bench --help' bench --batch 8
+refuse "'--batch' stands before the command" 'pacer --help' --batch 8 train
+refuse "unexpected argument 'x'" 'pacer --help' version x
+refuse "unexpected argument 'x'" 'pacer --help' help train x
+refuse "unknown command 'tarin'" 'pacer --help' help tarin
+
+refuse "unknown option '--bacth'; did you mean --batch?" 'pacer train --help' train --bacth 8
+refuse "--schedule 'cosin': no such value; did you mean cosine" 'pacer train --help' train \
+    --schedule cosin
+refuse "--batch '0': outside its limits, 1 to 1M" 'pacer plan --help' plan --batch 0
+refuse '--batch is given twice' 'pacer plan --help' plan --batch 1 --batch 2
+refuse '--batch is not an option of models; it belongs to: train, plan, bench step, bench ops' \
+    'pacer models --help' models --batch 8
+refuse 'this build has no CUDA backend' 'pacer bench step --help' bench step --device cuda
+refuse 'train needs --data DATA' 'pacer train --help' train
+refuse "train: unexpected argument 'batch'; options start with two dashes" 'pacer train --help' \
+    train --data d batch 8
+refuse "unexpected argument 'off'; options are written --name value or --name=value" \
+    'pacer models --help' models --quiet off
+refuse 'data info needs an argument: pacer data info [OPTIONS] DATA' 'pacer data info --help' \
+    data info
+refuse "data info: unexpected argument 'b'" 'pacer data info --help' data info a b
+
+printf 'batch: 4\nsteps: 10\nsead: 3\n' >run.yaml
+refuse "run.yaml:3: unknown option 'sead'; did you mean seed?" 'pacer plan --help' plan --config run.yaml
+printf 'batch: 4\nglobal-batch: 6\n' >run.yaml
+refuse 'run.yaml:2: global-batch 6: not a multiple of batch 4' 'pacer plan --help' plan --config run.yaml
+refuse 'missing.yaml: cannot read' 'pacer plan --help' plan --config missing.yaml
+
+if [[ -e /dev/full ]]; then
+    "$pacer" help >/dev/full 2>err
+    [[ $? == 1 && $(<err) == 'pacer: error: '* ]] || { echo "a full disk went unnoticed"; failed=1; }
+fi
+
+[[ $failed == 0 ]] && echo "the front door opens and refuses as it should"
+exit $failed

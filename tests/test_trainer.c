@@ -1,0 +1,292 @@
+/* Steps as a whole: accumulation against the large batch, same bits for the same seed, plans that are
+ * exact, presets of the right size. */
+#include "train/trainer.h"
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "support/gold.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static TrainerSetup small_setup(const char *preset, int64_t batch, int64_t accum, int64_t seq)
+{
+    TrainerSetup setup = {.attention = ATTENTION_FLASH, .batch = batch, .accum = accum, .seq = seq};
+    SpecOverrides o = {
+        .layers = 2, .width = 48, .heads = 4, .ffn = 72, .vocab = 101, .context = 40, .tied = -1};
+    assert_int_equal(spec_resolve(preset, &o, 0, &setup.spec), 0);
+    setup.adamw = (AdamwSettings){0.9, 0.95, 1e-8, 0.1, 1.0};
+    return setup;
+}
+
+/* Reproducible tokens for `sequences` sequences, with the sort order of each batch. */
+typedef struct {
+    int32_t *ids, *targets, *order;
+} Tokens;
+
+static Tokens make_tokens(int64_t sequences, int64_t seq, int64_t batch, int64_t vocab)
+{
+    int64_t n = sequences * seq;
+    Tokens t = {mem_alloc((size_t)n * 4), mem_alloc((size_t)n * 4), mem_alloc((size_t)n * 4)};
+    for (int64_t i = 0; i < n; i++) {
+        t.ids[i] = (int32_t)rng_below(5, 1, (uint64_t)i, (uint64_t)vocab);
+        t.targets[i] = (int32_t)rng_below(5, 2, (uint64_t)i, (uint64_t)vocab);
+    }
+    for (int64_t first = 0; first < n; first += batch * seq) {
+        gold_sort_order(t.ids + first, batch * seq, t.order + first);
+    }
+    return t;
+}
+
+static void free_tokens(Tokens t)
+{
+    free(t.ids);
+    free(t.targets);
+    free(t.order);
+}
+
+/* Parameters, losses and norms after `updates` updates over 8 sequences each. */
+typedef struct {
+    double *params, losses[4], norms[4];
+    int64_t count;
+} Outcome;
+
+static Outcome train(TrainerSetup setup, int threads, int updates)
+{
+    Backend *backend = cpu_backend_open(threads);
+    TrainPlan plan;
+    Trainer t;
+    trainer_plan(&setup, backend, &plan);
+    assert_int_equal(trainer_open(&t, &setup, backend, &plan), 0);
+    trainer_init_params(&t, 11);
+    Tokens tokens = make_tokens(8 * updates, setup.seq, setup.batch, setup.spec.vocab);
+    Outcome out = {0};
+    for (int u = 0; u < updates; u++) {
+        for (int64_t micro = 0; micro < setup.accum; micro++) {
+            int64_t at = (u * 8 + micro * setup.batch) * setup.seq;
+            trainer_micro_step(
+                &t, (HostBatch){tokens.ids + at, tokens.targets + at, tokens.order + at}, micro);
+        }
+        trainer_update(&t, 1e-3, u);
+        trainer_read(&t, &out.losses[u], &out.norms[u]);
+    }
+    out.count = t.model.params.flat;
+    out.params = gold_download(backend, t.adamw.param);
+    assert_int_equal(trainer_peak_bytes(&t), plan.blocks);
+    free_tokens(tokens);
+    trainer_close(&t);
+    backend->close(backend);
+    return out;
+}
+
+static void compare_accumulation(const char *preset)
+{
+    Outcome large = train(small_setup(preset, 8, 1, 17), 2, 1);
+    Outcome small = train(small_setup(preset, 2, 4, 17), 2, 1);
+    if (!(fabs(large.losses[0] - small.losses[0]) <= 1e-6 * large.losses[0])) {
+        fail_msg("%s: loss %.9g of batch 8, %.9g of 4 x 2", preset, large.losses[0],
+                 small.losses[0]);
+    }
+    if (!(fabs(large.norms[0] - small.norms[0]) <= 1e-6 * large.norms[0])) {
+        fail_msg("%s: norm %.9g of batch 8, %.9g of 4 x 2", preset, large.norms[0], small.norms[0]);
+    }
+    free(large.params);
+    free(small.params);
+}
+
+static void test_trainer__accumulation_equals_the_large_batch(void **state)
+{
+    (void)state;
+    compare_accumulation("gpt2-124m");
+    compare_accumulation("llama-22m");
+}
+
+/* Gradients, not parameters: AdamW's first steps turn the sign of a tiny gradient into a full step. */
+static void test_trainer__accumulated_gradients_equal_the_large_batch(void **state)
+{
+    (void)state;
+    double *grads[2];
+    int64_t count = 0;
+    for (int i = 0; i < 2; i++) {
+        TrainerSetup setup = small_setup("llama-22m", i == 0 ? 8 : 2, i == 0 ? 1 : 4, 13);
+        Backend *backend = cpu_backend_open(2);
+        TrainPlan plan;
+        Trainer t;
+        trainer_plan(&setup, backend, &plan);
+        assert_int_equal(trainer_open(&t, &setup, backend, &plan), 0);
+        trainer_init_params(&t, 3);
+        Tokens tokens = make_tokens(8, setup.seq, setup.batch, setup.spec.vocab);
+        for (int64_t micro = 0; micro < setup.accum; micro++) {
+            int64_t at = micro * setup.batch * setup.seq;
+            trainer_micro_step(
+                &t, (HostBatch){tokens.ids + at, tokens.targets + at, tokens.order + at}, micro);
+        }
+        grads[i] = gold_download(backend, t.adamw.grad);
+        count = t.model.params.flat;
+        free_tokens(tokens);
+        trainer_close(&t);
+        backend->close(backend);
+    }
+    double largest = 0, worst = 0;
+    for (int64_t i = 0; i < count; i++) {
+        largest = fmax(largest, fabs(grads[0][i]));
+        worst = fmax(worst, fabs(grads[0][i] - grads[1][i]));
+    }
+    if (!(worst <= 1e-6 * largest)) {
+        fail_msg("gradients differ by %.3g, largest %.3g", worst, largest);
+    }
+    free(grads[0]);
+    free(grads[1]);
+}
+
+static void test_trainer__same_seed_same_bits(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 3; threads++) {
+        Outcome a = train(small_setup("llama-22m", 4, 2, 40), threads, 3);
+        Outcome b = train(small_setup("llama-22m", 4, 2, 40), threads, 3);
+        assert_memory_equal(a.params, b.params, (size_t)a.count * sizeof *a.params);
+        assert_memory_equal(a.losses, b.losses, sizeof a.losses);
+        free(a.params);
+        free(b.params);
+    }
+}
+
+static void test_trainer__recompute_gives_the_same_bits(void **state)
+{
+    (void)state;
+    const char *presets[] = {"gpt2-124m", "llama-22m"};
+    for (int i = 0; i < 2; i++) {
+        TrainerSetup setup = small_setup(presets[i], 4, 2, 33);
+        Outcome kept = train(setup, 2, 3);
+        setup.recompute = true;
+        Outcome again = train(setup, 2, 3);
+        assert_memory_equal(kept.params, again.params, (size_t)kept.count * sizeof *kept.params);
+        free(kept.params);
+        free(again.params);
+    }
+}
+
+/* train() asserts that the peak equals the plan; this walks many shapes through it. */
+static void test_trainer__plan_is_exact(void **state)
+{
+    (void)state;
+    const char *presets[] = {"gpt2-124m", "llama-22m"};
+    int checked = 0;
+    for (int preset = 0; preset < 2; preset++) {
+        for (int batch = 1; batch <= 8; batch *= 2) {
+            for (int variant = 0; variant < 8; variant++) {
+                TrainerSetup setup = small_setup(presets[preset], batch,
+                                                 variant & 1 ? 8 / batch : 1, 7 + 5 * batch % 30);
+                setup.attention = variant & 2 ? ATTENTION_NAIVE : ATTENTION_FLASH;
+                setup.recompute = (variant & 4) != 0;
+                Outcome out = train(setup, 1 + variant % 2, 1);
+                free(out.params);
+                checked++;
+            }
+        }
+    }
+    assert_true(checked >= 30);
+}
+
+static void test_trainer__largest_batch_is_the_largest(void **state)
+{
+    (void)state;
+    Backend *backend = cpu_backend_open(2);
+    TrainerSetup setup = small_setup("llama-22m", 1, 1, 40);
+    TrainPlan plan;
+    for (size_t limit = 4 << 20; limit <= 64 << 20; limit *= 4) {
+        int64_t largest = trainer_largest_batch(&setup, backend, limit);
+        assert_true(largest > 0);
+        setup.batch = largest;
+        trainer_plan(&setup, backend, &plan);
+        assert_true(plan.total <= limit);
+        setup.batch = largest + 1;
+        trainer_plan(&setup, backend, &plan);
+        assert_true(plan.total > limit);
+    }
+    assert_int_equal(trainer_largest_batch(&setup, backend, 1000), 0);
+    backend->close(backend);
+}
+
+static void test_trainer__presets_have_their_exact_size(void **state)
+{
+    (void)state;
+    const struct {
+        const char *name;
+        int64_t parameters;
+    } known[] = {{"gpt2-124m", 124439808},
+                 {"gpt2-350m", 354823168},
+                 {"gpt2-774m", 774030080},
+                 {"gpt2-1558m", 1557611200},
+                 {"llama-22m", 22696448}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        ModelSpec spec;
+        SpecOverrides none = {.tied = -1};
+        Model model;
+        assert_int_equal(spec_resolve(known[i].name, &none, 0, &spec), 0);
+        model_init(&model, &spec, DT_F32);
+        assert_int_equal(model.params.parameters, known[i].parameters);
+        model_free(&model);
+    }
+}
+
+static void test_trainer__init_follows_the_table(void **state)
+{
+    (void)state;
+    ModelSpec spec;
+    SpecOverrides o = {
+        .layers = 8, .width = 64, .heads = 4, .ffn = 256, .vocab = 500, .context = 64, .tied = -1};
+    Model model;
+    assert_int_equal(spec_resolve("gpt2-124m", &o, 0, &spec), 0);
+    model_init(&model, &spec, DT_F32);
+    for (int r = 0; r < model.params.count; r++) {
+        const Param *row = &model.params.rows[r];
+        float *values = mem_alloc((size_t)row->count * sizeof *values);
+        params_init_values(&model.params, r, 9, 0, row->count, values);
+        double mean = 0, square = 0;
+        for (int64_t i = 0; i < row->count; i++) {
+            mean += values[i] / (double)row->count;
+            square += (double)values[i] * values[i] / (double)row->count;
+        }
+        bool residual = strstr(row->name, "proj.weight") != NULL;
+        bool norm = strstr(row->name, "ln_") != NULL && strstr(row->name, "weight") != NULL;
+        double std = residual ? 0.02 / sqrt(16.0) : 0.02;
+        if (row->rank == 2) {
+            assert_true(fabs(sqrt(square) / std - 1) < 0.05);
+            assert_true(fabs(mean) < 0.1 * std);
+            assert_true(row->decay);
+        } else {
+            assert_true(mean == (norm ? 1.0 : 0.0));
+            assert_false(row->decay);
+        }
+        /* Pieces agree with the whole. */
+        float piece[7];
+        int64_t n = row->count < 7 + 3 ? 1 : 7;
+        params_init_values(&model.params, r, 9, row->count - n, n, piece);
+        assert_memory_equal(piece, values + row->count - n, (size_t)n * sizeof *piece);
+        free(values);
+    }
+    model_free(&model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_trainer__accumulation_equals_the_large_batch),
+        cmocka_unit_test(test_trainer__accumulated_gradients_equal_the_large_batch),
+        cmocka_unit_test(test_trainer__same_seed_same_bits),
+        cmocka_unit_test(test_trainer__recompute_gives_the_same_bits),
+        cmocka_unit_test(test_trainer__plan_is_exact),
+        cmocka_unit_test(test_trainer__largest_batch_is_the_largest),
+        cmocka_unit_test(test_trainer__presets_have_their_exact_size),
+        cmocka_unit_test(test_trainer__init_follows_the_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
