@@ -1,0 +1,56 @@
+#pragma once
+/* The option `data` as two streams of tokens, train and validation. It may name
+ *   a folder made by `pacer data prepare` (manifest.json);
+ *   a folder with nanoGPT's train.bin and val.bin;
+ *   a folder of llm.c files (NAME_train.bin, NAME_train_000001.bin, NAME_val...), the path up to
+ *   "_train" of such files, or a pattern with * or ? (split by whether the name has "_val");
+ *   one shard file (all train);
+ *   builtin:stories, builtin:random.
+ * Shards follow each other in the order of the manifest, or of their names. */
+#include "data/shard.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct {
+    const char *name; /* "train" or "validation" */
+    Shard *shards;
+    uint64_t *starts; /* position of each shard's first token in the stream */
+    int shard_count;
+    uint64_t tokens;     /* 0: the dataset has no such split */
+    uint64_t documents;  /* 0 unknown */
+    uint64_t text_bytes; /* 0 unknown; nats per token x tokens / text_bytes gives nats per byte */
+} Split;
+
+typedef struct {
+    char *source; /* as given */
+    Split train, validation;
+    char *tokenizer;         /* name; "" unknown */
+    uint64_t tokenizer_hash; /* 0 unknown */
+    uint64_t vocab;          /* of the tokenizer; 0 unknown */
+} Dataset;
+
+typedef struct {
+    uint64_t vocab; /* of builtin:random; not used by others */
+    uint64_t seed;  /* of builtin:random */
+    bool verify; /* read all tokens now, checking hashes (files without a header are always read) */
+} DatasetOptions;
+
+int dataset_open(Dataset *dataset, const char *data, DatasetOptions options);
+void dataset_close(Dataset *dataset); /* no-op on a zeroed dataset */
+
+/* ERR_INPUT naming shard, position and token when some token is not below `vocab`. */
+int dataset_check_vocab(const Dataset *dataset, uint64_t vocab);
+
+/* One more than the largest token that can occur: the tokenizer's vocabulary where it is known, else
+ * by the tokens themselves. */
+uint64_t dataset_least_vocab(const Dataset *dataset);
+
+/* Appends a shard, which the split then owns. */
+void split_add(Split *split, Shard shard);
+
+/* Tokens [first, first + count) of the stream as int32; returns the largest (shard_read). */
+int32_t split_read(const Split *split, uint64_t first, uint64_t count, int32_t *out);
+
+/* The shard that holds the token at `position` of the stream, and where in it. */
+const Shard *split_locate(const Split *split, uint64_t position, uint64_t *inside);

@@ -1,0 +1,80 @@
+#include "data/loader.h"
+
+#include "base/assert.h"
+#include "base/err.h"
+#include "data/shuffle.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static int init(Loader *loader, const Split *split, int64_t seq, uint64_t vocab, uint64_t seed,
+                bool shuffled)
+{
+    PACER_ASSERT(seq > 0 && vocab > 0 && vocab <= SHARD_MAX_VOCAB,
+                 "seq %" PRId64 " vocabulary %" PRIu64, seq, vocab);
+    *loader = (Loader){.split = split,
+                       .seq = seq,
+                       .vocab = vocab,
+                       .seed = seed,
+                       .windows = split->tokens > 0 ? (split->tokens - 1) / (uint64_t)seq : 0,
+                       .shuffled = shuffled};
+    if (split->tokens == 0) {
+        return err_set(ERR_INPUT, "the data has no %s split", split->name);
+    }
+    if (loader->windows == 0) {
+        return err_set(ERR_INPUT,
+                       "the %s split has %" PRIu64 " tokens, fewer than the %" PRId64
+                       " that one sequence of seq %" PRId64
+                       " takes; use more data or a smaller --seq",
+                       split->name, split->tokens, seq + 1, seq);
+    }
+    return 0;
+}
+
+int loader_init(Loader *loader, const Split *split, int64_t seq, uint64_t vocab, uint64_t seed)
+{
+    return init(loader, split, seq, vocab, seed, true);
+}
+
+int loader_init_sequential(Loader *loader, const Split *split, int64_t seq, uint64_t vocab)
+{
+    return init(loader, split, seq, vocab, 0, false);
+}
+
+uint64_t loader_start(const Loader *loader, uint64_t sequence)
+{
+    uint64_t epoch = sequence / loader->windows, k = sequence % loader->windows;
+    uint64_t window = loader->shuffled ? shuffle_at(loader->windows, loader->seed, epoch, k) : k;
+    return window * (uint64_t)loader->seq;
+}
+
+static int bad_token(const Loader *loader, uint64_t position)
+{
+    uint64_t inside;
+    const Shard *shard = split_locate(loader->split, position, &inside);
+    return err_set(ERR_INPUT,
+                   "%s: token %u at position %" PRIu64 " is not below the vocabulary, %" PRIu64
+                   "; the file was changed or belongs to another tokenizer: prepare it again",
+                   shard->path, shard_token(shard, inside), inside, loader->vocab);
+}
+
+int loader_fill(const Loader *loader, uint64_t first, int64_t count, int32_t *tokens,
+                int32_t *targets)
+{
+    uint64_t seq = (uint64_t)loader->seq;
+    for (int64_t row = 0; row < count; row++, tokens += seq, targets += seq) {
+        uint64_t start = loader_start(loader, first + (uint64_t)row);
+        int32_t largest = split_read(loader->split, start + 1, seq, targets);
+        int32_t head = split_read(loader->split, start, 1, tokens);
+        memcpy(tokens + 1, targets, (seq - 1) * sizeof *tokens);
+        largest = head > largest ? head : largest;
+        if ((uint64_t)largest >= loader->vocab) {
+            uint64_t at = 0;
+            while (at < seq && (uint64_t)tokens[at] < loader->vocab) {
+                at++;
+            }
+            return bad_token(loader, start + at);
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,263 @@
+#include "data/manifest.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "data/shard.h"
+
+#include <cjson/cJSON.h>
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FORMAT_NAME "pacer-dataset"
+#define FORMAT_VERSION 1
+#define MAX_FILE_BYTES ((size_t)64 << 20)
+#define MAX_EXACT 9007199254740992.0 /* 2^53: JSON numbers are doubles */
+
+void manifest_init(Manifest *manifest, const char *tokenizer, uint64_t hash, uint64_t vocab)
+{
+    *manifest =
+        (Manifest){.tokenizer = mem_strdup(tokenizer), .tokenizer_hash = hash, .vocab = vocab};
+}
+
+void manifest_add(Manifest *manifest, bool validation, ShardInfo info)
+{
+    manifest->shards =
+        mem_realloc(manifest->shards, (size_t)manifest->shard_count + 1, sizeof *manifest->shards);
+    manifest->shards[manifest->shard_count++] = (ManifestShard){info, validation};
+}
+
+void manifest_free(Manifest *manifest)
+{
+    for (int i = 0; i < manifest->shard_count; i++) {
+        free(manifest->shards[i].info.file);
+    }
+    free(manifest->shards);
+    free(manifest->tokenizer);
+    *manifest = (Manifest){0};
+}
+
+const ManifestShard *manifest_find(const Manifest *manifest, const char *file)
+{
+    for (int i = 0; i < manifest->shard_count; i++) {
+        if (strcmp(manifest->shards[i].info.file, file) == 0) {
+            return &manifest->shards[i];
+        }
+    }
+    return NULL;
+}
+
+/* What is being read, for messages: entry is "shard 3: " inside the list, else "". */
+typedef struct {
+    const char *path;
+    char entry[32];
+} Place;
+
+static int wrong(const Place *place, const char *key, const char *wanted)
+{
+    return err_set(ERR_INPUT, "%s: %s\"%s\" must be %s; prepare the data again", place->path,
+                   place->entry, key, wanted);
+}
+
+static int get_text(const Place *place, const cJSON *object, const char *key, const char **out)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    if (!cJSON_IsString(item)) {
+        return wrong(place, key, "a string");
+    }
+    *out = item->valuestring;
+    return 0;
+}
+
+static int get_count(const Place *place, const cJSON *object, const char *key, uint64_t *out)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    double value = cJSON_IsNumber(item) ? item->valuedouble : -1;
+    if (!(value >= 0 && value <= MAX_EXACT) || value != (double)(uint64_t)value) {
+        return wrong(place, key, "a whole number");
+    }
+    *out = (uint64_t)value;
+    return 0;
+}
+
+static int get_hash(const Place *place, const cJSON *object, const char *key, uint64_t *out)
+{
+    const char *text = NULL;
+    int code = get_text(place, object, key, &text);
+    if (code != 0) {
+        return code;
+    }
+    bool valid = strlen(text) == 16;
+    for (int i = 0; valid && i < 16; i++) {
+        valid = isxdigit((unsigned char)text[i]) != 0;
+    }
+    if (!valid) {
+        return wrong(place, key, "16 hexadecimal digits");
+    }
+    *out = strtoull(text, NULL, 16);
+    return 0;
+}
+
+/* A shard lies in the folder itself: a manifest from elsewhere must not point outside it. */
+static bool is_plain_name(const char *name)
+{
+    return name[0] != '\0' && name[0] != '.' && strchr(name, '/') == NULL;
+}
+
+static int parse_shard(Manifest *manifest, const Place *place, const cJSON *object)
+{
+    const char *file = NULL, *split = NULL;
+    ShardInfo info = {0};
+    int code = get_text(place, object, "file", &file);
+    code = code != 0 ? code : get_text(place, object, "split", &split);
+    code = code != 0 ? code : get_count(place, object, "tokens", &info.tokens);
+    code = code != 0 ? code : get_count(place, object, "documents", &info.documents);
+    code = code != 0 ? code : get_count(place, object, "bytes", &info.text_bytes);
+    code = code != 0 ? code : get_hash(place, object, "hash", &info.hash);
+    if (code != 0) {
+        return code;
+    }
+    if (!is_plain_name(file)) {
+        return wrong(place, "file", "the name of a file beside the manifest");
+    }
+    if (manifest_find(manifest, file) != NULL) {
+        return err_set(ERR_INPUT, "%s: %s%s is listed twice; prepare the data again", place->path,
+                       place->entry, file);
+    }
+    bool validation = strcmp(split, "validation") == 0;
+    if (!validation && strcmp(split, "train") != 0) {
+        return wrong(place, "split", "\"train\" or \"validation\"");
+    }
+    info.file = mem_strdup(file);
+    manifest_add(manifest, validation, info);
+    return 0;
+}
+
+static int parse_root(Manifest *manifest, const char *path, const cJSON *root)
+{
+    Place place = {path, ""};
+    const cJSON *format = cJSON_GetObjectItemCaseSensitive(root, "format");
+    if (!cJSON_IsString(format) || strcmp(format->valuestring, FORMAT_NAME) != 0) {
+        return err_set(ERR_INPUT,
+                       "%s: not the manifest of a pacer dataset (\"format\" is not \"%s\")", path,
+                       FORMAT_NAME);
+    }
+    uint64_t version = 0;
+    int code = get_count(&place, root, "version", &version);
+    if (code == 0 && version != FORMAT_VERSION) {
+        code = err_set(ERR_INPUT,
+                       "%s: dataset version %" PRIu64
+                       ", this pacer reads version %d; prepare it again with this pacer",
+                       path, version, FORMAT_VERSION);
+    }
+    const char *tokenizer = NULL;
+    uint64_t hash = 0, vocab = 0;
+    code = code != 0 ? code : get_text(&place, root, "tokenizer", &tokenizer);
+    code = code != 0 ? code : get_hash(&place, root, "tokenizer_hash", &hash);
+    code = code != 0 ? code : get_count(&place, root, "vocab", &vocab);
+    if (code == 0 && (vocab == 0 || vocab > SHARD_MAX_VOCAB)) {
+        code = wrong(&place, "vocab", "from 1 to 2147483647");
+    }
+    const cJSON *shards = cJSON_GetObjectItemCaseSensitive(root, "shards");
+    if (code == 0 && !cJSON_IsArray(shards)) {
+        code = wrong(&place, "shards", "a list");
+    }
+    if (code != 0) {
+        return code;
+    }
+    manifest_init(manifest, tokenizer, hash, vocab);
+    const cJSON *item;
+    cJSON_ArrayForEach(item, shards)
+    {
+        if (manifest->shard_count == MANIFEST_MAX_SHARDS) {
+            manifest_free(manifest);
+            return err_set(ERR_INPUT,
+                           "%s: more than %d shards; prepare the data again with a larger "
+                           "--shard-tokens",
+                           path, MANIFEST_MAX_SHARDS);
+        }
+        snprintf(place.entry, sizeof place.entry, "shard %d: ", manifest->shard_count);
+        code = parse_shard(manifest, &place, item);
+        if (code != 0) {
+            manifest_free(manifest);
+            return code;
+        }
+    }
+    return 0;
+}
+
+int manifest_parse(Manifest *manifest, const char *path, const char *text, size_t size)
+{
+    *manifest = (Manifest){0};
+    const char *end = text;
+    cJSON *root = cJSON_ParseWithLengthOpts(text, size, &end, false);
+    if (root == NULL) {
+        int line = 1;
+        for (const char *at = text; at < end; at++) {
+            line += *at == '\n';
+        }
+        return err_set(ERR_INPUT, "%s:%d: not valid JSON; prepare the data again", path, line);
+    }
+    int code = parse_root(manifest, path, root);
+    cJSON_Delete(root);
+    return code;
+}
+
+int manifest_read(Manifest *manifest, const char *folder)
+{
+    *manifest = (Manifest){0};
+    char *path = io_join(folder, MANIFEST_FILE), *text;
+    size_t size;
+    int code = io_read_all(path, MAX_FILE_BYTES, &text, &size);
+    if (code == 0) {
+        code = manifest_parse(manifest, path, text, size);
+        free(text);
+    }
+    free(path);
+    return code;
+}
+
+static void put_hash(cJSON *object, const char *key, uint64_t hash)
+{
+    char text[17];
+    snprintf(text, sizeof text, "%016" PRIx64, hash);
+    cJSON_AddStringToObject(object, key, text);
+}
+
+int manifest_write(const Manifest *manifest, const char *folder)
+{
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "format", FORMAT_NAME);
+    cJSON_AddNumberToObject(root, "version", FORMAT_VERSION);
+    cJSON_AddStringToObject(root, "tokenizer", manifest->tokenizer);
+    put_hash(root, "tokenizer_hash", manifest->tokenizer_hash);
+    cJSON_AddNumberToObject(root, "vocab", (double)manifest->vocab);
+    cJSON *shards = cJSON_AddArrayToObject(root, "shards");
+    for (int i = 0; i < manifest->shard_count; i++) {
+        const ShardInfo *info = &manifest->shards[i].info;
+        cJSON *shard = cJSON_CreateObject();
+        cJSON_AddStringToObject(shard, "file", info->file);
+        cJSON_AddStringToObject(shard, "split",
+                                manifest->shards[i].validation ? "validation" : "train");
+        cJSON_AddNumberToObject(shard, "tokens", (double)info->tokens);
+        cJSON_AddNumberToObject(shard, "documents", (double)info->documents);
+        cJSON_AddNumberToObject(shard, "bytes", (double)info->text_bytes);
+        put_hash(shard, "hash", info->hash);
+        cJSON_AddItemToArray(shards, shard);
+    }
+    char *text = cJSON_Print(root);
+    cJSON_Delete(root);
+    if (text == NULL) {
+        return err_set(ERR_FAILED, "%s: no memory for the manifest", folder);
+    }
+    char *line = mem_format("%s\n", text);
+    free(text);
+    char *path = io_join(folder, MANIFEST_FILE);
+    int code = io_write_atomic(path, line, strlen(line));
+    free(path);
+    free(line);
+    return code;
+}

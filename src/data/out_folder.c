@@ -1,0 +1,176 @@
+#include "data/out_folder.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "data/shard.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static const char *skip_digits(const char *at, const char *digits, int least)
+{
+    size_t count = strspn(at, digits);
+    return count >= (size_t)least ? at + count : NULL;
+}
+
+static const char *skip(const char *at, const char *text)
+{
+    return at != NULL && strncmp(at, text, strlen(text)) == 0 ? at + strlen(text) : NULL;
+}
+
+static bool is_temporary_end(const char *at)
+{
+    at = skip(at, ".tmp-");
+    at = at == NULL ? NULL : skip_digits(at, "0123456789", 1);
+    return at != NULL && *at == '\0';
+}
+
+/* STEM-00000-HASH.shard, STEM-00000.shard.tmp-PID, manifest.json.tmp-PID: names that only a
+ * preparation gives. */
+static bool is_own_name(const char *name)
+{
+    const char *at = skip(name, MANIFEST_FILE);
+    if (at != NULL) {
+        return is_temporary_end(at);
+    }
+    at = skip(name, "train-");
+    at = at == NULL ? skip(name, "validation-") : at;
+    at = at == NULL ? NULL : skip_digits(at, "0123456789", 5);
+    if (at == NULL) {
+        return false;
+    }
+    if (*at == '-') {
+        at = skip_digits(at + 1, "0123456789abcdef", 16);
+        return at != NULL && strcmp(at, SHARD_SUFFIX) == 0;
+    }
+    at = skip(at, SHARD_SUFFIX);
+    return at != NULL && is_temporary_end(at);
+}
+
+/* Name of the first entry that a preparation did not make; NULL if none. Caller frees. */
+static char *find_foreign(const char *path)
+{
+    DIR *entries = opendir(path);
+    char *foreign = NULL;
+    const struct dirent *entry;
+    while (entries != NULL && foreign == NULL && (entry = readdir(entries)) != NULL) {
+        bool self = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+        if (!self && !is_own_name(entry->d_name)) {
+            foreign = mem_strdup(entry->d_name);
+        }
+    }
+    if (entries != NULL) {
+        closedir(entries);
+    }
+    return foreign;
+}
+
+static void sweep(const OutFolder *folder)
+{
+    DIR *entries = opendir(folder->path);
+    const struct dirent *entry;
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        if (is_own_name(entry->d_name) && manifest_find(&folder->manifest, entry->d_name) == NULL) {
+            unlinkat(dirfd(entries), entry->d_name, 0);
+        }
+    }
+    if (entries != NULL) {
+        closedir(entries);
+    }
+}
+
+static int take_lock(OutFolder *folder)
+{
+    folder->lock = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder->lock < 0) {
+        return err_set(ERR_INPUT, "%s: cannot open the folder: %s", folder->path, strerror(errno));
+    }
+    /* A file system without locks says so with another error; then there is only care. */
+    if (flock(folder->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        return err_set(ERR_INPUT,
+                       "%s: another pacer is preparing data into this folder; wait for it, or "
+                       "choose another --out",
+                       folder->path);
+    }
+    return 0;
+}
+
+static int check_content(OutFolder *folder)
+{
+    char *manifest = io_join(folder->path, MANIFEST_FILE);
+    bool dataset = io_exists(manifest);
+    free(manifest);
+    if (dataset) {
+        int code = manifest_read(&folder->manifest, folder->path);
+        return code == 0 ? 0
+                         : err_wrap(code,
+                                    "will not overwrite %s, which holds no dataset of this pacer "
+                                    "(choose another --out, or remove it)",
+                                    folder->path);
+    }
+    char *foreign = find_foreign(folder->path);
+    if (foreign == NULL) {
+        return 0;
+    }
+    int code =
+        err_set(ERR_INPUT,
+                "%s: the folder holds other files (%s) and no pacer dataset; choose an empty "
+                "or new folder for --out",
+                folder->path, foreign);
+    free(foreign);
+    return code;
+}
+
+static void release(OutFolder *folder)
+{
+    if (folder->lock >= 0) {
+        close(folder->lock);
+    }
+    manifest_free(&folder->manifest);
+    free(folder->path);
+    *folder = (OutFolder){0};
+}
+
+int out_folder_open(OutFolder *folder, const char *path)
+{
+    *folder = (OutFolder){.lock = -1};
+    int code = io_make_folders(path);
+    if (code != 0) {
+        return code;
+    }
+    folder->path = mem_strdup(path);
+    code = take_lock(folder);
+    code = code != 0 ? code : check_content(folder);
+    if (code != 0) {
+        release(folder);
+        return code;
+    }
+    sweep(folder);
+    return 0;
+}
+
+int out_folder_commit(OutFolder *folder, Manifest *manifest)
+{
+    int code = manifest_write(manifest, folder->path);
+    if (code == 0) {
+        manifest_free(&folder->manifest);
+        folder->manifest = *manifest;
+        *manifest = (Manifest){0};
+    }
+    return code;
+}
+
+void out_folder_close(OutFolder *folder)
+{
+    if (folder->path != NULL) {
+        sweep(folder);
+        release(folder);
+    }
+}

@@ -1,0 +1,24 @@
+#pragma once
+/* The folder that a preparation writes into. What it held stays complete and usable until the new
+ * manifest replaces the old one in a single step; shards of different content have different names
+ * (shard_writer.h), so both sets fit side by side.
+ *
+ * May be written to: a folder that is missing, or empty, or holds a pacer dataset, or only the
+ * remains of a preparation that was interrupted. Files that pacer did not name are never touched, and
+ * make it refuse where no pacer manifest says that this is a dataset. One preparation at a time. */
+#include "data/manifest.h"
+
+typedef struct {
+    char *path;
+    int lock;          /* the folder, held with flock */
+    Manifest manifest; /* of the dataset that is there now; no shards: none */
+} OutFolder;
+
+int out_folder_open(OutFolder *folder, const char *path);
+
+/* The folder now is this dataset. Takes the manifest's content on success. */
+int out_folder_commit(OutFolder *folder, Manifest *manifest);
+
+/* Removes files of pacer's that the folder's dataset does not list, and unlocks. No-op on a zeroed
+ * folder. */
+void out_folder_close(OutFolder *folder);

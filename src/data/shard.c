@@ -1,0 +1,331 @@
+#include "data/shard.h"
+
+#include "base/assert.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "data/shard_format.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* llm.c: 256 int32, of which the first three count; then the tokens. */
+#define LLMC_HEADER_BYTES 1024
+#define LLMC_MAGIC_U16 20240520u
+#define LLMC_VERSION_U16 1u
+#define LLMC_MAGIC_U32 20240801u
+#define LLMC_VERSION_U32 7u
+#define LLMC_MAGIC_EVAL 20240522u
+
+#define SCAN_CHUNK ((uint64_t)1 << 20) /* bytes: hash and maximum while they are in the cache */
+
+const char *shard_format_name(ShardFormat format)
+{
+    switch (format) {
+    case SHARD_PACER:
+        return "pacer shard";
+    case SHARD_LLMC:
+        return "llm.c file";
+    case SHARD_RAW:
+        return "raw uint16 file";
+    case SHARD_MEMORY:
+        break;
+    }
+    return "built in";
+}
+
+/* The file holds a header of `header` bytes and shard->tokens tokens, and nothing else. */
+static int check_length(Shard *shard, uint64_t header)
+{
+    uint64_t width = (uint64_t)shard->token_bytes, actual = shard->map.size;
+    if (shard->tokens > (UINT64_MAX - header) / width) {
+        return err_set(ERR_INPUT,
+                       "%s: the header promises an impossible %" PRIu64
+                       " tokens: it was damaged; prepare or copy the file again",
+                       shard->path, shard->tokens);
+    }
+    uint64_t expected = header + shard->tokens * width;
+    if (actual != expected) {
+        return err_set(ERR_INPUT,
+                       "%s: %s: %" PRIu64 " tokens make %" PRIu64 " bytes, the file has %" PRIu64
+                       "; prepare or copy it again",
+                       shard->path, actual < expected ? "truncated" : "longer than its header says",
+                       shard->tokens, expected, actual);
+    }
+    shard->data = shard->map.data + header;
+    return 0;
+}
+
+static int open_pacer(Shard *shard)
+{
+    const uint8_t *header = shard->map.data;
+    if (shard->map.size < SHARD_HEADER_BYTES) {
+        return err_set(ERR_INPUT,
+                       "%s: truncated: a shard has at least %d bytes, the file has %zu; prepare or "
+                       "copy it again",
+                       shard->path, SHARD_HEADER_BYTES, shard->map.size);
+    }
+    uint64_t version = load_little(header + SHARD_AT_VERSION, 4);
+    if (version != SHARD_VERSION) {
+        return err_set(ERR_INPUT,
+                       "%s: shard format version %" PRIu64
+                       ", this pacer reads version %u; prepare it again with this pacer",
+                       shard->path, version, SHARD_VERSION);
+    }
+    uint64_t hash = io_hash(header, SHARD_AT_HEADER_HASH);
+    if (hash != load_little(header + SHARD_AT_HEADER_HASH, 8)) {
+        return err_set(ERR_INPUT,
+                       "%s: the header was changed or damaged (its hash does not match); prepare "
+                       "it again",
+                       shard->path);
+    }
+    shard->format = SHARD_PACER;
+    shard->token_bytes = (int)load_little(header + SHARD_AT_TOKEN_BYTES, 4);
+    shard->tokens = load_little(header + SHARD_AT_TOKENS, 8);
+    shard->vocab = load_little(header + SHARD_AT_VOCAB, 8);
+    shard->documents = load_little(header + SHARD_AT_DOCUMENTS, 8);
+    shard->text_bytes = load_little(header + SHARD_AT_TEXT_BYTES, 8);
+    shard->tokenizer = load_little(header + SHARD_AT_TOKENIZER, 8);
+    shard->hash = load_little(header + SHARD_AT_PAYLOAD_HASH, 8);
+    bool width = shard->token_bytes == 2 || shard->token_bytes == 4;
+    uint64_t limit = shard->token_bytes == 2 ? UINT16_MAX + 1u : SHARD_MAX_VOCAB;
+    if (!width || shard->tokens == 0 || shard->vocab == 0 || shard->vocab > limit ||
+        shard->documents > shard->tokens) {
+        return err_set(ERR_INPUT,
+                       "%s: the header makes no sense (%d bytes per token, %" PRIu64
+                       " tokens, vocabulary %" PRIu64 ", %" PRIu64 " documents); prepare it again",
+                       shard->path, shard->token_bytes, shard->tokens, shard->vocab,
+                       shard->documents);
+    }
+    return check_length(shard, SHARD_HEADER_BYTES);
+}
+
+static int open_llmc(Shard *shard, uint64_t magic)
+{
+    if (shard->map.size < LLMC_HEADER_BYTES) {
+        return err_set(ERR_INPUT,
+                       "%s: truncated: an llm.c file has at least %d bytes, this one has %zu; make "
+                       "or copy it again",
+                       shard->path, LLMC_HEADER_BYTES, shard->map.size);
+    }
+    uint64_t version = load_little(shard->map.data + 4, 4);
+    uint64_t known = magic == LLMC_MAGIC_U16 ? LLMC_VERSION_U16 : LLMC_VERSION_U32;
+    if (version != known) {
+        return err_set(ERR_INPUT,
+                       "%s: llm.c file of version %" PRIu64 ", pacer reads version %" PRIu64
+                       "; make it again with a current llm.c",
+                       shard->path, version, known);
+    }
+    shard->format = SHARD_LLMC;
+    shard->token_bytes = magic == LLMC_MAGIC_U16 ? 2 : 4;
+    shard->tokens = load_little(shard->map.data + 8, 4);
+    if (shard->tokens == 0 || shard->tokens > INT32_MAX) {
+        return err_set(ERR_INPUT,
+                       "%s: the llm.c header gives %d tokens, which cannot be; make it again",
+                       shard->path, (int)(int32_t)shard->tokens);
+    }
+    return check_length(shard, LLMC_HEADER_BYTES);
+}
+
+static int open_raw(Shard *shard)
+{
+    if (shard->map.size % 2 != 0) {
+        return err_set(ERR_INPUT,
+                       "%s: %zu bytes are no whole number of uint16 tokens: truncated, or not a "
+                       "token file; prepare or copy it again",
+                       shard->path, shard->map.size);
+    }
+    shard->format = SHARD_RAW;
+    shard->token_bytes = 2;
+    shard->tokens = shard->map.size / 2;
+    return check_length(shard, 0);
+}
+
+/* No byte of the first few hundred is a control character that text does not have. */
+static bool looks_like_text(const IoMap *map)
+{
+    size_t size = map->size < 512 ? map->size : 512;
+    for (size_t i = 0; i < size; i++) {
+        uint8_t byte = map->data[i];
+        if (byte < 32 && byte != '\n' && byte != '\r' && byte != '\t') {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int unknown_format(const Shard *shard)
+{
+    if (looks_like_text(&shard->map)) {
+        return err_set(ERR_INPUT,
+                       "%s: looks like text, not tokens; make tokens of it first: pacer data "
+                       "prepare --out DIR %s",
+                       shard->path, shard->path);
+    }
+    return err_set(ERR_INPUT,
+                   "%s: neither a pacer shard nor an llm.c token file (unknown first bytes); "
+                   "headerless uint16 files are read under nanoGPT's names train.bin and val.bin",
+                   shard->path);
+}
+
+int shard_open(Shard *shard, const char *path, bool raw)
+{
+    *shard = (Shard){0};
+    int code = io_map(path, &shard->map);
+    if (code != 0) {
+        return code;
+    }
+    shard->path = mem_strdup(path);
+    uint64_t magic = shard->map.size >= 4 ? load_little(shard->map.data, 4) : 0;
+    if (shard->map.size == 0) {
+        code = err_set(ERR_INPUT, "%s: the file is empty; prepare or copy it again", path);
+    } else if (shard->map.size >= 8 && memcmp(shard->map.data, SHARD_MAGIC, 8) == 0) {
+        code = open_pacer(shard);
+    } else if (magic == LLMC_MAGIC_U16 || magic == LLMC_MAGIC_U32) {
+        code = open_llmc(shard, magic);
+    } else if (magic == LLMC_MAGIC_EVAL) {
+        code = err_set(ERR_INPUT,
+                       "%s: an llm.c evaluation file (multiple choice), not a stream of tokens; "
+                       "give a _train or _val file",
+                       path);
+    } else if (raw) {
+        code = open_raw(shard);
+    } else {
+        code = unknown_format(shard);
+    }
+    if (code != 0) {
+        shard_close(shard);
+    }
+    return code;
+}
+
+static uint32_t largest_u16(const uint16_t *tokens, uint64_t count)
+{
+    uint16_t largest = 0;
+#pragma omp simd reduction(max : largest)
+    for (uint64_t i = 0; i < count; i++) {
+        largest = tokens[i] > largest ? tokens[i] : largest;
+    }
+    return largest;
+}
+
+static uint32_t largest_u32(const uint32_t *tokens, uint64_t count)
+{
+    uint32_t largest = 0;
+#pragma omp simd reduction(max : largest)
+    for (uint64_t i = 0; i < count; i++) {
+        largest = tokens[i] > largest ? tokens[i] : largest;
+    }
+    return largest;
+}
+
+static uint32_t largest_in(const Shard *shard, uint64_t first, uint64_t count)
+{
+    return shard->token_bytes == 2 ? largest_u16((const uint16_t *)shard->data + first, count)
+                                   : largest_u32((const uint32_t *)shard->data + first, count);
+}
+
+int shard_scan(Shard *shard)
+{
+    if (shard->scanned) {
+        return 0;
+    }
+    XXH3_state_t *hash = XXH3_createState();
+    XXH3_64bits_reset(hash);
+    uint32_t largest = 0;
+    uint64_t step = SCAN_CHUNK / (uint64_t)shard->token_bytes;
+    for (uint64_t first = 0; first < shard->tokens; first += step) {
+        uint64_t count = shard->tokens - first < step ? shard->tokens - first : step;
+        const uint8_t *bytes = (const uint8_t *)shard->data + first * (uint64_t)shard->token_bytes;
+        if (shard->format == SHARD_PACER) {
+            XXH3_64bits_update(hash, bytes, (size_t)(count * (uint64_t)shard->token_bytes));
+        }
+        uint32_t here = largest_in(shard, first, count);
+        largest = here > largest ? here : largest;
+    }
+    uint64_t digest = XXH3_64bits_digest(hash);
+    XXH3_freeState(hash);
+    if (shard->format == SHARD_PACER && digest != shard->hash) {
+        return err_set(ERR_INPUT,
+                       "%s: its tokens were changed or damaged (hash %016" PRIx64
+                       ", the header has %016" PRIx64 "); prepare it again",
+                       shard->path, digest, shard->hash);
+    }
+    if (shard->vocab > 0 && largest >= shard->vocab) {
+        return err_set(ERR_INPUT,
+                       "%s: token %u at position %" PRIu64
+                       " is not below the vocabulary of its header, %" PRIu64 "; prepare it again",
+                       shard->path, shard_token(shard, shard_find_at_least(shard, shard->vocab)),
+                       shard_find_at_least(shard, shard->vocab), shard->vocab);
+    }
+    shard->largest = largest;
+    shard->scanned = true;
+    return 0;
+}
+
+void shard_from_memory(Shard *shard, const char *name, void *tokens, uint64_t count,
+                       int token_bytes, uint64_t vocab)
+{
+    PACER_ASSERT(token_bytes == 2 || token_bytes == 4, "token_bytes %d", token_bytes);
+    *shard = (Shard){.path = mem_strdup(name),
+                     .format = SHARD_MEMORY,
+                     .tokens = count,
+                     .token_bytes = token_bytes,
+                     .data = tokens,
+                     .vocab = vocab,
+                     .scanned = true,
+                     .owned = tokens};
+    shard->largest = largest_in(shard, 0, count);
+    PACER_ASSERT(vocab == 0 || shard->largest < vocab, "token %u, vocabulary %" PRIu64,
+                 shard->largest, vocab);
+}
+
+void shard_close(Shard *shard)
+{
+    io_unmap(&shard->map);
+    free(shard->owned);
+    free(shard->path);
+    *shard = (Shard){0};
+}
+
+int32_t shard_read(const Shard *shard, uint64_t first, uint64_t count, int32_t *out)
+{
+    PACER_ASSERT(first <= shard->tokens && count <= shard->tokens - first,
+                 "first %" PRIu64 " count %" PRIu64 " tokens %" PRIu64, first, count,
+                 shard->tokens);
+    int32_t largest = 0;
+    if (shard->token_bytes == 2) {
+        const uint16_t *in = (const uint16_t *)shard->data + first;
+#pragma omp simd reduction(max : largest)
+        for (uint64_t i = 0; i < count; i++) {
+            out[i] = in[i];
+            largest = out[i] > largest ? out[i] : largest;
+        }
+    } else {
+        const uint32_t *in = (const uint32_t *)shard->data + first;
+#pragma omp simd reduction(max : largest)
+        for (uint64_t i = 0; i < count; i++) {
+            out[i] = in[i] > INT32_MAX ? INT32_MAX : (int32_t)in[i];
+            largest = out[i] > largest ? out[i] : largest;
+        }
+    }
+    return largest;
+}
+
+uint32_t shard_token(const Shard *shard, uint64_t position)
+{
+    PACER_ASSERT(position < shard->tokens, "position %" PRIu64 " of %" PRIu64, position,
+                 shard->tokens);
+    return shard->token_bytes == 2 ? ((const uint16_t *)shard->data)[position]
+                                   : ((const uint32_t *)shard->data)[position];
+}
+
+uint64_t shard_find_at_least(const Shard *shard, uint64_t limit)
+{
+    uint64_t at = 0;
+    while (at < shard->tokens && shard_token(shard, at) < limit) {
+        at++;
+    }
+    return at;
+}

@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# pacer data prepare and pacer data info from outside: text to a dataset, bad input, a full disk, and
+# kill -9 at many moments. PACER names the program.
+set -uo pipefail
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/pacer-data-XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    [[ -s err ]] && sed 's/^/    /' err
+    failed=1
+}
+
+# expect STATUS TEXT ARGUMENT...: pacer exits with STATUS and says TEXT, on stdout or stderr.
+expect() {
+    local status=$1 text=$2 actual
+    shift 2
+    "$PACER" "$@" >out 2>err
+    actual=$?
+    [[ $actual == "$status" ]] || fail "pacer $*: exit status $actual, not $status"
+    grep -qF -- "$text" out err || fail "pacer $*: does not say '$text'"
+}
+
+# same A B: both folders hold the same files with the same bytes.
+same() {
+    diff -r "$1" "$2" >diff.txt 2>&1 || fail "$1 and $2 differ: $(head -3 diff.txt)"
+}
+
+# 4,000 documents of different lengths, about 2 MB, between separator lines.
+awk 'BEGIN {
+    for (d = 0; d < 4000; d++) {
+        for (l = 0; l <= d % 17; l++)
+            print "Document " d " tells on line " l " of the square of " d * l ": " d * d * l * l "."
+        print "<|endoftext|>"
+    }
+}' >text
+head -c 700000 text >first
+tail -c +700001 text >second
+
+# --- a dataset, its description, and the same again ---
+expect 0 'train' data prepare --out plain text
+expect 0 'Document 0 tells on line 0 of the square of 0: 0.' data info plain
+documents=$(awk '$1 == "train" || $1 == "validation" {gsub(",", ""); n += $3} END {print n}' out)
+[[ $documents == 4000 ]] || fail "info counts $documents documents, not 4000"
+bytes=$(awk '$1 == "train" || $1 == "validation" {gsub(",", ""); n += $4} END {print n}' out)
+expected=$(grep -v '^<|endoftext|>$' text | wc -c)
+[[ $bytes == "$expected" ]] || fail "info counts $bytes bytes of text, not $expected"
+validation=$(awk '$1 == "validation" {print $3}' out)
+((validation > 15 && validation < 75)) || fail "$validation of 4000 documents for validation, not 1 %"
+expect 0 'train' data prepare --out again text
+same plain again
+expect 0 'train' data prepare --out again text # over itself
+same plain again
+expect 0 'train' data prepare --out again --shard-tokens 300k --val-fraction 0.1 text
+expect 0 'validation' data info again
+expect 0 'train' data prepare --out again text # and back: no shard of the other set is left
+same plain again
+
+# --- bad input ---
+expect 2 'cannot read' data prepare --out none absent
+expect 2 'only "bytes"' data prepare --out none --tokenizer tok.json text
+: >empty
+expect 2 'no text in the files' data prepare --out none empty
+expect 0 'empty: no text in it' data prepare --out with-empty empty text
+same plain with-empty
+mkdir mine && echo precious >mine/file
+expect 2 'holds other files' data prepare --out mine text
+[[ $(cat mine/file) == precious && $(ls -A mine) == file ]] || fail 'a foreign folder was touched'
+expect 2 'cannot write' data prepare --out text/sub text
+expect 2 'no such file or folder' data info absent
+expect 2 'looks like text' data info text
+head -c 100000 /dev/urandom | tr -d '\n' >binary # one line, every byte
+expect 0 'train' data prepare --out binary-set --val-fraction 0 binary
+expect 0 'beginning of train' data info binary-set
+
+# --- damage ---
+cp -r plain damaged
+shard=$(cd damaged && ls train-00000-*.shard)
+printf 'X' | dd of="damaged/$shard" bs=1 seek=70000 conv=notrunc status=none
+expect 2 "$shard: its tokens were changed or damaged" data info damaged
+truncate -s -2 "damaged/$shard"
+expect 2 "$shard: truncated" data info damaged
+rm "damaged/$shard"
+expect 2 "$shard: cannot read" data info damaged
+rm damaged/manifest.json
+expect 2 'not finished' data info damaged
+expect 0 'train' data prepare --out damaged text
+same plain damaged
+
+# --- a disk that takes no more: the old dataset stays, nothing of the new one does ---
+cp -r plain full
+(
+    trap '' XFSZ
+    ulimit -f 1000 # KiB in one file
+    exec "$PACER" data prepare --out full second first
+) >out 2>err
+status=$?
+[[ $status == 1 ]] || fail "file size limit: exit status $status, not 1"
+grep -qF 'cannot write: File too large' err || fail 'file size limit: no message'
+same plain full
+
+# --- kill -9 at many moments: no dataset or the old one, whole; and the next one succeeds ---
+expect 0 'train' data prepare --out goal --shard-tokens 100k second first
+cp -r plain replaced
+for delay in 0.005 0.01 0.02 0.03 0.05 0.08 0.12 0.2 0.3; do
+    for folder in fresh replaced; do
+        "$PACER" data prepare --out $folder --shard-tokens 100k second first >/dev/null 2>&1 &
+        child=$!
+        sleep $delay
+        kill -9 $child 2>/dev/null
+        wait $child 2>/dev/null
+        if [[ -e $folder/manifest.json ]]; then
+            expect 0 'train' data info $folder
+            cmp -s $folder/manifest.json goal/manifest.json ||
+                cmp -s $folder/manifest.json plain/manifest.json ||
+                fail "killed after $delay s: $folder is neither the old nor the new dataset"
+        elif [[ $folder == replaced ]]; then
+            fail "killed after $delay s: the old dataset is gone"
+        elif [[ -e $folder ]]; then
+            expect 2 'prepare' data info $folder
+        fi
+    done
+    expect 0 'train' data prepare --out fresh --shard-tokens 100k second first
+    same goal fresh
+    rm -rf fresh replaced
+    cp -r plain replaced
+done
+
+exit $failed
