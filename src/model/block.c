@@ -131,14 +131,15 @@ void block_backward(Ctx *c, Model *model, int layer, Tensor dres, Mode mode)
     }
     /* A weight's gradient is taken before the input's, which may then overwrite the activation. */
     linear_backward_weight(c, &l->down, saved->act, dres, mode);
+    Tensor dup = s->ffn_kind == FFN_SWIGLU ? saved->up : saved->act;
     if (s->ffn_kind == FFN_SWIGLU) {
         linear_backward_input(c, &l->down, dres, saved->act);
-        op_swiglu_backward(c, saved->act, saved->up, saved->up);
+        op_swiglu_backward(c, saved->act, saved->up, dup);
     } else {
-        op_linear_gelu_backward_input(c, dres, l->down.weight.value, saved->up, saved->up);
+        op_linear_gelu_backward_input(c, dres, l->down.weight.value, saved->up, dup);
     }
-    linear_backward_weight(c, &l->up, saved->n2, saved->up, mode);
-    linear_backward_input(c, &l->up, saved->up, saved->n2);
+    linear_backward_weight(c, &l->up, saved->n2, dup, mode);
+    linear_backward_input(c, &l->up, dup, saved->n2);
     op_norm_backward(c, saved->n2, saved->r2, linear_as_norm(s, &l->norm2), saved->stats2, dres,
                      MODE_ADD, l->norm2.weight.grad, l->norm2.bias.grad, mode);
 

@@ -1,0 +1,32 @@
+#pragma once
+/* The CPU backend's own view of itself, for the files of src/cpu and for reports. Its operations
+ * are fast for f32; a slot called with another element type hands over to the reference. */
+#include "tensor/ctx.h"
+
+/* Room for a block of rows of a product whose result goes where one of the fused op's inputs is:
+ * large enough that packing the weights again for each block hardly shows. */
+#define CPU_BLOCK_BYTES ((size_t)8 << 20)
+
+typedef struct {
+    Backend backend; /* first, so that a Backend of this kind is a CpuBackend */
+    Ops ref;
+    const char *isa;
+    void *block; /* CPU_BLOCK_BYTES */
+} CpuBackend;
+
+static inline const CpuBackend *cpu_backend(const Ctx *c)
+{
+    return (const CpuBackend *)c->backend;
+}
+
+/* The reference operations, for element types without a fast one. */
+static inline const Ops *cpu_ref(const Ctx *c)
+{
+    return &cpu_backend(c)->ref;
+}
+
+/* "base", "v3" or "v4": the instruction set that cpu_backend_open chose. */
+const char *cpu_backend_isa(const Backend *backend);
+
+/* The matrix products (matmul.c). */
+void matmul_fill(Ops *ops);

@@ -1,0 +1,96 @@
+/* Attention as it is usually written down: the forward stores all probabilities, backward reads
+ * them. aux is (T,T) per head, zero above the diagonal. It is the baseline to compare the tiled
+ * method with, so its products are the same; only the matrix makes the difference. */
+#include "cpu/kernels/attention.h"
+
+/* The columns of a block of scores: all keys. */
+static int64_t columns_of(const Layout *l)
+{
+    return round_up(l->seq, PANEL);
+}
+
+static int64_t forward_floats(const Layout *l)
+{
+    return BLOCK_ROWS * (2 * l->width + columns_of(l));
+}
+
+static int64_t aux_floats(const Layout *l)
+{
+    return l->seq * l->seq;
+}
+
+/* scores (keys in whole vectors) become probabilities. */
+static void softmax(float *scores, int64_t keys)
+{
+    Vec most = vec_load(scores);
+    for (int64_t j = VEC_LANES; j < keys; j += VEC_LANES) {
+        most = vec_max(most, vec_load(scores + j));
+    }
+    float greatest = greatest_lane(most);
+    Vec sum = {0};
+    for (int64_t j = 0; j < keys; j += VEC_LANES) {
+        Vec e = vec_exp(vec_load(scores + j) - greatest);
+        vec_store(scores + j, e);
+        sum += e;
+    }
+    float factor = 1.0f / sum_lanes(sum);
+    for (int64_t j = 0; j < keys; j += VEC_LANES) {
+        vec_store(scores + j, factor * vec_load(scores + j));
+    }
+}
+
+static void forward_head(const Layout *l, const float *q, const float *k_panels, const float *v,
+                         float *out, float *aux, float *space)
+{
+    int64_t columns = columns_of(l);
+    float *q_block = space, *out_block = q_block + BLOCK_ROWS * l->width;
+    float *p_block = out_block + BLOCK_ROWS * l->width;
+    for (int64_t query = 0; query < l->seq; query += BLOCK_ROWS) {
+        int64_t queries = lesser(BLOCK_ROWS, l->seq - query), rows = round_up(queries, MR);
+        int64_t keys = query + queries;
+        pack_rows(q + query * l->qkv_row, l->qkv_row, queries, l->depth, rows, l->width, q_block);
+        memset(out_block, 0, (size_t)(rows * l->width) * sizeof *out_block);
+        multiply_keys(l, l->scale, q_block, query, rows, k_panels, 0, keys, p_block, columns);
+        for (int64_t row = 0; row < rows; row += MR) {
+            float *p = p_block + row * columns;
+            int64_t reached = keys_reached(query + row, 0, keys);
+            hide_future(p, columns, query + row, reached);
+            for (int64_t r = 0; r < MR; r++) {
+                softmax(p + r * columns, reached);
+            }
+            product_rows(l->width, reached, p, columns, v, out_block + row * l->width);
+            for (int64_t r = 0; r < MR && row + r < queries; r++) {
+                float *to = aux + (query + row + r) * l->seq;
+                memcpy(to, p + r * columns, (size_t)reached * sizeof *to);
+                memset(to + reached, 0, (size_t)(l->seq - reached) * sizeof *to);
+            }
+        }
+        unpack_rows(out_block, queries, l->width, 1.0f, l->depth, out + query * l->out_row,
+                    l->out_row);
+    }
+}
+
+static void probabilities(const Layout *l, const float *aux, int64_t query, int64_t queries,
+                          int64_t key, int64_t keys, const float *q, const float *k_panels,
+                          float *p)
+{
+    (void)q;
+    (void)k_panels;
+    for (int64_t row = 0; row < round_up(queries, MR); row++) {
+        int64_t reached = keys_reached(query + row / MR * MR, key, keys);
+        for (int64_t j = 0; j < reached; j += VEC_LANES) {
+            Vec value = {0};
+            if (row < queries) {
+                value = load_within(aux + (query + row) * l->seq + key, j, reached);
+            }
+            vec_store(p + row * BLOCK_KEYS + j, value);
+        }
+    }
+}
+
+const AttentionMethod PACER_ISA_NAME(attention_naive) = {
+    .aux_floats = aux_floats,
+    .forward_floats = forward_floats,
+    .forward_head = forward_head,
+    .probabilities = probabilities,
+};

@@ -1,0 +1,155 @@
+/* Embeddings. The backward gives each thread a range of tokens, whose rows of the table nobody else
+ * writes; ranges are cut so that rows to write and rows to add are shared evenly. */
+#include "cpu/cpu.h"
+
+#include "base/assert.h"
+#include "cpu/kernels/isa.h"
+#include "cpu/kernels/vec.h"
+#include "cpu/threads.h"
+
+static int64_t checked_token(int64_t id, int64_t vocab)
+{
+    PACER_ASSERT(id >= 0 && id < vocab, "token %lld, vocabulary %lld", (long long)id,
+                 (long long)vocab);
+    return id;
+}
+
+static void embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq,
+                          Tensor out)
+{
+    if (out.dtype != DT_F32) {
+        cpu_ref(c)->embed_forward(c, ids, table, positions, seq, out);
+        return;
+    }
+    int64_t rows = out.dim[0], width = out.dim[1], vocab = table.dim[0];
+    const int32_t *tokens = ids.data;
+    const float *position = tensor_given(positions) ? positions.data : NULL;
+    int threads = threads_for(c, rows * width);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t row = 0; row < rows; row++) {
+        const float *from = (const float *)table.data + checked_token(tokens[row], vocab) * width;
+        float *to = (float *)out.data + row * width;
+        if (position != NULL) {
+            vec_add_rows(from, position + row % seq * width, to, width);
+        } else {
+            memcpy(to, from, (size_t)width * sizeof *to);
+        }
+    }
+}
+
+/* Rows in the order of their tokens. */
+typedef struct {
+    const int32_t *ids, *order;
+    int64_t rows, vocab;
+    bool every; /* every row of the table is written, not only those of tokens that occur */
+} Sorted;
+
+/* How many rows have a token below `token`. */
+static int64_t rows_below(const Sorted *s, int64_t token)
+{
+    int64_t low = 0, high = s->rows;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (s->ids[s->order[middle]] < token) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* The token where part `part` of `parts` begins: the first with its share of the work below. */
+static int64_t first_token(const Sorted *s, int parts, int part)
+{
+    int64_t work = s->rows + (s->every ? s->vocab : 0);
+    int64_t before = work / parts * part;
+    int64_t low = 0, high = s->vocab;
+    while (part < parts && low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (rows_below(s, middle) + (s->every ? middle : 0) < before) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return part < parts ? low : s->vocab;
+}
+
+/* dtable rows of a range of tokens: all of them, or those that occur. */
+static void table_backward(const Sorted *s, Span tokens, const float *dout, float *dtable,
+                           int64_t width)
+{
+    int64_t at = rows_below(s, tokens.first), end = rows_below(s, tokens.last);
+    size_t bytes = (size_t)width * sizeof *dtable;
+    for (int64_t token = tokens.first; token < tokens.last; token++) {
+        if (!s->every) {
+            if (at == end) {
+                break;
+            }
+            token = s->ids[s->order[at]];
+        }
+        float *to = dtable + token * width;
+        bool empty = s->every;
+        for (; at < end && s->ids[s->order[at]] == token; at++) {
+            const float *from = dout + s->order[at] * width;
+            if (empty) {
+                memcpy(to, from, bytes);
+                empty = false;
+            } else {
+                vec_add_rows(from, to, to, width);
+            }
+        }
+        if (empty) {
+            memset(to, 0, bytes);
+        }
+    }
+    PACER_ASSERT(at == end, "order is not sorted by id at %lld", (long long)at);
+}
+
+/* dpositions (P,C): row t = or += its rows of all sequences. */
+static void positions_backward(const Ctx *c, Tensor dout, Tensor dpositions, int64_t seq, Mode mode)
+{
+    int64_t rows = dout.dim[0], width = dout.dim[1];
+    const float *from = dout.data;
+    int threads = threads_for(c, rows * width);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t t = 0; t < dpositions.dim[0]; t++) {
+        float *to = (float *)dpositions.data + t * width;
+        if (mode == MODE_SET) {
+            memset(to, 0, (size_t)width * sizeof *to);
+        }
+        for (int64_t row = t; t < seq && row < rows; row += seq) {
+            vec_add_rows(from + row * width, to, to, width);
+        }
+    }
+}
+
+static void embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
+                           Tensor dpositions, int64_t seq, Mode dtable_mode, Mode dpositions_mode)
+{
+    if (dout.dtype != DT_F32) {
+        cpu_ref(c)->embed_backward(c, ids, order, dout, dtable, dpositions, seq, dtable_mode,
+                                   dpositions_mode);
+        return;
+    }
+    int64_t width = dout.dim[1], vocab = dtable.dim[0];
+    Sorted s = {ids.data, order.data, dout.dim[0], vocab, dtable_mode == MODE_SET};
+    PACER_ASSERT(rows_below(&s, 0) == 0 && rows_below(&s, vocab) == s.rows,
+                 "a token outside the vocabulary of %lld", (long long)vocab);
+    int parts = threads_for(c, (s.rows + (s.every ? vocab : 0)) * width);
+#pragma omp parallel for num_threads(parts) schedule(static)
+    for (int part = 0; part < parts; part++) {
+        Span tokens = {first_token(&s, parts, part), first_token(&s, parts, part + 1)};
+        table_backward(&s, tokens, dout.data, dtable.data, width);
+    }
+    if (tensor_given(dpositions)) {
+        positions_backward(c, dout, dpositions, seq, dpositions_mode);
+    }
+}
+
+void PACER_ISA_NAME(embed_fill)(Ops *ops)
+{
+    ops->embed_forward = embed_forward;
+    ops->embed_backward = embed_backward;
+}

@@ -1,0 +1,141 @@
+/* Softmax cross-entropy and the mean of losses. A row of logits comes from memory once and its
+ * gradient goes back once: the three passes between find it in the cache. */
+#include "cpu/cpu.h"
+
+#include "base/assert.h"
+#include "cpu/kernels/isa.h"
+#include "cpu/kernels/vec.h"
+#include "cpu/threads.h"
+
+#include <math.h>
+
+static float row_greatest(const float *x, int64_t width)
+{
+    Vec greatest = vec_set(-INFINITY);
+    int64_t i = 0;
+    for (; i + VEC_LANES <= width; i += VEC_LANES) {
+        greatest = vec_max(greatest, vec_load(x + i));
+    }
+    float result = vec_greatest(greatest);
+    for (; i < width; i++) {
+        result = x[i] > result ? x[i] : result;
+    }
+    return result;
+}
+
+/* e^(x - greatest) of up to a register; written over x if keep. The row after this one is asked for
+ * on the way, so that memory is not idle while exponentials are computed. */
+VEC_INLINE Vec exp_step(float *x, int64_t width, float greatest, bool keep, int64_t i,
+                        int64_t count)
+{
+    __builtin_prefetch(x + width + i, 0, 2);
+    Vec e = vec_exp(vec_load_part(x + i, count) - greatest);
+    if (keep) {
+        vec_store_part(x + i, e, count);
+    }
+    return e;
+}
+
+/* Sum of e^(x - greatest), in four running sums per lane: shorter sums are more exact. */
+VEC_INLINE float row_exp_sum(float *x, int64_t width, float greatest, bool keep)
+{
+    Vec a = {0}, b = {0}, d = {0}, e = {0};
+    int64_t i = 0;
+    for (; i + 4 * VEC_LANES <= width; i += 4 * VEC_LANES) {
+        a += exp_step(x, width, greatest, keep, i, VEC_LANES);
+        b += exp_step(x, width, greatest, keep, i + VEC_LANES, VEC_LANES);
+        d += exp_step(x, width, greatest, keep, i + 2 * VEC_LANES, VEC_LANES);
+        e += exp_step(x, width, greatest, keep, i + 3 * VEC_LANES, VEC_LANES);
+    }
+    for (; i + VEC_LANES <= width; i += VEC_LANES) {
+        a += exp_step(x, width, greatest, keep, i, VEC_LANES);
+    }
+    float rest = 0;
+    if (i < width) {
+        Vec tail = exp_step(x, width, greatest, keep, i, width - i);
+        for (int64_t k = 0; k < width - i; k++) {
+            rest += tail[k];
+        }
+    }
+    return vec_sum((a + b) + (d + e)) + rest;
+}
+
+static void scale_row(float *x, int64_t width, float factor)
+{
+    int64_t i = 0;
+    for (; i + VEC_LANES <= width; i += VEC_LANES) {
+        vec_store(x + i, vec_load(x + i) * factor);
+    }
+    if (i < width) {
+        vec_store_part(x + i, vec_load_part(x + i, width - i) * factor, width - i);
+    }
+}
+
+/* The loss of one row; with gradient the row becomes (softmax - onehot) * scale. */
+static float row_xent(float *x, int64_t width, int64_t target, float scale, bool gradient)
+{
+    float greatest = row_greatest(x, width), wanted = x[target];
+    float sum =
+        gradient ? row_exp_sum(x, width, greatest, true) : row_exp_sum(x, width, greatest, false);
+    if (gradient) {
+        float hit = x[target] / sum;
+        scale_row(x, width, scale / sum);
+        x[target] = (hit - 1) * scale;
+    }
+    return (float)(log((double)sum) + ((double)greatest - (double)wanted));
+}
+
+static void xent(Ctx *c, Tensor logits, Tensor targets, Tensor losses, double scale, bool gradient)
+{
+    if (logits.dtype != DT_F32) {
+        cpu_ref(c)->xent(c, logits, targets, losses, scale, gradient);
+        return;
+    }
+    int64_t rows = logits.dim[0], width = logits.dim[1];
+    const int32_t *wanted = targets.data;
+    float *to = losses.data;
+    int threads = threads_for(c, rows * width);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t row = 0; row < rows; row++) {
+        float *x = (float *)logits.data + row * width;
+        PACER_ASSERT(wanted[row] < width, "target %d of row %lld, vocabulary %lld", wanted[row],
+                     (long long)row, (long long)width);
+        if (wanted[row] >= 0) {
+            to[row] = row_xent(x, width, wanted[row], (float)scale, gradient);
+            continue;
+        }
+        to[row] = 0;
+        if (gradient) {
+            memset(x, 0, (size_t)width * sizeof *x);
+        }
+    }
+}
+
+/* Of a few thousand losses: one thread, in double, four running sums. */
+static void sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode)
+{
+    if (x.dtype != DT_F32) {
+        cpu_ref(c)->sum(c, x, scale, out, mode);
+        return;
+    }
+    const float *from = x.data;
+    double lane[4] = {0};
+    int64_t count = tensor_count(x), i = 0;
+    for (; i + 4 <= count; i += 4) {
+        for (int k = 0; k < 4; k++) {
+            lane[k] += from[i + k];
+        }
+    }
+    for (; i < count; i++) {
+        lane[0] += from[i];
+    }
+    double total = scale * ((lane[0] + lane[1]) + (lane[2] + lane[3]));
+    float *to = out.data;
+    *to = (float)(mode == MODE_ADD ? *to + total : total);
+}
+
+void PACER_ISA_NAME(loss_fill)(Ops *ops)
+{
+    ops->xent = xent;
+    ops->sum = sum;
+}

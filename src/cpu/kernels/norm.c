@@ -1,0 +1,235 @@
+/* The residual stream: addition and normalisation. A row is read from memory once; what needs the
+ * whole row (mean, variance, the two sums of the backward) makes another pass over it in the cache.
+ * xhat = (x - mean) * rstd; RMS norm takes mean = 0. */
+#include "cpu/cpu.h"
+#include "cpu/kernels/isa.h"
+#include "cpu/kernels/vec.h"
+#include "cpu/threads.h"
+
+#include <math.h>
+
+static void add(Ctx *c, Tensor a, Tensor b, Tensor out)
+{
+    if (out.dtype != DT_F32) {
+        cpu_ref(c)->add(c, a, b, out);
+        return;
+    }
+    const float *a_data = a.data, *b_data = b.data;
+    float *to = out.data;
+    int64_t count = tensor_count(out);
+    int parts = threads_for(c, count);
+#pragma omp parallel for num_threads(parts) schedule(static)
+    for (int part = 0; part < parts; part++) {
+        Span s = span_of_floats(count, parts, part);
+        vec_add_rows(a_data + s.first, b_data + s.first, to + s.first, s.last - s.first);
+    }
+}
+
+static float row_sum(const float *x, int64_t width)
+{
+    Vec sum = {0};
+    int64_t i = 0;
+    for (; i + VEC_LANES <= width; i += VEC_LANES) {
+        sum += vec_load(x + i);
+    }
+    if (i < width) {
+        sum += vec_load_part(x + i, width - i);
+    }
+    return vec_sum(sum);
+}
+
+/* Sum of (x - mean)^2; lanes past the end are not of the row and must add nothing. */
+static float row_square_sum(const float *x, int64_t width, float mean)
+{
+    Vec sum = {0};
+    int64_t i = 0;
+    for (; i + VEC_LANES <= width; i += VEC_LANES) {
+        Vec distance = vec_load(x + i) - mean;
+        sum = vec_fma(distance, distance, sum);
+    }
+    float rest = 0;
+    for (; i < width; i++) {
+        rest += (x[i] - mean) * (x[i] - mean);
+    }
+    return vec_sum(sum) + rest;
+}
+
+typedef struct {
+    const float *weight, *bias; /* bias NULL for RMS */
+    float mean, rstd;
+} RowNorm;
+
+/* y = xhat * weight + bias */
+VEC_INLINE void normalise_step(const float *x, RowNorm n, float *y, int64_t i, int64_t count)
+{
+    Vec xhat = (vec_load_part(x + i, count) - n.mean) * n.rstd;
+    Vec weight = vec_load_part(n.weight + i, count);
+    Vec bias = n.bias != NULL ? vec_load_part(n.bias + i, count) : (Vec){0};
+    vec_store_part(y + i, vec_fma(xhat, weight, bias), count);
+}
+
+static void normalise_row(const float *x, Norm norm, int64_t width, float *y, float stats[2])
+{
+    float mean = norm.kind == NORM_LAYER ? row_sum(x, width) / (float)width : 0;
+    double variance = (double)row_square_sum(x, width, mean) / (double)width;
+    RowNorm n = {norm.weight.data, tensor_given(norm.bias) ? norm.bias.data : NULL, mean,
+                 (float)(1 / sqrt(variance + norm.eps))};
+    int64_t i = 0;
+    for (; i + VEC_LANES <= width; i += VEC_LANES) {
+        normalise_step(x, n, y, i, VEC_LANES);
+    }
+    if (i < width) {
+        normalise_step(x, n, y, i, width - i);
+    }
+    stats[0] = n.mean;
+    stats[1] = n.rstd;
+}
+
+static void norm_forward(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats)
+{
+    if (x.dtype != DT_F32) {
+        cpu_ref(c)->norm_forward(c, x, norm, y, stats);
+        return;
+    }
+    int64_t rows = x.dim[0], width = x.dim[1];
+    const float *from = x.data;
+    float *to = y.data, *row_stats = stats.data;
+    int threads = threads_for(c, rows * width);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t row = 0; row < rows; row++) {
+        normalise_row(from + row * width, norm, width, to + row * width, row_stats + 2 * row);
+    }
+}
+
+static void add_norm_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor y,
+                             Tensor stats)
+{
+    if (x.dtype != DT_F32) {
+        cpu_ref(c)->add(c, x, h, r);
+        cpu_ref(c)->norm_forward(c, r, norm, y, stats);
+        return;
+    }
+    int64_t rows = x.dim[0], width = x.dim[1];
+    const float *stream = x.data, *branch = h.data;
+    float *sum = r.data, *to = y.data, *row_stats = stats.data;
+    int threads = threads_for(c, rows * width);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t at = row * width;
+        vec_add_rows(stream + at, branch + at, sum + at, width);
+        normalise_row(sum + at, norm, width, to + at, row_stats + 2 * row);
+    }
+}
+
+/* One row of the backward, with g = dy * weight, rounded: what is taken off g is a sum of such. */
+typedef struct {
+    const float *dy, *x, *weight;
+    float mean, rstd;
+    float *dx;
+    bool dx_add;
+    float *dweight, *dbias; /* partial sums over rows; dbias may be NULL */
+} RowBackward;
+
+typedef struct {
+    Vec g, g_xhat;
+} RowSums;
+
+/* Adds to the row's sums of g and g * xhat, and to dweight and dbias. */
+VEC_INLINE void sums_step(RowBackward b, RowSums *sums, int64_t i, int64_t count)
+{
+    Vec dy = vec_load_part(b.dy + i, count); /* 0 past the end, so g is 0 there too */
+    Vec xhat = (vec_load_part(b.x + i, count) - b.mean) * b.rstd;
+    Vec g = vec_rounded(dy * vec_load_part(b.weight + i, count));
+    sums->g += g;
+    sums->g_xhat = vec_fma(g, xhat, sums->g_xhat);
+    vec_store_part(b.dweight + i, vec_fma(dy, xhat, vec_load_part(b.dweight + i, count)), count);
+    if (b.dbias != NULL) {
+        vec_store_part(b.dbias + i, dy + vec_load_part(b.dbias + i, count), count);
+    }
+}
+
+/* dx = or += rstd * (g - mean of g - xhat * mean of g * xhat). */
+VEC_INLINE void dx_step(RowBackward b, float g_mean, float g_xhat_mean, int64_t i, int64_t count)
+{
+    Vec xhat = (vec_load_part(b.x + i, count) - b.mean) * b.rstd;
+    Vec g = vec_rounded(vec_load_part(b.dy + i, count) * vec_load_part(b.weight + i, count));
+    Vec dx = (g - g_mean - xhat * g_xhat_mean) * b.rstd;
+    vec_store_part(b.dx + i, b.dx_add ? dx + vec_load_part(b.dx + i, count) : dx, count);
+}
+
+static void row_backward(RowBackward b, int64_t width, bool centred)
+{
+    RowSums sums = {0};
+    int64_t i = 0;
+    for (; i + VEC_LANES <= width; i += VEC_LANES) {
+        sums_step(b, &sums, i, VEC_LANES);
+    }
+    if (i < width) {
+        sums_step(b, &sums, i, width - i);
+    }
+    float g_mean = centred ? vec_sum(sums.g) / (float)width : 0;
+    float g_xhat_mean = vec_sum(sums.g_xhat) / (float)width;
+    for (i = 0; i + VEC_LANES <= width; i += VEC_LANES) {
+        dx_step(b, g_mean, g_xhat_mean, i, VEC_LANES);
+    }
+    if (i < width) {
+        dx_step(b, g_mean, g_xhat_mean, i, width - i);
+    }
+}
+
+/* ws: per part a row of dweight and a row of dbias. */
+static void norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tensor dx,
+                          Mode dx_mode, Tensor dweight, Tensor dbias, Mode mode, void *ws)
+{
+    if (x.dtype != DT_F32) {
+        cpu_ref(c)->norm_backward(c, dy, x, norm, stats, dx, dx_mode, dweight, dbias, mode, ws);
+        return;
+    }
+    int64_t rows = x.dim[0], width = x.dim[1];
+    const float *row_stats = stats.data;
+    float *partial = ws;
+    bool biased = tensor_given(dbias);
+    int threads = threads_for(c, rows * width);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int part = 0; part < THREADS_SUM_PARTS; part++) {
+        float *sums = partial + part * 2 * width;
+        memset(sums, 0, (size_t)(2 * width) * sizeof *sums);
+        Span s = span_of(rows, THREADS_SUM_PARTS, part);
+        for (int64_t row = s.first; row < s.last; row++) {
+            RowBackward b = {
+                .dy = (const float *)dy.data + row * width,
+                .x = (const float *)x.data + row * width,
+                .weight = norm.weight.data,
+                .mean = row_stats[2 * row],
+                .rstd = row_stats[2 * row + 1],
+                .dx = (float *)dx.data + row * width,
+                .dx_add = dx_mode == MODE_ADD,
+                .dweight = sums,
+                .dbias = biased ? sums + width : NULL,
+            };
+            row_backward(b, width, norm.kind == NORM_LAYER);
+        }
+    }
+    threads_join_sums(partial, 2 * width, width, dweight.data, mode);
+    if (biased) {
+        threads_join_sums(partial + width, 2 * width, width, dbias.data, mode);
+    }
+}
+
+static size_t norm_backward_ws(const Ctx *c, Tensor x)
+{
+    if (x.dtype != DT_F32) {
+        const Ops *ref = cpu_ref(c);
+        return ref->norm_backward_ws != NULL ? ref->norm_backward_ws(c, x) : 0;
+    }
+    return (size_t)x.dim[1] * 2 * THREADS_SUM_PARTS * sizeof(float);
+}
+
+void PACER_ISA_NAME(norm_fill)(Ops *ops)
+{
+    ops->add = add;
+    ops->norm_forward = norm_forward;
+    ops->add_norm_forward = add_norm_forward;
+    ops->norm_backward = norm_backward;
+    ops->norm_backward_ws = norm_backward_ws;
+}

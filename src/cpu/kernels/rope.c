@@ -1,0 +1,49 @@
+#include "cpu/cpu.h"
+#include "cpu/kernels/isa.h"
+#include "cpu/kernels/vec.h"
+#include "cpu/threads.h"
+
+/* Rotates lanes [i, i + count) of the first half of each head against those of the second half. The
+ * angles are loaded once for all heads. sign is 1, or -1 to rotate back. */
+VEC_INLINE void rotate_step(float *heads, int64_t head_count, int64_t half, const float *angles,
+                            float sign, int64_t i, int64_t count)
+{
+    Vec cosine = vec_load_part(angles + i, count);
+    Vec sine = vec_load_part(angles + half + i, count) * sign;
+    for (int64_t head = 0; head < head_count; head++) {
+        float *first = heads + head * 2 * half + i, *second = first + half;
+        Vec a = vec_load_part(first, count), b = vec_load_part(second, count);
+        vec_store_part(first, vec_fma(a, cosine, -(b * sine)), count);
+        vec_store_part(second, vec_fma(a, sine, b * cosine), count);
+    }
+}
+
+/* q and k lie at the start of a row of qkv, one head after the other: H + G heads to rotate. */
+static void rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse)
+{
+    if (qkv.dtype != DT_F32) {
+        cpu_ref(c)->rope(c, qkv, shape, table, inverse);
+        return;
+    }
+    int64_t rows = qkv.dim[0], width = qkv.dim[1];
+    int64_t head_count = shape.heads + shape.kv_heads, half = shape.head_dim / 2;
+    float *data = qkv.data, sign = inverse ? -1.0f : 1.0f;
+    int threads = threads_for(c, rows * width);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t row = 0; row < rows; row++) {
+        const float *angles = (const float *)table.data + row % shape.seq * shape.head_dim;
+        float *heads = data + row * width;
+        int64_t i = 0;
+        for (; i + VEC_LANES <= half; i += VEC_LANES) {
+            rotate_step(heads, head_count, half, angles, sign, i, VEC_LANES);
+        }
+        if (i < half) {
+            rotate_step(heads, head_count, half, angles, sign, i, half - i);
+        }
+    }
+}
+
+void PACER_ISA_NAME(rope_fill)(Ops *ops)
+{
+    ops->rope = rope;
+}

@@ -1,0 +1,14 @@
+#include "cpu/kernels/table.h"
+
+#include "cpu/kernels/isa.h"
+
+void PACER_ISA_NAME(kernels_fill)(Ops *ops)
+{
+    PACER_ISA_NAME(attention_fill)(ops);
+    PACER_ISA_NAME(embed_fill)(ops);
+    PACER_ISA_NAME(loss_fill)(ops);
+    PACER_ISA_NAME(mlp_fill)(ops);
+    PACER_ISA_NAME(norm_fill)(ops);
+    PACER_ISA_NAME(optim_fill)(ops);
+    PACER_ISA_NAME(rope_fill)(ops);
+}

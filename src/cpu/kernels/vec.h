@@ -1,0 +1,206 @@
+#pragma once
+/* A register full of floats, as wide as the instruction set this file is compiled for: 16, 8 or 4.
+ * Arithmetic is the compiler's own (a + b, a * b, a / b, -a, also with a scalar on one side); this
+ * header adds what operators cannot say. Loads and stores need no alignment. Sums over lanes run in
+ * a fixed order, so results do not depend on where the data lies. NaN passes through everything. */
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#if defined(__AVX512F__)
+#define VEC_LANES 16
+#elif defined(__AVX__)
+#define VEC_LANES 8
+#else
+#define VEC_LANES 4
+#endif
+
+#define VEC_INLINE static inline __attribute__((always_inline, unused))
+
+typedef float Vec __attribute__((vector_size(VEC_LANES * 4)));
+typedef int32_t VecInt __attribute__((vector_size(VEC_LANES * 4)));
+
+VEC_INLINE Vec vec_load(const float *from)
+{
+    Vec v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+VEC_INLINE void vec_store(float *to, Vec v)
+{
+    memcpy(to, &v, sizeof v);
+}
+
+VEC_INLINE Vec vec_set(float x)
+{
+    return x - (Vec){0}; /* x - 0 keeps the sign of a zero */
+}
+
+/* The first count lanes, 0 <= count <= VEC_LANES; the others are 0, their memory is not touched. */
+VEC_INLINE Vec vec_load_part(const float *from, int64_t count)
+{
+#if defined(__AVX512F__)
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), from);
+#else
+    Vec v = {0};
+    memcpy(&v, from, (size_t)count * sizeof(float));
+    return v;
+#endif
+}
+
+VEC_INLINE void vec_store_part(float *to, Vec v, int64_t count)
+{
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(to, (__mmask16)((1u << count) - 1), v);
+#else
+    memcpy(to, &v, (size_t)count * sizeof(float));
+#endif
+}
+
+/* a * b + c; rounded once where the machine can. */
+VEC_INLINE Vec vec_fma(Vec a, Vec b, Vec c)
+{
+#if defined(__AVX512F__)
+    return _mm512_fmadd_ps(a, b, c);
+#elif defined(__FMA__)
+    return _mm256_fmadd_ps(a, b, c);
+#elif defined(__aarch64__)
+    return vfmaq_f32(c, a, b);
+#else
+    return a * b + c;
+#endif
+}
+
+/* v itself, out of the compiler's sight: keeps it from merging the product v is into a sum that
+ * v is part of, where v must be the same number wherever it is used. */
+VEC_INLINE Vec vec_rounded(Vec v)
+{
+#if defined(__SSE2__)
+    __asm__("" : "+x"(v));
+#elif defined(__aarch64__)
+    __asm__("" : "+w"(v));
+#endif
+    return v;
+}
+
+/* mask ? a : b, mask from a comparison such as a < b (all bits of a lane set, or none). */
+VEC_INLINE Vec vec_select(VecInt mask, Vec a, Vec b)
+{
+    return (Vec)((mask & (VecInt)a) | (~mask & (VecInt)b));
+}
+
+/* The greater; b where either is NaN. */
+VEC_INLINE Vec vec_max(Vec a, Vec b)
+{
+#if defined(__AVX512F__)
+    return _mm512_max_ps(a, b);
+#elif defined(__AVX__)
+    return _mm256_max_ps(a, b);
+#elif defined(__SSE2__)
+    return _mm_max_ps(a, b);
+#else
+    return vec_select(a > b, a, b);
+#endif
+}
+
+/* The lesser; b where either is NaN. */
+VEC_INLINE Vec vec_min(Vec a, Vec b)
+{
+#if defined(__AVX512F__)
+    return _mm512_min_ps(a, b);
+#elif defined(__AVX__)
+    return _mm256_min_ps(a, b);
+#elif defined(__SSE2__)
+    return _mm_min_ps(a, b);
+#else
+    return vec_select(a < b, a, b);
+#endif
+}
+
+VEC_INLINE Vec vec_sqrt(Vec a)
+{
+#if defined(__AVX512F__)
+    return _mm512_sqrt_ps(a);
+#elif defined(__AVX__)
+    return _mm256_sqrt_ps(a);
+#elif defined(__SSE2__)
+    return _mm_sqrt_ps(a);
+#elif defined(__aarch64__)
+    return vsqrtq_f32(a);
+#else
+    for (int i = 0; i < VEC_LANES; i++) {
+        a[i] = __builtin_sqrtf(a[i]);
+    }
+    return a;
+#endif
+}
+
+/* Lane i is added to lane i + half, then the same over each half, down to one. */
+VEC_INLINE float vec_sum(Vec v)
+{
+    float lane[VEC_LANES];
+    memcpy(lane, &v, sizeof v);
+    for (int half = VEC_LANES / 2; half > 0; half /= 2) {
+        for (int i = 0; i < half; i++) {
+            lane[i] += lane[i + half];
+        }
+    }
+    return lane[0];
+}
+
+VEC_INLINE float vec_greatest(Vec v)
+{
+    float lane[VEC_LANES];
+    memcpy(lane, &v, sizeof v);
+    for (int half = VEC_LANES / 2; half > 0; half /= 2) {
+        for (int i = 0; i < half; i++) {
+            lane[i] = lane[i] > lane[i + half] ? lane[i] : lane[i + half];
+        }
+    }
+    return lane[0];
+}
+
+/* e^x. About 1 ulp off at most from -87.3 to 88.3; 0 below -87.7, infinity above 88.4.
+ * e^x = 2^n e^r with n the integer nearest x / ln 2. Adding 1.5 * 2^23 + 127 leaves n + 127 in the
+ * low bits of the sum: shifted up they are the exponent of 2^n, giving 0 for n = -127 and infinity
+ * for n = 128. */
+VEC_INLINE Vec vec_exp(Vec x)
+{
+    const Vec shift = vec_set(12583039.0f);
+    x = vec_min(vec_set(88.7f), vec_max(vec_set(-88.0f), x));
+    Vec biased = vec_fma(x, vec_set(1.44269504f), shift);
+    Vec n = biased - shift;
+    Vec r = vec_fma(n, vec_set(-0.693359375f), x); /* exact: ln 2 in two parts */
+    r = vec_fma(n, vec_set(2.12194440e-4f), r);
+    Vec q = vec_fma(vec_set(1.38145402e-3f), r, vec_set(8.36874511e-3f));
+    q = vec_fma(q, r, vec_set(4.16683908e-2f));
+    q = vec_fma(q, r, vec_set(1.66665204e-1f));
+    q = vec_fma(q, r, vec_set(4.99999934e-1f));
+    q = vec_fma(q, r * r, r) + 1.0f;
+    return q * (Vec)((VecInt)biased << 23);
+}
+
+/* 1 / (1 + e^-x). */
+VEC_INLINE Vec vec_sigmoid(Vec x)
+{
+    return 1.0f / (1.0f + vec_exp(-x));
+}
+
+/* to (count) = a + b; to may be a or b. */
+VEC_INLINE void vec_add_rows(const float *a, const float *b, float *to, int64_t count)
+{
+    int64_t i = 0;
+    for (; i + VEC_LANES <= count; i += VEC_LANES) {
+        vec_store(to + i, vec_load(a + i) + vec_load(b + i));
+    }
+    if (i < count) {
+        Vec sum = vec_load_part(a + i, count - i) + vec_load_part(b + i, count - i);
+        vec_store_part(to + i, sum, count - i);
+    }
+}

@@ -1,0 +1,170 @@
+/* Linear maps by CBLAS. The bias of a forward costs nothing extra: rows of y are set to it and the
+ * product is added, where a plain product would have set them to zero first. linear_gelu_forward
+ * stays composed: cut into blocks of rows that keep gelu's input in the cache, the product loses
+ * more to packing the weights again for each block than gelu gains. Products are never called from
+ * inside a parallel region: the CBLAS has its own threads. */
+#include "cpu/cpu.h"
+
+#include "base/assert.h"
+#include "cpu/threads.h"
+
+#include <cblas.h>
+#include <string.h>
+
+static void use_threads(const Ctx *c)
+{
+#ifdef PACER_HAVE_OPENBLAS
+    if (openblas_get_num_threads() != c->backend->threads) {
+        openblas_set_num_threads(c->backend->threads);
+    }
+#else
+    (void)c;
+#endif
+}
+
+/* out (m,n) = a b, or += with MODE_ADD; a is (m,k), or (k,m) when transposed, b likewise (k,n). */
+static void product(const Ctx *c, CBLAS_TRANSPOSE a_trans, CBLAS_TRANSPOSE b_trans, int64_t m,
+                    int64_t n, int64_t k, const float *a, const float *b, float *out, Mode mode)
+{
+    use_threads(c);
+    int a_stride = (int)(a_trans == CblasNoTrans ? k : m);
+    int b_stride = (int)(b_trans == CblasNoTrans ? n : k);
+    cblas_sgemm(CblasRowMajor, a_trans, b_trans, (int)m, (int)n, (int)k, 1.0f, a, a_stride, b,
+                b_stride, mode == MODE_ADD ? 1.0f : 0.0f, out, (int)n);
+}
+
+/* Every row of y (rows, cols) = bias (cols). */
+static void spread_bias(const Ctx *c, Tensor bias, Tensor y)
+{
+    int64_t rows = y.dim[0], cols = y.dim[1];
+    float *to = y.data;
+    int threads = threads_for(c, rows * cols);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t row = 0; row < rows; row++) {
+        memcpy(to + row * cols, bias.data, (size_t)cols * sizeof *to);
+    }
+}
+
+static void linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y)
+{
+    if (x.dtype != DT_F32) {
+        cpu_ref(c)->linear_forward(c, x, w, bias, y);
+        return;
+    }
+    bool biased = tensor_given(bias);
+    if (biased) {
+        spread_bias(c, bias, y);
+    }
+    if (x.dim[0] == 1) {
+        /* One token at a time, as in generation: three times as fast as a product with one row. */
+        use_threads(c);
+        cblas_sgemv(CblasRowMajor, CblasNoTrans, (int)w.dim[0], (int)w.dim[1], 1.0f, w.data,
+                    (int)w.dim[1], x.data, 1, biased ? 1.0f : 0.0f, y.data, 1);
+        return;
+    }
+    product(c, CblasNoTrans, CblasTrans, x.dim[0], w.dim[0], w.dim[1], x.data, w.data, y.data,
+            biased ? MODE_ADD : MODE_SET);
+}
+
+static void linear_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor dx, Mode mode)
+{
+    if (dy.dtype != DT_F32) {
+        cpu_ref(c)->linear_backward_input(c, dy, w, dx, mode);
+        return;
+    }
+    product(c, CblasNoTrans, CblasNoTrans, dy.dim[0], w.dim[1], w.dim[0], dy.data, w.data, dx.data,
+            mode);
+}
+
+/* sums (cols) = the sum of the given rows of x (.., cols). */
+static void sum_rows(const float *x, Span rows, int64_t cols, float *sums)
+{
+    memset(sums, 0, (size_t)cols * sizeof *sums);
+    int64_t row = rows.first;
+    for (; row + 4 <= rows.last; row += 4) {
+        const float *a = x + row * cols, *b = a + cols, *d = b + cols, *e = d + cols;
+#pragma omp simd
+        for (int64_t i = 0; i < cols; i++) {
+            sums[i] += (a[i] + b[i]) + (d[i] + e[i]);
+        }
+    }
+    for (; row < rows.last; row++) {
+        const float *a = x + row * cols;
+#pragma omp simd
+        for (int64_t i = 0; i < cols; i++) {
+            sums[i] += a[i];
+        }
+    }
+}
+
+/* dbias (O) = or += column sums of dy (N,O), by way of partial (THREADS_SUM_PARTS, O). */
+static void bias_backward(const Ctx *c, Tensor dy, Tensor dbias, Mode mode, float *partial)
+{
+    int64_t rows = dy.dim[0], cols = dy.dim[1];
+    int threads = threads_for(c, rows * cols);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int part = 0; part < THREADS_SUM_PARTS; part++) {
+        sum_rows(dy.data, span_of(rows, THREADS_SUM_PARTS, part), cols, partial + part * cols);
+    }
+    threads_join_sums(partial, cols, cols, dbias.data, mode);
+}
+
+static void linear_backward_weight(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tensor dbias, Mode mode,
+                                   void *ws)
+{
+    if (x.dtype != DT_F32) {
+        cpu_ref(c)->linear_backward_weight(c, x, dy, dw, dbias, mode, ws);
+        return;
+    }
+    product(c, CblasTrans, CblasNoTrans, dw.dim[0], dw.dim[1], x.dim[0], dy.data, x.data, dw.data,
+            mode);
+    if (tensor_given(dbias)) {
+        bias_backward(c, dy, dbias, mode, ws);
+    }
+}
+
+static size_t linear_backward_weight_ws(const Ctx *c, Tensor x, Tensor dy)
+{
+    if (x.dtype != DT_F32) {
+        const Ops *ref = cpu_ref(c);
+        return ref->linear_backward_weight_ws != NULL ? ref->linear_backward_weight_ws(c, x, dy)
+                                                      : 0;
+    }
+    return (size_t)dy.dim[1] * THREADS_SUM_PARTS * sizeof(float);
+}
+
+/* Rows of t that fit in the backend's block. */
+static int64_t block_rows(Tensor t)
+{
+    int64_t rows = (int64_t)(CPU_BLOCK_BYTES / ((size_t)t.dim[1] * dtype_size(t.dtype)));
+    PACER_ASSERT(rows > 0, "a row of %lld elements is larger than a block", (long long)t.dim[1]);
+    return rows;
+}
+
+/* Over the same memory the product waits in the block, one block of rows after the other. */
+static void linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tensor dpre)
+{
+    const Ops *ops = dy.dtype == DT_F32 ? &c->backend->ops : cpu_ref(c);
+    if (dpre.data != pre.data) {
+        ops->linear_backward_input(c, dy, w, dpre, MODE_SET);
+        ops->gelu_backward(c, dpre, pre, dpre);
+        return;
+    }
+    int64_t rows = pre.dim[0], block = block_rows(pre);
+    for (int64_t row = 0; row < rows; row += block) {
+        int64_t count = block < rows - row ? block : rows - row;
+        Tensor dact = tensor_2d(cpu_backend(c)->block, pre.dtype, count, pre.dim[1]);
+        Tensor pre_rows = tensor_rows(pre, row, count);
+        ops->linear_backward_input(c, tensor_rows(dy, row, count), w, dact, MODE_SET);
+        ops->gelu_backward(c, dact, pre_rows, pre_rows);
+    }
+}
+
+void matmul_fill(Ops *ops)
+{
+    ops->linear_forward = linear_forward;
+    ops->linear_backward_input = linear_backward_input;
+    ops->linear_backward_weight = linear_backward_weight;
+    ops->linear_backward_weight_ws = linear_backward_weight_ws;
+    ops->linear_gelu_backward_input = linear_gelu_backward_input;
+}

@@ -1,0 +1,102 @@
+#include "ref/ref.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+
+/* The block that mem_try_aligned gave lies up to ARENA_ALIGN bytes below the one handed out, which
+ * keeps its address in the word below itself. Both are multiples of 64, so the word has room. */
+static void *host_alloc(Backend *backend, size_t bytes)
+{
+    (void)backend;
+    if (bytes > SIZE_MAX - ARENA_ALIGN) {
+        return NULL;
+    }
+    char *given = mem_try_aligned(bytes + ARENA_ALIGN);
+    if (given == NULL) {
+        return NULL;
+    }
+    char *block = given + ARENA_ALIGN - (uintptr_t)given % ARENA_ALIGN;
+    memcpy(block - sizeof given, &given, sizeof given);
+    return block;
+}
+
+static void host_release(Backend *backend, void *block)
+{
+    (void)backend;
+    if (block != NULL) {
+        void *given;
+        memcpy(&given, (char *)block - sizeof given, sizeof given);
+        free(given);
+    }
+}
+
+static size_t host_available(Backend *backend)
+{
+    (void)backend;
+    return mem_available();
+}
+
+static void host_copy(Backend *backend, void *to, const void *from, size_t bytes)
+{
+    (void)backend;
+    if (bytes > 0) {
+        memcpy(to, from, bytes);
+    }
+}
+
+static void host_zero(Backend *backend, void *to, size_t bytes)
+{
+    (void)backend;
+    if (bytes > 0) {
+        memset(to, 0, bytes);
+    }
+}
+
+static void host_sync(Backend *backend)
+{
+    (void)backend;
+}
+
+static void ref_close(Backend *backend)
+{
+    free(backend);
+}
+
+void ref_fill_memory(Backend *backend)
+{
+    backend->alloc = host_alloc;
+    backend->release = host_release;
+    backend->available = host_available;
+    backend->upload = host_copy;
+    backend->download = host_copy;
+    backend->zero = host_zero;
+    backend->sync = host_sync;
+}
+
+void ref_fill_ops(Ops *ops)
+{
+    *ops = (Ops){0};
+    ref_fill_embed(ops);
+    ref_fill_matmul(ops);
+    ref_fill_norm(ops);
+    ref_fill_rope(ops);
+    ref_fill_attention(ops);
+    ref_fill_mlp(ops);
+    ref_fill_loss(ops);
+    ref_fill_optim(ops);
+}
+
+Backend *ref_backend_open(void)
+{
+    Backend *backend = mem_zalloc(1, sizeof *backend);
+    backend->name = "ref";
+    backend->threads = 1;
+    backend->close = ref_close;
+    ref_fill_memory(backend);
+    ref_fill_ops(&backend->ops);
+    const char *missing = ops_missing(&backend->ops);
+    PACER_ASSERT(missing == NULL, "ref has no %s", missing);
+    return backend;
+}

@@ -1,0 +1,52 @@
+#include "ref/ref.h"
+
+/* out (1) = or += sum of squares of x (n) */
+static void sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws)
+{
+    (void)c;
+    (void)ws;
+    double total = 0;
+    for (int64_t i = 0; i < tensor_count(x); i++) {
+        total += ref_get(x, i) * ref_get(x, i);
+    }
+    ref_store(out, 0, total, mode);
+}
+
+/* What every gradient is multiplied with, so that the norm of all of them is at most `clip`. */
+static double clip_coefficient(double clip, double norm_sq)
+{
+    return clip > 0 ? fmin(1, clip / (sqrt(norm_sq) + 1e-6)) : 1;
+}
+
+/* One AdamW step on a flat range, decay decoupled from the gradient (see op_adamw). */
+static void adamw(Ctx *c, AdamwArgs args)
+{
+    (void)c;
+    double lr = ref_get(args.hyper, HYPER_LR);
+    double beta1 = ref_get(args.hyper, HYPER_BETA1), beta2 = ref_get(args.hyper, HYPER_BETA2);
+    double eps = ref_get(args.hyper, HYPER_EPS);
+    double decay = args.decay ? ref_get(args.hyper, HYPER_DECAY) : 0;
+    double correction1 = ref_get(args.hyper, HYPER_CORRECTION1);
+    double correction2 = ref_get(args.hyper, HYPER_CORRECTION2);
+    double clip = clip_coefficient(ref_get(args.hyper, HYPER_CLIP), ref_get(args.norm_sq, 0));
+    for (int64_t i = 0; i < tensor_count(args.param); i++) {
+        double g = ref_get(args.grad, i) * clip;
+        double p = ref_get(args.param, i);
+        double m = beta1 * ref_get(args.m, i) + (1 - beta1) * g;
+        double v = beta2 * ref_get(args.v, i) + (1 - beta2) * g * g;
+        p -= lr * decay * p;
+        p -= lr * (m / correction1) / (sqrt(v / correction2) + eps);
+        ref_put(args.m, i, m);
+        ref_put(args.v, i, v);
+        ref_put(args.param, i, p);
+        if (tensor_given(args.low)) {
+            ref_put(args.low, i, ref_get(args.param, i));
+        }
+    }
+}
+
+void ref_fill_optim(Ops *ops)
+{
+    ops->sum_squares = sum_squares;
+    ops->adamw = adamw;
+}

@@ -1,0 +1,154 @@
+/* The list of shapes, odd ones on purpose: single rows and columns, widths beside powers of two,
+ * sequences beside tile sizes, groups of heads, and one or two shapes of real models. Each shape is
+ * taken with every choice the op depends on. */
+#include "support/op_spec.h"
+
+#include "base/assert.h"
+
+/* N, C, O (or V), rows of a sequence. */
+typedef struct {
+    int64_t rows, width, outs, seq;
+} Plain;
+
+/* clang-format off */
+static const Plain embed_shapes[] = {
+    {1, 5, 11, 1}, {14, 24, 97, 7}, {66, 67, 11, 33}, {34, 64, 1003, 17}, {4, 1, 3, 2},
+    {260, 192, 97, 130},
+};
+
+#define LINEAR_SHAPES \
+    {1, 5, 3, 0}, {7, 24, 67, 0}, {33, 67, 24, 0}, {17, 1, 1, 0}, {65, 64, 130, 0}, \
+    {64, 512, 160, 0}
+
+static const Plain linear_shapes[] = {LINEAR_SHAPES};
+
+/* The last has a result of a million elements and more, which a fused kernel may make in blocks. */
+static const Plain linear_gelu_forward_shapes[] = {LINEAR_SHAPES, {1030, 7, 1031, 0}};
+static const Plain linear_gelu_backward_shapes[] = {LINEAR_SHAPES, {1030, 1031, 7, 0}};
+
+static const Plain row_shapes[] = {
+    {1, 5, 0, 0}, {7, 24, 0, 0}, {33, 67, 0, 0}, {130, 1, 0, 0}, {2, 1003, 0, 0}, {130, 512, 0, 0},
+};
+
+static const Plain vocab_shapes[] = {
+    {1, 0, 11, 0}, {7, 0, 97, 0}, {33, 0, 1003, 0}, {130, 0, 2, 0}, {17, 0, 4096, 0},
+};
+
+static const Plain flat_shapes[] = {
+    {1, 0, 0, 0}, {7, 0, 0, 0}, {33, 0, 0, 0}, {1003, 0, 0, 0}, {4096, 0, 0, 0}, {100003, 0, 0, 0},
+};
+/* clang-format on */
+
+static const struct {
+    HeadShape heads;
+    double scale; /* large: one key takes almost all of a query's weight, and scores pass 88 */
+} head_shapes[] = {
+    {{1, 1, 1, 1, 4}, 1},    {{3, 2, 3, 1, 6}, 1},   {{2, 17, 4, 2, 32}, 1}, {{2, 65, 2, 2, 64}, 1},
+    {{1, 130, 3, 1, 80}, 1}, {{1, 64, 4, 4, 32}, 1}, {{1, 33, 2, 1, 64}, 6},
+};
+
+#define LENGTH(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* Sizes of shape number i, or false when the op has no more. */
+static bool shape_of(OpId op, int i, OpCase *k)
+{
+    const Plain *list = row_shapes;
+    int count = LENGTH(row_shapes);
+    switch (op) {
+    case OP_EMBED_FORWARD:
+    case OP_EMBED_BACKWARD:
+        list = embed_shapes;
+        count = LENGTH(embed_shapes);
+        break;
+    case OP_LINEAR_FORWARD:
+    case OP_LINEAR_BACKWARD_INPUT:
+    case OP_LINEAR_BACKWARD_WEIGHT:
+        list = linear_shapes;
+        count = LENGTH(linear_shapes);
+        break;
+    case OP_LINEAR_GELU_FORWARD:
+        list = linear_gelu_forward_shapes;
+        count = LENGTH(linear_gelu_forward_shapes);
+        break;
+    case OP_LINEAR_GELU_BACKWARD_INPUT:
+        list = linear_gelu_backward_shapes;
+        count = LENGTH(linear_gelu_backward_shapes);
+        break;
+    case OP_XENT:
+        list = vocab_shapes;
+        count = LENGTH(vocab_shapes);
+        break;
+    case OP_SUM:
+    case OP_SUM_SQUARES:
+    case OP_ADAMW:
+        list = flat_shapes;
+        count = LENGTH(flat_shapes);
+        break;
+    case OP_ROPE:
+    case OP_ATTENTION_FORWARD:
+    case OP_ATTENTION_BACKWARD:
+        if (i < LENGTH(head_shapes)) {
+            *k = (OpCase){.op = op, .heads = head_shapes[i].heads, .scale = head_shapes[i].scale};
+        }
+        return i < LENGTH(head_shapes);
+    default:
+        break;
+    }
+    if (i < count) {
+        *k = (OpCase){.op = op,
+                      .rows = list[i].rows,
+                      .width = list[i].width,
+                      .outs = list[i].outs,
+                      .seq = list[i].seq};
+    }
+    return i < count;
+}
+
+/* One choice of the op for this shape: a bit per thing that can vary, and the alias. False if the
+ * op does not have it. */
+static bool choose(const OpSpec *spec, unsigned bits, int alias, OpCase *k)
+{
+    if ((bits & ~spec->varies) != 0) {
+        return false;
+    }
+    k->option = (bits & VARY_OPTION) != 0;
+    k->flag = (bits & VARY_FLAG) != 0;
+    k->mode = (bits & VARY_MODE) != 0 ? MODE_ADD : MODE_SET;
+    k->mode2 = (bits & VARY_MODE2) != 0 ? MODE_ADD : MODE_SET;
+    k->norm = (bits & VARY_NORM) != 0 ? NORM_RMS : NORM_LAYER;
+    k->attention = (bits & VARY_ATTENTION) != 0 ? ATTENTION_FLASH : ATTENTION_NAIVE;
+    k->alias = alias;
+    if (alias == 0) {
+        return true;
+    }
+    /* An output may be its input only where it is assigned. */
+    int out = spec->alias[alias - 1].out;
+    return out > 0 && !op_arg_reads_old(&spec->arg[out], k);
+}
+
+/* Leaves out choices that make no difference, and takes the large results once. */
+static bool is_worthwhile(const OpCase *k)
+{
+    if (k->op == OP_EMBED_BACKWARD && !k->option && k->mode2 == MODE_ADD) {
+        return false;
+    }
+    return k->rows < 1000 || k->width == 0 || (k->alias == 0 && !k->option);
+}
+
+int op_cases(OpId op, OpCase cases[OP_CASES_MAX])
+{
+    const OpSpec *spec = op_spec(op);
+    int count = 0;
+    OpCase k;
+    for (int shape = 0; shape_of(op, shape, &k); shape++) {
+        for (unsigned bits = 0; bits <= spec->varies; bits++) {
+            for (int alias = 0; alias <= OP_ALIASES_MAX; alias++) {
+                if (choose(spec, bits, alias, &k) && is_worthwhile(&k)) {
+                    PACER_ASSERT(count < OP_CASES_MAX, "more than %d cases", OP_CASES_MAX);
+                    cases[count++] = k;
+                }
+            }
+        }
+    }
+    return count;
+}

@@ -1,0 +1,456 @@
+/* Independent of src/ref but for the storage of elements: every formula is written out again. */
+#include "support/op_naive.h"
+
+#include "ref/ref.h"
+
+static float get(Tensor t, int64_t i)
+{
+    return (float)ref_get(t, i);
+}
+
+static void put(Tensor t, int64_t i, float value, Mode mode)
+{
+    ref_put(t, i, mode == MODE_ADD ? get(t, i) + value : value);
+}
+
+static void embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq,
+                          Tensor out)
+{
+    (void)c;
+    int64_t width = out.dim[1];
+    for (int64_t e = 0; e < tensor_count(out); e++) {
+        int64_t n = e / width, i = e % width;
+        float position = tensor_given(positions) ? get(positions, n % seq * width + i) : 0;
+        put(out, e, get(table, ref_index(ids, n) * width + i) + position, MODE_SET);
+    }
+}
+
+static void embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
+                           Tensor dpositions, int64_t seq, Mode dtable_mode, Mode dpositions_mode)
+{
+    (void)c;
+    (void)order;
+    int64_t width = dout.dim[1];
+    for (int64_t e = 0; e < tensor_count(dtable); e++) {
+        float sum = 0;
+        for (int64_t n = 0; n < dout.dim[0]; n++) {
+            if (ref_index(ids, n) == e / width) {
+                sum += get(dout, n * width + e % width);
+            }
+        }
+        put(dtable, e, sum, dtable_mode);
+    }
+    for (int64_t e = 0; e < tensor_count(dpositions); e++) {
+        float sum = 0;
+        for (int64_t n = 0; n < dout.dim[0]; n++) {
+            if (n % seq == e / width) {
+                sum += get(dout, n * width + e % width);
+            }
+        }
+        put(dpositions, e, sum, dpositions_mode);
+    }
+}
+
+static void linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y)
+{
+    (void)c;
+    int64_t inputs = w.dim[1], outputs = w.dim[0];
+    for (int64_t e = 0; e < tensor_count(y); e++) {
+        float sum = 0;
+        for (int64_t i = 0; i < inputs; i++) {
+            sum += get(x, e / outputs * inputs + i) * get(w, e % outputs * inputs + i);
+        }
+        put(y, e, tensor_given(bias) ? sum + get(bias, e % outputs) : sum, MODE_SET);
+    }
+}
+
+static void linear_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor dx, Mode mode)
+{
+    (void)c;
+    int64_t inputs = w.dim[1], outputs = w.dim[0];
+    for (int64_t e = 0; e < tensor_count(dx); e++) {
+        float sum = 0;
+        for (int64_t o = 0; o < outputs; o++) {
+            sum += get(dy, e / inputs * outputs + o) * get(w, o * inputs + e % inputs);
+        }
+        put(dx, e, sum, mode);
+    }
+}
+
+static void linear_backward_weight(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tensor dbias, Mode mode,
+                                   void *ws)
+{
+    (void)c;
+    (void)ws;
+    int64_t rows = x.dim[0], inputs = dw.dim[1], outputs = dw.dim[0];
+    for (int64_t e = 0; e < tensor_count(dw); e++) {
+        float sum = 0;
+        for (int64_t n = 0; n < rows; n++) {
+            sum += get(dy, n * outputs + e / inputs) * get(x, n * inputs + e % inputs);
+        }
+        put(dw, e, sum, mode);
+    }
+    for (int64_t o = 0; o < tensor_count(dbias); o++) {
+        float sum = 0;
+        for (int64_t n = 0; n < rows; n++) {
+            sum += get(dy, n * outputs + o);
+        }
+        put(dbias, o, sum, mode);
+    }
+}
+
+static void add(Ctx *c, Tensor a, Tensor b, Tensor out)
+{
+    (void)c;
+    for (int64_t i = 0; i < tensor_count(out); i++) {
+        put(out, i, get(a, i) + get(b, i), MODE_SET);
+    }
+}
+
+static void norm_forward(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats)
+{
+    (void)c;
+    int64_t width = x.dim[1];
+    for (int64_t n = 0; n < x.dim[0]; n++) {
+        float mean = 0, variance = 0;
+        for (int64_t i = 0; norm.kind == NORM_LAYER && i < width; i++) {
+            mean += get(x, n * width + i);
+        }
+        mean /= (float)width;
+        for (int64_t i = 0; i < width; i++) {
+            float distance = get(x, n * width + i) - mean;
+            variance += distance * distance;
+        }
+        float rstd = 1 / sqrtf(variance / (float)width + (float)norm.eps);
+        for (int64_t i = 0; i < width; i++) {
+            float value = (get(x, n * width + i) - mean) * rstd * get(norm.weight, i);
+            put(y, n * width + i, tensor_given(norm.bias) ? value + get(norm.bias, i) : value,
+                MODE_SET);
+        }
+        put(stats, n * 2, mean, MODE_SET);
+        put(stats, n * 2 + 1, rstd, MODE_SET);
+    }
+}
+
+static void norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tensor dx,
+                          Mode dx_mode, Tensor dweight, Tensor dbias, Mode mode, void *ws)
+{
+    (void)c;
+    (void)ws;
+    int64_t rows = x.dim[0], width = x.dim[1];
+    for (int64_t i = 0; i < width; i++) {
+        float weight_sum = 0, bias_sum = 0;
+        for (int64_t n = 0; n < rows; n++) {
+            float xhat = (get(x, n * width + i) - get(stats, n * 2)) * get(stats, n * 2 + 1);
+            weight_sum += get(dy, n * width + i) * xhat;
+            bias_sum += get(dy, n * width + i);
+        }
+        put(dweight, i, weight_sum, mode);
+        if (tensor_given(dbias)) {
+            put(dbias, i, bias_sum, mode);
+        }
+    }
+    for (int64_t n = 0; n < rows; n++) {
+        float mean = get(stats, n * 2), rstd = get(stats, n * 2 + 1);
+        float g_sum = 0, g_xhat_sum = 0;
+        for (int64_t i = 0; i < width; i++) {
+            float g = get(dy, n * width + i) * get(norm.weight, i);
+            g_sum += g;
+            g_xhat_sum += g * (get(x, n * width + i) - mean) * rstd;
+        }
+        float g_mean = norm.kind == NORM_LAYER ? g_sum / (float)width : 0;
+        for (int64_t i = 0; i < width; i++) {
+            float g = get(dy, n * width + i) * get(norm.weight, i);
+            float xhat = (get(x, n * width + i) - mean) * rstd;
+            put(dx, n * width + i, (g - g_mean - xhat * g_xhat_sum / (float)width) * rstd, dx_mode);
+        }
+    }
+}
+
+static void rope(Ctx *c, Tensor qkv, HeadShape s, Tensor table, bool inverse)
+{
+    (void)c;
+    int64_t half = s.head_dim / 2;
+    for (int64_t n = 0; n < qkv.dim[0]; n++) {
+        for (int64_t h = 0; h < s.heads + s.kv_heads; h++) {
+            for (int64_t i = 0; i < half; i++) {
+                int64_t at = n * qkv.dim[1] + h * s.head_dim + i;
+                float cosine = get(table, n % s.seq * s.head_dim + i);
+                float sine = get(table, n % s.seq * s.head_dim + half + i);
+                float a = get(qkv, at), b = get(qkv, at + half);
+                put(qkv, at, inverse ? a * cosine + b * sine : a * cosine - b * sine, MODE_SET);
+                put(qkv, at + half, inverse ? b * cosine - a * sine : b * cosine + a * sine,
+                    MODE_SET);
+            }
+        }
+    }
+}
+
+/* ws: (H,T,T) f32 twice. */
+static size_t attention_ws(const Ctx *c, HeadShape s, DType dtype)
+{
+    (void)c;
+    (void)dtype;
+    return (size_t)(2 * s.heads * s.seq * s.seq) * sizeof(float);
+}
+
+/* Element d of token t's vector number `head` in packed rows of `width`. */
+static float packed(Tensor t, HeadShape s, int64_t b, int64_t token, int64_t head, int64_t d)
+{
+    return get(t, (b * s.seq + token) * t.dim[1] + head * s.head_dim + d);
+}
+
+static float score(Tensor qkv, HeadShape s, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    float sum = 0;
+    for (int64_t d = 0; d < s.head_dim; d++) {
+        sum += packed(qkv, s, b, i, h, d) *
+               packed(qkv, s, b, j, s.heads + h * s.kv_heads / s.heads, d);
+    }
+    return sum * (1 / sqrtf((float)s.head_dim));
+}
+
+static void attention_forward(Ctx *c, Tensor qkv, HeadShape s, Tensor out, Tensor aux, void *ws)
+{
+    float *p = ws;
+    for (int64_t e = 0; e < s.batch * s.heads * s.seq; e++) {
+        int64_t i = e % s.seq, h = e / s.seq % s.heads, b = e / s.seq / s.heads;
+        int64_t v_head = s.heads + s.kv_heads + h * s.kv_heads / s.heads;
+        float largest = -INFINITY, total = 0;
+        for (int64_t j = 0; j <= i; j++) {
+            p[j] = score(qkv, s, b, h, i, j);
+            largest = fmaxf(largest, p[j]);
+        }
+        for (int64_t j = 0; j <= i; j++) {
+            p[j] = expf(p[j] - largest);
+            total += p[j];
+        }
+        for (int64_t d = 0; d < s.head_dim; d++) {
+            float sum = 0;
+            for (int64_t j = 0; j <= i; j++) {
+                sum += p[j] / total * packed(qkv, s, b, j, v_head, d);
+            }
+            put(out, (b * s.seq + i) * out.dim[1] + h * s.head_dim + d, sum, MODE_SET);
+        }
+        if (c->attention == ATTENTION_FLASH) {
+            put(aux, e, largest + logf(total), MODE_SET);
+        }
+        for (int64_t j = 0; c->attention == ATTENTION_NAIVE && j < s.seq; j++) {
+            put(aux, e * s.seq + j, j <= i ? p[j] / total : 0, MODE_SET);
+        }
+    }
+}
+
+/* p and scale * ds (T,T) of one head. */
+static void head_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor aux, HeadShape s, int64_t b,
+                          int64_t h, float *p, float *ds)
+{
+    int64_t v_head = s.heads + s.kv_heads + h * s.kv_heads / s.heads, bh = b * s.heads + h;
+    for (int64_t i = 0; i < s.seq; i++) {
+        float mean = 0;
+        for (int64_t j = 0; j <= i; j++) {
+            int64_t at = i * s.seq + j;
+            p[at] = c->attention == ATTENTION_FLASH
+                        ? expf(score(qkv, s, b, h, i, j) - get(aux, bh * s.seq + i))
+                        : get(aux, bh * s.seq * s.seq + at);
+            ds[at] = 0;
+            for (int64_t d = 0; d < s.head_dim; d++) {
+                ds[at] += packed(dout, s, b, i, h, d) * packed(qkv, s, b, j, v_head, d);
+            }
+            mean += p[at] * ds[at];
+        }
+        for (int64_t j = 0; j <= i; j++) {
+            ds[i * s.seq + j] =
+                p[i * s.seq + j] * (ds[i * s.seq + j] - mean) / sqrtf((float)s.head_dim);
+        }
+    }
+}
+
+static void attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor aux, HeadShape s,
+                               Tensor dqkv, void *ws)
+{
+    (void)out;
+    int64_t square = s.seq * s.seq, group = s.heads / s.kv_heads;
+    float *p = ws, *ds = p + s.heads * square;
+    for (int64_t b = 0; b < s.batch; b++) {
+        for (int64_t h = 0; h < s.heads; h++) {
+            head_backward(c, dout, qkv, aux, s, b, h, p + h * square, ds + h * square);
+        }
+        for (int64_t e = 0; e < s.seq * s.head_dim; e++) {
+            int64_t t = e / s.head_dim, d = e % s.head_dim, row = (b * s.seq + t) * dqkv.dim[1] + d;
+            for (int64_t h = 0; h < s.heads; h++) {
+                float dq = 0;
+                for (int64_t j = 0; j <= t; j++) {
+                    dq += ds[h * square + t * s.seq + j] *
+                          packed(qkv, s, b, j, s.heads + h / group, d);
+                }
+                put(dqkv, row + h * s.head_dim, dq, MODE_SET);
+            }
+            for (int64_t g = 0; g < s.kv_heads; g++) {
+                float dk = 0, dv = 0;
+                for (int64_t hi = 0; hi < group * s.seq; hi++) {
+                    int64_t h = g * group + hi / s.seq, i = hi % s.seq;
+                    if (i >= t) {
+                        dk += ds[h * square + i * s.seq + t] * packed(qkv, s, b, i, h, d);
+                        dv += p[h * square + i * s.seq + t] * packed(dout, s, b, i, h, d);
+                    }
+                }
+                put(dqkv, row + (s.heads + g) * s.head_dim, dk, MODE_SET);
+                put(dqkv, row + (s.heads + s.kv_heads + g) * s.head_dim, dv, MODE_SET);
+            }
+        }
+    }
+}
+
+static float sigmoid(float x)
+{
+    return 1 / (1 + expf(-x));
+}
+
+static void swiglu_forward(Ctx *c, Tensor gate_up, Tensor y)
+{
+    (void)c;
+    int64_t width = y.dim[1];
+    for (int64_t e = 0; e < tensor_count(y); e++) {
+        int64_t at = e / width * 2 * width + e % width;
+        put(y, e, get(gate_up, at) * sigmoid(get(gate_up, at)) * get(gate_up, at + width),
+            MODE_SET);
+    }
+}
+
+static void swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
+{
+    (void)c;
+    int64_t width = dy.dim[1];
+    for (int64_t e = 0; e < tensor_count(dy); e++) {
+        int64_t at = e / width * 2 * width + e % width;
+        float gate = get(gate_up, at), up = get(gate_up, at + width), s = sigmoid(gate);
+        put(dgate_up, at, get(dy, e) * up * (s + gate * s * (1 - s)), MODE_SET);
+        put(dgate_up, at + width, get(dy, e) * gate * s, MODE_SET);
+    }
+}
+
+static float gelu_tanh(float x)
+{
+    return tanhf(0.7978845608f * (x + 0.044715f * x * x * x));
+}
+
+static void gelu_forward(Ctx *c, Tensor x, Tensor y)
+{
+    (void)c;
+    for (int64_t i = 0; i < tensor_count(x); i++) {
+        put(y, i, 0.5f * get(x, i) * (1 + gelu_tanh(get(x, i))), MODE_SET);
+    }
+}
+
+static void gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
+{
+    (void)c;
+    for (int64_t i = 0; i < tensor_count(x); i++) {
+        float value = get(x, i), t = gelu_tanh(value);
+        float inner = 0.7978845608f * (1 + 3 * 0.044715f * value * value);
+        put(dx, i, get(dy, i) * (0.5f * (1 + t) + 0.5f * value * (1 - t * t) * inner), MODE_SET);
+    }
+}
+
+static void xent(Ctx *c, Tensor logits, Tensor targets, Tensor losses, double scale, bool gradient)
+{
+    (void)c;
+    int64_t vocab = logits.dim[1];
+    for (int64_t n = 0; n < logits.dim[0]; n++) {
+        int64_t target = ref_index(targets, n);
+        float largest = -INFINITY, total = 0;
+        for (int64_t v = 0; v < vocab; v++) {
+            largest = fmaxf(largest, get(logits, n * vocab + v));
+        }
+        for (int64_t v = 0; v < vocab; v++) {
+            total += expf(get(logits, n * vocab + v) - largest);
+        }
+        float loss = target < 0 ? 0 : logf(total) + (largest - get(logits, n * vocab + target));
+        put(losses, n, loss, MODE_SET);
+        for (int64_t v = 0; gradient && v < vocab; v++) {
+            float p = expf(get(logits, n * vocab + v) - largest) / total;
+            float slope = target < 0 ? 0 : p - (v == target ? 1.0f : 0.0f);
+            put(logits, n * vocab + v, slope * (float)scale, MODE_SET);
+        }
+    }
+}
+
+static void sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode)
+{
+    (void)c;
+    float total = 0;
+    for (int64_t i = 0; i < tensor_count(x); i++) {
+        total += get(x, i);
+    }
+    put(out, 0, total * (float)scale, mode);
+}
+
+static void sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws)
+{
+    (void)c;
+    (void)ws;
+    float total = 0;
+    for (int64_t i = 0; i < tensor_count(x); i++) {
+        total += get(x, i) * get(x, i);
+    }
+    put(out, 0, total, mode);
+}
+
+static void adamw(Ctx *c, AdamwArgs a)
+{
+    (void)c;
+    float h[HYPER_COUNT], clip = 1;
+    for (int i = 0; i < HYPER_COUNT; i++) {
+        h[i] = get(a.hyper, i);
+    }
+    if (h[HYPER_CLIP] > 0) {
+        clip = fminf(1, h[HYPER_CLIP] / (sqrtf(get(a.norm_sq, 0)) + 1e-6f));
+    }
+    for (int64_t i = 0; i < tensor_count(a.param); i++) {
+        float g = get(a.grad, i) * clip, p = get(a.param, i);
+        float m = h[HYPER_BETA1] * get(a.m, i) + (1 - h[HYPER_BETA1]) * g;
+        float v = h[HYPER_BETA2] * get(a.v, i) + (1 - h[HYPER_BETA2]) * g * g;
+        if (a.decay) {
+            p -= h[HYPER_LR] * h[HYPER_DECAY] * p;
+        }
+        p -= h[HYPER_LR] * (m / h[HYPER_CORRECTION1]) /
+             (sqrtf(v / h[HYPER_CORRECTION2]) + h[HYPER_EPS]);
+        put(a.m, i, m, MODE_SET);
+        put(a.v, i, v, MODE_SET);
+        put(a.param, i, p, MODE_SET);
+        if (tensor_given(a.low)) {
+            put(a.low, i, p, MODE_SET);
+        }
+    }
+}
+
+Backend *op_naive_open(void)
+{
+    Backend *backend = ref_backend_open();
+    backend->name = "naive";
+    backend->ops = (Ops){
+        .embed_forward = embed_forward,
+        .embed_backward = embed_backward,
+        .linear_forward = linear_forward,
+        .linear_backward_input = linear_backward_input,
+        .linear_backward_weight = linear_backward_weight,
+        .add = add,
+        .norm_forward = norm_forward,
+        .norm_backward = norm_backward,
+        .rope = rope,
+        .attention_forward = attention_forward,
+        .attention_forward_ws = attention_ws,
+        .attention_backward = attention_backward,
+        .attention_backward_ws = attention_ws,
+        .swiglu_forward = swiglu_forward,
+        .swiglu_backward = swiglu_backward,
+        .gelu_forward = gelu_forward,
+        .gelu_backward = gelu_backward,
+        .xent = xent,
+        .sum = sum,
+        .sum_squares = sum_squares,
+        .adamw = adamw,
+    };
+    return backend;
+}

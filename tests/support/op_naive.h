@@ -1,0 +1,6 @@
+#pragma once
+#include "tensor/backend.h"
+
+/* Every op in sequential f32 sums, as one would write it down first: the measure of how much error
+ * is fair. f32 and bf16. Memory is the host's. */
+Backend *op_naive_open(void);

@@ -1,0 +1,490 @@
+#include "support/op_spec.h"
+
+#include "base/assert.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NORM_EPS 1e-5
+#define LOSS_SCALE 0.37
+
+/* Arguments that come in two forms (aux of attention): the one that this case has. */
+static Tensor either(Tensor a, Tensor b)
+{
+    return tensor_given(a) ? a : b;
+}
+
+static Norm norm_of(const OpCase *k, Tensor weight, Tensor bias)
+{
+    return (Norm){.kind = k->norm, .eps = NORM_EPS, .weight = weight, .bias = bias};
+}
+
+static void call_embed_forward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_embed_forward(c, t[0], t[1], t[2], k->seq, t[3]);
+}
+
+static void call_embed_backward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_embed_backward(c, t[0], t[1], t[2], t[3], t[4], k->seq, k->mode, k->mode2);
+}
+
+static void call_linear_forward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    (void)k;
+    op_linear_forward(c, t[0], t[1], t[2], t[3]);
+}
+
+static void call_linear_backward_input(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_linear_backward_input(c, t[0], t[1], t[2], k->mode);
+}
+
+static void call_linear_backward_weight(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_linear_backward_weight(c, t[0], t[1], t[2], t[3], k->mode);
+}
+
+static void call_linear_gelu_forward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    (void)k;
+    op_linear_gelu_forward(c, t[0], t[1], t[2], t[3], t[4]);
+}
+
+static void call_linear_gelu_backward_input(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    (void)k;
+    op_linear_gelu_backward_input(c, t[0], t[1], t[2], t[3]);
+}
+
+static void call_add(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    (void)k;
+    op_add(c, t[0], t[1], t[2]);
+}
+
+static void call_norm_forward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_norm_forward(c, t[0], norm_of(k, t[1], t[2]), t[3], t[4]);
+}
+
+static void call_add_norm_forward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_add_norm_forward(c, t[0], t[1], norm_of(k, t[2], t[3]), t[4], t[5], t[6]);
+}
+
+static void call_norm_backward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_norm_backward(c, t[0], t[1], norm_of(k, t[2], t[3]), t[4], t[5], k->mode2, t[6], t[7],
+                     k->mode);
+}
+
+/* stats of x; the norm's output goes to scratch. */
+static void derive_norm_backward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    Tensor y = ctx_scratch(c, MEM_SCRATCH, t[1].dtype, k->rows, k->width);
+    op_norm_forward(c, t[1], norm_of(k, t[2], t[3]), y, t[4]);
+}
+
+static void call_rope(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_rope(c, t[0], k->heads, t[1], k->flag);
+}
+
+static void call_attention_forward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_attention_forward(c, t[0], k->heads, t[1], either(t[2], t[3]));
+}
+
+static void call_attention_backward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_attention_backward(c, t[0], t[1], t[2], either(t[3], t[4]), k->heads, t[5]);
+}
+
+static void derive_attention_backward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_attention_forward(c, t[1], k->heads, t[2], either(t[3], t[4]));
+}
+
+static void call_swiglu_forward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    (void)k;
+    op_swiglu_forward(c, t[0], t[1]);
+}
+
+static void call_swiglu_backward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    (void)k;
+    op_swiglu_backward(c, t[0], t[1], t[2]);
+}
+
+static void call_gelu_forward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    (void)k;
+    op_gelu_forward(c, t[0], t[1]);
+}
+
+static void call_gelu_backward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    (void)k;
+    op_gelu_backward(c, t[0], t[1], t[2]);
+}
+
+static void call_xent(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_xent(c, t[0], t[1], t[2], LOSS_SCALE, k->option);
+}
+
+static void call_sum(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_sum(c, t[0], LOSS_SCALE, t[1], k->mode);
+}
+
+static void call_sum_squares(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_sum_squares(c, t[0], t[1], k->mode);
+}
+
+static void call_adamw(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_adamw(c, (AdamwArgs){.param = t[0],
+                            .low = t[1],
+                            .grad = t[2],
+                            .m = t[3],
+                            .v = t[4],
+                            .hyper = t[5],
+                            .norm_sq = t[6],
+                            .decay = k->flag});
+}
+
+/* clang-format off */
+#define ARG(text, dims, ...) {.name = text, .shape = dims, __VA_ARGS__}
+
+static const OpSpec specs[OP_COUNT] = {
+    [OP_EMBED_FORWARD] = {
+        .arg = {ARG("ids", "N", .type = TYPE_I32, .fill = FILL_IDS),
+                ARG("table", "OC"),
+                ARG("positions", "PC", .when = WHEN_OPTION),
+                ARG("out", "NC", .use = USE_OUT)},
+        .varies = VARY_OPTION,
+        .call = call_embed_forward},
+    [OP_EMBED_BACKWARD] = {
+        .arg = {ARG("ids", "N", .type = TYPE_I32, .fill = FILL_IDS),
+                ARG("order", "N", .type = TYPE_I32, .fill = FILL_ORDER),
+                ARG("dout", "NC"),
+                ARG("dtable", "OC", .use = USE_BY_MODE, .type = TYPE_ACC),
+                ARG("dpositions", "PC", .use = USE_BY_MODE2, .type = TYPE_ACC,
+                    .when = WHEN_OPTION)},
+        .varies = VARY_OPTION | VARY_MODE | VARY_MODE2,
+        .call = call_embed_backward},
+    [OP_LINEAR_FORWARD] = {
+        .arg = {ARG("x", "NC"),
+                ARG("w", "OC"),
+                ARG("bias", "O", .when = WHEN_OPTION),
+                ARG("y", "NO", .use = USE_OUT)},
+        .varies = VARY_OPTION,
+        .call = call_linear_forward},
+    [OP_LINEAR_BACKWARD_INPUT] = {
+        .arg = {ARG("dy", "NO"),
+                ARG("w", "OC"),
+                ARG("dx", "NC", .use = USE_BY_MODE)},
+        .varies = VARY_MODE,
+        .call = call_linear_backward_input},
+    [OP_LINEAR_BACKWARD_WEIGHT] = {
+        .arg = {ARG("x", "NC"),
+                ARG("dy", "NO"),
+                ARG("dw", "OC", .use = USE_BY_MODE, .type = TYPE_ACC),
+                ARG("dbias", "O", .use = USE_BY_MODE, .type = TYPE_ACC, .when = WHEN_OPTION)},
+        .varies = VARY_OPTION | VARY_MODE,
+        .call = call_linear_backward_weight},
+    [OP_LINEAR_GELU_FORWARD] = {
+        .arg = {ARG("x", "NC"),
+                ARG("w", "OC"),
+                ARG("bias", "O", .when = WHEN_OPTION),
+                ARG("pre", "NO", .use = USE_OUT),
+                ARG("y", "NO", .use = USE_OUT)},
+        .varies = VARY_OPTION,
+        .call = call_linear_gelu_forward},
+    [OP_LINEAR_GELU_BACKWARD_INPUT] = {
+        .arg = {ARG("dy", "NO"),
+                ARG("w", "OC"),
+                ARG("pre", "NC"),
+                ARG("dpre", "NC", .use = USE_OUT)},
+        .alias = {{3, 2}},
+        .call = call_linear_gelu_backward_input},
+    [OP_ADD] = {
+        .arg = {ARG("a", "NC"),
+                ARG("b", "NC"),
+                ARG("out", "NC", .use = USE_OUT)},
+        .alias = {{2, 0}, {2, 1}},
+        .call = call_add},
+    [OP_NORM_FORWARD] = {
+        .arg = {ARG("x", "NC"),
+                ARG("weight", "C", .fill = FILL_NEAR_ONE),
+                ARG("bias", "C", .when = WHEN_LAYER_NORM),
+                ARG("y", "NC", .use = USE_OUT),
+                ARG("stats", "N2", .use = USE_OUT, .type = TYPE_ACC)},
+        .varies = VARY_NORM,
+        .call = call_norm_forward},
+    [OP_ADD_NORM_FORWARD] = {
+        .arg = {ARG("x", "NC"),
+                ARG("h", "NC"),
+                ARG("weight", "C", .fill = FILL_NEAR_ONE),
+                ARG("bias", "C", .when = WHEN_LAYER_NORM),
+                ARG("r", "NC", .use = USE_OUT),
+                ARG("y", "NC", .use = USE_OUT),
+                ARG("stats", "N2", .use = USE_OUT, .type = TYPE_ACC)},
+        .varies = VARY_NORM,
+        .alias = {{4, 0}, {4, 1}},
+        .call = call_add_norm_forward},
+    [OP_NORM_BACKWARD] = {
+        .arg = {ARG("dy", "NC"),
+                ARG("x", "NC"),
+                ARG("weight", "C", .fill = FILL_NEAR_ONE),
+                ARG("bias", "C", .when = WHEN_LAYER_NORM),
+                ARG("stats", "N2", .type = TYPE_ACC, .fill = FILL_DERIVED),
+                ARG("dx", "NC", .use = USE_BY_MODE2),
+                ARG("dweight", "C", .use = USE_BY_MODE, .type = TYPE_ACC),
+                ARG("dbias", "C", .use = USE_BY_MODE, .type = TYPE_ACC, .when = WHEN_LAYER_NORM)},
+        .varies = VARY_NORM | VARY_MODE | VARY_MODE2,
+        .alias = {{5, 0}},
+        .call = call_norm_backward,
+        .derive = derive_norm_backward},
+    [OP_ROPE] = {
+        .arg = {ARG("qkv", "RQ", .use = USE_UPDATE),
+                ARG("table", "SD", .type = TYPE_ACC, .fill = FILL_ROPE)},
+        .varies = VARY_FLAG,
+        .call = call_rope},
+    [OP_ATTENTION_FORWARD] = {
+        .arg = {ARG("qkv", "RQ"),
+                ARG("out", "RA", .use = USE_OUT),
+                ARG("aux", "BHTT", .use = USE_OUT, .when = WHEN_NAIVE),
+                ARG("aux", "BHT", .use = USE_OUT, .type = TYPE_ACC, .when = WHEN_FLASH)},
+        .varies = VARY_ATTENTION,
+        .call = call_attention_forward},
+    [OP_ATTENTION_BACKWARD] = {
+        .arg = {ARG("dout", "RA"),
+                ARG("qkv", "RQ"),
+                ARG("out", "RA", .fill = FILL_DERIVED),
+                ARG("aux", "BHTT", .fill = FILL_DERIVED, .when = WHEN_NAIVE),
+                ARG("aux", "BHT", .type = TYPE_ACC, .fill = FILL_DERIVED, .when = WHEN_FLASH),
+                ARG("dqkv", "RQ", .use = USE_OUT)},
+        .varies = VARY_ATTENTION,
+        .call = call_attention_backward,
+        .derive = derive_attention_backward},
+    [OP_SWIGLU_FORWARD] = {
+        .arg = {ARG("gate_up", "NU"),
+                ARG("y", "NC", .use = USE_OUT)},
+        .call = call_swiglu_forward},
+    [OP_SWIGLU_BACKWARD] = {
+        .arg = {ARG("dy", "NC"),
+                ARG("gate_up", "NU"),
+                ARG("dgate_up", "NU", .use = USE_OUT)},
+        .alias = {{2, 1}},
+        .call = call_swiglu_backward},
+    [OP_GELU_FORWARD] = {
+        .arg = {ARG("x", "NC"),
+                ARG("y", "NC", .use = USE_OUT)},
+        .call = call_gelu_forward},
+    [OP_GELU_BACKWARD] = {
+        .arg = {ARG("dy", "NC"),
+                ARG("x", "NC"),
+                ARG("dx", "NC", .use = USE_OUT)},
+        .alias = {{2, 0}, {2, 1}},
+        .call = call_gelu_backward},
+    [OP_XENT] = {
+        .arg = {ARG("logits", "NO", .use = USE_UPDATE, .fill = FILL_LOGITS),
+                ARG("targets", "N", .type = TYPE_I32, .fill = FILL_TARGETS),
+                ARG("losses", "N", .use = USE_OUT, .type = TYPE_ACC)},
+        .varies = VARY_OPTION,
+        .call = call_xent},
+    [OP_SUM] = {
+        .arg = {ARG("x", "N", .type = TYPE_ACC, .fill = FILL_POSITIVE),
+                ARG("out", "1", .use = USE_BY_MODE, .type = TYPE_ACC, .fill = FILL_POSITIVE)},
+        .varies = VARY_MODE,
+        .call = call_sum},
+    [OP_SUM_SQUARES] = {
+        .arg = {ARG("x", "N", .type = TYPE_ACC),
+                ARG("out", "1", .use = USE_BY_MODE, .type = TYPE_ACC, .fill = FILL_POSITIVE)},
+        .varies = VARY_MODE,
+        .call = call_sum_squares},
+    [OP_ADAMW] = {
+        .arg = {ARG("param", "N", .use = USE_UPDATE, .type = TYPE_ACC),
+                ARG("low", "N", .use = USE_OUT, .type = TYPE_BF16, .when = WHEN_OPTION),
+                ARG("grad", "N", .type = TYPE_ACC),
+                ARG("m", "N", .use = USE_UPDATE, .type = TYPE_ACC),
+                ARG("v", "N", .use = USE_UPDATE, .type = TYPE_ACC, .fill = FILL_POSITIVE),
+                ARG("hyper", "Y", .type = TYPE_F32, .fill = FILL_HYPER),
+                ARG("norm_sq", "1", .type = TYPE_ACC, .fill = FILL_NORM_SQ)},
+        .varies = VARY_OPTION | VARY_FLAG,
+        .call = call_adamw},
+};
+/* clang-format on */
+
+const OpSpec *op_spec(OpId op)
+{
+    PACER_ASSERT(specs[op].call != NULL, "no spec of %s", op_name(op));
+    return &specs[op];
+}
+
+int op_spec_count(const OpSpec *spec)
+{
+    int count = 0;
+    while (count < OP_ARGS_MAX && spec->arg[count].name != NULL) {
+        count++;
+    }
+    return count;
+}
+
+int op_spec_find(const OpSpec *spec, const char *name, const OpCase *k)
+{
+    for (int i = 0; i < op_spec_count(spec); i++) {
+        if (strcmp(spec->arg[i].name, name) == 0 && op_arg_given(&spec->arg[i], k)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+bool op_arg_given(const OpArg *arg, const OpCase *k)
+{
+    switch (arg->when) {
+    case WHEN_ALWAYS:
+        return true;
+    case WHEN_OPTION:
+        return k->option;
+    case WHEN_LAYER_NORM:
+        return k->norm == NORM_LAYER;
+    case WHEN_NAIVE:
+        return k->attention == ATTENTION_NAIVE;
+    case WHEN_FLASH:
+        return k->attention == ATTENTION_FLASH;
+    }
+    return false;
+}
+
+bool op_arg_written(const OpArg *arg)
+{
+    return arg->use != USE_IN;
+}
+
+bool op_arg_reads_old(const OpArg *arg, const OpCase *k)
+{
+    switch (arg->use) {
+    case USE_IN:
+    case USE_UPDATE:
+        return true;
+    case USE_OUT:
+        return false;
+    case USE_BY_MODE:
+        return k->mode == MODE_ADD;
+    case USE_BY_MODE2:
+        return k->mode2 == MODE_ADD;
+    }
+    return false;
+}
+
+static int64_t dimension(char letter, const OpCase *k)
+{
+    HeadShape s = k->heads;
+    switch (letter) {
+    case 'N':
+        return k->rows;
+    case 'C':
+        return k->width;
+    case 'U':
+        return 2 * k->width;
+    case 'O':
+        return k->outs;
+    case 'P':
+        return k->seq + 3;
+    case 'B':
+        return s.batch;
+    case 'H':
+        return s.heads;
+    case 'T':
+        return s.seq;
+    case 'D':
+        return s.head_dim;
+    case 'S':
+        return s.seq + 2;
+    case 'R':
+        return s.batch * s.seq;
+    case 'A':
+        return s.heads * s.head_dim;
+    case 'Q':
+        return (s.heads + 2 * s.kv_heads) * s.head_dim;
+    case 'Y':
+        return HYPER_COUNT;
+    case '1':
+        return 1;
+    case '2':
+        return 2;
+    }
+    PACER_ASSERT(false, "no dimension '%c'", letter);
+}
+
+static DType type_under(ArgType type, DType act)
+{
+    switch (type) {
+    case TYPE_ACT:
+        return act;
+    case TYPE_ACC:
+        return dtype_accumulate(act);
+    case TYPE_F32:
+        return DT_F32;
+    case TYPE_BF16:
+        return DT_BF16;
+    case TYPE_I32:
+        return DT_I32;
+    }
+    return act;
+}
+
+Tensor op_arg_tensor(const OpArg *arg, const OpCase *k, DType act)
+{
+    if (!op_arg_given(arg, k)) {
+        return TENSOR_NONE;
+    }
+    Tensor t = {.dtype = type_under(arg->type, act), .rank = (int)strlen(arg->shape)};
+    for (int i = 0; i < t.rank; i++) {
+        t.dim[i] = dimension(arg->shape[i], k);
+    }
+    return t;
+}
+
+double op_case_work(const OpCase *k)
+{
+    HeadShape s = k->heads;
+    double width = (double)(k->width > 0 ? k->width : 1),
+           outs = (double)(k->outs > 0 ? k->outs : 1);
+    return (double)k->rows * width * outs +
+           (double)(s.batch * s.heads * s.seq * s.seq) * (double)s.head_dim;
+}
+
+const char *op_case_label(const OpCase *k, char text[OP_LABEL_SIZE])
+{
+    unsigned varies = op_spec(k->op)->varies;
+    int used = snprintf(text, OP_LABEL_SIZE, "%s", op_name(k->op));
+    if (k->heads.batch > 0) {
+        HeadShape s = k->heads;
+        used += snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), " B=%d T=%d H=%d G=%d D=%d",
+                         (int)s.batch, (int)s.seq, (int)s.heads, (int)s.kv_heads, (int)s.head_dim);
+    } else {
+        used += snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), " N=%d C=%d O=%d T=%d",
+                         (int)k->rows, (int)k->width, (int)k->outs, (int)k->seq);
+    }
+    snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), "%s%s%s%s%s%s%s",
+             k->option ? " option" : "", k->flag ? " flag" : "", k->mode == MODE_ADD ? " add" : "",
+             k->mode2 == MODE_ADD ? " add2" : "",
+             (varies & VARY_NORM) == 0 ? ""
+             : k->norm == NORM_RMS     ? " rms"
+                                       : " layer",
+             (varies & VARY_ATTENTION) == 0    ? ""
+             : k->attention == ATTENTION_NAIVE ? " naive"
+                                               : " flash",
+             k->alias == 0   ? ""
+             : k->alias == 1 ? " alias1"
+                             : " alias2");
+    return text;
+}

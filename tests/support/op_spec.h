@@ -1,0 +1,97 @@
+#pragma once
+/* What each op takes, as data: the tensors in the order of the call, their shapes in letters, which
+ * are written, and what to fill them with. Checks of every kind (against ref, by differences, fused
+ * against composed) and the list of shapes are written once over this table. */
+#include "tensor/ctx.h"
+
+/* One op on one shape with one choice of everything that can be chosen. */
+typedef struct {
+    OpId op;
+    int64_t rows, width, outs; /* N; C, I, F or n; O or V */
+    int64_t seq;               /* embed: rows of a sequence */
+    HeadShape heads;           /* rope, attention */
+    double scale;              /* of random inputs; 0 stands for 1 */
+    bool option;               /* bias, positions, gradient of xent, low and clip of adamw */
+    bool flag;                 /* rope backwards, adamw with decay */
+    Mode mode;                 /* of gradients of parameters, and of single outputs */
+    Mode mode2;                /* norm_backward: of dx; embed_backward: of dpositions */
+    NormKind norm;
+    AttentionKind attention;
+    int alias; /* k > 0: the k-th pair of OpSpec.alias is one tensor */
+} OpCase;
+
+#define OP_LABEL_SIZE 192
+const char *op_case_label(const OpCase *k, char text[OP_LABEL_SIZE]);
+
+/* Multiply-adds of one pass, roughly. */
+double op_case_work(const OpCase *k);
+
+typedef enum { USE_IN, USE_OUT, USE_UPDATE, USE_BY_MODE, USE_BY_MODE2 } ArgUse;
+typedef enum { TYPE_ACT, TYPE_ACC, TYPE_F32, TYPE_BF16, TYPE_I32 } ArgType;
+typedef enum { WHEN_ALWAYS, WHEN_OPTION, WHEN_LAYER_NORM, WHEN_NAIVE, WHEN_FLASH } ArgWhen;
+typedef enum {
+    FILL_NORMAL,
+    FILL_NEAR_ONE, /* weights of norms */
+    FILL_POSITIVE,
+    FILL_LOGITS,  /* rows far from zero, so that exp overflows unless the maximum is taken off */
+    FILL_IDS,     /* [0, V) */
+    FILL_ORDER,   /* rows sorted by the argument before, stable */
+    FILL_TARGETS, /* [0, V), and -1 in some rows */
+    FILL_ROPE,    /* cosines and sines */
+    FILL_HYPER,
+    FILL_NORM_SQ, /* sum of squares of the argument named "grad" */
+    FILL_DERIVED  /* what OpSpec.derive computes: results of a forward op */
+} ArgFill;
+
+typedef struct {
+    const char *name;
+    /* One letter per dimension: N C O as in OpCase, U = 2C, B H T D of the heads, R = B*T,
+     * A = H*D, Q = (H+2G)*D, S = T + 2 rows of a rope table, P = seq + 3 positions,
+     * Y = HYPER_COUNT, and the digits 1 and 2. */
+    const char *shape;
+    ArgUse use;
+    ArgType type;
+    ArgFill fill;
+    ArgWhen when;
+} OpArg;
+
+/* What of a case an op depends on, beside its sizes. */
+enum {
+    VARY_OPTION = 1,
+    VARY_FLAG = 2,
+    VARY_MODE = 4,
+    VARY_MODE2 = 8,
+    VARY_NORM = 16,
+    VARY_ATTENTION = 32
+};
+
+#define OP_ARGS_MAX 9
+#define OP_ALIASES_MAX 2
+
+typedef struct {
+    OpArg arg[OP_ARGS_MAX]; /* ends at a NULL name */
+    unsigned varies;
+    /* Pairs (output, input) that the contract lets be one tensor; ends at {0, 0}. */
+    struct {
+        int out, in;
+    } alias[OP_ALIASES_MAX + 1];
+    void (*call)(const OpCase *k, Ctx *c, const Tensor *t);   /* the op_* function */
+    void (*derive)(const OpCase *k, Ctx *c, const Tensor *t); /* fills FILL_DERIVED; may be NULL */
+} OpSpec;
+
+const OpSpec *op_spec(OpId op);
+
+/* Number of arguments of the op; index of one by name, or -1. */
+int op_spec_count(const OpSpec *spec);
+int op_spec_find(const OpSpec *spec, const char *name, const OpCase *k);
+
+bool op_arg_given(const OpArg *arg, const OpCase *k);
+bool op_arg_written(const OpArg *arg);
+bool op_arg_reads_old(const OpArg *arg, const OpCase *k); /* contents before the op matter */
+
+/* Shape and type of an argument under an activation type; no data. Rank 0 if it is not given. */
+Tensor op_arg_tensor(const OpArg *arg, const OpCase *k, DType act);
+
+/* All cases of an op, at most OP_CASES_MAX, into cases. Returns how many. */
+#define OP_CASES_MAX 160
+int op_cases(OpId op, OpCase cases[OP_CASES_MAX]);
