@@ -1,0 +1,21 @@
+#pragma once
+/* The built-in corpus: stories in simple English for small children, composed from characters,
+ * places, wishes, mishaps and endings. A story is a pure function of (seed, index): the same bytes
+ * on every platform and thread, so any part of the corpus can be made anywhere, in any order. */
+#include <stddef.h>
+#include <stdint.h>
+
+/* No story is longer; most have 500 to 1400 bytes. */
+#define STORY_MAX_BYTES 4096
+
+/* The line between documents. */
+#define STORY_SEPARATOR "<|endoftext|>\n"
+
+/* Writes story `index` of the corpus `seed`, ending with a newline, without a separator. Returns
+ * the bytes written; capacity must be at least STORY_MAX_BYTES. */
+size_t story_write(uint64_t seed, uint64_t index, char *out, size_t capacity);
+
+/* Fills out with as many whole stories as fit in `bytes`, from first_index on, each followed by
+ * STORY_SEPARATOR. Returns the bytes used; *next_index is the first story that was left out. */
+size_t stories_fill(uint64_t seed, uint64_t first_index, char *out, size_t bytes,
+                    uint64_t *next_index);
