@@ -1,4 +1,5 @@
-# What pacer is built from: OpenMP, a CBLAS, cJSON, libyaml, xxHash; cmocka for the tests.
+# What pacer is built from: OpenMP, a CBLAS, cJSON, libyaml, xxHash; oneDNN if it is there; cmocka
+# for the tests.
 # Gives the target pacer_libraries, PACER_HAVE_CMOCKA, PACER_BLAS_TEXT, and collects rows for the
 # summary. Everything that is missing is named in one message, with the command that brings it.
 include(CheckCSourceCompiles)
@@ -100,6 +101,23 @@ if(PACER_CBLAS_LINKS)
     pacer_summary_row(CBLAS "${PACER_BLAS_TEXT}, ${CBLAS_LIBRARY}")
 else()
     pacer_missing("a CBLAS" libopenblas-openmp-dev)
+endif()
+
+# oneDNN is optional: where it is found, its sgemm takes the place of the CBLAS's.
+if(PACER_ONEDNN)
+    find_library(ONEDNN_LIBRARY NAMES dnnl)
+    find_path(ONEDNN_INCLUDE_DIR NAMES dnnl.h)
+endif()
+if(PACER_ONEDNN AND ONEDNN_LIBRARY AND ONEDNN_INCLUDE_DIR)
+    target_include_directories(pacer_libraries SYSTEM INTERFACE "${ONEDNN_INCLUDE_DIR}")
+    target_link_libraries(pacer_libraries INTERFACE "${ONEDNN_LIBRARY}")
+    target_compile_definitions(pacer_libraries INTERFACE PACER_HAVE_ONEDNN=1)
+    string(APPEND PACER_BLAS_TEXT ", oneDNN")
+    pacer_summary_row(oneDNN "${ONEDNN_LIBRARY}")
+elseif(PACER_ONEDNN)
+    pacer_summary_row(oneDNN "left out: libdnnl-dev is missing; the CBLAS multiplies matrices")
+else()
+    pacer_summary_row(oneDNN "left out: PACER_ONEDNN=OFF")
 endif()
 
 pacer_find_module(pacer_libraries CJSON libcjson cJSON libcjson-dev)

@@ -1,6 +1,5 @@
 /* The built-in corpus: the same bytes for the same seed, whole stories, English that holds together,
  * and enough of it. */
-#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "data/stories.h"
@@ -15,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -23,7 +23,7 @@
 
 /* XXH3 of the first MB of seed 1. The corpus is defined by its bytes: whoever changes the content
  * changes this number, and with it every result on builtin:stories. */
-#define FIRST_MEGABYTE UINT64_C(0x8f6bae8edbd11db4)
+#define FIRST_MEGABYTE UINT64_C(0x88f98cf4b3a5cbcf)
 
 /* ---- Bytes ---- */
 
@@ -198,13 +198,10 @@ static void test_stories__no_story_is_too_long_or_told_twice(void **state)
     const size_t count = 200000;
     uint64_t *hashes = mem_alloc(count * sizeof *hashes);
     size_t bytes = 0, longest = 0, unusual = 0;
-    double seconds = 0;
     for (size_t i = 0; i < count; i++) {
         char story[STORY_MAX_BYTES + 16];
         memset(story + STORY_MAX_BYTES, '#', 16);
-        double start = clock_seconds();
         size_t size = story_write(11, i, story, STORY_MAX_BYTES);
-        seconds += clock_seconds() - start;
         assert_true(size > 0 && size <= STORY_MAX_BYTES && story[STORY_MAX_BYTES] == '#');
         assert_int_equal(story[size - 1], '\n');
         size_t words = count_words(story, size);
@@ -216,8 +213,8 @@ static void test_stories__no_story_is_too_long_or_told_twice(void **state)
     assert_int_equal(count_distinct(hashes, count), count);
     assert_true(unusual < count / 1000);
     assert_true(longest < STORY_MAX_BYTES * 3 / 4); /* room for more content */
-    printf("%zu stories, %zu bytes on average, longest %zu, %zu of unusual length, %.0f MB/s\n",
-           count, bytes / count, longest, unusual, (double)bytes / seconds * 1e-6);
+    printf("%zu stories, %zu bytes on average, longest %zu, %zu of unusual length\n", count,
+           bytes / count, longest, unusual);
     free(hashes);
 }
 
@@ -254,8 +251,11 @@ static void test_stories__words_and_sentences_are_many(void **state)
     (void)state;
     const size_t size = 4 * MEGABYTE;
     char *text = mem_alloc(size);
+    memset(text, 0, size); /* the memory is there before the clock starts */
     uint64_t next;
+    clock_t start = clock();
     size_t used = stories_fill(1, 0, text, size, &next);
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     uint64_t *hashes = mem_alloc(used * sizeof *hashes);
     size_t sentences = hash_pieces(text, used, ends_sentence, hashes);
     size_t distinct = count_distinct(hashes, sentences);
@@ -263,8 +263,8 @@ static void test_stories__words_and_sentences_are_many(void **state)
         text[i] = (char)tolower((unsigned char)text[i]);
     }
     size_t words = count_distinct(hashes, hash_pieces(text, used, ends_word, hashes));
-    printf("4 MB: %zu different words, %zu of %zu sentences different\n", words, distinct,
-           sentences);
+    printf("4 MB: %zu different words, %zu of %zu sentences different, %.0f MB/s on one core\n",
+           words, distinct, sentences, (double)used / seconds * 1e-6);
     assert_true(words > 2500);
     assert_true(distinct > sentences / 2);
     free(hashes);

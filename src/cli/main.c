@@ -325,7 +325,9 @@ static int run_command(Command command, int argc, char **argv)
     }
     log_setup(cfg.quiet ? LOG_WARN : cfg.verbose ? LOG_DEBUG : LOG_INFO, 0, 1);
     code = rows[command].run(&cfg, count, argv);
-    if (code != 0) {
+    if (code == ERR_INTERRUPTED || code == ERR_TERMINATED) {
+        log_info("%s", err_message());
+    } else if (code != 0) {
         log_error("%s", err_message());
     }
     config_free(&cfg);

@@ -138,7 +138,7 @@ static const Option options[] = {
 
 #define GROUP "Output"
     {"out", TEXT(out), "", 0, 0, NULL, "DIR",
-     "folder to write into; without it, train makes runs/MODEL-ID", GROUP,
+     "folder to write into; train without it makes runs/MODEL-ID", GROUP,
      TRAINING | BIT(DATA_PREPARE) | BIT(DEMO), BIT(DATA_PREPARE), 0},
     {"resume", TEXT(resume), "auto", 0, 0, NULL, "auto|never|DIR",
      "auto: go on from the newest checkpoint in the run directory; never: start anew; or the run "

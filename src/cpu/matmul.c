@@ -1,37 +1,16 @@
-/* Linear maps by CBLAS. The bias of a forward costs nothing extra: rows of y are set to it and the
+/* Linear maps by the library's matrix product (sgemm.h). The bias of a forward costs nothing extra: rows of y are set to it and the
  * product is added, where a plain product would have set them to zero first. linear_gelu_forward
  * stays composed: cut into blocks of rows that keep gelu's input in the cache, the product loses
  * more to packing the weights again for each block than gelu gains. Products are never called from
- * inside a parallel region: the CBLAS has its own threads. */
+ * inside a parallel region. */
 #include "cpu/cpu.h"
 
 #include "base/assert.h"
+#include "cpu/sgemm.h"
 #include "cpu/threads.h"
 
 #include <cblas.h>
 #include <string.h>
-
-static void use_threads(const Ctx *c)
-{
-#ifdef PACER_HAVE_OPENBLAS
-    if (openblas_get_num_threads() != c->backend->threads) {
-        openblas_set_num_threads(c->backend->threads);
-    }
-#else
-    (void)c;
-#endif
-}
-
-/* out (m,n) = a b, or += with MODE_ADD; a is (m,k), or (k,m) when transposed, b likewise (k,n). */
-static void product(const Ctx *c, CBLAS_TRANSPOSE a_trans, CBLAS_TRANSPOSE b_trans, int64_t m,
-                    int64_t n, int64_t k, const float *a, const float *b, float *out, Mode mode)
-{
-    use_threads(c);
-    int a_stride = (int)(a_trans == CblasNoTrans ? k : m);
-    int b_stride = (int)(b_trans == CblasNoTrans ? n : k);
-    cblas_sgemm(CblasRowMajor, a_trans, b_trans, (int)m, (int)n, (int)k, 1.0f, a, a_stride, b,
-                b_stride, mode == MODE_ADD ? 1.0f : 0.0f, out, (int)n);
-}
 
 /* Every row of y (rows, cols) = bias (cols). */
 static void spread_bias(const Ctx *c, Tensor bias, Tensor y)
@@ -57,13 +36,13 @@ static void linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y)
     }
     if (x.dim[0] == 1) {
         /* One token at a time, as in generation: three times as fast as a product with one row. */
-        use_threads(c);
+        sgemm_cblas_threads(c->backend->threads);
         cblas_sgemv(CblasRowMajor, CblasNoTrans, (int)w.dim[0], (int)w.dim[1], 1.0f, w.data,
                     (int)w.dim[1], x.data, 1, biased ? 1.0f : 0.0f, y.data, 1);
         return;
     }
-    product(c, CblasNoTrans, CblasTrans, x.dim[0], w.dim[0], w.dim[1], x.data, w.data, y.data,
-            biased ? MODE_ADD : MODE_SET);
+    sgemm(c->backend->threads, false, true, x.dim[0], w.dim[0], w.dim[1], x.data, w.data, y.data,
+          biased ? MODE_ADD : MODE_SET);
 }
 
 static void linear_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor dx, Mode mode)
@@ -72,8 +51,8 @@ static void linear_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor dx, Mode m
         cpu_ref(c)->linear_backward_input(c, dy, w, dx, mode);
         return;
     }
-    product(c, CblasNoTrans, CblasNoTrans, dy.dim[0], w.dim[1], w.dim[0], dy.data, w.data, dx.data,
-            mode);
+    sgemm(c->backend->threads, false, false, dy.dim[0], w.dim[1], w.dim[0], dy.data, w.data,
+          dx.data, mode);
 }
 
 /* sums (cols) = the sum of the given rows of x (.., cols). */
@@ -116,8 +95,8 @@ static void linear_backward_weight(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tenso
         cpu_ref(c)->linear_backward_weight(c, x, dy, dw, dbias, mode, ws);
         return;
     }
-    product(c, CblasTrans, CblasNoTrans, dw.dim[0], dw.dim[1], x.dim[0], dy.data, x.data, dw.data,
-            mode);
+    sgemm(c->backend->threads, true, false, dw.dim[0], dw.dim[1], x.dim[0], dy.data, x.data,
+          dw.data, mode);
     if (tensor_given(dbias)) {
         bias_backward(c, dy, dbias, mode, ws);
     }

@@ -39,7 +39,7 @@ static const StoryRule rules[] = {
         "There was never a {kind} as {trait} as {hero}. {intro_hobby}",
         "\"Good morning!\" That was what {hero}, a {trait} {kind}, said to everyone, even to [the "
         "trees|the snails|the clouds|{his} shoes]. {intro_hobby}",
-        "Of all the {kinds} in the world, {hero} was surely the most {trait}. {intro_hobby}",
+        "Of all the {kinds} in the world, none was as {trait} as {hero}. {intro_hobby}",
         "A {trait} {kind} named {hero} woke up one day and [stretched|yawned|looked out of the "
         "window|jumped out of bed]. {intro_hobby}",
         "My grandmother told me this story. It is about a {little} {kind} named {hero}. "
@@ -72,8 +72,7 @@ static const StoryRule rules[] = {
         "<child>the old bakery", "<child>the house with the {color} door", "<child>the school",
         "<animal>the hollow tree",
         "<animal>the big stone", "<animal>the place where the paths meet")},
-    {"kinds", STORY_LIST("<child hero.m>boys", "<child hero.f>girls", "<animal>little animals",
-        "<animal>animals {world.land}")},
+    {"kinds", STORY_LIST("<child hero.m>boys", "<child hero.f>girls", "<animal>little animals")},
     {"intro_trait", STORY_LIST(
         "{he} was {very} {trait}[ and {trait.habit}|].", "{he} {trait.habit}.",
         "everyone said that there was no {kind} as {trait} as {hero}.",
@@ -104,7 +103,7 @@ static const StoryRule rules[] = {
 
     /* Thanks between the hero and somebody else, told from outside. */
     {"you_are_welcome", STORY_LIST(
-        "you are welcome", "it was nothing", "any time", "that is what friends are for",
+        "you are welcome", "it was nothing", "any time", "it was a pleasure",
         "I was glad to help", "my pleasure", "do not mention it")},
 
     /* The moral needs a bound text {lesson}: a clause such as "it is good to share". */

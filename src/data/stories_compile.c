@@ -184,7 +184,7 @@ static void compile_roles(StoryCompiler *c, StoryGrammar *g)
             sets[row] =
                 story_compile_guard(c, guard, strlen(guard), plain ? "" : c->roles.name[role]).set;
         }
-        g->roles[role] = (StoryRole){((uint32_t *)c->role_table.data)[role], sets};
+        g->roles[role] = (StoryRole){table->first_row, sets};
     }
     g->roles_count = c->roles.count;
 }
@@ -197,7 +197,9 @@ static void register_parts(StoryCompiler *c, const StoryContent *const *parts)
             PACER_ASSERT(number == c->rule_lines.count, "rule %s is there twice", rule->name);
             story_array_push(&c->rule_lines, &rule, 1, sizeof rule);
             if (rule->name[0] == '~') {
-                StoryPhrase phrase = {number, strlen(rule->name + 1), rule->name + 1};
+                uint32_t *head = &c->phrase_from[(unsigned char)rule->name[1]];
+                StoryPhrase phrase = {number, *head, strlen(rule->name + 1), rule->name + 1};
+                *head = c->phrases.count + 1;
                 story_array_push(&c->phrases, &phrase, 1, sizeof phrase);
             }
         }
@@ -252,10 +254,8 @@ StoryGrammar *stories_compile(const StoryContent *const *parts)
     for (uint32_t i = 0; i < c.facts.count; i++) {
         PACER_ASSERT(!c.asked[i] || c.set[i], "nothing sets the fact %s", c.facts.name[i]);
     }
-    g->tables = mem_zalloc(c.tables.count, sizeof *g->tables);
     for (uint32_t i = 0; i < c.tables.count; i++) {
         StoryTableInfo *table = (StoryTableInfo *)c.table_info.data + i;
-        g->tables[i] = (StoryTableShape){table->first_row, table->rows, table->width - 1};
         story_strings_free(story_names_release(&table->columns), table->width - 1);
     }
     g->text = c.text.data;
@@ -292,8 +292,8 @@ void stories_grammar_free(StoryGrammar *g)
     for (uint32_t i = 0; i < g->roles_count; i++) {
         free(g->roles[i].row_sets);
     }
-    void *const owned[] = {g->roles, g->tables,  g->text,   g->ops,   g->alternatives, g->list,
-                           g->cells, g->choices, g->guards, g->picks, g->scripts};
+    void *const owned[] = {g->roles, g->text,    g->ops,    g->alternatives, g->list,
+                           g->cells, g->choices, g->guards, g->picks,        g->scripts};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) {
         free(owned[i]);
     }

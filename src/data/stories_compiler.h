@@ -12,20 +12,22 @@ typedef struct {
 
 typedef struct {
     uint32_t rule;
+    uint32_t next; /* 1 + the next phrase with the same first character; 0: none */
     size_t length;
     const char *text;
 } StoryPhrase;
 
 typedef struct {
     StoryNames rules, tables, roles, texts, facts, scripts;
-    StoryArray rule_lines; /* const StoryRule * by rule */
-    StoryArray table_info; /* StoryTableInfo by table */
-    StoryArray plots;      /* const StoryPlot * by script */
-    StoryArray role_table; /* uint32_t by role: its table */
-    StoryArray phrases;    /* StoryPhrase: what is to be put in other words */
-    bool rephrase;         /* whether to do so in the template being compiled */
-    const char *where;     /* template being compiled, for messages */
-    StoryArray rule_used;  /* bool by rule: something refers to it */
+    StoryArray rule_lines;     /* const StoryRule * by rule */
+    StoryArray table_info;     /* StoryTableInfo by table */
+    StoryArray plots;          /* const StoryPlot * by script */
+    StoryArray role_table;     /* uint32_t by role: its table */
+    StoryArray phrases;        /* StoryPhrase: what is to be put in other words */
+    uint32_t phrase_from[256]; /* by first character: 1 + a phrase, the head of a chain; 0: none */
+    bool rephrase;             /* whether to do so in the template being compiled */
+    const char *where;         /* template being compiled, for messages */
+    StoryArray rule_used;      /* bool by rule: something refers to it */
     bool set[STORY_FACTS_MAX], asked[STORY_FACTS_MAX]; /* facts that something sets, needs */
     /* What becomes the StoryGrammar. */
     StoryArray text, ops, alternatives, list, cells, choices, guards, picks, scripts_out;

@@ -18,7 +18,8 @@
  *   [x|y|]        one of these; an empty one makes the rest optional
  *
  * A rule named ~phrase says the phrase in other words: wherever it stands in a template (as whole
- * words, outside of slots and the first column of tables), a line of the rule takes its place.
+ * words, outside of slots and the first column of tables), a line of the rule takes its place. A
+ * capital in the phrase matches only the start of a sentence outside of quotes.
  *
  * A line, a choice or a row may begin with a guard of facts: <rain !home +wet> is possible only
  * where rain is a fact and home is not, and makes wet a fact. Rows write it as their first cell,

@@ -12,7 +12,6 @@
 #define STORY_FACTS_MAX (64 * STORY_FACT_WORDS)
 #define STORY_ROLES_MAX 96
 #define STORY_TEXTS_MAX 64
-#define STORY_COLUMNS_MAX 16
 #define STORY_AVOID_FROM 3 /* a choice of fewer alternatives may repeat itself */
 
 typedef struct {
@@ -61,15 +60,11 @@ typedef struct {
     StoryChoice choice; /* rows that have the wanted tags, or what the bound text becomes */
 } StoryPick;
 
-/* Rows of one table as seen by one role: the facts that each row sets. */
+/* The table of one role: its first row among the alternatives, and the facts that each row sets. */
 typedef struct {
-    uint32_t table;
-    StoryFacts *row_sets; /* one per row */
+    uint32_t first_row;
+    StoryFacts *row_sets;
 } StoryRole;
-
-typedef struct {
-    uint32_t first_row, rows, columns;
-} StoryTableShape;
 
 typedef struct {
     uint32_t first_pick, picks;
@@ -85,7 +80,6 @@ typedef struct {
     uint32_t *cells; /* programs of the cells of all rows */
     StoryChoice *choices;
     StoryGuard *guards;
-    StoryTableShape *tables;
     StoryRole *roles;
     StoryPick *picks;
     StoryScript *scripts;

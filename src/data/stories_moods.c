@@ -102,8 +102,8 @@ static const StoryRule rules[] = {
         "my treasure", "honey", "my little {kind}")},
 
     /* By the way: small things seen, heard or done that change nothing. */
-    {"aside", STORY_LIST(
-        "{place.sight}.", "{place.sight}.", "{place.sight}.",
+    {"aside", STORY_LIST("{place.sight}.", "{aside_way}", "{aside_way}", "{aside_way}")},
+    {"aside_way", STORY_LIST(
         "On the way, {hero} [hummed a little song|counted {his} steps|whistled a tune|kicked a "
         "pebble|made up a rhyme|skipped over every crack|talked to {himself}|looked at the "
         "clouds|balanced on a wall].",

@@ -44,7 +44,7 @@ static const StoryRule rules[] = {
         "Bell", "Rivera", "Khan", "Lind", "Garcia", "Patel", "Stone", "Fields", "Rossi", "Okoro",
         "Pepper", "Winter", "Silva", "Nowak")},
     {"animal_surname", STORY_LIST(
-        "<wood>Badger", "<wood>Hedgehog", "<wood>Mole", "<wood>Beaver", "<wood>Stag",
+        "<woods>Badger", "<woods>Hedgehog", "<woods>Mole", "<woods>Beaver", "<woods>Stag",
         "<farm>Goat", "<farm>Gander", "<farm>Donkey", "<farm>Ox", "<jungle>Elephant",
         "<jungle>Stork", "<jungle>Gorilla", "<jungle>Rhino", "Owl", "Tortoise", "Heron", "Toad",
         "Crow", "Otter", "Hare")},
@@ -76,7 +76,7 @@ static const StoryRule rules[] = {
 static const StoryTable tables[] = {
     {"world", "land",
      STORY_LIST("+child", "in town", "+child", "on the street", "+child", "in the neighborhood",
-        "+animal +wood", "in the forest", "+animal +farm", "on the farm",
+        "+animal +woods", "in the forest", "+animal +farm", "on the farm",
         "+animal +jungle", "in the jungle")},
     {"sex", "he him his himself child",
      STORY_LIST(
@@ -86,19 +86,17 @@ static const StoryTable tables[] = {
     /* Older ones: how the story calls them, how the hero calls them, and their pronouns. */
     {"elder", "who call he him his",
      STORY_LIST(
-        "+adult +parent +any_f", "{his} mom", "Mom", "she", "her", "her",
-        "+adult +parent +any_f", "{his} mother", "Mother", "she", "her", "her",
-        "+adult +parent +any_f", "{his} mama", "Mama", "she", "her", "her",
-        "+adult +parent +any_m", "{his} dad", "Dad", "he", "him", "his",
-        "+adult +parent +any_m", "{his} father", "Father", "he", "him", "his",
-        "+adult +parent +any_m", "{his} papa", "Papa", "he", "him", "his",
-        "+adult +grand +any_f", "{his} grandma", "Grandma", "she", "her", "her",
-        "+adult +grand +any_f", "{his} granny", "Granny", "she", "her", "her",
-        "+adult +grand +any_m", "{his} grandpa", "Grandpa", "he", "him", "his",
-        "+adult +aunt +any_f", "{his} aunt", "Auntie", "she", "her", "her",
-        "+adult +aunt +any_m", "{his} uncle", "Uncle", "he", "him", "his",
-        "+sibling +any_f", "{his} big sister", "Sis", "she", "her", "her",
-        "+sibling +any_m", "{his} big brother", "Bro", "he", "him", "his")},
+        "+any_f", "{his} mom", "Mom", "she", "her", "her",
+        "+any_f", "{his} mother", "Mother", "she", "her", "her",
+        "+any_f", "{his} mama", "Mama", "she", "her", "her",
+        "+any_m", "{his} dad", "Dad", "he", "him", "his",
+        "+any_m", "{his} father", "Father", "he", "him", "his",
+        "+any_m", "{his} papa", "Papa", "he", "him", "his",
+        "+any_f", "{his} grandma", "Grandma", "she", "her", "her",
+        "+any_f", "{his} granny", "Granny", "she", "her", "her",
+        "+any_m", "{his} grandpa", "Grandpa", "he", "him", "his",
+        "+any_f", "{his} aunt", "Auntie", "she", "her", "her",
+        "+any_m", "{his} uncle", "Uncle", "he", "him", "his")},
 
     /* Somebody who is not family; the name is bound apart. */
     {"helper", "who does",

@@ -52,8 +52,8 @@ static const StoryTable tables[] = {
     {"place", "name at to sight spot",
      STORY_LIST(
         "child +outdoor +park", "park", "in the park", "to the park",
-        "[children were running around the fountain|an old man was feeding the pigeons"
-        "|the benches were full of people]",
+        "[children were running around the fountain|an old man was feeding the pigeons|the benches "
+        "were full of people]",
         "[under a bench|behind the fountain|beside the path|near the swings|behind a trash can]",
         "child +outdoor +park", "playground", "at the playground", "to the playground",
         "[the swings squeaked|somebody was laughing on the slide|the seesaw went up and down]",
@@ -66,8 +66,8 @@ static const StoryTable tables[] = {
         "ground]",
         "[behind the big tree|under the stairs|by the bicycle stand|next to the flower pots]",
         "child +outdoor", "market", "at the market", "to the market",
-        "[there were piles of apples and pears|the whole square smelled of fresh bread"
-        "|people called out the prices of fish and flowers]",
+        "[there were piles of apples and pears|the whole square smelled of fresh bread|people "
+        "called out the prices of fish and flowers]",
         "[under a table|behind a basket of apples|between two carts|beside the flower stand]",
         "child +outdoor", "zoo", "at the zoo", "to the zoo",
         "[the monkeys were making faces|a lion was yawning in the sun|the seals clapped their "
@@ -89,38 +89,39 @@ static const StoryTable tables[] = {
         "[smoke rose from a little fire|tents of every color stood in a row]",
         "[behind a tent|under a log|beside the fire pit|between two rocks]",
         "!jungle +outdoor +trees", "orchard", "in the orchard", "to the orchard",
-        "[<autumn>ripe apples shone in the trees|<spring>the trees were white with blossoms"
-        "|<summer>small green apples hung on the branches|<winter>the bare trees stood in rows]",
+        "[<autumn>ripe apples shone in the trees|<spring>the trees were white with "
+        "blossoms|<summer>small green apples hung on the branches|<winter>the bare trees stood in "
+        "rows]",
         "[under a ladder|in the tall grass|behind a basket|at the foot of a tree]",
         "!winter !jungle +outdoor +water +sand", "beach", "at the beach", "to the beach",
         "[the waves rolled in and out|gulls cried over the water|the sand was warm and soft]",
         "[behind a rock|under a pile of seaweed|in a hole in the sand|beside an old boat]",
         "!jungle +outdoor", "meadow", "in the meadow", "to the meadow",
-        "[<!winter>butterflies danced over the flowers|<!winter>the grass was full of crickets"
-        "|<winter>a white blanket lay over the grass]",
+        "[<!winter>butterflies danced over the flowers|<!winter>the grass was full of "
+        "crickets|<winter>a white blanket lay over the grass]",
         "[in the tall grass|behind a big stone|under a bush|beside a molehill|near the fence]",
         "child +outdoor +trees", "forest", "in the forest", "to the forest",
-        "[the trees whispered in the wind|sunlight fell through the leaves in golden spots"
-        "|a woodpecker was knocking on a tree]",
+        "[the trees whispered in the wind|sunlight fell through the leaves in golden spots|a "
+        "woodpecker was knocking on a tree]",
         "[under a fern|behind a mossy log|among the roots|in a hollow tree|beside a mushroom]",
         "!jungle +outdoor +water", "pond", "at the pond", "to the pond",
-        "[<!winter>ducks were swimming in a row|<!winter>frogs sat on the lily pads"
-        "|<winter>the water was frozen and smooth as glass]",
+        "[<!winter>ducks were swimming in a row|<!winter>frogs sat on the lily pads|<winter>the "
+        "water was frozen and smooth as glass]",
         "[among the reeds|behind the willow|on a flat stone|under the little bridge]",
         "!winter +outdoor +water", "lake", "at the lake", "to the lake",
         "[the water was as smooth as a mirror|a fish jumped with a splash]",
         "[between two stones|under the pier|in the reeds|beside an old rowboat]",
         "!winter +outdoor +water", "river", "by the river", "to the river",
-        "[the water gurgled over the stones|a leaf sailed by like a little boat"
-        "|dragonflies zipped over the water]",
+        "[the water gurgled over the stones|a leaf sailed by like a little boat|dragonflies zipped "
+        "over the water]",
         "[under the bridge|between the stones|behind the reeds|beneath a willow|on the bank]",
         "+outdoor", "hill", "on the hill", "up the hill",
-        "[you could see all the way to the sea|the whole valley lay below like a picture"
-        "|the wind was stronger up there]",
+        "[you could see all the way to the sea|the whole valley lay below like a picture|the wind "
+        "was stronger up there]",
         "[behind a rock|in the tall grass|under a thorn bush|beside the old stone wall]",
         "!jungle !winter +outdoor", "garden", "in the garden", "into the garden",
-        "[bees hummed around the flowers|a snail crept along the path"
-        "|<summer>the tomatoes were almost ripe|<spring>the tulips were open]",
+        "[bees hummed around the flowers|a snail crept along the path|<summer>the tomatoes were "
+        "almost ripe|<spring>the tulips were open]",
         "[under the roses|behind the watering can|between the beans|beside the compost heap]",
         "!jungle !winter +outdoor +water", "brook", "by the brook", "to the brook",
         "[the clear water sang over the pebbles|tiny fish flashed in the shallow water]",
@@ -147,16 +148,31 @@ static const StoryTable tables[] = {
         "autumn !jungle +outdoor", "cornfield", "in the cornfield", "to the cornfield",
         "[the dry leaves rustled|crows sat on the fence]",
         "[between two rows|under a fallen stalk|behind the fence]",
+        "child winter +outdoor", "ice rink", "at the ice rink", "to the ice rink",
+        "[skaters glided past|the ice was as smooth as a plate|music came from a loudspeaker]",
+        "[under a bench|beside the fence|behind a heap of snow]",
+        "child +outdoor", "castle ruins", "at the castle ruins", "to the castle ruins",
+        "[jackdaws circled around the tower|moss grew on the old walls]",
+        "[behind a broken wall|under a fallen stone|in the old well|at the foot of the tower]",
+        "child +outdoor", "bus stop", "at the bus stop", "to the bus stop",
+        "[people were reading the paper|a big green bus rolled by]",
+        "[under the bench|behind the sign|beside the curb|next to a puddle]",
+        "!jungle +outdoor", "old mill", "by the old mill", "to the old mill",
+        "[the mill wheel splashed and turned|white dust lay on the window sills]",
+        "[behind a sack|under the cart|beside the mill wheel|on the stone steps]",
+        "!jungle !winter +outdoor +water", "swamp", "at the swamp", "to the swamp",
+        "[bubbles rose from the green water|frogs croaked in chorus]",
+        "[among the reeds|behind a rotten log|on a dry patch of moss]",
         "!jungle +outdoor", "windmill", "by the old windmill", "to the old windmill",
         "[the great arms turned slowly|the wooden wheels creaked]",
         "[behind a sack of flour|under the stairs|beside the door|in the long grass]",
-        "wood +outdoor +trees", "clearing", "in the clearing", "to the clearing",
+        "woods +outdoor +trees", "clearing", "in the clearing", "to the clearing",
         "[sunlight fell through the leaves|mushrooms stood in a ring|the ferns swayed gently]",
         "[under a fern|behind a stump|in the moss|among the mushrooms|in a hollow log]",
-        "wood +outdoor +trees", "old oak", "under the old oak", "to the old oak",
+        "woods +outdoor +trees", "old oak", "under the old oak", "to the old oak",
         "[acorns lay all around|the branches spread like a roof]",
         "[between two roots|in a knot hole|under the dry leaves|behind the trunk]",
-        "wood +outdoor +trees", "pine grove", "in the pine grove", "to the pine grove",
+        "woods +outdoor +trees", "pine grove", "in the pine grove", "to the pine grove",
         "[it smelled of resin and moss|soft needles covered the ground]",
         "[under the needles|behind a pine cone heap|beside a fallen trunk]",
         "farm +outdoor", "barnyard", "in the barnyard", "to the barnyard",
@@ -179,19 +195,7 @@ static const StoryTable tables[] = {
         "[behind a thick stem|under dry leaves|beside a round stone]",
         "jungle +outdoor", "great rock", "at the great rock", "to the great rock",
         "[lizards lay in the sun|the grassland stretched out below]",
-        "[in a crack|behind a smaller stone|under a bush|in the short grass]",
-        "child +indoor", "library", "in the library", "to the library",
-        "[it was so quiet that you could hear the clock|the shelves reached up to the ceiling]",
-        "[between two books|under a table|behind a shelf|on the window seat]",
-        "child +indoor", "attic", "in the attic", "up to the attic",
-        "[dust danced in the light|old trunks stood in the corners]",
-        "[behind a trunk|under an old hat|in a dusty box|beside the window]",
-        "+indoor", "kitchen", "in the kitchen", "into the kitchen",
-        "[something smelled delicious|a pot was bubbling]",
-        "[under the table|behind the stove|on the shelf|in a drawer]",
-        "+indoor", "bedroom", "in the bedroom", "into the bedroom",
-        "[the curtains moved a little|toys lay all over the floor]",
-        "[under the bed|behind the curtain|in the closet|under the pillow]")},
+        "[in a crack|behind a smaller stone|under a bush|in the short grass]")},
     {0}};
 
 static const StoryRule rules[] = {
@@ -220,8 +224,7 @@ static const StoryRule rules[] = {
         "it was {season} and {weather.line}.", "{weather.line}, and {season.sign}.",
         "outside, {weather.line}.",
         "it was the kind of {weather.adjective} {time} when [everything seems possible|one cannot "
-        "stay inside"
-        "|something is bound to happen|nobody wants to work].")},
+        "stay inside|something is bound to happen|nobody wants to work].")},
     {0}};
 
 const StoryContent stories_places = {.rules = rules, .tables = tables};

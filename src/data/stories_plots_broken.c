@@ -22,7 +22,7 @@ static const StoryTable tables[] = {
         "tap, tap, tap went the hammer, and the oil did the rest",
         "only a small dent was left, and it looked like a smile",
         "soft",
-        "{hero} and {friend} both pulled at the {object}, and there was a terrible ripping sound",
+        "{hero} and {friend1} both pulled at the {object}, and there was a terrible ripping sound",
         "The seam was open, and the stuffing came out",
         "{he} tried to push the stuffing back in, but it only got worse",
         "a needle and some {color} thread",
@@ -50,17 +50,19 @@ static const StoryTable tables[] = {
         "paper", "{hero} forgot the {object} outside, and in the night it rained",
         "The {object} was wet and wrinkled and sad to look at",
         "{he} shook it, but it only dripped",
-        "a warm stove and a heavy book",
+        "a soft towel and a heavy book",
         "{mender} dried it by the stove and laid it under the heavy book for a whole night",
         "it had a few waves now, like the sea",
-        "wood", "The {object} fell down the stairs, bump, bump, bump",
+        "wood",
+        "The {object} fell [off a wall|off a bench|down a slope|out of {his} hands], bump, bump, "
+        "bump",
         "A piece had broken off",
         "{he} held the piece in place, but it would not stay",
         "a pot of glue and a lot of patience",
         "{mender} put glue on both sides and tied a string around it, and then they waited until "
         "morning",
         "you could hardly see the crack",
-        "wood", "{friend} did not see the {object} on the floor and stepped on it",
+        "wood", "{friend1} did not see the {object} on the ground and stepped on it",
         "The {object} had snapped in two",
         "{he} put a leaf around it, but it fell apart again",
         "a small nail and a hammer",
@@ -82,7 +84,7 @@ static const StoryTable tables[] = {
         "works water", "{splash}! The {object} fell into the water",
         "The {object} was full of water and did not work any more",
         "{he} shook it, and a little fish of water jumped out, but that was all",
-        "a dry cloth and a warm place in the sun",
+        "a dry cloth and a tiny screwdriver",
         "{mender} took it apart, dried every piece, and put it together again",
         "it worked as well as on the first day",
         "music !wood", "{hero} played so loudly that something went pop",
@@ -121,7 +123,7 @@ static const StoryRule rules[] = {
     {"broken.feel", STORY_LIST(
         "{feel_sad}", "{hero} was {sad}, for there was nothing {he} loved more.",
         "Tears ran down {his} cheeks.", "\"It is broken for ever,\" {he} {sobbed}.",
-        "{his} lip began to shake.", "{he} did not want to play any more.")},
+        "{he} hid {his} face in {his} hands.", "{he} did not want to play any more.")},
     {"broken.go", STORY_LIST(
         "So {hero} took the {object} to {mender}.", "<!by_helper>{hero} ran home to {mender}.",
         "<by_helper>{hero} {ran} to {helper1}.",
@@ -175,7 +177,8 @@ static const StoryRule rules[] = {
 
 static const StoryPlot plots[] = {
     {"broken", STORY_CAST STORY_FAIR_DAY
-     "object:object<!plain> look=object_look damage:damage lesson=broken.lesson who=who_mends",
+     "object:object<!plain !home> look=object_look damage:damage lesson=broken.lesson "
+        "who=who_mends",
      "{intro} {treasure}\n\n{broken.start} {broken.careful} {damage.crash}. {broken.oh} "
         "{damage.harm}.\n\n{broken.feel} {damage.alone}. {broken.go}\n\n{broken.look} "
         "{broken.wait} {damage.mend}. {broken.done}\n\n{broken.end} [{goodnight}|]"},

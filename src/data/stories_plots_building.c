@@ -120,7 +120,8 @@ static const StoryRule rules[] = {
         "All they needed was {work.from}. {work.first}.",
         "{hero} brought {work.from}. {work.first}.",
         "In the shed, they found {work.from}. {work.first}.",
-        "\"We need {work.from},\" said {friend}. Soon everything lay in a heap. {work.first}.",
+        "\"We need a lot of things,\" said {friend}. They carried everything to one place: "
+        "{work.from}. {work.first}.",
         "{helper} gave them {work.from}. {work.first}.")},
     {"build.proud", STORY_LIST(
         "It looked [wonderful|splendid|grand].", "\"It is perfect!\" said {friend}.",

@@ -135,7 +135,7 @@ static const StoryRule rules[] = {
         "It was {friend}'s birthday, and there was a riddle on the cake: \"{riddle}. Where am I?\" "
         "{hero} helped {friend.him} to think.",
         "{helper} winked at {hero} and {friend}. \"Somebody has left this for you,\" "
-        "{helper_sex.he} said. On the paper stood: \"{riddle}. Guess!\"")},
+        "{helper_sex.he} said. On the paper was written: \"{riddle}. Guess!\"")},
     {"hunt.think", STORY_LIST("They {thought3}.", "{friend} scratched {friend.his} head.",
         "\"Hm,\" said {hero}. \"Hm,\" said {friend}.", "\"That makes no sense,\" said {friend}.",
         "They walked up and down and thought.")},

@@ -167,7 +167,7 @@ static const StoryRule rules[] = {
 static const StoryPlot plots[] = {
     {"fear",
         "world:world season:season hero:sex hero_kind:animal hero=hero_name trait:trait<!brave> "
-     "hobby:hobby hobby2:hobby friend:sex friend_kind:animal friend=friend_name elder:elder<adult> "
+     "hobby:hobby hobby2:hobby friend:sex friend_kind:animal friend=friend_name elder:elder "
      "helper_sex:sex helper:helper helper=helper_name time:time<day> weather:weather<fair> "
      "place:place<outdoor> fear:fear lesson=fear.lesson food:food",
      "{intro} {fear.intro} {fear.wish}\n\n{fear.event}. {fear.react}\n\n{fear.talk} {fear.try} "

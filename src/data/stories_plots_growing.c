@@ -173,7 +173,7 @@ static const StoryRule rules[] = {
 static const StoryPlot plots[] = {
     {"growing",
         "world:world season:season<spring> hero:sex hero_kind:animal hero=hero_name trait:trait "
-     "hobby:hobby hobby2:hobby friend:sex friend_kind:animal friend=friend_name elder:elder<adult> "
+     "hobby:hobby hobby2:hobby friend:sex friend_kind:animal friend=friend_name elder:elder "
      "helper_sex:sex helper:helper helper=helper_name time:time<day> weather:weather<fair> "
         "plant:plant pest:pest lesson=grow.lesson",
      "{intro}\n\n{grow.seed} {grow.plant}\n\n{grow.wait} {grow.doubt}\n\n{grow.sprout} "

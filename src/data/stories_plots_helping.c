@@ -49,7 +49,8 @@ static const StoryTable tables[] = {
         "drew a map and dug with it, here and there, until the nuts were found",
         "the squirrel jumped from branch to branch",
         "put a nut on {hero}'s window sill every morning",
-        "", "A snail was on its way to the other side, but the road was wide and full of wheels",
+        "!winter",
+        "A snail was on its way to the other side, but the road was wide and full of wheels",
         "the snail",
         "put it on a leaf and carried it across",
         "the snail waved its horns", "left a silver trail that showed {hero} the way in the dark",
@@ -121,8 +122,8 @@ static const StoryRule rules[] = {
     {"help.late", STORY_LIST(
         "{hero} was late now, but {elder} was not cross when {elder.he} heard why.",
         "{hero} came late, but {he} did not mind.",
-        "\"Where have you been?\" asked {elder}. {hero} told {elder.him} everything, and "
-        "{elder} was {proud}.",
+        "\"Where have you been?\" asked {elder}. {hero} told {elder.him} everything, and {elder} "
+        "was {proud}.",
         "Then {he} went on {his} way and [whistled a tune|hummed|forgot all about it].",
         "The others had already [started|eaten|gone home], but that did not matter.",
         "\"You missed everything,\" said {friend1}. {hero} just smiled.",

@@ -226,12 +226,12 @@ static const StoryRule rules[] = {
 
 static const StoryPlot plots[] = {
     {"cooking", STORY_CAST
-        "time:time<day> weather:weather<wet> place:place<indoor> dish:dish lesson=cook.lesson "
+        "time:time<day> weather:weather<wet> dish:dish lesson=cook.lesson "
         "food:food",
      "{intro}\n\n{cook.start} {cook.ready} {dish.start}. {cook.mess}\n\n{cook.slip} {dish.found}. "
         "{cook.feel}\n\n{cook.cheer} {cook.end}"},
     {"soup", STORY_CAST
-        "time:time<dark> weather:weather place:place<indoor> comer:comer comer2:comer comer3:comer "
+        "time:time<dark> weather:weather comer:comer comer2:comer comer3:comer "
         "lesson=soup.lesson",
      "{intro}\n\n{soup.start} {night_line}\n\n{soup.knock} {soup.ask} {soup.think}\n\n{soup.more} "
         "{soup.grow}\n\n{soup.eat} {soup.end}"},

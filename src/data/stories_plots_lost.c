@@ -22,7 +22,7 @@ static const StoryTable tables[] = {
         "shoe|watch a butterfly]. Then {he} walked on without it",
         "[where did you stop on the way?|what was the last thing you did?]",
         "on {stand}, right where {he} had left it",
-        "{hero} ran up and {gently} picked it up",
+        "{hero} ran up and picked it up {gently}",
         "from then on, {hero} always looked back before {he} left a place",
         "it helps to walk back the way you came",
         "shiny outdoor",

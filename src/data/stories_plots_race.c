@@ -13,7 +13,7 @@ static const StoryTable tables[] = {
         "crossed the line", "a shiny medal",
         "", "a race on one leg", "all around the meadow", "I can hop better than any frog",
         "half-way, {friend} hopped too high and lost {friend.his} balance", "hopped over the line",
-        "a wreath of [leaves|flowers|ribbons]",
+        "a wreath of green leaves",
         "summer", "a swimming race", "to the little island and back", "I swim like a fish",
         "half-way, {friend} swallowed some water and had to cough", "touched the bank",
         "a golden shell",
@@ -35,7 +35,7 @@ static const StoryTable tables[] = {
         "half-way, {friend}'s snail [<steady>found a lettuce leaf and stopped to eat|<!steady>fell "
         "off the wall]", "led {his} snail over the chalk line",
         "a crown made of daisies",
-        "", "a pie-eating contest", "one whole berry pie each", "my tummy has no bottom",
+        "", "a pie-eating contest", "from the first crumb to the last", "my tummy has no bottom",
         "{friend} ate so fast that {friend.he} got the hiccups", "put down the empty plate",
         "an apron with a star on it",
         "autumn", "a wheelbarrow race", "once around the pumpkin field", "my arms are made of iron",
@@ -58,7 +58,7 @@ static const StoryRule rules[] = {
         "to go {contest.way}.",
         "\"On Sunday, there will be {contest},\" {helper} told everyone. \"It goes "
         "{contest.way}.\"",
-        "The whole place {world.land} was talking about one thing: {contest}, {contest.way}.",
+        "Everybody {world.land} was talking about one thing: {contest}, {contest.way}.",
         "{one_day}, {helper} drew a line on the ground. \"Here it starts,\" {helper_sex.he} said. "
         "It was to be {contest}, {contest.way}.",
         "On the last Sunday of {season}, as in every year, there was {contest}. It went "
@@ -125,11 +125,9 @@ static const StoryRule rules[] = {
         "Step by step, bit by bit,")},
     {"race.steady_end", STORY_LIST(
         "{hero} got {contest.prize}, and {he} was {proud}. {friend} looked at the ground. \"I "
-        "should not have "
-        "boasted,\" {friend.he} said. {moral}",
+        "should not have boasted,\" {friend.he} said. {moral}",
         "\"{hero} has won!\" everybody cheered. {friend} came over and shook {his} hand. \"You "
-        "were better,\" "
-        "{friend.he} said. {moral}",
+        "were better,\" {friend.he} said. {moral}",
         "The prize was {contest.prize}, and {hero} shared it with {friend}. {moral}",
         "{friend} was {sad}. \"Next time we can practice together,\" said {hero}. {friends_now}",
         "{hero} could not speak for joy. {elder} lifted {him} up so that all could see {him}. The "
@@ -183,9 +181,8 @@ static const StoryPlot plots[] = {
         "shade=color contest:contest way=race.way lesson=race.lesson food:food",
      "{intro} {elder_busy}\n\n{race.news} {race.news2} {race.want} {race.boast}\n\n{race.go} "
         "{race.lead} {race.crowd} "
-     "{race.turn}\n\n[<steady>{race.steady}\n\n{race.steady_end}|<!steady>{race.help} "
-        "{race.help2}\n\n"
-     "{race.help_end}] [{goodnight}|]"},
+        "{race.turn}\n\n[<steady>{race.steady}\n\n{race.steady_end}|<!steady>{race.help} "
+        "{race.help2}\n\n{race.help_end}] [{goodnight}|]"},
     {0}};
 
 const StoryContent stories_plots_race = {.rules = rules, .tables = tables, .plots = plots};

@@ -23,7 +23,8 @@ static const StoryTable tables[] = {
         "", "the last [cupcake|muffin|cookie|honey bun] on the plate",
         "they both grabbed it, and it broke into a hundred crumbs",
         "one of you cuts it, and the other one chooses.",
-        "{elder} brought another one, {hero} cut it very exactly, and {friend} chose the left half",
+        "{elder} brought another one, {hero} cut it exactly in half, and {friend} chose the left "
+        "half",
         "a half that is shared tastes better than a whole",
         "", "the window seat on the bus",
         "they pushed each other until both of them sat on the floor",
@@ -82,8 +83,7 @@ static const StoryRule rules[] = {
         "Nobody knows who started it. All at once, they both wanted {quarrel.want}.")},
     {"share.words", STORY_LIST(
         "\"[It is mine|I was first|Me first]!\" {grumbled} {hero}. \"[No, mine|No, me|No, I was "
-        "first]!\" "
-        "{grumbled} {friend}.",
+        "first]!\" {grumbled} {friend}.",
         "\"Give it to me!\" said {hero}. \"Never!\" said {friend}.",
         "\"You always get what you want,\" {grumbled} {friend}. \"That is not true!\" {grumbled} "
         "{hero}.",
@@ -133,8 +133,8 @@ static const StoryPlot plots[] = {
     {"sharing", STORY_CAST STORY_FAIR_DAY
      "object:object<toy> look=object_look quarrel:quarrel lesson=share.lesson food:food",
      "{intro} {meet_friend}\n\n{share.start} {small_talk} {share.want} {share.words} In the end, "
-        "{quarrel.pull}.\n\n"
-     "{share.sulk} {share.miss}\n\n{share.elder} {share.sorry} {quarrel.done}.\n\n{share.end}"},
+        "{quarrel.pull}.\n\n{share.sulk} {share.miss}\n\n{share.elder} {share.sorry} "
+        "{quarrel.done}.\n\n{share.end}"},
     {0}};
 
 const StoryContent stories_plots_sharing = {.rules = rules, .tables = tables, .plots = plots};

@@ -201,7 +201,7 @@ static const StoryRule rules[] = {
 
 static const StoryPlot plots[] = {
     {"sleepless", STORY_CAST
-        "time:time<dark> weather:weather place:place<indoor> remedy:remedy remedy2:remedy "
+        "time:time<dark> weather:weather remedy:remedy remedy2:remedy "
         "remedy3:remedy lullaby:lullaby",
      "{intro}\n\n{sleep.start} {sleep.why}\n\n{sleep.tries} {sleep.third}\n\n{sleep.call} "
         "{sleep.answer} {sleep.end}"},

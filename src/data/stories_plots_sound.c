@@ -79,10 +79,9 @@ static const StoryRule rules[] = {
         "Then it began. {noise}! It came from {noise.from}.",
         "\"Did you hear that?\" whispered {friend}. {noise}! There it was again, from "
         "{noise.from}.",
-        "{noise}, went something. \"What was that?\" whispered {hero}. It came from "
-        "{noise.from}.",
+        "{noise}, went something. \"What was that?\" whispered {hero}. It came from {noise.from}.",
         "And there it was: {noise}. They held their breath. It came from {noise.from}.",
-        "\"Shh!\" said {hero}. \"Listen!\" {noise}. It came from {noise.from}.",
+        "\"Shh!\" said {hero}. \"Listen!\" {Noise}. It came from {noise.from}.",
         "First it was very soft. Then it got louder: {noise}. Something was there, and it came "
         "from {noise.from}.",
         "{friend} sat up straight. {noise}! The sound came from {noise.from}.")},
@@ -135,8 +134,7 @@ static const StoryRule rules[] = {
 
 static const StoryPlot plots[] = {
     {"sound", STORY_CAST
-        "time:time<dark> weather:weather place:place<indoor> noise:noise lesson=sound.lesson "
-        "food:food",
+        "time:time<dark> weather:weather noise:noise lesson=sound.lesson food:food",
      "{intro}\n\n{sound.night} {sound.hear} {sound.guess}\n\n{sound.brave} "
         "{sound.go}\n\n{sound.truth} {sound.laugh} {sound.end}"},
     {0}};

@@ -78,7 +78,7 @@ static const StoryRule rules[] = {
         "\"What if it never stops?\" {friend} {whispered2}.",
         "\"I want to go home,\" said {friend} in a small voice.",
         "\"Do you think that they are looking for us?\" asked {friend}.",
-        "{hero} could feel {friend.his} hand shaking in {his} own.",
+        "{hero} could feel that {friend}'s hand was shaking.",
         "{friend} did not say anything, and that was worse than crying.",
         "\"It sounds like [a hundred lions|a train|the end of the world|giants at war],\" {friend} "
         "{whispered2}.")},

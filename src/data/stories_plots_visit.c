@@ -10,8 +10,8 @@ static const StoryTable tables[] = {
     {"host", "who where way fun wonder he him his",
      STORY_LIST(
         "+any_f", "{his} grandma", "in a little house by the sea",
-        "The train went along the coast, and {hero} pressed {his} nose "
-        "against the window", "they looked for shells and cooked soup in a big blue pot",
+        "The train went along the coast, and {hero} pressed {his} nose against the window",
+        "they looked for shells and cooked soup in a big blue pot",
         "a bottle with a ship inside", "she", "her", "her",
         "+any_m", "{his} grandpa", "on a farm with {bignumber} sheep",
         "The bus rattled over the bumpy road",
@@ -53,22 +53,22 @@ static const StoryTable tables[] = {
     {"present", "what mishap instead",
      STORY_LIST(
         "", "a cake with cream on top", "{hero} sat down for a rest, right on the cake",
-        "It was flat now, but it tasted as good as before",
+        "The cake was flat now, but it tasted as good as before",
         "!winter", "a bunch of flowers", "a hungry goat came along and ate all the flowers",
         "Only the {color} ribbon was left, and {host.he} tied it around {host.his} neck",
         "", "a basket of eggs", "{hero} stumbled, and crack went the eggs",
         "Only one egg was left, but when they looked closer, it began to move, and out came a "
         "chick",
         "", "a picture {he} had painted", "the rain fell on it, and all the colors ran together",
-        "Now it looked like a sunset, and it was more beautiful than before",
+        "Now the picture looked like a sunset, and it was more beautiful than before",
         "", "a jar of honey",
         "{hero} tasted it once, and again, and again, until the jar was empty",
         "But the empty jar was just right to catch the light of the evening sun",
         "", "a {color} balloon",
         "the wind pulled the string out of {his} hand, and the balloon flew away",
-        "It was already there, caught on the chimney, when {he} arrived",
-        "", "a song {he} had practiced", "{he} had forgotten the words",
-        "So {he} made up new words, and they were much funnier",
+        "The balloon was already there, caught on the chimney, when {he} arrived",
+        "", "a poem {he} had written", "the wind blew away the paper with the poem on it",
+        "So {he} made up a new poem right there, and it was much funnier",
         "", "a loaf of warm bread",
         "the birds followed {him} and picked at the bread until only half was left",
         "But the birds stayed, and they sang at the window all day long",
@@ -83,8 +83,7 @@ static const StoryRule rules[] = {
     {"visit.plan", STORY_LIST(
         "{one_day}, {hero} was going to visit {host}, who lived {host.where}.",
         "{host} lived {host.where}. {one_day}, {hero} was allowed to go there [for the first "
-        "time|all alone"
-        "|for a whole weekend].",
+        "time|all alone|for a whole weekend].",
         "{one_day}, a letter came. \"Come and see me,\" it said. It was from {host}, who lived "
         "{host.where}.",
         "Once a year, {hero} went to see {host}, who lived {host.where}.",
@@ -110,7 +109,7 @@ static const StoryRule rules[] = {
     {"visit.mishap", STORY_LIST(
         "Then something happened: {present.mishap}.", "Half-way, {present.mishap}.",
         "But oh dear, {present.mishap}.", "Everything went well until {present.mishap}.",
-        "Who could have known? All at once, {present.mishap}.",
+        "Who could have known? On the very last part of the way, {present.mishap}.",
         "They were almost there when {present.mishap}.",
         "{hero} was so careful! And still {present.mishap}.")},
     {"visit.sad", STORY_LIST(
@@ -167,9 +166,9 @@ static const StoryRule rules[] = {
 
 static const StoryPlot plots[] = {
     {"visit", STORY_CAST STORY_FAIR_DAY "host:host present:present lesson=visit.lesson food:food",
-     "{intro}\n\n{visit.plan} {visit.gift}\n\n{visit.way} {aside} {visit.mishap} "
-        "{visit.sad}\n\n{visit.arrive} "
-     "{visit.day}\n\n{visit.wonder} {visit.end} [{moral}|{goodnight}]"},
+     "{intro}\n\n{visit.plan} {visit.gift}\n\n{visit.way} {aside_way} {visit.mishap} "
+        "{visit.sad}\n\n{visit.arrive} {visit.day}\n\n{visit.wonder} {visit.end} "
+        "[{moral}|{goodnight}]"},
     {0}};
 
 const StoryContent stories_plots_visit = {.rules = rules, .tables = tables, .plots = plots};

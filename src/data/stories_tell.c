@@ -12,6 +12,7 @@
 #define SCRATCH_BYTES 2048
 #define USED_WORDS 512 /* 64 alternatives each */
 #define DEPTH_MAX 40
+#define NO_ROW UINT32_MAX
 
 typedef struct {
     const char *data;
@@ -22,12 +23,12 @@ typedef struct {
     const StoryGrammar *grammar;
     const char *plot; /* its name, for messages */
     uint64_t random;
-    char *out, *begin, *end; /* begin is NULL while a bound text is made: it starts no sentence */
-    unsigned pending;        /* STORY_CAPITAL, STORY_ARTICLE */
+    char *out, *begin, *end; /* where to write: next, first and last + 1 */
+    unsigned pending;        /* STORY_CAPITAL, STORY_ARTICLE, STORY_LOWER */
     int depth;
     StoryFacts facts;
     Bound bound[STORY_TEXTS_MAX];
-    uint32_t row[STORY_ROLES_MAX]; /* 1 + row in its table; 0: none picked */
+    uint32_t row[STORY_ROLES_MAX]; /* the alternative picked, or NO_ROW */
     uint64_t used[USED_WORDS];
     char scratch[SCRATCH_BYTES];
 } Teller;
@@ -224,11 +225,9 @@ static void walk(Teller *t, uint32_t program)
             break;
         }
         case STORY_OP_CELL: {
-            PACER_ASSERT(t->row[op->arg] != 0, "plot %s uses role %s and does not pick it", t->plot,
-                         g->role_names[op->arg]);
-            const StoryTableShape *table = &g->tables[g->roles[op->arg].table];
-            uint32_t row = t->row[op->arg] - 1;
-            walk(t, g->cells[g->alternatives[table->first_row + row].program + op->length]);
+            PACER_ASSERT(t->row[op->arg] != NO_ROW, "plot %s uses role %s and does not pick it",
+                         t->plot, g->role_names[op->arg]);
+            walk(t, g->cells[g->alternatives[t->row[op->arg]].program + op->length]);
             break;
         }
         case STORY_OP_CHOICE: {
@@ -249,21 +248,21 @@ static void walk(Teller *t, uint32_t program)
     t->depth--;
 }
 
-/* Expands a choice into scratch, where it stays for the whole story. */
+/* Expands a choice into scratch, where it stays for the whole story. It starts no sentence, so it
+ * is written behind something to look back at that ends none. */
 static Bound bind_text(Teller *t, char **scratch, StoryChoice choice)
 {
+    static const char before[] = "xxx";
     char *out = t->out, *begin = t->begin, *end = t->end;
-    memcpy(*scratch, "xxx", 3); /* something that ends no sentence, to look back at */
-    *scratch += 3;
-    Bound bound = {*scratch, 0};
-    t->out = *scratch;
-    t->begin = NULL;
+    t->out = t->begin = *scratch;
     t->end = t->scratch + SCRATCH_BYTES;
+    append(t, before, sizeof before - 1);
+    Bound bound = {t->out, 0};
     uint32_t chosen = choose(t, choice);
     PACER_ASSERT(chosen != UINT32_MAX, "plot %s: nothing to bind is allowed", t->plot);
     learn(t, chosen);
     walk(t, t->grammar->alternatives[chosen].program);
-    bound.length = (size_t)(t->out - *scratch);
+    bound.length = (size_t)(t->out - bound.data);
     *scratch = t->out;
     t->out = out;
     t->begin = begin;
@@ -276,6 +275,7 @@ size_t stories_tell(const StoryGrammar *grammar, uint64_t state, char *out, size
 {
     Teller t;
     memset(&t, 0, offsetof(Teller, used));
+    memset(t.row, 0xff, grammar->roles_count * sizeof t.row[0]); /* NO_ROW */
     memset(t.used, 0, (grammar->alternatives_count + 63) / 64 * sizeof t.used[0]);
     t.grammar = grammar;
     t.random = state;
@@ -302,9 +302,8 @@ size_t stories_tell(const StoryGrammar *grammar, uint64_t state, char *out, size
             uint32_t row = choose(&t, pick->choice);
             PACER_ASSERT(row != UINT32_MAX, "plot %s: no row is allowed for role %s", t.plot,
                          grammar->role_names[pick->target]);
-            row -= grammar->tables[role->table].first_row;
-            story_facts_join(&t.facts, &role->row_sets[row]);
-            t.row[pick->target] = row + 1;
+            story_facts_join(&t.facts, &role->row_sets[row - role->first_row]);
+            t.row[pick->target] = row;
             break;
         }
         }

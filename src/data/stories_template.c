@@ -177,23 +177,35 @@ static bool is_capital(char c)
     return c >= 'A' && c <= 'Z' && c != 'I'; /* I is a word of its own, never lowered */
 }
 
-/* The longest phrase to put in other words that starts at text, of which limit bytes are left; NULL
- * if there is none. A capital in the text matches too. */
-static const StoryPhrase *find_phrase(const StoryCompiler *c, const char *text, size_t limit)
+/* The longer of best and the longest phrase of the chain that starts at text, but for its first
+ * character, which the chain stands for. limit: bytes of text. */
+static const StoryPhrase *search_chain(const StoryCompiler *c, uint32_t chain, const char *text,
+                                       size_t limit, const StoryPhrase *best)
 {
-    const StoryPhrase *best = NULL;
-    char first = is_capital(text[0]) ? (char)(text[0] - 'A' + 'a') : text[0];
-    for (uint32_t i = 0; i < c->phrases.count; i++) {
-        const StoryPhrase *phrase = (const StoryPhrase *)c->phrases.data + i;
+    while (chain != 0) {
+        const StoryPhrase *phrase = (const StoryPhrase *)c->phrases.data + chain - 1;
         size_t length = phrase->length;
-        if (phrase->text[0] != first || length > limit ||
-            (best != NULL && length <= best->length) ||
-            memcmp(phrase->text + 1, text + 1, length - 1) != 0) {
-            continue;
-        }
-        if (length == limit || !is_word(text[length - 1]) || !is_word(text[length])) {
+        chain = phrase->next;
+        if (length <= limit && (best == NULL || length > best->length) &&
+            memcmp(phrase->text + 1, text + 1, length - 1) == 0 &&
+            (length == limit || !is_word(text[length - 1]) || !is_word(text[length]))) {
             best = phrase;
         }
+    }
+    return best;
+}
+
+/* The longest phrase to put in other words that starts at text; NULL if there is none. A capital in
+ * the text matches a small letter too; a capital in the phrase only one that no quote is before. */
+static const StoryPhrase *find_phrase(const StoryCompiler *c, const char *text, size_t limit,
+                                      char before)
+{
+    const StoryPhrase *best = NULL;
+    if (!is_capital(text[0]) || before != '"') {
+        best = search_chain(c, c->phrase_from[(unsigned char)text[0]], text, limit, best);
+    }
+    if (is_capital(text[0])) {
+        best = search_chain(c, c->phrase_from[text[0] - 'A' + 'a'], text, limit, best);
     }
     return best;
 }
@@ -233,7 +245,8 @@ static void add_words(StoryCompiler *c, StoryArray *ops, const char *text, size_
         if (i > 0 && is_word(text[i]) && is_word(text[i - 1])) {
             continue;
         }
-        const StoryPhrase *phrase = find_phrase(c, text + i, length - i);
+        const StoryPhrase *phrase =
+            find_phrase(c, text + i, length - i, i > 0 ? text[i - 1] : '\0');
         if (phrase == NULL) {
             continue;
         }

@@ -20,7 +20,7 @@ static const StoryRule rules[] = {
         "happier than ever")},
     {"sad", STORY_LIST(
         "sad", "very sad", "unhappy", "upset", "gloomy", "so sad", "close to tears", "miserable",
-        "heavy inside", "a little sad", "terribly sad", "lonely and sad", "downhearted")},
+        "a little sad", "terribly sad", "lonely and sad", "downhearted")},
     {"scared", STORY_LIST(
         "scared", "afraid", "frightened", "very scared", "a little scared", "nervous", "worried",
         "shaky", "alarmed", "anxious", "too scared to move", "rather nervous")},
@@ -108,7 +108,7 @@ static const StoryRule rules[] = {
 
     /* Ways to speak: stand between a quote and the speaker. */
     {"cheered", STORY_LIST(
-        "cried", "laughed", "cheered", "shouted", "called", "said happily", "sang", "exclaimed",
+        "cried", "laughed", "cheered", "shouted", "called", "sang", "exclaimed",
         "squealed", "beamed")},
     {"sobbed", STORY_LIST(
         "sobbed", "sniffed", "said sadly", "wailed", "sighed", "whispered", "cried",
@@ -117,7 +117,7 @@ static const StoryRule rules[] = {
     {"whispered", STORY_LIST(
         "whispered", "said softly", "murmured", "said in a low voice", "said under {his} breath")},
     {"grumbled", STORY_LIST(
-        "grumbled", "snapped", "shouted", "huffed", "growled", "muttered", "said with a frown")},
+        "grumbled", "snapped", "shouted", "huffed", "growled", "muttered")},
 
     /* Whole little doings of a happy, sad or kind moment: past tense, behind a name. */
     {"smiled", STORY_LIST(

@@ -34,7 +34,7 @@ extern const StoryContent stories_plots_errand;
 #define STORY_CAST                                                                    \
     "world:world season:season hero:sex hero_kind:animal hero=hero_name trait:trait " \
     "hobby:hobby hobby2:hobby friend:sex friend_kind:animal friend=friend_name "      \
-    "elder:elder<adult> "                                                             \
+    "elder:elder "                                                                    \
     "helper_sex:sex helper:helper helper=helper_name "
 
 /* An ordinary day outside. */

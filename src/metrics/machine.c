@@ -3,8 +3,8 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "cpu/sgemm.h"
 
-#include <cblas.h>
 #include <ctype.h>
 #include <math.h>
 #include <omp.h>
@@ -93,11 +93,7 @@ void machine_describe(Machine *machine, const char *simd)
 #else
     snprintf(machine->compiler, sizeof machine->compiler, "gcc %s", __VERSION__);
 #endif
-#ifdef PACER_HAVE_OPENBLAS
-    snprintf(machine->blas, sizeof machine->blas, "%s", openblas_get_config());
-#else
-    snprintf(machine->blas, sizeof machine->blas, "CBLAS of unknown make");
-#endif
+    sgemm_library(machine->blas, sizeof machine->blas);
     snprintf(machine->simd, sizeof machine->simd, "%s", simd != NULL ? simd : "");
 }
 
@@ -151,7 +147,7 @@ static bool product_is_right(const float *c, int64_t n)
 }
 
 /* Best rate of n x n products within the budget; NaN when the product is wrong. */
-static double best_product(float *a, float *b, float *c, int64_t n, double seconds)
+static double best_product(int threads, float *a, float *b, float *c, int64_t n, double seconds)
 {
     for (int64_t i = 0; i < n * n; i++) {
         a[i] = b[i] = (float)element(i / n, i % n);
@@ -160,8 +156,7 @@ static double best_product(float *a, float *b, float *c, int64_t n, double secon
     double best = INFINITY, spent = 0;
     for (int run = 0; run < 4 || spent < seconds; run++) {
         double start = clock_seconds();
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)n, (int)n, (int)n, 1.0f, a,
-                    (int)n, b, (int)n, 0.0f, c, (int)n);
+        sgemm(threads, false, false, n, n, n, a, b, c, MODE_SET);
         double took = clock_seconds() - start;
         if (run > 0) { /* the first one wakes the threads and touches the library's buffers */
             best = took < best ? took : best;
@@ -179,19 +174,9 @@ double machine_sgemm_rate(int threads, double seconds)
     if (block == NULL) {
         return NAN;
     }
-    int omp_before = omp_get_max_threads();
-#ifdef PACER_HAVE_OPENBLAS
-    int blas_before = openblas_get_num_threads();
-    openblas_set_num_threads(threads);
-#endif
-    omp_set_num_threads(threads);
     float *a = block, *b = a + large * large, *c = b + large * large;
-    double rate_small = best_product(a, b, c, small, seconds / 2);
-    double rate_large = best_product(a, b, c, large, seconds / 2);
-#ifdef PACER_HAVE_OPENBLAS
-    openblas_set_num_threads(blas_before);
-#endif
-    omp_set_num_threads(omp_before);
+    double rate_small = best_product(threads, a, b, c, small, seconds / 2);
+    double rate_large = best_product(threads, a, b, c, large, seconds / 2);
     free(block);
     if (isnan(rate_small) || isnan(rate_large)) {
         return NAN;

@@ -10,7 +10,7 @@
 
 /* Logits are made for as many rows at a time as fit here: small enough to be no burden beside the
  * activations, large enough that the head's products run at full speed. */
-#define HEAD_CHUNK_BYTES ((int64_t)64 << 20)
+#define HEAD_CHUNK_BYTES ((int64_t)128 << 20)
 #define HEAD_CHUNK_ROWS_MIN 128
 
 void model_init(Model *model, const ModelSpec *spec, DType act)

@@ -303,6 +303,9 @@ void op_norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tens
     CHECK_DTYPE(dweight, dtype_accumulate(x.dtype));
     PACER_ASSERT(tensor_given(dbias) == tensor_given(norm.bias), "dbias of norm kind %d",
                  norm.kind);
+    if (tensor_given(dbias)) {
+        CHECK_SAME(dbias, dweight);
+    }
     const Ops *ops = &c->backend->ops;
     size_t ws = ops->norm_backward_ws != NULL ? ops->norm_backward_ws(c, x) : 0;
     double bytes = 2 * bytes_of(x) + bytes_out(dx, dx_mode) + bytes_of(stats);
@@ -342,6 +345,15 @@ Tensor op_attention_aux(Ctx *c, HeadShape s, DType dtype)
     return arena_push(&c->saved, MEM_ATTENTION, dtype_accumulate(dtype), 3, dims);
 }
 
+static void check_aux(const Ctx *c, Tensor aux, HeadShape s, DType dtype)
+{
+    bool naive = c->attention == ATTENTION_NAIVE;
+    int64_t count = s.batch * s.heads * s.seq * (naive ? s.seq : 1);
+    CHECK_DTYPE(aux, naive ? dtype : dtype_accumulate(dtype));
+    PACER_ASSERT(tensor_count(aux) == count, "aux is %s, wanted %lld elements", DESCRIBE(aux),
+                 (long long)count);
+}
+
 static double attention_flops(HeadShape s)
 {
     return 2.0 * (double)(s.batch * s.heads * s.head_dim) * (double)s.seq * (double)(s.seq + 1);
@@ -352,6 +364,7 @@ void op_attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tenso
     check_heads(qkv, shape);
     CHECK_SHAPE_2D(out, qkv.dim[0], shape.heads * shape.head_dim);
     CHECK_DTYPE(out, qkv.dtype);
+    check_aux(c, aux, shape, qkv.dtype);
     const Ops *ops = &c->backend->ops;
     size_t ws =
         ops->attention_forward_ws != NULL ? ops->attention_forward_ws(c, shape, qkv.dtype) : 0;
@@ -367,6 +380,7 @@ void op_attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor a
     CHECK_SAME(dqkv, qkv);
     CHECK_SAME(dout, out);
     CHECK_SHAPE_2D(out, qkv.dim[0], shape.heads * shape.head_dim);
+    check_aux(c, aux, shape, qkv.dtype);
     const Ops *ops = &c->backend->ops;
     size_t ws =
         ops->attention_backward_ws != NULL ? ops->attention_backward_ws(c, shape, qkv.dtype) : 0;

@@ -16,10 +16,10 @@ typedef struct {
     int skew; /* elements by which its tensors miss their alignment */
 } OpDevice;
 
-/* Runs every case of the op in `act` on each device, twice, leaving out cases of more than most_work
- * (0: none). Accepts an output when its error against ref in f64 is at most twice that of naive sums
- * in the same type, plus a few roundings of the output's size; by the largest error, and again by
- * the root mean square. The two runs must agree bit for bit, and ref and the naive sums must be the
- * same formula. */
+/* Runs every case of the op in `act` on each device, twice, but for cases of more than most_work
+ * (0: no limit). Accepts an output when its error against ref in f64 is at most twice that of naive
+ * sums in the same type, plus a few roundings of the output's size; by the largest error, and again
+ * by the root mean square. The two runs must agree bit for bit, and ref and the naive sums must be
+ * the same formula. */
 void op_check_devices(const OpDevice *devices, int device_count, OpId op, DType act,
                       double most_work);

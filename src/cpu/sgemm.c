@@ -1,0 +1,82 @@
+#include "cpu/sgemm.h"
+
+#include "base/assert.h"
+#include "cpu/threads.h"
+
+#include <cblas.h>
+#include <stdio.h>
+
+#ifdef PACER_HAVE_ONEDNN
+#include <dnnl.h>
+#endif
+
+/* Fewer operations than this are not worth waking the other threads for. */
+#define THREADS_WORTH_FLOPS 2e6
+
+void sgemm_cblas_threads(int threads)
+{
+#ifdef PACER_HAVE_OPENBLAS
+    if (openblas_get_num_threads() != threads) {
+        openblas_set_num_threads(threads);
+    }
+#else
+    (void)threads;
+#endif
+}
+
+#ifdef PACER_HAVE_ONEDNN
+
+/* Rows of the product are cut among pacer's own threads, each of which calls oneDNN for its part (inside
+ * a parallel region oneDNN uses the calling thread alone): there is no meeting point before the end, and
+ * on data that comes from memory it is faster than the library's own threads. */
+void sgemm(int threads, bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k,
+           const float *a, const float *b, float *out, Mode mode)
+{
+    double flops = 2.0 * (double)m * (double)n * (double)k;
+    int parts = flops < THREADS_WORTH_FLOPS ? 1 : threads;
+    float beta = mode == MODE_ADD ? 1.0f : 0.0f;
+#pragma omp parallel for num_threads(parts) schedule(static)
+    for (int part = 0; part < parts; part++) {
+        Span rows = span_of_floats(m, parts, part);
+        if (rows.first < rows.last) {
+            const float *a_part = a + rows.first * (a_transposed ? 1 : k);
+            dnnl_status_t status =
+                dnnl_sgemm(a_transposed ? 'T' : 'N', b_transposed ? 'T' : 'N',
+                           rows.last - rows.first, n, k, 1.0f, a_part, a_transposed ? m : k, b,
+                           b_transposed ? k : n, beta, out + rows.first * n, n);
+            PACER_ASSERT(status == dnnl_success,
+                         "oneDNN says %d to a product of (%lld, %lld, %lld)", (int)status,
+                         (long long)m, (long long)n, (long long)k);
+        }
+    }
+}
+
+void sgemm_library(char *text, size_t size)
+{
+    const dnnl_version_t *version = dnnl_version();
+    snprintf(text, size, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
+}
+
+#else
+
+void sgemm(int threads, bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k,
+           const float *a, const float *b, float *out, Mode mode)
+{
+    double flops = 2.0 * (double)m * (double)n * (double)k;
+    sgemm_cblas_threads(flops < THREADS_WORTH_FLOPS ? 1 : threads);
+    cblas_sgemm(CblasRowMajor, a_transposed ? CblasTrans : CblasNoTrans,
+                b_transposed ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, 1.0f, a,
+                (int)(a_transposed ? m : k), b, (int)(b_transposed ? k : n),
+                mode == MODE_ADD ? 1.0f : 0.0f, out, (int)n);
+}
+
+void sgemm_library(char *text, size_t size)
+{
+#ifdef PACER_HAVE_OPENBLAS
+    snprintf(text, size, "%s", openblas_get_config());
+#else
+    snprintf(text, size, "CBLAS of unknown make");
+#endif
+}
+
+#endif
