@@ -35,7 +35,9 @@ static void test_metrics__machine_describes_this_one(void **state)
     assert_text(json, "simd", "v3");
     assert_true(cJSON_IsNull(member(json, "sgemm_gflops")));
     assert_true(cJSON_IsNull(member(json, "ceiling_threads")));
-#ifdef PACER_HAVE_OPENBLAS
+#if defined PACER_HAVE_ONEDNN
+    assert_non_null(strstr(machine.blas, "oneDNN"));
+#elif defined PACER_HAVE_OPENBLAS
     assert_non_null(strstr(machine.blas, "OpenBLAS"));
 #endif
     cJSON_Delete(json);
