@@ -20,10 +20,10 @@ static const struct {
     const char *name, *value;
 } settings[] = {
     {"model", "tiny"},     {"data", "builtin:stories"},
-    {"batch", "16"},       {"steps", "600"},
-    {"lr", "3e-3"},        {"warmup", "30"},
-    {"eval-every", "200"}, {"eval-batches", "10"},
-    {"save-every", "200"}, {"out", "demo/run"},
+    {"batch", "8"},        {"steps", "1600"},
+    {"lr", "4e-3"},        {"warmup", "60"},
+    {"eval-every", "400"}, {"eval-batches", "10"},
+    {"save-every", "400"}, {"out", "demo/run"},
 };
 
 static int demo_config(Config *train, const Config *cfg)

@@ -184,6 +184,33 @@ double machine_sgemm_rate(int threads, double seconds)
     return rate_small > rate_large ? rate_small : rate_large;
 }
 
+#define PROBE_SIZE ((int64_t)2048)
+
+bool machine_probe_open(SgemmProbe *probe, int threads)
+{
+    int64_t count = 3 * PROBE_SIZE * PROBE_SIZE;
+    *probe = (SgemmProbe){threads, mem_try_aligned((size_t)count * sizeof *probe->block)};
+    for (int64_t i = 0; probe->block != NULL && i < count; i++) {
+        probe->block[i] = (float)element(i / PROBE_SIZE, i % PROBE_SIZE);
+    }
+    return probe->block != NULL;
+}
+
+double machine_probe_sample(SgemmProbe *probe)
+{
+    int64_t n = PROBE_SIZE;
+    float *a = probe->block, *b = a + n * n, *c = b + n * n;
+    double start = clock_seconds();
+    sgemm(probe->threads, false, false, n, n, n, a, b, c, MODE_SET);
+    return 2e-9 * (double)(n * n * n) / (clock_seconds() - start);
+}
+
+void machine_probe_close(SgemmProbe *probe)
+{
+    free(probe->block);
+    *probe = (SgemmProbe){0};
+}
+
 double machine_copy_rate(int threads, double seconds)
 {
     PACER_ASSERT(threads > 0, "%d threads", threads);

@@ -29,6 +29,17 @@ cJSON *machine_json(const Machine *machine);
  * NaN when it is wrong or there is no memory. */
 double machine_sgemm_rate(int threads, double seconds);
 
+/* Rates of single products of n = 2048 taken one at a time, to be put between other measurements: what
+ * the machine gives at that moment, where machine_sgemm_rate gives what it can do at best. */
+typedef struct {
+    int threads;
+    float *block; /* a, b and c; NULL: not open */
+} SgemmProbe;
+
+bool machine_probe_open(SgemmProbe *probe, int threads); /* false: no memory */
+double machine_probe_sample(SgemmProbe *probe);          /* GFLOP/s */
+void machine_probe_close(SgemmProbe *probe);
+
 /* Rate of memcpy between two blocks beyond the caches (256 MiB each, less on small machines), split
  * among threads, in GB/s of bytes read plus bytes written: the best of at least three. NaN when
  * there is no memory. */
