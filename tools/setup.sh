@@ -103,6 +103,10 @@ echo "installing: ${missing[*]}" >&2
 # The package lists of a fresh machine are empty or old; a first try tells without the network.
 if ! "${as_root[@]}" "${install[@]}" >/dev/null 2>&1; then
     "${as_root[@]}" "${update[@]}" >/dev/null || true
+    # Only now an empty machine knows whether there is such a package.
+    if [[ " ${missing[*]} " != *" $wanted "* ]] && apt-cache show "$wanted" >/dev/null 2>&1; then
+        install+=("$wanted")
+    fi
     if ! "${as_root[@]}" "${install[@]}" >/dev/null; then
         {
             echo "tools/setup.sh: could not install: ${missing[*]}"
