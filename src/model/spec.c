@@ -32,7 +32,7 @@ const ModelSpec *spec_preset(int index)
     return index >= 0 && index < count ? &presets[index] : NULL;
 }
 
-static const ModelSpec *find_preset(const char *name)
+const ModelSpec *spec_find(const char *name)
 {
     for (int i = 0; spec_preset(i) != NULL; i++) {
         if (strcmp(presets[i].name, name) == 0) {
@@ -51,7 +51,7 @@ static void replace(int64_t *value, int64_t override)
 
 int spec_resolve(const char *name, const SpecOverrides *o, int64_t data_vocab, ModelSpec *out)
 {
-    const ModelSpec *preset = find_preset(name);
+    const ModelSpec *preset = spec_find(name);
     if (preset == NULL) {
         return err_set(ERR_INPUT, "--model %s: no such model; `pacer models` lists them", name);
     }

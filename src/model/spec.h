@@ -29,6 +29,8 @@ typedef struct {
 /* The preset's index-th row; NULL behind the last. A vocab of 0 is taken from the data. */
 const ModelSpec *spec_preset(int index);
 
+const ModelSpec *spec_find(const char *name); /* NULL: no such preset */
+
 /* The preset of that name with the overrides applied and checked. data_vocab (0 if unknown) fills a
  * preset whose vocabulary is 0. ERR_INPUT names the option at fault. */
 int spec_resolve(const char *name, const SpecOverrides *overrides, int64_t data_vocab,

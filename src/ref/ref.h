@@ -23,32 +23,13 @@ void ref_fill_mlp(Ops *ops);
 void ref_fill_loss(Ops *ops);
 void ref_fill_optim(Ops *ops);
 
-/* bf16 is the upper half of f32; rounding is to nearest, ties to even, and a NaN stays one. */
-static inline uint16_t ref_bf16_from_f32(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    if (isnan(value)) {
-        return (uint16_t)(bits >> 16 | 0x40);
-    }
-    return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
-
-static inline float ref_f32_from_bf16(uint16_t half)
-{
-    uint32_t bits = (uint32_t)half << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 static inline double ref_get(Tensor t, int64_t i)
 {
     switch (t.dtype) {
     case DT_F32:
         return ((const float *)t.data)[i];
     case DT_BF16:
-        return ref_f32_from_bf16(((const uint16_t *)t.data)[i]);
+        return f32_from_bf16(((const uint16_t *)t.data)[i]);
     case DT_F64:
         return ((const double *)t.data)[i];
     case DT_I32:
@@ -65,7 +46,7 @@ static inline void ref_put(Tensor t, int64_t i, double value)
         ((float *)t.data)[i] = (float)value;
         break;
     case DT_BF16:
-        ((uint16_t *)t.data)[i] = ref_bf16_from_f32((float)value);
+        ((uint16_t *)t.data)[i] = bf16_from_f32((float)value);
         break;
     case DT_F64:
         ((double *)t.data)[i] = value;

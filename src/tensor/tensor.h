@@ -5,9 +5,11 @@
  * Letters used for dimensions everywhere: B sequences, T tokens of a sequence, N = B*T rows,
  * C model width, H query heads, G key/value heads, D width of a head, F feed-forward width,
  * V vocabulary, O and I outputs and inputs of a linear map. */
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef enum { DT_F32, DT_BF16, DT_F64, DT_I32 } DType;
 
@@ -26,6 +28,25 @@ const char *dtype_name(DType dtype);
 /* The type in which sums over `dtype` are kept and stored: f64 for f64, f32 for the others.
  * Gradients of parameters, norm statistics, losses and attention statistics have this type. */
 DType dtype_accumulate(DType dtype);
+
+/* bf16 is the upper half of f32; rounding is to nearest, ties to even, and a NaN stays one. */
+static inline uint16_t bf16_from_f32(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (isnan(value)) {
+        return (uint16_t)(bits >> 16 | 0x40);
+    }
+    return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+static inline float f32_from_bf16(uint16_t half)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
 
 #define TENSOR_NONE ((Tensor){0})
 

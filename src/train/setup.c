@@ -17,11 +17,8 @@ static int open_data(Run *run, DataNeed need)
                        "--data is missing: name a folder made by `pacer data prepare`, or "
                        "builtin:stories to try pacer without any");
     }
-    const ModelSpec *preset = NULL;
-    for (int i = 0; spec_preset(i) != NULL; i++) {
-        preset = strcmp(spec_preset(i)->name, cfg->model) == 0 ? spec_preset(i) : preset;
-    }
-    int64_t vocab = cfg->vocab > 0 ? cfg->vocab : (preset != NULL ? preset->vocab : 0);
+    const ModelSpec *preset = spec_find(cfg->model);
+    int64_t vocab = cfg->vocab > 0 ? cfg->vocab : preset->vocab;
     DatasetOptions options = {.vocab = vocab > 0 ? (uint64_t)vocab : 256,
                               .seed = (uint64_t)cfg->seed,
                               .verify = need == DATA_REQUIRED};
@@ -30,12 +27,12 @@ static int open_data(Run *run, DataNeed need)
 
 static int check_model_name(const char *name)
 {
+    if (spec_find(name) != NULL) {
+        return 0;
+    }
     const char *names[32] = {0};
     for (int i = 0; spec_preset(i) != NULL && i < 31; i++) {
         names[i] = spec_preset(i)->name;
-        if (strcmp(names[i], name) == 0) {
-            return 0;
-        }
     }
     bool likely;
     const char *nearest = config_nearest(name, names, &likely);

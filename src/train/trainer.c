@@ -172,9 +172,7 @@ void trainer_write_params(Trainer *t, int64_t offset, int64_t count, const void 
         for (int64_t at = 0; at < count; at += PIECE) {
             int64_t n = count - at < PIECE ? count - at : PIECE;
             for (int64_t i = 0; i < n; i++) {
-                uint32_t bits;
-                memcpy(&bits, &from[at + i], sizeof bits);
-                low[i] = (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16); /* to nearest even */
+                low[i] = bf16_from_f32(from[at + i]);
             }
             Tensor to = tensor_rows(a->low, offset + at, n);
             backend->upload(backend, to.data, low, tensor_bytes(to));
