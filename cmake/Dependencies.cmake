@@ -1,4 +1,4 @@
-# What pacer is built from: OpenMP, a CBLAS, cJSON, libyaml, xxHash; oneDNN if it is there; cmocka
+# What pacer is built from: OpenMP, a CBLAS, cJSON, libyaml, xxHash, PCRE2; oneDNN if it is there; cmocka
 # for the tests.
 # Gives the target pacer_libraries, PACER_HAVE_CMOCKA, PACER_BLAS_TEXT, and collects rows for the
 # summary. Everything that is missing is named in one message, with the command that brings it.
@@ -123,6 +123,7 @@ endif()
 pacer_find_module(pacer_libraries CJSON libcjson cJSON libcjson-dev)
 pacer_find_module(pacer_libraries YAML yaml-0.1 libyaml libyaml-dev)
 pacer_find_module(pacer_libraries XXHASH libxxhash xxHash libxxhash-dev)
+pacer_find_module(pacer_libraries PCRE2 libpcre2-8 PCRE2 libpcre2-dev)
 
 set(PACER_HAVE_CMOCKA FALSE)
 if(PACER_TESTS)

@@ -17,7 +17,9 @@ needs=(
     libcjson-dev:pc=libcjson
     libyaml-dev:pc=yaml-0.1
     libxxhash-dev:pc=libxxhash
+    libpcre2-dev:pc=libpcre2-8
     git:git
+    gnuplot-nox:gnuplot
 )
 test_needs=(
     libcmocka-dev:pc=cmocka
@@ -75,7 +77,7 @@ fi
 if ! command -v apt-get >/dev/null; then
     {
         echo "pacer needs a C compiler, CMake 3.22, Ninja, pkg-config, git, OpenBLAS (OpenMP build),"
-        echo "cJSON, libyaml and xxHash; its tests need cmocka and clang-format."
+        echo "cJSON, libyaml, xxHash, PCRE2 and gnuplot; its tests need cmocka and clang-format."
         echo "Not found here, by the names of Debian's packages: ${missing[*]}"
         echo "Install them with this system's package manager, then run make again."
     } >&2

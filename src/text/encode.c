@@ -1,0 +1,336 @@
+/* Per pre-token: the cache, or byte-pair merging. Merging takes the pair of lowest rank, of several the
+ * leftmost, until no pair has a merge: short pieces by scanning an array of ranks, long ones with a
+ * heap over a linked list, since a scan per merge would be quadratic. */
+#include "text/encode.h"
+
+#include "base/assert.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "text/added_tokens.h"
+#include "text/piece_cache.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHORT_PIECE 96
+#define NO_RANK UINT32_MAX
+
+/* A neighbouring pair of a long piece that may be merged. */
+typedef struct {
+    uint32_t rank, at; /* at: index of its left symbol */
+    uint32_t left, right, result;
+} Candidate;
+
+struct Encoder {
+    const Tokenizer *tokenizer;
+    PretokWalk *walk;
+    AddedFinder *added;
+    PieceCache *cache;
+    bool direct; /* no merges: every byte is its token */
+    uint32_t byte_ids[256];
+    /* Of a long piece: symbols, the indices of their neighbours, and the heap. */
+    uint32_t *symbols, *next, *previous;
+    size_t symbol_capacity;
+    Candidate *heap;
+    size_t heap_count, heap_capacity;
+};
+
+/* Room for `count` more ids, which the caller fills in. */
+static uint32_t *extend(TokenList *list, size_t count)
+{
+    if (list->count + count > list->capacity) {
+        list->capacity = (list->count + count) * 3 / 2 + 64;
+        list->ids = mem_realloc(list->ids, list->capacity, sizeof *list->ids);
+    }
+    list->count += count;
+    return list->ids + list->count - count;
+}
+
+void token_list_add(TokenList *list, const uint32_t *ids, size_t count)
+{
+    uint32_t *room = extend(list, count);
+    for (size_t i = 0; i < count; i++) { /* mostly one or two */
+        room[i] = ids[i];
+    }
+}
+
+void token_list_free(TokenList *list)
+{
+    free(list->ids);
+    *list = (TokenList){0};
+}
+
+Encoder *encoder_open(const Tokenizer *tokenizer)
+{
+    Encoder *encoder = mem_zalloc(1, sizeof *encoder);
+    encoder->tokenizer = tokenizer;
+    encoder->walk = pretok_walk_open(tokenizer_pretok(tokenizer));
+    encoder->added = added_finder_open(tokenizer);
+    encoder->cache = piece_cache_open();
+    encoder->direct = tokenizer_merge_count(tokenizer) == 0 && !tokenizer_ignore_merges(tokenizer);
+    for (int byte = 0; byte < 256; byte++) {
+        encoder->byte_ids[byte] = tokenizer_byte_id(tokenizer, (uint8_t)byte);
+    }
+    return encoder;
+}
+
+void encoder_close(Encoder *encoder)
+{
+    if (encoder != NULL) {
+        pretok_walk_close(encoder->walk);
+        added_finder_close(encoder->added);
+        piece_cache_close(encoder->cache);
+        free(encoder->symbols);
+        free(encoder->next);
+        free(encoder->previous);
+        free(encoder->heap);
+        free(encoder);
+    }
+}
+
+static uint32_t rank_of(const Tokenizer *tokenizer, uint32_t left, uint32_t right, uint32_t *result)
+{
+    uint32_t rank;
+    return tokenizer_merge_of(tokenizer, left, right, &rank, result) ? rank : NO_RANK;
+}
+
+/* Merges in place; returns the number of symbols left, in `symbols`. */
+static size_t merge_short(const Encoder *encoder, const uint8_t *bytes, size_t size,
+                          uint32_t symbols[SHORT_PIECE])
+{
+    uint32_t ranks[SHORT_PIECE], results[SHORT_PIECE]; /* of symbol i with i + 1 */
+    size_t count = size;
+    for (size_t i = 0; i < size; i++) {
+        symbols[i] = encoder->byte_ids[bytes[i]];
+    }
+    for (size_t i = 0; i + 1 < count; i++) {
+        ranks[i] = rank_of(encoder->tokenizer, symbols[i], symbols[i + 1], &results[i]);
+    }
+    while (count > 1) {
+        size_t best = 0;
+        for (size_t i = 1; i + 1 < count; i++) {
+            best = ranks[i] < ranks[best] ? i : best;
+        }
+        if (ranks[best] == NO_RANK) {
+            break;
+        }
+        symbols[best] = results[best];
+        count--;
+        size_t behind = count - best - 1; /* symbols behind the merged one */
+        memmove(symbols + best + 1, symbols + best + 2, behind * sizeof *symbols);
+        if (behind > 0) {
+            memmove(ranks + best, ranks + best + 1, behind * sizeof *ranks);
+            memmove(results + best, results + best + 1, behind * sizeof *results);
+            ranks[best] =
+                rank_of(encoder->tokenizer, symbols[best], symbols[best + 1], &results[best]);
+        }
+        if (best > 0) {
+            ranks[best - 1] =
+                rank_of(encoder->tokenizer, symbols[best - 1], symbols[best], &results[best - 1]);
+        }
+    }
+    return count;
+}
+
+static bool before(const Candidate *a, const Candidate *b)
+{
+    return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
+}
+
+static void heap_push(Encoder *e, Candidate candidate)
+{
+    if (e->heap_count == e->heap_capacity) {
+        e->heap_capacity = e->heap_capacity * 2 + 256;
+        e->heap = mem_realloc(e->heap, e->heap_capacity, sizeof *e->heap);
+    }
+    size_t at = e->heap_count++;
+    while (at > 0 && before(&candidate, &e->heap[(at - 1) / 2])) {
+        e->heap[at] = e->heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    e->heap[at] = candidate;
+}
+
+static Candidate heap_pop(Encoder *e)
+{
+    Candidate top = e->heap[0], last = e->heap[--e->heap_count];
+    size_t at = 0;
+    for (size_t child = 1; child < e->heap_count; child = 2 * at + 1) {
+        if (child + 1 < e->heap_count && before(&e->heap[child + 1], &e->heap[child])) {
+            child++;
+        }
+        if (!before(&e->heap[child], &last)) {
+            break;
+        }
+        e->heap[at] = e->heap[child];
+        at = child;
+    }
+    e->heap[at] = last;
+    return top;
+}
+
+static void propose(Encoder *e, uint32_t at, uint32_t next)
+{
+    uint32_t left = e->symbols[at], right = e->symbols[next], result;
+    uint32_t rank = rank_of(e->tokenizer, left, right, &result);
+    if (rank != NO_RANK) {
+        heap_push(e, (Candidate){rank, at, left, right, result});
+    }
+}
+
+static void merge_long(Encoder *e, const uint8_t *bytes, size_t size, TokenList *out)
+{
+    PACER_ASSERT(size < UINT32_MAX, "a pre-token of %zu bytes", size);
+    const uint32_t end = (uint32_t)size; /* stands for no symbol */
+    if (size > e->symbol_capacity) {
+        e->symbols = mem_realloc(e->symbols, size, sizeof *e->symbols);
+        e->next = mem_realloc(e->next, size, sizeof *e->next);
+        e->previous = mem_realloc(e->previous, size, sizeof *e->previous);
+        e->symbol_capacity = size;
+    }
+    for (uint32_t i = 0; i < end; i++) {
+        e->symbols[i] = e->byte_ids[bytes[i]];
+        e->next[i] = i + 1;
+        e->previous[i] = i == 0 ? end : i - 1;
+    }
+    e->heap_count = 0;
+    for (uint32_t i = 0; i + 1 < end; i++) {
+        propose(e, i, i + 1);
+    }
+    while (e->heap_count > 0) {
+        Candidate c = heap_pop(e);
+        /* An entry is out of date when its left symbol is gone (it then points to itself) or either
+         * symbol has changed. */
+        uint32_t right = e->next[c.at];
+        if (right == c.at || right == end || e->symbols[c.at] != c.left ||
+            e->symbols[right] != c.right) {
+            continue;
+        }
+        uint32_t behind = e->next[right];
+        e->symbols[c.at] = c.result;
+        e->next[c.at] = behind;
+        e->next[right] = right;
+        if (behind != end) {
+            e->previous[behind] = c.at;
+            propose(e, c.at, behind);
+        }
+        if (e->previous[c.at] != end) {
+            propose(e, e->previous[c.at], c.at);
+        }
+    }
+    for (uint32_t i = 0; i < end; i = e->next[i]) {
+        token_list_add(out, &e->symbols[i], 1);
+    }
+}
+
+static void encode_piece(Encoder *e, const uint8_t *bytes, size_t size, TokenList *out)
+{
+    if (size == 1) {
+        token_list_add(out, &e->byte_ids[bytes[0]], 1);
+        return;
+    }
+    uint64_t key = piece_cache_key(bytes, size);
+    size_t count;
+    const uint32_t *known = piece_cache_find(e->cache, key, bytes, size, &count);
+    if (known != NULL) {
+        token_list_add(out, known, count);
+        return;
+    }
+    size_t from = out->count;
+    uint32_t whole, symbols[SHORT_PIECE];
+    if (tokenizer_ignore_merges(e->tokenizer) &&
+        tokenizer_find(e->tokenizer, bytes, size, &whole)) {
+        token_list_add(out, &whole, 1);
+    } else if (size <= SHORT_PIECE) {
+        token_list_add(out, symbols, merge_short(e, bytes, size, symbols));
+    } else {
+        merge_long(e, bytes, size, out);
+    }
+    piece_cache_add(e->cache, key, bytes, size, out->ids + from, out->count - from);
+}
+
+static void encode_ordinary(Encoder *e, const uint8_t *text, size_t size, TokenList *out)
+{
+    pretok_walk_begin(e->walk, text, size); /* also counts bytes that are not UTF-8 */
+    if (e->direct) {
+        uint32_t *ids = extend(out, size);
+        for (size_t i = 0; i < size; i++) {
+            ids[i] = e->byte_ids[text[i]];
+        }
+        return;
+    }
+    size_t start = 0, end;
+    while (pretok_walk_next(e->walk, &end)) {
+        encode_piece(e, text + start, end - start, out);
+        start = end;
+    }
+}
+
+void encoder_run(Encoder *encoder, const uint8_t *text, size_t size, TokenList *out)
+{
+    TextSpan span;
+    added_finder_begin(encoder->added, text, size);
+    while (added_finder_next(encoder->added, &span)) {
+        if (span.added) {
+            token_list_add(out, &span.id, 1);
+        } else {
+            encode_ordinary(encoder, text + span.start, span.end - span.start, out);
+        }
+    }
+}
+
+/* An added token that starts before `limit` is decided whatever follows the text: none is longer than
+ * the rest, and neither is one of the other class that starts inside it and would take precedence. */
+size_t encoder_cut(Encoder *encoder, const uint8_t *text, size_t size)
+{
+    size_t margin = 2 * added_finder_longest(encoder->added);
+    if (margin >= size) {
+        return 0;
+    }
+    size_t limit = size - margin,
+           start = 0; /* start: of the ordinary text that the cut falls into */
+    TextSpan span = {0};
+    added_finder_begin(encoder->added, text, size);
+    while (added_finder_next(encoder->added, &span) && span.start < limit) {
+        start = span.added ? span.end : start;
+    }
+    if (start >= limit) {
+        return start <= size ? start : 0;
+    }
+    size_t cut = encoder->direct ? limit - start
+                                 : pretok_walk_cut(encoder->walk, text + start, limit - start);
+    return start + cut;
+}
+
+uint64_t encoder_invalid(const Encoder *encoder)
+{
+    return pretok_walk_invalid(encoder->walk);
+}
+
+int tokenizer_decode(const Tokenizer *tokenizer, const uint32_t *ids, size_t count, ByteList *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t size;
+        const uint8_t *bytes = tokenizer_bytes(tokenizer, ids[i], &size);
+        if (bytes == NULL) {
+            return err_set(ERR_INPUT,
+                           "token %zu is %" PRIu32 ", which this tokenizer does not have (its "
+                           "vocabulary has %" PRIu32 " entries)",
+                           i, ids[i], tokenizer_vocab(tokenizer));
+        }
+        if (out->size + size > out->capacity) {
+            out->capacity = (out->size + size) * 3 / 2 + 256;
+            out->bytes = mem_realloc(out->bytes, out->capacity, 1);
+        }
+        memcpy(out->bytes + out->size, bytes, size);
+        out->size += size;
+    }
+    return 0;
+}
+
+void byte_list_free(ByteList *list)
+{
+    free(list->bytes);
+    *list = (ByteList){0};
+}

@@ -1,0 +1,45 @@
+#pragma once
+/* Pre-tokens: the pieces of a text that byte-pair merges never cross. A regular expression decides:
+ * each match is a piece, and so is what lies between two matches (the behaviour "Isolated" of
+ * Hugging Face's Split). The patterns of GPT-2, Llama 3 and Qwen 2 have scanners written for them;
+ * any other runs through PCRE2, whose idea of letters, numbers and white space then holds. A byte
+ * that is not part of a UTF-8 character counts as one character that is neither letter, number nor
+ * white space (as U+FFFD would). */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PRETOK_GPT2 "gpt2"
+#define PRETOK_LLAMA3 "llama3"
+#define PRETOK_QWEN2 "qwen2"
+
+typedef struct Pretok Pretok; /* read-only once open: threads may share it */
+
+/* `pattern`: a name above, or a regular expression. One that equals a named one is served by its
+ * scanner. ERR_INPUT with PCRE2's own words and the offset when it does not compile, or when it
+ * matches the empty string at once. */
+int pretok_open(const char *pattern, Pretok **out);
+void pretok_close(Pretok *pretok); /* NULL is fine */
+
+const char *pretok_regex(const Pretok *pretok); /* as tokenizer.json carries it */
+const char *pretok_name(const Pretok *pretok);  /* a name above, or "regex" */
+
+/* What one thread needs while it walks texts; threads do not share it. */
+typedef struct PretokWalk PretokWalk;
+PretokWalk *pretok_walk_open(const Pretok *pretok);
+void pretok_walk_close(PretokWalk *walk); /* NULL is fine */
+
+/* Begins a text, which stays where it is until the walk is over. */
+void pretok_walk_begin(PretokWalk *walk, const uint8_t *text, size_t size);
+
+/* End of the piece that starts where the last one ended (at first 0); pieces are never empty. False
+ * when the text is used up. */
+bool pretok_walk_next(PretokWalk *walk, size_t *end);
+
+/* Bytes of the texts begun so far that are not UTF-8. */
+uint64_t pretok_walk_invalid(const PretokWalk *walk);
+
+/* A position c, 0 < c <= size, such that text[0, c) and whatever starts at c have together the
+ * pieces that the whole text has, whatever follows text[size - 1]: the last such position that is
+ * easily found. 0 when none is. */
+size_t pretok_walk_cut(PretokWalk *walk, const uint8_t *text, size_t size);

@@ -1,0 +1,499 @@
+/* The tokenizer as tables. Token bytes lie one after another in an arena, and a table by id says
+ * where. Open-addressing tables, at most half full, answer the questions of encoding: which token
+ * has these bytes, and which merge joins these two ids. The latter is asked for every pair of
+ * neighbours in every word, so a slot holds the whole answer: key, rank and result in 16 bytes. */
+#include "text/tokenizer_internal.h"
+
+#include "base/assert.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_ID UINT32_MAX
+#define NO_KEY UINT64_MAX /* of ids that no token has */
+#define FIRST_BITS 9      /* log2 of the slots a table starts with */
+
+typedef struct {
+    uint32_t start, size; /* in the arena; size 0: no token */
+} Place;
+
+typedef struct {
+    uint32_t tag; /* of the hash, so that most other strings are not compared */
+    uint32_t id;  /* NO_ID: empty */
+} TokenSlot;
+
+/* From byte strings to ids. */
+typedef struct {
+    TokenSlot *slots;
+    int bits; /* log2 of their number */
+    size_t count;
+} TokenTable;
+
+typedef struct {
+    uint64_t key; /* left << 32 | right; NO_KEY: empty */
+    uint32_t rank, result;
+} MergeSlot;
+
+struct Tokenizer {
+    uint8_t *arena;
+    size_t arena_used, arena_capacity;
+
+    Place *places; /* by id */
+    size_t place_capacity;
+    uint32_t vocab; /* one more than the largest id */
+
+    TokenTable tokens;
+
+    /* Until the tokenizer is finished, a merge that was given again is NO_ID in its old place. */
+    Merge *merges;
+    size_t merge_count, merge_capacity;
+    MergeSlot *merge_slots;
+    int merge_bits;
+    size_t merge_used; /* slots taken */
+
+    TokenTable added_tokens;
+    AddedToken *added;
+    uint32_t *apart; /* ids of the added tokens that are not part of the vocabulary */
+    size_t added_count, apart_count;
+
+    uint32_t byte_ids[256];
+    Pretok *pretok;
+    uint64_t hash;
+    bool ignore_merges, finished;
+};
+
+/* All bits set: empty slots of either kind. */
+static void *empty_slots(int bits, size_t slot_size)
+{
+    size_t bytes = slot_size << bits;
+    return memset(mem_alloc(bytes), 0xff, bytes);
+}
+
+Tokenizer *tokenizer_new(void)
+{
+    Tokenizer *t = mem_zalloc(1, sizeof *t);
+    t->tokens =
+        (TokenTable){.slots = empty_slots(FIRST_BITS, sizeof(TokenSlot)), .bits = FIRST_BITS};
+    t->added_tokens =
+        (TokenTable){.slots = empty_slots(FIRST_BITS, sizeof(TokenSlot)), .bits = FIRST_BITS};
+    t->merge_bits = FIRST_BITS;
+    t->merge_slots = empty_slots(t->merge_bits, sizeof *t->merge_slots);
+    return t;
+}
+
+void tokenizer_free(Tokenizer *tokenizer)
+{
+    if (tokenizer == NULL) {
+        return;
+    }
+    pretok_close(tokenizer->pretok);
+    free(tokenizer->arena);
+    free(tokenizer->places);
+    free(tokenizer->tokens.slots);
+    free(tokenizer->added_tokens.slots);
+    free(tokenizer->merges);
+    free(tokenizer->merge_slots);
+    free(tokenizer->added);
+    free(tokenizer->apart);
+    free(tokenizer);
+}
+
+static ShownToken shown_id(const Tokenizer *t, uint32_t id)
+{
+    return token_shown(t->arena + t->places[id].start, t->places[id].size);
+}
+
+/* Tokens. */
+
+static bool has_token(const Tokenizer *t, uint32_t id)
+{
+    return id < t->vocab && t->places[id].size > 0;
+}
+
+/* The slot that holds these bytes, or the empty one where they would be put. */
+static TokenSlot *token_slot(const Tokenizer *t, const TokenTable *table, const uint8_t *bytes,
+                             size_t size, uint64_t hash)
+{
+    size_t mask = ((size_t)1 << table->bits) - 1;
+    uint32_t tag = (uint32_t)(hash >> 32);
+    for (size_t at = (size_t)hash & mask;; at = (at + 1) & mask) {
+        TokenSlot *slot = &table->slots[at];
+        if (slot->id == NO_ID) {
+            return slot;
+        }
+        if (slot->tag == tag) {
+            Place place = t->places[slot->id];
+            if (place.size == size && memcmp(t->arena + place.start, bytes, size) == 0) {
+                return slot;
+            }
+        }
+    }
+}
+
+static void grow_token_table(const Tokenizer *t, TokenTable *table)
+{
+    TokenSlot *old = table->slots;
+    size_t count = (size_t)1 << table->bits, mask = 2 * count - 1;
+    table->slots = empty_slots(++table->bits, sizeof *table->slots);
+    for (size_t i = 0; i < count; i++) {
+        if (old[i].id != NO_ID) {
+            Place place = t->places[old[i].id];
+            size_t at = (size_t)io_hash(t->arena + place.start, place.size) & mask;
+            while (table->slots[at].id != NO_ID) {
+                at = (at + 1) & mask;
+            }
+            table->slots[at] = old[i];
+        }
+    }
+    free(old);
+}
+
+/* The id that has the bytes of this one in the table, which is this one if there was none. */
+static uint32_t put_token(const Tokenizer *t, TokenTable *table, uint32_t id)
+{
+    const uint8_t *bytes = t->arena + t->places[id].start;
+    uint64_t hash = io_hash(bytes, t->places[id].size);
+    TokenSlot *slot = token_slot(t, table, bytes, t->places[id].size, hash);
+    if (slot->id != NO_ID) {
+        return slot->id;
+    }
+    *slot = (TokenSlot){(uint32_t)(hash >> 32), id};
+    if (2 * ++table->count > (size_t)1 << table->bits) {
+        grow_token_table(t, table);
+    }
+    return id;
+}
+
+static bool find_token(const Tokenizer *t, const TokenTable *table, const uint8_t *bytes,
+                       size_t size, uint32_t *id)
+{
+    *id = token_slot(t, table, bytes, size, io_hash(bytes, size))->id;
+    return *id != NO_ID;
+}
+
+static void reserve_arena(Tokenizer *t, size_t more)
+{
+    if (more > t->arena_capacity - t->arena_used) {
+        t->arena_capacity = 2 * (t->arena_used + more) + 1024;
+        t->arena = mem_realloc(t->arena, t->arena_capacity, 1);
+    }
+}
+
+static int check_limits(const Tokenizer *t, uint32_t id, const uint8_t *bytes, size_t size)
+{
+    ShownToken shown = token_shown(bytes, size);
+    if (id >= TOKENIZER_MAX_VOCAB) {
+        return err_set(ERR_INPUT, "token \"%s\" has id %" PRIu32 "; ids go up to %u", shown.text,
+                       id, TOKENIZER_MAX_VOCAB - 1);
+    }
+    if (size == 0) {
+        return err_set(ERR_INPUT, "the token with id %" PRIu32 " is empty", id);
+    }
+    if (size > TOKENIZER_MAX_TOKEN_BYTES) {
+        return err_set(ERR_INPUT, "token \"%s\" has %zu bytes; at most %u are allowed", shown.text,
+                       size, TOKENIZER_MAX_TOKEN_BYTES);
+    }
+    if (size > UINT32_MAX - t->arena_used) {
+        return err_set(ERR_INPUT, "all tokens together have more than 4 GiB");
+    }
+    return 0;
+}
+
+/* Stores the bytes under an id that has none. */
+static void place_token(Tokenizer *t, uint32_t id, const uint8_t *bytes, size_t size)
+{
+    if (id >= t->place_capacity) {
+        size_t capacity = id + (size_t)id / 2 + 1024;
+        capacity = capacity < TOKENIZER_MAX_VOCAB ? capacity : TOKENIZER_MAX_VOCAB;
+        t->places = mem_realloc(t->places, capacity, sizeof *t->places);
+        memset(t->places + t->place_capacity, 0,
+               (capacity - t->place_capacity) * sizeof *t->places);
+        t->place_capacity = capacity;
+    }
+    reserve_arena(t, size);
+    memcpy(t->arena + t->arena_used, bytes, size);
+    t->places[id] = (Place){(uint32_t)t->arena_used, (uint32_t)size};
+    t->arena_used += size;
+    t->vocab = id >= t->vocab ? id + 1 : t->vocab;
+}
+
+/* `shared`: the bytes may belong to another token too, which tokenizer_find goes on to give. */
+static int add_token(Tokenizer *t, uint32_t id, const uint8_t *bytes, size_t size, bool shared)
+{
+    PACER_ASSERT(!t->finished, "token %" PRIu32 " comes after tokenizer_finish", id);
+    int code = check_limits(t, id, bytes, size);
+    if (code != 0) {
+        return code;
+    }
+    if (has_token(t, id)) {
+        return err_set(ERR_INPUT, "tokens \"%s\" and \"%s\" have the same id, %" PRIu32,
+                       shown_id(t, id).text, token_shown(bytes, size).text, id);
+    }
+    uint32_t other;
+    if (!shared && find_token(t, &t->tokens, bytes, size, &other)) {
+        return err_set(ERR_INPUT, "token \"%s\" is there twice, with ids %" PRIu32 " and %" PRIu32,
+                       token_shown(bytes, size).text, other, id);
+    }
+    place_token(t, id, bytes, size);
+    put_token(t, &t->tokens, id);
+    return 0;
+}
+
+int tokenizer_add_token(Tokenizer *tokenizer, uint32_t id, const uint8_t *bytes, size_t size)
+{
+    return add_token(tokenizer, id, bytes, size, false);
+}
+
+bool tokenizer_find(const Tokenizer *tokenizer, const uint8_t *bytes, size_t size, uint32_t *id)
+{
+    return find_token(tokenizer, &tokenizer->tokens, bytes, size, id);
+}
+
+bool tokenizer_find_added(const Tokenizer *tokenizer, const uint8_t *bytes, size_t size,
+                          uint32_t *id)
+{
+    return find_token(tokenizer, &tokenizer->added_tokens, bytes, size, id);
+}
+
+const uint8_t *tokenizer_bytes(const Tokenizer *tokenizer, uint32_t id, size_t *size)
+{
+    bool there = has_token(tokenizer, id);
+    *size = there ? tokenizer->places[id].size : 0;
+    return there ? tokenizer->arena + tokenizer->places[id].start : NULL;
+}
+
+/* Merges. */
+
+/* The slot of a pair, or the empty one where it would be put. The multiplication mixes both ids into
+ * the upper bits of the product. */
+static MergeSlot *merge_slot(MergeSlot *slots, int bits, uint64_t key)
+{
+    size_t mask = ((size_t)1 << bits) - 1;
+    size_t at = (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - bits));
+    while (slots[at].key != key && slots[at].key != NO_KEY) {
+        at = (at + 1) & mask;
+    }
+    return &slots[at];
+}
+
+bool tokenizer_merge_of(const Tokenizer *tokenizer, uint32_t left, uint32_t right, uint32_t *rank,
+                        uint32_t *result)
+{
+    uint64_t key = (uint64_t)left << 32 | right;
+    const MergeSlot *slot = merge_slot(tokenizer->merge_slots, tokenizer->merge_bits, key);
+    *rank = slot->rank;
+    *result = slot->result;
+    return slot->result != NO_ID;
+}
+
+static void grow_merge_slots(Tokenizer *t)
+{
+    MergeSlot *old = t->merge_slots;
+    size_t count = (size_t)1 << t->merge_bits;
+    t->merge_slots = empty_slots(++t->merge_bits, sizeof *t->merge_slots);
+    for (size_t i = 0; i < count; i++) {
+        if (old[i].key != NO_KEY) {
+            *merge_slot(t->merge_slots, t->merge_bits, old[i].key) = old[i];
+        }
+    }
+    free(old);
+}
+
+/* The token that is left's bytes and then right's, or NO_ID. */
+static uint32_t joined(Tokenizer *t, uint32_t left, uint32_t right)
+{
+    Place a = t->places[left], b = t->places[right];
+    size_t size = (size_t)a.size + b.size;
+    reserve_arena(t, size);
+    uint8_t *both = t->arena + t->arena_used; /* only for the question */
+    memcpy(both, t->arena + a.start, a.size);
+    memcpy(both + a.size, t->arena + b.start, b.size);
+    uint32_t id;
+    return find_token(t, &t->tokens, both, size, &id) ? id : NO_ID;
+}
+
+int tokenizer_add_merge(Tokenizer *tokenizer, uint32_t left, uint32_t right)
+{
+    Tokenizer *t = tokenizer;
+    PACER_ASSERT(!t->finished, "a merge comes after tokenizer_finish");
+    if (!has_token(t, left) || !has_token(t, right)) {
+        return err_set(ERR_INPUT,
+                       "the merge of ids %" PRIu32 " and %" PRIu32 ": id %" PRIu32 " has no token",
+                       left, right, has_token(t, left) ? right : left);
+    }
+    uint32_t result = joined(t, left, right);
+    if (result == NO_ID) {
+        return err_set(ERR_INPUT, "the merge of \"%s\" and \"%s\" makes something that is no token",
+                       shown_id(t, left).text, shown_id(t, right).text);
+    }
+    if (t->merge_count == NO_ID) {
+        return err_set(ERR_INPUT, "more than %u merges", NO_ID);
+    }
+    if (t->merge_count == t->merge_capacity) {
+        t->merge_capacity = 2 * t->merge_capacity + 256;
+        t->merges = mem_realloc(t->merges, t->merge_capacity, sizeof *t->merges);
+    }
+    uint64_t key = (uint64_t)left << 32 | right;
+    MergeSlot *slot = merge_slot(t->merge_slots, t->merge_bits, key);
+    bool again = slot->key == key;
+    if (again) {
+        t->merges[slot->rank].result = NO_ID;
+    }
+    *slot = (MergeSlot){key, (uint32_t)t->merge_count, result};
+    t->merges[t->merge_count++] = (Merge){left, right, result};
+    if (!again && 2 * ++t->merge_used > (size_t)1 << t->merge_bits) {
+        grow_merge_slots(t);
+    }
+    return 0;
+}
+
+/* Takes out the merges that were given again later, and numbers the others. */
+static void rank_merges(Tokenizer *t)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < t->merge_count; i++) {
+        Merge merge = t->merges[i];
+        if (merge.result != NO_ID) {
+            uint64_t key = (uint64_t)merge.left << 32 | merge.right;
+            merge_slot(t->merge_slots, t->merge_bits, key)->rank = (uint32_t)kept;
+            t->merges[kept++] = merge;
+        }
+    }
+    t->merge_count = kept;
+}
+
+/* Added tokens. */
+
+int tokenizer_add_added(Tokenizer *tokenizer, AddedToken added, const uint8_t *bytes, size_t size)
+{
+    Tokenizer *t = tokenizer;
+    PACER_ASSERT(!t->finished, "added token %" PRIu32 " comes after tokenizer_finish", added.id);
+    uint32_t other;
+    if (tokenizer_find_added(t, bytes, size, &other)) {
+        return err_set(ERR_INPUT, "added token \"%s\" is there twice",
+                       token_shown(bytes, size).text);
+    }
+    bool known = has_token(t, added.id) && t->places[added.id].size == size &&
+                 memcmp(t->arena + t->places[added.id].start, bytes, size) == 0;
+    if (!known) {
+        int code = add_token(t, added.id, bytes, size, true);
+        if (code != 0) {
+            return code;
+        }
+        t->apart = mem_realloc(t->apart, t->apart_count + 1, sizeof *t->apart);
+        t->apart[t->apart_count++] = added.id;
+    }
+    put_token(t, &t->added_tokens, added.id);
+    t->added = mem_realloc(t->added, t->added_count + 1, sizeof *t->added);
+    t->added[t->added_count++] = added;
+    return 0;
+}
+
+/* For ids, and for AddedTokens, which begin with one. */
+static int by_id(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void sort_added(Tokenizer *t)
+{
+    if (t->added_count > 0) {
+        qsort(t->added, t->added_count, sizeof *t->added, by_id);
+    }
+    if (t->apart_count > 0) {
+        qsort(t->apart, t->apart_count, sizeof *t->apart, by_id);
+    }
+}
+
+bool tokenizer_is_apart(const Tokenizer *tokenizer, uint32_t id)
+{
+    return tokenizer->apart_count > 0 &&
+           bsearch(&id, tokenizer->apart, tokenizer->apart_count, sizeof id, by_id) != NULL;
+}
+
+/* The whole. */
+
+int tokenizer_set_pattern(Tokenizer *tokenizer, const char *pattern)
+{
+    PACER_ASSERT(!tokenizer->finished, "the pattern comes after tokenizer_finish");
+    pretok_close(tokenizer->pretok);
+    tokenizer->pretok = NULL;
+    return pretok_open(pattern, &tokenizer->pretok);
+}
+
+void tokenizer_set_ignore_merges(Tokenizer *tokenizer, bool ignore_merges)
+{
+    PACER_ASSERT(!tokenizer->finished, "ignore_merges comes after tokenizer_finish");
+    tokenizer->ignore_merges = ignore_merges;
+}
+
+int tokenizer_finish(Tokenizer *tokenizer)
+{
+    Tokenizer *t = tokenizer;
+    PACER_ASSERT(!t->finished, "tokenizer_finish comes twice");
+    PACER_ASSERT(t->pretok != NULL, "tokenizer_finish comes before tokenizer_set_pattern");
+    for (int i = 0; i < 256; i++) {
+        uint8_t byte = (uint8_t)i;
+        if (!tokenizer_find(t, &byte, 1, &t->byte_ids[i])) {
+            return err_set(ERR_INPUT,
+                           "byte 0x%02x (\"%s\") has no token; pacer needs one for each of the 256 "
+                           "bytes (train with the whole byte-level alphabet)",
+                           (unsigned)i, token_shown(&byte, 1).text);
+        }
+    }
+    sort_added(t);
+    rank_merges(t);
+    t->hash = tokenizer_compute_hash(t);
+    t->finished = true;
+    return 0;
+}
+
+uint32_t tokenizer_vocab(const Tokenizer *tokenizer)
+{
+    return tokenizer->vocab;
+}
+
+uint64_t tokenizer_hash(const Tokenizer *tokenizer)
+{
+    return tokenizer->hash;
+}
+
+uint32_t tokenizer_byte_id(const Tokenizer *tokenizer, uint8_t byte)
+{
+    return tokenizer->byte_ids[byte];
+}
+
+size_t tokenizer_merge_count(const Tokenizer *tokenizer)
+{
+    return tokenizer->merge_count;
+}
+
+const Merge *tokenizer_merges(const Tokenizer *tokenizer)
+{
+    return tokenizer->merges;
+}
+
+size_t tokenizer_added_count(const Tokenizer *tokenizer)
+{
+    return tokenizer->added_count;
+}
+
+const AddedToken *tokenizer_added(const Tokenizer *tokenizer)
+{
+    return tokenizer->added;
+}
+
+const Pretok *tokenizer_pretok(const Tokenizer *tokenizer)
+{
+    return tokenizer->pretok;
+}
+
+bool tokenizer_ignore_merges(const Tokenizer *tokenizer)
+{
+    return tokenizer->ignore_merges;
+}

@@ -1,0 +1,85 @@
+#pragma once
+/* Byte-level BPE. A tokenizer is a list of byte strings with an id each, the merges that build them in
+ * order of rank, a pattern that cuts text into pre-tokens, and added tokens that are found in the
+ * text before anything else (<|endoftext|> and the like). Read-only once made: threads share it. */
+#include "text/pretok.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TOKENIZER_BYTES "bytes" /* every byte a token, id 256 ends a document */
+#define TOKENIZER_END "<|endoftext|>"
+#define TOKENIZER_MAX_VOCAB 10000000u
+#define TOKENIZER_MAX_TOKEN_BYTES 65535u
+
+typedef struct {
+    uint32_t left, right, result; /* ids */
+} Merge;
+
+typedef struct {
+    uint32_t id;
+    bool special;
+    bool normalized; /* found after those that are not */
+} AddedToken;
+
+typedef struct Tokenizer Tokenizer;
+
+/* A tokenizer is put together with these, then finished once. */
+Tokenizer *tokenizer_new(void);
+/* `bytes` under `id`. ERR_INPUT when the id or the byte string is taken, or a limit is passed. */
+int tokenizer_add_token(Tokenizer *tokenizer, uint32_t id, const uint8_t *bytes, size_t size);
+/* In order of rank; the tokens exist, and result is left's bytes followed by right's. ERR_INPUT else. */
+int tokenizer_add_merge(Tokenizer *tokenizer, uint32_t left, uint32_t right);
+/* The token exists under this id, or is made with these bytes (which a token that is not added may
+ * have too; tokenizer_find then gives that one). */
+int tokenizer_add_added(Tokenizer *tokenizer, AddedToken added, const uint8_t *bytes, size_t size);
+int tokenizer_set_pattern(Tokenizer *tokenizer, const char *pattern); /* pretok_open */
+void tokenizer_set_ignore_merges(Tokenizer *tokenizer, bool ignore_merges);
+/* Checks that every byte has a token (ERR_INPUT naming the first that has none), builds the lookup
+ * tables and the hash. */
+int tokenizer_finish(Tokenizer *tokenizer);
+void tokenizer_free(Tokenizer *tokenizer); /* NULL is fine */
+
+/* TOKENIZER_BYTES; or a tokenizer.json; or a vocab.json with merges.txt beside it; or a folder that
+ * holds one of these. ERR_INPUT naming the file and the part that is wrong or not supported. */
+int tokenizer_open(const char *source, Tokenizer **out);
+
+/* Hugging Face's tokenizer.json, from memory (`path` is what messages name), and into a file (atomic). */
+int tokenizer_parse_json(const char *text, size_t size, const char *path, Tokenizer **out);
+int tokenizer_write_json(const Tokenizer *tokenizer, const char *path);
+
+/* GPT-2's pair of files, from memory. */
+int tokenizer_parse_gpt2(const char *vocab, size_t vocab_size, const char *vocab_path,
+                         const char *merges, size_t merges_size, const char *merges_path,
+                         Tokenizer **out);
+
+/* One more than the largest id. Ids between may be without a token. */
+uint32_t tokenizer_vocab(const Tokenizer *tokenizer);
+/* XXH3 of everything that decides ids. */
+uint64_t tokenizer_hash(const Tokenizer *tokenizer);
+/* The bytes of a token; NULL when the id has none. */
+const uint8_t *tokenizer_bytes(const Tokenizer *tokenizer, uint32_t id, size_t *size);
+/* The id of these bytes; false when no token has them. One that is not added comes first. */
+bool tokenizer_find(const Tokenizer *tokenizer, const uint8_t *bytes, size_t size, uint32_t *id);
+bool tokenizer_find_added(const Tokenizer *tokenizer, const uint8_t *bytes, size_t size,
+                          uint32_t *id); /* among the added tokens alone */
+uint32_t tokenizer_byte_id(const Tokenizer *tokenizer, uint8_t byte);
+
+size_t tokenizer_merge_count(const Tokenizer *tokenizer);
+const Merge *tokenizer_merges(const Tokenizer *tokenizer); /* in order of rank */
+/* The merge of two neighbours: its rank and result; false when there is none. */
+bool tokenizer_merge_of(const Tokenizer *tokenizer, uint32_t left, uint32_t right, uint32_t *rank,
+                        uint32_t *result);
+size_t tokenizer_added_count(const Tokenizer *tokenizer);
+const AddedToken *tokenizer_added(const Tokenizer *tokenizer); /* ascending ids */
+const Pretok *tokenizer_pretok(const Tokenizer *tokenizer);
+bool tokenizer_ignore_merges(const Tokenizer *tokenizer);
+
+/* The token that ends documents: the added token `name`; or with NULL the first there is of
+ * <|endoftext|>, <|end_of_text|>, </s>, <eos>. ERR_INPUT saying what to do when there is none. */
+int tokenizer_end(const Tokenizer *tokenizer, const char *name, uint32_t *id);
+
+/* The alphabet of tokenizer.json: every byte as a printable character (GPT-2's table). */
+uint32_t byte_character(uint8_t byte);
+bool character_byte(uint32_t character, uint8_t *byte); /* false: not of the alphabet */

@@ -1,0 +1,182 @@
+#include "text/unicode.h"
+
+#include "base/assert.h"
+#include "text/unicode_ranges.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* Classes are looked up in two stages: the upper bits of a character choose a block of 256 classes
+ * of two bits, and equal blocks are stored once. The ranges that tools/unicode_ranges.py wrote are
+ * expanded into this form when the first character beyond ASCII is asked for. */
+#define BLOCK_BITS 8
+#define BLOCK_CHARACTERS (1u << BLOCK_BITS)
+#define BLOCK_BYTES (BLOCK_CHARACTERS / 4)
+#define CHARACTERS 0x110000u
+#define MAX_BLOCKS 256 /* so that a byte names one; Unicode 16.0 has 137 different ones */
+
+static uint8_t block_of[CHARACTERS >> BLOCK_BITS];
+static uint8_t blocks[MAX_BLOCKS][BLOCK_BYTES];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static atomic_bool
+    ready; /* asked before pthread_once, which is slow to say that nothing is to do */
+
+typedef struct {
+    const UnicodeRange *ranges;
+    size_t count, next; /* ranges before `next` lie before the block that is being filled */
+    CharClass class;
+} RangeList;
+
+static void fill_block(uint8_t block[BLOCK_BYTES], uint32_t first, RangeList *list)
+{
+    uint32_t last = first + BLOCK_CHARACTERS - 1;
+    while (list->next < list->count && list->ranges[list->next].first <= last) {
+        UnicodeRange range = list->ranges[list->next];
+        uint32_t from = range.first > first ? range.first : first;
+        uint32_t to = range.last < last ? range.last : last;
+        for (uint32_t i = from - first; i <= to - first; i++) {
+            block[i / 4] |= (uint8_t)(list->class << (i % 4 * 2));
+        }
+        if (range.last > last) {
+            return;
+        }
+        list->next++;
+    }
+}
+
+static void build_blocks(void)
+{
+    RangeList lists[] = {
+        {unicode_letters, unicode_letters_count, 0, CHAR_LETTER},
+        {unicode_numbers, unicode_numbers_count, 0, CHAR_NUMBER},
+        {unicode_spaces, unicode_spaces_count, 0, CHAR_SPACE},
+    };
+    size_t used = 0;
+    for (uint32_t first = 0; first < CHARACTERS; first += BLOCK_CHARACTERS) {
+        uint8_t block[BLOCK_BYTES] = {0};
+        for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+            fill_block(block, first, &lists[i]);
+        }
+        size_t same = 0;
+        while (same < used && memcmp(blocks[same], block, BLOCK_BYTES) != 0) {
+            same++;
+        }
+        if (same == used) {
+            PACER_ASSERT(used < MAX_BLOCKS, "more than %d different blocks", MAX_BLOCKS);
+            memcpy(blocks[used++], block, BLOCK_BYTES);
+        }
+        block_of[first >> BLOCK_BITS] = (uint8_t)same;
+    }
+    atomic_store_explicit(&ready, true, memory_order_release);
+}
+
+static CharClass ascii_class(uint32_t character)
+{
+    if ((character | 0x20) - 'a' < 26) {
+        return CHAR_LETTER;
+    }
+    if (character - '0' < 10) {
+        return CHAR_NUMBER;
+    }
+    return character == ' ' || character - '\t' < 5 ? CHAR_SPACE : CHAR_OTHER;
+}
+
+CharClass unicode_class(uint32_t character)
+{
+    if (character < 0x80) {
+        return ascii_class(character);
+    }
+    if (character >= CHARACTERS) {
+        return CHAR_OTHER;
+    }
+    if (!atomic_load_explicit(&ready, memory_order_acquire)) {
+        pthread_once(&once, build_blocks);
+    }
+    const uint8_t *block = blocks[block_of[character >> BLOCK_BITS]];
+    uint32_t i = character % BLOCK_CHARACTERS;
+    return (CharClass)(block[i / 4] >> (i % 4 * 2) & 3);
+}
+
+static bool continues(uint8_t byte)
+{
+    return (byte & 0xc0) == 0x80;
+}
+
+int utf8_length(const uint8_t *text, size_t size)
+{
+    uint8_t lead = text[0];
+    if (lead < 0x80) {
+        return 1;
+    }
+    if (lead < 0xc2 || lead > 0xf4 || size < 2) {
+        return 0;
+    }
+    if (lead < 0xe0) {
+        return continues(text[1]) ? 2 : 0;
+    }
+    /* The second byte has a narrower range after some leads: no overlong forms (e0, f0), no
+     * surrogates (ed), nothing above U+10FFFF (f4). */
+    uint8_t low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+    uint8_t high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+    if (size < 3 || text[1] < low || text[1] > high || !continues(text[2])) {
+        return 0;
+    }
+    if (lead < 0xf0) {
+        return 3;
+    }
+    return size >= 4 && continues(text[3]) ? 4 : 0;
+}
+
+uint32_t utf8_decode(const uint8_t *text, size_t size, int *length)
+{
+    *length = utf8_length(text, size);
+    switch (*length) {
+    case 1:
+        return text[0];
+    case 2:
+        return (text[0] & 0x1fu) << 6 | (text[1] & 0x3fu);
+    case 3:
+        return (text[0] & 0xfu) << 12 | (text[1] & 0x3fu) << 6 | (text[2] & 0x3fu);
+    case 4:
+        return (text[0] & 0x7u) << 18 | (text[1] & 0x3fu) << 12 | (text[2] & 0x3fu) << 6 |
+               (text[3] & 0x3fu);
+    default:
+        *length = 1;
+        return UTF8_REPLACEMENT;
+    }
+}
+
+int utf8_encode(uint32_t character, uint8_t out[4])
+{
+    PACER_ASSERT(character < CHARACTERS && (character < 0xd800 || character > 0xdfff),
+                 "U+%X is no character", character);
+    if (character < 0x80) {
+        out[0] = (uint8_t)character;
+        return 1;
+    }
+    int length = character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
+    for (int i = length - 1; i > 0; i--) {
+        out[i] = (uint8_t)(0x80 | (character & 0x3f));
+        character >>= 6;
+    }
+    static const uint8_t leads[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    out[0] = (uint8_t)(leads[length] | character);
+    return length;
+}
+
+size_t utf8_cut_off(const uint8_t *text, size_t size)
+{
+    for (size_t back = 1; back <= 3 && back <= size; back++) {
+        uint8_t byte = text[size - back];
+        if (byte < 0x80) {
+            return 0;
+        }
+        if (byte >= 0xc0) {
+            size_t whole = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2;
+            return back < whole ? back : 0;
+        }
+    }
+    return 0;
+}

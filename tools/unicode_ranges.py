@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Writes src/text/unicode_ranges.c: tools/unicode_ranges.py >src/text/unicode_ranges.c
+
+The ranges of letters (L*), numbers (N*) and white space of one version of Unicode. The categories
+come from the module unicodedata2 of that version, or from Python's own unicodedata if it has it;
+White_Space is a property that neither knows, and short enough to be written down here. Run it again
+only to move to another version of Unicode: the same text then has other tokens."""
+import sys
+
+try:
+    import unicodedata2 as unicodedata
+except ImportError:
+    import unicodedata
+
+VERSION = "16.0.0"
+WHITE_SPACE = [(0x9, 0xD), (0x20, 0x20), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680),
+               (0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F),
+               (0x3000, 0x3000)]
+
+
+def ranges(major):
+    found = []
+    for character in range(0x110000):
+        if unicodedata.category(chr(character))[0] == major:
+            if found and found[-1][1] == character - 1:
+                found[-1][1] = character
+            else:
+                found.append([character, character])
+    return found
+
+
+def emit(name, pairs):
+    print(f"\nconst UnicodeRange {name}[] = {{")
+    line = "   "
+    for first, last in pairs:
+        item = f" {{0x{first:x}, 0x{last:x}}},"
+        if len(line) + len(item) > 100:
+            print(line)
+            line = "   "
+        line += item
+    print(line)
+    print("};")
+    print(f"const size_t {name}_count = sizeof {name} / sizeof {name}[0];")
+
+
+if unicodedata.unidata_version != VERSION:
+    sys.exit(f"Unicode {VERSION} is wanted, this is {unicodedata.unidata_version}: "
+             f"install unicodedata2=={VERSION}")
+print(f"""/* Written by tools/unicode_ranges.py from Unicode {VERSION}; not to be edited. */
+#include "text/unicode_ranges.h"
+
+/* clang-format off */""")
+emit("unicode_letters", ranges("L"))
+emit("unicode_numbers", ranges("N"))
+emit("unicode_spaces", WHITE_SPACE)
