@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# pacer data prepare and pacer data info from outside: text to a dataset, bad input, a full disk, and
-# kill -9 at many moments. PACER names the program.
+# pacer data stories, prepare and info from outside: text of every kind to a dataset, bad input, a full
+# disk, SIGTERM, and kill -9 at many moments. PACER names the program.
 set -uo pipefail
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/pacer-data-XXXXXX") || exit 1
@@ -61,7 +61,7 @@ same plain again
 
 # --- bad input ---
 expect 2 'cannot read' data prepare --out none absent
-expect 2 'only "bytes"' data prepare --out none --tokenizer tok.json text
+expect 2 'tok.json' data prepare --out none --tokenizer tok.json text
 : >empty
 expect 2 'no text in the files' data prepare --out none empty
 expect 0 'empty: no text in it' data prepare --out with-empty empty text
@@ -72,9 +72,44 @@ expect 2 'holds other files' data prepare --out mine text
 expect 2 'cannot write' data prepare --out text/sub text
 expect 2 'no such file or folder' data info absent
 expect 2 'looks like text' data info text
-head -c 100000 /dev/urandom | tr -d '\n' >binary # one line, every byte
-expect 0 'train' data prepare --out binary-set --val-fraction 0 binary
-expect 0 'beginning of train' data info binary-set
+{ printf 'x' && head -c 100000 /dev/urandom | tr -d '\n\0'; } >noise # one line, every byte but 0
+expect 0 'train' data prepare --out noise-set --val-fraction 0 noise
+expect 0 'beginning of train' data info noise-set
+expect 2 'not text: byte' data prepare --out none "$PACER"
+gzip -c first >first.gz
+expect 2 'gzip -dc first.gz | pacer' data prepare --out none first.gz
+
+# --- the same text from a folder, a pipe and JSONL ---
+mkdir -p texts/b && cp first texts/a && cp second texts/b/c && cp first.gz texts && echo no >texts/.hidden
+expect 0 'first.gz: compressed' data prepare --out from-folder texts
+expect 0 'train' data prepare --out from-files first second
+same from-files from-folder
+"$PACER" data prepare --out from-pipe - <text >out 2>err || fail 'from a pipe'
+same plain from-pipe
+awk -v RS='<[|]endoftext[|]>\n' 'length($0) > 0 {gsub("\n", "\\n"); print "{\"id\": " NR ", \"body\": \"" $0 "\"}"}' \
+    text >text.jsonl
+expect 0 'train' data prepare --out from-jsonl --field body text.jsonl
+same plain from-jsonl
+expect 2 'text.jsonl:1: no field "text"; there is: id, body' data prepare --out none text.jsonl
+{ echo 'no JSON' && cat text.jsonl; } >bad.jsonl
+expect 2 'bad.jsonl:1: not valid JSON' data prepare --out none --field body bad.jsonl
+expect 0 '1 bad line was left out' data prepare --out skipped --field body --skip-bad bad.jsonl
+same plain skipped
+
+# --- stories ---
+"$PACER" data stories --bytes 300k --out stories.txt >out 2>err || fail 'stories to a file'
+"$PACER" data stories --bytes 300k --out - >stories.out 2>err || fail 'stories to standard output'
+cmp -s stories.txt stories.out || fail 'stories to a file and to standard output differ'
+expect 0 'train' data prepare --out told stories.txt
+expect 0 'train' data prepare --out built-in builtin:stories:300k
+same told built-in
+
+# --- a tokenizer with merges: in the folder, and the text is all there ---
+expect 0 'entries' tokenizer train --vocab 400 --out tok.json text
+expect 0 'tok.json' data prepare --tokenizer tok.json --out merged text
+expect 0 'Document 0 tells on line 0 of the square of 0: 0.' data info merged
+bytes=$(awk '$1 == "train" || $1 == "validation" {gsub(",", ""); n += $4} END {print n}' out)
+[[ $bytes == "$expected" ]] || fail "with merges info counts $bytes bytes of text, not $expected"
 
 # --- damage ---
 cp -r plain damaged
@@ -101,6 +136,22 @@ status=$?
 [[ $status == 1 ]] || fail "file size limit: exit status $status, not 1"
 grep -qF 'cannot write: File too large' err || fail 'file size limit: no message'
 same plain full
+
+# --- SIGTERM while it waits for more text: the old dataset stays ---
+cp -r plain stopped
+mkfifo pipe
+"$PACER" data prepare --out stopped - <pipe >out 2>err &
+child=$!
+exec 9>pipe
+printf 'some text' >&9
+sleep 0.2
+kill -TERM $child
+wait $child
+status=$?
+exec 9>&-
+[[ $status == 143 ]] || fail "SIGTERM: exit status $status, not 143"
+grep -qF 'stopped is as it was before' err || fail 'SIGTERM: no message'
+same plain stopped
 
 # --- kill -9 at many moments: no dataset or the old one, whole; and the next one succeeds ---
 expect 0 'train' data prepare --out goal --shard-tokens 100k second first

@@ -313,6 +313,10 @@ static void test_dataset__bad_manifests_are_refused(void **state)
     check_manifest_edit(folder, "train-00001-", "../train-00001-", "shard 1: \"file\"");
     check_manifest_edit(folder, "train-00001-", "train-00007-", "cannot read");
     check_manifest_edit(folder, "\"positions\"", "null", "\"tokenizer\" must be a string");
+    check_manifest_edit(folder, "\"vocab\"", "\"tokenizer_file\": 1, \"vocab\"",
+                        "\"tokenizer_file\" must be a string");
+    check_manifest_edit(folder, "\"vocab\"", "\"tokenizer_file\": \"../t.json\", \"vocab\"",
+                        "\"tokenizer_file\" must be the name of a file beside the manifest");
     check_manifest_edit(folder, "\"shards\"", "\"shard\"", "\"shards\" must be a list");
     check_manifest_edit(folder, "\"vocab\"", "vocab", "manifest.json:6: not valid JSON");
     data_files_remove(folder);

@@ -2,8 +2,16 @@
 /* Contracts between pacer's own parts. Stays on in release builds: a wrong shape must stop the
  * program where it happens and print the values that disagree. */
 
-_Noreturn void assert_fail(const char *file, int line, const char *condition, const char *format,
-                           ...) __attribute__((format(printf, 4, 5)));
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void assert_fail(const char *file, int line, const char *condition, const char *format, ...)
+    __attribute__((noreturn, format(printf, 4, 5)));
+
+#ifdef __cplusplus
+}
+#endif
 
 #define PACER_ASSERT(condition, ...)                                  \
     do {                                                              \

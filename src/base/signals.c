@@ -1,4 +1,4 @@
-#include "train/signals.h"
+#include "base/signals.h"
 
 #include "base/err.h"
 

@@ -1,10 +1,12 @@
 #include "data/builtin.h"
 
+#include "base/assert.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "data/bytes.h"
+#include "config/config.h"
 #include "data/stories.h"
+#include "text/tokenizer.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -14,10 +16,12 @@
 #define RANDOM_STREAM UINT64_C(0x52616e646f6d0000) /* plus the split */
 
 /* One corpus, whatever the seed of the run, so that runs compare. */
-#define STORIES_SEED 1
 #define STORIES_TRAIN_TOKENS 4000000
 #define STORIES_VALIDATION_TOKENS 200000
 #define STORIES_VALIDATION_INDEX ((uint64_t)1 << 40) /* far behind the stories of train */
+
+#define STORIES "stories"
+#define STORIES_TEXT_BYTES 16000000
 
 /* Uniform tokens, 32 random bits each: the bias is below vocab / 2^32. */
 static void add_random(Split *split, uint64_t stream, uint64_t count, DatasetOptions options)
@@ -54,8 +58,11 @@ static int open_random(Dataset *dataset, DatasetOptions options)
 }
 
 /* Whole stories, as many as fit into `capacity` tokens, as bytes. */
-static void add_stories(Split *split, uint64_t index, uint64_t capacity)
+static void add_stories(Split *split, const Tokenizer *bytes, uint64_t index, uint64_t capacity)
 {
+    uint32_t end;
+    int code = tokenizer_end(bytes, NULL, &end);
+    PACER_ASSERT(code == 0 && end <= UINT16_MAX, "%s", err_message());
     uint16_t *tokens = mem_alloc((size_t)capacity * sizeof *tokens);
     uint64_t used = 0, documents = 0;
     char story[STORY_MAX_BYTES];
@@ -67,14 +74,49 @@ static void add_stories(Split *split, uint64_t index, uint64_t capacity)
         for (size_t i = 0; i < length; i++) {
             tokens[used++] = (uint8_t)story[i];
         }
-        tokens[used++] = BYTES_END;
+        tokens[used++] = (uint16_t)end;
     }
     Shard shard;
-    shard_from_memory(&shard, "builtin:stories", tokens, used, 2, BYTES_VOCAB);
+    shard_from_memory(&shard, "builtin:stories", tokens, used, 2, tokenizer_vocab(bytes));
     shard.documents = documents;
     shard.text_bytes = used - documents;
-    shard.tokenizer = bytes_tokenizer_hash();
+    shard.tokenizer = tokenizer_hash(bytes);
     split_add(split, shard);
+}
+
+static int open_stories(Dataset *dataset)
+{
+    Tokenizer *bytes;
+    int code = tokenizer_open(TOKENIZER_BYTES, &bytes);
+    if (code == 0) {
+        add_stories(&dataset->train, bytes, 0, STORIES_TRAIN_TOKENS);
+        add_stories(&dataset->validation, bytes, STORIES_VALIDATION_INDEX,
+                    STORIES_VALIDATION_TOKENS);
+        tokenizer_free(bytes);
+    }
+    return code;
+}
+
+int builtin_stories_bytes(const char *name, uint64_t *bytes)
+{
+    static const char prefix[] = BUILTIN_PREFIX STORIES;
+    const char *rest =
+        strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : "?";
+    if (*rest == '\0') {
+        *bytes = STORIES_TEXT_BYTES;
+        return 0;
+    }
+    if (*rest != ':') {
+        return err_set(ERR_INPUT, "%s: the text that is built in is %s or %s:BYTES, as in %s:64M",
+                       name, prefix, prefix, prefix);
+    }
+    int64_t number;
+    int code = config_parse_bytes(rest + 1, &number);
+    if (code != 0) {
+        return err_wrap(code, "%s", name);
+    }
+    *bytes = (uint64_t)number;
+    return 0;
 }
 
 int builtin_open(Dataset *dataset, DatasetOptions options)
@@ -83,10 +125,8 @@ int builtin_open(Dataset *dataset, DatasetOptions options)
     if (strcmp(name, "random") == 0) {
         return open_random(dataset, options);
     }
-    if (strcmp(name, "stories") == 0) {
-        add_stories(&dataset->train, 0, STORIES_TRAIN_TOKENS);
-        add_stories(&dataset->validation, STORIES_VALIDATION_INDEX, STORIES_VALIDATION_TOKENS);
-        return 0;
+    if (strcmp(name, STORIES) == 0) {
+        return open_stories(dataset);
     }
     return err_set(ERR_INPUT, "data %s: there is builtin:stories and builtin:random",
                    dataset->source);

@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "data/builtin.h"
-#include "data/bytes.h"
 #include "data/manifest.h"
 
 #include <glob.h>
@@ -69,6 +68,8 @@ static int open_manifest(Dataset *dataset, const char *folder)
     if (code == 0) {
         free(dataset->tokenizer);
         dataset->tokenizer = mem_strdup(manifest.tokenizer);
+        dataset->tokenizer_path =
+            manifest.tokenizer_file == NULL ? NULL : io_join(folder, manifest.tokenizer_file);
         dataset->tokenizer_hash = manifest.tokenizer_hash;
         dataset->vocab = manifest.vocab;
         if (dataset->train.tokens == 0) {
@@ -253,6 +254,11 @@ static int scan_all(Dataset *dataset, bool verify)
     return 0;
 }
 
+static uint64_t bytes_hash(void)
+{
+    return io_hash(TOKENIZER_BYTES, strlen(TOKENIZER_BYTES));
+}
+
 /* Shards that were not listed together must still agree. */
 static int check_agreement(Dataset *dataset)
 {
@@ -269,9 +275,9 @@ static int check_agreement(Dataset *dataset)
     }
     dataset->vocab = first->vocab;
     dataset->tokenizer_hash = first->tokenizer;
-    if (dataset->tokenizer[0] == '\0' && first->tokenizer == bytes_tokenizer_hash()) {
+    if (dataset->tokenizer[0] == '\0' && first->tokenizer == bytes_hash()) {
         free(dataset->tokenizer);
-        dataset->tokenizer = mem_strdup(BYTES_NAME);
+        dataset->tokenizer = mem_strdup(TOKENIZER_BYTES);
     }
     return 0;
 }
@@ -310,8 +316,31 @@ void dataset_close(Dataset *dataset)
     split_close(&dataset->train);
     split_close(&dataset->validation);
     free(dataset->tokenizer);
+    free(dataset->tokenizer_path);
     free(dataset->source);
     *dataset = (Dataset){0};
+}
+
+int dataset_tokenizer(const Dataset *dataset, Tokenizer **out)
+{
+    *out = NULL;
+    bool bytes = dataset->tokenizer_hash == bytes_hash();
+    if (!bytes && dataset->tokenizer_path == NULL) {
+        return err_set(ERR_INPUT,
+                       "data %s: comes without its tokenizer, so its tokens cannot be read as text",
+                       dataset->source);
+    }
+    const char *source = bytes ? TOKENIZER_BYTES : dataset->tokenizer_path;
+    int code = tokenizer_open(source, out);
+    if (code == 0 && tokenizer_hash(*out) != dataset->tokenizer_hash) {
+        code = err_set(ERR_INPUT,
+                       "%s: not the tokenizer that made the shards beside it (hash %016" PRIx64
+                       ", theirs is %016" PRIx64 "); prepare the data again",
+                       source, tokenizer_hash(*out), dataset->tokenizer_hash);
+        tokenizer_free(*out);
+        *out = NULL;
+    }
+    return code;
 }
 
 int dataset_check_vocab(const Dataset *dataset, uint64_t vocab)

@@ -8,6 +8,7 @@
  *   builtin:stories, builtin:random.
  * Shards follow each other in the order of the manifest, or of their names. */
 #include "data/shard.h"
+#include "text/tokenizer.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,6 +27,7 @@ typedef struct {
     char *source; /* as given */
     Split train, validation;
     char *tokenizer;         /* name; "" unknown */
+    char *tokenizer_path;    /* the file with it that the folder has; NULL: none */
     uint64_t tokenizer_hash; /* 0 unknown */
     uint64_t vocab;          /* of the tokenizer; 0 unknown */
 } Dataset;
@@ -38,6 +40,10 @@ typedef struct {
 
 int dataset_open(Dataset *dataset, const char *data, DatasetOptions options);
 void dataset_close(Dataset *dataset); /* no-op on a zeroed dataset */
+
+/* The tokenizer that made the tokens; caller frees it. ERR_INPUT when the dataset comes without one, or
+ * when the file is another one than that of the shards. */
+int dataset_tokenizer(const Dataset *dataset, Tokenizer **out);
 
 /* ERR_INPUT naming shard, position and token when some token is not below `vocab`. */
 int dataset_check_vocab(const Dataset *dataset, uint64_t vocab);

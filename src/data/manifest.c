@@ -15,7 +15,7 @@
 #define FORMAT_NAME "pacer-dataset"
 #define FORMAT_VERSION 1
 #define MAX_FILE_BYTES ((size_t)64 << 20)
-#define MAX_EXACT 9007199254740992.0 /* 2^53: JSON numbers are doubles */
+#define MAX_EXACT 999999999999999.0 /* 15 digits: what cJSON writes and reads without loss */
 
 void manifest_init(Manifest *manifest, const char *tokenizer, uint64_t hash, uint64_t vocab)
 {
@@ -37,6 +37,7 @@ void manifest_free(Manifest *manifest)
     }
     free(manifest->shards);
     free(manifest->tokenizer);
+    free(manifest->tokenizer_file);
     *manifest = (Manifest){0};
 }
 
@@ -48,6 +49,13 @@ const ManifestShard *manifest_find(const Manifest *manifest, const char *file)
         }
     }
     return NULL;
+}
+
+bool manifest_lists(const Manifest *manifest, const char *file)
+{
+    const char *tokenizer = manifest->tokenizer_file;
+    return manifest_find(manifest, file) != NULL ||
+           (tokenizer != NULL && strcmp(tokenizer, file) == 0);
 }
 
 /* What is being read, for messages: entry is "shard 3: " inside the list, else "". */
@@ -101,7 +109,8 @@ static int get_hash(const Place *place, const cJSON *object, const char *key, ui
     return 0;
 }
 
-/* A shard lies in the folder itself: a manifest from elsewhere must not point outside it. */
+/* A file of the dataset lies in the folder itself: a manifest from elsewhere must not point outside
+ * it. */
 static bool is_plain_name(const char *name)
 {
     return name[0] != '\0' && name[0] != '.' && strchr(name, '/') == NULL;
@@ -136,6 +145,19 @@ static int parse_shard(Manifest *manifest, const Place *place, const cJSON *obje
     return 0;
 }
 
+/* *out is NULL where there is none. */
+static int get_tokenizer_file(const Place *place, const cJSON *root, const char **out)
+{
+    *out = NULL;
+    if (cJSON_GetObjectItemCaseSensitive(root, "tokenizer_file") == NULL) {
+        return 0;
+    }
+    int code = get_text(place, root, "tokenizer_file", out);
+    return code != 0 || is_plain_name(*out)
+               ? code
+               : wrong(place, "tokenizer_file", "the name of a file beside the manifest");
+}
+
 static int parse_root(Manifest *manifest, const char *path, const cJSON *root)
 {
     Place place = {path, ""};
@@ -153,9 +175,10 @@ static int parse_root(Manifest *manifest, const char *path, const cJSON *root)
                        ", this pacer reads version %d; prepare it again with this pacer",
                        path, version, FORMAT_VERSION);
     }
-    const char *tokenizer = NULL;
+    const char *tokenizer = NULL, *tokenizer_file = NULL;
     uint64_t hash = 0, vocab = 0;
     code = code != 0 ? code : get_text(&place, root, "tokenizer", &tokenizer);
+    code = code != 0 ? code : get_tokenizer_file(&place, root, &tokenizer_file);
     code = code != 0 ? code : get_hash(&place, root, "tokenizer_hash", &hash);
     code = code != 0 ? code : get_count(&place, root, "vocab", &vocab);
     if (code == 0 && (vocab == 0 || vocab > SHARD_MAX_VOCAB)) {
@@ -169,6 +192,7 @@ static int parse_root(Manifest *manifest, const char *path, const cJSON *root)
         return code;
     }
     manifest_init(manifest, tokenizer, hash, vocab);
+    manifest->tokenizer_file = tokenizer_file == NULL ? NULL : mem_strdup(tokenizer_file);
     const cJSON *item;
     cJSON_ArrayForEach(item, shards)
     {
@@ -234,6 +258,9 @@ int manifest_write(const Manifest *manifest, const char *folder)
     cJSON_AddNumberToObject(root, "version", FORMAT_VERSION);
     cJSON_AddStringToObject(root, "tokenizer", manifest->tokenizer);
     put_hash(root, "tokenizer_hash", manifest->tokenizer_hash);
+    if (manifest->tokenizer_file != NULL) {
+        cJSON_AddStringToObject(root, "tokenizer_file", manifest->tokenizer_file);
+    }
     cJSON_AddNumberToObject(root, "vocab", (double)manifest->vocab);
     cJSON *shards = cJSON_AddArrayToObject(root, "shards");
     for (int i = 0; i < manifest->shard_count; i++) {

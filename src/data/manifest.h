@@ -16,7 +16,8 @@ typedef struct {
 } ManifestShard;
 
 typedef struct {
-    char *tokenizer; /* its name */
+    char *tokenizer;      /* its name */
+    char *tokenizer_file; /* tokenizer.json beside the manifest; NULL: none (older folders) */
     uint64_t tokenizer_hash, vocab;
     ManifestShard *shards; /* in the order of the token stream */
     int shard_count;
@@ -36,3 +37,6 @@ int manifest_write(const Manifest *manifest, const char *folder); /* atomic */
 
 /* The shard of that file name, or NULL. */
 const ManifestShard *manifest_find(const Manifest *manifest, const char *file);
+
+/* Whether the dataset needs the file of that name: a shard or the tokenizer. */
+bool manifest_lists(const Manifest *manifest, const char *file);

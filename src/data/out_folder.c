@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,13 +33,25 @@ static bool is_temporary_end(const char *at)
     return at != NULL && *at == '\0';
 }
 
-/* STEM-00000-HASH.shard, STEM-00000.shard.tmp-PID, manifest.json.tmp-PID: names that only a
- * preparation gives. */
+/* tokenizer-HASH.json, or that with .tmp-PID. */
+static bool is_tokenizer_name(const char *name)
+{
+    const char *at = skip(name, OUT_FOLDER_TOKENIZER "-");
+    at = at == NULL ? NULL : skip_digits(at, "0123456789abcdef", 16);
+    at = skip(at, ".json");
+    return at != NULL && (*at == '\0' || is_temporary_end(at));
+}
+
+/* STEM-00000-HASH.shard, STEM-00000.shard.tmp-PID, tokenizer-HASH.json, manifest.json.tmp-PID: names
+ * that only a preparation gives. */
 static bool is_own_name(const char *name)
 {
     const char *at = skip(name, MANIFEST_FILE);
     if (at != NULL) {
         return is_temporary_end(at);
+    }
+    if (is_tokenizer_name(name)) {
+        return true;
     }
     at = skip(name, "train-");
     at = at == NULL ? skip(name, "validation-") : at;
@@ -77,7 +90,7 @@ static void sweep(const OutFolder *folder)
     DIR *entries = opendir(folder->path);
     const struct dirent *entry;
     while (entries != NULL && (entry = readdir(entries)) != NULL) {
-        if (is_own_name(entry->d_name) && manifest_find(&folder->manifest, entry->d_name) == NULL) {
+        if (is_own_name(entry->d_name) && !manifest_lists(&folder->manifest, entry->d_name)) {
             unlinkat(dirfd(entries), entry->d_name, 0);
         }
     }
@@ -154,6 +167,18 @@ int out_folder_open(OutFolder *folder, const char *path)
     }
     sweep(folder);
     return 0;
+}
+
+int out_folder_put_tokenizer(const OutFolder *folder, const Tokenizer *tokenizer,
+                             Manifest *manifest)
+{
+    char *name = mem_format(OUT_FOLDER_TOKENIZER "-%016" PRIx64 ".json", tokenizer_hash(tokenizer));
+    char *path = io_join(folder->path, name);
+    int code = tokenizer_write_json(tokenizer, path);
+    free(path);
+    free(manifest->tokenizer_file);
+    manifest->tokenizer_file = name;
+    return code;
 }
 
 int out_folder_commit(OutFolder *folder, Manifest *manifest)

@@ -7,6 +7,9 @@
  * remains of a preparation that was interrupted. Files that pacer did not name are never touched, and
  * make it refuse where no pacer manifest says that this is a dataset. One preparation at a time. */
 #include "data/manifest.h"
+#include "text/tokenizer.h"
+
+#define OUT_FOLDER_TOKENIZER "tokenizer" /* tokenizer-HASH.json */
 
 typedef struct {
     char *path;
@@ -15,6 +18,10 @@ typedef struct {
 } OutFolder;
 
 int out_folder_open(OutFolder *folder, const char *path);
+
+/* Writes tokenizer-HASH.json, HASH being the tokenizer's, and names it in the manifest. */
+int out_folder_put_tokenizer(const OutFolder *folder, const Tokenizer *tokenizer,
+                             Manifest *manifest);
 
 /* The folder now is this dataset. Takes the manifest's content on success. */
 int out_folder_commit(OutFolder *folder, Manifest *manifest);

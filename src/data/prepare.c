@@ -5,17 +5,14 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "data/bytes.h"
-#include "data/documents.h"
 #include "data/out_folder.h"
+#include "text/encode_stream.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
-#define CHUNK_BYTES ((size_t)1 << 18)
 #define LIVE_AFTER 2.0   /* seconds until progress is shown */
 #define LIVE_EVERY 0.2   /* on a terminal */
 #define PLAIN_EVERY 10.0 /* elsewhere, as lines */
@@ -30,30 +27,31 @@ typedef struct {
     uint64_t all_documents;
 } Sink;
 
+/* Documents go into the stream with their split as the tag, and come out of it as ids in the same
+ * order, which take_ids writes. */
 typedef struct {
     const PrepareOptions *options;
+    TextSource *source;
+    EncodeStream *stream;
     OutFolder folder;
     Manifest manifest;
     Sink sinks[SPLITS];
-    XXH3_state_t *hash;
-    uint64_t bytes, bytes_done; /* of the input files */
     double started, said;
-    uint8_t chunk[CHUNK_BYTES];
-    uint32_t tokens[CHUNK_BYTES];
 } Preparation;
 
-static void say_progress(Preparation *p, uint64_t position)
+static void say_progress(Preparation *p)
 {
     double now = clock_seconds(), every = log_is_terminal() ? LIVE_EVERY : PLAIN_EVERY;
     if (now - p->started < LIVE_AFTER || now - p->said < every) {
         return;
     }
     p->said = now;
-    double done = (double)(p->bytes_done + position), rate = done / (now - p->started);
+    double done = (double)source_position(p->source), all = (double)source_bytes(p->source);
+    double rate = done / (now - p->started);
     char left[CLOCK_DURATION_SIZE];
-    clock_duration(((double)p->bytes - done) / rate, left);
-    (log_is_terminal() ? log_live : log_info)("preparing: %.0f of %.0f MB, %.0f MB/s, %s left",
-                                              done / 1e6, (double)p->bytes / 1e6, rate / 1e6, left);
+    clock_duration((all - done) / rate, left);
+    (log_is_terminal() ? log_live : log_info)("preparing: %.0f of %.0f MB, %.1f MB/s, %s left",
+                                              done / 1e6, all / 1e6, rate / 1e6, left);
 }
 
 static int too_many_shards(const Preparation *p)
@@ -73,7 +71,7 @@ static int open_shard(Preparation *p, int split)
     snprintf(stem, sizeof stem, "%s-%05d", split == VALIDATION ? "validation" : "train",
              sink->shards);
     sink->shards++;
-    return shard_writer_open(p->folder.path, stem, BYTES_VOCAB, bytes_tokenizer_hash(),
+    return shard_writer_open(p->folder.path, stem, p->manifest.vocab, p->manifest.tokenizer_hash,
                              &sink->writer);
 }
 
@@ -90,94 +88,100 @@ static int close_shard(Preparation *p, int split)
     return code;
 }
 
-/* Appends tokens to a split, beginning new shards as they fill. The tokens are text, or one end of a
- * document. */
-static int put(Preparation *p, int split, const uint32_t *tokens, uint64_t count, bool text)
+/* Appends as many of the ids to the split's shard as it has room for: *part of them, at least one. A
+ * full shard gives way to a new one first. */
+static int put_some(Preparation *p, int split, const uint32_t *ids, size_t count, size_t *part)
 {
     Sink *sink = &p->sinks[split];
-    int code = 0;
-    while (code == 0 && count > 0) {
-        if (sink->writer == NULL && (code = open_shard(p, split)) != 0) {
-            break;
-        }
-        uint64_t room = p->options->shard_tokens - shard_writer_tokens(sink->writer);
-        uint64_t part = count < room ? count : room;
-        code = shard_writer_put(sink->writer, tokens, part);
-        sink->text_bytes += text ? part : 0;
-        sink->documents += text ? 0 : part;
-        sink->all_documents += text ? 0 : part;
-        tokens += part;
-        count -= part;
-        if (code == 0 && part == room) {
-            code = close_shard(p, split);
-        }
-    }
-    return code;
-}
-
-static int put_text(Preparation *p, int split, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        p->tokens[i] = p->chunk[i];
-    }
-    return put(p, split, p->tokens, size, true);
-}
-
-static size_t chunk_at(Document document, uint64_t at)
-{
-    return document.size - at < CHUNK_BYTES ? (size_t)(document.size - at) : CHUNK_BYTES;
-}
-
-/* Reads the document once to hash it, which decides its split, and again to write it, unless the
- * first chunk was all of it. */
-static int prepare_document(Preparation *p, Documents *file, Document document)
-{
-    XXH3_64bits_reset(p->hash);
-    for (uint64_t at = 0; at < document.size; at += CHUNK_BYTES) {
-        size_t size = chunk_at(document, at);
-        int code = documents_read(file, document.offset + at, p->chunk, size);
+    if (sink->writer != NULL && shard_writer_tokens(sink->writer) == p->options->shard_tokens) {
+        int code = close_shard(p, split);
         if (code != 0) {
             return code;
         }
-        XXH3_64bits_update(p->hash, p->chunk, size);
     }
-    double draw = (double)(XXH3_64bits_digest(p->hash) >> 11) * 0x1p-53; /* in [0, 1) */
-    int split = draw < p->options->val_fraction ? VALIDATION : TRAIN, code = 0;
-    for (uint64_t at = 0; code == 0 && at < document.size; at += CHUNK_BYTES) {
-        size_t size = chunk_at(document, at);
-        if (document.size > CHUNK_BYTES) {
-            code = documents_read(file, document.offset + at, p->chunk, size);
-        }
-        code = code != 0 ? code : put_text(p, split, size);
-        say_progress(p, document.offset + at + size);
-    }
-    const uint32_t end = BYTES_END;
-    return code != 0 ? code : put(p, split, &end, 1, false);
-}
-
-static int prepare_file(Preparation *p, const char *path)
-{
-    Documents *file;
-    int code = documents_open(path, &file);
+    int code = sink->writer == NULL ? open_shard(p, split) : 0;
     if (code != 0) {
         return code;
     }
-    bool found = true;
-    uint64_t count = 0;
-    while (code == 0 && found) {
-        Document document;
-        code = documents_next(file, &document, &found);
-        if (code == 0 && found) {
-            code = prepare_document(p, file, document);
-            count++;
+    uint64_t room = p->options->shard_tokens - shard_writer_tokens(sink->writer);
+    *part = count < room ? count : (size_t)room;
+    return shard_writer_put(sink->writer, ids, *part);
+}
+
+static uint64_t text_of(const Tokenizer *tokenizer, const uint32_t *ids, size_t count)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t size = 0;
+        tokenizer_bytes(tokenizer, ids[i], &size);
+        bytes += size;
+    }
+    return bytes;
+}
+
+/* Writes ids that are `bytes` of text; where they lie in two shards or more, each gets the bytes of
+ * its own. */
+static int take_ids(void *context, uint64_t tag, const uint32_t *ids, size_t count, uint64_t bytes,
+                    bool ends)
+{
+    Preparation *p = context;
+    int split = (int)tag, code = 0;
+    Sink *sink = &p->sinks[split];
+    while (code == 0 && count > 0) {
+        size_t part = 0;
+        code = put_some(p, split, ids, count, &part);
+        uint64_t text = part < count ? text_of(p->options->tokenizer, ids, part) : bytes;
+        sink->text_bytes += code == 0 ? text : 0;
+        bytes -= text;
+        ids += part;
+        count -= part;
+    }
+    if (code == 0 && ends) {
+        size_t part;
+        code = put_some(p, split, &p->options->end, 1, &part);
+        sink->documents += code == 0;
+        sink->all_documents += code == 0;
+    }
+    return code;
+}
+
+static int check_interrupted(const Preparation *p)
+{
+    int (*interrupted)(void) = p->options->source.interrupted;
+    return interrupted == NULL ? 0 : interrupted();
+}
+
+static int prepare_document(Preparation *p, const SourceDocument *document)
+{
+    double draw = (double)(document->hash >> 11) * 0x1p-53; /* in [0, 1) */
+    encode_stream_begin(p->stream, draw < p->options->val_fraction ? VALIDATION : TRAIN);
+    int code = 0;
+    for (size_t size = 1; code == 0 && size > 0;) {
+        const uint8_t *bytes;
+        code = source_chunk(p->source, &bytes, &size);
+        if (code == 0 && size > 0) {
+            code = encode_stream_put(p->stream, bytes, size);
+        }
+        say_progress(p);
+        code = code != 0 ? code : check_interrupted(p);
+    }
+    return code != 0 ? code : encode_stream_end(p->stream);
+}
+
+static int prepare_documents(Preparation *p)
+{
+    for (;;) {
+        SourceDocument document;
+        bool found;
+        int code = source_next(p->source, &document, &found);
+        if (code == 0 && !found) {
+            return encode_stream_flush(p->stream);
+        }
+        code = code != 0 ? code : prepare_document(p, &document);
+        if (code != 0) {
+            return code;
         }
     }
-    if (code == 0 && count == 0) {
-        log_warn("%s: no text in it; left out", path);
-    }
-    p->bytes_done += documents_bytes(file);
-    documents_close(file);
-    return code;
 }
 
 /* The last shards. */
@@ -185,16 +189,19 @@ static int finish(Preparation *p)
 {
     uint64_t train = p->sinks[TRAIN].all_documents, validation = p->sinks[VALIDATION].all_documents;
     if (train == 0) {
-        return err_set(ERR_INPUT, validation == 0
-                                      ? "no text in the files given; nothing was prepared"
-                                      : "all documents fell into the validation split; give more "
-                                        "documents or --val-fraction 0");
+        return err_set(ERR_INPUT, "all documents fell into the validation split; give more "
+                                  "documents or --val-fraction 0");
     }
     if (validation == 0 && p->options->val_fraction > 0) {
         log_warn("none of %" PRIu64 " documents fell into the validation split: training will have "
-                 "no validation loss. More documents (separated by lines of %s) or a larger "
+                 "no validation loss. More documents (separated by " TOKENIZER_END ") or a larger "
                  "--val-fraction help.",
-                 train, BYTES_SEPARATOR);
+                 train);
+    }
+    uint64_t invalid = encode_stream_invalid(p->stream);
+    if (invalid > 0) {
+        log_warn("%" PRIu64 " byte%s of the text %s not UTF-8; kept as found", invalid,
+                 invalid == 1 ? "" : "s", invalid == 1 ? "is" : "are");
     }
     int code = 0;
     for (int split = 0; code == 0 && split < SPLITS; split++) {
@@ -205,38 +212,22 @@ static int finish(Preparation *p)
     return code;
 }
 
-/* Every input can be opened and is sized before anything is written. */
-static int measure_files(Preparation *p)
+/* Too many shards are found out now rather than after thousands of them, as far as that can be known:
+ * a token stands for at most as many bytes as the longest one has. */
+static int check_shards(const Preparation *p)
 {
-    for (int i = 0; i < p->options->file_count; i++) {
-        Documents *file;
-        int code = documents_open(p->options->files[i], &file);
-        if (code != 0) {
-            return code;
-        }
-        p->bytes += documents_bytes(file);
-        documents_close(file);
+    const Tokenizer *tokenizer = p->options->tokenizer;
+    size_t longest = 1, added = 0;
+    for (uint32_t id = 0; id < tokenizer_vocab(tokenizer); id++) {
+        bool is_added =
+            added < tokenizer_added_count(tokenizer) && tokenizer_added(tokenizer)[added].id == id;
+        added += is_added;
+        size_t size = 0;
+        tokenizer_bytes(tokenizer, id, &size);
+        longest = !is_added && size > longest ? size : longest;
     }
-    /* Found out now rather than after thousands of them. */
-    return p->bytes / p->options->shard_tokens < MANIFEST_MAX_SHARDS ? 0 : too_many_shards(p);
-}
-
-static int check_options(const PrepareOptions *options)
-{
-    PACER_ASSERT(options->shard_tokens > 0, "shard_tokens %" PRIu64, options->shard_tokens);
-    if (strcmp(options->tokenizer, BYTES_NAME) != 0) {
-        return err_set(ERR_INPUT,
-                       "--tokenizer %s: only \"%s\" (every byte a token) is supported in this "
-                       "version",
-                       options->tokenizer, BYTES_NAME);
-    }
-    if (!(options->val_fraction >= 0 && options->val_fraction < 1)) {
-        return err_set(ERR_INPUT, "--val-fraction %g: must be at least 0 and below 1",
-                       options->val_fraction);
-    }
-    return options->file_count > 0
-               ? 0
-               : err_set(ERR_INPUT, "no text files given: pacer data prepare --out DIR FILE...");
+    uint64_t tokens = source_bytes(p->source) / longest;
+    return tokens / p->options->shard_tokens < MANIFEST_MAX_SHARDS ? 0 : too_many_shards(p);
 }
 
 static int compare_shards(const void *a, const void *b)
@@ -246,34 +237,46 @@ static int compare_shards(const void *a, const void *b)
                                           : strcmp(x->info.file, y->info.file);
 }
 
+static int commit(Preparation *p)
+{
+    qsort(p->manifest.shards, (size_t)p->manifest.shard_count, sizeof *p->manifest.shards,
+          compare_shards); /* they were finished in any order */
+    int code = out_folder_put_tokenizer(&p->folder, p->options->tokenizer, &p->manifest);
+    code = code != 0 ? code : check_interrupted(p);
+    return code != 0 ? code : out_folder_commit(&p->folder, &p->manifest);
+}
+
 int prepare_dataset(const PrepareOptions *options)
 {
-    int code = check_options(options);
-    if (code != 0) {
-        return code;
+    PACER_ASSERT(options->shard_tokens > 0 && options->threads > 0,
+                 "shard_tokens %" PRIu64 ", threads %d", options->shard_tokens, options->threads);
+    if (!(options->val_fraction >= 0 && options->val_fraction < 1)) {
+        return err_set(ERR_INPUT, "--val-fraction %g: must be at least 0 and below 1",
+                       options->val_fraction);
     }
     Preparation *p = mem_zalloc(1, sizeof *p);
     p->options = options;
+    manifest_init(&p->manifest, options->tokenizer_name, tokenizer_hash(options->tokenizer),
+                  tokenizer_vocab(options->tokenizer));
+    int code = source_open(options->source, &p->source);
     p->started = clock_seconds();
-    p->hash = XXH3_createState();
-    manifest_init(&p->manifest, BYTES_NAME, bytes_tokenizer_hash(), BYTES_VOCAB);
-    code = measure_files(p);
+    code = code != 0 ? code : check_shards(p);
     code = code != 0 ? code : out_folder_open(&p->folder, options->out);
-    for (int i = 0; code == 0 && i < options->file_count; i++) {
-        code = prepare_file(p, options->files[i]);
+    if (code == 0) {
+        p->stream = encode_stream_open(options->tokenizer, options->threads, take_ids, p);
+        code = prepare_documents(p);
     }
     code = code != 0 ? code : finish(p);
-    if (code == 0) { /* shards were finished in any order */
-        qsort(p->manifest.shards, (size_t)p->manifest.shard_count, sizeof *p->manifest.shards,
-              compare_shards);
-        code = out_folder_commit(&p->folder, &p->manifest);
-    }
+    code = code != 0 ? code : commit(p);
     for (int split = 0; split < SPLITS; split++) {
         shard_writer_abandon(p->sinks[split].writer);
     }
+    encode_stream_close(p->stream);
     out_folder_close(&p->folder);
     manifest_free(&p->manifest);
-    XXH3_freeState(p->hash);
+    source_close(p->source);
     free(p);
-    return code;
+    return code == ERR_INTERRUPTED || code == ERR_TERMINATED
+               ? err_set(code, "stopped; %s is as it was before", options->out)
+               : code;
 }

@@ -232,7 +232,7 @@ static void attention_forward(Ctx *c, Tensor qkv, HeadShape s, Tensor out, Tenso
             }
             put(out, (b * s.seq + i) * out.dim[1] + h * s.head_dim + d, sum, MODE_SET);
         }
-        if (c->attention == ATTENTION_FLASH) {
+        if (c->attention != ATTENTION_NAIVE) {
             put(aux, e, largest + logf(total), MODE_SET);
         }
         for (int64_t j = 0; c->attention == ATTENTION_NAIVE && j < s.seq; j++) {
@@ -250,7 +250,7 @@ static void head_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor aux, HeadShape
         float mean = 0;
         for (int64_t j = 0; j <= i; j++) {
             int64_t at = i * s.seq + j;
-            p[at] = c->attention == ATTENTION_FLASH
+            p[at] = c->attention != ATTENTION_NAIVE
                         ? expf(score(qkv, s, b, h, i, j) - get(aux, bh * s.seq + i))
                         : get(aux, bh * s.seq * s.seq + at);
             ds[at] = 0;

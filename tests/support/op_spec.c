@@ -358,7 +358,7 @@ bool op_arg_given(const OpArg *arg, const OpCase *k)
     case WHEN_NAIVE:
         return k->attention == ATTENTION_NAIVE;
     case WHEN_FLASH:
-        return k->attention == ATTENTION_FLASH;
+        return k->attention != ATTENTION_NAIVE;
     }
     return false;
 }

@@ -1,0 +1,134 @@
+#include "base/output.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct Output {
+    char *path, *temporary; /* NULL for standard output */
+    IoWriter *writer;       /* NULL: straight to `stream` */
+    FILE *stream;
+    int code;
+};
+
+static bool is_special(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode);
+}
+
+static int stream_error(const Output *output)
+{
+    return err_set(ERR_FAILED, "%s: cannot write: %s",
+                   output->path != NULL ? output->path : "standard output", strerror(errno));
+}
+
+static int open_named(Output *output, const char *path)
+{
+    if (io_is_folder(path)) {
+        return err_set(ERR_INPUT, "%s: is a folder; name a file", path);
+    }
+    output->path = mem_strdup(path);
+    output->temporary = mem_format("%s.%ld.tmp", path, (long)getpid());
+    if (!is_special(path)) {
+        return io_writer_open(output->temporary, &output->writer);
+    }
+    output->stream = fopen(path, "wb");
+    return output->stream != NULL
+               ? 0
+               : err_set(ERR_INPUT, "%s: cannot write: %s", path, strerror(errno));
+}
+
+int output_open(const char *path, Output **out)
+{
+    Output *output = mem_zalloc(1, sizeof *output);
+    int code = 0;
+    if (path[0] == '\0' || strcmp(path, "-") == 0) {
+        output->stream = stdout;
+    } else {
+        code = open_named(output, path);
+    }
+    if (code != 0) {
+        output_abandon(output);
+        output = NULL;
+    }
+    *out = output;
+    return code;
+}
+
+int output_put(Output *output, const void *data, size_t size)
+{
+    if (output->code == 0 && output->writer != NULL) {
+        output->code = io_writer_put(output->writer, data, size);
+    } else if (output->code == 0 && fwrite(data, 1, size, output->stream) != size) {
+        output->code = stream_error(output);
+    }
+    return output->code;
+}
+
+static void destroy(Output *output)
+{
+    if (output->stream != NULL && output->stream != stdout) {
+        fclose(output->stream);
+    }
+    free(output->path);
+    free(output->temporary);
+    free(output);
+}
+
+static int sync_folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == NULL ? mem_strdup(".") : mem_format("%.*s/", (int)(slash - path), path);
+    int code = io_sync_folder(folder);
+    free(folder);
+    return code;
+}
+
+/* The file gets its name. */
+static int finish_file(Output *output)
+{
+    int code = io_writer_close(output->writer, NULL);
+    output->writer = NULL;
+    if (code == 0 && rename(output->temporary, output->path) != 0) {
+        code = err_set(ERR_FAILED, "%s: cannot write: %s", output->path, strerror(errno));
+    }
+    if (code != 0) {
+        remove(output->temporary);
+    }
+    return code != 0 ? code : sync_folder_of(output->path);
+}
+
+int output_commit(Output *output)
+{
+    int code = output->code;
+    if (code != 0) {
+        output_abandon(output);
+        return code;
+    }
+    if (output->writer != NULL) {
+        code = finish_file(output);
+    } else if (fflush(output->stream) != 0) {
+        code = stream_error(output);
+    }
+    destroy(output);
+    return code;
+}
+
+void output_abandon(Output *output)
+{
+    if (output != NULL) {
+        if (output->writer != NULL) {
+            io_writer_abandon(output->writer);
+        }
+        destroy(output);
+    }
+}

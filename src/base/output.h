@@ -1,0 +1,12 @@
+#pragma once
+/* What a command was told to write: a file, which appears under its name only when it is complete; or
+ * standard output; or something that is no file (a pipe, a device), which is written to as it is. */
+#include <stddef.h>
+
+typedef struct Output Output;
+
+/* "-" and "" are standard output. */
+int output_open(const char *path, Output **out);
+int output_put(Output *output, const void *data, size_t size); /* errors stick */
+int output_commit(Output *output);                             /* durable; frees */
+void output_abandon(Output *output); /* leaves no file; frees; NULL is fine */

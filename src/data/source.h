@@ -1,0 +1,57 @@
+#pragma once
+/* Text from anywhere as documents, one after the other. An input is
+ *   a text file: documents lie between the strings <|endoftext|>, wherever these stand. One at the
+ *     beginning of a line takes the line break behind it along. All other bytes stay as they are;
+ *     a UTF-8 byte order mark at the start of the file is dropped;
+ *   a JSONL file (by its name, or because the format says so): a JSON object on each line, the
+ *     document being the string under one of its fields;
+ *   a folder: its files and folders in byte order of their names, hidden ones left out;
+ *   "-": standard input;
+ *   builtin:stories or builtin:stories:BYTES: pacer's own stories (stories.h).
+ * Documents without a byte are left out. Memory does not depend on the size of files, documents or
+ * lines of text; a line of JSONL is held whole. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum {
+    SOURCE_AUTO, /* JSONL where the name ends in .jsonl or .ndjson, else text */
+    SOURCE_TEXT,
+    SOURCE_JSONL,
+} SourceFormat;
+
+typedef struct {
+    const char *const *inputs; /* in this order */
+    int input_count;
+    SourceFormat format;
+    const char *field;        /* of JSONL; NULL: "text" */
+    bool skip_bad;            /* bad lines of JSONL are counted and left out */
+    uint64_t stories_seed;    /* of builtin:stories */
+    int (*interrupted)(void); /* 0, or the code to end with; asked now and then; may be NULL */
+} SourceOptions;
+
+typedef struct {
+    uint64_t size;    /* bytes, at least 1 */
+    uint64_t hash;    /* XXH3 of them */
+    const char *file; /* where it is, for messages; valid until source_close */
+    uint64_t line;    /* on which it begins, from 1 */
+} SourceDocument;
+
+typedef struct TextSource TextSource;
+
+/* Looks at every input: ERR_INPUT for one that cannot be read or is no text, with what to do about it.
+ * Files of other content inside a folder are left out with a warning. Reads standard input to its
+ * end. The options' strings stay where they are until source_close. */
+int source_open(SourceOptions options, TextSource **out);
+void source_close(TextSource *source); /* NULL is fine */
+
+/* The next document; *found is false behind the last, where warnings about what was left out are said.
+ * ERR_INPUT when there was none at all. */
+int source_next(TextSource *source, SourceDocument *document, bool *found);
+
+/* The next bytes of that document, valid until the next call; *size is 0 when it is over. */
+int source_chunk(TextSource *source, const uint8_t **bytes, size_t *size);
+
+/* For progress: bytes of all inputs, and how many of them were gone through. */
+uint64_t source_bytes(const TextSource *source);
+uint64_t source_position(const TextSource *source);

@@ -1,0 +1,105 @@
+#include "data/stories_file.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/output.h"
+#include "data/stories.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK_STORIES 256 /* made by one thread at a time */
+#define BLOCKS_PER_THREAD 4
+#define SEPARATOR_LENGTH (sizeof STORY_SEPARATOR - 1)
+#define SAY_AFTER 2.0 /* seconds until progress is shown */
+#define SAY_EVERY 0.2
+
+/* Consecutive stories, each with its separator. */
+typedef struct {
+    size_t ends[BLOCK_STORIES]; /* of each, in text */
+    char text[BLOCK_STORIES * (STORY_MAX_BYTES + SEPARATOR_LENGTH)];
+} Block;
+
+static void make_block(Block *block, uint64_t seed, uint64_t first)
+{
+    size_t used = 0;
+    for (uint64_t i = 0; i < BLOCK_STORIES; i++) {
+        used += story_write(seed, first + i, block->text + used, STORY_MAX_BYTES);
+        memcpy(block->text + used, STORY_SEPARATOR, SEPARATOR_LENGTH);
+        used += SEPARATOR_LENGTH;
+        block->ends[i] = used;
+    }
+}
+
+/* Bytes of the block's first stories that fit in `room`. */
+static size_t fitting(const Block *block, uint64_t room)
+{
+    size_t used = 0;
+    for (int i = 0; i < BLOCK_STORIES && block->ends[i] <= room; i++) {
+        used = block->ends[i];
+    }
+    return used;
+}
+
+static void say_progress(double started, double *said, uint64_t done, uint64_t all)
+{
+    double now = clock_seconds();
+    if (now - started < SAY_AFTER || now - *said < SAY_EVERY) {
+        return;
+    }
+    *said = now;
+    char left[CLOCK_DURATION_SIZE];
+    clock_duration((double)(all - done) / ((double)done / (now - started)), left);
+    log_live("stories: %.0f of %.0f MB, %s left", (double)done / 1e6, (double)all / 1e6, left);
+}
+
+/* Rounds of blocks, made by all threads and written in order. */
+static int write_all(Output *output, uint64_t bytes, uint64_t seed, int threads,
+                     int (*interrupted)(void))
+{
+    int count = threads * BLOCKS_PER_THREAD, code = 0;
+    Block *blocks = mem_alloc((size_t)count * sizeof *blocks);
+    double started = clock_seconds(), said = started;
+    uint64_t first = 0, done = 0;
+    for (bool room = true; code == 0 && room; first += (uint64_t)count * BLOCK_STORIES) {
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+        for (int i = 0; i < count; i++) {
+            make_block(&blocks[i], seed, first + (uint64_t)i * BLOCK_STORIES);
+        }
+        for (int i = 0; code == 0 && room && i < count; i++) {
+            size_t size = fitting(&blocks[i], bytes - done);
+            room = size == blocks[i].ends[BLOCK_STORIES - 1];
+            code = output_put(output, blocks[i].text, size);
+            done += size;
+        }
+        int stop = code == 0 && interrupted != NULL ? interrupted() : 0;
+        code = stop != 0 ? err_set(stop, "interrupted") : code;
+        say_progress(started, &said, done, bytes);
+    }
+    free(blocks);
+    if (code == 0 && done == 0) {
+        code = err_set(ERR_INPUT, "%" PRIu64 " bytes hold no story; ask for some thousand or more",
+                       bytes);
+    }
+    return code;
+}
+
+int stories_write(const char *path, uint64_t bytes, uint64_t seed, int threads,
+                  int (*interrupted)(void))
+{
+    Output *output;
+    int code = output_open(path, &output);
+    if (code != 0) {
+        return code;
+    }
+    code = write_all(output, bytes, seed, threads, interrupted);
+    if (code != 0) {
+        output_abandon(output);
+        return code;
+    }
+    return output_commit(output);
+}
