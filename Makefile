@@ -3,8 +3,10 @@
 #   BUILD=build   where the program is built; the sanitizer build goes to $(BUILD)-asan
 #   CUDA=auto     1: CUDA must be there, 0: do not look for it
 #   CC=clang      another compiler (in a fresh BUILD)
+#   SECONDS=600   how long `make fuzz` runs
 BUILD ?= build
 CUDA ?= auto
+SECONDS ?= 600
 
 cuda_0 = OFF
 cuda_1 = ON
@@ -53,6 +55,11 @@ test-fast: $(BUILD)/build.ninja ## the tests of the plain build alone
 	@$(ninja) -C $(BUILD)
 	@$(ctest) --test-dir $(BUILD)
 
+.PHONY: fuzz
+fuzz: ## look for inputs that break a parser, SECONDS=600 in all, with libFuzzer if clang has it
+	@tools/setup.sh --tests
+	@tests/fuzz/run.sh $(SECONDS) $(BUILD)-fuzz
+
 .PHONY: lint
 lint: ## format, file sizes, include direction, headers that stand alone
 	@tools/lint.sh
@@ -75,7 +82,7 @@ setup: ## install the packages that are missing (Debian, Ubuntu)
 
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf $(BUILD) $(BUILD)-asan
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-fuzz
 
 .PHONY: help
 help: ## this list

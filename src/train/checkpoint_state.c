@@ -6,6 +6,8 @@
 #include "base/version.h"
 
 #include <cjson/cJSON.h>
+#include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
@@ -123,15 +125,25 @@ int state_write(const char *folder, const TrainState *state, const ModelSpec *sp
     return code;
 }
 
-static bool read_text(const cJSON *object, const char *name, int base, uint64_t *out)
+/* A number without the sign or spaces that strtoull would take, at most `most`. */
+static bool read_text(const cJSON *object, const char *name, int base, uint64_t most, uint64_t *out)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
     char *end;
-    if (!cJSON_IsString(item)) {
+    if (!cJSON_IsString(item) || !isxdigit((unsigned char)item->valuestring[0])) {
         return false;
     }
+    errno = 0;
     *out = strtoull(item->valuestring, &end, base);
-    return end != item->valuestring && *end == '\0';
+    return end != item->valuestring && *end == '\0' && errno == 0 && *out <= most;
+}
+
+static bool read_whole(const cJSON *object, const char *name, int64_t *out)
+{
+    uint64_t value = 0;
+    bool good = read_text(object, name, 10, INT64_MAX, &value);
+    *out = (int64_t)value;
+    return good;
 }
 
 static double read_real(const cJSON *object, const char *name)
@@ -161,25 +173,22 @@ static int parse_state(const char *path, const cJSON *object, const ModelSpec *s
                        TrainState *state, CheckpointDigests *digests)
 {
     const cJSON *files = cJSON_GetObjectItemCaseSensitive(object, "files");
-    uint64_t step, tokens, seq;
     if (read_real(object, "version") != STATE_VERSION) {
         return err_set(ERR_INPUT,
                        "%s: written by another version of pacer (format %g, this one reads %d)",
                        path, read_real(object, "version"), STATE_VERSION);
     }
-    if (!read_text(object, "step", 10, &step) ||
-        !read_text(object, "sequences", 10, &state->sequences) ||
-        !read_text(object, "tokens", 10, &tokens) ||
-        !read_text(object, "data_tokens", 10, &state->data_tokens) ||
-        !read_text(object, "seed", 10, &state->seed) || !read_text(object, "seq", 10, &seq) ||
-        !read_text(files, "model.safetensors", 16, &digests->model) ||
-        !read_text(files, "optimizer.safetensors", 16, &digests->optimizer)) {
+    if (!read_whole(object, "step", &state->step) ||
+        !read_text(object, "sequences", 10, UINT64_MAX, &state->sequences) ||
+        !read_whole(object, "tokens", &state->tokens) ||
+        !read_text(object, "data_tokens", 10, UINT64_MAX, &state->data_tokens) ||
+        !read_text(object, "seed", 10, UINT64_MAX, &state->seed) ||
+        !read_whole(object, "seq", &state->seq) ||
+        !read_text(files, "model.safetensors", 16, UINT64_MAX, &digests->model) ||
+        !read_text(files, "optimizer.safetensors", 16, UINT64_MAX, &digests->optimizer)) {
         return err_set(ERR_INPUT,
                        "%s: a field is missing or damaged; resume from another checkpoint", path);
     }
-    state->step = (int64_t)step;
-    state->tokens = (int64_t)tokens;
-    state->seq = (int64_t)seq;
     state->train_seconds = read_real(object, "train_s");
     state->first_loss = read_real(object, "first_loss");
     state->best_val_loss = read_real(object, "best_val_loss");
@@ -197,7 +206,7 @@ int state_read(const char *folder, const ModelSpec *spec, TrainState *state,
     cJSON *whole = code == 0 ? cJSON_ParseWithLength(text, size) : NULL;
     const cJSON *object = cJSON_GetObjectItemCaseSensitive(whole, "state");
     uint64_t digest;
-    if (code == 0 && (object == NULL || !read_text(whole, "digest", 16, &digest) ||
+    if (code == 0 && (object == NULL || !read_text(whole, "digest", 16, UINT64_MAX, &digest) ||
                       digest != digest_of(object))) {
         code = err_set(ERR_INPUT,
                        "%s: was changed or damaged; resume from another checkpoint (--resume "
