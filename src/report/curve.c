@@ -1,0 +1,138 @@
+#include "report/curve.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_RECORD_BYTES ((size_t)1 << 30)
+
+static void add(CurvePoint **points, size_t *count, int64_t step, double loss)
+{
+    if ((*count & (*count - 1)) == 0) { /* full at powers of two */
+        *points = mem_realloc(*points, *count == 0 ? 1 : 2 * *count, sizeof **points);
+    }
+    (*points)[(*count)++] = (CurvePoint){step, loss};
+}
+
+static bool add_line(Curve *curve, const char *line, size_t length)
+{
+    cJSON *object = cJSON_ParseWithLength(line, length);
+    const cJSON *step = cJSON_GetObjectItemCaseSensitive(object, "step");
+    const cJSON *loss = cJSON_GetObjectItemCaseSensitive(object, "loss");
+    const cJSON *validation = cJSON_GetObjectItemCaseSensitive(object, "val_loss");
+    bool good = cJSON_IsNumber(step);
+    if (good && cJSON_IsNumber(loss)) {
+        add(&curve->train, &curve->train_count, (int64_t)step->valuedouble, loss->valuedouble);
+    }
+    if (good && cJSON_IsNumber(validation)) {
+        add(&curve->validation, &curve->validation_count, (int64_t)step->valuedouble,
+            validation->valuedouble);
+    }
+    cJSON_Delete(object);
+    return good;
+}
+
+int curve_read(Curve *curve, const char *run_dir)
+{
+    *curve = (Curve){0};
+    char *path = io_join(run_dir, "metrics.jsonl"), *text;
+    size_t size;
+    int code = io_read_all(path, MAX_RECORD_BYTES, &text, &size);
+    int number = 1;
+    for (char *line = text; code == 0 && line < text + size; number++) {
+        size_t length = strcspn(line, "\n");
+        bool whole = line + length < text + size; /* a kill may have torn the last line */
+        if (!add_line(curve, line, length) && whole) {
+            code = err_set(ERR_INPUT, "%s:%d: not a line of a run's record", path, number);
+        }
+        line += length + 1;
+    }
+    if (code != 0) {
+        curve_free(curve);
+    }
+    free(size > 0 || code == 0 ? text : NULL);
+    free(path);
+    return code;
+}
+
+void curve_free(Curve *curve)
+{
+    free(curve->train);
+    free(curve->validation);
+    *curve = (Curve){0};
+}
+
+/* Mean loss of the points in each column; NAN where there is none. */
+static void bin(const Curve *curve, int columns, double *means)
+{
+    int64_t first = curve->train[0].step, last = curve->train[curve->train_count - 1].step;
+    size_t at = 0;
+    for (int column = 0; column < columns; column++) {
+        double end = (double)first + (double)(last - first + 1) * (column + 1) / columns, sum = 0;
+        size_t from = at;
+        while (at < curve->train_count && (double)curve->train[at].step < end) {
+            sum += curve->train[at++].loss;
+        }
+        means[column] = at > from ? sum / (double)(at - from) : NAN;
+    }
+}
+
+/* Columns without a point take the straight line between their neighbours. */
+static void fill_gaps(int columns, double *means)
+{
+    for (int column = 1; column < columns; column++) {
+        int next = column;
+        while (next < columns && isnan(means[next])) {
+            next++;
+        }
+        double right = next < columns ? means[next] : means[column - 1];
+        for (int gap = column; gap < next; gap++) {
+            means[gap] = means[column - 1] + (right - means[column - 1]) * (gap - column + 1) /
+                                                 (double)(next - column + 1);
+        }
+        column = next;
+    }
+}
+
+void curve_print(const Curve *curve, int columns, int rows, FILE *file)
+{
+    if (curve->train_count < 2 || columns < 2 || rows < 2) {
+        return;
+    }
+    double *means = mem_alloc((size_t)columns * sizeof *means), high = -INFINITY, low = INFINITY;
+    bin(curve, columns, means);
+    fill_gaps(columns, means);
+    for (int column = 0; column < columns; column++) {
+        high = fmax(high, means[column]);
+        low = fmin(low, means[column]);
+    }
+    high = high > low ? high : low + 1;
+    for (int row = 0; row < rows; row++) {
+        fprintf(file, "  %6.2f |", high - (high - low) * row / (rows - 1));
+        int blanks = 0;
+        for (int column = 0; column < columns; column++) {
+            int own = (int)lround((high - means[column]) / (high - low) * (rows - 1));
+            if (own == row) {
+                fprintf(file, "%*s*", blanks, "");
+                blanks = 0;
+            } else {
+                blanks++;
+            }
+        }
+        fputc('\n', file);
+    }
+    char last[32];
+    snprintf(last, sizeof last, "step %lld", (long long)curve->train[curve->train_count - 1].step);
+    fprintf(file, "   loss +");
+    for (int column = 0; column < columns; column++) {
+        fputc('-', file);
+    }
+    fprintf(file, "\n         %*s\n", columns, last);
+    free(means);
+}
