@@ -56,7 +56,8 @@ takes() {
     fi
 }
 
-commands=(train plan models 'data prepare' 'data info' 'bench step' 'bench ops' demo)
+commands=(train plan models 'tokenizer train' 'tokenizer encode' 'tokenizer decode' 'tokenizer info'
+    'data prepare' 'data info' 'data stories' 'bench step' 'bench ops' demo)
 
 expect 0 out 'Usage: pacer COMMAND' help
 expect 0 out 'Usage: pacer COMMAND' --help
@@ -89,7 +90,14 @@ training=("${model[@]}" data batch accum global-batch seq steps tokens epochs se
 takes train "${training[@]}"
 takes plan "${training[@]}"
 takes models ''
-takes 'data prepare' out tokenizer val-fraction shard-tokens
+text=(format field skip-bad)
+takes 'tokenizer train' vocab seed threads memory-limit out "${text[@]}" special pattern ties unit \
+    min-frequency
+takes 'tokenizer encode' threads out tokenizer ids
+takes 'tokenizer decode' out tokenizer ids
+takes 'tokenizer info' ''
+takes 'data prepare' seed threads out "${text[@]}" tokenizer end val-fraction shard-tokens
+takes 'data stories' seed threads out bytes
 takes 'data info' ''
 bench=("${model[@]}" data batch accum seq seed device dtype attention recompute threads memory-limit
     repeats warm)
@@ -103,7 +111,7 @@ for command in "${commands[@]}"; do
     for option in $(options_of "$command"); do
         case $option in
         help) continue ;;
-        quiet | verbose) argument=--$option=perhaps text="--$option 'perhaps': must be on or off" ;;
+        quiet | verbose | skip-bad) argument=--$option=perhaps text="--$option 'perhaps': must be on or off" ;;
         *) argument=--$option text="--$option needs a value" ;;
         esac
         # shellcheck disable=SC2086
@@ -116,7 +124,7 @@ refuse "unknown command 'data perpare'; did you mean data prepare?" 'pacer --hel
 refuse "unknown command 'hlep'; did you mean help?" 'pacer --help' hlep
 refuse "unknown command ''" 'pacer --help' ''
 refuse "unknown command 'data prepare'" 'pacer --help' 'data prepare'
-refuse 'data needs a command behind it: prepare, info' 'pacer data --help' data
+refuse 'data needs a command behind it: prepare, info, stories' 'pacer data --help' data
 refuse 'bench needs a command behind it: step, ops' 'pacer bench --help' bench --batch 8
 refuse "'--batch' stands before the command" 'pacer --help' --batch 8 train
 refuse "unexpected argument 'x'" 'pacer --help' version x

@@ -292,6 +292,16 @@ static void test_config__command_line_forms(void **state)
     assert_false(cfg.quiet);
     config_free(&cfg);
 
+    /* An option that may come several times: each value is a line, and the default is gone. */
+    assert_int_equal(parse(&cfg, COMMAND_TOKENIZER_TRAIN,
+                           "x --out=t --special <a> --special=<b,c> --special <d>", &rest, NULL),
+                     0);
+    assert_string_equal(cfg.special, "<a>\n<b,c>\n<d>");
+    config_free(&cfg);
+    assert_int_equal(parse(&cfg, COMMAND_TOKENIZER_TRAIN, "x --out=t", &rest, NULL), 0);
+    assert_string_equal(cfg.special, "<|endoftext|>");
+    config_free(&cfg);
+
     assert_int_equal(parse(&cfg, COMMAND_TRAIN, "--bogus --help", &rest, NULL), 0);
     assert_true(cfg.help);
     config_free(&cfg);
@@ -310,7 +320,7 @@ static void test_config__command_line_forms(void **state)
         {COMMAND_TRAIN, "--batch 8 --batch=8", "--batch is given twice"},
         {COMMAND_TRAIN, "--batch", "--batch needs a value: a number, 1 to 1M"},
         {COMMAND_TRAIN, "--batch --seq 8", "--batch needs a value"},
-        {COMMAND_TRAIN, "--out", "--out needs a value: DIR"},
+        {COMMAND_TRAIN, "--out", "--out needs a value: PATH"},
         {COMMAND_TRAIN, "--dtype", "--dtype needs a value, such as f32"},
         {COMMAND_TRAIN, "--batch=", "--batch ''"},
         {COMMAND_TRAIN, "--batch 0", "--batch '0': outside its limits, 1 to 1M"},
@@ -322,7 +332,7 @@ static void test_config__command_line_forms(void **state)
         {COMMAND_TRAIN, "--config /nonexistent/c.yaml", "/nonexistent/c.yaml: cannot read"},
         {COMMAND_TRAIN, "--repeats 3", "--repeats is not an option of train"},
         {COMMAND_TRAIN, "--repeats 3", "belongs to: bench step, bench ops"},
-        {COMMAND_DATA_PREPARE, "f.txt", "data prepare needs --out DIR"},
+        {COMMAND_DATA_PREPARE, "f.txt", "data prepare needs --out PATH"},
         {COMMAND_MODELS, "--batch 8", "belongs to: train, plan, bench step, bench ops"},
         {COMMAND_PLAN, "--device cuda", "--device cuda: this build has no CUDA backend"},
         {COMMAND_PLAN, "--quiet --verbose", "exclude each other"},

@@ -9,7 +9,7 @@
 #include "data/prefetch.h"
 #include "metrics/machine.h"
 #include "train/setup.h"
-#include "train/signals.h"
+#include "base/signals.h"
 
 #include <stdlib.h>
 #include <string.h>

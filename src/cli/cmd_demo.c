@@ -1,11 +1,16 @@
-/* The first minutes with pacer: a tiny Llama-style model learns the built-in stories byte by byte, and
- * tells one before and after. */
+/* The first minutes with pacer: the commands that take text to a trained model, one after the other,
+ * shown as a user would type them. Nothing is left outside the demo's folder, and run again it goes
+ * on where it was. */
 #include "base/err.h"
 #include "base/io.h"
-#include "base/log.h"
+#include "base/mem.h"
 #include "cli/commands.h"
-#include "data/bytes.h"
+#include "cli/show.h"
 #include "model/generate.h"
+#include "report/curve.h"
+#include "report/run_report.h"
+#include "text/encode.h"
+#include "text/unicode.h"
 #include "train/checkpoint.h"
 #include "train/loop.h"
 #include "train/setup.h"
@@ -14,63 +19,158 @@
 #include <string.h>
 
 #define PROMPT "Once upon a time"
-#define SAMPLE_BYTES 400
+#define SAMPLE_TOKENS 220
+#define LINE_COLUMNS 96
+#define CURVE_COLUMNS 64
+#define CURVE_ROWS 9
 
-static const struct {
-    const char *name, *value;
-} settings[] = {
-    {"model", "tiny"},     {"data", "builtin:stories"},
-    {"batch", "8"},        {"steps", "1600"},
-    {"lr", "4e-3"},        {"warmup", "60"},
-    {"eval-every", "400"}, {"eval-batches", "10"},
-    {"save-every", "400"}, {"out", "demo/run"},
-};
+typedef struct {
+    char *folder, *text, *tokenizer, *shards, *run, *report;
+} Paths;
 
-static int demo_config(Config *train, const Config *cfg)
+static void paths_init(Paths *paths, const char *out)
 {
-    config_init(train, COMMAND_TRAIN);
+    paths->folder = mem_strdup(out[0] != '\0' ? out : "demo");
+    paths->text = io_join(paths->folder, "stories.txt");
+    paths->tokenizer = io_join(paths->folder, "tokenizer.json");
+    paths->shards = io_join(paths->folder, "shards");
+    paths->run = io_join(paths->folder, "run");
+    paths->report = io_join(paths->folder, "report");
+}
+
+static void paths_free(Paths *paths)
+{
+    free(paths->folder);
+    free(paths->text);
+    free(paths->tokenizer);
+    free(paths->shards);
+    free(paths->run);
+    free(paths->report);
+}
+
+/* Names and values of options in turn, then NULL. */
+static int set_options(Config *cfg, const Config *given, const char *const *options)
+{
     int code = 0;
-    for (size_t i = 0; code == 0 && i < sizeof settings / sizeof settings[0]; i++) {
-        code = config_set(train, settings[i].name, settings[i].value);
+    for (int i = 0; code == 0 && options[i] != NULL; i += 2) {
+        code = config_set(cfg, options[i], options[i + 1]);
     }
     if (code == 0) {
-        config_inherit(train, cfg);
-        code = config_check(train);
+        char *out = mem_strdup(cfg->out);
+        config_inherit(cfg, given);
+        code = config_set(cfg, "out", out); /* --out of the demo is its folder */
+        free(out);
     }
+    return code != 0 ? code : config_check(cfg);
+}
+
+static void print_command(Command command, const char *const *options, const char *input)
+{
+    printf("\n$ pacer %s", command_words(command));
+    for (int i = 0; options[i] != NULL; i += 2) {
+        printf(" --%s %s", options[i], options[i + 1]);
+    }
+    printf("%s%s\n", input != NULL ? " " : "", input != NULL ? input : "");
+    fflush(stdout);
+}
+
+typedef int (*RunCommand)(Config *cfg, int argc, char **argv);
+
+static int run_command(Command command, RunCommand run, const Config *given,
+                       const char *const *options, char *input)
+{
+    Config cfg;
+    config_init(&cfg, command);
+    print_command(command, options, input);
+    int code = set_options(&cfg, given, options);
+    code = code != 0 ? code : run(&cfg, input != NULL ? 1 : 0, &input);
+    config_free(&cfg);
     return code;
 }
 
-/* Continues the prompt with the model's weights, up to the end of the story. */
-static int tell(Trainer *trainer, Backend *backend)
+/* --- samples --- */
+
+/* Prints text as it comes, broken into lines at blanks. */
+typedef struct {
+    int column, breaks; /* breaks: line breaks that wait for text behind them */
+    uint8_t word[256];
+    size_t size;
+} Teller;
+
+static void tell_word(Teller *teller)
 {
+    for (; teller->size > 0 && teller->breaks > 0; teller->breaks--) {
+        fputs(teller->breaks > 1 ? "\n" : "\n  ", stdout);
+        teller->column = 0;
+    }
+    if (teller->column + (int)teller->size > LINE_COLUMNS) {
+        fputs("\n  ", stdout);
+        teller->column = 0;
+        size_t blank = teller->size > 0 && teller->word[0] == ' ';
+        memmove(teller->word, teller->word + blank, teller->size - blank);
+        teller->size -= blank;
+    }
+    show_text(teller->word, teller->size, false, stdout);
+    teller->column += (int)teller->size;
+    teller->size = 0;
+    fflush(stdout);
+}
+
+static void tell(Teller *teller, const uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] == ' ' || bytes[i] == '\n' || teller->size == sizeof teller->word) {
+            tell_word(teller);
+        }
+        if (bytes[i] == '\n') {
+            teller->breaks++;
+        } else {
+            teller->word[teller->size++] = bytes[i];
+        }
+    }
+}
+
+/* Continues the prompt with the model's weights, up to the end of the story. */
+static int tell_story(Trainer *trainer, Backend *backend, const Tokenizer *tokenizer)
+{
+    uint32_t end = 0;
     Generator generator;
-    int code = generator_open(&generator, &trainer->model, backend);
+    int code = tokenizer_end(tokenizer, NULL, &end);
+    code = code != 0 ? code : generator_open(&generator, &trainer->model, backend);
     if (code != 0) {
         return code;
     }
-    int32_t tokens[SAMPLE_BYTES];
-    int64_t count = 0;
-    for (const char *at = PROMPT; *at != '\0'; at++) {
-        tokens[count++] = (unsigned char)*at;
+    Encoder *encoder = encoder_open(tokenizer);
+    TokenList prompt = {0};
+    encoder_run(encoder, (const uint8_t *)PROMPT, strlen(PROMPT), &prompt);
+    int32_t tokens[SAMPLE_TOKENS] = {(int32_t)end}; /* what stands before every story */
+    int64_t count = 1;
+    for (size_t i = 0; i < prompt.count; i++) {
+        tokens[count++] = (int32_t)prompt.ids[i];
     }
-    fputs("  " PROMPT, stdout);
-    SampleSettings sampling = {.temperature = 0.6, .top_k = 40, .seed = 7};
-    while (count < SAMPLE_BYTES) {
+    Teller teller = {.column = 0};
+    fputs("  ", stdout);
+    tell(&teller, (const uint8_t *)PROMPT, strlen(PROMPT));
+    SampleSettings sampling = {.temperature = 0.7, .top_k = 40, .seed = 7};
+    while (count < SAMPLE_TOKENS) {
         int32_t token = generator_next(&generator, tokens, count, &sampling);
-        if (token == (int32_t)BYTES_END) {
+        size_t size = 0;
+        const uint8_t *bytes = tokenizer_bytes(tokenizer, (uint32_t)token, &size);
+        if (token == (int32_t)end || bytes == NULL) {
             break;
         }
         tokens[count++] = token;
-        bool printable = (token >= ' ' && token < 127) || token == '\n';
-        fputs(token == '\n' ? "\n  " : (printable ? (char[]){(char)token, '\0'} : "."), stdout);
-        fflush(stdout);
+        tell(&teller, bytes, size);
     }
-    fputs("\n\n", stdout);
+    tell_word(&teller);
+    fputs("\n", stdout);
+    token_list_free(&prompt);
+    encoder_close(encoder);
     generator_close(&generator);
     return 0;
 }
 
-/* A sample from fresh weights, or from the run's last checkpoint. */
+/* A story from fresh weights, or from the run's last checkpoint. */
 static int sample(const Config *train, const char *run_dir)
 {
     Run run;
@@ -80,8 +180,10 @@ static int sample(const Config *train, const char *run_dir)
     }
     Trainer trainer = {0};
     TrainState state;
+    Tokenizer *tokenizer = NULL;
     char *checkpoint = NULL;
-    code = trainer_open(&trainer, &run.setup, run.backend, &run.plan);
+    code = dataset_tokenizer(&run.data, &tokenizer);
+    code = code != 0 ? code : trainer_open(&trainer, &run.setup, run.backend, &run.plan);
     if (code == 0 && run_dir == NULL) {
         trainer_init_params(&trainer, (uint64_t)train->seed);
     } else if (code == 0) {
@@ -90,12 +192,55 @@ static int sample(const Config *train, const char *run_dir)
             code = checkpoint_load(checkpoint, &trainer, &state);
         }
     }
-    if (code == 0) {
-        code = tell(&trainer, run.backend);
-    }
+    code = code != 0 ? code : tell_story(&trainer, run.backend, tokenizer);
     free(checkpoint);
+    tokenizer_free(tokenizer);
     trainer_close(&trainer);
     run_close(&run);
+    return code;
+}
+
+/* --- the steps --- */
+
+static int make_data(const Config *given, const Paths *paths)
+{
+    const char *const stories[] = {"bytes", "24M", "out", paths->text, NULL};
+    const char *const learn[] = {"vocab", "2048", "out", paths->tokenizer, NULL};
+    const char *const prepare[] = {"tokenizer", paths->tokenizer, "out", paths->shards, NULL};
+    int code = io_make_folders(paths->folder);
+    code = code != 0 ? code : run_command(COMMAND_DATA_STORIES, cmd_data, given, stories, NULL);
+    code = code != 0
+               ? code
+               : run_command(COMMAND_TOKENIZER_TRAIN, cmd_tokenizer, given, learn, paths->text);
+    return code != 0 ? code
+                     : run_command(COMMAND_DATA_PREPARE, cmd_data, given, prepare, paths->text);
+}
+
+static int show_result(const Config *train, const TrainResult *result, const Paths *paths)
+{
+    Curve curve;
+    int code = curve_read(&curve, result->dir);
+    if (code != 0) {
+        return code;
+    }
+    fputc('\n', stdout);
+    curve_print(&curve, CURVE_COLUMNS, CURVE_ROWS, stdout);
+    curve_free(&curve);
+    printf("\nThe same model after %lld steps continues \"" PROMPT "\":\n\n",
+           (long long)train->steps);
+    code = sample(train, result->dir);
+    code = code != 0 ? code : run_report(result->dir, paths->report);
+    if (code == 0) {
+        printf(
+            "\nThe report is %s/report.html, its loss curve %s/loss.svg, the run's record %s.\n\n"
+            "What to try next\n"
+            "  pacer tokenizer train --vocab 4096 --out tok.json yourtext.txt     your own text\n"
+            "  pacer data prepare --tokenizer tok.json --out shards yourtext.txt\n"
+            "  pacer train --model tiny --data shards --steps 2000\n"
+            "  pacer plan --model gpt2-124m --batch 8                   what a bigger model "
+            "takes\n",
+            paths->report, paths->report, result->dir);
+    }
     return code;
 }
 
@@ -103,35 +248,28 @@ int cmd_demo(Config *cfg, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
+    Paths paths;
+    paths_init(&paths, cfg->out);
+    const char *const options[] = {"model",  "tiny",  "data",       paths.shards, "batch",
+                                   "8",      "steps", "1600",       "lr",         "4e-3",
+                                   "warmup", "60",    "eval-every", "400",        "save-every",
+                                   "400",    "out",   paths.run,    NULL};
     Config train;
     TrainResult result = {0};
-    int code = demo_config(&train, cfg);
+    config_init(&train, COMMAND_TRAIN);
+    int code = make_data(cfg, &paths);
+    code = code != 0 ? code : set_options(&train, cfg, options);
     if (code == 0) {
-        puts("A model that knows nothing continues \"" PROMPT "\":\n");
+        puts("\nA model that knows nothing continues \"" PROMPT "\":\n");
         code = sample(&train, NULL);
     }
     if (code == 0) {
-        puts("Now it reads the built-in stories, letter by letter.\n");
-        fflush(stdout);
+        print_command(COMMAND_TRAIN, options, NULL);
         code = train_run(&train, &result);
     }
-    if (code == 0) {
-        printf("\nThe same model after %lld steps, validation loss %.3f:\n\n",
-               (long long)train.steps, result.val_loss);
-        code = sample(&train, result.dir);
-    }
-    if (code == 0) {
-        printf(
-            "Everything about the run is in %s (run.json, metrics.jsonl, ckpt/).\n\nWhat to try "
-            "next:\n"
-            "  pacer demo                                        nothing to do: it goes on where "
-            "it was\n"
-            "  pacer data prepare --out shards yourtext.txt      your own text\n"
-            "  pacer train --model tiny --data shards --steps 2000\n"
-            "  pacer plan --model gpt2-124m --batch 8            what a bigger model would take\n",
-            result.dir);
-    }
+    code = code != 0 ? code : show_result(&train, &result, &paths);
     free(result.dir);
     config_free(&train);
+    paths_free(&paths);
     return code;
 }

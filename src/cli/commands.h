@@ -7,6 +7,7 @@
 int cmd_train(Config *cfg, int argc, char **argv);
 int cmd_plan(Config *cfg, int argc, char **argv);
 int cmd_models(Config *cfg, int argc, char **argv);
-int cmd_data(Config *cfg, int argc, char **argv);  /* COMMAND_DATA_* */
-int cmd_bench(Config *cfg, int argc, char **argv); /* COMMAND_BENCH_* */
+int cmd_tokenizer(Config *cfg, int argc, char **argv); /* COMMAND_TOKENIZER_* */
+int cmd_data(Config *cfg, int argc, char **argv);      /* COMMAND_DATA_* */
+int cmd_bench(Config *cfg, int argc, char **argv);     /* COMMAND_BENCH_* */
 int cmd_demo(Config *cfg, int argc, char **argv);

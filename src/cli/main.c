@@ -61,18 +61,88 @@ static const Row rows[COMMAND_COUNT] = {
                         "plan --model llama-22m --layers 8\n",
             .run = cmd_models,
         },
-    [COMMAND_DATA_PREPARE] =
+    [COMMAND_TOKENIZER_TRAIN] =
         {
-            .summary = "text files to shards of tokens",
-            .arguments = " FILE...",
+            .summary = "text to a byte-level BPE tokenizer",
+            .arguments = " INPUT...",
             .min_arguments = 1,
             .max_arguments = INT_MAX,
             .description =
-                "Turns text into a folder that train reads. Documents are set aside for "
-                "validation by a hash of their content; the others go into shards in the order "
-                "given. The same text and options give the same bytes.",
-            .examples = "data prepare --out shards book.txt\n"
-                        "data prepare --out shards --val-fraction 0.05 part-1.txt part-2.txt\n",
+                "Learns merges from text and writes a tokenizer.json that pacer and Hugging Face "
+                "tokenizers read. An input is a text file, a JSONL file, a folder of these, - for "
+                "standard input, or builtin:stories[:BYTES]. Special tokens in the text, such as "
+                "<|endoftext|> between documents, are kept whole and not learned from.",
+            .examples =
+                "tokenizer train --vocab 10000 --out tok.json book.txt\n"
+                "tokenizer train --vocab 32000 --pattern llama3 --out tok.json texts/\n"
+                "tokenizer train --vocab 2048 --out tok.json builtin:stories:16M\n"
+                "zcat corpus.jsonl.gz | pacer tokenizer train --format jsonl --out tok.json -\n",
+            .run = cmd_tokenizer,
+        },
+    [COMMAND_TOKENIZER_ENCODE] =
+        {
+            .summary = "text to ids",
+            .arguments = " [INPUT]",
+            .max_arguments = 1,
+            .description = "Writes the ids of a text, read from a file or standard input. Every "
+                           "byte counts: decode gives back exactly the same text.",
+            .examples =
+                "tokenizer encode --tokenizer tok.json book.txt --out ids.txt\n"
+                "tokenizer encode --tokenizer tok.json --ids uint16 --out ids.bin book.txt\n"
+                "echo Hello | pacer tokenizer encode --tokenizer tok.json\n",
+            .run = cmd_tokenizer,
+        },
+    [COMMAND_TOKENIZER_DECODE] =
+        {
+            .summary = "ids to text",
+            .arguments = " [INPUT]",
+            .max_arguments = 1,
+            .description = "Writes the text of ids, read from a file or standard input.",
+            .examples =
+                "tokenizer decode --tokenizer tok.json ids.txt\n"
+                "tokenizer decode --tokenizer tok.json --ids uint16 ids.bin --out book.txt\n",
+            .run = cmd_tokenizer,
+        },
+    [COMMAND_TOKENIZER_INFO] =
+        {
+            .summary = "what a tokenizer is made of",
+            .arguments = " TOKENIZER",
+            .min_arguments = 1,
+            .max_arguments = 1,
+            .description = "Prints vocabulary, merges, pattern, added tokens and the longest "
+                           "entries of a tokenizer.json, of GPT-2's vocab.json with merges.txt, or "
+                           "of a folder with either.",
+            .examples = "tokenizer info tok.json\n"
+                        "tokenizer info path/to/gpt2/\n",
+            .run = cmd_tokenizer,
+        },
+    [COMMAND_DATA_PREPARE] =
+        {
+            .summary = "text to shards of tokens",
+            .arguments = " INPUT...",
+            .min_arguments = 1,
+            .max_arguments = INT_MAX,
+            .description =
+                "Turns text into a folder that train reads. An input is a text file, a JSONL file, "
+                "a folder of these, - for standard input, or builtin:stories[:BYTES]. In text, "
+                "<|endoftext|> separates documents; without it a file is one. Documents are set "
+                "aside for validation by a hash of their content; the others go into shards in the "
+                "order given. The same text and options give the same bytes.",
+            .examples =
+                "data prepare --tokenizer tok.json --out shards book.txt\n"
+                "data prepare --tokenizer tok.json --out shards --val-fraction 0.05 texts/\n"
+                "data prepare --tokenizer tok.json --out shards --field content a.jsonl\n"
+                "data prepare --out byte-shards book.txt\n",
+            .run = cmd_data,
+        },
+    [COMMAND_DATA_STORIES] =
+        {
+            .summary = "write the built-in corpus as text",
+            .arguments = "",
+            .description = "Writes children's stories that pacer composes itself, separated by "
+                           "<|endoftext|>: any amount, the same bytes for the same seed.",
+            .examples = "data stories --bytes 64M --out stories.txt\n"
+                        "data stories --bytes 10k --seed 7 --out -\n",
             .run = cmd_data,
         },
     [COMMAND_DATA_INFO] =
@@ -131,10 +201,10 @@ static void print_overview(FILE *file)
           "Usage: pacer COMMAND [OPTIONS]\n\nCommands\n",
           file);
     for (int i = 0; i < COMMAND_COUNT; i++) {
-        fprintf(file, "  %-16s%s\n", command_words((Command)i), rows[i].summary);
+        fprintf(file, "  %-18s%s\n", command_words((Command)i), rows[i].summary);
     }
-    fputs("  version         release, commit and what this program was built with\n"
-          "  help            this text; `pacer help COMMAND` is `pacer COMMAND --help`\n\n"
+    fputs("  version           release, commit and what this program was built with\n"
+          "  help              this text; `pacer help COMMAND` is `pacer COMMAND --help`\n\n"
           "First steps\n"
           "  pacer demo\n"
           "  pacer train --data builtin:stories --steps 200\n"
@@ -153,7 +223,9 @@ static void print_command_help(Command command)
           stdout);
     for (const char *line = row->examples; *line != '\0';) {
         int length = (int)strcspn(line, "\n");
-        printf("  pacer %.*s\n", length, line);
+        /* A line with a pipe names pacer itself. */
+        bool whole = memmem(line, (size_t)length, "pacer ", 6) != NULL;
+        printf("  %s%.*s\n", whole ? "" : "pacer ", length, line);
         line += length + 1;
     }
 }
@@ -165,7 +237,7 @@ static void print_group_help(const char *group)
     for (int i = 0; i < COMMAND_COUNT; i++) {
         const char *words = command_words((Command)i);
         if (strncmp(words, group, length) == 0 && words[length] == ' ') {
-            printf("  %-16s%s\n", words, rows[i].summary);
+            printf("  %-18s%s\n", words, rows[i].summary);
         }
     }
     printf("\n`pacer %s COMMAND --help` explains one of them.\n", group);

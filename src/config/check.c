@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <omp.h>
 
 #define DEFAULT_STEPS 1000
 #define AUTO_WARMUP_PART 20 /* warmup auto: one step in 20 */
@@ -151,6 +152,11 @@ double config_min_lr(const Config *cfg)
 int64_t config_warmup(const Config *cfg, int64_t total_steps)
 {
     return cfg->warmup >= 0 ? cfg->warmup : total_steps / AUTO_WARMUP_PART;
+}
+
+int config_threads(const Config *cfg)
+{
+    return cfg->threads > 0 ? (int)cfg->threads : omp_get_num_procs();
 }
 
 int64_t config_total_steps(const Config *cfg, int64_t tokens_per_update, int64_t tokens_per_epoch)

@@ -18,14 +18,19 @@
 struct cJSON;
 
 /* X(name, words): every command that takes options. */
-#define PACER_COMMANDS(X)           \
-    X(TRAIN, "train")               \
-    X(PLAN, "plan")                 \
-    X(MODELS, "models")             \
-    X(DATA_PREPARE, "data prepare") \
-    X(DATA_INFO, "data info")       \
-    X(BENCH_STEP, "bench step")     \
-    X(BENCH_OPS, "bench ops")       \
+#define PACER_COMMANDS(X)                   \
+    X(TRAIN, "train")                       \
+    X(PLAN, "plan")                         \
+    X(MODELS, "models")                     \
+    X(TOKENIZER_TRAIN, "tokenizer train")   \
+    X(TOKENIZER_ENCODE, "tokenizer encode") \
+    X(TOKENIZER_DECODE, "tokenizer decode") \
+    X(TOKENIZER_INFO, "tokenizer info")     \
+    X(DATA_PREPARE, "data prepare")         \
+    X(DATA_INFO, "data info")               \
+    X(DATA_STORIES, "data stories")         \
+    X(BENCH_STEP, "bench step")             \
+    X(BENCH_OPS, "bench ops")               \
     X(DEMO, "demo")
 
 typedef enum {
@@ -48,6 +53,10 @@ enum {
 };
 enum { CONFIG_ATTENTION_AUTO, CONFIG_ATTENTION_NAIVE, CONFIG_ATTENTION_FLASH };
 enum { CONFIG_RECOMPUTE_NONE, CONFIG_RECOMPUTE_BLOCK };
+enum { CONFIG_FORMAT_AUTO, CONFIG_FORMAT_TEXT, CONFIG_FORMAT_JSONL };
+enum { CONFIG_TIES_IDS, CONFIG_TIES_LEXICOGRAPHIC };
+enum { CONFIG_UNIT_DOCUMENT, CONFIG_UNIT_LINE };
+enum { CONFIG_IDS_TEXT, CONFIG_IDS_UINT16, CONFIG_IDS_UINT32 };
 enum { CONFIG_TIED_PRESET, CONFIG_TIED_ON, CONFIG_TIED_OFF };
 
 /* Where a value came from. DERIVED values were set by config_check from other options. */
@@ -113,8 +122,22 @@ typedef struct Config {
     int64_t save_every;               /* 0: only at the end */
     int64_t keep;                     /* checkpoints; 0: all */
 
+    /* text */
+    int format;  /* CONFIG_FORMAT_* */
+    char *field; /* of a JSON line that holds the text */
+    bool skip_bad;
+    int64_t bytes; /* of stories */
+
+    /* tokenizer */
+    char *tokenizer; /* "bytes", or a file or folder */
+    char *special;   /* lines */
+    char *pattern;   /* gpt2, llama3, or a regular expression */
+    int ties, unit;  /* CONFIG_TIES_*, CONFIG_UNIT_* */
+    int64_t min_frequency;
+    int ids; /* CONFIG_IDS_* */
+
     /* data prepare */
-    char *tokenizer; /* "bytes" */
+    char *end; /* token; "": the tokenizer's own */
     double val_fraction;
     int64_t shard_tokens;
 
@@ -145,6 +168,7 @@ enum {
     OPTION_UNSET = 1u << 3,    /* 0 means that it is not given, and is not itself a value to give */
     OPTION_NO_FILE = 1u << 4,  /* refused in a YAML file */
     OPTION_NO_RECORD = 1u << 5, /* about this call only: in no printout or JSON */
+    OPTION_LIST = 1u << 6, /* OPTION_TEXT: may be given several times, each value becoming a line */
 };
 
 typedef struct Option {
@@ -201,9 +225,14 @@ const char *config_origin(const Config *cfg, const char *name, char text[CONFIG_
 double config_min_lr(const Config *cfg);                       /* auto: lr / 10 */
 int64_t config_warmup(const Config *cfg, int64_t total_steps); /* auto: 5 %, rounded down */
 
+int config_threads(const Config *cfg); /* 0: all cores this process may use */
+
 /* Updates that the run makes, when one takes tokens_per_update (batch x accum x seq x ranks): steps;
  * or tokens, rounded up to a whole update; or epochs of tokens_per_epoch, rounded down, at least 1. */
 int64_t config_total_steps(const Config *cfg, int64_t tokens_per_update, int64_t tokens_per_epoch);
+
+/* "64M", "512MiB", "1000" as the options read it, 1 to 1e15. ERR_INPUT gives the reason. */
+int config_parse_bytes(const char *text, int64_t *bytes);
 
 /* The option's value as text that config_set reads back to the same value; caller frees. */
 char *config_value_text(const Config *cfg, const Option *option);

@@ -48,7 +48,8 @@ static int parse_option(Config *cfg, int argc, char **argv, int *at)
     if (option == NULL) {
         return ERR_INPUT;
     }
-    if (cfg->origin[option_index(option)].kind == ORIGIN_COMMAND_LINE) {
+    bool again = cfg->origin[option_index(option)].kind == ORIGIN_COMMAND_LINE;
+    if (again && !(option->flags & OPTION_LIST)) {
         return source_error(command_line, option->name, " is given twice");
     }
     const char *text;
@@ -61,7 +62,13 @@ static int parse_option(Config *cfg, int argc, char **argv, int *at)
     } else {
         return missing_value(option);
     }
-    return option_assign(cfg, option, text, command_line);
+    if (!again) {
+        return option_assign(cfg, option, text, command_line);
+    }
+    char *lines = mem_format("%s\n%s", *(char **)option_field(cfg, option), text);
+    int code = option_assign(cfg, option, lines, command_line);
+    free(lines);
+    return code;
 }
 
 static int single_dash(const Config *cfg, const char *argument)

@@ -14,6 +14,10 @@ static const char *const dtypes[] = {"f32", "bf16", NULL};
 static const char *const schedules[] = {"cosine", "linear", "wsd", "constant", NULL};
 static const char *const attentions[] = {"auto", "naive", "flash", NULL};
 static const char *const recomputes[] = {"none", "block", NULL};
+static const char *const formats[] = {"auto", "text", "jsonl", NULL};
+static const char *const ties[] = {"ids", "lexicographic", NULL};
+static const char *const units[] = {"document", "line", NULL};
+static const char *const id_forms[] = {"text", "uint16", "uint32", NULL};
 static const char *const tieds[] = {"preset", "on", "off", NULL};
 
 /* Type and offset of a field; does not compile when the field has another type. */
@@ -30,6 +34,8 @@ static const char *const tieds[] = {"preset", "on", "off", NULL};
 #define EVERY ((1u << COMMAND_COUNT) - 1)
 #define TRAINING (BIT(TRAIN) | BIT(PLAN))
 #define BENCH (BIT(BENCH_STEP) | BIT(BENCH_OPS))
+#define READING (BIT(TOKENIZER_TRAIN) | BIT(DATA_PREPARE)) /* whatever takes text */
+#define CODING (BIT(TOKENIZER_ENCODE) | BIT(TOKENIZER_DECODE))
 #define STEP (TRAINING | BENCH) /* whatever runs or plans training steps */
 
 #define RESULT OPTION_RESULT
@@ -53,8 +59,10 @@ static const Option options[] = {
     {"ffn", INT(ffn), "0", 0, 10e6, NULL, NULL, "width of the feed-forward layer; 0: the preset's",
      GROUP, STEP, 0, RESULT},
     {"vocab", INT(vocab), "0", 0, 10e6, NULL, NULL,
-     "vocabulary; 0: the preset's, or the data's where the preset leaves it open", GROUP, STEP, 0,
-     RESULT},
+     "vocabulary; 0: the preset's, or the data's where the preset leaves it open; a tokenizer to "
+     "be "
+     "trained: 10,000",
+     GROUP, STEP | BIT(TOKENIZER_TRAIN), 0, RESULT},
     {"context", INT(context), "0", 0, 10e6, NULL, NULL,
      "longest sequence the model can take; 0: the preset's", GROUP, STEP, 0, RESULT},
     {"tied", CHOICE(tied), "preset", 0, 0, tieds, NULL,
@@ -88,7 +96,9 @@ static const Option options[] = {
      "passes over the training data, rounded down to a whole update; instead of steps", GROUP,
      TRAINING, 0, RESULT | UNSET},
     {"seed", INT(seed), "1337", 0, 1e15, NULL, NULL,
-     "of the initial weights and of the order of the data", GROUP, STEP, 0, RESULT},
+     "of the initial weights and of the order of the data; of stories, which take 1 unless it is "
+     "given",
+     GROUP, STEP | READING | BIT(DATA_STORIES), 0, RESULT},
 #undef GROUP
 
 #define GROUP "Optimizer"
@@ -131,15 +141,20 @@ static const Option options[] = {
      "block: keep only each block's input and compute its inside again in the backward pass", GROUP,
      STEP, 0, ROUNDING},
     {"threads", INT(threads), "0", 0, 4096, NULL, NULL, "CPU threads; 0: all cores", GROUP,
-     STEP | BIT(DEMO), 0, ROUNDING},
+     STEP | READING | BIT(TOKENIZER_ENCODE) | BIT(DATA_STORIES) | BIT(DEMO), 0, ROUNDING},
     {"memory-limit", BYTES(memory_limit), "0", 0, 1e15, NULL, NULL,
-     "refuse what needs more than this (24G, 512MiB); 0: what the machine has", GROUP, STEP, 0, 0},
+     "refuse what needs more than this (24G, 512MiB); 0: what the machine has. Training a "
+     "tokenizer: "
+     "of its table of words, whose rarest are dropped beyond it; 0: a quarter of the machine's",
+     GROUP, STEP | BIT(TOKENIZER_TRAIN), 0, 0},
 #undef GROUP
 
 #define GROUP "Output"
-    {"out", TEXT(out), "", 0, 0, NULL, "DIR",
-     "folder to write into; train without it makes runs/MODEL-ID", GROUP,
-     TRAINING | BIT(DATA_PREPARE) | BIT(DEMO), BIT(DATA_PREPARE), 0},
+    {"out", TEXT(out), "", 0, 0, NULL, "PATH",
+     "folder or file to write; train without it makes runs/MODEL-ID, encode and decode without it "
+     "write to standard output",
+     GROUP, TRAINING | READING | CODING | BIT(DATA_STORIES) | BIT(DEMO),
+     READING | BIT(DATA_STORIES), 0},
     {"resume", TEXT(resume), "auto", 0, 0, NULL, "auto|never|DIR",
      "auto: go on from the newest checkpoint in the run directory; never: start anew; or the run "
      "directory to go on from",
@@ -157,8 +172,49 @@ static const Option options[] = {
      TRAINING, 0, 0},
 #undef GROUP
 
+#define GROUP "Text"
+    {"format", CHOICE(format), "auto", 0, 0, formats, NULL,
+     "of the inputs; auto: jsonl for names that end in .jsonl or .ndjson, else text", GROUP,
+     READING, 0, 0},
+    {"field", TEXT(field), "text", 0, 0, NULL, "NAME", "of a JSON line: what holds the document",
+     GROUP, READING, 0, 0},
+    {"skip-bad", BOOL(skip_bad), "off", 0, 0, NULL, NULL,
+     "leave out JSON lines that are broken, and say how many", GROUP, READING, 0, 0},
+    {"bytes", BYTES(bytes), "16M", 1, 1e15, NULL, NULL, "of stories, at most", GROUP,
+     BIT(DATA_STORIES), 0, 0},
+#undef GROUP
+
+#define GROUP "Tokenizer"
+    {"tokenizer", TEXT(tokenizer), "bytes", 0, 0, NULL, "PATH",
+     "tokenizer.json, or GPT-2's vocab.json with merges.txt beside it, or a folder with either; "
+     "the "
+     "word bytes makes every byte a token",
+     GROUP, CODING | BIT(DATA_PREPARE), CODING, 0},
+    {"special", TEXT(special), "<|endoftext|>", 0, 0, NULL, "TOKEN",
+     "token that is kept whole and learns no merges; may be given several times", GROUP,
+     BIT(TOKENIZER_TRAIN), 0, OPTION_LIST},
+    {"pattern", TEXT(pattern), "gpt2", 0, 0, NULL, "NAME|REGEX",
+     "what cuts text into the pieces that merges stay within: gpt2, llama3, qwen2, or a regular "
+     "expression (PCRE2)",
+     GROUP, BIT(TOKENIZER_TRAIN), 0, 0},
+    {"ties", CHOICE(ties), "ids", 0, 0, ties, NULL,
+     "of equally frequent pairs: the one with the smaller ids, as Hugging Face tokenizers does; or "
+     "the one whose bytes are lexicographically greater",
+     GROUP, BIT(TOKENIZER_TRAIN), 0, 0},
+    {"unit", CHOICE(unit), "document", 0, 0, units, NULL,
+     "line: no piece crosses the end of a line, as when Hugging Face tokenizers trains on files",
+     GROUP, BIT(TOKENIZER_TRAIN), 0, 0},
+    {"min-frequency", INT(min_frequency), "1", 1, 1e15, NULL, NULL,
+     "pairs that are rarer are not merged", GROUP, BIT(TOKENIZER_TRAIN), 0, 0},
+    {"ids", CHOICE(ids), "text", 0, 0, id_forms, NULL,
+     "how ids are written or read: decimal numbers between blanks, or little-endian integers",
+     GROUP, CODING, 0, 0},
+#undef GROUP
+
 #define GROUP "Shards"
-    {"tokenizer", TEXT(tokenizer), "bytes", 0, 0, NULL, "NAME", "bytes: every byte is a token",
+    {"end", TEXT(end), "", 0, 0, NULL, "TOKEN",
+     "put behind every document; without it <|endoftext|>, <|end_of_text|>, </s> or <eos>, the "
+     "first that the tokenizer has",
      GROUP, BIT(DATA_PREPARE), 0, 0},
     {"val-fraction", REAL(val_fraction), "0.01", 0, 0.5, NULL, NULL,
      "part of the documents set aside for validation", GROUP, BIT(DATA_PREPARE), 0, 0},

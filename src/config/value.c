@@ -241,13 +241,14 @@ static size_t character_length(const unsigned char *at)
     return valid && code >= 0xa0 ? length : 0; /* 0x80 to 0x9f are control characters too */
 }
 
-static int parse_text(const char *text)
+static int parse_text(const Option *option, const char *text)
 {
     if (strnlen(text, MAX_TEXT_LENGTH + 1) > MAX_TEXT_LENGTH) {
         return err_set(ERR_INPUT, "longer than %d bytes", MAX_TEXT_LENGTH);
     }
     for (const unsigned char *at = (const unsigned char *)text; *at != '\0';) {
-        size_t length = character_length(at);
+        bool between = *at == '\n' && (option->flags & OPTION_LIST);
+        size_t length = between ? 1 : character_length(at);
         if (length == 0) {
             return err_set(ERR_INPUT, "has a control character or is not UTF-8");
         }
@@ -278,10 +279,16 @@ int value_parse(const Option *option, const char *text, Value *value)
         return parse_choice(option, text, &value->choice);
     case OPTION_TEXT:
         value->text = text;
-        return parse_text(text);
+        return parse_text(option, text);
     }
     PACER_ASSERT(false, "option %s has type %d", option->name, (int)option->type);
     return ERR_FAILED;
+}
+
+int config_parse_bytes(const char *text, int64_t *bytes)
+{
+    static const Option option = {.name = "bytes", .type = OPTION_BYTES, .min = 1, .max = 1e15};
+    return parse_whole(&option, text, bytes);
 }
 
 char *config_value_text(const Config *cfg, const Option *option)

@@ -1,5 +1,5 @@
-/* Config files: one flat YAML mapping of option names to scalars. Anything more of YAML (nesting,
- * sequences, anchors, tags, several documents) is refused by line, because it could only be a
+/* Config files: one flat YAML mapping of option names to scalars, or to a sequence of scalars where an
+ * option may be given several times. Anything more of YAML (nesting, anchors, tags, several documents) is refused by line, because it could only be a
  * mistake here. Parsing stops at the first fault, so depth cannot be driven up. */
 #include "config/config.h"
 #include "config/internal.h"
@@ -88,6 +88,36 @@ static int assign(Reader *reader, const Option *option, int line, const yaml_eve
     return option_assign(reader->cfg, option, text, source);
 }
 
+/* `- a`, `- b`, ... as lines. */
+static int assign_sequence(Reader *reader, const Option *option, int line)
+{
+    char *lines = NULL;
+    int code = 0;
+    for (bool ended = false; code == 0 && !ended;) {
+        yaml_event_t event;
+        code = next_event(reader, &event);
+        if (code != 0) {
+            break;
+        }
+        ended = event.type == YAML_SEQUENCE_END_EVENT;
+        const char *text = ended ? "" : scalar_text(reader, &event, option->name);
+        if (text == NULL) {
+            code = ERR_INPUT;
+        } else if (!ended) {
+            char *longer = lines == NULL ? mem_strdup(text) : mem_format("%s\n%s", lines, text);
+            free(lines);
+            lines = longer;
+        }
+        yaml_event_delete(&event);
+    }
+    if (code == 0) {
+        code = option_assign(reader->cfg, option, lines == NULL ? "" : lines,
+                             (Source){ORIGIN_FILE, reader->path, line});
+    }
+    free(lines);
+    return code;
+}
+
 /* One `name: value`, whose key has been read. */
 static int read_pair(Reader *reader, const yaml_event_t *key)
 {
@@ -109,7 +139,9 @@ static int read_pair(Reader *reader, const yaml_event_t *key)
     yaml_event_t value;
     int code = next_event(reader, &value);
     if (code == 0) {
-        code = assign(reader, option, line, &value);
+        code = value.type == YAML_SEQUENCE_START_EVENT && (option->flags & OPTION_LIST)
+                   ? assign_sequence(reader, option, line)
+                   : assign(reader, option, line, &value);
         yaml_event_delete(&value);
     }
     return code;

@@ -88,7 +88,7 @@ static void attention_forward(Ctx *c, Tensor qkv, HeadShape s, Tensor out, Tenso
                     }
                     ref_put(out, ((first + i) * s.heads + h) * s.head_dim + d, sum);
                 }
-                if (c->attention == ATTENTION_FLASH) {
+                if (c->attention != ATTENTION_NAIVE) {
                     ref_put(aux, query, lse);
                 } else {
                     for (int64_t j = 0; j < s.seq; j++) {
@@ -113,11 +113,11 @@ static void query_probabilities(Ctx *c, Tensor qkv, HeadShape s, Tensor aux, int
                                 int64_t i, double *p)
 {
     int64_t query = (b * s.heads + h) * s.seq + i;
-    if (c->attention == ATTENTION_FLASH) {
+    if (c->attention != ATTENTION_NAIVE) {
         query_scores(qkv, s, b * s.seq, h, i, p);
     }
     for (int64_t j = 0; j <= i; j++) {
-        p[j] = c->attention == ATTENTION_FLASH ? exp(p[j] - ref_get(aux, query))
+        p[j] = c->attention != ATTENTION_NAIVE ? exp(p[j] - ref_get(aux, query))
                                                : ref_get(aux, query * s.seq + j);
     }
 }

@@ -14,7 +14,7 @@ typedef struct Ctx Ctx;
 
 typedef enum { MODE_SET, MODE_ADD } Mode; /* out = value, or out += value */
 typedef enum { NORM_LAYER, NORM_RMS } NormKind;
-typedef enum { ATTENTION_NAIVE, ATTENTION_FLASH } AttentionKind;
+typedef enum { ATTENTION_NAIVE, ATTENTION_FLASH, ATTENTION_CUDNN } AttentionKind;
 
 /* Layout of packed heads. A qkv row holds H*D of q, then G*D of k, then G*D of v; query head h reads
  * key/value head h / (H / G). Rows are ordered (sequence, token). */
@@ -178,7 +178,8 @@ void op_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse);
  * from op_attention_aux. */
 void op_attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor aux);
 
-/* NAIVE: probabilities (B,H,T,T) act. FLASH: log-sum-exp of the scaled scores (B,H,T) acc. */
+/* NAIVE: probabilities (B,H,T,T) act. FLASH: log-sum-exp of the scaled scores (B,H,T) acc. CUDNN: as
+ * FLASH. */
 Tensor op_attention_aux(Ctx *c, HeadShape shape, DType dtype);
 
 /* dqkv (N, (H+2G)D), assigned, from dout (N, H*D), qkv (after rope), out and aux of the forward. */

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "train/session.h"
-#include "train/signals.h"
+#include "base/signals.h"
 
 #include <math.h>
 #include <stdio.h>

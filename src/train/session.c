@@ -207,6 +207,23 @@ bool session_is_complete(const Session *s)
     return s->first_step >= s->run.total_steps;
 }
 
+/* A model is of no use without the tokenizer that its data was made with. */
+static int keep_tokenizer(const Session *s)
+{
+    Tokenizer *tokenizer;
+    int code = dataset_tokenizer(&s->run.data, &tokenizer);
+    if (code != 0 && s->run.data.tokenizer_path == NULL) {
+        return 0; /* tokens that came without one */
+    }
+    if (code == 0) {
+        char *path = io_join(s->dir, "tokenizer.json");
+        code = tokenizer_write_json(tokenizer, path);
+        free(path);
+        tokenizer_free(tokenizer);
+    }
+    return code;
+}
+
 static int open_parts(Session *s, const Config *cfg)
 {
     int code = run_open(&s->run, cfg, DATA_REQUIRED);
@@ -236,6 +253,7 @@ static int open_parts(Session *s, const Config *cfg)
     }
     machine_measure(&s->machine, s->run.backend->threads, MEASURE_SECONDS);
     code = start_record(s);
+    code = code != 0 ? code : keep_tokenizer(s);
     return code == 0 ? start_loader(s) : code;
 }
 

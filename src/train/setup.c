@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include "data/loader.h"
 
-#include <omp.h>
 #include <string.h>
 
 static int open_data(Run *run, DataNeed need)
@@ -81,7 +80,7 @@ static int open_backend(Run *run)
                        "--dtype bf16 is not supported on the CPU, which trains in f32: leave it "
                        "out, or give --device ref for a slow exact run");
     }
-    run->backend = cpu_backend_open(cfg->threads > 0 ? (int)cfg->threads : omp_get_num_procs());
+    run->backend = cpu_backend_open(config_threads(cfg));
     return run->backend != NULL ? 0 : ERR_INPUT;
 }
 

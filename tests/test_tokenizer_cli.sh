@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# pacer tokenizer train, encode, decode and info from outside: text of every kind to a tokenizer and back,
+# the same result whatever the threads, bad input, and from there to a trained run. PACER names the program.
+set -uo pipefail
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/pacer-tokenizer-XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    [[ -s err ]] && sed 's/^/    /' err
+    failed=1
+}
+
+# expect STATUS TEXT ARGUMENT...: pacer exits with STATUS and says TEXT, on stdout or stderr.
+expect() {
+    local status=$1 text=$2 actual
+    shift 2
+    "$PACER" "$@" >out 2>err
+    actual=$?
+    [[ $actual == "$status" ]] || fail "pacer $*: exit status $actual, not $status"
+    grep -qF -- "$text" out err || fail "pacer $*: does not say '$text'"
+}
+
+# round_trip FILE OPTION...: decode gives back what encode was given.
+round_trip() {
+    local file=$1
+    shift
+    "$PACER" tokenizer encode --quiet "$@" --out ids "$file" 2>err || fail "encode $* $file"
+    "$PACER" tokenizer decode --quiet "$@" --out back ids 2>err || fail "decode $* $file"
+    cmp -s back "$file" || fail "$file does not come back with $*"
+}
+
+expect 0 'wrote stories.txt' data stories --bytes 1M --out stories.txt
+head -c 100000 /dev/urandom >noise
+: >empty
+printf 'caf\xe9 and \xff\xfe and half a character: \xe2\x82' >latin
+
+# --- the same tokenizer from a file, a folder, standard input, JSONL, and any number of threads ---
+expect 0 '1,000 entries' tokenizer train --vocab 1000 --out tok.json stories.txt
+mkdir folder
+cp stories.txt folder/a.txt
+expect 0 '1,000 entries' tokenizer train --vocab 1000 --threads 1 --out folder.json folder
+expect 0 '1,000 entries' tokenizer train --vocab 1000 --threads 3 --out builtin.json builtin:stories:1M
+"$PACER" tokenizer train --quiet --vocab 1000 --out stdin.json - <stories.txt || fail "from standard input"
+printf '{"body": "low low low lower lowest"}\n{"body": "newest\\nwidest"}\n' >small.jsonl
+expect 0 'no more pairs' tokenizer train --vocab 1000 --field body --out small.json small.jsonl
+for other in folder builtin stdin; do
+    cmp -s tok.json $other.json || fail "$other.json differs from tok.json"
+done
+expect 0 'vocabulary 1,000' tokenizer info tok.json
+expect 0 'ends with <|endoftext|> (0)' tokenizer info tok.json
+
+# --- any bytes come back, in every form of ids ---
+for file in stories.txt noise empty latin; do
+    for form in text uint16 uint32; do
+        round_trip "$file" --tokenizer tok.json --ids $form
+    done
+    round_trip "$file" --tokenizer bytes
+done
+expect 0 'are not UTF-8' tokenizer encode --tokenizer tok.json --out ids latin
+printf 'Hello<|endoftext|>' >hello
+expect 0 '72 101 108 108 111 256' tokenizer encode --tokenizer bytes hello
+[[ $(printf '72,101 \n108\t108 111' | "$PACER" tokenizer decode --tokenizer bytes -) == Hello ]] ||
+    fail "ids from standard input"
+"$PACER" tokenizer encode --quiet --threads 1 --tokenizer tok.json --out one stories.txt
+"$PACER" tokenizer encode --quiet --threads 3 --tokenizer tok.json --out three stories.txt
+cmp -s one three || fail "ids depend on the threads"
+
+# --- patterns and special tokens ---
+expect 0 'pattern    llama3' tokenizer info <("$PACER" tokenizer train --quiet --vocab 300 \
+    --pattern llama3 --out llama3.json stories.txt >&2; cat llama3.json)
+expect 0 'wrote' tokenizer train --vocab 400 --pattern '\w+|\W' --special '<|a|>' --special '<b c>' \
+    --out special.json stories.txt
+expect 0 '"<b c>"' tokenizer info special.json
+expect 0 'pattern    regex: \w+|\W' tokenizer info special.json
+printf 'x<b c>y' >inside
+expect 0 ' 1 ' tokenizer encode --tokenizer special.json inside
+round_trip inside --tokenizer special.json
+printf 'special: [<|a|>, "<b c>"]\npattern: "\\\\w+|\\\\W"\nvocab: 400\n' >options.yaml
+expect 0 'wrote' tokenizer train --config options.yaml --out yaml.json stories.txt
+cmp -s yaml.json special.json || fail "options from a file make another tokenizer"
+
+# --- bad input ---
+expect 2 'vocab' tokenizer train --vocab 200 --out bad.json stories.txt
+expect 2 'given twice' tokenizer train --special a1 --special a1 --out bad.json stories.txt
+expect 2 'pattern' tokenizer train --pattern '(unclosed' --out bad.json stories.txt
+expect 2 'no text' tokenizer train --out bad.json empty
+expect 2 'missing.txt' tokenizer train --out bad.json missing.txt
+expect 2 'tokenizer train needs --out' tokenizer train stories.txt
+expect 2 'cannot write' tokenizer train --out /proc/none/tok.json stories.txt
+expect 2 'small.jsonl:1' tokenizer train --out bad.json small.jsonl
+[[ ! -e bad.json ]] || fail "a tokenizer was written in spite of an error"
+expect 2 'missing.json' tokenizer encode --tokenizer missing.json stories.txt
+expect 2 'is a folder' tokenizer encode --tokenizer tok.json folder
+expect 2 'Unigram' tokenizer info <(echo '{"model": {"type": "Unigram", "vocab": []}}')
+expect 2 'uint16' tokenizer decode --tokenizer tok.json noise
+printf '1 2 70000' >ids
+expect 2 'token 2 is 70000' tokenizer decode --tokenizer tok.json ids
+printf '123' >odd
+expect 2 'not a multiple of 2' tokenizer decode --tokenizer tok.json --ids uint16 odd
+(ulimit -f 64 && trap '' XFSZ && "$PACER" tokenizer encode --quiet --tokenizer tok.json --out big \
+    stories.txt) 2>err
+[[ $? == 1 && ! -e big ]] || fail "a full disk: a file is left, or it exits with another status"
+ls big.* >/dev/null 2>&1 && fail "a full disk leaves a temporary file"
+
+# --- from text to a run that keeps its tokenizer ---
+expect 0 'tokens' data prepare --tokenizer tok.json --val-fraction 0.05 --out shards stories.txt
+expect 0 'beginning of train' data info shards
+expect 0 'vocabulary 1,000' data info shards
+expect 0 'Done' train --data shards --batch 2 --seq 32 --steps 3 --layers 1 --out run
+expect 0 'vocabulary 1,000' tokenizer info run/tokenizer.json
+"$PACER" tokenizer encode --quiet --tokenizer run/tokenizer.json --out again stories.txt
+cmp -s one again || fail "the run's tokenizer gives other ids"
+
+exit $failed
