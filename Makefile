@@ -1,7 +1,7 @@
 # A short front for CMake and Ninja. `make help` lists the targets.
 #
 #   BUILD=build   where the program is built; the sanitizer build goes to $(BUILD)-asan
-#   CUDA=auto     1: CUDA must be there, 0: do not look for it
+#   CUDA=auto     with CUDA where there is a GPU and nvcc; 1: build it whatever the machine has, 0: leave it out
 #   CC=clang      another compiler (in a fresh BUILD)
 #   SECONDS=600   how long `make fuzz` runs
 BUILD ?= build
@@ -45,7 +45,7 @@ test: ## everything: setup, build, lint, all tests, all tests again under saniti
 	@$(ninja) -C $(BUILD)
 	@tools/lint.sh
 	@$(ctest) --test-dir $(BUILD)
-	@$(configure) -B $(BUILD)-asan -DPACER_TESTS=ON -DPACER_SANITIZE=ON
+	@$(configure) -B $(BUILD)-asan -DPACER_TESTS=ON -DPACER_SANITIZE=ON -DPACER_CUDA=OFF
 	@$(ninja) -C $(BUILD)-asan
 	@$(ctest) --test-dir $(BUILD)-asan
 	@echo "make test: build, lint, tests and sanitized tests passed"

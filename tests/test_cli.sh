@@ -85,7 +85,7 @@ expect 0 out 'bench ops' bench --help
 
 model=(model layers d-model heads kv-heads ffn vocab context tied)
 training=("${model[@]}" data batch accum global-batch seq steps tokens epochs seed lr min-lr warmup
-    schedule wsd-decay weight-decay beta1 beta2 eps clip device dtype attention recompute threads
+    schedule wsd-decay weight-decay beta1 beta2 eps clip device dtype attention graph recompute threads
     memory-limit out resume log-every eval-every eval-batches save-every keep)
 takes train "${training[@]}"
 takes plan "${training[@]}"
@@ -99,7 +99,7 @@ takes 'tokenizer info' ''
 takes 'data prepare' seed threads out "${text[@]}" tokenizer end val-fraction shard-tokens
 takes 'data stories' seed threads out bytes
 takes 'data info' ''
-bench=("${model[@]}" data batch accum seq seed device dtype attention recompute threads memory-limit
+bench=("${model[@]}" data batch accum seq seed device dtype attention graph recompute threads memory-limit
     repeats warm)
 takes 'bench step' "${bench[@]}"
 takes 'bench ops' "${bench[@]}"
@@ -111,7 +111,7 @@ for command in "${commands[@]}"; do
     for option in $(options_of "$command"); do
         case $option in
         help) continue ;;
-        quiet | verbose | skip-bad) argument=--$option=perhaps text="--$option 'perhaps': must be on or off" ;;
+        quiet | verbose | skip-bad | graph) argument=--$option=perhaps text="--$option 'perhaps': must be on or off" ;;
         *) argument=--$option text="--$option needs a value" ;;
         esac
         # shellcheck disable=SC2086
@@ -138,7 +138,8 @@ refuse "--batch '0': outside its limits, 1 to 1M" 'pacer plan --help' plan --bat
 refuse '--batch is given twice' 'pacer plan --help' plan --batch 1 --batch 2
 refuse '--batch is not an option of models; it belongs to: train, plan, bench step, bench ops' \
     'pacer models --help' models --batch 8
-refuse 'this build has no CUDA backend' 'pacer bench step --help' bench step --device cuda
+# A machine without a GPU, or a build without CUDA, says so; the line is no matter of usage.
+CUDA_VISIBLE_DEVICES='' expect 2 err 'use --device cpu' bench step --device cuda
 refuse 'train needs --data DATA' 'pacer train --help' train
 refuse "train: unexpected argument 'batch'; options start with two dashes" 'pacer train --help' \
     train --data d batch 8

@@ -1,5 +1,7 @@
 /* The model against PyTorch: logits, loss, every gradient and ten training losses of stored models
- * with odd dimensions, on the reference in f64 and f32 and on the CPU in f32. */
+ * with odd dimensions, on the reference in f64 and f32, on the CPU in f32, and on a GPU in f32 and bf16 where
+ * there is one. */
+#include "cuda/cuda.h"
 #include "support/gold.h"
 
 #include <math.h>
@@ -11,9 +13,11 @@
 
 #include <cmocka.h>
 
+typedef enum { REF, CPU, GPU } Place;
+
 typedef struct {
     const char *label;
-    bool cpu;
+    Place place;
     int threads;
     DType dtype;
     AttentionKind attention;
@@ -21,14 +25,22 @@ typedef struct {
     double logits, loss, gradient, losses; /* bounds: absolute, absolute, relative, relative */
 } Variant;
 
+#define BF16_BOUNDS 0.12, 0.01, 0.5, 0.2
+
 /* Losses and norms of the f64 runs drift by the rounding of the rates, which the backend holds in f32. */
 static const Variant variants[] = {
-    {"ref f64", false, 1, DT_F64, ATTENTION_FLASH, false, 1e-10, 1e-11, 1e-9, 1e-6},
-    {"ref f64 naive recompute", false, 1, DT_F64, ATTENTION_NAIVE, true, 1e-10, 1e-11, 1e-9, 1e-6},
-    {"ref f32", false, 1, DT_F32, ATTENTION_FLASH, false, 1e-5, 1e-5, 1e-4, 1e-4},
-    {"cpu f32 flash", true, 2, DT_F32, ATTENTION_FLASH, false, 1e-5, 1e-5, 1e-4, 1e-4},
-    {"cpu f32 naive", true, 1, DT_F32, ATTENTION_NAIVE, false, 1e-5, 1e-5, 1e-4, 1e-4},
-    {"cpu f32 flash recompute", true, 3, DT_F32, ATTENTION_FLASH, true, 1e-5, 1e-5, 1e-4, 1e-4},
+    {"ref f64", REF, 1, DT_F64, ATTENTION_FLASH, false, 1e-10, 1e-11, 1e-9, 1e-6},
+    {"ref f64 naive recompute", REF, 1, DT_F64, ATTENTION_NAIVE, true, 1e-10, 1e-11, 1e-9, 1e-6},
+    {"ref f32", REF, 1, DT_F32, ATTENTION_FLASH, false, 1e-5, 1e-5, 1e-4, 1e-4},
+    {"cpu f32 flash", CPU, 2, DT_F32, ATTENTION_FLASH, false, 1e-5, 1e-5, 1e-4, 1e-4},
+    {"cpu f32 naive", CPU, 1, DT_F32, ATTENTION_NAIVE, false, 1e-5, 1e-5, 1e-4, 1e-4},
+    {"cpu f32 flash recompute", CPU, 3, DT_F32, ATTENTION_FLASH, true, 1e-5, 1e-5, 1e-4, 1e-4},
+    {"gpu f32 flash", GPU, 1, DT_F32, ATTENTION_FLASH, false, 1e-5, 1e-5, 1e-4, 1e-4},
+    {"gpu f32 naive", GPU, 1, DT_F32, ATTENTION_NAIVE, false, 1e-5, 1e-5, 1e-4, 1e-4},
+    {"gpu f32 flash recompute", GPU, 1, DT_F32, ATTENTION_FLASH, true, 1e-5, 1e-5, 1e-4, 1e-4},
+    /* bf16 keeps 8 bits: the bounds are about twice what ref needs in it. */
+    {"ref bf16", REF, 1, DT_BF16, ATTENTION_NAIVE, false, BF16_BOUNDS},
+    {"gpu bf16 naive", GPU, 1, DT_BF16, ATTENTION_NAIVE, false, BF16_BOUNDS},
 };
 
 static void check(bool good, const char *model, const Variant *v, const char *what, double error,
@@ -45,17 +57,19 @@ static void check_logits(const Gold *gold, const char *model, const Variant *v, 
     double *want = gold_values(gold, "logits", &count);
     Ctx *c = &t->ctx;
     HostBatch host = gold_batch(gold, 0);
-    memcpy(t->ids.data, host.ids, tensor_bytes(t->ids));
-    memcpy(t->targets.data, host.targets, tensor_bytes(t->targets));
+    Backend *backend = t->backend;
+    backend->upload(backend, t->ids.data, host.ids, tensor_bytes(t->ids));
+    backend->upload(backend, t->targets.data, host.targets, tensor_bytes(t->targets));
     model_forward(c, &t->model,
                   (DeviceBatch){t->setup.batch, t->setup.seq, t->ids, t->targets, t->order},
                   KEEP_NOTHING);
-    Tensor logits = ctx_scratch(c, MEM_HEAD, v->dtype, t->ids.dim[0], t->setup.spec.vocab);
-    assert_int_equal(tensor_count(logits), count);
+    int64_t vocab = t->setup.spec.vocab, width = t->model.vocab_rows;
+    Tensor logits = ctx_scratch(c, MEM_HEAD, v->dtype, t->ids.dim[0], width);
+    assert_int_equal(t->ids.dim[0] * vocab, count);
     model_logits(c, &t->model, 0, logits);
     double *got = gold_download(t->backend, logits), worst = 0;
     for (int64_t i = 0; i < count; i++) {
-        double error = fabs(got[i] - want[i]);
+        double error = fabs(got[i / vocab * width + i % vocab] - want[i]);
         worst = error <= worst ? worst : error;
     }
     check(worst <= v->logits, model, v, "logits", worst, v->logits);
@@ -94,7 +108,8 @@ static void check_training(const Gold *gold, const char *model, const Variant *v
             check_gradients(gold, model, v, t);
         }
         trainer_update(t, gold->rate, step);
-        trainer_read(t, &loss, &norm);
+        trainer_post(t);
+        trainer_fetch(t, &loss, &norm);
         double bound = step == 0 ? v->loss : v->losses * want[step];
         check(fabs(loss - want[step]) <= bound, model, v, "loss", fabs(loss - want[step]), bound);
         bound = (step == 0 ? v->gradient : v->losses) * norms[step];
@@ -111,8 +126,15 @@ static void compare(const char *model)
     gold_open(&gold, model);
     for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
         const Variant *v = &variants[i];
-        Backend *backend = v->cpu ? cpu_backend_open(v->threads) : ref_backend_open();
+        Backend *backend = v->place == CPU ? cpu_backend_open(v->threads) : ref_backend_open();
+        if (v->place == GPU) {
+            backend->close(backend);
+            if (cuda_backend_open(&backend) != 0) {
+                continue;
+            }
+        }
         TrainerSetup setup = gold.setup;
+        setup.graph = true;
         setup.dtype = v->dtype;
         setup.attention = v->attention;
         setup.recompute = v->recompute;

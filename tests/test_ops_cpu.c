@@ -18,7 +18,7 @@ typedef struct {
 
 static void add_device(Devices *all, const char *name, Backend *backend, int skew)
 {
-    all->device[all->count++] = (OpDevice){name, backend, skew};
+    all->device[all->count++] = (OpDevice){.name = name, .backend = backend, .skew = skew};
 }
 
 /* The instruction sets beside the one that a plain start picks; a machine may lack some. */

@@ -240,9 +240,10 @@ static void test_timers__real_clock_measures_sleep(void **state)
 static void test_timers__timer_json_has_every_phase(void **state)
 {
     (void)state;
-    static const char *const names[] = {
-        "data_load", "data_move", "forward",    "loss", "backward", "comm_exposed", "comm_hidden",
-        "optimizer", "eval",      "checkpoint", "log",  "init",     "unattributed"};
+    static const char *const names[] = {"data_load", "data_move",    "forward",     "loss",
+                                        "backward",  "comm_exposed", "comm_hidden", "optimizer",
+                                        "compute",   "eval",         "checkpoint",  "log",
+                                        "init",      "unattributed"};
     Timers timers;
     TimerReport report;
     fake_now = 1;

@@ -3,8 +3,8 @@
 #include "train/trainer.h"
 
 #include "base/mem.h"
-#include "base/rng.h"
 #include "support/gold.h"
+#include "support/small_run.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -15,72 +15,10 @@
 
 #include <cmocka.h>
 
-static TrainerSetup small_setup(const char *preset, int64_t batch, int64_t accum, int64_t seq)
-{
-    TrainerSetup setup = {.attention = ATTENTION_FLASH, .batch = batch, .accum = accum, .seq = seq};
-    SpecOverrides o = {
-        .layers = 2, .width = 48, .heads = 4, .ffn = 72, .vocab = 101, .context = 40, .tied = -1};
-    assert_int_equal(spec_resolve(preset, &o, 0, &setup.spec), 0);
-    setup.adamw = (AdamwSettings){0.9, 0.95, 1e-8, 0.1, 1.0};
-    return setup;
-}
-
-/* Reproducible tokens for `sequences` sequences, with the sort order of each batch. */
-typedef struct {
-    int32_t *ids, *targets, *order;
-} Tokens;
-
-static Tokens make_tokens(int64_t sequences, int64_t seq, int64_t batch, int64_t vocab)
-{
-    int64_t n = sequences * seq;
-    Tokens t = {mem_alloc((size_t)n * 4), mem_alloc((size_t)n * 4), mem_alloc((size_t)n * 4)};
-    for (int64_t i = 0; i < n; i++) {
-        t.ids[i] = (int32_t)rng_below(5, 1, (uint64_t)i, (uint64_t)vocab);
-        t.targets[i] = (int32_t)rng_below(5, 2, (uint64_t)i, (uint64_t)vocab);
-    }
-    for (int64_t first = 0; first < n; first += batch * seq) {
-        gold_sort_order(t.ids + first, batch * seq, t.order + first);
-    }
-    return t;
-}
-
-static void free_tokens(Tokens t)
-{
-    free(t.ids);
-    free(t.targets);
-    free(t.order);
-}
-
-/* Parameters, losses and norms after `updates` updates over 8 sequences each. */
-typedef struct {
-    double *params, losses[4], norms[4];
-    int64_t count;
-} Outcome;
-
 static Outcome train(TrainerSetup setup, int threads, int updates)
 {
     Backend *backend = cpu_backend_open(threads);
-    TrainPlan plan;
-    Trainer t;
-    trainer_plan(&setup, backend, &plan);
-    assert_int_equal(trainer_open(&t, &setup, backend, &plan), 0);
-    trainer_init_params(&t, 11);
-    Tokens tokens = make_tokens(8 * updates, setup.seq, setup.batch, setup.spec.vocab);
-    Outcome out = {0};
-    for (int u = 0; u < updates; u++) {
-        for (int64_t micro = 0; micro < setup.accum; micro++) {
-            int64_t at = (u * 8 + micro * setup.batch) * setup.seq;
-            trainer_micro_step(
-                &t, (HostBatch){tokens.ids + at, tokens.targets + at, tokens.order + at}, micro);
-        }
-        trainer_update(&t, 1e-3, u);
-        trainer_read(&t, &out.losses[u], &out.norms[u]);
-    }
-    out.count = t.model.params.flat;
-    out.params = gold_download(backend, t.adamw.param);
-    assert_int_equal(trainer_peak_bytes(&t), plan.blocks);
-    free_tokens(tokens);
-    trainer_close(&t);
+    Outcome out = small_run(setup, backend, updates);
     backend->close(backend);
     return out;
 }
@@ -231,7 +169,7 @@ static void test_trainer__presets_have_their_exact_size(void **state)
         SpecOverrides none = {.tied = -1};
         Model model;
         assert_int_equal(spec_resolve(known[i].name, &none, 0, &spec), 0);
-        model_init(&model, &spec, DT_F32);
+        model_init(&model, &spec, DT_F32, 1);
         assert_int_equal(model.params.parameters, known[i].parameters);
         model_free(&model);
     }
@@ -245,7 +183,7 @@ static void test_trainer__init_follows_the_table(void **state)
         .layers = 8, .width = 64, .heads = 4, .ffn = 256, .vocab = 500, .context = 64, .tied = -1};
     Model model;
     assert_int_equal(spec_resolve("gpt2-124m", &o, 0, &spec), 0);
-    model_init(&model, &spec, DT_F32);
+    model_init(&model, &spec, DT_F32, 1);
     for (int r = 0; r < model.params.count; r++) {
         const Param *row = &model.params.rows[r];
         float *values = mem_alloc((size_t)row->count * sizeof *values);

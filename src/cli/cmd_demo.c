@@ -259,6 +259,7 @@ int cmd_demo(Config *cfg, int argc, char **argv)
     config_init(&train, COMMAND_TRAIN);
     int code = make_data(cfg, &paths);
     code = code != 0 ? code : set_options(&train, cfg, options);
+    code = code != 0 ? code : run_resolve(&train);
     if (code == 0) {
         puts("\nA model that knows nothing continues \"" PROMPT "\":\n");
         code = sample(&train, NULL);

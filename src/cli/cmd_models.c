@@ -31,7 +31,7 @@ int cmd_models(Config *cfg, int argc, char **argv)
         bool open = spec.vocab == 0; /* shown for byte tokens */
         spec.vocab = open ? 257 : spec.vocab;
         Model model;
-        model_init(&model, &spec, DT_F32);
+        model_init(&model, &spec, DT_F32, 1);
         char count[32], vocab[32];
         snprintf(vocab, sizeof vocab, open ? "data's" : "%lld", (long long)spec.vocab);
         printf("%-12s %15s %7lld %8lld %6lld %6lld %8s %8lld  %s, %s%s%s\n", spec.name,

@@ -6,7 +6,8 @@ int cmd_plan(Config *cfg, int argc, char **argv)
     (void)argc;
     (void)argv;
     Run run;
-    int code = run_open(&run, cfg, DATA_OPTIONAL);
+    int code = run_resolve(cfg);
+    code = code != 0 ? code : run_open(&run, cfg, DATA_OPTIONAL);
     if (code != 0) {
         return code;
     }

@@ -127,10 +127,6 @@ int config_check(Config *cfg)
             option_reset(cfg, &options[i]);
         }
     }
-    if (cfg->device == CONFIG_DEVICE_CUDA) {
-        return source_error(option_source(cfg, config_find("device")), "device",
-                            " cuda: this build has no CUDA backend; use cpu or auto");
-    }
     if (cfg->quiet && cfg->verbose) {
         return source_error(option_source(cfg, config_find("verbose")), "verbose",
                             " and quiet exclude each other");

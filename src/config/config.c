@@ -254,6 +254,14 @@ static const Option *known_option(const char *name)
     return option;
 }
 
+void config_derive(Config *cfg, const char *name, int choice)
+{
+    const Option *option = known_option(name);
+    PACER_ASSERT(option->type == OPTION_CHOICE, "%s is not a choice", name);
+    *(int *)option_field(cfg, option) = choice;
+    cfg->origin[option_index(option)] = (Origin){ORIGIN_DERIVED, 0};
+}
+
 bool config_is_set(const Config *cfg, const char *name)
 {
     return origin_is_given(cfg->origin[option_index(known_option(name))].kind);

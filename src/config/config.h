@@ -44,14 +44,19 @@ const char *command_words(Command command); /* "data prepare" */
 
 /* Values of the fields that hold a choice, in the order of the choices in table.c. */
 enum { CONFIG_DEVICE_AUTO, CONFIG_DEVICE_CPU, CONFIG_DEVICE_CUDA, CONFIG_DEVICE_REF };
-enum { CONFIG_DTYPE_F32, CONFIG_DTYPE_BF16 };
+enum { CONFIG_DTYPE_AUTO, CONFIG_DTYPE_F32, CONFIG_DTYPE_BF16 };
 enum {
     CONFIG_SCHEDULE_COSINE,
     CONFIG_SCHEDULE_LINEAR,
     CONFIG_SCHEDULE_WSD,
     CONFIG_SCHEDULE_CONSTANT
 };
-enum { CONFIG_ATTENTION_AUTO, CONFIG_ATTENTION_NAIVE, CONFIG_ATTENTION_FLASH };
+enum {
+    CONFIG_ATTENTION_AUTO,
+    CONFIG_ATTENTION_NAIVE,
+    CONFIG_ATTENTION_FLASH,
+    CONFIG_ATTENTION_CUDNN
+};
 enum { CONFIG_RECOMPUTE_NONE, CONFIG_RECOMPUTE_BLOCK };
 enum { CONFIG_FORMAT_AUTO, CONFIG_FORMAT_TEXT, CONFIG_FORMAT_JSONL };
 enum { CONFIG_TIES_IDS, CONFIG_TIES_LEXICOGRAPHIC };
@@ -111,6 +116,7 @@ typedef struct Config {
     int dtype;            /* CONFIG_DTYPE_* */
     int attention;        /* CONFIG_ATTENTION_* */
     int recompute;        /* CONFIG_RECOMPUTE_* */
+    bool graph;           /* replay recorded steps where the device can */
     int64_t threads;      /* 0: all cores */
     int64_t memory_limit; /* bytes; 0: what the machine has */
 
@@ -213,6 +219,9 @@ void config_inherit(Config *to, const Config *from);
 /* What one option alone cannot know: one of steps, tokens and epochs (steps 1000 when none is given);
  * global-batch sets accum; a device that this build lacks. May be called again after changes. */
 int config_check(Config *cfg);
+
+/* Gives a choice the value that was found out for it (auto settled), with origin DERIVED. */
+void config_derive(Config *cfg, const char *name, int choice);
 
 /* Whether the user, a file, a record or config_set gave it. The name must exist. */
 bool config_is_set(const Config *cfg, const char *name);

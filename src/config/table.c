@@ -10,9 +10,9 @@
 #include <string.h>
 
 static const char *const devices[] = {"auto", "cpu", "cuda", "ref", NULL};
-static const char *const dtypes[] = {"f32", "bf16", NULL};
+static const char *const dtypes[] = {"auto", "f32", "bf16", NULL};
 static const char *const schedules[] = {"cosine", "linear", "wsd", "constant", NULL};
-static const char *const attentions[] = {"auto", "naive", "flash", NULL};
+static const char *const attentions[] = {"auto", "naive", "flash", "cudnn", NULL};
 static const char *const recomputes[] = {"none", "block", NULL};
 static const char *const formats[] = {"auto", "text", "jsonl", NULL};
 static const char *const ties[] = {"ids", "lexicographic", NULL};
@@ -129,14 +129,21 @@ static const Option options[] = {
 
 #define GROUP "Machine"
     {"device", CHOICE(device), "auto", 0, 0, devices, NULL,
-     "where to compute; ref is the slow plain-C truth that the others are tested against", GROUP,
-     STEP, 0, ROUNDING},
-    {"dtype", CHOICE(dtype), "f32", 0, 0, dtypes, NULL,
-     "type of activations and of the weights they meet; the optimizer keeps f32", GROUP, STEP, 0,
-     RESULT},
+     "where to compute; auto: a GPU where there is one; ref is the slow plain-C truth that the "
+     "others are tested against",
+     GROUP, STEP, 0, ROUNDING},
+    {"dtype", CHOICE(dtype), "auto", 0, 0, dtypes, NULL,
+     "type of activations and of the weights they meet; the optimizer keeps f32; auto: bf16 on a "
+     "GPU, else f32",
+     GROUP, STEP, 0, RESULT},
     {"attention", CHOICE(attention), "auto", 0, 0, attentions, NULL,
-     "kernel: naive stores the T x T probabilities, flash does not; auto: flash", GROUP, STEP, 0,
-     ROUNDING},
+     "kernel: naive stores the T x T probabilities, flash and cudnn (a GPU's library) do not; "
+     "auto: "
+     "the fastest there is",
+     GROUP, STEP, 0, ROUNDING},
+    {"graph", BOOL(graph), "on", 0, 0, NULL, NULL,
+     "on a GPU: record a step once and replay it with one launch; the same bits as off", GROUP,
+     STEP, 0, 0},
     {"recompute", CHOICE(recompute), "none", 0, 0, recomputes, NULL,
      "block: keep only each block's input and compute its inside again in the backward pass", GROUP,
      STEP, 0, ROUNDING},

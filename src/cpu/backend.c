@@ -136,6 +136,7 @@ Backend *cpu_backend_open(int threads)
     cpu->isa = isa.name;
     cpu->backend = (Backend){
         .name = "cpu",
+        .head_bytes = BACKEND_HEAD_BYTES,
         .threads = threads,
         .alloc = host_alloc,
         .release = host_release,

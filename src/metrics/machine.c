@@ -106,6 +106,23 @@ void machine_measure(Machine *machine, int threads, double seconds)
     machine->copy_gbs = isnan(copy) ? (Value){0} : value_of(copy);
 }
 
+void machine_measure_device(Machine *machine, Backend *backend, DType dtype, double seconds)
+{
+    if (backend->matmul_rate == NULL) {
+        machine_measure(machine, backend->threads, seconds);
+        return;
+    }
+    double matmul = backend->matmul_rate(backend, dtype), copy = backend->copy_rate(backend);
+    snprintf(machine->device, sizeof machine->device, "%s", backend->device);
+    machine->device_matmul_gflops = matmul > 0 ? value_of(matmul * 1e-9) : (Value){0};
+    machine->device_copy_gbs = copy > 0 ? value_of(copy * 1e-9) : (Value){0};
+}
+
+Value machine_ceiling(const Machine *machine)
+{
+    return machine->device[0] != '\0' ? machine->device_matmul_gflops : machine->sgemm_gflops;
+}
+
 cJSON *machine_json(const Machine *machine)
 {
     cJSON *object = json_object();
@@ -123,6 +140,9 @@ cJSON *machine_json(const Machine *machine)
                      machine->threads > 0 ? value_of(machine->threads) : (Value){0});
     json_put_or_null(object, "sgemm_gflops", machine->sgemm_gflops);
     json_put_or_null(object, "copy_gbs", machine->copy_gbs);
+    json_put_text(object, "device", machine->device[0] != '\0' ? machine->device : NULL);
+    json_put(object, "device_matmul_gflops", machine->device_matmul_gflops);
+    json_put(object, "device_copy_gbs", machine->device_copy_gbs);
     return object;
 }
 

@@ -2,6 +2,7 @@
 /* The machine that a run was made on, and two of its ceilings, measured: no report of speed means
  * anything without them. */
 #include "metrics/json.h"
+#include "tensor/backend.h"
 
 #include <stddef.h>
 
@@ -13,6 +14,9 @@ typedef struct {
     Value memory_limit; /* of the control group; missing: no limit */
     int threads;        /* used for the rates below; 0: not measured */
     Value sgemm_gflops, copy_gbs;
+    /* Of a device beside the processor; "" and missing when there is none. */
+    char device[64];
+    Value device_matmul_gflops, device_copy_gbs; /* products in the run's dtype */
 } Machine;
 
 /* Everything but the rates. simd: the name of the instruction set in use, may be NULL. */
@@ -20,6 +24,12 @@ void machine_describe(Machine *machine, const char *simd);
 
 /* Fills threads and both rates, each with about half of the seconds. */
 void machine_measure(Machine *machine, int threads, double seconds);
+
+/* The same of the backend's own device, which the run computes on; of the processor when it is that. */
+void machine_measure_device(Machine *machine, Backend *backend, DType dtype, double seconds);
+
+/* The rate of matrix products, in GFLOP/s, that the run is held against. */
+Value machine_ceiling(const Machine *machine);
 
 cJSON *machine_json(const Machine *machine);
 

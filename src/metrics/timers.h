@@ -20,6 +20,7 @@
     X(COMM_EXPOSED, "comm_exposed")                                                      \
     X(COMM_HIDDEN, "comm_hidden") /* beside other work: takes no wall time of its own */ \
     X(OPTIMIZER, "optimizer")                                                            \
+    X(COMPUTE, "compute") /* all of these on a device that replays a recorded step */    \
     X(EVAL, "eval")                                                                      \
     X(CHECKPOINT, "checkpoint")                                                          \
     X(LOG, "log")

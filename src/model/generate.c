@@ -23,7 +23,7 @@ static void lay_out(Generator *g, Arena *state)
 {
     const ModelSpec *spec = &g->model->spec;
     g->ids = arena_push(state, MEM_BATCH, DT_I32, 1, &spec->context);
-    g->logits = arena_push(state, MEM_HEAD, g->model->act, 2, (int64_t[]){1, spec->vocab});
+    g->logits = arena_push(state, MEM_HEAD, g->model->act, 2, (int64_t[]){1, g->model->vocab_rows});
 }
 
 int generator_open(Generator *g, Model *model, Backend *backend)

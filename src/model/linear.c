@@ -24,6 +24,18 @@ void linear_declare(ParamTable *table, const char *name, int layer, int64_t outp
     }
 }
 
+void linear_declare_vocab(ParamTable *table, const char *name, int64_t vocab, int64_t width,
+                          int64_t row_align)
+{
+    declare(table, PARAM_ALIGNED, name, "weight", -1,
+            (Param){.rank = 2,
+                    .dim = {vocab, width},
+                    .spare_rows = (row_align - vocab % row_align) % row_align,
+                    .init = INIT_NORMAL,
+                    .std = INIT_STD,
+                    .decay = true});
+}
+
 void norm_declare(ParamTable *table, const char *name, int layer, NormKind kind, int64_t width)
 {
     declare(table, PARAM_ALIGNED, name, "weight", layer,

@@ -8,18 +8,18 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Logits are made for as many rows at a time as fit here: small enough to be no burden beside the
- * activations, large enough that the head's products run at full speed. */
-#define HEAD_CHUNK_BYTES ((int64_t)128 << 20)
-#define HEAD_CHUNK_ROWS_MIN 128
+/* Logits are made for as many rows at a time as fit in the backend's head_bytes: small enough to be no burden
+ * beside the activations, large enough that the head's products run at full speed. */
+#define HEAD_CHUNK_ROWS 128 /* chunks have a multiple of it */
 
-void model_init(Model *model, const ModelSpec *spec, DType act)
+void model_init(Model *model, const ModelSpec *spec, DType act, int64_t row_align)
 {
     *model = (Model){.spec = *spec, .act = act, .mixer = &mixer_attention, .row_head = -1};
     ParamTable *table = &model->params;
     bool gpt2 = spec->names == NAMES_GPT2;
-    linear_declare(table, gpt2 ? "wte" : "model.embed_tokens", -1, spec->vocab, spec->width, 0,
-                   false);
+    linear_declare_vocab(table, gpt2 ? "wte" : "model.embed_tokens", spec->vocab, spec->width,
+                         row_align);
+    model->vocab_rows = spec->vocab + table->rows[0].spare_rows;
     if (spec->learned_positions) {
         linear_declare(table, "wpe", -1, spec->context, spec->width, 0, false);
     }
@@ -29,8 +29,9 @@ void model_init(Model *model, const ModelSpec *spec, DType act)
     norm_declare(table, gpt2 ? "ln_f" : "model.norm", -1, spec->norm, spec->width);
     if (!spec->tied) {
         model->row_head = table->count;
-        linear_declare(table, "lm_head", -1, spec->vocab, spec->width, 0, false);
+        linear_declare_vocab(table, "lm_head", spec->vocab, spec->width, row_align);
     }
+    params_place(table);
     model->layers = mem_zalloc((size_t)spec->layers, sizeof *model->layers);
     model->saved = mem_zalloc((size_t)spec->layers, sizeof *model->saved);
 }
@@ -121,28 +122,29 @@ void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep)
                         model->statsf);
 }
 
-static int64_t head_chunk_rows(const Model *model, int64_t rows)
+static int64_t head_chunk_rows(const Ctx *c, const Model *model, int64_t rows)
 {
-    int64_t fit = HEAD_CHUNK_BYTES / (model->spec.vocab * (int64_t)dtype_size(model->act));
-    fit = fit < HEAD_CHUNK_ROWS_MIN ? HEAD_CHUNK_ROWS_MIN : fit;
+    int64_t fit =
+        (int64_t)c->backend->head_bytes / (model->vocab_rows * (int64_t)dtype_size(model->act));
+    fit = fit < HEAD_CHUNK_ROWS ? HEAD_CHUNK_ROWS : fit;
     if (fit >= rows) {
         return rows;
     }
-    /* Chunks of equal size: the last one is not a sliver. */
-    int64_t chunks = (rows + fit - 1) / fit;
-    return (rows + chunks - 1) / chunks;
+    /* Chunks of about equal size: the last one is not a sliver. */
+    int64_t chunks = (rows + fit - 1) / fit, each = (rows + chunks - 1) / chunks;
+    return (each + HEAD_CHUNK_ROWS - 1) / HEAD_CHUNK_ROWS * HEAD_CHUNK_ROWS;
 }
 
 void model_head(Ctx *c, Model *model, Tensor losses, double scale, bool gradient, Mode mode)
 {
-    int64_t rows = model->nf.dim[0], chunk = head_chunk_rows(model, rows);
+    int64_t rows = model->nf.dim[0], chunk = head_chunk_rows(c, model, rows);
     ArenaMark mark = arena_mark(&c->scratch);
-    Tensor buffer = ctx_scratch(c, MEM_HEAD, model->act, chunk, model->spec.vocab);
+    Tensor buffer = ctx_scratch(c, MEM_HEAD, model->act, chunk, model->vocab_rows);
     for (int64_t first = 0; first < rows; first += chunk) {
         int64_t count = rows - first < chunk ? rows - first : chunk;
         Tensor x = tensor_rows(model->nf, first, count), logits = tensor_rows(buffer, 0, count);
         linear_forward(c, &model->head, x, logits);
-        op_xent(c, logits, tensor_rows(model->batch.targets, first, count),
+        op_xent(c, logits, model->spec.vocab, tensor_rows(model->batch.targets, first, count),
                 tensor_rows(losses, first, count), scale, gradient);
         if (gradient) {
             linear_backward_weight(c, &model->head, x, logits, first == 0 ? mode : MODE_ADD);

@@ -49,8 +49,9 @@ struct Model {
     DType act;
     const Mixer *mixer;
     ParamTable params;
-    int row_head; /* of the head's own weights; -1 when tied */
-    Tensor rope;  /* (context, D) acc: cosines, sines; none without rope */
+    int64_t vocab_rows; /* of the embedding and head: the vocabulary, padded */
+    int row_head;       /* of the head's own weights; -1 when tied */
+    Tensor rope;        /* (context, D) acc: cosines, sines; none without rope */
     Linear embed, positions, final_norm, head;
     Layer *layers;
     /* State of the pass under way. */
@@ -63,8 +64,9 @@ struct Model {
     Tensor rf, nf, statsf; /* before and after the final norm */
 };
 
-/* Builds the table; allocates nothing on the backend. */
-void model_init(Model *model, const ModelSpec *spec, DType act);
+/* Builds the table; allocates nothing on the backend. The rows of embedding and head are padded with zero
+ * rows to a multiple of row_align (Backend.row_align; 1: not). */
+void model_init(Model *model, const ModelSpec *spec, DType act, int64_t row_align);
 void model_free(Model *model);
 
 /* Points the weights into flat buffers of params.flat elements (act; acc) and the rope table into
@@ -86,7 +88,7 @@ void model_head(Ctx *c, Model *model, Tensor losses, double scale, bool gradient
 /* Gradients of everything below the head, by mode. After model_head with gradient. */
 void model_backward(Ctx *c, Model *model, Mode mode);
 
-/* Logits (rows, V) of rows [first, first + rows) after model_forward. */
+/* Logits (rows, vocab_rows) of rows [first, first + rows) after model_forward. */
 void model_logits(Ctx *c, Model *model, int64_t first, Tensor logits);
 
 /* Ends a pass: releases what forward pushed. */

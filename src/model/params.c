@@ -30,14 +30,36 @@ int params_add(ParamTable *table, ParamPlace place, const char *name, int layer,
     }
     row.layer = layer;
     row.count = row.dim[0] * (row.rank > 1 ? row.dim[1] : 1);
-    if (place == PARAM_ALIGNED) {
-        table->flat = (table->flat + ALIGN_ELEMENTS - 1) / ALIGN_ELEMENTS * ALIGN_ELEMENTS;
-    }
-    row.offset = table->flat;
-    table->flat += row.count;
+    row.place = place;
+    PACER_ASSERT(place == PARAM_ALIGNED || row.decay == table->rows[table->count - 1].decay,
+                 "parameter %s decays unlike the one it is joined to", row.name);
     table->parameters += row.count;
     table->rows[table->count] = row;
     return table->count++;
+}
+
+static void place_rows(ParamTable *table, bool decay)
+{
+    for (int i = 0; i < table->count; i++) {
+        Param *row = &table->rows[i];
+        if (row->decay != decay) {
+            continue;
+        }
+        if (row->place == PARAM_ALIGNED) {
+            table->flat = (table->flat + ALIGN_ELEMENTS - 1) / ALIGN_ELEMENTS * ALIGN_ELEMENTS;
+        }
+        row->offset = table->flat;
+        table->flat += row->count + row->spare_rows * (row->rank > 1 ? row->dim[1] : 1);
+    }
+}
+
+void params_place(ParamTable *table)
+{
+    table->flat = 0;
+    place_rows(table, true);
+    table->flat = (table->flat + ALIGN_ELEMENTS - 1) / ALIGN_ELEMENTS * ALIGN_ELEMENTS;
+    table->decayed = table->flat;
+    place_rows(table, false);
 }
 
 Tensor params_view(const ParamTable *table, Tensor flat, int first, int joined)
@@ -48,7 +70,7 @@ Tensor params_view(const ParamTable *table, Tensor flat, int first, int joined)
         PACER_ASSERT(i == first || table->rows[i].offset ==
                                        table->rows[i - 1].offset + table->rows[i - 1].count,
                      "parameter %s is not joined to the one before", table->rows[i].name);
-        view.dim[0] += table->rows[i].dim[0];
+        view.dim[0] += table->rows[i].dim[0] + table->rows[i].spare_rows;
     }
     if (row->rank > 1) {
         view.dim[1] = row->dim[1];

@@ -1,16 +1,21 @@
 #pragma once
 /* The parameter table: one row per tensor, in forward order. Sizes, initialisation, decay, checkpoints
- * and the optimizer's ranges all loop over it. Rows live in one flat buffer; a row added with
- * PARAM_JOINED starts right behind the row before, so that neighbours (q, k, v; gate, up) can be read
- * as one matrix; other rows start on a 256-byte boundary, and the padding between stays zero. */
+ * and the optimizer's ranges all loop over it. Rows live in one flat buffer: first those that decay, then the
+ * others, so that the optimizer has two ranges to go through. A row added with PARAM_JOINED starts right
+ * behind the row before, so that neighbours (q, k, v; gate, up) can be read as one matrix; other rows
+ * start on a 256-byte boundary, and the padding between stays zero. */
 #include "model/spec.h"
 
 typedef enum { INIT_NORMAL, INIT_ZERO, INIT_ONE } InitRule;
 
+typedef enum { PARAM_ALIGNED, PARAM_JOINED } ParamPlace;
+
 typedef struct {
     char name[80];
+    ParamPlace place;
     int rank;
     int64_t dim[2];
+    int64_t spare_rows; /* zero rows behind dim[0] in the buffer and in views: no parameters */
     InitRule init;
     double std;            /* of INIT_NORMAL */
     bool decay;            /* weight decay applies: matrices, not biases and norms */
@@ -23,15 +28,17 @@ typedef struct {
     int count, capacity;
     int64_t parameters; /* sum of counts: the model's exact size */
     int64_t flat;       /* elements of the flat buffer, padding included */
+    int64_t decayed;    /* those before it decay, those behind do not */
 } ParamTable;
-
-typedef enum { PARAM_ALIGNED, PARAM_JOINED } ParamPlace;
 
 void params_free(ParamTable *table); /* no-op on a zeroed table */
 
-/* Appends a row (count, offset and name are filled in; %d in the name takes the layer) and returns its
- * index. */
+/* Appends a row (place, count and name are filled in; %d in the name takes the layer) and returns its
+ * index. A joined row decays as the one before it. */
 int params_add(ParamTable *table, ParamPlace place, const char *name, int layer, Param row);
+
+/* Gives every row its offset; after the last params_add. */
+void params_place(ParamTable *table);
 
 /* Row `first` and the `joined - 1` rows behind it as one tensor inside the flat buffer: outermost
  * dimensions added up. */

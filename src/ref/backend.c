@@ -92,6 +92,7 @@ Backend *ref_backend_open(void)
 {
     Backend *backend = mem_zalloc(1, sizeof *backend);
     backend->name = "ref";
+    backend->head_bytes = BACKEND_HEAD_BYTES;
     backend->threads = 1;
     backend->close = ref_close;
     ref_fill_memory(backend);

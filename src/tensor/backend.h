@@ -4,10 +4,22 @@
 
 typedef struct Backend Backend;
 
+/* Sequences of work that a backend may keep recorded, by slot. */
+#define BACKEND_RECORDINGS 4
+
+/* Values that may be on their way to the host at a time. */
+#define BACKEND_READS 2
+#define BACKEND_READ_BYTES 64
+
+#define BACKEND_HEAD_BYTES ((size_t)128 << 20) /* what processors take */
+
 struct Backend {
-    const char *name; /* "ref", "cpu", "cuda" */
+    const char *name;   /* "ref", "cpu", "cuda" */
+    const char *device; /* what people call it, "NVIDIA H200"; NULL: the machine's processor */
     Ops ops;
     int threads;
+    size_t head_bytes; /* of logits that are made at a time */
+    int64_t row_align; /* rows of a vocabulary are padded to a multiple of it; 0 and 1: not */
 
     /* One block, aligned to ARENA_ALIGN; NULL when there is not that much. Called a few times at
      * start, never during a step. */
@@ -21,6 +33,22 @@ struct Backend {
     void (*download)(Backend *backend, void *to_host, const void *from, size_t bytes); /* waits */
     void (*zero)(Backend *backend, void *to, size_t bytes);
     void (*sync)(Backend *backend);
+
+    /* A small value, at most BACKEND_READ_BYTES, that is fetched later: read_start puts the copy behind the
+     * work given so far, read_wait waits for that copy alone. NULL: download. */
+    void (*read_start)(Backend *backend, int slot, const void *from, size_t bytes);
+    void (*read_wait)(Backend *backend, int slot, void *to_host, size_t bytes);
+
+    /* Runs body(user), whose ops may be recorded under `slot` and replayed the next time instead of calling
+     * body: apart from ops it does nothing, and what it does never changes. NULL: body is to be
+     * called. forget drops all recordings; it must be called before memory they use is released. */
+    void (*replay)(Backend *backend, int slot, void (*body)(void *), void *user);
+    void (*forget)(Backend *backend);
+
+    /* Measured ceilings of the device: FLOP/s of a large matrix product in dtype, bytes/s read plus written
+     * by a copy; 0 when there is no memory for it. NULL: the machine's own (metrics/machine.h). */
+    double (*matmul_rate)(Backend *backend, DType dtype);
+    double (*copy_rate)(Backend *backend);
 
     void (*close)(Backend *backend); /* frees the backend itself */
 };

@@ -27,6 +27,11 @@
     PACER_ASSERT(tensor_same_shape(a, b) && (a).dtype == (b).dtype, #a " is %s, " #b " is %s", \
                  DESCRIBE(a), DESCRIBE(b))
 
+const char *attention_name(AttentionKind kind)
+{
+    return kind == ATTENTION_NAIVE ? "naive" : kind == ATTENTION_FLASH ? "flash" : "cudnn";
+}
+
 const char *op_name(OpId op)
 {
     static const char *const names[] = {
@@ -421,8 +426,11 @@ void op_gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
     DISPATCH(call, c->backend->ops.gelu_backward(c, dy, x, dx));
 }
 
-void op_xent(Ctx *c, Tensor logits, Tensor targets, Tensor losses, double scale, bool gradient)
+void op_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses, double scale,
+             bool gradient)
 {
+    PACER_ASSERT(classes > 0 && classes <= logits.dim[1], "%lld classes of %s", (long long)classes,
+                 DESCRIBE(logits));
     PACER_ASSERT(logits.rank == 2, "logits are %s", DESCRIBE(logits));
     CHECK_SHAPE_1D(targets, logits.dim[0]);
     CHECK_DTYPE(targets, DT_I32);
@@ -430,7 +438,7 @@ void op_xent(Ctx *c, Tensor logits, Tensor targets, Tensor losses, double scale,
     CHECK_DTYPE(losses, dtype_accumulate(logits.dtype));
     double bytes = bytes_of(logits) * (gradient ? 2 : 1) + bytes_of(losses);
     OpCall call = op_begin(c, OP_XENT, 0, bytes, 0);
-    DISPATCH(call, c->backend->ops.xent(c, logits, targets, losses, scale, gradient));
+    DISPATCH(call, c->backend->ops.xent(c, logits, classes, targets, losses, scale, gradient));
 }
 
 void op_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode)

@@ -86,6 +86,7 @@ typedef enum {
 } OpId;
 
 const char *op_name(OpId op);
+const char *attention_name(AttentionKind kind);
 
 /* What a backend fills. Arguments and rules are those of the op_* of the same name. `ws` is a (bytes)
  * workspace of the size that the slot's *_ws function asked for; a NULL *_ws asks for none. */
@@ -121,7 +122,8 @@ typedef struct {
     void (*swiglu_backward)(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up);
     void (*gelu_forward)(Ctx *c, Tensor x, Tensor y);
     void (*gelu_backward)(Ctx *c, Tensor dy, Tensor x, Tensor dx);
-    void (*xent)(Ctx *c, Tensor logits, Tensor targets, Tensor losses, double scale, bool gradient);
+    void (*xent)(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
+                 double scale, bool gradient);
     void (*sum)(Ctx *c, Tensor x, double scale, Tensor out, Mode mode);
     void (*sum_squares)(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws);
     size_t (*sum_squares_ws)(const Ctx *c, Tensor x);
@@ -198,9 +200,11 @@ void op_gelu_forward(Ctx *c, Tensor x, Tensor y);
 /* dx = dy * gelu'(x); dx may be dy or x. */
 void op_gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx);
 
-/* losses (n) acc = -log softmax(logits (n,V))[target]; with gradient, logits become
- * (softmax - onehot) * scale in place. targets (n) i32; a negative target gives loss and gradient 0. */
-void op_xent(Ctx *c, Tensor logits, Tensor targets, Tensor losses, double scale, bool gradient);
+/* losses (n) acc = -log softmax(logits (n,V))[target] over the first `classes` columns; with gradient,
+ * logits become (softmax - onehot) * scale in place, and 0 in the columns behind, which are padding.
+ * targets (n) i32 below classes; a negative target gives loss and gradient 0. */
+void op_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses, double scale,
+             bool gradient);
 
 /* out (1) acc = scale * sum of x (n) acc. */
 void op_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode);

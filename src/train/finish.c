@@ -19,9 +19,10 @@ static Value known(bool measured, double number)
 /* Faster than the ceiling: it may have been taken at a bad moment of a shared machine. Once more. */
 static void raise_ceiling(Session *s)
 {
-    double again = machine_sgemm_rate(s->run.backend->threads, CEILING_SECONDS);
-    if (again > s->machine.sgemm_gflops.number) {
-        s->machine.sgemm_gflops = value_of(again);
+    Machine again = s->machine;
+    machine_measure_device(&again, s->run.backend, s->run.setup.dtype, CEILING_SECONDS);
+    if (machine_ceiling(&again).number > machine_ceiling(&s->machine).number) {
+        s->machine = again;
         cJSON *machine = machine_json(&s->machine);
         record_machine(s->record, machine);
         cJSON_Delete(machine);
@@ -49,12 +50,12 @@ static void fill_summary(Session *s, const TimerReport *report, Summary *out)
     if (session_tokens > 0 && seconds > 0) {
         double steps = (double)(s->state.step - s->first_step);
         out->tok_s = value_of((double)session_tokens / seconds);
-        if (s->machine.sgemm_gflops.known) {
+        if (machine_ceiling(&s->machine).known) {
             double rate = s->run.plan.flops_update * steps / seconds * 1e-9;
-            if (rate > s->machine.sgemm_gflops.number) {
+            if (rate > machine_ceiling(&s->machine).number) {
                 raise_ceiling(s);
             }
-            out->mfu_measured = value_of(rate / s->machine.sgemm_gflops.number);
+            out->mfu_measured = value_of(rate / machine_ceiling(&s->machine).number);
         }
     }
 }

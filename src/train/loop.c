@@ -52,32 +52,56 @@ static int step(Session *s)
     }
     s->rate = schedule_rate(&s->run.schedule, s->state.step);
     trainer_update(&s->trainer, s->rate, s->state.step);
-    trainer_read(&s->trainer, &s->loss, &s->grad_norm);
+    trainer_post(&s->trainer);
     s->state.step++;
     s->state.sequences += (uint64_t)(setup->batch * setup->accum);
     s->state.tokens += s->run.tokens_per_update;
-    if (s->state.step == 1) {
-        s->state.first_loss = s->loss;
-    }
     return 0;
+}
+
+static bool every(int64_t step, int64_t interval)
+{
+    return interval > 0 && step % interval == 0;
+}
+
+/* Whether something is done with the results of the step that was just started: a line, an evaluation, a
+ * checkpoint, the end. */
+static bool is_needed(const Session *s)
+{
+    const Config *cfg = s->run.cfg;
+    int64_t step = s->state.step;
+    return session_is_due(s) || every(step, cfg->eval_every) || every(step, cfg->save_every) ||
+           step == s->run.total_steps || signals_pending() != 0;
+}
+
+/* Fetches losses, all of them when they are needed; else a device that can may be one step ahead of us.
+ * False when one is not finite. */
+static bool settle(Session *s)
+{
+    int64_t ahead = is_needed(s) ? 0 : trainer_ahead(&s->trainer);
+    bool finite = true;
+    while (finite && s->trainer.posted - s->trainer.fetched > ahead) {
+        trainer_fetch(&s->trainer, &s->loss, &s->grad_norm);
+        finite = isfinite(s->loss) && isfinite(s->grad_norm);
+        if (s->first_step == 0 && s->trainer.fetched == 1) {
+            s->state.first_loss = s->loss;
+        }
+    }
+    return finite;
 }
 
 static int diverged(Session *s)
 {
     const char *what = isfinite(s->loss) ? "gradient norm" : "loss";
     double value = isfinite(s->loss) ? s->grad_norm : s->loss;
+    int64_t step = s->first_step + s->trainer.fetched;
     return err_set(
         ERR_FAILED,
         "the %s became %f at step %lld; no checkpoint was written since it happened. Try a lower "
         "--lr (now %g), a longer --warmup (now %lld steps) or a smaller --clip (now %g), and "
         "check the data",
-        what, value, (long long)s->state.step, s->run.cfg->lr, (long long)s->run.schedule.warmup,
+        what, value, (long long)step, s->run.cfg->lr, (long long)s->run.schedule.warmup,
         s->run.cfg->clip);
-}
-
-static bool every(int64_t step, int64_t interval)
-{
-    return interval > 0 && step % interval == 0;
 }
 
 static int stop_on_signal(Session *s, int signal)
@@ -99,17 +123,18 @@ static int loop(Session *s)
     while (s->state.step < s->run.total_steps) {
         double started = clock_seconds();
         int code = step(s);
-        double seconds = clock_seconds() - started;
         if (code != 0) {
             return code;
         }
+        bool finite = settle(s);
+        double seconds = clock_seconds() - started;
         s->session_seconds += seconds;
         s->state.train_seconds += seconds;
         bool last = s->state.step == s->run.total_steps;
         timers_enter(&s->timers, PHASE_LOG);
         code = session_report_step(s, seconds);
         timers_leave(&s->timers, PHASE_LOG);
-        if (code == 0 && !(isfinite(s->loss) && isfinite(s->grad_norm))) {
+        if (code == 0 && !finite) {
             return diverged(s);
         }
         if (code == 0 && s->has_validation &&
@@ -134,9 +159,14 @@ static int loop(Session *s)
 static void announce(const Session *s)
 {
     const Run *run = &s->run;
-    log_info("Training %s (%lld parameters) on %s with %s, %d threads, into %s",
-             run->setup.spec.name, (long long)run->plan.parameters, run->cfg->data,
-             run->backend->name, run->backend->threads, s->dir);
+    char device[96];
+    snprintf(device, sizeof device, "%s, %d threads", run->backend->name, run->backend->threads);
+    if (run->backend->device != NULL) {
+        snprintf(device, sizeof device, "%s", run->backend->device);
+    }
+    log_info("Training %s (%lld parameters) on %s with %s in %s, into %s", run->setup.spec.name,
+             (long long)run->plan.parameters, run->cfg->data, device, dtype_name(run->setup.dtype),
+             s->dir);
     log_info("%lld updates of %lld tokens (batch %lld x accum %lld x seq %lld); memory %.1f MiB; "
              "%.3g FLOP per token",
              (long long)run->total_steps, (long long)run->tokens_per_update,
@@ -151,13 +181,13 @@ static void conclude(const Session *s)
     int64_t tokens = (s->state.step - s->first_step) * s->run.tokens_per_update;
     double rate =
         s->run.plan.flops_update * (double)(s->state.step - s->first_step) / s->session_seconds;
-    log_info("Done: %lld steps, %lld tokens in %s of training, %.0f tok/s, %.1f GFLOP/s (%.0f %% "
-             "of this "
-             "machine's sgemm)",
-             (long long)s->state.step, (long long)s->state.tokens,
-             clock_duration(s->session_seconds, text), (double)tokens / s->session_seconds,
-             rate * 1e-9,
-             s->machine.sgemm_gflops.known ? 100e-9 * rate / s->machine.sgemm_gflops.number : NAN);
+    Value ceiling = machine_ceiling(&s->machine);
+    log_info(
+        "Done: %lld steps, %lld tokens in %s of training, %.0f tok/s, %.1f GFLOP/s (%.0f %% of "
+        "the matrix products measured here)",
+        (long long)s->state.step, (long long)s->state.tokens,
+        clock_duration(s->session_seconds, text), (double)tokens / s->session_seconds, rate * 1e-9,
+        ceiling.known ? 100e-9 * rate / ceiling.number : NAN);
     if (s->evaluated) {
         log_info("train loss %.4f, validation loss %.4f", s->loss, s->val_loss);
     }

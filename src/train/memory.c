@@ -25,8 +25,7 @@ void run_print_plan(const Run *run, FILE *file)
             "Memory plan: %s, %lld parameters, batch %lld x seq %lld x accum %lld, %s, %s "
             "attention%s\n",
             s->spec.name, (long long)plan->parameters, (long long)s->batch, (long long)s->seq,
-            (long long)s->accum, dtype_name(s->dtype),
-            s->attention == ATTENTION_NAIVE ? "naive" : "flash",
+            (long long)s->accum, dtype_name(s->dtype), attention_name(s->attention),
             s->recompute ? ", recomputing blocks" : "");
     fprintf(file, "  %-14s %16s\n", "for", "bytes");
     for (int kind = 0; kind < MEM_KINDS; kind++) {

@@ -15,6 +15,12 @@ static void describe(const Session *s, double tok_s, char *text, size_t size)
              s->grad_norm, tok_s, left);
 }
 
+bool session_is_due(const Session *s)
+{
+    int64_t step = s->state.step;
+    return step % s->run.cfg->log_every == 0 || step == s->run.total_steps || step == 1;
+}
+
 int session_report_step(Session *s, double seconds)
 {
     /* A mean over about the last 20 steps. */
@@ -27,7 +33,7 @@ int session_report_step(Session *s, double seconds)
     int64_t step = s->state.step;
     char text[192];
     describe(s, tok_s, text, sizeof text);
-    bool due = step % s->run.cfg->log_every == 0 || step == s->run.total_steps || step == 1;
+    bool due = session_is_due(s);
     if (log_is_terminal()) {
         log_live("%s", text);
     } else if (due) {

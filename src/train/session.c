@@ -167,26 +167,31 @@ static int start_loader(Session *s)
     return code;
 }
 
-static const Phase phase_of[] = {[PART_MOVE] = PHASE_DATA_MOVE,
-                                 [PART_FORWARD] = PHASE_FORWARD,
-                                 [PART_LOSS] = PHASE_LOSS,
-                                 [PART_BACKWARD] = PHASE_BACKWARD,
-                                 [PART_UPDATE] = PHASE_OPTIMIZER};
+static const Phase phase_of[] = {[PART_MOVE] = PHASE_DATA_MOVE,   [PART_FORWARD] = PHASE_FORWARD,
+                                 [PART_LOSS] = PHASE_LOSS,        [PART_BACKWARD] = PHASE_BACKWARD,
+                                 [PART_UPDATE] = PHASE_OPTIMIZER, [PART_COMPUTE] = PHASE_COMPUTE};
 
-/* Books the parts of a step: each begins where the one before ends. */
+static bool is_part(Phase phase)
+{
+    for (int part = 0; part < PART_END; part++) {
+        if (phase_of[part] == phase) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Books the parts of a step: each ends where the next begins. */
 static void on_part(void *user, TrainPart part)
 {
-    static const TrainPart before[] = {
-        [PART_FORWARD] = PART_MOVE, [PART_LOSS] = PART_FORWARD, [PART_BACKWARD] = PART_LOSS};
     Timers *timers = user;
-    if (part == PART_END) {
-        timers_leave(timers, timers->stack[timers->depth - 1]);
-        return;
+    Phase top = timers->depth > 0 ? timers->stack[timers->depth - 1] : PHASE_INIT;
+    if (is_part(top)) {
+        timers_leave(timers, top);
     }
-    if (part != PART_MOVE && part != PART_UPDATE) {
-        timers_leave(timers, phase_of[before[part]]);
+    if (part != PART_END) {
+        timers_enter(timers, phase_of[part]);
     }
-    timers_enter(timers, phase_of[part]);
 }
 
 /* A refusal for lack of memory is a result, which sweeps show as a row; but never in the place of an
@@ -251,7 +256,7 @@ static int open_parts(Session *s, const Config *cfg)
     if (code != 0 || session_is_complete(s)) {
         return code;
     }
-    machine_measure(&s->machine, s->run.backend->threads, MEASURE_SECONDS);
+    machine_measure_device(&s->machine, s->run.backend, s->run.setup.dtype, MEASURE_SECONDS);
     code = start_record(s);
     code = code != 0 ? code : keep_tokenizer(s);
     return code == 0 ? start_loader(s) : code;

@@ -50,5 +50,8 @@ int session_finish(Session *session, int code);
 /* Mean validation loss over --eval-batches batches, in the order of the stream. */
 int session_evaluate(Session *session, double *loss);
 
+/* The step that was just made gets a recorded line. */
+bool session_is_due(const Session *session);
+
 /* One finished step: live line, recorded line. */
 int session_report_step(Session *session, double seconds);

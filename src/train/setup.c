@@ -1,9 +1,14 @@
 #include "train/setup.h"
 
+#include "base/assert.h"
 #include "base/err.h"
+#include "base/log.h"
+#include "cuda/cuda.h"
 #include "data/loader.h"
 
 #include <string.h>
+
+#define SHORT_SEQUENCE 512 /* up to which pacer's own kernels are tried first on a GPU */
 
 static int open_data(Run *run, DataNeed need)
 {
@@ -65,23 +70,86 @@ static int resolve_model(Run *run)
     return code;
 }
 
-static int open_backend(Run *run)
+int run_resolve(Config *cfg)
 {
-    const Config *cfg = run->cfg;
-    TrainerSetup *s = &run->setup;
-    s->dtype = cfg->dtype == CONFIG_DTYPE_BF16 ? DT_BF16 : DT_F32;
-    s->attention = cfg->attention == CONFIG_ATTENTION_NAIVE ? ATTENTION_NAIVE : ATTENTION_FLASH;
-    if (cfg->device == CONFIG_DEVICE_REF) {
-        run->backend = ref_backend_open();
-        return 0;
+    if (cfg->device == CONFIG_DEVICE_AUTO) {
+        char why[256];
+        bool gpu = cuda_devices(why, sizeof why) > 0;
+        config_derive(cfg, "device", gpu ? CONFIG_DEVICE_CUDA : CONFIG_DEVICE_CPU);
     }
-    if (s->dtype == DT_BF16) {
+    bool gpu = cfg->device == CONFIG_DEVICE_CUDA;
+    if (cfg->dtype == CONFIG_DTYPE_AUTO) {
+        config_derive(cfg, "dtype", gpu ? CONFIG_DTYPE_BF16 : CONFIG_DTYPE_F32);
+    }
+    if (cfg->dtype == CONFIG_DTYPE_BF16 && cfg->device == CONFIG_DEVICE_CPU) {
         return err_set(ERR_INPUT,
                        "--dtype bf16 is not supported on the CPU, which trains in f32: leave it "
                        "out, or give --device ref for a slow exact run");
     }
-    run->backend = cpu_backend_open(config_threads(cfg));
-    return run->backend != NULL ? 0 : ERR_INPUT;
+    return 0;
+}
+
+static HeadShape head_shape(const TrainerSetup *s)
+{
+    return (HeadShape){s->batch, s->seq, s->spec.heads, s->spec.kv_heads, spec_head_dim(&s->spec)};
+}
+
+/* The kind of attention: as asked, or the best that the GPU has for the shape. cuDNN's is the faster one
+ * from sequences of some length on (docs/speedlog.md). */
+static int choose_attention(Run *run)
+{
+    static const AttentionKind kinds[] = {[CONFIG_ATTENTION_NAIVE] = ATTENTION_NAIVE,
+                                          [CONFIG_ATTENTION_FLASH] = ATTENTION_FLASH,
+                                          [CONFIG_ATTENTION_CUDNN] = ATTENTION_CUDNN};
+    const Config *cfg = run->cfg;
+    TrainerSetup *s = &run->setup;
+    bool gpu = cfg->device == CONFIG_DEVICE_CUDA;
+    if (!gpu && cfg->attention == CONFIG_ATTENTION_CUDNN) {
+        return err_set(ERR_INPUT, "--attention cudnn needs a GPU; use flash or auto");
+    }
+    if (cfg->attention != CONFIG_ATTENTION_AUTO) {
+        s->attention = kinds[cfg->attention];
+        const char *why =
+            gpu ? cuda_attention_refusal(run->backend, s->attention, head_shape(s), s->dtype)
+                : NULL;
+        return why == NULL
+                   ? 0
+                   : err_set(ERR_INPUT, "--attention %s: %s",
+                             cfg->attention == CONFIG_ATTENTION_CUDNN ? "cudnn" : "flash", why);
+    }
+    static const AttentionKind longer[] = {ATTENTION_CUDNN, ATTENTION_FLASH, ATTENTION_NAIVE};
+    static const AttentionKind shorter[] = {ATTENTION_FLASH, ATTENTION_CUDNN, ATTENTION_NAIVE};
+    const AttentionKind *order = s->seq > SHORT_SEQUENCE ? longer : shorter;
+    s->attention = ATTENTION_FLASH;
+    for (int i = 0; gpu && i < 3; i++) {
+        const char *why = cuda_attention_refusal(run->backend, order[i], head_shape(s), s->dtype);
+        if (why == NULL) {
+            s->attention = order[i];
+            break;
+        }
+        log_debug("attention %s", why);
+    }
+    return 0;
+}
+
+static int open_backend(Run *run)
+{
+    const Config *cfg = run->cfg;
+    TrainerSetup *s = &run->setup;
+    PACER_ASSERT(cfg->device != CONFIG_DEVICE_AUTO && cfg->dtype != CONFIG_DTYPE_AUTO,
+                 "run_resolve was not called");
+    s->dtype = cfg->dtype == CONFIG_DTYPE_BF16 ? DT_BF16 : DT_F32;
+    s->graph = cfg->graph;
+    int code = 0;
+    if (cfg->device == CONFIG_DEVICE_CUDA) {
+        code = cuda_backend_open(&run->backend);
+    } else if (cfg->device == CONFIG_DEVICE_REF) {
+        run->backend = ref_backend_open();
+    } else {
+        run->backend = cpu_backend_open(config_threads(cfg));
+        code = run->backend != NULL ? 0 : ERR_INPUT;
+    }
+    return code != 0 ? code : choose_attention(run);
 }
 
 static int count_steps(Run *run)

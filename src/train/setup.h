@@ -1,5 +1,5 @@
 #pragma once
-/* From options to a run that is ready to be planned: data opened and checked, model resolved, backend
+/* From options (settled by run_resolve) to a run that is ready to be planned: data opened and checked, model resolved, backend
  * chosen, memory planned. Nothing big is allocated yet. train, plan and bench begin here. */
 #include "config/config.h"
 #include "data/dataset.h"
@@ -16,6 +16,10 @@ typedef struct {
     int64_t tokens_per_update, total_steps;
     Schedule schedule;
 } Run;
+
+/* Settles what auto stands for on this machine: device and dtype. Before run_open, and before options are
+ * printed or recorded. ERR_INPUT for a device that cannot be used. */
+int run_resolve(Config *cfg);
 
 typedef enum { DATA_REQUIRED, DATA_OPTIONAL } DataNeed;
 

@@ -9,9 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Work goes through the backend's recorder; timing single ops needs them to be called. */
+static bool is_recorded(const Trainer *t)
+{
+    return t->setup.graph && !t->setup.timing && !t->ctx.dry && t->backend->replay != NULL;
+}
+
 static void enter(Trainer *t, TrainPart part)
 {
-    if (t->hook != NULL && !t->ctx.dry) {
+    bool inside = part == PART_FORWARD || part == PART_LOSS || part == PART_BACKWARD;
+    if (t->hook != NULL && !t->ctx.dry && !(inside && is_recorded(t))) {
         t->hook(t->hook_user, part);
     }
 }
@@ -38,8 +45,9 @@ static void lay_out(Trainer *t)
     a->m = push_state(t, MEM_OPTIMIZER, acc, table->flat);
     a->v = push_state(t, MEM_OPTIMIZER, acc, table->flat);
     a->hyper = push_state(t, MEM_CONSTANTS, DT_F32, HYPER_COUNT);
-    a->norm_sq = push_state(t, MEM_CONSTANTS, acc, 1);
-    t->loss = push_state(t, MEM_CONSTANTS, acc, 1);
+    t->results = push_state(t, MEM_CONSTANTS, acc, 2);
+    t->loss = tensor_rows(t->results, 0, 1);
+    a->norm_sq = tensor_rows(t->results, 1, 1);
     Tensor rope = model_rope_shape(&t->model);
     if (tensor_given(rope)) {
         rope = arena_push(&t->state, MEM_CONSTANTS, rope.dtype, 2, rope.dim);
@@ -48,11 +56,8 @@ static void lay_out(Trainer *t)
     t->targets = push_state(t, MEM_BATCH, DT_I32, rows);
     t->order = push_state(t, MEM_BATCH, DT_I32, rows);
     t->losses = push_state(t, MEM_HEAD, acc, rows);
-    for (int i = 0; i < table->count; i++) {
-        int64_t end = i + 1 < table->count ? table->rows[i + 1].offset : table->flat;
-        adamw_add_range(a, table->rows[i].offset, end - table->rows[i].offset,
-                        table->rows[i].decay);
-    }
+    adamw_add_range(a, 0, table->decayed, true);
+    adamw_add_range(a, table->decayed, table->flat - table->decayed, false);
     model_bind(&t->model, s->dtype != acc ? a->low : a->param, a->grad, rope);
 }
 
@@ -62,7 +67,8 @@ static void begin(Trainer *t, const TrainerSetup *setup, Backend *backend)
     ctx_init(&t->ctx, backend);
     t->ctx.attention = setup->attention;
     t->ctx.timing = setup->timing;
-    model_init(&t->model, &setup->spec, setup->dtype);
+    model_init(&t->model, &setup->spec, setup->dtype,
+               backend->row_align > 0 ? backend->row_align : 1);
 }
 
 void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
@@ -148,6 +154,9 @@ int trainer_open(Trainer *t, const TrainerSetup *setup, Backend *backend, const 
 
 void trainer_close(Trainer *t)
 {
+    if (t->backend != NULL && t->backend->forget != NULL) {
+        t->backend->forget(t->backend);
+    }
     for (int i = 0; i < 3; i++) {
         if (t->blocks[i] != NULL) {
             t->backend->release(t->backend, t->blocks[i]);
@@ -200,7 +209,7 @@ void trainer_init_params(Trainer *t, uint64_t seed)
     free(values);
 }
 
-static DeviceBatch send_batch(Trainer *t, HostBatch host)
+static void send_batch(Trainer *t, HostBatch host)
 {
     if (!t->ctx.dry) {
         Backend *backend = t->backend;
@@ -210,25 +219,64 @@ static DeviceBatch send_batch(Trainer *t, HostBatch host)
             backend->upload(backend, t->order.data, host.order, tensor_bytes(t->order));
         }
     }
+}
+
+static DeviceBatch device_batch(const Trainer *t)
+{
     return (DeviceBatch){t->setup.batch, t->setup.seq, t->ids, t->targets, t->order};
 }
 
-void trainer_micro_step(Trainer *t, HostBatch host, int64_t micro)
+/* What the backend may record: a step whose gradients are assigned, one whose gradients are added, and the
+ * update. */
+enum { RECORD_FIRST, RECORD_REST, RECORD_UPDATE };
+
+static void run_recorded(Trainer *t, int slot, void (*body)(void *))
+{
+    if (is_recorded(t)) {
+        enter(t, PART_COMPUTE);
+        t->backend->replay(t->backend, slot, body, t);
+    } else {
+        body(t);
+    }
+}
+
+static void compute(Trainer *t, Mode mode)
 {
     Ctx *c = &t->ctx;
     const TrainerSetup *s = &t->setup;
-    Mode mode = micro == 0 ? MODE_SET : MODE_ADD;
     double scale = 1.0 / ((double)s->batch * (double)s->seq * (double)s->accum);
-    enter(t, PART_MOVE);
-    DeviceBatch batch = send_batch(t, host);
     enter(t, PART_FORWARD);
-    model_forward(c, &t->model, batch, s->recompute ? KEEP_INPUTS : KEEP_ALL);
+    model_forward(c, &t->model, device_batch(t), s->recompute ? KEEP_INPUTS : KEEP_ALL);
     enter(t, PART_LOSS);
     model_head(c, &t->model, t->losses, scale, true, mode);
     op_sum(c, t->losses, scale, t->loss, mode);
     enter(t, PART_BACKWARD);
     model_backward(c, &t->model, mode);
     model_end(c, &t->model);
+}
+
+static void compute_first(void *trainer)
+{
+    compute(trainer, MODE_SET);
+}
+
+static void compute_rest(void *trainer)
+{
+    compute(trainer, MODE_ADD);
+}
+
+static void update(void *trainer)
+{
+    Trainer *t = trainer;
+    adamw_step(&t->ctx, &t->adamw);
+}
+
+void trainer_micro_step(Trainer *t, HostBatch host, int64_t micro)
+{
+    enter(t, PART_MOVE);
+    send_batch(t, host);
+    run_recorded(t, micro == 0 ? RECORD_FIRST : RECORD_REST,
+                 micro == 0 ? compute_first : compute_rest);
     enter(t, PART_END);
 }
 
@@ -236,37 +284,68 @@ void trainer_update(Trainer *t, double rate, int64_t step)
 {
     enter(t, PART_UPDATE);
     adamw_prepare(&t->ctx, &t->adamw, rate, step);
-    adamw_step(&t->ctx, &t->adamw);
+    run_recorded(t, RECORD_UPDATE, update);
     enter(t, PART_END);
 }
 
-static double read_scalar(Trainer *t, Tensor scalar)
+/* One or two numbers of acc's type. */
+static void widen(const void *raw, DType dtype, int count, double *out)
 {
-    double wide;
-    float narrow;
-    if (scalar.dtype == DT_F64) {
-        t->backend->download(t->backend, &wide, scalar.data, sizeof wide);
-        return wide;
+    for (int i = 0; i < count; i++) {
+        out[i] = dtype == DT_F64 ? ((const double *)raw)[i] : ((const float *)raw)[i];
     }
-    t->backend->download(t->backend, &narrow, scalar.data, sizeof narrow);
-    return narrow;
 }
 
-void trainer_read(Trainer *t, double *loss, double *grad_norm)
+int64_t trainer_ahead(const Trainer *t)
 {
-    *loss = read_scalar(t, t->loss);
-    *grad_norm = sqrt(read_scalar(t, t->adamw.norm_sq));
+    return t->backend->read_start != NULL && !t->setup.timing ? 1 : 0;
+}
+
+void trainer_post(Trainer *t)
+{
+    PACER_ASSERT(t->posted - t->fetched <= trainer_ahead(t), "%lld results are not fetched",
+                 (long long)(t->posted - t->fetched));
+    if (t->backend->read_start != NULL) {
+        t->backend->read_start(t->backend, (int)(t->posted % BACKEND_READS), t->results.data,
+                               tensor_bytes(t->results));
+    }
+    t->posted++;
+}
+
+void trainer_fetch(Trainer *t, double *loss, double *grad_norm)
+{
+    PACER_ASSERT(t->fetched < t->posted, "nothing was posted");
+    double raw[2], wide[2];
+    enter(t, is_recorded(t) ? PART_COMPUTE : PART_UPDATE);
+    if (t->backend->read_wait != NULL) {
+        t->backend->read_wait(t->backend, (int)(t->fetched % BACKEND_READS), raw,
+                              tensor_bytes(t->results));
+    } else {
+        t->backend->download(t->backend, raw, t->results.data, tensor_bytes(t->results));
+    }
+    enter(t, PART_END);
+    t->fetched++;
+    widen(raw, t->results.dtype, 2, wide);
+    *loss = wide[0];
+    *grad_norm = sqrt(wide[1]);
 }
 
 double trainer_evaluate(Trainer *t, HostBatch host)
 {
     Ctx *c = &t->ctx;
-    DeviceBatch batch = send_batch(t, host);
+    DeviceBatch batch = device_batch(t);
+    send_batch(t, host);
     model_forward(c, &t->model, batch, KEEP_NOTHING);
     model_head(c, &t->model, t->losses, 0, false, MODE_SET);
     op_sum(c, t->losses, 1.0 / (double)(batch.batch * batch.seq), t->loss, MODE_SET);
     model_end(c, &t->model);
-    return c->dry ? 0 : read_scalar(t, t->loss);
+    if (c->dry) {
+        return 0;
+    }
+    double raw, loss;
+    t->backend->download(t->backend, &raw, t->loss.data, tensor_bytes(t->loss));
+    widen(&raw, t->loss.dtype, 1, &loss);
+    return loss;
 }
 
 size_t trainer_peak_bytes(const Trainer *t)

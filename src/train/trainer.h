@@ -11,6 +11,7 @@ typedef struct {
     AttentionKind attention;
     bool recompute; /* keep only the blocks' inputs */
     bool timing;    /* time every op (pacer bench) */
+    bool graph;     /* let the backend record and replay whole parts of a step */
     int64_t batch, accum, seq;
     AdamwSettings adamw;
 } TrainerSetup;
@@ -32,8 +33,17 @@ typedef struct {
     const int32_t *ids, *targets, *order;
 } HostBatch;
 
-/* Called before each part of a step, so that its time can be booked; phase is a TrainPart. */
-typedef enum { PART_MOVE, PART_FORWARD, PART_LOSS, PART_BACKWARD, PART_UPDATE, PART_END } TrainPart;
+/* Called before each part of a step, so that its time can be booked. A recorded step is one PART_COMPUTE:
+ * the host launches it and later waits for it. */
+typedef enum {
+    PART_MOVE,
+    PART_FORWARD,
+    PART_LOSS,
+    PART_BACKWARD,
+    PART_UPDATE,
+    PART_COMPUTE,
+    PART_END
+} TrainPart;
 typedef void (*TrainPartHook)(void *user, TrainPart part);
 
 typedef struct {
@@ -46,7 +56,9 @@ typedef struct {
     void *blocks[3];
     Tensor ids, targets, order; /* (N) i32 */
     Tensor losses;              /* (N) acc */
-    Tensor loss;                /* (1) acc: mean over the update so far */
+    Tensor results;             /* (2) acc: the next two, side by side */
+    Tensor loss;             /* (1) acc: mean over the update so far; adamw.norm_sq is the other */
+    int64_t posted, fetched; /* results of updates on their way to the host */
     TrainPartHook hook;
     void *hook_user;
 } Trainer;
@@ -75,8 +87,14 @@ void trainer_micro_step(Trainer *trainer, HostBatch batch, int64_t micro);
 /* Clips and applies the update with this rate; step counts from 0. */
 void trainer_update(Trainer *trainer, double rate, int64_t step);
 
-/* Mean loss and gradient norm (before clipping) of the last update; waits for the backend. */
-void trainer_read(Trainer *trainer, double *loss, double *grad_norm);
+/* Mean loss and gradient norm (before clipping) of an update. post, after trainer_update, sets them on their way;
+ * fetch gives those of the earliest update that were not fetched, waiting for that update alone. At most
+ * trainer_ahead may be under way. */
+void trainer_post(Trainer *trainer);
+void trainer_fetch(Trainer *trainer, double *loss, double *grad_norm);
+
+/* Updates whose results need not be fetched before the next is started: 1 where that is of use, else 0. */
+int64_t trainer_ahead(const Trainer *trainer);
 
 /* Mean loss of one batch, without touching gradients. */
 double trainer_evaluate(Trainer *trainer, HostBatch batch);

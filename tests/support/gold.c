@@ -147,7 +147,9 @@ double *gold_download(Backend *backend, Tensor t)
     backend->download(backend, raw, t.data, tensor_bytes(t));
     double *values = mem_alloc((size_t)n * sizeof *values);
     for (int64_t i = 0; i < n; i++) {
-        values[i] = t.dtype == DT_F64 ? ((double *)raw)[i] : ((float *)raw)[i];
+        values[i] = t.dtype == DT_F64    ? ((double *)raw)[i]
+                    : t.dtype == DT_BF16 ? f32_from_bf16(((uint16_t *)raw)[i])
+                                         : ((float *)raw)[i];
     }
     free(raw);
     return values;

@@ -10,10 +10,13 @@ typedef struct {
 
 OpError op_error(const double *truth, const double *values, int64_t count);
 
-typedef struct {
+typedef struct OpDevice {
     const char *name; /* for messages */
     Backend *backend;
-    int skew; /* elements by which its tensors miss their alignment */
+    int skew;   /* elements by which its tensors miss their alignment */
+    bool cudnn; /* see OpRun */
+    /* Cases that are run; NULL: all. */
+    bool (*covers)(const struct OpDevice *device, const OpCase *k, DType act);
 } OpDevice;
 
 /* Runs every case of the op in `act` on each device, twice, but for cases of more than most_work

@@ -94,7 +94,8 @@ static double random_value(const OpCase *k, ArgFill fill, uint64_t seed, int64_t
         return (double)rng_below(seed, OP_ARGS_MAX, (uint64_t)i, (uint64_t)k->outs);
     case FILL_TARGETS:
         return i % 5 == 3 ? -1
-                          : (double)rng_below(seed, OP_ARGS_MAX, (uint64_t)i, (uint64_t)k->outs);
+                          : (double)rng_below(seed, OP_ARGS_MAX, (uint64_t)i,
+                                              (uint64_t)op_case_classes(k));
     default:
         return normal * (k->scale > 0 ? k->scale : 1);
     }
@@ -325,6 +326,12 @@ static double *download(Stage *s, int i)
 }
 
 /* Scratch bytes that the op asks for, found without computing. */
+static AttentionKind attention_of(const Stage *s)
+{
+    AttentionKind kind = s->in->k.attention;
+    return kind == ATTENTION_FLASH && s->run.cudnn ? ATTENTION_CUDNN : kind;
+}
+
 static size_t plan_scratch(const Stage *s)
 {
     Tensor t[OP_ARGS_MAX];
@@ -336,7 +343,7 @@ static size_t plan_scratch(const Stage *s)
     ctx_init(&c, s->run.backend);
     c.dry = true;
     c.composed = s->run.composed;
-    c.attention = s->in->k.attention;
+    c.attention = attention_of(s);
     s->spec->call(&s->in->k, &c, t);
     return c.scratch.peak;
 }
@@ -350,7 +357,7 @@ static void call(Stage *s, OpOutput *out)
     Ctx c;
     ctx_init(&c, backend);
     c.composed = s->run.composed;
-    c.attention = s->in->k.attention;
+    c.attention = attention_of(s);
     arena_init(&c.scratch, "scratch", s->scratch.device, planned);
     s->spec->call(&s->in->k, &c, s->tensor);
     backend->sync(backend);

@@ -353,24 +353,25 @@ static void gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
     }
 }
 
-static void xent(Ctx *c, Tensor logits, Tensor targets, Tensor losses, double scale, bool gradient)
+static void xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
+                 double scale, bool gradient)
 {
     (void)c;
     int64_t vocab = logits.dim[1];
     for (int64_t n = 0; n < logits.dim[0]; n++) {
         int64_t target = ref_index(targets, n);
         float largest = -INFINITY, total = 0;
-        for (int64_t v = 0; v < vocab; v++) {
+        for (int64_t v = 0; v < classes; v++) {
             largest = fmaxf(largest, get(logits, n * vocab + v));
         }
-        for (int64_t v = 0; v < vocab; v++) {
+        for (int64_t v = 0; v < classes; v++) {
             total += expf(get(logits, n * vocab + v) - largest);
         }
         float loss = target < 0 ? 0 : logf(total) + (largest - get(logits, n * vocab + target));
         put(losses, n, loss, MODE_SET);
         for (int64_t v = 0; gradient && v < vocab; v++) {
             float p = expf(get(logits, n * vocab + v) - largest) / total;
-            float slope = target < 0 ? 0 : p - (v == target ? 1.0f : 0.0f);
+            float slope = target < 0 || v >= classes ? 0 : p - (v == target ? 1.0f : 0.0f);
             put(logits, n * vocab + v, slope * (float)scale, MODE_SET);
         }
     }

@@ -12,7 +12,7 @@ typedef struct {
     HeadShape heads;           /* rope, attention */
     double scale;              /* of random inputs; 0 stands for 1 */
     bool option;               /* bias, positions, gradient of xent, low and clip of adamw */
-    bool flag;                 /* rope backwards, adamw with decay */
+    bool flag;                 /* rope backwards, adamw with decay, xent with padded columns */
     Mode mode;                 /* of gradients of parameters, and of single outputs */
     Mode mode2;                /* norm_backward: of dx; embed_backward: of dpositions */
     NormKind norm;
@@ -22,6 +22,9 @@ typedef struct {
 
 #define OP_LABEL_SIZE 192
 const char *op_case_label(const OpCase *k, char text[OP_LABEL_SIZE]);
+
+/* Columns of xent that are no padding. */
+int64_t op_case_classes(const OpCase *k);
 
 /* Multiply-adds of one pass, roughly. */
 double op_case_work(const OpCase *k);

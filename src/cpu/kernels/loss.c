@@ -85,10 +85,11 @@ static float row_xent(float *x, int64_t width, int64_t target, float scale, bool
     return (float)(log((double)sum) + ((double)greatest - (double)wanted));
 }
 
-static void xent(Ctx *c, Tensor logits, Tensor targets, Tensor losses, double scale, bool gradient)
+static void xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
+                 double scale, bool gradient)
 {
     if (logits.dtype != DT_F32) {
-        cpu_ref(c)->xent(c, logits, targets, losses, scale, gradient);
+        cpu_ref(c)->xent(c, logits, classes, targets, losses, scale, gradient);
         return;
     }
     int64_t rows = logits.dim[0], width = logits.dim[1];
@@ -98,15 +99,12 @@ static void xent(Ctx *c, Tensor logits, Tensor targets, Tensor losses, double sc
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t row = 0; row < rows; row++) {
         float *x = (float *)logits.data + row * width;
-        PACER_ASSERT(wanted[row] < width, "target %d of row %lld, vocabulary %lld", wanted[row],
-                     (long long)row, (long long)width);
-        if (wanted[row] >= 0) {
-            to[row] = row_xent(x, width, wanted[row], (float)scale, gradient);
-            continue;
-        }
-        to[row] = 0;
+        PACER_ASSERT(wanted[row] < classes, "target %d of row %lld, vocabulary %lld", wanted[row],
+                     (long long)row, (long long)classes);
+        int64_t live = wanted[row] >= 0 ? classes : 0; /* columns whose gradient is not 0 */
+        to[row] = live > 0 ? row_xent(x, live, wanted[row], (float)scale, gradient) : 0;
         if (gradient) {
-            memset(x, 0, (size_t)width * sizeof *x);
+            memset(x + live, 0, (size_t)(width - live) * sizeof *x);
         }
     }
 }

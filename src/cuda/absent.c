@@ -1,0 +1,27 @@
+/* In the place of the CUDA backend where it is left out of the build. */
+#include "cuda/cuda.h"
+
+#include "base/err.h"
+
+#include <stdio.h>
+
+#define WHY "this build has no CUDA backend (make CUDA=1 builds it, where nvcc is installed)"
+
+int cuda_devices(char *why, size_t size)
+{
+    snprintf(why, size, "%s", WHY);
+    return 0;
+}
+
+int cuda_backend_open(Backend **out)
+{
+    *out = NULL;
+    return err_set(ERR_INPUT, "%s; use --device cpu", WHY);
+}
+
+const char *cuda_attention_refusal(const Backend *backend, AttentionKind kind, HeadShape shape,
+                                   DType dtype)
+{
+    (void)backend, (void)kind, (void)shape, (void)dtype;
+    return WHY;
+}

@@ -1,0 +1,306 @@
+/* One GPU: its memory, its stream, the way in and out, and recorded steps.
+ *
+ * Uploads go through a ring of pinned blocks, so that the caller's memory is free again at once and the copy
+ * runs beside whatever the host does next. A recorded step is a CUDA graph: the first time its body runs
+ * as it is (plans are made, algorithms timed), the second time it is captured, and from then on one launch
+ * replays it. */
+#include "cuda/cuda.h"
+#include "cuda/cudnn.h"
+#include "cuda/internal.h"
+#include "cuda/matmul.h"
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEAST_COMPUTE 80
+#define RING_SLOTS 8
+#define SLOT_BYTES ((size_t)1 << 20)
+/* Every chunk of logits adds to the gradient of the head in memory: few large ones. */
+#define HEAD_BYTES ((size_t)1 << 30)
+#define KEPT_FREE ((size_t)256 << 20) /* left to the driver and to kernels that load late */
+
+typedef struct {
+    void *pinned;
+    cudaEvent_t done; /* the copy out of it */
+} RingSlot;
+
+typedef struct {
+    void *pinned;
+    cudaEvent_t done;
+} ReadSlot;
+
+typedef struct {
+    bool warm; /* the body has run once */
+    cudaGraphExec_t graph;
+} Recording;
+
+typedef struct {
+    CudaBackend cuda; /* first */
+    char name[64];
+    RingSlot ring[RING_SLOTS];
+    int next_slot;
+    ReadSlot reads[BACKEND_READS];
+    Recording recordings[BACKEND_RECORDINGS];
+} Gpu;
+
+void cuda_fail(const char *what, const char *problem, const char *file, int line)
+{
+    log_error("GPU: %s (%s:%d, %s)", problem, file, line, what);
+    fflush(NULL);
+    _Exit(1);
+}
+
+static void *gpu_alloc(Backend *backend, size_t bytes)
+{
+    void *block = NULL;
+    cudaError_t status = cudaMalloc(&block, bytes > 0 ? bytes : 1);
+    if (status == cudaErrorMemoryAllocation) {
+        cudaGetLastError(); /* not to be found by the next launch */
+        return NULL;
+    }
+    CUDA_CHECK(status);
+    (void)backend;
+    return block;
+}
+
+static void gpu_release(Backend *backend, void *block)
+{
+    CUDA_CHECK(cudaStreamSynchronize(((CudaBackend *)backend)->stream));
+    CUDA_CHECK(cudaFree(block));
+}
+
+static size_t gpu_available(Backend *backend)
+{
+    (void)backend;
+    size_t left, all;
+    CUDA_CHECK(cudaMemGetInfo(&left, &all));
+    return left > KEPT_FREE ? left - KEPT_FREE : 0;
+}
+
+static void gpu_upload(Backend *backend, void *to, const void *from_host, size_t bytes)
+{
+    Gpu *gpu = (Gpu *)backend;
+    for (size_t at = 0; at < bytes; at += SLOT_BYTES) {
+        size_t part = bytes - at < SLOT_BYTES ? bytes - at : SLOT_BYTES;
+        RingSlot *slot = &gpu->ring[gpu->next_slot];
+        gpu->next_slot = (gpu->next_slot + 1) % RING_SLOTS;
+        CUDA_CHECK(cudaEventSynchronize(slot->done));
+        memcpy(slot->pinned, (const char *)from_host + at, part);
+        CUDA_CHECK(cudaMemcpyAsync((char *)to + at, slot->pinned, part, cudaMemcpyHostToDevice,
+                                   gpu->cuda.stream));
+        CUDA_CHECK(cudaEventRecord(slot->done, gpu->cuda.stream));
+    }
+}
+
+static void gpu_download(Backend *backend, void *to_host, const void *from, size_t bytes)
+{
+    cudaStream_t stream = ((CudaBackend *)backend)->stream;
+    CUDA_CHECK(cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream));
+    CUDA_CHECK(cudaStreamSynchronize(stream));
+}
+
+static void gpu_read_start(Backend *backend, int slot, const void *from, size_t bytes)
+{
+    Gpu *gpu = (Gpu *)backend;
+    ReadSlot *read = &gpu->reads[slot];
+    CUDA_CHECK(
+        cudaMemcpyAsync(read->pinned, from, bytes, cudaMemcpyDeviceToHost, gpu->cuda.stream));
+    CUDA_CHECK(cudaEventRecord(read->done, gpu->cuda.stream));
+}
+
+static void gpu_read_wait(Backend *backend, int slot, void *to_host, size_t bytes)
+{
+    ReadSlot *read = &((Gpu *)backend)->reads[slot];
+    CUDA_CHECK(cudaEventSynchronize(read->done));
+    memcpy(to_host, read->pinned, bytes);
+}
+
+static void gpu_zero(Backend *backend, void *to, size_t bytes)
+{
+    CUDA_CHECK(cudaMemsetAsync(to, 0, bytes, ((CudaBackend *)backend)->stream));
+}
+
+static void gpu_sync(Backend *backend)
+{
+    CUDA_CHECK(cudaStreamSynchronize(((CudaBackend *)backend)->stream));
+}
+
+static void gpu_replay(Backend *backend, int slot, void (*body)(void *), void *user)
+{
+    Gpu *gpu = (Gpu *)backend;
+    cudaStream_t stream = gpu->cuda.stream;
+    Recording *recording = &gpu->recordings[slot];
+    if (!recording->warm) {
+        recording->warm = true;
+        body(user);
+        return;
+    }
+    if (recording->graph == NULL) {
+        cudaGraph_t graph;
+        CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+        body(user);
+        CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+        CUDA_CHECK(cudaGraphInstantiate(&recording->graph, graph, 0));
+        CUDA_CHECK(cudaGraphDestroy(graph));
+    }
+    CUDA_CHECK(cudaGraphLaunch(recording->graph, stream));
+}
+
+static void gpu_forget(Backend *backend)
+{
+    Gpu *gpu = (Gpu *)backend;
+    gpu_sync(backend);
+    for (int i = 0; i < BACKEND_RECORDINGS; i++) {
+        if (gpu->recordings[i].graph != NULL) {
+            CUDA_CHECK(cudaGraphExecDestroy(gpu->recordings[i].graph));
+        }
+        gpu->recordings[i] = (Recording){0};
+    }
+}
+
+static void gpu_close(Backend *backend)
+{
+    Gpu *gpu = (Gpu *)backend;
+    gpu_forget(backend);
+    cudnn_close(gpu->cuda.cudnn);
+    matmul_close(gpu->cuda.matmul);
+    for (int i = 0; i < RING_SLOTS; i++) {
+        CUDA_CHECK(cudaFreeHost(gpu->ring[i].pinned));
+        CUDA_CHECK(cudaEventDestroy(gpu->ring[i].done));
+    }
+    for (int i = 0; i < BACKEND_READS; i++) {
+        CUDA_CHECK(cudaFreeHost(gpu->reads[i].pinned));
+        CUDA_CHECK(cudaEventDestroy(gpu->reads[i].done));
+    }
+    CUDA_CHECK(cudaStreamDestroy(gpu->cuda.stream));
+    free(gpu);
+}
+
+static const Ops gpu_ops = {
+    .embed_forward = cuda_embed_forward,
+    .embed_backward = cuda_embed_backward,
+    .linear_forward = cuda_linear_forward,
+    .linear_backward_input = cuda_linear_backward_input,
+    .linear_backward_weight = cuda_linear_backward_weight,
+    .linear_backward_weight_ws = cuda_linear_backward_weight_ws,
+    .linear_gelu_forward = cuda_linear_gelu_forward,
+    .linear_gelu_backward_input = cuda_linear_gelu_backward_input,
+    .add = cuda_add,
+    .norm_forward = cuda_norm_forward,
+    .add_norm_forward = cuda_add_norm_forward,
+    .norm_backward = cuda_norm_backward,
+    .norm_backward_ws = cuda_norm_backward_ws,
+    .rope = cuda_rope,
+    .attention_forward = cuda_attention_forward,
+    .attention_forward_ws = cuda_attention_forward_ws,
+    .attention_backward = cuda_attention_backward,
+    .attention_backward_ws = cuda_attention_backward_ws,
+    .swiglu_forward = cuda_swiglu_forward,
+    .swiglu_backward = cuda_swiglu_backward,
+    .gelu_forward = cuda_gelu_forward,
+    .gelu_backward = cuda_gelu_backward,
+    .xent = cuda_xent,
+    .sum = cuda_sum,
+    .sum_squares = cuda_sum_squares,
+    .sum_squares_ws = cuda_sum_squares_ws,
+    .adamw = cuda_adamw,
+};
+
+int cuda_devices(char *why, size_t size)
+{
+    int count = 0;
+    cudaError_t status = cudaGetDeviceCount(&count);
+    if (status != cudaSuccess) {
+        cudaGetLastError();
+        snprintf(why, size, "%s", cudaGetErrorString(status));
+        return 0;
+    }
+    snprintf(why, size, "%s", count == 0 ? "there is none" : "");
+    return count;
+}
+
+static int describe(Gpu *gpu)
+{
+    struct cudaDeviceProp facts;
+    CUDA_CHECK(cudaGetDevice(&gpu->cuda.device));
+    CUDA_CHECK(cudaGetDeviceProperties(&facts, gpu->cuda.device));
+    gpu->cuda.compute = 10 * facts.major + facts.minor;
+    gpu->cuda.processors = facts.multiProcessorCount;
+    gpu->cuda.shared_bytes = (int)facts.sharedMemPerBlockOptin;
+    snprintf(gpu->name, sizeof gpu->name, "%.63s", facts.name);
+    return gpu->cuda.compute >= LEAST_COMPUTE
+               ? 0
+               : err_set(ERR_INPUT,
+                         "%s has compute capability %d.%d; pacer needs 8.0 (Ampere) or newer. Use "
+                         "--device cpu",
+                         facts.name, facts.major, facts.minor);
+}
+
+int cuda_backend_open(Backend **out)
+{
+    *out = NULL;
+    char why[CUDNN_WHY_SIZE];
+    if (cuda_devices(why, sizeof why) == 0) {
+        return err_set(ERR_INPUT, "no NVIDIA GPU can be used: %s; use --device cpu", why);
+    }
+    Gpu *gpu = mem_zalloc(1, sizeof *gpu);
+    int code = describe(gpu);
+    if (code != 0) {
+        free(gpu);
+        return code;
+    }
+    gpu->cuda.base = (Backend){
+        .name = "cuda",
+        .ops = gpu_ops,
+        .threads = 1,
+        .device = gpu->name,
+        .head_bytes = HEAD_BYTES,
+        .row_align = 64,
+        .alloc = gpu_alloc,
+        .release = gpu_release,
+        .available = gpu_available,
+        .upload = gpu_upload,
+        .download = gpu_download,
+        .zero = gpu_zero,
+        .sync = gpu_sync,
+        .read_start = gpu_read_start,
+        .read_wait = gpu_read_wait,
+        .replay = gpu_replay,
+        .forget = gpu_forget,
+        .matmul_rate = cuda_matmul_rate,
+        .copy_rate = cuda_copy_rate,
+        .close = gpu_close,
+    };
+    const char *missing = ops_missing(&gpu_ops);
+    if (missing != NULL) {
+        free(gpu);
+        return err_set(ERR_FAILED, "the CUDA backend has no %s", missing);
+    }
+    CUDA_CHECK(cudaStreamCreateWithFlags(&gpu->cuda.stream, cudaStreamNonBlocking));
+    for (int i = 0; i < RING_SLOTS; i++) {
+        CUDA_CHECK(cudaMallocHost(&gpu->ring[i].pinned, SLOT_BYTES));
+        CUDA_CHECK(cudaEventCreateWithFlags(&gpu->ring[i].done, cudaEventDisableTiming));
+    }
+    for (int i = 0; i < BACKEND_READS; i++) {
+        CUDA_CHECK(cudaMallocHost(&gpu->reads[i].pinned, BACKEND_READ_BYTES));
+        CUDA_CHECK(cudaEventCreateWithFlags(&gpu->reads[i].done, cudaEventDisableTiming));
+    }
+    gpu->cuda.matmul = matmul_open(&gpu->cuda);
+    gpu->cuda.cudnn = cudnn_open(&gpu->cuda, why, sizeof why);
+    if (gpu->cuda.cudnn == NULL) {
+        log_debug("cuDNN is not used: %s", why);
+    }
+    *out = &gpu->cuda.base;
+    return 0;
+}
+
+const char *cuda_attention_refusal(const Backend *backend, AttentionKind kind, HeadShape shape,
+                                   DType dtype)
+{
+    return cuda_attention_problem((const CudaBackend *)backend, kind, shape, dtype);
+}

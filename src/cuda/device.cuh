@@ -1,0 +1,299 @@
+#pragma once
+/* What kernels share: 16-byte accesses that convert to and from f32, sums over warps and blocks in
+ * a fixed order, and the host side of a launch. Kernels compute in f32 and round once, when they
+ * store.
+ *
+ * LANES below is the number of elements that a thread takes at once: 16 bytes of the activation
+ * type (8 bf16 or 4 f32) where addresses and widths allow it, else 1. */
+#include "cuda/internal.h"
+
+#include <cuda_bf16.h>
+#include <stdint.h>
+
+typedef __nv_bfloat16 Bf16;
+
+#define WARP 32
+
+template <typename T> constexpr int wide_lanes = 16 / (int)sizeof(T);
+
+/* ---- Elements ---- */
+
+__device__ inline float to_f32(float value)
+{
+    return value;
+}
+
+__device__ inline float to_f32(Bf16 value)
+{
+    return __bfloat162float(value);
+}
+
+template <typename T> __device__ inline T from_f32(float value);
+
+template <> __device__ inline float from_f32<float>(float value)
+{
+    return value;
+}
+
+template <> __device__ inline Bf16 from_f32<Bf16>(float value)
+{
+    return __float2bfloat16_rn(value);
+}
+
+/* Two bf16 of a word; the lower half comes first in memory. */
+__device__ inline uint32_t pack_pair(float first, float second)
+{
+    __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
+    return *reinterpret_cast<uint32_t *>(&pair);
+}
+
+__device__ inline void unpack_pair(uint32_t word, float *to)
+{
+    to[0] = __uint_as_float(word << 16);
+    to[1] = __uint_as_float(word & 0xFFFF0000u);
+}
+
+/* 16 bytes as they lie in memory, to f32 and back. */
+template <typename T> __device__ inline void unpack(uint4 raw, float (&to)[wide_lanes<T>])
+{
+    const uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        if constexpr (sizeof(T) == 4) {
+            to[i] = __uint_as_float(words[i]);
+        } else {
+            unpack_pair(words[i], to + 2 * i);
+        }
+    }
+}
+
+template <typename T> __device__ inline uint4 pack(const float (&from)[wide_lanes<T>])
+{
+    uint32_t words[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        if constexpr (sizeof(T) == 4) {
+            words[i] = __float_as_uint(from[i]);
+        } else {
+            words[i] = pack_pair(from[2 * i], from[2 * i + 1]);
+        }
+    }
+    return make_uint4(words[0], words[1], words[2], words[3]);
+}
+
+/* LANES elements as they lie in memory: 16 bytes, or one element. */
+template <typename T, int LANES> struct Raw {
+    static_assert(LANES == wide_lanes<T>, "16 bytes");
+    typedef uint4 type;
+};
+
+template <typename T> struct Raw<T, 1> {
+    typedef T type;
+};
+
+/* LANES elements at an address that is a multiple of their size, or of 16 bytes if they have
+ * more. One element, 4 bf16 (8 bytes), or a multiple of 16 bytes. */
+template <typename T, int LANES>
+__device__ inline void load_lanes(const T *from, float (&to)[LANES])
+{
+    if constexpr (LANES == 1) {
+        to[0] = to_f32(*from);
+    } else {
+        constexpr int part = wide_lanes<T>;
+        static_assert(LANES % part == 0, "whole pieces of 16 bytes");
+#pragma unroll
+        for (int i = 0; i < LANES / part; i++) {
+            float piece[part];
+            unpack<T>(reinterpret_cast<const uint4 *>(from)[i], piece);
+#pragma unroll
+            for (int j = 0; j < part; j++) {
+                to[i * part + j] = piece[j];
+            }
+        }
+    }
+}
+
+template <typename T, int LANES>
+__device__ inline void store_lanes(T *to, const float (&from)[LANES])
+{
+    constexpr int part = wide_lanes<T>;
+    if constexpr (LANES == 1) {
+        *to = from_f32<T>(from[0]);
+    } else if constexpr (LANES * sizeof(T) == 8) {
+        *reinterpret_cast<uint2 *>(to) =
+            make_uint2(pack_pair(from[0], from[1]), pack_pair(from[2], from[3]));
+    } else {
+        static_assert(LANES % part == 0, "whole pieces of 16 bytes");
+#pragma unroll
+        for (int i = 0; i < LANES / part; i++) {
+            float piece[part];
+#pragma unroll
+            for (int j = 0; j < part; j++) {
+                piece[j] = from[i * part + j];
+            }
+            reinterpret_cast<uint4 *>(to)[i] = pack<T>(piece);
+        }
+    }
+}
+
+/* How many of first, first + step, ... lie below last. */
+__device__ inline int64_t steps_below(int64_t first, int64_t last, int64_t step)
+{
+    return first < last ? (last - first + step - 1) / step : 0;
+}
+
+/* sum += the elements of raw, or their squares. */
+template <bool SQUARE, typename T, int LANES>
+__device__ inline void add_raw(typename Raw<T, LANES>::type raw, float (&sum)[LANES])
+{
+    float value[LANES];
+    if constexpr (LANES == 1) {
+        value[0] = to_f32(raw);
+    } else {
+        unpack<T>(raw, value);
+    }
+#pragma unroll
+    for (int k = 0; k < LANES; k++) {
+        sum[k] += SQUARE ? value[k] * value[k] : value[k];
+    }
+}
+
+/* Adds FLIGHT times LANES elements, which start `stride` elements apart, or their squares, to
+ * `sum`, in order. All are on their way before the first is used. */
+template <int FLIGHT, bool SQUARE, typename T, int LANES>
+__device__ inline void add_lanes(const T *from, int64_t stride, float (&sum)[LANES])
+{
+    typename Raw<T, LANES>::type raw[FLIGHT];
+#pragma unroll
+    for (int i = 0; i < FLIGHT; i++) {
+        raw[i] = *reinterpret_cast<const typename Raw<T, LANES>::type *>(from + i * stride);
+    }
+#pragma unroll
+    for (int i = 0; i < FLIGHT; i++) {
+        add_raw<SQUARE, T>(raw[i], sum);
+    }
+}
+
+/* The same for any count. */
+template <int FLIGHT, bool SQUARE, typename T, int LANES>
+__device__ inline void add_many_lanes(const T *from, int64_t stride, int64_t count,
+                                      float (&sum)[LANES])
+{
+    int64_t i = 0;
+#pragma unroll 1
+    for (; i + FLIGHT <= count; i += FLIGHT) {
+        add_lanes<FLIGHT, SQUARE>(from + i * stride, stride, sum);
+    }
+    for (; i < count; i++) {
+        add_lanes<1, SQUARE>(from + i * stride, stride, sum);
+    }
+}
+
+/* to = value, or to += value. */
+template <int LANES>
+__device__ inline void store_by_mode(float *to, float (&value)[LANES], bool add)
+{
+    if (add) {
+        float old[LANES];
+        load_lanes(to, old);
+#pragma unroll
+        for (int i = 0; i < LANES; i++) {
+            value[i] += old[i];
+        }
+    }
+    store_lanes(to, value);
+}
+
+/* e^x and 1/(1 + e^-x) to the accuracy that results in T have. */
+template <typename T> __device__ inline float exp_for(float x)
+{
+    return sizeof(T) == 4 ? expf(x) : __expf(x);
+}
+
+template <typename T> __device__ inline float sigmoid_for(float x)
+{
+    float below = 1 + exp_for<T>(-x);
+    return sizeof(T) == 4 ? 1 / below : __fdividef(1, below);
+}
+
+/* ---- Sums, the same in every thread that takes part ---- */
+
+__device__ inline float warp_sum(float value)
+{
+#pragma unroll
+    for (int distance = WARP / 2; distance > 0; distance /= 2) {
+        value += __shfl_xor_sync(0xFFFFFFFFu, value, distance);
+    }
+    return value;
+}
+
+/* Sums of COUNT values over a one-dimensional block of whole warps, all of which must call. */
+template <int COUNT> __device__ inline void block_sums(float (&value)[COUNT])
+{
+    __shared__ float of_warp[COUNT][WARP];
+    int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, warps = blockDim.x / WARP;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        value[i] = warp_sum(value[i]);
+    }
+    __syncthreads(); /* the last call has been read */
+    if (lane == 0) {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            of_warp[i][warp] = value[i];
+        }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        value[i] = warp_sum(lane < warps ? of_warp[i][lane] : 0.0f);
+    }
+}
+
+__device__ inline float block_sum(float value)
+{
+    float one[1] = {value};
+    block_sums(one);
+    return one[0];
+}
+
+/* ---- Launches ---- */
+
+/* Whether every address is a multiple of 16 bytes; NULL is. */
+template <typename... Pointers> inline bool aligned_16(const Pointers *...pointers)
+{
+    return ((reinterpret_cast<uintptr_t>(pointers) | ... | 0) % 16) == 0;
+}
+
+inline int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+inline int64_t clamp_to(int64_t value, int64_t least, int64_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+inline int round_to_warps(int64_t threads)
+{
+    return (int)ceil_div(threads, WARP) * WARP;
+}
+
+/* function<T>(...) for the element type of a tensor, which must be f32 or bf16. */
+#define CUDA_FOR_TYPE(dtype_, function, ...)                                                   \
+    do {                                                                                       \
+        if ((dtype_) == DT_F32) {                                                              \
+            function<float>(__VA_ARGS__);                                                      \
+        } else if ((dtype_) == DT_BF16) {                                                      \
+            function<Bf16>(__VA_ARGS__);                                                       \
+        } else {                                                                               \
+            cuda_fail(#function, "the GPU computes in f32 and bf16 only", __FILE__, __LINE__); \
+        }                                                                                      \
+    } while (0)
+
+/* column_sum.cu: folds partial column sums. partials holds `count` rows, each `width` values for
+ * a and, when b is not NULL, then `width` values for b. a and b (width) are set or added to, by
+ * mode. */
+void cuda_fold_partials(cudaStream_t stream, const float *partials, int count, int64_t width,
+                        float *a, float *b, Mode mode);

@@ -1,0 +1,140 @@
+#pragma once
+/* Shared by the files of src/cuda. Host code is C (backend, matrix products, cuDNN); kernels are CUDA C in
+ * .cu files, each of which holds the kernels of one kind of op and, at its end, the functions that the
+ * op table points to. All work of a backend goes to one stream, in order; no op waits for the device,
+ * allocates, or reads device memory, so that any sequence of ops can be captured in a CUDA graph. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "tensor/ctx.h"
+
+#include <cuda_runtime.h>
+
+typedef struct Matmul Matmul; /* matmul.h */
+typedef struct Cudnn Cudnn;   /* cudnn.h */
+
+typedef struct {
+    Backend base; /* first, so that a Backend * is a CudaBackend * */
+    int device;
+    int compute;      /* 90 for compute capability 9.0 */
+    int processors;   /* streaming multiprocessors */
+    int shared_bytes; /* that a block may ask for */
+    cudaStream_t stream;
+    Matmul *matmul;
+    Cudnn *cudnn; /* NULL: not found */
+} CudaBackend;
+
+static inline CudaBackend *cuda_of(const Ctx *c)
+{
+    return (CudaBackend *)c->backend;
+}
+
+/* Ends the program, naming the call, file and line: a device that fails leaves nothing to go on with. */
+void cuda_fail(const char *what, const char *problem, const char *file, int line)
+    __attribute__((noreturn));
+
+#define CUDA_CHECK(call)                                                            \
+    do {                                                                            \
+        cudaError_t cuda_status_ = (call);                                          \
+        if (cuda_status_ != cudaSuccess) {                                          \
+            cuda_fail(#call, cudaGetErrorString(cuda_status_), __FILE__, __LINE__); \
+        }                                                                           \
+    } while (0)
+
+/* Behind every kernel launch. */
+#define CUDA_LAUNCHED(name)                                                        \
+    do {                                                                           \
+        cudaError_t cuda_status_ = cudaGetLastError();                             \
+        if (cuda_status_ != cudaSuccess) {                                         \
+            cuda_fail(name, cudaGetErrorString(cuda_status_), __FILE__, __LINE__); \
+        }                                                                          \
+    } while (0)
+
+/* The slots, by file. Arguments and rules are those of the op of the same name (tensor/ops.h). Types: f32
+ * and bf16 activations; accumulators are f32. */
+
+/* embed.cu */
+void cuda_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq,
+                        Tensor out);
+void cuda_embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
+                         Tensor dpositions, int64_t seq, Mode dtable_mode, Mode dpositions_mode);
+/* norm.cu */
+void cuda_norm_forward(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats);
+void cuda_add_norm_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor y, Tensor stats);
+void cuda_norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tensor dx,
+                        Mode dx_mode, Tensor dweight, Tensor dbias, Mode mode, void *ws);
+size_t cuda_norm_backward_ws(const Ctx *c, Tensor x);
+/* pointwise.cu */
+void cuda_add(Ctx *c, Tensor a, Tensor b, Tensor out);
+void cuda_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse);
+void cuda_swiglu_forward(Ctx *c, Tensor gate_up, Tensor y);
+void cuda_swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up);
+void cuda_gelu_forward(Ctx *c, Tensor x, Tensor y);
+void cuda_gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx);
+/* loss.cu */
+void cuda_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses, double scale,
+               bool gradient);
+void cuda_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode);
+/* optim.cu */
+void cuda_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws);
+size_t cuda_sum_squares_ws(const Ctx *c, Tensor x);
+void cuda_adamw(Ctx *c, AdamwArgs args);
+/* matmul.c */
+void cuda_linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y);
+void cuda_linear_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor dx, Mode mode);
+void cuda_linear_backward_weight(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tensor dbias, Mode mode,
+                                 void *ws);
+size_t cuda_linear_backward_weight_ws(const Ctx *c, Tensor x, Tensor dy);
+void cuda_linear_gelu_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor pre, Tensor y);
+void cuda_linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tensor dpre);
+/* column_sum.cu: out (C) f32 = or += column sums of x (N,C); ws as its function asks. */
+void cuda_column_sum(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws);
+size_t cuda_column_sum_ws(const Ctx *c, Tensor x);
+/* attention.c: by c->attention, which the backend has resolved. */
+void cuda_attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor aux, void *ws);
+size_t cuda_attention_forward_ws(const Ctx *c, HeadShape shape, DType dtype);
+void cuda_attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor aux,
+                             HeadShape shape, Tensor dqkv, void *ws);
+size_t cuda_attention_backward_ws(const Ctx *c, HeadShape shape, DType dtype);
+/* NULL, or a sentence saying why this kind of attention cannot do the shape here: asked at the start, since
+ * no kind silently stands in for another. The text lasts until the next call. */
+const char *cuda_attention_problem(const CudaBackend *backend, AttentionKind kind, HeadShape shape,
+                                   DType dtype);
+
+/* ceiling.cu */
+double cuda_matmul_rate(Backend *backend, DType dtype);
+double cuda_copy_rate(Backend *backend);
+
+/* Kinds of attention, one file each (attention_naive.cu, attention_flash*.cu, cudnn_attention.c). The flash
+ * kernels and cuDNN take head dims as their *_covers say; aux of both is the log-sum-exp (B,H,T) f32. */
+bool cuda_flash_covers(const CudaBackend *backend, HeadShape shape, DType dtype);
+void cuda_flash_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor lse);
+void cuda_flash_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor lse, HeadShape shape,
+                         Tensor dqkv, void *ws);
+size_t cuda_flash_backward_ws(const CudaBackend *backend, HeadShape shape, DType dtype);
+void cuda_naive_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor probabilities,
+                        void *ws);
+size_t cuda_naive_forward_ws(const CudaBackend *backend, HeadShape shape, DType dtype);
+void cuda_naive_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor probabilities, HeadShape shape,
+                         Tensor dqkv, void *ws);
+size_t cuda_naive_backward_ws(const CudaBackend *backend, HeadShape shape, DType dtype);
+
+/* A batch of row-major products: out (m,n) = alpha * op(a) op(b) + beta * out, op(a) being (m,k) and op(b)
+ * (k,n). lda, ldb, ldc are elements from row to row as stored; strides elements from one product of the
+ * batch to the next. Inputs have one type, f32 or bf16; sums are f32. */
+typedef struct {
+    int64_t m, n, k;
+    bool transpose_a, transpose_b;
+    const void *a, *b;
+    void *out;
+    int64_t lda, ldb, ldc, stride_a, stride_b, stride_c;
+    int batch;
+    DType in_type, out_type;
+    float alpha, beta;
+} Gemm;
+void cuda_gemm(CudaBackend *backend, const Gemm *gemm); /* matmul.c */
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,219 @@
+#include "cuda/matmul_plan.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+/* The file of chosen algorithms: text, one per GPU model, driver and cuBLASLt version, since a choice
+ * means nothing to another. Its first line says which it is for; every further line is a product
+ * (product_key_text), '=', and cuBLASLt's description of the algorithm, eight numbers in hex. A file
+ * with another first line is not used and replaced at the next choice; a line that does not parse is
+ * skipped, and of several for one product the last counts. Deleting the file makes the next run time everything anew.
+ *
+ * PACER_TUNE=off: nothing is timed, read or written. PACER_TUNE_CACHE=PATH names the file, which
+ * otherwise lies in $XDG_CACHE_HOME/pacer or ~/.cache/pacer. */
+
+#define FILE_LIMIT ((size_t)4 << 20) /* bytes; thousands of products */
+#define ALGO_WORDS (sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t))
+
+struct TuneCache {
+    char *path;  /* NULL: there is no folder for it, choices last as long as the process */
+    char *title; /* the first line, with its end */
+    int lock;    /* descriptor of the locked file, -1: none */
+    bool told;   /* that the file cannot be written */
+};
+
+static char *cache_folder(void)
+{
+    const char *folder = getenv("XDG_CACHE_HOME");
+    if (folder != NULL && folder[0] == '/') {
+        return io_join(folder, "pacer");
+    }
+    const char *home = getenv("HOME");
+    return home != NULL && home[0] != '\0' ? io_join(home, ".cache/pacer") : NULL;
+}
+
+static char *default_path(const char *gpu, int driver, size_t version)
+{
+    char *folder = cache_folder();
+    if (folder == NULL) {
+        return NULL;
+    }
+    char *name = mem_format("matmul-%s-driver%d-cublaslt%zu.txt", gpu, driver, version);
+    for (char *at = name; *at != '\0'; at++) {
+        if (!isalnum((unsigned char)*at) && *at != '.') {
+            *at = '-';
+        }
+    }
+    char *path = io_join(folder, name);
+    free(name);
+    free(folder);
+    return path;
+}
+
+/* The folder of the cache's file, made if need be. */
+static int make_folder(const char *path)
+{
+    char *folder = mem_strdup(path);
+    char *slash = strrchr(folder, '/');
+    int code = 0;
+    if (slash != NULL && slash != folder) {
+        *slash = '\0';
+        code = io_make_folders(folder);
+    }
+    free(folder);
+    return code;
+}
+
+TuneCache *tune_cache_open(int device)
+{
+    const char *tune = getenv("PACER_TUNE");
+    if (tune != NULL && strcmp(tune, "off") == 0) {
+        return NULL;
+    }
+    struct cudaDeviceProp gpu;
+    int driver = 0;
+    CUDA_CHECK(cudaGetDeviceProperties(&gpu, device));
+    CUDA_CHECK(cudaDriverGetVersion(&driver));
+    size_t version = cublasLtGetVersion();
+    TuneCache *cache = mem_zalloc(1, sizeof *cache);
+    cache->lock = -1;
+    cache->title =
+        mem_format("pacer matmul 1: %s, driver %d, cuBLASLt %zu\n", gpu.name, driver, version);
+    const char *given = getenv("PACER_TUNE_CACHE");
+    cache->path = given != NULL && given[0] != '\0' ? mem_strdup(given)
+                                                    : default_path(gpu.name, driver, version);
+    if (cache->path == NULL) {
+        log_debug("no home folder: choices of matrix product algorithms are not kept");
+    }
+    return cache;
+}
+
+void tune_cache_close(TuneCache *cache)
+{
+    if (cache != NULL) {
+        free(cache->path);
+        free(cache->title);
+        free(cache);
+    }
+}
+
+void tune_cache_lock(TuneCache *cache)
+{
+    if (cache->path == NULL || make_folder(cache->path) != 0) {
+        return;
+    }
+    char *name = mem_format("%s.lock", cache->path);
+    cache->lock = open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+    if (cache->lock >= 0 && flock(cache->lock, LOCK_EX) != 0) {
+        close(cache->lock);
+        cache->lock = -1;
+    }
+    free(name);
+}
+
+void tune_cache_unlock(TuneCache *cache)
+{
+    if (cache->lock >= 0) {
+        close(cache->lock);
+        cache->lock = -1;
+    }
+}
+
+/* The file's content, NUL-terminated; NULL when it is missing or for something else. */
+static char *read_file(const TuneCache *cache, size_t *size)
+{
+    char *text = NULL;
+    if (cache->path == NULL || !io_exists(cache->path)) {
+        return NULL;
+    }
+    if (io_read_all(cache->path, FILE_LIMIT, &text, size) != 0) {
+        log_debug("%s", err_message());
+        return NULL;
+    }
+    if (strncmp(text, cache->title, strlen(cache->title)) != 0) {
+        log_debug("%s is not for this GPU, driver and cuBLASLt: not used", cache->path);
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* Eight hex numbers up to the end of the line; algo is left alone when they are not that. */
+static bool parse_algo(const char *text, cublasLtMatmulAlgo_t *algo)
+{
+    uint64_t words[ALGO_WORDS];
+    for (size_t i = 0; i < ALGO_WORDS; i++) {
+        char *end;
+        if (text[0] != ' ' || !isxdigit((unsigned char)text[1])) {
+            return false;
+        }
+        words[i] = strtoull(text, &end, 16);
+        text = end;
+    }
+    if (*text != '\n') {
+        return false;
+    }
+    memcpy(algo, words, sizeof *algo);
+    return true;
+}
+
+bool tune_cache_find(TuneCache *cache, const ProductKey *key, cublasLtMatmulAlgo_t *algo)
+{
+    size_t size = 0;
+    char *text = read_file(cache, &size);
+    if (text == NULL) {
+        return false;
+    }
+    char wanted[PRODUCT_KEY_TEXT_SIZE];
+    size_t length = strlen(product_key_text(key, wanted));
+    bool found = false;
+    for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, wanted, length) == 0 && strncmp(line + length, " =", 2) == 0) {
+            if (parse_algo(line + length + 2, algo)) {
+                found = true;
+            } else {
+                log_debug("%s: a line of %s does not parse: not used", cache->path, wanted);
+            }
+        }
+    }
+    free(text);
+    return found;
+}
+
+void tune_cache_add(TuneCache *cache, const ProductKey *key, const cublasLtMatmulAlgo_t *algo)
+{
+    if (cache->path == NULL) {
+        return;
+    }
+    uint64_t w[ALGO_WORDS];
+    memcpy(w, algo, sizeof w);
+    char words[ALGO_WORDS * 17 + 1] = "";
+    for (size_t i = 0; i < ALGO_WORDS; i++) {
+        snprintf(words + i * 17, sizeof words - i * 17, " %016" PRIx64, w[i]);
+    }
+    size_t size = 0;
+    char *old = read_file(cache, &size);
+    char key_text[PRODUCT_KEY_TEXT_SIZE];
+    product_key_text(key, key_text);
+    bool cut = old != NULL && old[strlen(old) - 1] != '\n';
+    char *text = mem_format("%s%s%s =%s\n", old != NULL ? old : cache->title, cut ? "\n" : "",
+                            key_text, words);
+    if (io_write_atomic(cache->path, text, strlen(text)) != 0 && !cache->told) {
+        log_warn("%s; the next run will time matrix products again, and may choose others",
+                 err_message());
+        cache->told = true;
+    }
+    free(text);
+    free(old);
+}

@@ -1,0 +1,284 @@
+/* Ops without sums: addition, rotary positions and the activation functions of the feed-forward
+ * part. They move memory and little else, so each reads and writes every element once, 16 bytes
+ * at a time, with f32 in between. Every thread reads what it overwrites, so that outputs may be
+ * inputs. */
+#include "cuda/device.cuh"
+
+#define MAP_THREADS 256
+#define MAP_PIECES 2 /* pieces of LANES elements that a thread has in flight */
+#define ROW_THREADS 256
+
+/* ---- Element by element over flat arrays ---- */
+
+/* gelu(x) = x s(x) with s = 1/(1 + exp(-2 a (x + b x^3))), which is the tanh form, a =
+ * sqrt(2/pi). */
+#define GELU_A 0.79788456080286535588f
+#define GELU_B 0.044715f
+
+template <typename T> __device__ static float gelu_gate(float x)
+{
+    return sigmoid_for<T>(2 * GELU_A * (x + GELU_B * x * x * x));
+}
+
+template <typename T> struct Add {
+    static constexpr bool binary = true;
+    __device__ static float apply(float a, float b)
+    {
+        return a + b;
+    }
+};
+
+template <typename T> struct Gelu {
+    static constexpr bool binary = false;
+    __device__ static float apply(float x, float)
+    {
+        return x * gelu_gate<T>(x);
+    }
+};
+
+/* dy gelu'(x), gelu'(x) = s + x s' with s' = 2 a (1 + 3 b x^2) s (1 - s). */
+template <typename T> struct GeluBackward {
+    static constexpr bool binary = true;
+    __device__ static float apply(float dy, float x)
+    {
+        float s = gelu_gate<T>(x);
+        return dy * (s + x * (2 * GELU_A * (1 + 3 * GELU_B * x * x)) * (s * (1 - s)));
+    }
+};
+
+/* out[i] = Op(a[i], b[i]) for i < count; the elements that fill no piece go to the first block. */
+template <typename T, int LANES, typename Op>
+__global__ void __launch_bounds__(MAP_THREADS)
+    map_elements(const T *a, const T *b, T *out, int64_t count)
+{
+    int64_t pieces = count / LANES;
+    int64_t first = (int64_t)blockIdx.x * (MAP_THREADS * MAP_PIECES) + threadIdx.x;
+    float left[MAP_PIECES][LANES] = {}, right[MAP_PIECES][LANES] = {};
+#pragma unroll
+    for (int i = 0; i < MAP_PIECES; i++) {
+        int64_t piece = first + i * MAP_THREADS;
+        if (piece < pieces) {
+            load_lanes(a + piece * LANES, left[i]);
+            if (Op::binary) {
+                load_lanes(b + piece * LANES, right[i]);
+            }
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < MAP_PIECES; i++) {
+        int64_t piece = first + i * MAP_THREADS;
+        if (piece < pieces) {
+#pragma unroll
+            for (int k = 0; k < LANES; k++) {
+                left[i][k] = Op::apply(left[i][k], right[i][k]);
+            }
+            store_lanes(out + piece * LANES, left[i]);
+        }
+    }
+    int64_t rest = pieces * LANES + threadIdx.x;
+    if (blockIdx.x == 0 && rest < count) {
+        float other = Op::binary ? to_f32(b[rest]) : 0;
+        out[rest] = from_f32<T>(Op::apply(to_f32(a[rest]), other));
+    }
+}
+
+template <typename T, int LANES, typename Op>
+static void launch_map(cudaStream_t stream, const T *a, const T *b, T *out, int64_t count)
+{
+    int64_t blocks = ceil_div(count / LANES, MAP_THREADS * MAP_PIECES);
+    map_elements<T, LANES, Op>
+        <<<(unsigned)clamp_to(blocks, 1, INT32_MAX), MAP_THREADS, 0, stream>>>(a, b, out, count);
+    CUDA_LAUNCHED("map_elements");
+}
+
+/* b may be NULL when Op takes one input. */
+template <typename T, typename Op> static void map(Ctx *c, Tensor a, Tensor b, Tensor out)
+{
+    const T *left = (const T *)a.data, *right = (const T *)b.data;
+    T *to = (T *)out.data;
+    int64_t count = tensor_count(out);
+    cudaStream_t stream = cuda_of(c)->stream;
+    if (aligned_16(left, right, to)) {
+        launch_map<T, wide_lanes<T>, Op>(stream, left, right, to, count);
+    } else {
+        launch_map<T, 1, Op>(stream, left, right, to, count);
+    }
+}
+
+template <typename T> static void launch_add(Ctx *c, Tensor a, Tensor b, Tensor out)
+{
+    map<T, Add<T>>(c, a, b, out);
+}
+
+template <typename T> static void launch_gelu(Ctx *c, Tensor x, Tensor y)
+{
+    Tensor none = {};
+    map<T, Gelu<T>>(c, x, none, y);
+}
+
+template <typename T> static void launch_gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
+{
+    map<T, GeluBackward<T>>(c, dy, x, dx);
+}
+
+void cuda_add(Ctx *c, Tensor a, Tensor b, Tensor out)
+{
+    CUDA_FOR_TYPE(out.dtype, launch_add, c, a, b, out);
+}
+
+void cuda_gelu_forward(Ctx *c, Tensor x, Tensor y)
+{
+    CUDA_FOR_TYPE(x.dtype, launch_gelu, c, x, y);
+}
+
+void cuda_gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
+{
+    CUDA_FOR_TYPE(x.dtype, launch_gelu_backward, c, dy, x, dx);
+}
+
+/* ---- By rows: a block has one row of N ---- */
+
+/* Threads for `pieces` pieces of a row. */
+static unsigned row_threads(int64_t pieces)
+{
+    return (unsigned)round_to_warps(clamp_to(pieces, 1, ROW_THREADS));
+}
+
+/* y (N,F) = silu(gate) * up, gate_up (N,2F) */
+template <typename T, int LANES>
+__global__ void __launch_bounds__(ROW_THREADS) swiglu(const T *gate_up, T *y, int64_t width)
+{
+    const T *row = gate_up + blockIdx.x * 2 * width;
+    for (int64_t at = threadIdx.x * LANES; at < width; at += blockDim.x * LANES) {
+        float gate[LANES], up[LANES];
+        load_lanes(row + at, gate);
+        load_lanes(row + width + at, up);
+#pragma unroll
+        for (int k = 0; k < LANES; k++) {
+            up[k] *= gate[k] * sigmoid_for<T>(gate[k]);
+        }
+        store_lanes(y + blockIdx.x * width + at, up);
+    }
+}
+
+/* dgate = dy up s (1 + gate (1 - s)), dup = dy gate s, s = sigmoid(gate); dgate_up may be
+ * gate_up. */
+template <typename T, int LANES>
+__global__ void __launch_bounds__(ROW_THREADS)
+    swiglu_slopes(const T *dy, const T *gate_up, T *dgate_up, int64_t width)
+{
+    int64_t start = blockIdx.x * 2 * width;
+    for (int64_t at = threadIdx.x * LANES; at < width; at += blockDim.x * LANES) {
+        float gate[LANES], up[LANES], slope[LANES];
+        load_lanes(gate_up + start + at, gate);
+        load_lanes(gate_up + start + width + at, up);
+        load_lanes(dy + blockIdx.x * width + at, slope);
+#pragma unroll
+        for (int k = 0; k < LANES; k++) {
+            float s = sigmoid_for<T>(gate[k]), g = gate[k];
+            gate[k] = slope[k] * up[k] * s * (1 + g * (1 - s));
+            up[k] = slope[k] * g * s;
+        }
+        store_lanes(dgate_up + start + at, gate);
+        store_lanes(dgate_up + start + width + at, up);
+    }
+}
+
+template <typename T> static void launch_swiglu(Ctx *c, Tensor gate_up, Tensor y)
+{
+    const T *from = (const T *)gate_up.data;
+    T *to = (T *)y.data;
+    unsigned rows = (unsigned)y.dim[0];
+    int64_t width = y.dim[1];
+    cudaStream_t stream = cuda_of(c)->stream;
+    constexpr int lanes = wide_lanes<T>;
+    if (width % lanes == 0 && aligned_16(from, to)) {
+        swiglu<T, lanes><<<rows, row_threads(width / lanes), 0, stream>>>(from, to, width);
+    } else {
+        swiglu<T, 1><<<rows, row_threads(width), 0, stream>>>(from, to, width);
+    }
+    CUDA_LAUNCHED("swiglu");
+}
+
+template <typename T>
+static void launch_swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
+{
+    const T *slope = (const T *)dy.data, *from = (const T *)gate_up.data;
+    T *to = (T *)dgate_up.data;
+    unsigned rows = (unsigned)dy.dim[0];
+    int64_t width = dy.dim[1];
+    cudaStream_t stream = cuda_of(c)->stream;
+    constexpr int lanes = wide_lanes<T>;
+    if (width % lanes == 0 && aligned_16(slope, from, to)) {
+        swiglu_slopes<T, lanes>
+            <<<rows, row_threads(width / lanes), 0, stream>>>(slope, from, to, width);
+    } else {
+        swiglu_slopes<T, 1><<<rows, row_threads(width), 0, stream>>>(slope, from, to, width);
+    }
+    CUDA_LAUNCHED("swiglu_slopes");
+}
+
+void cuda_swiglu_forward(Ctx *c, Tensor gate_up, Tensor y)
+{
+    CUDA_FOR_TYPE(y.dtype, launch_swiglu, c, gate_up, y);
+}
+
+void cuda_swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
+{
+    CUDA_FOR_TYPE(dy.dtype, launch_swiglu_backward, c, dy, gate_up, dgate_up);
+}
+
+/* Turns the pairs (i, i + half) of the first `heads` heads of a row of `width`; table (>= seq, 2
+ * half). A thread turns LANES pairs at a time, and LANES divides half. */
+template <typename T, int LANES>
+__global__ void __launch_bounds__(ROW_THREADS)
+    rotate_heads(T *qkv, const float *table, int64_t width, int heads, int half, int seq,
+                 float direction)
+{
+    T *row = qkv + blockIdx.x * width;
+    const float *angles = table + (int64_t)(blockIdx.x % seq) * 2 * half;
+    int per_head = half / LANES;
+    for (int piece = threadIdx.x; piece < heads * per_head; piece += blockDim.x) {
+        int head = piece / per_head, i = (piece - head * per_head) * LANES;
+        T *first = row + (int64_t)head * 2 * half + i, *second = first + half;
+        float a[LANES], b[LANES], cosine[LANES], sine[LANES];
+        load_lanes(first, a);
+        load_lanes(second, b);
+        load_lanes(angles + i, cosine);
+        load_lanes(angles + half + i, sine);
+#pragma unroll
+        for (int k = 0; k < LANES; k++) {
+            float left = a[k], right = b[k], turn = sine[k] * direction;
+            a[k] = left * cosine[k] - right * turn;
+            b[k] = left * turn + right * cosine[k];
+        }
+        store_lanes(first, a);
+        store_lanes(second, b);
+    }
+}
+
+template <typename T>
+static void launch_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse)
+{
+    T *data = (T *)qkv.data;
+    const float *angles = (const float *)table.data;
+    unsigned rows = (unsigned)(shape.batch * shape.seq);
+    int heads = (int)(shape.heads + shape.kv_heads), half = (int)(shape.head_dim / 2);
+    int64_t width = qkv.dim[1], pairs = (int64_t)heads * half;
+    float direction = inverse ? -1.0f : 1.0f;
+    cudaStream_t stream = cuda_of(c)->stream;
+    constexpr int lanes = wide_lanes<T>;
+    if (half % lanes == 0 && aligned_16(data, angles)) {
+        rotate_heads<T, lanes><<<rows, row_threads(pairs / lanes), 0, stream>>>(
+            data, angles, width, heads, half, (int)shape.seq, direction);
+    } else {
+        rotate_heads<T, 1><<<rows, row_threads(pairs), 0, stream>>>(
+            data, angles, width, heads, half, (int)shape.seq, direction);
+    }
+    CUDA_LAUNCHED("rotate_heads");
+}
+
+void cuda_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse)
+{
+    CUDA_FOR_TYPE(qkv.dtype, launch_rope, c, qkv, shape, table, inverse);
+}

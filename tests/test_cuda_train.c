@@ -1,0 +1,155 @@
+/* Whole steps on a GPU: the same bits run after run and with or without recorded steps, accumulation against the
+ * large batch, f32 against the CPU, bf16 with every kind of attention, plans that are exact. Without a GPU the
+ * program says so. */
+#include "base/err.h"
+#include "base/mem.h"
+#include "cuda/cuda.h"
+#include "support/small_run.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static Backend *gpu;
+
+/* Dimensions that the kernels on tensor cores take: heads of 32. */
+static TrainerSetup gpu_setup(const char *preset, int64_t batch, int64_t accum, int64_t seq)
+{
+    TrainerSetup setup = small_setup(preset, batch, accum, seq);
+    SpecOverrides o = {.layers = 2,
+                       .width = 128,
+                       .heads = 4,
+                       .ffn = 200,
+                       .vocab = 1003,
+                       .context = 300,
+                       .tied = -1};
+    assert_int_equal(spec_resolve(preset, &o, 0, &setup.spec), 0);
+    setup.dtype = DT_BF16;
+    setup.graph = true;
+    return setup;
+}
+
+static void same_bits(Outcome a, Outcome b)
+{
+    assert_int_equal(a.count, b.count);
+    assert_memory_equal(a.losses, b.losses, sizeof a.losses);
+    assert_memory_equal(a.norms, b.norms, sizeof a.norms);
+    assert_memory_equal(a.params, b.params, (size_t)a.count * sizeof *a.params);
+    free(b.params);
+}
+
+static const char *const presets[] = {"gpt2-124m", "llama-22m"};
+
+static void test_cuda_train__same_bits_with_and_without_graph(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        for (int kind = ATTENTION_NAIVE; kind <= ATTENTION_CUDNN; kind++) {
+            TrainerSetup setup = gpu_setup(presets[i], 4, 2, 256);
+            setup.attention = (AttentionKind)kind;
+            HeadShape heads = {4, 256, 4, 4, 32};
+            if (cuda_attention_refusal(gpu, setup.attention, heads, setup.dtype) != NULL) {
+                continue;
+            }
+            Outcome first = small_run(setup, gpu, 4);
+            same_bits(first, small_run(setup, gpu, 4));
+            setup.graph = false;
+            same_bits(first, small_run(setup, gpu, 4));
+            setup.recompute = true;
+            same_bits(first, small_run(setup, gpu, 4));
+            free(first.params);
+        }
+    }
+}
+
+static void close_losses(Outcome a, Outcome b, double bound, const char *what)
+{
+    for (int u = 0; u < SMALL_UPDATES; u++) {
+        if (!(fabs(a.losses[u] - b.losses[u]) <= bound * b.losses[u])) {
+            fail_msg("%s: loss %d is %.9g and %.9g", what, u, a.losses[u], b.losses[u]);
+        }
+        if (!(fabs(a.norms[u] - b.norms[u]) <= 10 * bound * b.norms[u])) {
+            fail_msg("%s: norm %d is %.9g and %.9g", what, u, a.norms[u], b.norms[u]);
+        }
+    }
+}
+
+static void test_cuda_train__f32_as_on_the_cpu(void **state)
+{
+    (void)state;
+    Backend *cpu = cpu_backend_open(2);
+    for (int i = 0; i < 2; i++) {
+        TrainerSetup setup = small_setup(presets[i], 4, 2, 33);
+        setup.graph = true;
+        Outcome there = small_run(setup, gpu, 4), here = small_run(setup, cpu, 4);
+        close_losses(there, here, 1e-5, presets[i]);
+        free(there.params);
+        free(here.params);
+    }
+    cpu->close(cpu);
+}
+
+static void test_cuda_train__accumulation_equals_the_large_batch(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        TrainerSetup large = small_setup(presets[i], 8, 1, 17),
+                     small = small_setup(presets[i], 2, 4, 17);
+        Outcome a = small_run(large, gpu, 1), b = small_run(small, gpu, 1);
+        if (!(fabs(a.losses[0] - b.losses[0]) <= 1e-6 * a.losses[0] &&
+              fabs(a.norms[0] - b.norms[0]) <= 1e-6 * a.norms[0])) {
+            fail_msg("%s: loss %.9g and %.9g, norm %.9g and %.9g", presets[i], a.losses[0],
+                     b.losses[0], a.norms[0], b.norms[0]);
+        }
+        free(a.params);
+        free(b.params);
+    }
+}
+
+/* bf16 on tensor cores beside f32 on the CPU, from the same weights and tokens. */
+static void test_cuda_train__bf16_near_f32(void **state)
+{
+    (void)state;
+    Backend *cpu = cpu_backend_open(2);
+    for (int i = 0; i < 2; i++) {
+        TrainerSetup setup = gpu_setup(presets[i], 4, 2, 200);
+        setup.dtype = DT_F32;
+        setup.graph = false;
+        Outcome here = small_run(setup, cpu, 4);
+        for (int kind = ATTENTION_NAIVE; kind <= ATTENTION_CUDNN; kind++) {
+            setup = gpu_setup(presets[i], 4, 2, 200);
+            setup.attention = (AttentionKind)kind;
+            HeadShape heads = {4, 200, 4, 4, 32};
+            if (cuda_attention_refusal(gpu, setup.attention, heads, DT_BF16) == NULL) {
+                Outcome there = small_run(setup, gpu, 4);
+                close_losses(there, here, 2e-3, attention_name(setup.attention));
+                free(there.params);
+            }
+        }
+        free(here.params);
+    }
+    cpu->close(cpu);
+}
+
+int main(void)
+{
+    setenv("PACER_TUNE", "off", 1);
+    if (cuda_backend_open(&gpu) != 0) {
+        printf("skipped: %s\n", err_message());
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cuda_train__same_bits_with_and_without_graph),
+        cmocka_unit_test(test_cuda_train__f32_as_on_the_cpu),
+        cmocka_unit_test(test_cuda_train__accumulation_equals_the_large_batch),
+        cmocka_unit_test(test_cuda_train__bf16_near_f32),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    gpu->close(gpu);
+    return failed;
+}
