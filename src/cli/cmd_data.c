@@ -140,6 +140,7 @@ static int prepare(Config *cfg, int argc, char **argv)
     if (code == 0) {
         print_dataset(&dataset);
         dataset_close(&dataset);
+        fflush(stdout);
         log_info("ready: pacer train --data %s", cfg->out);
     }
     tokenizer_free(tokenizer);

@@ -19,7 +19,8 @@
 #include <string.h>
 
 #define PROMPT "Once upon a time"
-#define SAMPLE_TOKENS 220
+#define SAMPLE_TOKENS 220 /* of a story, at most */
+#define NOISE_TOKENS 60   /* of what a model says that knows nothing */
 #define LINE_COLUMNS 96
 #define CURVE_COLUMNS 64
 #define CURVE_ROWS 9
@@ -131,7 +132,7 @@ static void tell(Teller *teller, const uint8_t *bytes, size_t size)
 }
 
 /* Continues the prompt with the model's weights, up to the end of the story. */
-static int tell_story(Trainer *trainer, Backend *backend, const Tokenizer *tokenizer)
+static int tell_story(Trainer *trainer, Backend *backend, const Tokenizer *tokenizer, int64_t most)
 {
     uint32_t end = 0;
     Generator generator;
@@ -151,8 +152,8 @@ static int tell_story(Trainer *trainer, Backend *backend, const Tokenizer *token
     Teller teller = {.column = 0};
     fputs("  ", stdout);
     tell(&teller, (const uint8_t *)PROMPT, strlen(PROMPT));
-    SampleSettings sampling = {.temperature = 0.7, .top_k = 40, .seed = 7};
-    while (count < SAMPLE_TOKENS) {
+    SampleSettings sampling = {.temperature = 0.6, .top_k = 40, .seed = 7};
+    while (count < most) {
         int32_t token = generator_next(&generator, tokens, count, &sampling);
         size_t size = 0;
         const uint8_t *bytes = tokenizer_bytes(tokenizer, (uint32_t)token, &size);
@@ -192,7 +193,9 @@ static int sample(const Config *train, const char *run_dir)
             code = checkpoint_load(checkpoint, &trainer, &state);
         }
     }
-    code = code != 0 ? code : tell_story(&trainer, run.backend, tokenizer);
+    code = code != 0 ? code
+                     : tell_story(&trainer, run.backend, tokenizer,
+                                  run_dir == NULL ? NOISE_TOKENS : SAMPLE_TOKENS);
     free(checkpoint);
     tokenizer_free(tokenizer);
     trainer_close(&trainer);
