@@ -57,7 +57,7 @@ takes() {
 }
 
 commands=(train plan models 'tokenizer train' 'tokenizer encode' 'tokenizer decode' 'tokenizer info'
-    'data prepare' 'data info' 'data stories' 'bench step' 'bench ops' demo)
+    'data prepare' 'data info' 'data stories' 'bench step' 'bench ops' 'bench attention' demo)
 
 expect 0 out 'Usage: pacer COMMAND' help
 expect 0 out 'Usage: pacer COMMAND' --help
@@ -103,6 +103,7 @@ bench=("${model[@]}" data batch accum seq seed device dtype attention graph reco
     repeats warm)
 takes 'bench step' "${bench[@]}"
 takes 'bench ops' "${bench[@]}"
+takes 'bench attention' heads kv-heads head-dim batch seq seed device dtype threads memory-limit repeats warm
 takes demo out threads
 
 # Every option of every help is known to the parser: given as its last word it is refused for its
@@ -125,7 +126,7 @@ refuse "unknown command 'hlep'; did you mean help?" 'pacer --help' hlep
 refuse "unknown command ''" 'pacer --help' ''
 refuse "unknown command 'data prepare'" 'pacer --help' 'data prepare'
 refuse 'data needs a command behind it: prepare, info, stories' 'pacer data --help' data
-refuse 'bench needs a command behind it: step, ops' 'pacer bench --help' bench --batch 8
+refuse 'bench needs a command behind it: step, ops, attention' 'pacer bench --help' bench --batch 8
 refuse "'--batch' stands before the command" 'pacer --help' --batch 8 train
 refuse "unexpected argument 'x'" 'pacer --help' version x
 refuse "unexpected argument 'x'" 'pacer --help' help train x
@@ -136,10 +137,13 @@ refuse "--schedule 'cosin': no such value; did you mean cosine" 'pacer train --h
     --schedule cosin
 refuse "--batch '0': outside its limits, 1 to 1M" 'pacer plan --help' plan --batch 0
 refuse '--batch is given twice' 'pacer plan --help' plan --batch 1 --batch 2
-refuse '--batch is not an option of models; it belongs to: train, plan, bench step, bench ops' \
+refuse '--batch is not an option of models; it belongs to: train, plan, bench step, bench ops, bench attention' \
     'pacer models --help' models --batch 8
 # A machine without a GPU, or a build without CUDA, says so; the line is no matter of usage.
 CUDA_VISIBLE_DEVICES='' expect 2 err 'use --device cpu' bench step --device cuda
+CUDA_VISIBLE_DEVICES='' expect 2 err 'use --device cpu' bench attention --device cuda
+expect 2 err '--seq 8: bench attention takes 16 tokens and more' bench attention --device cpu --seq 8
+expect 2 err '--kv-heads 5 does not divide the 12 heads' bench attention --device cpu --kv-heads 5
 refuse 'train needs --data DATA' 'pacer train --help' train
 refuse "train: unexpected argument 'batch'; options start with two dashes" 'pacer train --help' \
     train --data d batch 8

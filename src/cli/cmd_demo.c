@@ -208,7 +208,7 @@ static int sample(const Config *train, const char *run_dir)
 static int make_data(const Config *given, const Paths *paths)
 {
     const char *const stories[] = {"bytes", "24M", "out", paths->text, NULL};
-    const char *const learn[] = {"vocab", "2048", "out", paths->tokenizer, NULL};
+    const char *const learn[] = {"vocab", "4096", "out", paths->tokenizer, NULL};
     const char *const prepare[] = {"tokenizer", paths->tokenizer, "out", paths->shards, NULL};
     int code = io_make_folders(paths->folder);
     code = code != 0 ? code : run_command(COMMAND_DATA_STORIES, cmd_data, given, stories, NULL);
@@ -253,10 +253,10 @@ int cmd_demo(Config *cfg, int argc, char **argv)
     (void)argv;
     Paths paths;
     paths_init(&paths, cfg->out);
-    const char *const options[] = {"model",  "tiny",  "data",       paths.shards, "batch",
-                                   "8",      "steps", "1600",       "lr",         "4e-3",
-                                   "warmup", "60",    "eval-every", "400",        "save-every",
-                                   "400",    "out",   paths.run,    NULL};
+    const char *const options[] = {
+        "model",      "tiny", "layers",    "1",    "data",   paths.shards, "batch",      "8",
+        "steps",      "2400", "lr",        "3e-3", "warmup", "60",         "eval-every", "600",
+        "save-every", "600",  "log-every", "20",   "out",    paths.run,    NULL};
     Config train;
     TrainResult result = {0};
     config_init(&train, COMMAND_TRAIN);

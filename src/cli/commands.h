@@ -9,5 +9,6 @@ int cmd_plan(Config *cfg, int argc, char **argv);
 int cmd_models(Config *cfg, int argc, char **argv);
 int cmd_tokenizer(Config *cfg, int argc, char **argv); /* COMMAND_TOKENIZER_* */
 int cmd_data(Config *cfg, int argc, char **argv);      /* COMMAND_DATA_* */
-int cmd_bench(Config *cfg, int argc, char **argv);     /* COMMAND_BENCH_* */
+int cmd_bench(Config *cfg, int argc, char **argv);     /* COMMAND_BENCH_STEP and _OPS */
+int cmd_bench_attention(Config *cfg, int argc, char **argv);
 int cmd_demo(Config *cfg, int argc, char **argv);

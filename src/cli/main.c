@@ -182,6 +182,21 @@ static const Row rows[COMMAND_COUNT] = {
                         "bench ops --d-model 768 --heads 12 --attention naive --threads 1\n",
             .run = cmd_bench,
         },
+    [COMMAND_BENCH_ATTENTION] =
+        {
+            .summary = "time the kinds of attention over growing sequences",
+            .arguments = "",
+            .description =
+                "Times forward and backward of every kind of attention that the device has, for "
+                "sequences of 256, 512, ... up to --seq tokens of random numbers, and prints "
+                "rates, the memory each kind needs besides its inputs and outputs, and its share "
+                "of the fastest. Sampled results are checked: a wrong one ends the command with "
+                "status 4.",
+            .examples = "bench attention\n"
+                        "bench attention --heads 32 --kv-heads 8 --head-dim 128 --seq 32768\n"
+                        "bench attention --device cpu --seq 1024 --heads 4\n",
+            .run = cmd_bench_attention,
+        },
     [COMMAND_DEMO] =
         {
             .summary = "the first minutes: train a tiny model on built-in text",

@@ -31,6 +31,7 @@ struct cJSON;
     X(DATA_STORIES, "data stories")         \
     X(BENCH_STEP, "bench step")             \
     X(BENCH_OPS, "bench ops")               \
+    X(BENCH_ATTENTION, "bench attention")   \
     X(DEMO, "demo")
 
 typedef enum {
@@ -87,7 +88,8 @@ typedef struct Config {
     /* model: 0 or "preset" leaves a dimension as the preset has it */
     char *model;
     int64_t layers, d_model, heads, kv_heads, ffn, vocab, context;
-    int tied; /* CONFIG_TIED_* */
+    int tied;         /* CONFIG_TIED_* */
+    int64_t head_dim; /* bench attention only: elsewhere it follows from d_model and heads */
 
     /* data */
     char *data; /* folder or files of shards, or builtin:NAME; "": none */

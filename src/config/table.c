@@ -34,6 +34,7 @@ static const char *const tieds[] = {"preset", "on", "off", NULL};
 #define EVERY ((1u << COMMAND_COUNT) - 1)
 #define TRAINING (BIT(TRAIN) | BIT(PLAN))
 #define BENCH (BIT(BENCH_STEP) | BIT(BENCH_OPS))
+#define KERNEL BIT(BENCH_ATTENTION)
 #define READING (BIT(TOKENIZER_TRAIN) | BIT(DATA_PREPARE)) /* whatever takes text */
 #define CODING (BIT(TOKENIZER_ENCODE) | BIT(TOKENIZER_DECODE))
 #define STEP (TRAINING | BENCH) /* whatever runs or plans training steps */
@@ -51,11 +52,14 @@ static const Option options[] = {
      RESULT},
     {"d-model", INT(d_model), "0", 0, 1e6, NULL, NULL,
      "width of the residual stream; 0: the preset's", GROUP, STEP, 0, RESULT},
-    {"heads", INT(heads), "0", 0, 100000, NULL, NULL, "query heads; 0: the preset's", GROUP, STEP,
-     0, RESULT},
+    {"heads", INT(heads), "0", 0, 100000, NULL, NULL,
+     "query heads; 0: the preset's, or 12 in bench attention", GROUP, STEP | KERNEL, 0, RESULT},
     {"kv-heads", INT(kv_heads), "0", 0, 100000, NULL, NULL,
-     "key and value heads; 0: the preset's, or as many as heads where heads is given", GROUP, STEP,
-     0, RESULT},
+     "key and value heads; 0: the preset's, or as many as heads where heads is given and in bench "
+     "attention",
+     GROUP, STEP | KERNEL, 0, RESULT},
+    {"head-dim", INT(head_dim), "64", 1, 1024, NULL, NULL, "width of a head", GROUP, KERNEL, 0,
+     RESULT},
     {"ffn", INT(ffn), "0", 0, 10e6, NULL, NULL, "width of the feed-forward layer; 0: the preset's",
      GROUP, STEP, 0, RESULT},
     {"vocab", INT(vocab), "0", 0, 10e6, NULL, NULL,
@@ -77,15 +81,19 @@ static const Option options[] = {
 #undef GROUP
 
 #define GROUP "Batch and length"
-    {"batch", INT(batch), "8", 1, 1e6, NULL, NULL, "sequences per rank per micro-step", GROUP, STEP,
-     0, RESULT},
+    {"batch", INT(batch), "8", 1, 1e6, NULL, NULL,
+     "sequences per rank per micro-step; bench attention unless it is given: as many as make "
+     "65,536 tokens on a GPU, 4,096 on a CPU",
+     GROUP, STEP | KERNEL, 0, RESULT},
     {"accum", INT(accum), "1", 1, 1e6, NULL, NULL, "micro-steps whose gradients make one update",
      GROUP, STEP, 0, RESULT},
     {"global-batch", INT(global_batch), "0", 0, 1e9, NULL, NULL,
      "sequences per update over all ranks, a multiple of batch; instead of accum", GROUP, TRAINING,
      0, UNSET},
-    {"seq", INT(seq), "0", 0, 10e6, NULL, NULL, "tokens per sequence; 0: the model's context",
-     GROUP, STEP, 0, RESULT},
+    {"seq", INT(seq), "0", 0, 10e6, NULL, NULL,
+     "tokens per sequence; 0: the model's context; in bench attention the most, 0: 16,384 on a "
+     "GPU, 1,024 on a CPU",
+     GROUP, STEP | KERNEL, 0, RESULT},
     {"steps", INT(steps), "0", 0, 1e12, NULL, NULL,
      "updates to make. Give one of steps, tokens and epochs; with none, 1000 steps", GROUP,
      TRAINING, 0, RESULT | UNSET},
@@ -98,7 +106,7 @@ static const Option options[] = {
     {"seed", INT(seed), "1337", 0, 1e15, NULL, NULL,
      "of the initial weights and of the order of the data; of stories, which take 1 unless it is "
      "given",
-     GROUP, STEP | READING | BIT(DATA_STORIES), 0, RESULT},
+     GROUP, STEP | KERNEL | READING | BIT(DATA_STORIES), 0, RESULT},
 #undef GROUP
 
 #define GROUP "Optimizer"
@@ -131,11 +139,11 @@ static const Option options[] = {
     {"device", CHOICE(device), "auto", 0, 0, devices, NULL,
      "where to compute; auto: a GPU where there is one; ref is the slow plain-C truth that the "
      "others are tested against",
-     GROUP, STEP, 0, ROUNDING},
+     GROUP, STEP | KERNEL, 0, ROUNDING},
     {"dtype", CHOICE(dtype), "auto", 0, 0, dtypes, NULL,
      "type of activations and of the weights they meet; the optimizer keeps f32; auto: bf16 on a "
      "GPU, else f32",
-     GROUP, STEP, 0, RESULT},
+     GROUP, STEP | KERNEL, 0, RESULT},
     {"attention", CHOICE(attention), "auto", 0, 0, attentions, NULL,
      "kernel: naive stores the T x T probabilities, flash and cudnn (a GPU's library) do not; "
      "auto: "
@@ -148,12 +156,12 @@ static const Option options[] = {
      "block: keep only each block's input and compute its inside again in the backward pass", GROUP,
      STEP, 0, ROUNDING},
     {"threads", INT(threads), "0", 0, 4096, NULL, NULL, "CPU threads; 0: all cores", GROUP,
-     STEP | READING | BIT(TOKENIZER_ENCODE) | BIT(DATA_STORIES) | BIT(DEMO), 0, ROUNDING},
+     STEP | KERNEL | READING | BIT(TOKENIZER_ENCODE) | BIT(DATA_STORIES) | BIT(DEMO), 0, ROUNDING},
     {"memory-limit", BYTES(memory_limit), "0", 0, 1e15, NULL, NULL,
      "refuse what needs more than this (24G, 512MiB); 0: what the machine has. Training a "
      "tokenizer: "
      "of its table of words, whose rarest are dropped beyond it; 0: a quarter of the machine's",
-     GROUP, STEP | BIT(TOKENIZER_TRAIN), 0, 0},
+     GROUP, STEP | KERNEL | BIT(TOKENIZER_TRAIN), 0, 0},
 #undef GROUP
 
 #define GROUP "Output"
@@ -231,9 +239,9 @@ static const Option options[] = {
 
 #define GROUP "Measurement"
     {"repeats", INT(repeats), "5", 1, 1e6, NULL, NULL, "timed repetitions; the median is reported",
-     GROUP, BENCH, 0, 0},
-    {"warm", INT(warm), "2", 0, 1e6, NULL, NULL, "untimed repetitions before them", GROUP, BENCH, 0,
-     0},
+     GROUP, BENCH | KERNEL, 0, 0},
+    {"warm", INT(warm), "2", 0, 1e6, NULL, NULL, "untimed repetitions before them", GROUP,
+     BENCH | KERNEL, 0, 0},
 #undef GROUP
 
 #define GROUP "General"

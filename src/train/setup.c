@@ -132,23 +132,25 @@ static int choose_attention(Run *run)
     return 0;
 }
 
+int backend_open(const Config *cfg, Backend **out)
+{
+    PACER_ASSERT(cfg->device != CONFIG_DEVICE_AUTO && cfg->dtype != CONFIG_DTYPE_AUTO,
+                 "run_resolve was not called");
+    if (cfg->device == CONFIG_DEVICE_CUDA) {
+        return cuda_backend_open(out);
+    }
+    *out = cfg->device == CONFIG_DEVICE_REF ? ref_backend_open()
+                                            : cpu_backend_open(config_threads(cfg));
+    return *out != NULL ? 0 : ERR_INPUT;
+}
+
 static int open_backend(Run *run)
 {
     const Config *cfg = run->cfg;
     TrainerSetup *s = &run->setup;
-    PACER_ASSERT(cfg->device != CONFIG_DEVICE_AUTO && cfg->dtype != CONFIG_DTYPE_AUTO,
-                 "run_resolve was not called");
     s->dtype = cfg->dtype == CONFIG_DTYPE_BF16 ? DT_BF16 : DT_F32;
     s->graph = cfg->graph;
-    int code = 0;
-    if (cfg->device == CONFIG_DEVICE_CUDA) {
-        code = cuda_backend_open(&run->backend);
-    } else if (cfg->device == CONFIG_DEVICE_REF) {
-        run->backend = ref_backend_open();
-    } else {
-        run->backend = cpu_backend_open(config_threads(cfg));
-        code = run->backend != NULL ? 0 : ERR_INPUT;
-    }
+    int code = backend_open(cfg, &run->backend);
     return code != 0 ? code : choose_attention(run);
 }
 

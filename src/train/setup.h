@@ -21,6 +21,10 @@ typedef struct {
  * printed or recorded. ERR_INPUT for a device that cannot be used. */
 int run_resolve(Config *cfg);
 
+/* Opens the device that cfg names, settled by run_resolve; the caller closes it. ERR_INPUT saying why there is
+ * none. */
+int backend_open(const Config *cfg, Backend **out);
+
 typedef enum { DATA_REQUIRED, DATA_OPTIONAL } DataNeed;
 
 /* ERR_INPUT names the option at fault. On failure *run needs no closing. */
