@@ -181,14 +181,56 @@ static void gelu_backward_by_rows(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tenso
     }
 }
 
-/* In place is left to the fallback: cuBLASLt does not promise that an epilogue's input may be its
- * output. */
+/* Milliseconds of gelu's gradient in place. */
+static float time_gelu_backward(Ctx *c, Tensor pre, Tensor dpre)
+{
+    cudaStream_t stream = cuda_of(c)->stream;
+    cudaEvent_t start, stop;
+    float ms;
+    CUDA_CHECK(cudaEventCreate(&start));
+    CUDA_CHECK(cudaEventCreate(&stop));
+    cuda_gelu_backward(c, dpre, pre, dpre);
+    CUDA_CHECK(cudaEventRecord(start, stream));
+    cuda_gelu_backward(c, dpre, pre, dpre);
+    CUDA_CHECK(cudaEventRecord(stop, stream));
+    CUDA_CHECK(cudaEventSynchronize(stop));
+    CUDA_CHECK(cudaEventElapsedTime(&ms, start, stop));
+    CUDA_CHECK(cudaEventDestroy(start));
+    CUDA_CHECK(cudaEventDestroy(stop));
+    return ms;
+}
+
+/* When the fused product has just been timed: gives it up where two kernels take less. cuBLASLt has few
+ * algorithms with this epilogue, poor ones for some shapes. */
+static void compare_with_two_kernels(Ctx *c, const Product *fused, Tensor pre, Tensor dpre)
+{
+    Matmul *matmul = matmul_of(c);
+    Product plain = {.gemm = fused->gemm, .epilogue = CUBLASLT_EPILOGUE_DEFAULT};
+    float together = matmul_timed(matmul, fused), alone = matmul_timed(matmul, &plain);
+    if (together > 0 && alone > 0 && alone + time_gelu_backward(c, pre, dpre) < together) {
+        matmul_give_up(matmul, fused);
+    }
+}
+
+/* In place is left to the rows: cuBLASLt does not promise that an epilogue's input may be its output. */
 void cuda_linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tensor dpre)
 {
+    Matmul *matmul = matmul_of(c);
     Product product = {.gemm = backward_input_gemm(dy, w, dpre, MODE_SET),
                        .epilogue = CUBLASLT_EPILOGUE_DGELU,
                        .aux = pre.data};
-    if (!epilogue_covers(pre) || dpre.data == pre.data || !matmul_run(matmul_of(c), &product)) {
+    if (dpre.data == pre.data) {
         gelu_backward_by_rows(c, dy, w, pre, dpre);
+        return;
     }
+    if (epilogue_covers(pre)) {
+        if (matmul_is_new(matmul, &product)) {
+            compare_with_two_kernels(c, &product, pre, dpre);
+        }
+        if (matmul_run(matmul, &product)) {
+            return;
+        }
+    }
+    cuda_linear_backward_input(c, dy, w, dpre, MODE_SET);
+    cuda_gelu_backward(c, dpre, pre, dpre);
 }

@@ -21,6 +21,15 @@ void matmul_close(Matmul *matmul); /* NULL is fine */
 /* False when cuBLASLt has no algorithm for the product; nothing has then been done. */
 bool matmul_run(Matmul *matmul, const Product *product);
 
+/* Whether matmul_run has not met a product like this one yet. */
+bool matmul_is_new(Matmul *matmul, const Product *product);
+
+/* Milliseconds of the product, when this process has timed its algorithms (now or before); else 0. */
+float matmul_timed(Matmul *matmul, const Product *product);
+
+/* From now on, and in later processes, matmul_run answers false for this product: something else is faster. */
+void matmul_give_up(Matmul *matmul, const Product *product);
+
 /* Device memory for results on their way between two kernels of one op. */
 #define MATMUL_STAGING_BYTES ((size_t)32 << 20)
 void *matmul_staging(Matmul *matmul);

@@ -148,19 +148,34 @@ static void free_plan(Plan *plan)
     free(plan);
 }
 
-static const Plan *find_plan(Matmul *matmul, const Product *product)
+/* The plan of that key, or NULL; *first is the list it belongs to. */
+static Plan *known_plan(Matmul *matmul, const ProductKey *key, Plan ***first)
+{
+    *first = &matmul->bucket[io_hash(key, sizeof *key) % PLAN_BUCKETS];
+    Plan *plan = **first;
+    while (plan != NULL && memcmp(&plan->key, key, sizeof *key) != 0) {
+        plan = plan->next;
+    }
+    return plan;
+}
+
+static Plan *find_plan(Matmul *matmul, const Product *product)
 {
     ProductKey key = key_of(product);
-    Plan **first = &matmul->bucket[io_hash(&key, sizeof key) % PLAN_BUCKETS];
-    for (const Plan *plan = *first; plan != NULL; plan = plan->next) {
-        if (memcmp(&plan->key, &key, sizeof key) == 0) {
-            return plan;
-        }
+    Plan **first, *plan = known_plan(matmul, &key, &first);
+    if (plan == NULL) {
+        plan = make_plan(matmul, &key, product);
+        plan->next = *first;
+        *first = plan;
     }
-    Plan *plan = make_plan(matmul, &key, product);
-    plan->next = *first;
-    *first = plan;
     return plan;
+}
+
+bool matmul_is_new(Matmul *matmul, const Product *product)
+{
+    ProductKey key = key_of(product);
+    Plan **first;
+    return known_plan(matmul, &key, &first) == NULL;
 }
 
 cublasStatus_t plan_launch(Matmul *matmul, const Plan *plan, const Product *product,
@@ -190,6 +205,23 @@ bool matmul_run(Matmul *matmul, const Product *product)
                   __LINE__);
     }
     return true;
+}
+
+float matmul_timed(Matmul *matmul, const Product *product)
+{
+    return find_plan(matmul, product)->ms;
+}
+
+void matmul_give_up(Matmul *matmul, const Product *product)
+{
+    Plan *plan = find_plan(matmul, product);
+    plan->usable = false;
+    plan->ms = 0;
+    if (matmul->cache != NULL) {
+        tune_cache_lock(matmul->cache);
+        tune_cache_add(matmul->cache, &plan->key, &matmul_given_up);
+        tune_cache_unlock(matmul->cache);
+    }
 }
 
 void *matmul_staging(Matmul *matmul)

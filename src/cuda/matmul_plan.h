@@ -28,6 +28,7 @@ typedef struct Plan {
     bool usable; /* an algorithm was found */
     cublasLtMatmulAlgo_t algo;
     size_t workspace; /* bytes that algo needs */
+    float ms;         /* of one product; 0: not timed by this process */
     struct Plan *next;
 } Plan;
 
@@ -57,6 +58,9 @@ const char *product_key_text(const ProductKey *key, char text[PRODUCT_KEY_TEXT_S
 /* Puts a product on the stream with an algorithm of the caller's, writing to out. */
 cublasStatus_t plan_launch(Matmul *matmul, const Plan *plan, const Product *product,
                            const cublasLtMatmulAlgo_t *algo, void *out);
+
+/* What the cache holds for a product that was given up. */
+extern const cublasLtMatmulAlgo_t matmul_given_up;
 
 /* matmul_tune.c: sets usable, algo and workspace of a plan whose descriptors are ready. */
 void matmul_choose(Matmul *matmul, Plan *plan, const Product *product);

@@ -3,6 +3,7 @@
 #include "base/log.h"
 
 #include <float.h>
+#include <string.h>
 
 /* Which algorithm a product uses. cuBLASLt's own order of preference is good for most shapes and poor for
  * some, above all for weight gradients (small results, very long sums), so that the first use of a large
@@ -20,6 +21,8 @@
 #define WORTH_TIMING_FLOPS 1e9
 #define SPLIT_FROM_K 4096 /* shorter sums are not worth cutting */
 #define REDUCTIONS (CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
+
+const cublasLtMatmulAlgo_t matmul_given_up = {0};
 
 static const int32_t splits[] = {2, 3, 4, 6, 8, 12, 16, 24, 32};
 
@@ -233,6 +236,7 @@ static void tune(Matmul *matmul, Plan *plan, const Product *product, Candidate *
     bench_close(&bench);
     if (list[0].ms < FLT_MAX) {
         use(plan, &list[0]);
+        plan->ms = list[0].ms;
         tune_cache_add(matmul->cache, &plan->key, &list[0].algo);
         const Gemm *g = &product->gemm;
         double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k * g->batch;
@@ -257,8 +261,10 @@ void matmul_choose(Matmul *matmul, Plan *plan, const Product *product)
     }
     tune_cache_lock(matmul->cache);
     Candidate kept;
-    if (tune_cache_find(matmul->cache, key, &kept.algo) &&
-        check_algo(matmul, plan, &kept.algo, &kept.workspace)) {
+    bool found = tune_cache_find(matmul->cache, key, &kept.algo);
+    if (found && memcmp(&kept.algo, &matmul_given_up, sizeof kept.algo) == 0) {
+        plan->usable = false;
+    } else if (found && check_algo(matmul, plan, &kept.algo, &kept.workspace)) {
         use(plan, &kept);
     } else if (!capturing(matmul)) {
         tune(matmul, plan, product, list, count);
