@@ -357,6 +357,29 @@ static void test_encode__streams_give_the_same_ids(void **state)
     tokenizer_free(t);
 }
 
+/* A document without a byte, and a stream without a document. */
+static void test_encode__nothing_at_all(void **state)
+{
+    (void)state;
+    Draw d = {.stream = 6000};
+    Tokenizer *t = random_tokenizer(&d, 20, NULL, 0);
+    for (int documents = 0; documents < 2; documents++) {
+        Received r = {0};
+        EncodeStream *stream = encode_stream_open(t, 2, receive, &r);
+        for (int i = 0; i < documents; i++) {
+            encode_stream_begin(stream, 0);
+            assert_int_equal(encode_stream_put(stream, "", 0), 0);
+            assert_int_equal(encode_stream_end(stream), 0);
+        }
+        assert_int_equal(encode_stream_flush(stream), 0);
+        assert_true(r.ids.count == 0 && r.bytes == 0);
+        assert_int_equal(r.documents, documents);
+        encode_stream_close(stream);
+        token_list_free(&r.ids);
+    }
+    tokenizer_free(t);
+}
+
 /* A text without any place to cut is carried on, and comes back whole. */
 static void test_encode__no_place_to_cut(void **state)
 {
@@ -387,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_encode__any_bytes_come_back),
         cmocka_unit_test(test_encode__cuts_change_nothing),
         cmocka_unit_test(test_encode__streams_give_the_same_ids),
+        cmocka_unit_test(test_encode__nothing_at_all),
         cmocka_unit_test(test_encode__no_place_to_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -136,6 +136,11 @@ static void print_steps(const Bench *b, const Config *cfg, double *times, double
     if (run->backend->device != NULL) {
         printf("  one product     %10.1f GFLOP/s  8192 x 8192 x 8192\n", b->sgemm);
         printf("  share of it     %10.1f %%\n", 100 * rate / b->sgemm);
+        double stated = run->backend->stated_rate(run->backend, run->setup.dtype);
+        if (stated > 0) {
+            printf("  share of stated %10.1f %%        %.0f TFLOP/s by the data sheet, dense\n",
+                   100 * rate * 1e9 / stated, stated * 1e-12);
+        }
     } else {
         printf("  sgemm           %10.1f GFLOP/s  median of products between the steps; %.1f at "
                "best\n",

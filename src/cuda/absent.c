@@ -19,6 +19,12 @@ int cuda_backend_open(Backend **out)
     return err_set(ERR_INPUT, "%s; use --device cpu", WHY);
 }
 
+AttentionKind cuda_attention_choose(Backend *backend, HeadShape shape, DType dtype)
+{
+    (void)backend, (void)shape, (void)dtype;
+    return ATTENTION_FLASH;
+}
+
 const char *cuda_attention_refusal(const Backend *backend, AttentionKind kind, HeadShape shape,
                                    DType dtype)
 {

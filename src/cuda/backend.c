@@ -181,6 +181,11 @@ static void gpu_close(Backend *backend)
     free(gpu);
 }
 
+static double gpu_stated_rate(const Backend *backend, DType dtype)
+{
+    return cuda_peak_flops(backend->device, dtype);
+}
+
 static const Ops gpu_ops = {
     .embed_forward = cuda_embed_forward,
     .embed_backward = cuda_embed_backward,
@@ -274,6 +279,7 @@ int cuda_backend_open(Backend **out)
         .forget = gpu_forget,
         .matmul_rate = cuda_matmul_rate,
         .copy_rate = cuda_copy_rate,
+        .stated_rate = gpu_stated_rate,
         .close = gpu_close,
     };
     const char *missing = ops_missing(&gpu_ops);

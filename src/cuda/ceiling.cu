@@ -55,6 +55,16 @@ template <typename Body> static double seconds_of(cudaStream_t stream, Body body
     return milliseconds * 1e-3 / ROUNDS;
 }
 
+void cuda_fill_noise(CudaBackend *cuda, void *out, DType dtype, int64_t count)
+{
+    if (dtype == DT_F32) {
+        fill_f32<<<1024, 256, 0, cuda->stream>>>((float *)out, count);
+    } else {
+        fill_bf16<<<1024, 256, 0, cuda->stream>>>((uint16_t *)out, count);
+    }
+    CUDA_LAUNCHED("fill");
+}
+
 double cuda_matmul_rate(Backend *backend, DType dtype)
 {
     CudaBackend *cuda = (CudaBackend *)backend;
@@ -64,12 +74,7 @@ double cuda_matmul_rate(Backend *backend, DType dtype)
     if (block == NULL) {
         return 0;
     }
-    if (dtype == DT_F32) {
-        fill_f32<<<1024, 256, 0, cuda->stream>>>((float *)block, 2 * count);
-    } else {
-        fill_bf16<<<1024, 256, 0, cuda->stream>>>((uint16_t *)block, 2 * count);
-    }
-    CUDA_LAUNCHED("fill");
+    cuda_fill_noise(cuda, block, dtype, 2 * count);
     Gemm gemm = {};
     gemm.m = gemm.n = gemm.k = SIDE;
     gemm.transpose_b = true;

@@ -102,9 +102,12 @@ size_t cuda_attention_backward_ws(const Ctx *c, HeadShape shape, DType dtype);
 const char *cuda_attention_problem(const CudaBackend *backend, AttentionKind kind, HeadShape shape,
                                    DType dtype);
 
+/* peaks.c: 0 when it is not known */
+double cuda_peak_flops(const char *name, DType dtype);
 /* ceiling.cu */
 double cuda_matmul_rate(Backend *backend, DType dtype);
 double cuda_copy_rate(Backend *backend);
+void cuda_fill_noise(CudaBackend *cuda, void *out, DType dtype, int64_t count); /* in [-1, 1) */
 
 /* Kinds of attention, one file each (attention_naive.cu, attention_flash*.cu, cudnn_attention.c). The flash
  * kernels and cuDNN take head dims as their *_covers say; aux of both is the log-sum-exp (B,H,T) f32. */

@@ -13,9 +13,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* The file of chosen algorithms: text, one per GPU model, driver and cuBLASLt version, since a choice
- * means nothing to another. Its first line says which it is for; every further line is a product
- * (product_key_text), '=', and cuBLASLt's description of the algorithm, eight numbers in hex. A file
+/* The file of choices made by timing: text, one per GPU model, driver and cuBLASLt version, since a choice
+ * means nothing to another. Its first line says which it is for; every further line is what was chosen
+ * for, " =", and the choice: for a product (product_key_text) cuBLASLt's description of the algorithm, eight
+ * numbers in hex; for attention (attention_choice.c) the name of the kernel. A file
  * with another first line is not used and replaced at the next choice; a line that does not parse is
  * skipped, and of several for one product the last counts. Deleting the file makes the next run time everything anew.
  *
@@ -148,7 +149,7 @@ static char *read_file(const TuneCache *cache, size_t *size)
     return text;
 }
 
-/* Eight hex numbers up to the end of the line; algo is left alone when they are not that. */
+/* Eight hex numbers and no more; algo is left alone when they are not that. */
 static bool parse_algo(const char *text, cublasLtMatmulAlgo_t *algo)
 {
     uint64_t words[ALGO_WORDS];
@@ -160,60 +161,69 @@ static bool parse_algo(const char *text, cublasLtMatmulAlgo_t *algo)
         words[i] = strtoull(text, &end, 16);
         text = end;
     }
-    if (*text != '\n') {
+    if (*text != '\0') {
         return false;
     }
     memcpy(algo, words, sizeof *algo);
     return true;
 }
 
-bool tune_cache_find(TuneCache *cache, const ProductKey *key, cublasLtMatmulAlgo_t *algo)
+bool tune_cache_get(TuneCache *cache, const char *key, char *value, size_t size)
 {
-    size_t size = 0;
-    char *text = read_file(cache, &size);
-    if (text == NULL) {
-        return false;
-    }
-    char wanted[PRODUCT_KEY_TEXT_SIZE];
-    size_t length = strlen(product_key_text(key, wanted));
+    size_t bytes = 0, length = strlen(key);
+    char *text = read_file(cache, &bytes);
     bool found = false;
     for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
         line += *line == '\n';
-        if (strncmp(line, wanted, length) == 0 && strncmp(line + length, " =", 2) == 0) {
-            if (parse_algo(line + length + 2, algo)) {
-                found = true;
-            } else {
-                log_debug("%s: a line of %s does not parse: not used", cache->path, wanted);
-            }
+        if (strncmp(line, key, length) == 0 && strncmp(line + length, " =", 2) == 0) {
+            const char *from = line + length + 2;
+            snprintf(value, size, "%.*s", (int)strcspn(from, "\n"), from);
+            found = true;
         }
     }
     free(text);
     return found;
 }
 
-void tune_cache_add(TuneCache *cache, const ProductKey *key, const cublasLtMatmulAlgo_t *algo)
+void tune_cache_put(TuneCache *cache, const char *key, const char *value)
 {
     if (cache->path == NULL) {
         return;
     }
-    uint64_t w[ALGO_WORDS];
-    memcpy(w, algo, sizeof w);
-    char words[ALGO_WORDS * 17 + 1] = "";
-    for (size_t i = 0; i < ALGO_WORDS; i++) {
-        snprintf(words + i * 17, sizeof words - i * 17, " %016" PRIx64, w[i]);
-    }
     size_t size = 0;
     char *old = read_file(cache, &size);
-    char key_text[PRODUCT_KEY_TEXT_SIZE];
-    product_key_text(key, key_text);
     bool cut = old != NULL && old[strlen(old) - 1] != '\n';
-    char *text = mem_format("%s%s%s =%s\n", old != NULL ? old : cache->title, cut ? "\n" : "",
-                            key_text, words);
+    char *text =
+        mem_format("%s%s%s =%s\n", old != NULL ? old : cache->title, cut ? "\n" : "", key, value);
     if (io_write_atomic(cache->path, text, strlen(text)) != 0 && !cache->told) {
-        log_warn("%s; the next run will time matrix products again, and may choose others",
+        log_warn("%s; the next run will time the GPU's kernels again, and may choose others",
                  err_message());
         cache->told = true;
     }
     free(text);
     free(old);
+}
+
+bool tune_cache_find(TuneCache *cache, const ProductKey *key, cublasLtMatmulAlgo_t *algo)
+{
+    char wanted[PRODUCT_KEY_TEXT_SIZE], value[ALGO_WORDS * 17 + 8];
+    if (!tune_cache_get(cache, product_key_text(key, wanted), value, sizeof value)) {
+        return false;
+    }
+    if (!parse_algo(value, algo)) {
+        log_debug("%s: a line of %s does not parse: not used", cache->path, wanted);
+        return false;
+    }
+    return true;
+}
+
+void tune_cache_add(TuneCache *cache, const ProductKey *key, const cublasLtMatmulAlgo_t *algo)
+{
+    uint64_t w[ALGO_WORDS];
+    memcpy(w, algo, sizeof w);
+    char words[ALGO_WORDS * 17 + 1] = "", text[PRODUCT_KEY_TEXT_SIZE];
+    for (size_t i = 0; i < ALGO_WORDS; i++) {
+        snprintf(words + i * 17, sizeof words - i * 17, " %016" PRIx64, w[i]);
+    }
+    tune_cache_put(cache, product_key_text(key, text), words);
 }

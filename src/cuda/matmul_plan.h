@@ -71,5 +71,7 @@ TuneCache *tune_cache_open(int device);
 void tune_cache_close(TuneCache *cache);
 void tune_cache_lock(TuneCache *cache);
 void tune_cache_unlock(TuneCache *cache);
+bool tune_cache_get(TuneCache *cache, const char *key, char *value, size_t size);
+void tune_cache_put(TuneCache *cache, const char *key, const char *value);
 bool tune_cache_find(TuneCache *cache, const ProductKey *key, cublasLtMatmulAlgo_t *algo);
 void tune_cache_add(TuneCache *cache, const ProductKey *key, const cublasLtMatmulAlgo_t *algo);

@@ -49,6 +49,8 @@ struct Backend {
      * by a copy; 0 when there is no memory for it. NULL: the machine's own (metrics/machine.h). */
     double (*matmul_rate)(Backend *backend, DType dtype);
     double (*copy_rate)(Backend *backend);
+    /* FLOP/s that the maker states for dense products in dtype; 0 when that is not known. NULL: never known. */
+    double (*stated_rate)(const Backend *backend, DType dtype);
 
     void (*close)(Backend *backend); /* frees the backend itself */
 };

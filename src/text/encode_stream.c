@@ -60,6 +60,8 @@ EncodeStream *encode_stream_open(const Tokenizer *tokenizer, int threads, Encode
     }
     size_t round = (size_t)threads * JOBS_PER_THREAD * JOB_BYTES;
     stream->round = round > LEAST_ROUND ? round : LEAST_ROUND;
+    stream->capacity = stream->round;
+    stream->text = mem_alloc(stream->capacity);
     return stream;
 }
 

@@ -50,6 +50,12 @@ static void fill_summary(Session *s, const TimerReport *report, Summary *out)
     if (session_tokens > 0 && seconds > 0) {
         double steps = (double)(s->state.step - s->first_step);
         out->tok_s = value_of((double)session_tokens / seconds);
+        const Backend *backend = s->run.backend;
+        double stated =
+            backend->stated_rate != NULL ? backend->stated_rate(backend, s->run.setup.dtype) : 0;
+        if (stated > 0) {
+            out->mfu_peak = value_of(s->run.plan.flops_update * steps / seconds / stated);
+        }
         if (machine_ceiling(&s->machine).known) {
             double rate = s->run.plan.flops_update * steps / seconds * 1e-9;
             if (rate > machine_ceiling(&s->machine).number) {

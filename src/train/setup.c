@@ -2,13 +2,10 @@
 
 #include "base/assert.h"
 #include "base/err.h"
-#include "base/log.h"
 #include "cuda/cuda.h"
 #include "data/loader.h"
 
 #include <string.h>
-
-#define SHORT_SEQUENCE 512 /* up to which pacer's own kernels are tried first on a GPU */
 
 static int open_data(Run *run, DataNeed need)
 {
@@ -94,8 +91,7 @@ static HeadShape head_shape(const TrainerSetup *s)
     return (HeadShape){s->batch, s->seq, s->spec.heads, s->spec.kv_heads, spec_head_dim(&s->spec)};
 }
 
-/* The kind of attention: as asked, or the best that the GPU has for the shape. cuDNN's is the faster one
- * from sequences of some length on (docs/speedlog.md). */
+/* The kind of attention: as asked, or the fastest that the GPU has for the shape. */
 static int choose_attention(Run *run)
 {
     static const AttentionKind kinds[] = {[CONFIG_ATTENTION_NAIVE] = ATTENTION_NAIVE,
@@ -117,18 +113,8 @@ static int choose_attention(Run *run)
                    : err_set(ERR_INPUT, "--attention %s: %s",
                              cfg->attention == CONFIG_ATTENTION_CUDNN ? "cudnn" : "flash", why);
     }
-    static const AttentionKind longer[] = {ATTENTION_CUDNN, ATTENTION_FLASH, ATTENTION_NAIVE};
-    static const AttentionKind shorter[] = {ATTENTION_FLASH, ATTENTION_CUDNN, ATTENTION_NAIVE};
-    const AttentionKind *order = s->seq > SHORT_SEQUENCE ? longer : shorter;
-    s->attention = ATTENTION_FLASH;
-    for (int i = 0; gpu && i < 3; i++) {
-        const char *why = cuda_attention_refusal(run->backend, order[i], head_shape(s), s->dtype);
-        if (why == NULL) {
-            s->attention = order[i];
-            break;
-        }
-        log_debug("attention %s", why);
-    }
+    s->attention =
+        gpu ? cuda_attention_choose(run->backend, head_shape(s), s->dtype) : ATTENTION_FLASH;
     return 0;
 }
 
