@@ -234,15 +234,18 @@ static int show_result(const Config *train, const TrainResult *result, const Pat
     code = sample(train, result->dir);
     code = code != 0 ? code : run_report(result->dir, paths->report);
     if (code == 0) {
-        printf(
-            "\nThe report is %s/report.html, its loss curve %s/loss.svg, the run's record %s.\n\n"
-            "What to try next\n"
-            "  pacer tokenizer train --vocab 4096 --out tok.json yourtext.txt     your own text\n"
-            "  pacer data prepare --tokenizer tok.json --out shards yourtext.txt\n"
-            "  pacer train --model tiny --data shards --steps 2000\n"
-            "  pacer plan --model gpt2-124m --batch 8                   what a bigger model "
-            "takes\n",
-            paths->report, paths->report, result->dir);
+        char *chart = io_join(paths->report, "loss.svg");
+        bool drawn = io_exists(chart);
+        printf("\nThe report is %s/report.html%s%s, the run's record %s.\n\n", paths->report,
+               drawn ? ", its loss curve " : "", drawn ? chart : "", result->dir);
+        free(chart);
+        fputs("What to try next\n"
+              "  pacer tokenizer train --vocab 4096 --out tok.json yourtext.txt     your own text\n"
+              "  pacer data prepare --tokenizer tok.json --out shards yourtext.txt\n"
+              "  pacer train --model tiny --data shards --steps 2000\n"
+              "  pacer plan --model gpt2-124m --batch 8                   what a bigger model "
+              "takes\n",
+              stdout);
     }
     return code;
 }

@@ -29,8 +29,9 @@ static void lay_out(Generator *g, Arena *state)
 int generator_open(Generator *g, Model *model, Backend *backend)
 {
     *g = (Generator){.model = model};
-    PACER_ASSERT(model->act == DT_F32, "sampling from a model in %s", dtype_name(model->act));
+    PACER_ASSERT(model->act != DT_F64, "sampling from a model in %s", dtype_name(model->act));
     ctx_init(&g->ctx, backend);
+    g->ctx.attention = ATTENTION_NAIVE; /* takes any shape, and one sequence is no burden */
     g->ctx.dry = true;
     Arena state;
     arena_init_counting(&state, "state");
@@ -88,8 +89,14 @@ int32_t generator_next(Generator *g, const int32_t *tokens, int64_t count,
     int64_t seq = count < spec->context ? count : spec->context, vocab = spec->vocab;
     backend->upload(backend, g->ids.data, tokens + (count - seq), (size_t)seq * sizeof *tokens);
     forward(g, seq);
-    backend->download(backend, g->host_logits, g->logits.data,
-                      (size_t)vocab * sizeof *g->host_logits);
+    size_t bytes = (size_t)vocab * dtype_size(g->logits.dtype);
+    backend->download(backend, g->host_logits, g->logits.data, bytes);
+    if (g->logits.dtype == DT_BF16) { /* widened in place, from the end */
+        const uint16_t *narrow = (const uint16_t *)g->host_logits;
+        for (int64_t i = vocab - 1; i >= 0; i--) {
+            g->host_logits[i] = f32_from_bf16(narrow[i]);
+        }
+    }
     for (int64_t i = 0; i < vocab; i++) {
         g->ranked[i] = (int32_t)i;
     }
