@@ -256,6 +256,10 @@ int cmd_demo(Config *cfg, int argc, char **argv)
     (void)argv;
     Paths paths;
     paths_init(&paths, cfg->out);
+    /* A GPU's timings, which otherwise stay in the user's cache for all runs. */
+    char *timings = io_join(paths.folder, "gpu-timings.txt");
+    setenv("PACER_TUNE_CACHE", timings, 0);
+    free(timings);
     const char *const options[] = {
         "model",      "tiny", "layers",    "1",    "data",   paths.shards, "batch",      "8",
         "steps",      "2400", "lr",        "3e-3", "warmup", "60",         "eval-every", "600",
