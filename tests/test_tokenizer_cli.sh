@@ -107,6 +107,9 @@ expect 2 'not a multiple of 2' tokenizer decode --tokenizer tok.json --ids uint1
 ls big.* >/dev/null 2>&1 && fail "a full disk leaves a temporary file"
 
 # --- from text to a run that keeps its tokenizer ---
+expect 2 'name one of its added tokens with --end' data prepare --tokenizer special.json --out none stories.txt
+expect 0 'tokens' data prepare --tokenizer special.json --end '<b c>' --out named stories.txt
+expect 2 'no added token "nonsense"' data prepare --tokenizer special.json --end nonsense --out none stories.txt
 expect 0 'tokens' data prepare --tokenizer tok.json --val-fraction 0.05 --out shards stories.txt
 expect 0 'beginning of train' data info shards
 expect 0 'vocabulary 1,000' data info shards

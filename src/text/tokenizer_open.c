@@ -179,6 +179,6 @@ int tokenizer_end(const Tokenizer *tokenizer, const char *name, uint32_t *id)
         }
     }
     return err_set(ERR_INPUT, "the tokenizer has none of the usual tokens that end documents "
-                              "(" TOKENIZER_END ", <|end_of_text|>, </s>, <eos>); name the one "
-                              "that does");
+                              "(" TOKENIZER_END ", <|end_of_text|>, </s>, <eos>); name one of its "
+                              "added tokens with --end, or train it with --special");
 }
