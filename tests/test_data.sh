@@ -1,28 +1,7 @@
 #!/usr/bin/env bash
 # pacer data stories, prepare and info from outside: text of every kind to a dataset, bad input, a full
 # disk, SIGTERM, and kill -9 at many moments. PACER names the program.
-set -uo pipefail
-
-work=$(mktemp -d "${TMPDIR:-/tmp}/pacer-data-XXXXXX") || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failed=0
-
-fail() {
-    printf 'FAILED: %s\n' "$*"
-    [[ -s err ]] && sed 's/^/    /' err
-    failed=1
-}
-
-# expect STATUS TEXT ARGUMENT...: pacer exits with STATUS and says TEXT, on stdout or stderr.
-expect() {
-    local status=$1 text=$2 actual
-    shift 2
-    "$PACER" "$@" >out 2>err
-    actual=$?
-    [[ $actual == "$status" ]] || fail "pacer $*: exit status $actual, not $status"
-    grep -qF -- "$text" out err || fail "pacer $*: does not say '$text'"
-}
+source "$(dirname "$0")/support/program.sh"
 
 # same A B: both folders hold the same files with the same bytes.
 same() {

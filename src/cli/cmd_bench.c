@@ -5,11 +5,11 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/signals.h"
 #include "cli/commands.h"
 #include "data/prefetch.h"
 #include "metrics/machine.h"
 #include "train/setup.h"
-#include "base/signals.h"
 
 #include <stdlib.h>
 #include <string.h>

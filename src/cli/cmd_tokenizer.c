@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "base/signals.h"
 #include "cli/show.h"
 #include "cli/text_source.h"
@@ -15,39 +16,15 @@
 #include <string.h>
 
 #define DEFAULT_VOCAB 10000
-#define LIVE_AFTER 2.0
-#define LIVE_EVERY 0.2
 #define SHOWN_TOKENS 12
 
 /* --- train --- */
 
-typedef struct {
-    double started, said;
-} Progress;
-
-static bool is_time(Progress *progress)
-{
-    double now = clock_seconds();
-    bool due = now - progress->started > LIVE_AFTER && now - progress->said > LIVE_EVERY;
-    progress->said = due ? now : progress->said;
-    return due;
-}
-
-static void say_counting(Progress *progress, const TextSource *source)
-{
-    if (is_time(progress)) {
-        double seconds = clock_seconds() - progress->started;
-        double done = (double)source_position(source), all = (double)source_bytes(source);
-        char left[CLOCK_DURATION_SIZE];
-        log_live("counting: %.0f of %.0f MB, %.0f MB/s, %s left", done / 1e6, all / 1e6,
-                 done / 1e6 / seconds, clock_duration((all - done) * seconds / done, left));
-    }
-}
-
 static void say_merging(void *context, uint32_t done, uint32_t all)
 {
-    if (is_time(context)) {
-        log_live("merging: %" PRIu32 " of %" PRIu32 " entries", done, all);
+    if (progress_due(context)) {
+        (log_is_terminal() ? log_live : log_info)("merging: %" PRIu32 " of %" PRIu32 " entries",
+                                                  done, all);
     }
 }
 
@@ -77,7 +54,7 @@ static int count_words(TextSource *source, WordCount *words, Progress *progress)
             code = source_chunk(source, &bytes, &size);
             if (code == 0 && size > 0) {
                 word_count_put(words, bytes, size);
-                say_counting(progress, source);
+                progress_say(progress, source_position(source), source_bytes(source));
             }
         }
         if (code == 0 && found) {
@@ -140,7 +117,7 @@ static int train_on(const Config *cfg, TextSource *source, WordCount *words,
 
 static int train(Config *cfg, int argc, char **argv)
 {
-    Progress progress = {.started = clock_seconds()};
+    Progress progress = progress_begin("counting");
     size_t special_count;
     ByteString *specials = lines_of(cfg->special, &special_count);
     BpeTrainOptions options = {

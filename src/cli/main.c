@@ -44,7 +44,7 @@ static const Row rows[COMMAND_COUNT] = {
             .description =
                 "Takes the options of train and prints the bytes by purpose, the work of one "
                 "update and the largest batch that fits, without allocating or training "
-                "anything.",
+                "anything. (On a GPU, --attention auto times the kernels of a new shape once.)",
             .examples = "plan --model gpt2-124m --batch 8\n"
                         "plan --model llama-22m --batch 512 --attention naive --memory-limit 16G\n"
                         "plan --config run.yaml --recompute block\n",

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/output.h"
+#include "base/progress.h"
 #include "base/signals.h"
 #include "text/encode_stream.h"
 
@@ -24,7 +25,8 @@ typedef struct {
     const char *name;
     int file;
     uint64_t size, done; /* size 0: unknown */
-    double started, said;
+    double started;
+    Progress progress;
     uint8_t chunk[CHUNK_BYTES];
 } Input;
 
@@ -34,7 +36,8 @@ static int input_open(const char *path, Input *input)
     input->name = standard ? "standard input" : path;
     input->file = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     input->size = input->done = 0;
-    input->started = input->said = clock_seconds();
+    input->started = clock_seconds();
+    input->progress = progress_begin(input->name);
     struct stat info;
     if (input->file < 0 || fstat(input->file, &info) != 0) {
         return err_set(ERR_INPUT, "%s: cannot read: %s", path, strerror(errno));
@@ -75,14 +78,8 @@ static int input_read(Input *input, size_t *size)
         *size += (size_t)part;
     }
     input->done += *size;
-    double now = clock_seconds();
-    if (now - input->started > 2 && now - input->said > 0.2 && input->size > 0) {
-        char left[CLOCK_DURATION_SIZE];
-        double rate = (double)input->done / (now - input->started);
-        input->said = now;
-        log_live("%.0f of %.0f MB, %.0f MB/s, %s left", (double)input->done / 1e6,
-                 (double)input->size / 1e6, rate / 1e6,
-                 clock_duration((double)(input->size - input->done) / rate, left));
+    if (input->size > 0) {
+        progress_say(&input->progress, input->done, input->size);
     }
     return 0;
 }

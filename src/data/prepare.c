@@ -1,10 +1,10 @@
 #include "data/prepare.h"
 
 #include "base/assert.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "data/out_folder.h"
 #include "text/encode_stream.h"
 
@@ -12,10 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define LIVE_AFTER 2.0   /* seconds until progress is shown */
-#define LIVE_EVERY 0.2   /* on a terminal */
-#define PLAIN_EVERY 10.0 /* elsewhere, as lines */
 
 enum { TRAIN, VALIDATION, SPLITS };
 
@@ -36,23 +32,8 @@ typedef struct {
     OutFolder folder;
     Manifest manifest;
     Sink sinks[SPLITS];
-    double started, said;
+    Progress progress;
 } Preparation;
-
-static void say_progress(Preparation *p)
-{
-    double now = clock_seconds(), every = log_is_terminal() ? LIVE_EVERY : PLAIN_EVERY;
-    if (now - p->started < LIVE_AFTER || now - p->said < every) {
-        return;
-    }
-    p->said = now;
-    double done = (double)source_position(p->source), all = (double)source_bytes(p->source);
-    double rate = done / (now - p->started);
-    char left[CLOCK_DURATION_SIZE];
-    clock_duration((all - done) / rate, left);
-    (log_is_terminal() ? log_live : log_info)("preparing: %.0f of %.0f MB, %.1f MB/s, %s left",
-                                              done / 1e6, all / 1e6, rate / 1e6, left);
-}
 
 static int too_many_shards(const Preparation *p)
 {
@@ -162,7 +143,7 @@ static int prepare_document(Preparation *p, const SourceDocument *document)
         if (code == 0 && size > 0) {
             code = encode_stream_put(p->stream, bytes, size);
         }
-        say_progress(p);
+        progress_say(&p->progress, source_position(p->source), source_bytes(p->source));
         code = code != 0 ? code : check_interrupted(p);
     }
     return code != 0 ? code : encode_stream_end(p->stream);
@@ -259,7 +240,7 @@ int prepare_dataset(const PrepareOptions *options)
     manifest_init(&p->manifest, options->tokenizer_name, tokenizer_hash(options->tokenizer),
                   tokenizer_vocab(options->tokenizer));
     int code = source_open(options->source, &p->source);
-    p->started = clock_seconds();
+    p->progress = progress_begin("preparing");
     code = code != 0 ? code : check_shards(p);
     code = code != 0 ? code : out_folder_open(&p->folder, options->out);
     if (code == 0) {

@@ -1,10 +1,9 @@
 #include "data/stories_file.h"
 
-#include "base/clock.h"
 #include "base/err.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/output.h"
+#include "base/progress.h"
 #include "data/stories.h"
 
 #include <inttypes.h>
@@ -15,8 +14,6 @@
 #define BLOCK_STORIES 256 /* made by one thread at a time */
 #define BLOCKS_PER_THREAD 4
 #define SEPARATOR_LENGTH (sizeof STORY_SEPARATOR - 1)
-#define SAY_AFTER 2.0 /* seconds until progress is shown */
-#define SAY_EVERY 0.2
 
 /* Consecutive stories, each with its separator. */
 typedef struct {
@@ -45,25 +42,13 @@ static size_t fitting(const Block *block, uint64_t room)
     return used;
 }
 
-static void say_progress(double started, double *said, uint64_t done, uint64_t all)
-{
-    double now = clock_seconds();
-    if (now - started < SAY_AFTER || now - *said < SAY_EVERY) {
-        return;
-    }
-    *said = now;
-    char left[CLOCK_DURATION_SIZE];
-    clock_duration((double)(all - done) / ((double)done / (now - started)), left);
-    log_live("stories: %.0f of %.0f MB, %s left", (double)done / 1e6, (double)all / 1e6, left);
-}
-
 /* Rounds of blocks, made by all threads and written in order. */
 static int write_all(Output *output, uint64_t bytes, uint64_t seed, int threads,
                      int (*interrupted)(void))
 {
     int count = threads * BLOCKS_PER_THREAD, code = 0;
     Block *blocks = mem_alloc((size_t)count * sizeof *blocks);
-    double started = clock_seconds(), said = started;
+    Progress progress = progress_begin("stories");
     uint64_t first = 0, done = 0;
     for (bool room = true; code == 0 && room; first += (uint64_t)count * BLOCK_STORIES) {
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
@@ -78,7 +63,7 @@ static int write_all(Output *output, uint64_t bytes, uint64_t seed, int threads,
         }
         int stop = code == 0 && interrupted != NULL ? interrupted() : 0;
         code = stop != 0 ? err_set(stop, "interrupted") : code;
-        say_progress(started, &said, done, bytes);
+        progress_say(&progress, done, bytes);
     }
     free(blocks);
     if (code == 0 && done == 0) {

@@ -296,7 +296,7 @@ size_t encoder_cut(Encoder *encoder, const uint8_t *text, size_t size)
         start = span.added ? span.end : start;
     }
     if (start >= limit) {
-        return start <= size ? start : 0;
+        return start;
     }
     size_t cut = encoder->direct ? limit - start
                                  : pretok_walk_cut(encoder->walk, text + start, limit - start);

@@ -4,8 +4,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "train/session.h"
 #include "base/signals.h"
+#include "train/session.h"
 
 #include <math.h>
 #include <stdio.h>

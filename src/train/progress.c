@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#define LIVE_EVERY 0.1 /* seconds: a GPU makes thousands of steps in one */
+
 static void describe(const Session *s, double tok_s, char *text, size_t size)
 {
     char left[CLOCK_DURATION_SIZE];
@@ -31,13 +33,13 @@ int session_report_step(Session *s, double seconds)
     double tokens = (double)(s->line_steps * s->run.tokens_per_update);
     double tok_s = s->line_seconds > 0 ? tokens / s->line_seconds : 0;
     int64_t step = s->state.step;
-    char text[192];
-    describe(s, tok_s, text, sizeof text);
     bool due = session_is_due(s);
-    if (log_is_terminal()) {
-        log_live("%s", text);
-    } else if (due) {
-        log_info("%s", text);
+    double now = clock_seconds();
+    if (log_is_terminal() ? due || now - s->shown > LIVE_EVERY : due) {
+        char text[192];
+        describe(s, tok_s, text, sizeof text);
+        (log_is_terminal() ? log_live : log_info)("%s", text);
+        s->shown = now;
     }
     if (!due) {
         return 0;

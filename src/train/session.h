@@ -32,6 +32,7 @@ typedef struct {
     double line_seconds;
     /* For the time that is left. */
     double step_seconds; /* smoothed */
+    double shown;        /* when the live line was written last */
 } Session;
 
 /* Makes the run directory, takes its lock, opens data and trainer, loads a checkpoint if there is one to

@@ -1,0 +1,24 @@
+# For tests that look at the program from outside, to be sourced: a folder of their own, and what is expected of
+# a call. PACER names the program; `exit $failed` ends the test.
+set -uo pipefail
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/pacer-test-XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    [[ -s err ]] && sed 's/^/    /' err
+    failed=1
+}
+
+# expect STATUS TEXT ARGUMENT...: pacer exits with STATUS and says TEXT, on stdout or stderr.
+expect() {
+    local status=$1 text=$2 actual
+    shift 2
+    "$PACER" "$@" >out 2>err
+    actual=$?
+    [[ $actual == "$status" ]] || fail "pacer $*: exit status $actual, not $status"
+    grep -qF -- "$text" out err || fail "pacer $*: does not say '$text'"
+}
