@@ -1,15 +1,18 @@
 # The CUDA backend: src/cuda as C and CUDA C with cuBLASLt where nvcc was found, else src/cuda/absent.c, which
 # says that it was left out. cuDNN is loaded at run time; its header decides whether that code is compiled.
 #
-#   PACER_CUDA_ARCHITECTURES   80-real;90-real;90-virtual by default: machine code for Ampere and Hopper, and
-#                              PTX that the driver compiles for anything newer
+#   PACER_CUDA_ARCHITECTURES   80-real;90a-real;90-virtual by default: machine code for Ampere and Hopper, and
+#                              PTX that the driver compiles for anything newer. The a in 90a is for Hopper's
+#                              own instructions (src/cuda/wgmma.cuh), which no newer GPU has; with 90-real
+#                              attention takes the kernels that every GPU takes
 function(pacer_add_cuda target)
     set(folder "${CMAKE_CURRENT_SOURCE_DIR}/src/cuda")
     if(NOT PACER_HAVE_CUDA)
-        target_sources(${target} PRIVATE "${folder}/absent.c")
+        target_sources(${target} PRIVATE "${folder}/absent.c" "${folder}/sensors.c")
+        target_link_libraries(${target} PUBLIC ${CMAKE_DL_LIBS})
         return()
     endif()
-    set(PACER_CUDA_ARCHITECTURES "80-real;90-real;90-virtual" CACHE STRING "GPUs to compile for")
+    set(PACER_CUDA_ARCHITECTURES "80-real;90a-real;90-virtual" CACHE STRING "GPUs to compile for")
     file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.c" "${folder}/*.cu")
     list(REMOVE_ITEM sources "${folder}/absent.c")
     if(PACER_HAVE_CUDNN)

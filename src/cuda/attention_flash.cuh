@@ -30,6 +30,10 @@ bool flash_whole_covers(const CudaBackend *backend, HeadShape s, bool vectorise)
 void flash_whole_forward(const CudaBackend *backend, const FlashArgs &args);
 void flash_whole_backward(const CudaBackend *backend, const FlashArgs &args);
 
+/* attention_flash_hopper.cu: forward on Hopper, where the program was compiled for sm_90a. */
+bool flash_hopper_covers(const CudaBackend *backend, HeadShape s, bool vectorise);
+void flash_hopper_forward(const CudaBackend *backend, const FlashArgs &args, int head_dim);
+
 /* f32, attention_flash_f32.cu; any head dim up to 128. */
 void flash_forward_f32(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor lse);
 void flash_backward_f32(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor lse, HeadShape shape,

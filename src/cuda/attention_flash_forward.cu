@@ -119,6 +119,10 @@ void cuda_flash_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor 
         flash_whole_forward(backend, args);
         return;
     }
+    if (flash_hopper_covers(backend, shape, args.vectorise)) {
+        flash_hopper_forward(backend, args, (int)shape.head_dim);
+        return;
+    }
     switch (shape.head_dim) {
     case 32:
         launch<32, 2, 64>(backend, args);

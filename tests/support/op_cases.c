@@ -28,10 +28,12 @@ static const Plain linear_gelu_backward_shapes[] = {LINEAR_SHAPES, {1030, 1031, 
 
 static const Plain row_shapes[] = {
     {1, 5, 0, 0}, {7, 24, 0, 0}, {33, 67, 0, 0}, {130, 1, 0, 0}, {2, 1003, 0, 0}, {130, 512, 0, 0},
+    {5000, 24, 0, 0},
 };
 
 static const Plain vocab_shapes[] = {
     {1, 0, 11, 0}, {7, 0, 97, 0}, {33, 0, 1003, 0}, {130, 0, 2, 0}, {17, 0, 4096, 0},
+    {2200, 0, 97, 0}, {3, 0, 130001, 0},
 };
 
 static const Plain flat_shapes[] = {
@@ -39,17 +41,41 @@ static const Plain flat_shapes[] = {
 };
 /* clang-format on */
 
-static const struct {
+typedef struct {
     HeadShape heads;
     double scale; /* large: one key takes almost all of a query's weight, and scores pass 88 */
-} head_shapes[] = {
+} Heads;
+
+static const Heads head_shapes[] = {
     {{1, 1, 1, 1, 4}, 1},    {{3, 2, 3, 1, 6}, 1},    {{2, 17, 4, 2, 32}, 1},
     {{2, 65, 2, 2, 64}, 1},  {{1, 130, 3, 1, 80}, 1}, {{1, 64, 4, 4, 32}, 1},
     {{1, 33, 2, 1, 64}, 6},  {{2, 70, 3, 3, 96}, 1},  {{1, 129, 4, 2, 128}, 1},
     {{1, 257, 2, 1, 32}, 1}, {{1, 129, 1, 1, 64}, 3}, {{1, 200, 2, 2, 64}, 1},
 };
 
+/* Forward only, after the above: beside the tiles of a GPU's kernels for wide heads, several sequences and
+ * groups of heads, and sequences that take more than one block of queries. */
+static const Heads forward_shapes[] = {
+    {{3, 1, 2, 1, 64}, 1},    {{2, 63, 2, 1, 128}, 1},  {{2, 64, 4, 2, 64}, 1},
+    {{2, 127, 2, 1, 64}, 1},  {{1, 128, 2, 1, 128}, 1}, {{1, 180, 2, 1, 64}, 6},
+    {{1, 200, 2, 1, 128}, 3}, {{1, 385, 2, 1, 64}, 1},  {{1, 385, 1, 1, 128}, 1},
+};
+
 #define LENGTH(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+static bool heads_of(OpId op, int i, OpCase *k)
+{
+    const Heads *shape = NULL;
+    if (i < LENGTH(head_shapes)) {
+        shape = &head_shapes[i];
+    } else if (op == OP_ATTENTION_FORWARD && i - LENGTH(head_shapes) < LENGTH(forward_shapes)) {
+        shape = &forward_shapes[i - LENGTH(head_shapes)];
+    }
+    if (shape != NULL) {
+        *k = (OpCase){.op = op, .heads = shape->heads, .scale = shape->scale};
+    }
+    return shape != NULL;
+}
 
 /* Sizes of shape number i, or false when the op has no more. */
 static bool shape_of(OpId op, int i, OpCase *k)
@@ -89,10 +115,7 @@ static bool shape_of(OpId op, int i, OpCase *k)
     case OP_ROPE:
     case OP_ATTENTION_FORWARD:
     case OP_ATTENTION_BACKWARD:
-        if (i < LENGTH(head_shapes)) {
-            *k = (OpCase){.op = op, .heads = head_shapes[i].heads, .scale = head_shapes[i].scale};
-        }
-        return i < LENGTH(head_shapes);
+        return heads_of(op, i, k);
     default:
         break;
     }
