@@ -8,7 +8,8 @@
 #define SUM_ROWS 8   /* rows that a thread has in flight */
 #define SUM_BLOCKS 4 /* to a processor, all resident, so that they end together */
 
-#define FOLD_SLICES 16
+#define FOLD_SLICES 32
+#define FOLD_FLIGHT 8 /* partial sums that a thread has in flight */
 
 /* partials (bands, width): row of band blockIdx.y, columns of tile blockIdx.x. */
 template <typename T, int LANES>
@@ -45,26 +46,34 @@ __global__ void __launch_bounds__(WARP *SUM_WARPS, SUM_BLOCKS)
     }
 }
 
-/* One column per lane; FOLD_SLICES warps take turns with the rows of partials, of which there
- * are `count`, `stride` apart. Columns from `width` on belong to b. */
+/* One column per lane; the warps, FOLD_SLICES at most, take turns with the rows of partials, of which
+ * there are `count`, `stride` apart. Columns from `width` on belong to b. */
 __global__ void __launch_bounds__(WARP *FOLD_SLICES)
     fold_partials(const float *partials, int count, int64_t width, int64_t stride, float *a,
                   float *b, bool add)
 {
     __shared__ float of_slice[FOLD_SLICES][WARP];
-    int lane = threadIdx.x % WARP, slice = threadIdx.x / WARP;
+    int lane = threadIdx.x % WARP, slice = threadIdx.x / WARP, slices = blockDim.x / WARP;
     int64_t column = (int64_t)blockIdx.x * WARP + lane;
     float sum = 0;
     if (column < stride) {
-#pragma unroll 8
-        for (int i = slice; i < count; i += FOLD_SLICES) {
-            sum += partials[i * stride + column];
+        for (int i = slice; i < count; i += FOLD_FLIGHT * slices) {
+            float value[FOLD_FLIGHT];
+#pragma unroll
+            for (int j = 0; j < FOLD_FLIGHT; j++) {
+                int row = i + j * slices;
+                value[j] = row < count ? partials[row * stride + column] : 0;
+            }
+#pragma unroll
+            for (int j = 0; j < FOLD_FLIGHT; j++) {
+                sum += value[j];
+            }
         }
     }
     of_slice[slice][lane] = sum;
     __syncthreads();
     if (slice == 0 && column < stride) {
-        for (int i = 1; i < FOLD_SLICES; i++) {
+        for (int i = 1; i < slices; i++) {
             sum += of_slice[i][lane];
         }
         float *out = column < width ? a + column : b + (column - width);
@@ -77,17 +86,26 @@ void cuda_fold_partials(cudaStream_t stream, const float *partials, int count, i
 {
     int64_t stride = b != NULL ? 2 * width : width;
     unsigned blocks = (unsigned)ceil_div(stride, WARP);
-    fold_partials<<<blocks, WARP * FOLD_SLICES, 0, stream>>>(partials, count, width, stride, a, b,
-                                                             mode == MODE_ADD);
+    unsigned threads = WARP * (unsigned)clamp_to(count, 1, FOLD_SLICES);
+    fold_partials<<<blocks, threads, 0, stream>>>(partials, count, width, stride, a, b,
+                                                  mode == MODE_ADD);
     CUDA_LAUNCHED("fold_partials");
 }
 
-/* Bands that fill the device with blocks, each of one round of rows at least. */
+/* Rows of a band, so that the bands fill the device with blocks: whole rounds, since the rows of a round
+ * are in flight together, and those beyond the last one are not. */
+static int64_t band_rows(const Ctx *c, Tensor x)
+{
+    const int64_t round = SUM_WARPS * SUM_ROWS;
+    int64_t tiles = ceil_div(x.dim[1], WARP * 16 / (int64_t)dtype_size(x.dtype));
+    int64_t rounds = ceil_div(x.dim[0], round);
+    int64_t bands = clamp_to(SUM_BLOCKS * (int64_t)cuda_of(c)->processors / tiles, 1, rounds);
+    return ceil_div(rounds, bands) * round;
+}
+
 static int band_count(const Ctx *c, Tensor x)
 {
-    int64_t tiles = ceil_div(x.dim[1], WARP * 16 / (int64_t)dtype_size(x.dtype));
-    int64_t most = ceil_div(x.dim[0], SUM_WARPS * SUM_ROWS);
-    return (int)clamp_to(SUM_BLOCKS * (int64_t)cuda_of(c)->processors / tiles, 1, most);
+    return (int)ceil_div(x.dim[0], band_rows(c, x));
 }
 
 size_t cuda_column_sum_ws(const Ctx *c, Tensor x)
@@ -95,18 +113,19 @@ size_t cuda_column_sum_ws(const Ctx *c, Tensor x)
     return (size_t)band_count(c, x) * (size_t)x.dim[1] * sizeof(float);
 }
 
-template <typename T> static void launch_band_sums(Ctx *c, Tensor x, int bands, float *partials)
+template <typename T> static void launch_band_sums(Ctx *c, Tensor x, float *partials)
 {
     cudaStream_t stream = cuda_of(c)->stream;
     const T *data = (const T *)x.data;
-    int64_t rows = x.dim[0], width = x.dim[1], band = ceil_div(rows, bands);
+    int64_t rows = x.dim[0], width = x.dim[1], band = band_rows(c, x);
+    unsigned bands = (unsigned)band_count(c, x);
     constexpr int lanes = wide_lanes<T>;
     if (aligned_16(data) && width % lanes == 0) {
-        dim3 grid((unsigned)ceil_div(width, WARP * lanes), (unsigned)bands);
+        dim3 grid((unsigned)ceil_div(width, WARP * lanes), bands);
         band_sums<T, lanes>
             <<<grid, WARP * SUM_WARPS, 0, stream>>>(data, rows, width, band, partials);
     } else {
-        dim3 grid((unsigned)ceil_div(width, WARP), (unsigned)bands);
+        dim3 grid((unsigned)ceil_div(width, WARP), bands);
         band_sums<T, 1><<<grid, WARP * SUM_WARPS, 0, stream>>>(data, rows, width, band, partials);
     }
     CUDA_LAUNCHED("band_sums");
@@ -114,8 +133,7 @@ template <typename T> static void launch_band_sums(Ctx *c, Tensor x, int bands, 
 
 void cuda_column_sum(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws)
 {
-    int bands = band_count(c, x);
-    CUDA_FOR_TYPE(x.dtype, launch_band_sums, c, x, bands, (float *)ws);
-    cuda_fold_partials(cuda_of(c)->stream, (const float *)ws, bands, x.dim[1], (float *)out.data,
-                       NULL, mode);
+    CUDA_FOR_TYPE(x.dtype, launch_band_sums, c, x, (float *)ws);
+    cuda_fold_partials(cuda_of(c)->stream, (const float *)ws, band_count(c, x), x.dim[1],
+                       (float *)out.data, NULL, mode);
 }

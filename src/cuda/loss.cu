@@ -1,20 +1,28 @@
 /* Cross-entropy over the vocabulary, and the sum of the losses.
  *
- * A block has one row of logits. It reads the row once, taking the maximum and the sum of
- * exponentials together: whenever a larger logit turns up, the sum so far is scaled down.
- * Meanwhile it keeps the row in shared memory, as much as fits, from which the gradient is then
- * made in place: a row that fits is read from device memory once and written once. Rows may
- * start at any element: what lies outside whole 16-byte pieces, the edges, is handled one
- * element per thread. */
+ * A block has a row of logits at a time. It reads the row once, taking the maximum and the sum of
+ * exponentials together: whenever a larger logit turns up, the sum so far is scaled down. The row
+ * is in shared memory by then, from which the gradient is made in place: a row is read from device
+ * memory once and written once. The blocks stay for many rows; while a row is computed with, the
+ * next one, or two, are on their way. No thread reads a piece that another one has fetched, so that
+ * a block waits for its threads only where it sums.
+ *
+ * Rows wider than shared memory are kept as far as they fit and else read twice; without gradient
+ * nothing is kept. Rows may start at any element: what lies outside whole 16-byte pieces, the
+ * edges, is handled one element per thread. */
 #include "cuda/device.cuh"
 
+#include <cuda_pipeline.h>
 #include <float.h>
 
+#define XENT_PIECES 6 /* of a row to a thread, about */
 #define XENT_FLIGHT 4 /* pieces that a thread reads before it uses them */
 #define XENT_SMALL 128
 #define XENT_THREADS 512
 #define XENT_MOST_THREADS 1024
 #define XENT_RESERVED 1024 /* shared bytes left for the sums of a block */
+
+#define LOG2_E 1.4426950408889634f
 
 #define SUM_THREADS 1024
 #define SUM_FLIGHT 8
@@ -26,14 +34,20 @@ struct Tally {
 
 __device__ static Tally no_logits()
 {
-    return Tally{-FLT_MAX, 0};
+    return Tally{-FLT_MAX / 2, 0};
 }
 
-template <typename T> __device__ static Tally join(Tally a, Tally b)
+/* e^(logit - largest). In bf16 with the device's power of 2, whose error of 2^-22 is nothing beside that of a
+ * logit; the difference comes first, since a large product of it would be rounded. */
+template <typename T> __device__ static float exp_above(float logit, float largest)
 {
-    float largest = fmaxf(a.largest, b.largest);
-    return Tally{largest,
-                 a.sum * exp_for<T>(a.largest - largest) + b.sum * exp_for<T>(b.largest - largest)};
+    if constexpr (sizeof(T) == 4) {
+        return expf(logit - largest);
+    } else {
+        float power;
+        asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"((logit - largest) * LOG2_E));
+        return power;
+    }
 }
 
 template <typename T, int LANES>
@@ -50,32 +64,32 @@ __device__ static void add_logits(Tally *tally, const float (&logit)[LANES])
     }
 #pragma unroll
     for (int k = 0; k < LANES; k++) {
-        tally->sum += exp_for<T>(logit[k] - tally->largest);
+        tally->sum += exp_above<T>(logit[k], tally->largest);
     }
 }
 
 template <typename T> __device__ static Tally warp_join(Tally tally)
 {
+    float largest = tally.largest;
 #pragma unroll
     for (int distance = WARP / 2; distance > 0; distance /= 2) {
-        Tally other = {__shfl_xor_sync(0xFFFFFFFFu, tally.largest, distance),
-                       __shfl_xor_sync(0xFFFFFFFFu, tally.sum, distance)};
-        tally = join<T>(tally, other);
+        largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, distance));
     }
-    return tally;
+    return Tally{largest, warp_sum(tally.sum * exp_for<T>(tally.largest - largest))};
 }
 
-/* The same in every thread. */
-template <typename T> __device__ static Tally block_join(Tally tally)
+/* The same in every thread. turn: 0 and 1 alternately, since warps may come to the next call before others
+ * have left this one. */
+template <typename T> __device__ static Tally block_join(Tally tally, int turn)
 {
-    __shared__ Tally of_warp[WARP];
+    __shared__ Tally of_warp[2][WARP];
     int lane = threadIdx.x % WARP;
     tally = warp_join<T>(tally);
     if (lane == 0) {
-        of_warp[threadIdx.x / WARP] = tally;
+        of_warp[turn][threadIdx.x / WARP] = tally;
     }
     __syncthreads();
-    return warp_join<T>(lane < blockDim.x / WARP ? of_warp[lane] : no_logits());
+    return warp_join<T>(lane < blockDim.x / WARP ? of_warp[turn][lane] : no_logits());
 }
 
 /* A row of the logits: `head` elements, `pieces` times 16 bytes from `body` on, then the rest. */
@@ -102,6 +116,42 @@ template <typename T> __device__ static int edge_at(const Row<T> &row, int i)
 {
     return i < row.head ? i : i + row.pieces * wide_lanes<T>;
 }
+
+/* Gradients by a row's logits. */
+struct Slope {
+    float largest, inverse, scale; /* 1 / sum */
+    int target;
+
+    template <typename T> __device__ float at(float logit, int index) const
+    {
+        float p = exp_above<T>(logit, largest) * inverse;
+        return (index == target ? p - 1 : p) * scale;
+    }
+
+    /* Of a piece whose first element is number `index`. */
+    template <typename T> __device__ uint4 of_piece(uint4 raw, int index) const
+    {
+        constexpr int lanes = wide_lanes<T>;
+        float logit[lanes];
+        unpack<T>(raw, logit);
+#pragma unroll
+        for (int k = 0; k < lanes; k++) {
+            logit[k] = exp_above<T>(logit[k], largest) * inverse;
+        }
+        unsigned hit = (unsigned)(target - index);
+        if (hit < lanes) {
+#pragma unroll
+            for (int k = 0; k < lanes; k++) {
+                logit[k] -= hit == (unsigned)k ? 1.0f : 0.0f;
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < lanes; k++) {
+            logit[k] *= scale;
+        }
+        return pack<T>(logit);
+    }
+};
 
 template <typename T> __device__ static void clear_row(const Row<T> &row)
 {
@@ -162,59 +212,200 @@ __global__ void __launch_bounds__(XENT_MOST_THREADS)
             }
         }
     }
-    tally = block_join<T>(tally);
+    tally = block_join<T>(tally, 0);
     if (thread == 0) {
         losses[blockIdx.x] = logf(tally.sum) + (tally.largest - target_logit);
     }
     if (!gradient) {
         return;
     }
-    float inverse = 1 / tally.sum;
+    Slope slope = {tally.largest, 1 / tally.sum, scale, target};
     if (thread < row.edges) {
         int at = edge_at(row, thread);
-        float p = exp_for<T>(edge[0] - tally.largest) * inverse;
-        row.data[at] = from_f32<T>((at == target ? p - 1 : p) * scale);
+        row.data[at] = from_f32<T>(slope.at<T>(edge[0], at));
     }
     for (int i = thread; i < row.pieces; i += step) {
-        unpack<T>(i < room ? kept[i] : row.body[i], logit);
-#pragma unroll
-        for (int k = 0; k < lanes; k++) {
-            logit[k] = exp_for<T>(logit[k] - tally.largest) * inverse;
+        row.body[i] = slope.of_piece<T>(i < room ? kept[i] : row.body[i], row.head + i * lanes);
+    }
+}
+
+/* Operands of xent_stream, and its rows. */
+template <typename T> struct Stream {
+    T *logits;
+    const int32_t *targets;
+    float *losses;
+    int64_t rows;
+    int width, classes;
+    float scale;
+    int room;  /* pieces that a row of the ring has */
+    int depth; /* rows of the ring, 1 or 2 */
+
+    /* Without anything in it beyond the last row. */
+    __device__ Row<T> row(int64_t at) const
+    {
+        return find_row(logits + (at < rows ? at * width : 0), at < rows ? classes : 0);
+    }
+
+    __device__ int target(int64_t at) const
+    {
+        return at < rows ? targets[at] : -1;
+    }
+};
+
+/* What a thread reads of a row besides pieces. */
+struct Start {
+    int target;
+    float target_logit; /* thread 0 */
+    float edge;
+};
+
+template <typename T> __device__ static Start start_of(const Row<T> &row, int target)
+{
+    Start start = {target, 0, 0};
+    if (threadIdx.x == 0 && target >= 0) {
+        start.target_logit = to_f32(row.data[target]);
+    }
+    if (threadIdx.x < row.edges) {
+        start.edge = to_f32(row.data[edge_at(row, threadIdx.x)]);
+    }
+    return start;
+}
+
+/* Of a row that is in `kept`; and the loss. */
+template <typename T>
+__device__ static Slope tally_row(const Row<T> &row, const Start &start, const uint4 *kept,
+                                  int turn, float scale, float *loss)
+{
+    Tally tally = no_logits();
+    if (threadIdx.x < row.edges) {
+        float edge[1] = {start.edge};
+        add_logits<T>(&tally, edge);
+    }
+    for (int i = threadIdx.x; i < row.pieces; i += blockDim.x) {
+        float logit[wide_lanes<T>];
+        unpack<T>(kept[i], logit);
+        add_logits<T>(&tally, logit);
+    }
+    tally = block_join<T>(tally, turn);
+    if (threadIdx.x == 0) {
+        *loss = logf(tally.sum) + (tally.largest - start.target_logit);
+    }
+    return Slope{tally.largest, 1 / tally.sum, scale, start.target};
+}
+
+/* Losses and gradients. A block has every gridDim.x-th row. A thread fetches the pieces that it uses, each
+ * into the place of one that it has just finished with. Blocks have no fewer threads than a row has
+ * edges. */
+template <typename T>
+__global__ void __launch_bounds__(XENT_MOST_THREADS) xent_stream(Stream<T> args)
+{
+    extern __shared__ uint4 ring[];
+    constexpr int lanes = wide_lanes<T>;
+    int step = blockDim.x, thread = threadIdx.x, turn = 0, place = 0;
+    int64_t stride = gridDim.x;
+    for (int i = 0; i < args.depth; i++) {
+        Row<T> row = args.row(blockIdx.x + i * stride);
+        for (int j = thread; j < row.pieces; j += step) {
+            __pipeline_memcpy_async(&ring[i * args.room + j], &row.body[j], 16);
         }
-        unsigned hit = (unsigned)(target - row.head - i * lanes);
-        if (hit < lanes) {
-#pragma unroll
-            for (int k = 0; k < lanes; k++) {
-                logit[k] -= hit == (unsigned)k ? 1.0f : 0.0f;
+        __pipeline_commit();
+    }
+    Start start = start_of(args.row(blockIdx.x), args.target(blockIdx.x));
+    int next_target = args.target(blockIdx.x + stride);
+    for (int64_t at = blockIdx.x; at < args.rows; at += stride) {
+        Start next = start_of(args.row(at + stride), next_target);
+        next_target = args.target(at + 2 * stride);
+        if (args.depth == 2) { /* a group of copies to each row: this row's, not the next one's */
+            __pipeline_wait_prior(1);
+        } else {
+            __pipeline_wait_prior(0);
+        }
+        Row<T> row = args.row(at), later = args.row(at + args.depth * stride);
+        uint4 *kept = ring + place * args.room;
+        bool counts = start.target >= 0; /* in every thread alike */
+        Slope slope = {};
+        if (counts) {
+            slope = tally_row(row, start, kept, turn, args.scale, &args.losses[at]);
+            turn ^= 1;
+        } else if (thread == 0) {
+            args.losses[at] = 0;
+        }
+        if (thread < row.edges) {
+            int edge = edge_at(row, thread);
+            row.data[edge] = from_f32<T>(counts ? slope.template at<T>(start.edge, edge) : 0);
+        }
+        for (int i = args.classes + thread; i < args.width; i += step) {
+            row.data[i] = from_f32<T>(0); /* padding */
+        }
+        for (int i = thread; i < args.room; i += step) {
+            if (i < row.pieces) {
+                row.body[i] = counts ? slope.template of_piece<T>(kept[i], row.head + i * lanes)
+                                     : make_uint4(0, 0, 0, 0);
+            }
+            if (i < later.pieces) {
+                __pipeline_memcpy_async(&kept[i], &later.body[i], 16);
             }
         }
-#pragma unroll
-        for (int k = 0; k < lanes; k++) {
-            logit[k] *= scale;
-        }
-        row.body[i] = pack<T>(logit);
+        __pipeline_commit();
+        start = next;
+        place = place + 1 < args.depth ? place + 1 : 0;
     }
+}
+
+/* False when a row does not fit into shared memory. */
+template <typename T> static bool launch_stream(Ctx *c, Stream<T> args)
+{
+    const CudaBackend *cuda = cuda_of(c);
+    int64_t row_bytes = args.room * 16LL, limit = cuda->shared_bytes - XENT_RESERVED;
+    if (row_bytes > limit) {
+        return false;
+    }
+    args.depth = 2 * row_bytes <= limit ? 2 : 1;
+    int threads = XENT_SMALL;
+    while (threads < XENT_MOST_THREADS && threads * XENT_PIECES < args.room) {
+        threads *= 2;
+    }
+    /* As many as can be resident, by registers and by shared memory. */
+    int64_t shared = args.depth * row_bytes;
+    int64_t resident =
+        clamp_to(cuda->shared_bytes / (shared + 2 * XENT_RESERVED), 1, XENT_MOST_THREADS / threads);
+    int64_t blocks = clamp_to(args.rows, 1, resident * cuda->processors);
+    CUDA_CHECK(cudaFuncSetAttribute(xent_stream<T>, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                    cudaSharedmemCarveoutMaxShared));
+    CUDA_CHECK(cudaFuncSetAttribute(xent_stream<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    (int)limit));
+    xent_stream<T><<<(unsigned)blocks, (unsigned)threads, (size_t)shared, cuda->stream>>>(args);
+    CUDA_LAUNCHED("xent_stream");
+    return true;
 }
 
 template <typename T>
 static void launch_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
                         float scale, bool gradient)
 {
-    int64_t pieces = ceil_div(classes, wide_lanes<T>);
-    int64_t most = (cuda_of(c)->shared_bytes - XENT_RESERVED) / 16, half = most / 2 - 64;
-    int room = gradient ? (int)clamp_to(pieces, 0, most) : 0;
-    int threads = pieces <= XENT_THREADS ? XENT_SMALL : XENT_THREADS;
-    if (room > half) { /* one block to a processor */
-        threads = XENT_MOST_THREADS;
+    Stream<T> args = {};
+    args.logits = (T *)logits.data;
+    args.targets = (const int32_t *)targets.data;
+    args.losses = (float *)losses.data;
+    args.rows = logits.dim[0];
+    args.width = (int)logits.dim[1];
+    args.classes = (int)classes;
+    args.scale = scale;
+    args.room = args.classes / wide_lanes<T>;
+    if (gradient && launch_stream(c, args)) {
+        return;
     }
-    size_t shared = (size_t)room * 16;
+    int most = (cuda_of(c)->shared_bytes - XENT_RESERVED) / 16;
+    int room = gradient ? most : 0; /* one block to a processor */
+    int threads = gradient                    ? XENT_MOST_THREADS
+                  : args.room <= XENT_THREADS ? XENT_SMALL
+                                              : XENT_THREADS;
     CUDA_CHECK(cudaFuncSetAttribute(xent_row<T>, cudaFuncAttributePreferredSharedMemoryCarveout,
                                     cudaSharedmemCarveoutMaxShared));
-    CUDA_CHECK(cudaFuncSetAttribute(xent_row<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    (int)most * 16));
-    xent_row<T><<<(unsigned)logits.dim[0], (unsigned)threads, shared, cuda_of(c)->stream>>>(
-        (T *)logits.data, (const int32_t *)targets.data, (float *)losses.data, (int)logits.dim[1],
-        (int)classes, scale, gradient, room);
+    CUDA_CHECK(
+        cudaFuncSetAttribute(xent_row<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, most * 16));
+    xent_row<T><<<(unsigned)args.rows, (unsigned)threads, (size_t)room * 16, cuda_of(c)->stream>>>(
+        args.logits, args.targets, args.losses, args.width, args.classes, scale, gradient, room);
     CUDA_LAUNCHED("xent_row");
 }
 

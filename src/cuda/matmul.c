@@ -1,14 +1,23 @@
 #include "cuda/matmul.h"
 
 #include "base/assert.h"
+#include "base/log.h"
+#include "base/mem.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* The linear slots as products of contiguous row-major matrices:
  *   y (N,O)  = x (N,I) w^T      w stored (O,I)
  *   dx (N,I) = dy (N,O) w
  *   dw (O,I) = dy^T x           both stored with N rows; the only ones with f32 outputs for bf16 inputs
- * The bias is added, and gelu applied, in cuBLASLt's epilogue, on the f32 sums. */
+ * The bias is added, and gelu applied, in cuBLASLt's epilogue, on the f32 sums. The bias gradient, column
+ * sums of dy, may come out of the product that reads dy anyway. */
+
+/* Of the largest bias gradient: what sums in f32 may differ by, and sums or results in bf16 do not keep. */
+#define SUMS_TOLERANCE 2e-4f
 
 /* More products than this in one call do not fit the launch grid of some algorithms. */
 #define BATCH_MOST 32768
@@ -111,6 +120,148 @@ void cuda_linear_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor dx, Mode mod
     run_or_fail(matmul_of(c), &product);
 }
 
+typedef struct {
+    cudaStream_t stream;
+    cudaEvent_t start, stop;
+} Stopwatch;
+
+static Stopwatch stopwatch_start(const Ctx *c)
+{
+    Stopwatch watch = {.stream = cuda_of(c)->stream};
+    CUDA_CHECK(cudaEventCreate(&watch.start));
+    CUDA_CHECK(cudaEventCreate(&watch.stop));
+    CUDA_CHECK(cudaEventRecord(watch.start, watch.stream));
+    return watch;
+}
+
+/* Milliseconds of what has been put on the stream since; the watch is gone. */
+static float stopwatch_stop(Stopwatch *watch)
+{
+    float ms;
+    CUDA_CHECK(cudaEventRecord(watch->stop, watch->stream));
+    CUDA_CHECK(cudaEventSynchronize(watch->stop));
+    CUDA_CHECK(cudaEventElapsedTime(&ms, watch->start, watch->stop));
+    CUDA_CHECK(cudaEventDestroy(watch->start));
+    CUDA_CHECK(cudaEventDestroy(watch->stop));
+    return ms;
+}
+
+/* Milliseconds of the column sums of dy. */
+static float time_column_sum(Ctx *c, Tensor dy, void *ws)
+{
+    const int rounds = 4;
+    Tensor sums = tensor_1d(matmul_staging(matmul_of(c)), DT_F32, dy.dim[1]);
+    cuda_column_sum(c, dy, sums, MODE_SET, ws);
+    Stopwatch watch = stopwatch_start(c);
+    for (int i = 0; i < rounds; i++) {
+        cuda_column_sum(c, dy, sums, MODE_SET, ws);
+    }
+    return stopwatch_stop(&watch) / (float)rounds;
+}
+
+/* Whether the product with sums makes the same ones twice, equal to the kernel's up to the rounding of f32
+ * sums. Sums of zeros or of numbers that are none show nothing: false. When dw is only set, it holds the
+ * product's result afterwards; it is not touched when it would be added to. */
+static bool sums_agree(Ctx *c, const Product *fused, Tensor dy, void *ws)
+{
+    Matmul *matmul = matmul_of(c);
+    const Gemm *g = &fused->gemm;
+    size_t width = (size_t)g->m;
+    Product trial = *fused;
+    void *scratch = NULL;
+    if (g->beta != 0.0f) {
+        if (cudaMalloc(&scratch, width * (size_t)g->n * dtype_size(g->out_type)) != cudaSuccess) {
+            (void)cudaGetLastError();
+            return false;
+        }
+        trial.gemm.out = scratch;
+    }
+    float *staging = matmul_staging(matmul), *sums = mem_alloc(3 * width * sizeof *sums);
+    for (size_t i = 0; i < 2; i++) {
+        trial.bias = staging + i * width;
+        run_or_fail(matmul, &trial);
+    }
+    cuda_column_sum(c, dy, tensor_1d(staging + 2 * width, DT_F32, g->m), MODE_SET, ws);
+    cudaStream_t stream = cuda_of(c)->stream;
+    CUDA_CHECK(
+        cudaMemcpyAsync(sums, staging, 3 * width * sizeof *sums, cudaMemcpyDeviceToHost, stream));
+    CUDA_CHECK(cudaStreamSynchronize(stream));
+    CUDA_CHECK(cudaFree(scratch));
+    float largest = 0;
+    for (size_t i = 0; i < width; i++) {
+        largest = fmaxf(largest, fabsf(sums[2 * width + i]));
+    }
+    bool agree =
+        largest > 0 && isfinite(largest) && memcmp(sums, sums + width, width * sizeof *sums) == 0;
+    for (size_t i = 0; i < width && agree; i++) { /* false for a NaN too */
+        agree = fabsf(sums[i] - sums[2 * width + i]) <= SUMS_TOLERANCE * largest;
+    }
+    free(sums);
+    return agree;
+}
+
+/* When the product with sums has just been timed: gives it up where product and kernel take less, or its
+ * sums are not as good. */
+static void compare_with_column_sum(Ctx *c, const Product *fused, Tensor dy, void *ws)
+{
+    Matmul *matmul = matmul_of(c);
+    float together = matmul_timed(matmul, fused);
+    if (together <= 0) {
+        return;
+    }
+    Product plain = {.gemm = fused->gemm, .epilogue = CUBLASLT_EPILOGUE_DEFAULT};
+    float alone = matmul_time(matmul, &plain), sum = time_column_sum(c, dy, ws);
+    bool faster = alone > 0 && together < alone + sum;
+    bool agrees = faster && sums_agree(c, fused, dy, ws);
+    log_debug("weight gradient (%lld, %lld, %lld) with bias sums %.3f ms, without %.3f + %.3f: %s",
+              (long long)fused->gemm.m, (long long)fused->gemm.n, (long long)fused->gemm.k,
+              (double)together, (double)alone, (double)sum,
+              !faster  ? "two kernels"
+              : agrees ? "one product"
+                       : "two kernels, since the sums of one product differ");
+    if (!agrees) {
+        matmul_give_up(matmul, fused);
+    }
+}
+
+/* Aligned, so that sums on their way through the staging block, of which there may be three, make no
+ * difference to the plan. */
+static bool sums_covered(const Product *product, Tensor dbias)
+{
+    uintptr_t bits = (uintptr_t)product->gemm.out | (uintptr_t)dbias.data;
+    int64_t width = product->gemm.m;
+    return bits % 16 == 0 && width % 8 == 0 && product->gemm.out_type == DT_F32 &&
+           dbias.dtype == DT_F32 && (size_t)width * 3 * sizeof(float) <= MATMUL_STAGING_BYTES;
+}
+
+/* The product, and dbias out of its epilogue: written, so that sums to be added pass through the staging
+ * block. False when nothing has been done. */
+static bool weight_with_sums(Ctx *c, const Product *plain, Tensor dy, Tensor dbias, Mode mode,
+                             void *ws)
+{
+    Matmul *matmul = matmul_of(c);
+    if (!sums_covered(plain, dbias)) {
+        return false;
+    }
+    Tensor sums = dbias;
+    if (mode == MODE_ADD) {
+        sums.data = matmul_staging(matmul);
+    }
+    Product fused = *plain;
+    fused.epilogue = CUBLASLT_EPILOGUE_BGRADB; /* cuBLASLt's B is the row-major a */
+    fused.bias = sums.data;
+    if (matmul_is_new(matmul, &fused)) {
+        compare_with_column_sum(c, &fused, dy, ws);
+    }
+    if (!matmul_run(matmul, &fused)) {
+        return false;
+    }
+    if (mode == MODE_ADD) {
+        cuda_add(c, dbias, sums, dbias);
+    }
+    return true;
+}
+
 void cuda_linear_backward_weight(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tensor dbias, Mode mode,
                                  void *ws)
 {
@@ -131,6 +282,9 @@ void cuda_linear_backward_weight(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tensor 
                                 .alpha = 1.0f,
                                 .beta = beta_of(mode)},
                        .epilogue = CUBLASLT_EPILOGUE_DEFAULT};
+    if (tensor_given(dbias) && weight_with_sums(c, &product, dy, dbias, mode, ws)) {
+        return;
+    }
     run_or_fail(matmul_of(c), &product);
     if (tensor_given(dbias)) {
         cuda_column_sum(c, dy, dbias, mode, ws);
@@ -184,20 +338,10 @@ static void gelu_backward_by_rows(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tenso
 /* Milliseconds of gelu's gradient in place. */
 static float time_gelu_backward(Ctx *c, Tensor pre, Tensor dpre)
 {
-    cudaStream_t stream = cuda_of(c)->stream;
-    cudaEvent_t start, stop;
-    float ms;
-    CUDA_CHECK(cudaEventCreate(&start));
-    CUDA_CHECK(cudaEventCreate(&stop));
     cuda_gelu_backward(c, dpre, pre, dpre);
-    CUDA_CHECK(cudaEventRecord(start, stream));
+    Stopwatch watch = stopwatch_start(c);
     cuda_gelu_backward(c, dpre, pre, dpre);
-    CUDA_CHECK(cudaEventRecord(stop, stream));
-    CUDA_CHECK(cudaEventSynchronize(stop));
-    CUDA_CHECK(cudaEventElapsedTime(&ms, start, stop));
-    CUDA_CHECK(cudaEventDestroy(start));
-    CUDA_CHECK(cudaEventDestroy(stop));
-    return ms;
+    return stopwatch_stop(&watch);
 }
 
 /* When the fused product has just been timed: gives it up where two kernels take less. cuBLASLt has few
@@ -206,8 +350,11 @@ static void compare_with_two_kernels(Ctx *c, const Product *fused, Tensor pre, T
 {
     Matmul *matmul = matmul_of(c);
     Product plain = {.gemm = fused->gemm, .epilogue = CUBLASLT_EPILOGUE_DEFAULT};
-    float together = matmul_timed(matmul, fused), alone = matmul_timed(matmul, &plain);
-    if (together > 0 && alone > 0 && alone + time_gelu_backward(c, pre, dpre) < together) {
+    float together = matmul_timed(matmul, fused), alone = 0;
+    if (together > 0) {
+        alone = matmul_time(matmul, &plain);
+    }
+    if (alone > 0 && alone + time_gelu_backward(c, pre, dpre) < together) {
         matmul_give_up(matmul, fused);
     }
 }

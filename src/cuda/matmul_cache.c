@@ -1,5 +1,6 @@
 #include "cuda/matmul_plan.h"
 
+#include "base/cache.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/log.h"
@@ -21,7 +22,7 @@
  * skipped, and of several for one product the last counts. Deleting the file makes the next run time everything anew.
  *
  * PACER_TUNE=off: nothing is timed, read or written. PACER_TUNE_CACHE=PATH names the file, which
- * otherwise lies in $XDG_CACHE_HOME/pacer or ~/.cache/pacer. */
+ * otherwise lies in the user's cache folder (base/cache.h). */
 
 #define FILE_LIMIT ((size_t)4 << 20) /* bytes; thousands of products */
 #define ALGO_WORDS (sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t))
@@ -33,52 +34,17 @@ struct TuneCache {
     bool told;   /* that the file cannot be written */
 };
 
-static char *cache_folder(void)
-{
-    const char *folder = getenv("XDG_CACHE_HOME");
-    if (folder != NULL && folder[0] == '/') {
-        return io_join(folder, "pacer");
-    }
-    const char *home = getenv("HOME");
-    return home != NULL && home[0] != '\0' ? io_join(home, ".cache/pacer") : NULL;
-}
-
 static char *default_path(const char *gpu, int driver, size_t version)
 {
-    char *folder = cache_folder();
-    if (folder == NULL) {
-        return NULL;
-    }
     char *name = mem_format("matmul-%s-driver%d-cublaslt%zu.txt", gpu, driver, version);
-    for (char *at = name; *at != '\0'; at++) {
-        if (!isalnum((unsigned char)*at) && *at != '.') {
-            *at = '-';
-        }
-    }
-    char *path = io_join(folder, name);
+    char *path = cache_path(name);
     free(name);
-    free(folder);
     return path;
-}
-
-/* The folder of the cache's file, made if need be. */
-static int make_folder(const char *path)
-{
-    char *folder = mem_strdup(path);
-    char *slash = strrchr(folder, '/');
-    int code = 0;
-    if (slash != NULL && slash != folder) {
-        *slash = '\0';
-        code = io_make_folders(folder);
-    }
-    free(folder);
-    return code;
 }
 
 TuneCache *tune_cache_open(int device)
 {
-    const char *tune = getenv("PACER_TUNE");
-    if (tune != NULL && strcmp(tune, "off") == 0) {
+    if (!cache_in_use()) {
         return NULL;
     }
     struct cudaDeviceProp gpu;
@@ -110,7 +76,7 @@ void tune_cache_close(TuneCache *cache)
 
 void tune_cache_lock(TuneCache *cache)
 {
-    if (cache->path == NULL || make_folder(cache->path) != 0) {
+    if (cache->path == NULL || cache_make_folder(cache->path) != 0) {
         return;
     }
     char *name = mem_format("%s.lock", cache->path);

@@ -212,6 +212,16 @@ float matmul_timed(Matmul *matmul, const Product *product)
     return find_plan(matmul, product)->ms;
 }
 
+float matmul_time(Matmul *matmul, const Product *product)
+{
+    Plan *plan = find_plan(matmul, product);
+    if (plan->usable && plan->ms == 0) {
+        set_pointers(plan, product);
+        plan->ms = matmul_time_plan(matmul, plan, product);
+    }
+    return plan->ms;
+}
+
 void matmul_give_up(Matmul *matmul, const Product *product)
 {
     Plan *plan = find_plan(matmul, product);

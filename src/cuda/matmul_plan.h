@@ -65,6 +65,9 @@ extern const cublasLtMatmulAlgo_t matmul_given_up;
 /* matmul_tune.c: sets usable, algo and workspace of a plan whose descriptors are ready. */
 void matmul_choose(Matmul *matmul, Plan *plan, const Product *product);
 
+/* matmul_tune.c: milliseconds of a usable plan; 0 when there is no memory to time it. */
+float matmul_time_plan(Matmul *matmul, const Plan *plan, const Product *product);
+
 /* matmul_cache.c: choices that outlive the process. NULL from open when PACER_TUNE=off. Between lock
  * and unlock no other process chooses. find re-reads the file, so that it sees what others chose. */
 TuneCache *tune_cache_open(int device);

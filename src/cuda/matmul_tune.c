@@ -12,7 +12,8 @@
  * same one. Only algorithms whose sums have a fixed order take part.
  *
  * Not timed, but given cuBLASLt's first offer: small products, where the launch is what costs; products
- * first met while the stream is being captured; and everything when PACER_TUNE=off. */
+ * first met while the stream is being captured; and everything when PACER_TUNE=off. Bias gradients as an
+ * epilogue are not worth having untimed: such a product is then refused. */
 
 #define OFFERS_MOST 24 /* asked of cuBLASLt */
 #define SPLIT_OFFERS 6 /* of these, tried with other splits of K */
@@ -206,6 +207,22 @@ static void time_all(Matmul *matmul, const Plan *plan, const Product *product, B
     sort_front(list, finalists);
 }
 
+float matmul_time_plan(Matmul *matmul, const Plan *plan, const Product *product)
+{
+    Bench bench;
+    if (!bench_open(&bench, product)) {
+        return 0;
+    }
+    Candidate chosen = {.algo = plan->algo, .workspace = plan->workspace};
+    float best = time_runs(matmul, plan, product, &bench, &chosen, 1);
+    for (int round = 0; round < 3 && best < FLT_MAX; round++) {
+        float ms = time_runs(matmul, plan, product, &bench, &chosen, best > 2 ? 2 : 8);
+        best = round == 0 || ms < best ? ms : best;
+    }
+    bench_close(&bench);
+    return best < FLT_MAX ? best : 0;
+}
+
 static bool capturing(const Matmul *matmul)
 {
     enum cudaStreamCaptureStatus status;
@@ -253,8 +270,10 @@ void matmul_choose(Matmul *matmul, Plan *plan, const Product *product)
     if (count == 0) {
         return;
     }
-    use(plan, &list[0]);
     const ProductKey *key = &plan->key;
+    if (key->epilogue != CUBLASLT_EPILOGUE_BGRADB) {
+        use(plan, &list[0]);
+    }
     double flops = 2.0 * (double)key->m * (double)key->n * (double)key->k * (double)key->batch;
     if (matmul->cache == NULL || flops < WORTH_TIMING_FLOPS) {
         return;

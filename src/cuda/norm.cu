@@ -5,13 +5,16 @@
  * registers.
  *
  * Backward: a thread owns one piece of columns and walks down the rows with its block, several rows
- * at a time. The two sums that dx needs are taken over the block; the sums over rows that dweight
- * and dbias need stay in the thread, and end as one row of partial sums per block, which are folded
- * afterwards.
+ * at a time. The next rows are on their way to shared memory meanwhile, each piece fetched by the
+ * thread that uses it. The two sums that dx needs are taken over the block; the sums over rows that
+ * dweight and dbias need stay in the thread, and end as one row of partial sums per block, which are
+ * folded afterwards.
  *
  * Widths or addresses that do not allow 16-byte accesses, and very wide rows, take the plain
  * kernels, which read a row as often as they need it. */
 #include "cuda/device.cuh"
+
+#include <cuda_pipeline.h>
 
 #define KEPT_PIECES 4
 #define FORWARD_ROWS 4 /* rows of a block when a warp has one each */
@@ -211,35 +214,118 @@ template <typename T> struct BackwardArgs {
     bool layer, add, bias;
 };
 
+/* Sums over a warp of COUNT values, a power of 2: each exchange leaves a lane half as many values of twice
+ * as many lanes. Returns the sum of value number lane / (WARP / COUNT). */
+template <int COUNT> __device__ static float warp_sum_of(float (&value)[COUNT])
+{
+    int lane = threadIdx.x % WARP, distance = WARP / 2;
+#pragma unroll
+    for (int half = COUNT / 2; half > 0; half /= 2) {
+        bool upper = (lane & distance) != 0;
+#pragma unroll
+        for (int i = 0; i < half; i++) {
+            float kept = upper ? value[i + half] : value[i];
+            float given = upper ? value[i] : value[i + half];
+            value[i] = kept + __shfl_xor_sync(0xFFFFFFFFu, given, distance);
+        }
+        distance /= 2;
+    }
+#pragma unroll
+    for (; distance > 0; distance /= 2) {
+        value[0] += __shfl_xor_sync(0xFFFFFFFFu, value[0], distance);
+    }
+    return value[0];
+}
+
+/* Sums over the block, the same in every thread. turn: 0 and 1 alternately, since warps may come to the
+ * next call before others have left this one. */
+template <int COUNT> __device__ static void sum_over_block(float (&value)[COUNT], int turn)
+{
+    constexpr int share = WARP / COUNT;
+    __shared__ __align__(16) float of_warp[2][WARP][COUNT];
+    int lane = threadIdx.x % WARP, warps = blockDim.x / WARP;
+    float sum = warp_sum_of(value);
+    if (lane % share == 0) {
+        of_warp[turn][threadIdx.x / WARP][lane / share] = sum;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        value[i] = of_warp[turn][0][i];
+    }
+    for (int w = 1; w < warps; w++) {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            value[i] += of_warp[turn][w][i];
+        }
+    }
+}
+
+/* Mean and rstd of ROWS rows from `first` on; 0 beyond the last. */
+template <int ROWS> struct RowStats {
+    float mean[ROWS], rstd[ROWS];
+
+    __device__ void load(const float *stats, int64_t first, int64_t rows)
+    {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            bool there = first + r < rows;
+            mean[r] = there ? stats[(first + r) * 2] : 0;
+            rstd[r] = there ? stats[(first + r) * 2 + 1] : 0;
+        }
+    }
+};
+
+/* Starts to copy a thread's pieces of ROWS rows of x from `first` on. to: (ROWS, threads) */
+template <int ROWS, typename T>
+__device__ static void fetch_rows(const T *x, int64_t first, int64_t rows, int64_t width, uint4 *to)
+{
+    int64_t column = threadIdx.x * wide_lanes<T>;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        if (column < width && first + r < rows) {
+            __pipeline_memcpy_async(to + r * blockDim.x + threadIdx.x,
+                                    x + (first + r) * width + column, 16);
+        }
+    }
+}
+
 /* ROWS rows at a time, one piece of columns per thread; threads beyond the width only help to
  * sum. */
 template <typename T, int ROWS>
 __global__ void __launch_bounds__(ROWS == 1 ? MOST_THREADS : BACKWARD_THREADS)
     norm_backward_owned(BackwardArgs<T> args)
 {
+    extern __shared__ uint4 fetched_dy[]; /* (ROWS, threads), like the next two */
+    uint4 *fetched_x = fetched_dy + ROWS * blockDim.x, *fetched_old = fetched_x + ROWS * blockDim.x;
     constexpr int lanes = wide_lanes<T>;
-    int64_t column = threadIdx.x * lanes;
+    int64_t column = threadIdx.x * lanes, step = (int64_t)gridDim.x * ROWS;
+    int turn = 0;
     bool inside = column < args.width;
     float per_width = 1 / (float)args.width;
     float weight[lanes] = {}, dweight[lanes] = {}, dbias[lanes] = {};
     if (inside) {
         load_lanes(args.weight + column, weight);
     }
-    for (int64_t first = (int64_t)blockIdx.x * ROWS; first < args.rows;
-         first += (int64_t)gridDim.x * ROWS) {
-        uint4 dy[ROWS] = {}, x[ROWS] = {}, old[ROWS] = {};
-        float mean[ROWS] = {}, rstd[ROWS] = {}, sums[2 * ROWS] = {};
+    RowStats<ROWS> stats, next_stats;
+    int64_t start = (int64_t)blockIdx.x * ROWS;
+    fetch_rows<ROWS>(args.dy, start, args.rows, args.width, fetched_dy);
+    fetch_rows<ROWS>(args.x, start, args.rows, args.width, fetched_x);
+    if (args.add) {
+        fetch_rows<ROWS>(args.dx, start, args.rows, args.width, fetched_old);
+    }
+    __pipeline_commit();
+    stats.load(args.stats, start, args.rows);
+    for (int64_t first = start; first < args.rows; first += step) {
+        uint4 dy[ROWS] = {}, x[ROWS] = {};
+        float sums[2 * ROWS] = {};
+        next_stats.load(args.stats, first + step, args.rows);
+        __pipeline_wait_prior(0);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            int64_t row = first + r, at = row * args.width + column;
-            if (inside && row < args.rows) {
-                dy[r] = *reinterpret_cast<const uint4 *>(args.dy + at);
-                x[r] = *reinterpret_cast<const uint4 *>(args.x + at);
-                if (args.add) {
-                    old[r] = *reinterpret_cast<const uint4 *>(args.dx + at);
-                }
-                mean[r] = args.stats[row * 2];
-                rstd[r] = args.stats[row * 2 + 1];
+            if (inside && first + r < args.rows) {
+                dy[r] = fetched_dy[r * blockDim.x + threadIdx.x];
+                x[r] = fetched_x[r * blockDim.x + threadIdx.x];
             }
         }
 #pragma unroll
@@ -249,14 +335,18 @@ __global__ void __launch_bounds__(ROWS == 1 ? MOST_THREADS : BACKWARD_THREADS)
             unpack<T>(x[r], value);
 #pragma unroll
             for (int k = 0; k < lanes; k++) {
-                float xhat = (value[k] - mean[r]) * rstd[r], g = __fmul_rn(slope[k], weight[k]);
+                float xhat = (value[k] - stats.mean[r]) * stats.rstd[r];
+                float g = __fmul_rn(slope[k], weight[k]);
                 sums[2 * r] += g;
                 sums[2 * r + 1] += g * xhat;
                 dweight[k] += slope[k] * xhat;
                 dbias[k] += slope[k];
             }
         }
-        block_sums(sums);
+        fetch_rows<ROWS>(args.dy, first + step, args.rows, args.width, fetched_dy);
+        fetch_rows<ROWS>(args.x, first + step, args.rows, args.width, fetched_x);
+        sum_over_block(sums, turn);
+        turn ^= 1;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             if (!inside || first + r >= args.rows) {
@@ -264,17 +354,25 @@ __global__ void __launch_bounds__(ROWS == 1 ? MOST_THREADS : BACKWARD_THREADS)
             }
             float g_mean = args.layer ? sums[2 * r] * per_width : 0;
             float g_xhat_mean = sums[2 * r + 1] * per_width;
-            float slope[lanes], value[lanes], before[lanes];
+            float slope[lanes], value[lanes], before[lanes] = {};
             unpack<T>(dy[r], slope);
             unpack<T>(x[r], value);
-            unpack<T>(old[r], before);
+            if (args.add) {
+                unpack<T>(fetched_old[r * blockDim.x + threadIdx.x], before);
+            }
 #pragma unroll
             for (int k = 0; k < lanes; k++) {
-                float xhat = (value[k] - mean[r]) * rstd[r], g = __fmul_rn(slope[k], weight[k]);
-                value[k] = before[k] + rstd[r] * (g - g_mean - xhat * g_xhat_mean);
+                float xhat = (value[k] - stats.mean[r]) * stats.rstd[r];
+                float g = __fmul_rn(slope[k], weight[k]);
+                value[k] = before[k] + stats.rstd[r] * (g - g_mean - xhat * g_xhat_mean);
             }
             store_lanes(args.dx + (first + r) * args.width + column, value);
         }
+        if (args.add) {
+            fetch_rows<ROWS>(args.dx, first + step, args.rows, args.width, fetched_old);
+        }
+        __pipeline_commit();
+        stats = next_stats;
     }
     if (inside) {
         float *partial = args.partials + blockIdx.x * args.stride + column;
@@ -346,6 +444,19 @@ size_t cuda_norm_backward_ws(const Ctx *c, Tensor x)
     return (size_t)backward_blocks(c, x) * 2 * (size_t)x.dim[1] * sizeof(float);
 }
 
+template <typename T, int ROWS>
+static void launch_owned(const BackwardArgs<T> &args, unsigned blocks, int64_t threads,
+                         cudaStream_t stream)
+{
+    size_t shared = (args.add ? 3 : 2) * ROWS * (size_t)threads * sizeof(uint4);
+    CUDA_CHECK(cudaFuncSetAttribute(norm_backward_owned<T, ROWS>,
+                                    cudaFuncAttributePreferredSharedMemoryCarveout,
+                                    cudaSharedmemCarveoutMaxShared));
+    CUDA_CHECK(cudaFuncSetAttribute(norm_backward_owned<T, ROWS>,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
+    norm_backward_owned<T, ROWS><<<blocks, (unsigned)threads, shared, stream>>>(args);
+}
+
 template <typename T>
 static void launch_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tensor dx,
                             Mode dx_mode, bool bias, void *ws)
@@ -372,9 +483,9 @@ static void launch_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats
     if (!wide) {
         norm_backward_plain<T><<<blocks, PLAIN_THREADS, 0, stream>>>(args);
     } else if (threads <= BACKWARD_THREADS) {
-        norm_backward_owned<T, BACKWARD_ROWS><<<blocks, (unsigned)threads, 0, stream>>>(args);
+        launch_owned<T, BACKWARD_ROWS>(args, blocks, threads, stream);
     } else {
-        norm_backward_owned<T, 1><<<blocks, (unsigned)threads, 0, stream>>>(args);
+        launch_owned<T, 1>(args, blocks, threads, stream);
     }
     CUDA_LAUNCHED("norm_backward");
 }
