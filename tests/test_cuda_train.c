@@ -1,6 +1,7 @@
 /* Whole steps on a GPU: the same bits run after run and with or without recorded steps, accumulation against the
  * large batch, f32 against the CPU, bf16 with every kind of attention, plans that are exact. Without a GPU the
  * program says so. */
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "cuda/cuda.h"
@@ -136,6 +137,84 @@ static void test_cuda_train__bf16_near_f32(void **state)
     cpu->close(cpu);
 }
 
+/* small_run asserts that the peak is the plan's, to the byte: models, types, batches, accumulation,
+ * recomputation and kernels. */
+static void test_cuda_train__plans_are_exact(void **state)
+{
+    (void)state;
+    static const DType dtypes[] = {DT_F32, DT_BF16};
+    int runs = 0;
+    for (int i = 0; i < 2; i++) {
+        for (int d = 0; d < 2; d++) {
+            for (int64_t accum = 1; accum <= 4; accum *= 2) {
+                for (int variant = 0; variant < 6; variant++) {
+                    TrainerSetup setup = gpu_setup(presets[i], 8 / accum, accum, 136);
+                    setup.dtype = dtypes[d];
+                    setup.attention = (AttentionKind)(variant / 2);
+                    setup.recompute = variant % 2 == 1;
+                    HeadShape heads = {8 / accum, 136, 4, 4, 32};
+                    if (cuda_attention_refusal(gpu, setup.attention, heads, setup.dtype) == NULL) {
+                        free(small_run(setup, gpu, 1).params);
+                        runs++;
+                    }
+                }
+            }
+        }
+    }
+    printf("plans exact in %d runs\n", runs);
+    assert_true(runs >= 48);
+}
+
+/* The device's own times: in order within an update and from one to the next, recorded or not, and together not
+ * longer than the host's for the same steps. */
+static void test_cuda_train__stamps_are_in_order_and_fill_the_step(void **state)
+{
+    (void)state;
+    enum { ACCUM = 3, UPDATES = 8 };
+    for (int graph = 0; graph < 2; graph++) {
+        TrainerSetup setup = gpu_setup("llama-22m", 2, ACCUM, 256);
+        setup.graph = graph == 1;
+        TrainPlan plan;
+        trainer_plan(&setup, gpu, &plan);
+        Trainer t;
+        assert_int_equal(trainer_open(&t, &setup, gpu, &plan), 0);
+        trainer_init_params(&t, 1);
+        trainer_warm(&t);
+        double cost = trainer_stamp_cost(&t);
+        assert_true(cost > 0 && cost < 50e-6);
+        Tokens tokens = make_tokens(2 * ACCUM, 256, 2, setup.spec.vocab);
+        int64_t last = 0, busy = 0;
+        double started = clock_seconds(), loss, norm;
+        for (int64_t update = 0; update < UPDATES; update++) {
+            for (int64_t micro = 0; micro < ACCUM; micro++) {
+                int64_t at = micro * 2 * 256;
+                trainer_micro_step(
+                    &t, (HostBatch){tokens.ids + at, tokens.targets + at, tokens.order + at},
+                    micro);
+            }
+            trainer_update(&t, 1e-3, update);
+            trainer_post(&t);
+            trainer_fetch(&t, &loss, &norm);
+            const int64_t *stamps = trainer_stamps(&t);
+            assert_non_null(stamps);
+            for (int i = 0; i <= ACCUM * STAMP_MICRO; i++) {
+                if (stamps[i] <= last) {
+                    fail_msg("graph %d, update %d: stamp %d is %lld, the one before %lld", graph,
+                             (int)update, i, (long long)stamps[i], (long long)last);
+                }
+                busy += i % STAMP_MICRO != 0 ? stamps[i] - last : 0;
+                last = stamps[i];
+            }
+        }
+        double seconds = clock_seconds() - started;
+        assert_true(1e-9 * (double)busy < seconds);
+        printf("graph %s: %.3f ms of %.3f by the device's clock, %.2f us a stamp\n",
+               graph == 1 ? "on" : "off", 1e-6 * (double)busy, 1e3 * seconds, 1e6 * cost);
+        free_tokens(tokens);
+        trainer_close(&t);
+    }
+}
+
 int main(void)
 {
     setenv("PACER_TUNE", "off", 1);
@@ -148,6 +227,8 @@ int main(void)
         cmocka_unit_test(test_cuda_train__f32_as_on_the_cpu),
         cmocka_unit_test(test_cuda_train__accumulation_equals_the_large_batch),
         cmocka_unit_test(test_cuda_train__bf16_near_f32),
+        cmocka_unit_test(test_cuda_train__plans_are_exact),
+        cmocka_unit_test(test_cuda_train__stamps_are_in_order_and_fill_the_step),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     gpu->close(gpu);

@@ -43,7 +43,15 @@ static int remove_folder(void **state)
 static RecordInfo some_info(const cJSON *config)
 {
     static const RecordMemory plan[] = {{"params", 4096}, {"grads", (size_t)5 << 40}};
-    return (RecordInfo){"tiny-1a2b", "tiny", 124439808, config, NULL, plan, 2};
+    return (RecordInfo){.id = "tiny-1a2b",
+                        .model = "tiny",
+                        .parameters = 124439808,
+                        .vocab = 256,
+                        .context = 128,
+                        .flops_update = 1e9,
+                        .config = config,
+                        .plan = plan,
+                        .plan_rows = 2};
 }
 
 static RecordStep some_step(int64_t step)

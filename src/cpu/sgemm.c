@@ -4,6 +4,7 @@
 #include "cpu/threads.h"
 
 #include <cblas.h>
+#include <omp.h>
 #include <stdio.h>
 
 #ifdef PACER_HAVE_ONEDNN
@@ -26,28 +27,48 @@ void sgemm_cblas_threads(int threads)
 
 #ifdef PACER_HAVE_ONEDNN
 
+typedef struct {
+    bool a_transposed, b_transposed;
+    int64_t m, n, k;
+    const float *a, *b;
+    float *out, beta;
+} Product;
+
+static void make_rows(const Product *p, Span rows)
+{
+    if (rows.first >= rows.last) {
+        return;
+    }
+    const float *a = p->a + rows.first * (p->a_transposed ? 1 : p->k);
+    dnnl_status_t status =
+        dnnl_sgemm(p->a_transposed ? 'T' : 'N', p->b_transposed ? 'T' : 'N', rows.last - rows.first,
+                   p->n, p->k, 1.0f, a, p->a_transposed ? p->m : p->k, p->b,
+                   p->b_transposed ? p->k : p->n, p->beta, p->out + rows.first * p->n, p->n);
+    PACER_ASSERT(status == dnnl_success, "oneDNN says %d to a product of (%lld, %lld, %lld)",
+                 (int)status, (long long)p->m, (long long)p->n, (long long)p->k);
+}
+
 /* Rows of the product are cut among pacer's own threads, each of which calls oneDNN for its part (inside
  * a parallel region oneDNN uses the calling thread alone): there is no meeting point before the end, and
- * on data that comes from memory it is faster than the library's own threads. */
+ * on data that comes from memory it is faster than the library's own threads. A region of one thread does
+ * not count as one, so there oneDNN has to be told. */
 void sgemm(int threads, bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k,
            const float *a, const float *b, float *out, Mode mode)
 {
     double flops = 2.0 * (double)m * (double)n * (double)k;
     int parts = flops < THREADS_WORTH_FLOPS ? 1 : threads;
-    float beta = mode == MODE_ADD ? 1.0f : 0.0f;
+    Product product = {
+        a_transposed, b_transposed, m, n, k, a, b, out, mode == MODE_ADD ? 1.0f : 0.0f};
+    if (parts == 1) {
+        int all = omp_get_max_threads();
+        omp_set_num_threads(1);
+        make_rows(&product, (Span){0, m});
+        omp_set_num_threads(all);
+        return;
+    }
 #pragma omp parallel for num_threads(parts) schedule(static)
     for (int part = 0; part < parts; part++) {
-        Span rows = span_of_floats(m, parts, part);
-        if (rows.first < rows.last) {
-            const float *a_part = a + rows.first * (a_transposed ? 1 : k);
-            dnnl_status_t status =
-                dnnl_sgemm(a_transposed ? 'T' : 'N', b_transposed ? 'T' : 'N',
-                           rows.last - rows.first, n, k, 1.0f, a_part, a_transposed ? m : k, b,
-                           b_transposed ? k : n, beta, out + rows.first * n, n);
-            PACER_ASSERT(status == dnnl_success,
-                         "oneDNN says %d to a product of (%lld, %lld, %lld)", (int)status,
-                         (long long)m, (long long)n, (long long)k);
-        }
+        make_rows(&product, span_of_floats(m, parts, part));
     }
 }
 

@@ -1,6 +1,8 @@
 #include "base/assert.h"
 #include "cuda/cudnn.h"
 
+#include <stdio.h>
+
 /* The attention slots, which hand over to the kind that the run has chosen. Whoever chose has asked
  * cuda_attention_problem; a shape that is not covered ends the program here.
  *
@@ -27,7 +29,9 @@ const char *cuda_attention_problem(const CudaBackend *backend, AttentionKind kin
                    : "flash attention has no kernel for this head width and type on this GPU.";
     case ATTENTION_CUDNN:
         if (backend->cudnn == NULL) {
-            return "cuDNN is not available.";
+            static char text[sizeof backend->cudnn_missing + 32];
+            snprintf(text, sizeof text, "cuDNN is not available: %s.", backend->cudnn_missing);
+            return text;
         }
         if (!cudnn_attention_covers(shape, dtype)) {
             return "cuDNN attention takes bf16, heads whose width is a multiple of 8 up to 128, "

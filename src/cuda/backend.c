@@ -9,6 +9,7 @@
 #include "cuda/internal.h"
 #include "cuda/matmul.h"
 
+#include "base/assert.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -42,9 +43,11 @@ typedef struct {
 typedef struct {
     CudaBackend cuda; /* first */
     char name[64];
+    size_t free_at_open; /* of the device's memory */
     RingSlot ring[RING_SLOTS];
     int next_slot;
-    ReadSlot reads[BACKEND_READS];
+    ReadSlot *reads;
+    int read_slots;
     Recording recordings[BACKEND_RECORDINGS];
 } Gpu;
 
@@ -82,6 +85,14 @@ static size_t gpu_available(Backend *backend)
     return left > KEPT_FREE ? left - KEPT_FREE : 0;
 }
 
+static size_t gpu_reserved(Backend *backend)
+{
+    size_t left, all;
+    CUDA_CHECK(cudaMemGetInfo(&left, &all));
+    size_t before = ((Gpu *)backend)->free_at_open;
+    return before > left ? before - left : 0;
+}
+
 static void gpu_upload(Backend *backend, void *to, const void *from_host, size_t bytes)
 {
     Gpu *gpu = (Gpu *)backend;
@@ -104,9 +115,23 @@ static void gpu_download(Backend *backend, void *to_host, const void *from, size
     CUDA_CHECK(cudaStreamSynchronize(stream));
 }
 
+static void grow_reads(Gpu *gpu, int slots)
+{
+    gpu->reads = mem_realloc(gpu->reads, (size_t)slots, sizeof *gpu->reads);
+    for (; gpu->read_slots < slots; gpu->read_slots++) {
+        ReadSlot *read = &gpu->reads[gpu->read_slots];
+        CUDA_CHECK(cudaMallocHost(&read->pinned, BACKEND_READ_BYTES));
+        CUDA_CHECK(cudaEventCreateWithFlags(&read->done, cudaEventDisableTiming));
+    }
+}
+
 static void gpu_read_start(Backend *backend, int slot, const void *from, size_t bytes)
 {
     Gpu *gpu = (Gpu *)backend;
+    PACER_ASSERT(bytes <= BACKEND_READ_BYTES, "a read of %zu bytes", bytes);
+    if (slot >= gpu->read_slots) {
+        grow_reads(gpu, slot + 1);
+    }
     ReadSlot *read = &gpu->reads[slot];
     CUDA_CHECK(
         cudaMemcpyAsync(read->pinned, from, bytes, cudaMemcpyDeviceToHost, gpu->cuda.stream));
@@ -173,10 +198,11 @@ static void gpu_close(Backend *backend)
         CUDA_CHECK(cudaFreeHost(gpu->ring[i].pinned));
         CUDA_CHECK(cudaEventDestroy(gpu->ring[i].done));
     }
-    for (int i = 0; i < BACKEND_READS; i++) {
+    for (int i = 0; i < gpu->read_slots; i++) {
         CUDA_CHECK(cudaFreeHost(gpu->reads[i].pinned));
         CUDA_CHECK(cudaEventDestroy(gpu->reads[i].done));
     }
+    free(gpu->reads);
     CUDA_CHECK(cudaStreamDestroy(gpu->cuda.stream));
     free(gpu);
 }
@@ -269,6 +295,7 @@ int cuda_backend_open(Backend **out)
         .alloc = gpu_alloc,
         .release = gpu_release,
         .available = gpu_available,
+        .reserved = gpu_reserved,
         .upload = gpu_upload,
         .download = gpu_download,
         .zero = gpu_zero,
@@ -277,6 +304,7 @@ int cuda_backend_open(Backend **out)
         .read_wait = gpu_read_wait,
         .replay = gpu_replay,
         .forget = gpu_forget,
+        .stamp = cuda_stamp,
         .matmul_rate = cuda_matmul_rate,
         .copy_rate = cuda_copy_rate,
         .stated_rate = gpu_stated_rate,
@@ -287,20 +315,16 @@ int cuda_backend_open(Backend **out)
         free(gpu);
         return err_set(ERR_FAILED, "the CUDA backend has no %s", missing);
     }
+    size_t all;
+    CUDA_CHECK(cudaMemGetInfo(&gpu->free_at_open, &all));
     CUDA_CHECK(cudaStreamCreateWithFlags(&gpu->cuda.stream, cudaStreamNonBlocking));
     for (int i = 0; i < RING_SLOTS; i++) {
         CUDA_CHECK(cudaMallocHost(&gpu->ring[i].pinned, SLOT_BYTES));
         CUDA_CHECK(cudaEventCreateWithFlags(&gpu->ring[i].done, cudaEventDisableTiming));
     }
-    for (int i = 0; i < BACKEND_READS; i++) {
-        CUDA_CHECK(cudaMallocHost(&gpu->reads[i].pinned, BACKEND_READ_BYTES));
-        CUDA_CHECK(cudaEventCreateWithFlags(&gpu->reads[i].done, cudaEventDisableTiming));
-    }
     gpu->cuda.matmul = matmul_open(&gpu->cuda);
-    gpu->cuda.cudnn = cudnn_open(&gpu->cuda, why, sizeof why);
-    if (gpu->cuda.cudnn == NULL) {
-        log_debug("cuDNN is not used: %s", why);
-    }
+    gpu->cuda.cudnn =
+        cudnn_open(&gpu->cuda, gpu->cuda.cudnn_missing, sizeof gpu->cuda.cudnn_missing);
     *out = &gpu->cuda.base;
     return 0;
 }

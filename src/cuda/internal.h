@@ -22,7 +22,8 @@ typedef struct {
     int shared_bytes; /* that a block may ask for */
     cudaStream_t stream;
     Matmul *matmul;
-    Cudnn *cudnn; /* NULL: not found */
+    Cudnn *cudnn; /* NULL: not found, and why: */
+    char cudnn_missing[256];
 } CudaBackend;
 
 static inline CudaBackend *cuda_of(const Ctx *c)
@@ -104,6 +105,8 @@ const char *cuda_attention_problem(const CudaBackend *backend, AttentionKind kin
 
 /* peaks.c: 0 when it is not known */
 double cuda_peak_flops(const char *name, DType dtype);
+/* stamp.cu */
+void cuda_stamp(Backend *backend, int64_t *slot);
 /* ceiling.cu */
 double cuda_matmul_rate(Backend *backend, DType dtype);
 double cuda_copy_rate(Backend *backend);

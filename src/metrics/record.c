@@ -64,6 +64,9 @@ static cJSON *describe(const RecordInfo *info)
     cJSON *model = json_object();
     json_put_text(model, "name", info->model);
     json_put_whole(model, "parameters", info->parameters);
+    json_put_whole(model, "vocab", info->vocab);
+    json_put_whole(model, "context", info->context);
+    json_put(model, "flops_update", value_of(info->flops_update));
     json_put_item(run, "model", model);
     json_put_item(run, "config", copy(info->config));
     json_put_item(run, "machine", copy(info->machine));
@@ -304,6 +307,27 @@ int record_resume(const char *dir, int64_t step)
     return code;
 }
 
+static cJSON *memory_json(const RecordRank *rank)
+{
+    cJSON *memory = json_object();
+    json_put_or_null(memory, "peak_bytes", rank->peak_bytes);
+    json_put_or_null(memory, "allocated_bytes", rank->allocated_bytes);
+    json_put_or_null(memory, "reserved_bytes", rank->reserved_bytes);
+    json_put_or_null(memory, "planned_bytes", rank->planned_bytes);
+    json_put_or_null(memory, "resident_bytes", rank->resident_bytes);
+    json_put_or_null(memory, "loader_bytes", rank->loader_bytes);
+    cJSON *categories = json_array();
+    for (int i = 0; i < rank->category_count; i++) {
+        cJSON *row = json_object();
+        json_put_text(row, "kind", rank->categories[i].kind);
+        json_put_whole(row, "planned_bytes", (int64_t)rank->categories[i].planned);
+        json_put_whole(row, "peak_bytes", (int64_t)rank->categories[i].peak);
+        cJSON_AddItemToArray(categories, row);
+    }
+    json_put_item(memory, "categories", categories);
+    return memory;
+}
+
 int record_rank(const char *dir, const RecordRank *rank)
 {
     cJSON *object = json_object();
@@ -312,16 +336,13 @@ int record_rank(const char *dir, const RecordRank *rank)
     json_put_whole(object, "ranks", rank->ranks);
     json_put_text(object, "host", rank->host);
     json_put_text(object, "device", rank->device);
+    json_put_text(object, "uuid", rank->uuid);
     json_put_or_null(object, "wall_s",
                      rank->timers != NULL ? value_of(rank->timers->wall_s) : (Value){0});
     json_put_item(object, "timers", rank->timers != NULL ? timers_json(rank->timers) : NULL);
-    cJSON *memory = json_object();
-    json_put_or_null(memory, "peak_bytes", rank->peak_bytes);
-    json_put_or_null(memory, "allocated_bytes", rank->allocated_bytes);
-    json_put_or_null(memory, "reserved_bytes", rank->reserved_bytes);
-    json_put_or_null(memory, "planned_bytes", rank->planned_bytes);
-    json_put_or_null(memory, "resident_bytes", rank->resident_bytes);
-    json_put_item(object, "memory", memory);
+    json_put_item(object, "spans", rank->timers != NULL ? timers_spans_json(rank->timers) : NULL);
+    json_put_item(object, "memory", memory_json(rank));
+    json_put_item(object, "gpu", copy(rank->gpu));
     char *folder = io_join(dir, "ranks");
     char *path = mem_format("%s/%d.json", folder, rank->rank);
     int code = io_make_folders(folder);

@@ -32,7 +32,8 @@ typedef struct {
 typedef struct {
     const char *id;
     const char *model; /* preset name */
-    int64_t parameters;
+    int64_t parameters, vocab, context;
+    double flops_update;  /* of one rank */
     const cJSON *config;  /* may be NULL: null */
     const cJSON *machine; /* may be NULL: null */
     const RecordMemory *plan;
@@ -69,11 +70,24 @@ int record_eval(Record *record, int64_t step, double val_loss);
  * fine. A damaged line with good ones after it is ERR_INPUT. */
 int record_resume(const char *dir, int64_t step);
 
+/* Bytes of one purpose: as planned, and the most that was in use. */
+typedef struct {
+    const char *kind;
+    size_t planned, peak;
+} RecordCategory;
+
 typedef struct {
     int rank, ranks;
     const char *host, *device;
+    const char *uuid;          /* tells devices of one name apart; NULL: missing */
     const TimerReport *timers; /* NULL: missing */
-    Value peak_bytes, allocated_bytes, reserved_bytes, planned_bytes, resident_bytes;
+    /* Of the device that computes: in use at most, asked for by the run, taken from the device by this process in
+     * all (a GPU's kernels and libraries included), planned. Then of the host: resident at most, and
+     * the batches made ahead. On a processor the two are one memory. */
+    Value peak_bytes, allocated_bytes, reserved_bytes, planned_bytes, resident_bytes, loader_bytes;
+    const RecordCategory *categories;
+    int category_count;
+    const cJSON *gpu; /* copied; NULL: missing */
 } RecordRank;
 
 int record_rank(const char *dir, const RecordRank *rank); /* writes dir/ranks/K.json */

@@ -1,6 +1,6 @@
 /* The sum rule of timers.h holds because `last_ns` only moves in settle(), which hands the elapsed
- * time to exactly one owner: the phase on top of the stack, or `unattributed`. Entering and leaving
- * read the clock once each. */
+ * time to exactly one owner: the phase on top of the stack, or `unattributed`; and because timers_device only
+ * moves time from one owner to another. Entering and leaving read the clock once each. */
 #include "metrics/timers.h"
 
 #include "base/assert.h"
@@ -18,6 +18,10 @@ const char *phase_name(Phase phase)
 #define X(name, text) text,
         PACER_PHASES(X)
 #undef X
+            "worker",
+        "epoch",
+        "training",
+        "update",
     };
     return names[phase];
 }
@@ -30,7 +34,7 @@ static int64_t to_ns(double seconds)
 void timers_init(Timers *timers, double (*now)(void))
 {
     *timers = (Timers){.now = now != NULL ? now : clock_seconds};
-    for (int i = 0; i < PHASE_COUNT; i++) {
+    for (int i = 0; i < CLOCK_COUNT; i++) {
         timers->phases[i].stride = 1;
     }
     timers->start_ns = timers->last_ns = to_ns(timers->now());
@@ -38,24 +42,74 @@ void timers_init(Timers *timers, double (*now)(void))
 
 void timers_free(Timers *timers)
 {
-    for (int i = 0; i < PHASE_COUNT; i++) {
+    for (int i = 0; i < CLOCK_COUNT; i++) {
         free(timers->phases[i].samples);
     }
+    free(timers->stretches);
     *timers = (Timers){0};
+}
+
+/* The phase or span that the host is in; -1: none. */
+static int owner_of(const Timers *timers)
+{
+    return timers->depth > 0 ? (int)timers->stack[timers->depth - 1] : -1;
+}
+
+/* Adds to the owner's exclusive time; what is in no phase is unattributed. */
+static void give(Timers *timers, int owner, int64_t ns)
+{
+    if (owner >= 0) {
+        timers->phases[owner].exclusive_ns += ns;
+    }
+    if (owner < 0 || owner >= PHASE_COUNT) {
+        timers->unattributed_ns += ns;
+    }
+}
+
+static void remember(Timers *timers, int64_t start_ns, int64_t end_ns, int owner)
+{
+    if (start_ns == end_ns) {
+        return;
+    }
+    int end = timers->stretch_first + timers->stretch_count;
+    if (timers->stretch_count > 0 && timers->stretches[end - 1].owner == owner) {
+        timers->stretches[end - 1].end_ns = end_ns;
+        return;
+    }
+    if (end == timers->stretch_room) {
+        /* Half of the room is free in front, or more room is needed. */
+        if (timers->stretch_first < timers->stretch_room / 2 || timers->stretch_room == 0) {
+            timers->stretch_room = timers->stretch_room > 0 ? 2 * timers->stretch_room : 64;
+            timers->stretches = mem_realloc(timers->stretches, (size_t)timers->stretch_room,
+                                            sizeof *timers->stretches);
+        }
+        memmove(timers->stretches, timers->stretches + timers->stretch_first,
+                (size_t)timers->stretch_count * sizeof *timers->stretches);
+        timers->stretch_first = 0;
+        end = timers->stretch_count;
+    }
+    timers->stretches[end] = (HostStretch){start_ns, end_ns, owner};
+    timers->stretch_count++;
+}
+
+int64_t timers_now_ns(const Timers *timers)
+{
+    return to_ns(timers->now());
 }
 
 /* Gives the time since the last reading to its owner and returns the present. */
 static int64_t settle(Timers *timers)
 {
-    int64_t now = to_ns(timers->now());
+    int64_t now = timers_now_ns(timers);
     int64_t elapsed = now - timers->last_ns;
     PACER_ASSERT(elapsed >= 0, "the clock went back by %lld ns", (long long)-elapsed);
-    if (timers->depth > 0) {
-        timers->phases[timers->stack[timers->depth - 1]].exclusive_ns += elapsed;
-    } else {
-        timers->unattributed_ns += elapsed;
+    int owner = owner_of(timers);
+    give(timers, owner, elapsed);
+    if (timers->follows_device) {
+        remember(timers, timers->last_ns, now, owner);
     }
     timers->last_ns = now;
+    timers->readings++;
     return now;
 }
 
@@ -115,6 +169,40 @@ void timers_leave(Timers *timers, Phase phase)
     }
 }
 
+void timers_follow_device(Timers *timers)
+{
+    timers->device_end_ns = settle(timers);
+    timers->follows_device = true;
+}
+
+void timers_device(Timers *timers, Phase phase, int64_t start_ns, int64_t end_ns)
+{
+    PACER_ASSERT(timers->follows_device && start_ns <= end_ns, "%s from %lld to %lld ns",
+                 phase_name(phase), (long long)start_ns, (long long)end_ns);
+    int64_t now = settle(timers);
+    finish_visit(&timers->phases[phase], end_ns - start_ns);
+    int64_t from = start_ns > timers->device_end_ns ? start_ns : timers->device_end_ns;
+    int64_t to = end_ns < now ? end_ns : now;
+    if (from >= to) {
+        return;
+    }
+    while (timers->stretch_count > 0) {
+        const HostStretch *first = &timers->stretches[timers->stretch_first];
+        int64_t begin = first->start_ns > from ? first->start_ns : from;
+        int64_t end = first->end_ns < to ? first->end_ns : to;
+        if (end > begin) {
+            give(timers, first->owner, begin - end);
+            give(timers, phase, end - begin);
+        }
+        if (first->end_ns > to) {
+            break;
+        }
+        timers->stretch_first++;
+        timers->stretch_count--;
+    }
+    timers->device_end_ns = to;
+}
+
 void timers_add_hidden(Timers *timers, Phase phase, double seconds)
 {
     PACER_ASSERT(seconds >= 0, "%s: %g s", phase_name(phase), seconds);
@@ -136,7 +224,7 @@ void timers_report(Timers *timers, TimerReport *report)
     double *room = mem_zalloc(TIMERS_SAMPLES, sizeof *room);
     report->wall_s = 1e-9 * (double)(now - timers->start_ns);
     report->unattributed_s = 1e-9 * (double)timers->unattributed_ns;
-    for (int i = 0; i < PHASE_COUNT; i++) {
+    for (int i = 0; i < CLOCK_COUNT; i++) {
         const PhaseClock *clock = &timers->phases[i];
         int64_t running = clock->open > 0 ? now - clock->opened_ns : 0;
         double finished = 1e-9 * (double)clock->total_ns;
@@ -156,7 +244,7 @@ void timers_report(Timers *timers, TimerReport *report)
 
 double timers_wall(const Timers *timers)
 {
-    return 1e-9 * (double)(to_ns(timers->now()) - timers->start_ns);
+    return 1e-9 * (double)(timers_now_ns(timers) - timers->start_ns);
 }
 
 static Value measured(const PhaseReport *phase, double seconds)
@@ -164,21 +252,25 @@ static Value measured(const PhaseReport *phase, double seconds)
     return phase->count > 0 ? value_of(seconds) : (Value){0};
 }
 
+static cJSON *phase_json(const PhaseReport *phase)
+{
+    cJSON *one = json_object();
+    json_put(one, "total_s", value_of(phase->total_s));
+    json_put(one, "exclusive_s", value_of(phase->exclusive_s));
+    json_put_whole(one, "count", phase->count);
+    json_put_or_null(one, "mean_s", measured(phase, phase->mean_s));
+    json_put_or_null(one, "p50_s", measured(phase, phase->p50_s));
+    json_put_or_null(one, "p95_s", measured(phase, phase->p95_s));
+    json_put_or_null(one, "p99_s", measured(phase, phase->p99_s));
+    json_put_or_null(one, "max_s", measured(phase, phase->max_s));
+    return one;
+}
+
 cJSON *timers_json(const TimerReport *report)
 {
     cJSON *all = json_object();
     for (int i = 0; i < PHASE_COUNT; i++) {
-        const PhaseReport *phase = &report->phases[i];
-        cJSON *one = json_object();
-        json_put(one, "total_s", value_of(phase->total_s));
-        json_put(one, "exclusive_s", value_of(phase->exclusive_s));
-        json_put_whole(one, "count", phase->count);
-        json_put_or_null(one, "mean_s", measured(phase, phase->mean_s));
-        json_put_or_null(one, "p50_s", measured(phase, phase->p50_s));
-        json_put_or_null(one, "p95_s", measured(phase, phase->p95_s));
-        json_put_or_null(one, "p99_s", measured(phase, phase->p99_s));
-        json_put_or_null(one, "max_s", measured(phase, phase->max_s));
-        json_put_item(all, phase_name((Phase)i), one);
+        json_put_item(all, phase_name((Phase)i), phase_json(&report->phases[i]));
     }
     cJSON *rest = json_object();
     json_put(rest, "total_s", value_of(report->unattributed_s));
@@ -187,4 +279,38 @@ cJSON *timers_json(const TimerReport *report)
     json_put_item(rest, "mean_s", NULL);
     json_put_item(all, "unattributed", rest);
     return all;
+}
+
+cJSON *timers_spans_json(const TimerReport *report)
+{
+    const PhaseReport *phases = report->phases;
+    double outside = report->wall_s - phases[PHASE_INIT].total_s - phases[SPAN_WORKER].total_s;
+    PhaseReport total = {.total_s = report->wall_s,
+                         .exclusive_s = outside > 0 ? outside : 0,
+                         .count = 1,
+                         .mean_s = report->wall_s,
+                         .p50_s = report->wall_s,
+                         .p95_s = report->wall_s,
+                         .p99_s = report->wall_s,
+                         .max_s = report->wall_s};
+    cJSON *all = json_object();
+    json_put_item(all, "total", phase_json(&total));
+    json_put_item(all, "init", phase_json(&phases[PHASE_INIT]));
+    json_put_item(all, "worker", phase_json(&phases[SPAN_WORKER]));
+    json_put_item(all, "epoch", phase_json(&phases[SPAN_EPOCH]));
+    json_put_item(all, "training", phase_json(&phases[SPAN_TRAINING]));
+    json_put_item(all, "update", phase_json(&phases[SPAN_UPDATE]));
+    json_put_item(all, "validation", phase_json(&phases[PHASE_EVAL]));
+    return all;
+}
+
+#define COST_READINGS 4096
+
+double timers_reading_cost(const Timers *timers)
+{
+    double from = timers->now(), last = from;
+    for (int i = 0; i < COST_READINGS; i++) {
+        last = timers->now();
+    }
+    return (last - from) / COST_READINGS;
 }

@@ -7,9 +7,7 @@ typedef struct Backend Backend;
 /* Sequences of work that a backend may keep recorded, by slot. */
 #define BACKEND_RECORDINGS 4
 
-/* Values that may be on their way to the host at a time. */
-#define BACKEND_READS 2
-#define BACKEND_READ_BYTES 64
+#define BACKEND_READ_BYTES 64 /* of a value on its way to the host */
 
 #define BACKEND_HEAD_BYTES ((size_t)128 << 20) /* what processors take */
 
@@ -26,6 +24,9 @@ struct Backend {
     void *(*alloc)(Backend *backend, size_t bytes);
     void (*release)(Backend *backend, void *block);
     size_t (*available)(Backend *backend); /* bytes that alloc could still give; 0 if unknown */
+    /* Bytes of the device's memory that are gone since the backend was opened, what libraries and kernels take
+     * included. NULL: the process's own memory. */
+    size_t (*reserved)(Backend *backend);
 
     /* Ordered with the operations; upload may return before the copy is done only if the source
      * stays valid until sync. */
@@ -35,7 +36,8 @@ struct Backend {
     void (*sync)(Backend *backend);
 
     /* A small value, at most BACKEND_READ_BYTES, that is fetched later: read_start puts the copy behind the
-     * work given so far, read_wait waits for that copy alone. NULL: download. */
+     * work given so far, read_wait waits for that copy alone. Slots count from 0; one is free again when it
+     * was waited for. NULL: download. */
     void (*read_start)(Backend *backend, int slot, const void *from, size_t bytes);
     void (*read_wait)(Backend *backend, int slot, void *to_host, size_t bytes);
 
@@ -44,6 +46,10 @@ struct Backend {
      * called. forget drops all recordings; it must be called before memory they use is released. */
     void (*replay)(Backend *backend, int slot, void (*body)(void *), void *user);
     void (*forget)(Backend *backend);
+
+    /* Puts a reading of the device's own clock, in nanoseconds, into *slot (device memory) behind the work given
+     * so far; recorded and replayed like an op. NULL: the host's clock, read between two calls, says the same. */
+    void (*stamp)(Backend *backend, int64_t *slot);
 
     /* Measured ceilings of the device: FLOP/s of a large matrix product in dtype, bytes/s read plus written
      * by a copy; 0 when there is no memory for it. NULL: the machine's own (metrics/machine.h). */

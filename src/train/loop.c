@@ -12,6 +12,7 @@
 
 static int save(Session *s)
 {
+    account_pause(s);
     timers_enter(&s->timers, PHASE_CHECKPOINT);
     int code = checkpoint_save(s->dir, &s->trainer, &s->state, s->config, s->run.cfg->keep);
     timers_leave(&s->timers, PHASE_CHECKPOINT);
@@ -20,6 +21,7 @@ static int save(Session *s)
 
 static int evaluate(Session *s)
 {
+    account_pause(s);
     timers_enter(&s->timers, PHASE_EVAL);
     int code = session_evaluate(s, &s->val_loss);
     timers_leave(&s->timers, PHASE_EVAL);
@@ -82,6 +84,7 @@ static bool settle(Session *s)
     bool finite = true;
     while (finite && s->trainer.posted - s->trainer.fetched > ahead) {
         trainer_fetch(&s->trainer, &s->loss, &s->grad_norm);
+        account_fetched(s);
         finite = isfinite(s->loss) && isfinite(s->grad_norm);
         if (s->first_step == 0 && s->trainer.fetched == 1) {
             s->state.first_loss = s->loss;
@@ -122,12 +125,15 @@ static int loop(Session *s)
     int64_t saved_step = s->first_step;
     while (s->state.step < s->run.total_steps) {
         double started = clock_seconds();
+        timers_enter(&s->timers, SPAN_TRAINING);
         int code = step(s);
         if (code != 0) {
             return code;
         }
         bool finite = settle(s);
+        timers_leave(&s->timers, SPAN_TRAINING);
         double seconds = clock_seconds() - started;
+        account_host_update(s, seconds);
         s->session_seconds += seconds;
         s->state.train_seconds += seconds;
         bool last = s->state.step == s->run.total_steps;
@@ -148,6 +154,7 @@ static int loop(Session *s)
         if (code != 0) {
             return code;
         }
+        account_step(s);
         int signal = signals_pending();
         if (signal != 0 && !last) {
             return stop_on_signal(s, signal);
@@ -168,11 +175,12 @@ static void announce(const Session *s)
              (long long)run->plan.parameters, run->cfg->data, device, dtype_name(run->setup.dtype),
              s->dir);
     log_info("%lld updates of %lld tokens (batch %lld x accum %lld x seq %lld); memory %.1f MiB; "
-             "%.3g FLOP per token",
+             "%.3g FLOP per token; attention %s",
              (long long)run->total_steps, (long long)run->tokens_per_update,
              (long long)run->setup.batch, (long long)run->setup.accum, (long long)run->setup.seq,
              (double)run->plan.total / (1024.0 * 1024.0),
-             run->plan.flops_update / (double)run->tokens_per_update);
+             run->plan.flops_update / (double)run->tokens_per_update,
+             attention_name(run->setup.attention));
 }
 
 static void conclude(const Session *s)
@@ -207,7 +215,10 @@ int train_run(const Config *cfg, TrainResult *result)
     } else {
         signals_install();
         announce(&s);
-        code = session_finish(&s, loop(&s));
+        account_begin(&s);
+        code = loop(&s);
+        account_end(&s);
+        code = session_finish(&s, code);
         if (code == 0) {
             conclude(&s);
         }

@@ -138,8 +138,16 @@ static int start_record(Session *s)
     }
     rows[count++] = (RecordMemory){"loader", plan->loader};
     cJSON *machine = machine_json(&s->machine);
-    RecordInfo info = {
-        s->run.id, s->run.setup.spec.name, plan->parameters, s->config, machine, rows, count};
+    RecordInfo info = {.id = s->run.id,
+                       .model = s->run.setup.spec.name,
+                       .parameters = plan->parameters,
+                       .vocab = s->run.setup.spec.vocab,
+                       .context = s->run.setup.spec.context,
+                       .flops_update = plan->flops_update,
+                       .config = s->config,
+                       .machine = machine,
+                       .plan = rows,
+                       .plan_rows = count};
     int code = record_open(s->dir, &info, s->first_step > 0 ? s->first_step : -1, &s->record);
     cJSON_Delete(machine);
     return code;
@@ -165,33 +173,6 @@ static int start_loader(Session *s)
         code = prefetch_open(&s->prefetch, &s->train_loader, options);
     }
     return code;
-}
-
-static const Phase phase_of[] = {[PART_MOVE] = PHASE_DATA_MOVE,   [PART_FORWARD] = PHASE_FORWARD,
-                                 [PART_LOSS] = PHASE_LOSS,        [PART_BACKWARD] = PHASE_BACKWARD,
-                                 [PART_UPDATE] = PHASE_OPTIMIZER, [PART_COMPUTE] = PHASE_COMPUTE};
-
-static bool is_part(Phase phase)
-{
-    for (int part = 0; part < PART_END; part++) {
-        if (phase_of[part] == phase) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Books the parts of a step: each ends where the next begins. */
-static void on_part(void *user, TrainPart part)
-{
-    Timers *timers = user;
-    Phase top = timers->depth > 0 ? timers->stack[timers->depth - 1] : PHASE_INIT;
-    if (is_part(top)) {
-        timers_leave(timers, top);
-    }
-    if (part != PART_END) {
-        timers_enter(timers, phase_of[part]);
-    }
 }
 
 /* A refusal for lack of memory is a result, which sweeps show as a row; but never in the place of an
@@ -249,14 +230,14 @@ static int open_parts(Session *s, const Config *cfg)
         code = trainer_open(&s->trainer, &s->run.setup, s->run.backend, &s->run.plan);
     }
     if (code == 0) {
-        s->trainer.hook = on_part;
-        s->trainer.hook_user = &s->timers;
         code = start_state(s);
     }
     if (code != 0 || session_is_complete(s)) {
         return code;
     }
     machine_measure_device(&s->machine, s->run.backend, s->run.setup.dtype, MEASURE_SECONDS);
+    trainer_warm(&s->trainer);
+    account_open(s);
     code = start_record(s);
     code = code != 0 ? code : keep_tokenizer(s);
     return code == 0 ? start_loader(s) : code;
@@ -279,6 +260,7 @@ int session_open(Session *s, const Config *cfg)
 
 void session_close(Session *s)
 {
+    sensors_close(s->sensors);
     prefetch_close(s->prefetch);
     record_close(s->record);
     trainer_close(&s->trainer);

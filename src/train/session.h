@@ -3,9 +3,11 @@
 #include "data/loader.h"
 #include "data/prefetch.h"
 #include "metrics/checks.h"
+#include "metrics/device_clock.h"
 #include "metrics/machine.h"
 #include "metrics/record.h"
 #include "metrics/timers.h"
+#include "metrics/watch.h"
 #include "train/checkpoint.h"
 #include "train/setup.h"
 
@@ -18,6 +20,13 @@ typedef struct {
     Machine machine;
     Record *record;
     Timers timers;
+    DeviceClock device_clock;
+    int64_t stamps;                  /* that the device has taken */
+    int64_t last_update_ns;          /* end of the last update by the device's clock; 0: long ago */
+    double reading_cost, stamp_cost; /* seconds of one */
+    uint64_t epoch;
+    Sensors *sensors; /* of the GPU, NULL: none */
+    GpuWatch watch;
     Loader train_loader, val_loader;
     bool has_validation;
     Prefetch *prefetch;
@@ -56,3 +65,14 @@ bool session_is_due(const Session *session);
 
 /* One finished step: live line, recorded line. */
 int session_report_step(Session *session, double seconds);
+
+/* account.c: the time of the run. open, once the trainer is there; fetched, after each trainer_fetch; begin and
+ * end, around the loop; step, after each update. */
+void account_open(Session *session);
+void account_begin(Session *session);
+void account_fetched(Session *session);
+void account_host_update(Session *session, double seconds); /* length of an update on the host */
+void account_pause(Session *session); /* something else than updates is done now */
+void account_step(Session *session);
+void account_end(Session *session);
+double account_overhead(const Session *session, double wall_s); /* share that the timers took */

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "cuda/cuda.h"
 #include "data/loader.h"
 
@@ -115,6 +116,12 @@ static int choose_attention(Run *run)
     }
     s->attention =
         gpu ? cuda_attention_choose(run->backend, head_shape(s), s->dtype) : ATTENTION_FLASH;
+    const char *why =
+        gpu ? cuda_attention_refusal(run->backend, ATTENTION_CUDNN, head_shape(s), s->dtype) : NULL;
+    if (why != NULL) {
+        log_info("--attention auto takes %s without trying cudnn: %s", attention_name(s->attention),
+                 why);
+    }
     return 0;
 }
 

@@ -9,17 +9,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Work goes through the backend's recorder; timing single ops needs them to be called. */
+/* Work goes through the backend's recorder. */
 static bool is_recorded(const Trainer *t)
 {
-    return t->setup.graph && !t->setup.timing && !t->ctx.dry && t->backend->replay != NULL;
+    return t->setup.graph && !t->ctx.dry && t->backend->replay != NULL;
+}
+
+static bool is_stamped(const Trainer *t)
+{
+    return t->backend->stamp != NULL && !t->ctx.dry;
 }
 
 static void enter(Trainer *t, TrainPart part)
 {
-    bool inside = part == PART_FORWARD || part == PART_LOSS || part == PART_BACKWARD;
-    if (t->hook != NULL && !t->ctx.dry && !(inside && is_recorded(t))) {
+    if (t->hook != NULL && !t->ctx.dry) {
         t->hook(t->hook_user, part);
+    }
+}
+
+/* Part of a step that the backend computes: what the host does is not what the device does then. */
+static void enter_computed(Trainer *t, TrainPart part, int stamp)
+{
+    if (is_stamped(t)) {
+        t->backend->stamp(t->backend, t->stamps + stamp);
+    } else {
+        enter(t, part);
     }
 }
 
@@ -45,9 +59,16 @@ static void lay_out(Trainer *t)
     a->m = push_state(t, MEM_OPTIMIZER, acc, table->flat);
     a->v = push_state(t, MEM_OPTIMIZER, acc, table->flat);
     a->hyper = push_state(t, MEM_CONSTANTS, DT_F32, HYPER_COUNT);
-    t->results = push_state(t, MEM_CONSTANTS, acc, 2);
-    t->loss = tensor_rows(t->results, 0, 1);
-    a->norm_sq = tensor_rows(t->results, 1, 1);
+    /* Two numbers of at most 8 bytes, then the stamps. */
+    t->results = push_state(t, MEM_CONSTANTS, DT_F64, 2 + STAMP_COUNT);
+    t->loss = t->results;
+    t->loss.dtype = acc;
+    t->loss.dim[0] = 1;
+    a->norm_sq = t->loss;
+    if (t->results.data != NULL) {
+        a->norm_sq.data = (char *)t->results.data + sizeof(double);
+        t->stamps = (int64_t *)t->results.data + 2;
+    }
     Tensor rope = model_rope_shape(&t->model);
     if (tensor_given(rope)) {
         rope = arena_push(&t->state, MEM_CONSTANTS, rope.dtype, 2, rope.dim);
@@ -66,7 +87,6 @@ static void begin(Trainer *t, const TrainerSetup *setup, Backend *backend)
     *t = (Trainer){.setup = *setup, .backend = backend};
     ctx_init(&t->ctx, backend);
     t->ctx.attention = setup->attention;
-    t->ctx.timing = setup->timing;
     model_init(&t->model, &setup->spec, setup->dtype,
                backend->row_align > 0 ? backend->row_align : 1);
 }
@@ -141,6 +161,10 @@ int trainer_open(Trainer *t, const TrainerSetup *setup, Backend *backend, const 
     /* Zero gradients, moments and the padding between parameters, which no kernel writes. */
     backend->zero(backend, t->blocks[0], plan->state);
     lay_out(t);
+    if (is_stamped(t)) {
+        t->fetched_stamps =
+            mem_zalloc((size_t)(setup->accum * STAMP_MICRO + 1), sizeof *t->fetched_stamps);
+    }
     if (tensor_given(t->model.rope)) {
         Tensor host = t->model.rope;
         host.data = mem_alloc(tensor_bytes(host));
@@ -164,7 +188,16 @@ void trainer_close(Trainer *t)
     }
     adamw_free(&t->adamw);
     model_free(&t->model);
+    free(t->fetched_stamps);
     *t = (Trainer){0};
+}
+
+void trainer_trace(Trainer *t, Trace *trace)
+{
+    if (t->backend->forget != NULL) {
+        t->backend->forget(t->backend);
+    }
+    t->ctx.trace = trace;
 }
 
 #define PIECE ((int64_t)1 << 20) /* elements of a parameter handled at a time */
@@ -226,18 +259,19 @@ static DeviceBatch device_batch(const Trainer *t)
     return (DeviceBatch){t->setup.batch, t->setup.seq, t->ids, t->targets, t->order};
 }
 
-/* What the backend may record: a step whose gradients are assigned, one whose gradients are added, and the
- * update. */
-enum { RECORD_FIRST, RECORD_REST, RECORD_UPDATE };
+/* What the backend may record: a step whose gradients are assigned, one whose gradients are added, the update,
+ * and the measurement of stamps. */
+enum { RECORD_FIRST, RECORD_REST, RECORD_UPDATE, RECORD_STAMPS };
 
 static void run_recorded(Trainer *t, int slot, void (*body)(void *))
 {
+    trace_enter(t->ctx.trace, slot);
     if (is_recorded(t)) {
-        enter(t, PART_COMPUTE);
         t->backend->replay(t->backend, slot, body, t);
     } else {
         body(t);
     }
+    trace_leave(t->ctx.trace);
 }
 
 static void compute(Trainer *t, Mode mode)
@@ -245,14 +279,18 @@ static void compute(Trainer *t, Mode mode)
     Ctx *c = &t->ctx;
     const TrainerSetup *s = &t->setup;
     double scale = 1.0 / ((double)s->batch * (double)s->seq * (double)s->accum);
-    enter(t, PART_FORWARD);
+    enter_computed(t, PART_FORWARD, STAMP_START);
+    trace_body(c->trace, "forward");
     model_forward(c, &t->model, device_batch(t), s->recompute ? KEEP_INPUTS : KEEP_ALL);
-    enter(t, PART_LOSS);
+    enter_computed(t, PART_LOSS, STAMP_FORWARD);
+    trace_part(c->trace, "loss");
     model_head(c, &t->model, t->losses, scale, true, mode);
     op_sum(c, t->losses, scale, t->loss, mode);
-    enter(t, PART_BACKWARD);
+    enter_computed(t, PART_BACKWARD, STAMP_LOSS);
+    trace_part(c->trace, "backward");
     model_backward(c, &t->model, mode);
     model_end(c, &t->model);
+    enter_computed(t, PART_END, STAMP_BACKWARD);
 }
 
 static void compute_first(void *trainer)
@@ -268,37 +306,50 @@ static void compute_rest(void *trainer)
 static void update(void *trainer)
 {
     Trainer *t = trainer;
+    trace_body(t->ctx.trace, "optimizer");
     adamw_step(&t->ctx, &t->adamw);
+    enter_computed(t, PART_END, STAMP_UPDATE);
+}
+
+/* Where the copies of update number `update` arrive: stamps of its micro-steps but the last, then results. */
+static int read_slot(const Trainer *t, int64_t update, int64_t micro)
+{
+    return (int)(update % 2 * t->setup.accum + micro);
 }
 
 void trainer_micro_step(Trainer *t, HostBatch host, int64_t micro)
 {
     enter(t, PART_MOVE);
     send_batch(t, host);
+    if (is_stamped(t)) {
+        enter(t, PART_LAUNCH);
+    }
     run_recorded(t, micro == 0 ? RECORD_FIRST : RECORD_REST,
                  micro == 0 ? compute_first : compute_rest);
+    if (is_stamped(t) && micro + 1 < t->setup.accum) {
+        t->backend->read_start(t->backend, read_slot(t, t->posted, micro), t->stamps,
+                               STAMP_MICRO * sizeof *t->stamps);
+    }
     enter(t, PART_END);
 }
 
 void trainer_update(Trainer *t, double rate, int64_t step)
 {
-    enter(t, PART_UPDATE);
+    enter(t, is_stamped(t) ? PART_LAUNCH : PART_UPDATE);
     adamw_prepare(&t->ctx, &t->adamw, rate, step);
     run_recorded(t, RECORD_UPDATE, update);
     enter(t, PART_END);
 }
 
-/* One or two numbers of acc's type. */
-static void widen(const void *raw, DType dtype, int count, double *out)
+/* A number of acc's type. */
+static double widen(const void *raw, DType dtype)
 {
-    for (int i = 0; i < count; i++) {
-        out[i] = dtype == DT_F64 ? ((const double *)raw)[i] : ((const float *)raw)[i];
-    }
+    return dtype == DT_F64 ? *(const double *)raw : *(const float *)raw;
 }
 
 int64_t trainer_ahead(const Trainer *t)
 {
-    return t->backend->read_start != NULL && !t->setup.timing ? 1 : 0;
+    return t->backend->read_start != NULL ? 1 : 0;
 }
 
 void trainer_post(Trainer *t)
@@ -306,28 +357,92 @@ void trainer_post(Trainer *t)
     PACER_ASSERT(t->posted - t->fetched <= trainer_ahead(t), "%lld results are not fetched",
                  (long long)(t->posted - t->fetched));
     if (t->backend->read_start != NULL) {
-        t->backend->read_start(t->backend, (int)(t->posted % BACKEND_READS), t->results.data,
-                               tensor_bytes(t->results));
+        t->backend->read_start(t->backend, read_slot(t, t->posted, t->setup.accum - 1),
+                               t->results.data, tensor_bytes(t->results));
     }
     t->posted++;
+}
+
+/* The update's results, and its stamps where there are any; the last copy is waited for, which means all. */
+static void read_results(Trainer *t, void *raw)
+{
+    Backend *backend = t->backend;
+    int64_t last = t->setup.accum - 1;
+    backend->read_wait(backend, read_slot(t, t->fetched, last), raw, tensor_bytes(t->results));
+    if (!is_stamped(t)) {
+        return;
+    }
+    for (int64_t micro = 0; micro < last; micro++) {
+        backend->read_wait(backend, read_slot(t, t->fetched, micro),
+                           t->fetched_stamps + micro * STAMP_MICRO,
+                           STAMP_MICRO * sizeof *t->fetched_stamps);
+    }
+    memcpy(t->fetched_stamps + last * STAMP_MICRO, (char *)raw + 2 * sizeof(double),
+           STAMP_COUNT * sizeof *t->fetched_stamps);
+}
+
+const int64_t *trainer_stamps(const Trainer *t)
+{
+    return t->fetched_stamps;
 }
 
 void trainer_fetch(Trainer *t, double *loss, double *grad_norm)
 {
     PACER_ASSERT(t->fetched < t->posted, "nothing was posted");
-    double raw[2], wide[2];
-    enter(t, is_recorded(t) ? PART_COMPUTE : PART_UPDATE);
+    double raw[2 + STAMP_COUNT];
+    enter(t, is_stamped(t) ? PART_WAIT : PART_UPDATE);
     if (t->backend->read_wait != NULL) {
-        t->backend->read_wait(t->backend, (int)(t->fetched % BACKEND_READS), raw,
-                              tensor_bytes(t->results));
+        read_results(t, raw);
     } else {
         t->backend->download(t->backend, raw, t->results.data, tensor_bytes(t->results));
     }
     enter(t, PART_END);
     t->fetched++;
-    widen(raw, t->results.dtype, 2, wide);
-    *loss = wide[0];
-    *grad_norm = sqrt(wide[1]);
+    *loss = widen(&raw[0], t->loss.dtype);
+    *grad_norm = sqrt(widen(&raw[1], t->loss.dtype));
+}
+
+void trainer_warm(Trainer *t)
+{
+    if (!is_stamped(t)) {
+        return;
+    }
+    int64_t rows = t->setup.batch * t->setup.seq;
+    int32_t *host = mem_zalloc((size_t)rows * 2, sizeof *host), *order = host + rows;
+    for (int64_t i = 0; i < rows; i++) {
+        order[i] = (int32_t)i;
+    }
+    send_batch(t, (HostBatch){host, host, order});
+    compute(t, MODE_SET);
+    if (t->setup.accum > 1) {
+        compute(t, MODE_ADD);
+    }
+    t->backend->sync(t->backend);
+    free(host);
+}
+
+#define COST_STAMPS 64
+
+static void stamp_often(void *trainer)
+{
+    Trainer *t = trainer;
+    for (int i = 0; i < COST_STAMPS; i++) {
+        t->backend->stamp(t->backend, t->stamps + (i == 0 ? STAMP_START : STAMP_FORWARD));
+    }
+}
+
+/* As they are in a step: recorded, where steps are. */
+double trainer_stamp_cost(Trainer *t)
+{
+    if (!is_stamped(t)) {
+        return 0;
+    }
+    for (int round = 0; round < 3; round++) {
+        run_recorded(t, RECORD_STAMPS, stamp_often);
+    }
+    int64_t stamps[STAMP_COUNT];
+    t->backend->download(t->backend, stamps, t->stamps, sizeof stamps);
+    return 1e-9 * (double)(stamps[STAMP_FORWARD] - stamps[STAMP_START]) / (COST_STAMPS - 1);
 }
 
 double trainer_evaluate(Trainer *t, HostBatch host)
@@ -342,13 +457,18 @@ double trainer_evaluate(Trainer *t, HostBatch host)
     if (c->dry) {
         return 0;
     }
-    double raw, loss;
+    double raw;
     t->backend->download(t->backend, &raw, t->loss.data, tensor_bytes(t->loss));
-    widen(&raw, t->loss.dtype, 1, &loss);
-    return loss;
+    return widen(&raw, t->loss.dtype);
 }
 
 size_t trainer_peak_bytes(const Trainer *t)
 {
     return t->state.peak + t->ctx.saved.peak + t->ctx.scratch.peak;
+}
+
+size_t trainer_peak_kind(const Trainer *t, MemKind kind)
+{
+    return t->state.peak_by_kind[kind] + t->ctx.saved.peak_by_kind[kind] +
+           t->ctx.scratch.peak_by_kind[kind];
 }

@@ -10,7 +10,6 @@ typedef struct {
     DType dtype;
     AttentionKind attention;
     bool recompute; /* keep only the blocks' inputs */
-    bool timing;    /* time every op (pacer bench) */
     bool graph;     /* let the backend record and replay whole parts of a step */
     int64_t batch, accum, seq;
     AdamwSettings adamw;
@@ -33,17 +32,22 @@ typedef struct {
     const int32_t *ids, *targets, *order;
 } HostBatch;
 
-/* Called before each part of a step, so that its time can be booked. A recorded step is one PART_COMPUTE:
- * the host launches it and later waits for it. */
+/* Called before each part of a step, so that its time can be booked. A device with a clock of its own stamps
+ * forward, loss, backward and update itself; the host then launches and later waits. */
 typedef enum {
     PART_MOVE,
     PART_FORWARD,
     PART_LOSS,
     PART_BACKWARD,
     PART_UPDATE,
-    PART_COMPUTE,
+    PART_LAUNCH,
+    PART_WAIT,
     PART_END
 } TrainPart;
+
+/* What a device stamps: the beginning of a micro-step, the ends of its parts, and the end of the update. */
+enum { STAMP_START, STAMP_FORWARD, STAMP_LOSS, STAMP_BACKWARD, STAMP_UPDATE, STAMP_COUNT };
+#define STAMP_MICRO STAMP_UPDATE /* how many of them each micro-step has */
 typedef void (*TrainPartHook)(void *user, TrainPart part);
 
 typedef struct {
@@ -56,9 +60,11 @@ typedef struct {
     void *blocks[3];
     Tensor ids, targets, order; /* (N) i32 */
     Tensor losses;              /* (N) acc */
-    Tensor results;             /* (2) acc: the next two, side by side */
+    Tensor results;             /* what is fetched of an update: the next three, side by side */
     Tensor loss;             /* (1) acc: mean over the update so far; adamw.norm_sq is the other */
+    int64_t *stamps;         /* (STAMP_COUNT) of the micro-step under way, in the device's memory */
     int64_t posted, fetched; /* results of updates on their way to the host */
+    int64_t *fetched_stamps; /* host: (accum x STAMP_MICRO) and the update's, of the last fetched */
     TrainPartHook hook;
     void *hook_user;
 } Trainer;
@@ -74,6 +80,10 @@ int64_t trainer_largest_batch(const TrainerSetup *setup, Backend *backend, size_
 int trainer_open(Trainer *trainer, const TrainerSetup *setup, Backend *backend,
                  const TrainPlan *plan);
 void trainer_close(Trainer *trainer); /* a no-op on a zeroed trainer; the backend stays open */
+
+/* Has the ops of later steps traced (NULL: no more), in sections of at most as many calls as an update with one
+ * micro-step has. What the backend has recorded is dropped: it holds the stamps of a trace, or lacks them. */
+void trainer_trace(Trainer *trainer, Trace *trace);
 
 void trainer_init_params(Trainer *trainer, uint64_t seed);
 
@@ -93,6 +103,17 @@ void trainer_update(Trainer *trainer, double rate, int64_t step);
 void trainer_post(Trainer *trainer);
 void trainer_fetch(Trainer *trainer, double *loss, double *grad_norm);
 
+/* Stamps of the update fetched last, in nanoseconds of the device's clock: STAMP_MICRO for each micro-step, then
+ * the end of the update. NULL where the backend has no clock. */
+const int64_t *trainer_stamps(const Trainer *trainer);
+
+/* Lets a device choose its algorithms and load its kernels by running the step's work once on made-up tokens,
+ * so that the first step is like any other. Parameters and moments stay; gradients and loss do not. */
+void trainer_warm(Trainer *trainer);
+
+/* Seconds that one stamp costs, measured; 0 where there are none. */
+double trainer_stamp_cost(Trainer *trainer);
+
 /* Updates whose results need not be fetched before the next is started: 1 where that is of use, else 0. */
 int64_t trainer_ahead(const Trainer *trainer);
 
@@ -101,3 +122,5 @@ double trainer_evaluate(Trainer *trainer, HostBatch batch);
 
 /* Bytes in use now at most, of the same three blocks: equals plan.blocks when the plan is right. */
 size_t trainer_peak_bytes(const Trainer *trainer);
+size_t trainer_peak_kind(const Trainer *trainer,
+                         MemKind kind); /* those of one purpose, at that moment */

@@ -1,0 +1,130 @@
+/* Books the time of a run under its phases. What the host does is told by the trainer as it happens; what a
+ * device did arrives with the results of a step, as stamps of its own clock. */
+#include "train/session.h"
+
+#include "base/clock.h"
+#include "cuda/cuda.h"
+
+static const Phase phase_of[] = {
+    [PART_MOVE] = PHASE_DATA_MOVE,    [PART_FORWARD] = PHASE_FORWARD,  [PART_LOSS] = PHASE_LOSS,
+    [PART_BACKWARD] = PHASE_BACKWARD, [PART_UPDATE] = PHASE_OPTIMIZER, [PART_LAUNCH] = PHASE_LAUNCH,
+    [PART_WAIT] = PHASE_WAIT};
+
+static bool is_part(Phase phase)
+{
+    for (int part = 0; part < PART_END; part++) {
+        if (phase_of[part] == phase) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Each part of a step ends where the next begins. */
+static void on_part(void *user, TrainPart part)
+{
+    Timers *timers = user;
+    Phase top = timers->depth > 0 ? timers->stack[timers->depth - 1] : PHASE_INIT;
+    if (is_part(top)) {
+        timers_leave(timers, top);
+    }
+    if (part != PART_END) {
+        timers_enter(timers, phase_of[part]);
+    }
+}
+
+void account_open(Session *s)
+{
+    s->trainer.hook = on_part;
+    s->trainer.hook_user = &s->timers;
+    s->reading_cost = timers_reading_cost(&s->timers);
+    s->stamp_cost = trainer_stamp_cost(&s->trainer);
+    if (trainer_stamps(&s->trainer) != NULL) {
+        timers_follow_device(&s->timers);
+    }
+    int gpu = cuda_backend_device(s->run.backend);
+    s->sensors = gpu >= 0 ? sensors_open(gpu) : NULL;
+    gpu_watch_start(&s->watch, s->sensors);
+}
+
+static void book(Session *s, Phase phase, int64_t from, int64_t to)
+{
+    timers_device(&s->timers, phase, device_clock_to_host(&s->device_clock, from),
+                  device_clock_to_host(&s->device_clock, to));
+    s->stamps++;
+}
+
+void account_fetched(Session *s)
+{
+    const int64_t *stamps = trainer_stamps(&s->trainer);
+    if (stamps == NULL) {
+        return;
+    }
+    int64_t accum = s->run.setup.accum, end = stamps[accum * STAMP_MICRO];
+    device_clock_learn(&s->device_clock, end, timers_now_ns(&s->timers));
+    for (int64_t micro = 0; micro < accum; micro++) {
+        const int64_t *at = stamps + micro * STAMP_MICRO;
+        book(s, PHASE_FORWARD, at[STAMP_START], at[STAMP_FORWARD]);
+        book(s, PHASE_LOSS, at[STAMP_FORWARD], at[STAMP_LOSS]);
+        book(s, PHASE_BACKWARD, at[STAMP_LOSS], at[STAMP_BACKWARD]);
+        s->stamps++; /* the beginning */
+    }
+    book(s, PHASE_OPTIMIZER, stamps[accum * STAMP_MICRO - 1], end);
+    /* From the end of the update before, when the device had nothing else to do in between. */
+    int64_t begin = s->last_update_ns > 0 ? s->last_update_ns : stamps[STAMP_START];
+    timers_add_hidden(&s->timers, SPAN_UPDATE, 1e-9 * (double)(end - begin));
+    s->last_update_ns = end;
+}
+
+void account_host_update(Session *s, double seconds)
+{
+    if (trainer_stamps(&s->trainer) == NULL) {
+        timers_add_hidden(&s->timers, SPAN_UPDATE, seconds);
+    }
+}
+
+void account_pause(Session *s)
+{
+    s->last_update_ns = 0;
+}
+
+/* An epoch ends where the loader has given every window once. */
+static uint64_t epoch_of(const Session *s)
+{
+    uint64_t windows = s->train_loader.windows;
+    return windows > 0 ? s->state.sequences / windows : 0;
+}
+
+void account_begin(Session *s)
+{
+    timers_enter(&s->timers, SPAN_WORKER);
+    timers_enter(&s->timers, SPAN_EPOCH);
+    s->epoch = epoch_of(s);
+}
+
+void account_step(Session *s)
+{
+    timers_enter(&s->timers, PHASE_LOG);
+    gpu_watch_poll(&s->watch, clock_seconds());
+    timers_leave(&s->timers, PHASE_LOG);
+    if (epoch_of(s) != s->epoch) {
+        s->epoch = epoch_of(s);
+        timers_leave(&s->timers, SPAN_EPOCH);
+        timers_enter(&s->timers, SPAN_EPOCH);
+    }
+}
+
+/* An error may have left any depth. */
+void account_end(Session *s)
+{
+    while (s->timers.depth > 0) {
+        timers_leave(&s->timers, s->timers.stack[s->timers.depth - 1]);
+    }
+}
+
+double account_overhead(const Session *s, double wall_s)
+{
+    double seconds =
+        (double)s->timers.readings * s->reading_cost + (double)s->stamps * s->stamp_cost;
+    return wall_s > 0 ? seconds / wall_s : 0;
+}
