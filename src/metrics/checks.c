@@ -1,18 +1,13 @@
-/* Every comparison is written so that NaN is a failure: a bound must be seen to hold. */
+/* What the summary of a run says against itself and the configuration. Every comparison is written so
+ * that NaN is a failure: a bound must be seen to hold. */
 #include "metrics/checks.h"
-
-#include "base/assert.h"
-#include "base/err.h"
-#include "base/log.h"
 
 #include <math.h>
 #include <stdio.h>
 
-static void add(Checks *checks, const char *name, CheckVerdict verdict, double expected,
-                double found, const char *rule)
+static CheckVerdict pass_or(CheckVerdict otherwise, bool holds)
 {
-    PACER_ASSERT(checks->count < CHECKS_MAX, "%d checks", checks->count);
-    checks->items[checks->count++] = (Check){name, verdict, expected, found, rule};
+    return holds ? CHECK_PASS : otherwise;
 }
 
 /* Whether found lies within a share `slack` of expected. */
@@ -21,27 +16,29 @@ static bool near(double expected, double found, double slack)
     return fabs(found - expected) <= slack * fabs(expected);
 }
 
+static double session_steps(const Summary *s, const CheckInput *in)
+{
+    return s->steps.number - (double)in->steps_before;
+}
+
 static void check_tokens(const Summary *s, const CheckInput *in, Checks *checks)
 {
-    if (s->steps.known && s->tokens.known) {
-        double expected = (double)in->tokens_before + (s->steps.number - (double)in->steps_before) *
-                                                          (double)in->batch * (double)in->accum *
-                                                          (double)in->seq * (double)in->ranks;
-        CheckVerdict verdict = s->tokens.number == expected ? CHECK_PASS : CHECK_FAIL;
-        add(checks, "tokens", verdict, expected, s->tokens.number,
-            "tokens = steps x batch x accum x seq x ranks");
+    if (s->steps.known && s->tokens.known && in->seq > 0) {
+        double expected = (double)in->tokens_before + session_steps(s, in) * (double)in->batch *
+                                                          (double)in->accum * (double)in->seq *
+                                                          (double)in->ranks;
+        checks_add(checks, "tokens", pass_or(CHECK_FAIL, s->tokens.number == expected), expected,
+                   s->tokens.number, "tokens = steps x batch x accum x seq x ranks", NULL);
     }
 }
 
 static void check_throughput(const Summary *s, const CheckInput *in, Checks *checks)
 {
     if (s->tok_s.known && s->train_s.known && in->timed_tokens.known) {
-        double expected = in->timed_tokens.number;
-        double found = s->tok_s.number * s->train_s.number;
-        CheckVerdict verdict =
-            near(expected, found, CHECK_THROUGHPUT_SLACK) ? CHECK_PASS : CHECK_FAIL;
-        add(checks, "throughput", verdict, expected, found,
-            "tok_s x train_s = tokens of that time, within 1 %");
+        double expected = in->timed_tokens.number, found = s->tok_s.number * s->train_s.number;
+        checks_add(checks, "throughput",
+                   pass_or(CHECK_FAIL, near(expected, found, CHECK_THROUGHPUT_SLACK)), expected,
+                   found, "tok_s x train_s = tokens of that time, within 1 %", NULL);
     }
 }
 
@@ -51,45 +48,172 @@ static void check_first_loss(const CheckInput *in, Checks *checks)
 {
     if (in->first_loss.known && in->vocab > 1) {
         double expected = log((double)in->vocab), found = in->first_loss.number;
-        CheckVerdict verdict = !isfinite(found)                                ? CHECK_FAIL
-                               : near(expected, found, CHECK_FIRST_LOSS_SLACK) ? CHECK_PASS
-                                                                               : CHECK_WARN;
-        add(checks, "first_loss", verdict, expected, found,
-            "first loss = ln(vocabulary), within 10 %");
+        CheckVerdict verdict =
+            !isfinite(found) ? CHECK_FAIL
+                             : pass_or(CHECK_WARN, near(expected, found, CHECK_FIRST_LOSS_SLACK));
+        checks_add(checks, "first_loss", verdict, expected, found,
+                   "first loss = ln(vocabulary), within 10 %", NULL);
     }
 }
 
-static void check_phases(const Summary *s, Checks *checks)
+/* --- time --- */
+
+static void check_phases(const Summary *s, const CheckInput *in, Checks *checks)
 {
-    if (s->phases != NULL && s->wall_s.known) {
-        double wall = s->wall_s.number, sum = 0;
-        for (int i = 0; i < PHASE_COUNT; i++) {
-            sum += s->phases->phases[i].exclusive_s;
-        }
-        CheckVerdict verdict = near(wall, sum, CHECK_PHASES_SLACK)        ? CHECK_PASS
-                               : fabs(wall - sum) <= CHECK_PHASES_SHORT_S ? CHECK_WARN
-                                                                          : CHECK_FAIL;
-        add(checks, "phases", verdict, wall, sum, "phases sum to the wall time, within 2 %");
+    if (s->phases == NULL || !s->wall_s.known) {
+        return;
+    }
+    double wall = s->wall_s.number, rest = s->phases->unattributed_s;
+    double sum = rest + (in->other_phases.known ? in->other_phases.number : 0);
+    for (int i = 0; i < PHASE_COUNT; i++) {
+        sum += s->phases->phases[i].exclusive_s;
+    }
+    checks_add(checks, "phases", pass_or(CHECK_FAIL, near(wall, sum, CHECK_PHASES_SLACK)), wall,
+               sum, "exclusive phases + unattributed = wall time, within 2 %", NULL);
+    CheckVerdict verdict = !(rest >= 0)                        ? CHECK_FAIL
+                           : rest <= CHECK_PHASES_SLACK * wall ? CHECK_PASS
+                           : rest <= CHECK_PHASES_SHORT_S      ? CHECK_WARN
+                                                               : CHECK_FAIL;
+    checks_add(checks, "unattributed", verdict, CHECK_PHASES_SLACK * wall, rest,
+               "seconds outside every phase, at most 2 % of the wall time", NULL);
+}
+
+static void check_parts(const Summary *s, Checks *checks)
+{
+    if (s->wall_s.known && s->train_s.known && s->val_s.known && s->init_s.known) {
+        double parts = s->train_s.number + s->val_s.number + s->init_s.number;
+        bool within = s->train_s.number >= 0 && s->val_s.number >= 0 && s->init_s.number >= 0 &&
+                      parts <= s->wall_s.number * (1 + CHECK_ROUNDING);
+        checks_add(checks, "parts", pass_or(CHECK_FAIL, within), s->wall_s.number, parts,
+                   "train_s + val_s + init_s, at most wall_s", NULL);
     }
 }
 
-static void check_mfu(const Summary *s, Checks *checks)
+/* Whether low <= high but for rounding; a nanosecond for times near nothing. */
+static bool in_order(double low, double high)
+{
+    return low <= high + CHECK_ROUNDING * fabs(high) + 1e-9;
+}
+
+static bool phase_agrees(const PhaseReport *phase, bool complete)
+{
+    if (!(phase->exclusive_s >= 0) || !in_order(phase->exclusive_s, phase->total_s)) {
+        return false;
+    }
+    if (phase->count <= 0) {
+        return phase->count == 0 && (!complete || phase->total_s == 0);
+    }
+    double finished = phase->mean_s * (double)phase->count;
+    return in_order(finished, phase->total_s) &&
+           (!complete || in_order(phase->total_s, finished)) && phase->p50_s >= 0 &&
+           in_order(phase->p50_s, phase->p95_s) && in_order(phase->p95_s, phase->p99_s) &&
+           in_order(phase->p99_s, phase->max_s) && in_order(phase->mean_s, phase->max_s);
+}
+
+const char *check_phase_numbers(const TimerReport *report, bool complete)
+{
+    for (int i = 0; i < PHASE_COUNT; i++) {
+        if (!phase_agrees(&report->phases[i], complete)) {
+            return phase_name((Phase)i);
+        }
+    }
+    return NULL;
+}
+
+static void check_phase_table(const Summary *s, const CheckInput *in, Checks *checks)
+{
+    if (s->phases != NULL) {
+        const char *wrong = check_phase_numbers(s->phases, in->complete);
+        checks_add(checks, "phase_numbers", pass_or(CHECK_FAIL, wrong == NULL), 0, wrong != NULL,
+                   "phases with exclusive > total, mean x count unlike total, or p50 <= p95 <= p99 "
+                   "<= max broken",
+                   wrong);
+    }
+}
+
+static void check_timer_overhead(const Summary *s, Checks *checks)
+{
+    if (s->timer_overhead.known) {
+        double found = s->timer_overhead.number;
+        CheckVerdict verdict = !(found >= 0 && found <= 1)
+                                   ? CHECK_FAIL
+                                   : pass_or(CHECK_WARN, found <= CHECK_TIMER_COST);
+        checks_add(checks, "timer_overhead", verdict, CHECK_TIMER_COST, found,
+                   "share of the wall time spent on timing, at most 1 %", NULL);
+    }
+}
+
+/* The mean lies at or below the longest; p50, p95 and max are in that order. */
+static void check_step_times(const Summary *s, const CheckInput *in, Checks *checks)
+{
+    if (!s->step_p50_ms.known || !s->step_p95_ms.known) {
+        return;
+    }
+    double p50 = s->step_p50_ms.number, p95 = s->step_p95_ms.number, steps = session_steps(s, in);
+    if (s->step_max_ms.known && s->train_s.known && s->steps.known && steps > 0) {
+        double mean = 1e3 * s->train_s.number / steps, max = s->step_max_ms.number;
+        bool holds = p50 >= 0 && in_order(p50, p95) && in_order(p95, max) &&
+                     mean <= max * (1 + CHECK_STEP_SLACK);
+        checks_add(
+            checks, "step_times", pass_or(CHECK_FAIL, holds), max, fmax(mean, p95),
+            "step_p50_ms <= step_p95_ms <= step_max_ms, train_s / steps <= step_max_ms + 5 %",
+            NULL);
+    }
+    if (s->steps.known && steps >= CHECK_SPREAD_STEPS) {
+        double spread = (p95 - p50) / p50;
+        checks_add(checks, "step_spread", pass_or(CHECK_WARN, spread <= CHECK_STEP_SPREAD),
+                   CHECK_STEP_SPREAD, spread,
+                   "(p95 - p50) / p50 of step times; above, one figure of speed means little",
+                   NULL);
+    }
+}
+
+/* --- speed --- */
+
+static void check_mfu(const Summary *s, const CheckInput *in, Checks *checks)
 {
     if (s->mfu_measured.known) {
         double found = s->mfu_measured.number;
         CheckVerdict verdict = found >= 0 && found <= 1                    ? CHECK_PASS
                                : found > 1 && found <= 1 + CHECK_MFU_NOISE ? CHECK_WARN
                                                                            : CHECK_FAIL;
-        add(checks, "mfu", verdict, 1, found, "share of the measured ceiling, at most 1");
+        checks_add(checks, "mfu", verdict, 1, found, "share of the measured ceiling, at most 1",
+                   NULL);
+    }
+    if (s->mfu_peak.known) {
+        double found = s->mfu_peak.number;
+        checks_add(checks, "mfu_peak", pass_or(CHECK_FAIL, found >= 0 && found <= 1), 1, found,
+                   "share of the device's stated peak, at most 1", NULL);
+    }
+    if (s->mfu_measured.known && s->train_s.known && s->steps.known && in->flops_update.known &&
+        in->ceiling.known) {
+        double expected = in->flops_update.number * session_steps(s, in);
+        double found = s->mfu_measured.number * in->ceiling.number * s->train_s.number;
+        checks_add(checks, "flops",
+                   pass_or(CHECK_FAIL, near(expected, found, CHECK_THROUGHPUT_SLACK)), expected,
+                   found, "mfu_measured x ceiling x train_s = FLOP per update x steps, within 1 %",
+                   NULL);
     }
 }
 
-static void check_memory(const Summary *s, Checks *checks)
+/* --- memory --- */
+
+static void check_memory(const Summary *s, const CheckInput *in, Checks *checks)
 {
     if (s->peak_bytes.known && s->planned_bytes.known) {
-        bool within = s->peak_bytes.number <= s->planned_bytes.number;
-        add(checks, "memory", within ? CHECK_PASS : CHECK_FAIL, s->planned_bytes.number,
-            s->peak_bytes.number, "peak bytes, at most those planned");
+        double planned = s->planned_bytes.number, peak = s->peak_bytes.number;
+        checks_add(checks, "memory", pass_or(CHECK_FAIL, peak >= 0 && peak <= planned), planned,
+                   peak, "peak bytes, at most those planned", NULL);
+    }
+    if (s->peak_bytes.known && s->allocated_bytes.known) {
+        double allocated = s->allocated_bytes.number, peak = s->peak_bytes.number;
+        checks_add(checks, "allocated", pass_or(CHECK_FAIL, peak <= allocated), allocated, peak,
+                   "peak bytes, at most those allocated", NULL);
+    }
+    if (s->planned_bytes.known && in->plan_bytes.known) {
+        double planned = s->planned_bytes.number, sum = in->plan_bytes.number;
+        checks_add(checks, "memory_plan", pass_or(CHECK_FAIL, sum == planned), planned, sum,
+                   "rows of the memory plan sum to planned_bytes", NULL);
     }
 }
 
@@ -99,77 +223,11 @@ void checks_run(const Summary *summary, const CheckInput *input, Checks *checks)
     check_tokens(summary, input, checks);
     check_throughput(summary, input, checks);
     check_first_loss(input, checks);
-    check_phases(summary, checks);
-    check_mfu(summary, checks);
-    check_memory(summary, checks);
-}
-
-const char *check_verdict_name(CheckVerdict verdict)
-{
-    static const char *const names[] = {"pass", "warn", "fail"};
-    return names[verdict];
-}
-
-CheckVerdict checks_worst(const Checks *checks)
-{
-    CheckVerdict worst = CHECK_PASS;
-    for (int i = 0; i < checks->count; i++) {
-        worst = checks->items[i].verdict > worst ? checks->items[i].verdict : worst;
-    }
-    return worst;
-}
-
-int checks_status(const Checks *checks)
-{
-    char failed[CHECKS_MAX * 32] = "";
-    int used = 0;
-    for (int i = 0; i < checks->count; i++) {
-        if (checks->items[i].verdict == CHECK_FAIL) {
-            used += snprintf(failed + used, sizeof failed - (size_t)used, "%s%s",
-                             used > 0 ? ", " : "", checks->items[i].name);
-        }
-    }
-    return used == 0 ? 0 : err_set(ERR_CHECK, "self-check failed: %s", failed);
-}
-
-const char *check_line(const Check *check, char text[CHECK_LINE_SIZE])
-{
-    snprintf(text, CHECK_LINE_SIZE, "check %s: %s: %.10g expected, %.10g found (%s)", check->name,
-             check_verdict_name(check->verdict), check->expected, check->found, check->rule);
-    return text;
-}
-
-void checks_log(const Checks *checks)
-{
-    for (int i = 0; i < checks->count; i++) {
-        char text[CHECK_LINE_SIZE];
-        check_line(&checks->items[i], text);
-        switch (checks->items[i].verdict) {
-        case CHECK_PASS:
-            log_info("%s", text);
-            break;
-        case CHECK_WARN:
-            log_warn("%s", text);
-            break;
-        case CHECK_FAIL:
-            log_error("%s", text);
-            break;
-        }
-    }
-}
-
-cJSON *checks_json(const Checks *checks)
-{
-    cJSON *array = json_array();
-    for (int i = 0; i < checks->count; i++) {
-        const Check *check = &checks->items[i];
-        cJSON *item = json_object();
-        json_put_text(item, "name", check->name);
-        json_put_text(item, "verdict", check_verdict_name(check->verdict));
-        json_put(item, "expected", value_of(check->expected));
-        json_put(item, "found", value_of(check->found));
-        json_put_text(item, "rule", check->rule);
-        cJSON_AddItemToArray(array, item);
-    }
-    return array;
+    check_phases(summary, input, checks);
+    check_phase_table(summary, input, checks);
+    check_parts(summary, checks);
+    check_timer_overhead(summary, checks);
+    check_step_times(summary, input, checks);
+    check_mfu(summary, input, checks);
+    check_memory(summary, input, checks);
 }

@@ -1,0 +1,103 @@
+/* The list of verdicts: to the log, to the record, to the exit status. */
+#include "metrics/checks.h"
+
+#include "base/assert.h"
+#include "base/err.h"
+#include "base/log.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+void checks_add(Checks *checks, const char *name, CheckVerdict verdict, double expected,
+                double found, const char *rule, const char *subject)
+{
+    PACER_ASSERT(checks->count < CHECKS_MAX, "%d checks", checks->count);
+    if (verdict == CHECK_PASS && !(isfinite(expected) && isfinite(found))) {
+        verdict = CHECK_FAIL; /* an infinite limit is none */
+    }
+    Check *check = &checks->items[checks->count++];
+    *check = (Check){name, verdict, expected, found, rule, ""};
+    if (subject != NULL) {
+        snprintf(check->subject, sizeof check->subject, "%s", subject);
+    }
+}
+
+const char *check_verdict_name(CheckVerdict verdict)
+{
+    static const char *const names[] = {"pass", "warn", "fail"};
+    return names[verdict];
+}
+
+CheckVerdict checks_worst(const Checks *checks)
+{
+    CheckVerdict worst = CHECK_PASS;
+    for (int i = 0; i < checks->count; i++) {
+        worst = checks->items[i].verdict > worst ? checks->items[i].verdict : worst;
+    }
+    return worst;
+}
+
+const Check *checks_find(const Checks *checks, const char *name)
+{
+    for (int i = 0; i < checks->count; i++) {
+        if (strcmp(checks->items[i].name, name) == 0) {
+            return &checks->items[i];
+        }
+    }
+    return NULL;
+}
+
+int checks_status(const Checks *checks)
+{
+    char failed[CHECKS_MAX * 32] = "";
+    int used = 0;
+    for (int i = 0; i < checks->count; i++) {
+        if (checks->items[i].verdict == CHECK_FAIL) {
+            used += snprintf(failed + used, sizeof failed - (size_t)used, "%s%s",
+                             used > 0 ? ", " : "", checks->items[i].name);
+        }
+    }
+    return used == 0 ? 0 : err_set(ERR_CHECK, "self-check failed: %s", failed);
+}
+
+const char *check_line(const Check *check, char text[CHECK_LINE_SIZE])
+{
+    bool named = check->subject[0] != '\0';
+    snprintf(text, CHECK_LINE_SIZE, "check %s%s%s: %s: %.10g expected, %.10g found (%s)",
+             check->name, named ? ", " : "", check->subject, check_verdict_name(check->verdict),
+             check->expected, check->found, check->rule);
+    return text;
+}
+
+void checks_log(const Checks *checks)
+{
+    int worse = 0;
+    for (int i = 0; i < checks->count; i++) {
+        const Check *check = &checks->items[i];
+        char text[CHECK_LINE_SIZE];
+        check_line(check, text);
+        if (check->verdict != CHECK_PASS) {
+            (check->verdict == CHECK_WARN ? log_warn : log_error)("%s", text);
+            worse++;
+        }
+    }
+    log_info("%d checks, %d passed", checks->count, checks->count - worse);
+}
+
+cJSON *checks_json(const Checks *checks)
+{
+    cJSON *array = json_array();
+    for (int i = 0; i < checks->count; i++) {
+        const Check *check = &checks->items[i];
+        cJSON *item = json_object();
+        json_put_text(item, "name", check->name);
+        json_put_text(item, "verdict", check_verdict_name(check->verdict));
+        json_put(item, "expected", value_of(check->expected));
+        json_put(item, "found", value_of(check->found));
+        json_put_text(item, "rule", check->rule);
+        json_put_text(item, "subject", check->subject[0] != '\0' ? check->subject : NULL);
+        cJSON_AddItemToArray(array, item);
+    }
+    return array;
+}

@@ -1,0 +1,176 @@
+/* The files of the ranks. Only those that are there are opened, however many a record claims. */
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "metrics/recheck_files.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* K of "K.json", as pacer writes it; -1 for any other name. */
+static int64_t rank_of_name(const char *name)
+{
+    size_t digits = strspn(name, "0123456789");
+    bool good = digits > 0 && digits < 10 && strcmp(name + digits, ".json") == 0 &&
+                (digits == 1 || name[0] != '0');
+    return good ? strtoll(name, NULL, 10) : -1;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
+    return (one > other) - (one < other);
+}
+
+/* Ascending; no folder is no ranks. */
+static int list_ranks(const char *folder, int64_t **numbers, size_t *count)
+{
+    *numbers = NULL;
+    *count = 0;
+    DIR *entries = opendir(folder);
+    if (entries == NULL) {
+        return errno == ENOENT ? 0
+                               : err_set(ERR_INPUT, "%s: cannot read: %s", folder, strerror(errno));
+    }
+    for (const struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+        int64_t rank = rank_of_name(entry->d_name);
+        if (rank >= 0) {
+            if ((*count & (*count - 1)) == 0) { /* full at powers of two */
+                *numbers = mem_realloc(*numbers, *count == 0 ? 1 : 2 * *count, sizeof **numbers);
+            }
+            (*numbers)[(*count)++] = rank;
+        }
+    }
+    closedir(entries);
+    if (*count > 0) {
+        qsort(*numbers, *count, sizeof **numbers, by_number);
+    }
+    return 0;
+}
+
+static int read_identity(Place place, const cJSON *object, int64_t number, CheckRank *rank)
+{
+    Value own, all;
+    int code = schema_check(place, object);
+    code = code != 0 ? code : field_count(place, object, "rank", &own);
+    code = code != 0 ? code : field_count(place, object, "ranks", &all);
+    if (code != 0) {
+        return code;
+    }
+    if (!own.known || own.number != (double)number) {
+        return field_error(place, "rank", "that of the file's name");
+    }
+    if (!all.known || all.number < 1) {
+        return field_error(place, "ranks", "a whole number from 1 on");
+    }
+    rank->rank = number;
+    rank->ranks = (int64_t)all.number;
+    code = field_text(place, object, "host", rank->host, sizeof rank->host);
+    code =
+        code != 0 ? code : field_text(place, object, "device", rank->device, sizeof rank->device);
+    return code != 0 ? code : field_text(place, object, "uuid", rank->uuid, sizeof rank->uuid);
+}
+
+static int read_categories(Place place, const cJSON *memory, CheckRank *rank)
+{
+    const cJSON *categories, *row;
+    int code = field_array(place, memory, "categories", &categories);
+    if (code != 0 || cJSON_GetArraySize(categories) == 0) {
+        return code;
+    }
+    Place inside = {place.path, "memory.categories"};
+    rank->planned_sum = rank->peak_sum = value_of(0);
+    cJSON_ArrayForEach(row, categories)
+    {
+        Value planned, peak;
+        code = field_count(inside, row, "planned_bytes", &planned);
+        code = code != 0 ? code : field_count(inside, row, "peak_bytes", &peak);
+        if (code != 0) {
+            return code;
+        }
+        if (!planned.known || !peak.known) {
+            return field_error(inside, planned.known ? "peak_bytes" : "planned_bytes", "there");
+        }
+        rank->planned_sum.number += planned.number;
+        rank->peak_sum.number += peak.number;
+    }
+    return 0;
+}
+
+static int read_memory(const char *path, const cJSON *object, CheckRank *rank)
+{
+    const cJSON *memory;
+    Place place = {path, "memory"};
+    int code = field_object((Place){path, ""}, object, "memory", &memory);
+    code = code != 0 ? code : field_number(place, memory, "peak_bytes", &rank->peak_bytes);
+    code =
+        code != 0 ? code : field_number(place, memory, "allocated_bytes", &rank->allocated_bytes);
+    code = code != 0 ? code : field_number(place, memory, "planned_bytes", &rank->planned_bytes);
+    return code != 0 ? code : read_categories(place, memory, rank);
+}
+
+static int read_gpu(const char *path, const cJSON *object, CheckRank *rank)
+{
+    const cJSON *gpu, *used = NULL;
+    Place place = {path, "gpu"};
+    int code = field_object((Place){path, ""}, object, "gpu", &gpu);
+    code = code != 0 ? code : field_number(place, gpu, "throttled_share", &rank->throttled_share);
+    code = code != 0 ? code
+                     : field_text(place, gpu, "throttle", rank->throttle, sizeof rank->throttle);
+    code = code != 0 ? code : field_number(place, gpu, "other_processes", &rank->other_processes);
+    code = code != 0 ? code : field_number(place, gpu, "total_bytes", &rank->total_bytes);
+    code = code != 0 ? code : field_object(place, gpu, "used_bytes", &used);
+    return code != 0
+               ? code
+               : field_number((Place){path, "gpu.used_bytes"}, used, "max", &rank->used_bytes);
+}
+
+static int read_rank(const char *path, const cJSON *object, int64_t number, CheckRank *rank)
+{
+    const cJSON *timers = NULL;
+    Place place = {path, ""};
+    memset(rank, 0, sizeof *rank);
+    int code = read_identity(place, object, number, rank);
+    code = code != 0 ? code : field_number(place, object, "wall_s", &rank->wall_s);
+    code = code != 0 ? code : field_object(place, object, "timers", &timers);
+    if (code == 0 && timers != NULL) {
+        rank->has_timers = true;
+        code = summary_read_phases(path, "timers", timers, &rank->timers, &rank->other_phases);
+        rank->timers.wall_s = rank->wall_s.number;
+    }
+    code = code != 0 ? code : read_memory(path, object, rank);
+    return code != 0 ? code : read_gpu(path, object, rank);
+}
+
+int rank_files_read(const char *dir, CheckRank **ranks, size_t *count)
+{
+    *ranks = NULL;
+    *count = 0;
+    char *folder = io_join(dir, "ranks");
+    int64_t *numbers;
+    size_t there;
+    int code = list_ranks(folder, &numbers, &there);
+    CheckRank *found = there > 0 ? mem_zalloc(there, sizeof *found) : NULL;
+    for (size_t i = 0; code == 0 && i < there; i++) {
+        char *path = mem_format("%s/%lld.json", folder, (long long)numbers[i]);
+        cJSON *object;
+        code = json_load(path, &object);
+        if (code == 0) {
+            code = read_rank(path, object, numbers[i], &found[i]);
+            cJSON_Delete(object);
+        }
+        free(path);
+    }
+    if (code == 0) {
+        *ranks = found;
+        *count = there;
+    } else {
+        free(found);
+    }
+    free(numbers);
+    free(folder);
+    return code;
+}
