@@ -1,0 +1,122 @@
+#include "audit/audit.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int settings_of_runs(const Evidence *evidence)
+{
+    int said = 0;
+    for (int run = 0; run < evidence->run_count; run++) {
+        said += identity_settings(&evidence->runs[run].identity);
+    }
+    return said;
+}
+
+int audit_file(const char *path, const Names *names, Audit *audit)
+{
+    Document document;
+    *audit = (Audit){.facts = 0};
+    int code = document_read(path, &document);
+    if (code != 0) {
+        return code;
+    }
+    Evidence evidence;
+    evidence_read(&evidence, &document, names);
+    audit->cut = evidence.cut || document.cut;
+    audit->facts = evidence.fact_count + settings_of_runs(&evidence);
+    if (audit->facts == 0) {
+        char list[1024];
+        code = err_set(ERR_INPUT,
+                       "%s: no quantity of a training run recognised in its columns and words; "
+                       "looked for %s. --map 'their name=quantity' tells what a name means",
+                       path, quantity_list(list));
+    } else {
+        rules_tokens(&evidence, &audit->findings);
+        rules_products(&evidence, &audit->findings);
+        rules_scaling(&evidence, &audit->findings);
+        rules_ranks(&evidence, &audit->findings);
+        rules_memory(&evidence, &audit->findings);
+        rules_time(&evidence, &audit->findings);
+        rules_loss(&evidence, &audit->findings);
+        rules_same(&evidence, &audit->findings);
+    }
+    evidence_free(&evidence);
+    document_free(&document);
+    return code;
+}
+
+void audit_free(Audit *audit)
+{
+    free(audit->findings.items);
+    *audit = (Audit){.facts = 0};
+}
+
+int audit_count(const Audit *audit, FindingKind kind)
+{
+    int count = 0;
+    for (int i = 0; i < audit->findings.count; i++) {
+        count += audit->findings.items[i].kind == kind;
+    }
+    return count;
+}
+
+static int by_line(const void *left, const void *right)
+{
+    const Finding *a = *(const Finding *const *)left, *b = *(const Finding *const *)right;
+    return a->line != b->line ? a->line - b->line : (a > b) - (a < b);
+}
+
+/* Everything of one kind: rule after rule, each in order of lines. */
+static void print_kind(const Findings *findings, FindingKind kind, const char *path, FILE *file)
+{
+    static const char *const heads[] = {"note", "warning", "disagrees"};
+    size_t size = (size_t)findings->count + 1;
+    bool *printed = mem_zalloc(size, sizeof *printed);
+    const Finding **same = mem_zalloc(size, sizeof *same);
+    for (int i = 0; i < findings->count; i++) {
+        const char *rule = findings->items[i].rule;
+        int count = 0;
+        for (int k = i; k < findings->count; k++) {
+            const Finding *finding = &findings->items[k];
+            if (!printed[k] && finding->kind == kind && strcmp(finding->rule, rule) == 0) {
+                printed[k] = true;
+                same[count++] = finding;
+            }
+        }
+        qsort(same, (size_t)count, sizeof *same, by_line);
+        for (int k = 0; k < count; k++) {
+            if (k == 0) {
+                fprintf(file, "%s: %s\n", heads[kind], rule);
+            }
+            fprintf(file, "  %s:%d: %s\n", path, same[k]->line, same[k]->text);
+        }
+    }
+    free(same);
+    free(printed);
+}
+
+static const char *plural(long count)
+{
+    return count == 1 ? "" : "s";
+}
+
+void audit_print(const Audit *audit, const char *path, FILE *file)
+{
+    print_kind(&audit->findings, FINDING_DISAGREES, path, file);
+    print_kind(&audit->findings, FINDING_WARNING, path, file);
+    print_kind(&audit->findings, FINDING_NOTE, path, file);
+    int disagree = audit_count(audit, FINDING_DISAGREES);
+    int warnings = audit_count(audit, FINDING_WARNING);
+    if (audit->findings.more > 0) {
+        fprintf(file, "%d further findings are not listed\n", audit->findings.more);
+    }
+    if (audit->cut) {
+        fprintf(file, "%s: longer than the audit reads; only its beginning was looked at\n", path);
+    }
+    fprintf(file, "%s: %d disagree%s, %d warning%s, %ld number%s compared of %d recognised\n", path,
+            disagree, disagree == 1 ? "s" : "", warnings, plural(warnings),
+            audit->findings.compared, plural(audit->findings.compared), audit->facts);
+}

@@ -1,0 +1,46 @@
+#pragma once
+/* A number as somebody wrote it: its value in base units (seconds, bytes, shares of 1, tokens per
+ * second, counts) and the interval of values that round to what is shown. "~" and "about" count
+ * trailing zeros as rounded too; "2.4-2.6" is the interval itself. */
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum {
+    UNIT_NONE,
+    UNIT_SECONDS,
+    UNIT_BYTES,
+    UNIT_PERCENT, /* value is the share: 90 % is 0.9 */
+    UNIT_TIMES,   /* "4.25x" */
+    UNIT_TOKENS_PER_SECOND,
+} Unit;
+
+typedef struct {
+    double value, low, high;
+    Unit unit;
+    bool range;   /* two numbers: "26-89 ms" */
+    bool open;    /* "512+", "over 100": a bound, not a value */
+    bool counted; /* an integer written out: no decimals, no k or M, no "~" */
+} Number;
+
+/* The number at the start of text, with sign, grouping commas and unit. Returns how many characters
+ * it takes; 0 when there is none there (a date, a clock time, a version and a name such as 3D are
+ * none). `about`: an approximate word stands before it. */
+size_t number_read(const char *text, bool about, Number *number);
+
+/* Characters of a date or time stamp at the start of text, 0 when there is none. */
+size_t number_stamp(const char *text);
+
+/* The unit that a header names: "Time (ms)", "Peak GPU MB", "Wall [s]". UNIT_NONE with scale 1. */
+Unit number_header_unit(const char *text, double *scale);
+
+/* Gives a bare number the unit of its column. */
+void number_apply_unit(Number *number, Unit unit, double scale);
+
+/* Arithmetic on intervals of positive numbers. */
+Number number_exact(double value);
+Number number_multiply(Number a, Number b);
+Number number_divide(Number a, Number b);
+Number number_add(Number a, Number b);
+
+/* Whether the intervals meet once each is widened by a share `slack`. */
+bool number_agrees(Number a, Number b, double slack);

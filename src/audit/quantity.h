@@ -1,0 +1,100 @@
+#pragma once
+/* What numbers of a training report are called. Names are compared as phrases: lower-case words with
+ * single blanks between and around them, "/" read as "per", all other punctuation dropped. */
+#include "audit/number.h"
+
+typedef enum {
+    Q_NONE,
+    /* what identifies a run */
+    Q_BATCH,        /* sequences; whether of one rank or of all is not said */
+    Q_LOCAL_BATCH,  /* of one rank and micro-step */
+    Q_GLOBAL_BATCH, /* of all ranks and micro-steps */
+    Q_ACCUM,
+    Q_SEQ,
+    Q_RANKS,
+    Q_LR,
+    Q_LAST_SETTING = Q_LR,
+    /* which part of a run */
+    Q_RANK,
+    Q_STEP,
+    /* counts */
+    Q_PARAMETERS,
+    Q_VOCAB,
+    Q_STEPS,
+    Q_STEPS_PER_EPOCH,
+    Q_EPOCHS,
+    Q_WARMUP,
+    Q_TOKENS,
+    Q_TOKENS_PER_STEP,
+    Q_SAMPLES_PER_EPOCH,
+    /* speed */
+    Q_TOKENS_PER_SECOND,
+    Q_SPEEDUP,
+    Q_EFFICIENCY,
+    Q_MFU,
+    /* time, outer before inner */
+    Q_TOTAL_TIME,
+    Q_WORKER_TIME,
+    Q_EPOCH_TIME,
+    Q_TRAIN_TIME,
+    Q_VALIDATION_TIME,
+    Q_STEP_TIME,
+    Q_COMPUTE_TIME,
+    Q_FORWARD_TIME,
+    Q_BACKWARD_TIME,
+    Q_LOSS_TIME,
+    Q_OPTIMIZER_TIME,
+    Q_DATA_TIME,
+    Q_MOVE_TIME,
+    Q_COMMUNICATION_TIME,
+    /* loss */
+    Q_LOSS,
+    Q_FIRST_LOSS,
+    Q_TRAIN_LOSS,
+    Q_VAL_LOSS,
+    Q_FINAL_VAL_LOSS,
+    Q_BEST_VAL_LOSS,
+    /* bytes */
+    Q_MEMORY,
+    Q_DEVICE_MEMORY,
+    Q_PARAMETER_BYTES,
+    Q_GRADIENT_BYTES,
+    Q_OPTIMIZER_BYTES,
+    Q_COUNT
+} Quantity;
+
+#define SETTING_COUNT (Q_LAST_SETTING + 1) /* indexed by Quantity; Q_NONE is unused */
+
+/* Phrases are cut to this; a name longer than that is no name. */
+#define PHRASE_SIZE 256
+
+typedef struct {
+    char phrase[PHRASE_SIZE];
+    Quantity quantity;
+} NameMapping;
+
+typedef struct {
+    const NameMapping *mappings; /* from --map; they win */
+    int count;
+} Names;
+
+/* Lines of "their name=quantity". ERR_INPUT names the bad one and lists the quantities. Caller frees
+ * *mappings. */
+int names_parse(const char *lines, NameMapping **mappings, int *count);
+
+const char *quantity_name(Quantity quantity); /* as --map takes it, and as findings say it */
+bool quantity_is_setting(Quantity quantity);
+bool quantity_is_time(Quantity quantity);
+
+/* " batch size " from "**Batch-Size**"; at most PHRASE_SIZE - 1 characters. */
+void phrase_make(const char *text, size_t size, char phrase[PHRASE_SIZE]);
+
+typedef enum { PHRASE_ANYWHERE, PHRASE_AT_START, PHRASE_AT_END } PhrasePlace;
+
+/* The quantity with the longest name in the phrase that a number of this unit can have; Q_NONE. When
+ * `words` is not NULL it gets the number of words of that name. */
+Quantity quantity_find(const Names *names, const char *phrase, Unit unit, PhrasePlace place,
+                       int *words);
+
+/* All names, one per line, for the message that nothing was recognised. */
+const char *quantity_list(char text[1024]);
