@@ -31,3 +31,26 @@ const char *cuda_attention_refusal(const Backend *backend, AttentionKind kind, H
     (void)backend, (void)kind, (void)shape, (void)dtype;
     return WHY;
 }
+
+int cuda_backend_device(const Backend *backend)
+{
+    (void)backend;
+    return -1;
+}
+
+bool cuda_bus_id(int device, char *text, size_t size)
+{
+    (void)device, (void)text, (void)size;
+    return false;
+}
+
+void cuda_versions(char *text, size_t size)
+{
+    snprintf(text, size, "%s", "");
+}
+
+CudaLink cuda_measure_link(Backend *backend)
+{
+    (void)backend;
+    return (CudaLink){0};
+}

@@ -1,9 +1,19 @@
-/* What the GPU itself reaches: the rate of one large matrix product, and of copying in its memory. On
- * numbers that look like weights: products of zeros run faster than any model will. */
+/* What the GPU itself reaches: the rate of one large matrix product, and of copying in its memory, on
+ * numbers that look like weights: products of zeros run faster than any model will. And what lies between
+ * it and the host: how long a launch takes, and the rates of copies from and to pinned memory. */
 #include "cuda/internal.h"
+
+extern "C" {
+#include "base/clock.h"
+#include "cuda/cuda.h"
+}
+
+#include <string.h>
 
 #define SIDE 8192
 #define COPY_BYTES ((size_t)1 << 30)
+#define LINK_BYTES ((size_t)128 << 20)
+#define LAUNCHES 500 /* empty kernels of one round */
 #define WARM 3
 #define ROUNDS 10
 
@@ -33,26 +43,51 @@ __global__ void fill_bf16(uint16_t *out, int64_t count)
     }
 }
 
-/* Seconds between two events around ROUNDS calls of what `body` puts on the stream. */
+static __global__ void empty_kernel() {}
+
+/* Median seconds of what `body` puts on the stream, by the GPU's clock, over ROUNDS calls that follow each
+ * other without a gap. */
 template <typename Body> static double seconds_of(cudaStream_t stream, Body body)
 {
-    cudaEvent_t from, to;
-    float milliseconds;
-    CUDA_CHECK(cudaEventCreate(&from));
-    CUDA_CHECK(cudaEventCreate(&to));
+    cudaEvent_t marks[ROUNDS + 1];
+    double seconds[ROUNDS];
+    for (int i = 0; i <= ROUNDS; i++) {
+        CUDA_CHECK(cudaEventCreate(&marks[i]));
+    }
     for (int i = 0; i < WARM; i++) {
         body();
     }
-    CUDA_CHECK(cudaEventRecord(from, stream));
+    CUDA_CHECK(cudaEventRecord(marks[0], stream));
     for (int i = 0; i < ROUNDS; i++) {
         body();
+        CUDA_CHECK(cudaEventRecord(marks[i + 1], stream));
     }
-    CUDA_CHECK(cudaEventRecord(to, stream));
-    CUDA_CHECK(cudaEventSynchronize(to));
-    CUDA_CHECK(cudaEventElapsedTime(&milliseconds, from, to));
-    CUDA_CHECK(cudaEventDestroy(from));
-    CUDA_CHECK(cudaEventDestroy(to));
-    return milliseconds * 1e-3 / ROUNDS;
+    CUDA_CHECK(cudaEventSynchronize(marks[ROUNDS]));
+    for (int i = 0; i < ROUNDS; i++) {
+        float milliseconds;
+        CUDA_CHECK(cudaEventElapsedTime(&milliseconds, marks[i], marks[i + 1]));
+        seconds[i] = milliseconds * 1e-3;
+    }
+    for (int i = 0; i <= ROUNDS; i++) {
+        CUDA_CHECK(cudaEventDestroy(marks[i]));
+    }
+    return clock_quantile(seconds, ROUNDS, 0.5);
+}
+
+/* Median seconds of `body` by the host's clock, each from an idle GPU until it is idle again. */
+template <typename Body> static double host_seconds_of(cudaStream_t stream, Body body)
+{
+    double seconds[ROUNDS];
+    for (int i = -WARM; i < ROUNDS; i++) {
+        CUDA_CHECK(cudaStreamSynchronize(stream));
+        double started = clock_seconds();
+        body();
+        CUDA_CHECK(cudaStreamSynchronize(stream));
+        if (i >= 0) {
+            seconds[i] = clock_seconds() - started;
+        }
+    }
+    return clock_quantile(seconds, ROUNDS, 0.5);
 }
 
 void cuda_fill_noise(CudaBackend *cuda, void *out, DType dtype, int64_t count)
@@ -103,4 +138,65 @@ double cuda_copy_rate(Backend *backend)
     });
     backend->release(backend, block);
     return 2.0 * (double)COPY_BYTES / seconds;
+}
+
+static void launch_empty(cudaStream_t stream, int count)
+{
+    for (int i = 0; i < count; i++) {
+        empty_kernel<<<1, 32, 0, stream>>>();
+    }
+    CUDA_LAUNCHED("empty");
+}
+
+static double graph_launch_seconds(cudaStream_t stream)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t ready;
+    CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    launch_empty(stream, LAUNCHES);
+    CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+    CUDA_CHECK(cudaGraphInstantiate(&ready, graph, 0));
+    CUDA_CHECK(cudaGraphDestroy(graph));
+    double seconds = host_seconds_of(stream, [&] { CUDA_CHECK(cudaGraphLaunch(ready, stream)); });
+    CUDA_CHECK(cudaGraphExecDestroy(ready));
+    return seconds / LAUNCHES;
+}
+
+static void measure_copies(CudaBackend *cuda, CudaLink *link)
+{
+    void *host = NULL, *block = cuda->base.alloc(&cuda->base, LINK_BYTES);
+    if (cudaMallocHost(&host, LINK_BYTES) != cudaSuccess) {
+        cudaGetLastError(); /* not to be found by the next launch */
+        host = NULL;
+    }
+    if (host != NULL && block != NULL) {
+        cudaStream_t stream = cuda->stream;
+        memset(host, 0x5a, LINK_BYTES);
+        link->to_device = (double)LINK_BYTES / seconds_of(stream, [&] {
+                              CUDA_CHECK(cudaMemcpyAsync(block, host, LINK_BYTES,
+                                                         cudaMemcpyHostToDevice, stream));
+                          });
+        link->to_host = (double)LINK_BYTES / seconds_of(stream, [&] {
+                            CUDA_CHECK(cudaMemcpyAsync(host, block, LINK_BYTES,
+                                                       cudaMemcpyDeviceToHost, stream));
+                        });
+    }
+    if (block != NULL) {
+        cuda->base.release(&cuda->base, block);
+    }
+    if (host != NULL) {
+        CUDA_CHECK(cudaFreeHost(host));
+    }
+}
+
+CudaLink cuda_measure_link(Backend *backend)
+{
+    CudaBackend *cuda = (CudaBackend *)backend;
+    cudaStream_t stream = cuda->stream;
+    CudaLink link = {};
+    link.launch_s = host_seconds_of(stream, [&] { launch_empty(stream, LAUNCHES); }) / LAUNCHES;
+    link.launch_wait_s = host_seconds_of(stream, [&] { launch_empty(stream, 1); });
+    link.graph_launch_s = graph_launch_seconds(stream);
+    measure_copies(cuda, &link);
+    return link;
 }

@@ -16,3 +16,21 @@ AttentionKind cuda_attention_choose(Backend *backend, HeadShape shape, DType dty
 /* NULL when this kind of attention does the shape, else a sentence that says what is not covered. */
 const char *cuda_attention_refusal(const Backend *backend, AttentionKind kind, HeadShape shape,
                                    DType dtype);
+
+/* The GPU of a CUDA backend as CUDA counts them; -1 for any other backend. */
+int cuda_backend_device(const Backend *backend);
+
+/* Where that GPU sits on the PCI bus, "0000:3B:00.0"; false when there is no such GPU. */
+bool cuda_bus_id(int device, char *text, size_t size);
+
+/* Of the driver and of cuBLASLt, which together decide how fast products are; "" without CUDA. */
+void cuda_versions(char *text, size_t size);
+
+/* What lies between the host and the GPU, each the median of several after a warm-up; 0: not measured. */
+typedef struct {
+    double launch_s;           /* per empty kernel, many launched one behind the other */
+    double launch_wait_s;      /* one empty kernel: launch it and wait until it is done */
+    double graph_launch_s;     /* per empty kernel of a recorded sequence */
+    double to_device, to_host; /* bytes/s from and to pinned memory */
+} CudaLink;
+CudaLink cuda_measure_link(Backend *backend);

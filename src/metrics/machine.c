@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cpu/sgemm.h"
+#include "metrics/ceilings.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -106,21 +107,56 @@ void machine_measure(Machine *machine, int threads, double seconds)
     machine->copy_gbs = isnan(copy) ? (Value){0} : value_of(copy);
 }
 
+/* rate is in units of 1e9; a stored one is not. */
+static void raise_rate(Value *rate, const CeilingKey *key, const char *name, double most,
+                       char source[64])
+{
+    double value;
+    char date[CLOCK_STAMP_SIZE];
+    snprintf(source, 64, "%s", rate->known ? "measured now" : "");
+    if (rate->known && ceilings_find(key, name, &value, date) && value * 1e-9 > rate->number &&
+        value <= most) {
+        *rate = value_of(value * 1e-9);
+        snprintf(source, 64, "bench machine of %s", date);
+    }
+}
+
+static void raise_to_stored(Machine *machine, const Backend *backend, DType dtype)
+{
+    CeilingKey key;
+    char product[CEILING_NAME_SIZE], copy[CEILING_NAME_SIZE];
+    bool device = backend->matmul_rate != NULL;
+    double stated = backend->stated_rate != NULL ? backend->stated_rate(backend, dtype) : 0;
+    ceilings_key(&key, machine, backend);
+    ceilings_names(backend, dtype, product, copy);
+    raise_rate(device ? &machine->device_matmul_gflops : &machine->sgemm_gflops, &key, product,
+               stated > 0 ? CEILINGS_OVER_STATED * stated : INFINITY, machine->ceiling_source);
+    raise_rate(device ? &machine->device_copy_gbs : &machine->copy_gbs, &key, copy, INFINITY,
+               machine->copy_source);
+}
+
 void machine_measure_device(Machine *machine, Backend *backend, DType dtype, double seconds)
 {
     if (backend->matmul_rate == NULL) {
         machine_measure(machine, backend->threads, seconds);
+        raise_to_stored(machine, backend, dtype);
         return;
     }
     double matmul = backend->matmul_rate(backend, dtype), copy = backend->copy_rate(backend);
     snprintf(machine->device, sizeof machine->device, "%s", backend->device);
     machine->device_matmul_gflops = matmul > 0 ? value_of(matmul * 1e-9) : (Value){0};
     machine->device_copy_gbs = copy > 0 ? value_of(copy * 1e-9) : (Value){0};
+    raise_to_stored(machine, backend, dtype);
 }
 
 Value machine_ceiling(const Machine *machine)
 {
     return machine->device[0] != '\0' ? machine->device_matmul_gflops : machine->sgemm_gflops;
+}
+
+static const char *given(const char *text)
+{
+    return text[0] != '\0' ? text : NULL;
 }
 
 cJSON *machine_json(const Machine *machine)
@@ -135,14 +171,16 @@ cJSON *machine_json(const Machine *machine)
     json_put_text(object, "kernel", machine->kernel);
     json_put_text(object, "compiler", machine->compiler);
     json_put_text(object, "blas", machine->blas);
-    json_put_text(object, "simd", machine->simd[0] != '\0' ? machine->simd : NULL);
+    json_put_text(object, "simd", given(machine->simd));
     json_put_or_null(object, "ceiling_threads",
                      machine->threads > 0 ? value_of(machine->threads) : (Value){0});
     json_put_or_null(object, "sgemm_gflops", machine->sgemm_gflops);
     json_put_or_null(object, "copy_gbs", machine->copy_gbs);
-    json_put_text(object, "device", machine->device[0] != '\0' ? machine->device : NULL);
+    json_put_text(object, "device", given(machine->device));
     json_put(object, "device_matmul_gflops", machine->device_matmul_gflops);
     json_put(object, "device_copy_gbs", machine->device_copy_gbs);
+    json_put_text(object, "ceiling_source", given(machine->ceiling_source));
+    json_put_text(object, "copy_source", given(machine->copy_source));
     return object;
 }
 

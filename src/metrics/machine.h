@@ -17,6 +17,8 @@ typedef struct {
     /* Of a device beside the processor; "" and missing when there is none. */
     char device[64];
     Value device_matmul_gflops, device_copy_gbs; /* products in the run's dtype */
+    /* "measured now" or "bench machine of DATE"; "" when not measured. */
+    char ceiling_source[64], copy_source[64];
 } Machine;
 
 /* Everything but the rates. simd: the name of the instruction set in use, may be NULL. */
@@ -25,7 +27,9 @@ void machine_describe(Machine *machine, const char *simd);
 /* Fills threads and both rates, each with about half of the seconds. */
 void machine_measure(Machine *machine, int threads, double seconds);
 
-/* The same of the backend's own device, which the run computes on; of the processor when it is that. */
+/* The same of the backend's own device, which the run computes on; of the processor when it is that. Where
+ * `pacer bench machine` once measured more (metrics/ceilings.h), that counts: a ceiling is what the machine
+ * can do, not what it gave at a bad moment. */
 void machine_measure_device(Machine *machine, Backend *backend, DType dtype, double seconds);
 
 /* The rate of matrix products, in GFLOP/s, that the run is held against. */

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# pacer bench machine on the CPU: its table, its JSON, what it stores and that the next call knows it, and the
+# products of a model. PACER names the program.
+source "$(dirname "$0")/support/program.sh"
+export XDG_CACHE_HOME=$work/cache
+unset PACER_TUNE PACER_TUNE_CACHE
+
+expect 0 'sgemm_2' bench machine --device cpu --threads 2 --model gpt2-124m --d-model 32 --heads 2 --layers 1 \
+    --vocab 100 --batch 1 --seq 16 --json all.json
+grep -q '^copy_1 .*GB/s' out || fail "no copy rate in the table"
+grep -q '^linear_backward_weight  *16  *32  *96  *1 ' out || fail "no gradient of the 32 x 96 weights"
+[[ $(grep -c '^linear_' out) == 15 ]] || fail "not 5 linear maps forward and backward"
+stored=(cache/pacer/ceilings-*.json)
+[[ ${#stored[@]} == 1 && -f ${stored[0]} ]] || fail "nothing was stored"
+for word in '"sgemm_1"' '"best_date"' '"products"' '"flops_s"'; do
+    grep -q "$word" all.json || fail "no $word in the JSON"
+done
+
+# A stored ceiling that this machine does not reach is the best, and stays.
+sed -i 's/"value":[^,]*,/"value": 9e17,/; s/"date":[^}]*/"date": "2001-02-03T04:05:06Z"/' "${stored[0]}"
+expect 0 'best of 2001-02-03' bench machine --device cpu --threads 1
+grep -q '9e+\?17\|900000000000000000' "${stored[0]}" || fail "a stored ceiling was lowered"
+
+# JSON on standard output comes alone.
+expect 0 '"sgemm_1"' bench machine --device cpu --threads 1 --json -
+[[ $(head -c 1 out) == '{' && $(tail -n 1 out) == '}' ]] || fail "more than JSON on standard output"
+
+expect 2 'no such model' bench machine --model gpt3
+expect 2 'bf16 is not supported on the CPU' bench machine --device cpu --dtype bf16
+expect 2 'longer than the model' bench machine --device cpu --model gpt2-124m --seq 5000
+
+# A run says which ceiling it is held against.
+expect 0 '' train --data builtin:stories --steps 1 --batch 1 --seq 8 --eval-every 0 --out run --device cpu --threads 1
+grep -q '"ceiling_source":.*"bench machine of 2001-02-03T04:05:06Z"' run/run.json ||
+    fail "the run does not take the stored ceiling"
+rm -r cache run
+expect 0 '' train --data builtin:stories --steps 1 --batch 1 --seq 8 --eval-every 0 --out run --device cpu --threads 1
+grep -q '"ceiling_source":.*"measured now"' run/run.json || fail "the run does not say what it measured"
+[[ -e cache/pacer ]] && fail "a run stored ceilings"
+
+[[ $failed == 0 ]] && echo "the machine is measured, and its best remembered"
+exit $failed
