@@ -57,7 +57,7 @@ takes() {
 }
 
 commands=(train plan models 'tokenizer train' 'tokenizer encode' 'tokenizer decode' 'tokenizer info'
-    'data prepare' 'data info' 'data stories' 'bench step' 'bench ops' 'bench attention' demo)
+    'data prepare' 'data info' 'data stories' 'bench step' 'bench ops' 'bench attention' profile check demo)
 
 expect 0 out 'Usage: pacer COMMAND' help
 expect 0 out 'Usage: pacer COMMAND' --help
@@ -99,11 +99,13 @@ takes 'tokenizer info' ''
 takes 'data prepare' seed threads out "${text[@]}" tokenizer end val-fraction shard-tokens
 takes 'data stories' seed threads out bytes
 takes 'data info' ''
-bench=("${model[@]}" data batch accum seq seed device dtype attention graph recompute threads memory-limit
-    repeats warm)
-takes 'bench step' "${bench[@]}"
-takes 'bench ops' "${bench[@]}"
+step=("${model[@]}" data batch accum seq seed device dtype attention graph recompute threads memory-limit)
+bench=("${step[@]}" repeats warm)
+takes 'bench step' "${bench[@]}" verify
+takes 'bench ops' "${bench[@]}" verify
 takes 'bench attention' heads kv-heads head-dim batch seq seed device dtype threads memory-limit repeats warm
+takes profile "${step[@]}" out repeats warm
+takes check map
 takes demo out threads
 
 # Every option of every help is known to the parser: given as its last word it is refused for its
@@ -112,7 +114,7 @@ for command in "${commands[@]}"; do
     for option in $(options_of "$command"); do
         case $option in
         help) continue ;;
-        quiet | verbose | skip-bad | graph) argument=--$option=perhaps text="--$option 'perhaps': must be on or off" ;;
+        quiet | verbose | skip-bad | graph | verify) argument=--$option=perhaps text="--$option 'perhaps': must be on or off" ;;
         *) argument=--$option text="--$option needs a value" ;;
         esac
         # shellcheck disable=SC2086

@@ -1,4 +1,4 @@
-/* `pacer bench step` and `pacer bench ops`: training steps of a model on made-up tokens. A rate means
+/* `pacer bench step`: training steps of a model on made-up tokens; what `bench ops` and `profile` share with it. A rate means
  * something only beside what the machine gives at the same time: each timed step is followed by single
  * matrix products, whose median is the sgemm rate of the run; the best rate is taken before and after. */
 #include "base/clock.h"
@@ -6,36 +6,29 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
+#include "cli/bench.h"
 #include "cli/commands.h"
-#include "data/prefetch.h"
-#include "metrics/machine.h"
-#include "train/setup.h"
+#include "train/verify.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define CEILING_SECONDS 1.0
 #define PROBES 3 /* products after each timed step */
+/* For the trusted side of the verification. On a GPU it pays to wait for the timed shape. */
+#define VERIFY_SECONDS 10.0
+#define GPU_VERIFY_SECONDS 40.0
 
-typedef struct {
-    Run run;
-    Trainer trainer;
-    Loader loader;
-    Prefetch *prefetch;
-    SgemmProbe probe;
-    double sgemm, copy;   /* best rates: GFLOP/s, GB/s */
-    double sgemm_between; /* median of the products between the steps */
-} Bench;
-
-static int open_bench(Bench *b, const Config *cfg, bool timing)
+int bench_open(Bench *b, Config *cfg)
 {
     memset(b, 0, sizeof *b);
-    int code = run_open(&b->run, cfg, DATA_REQUIRED);
+    int code = cfg->data[0] == '\0' ? config_set(cfg, "data", "builtin:random") : 0;
+    code = code == 0 ? run_resolve(cfg) : code;
+    code = code == 0 ? run_open(&b->run, cfg, DATA_REQUIRED) : code;
     if (code != 0) {
         return code;
     }
     TrainerSetup *setup = &b->run.setup;
-    setup->timing = timing;
     code = run_check_fits(&b->run);
     if (code == 0) {
         code = trainer_open(&b->trainer, setup, b->run.backend, &b->run.plan);
@@ -52,12 +45,27 @@ static int open_bench(Bench *b, const Config *cfg, bool timing)
     return code;
 }
 
-static void close_bench(Bench *b)
+void bench_close(Bench *b)
 {
     machine_probe_close(&b->probe);
     prefetch_close(b->prefetch);
     trainer_close(&b->trainer);
     run_close(&b->run);
+}
+
+char *bench_title(const Bench *b)
+{
+    const Run *run = &b->run;
+    const TrainerSetup *s = &run->setup;
+    char *machine = run->backend->device != NULL
+                        ? mem_format("%s%s", run->backend->device, s->graph ? ", graph" : "")
+                        : mem_format("%s, %d threads", run->backend->name, run->backend->threads);
+    char *title = mem_format(
+        "%s, %lld parameters, batch %lld x seq %lld x accum %lld, %s, %s attention, %s",
+        s->spec.name, (long long)run->plan.parameters, (long long)s->batch, (long long)s->seq,
+        (long long)s->accum, dtype_name(s->dtype), attention_name(s->attention), machine);
+    free(machine);
+    return title;
 }
 
 static int one_step(Bench *b, int64_t step, double *waited)
@@ -87,9 +95,6 @@ static int run_steps(Bench *b, const Config *cfg, double *times, double *rates, 
     double ignored = 0;
     for (int64_t i = 0; i < cfg->warm + cfg->repeats; i++) {
         log_live("step %lld of %lld", (long long)i + 1, (long long)(cfg->warm + cfg->repeats));
-        if (i == cfg->warm) {
-            ctx_reset_stats(&b->trainer.ctx);
-        }
         double started = clock_seconds();
         int code = one_step(b, i, i < cfg->warm ? &ignored : waited);
         if (code != 0) {
@@ -119,15 +124,9 @@ static void print_steps(const Bench *b, const Config *cfg, double *times, double
     }
     double median = clock_quantile(times, (size_t)n, 0.5), best = times[0], worst = times[n - 1];
     double rate = run->plan.flops_update / median * 1e-9;
-    printf("%s, %lld parameters, batch %lld x seq %lld x accum %lld, %s, %s attention, ",
-           run->setup.spec.name, (long long)run->plan.parameters, (long long)run->setup.batch,
-           (long long)run->setup.seq, (long long)run->setup.accum, dtype_name(run->setup.dtype),
-           attention_name(run->setup.attention));
-    if (run->backend->device != NULL) {
-        printf("%s%s\n", run->backend->device, run->setup.graph ? ", graph" : "");
-    } else {
-        printf("%s, %d threads\n", run->backend->name, run->backend->threads);
-    }
+    char *title = bench_title(b);
+    printf("%s\n", title);
+    free(title);
     printf("  step            %10.2f ms   median of %lld (%.2f to %.2f)\n", median * 1e3,
            (long long)n, best * 1e3, worst * 1e3);
     printf("  throughput      %10.0f tok/s\n", (double)run->tokens_per_update / median);
@@ -154,33 +153,9 @@ static void print_steps(const Bench *b, const Config *cfg, double *times, double
            (double)mem_peak_resident() / 1048576);
 }
 
-static void print_ops(const Bench *b, const Config *cfg)
-{
-    const Ctx *c = &b->trainer.ctx;
-    OpStat total = ctx_total(c);
-    double steps = (double)cfg->repeats;
-    printf("ceilings: matrix product %.1f GFLOP/s, copy %.1f GB/s\n", b->sgemm, b->copy);
-    printf("%-28s %7s %10s %7s %10s %9s %s\n", "op", "calls", "ms/step", "share", "GFLOP/s", "GB/s",
-           "of its ceiling");
-    for (int op = 0; op < OP_COUNT; op++) {
-        const OpStat *s = &c->stats[op];
-        if (s->calls == 0) {
-            continue;
-        }
-        double flops = s->flops / s->seconds * 1e-9, bytes = s->bytes / s->seconds * 1e-9;
-        /* The ceiling that binds: whichever of arithmetic and memory would take longer. */
-        bool arithmetic = s->flops / (b->sgemm * 1e9) > s->bytes / (b->copy * 1e9);
-        printf("%-28s %7.0f %10.3f %6.1f%% %10.1f %9.2f %6.1f%% %s\n", op_name((OpId)op),
-               (double)s->calls / steps, 1e3 * s->seconds / steps, 100 * s->seconds / total.seconds,
-               flops, bytes, arithmetic ? 100 * flops / b->sgemm : 100 * bytes / b->copy,
-               arithmetic ? "product" : "copy");
-    }
-    printf("%-28s %7.0f %10.3f\n", "all", (double)total.calls / steps, 1e3 * total.seconds / steps);
-}
-
 /* The ceilings of the device that computes. On the processor, which others may share, they are taken before
  * and after the steps and products are put between them; a GPU is ours. */
-static int measure_before(Bench *b)
+int bench_ceilings_before(Bench *b)
 {
     Backend *backend = b->run.backend;
     if (backend->matmul_rate != NULL) {
@@ -194,47 +169,56 @@ static int measure_before(Bench *b)
                : err_set(ERR_MEMORY, "no memory left to measure sgemm beside the steps");
 }
 
-static void measure_after(Bench *b, bool ops)
+void bench_ceilings_after(Bench *b, bool copy)
 {
     int threads = b->run.backend->threads;
     if (b->run.backend->matmul_rate == NULL) {
         double again = machine_sgemm_rate(threads, CEILING_SECONDS);
         b->sgemm = again > b->sgemm ? again : b->sgemm;
-        b->copy = ops ? machine_copy_rate(threads, CEILING_SECONDS) : 0;
+        b->copy = copy ? machine_copy_rate(threads, CEILING_SECONDS) : 0;
     }
+}
+
+static int bench_steps(Bench *b, const Config *cfg)
+{
+    size_t repeats = (size_t)cfg->repeats;
+    double *times = mem_zalloc(repeats, sizeof *times), waited = 0;
+    double *rates = mem_zalloc(repeats * PROBES, sizeof *rates);
+    int code = bench_ceilings_before(b);
+    code = code == 0 ? run_steps(b, cfg, times, rates, &waited) : code;
+    if (code == 0) {
+        b->sgemm_between = clock_quantile(rates, repeats * PROBES, 0.5);
+        bench_ceilings_after(b, false);
+        print_steps(b, cfg, times, waited);
+    }
+    free(rates);
+    free(times);
+    return code;
+}
+
+/* What was timed has to be right as well: a fast wrong step is no result. */
+static int verify_bench(Bench *b, const Config *cfg)
+{
+    bool host = b->run.backend->device == NULL;
+    size_t limit = host ? (size_t)cfg->memory_limit : 0, held = b->run.plan.total;
+    return verify_trainer(&b->trainer,
+                          (VerifyOptions){.threads = config_threads(cfg),
+                                          .host_memory = limit > held ? limit - held : limit,
+                                          .seconds = host ? VERIFY_SECONDS : GPU_VERIFY_SECONDS});
 }
 
 int cmd_bench(Config *cfg, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    bool ops = cfg->command == COMMAND_BENCH_OPS;
-    if (cfg->data[0] == '\0') {
-        int code = config_set(cfg, "data", "builtin:random");
-        if (code != 0) {
-            return code;
-        }
-    }
-    Bench b = {.prefetch = NULL};
+    Bench b;
     signals_install();
-    int code = run_resolve(cfg);
-    code = code != 0 ? code : open_bench(&b, cfg, ops);
+    int code = bench_open(&b, cfg);
     if (code == 0) {
-        size_t repeats = (size_t)cfg->repeats;
-        double *times = mem_zalloc(repeats, sizeof *times), waited = 0;
-        double *rates = mem_zalloc(repeats * PROBES, sizeof *rates);
-        code = measure_before(&b);
-        code = code == 0 ? run_steps(&b, cfg, times, rates, &waited) : code;
-        b.sgemm_between = clock_quantile(rates, repeats * PROBES, 0.5);
-        measure_after(&b, ops);
-        if (code == 0 && ops) {
-            print_ops(&b, cfg);
-        } else if (code == 0) {
-            print_steps(&b, cfg, times, waited);
-        }
-        free(rates);
-        free(times);
+        code = cfg->command == COMMAND_BENCH_OPS ? bench_ops(&b, cfg, NULL, stdout)
+                                                 : bench_steps(&b, cfg);
     }
-    close_bench(&b);
+    code = code == 0 && cfg->verify ? verify_bench(&b, cfg) : code;
+    bench_close(&b);
     return code;
 }

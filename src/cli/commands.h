@@ -10,5 +10,8 @@ int cmd_models(Config *cfg, int argc, char **argv);
 int cmd_tokenizer(Config *cfg, int argc, char **argv); /* COMMAND_TOKENIZER_* */
 int cmd_data(Config *cfg, int argc, char **argv);      /* COMMAND_DATA_* */
 int cmd_bench(Config *cfg, int argc, char **argv);     /* COMMAND_BENCH_STEP and _OPS */
+int cmd_profile(Config *cfg, int argc, char **argv);
 int cmd_bench_attention(Config *cfg, int argc, char **argv);
+int cmd_bench_machine(Config *cfg, int argc, char **argv);
+int cmd_check(Config *cfg, int argc, char **argv);
 int cmd_demo(Config *cfg, int argc, char **argv);

@@ -158,6 +158,21 @@ static const Row rows[COMMAND_COUNT] = {
                         "data info builtin:stories\n",
             .run = cmd_data,
         },
+    [COMMAND_BENCH_MACHINE] =
+        {
+            .summary = "measure what this machine can do",
+            .arguments = "",
+            .description =
+                "Measures the ceilings that every other speed is held against: matrix products, "
+                "copies, and on a GPU launches, the way from and to the host, and what its "
+                "sensors say. The best that was seen is kept, and later runs on this machine are "
+                "compared with it. With a model, the products of its linear maps are timed one by "
+                "one.",
+            .examples = "bench machine\n"
+                        "bench machine --model gpt2-124m --batch 8 --seq 512\n"
+                        "bench machine --device cpu --threads 1 --json machine.json\n",
+            .run = cmd_bench_machine,
+        },
     [COMMAND_BENCH_STEP] =
         {
             .summary = "time whole training steps",
@@ -176,8 +191,7 @@ static const Row rows[COMMAND_COUNT] = {
             .arguments = "",
             .description =
                 "Times the operations of a training step, each against what this machine's "
-                "arithmetic and memory allow. Timing each operation makes the step as a whole "
-                "slower than it is.",
+                "arithmetic and memory allow: the table of profile, without its file.",
             .examples = "bench ops --model llama-22m --batch 8\n"
                         "bench ops --d-model 768 --heads 12 --attention naive --threads 1\n",
             .run = cmd_bench,
@@ -196,6 +210,38 @@ static const Row rows[COMMAND_COUNT] = {
                         "bench attention --heads 32 --kv-heads 8 --head-dim 128 --seq 32768\n"
                         "bench attention --device cpu --seq 1024 --heads 4\n",
             .run = cmd_bench_attention,
+        },
+    [COMMAND_PROFILE] =
+        {
+            .summary = "one training step, op by op, as a table and a trace",
+            .arguments = "",
+            .description =
+                "Trains a few steps of a model, on random tokens unless --data names others, in "
+                "turn with and without a trace of every operation. Prints the operations by time, "
+                "each against what this machine's arithmetic and memory allow, and what tracing "
+                "cost; writes the fastest traced step to --out as a file that ui.perfetto.dev and "
+                "chrome://tracing show. On a GPU its own clock is read, also inside a recorded "
+                "step.",
+            .examples = "profile --model llama-22m --batch 8\n"
+                        "profile --model gpt2-124m --accum 4 --graph off --out step.json\n",
+            .run = cmd_profile,
+        },
+    [COMMAND_CHECK] =
+        {
+            .summary = "numbers that must agree: of a run, or of anyone's table",
+            .arguments = " PATH...",
+            .min_arguments = 1,
+            .max_arguments = INT_MAX,
+            .description =
+                "A run directory: computes the checks of its record again. A file (CSV, Markdown "
+                "or a log, from any program): recognises batch size, ranks, tokens, times, losses, "
+                "memory and so on by their names, derives what follows from them, and names every "
+                "line whose number disagrees. Exit status 4 when something does, 2 when nothing "
+                "was recognised.",
+            .examples = "check runs/tiny-0123456789abcdef\n"
+                        "check results.md scaling.csv\n"
+                        "check --map 'Zeit=train-time' --map 'GPUs used=ranks' table.csv\n",
+            .run = cmd_check,
         },
     [COMMAND_DEMO] =
         {

@@ -32,6 +32,9 @@ struct cJSON;
     X(BENCH_STEP, "bench step")             \
     X(BENCH_OPS, "bench ops")               \
     X(BENCH_ATTENTION, "bench attention")   \
+    X(BENCH_MACHINE, "bench machine")       \
+    X(PROFILE, "profile")                   \
+    X(CHECK, "check")                       \
     X(DEMO, "demo")
 
 typedef enum {
@@ -80,7 +83,7 @@ typedef struct {
     int line; /* of the config file, from 1; ORIGIN_FILE only */
 } Origin;
 
-#define CONFIG_MAX_OPTIONS 64
+#define CONFIG_MAX_OPTIONS 80
 
 typedef struct Config {
     Command command;
@@ -152,6 +155,11 @@ typedef struct Config {
     /* bench */
     int64_t repeats; /* timed */
     int64_t warm;    /* before them, untimed */
+    bool verify;     /* the timed step beside a trusted one */
+    char *json;      /* bench machine: where its numbers go; "": nowhere, "-": standard output */
+
+    /* check */
+    char *map; /* lines of "their name=quantity" */
 
     /* general */
     char *config; /* "": none */

@@ -33,8 +33,9 @@ static const char *const tieds[] = {"preset", "on", "off", NULL};
 #define BIT(command) (1u << COMMAND_##command)
 #define EVERY ((1u << COMMAND_COUNT) - 1)
 #define TRAINING (BIT(TRAIN) | BIT(PLAN))
-#define BENCH (BIT(BENCH_STEP) | BIT(BENCH_OPS))
+#define BENCH (BIT(BENCH_STEP) | BIT(BENCH_OPS) | BIT(PROFILE))
 #define KERNEL BIT(BENCH_ATTENTION)
+#define MACHINE BIT(BENCH_MACHINE)
 #define READING (BIT(TOKENIZER_TRAIN) | BIT(DATA_PREPARE)) /* whatever takes text */
 #define CODING (BIT(TOKENIZER_ENCODE) | BIT(TOKENIZER_DECODE))
 #define STEP (TRAINING | BENCH) /* whatever runs or plans training steps */
@@ -47,36 +48,37 @@ static const char *const tieds[] = {"preset", "on", "off", NULL};
 static const Option options[] = {
 #define GROUP "Model"
     {"model", TEXT(model), "tiny", 0, 0, NULL, "NAME", "preset; `pacer models` lists them", GROUP,
-     STEP, 0, RESULT},
-    {"layers", INT(layers), "0", 0, 10000, NULL, NULL, "blocks; 0: the preset's", GROUP, STEP, 0,
-     RESULT},
+     STEP | MACHINE, 0, RESULT},
+    {"layers", INT(layers), "0", 0, 10000, NULL, NULL, "blocks; 0: the preset's", GROUP,
+     STEP | MACHINE, 0, RESULT},
     {"d-model", INT(d_model), "0", 0, 1e6, NULL, NULL,
-     "width of the residual stream; 0: the preset's", GROUP, STEP, 0, RESULT},
+     "width of the residual stream; 0: the preset's", GROUP, STEP | MACHINE, 0, RESULT},
     {"heads", INT(heads), "0", 0, 100000, NULL, NULL,
-     "query heads; 0: the preset's, or 12 in bench attention", GROUP, STEP | KERNEL, 0, RESULT},
+     "query heads; 0: the preset's, or 12 in bench attention", GROUP, STEP | KERNEL | MACHINE, 0,
+     RESULT},
     {"kv-heads", INT(kv_heads), "0", 0, 100000, NULL, NULL,
      "key and value heads; 0: the preset's, or as many as heads where heads is given and in bench "
      "attention",
-     GROUP, STEP | KERNEL, 0, RESULT},
+     GROUP, STEP | KERNEL | MACHINE, 0, RESULT},
     {"head-dim", INT(head_dim), "64", 1, 1024, NULL, NULL, "width of a head", GROUP, KERNEL, 0,
      RESULT},
     {"ffn", INT(ffn), "0", 0, 10e6, NULL, NULL, "width of the feed-forward layer; 0: the preset's",
-     GROUP, STEP, 0, RESULT},
+     GROUP, STEP | MACHINE, 0, RESULT},
     {"vocab", INT(vocab), "0", 0, 10e6, NULL, NULL,
      "vocabulary; 0: the preset's, or the data's where the preset leaves it open; a tokenizer to "
      "be "
      "trained: 10,000",
-     GROUP, STEP | BIT(TOKENIZER_TRAIN), 0, RESULT},
+     GROUP, STEP | MACHINE | BIT(TOKENIZER_TRAIN), 0, RESULT},
     {"context", INT(context), "0", 0, 10e6, NULL, NULL,
-     "longest sequence the model can take; 0: the preset's", GROUP, STEP, 0, RESULT},
+     "longest sequence the model can take; 0: the preset's", GROUP, STEP | MACHINE, 0, RESULT},
     {"tied", CHOICE(tied), "preset", 0, 0, tieds, NULL,
-     "whether the head uses the embedding's weights", GROUP, STEP, 0, RESULT},
+     "whether the head uses the embedding's weights", GROUP, STEP | MACHINE, 0, RESULT},
 #undef GROUP
 
 #define GROUP "Data"
     {"data", TEXT(data), "", 0, 0, NULL, "DATA",
      "folder that `pacer data prepare` made, nanoGPT's or llm.c's .bin files, builtin:stories, or "
-     "builtin:random (what bench takes when none is given)",
+     "builtin:random (what bench and profile take when none is given)",
      GROUP, STEP, BIT(TRAIN), RESULT},
 #undef GROUP
 
@@ -84,7 +86,7 @@ static const Option options[] = {
     {"batch", INT(batch), "8", 1, 1e6, NULL, NULL,
      "sequences per rank per micro-step; bench attention unless it is given: as many as make "
      "65,536 tokens on a GPU, 4,096 on a CPU",
-     GROUP, STEP | KERNEL, 0, RESULT},
+     GROUP, STEP | KERNEL | MACHINE, 0, RESULT},
     {"accum", INT(accum), "1", 1, 1e6, NULL, NULL, "micro-steps whose gradients make one update",
      GROUP, STEP, 0, RESULT},
     {"global-batch", INT(global_batch), "0", 0, 1e9, NULL, NULL,
@@ -93,7 +95,7 @@ static const Option options[] = {
     {"seq", INT(seq), "0", 0, 10e6, NULL, NULL,
      "tokens per sequence; 0: the model's context; in bench attention the most, 0: 16,384 on a "
      "GPU, 1,024 on a CPU",
-     GROUP, STEP | KERNEL, 0, RESULT},
+     GROUP, STEP | KERNEL | MACHINE, 0, RESULT},
     {"steps", INT(steps), "0", 0, 1e12, NULL, NULL,
      "updates to make. Give one of steps, tokens and epochs; with none, 1000 steps", GROUP,
      TRAINING, 0, RESULT | UNSET},
@@ -139,11 +141,11 @@ static const Option options[] = {
     {"device", CHOICE(device), "auto", 0, 0, devices, NULL,
      "where to compute; auto: a GPU where there is one; ref is the slow plain-C truth that the "
      "others are tested against",
-     GROUP, STEP | KERNEL, 0, ROUNDING},
+     GROUP, STEP | KERNEL | MACHINE, 0, ROUNDING},
     {"dtype", CHOICE(dtype), "auto", 0, 0, dtypes, NULL,
      "type of activations and of the weights they meet; the optimizer keeps f32; auto: bf16 on a "
      "GPU, else f32",
-     GROUP, STEP | KERNEL, 0, RESULT},
+     GROUP, STEP | KERNEL | MACHINE, 0, RESULT},
     {"attention", CHOICE(attention), "auto", 0, 0, attentions, NULL,
      "kernel: naive stores the T x T probabilities, flash and cudnn (a GPU's library) do not; "
      "auto: "
@@ -156,7 +158,8 @@ static const Option options[] = {
      "block: keep only each block's input and compute its inside again in the backward pass", GROUP,
      STEP, 0, ROUNDING},
     {"threads", INT(threads), "0", 0, 4096, NULL, NULL, "CPU threads; 0: all cores", GROUP,
-     STEP | KERNEL | READING | BIT(TOKENIZER_ENCODE) | BIT(DATA_STORIES) | BIT(DEMO), 0, ROUNDING},
+     STEP | KERNEL | MACHINE | READING | BIT(TOKENIZER_ENCODE) | BIT(DATA_STORIES) | BIT(DEMO), 0,
+     ROUNDING},
     {"memory-limit", BYTES(memory_limit), "0", 0, 1e15, NULL, NULL,
      "refuse what needs more than this (24G, 512MiB); 0: what the machine has. Training a "
      "tokenizer: "
@@ -167,8 +170,8 @@ static const Option options[] = {
 #define GROUP "Output"
     {"out", TEXT(out), "", 0, 0, NULL, "PATH",
      "folder or file to write; train without it makes runs/MODEL-ID, encode and decode without it "
-     "write to standard output",
-     GROUP, TRAINING | READING | CODING | BIT(DATA_STORIES) | BIT(DEMO),
+     "write to standard output, profile to profile.json",
+     GROUP, TRAINING | READING | CODING | BIT(DATA_STORIES) | BIT(PROFILE) | BIT(DEMO),
      READING | BIT(DATA_STORIES), 0},
     {"resume", TEXT(resume), "auto", 0, 0, NULL, "auto|never|DIR",
      "auto: go on from the newest checkpoint in the run directory; never: start anew; or the run "
@@ -242,6 +245,20 @@ static const Option options[] = {
      GROUP, BENCH | KERNEL, 0, 0},
     {"warm", INT(warm), "2", 0, 1e6, NULL, NULL, "untimed repetitions before them", GROUP,
      BENCH | KERNEL, 0, 0},
+    {"verify", BOOL(verify), "on", 0, 0, NULL, NULL,
+     "afterwards compare loss, gradients and update of the timed step with those of the CPU, or of "
+     "ref for the CPU's",
+     GROUP, BIT(BENCH_STEP) | BIT(BENCH_OPS), 0, 0},
+    {"json", TEXT(json), "", 0, 0, NULL, "FILE",
+     "write the numbers there as JSON; - is standard output, in place of the table", GROUP, MACHINE,
+     0, 0},
+#undef GROUP
+
+#define GROUP "Audit"
+    {"map", TEXT(map), "", 0, 0, NULL, "NAME=QUANTITY",
+     "what a column, row or key of the file means, such as 'Zeit=train-time'; may be given several "
+     "times; a wrong quantity is answered with all there are",
+     GROUP, BIT(CHECK), 0, OPTION_LIST},
 #undef GROUP
 
 #define GROUP "General"

@@ -112,8 +112,10 @@ void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep)
     op_embed_forward(c, batch.ids, model->embed.weight.value, model->positions.weight.value,
                      batch.seq, x);
     for (int l = 0; l < s->layers; l++) {
+        c->layer = l;
         block_forward(c, model, l, &x, l > 0 ? model->h : TENSOR_NONE, model->h);
     }
+    c->layer = CTX_NO_LAYER;
     model->rf =
         keep == KEEP_ALL ? ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width) : model->carry;
     model->nf = ctx_save(c, MEM_NORM, model->act, rows, s->width);
@@ -162,8 +164,10 @@ void model_backward(Ctx *c, Model *model, Mode mode)
     op_norm_backward(c, model->nf, model->rf, linear_as_norm(s, norm), model->statsf, dres,
                      MODE_SET, norm->weight.grad, norm->bias.grad, mode);
     for (int l = (int)s->layers - 1; l >= 0; l--) {
+        c->layer = l;
         block_backward(c, model, l, dres, mode);
     }
+    c->layer = CTX_NO_LAYER;
     /* A tied table already holds the head's part of its gradient. */
     op_embed_backward(c, model->batch.ids, model->batch.order, dres, model->embed.weight.grad,
                       model->positions.weight.grad, model->batch.seq, s->tied ? MODE_ADD : mode,

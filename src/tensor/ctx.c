@@ -7,6 +7,7 @@ void ctx_init(Ctx *c, Backend *backend)
     memset(c, 0, sizeof *c);
     c->backend = backend;
     c->attention = ATTENTION_FLASH;
+    c->layer = CTX_NO_LAYER;
     arena_init_counting(&c->saved, "saved");
     arena_init_counting(&c->scratch, "scratch");
 }
@@ -21,18 +22,12 @@ Tensor ctx_scratch(Ctx *c, MemKind kind, DType dtype, int64_t a, int64_t b)
     return arena_push(&c->scratch, kind, dtype, 2, (int64_t[]){a, b});
 }
 
-void ctx_reset_stats(Ctx *c)
-{
-    memset(c->stats, 0, sizeof c->stats);
-}
-
 OpStat ctx_total(const Ctx *c)
 {
     OpStat total = {0};
     for (int op = 0; op < OP_COUNT; op++) {
         total.flops += c->stats[op].flops;
         total.bytes += c->stats[op].bytes;
-        total.seconds += c->stats[op].seconds;
         total.calls += c->stats[op].calls;
     }
     return total;

@@ -1,21 +1,26 @@
 #pragma once
 /* What a pass of the model carries along: the backend, the two activation arenas, the counters, and
  * the choices that ops depend on. */
-#include "tensor/backend.h"
+#include "tensor/trace.h"
 
 typedef struct {
     double flops, bytes; /* of matrix products; moved at least */
-    double seconds;      /* only with Ctx.timing */
     int64_t calls;
 } OpStat;
+
+#define CTX_NO_LAYER (-1)
 
 struct Ctx {
     Backend *backend;
     Arena saved;   /* pushed in forward, released in backward */
     Arena scratch; /* mark and release inside one op or block */
     bool dry;      /* check, count and measure, but compute nothing */
-    bool timing;   /* sync after each op and add its time to stats */
     bool composed; /* ignore fused slots */
+    int layer;     /* that the ops to come belong to, for the trace; CTX_NO_LAYER: none */
+    Trace *trace;  /* told of every op; NULL: none */
+    /* Called for every op, in dry runs too; NULL: nobody wants to know. */
+    void (*note)(void *user, OpId op, OpShape shape, double flops);
+    void *note_user;
     AttentionKind attention;
     OpStat stats[OP_COUNT];
 };
@@ -26,5 +31,4 @@ void ctx_init(Ctx *c, Backend *backend);
 Tensor ctx_save(Ctx *c, MemKind kind, DType dtype, int64_t a, int64_t b);    /* (a,b) on saved */
 Tensor ctx_scratch(Ctx *c, MemKind kind, DType dtype, int64_t a, int64_t b); /* (a,b) on scratch */
 
-void ctx_reset_stats(Ctx *c);
 OpStat ctx_total(const Ctx *c); /* sum over ops */

@@ -8,7 +8,6 @@
 #include "tensor/compose.h"
 
 #include "base/assert.h"
-#include "base/clock.h"
 
 #define DESCRIBE(t) tensor_describe(t, (char[TENSOR_TEXT_SIZE]){0})
 
@@ -81,15 +80,13 @@ const char *ops_missing(const Ops *ops)
 /* Opens an op: its workspace is on the scratch arena until op_end. */
 typedef struct {
     Ctx *c;
-    OpId op;
     ArenaMark mark;
     void *ws;
-    double started;
 } OpCall;
 
-static OpCall op_begin(Ctx *c, OpId op, double flops, double bytes, size_t ws_bytes)
+static OpCall op_begin(Ctx *c, OpId op, double flops, double bytes, size_t ws_bytes, OpShape shape)
 {
-    OpCall call = {.c = c, .op = op, .mark = arena_mark(&c->scratch)};
+    OpCall call = {.c = c, .mark = arena_mark(&c->scratch)};
     if (ws_bytes > 0) {
         call.ws = ctx_scratch(c, MEM_SCRATCH, DT_I32, (int64_t)((ws_bytes + 3) / 4), 1).data;
     }
@@ -97,20 +94,21 @@ static OpCall op_begin(Ctx *c, OpId op, double flops, double bytes, size_t ws_by
     stat->calls++;
     stat->flops += flops;
     stat->bytes += bytes;
-    if (c->timing && !c->dry) {
-        call.started = clock_seconds();
+    if (c->note != NULL) {
+        c->note(c->note_user, op, shape, flops);
+    }
+    if (!c->dry) {
+        trace_call(c->trace, (TraceCall){op, NULL, c->layer, flops, bytes, shape});
     }
     return call;
 }
 
 static void op_end(OpCall call)
 {
-    Ctx *c = call.c;
-    arena_release(&c->scratch, call.mark);
-    if (c->timing && !c->dry) {
-        c->backend->sync(c->backend);
-        c->stats[call.op].seconds += clock_seconds() - call.started;
+    if (!call.c->dry) {
+        trace_called(call.c->trace);
     }
+    arena_release(&call.c->scratch, call.mark);
 }
 
 /* Calls the slot unless this is a dry run, and closes the op. */
@@ -133,6 +131,23 @@ static double bytes_out(Tensor t, Mode mode)
     return bytes_of(t) * (mode == MODE_ADD ? 2 : 1);
 }
 
+static OpShape shape_of(Tensor t)
+{
+    OpShape shape = {{0}};
+    memcpy(shape.dim, t.dim, (size_t)t.rank * sizeof t.dim[0]);
+    return shape;
+}
+
+static OpShape shape_of_linear(Tensor x, Tensor y)
+{
+    return (OpShape){{x.dim[0], x.dim[1], y.dim[1]}};
+}
+
+static OpShape shape_of_heads(HeadShape s)
+{
+    return (OpShape){{s.batch, s.seq, s.heads, s.head_dim}};
+}
+
 void op_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq, Tensor out)
 {
     CHECK_DTYPE(ids, DT_I32);
@@ -148,7 +163,7 @@ void op_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_
                      "positions are %s, seq %lld", DESCRIBE(positions), (long long)seq);
     }
     double bytes = bytes_of(ids) + 2 * bytes_of(out);
-    OpCall call = op_begin(c, OP_EMBED_FORWARD, 0, bytes, 0);
+    OpCall call = op_begin(c, OP_EMBED_FORWARD, 0, bytes, 0, shape_of(out));
     DISPATCH(call, c->backend->ops.embed_forward(c, ids, table, positions, seq, out));
 }
 
@@ -171,7 +186,7 @@ void op_embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dta
                      "dpositions are %s, seq %lld", DESCRIBE(dpositions), (long long)seq);
         bytes += bytes_of(dout) + bytes_out(dpositions, dpositions_mode);
     }
-    OpCall call = op_begin(c, OP_EMBED_BACKWARD, 0, bytes, 0);
+    OpCall call = op_begin(c, OP_EMBED_BACKWARD, 0, bytes, 0, shape_of(dout));
     DISPATCH(call, c->backend->ops.embed_backward(c, ids, order, dout, dtable, dpositions, seq,
                                                   dtable_mode, dpositions_mode));
 }
@@ -199,7 +214,8 @@ void op_linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y)
     double flops = check_linear(x, w, y);
     CHECK_DTYPE(w, x.dtype);
     check_bias(bias, w);
-    OpCall call = op_begin(c, OP_LINEAR_FORWARD, flops, bytes_of(x) + bytes_of(w) + bytes_of(y), 0);
+    OpCall call = op_begin(c, OP_LINEAR_FORWARD, flops, bytes_of(x) + bytes_of(w) + bytes_of(y), 0,
+                           shape_of_linear(x, y));
     DISPATCH(call, c->backend->ops.linear_forward(c, x, w, bias, y));
 }
 
@@ -208,7 +224,7 @@ void op_linear_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor dx, Mode mode)
     double flops = check_linear(dx, w, dy);
     CHECK_DTYPE(w, dx.dtype);
     double bytes = bytes_of(dy) + bytes_of(w) + bytes_out(dx, mode);
-    OpCall call = op_begin(c, OP_LINEAR_BACKWARD_INPUT, flops, bytes, 0);
+    OpCall call = op_begin(c, OP_LINEAR_BACKWARD_INPUT, flops, bytes, 0, shape_of_linear(dx, dy));
     DISPATCH(call, c->backend->ops.linear_backward_input(c, dy, w, dx, mode));
 }
 
@@ -221,7 +237,7 @@ void op_linear_backward_weight(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tensor db
     size_t ws =
         ops->linear_backward_weight_ws != NULL ? ops->linear_backward_weight_ws(c, x, dy) : 0;
     double bytes = bytes_of(x) + bytes_of(dy) + bytes_out(dw, mode);
-    OpCall call = op_begin(c, OP_LINEAR_BACKWARD_WEIGHT, flops, bytes, ws);
+    OpCall call = op_begin(c, OP_LINEAR_BACKWARD_WEIGHT, flops, bytes, ws, shape_of_linear(x, dy));
     DISPATCH(call, ops->linear_backward_weight(c, x, dy, dw, dbias, mode, call.ws));
 }
 
@@ -236,7 +252,7 @@ void op_linear_gelu_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor pre,
     CHECK_DTYPE(w, x.dtype);
     check_bias(bias, w);
     double bytes = bytes_of(x) + bytes_of(w) + 2 * bytes_of(y);
-    OpCall call = op_begin(c, OP_LINEAR_GELU_FORWARD, flops, bytes, 0);
+    OpCall call = op_begin(c, OP_LINEAR_GELU_FORWARD, flops, bytes, 0, shape_of_linear(x, y));
     DISPATCH(call, c->backend->ops.linear_gelu_forward(c, x, w, bias, pre, y));
 }
 
@@ -250,7 +266,8 @@ void op_linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tens
     CHECK_SAME(pre, dpre);
     CHECK_DTYPE(w, dy.dtype);
     double bytes = bytes_of(dy) + bytes_of(w) + 2 * bytes_of(pre);
-    OpCall call = op_begin(c, OP_LINEAR_GELU_BACKWARD_INPUT, flops, bytes, 0);
+    OpCall call =
+        op_begin(c, OP_LINEAR_GELU_BACKWARD_INPUT, flops, bytes, 0, shape_of_linear(dpre, dy));
     DISPATCH(call, c->backend->ops.linear_gelu_backward_input(c, dy, w, pre, dpre));
 }
 
@@ -258,7 +275,7 @@ void op_add(Ctx *c, Tensor a, Tensor b, Tensor out)
 {
     CHECK_SAME(a, b);
     CHECK_SAME(a, out);
-    OpCall call = op_begin(c, OP_ADD, 0, 3 * bytes_of(out), 0);
+    OpCall call = op_begin(c, OP_ADD, 0, 3 * bytes_of(out), 0, shape_of(out));
     DISPATCH(call, c->backend->ops.add(c, a, b, out));
 }
 
@@ -280,7 +297,8 @@ void op_norm_forward(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats)
 {
     check_norm(x, norm, stats);
     CHECK_SAME(x, y);
-    OpCall call = op_begin(c, OP_NORM_FORWARD, 0, 2 * bytes_of(x) + bytes_of(stats), 0);
+    OpCall call =
+        op_begin(c, OP_NORM_FORWARD, 0, 2 * bytes_of(x) + bytes_of(stats), 0, shape_of(x));
     DISPATCH(call, c->backend->ops.norm_forward(c, x, norm, y, stats));
 }
 
@@ -294,7 +312,8 @@ void op_add_norm_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor
     CHECK_SAME(x, h);
     CHECK_SAME(x, r);
     CHECK_SAME(x, y);
-    OpCall call = op_begin(c, OP_ADD_NORM_FORWARD, 0, 4 * bytes_of(x) + bytes_of(stats), 0);
+    OpCall call =
+        op_begin(c, OP_ADD_NORM_FORWARD, 0, 4 * bytes_of(x) + bytes_of(stats), 0, shape_of(x));
     DISPATCH(call, c->backend->ops.add_norm_forward(c, x, h, norm, r, y, stats));
 }
 
@@ -314,7 +333,7 @@ void op_norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tens
     const Ops *ops = &c->backend->ops;
     size_t ws = ops->norm_backward_ws != NULL ? ops->norm_backward_ws(c, x) : 0;
     double bytes = 2 * bytes_of(x) + bytes_out(dx, dx_mode) + bytes_of(stats);
-    OpCall call = op_begin(c, OP_NORM_BACKWARD, 0, bytes, ws);
+    OpCall call = op_begin(c, OP_NORM_BACKWARD, 0, bytes, ws, shape_of(x));
     DISPATCH(call,
              ops->norm_backward(c, dy, x, norm, stats, dx, dx_mode, dweight, dbias, mode, call.ws));
 }
@@ -336,7 +355,7 @@ void op_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse)
     CHECK_DTYPE(table, dtype_accumulate(qkv.dtype));
     double share =
         (double)(shape.heads + shape.kv_heads) / (double)(shape.heads + 2 * shape.kv_heads);
-    OpCall call = op_begin(c, OP_ROPE, 0, 2 * share * bytes_of(qkv), 0);
+    OpCall call = op_begin(c, OP_ROPE, 0, 2 * share * bytes_of(qkv), 0, shape_of_heads(shape));
     DISPATCH(call, c->backend->ops.rope(c, qkv, shape, table, inverse));
 }
 
@@ -374,7 +393,8 @@ void op_attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tenso
     size_t ws =
         ops->attention_forward_ws != NULL ? ops->attention_forward_ws(c, shape, qkv.dtype) : 0;
     double bytes = bytes_of(qkv) + bytes_of(out) + bytes_of(aux);
-    OpCall call = op_begin(c, OP_ATTENTION_FORWARD, attention_flops(shape), bytes, ws);
+    OpCall call =
+        op_begin(c, OP_ATTENTION_FORWARD, attention_flops(shape), bytes, ws, shape_of_heads(shape));
     DISPATCH(call, ops->attention_forward(c, qkv, shape, out, aux, call.ws));
 }
 
@@ -390,7 +410,8 @@ void op_attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor a
     size_t ws =
         ops->attention_backward_ws != NULL ? ops->attention_backward_ws(c, shape, qkv.dtype) : 0;
     double bytes = 2 * bytes_of(qkv) + 2 * bytes_of(out) + bytes_of(aux);
-    OpCall call = op_begin(c, OP_ATTENTION_BACKWARD, 2 * attention_flops(shape), bytes, ws);
+    OpCall call = op_begin(c, OP_ATTENTION_BACKWARD, 2 * attention_flops(shape), bytes, ws,
+                           shape_of_heads(shape));
     DISPATCH(call, ops->attention_backward(c, dout, qkv, out, aux, shape, dqkv, call.ws));
 }
 
@@ -398,7 +419,7 @@ void op_swiglu_forward(Ctx *c, Tensor gate_up, Tensor y)
 {
     CHECK_SHAPE_2D(gate_up, y.dim[0], 2 * y.dim[1]);
     CHECK_DTYPE(gate_up, y.dtype);
-    OpCall call = op_begin(c, OP_SWIGLU_FORWARD, 0, 3 * bytes_of(y), 0);
+    OpCall call = op_begin(c, OP_SWIGLU_FORWARD, 0, 3 * bytes_of(y), 0, shape_of(y));
     DISPATCH(call, c->backend->ops.swiglu_forward(c, gate_up, y));
 }
 
@@ -407,14 +428,14 @@ void op_swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
     CHECK_SHAPE_2D(gate_up, dy.dim[0], 2 * dy.dim[1]);
     CHECK_SAME(gate_up, dgate_up);
     CHECK_DTYPE(gate_up, dy.dtype);
-    OpCall call = op_begin(c, OP_SWIGLU_BACKWARD, 0, 5 * bytes_of(dy), 0);
+    OpCall call = op_begin(c, OP_SWIGLU_BACKWARD, 0, 5 * bytes_of(dy), 0, shape_of(dy));
     DISPATCH(call, c->backend->ops.swiglu_backward(c, dy, gate_up, dgate_up));
 }
 
 void op_gelu_forward(Ctx *c, Tensor x, Tensor y)
 {
     CHECK_SAME(x, y);
-    OpCall call = op_begin(c, OP_GELU_FORWARD, 0, 2 * bytes_of(x), 0);
+    OpCall call = op_begin(c, OP_GELU_FORWARD, 0, 2 * bytes_of(x), 0, shape_of(x));
     DISPATCH(call, c->backend->ops.gelu_forward(c, x, y));
 }
 
@@ -422,7 +443,7 @@ void op_gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
 {
     CHECK_SAME(dy, x);
     CHECK_SAME(dx, x);
-    OpCall call = op_begin(c, OP_GELU_BACKWARD, 0, 3 * bytes_of(x), 0);
+    OpCall call = op_begin(c, OP_GELU_BACKWARD, 0, 3 * bytes_of(x), 0, shape_of(x));
     DISPATCH(call, c->backend->ops.gelu_backward(c, dy, x, dx));
 }
 
@@ -437,7 +458,7 @@ void op_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor loss
     CHECK_SHAPE_1D(losses, logits.dim[0]);
     CHECK_DTYPE(losses, dtype_accumulate(logits.dtype));
     double bytes = bytes_of(logits) * (gradient ? 2 : 1) + bytes_of(losses);
-    OpCall call = op_begin(c, OP_XENT, 0, bytes, 0);
+    OpCall call = op_begin(c, OP_XENT, 0, bytes, 0, shape_of(logits));
     DISPATCH(call, c->backend->ops.xent(c, logits, classes, targets, losses, scale, gradient));
 }
 
@@ -446,7 +467,7 @@ void op_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode)
     CHECK_SHAPE_1D(x, tensor_count(x));
     CHECK_SHAPE_1D(out, 1);
     CHECK_DTYPE(out, x.dtype);
-    OpCall call = op_begin(c, OP_SUM, 0, bytes_of(x), 0);
+    OpCall call = op_begin(c, OP_SUM, 0, bytes_of(x), 0, shape_of(x));
     DISPATCH(call, c->backend->ops.sum(c, x, scale, out, mode));
 }
 
@@ -457,7 +478,7 @@ void op_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode)
     CHECK_DTYPE(out, x.dtype);
     const Ops *ops = &c->backend->ops;
     size_t ws = ops->sum_squares_ws != NULL ? ops->sum_squares_ws(c, x) : 0;
-    OpCall call = op_begin(c, OP_SUM_SQUARES, 0, bytes_of(x), ws);
+    OpCall call = op_begin(c, OP_SUM_SQUARES, 0, bytes_of(x), ws, shape_of(x));
     DISPATCH(call, ops->sum_squares(c, x, out, mode, call.ws));
 }
 
@@ -475,6 +496,6 @@ void op_adamw(Ctx *c, AdamwArgs args)
         CHECK_DTYPE(args.low, DT_BF16);
     }
     double bytes = 7 * bytes_of(args.param) + bytes_of(args.low);
-    OpCall call = op_begin(c, OP_ADAMW, 0, bytes, 0);
+    OpCall call = op_begin(c, OP_ADAMW, 0, bytes, 0, shape_of(args.param));
     DISPATCH(call, c->backend->ops.adamw(c, args));
 }

@@ -1,0 +1,292 @@
+/* Steps without and with the trace take turns, so that whatever else the machine does meets both alike. A device
+ * that records its steps must record anew at each turn: the first step after it runs the bodies, the second
+ * records them, and the third, a mere replay, is the one that is timed. */
+#include "train/profile.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/signals.h"
+#include "metrics/device_clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RATE 1e-4
+#define RECORDING_STEPS 2
+#define CLOCK_LESSONS 4 /* the shortest way of a stamp to the host counts */
+
+typedef struct {
+    Trainer *trainer;
+    Prefetch *prefetch;
+    Trace *trace;
+    DeviceClock clock;
+    int64_t step, steps, micro;
+    ProfiledStep current;
+    const char *open; /* name of the host's span under way; NULL: none */
+    int64_t opened_ns;
+} Profiler;
+
+static void close_span(Profiler *p)
+{
+    if (p->open == NULL) {
+        return;
+    }
+    ProfiledStep *s = &p->current;
+    if (s->host_count == s->host_room) {
+        s->host_room = 2 * s->host_room + 16;
+        s->host = mem_realloc(s->host, (size_t)s->host_room, sizeof *s->host);
+    }
+    s->host[s->host_count++] =
+        (ProfileSpan){p->open, p->micro, p->opened_ns, trace_host_now(p->trace)};
+    p->open = NULL;
+}
+
+static void open_span(Profiler *p, const char *name)
+{
+    close_span(p);
+    p->open = name;
+    p->opened_ns = trace_host_now(p->trace);
+}
+
+/* Computation is no span of the host's: the ops show it. */
+static void on_part(void *user, TrainPart part)
+{
+    Profiler *p = user;
+    const char *name = part == PART_MOVE     ? "data_move"
+                       : part == PART_LAUNCH ? "launch"
+                       : part == PART_WAIT   ? "wait"
+                                             : NULL;
+    close_span(p);
+    if (name != NULL) {
+        open_span(p, name);
+    }
+}
+
+/* One update from an idle device to an idle device; its time by the host's clock is in p->current. */
+static int run_step(Profiler *p)
+{
+    Trainer *t = p->trainer;
+    double loss, norm;
+    log_live("step %lld of %lld", (long long)p->step + 1, (long long)p->steps);
+    p->current.host_count = 0;
+    p->current.start_ns = trace_host_now(p->trace);
+    for (p->micro = 0; p->micro < t->setup.accum; p->micro++) {
+        Batch batch;
+        open_span(p, "data_load");
+        int code = prefetch_next(p->prefetch, &batch, NULL);
+        close_span(p);
+        if (code != 0) {
+            return code;
+        }
+        trainer_micro_step(t, (HostBatch){batch.tokens, batch.targets, batch.order}, p->micro);
+    }
+    p->micro = -1;
+    trainer_update(t, RATE, p->step++);
+    trainer_post(t);
+    while (t->fetched < t->posted) {
+        trainer_fetch(t, &loss, &norm);
+    }
+    close_span(p);
+    p->current.end_ns = trace_host_now(p->trace);
+    return signals_pending() == 0 ? 0 : err_set(signals_pending(), "stopped by a signal");
+}
+
+static int run_steps(Profiler *p, int64_t count)
+{
+    int code = 0;
+    for (int64_t i = 0; i < count && code == 0; i++) {
+        code = run_step(p);
+    }
+    return code;
+}
+
+static int64_t steps_to_record(const Trainer *t)
+{
+    return t->setup.graph && t->backend->replay != NULL ? RECORDING_STEPS : 0;
+}
+
+static double step_seconds(const Profiler *p)
+{
+    return 1e-9 * (double)(p->current.end_ns - p->current.start_ns);
+}
+
+static int plain_step(Profiler *p, double *seconds)
+{
+    trainer_trace(p->trainer, NULL);
+    int code = run_steps(p, steps_to_record(p->trainer) + 1);
+    *seconds = step_seconds(p);
+    return code;
+}
+
+/* Events of the step just made, with times moved to the host's clock, into p->current. */
+static void take_events(Profiler *p)
+{
+    ProfiledStep *s = &p->current;
+    const TraceEvent *events = trace_events(p->trace, &s->event_count);
+    if (s->event_room < s->event_count) {
+        s->event_room = s->event_count;
+        s->events = mem_realloc(s->events, (size_t)s->event_room, sizeof *s->events);
+    }
+    for (int64_t i = 0; i < s->event_count; i++) {
+        s->events[i] = events[i];
+        if (trace_is_device(p->trace)) {
+            s->events[i].start_ns = device_clock_to_host(&p->clock, events[i].start_ns);
+            s->events[i].end_ns = device_clock_to_host(&p->clock, events[i].end_ns);
+        }
+    }
+}
+
+static int traced_step(Profiler *p)
+{
+    trainer_trace(p->trainer, p->trace);
+    trace_start(p->trace);
+    int code = run_steps(p, steps_to_record(p->trainer));
+    if (code != 0) {
+        return code;
+    }
+    for (int i = 0; i < CLOCK_LESSONS && trace_is_device(p->trace); i++) {
+        int64_t device_ns = trace_device_now(p->trace);
+        device_clock_learn(&p->clock, device_ns, trace_host_now(p->trace));
+    }
+    trace_start(p->trace);
+    code = run_step(p);
+    trace_stop(p->trace);
+    take_events(p);
+    return code;
+}
+
+/* What is known of each repeat. */
+typedef struct {
+    double *plain, *traced, *ops, *outside, *share; /* (repeats) each */
+    double *by_op;                                  /* (OP_COUNT, repeats) */
+} Samples;
+
+static Samples samples_new(int64_t repeats)
+{
+    size_t n = (size_t)repeats;
+    double *all = mem_zalloc((5 + OP_COUNT) * n, sizeof *all);
+    return (Samples){all, all + n, all + 2 * n, all + 3 * n, all + 4 * n, all + 5 * n};
+}
+
+static void samples_free(Samples *samples)
+{
+    free(samples->plain);
+}
+
+static void book(const Profiler *p, Samples *samples, int64_t at, int64_t repeats)
+{
+    const ProfiledStep *s = &p->current;
+    for (int64_t i = 0; i < s->event_count; i++) {
+        double seconds = 1e-9 * (double)(s->events[i].end_ns - s->events[i].start_ns);
+        samples->by_op[s->events[i].call.op * repeats + at] += seconds;
+        samples->ops[at] += seconds;
+    }
+    samples->traced[at] = step_seconds(p);
+    samples->outside[at] = samples->traced[at] - samples->ops[at];
+    samples->share[at] = samples->ops[at] / samples->traced[at];
+}
+
+static void count_work(Profile *profile, const ProfiledStep *s)
+{
+    memset(profile->ops, 0, sizeof profile->ops);
+    for (int64_t i = 0; i < s->event_count; i++) {
+        const TraceCall *call = &s->events[i].call;
+        OpStat *stat = &profile->ops[call->op];
+        stat->calls++;
+        stat->flops += call->flops;
+        stat->bytes += call->bytes;
+    }
+}
+
+static void keep_if_fastest(Profiler *p, Profile *profile, int64_t at)
+{
+    ProfiledStep *kept = &profile->fastest, old = *kept;
+    if (at == 0 || step_seconds(p) < 1e-9 * (double)(kept->end_ns - kept->start_ns)) {
+        *kept = p->current;
+        p->current = old;
+    }
+}
+
+static int measure(Profiler *p, Profile *profile, ProfileOptions options)
+{
+    int64_t repeats = options.repeats;
+    Samples samples = samples_new(repeats);
+    int code = run_steps(p, options.warm);
+    for (int64_t at = 0; at < repeats && code == 0; at++) {
+        code = plain_step(p, &samples.plain[at]);
+        code = code == 0 ? traced_step(p) : code;
+        if (code == 0) {
+            book(p, &samples, at, repeats);
+            keep_if_fastest(p, profile, at);
+        }
+    }
+    if (code == 0) {
+        size_t n = (size_t)repeats;
+        count_work(profile, &profile->fastest);
+        profile->plain_s = clock_quantile(samples.plain, n, 0.5);
+        profile->traced_s = clock_quantile(samples.traced, n, 0.5);
+        profile->ops_s = clock_quantile(samples.ops, n, 0.5);
+        profile->outside_s = clock_quantile(samples.outside, n, 0.5);
+        profile->fastest_plain_s = samples.plain[0]; /* sorted by now */
+        profile->fastest_traced_s = samples.traced[0];
+        profile->share = clock_quantile(samples.share, n, 0.5);
+        for (int op = 0; op < OP_COUNT; op++) {
+            profile->op_s[op] = clock_quantile(samples.by_op + (size_t)op * n, n, 0.5);
+        }
+    }
+    samples_free(&samples);
+    return code;
+}
+
+static void free_step(ProfiledStep *s)
+{
+    free(s->events);
+    free(s->host);
+}
+
+/* Op calls of a whole update with one micro-step, which no section exceeds. */
+static int64_t calls_at_most(const Trainer *t)
+{
+    TrainerSetup setup = t->setup;
+    TrainPlan plan;
+    int64_t calls = 0;
+    setup.accum = 1;
+    trainer_plan(&setup, t->backend, &plan);
+    for (int op = 0; op < OP_COUNT; op++) {
+        calls += plan.step[op].calls;
+    }
+    return calls;
+}
+
+int profile_measure(Profile *profile, Trainer *trainer, Prefetch *prefetch, ProfileOptions options)
+{
+    PACER_ASSERT(options.repeats > 0, "%lld repeats", (long long)options.repeats);
+    *profile = (Profile){.repeats = options.repeats};
+    Profiler p = {.trainer = trainer, .prefetch = prefetch};
+    p.steps = options.warm + 2 * options.repeats * (1 + steps_to_record(trainer));
+    int code = trace_open(&p.trace, trainer->backend, calls_at_most(trainer), options.now);
+    if (code != 0) {
+        return code;
+    }
+    TrainPartHook hook = trainer->hook;
+    void *hook_user = trainer->hook_user;
+    trainer->hook = on_part;
+    trainer->hook_user = &p;
+    profile->device = trace_is_device(p.trace);
+    code = measure(&p, profile, options);
+    trainer->hook = hook;
+    trainer->hook_user = hook_user;
+    trainer_trace(trainer, NULL);
+    trace_close(p.trace);
+    free_step(&p.current);
+    return code;
+}
+
+void profile_free(Profile *profile)
+{
+    free_step(&profile->fastest);
+    *profile = (Profile){0};
+}

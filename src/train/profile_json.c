@@ -1,0 +1,178 @@
+/* Trace events as Chrome's format has them: complete events (ph X) with beginning and length in microseconds, on
+ * lanes of one process. Written one line per event, so that a step of many micro-steps needs no more memory. */
+#include "metrics/json.h"
+#include "train/profile.h"
+
+#include <string.h>
+
+enum { LANE_STEP, LANE_PARTS, LANE_OPS, LANE_HOST, LANE_COUNT };
+
+typedef struct {
+    const ProfiledStep *step;
+    ProfileCeilings ceilings;
+    int rank;
+    Output *output;
+    int64_t written;
+} Writer;
+
+/* Takes item. */
+static int put_item(Writer *w, cJSON *item)
+{
+    const char *between = w->written++ > 0 ? ",\n" : "\n";
+    char *text = cJSON_PrintUnformatted(item);
+    int code = output_put(w->output, between, strlen(between));
+    code = code != 0 ? code : output_put(w->output, text, strlen(text));
+    cJSON_free(text);
+    cJSON_Delete(item);
+    return code;
+}
+
+/* Takes args. */
+static int put_metadata(Writer *w, const char *name, int lane, cJSON *args)
+{
+    cJSON *item = json_object();
+    json_put_text(item, "ph", "M");
+    json_put_text(item, "name", name);
+    json_put_whole(item, "pid", w->rank);
+    json_put_whole(item, "tid", lane);
+    json_put_item(item, "args", args);
+    return put_item(w, item);
+}
+
+static int put_name(Writer *w, const char *what, int lane, const char *name)
+{
+    cJSON *args = json_object();
+    json_put_text(args, "name", name);
+    return put_metadata(w, what, lane, args);
+}
+
+static int put_order(Writer *w, int lane)
+{
+    cJSON *args = json_object();
+    json_put_whole(args, "sort_index", lane);
+    return put_metadata(w, "thread_sort_index", lane, args);
+}
+
+/* Takes args. Times count from the beginning of the step. */
+static int put_span(Writer *w, int lane, const char *name, const char *category, int64_t start_ns,
+                    int64_t end_ns, cJSON *args)
+{
+    cJSON *item = json_object();
+    json_put_text(item, "ph", "X");
+    json_put_text(item, "name", name);
+    json_put_text(item, "cat", category);
+    json_put_whole(item, "pid", w->rank);
+    json_put_whole(item, "tid", lane);
+    json_put(item, "ts", value_of((double)(start_ns - w->step->start_ns) / 1e3));
+    json_put(item, "dur", value_of((double)(end_ns - start_ns) / 1e3));
+    json_put_item(item, "args", args);
+    return put_item(w, item);
+}
+
+static bool is_update(const TraceEvent *event)
+{
+    return strcmp(event->call.part, "optimizer") == 0;
+}
+
+static void put_micro(cJSON *args, const TraceEvent *event)
+{
+    if (!is_update(event)) {
+        json_put_whole(args, "micro_step", event->run);
+    }
+}
+
+static int put_op(Writer *w, const TraceEvent *event)
+{
+    const TraceCall *call = &event->call;
+    double seconds = 1e-9 * (double)(event->end_ns - event->start_ns);
+    cJSON *args = json_object();
+    char shape[OP_SHAPE_TEXT_SIZE];
+    json_put_text(args, "shape", op_shape_text(call->shape, shape));
+    put_micro(args, event);
+    if (call->layer != CTX_NO_LAYER) {
+        json_put_whole(args, "layer", call->layer);
+    }
+    json_put(args, "flops", value_of(call->flops));
+    json_put(args, "bytes", value_of(call->bytes));
+    /* No rate where the clock is too coarse to see time pass. */
+    if (seconds > 0) {
+        ProfileShare share = profile_share(w->ceilings, call->flops, call->bytes, seconds);
+        json_put(args, "TFLOP/s", value_of(call->flops / seconds * 1e-12));
+        json_put(args, "GB/s", value_of(call->bytes / seconds * 1e-9));
+        json_put(args, "share_of_ceiling", value_of(share.share));
+        json_put_text(args, "ceiling", share.name);
+    }
+    return put_span(w, LANE_OPS, op_name(call->op), call->part, event->start_ns, event->end_ns,
+                    args);
+}
+
+static bool same_part(const TraceEvent *a, const TraceEvent *b)
+{
+    return a->run == b->run && strcmp(a->call.part, b->call.part) == 0;
+}
+
+/* Each part from the beginning of its first op to the end of its last, and the ops themselves. */
+static int put_events(Writer *w)
+{
+    const ProfiledStep *s = w->step;
+    int code = 0;
+    for (int64_t first = 0, next; first < s->event_count && code == 0; first = next) {
+        const TraceEvent *event = &s->events[first];
+        cJSON *args = json_object();
+        for (next = first + 1; next < s->event_count && same_part(event, &s->events[next]);) {
+            next++;
+        }
+        put_micro(args, event);
+        json_put_whole(args, "ops", next - first);
+        code = put_span(w, LANE_PARTS, event->call.part, "part", event->start_ns,
+                        s->events[next - 1].end_ns, args);
+        for (int64_t i = first; i < next && code == 0; i++) {
+            code = put_op(w, &s->events[i]);
+        }
+    }
+    return code;
+}
+
+static int put_host(Writer *w)
+{
+    int code = 0;
+    for (int64_t i = 0; i < w->step->host_count && code == 0; i++) {
+        const ProfileSpan *span = &w->step->host[i];
+        cJSON *args = json_object();
+        if (span->micro >= 0) {
+            json_put_whole(args, "micro_step", span->micro);
+        }
+        code = put_span(w, LANE_HOST, span->name, "host", span->start_ns, span->end_ns, args);
+    }
+    return code;
+}
+
+static int put_lanes(Writer *w, const char *title)
+{
+    static const char *const names[] = {[LANE_STEP] = "step",
+                                        [LANE_PARTS] = "parts of the step",
+                                        [LANE_OPS] = "ops",
+                                        [LANE_HOST] = "host: data, launches, waiting"};
+    int code = put_name(w, "process_name", 0, title);
+    for (int lane = 0; lane < LANE_COUNT && code == 0; lane++) {
+        code = put_name(w, "thread_name", lane, names[lane]);
+        code = code == 0 ? put_order(w, lane) : code;
+    }
+    return code;
+}
+
+int profile_write(const Profile *profile, ProfileCeilings ceilings, int rank, const char *title,
+                  Output *output)
+{
+    static const char before[] = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[",
+                      after[] = "\n]}\n";
+    Writer w = {.step = &profile->fastest, .ceilings = ceilings, .rank = rank, .output = output};
+    int code = output_put(output, before, strlen(before));
+    code = code == 0 ? put_lanes(&w, title) : code;
+    code = code == 0 ? put_span(&w, LANE_STEP, "step", "step", w.step->start_ns, w.step->end_ns,
+                                json_object())
+                     : code;
+    code = code == 0 ? put_events(&w) : code;
+    code = code == 0 ? put_host(&w) : code;
+    return code == 0 ? output_put(output, after, strlen(after)) : code;
+}
