@@ -1,8 +1,8 @@
-# CUDA, cuDNN, NCCL and MPI: looked for, none of them needed. Sets PACER_HAVE_CUDA, _CUDNN, _NCCL
-# and _MPI, and one summary row for each, with the reason when it was left out.
+# CUDA, cuDNN and MPI: looked for, none of them needed. Sets PACER_HAVE_CUDA, _CUDNN and _MPI, and one
+# summary row for each, with the reason when it was left out. NCCL is looked for by the program itself; it has
+# a row all the same.
 set(PACER_HAVE_CUDA FALSE)
 set(PACER_HAVE_CUDNN FALSE)
-set(PACER_HAVE_NCCL FALSE)
 set(PACER_HAVE_MPI FALSE)
 set(PACER_FOUND_TEXT)
 set(PACER_ABSENT_TEXT)
@@ -78,15 +78,22 @@ else()
     endif()
     pacer_find_device_library(PACER_HAVE_CUDNN cuDNN cudnn.h cudnn_version.h cudnn
         "CUDNN_MAJOR;CUDNN_MINOR;CUDNN_PATCHLEVEL")
-    pacer_find_device_library(PACER_HAVE_NCCL NCCL nccl.h nccl.h nccl
-        "NCCL_MAJOR;NCCL_MINOR;NCCL_PATCH")
+    find_library(PACER_NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${CUDAToolkit_LIBRARY_DIR}
+        $ENV{NCCL_ROOT}/lib)
+    if(NOT PACER_HAVE_CUDA)
+        pacer_left_out(NCCL "of no use without CUDA")
+    elseif(PACER_NCCL_LIBRARY)
+        pacer_summary_row(NCCL "${PACER_NCCL_LIBRARY}, loaded when several ranks use GPUs")
+    else()
+        pacer_summary_row(NCCL "not found here; loaded when several ranks use GPUs")
+    endif()
 endif()
 
 find_package(MPI QUIET COMPONENTS C)
 if(MPI_C_FOUND)
     pacer_accelerator(PACER_HAVE_MPI MPI "${MPI_C_VERSION}" "${MPI_C_COMPILER}")
 else()
-    pacer_left_out(MPI "no MPI compiler wrapper found")
+    pacer_left_out(MPI "no mpicc found (make setup brings Open MPI): one rank only")
 endif()
 
 list(JOIN PACER_FOUND_TEXT ", " PACER_FOUND_TEXT)
@@ -103,7 +110,6 @@ function(pacer_print_summary)
             message(NOTICE "  ${name} ${CMAKE_MATCH_2}")
         endif()
     endforeach()
-    message(NOTICE "  NCCL and MPI are looked for but not used yet.")
     if(PACER_SANITIZE)
         message(NOTICE "  address and undefined-behaviour sanitizers are on")
     endif()

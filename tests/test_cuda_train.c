@@ -218,7 +218,7 @@ static void test_cuda_train__stamps_are_in_order_and_fill_the_step(void **state)
 int main(void)
 {
     setenv("PACER_TUNE", "off", 1);
-    if (cuda_backend_open(&gpu) != 0) {
+    if (cuda_backend_open(0, &gpu) != 0) {
         printf("skipped: %s\n", err_message());
         return 0;
     }

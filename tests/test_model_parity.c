@@ -129,7 +129,7 @@ static void compare(const char *model)
         Backend *backend = v->place == CPU ? cpu_backend_open(v->threads) : ref_backend_open();
         if (v->place == GPU) {
             backend->close(backend);
-            if (cuda_backend_open(&backend) != 0) {
+            if (cuda_backend_open(0, &backend) != 0) {
                 continue;
             }
         }

@@ -55,7 +55,7 @@ static void test_ops_cuda__bf16(void **state)
 int main(void)
 {
     setenv("PACER_TUNE", "off", 1); /* shapes are tiny */
-    if (cuda_backend_open(&gpu) != 0) {
+    if (cuda_backend_open(0, &gpu) != 0) {
         printf("skipped: %s\n", err_message());
         return 0;
     }

@@ -11,7 +11,7 @@ trap 'rm -f "$failures"' EXIT
 
 # Folders in the order in which includes may point: a file includes from its own folder and from
 # lower levels. Folders of one level do not know each other.
-levels='base=0 config=1 tensor=2 ref=3 cpu=4 cuda=4 comm=4 text=5 data=6 model=7 optim=8 metrics=9 audit=10 train=10 experiment=11 report=11 cli=12'
+levels='base=0 config=1 tensor=2 ref=3 cpu=4 cuda=4 comm=5 text=6 data=7 model=8 optim=9 metrics=10 audit=11 train=11 experiment=12 report=12 cli=13'
 # Folders that know no device, and all that they may include.
 narrow='model=base,tensor,model optim=base,tensor,model,optim'
 

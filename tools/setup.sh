@@ -24,10 +24,12 @@ needs=(
 test_needs=(
     libcmocka-dev:pc=cmocka
     clang-format:clang-format
+    libopenmpi-dev:mpicc
+    openmpi-bin:mpirun
 )
 
-# Installed where the distribution has it; pacer builds without it, and is slower.
-wanted=libdnnl-dev
+# Installed where the distribution has them; pacer builds without, and is slower or runs as one rank only.
+wanted=(libdnnl-dev libopenmpi-dev openmpi-bin)
 
 list=0
 for argument in "$@"; do
@@ -50,7 +52,8 @@ found_by_probe() {
 
 installed=" "
 if command -v dpkg-query >/dev/null; then
-    installed+=$(dpkg-query -W -f '${db:Status-Status}=${Package} ' "${needs[@]%%:*}" 2>/dev/null || true)
+    installed+=$(dpkg-query -W -f '${db:Status-Status}=${Package} ' "${needs[@]%%:*}" "${wanted[@]}" \
+        2>/dev/null || true)
 fi
 
 missing=()
@@ -61,9 +64,18 @@ for need in "${needs[@]}"; do
     fi
 done
 
-if [[ ${#missing[@]} != 0 && "$installed" != *" installed=$wanted "* ]] &&
-    apt-cache show "$wanted" >/dev/null 2>&1; then
-    missing+=("$wanted")
+# add_wanted: appends to missing what is wanted, known here and not yet in it.
+add_wanted() {
+    local package
+    for package in "${wanted[@]}"; do
+        if [[ " ${missing[*]} " != *" $package "* && "$installed" != *" installed=$package "* ]] &&
+            apt-cache show "$package" >/dev/null 2>&1; then
+            missing+=("$package")
+        fi
+    done
+}
+if [[ ${#missing[@]} != 0 ]]; then
+    add_wanted
 fi
 
 if [[ $list == 1 ]]; then
@@ -77,14 +89,14 @@ fi
 if ! command -v apt-get >/dev/null; then
     {
         echo "pacer needs a C compiler, CMake 3.22, Ninja, pkg-config, git, OpenBLAS (OpenMP build),"
-        echo "cJSON, libyaml, xxHash, PCRE2 and gnuplot; its tests need cmocka and clang-format."
+        echo "cJSON, libyaml, xxHash, PCRE2 and gnuplot; its tests need cmocka, clang-format and Open MPI."
         echo "Not found here, by the names of Debian's packages: ${missing[*]}"
         echo "Install them with this system's package manager, then run make again."
     } >&2
     exit 1
 fi
 
-install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}")
+install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends)
 update=(env DEBIAN_FRONTEND=noninteractive apt-get update)
 as_root=()
 if [[ $(id -u) != 0 ]]; then
@@ -103,13 +115,10 @@ fi
 
 echo "installing: ${missing[*]}" >&2
 # The package lists of a fresh machine are empty or old; a first try tells without the network.
-if ! "${as_root[@]}" "${install[@]}" >/dev/null 2>&1; then
+if ! "${as_root[@]}" "${install[@]}" "${missing[@]}" >/dev/null 2>&1; then
     "${as_root[@]}" "${update[@]}" >/dev/null || true
-    # Only now an empty machine knows whether there is such a package.
-    if [[ " ${missing[*]} " != *" $wanted "* ]] && apt-cache show "$wanted" >/dev/null 2>&1; then
-        install+=("$wanted")
-    fi
-    if ! "${as_root[@]}" "${install[@]}" >/dev/null; then
+    add_wanted # only now an empty machine knows whether there are such packages
+    if ! "${as_root[@]}" "${install[@]}" "${missing[@]}" >/dev/null; then
         {
             echo "tools/setup.sh: could not install: ${missing[*]}"
             echo "Try: sudo apt-get update && sudo apt-get install --no-install-recommends ${missing[*]}"

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define LINE_SIZE 8192 /* what is longer is cut */
+
 static struct {
     LogLevel level;
     int rank, ranks;
@@ -39,14 +41,18 @@ static void emit(LogLevel level, const char *prefix, const char *format, va_list
         return;
     }
     end_live();
-    if (prefix[0] != '\0') {
-        fprintf(stderr, "pacer: %s", prefix);
-        if (state.ranks > 1) {
-            fprintf(stderr, "rank %d: ", state.rank);
-        }
+    /* In one piece: other ranks and threads may write to the same place. */
+    char rank[32] = "", line[LINE_SIZE];
+    if (state.ranks > 1) {
+        snprintf(rank, sizeof rank, "rank %d: ", state.rank);
     }
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    int used = prefix[0] == '\0' ? 0 : snprintf(line, sizeof line, "pacer: %s%s", prefix, rank);
+    int more = vsnprintf(line + used, sizeof line - (size_t)used, format, args);
+    size_t size = (size_t)used + (more > 0 ? (size_t)more : 0);
+    size = size < sizeof line - 1 ? size : sizeof line - 2;
+    line[size] = '\n';
+    line[size + 1] = '\0';
+    fputs(line, stderr);
 }
 
 #define DEFINE_LOG(function, level, prefix) \

@@ -348,7 +348,7 @@ int cmd_bench_attention(Config *cfg, int argc, char **argv)
                .gpu = cfg->device == CONFIG_DEVICE_CUDA,
                .dtype = cfg->dtype == CONFIG_DTYPE_BF16 ? DT_BF16 : DT_F32};
     code = set_shape(&b);
-    code = code != 0 ? code : backend_open(cfg, &b.backend);
+    code = code != 0 ? code : backend_open(cfg, NULL, &b.backend);
     if (code != 0) {
         return code;
     }

@@ -194,9 +194,9 @@ static int open_bench(Bench *b, Config *cfg)
         config_derive(cfg, "attention", CONFIG_ATTENTION_NAIVE);
         free(cfg->data); /* not an option here; it gives a vocabulary to a preset without one */
         cfg->data = mem_strdup("builtin:random");
-        code = run_open(&b->run, cfg, DATA_OPTIONAL);
+        code = run_open(&b->run, cfg, NULL, DATA_OPTIONAL);
     } else if (code == 0) {
-        code = backend_open(cfg, &b->run.backend);
+        code = backend_open(cfg, NULL, &b->run.backend);
     }
     if (code != 0) {
         return code;

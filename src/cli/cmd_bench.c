@@ -24,7 +24,7 @@ int bench_open(Bench *b, Config *cfg)
     memset(b, 0, sizeof *b);
     int code = cfg->data[0] == '\0' ? config_set(cfg, "data", "builtin:random") : 0;
     code = code == 0 ? run_resolve(cfg) : code;
-    code = code == 0 ? run_open(&b->run, cfg, DATA_REQUIRED) : code;
+    code = code == 0 ? run_open(&b->run, cfg, NULL, DATA_REQUIRED) : code;
     if (code != 0) {
         return code;
     }

@@ -175,7 +175,7 @@ static int tell_story(Trainer *trainer, Backend *backend, const Tokenizer *token
 static int sample(const Config *train, const char *run_dir)
 {
     Run run;
-    int code = run_open(&run, train, DATA_REQUIRED);
+    int code = run_open(&run, train, NULL, DATA_REQUIRED);
     if (code != 0) {
         return code;
     }
@@ -276,7 +276,7 @@ int cmd_demo(Config *cfg, int argc, char **argv)
     }
     if (code == 0) {
         print_command(COMMAND_TRAIN, options, NULL);
-        code = train_run(&train, &result);
+        code = train_run(&train, NULL, &result);
     }
     code = code != 0 ? code : show_result(&train, &result, &paths);
     free(result.dir);

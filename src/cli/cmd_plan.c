@@ -7,7 +7,7 @@ int cmd_plan(Config *cfg, int argc, char **argv)
     (void)argv;
     Run run;
     int code = run_resolve(cfg);
-    code = code != 0 ? code : run_open(&run, cfg, DATA_OPTIONAL);
+    code = code != 0 ? code : run_open(&run, cfg, NULL, DATA_OPTIONAL);
     if (code != 0) {
         return code;
     }

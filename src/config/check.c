@@ -94,20 +94,21 @@ static int check_batch(Config *cfg)
     }
     OriginKind kind = kind_of(cfg, accum);
     bool passed_on = kind == kind_of(cfg, global_batch) && kind <= ORIGIN_PROGRAM;
-    if (passed_on && cfg->global_batch != 0 && cfg->batch * cfg->accum == cfg->global_batch) {
+    int64_t together = cfg->batch * cfg->ranks; /* sequences of one micro-step */
+    if (passed_on && cfg->global_batch != 0 && together * cfg->accum == cfg->global_batch) {
         return 0;
     }
     int code = settle(cfg, names, 2, "accum and global-batch");
     if (code != 0 || cfg->global_batch == 0) {
         return code;
     }
-    if (cfg->global_batch % cfg->batch != 0) {
+    if (cfg->global_batch % together != 0) {
         return source_error(option_source(cfg, global_batch), global_batch->name,
-                            " %" PRId64 ": not a multiple of batch %" PRId64
+                            " %" PRId64 ": not a multiple of batch %" PRId64 " x ranks %" PRId64
                             " (sequences per micro-step); change one of them",
-                            cfg->global_batch, cfg->batch);
+                            cfg->global_batch, cfg->batch, cfg->ranks);
     }
-    cfg->accum = cfg->global_batch / cfg->batch;
+    cfg->accum = cfg->global_batch / together;
     if ((double)cfg->accum > accum->max) {
         return source_error(option_source(cfg, global_batch), global_batch->name,
                             " %" PRId64 ": needs accum %" PRId64 " at batch %" PRId64

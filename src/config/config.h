@@ -62,6 +62,8 @@ enum {
     CONFIG_ATTENTION_CUDNN
 };
 enum { CONFIG_RECOMPUTE_NONE, CONFIG_RECOMPUTE_BLOCK };
+enum { CONFIG_DDP_NAIVE, CONFIG_DDP_FLAT, CONFIG_DDP_OVERLAP, CONFIG_DDP_ZERO1 };
+enum { CONFIG_COMM_DTYPE_F32, CONFIG_COMM_DTYPE_BF16 };
 enum { CONFIG_FORMAT_AUTO, CONFIG_FORMAT_TEXT, CONFIG_FORMAT_JSONL };
 enum { CONFIG_TIES_IDS, CONFIG_TIES_LEXICOGRAPHIC };
 enum { CONFIG_UNIT_DOCUMENT, CONFIG_UNIT_LINE };
@@ -124,6 +126,15 @@ typedef struct Config {
     bool graph;           /* replay recorded steps where the device can */
     int64_t threads;      /* 0: all cores */
     int64_t memory_limit; /* bytes; 0: what the machine has */
+
+    /* ranks */
+    int64_t ranks;
+    int ddp;             /* CONFIG_DDP_* */
+    int64_t bucket_mb;   /* of gradients that are sent at a time */
+    int comm_dtype;      /* CONFIG_COMM_DTYPE_* */
+    bool oversubscribe;  /* ranks may share a GPU */
+    double comm_timeout; /* seconds; 0: for ever */
+    int64_t verify_every;
 
     /* records */
     char *out;    /* "": made from the model and the run id */

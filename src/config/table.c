@@ -14,6 +14,8 @@ static const char *const dtypes[] = {"auto", "f32", "bf16", NULL};
 static const char *const schedules[] = {"cosine", "linear", "wsd", "constant", NULL};
 static const char *const attentions[] = {"auto", "naive", "flash", "cudnn", NULL};
 static const char *const recomputes[] = {"none", "block", NULL};
+static const char *const ddps[] = {"naive", "flat", "overlap", "zero1", NULL};
+static const char *const comm_dtypes[] = {"f32", "bf16", NULL};
 static const char *const formats[] = {"auto", "text", "jsonl", NULL};
 static const char *const ties[] = {"ids", "lexicographic", NULL};
 static const char *const units[] = {"document", "line", NULL};
@@ -165,6 +167,31 @@ static const Option options[] = {
      "tokenizer: "
      "of its table of words, whose rarest are dropped beyond it; 0: a quarter of the machine's",
      GROUP, STEP | KERNEL | BIT(TOKENIZER_TRAIN), 0, 0},
+#undef GROUP
+
+#define GROUP "Ranks"
+    {"ranks", INT(ranks), "1", 1, 65536, NULL, NULL,
+     "processes that train together, each on --batch sequences of every micro-step; started here "
+     "through mpirun, or found by mpirun or srun",
+     GROUP, TRAINING, 0, RESULT},
+    {"ddp", CHOICE(ddp), "overlap", 0, 0, ddps, NULL,
+     "how ranks share gradients: one all-reduce per parameter, one for all, buckets behind the "
+     "backward pass, or zero1: each rank keeps a part of the optimizer's state",
+     GROUP, TRAINING, 0, ROUNDING},
+    {"bucket-mb", INT(bucket_mb), "25", 0, 1e6, NULL, NULL,
+     "megabytes of gradients, at least, that overlap and zero1 send at a time", GROUP, TRAINING, 0,
+     0},
+    {"comm-dtype", CHOICE(comm_dtype), "f32", 0, 0, comm_dtypes, NULL,
+     "type of gradients on their way between ranks", GROUP, TRAINING, 0, ROUNDING},
+    {"oversubscribe", BOOL(oversubscribe), "off", 0, 0, NULL, NULL,
+     "let ranks share a GPU: a test of the code, no measurement of scaling, and recorded as such",
+     GROUP, TRAINING, 0, 0},
+    {"comm-timeout", REAL(comm_timeout), "300", 0, 1e6, NULL, NULL,
+     "seconds to wait for a rank before the job ends and says which one; 0: for ever", GROUP,
+     TRAINING, 0, 0},
+    {"verify-every", INT(verify_every), "100", 0, 1e12, NULL, NULL,
+     "steps between comparisons of the ranks' weights by checksum; 0: never", GROUP, TRAINING, 0,
+     0},
 #undef GROUP
 
 #define GROUP "Output"

@@ -13,8 +13,9 @@ int cuda_devices(char *why, size_t size)
     return 0;
 }
 
-int cuda_backend_open(Backend **out)
+int cuda_backend_open(int device, Backend **out)
 {
+    (void)device;
     *out = NULL;
     return err_set(ERR_INPUT, "%s; use --device cpu", WHY);
 }

@@ -240,6 +240,9 @@ static const Ops gpu_ops = {
     .sum_squares = cuda_sum_squares,
     .sum_squares_ws = cuda_sum_squares_ws,
     .adamw = cuda_adamw,
+    .cast = cuda_cast,
+    .checksum = cuda_checksum,
+    .checksum_ws = cuda_checksum_ws,
 };
 
 int cuda_devices(char *why, size_t size)
@@ -272,13 +275,14 @@ static int describe(Gpu *gpu)
                          facts.name, facts.major, facts.minor);
 }
 
-int cuda_backend_open(Backend **out)
+int cuda_backend_open(int device, Backend **out)
 {
     *out = NULL;
     char why[CUDNN_WHY_SIZE];
     if (cuda_devices(why, sizeof why) == 0) {
         return err_set(ERR_INPUT, "no NVIDIA GPU can be used: %s; use --device cpu", why);
     }
+    CUDA_CHECK(cudaSetDevice(device));
     Gpu *gpu = mem_zalloc(1, sizeof *gpu);
     int code = describe(gpu);
     if (code != 0) {

@@ -6,8 +6,9 @@
 /* GPUs that can be used; with 0, the reason in why. */
 int cuda_devices(char *why, size_t size);
 
-/* Device 0 of those that CUDA_VISIBLE_DEVICES leaves. f32 and bf16. ERR_INPUT saying why there is none. */
-int cuda_backend_open(Backend **out);
+/* A device, counted from 0, of those that CUDA_VISIBLE_DEVICES leaves. f32 and bf16. ERR_INPUT saying why there is
+ * none. */
+int cuda_backend_open(int device, Backend **out);
 
 /* The fastest kind of attention for the shape, forward and backward together, of those that cover it: timed at
  * the first call and remembered on disk, so that later runs choose the same. */

@@ -81,6 +81,10 @@ void cuda_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode);
 void cuda_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws);
 size_t cuda_sum_squares_ws(const Ctx *c, Tensor x);
 void cuda_adamw(Ctx *c, AdamwArgs args);
+/* bits.cu */
+void cuda_cast(Ctx *c, Tensor from, Tensor to);
+void cuda_checksum(Ctx *c, Tensor x, Tensor out, void *ws);
+size_t cuda_checksum_ws(const Ctx *c, Tensor x);
 /* matmul.c */
 void cuda_linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y);
 void cuda_linear_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor dx, Mode mode);

@@ -137,6 +137,14 @@ static int64_t head_chunk_rows(const Ctx *c, const Model *model, int64_t rows)
     return (each + HEAD_CHUNK_ROWS - 1) / HEAD_CHUNK_ROWS * HEAD_CHUNK_ROWS;
 }
 
+/* Gradients of the decaying rows from this one on are complete: they lie in forward order. */
+static void ready_from(Ctx *c, const Model *model, int row)
+{
+    if (c->ready != NULL && !c->dry) {
+        c->ready(c->ready_user, model->params.rows[row].offset);
+    }
+}
+
 void model_head(Ctx *c, Model *model, Tensor losses, double scale, bool gradient, Mode mode)
 {
     int64_t rows = model->nf.dim[0], chunk = head_chunk_rows(c, model, rows);
@@ -154,6 +162,9 @@ void model_head(Ctx *c, Model *model, Tensor losses, double scale, bool gradient
         }
     }
     arena_release(&c->scratch, mark);
+    if (gradient && model->row_head >= 0) {
+        ready_from(c, model, model->row_head);
+    }
 }
 
 void model_backward(Ctx *c, Model *model, Mode mode)
@@ -166,6 +177,7 @@ void model_backward(Ctx *c, Model *model, Mode mode)
     for (int l = (int)s->layers - 1; l >= 0; l--) {
         c->layer = l;
         block_backward(c, model, l, dres, mode);
+        ready_from(c, model, params_first_decayed(&model->params, l));
     }
     c->layer = CTX_NO_LAYER;
     /* A tied table already holds the head's part of its gradient. */

@@ -99,6 +99,17 @@ void params_init_values(const ParamTable *table, int row, uint64_t seed, int64_t
     }
 }
 
+int params_first_decayed(const ParamTable *table, int layer)
+{
+    for (int row = 0; row < table->count; row++) {
+        if (table->rows[row].layer == layer && table->rows[row].decay) {
+            return row;
+        }
+    }
+    PACER_ASSERT(false, "layer %d has no matrices", layer);
+    return -1;
+}
+
 int params_find(const ParamTable *table, const char *name)
 {
     for (int i = 0; i < table->count; i++) {

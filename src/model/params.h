@@ -49,5 +49,8 @@ Tensor params_view(const ParamTable *table, Tensor flat, int first, int joined);
 void params_init_values(const ParamTable *table, int row, uint64_t seed, int64_t first, int64_t n,
                         float *out);
 
+/* The first row of a layer that decays. */
+int params_first_decayed(const ParamTable *table, int layer);
+
 /* Index of a name; -1 if there is none. */
 int params_find(const ParamTable *table, const char *name);

@@ -1,5 +1,6 @@
 #include "optim/adamw.h"
 
+#include "base/assert.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -12,16 +13,21 @@ void adamw_free(Adamw *adamw)
     adamw->range_count = 0;
 }
 
-void adamw_add_range(Adamw *adamw, int64_t offset, int64_t count, bool decay)
+void adamw_add_range(Adamw *adamw, AdamwRange range)
 {
+    if (range.count == 0) {
+        return;
+    }
     AdamwRange *last = adamw->range_count > 0 ? &adamw->ranges[adamw->range_count - 1] : NULL;
-    if (last != NULL && last->decay == decay && last->offset + last->count == offset) {
-        last->count += count;
+    if (last != NULL && last->decay == range.decay && last->counted == range.counted &&
+        last->offset + last->count == range.offset && last->own + last->count == range.own &&
+        last->master + last->count == range.master) {
+        last->count += range.count;
         return;
     }
     adamw->ranges =
         mem_realloc(adamw->ranges, (size_t)adamw->range_count + 1, sizeof *adamw->ranges);
-    adamw->ranges[adamw->range_count++] = (AdamwRange){offset, count, decay};
+    adamw->ranges[adamw->range_count++] = range;
 }
 
 void adamw_prepare(Ctx *c, Adamw *adamw, double rate, int64_t step)
@@ -41,21 +47,41 @@ void adamw_prepare(Ctx *c, Adamw *adamw, double rate, int64_t step)
     }
 }
 
-static Tensor part(Tensor flat, const AdamwRange *range)
+static Tensor part(Tensor flat, int64_t offset, int64_t count)
 {
-    return tensor_given(flat) ? tensor_rows(flat, range->offset, range->count) : flat;
+    return tensor_given(flat) ? tensor_rows(flat, offset, count) : flat;
+}
+
+/* Counted ranges that touch are summed as one, whether they decay or not. */
+void adamw_norm(Ctx *c, Adamw *adamw)
+{
+    Mode mode = MODE_SET;
+    for (int i = 0; i < adamw->range_count;) {
+        const AdamwRange *range = &adamw->ranges[i++];
+        if (!range->counted) {
+            continue;
+        }
+        int64_t end = range->offset + range->count;
+        for (; i < adamw->range_count && adamw->ranges[i].counted && adamw->ranges[i].offset == end;
+             i++) {
+            end += adamw->ranges[i].count;
+        }
+        op_sum_squares(c, part(adamw->grad, range->offset, end - range->offset), adamw->norm_sq,
+                       mode);
+        mode = MODE_ADD;
+    }
+    PACER_ASSERT(mode == MODE_ADD, "no gradients are counted");
 }
 
 void adamw_step(Ctx *c, Adamw *adamw)
 {
-    op_sum_squares(c, adamw->grad, adamw->norm_sq, MODE_SET);
     for (int i = 0; i < adamw->range_count; i++) {
         const AdamwRange *range = &adamw->ranges[i];
-        op_adamw(c, (AdamwArgs){.param = part(adamw->param, range),
-                                .low = part(adamw->low, range),
-                                .grad = part(adamw->grad, range),
-                                .m = part(adamw->m, range),
-                                .v = part(adamw->v, range),
+        op_adamw(c, (AdamwArgs){.param = part(adamw->param, range->master, range->count),
+                                .low = part(adamw->low, range->offset, range->count),
+                                .grad = part(adamw->grad, range->offset, range->count),
+                                .m = part(adamw->m, range->own, range->count),
+                                .v = part(adamw->v, range->own, range->count),
                                 .hyper = adamw->hyper,
                                 .norm_sq = adamw->norm_sq,
                                 .decay = range->decay});

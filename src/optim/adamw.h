@@ -7,10 +7,15 @@ typedef struct {
     double beta1, beta2, eps, weight_decay, clip;
 } AdamwSettings;
 
-/* A stretch of the flat buffer that decays, or does not. */
+/* A stretch of the flat buffer that decays, or does not. State may be kept in buffers that hold a part of the
+ * whole only. */
 typedef struct {
-    int64_t offset, count;
+    int64_t offset; /* in grad and low */
+    int64_t own;    /* in m and v */
+    int64_t master; /* in param */
+    int64_t count;
     bool decay;
+    bool counted; /* its gradients are in this process's norm_sq */
 } AdamwRange;
 
 typedef struct {
@@ -26,11 +31,12 @@ typedef struct {
 
 void adamw_free(Adamw *adamw); /* the ranges only; a no-op when zeroed */
 
-/* Appends a range, joining it to the one before when both touch and agree in decay. */
-void adamw_add_range(Adamw *adamw, int64_t offset, int64_t count, bool decay);
+/* Appends a range, joining it to the one before when both touch and agree. */
+void adamw_add_range(Adamw *adamw, AdamwRange range);
 
 /* Sets rate and bias corrections of update `step` (from 0) and sends them to the backend. */
 void adamw_prepare(Ctx *c, Adamw *adamw, double rate, int64_t step);
 
-/* norm_sq of the whole gradient, then the update of every range. */
+/* norm_sq of the gradients of all ranges that are counted; then the update of every range by norm_sq. */
+void adamw_norm(Ctx *c, Adamw *adamw);
 void adamw_step(Ctx *c, Adamw *adamw);

@@ -86,6 +86,7 @@ void ref_fill_ops(Ops *ops)
     ref_fill_mlp(ops);
     ref_fill_loss(ops);
     ref_fill_optim(ops);
+    ref_fill_bits(ops);
 }
 
 Backend *ref_backend_open(void)

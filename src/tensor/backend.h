@@ -5,9 +5,9 @@
 typedef struct Backend Backend;
 
 /* Sequences of work that a backend may keep recorded, by slot. */
-#define BACKEND_RECORDINGS 4
+#define BACKEND_RECORDINGS 5
 
-#define BACKEND_READ_BYTES 64 /* of a value on its way to the host */
+#define BACKEND_READ_BYTES 128 /* of a value on its way to the host */
 
 #define BACKEND_HEAD_BYTES ((size_t)128 << 20) /* what processors take */
 

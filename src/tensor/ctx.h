@@ -21,6 +21,10 @@ struct Ctx {
     /* Called for every op, in dry runs too; NULL: nobody wants to know. */
     void (*note)(void *user, OpId op, OpShape shape, double flops);
     void *note_user;
+    /* Told by a backward pass: the gradients of decaying parameters from this offset of the flat buffer on are
+     * complete. NULL: nobody wants to know. */
+    void (*ready)(void *user, int64_t from);
+    void *ready_user;
     AttentionKind attention;
     OpStat stats[OP_COUNT];
 };

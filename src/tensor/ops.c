@@ -1,30 +1,14 @@
-/* The only place that checks, counts and dispatches. Each op_* asserts the shapes and types of its
- * contract, adds its work to the counters, takes the slot's workspace from the scratch arena, and
- * calls the slot unless this is a dry run.
+/* With ops_small.c the only place that checks, counts and dispatches. Each op_* asserts the shapes and
+ * types of its contract, adds its work to the counters, takes the slot's workspace from the scratch
+ * arena, and calls the slot unless this is a dry run. This file has the names, what opens and closes
+ * every op, and the ops over rows of the model: embedding, linear maps, norms, attention.
  *
  * FLOPs are those of the matrix products (2 per multiply-add), attention included; a causal attention
  * counts the lower triangle with its diagonal only, and its backward counts four products, not the
  * recomputation of the scores. Bytes are the least that must be read and written once. */
+#include "tensor/ops_internal.h"
+
 #include "tensor/compose.h"
-
-#include "base/assert.h"
-
-#define DESCRIBE(t) tensor_describe(t, (char[TENSOR_TEXT_SIZE]){0})
-
-#define CHECK_SHAPE_2D(t, a, b)                                           \
-    PACER_ASSERT((t).rank == 2 && (t).dim[0] == (a) && (t).dim[1] == (b), \
-                 #t " is %s, wanted (%lld, %lld)", DESCRIBE(t), (long long)(a), (long long)(b))
-
-#define CHECK_SHAPE_1D(t, a)                                                                  \
-    PACER_ASSERT((t).rank == 1 && (t).dim[0] == (a), #t " is %s, wanted (%lld)", DESCRIBE(t), \
-                 (long long)(a))
-
-#define CHECK_DTYPE(t, wanted) \
-    PACER_ASSERT((t).dtype == (wanted), #t " is %s, wanted %s", DESCRIBE(t), dtype_name(wanted))
-
-#define CHECK_SAME(a, b)                                                                       \
-    PACER_ASSERT(tensor_same_shape(a, b) && (a).dtype == (b).dtype, #a " is %s, " #b " is %s", \
-                 DESCRIBE(a), DESCRIBE(b))
 
 const char *attention_name(AttentionKind kind)
 {
@@ -67,6 +51,8 @@ const char *ops_missing(const Ops *ops)
         REQUIRED(sum),
         REQUIRED(sum_squares),
         REQUIRED(adamw),
+        REQUIRED(cast),
+        REQUIRED(checksum),
 #undef REQUIRED
     };
     for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
@@ -77,14 +63,7 @@ const char *ops_missing(const Ops *ops)
     return NULL;
 }
 
-/* Opens an op: its workspace is on the scratch arena until op_end. */
-typedef struct {
-    Ctx *c;
-    ArenaMark mark;
-    void *ws;
-} OpCall;
-
-static OpCall op_begin(Ctx *c, OpId op, double flops, double bytes, size_t ws_bytes, OpShape shape)
+OpCall op_begin(Ctx *c, OpId op, double flops, double bytes, size_t ws_bytes, OpShape shape)
 {
     OpCall call = {.c = c, .mark = arena_mark(&c->scratch)};
     if (ws_bytes > 0) {
@@ -103,39 +82,12 @@ static OpCall op_begin(Ctx *c, OpId op, double flops, double bytes, size_t ws_by
     return call;
 }
 
-static void op_end(OpCall call)
+void op_end(OpCall call)
 {
     if (!call.c->dry) {
         trace_called(call.c->trace);
     }
     arena_release(&call.c->scratch, call.mark);
-}
-
-/* Calls the slot unless this is a dry run, and closes the op. */
-#define DISPATCH(call, slot_call) \
-    do {                          \
-        if (!(call).c->dry) {     \
-            slot_call;            \
-        }                         \
-        op_end(call);             \
-    } while (0)
-
-static double bytes_of(Tensor t)
-{
-    return (double)tensor_bytes(t);
-}
-
-/* A MODE_ADD output is read as well as written. */
-static double bytes_out(Tensor t, Mode mode)
-{
-    return bytes_of(t) * (mode == MODE_ADD ? 2 : 1);
-}
-
-static OpShape shape_of(Tensor t)
-{
-    OpShape shape = {{0}};
-    memcpy(shape.dim, t.dim, (size_t)t.rank * sizeof t.dim[0]);
-    return shape;
 }
 
 static OpShape shape_of_linear(Tensor x, Tensor y)
@@ -269,14 +221,6 @@ void op_linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tens
     OpCall call =
         op_begin(c, OP_LINEAR_GELU_BACKWARD_INPUT, flops, bytes, 0, shape_of_linear(dpre, dy));
     DISPATCH(call, c->backend->ops.linear_gelu_backward_input(c, dy, w, pre, dpre));
-}
-
-void op_add(Ctx *c, Tensor a, Tensor b, Tensor out)
-{
-    CHECK_SAME(a, b);
-    CHECK_SAME(a, out);
-    OpCall call = op_begin(c, OP_ADD, 0, 3 * bytes_of(out), 0, shape_of(out));
-    DISPATCH(call, c->backend->ops.add(c, a, b, out));
 }
 
 static void check_norm(Tensor x, Norm norm, Tensor stats)
@@ -413,89 +357,4 @@ void op_attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor a
     OpCall call = op_begin(c, OP_ATTENTION_BACKWARD, 2 * attention_flops(shape), bytes, ws,
                            shape_of_heads(shape));
     DISPATCH(call, ops->attention_backward(c, dout, qkv, out, aux, shape, dqkv, call.ws));
-}
-
-void op_swiglu_forward(Ctx *c, Tensor gate_up, Tensor y)
-{
-    CHECK_SHAPE_2D(gate_up, y.dim[0], 2 * y.dim[1]);
-    CHECK_DTYPE(gate_up, y.dtype);
-    OpCall call = op_begin(c, OP_SWIGLU_FORWARD, 0, 3 * bytes_of(y), 0, shape_of(y));
-    DISPATCH(call, c->backend->ops.swiglu_forward(c, gate_up, y));
-}
-
-void op_swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
-{
-    CHECK_SHAPE_2D(gate_up, dy.dim[0], 2 * dy.dim[1]);
-    CHECK_SAME(gate_up, dgate_up);
-    CHECK_DTYPE(gate_up, dy.dtype);
-    OpCall call = op_begin(c, OP_SWIGLU_BACKWARD, 0, 5 * bytes_of(dy), 0, shape_of(dy));
-    DISPATCH(call, c->backend->ops.swiglu_backward(c, dy, gate_up, dgate_up));
-}
-
-void op_gelu_forward(Ctx *c, Tensor x, Tensor y)
-{
-    CHECK_SAME(x, y);
-    OpCall call = op_begin(c, OP_GELU_FORWARD, 0, 2 * bytes_of(x), 0, shape_of(x));
-    DISPATCH(call, c->backend->ops.gelu_forward(c, x, y));
-}
-
-void op_gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
-{
-    CHECK_SAME(dy, x);
-    CHECK_SAME(dx, x);
-    OpCall call = op_begin(c, OP_GELU_BACKWARD, 0, 3 * bytes_of(x), 0, shape_of(x));
-    DISPATCH(call, c->backend->ops.gelu_backward(c, dy, x, dx));
-}
-
-void op_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses, double scale,
-             bool gradient)
-{
-    PACER_ASSERT(classes > 0 && classes <= logits.dim[1], "%lld classes of %s", (long long)classes,
-                 DESCRIBE(logits));
-    PACER_ASSERT(logits.rank == 2, "logits are %s", DESCRIBE(logits));
-    CHECK_SHAPE_1D(targets, logits.dim[0]);
-    CHECK_DTYPE(targets, DT_I32);
-    CHECK_SHAPE_1D(losses, logits.dim[0]);
-    CHECK_DTYPE(losses, dtype_accumulate(logits.dtype));
-    double bytes = bytes_of(logits) * (gradient ? 2 : 1) + bytes_of(losses);
-    OpCall call = op_begin(c, OP_XENT, 0, bytes, 0, shape_of(logits));
-    DISPATCH(call, c->backend->ops.xent(c, logits, classes, targets, losses, scale, gradient));
-}
-
-void op_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode)
-{
-    CHECK_SHAPE_1D(x, tensor_count(x));
-    CHECK_SHAPE_1D(out, 1);
-    CHECK_DTYPE(out, x.dtype);
-    OpCall call = op_begin(c, OP_SUM, 0, bytes_of(x), 0, shape_of(x));
-    DISPATCH(call, c->backend->ops.sum(c, x, scale, out, mode));
-}
-
-void op_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode)
-{
-    CHECK_SHAPE_1D(x, tensor_count(x));
-    CHECK_SHAPE_1D(out, 1);
-    CHECK_DTYPE(out, x.dtype);
-    const Ops *ops = &c->backend->ops;
-    size_t ws = ops->sum_squares_ws != NULL ? ops->sum_squares_ws(c, x) : 0;
-    OpCall call = op_begin(c, OP_SUM_SQUARES, 0, bytes_of(x), ws, shape_of(x));
-    DISPATCH(call, ops->sum_squares(c, x, out, mode, call.ws));
-}
-
-void op_adamw(Ctx *c, AdamwArgs args)
-{
-    CHECK_SHAPE_1D(args.param, tensor_count(args.param));
-    CHECK_SAME(args.grad, args.param);
-    CHECK_SAME(args.m, args.param);
-    CHECK_SAME(args.v, args.param);
-    CHECK_SHAPE_1D(args.hyper, HYPER_COUNT);
-    CHECK_DTYPE(args.hyper, DT_F32);
-    CHECK_SHAPE_1D(args.norm_sq, 1);
-    if (tensor_given(args.low)) {
-        CHECK_SHAPE_1D(args.low, args.param.dim[0]);
-        CHECK_DTYPE(args.low, DT_BF16);
-    }
-    double bytes = 7 * bytes_of(args.param) + bytes_of(args.low);
-    OpCall call = op_begin(c, OP_ADAMW, 0, bytes, 0, shape_of(args.param));
-    DISPATCH(call, c->backend->ops.adamw(c, args));
 }

@@ -76,7 +76,9 @@ typedef struct {
     X(XENT, "xent")                                             \
     X(SUM, "sum")                                               \
     X(SUM_SQUARES, "sum_squares")                               \
-    X(ADAMW, "adamw")
+    X(ADAMW, "adamw")                                           \
+    X(CAST, "cast")                                             \
+    X(CHECKSUM, "checksum")
 
 typedef enum {
 #define X(name, text) OP_##name,
@@ -128,6 +130,9 @@ typedef struct {
     void (*sum_squares)(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws);
     size_t (*sum_squares_ws)(const Ctx *c, Tensor x);
     void (*adamw)(Ctx *c, AdamwArgs args);
+    void (*cast)(Ctx *c, Tensor from, Tensor to);
+    void (*checksum)(Ctx *c, Tensor x, Tensor out, void *ws);
+    size_t (*checksum_ws)(const Ctx *c, Tensor x);
 } Ops;
 
 /* Returns the name of the first slot that is required and empty, or NULL. */
@@ -216,3 +221,15 @@ void op_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode);
  *   p -= lr * decay * p;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;
  *   p -= lr * (m / c1) / (sqrt(v / c2) + eps). */
 void op_adamw(Ctx *c, AdamwArgs args);
+
+/* to = from converted element by element; equal counts, shapes may differ. Any two of f32, bf16 and, in
+ * ref and cpu, f64. Rounded once, to nearest, ties to even; what is too large becomes an infinity, and
+ * denormals and signed zeros are kept. A NaN stays one, not always the same one; equal types are copied
+ * bit by bit. */
+void op_cast(Ctx *c, Tensor from, Tensor to);
+
+/* out (2) i32: lower and upper half of a 64-bit checksum of the exact bits of x, any shape and type. It
+ * is the sum modulo 2^64 over elements i of checksum_term(bits of x[i], i) (checksum.h), so it depends on
+ * neither order nor threads and is the same on every backend. A change of one element always changes
+ * it; any other change does but for a chance of 2^-64. */
+void op_checksum(Ctx *c, Tensor x, Tensor out);

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #define DATA_ALIGN 64 /* of the first tensor, so that a mapped file can be read by wide loads */
-#define PIECE_BYTES ((size_t)4 << 20)
 
 static const char *type_name(DType dtype)
 {
@@ -101,8 +100,8 @@ static int put_tensor(IoWriter *writer, const SafeEntry *entry, const SafeSource
     if (source == NULL) {
         return bytes > 0 ? io_writer_put(writer, entry->tensor.data, bytes) : 0;
     }
-    for (size_t offset = 0; offset < bytes; offset += PIECE_BYTES) {
-        size_t part = bytes - offset < PIECE_BYTES ? bytes - offset : PIECE_BYTES;
+    for (size_t offset = 0; offset < bytes; offset += SAFETENSORS_PIECE) {
+        size_t part = bytes - offset < SAFETENSORS_PIECE ? bytes - offset : SAFETENSORS_PIECE;
         int code = source->fetch(source->user, entry, offset, piece, part);
         if (code == 0) {
             code = io_writer_put(writer, piece, part);
@@ -142,7 +141,7 @@ int safetensors_write(const char *path, const SafeEntry *entries, int count,
     }
     put_header(writer, text);
     cJSON_free(text);
-    void *piece = source != NULL ? mem_alloc(PIECE_BYTES) : NULL;
+    void *piece = source != NULL ? mem_alloc(SAFETENSORS_PIECE) : NULL;
     for (int i = 0; i < count && code == 0; i++) {
         code = put_tensor(writer, &entries[i], source, piece);
     }

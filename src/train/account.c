@@ -8,7 +8,7 @@
 static const Phase phase_of[] = {
     [PART_MOVE] = PHASE_DATA_MOVE,    [PART_FORWARD] = PHASE_FORWARD,  [PART_LOSS] = PHASE_LOSS,
     [PART_BACKWARD] = PHASE_BACKWARD, [PART_UPDATE] = PHASE_OPTIMIZER, [PART_LAUNCH] = PHASE_LAUNCH,
-    [PART_WAIT] = PHASE_WAIT};
+    [PART_WAIT] = PHASE_WAIT,         [PART_COMM] = PHASE_COMM_EXPOSED};
 
 static bool is_part(Phase phase)
 {
@@ -60,7 +60,11 @@ void account_fetched(Session *s)
     if (stamps == NULL) {
         return;
     }
-    int64_t accum = s->run.setup.accum, end = stamps[accum * STAMP_MICRO];
+    int64_t accum = s->run.setup.accum;
+    /* The update's stamps lie behind those of its last micro-step. */
+    const int64_t *tail = stamps + (accum - 1) * STAMP_MICRO;
+    bool sharded = ddp_is_sharded(&s->trainer.ddp);
+    int64_t end = tail[sharded ? STAMP_GATHER : STAMP_UPDATE];
     device_clock_learn(&s->device_clock, end, timers_now_ns(&s->timers));
     for (int64_t micro = 0; micro < accum; micro++) {
         const int64_t *at = stamps + micro * STAMP_MICRO;
@@ -69,15 +73,35 @@ void account_fetched(Session *s)
         book(s, PHASE_BACKWARD, at[STAMP_LOSS], at[STAMP_BACKWARD]);
         s->stamps++; /* the beginning */
     }
-    book(s, PHASE_OPTIMIZER, stamps[accum * STAMP_MICRO - 1], end);
+    int before = STAMP_BACKWARD;
+    if (s->ranks > 1) {
+        book(s, PHASE_COMM_EXPOSED, tail[STAMP_BACKWARD], tail[STAMP_COMM]);
+        before = STAMP_COMM;
+    }
+    book(s, PHASE_OPTIMIZER, tail[before], tail[STAMP_UPDATE]);
+    if (sharded) {
+        book(s, PHASE_COMM_EXPOSED, tail[STAMP_UPDATE], tail[STAMP_GATHER]);
+    }
     /* From the end of the update before, when the device had nothing else to do in between. */
     int64_t begin = s->last_update_ns > 0 ? s->last_update_ns : stamps[STAMP_START];
     timers_add_hidden(&s->timers, SPAN_UPDATE, 1e-9 * (double)(end - begin));
     s->last_update_ns = end;
 }
 
+/* Communication that nobody waited for: all of it less what is booked as exposed. */
+static void book_hidden(Session *s)
+{
+    ChannelTimes times;
+    if (s->channel == NULL || !channel_take_times(s->channel, &times)) {
+        return;
+    }
+    double hidden = times.busy_s - times.exposed_s;
+    timers_add_hidden(&s->timers, PHASE_COMM_HIDDEN, hidden > 0 ? hidden : 0);
+}
+
 void account_host_update(Session *s, double seconds)
 {
+    book_hidden(s);
     if (trainer_stamps(&s->trainer) == NULL) {
         timers_add_hidden(&s->timers, SPAN_UPDATE, seconds);
     }

@@ -17,27 +17,52 @@
 
 #define TEMPORARY "tmp-"
 
-static int fetch_from_backend(void *user, const SafeEntry *entry, size_t offset, void *to,
-                              size_t bytes)
+/* Where the tensors of a file come from: `buffers` flat buffers after each other, row by row of the table. */
+typedef struct {
+    Trainer *trainer;
+    const SafeEntry *entries;
+    const TrainerState *which;
+} Origin;
+
+static int fetch_state(void *user, const SafeEntry *entry, size_t offset, void *to, size_t bytes)
 {
-    Backend *backend = user;
-    backend->download(backend, to, (const char *)entry->tensor.data + offset, bytes);
-    return 0;
+    const Origin *origin = user;
+    const ParamTable *table = &origin->trainer->model.params;
+    int index = (int)(entry - origin->entries);
+    int64_t size = (int64_t)dtype_size(entry->tensor.dtype);
+    return trainer_read_state(origin->trainer, origin->which[index / table->count],
+                              table->rows[index % table->count].offset + (int64_t)offset / size,
+                              (int64_t)bytes / size, to);
 }
 
-/* The row's part of a flat buffer in the row's own shape. */
-static Tensor row_of(Tensor flat, const Param *row)
+/* The row's own shape; where it is kept is not told. */
+static Tensor shape_of(const Param *row, DType dtype)
 {
-    Tensor t = tensor_rows(flat, row->offset, row->count);
+    Tensor t = tensor_2d(NULL, dtype, row->dim[0], row->dim[1]);
     t.rank = row->rank;
-    t.dim[0] = row->dim[0];
-    t.dim[1] = row->dim[1];
     return t;
 }
 
-/* One tensor per table row and buffer; a buffer's prefix goes before the row's name. */
-static int write_tensors(const char *folder, const char *file, Trainer *t, const Tensor *flats,
-                         const char *const *prefixes, int buffers, uint64_t *digest)
+/* What a rank that does not write does meanwhile: it hands over what it keeps. */
+static int hand_over(Origin *origin, int count)
+{
+    void *piece = mem_alloc(SAFETENSORS_PIECE);
+    int code = 0;
+    for (int i = 0; i < count && code == 0; i++) {
+        size_t bytes = tensor_bytes(origin->entries[i].tensor);
+        for (size_t at = 0; at < bytes && code == 0; at += SAFETENSORS_PIECE) {
+            size_t part = bytes - at < SAFETENSORS_PIECE ? bytes - at : SAFETENSORS_PIECE;
+            code = fetch_state(origin, &origin->entries[i], at, piece, part);
+        }
+    }
+    free(piece);
+    return code;
+}
+
+/* One tensor per table row and buffer; a buffer's prefix goes before the row's name. folder NULL: hand over. */
+static int write_tensors(const char *folder, const char *file, Trainer *t,
+                         const TrainerState *which, const char *const *prefixes, int buffers,
+                         uint64_t *digest)
 {
     const ParamTable *table = &t->model.params;
     SafeEntry *entries = mem_zalloc((size_t)(table->count * buffers), sizeof *entries);
@@ -46,31 +71,49 @@ static int write_tensors(const char *folder, const char *file, Trainer *t, const
     for (int b = 0; b < buffers; b++) {
         for (int r = 0; r < table->count; r++, count++) {
             snprintf(names[count], sizeof names[count], "%s%s", prefixes[b], table->rows[r].name);
-            entries[count] = (SafeEntry){names[count], row_of(flats[b], &table->rows[r])};
+            entries[count] =
+                (SafeEntry){names[count], shape_of(&table->rows[r], t->adamw.param.dtype)};
         }
     }
-    char *path = io_join(folder, file);
-    SafeSource source = {fetch_from_backend, t->backend};
-    int code = safetensors_write(path, entries, count, NULL, &source, digest);
-    free(path);
+    Origin origin = {t, entries, which};
+    int code = 0;
+    if (folder != NULL) {
+        char *path = io_join(folder, file);
+        SafeSource source = {fetch_state, &origin};
+        code = safetensors_write(path, entries, count, NULL, &source, digest);
+        free(path);
+    } else if (ddp_is_sharded(&t->ddp)) {
+        code = hand_over(&origin, count);
+    }
     free(names);
     free(entries);
     return code;
 }
 
+static int write_all_tensors(const char *folder, Trainer *t, CheckpointDigests *digests)
+{
+    int code = write_tensors(folder, "model.safetensors", t, (TrainerState[]){STATE_PARAMS},
+                             (const char *[]){""}, 1, &digests->model);
+    if (code == 0) {
+        code = write_tensors(folder, "optimizer.safetensors", t, (TrainerState[]){STATE_M, STATE_V},
+                             (const char *[]){"m.", "v."}, 2, &digests->optimizer);
+    }
+    return code;
+}
+
+int checkpoint_hand_over(Trainer *trainer)
+{
+    CheckpointDigests unused;
+    return write_all_tensors(NULL, trainer, &unused);
+}
+
 static int write_folder(const char *folder, Trainer *t, const TrainState *state,
                         const struct cJSON *config)
 {
-    const Adamw *a = &t->adamw;
     CheckpointDigests digests;
     int code = io_make_folders(folder);
     if (code == 0) {
-        code = write_tensors(folder, "model.safetensors", t, &a->param, (const char *[]){""}, 1,
-                             &digests.model);
-    }
-    if (code == 0) {
-        code = write_tensors(folder, "optimizer.safetensors", t, (Tensor[]){a->m, a->v},
-                             (const char *[]){"m.", "v."}, 2, &digests.optimizer);
+        code = write_all_tensors(folder, t, &digests);
     }
     if (code == 0) {
         code = state_write(folder, state, &t->setup.spec, config, digests);
@@ -235,9 +278,9 @@ static int check_digest(const char *path, uint64_t expected)
     return code;
 }
 
-/* Copies each of the file's tensors into its place through `put`. */
+/* Copies each of the file's tensors into its place. */
 static int read_tensors(const char *folder, const char *file, uint64_t digest, Trainer *t,
-                        Tensor flat, const char *prefix, bool params)
+                        TrainerState which, const char *prefix)
 {
     const ParamTable *table = &t->model.params;
     char *path = io_join(folder, file);
@@ -251,13 +294,9 @@ static int read_tensors(const char *folder, const char *file, uint64_t digest, T
         char name[96];
         const void *data;
         snprintf(name, sizeof name, "%s%s", prefix, row->name);
-        Tensor place = row_of(flat, row);
-        code = safetensors_require(&safe, name, place, &data);
-        if (code == 0 && params) {
-            trainer_write_params(t, row->offset, row->count, data);
-        } else if (code == 0) {
-            t->backend->upload(t->backend, place.data, data, tensor_bytes(place));
-            t->backend->sync(t->backend);
+        code = safetensors_require(&safe, name, shape_of(row, t->adamw.param.dtype), &data);
+        if (code == 0) {
+            trainer_write_state(t, which, row->offset, row->count, data);
         }
     }
     safetensors_close(&safe);
@@ -268,17 +307,16 @@ static int read_tensors(const char *folder, const char *file, uint64_t digest, T
 int checkpoint_load(const char *checkpoint, Trainer *t, TrainState *state)
 {
     CheckpointDigests digests;
-    const Adamw *a = &t->adamw;
     int code = state_read(checkpoint, &t->setup.spec, state, &digests);
     if (code == 0) {
-        code = read_tensors(checkpoint, "model.safetensors", digests.model, t, a->param, "", true);
+        code = read_tensors(checkpoint, "model.safetensors", digests.model, t, STATE_PARAMS, "");
     }
     if (code == 0) {
-        code = read_tensors(checkpoint, "optimizer.safetensors", digests.optimizer, t, a->m, "m.",
-                            false);
+        code =
+            read_tensors(checkpoint, "optimizer.safetensors", digests.optimizer, t, STATE_M, "m.");
     }
     if (code == 0) {
-        code = read_tensors(checkpoint, "optimizer.safetensors", 0, t, a->v, "v.", false);
+        code = read_tensors(checkpoint, "optimizer.safetensors", 0, t, STATE_V, "v.");
     }
     return code;
 }

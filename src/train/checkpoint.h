@@ -27,6 +27,9 @@ typedef struct {
 int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
                     const struct cJSON *config, int64_t keep);
 
+/* What the other ranks of a trainer whose state is spread over them do while the first one saves. */
+int checkpoint_hand_over(Trainer *trainer);
+
 /* The checkpoint that `path` means: a run directory (its latest) or a checkpoint folder. *out NULL with
  * code 0: a run directory without any checkpoint. Caller frees. */
 int checkpoint_find(const char *path, char **out);

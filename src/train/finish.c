@@ -8,7 +8,10 @@
 #include "train/session.h"
 
 #include <math.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define CEILING_SECONDS 1.0
 
@@ -39,12 +42,10 @@ static size_t reserved_bytes(Backend *backend)
 
 static void fill_summary(Session *s, const TimerReport *report, Summary *out)
 {
-    int64_t session_tokens = (s->state.step - s->first_step) * s->run.tokens_per_update;
-    double seconds = s->session_seconds;
     *out = (Summary){.steps = value_of((double)s->state.step),
                      .tokens = value_of((double)s->state.tokens),
                      .wall_s = value_of(report->wall_s),
-                     .train_s = value_of(seconds),
+                     .train_s = value_of(s->session_seconds),
                      .val_s = value_of(report->phases[PHASE_EVAL].total_s),
                      .init_s = value_of(report->phases[PHASE_INIT].total_s),
                      .train_loss = known(s->state.step > s->first_step, s->loss),
@@ -62,23 +63,29 @@ static void fill_summary(Session *s, const TimerReport *report, Summary *out)
         out->step_p95_ms = value_of(1e3 * steps_taken->p95_s);
         out->step_max_ms = value_of(1e3 * steps_taken->max_s);
     }
-    if (session_tokens > 0 && seconds > 0) {
-        double steps = (double)(s->state.step - s->first_step);
-        out->tok_s = value_of((double)session_tokens / seconds);
-        const Backend *backend = s->run.backend;
-        double stated =
-            backend->stated_rate != NULL ? backend->stated_rate(backend, s->run.setup.dtype) : 0;
-        if (stated > 0) {
-            out->mfu_peak = value_of(s->run.plan.flops_update * steps / seconds / stated);
-        }
-        if (machine_ceiling(&s->machine).known) {
-            double rate = s->run.plan.flops_update * steps / seconds * 1e-9;
-            if (rate > machine_ceiling(&s->machine).number) {
-                raise_ceiling(s);
-            }
-            out->mfu_measured = value_of(rate / machine_ceiling(&s->machine).number);
-        }
+}
+
+/* The cores that a rank on a processor has for itself: those it is bound to, or its share of as many as the ranks of
+ * the host use together. False when there are not enough: they are then shared. */
+static bool name_cores(const Session *s, char *text, size_t size)
+{
+    const Backend *backend = s->run.backend;
+    cpu_set_t cores;
+    if (backend->device != NULL || sched_getaffinity(0, sizeof cores, &cores) != 0) {
+        return false;
     }
+    int count = CPU_COUNT(&cores), used = 0;
+    if (count < (int)sysconf(_SC_NPROCESSORS_ONLN)) {
+        used = snprintf(text, size, "cores");
+        for (int core = 0; core < CPU_SETSIZE && (size_t)used + 8 < size; core++) {
+            if (CPU_ISSET(core, &cores)) {
+                used += snprintf(text + used, size - (size_t)used, " %d", core);
+            }
+        }
+        return true;
+    }
+    snprintf(text, size, "share %d", comm_local_rank(s->comm));
+    return backend->threads * comm_local_ranks(s->comm) <= count;
 }
 
 static void write_rank(const Session *s, const TimerReport *report, const Summary *summary)
@@ -94,9 +101,11 @@ static void write_rank(const Session *s, const TimerReport *report, const Summar
     }
     cJSON *gpu = gpu_watch_json(&s->watch);
     const Backend *backend = s->run.backend;
-    char uuid[32];
-    bool known = cuda_bus_id(cuda_backend_device(backend), uuid, sizeof uuid);
-    RecordRank rank = {.ranks = 1,
+    char uuid[96];
+    bool known = cuda_bus_id(cuda_backend_device(backend), uuid, sizeof uuid) ||
+                 name_cores(s, uuid, sizeof uuid);
+    RecordRank rank = {.rank = s->rank,
+                       .ranks = s->ranks,
                        .host = s->machine.host,
                        .device = backend->device != NULL ? backend->device : backend->name,
                        .uuid = known ? uuid : NULL,
@@ -139,7 +148,7 @@ static void run_checks(const Session *s, const Summary *summary, bool complete, 
     CheckInput input = {.batch = run->setup.batch,
                         .accum = run->setup.accum,
                         .seq = run->setup.seq,
-                        .ranks = 1,
+                        .ranks = s->ranks,
                         .vocab = run->setup.spec.vocab,
                         .steps_before = s->first_step,
                         .tokens_before = s->first_tokens,
@@ -172,6 +181,48 @@ static void save_summary(Session *s, RunStatus status, const char *why, const Su
     }
 }
 
+/* What the whole run took is what its slowest rank took, and its memory that of the largest. */
+static int take_slowest(Session *s, Summary *summary)
+{
+    Value *const of[] = {
+        &summary->wall_s,         &summary->train_s,       &summary->val_s,
+        &summary->init_s,         &summary->peak_bytes,    &summary->allocated_bytes,
+        &summary->reserved_bytes, &summary->planned_bytes, &summary->timer_overhead};
+    enum { COUNT = sizeof of / sizeof of[0] };
+    double most[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        most[i] = of[i]->number;
+    }
+    int code = comm_max(s->comm, most, COUNT);
+    for (int i = 0; code == 0 && i < COUNT; i++) {
+        *of[i] = value_of(most[i]);
+    }
+    return code;
+}
+
+/* Rates by the time of the slowest rank. */
+static void fill_rates(Session *s, Summary *out)
+{
+    double steps = (double)(s->state.step - s->first_step), seconds = out->train_s.number;
+    if (steps <= 0 || seconds <= 0) {
+        return;
+    }
+    out->tok_s = value_of(steps * (double)s->run.tokens_per_update / seconds);
+    double rate = s->run.plan.flops_update * steps / seconds; /* of one rank */
+    const Backend *backend = s->run.backend;
+    double stated =
+        backend->stated_rate != NULL ? backend->stated_rate(backend, s->run.setup.dtype) : 0;
+    if (stated > 0) {
+        out->mfu_peak = value_of(rate / stated);
+    }
+    if (machine_ceiling(&s->machine).known) {
+        if (1e-9 * rate > machine_ceiling(&s->machine).number) {
+            raise_ceiling(s);
+        }
+        out->mfu_measured = value_of(1e-9 * rate / machine_ceiling(&s->machine).number);
+    }
+}
+
 int session_finish(Session *s, int code)
 {
     char *why = code != 0 ? mem_strdup(err_message()) : NULL;
@@ -179,16 +230,25 @@ int session_finish(Session *s, int code)
     timers_report(&s->timers, &report);
     Summary summary;
     fill_summary(s, &report, &summary);
-    Checks checks = {0};
-    if (s->state.step > s->first_step) {
-        run_checks(s, &summary, code == 0, &checks);
-    }
     write_rank(s, &report, &summary);
-    save_summary(s, status_of(code), why, &summary, &checks);
-    if (code == 0) {
-        checks_log(&checks);
-        code = checks_status(&checks);
-    } else {
+    /* After a failure the other ranks may be gone. */
+    bool together = s->ranks > 1 && (status_of(code) == RUN_DONE || status_of(code) == RUN_STOPPED);
+    if (together && take_slowest(s, &summary) != 0) {
+        log_warn("%s", err_message());
+    }
+    if (session_leads(s)) {
+        fill_rates(s, &summary);
+        Checks checks = {0};
+        if (s->state.step > s->first_step) {
+            run_checks(s, &summary, code == 0, &checks);
+        }
+        save_summary(s, status_of(code), why, &summary, &checks);
+        if (code == 0) {
+            checks_log(&checks);
+            code = checks_status(&checks);
+        }
+    }
+    if (why != NULL) {
         err_set(code, "%s", why);
     }
     free(why);

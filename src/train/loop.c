@@ -14,7 +14,10 @@ static int save(Session *s)
 {
     account_pause(s);
     timers_enter(&s->timers, PHASE_CHECKPOINT);
-    int code = checkpoint_save(s->dir, &s->trainer, &s->state, s->config, s->run.cfg->keep);
+    int code = session_leads(s)
+                   ? checkpoint_save(s->dir, &s->trainer, &s->state, s->config, s->run.cfg->keep)
+                   : checkpoint_hand_over(&s->trainer);
+    code = session_agree(s, code);
     timers_leave(&s->timers, PHASE_CHECKPOINT);
     return code == 0 ? 0 : err_wrap(code, "saving step %lld", (long long)s->state.step);
 }
@@ -34,18 +37,22 @@ static int evaluate(Session *s)
     }
     log_info("step %lld/%lld  val_loss %.4f", (long long)s->state.step,
              (long long)s->run.total_steps, s->val_loss);
-    return record_eval(s->record, s->state.step, s->val_loss);
+    return session_leads(s) ? record_eval(s->record, s->state.step, s->val_loss) : 0;
 }
 
 /* Forward and backward of every micro-step, then the update. */
 static int step(Session *s)
 {
     const TrainerSetup *setup = &s->run.setup;
+    comm_at_step(s->comm, s->state.step + 1);
     for (int64_t micro = 0; micro < setup->accum; micro++) {
         Batch batch;
         timers_enter(&s->timers, PHASE_DATA_LOAD);
         int code = prefetch_next(s->prefetch, &batch, NULL);
         timers_leave(&s->timers, PHASE_DATA_LOAD);
+        if (code != 0 && s->ranks > 1) {
+            session_fail_alone(s, code);
+        }
         if (code != 0) {
             return code;
         }
@@ -56,7 +63,7 @@ static int step(Session *s)
     trainer_update(&s->trainer, s->rate, s->state.step);
     trainer_post(&s->trainer);
     s->state.step++;
-    s->state.sequences += (uint64_t)(setup->batch * setup->accum);
+    s->state.sequences += (uint64_t)(setup->batch * setup->accum * s->ranks);
     s->state.tokens += s->run.tokens_per_update;
     return 0;
 }
@@ -119,6 +126,21 @@ static int stop_on_signal(Session *s, int signal)
                    (long long)s->state.step);
 }
 
+/* What ranks have to say to each other after a step: whether their weights are still the same, and whether one of
+ * them was told to stop. */
+static int meet(Session *s, int *signal)
+{
+    if (s->ranks <= 1) {
+        *signal = signals_pending();
+        return 0;
+    }
+    timers_enter(&s->timers, PHASE_COMM_EXPOSED);
+    int code = every(s->state.step, s->run.cfg->verify_every) ? session_verify_weights(s) : 0;
+    code = code != 0 ? code : session_signal(s, signal);
+    timers_leave(&s->timers, PHASE_COMM_EXPOSED);
+    return code;
+}
+
 static int loop(Session *s)
 {
     const Config *cfg = s->run.cfg;
@@ -131,7 +153,12 @@ static int loop(Session *s)
             return code;
         }
         bool finite = settle(s);
+        int signal;
+        code = meet(s, &signal);
         timers_leave(&s->timers, SPAN_TRAINING);
+        if (code != 0) {
+            return code;
+        }
         double seconds = clock_seconds() - started;
         account_host_update(s, seconds);
         s->session_seconds += seconds;
@@ -155,7 +182,6 @@ static int loop(Session *s)
             return code;
         }
         account_step(s);
-        int signal = signals_pending();
         if (signal != 0 && !last) {
             return stop_on_signal(s, signal);
         }
@@ -166,14 +192,19 @@ static int loop(Session *s)
 static void announce(const Session *s)
 {
     const Run *run = &s->run;
-    char device[96];
+    char device[96], ranks[160] = "";
     snprintf(device, sizeof device, "%s, %d threads", run->backend->name, run->backend->threads);
     if (run->backend->device != NULL) {
         snprintf(device, sizeof device, "%s", run->backend->device);
     }
-    log_info("Training %s (%lld parameters) on %s with %s in %s, into %s", run->setup.spec.name,
+    if (s->ranks > 1) {
+        snprintf(ranks, sizeof ranks, " on each of %d ranks (%s)%s", s->ranks,
+                 comm_library(s->comm),
+                 run->cfg->oversubscribe ? ", oversubscribed: no measurement of scaling" : "");
+    }
+    log_info("Training %s (%lld parameters) on %s with %s in %s%s, into %s", run->setup.spec.name,
              (long long)run->plan.parameters, run->cfg->data, device, dtype_name(run->setup.dtype),
-             s->dir);
+             ranks, s->dir);
     log_info("%lld updates of %lld tokens (batch %lld x accum %lld x seq %lld); memory %.1f MiB; "
              "%.3g FLOP per token; attention %s",
              (long long)run->total_steps, (long long)run->tokens_per_update,
@@ -187,8 +218,8 @@ static void conclude(const Session *s)
 {
     char text[CLOCK_DURATION_SIZE];
     int64_t tokens = (s->state.step - s->first_step) * s->run.tokens_per_update;
-    double rate =
-        s->run.plan.flops_update * (double)(s->state.step - s->first_step) / s->session_seconds;
+    double rate = s->run.plan.flops_update * (double)(s->state.step - s->first_step) /
+                  s->session_seconds; /* of one rank */
     Value ceiling = machine_ceiling(&s->machine);
     log_info(
         "Done: %lld steps, %lld tokens in %s of training, %.0f tok/s, %.1f GFLOP/s (%.0f %% of "
@@ -201,10 +232,10 @@ static void conclude(const Session *s)
     }
 }
 
-int train_run(const Config *cfg, TrainResult *result)
+static int run_session(const Config *cfg, Comm *comm, TrainResult *result)
 {
     Session s;
-    int code = session_open(&s, cfg);
+    int code = session_open(&s, cfg, comm);
     if (code != 0) {
         return code;
     }
@@ -229,5 +260,16 @@ int train_run(const Config *cfg, TrainResult *result)
                                 (double)tokens / s.session_seconds};
     }
     session_close(&s);
+    return code;
+}
+
+int train_run(const Config *cfg, Comm *comm, TrainResult *result)
+{
+    Comm *alone = NULL;
+    int code = comm == NULL ? comm_open((CommOptions){0}, &alone) : 0;
+    if (code == 0) {
+        code = run_session(cfg, comm != NULL ? comm : alone, result);
+    }
+    comm_close(alone);
     return code;
 }

@@ -1,5 +1,6 @@
 #pragma once
 /* `pacer train`: the whole of one run. */
+#include "comm/comm.h"
 #include "config/config.h"
 
 /* What a caller may want to show afterwards. */
@@ -8,6 +9,6 @@ typedef struct {
     double loss, val_loss, tok_s;
 } TrainResult;
 
-/* Returns 0, ERR_INTERRUPTED or ERR_TERMINATED after a signal (everything saved), ERR_CHECK when a
+/* comm may be NULL: one rank. Returns 0, ERR_INTERRUPTED or ERR_TERMINATED after a signal (everything saved), ERR_CHECK when a
  * self-check failed, or another ErrCode. result may be NULL. */
-int train_run(const Config *cfg, TrainResult *result);
+int train_run(const Config *cfg, Comm *comm, TrainResult *result);

@@ -9,7 +9,9 @@ size_t run_memory_limit(const Run *run)
     if (run->cfg->memory_limit > 0) {
         return (size_t)run->cfg->memory_limit;
     }
-    return run->backend->available(run->backend);
+    size_t free_bytes = run->backend->available(run->backend);
+    bool shared = run->backend->device == NULL; /* the host's memory, which its ranks share */
+    return shared ? free_bytes / (size_t)run->local_ranks : free_bytes;
 }
 
 static void print_row(FILE *file, const char *name, size_t bytes)
@@ -22,11 +24,11 @@ void run_print_plan(const Run *run, FILE *file)
     const TrainPlan *plan = &run->plan;
     const TrainerSetup *s = &run->setup;
     fprintf(file,
-            "Memory plan: %s, %lld parameters, batch %lld x seq %lld x accum %lld, %s, %s "
+            "Memory plan%s: %s, %lld parameters, batch %lld x seq %lld x accum %lld, %s, %s "
             "attention%s\n",
-            s->spec.name, (long long)plan->parameters, (long long)s->batch, (long long)s->seq,
-            (long long)s->accum, dtype_name(s->dtype), attention_name(s->attention),
-            s->recompute ? ", recomputing blocks" : "");
+            s->ddp.ranks > 1 ? " of each rank" : "", s->spec.name, (long long)plan->parameters,
+            (long long)s->batch, (long long)s->seq, (long long)s->accum, dtype_name(s->dtype),
+            attention_name(s->attention), s->recompute ? ", recomputing blocks" : "");
     fprintf(file, "  %-14s %16s\n", "for", "bytes");
     for (int kind = 0; kind < MEM_KINDS; kind++) {
         if (plan->by_kind[kind] > 0) {

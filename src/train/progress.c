@@ -35,13 +35,14 @@ int session_report_step(Session *s, double seconds)
     int64_t step = s->state.step;
     bool due = session_is_due(s);
     double now = clock_seconds();
-    if (log_is_terminal() ? due || now - s->shown > LIVE_EVERY : due) {
+    bool shown = log_is_terminal() ? due || now - s->shown > LIVE_EVERY : due;
+    if (shown && session_leads(s)) {
         char text[192];
         describe(s, tok_s, text, sizeof text);
         (log_is_terminal() ? log_live : log_info)("%s", text);
         s->shown = now;
     }
-    if (!due) {
+    if (!due || !session_leads(s)) {
         return 0;
     }
     RecordStep line = {.step = step,

@@ -23,6 +23,9 @@ static int make_directory(Session *s)
     const Config *cfg = s->run.cfg;
     s->dir = cfg->out[0] != '\0' ? mem_strdup(cfg->out)
                                  : mem_format("runs/%s-%.8s", s->run.setup.spec.name, s->run.id);
+    if (!session_leads(s)) {
+        return 0;
+    }
     int code = io_make_folders(s->dir);
     if (code != 0) {
         return err_wrap(code, "--out");
@@ -92,15 +95,33 @@ static int check_same_order(Session *s, const char *checkpoint)
     return 0;
 }
 
+/* The first rank chooses, and tells the others. */
+static int agree_on_checkpoint(Session *s, char **checkpoint)
+{
+    char path[4096] = "";
+    *checkpoint = NULL;
+    int code = session_leads(s) ? choose_checkpoint(s, checkpoint) : 0;
+    if (code == 0 && session_leads(s)) {
+        checkpoint_clean(s->dir);
+        snprintf(path, sizeof path, "%s", *checkpoint != NULL ? *checkpoint : "");
+    }
+    code = session_agree(s, code);
+    if (code == 0 && s->ranks > 1) {
+        code = comm_broadcast(s->comm, path, sizeof path, 0);
+        free(*checkpoint);
+        *checkpoint = path[0] != '\0' ? mem_strdup(path) : NULL;
+    }
+    return code;
+}
+
 static int start_state(Session *s)
 {
     char *checkpoint;
-    int code = choose_checkpoint(s, &checkpoint);
+    int code = agree_on_checkpoint(s, &checkpoint);
     if (code != 0) {
         free(checkpoint);
         return code;
     }
-    checkpoint_clean(s->dir);
     if (checkpoint == NULL) {
         s->state = (TrainState){.seed = (uint64_t)s->run.cfg->seed,
                                 .seq = s->run.setup.seq,
@@ -128,6 +149,9 @@ static int start_state(Session *s)
 
 static int start_record(Session *s)
 {
+    if (!session_leads(s)) {
+        return 0;
+    }
     const TrainPlan *plan = &s->run.plan;
     RecordMemory rows[MEM_KINDS + 1];
     int count = 0;
@@ -168,8 +192,10 @@ static int start_loader(Session *s)
                  (long long)seq + 1);
     }
     if (code == 0) {
-        PrefetchOptions options = {
-            .batch = run->setup.batch, .start = s->state.sequences, .ranks = 1};
+        PrefetchOptions options = {.batch = run->setup.batch,
+                                   .start = s->state.sequences,
+                                   .rank = s->rank,
+                                   .ranks = s->ranks};
         code = prefetch_open(&s->prefetch, &s->train_loader, options);
     }
     return code;
@@ -196,6 +222,9 @@ bool session_is_complete(const Session *s)
 /* A model is of no use without the tokenizer that its data was made with. */
 static int keep_tokenizer(const Session *s)
 {
+    if (!session_leads(s)) {
+        return 0;
+    }
     Tokenizer *tokenizer;
     int code = dataset_tokenizer(&s->run.data, &tokenizer);
     if (code != 0 && s->run.data.tokenizer_path == NULL) {
@@ -210,42 +239,84 @@ static int keep_tokenizer(const Session *s)
     return code;
 }
 
+static int open_trainer(Session *s)
+{
+    int code = run_check_fits(&s->run);
+    if (code == ERR_MEMORY && session_leads(s)) {
+        record_refusal(s);
+    }
+    if (code == 0) {
+        code = trainer_open(&s->trainer, &s->run.setup, s->run.backend, &s->run.plan);
+    }
+    code = session_agree(s, code);
+    if (code == 0 && s->ranks > 1) {
+        code = channel_open(s->comm, s->run.backend, &s->channel);
+        if (code == 0) {
+            trainer_connect(&s->trainer, s->comm, s->channel);
+        }
+    }
+    return code;
+}
+
+/* Ranks that were started with different options would train different things together. */
+static int check_same_options(Session *s)
+{
+    char first[CONFIG_ID_SIZE];
+    memcpy(first, s->run.id, sizeof first);
+    int code = s->ranks > 1 ? comm_broadcast(s->comm, first, sizeof first, 0) : 0;
+    if (code == 0 && strcmp(first, s->run.id) != 0) {
+        code =
+            err_set(ERR_INPUT,
+                    "rank %d on %s was started with other options than rank 0: give all ranks the "
+                    "same",
+                    s->rank, comm_host(s->comm));
+    }
+    return code;
+}
+
 static int open_parts(Session *s, const Config *cfg)
 {
-    int code = run_open(&s->run, cfg, DATA_REQUIRED);
+    int code = run_open(&s->run, cfg, s->comm, DATA_REQUIRED);
+    code = session_agree(s, code);
+    code = code != 0 ? code : check_same_options(s);
     if (code == 0) {
         code = make_directory(s);
     }
+    code = session_agree(s, code);
     if (code == 0) {
         s->config = config_to_json(cfg);
         machine_describe(&s->machine, strcmp(s->run.backend->name, "cpu") == 0
                                           ? cpu_backend_isa(s->run.backend)
                                           : NULL);
-        code = run_check_fits(&s->run);
-        if (code == ERR_MEMORY) {
-            record_refusal(s);
-        }
-    }
-    if (code == 0) {
-        code = trainer_open(&s->trainer, &s->run.setup, s->run.backend, &s->run.plan);
+        code = open_trainer(s);
     }
     if (code == 0) {
         code = start_state(s);
     }
+    code = code == 0 ? session_agree(s, code) : code;
     if (code != 0 || session_is_complete(s)) {
         return code;
     }
-    machine_measure_device(&s->machine, s->run.backend, s->run.setup.dtype, MEASURE_SECONDS);
-    trainer_warm(&s->trainer);
-    account_open(s);
-    code = start_record(s);
+    if (session_leads(s)) { /* the others wait: it is the rate of one undisturbed rank */
+        machine_measure_device(&s->machine, s->run.backend, s->run.setup.dtype, MEASURE_SECONDS);
+    }
+    code = session_agree(s, 0);
+    if (code == 0) {
+        trainer_warm(&s->trainer);
+        account_open(s);
+        code = start_record(s);
+    }
     code = code != 0 ? code : keep_tokenizer(s);
-    return code == 0 ? start_loader(s) : code;
+    code = code != 0 ? code : start_loader(s);
+    return session_agree(s, code);
 }
 
-int session_open(Session *s, const Config *cfg)
+int session_open(Session *s, const Config *cfg, Comm *comm)
 {
     memset(s, 0, sizeof *s);
+    s->comm = comm;
+    s->rank = comm_rank(comm);
+    s->ranks = comm_ranks(comm);
     s->lock = -1;
     s->loss = s->grad_norm = s->rate = s->val_loss = NAN;
     timers_init(&s->timers, NULL);
@@ -263,6 +334,7 @@ void session_close(Session *s)
     sensors_close(s->sensors);
     prefetch_close(s->prefetch);
     record_close(s->record);
+    channel_close(s->channel);
     trainer_close(&s->trainer);
     run_close(&s->run);
     timers_free(&s->timers);
@@ -285,12 +357,16 @@ int session_evaluate(Session *s, double *loss)
     int32_t *tokens = mem_alloc((size_t)rows * 2 * sizeof *tokens), *targets = tokens + rows;
     double sum = 0;
     int code = 0;
-    for (int64_t b = 0; code == 0 && b < batches; b++) {
+    for (int64_t b = s->rank; code == 0 && b < batches; b += s->ranks) {
         code = loader_fill(&s->val_loader, (uint64_t)(b * setup->batch), setup->batch, tokens,
                            targets);
         if (code == 0) {
             sum += trainer_evaluate(&s->trainer, (HostBatch){tokens, targets, NULL});
         }
+    }
+    code = session_agree(s, code);
+    if (code == 0 && s->ranks > 1) {
+        code = comm_sum(s->comm, &sum, 1);
     }
     free(tokens);
     *loss = sum / (double)batches;

@@ -12,6 +12,9 @@
 #include "train/setup.h"
 
 typedef struct {
+    Comm *comm;       /* not owned */
+    Channel *channel; /* NULL: one rank */
+    int rank, ranks;
     Run run;
     Trainer trainer;
     char *dir;     /* run directory */
@@ -46,7 +49,7 @@ typedef struct {
 
 /* Makes the run directory, takes its lock, opens data and trainer, loads a checkpoint if there is one to
  * go on from, and starts the record and the loader's thread. */
-int session_open(Session *session, const Config *cfg);
+int session_open(Session *session, const Config *cfg, Comm *comm);
 void session_close(Session *session);
 
 /* The checkpoint that the session went on from has all its steps already: neither record nor loader were
@@ -76,3 +79,23 @@ void account_pause(Session *session); /* something else than updates is done now
 void account_step(Session *session);
 void account_end(Session *session);
 double account_overhead(const Session *session, double wall_s); /* share that the timers took */
+
+/* ranks.c: what the ranks of a run do together. With one rank each of these is nothing. */
+
+/* The first rank keeps directory, record and log. */
+static inline bool session_leads(const Session *session)
+{
+    return session->rank == 0;
+}
+
+/* 0 when code is 0 on every rank; else every rank gets an error, its own or "another rank failed". */
+int session_agree(Session *session, int code);
+
+/* The signal that any rank has got; 0: none. */
+int session_signal(Session *session, int *signal);
+
+/* Compares the ranks' weights by checksum. ERR_FAILED names those that differ from the others. */
+int session_verify_weights(Session *session);
+
+/* Says why on this rank and ends the others: an error that they do not know of. */
+void session_fail_alone(Session *session, int code) __attribute__((noreturn));

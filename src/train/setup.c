@@ -7,6 +7,7 @@
 #include "data/loader.h"
 
 #include <string.h>
+#include <unistd.h>
 
 static int open_data(Run *run, DataNeed need)
 {
@@ -125,25 +126,54 @@ static int choose_attention(Run *run)
     return 0;
 }
 
-int backend_open(const Config *cfg, Backend **out)
+/* Cores of this rank: those it is bound to, or else its share of the host's. */
+static int rank_threads(const Config *cfg, const Comm *comm)
+{
+    int all = config_threads(cfg);
+    bool bound = all < (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (comm == NULL || cfg->threads > 0 || bound) {
+        return all;
+    }
+    int share = all / comm_local_ranks(comm);
+    return share > 0 ? share : 1;
+}
+
+/* A GPU for each rank of the host, or several ranks on one when that is asked for. */
+static int open_gpu(const Config *cfg, const Comm *comm, Backend **out)
+{
+    int local = comm != NULL ? comm_local_rank(comm) : 0;
+    int ranks = comm != NULL ? comm_local_ranks(comm) : 1;
+    char why[256];
+    int gpus = cuda_devices(why, sizeof why);
+    if (gpus > 0 && ranks > gpus && !cfg->oversubscribe) {
+        return err_set(
+            ERR_INPUT,
+            "--ranks: %d ranks on %s, which has %d GPU%s; take fewer, or --oversubscribe "
+            "to let them share (a test, no measurement of scaling)",
+            ranks, comm_host(comm), gpus, gpus == 1 ? "" : "s");
+    }
+    return cuda_backend_open(gpus > 0 ? local % gpus : 0, out);
+}
+
+int backend_open(const Config *cfg, const Comm *comm, Backend **out)
 {
     PACER_ASSERT(cfg->device != CONFIG_DEVICE_AUTO && cfg->dtype != CONFIG_DTYPE_AUTO,
                  "run_resolve was not called");
     if (cfg->device == CONFIG_DEVICE_CUDA) {
-        return cuda_backend_open(out);
+        return open_gpu(cfg, comm, out);
     }
     *out = cfg->device == CONFIG_DEVICE_REF ? ref_backend_open()
-                                            : cpu_backend_open(config_threads(cfg));
+                                            : cpu_backend_open(rank_threads(cfg, comm));
     return *out != NULL ? 0 : ERR_INPUT;
 }
 
-static int open_backend(Run *run)
+static int open_backend(Run *run, const Comm *comm)
 {
     const Config *cfg = run->cfg;
     TrainerSetup *s = &run->setup;
     s->dtype = cfg->dtype == CONFIG_DTYPE_BF16 ? DT_BF16 : DT_F32;
     s->graph = cfg->graph;
-    int code = backend_open(cfg, &run->backend);
+    int code = backend_open(cfg, comm, &run->backend);
     return code != 0 ? code : choose_attention(run);
 }
 
@@ -151,7 +181,7 @@ static int count_steps(Run *run)
 {
     const Config *cfg = run->cfg;
     const TrainerSetup *s = &run->setup;
-    run->tokens_per_update = s->batch * s->accum * s->seq;
+    run->tokens_per_update = s->batch * s->accum * s->seq * cfg->ranks;
     int64_t tokens_per_epoch = 0;
     if (run->data.source != NULL) {
         Loader loader;
@@ -182,15 +212,24 @@ static int count_steps(Run *run)
     return 0;
 }
 
-int run_open(Run *run, const Config *cfg, DataNeed need)
+int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
 {
-    *run = (Run){.cfg = cfg};
+    static const DdpKind kinds[] = {[CONFIG_DDP_NAIVE] = DDP_NAIVE,
+                                    [CONFIG_DDP_FLAT] = DDP_FLAT,
+                                    [CONFIG_DDP_OVERLAP] = DDP_OVERLAP,
+                                    [CONFIG_DDP_ZERO1] = DDP_ZERO1};
+    *run = (Run){.cfg = cfg, .local_ranks = comm != NULL ? comm_local_ranks(comm) : 1};
     config_run_id(cfg, run->id);
     TrainerSetup *s = &run->setup;
     s->batch = cfg->batch;
     s->accum = cfg->accum;
     s->recompute = cfg->recompute == CONFIG_RECOMPUTE_BLOCK;
     s->adamw = (AdamwSettings){cfg->beta1, cfg->beta2, cfg->eps, cfg->weight_decay, cfg->clip};
+    s->ddp = (DdpSetup){.kind = kinds[cfg->ddp],
+                        .rank = comm != NULL ? comm_rank(comm) : 0,
+                        .ranks = (int)cfg->ranks,
+                        .bucket_bytes = cfg->bucket_mb * 1000000,
+                        .wire = cfg->comm_dtype == CONFIG_COMM_DTYPE_BF16 ? DT_BF16 : DT_F32};
     int code = check_model_name(cfg->model);
     if (code == 0) {
         code = open_data(run, need);
@@ -199,7 +238,7 @@ int run_open(Run *run, const Config *cfg, DataNeed need)
         code = resolve_model(run);
     }
     if (code == 0) {
-        code = open_backend(run);
+        code = open_backend(run, comm);
     }
     if (code == 0) {
         code = count_steps(run);

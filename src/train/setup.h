@@ -15,20 +15,22 @@ typedef struct {
     TrainPlan plan;
     int64_t tokens_per_update, total_steps;
     Schedule schedule;
+    int local_ranks; /* on this host: they share its memory and cores */
 } Run;
 
 /* Settles what auto stands for on this machine: device and dtype. Before run_open, and before options are
  * printed or recorded. ERR_INPUT for a device that cannot be used. */
 int run_resolve(Config *cfg);
 
-/* Opens the device that cfg names, settled by run_resolve; the caller closes it. ERR_INPUT saying why there is
- * none. */
-int backend_open(const Config *cfg, Backend **out);
+/* Opens the device that cfg names, settled by run_resolve, for this rank (comm may be NULL: the only one); the caller
+ * closes it. ERR_INPUT saying why there is none. */
+int backend_open(const Config *cfg, const Comm *comm, Backend **out);
 
 typedef enum { DATA_REQUIRED, DATA_OPTIONAL } DataNeed;
 
-/* ERR_INPUT names the option at fault. On failure *run needs no closing. */
-int run_open(Run *run, const Config *cfg, DataNeed need);
+/* comm may be NULL: one rank, or as many as cfg says where nothing is run. ERR_INPUT names the option at fault. On
+ * failure *run needs no closing. */
+int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need);
 void run_close(Run *run); /* a no-op on a zeroed run */
 
 /* Bytes that this run may use: --memory-limit, or what the backend has. 0: unknown. */

@@ -42,6 +42,31 @@ static Tensor push_state(Trainer *t, MemKind kind, DType dtype, int64_t count)
     return arena_push(&t->state, kind, dtype, 1, &count);
 }
 
+/* What the model computes with: (flat), on every rank. */
+static Tensor weights_of(const Trainer *t)
+{
+    return tensor_given(t->adamw.low) ? t->adamw.low : t->adamw.param;
+}
+
+/* What this rank updates of [first, end). What all ranks keep is counted in the first one's norm. */
+static void add_ranges(Trainer *t, int64_t first, int64_t end, bool decay)
+{
+    bool sharded = ddp_is_sharded(&t->ddp), low = tensor_given(t->adamw.low);
+    while (first < end) {
+        DdpPiece piece = ddp_piece(&t->ddp, first, end);
+        if (piece.keeper < 0 || piece.keeper == t->ddp.setup.rank) {
+            adamw_add_range(&t->adamw, (AdamwRange){.offset = piece.offset,
+                                                    .own = piece.own,
+                                                    .master = low ? piece.own : piece.offset,
+                                                    .count = piece.count,
+                                                    .decay = decay,
+                                                    .counted = !sharded || piece.keeper >= 0 ||
+                                                               t->ddp.setup.rank == 0});
+        }
+        first += piece.count;
+    }
+}
+
 /* Takes every lasting tensor from t->state in a fixed order and binds the model to them. */
 static void lay_out(Trainer *t)
 {
@@ -51,13 +76,19 @@ static void lay_out(Trainer *t)
     int64_t rows = s->batch * s->seq;
     Adamw *a = &t->adamw;
     a->settings = s->adamw;
-    a->param = push_state(t, MEM_PARAMS, acc, table->flat);
-    if (s->dtype != acc) {
+    ddp_init(&t->ddp, &s->ddp, table);
+    bool low = s->dtype != acc;
+    a->param = push_state(t, MEM_PARAMS, acc, low ? t->ddp.owned : table->flat);
+    if (low) {
         a->low = push_state(t, MEM_PARAMS, s->dtype, table->flat);
     }
     a->grad = push_state(t, MEM_GRADS, acc, table->flat);
-    a->m = push_state(t, MEM_OPTIMIZER, acc, table->flat);
-    a->v = push_state(t, MEM_OPTIMIZER, acc, table->flat);
+    if (s->ddp.ranks > 1 && s->ddp.wire == DT_BF16) {
+        t->ddp.wire = push_state(t, MEM_GRADS, DT_BF16, table->flat);
+    }
+    t->ddp.grad = a->grad;
+    a->m = push_state(t, MEM_OPTIMIZER, acc, t->ddp.owned);
+    a->v = push_state(t, MEM_OPTIMIZER, acc, t->ddp.owned);
     a->hyper = push_state(t, MEM_CONSTANTS, DT_F32, HYPER_COUNT);
     /* Two numbers of at most 8 bytes, then the stamps. */
     t->results = push_state(t, MEM_CONSTANTS, DT_F64, 2 + STAMP_COUNT);
@@ -77,9 +108,12 @@ static void lay_out(Trainer *t)
     t->targets = push_state(t, MEM_BATCH, DT_I32, rows);
     t->order = push_state(t, MEM_BATCH, DT_I32, rows);
     t->losses = push_state(t, MEM_HEAD, acc, rows);
-    adamw_add_range(a, 0, table->decayed, true);
-    adamw_add_range(a, table->decayed, table->flat - table->decayed, false);
-    model_bind(&t->model, s->dtype != acc ? a->low : a->param, a->grad, rope);
+    if (s->ddp.ranks > 1) {
+        t->checksum = push_state(t, MEM_CONSTANTS, DT_I32, 2);
+    }
+    add_ranges(t, 0, table->decayed, true);
+    add_ranges(t, table->decayed, table->flat, false);
+    model_bind(&t->model, weights_of(t), a->grad, rope);
 }
 
 static void begin(Trainer *t, const TrainerSetup *setup, Backend *backend)
@@ -106,6 +140,9 @@ void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
     memcpy(plan->step, t.ctx.stats, sizeof plan->step);
     plan->flops_update = ctx_total(&t.ctx).flops;
     trainer_evaluate(&t, (HostBatch){0});
+    if (setup->ddp.ranks > 1) {
+        op_checksum(&t.ctx, weights_of(&t), t.checksum);
+    }
     const Arena *arenas[] = {&t.state, &t.ctx.saved, &t.ctx.scratch};
     for (int i = 0; i < 3; i++) {
         for (int kind = 0; kind < MEM_KINDS; kind++) {
@@ -162,8 +199,8 @@ int trainer_open(Trainer *t, const TrainerSetup *setup, Backend *backend, const 
     backend->zero(backend, t->blocks[0], plan->state);
     lay_out(t);
     if (is_stamped(t)) {
-        t->fetched_stamps =
-            mem_zalloc((size_t)(setup->accum * STAMP_MICRO + 1), sizeof *t->fetched_stamps);
+        t->fetched_stamps = mem_zalloc((size_t)(setup->accum * STAMP_MICRO + STAMP_TAIL),
+                                       sizeof *t->fetched_stamps);
     }
     if (tensor_given(t->model.rope)) {
         Tensor host = t->model.rope;
@@ -187,6 +224,7 @@ void trainer_close(Trainer *t)
         }
     }
     adamw_free(&t->adamw);
+    ddp_free(&t->ddp);
     model_free(&t->model);
     free(t->fetched_stamps);
     *t = (Trainer){0};
@@ -200,46 +238,10 @@ void trainer_trace(Trainer *t, Trace *trace)
     t->ctx.trace = trace;
 }
 
-#define PIECE ((int64_t)1 << 20) /* elements of a parameter handled at a time */
-
-void trainer_write_params(Trainer *t, int64_t offset, int64_t count, const void *host)
+void trainer_connect(Trainer *t, Comm *comm, Channel *channel)
 {
-    Backend *backend = t->backend;
-    const Adamw *a = &t->adamw;
-    Tensor master = tensor_rows(a->param, offset, count);
-    backend->upload(backend, master.data, host, tensor_bytes(master));
-    if (tensor_given(a->low)) {
-        const float *from = host;
-        uint16_t *low = mem_alloc((size_t)PIECE * sizeof *low);
-        for (int64_t at = 0; at < count; at += PIECE) {
-            int64_t n = count - at < PIECE ? count - at : PIECE;
-            for (int64_t i = 0; i < n; i++) {
-                low[i] = bf16_from_f32(from[at + i]);
-            }
-            Tensor to = tensor_rows(a->low, offset + at, n);
-            backend->upload(backend, to.data, low, tensor_bytes(to));
-            backend->sync(backend);
-        }
-        free(low);
-    }
-    backend->sync(backend);
-}
-
-void trainer_init_params(Trainer *t, uint64_t seed)
-{
-    const ParamTable *table = &t->model.params;
-    PACER_ASSERT(t->adamw.param.dtype == DT_F32, "master weights are %s",
-                 dtype_name(t->adamw.param.dtype));
-    float *values = mem_alloc((size_t)PIECE * sizeof *values);
-    for (int row = 0; row < table->count; row++) {
-        const Param *param = &table->rows[row];
-        for (int64_t at = 0; at < param->count; at += PIECE) {
-            int64_t n = param->count - at < PIECE ? param->count - at : PIECE;
-            params_init_values(table, row, seed, at, n, values);
-            trainer_write_params(t, param->offset + at, n, values);
-        }
-    }
-    free(values);
+    t->comm = comm;
+    t->ddp.channel = channel;
 }
 
 static void send_batch(Trainer *t, HostBatch host)
@@ -259,9 +261,9 @@ static DeviceBatch device_batch(const Trainer *t)
     return (DeviceBatch){t->setup.batch, t->setup.seq, t->ids, t->targets, t->order};
 }
 
-/* What the backend may record: a step whose gradients are assigned, one whose gradients are added, the update,
- * and the measurement of stamps. */
-enum { RECORD_FIRST, RECORD_REST, RECORD_UPDATE, RECORD_STAMPS };
+/* What the backend may record: a micro-step whose gradients are assigned, one whose gradients are added, the last
+ * one when there are ranks to send to, the update, and the measurement of stamps. */
+enum { RECORD_FIRST, RECORD_REST, RECORD_LAST, RECORD_UPDATE, RECORD_STAMPS };
 
 static void run_recorded(Trainer *t, int slot, void (*body)(void *))
 {
@@ -274,11 +276,28 @@ static void run_recorded(Trainer *t, int slot, void (*body)(void *))
     trace_leave(t->ctx.trace);
 }
 
-static void compute(Trainer *t, Mode mode)
+static bool has_ranks(const Trainer *t)
+{
+    return t->setup.ddp.ranks > 1;
+}
+
+static void on_ready(void *ddp, int64_t from)
+{
+    ddp_ready(ddp, from);
+}
+
+/* send: this is the micro-step after which the gradients are complete, and other ranks have theirs. */
+static void compute(Trainer *t, Mode mode, bool send)
 {
     Ctx *c = &t->ctx;
     const TrainerSetup *s = &t->setup;
     double scale = 1.0 / ((double)s->batch * (double)s->seq * (double)s->accum);
+    scale /= has_ranks(t) ? s->ddp.ranks : 1;
+    if (send) {
+        ddp_begin(&t->ddp, c);
+        c->ready = on_ready;
+        c->ready_user = &t->ddp;
+    }
     enter_computed(t, PART_FORWARD, STAMP_START);
     trace_body(c->trace, "forward");
     model_forward(c, &t->model, device_batch(t), s->recompute ? KEEP_INPUTS : KEEP_ALL);
@@ -286,29 +305,54 @@ static void compute(Trainer *t, Mode mode)
     trace_part(c->trace, "loss");
     model_head(c, &t->model, t->losses, scale, true, mode);
     op_sum(c, t->losses, scale, t->loss, mode);
+    if (send) {
+        ddp_sum(&t->ddp, t->loss);
+    }
     enter_computed(t, PART_BACKWARD, STAMP_LOSS);
     trace_part(c->trace, "backward");
     model_backward(c, &t->model, mode);
     model_end(c, &t->model);
-    enter_computed(t, PART_END, STAMP_BACKWARD);
+    c->ready = NULL;
+    enter_computed(t, send ? PART_COMM : PART_END, STAMP_BACKWARD);
+    if (send) {
+        ddp_end(&t->ddp);
+        enter_computed(t, PART_END, STAMP_COMM);
+    }
 }
 
 static void compute_first(void *trainer)
 {
-    compute(trainer, MODE_SET);
+    compute(trainer, MODE_SET, false);
 }
 
 static void compute_rest(void *trainer)
 {
-    compute(trainer, MODE_ADD);
+    compute(trainer, MODE_ADD, false);
 }
 
+static void compute_last(void *trainer)
+{
+    Trainer *t = trainer;
+    compute(t, t->setup.accum > 1 ? MODE_ADD : MODE_SET, true);
+}
+
+/* With zero1 each rank has the gradients, and then the weights, of its own part. */
 static void update(void *trainer)
 {
     Trainer *t = trainer;
     trace_body(t->ctx.trace, "optimizer");
+    adamw_norm(&t->ctx, &t->adamw);
+    bool sharded = ddp_is_sharded(&t->ddp);
+    if (sharded) {
+        ddp_sum(&t->ddp, t->adamw.norm_sq);
+        ddp_wait(&t->ddp);
+    }
     adamw_step(&t->ctx, &t->adamw);
-    enter_computed(t, PART_END, STAMP_UPDATE);
+    enter_computed(t, sharded ? PART_COMM : PART_END, STAMP_UPDATE);
+    if (sharded) {
+        ddp_gather(&t->ddp, weights_of(t));
+        enter_computed(t, PART_END, STAMP_GATHER);
+    }
 }
 
 /* Where the copies of update number `update` arrive: stamps of its micro-steps but the last, then results. */
@@ -324,8 +368,13 @@ void trainer_micro_step(Trainer *t, HostBatch host, int64_t micro)
     if (is_stamped(t)) {
         enter(t, PART_LAUNCH);
     }
-    run_recorded(t, micro == 0 ? RECORD_FIRST : RECORD_REST,
-                 micro == 0 ? compute_first : compute_rest);
+    if (has_ranks(t) && micro + 1 == t->setup.accum) {
+        run_recorded(t, RECORD_LAST, compute_last);
+    } else if (micro == 0) {
+        run_recorded(t, RECORD_FIRST, compute_first);
+    } else {
+        run_recorded(t, RECORD_REST, compute_rest);
+    }
     if (is_stamped(t) && micro + 1 < t->setup.accum) {
         t->backend->read_start(t->backend, read_slot(t, t->posted, micro), t->stamps,
                                STAMP_MICRO * sizeof *t->stamps);
@@ -413,9 +462,9 @@ void trainer_warm(Trainer *t)
         order[i] = (int32_t)i;
     }
     send_batch(t, (HostBatch){host, host, order});
-    compute(t, MODE_SET);
+    compute(t, MODE_SET, false);
     if (t->setup.accum > 1) {
-        compute(t, MODE_ADD);
+        compute(t, MODE_ADD, false);
     }
     t->backend->sync(t->backend);
     free(host);
@@ -471,4 +520,12 @@ size_t trainer_peak_kind(const Trainer *t, MemKind kind)
 {
     return t->state.peak_by_kind[kind] + t->ctx.saved.peak_by_kind[kind] +
            t->ctx.scratch.peak_by_kind[kind];
+}
+
+uint64_t trainer_checksum(Trainer *t)
+{
+    op_checksum(&t->ctx, weights_of(t), t->checksum);
+    uint32_t half[2];
+    t->backend->download(t->backend, half, t->checksum.data, sizeof half);
+    return (uint64_t)half[1] << 32 | half[0];
 }

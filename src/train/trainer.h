@@ -4,6 +4,7 @@
  * counting, to plan, and for real. */
 #include "model/model.h"
 #include "optim/adamw.h"
+#include "train/ddp.h"
 
 typedef struct {
     ModelSpec spec;
@@ -13,6 +14,7 @@ typedef struct {
     bool graph;     /* let the backend record and replay whole parts of a step */
     int64_t batch, accum, seq;
     AdamwSettings adamw;
+    DdpSetup ddp; /* zeroed: one rank */
 } TrainerSetup;
 
 /* What training takes, known before anything is allocated. */
@@ -40,14 +42,27 @@ typedef enum {
     PART_LOSS,
     PART_BACKWARD,
     PART_UPDATE,
+    PART_COMM, /* waiting for other ranks */
     PART_LAUNCH,
     PART_WAIT,
     PART_END
 } TrainPart;
 
-/* What a device stamps: the beginning of a micro-step, the ends of its parts, and the end of the update. */
-enum { STAMP_START, STAMP_FORWARD, STAMP_LOSS, STAMP_BACKWARD, STAMP_UPDATE, STAMP_COUNT };
-#define STAMP_MICRO STAMP_UPDATE /* how many of them each micro-step has */
+/* What a device stamps: the beginning of a micro-step and the ends of its parts; then, once for the update, the ends
+ * of waiting for the gradients of other ranks (with several), of the update, and of waiting for their weights
+ * (zero1). */
+enum {
+    STAMP_START,
+    STAMP_FORWARD,
+    STAMP_LOSS,
+    STAMP_BACKWARD,
+    STAMP_COMM,
+    STAMP_UPDATE,
+    STAMP_GATHER,
+    STAMP_COUNT
+};
+#define STAMP_MICRO STAMP_COMM                 /* how many of them each micro-step has */
+#define STAMP_TAIL (STAMP_COUNT - STAMP_MICRO) /* and the update besides */
 typedef void (*TrainPartHook)(void *user, TrainPart part);
 
 typedef struct {
@@ -60,11 +75,14 @@ typedef struct {
     void *blocks[3];
     Tensor ids, targets, order; /* (N) i32 */
     Tensor losses;              /* (N) acc */
+    Tensor checksum;            /* (2) i32; none with one rank */
     Tensor results;             /* what is fetched of an update: the next three, side by side */
     Tensor loss;             /* (1) acc: mean over the update so far; adamw.norm_sq is the other */
     int64_t *stamps;         /* (STAMP_COUNT) of the micro-step under way, in the device's memory */
     int64_t posted, fetched; /* results of updates on their way to the host */
-    int64_t *fetched_stamps; /* host: (accum x STAMP_MICRO) and the update's, of the last fetched */
+    int64_t *fetched_stamps; /* host: (accum x STAMP_MICRO + STAMP_TAIL), of the last fetched */
+    Ddp ddp;
+    Comm *comm; /* NULL: one rank */
     TrainPartHook hook;
     void *hook_user;
 } Trainer;
@@ -87,9 +105,21 @@ void trainer_trace(Trainer *trainer, Trace *trace);
 
 void trainer_init_params(Trainer *trainer, uint64_t seed);
 
-/* Sets elements [offset, offset + count) of the flat master parameters from host memory of their type,
- * and of the low-precision copy where there is one. */
-void trainer_write_params(Trainer *trainer, int64_t offset, int64_t count, const void *host);
+/* The state that is saved: master weights and moments, each as one flat buffer, wherever it is kept.
+ * trainer_state.c */
+typedef enum { STATE_PARAMS, STATE_M, STATE_V } TrainerState;
+
+/* Sets elements [offset, offset + count) from host memory of their type: on a rank that keeps them; weights
+ * also where the model reads them. */
+void trainer_write_state(Trainer *trainer, TrainerState which, int64_t offset, int64_t count,
+                         const void *host);
+
+/* Gets them. With state kept by several ranks, all of them make the same calls and get the same. */
+int trainer_read_state(Trainer *trainer, TrainerState which, int64_t offset, int64_t count,
+                       void *host);
+
+/* Of the weights that the model computes with: equal on all ranks. Waits. */
+uint64_t trainer_checksum(Trainer *trainer);
 
 /* Micro-step `micro` (0 .. accum - 1): forward, loss, backward. */
 void trainer_micro_step(Trainer *trainer, HostBatch batch, int64_t micro);
@@ -103,8 +133,12 @@ void trainer_update(Trainer *trainer, double rate, int64_t step);
 void trainer_post(Trainer *trainer);
 void trainer_fetch(Trainer *trainer, double *loss, double *grad_norm);
 
+/* Joins the ranks, which must agree in setup but for ddp.rank. The channel is of the trainer's backend; both stay the
+ * caller's. */
+void trainer_connect(Trainer *trainer, Comm *comm, Channel *channel);
+
 /* Stamps of the update fetched last, in nanoseconds of the device's clock: STAMP_MICRO for each micro-step, then
- * the end of the update. NULL where the backend has no clock. */
+ * STAMP_TAIL of the update. NULL where the backend has no clock. */
 const int64_t *trainer_stamps(const Trainer *trainer);
 
 /* Lets a device choose its algorithms and load its kernels by running the step's work once on made-up tokens,

@@ -99,7 +99,7 @@ static void write_weights(Trainer *t, bool rounded)
                     param->init == INIT_NORMAL ? gain * values[i] : values[i] + SPREAD * noise[i];
                 values[i] = rounded ? f32_from_bf16(bf16_from_f32((float)value)) : (float)value;
             }
-            trainer_write_params(t, param->offset + at, n, values);
+            trainer_write_state(t, STATE_PARAMS, param->offset + at, n, values);
         }
     }
     free(values);

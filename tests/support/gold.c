@@ -130,7 +130,7 @@ void gold_trainer(const Gold *gold, const TrainerSetup *setup, Backend *backend,
         }
         free(values);
     }
-    trainer_write_params(trainer, 0, table->flat, flat);
+    trainer_write_state(trainer, STATE_PARAMS, 0, table->flat, flat);
     free(flat);
 }
 

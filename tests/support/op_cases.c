@@ -61,6 +61,13 @@ static const Heads forward_shapes[] = {
     {{1, 200, 2, 1, 128}, 3}, {{1, 385, 2, 1, 64}, 1},  {{1, 385, 1, 1, 128}, 1},
 };
 
+/* Backward only: the same in fewer numbers, with a sequence of three blocks of keys. */
+static const Heads backward_shapes[] = {
+    {{2, 63, 2, 1, 128}, 1},
+    {{2, 127, 2, 1, 64}, 1},
+    {{1, 260, 1, 1, 64}, 1},
+};
+
 #define LENGTH(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 static bool heads_of(OpId op, int i, OpCase *k)
@@ -70,6 +77,8 @@ static bool heads_of(OpId op, int i, OpCase *k)
         shape = &head_shapes[i];
     } else if (op == OP_ATTENTION_FORWARD && i - LENGTH(head_shapes) < LENGTH(forward_shapes)) {
         shape = &forward_shapes[i - LENGTH(head_shapes)];
+    } else if (op == OP_ATTENTION_BACKWARD && i - LENGTH(head_shapes) < LENGTH(backward_shapes)) {
+        shape = &backward_shapes[i - LENGTH(head_shapes)];
     }
     if (shape != NULL) {
         *k = (OpCase){.op = op, .heads = shape->heads, .scale = shape->scale};

@@ -90,6 +90,8 @@ static double random_value(const OpCase *k, ArgFill fill, uint64_t seed, int64_t
         return fabs(normal) * 0.5;
     case FILL_LOGITS:
         return 3 * normal + (i / k->outs % 2 == 0 ? 100 : -100);
+    case FILL_BITS:
+        return (int32_t)rng_block(seed, OP_ARGS_MAX, (uint64_t)i).word[0];
     case FILL_IDS:
         return (double)rng_below(seed, OP_ARGS_MAX, (uint64_t)i, (uint64_t)k->outs);
     case FILL_TARGETS:

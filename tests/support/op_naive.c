@@ -429,6 +429,7 @@ static void adamw(Ctx *c, AdamwArgs a)
 Backend *op_naive_open(void)
 {
     Backend *backend = ref_backend_open();
+    Ops exact = backend->ops; /* for ops that have no sums of rounded numbers */
     backend->name = "naive";
     backend->ops = (Ops){
         .embed_forward = embed_forward,
@@ -452,6 +453,8 @@ Backend *op_naive_open(void)
         .sum = sum,
         .sum_squares = sum_squares,
         .adamw = adamw,
+        .cast = exact.cast,
+        .checksum = exact.checksum,
     };
     return backend;
 }

@@ -2,13 +2,10 @@
 
 #include "base/assert.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define NORM_EPS 1e-5
 #define LOSS_SCALE 0.37
 
-/* Arguments that come in two forms (aux of attention): the one that this case has. */
+/* Arguments that come in two forms (aux of attention, results of cast): the one that this case has. */
 static Tensor either(Tensor a, Tensor b)
 {
     return tensor_given(a) ? a : b;
@@ -130,11 +127,6 @@ static void call_gelu_backward(const OpCase *k, Ctx *c, const Tensor *t)
     op_gelu_backward(c, t[0], t[1], t[2]);
 }
 
-int64_t op_case_classes(const OpCase *k)
-{
-    return !k->flag ? k->outs : k->outs > 64 ? k->outs - 41 : k->outs - 1;
-}
-
 static void call_xent(const OpCase *k, Ctx *c, const Tensor *t)
 {
     op_xent(c, t[0], op_case_classes(k), t[1], t[2], LOSS_SCALE, k->option);
@@ -160,6 +152,18 @@ static void call_adamw(const OpCase *k, Ctx *c, const Tensor *t)
                             .hyper = t[5],
                             .norm_sq = t[6],
                             .decay = k->flag});
+}
+
+static void call_cast(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    (void)k;
+    op_cast(c, t[0], either(t[1], t[2]));
+}
+
+static void call_checksum(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    (void)k;
+    op_checksum(c, t[0], t[1]);
 }
 
 /* clang-format off */
@@ -323,6 +327,16 @@ static const OpSpec specs[OP_COUNT] = {
                 ARG("norm_sq", "1", .type = TYPE_ACC, .fill = FILL_NORM_SQ)},
         .varies = VARY_OPTION | VARY_FLAG,
         .call = call_adamw},
+    [OP_CAST] = {
+        .arg = {ARG("from", "N"),
+                ARG("to", "N", .use = USE_OUT, .type = TYPE_BF16, .when = WHEN_OPTION),
+                ARG("to", "N", .use = USE_OUT, .type = TYPE_F32, .when = WHEN_NO_OPTION)},
+        .varies = VARY_OPTION,
+        .call = call_cast},
+    [OP_CHECKSUM] = {
+        .arg = {ARG("x", "N", .type = TYPE_I32, .fill = FILL_BITS),
+                ARG("out", "2", .use = USE_OUT, .type = TYPE_I32)},
+        .call = call_checksum},
 };
 /* clang-format on */
 
@@ -330,166 +344,4 @@ const OpSpec *op_spec(OpId op)
 {
     PACER_ASSERT(specs[op].call != NULL, "no spec of %s", op_name(op));
     return &specs[op];
-}
-
-int op_spec_count(const OpSpec *spec)
-{
-    int count = 0;
-    while (count < OP_ARGS_MAX && spec->arg[count].name != NULL) {
-        count++;
-    }
-    return count;
-}
-
-int op_spec_find(const OpSpec *spec, const char *name, const OpCase *k)
-{
-    for (int i = 0; i < op_spec_count(spec); i++) {
-        if (strcmp(spec->arg[i].name, name) == 0 && op_arg_given(&spec->arg[i], k)) {
-            return i;
-        }
-    }
-    return -1;
-}
-
-bool op_arg_given(const OpArg *arg, const OpCase *k)
-{
-    switch (arg->when) {
-    case WHEN_ALWAYS:
-        return true;
-    case WHEN_OPTION:
-        return k->option;
-    case WHEN_LAYER_NORM:
-        return k->norm == NORM_LAYER;
-    case WHEN_NAIVE:
-        return k->attention == ATTENTION_NAIVE;
-    case WHEN_FLASH:
-        return k->attention != ATTENTION_NAIVE;
-    }
-    return false;
-}
-
-bool op_arg_written(const OpArg *arg)
-{
-    return arg->use != USE_IN;
-}
-
-bool op_arg_reads_old(const OpArg *arg, const OpCase *k)
-{
-    switch (arg->use) {
-    case USE_IN:
-    case USE_UPDATE:
-        return true;
-    case USE_OUT:
-        return false;
-    case USE_BY_MODE:
-        return k->mode == MODE_ADD;
-    case USE_BY_MODE2:
-        return k->mode2 == MODE_ADD;
-    }
-    return false;
-}
-
-static int64_t dimension(char letter, const OpCase *k)
-{
-    HeadShape s = k->heads;
-    switch (letter) {
-    case 'N':
-        return k->rows;
-    case 'C':
-        return k->width;
-    case 'U':
-        return 2 * k->width;
-    case 'O':
-        return k->outs;
-    case 'P':
-        return k->seq + 3;
-    case 'B':
-        return s.batch;
-    case 'H':
-        return s.heads;
-    case 'T':
-        return s.seq;
-    case 'D':
-        return s.head_dim;
-    case 'S':
-        return s.seq + 2;
-    case 'R':
-        return s.batch * s.seq;
-    case 'A':
-        return s.heads * s.head_dim;
-    case 'Q':
-        return (s.heads + 2 * s.kv_heads) * s.head_dim;
-    case 'Y':
-        return HYPER_COUNT;
-    case '1':
-        return 1;
-    case '2':
-        return 2;
-    }
-    PACER_ASSERT(false, "no dimension '%c'", letter);
-}
-
-static DType type_under(ArgType type, DType act)
-{
-    switch (type) {
-    case TYPE_ACT:
-        return act;
-    case TYPE_ACC:
-        return dtype_accumulate(act);
-    case TYPE_F32:
-        return DT_F32;
-    case TYPE_BF16:
-        return DT_BF16;
-    case TYPE_I32:
-        return DT_I32;
-    }
-    return act;
-}
-
-Tensor op_arg_tensor(const OpArg *arg, const OpCase *k, DType act)
-{
-    if (!op_arg_given(arg, k)) {
-        return TENSOR_NONE;
-    }
-    Tensor t = {.dtype = type_under(arg->type, act), .rank = (int)strlen(arg->shape)};
-    for (int i = 0; i < t.rank; i++) {
-        t.dim[i] = dimension(arg->shape[i], k);
-    }
-    return t;
-}
-
-double op_case_work(const OpCase *k)
-{
-    HeadShape s = k->heads;
-    double width = (double)(k->width > 0 ? k->width : 1),
-           outs = (double)(k->outs > 0 ? k->outs : 1);
-    return (double)k->rows * width * outs +
-           (double)(s.batch * s.heads * s.seq * s.seq) * (double)s.head_dim;
-}
-
-const char *op_case_label(const OpCase *k, char text[OP_LABEL_SIZE])
-{
-    unsigned varies = op_spec(k->op)->varies;
-    int used = snprintf(text, OP_LABEL_SIZE, "%s", op_name(k->op));
-    if (k->heads.batch > 0) {
-        HeadShape s = k->heads;
-        used += snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), " B=%d T=%d H=%d G=%d D=%d",
-                         (int)s.batch, (int)s.seq, (int)s.heads, (int)s.kv_heads, (int)s.head_dim);
-    } else {
-        used += snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), " N=%d C=%d O=%d T=%d",
-                         (int)k->rows, (int)k->width, (int)k->outs, (int)k->seq);
-    }
-    snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), "%s%s%s%s%s%s%s",
-             k->option ? " option" : "", k->flag ? " flag" : "", k->mode == MODE_ADD ? " add" : "",
-             k->mode2 == MODE_ADD ? " add2" : "",
-             (varies & VARY_NORM) == 0 ? ""
-             : k->norm == NORM_RMS     ? " rms"
-                                       : " layer",
-             (varies & VARY_ATTENTION) == 0    ? ""
-             : k->attention == ATTENTION_NAIVE ? " naive"
-                                               : " flash",
-             k->alias == 0   ? ""
-             : k->alias == 1 ? " alias1"
-                             : " alias2");
-    return text;
 }

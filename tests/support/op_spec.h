@@ -11,10 +11,10 @@ typedef struct {
     int64_t seq;               /* embed: rows of a sequence */
     HeadShape heads;           /* rope, attention */
     double scale;              /* of random inputs; 0 stands for 1 */
-    bool option;               /* bias, positions, gradient of xent, low and clip of adamw */
-    bool flag;                 /* rope backwards, adamw with decay, xent with padded columns */
-    Mode mode;                 /* of gradients of parameters, and of single outputs */
-    Mode mode2;                /* norm_backward: of dx; embed_backward: of dpositions */
+    bool option; /* bias, positions, gradient of xent, low and clip of adamw, cast to bf16 */
+    bool flag;   /* rope backwards, adamw with decay, xent with padded columns */
+    Mode mode;   /* of gradients of parameters, and of single outputs */
+    Mode mode2;  /* norm_backward: of dx; embed_backward: of dpositions */
     NormKind norm;
     AttentionKind attention;
     int alias; /* k > 0: the k-th pair of OpSpec.alias is one tensor */
@@ -31,12 +31,20 @@ double op_case_work(const OpCase *k);
 
 typedef enum { USE_IN, USE_OUT, USE_UPDATE, USE_BY_MODE, USE_BY_MODE2 } ArgUse;
 typedef enum { TYPE_ACT, TYPE_ACC, TYPE_F32, TYPE_BF16, TYPE_I32 } ArgType;
-typedef enum { WHEN_ALWAYS, WHEN_OPTION, WHEN_LAYER_NORM, WHEN_NAIVE, WHEN_FLASH } ArgWhen;
+typedef enum {
+    WHEN_ALWAYS,
+    WHEN_OPTION,
+    WHEN_NO_OPTION,
+    WHEN_LAYER_NORM,
+    WHEN_NAIVE,
+    WHEN_FLASH
+} ArgWhen;
 typedef enum {
     FILL_NORMAL,
     FILL_NEAR_ONE, /* weights of norms */
     FILL_POSITIVE,
     FILL_LOGITS,  /* rows far from zero, so that exp overflows unless the maximum is taken off */
+    FILL_BITS,    /* any 32 bits */
     FILL_IDS,     /* [0, V) */
     FILL_ORDER,   /* rows sorted by the argument before, stable */
     FILL_TARGETS, /* [0, V), and -1 in some rows */

@@ -13,6 +13,7 @@
 #define PACER_ISA_NAME(name) PACER_ISA_EXPAND(name, PACER_ISA)
 
 void PACER_ISA_NAME(attention_fill)(Ops *ops);
+void PACER_ISA_NAME(bits_fill)(Ops *ops);
 void PACER_ISA_NAME(embed_fill)(Ops *ops);
 void PACER_ISA_NAME(loss_fill)(Ops *ops);
 void PACER_ISA_NAME(mlp_fill)(Ops *ops);

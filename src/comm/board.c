@@ -1,0 +1,194 @@
+#include "comm/board.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MAGIC 0x31647261426350ull
+#define READ_TRIES 16
+
+/* The file. `place` is 2 x number + inside: stored behind `what`, so that a reader who finds the same place
+ * before and after reading the name has the name that belongs to it. */
+typedef struct {
+    uint64_t magic, job;
+    int64_t rank, pid;
+    char host[BOARD_NAME_SIZE];
+    _Atomic int64_t step, place, device, beats;
+    char what[BOARD_NAME_SIZE];
+} Slate;
+
+struct Board {
+    char *folder; /* NULL: no file */
+    char *path;
+    uint64_t job;
+    int rank;
+    Slate *slate;
+};
+
+static char *slate_path(const char *folder, int rank)
+{
+    return mem_format("%s/rank-%d", folder, rank);
+}
+
+static int create(Board *board)
+{
+    int code = io_make_folders(board->folder);
+    if (code != 0) {
+        return code;
+    }
+    board->path = slate_path(board->folder, board->rank);
+    unlink(board->path); /* a process of an earlier job may still write to it */
+    int file = open(board->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (file < 0) {
+        return err_set(ERR_FAILED, "%s: cannot be created: %s", board->path, strerror(errno));
+    }
+    /* Written, not only made long: a full disk shows here and not as a signal later. */
+    Slate empty = {0};
+    void *map = MAP_FAILED;
+    if (write(file, &empty, sizeof empty) == (ssize_t)sizeof empty) {
+        map = mmap(NULL, sizeof empty, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    }
+    int cause = errno;
+    close(file);
+    if (map == MAP_FAILED) {
+        unlink(board->path);
+        return err_set(ERR_FAILED, "%s: cannot be written: %s", board->path, strerror(cause));
+    }
+    board->slate = map;
+    return 0;
+}
+
+int board_open(const char *folder, uint64_t job, int rank, const char *host, Board **out)
+{
+    Board *board = mem_zalloc(1, sizeof *board);
+    board->job = job;
+    board->rank = rank;
+    if (folder == NULL) {
+        board->slate = mem_zalloc(1, sizeof *board->slate);
+    } else {
+        board->folder = mem_strdup(folder);
+        int code = create(board);
+        if (code != 0) {
+            board_close(board);
+            return code;
+        }
+    }
+    Slate *slate = board->slate;
+    slate->job = job;
+    slate->rank = rank;
+    slate->pid = getpid();
+    snprintf(slate->host, sizeof slate->host, "%s", host);
+    atomic_store(&slate->step, -1);
+    slate->magic = MAGIC;
+    board_flush(board);
+    *out = board;
+    return 0;
+}
+
+void board_close(Board *board)
+{
+    if (board == NULL) {
+        return;
+    }
+    if (board->folder == NULL) {
+        free(board->slate);
+    } else if (board->slate != NULL) {
+        munmap(board->slate, sizeof *board->slate);
+        unlink(board->path);
+    }
+    free(board->path);
+    free(board->folder);
+    free(board);
+}
+
+void board_step(Board *board, int64_t step)
+{
+    atomic_store_explicit(&board->slate->step, step, memory_order_relaxed);
+}
+
+void board_enter(Board *board, int64_t number, const char *what)
+{
+    Slate *slate = board->slate;
+    atomic_store(&slate->place, -1); /* between two places */
+    size_t length = strnlen(what, BOARD_NAME_SIZE - 1);
+    memcpy(slate->what, what, length);
+    slate->what[length] = '\0';
+    atomic_store(&slate->place, 2 * number + 1);
+}
+
+void board_leave(Board *board)
+{
+    atomic_fetch_and(&board->slate->place, ~(int64_t)1);
+}
+
+void board_device(Board *board, int64_t entered)
+{
+    atomic_store_explicit(&board->slate->device, entered, memory_order_relaxed);
+}
+
+void board_beat(Board *board)
+{
+    atomic_fetch_add_explicit(&board->slate->beats, 1, memory_order_relaxed);
+}
+
+void board_flush(Board *board)
+{
+    if (board->folder != NULL) {
+        msync(board->slate, sizeof *board->slate, MS_SYNC);
+    }
+}
+
+/* True when the copy is of one moment. */
+static bool read_once(int file, Slate *copy)
+{
+    Slate again;
+    if (pread(file, copy, sizeof *copy, 0) != (ssize_t)sizeof *copy ||
+        pread(file, &again, sizeof again, 0) != (ssize_t)sizeof again) {
+        return false;
+    }
+    int64_t place = atomic_load(&copy->place);
+    return place >= 0 && place == atomic_load(&again.place) &&
+           memcmp(copy->what, again.what, sizeof again.what) == 0;
+}
+
+void board_read(const Board *board, int rank, BoardEntry *entry)
+{
+    *entry = (BoardEntry){0};
+    if (board->folder == NULL) {
+        return;
+    }
+    char *path = slate_path(board->folder, rank);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    free(path);
+    if (file < 0) {
+        return;
+    }
+    Slate copy;
+    bool read = false;
+    for (int i = 0; i < READ_TRIES && !read; i++) {
+        read = read_once(file, &copy);
+    }
+    close(file);
+    if (!read || copy.magic != MAGIC || copy.job != board->job || copy.rank != rank) {
+        return;
+    }
+    int64_t place = atomic_load(&copy.place);
+    entry->there = true;
+    entry->pid = copy.pid;
+    entry->step = atomic_load(&copy.step);
+    entry->device = atomic_load(&copy.device);
+    entry->beats = atomic_load(&copy.beats);
+    entry->number = place / 2;
+    entry->inside = place % 2 != 0;
+    snprintf(entry->host, sizeof entry->host, "%.*s", BOARD_NAME_SIZE - 1, copy.host);
+    snprintf(entry->what, sizeof entry->what, "%.*s", BOARD_NAME_SIZE - 1, copy.what);
+}

@@ -1,0 +1,83 @@
+#pragma once
+/* Ranks: processes that train one model together, each with its own copy of it.
+ *
+ * There are two ways between them. Control (comm_*): small values in host memory, waited for; every rank
+ * makes the same calls in the same order. Tensors (channel_*): a queue of collectives beside the computation,
+ * in host memory through MPI or in a GPU's memory through NCCL; what is queued starts once the computation
+ * given to the backend so far is done, and channel_wait makes the computation given from then on wait for it.
+ * Counts are in elements.
+ *
+ * MPI is loaded when there is more than one rank, and never before (mpi.c is a module of its own); NCCL
+ * likewise. A rank that is missed for longer than the timeout ends the job: every rank keeps its step and the
+ * number of its last collective where the others can read it (CommOptions.board), and the message names the
+ * rank that is behind. */
+#include "tensor/backend.h"
+
+typedef struct Comm Comm;
+typedef struct Channel Channel;
+
+typedef struct {
+    double timeout_s;  /* to wait for the other ranks; 0: for ever */
+    const char *board; /* folder that all ranks see, for their whereabouts; NULL: none is kept */
+    bool shared_gpus;  /* ranks outnumber GPUs: NCCL is told that each is a host of its own */
+} CommOptions;
+
+/* This process was started as a rank (by mpirun, also as the only one, by srun or by comm_launch). */
+bool comm_is_launched(void);
+
+/* Starts this program again as so many ranks on this machine: the process becomes mpirun. argv: as main has
+ * it. Returns only when that is not possible, with an error saying what is missing. */
+int comm_launch(int ranks, char *const *argv);
+
+/* One rank without MPI when the process was not launched as one of several. ERR_FAILED or ERR_INPUT saying
+ * what is missing and how to get it. */
+int comm_open(CommOptions options, Comm **out);
+void comm_close(Comm *comm); /* all ranks; NULL is fine */
+
+int comm_rank(const Comm *comm);
+int comm_ranks(const Comm *comm);
+int comm_local_rank(const Comm *comm); /* among those on this host */
+int comm_local_ranks(const Comm *comm);
+const char *comm_host(const Comm *comm);
+const char *comm_library(const Comm *comm); /* "Open MPI 4.1.4"; "none" */
+
+/* Where this rank is, for the others' messages. */
+void comm_at_step(Comm *comm, int64_t step);
+
+/* Control. Each returns 0, or an error that names the rank that is missing. */
+int comm_barrier(Comm *comm, const char *what);
+int comm_sum(Comm *comm, double *values, int count); /* in place; the same bits on every rank */
+int comm_max(Comm *comm, double *values, int count);
+int comm_broadcast(Comm *comm, void *bytes, size_t count, int root);
+/* all: (ranks, bytes), everywhere. */
+int comm_gather(Comm *comm, const void *mine, size_t bytes, void *all);
+
+/* Ends every rank of the job with this exit status after the caller has said why. */
+void comm_abort(Comm *comm, int status) __attribute__((noreturn));
+
+/* Tensors of the backend's memory. */
+int channel_open(Comm *comm, Backend *backend, Channel **out);
+void channel_close(Channel *channel);
+
+/* data (count): the sum over ranks, in place, the same bits on every rank. f32, f64, bf16, i32. */
+void channel_all_reduce(Channel *channel, void *data, int64_t count, DType dtype);
+/* out (count): this rank's part of the sum of in (ranks, count). out may be its own part of in. */
+void channel_reduce_scatter(Channel *channel, const void *in, void *out, int64_t count,
+                            DType dtype);
+/* out (ranks, count): the parts `in` (count) of all ranks in order. in may be its own part of out. */
+void channel_all_gather(Channel *channel, const void *in, void *out, int64_t count, DType dtype);
+void channel_broadcast(Channel *channel, void *data, int64_t count, DType dtype, int root);
+
+/* What is computed from now on sees the results of everything queued. On the host this waits; on a device the
+ * stream does, and what is queued inside a recorded body (Backend.replay) is waited for inside it. An error
+ * of a collective ends the job. */
+void channel_wait(Channel *channel);
+
+/* Seconds since the last call: of collectives, and of those the time that channel_wait stood still for. On a
+ * device both are known when the device has done the work; false: not measured there. */
+typedef struct {
+    double busy_s, exposed_s;
+    int64_t calls;
+    double bytes; /* payload, as counted by nccl-tests' algorithm bandwidth */
+} ChannelTimes;
+bool channel_take_times(Channel *channel, ChannelTimes *times);

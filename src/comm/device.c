@@ -1,0 +1,359 @@
+/* Channels in the memory of a GPU, through NCCL, on a stream of their own.
+ *
+ * Events tie that stream to the one that computes: a collective starts behind the work given so far, and
+ * channel_wait holds back what is given later. Nothing here waits on the host or allocates once the channel is
+ * open, so that a step with its collectives can be recorded as a CUDA graph. A thread of the host watches: an
+ * error inside NCCL, or a collective that the device (device_marks.h) has been in for longer than the timeout,
+ * ends the job. */
+#include "comm/internal.h"
+
+#include "comm/device_marks.h"
+#include "comm/nccl.h"
+#include "cuda/internal.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#define LOOK_EVERY 250000000L /* ns */
+#define JOIN_NUMBER 1         /* joining NCCL is the first collective of a device; others follow */
+
+typedef struct {
+    Channel base; /* first */
+    CudaBackend *cuda;
+    Nccl nccl;
+    NcclComm *nccl_comm; /* NULL: one rank */
+    cudaStream_t stream;
+    cudaEvent_t computed, communicated;
+    bool waited; /* for all that was queued */
+    DeviceMarks *marks;
+    volatile DeviceTotals *shown;
+    DeviceTotals taken; /* by the last take_times */
+    pthread_t watcher;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    bool joined, closing; /* mutex */
+} DeviceChannel;
+
+static void one_rank_run(Channel *channel, const Work *work)
+{
+    if (work->in != NULL && work->in != work->out) {
+        CUDA_CHECK(cudaMemcpyAsync(work->out, work->in, (size_t)work->count * work->size,
+                                   cudaMemcpyDeviceToDevice,
+                                   ((DeviceChannel *)channel)->cuda->stream));
+    }
+}
+
+static void one_rank_wait(Channel *channel)
+{
+    (void)channel;
+}
+
+static void one_rank_close(Channel *channel)
+{
+    free(channel);
+}
+
+static bool one_rank_take_times(Channel *channel, ChannelTimes *times)
+{
+    *times = channel->times;
+    channel->times = (ChannelTimes){0};
+    return true;
+}
+
+static const ChannelTable one_rank_table = {one_rank_close, one_rank_run, one_rank_wait,
+                                            one_rank_take_times};
+
+static void end_job(DeviceChannel *c, const char *text) __attribute__((noreturn));
+
+static void end_job(DeviceChannel *c, const char *text)
+{
+    log_error("%s", text);
+    comm_abort(c->base.comm, err_exit_status(ERR_FAILED));
+}
+
+static void nccl_failed(DeviceChannel *c, const char *what, int error)
+{
+    char text[512], whole[640];
+    nccl_explain(&c->nccl, c->nccl_comm, error, text, sizeof text);
+    snprintf(whole, sizeof whole, "%s: %s", what, text);
+    end_job(c, whole);
+}
+
+static int nccl_type(DType dtype)
+{
+    switch (dtype) {
+    case DT_F32:
+        return NCCL_FLOAT32;
+    case DT_BF16:
+        return NCCL_BFLOAT16;
+    case DT_F64:
+        return NCCL_FLOAT64;
+    case DT_I32:
+        return NCCL_INT32;
+    }
+    PACER_ASSERT(false, "dtype %d", (int)dtype);
+}
+
+static int start(DeviceChannel *c, const Work *work)
+{
+    size_t count = (size_t)work->count;
+    int type = nccl_type(work->dtype);
+    switch (work->kind) {
+    case WORK_ALL_REDUCE:
+        return c->nccl.all_reduce(work->out, work->out, count, type, NCCL_SUM, c->nccl_comm,
+                                  c->stream);
+    case WORK_REDUCE_SCATTER:
+        return c->nccl.reduce_scatter(work->in, work->out, count, type, NCCL_SUM, c->nccl_comm,
+                                      c->stream);
+    case WORK_ALL_GATHER:
+        return c->nccl.all_gather(work->in, work->out, count, type, c->nccl_comm, c->stream);
+    case WORK_BROADCAST:
+        return c->nccl.broadcast(work->out, work->out, count, type, work->root, c->nccl_comm,
+                                 c->stream);
+    case WORK_BARRIER:
+        break;
+    }
+    PACER_ASSERT(false, "work of kind %d on a device", (int)work->kind);
+}
+
+static void device_run(Channel *channel, const Work *work)
+{
+    DeviceChannel *c = (DeviceChannel *)channel;
+    bool has_parts = work->kind == WORK_REDUCE_SCATTER || work->kind == WORK_ALL_GATHER;
+    double bytes =
+        (double)work->count * (double)work->size * (has_parts ? channel->comm->ranks : 1);
+    CUDA_CHECK(cudaEventRecord(c->computed, c->cuda->stream));
+    CUDA_CHECK(cudaStreamWaitEvent(c->stream, c->computed, 0));
+    device_mark(c->marks, c->shown, MARK_ENTER, 0, c->stream);
+    CUDA_LAUNCHED("mark");
+    int error = start(c, work);
+    if (error != NCCL_OK) {
+        nccl_failed(c, work->name, error);
+    }
+    device_mark(c->marks, c->shown, MARK_LEAVE, bytes, c->stream);
+    CUDA_LAUNCHED("mark");
+    c->waited = false;
+}
+
+static void device_wait(Channel *channel)
+{
+    DeviceChannel *c = (DeviceChannel *)channel;
+    if (c->waited) {
+        return;
+    }
+    device_mark(c->marks, c->shown, MARK_STAND, 0, c->cuda->stream);
+    CUDA_LAUNCHED("mark");
+    CUDA_CHECK(cudaEventRecord(c->communicated, c->stream));
+    CUDA_CHECK(cudaStreamWaitEvent(c->cuda->stream, c->communicated, 0));
+    device_mark(c->marks, c->shown, MARK_GO, 0, c->cuda->stream);
+    CUDA_LAUNCHED("mark");
+    c->waited = true;
+}
+
+static bool device_take_times(Channel *channel, ChannelTimes *times)
+{
+    DeviceChannel *c = (DeviceChannel *)channel;
+    DeviceTotals now = {.left = c->shown->left,
+                        .busy_ns = c->shown->busy_ns,
+                        .exposed_ns = c->shown->exposed_ns,
+                        .bytes = c->shown->bytes};
+    *times = (ChannelTimes){.busy_s = (double)(now.busy_ns - c->taken.busy_ns) * 1e-9,
+                            .exposed_s = (double)(now.exposed_ns - c->taken.exposed_ns) * 1e-9,
+                            .calls = now.left - c->taken.left,
+                            .bytes = now.bytes - c->taken.bytes};
+    c->taken = now;
+    return true;
+}
+
+/* Has been in the same collective for so long that the others must be asked for. */
+static void look(DeviceChannel *c, int64_t *number, double *since)
+{
+    Comm *comm = c->base.comm;
+    int64_t entered = JOIN_NUMBER, left = 0;
+    int error = NCCL_OK;
+    if (c->joined) {
+        left = JOIN_NUMBER + c->shown->left;
+        entered = JOIN_NUMBER + c->shown->entered;
+        int status = c->nccl.async_error(c->nccl_comm, &error);
+        error = status != NCCL_OK ? status : error;
+    }
+    board_device(comm->board, entered);
+    if (error != NCCL_OK && error != NCCL_IN_PROGRESS) {
+        nccl_failed(c, "collectives on the GPU", error);
+    }
+    double now = clock_seconds();
+    if (left >= entered || entered != *number) {
+        *number = entered;
+        *since = now;
+    }
+    BoardWait wait = {.rank = comm->rank,
+                      .ranks = comm->ranks,
+                      .number = entered,
+                      .what = "GPU collective",
+                      .waited_s = now - *since,
+                      .on_device = true};
+    if (comm->options.timeout_s > 0 && wait.waited_s > comm->options.timeout_s) {
+        char text[BOARD_TEXT_SIZE];
+        wait_explain(comm, &wait, text);
+        end_job(c, text);
+    }
+}
+
+static void *watch(void *argument)
+{
+    DeviceChannel *c = argument;
+    int64_t number = 0;
+    double since = clock_seconds();
+    prctl(PR_SET_NAME, "pacer-watch");
+    pthread_mutex_lock(&c->mutex);
+    while (!c->closing) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += LOOK_EVERY;
+        until.tv_sec += until.tv_nsec / 1000000000L;
+        until.tv_nsec %= 1000000000L;
+        pthread_cond_timedwait(&c->wake, &c->mutex, &until);
+        if (!c->closing) {
+            look(c, &number, &since);
+        }
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return NULL;
+}
+
+static void start_watch(DeviceChannel *c)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int cause = pthread_create(&c->watcher, NULL, watch, c);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    PACER_ASSERT(cause == 0, "thread to watch a GPU's collectives: %s", strerror(cause));
+}
+
+static void stop_watch(DeviceChannel *c)
+{
+    pthread_mutex_lock(&c->mutex);
+    c->closing = true;
+    pthread_cond_signal(&c->wake);
+    pthread_mutex_unlock(&c->mutex);
+    pthread_join(c->watcher, NULL);
+    pthread_mutex_destroy(&c->mutex);
+    pthread_cond_destroy(&c->wake);
+}
+
+static void device_close(Channel *channel)
+{
+    DeviceChannel *c = (DeviceChannel *)channel;
+    CUDA_CHECK(cudaStreamSynchronize(c->stream));
+    CUDA_CHECK(cudaStreamSynchronize(c->cuda->stream));
+    stop_watch(c);
+    c->nccl.leave(c->nccl_comm);
+    CUDA_CHECK(cudaEventDestroy(c->computed));
+    CUDA_CHECK(cudaEventDestroy(c->communicated));
+    CUDA_CHECK(cudaStreamDestroy(c->stream));
+    CUDA_CHECK(cudaFree(c->marks));
+    CUDA_CHECK(cudaFreeHost((void *)c->shown));
+    free(c);
+}
+
+static const ChannelTable device_table = {device_close, device_run, device_wait, device_take_times};
+
+/* NCCL refuses two ranks on one GPU. Ranks that it takes for separate hosts talk through sockets instead:
+ * right, and slow. What the user has set stays. */
+static void pretend_hosts(const Comm *comm)
+{
+    char name[32];
+    snprintf(name, sizeof name, "pacer-rank-%d", comm->rank);
+    setenv("NCCL_HOSTID", name, 0);
+    setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+    setenv("NCCL_IB_DISABLE", "1", 0);
+}
+
+static void prepare(DeviceChannel *c)
+{
+    int least, greatest;
+    CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    CUDA_CHECK(cudaStreamCreateWithPriority(&c->stream, cudaStreamNonBlocking, greatest));
+    CUDA_CHECK(cudaEventCreateWithFlags(&c->computed, cudaEventDisableTiming));
+    CUDA_CHECK(cudaEventCreateWithFlags(&c->communicated, cudaEventDisableTiming));
+    CUDA_CHECK(cudaMalloc((void **)&c->marks, sizeof *c->marks));
+    CUDA_CHECK(cudaMemset(c->marks, 0, sizeof *c->marks));
+    void *shown;
+    CUDA_CHECK(cudaHostAlloc(&shown, sizeof *c->shown, cudaHostAllocMapped));
+    memset(shown, 0, sizeof *c->shown);
+    c->shown = shown;
+    c->waited = true;
+}
+
+/* Every rank learns whether all of them can: else those that can would wait for the rest. */
+static int agree(Comm *comm, int code, const char *what)
+{
+    double failed = code != 0;
+    int asked = comm_max(comm, &failed, 1);
+    if (code != 0 || asked != 0) {
+        return code != 0 ? code : asked;
+    }
+    return failed > 0 ? err_set(ERR_FAILED, "another rank has failed to %s", what) : 0;
+}
+
+int device_channel_open(Comm *comm, Backend *backend, Channel **out)
+{
+    DeviceChannel *c = mem_zalloc(1, sizeof *c);
+    c->base = (Channel){.table = &one_rank_table, .comm = comm};
+    c->cuda = (CudaBackend *)backend;
+    if (comm->ranks == 1) {
+        *out = &c->base;
+        return 0;
+    }
+    if (comm->options.shared_gpus) {
+        pretend_hosts(comm);
+    }
+    NcclId id = {{0}};
+    int code = agree(comm, nccl_load(&c->nccl), "load NCCL");
+    if (code == 0 && comm->rank == 0) {
+        int error = c->nccl.new_id(&id);
+        if (error != NCCL_OK) {
+            nccl_failed(c, "starting NCCL", error);
+        }
+    }
+    if (code == 0) {
+        code = comm_broadcast(comm, &id, sizeof id, 0);
+    }
+    if (code != 0) {
+        free(c);
+        return code;
+    }
+    c->base.table = &device_table;
+    prepare(c);
+    board_device(comm->board, JOIN_NUMBER);
+    start_watch(c);
+    NcclComm *joined = NULL;
+    int error = c->nccl.join(&joined, comm->ranks, id, comm->rank);
+    if (error != NCCL_OK) {
+        nccl_failed(c, "starting NCCL", error);
+    }
+    pthread_mutex_lock(&c->mutex);
+    c->nccl_comm = joined;
+    c->joined = true;
+    pthread_mutex_unlock(&c->mutex);
+    *out = &c->base;
+    return 0;
+}

@@ -1,0 +1,35 @@
+#pragma once
+/* A device's own account of a channel: one-thread kernels around every collective and every wait for them,
+ * which are recorded and replayed with the rest of a step. So the host knows where the device is, and how
+ * long it took, without waiting for it and without being asked at every replay. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include <stdint.h>
+
+/* Totals since the start. Nanoseconds are of the device's clock. */
+typedef struct {
+    int64_t entered, left; /* collectives */
+    int64_t busy_ns;
+    int64_t exposed_ns; /* that the computation stood still for */
+    double bytes;       /* payload of those left */
+} DeviceTotals;
+
+typedef struct {
+    DeviceTotals totals;
+    int64_t entered_at, stood_at; /* ns */
+} DeviceMarks;
+
+struct CUstream_st; /* of a cudaStream_t */
+
+typedef enum { MARK_ENTER, MARK_LEAVE, MARK_STAND, MARK_GO } MarkKind;
+
+/* Behind the work given to the stream so far. marks: device memory; shown: pinned host memory that the device
+ * writes and the host reads at any time. */
+void device_mark(DeviceMarks *marks, volatile DeviceTotals *shown, MarkKind kind, double bytes,
+                 struct CUstream_st *stream);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,97 @@
+#pragma once
+/* Shared by the files of src/comm. */
+#include "comm/board.h"
+#include "comm/comm.h"
+#include "comm/mpi_module.h"
+
+typedef struct Worker Worker;
+
+/* What the ranks know of each other from the start. */
+typedef struct {
+    int64_t pid;
+    uint64_t pid_space; /* processes of one space can be looked up by pid */
+    char host[BOARD_NAME_SIZE];
+} Peer;
+
+struct Comm {
+    CommOptions options; /* board: a copy */
+    int rank, ranks, local_rank, local_ranks;
+    Peer *peers; /* (ranks) */
+    char library[MPI_MODULE_TEXT];
+    Board *board;
+    Worker *worker; /* NULL: one rank */
+};
+
+typedef enum {
+    WORK_ALL_REDUCE,
+    WORK_REDUCE_SCATTER,
+    WORK_ALL_GATHER,
+    WORK_BROADCAST,
+    WORK_BARRIER,
+} WorkKind;
+
+/* One collective. in and out as channel_*'s; all-reduce and broadcast work on out alone. */
+typedef struct {
+    WorkKind kind;
+    const char *name; /* for messages; lives as long as the wait for it */
+    const void *in;
+    void *out;
+    int64_t count; /* elements */
+    size_t size;   /* bytes of one */
+    DType dtype;   /* of sums */
+    int root;
+    bool is_control; /* somebody waits for it and takes an error; else an error ends the job */
+    int64_t number;  /* given by worker_put: 1, 2, ... */
+} Work;
+
+/* collective.c: the collectives themselves, over messages. Called by the worker's thread alone. */
+typedef struct Engine Engine;
+Engine *engine_new(Comm *comm, const MpiModule *module);
+void engine_free(Engine *engine);
+/* 0, or ERR_FAILED with the message set on this thread. */
+int engine_run(Engine *engine, const Work *work);
+
+/* worker.c: the thread that makes all calls of MPI. It does what is put one after the other; the numbers of
+ * works are the same on every rank because every rank puts the same works in the same order. */
+int worker_open(Comm *comm, const MpiModule *module, MpiWorld *world, Worker **out);
+bool worker_has_failed(Worker *worker); /* a work, whose error was returned */
+void worker_close(Worker *worker);      /* finalizes MPI; after a failure it ends the job instead */
+/* The ranks of comm are known: works may be put. */
+void worker_start(Worker *worker);
+/* Another board from now on; the old one is closed. Nothing is put at the time. */
+void worker_set_board(Worker *worker, Board *board);
+int64_t worker_put(Worker *worker, Work work);
+/* Until the work of this number is done; the error of it, or of one before it. */
+int worker_wait(Worker *worker, int64_t number);
+int64_t worker_last(const Worker *worker); /* number put last */
+/* Seconds spent in works that are no control, since the last call. */
+double worker_take_busy(Worker *worker);
+void worker_abort(Worker *worker, int status) __attribute__((noreturn));
+/* The worker is asked to end the job: waits of the engine stop. */
+bool worker_is_ending(Worker *worker);
+
+/* wait.c: what a rank that has waited for too long finds out and says. */
+void wait_explain(Comm *comm, const BoardWait *wait, char text[BOARD_TEXT_SIZE]);
+/* A rank of this machine that is no more, or -1. */
+int wait_find_dead(const Comm *comm);
+void wait_explain_end(Comm *comm, const BoardWait *wait, int dead, char text[BOARD_TEXT_SIZE]);
+
+/* sum.c: out (count) = the sum of parts[0], parts[1], ... in this order, each (count). Sums of bf16 are made
+ * in f32 and rounded once. out may be one of the parts. */
+void sum_parts(void *out, const void *const *parts, int ranks, int64_t count, DType dtype);
+
+/* device.c or device_absent.c: channels in a device's memory. */
+typedef struct {
+    void (*close)(Channel *channel);
+    void (*run)(Channel *channel, const Work *work);
+    void (*wait)(Channel *channel);
+    bool (*take_times)(Channel *channel, ChannelTimes *times);
+} ChannelTable;
+
+struct Channel {
+    const ChannelTable *table;
+    Comm *comm;
+    ChannelTimes times; /* busy_s: not kept here for host memory */
+};
+
+int device_channel_open(Comm *comm, Backend *backend, Channel **out);

@@ -1,0 +1,80 @@
+#include "comm/internal.h"
+
+#include "base/mem.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Between two readings every rank that lives has moved its counter, also as another host sees it. */
+#define APART_HERE 1.5 /* s */
+#define APART_FAR 6.0
+#define TURN 2.0 /* s that the speaker is given before others say the same */
+/* The same when a rank has ended: a launcher notices too, and soon ends the rest. */
+#define SHORT_TURN 0.5
+
+static void sleep_for(double seconds)
+{
+    time_t whole = (time_t)seconds;
+    struct timespec left = {whole, (long)((seconds - (double)whole) * 1e9)};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
+}
+
+static void read_all(Comm *comm, BoardEntry *entries)
+{
+    board_flush(comm->board);
+    for (int i = 0; i < comm->ranks; i++) {
+        board_read(comm->board, i, &entries[i]);
+    }
+}
+
+void wait_explain(Comm *comm, const BoardWait *wait, char text[BOARD_TEXT_SIZE])
+{
+    BoardEntry *first = mem_zalloc((size_t)comm->ranks, sizeof *first);
+    BoardEntry *second = mem_zalloc((size_t)comm->ranks, sizeof *second);
+    if (comm->options.board != NULL) {
+        read_all(comm, first);
+        double apart = comm->local_ranks < comm->ranks ? APART_FAR : APART_HERE;
+        for (double slept = 0; slept < apart; slept += 0.1) {
+            board_beat(comm->board);
+            sleep_for(0.1);
+        }
+        read_all(comm, second);
+    }
+    board_explain(wait, first, second, text);
+    if (board_speaker(wait, first, second) != comm->rank) {
+        sleep_for(TURN);
+    }
+    free(first);
+    free(second);
+}
+
+int wait_find_dead(const Comm *comm)
+{
+    const Peer *me = &comm->peers[comm->rank];
+    for (int i = 0; i < comm->ranks; i++) {
+        const Peer *peer = &comm->peers[i];
+        if (peer->pid != 0 && peer->pid_space == me->pid_space &&
+            strcmp(peer->host, me->host) == 0 && kill((pid_t)peer->pid, 0) != 0 && errno == ESRCH) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+void wait_explain_end(Comm *comm, const BoardWait *wait, int dead, char text[BOARD_TEXT_SIZE])
+{
+    BoardEntry entry;
+    bool another_speaks = false;
+    for (int i = 0; i < comm->rank && !another_speaks; i++) {
+        board_read(comm->board, i, &entry);
+        another_speaks = i != dead && entry.there && entry.inside && entry.number == wait->number;
+    }
+    board_read(comm->board, dead, &entry);
+    board_explain_end(wait, dead, &entry, text);
+    if (another_speaks) {
+        sleep_for(SHORT_TURN);
+    }
+}

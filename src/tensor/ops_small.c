@@ -1,0 +1,121 @@
+/* The wrappers of ops over elements and flat ranges: sums of two tensors, activations, the loss, sums,
+ * the optimizer, and what looks at exact bits. See ops.c for what a wrapper does and how it counts. */
+#include "tensor/ops_internal.h"
+
+void op_add(Ctx *c, Tensor a, Tensor b, Tensor out)
+{
+    CHECK_SAME(a, b);
+    CHECK_SAME(a, out);
+    OpCall call = op_begin(c, OP_ADD, 0, 3 * bytes_of(out), 0, shape_of(out));
+    DISPATCH(call, c->backend->ops.add(c, a, b, out));
+}
+
+void op_swiglu_forward(Ctx *c, Tensor gate_up, Tensor y)
+{
+    CHECK_SHAPE_2D(gate_up, y.dim[0], 2 * y.dim[1]);
+    CHECK_DTYPE(gate_up, y.dtype);
+    OpCall call = op_begin(c, OP_SWIGLU_FORWARD, 0, 3 * bytes_of(y), 0, shape_of(y));
+    DISPATCH(call, c->backend->ops.swiglu_forward(c, gate_up, y));
+}
+
+void op_swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
+{
+    CHECK_SHAPE_2D(gate_up, dy.dim[0], 2 * dy.dim[1]);
+    CHECK_SAME(gate_up, dgate_up);
+    CHECK_DTYPE(gate_up, dy.dtype);
+    OpCall call = op_begin(c, OP_SWIGLU_BACKWARD, 0, 5 * bytes_of(dy), 0, shape_of(dy));
+    DISPATCH(call, c->backend->ops.swiglu_backward(c, dy, gate_up, dgate_up));
+}
+
+void op_gelu_forward(Ctx *c, Tensor x, Tensor y)
+{
+    CHECK_SAME(x, y);
+    OpCall call = op_begin(c, OP_GELU_FORWARD, 0, 2 * bytes_of(x), 0, shape_of(x));
+    DISPATCH(call, c->backend->ops.gelu_forward(c, x, y));
+}
+
+void op_gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
+{
+    CHECK_SAME(dy, x);
+    CHECK_SAME(dx, x);
+    OpCall call = op_begin(c, OP_GELU_BACKWARD, 0, 3 * bytes_of(x), 0, shape_of(x));
+    DISPATCH(call, c->backend->ops.gelu_backward(c, dy, x, dx));
+}
+
+void op_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses, double scale,
+             bool gradient)
+{
+    PACER_ASSERT(classes > 0 && classes <= logits.dim[1], "%lld classes of %s", (long long)classes,
+                 DESCRIBE(logits));
+    PACER_ASSERT(logits.rank == 2, "logits are %s", DESCRIBE(logits));
+    CHECK_SHAPE_1D(targets, logits.dim[0]);
+    CHECK_DTYPE(targets, DT_I32);
+    CHECK_SHAPE_1D(losses, logits.dim[0]);
+    CHECK_DTYPE(losses, dtype_accumulate(logits.dtype));
+    double bytes = bytes_of(logits) * (gradient ? 2 : 1) + bytes_of(losses);
+    OpCall call = op_begin(c, OP_XENT, 0, bytes, 0, shape_of(logits));
+    DISPATCH(call, c->backend->ops.xent(c, logits, classes, targets, losses, scale, gradient));
+}
+
+void op_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode)
+{
+    CHECK_SHAPE_1D(x, tensor_count(x));
+    CHECK_SHAPE_1D(out, 1);
+    CHECK_DTYPE(out, x.dtype);
+    OpCall call = op_begin(c, OP_SUM, 0, bytes_of(x), 0, shape_of(x));
+    DISPATCH(call, c->backend->ops.sum(c, x, scale, out, mode));
+}
+
+void op_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode)
+{
+    CHECK_SHAPE_1D(x, tensor_count(x));
+    CHECK_SHAPE_1D(out, 1);
+    CHECK_DTYPE(out, x.dtype);
+    const Ops *ops = &c->backend->ops;
+    size_t ws = ops->sum_squares_ws != NULL ? ops->sum_squares_ws(c, x) : 0;
+    OpCall call = op_begin(c, OP_SUM_SQUARES, 0, bytes_of(x), ws, shape_of(x));
+    DISPATCH(call, ops->sum_squares(c, x, out, mode, call.ws));
+}
+
+void op_adamw(Ctx *c, AdamwArgs args)
+{
+    CHECK_SHAPE_1D(args.param, tensor_count(args.param));
+    CHECK_SAME(args.grad, args.param);
+    CHECK_SAME(args.m, args.param);
+    CHECK_SAME(args.v, args.param);
+    CHECK_SHAPE_1D(args.hyper, HYPER_COUNT);
+    CHECK_DTYPE(args.hyper, DT_F32);
+    CHECK_SHAPE_1D(args.norm_sq, 1);
+    if (tensor_given(args.low)) {
+        CHECK_SHAPE_1D(args.low, args.param.dim[0]);
+        CHECK_DTYPE(args.low, DT_BF16);
+    }
+    double bytes = 7 * bytes_of(args.param) + bytes_of(args.low);
+    OpCall call = op_begin(c, OP_ADAMW, 0, bytes, 0, shape_of(args.param));
+    DISPATCH(call, c->backend->ops.adamw(c, args));
+}
+
+static bool is_float(DType dtype)
+{
+    return dtype != DT_I32;
+}
+
+void op_cast(Ctx *c, Tensor from, Tensor to)
+{
+    PACER_ASSERT(tensor_count(from) == tensor_count(to), "from is %s, to is %s", DESCRIBE(from),
+                 DESCRIBE(to));
+    PACER_ASSERT(is_float(from.dtype) && is_float(to.dtype), "from is %s, to is %s", DESCRIBE(from),
+                 DESCRIBE(to));
+    OpCall call = op_begin(c, OP_CAST, 0, bytes_of(from) + bytes_of(to), 0, shape_of(from));
+    DISPATCH(call, c->backend->ops.cast(c, from, to));
+}
+
+void op_checksum(Ctx *c, Tensor x, Tensor out)
+{
+    CHECK_SHAPE_1D(out, 2);
+    CHECK_DTYPE(out, DT_I32);
+    const Ops *ops = &c->backend->ops;
+    size_t ws = ops->checksum_ws != NULL ? ops->checksum_ws(c, x) : 0;
+    OpCall call = op_begin(c, OP_CHECKSUM, 0, bytes_of(x), ws, shape_of(x));
+    DISPATCH(call, ops->checksum(c, x, out, call.ws));
+}

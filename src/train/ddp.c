@@ -1,0 +1,214 @@
+#include "train/ddp.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+
+#define LINE 64 /* elements: parts of ranks begin at multiples of it, as parameters do */
+
+static void add_bucket(Ddp *ddp, int64_t first, int64_t last)
+{
+    if (first >= last) {
+        return;
+    }
+    ddp->buckets = mem_realloc(ddp->buckets, (size_t)ddp->count + 1, sizeof *ddp->buckets);
+    Bucket *bucket = &ddp->buckets[ddp->count++];
+    *bucket = (Bucket){.first = first, .count = last - first};
+    if (ddp_is_sharded(ddp)) {
+        int ranks = ddp->setup.ranks;
+        bucket->part = bucket->count / (ranks * LINE) * LINE;
+        bucket->own = ddp->owned;
+        ddp->owned += bucket->count - (ranks - 1) * bucket->part;
+    }
+}
+
+/* The decaying row before this one; -1: none. */
+static int decayed_before(const ParamTable *table, int row)
+{
+    do {
+        row--;
+    } while (row >= 0 && !table->rows[row].decay);
+    return row;
+}
+
+/* Head, layers from the last to the first, embeddings: a bucket is closed at the first boundary between them that
+ * makes it large enough. Norms and biases, which lie behind all of these, are complete at the very end. */
+static void cut_by_layers(Ddp *ddp, const ParamTable *table)
+{
+    int64_t least = ddp->setup.bucket_bytes / (int64_t)sizeof(float), end = table->decayed;
+    for (int row = decayed_before(table, table->count); row > 0;) {
+        int before = decayed_before(table, row);
+        int64_t begin = table->rows[row].offset;
+        if (before >= 0 && table->rows[before].layer != table->rows[row].layer &&
+            end - begin >= least) {
+            add_bucket(ddp, begin, end);
+            end = begin;
+        }
+        row = before;
+    }
+    add_bucket(ddp, 0, end);
+    add_bucket(ddp, table->decayed, table->flat);
+}
+
+static void cut_by_rows(Ddp *ddp, const ParamTable *table)
+{
+    for (int row = table->count - 1; row >= 0; row--) {
+        const Param *param = &table->rows[row];
+        add_bucket(ddp, param->offset, param->offset + param->count);
+    }
+}
+
+void ddp_init(Ddp *ddp, const DdpSetup *setup, const ParamTable *table)
+{
+    *ddp = (Ddp){.setup = *setup};
+    if (setup->ranks > 1) {
+        switch (setup->kind) {
+        case DDP_NAIVE:
+            cut_by_rows(ddp, table);
+            break;
+        case DDP_FLAT:
+            add_bucket(ddp, 0, table->flat);
+            break;
+        case DDP_OVERLAP:
+        case DDP_ZERO1:
+            cut_by_layers(ddp, table);
+            break;
+        }
+    }
+    if (!ddp_is_sharded(ddp)) {
+        ddp->owned = table->flat;
+    }
+}
+
+void ddp_free(Ddp *ddp)
+{
+    free(ddp->buckets);
+    *ddp = (Ddp){0};
+}
+
+static char *at(Tensor flat, int64_t offset)
+{
+    return (char *)flat.data + (size_t)offset * dtype_size(flat.dtype);
+}
+
+/* Sends the bucket; in bf16 from a rounded copy. */
+static void send(Ddp *ddp, const Bucket *bucket)
+{
+    const DdpSetup *s = &ddp->setup;
+    Tensor from = ddp->grad;
+    if (tensor_given(ddp->wire)) {
+        from = ddp->wire;
+        op_cast(ddp->ctx, tensor_rows(ddp->grad, bucket->first, bucket->count),
+                tensor_rows(from, bucket->first, bucket->count));
+    }
+    if (ddp->channel == NULL) {
+        return;
+    }
+    int64_t shared = bucket->first; /* from here on every rank gets the sum */
+    if (ddp_is_sharded(ddp)) {
+        int64_t mine = bucket->first + s->rank * bucket->part;
+        shared += s->ranks * bucket->part;
+        if (bucket->part > 0) {
+            channel_reduce_scatter(ddp->channel, at(from, bucket->first), at(from, mine),
+                                   bucket->part, from.dtype);
+        }
+    }
+    int64_t left = bucket->first + bucket->count - shared;
+    if (left > 0) {
+        channel_all_reduce(ddp->channel, at(from, shared), left, from.dtype);
+    }
+}
+
+void ddp_begin(Ddp *ddp, Ctx *c)
+{
+    ddp->ctx = c;
+    ddp->sent = 0;
+}
+
+void ddp_ready(Ddp *ddp, int64_t from)
+{
+    bool early = ddp->setup.kind == DDP_OVERLAP || ddp->setup.kind == DDP_ZERO1;
+    while (early && ddp->sent < ddp->count && ddp->buckets[ddp->sent].first >= from) {
+        send(ddp, &ddp->buckets[ddp->sent++]);
+    }
+}
+
+void ddp_end(Ddp *ddp)
+{
+    if (ddp->count == 0) {
+        return;
+    }
+    for (; ddp->sent < ddp->count; ddp->sent++) {
+        send(ddp, &ddp->buckets[ddp->sent]);
+        if (ddp->setup.kind == DDP_NAIVE) {
+            ddp_wait(ddp);
+        }
+    }
+    ddp_wait(ddp);
+    if (tensor_given(ddp->wire)) {
+        op_cast(ddp->ctx, ddp->wire, ddp->grad);
+    }
+}
+
+void ddp_sum(Ddp *ddp, Tensor value)
+{
+    if (ddp->channel != NULL) {
+        channel_all_reduce(ddp->channel, value.data, 1, value.dtype);
+    }
+}
+
+void ddp_wait(Ddp *ddp)
+{
+    if (ddp->channel != NULL) {
+        channel_wait(ddp->channel);
+    }
+}
+
+void ddp_gather(Ddp *ddp, Tensor weights)
+{
+    if (ddp->channel == NULL || !ddp_is_sharded(ddp)) {
+        return;
+    }
+    for (int i = 0; i < ddp->count; i++) {
+        const Bucket *bucket = &ddp->buckets[i];
+        int64_t mine = bucket->first + ddp->setup.rank * bucket->part;
+        if (bucket->part > 0) {
+            channel_all_gather(ddp->channel, at(weights, mine), at(weights, bucket->first),
+                               bucket->part, weights.dtype);
+        }
+    }
+    channel_wait(ddp->channel);
+}
+
+static const Bucket *bucket_of(const Ddp *ddp, int64_t offset)
+{
+    for (int i = 0; i < ddp->count; i++) {
+        const Bucket *bucket = &ddp->buckets[i];
+        if (offset >= bucket->first && offset < bucket->first + bucket->count) {
+            return bucket;
+        }
+    }
+    PACER_ASSERT(false, "offset %lld is in no bucket", (long long)offset);
+    return NULL;
+}
+
+DdpPiece ddp_piece(const Ddp *ddp, int64_t offset, int64_t end)
+{
+    if (!ddp_is_sharded(ddp)) {
+        return (DdpPiece){offset, end - offset, offset, -1};
+    }
+    const Bucket *bucket = bucket_of(ddp, offset);
+    int64_t into = offset - bucket->first, sharded = bucket->part * ddp->setup.ranks;
+    DdpPiece piece = {.offset = offset, .keeper = -1};
+    int64_t limit = bucket->first + bucket->count;
+    if (into < sharded) {
+        piece.keeper = (int)(into / bucket->part);
+        piece.own = bucket->own + into % bucket->part;
+        limit = bucket->first + (piece.keeper + 1) * bucket->part;
+    } else {
+        piece.own = bucket->own + bucket->part + into - sharded;
+    }
+    piece.count = (end < limit ? end : limit) - offset;
+    return piece;
+}

@@ -1,0 +1,72 @@
+#pragma once
+/* Data parallelism: every rank has computed the gradients of its own sequences; these strategies make them the
+ * gradients of all. The flat buffer of gradients is cut into buckets, which are sent from where they lie.
+ *
+ *   naive    one all-reduce per parameter after the backward pass, each waited for
+ *   flat     one all-reduce of everything after the backward pass
+ *   overlap  buckets of whole layers, sent as soon as the backward pass has left them
+ *   zero1    as overlap, but each rank receives only its part of a bucket's sum (reduce-scatter), keeps master
+ *            weights and moments of that part alone, updates it, and gets the others' weights back
+ *            (all-gather). What does not divide by the ranks, less than a line per bucket, is kept by all.
+ *
+ * A bucket's gradients may travel in bf16: they are then rounded into a buffer of that type and back. */
+#include "comm/comm.h"
+#include "model/params.h"
+
+typedef enum { DDP_NAIVE, DDP_FLAT, DDP_OVERLAP, DDP_ZERO1 } DdpKind;
+
+typedef struct {
+    DdpKind kind;
+    int rank, ranks;
+    int64_t bucket_bytes;
+    DType wire; /* of gradients on their way: f32 (or f64 as they are) or bf16 */
+} DdpSetup;
+
+typedef struct {
+    int64_t first, count; /* elements of the flat buffer */
+    int64_t part;         /* zero1: of each rank, from `first` on; the rest belongs to all */
+    int64_t own; /* zero1: where this rank's part, and behind it the rest, begin in its own state */
+} Bucket;
+
+typedef struct {
+    DdpSetup setup;
+    Bucket *buckets; /* in the order in which they are complete */
+    int count;
+    int64_t owned;    /* elements of state that this rank keeps; flat unless zero1 */
+    int sent;         /* buckets of the pass under way */
+    Channel *channel; /* NULL: one rank, or planning */
+    Ctx *ctx;
+    Tensor grad, wire; /* (flat); wire is none when gradients travel as they are */
+} Ddp;
+
+/* Cuts the table's buffer into buckets. With one rank there are none. */
+void ddp_init(Ddp *ddp, const DdpSetup *setup, const ParamTable *table);
+void ddp_free(Ddp *ddp); /* a no-op on a zeroed struct */
+
+static inline bool ddp_is_sharded(const Ddp *ddp)
+{
+    return ddp->setup.kind == DDP_ZERO1 && ddp->setup.ranks > 1;
+}
+
+/* The last micro-step of an update: begin, before its gradients are; ready, when those of decaying parameters from
+ * flat offset `from` on are complete; end, when all are, which leaves nothing under way. */
+void ddp_begin(Ddp *ddp, Ctx *c);
+void ddp_ready(Ddp *ddp, int64_t from);
+void ddp_end(Ddp *ddp);
+
+/* value (1): the sum over ranks; queued. */
+void ddp_sum(Ddp *ddp, Tensor value);
+void ddp_wait(Ddp *ddp);
+
+/* zero1: the weights (flat) that this rank has updated, to all. */
+void ddp_gather(Ddp *ddp, Tensor weights);
+
+/* A stretch of the flat buffer whose state one rank keeps. */
+typedef struct {
+    int64_t offset, count; /* of the flat buffer */
+    int64_t own;           /* offset in the state of its keeper */
+    int keeper;            /* rank; -1: all */
+} DdpPiece;
+
+/* The piece that begins at `offset` and ends at `end` or earlier. Unsharded: all of it, kept by all. */
+DdpPiece ddp_piece(const Ddp *ddp, int64_t offset, int64_t end);

@@ -1,0 +1,240 @@
+/* A program to be run as several ranks on a GPU (test_comm_ranks.sh), all of them on one if need be: `device
+ * exact` checks collectives in its memory against arithmetic, as they are and recorded; `device fault BOARD`
+ * has rank 1 stay away from a collective and is expected to end with a message. Exit status 77: there is no
+ * GPU. */
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "comm/comm.h"
+#include "cuda/cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NO_GPU 77
+
+static Comm *comm;
+static Backend *gpu;
+static Channel *channel;
+static int me, ranks;
+
+#define CHECK(condition, ...)                                                                 \
+    do {                                                                                      \
+        if (!(condition)) {                                                                   \
+            fprintf(stderr, "rank %d of %d, line %d: %s: ", me, ranks, __LINE__, #condition); \
+            fprintf(stderr, __VA_ARGS__);                                                     \
+            fputc('\n', stderr);                                                              \
+            comm_abort(comm, 1);                                                              \
+        }                                                                                     \
+    } while (0)
+
+static void must(int code)
+{
+    if (code != 0) {
+        log_error("%s", err_message());
+        comm_abort(comm, err_exit_status(code));
+    }
+}
+
+/* Whole numbers whose sums are exact, also in bf16 up to 16 ranks. */
+static int32_t value(int rank, int64_t i)
+{
+    return (int32_t)(i % 7) + rank;
+}
+
+static int32_t sum_of_values(int64_t i)
+{
+    return (int32_t)(i % 7) * ranks + ranks * (ranks - 1) / 2;
+}
+
+static uint32_t encode(DType dtype, int32_t number)
+{
+    float as_float = (float)number;
+    uint32_t bits;
+    memcpy(&bits, &as_float, sizeof bits);
+    return dtype == DT_I32 ? (uint32_t)number : dtype == DT_F32 ? bits : bits >> 16;
+}
+
+/* count values of `rank` from element `first` on, in the GPU's memory. */
+static void *place(DType dtype, int64_t count, int64_t first, int rank)
+{
+    size_t size = dtype_size(dtype), bytes = (size_t)count * size;
+    char *host = mem_alloc(bytes), *data = gpu->alloc(gpu, bytes);
+    CHECK(data != NULL, "no memory");
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits = encode(dtype, value(rank, first + i));
+        memcpy(host + (size_t)i * size, &bits, size);
+    }
+    gpu->upload(gpu, data, host, bytes);
+    gpu->sync(gpu);
+    free(host);
+    return data;
+}
+
+typedef int32_t (*Expected)(int64_t i, int64_t count);
+
+static int32_t the_sum(int64_t i, int64_t count)
+{
+    (void)count;
+    return sum_of_values(i);
+}
+
+static int32_t my_part_of_the_sum(int64_t i, int64_t count)
+{
+    return sum_of_values(me * count + i);
+}
+
+static int32_t all_parts(int64_t i, int64_t count)
+{
+    return value((int)(i / count), i % count);
+}
+
+static int32_t the_last_rank(int64_t i, int64_t count)
+{
+    (void)count;
+    return value(ranks - 1, i);
+}
+
+/* Releases data. */
+static void expect(void *data, DType dtype, int64_t length, int64_t count, Expected expected)
+{
+    size_t size = dtype_size(dtype), bytes = (size_t)length * size;
+    char *host = mem_alloc(bytes);
+    channel_wait(channel);
+    gpu->download(gpu, host, data, bytes);
+    for (int64_t i = 0; i < length; i++) {
+        uint32_t bits = 0;
+        memcpy(&bits, host + (size_t)i * size, size);
+        CHECK(bits == encode(dtype, expected(i, count)), "%s, element %lld of %lld, count %lld",
+              dtype_name(dtype), (long long)i, (long long)length, (long long)count);
+    }
+    free(host);
+    gpu->release(gpu, data);
+}
+
+static void check_collectives(DType dtype, int64_t count)
+{
+    void *data = place(dtype, count, 0, me);
+    channel_all_reduce(channel, data, count, dtype);
+    expect(data, dtype, count, count, the_sum);
+
+    data = place(dtype, count, 0, me);
+    channel_broadcast(channel, data, count, dtype, ranks - 1);
+    expect(data, dtype, count, count, the_last_rank);
+
+    void *in = place(dtype, count * ranks, 0, me);
+    data = place(dtype, count, 0, 0);
+    channel_reduce_scatter(channel, in, data, count, dtype);
+    expect(data, dtype, count, count, my_part_of_the_sum);
+    gpu->release(gpu, in);
+
+    in = place(dtype, count, 0, me);
+    data = place(dtype, count * ranks, 0, 0);
+    channel_all_gather(channel, in, data, count, dtype);
+    expect(data, dtype, count * ranks, count, all_parts);
+    gpu->release(gpu, in);
+}
+
+typedef struct {
+    int32_t *x;
+    int64_t count;
+} Body;
+
+static void body(void *user)
+{
+    Body *b = user;
+    channel_all_reduce(channel, b->x, b->count, DT_I32);
+    channel_all_reduce(channel, b->x, b->count, DT_I32);
+    channel_wait(channel);
+}
+
+/* A recorded body's collectives are made at every replay, and the account counts them. */
+static void check_replay(void)
+{
+    enum { TIMES = 5, COUNT = 5000 };
+    Body b = {place(DT_I32, COUNT, 0, 0), COUNT};
+    ChannelTimes times;
+    int32_t *host = mem_alloc(COUNT * sizeof *host), factor = 1;
+    gpu->sync(gpu);
+    channel_take_times(channel, &times);
+    for (int i = 0; i < TIMES; i++) {
+        gpu->replay(gpu, 0, body, &b);
+        factor *= ranks * ranks;
+    }
+    gpu->download(gpu, host, b.x, COUNT * sizeof *host);
+    for (int i = 0; i < COUNT; i++) {
+        CHECK(host[i] == value(0, i) * factor, "element %d: %d", i, host[i]);
+    }
+    if (channel_take_times(channel, &times) && ranks > 1) {
+        CHECK(times.calls == 2 * TIMES && times.bytes == 2.0 * TIMES * COUNT * 4,
+              "%lld calls, %g bytes", (long long)times.calls, times.bytes);
+        CHECK(times.busy_s > 0 && times.exposed_s > 0 && times.busy_s < 60, "%g s, %g s",
+              times.busy_s, times.exposed_s);
+    }
+    gpu->forget(gpu);
+    gpu->release(gpu, b.x);
+    free(host);
+}
+
+static int run_exact(void)
+{
+    static const DType types[] = {DT_F32, DT_BF16, DT_I32};
+    static const int64_t counts[] = {1, 3, 1000, 65537, 1000003};
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            check_collectives(types[t], counts[i]);
+        }
+    }
+    check_replay();
+    channel_close(channel);
+    gpu->close(gpu);
+    if (me == 0) {
+        printf("%d ranks on a GPU, %s: exact\n", ranks, comm_library(comm));
+    }
+    comm_close(comm);
+    return 0;
+}
+
+static int run_fault(void)
+{
+    float *data = place(DT_F32, 1000, 0, me), first;
+    for (int step = 0; step < 10; step++) {
+        comm_at_step(comm, step);
+        if (step == 5 && me == 1) {
+            sleep(60);
+        }
+        channel_all_reduce(channel, data, 1000, DT_F32);
+        channel_wait(channel);
+        gpu->download(gpu, &first, data, sizeof first);
+    }
+    fprintf(stderr, "rank %d came through\n", me);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    char why[256];
+    if (argc < 2) {
+        return 2;
+    }
+    if (cuda_devices(why, sizeof why) == 0) {
+        printf("no GPU: %s\n", why);
+        return NO_GPU;
+    }
+    bool is_fault = strcmp(argv[1], "fault") == 0;
+    CommOptions options = {
+        .timeout_s = is_fault ? 4 : 60, .board = is_fault ? argv[2] : NULL, .shared_gpus = true};
+    int code = comm_open(options, &comm);
+    if (code != 0) {
+        log_error("%s", err_message());
+        return err_exit_status(code);
+    }
+    me = comm_rank(comm);
+    ranks = comm_ranks(comm);
+    log_setup(LOG_INFO, me, ranks);
+    must(cuda_backend_open(0, &gpu));
+    must(channel_open(comm, gpu, &channel));
+    return is_fault ? run_fault() : run_exact();
+}

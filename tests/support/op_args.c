@@ -1,0 +1,177 @@
+/* What the table of op_spec.c says of one case: which arguments are given and read, their shapes, and
+ * the case in words. */
+#include "support/op_spec.h"
+
+#include "base/assert.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int op_spec_count(const OpSpec *spec)
+{
+    int count = 0;
+    while (count < OP_ARGS_MAX && spec->arg[count].name != NULL) {
+        count++;
+    }
+    return count;
+}
+
+int op_spec_find(const OpSpec *spec, const char *name, const OpCase *k)
+{
+    for (int i = 0; i < op_spec_count(spec); i++) {
+        if (strcmp(spec->arg[i].name, name) == 0 && op_arg_given(&spec->arg[i], k)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+bool op_arg_given(const OpArg *arg, const OpCase *k)
+{
+    switch (arg->when) {
+    case WHEN_ALWAYS:
+        return true;
+    case WHEN_OPTION:
+        return k->option;
+    case WHEN_NO_OPTION:
+        return !k->option;
+    case WHEN_LAYER_NORM:
+        return k->norm == NORM_LAYER;
+    case WHEN_NAIVE:
+        return k->attention == ATTENTION_NAIVE;
+    case WHEN_FLASH:
+        return k->attention != ATTENTION_NAIVE;
+    }
+    return false;
+}
+
+bool op_arg_written(const OpArg *arg)
+{
+    return arg->use != USE_IN;
+}
+
+bool op_arg_reads_old(const OpArg *arg, const OpCase *k)
+{
+    switch (arg->use) {
+    case USE_IN:
+    case USE_UPDATE:
+        return true;
+    case USE_OUT:
+        return false;
+    case USE_BY_MODE:
+        return k->mode == MODE_ADD;
+    case USE_BY_MODE2:
+        return k->mode2 == MODE_ADD;
+    }
+    return false;
+}
+
+static int64_t dimension(char letter, const OpCase *k)
+{
+    HeadShape s = k->heads;
+    switch (letter) {
+    case 'N':
+        return k->rows;
+    case 'C':
+        return k->width;
+    case 'U':
+        return 2 * k->width;
+    case 'O':
+        return k->outs;
+    case 'P':
+        return k->seq + 3;
+    case 'B':
+        return s.batch;
+    case 'H':
+        return s.heads;
+    case 'T':
+        return s.seq;
+    case 'D':
+        return s.head_dim;
+    case 'S':
+        return s.seq + 2;
+    case 'R':
+        return s.batch * s.seq;
+    case 'A':
+        return s.heads * s.head_dim;
+    case 'Q':
+        return (s.heads + 2 * s.kv_heads) * s.head_dim;
+    case 'Y':
+        return HYPER_COUNT;
+    case '1':
+        return 1;
+    case '2':
+        return 2;
+    }
+    PACER_ASSERT(false, "no dimension '%c'", letter);
+}
+
+static DType type_under(ArgType type, DType act)
+{
+    switch (type) {
+    case TYPE_ACT:
+        return act;
+    case TYPE_ACC:
+        return dtype_accumulate(act);
+    case TYPE_F32:
+        return DT_F32;
+    case TYPE_BF16:
+        return DT_BF16;
+    case TYPE_I32:
+        return DT_I32;
+    }
+    return act;
+}
+
+Tensor op_arg_tensor(const OpArg *arg, const OpCase *k, DType act)
+{
+    if (!op_arg_given(arg, k)) {
+        return TENSOR_NONE;
+    }
+    Tensor t = {.dtype = type_under(arg->type, act), .rank = (int)strlen(arg->shape)};
+    for (int i = 0; i < t.rank; i++) {
+        t.dim[i] = dimension(arg->shape[i], k);
+    }
+    return t;
+}
+
+int64_t op_case_classes(const OpCase *k)
+{
+    return !k->flag ? k->outs : k->outs > 64 ? k->outs - 41 : k->outs - 1;
+}
+
+double op_case_work(const OpCase *k)
+{
+    HeadShape s = k->heads;
+    double width = (double)(k->width > 0 ? k->width : 1),
+           outs = (double)(k->outs > 0 ? k->outs : 1);
+    return (double)k->rows * width * outs +
+           (double)(s.batch * s.heads * s.seq * s.seq) * (double)s.head_dim;
+}
+
+const char *op_case_label(const OpCase *k, char text[OP_LABEL_SIZE])
+{
+    unsigned varies = op_spec(k->op)->varies;
+    int used = snprintf(text, OP_LABEL_SIZE, "%s", op_name(k->op));
+    if (k->heads.batch > 0) {
+        HeadShape s = k->heads;
+        used += snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), " B=%d T=%d H=%d G=%d D=%d",
+                         (int)s.batch, (int)s.seq, (int)s.heads, (int)s.kv_heads, (int)s.head_dim);
+    } else {
+        used += snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), " N=%d C=%d O=%d T=%d",
+                         (int)k->rows, (int)k->width, (int)k->outs, (int)k->seq);
+    }
+    snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), "%s%s%s%s%s%s%s",
+             k->option ? " option" : "", k->flag ? " flag" : "", k->mode == MODE_ADD ? " add" : "",
+             k->mode2 == MODE_ADD ? " add2" : "",
+             (varies & VARY_NORM) == 0 ? ""
+             : k->norm == NORM_RMS     ? " rms"
+                                       : " layer",
+             (varies & VARY_ATTENTION) == 0    ? ""
+             : k->attention == ATTENTION_NAIVE ? " naive"
+                                               : " flash",
+             k->alias == 0   ? ""
+             : k->alias == 1 ? " alias1"
+                             : " alias2");
+    return text;
+}

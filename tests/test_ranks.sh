@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Several ranks of one machine train what one rank trains: every strategy, accumulation, tied weights, any bucket
+# size, state that is spread over ranks and saved for any number of them; and what happens when ranks go
+# astray. PACER names the program. Skipped in a build without MPI.
+# shellcheck source=tests/support/program.sh
+source "$(dirname "$0")/support/program.sh"
+
+if [[ $("$PACER" --version) != *"with "*MPI* ]] || ! command -v mpirun >/dev/null; then
+    echo "skipped: no MPI"
+    exit 0
+fi
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+strategies=(naive flat overlap zero1)
+sanitized=${ASAN_OPTIONS:-}
+if [[ -n $sanitized ]]; then # slow; and MPI keeps memory to the end
+    export ASAN_OPTIONS=detect_leaks=0
+    strategies=(overlap zero1)
+fi
+
+small=(--data builtin:stories --layers 2 --d-model 64 --heads 4 --ffn 96 --context 64 --seq 64 --threads 1
+    --lr 3e-3 --log-every 1 --eval-every 25 --quiet)
+whole=(--global-batch 8 --steps 50 --save-every 25 --keep 0)
+
+# Losses of all steps and evaluations of runs $1 and $2 are within 1e-5 of each other.
+same_losses() {
+    join <(values "$1") <(values "$2") | awk -v a="$1" -v b="$2" '
+        { n++; d = $2 - $3; d = d < 0 ? -d : d; if (d > 1e-5) { print a, b, $0; bad = 1 } }
+        END { if (n < 52) { print a, b ": only", n, "lines"; bad = 1 } exit bad }' || fail "$1 and $2 differ"
+}
+# (--eval-batches is chosen so that all evaluate the same sequences.)
+values() { sed -n 's/.*"step":\([0-9]*\).*"\(val_loss\|loss\)":\([0-9.]*\).*/\1-\2 \3/p' "$1/metrics.jsonl" | sort -k1b,1; }
+run() { "$PACER" train --model tiny "${small[@]}" "$@" 2>err || fail "train $* ended with $?"; }
+train() { run "${whole[@]}" "$@"; }
+
+train --batch 8 --eval-batches 2 --out one
+for ddp in "${strategies[@]}"; do
+    train --ranks 2 --batch 2 --eval-batches 8 --ddp $ddp --bucket-mb 0 --out two-$ddp
+    same_losses one two-$ddp
+done
+if [[ -z $sanitized ]]; then
+    train --ranks 4 --batch 2 --eval-batches 8 --ddp overlap --out four-overlap
+    run --ranks 3 --global-batch 9 --batch 3 --eval-batches 6 --steps 50 --ddp zero1 --out three-zero1
+    run --batch 9 --eval-batches 2 --steps 50 --out nine
+    same_losses one four-overlap
+    same_losses nine three-zero1
+    train --batch 8 --eval-batches 2 --tied on --out one-tied
+    train --ranks 4 --batch 1 --eval-batches 16 --tied on --ddp zero1 --bucket-mb 0 --out four-tied
+    same_losses one-tied four-tied
+    train --ranks 2 --batch 4 --eval-batches 4 --comm-dtype bf16 --out two-bf16
+    join <(values one) <(values two-bf16) | awk '{ d = $2 - $3; if (d > 0.02 || d < -0.02) bad = 1 } END { exit bad || NR < 52 }' ||
+        fail "gradients in bf16 lead elsewhere"
+fi
+
+# Half of a run by two ranks with their state spread, the other half by one, and by four: the files know no ranks.
+resuming=(1 4)
+[[ -n $sanitized ]] && resuming=(1)
+for ranks in "${resuming[@]}"; do
+    train --ranks $ranks --batch 2 --eval-batches 8 --resume two-zero1/ckpt/step-25 --out resumed-$ranks
+    join <(values two-zero1) <(values resumed-$ranks) |
+        awk '{ n++; d = $2 - $3; if (d > 1e-5 || d < -1e-5) bad = 1 } END { exit bad || n != 26 }' || fail "resumed with $ranks ranks"
+done
+
+# Each rank has its file; memory of zero1 is less by half of the moments.
+[[ -s two-zero1/ranks/0.json && -s two-zero1/ranks/1.json ]] || fail "rank files"
+bytes() { tr -d ' \n\t' <"$1/ranks/1.json" | sed 's/.*"kind":"optimizer","planned_bytes":\([0-9]*\),"peak_bytes":\([0-9]*\).*/\1 \2/'; }
+read -r whole whole_peak <<<"$(bytes two-overlap)"
+read -r part part_peak <<<"$(bytes two-zero1)"
+[[ $whole == "$whole_peak" && $part == "$part_peak" && $((2 * part)) -ge $whole && $((2 * part)) -le $((whole + 4096)) ]] ||
+    fail "optimizer of zero1: $part of $whole bytes"
+expect 0 ' checks' check two-zero1
+grep -q '"ranks":2' <(tr -d ' \n\t' <two-zero1/ranks/1.json) || fail "ranks in the rank's file"
+
+# Wrong use.
+expect 2 'not a multiple of batch 4 x ranks 3' plan --model tiny --ranks 3 --batch 4 --global-batch 16
+if mpirun --oversubscribe -n 1 "$PACER" train --model tiny "${small[@]}" --batch 4 --out odd : \
+    -n 1 "$PACER" train --model tiny "${small[@]}" --batch 4 --out odd --seed 7 >/dev/null 2>err; then
+    fail "ranks with different seeds trained together"
+fi
+grep -q 'rank 1 on .* was started with other options' err || fail "different options: $(cat err)"
+
+# One changed bit of one weight on one rank is found.
+mpirun --oversubscribe -n 3 "$(dirname "$PACER")/tests/comm_weights" 2>err || fail "changed weight"
+
+# A rank that is killed, and one that stands still, are named within seconds, and the checkpoint before is good.
+astray() { # signal, message
+    "$PACER" train --model tiny "${small[@]}" --ranks 2 --batch 4 --steps 1000000 --save-every 5 --keep 2 --comm-timeout 3 \
+        --out lost-"$1" >/dev/null 2>err &
+    local job=$! rank step
+    for ((i = 0; i < 600; i++)); do
+        [[ -e lost-$1/ckpt/latest ]] && break
+        sleep 0.1
+    done
+    rank=$(pgrep -x pacer -a | awk -v out="lost-$1" 'index($0, out) { print $1 }' | tail -1)
+    kill "-$1" "$rank"
+    for ((i = 0; i < 300; i++)); do
+        kill -0 $job 2>/dev/null || break
+        sleep 0.1
+    done
+    kill -0 $job 2>/dev/null && fail "$1: the job goes on"
+    wait $job && fail "$1: the job ended well"
+    grep -q "$2" err || fail "$1: nobody is named"
+    for ((i = 0; i < 50; i++)); do
+        pgrep -f "train.*--out lost-$1" >/dev/null || break
+        sleep 0.1
+    done
+    pkill -9 -f "train.*--out lost-$1" && fail "$1: a rank is left behind"
+    step=$(readlink lost-"$1"/ckpt/latest)
+    run --batch 8 --steps $((${step#step-} + 2)) --resume "lost-$1/ckpt/latest" --out found-"$1"
+}
+astray KILL 'rank [01] on host .* has ended: it was at step [0-9]*, \(before\|in\) '
+astray STOP 'rank [01] on host .*step [0-9]*'
+
+[[ $failed == 0 ]] && echo "ranks train what one rank trains"
+exit $failed
