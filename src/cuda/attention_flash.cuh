@@ -34,6 +34,12 @@ void flash_whole_backward(const CudaBackend *backend, const FlashArgs &args);
 bool flash_hopper_covers(const CudaBackend *backend, HeadShape s, bool vectorise);
 void flash_hopper_forward(const CudaBackend *backend, const FlashArgs &args, int head_dim);
 
+/* attention_flash_hopper_backward.cu: the same for backward; ws has as many bytes as asked for. */
+bool flash_hopper_backward_covers(const CudaBackend *backend, HeadShape s, bool vectorise);
+size_t flash_hopper_backward_ws(HeadShape s);
+void flash_hopper_backward(const CudaBackend *backend, const FlashArgs &args, int head_dim,
+                           void *ws);
+
 /* f32, attention_flash_f32.cu; any head dim up to 128. */
 void flash_forward_f32(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor lse);
 void flash_backward_f32(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor lse, HeadShape shape,

@@ -8,7 +8,9 @@
  * a third has blocks of queries and walks over the keys they see. The last two are one template: own rows X
  * (K and V, or Q and dO) against walked rows Y (Q and dO, or K and V). Both products of own with walked rows
  * have the own rows as rows of the result, so that P and dS, rounded to bf16, are operands of the next
- * products as they lie in registers. */
+ * products as they lie in registers.
+ *
+ * Hopper has a kernel of its own: attention_flash_hopper_backward.cu. */
 #include "cuda/attention_flash_steps.cuh"
 
 #include "base/assert.h"
@@ -198,12 +200,14 @@ static void launch(const CudaBackend *backend, FlashArgs args)
                  blocks * args.heads, FLASH_THREADS, Plan::shared, backend->stream, args);
 }
 
-/* ws: delta (B,H,T) f32. */
+/* ws: delta (B,H,T) f32, or what Hopper's kernel needs. */
 size_t cuda_flash_backward_ws(const CudaBackend *backend, HeadShape shape, DType dtype)
 {
-    (void)backend;
-    (void)dtype;
-    return (size_t)(shape.batch * shape.heads * shape.seq) * sizeof(float);
+    size_t delta = (size_t)(shape.batch * shape.heads * shape.seq) * sizeof(float);
+    bool hopper = dtype == DT_BF16 && !flash_whole_covers(backend, shape, true) &&
+                  flash_hopper_backward_covers(backend, shape, true);
+    size_t more = hopper ? flash_hopper_backward_ws(shape) : 0; /* if tensors are aligned */
+    return more > delta ? more : delta;
 }
 
 void cuda_flash_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor lse, HeadShape shape,
@@ -226,6 +230,10 @@ void cuda_flash_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor lse
     args.vectorise = aligned_16(qkv.data, out.data, dout.data, dqkv.data);
     if (flash_whole_covers(backend, shape, args.vectorise)) {
         flash_whole_backward(backend, args);
+        return;
+    }
+    if (flash_hopper_backward_covers(backend, shape, args.vectorise && aligned_16(ws))) {
+        flash_hopper_backward(backend, args, (int)shape.head_dim, ws);
         return;
     }
     switch (shape.head_dim) {

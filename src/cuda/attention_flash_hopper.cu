@@ -15,10 +15,6 @@
  * stage is phase n of both. */
 #include "cuda/attention_flash_hopper.cuh"
 
-#include <cudaTypedefs.h>
-
-#define BOX_ROWS 64 /* that one tensor copy brings */
-
 typedef struct {
     CUtensorMap qkv; /* boxes of 64 columns, BOX_ROWS rows of (columns, T, B) */
     FlashArgs flash;
@@ -88,21 +84,6 @@ template <int D, int Groups> struct HopperShared {
     }
 };
 
-/* A place in the sequence of tiles that pass through the ring. */
-template <int Stages> struct Place {
-    uint32_t count = 0;
-
-    __device__ __forceinline__ int stage(int ahead = 0) const
-    {
-        return (count + ahead) % Stages;
-    }
-
-    __device__ __forceinline__ uint32_t parity(int ahead = 0) const
-    {
-        return (count + ahead) / Stages % 2;
-    }
-};
-
 /* Jobs are ordered by head, so that blocks that run together share keys in the cache, and within a head longest
  * first, so that the last jobs are short. They are counted from the end of the sequence: q0 of a head's last,
  * shortest job may lie before its start, by a multiple of 64. */
@@ -128,14 +109,7 @@ static __device__ __forceinline__ void load_jobs(const HopperArgs &args,
     const FlashArgs &a = args.flash;
     auto load = [&](uint32_t to, int rows, int column, int row, int batch, uint32_t barrier) {
         barrier_arrive_expect(barrier, rows * D * 2);
-#pragma unroll 1 /* the loader has few registers */
-        for (int panel = 0; panel < Plan::panels; panel++) {
-#pragma unroll 1
-            for (int r = 0; r < rows; r += BOX_ROWS) {
-                box_load(to + (panel * rows + r) * PANEL_ROW, &args.qkv,
-                         column + panel * PANEL_COLUMNS, max(row + r, 0), batch, barrier);
-            }
-        }
+        head_load<D>(to, rows, &args.qkv, column, row, batch, barrier);
     };
 
     Place<Plan::stages> place;
@@ -177,13 +151,6 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
     int group = threadIdx.x / WARPGROUP;
     float factor = a.scale * LOG2_E;
     uint32_t q = panel_descriptor(at.q + group * 64 * PANEL_ROW, 0);
-    /* One arrival for each warp. */
-    auto release = [](uint32_t barrier) {
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) {
-            barrier_arrive(barrier);
-        }
-    };
     /* Warpgroup g waits at barrier 1 + g for the one before it; all take as many turns. */
     auto take_turn = [&] { numbered_wait(1 + group, 2 * WARPGROUP); };
     auto pass_turn = [&] { numbered_arrive(1 + (group + 1) % Groups, 2 * WARPGROUP); };
@@ -202,15 +169,15 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
         int row0 = job.q0 + 64 * group, tile = job.key_tiles - 1;
         for (; tile >= 0 && tile * KEYS > row0; tile--) { /* these queries do not see that far */
             barrier_wait(at.k_full(place.stage()), place.parity());
-            release(at.k_empty(place.stage()));
+            warp_arrive(at.k_empty(place.stage()));
             barrier_wait(at.v_full(place.stage()), place.parity());
-            release(at.v_empty(place.stage()));
+            warp_arrive(at.v_empty(place.stage()));
             place.count++;
             take_turn();
             pass_turn();
         }
         if (tile < 0) { /* no queries: row0 is negative */
-            release(at.q_empty());
+            warp_arrive(at.q_empty());
             continue;
         }
 
@@ -222,9 +189,9 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
         pass_turn();
         products_wait<0>();
         pin(s);
-        release(at.k_empty(place.stage()));
+        warp_arrive(at.k_empty(place.stage()));
         if (tile == 0) {
-            release(at.q_empty());
+            warp_arrive(at.q_empty());
         }
         if (tile * KEYS + KEYS - 1 > row0) {
             queries.mask(s, tile * KEYS - row0);
@@ -243,9 +210,9 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
             pass_turn();
             products_wait<1>();
             pin(s);
-            release(at.k_empty(next));
+            warp_arrive(at.k_empty(next));
             if (tile == 1) {
-                release(at.q_empty());
+                warp_arrive(at.q_empty());
             }
             bool rises = queries.weigh(s, factor, shrink);
             /* The wait for the next tile's values stands here, and seems to depend on the sums, which are not
@@ -257,7 +224,7 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
             pin(queries.o);
             pin(queries.p);
             pin(s);
-            release(at.v_empty(stage));
+            warp_arrive(at.v_empty(stage));
             if (rises) {
 #pragma unroll
                 for (int i = 0; i < D / 2; i++) {
@@ -272,7 +239,7 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
         products_wait<0>();
         pin(queries.o);
         pin(queries.p);
-        release(at.v_empty(place.stage()));
+        warp_arrive(at.v_empty(place.stage()));
         place.count++;
 
         int64_t out_width = (int64_t)a.heads * D;
@@ -289,7 +256,7 @@ static __global__ void __launch_bounds__(HopperPlan<D, Groups>::threads, 1)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     typedef HopperPlan<D, Groups> Plan;
-    /* That this is static tells the host which of the two bodies it has: see flash_hopper_covers. */
+    /* That this is static tells the host which of the two bodies it has: see has_hopper_code. */
     __shared__ __align__(8) uint64_t barriers[2 + 4 * Plan::stages];
     __shared__ int job_of_block;
     extern __shared__ unsigned char tiles[];
@@ -326,30 +293,9 @@ static __global__ void __launch_bounds__(HopperPlan<D, Groups>::threads, 1)
 
 /* ---- Launches ---- */
 
-static PFN_cuTensorMapEncodeTiled_v12000 find_encoder()
-{
-    void *function = NULL;
-    cudaDriverEntryPointQueryResult found;
-    cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
-                                                          12000, cudaEnableDefault, &found);
-    return status == cudaSuccess && found == cudaDriverEntryPointSuccess
-               ? (PFN_cuTensorMapEncodeTiled_v12000)function
-               : NULL;
-}
-
-static PFN_cuTensorMapEncodeTiled_v12000 encoder()
-{
-    static PFN_cuTensorMapEncodeTiled_v12000 function = find_encoder(); /* NULL: an old driver */
-    return function;
-}
-
-/* Whether this GPU got the code for sm_90a, which alone has static shared memory. */
 template <int D, int Groups> static bool has_code(const CudaBackend *backend)
 {
-    cudaFuncAttributes attributes;
-    CUDA_CHECK(cudaFuncGetAttributes(&attributes, flash_forward_hopper<D, Groups>));
-    return attributes.sharedSizeBytes > 0 &&
-           HopperPlan<D, Groups>::shared + (int)attributes.sharedSizeBytes <= backend->shared_bytes;
+    return has_hopper_code(backend, flash_forward_hopper<D, Groups>, HopperPlan<D, Groups>::shared);
 }
 
 /* Three warpgroups hide each other's exponentials better than two; but not where many of the last job's would
@@ -364,7 +310,7 @@ bool flash_hopper_covers(const CudaBackend *backend, HeadShape s, bool vectorise
 {
     if (backend->compute != 90 || !vectorise || (s.head_dim != 64 && s.head_dim != 128) ||
         s.seq > INT32_MAX / 2 || s.batch * s.heads * ceil_div(s.seq, 64) > INT32_MAX / 2 ||
-        encoder() == NULL) {
+        tensor_encoder() == NULL) {
         return false;
     }
     return s.head_dim == 128            ? has_code<128, 2>(backend)
@@ -379,17 +325,8 @@ template <int D, int Groups> static void launch(const CudaBackend *backend, cons
     args.flash = flash;
     args.flash.blocks = (int)ceil_div(ceil_div(flash.seq, 64) * 64, Plan::rows);
     args.jobs = flash.batch * flash.heads * args.flash.blocks;
-    cuuint64_t width = (cuuint64_t)(flash.heads + 2 * flash.kv_heads) * D;
-    cuuint64_t sizes[3] = {width, (cuuint64_t)flash.seq, (cuuint64_t)flash.batch};
-    cuuint64_t strides[2] = {2 * width, 2 * width * flash.seq}; /* bytes */
-    cuuint32_t box[3] = {PANEL_COLUMNS, BOX_ROWS, 1}, every[3] = {1, 1, 1};
-    CUresult status =
-        encoder()(&args.qkv, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, (void *)flash.qkv, sizes, strides,
-                  box, every, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                  CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (status != CUDA_SUCCESS) {
-        cuda_fail("cuTensorMapEncodeTiled", "it does not take the tensor", __FILE__, __LINE__);
-    }
+    args.qkv = tensor_map(flash.qkv, (int64_t)(flash.heads + 2 * flash.kv_heads) * D, flash.seq,
+                          flash.batch);
     int blocks = args.jobs < backend->processors ? args.jobs : backend->processors;
     flash_launch("flash_forward_hopper", flash_forward_hopper<D, Groups>, blocks, Plan::threads,
                  Plan::shared, backend->stream, args);

@@ -2,9 +2,7 @@
 /* What a warpgroup does with its 64 queries in attention_flash_hopper.cu: the steps of Queries in
  * attention_flash_steps.cuh, on fragments of a warpgroup (wgmma.cuh), with a tile of KEYS keys at a time. */
 #include "cuda/attention_flash_steps.cuh"
-#include "cuda/wgmma.cuh"
-
-#define KEYS 128 /* of a tile */
+#include "cuda/attention_flash_ring.cuh"
 
 /* What a warpgroup knows of its 64 queries; see Queries in attention_flash_steps.cuh. */
 template <int D> struct GroupQueries {
@@ -82,45 +80,16 @@ template <int D> struct GroupQueries {
                                            float scale)
     {
         int lane = threadIdx.x % 32, row = threadIdx.x % WARPGROUP / 32 * 16 + lane / 4;
+        float inverse[2];
 #pragma unroll
         for (int half = 0; half < 2; half++, row += 8) {
-            float sum = quad_sum(l[half]), inverse = 1.0f / sum;
+            float sum = quad_sum(l[half]);
+            inverse[half] = 1.0f / sum;
             if (lane % 4 == 0 && row < valid) {
                 lse[row] = fmaf(m[half], scale, logf(sum));
             }
-#pragma unroll
-            for (int n = 0; n < D / 8; n += 4) { /* 32 columns: 16 bytes for each lane of four */
-                uint32_t word[4];
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    int at = 4 * (n + i) + 2 * half;
-                    word[i] = pack_pair(o[at] * inverse, o[at + 1] * inverse);
-                }
-                quad_transpose(word);
-                if (row < valid) {
-                    *reinterpret_cast<uint4 *>(out + row * stride + 8 * (n + lane % 4)) =
-                        make_uint4(word[0], word[1], word[2], word[3]);
-                }
-            }
         }
-    }
-
-    /* word[i] of lane q becomes word[q] of lane i, for four neighbouring lanes. */
-    static __device__ __forceinline__ void quad_transpose(uint32_t (&word)[4])
-    {
-        int lane = threadIdx.x % 4;
-#pragma unroll
-        for (int bit = 1; bit < 4; bit *= 2) {
-            bool upper = (lane & bit) != 0;
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                if ((i & bit) == 0) {
-                    uint32_t other = __shfl_xor_sync(~0u, upper ? word[i] : word[i | bit], bit);
-                    word[i] = upper ? other : word[i];
-                    word[i | bit] = upper ? word[i | bit] : other;
-                }
-            }
-        }
+        rows_store(o, inverse, out, stride, valid);
     }
 };
 
@@ -130,9 +99,10 @@ static __device__ __forceinline__ void scores_begin(float (&s)[KEYS / 2], uint32
 {
     uint32_t k = panel_descriptor(k_at, 0);
     products_begin();
+    product_rows<false>(s, q, k);
 #pragma unroll
-    for (int d = 0; d < D / 16; d++) {
-        product_rows(s, q + columns_step(d, 64 * Groups), k + columns_step(d, KEYS), d > 0);
+    for (int d = 1; d < D / 16; d++) {
+        product_rows<true>(s, q + columns_step(d, 64 * Groups), k + columns_step(d, KEYS));
     }
     products_commit();
 }

@@ -79,11 +79,12 @@ template <int Count> static __device__ __forceinline__ void pin(uint32_t (&r)[Co
 }
 
 /* clang-format off */
-#define REGISTERS_8(c, i) \
-    "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), \
-    "+f"(c[i + 6]), "+f"(c[i + 7])
-#define REGISTERS_32(c, i) \
-    REGISTERS_8(c, i), REGISTERS_8(c, i + 8), REGISTERS_8(c, i + 16), REGISTERS_8(c, i + 24)
+#define REGISTERS_8(use, c, i) \
+    use(c[i]), use(c[i + 1]), use(c[i + 2]), use(c[i + 3]), use(c[i + 4]), use(c[i + 5]), use(c[i + 6]), \
+    use(c[i + 7])
+#define REGISTERS_32(use, c, i) \
+    REGISTERS_8(use, c, i), REGISTERS_8(use, c, i + 8), REGISTERS_8(use, c, i + 16), REGISTERS_8(use, c, i + 24)
+#define REGISTERS_64(use, c, i) REGISTERS_32(use, c, i), REGISTERS_32(use, c, i + 32)
 #define NAMES_32 \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -91,45 +92,84 @@ template <int Count> static __device__ __forceinline__ void pin(uint32_t (&r)[Co
     ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
-/* c (64,128) = or, with `add`, += a b^T for 16 columns of a (64 rows) and b (128 rows), both in shared memory. */
-static __device__ __forceinline__ void product_rows(float (&c)[64], uint32_t a, uint32_t b, bool add)
+/* A product of two operands in shared memory. use: "+f" with add "1", or "=f" with add "0", by which the compiler
+ * knows that the sums' registers are new. rows_b: "0" where b's columns are summed over, "1" where its rows are.
+ * first, second, third: names of the operands after the sums. */
+#define PRODUCT_OF_SHARED(use, c, count, columns, first, second, third, add, rows_b) \
+    asm volatile("{\n" \
+                 ".reg .b64 a, b;\n" \
+                 "mov.b64 a, {%" first ", %" third "};\n" \
+                 "mov.b64 b, {%" second ", %" third "};\n" \
+                 "wgmma.mma_async.sync.aligned.m64n" columns "k16.f32.bf16.bf16 {" NAMES_##count "}, " \
+                 "a, b, " add ", 1, 1, 0, " rows_b ";\n" \
+                 "}\n" \
+                 : REGISTERS_##count(use, c, 0) \
+                 : "r"(a), "r"(b), "r"(PANEL_UPPER))
+
+/* c (64,N) = or, with Add, += a b^T for 16 columns of a (64 rows) and b (N rows), both in shared memory; N = 128
+ * or 64. */
+template <bool Add>
+static __device__ __forceinline__ void product_rows(float (&c)[64], uint32_t a, uint32_t b)
+{
+    if constexpr (Add) {
+        PRODUCT_OF_SHARED("+f", c, 64, "128", "64", "65", "66", "1", "0");
+    } else {
+        PRODUCT_OF_SHARED("=f", c, 64, "128", "64", "65", "66", "0", "0");
+    }
+}
+
+template <bool Add>
+static __device__ __forceinline__ void product_rows(float (&c)[32], uint32_t a, uint32_t b)
+{
+    if constexpr (Add) {
+        PRODUCT_OF_SHARED("+f", c, 32, "64", "32", "33", "34", "1", "0");
+    } else {
+        PRODUCT_OF_SHARED("=f", c, 32, "64", "32", "33", "34", "0", "0");
+    }
+}
+
+/* c (64,64) = or, with Add, += a b for 16 columns of a (64 rows) and 16 rows of b (64 columns), both in shared
+ * memory. */
+template <bool Add>
+static __device__ __forceinline__ void product_across(float (&c)[32], uint32_t a, uint32_t b)
+{
+    if constexpr (Add) {
+        PRODUCT_OF_SHARED("+f", c, 32, "64", "32", "33", "34", "1", "1");
+    } else {
+        PRODUCT_OF_SHARED("=f", c, 32, "64", "32", "33", "34", "0", "1");
+    }
+}
+
+/* c (64,N) = or, with `add`, += a b: a (64,16) in registers, b 16 rows of N columns in shared memory; N = 128 or
+ * 64. */
+static __device__ __forceinline__ void product_columns(float (&c)[64], const uint32_t (&a)[4],
+                                                       uint32_t b, bool add = true)
 {
     asm volatile("{\n"
                  ".reg .pred add;\n"
-                 ".reg .b64 a, b;\n"
-                 "setp.ne.b32 add, %67, 0;\n"
-                 "mov.b64 a, {%64, %66};\n"
-                 "mov.b64 b, {%65, %66};\n"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" NAMES_64 "}, "
-                 "a, b, add, 1, 1, 0, 0;\n"
-                 "}\n"
-                 : REGISTERS_32(c, 0), REGISTERS_32(c, 32)
-                 : "r"(a), "r"(b), "r"(PANEL_UPPER), "r"((int)add));
-}
-
-/* c (64,N) += a b: a (64,16) in registers, b 16 rows of N columns in shared memory; N = 128 or 64. */
-static __device__ __forceinline__ void product_columns(float (&c)[64], const uint32_t (&a)[4], uint32_t b)
-{
-    asm volatile("{\n"
                  ".reg .b64 b;\n"
+                 "setp.ne.b32 add, %70, 0;\n"
                  "mov.b64 b, {%68, %69};\n"
                  "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" NAMES_64 "}, "
-                 "{%64, %65, %66, %67}, b, 1, 1, 1, 1;\n"
+                 "{%64, %65, %66, %67}, b, add, 1, 1, 1;\n"
                  "}\n"
-                 : REGISTERS_32(c, 0), REGISTERS_32(c, 32)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(PANEL_UPPER));
+                 : REGISTERS_64("+f", c, 0)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(PANEL_UPPER), "r"((int)add));
 }
 
-static __device__ __forceinline__ void product_columns(float (&c)[32], const uint32_t (&a)[4], uint32_t b)
+static __device__ __forceinline__ void product_columns(float (&c)[32], const uint32_t (&a)[4],
+                                                       uint32_t b, bool add = true)
 {
     asm volatile("{\n"
+                 ".reg .pred add;\n"
                  ".reg .b64 b;\n"
+                 "setp.ne.b32 add, %38, 0;\n"
                  "mov.b64 b, {%36, %37};\n"
                  "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" NAMES_32 "}, "
-                 "{%32, %33, %34, %35}, b, 1, 1, 1, 1;\n"
+                 "{%32, %33, %34, %35}, b, add, 1, 1, 1;\n"
                  "}\n"
-                 : REGISTERS_32(c, 0)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(PANEL_UPPER));
+                 : REGISTERS_32("+f", c, 0)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(PANEL_UPPER), "r"((int)add));
 }
 /* clang-format on */
 
@@ -205,9 +245,83 @@ static __device__ __forceinline__ void box_load(uint32_t to, const CUtensorMap *
                  : "memory");
 }
 
+/* Starts to copy `bytes`, a multiple of 16, that lie one after the other. */
+static __device__ __forceinline__ void bytes_load(uint32_t to, const void *from, uint32_t bytes,
+                                                  uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];\n" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(barrier)
+                 : "memory");
+}
+
+/* Start to store f32 numbers that lie in shared memory, or to add them to those in global memory. */
+static __device__ __forceinline__ void numbers_store(float *to, uint32_t from, uint32_t bytes)
+{
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
+                 "cp.async.bulk.commit_group;\n" ::"l"(to),
+                 "r"(from), "r"(bytes)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void numbers_add(float *to, uint32_t from, uint32_t bytes)
+{
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n"
+                 "cp.async.bulk.commit_group;\n" ::"l"(to),
+                 "r"(from), "r"(bytes)
+                 : "memory");
+}
+
+/* Wait until this thread's stores and adds have read shared memory; until they are done. */
+static __device__ __forceinline__ void stores_wait_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read 0;\n" ::: "memory");
+}
+
+static __device__ __forceinline__ void stores_wait()
+{
+    asm volatile("cp.async.bulk.wait_group 0;\n" ::: "memory");
+}
+
+/* Between what a thread wrote to shared memory and products or copies that read it: by that thread, before it
+ * tells others. */
+static __device__ __forceinline__ void writes_ready()
+{
+    asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+}
+
+/* Writes four transposed 8 x 8 matrices, as they lie in an A fragment: lane 8 m + r gives the address of 16 bytes
+ * for column r of matrix m. */
+static __device__ __forceinline__ void store_transposed(uint32_t address, const uint32_t (&a)[4])
+{
+    asm volatile(
+        "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(address),
+        "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
+        : "memory");
+}
+
 static __device__ __forceinline__ void map_prefetch(const CUtensorMap *map)
 {
     asm volatile("prefetch.tensormap [%0];\n" ::"l"(map) : "memory");
+}
+
+/* ---- Counters in global memory by which blocks pass on what their copies wrote ---- */
+
+static __device__ __forceinline__ void counter_publish(unsigned *counter, unsigned value)
+{
+    asm volatile("fence.proxy.async.global;\n"
+                 "st.release.gpu.global.u32 [%0], %1;\n" ::"l"(counter),
+                 "r"(value)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void counter_await(const unsigned *counter, unsigned value)
+{
+    unsigned now;
+    do {
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];\n" : "=r"(now) : "l"(counter) : "memory");
+    } while (now != value);
+    asm volatile("fence.proxy.async.global;\n" ::: "memory");
 }
 
 /* ---- Registers: a warpgroup gives up some, or waits until it has as many ---- */

@@ -334,8 +334,8 @@ void session_close(Session *s)
     sensors_close(s->sensors);
     prefetch_close(s->prefetch);
     record_close(s->record);
+    trainer_close(&s->trainer); /* drops recordings, which hold on to the channel's collectives */
     channel_close(s->channel);
-    trainer_close(&s->trainer);
     run_close(&s->run);
     timers_free(&s->timers);
     cJSON_Delete(s->config);

@@ -64,7 +64,6 @@ static const Heads forward_shapes[] = {
 /* Backward only: the same in fewer numbers, with a sequence of three blocks of keys. */
 static const Heads backward_shapes[] = {
     {{2, 63, 2, 1, 128}, 1},
-    {{2, 127, 2, 1, 64}, 1},
     {{1, 260, 1, 1, 64}, 1},
 };
 
