@@ -86,9 +86,10 @@ expect 0 out 'bench ops' bench --help
 model=(model layers d-model heads kv-heads ffn vocab context tied)
 training=("${model[@]}" data batch accum global-batch seq steps tokens epochs seed lr min-lr warmup
     schedule wsd-decay weight-decay beta1 beta2 eps clip device dtype attention graph recompute threads
-    memory-limit out resume log-every eval-every eval-batches save-every keep)
+    memory-limit out resume log-every eval-every eval-batches save-every keep
+    ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout verify-every)
 takes train "${training[@]}"
-takes plan "${training[@]}"
+takes plan "${training[@]}" link link-us link-gbs per-node node-link
 takes models ''
 text=(format field skip-bad)
 takes 'tokenizer train' vocab seed threads memory-limit out "${text[@]}" special pattern ties unit \
@@ -114,7 +115,7 @@ for command in "${commands[@]}"; do
     for option in $(options_of "$command"); do
         case $option in
         help) continue ;;
-        quiet | verbose | skip-bad | graph | verify) argument=--$option=perhaps text="--$option 'perhaps': must be on or off" ;;
+        quiet | verbose | skip-bad | graph | verify | oversubscribe) argument=--$option=perhaps text="--$option 'perhaps': must be on or off" ;;
         *) argument=--$option text="--$option needs a value" ;;
         esac
         # shellcheck disable=SC2086

@@ -83,7 +83,7 @@ mpirun --oversubscribe -n 3 "$(dirname "$PACER")/tests/comm_weights" 2>err || fa
 
 # A rank that is killed, and one that stands still, are named within seconds, and the checkpoint before is good.
 astray() { # signal, message
-    "$PACER" train --model tiny "${small[@]}" --ranks 2 --batch 4 --steps 1000000 --save-every 5 --keep 2 --comm-timeout 3 \
+    "$PACER" train --model tiny "${small[@]}" --ranks 2 --batch 4 --steps 1000000 --save-every 5 --keep 2 --comm-timeout 12 \
         --out lost-"$1" >/dev/null 2>err &
     local job=$! rank step
     for ((i = 0; i < 600; i++)); do
@@ -92,7 +92,7 @@ astray() { # signal, message
     done
     rank=$(pgrep -x pacer -a | awk -v out="lost-$1" 'index($0, out) { print $1 }' | tail -1)
     kill "-$1" "$rank"
-    for ((i = 0; i < 300; i++)); do
+    for ((i = 0; i < 600; i++)); do
         kill -0 $job 2>/dev/null || break
         sleep 0.1
     done

@@ -1,18 +1,225 @@
+/* `pacer plan`: what a training would take; with --link also how fast more ranks than there are here would be. */
+#include "base/err.h"
+#include "base/log.h"
+#include "base/signals.h"
 #include "cli/commands.h"
-#include "train/setup.h"
+#include "train/predict_measure.h"
 
-int cmd_plan(Config *cfg, int argc, char **argv)
+#include <unistd.h>
+
+static const char *const strategies[] = {
+    [DDP_NAIVE] = "naive", [DDP_FLAT] = "flat", [DDP_OVERLAP] = "overlap", [DDP_ZERO1] = "zero1"};
+
+static bool wants_prediction(const Config *cfg)
 {
-    (void)argc;
-    (void)argv;
+    return cfg->link != CONFIG_LINK_NONE || cfg->link_us >= 0 || cfg->link_gbs > 0;
+}
+
+static int check_prediction(const Config *cfg)
+{
+    if (cfg->ranks == 1) {
+        return err_set(ERR_INPUT, "--link: give --ranks, the most ranks to predict");
+    }
+    if (cfg->link == CONFIG_LINK_NONE && (cfg->link_us < 0 || cfg->link_gbs < 0)) {
+        return err_set(ERR_INPUT,
+                       "a link needs --link-us and --link-gbs, or a name: --link ib400, say");
+    }
+    if (cfg->link == CONFIG_LINK_MEASURED && !comm_is_launched()) {
+        return err_set(ERR_INPUT, "--link measured needs ranks to measure between: mpirun -n 2 "
+                                  "pacer plan --link measured ...");
+    }
+    if (cfg->per_node > 1 && predict_link(cfg->node_link) == NULL) {
+        return err_set(ERR_INPUT, "--node-link needs the name of a link that has numbers, such as "
+                                  "nvlink or pcie");
+    }
+    return 0;
+}
+
+/* The only one of its ranks unless they measure the link between them. */
+static int join(const Config *cfg, Comm **comm)
+{
+    if (cfg->link != CONFIG_LINK_MEASURED) {
+        return 0;
+    }
+    int code = comm_open(
+        (CommOptions){.timeout_s = cfg->comm_timeout, .shared_gpus = cfg->oversubscribe}, comm);
+    if (code == 0 && (comm_ranks(*comm) < 2 || comm_ranks(*comm) > cfg->ranks)) {
+        code = err_set(ERR_INPUT,
+                       "--link measured: between %d ranks started; start 2 or more, at "
+                       "most the %lld of --ranks",
+                       comm_ranks(*comm), (long long)cfg->ranks);
+    }
+    return code;
+}
+
+static void print_link(PredictLink link, const char *between)
+{
+    printf("  assumed   %s: %s, %.3g us a message, %.4g GB/s %s\n", between, link.name,
+           link.latency_s * 1e6, link.bytes_per_s * 1e-9,
+           link.per_node ? "for a node's ranks together" : "for each rank");
+}
+
+static void print_assumptions(const PredictModel *model)
+{
+    const PredictNetwork *network = &model->network;
+    bool nodes = network->per_node > 1;
+    print_link(network->link, nodes ? "between nodes" : "between ranks");
+    if (nodes) {
+        printf("  assumed   %d ranks to a node\n", network->per_node);
+        print_link(network->node_link, "in a node");
+    }
+    printf("  assumed   all-reduce by ring or tree, the faster; reduce-scatter and all-gather by "
+           "ring\n");
+    printf("  assumed   ranks are equally fast, data is there in time\n");
+    printf("  assumed   communication %s\n",
+           model->contention > 0
+               ? "has no core of its own: it gets on when the computation has ended"
+               : "beside the computation slows neither");
+}
+
+static void print_measured(const PredictModel *model, int64_t repeats)
+{
+    const PredictTimes *t = &model->times;
+    printf("  measured  one rank's step here, median of %lld\n", (long long)repeats);
+    printf("  measured  before the backward pass %.3f ms, backward pass %.3f ms, update %.3f ms",
+           t->before_s * 1e3, t->backward_s * 1e3, t->update_s * 1e3);
+    if (t->cast_s > 0) {
+        printf(", gradients to bf16 and back %.3f ms", 2 * t->cast_s * 1e3);
+    }
+    if (t->micro_s > 0) {
+        printf("; earlier micro-step %.3f ms", t->micro_s * 1e3);
+    }
+    putchar('\n');
+}
+
+static void print_row(const char *strategy, Prediction p)
+{
+    printf("  predicted %-8s %6d %6lld %12.3f %14.0f %12.3f %12.3f %9.1f %%\n", strategy, p.ranks,
+           (long long)p.accum, p.step_s * 1e3, p.tokens_per_s, p.exposed_s * 1e3, p.hidden_s * 1e3,
+           100 * p.efficiency);
+}
+
+/* Micro-steps of each of `ranks` ranks; 0: the global batch does not divide. */
+static int64_t accum_of(const Config *cfg, int64_t ranks)
+{
+    if (cfg->global_batch == 0) {
+        return cfg->accum;
+    }
+    int64_t together = cfg->batch * ranks;
+    return cfg->global_batch % together == 0 ? cfg->global_batch / together : 0;
+}
+
+static void print_prediction(const Config *cfg, PredictModel *model)
+{
+    int ranks = (int)cfg->ranks;
+    int64_t alone = accum_of(cfg, 1);
+    printf("  %-9s %-8s %6s %6s %12s %14s %12s %12s %11s\n", "predicted", "ddp", "ranks", "accum",
+           "step ms", "tok/s", "exposed ms", "hidden ms", "efficiency");
+    for (int n = 1; n < ranks; n *= 2) {
+        if (accum_of(cfg, n) > 0) {
+            print_row(strategies[model->ddp.kind], predict_step(model, n, accum_of(cfg, n), alone));
+        }
+    }
+    DdpKind chosen = model->ddp.kind;
+    print_row(strategies[chosen], predict_step(model, ranks, cfg->accum, alone));
+    printf("Predicted, not measured: %d ranks with each strategy\n", ranks);
+    for (int kind = DDP_NAIVE; kind <= DDP_ZERO1; kind++) {
+        model->ddp.kind = (DdpKind)kind;
+        print_row(strategies[kind], predict_step(model, ranks, cfg->accum, alone));
+    }
+    model->ddp.kind = chosen;
+}
+
+/* The named link, or the measured one, with what the user knows better. */
+static int settle_link(const Run *run, Comm *comm, PredictNetwork *network, double *error)
+{
+    const Config *cfg = run->cfg;
+    *network = (PredictNetwork){.link = {.name = "given"}, .per_node = (int)cfg->per_node};
+    if (cfg->link == CONFIG_LINK_MEASURED) {
+        int code = predict_measure_link(comm, run->backend, &network->link, error);
+        if (code != 0) {
+            return code;
+        }
+    } else if (cfg->link != CONFIG_LINK_NONE) {
+        network->link = *predict_link(cfg->link);
+    }
+    if (cfg->per_node > 1) {
+        network->node_link = *predict_link(cfg->node_link);
+    }
+    if (cfg->link_us >= 0) {
+        network->link.latency_s = cfg->link_us * 1e-6;
+    }
+    if (cfg->link_gbs > 0) {
+        network->link.bytes_per_s = cfg->link_gbs * 1e9;
+    }
+    return 0;
+}
+
+/* On the processor: whether computing threads leave the communication's no core. */
+static double contention_of(const Run *run, const Comm *comm)
+{
+    if (run->backend->device != NULL) {
+        return 0;
+    }
+    int64_t ranks = comm != NULL ? comm_local_ranks(comm) : run->cfg->per_node;
+    return run->backend->threads * ranks >= sysconf(_SC_NPROCESSORS_ONLN) ? 1 : 0;
+}
+
+static bool leads(const Comm *comm)
+{
+    return comm == NULL || comm_rank(comm) == 0;
+}
+
+static int predict(const Run *run, Comm *comm)
+{
+    const Config *cfg = run->cfg;
+    const TrainerSetup *s = &run->setup;
+    Backend *backend = run->backend;
+    PredictModel model = {.ddp = s->ddp,
+                          .wire = s->ddp.wire,
+                          .weights = s->dtype,
+                          .tokens = s->batch * s->seq,
+                          .contention = contention_of(run, comm)};
+    int64_t repeats = 0;
+    double error = 0;
+    if (leads(comm)) {
+        log_info("measuring one rank's step");
+    }
+    int code = settle_link(run, comm, &model.network, &error);
+    if (code == 0) {
+        code = predict_measure_step(run, comm, accum_of(cfg, 1), &model.times, &repeats);
+    }
+    if (code == 0 && leads(comm)) {
+        Model shape;
+        model_init(&shape, &s->spec, s->dtype, backend->row_align > 0 ? backend->row_align : 1);
+        model.table = &shape.params;
+        printf("Predicted, not measured: up to %lld ranks with --ddp %s, %s\n",
+               (long long)cfg->ranks, strategies[model.ddp.kind],
+               cfg->global_batch > 0 ? "the global batch staying the same (strong scaling)"
+                                     : "each with the same batch (weak scaling)");
+        print_measured(&model, repeats);
+        if (cfg->link == CONFIG_LINK_MEASURED) {
+            printf("  measured  link between %d ranks here, fitted to all-reduces of 16 KiB to 64 "
+                   "MiB within %.0f %%\n",
+                   comm_ranks(comm), 100 * error);
+        }
+        print_assumptions(&model);
+        print_prediction(cfg, &model);
+        model_free(&shape);
+    }
+    predict_times_free(&model.times);
+    return code;
+}
+
+static int plan(const Config *cfg, Comm *comm, bool predicting)
+{
     Run run;
-    int code = run_resolve(cfg);
-    code = code != 0 ? code : run_open(&run, cfg, NULL, DATA_OPTIONAL);
+    int code = run_open(&run, cfg, comm, predicting ? DATA_REQUIRED : DATA_OPTIONAL);
     if (code != 0) {
         return code;
     }
     code = run_check_fits(&run);
-    if (code == 0) {
+    if (code == 0 && leads(comm)) {
         run_print_plan(&run, stdout);
         size_t limit = run_memory_limit(&run);
         if (limit > 0) {
@@ -21,6 +228,29 @@ int cmd_plan(Config *cfg, int argc, char **argv)
                    (long long)trainer_largest_batch(&run.setup, run.backend, limit));
         }
     }
+    code = code == 0 && predicting ? predict(&run, comm) : code;
     run_close(&run);
+    return code;
+}
+
+int cmd_plan(Config *cfg, int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    Comm *comm = NULL;
+    bool predicting = wants_prediction(cfg);
+    int code = predicting ? check_prediction(cfg) : 0;
+    if (code == 0 && predicting) {
+        signals_install();
+        code = cfg->data[0] == '\0' ? config_set(cfg, "data", "builtin:random") : 0;
+        code = code == 0 ? join(cfg, &comm) : code;
+    }
+    code = code == 0 ? run_resolve(cfg) : code;
+    code = code == 0 ? plan(cfg, comm, predicting) : code;
+    if (code != 0 && comm != NULL && comm_ranks(comm) > 1) {
+        log_error("%s", err_message()); /* the other ranks may not know */
+        comm_abort(comm, err_exit_status(code));
+    }
+    comm_close(comm);
     return code;
 }

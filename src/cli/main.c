@@ -34,18 +34,23 @@ static const Row rows[COMMAND_COUNT] = {
                 "train --data builtin:stories --steps 200\n"
                 "train --model llama-22m --data shards --batch 16 --tokens 20M --lr 1e-3\n"
                 "train --model gpt2-124m --data shards --batch 4 --global-batch 64 --epochs 1\n"
-                "train --config run.yaml --seed 7 --out runs/seed-7\n",
+                "train --config run.yaml --seed 7 --out runs/seed-7\n"
+                "train --model llama-22m --data shards --ranks 4 --global-batch 64\n",
             .run = cmd_train,
         },
     [COMMAND_PLAN] =
         {
-            .summary = "what a training would take; runs nothing",
+            .summary = "what a training would take, and how it would go with more ranks",
             .arguments = "",
             .description =
                 "Takes the options of train and prints the bytes by purpose, the work of one "
                 "update and the largest batch that fits, without allocating or training "
-                "anything. (On a GPU, --attention auto times the kernels of a new shape once.)",
+                "anything. (On a GPU, --attention auto times the kernels of a new shape once.) "
+                "With --link "
+                "it measures a few steps of one rank here and predicts step time, communication "
+                "and efficiency for up to --ranks.",
             .examples = "plan --model gpt2-124m --batch 8\n"
+                        "plan --model gpt2-124m --batch 32 --ranks 1024 --link ib400 --per-node 8\n"
                         "plan --model llama-22m --batch 512 --attention naive --memory-limit 16G\n"
                         "plan --config run.yaml --recompute block\n",
             .run = cmd_plan,

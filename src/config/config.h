@@ -64,6 +64,15 @@ enum {
 enum { CONFIG_RECOMPUTE_NONE, CONFIG_RECOMPUTE_BLOCK };
 enum { CONFIG_DDP_NAIVE, CONFIG_DDP_FLAT, CONFIG_DDP_OVERLAP, CONFIG_DDP_ZERO1 };
 enum { CONFIG_COMM_DTYPE_F32, CONFIG_COMM_DTYPE_BF16 };
+enum {
+    CONFIG_LINK_NONE,
+    CONFIG_LINK_NVLINK,
+    CONFIG_LINK_PCIE,
+    CONFIG_LINK_IB400,
+    CONFIG_LINK_ETH100,
+    CONFIG_LINK_ETH10,
+    CONFIG_LINK_MEASURED
+};
 enum { CONFIG_FORMAT_AUTO, CONFIG_FORMAT_TEXT, CONFIG_FORMAT_JSONL };
 enum { CONFIG_TIES_IDS, CONFIG_TIES_LEXICOGRAPHIC };
 enum { CONFIG_UNIT_DOCUMENT, CONFIG_UNIT_LINE };
@@ -85,7 +94,7 @@ typedef struct {
     int line; /* of the config file, from 1; ORIGIN_FILE only */
 } Origin;
 
-#define CONFIG_MAX_OPTIONS 80
+#define CONFIG_MAX_OPTIONS 96
 
 typedef struct Config {
     Command command;
@@ -135,6 +144,12 @@ typedef struct Config {
     bool oversubscribe;  /* ranks may share a GPU */
     double comm_timeout; /* seconds; 0: for ever */
     int64_t verify_every;
+
+    /* prediction for ranks that are not here (plan) */
+    int link;                 /* CONFIG_LINK_*: between nodes, or between all ranks */
+    int node_link;            /* between ranks of a node */
+    int64_t per_node;         /* ranks of a node */
+    double link_us, link_gbs; /* in place of the link's own; -1: not given */
 
     /* records */
     char *out;    /* "": made from the model and the run id */

@@ -16,6 +16,8 @@ static const char *const attentions[] = {"auto", "naive", "flash", "cudnn", NULL
 static const char *const recomputes[] = {"none", "block", NULL};
 static const char *const ddps[] = {"naive", "flat", "overlap", "zero1", NULL};
 static const char *const comm_dtypes[] = {"f32", "bf16", NULL};
+static const char *const links[] = {"none",   "nvlink", "pcie",     "ib400",
+                                    "eth100", "eth10",  "measured", NULL};
 static const char *const formats[] = {"auto", "text", "jsonl", NULL};
 static const char *const ties[] = {"ids", "lexicographic", NULL};
 static const char *const units[] = {"document", "line", NULL};
@@ -192,6 +194,24 @@ static const Option options[] = {
     {"verify-every", INT(verify_every), "100", 0, 1e12, NULL, NULL,
      "steps between comparisons of the ranks' weights by checksum; 0: never", GROUP, TRAINING, 0,
      0},
+#undef GROUP
+
+#define GROUP "Prediction"
+    {"link", CHOICE(link), "none", 0, 0, links, NULL,
+     "predict --ranks ranks joined by this: one rank's step is measured here, the rest computed; "
+     "measured: between the ranks that mpirun has started",
+     GROUP, BIT(PLAN), 0, 0},
+    {"link-us", REAL(link_us), "auto", 0, 1e6, NULL, NULL,
+     "microseconds that a message takes, in place of the link's own", GROUP, BIT(PLAN), 0,
+     OPTION_AUTO},
+    {"link-gbs", REAL(link_gbs), "auto", 1e-6, 1e6, NULL, NULL,
+     "gigabytes per second of a rank, in place of the link's own", GROUP, BIT(PLAN), 0,
+     OPTION_AUTO},
+    {"per-node", INT(per_node), "1", 1, 65536, NULL, NULL,
+     "ranks of a node, which are joined by --node-link and share the node's Ethernet", GROUP,
+     BIT(PLAN), 0, 0},
+    {"node-link", CHOICE(node_link), "nvlink", 0, 0, links, NULL, "between ranks of a node", GROUP,
+     BIT(PLAN), 0, 0},
 #undef GROUP
 
 #define GROUP "Output"

@@ -4,7 +4,6 @@
 #include "cpu/threads.h"
 
 #include <cblas.h>
-#include <omp.h>
 #include <stdio.h>
 
 #ifdef PACER_HAVE_ONEDNN
@@ -23,6 +22,17 @@ void sgemm_cblas_threads(int threads)
 #else
     (void)threads;
 #endif
+}
+
+static void sgemm_cblas(int threads, bool a_transposed, bool b_transposed, int64_t m, int64_t n,
+                        int64_t k, const float *a, const float *b, float *out, Mode mode)
+{
+    double flops = 2.0 * (double)m * (double)n * (double)k;
+    sgemm_cblas_threads(flops < THREADS_WORTH_FLOPS ? 1 : threads);
+    cblas_sgemm(CblasRowMajor, a_transposed ? CblasTrans : CblasNoTrans,
+                b_transposed ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, 1.0f, a,
+                (int)(a_transposed ? m : k), b, (int)(b_transposed ? k : n),
+                mode == MODE_ADD ? 1.0f : 0.0f, out, (int)n);
 }
 
 #ifdef PACER_HAVE_ONEDNN
@@ -50,22 +60,20 @@ static void make_rows(const Product *p, Span rows)
 
 /* Rows of the product are cut among pacer's own threads, each of which calls oneDNN for its part (inside
  * a parallel region oneDNN uses the calling thread alone): there is no meeting point before the end, and
- * on data that comes from memory it is faster than the library's own threads. A region of one thread does
- * not count as one, so there oneDNN has to be told. */
+ * on data that comes from memory it is faster than the library's own threads. On one thread, where there is
+ * no such region, the CBLAS does the work: oneDNN 2.6 called so writes beyond its memory (small products,
+ * AVX-512). */
 void sgemm(int threads, bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k,
            const float *a, const float *b, float *out, Mode mode)
 {
+    if (threads == 1) {
+        sgemm_cblas(1, a_transposed, b_transposed, m, n, k, a, b, out, mode);
+        return;
+    }
     double flops = 2.0 * (double)m * (double)n * (double)k;
     int parts = flops < THREADS_WORTH_FLOPS ? 1 : threads;
     Product product = {
         a_transposed, b_transposed, m, n, k, a, b, out, mode == MODE_ADD ? 1.0f : 0.0f};
-    if (parts == 1) {
-        int all = omp_get_max_threads();
-        omp_set_num_threads(1);
-        make_rows(&product, (Span){0, m});
-        omp_set_num_threads(all);
-        return;
-    }
 #pragma omp parallel for num_threads(parts) schedule(static)
     for (int part = 0; part < parts; part++) {
         make_rows(&product, span_of_floats(m, parts, part));
@@ -83,12 +91,7 @@ void sgemm_library(char *text, size_t size)
 void sgemm(int threads, bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k,
            const float *a, const float *b, float *out, Mode mode)
 {
-    double flops = 2.0 * (double)m * (double)n * (double)k;
-    sgemm_cblas_threads(flops < THREADS_WORTH_FLOPS ? 1 : threads);
-    cblas_sgemm(CblasRowMajor, a_transposed ? CblasTrans : CblasNoTrans,
-                b_transposed ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, 1.0f, a,
-                (int)(a_transposed ? m : k), b, (int)(b_transposed ? k : n),
-                mode == MODE_ADD ? 1.0f : 0.0f, out, (int)n);
+    sgemm_cblas(threads, a_transposed, b_transposed, m, n, k, a, b, out, mode);
 }
 
 void sgemm_library(char *text, size_t size)

@@ -210,7 +210,7 @@ static void announce(const Session *s)
              (long long)run->total_steps, (long long)run->tokens_per_update,
              (long long)run->setup.batch, (long long)run->setup.accum, (long long)run->setup.seq,
              (double)run->plan.total / (1024.0 * 1024.0),
-             run->plan.flops_update / (double)run->tokens_per_update,
+             run->plan.flops_update * s->ranks / (double)run->tokens_per_update,
              attention_name(run->setup.attention));
 }
 

@@ -11,7 +11,7 @@ size_t run_memory_limit(const Run *run)
     }
     size_t free_bytes = run->backend->available(run->backend);
     bool shared = run->backend->device == NULL; /* the host's memory, which its ranks share */
-    return shared ? free_bytes / (size_t)run->local_ranks : free_bytes;
+    return shared && run->local_ranks > 1 ? free_bytes / (size_t)run->local_ranks : free_bytes;
 }
 
 static void print_row(FILE *file, const char *name, size_t bytes)
@@ -37,7 +37,7 @@ void run_print_plan(const Run *run, FILE *file)
     }
     print_row(file, "loader", plan->loader);
     print_row(file, "total", plan->total);
-    double tokens = (double)run->tokens_per_update;
+    double tokens = (double)(s->batch * s->accum * s->seq); /* of one rank, as the FLOPs are */
     fprintf(file,
             "Work: %.4g FLOP per update, %.4g per token, %lld tokens per update, %lld updates\n",
             plan->flops_update, plan->flops_update / tokens, (long long)run->tokens_per_update,

@@ -6,6 +6,7 @@
 #include "cuda/cuda.h"
 #include "data/loader.h"
 
+#include <omp.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -162,8 +163,9 @@ int backend_open(const Config *cfg, const Comm *comm, Backend **out)
     if (cfg->device == CONFIG_DEVICE_CUDA) {
         return open_gpu(cfg, comm, out);
     }
-    *out = cfg->device == CONFIG_DEVICE_REF ? ref_backend_open()
-                                            : cpu_backend_open(rank_threads(cfg, comm));
+    int threads = rank_threads(cfg, comm);
+    omp_set_num_threads(threads); /* before the first product: libraries must not take more */
+    *out = cfg->device == CONFIG_DEVICE_REF ? ref_backend_open() : cpu_backend_open(threads);
     return *out != NULL ? 0 : ERR_INPUT;
 }
 

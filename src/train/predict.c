@@ -1,0 +1,239 @@
+/* Collectives are those of NCCL in outline. A ring passes every byte on ranks - 1 times per direction of the sum:
+ * least traffic, latency that grows with the ranks. A pair of binary trees needs two sweeps of log2(ranks)
+ * messages and sends twice the data. An all-reduce takes whichever is faster; reduce-scatter and all-gather are
+ * rings. Where ranks span nodes, a node first sums within itself, so that each of its ranks is left with a part
+ * of the sum; then ranks with the same part sum it between nodes, and the node spreads the result.
+ *
+ * Not modelled: ranks that are slower than others, data that comes late, other traffic. */
+#include "train/predict.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "config/config.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Assumptions, not measurements; docs/predict.md says where they come from. */
+static const PredictLink links[] = {
+    [CONFIG_LINK_NVLINK] = {"nvlink", 3e-6, 370e9, false},
+    [CONFIG_LINK_PCIE] = {"pcie", 8e-6, 20e9, false},
+    [CONFIG_LINK_IB400] = {"ib400", 6e-6, 46e9, false},
+    [CONFIG_LINK_ETH100] = {"eth100", 25e-6, 11e9, true},
+    [CONFIG_LINK_ETH10] = {"eth10", 40e-6, 1.1e9, true},
+    [CONFIG_LINK_MEASURED] = {0},
+};
+
+const PredictLink *predict_link(int link)
+{
+    PACER_ASSERT(link >= 0 && link <= CONFIG_LINK_MEASURED, "link %d", link);
+    return links[link].name != NULL ? &links[link] : NULL;
+}
+
+/* Half of a ring all-reduce. */
+static double ring(PredictLink link, int ranks, double bytes)
+{
+    int others = ranks - 1;
+    return others * link.latency_s + bytes * others / ranks / link.bytes_per_s;
+}
+
+static double all_reduce(PredictLink link, int ranks, double bytes)
+{
+    if (ranks <= 1) {
+        return 0;
+    }
+    double tree = 2 * ceil(log2(ranks)) * link.latency_s + 2 * bytes / link.bytes_per_s;
+    return fmin(2 * ring(link, ranks, bytes), tree);
+}
+
+/* The ranks of a node and the nodes of a job. */
+typedef struct {
+    int local, nodes;
+    PredictLink across; /* for each of `local` ranks at the same time */
+} Span;
+
+static Span span_of(const PredictNetwork *network, int ranks)
+{
+    int local = ranks < network->per_node ? ranks : network->per_node;
+    Span span = {local, (ranks + local - 1) / local, network->link};
+    if (span.across.per_node) {
+        span.across.bytes_per_s /= local;
+    }
+    return span;
+}
+
+double predict_all_reduce(const PredictNetwork *network, int ranks, double bytes)
+{
+    Span span = span_of(network, ranks);
+    if (span.nodes == 1) {
+        return all_reduce(network->node_link, ranks, bytes);
+    }
+    double within = span.local > 1 ? 2 * ring(network->node_link, span.local, bytes) : 0;
+    return within + all_reduce(span.across, span.nodes, bytes / span.local);
+}
+
+double predict_reduce_scatter(const PredictNetwork *network, int ranks, double bytes)
+{
+    Span span = span_of(network, ranks);
+    double within = span.local > 1 ? ring(network->node_link, span.local, bytes) : 0;
+    return within + ring(span.across, span.nodes, bytes / span.local);
+}
+
+double predict_all_gather(const PredictNetwork *network, int ranks, double bytes)
+{
+    return predict_reduce_scatter(network, ranks, bytes); /* the same way in the other direction */
+}
+
+/* Least squares of (latency x messages + seconds per byte x traffic) / seconds - 1. */
+PredictLink predict_fit(const double *bytes, const double *seconds, int count, int ranks)
+{
+    double xx = 0, xy = 0, yy = 0, x1 = 0, y1 = 0;
+    PACER_ASSERT(count >= 2 && ranks >= 2, "%d sizes, %d ranks", count, ranks);
+    for (int i = 0; i < count; i++) {
+        double x = 2.0 * (ranks - 1) / seconds[i];
+        double y = 2.0 * (ranks - 1) / ranks * bytes[i] / seconds[i];
+        xx += x * x;
+        xy += x * y;
+        yy += y * y;
+        x1 += x;
+        y1 += y;
+    }
+    double determinant = xx * yy - xy * xy;
+    double latency = (x1 * yy - y1 * xy) / determinant;
+    double per_byte = (y1 * xx - x1 * xy) / determinant;
+    if (latency < 0) { /* noise: the best without it */
+        latency = 0;
+        per_byte = y1 / yy;
+    }
+    PACER_ASSERT(per_byte > 0, "%g seconds per byte", per_byte);
+    return (PredictLink){"measured", latency, 1 / per_byte, false};
+}
+
+void predict_times_free(PredictTimes *times)
+{
+    free(times->ready);
+    *times = (PredictTimes){0};
+}
+
+PredictSchedule predict_schedule(const PredictMessage *messages, int count, double compute_s,
+                                 double contention)
+{
+    PredictSchedule s = {0};
+    double now = 0, computed = 0, left = count > 0 ? messages[0].comm_s : 0;
+    for (int next = 0; next < count || computed < compute_s;) {
+        bool computing = computed < compute_s;
+        bool sending = next < count && (messages[next].ready_s <= computed || !computing);
+        double speed = computing ? 1 - contention : 1; /* of what is sent */
+        if (!sending) {                                /* until a message is ready, or the end */
+            double until = next < count ? fmin(messages[next].ready_s, compute_s) : compute_s;
+            now += until - computed;
+            computed = until;
+        } else if (computing && (compute_s - computed) * speed < left) {
+            double lasts = compute_s - computed;
+            now += lasts;
+            s.hidden_s += lasts * speed;
+            left -= lasts * speed;
+            computed = compute_s;
+        } else {
+            double lasts = left > 0 ? left / speed : 0;
+            now += lasts;
+            s.hidden_s += computing ? left : 0;
+            computed += computing ? lasts : 0;
+            next++;
+            left = next < count ? messages[next].comm_s : 0;
+        }
+        if (computing && computed >= compute_s) {
+            s.computed_s = now;
+        }
+    }
+    s.end_s = now;
+    return s;
+}
+
+/* When the computation has left a bucket, without casts. Norms and biases, which lie behind all others, look ready
+ * at once: they are, as in ddp.c, the last to be sent, and so wait for those before them. */
+static double ready_at(const PredictModel *model, const Bucket *bucket)
+{
+    const PredictTimes *times = &model->times;
+    for (int i = 0; i < times->ready_count; i++) {
+        if (bucket->first >= times->ready[i].from) {
+            return times->ready[i].at_s;
+        }
+    }
+    return times->backward_s;
+}
+
+static double bucket_comm(const PredictModel *model, const Bucket *bucket, int ranks)
+{
+    double size = (double)dtype_size(model->wire), sharded = (double)(bucket->part * ranks);
+    double rest = (double)bucket->count - sharded, seconds = 0;
+    if (sharded > 0) {
+        seconds += predict_reduce_scatter(&model->network, ranks, sharded * size);
+    }
+    return rest > 0 ? seconds + predict_all_reduce(&model->network, ranks, rest * size) : seconds;
+}
+
+/* Backward pass and gradients of all ranks. A bucket is rounded by the computation before it is sent. The loss
+ * goes ahead of all. */
+static PredictSchedule backward(const PredictModel *model, const Ddp *ddp, int ranks)
+{
+    bool early = ddp->setup.kind == DDP_OVERLAP || ddp->setup.kind == DDP_ZERO1;
+    const PredictTimes *times = &model->times;
+    PredictMessage *messages = mem_zalloc((size_t)ddp->count + 1, sizeof *messages);
+    messages[0].comm_s = predict_all_reduce(&model->network, ranks, sizeof(float));
+    double casts = 0, computing = times->backward_s + times->cast_s;
+    for (int i = 0; i < ddp->count; i++) {
+        const Bucket *bucket = &ddp->buckets[i];
+        casts += times->cast_s * (double)bucket->count / (double)model->table->flat;
+        messages[i + 1].ready_s = early ? ready_at(model, bucket) + casts : computing;
+        messages[i + 1].comm_s = bucket_comm(model, bucket, ranks);
+    }
+    PredictSchedule s = predict_schedule(messages, ddp->count + 1, computing, model->contention);
+    free(messages);
+    return s;
+}
+
+/* zero1: the square of the norm, before the update; the weights, after it. */
+static double gather_comm(const PredictModel *model, const Ddp *ddp, int ranks)
+{
+    double seconds = predict_all_reduce(&model->network, ranks, sizeof(float));
+    for (int i = 0; i < ddp->count; i++) {
+        double bytes = (double)(ddp->buckets[i].part * ranks) * (double)dtype_size(model->weights);
+        seconds += bytes > 0 ? predict_all_gather(&model->network, ranks, bytes) : 0;
+    }
+    return seconds;
+}
+
+static double alone(const PredictTimes *times, int64_t accum)
+{
+    return (double)(accum - 1) * times->micro_s + times->before_s + times->backward_s +
+           times->update_s;
+}
+
+Prediction predict_step(const PredictModel *model, int ranks, int64_t accum, int64_t alone_accum)
+{
+    const PredictTimes *times = &model->times;
+    Prediction p = {.ranks = ranks, .accum = accum, .step_s = alone(times, accum)};
+    if (ranks > 1) {
+        DdpSetup setup = model->ddp;
+        setup.rank = 0;
+        setup.ranks = ranks;
+        Ddp ddp;
+        ddp_init(&ddp, &setup, model->table);
+        PredictSchedule s = backward(model, &ddp, ranks);
+        double update = times->update_s, gather = 0;
+        if (ddp_is_sharded(&ddp)) {
+            update *= (double)ddp.owned / (double)model->table->flat;
+            gather = gather_comm(model, &ddp, ranks);
+        }
+        p.step_s += s.end_s - times->backward_s + times->cast_s + update - times->update_s + gather;
+        p.exposed_s = s.end_s - s.computed_s + gather;
+        p.hidden_s = s.hidden_s;
+        ddp_free(&ddp);
+    }
+    double tokens = (double)model->tokens;
+    double one = tokens * (double)alone_accum / alone(times, alone_accum);
+    p.tokens_per_s = tokens * (double)accum * ranks / p.step_s;
+    p.efficiency = p.tokens_per_s / (one * ranks);
+    return p;
+}

@@ -1,0 +1,236 @@
+#include "train/predict_measure.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "data/prefetch.h"
+#include "train/profile.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WARM 2
+#define REPEATS_LEAST 3
+#define REPEATS_MOST 15
+#define STEP_SECONDS 15.0 /* after these no further repeat is begun */
+
+#define LINK_SIZES 7
+#define LINK_SMALLEST ((int64_t)4 << 10) /* elements; each size is four times the one before */
+#define LINK_REPEATS 15
+
+/* Where the time of one traced step went, in seconds: first micro-step, before the backward pass, backward pass,
+ * one cast, update; then when each layer's backward pass has ended, from the last layer to the first. */
+enum { AT_MICRO, AT_BEFORE, AT_BACKWARD, AT_CAST, AT_UPDATE, AT_LAYERS };
+
+typedef struct {
+    Trainer trainer;
+    Loader loader;
+    Prefetch *prefetch;
+    int layers;
+    double *samples;            /* (AT_LAYERS + layers, REPEATS_MOST) */
+    double plain[REPEATS_MOST]; /* seconds of whole steps */
+    int64_t repeats;
+} Measurement;
+
+static double *sample(Measurement *m, int which)
+{
+    return m->samples + (size_t)which * REPEATS_MOST;
+}
+
+static double seconds_between(int64_t from_ns, int64_t to_ns)
+{
+    return 1e-9 * (double)(to_ns - from_ns);
+}
+
+/* The last micro-step's section is the one before the update's. */
+static void book(Measurement *m, const ProfiledStep *step)
+{
+    int64_t at = m->repeats, last = m->trainer.setup.accum - 1;
+    int64_t micro_end = step->start_ns, begin = 0, end = 0;
+    double casts = 0;
+    for (int64_t i = 0; i < step->event_count; i++) {
+        const TraceEvent *e = &step->events[i];
+        if (e->run < last) {
+            micro_end = e->end_ns;
+        } else if (e->run == last && e->call.op == OP_CAST) {
+            casts += seconds_between(e->start_ns, e->end_ns);
+        } else if (e->run == last && strcmp(e->call.part, "backward") == 0) {
+            begin = end == 0 ? e->start_ns : begin;
+            end = e->end_ns;
+            if (e->call.layer >= 0) {
+                sample(m, AT_LAYERS + e->call.layer)[at] = seconds_between(begin, end);
+            }
+        }
+    }
+    sample(m, AT_MICRO)[at] = seconds_between(step->start_ns, micro_end);
+    sample(m, AT_BEFORE)[at] = seconds_between(micro_end, begin);
+    sample(m, AT_BACKWARD)[at] = seconds_between(begin, end);
+    sample(m, AT_CAST)[at] = casts / 2;
+    sample(m, AT_UPDATE)[at] = seconds_between(end, step->end_ns) - casts;
+}
+
+static double median(Measurement *m, int which)
+{
+    return clock_quantile(sample(m, which), (size_t)m->repeats, 0.5);
+}
+
+/* Medians of parts need not add up to the median of the whole: they are scaled to it. */
+static void conclude(Measurement *m, PredictTimes *times)
+{
+    const Model *model = &m->trainer.model;
+    double part[AT_LAYERS], sum = 0;
+    for (int i = 0; i < AT_LAYERS; i++) {
+        part[i] = median(m, i);
+        sum += i == AT_CAST ? 2 * part[i] : part[i];
+    }
+    double scale = clock_quantile(m->plain, (size_t)m->repeats, 0.5) / sum;
+    *times = (PredictTimes){.micro_s = scale * part[AT_MICRO],
+                            .before_s = scale * part[AT_BEFORE],
+                            .backward_s = scale * part[AT_BACKWARD],
+                            .cast_s = scale * part[AT_CAST],
+                            .update_s = scale * part[AT_UPDATE]};
+    times->ready = mem_zalloc((size_t)m->layers + 1, sizeof *times->ready);
+    if (model->row_head >= 0) { /* complete with the loss */
+        times->ready[times->ready_count++].from = model->params.rows[model->row_head].offset;
+    }
+    for (int layer = m->layers - 1; layer >= 0; layer--) {
+        int row = params_first_decayed(&model->params, layer);
+        times->ready[times->ready_count++] =
+            (PredictReady){model->params.rows[row].offset,
+                           fmin(scale * median(m, AT_LAYERS + layer), times->backward_s)};
+    }
+}
+
+static int agree(Comm *comm, double *value)
+{
+    return comm != NULL ? comm_max(comm, value, 1) : 0;
+}
+
+static int repeat(Measurement *m, Comm *comm)
+{
+    double started = clock_seconds(), spent = 0;
+    int code = 0;
+    while (code == 0 && m->repeats < REPEATS_MOST &&
+           (m->repeats < REPEATS_LEAST || spent < STEP_SECONDS)) {
+        Profile profile = {0};
+        ProfileOptions options = {.warm = m->repeats == 0 ? WARM : 0, .repeats = 1};
+        code = profile_measure(&profile, &m->trainer, m->prefetch, options);
+        if (code == 0) {
+            m->plain[m->repeats] = profile.plain_s;
+            book(m, &profile.fastest);
+            m->repeats++;
+            spent = clock_seconds() - started;
+            code = agree(comm, &spent);
+        }
+        profile_free(&profile);
+    }
+    return code;
+}
+
+/* One rank that keeps everything. With gradients that are rounded on their way it believes in a second one, so
+ * that the rounding is measured; there is no channel, and nothing is sent. */
+static TrainerSetup setup_alone(const Run *run, int64_t accum)
+{
+    TrainerSetup setup = run->setup;
+    bool rounds = setup.ddp.wire == DT_BF16;
+    setup.accum = accum > 1 ? 2 : 1;
+    setup.ddp = (DdpSetup){.kind = DDP_FLAT, .ranks = rounds ? 2 : 1, .wire = setup.ddp.wire};
+    return setup;
+}
+
+static int open_measurement(Measurement *m, const Run *run, int64_t accum)
+{
+    Run one = *run;
+    const TrainerSetup *setup = &one.setup;
+    one.setup = setup_alone(run, accum);
+    trainer_plan(setup, one.backend, &one.plan);
+    int code = run_check_fits(&one);
+    code = code != 0 ? code : trainer_open(&m->trainer, setup, one.backend, &one.plan);
+    if (code != 0) {
+        return code;
+    }
+    uint64_t seed = (uint64_t)run->cfg->seed;
+    trainer_init_params(&m->trainer, seed);
+    code = loader_init(&m->loader, &run->data.train, setup->seq, (uint64_t)setup->spec.vocab, seed);
+    PrefetchOptions options = {.batch = setup->batch, .ranks = 1};
+    code = code != 0 ? code : prefetch_open(&m->prefetch, &m->loader, options);
+    m->layers = (int)setup->spec.layers;
+    m->samples = mem_zalloc((size_t)(AT_LAYERS + m->layers) * REPEATS_MOST, sizeof *m->samples);
+    return code;
+}
+
+int predict_measure_step(const Run *run, Comm *comm, int64_t accum, PredictTimes *times,
+                         int64_t *repeats)
+{
+    Measurement *m = mem_zalloc(1, sizeof *m);
+    int code = open_measurement(m, run, accum);
+    code = code != 0 ? code : repeat(m, comm);
+    if (code == 0) {
+        *repeats = m->repeats;
+        conclude(m, times);
+    }
+    prefetch_close(m->prefetch);
+    trainer_close(&m->trainer);
+    free(m->samples);
+    free(m);
+    return code;
+}
+
+/* Median seconds of an all-reduce of `count` floats, the slowest rank's. */
+static int time_all_reduce(Comm *comm, Channel *channel, Backend *backend, void *data,
+                           int64_t count, double *seconds)
+{
+    double samples[LINK_REPEATS];
+    for (int i = -1; i < LINK_REPEATS; i++) { /* one to warm up */
+        int code = comm_barrier(comm, "measuring the link");
+        if (code != 0) {
+            return code;
+        }
+        double started = clock_seconds();
+        channel_all_reduce(channel, data, count, DT_F32);
+        channel_wait(channel);
+        backend->sync(backend);
+        samples[i < 0 ? 0 : i] = clock_seconds() - started;
+    }
+    *seconds = clock_quantile(samples, LINK_REPEATS, 0.5);
+    return comm_max(comm, seconds, 1);
+}
+
+int predict_measure_link(Comm *comm, Backend *backend, PredictLink *link, double *error)
+{
+    Channel *channel;
+    int64_t counts[LINK_SIZES];
+    double bytes[LINK_SIZES], seconds[LINK_SIZES];
+    for (int i = 0; i < LINK_SIZES; i++) {
+        counts[i] = i == 0 ? LINK_SMALLEST : 4 * counts[i - 1];
+        bytes[i] = (double)counts[i] * sizeof(float);
+    }
+    size_t most = (size_t)counts[LINK_SIZES - 1] * sizeof(float);
+    void *data = backend->alloc(backend, most);
+    int code = data != NULL ? 0 : err_set(ERR_MEMORY, "no memory left to measure the link");
+    code = code != 0 ? code : channel_open(comm, backend, &channel);
+    if (code == 0) {
+        backend->zero(backend, data, most);
+        for (int i = 0; i < LINK_SIZES && code == 0; i++) {
+            log_live("measuring the link: %.0f bytes", bytes[i]);
+            code = time_all_reduce(comm, channel, backend, data, counts[i], &seconds[i]);
+        }
+        channel_close(channel);
+    }
+    if (data != NULL) {
+        backend->release(backend, data);
+    }
+    if (code == 0) {
+        int ranks = comm_ranks(comm);
+        *link = predict_fit(bytes, seconds, LINK_SIZES, ranks);
+        PredictNetwork network = {.link = *link, .per_node = 1};
+        *error = 0;
+        for (int i = 0; i < LINK_SIZES; i++) {
+            *error =
+                fmax(*error, fabs(predict_all_reduce(&network, ranks, bytes[i]) / seconds[i] - 1));
+        }
+    }
+    return code;
+}

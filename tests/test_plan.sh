@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# `pacer plan --link`: predictions are labelled, their assumptions are named, and wrong use is refused. PACER names
+# the program.
+# shellcheck source=tests/support/program.sh
+source "$(dirname "$0")/support/program.sh"
+
+small=(plan --model tiny --layers 2 --d-model 64 --heads 4 --ffn 96 --context 64 --seq 64 --threads 1 --batch 2
+    --vocab 256)
+
+expect 0 'Predicted, not measured: up to 48 ranks' "${small[@]}" --ranks 48 --link ib400 --per-node 8
+grep -q '^  assumed   between nodes: ib400, .* us a message, .* GB/s for each rank' out || fail "the link is not named"
+grep -q '^  assumed   8 ranks to a node' out || fail "the nodes are not named"
+grep -q '^  assumed   in a node: nvlink' out || fail "the link in a node is not named"
+grep -q "^  measured  one rank's step here, median of" out || fail "what was measured is not named"
+# Behind the plan no line stands without a label.
+sed -n '/^Predicted/,$p' out | grep -vE '^Predicted, not measured: |^  (predicted|measured |assumed  ) ' >unlabelled
+[[ -s unlabelled ]] && fail "without a label: $(cat unlabelled)"
+rows=$(awk '$1 == "predicted" && $2 != "ddp" { printf "%s-%s ", $2, $3 }' out)
+expected='overlap-1 overlap-2 overlap-4 overlap-8 overlap-16 overlap-32 overlap-48 '
+[[ $rows == "${expected}naive-48 flat-48 overlap-48 zero1-48 " ]] || fail "rows: $rows"
+# One rank waits for nobody; step x tok/s is tokens of all ranks; the fastest link waits less than the slowest.
+awk '$1 == "predicted" && $2 != "ddp" { tokens = $5 * $6 / 1000; want = 128 * $3 * $4; d = tokens / want - 1
+        if (d > 1e-3 || d < -1e-3) { print; bad = 1 } if ($3 == 1 && ($7 != 0 || $9 != 100)) { print; bad = 1 } }
+    END { exit bad }' out || fail "rows that do not add up"
+exposed() { "$PACER" "${small[@]}" --ranks 64 --ddp flat "$@" 2>err | awk '$1 == "predicted" && $2 == "flat" && $3 == 64 { print $7; exit }'; }
+fast=$(exposed --link nvlink) slow=$(exposed --link eth10) own=$(exposed --link-us 0 --link-gbs 1M)
+awk -v f="$fast" -v s="$slow" -v o="$own" 'BEGIN { exit !(o == 0 && f > 0 && s > f) }' ||
+    fail "exposed: own $own, nvlink $fast, eth10 $slow ms"
+
+# The same work for all: accum shrinks as ranks grow, and what does not divide is left out.
+expect 0 'strong scaling' "${small[@]}" --ranks 6 --link pcie --global-batch 24 --ddp zero1 --comm-dtype bf16
+rows=$(awk '$1 == "predicted" && $2 == "zero1" { printf "%s-%s ", $3, $4 }' out)
+[[ $rows == '1-12 2-6 4-3 6-2 6-2 ' ]] || fail "rows of strong scaling: $rows"
+grep -q 'gradients to bf16 and back' out || fail "rounding is not measured"
+
+expect 2 'give --ranks' "${small[@]}" --link ib400
+expect 2 '--link-us and --link-gbs' "${small[@]}" --ranks 2 --link-us 5
+expect 2 'needs ranks to measure between' "${small[@]}" --ranks 2 --link measured
+expect 2 '--node-link needs' "${small[@]}" --ranks 16 --link ib400 --per-node 8 --node-link none
+expect 2 "--link 'ethernet'" "${small[@]}" --ranks 2 --link ethernet
+expect 3 'MiB are free' "${small[@]}" --ranks 2 --link pcie --memory-limit 100k
+expect 0 'Memory plan of each rank' "${small[@]}" --ranks 2
+grep -qi predicted out && fail "a plan without --link predicts"
+
+if [[ $("$PACER" --version) == *"with "*MPI* ]] && command -v mpirun >/dev/null; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export ASAN_OPTIONS=detect_leaks=0 # MPI's own
+    mpirun --oversubscribe -n 2 "$PACER" "${small[@]}" --ranks 256 --link measured >out 2>err ||
+        fail "mpirun plan --link measured ended with $?"
+    grep -q '^  measured  link between 2 ranks here' out || fail "the measured link is not named"
+    [[ $(grep -c '^Predicted' out) == 2 ]] || fail "not one rank speaks"
+    if mpirun --oversubscribe -n 3 "$PACER" "${small[@]}" --ranks 2 --link measured >out 2>err; then
+        fail "three ranks measured for two"
+    fi
+    grep -q 'at most the 2 of --ranks' err || fail "three ranks for two: other message"
+fi
+exit $failed
