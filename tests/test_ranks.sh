@@ -78,6 +78,11 @@ if mpirun --oversubscribe -n 1 "$PACER" train --model tiny "${small[@]}" --batch
 fi
 grep -q 'rank 1 on .* was started with other options' err || fail "different options: $(cat err)"
 
+# What lies between ranks, by size; the bus rate of two ranks is the rate itself.
+mpirun --oversubscribe -n 2 "$PACER" bench machine --device cpu --threads 1 >out 2>err || fail "bench machine of ranks"
+awk '/^ *[0-9]+ +[0-9.]+/ { n++; if ($3 <= 0 || $4 != $3 || ($1 <= last)) bad = 1; last = $1 } END { exit bad || n < 5 }' out ||
+    fail "all-reduces: $(cat out)"
+
 # One changed bit of one weight on one rank is found.
 mpirun --oversubscribe -n 3 "$(dirname "$PACER")/tests/comm_weights" 2>err || fail "changed weight"
 

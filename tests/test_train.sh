@@ -58,6 +58,10 @@ same part1 unbroken || fail "resumed run differs from the unbroken one"
 [ "$(losses part1)" = "$(losses unbroken)" ] || fail "resumed losses differ"
 [ "$(losses part1 | wc -l)" = 33 ] || fail "30 steps and 3 evaluations expected in metrics.jsonl"
 
+# The checks of a finished run, made again from its files, give what they gave at its end.
+"$PACER" check whole >out || fail "check of a finished run ended with $?"
+grep -q 'check stored: pass' out || fail "check of a finished run: $(grep stored out)"
+
 # A finished run has nothing to do, and stays done.
 "$PACER" train --config base.yaml --quiet=off --steps 30 --out whole 2>&1 | grep -q 'Nothing to do' || fail "finished run"
 grep -q '"status":[[:space:]]*"done"' whole/run.json || fail "finished run is not done"

@@ -6,6 +6,7 @@
 #include "base/output.h"
 #include "base/signals.h"
 #include "cli/commands.h"
+#include "comm/comm.h"
 #include "cpu/cpu.h"
 #include "cuda/cuda.h"
 #include "metrics/ceilings.h"
@@ -226,6 +227,9 @@ int cmd_bench_machine(Config *cfg, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
+    if (comm_is_launched()) {
+        return bench_link(cfg);
+    }
     Bench *b = mem_zalloc(1, sizeof *b);
     signals_install();
     int code = open_bench(b, cfg);

@@ -16,7 +16,6 @@
 #define REPEATS_MOST 15
 #define STEP_SECONDS 15.0 /* after these no further repeat is begun */
 
-#define LINK_SIZES 7
 #define LINK_SMALLEST ((int64_t)4 << 10) /* elements; each size is four times the one before */
 #define LINK_REPEATS 15
 
@@ -198,39 +197,51 @@ static int time_all_reduce(Comm *comm, Channel *channel, Backend *backend, void 
     return comm_max(comm, seconds, 1);
 }
 
-int predict_measure_link(Comm *comm, Backend *backend, PredictLink *link, double *error)
+int predict_time_link(Comm *comm, Backend *backend, LinkPoint points[LINK_SIZES])
 {
     Channel *channel;
-    int64_t counts[LINK_SIZES];
-    double bytes[LINK_SIZES], seconds[LINK_SIZES];
-    for (int i = 0; i < LINK_SIZES; i++) {
-        counts[i] = i == 0 ? LINK_SMALLEST : 4 * counts[i - 1];
-        bytes[i] = (double)counts[i] * sizeof(float);
+    int64_t count = LINK_SMALLEST;
+    for (int i = 0; i < LINK_SIZES; i++, count *= 4) {
+        points[i].bytes = (double)count * sizeof(float);
     }
-    size_t most = (size_t)counts[LINK_SIZES - 1] * sizeof(float);
+    size_t most = (size_t)points[LINK_SIZES - 1].bytes;
     void *data = backend->alloc(backend, most);
     int code = data != NULL ? 0 : err_set(ERR_MEMORY, "no memory left to measure the link");
     code = code != 0 ? code : channel_open(comm, backend, &channel);
     if (code == 0) {
         backend->zero(backend, data, most);
         for (int i = 0; i < LINK_SIZES && code == 0; i++) {
-            log_live("measuring the link: %.0f bytes", bytes[i]);
-            code = time_all_reduce(comm, channel, backend, data, counts[i], &seconds[i]);
+            log_live("measuring the link: %.0f bytes", points[i].bytes);
+            code = time_all_reduce(comm, channel, backend, data,
+                                   (int64_t)points[i].bytes / (int64_t)sizeof(float),
+                                   &points[i].seconds);
         }
         channel_close(channel);
     }
     if (data != NULL) {
         backend->release(backend, data);
     }
-    if (code == 0) {
-        int ranks = comm_ranks(comm);
-        *link = predict_fit(bytes, seconds, LINK_SIZES, ranks);
-        PredictNetwork network = {.link = *link, .per_node = 1};
-        *error = 0;
-        for (int i = 0; i < LINK_SIZES; i++) {
-            *error =
-                fmax(*error, fabs(predict_all_reduce(&network, ranks, bytes[i]) / seconds[i] - 1));
-        }
-    }
     return code;
+}
+
+int predict_measure_link(Comm *comm, Backend *backend, PredictLink *link, double *error)
+{
+    LinkPoint points[LINK_SIZES];
+    double bytes[LINK_SIZES], seconds[LINK_SIZES];
+    int code = predict_time_link(comm, backend, points);
+    if (code != 0) {
+        return code;
+    }
+    for (int i = 0; i < LINK_SIZES; i++) {
+        bytes[i] = points[i].bytes;
+        seconds[i] = points[i].seconds;
+    }
+    int ranks = comm_ranks(comm);
+    *link = predict_fit(bytes, seconds, LINK_SIZES, ranks);
+    PredictNetwork network = {.link = *link, .per_node = 1};
+    *error = 0;
+    for (int i = 0; i < LINK_SIZES; i++) {
+        *error = fmax(*error, fabs(predict_all_reduce(&network, ranks, bytes[i]) / seconds[i] - 1));
+    }
+    return 0;
 }
