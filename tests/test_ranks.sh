@@ -78,6 +78,12 @@ if mpirun --oversubscribe -n 1 "$PACER" train --model tiny "${small[@]}" --batch
 fi
 grep -q 'rank 1 on .* was started with other options' err || fail "different options: $(cat err)"
 
+# A loss that is no number stops all ranks, and the record says so.
+"$PACER" train --model tiny "${small[@]//3e-3/100}" --ranks 2 --batch 4 --steps 2000 --warmup 0 --clip 0 --out wild >/dev/null 2>err
+[[ $? == 1 ]] || fail "a run that diverges ended well"
+grep -q 'became .*nan at step\|became .*inf at step' err || fail "divergence is not named"
+grep -q '"status":[[:space:]]*"failed"' wild/run.json || fail "record of a run that diverged"
+
 # What lies between ranks, by size; the bus rate of two ranks is the rate itself.
 mpirun --oversubscribe -n 2 "$PACER" bench machine --device cpu --threads 1 >out 2>err || fail "bench machine of ranks"
 awk '/^ *[0-9]+ +[0-9.]+/ { n++; if ($3 <= 0 || $4 != $3 || ($1 <= last)) bad = 1; last = $1 } END { exit bad || n < 5 }' out ||

@@ -137,11 +137,14 @@ static int64_t head_chunk_rows(const Ctx *c, const Model *model, int64_t rows)
     return (each + HEAD_CHUNK_ROWS - 1) / HEAD_CHUNK_ROWS * HEAD_CHUNK_ROWS;
 }
 
-/* Gradients of the decaying rows from this one on are complete: they lie in forward order. */
-static void ready_from(Ctx *c, const Model *model, int row)
+/* Gradients of the decaying rows of this layer and behind it are complete: they lie in forward order. The head counts as
+ * the layer behind the last. */
+static void ready_from(Ctx *c, const Model *model, int layer)
 {
     if (c->ready != NULL && !c->dry) {
-        c->ready(c->ready_user, model->params.rows[row].offset);
+        const ParamTable *table = &model->params;
+        int row = layer < model->spec.layers ? params_first_decayed(table, layer) : model->row_head;
+        c->ready(c->ready_user, table->rows[row].offset);
     }
 }
 
@@ -163,7 +166,7 @@ void model_head(Ctx *c, Model *model, Tensor losses, double scale, bool gradient
     }
     arena_release(&c->scratch, mark);
     if (gradient && model->row_head >= 0) {
-        ready_from(c, model, model->row_head);
+        ready_from(c, model, (int)model->spec.layers);
     }
 }
 
@@ -177,7 +180,7 @@ void model_backward(Ctx *c, Model *model, Mode mode)
     for (int l = (int)s->layers - 1; l >= 0; l--) {
         c->layer = l;
         block_backward(c, model, l, dres, mode);
-        ready_from(c, model, params_first_decayed(&model->params, l));
+        ready_from(c, model, l);
     }
     c->layer = CTX_NO_LAYER;
     /* A tied table already holds the head's part of its gradient. */

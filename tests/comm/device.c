@@ -2,10 +2,8 @@
  * exact` checks collectives in its memory against arithmetic, as they are and recorded; `device fault BOARD`
  * has rank 1 stay away from a collective and is expected to end with a message. Exit status 77: there is no
  * GPU. */
-#include "base/err.h"
-#include "base/log.h"
 #include "base/mem.h"
-#include "comm/comm.h"
+#include "comm/rank.h"
 #include "cuda/cuda.h"
 
 #include <stdio.h>
@@ -15,39 +13,7 @@
 
 #define NO_GPU 77
 
-static Comm *comm;
 static Backend *gpu;
-static Channel *channel;
-static int me, ranks;
-
-#define CHECK(condition, ...)                                                                 \
-    do {                                                                                      \
-        if (!(condition)) {                                                                   \
-            fprintf(stderr, "rank %d of %d, line %d: %s: ", me, ranks, __LINE__, #condition); \
-            fprintf(stderr, __VA_ARGS__);                                                     \
-            fputc('\n', stderr);                                                              \
-            comm_abort(comm, 1);                                                              \
-        }                                                                                     \
-    } while (0)
-
-static void must(int code)
-{
-    if (code != 0) {
-        log_error("%s", err_message());
-        comm_abort(comm, err_exit_status(code));
-    }
-}
-
-/* Whole numbers whose sums are exact, also in bf16 up to 16 ranks. */
-static int32_t value(int rank, int64_t i)
-{
-    return (int32_t)(i % 7) + rank;
-}
-
-static int32_t sum_of_values(int64_t i)
-{
-    return (int32_t)(i % 7) * ranks + ranks * (ranks - 1) / 2;
-}
 
 static uint32_t encode(DType dtype, int32_t number)
 {

@@ -2,13 +2,11 @@
  * arithmetic, `ranks fault HOW BOARD` has rank 1 die or stop at step 5 and is expected to end with a message,
  * `ranks launch N` starts itself as N ranks and prints what each finds. */
 #include "base/clock.h"
-#include "base/err.h"
 #include "base/io.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/signals.h"
-#include "comm/comm.h"
+#include "comm/rank.h"
 
 #include <math.h>
 #include <signal.h>
@@ -17,39 +15,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-static Comm *comm;
-static Channel *channel;
-static int me, ranks;
-
-#define CHECK(condition, ...)                                                                 \
-    do {                                                                                      \
-        if (!(condition)) {                                                                   \
-            fprintf(stderr, "rank %d of %d, line %d: %s: ", me, ranks, __LINE__, #condition); \
-            fprintf(stderr, __VA_ARGS__);                                                     \
-            fputc('\n', stderr);                                                              \
-            comm_abort(comm, 1);                                                              \
-        }                                                                                     \
-    } while (0)
-
-static void must(int code)
-{
-    if (code != 0) {
-        log_error("%s", err_message());
-        comm_abort(comm, err_exit_status(code));
-    }
-}
-
-/* Small whole numbers: their sums are exact in every type, bf16 (up to 256) included. */
-static int value(int rank, int64_t i)
-{
-    return (int)(i % 7) + rank;
-}
-
-static int sum_of_values(int64_t i)
-{
-    return (int)(i % 7) * ranks + ranks * (ranks - 1) / 2;
-}
 
 static void store(void *data, DType dtype, int64_t i, double number)
 {
