@@ -107,6 +107,38 @@ size_t cuda_attention_backward_ws(const Ctx *c, HeadShape shape, DType dtype);
 const char *cuda_attention_problem(const CudaBackend *backend, AttentionKind kind, HeadShape shape,
                                    DType dtype);
 
+/* ttt.c: test-time training, by the kernels that cover the shape. */
+void cuda_ttt_forward(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
+                      Tensor out, Tensor states, void *ws);
+size_t cuda_ttt_forward_ws(const Ctx *c, const TttShape *shape, DType dtype);
+void cuda_ttt_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, const TttWeights *w,
+                       Tensor rope, Tensor states, Tensor dx, const TttWeights *grads, Mode mode,
+                       void *ws);
+size_t cuda_ttt_backward_ws(const Ctx *c, const TttShape *shape, DType dtype);
+size_t cuda_ttt_states_bytes(const Ctx *c, const TttShape *shape, DType dtype);
+/* NULL, or a sentence saying why no kernel here can do the shape. */
+const char *cuda_ttt_problem(const CudaBackend *backend, const TttShape *shape, DType dtype);
+/* ttt_step.cu */
+void cuda_ttt_start(Ctx *c, const TttShape *shape, const TttWeights *w, Tensor state);
+void cuda_ttt_step(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
+                   Tensor position, Tensor state, Tensor out);
+
+/* Kernels of test-time training, one kind each: ttt_any.cu for any shape, without tensor cores;
+ * ttt_linear_*.cu and ttt_mlp_*.cu for bf16 on tensor cores, for shapes as their *_covers say. Arguments
+ * as those of the slots. */
+typedef struct {
+    bool (*covers)(const CudaBackend *backend, const TttShape *shape, DType dtype);
+    void (*forward)(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
+                    Tensor out, Tensor states, void *ws);
+    size_t (*forward_ws)(const CudaBackend *backend, const TttShape *shape, DType dtype);
+    void (*backward)(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, const TttWeights *w,
+                     Tensor rope, Tensor states, Tensor dx, const TttWeights *grads, Mode mode,
+                     void *ws);
+    size_t (*backward_ws)(const CudaBackend *backend, const TttShape *shape, DType dtype);
+    size_t (*states_bytes)(const CudaBackend *backend, const TttShape *shape, DType dtype);
+} CudaTtt;
+extern const CudaTtt cuda_ttt_any, cuda_ttt_linear, cuda_ttt_mlp;
+
 /* peaks.c: 0 when it is not known */
 double cuda_peak_flops(const char *name, DType dtype);
 /* stamp.cu */

@@ -9,6 +9,7 @@
  * activation type (f32, bf16; f64 in ref), `acc` is dtype_accumulate(act). Outputs must not overlap
  * inputs except where stated. */
 #include "tensor/arena.h"
+#include "tensor/ttt.h"
 
 typedef struct Ctx Ctx;
 
@@ -78,7 +79,11 @@ typedef struct {
     X(SUM_SQUARES, "sum_squares")                               \
     X(ADAMW, "adamw")                                           \
     X(CAST, "cast")                                             \
-    X(CHECKSUM, "checksum")
+    X(CHECKSUM, "checksum")                                     \
+    X(TTT_FORWARD, "ttt_forward")                               \
+    X(TTT_BACKWARD, "ttt_backward")                             \
+    X(TTT_START, "ttt_start")                                   \
+    X(TTT_STEP, "ttt_step")
 
 typedef enum {
 #define X(name, text) OP_##name,
@@ -133,6 +138,17 @@ typedef struct {
     void (*cast)(Ctx *c, Tensor from, Tensor to);
     void (*checksum)(Ctx *c, Tensor x, Tensor out, void *ws);
     size_t (*checksum_ws)(const Ctx *c, Tensor x);
+    void (*ttt_forward)(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
+                        Tensor out, Tensor states, void *ws);
+    size_t (*ttt_forward_ws)(const Ctx *c, const TttShape *shape, DType dtype);
+    void (*ttt_backward)(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, const TttWeights *w,
+                         Tensor rope, Tensor states, Tensor dx, const TttWeights *grads, Mode mode,
+                         void *ws);
+    size_t (*ttt_backward_ws)(const Ctx *c, const TttShape *shape, DType dtype);
+    size_t (*ttt_states_bytes)(const Ctx *c, const TttShape *shape, DType dtype);
+    void (*ttt_start)(Ctx *c, const TttShape *shape, const TttWeights *w, Tensor state);
+    void (*ttt_step)(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
+                     Tensor position, Tensor state, Tensor out);
 } Ops;
 
 /* Returns the name of the first slot that is required and empty, or NULL. */
@@ -233,3 +249,27 @@ void op_cast(Ctx *c, Tensor from, Tensor to);
  * neither order nor threads and is the same on every backend. A change of one element always changes
  * it; any other change does but for a chance of 2^-64. */
 void op_checksum(Ctx *c, Tensor x, Tensor out);
+
+/* out (N, H*D) act: the layer of ttt.h applied to x (N, width) act, row by row q_i + norm(inner_i(q_i)).
+ * rope (>= min(m, seq), D) acc: D/2 cosines, then D/2 sines, per position. states, from op_ttt_states, takes
+ * what the backend wants back in op_ttt_backward; none: nothing is kept. */
+void op_ttt_forward(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
+                    Tensor out, Tensor states);
+
+/* Room on c->saved for what this backend's forward keeps for its backward; none when that is nothing. */
+Tensor op_ttt_states(Ctx *c, const TttShape *shape, DType dtype);
+
+/* From dout (N, H*D): dx (N, width), assigned, 0 in the padding; the parameters' gradients, acc, by mode,
+ * summed over sequences in an order that depends on the shape alone. */
+void op_ttt_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, const TttWeights *w,
+                     Tensor rope, Tensor states, Tensor dx, const TttWeights *grads, Mode mode);
+
+/* Token by token, for generation. state (B*H, 2 * ttt_state) acc: per sequence and head the inner
+ * parameters at the mini-batch's start in the order w1, b1, w2, b2, then the sums of lambda times
+ * inner gradient since, in the same order. start makes the state before the first token. */
+void op_ttt_start(Ctx *c, const TttShape *shape, const TttWeights *w, Tensor state);
+
+/* The next token of each sequence: x (B, width), out (B, H*D), state advanced. shape.seq is not read.
+ * position (1) i32: how many tokens came before. */
+void op_ttt_step(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
+                 Tensor position, Tensor state, Tensor out);
