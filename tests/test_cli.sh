@@ -105,7 +105,7 @@ bench=("${step[@]}" repeats warm)
 takes 'bench step' "${bench[@]}" verify
 takes 'bench ops' "${bench[@]}" verify
 takes 'bench attention' heads kv-heads head-dim batch seq seed device dtype threads memory-limit repeats warm
-takes profile "${step[@]}" out repeats warm
+takes profile "${step[@]}" ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout out repeats warm
 takes check map
 takes demo out threads
 

@@ -9,6 +9,8 @@
 typedef struct {
     Run run;
     Trainer trainer;
+    Comm *comm;       /* the caller's; NULL: one rank */
+    Channel *channel; /* NULL: one rank */
     Loader loader;
     Prefetch *prefetch;
     SgemmProbe probe;
@@ -16,8 +18,9 @@ typedef struct {
     double sgemm_between; /* median of the products between the steps */
 } Bench;
 
-/* On builtin:random unless cfg names other data. bench_close whatever it returns. */
-int bench_open(Bench *bench, Config *cfg);
+/* On builtin:random unless cfg names other data. comm: of the ranks that train together, NULL: one. bench_close whatever it
+ * returns. */
+int bench_open(Bench *bench, Config *cfg, Comm *comm);
 void bench_close(Bench *bench);
 
 char *bench_title(const Bench *bench); /* model, shape and machine in one line; caller frees */
@@ -26,5 +29,6 @@ char *bench_title(const Bench *bench); /* model, shape and machine in one line; 
 int bench_ceilings_before(Bench *bench);
 void bench_ceilings_after(Bench *bench, bool copy);
 
-/* cmd_profile.c: the step op by op, as a table into `table` and, unless trace is NULL, as trace events into it. */
+/* cmd_profile.c: the step op by op, as a table into `table` and, unless trace is NULL, as trace events into it. With
+ * several ranks all call it, and the first one's table and trace are written. */
 int bench_ops(Bench *bench, const Config *cfg, Output *trace, FILE *table);

@@ -19,12 +19,23 @@
 #define VERIFY_SECONDS 10.0
 #define GPU_VERIFY_SECONDS 40.0
 
-int bench_open(Bench *b, Config *cfg)
+/* The ranks that train together. */
+static int connect_ranks(Bench *b)
 {
-    memset(b, 0, sizeof *b);
+    int code = channel_open(b->comm, b->run.backend, &b->channel);
+    if (code == 0) {
+        trainer_connect(&b->trainer, b->comm, b->channel);
+    }
+    return code;
+}
+
+int bench_open(Bench *b, Config *cfg, Comm *comm)
+{
+    *b = (Bench){.comm = comm != NULL && comm_ranks(comm) > 1 ? comm : NULL};
     int code = cfg->data[0] == '\0' ? config_set(cfg, "data", "builtin:random") : 0;
     code = code == 0 ? run_resolve(cfg) : code;
-    code = code == 0 ? run_open(&b->run, cfg, NULL, DATA_REQUIRED) : code;
+    code = code == 0 ? run_open(&b->run, cfg, b->comm, DATA_REQUIRED) : code;
+    code = comm_agree(b->comm, code);
     if (code != 0) {
         return code;
     }
@@ -33,6 +44,8 @@ int bench_open(Bench *b, Config *cfg)
     if (code == 0) {
         code = trainer_open(&b->trainer, setup, b->run.backend, &b->run.plan);
     }
+    code = comm_agree(b->comm, code);
+    code = code == 0 && b->comm != NULL ? connect_ranks(b) : code;
     if (code == 0) {
         trainer_init_params(&b->trainer, (uint64_t)cfg->seed);
         code = loader_init(&b->loader, &b->run.data.train, setup->seq, (uint64_t)setup->spec.vocab,
@@ -40,16 +53,19 @@ int bench_open(Bench *b, Config *cfg)
     }
     if (code == 0) {
         code = prefetch_open(&b->prefetch, &b->loader,
-                             (PrefetchOptions){.batch = setup->batch, .ranks = 1});
+                             (PrefetchOptions){.batch = setup->batch,
+                                               .rank = setup->ddp.rank,
+                                               .ranks = setup->ddp.ranks});
     }
-    return code;
+    return comm_agree(b->comm, code);
 }
 
 void bench_close(Bench *b)
 {
     machine_probe_close(&b->probe);
     prefetch_close(b->prefetch);
-    trainer_close(&b->trainer);
+    trainer_close(&b->trainer); /* drops recordings, which hold on to the channel's collectives */
+    channel_close(b->channel);
     run_close(&b->run);
 }
 
@@ -60,10 +76,14 @@ char *bench_title(const Bench *b)
     char *machine = run->backend->device != NULL
                         ? mem_format("%s%s", run->backend->device, s->graph ? ", graph" : "")
                         : mem_format("%s, %d threads", run->backend->name, run->backend->threads);
+    char *ranks = b->comm != NULL
+                      ? mem_format(", %d ranks, %s", s->ddp.ranks, ddp_kind_name(s->ddp.kind))
+                      : mem_strdup("");
     char *title = mem_format(
-        "%s, %lld parameters, batch %lld x seq %lld x accum %lld, %s, %s attention, %s",
+        "%s, %lld parameters, batch %lld x seq %lld x accum %lld, %s, %s attention, %s%s",
         s->spec.name, (long long)run->plan.parameters, (long long)s->batch, (long long)s->seq,
-        (long long)s->accum, dtype_name(s->dtype), attention_name(s->attention), machine);
+        (long long)s->accum, dtype_name(s->dtype), attention_name(s->attention), machine, ranks);
+    free(ranks);
     free(machine);
     return title;
 }
@@ -213,7 +233,7 @@ int cmd_bench(Config *cfg, int argc, char **argv)
     (void)argv;
     Bench b;
     signals_install();
-    int code = bench_open(&b, cfg);
+    int code = bench_open(&b, cfg, NULL);
     if (code == 0) {
         code = cfg->command == COMMAND_BENCH_OPS ? bench_ops(&b, cfg, NULL, stdout)
                                                  : bench_steps(&b, cfg);

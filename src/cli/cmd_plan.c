@@ -7,9 +7,6 @@
 
 #include <unistd.h>
 
-static const char *const strategies[] = {
-    [DDP_NAIVE] = "naive", [DDP_FLAT] = "flat", [DDP_OVERLAP] = "overlap", [DDP_ZERO1] = "zero1"};
-
 static bool wants_prediction(const Config *cfg)
 {
     return cfg->link != CONFIG_LINK_NONE || cfg->link_us >= 0 || cfg->link_gbs > 0;
@@ -117,15 +114,16 @@ static void print_prediction(const Config *cfg, PredictModel *model)
            "step ms", "tok/s", "exposed ms", "hidden ms", "efficiency");
     for (int n = 1; n < ranks; n *= 2) {
         if (accum_of(cfg, n) > 0) {
-            print_row(strategies[model->ddp.kind], predict_step(model, n, accum_of(cfg, n), alone));
+            print_row(ddp_kind_name(model->ddp.kind),
+                      predict_step(model, n, accum_of(cfg, n), alone));
         }
     }
     DdpKind chosen = model->ddp.kind;
-    print_row(strategies[chosen], predict_step(model, ranks, cfg->accum, alone));
+    print_row(ddp_kind_name(chosen), predict_step(model, ranks, cfg->accum, alone));
     printf("Predicted, not measured: %d ranks with each strategy\n", ranks);
     for (int kind = DDP_NAIVE; kind <= DDP_ZERO1; kind++) {
         model->ddp.kind = (DdpKind)kind;
-        print_row(strategies[kind], predict_step(model, ranks, cfg->accum, alone));
+        print_row(ddp_kind_name((DdpKind)kind), predict_step(model, ranks, cfg->accum, alone));
     }
     model->ddp.kind = chosen;
 }
@@ -194,7 +192,7 @@ static int predict(const Run *run, Comm *comm)
         model_init(&shape, &s->spec, s->dtype, backend->row_align > 0 ? backend->row_align : 1);
         model.table = &shape.params;
         printf("Predicted, not measured: up to %lld ranks with --ddp %s, %s\n",
-               (long long)cfg->ranks, strategies[model.ddp.kind],
+               (long long)cfg->ranks, ddp_kind_name(model.ddp.kind),
                cfg->global_batch > 0 ? "the global batch staying the same (strong scaling)"
                                      : "each with the same batch (weak scaling)");
         print_measured(&model, repeats);

@@ -1,8 +1,10 @@
-/* `pacer profile`: one training step as a file of trace events and as a table; the table alone is `bench ops`. */
+/* `pacer profile`: one training step, of one rank or of several, as a file of trace events and as a table; the table alone
+ * is `bench ops`. */
 #include "base/log.h"
 #include "base/signals.h"
 #include "cli/bench.h"
 #include "cli/commands.h"
+#include "cli/ranks.h"
 #include "train/profile.h"
 
 #include <stdlib.h>
@@ -10,10 +12,30 @@
 
 #define DEFAULT_FILE "profile.json"
 
+static int show(const Bench *b, const Profile *profile, Output *trace, FILE *table)
+{
+    ProfileCeilings ceilings = {b->sgemm * 1e9, b->copy * 1e9};
+    char *title = bench_title(b);
+    int code = 0;
+    if (b->comm != NULL) {
+        const Backend *backend = b->run.backend;
+        ProfileRanks ranks = {.comm = b->comm,
+                              .device = backend->device != NULL ? backend->device : backend->name,
+                              .title = title};
+        code = profile_print_ranks(profile, ceilings, ranks, table);
+        code = code == 0 ? profile_write_ranks(profile, ceilings, ranks, trace) : code;
+    } else {
+        fprintf(table, "%s\n", title);
+        profile_print(profile, ceilings, table);
+        code = trace != NULL ? profile_write(profile, ceilings, 0, title, trace) : 0;
+    }
+    free(title);
+    return code;
+}
+
 int bench_ops(Bench *b, const Config *cfg, Output *trace, FILE *table)
 {
     Profile profile = {0};
-    char *title = bench_title(b);
     int code = bench_ceilings_before(b);
     if (code == 0) {
         code = profile_measure(&profile, &b->trainer, b->prefetch,
@@ -21,34 +43,33 @@ int bench_ops(Bench *b, const Config *cfg, Output *trace, FILE *table)
     }
     if (code == 0) {
         bench_ceilings_after(b, true);
-        ProfileCeilings ceilings = {b->sgemm * 1e9, b->copy * 1e9};
-        fprintf(table, "%s\n", title);
-        profile_print(&profile, ceilings, table);
-        code = trace != NULL ? profile_write(&profile, ceilings, 0, title, trace) : 0;
+        code = show(b, &profile, trace, table);
     }
-    free(title);
     profile_free(&profile);
     return code;
 }
 
-int cmd_profile(Config *cfg, int argc, char **argv)
+/* The first rank writes. */
+static int profile_to(const char *path, Config *cfg, Comm *comm)
 {
-    (void)argc;
-    (void)argv;
-    const char *path = cfg->out[0] != '\0' ? cfg->out : DEFAULT_FILE;
-    bool piped = strcmp(path, "-") == 0;
-    Output *trace;
-    int code = output_open(path, &trace);
+    bool leads = comm == NULL || comm_rank(comm) == 0, piped = strcmp(path, "-") == 0;
+    Output *trace = NULL;
+    int code = leads ? output_open(path, &trace) : 0;
+    code = comm_agree(comm, code);
     if (code != 0) {
+        output_abandon(trace);
         return code;
     }
     Bench b;
     signals_install();
-    code = bench_open(&b, cfg);
+    code = bench_open(&b, cfg, comm);
     code = code == 0 ? bench_ops(&b, cfg, trace, piped ? stderr : stdout) : code;
-    bench_close(&b);
     if (code != 0) {
         output_abandon(trace);
+        ranks_fail(comm, code);
+    }
+    bench_close(&b);
+    if (code != 0 || !leads) {
         return code;
     }
     code = output_commit(trace);
@@ -56,4 +77,14 @@ int cmd_profile(Config *cfg, int argc, char **argv)
         log_info("%s: the fastest step; open it in ui.perfetto.dev or chrome://tracing", path);
     }
     return code;
+}
+
+int cmd_profile(Config *cfg, int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    Comm *comm;
+    int code = ranks_enter(cfg, NULL, &comm);
+    code = code == 0 ? profile_to(cfg->out[0] != '\0' ? cfg->out : DEFAULT_FILE, cfg, comm) : code;
+    return ranks_leave(comm, code);
 }

@@ -226,8 +226,10 @@ static const Row rows[COMMAND_COUNT] = {
                 "each against what this machine's arithmetic and memory allow, and what tracing "
                 "cost; writes the fastest traced step to --out as a file that ui.perfetto.dev and "
                 "chrome://tracing show. On a GPU its own clock is read, also inside a recorded "
-                "step.",
+                "step. Several ranks share the file, with the communication of each; the table is "
+                "the slowest rank's.",
             .examples = "profile --model llama-22m --batch 8\n"
+                        "profile --model llama-22m --ranks 2 --ddp zero1 --bucket-mb 4\n"
                         "profile --model gpt2-124m --accum 4 --graph off --out step.json\n",
             .run = cmd_profile,
         },

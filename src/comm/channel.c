@@ -34,12 +34,20 @@ static void host_wait(Channel *channel)
     if (worker == NULL) {
         return;
     }
-    double start = clock_seconds();
+    double start = clock_seconds(), end;
     if (worker_wait(worker, worker_last(worker)) != 0) {
         log_error("%s", err_message());
         comm_abort(channel->comm, err_exit_status(ERR_FAILED));
     }
-    channel->times.exposed_s += clock_seconds() - start;
+    end = clock_seconds();
+    channel->times.exposed_s += end - start;
+    ChannelSpan wait = {.name = "wait", .is_wait = true};
+    ChannelSpan *span = channel->queued ? channel_new_span(channel, wait) : NULL;
+    if (span != NULL) {
+        span->start_ns = span_ns(start);
+        span->end_ns = span_ns(end);
+    }
+    channel->queued = false;
 }
 
 static bool host_take_times(Channel *channel, ChannelTimes *times)
@@ -51,7 +59,13 @@ static bool host_take_times(Channel *channel, ChannelTimes *times)
     return true;
 }
 
-static const ChannelTable host_table = {host_close, host_run, host_wait, host_take_times};
+static void *host_alloc(size_t bytes)
+{
+    return mem_zalloc(1, bytes);
+}
+
+static const ChannelTable host_table = {host_close,      host_run,   host_wait,
+                                        host_take_times, host_alloc, free};
 
 int channel_open(Comm *comm, Backend *backend, Channel **out)
 {
@@ -68,7 +82,12 @@ int channel_open(Comm *comm, Backend *backend, Channel **out)
 void channel_close(Channel *channel)
 {
     if (channel != NULL) {
-        channel->table->close(channel);
+        void (*release)(void *) = channel->table->release;
+        ChannelSpan *spans = channel->spans;
+        channel->table->close(channel); /* what is still under way writes its times */
+        if (spans != NULL) {
+            release(spans);
+        }
     }
 }
 
@@ -78,8 +97,12 @@ static void run(Channel *channel, Work work, int parts)
     PACER_ASSERT(work.count >= 0, "%s of %lld elements", work.name, (long long)work.count);
     work.size = dtype_size(work.dtype);
     channel->times.calls++;
-    channel->times.bytes += (double)parts * (double)work.count * (double)work.size;
+    work.bytes = (double)parts * (double)work.count * (double)work.size;
+    channel->times.bytes += work.bytes;
     if (work.count > 0) {
+        ChannelSpan span = {.name = work.name, .tag = channel->tag, .bytes = work.bytes};
+        work.span = channel_new_span(channel, span);
+        channel->queued = true;
         channel->table->run(channel, &work);
     }
 }
@@ -141,4 +164,56 @@ void channel_wait(Channel *channel)
 bool channel_take_times(Channel *channel, ChannelTimes *times)
 {
     return channel->table->take_times(channel, times);
+}
+
+int channel_trace(Channel *channel, int64_t capacity)
+{
+    if (channel->spans != NULL) {
+        channel->table->release(channel->spans);
+    }
+    channel->spans = NULL;
+    channel->span_count = channel->span_room = 0;
+    channel->traced = false;
+    if (capacity == 0 || channel->comm->ranks == 1) {
+        return 0;
+    }
+    size_t bytes = (size_t)capacity * sizeof *channel->spans;
+    channel->spans = channel->table->alloc(bytes);
+    if (channel->spans == NULL) {
+        return err_set(ERR_MEMORY, "no %zu bytes left for a trace of the communication", bytes);
+    }
+    channel->span_room = capacity;
+    return 0;
+}
+
+void channel_trace_next(Channel *channel, bool on)
+{
+    channel->traced = on && channel->spans != NULL;
+    channel->anew = true;
+}
+
+ChannelSpan *channel_new_span(Channel *channel, ChannelSpan span)
+{
+    if (!channel->traced) {
+        return NULL;
+    }
+    if (channel->anew) {
+        channel->span_count = 0;
+        channel->anew = false;
+    }
+    PACER_ASSERT(channel->span_count < channel->span_room, "more than %lld spans",
+                 (long long)channel->span_room);
+    channel->spans[channel->span_count] = span;
+    return &channel->spans[channel->span_count++];
+}
+
+const ChannelSpan *channel_spans(const Channel *channel, int64_t *count)
+{
+    *count = channel->span_count;
+    return channel->spans;
+}
+
+void channel_tag(Channel *channel, int tag)
+{
+    channel->tag = tag;
 }

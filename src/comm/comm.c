@@ -263,6 +263,25 @@ int comm_max(Comm *comm, double *values, int count)
     return combine(comm, "maximum", values, count, larger);
 }
 
+int comm_agree(Comm *comm, int code)
+{
+    if (comm == NULL || comm->worker == NULL) {
+        return code;
+    }
+    char *why = code != 0 ? mem_strdup(err_message()) : NULL;
+    double worst = -code;
+    int told = comm_max(comm, &worst, 1);
+    if (code != 0) {
+        err_set(code, "%s", why);
+    } else if (told != 0) {
+        code = told;
+    } else if (worst != 0) {
+        code = err_set(-(int)worst, "another rank failed");
+    }
+    free(why);
+    return code;
+}
+
 void comm_abort(Comm *comm, int status)
 {
     if (comm != NULL && comm->worker != NULL) {

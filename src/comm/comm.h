@@ -49,6 +49,9 @@ int comm_barrier(Comm *comm, const char *what);
 int comm_sum(Comm *comm, double *values, int count); /* in place; the same bits on every rank */
 int comm_max(Comm *comm, double *values, int count);
 int comm_broadcast(Comm *comm, void *bytes, size_t count, int root);
+/* Whether all ranks have succeeded: code itself where it is an error, else the error of another rank. NULL: one
+ * rank. */
+int comm_agree(Comm *comm, int code);
 /* all: (ranks, bytes), everywhere. */
 int comm_gather(Comm *comm, const void *mine, size_t bytes, void *all);
 
@@ -81,3 +84,29 @@ typedef struct {
     double bytes; /* payload, as counted by nccl-tests' algorithm bandwidth */
 } ChannelTimes;
 bool channel_take_times(Channel *channel, ChannelTimes *times);
+
+/* Communication that nobody waited for: all of it less what is exposed. */
+static inline double channel_hidden(const ChannelTimes *times)
+{
+    return times->busy_s > times->exposed_s ? times->busy_s - times->exposed_s : 0;
+}
+
+/* A collective, from when this rank began with it, so what others are late is in it; or a channel_wait that had
+ * something to wait for. */
+typedef struct {
+    const char *name; /* "all-reduce", ...; "wait" */
+    bool is_wait;
+    int tag;                  /* of a collective: channel_tag's */
+    double bytes;             /* of a collective: payload */
+    int64_t start_ns, end_ns; /* of clock_seconds; in a device's memory, of the device's clock */
+} ChannelSpan;
+
+/* Has up to `capacity` spans kept; 0: no more, and not while recordings (Backend.replay) made in between exist.
+ * ERR_MEMORY. With one rank there are none. */
+int channel_trace(Channel *channel, int64_t capacity);
+/* What is queued from now on is kept in place of what was (on), or not at all. A recorded body that is replayed
+ * queues nothing: its spans stay, with the times of the replay. */
+void channel_trace_next(Channel *channel, bool on);
+/* In the order in which they were queued; complete once all that was queued is done. Valid until the next call. */
+const ChannelSpan *channel_spans(const Channel *channel, int64_t *count);
+void channel_tag(Channel *channel, int tag); /* of what is queued from now on, in its spans */

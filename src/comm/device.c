@@ -71,8 +71,12 @@ static bool one_rank_take_times(Channel *channel, ChannelTimes *times)
     return true;
 }
 
-static const ChannelTable one_rank_table = {one_rank_close, one_rank_run, one_rank_wait,
-                                            one_rank_take_times};
+static const ChannelTable one_rank_table = {
+    .close = one_rank_close,
+    .run = one_rank_run,
+    .wait = one_rank_wait,
+    .take_times = one_rank_take_times,
+};
 
 static void end_job(DeviceChannel *c, const char *text) __attribute__((noreturn));
 
@@ -130,18 +134,18 @@ static int start(DeviceChannel *c, const Work *work)
 static void device_run(Channel *channel, const Work *work)
 {
     DeviceChannel *c = (DeviceChannel *)channel;
-    bool has_parts = work->kind == WORK_REDUCE_SCATTER || work->kind == WORK_ALL_GATHER;
-    double bytes =
-        (double)work->count * (double)work->size * (has_parts ? channel->comm->ranks : 1);
+    ChannelSpan *span = work->span;
     CUDA_CHECK(cudaEventRecord(c->computed, c->cuda->stream));
     CUDA_CHECK(cudaStreamWaitEvent(c->stream, c->computed, 0));
-    device_mark(c->marks, c->shown, MARK_ENTER, 0, c->stream);
+    device_mark(c->marks, c->shown, MARK_ENTER, 0, span != NULL ? &span->start_ns : NULL,
+                c->stream);
     CUDA_LAUNCHED("mark");
     int error = start(c, work);
     if (error != NCCL_OK) {
         nccl_failed(c, work->name, error);
     }
-    device_mark(c->marks, c->shown, MARK_LEAVE, bytes, c->stream);
+    device_mark(c->marks, c->shown, MARK_LEAVE, work->bytes, span != NULL ? &span->end_ns : NULL,
+                c->stream);
     CUDA_LAUNCHED("mark");
     c->waited = false;
 }
@@ -152,11 +156,15 @@ static void device_wait(Channel *channel)
     if (c->waited) {
         return;
     }
-    device_mark(c->marks, c->shown, MARK_STAND, 0, c->cuda->stream);
+    ChannelSpan wait = {.name = "wait", .is_wait = true};
+    ChannelSpan *span = channel_new_span(channel, wait);
+    device_mark(c->marks, c->shown, MARK_STAND, 0, span != NULL ? &span->start_ns : NULL,
+                c->cuda->stream);
     CUDA_LAUNCHED("mark");
     CUDA_CHECK(cudaEventRecord(c->communicated, c->stream));
     CUDA_CHECK(cudaStreamWaitEvent(c->cuda->stream, c->communicated, 0));
-    device_mark(c->marks, c->shown, MARK_GO, 0, c->cuda->stream);
+    device_mark(c->marks, c->shown, MARK_GO, 0, span != NULL ? &span->end_ns : NULL,
+                c->cuda->stream);
     CUDA_LAUNCHED("mark");
     c->waited = true;
 }
@@ -274,7 +282,24 @@ static void device_close(Channel *channel)
     free(c);
 }
 
-static const ChannelTable device_table = {device_close, device_run, device_wait, device_take_times};
+/* Pinned: the device writes it, and the host reads it when the device is done. */
+static void *device_alloc(size_t bytes)
+{
+    void *block;
+    if (cudaHostAlloc(&block, bytes, cudaHostAllocMapped) != cudaSuccess) {
+        cudaGetLastError();
+        return NULL;
+    }
+    return block;
+}
+
+static void device_release(void *block)
+{
+    CUDA_CHECK(cudaFreeHost(block));
+}
+
+static const ChannelTable device_table = {device_close,      device_run,   device_wait,
+                                          device_take_times, device_alloc, device_release};
 
 /* NCCL refuses two ranks on one GPU. Ranks that it takes for separate hosts talk through sockets instead:
  * right, and slow. What the user has set stays. */

@@ -12,9 +12,12 @@ static __device__ int64_t device_clock(void)
 /* The stream of collectives makes ENTER and LEAVE, the one that computes STAND and GO: no field has two
  * writers at a time. */
 static __global__ void mark(DeviceMarks *marks, volatile DeviceTotals *shown, MarkKind kind,
-                            double bytes)
+                            double bytes, volatile int64_t *when)
 {
     int64_t now = device_clock();
+    if (when != NULL) {
+        *when = now;
+    }
     DeviceTotals *totals = &marks->totals;
     switch (kind) {
     case MARK_ENTER:
@@ -40,7 +43,7 @@ static __global__ void mark(DeviceMarks *marks, volatile DeviceTotals *shown, Ma
 }
 
 void device_mark(DeviceMarks *marks, volatile DeviceTotals *shown, MarkKind kind, double bytes,
-                 struct CUstream_st *stream)
+                 int64_t *when, struct CUstream_st *stream)
 {
-    mark<<<1, 1, 0, stream>>>(marks, shown, kind, bytes);
+    mark<<<1, 1, 0, stream>>>(marks, shown, kind, bytes, when);
 }

@@ -26,9 +26,9 @@ struct CUstream_st; /* of a cudaStream_t */
 typedef enum { MARK_ENTER, MARK_LEAVE, MARK_STAND, MARK_GO } MarkKind;
 
 /* Behind the work given to the stream so far. marks: device memory; shown: pinned host memory that the device
- * writes and the host reads at any time. */
+ * writes and the host reads at any time. when: the same, for the time of this mark; NULL: not asked for. */
 void device_mark(DeviceMarks *marks, volatile DeviceTotals *shown, MarkKind kind, double bytes,
-                 struct CUstream_st *stream);
+                 int64_t *when, struct CUstream_st *stream);
 
 #ifdef __cplusplus
 }

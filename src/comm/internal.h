@@ -4,6 +4,8 @@
 #include "comm/comm.h"
 #include "comm/mpi_module.h"
 
+#include <math.h>
+
 typedef struct Worker Worker;
 
 /* What the ranks know of each other from the start. */
@@ -40,8 +42,10 @@ typedef struct {
     size_t size;   /* bytes of one */
     DType dtype;   /* of sums */
     int root;
-    bool is_control; /* somebody waits for it and takes an error; else an error ends the job */
-    int64_t number;  /* given by worker_put: 1, 2, ... */
+    double bytes;      /* payload of a channel's collective */
+    ChannelSpan *span; /* of a channel's collective: where its times go; NULL: nowhere */
+    bool is_control;   /* somebody waits for it and takes an error; else an error ends the job */
+    int64_t number;    /* given by worker_put: 1, 2, ... */
 } Work;
 
 /* collective.c: the collectives themselves, over messages. Called by the worker's thread alone. */
@@ -86,12 +90,26 @@ typedef struct {
     void (*run)(Channel *channel, const Work *work);
     void (*wait)(Channel *channel);
     bool (*take_times)(Channel *channel, ChannelTimes *times);
+    void *(*alloc)(size_t bytes); /* of spans, where times are written by whoever does the work */
+    void (*release)(void *block);
 } ChannelTable;
 
 struct Channel {
     const ChannelTable *table;
     Comm *comm;
     ChannelTimes times; /* busy_s: not kept here for host memory */
+    bool queued;        /* something since the last wait */
+    int tag;
+    ChannelSpan *spans; /* (span_room); NULL: not traced */
+    int64_t span_count, span_room;
+    bool traced, anew; /* spans are kept; the next one is the first */
 };
+
+/* channel.c: the next span, its times to be filled in; NULL when none are kept. */
+ChannelSpan *channel_new_span(Channel *channel, ChannelSpan span);
+static inline int64_t span_ns(double seconds)
+{
+    return llrint(seconds * 1e9);
+}
 
 int device_channel_open(Comm *comm, Backend *backend, Channel **out);

@@ -96,10 +96,15 @@ static void do_work(Worker *w, Engine *engine, const Work *work)
         log_error("%s", err_message());
         end_job(w, err_exit_status(code));
     }
+    double end = clock_seconds();
     pthread_mutex_lock(&w->mutex);
     w->done = work->number;
     if (!work->is_control) {
-        w->busy += clock_seconds() - start;
+        w->busy += end - start;
+    }
+    if (work->span != NULL) {
+        work->span->start_ns = span_ns(start);
+        work->span->end_ns = span_ns(end);
     }
     if (code != 0) {
         w->failed = true;

@@ -88,15 +88,13 @@ void account_fetched(Session *s)
     s->last_update_ns = end;
 }
 
-/* Communication that nobody waited for: all of it less what is booked as exposed. */
 static void book_hidden(Session *s)
 {
     ChannelTimes times;
     if (s->channel == NULL || !channel_take_times(s->channel, &times)) {
         return;
     }
-    double hidden = times.busy_s - times.exposed_s;
-    timers_add_hidden(&s->timers, PHASE_COMM_HIDDEN, hidden > 0 ? hidden : 0);
+    timers_add_hidden(&s->timers, PHASE_COMM_HIDDEN, channel_hidden(&times));
 }
 
 void account_host_update(Session *s, double seconds)

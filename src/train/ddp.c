@@ -7,6 +7,15 @@
 
 #define LINE 64 /* elements: parts of ranks begin at multiples of it, as parameters do */
 
+const char *ddp_kind_name(DdpKind kind)
+{
+    static const char *const names[] = {[DDP_NAIVE] = "naive",
+                                        [DDP_FLAT] = "flat",
+                                        [DDP_OVERLAP] = "overlap",
+                                        [DDP_ZERO1] = "zero1"};
+    return names[kind];
+}
+
 static void add_bucket(Ddp *ddp, int64_t first, int64_t last)
 {
     if (first >= last) {
@@ -92,10 +101,12 @@ static char *at(Tensor flat, int64_t offset)
     return (char *)flat.data + (size_t)offset * dtype_size(flat.dtype);
 }
 
-/* Sends the bucket; in bf16 from a rounded copy. */
-static void send(Ddp *ddp, const Bucket *bucket)
+/* Sends the next bucket; in bf16 from a rounded copy. */
+static void send_next(Ddp *ddp)
 {
     const DdpSetup *s = &ddp->setup;
+    int index = ddp->sent++;
+    const Bucket *bucket = &ddp->buckets[index];
     Tensor from = ddp->grad;
     if (tensor_given(ddp->wire)) {
         from = ddp->wire;
@@ -105,6 +116,7 @@ static void send(Ddp *ddp, const Bucket *bucket)
     if (ddp->channel == NULL) {
         return;
     }
+    channel_tag(ddp->channel, index);
     int64_t shared = bucket->first; /* from here on every rank gets the sum */
     if (ddp_is_sharded(ddp)) {
         int64_t mine = bucket->first + s->rank * bucket->part;
@@ -130,7 +142,7 @@ void ddp_ready(Ddp *ddp, int64_t from)
 {
     bool early = ddp->setup.kind == DDP_OVERLAP || ddp->setup.kind == DDP_ZERO1;
     while (early && ddp->sent < ddp->count && ddp->buckets[ddp->sent].first >= from) {
-        send(ddp, &ddp->buckets[ddp->sent++]);
+        send_next(ddp);
     }
 }
 
@@ -139,8 +151,8 @@ void ddp_end(Ddp *ddp)
     if (ddp->count == 0) {
         return;
     }
-    for (; ddp->sent < ddp->count; ddp->sent++) {
-        send(ddp, &ddp->buckets[ddp->sent]);
+    while (ddp->sent < ddp->count) {
+        send_next(ddp);
         if (ddp->setup.kind == DDP_NAIVE) {
             ddp_wait(ddp);
         }
@@ -154,6 +166,7 @@ void ddp_end(Ddp *ddp)
 void ddp_sum(Ddp *ddp, Tensor value)
 {
     if (ddp->channel != NULL) {
+        channel_tag(ddp->channel, DDP_NO_BUCKET);
         channel_all_reduce(ddp->channel, value.data, 1, value.dtype);
     }
 }
@@ -165,6 +178,13 @@ void ddp_wait(Ddp *ddp)
     }
 }
 
+/* A bucket is sent in two calls and gathered in one, and naive waits for each; then the sums of loss and norm and
+ * the waits for everything. */
+int64_t ddp_spans(const Ddp *ddp)
+{
+    return 4 * (int64_t)ddp->count + 8;
+}
+
 void ddp_gather(Ddp *ddp, Tensor weights)
 {
     if (ddp->channel == NULL || !ddp_is_sharded(ddp)) {
@@ -174,6 +194,7 @@ void ddp_gather(Ddp *ddp, Tensor weights)
         const Bucket *bucket = &ddp->buckets[i];
         int64_t mine = bucket->first + ddp->setup.rank * bucket->part;
         if (bucket->part > 0) {
+            channel_tag(ddp->channel, i);
             channel_all_gather(ddp->channel, at(weights, mine), at(weights, bucket->first),
                                bucket->part, weights.dtype);
         }

@@ -14,6 +14,7 @@
 #include "model/params.h"
 
 typedef enum { DDP_NAIVE, DDP_FLAT, DDP_OVERLAP, DDP_ZERO1 } DdpKind;
+const char *ddp_kind_name(DdpKind kind); /* "naive", ... */
 
 typedef struct {
     DdpKind kind;
@@ -57,6 +58,10 @@ void ddp_end(Ddp *ddp);
 /* value (1): the sum over ranks; queued. */
 void ddp_sum(Ddp *ddp, Tensor value);
 void ddp_wait(Ddp *ddp);
+
+/* Of an update, at most: collectives and waits for them. Their tags are the numbers of buckets, or DDP_NO_BUCKET. */
+#define DDP_NO_BUCKET (-1)
+int64_t ddp_spans(const Ddp *ddp);
 
 /* zero1: the weights (flat) that this rank has updated, to all. */
 void ddp_gather(Ddp *ddp, Tensor weights);

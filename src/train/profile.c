@@ -1,6 +1,9 @@
 /* Steps without and with the trace take turns, so that whatever else the machine does meets both alike. A device
  * that records its steps must record anew at each turn: the first step after it runs the bodies, the second
- * records them, and the third, a mere replay, is the one that is timed. */
+ * records them, and the third, a mere replay, is the one that is timed.
+ *
+ * With several ranks each step starts behind a barrier, outside of what is timed, and all ranks agree on how it ended
+ * and on which step is kept. */
 #include "train/profile.h"
 
 #include "base/assert.h"
@@ -22,9 +25,11 @@ typedef struct {
     Trainer *trainer;
     Prefetch *prefetch;
     Trace *trace;
+    Channel *channel; /* NULL: one rank */
     DeviceClock clock;
     int64_t step, steps, micro;
     ProfiledStep current;
+    double kept_s;    /* of the slowest rank: the step that is kept */
     const char *open; /* name of the host's span under way; NULL: none */
     int64_t opened_ns;
 } Profiler;
@@ -65,6 +70,17 @@ static void on_part(void *user, TrainPart part)
     }
 }
 
+/* All ranks begin a step together, and its communication is counted from here. */
+static int start_together(Profiler *p)
+{
+    if (p->channel == NULL) {
+        return 0;
+    }
+    channel_trace_next(p->channel, p->trainer->ctx.trace != NULL);
+    channel_take_times(p->channel, &p->current.comm_times);
+    return comm_barrier(p->trainer->comm, "step to profile");
+}
+
 /* One update from an idle device to an idle device; its time by the host's clock is in p->current. */
 static int run_step(Profiler *p)
 {
@@ -72,11 +88,15 @@ static int run_step(Profiler *p)
     double loss, norm;
     log_live("step %lld of %lld", (long long)p->step + 1, (long long)p->steps);
     p->current.host_count = 0;
+    int code = start_together(p);
+    if (code != 0) {
+        return code;
+    }
     p->current.start_ns = trace_host_now(p->trace);
     for (p->micro = 0; p->micro < t->setup.accum; p->micro++) {
         Batch batch;
         open_span(p, "data_load");
-        int code = prefetch_next(p->prefetch, &batch, NULL);
+        code = prefetch_next(p->prefetch, &batch, NULL);
         close_span(p);
         if (code != 0) {
             return code;
@@ -91,7 +111,11 @@ static int run_step(Profiler *p)
     }
     close_span(p);
     p->current.end_ns = trace_host_now(p->trace);
-    return signals_pending() == 0 ? 0 : err_set(signals_pending(), "stopped by a signal");
+    if (p->channel != NULL) {
+        channel_take_times(p->channel, &p->current.comm_times);
+    }
+    code = signals_pending() == 0 ? 0 : err_set(signals_pending(), "stopped by a signal");
+    return comm_agree(t->comm, code);
 }
 
 static int run_steps(Profiler *p, int64_t count)
@@ -139,6 +163,43 @@ static void take_events(Profiler *p)
     }
 }
 
+/* An op of a device begins where the one before it ended: what was waited for other ranks in between is none of
+ * it. */
+static void cut_waits(ProfiledStep *s)
+{
+    for (int64_t i = 0; i < s->comm_count; i++) {
+        const ChannelSpan *wait = &s->comm[i];
+        for (int64_t k = 0; wait->is_wait && k < s->event_count; k++) {
+            TraceEvent *event = &s->events[k];
+            if (event->start_ns <= wait->start_ns && wait->end_ns <= event->end_ns) {
+                event->start_ns = wait->end_ns;
+            }
+        }
+    }
+}
+
+/* The same of the communication. */
+static void take_communication(Profiler *p)
+{
+    ProfiledStep *s = &p->current;
+    if (p->channel == NULL) {
+        return;
+    }
+    const ChannelSpan *spans = channel_spans(p->channel, &s->comm_count);
+    if (s->comm_room < s->comm_count) {
+        s->comm_room = s->comm_count;
+        s->comm = mem_realloc(s->comm, (size_t)s->comm_room, sizeof *s->comm);
+    }
+    for (int64_t i = 0; i < s->comm_count; i++) {
+        s->comm[i] = spans[i];
+        if (trace_is_device(p->trace)) {
+            s->comm[i].start_ns = device_clock_to_host(&p->clock, spans[i].start_ns);
+            s->comm[i].end_ns = device_clock_to_host(&p->clock, spans[i].end_ns);
+        }
+    }
+    cut_waits(s);
+}
+
 static int traced_step(Profiler *p)
 {
     trainer_trace(p->trainer, p->trace);
@@ -155,20 +216,22 @@ static int traced_step(Profiler *p)
     code = run_step(p);
     trace_stop(p->trace);
     take_events(p);
+    take_communication(p);
     return code;
 }
 
 /* What is known of each repeat. */
 typedef struct {
-    double *plain, *traced, *ops, *outside, *share; /* (repeats) each */
-    double *by_op;                                  /* (OP_COUNT, repeats) */
+    double *plain, *traced, *ops, *outside, *share, *exposed, *hidden; /* (repeats) each */
+    double *by_op;                                                     /* (OP_COUNT, repeats) */
 } Samples;
 
 static Samples samples_new(int64_t repeats)
 {
     size_t n = (size_t)repeats;
-    double *all = mem_zalloc((5 + OP_COUNT) * n, sizeof *all);
-    return (Samples){all, all + n, all + 2 * n, all + 3 * n, all + 4 * n, all + 5 * n};
+    double *all = mem_zalloc((7 + OP_COUNT) * n, sizeof *all);
+    return (Samples){all,         all + n,     all + 2 * n, all + 3 * n,
+                     all + 4 * n, all + 5 * n, all + 6 * n, all + 7 * n};
 }
 
 static void samples_free(Samples *samples)
@@ -187,6 +250,8 @@ static void book(const Profiler *p, Samples *samples, int64_t at, int64_t repeat
     samples->traced[at] = step_seconds(p);
     samples->outside[at] = samples->traced[at] - samples->ops[at];
     samples->share[at] = samples->ops[at] / samples->traced[at];
+    samples->exposed[at] = s->comm_times.exposed_s;
+    samples->hidden[at] = channel_hidden(&s->comm_times);
 }
 
 static void count_work(Profile *profile, const ProfiledStep *s)
@@ -201,13 +266,17 @@ static void count_work(Profile *profile, const ProfiledStep *s)
     }
 }
 
-static void keep_if_fastest(Profiler *p, Profile *profile, int64_t at)
+static int keep_if_fastest(Profiler *p, Profile *profile, int64_t at)
 {
     ProfiledStep *kept = &profile->fastest, old = *kept;
-    if (at == 0 || step_seconds(p) < 1e-9 * (double)(kept->end_ns - kept->start_ns)) {
+    double slowest = step_seconds(p);
+    int code = p->channel != NULL ? comm_max(p->trainer->comm, &slowest, 1) : 0;
+    if (code == 0 && (at == 0 || slowest < p->kept_s)) {
         *kept = p->current;
         p->current = old;
+        p->kept_s = slowest;
     }
+    return code;
 }
 
 static int measure(Profiler *p, Profile *profile, ProfileOptions options)
@@ -220,7 +289,7 @@ static int measure(Profiler *p, Profile *profile, ProfileOptions options)
         code = code == 0 ? traced_step(p) : code;
         if (code == 0) {
             book(p, &samples, at, repeats);
-            keep_if_fastest(p, profile, at);
+            code = keep_if_fastest(p, profile, at);
         }
     }
     if (code == 0) {
@@ -233,6 +302,8 @@ static int measure(Profiler *p, Profile *profile, ProfileOptions options)
         profile->fastest_plain_s = samples.plain[0]; /* sorted by now */
         profile->fastest_traced_s = samples.traced[0];
         profile->share = clock_quantile(samples.share, n, 0.5);
+        profile->exposed_s = clock_quantile(samples.exposed, n, 0.5);
+        profile->hidden_s = clock_quantile(samples.hidden, n, 0.5);
         for (int op = 0; op < OP_COUNT; op++) {
             profile->op_s[op] = clock_quantile(samples.by_op + (size_t)op * n, n, 0.5);
         }
@@ -245,6 +316,7 @@ static void free_step(ProfiledStep *s)
 {
     free(s->events);
     free(s->host);
+    free(s->comm);
 }
 
 /* Op calls of a whole update with one micro-step, which no section exceeds. */
@@ -261,14 +333,34 @@ static int64_t calls_at_most(const Trainer *t)
     return calls;
 }
 
+static int open_traces(Profiler *p, ProfileOptions options)
+{
+    Trainer *t = p->trainer;
+    int code = trace_open(&p->trace, t->backend, calls_at_most(t), options.now);
+    if (code == 0 && p->channel != NULL) {
+        code = channel_trace(p->channel, ddp_spans(&t->ddp));
+    }
+    return code;
+}
+
+static void close_traces(Profiler *p)
+{
+    trainer_trace(p->trainer, NULL);
+    if (p->channel != NULL) {
+        channel_trace(p->channel, 0);
+    }
+    trace_close(p->trace);
+}
+
 int profile_measure(Profile *profile, Trainer *trainer, Prefetch *prefetch, ProfileOptions options)
 {
     PACER_ASSERT(options.repeats > 0, "%lld repeats", (long long)options.repeats);
     *profile = (Profile){.repeats = options.repeats};
-    Profiler p = {.trainer = trainer, .prefetch = prefetch};
+    Profiler p = {.trainer = trainer, .prefetch = prefetch, .channel = trainer->ddp.channel};
     p.steps = options.warm + 2 * options.repeats * (1 + steps_to_record(trainer));
-    int code = trace_open(&p.trace, trainer->backend, calls_at_most(trainer), options.now);
+    int code = comm_agree(trainer->comm, open_traces(&p, options));
     if (code != 0) {
+        close_traces(&p);
         return code;
     }
     TrainPartHook hook = trainer->hook;
@@ -279,8 +371,7 @@ int profile_measure(Profile *profile, Trainer *trainer, Prefetch *prefetch, Prof
     code = measure(&p, profile, options);
     trainer->hook = hook;
     trainer->hook_user = hook_user;
-    trainer_trace(trainer, NULL);
-    trace_close(p.trace);
+    close_traces(&p);
     free_step(&p.current);
     return code;
 }

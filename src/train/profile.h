@@ -1,6 +1,7 @@
 #pragma once
 /* Where the time of a training step goes, op by op: steps with a trace (tensor/trace.h) in turn with steps without,
- * as a table of medians and as a file of trace events. */
+ * as a table of medians and as a file of trace events. Ranks that train together profile the same steps, each from
+ * the end of a barrier; their lanes go into one file. */
 #include "base/output.h"
 #include "data/prefetch.h"
 #include "train/trainer.h"
@@ -18,7 +19,9 @@ typedef struct {
     int64_t start_ns, end_ns; /* from asking for the first batch until the results are there */
     TraceEvent *events;       /* in the order of the calls */
     ProfileSpan *host; /* what the host did: data_load, data_move, and of a device launch, wait */
-    int64_t event_count, event_room, host_count, host_room;
+    ChannelSpan *comm; /* collectives, and waits for them */
+    int64_t event_count, event_room, host_count, host_room, comm_count, comm_room;
+    ChannelTimes comm_times; /* the channel's own account of the same */
 } ProfiledStep;
 
 /* Seconds are medians over the repeats. */
@@ -30,9 +33,11 @@ typedef struct {
     double fastest_plain_s, fastest_traced_s; /* no medians */
     double ops_s, outside_s;                  /* of the traced step: sum of its ops; the rest */
     double share;                             /* ops over traced, of the same step */
-    double op_s[OP_COUNT];                    /* by op, all its calls in a step */
-    OpStat ops[OP_COUNT];                     /* work of one step */
-    ProfiledStep fastest;                     /* of the traced steps */
+    double exposed_s, hidden_s; /* of the traced step: communication that was waited for, or not */
+    double op_s[OP_COUNT];      /* by op, all its calls in a step */
+    OpStat ops[OP_COUNT];       /* work of one step */
+    /* Of the traced steps; with ranks, that whose slowest rank was fastest: the same step on each. */
+    ProfiledStep fastest;
 } Profile;
 
 typedef struct {
@@ -40,7 +45,8 @@ typedef struct {
     double (*now)(void); /* host's clock in seconds; NULL: clock_seconds */
 } ProfileOptions;
 
-/* Trains the trainer on the prefetched batches; leaves it without a trace. profile_free whatever it returns. */
+/* Trains the trainer on the prefetched batches; leaves it without a trace. All ranks that it is connected to call this;
+ * an error of one rank alone must end the job. profile_free whatever it returns. */
 int profile_measure(Profile *profile, Trainer *trainer, Prefetch *prefetch, ProfileOptions options);
 void profile_free(Profile *profile); /* a no-op on a zeroed profile */
 
@@ -64,3 +70,17 @@ void profile_print(const Profile *profile, ProfileCeilings ceilings, FILE *file)
  * the output. title: what was profiled. */
 int profile_write(const Profile *profile, ProfileCeilings ceilings, int rank, const char *title,
                   Output *output);
+
+/* profile_ranks.c: the same of several ranks, which all call these. */
+typedef struct {
+    Comm *comm;
+    const char *device; /* what this rank computes with */
+    const char *title;  /* what was profiled */
+} ProfileRanks;
+
+/* Ops of the slowest rank, and a line for each rank, into the first rank's file. */
+int profile_print_ranks(const Profile *profile, ProfileCeilings ceilings, ProfileRanks ranks,
+                        FILE *file);
+/* Lanes of all ranks into the first rank's output; the others' is NULL. */
+int profile_write_ranks(const Profile *profile, ProfileCeilings ceilings, ProfileRanks ranks,
+                        Output *output);

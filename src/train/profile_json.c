@@ -1,17 +1,18 @@
 /* Trace events as Chrome's format has them: complete events (ph X) with beginning and length in microseconds, on
- * lanes of one process. Written one line per event, so that a step of many micro-steps needs no more memory. */
+ * lanes of one process for each rank. Written one line per event, so that a step of many micro-steps needs no more
+ * memory. */
 #include "metrics/json.h"
-#include "train/profile.h"
+#include "train/profile_lanes.h"
 
 #include <string.h>
 
-enum { LANE_STEP, LANE_PARTS, LANE_OPS, LANE_HOST, LANE_COUNT };
+enum { LANE_STEP, LANE_PARTS, LANE_OPS, LANE_HOST, LANE_COMM, LANE_COUNT };
 
 typedef struct {
     const ProfiledStep *step;
     ProfileCeilings ceilings;
-    int rank;
-    Output *output;
+    ProfileLanes lanes;
+    ProfileSink sink;
     int64_t written;
 } Writer;
 
@@ -20,8 +21,8 @@ static int put_item(Writer *w, cJSON *item)
 {
     const char *between = w->written++ > 0 ? ",\n" : "\n";
     char *text = cJSON_PrintUnformatted(item);
-    int code = output_put(w->output, between, strlen(between));
-    code = code != 0 ? code : output_put(w->output, text, strlen(text));
+    int code = w->sink.put(w->sink.user, between, strlen(between));
+    code = code != 0 ? code : w->sink.put(w->sink.user, text, strlen(text));
     cJSON_free(text);
     cJSON_Delete(item);
     return code;
@@ -33,7 +34,7 @@ static int put_metadata(Writer *w, const char *name, int lane, cJSON *args)
     cJSON *item = json_object();
     json_put_text(item, "ph", "M");
     json_put_text(item, "name", name);
-    json_put_whole(item, "pid", w->rank);
+    json_put_whole(item, "pid", w->lanes.rank);
     json_put_whole(item, "tid", lane);
     json_put_item(item, "args", args);
     return put_item(w, item);
@@ -53,7 +54,7 @@ static int put_order(Writer *w, int lane)
     return put_metadata(w, "thread_sort_index", lane, args);
 }
 
-/* Takes args. Times count from the beginning of the step. */
+/* Takes args. */
 static int put_span(Writer *w, int lane, const char *name, const char *category, int64_t start_ns,
                     int64_t end_ns, cJSON *args)
 {
@@ -61,9 +62,9 @@ static int put_span(Writer *w, int lane, const char *name, const char *category,
     json_put_text(item, "ph", "X");
     json_put_text(item, "name", name);
     json_put_text(item, "cat", category);
-    json_put_whole(item, "pid", w->rank);
+    json_put_whole(item, "pid", w->lanes.rank);
     json_put_whole(item, "tid", lane);
-    json_put(item, "ts", value_of((double)(start_ns - w->step->start_ns) / 1e3));
+    json_put(item, "ts", value_of((double)(start_ns - w->lanes.origin_ns) / 1e3));
     json_put(item, "dur", value_of((double)(end_ns - start_ns) / 1e3));
     json_put_item(item, "args", args);
     return put_item(w, item);
@@ -147,32 +148,127 @@ static int put_host(Writer *w)
     return code;
 }
 
-static int put_lanes(Writer *w, const char *title)
+/* Nanoseconds of a collective that the step waited for. */
+static int64_t exposed_ns(const ProfiledStep *s, const ChannelSpan *collective)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < s->comm_count; i++) {
+        const ChannelSpan *wait = &s->comm[i];
+        int64_t from = wait->start_ns, to = wait->end_ns;
+        from = from > collective->start_ns ? from : collective->start_ns;
+        to = to < collective->end_ns ? to : collective->end_ns;
+        sum += wait->is_wait && to > from ? to - from : 0;
+    }
+    return sum;
+}
+
+static int put_collective(Writer *w, const ChannelSpan *span)
+{
+    int64_t length = span->end_ns - span->start_ns;
+    cJSON *args = json_object();
+    if (span->tag != DDP_NO_BUCKET) {
+        json_put_whole(args, "bucket", span->tag);
+    }
+    json_put(args, "bytes", value_of(span->bytes));
+    if (length > 0) {
+        json_put(args, "GB/s", value_of(span->bytes / (double)length));
+    }
+    json_put(args, "exposed_us", value_of((double)exposed_ns(w->step, span) / 1e3));
+    return put_span(w, LANE_COMM, span->name, "communication", span->start_ns, span->end_ns, args);
+}
+
+/* Collectives on a lane of their own; where the step stood still for them, among its parts. */
+static int put_communication(Writer *w)
+{
+    int code = 0;
+    for (int64_t i = 0; i < w->step->comm_count && code == 0; i++) {
+        const ChannelSpan *span = &w->step->comm[i];
+        code = span->is_wait ? put_span(w, LANE_PARTS, "waiting", "exposed communication",
+                                        span->start_ns, span->end_ns, json_object())
+                             : put_collective(w, span);
+    }
+    return code;
+}
+
+static int put_step(Writer *w)
+{
+    const ProfiledStep *s = w->step;
+    cJSON *args = json_object();
+    if (w->lanes.has_comm) {
+        json_put(args, "comm_s", value_of(s->comm_times.busy_s));
+        json_put(args, "exposed_s", value_of(s->comm_times.exposed_s));
+        json_put(args, "hidden_s", value_of(channel_hidden(&s->comm_times)));
+    }
+    return put_span(w, LANE_STEP, "step", "step", s->start_ns, s->end_ns, args);
+}
+
+static int put_process(Writer *w)
+{
+    int code = put_name(w, "process_name", 0, w->lanes.name);
+    if (code == 0 && w->lanes.label != NULL) {
+        cJSON *args = json_object();
+        json_put_text(args, "labels", w->lanes.label);
+        code = put_metadata(w, "process_labels", 0, args);
+    }
+    return code;
+}
+
+static int put_lanes(Writer *w)
 {
     static const char *const names[] = {[LANE_STEP] = "step",
                                         [LANE_PARTS] = "parts of the step",
                                         [LANE_OPS] = "ops",
-                                        [LANE_HOST] = "host: data, launches, waiting"};
-    int code = put_name(w, "process_name", 0, title);
-    for (int lane = 0; lane < LANE_COUNT && code == 0; lane++) {
+                                        [LANE_HOST] = "host: data, launches, waiting",
+                                        [LANE_COMM] = "communication"};
+    int code = put_process(w), count = w->lanes.has_comm ? LANE_COUNT : LANE_COMM;
+    for (int lane = 0; lane < count && code == 0; lane++) {
         code = put_name(w, "thread_name", lane, names[lane]);
         code = code == 0 ? put_order(w, lane) : code;
     }
     return code;
 }
 
+int profile_put_head(ProfileSink sink)
+{
+    static const char text[] = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
+    return sink.put(sink.user, text, strlen(text));
+}
+
+int profile_put_tail(ProfileSink sink)
+{
+    static const char text[] = "\n]}\n";
+    return sink.put(sink.user, text, strlen(text));
+}
+
+int profile_put_lanes(const Profile *profile, ProfileCeilings ceilings, ProfileLanes lanes,
+                      ProfileSink sink)
+{
+    Writer w = {.step = &profile->fastest,
+                .ceilings = ceilings,
+                .lanes = lanes,
+                .sink = sink,
+                .written = lanes.first ? 0 : 1};
+    int code = put_lanes(&w);
+    code = code == 0 ? put_step(&w) : code;
+    code = code == 0 ? put_events(&w) : code;
+    code = code == 0 ? put_host(&w) : code;
+    return code == 0 ? put_communication(&w) : code;
+}
+
+int profile_put_output(void *output, const char *text, size_t size)
+{
+    return output_put(output, text, size);
+}
+
 int profile_write(const Profile *profile, ProfileCeilings ceilings, int rank, const char *title,
                   Output *output)
 {
-    static const char before[] = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[",
-                      after[] = "\n]}\n";
-    Writer w = {.step = &profile->fastest, .ceilings = ceilings, .rank = rank, .output = output};
-    int code = output_put(output, before, strlen(before));
-    code = code == 0 ? put_lanes(&w, title) : code;
-    code = code == 0 ? put_span(&w, LANE_STEP, "step", "step", w.step->start_ns, w.step->end_ns,
-                                json_object())
-                     : code;
-    code = code == 0 ? put_events(&w) : code;
-    code = code == 0 ? put_host(&w) : code;
-    return code == 0 ? output_put(output, after, strlen(after)) : code;
+    ProfileSink sink = {profile_put_output, output};
+    int code = profile_put_head(sink);
+    if (code == 0) {
+        ProfileLanes lanes = {
+            .rank = rank, .name = title, .origin_ns = profile->fastest.start_ns, .first = true};
+        code = profile_put_lanes(profile, ceilings, lanes, sink);
+    }
+    return code == 0 ? profile_put_tail(sink) : code;
 }

@@ -11,21 +11,7 @@
 
 int session_agree(Session *s, int code)
 {
-    if (s->ranks <= 1) {
-        return code;
-    }
-    char *why = code != 0 ? mem_strdup(err_message()) : NULL;
-    double worst = -code;
-    int told = comm_max(s->comm, &worst, 1);
-    if (code != 0) {
-        err_set(code, "%s", why);
-    } else if (told != 0) {
-        code = told;
-    } else if (worst != 0) {
-        code = err_set(-(int)worst, "another rank failed");
-    }
-    free(why);
-    return code;
+    return comm_agree(s->comm, code);
 }
 
 int session_signal(Session *s, int *signal)

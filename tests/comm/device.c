@@ -116,6 +116,28 @@ static void body(void *user)
     channel_wait(channel);
 }
 
+/* Two collectives and the wait for them, with the times of the last replay. */
+static void check_spans(double busy_s)
+{
+    int64_t count;
+    const ChannelSpan *s = channel_spans(channel, &count);
+    if (ranks == 1) {
+        CHECK(count == 0, "%lld spans of one rank", (long long)count);
+        return;
+    }
+    CHECK(count == 3 && !s[0].is_wait && !s[1].is_wait && s[2].is_wait, "%lld spans",
+          (long long)count);
+    CHECK(s[0].tag == 7 && s[1].tag == 7 && s[1].bytes == 5000.0 * 4, "tag %d, %g bytes", s[1].tag,
+          s[1].bytes);
+    CHECK(s[0].start_ns > 0 && s[0].end_ns >= s[0].start_ns && s[1].start_ns >= s[0].end_ns &&
+              s[1].end_ns >= s[1].start_ns && s[2].end_ns >= s[1].end_ns &&
+              1e-9 * (double)(s[1].end_ns - s[0].start_ns) < 60,
+          "%lld to %lld, %lld to %lld, wait %lld to %lld", (long long)s[0].start_ns,
+          (long long)s[0].end_ns, (long long)s[1].start_ns, (long long)s[1].end_ns,
+          (long long)s[2].start_ns, (long long)s[2].end_ns);
+    CHECK(1e-9 * (double)(s[0].end_ns - s[0].start_ns) <= busy_s, "longer than %g s", busy_s);
+}
+
 /* A recorded body's collectives are made at every replay, and the account counts them. */
 static void check_replay(void)
 {
@@ -125,7 +147,10 @@ static void check_replay(void)
     int32_t *host = mem_alloc(COUNT * sizeof *host), factor = 1;
     gpu->sync(gpu);
     channel_take_times(channel, &times);
+    channel_tag(channel, 7);
+    CHECK(channel_trace(channel, 3) == 0, "no trace");
     for (int i = 0; i < TIMES; i++) {
+        channel_trace_next(channel, true);
         gpu->replay(gpu, 0, body, &b);
         factor *= ranks * ranks;
     }
@@ -139,7 +164,9 @@ static void check_replay(void)
         CHECK(times.busy_s > 0 && times.exposed_s > 0 && times.busy_s < 60, "%g s, %g s",
               times.busy_s, times.exposed_s);
     }
+    check_spans(times.busy_s);
     gpu->forget(gpu);
+    channel_trace(channel, 0);
     gpu->release(gpu, b.x);
     free(host);
 }
