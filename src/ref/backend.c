@@ -87,6 +87,7 @@ void ref_fill_ops(Ops *ops)
     ref_fill_loss(ops);
     ref_fill_optim(ops);
     ref_fill_bits(ops);
+    ref_fill_ttt(ops);
 }
 
 Backend *ref_backend_open(void)

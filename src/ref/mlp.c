@@ -1,3 +1,4 @@
+#include "ref/gelu.h"
 #include "ref/ref.h"
 
 static double sigmoid(double x)
@@ -35,30 +36,20 @@ static void swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
     }
 }
 
-/* gelu(x) = x/2 (1 + tanh(a (x + b x^3))) with a = sqrt(2/pi), b = 0.044715 */
-#define GELU_A 0.79788456080286535588
-#define GELU_B 0.044715
-
 static void gelu_forward(Ctx *c, Tensor x, Tensor y)
 {
     (void)c;
     for (int64_t i = 0; i < tensor_count(x); i++) {
-        double value = ref_get(x, i);
-        double t = tanh(GELU_A * (value + GELU_B * value * value * value));
-        ref_put(y, i, 0.5 * value * (1 + t));
+        ref_put(y, i, ref_gelu(ref_get(x, i)));
     }
 }
 
-/* gelu'(x) = (1 + t)/2 + x/2 (1 - t^2) a (1 + 3 b x^2), t the tanh above. dx may be dy or x. */
+/* dx may be dy or x. */
 static void gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
 {
     (void)c;
     for (int64_t i = 0; i < tensor_count(x); i++) {
-        double value = ref_get(x, i);
-        double t = tanh(GELU_A * (value + GELU_B * value * value * value));
-        double slope =
-            0.5 * (1 + t) + 0.5 * value * (1 - t * t) * GELU_A * (1 + 3 * GELU_B * value * value);
-        ref_put(dx, i, ref_get(dy, i) * slope);
+        ref_put(dx, i, ref_get(dy, i) * ref_gelu_slope(ref_get(x, i)));
     }
 }
 

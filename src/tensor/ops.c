@@ -53,6 +53,10 @@ const char *ops_missing(const Ops *ops)
         REQUIRED(adamw),
         REQUIRED(cast),
         REQUIRED(checksum),
+        REQUIRED(ttt_forward),
+        REQUIRED(ttt_backward),
+        REQUIRED(ttt_start),
+        REQUIRED(ttt_step),
 #undef REQUIRED
     };
     for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the stored PyTorch results that tests/test_model_parity.c compares with.
 
-    python3 tests/gold/make_gold.py tests/gold        (needs torch and numpy; safetensors is written by hand)
+    python3 tests/gold/make_gold.py tests/gold [NAME...]        (needs torch and numpy; safetensors is written by hand)
 
 Each file holds a small model of odd dimensions: its initial parameters (f32), tokens, and what PyTorch
 computes from them in float64: logits, loss, every gradient, and ten losses of AdamW training on one batch
@@ -22,13 +22,20 @@ CASES = {
                   batch=2, seq=19),
     "llama_gqa": dict(kind="llama", vocab=53, width=36, layers=2, heads=6, kv_heads=2, ffn=41, context=13, tied=True,
                       batch=5, seq=13),
+    "ttt_linear_model": dict(kind="ttt", ttt=1, mini=4, rate=1.0, vocab=47, width=36, layers=2, heads=3, kv_heads=3, ffn=28,
+                       context=10, tied=True, batch=2, seq=10),
+    "ttt_mlp_model": dict(kind="ttt", ttt=2, mini=5, rate=0.1, vocab=43, width=20, layers=2, heads=2, kv_heads=2, ffn=36,
+                    context=13, tied=True, batch=3, seq=13),
 }
 LR, BETAS, EPS, DECAY, CLIP, STEPS = 3e-3, (0.9, 0.95), 1e-8, 0.1, 1.0, 10
 
 
 def shapes(c):
-    """name -> shape, in the order of the model's forward pass; decay follows from the rank."""
+    """name -> shape, in the order of the model's forward pass; decay follows from the rank, but for TTT models, where
+    everything decays."""
     d, f, v = c["width"], c["ffn"], c["vocab"]
+    if c["kind"] == "ttt":
+        return ttt_shapes(c)
     kv = d // c["heads"] * c["kv_heads"]
     out = {}
     if c["kind"] == "gpt2":
@@ -59,6 +66,85 @@ def shapes(c):
     return out
 
 
+def ttt_shapes(c):
+    d, f, h = c["width"], c["ffn"], c["heads"]
+    inner = (4 if c["ttt"] == 2 else 1) * (d // h)
+    out = {"model.embed_tokens.weight": (c["vocab"], d)}
+    for i in range(c["layers"]):
+        p, s = f"model.layers.{i}.", f"model.layers.{i}.seq_modeling_block."
+        out[p + "seq_norm.weight"] = (d,)
+        for m in "qkv":
+            out[s + f"{m}_proj.weight"] = (d, d)
+        out[s + "learnable_ttt_lr_weight"], out[s + "learnable_ttt_lr_bias"] = (h, 1, d), (h, 1)
+        out[s + "learnable_token_idx"] = (c["mini"],)
+        out[s + "ttt_norm_weight"] = out[s + "ttt_norm_bias"] = (h, d // h)
+        out[s + "W1"], out[s + "b1"] = (h, d // h, inner), (h, 1, inner)
+        if c["ttt"] == 2:
+            out[s + "W2"], out[s + "b2"] = (h, inner, d // h), (h, 1, d // h)
+        out[s + "post_norm.weight"] = out[s + "post_norm.bias"] = (d,)
+        out[s + "o_proj.weight"] = (d, d)
+        out[p + "ffn_norm.weight"] = (d,)
+        out[p + "mlp.gate_proj.weight"] = out[p + "mlp.up_proj.weight"] = (f, d)
+        out[p + "mlp.down_proj.weight"] = (d, f)
+    out["model.norm.weight"] = (d,)
+    return out
+
+
+def rotate_neighbours(x, base=10000.0):
+    """Rotary positions on (B, H, n, D), pairs (2i, 2i + 1)."""
+    n, D = x.shape[-2:]
+    ang = torch.arange(n, dtype=x.dtype)[:, None] * base ** (-torch.arange(0, D, 2, dtype=x.dtype) / D)
+    a, b = x[..., 0::2], x[..., 1::2]
+    return torch.stack((a * ang.cos() - b * ang.sin(), a * ang.sin() + b * ang.cos()), -1).flatten(-2)
+
+
+def inner_model(x, state):
+    """Without its norm; x (B, H, 1, D), one state per sequence and head."""
+    z = x @ state[0] + state[1]
+    return z if len(state) == 2 else F.gelu(z, approximate="tanh") @ state[2] + state[3]
+
+
+def ttt_layer(h, w, c):
+    """Token by token as the layer is defined; inner gradients by autograd of the inner loss."""
+    B, T, C = h.shape
+    H, D, m = c["heads"], C // c["heads"], c["mini"]
+    q, k, v = (F.linear(h, w(f"{n}_proj.weight")).view(B, T, H, D).transpose(1, 2) for n in "qkv")
+    rate = c["rate"] / D * torch.sigmoid(h @ w("learnable_ttt_lr_weight")[:, 0].T + w("learnable_ttt_lr_bias")[:, 0])
+    tau = torch.clamp_min(1 / torch.arange(1, m + 1, dtype=h.dtype) + w("learnable_token_idx"), 0)
+    names = ["W1", "b1"] + (["W2", "b2"] if c["ttt"] == 2 else [])
+    start, outputs = [w(n).expand(B, *w(n).shape) for n in names], []
+    norm = lambda z: F.layer_norm(z, (D,), eps=1e-6) * w("ttt_norm_weight")[:, None] + w("ttt_norm_bias")[:, None]
+    for first in range(0, T, m):
+        n = min(m, T - first)
+        turned_q, turned_k = (rotate_neighbours(t[:, :, first:first + n]) for t in (q, k))
+        sums = [torch.zeros_like(s) for s in start]
+        for i in range(n):
+            key, value = turned_k[:, :, i:i + 1], v[:, :, first + i:first + i + 1]
+            loss = 0.5 * ((norm(inner_model(key, start)) - (value - key)) ** 2).sum()
+            slopes = torch.autograd.grad(loss, start, create_graph=True)
+            scale = rate[:, first + i].view(B, H, 1, 1)
+            sums = [s + scale * g for s, g in zip(sums, slopes)]
+            now = [s - tau[i] * a for s, a in zip(start, sums)]
+            query = turned_q[:, :, i:i + 1]
+            outputs.append(query + norm(inner_model(query, now)))
+        start = now
+    y = torch.cat(outputs, 2).transpose(1, 2).reshape(B, T, C)
+    return F.linear(F.layer_norm(y, (C,), w("post_norm.weight"), w("post_norm.bias"), 1e-6), w("o_proj.weight"))
+
+
+def ttt_logits_of(p, c, x):
+    d = c["width"]
+    h = p["model.embed_tokens.weight"][x]
+    for i in range(c["layers"]):
+        w = lambda name: p[f"model.layers.{i}.{name}"]
+        n = F.rms_norm(h, (d,), w("seq_norm.weight"), 1e-6)
+        h = h + ttt_layer(n, lambda name: w("seq_modeling_block." + name), c)
+        n = F.rms_norm(h, (d,), w("ffn_norm.weight"), 1e-6)
+        up = F.silu(F.linear(n, w("mlp.gate_proj.weight"))) * F.linear(n, w("mlp.up_proj.weight"))
+        h = h + F.linear(up, w("mlp.down_proj.weight"))
+    return F.linear(F.rms_norm(h, (d,), p["model.norm.weight"], 1e-6), p["model.embed_tokens.weight"])
+
+
 def rotate_half_split(x, base=10000.0):
     """Rotary positions on (B, H, T, D), pairs (i, i + D/2)."""
     T, D = x.shape[-2:]
@@ -83,6 +169,8 @@ def attend(q, k, v, c, rope):
 
 def logits_of(p, c, x):
     d = c["width"]
+    if c["kind"] == "ttt":
+        return ttt_logits_of(p, c, x)
     if c["kind"] == "gpt2":
         h = p["wte.weight"][x] + p["wpe.weight"][: x.shape[1]]
         for i in range(c["layers"]):
@@ -111,14 +199,15 @@ def make(c, seed):
     start = {}
     for name, shape in shapes(c).items():
         value = torch.randn(shape, generator=gen) * (0.3 if len(shape) == 1 else 0.15)
-        if len(shape) == 1 and name.endswith("weight"):
+        if (len(shape) == 1 and name.endswith("weight")) or name.endswith("norm_weight"):
             value += 1
         start[name] = value.float()
     ids = torch.randint(0, c["vocab"], (c["batch"], c["seq"] + 1), generator=gen)
     x, y = ids[:, :-1], ids[:, 1:]
     p = {n: t.double().clone().requires_grad_() for n, t in start.items()}
-    groups = [dict(params=[t for t in p.values() if t.dim() > 1], weight_decay=DECAY),
-              dict(params=[t for t in p.values() if t.dim() == 1], weight_decay=0.0)]
+    decays = lambda t: t.dim() > 1 or c["kind"] == "ttt"
+    groups = [dict(params=[t for t in p.values() if decays(t)], weight_decay=DECAY),
+              dict(params=[t for t in p.values() if not decays(t)], weight_decay=0.0)]
     opt = torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=EPS)
     out, losses, norms = dict(start), [], []
     for step in range(STEPS):
@@ -155,6 +244,8 @@ def save(path, tensors, meta):
 
 def main():
     for seed, (name, c) in enumerate(CASES.items()):
+        if len(sys.argv) > 2 and name not in sys.argv[2:]:
+            continue
         meta = {k: str(int(v) if isinstance(v, bool) else v) for k, v in c.items()}
         meta.update(lr=str(LR), beta1=str(BETAS[0]), beta2=str(BETAS[1]), eps=str(EPS), weight_decay=str(DECAY),
                     clip=str(CLIP), torch=torch.__version__)

@@ -51,7 +51,9 @@ void gold_open(Gold *gold, const char *name)
     char *path = mem_format("%s/%s.safetensors", PACER_GOLD_DIR, name);
     require(safetensors_open(path, &gold->file));
     free(path);
-    bool gpt2 = strcmp(safetensors_metadata(&gold->file, "kind"), "gpt2") == 0;
+    const char *kind = safetensors_metadata(&gold->file, "kind");
+    bool ttt = strcmp(kind, "ttt") == 0;
+    const char *preset = ttt ? "ttt-125m" : strcmp(kind, "gpt2") == 0 ? "gpt2-124m" : "llama-22m";
     SpecOverrides o = {.layers = (int64_t)number(gold, "layers"),
                        .width = (int64_t)number(gold, "width"),
                        .heads = (int64_t)number(gold, "heads"),
@@ -60,8 +62,13 @@ void gold_open(Gold *gold, const char *name)
                        .vocab = (int64_t)number(gold, "vocab"),
                        .context = (int64_t)number(gold, "context"),
                        .tied = (int)number(gold, "tied")};
+    if (ttt) {
+        o.ttt = (int)number(gold, "ttt");
+        o.mini = (int64_t)number(gold, "mini");
+        o.ttt_rate = number(gold, "rate");
+    }
     TrainerSetup *s = &gold->setup;
-    require(spec_resolve(gpt2 ? "gpt2-124m" : "llama-22m", &o, 0, &s->spec));
+    require(spec_resolve(preset, &o, 0, &s->spec));
     s->attention = ATTENTION_FLASH;
     s->batch = (int64_t)number(gold, "batch");
     s->seq = (int64_t)number(gold, "seq");

@@ -41,6 +41,8 @@ bool op_arg_given(const OpArg *arg, const OpCase *k)
         return k->attention == ATTENTION_NAIVE;
     case WHEN_FLASH:
         return k->attention != ATTENTION_NAIVE;
+    case WHEN_TTT_MLP:
+        return k->ttt.kind == TTT_MLP;
     }
     return false;
 }
@@ -66,9 +68,16 @@ bool op_arg_reads_old(const OpArg *arg, const OpCase *k)
     return false;
 }
 
+static HeadShape heads_of(const OpCase *k)
+{
+    const TttShape *t = &k->ttt;
+    return t->batch == 0 ? k->heads
+                         : (HeadShape){t->batch, t->seq, t->heads, t->heads, t->head_dim};
+}
+
 static int64_t dimension(char letter, const OpCase *k)
 {
-    HeadShape s = k->heads;
+    HeadShape s = heads_of(k);
     switch (letter) {
     case 'N':
         return k->rows;
@@ -98,6 +107,18 @@ static int64_t dimension(char letter, const OpCase *k)
         return (s.heads + 2 * s.kv_heads) * s.head_dim;
     case 'Y':
         return HYPER_COUNT;
+    case 'W':
+        return k->ttt.width;
+    case 'M':
+        return k->ttt.mini;
+    case 'F':
+        return ttt_inner(&k->ttt);
+    case 'K':
+        return s.seq < k->ttt.mini ? s.seq : k->ttt.mini;
+    case 'E':
+        return s.batch * s.heads;
+    case 'Z':
+        return 2 * ttt_state(&k->ttt);
     case '1':
         return 1;
     case '2':
@@ -140,8 +161,20 @@ int64_t op_case_classes(const OpCase *k)
     return !k->flag ? k->outs : k->outs > 64 ? k->outs - 41 : k->outs - 1;
 }
 
+static double ttt_work(const OpCase *k)
+{
+    const TttShape *s = &k->ttt;
+    double d = (double)s->head_dim, m = (double)s->mini;
+    double head = s->kind == TTT_MLP ? 28 * d * d + 10 * m * d : 3 * d * d + 2 * m * d;
+    bool single = k->op == OP_TTT_START || k->op == OP_TTT_STEP;
+    return (double)(s->batch * s->heads * (single ? 1 : s->seq)) * head;
+}
+
 double op_case_work(const OpCase *k)
 {
+    if (k->ttt.batch > 0) {
+        return ttt_work(k);
+    }
     HeadShape s = k->heads;
     double width = (double)(k->width > 0 ? k->width : 1),
            outs = (double)(k->outs > 0 ? k->outs : 1);
@@ -153,7 +186,13 @@ const char *op_case_label(const OpCase *k, char text[OP_LABEL_SIZE])
 {
     unsigned varies = op_spec(k->op)->varies;
     int used = snprintf(text, OP_LABEL_SIZE, "%s", op_name(k->op));
-    if (k->heads.batch > 0) {
+    if (k->ttt.batch > 0) {
+        const TttShape *s = &k->ttt;
+        used += snprintf(text + used, (size_t)(OP_LABEL_SIZE - used),
+                         " %s B=%d T=%d H=%d D=%d m=%d width=%d inner=%g",
+                         s->kind == TTT_MLP ? "mlp" : "linear", (int)s->batch, (int)s->seq,
+                         (int)s->heads, (int)s->head_dim, (int)s->mini, (int)s->width, k->inner);
+    } else if (k->heads.batch > 0) {
         HeadShape s = k->heads;
         used += snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), " B=%d T=%d H=%d G=%d D=%d",
                          (int)s.batch, (int)s.seq, (int)s.heads, (int)s.kv_heads, (int)s.head_dim);

@@ -67,6 +67,37 @@ static const Heads backward_shapes[] = {
     {{1, 260, 1, 1, 64}, 1},
 };
 
+/* Both kinds with every length of a mini-batch that matters: 1, one that divides nothing, those of real
+ * layers; sequences shorter than one, of whole ones, and with a rest. The wide heads are those of real
+ * models, the widths of rows with and without padding behind 3HD + H. */
+typedef struct {
+    TttShape shape; /* width: the padding alone; base_rate and eps are filled in */
+    double inner;
+    int64_t clamped;
+} Inner;
+
+static const Inner ttt_shapes[] = {
+    {{TTT_LINEAR, 1, 3, 1, 4, 16, 0, 0, 0}, 0.3, 0},
+    {{TTT_LINEAR, 3, 9, 2, 6, 4, 3, 0, 0}, 0.3, 4},
+    {{TTT_LINEAR, 2, 11, 3, 8, 5, 0, 0, 0}, 0.3, 2},
+    {{TTT_LINEAR, 1, 5, 2, 4, 1, 2, 0, 0}, 0.3, 0},
+    {{TTT_LINEAR, 2, 16, 1, 8, 16, 7, 0, 0}, 0.3, 7},
+    {{TTT_LINEAR, 1, 37, 1, 64, 16, 7, 0, 0}, 0.1, 0},
+    {{TTT_LINEAR, 2, 20, 3, 64, 16, 0, 0, 0}, 0.02, 3},
+    {{TTT_LINEAR, 1, 128, 1, 64, 16, 7, 0, 0}, 0.02, 0},
+    {{TTT_LINEAR, 1, 32, 4, 64, 16, 4, 0, 0}, 0.05, 0},
+    {{TTT_LINEAR, 2, 20, 1, 96, 16, 7, 0, 0}, 0.02, 0},
+    {{TTT_LINEAR, 1, 32, 2, 96, 16, 0, 0, 0}, 0.1, 16},
+    {{TTT_MLP, 1, 3, 1, 4, 16, 0, 0, 0}, 0.3, 0},
+    {{TTT_MLP, 3, 9, 2, 6, 4, 3, 0, 0}, 0.3, 4},
+    {{TTT_MLP, 2, 11, 3, 8, 5, 0, 0, 0}, 0.3, 2},
+    {{TTT_MLP, 1, 3, 2, 4, 1, 2, 0, 0}, 0.3, 0},
+    {{TTT_MLP, 1, 16, 1, 8, 16, 7, 0, 0}, 0.3, 7},
+    {{TTT_MLP, 1, 37, 1, 64, 16, 7, 0, 0}, 0.05, 0},
+    {{TTT_MLP, 1, 16, 2, 64, 16, 6, 0, 0}, 0.1, 0},
+    {{TTT_MLP, 1, 20, 1, 96, 16, 7, 0, 0}, 0.05, 0},
+};
+
 #define LENGTH(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 static bool heads_of(OpId op, int i, OpCase *k)
@@ -83,6 +114,19 @@ static bool heads_of(OpId op, int i, OpCase *k)
         *k = (OpCase){.op = op, .heads = shape->heads, .scale = shape->scale};
     }
     return shape != NULL;
+}
+
+static bool ttt_of(OpId op, int i, OpCase *k)
+{
+    if (i >= LENGTH(ttt_shapes)) {
+        return false;
+    }
+    const Inner *inner = &ttt_shapes[i];
+    *k = (OpCase){.op = op, .ttt = inner->shape, .inner = inner->inner, .clamped = inner->clamped};
+    k->ttt.width += 3 * k->ttt.heads * k->ttt.head_dim + k->ttt.heads;
+    k->ttt.base_rate = k->ttt.kind == TTT_MLP ? 0.1 : 1;
+    k->ttt.eps = 1e-6;
+    return true;
 }
 
 /* Sizes of shape number i, or false when the op has no more. */
@@ -124,6 +168,11 @@ static bool shape_of(OpId op, int i, OpCase *k)
     case OP_ATTENTION_FORWARD:
     case OP_ATTENTION_BACKWARD:
         return heads_of(op, i, k);
+    case OP_TTT_FORWARD:
+    case OP_TTT_BACKWARD:
+    case OP_TTT_START:
+    case OP_TTT_STEP:
+        return ttt_of(op, i, k);
     default:
         break;
     }
@@ -163,6 +212,9 @@ static bool choose(const OpSpec *spec, unsigned bits, int alias, OpCase *k)
 static bool is_worthwhile(const OpCase *k)
 {
     if (k->op == OP_EMBED_BACKWARD && !k->option && k->mode2 == MODE_ADD) {
+        return false;
+    }
+    if (k->op == OP_TTT_BACKWARD && op_case_work(k) > 1e6 && k->mode == MODE_ADD) {
         return false;
     }
     return k->rows < 1000 || k->width == 0 || (k->alias == 0 && !k->option);

@@ -12,6 +12,7 @@
 
 #define SEED 20240229
 #define FEW_ELEMENTS 8
+#define SMALL_OUTPUT 64 /* elements below which more draws of the input tell more (OpSpec.draws) */
 
 OpError op_error(const double *truth, const double *values, int64_t count)
 {
@@ -41,7 +42,8 @@ static double unit_roundoff(DType dtype)
 /* Results that a device is measured against. */
 typedef struct {
     OpInput in;
-    OpOutput truth, naive;
+    OpOutput truth;
+    OpError fair[OP_ARGS_MAX]; /* of the naive sums */
 } Bar;
 
 static void check_output(const Bar *bar, int arg, const OpOutput *got, OpDevice device)
@@ -51,7 +53,7 @@ static void check_output(const Bar *bar, int arg, const OpOutput *got, OpDevice 
     int64_t count = op_input_count(&bar->in, arg);
     const double *truth = bar->truth.after[arg], *values = got->after[arg];
     OpError error = op_error(truth, values, count);
-    OpError fair = op_error(truth, bar->naive.after[arg], count);
+    OpError fair = bar->fair[arg];
     double roundoff = unit_roundoff(op_arg_tensor(a, &bar->in.k, bar->in.act).dtype);
     if (!(fair.rms <= sqrt(unit_roundoff(bar->in.act)) * fair.scale_rms)) {
         fail_msg("%s in %s: %s of ref and of naive sums disagree, rms %.3g of %.3g",
@@ -72,6 +74,53 @@ static void check_output(const Bar *bar, int arg, const OpOutput *got, OpDevice 
                  values[error.worst], truth[error.worst], error.max, max_allowed, error.rms,
                  rms_allowed, error.scale_rms);
     }
+}
+
+/* Error of the naive sums in every output of an input. */
+static void naive_errors(const OpInput *in, const OpOutput *truth, Backend *naive,
+                         OpError errors[OP_ARGS_MAX])
+{
+    const OpSpec *spec = op_spec(in->k.op);
+    OpOutput out = op_run(in, (OpRun){.backend = naive, .act = in->act});
+    for (int i = 0; i < op_spec_count(spec); i++) {
+        int64_t count = op_input_count(in, i);
+        if (count > 0 && op_arg_written(&spec->arg[i])) {
+            errors[i] = op_error(truth->after[i], out.after[i], count);
+        }
+    }
+    op_output_free(&out);
+}
+
+static Bar bar_make(const OpCase *k, DType act, Backend *ref, Backend *naive)
+{
+    const OpSpec *spec = op_spec(k->op);
+    OpRun exact = {.backend = ref, .act = DT_F64};
+    Bar bar = {.in = op_input_make(k, act, SEED)};
+    bar.truth = op_run(&bar.in, exact);
+    naive_errors(&bar.in, &bar.truth, naive, bar.fair);
+    for (int draw = 1; draw < spec->draws; draw++) {
+        OpError other[OP_ARGS_MAX] = {0};
+        OpInput in = op_input_make(k, act, SEED + (uint64_t)draw);
+        OpOutput truth = op_run(&in, exact);
+        naive_errors(&in, &truth, naive, other);
+        for (int i = 0; i < op_spec_count(spec); i++) {
+            if (op_input_count(&in, i) < SMALL_OUTPUT) {
+                bar.fair[i].max = fmax(bar.fair[i].max, other[i].max);
+                bar.fair[i].rms = fmax(bar.fair[i].rms, other[i].rms);
+                bar.fair[i].scale_max = fmax(bar.fair[i].scale_max, other[i].scale_max);
+                bar.fair[i].scale_rms = fmax(bar.fair[i].scale_rms, other[i].scale_rms);
+            }
+        }
+        op_output_free(&truth);
+        op_input_free(&in);
+    }
+    return bar;
+}
+
+static void bar_free(Bar *bar)
+{
+    op_output_free(&bar->truth);
+    op_input_free(&bar->in);
 }
 
 static void check_device(const Bar *bar, OpDevice device)
@@ -108,18 +157,14 @@ void op_check_devices(const OpDevice *devices, int device_count, OpId op, DType 
         if (most_work > 0 && op_case_work(&cases[i]) > most_work) {
             continue;
         }
-        Bar bar = {.in = op_input_make(&cases[i], act, SEED)};
-        bar.truth = op_run(&bar.in, (OpRun){.backend = ref, .act = DT_F64});
-        bar.naive = op_run(&bar.in, (OpRun){.backend = naive, .act = act});
+        Bar bar = bar_make(&cases[i], act, ref, naive);
         for (int device = 0; device < device_count; device++) {
             if (devices[device].covers == NULL ||
                 devices[device].covers(&devices[device], &cases[i], act)) {
                 check_device(&bar, devices[device]);
             }
         }
-        op_output_free(&bar.truth);
-        op_output_free(&bar.naive);
-        op_input_free(&bar.in);
+        bar_free(&bar);
     }
     naive->close(naive);
     ref->close(ref);

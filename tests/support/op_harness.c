@@ -54,11 +54,11 @@ static void fill_order(const double *ids, int64_t count, int64_t vocab, double *
     }
 }
 
-/* table (S,D): D/2 cosines, D/2 sines of t * 10000^(-2i/D) */
-static void fill_rope(const OpCase *k, double *table)
+/* table (rows,D): D/2 cosines, D/2 sines of t * 10000^(-2i/D) */
+static void fill_rope(Tensor shape, double *table)
 {
-    int64_t width = k->heads.head_dim, half = width / 2;
-    for (int64_t t = 0; t < k->heads.seq + 2; t++) {
+    int64_t width = shape.dim[1], half = width / 2;
+    for (int64_t t = 0; t < shape.dim[0]; t++) {
         for (int64_t i = 0; i < half; i++) {
             double angle = (double)t * pow(10000, -2.0 * (double)i / (double)width);
             table[t * width + i] = cos(angle);
@@ -94,6 +94,18 @@ static double random_value(const OpCase *k, ArgFill fill, uint64_t seed, int64_t
         return (int32_t)rng_block(seed, OP_ARGS_MAX, (uint64_t)i).word[0];
     case FILL_IDS:
         return (double)rng_below(seed, OP_ARGS_MAX, (uint64_t)i, (uint64_t)k->outs);
+    case FILL_SMALL:
+        return 0.1 * normal;
+    case FILL_TTT_INPUT:
+        return i % k->ttt.width < (3 * k->ttt.head_dim + 1) * k->ttt.heads ? normal : 1e30;
+    case FILL_TTT_INDEX:
+        return i + 1 == k->clamped ? -1 : 0.03 * normal;
+    case FILL_TTT_WEIGHT:
+        return k->inner * normal;
+    case FILL_TTT_STATE:
+        return (i / ttt_state(&k->ttt) % 2 == 0 ? k->inner : 0.05) * normal;
+    case FILL_TTT_POSITION:
+        return (double)(k->ttt.seq - 1);
     case FILL_TARGETS:
         return i % 5 == 3 ? -1
                           : (double)rng_below(seed, OP_ARGS_MAX, (uint64_t)i,
@@ -185,7 +197,7 @@ OpInput op_input_make(const OpCase *k, DType act, uint64_t seed)
         }
         in.before[i] = mem_zalloc((size_t)count, sizeof(double));
         if (spec->arg[i].fill == FILL_ROPE) {
-            fill_rope(k, in.before[i]);
+            fill_rope(shape_in(&in, i, act), in.before[i]);
         } else if (spec->arg[i].fill == FILL_HYPER) {
             fill_hyper(k, in.before[i]);
         } else {
@@ -255,7 +267,7 @@ typedef struct {
     int count;
     Tensor tensor[OP_ARGS_MAX]; /* with backend addresses */
     Block block[OP_ARGS_MAX];   /* guard, elements, guard; empty where shared or not given */
-    Block scratch;
+    Block scratch, saved;
     char label[OP_LABEL_SIZE];
 } Stage;
 
@@ -327,14 +339,14 @@ static double *download(Stage *s, int i)
     return values;
 }
 
-/* Scratch bytes that the op asks for, found without computing. */
 static AttentionKind attention_of(const Stage *s)
 {
     AttentionKind kind = s->in->k.attention;
     return kind == ATTENTION_FLASH && s->run.cudnn ? ATTENTION_CUDNN : kind;
 }
 
-static size_t plan_scratch(const Stage *s)
+/* Bytes of the two arenas that the op asks for, found without computing. */
+static void plan(const Stage *s, size_t *scratch, size_t *saved)
 {
     Tensor t[OP_ARGS_MAX];
     memcpy(t, s->tensor, sizeof t);
@@ -347,28 +359,47 @@ static size_t plan_scratch(const Stage *s)
     c.composed = s->run.composed;
     c.attention = attention_of(s);
     s->spec->call(&s->in->k, &c, t);
-    return c.scratch.peak;
+    *scratch = c.scratch.peak;
+    *saved = c.saved.peak;
+}
+
+/* Memory of an arena, all NaN, with a guard behind it. */
+static Block arena_block(Backend *backend, size_t bytes)
+{
+    Block block = block_make(backend, bytes + GUARD, NAN_BYTE);
+    backend->upload(backend, block.device, block.host, block.bytes);
+    return block;
+}
+
+static void check_arena(const Stage *s, Block *block, const Arena *arena)
+{
+    Backend *backend = s->run.backend;
+    size_t planned = block->bytes - GUARD;
+    backend->download(backend, block->host, block->device, block->bytes);
+    expect_bytes(block, planned, block->bytes, NAN_BYTE, s->label, arena->name);
+    if (arena->peak != planned || arena->used != 0) {
+        fail_msg("%s: planned %zu bytes of %s, took %zu, kept %zu", s->label, planned, arena->name,
+                 arena->peak, arena->used);
+    }
 }
 
 static void call(Stage *s, OpOutput *out)
 {
     Backend *backend = s->run.backend;
-    size_t planned = plan_scratch(s);
-    s->scratch = block_make(backend, planned + GUARD, NAN_BYTE);
-    backend->upload(backend, s->scratch.device, s->scratch.host, s->scratch.bytes);
+    size_t scratch, saved;
+    plan(s, &scratch, &saved);
+    s->scratch = arena_block(backend, scratch);
+    s->saved = arena_block(backend, saved);
     Ctx c;
     ctx_init(&c, backend);
     c.composed = s->run.composed;
     c.attention = attention_of(s);
-    arena_init(&c.scratch, "scratch", s->scratch.device, planned);
+    arena_init(&c.scratch, "scratch", s->scratch.device, scratch);
+    arena_init(&c.saved, "saved", s->saved.device, saved);
     s->spec->call(&s->in->k, &c, s->tensor);
     backend->sync(backend);
-    backend->download(backend, s->scratch.host, s->scratch.device, s->scratch.bytes);
-    expect_bytes(&s->scratch, planned, s->scratch.bytes, NAN_BYTE, s->label, "workspace");
-    if (c.scratch.peak != planned || c.scratch.used != 0 || c.saved.peak != 0) {
-        fail_msg("%s: planned %zu bytes of scratch, took %zu, kept %zu", s->label, planned,
-                 c.scratch.peak, c.scratch.used);
-    }
+    check_arena(s, &s->scratch, &c.scratch);
+    check_arena(s, &s->saved, &c.saved);
     memcpy(out->stats, c.stats, sizeof out->stats);
 }
 
@@ -399,5 +430,6 @@ OpOutput op_run(const OpInput *in, OpRun run)
         }
     }
     block_free(run.backend, &s.scratch);
+    block_free(run.backend, &s.saved);
     return out;
 }

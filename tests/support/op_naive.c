@@ -1,17 +1,7 @@
 /* Independent of src/ref but for the storage of elements: every formula is written out again. */
 #include "support/op_naive.h"
 
-#include "ref/ref.h"
-
-static float get(Tensor t, int64_t i)
-{
-    return (float)ref_get(t, i);
-}
-
-static void put(Tensor t, int64_t i, float value, Mode mode)
-{
-    ref_put(t, i, mode == MODE_ADD ? get(t, i) + value : value);
-}
+#include "support/op_naive_parts.h"
 
 static void embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq,
                           Tensor out)
@@ -330,16 +320,11 @@ static void swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
     }
 }
 
-static float gelu_tanh(float x)
-{
-    return tanhf(0.7978845608f * (x + 0.044715f * x * x * x));
-}
-
 static void gelu_forward(Ctx *c, Tensor x, Tensor y)
 {
     (void)c;
     for (int64_t i = 0; i < tensor_count(x); i++) {
-        put(y, i, 0.5f * get(x, i) * (1 + gelu_tanh(get(x, i))), MODE_SET);
+        put(y, i, gelu(get(x, i)), MODE_SET);
     }
 }
 
@@ -347,9 +332,7 @@ static void gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
 {
     (void)c;
     for (int64_t i = 0; i < tensor_count(x); i++) {
-        float value = get(x, i), t = gelu_tanh(value);
-        float inner = 0.7978845608f * (1 + 3 * 0.044715f * value * value);
-        put(dx, i, get(dy, i) * (0.5f * (1 + t) + 0.5f * value * (1 - t * t) * inner), MODE_SET);
+        put(dx, i, get(dy, i) * gelu_1(get(x, i)), MODE_SET);
     }
 }
 
@@ -456,5 +439,6 @@ Backend *op_naive_open(void)
         .cast = exact.cast,
         .checksum = exact.checksum,
     };
+    op_naive_fill_ttt(&backend->ops);
     return backend;
 }

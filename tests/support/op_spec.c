@@ -4,6 +4,7 @@
 
 #define NORM_EPS 1e-5
 #define LOSS_SCALE 0.37
+#define TTT_DRAWS 4 /* gradients of single numbers are sums in which errors cancel by luck */
 
 /* Arguments that come in two forms (aux of attention, results of cast): the one that this case has. */
 static Tensor either(Tensor a, Tensor b)
@@ -166,8 +167,60 @@ static void call_checksum(const OpCase *k, Ctx *c, const Tensor *t)
     op_checksum(c, t[0], t[1]);
 }
 
+/* index, rate_bias, gamma, beta, w1, b1, w2, b2 from t on; the names of TTT_PARAMETERS below. */
+#define TTT_PARAMETER_COUNT 8
+
+static TttWeights ttt_weights(const Tensor *t)
+{
+    return (TttWeights){t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7]};
+}
+
+static void call_ttt_forward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    TttWeights w = ttt_weights(t + 1);
+    op_ttt_forward(c, t[0], &k->ttt, &w, t[9], t[10], TENSOR_NONE);
+}
+
+/* What the forward keeps differs from backend to backend, so each runs its own first. */
+static void call_ttt_backward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    TttWeights w = ttt_weights(t + 2), grads = ttt_weights(t + 12);
+    ArenaMark saved = arena_mark(&c->saved), scratch = arena_mark(&c->scratch);
+    Tensor states = op_ttt_states(c, &k->ttt, t[1].dtype);
+    Tensor out = ctx_scratch(c, MEM_SCRATCH, t[0].dtype, t[0].dim[0], t[0].dim[1]);
+    op_ttt_forward(c, t[1], &k->ttt, &w, t[10], out, states);
+    arena_release(&c->scratch, scratch);
+    op_ttt_backward(c, t[0], t[1], &k->ttt, &w, t[10], states, t[11], &grads, k->mode);
+    arena_release(&c->saved, saved);
+}
+
+static void call_ttt_start(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    TttWeights w = ttt_weights(t);
+    op_ttt_start(c, &k->ttt, &w, t[TTT_PARAMETER_COUNT]);
+}
+
+static void call_ttt_step(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    TttWeights w = ttt_weights(t + 1);
+    op_ttt_step(c, t[0], &k->ttt, &w, t[9], t[10], t[11], t[12]);
+}
+
 /* clang-format off */
 #define ARG(text, dims, ...) {.name = text, .shape = dims, __VA_ARGS__}
+
+#define TTT_PARAMETERS \
+    ARG("index", "M", .fill = FILL_TTT_INDEX), \
+    ARG("rate_bias", "H", .fill = FILL_SMALL), \
+    ARG("gamma", "HD", .fill = FILL_NEAR_ONE), \
+    ARG("beta", "HD", .fill = FILL_SMALL), \
+    ARG("w1", "HDF", .fill = FILL_TTT_WEIGHT), \
+    ARG("b1", "HF", .fill = FILL_SMALL), \
+    ARG("w2", "HFD", .fill = FILL_TTT_WEIGHT, .when = WHEN_TTT_MLP), \
+    ARG("b2", "HD", .fill = FILL_SMALL, .when = WHEN_TTT_MLP)
+
+#define TTT_GRADIENT(name, dims, ...) \
+    ARG(name, dims, .use = USE_BY_MODE, .type = TYPE_ACC, __VA_ARGS__)
 
 static const OpSpec specs[OP_COUNT] = {
     [OP_EMBED_FORWARD] = {
@@ -337,6 +390,43 @@ static const OpSpec specs[OP_COUNT] = {
         .arg = {ARG("x", "N", .type = TYPE_I32, .fill = FILL_BITS),
                 ARG("out", "2", .use = USE_OUT, .type = TYPE_I32)},
         .call = call_checksum},
+    [OP_TTT_FORWARD] = {
+        .arg = {ARG("x", "RW", .fill = FILL_TTT_INPUT),
+                TTT_PARAMETERS,
+                ARG("rope", "KD", .type = TYPE_ACC, .fill = FILL_ROPE),
+                ARG("out", "RA", .use = USE_OUT)},
+        .draws = TTT_DRAWS,
+        .call = call_ttt_forward},
+    [OP_TTT_BACKWARD] = {
+        .arg = {ARG("dout", "RA"),
+                ARG("x", "RW", .fill = FILL_TTT_INPUT),
+                TTT_PARAMETERS,
+                ARG("rope", "KD", .type = TYPE_ACC, .fill = FILL_ROPE),
+                ARG("dx", "RW", .use = USE_OUT),
+                TTT_GRADIENT("dindex", "M", .fill = FILL_SMALL),
+                TTT_GRADIENT("drate_bias", "H", .fill = FILL_SMALL),
+                TTT_GRADIENT("dgamma", "HD", .fill = FILL_NORMAL),
+                TTT_GRADIENT("dbeta", "HD", .fill = FILL_NORMAL),
+                TTT_GRADIENT("dw1", "HDF", .fill = FILL_NORMAL),
+                TTT_GRADIENT("db1", "HF", .fill = FILL_NORMAL),
+                TTT_GRADIENT("dw2", "HFD", .when = WHEN_TTT_MLP),
+                TTT_GRADIENT("db2", "HD", .when = WHEN_TTT_MLP)},
+        .varies = VARY_MODE,
+        .draws = TTT_DRAWS,
+        .call = call_ttt_backward},
+    [OP_TTT_START] = {
+        .arg = {TTT_PARAMETERS,
+                ARG("state", "EZ", .use = USE_OUT, .type = TYPE_ACC)},
+        .call = call_ttt_start},
+    [OP_TTT_STEP] = {
+        .arg = {ARG("x", "BW", .fill = FILL_TTT_INPUT),
+                TTT_PARAMETERS,
+                ARG("rope", "KD", .type = TYPE_ACC, .fill = FILL_ROPE),
+                ARG("position", "1", .type = TYPE_I32, .fill = FILL_TTT_POSITION),
+                ARG("state", "EZ", .use = USE_UPDATE, .type = TYPE_ACC, .fill = FILL_TTT_STATE),
+                ARG("out", "BA", .use = USE_OUT)},
+        .draws = TTT_DRAWS,
+        .call = call_ttt_step},
 };
 /* clang-format on */
 

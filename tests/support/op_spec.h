@@ -10,6 +10,9 @@ typedef struct {
     int64_t rows, width, outs; /* N; C, I, F or n; O or V */
     int64_t seq;               /* embed: rows of a sequence */
     HeadShape heads;           /* rope, attention */
+    TttShape ttt;              /* ttt; batch is 0 in the cases of all other ops */
+    double inner;              /* ttt: scale of the inner model's random weights */
+    int64_t clamped;           /* ttt: token of a mini-batch, from 1 on, whose tau is 0; 0: none */
     double scale;              /* of random inputs; 0 stands for 1 */
     bool option; /* bias, positions, gradient of xent, low and clip of adamw, cast to bf16 */
     bool flag;   /* rope backwards, adamw with decay, xent with padded columns */
@@ -37,7 +40,8 @@ typedef enum {
     WHEN_NO_OPTION,
     WHEN_LAYER_NORM,
     WHEN_NAIVE,
-    WHEN_FLASH
+    WHEN_FLASH,
+    WHEN_TTT_MLP
 } ArgWhen;
 typedef enum {
     FILL_NORMAL,
@@ -51,14 +55,21 @@ typedef enum {
     FILL_ROPE,    /* cosines and sines */
     FILL_HYPER,
     FILL_NORM_SQ, /* sum of squares of the argument named "grad" */
-    FILL_DERIVED  /* what OpSpec.derive computes: results of a forward op */
+    FILL_SMALL,
+    FILL_TTT_INPUT,    /* packed rows; what is not to be read is far too large */
+    FILL_TTT_INDEX,    /* small, but where OpCase.clamped says */
+    FILL_TTT_WEIGHT,   /* of the inner model */
+    FILL_TTT_STATE,    /* inner weights, then sums of gradients */
+    FILL_TTT_POSITION, /* of a sequence's last token */
+    FILL_DERIVED       /* what OpSpec.derive computes: results of a forward op */
 } ArgFill;
 
 typedef struct {
     const char *name;
     /* One letter per dimension: N C O as in OpCase, U = 2C, B H T D of the heads, R = B*T,
      * A = H*D, Q = (H+2G)*D, S = T + 2 rows of a rope table, P = seq + 3 positions,
-     * Y = HYPER_COUNT, and the digits 1 and 2. */
+     * Y = HYPER_COUNT, and the digits 1 and 2. Of ttt B H T D R A likewise, W width, M mini,
+     * F as in ttt.h, K rows of its rope table, E = B*H, Z = 2 * ttt_state. */
     const char *shape;
     ArgUse use;
     ArgType type;
@@ -76,12 +87,13 @@ enum {
     VARY_ATTENTION = 32
 };
 
-#define OP_ARGS_MAX 9
+#define OP_ARGS_MAX 20
 #define OP_ALIASES_MAX 2
 
 typedef struct {
     OpArg arg[OP_ARGS_MAX]; /* ends at a NULL name */
     unsigned varies;
+    int draws; /* inputs over which the fair error of small outputs is taken; 0 stands for 1 */
     /* Pairs (output, input) that the contract lets be one tensor; ends at {0, 0}. */
     struct {
         int out, in;

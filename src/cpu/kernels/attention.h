@@ -77,11 +77,3 @@ static inline void hide_future(float *scores, int64_t row_stride, int64_t ahead,
         }
     }
 }
-
-/* The next `count` floats of a workspace, on a cache line; only counts when base is NULL. */
-static inline float *take(float *base, int64_t *used, int64_t count)
-{
-    float *at = base != NULL ? base + *used : NULL;
-    *used += round_up(count, 16);
-    return at;
-}

@@ -34,6 +34,14 @@ static inline int64_t lesser(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* The next `count` floats of a workspace, on a cache line; only counts when base is NULL. */
+static inline float *take(float *base, int64_t *used, int64_t count)
+{
+    float *at = base != NULL ? base + *used : NULL;
+    *used += round_up(count, 16);
+    return at;
+}
+
 /* sums (rows, vectors) += a (rows, inner) times b (inner, vectors); a(r, p) is
  * a[r * a_row + p * a_step]. rows, vectors and one stride of a are constants at each use, and the
  * loops over them must go: only then do the sums live in registers. */

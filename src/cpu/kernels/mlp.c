@@ -68,10 +68,6 @@ static void swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
     }
 }
 
-/* 2u = x (GELU_LINEAR + GELU_CUBIC x^2) */
-#define GELU_LINEAR 1.59576912f
-#define GELU_CUBIC 0.0713548162726f
-
 VEC_INLINE void gelu_step(const float *x, float *y, int64_t i, int64_t count)
 {
     Vec v = vec_load_part(x + i, count);

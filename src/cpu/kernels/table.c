@@ -12,4 +12,5 @@ void PACER_ISA_NAME(kernels_fill)(Ops *ops)
     PACER_ISA_NAME(norm_fill)(ops);
     PACER_ISA_NAME(optim_fill)(ops);
     PACER_ISA_NAME(rope_fill)(ops);
+    PACER_ISA_NAME(ttt_fill)(ops);
 }

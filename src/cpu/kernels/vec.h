@@ -192,6 +192,10 @@ VEC_INLINE Vec vec_sigmoid(Vec x)
     return 1.0f / (1.0f + vec_exp(-x));
 }
 
+/* The tanh form of gelu is x s for s the logistic function of x (GELU_LINEAR + GELU_CUBIC x^2). */
+#define GELU_LINEAR 1.59576912f
+#define GELU_CUBIC 0.0713548162726f
+
 /* to (count) = a + b; to may be a or b. */
 VEC_INLINE void vec_add_rows(const float *a, const float *b, float *to, int64_t count)
 {

@@ -1,0 +1,110 @@
+/* Test-time training for f32; other element types go to the reference. Here the forward: one
+ * thread owns a sequence and head, and nothing is kept for the backward, which scans again. */
+#include "cpu/cpu.h"
+#include "cpu/kernels/isa.h"
+#include "cpu/kernels/ttt_head.h"
+#include "cpu/threads.h"
+
+#include <omp.h>
+
+/* A thread's workspace. */
+typedef struct {
+    Head head;
+    Mini mini;
+    HeadSpace space;
+} ForwardSpace;
+
+static ForwardSpace forward_space(const HeadLayout *l, float *base, int64_t *used)
+{
+    *used = 0;
+    ForwardSpace s;
+    s.head = take_head(l, base, used);
+    s.mini = take_mini(l, base, used);
+    s.space = take_space(l, base, used);
+    return s;
+}
+
+static size_t ttt_forward_ws(const Ctx *c, const TttShape *shape, DType dtype)
+{
+    if (dtype != DT_F32) {
+        const Ops *ref = cpu_ref(c);
+        return ref->ttt_forward_ws != NULL ? ref->ttt_forward_ws(c, shape, dtype) : 0;
+    }
+    HeadLayout l = head_layout(shape);
+    int64_t used;
+    forward_space(&l, NULL, &used);
+    return (size_t)used * sizeof(float) * (size_t)c->backend->threads;
+}
+
+static size_t ttt_states_bytes(const Ctx *c, const TttShape *shape, DType dtype)
+{
+    const Ops *ref = cpu_ref(c);
+    bool asks = dtype != DT_F32 && ref->ttt_states_bytes != NULL;
+    return asks ? ref->ttt_states_bytes(c, shape, dtype) : 0;
+}
+
+/* One sequence of one head: out (seq, D), out_row apart, from its rows x; the first state is
+ * there. */
+static void forward_head(const HeadLayout *l, const ForwardSpace *s, const float *x, int64_t head,
+                         float *out)
+{
+    for (int64_t step = 0; step < l->steps; step++) {
+        MiniSize size = mini_size(l, &s->head, step);
+        int64_t token = step * l->mini;
+        const float *rows = x + token * l->x_row;
+        int64_t ahead = tokens_behind(l, step);
+        inner_forward(l, &s->head, rows, head, size.n, ahead, false, &s->mini, &s->space);
+        for (int64_t i = 0; i < size.n; i++) {
+            prefetch_row(out + (token + i) * l->out_row, l->depth);
+        }
+        apply_state(l, &s->head, rows, head, size, &s->mini, &s->space);
+        for (int64_t i = 0; i < size.n; i++) {
+            if (i < ahead) {
+                prefetch_row(rows + (size.n + i) * l->x_row + head * l->depth, l->depth);
+            }
+            output_row(&s->head.norm, s->space.q + i * l->width, s->space.zq + i * l->width,
+                       l->depth, out + (token + i) * l->out_row);
+        }
+        if (step + 1 < l->steps) {
+            update_state(l, size, &s->mini, s->mini.state, &s->space);
+        }
+    }
+}
+
+static void ttt_forward(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
+                        Tensor out, Tensor states, void *ws)
+{
+    if (x.dtype != DT_F32) {
+        cpu_ref(c)->ttt_forward(c, x, shape, w, rope, out, states, ws);
+        return;
+    }
+    HeadLayout l = head_layout(shape);
+    int threads = threads_for(c, tensor_count(out) * l.inner);
+#pragma omp parallel num_threads(threads)
+    {
+        int thread = omp_get_thread_num();
+        int64_t size;
+        forward_space(&l, NULL, &size);
+        ForwardSpace s = forward_space(&l, (float *)ws + thread * size, &size);
+        Span units = span_of(shape->batch * l.heads, omp_get_num_threads(), thread);
+        if (units.first < units.last) {
+            fill_positions(&l, w, rope, &s.head);
+        }
+        for (int64_t unit = units.first; unit < units.last; unit++) {
+            int64_t b = unit / l.heads, head = unit % l.heads;
+            fill_head(&l, w, head, &s.head);
+            start_state(&l, w, head, s.mini.state);
+            forward_head(&l, &s, (const float *)x.data + b * l.seq * l.x_row, head,
+                         (float *)out.data + b * l.seq * l.out_row + head * l.depth);
+        }
+    }
+}
+
+void PACER_ISA_NAME(ttt_fill)(Ops *ops)
+{
+    ops->ttt_forward = ttt_forward;
+    ops->ttt_forward_ws = ttt_forward_ws;
+    ops->ttt_states_bytes = ttt_states_bytes;
+    PACER_ISA_NAME(ttt_backward_fill)(ops);
+    PACER_ISA_NAME(ttt_step_fill)(ops);
+}
