@@ -166,12 +166,26 @@ static void test_model_parity__llama_grouped_query_tied(void **state)
     compare("llama_gqa");
 }
 
+static void test_model_parity__ttt_linear(void **state)
+{
+    (void)state;
+    compare("ttt_linear_model");
+}
+
+static void test_model_parity__ttt_mlp(void **state)
+{
+    (void)state;
+    compare("ttt_mlp_model");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_model_parity__gpt2),
         cmocka_unit_test(test_model_parity__llama),
         cmocka_unit_test(test_model_parity__llama_grouped_query_tied),
+        cmocka_unit_test(test_model_parity__ttt_linear),
+        cmocka_unit_test(test_model_parity__ttt_mlp),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,20 +159,55 @@ static void test_trainer__presets_have_their_exact_size(void **state)
     const struct {
         const char *name;
         int64_t parameters;
-    } known[] = {{"gpt2-124m", 124439808},
-                 {"gpt2-350m", 354823168},
-                 {"gpt2-774m", 774030080},
-                 {"gpt2-1558m", 1557611200},
-                 {"llama-22m", 22696448}};
+        SpecOverrides with;
+    } known[] = {{"gpt2-124m", 124439808, {0}},
+                 {"gpt2-350m", 354823168, {0}},
+                 {"gpt2-774m", 774030080, {0}},
+                 {"gpt2-1558m", 1557611200, {0}},
+                 {"llama-22m", 22696448, {0}},
+                 {"ttt-125m", 124298064, {0}},
+                 {"ttt-350m", 355986176, {0}},
+                 {"ttt-760m", 761061120, {0}},
+                 {"ttt-1b", 1322243200, {0}},
+                 {"ttt-125m", 128463696, {.ttt = 1 + TTT_MLP}},
+                 {"ttt-350m", 367094528, {.ttt = 1 + TTT_MLP}},
+                 {"ttt-760m", 785981184, {.ttt = 1 + TTT_MLP}},
+                 {"ttt-1b", 1344459904, {.ttt = 1 + TTT_MLP}},
+                 {"ttt-125m", 110276688, {.vocab = 32000}},
+                 {"ttt-760m", 757938432, {.vocab = 32000, .ttt = 1 + TTT_MLP}}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         ModelSpec spec;
-        SpecOverrides none = {.tied = -1};
+        SpecOverrides with = known[i].with;
+        with.tied = -1;
         Model model;
-        assert_int_equal(spec_resolve(known[i].name, &none, 0, &spec), 0);
+        assert_int_equal(spec_resolve(known[i].name, &with, 0, &spec), 0);
         model_init(&model, &spec, DT_F32, 1);
         assert_int_equal(model.params.parameters, known[i].parameters);
         model_free(&model);
     }
+}
+
+/* FLOPs of a training step per token as N [8 D^2 + 6 D I + 2 H D + core] + 2 V D, three times; the heads of this model
+ * need no padding. */
+static void test_trainer__flops_of_ttt_are_those_of_its_products(void **state)
+{
+    (void)state;
+    Backend *backend = cpu_backend_open(1);
+    const struct {
+        int ttt;
+        double per_token;
+    } known[] = {{1 + TTT_LINEAR, 7978561536.0},
+                 {1 + TTT_MLP, 7978561536.0 + 3 * 24 * 2048 * (50.0 * 64 + 16.0 * 16)}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        TrainerSetup setup = {.batch = 3, .seq = 37, .accum = 1, .dtype = DT_F32};
+        SpecOverrides with = {.tied = -1, .ttt = known[i].ttt};
+        assert_int_equal(spec_resolve("ttt-1b", &with, 0, &setup.spec), 0);
+        TrainPlan plan;
+        trainer_plan(&setup, backend, &plan);
+        double found = plan.flops_update / (3 * 37);
+        assert_true(fabs(found / known[i].per_token - 1) < 1e-12);
+    }
+    backend->close(backend);
 }
 
 static void test_trainer__init_follows_the_table(void **state)
@@ -224,6 +259,7 @@ int main(void)
         cmocka_unit_test(test_trainer__plan_is_exact),
         cmocka_unit_test(test_trainer__largest_batch_is_the_largest),
         cmocka_unit_test(test_trainer__presets_have_their_exact_size),
+        cmocka_unit_test(test_trainer__flops_of_ttt_are_those_of_its_products),
         cmocka_unit_test(test_trainer__init_follows_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

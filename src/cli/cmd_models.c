@@ -39,7 +39,10 @@ int cmd_models(Config *cfg, int argc, char **argv)
                (long long)spec.width, (long long)spec.heads, (long long)spec.ffn, vocab,
                (long long)spec.context, spec.norm == NORM_RMS ? "RMSNorm" : "LayerNorm",
                spec.ffn_kind == FFN_SWIGLU ? "SwiGLU" : "GELU",
-               spec.rope_base > 0 ? ", RoPE" : ", learned positions", spec.tied ? ", tied" : "");
+               spec.mixer == MIXER_TTT ? ", TTT-Linear or TTT-MLP"
+               : spec.rope_base > 0    ? ", RoPE"
+                                       : ", learned positions",
+               spec.tied ? ", tied" : "");
         model_free(&model);
     }
     printf("\nparameters of tiny are for byte tokens (vocabulary 257); every dimension can be "

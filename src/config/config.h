@@ -78,6 +78,7 @@ enum { CONFIG_TIES_IDS, CONFIG_TIES_LEXICOGRAPHIC };
 enum { CONFIG_UNIT_DOCUMENT, CONFIG_UNIT_LINE };
 enum { CONFIG_IDS_TEXT, CONFIG_IDS_UINT16, CONFIG_IDS_UINT32 };
 enum { CONFIG_TIED_PRESET, CONFIG_TIED_ON, CONFIG_TIED_OFF };
+enum { CONFIG_TTT_PRESET, CONFIG_TTT_LINEAR, CONFIG_TTT_MLP };
 
 /* Where a value came from. DERIVED values were set by config_check from other options. */
 typedef enum {
@@ -102,7 +103,10 @@ typedef struct Config {
     /* model: 0 or "preset" leaves a dimension as the preset has it */
     char *model;
     int64_t layers, d_model, heads, kv_heads, ffn, vocab, context;
-    int tied;         /* CONFIG_TIED_* */
+    int tied; /* CONFIG_TIED_* */
+    int ttt;  /* CONFIG_TTT_* */
+    int64_t mini_batch;
+    double ttt_lr;    /* 0: the inner model's own */
     int64_t head_dim; /* bench attention only: elsewhere it follows from d_model and heads */
 
     /* data */

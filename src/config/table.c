@@ -23,6 +23,7 @@ static const char *const ties[] = {"ids", "lexicographic", NULL};
 static const char *const units[] = {"document", "line", NULL};
 static const char *const id_forms[] = {"text", "uint16", "uint32", NULL};
 static const char *const tieds[] = {"preset", "on", "off", NULL};
+static const char *const ttts[] = {"preset", "linear", "mlp", NULL};
 
 /* Type and offset of a field; does not compile when the field has another type. */
 #define FIELD(field, ctype) \
@@ -42,7 +43,8 @@ static const char *const tieds[] = {"preset", "on", "off", NULL};
 #define MACHINE BIT(BENCH_MACHINE)
 #define READING (BIT(TOKENIZER_TRAIN) | BIT(DATA_PREPARE)) /* whatever takes text */
 #define CODING (BIT(TOKENIZER_ENCODE) | BIT(TOKENIZER_DECODE))
-#define STEP (TRAINING | BENCH) /* whatever runs or plans training steps */
+#define TOGETHER (TRAINING | BIT(PROFILE)) /* whatever several ranks run */
+#define STEP (TRAINING | BENCH)            /* whatever runs or plans training steps */
 
 #define RESULT OPTION_RESULT
 #define ROUNDING OPTION_ROUNDING
@@ -77,6 +79,15 @@ static const Option options[] = {
      "longest sequence the model can take; 0: the preset's", GROUP, STEP | MACHINE, 0, RESULT},
     {"tied", CHOICE(tied), "preset", 0, 0, tieds, NULL,
      "whether the head uses the embedding's weights", GROUP, STEP | MACHINE, 0, RESULT},
+    {"ttt", CHOICE(ttt), "preset", 0, 0, ttts, NULL,
+     "TTT models: the inner model that is trained along each sequence", GROUP, STEP | MACHINE, 0,
+     RESULT},
+    {"mini-batch", INT(mini_batch), "0", 0, 4096, NULL, NULL,
+     "TTT models: tokens whose inner gradients are taken at one inner state; 0: the preset's",
+     GROUP, STEP | MACHINE, 0, RESULT},
+    {"ttt-lr", REAL(ttt_lr), "0", 0, 1000, NULL, NULL,
+     "TTT models: inner base learning rate; 0: 1 for linear, 0.1 for mlp", GROUP, STEP | MACHINE, 0,
+     RESULT},
 #undef GROUP
 
 #define GROUP "Data"
@@ -129,8 +140,9 @@ static const Option options[] = {
     {"wsd-decay", REAL(wsd_decay), "0.2", 0, 1, NULL, NULL,
      "part of all steps over which schedule wsd falls to min-lr", GROUP, TRAINING, 0, RESULT},
     {"weight-decay", REAL(weight_decay), "0.1", 0, 10, NULL, NULL,
-     "decay of matrices and embeddings per unit of learning rate; never of norms and biases", GROUP,
-     TRAINING, 0, RESULT},
+     "decay of matrices and embeddings per unit of learning rate, not of norms and biases; TTT "
+     "models: of everything",
+     GROUP, TRAINING, 0, RESULT},
     {"beta1", REAL(beta1), "0.9", 0, 0.9999999, NULL, NULL, "AdamW: memory of the mean gradient",
      GROUP, TRAINING, 0, RESULT},
     {"beta2", REAL(beta2), "0.95", 0, 0.9999999, NULL, NULL,
@@ -175,22 +187,22 @@ static const Option options[] = {
     {"ranks", INT(ranks), "1", 1, 65536, NULL, NULL,
      "processes that train together, each on --batch sequences of every micro-step; started here "
      "through mpirun, or found by mpirun or srun",
-     GROUP, TRAINING, 0, RESULT},
+     GROUP, TOGETHER, 0, RESULT},
     {"ddp", CHOICE(ddp), "overlap", 0, 0, ddps, NULL,
      "how ranks share gradients: one all-reduce per parameter, one for all, buckets behind the "
      "backward pass, or zero1: each rank keeps a part of the optimizer's state",
-     GROUP, TRAINING, 0, ROUNDING},
+     GROUP, TOGETHER, 0, ROUNDING},
     {"bucket-mb", INT(bucket_mb), "25", 0, 1e6, NULL, NULL,
-     "megabytes of gradients, at least, that overlap and zero1 send at a time", GROUP, TRAINING, 0,
+     "megabytes of gradients, at least, that overlap and zero1 send at a time", GROUP, TOGETHER, 0,
      0},
     {"comm-dtype", CHOICE(comm_dtype), "f32", 0, 0, comm_dtypes, NULL,
-     "type of gradients on their way between ranks", GROUP, TRAINING, 0, ROUNDING},
+     "type of gradients on their way between ranks", GROUP, TOGETHER, 0, ROUNDING},
     {"oversubscribe", BOOL(oversubscribe), "off", 0, 0, NULL, NULL,
      "let ranks share a GPU: a test of the code, no measurement of scaling, and recorded as such",
-     GROUP, TRAINING, 0, 0},
+     GROUP, TOGETHER, 0, 0},
     {"comm-timeout", REAL(comm_timeout), "300", 0, 1e6, NULL, NULL,
      "seconds to wait for a rank before the job ends and says which one; 0: for ever", GROUP,
-     TRAINING, 0, 0},
+     TOGETHER, 0, 0},
     {"verify-every", INT(verify_every), "100", 0, 1e12, NULL, NULL,
      "steps between comparisons of the ranks' weights by checksum; 0: never", GROUP, TRAINING, 0,
      0},

@@ -84,4 +84,8 @@ static void backward(Ctx *c, Model *model, int layer, Tensor dout, Tensor x, Mod
     arena_release(&c->scratch, mark);
 }
 
-const Mixer mixer_attention = {"attention", declare, bind, forward, backward};
+const Mixer mixer_attention = {.name = "attention",
+                               .declare = declare,
+                               .bind = bind,
+                               .forward = forward,
+                               .backward = backward};

@@ -4,19 +4,22 @@
 
 #include <math.h>
 
-/* Tensor names of a block in the two schemes. */
+/* Tensor names of a block in each scheme. */
 typedef struct {
     const char *norm1, *norm2, *up, *down;
 } BlockNames;
 
-static const BlockNames gpt2_names = {"h.%d.ln_1", "h.%d.ln_2", "h.%d.mlp.fc", "h.%d.mlp.proj"};
-static const BlockNames llama_names = {
-    "model.layers.%d.input_layernorm", "model.layers.%d.post_attention_layernorm",
-    "model.layers.%d.mlp.up_proj", "model.layers.%d.mlp.down_proj"};
+static const BlockNames block_names[] = {
+    [NAMES_GPT2] = {"h.%d.ln_1", "h.%d.ln_2", "h.%d.mlp.fc", "h.%d.mlp.proj"},
+    [NAMES_LLAMA] = {"model.layers.%d.input_layernorm", "model.layers.%d.post_attention_layernorm",
+                     "model.layers.%d.mlp.up_proj", "model.layers.%d.mlp.down_proj"},
+    [NAMES_TTT] = {"model.layers.%d.seq_norm", "model.layers.%d.ffn_norm",
+                   "model.layers.%d.mlp.up_proj", "model.layers.%d.mlp.down_proj"},
+};
 
 void block_declare(const ModelSpec *s, const Mixer *mixer, ParamTable *table, int layer)
 {
-    const BlockNames *names = s->names == NAMES_GPT2 ? &gpt2_names : &llama_names;
+    const BlockNames *names = &block_names[s->names];
     double down_std = s->scaled_residual ? 0.02 / sqrt(2.0 * (double)s->layers) : 0;
     norm_declare(table, names->norm1, layer, s->norm, s->width);
     mixer->declare(s, table, layer);

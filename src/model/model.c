@@ -14,8 +14,10 @@
 
 void model_init(Model *model, const ModelSpec *spec, DType act, int64_t row_align)
 {
-    *model = (Model){.spec = *spec, .act = act, .mixer = &mixer_attention, .row_head = -1};
+    *model = (Model){.spec = *spec, .act = act, .row_head = -1};
+    model->mixer = spec->mixer == MIXER_TTT ? &mixer_ttt : &mixer_attention;
     ParamTable *table = &model->params;
+    table->decay_all = spec->decay_all;
     bool gpt2 = spec->names == NAMES_GPT2;
     linear_declare_vocab(table, gpt2 ? "wte" : "model.embed_tokens", spec->vocab, spec->width,
                          row_align);
@@ -72,7 +74,8 @@ Tensor model_rope_shape(const Model *model)
     if (s->rope_base <= 0) {
         return TENSOR_NONE;
     }
-    return tensor_2d(NULL, dtype_accumulate(model->act), s->context, spec_head_dim(s));
+    int64_t positions = s->mixer == MIXER_TTT ? s->mini : s->context;
+    return tensor_2d(NULL, dtype_accumulate(model->act), positions, spec_head_dim(s));
 }
 
 void model_fill_rope(const Model *model, Tensor host_rope)
@@ -197,4 +200,28 @@ void model_logits(Ctx *c, Model *model, int64_t first, Tensor logits)
 void model_end(Ctx *c, Model *model)
 {
     arena_release(&c->saved, model->pass_mark);
+}
+
+Tensor model_decode_shape(const Model *model, int64_t sequences)
+{
+    if (model->mixer->decode_shape == NULL) {
+        return TENSOR_NONE;
+    }
+    Tensor shape = model->mixer->decode_shape(model, sequences);
+    shape.dim[0] *= model->spec.layers;
+    return shape;
+}
+
+Tensor model_decode_state(const Model *model, int layer)
+{
+    int64_t rows = model->decode.states.dim[0] / model->spec.layers;
+    return tensor_rows(model->decode.states, layer * rows, rows);
+}
+
+void model_decode_start(Ctx *c, Model *model, Decode decode)
+{
+    model->decode = decode;
+    for (int l = 0; l < model->spec.layers; l++) {
+        model->mixer->decode_start(c, model, l, model_decode_state(model, l));
+    }
 }

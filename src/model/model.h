@@ -15,15 +15,17 @@ typedef struct {
     Weight weight, bias;
 } Linear;
 
-#define MIXER_LINEARS 2 /* linear maps a mixer may have */
+#define MIXER_LINEARS 3 /* linear maps and norms a mixer may have */
+#define MIXER_INNER 8   /* other weights */
 
 typedef struct {
     Linear norm1, norm2; /* (C) each */
     Linear mixer[MIXER_LINEARS];
+    Weight inner[MIXER_INNER];
     Linear up, down; /* up: (F,C) for GELU, (2F,C) gate then up for SwiGLU; down: (C,F) */
 } Layer;
 
-#define MIXER_SAVED 4
+#define MIXER_SAVED 5
 
 /* What one block keeps from forward to backward, rows (N = B*T) by width. */
 typedef struct {
@@ -44,6 +46,13 @@ typedef struct {
     Tensor ids, targets, order;
 } DeviceBatch;
 
+/* Going on token by token from what the layers carry along; none unless model_decode_start was called. */
+typedef struct {
+    int64_t sequences;
+    Tensor states;   /* (layers * a, b) acc, a and b from model_decode_shape */
+    Tensor position; /* (1) i32 in backend memory: tokens that came before */
+} Decode;
+
 struct Model {
     ModelSpec spec;
     DType act;
@@ -51,9 +60,10 @@ struct Model {
     ParamTable params;
     int64_t vocab_rows; /* of the embedding and head: the vocabulary, padded */
     int row_head;       /* of the head's own weights; -1 when tied */
-    Tensor rope;        /* (context, D) acc: cosines, sines; none without rope */
+    Tensor rope;        /* (positions, D) acc: cosines, sines; none without rope */
     Linear embed, positions, final_norm, head;
     Layer *layers;
+    Decode decode;
     /* State of the pass under way. */
     Keep keep;
     DeviceBatch batch;
@@ -73,7 +83,8 @@ void model_free(Model *model);
  * memory of model_rope_bytes. grads may be none for a model that only evaluates. */
 void model_bind(Model *model, Tensor flat_values, Tensor flat_grads, Tensor rope);
 
-/* (context, D) acc, to be filled by model_fill_rope on the host; rank 0 without rope. */
+/* (positions, D) acc, to be filled by model_fill_rope on the host; rank 0 without rope. The positions of a
+ * TTT layer start anew with each mini-batch; others go to the end of the context. */
 Tensor model_rope_shape(const Model *model);
 void model_fill_rope(const Model *model, Tensor host_rope);
 
@@ -93,3 +104,13 @@ void model_logits(Ctx *c, Model *model, int64_t first, Tensor logits);
 
 /* Ends a pass: releases what forward pushed. */
 void model_end(Ctx *c, Model *model);
+
+/* Shape of Decode.states for that many sequences; none when the model's mixer carries no state. */
+Tensor model_decode_shape(const Model *model, int64_t sequences);
+
+/* From here on model_forward takes batches of one token per sequence (seq 1, KEEP_NOTHING) and goes on from
+ * decode's states, which start anew; the caller counts decode's position. */
+void model_decode_start(Ctx *c, Model *model, Decode decode);
+
+/* The state of one layer. */
+Tensor model_decode_state(const Model *model, int layer);

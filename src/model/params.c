@@ -29,8 +29,12 @@ int params_add(ParamTable *table, ParamPlace place, const char *name, int layer,
         snprintf(row.name, sizeof row.name, "%s", name);
     }
     row.layer = layer;
-    row.count = row.dim[0] * (row.rank > 1 ? row.dim[1] : 1);
+    row.count = 1;
+    for (int i = 0; i < row.rank; i++) {
+        row.count *= row.dim[i];
+    }
     row.place = place;
+    row.decay = row.decay || table->decay_all;
     PACER_ASSERT(place == PARAM_ALIGNED || row.decay == table->rows[table->count - 1].decay,
                  "parameter %s decays unlike the one it is joined to", row.name);
     table->parameters += row.count;
@@ -49,7 +53,7 @@ static void place_rows(ParamTable *table, bool decay)
             table->flat = (table->flat + ALIGN_ELEMENTS - 1) / ALIGN_ELEMENTS * ALIGN_ELEMENTS;
         }
         row->offset = table->flat;
-        table->flat += row->count + row->spare_rows * (row->rank > 1 ? row->dim[1] : 1);
+        table->flat += row->count + row->spare_rows * (row->count / row->dim[0]);
     }
 }
 
@@ -72,8 +76,8 @@ Tensor params_view(const ParamTable *table, Tensor flat, int first, int joined)
                      "parameter %s is not joined to the one before", table->rows[i].name);
         view.dim[0] += table->rows[i].dim[0] + table->rows[i].spare_rows;
     }
-    if (row->rank > 1) {
-        view.dim[1] = row->dim[1];
+    for (int i = 1; i < row->rank; i++) {
+        view.dim[i] = row->dim[i];
     }
     if (flat.data != NULL) {
         view.data = (char *)flat.data + (size_t)row->offset * dtype_size(flat.dtype);

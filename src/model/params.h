@@ -14,11 +14,11 @@ typedef struct {
     char name[80];
     ParamPlace place;
     int rank;
-    int64_t dim[2];
+    int64_t dim[3];
     int64_t spare_rows; /* zero rows behind dim[0] in the buffer and in views: no parameters */
     InitRule init;
     double std;            /* of INIT_NORMAL */
-    bool decay;            /* weight decay applies: matrices, not biases and norms */
+    bool decay;            /* weight decay applies: matrices, not biases and norms unless all do */
     int layer;             /* -1: outside the blocks */
     int64_t offset, count; /* in elements of the flat buffer */
 } Param;
@@ -26,6 +26,7 @@ typedef struct {
 typedef struct {
     Param *rows;
     int count, capacity;
+    bool decay_all;     /* set before the first row: every row decays */
     int64_t parameters; /* sum of counts: the model's exact size */
     int64_t flat;       /* elements of the flat buffer, padding included */
     int64_t decayed;    /* those before it decay, those behind do not */

@@ -20,10 +20,20 @@
         .rope_base = 10000.0                                                              \
     }
 
+#define TTT(label, n_layers, n_width, n_heads, n_ffn)                                              \
+    {                                                                                              \
+        .name = label, .names = NAMES_TTT, .layers = n_layers, .width = n_width, .heads = n_heads, \
+        .kv_heads = n_heads, .ffn = n_ffn, .vocab = 50257, .context = 2048, .norm = NORM_RMS,      \
+        .ffn_kind = FFN_SWIGLU, .norm_eps = 1e-6, .rope_base = 10000.0, .tied = true,              \
+        .decay_all = true, .mixer = MIXER_TTT, .ttt = TTT_LINEAR, .mini = 16, .ttt_rate = 1.0      \
+    }
+
 static const ModelSpec presets[] = {
     LLAMA("tiny", 4, 128, 4, 344, 0, 128), LLAMA("llama-22m", 4, 512, 16, 1344, 10000, 256),
     GPT2("gpt2-124m", 12, 768, 12),        GPT2("gpt2-350m", 24, 1024, 16),
     GPT2("gpt2-774m", 36, 1280, 20),       GPT2("gpt2-1558m", 48, 1600, 25),
+    TTT("ttt-125m", 12, 768, 12, 2048),    TTT("ttt-350m", 24, 1024, 16, 2736),
+    TTT("ttt-760m", 24, 1536, 16, 4096),   TTT("ttt-1b", 24, 2048, 32, 5504),
 };
 
 const ModelSpec *spec_preset(int index)
@@ -49,6 +59,23 @@ static void replace(int64_t *value, int64_t override)
     }
 }
 
+/* The inner model of a TTT layer; ERR_INPUT for a model that has none. */
+static int override_ttt(const SpecOverrides *o, ModelSpec *out)
+{
+    const char *option = o->ttt > 0 ? "--ttt" : o->mini > 0 ? "--mini-batch" : "--ttt-lr";
+    if (out->mixer != MIXER_TTT) {
+        if (o->ttt > 0 || o->mini > 0 || o->ttt_rate > 0) {
+            return err_set(ERR_INPUT, "%s: --model %s has no TTT layers; ttt-125m is one that does",
+                           option, out->name);
+        }
+        return 0;
+    }
+    out->ttt = o->ttt > 0 ? (TttKind)(o->ttt - 1) : out->ttt;
+    replace(&out->mini, o->mini);
+    out->ttt_rate = o->ttt_rate > 0 ? o->ttt_rate : out->ttt == TTT_MLP ? 0.1 : 1.0;
+    return 0;
+}
+
 int spec_resolve(const char *name, const SpecOverrides *o, int64_t data_vocab, ModelSpec *out)
 {
     const ModelSpec *preset = spec_find(name);
@@ -71,7 +98,8 @@ int spec_resolve(const char *name, const SpecOverrides *o, int64_t data_vocab, M
     if (o->tied >= 0) {
         out->tied = o->tied != 0;
     }
-    return spec_check(out);
+    int code = override_ttt(o, out);
+    return code != 0 ? code : spec_check(out);
 }
 
 int spec_check(const ModelSpec *s)
@@ -94,6 +122,12 @@ int spec_check(const ModelSpec *s)
         return err_set(ERR_INPUT, "--heads %lld is not a multiple of --kv-heads %lld",
                        (long long)s->heads, (long long)s->kv_heads);
     }
+    if (s->mixer == MIXER_TTT && s->kv_heads != s->heads) {
+        return err_set(ERR_INPUT,
+                       "--kv-heads %lld: TTT layers have a key and a value per head; "
+                       "leave it out",
+                       (long long)s->kv_heads);
+    }
     if (s->rope_base > 0 && spec_head_dim(s) % 2 != 0) {
         return err_set(
             ERR_INPUT,
@@ -102,4 +136,22 @@ int spec_check(const ModelSpec *s)
             (long long)s->width, (long long)s->heads);
     }
     return 0;
+}
+
+/* Rows of packed q, k, v and rates are whole multiples of this many elements, so that they start on
+ * boundaries that fast loads need. */
+#define TTT_ROW_ALIGN 16
+
+TttShape spec_ttt_shape(const ModelSpec *s, int64_t batch, int64_t seq)
+{
+    int64_t used = 3 * s->width + s->heads;
+    return (TttShape){.kind = s->ttt,
+                      .batch = batch,
+                      .seq = seq,
+                      .heads = s->heads,
+                      .head_dim = spec_head_dim(s),
+                      .mini = s->mini,
+                      .width = (used + TTT_ROW_ALIGN - 1) / TTT_ROW_ALIGN * TTT_ROW_ALIGN,
+                      .base_rate = s->ttt_rate,
+                      .eps = s->norm_eps};
 }

@@ -38,8 +38,8 @@ static int fetch_state(void *user, const SafeEntry *entry, size_t offset, void *
 /* The row's own shape; where it is kept is not told. */
 static Tensor shape_of(const Param *row, DType dtype)
 {
-    Tensor t = tensor_2d(NULL, dtype, row->dim[0], row->dim[1]);
-    t.rank = row->rank;
+    Tensor t = {.dtype = dtype, .rank = row->rank};
+    memcpy(t.dim, row->dim, (size_t)row->rank * sizeof row->dim[0]);
     return t;
 }
 

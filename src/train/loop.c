@@ -206,12 +206,12 @@ static void announce(const Session *s)
              (long long)run->plan.parameters, run->cfg->data, device, dtype_name(run->setup.dtype),
              ranks, s->dir);
     log_info("%lld updates of %lld tokens (batch %lld x accum %lld x seq %lld); memory %.1f MiB; "
-             "%.3g FLOP per token; attention %s",
+             "%.3g FLOP per token; %s",
              (long long)run->total_steps, (long long)run->tokens_per_update,
              (long long)run->setup.batch, (long long)run->setup.accum, (long long)run->setup.seq,
              (double)run->plan.total / (1024.0 * 1024.0),
              run->plan.flops_update * s->ranks / (double)run->tokens_per_update,
-             attention_name(run->setup.attention));
+             setup_mixer_name(&run->setup));
 }
 
 static void conclude(const Session *s)

@@ -24,11 +24,10 @@ void run_print_plan(const Run *run, FILE *file)
     const TrainPlan *plan = &run->plan;
     const TrainerSetup *s = &run->setup;
     fprintf(file,
-            "Memory plan%s: %s, %lld parameters, batch %lld x seq %lld x accum %lld, %s, %s "
-            "attention%s\n",
+            "Memory plan%s: %s, %lld parameters, batch %lld x seq %lld x accum %lld, %s, %s%s\n",
             s->ddp.ranks > 1 ? " of each rank" : "", s->spec.name, (long long)plan->parameters,
             (long long)s->batch, (long long)s->seq, (long long)s->accum, dtype_name(s->dtype),
-            attention_name(s->attention), s->recompute ? ", recomputing blocks" : "");
+            setup_mixer_name(s), s->recompute ? ", recomputing blocks" : "");
     fprintf(file, "  %-14s %16s\n", "for", "bytes");
     for (int kind = 0; kind < MEM_KINDS; kind++) {
         if (plan->by_kind[kind] > 0) {

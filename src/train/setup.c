@@ -47,8 +47,17 @@ static int check_model_name(const char *name)
 static int resolve_model(Run *run)
 {
     const Config *cfg = run->cfg;
-    SpecOverrides overrides = {cfg->layers, cfg->d_model, cfg->heads,   cfg->kv_heads,
-                               cfg->ffn,    cfg->vocab,   cfg->context, -1};
+    SpecOverrides overrides = {.layers = cfg->layers,
+                               .width = cfg->d_model,
+                               .heads = cfg->heads,
+                               .kv_heads = cfg->kv_heads,
+                               .ffn = cfg->ffn,
+                               .vocab = cfg->vocab,
+                               .context = cfg->context,
+                               .tied = -1,
+                               .ttt = cfg->ttt,
+                               .mini = cfg->mini_batch,
+                               .ttt_rate = cfg->ttt_lr};
     if (cfg->tied != CONFIG_TIED_PRESET) {
         overrides.tied = cfg->tied == CONFIG_TIED_ON;
     }
@@ -58,6 +67,9 @@ static int resolve_model(Run *run)
     int code = spec_resolve(cfg->model, &overrides, data_vocab, spec);
     if (code == 0 && given) {
         code = dataset_check_vocab(&run->data, (uint64_t)spec->vocab);
+    }
+    if (code == 0 && spec->mixer == MIXER_TTT && cfg->context == 0 && cfg->seq > spec->context) {
+        spec->context = cfg->seq; /* nothing in the model depends on it */
     }
     if (code == 0 && cfg->seq > spec->context) {
         code =
@@ -92,6 +104,32 @@ int run_resolve(Config *cfg)
 static HeadShape head_shape(const TrainerSetup *s)
 {
     return (HeadShape){s->batch, s->seq, s->spec.heads, s->spec.kv_heads, spec_head_dim(&s->spec)};
+}
+
+const char *setup_mixer_name(const TrainerSetup *s)
+{
+    static const char *const kinds[] = {[ATTENTION_NAIVE] = "naive attention",
+                                        [ATTENTION_FLASH] = "flash attention",
+                                        [ATTENTION_CUDNN] = "cudnn attention"};
+    if (s->spec.mixer == MIXER_TTT) {
+        return s->spec.ttt == TTT_MLP ? "TTT-MLP" : "TTT-Linear";
+    }
+    return kinds[s->attention];
+}
+
+/* Whether TTT layers of this shape can be computed; they know no kinds of attention. */
+static int check_ttt(Run *run)
+{
+    const TrainerSetup *s = &run->setup;
+    if (run->cfg->attention != CONFIG_ATTENTION_AUTO) {
+        return err_set(ERR_INPUT, "--attention: --model %s has no attention; leave it out",
+                       s->spec.name);
+    }
+    TttShape shape = spec_ttt_shape(&s->spec, s->batch, s->seq);
+    const char *why = run->cfg->device == CONFIG_DEVICE_CUDA
+                          ? cuda_ttt_refusal(run->backend, &shape, s->dtype)
+                          : NULL;
+    return why == NULL ? 0 : err_set(ERR_INPUT, "--model %s: %s", s->spec.name, why);
 }
 
 /* The kind of attention: as asked, or the fastest that the GPU has for the shape. */
@@ -176,7 +214,10 @@ static int open_backend(Run *run, const Comm *comm)
     s->dtype = cfg->dtype == CONFIG_DTYPE_BF16 ? DT_BF16 : DT_F32;
     s->graph = cfg->graph;
     int code = backend_open(cfg, comm, &run->backend);
-    return code != 0 ? code : choose_attention(run);
+    if (code != 0) {
+        return code;
+    }
+    return s->spec.mixer == MIXER_TTT ? check_ttt(run) : choose_attention(run);
 }
 
 static int count_steps(Run *run)

@@ -33,6 +33,9 @@ typedef enum { DATA_REQUIRED, DATA_OPTIONAL } DataNeed;
 int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need);
 void run_close(Run *run); /* a no-op on a zeroed run */
 
+/* "flash attention", "TTT-Linear" and the like: what moves information between tokens. */
+const char *setup_mixer_name(const TrainerSetup *setup);
+
 /* Bytes that this run may use: --memory-limit, or what the backend has. 0: unknown. */
 size_t run_memory_limit(const Run *run);
 

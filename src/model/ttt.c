@@ -1,0 +1,184 @@
+/* Test-time training in the place of attention: one product makes packed q, k, v and the token rates; the
+ * inner model is trained along the sequence and applied to q (op_ttt_forward), with rotary positions
+ * inside a mini-batch; a LayerNorm over all heads; one product back to the stream. The matrices of q, k, v
+ * and rates are joined in memory, with zero rows behind them that make the packed rows start on good
+ * boundaries. */
+#include "model/linear.h"
+
+enum { LINEAR_IN, LINEAR_OUT, LINEAR_NORM };
+enum { SAVED_PACKED, SAVED_MIXED, SAVED_STATES, SAVED_NORMED, SAVED_STATS };
+enum {
+    INNER_INDEX,
+    INNER_RATE_BIAS,
+    INNER_GAMMA,
+    INNER_BETA,
+    INNER_W1,
+    INNER_B1,
+    INNER_W2,
+    INNER_B2
+};
+
+#define LAYER_NAME "model.layers.%d.seq_modeling_block."
+#define INIT_STD 0.02
+
+/* Rows of the joined matrix that makes the packed input: q, k, v, rates. */
+#define JOINED 4
+
+static void declare_input(const ModelSpec *s, ParamTable *table, int layer)
+{
+    Param row = {.rank = 2,
+                 .dim = {s->width, s->width},
+                 .init = INIT_NORMAL,
+                 .std = INIT_STD,
+                 .decay = true};
+    params_add(table, PARAM_ALIGNED, LAYER_NAME "q_proj.weight", layer, row);
+    params_add(table, PARAM_JOINED, LAYER_NAME "k_proj.weight", layer, row);
+    params_add(table, PARAM_JOINED, LAYER_NAME "v_proj.weight", layer, row);
+    row.rank = 3;
+    row.dim[0] = s->heads;
+    row.dim[1] = 1;
+    row.dim[2] = s->width;
+    row.spare_rows = spec_ttt_shape(s, 1, 1).width - 3 * s->width - s->heads;
+    params_add(table, PARAM_JOINED, LAYER_NAME "learnable_ttt_lr_weight", layer, row);
+}
+
+/* In the order of INNER_*. */
+static void declare_inner(const ModelSpec *s, ParamTable *table, int layer)
+{
+    int64_t h = s->heads, d = spec_head_dim(s);
+    TttShape shape = spec_ttt_shape(s, 1, 1);
+    int64_t f = ttt_inner(&shape);
+    const struct {
+        const char *name;
+        int rank;
+        int64_t dim[3];
+        InitRule init;
+    } rows[] = {{LAYER_NAME "learnable_token_idx", 1, {s->mini}, INIT_ZERO},
+                {LAYER_NAME "learnable_ttt_lr_bias", 2, {h, 1}, INIT_ZERO},
+                {LAYER_NAME "ttt_norm_weight", 2, {h, d}, INIT_ONE},
+                {LAYER_NAME "ttt_norm_bias", 2, {h, d}, INIT_ZERO},
+                {LAYER_NAME "W1", 3, {h, d, f}, INIT_NORMAL},
+                {LAYER_NAME "b1", 3, {h, 1, f}, INIT_ZERO},
+                {LAYER_NAME "W2", 3, {h, f, d}, INIT_NORMAL},
+                {LAYER_NAME "b2", 3, {h, 1, d}, INIT_ZERO}};
+    int count = s->ttt == TTT_MLP ? INNER_B2 + 1 : INNER_B1 + 1;
+    for (int i = 0; i < count; i++) {
+        Param row = {.rank = rows[i].rank, .init = rows[i].init, .std = INIT_STD, .decay = true};
+        memcpy(row.dim, rows[i].dim, sizeof row.dim);
+        params_add(table, PARAM_ALIGNED, rows[i].name, layer, row);
+    }
+}
+
+static void declare(const ModelSpec *s, ParamTable *table, int layer)
+{
+    declare_input(s, table, layer);
+    declare_inner(s, table, layer);
+    norm_declare(table, LAYER_NAME "post_norm", layer, NORM_LAYER, s->width);
+    linear_declare(table, LAYER_NAME "o_proj", layer, s->width, s->width, 0, false);
+}
+
+static int bind(Model *model, int layer, int row, Tensor values, Tensor grads)
+{
+    const ParamTable *table = &model->params;
+    Layer *l = &model->layers[layer];
+    row = linear_bind(table, row, JOINED, false, values, grads, &l->mixer[LINEAR_IN]);
+    int count = model->spec.ttt == TTT_MLP ? INNER_B2 + 1 : INNER_B1 + 1;
+    for (int i = 0; i < count; i++) {
+        Linear one;
+        row = linear_bind(table, row, 1, false, values, grads, &one);
+        l->inner[i] = one.weight;
+    }
+    row = linear_bind(table, row, 1, true, values, grads, &l->mixer[LINEAR_NORM]);
+    return linear_bind(table, row, 1, false, values, grads, &l->mixer[LINEAR_OUT]);
+}
+
+static TttShape shape_of(const Model *model)
+{
+    return spec_ttt_shape(&model->spec, model->batch.batch, model->batch.seq);
+}
+
+#define INNER(l, part)                                           \
+    ((TttWeights){.index = (l)->inner[INNER_INDEX].part,         \
+                  .rate_bias = (l)->inner[INNER_RATE_BIAS].part, \
+                  .gamma = (l)->inner[INNER_GAMMA].part,         \
+                  .beta = (l)->inner[INNER_BETA].part,           \
+                  .w1 = (l)->inner[INNER_W1].part,               \
+                  .b1 = (l)->inner[INNER_B1].part,               \
+                  .w2 = (l)->inner[INNER_W2].part,               \
+                  .b2 = (l)->inner[INNER_B2].part})
+
+static Norm post_norm(const Model *model, const Layer *l)
+{
+    const Linear *norm = &l->mixer[LINEAR_NORM];
+    return (Norm){NORM_LAYER, model->spec.norm_eps, norm->weight.value, norm->bias.value};
+}
+
+static void forward(Ctx *c, Model *model, int layer, Tensor x, Tensor out)
+{
+    const Layer *l = &model->layers[layer];
+    Tensor *saved = model->saved[layer].mixer;
+    TttShape shape = shape_of(model);
+    TttWeights weights = INNER(l, value);
+    int64_t rows = x.dim[0], width = model->spec.width;
+    saved[SAVED_PACKED] = ctx_save(c, MEM_MIXER, x.dtype, rows, shape.width);
+    saved[SAVED_MIXED] = ctx_save(c, MEM_MIXER, x.dtype, rows, width);
+    saved[SAVED_STATES] =
+        model->keep == KEEP_NOTHING ? TENSOR_NONE : op_ttt_states(c, &shape, x.dtype);
+    saved[SAVED_NORMED] = ctx_save(c, MEM_MIXER, x.dtype, rows, width);
+    saved[SAVED_STATS] = ctx_save(c, MEM_NORM, dtype_accumulate(x.dtype), rows, 2);
+    linear_forward(c, &l->mixer[LINEAR_IN], x, saved[SAVED_PACKED]);
+    if (tensor_given(model->decode.states)) {
+        op_ttt_step(c, saved[SAVED_PACKED], &shape, &weights, model->rope, model->decode.position,
+                    model_decode_state(model, layer), saved[SAVED_MIXED]);
+    } else {
+        op_ttt_forward(c, saved[SAVED_PACKED], &shape, &weights, model->rope, saved[SAVED_MIXED],
+                       saved[SAVED_STATES]);
+    }
+    op_norm_forward(c, saved[SAVED_MIXED], post_norm(model, l), saved[SAVED_NORMED],
+                    saved[SAVED_STATS]);
+    linear_forward(c, &l->mixer[LINEAR_OUT], saved[SAVED_NORMED], out);
+}
+
+static void backward(Ctx *c, Model *model, int layer, Tensor dout, Tensor x, Mode mode)
+{
+    const Layer *l = &model->layers[layer];
+    const Tensor *saved = model->saved[layer].mixer;
+    const Linear *norm = &l->mixer[LINEAR_NORM];
+    TttShape shape = shape_of(model);
+    TttWeights weights = INNER(l, value), grads = INNER(l, grad);
+    ArenaMark mark = arena_mark(&c->scratch);
+    Tensor dmixed = ctx_scratch(c, MEM_SCRATCH, x.dtype, x.dim[0], model->spec.width);
+    Tensor dpacked = ctx_scratch(c, MEM_SCRATCH, x.dtype, x.dim[0], shape.width);
+    linear_backward_weight(c, &l->mixer[LINEAR_OUT], saved[SAVED_NORMED], dout, mode);
+    linear_backward_input(c, &l->mixer[LINEAR_OUT], dout, dmixed);
+    op_norm_backward(c, dmixed, saved[SAVED_MIXED], post_norm(model, l), saved[SAVED_STATS], dmixed,
+                     MODE_SET, norm->weight.grad, norm->bias.grad, mode);
+    op_ttt_backward(c, dmixed, saved[SAVED_PACKED], &shape, &weights, model->rope,
+                    saved[SAVED_STATES], dpacked, &grads, mode);
+    linear_backward_weight(c, &l->mixer[LINEAR_IN], x, dpacked, mode);
+    linear_backward_input(c, &l->mixer[LINEAR_IN], dpacked, x);
+    arena_release(&c->scratch, mark);
+}
+
+static Tensor decode_shape(const Model *model, int64_t sequences)
+{
+    TttShape shape = spec_ttt_shape(&model->spec, sequences, 1);
+    return tensor_2d(NULL, dtype_accumulate(model->act), sequences * shape.heads,
+                     2 * ttt_state(&shape));
+}
+
+static void decode_start(Ctx *c, Model *model, int layer, Tensor state)
+{
+    const Layer *l = &model->layers[layer];
+    TttShape shape = spec_ttt_shape(&model->spec, model->decode.sequences, 1);
+    TttWeights weights = INNER(l, value);
+    op_ttt_start(c, &shape, &weights, state);
+}
+
+const Mixer mixer_ttt = {.name = "ttt",
+                         .declare = declare,
+                         .bind = bind,
+                         .forward = forward,
+                         .backward = backward,
+                         .decode_shape = decode_shape,
+                         .decode_start = decode_start};
