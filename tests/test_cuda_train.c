@@ -137,6 +137,47 @@ static void test_cuda_train__bf16_near_f32(void **state)
     cpu->close(cpu);
 }
 
+/* TTT layers of 128 / heads channels, of the shapes that tensor cores take and of others. */
+static TrainerSetup ttt_setup(TttKind kind, int64_t heads, int64_t seq)
+{
+    TrainerSetup setup = gpu_setup("ttt-125m", 4, 2, seq);
+    SpecOverrides o = {.layers = 2,
+                       .width = 128,
+                       .heads = heads,
+                       .ffn = 200,
+                       .vocab = 1003,
+                       .context = 300,
+                       .tied = -1,
+                       .ttt = 1 + (int)kind};
+    assert_int_equal(spec_resolve("ttt-125m", &o, 0, &setup.spec), 0);
+    return setup;
+}
+
+/* The same bits run after run, recorded or not, recomputed or not; bf16 near f32 on the CPU, and f32 equal to it. */
+static void test_cuda_train__ttt(void **state)
+{
+    (void)state;
+    Backend *cpu = cpu_backend_open(2);
+    for (int i = 0; i < 4; i++) {
+        const char *what = i / 2 == 0 ? "TTT-Linear" : "TTT-MLP";
+        TrainerSetup setup = ttt_setup(i / 2 == 0 ? TTT_LINEAR : TTT_MLP, i % 2 == 0 ? 2 : 8, 100);
+        Outcome first = small_run(setup, gpu, 4);
+        same_bits(first, small_run(setup, gpu, 4));
+        setup.graph = false;
+        same_bits(first, small_run(setup, gpu, 4));
+        setup.recompute = true;
+        same_bits(first, small_run(setup, gpu, 4));
+        setup.dtype = DT_F32;
+        Outcome there = small_run(setup, gpu, 4), here = small_run(setup, cpu, 4);
+        close_losses(there, here, 1e-5, what);
+        close_losses(first, here, 2e-3, what);
+        free(first.params);
+        free(there.params);
+        free(here.params);
+    }
+    cpu->close(cpu);
+}
+
 /* small_run asserts that the peak is the plan's, to the byte: models, types, batches, accumulation,
  * recomputation and kernels. */
 static void test_cuda_train__plans_are_exact(void **state)
@@ -229,6 +270,7 @@ int main(void)
         cmocka_unit_test(test_cuda_train__f32_as_on_the_cpu),
         cmocka_unit_test(test_cuda_train__accumulation_equals_the_large_batch),
         cmocka_unit_test(test_cuda_train__bf16_near_f32),
+        cmocka_unit_test(test_cuda_train__ttt),
         cmocka_unit_test(test_cuda_train__plans_are_exact),
         cmocka_unit_test(test_cuda_train__stamps_are_in_order_and_fill_the_step),
     };

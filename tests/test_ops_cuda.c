@@ -40,6 +40,17 @@ static void check(DType act)
     }
 }
 
+/* The general kernels of test-time training where those on tensor cores would be taken. */
+static void test_ops_cuda__ttt_any_bf16(void **state)
+{
+    (void)state;
+    OpDevice device = {.name = "cuda, general ttt", .backend = gpu, .covers = covers};
+    setenv("PACER_TTT_KERNEL", "any", 1);
+    op_check_devices(&device, 1, OP_TTT_FORWARD, DT_BF16, 0);
+    op_check_devices(&device, 1, OP_TTT_BACKWARD, DT_BF16, 0);
+    unsetenv("PACER_TTT_KERNEL");
+}
+
 static void test_ops_cuda__f32(void **state)
 {
     (void)state;
@@ -62,6 +73,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ops_cuda__f32),
         cmocka_unit_test(test_ops_cuda__bf16),
+        cmocka_unit_test(test_ops_cuda__ttt_any_bf16),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     gpu->close(gpu);

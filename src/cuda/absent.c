@@ -33,6 +33,12 @@ const char *cuda_attention_refusal(const Backend *backend, AttentionKind kind, H
     return WHY;
 }
 
+const char *cuda_ttt_refusal(const Backend *backend, const TttShape *shape, DType dtype)
+{
+    (void)backend, (void)shape, (void)dtype;
+    return WHY;
+}
+
 int cuda_backend_device(const Backend *backend)
 {
     (void)backend;

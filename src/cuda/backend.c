@@ -243,6 +243,13 @@ static const Ops gpu_ops = {
     .cast = cuda_cast,
     .checksum = cuda_checksum,
     .checksum_ws = cuda_checksum_ws,
+    .ttt_forward = cuda_ttt_forward,
+    .ttt_forward_ws = cuda_ttt_forward_ws,
+    .ttt_backward = cuda_ttt_backward,
+    .ttt_backward_ws = cuda_ttt_backward_ws,
+    .ttt_states_bytes = cuda_ttt_states_bytes,
+    .ttt_start = cuda_ttt_start,
+    .ttt_step = cuda_ttt_step,
 };
 
 int cuda_devices(char *why, size_t size)
@@ -337,4 +344,9 @@ const char *cuda_attention_refusal(const Backend *backend, AttentionKind kind, H
                                    DType dtype)
 {
     return cuda_attention_problem((const CudaBackend *)backend, kind, shape, dtype);
+}
+
+const char *cuda_ttt_refusal(const Backend *backend, const TttShape *shape, DType dtype)
+{
+    return cuda_ttt_problem((const CudaBackend *)backend, shape, dtype);
 }

@@ -18,6 +18,9 @@ AttentionKind cuda_attention_choose(Backend *backend, HeadShape shape, DType dty
 const char *cuda_attention_refusal(const Backend *backend, AttentionKind kind, HeadShape shape,
                                    DType dtype);
 
+/* The same for a layer of test-time training. */
+const char *cuda_ttt_refusal(const Backend *backend, const TttShape *shape, DType dtype);
+
 /* The GPU of a CUDA backend as CUDA counts them; -1 for any other backend. */
 int cuda_backend_device(const Backend *backend);
 

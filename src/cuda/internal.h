@@ -138,6 +138,9 @@ typedef struct {
     size_t (*states_bytes)(const CudaBackend *backend, const TttShape *shape, DType dtype);
 } CudaTtt;
 extern const CudaTtt cuda_ttt_any, cuda_ttt_linear, cuda_ttt_mlp;
+/* The widest heads and longest mini-batches that the general kernels and the step take. */
+#define CUDA_TTT_MOST_HEAD 256
+#define CUDA_TTT_MOST_MINI 256
 
 /* peaks.c: 0 when it is not known */
 double cuda_peak_flops(const char *name, DType dtype);
