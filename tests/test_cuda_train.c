@@ -165,6 +165,8 @@ static void test_cuda_train__ttt(void **state)
         same_bits(first, small_run(setup, gpu, 4));
         setup.graph = false;
         same_bits(first, small_run(setup, gpu, 4));
+        setup.ttt_keep = true;
+        same_bits(first, small_run(setup, gpu, 4));
         setup.recompute = true;
         same_bits(first, small_run(setup, gpu, 4));
         setup.dtype = DT_F32;

@@ -80,9 +80,9 @@ char *bench_title(const Bench *b)
                       ? mem_format(", %d ranks, %s", s->ddp.ranks, ddp_kind_name(s->ddp.kind))
                       : mem_strdup("");
     char *title = mem_format(
-        "%s, %lld parameters, batch %lld x seq %lld x accum %lld, %s, %s attention, %s%s",
-        s->spec.name, (long long)run->plan.parameters, (long long)s->batch, (long long)s->seq,
-        (long long)s->accum, dtype_name(s->dtype), attention_name(s->attention), machine, ranks);
+        "%s, %lld parameters, batch %lld x seq %lld x accum %lld, %s, %s, %s%s", s->spec.name,
+        (long long)run->plan.parameters, (long long)s->batch, (long long)s->seq,
+        (long long)s->accum, dtype_name(s->dtype), setup_mixer_name(s), machine, ranks);
     free(ranks);
     free(machine);
     return title;

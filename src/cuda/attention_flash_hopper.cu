@@ -161,7 +161,7 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
     Place<Plan::stages> place;
     for (uint32_t parity = 0;; parity ^= 1) {
         barrier_wait(at.q_full(), parity);
-        int number = *job_of_block;
+        int number = warp_read(job_of_block);
         if (number >= args.jobs) {
             return;
         }

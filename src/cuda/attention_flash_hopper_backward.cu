@@ -210,7 +210,7 @@ static __device__ __forceinline__ void compute_jobs(const BackwardArgs &args,
     /* Waits for the keys of a job and gives its number. */
     auto job_at = [&](int ahead) {
         barrier_wait(at.kv_full(kv.stage(ahead)), kv.parity(ahead));
-        return job_of_stage[kv.stage(ahead)];
+        return warp_read(&job_of_stage[kv.stage(ahead)]);
     };
     /* Starts what stands at the beginning of a step, for a job's first. */
     auto begin_walk = [&] {

@@ -49,6 +49,13 @@ static __device__ __forceinline__ void warp_arrive(uint32_t barrier)
     }
 }
 
+/* What the lane that arrives for the warp reads; every lane has it. */
+static __device__ __forceinline__ int warp_read(const volatile int *word)
+{
+    int value = threadIdx.x % 32 == 0 ? *word : 0;
+    return __shfl_sync(0xffffffffu, value, 0);
+}
+
 /* word[i] of lane q becomes word[q] of lane i, for four neighbouring lanes. */
 static __device__ __forceinline__ void quad_transpose(uint32_t (&word)[4])
 {

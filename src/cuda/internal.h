@@ -130,12 +130,12 @@ typedef struct {
     bool (*covers)(const CudaBackend *backend, const TttShape *shape, DType dtype);
     void (*forward)(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
                     Tensor out, Tensor states, void *ws);
-    size_t (*forward_ws)(const CudaBackend *backend, const TttShape *shape, DType dtype);
+    size_t (*forward_ws)(const Ctx *c, const TttShape *shape, DType dtype);
     void (*backward)(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, const TttWeights *w,
                      Tensor rope, Tensor states, Tensor dx, const TttWeights *grads, Mode mode,
                      void *ws);
-    size_t (*backward_ws)(const CudaBackend *backend, const TttShape *shape, DType dtype);
-    size_t (*states_bytes)(const CudaBackend *backend, const TttShape *shape, DType dtype);
+    size_t (*backward_ws)(const Ctx *c, const TttShape *shape, DType dtype);
+    size_t (*states_bytes)(const Ctx *c, const TttShape *shape, DType dtype);
 } CudaTtt;
 extern const CudaTtt cuda_ttt_any, cuda_ttt_linear, cuda_ttt_mlp;
 /* The widest heads and longest mini-batches that the general kernels and the step take. */

@@ -32,8 +32,7 @@ void cuda_ttt_forward(Ctx *c, Tensor x, const TttShape *shape, const TttWeights 
 
 size_t cuda_ttt_forward_ws(const Ctx *c, const TttShape *shape, DType dtype)
 {
-    const CudaBackend *backend = cuda_of(c);
-    return chosen(backend, shape, dtype)->forward_ws(backend, shape, dtype);
+    return chosen(cuda_of(c), shape, dtype)->forward_ws(c, shape, dtype);
 }
 
 void cuda_ttt_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, const TttWeights *w,
@@ -46,14 +45,12 @@ void cuda_ttt_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, con
 
 size_t cuda_ttt_backward_ws(const Ctx *c, const TttShape *shape, DType dtype)
 {
-    const CudaBackend *backend = cuda_of(c);
-    return chosen(backend, shape, dtype)->backward_ws(backend, shape, dtype);
+    return chosen(cuda_of(c), shape, dtype)->backward_ws(c, shape, dtype);
 }
 
 size_t cuda_ttt_states_bytes(const Ctx *c, const TttShape *shape, DType dtype)
 {
-    const CudaBackend *backend = cuda_of(c);
-    return chosen(backend, shape, dtype)->states_bytes(backend, shape, dtype);
+    return chosen(cuda_of(c), shape, dtype)->states_bytes(c, shape, dtype);
 }
 
 const char *cuda_ttt_problem(const CudaBackend *backend, const TttShape *shape, DType dtype)

@@ -147,16 +147,17 @@ static void any_forward(Ctx *c, Tensor x, const TttShape *shape, const TttWeight
     CUDA_FOR_TYPE(x.dtype, launch_forward, c, x, shape, w, rope, out, ws);
 }
 
-static size_t any_forward_ws(const CudaBackend *backend, const TttShape *shape, DType dtype)
+static size_t any_forward_ws(const Ctx *c, const TttShape *shape, DType dtype)
 {
+    const CudaBackend *backend = cuda_of(c);
     (void)dtype;
     TttSize s = forward_size(backend, shape);
     return (size_t)s.heads * (size_t)s.groups * (size_t)s.slot_floats * sizeof(float);
 }
 
-static size_t no_states(const CudaBackend *backend, const TttShape *shape, DType dtype)
+static size_t no_states(const Ctx *c, const TttShape *shape, DType dtype)
 {
-    (void)backend, (void)shape, (void)dtype;
+    (void)c, (void)shape, (void)dtype;
     return 0;
 }
 

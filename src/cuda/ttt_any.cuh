@@ -482,4 +482,4 @@ int ttt_any_groups(const TttSize &size);
 void ttt_any_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, const TttWeights *w,
                       Tensor rope, Tensor states, Tensor dx, const TttWeights *grads, Mode mode,
                       void *ws);
-size_t ttt_any_backward_ws(const CudaBackend *backend, const TttShape *shape, DType dtype);
+size_t ttt_any_backward_ws(const Ctx *c, const TttShape *shape, DType dtype);

@@ -363,8 +363,9 @@ void ttt_any_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, cons
     CUDA_FOR_TYPE(x.dtype, launch_backward, c, dout, x, shape, w, rope, dx, grads, mode, ws);
 }
 
-size_t ttt_any_backward_ws(const CudaBackend *backend, const TttShape *shape, DType dtype)
+size_t ttt_any_backward_ws(const Ctx *c, const TttShape *shape, DType dtype)
 {
+    const CudaBackend *backend = cuda_of(c);
     (void)dtype;
     TttSize s = backward_size(backend, shape);
     int64_t block = s.slot_floats + partial_floats(s);

@@ -42,15 +42,13 @@ TttLinearArgs ttt_linear_args(Tensor x, const TttShape *shape, const TttWeights 
 bool ttt_linear_covers(const CudaBackend *backend, const TttShape *shape, DType dtype);
 /* Only the states of sequences [first, first + count). */
 void ttt_linear_scan(const CudaBackend *backend, int head_dim, const TttLinearArgs &args);
-/* Whether forward keeps states for backward, which else makes them again. */
-bool ttt_linear_keeps();
 
 /* ttt_linear_backward.cu */
 int ttt_linear_backward_shared(int head_dim); /* bytes of a block */
 void ttt_linear_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, const TttWeights *w,
                          Tensor rope, Tensor states, Tensor dx, const TttWeights *grads, Mode mode,
                          void *ws);
-size_t ttt_linear_backward_ws(const CudaBackend *backend, const TttShape *shape, DType dtype);
+size_t ttt_linear_backward_ws(const Ctx *c, const TttShape *shape, DType dtype);
 
 /* A head's constants in shared memory, from where lanes read them when they need them: registers are scarce. */
 template <int D> struct alignas(16) HeadConstants {

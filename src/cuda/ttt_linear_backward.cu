@@ -7,7 +7,13 @@
 #include "base/assert.h"
 
 /* States that are made again at a time, unless more are needed to keep the GPU busy. */
-#define CHUNK_BYTES ((int64_t)64 << 20)
+#define CHUNK_BYTES ((int64_t)256 << 20)
+
+/* Blocks on a multiprocessor, limited by registers and shared memory. */
+static constexpr int resident_blocks(int head_dim)
+{
+    return head_dim == 32 ? 4 : head_dim == 64 ? 3 : head_dim == 96 ? 2 : 1;
+}
 
 /* Adds to, or sets, a float of the block's slot. */
 static __device__ __forceinline__ void slot_put(float *to, float value, bool add)
@@ -92,10 +98,7 @@ static __device__ __forceinline__ void slot_put_sums(float *slot, const float4 *
 }
 
 template <int D>
-static __global__ void __launch_bounds__(2 * D, D == 32   ? 4
-                                                : D == 64 ? 3
-                                                : D == 96 ? 2
-                                                          : 1)
+static __global__ void __launch_bounds__(2 * D, resident_blocks(D))
     linear_backward(const TttLinearArgs a)
 {
     typedef BackwardShared<D> Layout;
@@ -226,18 +229,20 @@ typedef struct {
     size_t slot_bytes, state_bytes;
 } Plan;
 
-static Plan plan_of(const CudaBackend *backend, const TttShape *s)
+/* All blocks of a launch are on the GPU at once, if sequences suffice, and have about as many of them each. */
+static Plan plan_of(const CudaBackend *backend, const TttShape *s, bool again)
 {
     Plan p = {};
     int d = (int)s->head_dim;
-    int64_t busy = 4 * (int64_t)backend->processors; /* blocks that fill the GPU */
+    int64_t busy = (int64_t)resident_blocks(d) * backend->processors;
     int64_t of_pair = ttt_steps(s) * state_bytes(d);
     int64_t pairs = CHUNK_BYTES / of_pair > busy ? CHUNK_BYTES / of_pair : busy;
-    p.sequences = ttt_linear_keeps() ? s->batch : clamp_to(ceil_div(pairs, s->heads), 1, s->batch);
-    p.share = ceil_div(p.sequences, ceil_div(busy, s->heads));
+    int64_t fit = again ? clamp_to(ceil_div(pairs, s->heads), 1, s->batch) : s->batch;
+    p.sequences = ceil_div(s->batch, ceil_div(s->batch, fit));
+    p.share = ceil_div(p.sequences, clamp_to(busy / s->heads, 1, p.sequences));
     p.blocks = ceil_div(p.sequences, p.share);
     p.slot_bytes = (size_t)(p.blocks * s->heads * slot_floats(d)) * sizeof(float);
-    p.state_bytes = ttt_linear_keeps() ? 0 : (size_t)(p.sequences * s->heads * of_pair);
+    p.state_bytes = again ? (size_t)(p.sequences * s->heads * of_pair) : 0;
     return p;
 }
 
@@ -249,10 +254,10 @@ int ttt_linear_backward_shared(int head_dim)
                             : BackwardShared<128>::bytes;
 }
 
-size_t ttt_linear_backward_ws(const CudaBackend *backend, const TttShape *shape, DType dtype)
+size_t ttt_linear_backward_ws(const Ctx *c, const TttShape *shape, DType dtype)
 {
     (void)dtype;
-    Plan p = plan_of(backend, shape);
+    Plan p = plan_of(cuda_of(c), shape, !c->ttt_keep);
     return p.slot_bytes + p.state_bytes;
 }
 
@@ -291,9 +296,9 @@ void ttt_linear_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, c
                          void *ws)
 {
     const CudaBackend *backend = cuda_of(c);
-    Plan p = plan_of(backend, shape);
+    bool again = !c->ttt_keep;
+    Plan p = plan_of(backend, shape, again);
     int d = (int)shape->head_dim;
-    bool again = !ttt_linear_keeps();
     PACER_ASSERT(again || tensor_given(states), "the states that forward kept are missing");
     TttLinearArgs args = ttt_linear_args(x, shape, w, rope);
     args.dout = (const Bf16 *)dout.data;

@@ -6,8 +6,6 @@
 
 #include "base/assert.h"
 
-#include <stdlib.h>
-
 #define RING 4
 
 template <int D> struct ForwardShared {
@@ -313,12 +311,6 @@ static __global__ void __launch_bounds__(2 * D, D == 32   ? 8
 
 /* ---- Launches ---- */
 
-bool ttt_linear_keeps()
-{
-    static const bool keeps = getenv("PACER_TTT_KEEP") != NULL;
-    return keeps;
-}
-
 TttLinearArgs ttt_linear_args(Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope)
 {
     TttLinearArgs a = {};
@@ -396,18 +388,18 @@ static void forward(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w
     launch_for<false>(cuda_of(c), (int)shape->head_dim, args);
 }
 
-static size_t forward_ws(const CudaBackend *backend, const TttShape *shape, DType dtype)
+static size_t forward_ws(const Ctx *c, const TttShape *shape, DType dtype)
 {
-    (void)backend, (void)shape, (void)dtype;
+    (void)c, (void)shape, (void)dtype;
     return 0;
 }
 
-static size_t states_bytes(const CudaBackend *backend, const TttShape *shape, DType dtype)
+static size_t states_bytes(const Ctx *c, const TttShape *shape, DType dtype)
 {
-    (void)backend, (void)dtype;
-    return ttt_linear_keeps() ? (size_t)(shape->batch * shape->heads * ttt_steps(shape) *
-                                         state_bytes((int)shape->head_dim))
-                              : 0;
+    (void)dtype;
+    int64_t bytes =
+        shape->batch * shape->heads * ttt_steps(shape) * state_bytes((int)shape->head_dim);
+    return c->ttt_keep ? (size_t)bytes : 0;
 }
 
 extern "C" const CudaTtt cuda_ttt_linear = {

@@ -75,7 +75,7 @@ int ttt_mlp_reverse_shared(int head_dim); /* bytes of a block */
 void ttt_mlp_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, const TttWeights *w,
                       Tensor rope, Tensor states, Tensor dx, const TttWeights *grads, Mode mode,
                       void *ws);
-size_t ttt_mlp_backward_ws(const CudaBackend *backend, const TttShape *shape, DType dtype);
+size_t ttt_mlp_backward_ws(const Ctx *c, const TttShape *shape, DType dtype);
 
 /* ---- Clusters ---- */
 

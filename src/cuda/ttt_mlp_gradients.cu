@@ -123,8 +123,9 @@ static int chunk_pairs(const CudaBackend *backend, const TttShape *s)
     return (int)pairs;
 }
 
-size_t ttt_mlp_backward_ws(const CudaBackend *backend, const TttShape *shape, DType dtype)
+size_t ttt_mlp_backward_ws(const Ctx *c, const TttShape *shape, DType dtype)
 {
+    const CudaBackend *backend = cuda_of(c);
     (void)dtype;
     return (size_t)(small_bytes(shape) + chunk_pairs(backend, shape) * pair_bytes(shape) + 128);
 }

@@ -26,6 +26,8 @@ struct Ctx {
     void (*ready)(void *user, int64_t from);
     void *ready_user;
     AttentionKind attention;
+    bool
+        ttt_keep; /* a TTT layer's forward keeps its inner states, where the backend can use them */
     OpStat stats[OP_COUNT];
 };
 

@@ -213,6 +213,7 @@ static int open_backend(Run *run, const Comm *comm)
     TrainerSetup *s = &run->setup;
     s->dtype = cfg->dtype == CONFIG_DTYPE_BF16 ? DT_BF16 : DT_F32;
     s->graph = cfg->graph;
+    s->ttt_keep = cfg->ttt_keep;
     int code = backend_open(cfg, comm, &run->backend);
     if (code != 0) {
         return code;

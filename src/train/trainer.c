@@ -121,6 +121,7 @@ static void begin(Trainer *t, const TrainerSetup *setup, Backend *backend)
     *t = (Trainer){.setup = *setup, .backend = backend};
     ctx_init(&t->ctx, backend);
     t->ctx.attention = setup->attention;
+    t->ctx.ttt_keep = setup->ttt_keep;
     model_init(&t->model, &setup->spec, setup->dtype,
                backend->row_align > 0 ? backend->row_align : 1);
 }

@@ -12,6 +12,7 @@ typedef struct {
     AttentionKind attention;
     bool recompute; /* keep only the blocks' inputs */
     bool graph;     /* let the backend record and replay whole parts of a step */
+    bool ttt_keep;  /* see Ctx */
     int64_t batch, accum, seq;
     AdamwSettings adamw;
     DdpSetup ddp; /* zeroed: one rank */
