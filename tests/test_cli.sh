@@ -57,7 +57,7 @@ takes() {
 }
 
 commands=(train plan models 'tokenizer train' 'tokenizer encode' 'tokenizer decode' 'tokenizer info'
-    'data prepare' 'data info' 'data stories' 'bench step' 'bench ops' 'bench attention' profile check demo)
+    'data prepare' 'data info' 'data stories' 'bench step' 'bench ops' 'bench attention' profile check sweep demo)
 
 expect 0 out 'Usage: pacer COMMAND' help
 expect 0 out 'Usage: pacer COMMAND' --help
@@ -83,9 +83,9 @@ done
 expect 0 out 'data prepare' help data
 expect 0 out 'bench ops' bench --help
 
-model=(model layers d-model heads kv-heads ffn vocab context tied)
+model=(model layers d-model heads kv-heads ffn vocab context tied ttt mini-batch ttt-lr)
 training=("${model[@]}" data batch accum global-batch seq steps tokens epochs seed lr min-lr warmup
-    schedule wsd-decay weight-decay beta1 beta2 eps clip device dtype attention graph recompute threads
+    schedule wsd-decay weight-decay beta1 beta2 eps clip device dtype attention ttt-keep graph recompute threads
     memory-limit out resume log-every eval-every eval-batches save-every keep
     ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout verify-every)
 takes train "${training[@]}"
@@ -100,13 +100,14 @@ takes 'tokenizer info' ''
 takes 'data prepare' seed threads out "${text[@]}" tokenizer end val-fraction shard-tokens
 takes 'data stories' seed threads out bytes
 takes 'data info' ''
-step=("${model[@]}" data batch accum seq seed device dtype attention graph recompute threads memory-limit)
+step=("${model[@]}" data batch accum seq seed device dtype attention ttt-keep graph recompute threads memory-limit)
 bench=("${step[@]}" repeats warm)
 takes 'bench step' "${bench[@]}" verify
 takes 'bench ops' "${bench[@]}" verify
 takes 'bench attention' heads kv-heads head-dim batch seq seed device dtype threads memory-limit repeats warm
 takes profile "${step[@]}" ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout out repeats warm
 takes check map
+takes sweep smoke dry-run out
 takes demo out threads
 
 # Every option of every help is known to the parser: given as its last word it is refused for its
@@ -115,7 +116,7 @@ for command in "${commands[@]}"; do
     for option in $(options_of "$command"); do
         case $option in
         help) continue ;;
-        quiet | verbose | skip-bad | graph | verify | oversubscribe) argument=--$option=perhaps text="--$option 'perhaps': must be on or off" ;;
+        quiet | verbose | skip-bad | graph | ttt-keep | verify | oversubscribe | smoke | dry-run) argument=--$option=perhaps text="--$option 'perhaps': must be on or off" ;;
         *) argument=--$option text="--$option needs a value" ;;
         esac
         # shellcheck disable=SC2086

@@ -14,5 +14,7 @@ int cmd_profile(Config *cfg, int argc, char **argv);
 int cmd_bench_attention(Config *cfg, int argc, char **argv);
 int cmd_bench_machine(Config *cfg, int argc, char **argv);
 int bench_link(Config *cfg); /* bench_link.c: bench machine as one of several ranks */
+int cmd_report(Config *cfg, int argc, char **argv);
 int cmd_check(Config *cfg, int argc, char **argv);
+int cmd_sweep(Config *cfg, int argc, char **argv);
 int cmd_demo(Config *cfg, int argc, char **argv);

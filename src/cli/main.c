@@ -250,6 +250,37 @@ static const Row rows[COMMAND_COUNT] = {
                         "check --map 'Zeit=train-time' --map 'GPUs used=ranks' table.csv\n",
             .run = cmd_check,
         },
+    [COMMAND_REPORT] =
+        {
+            .summary = "pages and charts from the records of a run or an experiment",
+            .arguments = " DIR [OTHER]",
+            .min_arguments = 1,
+            .max_arguments = 2,
+            .description =
+                "Writes report.md, report.html (one page that needs no other file) and charts, "
+                "from records alone, into the folder of the run or experiment, or into --out. "
+                "Without gnuplot there are no charts. With two folders: prints how they compare.",
+            .examples = "report runs/tiny-0123456789abcdef\n"
+                        "report experiments/scaling --out page\n"
+                        "report experiments/before experiments/after\n",
+            .run = cmd_report,
+        },
+    [COMMAND_SWEEP] =
+        {
+            .summary = "an experiment: many trainings by a recipe, and a report of them",
+            .arguments = " RECIPE.yaml",
+            .min_arguments = 1,
+            .max_arguments = 1,
+            .description =
+                "Trains every combination that a recipe asks for, each as a process of its own, "
+                "one after the other, and writes tables, charts and findings into a folder. What "
+                "does not fit, fails or takes too long becomes a row that says so. Stopped by "
+                "Ctrl-C or killed, the same command goes on; what is done is not done again.",
+            .examples = "sweep recipes/accumulation.yaml --smoke\n"
+                        "sweep recipes/batch-sweep.yaml --dry-run\n"
+                        "sweep recipes/strong-scaling.yaml --out experiments/scaling\n",
+            .run = cmd_sweep,
+        },
     [COMMAND_DEMO] =
         {
             .summary = "the first minutes: train a tiny model on built-in text",

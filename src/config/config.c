@@ -234,6 +234,18 @@ int config_set(Config *cfg, const char *name, const char *text)
     return option == NULL ? ERR_INPUT : option_assign(cfg, option, text, source);
 }
 
+int config_set_at(Config *cfg, const char *name, const char *text, const char *path, int line)
+{
+    if (strcmp(cfg->config, path) != 0) {
+        char *kept = mem_strdup(path); /* origins are kept as lines of cfg->config */
+        free(cfg->config);
+        cfg->config = kept;
+    }
+    Source source = {ORIGIN_FILE, path, line};
+    const Option *option = option_lookup(cfg, name, source);
+    return option == NULL ? ERR_INPUT : option_assign(cfg, option, text, source);
+}
+
 void config_inherit(Config *to, const Config *from)
 {
     size_t count;

@@ -35,6 +35,8 @@ struct cJSON;
     X(BENCH_MACHINE, "bench machine")       \
     X(PROFILE, "profile")                   \
     X(CHECK, "check")                       \
+    X(SWEEP, "sweep")                       \
+    X(REPORT, "report")                     \
     X(DEMO, "demo")
 
 typedef enum {
@@ -106,7 +108,8 @@ typedef struct Config {
     int tied; /* CONFIG_TIED_* */
     int ttt;  /* CONFIG_TTT_* */
     int64_t mini_batch;
-    double ttt_lr;    /* 0: the inner model's own */
+    double ttt_lr; /* 0: the inner model's own */
+    bool ttt_keep;
     int64_t head_dim; /* bench attention only: elsewhere it follows from d_model and heads */
 
     /* data */
@@ -191,6 +194,9 @@ typedef struct Config {
     /* check */
     char *map; /* lines of "their name=quantity" */
 
+    /* sweep */
+    bool smoke, dry_run;
+
     /* general */
     char *config; /* "": none */
     bool quiet, verbose, help;
@@ -251,6 +257,10 @@ int config_load_yaml(Config *cfg, const char *path);
 
 /* Sets one option from text, as the command line would. config_check afterwards. */
 int config_set(Config *cfg, const char *name, const char *text);
+
+/* The same for text that stands in line `line` of the file `path`, which messages, also those of a later
+ * config_check, then name. All calls for one Config give the same path. */
+int config_set_at(Config *cfg, const char *name, const char *text, const char *path, int line);
 
 /* Sets every option that `from` was given and that to->command takes, with its origin: how a command
  * that runs another one passes on what it was told. config_check afterwards. */

@@ -3,55 +3,28 @@
  * mistake here. Parsing stops at the first fault, so depth cannot be driven up. */
 #include "config/config.h"
 #include "config/internal.h"
+#include "config/yaml_input.h"
 
 #include "base/err.h"
-#include "base/io.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
-
-#define MAX_FILE_SIZE ((size_t)1 << 20)
 
 typedef struct {
     Config *cfg;
-    const char *path;
-    const char *text;
-    size_t size;
-    yaml_parser_t parser;
+    YamlInput input;
     int seen[CONFIG_MAX_OPTIONS]; /* line of each option, 0 while it has not come */
 } Reader;
 
-static int line_of(yaml_mark_t mark)
-{
-    return (int)mark.line + 1;
-}
-
 static int fault(const Reader *reader, int line, const char *message)
 {
-    return err_set(ERR_INPUT, "%s:%d: %s", reader->path, line, message);
-}
-
-/* libyaml gives bytes that are no text by offset instead of by line. */
-static int parser_fault(const Reader *reader)
-{
-    const yaml_parser_t *parser = &reader->parser;
-    const char *problem = parser->problem != NULL ? parser->problem : "cannot be read";
-    if (parser->error != YAML_READER_ERROR) {
-        return err_set(ERR_INPUT, "%s:%d: not YAML: %s", reader->path,
-                       line_of(parser->problem_mark), problem);
-    }
-    int line = 1;
-    for (size_t i = 0; i < parser->problem_offset && i < reader->size; i++) {
-        line += reader->text[i] == '\n';
-    }
-    return err_set(ERR_INPUT, "%s:%d: not UTF-8 text: %s", reader->path, line, problem);
+    return err_set(ERR_INPUT, "%s:%d: %s", reader->input.path, line, message);
 }
 
 static int next_event(Reader *reader, yaml_event_t *event)
 {
-    return yaml_parser_parse(&reader->parser, event) ? 0 : parser_fault(reader);
+    return yaml_parser_parse(&reader->input.parser, event) ? 0 : yaml_input_fault(&reader->input);
 }
 
 /* The scalar's text, or NULL and a message. `what` is the option whose value it is, or "option name". */
@@ -66,8 +39,8 @@ static const char *scalar_text(const Reader *reader, const yaml_event_t *event, 
         problem = "has a zero byte";
     }
     if (problem != NULL) {
-        err_set(ERR_INPUT, "%s:%d: %s: %s", reader->path, line_of(event->start_mark), what,
-                problem);
+        err_set(ERR_INPUT, "%s:%d: %s: %s", reader->input.path, yaml_input_line(event->start_mark),
+                what, problem);
         return NULL;
     }
     return (const char *)event->data.scalar.value;
@@ -75,7 +48,7 @@ static const char *scalar_text(const Reader *reader, const yaml_event_t *event, 
 
 static int assign(Reader *reader, const Option *option, int line, const yaml_event_t *value)
 {
-    Source source = {ORIGIN_FILE, reader->path, line};
+    Source source = {ORIGIN_FILE, reader->input.path, line};
     const char *text = scalar_text(reader, value, option->name);
     if (text == NULL) {
         return ERR_INPUT;
@@ -112,7 +85,7 @@ static int assign_sequence(Reader *reader, const Option *option, int line)
     }
     if (code == 0) {
         code = option_assign(reader->cfg, option, lines == NULL ? "" : lines,
-                             (Source){ORIGIN_FILE, reader->path, line});
+                             (Source){ORIGIN_FILE, reader->input.path, line});
     }
     free(lines);
     return code;
@@ -125,8 +98,8 @@ static int read_pair(Reader *reader, const yaml_event_t *key)
     if (name == NULL) {
         return ERR_INPUT;
     }
-    int line = line_of(key->start_mark);
-    Source source = {ORIGIN_FILE, reader->path, line};
+    int line = yaml_input_line(key->start_mark);
+    Source source = {ORIGIN_FILE, reader->input.path, line};
     const Option *option = option_lookup(reader->cfg, name, source);
     if (option == NULL) {
         return ERR_INPUT;
@@ -174,12 +147,13 @@ static bool is_empty_scalar(const yaml_event_t *event)
 static int read_root(Reader *reader, const yaml_event_t *root)
 {
     if (root->type != YAML_MAPPING_START_EVENT) {
-        return is_empty_scalar(root)
-                   ? 0
-                   : fault(reader, line_of(root->start_mark), "must be lines of `option: value`");
+        return is_empty_scalar(root) ? 0
+                                     : fault(reader, yaml_input_line(root->start_mark),
+                                             "must be lines of `option: value`");
     }
     if (root->data.mapping_start.anchor != NULL || root->data.mapping_start.tag != NULL) {
-        return fault(reader, line_of(root->start_mark), "anchors and tags are not used here");
+        return fault(reader, yaml_input_line(root->start_mark),
+                     "anchors and tags are not used here");
     }
     return read_mapping(reader);
 }
@@ -200,8 +174,8 @@ static int read_stream(Reader *reader)
             break;
         case YAML_DOCUMENT_START_EVENT:
             if (++documents > 1) {
-                code =
-                    fault(reader, line_of(event.start_mark), "a second document; one is allowed");
+                code = fault(reader, yaml_input_line(event.start_mark),
+                             "a second document; one is allowed");
             }
             break;
         case YAML_STREAM_END_EVENT:
@@ -218,9 +192,8 @@ static int read_stream(Reader *reader)
 
 int config_load_yaml(Config *cfg, const char *path)
 {
-    Reader reader = {.cfg = cfg, .path = path};
-    char *text;
-    int code = io_read_all(path, MAX_FILE_SIZE, &text, &reader.size);
+    Reader reader = {.cfg = cfg};
+    int code = yaml_input_open(&reader.input, path);
     if (code != 0) {
         return code;
     }
@@ -228,18 +201,7 @@ int config_load_yaml(Config *cfg, const char *path)
     char *kept = mem_strdup(path);
     free(cfg->config);
     cfg->config = kept;
-    /* With the encoding given, libyaml takes a byte order mark for a column. */
-    bool marked = reader.size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0;
-    reader.text = text + (marked ? 3 : 0);
-    reader.size -= marked ? 3 : 0;
-    if (!yaml_parser_initialize(&reader.parser)) {
-        free(text);
-        return err_set(ERR_FAILED, "%s: the YAML parser could not start", path);
-    }
-    yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)reader.text, reader.size);
     code = read_stream(&reader);
-    yaml_parser_delete(&reader.parser);
-    free(text);
+    yaml_input_close(&reader.input);
     return code;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define MAX_RECORD_BYTES ((size_t)1 << 30)
+#define MAX_STEP 1e15 /* counts are exact below it */
 
 static void add(CurvePoint **points, size_t *count, int64_t step, double loss)
 {
@@ -20,15 +21,43 @@ static void add(CurvePoint **points, size_t *count, int64_t step, double loss)
     (*points)[(*count)++] = (CurvePoint){step, loss};
 }
 
+static double number_of(const cJSON *object, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+/* A line's `ms` is the mean of the steps since the line before. */
+static void add_mark(Curve *curve, const cJSON *line, int64_t step)
+{
+    size_t count = curve->mark_count;
+    CurveMark last = count > 0 ? curve->marks[count - 1] : (CurveMark){0};
+    if ((count & (count - 1)) == 0) {
+        curve->marks = mem_realloc(curve->marks, count == 0 ? 1 : 2 * count, sizeof *curve->marks);
+    }
+    double spent = 1e-3 * number_of(line, "ms") * ((double)step - (double)last.step);
+    curve->marks[curve->mark_count++] =
+        (CurveMark){step, number_of(line, "tokens"), last.seconds + spent};
+}
+
+/* Steps as they can be counted: others are the work of somebody else. */
+static bool is_step(const cJSON *item)
+{
+    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble <= MAX_STEP;
+}
+
 static bool add_line(Curve *curve, const char *line, size_t length)
 {
     cJSON *object = cJSON_ParseWithLength(line, length);
     const cJSON *step = cJSON_GetObjectItemCaseSensitive(object, "step");
     const cJSON *loss = cJSON_GetObjectItemCaseSensitive(object, "loss");
     const cJSON *validation = cJSON_GetObjectItemCaseSensitive(object, "val_loss");
-    bool good = cJSON_IsNumber(step);
+    bool good = is_step(step);
     if (good && cJSON_IsNumber(loss)) {
         add(&curve->train, &curve->train_count, (int64_t)step->valuedouble, loss->valuedouble);
+    }
+    if (good && !cJSON_HasObjectItem(object, "val_loss")) {
+        add_mark(curve, object, (int64_t)step->valuedouble);
     }
     if (good && cJSON_IsNumber(validation)) {
         add(&curve->validation, &curve->validation_count, (int64_t)step->valuedouble,
@@ -65,7 +94,54 @@ void curve_free(Curve *curve)
 {
     free(curve->train);
     free(curve->validation);
+    free(curve->marks);
     *curve = (Curve){0};
+}
+
+/* The mark at or behind the step, and the one before it; false when there is none. */
+static bool marks_around(const Curve *curve, int64_t step, CurveMark *before, CurveMark *after)
+{
+    size_t low = 0, high = curve->mark_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (curve->marks[middle].step < step) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (low == curve->mark_count) {
+        return false;
+    }
+    *before = low > 0 ? curve->marks[low - 1] : (CurveMark){0};
+    *after = curve->marks[low];
+    return true;
+}
+
+static double between(double from, double to, const CurveMark *before, const CurveMark *after,
+                      int64_t step)
+{
+    if (step == after->step || after->step <= before->step) {
+        return to;
+    }
+    return from +
+           (to - from) * (double)(step - before->step) / (double)(after->step - before->step);
+}
+
+double curve_tokens(const Curve *curve, int64_t step)
+{
+    CurveMark before, after;
+    return marks_around(curve, step, &before, &after)
+               ? between(before.tokens, after.tokens, &before, &after, step)
+               : NAN;
+}
+
+double curve_seconds(const Curve *curve, int64_t step)
+{
+    CurveMark before, after;
+    return marks_around(curve, step, &before, &after)
+               ? between(before.seconds, after.seconds, &before, &after, step)
+               : NAN;
 }
 
 /* Mean loss of the points in each column; NAN where there is none. */

@@ -5,90 +5,39 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "metrics/json.h"
+#include "report/chart_plot.h"
 #include "report/curve.h"
-#include "report/gnuplot.h"
+#include "report/page.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_SVG_BYTES ((size_t)16 << 20)
-
-/* Text that grows. */
-typedef struct {
-    char *text;
-    size_t size, capacity;
-} Page;
-
-__attribute__((format(printf, 2, 3))) static void put(Page *page, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    va_list again;
-    va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, args);
-    va_end(args);
-    if (page->size + (size_t)length + 1 > page->capacity) {
-        page->capacity = 2 * (page->size + (size_t)length + 1);
-        page->text = mem_realloc(page->text, page->capacity, 1);
-    }
-    vsnprintf(page->text + page->size, (size_t)length + 1, format, again);
-    va_end(again);
-    page->size += (size_t)length;
-}
-
-static int save(Page *page, const char *folder, const char *name)
-{
-    char *path = io_join(folder, name);
-    int code = io_write_atomic(path, page->text, page->size);
-    free(path);
-    free(page->text);
-    *page = (Page){0};
-    return code;
-}
-
 /* --- the chart --- */
 
-static void put_points(Page *script, const char *name, const CurvePoint *points, size_t count)
+static void add_series(Plot *plot, const char *label, const CurvePoint *points, size_t count)
 {
-    put(script, "$%s << EOD\n", name);
+    PlotSeries *series = count > 0 ? plot_add_series(plot, label) : NULL;
     for (size_t i = 0; i < count; i++) {
-        put(script, "%lld %.6g\n", (long long)points[i].step, points[i].loss);
+        plot_add_point(series, (double)points[i].step, points[i].loss);
     }
-    put(script, "EOD\n");
-}
-
-static void put_plot(Page *script, const Curve *curve, const char *terminal, const char *path)
-{
-    put(script, "set terminal %s\nset output \"%s\"\n", terminal, path);
-    put(script, "plot $train using 1:2 with lines lw 2 lc rgb \"#1f77b4\" title \"training\"");
-    if (curve->validation_count > 0) {
-        put(script, ", $validation using 1:2 with linespoints pt 7 lw 2 lc rgb \"#d62728\" title "
-                    "\"validation\"");
-    }
-    put(script, "\nset output\n");
 }
 
 static int draw(const Curve *curve, const char *out)
 {
-    if (strpbrk(out, "\"\\\n") != NULL) {
-        return err_set(ERR_INPUT, "%s: a folder's name with \" or \\ in it cannot be drawn into",
-                       out);
+    Plot plot = {.kind = PLOT_LINES,
+                 .title = mem_strdup("Loss over the updates"),
+                 .x_title = mem_strdup("update"),
+                 .y_title = mem_strdup("loss (nats per token)")};
+    add_series(&plot, "training", curve->train, curve->train_count);
+    add_series(&plot, "validation", curve->validation, curve->validation_count);
+    if (plot.series_count == 2) {
+        plot.series[1].markers = true;
     }
-    Page script = {0};
-    put(&script, "set encoding utf8\nset xlabel \"step\"\nset ylabel \"loss (nats per token)\"\n"
-                 "set grid ytics lc rgb \"#dddddd\"\nset key top right\nset border 3\n"
-                 "set tics nomirror\n");
-    put_points(&script, "train", curve->train, curve->train_count);
-    put_points(&script, "validation", curve->validation, curve->validation_count);
-    char *svg = io_join(out, "loss.svg"), *png = io_join(out, "loss.png");
-    put_plot(&script, curve, "svg size 760,380 font \"sans,13\" background rgb \"white\"", svg);
-    put_plot(&script, curve, "png size 760,380", png);
-    int code = gnuplot_run(script.text);
-    free(svg);
-    free(png);
-    free(script.text);
+    int code = plot_has_values(&plot)
+                   ? plot_draw(&plot, out, "loss")
+                   : err_set(ERR_INPUT, "%s: no loss is recorded, so none is drawn", out);
+    plot_free(&plot);
     return code;
 }
 
@@ -156,75 +105,47 @@ static void collect(const cJSON *run, Facts *facts)
     add_fact(facts, "Status", text_of(run, "status"));
 }
 
-static void put_html(Page *page, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        const char *entity = *text == '<'   ? "&lt;"
-                             : *text == '>' ? "&gt;"
-                             : *text == '&' ? "&amp;"
-                                            : NULL;
-        if (entity != NULL) {
-            put(page, "%s", entity);
-        } else {
-            put(page, "%c", *text);
-        }
-    }
-}
-
 static int write_markdown(const Facts *facts, bool drawn, const char *out)
 {
     Page page = {0};
-    put(&page, "# %s\n\n", facts->count > 0 ? facts->facts[0].value : "run");
-    put(&page, "%s| | |\n| --- | --- |\n", drawn ? "![Loss over the steps](loss.svg)\n\n" : "");
+    page_put(&page, "# ");
+    page_put_markdown(&page, facts->count > 0 ? facts->facts[0].value : "run");
+    page_put(&page, "\n\n");
+    page_put(&page, "%s| | |\n| --- | --- |\n",
+             drawn ? "![Loss over the steps](loss.png)\n\n" : "");
     for (int i = 0; i < facts->count; i++) {
-        put(&page, "| %s | %s |\n", facts->facts[i].label, facts->facts[i].value);
+        page_put(&page, "| %s | ", facts->facts[i].label);
+        page_put_markdown(&page, facts->facts[i].value);
+        page_put(&page, " |\n");
     }
-    return save(&page, out, "report.md");
-}
-
-/* The chart is part of the page; an SVG file's first lines (declaration, doctype) are not. */
-static int put_chart(Page *page, const char *out)
-{
-    char *path = io_join(out, "loss.svg"), *svg;
-    size_t size;
-    int code = io_read_all(path, MAX_SVG_BYTES, &svg, &size);
-    if (code == 0) {
-        const char *start = strstr(svg, "<svg");
-        put(page, "<figure>%s</figure>\n", start != NULL ? start : "");
-        free(svg);
-    }
-    free(path);
-    return code;
+    return page_save(&page, out, "report.md");
 }
 
 static int write_html(const Facts *facts, bool drawn, const char *out)
 {
     Page page = {0};
-    const char *name = facts->count > 0 ? facts->facts[0].value : "run";
-    put(&page, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>");
-    put_html(&page, name);
-    put(&page,
-        "</title>\n<style>\n:root{color-scheme:light dark}\n"
-        "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}\n"
-        "table{border-collapse:collapse}td{padding:.2rem 1rem .2rem 0;border-bottom:1px solid "
-        "#8884}\n"
-        "figure{margin:1rem 0;background:#fff;border-radius:.5rem}svg{width:100%%;height:auto}\n"
-        "</style></head><body>\n<h1>");
-    put_html(&page, name);
-    put(&page, "</h1>\n");
-    int code = drawn ? put_chart(&page, out) : 0;
-    put(&page, "<table>\n");
-    for (int i = 0; i < facts->count; i++) {
-        put(&page, "<tr><td>%s</td><td>", facts->facts[i].label);
-        put_html(&page, facts->facts[i].value);
-        put(&page, "</td></tr>\n");
+    page_open(&page, facts->count > 0 ? facts->facts[0].value : "run");
+    int code = 0;
+    if (drawn) {
+        char *svg = io_join(out, "loss.svg");
+        page_put(&page, "<figure>");
+        code = page_put_svg(&page, svg);
+        page_put(&page, "</figure>\n");
+        free(svg);
     }
-    put(&page, "</table>\n</body></html>\n");
+    page_put(&page, "<table>\n");
+    for (int i = 0; i < facts->count; i++) {
+        page_put(&page, "<tr><td>%s</td><td>", facts->facts[i].label);
+        page_put_html(&page, facts->facts[i].value);
+        page_put(&page, "</td></tr>\n");
+    }
+    page_put(&page, "</table>\n");
+    page_close(&page);
     if (code != 0) {
-        free(page.text);
+        page_free(&page);
         return code;
     }
-    return save(&page, out, "report.html");
+    return page_save(&page, out, "report.html");
 }
 
 int run_report(const char *run_dir, const char *out)

@@ -1,0 +1,222 @@
+/* `pacer sweep`: a recipe to its runs, the runs to a report. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/signals.h"
+#include "cli/commands.h"
+#include "cli/show.h"
+#include "comm/comm.h"
+#include "experiment/execute.h"
+#include "metrics/summary.h"
+#include "report/experiment_report.h"
+#include "report/metric.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CELL_SIZE 32
+
+/* --- tables on stdout --- */
+
+static int label_width(const Experiment *e)
+{
+    size_t width = strlen("settings");
+    for (int i = 0; i < e->count; i++) {
+        size_t length = strlen(e->runs[i].label);
+        width = length > width ? length : width;
+    }
+    return width < 60 ? (int)width : 60;
+}
+
+static const char *cell(Value value, const char *format, char text[CELL_SIZE])
+{
+    snprintf(text, CELL_SIZE, "-");
+    if (value.known) {
+        snprintf(text, CELL_SIZE, format, value.number);
+    }
+    return text;
+}
+
+static const char *duration_cell(Value seconds, char text[CLOCK_DURATION_SIZE])
+{
+    return seconds.known ? clock_duration(seconds.number, text) : "-";
+}
+
+static const char *plan_note(const ExperimentRun *run)
+{
+    bool settled = run->state != STATE_WAITING;
+    return settled                 ? experiment_state_name(run->state)
+           : run->too_large        ? "does not fit"
+           : run->obstacle != NULL ? "cannot run here"
+                                   : "";
+}
+
+static Value in_mebibytes(Value bytes)
+{
+    return (Value){bytes.known, bytes.number / (1024.0 * 1024.0)};
+}
+
+static void print_plan(const Experiment *e)
+{
+    int width = label_width(e), known = 0, waiting = 0;
+    double seconds = 0;
+    printf("%-4s %-*s %6s %9s %13s %13s %12s\n", "run", width, "settings", "repeat", "steps",
+           "tokens", "planned MiB", "predicted");
+    for (int i = 0; i < e->count; i++) {
+        const ExperimentRun *run = &e->runs[i];
+        char mib[CELL_SIZE], time[CLOCK_DURATION_SIZE], steps[SHOW_COUNT_SIZE],
+            tokens[SHOW_COUNT_SIZE];
+        printf("%-4d %-*.60s %6d %9s %13s %13s %12s%s%s\n", i + 1, width, run->label,
+               run->repeat + 1, show_count((uint64_t)run->steps, run->steps > 0, steps),
+               show_count((uint64_t)run->tokens, run->steps > 0, tokens),
+               cell(in_mebibytes(run->bytes), "%.1f", mib), duration_cell(run->predicted_s, time),
+               plan_note(run)[0] != '\0' ? "  " : "", plan_note(run));
+        bool startable = run->state == STATE_WAITING && run->obstacle == NULL;
+        waiting += startable;
+        known += startable && run->predicted_s.known;
+        seconds += startable && run->predicted_s.known ? run->predicted_s.number : 0;
+    }
+    for (int i = 0; i < e->configurations; i++) {
+        if (e->runs[i].obstacle != NULL) {
+            printf("%s: %s\n", e->runs[i].label, e->runs[i].obstacle);
+        }
+    }
+    char time[CLOCK_DURATION_SIZE];
+    printf("%d runs of %d configurations, %d to be made; predicted %s%s\n", e->count,
+           e->configurations, waiting,
+           known > 0 ? clock_duration(seconds, time)
+                     : "-: `pacer bench machine` measures what "
+                       "times are predicted from",
+           known > 0 ? ", were nothing but its matrix products done, at their measured best" : "");
+}
+
+static void print_results(const Experiment *e)
+{
+    int width = label_width(e);
+    printf("%-4s %-*s %6s %-8s %12s %10s %10s %12s\n", "run", width, "settings", "repeat", "state",
+           "tok/s", "loss", "val loss", "seconds");
+    for (int i = 0; i < e->count; i++) {
+        const ExperimentRun *run = &e->runs[i];
+        char rate[CELL_SIZE], loss[CELL_SIZE], val[CELL_SIZE], time[CELL_SIZE];
+        Summary summary = {0};
+        cJSON *record = NULL;
+        char *path = experiment_run_path(e, run, "/run.json");
+        if (run->state == STATE_DONE && experiment_run_record(e, run, &record) == 0 &&
+            summary_read(path, cJSON_GetObjectItemCaseSensitive(record, "summary"), &summary) !=
+                0) {
+            log_warn("%s", err_message());
+        }
+        printf("%-4d %-*.60s %6d %-8s %12s %10s %10s %12s\n", i + 1, width, run->label,
+               run->repeat + 1, experiment_state_name(run->state),
+               cell(summary.tok_s, "%.0f", rate), cell(summary.train_loss, "%.4f", loss),
+               cell(summary.val_loss, "%.4f", val), cell(run->seconds, "%.1f", time));
+        if (run->reason[0] != '\0') {
+            printf("     %s\n", run->reason);
+        }
+        cJSON_Delete(record);
+        free(path);
+    }
+}
+
+/* --- the command --- */
+
+static int check_metric(const char *name)
+{
+    Metric metric;
+    return metric_find(name, &metric);
+}
+
+static int open_experiment(Experiment *experiment, const Config *cfg, const char *path)
+{
+    Recipe recipe;
+    int code = recipe_load(&recipe, path, cfg->smoke, check_metric);
+    if (code != 0) {
+        return code;
+    }
+    code = experiment_expand(experiment, &recipe);
+    if (code != 0) {
+        recipe_free(&recipe);
+        return code;
+    }
+    code = experiment_plan(experiment);
+    if (code != 0) {
+        experiment_free(experiment);
+        return code;
+    }
+    experiment_identify(experiment);
+    free(experiment->dir);
+    experiment->dir = cfg->out[0] != '\0' ? mem_strdup(cfg->out)
+                                          : mem_format("experiments/%s%s", experiment->recipe.name,
+                                                       cfg->smoke ? "-smoke" : "");
+    return 0;
+}
+
+/* Rows that did not come to an end are results too, but the exit status tells a script of them. */
+static int verdict(const Experiment *e)
+{
+    int failed = 0, doubtful = 0;
+    for (int i = 0; i < e->count; i++) {
+        const ExperimentRun *run = &e->runs[i];
+        failed += run->state == STATE_FAILED || run->state == STATE_TIMEOUT ||
+                  run->state == STATE_STOPPED;
+        doubtful += run->state == STATE_DONE && run->exit.known &&
+                    (int)run->exit.number == err_exit_status(ERR_CHECK);
+    }
+    if (failed > 0) {
+        return err_set(ERR_FAILED,
+                       "%d of %d runs did not come to their end; the same command tries them again",
+                       failed, e->count);
+    }
+    return doubtful == 0
+               ? 0
+               : err_set(ERR_CHECK, "%d of %d runs have checks that failed; see the report",
+                         doubtful, e->count);
+}
+
+static int run_experiment(Experiment *experiment)
+{
+    int lock;
+    int code = experiment_enter(experiment, &lock);
+    code = code != 0 ? code : experiment_restore(experiment);
+    code = code != 0 ? code : experiment_execute(experiment);
+    if (code == 0) {
+        print_results(experiment);
+        fflush(stdout);
+        code = experiment_report(experiment->dir);
+    }
+    if (code == 0) {
+        log_info("%s/report.md and report.html have the tables and charts", experiment->dir);
+        code = verdict(experiment);
+    }
+    if (lock >= 0) {
+        close(lock);
+    }
+    return code;
+}
+
+int cmd_sweep(Config *cfg, int argc, char **argv)
+{
+    (void)argc;
+    if (comm_is_launched()) {
+        return err_set(ERR_INPUT,
+                       "a sweep starts its ranks itself: start it without mpirun or srun");
+    }
+    signals_install();
+    Experiment experiment = {0};
+    int code = open_experiment(&experiment, cfg, argv[0]);
+    if (code != 0) {
+        return code;
+    }
+    if (cfg->dry_run) {
+        code = experiment_restore(&experiment);
+        if (code == 0) {
+            print_plan(&experiment);
+        }
+    } else {
+        code = run_experiment(&experiment);
+    }
+    experiment_free(&experiment);
+    return code;
+}

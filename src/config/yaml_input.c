@@ -1,0 +1,57 @@
+#include "config/yaml_input.h"
+
+#include "base/err.h"
+#include "base/io.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_FILE_SIZE ((size_t)1 << 20)
+
+int yaml_input_line(yaml_mark_t mark)
+{
+    return (int)mark.line + 1;
+}
+
+/* libyaml gives bytes that are no text by offset instead of by line. */
+int yaml_input_fault(const YamlInput *input)
+{
+    const yaml_parser_t *parser = &input->parser;
+    const char *problem = parser->problem != NULL ? parser->problem : "cannot be read";
+    if (parser->error != YAML_READER_ERROR) {
+        return err_set(ERR_INPUT, "%s:%d: not YAML: %s", input->path,
+                       yaml_input_line(parser->problem_mark), problem);
+    }
+    int line = 1;
+    for (size_t i = 0; i < parser->problem_offset && i < input->size; i++) {
+        line += input->text[i] == '\n';
+    }
+    return err_set(ERR_INPUT, "%s:%d: not UTF-8 text: %s", input->path, line, problem);
+}
+
+int yaml_input_open(YamlInput *input, const char *path)
+{
+    *input = (YamlInput){.path = path};
+    int code = io_read_all(path, MAX_FILE_SIZE, &input->data, &input->size);
+    if (code != 0) {
+        return code;
+    }
+    /* With the encoding given, libyaml takes a byte order mark for a column. */
+    bool marked = input->size >= 3 && memcmp(input->data, "\xef\xbb\xbf", 3) == 0;
+    input->text = input->data + (marked ? 3 : 0);
+    input->size -= marked ? 3 : 0;
+    if (!yaml_parser_initialize(&input->parser)) {
+        free(input->data);
+        return err_set(ERR_FAILED, "%s: the YAML parser could not start", path);
+    }
+    yaml_parser_set_encoding(&input->parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&input->parser, (const unsigned char *)input->text, input->size);
+    return 0;
+}
+
+void yaml_input_close(YamlInput *input)
+{
+    yaml_parser_delete(&input->parser);
+    free(input->data);
+    *input = (YamlInput){0};
+}

@@ -1,0 +1,208 @@
+#include "experiment/child.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TAIL_BYTES 65536 /* of the log that the last error is looked for in */
+#define ERROR_MARK "pacer: error: "
+
+/* --- arguments --- */
+
+static char **add_argument(char **list, int *count, char *text)
+{
+    list = mem_realloc(list, (size_t)*count + 2, sizeof *list);
+    list[(*count)++] = text;
+    list[*count] = NULL;
+    return list;
+}
+
+/* What the run was given, and device and dtype as they were settled. */
+static bool is_passed_on(const Config *cfg, const Option *option)
+{
+    bool settled = strcmp(option->name, "device") == 0 || strcmp(option->name, "dtype") == 0;
+    return (option->commands & 1u << COMMAND_TRAIN) != 0 && strcmp(option->name, "config") != 0 &&
+           (settled || config_is_set(cfg, option->name));
+}
+
+static char **arguments(const Experiment *experiment, const ExperimentRun *run)
+{
+    char program[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = '\0';
+    int count = 0;
+    char **list = add_argument(NULL, &count, mem_strdup(program));
+    list = add_argument(list, &count, mem_strdup("train"));
+    size_t options;
+    const Option *table = config_options(&options);
+    for (size_t i = 0; i < options; i++) {
+        if (is_passed_on(&run->cfg, &table[i])) {
+            char *value = config_value_text(&run->cfg, &table[i]);
+            list = add_argument(list, &count, mem_format("--%s=%s", table[i].name, value));
+            free(value);
+        }
+    }
+    char *out = experiment_run_path(experiment, run, "");
+    list = add_argument(list, &count, mem_format("--out=%s", out));
+    free(out);
+    return list;
+}
+
+static void free_arguments(char **list)
+{
+    for (int i = 0; list[i] != NULL; i++) {
+        free(list[i]);
+    }
+    free(list);
+}
+
+/* --- life --- */
+
+static long size_of(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 ? (long)info.st_size : 0;
+}
+
+/* In the child: becomes train, or ends with 127. */
+static void become_train(char **list, int log, pid_t parent)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) {
+        _exit(127); /* it died before the line above */
+    }
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
+    int nothing = open("/dev/null", O_RDONLY);
+    if (nothing >= 0) {
+        dup2(nothing, STDIN_FILENO);
+    }
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    execv(list[0], list);
+    dprintf(STDERR_FILENO, ERROR_MARK "%s: cannot be started: %s\n", list[0], strerror(errno));
+    _exit(127);
+}
+
+int child_start(Child *child, const Experiment *experiment, const ExperimentRun *run)
+{
+    *child = (Child){.log = experiment_run_path(experiment, run, ".log")};
+    child->log_from = size_of(child->log);
+    int log = open(child->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (log < 0) {
+        int code = err_set(ERR_FAILED, "%s: cannot be written: %s", child->log, strerror(errno));
+        child_free(child);
+        return code;
+    }
+    char **list = arguments(experiment, run);
+    pid_t parent = getpid();
+    fflush(NULL);
+    child->started = clock_seconds();
+    child->pid = fork();
+    if (child->pid == 0) {
+        become_train(list, log, parent);
+    }
+    int code =
+        child->pid > 0 ? 0 : err_set(ERR_FAILED, "no process for a run: %s", strerror(errno));
+    if (code == 0) {
+        setpgid(child->pid, child->pid); /* whichever of us is first */
+    }
+    free_arguments(list);
+    close(log);
+    if (code != 0) {
+        child_free(child);
+    }
+    return code;
+}
+
+bool child_ended(Child *child, int *status)
+{
+    pid_t got = waitpid(child->pid, status, WNOHANG);
+    return got == child->pid;
+}
+
+static pid_t parent_of(const char *pid)
+{
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
+    FILE *file = fopen(path, "r");
+    int parent = 0;
+    if (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        const char *name_end = strrchr(line, ')'); /* the name may hold anything */
+        if (name_end == NULL || sscanf(name_end + 1, " %*c %d", &parent) != 1) {
+            parent = 0;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return parent;
+}
+
+/* With several ranks the child is mpirun and they are its children, in groups of their own. mpirun told to end gives
+ * them a second before it kills them, too little to save a large model; so they are told, and it ends with them. */
+void child_signal(const Child *child, int signal)
+{
+    DIR *processes = opendir("/proc");
+    int told = 0;
+    for (struct dirent *entry; processes != NULL && (entry = readdir(processes)) != NULL;) {
+        if (isdigit((unsigned char)entry->d_name[0]) && parent_of(entry->d_name) == child->pid) {
+            kill((pid_t)atoi(entry->d_name), signal);
+            told++;
+        }
+    }
+    if (processes != NULL) {
+        closedir(processes);
+    }
+    if (told == 0 || signal == SIGKILL) {
+        kill(-child->pid, signal);
+    }
+}
+
+char *child_last_error(const Child *child)
+{
+    FILE *file = fopen(child->log, "rb");
+    char *found = mem_strdup("");
+    if (file == NULL) {
+        return found;
+    }
+    long size = size_of(child->log), from = child->log_from;
+    from = size - from > TAIL_BYTES ? size - TAIL_BYTES : from;
+    char *line = NULL;
+    size_t room = 0;
+    bool placed = fseek(file, from, SEEK_SET) == 0;
+    while (placed && getline(&line, &room, file) > 0) {
+        const char *mark = strstr(line, ERROR_MARK);
+        if (mark != NULL) {
+            free(found);
+            found = mem_format("%.*s", (int)strcspn(mark + strlen(ERROR_MARK), "\r\n"),
+                               mark + strlen(ERROR_MARK));
+        }
+    }
+    free(line);
+    fclose(file);
+    return found;
+}
+
+void child_free(Child *child)
+{
+    free(child->log);
+    *child = (Child){0};
+}

@@ -1,0 +1,228 @@
+/* experiment.json, out and in; and what a run's own directory says about it. */
+#include "experiment/experiment.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/version.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FORMAT 1
+
+/* --- out --- */
+
+static cJSON *settings_json(const SettingList *list)
+{
+    cJSON *object = json_object();
+    for (int i = 0; i < list->count; i++) {
+        json_put_text(object, list->items[i].option, list->items[i].value);
+    }
+    return object;
+}
+
+static cJSON *axes_json(const Recipe *recipe)
+{
+    cJSON *axes = json_array();
+    for (int i = 0; i < recipe->axis_count; i++) {
+        cJSON *names = json_array();
+        for (int k = 0; k < recipe->axes[i].options; k++) {
+            if (recipe_axis_shows(&recipe->axes[i], k)) {
+                cJSON_AddItemToArray(names, cJSON_CreateString(recipe->axes[i].cells[k].option));
+            }
+        }
+        cJSON_AddItemToArray(axes, names);
+    }
+    return axes;
+}
+
+static cJSON *run_json(const ExperimentRun *run)
+{
+    cJSON *object = json_object();
+    json_put_text(object, "id", run->id);
+    char *dir = mem_format("runs/%s", run->id);
+    json_put_text(object, "dir", dir);
+    free(dir);
+    json_put_whole(object, "configuration", run->configuration);
+    json_put_whole(object, "repeat", run->repeat);
+    json_put_item(object, "settings", settings_json(&run->settings));
+    json_put_text(object, "state", experiment_state_name(run->state));
+    json_put_text(object, "reason", run->reason);
+    json_put_or_null(object, "seconds", run->seconds);
+    json_put_or_null(object, "exit", run->exit);
+    json_put_or_null(object, "planned_bytes", run->bytes);
+    json_put_or_null(object, "predicted_s", run->predicted_s);
+    return object;
+}
+
+static cJSON *copy_or_empty(const cJSON *array)
+{
+    return array != NULL ? cJSON_Duplicate(array, true) : json_array();
+}
+
+static cJSON *experiment_json(const Experiment *e)
+{
+    const Recipe *recipe = &e->recipe;
+    const char *slash = strrchr(recipe->path, '/');
+    cJSON *tree = json_object(), *pacer = json_object(), *runs = json_array();
+    json_put_whole(tree, "format", FORMAT);
+    json_put_text(tree, "name", recipe->name);
+    json_put_text(tree, "title", recipe->title != NULL ? recipe->title : recipe->name);
+    json_put_text(tree, "about", recipe->about != NULL ? recipe->about : "");
+    json_put_text(tree, "recipe", slash != NULL ? slash + 1 : recipe->path);
+    json_put_item(tree, "smoke", cJSON_CreateBool(recipe->smoke));
+    json_put_text(pacer, "version", version_string());
+    json_put_text(pacer, "commit", version_commit());
+    json_put_item(tree, "pacer", pacer);
+    char now[CLOCK_STAMP_SIZE];
+    clock_stamp(now);
+    json_put_text(tree, "started", e->started);
+    json_put_text(tree, "updated", now);
+    json_put_item(tree, "finished", cJSON_CreateBool(e->finished));
+    if (recipe->baseline.count > 0) {
+        json_put_item(tree, "baseline", settings_json(&recipe->baseline));
+    }
+    json_put(tree, "target_loss", recipe->target_loss);
+    json_put_item(tree, "axes", axes_json(recipe));
+    json_put_whole(tree, "repeats", recipe->repeats);
+    json_put_item(tree, "tables", copy_or_empty(recipe->tables));
+    json_put_item(tree, "charts", copy_or_empty(recipe->charts));
+    for (int i = 0; i < e->count; i++) {
+        cJSON_AddItemToArray(runs, run_json(&e->runs[i]));
+    }
+    json_put_item(tree, "runs", runs);
+    return tree;
+}
+
+int experiment_save(const Experiment *experiment)
+{
+    cJSON *tree = experiment_json(experiment);
+    char *path = io_join(experiment->dir, "experiment.json");
+    int code = json_save(path, tree);
+    free(path);
+    cJSON_Delete(tree);
+    return code;
+}
+
+/* --- run directories --- */
+
+char *experiment_run_path(const Experiment *experiment, const ExperimentRun *run,
+                          const char *behind)
+{
+    return mem_format("%s/runs/%s%s", experiment->dir, run->id, behind);
+}
+
+int experiment_run_record(const Experiment *experiment, const ExperimentRun *run, cJSON **record)
+{
+    char *path = experiment_run_path(experiment, run, "/run.json");
+    *record = NULL;
+    int code = io_exists(path) ? json_load(path, record) : 0;
+    free(path);
+    return code;
+}
+
+/* --- in --- */
+
+static const char *text_of(const cJSON *object, const char *name)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+    return text != NULL ? text : "";
+}
+
+static Value number_of(const cJSON *object, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsNumber(item) ? value_of(item->valuedouble) : (Value){0};
+}
+
+const char *experiment_run_status(const cJSON *record)
+{
+    return text_of(record, "status");
+}
+
+static const cJSON *find_entry(const cJSON *tree, const char *id)
+{
+    const cJSON *entry;
+    cJSON_ArrayForEach(entry, cJSON_GetObjectItemCaseSensitive(tree, "runs"))
+    {
+        if (strcmp(text_of(entry, "id"), id) == 0) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+static ExperimentState state_of(const char *name)
+{
+    for (int state = 0; state < STATE_COUNT; state++) {
+        if (strcmp(experiment_state_name((ExperimentState)state), name) == 0) {
+            return (ExperimentState)state;
+        }
+    }
+    return STATE_WAITING;
+}
+
+/* The run's own record outweighs the experiment's. */
+static void restore_run(const Experiment *e, ExperimentRun *run, const cJSON *entry,
+                        bool was_finished)
+{
+    cJSON *record;
+    if (experiment_run_record(e, run, &record) != 0) {
+        log_warn("%s; the run is made again", err_message());
+    }
+    bool done = record != NULL && strcmp(experiment_run_status(record), "done") == 0;
+    ExperimentState state = entry != NULL ? state_of(text_of(entry, "state")) : STATE_WAITING;
+    if (done) {
+        experiment_set(run, STATE_DONE, "");
+        run->seconds = number_of(cJSON_GetObjectItemCaseSensitive(record, "summary"), "wall_s");
+        if (state == STATE_DONE) {
+            run->seconds = number_of(entry, "seconds");
+            run->exit = number_of(entry, "exit");
+        }
+    } else if (state == STATE_STOPPED) {
+        experiment_set(run, STATE_STOPPED, text_of(entry, "reason"));
+    } else if (!was_finished && (state == STATE_OOM || state == STATE_REFUSED ||
+                                 state == STATE_FAILED || state == STATE_TIMEOUT)) {
+        experiment_set(run, state, text_of(entry, "reason"));
+        run->seconds = number_of(entry, "seconds");
+        run->exit = number_of(entry, "exit");
+    } else {
+        experiment_set(run, STATE_WAITING, "");
+    }
+    cJSON_Delete(record);
+}
+
+static int check_same(const Experiment *e, const cJSON *tree, const char *path)
+{
+    bool smoke = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(tree, "smoke"));
+    if (strcmp(text_of(tree, "name"), e->recipe.name) == 0 && smoke == e->recipe.smoke) {
+        return 0;
+    }
+    return err_set(ERR_INPUT, "%s is of the experiment %s%s; give another --out, or remove it",
+                   path, text_of(tree, "name"), smoke ? " (its small version)" : "");
+}
+
+int experiment_restore(Experiment *experiment)
+{
+    char *path = io_join(experiment->dir, "experiment.json");
+    cJSON *tree = NULL;
+    int code = io_exists(path) ? json_load(path, &tree) : 0;
+    code = code == 0 && tree != NULL ? check_same(experiment, tree, path) : code;
+    free(path);
+    if (code == 0) {
+        snprintf(experiment->started, sizeof experiment->started, "%.30s",
+                 tree != NULL ? text_of(tree, "started") : "");
+        bool finished = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(tree, "finished"));
+        for (int i = 0; i < experiment->count; i++) {
+            ExperimentRun *run = &experiment->runs[i];
+            restore_run(experiment, run, find_entry(tree, run->id), finished);
+        }
+    }
+    if (code == 0 && experiment->started[0] == '\0') {
+        clock_stamp(experiment->started);
+    }
+    cJSON_Delete(tree);
+    return code;
+}

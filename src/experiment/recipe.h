@@ -1,0 +1,66 @@
+#pragma once
+/* A recipe: the question of an experiment as a YAML file, docs/experiments.md. Reading it checks every key, option and
+ * value on its own; what only a combination can get wrong is found by runs_expand. */
+#include "metrics/json.h"
+
+#include <stdbool.h>
+
+/* One option of train with a value. */
+typedef struct {
+    char *option;
+    char *value; /* as config_value_text writes it, so that equal values are equal texts */
+    int line;    /* of the recipe */
+} Setting;
+
+typedef struct {
+    Setting *items;
+    int count;
+} SettingList;
+
+/* Options that vary together: point p gives option i the value cells[p x options + i]. */
+typedef struct {
+    Setting *cells;
+    int options, points;
+} RecipeAxis;
+
+typedef enum { LR_RULE_NONE, LR_RULE_LINEAR, LR_RULE_SQRT } LrRule;
+
+typedef struct {
+    char *path;
+    char *name, *title, *about;
+    bool smoke; /* this is the small version */
+    SettingList base;
+    RecipeAxis *axes; /* crossed; the last one varies fastest */
+    int axis_count;
+    SettingList *skips; /* combinations that have all settings of one of these are left out */
+    int skip_count;
+    int repeats;
+    double timeout_s;     /* of one run; 0: none */
+    SettingList baseline; /* marks the runs that others are compared with */
+    Value target_loss;
+    LrRule lr_rule;
+    double lr_at;           /* global batch at which lr stands as it is given */
+    bool drop_checkpoints;  /* of runs that are done */
+    cJSON *tables, *charts; /* arrays, as experiment.json has them */
+} Recipe;
+
+/* Says whether a column or an axis of this name exists: 0, or ERR_INPUT with the reason. */
+typedef int (*RecipeMetricCheck)(const char *name);
+
+/* Reads the file; smoke: its small version. metric may be NULL: names are taken as they are. ERR_INPUT names
+ * file and line. On failure there is nothing to free. */
+int recipe_load(Recipe *recipe, const char *path, bool smoke, RecipeMetricCheck metric);
+void recipe_free(Recipe *recipe); /* a no-op on a zeroed one */
+
+/* Helpers over settings. */
+void setting_add(SettingList *list, const char *option, const char *value, int line);
+const Setting *setting_find(const SettingList *list, const char *option); /* NULL: not there */
+void setting_remove(SettingList *list, const char *option);
+void setting_free(SettingList *list);
+
+/* Whether option i of an axis tells its points apart. Options about records (eval-every, save-every) may go along with
+ * others, so that runs of different length are recorded alike; they are then no part of what the experiment varies. */
+bool recipe_axis_shows(const RecipeAxis *axis, int i);
+
+/* "batch 16, accum 64" of a list's first `count` settings; caller frees. */
+char *setting_label(const SettingList *list, int count);

@@ -1,0 +1,22 @@
+#pragma once
+/* Charts of an experiment, drawn by gnuplot as SVG (for the page, readable on light and dark) and PNG. */
+#include "report/metric.h"
+
+typedef enum { CHART_BARS, CHART_LINES, CHART_STACK, CHART_CURVES } ChartKind;
+
+/* As experiment.json's "charts" entries say. */
+typedef struct {
+    const char *name, *title;
+    ChartKind kind;
+    const char *x;     /* metric; of curves: "tokens", "seconds" or "step" */
+    const char *y[16]; /* metrics; several: parts of a stack, or lines; ends at NULL */
+    const char *series;
+    bool log_x, log_y, ideal;
+} Chart;
+
+/* Reads one entry; ERR_INPUT naming the chart and what is wrong with it. */
+int chart_read(const cJSON *entry, Chart *chart);
+
+/* Draws folder/NAME.svg and folder/NAME.png. *drawn is false when no run has the values it needs. ERR_FAILED when
+ * gnuplot is missing or fails. */
+int chart_draw(const Chart *chart, const Results *results, const char *folder, bool *drawn);

@@ -1,0 +1,103 @@
+#include "report/chart_plot.h"
+
+#include "base/assert.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "report/chart_script.h"
+#include "report/chart_svg.h"
+#include "report/gnuplot.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+PlotSeries *plot_add_series(Plot *plot, const char *label)
+{
+    size_t count = (size_t)plot->series_count;
+    plot->series = mem_realloc(plot->series, count + 1, sizeof *plot->series);
+    plot->series[count] = (PlotSeries){.label = mem_strdup(label), .colour = plot->series_count};
+    plot->series_count++;
+    return &plot->series[count];
+}
+
+PlotPoint *plot_add_point(PlotSeries *series, double x, double y)
+{
+    if ((series->count & (series->count - 1)) == 0) { /* full at powers of two */
+        series->points = mem_realloc(series->points, series->count == 0 ? 1 : 2 * series->count,
+                                     sizeof *series->points);
+    }
+    series->points[series->count] = (PlotPoint){x, y, NAN, NULL};
+    return &series->points[series->count++];
+}
+
+void plot_add_category(Plot *plot, const char *label)
+{
+    size_t count = (size_t)plot->category_count;
+    plot->categories = mem_realloc(plot->categories, count + 1, sizeof *plot->categories);
+    plot->categories[count] = mem_strdup(label);
+    plot->category_count++;
+}
+
+bool plot_has_values(const Plot *plot)
+{
+    for (int i = 0; i < plot->series_count; i++) {
+        for (size_t j = 0; j < plot->series[i].count; j++) {
+            if (isfinite(plot->series[i].points[j].y)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void plot_free(Plot *plot)
+{
+    for (int i = 0; i < plot->series_count; i++) {
+        free(plot->series[i].label);
+        free(plot->series[i].points);
+    }
+    for (int i = 0; i < plot->category_count; i++) {
+        free(plot->categories[i]);
+    }
+    free(plot->series);
+    free(plot->categories);
+    free(plot->title);
+    free(plot->x_title);
+    free(plot->y_title);
+    *plot = (Plot){0};
+}
+
+/* Numbers as they are drawn: in the unit of the axis, and only those that the axis can show. */
+static void prepare(Plot *plot)
+{
+    double scale = plot->y_scale > 0 ? plot->y_scale : 1;
+    for (int i = 0; i < plot->series_count; i++) {
+        for (size_t j = 0; j < plot->series[i].count; j++) {
+            PlotPoint *point = &plot->series[i].points[j];
+            bool possible = isfinite(point->x) && isfinite(point->y) &&
+                            (!plot->log_x || point->x > 0) && (!plot->log_y || point->y > 0);
+            point->y = possible ? point->y * scale : NAN;
+            point->half = possible && isfinite(point->half) ? point->half * scale : NAN;
+        }
+    }
+    plot->y_scale = 1;
+}
+
+int plot_draw(Plot *plot, const char *folder, const char *name)
+{
+    prepare(plot);
+    if (!plot_has_values(plot)) {
+        return err_set(ERR_INPUT, "chart %s: no value that its logarithmic axes can show", name);
+    }
+    char *svg = mem_format("%s/%s.svg", folder, name), *png = mem_format("%s/%s.png", folder, name);
+    Page script = {0};
+    chart_script(&script, plot, svg, png);
+    int code = gnuplot_run(script.text);
+    code = code != 0 ? code : chart_svg_adapt(svg, name, plot->title);
+    code = code != 0 ? err_wrap(code, "chart %s", name) : 0;
+    page_free(&script);
+    free(svg);
+    free(png);
+    return code;
+}

@@ -1,0 +1,45 @@
+#pragma once
+/* Drawing: numbers with labels to an SVG and a PNG file. What the numbers mean is the caller's (chart_data.h). */
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum { PLOT_LINES, PLOT_BARS, PLOT_STACK } PlotKind;
+
+typedef struct {
+    double x;         /* of bars and stacks: index of the category */
+    double y;         /* NAN: missing */
+    double half;      /* of the error bar; NAN: none */
+    const char *mark; /* why y is missing, such as "OOM"; NULL: nothing to say. Not owned */
+} PlotPoint;
+
+typedef struct {
+    char *label;
+    PlotPoint *points;
+    size_t count;
+    int colour;           /* index of the palette, modulo its size */
+    bool dashed, markers; /* of lines */
+} PlotSeries;
+
+/* A series of a stack is one part of every bar. */
+typedef struct {
+    PlotKind kind;
+    char *title, *x_title, *y_title; /* titles of axes have the unit; "" for none */
+    char **categories;
+    int category_count;
+    PlotSeries *series;
+    int series_count;
+    bool log_x, log_y;
+    bool from_zero; /* of lines: y starts at 0 */
+    double y_scale; /* y is drawn as y * y_scale; 0 means 1 */
+    bool percent;   /* numbers on the y axis get a percent sign */
+} Plot;
+
+PlotSeries *plot_add_series(Plot *plot, const char *label); /* valid until the next is added */
+PlotPoint *plot_add_point(PlotSeries *series, double x, double y);
+void plot_add_category(Plot *plot, const char *label);
+bool plot_has_values(const Plot *plot);
+void plot_free(Plot *plot);
+
+/* Writes folder/NAME.svg and folder/NAME.png; the name is letters, digits, '-' and '_'. ERR_FAILED when gnuplot is
+ * missing or fails. The plot has a value (plot_has_values). */
+int plot_draw(Plot *plot, const char *folder, const char *name);

@@ -1,0 +1,274 @@
+#include "report/compare.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "config/config.h"
+#include "report/findings_rules.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COLUMNS 6
+
+typedef struct {
+    Results a, b;
+    Table *table;
+} Comparison;
+
+/* --- the table --- */
+
+static void set_head(Table *table, int column, const char *title, bool numeric)
+{
+    Metric *head = &table->heads[column];
+    *head = (Metric){.unit = UNIT_TEXT};
+    snprintf(head->name, sizeof head->name, "%s", column == 0 ? "configuration" : "");
+    snprintf(head->title, sizeof head->title, "%s", title);
+    table->numeric[column] = numeric;
+}
+
+static void begin(Table *table, const char *a, const char *b)
+{
+    *table = (Table){.title = mem_format("%s against %s", b, a), .columns = COLUMNS};
+    table->heads = mem_zalloc(COLUMNS, sizeof *table->heads);
+    table->numeric = mem_zalloc(COLUMNS, sizeof *table->numeric);
+    set_head(table, 0, "Configuration", false);
+    set_head(table, 1, "Quantity", false);
+    set_head(table, 2, a, true);
+    set_head(table, 3, b, true);
+    set_head(table, 4, "Difference", true);
+    set_head(table, 5, "Judgement", false);
+}
+
+static void add_row(Table *table, const char *const cells[COLUMNS])
+{
+    size_t used = (size_t)table->rows * COLUMNS;
+    table->cells = mem_realloc(table->cells, used + COLUMNS, sizeof *table->cells);
+    for (size_t i = 0; i < COLUMNS; i++) {
+        table->cells[used + i] = mem_strdup(cells[i][0] != '\0' ? cells[i] : "\xe2\x80\x93");
+    }
+    table->rows++;
+}
+
+static void add_note(Table *table, char *text)
+{
+    table->notes = mem_realloc(table->notes, (size_t)table->note_count + 1, sizeof *table->notes);
+    table->notes[table->note_count++] = text;
+}
+
+/* --- rows --- */
+
+static void estimate_text(const Metric *metric, const Estimate *estimate, char *text, size_t size)
+{
+    char mean[64], half[64];
+    metric_format(metric, estimate->mean, mean, sizeof mean);
+    metric_format(metric, estimate->half, half, sizeof half);
+    bool spread = estimate->half > 0;
+    snprintf(text, size, "%s%s%s", mean, spread ? " \xc2\xb1 " : "", spread ? half : "");
+}
+
+static void difference_text(const Metric *metric, double a, double b, char *text, size_t size)
+{
+    text[0] = '\0';
+    if (isnan(a) || isnan(b)) {
+        return;
+    }
+    if (metric->unit == UNIT_LOSS) {
+        snprintf(text, size, "%+.4f", b - a);
+    } else if (a != 0) {
+        snprintf(text, size, "%+.1f %%", 100 * (b / a - 1));
+    } else {
+        snprintf(text, size, b == 0 ? "none" : "from nothing");
+    }
+}
+
+static void compare_metric(Comparison *both, const char *name, int in_a, int in_b,
+                           const char *label)
+{
+    Metric metric = findings_metric(name);
+    double of_a[METRIC_MAX_SAMPLES], of_b[METRIC_MAX_SAMPLES];
+    int a_count = metric_samples(&metric, &both->a, in_a, of_a, METRIC_MAX_SAMPLES);
+    int b_count = metric_samples(&metric, &both->b, in_b, of_b, METRIC_MAX_SAMPLES);
+    if (a_count == 0 && b_count == 0) {
+        return;
+    }
+    Estimate a = estimate_of(of_a, a_count), b = estimate_of(of_b, b_count);
+    char heading[64], a_text[160], b_text[160], difference[64],
+        judgement[FINDINGS_JUDGEMENT_SIZE] = "";
+    metric_heading(&metric, heading);
+    estimate_text(&metric, &a, a_text, sizeof a_text);
+    estimate_text(&metric, &b, b_text, sizeof b_text);
+    difference_text(&metric, a.mean, b.mean, difference, sizeof difference);
+    if (a_count > 0 && b_count > 0) {
+        Welch welch = welch_test(of_a, a_count, of_b, b_count);
+        if (isnan(welch.p)) {
+            snprintf(judgement, sizeof judgement, "one run: cannot be judged");
+        } else {
+            findings_judgement(&welch, judgement);
+        }
+    }
+    add_row(both->table,
+            (const char *const[]){label, heading, a_text, b_text, difference, judgement});
+}
+
+static void compare_configurations(Comparison *both, int in_a, int in_b, const char *label)
+{
+    static const char *const names[] = {
+        "tok_s",          "total_s",     "training_s",  "validation_s", "compute_s",
+        "comm_exposed_s", "step_p50_ms", "step_p95_ms", "train_loss",   "val_loss",
+        "best_val_loss",  "peak_bytes",  "mfu_measured"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        compare_metric(both, names[i], in_a, in_b, label);
+    }
+}
+
+/* --- two runs --- */
+
+static void compare_options(Comparison *both)
+{
+    size_t count;
+    const Option *options = config_options(&count);
+    for (size_t i = 0; i < count; i++) {
+        char a_buffer[RESULT_SETTING_SIZE], b_buffer[RESULT_SETTING_SIZE];
+        const char *a = result_setting(&both->a.runs[0], options[i].name, a_buffer);
+        const char *b = result_setting(&both->b.runs[0], options[i].name, b_buffer);
+        a = a != NULL ? a : "";
+        b = b != NULL ? b : "";
+        if (strcmp(a, b) != 0 && strcmp(options[i].name, "out") != 0) {
+            add_row(both->table, (const char *const[]){"option", options[i].name, a, b, "", ""});
+        }
+    }
+}
+
+static void compare_runs(Comparison *both)
+{
+    compare_options(both);
+    compare_configurations(both, 0, 0, "run");
+    for (int i = 0; i < 2; i++) {
+        const Result *result = i == 0 ? &both->a.runs[0] : &both->b.runs[0];
+        if (!result_is_sound(result)) {
+            add_note(both->table,
+                     mem_format("%s is %s%s: its numbers are left out.",
+                                i == 0 ? both->a.dir : both->b.dir,
+                                result_state_name(result->state),
+                                result->state == RESULT_DONE ? " but its checks failed" : ""));
+        }
+    }
+}
+
+/* --- two experiments --- */
+
+static bool agree_on(const Results *axes_of, const Result *a, const Result *b)
+{
+    for (int axis = 0; axis < axes_of->axis_count; axis++) {
+        for (int i = 0; i < axes_of->axes[axis].count; i++) {
+            const char *option = axes_of->axes[axis].options[i];
+            char a_buffer[RESULT_SETTING_SIZE], b_buffer[RESULT_SETTING_SIZE];
+            const char *a_text = result_setting(a, option, a_buffer);
+            const char *b_text = result_setting(b, option, b_buffer);
+            if (a_text == NULL || b_text == NULL || strcmp(a_text, b_text) != 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* The first configuration of b that matches; -1: none. */
+static int match(const Comparison *both, const Result *of_a, const bool *taken)
+{
+    for (int i = 0; i < both->b.configurations; i++) {
+        const Result *of_b = results_first(&both->b, i);
+        if (of_b != NULL && !taken[i] && agree_on(&both->a, of_a, of_b) &&
+            agree_on(&both->b, of_a, of_b)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static void note_alone(Comparison *both, const Results *results, const Result *result)
+{
+    char label[300];
+    result_label(results, result, label, sizeof label);
+    add_note(both->table, mem_format("Only in %s: %s.", results->dir, label));
+}
+
+static void compare_experiments(Comparison *both)
+{
+    bool *taken = mem_zalloc((size_t)both->b.configurations + 1, sizeof *taken);
+    for (int i = 0; i < both->a.configurations; i++) {
+        const Result *of_a = results_first(&both->a, i);
+        int other = of_a != NULL ? match(both, of_a, taken) : -1;
+        char label[300];
+        if (other >= 0) {
+            taken[other] = true;
+            result_label(&both->a, of_a, label, sizeof label);
+            compare_configurations(both, i, other, label);
+        } else if (of_a != NULL) {
+            note_alone(both, &both->a, of_a);
+        }
+    }
+    for (int i = 0; i < both->b.configurations; i++) {
+        const Result *of_b = results_first(&both->b, i);
+        if (of_b != NULL && !taken[i]) {
+            note_alone(both, &both->b, of_b);
+        }
+    }
+    free(taken);
+}
+
+/* --- either --- */
+
+static bool is_experiment(const char *dir)
+{
+    char *path = io_join(dir, "experiment.json");
+    bool there = io_exists(path);
+    free(path);
+    return there;
+}
+
+static int read_either(Results *results, const char *dir)
+{
+    return is_experiment(dir) ? results_read(results, dir) : results_read_run(results, dir);
+}
+
+int compare_make(const char *a, const char *b, Table *table)
+{
+    *table = (Table){0};
+    if (is_experiment(a) != is_experiment(b)) {
+        return err_set(
+            ERR_INPUT,
+            "%s and %s: one is an experiment and the other is not; give two experiments, "
+            "or two run directories",
+            a, b);
+    }
+    Comparison both = {.table = table};
+    int code = read_either(&both.a, a);
+    code = code != 0 ? code : read_either(&both.b, b);
+    if (code == 0) {
+        begin(table, a, b);
+        if (is_experiment(a)) {
+            compare_experiments(&both);
+        } else {
+            compare_runs(&both);
+        }
+    }
+    results_free(&both.a);
+    results_free(&both.b);
+    return code;
+}
+
+int compare_report(const char *a, const char *b, FILE *file)
+{
+    Table table;
+    int code = compare_make(a, b, &table);
+    if (code == 0) {
+        char *text = table_markdown(&table);
+        fprintf(file, "# %s\n\n%s", table.title, text);
+        free(text);
+        table_free(&table);
+    }
+    return code;
+}

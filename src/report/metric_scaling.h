@@ -1,0 +1,30 @@
+#pragma once
+/* How runs compare with a baseline: speed-up, efficiency, and Amdahl's serial fraction. The baseline of a run is the
+ * configuration with the settings that experiment.json's "baseline" names (without one: one rank, where ranks vary)
+ * and equal other settings; options zipped with a named one may differ. */
+#include "report/results.h"
+
+/* Of the slowest rank's training time per token. */
+double value_speedup(const Results *results, const Result *result, int rank, const char *of);
+
+/* What the mean over ranks would claim. */
+double value_speedup_mean(const Results *results, const Result *result, int rank, const char *of);
+
+/* Speed-up per added rank; NAN unless ranks vary, and where ranks shared a device. */
+double value_efficiency(const Results *results, const Result *result, int rank, const char *of);
+
+/* Serial fraction f of 1 / speedup = f + (1 - f) / ranks, by least squares over all rank counts with the run's other
+ * settings; NAN with fewer than three. */
+double value_amdahl(const Results *results, const Result *result, int rank, const char *of);
+
+/* The baseline configuration of a run; -1: there is none. */
+int scaling_baseline(const Results *results, const Result *result);
+
+/* Ranks of the run over those of its baseline; NAN when unknown. */
+double scaling_ranks(const Results *results, const Result *result);
+
+/* Ranks shared a device, by option or by the run's own check: no measurement of scaling. */
+bool result_is_oversubscribed(const Result *result);
+
+/* Equal in all axes but this one (-1: in all). */
+bool results_equal_but(const Results *results, const Result *a, const Result *b, int axis);

@@ -1,0 +1,232 @@
+#include "report/page.h"
+
+#include "base/io.h"
+#include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_SVG_BYTES ((size_t)16 << 20)
+
+/* Colours follow the reader's preference; a chart takes the text's colour. Tables scroll within their own box on
+ * narrow screens. Printed, everything is dark on white and no table or chart is cut in two if it can be helped. */
+static const char style[] =
+    ":root{color-scheme:light dark;--text:#1d2329;--soft:#5b6670;--line:#d5dade;--back:#fff;"
+    "--panel:#f5f7f8;--warn:#9a5b00;--warn-back:#fff5e0;--bad:#b3261e;--good:#1c7a43;--link:#"
+    "1a5fb4}\n"
+    "@media(prefers-color-scheme:dark){:root{--text:#e3e7ea;--soft:#9aa5ae;--line:#3a434b;"
+    "--back:#14181b;--panel:#1d2327;--warn:#f0b45a;--warn-back:#33270f;--bad:#ff8a80;"
+    "--good:#6fd398;--link:#8ab8ff}}\n"
+    "*{box-sizing:border-box}\n"
+    "body{margin:0;background:var(--back);color:var(--text);font:16px/1.5 system-ui,sans-serif}\n"
+    "main{max-width:84rem;margin:0 auto;padding:1.5rem 1rem 4rem}\n"
+    "h1{font-size:1.7rem;line-height:1.25;margin:.5rem 0}\n"
+    "h2{font-size:1.25rem;margin:2.5rem 0 .75rem;padding-top:.75rem;border-top:1px solid "
+    "var(--line)}\n"
+    "h1,h2,li,td,p{overflow-wrap:anywhere}\n"
+    "p{max-width:48rem}\n"
+    "a{color:var(--link)}\n"
+    ".soft,.evidence,.note{color:var(--soft);font-size:.875rem}\n"
+    ".evidence{display:block}\n"
+    ".banner{border-left:.3rem solid var(--warn);background:var(--warn-back);padding:.5rem .8rem;"
+    "border-radius:.25rem;max-width:none}\n"
+    "nav ul{list-style:none;margin:1rem 0;padding:.6rem .9rem;background:var(--panel);"
+    "border-radius:.4rem;display:flex;flex-wrap:wrap;gap:.2rem 1.2rem}\n"
+    ".findings{list-style:none;margin:0;padding:0;max-width:60rem}\n"
+    ".findings li{border-left:.3rem solid var(--link);background:var(--panel);padding:.5rem .8rem;"
+    "margin:0 0 .5rem;border-radius:.25rem}\n"
+    ".findings .caution{border-color:var(--warn);background:var(--warn-back)}\n"
+    ".caution b{color:var(--warn)}\n"
+    ".part{display:flex;flex-wrap:wrap;gap:1rem 2rem;align-items:flex-start}\n"
+    ".scroll{overflow-x:auto;min-width:0;max-width:100%;flex:0 1 auto}\n"
+    "table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}\n"
+    "th,td{padding:.3rem .8rem .3rem 0;border-bottom:1px solid var(--line);text-align:left;"
+    "vertical-align:top}\n"
+    "th{font-weight:600;color:var(--soft);vertical-align:bottom}\n"
+    "td.number,th.number{text-align:right;padding:.3rem .8rem}\n"
+    "td.number{white-space:nowrap}\n"
+    "td.text,td.label{overflow-wrap:normal;min-width:6rem}\n"
+    "td.reason{min-width:14rem}\n"
+    "code{font-size:.9em;overflow-wrap:anywhere}\n"
+    ".bad{color:var(--bad);font-weight:600}.good{color:var(--good)}\n"
+    "figure{margin:0;flex:1 1 22rem;min-width:0;max-width:36rem}\n"
+    "figure svg{display:block;width:100%;height:auto}\n"
+    "figure text{font-family:system-ui,sans-serif}\n"
+    "@media print{:root{color-scheme:light;--text:#000;--soft:#444;--line:#bbb;--back:#fff;"
+    "--panel:#fff;--warn:#7a4700;--warn-back:#fff;--link:#000}\n"
+    "body{font-size:10pt}main{padding:0;max-width:none}nav{display:none}\n"
+    "figure,li,tr{break-inside:avoid}h2{break-after:avoid}\n"
+    "figure{flex-basis:45%}.scroll{overflow:visible}table{font-size:8pt}\n"
+    "th,td,td.number,th.number{padding:.15rem .4rem .15rem 0}}\n";
+
+void page_put_bytes(Page *page, const char *bytes, size_t count)
+{
+    if (page->size + count + 1 > page->capacity) {
+        page->capacity = 2 * (page->size + count + 1);
+        page->text = mem_realloc(page->text, page->capacity, 1);
+    }
+    memcpy(page->text + page->size, bytes, count);
+    page->size += count;
+    page->text[page->size] = '\0';
+}
+
+void page_put(Page *page, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = mem_alloc((size_t)length + 1);
+    vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    page_put_bytes(page, text, (size_t)length);
+    free(text);
+}
+
+void page_put_html(Page *page, const char *text)
+{
+    while (*text != '\0') {
+        size_t plain = strcspn(text, "<>&\"'");
+        page_put_bytes(page, text, plain);
+        text += plain;
+        switch (*text) {
+        case '<':
+            page_put(page, "&lt;");
+            break;
+        case '>':
+            page_put(page, "&gt;");
+            break;
+        case '&':
+            page_put(page, "&amp;");
+            break;
+        case '"':
+            page_put(page, "&quot;");
+            break;
+        case '\'':
+            page_put(page, "&#39;");
+            break;
+        default:
+            return;
+        }
+        text++;
+    }
+}
+
+void page_put_markdown(Page *page, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '<') {
+            page_put(page, "&lt;");
+        } else if (*text == '&') {
+            page_put(page, "&amp;");
+        } else if ((unsigned char)*text < ' ') {
+            page_put(page, " ");
+        } else {
+            page_put(page, strchr("\\`*_[]|#~$", *text) != NULL ? "\\%c" : "%c", *text);
+        }
+    }
+}
+
+/* Bytes of the UTF-8 character at text; 0 when there is none that XML allows. */
+static size_t character(const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    if (at[0] < 0x80) {
+        return at[0] >= ' ' && at[0] != 0x7f;
+    }
+    size_t length = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
+    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
+    uint32_t value = at[0] & (0xffu >> (length + 1));
+    for (size_t i = 1; i < length; i++) {
+        if ((at[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+        value = value << 6 | (at[i] & 0x3f);
+    }
+    bool good = at[0] >= 0xc2 && at[0] < 0xf8 && value >= least[length] && value <= 0x10ffff &&
+                (value < 0xd800 || value > 0xdfff) && value != 0xfffe && value != 0xffff;
+    return good ? length : 0;
+}
+
+void page_put_quoted(Page *page, const char *text)
+{
+    page_put(page, "'");
+    while (*text != '\0') {
+        size_t length = character(text);
+        if (*text == '\'') {
+            page_put(page, "''");
+        } else if (length > 0) {
+            page_put_bytes(page, text, length);
+        } else {
+            page_put(page, "%c", (unsigned char)*text < ' ' ? ' ' : '?');
+        }
+        text += length > 0 ? length : 1;
+    }
+    page_put(page, "'");
+}
+
+void page_put_quoted_path(Page *page, const char *path)
+{
+    page_put(page, "'%s", path[0] == '/' ? "" : "./");
+    for (; *path != '\0'; path++) {
+        page_put(page, *path == '\'' ? "''" : "%c", *path);
+    }
+    page_put(page, "'");
+}
+
+void page_open(Page *page, const char *title)
+{
+    page_put(page, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+                   "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+                   "<title>");
+    page_put_html(page, title);
+    page_put(page, "</title>\n<style>\n%s</style>\n</head><body><main>\n<h1>", style);
+    page_put_html(page, title);
+    page_put(page, "</h1>\n");
+}
+
+void page_close(Page *page)
+{
+    page_put(page, "</main></body></html>\n");
+}
+
+int page_put_svg(Page *page, const char *path)
+{
+    static const char name_space[] = "xmlns=\"http://www.w3.org/2000/svg\"";
+    char *svg;
+    size_t size;
+    int code = io_read_all(path, MAX_SVG_BYTES, &svg, &size);
+    if (code != 0) {
+        return code;
+    }
+    const char *start = strstr(svg, "<svg");
+    start = start != NULL ? start : svg + size;
+    const char *cut = strstr(start, name_space);
+    if (cut != NULL) {
+        page_put_bytes(page, start, (size_t)(cut - start));
+        start = cut + sizeof name_space - 1;
+    }
+    page_put_bytes(page, start, (size_t)(svg + size - start));
+    free(svg);
+    return 0;
+}
+
+int page_save(Page *page, const char *folder, const char *name)
+{
+    char *path = io_join(folder, name);
+    int code = io_write_atomic(path, page->text, page->size);
+    free(path);
+    page_free(page);
+    return code;
+}
+
+void page_free(Page *page)
+{
+    free(page->text);
+    *page = (Page){0};
+}

@@ -1,0 +1,376 @@
+/* Records into memory. Whoever wrote them, reading ends with pointers that are strings, counts that are within
+ * bounds and files that are parsed or missing: everything behind this file may rely on it. Only experiment.json
+ * itself must be right; a run's own files are read as far as they go. */
+#include "report/results.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "config/config.h"
+#include "metrics/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPERIMENT_FORMAT 1
+#define MAX_RUNS 10000
+#define MAX_RANKS 65536 /* as the option ranks */
+
+static const char *const state_names[] = {"waiting", "running", "done",   "stopped",
+                                          "oom",     "refused", "failed", "timeout"};
+#define STATE_COUNT ((int)(sizeof state_names / sizeof state_names[0]))
+
+const char *result_state_name(ResultState state)
+{
+    return state_names[state];
+}
+
+static const cJSON *member(const cJSON *object, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, name);
+}
+
+static const char *text_of(const cJSON *object, const char *name)
+{
+    return cJSON_GetStringValue(member(object, name));
+}
+
+double results_number(const cJSON *tree, const char *path)
+{
+    char name[64];
+    for (const char *at = path; tree != NULL; at++) {
+        size_t length = strcspn(at, ".");
+        if (length >= sizeof name) {
+            return NAN;
+        }
+        memcpy(name, at, length);
+        name[length] = '\0';
+        tree = member(tree, name);
+        at += length;
+        if (*at == '\0') {
+            break;
+        }
+    }
+    return cJSON_IsNumber(tree) && isfinite(tree->valuedouble) ? tree->valuedouble : NAN;
+}
+
+/* --- settings --- */
+
+static const char *print_number(double number, char text[RESULT_SETTING_SIZE])
+{
+    snprintf(text, RESULT_SETTING_SIZE, "%.15g", number);
+    return text;
+}
+
+static const char *value_text(const cJSON *item, char text[RESULT_SETTING_SIZE])
+{
+    if (cJSON_IsString(item)) {
+        return item->valuestring;
+    }
+    if (cJSON_IsBool(item)) {
+        return cJSON_IsTrue(item) ? "on" : "off";
+    }
+    return cJSON_IsNumber(item) ? print_number(item->valuedouble, text) : NULL;
+}
+
+const char *result_setting(const Result *result, const char *option, char text[RESULT_SETTING_SIZE])
+{
+    const cJSON *config = member(result->run, "config");
+    const char *given = value_text(member(member(result->entry, "settings"), option), text);
+    const char *value = given != NULL ? given : value_text(member(config, option), text);
+    if (value == NULL || strcmp(value, "0") != 0) {
+        return value;
+    }
+    if (strcmp(option, "seq") == 0 || strcmp(option, "context") == 0) {
+        double context = results_number(result->run, "model.context");
+        return isnan(context) ? value : print_number(context, text);
+    }
+    if (strcmp(option, "global-batch") == 0) {
+        double sequences = results_number(config, "batch") * results_number(config, "accum") *
+                           results_number(config, "ranks");
+        return isnan(sequences) ? NULL : print_number(sequences, text);
+    }
+    return value;
+}
+
+double result_setting_number(const Result *result, const char *option)
+{
+    char buffer[RESULT_SETTING_SIZE];
+    const char *text = result_setting(result, option, buffer);
+    if (text == NULL || text[0] == '\0') {
+        return NAN;
+    }
+    char *end;
+    double number = strtod(text, &end);
+    if (*end == '\0' && isfinite(number)) {
+        return number;
+    }
+    int64_t whole;
+    bool has_suffix = text[0] >= '0' && text[0] <= '9' && config_parse_bytes(text, &whole) == 0;
+    return has_suffix ? (double)whole : NAN;
+}
+
+int results_axis_of(const Results *results, const char *option)
+{
+    for (int axis = 0; axis < results->axis_count; axis++) {
+        for (int i = 0; i < results->axes[axis].count; i++) {
+            if (strcmp(results->axes[axis].options[i], option) == 0) {
+                return axis;
+            }
+        }
+    }
+    return -1;
+}
+
+const Result *results_first(const Results *results, int configuration)
+{
+    for (int i = 0; i < results->count; i++) {
+        if (results->runs[i].configuration == configuration) {
+            return &results->runs[i];
+        }
+    }
+    return NULL;
+}
+
+void result_label(const Results *results, const Result *result, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int axis = 0; axis < results->axis_count; axis++) {
+        for (int i = 0; i < results->axes[axis].count && used < size; i++) {
+            const char *option = results->axes[axis].options[i];
+            char buffer[RESULT_SETTING_SIZE];
+            const char *value = result_setting(result, option, buffer);
+            if (value != NULL) {
+                used += (size_t)snprintf(text + used, size - used, "%s%s %s", used > 0 ? ", " : "",
+                                         option, value);
+            }
+        }
+    }
+    if (text[0] == '\0') {
+        snprintf(text, size, "configuration %d", result->configuration);
+    }
+}
+
+/* --- a run's own files --- */
+
+static cJSON *load_optional(const char *folder, const char *name)
+{
+    char *path = io_join(folder, name);
+    cJSON *tree = NULL;
+    if (io_exists(path)) {
+        json_load(path, &tree); /* a broken record is a missing one */
+    }
+    free(path);
+    return tree;
+}
+
+static void read_ranks(Result *result, const char *folder)
+{
+    double ranks = result_setting_number(result, "ranks");
+    result->rank_count = ranks >= 1 && ranks <= MAX_RANKS ? (int)ranks : 0;
+    if (result->rank_count == 0 || result->run == NULL) {
+        result->rank_count = 0;
+        return;
+    }
+    result->ranks = mem_zalloc((size_t)result->rank_count, sizeof *result->ranks);
+    double longest = -1;
+    for (int rank = 0; rank < result->rank_count; rank++) {
+        char name[32];
+        snprintf(name, sizeof name, "ranks/%d.json", rank);
+        cJSON *file = load_optional(folder, name);
+        if (file != NULL && results_number(file, "rank") != rank) {
+            cJSON_Delete(file);
+            file = NULL;
+        }
+        result->ranks[rank] = file;
+        double worker = results_number(file, "spans.worker.total_s");
+        if (worker > longest) {
+            longest = worker;
+            result->slowest = rank;
+        }
+    }
+}
+
+static void read_files(Result *result, const char *experiment_dir)
+{
+    char *folder = io_join(experiment_dir, result->dir);
+    result->run = load_optional(folder, "run.json");
+    read_ranks(result, folder);
+    if (curve_read(&result->curve, folder) != 0) {
+        result->curve = (Curve){0};
+    }
+    free(folder);
+}
+
+/* --- experiment.json --- */
+
+static int bad(const char *path, int run, const char *what)
+{
+    return err_set(ERR_INPUT, "%s: runs[%d]: %s; the file is damaged, or not pacer's", path, run,
+                   what);
+}
+
+/* Stays inside the experiment's folder. */
+static bool is_inside(const char *dir)
+{
+    const char *up = strstr(dir, "..");
+    return dir[0] != '\0' && dir[0] != '/' && up == NULL;
+}
+
+static bool whole_below(double number, int limit)
+{
+    return number >= 0 && number < limit && floor(number) == number;
+}
+
+static int read_entry(const char *path, const cJSON *entry, int index, int count, Result *result)
+{
+    result->entry = entry;
+    result->id = text_of(entry, "id");
+    result->dir = text_of(entry, "dir");
+    result->reason = text_of(entry, "reason");
+    result->reason = result->reason != NULL ? result->reason : "";
+    if (result->id == NULL) {
+        return bad(path, index, "no \"id\"");
+    }
+    if (result->dir == NULL || !is_inside(result->dir)) {
+        return bad(path, index, "\"dir\" is not a folder within the experiment's");
+    }
+    double configuration = results_number(entry, "configuration");
+    double repeat = results_number(entry, "repeat");
+    if (!whole_below(configuration, count) || !whole_below(repeat, MAX_RUNS)) {
+        return bad(path, index, "\"configuration\" or \"repeat\" is not a number that can be");
+    }
+    result->configuration = (int)configuration;
+    result->repeat = (int)repeat;
+    const char *state = text_of(entry, "state");
+    for (int i = 0; i < STATE_COUNT; i++) {
+        if (state != NULL && strcmp(state, state_names[i]) == 0) {
+            result->state = (ResultState)i;
+            return 0;
+        }
+    }
+    return bad(path, index, "\"state\" is none that is known");
+}
+
+static int read_axes(Results *results, const char *path)
+{
+    const cJSON *axis, *option;
+    cJSON_ArrayForEach(axis, member(results->json, "axes"))
+    {
+        if (results->axis_count == RESULTS_MAX_AXES || !cJSON_IsArray(axis)) {
+            return err_set(ERR_INPUT, "%s: \"axes\" is not a list of at most %d lists", path,
+                           RESULTS_MAX_AXES);
+        }
+        Axis *fresh = &results->axes[results->axis_count++];
+        cJSON_ArrayForEach(option, axis)
+        {
+            if (fresh->count == AXIS_MAX_OPTIONS || !cJSON_IsString(option)) {
+                return err_set(ERR_INPUT,
+                               "%s: \"axes\" has an axis of other things than at most "
+                               "%d names",
+                               path, AXIS_MAX_OPTIONS);
+            }
+            fresh->options[fresh->count++] = option->valuestring;
+        }
+    }
+    return 0;
+}
+
+static int read_runs(Results *results, const char *path)
+{
+    const cJSON *runs = member(results->json, "runs"), *entry;
+    int count = cJSON_GetArraySize(runs);
+    if (!cJSON_IsArray(runs) || count > MAX_RUNS) {
+        return err_set(ERR_INPUT, "%s: \"runs\" is not a list of at most %d runs", path, MAX_RUNS);
+    }
+    results->runs = mem_zalloc(count > 0 ? (size_t)count : 1, sizeof *results->runs);
+    cJSON_ArrayForEach(entry, runs)
+    {
+        Result *result = &results->runs[results->count];
+        int code = read_entry(path, entry, results->count, count, result);
+        if (code != 0) {
+            return code;
+        }
+        results->count++;
+        if (result->configuration >= results->configurations) {
+            results->configurations = result->configuration + 1;
+        }
+    }
+    return 0;
+}
+
+int results_read(Results *results, const char *dir)
+{
+    *results = (Results){.dir = mem_strdup(dir)};
+    char *path = io_join(dir, "experiment.json");
+    int code = json_load(path, &results->json);
+    if (code == 0 && results_number(results->json, "format") != EXPERIMENT_FORMAT) {
+        code = err_set(ERR_INPUT, "%s: not an experiment of format %d", path, EXPERIMENT_FORMAT);
+    }
+    code = code != 0 ? code : read_axes(results, path);
+    code = code != 0 ? code : read_runs(results, path);
+    for (int i = 0; code == 0 && i < results->count; i++) {
+        read_files(&results->runs[i], dir);
+    }
+    if (code != 0) {
+        results_free(results);
+    }
+    free(path);
+    return code;
+}
+
+/* As a sweep would have written it. */
+static cJSON *experiment_of_run(const cJSON *run)
+{
+    const char *status = text_of(run, "status"), *id = text_of(run, "id");
+    cJSON *json = json_object(), *runs = json_array(), *entry = json_object();
+    json_put_text(json, "name", id);
+    json_put_item(json, "runs", runs);
+    json_put_text(entry, "id", id != NULL ? id : "run");
+    json_put_text(entry, "dir", ".");
+    json_put_text(entry, "reason", text_of(run, "message"));
+    json_put_whole(entry, "configuration", 0);
+    json_put_whole(entry, "repeat", 0);
+    json_put_text(entry, "state", status != NULL ? status : "running");
+    cJSON_AddItemToArray(runs, entry);
+    return json;
+}
+
+int results_read_run(Results *results, const char *run_dir)
+{
+    *results = (Results){.dir = mem_strdup(run_dir)};
+    char *path = io_join(run_dir, "run.json");
+    cJSON *run = NULL;
+    int code = json_load(path, &run);
+    if (code == 0) {
+        results->json = experiment_of_run(run);
+        code = read_runs(results, path);
+    }
+    if (code == 0) {
+        read_files(&results->runs[0], run_dir);
+    } else {
+        results_free(results);
+    }
+    cJSON_Delete(run);
+    free(path);
+    return code;
+}
+
+void results_free(Results *results)
+{
+    for (int i = 0; i < results->count; i++) {
+        Result *result = &results->runs[i];
+        for (int rank = 0; rank < result->rank_count; rank++) {
+            cJSON_Delete(result->ranks[rank]);
+        }
+        free(result->ranks);
+        cJSON_Delete(result->run);
+        curve_free(&result->curve);
+    }
+    free(results->runs);
+    cJSON_Delete(results->json);
+    free(results->dir);
+    *results = (Results){0};
+}

@@ -1,0 +1,80 @@
+#pragma once
+/* An experiment as its records tell it: experiment.json and the run directories that it names. */
+#include "report/curve.h"
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+
+typedef enum {
+    RESULT_WAITING,
+    RESULT_RUNNING,
+    RESULT_DONE,
+    RESULT_STOPPED,
+    RESULT_OOM,
+    RESULT_REFUSED,
+    RESULT_FAILED,
+    RESULT_TIMEOUT
+} ResultState;
+
+/* One run. Strings live in the experiment's JSON. */
+typedef struct {
+    const char *id, *dir, *reason;
+    int configuration, repeat;
+    ResultState state;
+    const cJSON *entry; /* of experiment.json's runs */
+    cJSON *run;         /* run.json; NULL: there is none */
+    cJSON **ranks;      /* ranks/K.json; NULL where one is missing */
+    int rank_count;
+    int slowest; /* rank with the longest worker time; 0 when unknown */
+    Curve curve; /* empty when metrics.jsonl is missing */
+} Result;
+
+/* Options that vary together. Strings live in the experiment's JSON. */
+#define AXIS_MAX_OPTIONS 8
+#define RESULTS_MAX_AXES 16
+typedef struct {
+    const char *options[AXIS_MAX_OPTIONS];
+    int count;
+} Axis;
+
+typedef struct {
+    char *dir;
+    cJSON *json; /* experiment.json */
+    Axis axes[RESULTS_MAX_AXES];
+    int axis_count;
+    Result *runs;
+    int count;
+    int configurations;
+} Results;
+
+/* ERR_INPUT naming the file when dir is no experiment or its experiment.json is not one. Missing or broken
+ * records of single runs are no error: they are what the report has to tell. */
+int results_read(Results *results, const char *dir);
+
+/* A run directory as an experiment of one run, without axes. ERR_INPUT when it has no run.json. */
+int results_read_run(Results *results, const char *run_dir);
+void results_free(Results *results); /* a no-op on a zeroed one */
+
+/* A configuration's first run; NULL when there is none of that number. */
+const Result *results_first(const Results *results, int configuration);
+
+/* The axis that an option belongs to; -1: it does not vary. */
+int results_axis_of(const Results *results, const char *option);
+
+/* The number at a path such as "summary.tokens" of a JSON tree; NAN when it is not there or no finite number. */
+double results_number(const cJSON *tree, const char *path);
+
+const char *result_state_name(ResultState state);
+
+/* The value of an option in a run, as text: of its settings, or else of its run.json's config; NULL when
+ * neither has it. What the config leaves to the model or to other options (seq, global-batch) is worked out. text
+ * is a buffer for numbers. */
+#define RESULT_SETTING_SIZE 64
+const char *result_setting(const Result *result, const char *option,
+                           char text[RESULT_SETTING_SIZE]);
+
+/* The same as a number; "64K" is 64000. NAN when it is none. */
+double result_setting_number(const Result *result, const char *option);
+
+/* The varying settings of a configuration, such as "batch 16, accum 64"; of its first run. */
+void result_label(const Results *results, const Result *result, char *text, size_t size);

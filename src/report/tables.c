@@ -1,0 +1,356 @@
+/* Cells are made once, as plain text; the two writers only put marks around them. */
+#include "report/tables.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "report/metric_scaling.h"
+#include "report/page.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CELL_SIZE 600
+#define DASH "\xe2\x80\x93" /* en dash */
+#define PLUS_MINUS "\xc2\xb1"
+
+typedef enum { PER_CONFIGURATION, PER_RUN, PER_RANK } RowKind;
+
+/* --- the entry --- */
+
+static int read_kind(const cJSON *entry, const char *title, RowKind *kind)
+{
+    static const char *const names[] = {"configuration", "run", "rank"};
+    const cJSON *per = cJSON_GetObjectItemCaseSensitive(entry, "per");
+    *kind = PER_CONFIGURATION;
+    if (per == NULL) {
+        return 0;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (cJSON_IsString(per) && strcmp(per->valuestring, names[i]) == 0) {
+            *kind = (RowKind)i;
+            return 0;
+        }
+    }
+    return err_set(ERR_INPUT, "table \"%s\": \"per\" is not configuration, run or rank", title);
+}
+
+static int read_columns(const cJSON *entry, const char *title, Table *table)
+{
+    const cJSON *columns = cJSON_GetObjectItemCaseSensitive(entry, "columns"), *column;
+    int count = cJSON_GetArraySize(columns);
+    if (!cJSON_IsArray(columns) || count < 1 || count > TABLE_MAX_COLUMNS) {
+        return err_set(ERR_INPUT, "table \"%s\": \"columns\" is not a list of 1 to %d names", title,
+                       TABLE_MAX_COLUMNS);
+    }
+    table->heads = mem_zalloc((size_t)count, sizeof *table->heads);
+    table->numeric = mem_zalloc((size_t)count, sizeof *table->numeric);
+    cJSON_ArrayForEach(column, columns)
+    {
+        if (!cJSON_IsString(column)) {
+            return err_set(ERR_INPUT, "table \"%s\": a column is no name", title);
+        }
+        int code = metric_find(column->valuestring, &table->heads[table->columns]);
+        if (code != 0) {
+            return err_wrap(code, "table \"%s\"", title);
+        }
+        table->numeric[table->columns] = table->heads[table->columns].unit != UNIT_TEXT;
+        table->columns++;
+    }
+    return 0;
+}
+
+/* --- cells --- */
+
+static void add_row(Table *table)
+{
+    if ((table->rows & (table->rows - 1)) == 0) { /* full at powers of two */
+        size_t rows = table->rows == 0 ? 1 : 2 * (size_t)table->rows;
+        table->cells =
+            mem_realloc(table->cells, rows * (size_t)table->columns, sizeof *table->cells);
+    }
+    table->rows++;
+    for (int column = 0; column < table->columns; column++) {
+        table->cells[(size_t)(table->rows - 1) * (size_t)table->columns + (size_t)column] = NULL;
+    }
+}
+
+static void set_cell(Table *table, int column, const char *text)
+{
+    size_t at = (size_t)(table->rows - 1) * (size_t)table->columns + (size_t)column;
+    free(table->cells[at]);
+    table->cells[at] = mem_strdup(text[0] != '\0' ? text : DASH);
+}
+
+static void add_note(Table *table, const char *text)
+{
+    for (int i = 0; i < table->note_count; i++) {
+        if (strcmp(table->notes[i], text) == 0) {
+            return;
+        }
+    }
+    table->notes = mem_realloc(table->notes, (size_t)table->note_count + 1, sizeof *table->notes);
+    table->notes[table->note_count++] = mem_strdup(text);
+}
+
+static void put_run(Table *table, const Results *results, const Result *result, int rank)
+{
+    add_row(table);
+    for (int column = 0; column < table->columns; column++) {
+        char text[CELL_SIZE];
+        bool whole = rank >= 0 && !table->heads[column].per_rank; /* the same for all its ranks */
+        metric_text(&table->heads[column], results, result, whole ? -1 : rank, text, sizeof text);
+        set_cell(table, column, text);
+    }
+}
+
+/* "done", or "2 done, 1 failed". */
+static void states_text(const Results *results, int configuration, char *text, size_t size)
+{
+    int counts[RESULT_TIMEOUT + 1] = {0}, all = 0;
+    size_t used = 0;
+    for (int i = 0; i < results->count; i++) {
+        if (results->runs[i].configuration == configuration) {
+            counts[results->runs[i].state]++;
+            all++;
+        }
+    }
+    text[0] = '\0';
+    for (int state = 0; state <= RESULT_TIMEOUT && used < size; state++) {
+        const char *name = result_state_name((ResultState)state);
+        if (counts[state] == all) {
+            snprintf(text, size, "%s", name);
+        } else if (counts[state] > 0) {
+            used += (size_t)snprintf(text + used, size - used, "%s%d %s", used > 0 ? ", " : "",
+                                     counts[state], name);
+        }
+    }
+}
+
+static const char *first_reason(const Results *results, int configuration)
+{
+    for (int i = 0; i < results->count; i++) {
+        if (results->runs[i].configuration == configuration && results->runs[i].reason[0] != '\0') {
+            return results->runs[i].reason;
+        }
+    }
+    return "";
+}
+
+/* What is planned and predicted is known of runs that never ended, too. */
+static void planned_text(const Metric *head, const Results *results, int configuration, char *text,
+                         size_t size)
+{
+    for (int i = 0; i < results->count && text[0] == '\0'; i++) {
+        if (results->runs[i].configuration == configuration) {
+            metric_text(head, results, &results->runs[i], -1, text, size);
+        }
+    }
+}
+
+static void estimate_text(Table *table, const Metric *head, const Results *results,
+                          int configuration, char *text, size_t size)
+{
+    Estimate estimate = metric_estimate(head, results, configuration);
+    char mean[64], half[64];
+    metric_format(head, estimate.mean, mean, sizeof mean);
+    if (estimate.half > 0) {
+        metric_format(head, estimate.half, half, sizeof half);
+        snprintf(text, size, "%s " PLUS_MINUS " %s", mean, half);
+        add_note(table, PLUS_MINUS " is half of the 95 % confidence interval of the mean over the "
+                                   "repeats that are done (Student's t).");
+    } else {
+        snprintf(text, size, "%s", mean);
+    }
+}
+
+static void configuration_cell(Table *table, const Metric *head, const Results *results,
+                               const Result *first, char *text, size_t size)
+{
+    int configuration = first->configuration;
+    text[0] = '\0';
+    if (strcmp(head->name, "state") == 0) {
+        states_text(results, configuration, text, size);
+    } else if (strcmp(head->name, "reason") == 0) {
+        snprintf(text, size, "%s", first_reason(results, configuration));
+    } else if (head->unit == UNIT_TEXT || results_axis_of(results, head->name) >= 0) {
+        metric_text(head, results, first, -1, text, size);
+    } else if (strcmp(head->name, "repeat") == 0) {
+        Estimate estimate = metric_estimate(head, results, configuration);
+        snprintf(text, size, "%d", estimate.count); /* how many there are */
+    } else {
+        estimate_text(table, head, results, configuration, text, size);
+        if (text[0] == '\0' &&
+            (strcmp(head->name, "planned_bytes") == 0 || strcmp(head->name, "predicted_s") == 0)) {
+            planned_text(head, results, configuration, text, size);
+        }
+    }
+}
+
+static void put_configuration(Table *table, const Results *results, int configuration)
+{
+    const Result *first = results_first(results, configuration);
+    if (first == NULL) {
+        return;
+    }
+    add_row(table);
+    for (int column = 0; column < table->columns; column++) {
+        char text[CELL_SIZE];
+        configuration_cell(table, &table->heads[column], results, first, text, sizeof text);
+        set_cell(table, column, text);
+    }
+}
+
+static bool is_about_scaling(const Table *table)
+{
+    static const char *const names[] = {"speedup", "speedup_mean", "efficiency", "amdahl"};
+    for (int column = 0; column < table->columns; column++) {
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            if (strcmp(table->heads[column].name, names[i]) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void add_cautions(Table *table, const Results *results)
+{
+    bool scaling = is_about_scaling(table);
+    char label[300], text[CELL_SIZE];
+    for (int i = 0; i < results->count; i++) {
+        const Result *result = &results->runs[i];
+        result_label(results, result, label, sizeof label);
+        if (scaling && result_is_oversubscribed(result)) {
+            snprintf(text, sizeof text, "%s: ranks shared a device, no measurement of scaling.",
+                     label);
+            add_note(table, text);
+        }
+        if (result->state == RESULT_DONE && !result_is_sound(result)) {
+            snprintf(text, sizeof text, "%s, repeat %d: checks of the run itself failed.", label,
+                     result->repeat + 1);
+            add_note(table, text);
+        }
+    }
+}
+
+int table_make(const Results *results, const cJSON *entry, Table *table)
+{
+    *table = (Table){0};
+    const char *title = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "title"));
+    table->title = mem_strdup(title != NULL ? title : "");
+    RowKind kind;
+    int code = read_kind(entry, table->title, &kind);
+    code = code != 0 ? code : read_columns(entry, table->title, table);
+    if (code != 0) {
+        table_free(table);
+        return code;
+    }
+    for (int i = 0; kind == PER_CONFIGURATION && i < results->configurations; i++) {
+        put_configuration(table, results, i);
+    }
+    for (int i = 0; kind == PER_RUN && i < results->count; i++) {
+        put_run(table, results, &results->runs[i], -1);
+    }
+    for (int i = 0; kind == PER_RANK && i < results->count; i++) {
+        for (int rank = 0; rank < results->runs[i].rank_count; rank++) {
+            if (results->runs[i].ranks[rank] != NULL) {
+                put_run(table, results, &results->runs[i], rank);
+            }
+        }
+    }
+    add_cautions(table, results);
+    return 0;
+}
+
+void table_free(Table *table)
+{
+    for (size_t i = 0; i < (size_t)table->rows * (size_t)table->columns; i++) {
+        free(table->cells[i]);
+    }
+    for (int i = 0; i < table->note_count; i++) {
+        free(table->notes[i]);
+    }
+    free(table->cells);
+    free(table->notes);
+    free(table->heads);
+    free(table->numeric);
+    free(table->title);
+    *table = (Table){0};
+}
+
+/* --- writers --- */
+
+static const char *cell_of(const Table *table, int row, int column)
+{
+    return table->cells[(size_t)row * (size_t)table->columns + (size_t)column];
+}
+
+char *table_markdown(const Table *table)
+{
+    Page page = {0};
+    char head[64];
+    for (int column = 0; column < table->columns; column++) {
+        metric_heading(&table->heads[column], head);
+        page_put(&page, "| ");
+        page_put_markdown(&page, head);
+        page_put(&page, " ");
+    }
+    page_put(&page, "|\n");
+    for (int column = 0; column < table->columns; column++) {
+        page_put(&page, "| %s ", table->numeric[column] ? "---:" : "---");
+    }
+    page_put(&page, "|\n");
+    for (int row = 0; row < table->rows; row++) {
+        for (int column = 0; column < table->columns; column++) {
+            page_put(&page, "| ");
+            page_put_markdown(&page, cell_of(table, row, column));
+            page_put(&page, " ");
+        }
+        page_put(&page, "|\n");
+    }
+    for (int i = 0; i < table->note_count; i++) {
+        page_put(&page, "\n");
+        page_put_markdown(&page, table->notes[i]);
+        page_put(&page, "\n");
+    }
+    return page.text;
+}
+
+static const char *class_of(const Table *table, int column)
+{
+    const char *name = table->heads[column].name;
+    return table->numeric[column]               ? "number"
+           : strcmp(name, "configuration") == 0 ? "label"
+           : strcmp(name, "reason") == 0        ? "reason"
+                                                : "text";
+}
+
+char *table_html(const Table *table)
+{
+    Page page = {0};
+    char head[64];
+    page_put(&page, "<table class=\"results\">\n<thead><tr>");
+    for (int column = 0; column < table->columns; column++) {
+        metric_heading(&table->heads[column], head);
+        page_put(&page, "<th class=\"%s\">", class_of(table, column));
+        page_put_html(&page, head);
+        page_put(&page, "</th>");
+    }
+    page_put(&page, "</tr></thead>\n<tbody>\n");
+    for (int row = 0; row < table->rows; row++) {
+        page_put(&page, "<tr>");
+        for (int column = 0; column < table->columns; column++) {
+            page_put(&page, "<td class=\"%s\">", class_of(table, column));
+            page_put_html(&page, cell_of(table, row, column));
+            page_put(&page, "</td>");
+        }
+        page_put(&page, "</tr>\n");
+    }
+    page_put(&page, "</tbody>\n</table>\n");
+    for (int i = 0; i < table->note_count; i++) {
+        page_put(&page, "<p class=\"note\">");
+        page_put_html(&page, table->notes[i]);
+        page_put(&page, "</p>\n");
+    }
+    return page.text;
+}

@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# `pacer sweep` from the outside: killed at any moment it goes on and does nothing twice; what does not fit, fails or
+# takes too long is a row of its own; bad recipes are named by line before anything runs.
+source "$(dirname "$0")/support/program.sh"
+
+recipe() { # NAME, then the rest of the recipe on stdin
+    cat <<YAML
+name: $1
+base:
+  model: tiny
+  layers: 1
+  d-model: 16
+  heads: 2
+  ffn: 32
+  context: 16
+  data: builtin:stories
+  threads: 1
+  schedule: constant
+  warmup: 0
+  eval-every: 0
+  log-every: 1
+YAML
+    cat
+}
+
+# of FILE KEY...: values of a key in experiment.json, one per line.
+values() { grep -o "\"$2\":[[:space:]]*[^,}]*" "$1" | sed 's/^[^:]*:[[:space:]]*//; s/"//g'; }
+is_done() { grep -q '"status":[[:space:]]*"done"' "$1/run.json" 2>/dev/null; }
+children() { pgrep -f "train .*--out=$1/runs/" || true; }
+
+# --- recipes that are wrong ---
+
+recipe bad <<<'  batsh: 2
+axes: [{seq: [8]}]' >bad.yaml
+expect 2 'bad.yaml:15: unknown option' sweep bad.yaml
+recipe bad <<<'axes: [{heads: [2, 3]}]' >bad.yaml
+expect 2 'heads 3' sweep bad.yaml
+recipe bad <<<'axes: [{data: [no/such, "builtin:stories"]}]' >bad.yaml
+expect 2 'no/such' sweep bad.yaml --dry-run
+recipe bad <<<'axes: [{model: [tiny, tinny]}]' >bad.yaml
+expect 2 'did you mean tiny' sweep bad.yaml --dry-run
+recipe bad <<<'axes: [{seq: [8]}]' >bad.yaml
+expect 2 'no key smoke' sweep bad.yaml --smoke
+expect 2 'is not an option of sweep' sweep bad.yaml --batch 4
+expect 2 'none.yaml' sweep none.yaml
+expect 2 'RECIPE.yaml' sweep
+[[ ! -e experiments ]] || fail "a recipe that is wrong left $(find experiments)"
+
+# --- killed twice at random moments, and continued ---
+
+recipe killed <<'YAML' >killed.yaml
+  steps: 150
+  save-every: 10
+axes:
+  - batch: [2, 4]
+  - lr: [1e-3, 2e-3]
+YAML
+expect 0 '4 runs of 4 configurations, 4 to be made' sweep killed.yaml --dry-run
+[[ ! -e experiments ]] || fail "a dry run left $(find experiments)"
+
+finished() { local dir; for dir in killed/runs/*/; do is_done "$dir" && cksum "${dir}run.json" "${dir%/}.log"; done; }
+for attempt in 1 2; do
+    "$PACER" sweep killed.yaml --out killed >out 2>err &
+    pid=$!
+    before=$(cat killed/runs/*/metrics.jsonl 2>/dev/null | wc -l)
+    for _ in $(seq 300); do # until it trains, then up to 0.9 s more
+        [[ $(cat killed/runs/*/metrics.jsonl 2>/dev/null | wc -l) != "$before" ]] && break
+        sleep 0.03
+    done
+    sleep "0.$((RANDOM % 10))"
+    kill -9 $pid && wait $pid 2>/dev/null
+    [[ -s killed/experiment.json ]] || fail "no experiment.json after kill $attempt"
+    [[ $attempt == 2 ]] && break # the next sweep meets the child that this one left
+    for _ in $(seq 200); do [[ -z $(children killed) ]] && break; sleep 0.05; done
+    finished >finished-before
+done
+"$PACER" sweep killed.yaml --out killed >out 2>err || fail "the sweep that goes on ended with $?"
+[[ $(values killed/experiment.json state | sort | uniq -c | tr -s ' ') == ' 4 done' ]] || fail "states: $(values killed/experiment.json state)"
+[[ $(find killed/runs -mindepth 1 -maxdepth 1 -type d | wc -l) == 4 ]] || fail "not 4 runs: $(ls killed/runs)"
+finished >finished-after
+grep -qvxFf finished-after finished-before && fail "a run that was done was touched again"
+for dir in killed/runs/*/; do
+    grep -o '"step":[0-9]*' "${dir}metrics.jsonl" | sort | uniq -d | grep -q . && fail "$dir: a step twice"
+    [[ $(grep -c '"loss"' "${dir}metrics.jsonl") == 150 ]] || fail "$dir: not 150 steps"
+done
+[[ -z $(children killed) ]] || fail "children are left: $(children killed)"
+echo "killed the first time with $(grep -c run.json finished-before) of 4 runs done"
+
+# Done is done: repeated, and with a run more.
+stamp=$(cksum killed/runs/*/run.json killed/runs/*.log)
+"$PACER" sweep killed.yaml --out killed >out 2>err || fail "a finished sweep repeated ended with $?"
+sed -i 's/\[1e-3, 2e-3\]/[1e-3, 0.002]/; s/batch: \[2, 4\]/batch: [4, 2]/' killed.yaml
+"$PACER" sweep killed.yaml --out killed >out 2>err || fail "an edited sweep ended with $?"
+[[ $(cksum killed/runs/*/run.json killed/runs/*.log) == "$stamp" ]] || fail "a finished run was touched again"
+
+# Without its record of states the sweep finds out by itself what is done; another experiment's folder is refused.
+sed -i 's/"done"/"waiting"/; s/"finished":.*/"finished": false,/' killed/experiment.json
+"$PACER" sweep killed.yaml --out killed >out 2>err || fail "a sweep with a wrong record ended with $?"
+[[ $(cksum killed/runs/*/run.json killed/runs/*.log) == "$stamp" ]] || fail "a wrong record made a run again"
+expect 2 'is of the experiment killed' sweep bad.yaml --out killed
+
+# --- interrupted ---
+
+recipe stopped <<'YAML' >stopped.yaml
+  steps: 100000
+axes: [{batch: [2]}]
+YAML
+"$PACER" sweep stopped.yaml --out stopped >out 2>err &
+pid=$!
+for _ in $(seq 200); do [[ -s $(echo stopped/runs/*/metrics.jsonl) ]] && break; sleep 0.05; done
+expect 2 'another pacer sweep' sweep stopped.yaml --out stopped
+kill -TERM $pid
+wait $pid
+status=$?
+[[ $status == 143 ]] || fail "SIGTERM gave exit $status"
+[[ $(values stopped/experiment.json state) == stopped ]] || fail "stopped: $(values stopped/experiment.json state)"
+[[ -e $(echo stopped/runs/*/ckpt/latest/state.json) ]] || fail "a stopped run did not save"
+[[ -z $(children stopped) ]] || fail "children are left: $(children stopped)"
+
+# --- rows that are no success ---
+
+recipe rows <<'YAML' >rows.yaml
+  memory-limit: 32M
+  clip: 0
+timeout: 4s
+axes:
+  - batch: [2, 8192, 2, 2]
+    steps: [20, 20, 400, 10M]
+    lr: [1e-3, 1e-3, 100, 1e-3]
+    weight-decay: [0, 0, 10, 0]
+YAML
+expect 0 'does not fit' sweep rows.yaml --out rows --dry-run
+expect 1 '2 of 4 runs did not come to their end' sweep rows.yaml --out rows
+states=$(values rows/experiment.json state | tr '\n' ' ')
+[[ $states == 'done refused failed timeout ' ]] || fail "states: $states"
+grep -q '"reason":.*largest that fits is --batch' rows/experiment.json || fail "the refusal has no reason"
+grep -q '"reason":.*became' rows/experiment.json || fail "the failure has no reason: $(grep reason rows/experiment.json)"
+grep -q '"reason":.*timeout' rows/experiment.json || fail "the timeout has no reason"
+[[ $(values rows/experiment.json exit | tr '\n' ' ') == '0 3 1 143 ' ]] || fail "exits: $(values rows/experiment.json exit)"
+[[ $(ls rows/runs/*.log | wc -l) == 4 ]] || fail "logs: $(ls rows/runs)"
+
+((failed)) || echo "all of pacer sweep holds"
+exit $failed
