@@ -354,6 +354,60 @@ static void test_predict__zero1_updates_a_part_and_gathers(void **state)
     small_close(&s);
 }
 
+/* Weights come back in the order of the forward pass, each bucket before it is needed or waited for: played
+ * here bucket by bucket, with the clock of the computation and that of the link. */
+static void test_predict__zero1_gathers_beside_the_forward_pass(void **state)
+{
+    (void)state;
+    Small s;
+    small_open(&s, DDP_ZERO1);
+    const ParamTable *table = &s.model.params;
+    PredictReady *needed = mem_zalloc(4, sizeof *needed);
+    int64_t end[5] = {0}, offset[5] = {0};
+    for (int i = 0; i < 3; i++) {
+        offset[i + 1] = table->rows[params_first_decayed(table, i)].offset;
+        needed[i] = (PredictReady){offset[i + 1], 0.1e-3 + 0.2e-3 * i};
+    }
+    offset[4] = table->rows[s.model.row_head].offset;
+    needed[3] = (PredictReady){offset[4], 0.7e-3};
+    s.predict.times.needed = needed;
+    s.predict.times.needed_count = 4;
+    for (int i = 0; i < 5; i++) { /* embeddings, three layers, head */
+        end[i] = i < 4 ? offset[i + 1] : table->decayed;
+    }
+    for (int slow = 0; slow < 3; slow++) { /* what is hidden: nearly all, some, little */
+        s.predict.network.link.bytes_per_s = slow == 0 ? 1e10 : slow == 1 ? 1e9 : 3e7;
+        s.predict.network.link.latency_s = slow == 0 ? 1e-6 : 10e-6;
+        double latency = s.predict.network.link.latency_s,
+               rate = s.predict.network.link.bytes_per_s;
+        double now = 0, link = 0, stood = 0, busy = 0;
+        for (int i = -1; i < 5; i++) { /* norms and biases go first */
+            int64_t count = i < 0 ? table->flat - table->decayed : end[i] - offset[i];
+            int64_t part = count / (8 * 64) * 64;
+            double lasts = part > 0 ? 7 * latency + 7 * 4.0 * (double)part / rate : 0;
+            link += lasts;
+            busy += lasts;
+            now = i < 1 ? now : now - stood < needed[i - 1].at_s ? needed[i - 1].at_s + stood : now;
+            if (link > now) {
+                stood += link - now;
+                now = link;
+            }
+        }
+        s.predict.times.needed_count = 0; /* all is needed at once, and waited for */
+        Prediction all = predict_step(&s.predict, 8, 1, 1);
+        s.predict.times.needed_count = 4;
+        Prediction p = predict_step(&s.predict, 8, 1, 1);
+        assert_close(all.exposed_s - p.exposed_s, busy - stood);
+        assert_close(all.step_s - p.step_s, busy - stood);
+        assert_close(p.hidden_s - all.hidden_s, busy - stood);
+        assert_true(stood > 0 && stood < busy);
+        s.predict.contention = 1; /* nothing gets on beside the computation */
+        assert_true(predict_step(&s.predict, 8, 1, 1).step_s >= all.step_s - 1e-12);
+        s.predict.contention = 0;
+    }
+    small_close(&s);
+}
+
 /* But for zero1, where more ranks mean a smaller update. */
 static void test_predict__slower_links_and_more_ranks_take_longer(void **state)
 {
@@ -393,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_predict__naive_adds_one_per_parameter),
         cmocka_unit_test(test_predict__overlap_sends_what_is_ready),
         cmocka_unit_test(test_predict__zero1_updates_a_part_and_gathers),
+        cmocka_unit_test(test_predict__zero1_gathers_beside_the_forward_pass),
         cmocka_unit_test(test_predict__slower_links_and_more_ranks_take_longer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

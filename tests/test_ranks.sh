@@ -39,7 +39,7 @@ for ddp in "${strategies[@]}"; do
 done
 if [[ -z $sanitized ]]; then
     train --ranks 4 --batch 2 --eval-batches 8 --ddp overlap --out four-overlap
-    run --ranks 3 --global-batch 9 --batch 3 --eval-batches 6 --steps 50 --ddp zero1 --out three-zero1
+    run --ranks 3 --global-batch 9 --batch 3 --eval-batches 6 --steps 50 --ddp zero1 --verify-every 7 --out three-zero1
     run --batch 9 --eval-batches 2 --steps 50 --out nine
     same_losses one four-overlap
     same_losses nine three-zero1
@@ -88,6 +88,11 @@ grep -q '"status":[[:space:]]*"failed"' wild/run.json || fail "record of a run t
 mpirun --oversubscribe -n 2 "$PACER" bench machine --device cpu --threads 1 >out 2>err || fail "bench machine of ranks"
 awk '/^ *[0-9]+ +[0-9.]+/ { n++; if ($3 <= 0 || $4 != $3 || ($1 <= last)) bad = 1; last = $1 } END { exit bad || n < 5 }' out ||
     fail "all-reduces: $(cat out)"
+
+# Weights that come back late are waited for, whichever rank they come from.
+for ranks in 2 3; do
+    mpirun --oversubscribe -n $ranks "$(dirname "$PACER")/tests/comm_gather" 2>err || fail "weights of $ranks ranks that come late: $(cat err)"
+done
 
 # One changed bit of one weight on one rank is found.
 mpirun --oversubscribe -n 3 "$(dirname "$PACER")/tests/comm_weights" 2>err || fail "changed weight"

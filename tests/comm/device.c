@@ -5,6 +5,8 @@
 #include "base/mem.h"
 #include "comm/rank.h"
 #include "cuda/cuda.h"
+#include "tensor/ctx.h"
+#include "tensor/ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,6 +173,87 @@ static void check_replay(void)
     free(host);
 }
 
+/* Two collectives of which the first is needed before the second. */
+typedef struct {
+    Ctx ctx;
+    Tensor x, y, seen; /* f32, f32, bf16; (count), (more), (count) */
+    int64_t *stood;    /* (2) */
+} Needed;
+
+static void needed_body(void *user)
+{
+    Needed *n = user;
+    channel_note_stood(channel, &n->stood[0]);
+    channel_all_reduce(channel, n->x.data, n->x.dim[0], DT_F32);
+    int64_t ticket = channel_ticket(channel);
+    channel_all_reduce(channel, n->y.data, n->y.dim[0], DT_F32);
+    int64_t last = channel_ticket(channel);
+    channel_wait_for(channel, ticket);
+    op_cast(&n->ctx, n->x, n->seen);
+    channel_wait_for(channel, last);
+    channel_wait_for(channel, ticket);
+    channel_wait(channel);
+    channel_note_stood(channel, &n->stood[1]);
+}
+
+/* Each wait has its span, and they are what was stood still for. */
+static void check_needed_spans(const int64_t stood[2])
+{
+    int64_t count;
+    const ChannelSpan *s = channel_spans(channel, &count);
+    CHECK(count == 4 && s[2].is_wait && s[3].is_wait && s[2].end_ns >= s[0].end_ns &&
+              s[3].end_ns >= s[1].end_ns,
+          "%lld spans", (long long)count);
+    int64_t waits = s[2].end_ns - s[2].start_ns + s[3].end_ns - s[3].start_ns;
+    CHECK(stood[1] - stood[0] == waits, "%lld ns, not %lld", (long long)(stood[1] - stood[0]),
+          (long long)waits);
+}
+
+/* What is computed behind a wait for one collective sees its result, recorded or not, more often than there are events
+ * for tickets. */
+static void check_tickets(void)
+{
+    enum { TIMES = 300, COUNT = 1000, MORE = 100003 };
+    Needed n = {.x = tensor_1d(gpu->alloc(gpu, COUNT * 4), DT_F32, COUNT),
+                .y = tensor_1d(gpu->alloc(gpu, MORE * 4), DT_F32, MORE),
+                .seen = tensor_1d(gpu->alloc(gpu, COUNT * 2), DT_BF16, COUNT),
+                .stood = gpu->alloc(gpu, 2 * sizeof *n.stood)};
+    CHECK(n.x.data && n.y.data && n.seen.data && n.stood, "no memory");
+    ctx_init(&n.ctx, gpu);
+    gpu->zero(gpu, n.y.data, MORE * 4);
+    CHECK(channel_trace(channel, 4) == 0, "no trace");
+    float host[COUNT];
+    for (int i = 0; i < TIMES; i++) {
+        for (int k = 0; k < COUNT; k++) {
+            host[k] = (float)value(me, k + i);
+        }
+        gpu->upload(gpu, n.x.data, host, sizeof host);
+        gpu->sync(gpu);
+        channel_trace_next(channel, true);
+        if (i < TIMES / 2) {
+            needed_body(&n);
+        } else {
+            gpu->replay(gpu, 0, needed_body, &n);
+        }
+        uint16_t seen[COUNT];
+        int64_t stood[2];
+        gpu->download(gpu, seen, n.seen.data, sizeof seen);
+        gpu->download(gpu, stood, n.stood, sizeof stood);
+        for (int k = 0; k < COUNT; k++) {
+            CHECK(seen[k] == encode(DT_BF16, sum_of_values(k + i)), "time %d, element %d", i, k);
+        }
+        if (ranks > 1) {
+            check_needed_spans(stood);
+        }
+    }
+    gpu->forget(gpu);
+    channel_trace(channel, 0);
+    gpu->release(gpu, n.x.data);
+    gpu->release(gpu, n.y.data);
+    gpu->release(gpu, n.seen.data);
+    gpu->release(gpu, n.stood);
+}
+
 static int run_exact(void)
 {
     static const DType types[] = {DT_F32, DT_BF16, DT_I32};
@@ -181,6 +264,7 @@ static int run_exact(void)
         }
     }
     check_replay();
+    check_tickets();
     channel_close(channel);
     gpu->close(gpu);
     if (me == 0) {

@@ -30,12 +30,12 @@ static void must(int code)
 }
 
 /* Small whole numbers: their sums are exact in every type, bf16 (up to 256) included. */
-static int32_t value(int rank, int64_t i)
+static inline int32_t value(int rank, int64_t i)
 {
     return (int32_t)(i % 7) + rank;
 }
 
-static int32_t sum_of_values(int64_t i)
+static inline int32_t sum_of_values(int64_t i)
 {
     return (int32_t)(i % 7) * ranks + ranks * (ranks - 1) / 2;
 }

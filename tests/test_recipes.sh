@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Every recipe of recipes/ at smoke scale: all runs are made, but for those that a recipe means not to fit; every table
+# has a row per configuration, run or rank with no column empty throughout; every chart is drawn.
+recipes=$(cd "$(dirname "$0")/../recipes" && pwd)
+source "$(dirname "$0")/support/program.sh"
+
+# Columns of a Markdown table on stdin that have no value in any row; headings as they stand there.
+empty_columns() {
+    awk -F ' *[|] *' 'NR == 1 { n = NF; for (i = 2; i < n; i++) head[i] = $i }
+        NR > 2 { rows++; for (i = 2; i < n; i++) if ($i != "–" && $i != "") filled[i] = 1 }
+        END { if (rows == 0) print "no rows"; for (i = 2; i < n; i++) if (!filled[i]) print head[i] }'
+}
+
+# Columns that stay empty here: data sheets know no CPU, and a smoke run need not reach a target or fail.
+may_be_empty='^(Reason|Of the stated peak|Tokens to .*|Seconds to .*|.*target.*|Generalisation gap|Serial fraction)$'
+
+for recipe in "$recipes"/*.yaml; do
+    name=$(basename "$recipe" .yaml)
+    expect 0 'report.html' sweep "$recipe" --smoke --out "$name"
+    grep -qE '"state":[[:space:]]*"(failed|timeout|waiting|running|stopped|oom)"' "$name/experiment.json" &&
+        fail "$name: $(grep -oE '"(state|reason)":[^,]*' "$name/experiment.json" | sort | uniq -c)"
+    tables=0
+    while IFS= read -r title; do
+        rows=$(sed -n "/^## $title\$/,/^## /p" "$name/report.md" | grep '^|')
+        [[ -n $rows ]] || continue
+        tables=$((tables + 1))
+        empty=$(empty_columns <<<"$rows" | grep -vE "$may_be_empty")
+        [[ -z $empty ]] || fail "$name, $title: nothing in $(tr '\n' ',' <<<"$empty")"
+    done < <(grep '^## ' "$name/report.md" | sed 's/^## //')
+    asked=$(grep -cE '^  - title:' "$recipe")
+    ((tables > 2)) || fail "$name: $tables tables"
+    for chart in $(sed -n '/^charts:/,$p' "$recipe" | grep -oE 'name: [a-z_]+' | cut -d' ' -f2); do
+        [[ -s $name/charts/$chart.svg && -s $name/charts/$chart.png ]] || fail "$name: no chart $chart"
+    done
+    echo "$name: $tables tables ($asked asked for), $(find "$name/charts" -name '*.png' | wc -l) charts"
+done
+exit $failed
