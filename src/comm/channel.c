@@ -22,32 +22,37 @@ static void host_close(Channel *channel)
 static void host_run(Channel *channel, const Work *work)
 {
     if (channel->comm->worker != NULL) {
-        worker_put(channel->comm->worker, *work);
+        channel->queued = worker_put(channel->comm->worker, *work);
     } else if (work->in != NULL && work->in != work->out && work->count > 0) {
         memmove(work->out, work->in, (size_t)work->count * work->size);
     }
 }
 
-static void host_wait(Channel *channel)
+/* The worker's numbers are tickets as they are. */
+static void host_ticket(Channel *channel)
 {
-    Worker *worker = channel->comm->worker;
-    if (worker == NULL) {
-        return;
-    }
+    (void)channel;
+}
+
+static void host_wait(Channel *channel, int64_t ticket)
+{
     double start = clock_seconds(), end;
-    if (worker_wait(worker, worker_last(worker)) != 0) {
+    if (worker_wait(channel->comm->worker, ticket) != 0) {
         log_error("%s", err_message());
         comm_abort(channel->comm, err_exit_status(ERR_FAILED));
     }
     end = clock_seconds();
     channel->times.exposed_s += end - start;
-    ChannelSpan wait = {.name = "wait", .is_wait = true};
-    ChannelSpan *span = channel->queued ? channel_new_span(channel, wait) : NULL;
+    ChannelSpan *span = channel_new_span(channel, (ChannelSpan){.name = "wait", .is_wait = true});
     if (span != NULL) {
         span->start_ns = span_ns(start);
         span->end_ns = span_ns(end);
     }
-    channel->queued = false;
+}
+
+static void host_note_stood(Channel *channel, int64_t *ns)
+{
+    *ns = span_ns(channel->times.exposed_s);
 }
 
 static bool host_take_times(Channel *channel, ChannelTimes *times)
@@ -64,8 +69,14 @@ static void *host_alloc(size_t bytes)
     return mem_zalloc(1, bytes);
 }
 
-static const ChannelTable host_table = {host_close,      host_run,   host_wait,
-                                        host_take_times, host_alloc, free};
+static const ChannelTable host_table = {.close = host_close,
+                                        .run = host_run,
+                                        .ticket = host_ticket,
+                                        .wait = host_wait,
+                                        .note_stood = host_note_stood,
+                                        .take_times = host_take_times,
+                                        .alloc = host_alloc,
+                                        .release = free};
 
 int channel_open(Comm *comm, Backend *backend, Channel **out)
 {
@@ -102,7 +113,6 @@ static void run(Channel *channel, Work work, int parts)
     if (work.count > 0) {
         ChannelSpan span = {.name = work.name, .tag = channel->tag, .bytes = work.bytes};
         work.span = channel_new_span(channel, span);
-        channel->queued = true;
         channel->table->run(channel, &work);
     }
 }
@@ -156,9 +166,32 @@ void channel_broadcast(Channel *channel, void *data, int64_t count, DType dtype,
         1);
 }
 
+int64_t channel_ticket(Channel *channel)
+{
+    if (channel->queued > channel->waited) {
+        channel->table->ticket(channel);
+    }
+    return channel->queued;
+}
+
+void channel_wait_for(Channel *channel, int64_t ticket)
+{
+    PACER_ASSERT(ticket <= channel->queued, "ticket %lld of %lld", (long long)ticket,
+                 (long long)channel->queued);
+    if (ticket > channel->waited) {
+        channel->table->wait(channel, ticket);
+        channel->waited = ticket;
+    }
+}
+
 void channel_wait(Channel *channel)
 {
-    channel->table->wait(channel);
+    channel_wait_for(channel, channel_ticket(channel));
+}
+
+void channel_note_stood(Channel *channel, int64_t *ns)
+{
+    channel->table->note_stood(channel, ns);
 }
 
 bool channel_take_times(Channel *channel, ChannelTimes *times)

@@ -76,7 +76,17 @@ void channel_broadcast(Channel *channel, void *data, int64_t count, DType dtype,
  * of a collective ends the job. */
 void channel_wait(Channel *channel);
 
-/* Seconds since the last call: of collectives, and of those the time that channel_wait stood still for. On a
+/* The same of what was queued up to here alone: ticket, where the last of it was queued; wait_for, in the same
+ * recorded body, where it is needed. Tickets rise, and a wait for one is a wait for all before it; a second wait
+ * does nothing. */
+int64_t channel_ticket(Channel *channel);
+void channel_wait_for(Channel *channel, int64_t ticket);
+
+/* Writes how many nanoseconds were stood still for in waits so far into *ns, which is memory of the backend, in order
+ * with the computation: what lies between two of these is their difference, recorded or not. */
+void channel_note_stood(Channel *channel, int64_t *ns);
+
+/* Seconds since the last call: of collectives, and the time that waits for them stood still for. On a
  * device both are known when the device has done the work; false: not measured there. */
 typedef struct {
     double busy_s, exposed_s;
@@ -91,7 +101,7 @@ static inline double channel_hidden(const ChannelTimes *times)
     return times->busy_s > times->exposed_s ? times->busy_s - times->exposed_s : 0;
 }
 
-/* A collective, from when this rank began with it, so what others are late is in it; or a channel_wait that had
+/* A collective, from when this rank began with it, so what others are late is in it; or a wait that had
  * something to wait for. */
 typedef struct {
     const char *name; /* "all-reduce", ...; "wait" */

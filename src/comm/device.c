@@ -1,7 +1,7 @@
 /* Channels in the memory of a GPU, through NCCL, on a stream of their own.
  *
- * Events tie that stream to the one that computes: a collective starts behind the work given so far, and
- * channel_wait holds back what is given later. Nothing here waits on the host or allocates once the channel is
+ * Events tie that stream to the one that computes: a collective starts behind the work given so far, and a wait
+ * for it holds back what is given later. Nothing here waits on the host or allocates once the channel is
  * open, so that a step with its collectives can be recorded as a CUDA graph. A thread of the host watches: an
  * error inside NCCL, or a collective that the device (device_marks.h) has been in for longer than the timeout,
  * ends the job. */
@@ -27,6 +27,9 @@
 
 #define LOOK_EVERY 250000000L /* ns */
 #define JOIN_NUMBER 1         /* joining NCCL is the first collective of a device; others follow */
+/* Events for tickets. Each has its place by number; one that is taken again while its ticket was not waited for yet
+ * is that of a later collective of the same stream, and the wait merely longer. */
+#define TICKETS 256
 
 typedef struct {
     Channel base; /* first */
@@ -34,8 +37,7 @@ typedef struct {
     Nccl nccl;
     NcclComm *nccl_comm; /* NULL: one rank */
     cudaStream_t stream;
-    cudaEvent_t computed, communicated;
-    bool waited; /* for all that was queued */
+    cudaEvent_t computed, communicated[TICKETS];
     DeviceMarks *marks;
     volatile DeviceTotals *shown;
     DeviceTotals taken; /* by the last take_times */
@@ -54,9 +56,10 @@ static void one_rank_run(Channel *channel, const Work *work)
     }
 }
 
-static void one_rank_wait(Channel *channel)
+/* Nothing is ever queued, so there is nothing to wait for. */
+static void one_rank_note_stood(Channel *channel, int64_t *ns)
 {
-    (void)channel;
+    CUDA_CHECK(cudaMemsetAsync(ns, 0, sizeof *ns, ((DeviceChannel *)channel)->cuda->stream));
 }
 
 static void one_rank_close(Channel *channel)
@@ -74,7 +77,7 @@ static bool one_rank_take_times(Channel *channel, ChannelTimes *times)
 static const ChannelTable one_rank_table = {
     .close = one_rank_close,
     .run = one_rank_run,
-    .wait = one_rank_wait,
+    .note_stood = one_rank_note_stood,
     .take_times = one_rank_take_times,
 };
 
@@ -147,26 +150,34 @@ static void device_run(Channel *channel, const Work *work)
     device_mark(c->marks, c->shown, MARK_LEAVE, work->bytes, span != NULL ? &span->end_ns : NULL,
                 c->stream);
     CUDA_LAUNCHED("mark");
-    c->waited = false;
+    channel->queued++;
 }
 
-static void device_wait(Channel *channel)
+static void device_ticket(Channel *channel)
 {
     DeviceChannel *c = (DeviceChannel *)channel;
-    if (c->waited) {
-        return;
-    }
+    CUDA_CHECK(cudaEventRecord(c->communicated[channel->queued % TICKETS], c->stream));
+}
+
+static void device_wait(Channel *channel, int64_t ticket)
+{
+    DeviceChannel *c = (DeviceChannel *)channel;
     ChannelSpan wait = {.name = "wait", .is_wait = true};
     ChannelSpan *span = channel_new_span(channel, wait);
     device_mark(c->marks, c->shown, MARK_STAND, 0, span != NULL ? &span->start_ns : NULL,
                 c->cuda->stream);
     CUDA_LAUNCHED("mark");
-    CUDA_CHECK(cudaEventRecord(c->communicated, c->stream));
-    CUDA_CHECK(cudaStreamWaitEvent(c->cuda->stream, c->communicated, 0));
+    CUDA_CHECK(cudaStreamWaitEvent(c->cuda->stream, c->communicated[ticket % TICKETS], 0));
     device_mark(c->marks, c->shown, MARK_GO, 0, span != NULL ? &span->end_ns : NULL,
                 c->cuda->stream);
     CUDA_LAUNCHED("mark");
-    c->waited = true;
+}
+
+static void device_note_stood(Channel *channel, int64_t *ns)
+{
+    DeviceChannel *c = (DeviceChannel *)channel;
+    device_mark(c->marks, c->shown, MARK_STOOD, 0, ns, c->cuda->stream);
+    CUDA_LAUNCHED("mark");
 }
 
 static bool device_take_times(Channel *channel, ChannelTimes *times)
@@ -275,7 +286,9 @@ static void device_close(Channel *channel)
     stop_watch(c);
     c->nccl.leave(c->nccl_comm);
     CUDA_CHECK(cudaEventDestroy(c->computed));
-    CUDA_CHECK(cudaEventDestroy(c->communicated));
+    for (int i = 0; i < TICKETS; i++) {
+        CUDA_CHECK(cudaEventDestroy(c->communicated[i]));
+    }
     CUDA_CHECK(cudaStreamDestroy(c->stream));
     CUDA_CHECK(cudaFree(c->marks));
     CUDA_CHECK(cudaFreeHost((void *)c->shown));
@@ -298,8 +311,14 @@ static void device_release(void *block)
     CUDA_CHECK(cudaFreeHost(block));
 }
 
-static const ChannelTable device_table = {device_close,      device_run,   device_wait,
-                                          device_take_times, device_alloc, device_release};
+static const ChannelTable device_table = {.close = device_close,
+                                          .run = device_run,
+                                          .ticket = device_ticket,
+                                          .wait = device_wait,
+                                          .note_stood = device_note_stood,
+                                          .take_times = device_take_times,
+                                          .alloc = device_alloc,
+                                          .release = device_release};
 
 /* NCCL refuses two ranks on one GPU. Ranks that it takes for separate hosts talk through sockets instead:
  * right, and slow. What the user has set stays. */
@@ -318,14 +337,15 @@ static void prepare(DeviceChannel *c)
     CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     CUDA_CHECK(cudaStreamCreateWithPriority(&c->stream, cudaStreamNonBlocking, greatest));
     CUDA_CHECK(cudaEventCreateWithFlags(&c->computed, cudaEventDisableTiming));
-    CUDA_CHECK(cudaEventCreateWithFlags(&c->communicated, cudaEventDisableTiming));
+    for (int i = 0; i < TICKETS; i++) {
+        CUDA_CHECK(cudaEventCreateWithFlags(&c->communicated[i], cudaEventDisableTiming));
+    }
     CUDA_CHECK(cudaMalloc((void **)&c->marks, sizeof *c->marks));
     CUDA_CHECK(cudaMemset(c->marks, 0, sizeof *c->marks));
     void *shown;
     CUDA_CHECK(cudaHostAlloc(&shown, sizeof *c->shown, cudaHostAllocMapped));
     memset(shown, 0, sizeof *c->shown);
     c->shown = shown;
-    c->waited = true;
 }
 
 /* Every rank learns whether all of them can: else those that can would wait for the rest. */

@@ -9,16 +9,16 @@ static __device__ int64_t device_clock(void)
     return now;
 }
 
-/* The stream of collectives makes ENTER and LEAVE, the one that computes STAND and GO: no field has two
- * writers at a time. */
+/* The stream of collectives makes ENTER and LEAVE, the one that computes STAND, GO and STOOD: no field
+ * has two writers at a time. */
 static __global__ void mark(DeviceMarks *marks, volatile DeviceTotals *shown, MarkKind kind,
                             double bytes, volatile int64_t *when)
 {
     int64_t now = device_clock();
-    if (when != NULL) {
-        *when = now;
-    }
     DeviceTotals *totals = &marks->totals;
+    if (when != NULL) {
+        *when = kind == MARK_STOOD ? totals->exposed_ns : now;
+    }
     switch (kind) {
     case MARK_ENTER:
         marks->entered_at = now;
@@ -37,6 +37,8 @@ static __global__ void mark(DeviceMarks *marks, volatile DeviceTotals *shown, Ma
     case MARK_GO:
         totals->exposed_ns += now - marks->stood_at;
         shown->exposed_ns = totals->exposed_ns;
+        break;
+    case MARK_STOOD:
         break;
     }
     __threadfence_system();

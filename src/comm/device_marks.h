@@ -23,10 +23,11 @@ typedef struct {
 
 struct CUstream_st; /* of a cudaStream_t */
 
-typedef enum { MARK_ENTER, MARK_LEAVE, MARK_STAND, MARK_GO } MarkKind;
+typedef enum { MARK_ENTER, MARK_LEAVE, MARK_STAND, MARK_GO, MARK_STOOD } MarkKind;
 
 /* Behind the work given to the stream so far. marks: device memory; shown: pinned host memory that the device
- * writes and the host reads at any time. when: the same, for the time of this mark; NULL: not asked for. */
+ * writes and the host reads at any time. when: memory that the device writes, for the time of this mark, or, of
+ * MARK_STOOD, for totals.exposed_ns; NULL: not asked for. */
 void device_mark(DeviceMarks *marks, volatile DeviceTotals *shown, MarkKind kind, double bytes,
                  int64_t *when, struct CUstream_st *stream);
 

@@ -87,8 +87,10 @@ void sum_parts(void *out, const void *const *parts, int ranks, int64_t count, DT
 /* device.c or device_absent.c: channels in a device's memory. */
 typedef struct {
     void (*close)(Channel *channel);
-    void (*run)(Channel *channel, const Work *work);
-    void (*wait)(Channel *channel);
+    void (*run)(Channel *channel, const Work *work); /* counts in channel->queued */
+    void (*ticket)(Channel *channel);                /* will be waited for: channel->queued */
+    void (*wait)(Channel *channel, int64_t ticket);  /* for one that was not waited for */
+    void (*note_stood)(Channel *channel, int64_t *ns);
     bool (*take_times)(Channel *channel, ChannelTimes *times);
     void *(*alloc)(size_t bytes); /* of spans, where times are written by whoever does the work */
     void (*release)(void *block);
@@ -98,7 +100,8 @@ struct Channel {
     const ChannelTable *table;
     Comm *comm;
     ChannelTimes times; /* busy_s: not kept here for host memory */
-    bool queued;        /* something since the last wait */
+    int64_t queued;     /* number of the collective queued last; 0: none, or one rank */
+    int64_t waited;     /* of the last one that was waited for */
     int tag;
     ChannelSpan *spans; /* (span_room); NULL: not traced */
     int64_t span_count, span_room;

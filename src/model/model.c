@@ -97,6 +97,19 @@ void model_fill_rope(const Model *model, Tensor host_rope)
     }
 }
 
+/* Tells of the parameters from `row` on that belong to this layer; they lie in forward order, so the next to be told
+ * is the one that is returned. */
+static int need_layer(Ctx *c, const Model *model, int row, int layer)
+{
+    const ParamTable *table = &model->params;
+    for (; row < table->count && table->rows[row].layer == layer; row++) {
+        if (c->need != NULL && !c->dry) {
+            c->need(c->need_user, table->rows[row].offset, table->rows[row].count);
+        }
+    }
+    return row;
+}
+
 void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep)
 {
     const ModelSpec *s = &model->spec;
@@ -112,13 +125,17 @@ void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep)
     if (keep == KEEP_INPUTS) {
         model->carry = ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width);
     }
+    int row = need_layer(c, model, 0, CTX_NO_LAYER);
     op_embed_forward(c, batch.ids, model->embed.weight.value, model->positions.weight.value,
                      batch.seq, x);
     for (int l = 0; l < s->layers; l++) {
         c->layer = l;
+        row = need_layer(c, model, row, l);
         block_forward(c, model, l, &x, l > 0 ? model->h : TENSOR_NONE, model->h);
     }
     c->layer = CTX_NO_LAYER;
+    row = need_layer(c, model, row, CTX_NO_LAYER); /* final norm and head: a tied one is there */
+    PACER_ASSERT(row == model->params.count, "%d of %d parameters", row, model->params.count);
     model->rf =
         keep == KEEP_ALL ? ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width) : model->carry;
     model->nf = ctx_save(c, MEM_NORM, model->act, rows, s->width);

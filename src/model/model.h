@@ -88,7 +88,8 @@ void model_bind(Model *model, Tensor flat_values, Tensor flat_grads, Tensor rope
 Tensor model_rope_shape(const Model *model);
 void model_fill_rope(const Model *model, Tensor host_rope);
 
-/* Embedding, blocks and final norm. Pushes on c->saved what keep says; model_end releases it. */
+/* Embedding, blocks and final norm. Pushes on c->saved what keep says; model_end releases it. Every parameter, the
+ * head's included, is needed (Ctx.need) by the end. */
 void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep);
 
 /* Head and loss over the rows in chunks, so that the logits never exist as a whole. losses (N) acc. With

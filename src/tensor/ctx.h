@@ -25,6 +25,10 @@ struct Ctx {
      * complete. NULL: nobody wants to know. */
     void (*ready)(void *user, int64_t from);
     void *ready_user;
+    /* Told by a forward pass, once for each parameter: these elements of the flat buffer of weights are read from now
+     * on. NULL: nobody wants to know. */
+    void (*need)(void *user, int64_t offset, int64_t count);
+    void *need_user;
     AttentionKind attention;
     bool
         ttt_keep; /* a TTT layer's forward keeps its inner states, where the backend can use them */

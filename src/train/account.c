@@ -20,10 +20,18 @@ static bool is_part(Phase phase)
     return false;
 }
 
-/* Each part of a step ends where the next begins. */
+/* Each part of a step ends where the next begins; standing still is inside of one. */
 static void on_part(void *user, TrainPart part)
 {
     Timers *timers = user;
+    if (part == PART_STAND) {
+        timers_enter(timers, PHASE_COMM_EXPOSED);
+        return;
+    }
+    if (part == PART_GO) {
+        timers_leave(timers, PHASE_COMM_EXPOSED);
+        return;
+    }
     Phase top = timers->depth > 0 ? timers->stack[timers->depth - 1] : PHASE_INIT;
     if (is_part(top)) {
         timers_leave(timers, top);
@@ -63,12 +71,16 @@ void account_fetched(Session *s)
     int64_t accum = s->run.setup.accum;
     /* The update's stamps lie behind those of its last micro-step. */
     const int64_t *tail = stamps + (accum - 1) * STAMP_MICRO;
-    bool sharded = ddp_is_sharded(&s->trainer.ddp);
-    int64_t end = tail[sharded ? STAMP_GATHER : STAMP_UPDATE];
+    int64_t end = tail[STAMP_UPDATE];
     device_clock_learn(&s->device_clock, end, timers_now_ns(&s->timers));
+    /* The forward pass has stood still now and then; put down as if it had been all at once. */
+    int64_t stood = tail[STAMP_STOOD_AFTER] - tail[STAMP_STOOD_BEFORE];
+    if (ddp_is_sharded(&s->trainer.ddp)) {
+        book(s, PHASE_COMM_EXPOSED, stamps[STAMP_START], stamps[STAMP_START] + stood);
+    }
     for (int64_t micro = 0; micro < accum; micro++) {
         const int64_t *at = stamps + micro * STAMP_MICRO;
-        book(s, PHASE_FORWARD, at[STAMP_START], at[STAMP_FORWARD]);
+        book(s, PHASE_FORWARD, at[STAMP_START] + (micro == 0 ? stood : 0), at[STAMP_FORWARD]);
         book(s, PHASE_LOSS, at[STAMP_FORWARD], at[STAMP_LOSS]);
         book(s, PHASE_BACKWARD, at[STAMP_LOSS], at[STAMP_BACKWARD]);
         s->stamps++; /* the beginning */
@@ -79,9 +91,6 @@ void account_fetched(Session *s)
         before = STAMP_COMM;
     }
     book(s, PHASE_OPTIMIZER, tail[before], tail[STAMP_UPDATE]);
-    if (sharded) {
-        book(s, PHASE_COMM_EXPOSED, tail[STAMP_UPDATE], tail[STAMP_GATHER]);
-    }
     /* From the end of the update before, when the device had nothing else to do in between. */
     int64_t begin = s->last_update_ns > 0 ? s->last_update_ns : stamps[STAMP_START];
     timers_add_hidden(&s->timers, SPAN_UPDATE, 1e-9 * (double)(end - begin));

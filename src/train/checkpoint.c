@@ -104,6 +104,7 @@ static int write_all_tensors(const char *folder, Trainer *t, CheckpointDigests *
 int checkpoint_hand_over(Trainer *trainer)
 {
     CheckpointDigests unused;
+    trainer_settle(trainer);
     return write_all_tensors(NULL, trainer, &unused);
 }
 
@@ -216,6 +217,7 @@ int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
                     const struct cJSON *config, int64_t keep)
 {
     char name[32];
+    trainer_settle(trainer); /* before anything can fail here alone */
     snprintf(name, sizeof name, "step-%lld", (long long)state->step);
     char *ckpt = io_join(run, "ckpt");
     char *temporary = mem_format("%s/" TEMPORARY "%s", ckpt, name);

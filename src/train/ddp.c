@@ -178,8 +178,8 @@ void ddp_wait(Ddp *ddp)
     }
 }
 
-/* A bucket is sent in two calls and gathered in one, and naive waits for each; then the sums of loss and norm and
- * the waits for everything. */
+/* A bucket is sent in two calls; it is gathered in one and waited for, or naive and waited for; then the sums of loss
+ * and norm and the waits for everything. */
 int64_t ddp_spans(const Ddp *ddp)
 {
     return 4 * (int64_t)ddp->count + 8;
@@ -190,16 +190,35 @@ void ddp_gather(Ddp *ddp, Tensor weights)
     if (ddp->channel == NULL || !ddp_is_sharded(ddp)) {
         return;
     }
-    for (int i = 0; i < ddp->count; i++) {
-        const Bucket *bucket = &ddp->buckets[i];
+    /* Gradients are complete in the order of the buckets; weights are needed the other way round. Norms and biases,
+     * which many layers need, go first. */
+    for (int i = ddp->count - 1; i >= 0; i--) {
+        Bucket *bucket = &ddp->buckets[i];
         int64_t mine = bucket->first + ddp->setup.rank * bucket->part;
         if (bucket->part > 0) {
             channel_tag(ddp->channel, i);
             channel_all_gather(ddp->channel, at(weights, mine), at(weights, bucket->first),
                                bucket->part, weights.dtype);
+            bucket->ticket = channel_ticket(ddp->channel);
         }
     }
-    channel_wait(ddp->channel);
+}
+
+int64_t ddp_awaited(const Ddp *ddp, int64_t offset, int64_t count)
+{
+    int64_t last = 0;
+    for (int i = 0; i < ddp->count; i++) {
+        const Bucket *bucket = &ddp->buckets[i];
+        bool holds = offset < bucket->first + bucket->count && bucket->first < offset + count;
+        last = holds && bucket->ticket > last ? bucket->ticket : last;
+    }
+    return last > ddp->arrived ? last : 0;
+}
+
+void ddp_wait_for(Ddp *ddp, int64_t ticket)
+{
+    channel_wait_for(ddp->channel, ticket);
+    ddp->arrived = ticket;
 }
 
 static const Bucket *bucket_of(const Ddp *ddp, int64_t offset)

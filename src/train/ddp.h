@@ -7,7 +7,8 @@
  *   overlap  buckets of whole layers, sent as soon as the backward pass has left them
  *   zero1    as overlap, but each rank receives only its part of a bucket's sum (reduce-scatter), keeps master
  *            weights and moments of that part alone, updates it, and gets the others' weights back
- *            (all-gather). What does not divide by the ranks, less than a line per bucket, is kept by all.
+ *            (all-gather) beside the next forward pass, which waits for a bucket where it needs it. What does
+ *            not divide by the ranks, less than a line per bucket, is kept by all.
  *
  * A bucket's gradients may travel in bf16: they are then rounded into a buffer of that type and back. */
 #include "comm/comm.h"
@@ -27,6 +28,7 @@ typedef struct {
     int64_t first, count; /* elements of the flat buffer */
     int64_t part;         /* zero1: of each rank, from `first` on; the rest belongs to all */
     int64_t own; /* zero1: where this rank's part, and behind it the rest, begin in its own state */
+    int64_t ticket; /* zero1: of the weights' last way back; 0: they are all here */
 } Bucket;
 
 typedef struct {
@@ -35,6 +37,7 @@ typedef struct {
     int count;
     int64_t owned;    /* elements of state that this rank keeps; flat unless zero1 */
     int sent;         /* buckets of the pass under way */
+    int64_t arrived;  /* ticket of the weights waited for last */
     Channel *channel; /* NULL: one rank, or planning */
     Ctx *ctx;
     Tensor grad, wire; /* (flat); wire is none when gradients travel as they are */
@@ -63,8 +66,12 @@ void ddp_wait(Ddp *ddp);
 #define DDP_NO_BUCKET (-1)
 int64_t ddp_spans(const Ddp *ddp);
 
-/* zero1: the weights (flat) that this rank has updated, to all. */
+/* zero1: the weights (flat) that this rank has updated, to all; queued, in the order in which a forward pass needs
+ * them. Weights that are complete are not changed by it. */
 void ddp_gather(Ddp *ddp, Tensor weights);
+/* What has to be waited for before these weights are read: a ticket of the channel, 0 when nothing has. */
+int64_t ddp_awaited(const Ddp *ddp, int64_t offset, int64_t count);
+void ddp_wait_for(Ddp *ddp, int64_t ticket);
 
 /* A stretch of the flat buffer whose state one rank keeps. */
 typedef struct {

@@ -112,6 +112,7 @@ PredictLink predict_fit(const double *bytes, const double *seconds, int count, i
 void predict_times_free(PredictTimes *times)
 {
     free(times->ready);
+    free(times->needed);
     *times = (PredictTimes){0};
 }
 
@@ -193,15 +194,37 @@ static PredictSchedule backward(const PredictModel *model, const Ddp *ddp, int r
     return s;
 }
 
-/* zero1: the square of the norm, before the update; the weights, after it. */
-static double gather_comm(const PredictModel *model, const Ddp *ddp, int ranks)
+/* When a forward pass first reads a bucket. Norms and biases, which lie behind all others, at once. */
+static double needed_at(const PredictModel *model, const Bucket *bucket)
 {
-    double seconds = predict_all_reduce(&model->network, ranks, sizeof(float));
-    for (int i = 0; i < ddp->count; i++) {
-        double bytes = (double)(ddp->buckets[i].part * ranks) * (double)dtype_size(model->weights);
-        seconds += bytes > 0 ? predict_all_gather(&model->network, ranks, bytes) : 0;
+    const PredictTimes *times = &model->times;
+    double at = 0;
+    for (int i = 0; i < times->needed_count && bucket->first < model->table->decayed; i++) {
+        at = bucket->first >= times->needed[i].from ? times->needed[i].at_s : at;
     }
-    return seconds;
+    return at;
+}
+
+/* zero1: the weights come back beside the next forward pass, one bucket after the other as it needs them. */
+static void gather(const PredictModel *model, const Ddp *ddp, int ranks, Prediction *p)
+{
+    double computed = 0, asked = 0, sent = 0; /* sent: what has arrived of all that is asked for */
+    double speed = 1 - model->contention, exposed = 0;
+    for (int i = ddp->count - 1; i >= 0; i--) {
+        const Bucket *bucket = &ddp->buckets[i];
+        double bytes = (double)(bucket->part * ranks) * (double)dtype_size(model->weights);
+        double needed = fmax(needed_at(model, bucket), computed);
+        asked += bytes > 0 ? predict_all_gather(&model->network, ranks, bytes) : 0;
+        sent += (needed - computed) * speed;
+        computed = needed;
+        if (sent < asked) {
+            exposed += asked - sent;
+            sent = asked;
+        }
+    }
+    p->step_s += exposed;
+    p->exposed_s += exposed;
+    p->hidden_s += asked - exposed;
 }
 
 static double alone(const PredictTimes *times, int64_t accum)
@@ -221,14 +244,18 @@ Prediction predict_step(const PredictModel *model, int ranks, int64_t accum, int
         Ddp ddp;
         ddp_init(&ddp, &setup, model->table);
         PredictSchedule s = backward(model, &ddp, ranks);
-        double update = times->update_s, gather = 0;
-        if (ddp_is_sharded(&ddp)) {
+        double update = times->update_s, norm = 0;
+        bool sharded = ddp_is_sharded(&ddp);
+        if (sharded) {
             update *= (double)ddp.owned / (double)model->table->flat;
-            gather = gather_comm(model, &ddp, ranks);
+            norm = predict_all_reduce(&model->network, ranks, sizeof(float));
         }
-        p.step_s += s.end_s - times->backward_s + times->cast_s + update - times->update_s + gather;
-        p.exposed_s = s.end_s - s.computed_s + gather;
+        p.step_s += s.end_s - times->backward_s + times->cast_s + update - times->update_s + norm;
+        p.exposed_s = s.end_s - s.computed_s + norm;
         p.hidden_s = s.hidden_s;
+        if (sharded) {
+            gather(model, &ddp, ranks, &p);
+        }
         ddp_free(&ddp);
     }
     double tokens = (double)model->tokens;

@@ -46,6 +46,9 @@ typedef struct {
     double update_s; /* gradient norm, optimizer, and what else follows */
     PredictReady *ready; /* (ready_count), by time; all is complete at backward_s */
     int ready_count;
+    PredictReady
+        *needed; /* (needed_count), by offset: when a forward pass first reads what lies there */
+    int needed_count;
 } PredictTimes;
 
 void predict_times_free(PredictTimes *times); /* a no-op on a zeroed struct */

@@ -20,7 +20,8 @@
 #define LINK_REPEATS 15
 
 /* Where the time of one traced step went, in seconds: first micro-step, before the backward pass, backward pass,
- * one cast, update; then when each layer's backward pass has ended, from the last layer to the first. */
+ * one cast, update; then when each layer's backward pass has ended, when its forward pass begins, and when that of all
+ * layers has ended. */
 enum { AT_MICRO, AT_BEFORE, AT_BACKWARD, AT_CAST, AT_UPDATE, AT_LAYERS };
 
 typedef struct {
@@ -28,7 +29,7 @@ typedef struct {
     Loader loader;
     Prefetch *prefetch;
     int layers;
-    double *samples;            /* (AT_LAYERS + layers, REPEATS_MOST) */
+    double *samples;            /* (AT_LAYERS + 2 layers + 1, REPEATS_MOST) */
     double plain[REPEATS_MOST]; /* seconds of whole steps */
     int64_t repeats;
 } Measurement;
@@ -47,7 +48,8 @@ static double seconds_between(int64_t from_ns, int64_t to_ns)
 static void book(Measurement *m, const ProfiledStep *step)
 {
     int64_t at = m->repeats, last = m->trainer.setup.accum - 1;
-    int64_t micro_end = step->start_ns, begin = 0, end = 0;
+    int64_t micro_end = step->start_ns, begin = 0, end = 0, forward = 0;
+    int begun = 0; /* layers */
     double casts = 0;
     for (int64_t i = 0; i < step->event_count; i++) {
         const TraceEvent *e = &step->events[i];
@@ -55,6 +57,13 @@ static void book(Measurement *m, const ProfiledStep *step)
             micro_end = e->end_ns;
         } else if (e->run == last && e->call.op == OP_CAST) {
             casts += seconds_between(e->start_ns, e->end_ns);
+        } else if (e->run == last && strcmp(e->call.part, "forward") == 0) {
+            forward = forward == 0 ? e->start_ns : forward;
+            if (e->call.layer == begun || (begun == m->layers && e->call.layer < 0)) {
+                sample(m, AT_LAYERS + m->layers + begun)[at] =
+                    seconds_between(forward, e->start_ns);
+                begun++;
+            }
         } else if (e->run == last && strcmp(e->call.part, "backward") == 0) {
             begin = end == 0 ? e->start_ns : begin;
             end = e->end_ns;
@@ -93,6 +102,17 @@ static void conclude(Measurement *m, PredictTimes *times)
     times->ready = mem_zalloc((size_t)m->layers + 1, sizeof *times->ready);
     if (model->row_head >= 0) { /* complete with the loss */
         times->ready[times->ready_count++].from = model->params.rows[model->row_head].offset;
+    }
+    times->needed = mem_zalloc((size_t)m->layers + 1, sizeof *times->needed);
+    for (int layer = 0; layer < m->layers; layer++) {
+        int row = params_first_decayed(&model->params, layer);
+        times->needed[times->needed_count++] = (PredictReady){
+            model->params.rows[row].offset, scale * median(m, AT_LAYERS + m->layers + layer)};
+    }
+    if (model->row_head >= 0) {
+        times->needed[times->needed_count++] =
+            (PredictReady){model->params.rows[model->row_head].offset,
+                           scale * median(m, AT_LAYERS + 2 * m->layers)};
     }
     for (int layer = m->layers - 1; layer >= 0; layer--) {
         int row = params_first_decayed(&model->params, layer);
@@ -156,7 +176,8 @@ static int open_measurement(Measurement *m, const Run *run, int64_t accum)
     PrefetchOptions options = {.batch = setup->batch, .ranks = 1};
     code = code != 0 ? code : prefetch_open(&m->prefetch, &m->loader, options);
     m->layers = (int)setup->spec.layers;
-    m->samples = mem_zalloc((size_t)(AT_LAYERS + m->layers) * REPEATS_MOST, sizeof *m->samples);
+    m->samples =
+        mem_zalloc((size_t)(AT_LAYERS + 2 * m->layers + 1) * REPEATS_MOST, sizeof *m->samples);
     return code;
 }
 

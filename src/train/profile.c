@@ -60,6 +60,9 @@ static void open_span(Profiler *p, const char *name)
 static void on_part(void *user, TrainPart part)
 {
     Profiler *p = user;
+    if (part == PART_STAND || part == PART_GO) {
+        return; /* the channel's spans show it */
+    }
     const char *name = part == PART_MOVE     ? "data_move"
                        : part == PART_LAUNCH ? "launch"
                        : part == PART_WAIT   ? "wait"

@@ -357,6 +357,7 @@ int session_evaluate(Session *s, double *loss)
     int32_t *tokens = mem_alloc((size_t)rows * 2 * sizeof *tokens), *targets = tokens + rows;
     double sum = 0;
     int code = 0;
+    trainer_settle(&s->trainer); /* also on a rank that has no batch to evaluate */
     for (int64_t b = s->rank; code == 0 && b < batches; b += s->ranks) {
         code = loader_fill(&s->val_loader, (uint64_t)(b * setup->batch), setup->batch, tokens,
                            targets);

@@ -42,8 +42,7 @@ static Tensor push_state(Trainer *t, MemKind kind, DType dtype, int64_t count)
     return arena_push(&t->state, kind, dtype, 1, &count);
 }
 
-/* What the model computes with: (flat), on every rank. */
-static Tensor weights_of(const Trainer *t)
+Tensor trainer_weights(const Trainer *t)
 {
     return tensor_given(t->adamw.low) ? t->adamw.low : t->adamw.param;
 }
@@ -113,7 +112,7 @@ static void lay_out(Trainer *t)
     }
     add_ranges(t, 0, table->decayed, true);
     add_ranges(t, table->decayed, table->flat, false);
-    model_bind(&t->model, weights_of(t), a->grad, rope);
+    model_bind(&t->model, trainer_weights(t), a->grad, rope);
 }
 
 static void begin(Trainer *t, const TrainerSetup *setup, Backend *backend)
@@ -142,7 +141,7 @@ void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
     plan->flops_update = ctx_total(&t.ctx).flops;
     trainer_evaluate(&t, (HostBatch){0});
     if (setup->ddp.ranks > 1) {
-        op_checksum(&t.ctx, weights_of(&t), t.checksum);
+        op_checksum(&t.ctx, trainer_weights(&t), t.checksum);
     }
     const Arena *arenas[] = {&t.state, &t.ctx.saved, &t.ctx.scratch};
     for (int i = 0; i < 3; i++) {
@@ -287,7 +286,54 @@ static void on_ready(void *ddp, int64_t from)
     ddp_ready(ddp, from);
 }
 
-/* send: this is the micro-step after which the gradients are complete, and other ranks have theirs. */
+/* Weights come back, and are needed here. A device tells by itself how long that took. */
+static void on_need(void *trainer, int64_t offset, int64_t count)
+{
+    Trainer *t = trainer;
+    int64_t ticket = ddp_awaited(&t->ddp, offset, count);
+    if (ticket > 0) {
+        if (!is_stamped(t)) {
+            enter(t, PART_STAND);
+        }
+        ddp_wait_for(&t->ddp, ticket);
+        if (!is_stamped(t)) {
+            enter(t, PART_GO);
+        }
+    }
+}
+
+static void note_stood(Trainer *t, int stamp)
+{
+    if (is_stamped(t)) {
+        channel_note_stood(t->ddp.channel, t->stamps + stamp);
+    }
+}
+
+/* gather: weights come back from other ranks meanwhile. All of them are needed, and so waited for, by the end. */
+static void forward(Trainer *t, bool gather)
+{
+    Ctx *c = &t->ctx;
+    if (gather) {
+        note_stood(t, STAMP_STOOD_BEFORE);
+        ddp_gather(&t->ddp, trainer_weights(t));
+        c->need = on_need;
+        c->need_user = t;
+    }
+    model_forward(c, &t->model, device_batch(t), t->setup.recompute ? KEEP_INPUTS : KEEP_ALL);
+    if (gather) {
+        c->need = NULL;
+        ddp_wait(&t->ddp);
+        note_stood(t, STAMP_STOOD_AFTER);
+    }
+}
+
+static bool has_scattered_weights(const Trainer *t)
+{
+    return ddp_is_sharded(&t->ddp) && t->ddp.channel != NULL;
+}
+
+/* mode: the first micro-step of an update sets gradients, later ones add. send: this is the micro-step after which the
+ * gradients are complete, and other ranks have theirs. */
 static void compute(Trainer *t, Mode mode, bool send)
 {
     Ctx *c = &t->ctx;
@@ -301,7 +347,7 @@ static void compute(Trainer *t, Mode mode, bool send)
     }
     enter_computed(t, PART_FORWARD, STAMP_START);
     trace_body(c->trace, "forward");
-    model_forward(c, &t->model, device_batch(t), s->recompute ? KEEP_INPUTS : KEEP_ALL);
+    forward(t, mode == MODE_SET && has_scattered_weights(t));
     enter_computed(t, PART_LOSS, STAMP_FORWARD);
     trace_part(c->trace, "loss");
     model_head(c, &t->model, t->losses, scale, true, mode);
@@ -337,23 +383,18 @@ static void compute_last(void *trainer)
     compute(t, t->setup.accum > 1 ? MODE_ADD : MODE_SET, true);
 }
 
-/* With zero1 each rank has the gradients, and then the weights, of its own part. */
+/* With zero1 each rank has the gradients, and then the new weights, of its own part. */
 static void update(void *trainer)
 {
     Trainer *t = trainer;
     trace_body(t->ctx.trace, "optimizer");
     adamw_norm(&t->ctx, &t->adamw);
-    bool sharded = ddp_is_sharded(&t->ddp);
-    if (sharded) {
+    if (ddp_is_sharded(&t->ddp)) {
         ddp_sum(&t->ddp, t->adamw.norm_sq);
         ddp_wait(&t->ddp);
     }
     adamw_step(&t->ctx, &t->adamw);
-    enter_computed(t, sharded ? PART_COMM : PART_END, STAMP_UPDATE);
-    if (sharded) {
-        ddp_gather(&t->ddp, weights_of(t));
-        enter_computed(t, PART_END, STAMP_GATHER);
-    }
+    enter_computed(t, PART_END, STAMP_UPDATE);
 }
 
 /* Where the copies of update number `update` arrive: stamps of its micro-steps but the last, then results. */
@@ -376,6 +417,7 @@ void trainer_micro_step(Trainer *t, HostBatch host, int64_t micro)
     } else {
         run_recorded(t, RECORD_REST, compute_rest);
     }
+    t->scattered = false;
     if (is_stamped(t) && micro + 1 < t->setup.accum) {
         t->backend->read_start(t->backend, read_slot(t, t->posted, micro), t->stamps,
                                STAMP_MICRO * sizeof *t->stamps);
@@ -388,7 +430,17 @@ void trainer_update(Trainer *t, double rate, int64_t step)
     enter(t, is_stamped(t) ? PART_LAUNCH : PART_UPDATE);
     adamw_prepare(&t->ctx, &t->adamw, rate, step);
     run_recorded(t, RECORD_UPDATE, update);
+    t->scattered = has_scattered_weights(t);
     enter(t, PART_END);
+}
+
+void trainer_settle(Trainer *t)
+{
+    if (t->scattered) {
+        ddp_gather(&t->ddp, trainer_weights(t));
+        on_need(t, 0, t->model.params.flat);
+        t->scattered = false;
+    }
 }
 
 /* A number of acc's type. */
@@ -499,6 +551,7 @@ double trainer_evaluate(Trainer *t, HostBatch host)
 {
     Ctx *c = &t->ctx;
     DeviceBatch batch = device_batch(t);
+    PACER_ASSERT(!t->scattered, "weights of other ranks are missing");
     send_batch(t, host);
     model_forward(c, &t->model, batch, KEEP_NOTHING);
     model_head(c, &t->model, t->losses, 0, false, MODE_SET);
@@ -521,12 +574,4 @@ size_t trainer_peak_kind(const Trainer *t, MemKind kind)
 {
     return t->state.peak_by_kind[kind] + t->ctx.saved.peak_by_kind[kind] +
            t->ctx.scratch.peak_by_kind[kind];
-}
-
-uint64_t trainer_checksum(Trainer *t)
-{
-    op_checksum(&t->ctx, weights_of(t), t->checksum);
-    uint32_t half[2];
-    t->backend->download(t->backend, half, t->checksum.data, sizeof half);
-    return (uint64_t)half[1] << 32 | half[0];
 }

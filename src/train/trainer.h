@@ -46,12 +46,14 @@ typedef enum {
     PART_COMM, /* waiting for other ranks */
     PART_LAUNCH,
     PART_WAIT,
-    PART_END
+    PART_END,
+    PART_STAND, /* in the midst of a part: it waits for other ranks */
+    PART_GO     /* and goes on */
 } TrainPart;
 
 /* What a device stamps: the beginning of a micro-step and the ends of its parts; then, once for the update, the ends
- * of waiting for the gradients of other ranks (with several), of the update, and of waiting for their weights
- * (zero1). */
+ * of waiting for the gradients of other ranks (with several) and of the update. With zero1, also how long waits had
+ * lasted (channel_note_stood) before and after the forward pass that the weights came back beside, the first. */
 enum {
     STAMP_START,
     STAMP_FORWARD,
@@ -59,7 +61,8 @@ enum {
     STAMP_BACKWARD,
     STAMP_COMM,
     STAMP_UPDATE,
-    STAMP_GATHER,
+    STAMP_STOOD_BEFORE,
+    STAMP_STOOD_AFTER,
     STAMP_COUNT
 };
 #define STAMP_MICRO STAMP_COMM                 /* how many of them each micro-step has */
@@ -83,7 +86,8 @@ typedef struct {
     int64_t posted, fetched; /* results of updates on their way to the host */
     int64_t *fetched_stamps; /* host: (accum x STAMP_MICRO + STAMP_TAIL), of the last fetched */
     Ddp ddp;
-    Comm *comm; /* NULL: one rank */
+    Comm *comm;     /* NULL: one rank */
+    bool scattered; /* zero1: the last update's weights are not all here */
     TrainPartHook hook;
     void *hook_user;
 } Trainer;
@@ -115,11 +119,19 @@ typedef enum { STATE_PARAMS, STATE_M, STATE_V } TrainerState;
 void trainer_write_state(Trainer *trainer, TrainerState which, int64_t offset, int64_t count,
                          const void *host);
 
-/* Gets them. With state kept by several ranks, all of them make the same calls and get the same. */
+/* Gets them; weights that are settled. With state kept by several ranks, all of them make the same calls and get the
+ * same. */
 int trainer_read_state(Trainer *trainer, TrainerState which, int64_t offset, int64_t count,
                        void *host);
 
-/* Of the weights that the model computes with: equal on all ranks. Waits. */
+/* The weights that the model computes with: (flat), on every rank. */
+Tensor trainer_weights(const Trainer *trainer);
+
+/* zero1: an update leaves each rank with its own part of the weights, and the next micro-step begins with getting the
+ * others'. Whoever else reads weights calls this first, on all ranks; else it does nothing. */
+void trainer_settle(Trainer *trainer);
+
+/* Of the weights: equal on all ranks, all of which call it. Settles. Waits. */
 uint64_t trainer_checksum(Trainer *trainer);
 
 /* Micro-step `micro` (0 .. accum - 1): forward, loss, backward. */
@@ -152,7 +164,7 @@ double trainer_stamp_cost(Trainer *trainer);
 /* Updates whose results need not be fetched before the next is started: 1 where that is of use, else 0. */
 int64_t trainer_ahead(const Trainer *trainer);
 
-/* Mean loss of one batch, without touching gradients. */
+/* Mean loss of one batch, without touching gradients; weights are settled. */
 double trainer_evaluate(Trainer *trainer, HostBatch batch);
 
 /* Bytes in use now at most, of the same three blocks: equals plan.blocks when the plan is right. */

@@ -77,6 +77,7 @@ int trainer_read_state(Trainer *t, TrainerState which, int64_t offset, int64_t c
     Tensor flat = buffer_of(t, which);
     size_t size = dtype_size(flat.dtype);
     int code = 0;
+    PACER_ASSERT(which != STATE_PARAMS || !t->scattered, "weights of other ranks are missing");
     for (int64_t at = offset, end = offset + count; code == 0 && at < end;) {
         DdpPiece piece = piece_of(t, which, at, end);
         char *to = (char *)host + (size_t)(at - offset) * size;
@@ -108,4 +109,13 @@ void trainer_init_params(Trainer *t, uint64_t seed)
         }
     }
     free(values);
+}
+
+uint64_t trainer_checksum(Trainer *t)
+{
+    trainer_settle(t);
+    op_checksum(&t->ctx, trainer_weights(t), t->checksum);
+    uint32_t half[2];
+    t->backend->download(t->backend, half, t->checksum.data, sizeof half);
+    return (uint64_t)half[1] << 32 | half[0];
 }
