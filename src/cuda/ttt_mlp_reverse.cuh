@@ -234,6 +234,7 @@ static __device__ __forceinline__ void put_small(float *to, ReverseShared<D> &s,
 {
     int lane = threadIdx.x % 32, i = threadIdx.x;
     float upper = quad_sum(dtau[0]), lower = quad_sum(dtau[1]);
+    __syncthreads(); /* dlambda_parts of the last step have been read */
     if (warp == 0 && lane % 4 == 0) {
         s.dtau[lane / 4] = upper;
         s.dtau[lane / 4 + 8] = lower;
