@@ -1,6 +1,6 @@
 #pragma once
 /* The commands. Each takes the parsed options and the arguments that are no options (as many as its
- * row in main.c allows), and returns 0 or an ErrCode with its message set; main prints the message
+ * row below allows), and returns 0 or an ErrCode with its message set; main prints the message
  * and turns the code into the exit status. cfg->command tells subcommands apart. */
 #include "config/config.h"
 
@@ -18,3 +18,15 @@ int cmd_report(Config *cfg, int argc, char **argv);
 int cmd_check(Config *cfg, int argc, char **argv);
 int cmd_sweep(Config *cfg, int argc, char **argv);
 int cmd_demo(Config *cfg, int argc, char **argv);
+
+/* What is said of a command, and its function; one row each, in command_rows.c. */
+typedef struct {
+    const char *summary;
+    const char *arguments; /* behind the words, "" if none */
+    int min_arguments, max_arguments;
+    const char *description;
+    const char *examples; /* one per line, without "pacer " */
+    int (*run)(Config *cfg, int argc, char **argv);
+} CommandRow;
+
+extern const CommandRow command_rows[COMMAND_COUNT];

@@ -167,6 +167,12 @@ int64_t trainer_ahead(const Trainer *trainer);
 /* Mean loss of one batch, without touching gradients; weights are settled. */
 double trainer_evaluate(Trainer *trainer, HostBatch batch);
 
+/* Whether the backend stamps its own times into the trainer's memory. */
+static inline bool trainer_is_stamped(const Trainer *trainer)
+{
+    return trainer->backend->stamp != NULL && !trainer->ctx.dry;
+}
+
 /* Bytes in use now at most, of the same three blocks: equals plan.blocks when the plan is right. */
 size_t trainer_peak_bytes(const Trainer *trainer);
 size_t trainer_peak_kind(const Trainer *trainer,

@@ -1,0 +1,354 @@
+/* A step: micro-steps with their communication, the update, evaluation, and results that are fetched later. Parts that
+ * are the same each time go through the backend's recorder. */
+#include "train/trainer.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Work goes through the backend's recorder. */
+static bool is_recorded(const Trainer *t)
+{
+    return t->setup.graph && !t->ctx.dry && t->backend->replay != NULL;
+}
+
+static void enter(Trainer *t, TrainPart part)
+{
+    if (t->hook != NULL && !t->ctx.dry) {
+        t->hook(t->hook_user, part);
+    }
+}
+
+/* Part of a step that the backend computes: what the host does is not what the device does then. */
+static void enter_computed(Trainer *t, TrainPart part, int stamp)
+{
+    if (trainer_is_stamped(t)) {
+        t->backend->stamp(t->backend, t->stamps + stamp);
+    } else {
+        enter(t, part);
+    }
+}
+
+static void send_batch(Trainer *t, HostBatch host)
+{
+    if (!t->ctx.dry) {
+        Backend *backend = t->backend;
+        backend->upload(backend, t->ids.data, host.ids, tensor_bytes(t->ids));
+        backend->upload(backend, t->targets.data, host.targets, tensor_bytes(t->targets));
+        if (host.order != NULL) {
+            backend->upload(backend, t->order.data, host.order, tensor_bytes(t->order));
+        }
+    }
+}
+
+static DeviceBatch device_batch(const Trainer *t)
+{
+    return (DeviceBatch){t->setup.batch, t->setup.seq, t->ids, t->targets, t->order};
+}
+
+/* What the backend may record: a micro-step whose gradients are assigned, one whose gradients are added, the last
+ * one when there are ranks to send to, the update, and the measurement of stamps. */
+enum { RECORD_FIRST, RECORD_REST, RECORD_LAST, RECORD_UPDATE, RECORD_STAMPS };
+
+static void run_recorded(Trainer *t, int slot, void (*body)(void *))
+{
+    trace_enter(t->ctx.trace, slot);
+    if (is_recorded(t)) {
+        t->backend->replay(t->backend, slot, body, t);
+    } else {
+        body(t);
+    }
+    trace_leave(t->ctx.trace);
+}
+
+static bool has_ranks(const Trainer *t)
+{
+    return t->setup.ddp.ranks > 1;
+}
+
+static void on_ready(void *ddp, int64_t from)
+{
+    ddp_ready(ddp, from);
+}
+
+/* Weights come back, and are needed here. A device tells by itself how long that took. */
+static void on_need(void *trainer, int64_t offset, int64_t count)
+{
+    Trainer *t = trainer;
+    int64_t ticket = ddp_awaited(&t->ddp, offset, count);
+    if (ticket > 0) {
+        if (!trainer_is_stamped(t)) {
+            enter(t, PART_STAND);
+        }
+        ddp_wait_for(&t->ddp, ticket);
+        if (!trainer_is_stamped(t)) {
+            enter(t, PART_GO);
+        }
+    }
+}
+
+static void note_stood(Trainer *t, int stamp)
+{
+    if (trainer_is_stamped(t)) {
+        channel_note_stood(t->ddp.channel, t->stamps + stamp);
+    }
+}
+
+/* gather: weights come back from other ranks meanwhile. All of them are needed, and so waited for, by the end. */
+static void forward(Trainer *t, bool gather)
+{
+    Ctx *c = &t->ctx;
+    if (gather) {
+        note_stood(t, STAMP_STOOD_BEFORE);
+        ddp_gather(&t->ddp, trainer_weights(t));
+        c->need = on_need;
+        c->need_user = t;
+    }
+    model_forward(c, &t->model, device_batch(t), t->setup.recompute ? KEEP_INPUTS : KEEP_ALL);
+    if (gather) {
+        c->need = NULL;
+        ddp_wait(&t->ddp);
+        note_stood(t, STAMP_STOOD_AFTER);
+    }
+}
+
+static bool has_scattered_weights(const Trainer *t)
+{
+    return ddp_is_sharded(&t->ddp) && t->ddp.channel != NULL;
+}
+
+/* mode: the first micro-step of an update sets gradients, later ones add. send: this is the micro-step after which the
+ * gradients are complete, and other ranks have theirs. */
+static void compute(Trainer *t, Mode mode, bool send)
+{
+    Ctx *c = &t->ctx;
+    const TrainerSetup *s = &t->setup;
+    double scale = 1.0 / ((double)s->batch * (double)s->seq * (double)s->accum);
+    scale /= has_ranks(t) ? s->ddp.ranks : 1;
+    if (send) {
+        ddp_begin(&t->ddp, c);
+        c->ready = on_ready;
+        c->ready_user = &t->ddp;
+    }
+    enter_computed(t, PART_FORWARD, STAMP_START);
+    trace_body(c->trace, "forward");
+    forward(t, mode == MODE_SET && has_scattered_weights(t));
+    enter_computed(t, PART_LOSS, STAMP_FORWARD);
+    trace_part(c->trace, "loss");
+    model_head(c, &t->model, t->losses, scale, true, mode);
+    op_sum(c, t->losses, scale, t->loss, mode);
+    if (send) {
+        ddp_sum(&t->ddp, t->loss);
+    }
+    enter_computed(t, PART_BACKWARD, STAMP_LOSS);
+    trace_part(c->trace, "backward");
+    model_backward(c, &t->model, mode);
+    model_end(c, &t->model);
+    c->ready = NULL;
+    enter_computed(t, send ? PART_COMM : PART_END, STAMP_BACKWARD);
+    if (send) {
+        ddp_end(&t->ddp);
+        enter_computed(t, PART_END, STAMP_COMM);
+    }
+}
+
+static void compute_first(void *trainer)
+{
+    compute(trainer, MODE_SET, false);
+}
+
+static void compute_rest(void *trainer)
+{
+    compute(trainer, MODE_ADD, false);
+}
+
+static void compute_last(void *trainer)
+{
+    Trainer *t = trainer;
+    compute(t, t->setup.accum > 1 ? MODE_ADD : MODE_SET, true);
+}
+
+/* With zero1 each rank has the gradients, and then the new weights, of its own part. */
+static void update(void *trainer)
+{
+    Trainer *t = trainer;
+    trace_body(t->ctx.trace, "optimizer");
+    adamw_norm(&t->ctx, &t->adamw);
+    if (ddp_is_sharded(&t->ddp)) {
+        ddp_sum(&t->ddp, t->adamw.norm_sq);
+        ddp_wait(&t->ddp);
+    }
+    adamw_step(&t->ctx, &t->adamw);
+    enter_computed(t, PART_END, STAMP_UPDATE);
+}
+
+/* Where the copies of update number `update` arrive: stamps of its micro-steps but the last, then results. */
+static int read_slot(const Trainer *t, int64_t update, int64_t micro)
+{
+    return (int)(update % 2 * t->setup.accum + micro);
+}
+
+void trainer_micro_step(Trainer *t, HostBatch host, int64_t micro)
+{
+    enter(t, PART_MOVE);
+    send_batch(t, host);
+    if (trainer_is_stamped(t)) {
+        enter(t, PART_LAUNCH);
+    }
+    if (has_ranks(t) && micro + 1 == t->setup.accum) {
+        run_recorded(t, RECORD_LAST, compute_last);
+    } else if (micro == 0) {
+        run_recorded(t, RECORD_FIRST, compute_first);
+    } else {
+        run_recorded(t, RECORD_REST, compute_rest);
+    }
+    t->scattered = false;
+    if (trainer_is_stamped(t) && micro + 1 < t->setup.accum) {
+        t->backend->read_start(t->backend, read_slot(t, t->posted, micro), t->stamps,
+                               STAMP_MICRO * sizeof *t->stamps);
+    }
+    enter(t, PART_END);
+}
+
+void trainer_update(Trainer *t, double rate, int64_t step)
+{
+    enter(t, trainer_is_stamped(t) ? PART_LAUNCH : PART_UPDATE);
+    adamw_prepare(&t->ctx, &t->adamw, rate, step);
+    run_recorded(t, RECORD_UPDATE, update);
+    t->scattered = has_scattered_weights(t);
+    enter(t, PART_END);
+}
+
+void trainer_settle(Trainer *t)
+{
+    if (t->scattered) {
+        ddp_gather(&t->ddp, trainer_weights(t));
+        on_need(t, 0, t->model.params.flat);
+        t->scattered = false;
+    }
+}
+
+/* A number of acc's type. */
+static double widen(const void *raw, DType dtype)
+{
+    return dtype == DT_F64 ? *(const double *)raw : *(const float *)raw;
+}
+
+int64_t trainer_ahead(const Trainer *t)
+{
+    return t->backend->read_start != NULL ? 1 : 0;
+}
+
+void trainer_post(Trainer *t)
+{
+    PACER_ASSERT(t->posted - t->fetched <= trainer_ahead(t), "%lld results are not fetched",
+                 (long long)(t->posted - t->fetched));
+    if (t->backend->read_start != NULL) {
+        t->backend->read_start(t->backend, read_slot(t, t->posted, t->setup.accum - 1),
+                               t->results.data, tensor_bytes(t->results));
+    }
+    t->posted++;
+}
+
+/* The update's results, and its stamps where there are any; the last copy is waited for, which means all. */
+static void read_results(Trainer *t, void *raw)
+{
+    Backend *backend = t->backend;
+    int64_t last = t->setup.accum - 1;
+    backend->read_wait(backend, read_slot(t, t->fetched, last), raw, tensor_bytes(t->results));
+    if (!trainer_is_stamped(t)) {
+        return;
+    }
+    for (int64_t micro = 0; micro < last; micro++) {
+        backend->read_wait(backend, read_slot(t, t->fetched, micro),
+                           t->fetched_stamps + micro * STAMP_MICRO,
+                           STAMP_MICRO * sizeof *t->fetched_stamps);
+    }
+    memcpy(t->fetched_stamps + last * STAMP_MICRO, (char *)raw + 2 * sizeof(double),
+           STAMP_COUNT * sizeof *t->fetched_stamps);
+}
+
+const int64_t *trainer_stamps(const Trainer *t)
+{
+    return t->fetched_stamps;
+}
+
+void trainer_fetch(Trainer *t, double *loss, double *grad_norm)
+{
+    PACER_ASSERT(t->fetched < t->posted, "nothing was posted");
+    double raw[2 + STAMP_COUNT];
+    enter(t, trainer_is_stamped(t) ? PART_WAIT : PART_UPDATE);
+    if (t->backend->read_wait != NULL) {
+        read_results(t, raw);
+    } else {
+        t->backend->download(t->backend, raw, t->results.data, tensor_bytes(t->results));
+    }
+    enter(t, PART_END);
+    t->fetched++;
+    *loss = widen(&raw[0], t->loss.dtype);
+    *grad_norm = sqrt(widen(&raw[1], t->loss.dtype));
+}
+
+void trainer_warm(Trainer *t)
+{
+    if (!trainer_is_stamped(t)) {
+        return;
+    }
+    int64_t rows = t->setup.batch * t->setup.seq;
+    int32_t *host = mem_zalloc((size_t)rows * 2, sizeof *host), *order = host + rows;
+    for (int64_t i = 0; i < rows; i++) {
+        order[i] = (int32_t)i;
+    }
+    send_batch(t, (HostBatch){host, host, order});
+    compute(t, MODE_SET, false);
+    if (t->setup.accum > 1) {
+        compute(t, MODE_ADD, false);
+    }
+    t->backend->sync(t->backend);
+    free(host);
+}
+
+#define COST_STAMPS 64
+
+static void stamp_often(void *trainer)
+{
+    Trainer *t = trainer;
+    for (int i = 0; i < COST_STAMPS; i++) {
+        t->backend->stamp(t->backend, t->stamps + (i == 0 ? STAMP_START : STAMP_FORWARD));
+    }
+}
+
+/* As they are in a step: recorded, where steps are. */
+double trainer_stamp_cost(Trainer *t)
+{
+    if (!trainer_is_stamped(t)) {
+        return 0;
+    }
+    for (int round = 0; round < 3; round++) {
+        run_recorded(t, RECORD_STAMPS, stamp_often);
+    }
+    int64_t stamps[STAMP_COUNT];
+    t->backend->download(t->backend, stamps, t->stamps, sizeof stamps);
+    return 1e-9 * (double)(stamps[STAMP_FORWARD] - stamps[STAMP_START]) / (COST_STAMPS - 1);
+}
+
+double trainer_evaluate(Trainer *t, HostBatch host)
+{
+    Ctx *c = &t->ctx;
+    DeviceBatch batch = device_batch(t);
+    PACER_ASSERT(!t->scattered, "weights of other ranks are missing");
+    send_batch(t, host);
+    model_forward(c, &t->model, batch, KEEP_NOTHING);
+    model_head(c, &t->model, t->losses, 0, false, MODE_SET);
+    op_sum(c, t->losses, 1.0 / (double)(batch.batch * batch.seq), t->loss, MODE_SET);
+    model_end(c, &t->model);
+    if (c->dry) {
+        return 0;
+    }
+    double raw;
+    t->backend->download(t->backend, &raw, t->loss.data, tensor_bytes(t->loss));
+    return widen(&raw, t->loss.dtype);
+}
