@@ -8,6 +8,8 @@
 #include "base/rng.h"
 
 #include <inttypes.h>
+#include "support/own_folder.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -18,29 +20,6 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static char *folder, *path; /* a fresh folder, and c.yaml in it */
-
-static int make_folder(void **state)
-{
-    (void)state;
-    const char *parent = getenv("TMPDIR");
-    folder = mem_format("%s/pacer-config-XXXXXX", parent != NULL ? parent : "/tmp");
-    if (mkdtemp(folder) == NULL) {
-        return -1;
-    }
-    path = io_join(folder, "c.yaml");
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    int code = io_remove_tree(folder);
-    free(folder);
-    free(path);
-    return code;
-}
-
 static void assert_says(const char *part)
 {
     if (strstr(err_message(), part) == NULL) {
@@ -50,13 +29,13 @@ static void assert_says(const char *part)
 
 static int load(Config *cfg, const char *text, size_t size)
 {
-    remove(path); /* cheaper than truncating, which some file systems flush */
-    FILE *file = fopen(path, "wb");
+    remove(own_file); /* cheaper than truncating, which some file systems flush */
+    FILE *file = fopen(own_file, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(text, 1, size, file), size);
     fclose(file);
     config_init(cfg, COMMAND_TRAIN);
-    return config_load_yaml(cfg, path);
+    return config_load_yaml(cfg, own_file);
 }
 
 static void test_config_files__yaml_sets_values_and_lines(void **state)
@@ -81,8 +60,8 @@ static void test_config_files__yaml_sets_values_and_lines(void **state)
     assert_string_equal(cfg.data, "a dir/x");
     assert_true(cfg.batch == 16 && cfg.lr == 1e-3 && cfg.tokens == 20000000 && cfg.d_model == 1024);
     assert_true(cfg.quiet && cfg.tied == CONFIG_TIED_ON && cfg.warmup == -1);
-    assert_string_equal(cfg.config, path);
-    char *expected = mem_format("%s:5", path);
+    assert_string_equal(cfg.config, own_file);
+    char *expected = mem_format("%s:5", own_file);
     assert_string_equal(config_origin(&cfg, "lr", origin), expected);
     free(expected);
     assert_true(config_is_set(&cfg, "out") && !config_is_set(&cfg, "accum"));
@@ -161,7 +140,7 @@ static void test_config_files__yaml_refuses_by_line(void **state)
             fail_msg("accepted: %s", cases[i].text);
         }
         char *place =
-            cases[i].line > 0 ? mem_format("%s:%d: ", path, cases[i].line) : mem_strdup("");
+            cases[i].line > 0 ? mem_format("%s:%d: ", own_file, cases[i].line) : mem_strdup("");
         if (strncmp(err_message(), place, strlen(place)) != 0) {
             fail_msg("message \"%s\" does not start with \"%s\"", err_message(), place);
         }
@@ -170,8 +149,8 @@ static void test_config_files__yaml_refuses_by_line(void **state)
         config_free(&cfg);
     }
     config_init(&cfg, COMMAND_TRAIN);
-    assert_int_equal(config_load_yaml(&cfg, folder), ERR_INPUT);
-    assert_says(folder);
+    assert_int_equal(config_load_yaml(&cfg, own_folder), ERR_INPUT);
+    assert_says(own_folder);
     config_free(&cfg);
 }
 
@@ -407,7 +386,7 @@ static void test_config_files__arbitrary_bytes_are_survived(void **state)
         Config cfg;
         int code = load(&cfg, text, size);
         assert_true(code == 0 || code == ERR_INPUT);
-        assert_true(code == 0 || strstr(err_message(), path) == err_message());
+        assert_true(code == 0 || strstr(err_message(), own_file) == err_message());
         accepted += code == 0;
         text[size < sizeof text ? size : sizeof text - 1] = '\0';
         static const char *const names[] = {"seed", "lr", "memory-limit", "warmup", "out", "tied"};
@@ -475,5 +454,5 @@ int main(void)
         cmocka_unit_test(test_config_files__accepted_numbers_read_back),
     };
     log_setup(LOG_ERROR, 0, 1);
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, own_folder_make, own_folder_remove);
 }

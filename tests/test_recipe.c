@@ -6,6 +6,8 @@
 #include "base/io.h"
 #include "base/mem.h"
 
+#include "support/own_folder.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -15,34 +17,11 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static char *folder, *path; /* a fresh folder, and r.yaml in it */
-
-static int make_folder(void **state)
-{
-    (void)state;
-    const char *parent = getenv("TMPDIR");
-    folder = mem_format("%s/pacer-recipe-XXXXXX", parent != NULL ? parent : "/tmp");
-    if (mkdtemp(folder) == NULL) {
-        return -1;
-    }
-    path = io_join(folder, "r.yaml");
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    int code = io_remove_tree(folder);
-    free(folder);
-    free(path);
-    return code;
-}
-
 static int load(Experiment *experiment, const char *text, bool smoke)
 {
     Recipe recipe;
-    assert_int_equal(io_write_atomic(path, text, strlen(text)), 0);
-    int code = recipe_load(&recipe, path, smoke, NULL);
+    assert_int_equal(io_write_atomic(own_file, text, strlen(text)), 0);
+    int code = recipe_load(&recipe, own_file, smoke, NULL);
     if (code != 0) {
         return code;
     }
@@ -252,7 +231,7 @@ static void test_recipe__bad_files_are_named_by_line(void **state)
         {HEAD "axes: [{batch: 4}]\n", ":3:", "list"},
         {HEAD "axes: []\n", ":3:", "not empty"},
         {HEAD "axes: [{}]\n", ":3:", "list of values"},
-        {HEAD, "r.yaml:", "axes"},
+        {HEAD, "x.yaml:", "axes"},
         {HEAD "axes: [{out: [a, b]}]\n", ":3:", "up to the sweep"},
         {HEAD "axes: [{tokenizer: [a, b]}]\n", ":3:", "not an option of train"},
         {HEAD "axes: [{batch: [1]}]\nrepeats: 0\n", ":4:", "repeats"},
@@ -261,7 +240,7 @@ static void test_recipe__bad_files_are_named_by_line(void **state)
         {HEAD "axes: [{batch: [1]}]\nlr-rule: {rule: linear}\n", ":4:", "at"},
         {HEAD "axes: [{batch: [1]}]\nlr-rule: {rule: cubic, at: 2}\n", ":4:", "cubic"},
         {HEAD "axes: [{batch: [1]}]\nskip: [{}]\n", ":4:", "everything"},
-        {HEAD "axes: [{batch: [1]}]\nskip: [{batch: 1}]\n", "r.yaml:", "nothing to run"},
+        {HEAD "axes: [{batch: [1]}]\nskip: [{batch: 1}]\n", "x.yaml:", "nothing to run"},
         {HEAD "axes: [{batch: [1]}]\nsmoke: {name: y}\n", ":4:", "smoke"},
         {HEAD "axes: [{batch: [1]}]\nsmoke: {base: {bach: 2}}\n", ":4:", "batch"},
         {HEAD "axes: [{batch: [1]}]\ntables: [{title: T}]\n", ":4:", "columns"},
@@ -280,11 +259,11 @@ static void test_recipe__bad_files_are_named_by_line(void **state)
         {"name: a/b\naxes: [{batch: [1]}]\n", ":1:", "folder"},
         {"name: [a\n", ":2:", "not YAML"},
         {"- a\n", ":1:", "name: value"},
-        {"", "r.yaml:", "empty"},
+        {"", "x.yaml:", "empty"},
         {"name: x\nbase: {data: d, global-batch: 6}\naxes:\n- batch: [2, 4]\n",
          ":2:", "(with batch 4)"},
         {"name: x\nbase: {data: d, steps: 4}\naxes:\n- tokens: [20, 40]\n", ":4:", "both given"},
-        {"name: x\nbase: {lr: 1}\naxes: [{batch: [1]}]\n", "r.yaml:", "data"},
+        {"name: x\nbase: {lr: 1}\naxes: [{batch: [1]}]\n", "x.yaml:", "data"},
         {HEAD "axes: [{batch: [1]}]\nbase: ~\n", ":4:", "twice"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -360,5 +339,5 @@ int main(void)
         cmocka_unit_test(test_recipe__too_many_runs_are_refused),
         cmocka_unit_test(test_recipe__damaged_text_is_answered),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, own_folder_make, own_folder_remove);
 }

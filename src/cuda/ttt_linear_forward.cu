@@ -314,24 +314,9 @@ static __global__ void __launch_bounds__(2 * D, D == 32   ? 8
 TttLinearArgs ttt_linear_args(Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope)
 {
     TttLinearArgs a = {};
-    a.x = (const Bf16 *)x.data;
-    a.index = (const Bf16 *)w->index.data;
-    a.rate_bias = (const Bf16 *)w->rate_bias.data;
-    a.gamma = (const Bf16 *)w->gamma.data;
-    a.beta = (const Bf16 *)w->beta.data;
-    a.w1 = (const Bf16 *)w->w1.data;
-    a.b1 = (const Bf16 *)w->b1.data;
-    a.rope = (const float *)rope.data;
-    a.width = shape->width;
-    a.batch = (int)shape->batch;
-    a.seq = (int)shape->seq;
-    a.heads = (int)shape->heads;
-    a.mini = (int)shape->mini;
-    a.steps = (int)ttt_steps(shape);
+    fill_common(a, x, shape, w, rope);
     a.count = a.batch;
     a.share = 1;
-    a.rate = (float)(shape->base_rate / (double)shape->head_dim);
-    a.eps = (float)shape->eps;
     a.x_wide = aligned_16(a.x) && a.width % 8 == 0;
     return a;
 }

@@ -435,24 +435,9 @@ void ttt_mlp_scan(const CudaBackend *backend, const MlpArgs &args, int head_dim,
 MlpArgs ttt_mlp_args(Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope)
 {
     MlpArgs a = {};
-    a.x = (const Bf16 *)x.data;
-    a.index = (const Bf16 *)w->index.data;
-    a.rate_bias = (const Bf16 *)w->rate_bias.data;
-    a.gamma = (const Bf16 *)w->gamma.data;
-    a.beta = (const Bf16 *)w->beta.data;
-    a.w1 = (const Bf16 *)w->w1.data;
-    a.b1 = (const Bf16 *)w->b1.data;
+    fill_common(a, x, shape, w, rope);
     a.w2 = (const Bf16 *)w->w2.data;
     a.b2 = (const Bf16 *)w->b2.data;
-    a.rope = (const float *)rope.data;
-    a.batch = (int)shape->batch;
-    a.seq = (int)shape->seq;
-    a.heads = (int)shape->heads;
-    a.mini = (int)shape->mini;
-    a.steps = (int)ttt_steps(shape);
-    a.width = shape->width;
-    a.rate = (float)(shape->base_rate / (double)shape->head_dim);
-    a.eps = (float)shape->eps;
     a.vectorise = aligned_16(x.data) && shape->width % 8 == 0;
     return a;
 }

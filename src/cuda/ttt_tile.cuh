@@ -10,6 +10,29 @@
 
 #define TTT_ROWS 16 /* of a tile */
 
+/* What the arguments of every kernel have in common. */
+template <typename Args>
+static void fill_common(Args &a, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope)
+{
+    typedef __nv_bfloat16 Element;
+    a.x = (const Element *)x.data;
+    a.index = (const Element *)w->index.data;
+    a.rate_bias = (const Element *)w->rate_bias.data;
+    a.gamma = (const Element *)w->gamma.data;
+    a.beta = (const Element *)w->beta.data;
+    a.w1 = (const Element *)w->w1.data;
+    a.b1 = (const Element *)w->b1.data;
+    a.rope = (const float *)rope.data;
+    a.width = shape->width;
+    a.batch = (int)shape->batch;
+    a.seq = (int)shape->seq;
+    a.heads = (int)shape->heads;
+    a.mini = (int)shape->mini;
+    a.steps = (int)ttt_steps(shape);
+    a.rate = (float)(shape->base_rate / (double)shape->head_dim);
+    a.eps = (float)shape->eps;
+}
+
 /* ---- Fragments ---- */
 
 /* The transpose of an 8 x 8 matrix of bf16, of which a lane holds the pair at row lane/4, column 2 (lane%4). */

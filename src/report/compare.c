@@ -164,10 +164,7 @@ static bool agree_on(const Results *axes_of, const Result *a, const Result *b)
     for (int axis = 0; axis < axes_of->axis_count; axis++) {
         for (int i = 0; i < axes_of->axes[axis].count; i++) {
             const char *option = axes_of->axes[axis].options[i];
-            char a_buffer[RESULT_SETTING_SIZE], b_buffer[RESULT_SETTING_SIZE];
-            const char *a_text = result_setting(a, option, a_buffer);
-            const char *b_text = result_setting(b, option, b_buffer);
-            if (a_text == NULL || b_text == NULL || strcmp(a_text, b_text) != 0) {
+            if (!result_settings_equal(a, b, option)) {
                 return false;
             }
         }

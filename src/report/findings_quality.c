@@ -40,10 +40,7 @@ static bool comparable(const Results *results, const Result *a, const Result *b)
     for (int axis = 0; axis < results->axis_count; axis++) {
         for (int i = 0; i < results->axes[axis].count && !is_about_batches(results, axis); i++) {
             const char *option = results->axes[axis].options[i];
-            char a_buffer[RESULT_SETTING_SIZE], b_buffer[RESULT_SETTING_SIZE];
-            const char *a_text = result_setting(a, option, a_buffer);
-            const char *b_text = result_setting(b, option, b_buffer);
-            if (a_text == NULL || b_text == NULL || strcmp(a_text, b_text) != 0) {
+            if (!result_settings_equal(a, b, option)) {
                 return false;
             }
         }

@@ -94,6 +94,14 @@ const char *result_setting(const Result *result, const char *option, char text[R
     return value;
 }
 
+bool result_settings_equal(const Result *a, const Result *b, const char *option)
+{
+    char a_buffer[RESULT_SETTING_SIZE], b_buffer[RESULT_SETTING_SIZE];
+    const char *a_text = result_setting(a, option, a_buffer);
+    const char *b_text = result_setting(b, option, b_buffer);
+    return a_text != NULL && b_text != NULL && strcmp(a_text, b_text) == 0;
+}
+
 double result_setting_number(const Result *result, const char *option)
 {
     char buffer[RESULT_SETTING_SIZE];

@@ -73,6 +73,9 @@ const char *result_state_name(ResultState state);
 const char *result_setting(const Result *result, const char *option,
                            char text[RESULT_SETTING_SIZE]);
 
+/* Whether both runs have the option, with the same value. */
+bool result_settings_equal(const Result *a, const Result *b, const char *option);
+
 /* The same as a number; "64K" is 64000. NAN when it is none. */
 double result_setting_number(const Result *result, const char *option);
 
