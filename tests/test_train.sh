@@ -92,7 +92,7 @@ train --steps $((${step#step-} + 3)) --schedule constant --warmup 0 --threads 1 
 # kill -9 at random moments with --save-every 1: the latest checkpoint always loads, and the run that is
 # started again until it is through ends with the bits of the unbroken one.
 # Each kill waits until the run has written a step, then up to a tenth of a second more.
-ldd "$PACER" | grep -q libasan && default=10 || default=50
+ldd "$PACER" | grep -q libasan && default=10 || default=30
 kills=${PACER_KILLS:-$default} killed=0
 lines() { cat killed/metrics.jsonl 2>/dev/null | wc -l; }
 for _ in $(seq "$kills"); do
