@@ -7,23 +7,6 @@
 
 #include <omp.h>
 
-/* A thread's workspace. */
-typedef struct {
-    Head head;
-    Mini mini;
-    HeadSpace space;
-} ForwardSpace;
-
-static ForwardSpace forward_space(const HeadLayout *l, float *base, int64_t *used)
-{
-    *used = 0;
-    ForwardSpace s;
-    s.head = take_head(l, base, used);
-    s.mini = take_mini(l, base, used);
-    s.space = take_space(l, base, used);
-    return s;
-}
-
 static size_t ttt_forward_ws(const Ctx *c, const TttShape *shape, DType dtype)
 {
     if (dtype != DT_F32) {
@@ -32,7 +15,7 @@ static size_t ttt_forward_ws(const Ctx *c, const TttShape *shape, DType dtype)
     }
     HeadLayout l = head_layout(shape);
     int64_t used;
-    forward_space(&l, NULL, &used);
+    take_tokens(&l, NULL, &used);
     return (size_t)used * sizeof(float) * (size_t)c->backend->threads;
 }
 
@@ -45,7 +28,7 @@ static size_t ttt_states_bytes(const Ctx *c, const TttShape *shape, DType dtype)
 
 /* One sequence of one head: out (seq, D), out_row apart, from its rows x; the first state is
  * there. */
-static void forward_head(const HeadLayout *l, const ForwardSpace *s, const float *x, int64_t head,
+static void forward_head(const HeadLayout *l, const TokenSpace *s, const float *x, int64_t head,
                          float *out)
 {
     for (int64_t step = 0; step < l->steps; step++) {
@@ -84,8 +67,8 @@ static void ttt_forward(Ctx *c, Tensor x, const TttShape *shape, const TttWeight
     {
         int thread = omp_get_thread_num();
         int64_t size;
-        forward_space(&l, NULL, &size);
-        ForwardSpace s = forward_space(&l, (float *)ws + thread * size, &size);
+        take_tokens(&l, NULL, &size);
+        TokenSpace s = take_tokens(&l, (float *)ws + thread * size, &size);
         Span units = span_of(shape->batch * l.heads, omp_get_num_threads(), thread);
         if (units.first < units.last) {
             fill_positions(&l, w, rope, &s.head);

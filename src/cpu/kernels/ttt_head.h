@@ -218,6 +218,23 @@ static inline HeadSpace take_space(const HeadLayout *l, float *base, int64_t *us
     return s;
 }
 
+/* A thread's workspace for the tokens of one head, a mini-batch or a single one. */
+typedef struct {
+    Head head;
+    Mini mini;
+    HeadSpace space;
+} TokenSpace;
+
+static inline TokenSpace take_tokens(const HeadLayout *l, float *base, int64_t *used)
+{
+    *used = 0;
+    TokenSpace s;
+    s.head = take_head(l, base, used);
+    s.mini = take_mini(l, base, used);
+    s.space = take_space(l, base, used);
+    return s;
+}
+
 static inline MiniSize mini_size(const HeadLayout *l, const Head *h, int64_t step)
 {
     return (MiniSize){lesser(l->mini, l->seq - step * l->mini), l->row, h->tau};

@@ -9,23 +9,6 @@
 
 #include <omp.h>
 
-/* A thread's workspace: one token of one head, rows in whole vectors. */
-typedef struct {
-    Head head;
-    Mini mini;
-    HeadSpace space;
-} StepSpace;
-
-static StepSpace step_space(const HeadLayout *l, float *base, int64_t *used)
-{
-    *used = 0;
-    StepSpace s;
-    s.head = take_head(l, base, used);
-    s.mini = take_mini(l, base, used);
-    s.space = take_space(l, base, used);
-    return s;
-}
-
 /* A linear map of the state, and the sums of its gradients: w (in, out), b (out), without
  * padding. */
 typedef struct {
@@ -98,7 +81,7 @@ static void turned_layer(const StepLayer *l, const float *g, float *r)
 
 /* One token of one head: out (D) from its row x, and state (2, count) with the token's gradient
  * added. */
-static void step_head(const HeadLayout *l, const StepSpace *s, const float *x, int64_t head,
+static void step_head(const HeadLayout *l, const TokenSpace *s, const float *x, int64_t head,
                       float *state, int64_t count, float *out)
 {
     const Mini *t = &s->mini;
@@ -152,7 +135,7 @@ static void ttt_step(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *
     token.seq = 1;
     HeadLayout l = head_layout(&token);
     int64_t own, count = ttt_state(shape);
-    step_space(&l, NULL, &own);
+    take_tokens(&l, NULL, &own);
     bool fits = (size_t)own * sizeof(float) * (size_t)c->backend->threads <= CPU_BLOCK_BYTES;
     if (x.dtype != DT_F32 || !fits) {
         cpu_ref(c)->ttt_step(c, x, shape, w, rope, position, state, out);
@@ -167,7 +150,7 @@ static void ttt_step(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *
     {
         int thread = omp_get_thread_num();
         int64_t used;
-        StepSpace s = step_space(&l, block + thread * own, &used);
+        TokenSpace s = take_tokens(&l, block + thread * own, &used);
         fill_positions(&l, w, angles, &s.head);
         s.head.tau[0] = tau < 0 ? 0 : (float)tau;
         Span units = span_of(shape->batch * l.heads, omp_get_num_threads(), thread);
