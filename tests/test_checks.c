@@ -125,12 +125,17 @@ static void test_checks__planted_faults_are_found(void **state)
     PLANT("first_loss", CHECK_WARN, a.input.first_loss.number = 1.11 * log(10000));
     PLANT("first_loss", CHECK_WARN, a.input.first_loss.number = 0.89 * log(10000));
     PLANT("first_loss", CHECK_FAIL, a.input.first_loss.number = NAN);
-    PLANT("phases", CHECK_PASS, a.phases.phases[PHASE_INIT].exclusive_s -= 0.19);
-    PLANT("phases", CHECK_FAIL, a.phases.phases[PHASE_INIT].exclusive_s -= 0.21);
-    PLANT("phases", CHECK_FAIL, a.phases.phases[PHASE_EVAL].exclusive_s = 0.21);
-    PLANT("phases", CHECK_FAIL, a.phases.phases[PHASE_EVAL].exclusive_s = NAN);
-    PLANT("phases", CHECK_FAIL, a.summary.wall_s.number = 11);
-    PLANT("phases", CHECK_FAIL, a.input.other_phases = value_of(0.3));
+    PLANT("phases", CHECK_PASS,
+          (a.input.ranks = 1, a.phases.phases[PHASE_INIT].exclusive_s -= 0.19));
+    PLANT("phases", CHECK_FAIL,
+          (a.input.ranks = 1, a.phases.phases[PHASE_INIT].exclusive_s -= 0.21));
+    PLANT("phases", CHECK_FAIL,
+          (a.input.ranks = 1, a.phases.phases[PHASE_EVAL].exclusive_s = 0.21));
+    PLANT("phases", CHECK_FAIL, (a.input.ranks = 1, a.phases.phases[PHASE_EVAL].exclusive_s = NAN));
+    PLANT("phases", CHECK_FAIL, (a.input.ranks = 1, a.summary.wall_s.number = 11));
+    PLANT("phases", CHECK_FAIL, (a.input.ranks = 1, a.input.other_phases = value_of(0.3)));
+    PLANT("phases", CHECK_PASS, (a.input.ranks = 2, a.summary.wall_s.number = 10.5));
+    PLANT("phases", CHECK_FAIL, (a.input.ranks = 2, a.summary.wall_s.number = 10.7));
     PLANT("unattributed", CHECK_PASS, a.phases.unattributed_s = 0.199);
     PLANT("unattributed", CHECK_FAIL, a.phases.unattributed_s = 0.201);
     PLANT("unattributed", CHECK_FAIL, a.phases.unattributed_s = -0.01);

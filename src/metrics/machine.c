@@ -204,6 +204,8 @@ static bool product_is_right(const float *c, int64_t n)
     return true;
 }
 
+#define PRODUCT_RUNS 4 /* at least; the first is not counted */
+
 /* Best rate of n x n products within the budget; NaN when the product is wrong. */
 static double best_product(int threads, float *a, float *b, float *c, int64_t n, double seconds)
 {
@@ -212,7 +214,7 @@ static double best_product(int threads, float *a, float *b, float *c, int64_t n,
         c[i] = NAN;
     }
     double best = INFINITY, spent = 0;
-    for (int run = 0; run < 4 || spent < seconds; run++) {
+    for (int run = 0; run < PRODUCT_RUNS || spent < seconds; run++) {
         double start = clock_seconds();
         sgemm(threads, false, false, n, n, n, a, b, c, MODE_SET);
         double took = clock_seconds() - start;
@@ -234,12 +236,13 @@ double machine_sgemm_rate(int threads, double seconds)
     }
     float *a = block, *b = a + large * large, *c = b + large * large;
     double rate_small = best_product(threads, a, b, c, small, seconds / 2);
-    double rate_large = best_product(threads, a, b, c, large, seconds / 2);
-    free(block);
-    if (isnan(rate_small) || isnan(rate_large)) {
-        return NAN;
+    /* On few threads the large ones take longer than the budget and are hardly faster. */
+    double large_run = 2e-9 * (double)(large * large * large) / rate_small, rate_large = 0;
+    if (!isnan(rate_small) && PRODUCT_RUNS * large_run <= seconds) {
+        rate_large = best_product(threads, a, b, c, large, seconds / 2);
     }
-    return rate_small > rate_large ? rate_small : rate_large;
+    free(block);
+    return isnan(rate_small) || rate_small > rate_large ? rate_small : rate_large;
 }
 
 #define PROBE_SIZE ((int64_t)2048)

@@ -181,19 +181,25 @@ static void save_summary(Session *s, RunStatus status, const char *why, const Su
     }
 }
 
-/* What the whole run took is what its slowest rank took, and its memory that of the largest. */
+/* What the whole run took is what its slowest rank took, and its memory that of the largest. Evaluation and init are
+ * those of the rank with the longest training: a rank that starts early waits in its first step for one that starts
+ * late, so that the longest of each, taken from different ranks, would sum to more than any of them lasted. */
 static int take_slowest(Session *s, Summary *summary)
 {
     Value *const of[] = {
-        &summary->wall_s,         &summary->train_s,       &summary->val_s,
-        &summary->init_s,         &summary->peak_bytes,    &summary->allocated_bytes,
-        &summary->reserved_bytes, &summary->planned_bytes, &summary->timer_overhead};
-    enum { COUNT = sizeof of / sizeof of[0] };
+        &summary->train_s,         &summary->wall_s,         &summary->peak_bytes,
+        &summary->allocated_bytes, &summary->reserved_bytes, &summary->planned_bytes,
+        &summary->timer_overhead,  &summary->val_s,          &summary->init_s};
+    enum { COUNT = sizeof of / sizeof of[0], OF_SLOWEST = 2 }; /* the last two */
     double most[COUNT];
     for (int i = 0; i < COUNT; i++) {
         most[i] = of[i]->number;
     }
-    int code = comm_max(s->comm, most, COUNT);
+    int code = comm_max(s->comm, most, COUNT - OF_SLOWEST);
+    for (int i = COUNT - OF_SLOWEST; i < COUNT; i++) {
+        most[i] = summary->train_s.number == most[0] ? most[i] : 0;
+    }
+    code = code != 0 ? code : comm_max(s->comm, most + COUNT - OF_SLOWEST, OF_SLOWEST);
     for (int i = 0; code == 0 && i < COUNT; i++) {
         *of[i] = value_of(most[i]);
     }
