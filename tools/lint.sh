@@ -11,7 +11,7 @@ trap 'rm -f "$failures"' EXIT
 
 # Folders in the order in which includes may point: a file includes from its own folder and from
 # lower levels. Folders of one level do not know each other.
-levels='base=0 config=1 tensor=2 ref=3 cpu=4 cuda=4 comm=5 text=6 data=7 model=8 optim=9 metrics=10 audit=11 train=11 experiment=12 report=12 cli=13'
+levels='base=0 config=1 tensor=2 ref=3 cpu=4 cuda=4 comm=5 text=6 data=7 model=8 optim=9 metrics=10 audit=11 exchange=11 train=12 use=13 experiment=14 report=14 api=15 cli=16'
 # Folders that know no device, and all that they may include.
 narrow='model=base,tensor,model optim=base,tensor,model,optim'
 
@@ -19,7 +19,7 @@ format_version=14 # the clang-format whose output is the house format
 longest=600       # lines of a file; worth a question above $long
 long=500
 
-mapfile -t code < <(find src bench tests -type f \
+mapfile -t code < <(find src include examples bench tests -type f \
     \( -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) 2>/dev/null | sort)
 mapfile -t others < <(find CMakeLists.txt cmake src tests bench tools .ci -type f \
     \( -name '*.cmake' -o -name CMakeLists.txt -o -name '*.sh' -o -name run -o -name '*.in' \) \
@@ -121,9 +121,10 @@ check_headers() {
         for header; do
             name=${header#src/}
             name=${name#tests/}
+            name=${name#include/}
             if ! output=$(printf "#include \"%s\"\n#include \"%s\"\n" "$name" "$name" |
                 ${CC:-cc} -fsyntax-only -x c -std=c11 -D_GNU_SOURCE -DPACER_ISA=base -fopenmp -Wall \
-                    -Wextra -Werror -Isrc -Itests -Ibench $flags - 2>&1); then
+                    -Wextra -Werror -Isrc -Iinclude -Itests -Ibench $flags - 2>&1); then
                 first=$(grep -m1 "error:" <<<"$output" || head -n1 <<<"$output")
                 echo "$header:1: does not compile alone: $first"
             fi

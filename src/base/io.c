@@ -3,9 +3,11 @@
 #include "base/err.h"
 #include "base/mem.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -303,6 +305,32 @@ char *io_join(const char *folder, const char *name)
     size_t length = strlen(folder);
     bool slash = length > 0 && folder[length - 1] == '/';
     return mem_format("%s%s%s", folder, slash ? "" : "/", name);
+}
+
+/* Up to the last slash of an absolute path. */
+static char *folder_of(const char *path)
+{
+    return mem_format("%.*s", (int)(strrchr(path, '/') - path), path);
+}
+
+char *io_program_folder(void)
+{
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0 || path[0] != '/') {
+        return mem_strdup(".");
+    }
+    path[length] = '\0';
+    return folder_of(path);
+}
+
+char *io_library_folder(void)
+{
+    /* Of a program, the loader only knows the name it was started under. */
+    Dl_info info;
+    static const char here;
+    bool found = dladdr(&here, &info) != 0 && info.dli_fname != NULL && info.dli_fname[0] == '/';
+    return found ? folder_of(info.dli_fname) : io_program_folder();
 }
 
 uint64_t io_hash(const void *data, size_t size)

@@ -36,5 +36,10 @@ bool io_exists(const char *path);
 bool io_is_folder(const char *path);
 char *io_join(const char *folder, const char *name); /* caller frees */
 
+/* The folder of the running program, and of the file that this code was linked into (the same, or that of
+ * libpacer.so), without a slash at the end; "." when the system does not say. Caller frees. */
+char *io_program_folder(void);
+char *io_library_folder(void);
+
 /* XXH3 64-bit hash. */
 uint64_t io_hash(const void *data, size_t size);

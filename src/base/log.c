@@ -11,14 +11,34 @@
 static struct {
     LogLevel level;
     int rank, ranks;
-    bool live; /* a live line is on the screen */
-} state = {LOG_INFO, 0, 1, false};
+    bool live;   /* a live line is on the screen */
+    bool chosen; /* log_setup was called */
+} state = {LOG_INFO, 0, 1, false, false};
 
 void log_setup(LogLevel level, int rank, int ranks)
 {
     state.level = level;
     state.rank = rank;
     state.ranks = ranks;
+    state.chosen = true;
+}
+
+void log_begin_silent(void)
+{
+    if (!state.chosen) {
+        log_setup(LOG_NONE, 0, 1);
+    }
+}
+
+void log_set_rank(int rank, int ranks)
+{
+    state.rank = rank;
+    state.ranks = ranks;
+}
+
+bool log_shows(LogLevel level)
+{
+    return level <= state.level && (state.rank == 0 || level <= LOG_WARN);
 }
 
 bool log_is_terminal(void)
@@ -37,7 +57,7 @@ static void end_live(void)
 
 static void emit(LogLevel level, const char *prefix, const char *format, va_list args)
 {
-    if (level > state.level || (state.rank != 0 && level > LOG_WARN)) {
+    if (!log_shows(level)) {
         return;
     }
     end_live();
@@ -71,7 +91,7 @@ DEFINE_LOG(log_debug, LOG_DEBUG, "")
 
 void log_live(const char *format, ...)
 {
-    if (state.rank != 0 || state.level < LOG_INFO || !log_is_terminal()) {
+    if (!log_shows(LOG_INFO) || !log_is_terminal()) {
         return;
     }
     fputs("\r\033[K", stderr);

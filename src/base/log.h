@@ -3,9 +3,17 @@
  * several ranks only rank 0 prints information; warnings and errors carry the rank. */
 #include <stdbool.h>
 
-typedef enum { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG } LogLevel;
+typedef enum { LOG_NONE = -1, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG } LogLevel;
 
 void log_setup(LogLevel level, int rank, int ranks);
+
+/* Says nothing from now on, unless log_setup was called before: how a library begins. */
+void log_begin_silent(void);
+
+/* Another rank and number of ranks; the level stays. */
+void log_set_rank(int rank, int ranks);
+
+bool log_shows(LogLevel level); /* on this rank */
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -3,9 +3,11 @@
 #include "base/err.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 
 static volatile sig_atomic_t pending;
+static bool claimed;
 
 static void on_signal(int number)
 {
@@ -15,9 +17,22 @@ static void on_signal(int number)
     signal(SIGTERM, SIG_DFL);
 }
 
+void signals_claim(void)
+{
+    claimed = true;
+}
+
+void signals_request(void)
+{
+    pending = SIGINT;
+}
+
 void signals_install(void)
 {
     pending = 0;
+    if (!claimed) {
+        return;
+    }
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_signal;

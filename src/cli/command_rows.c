@@ -263,6 +263,94 @@ const CommandRow command_rows[COMMAND_COUNT] = {
                         "sweep recipes/strong-scaling.yaml --out experiments/scaling\n",
             .run = cmd_sweep,
         },
+    [COMMAND_WATCH] =
+        {
+            .summary = "a view of a run as it goes",
+            .arguments = " RUN",
+            .min_arguments = 1,
+            .max_arguments = 1,
+            .description = "Shows loss curve, throughput, phases, memory and remaining time of a "
+                           "run directory in the "
+                           "terminal, while it trains or afterwards. q ends the view, not the run.",
+            .examples = "watch runs/llama-22m-1a2b\n"
+                        "watch --once runs/llama-22m-1a2b\n",
+            .run = cmd_watch,
+        },
+    [COMMAND_GENERATE] =
+        {
+            .summary = "text from a trained model",
+            .arguments = " MODEL",
+            .min_arguments = 1,
+            .max_arguments = 1,
+            .description = "Goes on from a prompt. MODEL is a run directory, a checkpoint in it, "
+                           "or a Hugging Face folder "
+                           "with a GPT-2 or Llama model. The text goes to standard output, tokens "
+                           "per second to "
+                           "standard error.",
+            .examples = "generate runs/llama-22m-1a2b --prompt 'Once upon a time'\n"
+                        "generate gpt2/ --prompt 'The answer is' --temperature 0 --max-tokens 20\n"
+                        "generate runs/x --samples 8 --top-p 0.9 --seed 7\n"
+                        "printf 'Dear Sir' | pacer generate runs/x --prompt -\n",
+            .run = cmd_generate,
+        },
+    [COMMAND_EVAL] =
+        {
+            .summary = "loss, perplexity and bits per byte of a trained model",
+            .arguments = " MODEL [TEXT...]",
+            .min_arguments = 1,
+            .max_arguments = INT_MAX,
+            .description = "Measures how well a model predicts: the validation part of --data as "
+                           "training does, or texts "
+                           "(files, folders, JSONL, - for standard input), document by document. "
+                           "MODEL is a run "
+                           "directory, a checkpoint in it, or a Hugging Face folder.",
+            .examples = "eval runs/llama-22m-1a2b --data shards\n"
+                        "eval gpt2/ book.txt\n"
+                        "eval runs/x --documents articles.jsonl\n"
+                        "eval runs/x --data shards --ranks 4 --json eval.json\n",
+            .run = cmd_eval,
+        },
+    [COMMAND_EXPORT] =
+        {
+            .summary = "a model for Hugging Face, or a record for other tools",
+            .arguments = " RUN",
+            .min_arguments = 1,
+            .max_arguments = 1,
+            .description =
+                "Writes a run's model as a Hugging Face folder (config.json, model.safetensors, "
+                "tokenizer.json, "
+                "generation_config.json), or its records as CSV files or TensorBoard events.",
+            .examples = "export runs/x --out hf-model\n"
+                        "export runs/x --out hf-model --dtype bf16 --shard-bytes 2G\n"
+                        "export runs/x --format csv --out tables\n"
+                        "export runs/x --format tensorboard --out events\n",
+            .run = cmd_export,
+        },
+    [COMMAND_IMPORT] =
+        {
+            .summary = "a Hugging Face model as a run directory",
+            .arguments = " FOLDER",
+            .min_arguments = 1,
+            .max_arguments = 1,
+            .description = "Reads a folder with a GPT-2 or Llama model as transformers saves it "
+                           "and writes a run directory "
+                           "with one checkpoint, for generate, eval, export and train --init.",
+            .examples = "import gpt2/ --out runs/gpt2\n"
+                        "train --init runs/gpt2 --model gpt2-124m --data shards --lr 1e-5\n",
+            .run = cmd_import,
+        },
+    [COMMAND_COMPLETION] =
+        {
+            .summary = "completion of commands and options in a shell",
+            .arguments = " bash|zsh|fish",
+            .min_arguments = 1,
+            .max_arguments = 1,
+            .description =
+                "Prints what a shell needs to complete pacer's commands, options and values.",
+            .examples = "completion bash > ~/.local/share/bash-completion/completions/pacer\n"
+                        "completion fish > ~/.config/fish/completions/pacer.fish\n",
+            .run = cmd_completion,
+        },
     [COMMAND_DEMO] =
         {
             .summary = "the first minutes: train a tiny model on built-in text",

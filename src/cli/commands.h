@@ -17,6 +17,12 @@ int bench_link(Config *cfg); /* bench_link.c: bench machine as one of several ra
 int cmd_report(Config *cfg, int argc, char **argv);
 int cmd_check(Config *cfg, int argc, char **argv);
 int cmd_sweep(Config *cfg, int argc, char **argv);
+int cmd_watch(Config *cfg, int argc, char **argv);
+int cmd_generate(Config *cfg, int argc, char **argv);
+int cmd_eval(Config *cfg, int argc, char **argv);
+int cmd_export(Config *cfg, int argc, char **argv);
+int cmd_import(Config *cfg, int argc, char **argv);
+int cmd_completion(Config *cfg, int argc, char **argv);
 int cmd_demo(Config *cfg, int argc, char **argv);
 
 /* What is said of a command, and its function; one row each, in command_rows.c. */

@@ -89,8 +89,8 @@ static int check_batch(Config *cfg)
 {
     static const char *const names[] = {"accum", "global-batch"};
     const Option *accum = config_find("accum"), *global_batch = config_find("global-batch");
-    if (!option_taken_by(global_batch, cfg->command)) {
-        return 0;
+    if (!option_taken_by(global_batch, cfg->command) || cfg->recommend) {
+        return 0; /* or the batch is still to be found */
     }
     OriginKind kind = kind_of(cfg, accum);
     bool passed_on = kind == kind_of(cfg, global_batch) && kind <= ORIGIN_PROGRAM;
@@ -119,6 +119,21 @@ static int check_batch(Config *cfg)
     return 0;
 }
 
+/* The option serves texts and exports, which come in different forms. */
+static int check_format(const Config *cfg)
+{
+    const Option *format = config_find("format");
+    bool given = origin_is_given(kind_of(cfg, format)) && cfg->format != CONFIG_FORMAT_AUTO;
+    bool of_text = cfg->format == CONFIG_FORMAT_TEXT || cfg->format == CONFIG_FORMAT_JSONL;
+    bool export = cfg->command == COMMAND_EXPORT;
+    if (!given || of_text != export) {
+        return 0;
+    }
+    return source_error(
+        option_source(cfg, format), format->name, " %s: %s", format->choices[cfg->format],
+        export ? "an export is hf, csv or tensorboard" : "texts are read as text or jsonl");
+}
+
 int config_check(Config *cfg)
 {
     size_t count;
@@ -137,7 +152,8 @@ int config_check(Config *cfg)
                             " %.15g: above lr %.15g, where the schedule starts", cfg->min_lr,
                             cfg->lr);
     }
-    int code = check_length(cfg);
+    int code = check_format(cfg);
+    code = code != 0 ? code : check_length(cfg);
     return code != 0 ? code : check_batch(cfg);
 }
 

@@ -234,6 +234,13 @@ int config_set(Config *cfg, const char *name, const char *text)
     return option == NULL ? ERR_INPUT : option_assign(cfg, option, text, source);
 }
 
+int config_get(const Config *cfg, const char *name, char **text)
+{
+    const Option *option = option_lookup(cfg, name, (Source){ORIGIN_PROGRAM, NULL, 0});
+    *text = option != NULL ? config_value_text(cfg, option) : NULL;
+    return option != NULL ? 0 : ERR_INPUT;
+}
+
 int config_set_at(Config *cfg, const char *name, const char *text, const char *path, int line)
 {
     if (strcmp(cfg->config, path) != 0) {

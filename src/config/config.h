@@ -37,6 +37,12 @@ struct cJSON;
     X(CHECK, "check")                       \
     X(SWEEP, "sweep")                       \
     X(REPORT, "report")                     \
+    X(WATCH, "watch")                       \
+    X(GENERATE, "generate")                 \
+    X(EVAL, "eval")                         \
+    X(EXPORT, "export")                     \
+    X(IMPORT, "import")                     \
+    X(COMPLETION, "completion")             \
     X(DEMO, "demo")
 
 typedef enum {
@@ -75,10 +81,18 @@ enum {
     CONFIG_LINK_ETH10,
     CONFIG_LINK_MEASURED
 };
-enum { CONFIG_FORMAT_AUTO, CONFIG_FORMAT_TEXT, CONFIG_FORMAT_JSONL };
+enum { /* the first three of texts, the others of exports */
+       CONFIG_FORMAT_AUTO,
+       CONFIG_FORMAT_TEXT,
+       CONFIG_FORMAT_JSONL,
+       CONFIG_FORMAT_HF,
+       CONFIG_FORMAT_CSV,
+       CONFIG_FORMAT_TENSORBOARD
+};
 enum { CONFIG_TIES_IDS, CONFIG_TIES_LEXICOGRAPHIC };
 enum { CONFIG_UNIT_DOCUMENT, CONFIG_UNIT_LINE };
 enum { CONFIG_IDS_TEXT, CONFIG_IDS_UINT16, CONFIG_IDS_UINT32 };
+enum { CONFIG_SPLIT_VAL, CONFIG_SPLIT_TRAIN };
 enum { CONFIG_TIED_PRESET, CONFIG_TIED_ON, CONFIG_TIED_OFF };
 enum { CONFIG_TTT_PRESET, CONFIG_TTT_LINEAR, CONFIG_TTT_MLP };
 
@@ -97,7 +111,7 @@ typedef struct {
     int line; /* of the config file, from 1; ORIGIN_FILE only */
 } Origin;
 
-#define CONFIG_MAX_OPTIONS 96
+#define CONFIG_MAX_OPTIONS 128
 
 typedef struct Config {
     Command command;
@@ -110,6 +124,7 @@ typedef struct Config {
     int64_t mini_batch;
     double ttt_lr; /* 0: the inner model's own */
     bool ttt_keep;
+    double norm_eps, rope_base; /* 0: the preset's */
     int64_t head_dim; /* bench attention only: elsewhere it follows from d_model and heads */
 
     /* data */
@@ -161,6 +176,8 @@ typedef struct Config {
     /* records */
     char *out;    /* "": made from the model and the run id */
     char *resume; /* "auto", "never", or a run directory */
+    char *init;   /* what to take the first weights from; "": from the seed */
+    bool tensorboard;
     int64_t log_every;
     int64_t eval_every, eval_batches; /* eval_every 0: never */
     int64_t save_every;               /* 0: only at the end */
@@ -190,6 +207,30 @@ typedef struct Config {
     int64_t warm;    /* before them, untimed */
     bool verify;     /* the timed step beside a trusted one */
     char *json;      /* bench machine: where its numbers go; "": nowhere, "-": standard output */
+
+    /* generate */
+    char *prompt; /* "-": standard input */
+    int64_t max_tokens, samples, top_k;
+    double temperature, top_p;
+    char *stop; /* lines */
+    bool stream, cache;
+
+    /* eval */
+    int split;       /* CONFIG_SPLIT_* */
+    int64_t batches; /* 0: all */
+    bool documents;  /* one by one */
+
+    /* export */
+    int64_t shard_bytes;
+
+    /* watch */
+    double every; /* seconds */
+    bool once;
+
+    /* plan */
+    bool recommend;
+    double hours;          /* 0: no limit */
+    double expected_tok_s; /* 0: nothing was predicted */
 
     /* check */
     char *map; /* lines of "their name=quantity" */
@@ -221,6 +262,9 @@ enum {
     OPTION_NO_FILE = 1u << 4,  /* refused in a YAML file */
     OPTION_NO_RECORD = 1u << 5, /* about this call only: in no printout or JSON */
     OPTION_LIST = 1u << 6, /* OPTION_TEXT: may be given several times, each value becoming a line */
+    OPTION_LATER =
+        1u << 7, /* came after run ids were given out: at its default it is not in them */
+    OPTION_BREAKS = 1u << 8, /* OPTION_TEXT: may have line breaks and tabs */
 };
 
 typedef struct Option {
@@ -258,7 +302,14 @@ int config_load_yaml(Config *cfg, const char *path);
 /* Sets one option from text, as the command line would. config_check afterwards. */
 int config_set(Config *cfg, const char *name, const char *text);
 
-/* The same for text that stands in line `line` of the file `path`, which messages, also those of a later
+/* The value of one option as text that config_set reads back; caller frees *text. ERR_INPUT as config_set for
+ * an option that the command does not take. */
+int config_get(const Config *cfg, const char *name, char **text);
+
+/* 0, or ERR_INPUT naming the first option that the command cannot do without and nobody gave. */
+int config_check_required(const Config *cfg);
+
+/* config_set for text that stands in line `line` of the file `path`, which messages, also those of a later
  * config_check, then name. All calls for one Config give the same path. */
 int config_set_at(Config *cfg, const char *name, const char *text, const char *path, int line);
 
@@ -301,6 +352,10 @@ void config_print_resolved(const Config *cfg, FILE *file);
 
 /* The options part of `pacer COMMAND --help`. */
 void config_print_help(Command command, FILE *file);
+
+/* What help says beside a name: " N", " f32|bf16" or "" for a switch; and "(default 8; 1 to 1M)". Caller frees. */
+char *config_metavar(const Option *option);
+char *config_limits(const Option *option, Command command);
 
 /* Text in lines of at most 100 columns. */
 void config_print_paragraph(const char *text, FILE *file);

@@ -141,6 +141,10 @@ void config_run_id(const Config *cfg, char id[CONFIG_ID_SIZE])
     for (size_t i = 0; i < count; i++) {
         if (options[i].flags & (OPTION_RESULT | OPTION_ROUNDING)) {
             char *value = config_value_text(cfg, &options[i]);
+            if ((options[i].flags & OPTION_LATER) && strcmp(value, options[i].initial) == 0) {
+                free(value);
+                continue;
+            }
             char *longer = mem_format("%s%s=%s\n", canonical, options[i].name, value);
             free(value);
             free(canonical);

@@ -83,7 +83,7 @@ static int single_dash(const Config *cfg, const char *argument)
                    value_quote(argument, quoted));
 }
 
-static int check_required(const Config *cfg)
+int config_check_required(const Config *cfg)
 {
     size_t count;
     const Option *options = config_options(&count);
@@ -150,7 +150,7 @@ int config_parse(Config *cfg, int argc, char **argv, int *rest)
         code = config_check(cfg);
     }
     if (code == 0) {
-        code = check_required(cfg);
+        code = config_check_required(cfg);
     }
     if (code == 0) {
         warn_of_no_effect(cfg);

@@ -48,8 +48,7 @@ void config_print_paragraph(const char *text, FILE *file)
     print_wrapped(text, "", 0, file);
 }
 
-/* What stands behind the name: N, X, f32|bf16, DIR. Caller frees. */
-static char *metavar_of(const Option *option)
+char *config_metavar(const Option *option)
 {
     switch (option->type) {
     case OPTION_BOOL:
@@ -74,8 +73,7 @@ static char *metavar_of(const Option *option)
     return all;
 }
 
-/* "(default 8; 1 to 1M)", "(required)". Caller frees. */
-static char *limits_of(const Option *option, Command command)
+char *config_limits(const Option *option, Command command)
 {
     char low[VALUE_BRIEF_SIZE], high[VALUE_BRIEF_SIZE];
     if (option->required & 1u << command) {
@@ -105,7 +103,7 @@ void config_print_help(Command command, FILE *file)
             continue;
         }
         print_group(option, &group, file);
-        char *metavar = metavar_of(option), *limits = limits_of(option, command);
+        char *metavar = config_metavar(option), *limits = config_limits(option, command);
         char *label = mem_format("  --%s%s", option->name, metavar);
         if (strlen(label) + 2 > HELP_INDENT) {
             fprintf(file, "%s\n%*s", label, HELP_INDENT, "");

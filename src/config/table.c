@@ -18,7 +18,8 @@ static const char *const ddps[] = {"naive", "flat", "overlap", "zero1", NULL};
 static const char *const comm_dtypes[] = {"f32", "bf16", NULL};
 static const char *const links[] = {"none",   "nvlink", "pcie",     "ib400",
                                     "eth100", "eth10",  "measured", NULL};
-static const char *const formats[] = {"auto", "text", "jsonl", NULL};
+static const char *const formats[] = {"auto", "text", "jsonl", "hf", "csv", "tensorboard", NULL};
+static const char *const splits[] = {"val", "train", NULL};
 static const char *const ties[] = {"ids", "lexicographic", NULL};
 static const char *const units[] = {"document", "line", NULL};
 static const char *const id_forms[] = {"text", "uint16", "uint32", NULL};
@@ -42,11 +43,13 @@ static const char *const ttts[] = {"preset", "linear", "mlp", NULL};
 #define KERNEL BIT(BENCH_ATTENTION)
 #define MACHINE BIT(BENCH_MACHINE)
 #define READING (BIT(TOKENIZER_TRAIN) | BIT(DATA_PREPARE)) /* whatever takes text */
+#define USE (BIT(GENERATE) | BIT(EVAL))                    /* whatever runs a trained model */
 #define CODING (BIT(TOKENIZER_ENCODE) | BIT(TOKENIZER_DECODE))
 #define TOGETHER (TRAINING | BIT(PROFILE)) /* whatever several ranks run */
 #define STEP (TRAINING | BENCH)            /* whatever runs or plans training steps */
 
 #define RESULT OPTION_RESULT
+#define LATER OPTION_LATER
 #define ROUNDING OPTION_ROUNDING
 #define UNSET OPTION_UNSET
 
@@ -88,29 +91,34 @@ static const Option options[] = {
     {"ttt-lr", REAL(ttt_lr), "0", 0, 1000, NULL, NULL,
      "TTT models: inner base learning rate; 0: 1 for linear, 0.1 for mlp", GROUP, STEP | MACHINE, 0,
      RESULT},
+    {"norm-eps", REAL(norm_eps), "0", 0, 1, NULL, NULL,
+     "added to the variance in norms; 0: the preset's", GROUP, STEP | MACHINE, 0, RESULT | LATER},
+    {"rope-base", REAL(rope_base), "0", 0, 1e12, NULL, NULL,
+     "base of the rotary positions' angles; 0: the preset's", GROUP, STEP | MACHINE, 0,
+     RESULT | LATER},
 #undef GROUP
 
 #define GROUP "Data"
     {"data", TEXT(data), "", 0, 0, NULL, "DATA",
      "folder that `pacer data prepare` made, nanoGPT's or llm.c's .bin files, builtin:stories, or "
      "builtin:random (what bench and profile take when none is given)",
-     GROUP, STEP, BIT(TRAIN), RESULT},
+     GROUP, STEP | BIT(EVAL), BIT(TRAIN), RESULT},
 #undef GROUP
 
 #define GROUP "Batch and length"
     {"batch", INT(batch), "8", 1, 1e6, NULL, NULL,
      "sequences per rank per micro-step; bench attention unless it is given: as many as make "
-     "65,536 tokens on a GPU, 4,096 on a CPU",
-     GROUP, STEP | KERNEL | MACHINE, 0, RESULT},
+     "65,536 tokens on a GPU, 4,096 on a CPU; eval: the run's",
+     GROUP, STEP | KERNEL | MACHINE | BIT(EVAL), 0, RESULT},
     {"accum", INT(accum), "1", 1, 1e6, NULL, NULL, "micro-steps whose gradients make one update",
      GROUP, STEP, 0, RESULT},
     {"global-batch", INT(global_batch), "0", 0, 1e9, NULL, NULL,
      "sequences per update over all ranks, a multiple of batch; instead of accum", GROUP, TRAINING,
      0, UNSET},
     {"seq", INT(seq), "0", 0, 10e6, NULL, NULL,
-     "tokens per sequence; 0: the model's context; in bench attention the most, 0: 16,384 on a "
-     "GPU, 1,024 on a CPU",
-     GROUP, STEP | KERNEL | MACHINE, 0, RESULT},
+     "tokens per sequence; 0: the model's context, in eval the run's; in bench attention the most, "
+     "0: 16,384 on a GPU, 1,024 on a CPU",
+     GROUP, STEP | KERNEL | MACHINE | BIT(EVAL), 0, RESULT},
     {"steps", INT(steps), "0", 0, 1e12, NULL, NULL,
      "updates to make. Give one of steps, tokens and epochs; with none, 1000 steps", GROUP,
      TRAINING, 0, RESULT | UNSET},
@@ -121,9 +129,9 @@ static const Option options[] = {
      "passes over the training data, rounded down to a whole update; instead of steps", GROUP,
      TRAINING, 0, RESULT | UNSET},
     {"seed", INT(seed), "1337", 0, 1e15, NULL, NULL,
-     "of the initial weights and of the order of the data; of stories, which take 1 unless it is "
-     "given",
-     GROUP, STEP | KERNEL | READING | BIT(DATA_STORIES), 0, RESULT},
+     "of the initial weights and of the order of the data; of what is drawn when generating; of "
+     "stories, which take 1 unless it is given",
+     GROUP, STEP | KERNEL | READING | BIT(GENERATE) | BIT(DATA_STORIES), 0, RESULT},
 #undef GROUP
 
 #define GROUP "Optimizer"
@@ -157,11 +165,11 @@ static const Option options[] = {
     {"device", CHOICE(device), "auto", 0, 0, devices, NULL,
      "where to compute; auto: a GPU where there is one; ref is the slow plain-C truth that the "
      "others are tested against",
-     GROUP, STEP | KERNEL | MACHINE, 0, ROUNDING},
+     GROUP, STEP | KERNEL | MACHINE | USE, 0, ROUNDING},
     {"dtype", CHOICE(dtype), "auto", 0, 0, dtypes, NULL,
      "type of activations and of the weights they meet; the optimizer keeps f32; auto: bf16 on a "
-     "GPU, else f32",
-     GROUP, STEP | KERNEL | MACHINE, 0, RESULT},
+     "GPU, else f32. Of an export: of its tensors, f32 unless given",
+     GROUP, STEP | KERNEL | MACHINE | USE | BIT(EXPORT), 0, RESULT},
     {"attention", CHOICE(attention), "auto", 0, 0, attentions, NULL,
      "kernel: naive stores the T x T probabilities, flash and cudnn (a GPU's library) do not; "
      "auto: "
@@ -180,20 +188,21 @@ static const Option options[] = {
      "block: keep only each block's input and compute its inside again in the backward pass", GROUP,
      STEP, 0, ROUNDING},
     {"threads", INT(threads), "0", 0, 4096, NULL, NULL, "CPU threads; 0: all cores", GROUP,
-     STEP | KERNEL | MACHINE | READING | BIT(TOKENIZER_ENCODE) | BIT(DATA_STORIES) | BIT(DEMO), 0,
-     ROUNDING},
+     STEP | KERNEL | MACHINE | READING | USE | BIT(TOKENIZER_ENCODE) | BIT(DATA_STORIES) |
+         BIT(DEMO),
+     0, ROUNDING},
     {"memory-limit", BYTES(memory_limit), "0", 0, 1e15, NULL, NULL,
      "refuse what needs more than this (24G, 512MiB); 0: what the machine has. Training a "
      "tokenizer: "
      "of its table of words, whose rarest are dropped beyond it; 0: a quarter of the machine's",
-     GROUP, STEP | KERNEL | BIT(TOKENIZER_TRAIN), 0, 0},
+     GROUP, STEP | KERNEL | BIT(TOKENIZER_TRAIN) | BIT(EVAL), 0, 0},
 #undef GROUP
 
 #define GROUP "Ranks"
     {"ranks", INT(ranks), "1", 1, 65536, NULL, NULL,
      "processes that train together, each on --batch sequences of every micro-step; started here "
      "through mpirun, or found by mpirun or srun",
-     GROUP, TOGETHER, 0, RESULT},
+     GROUP, TOGETHER | BIT(EVAL), 0, RESULT},
     {"ddp", CHOICE(ddp), "overlap", 0, 0, ddps, NULL,
      "how ranks share gradients: one all-reduce per parameter, one for all, buckets behind the "
      "backward pass, or zero1: each rank keeps a part of the optimizer's state",
@@ -205,10 +214,10 @@ static const Option options[] = {
      "type of gradients on their way between ranks", GROUP, TOGETHER, 0, ROUNDING},
     {"oversubscribe", BOOL(oversubscribe), "off", 0, 0, NULL, NULL,
      "let ranks share a GPU: a test of the code, no measurement of scaling, and recorded as such",
-     GROUP, TOGETHER, 0, 0},
+     GROUP, TOGETHER | BIT(EVAL), 0, 0},
     {"comm-timeout", REAL(comm_timeout), "300", 0, 1e6, NULL, NULL,
      "seconds to wait for a rank before the job ends and says which one; 0: for ever", GROUP,
-     TOGETHER, 0, 0},
+     TOGETHER | BIT(EVAL), 0, 0},
     {"verify-every", INT(verify_every), "100", 0, 1e12, NULL, NULL,
      "steps between comparisons of the ranks' weights by checksum; 0: never", GROUP, TRAINING, 0,
      0},
@@ -239,12 +248,18 @@ static const Option options[] = {
      "beside the records",
      GROUP,
      TRAINING | READING | CODING | BIT(DATA_STORIES) | BIT(PROFILE) | BIT(REPORT) | BIT(SWEEP) |
-         BIT(DEMO),
-     READING | BIT(DATA_STORIES), 0},
+         BIT(EXPORT) | BIT(IMPORT) | BIT(DEMO),
+     READING | BIT(DATA_STORIES) | BIT(EXPORT) | BIT(IMPORT), 0},
     {"resume", TEXT(resume), "auto", 0, 0, NULL, "auto|never|DIR",
      "auto: go on from the newest checkpoint in the run directory; never: start anew; or the run "
      "directory to go on from",
      GROUP, TRAINING, 0, 0},
+    {"init", TEXT(init), "", 0, 0, NULL, "MODEL",
+     "take the first weights from this run, checkpoint or Hugging Face folder, which must have the "
+     "same dimensions, and train them further; without it from the seed",
+     GROUP, TRAINING, 0, RESULT | LATER},
+    {"tensorboard", BOOL(tensorboard), "on", 0, 0, NULL, NULL,
+     "write a TensorBoard event file beside metrics.jsonl", GROUP, BIT(TRAIN), 0, 0},
     {"log-every", INT(log_every), "10", 1, 1e9, NULL, NULL,
      "steps from one recorded line to the next", GROUP, TRAINING, 0, 0},
     {"eval-every", INT(eval_every), "250", 0, 1e9, NULL, NULL,
@@ -260,12 +275,14 @@ static const Option options[] = {
 
 #define GROUP "Text"
     {"format", CHOICE(format), "auto", 0, 0, formats, NULL,
-     "of the inputs; auto: jsonl for names that end in .jsonl or .ndjson, else text", GROUP,
-     READING, 0, 0},
+     "of the inputs: text or jsonl; auto: jsonl for names that end in .jsonl or .ndjson, else "
+     "text. "
+     "Of an export: hf for Hugging Face, csv, tensorboard; auto: hf",
+     GROUP, READING | BIT(EVAL) | BIT(EXPORT), 0, 0},
     {"field", TEXT(field), "text", 0, 0, NULL, "NAME", "of a JSON line: what holds the document",
-     GROUP, READING, 0, 0},
+     GROUP, READING | BIT(EVAL), 0, 0},
     {"skip-bad", BOOL(skip_bad), "off", 0, 0, NULL, NULL,
-     "leave out JSON lines that are broken, and say how many", GROUP, READING, 0, 0},
+     "leave out JSON lines that are broken, and say how many", GROUP, READING | BIT(EVAL), 0, 0},
     {"bytes", BYTES(bytes), "16M", 1, 1e15, NULL, NULL, "of stories, at most", GROUP,
      BIT(DATA_STORIES), 0, 0},
 #undef GROUP
@@ -274,8 +291,8 @@ static const Option options[] = {
     {"tokenizer", TEXT(tokenizer), "bytes", 0, 0, NULL, "PATH",
      "tokenizer.json, or GPT-2's vocab.json with merges.txt beside it, or a folder with either; "
      "the "
-     "word bytes makes every byte a token",
-     GROUP, CODING | BIT(DATA_PREPARE), CODING, 0},
+     "word bytes makes every byte a token. Of a trained model: in place of its own",
+     GROUP, CODING | USE | BIT(DATA_PREPARE), CODING, 0},
     {"special", TEXT(special), "<|endoftext|>", 0, 0, NULL, "TOKEN",
      "token that is kept whole and learns no merges; may be given several times", GROUP,
      BIT(TOKENIZER_TRAIN), 0, OPTION_LIST},
@@ -301,7 +318,7 @@ static const Option options[] = {
     {"end", TEXT(end), "", 0, 0, NULL, "TOKEN",
      "put behind every document; without it <|endoftext|>, <|end_of_text|>, </s> or <eos>, the "
      "first that the tokenizer has",
-     GROUP, BIT(DATA_PREPARE), 0, 0},
+     GROUP, BIT(DATA_PREPARE) | BIT(EVAL), 0, 0},
     {"val-fraction", REAL(val_fraction), "0.01", 0, 0.5, NULL, NULL,
      "part of the documents set aside for validation", GROUP, BIT(DATA_PREPARE), 0, 0},
     {"shard-tokens", INT(shard_tokens), "100M", 1, 1e12, NULL, NULL, "tokens per shard file", GROUP,
@@ -318,8 +335,8 @@ static const Option options[] = {
      "ref for the CPU's",
      GROUP, BIT(BENCH_STEP) | BIT(BENCH_OPS), 0, 0},
     {"json", TEXT(json), "", 0, 0, NULL, "FILE",
-     "write the numbers there as JSON; - is standard output, in place of the table", GROUP, MACHINE,
-     0, 0},
+     "write the numbers there as JSON; - is standard output, in place of the table", GROUP,
+     MACHINE | USE, 0, 0},
 #undef GROUP
 
 #define GROUP "Audit"
@@ -336,6 +353,71 @@ static const Option options[] = {
     {"dry-run", BOOL(dry_run), "off", 0, 0, NULL, NULL,
      "show the runs with their planned memory and predicted time, and run nothing", GROUP,
      BIT(SWEEP), 0, 0},
+#undef GROUP
+
+#define GROUP "Generation"
+    {"prompt", TEXT(prompt), "", 0, 0, NULL, "TEXT",
+     "text to go on from; - is standard input; without it the model begins anew", GROUP,
+     BIT(GENERATE), 0, OPTION_BREAKS},
+    {"max-tokens", INT(max_tokens), "200", 0, 1e9, NULL, NULL, "tokens to add, at most", GROUP,
+     BIT(GENERATE), 0, 0},
+    {"samples", INT(samples), "1", 1, 4096, NULL, NULL, "texts to make at once from the one prompt",
+     GROUP, BIT(GENERATE), 0, 0},
+    {"temperature", REAL(temperature), "0.8", 0, 100, NULL, NULL,
+     "how freely to choose: 1 as the model says, less for likelier tokens; 0 always takes the "
+     "likeliest",
+     GROUP, BIT(GENERATE), 0, 0},
+    {"top-k", INT(top_k), "0", 0, 10e6, NULL, NULL, "choose among the k likeliest tokens; 0: all",
+     GROUP, BIT(GENERATE), 0, 0},
+    {"top-p", REAL(top_p), "1", 0, 1, NULL, NULL,
+     "choose among the likeliest tokens that together have this probability; 1: all", GROUP,
+     BIT(GENERATE), 0, 0},
+    {"stop", TEXT(stop), "", 0, 0, NULL, "TEXT",
+     "end a text before this (\\n: a line break, \\t: a tab, \\\\: a backslash); may be given "
+     "several times; the tokenizer's end of document always ends it",
+     GROUP, BIT(GENERATE), 0, OPTION_LIST},
+    {"stream", BOOL(stream), "on", 0, 0, NULL, NULL,
+     "print a single text as it is made; off: when it is complete", GROUP, BIT(GENERATE), 0, 0},
+    {"cache", BOOL(cache), "on", 0, 0, NULL, NULL,
+     "keep keys and values of earlier tokens; off: a pass over all of them for each new one, with "
+     "the same result",
+     GROUP, BIT(GENERATE), 0, 0},
+#undef GROUP
+
+#define GROUP "Evaluation"
+    {"split", CHOICE(split), "val", 0, 0, splits, NULL, "which part of --data", GROUP, BIT(EVAL), 0,
+     0},
+    {"batches", INT(batches), "0", 0, 1e12, NULL, NULL,
+     "of --data, from its beginning; 0: all there are", GROUP, BIT(EVAL), 0, 0},
+    {"documents", BOOL(documents), "off", 0, 0, NULL, NULL, "a line for each document of the texts",
+     GROUP, BIT(EVAL), 0, 0},
+#undef GROUP
+
+#define GROUP "Export"
+    {"shard-bytes", BYTES(shard_bytes), "5G", 1, 1e15, NULL, NULL,
+     "size above which the tensors are spread over several files", GROUP, BIT(EXPORT), 0, 0},
+#undef GROUP
+
+#define GROUP "Watching"
+    {"every", REAL(every), "1", 0.1, 3600, NULL, NULL, "seconds from one look to the next", GROUP,
+     BIT(WATCH), 0, 0},
+    {"once", BOOL(once), "off", 0, 0, NULL, NULL, "print the view once and end", GROUP, BIT(WATCH),
+     0, 0},
+#undef GROUP
+
+#define GROUP "Recommendation"
+    {"recommend", BOOL(recommend), "off", 0, 0, NULL, NULL,
+     "find batch, accumulation, kernel and strategy for this model and machine by plan and short "
+     "probes",
+     GROUP, BIT(PLAN), 0, 0},
+    {"hours", REAL(hours), "0", 0, 1e6, NULL, NULL,
+     "with recommend: time there is; says how many tokens it is enough for. 0: as long as tokens, "
+     "steps or epochs take",
+     GROUP, BIT(PLAN), 0, 0},
+    {"expected-tok-s", REAL(expected_tok_s), "0", 0, 1e15, NULL, NULL,
+     "tokens per second that plan --recommend predicted, for the report to put beside those "
+     "measured; 0: none",
+     GROUP, BIT(TRAIN), 0, 0},
 #undef GROUP
 
 #define GROUP "General"

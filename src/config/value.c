@@ -247,8 +247,9 @@ static int parse_text(const Option *option, const char *text)
         return err_set(ERR_INPUT, "longer than %d bytes", MAX_TEXT_LENGTH);
     }
     for (const unsigned char *at = (const unsigned char *)text; *at != '\0';) {
-        bool between = *at == '\n' && (option->flags & OPTION_LIST);
-        size_t length = between ? 1 : character_length(at);
+        bool between = *at == '\n' && (option->flags & (OPTION_LIST | OPTION_BREAKS));
+        bool tab = *at == '\t' && (option->flags & OPTION_BREAKS);
+        size_t length = between || tab ? 1 : character_length(at);
         if (length == 0) {
             return err_set(ERR_INPUT, "has a control character or is not UTF-8");
         }

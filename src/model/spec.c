@@ -98,6 +98,12 @@ int spec_resolve(const char *name, const SpecOverrides *o, int64_t data_vocab, M
     if (o->tied >= 0) {
         out->tied = o->tied != 0;
     }
+    out->norm_eps = o->norm_eps > 0 ? o->norm_eps : out->norm_eps;
+    if (o->rope_base > 0 && out->rope_base == 0) {
+        return err_set(ERR_INPUT, "--rope-base: model %s has no rotary positions; leave it out",
+                       name);
+    }
+    out->rope_base = o->rope_base > 0 ? o->rope_base : out->rope_base;
     int code = override_ttt(o, out);
     return code != 0 ? code : spec_check(out);
 }

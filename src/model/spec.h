@@ -34,6 +34,7 @@ typedef struct {
     int ttt;         /* 1 + a TttKind */
     int64_t mini;    /* 0 keeps */
     double ttt_rate; /* 0: 1 for TTT_LINEAR, 0.1 for TTT_MLP */
+    double norm_eps, rope_base;
 } SpecOverrides;
 
 /* The preset's index-th row; NULL behind the last. A vocab of 0 is taken from the data. */

@@ -83,7 +83,10 @@ typedef struct {
     X(TTT_FORWARD, "ttt_forward")                               \
     X(TTT_BACKWARD, "ttt_backward")                             \
     X(TTT_START, "ttt_start")                                   \
-    X(TTT_STEP, "ttt_step")
+    X(TTT_STEP, "ttt_step")                                     \
+    X(EMBED_STEP, "embed_step")                                 \
+    X(ATTENTION_FILL, "attention_fill")                         \
+    X(ATTENTION_STEP, "attention_step")
 
 typedef enum {
 #define X(name, text) OP_##name,
@@ -149,13 +152,23 @@ typedef struct {
     void (*ttt_start)(Ctx *c, const TttShape *shape, const TttWeights *w, Tensor state);
     void (*ttt_step)(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
                      Tensor position, Tensor state, Tensor out);
+    void (*embed_step)(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor position,
+                       Tensor out);
+    void (*attention_fill)(Ctx *c, Tensor qkv, HeadShape shape, Tensor cache);
+    void (*attention_step)(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor position,
+                           Tensor cache, Tensor out, void *ws);
+    size_t (*attention_step_ws)(const Ctx *c, HeadShape shape, DType dtype, int64_t context);
 } Ops;
 
 /* Returns the name of the first slot that is required and empty, or NULL. */
 const char *ops_missing(const Ops *ops);
 
-/* out (N,C) act = table[ids] + positions[t], t = row mod seq. table (V,C) act, ids (N) i32 in [0,V);
- * positions (>= seq, C) act or none. */
+/* Weights for use without training: on a backend with bf16_weights (ref, cpu) the matrix of op_linear_forward and the
+ * tables of op_embed_forward and op_embed_step may be bf16 where everything else is f32. Results are those of the
+ * same weights in f32. */
+
+/* out (N,C) act = table[ids] + positions[t], t = row mod seq. table (V,C) act or bf16, ids (N) i32 in [0,V);
+ * positions (>= seq, C) of the table's type or none. */
 void op_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq, Tensor out);
 
 /* dtable (V,C) acc: row v gets the sum of dout over rows with ids == v; dpositions (P,C) acc or none:
@@ -164,7 +177,7 @@ void op_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_
 void op_embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
                        Tensor dpositions, int64_t seq, Mode dtable_mode, Mode dpositions_mode);
 
-/* y (N,O) = x (N,I) w^T + bias. w (O,I), bias (O) or none, all act. */
+/* y (N,O) = x (N,I) w^T + bias. w (O,I) act or bf16, bias (O) or none and the others act. */
 void op_linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y);
 
 /* dx (N,I) = dy (N,O) w, all act. */
@@ -273,3 +286,20 @@ void op_ttt_start(Ctx *c, const TttShape *shape, const TttWeights *w, Tensor sta
  * position (1) i32: how many tokens came before. */
 void op_ttt_step(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
                  Tensor position, Tensor state, Tensor out);
+
+/* Generation from keys and values that are kept: cache (S, 2*G*context, D) act, rank 3, S sequences, of each first the
+ * keys of its G heads, context rows of D, then the values. */
+
+/* Embedding of the next token of each sequence: out (S,C) act = table[ids] + positions[position]. position (1) i32
+ * in backend memory: how many tokens came before; the same for all sequences. positions may be none. */
+void op_embed_step(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor position, Tensor out);
+
+/* Keys and values of qkv (B*T, (H+2G)D), after rope, become rows 0 .. T-1 of the cache: sequence s of the cache
+ * takes those of sequence s mod B. S is a multiple of B, T at most the context. */
+void op_attention_fill(Ctx *c, Tensor qkv, HeadShape shape, Tensor cache);
+
+/* The next token of each sequence: qkv (S, (H+2G)D) as the projection made it, S = shape.batch, shape.seq is not read.
+ * Turns q and k by row `position` of rope (none: not), puts k and v into row `position` of the cache, and gives
+ * out (S, H*D): attention of q over rows 0 .. position, scale 1/sqrt(D). qkv may be overwritten. */
+void op_attention_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor position,
+                       Tensor cache, Tensor out);
