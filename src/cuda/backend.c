@@ -250,6 +250,10 @@ static const Ops gpu_ops = {
     .ttt_states_bytes = cuda_ttt_states_bytes,
     .ttt_start = cuda_ttt_start,
     .ttt_step = cuda_ttt_step,
+    .embed_step = cuda_embed_step,
+    .attention_fill = cuda_attention_fill,
+    .attention_step = cuda_attention_step,
+    .attention_step_ws = cuda_attention_step_ws,
 };
 
 int cuda_devices(char *why, size_t size)

@@ -123,6 +123,14 @@ void cuda_ttt_start(Ctx *c, const TttShape *shape, const TttWeights *w, Tensor s
 void cuda_ttt_step(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
                    Tensor position, Tensor state, Tensor out);
 
+/* decode.cu: from kept keys and values. */
+void cuda_embed_step(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor position,
+                     Tensor out);
+void cuda_attention_fill(Ctx *c, Tensor qkv, HeadShape shape, Tensor cache);
+void cuda_attention_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor position,
+                         Tensor cache, Tensor out, void *ws);
+size_t cuda_attention_step_ws(const Ctx *c, HeadShape shape, DType dtype, int64_t context);
+
 /* Kernels of test-time training, one kind each: ttt_any.cu for any shape, without tensor cores;
  * ttt_linear_*.cu and ttt_mlp_*.cu for bf16 on tensor cores, for shapes as their *_covers say. Arguments
  * as those of the slots. */

@@ -1,5 +1,5 @@
 /* Causal self-attention: one product makes packed q, k, v; rotary positions turn q and k in place;
- * attention; one product back to the stream. GPT-2 stores q, k, v as one matrix; Llama stores three,
+ * attention; one product back to the stream. Token by token, keys and values of earlier tokens come from a cache. GPT-2 stores q, k, v as one matrix; Llama stores three,
  * joined in memory, so that both run the same code. */
 #include "model/linear.h"
 
@@ -27,7 +27,7 @@ static void declare(const ModelSpec *s, ParamTable *table, int layer)
                    s->bias);
 }
 
-static int bind(Model *model, int layer, int row, Tensor values, Tensor grads)
+static int bind(Model *model, int layer, int row, ParamParts values, Tensor grads)
 {
     const ModelSpec *s = &model->spec;
     Linear *linears = model->layers[layer].mixer;
@@ -43,6 +43,17 @@ static HeadShape shape_of(const Model *model)
                        spec_head_dim(s)};
 }
 
+/* The keys and values of a pass, for the sequences that are to go on from it. */
+static void fill_state(Ctx *c, const Model *model, int layer, Tensor qkv)
+{
+    const Decode *decode = &model->decode;
+    if (decode->filling) {
+        Tensor state = model_decode_state(model, layer);
+        op_attention_fill(c, qkv, shape_of(model),
+                          tensor_rows(state, decode->fill_first, decode->fill_count));
+    }
+}
+
 static void forward(Ctx *c, Model *model, int layer, Tensor x, Tensor out)
 {
     const ModelSpec *s = &model->spec;
@@ -52,12 +63,18 @@ static void forward(Ctx *c, Model *model, int layer, Tensor x, Tensor out)
     int64_t rows = x.dim[0];
     Tensor qkv = ctx_save(c, MEM_MIXER, x.dtype, rows, spec_qkv_width(s));
     Tensor mixed = ctx_save(c, MEM_MIXER, x.dtype, rows, s->heads * spec_head_dim(s));
-    Tensor aux = op_attention_aux(c, shape, x.dtype);
+    Tensor aux = model_steps(model) ? TENSOR_NONE : op_attention_aux(c, shape, x.dtype);
     linear_forward(c, &linears[LINEAR_QKV], x, qkv);
-    if (tensor_given(model->rope)) {
-        op_rope(c, qkv, shape, model->rope, false);
+    if (model_steps(model)) {
+        op_attention_step(c, qkv, shape, model->rope, model->decode.position,
+                          model_decode_state(model, layer), mixed);
+    } else {
+        if (tensor_given(model->rope)) {
+            op_rope(c, qkv, shape, model->rope, false);
+        }
+        fill_state(c, model, layer, qkv);
+        op_attention_forward(c, qkv, shape, mixed, aux);
     }
-    op_attention_forward(c, qkv, shape, mixed, aux);
     linear_forward(c, &linears[LINEAR_OUT], mixed, out);
     saved[SAVED_QKV] = qkv;
     saved[SAVED_OUT] = mixed;
@@ -84,8 +101,19 @@ static void backward(Ctx *c, Model *model, int layer, Tensor dout, Tensor x, Mod
     arena_release(&c->scratch, mark);
 }
 
+/* The cache of op_attention_step; what lies behind a sequence's tokens in it is never read. */
+static Tensor decode_shape(const Model *model, int64_t sequences)
+{
+    const ModelSpec *s = &model->spec;
+    return (Tensor){.dtype = model->act,
+                    .rank = 3,
+                    .dim = {sequences, 2 * s->kv_heads * s->context, spec_head_dim(s)}};
+}
+
 const Mixer mixer_attention = {.name = "attention",
                                .declare = declare,
                                .bind = bind,
                                .forward = forward,
-                               .backward = backward};
+                               .backward = backward,
+                               .decode_shape = decode_shape,
+                               .keeps_tokens = true};

@@ -35,7 +35,7 @@ void block_declare(const ModelSpec *s, const Mixer *mixer, ParamTable *table, in
     linear_declare(table, names->down, layer, s->width, s->ffn, down_std, s->bias);
 }
 
-int block_bind(Model *model, int layer, int row, Tensor values, Tensor grads)
+int block_bind(Model *model, int layer, int row, ParamParts values, Tensor grads)
 {
     const ModelSpec *s = &model->spec;
     const ParamTable *table = &model->params;

@@ -1,176 +1,282 @@
+/* Three ways for tokens to go through the model: a pass over all that a sequence holds; the same pass, which also
+ * fills the cache; and a step, one token of each sequence. All three end with the logits of the last token of each
+ * sequence on the host. Which way is taken never changes what a sequence holds, so generation with and without
+ * the cache sees the same text.
+ *
+ * A pass is over one sequence at a time: its memory does not grow with the number of sequences, and all of them
+ * begin with the same one. */
 #include "model/generate.h"
 
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/rng.h"
 
-#include <math.h>
 #include <stdlib.h>
 
-#define SAMPLE_STREAM 0x73616D706C65u /* apart from initialisation and shuffling */
+/* A step is the same work for every token: what changes lies in g->ids. The slots before it are the trainer's. */
+#define STEP_RECORDING (BACKEND_RECORDINGS - 1)
 
-/* A pass over the first seq of g->ids; the last row's logits into g->logits where they are wanted. */
-static void forward(Generator *g, int64_t seq, bool logits)
+/* Logits of rows [first, first + logits' rows) of the pass, when any are wanted. */
+static void run(Generator *g, DeviceBatch batch, const Decode *decode, int64_t first, Tensor logits)
 {
-    DeviceBatch batch = {.batch = 1, .seq = seq, .ids = tensor_rows(g->ids, 0, seq)};
-    g->model->decode = g->decode;
+    g->model->decode = *decode;
     model_forward(&g->ctx, g->model, batch, KEEP_NOTHING);
-    if (logits) {
-        model_logits(&g->ctx, g->model, seq - 1, g->logits);
+    if (tensor_given(logits)) {
+        model_logits(&g->ctx, g->model, first, logits);
     }
     model_end(&g->ctx, g->model);
     g->model->decode = (Decode){0};
 }
 
-static void lay_out(Generator *g, Arena *state)
+/* Over the first `seq` of g->ids, which are what sequences [first, first + count) hold. Their logits go to the
+ * row of the first of them. */
+static void pass(Generator *g, int64_t seq, int64_t first, int64_t count)
 {
-    const ModelSpec *spec = &g->model->spec;
-    g->ids = arena_push(state, MEM_BATCH, DT_I32, 1, &spec->context);
-    g->logits = arena_push(state, MEM_HEAD, g->model->act, 2, (int64_t[]){1, g->model->vocab_rows});
-    Tensor states = model_decode_shape(g->model, 1);
-    if (tensor_given(states)) {
-        g->decode.sequences = 1;
-        g->decode.states = arena_push(state, MEM_MIXER, states.dtype, states.rank, states.dim);
-        g->decode.position = arena_push(state, MEM_BATCH, DT_I32, 1, (int64_t[]){1});
+    DeviceBatch batch = {.batch = 1, .seq = seq, .ids = tensor_rows(g->ids, 0, seq)};
+    Decode decode = g->decode;
+    decode.filling = tensor_given(decode.states);
+    decode.fill_first = first;
+    decode.fill_count = count;
+    run(g, batch, &decode, seq - 1, tensor_rows(g->logits, first, 1));
+}
+
+/* The token of each sequence that lies in g->ids. */
+static void step(Generator *g, bool logits)
+{
+    DeviceBatch batch = {
+        .batch = g->sequences, .seq = 1, .ids = tensor_rows(g->ids, 0, g->sequences)};
+    run(g, batch, &g->decode, 0, logits ? g->logits : TENSOR_NONE);
+}
+
+static void step_with_logits(void *generator)
+{
+    step(generator, true);
+}
+
+static void forget_recording(Backend *backend)
+{
+    if (backend->forget != NULL) {
+        backend->forget(backend);
     }
 }
 
-static bool carries_state(const Generator *g)
+static bool forgets(const Generator *g)
 {
-    return tensor_given(g->decode.states);
+    return g->model->mixer->keeps_tokens;
 }
 
-int generator_open(Generator *g, Model *model, Backend *backend)
+static void lay_out(Generator *g, Arena *state)
 {
-    *g = (Generator){.model = model};
-    PACER_ASSERT(model->act != DT_F64, "sampling from a model in %s", dtype_name(model->act));
+    const ModelSpec *spec = &g->model->spec;
+    int64_t step_ids = g->sequences + 1;
+    int64_t ids = forgets(g) && spec->context > step_ids ? spec->context : step_ids;
+    int64_t logits[] = {g->sequences, g->model->vocab_rows};
+    g->ids = arena_push(state, MEM_BATCH, DT_I32, 1, &ids);
+    g->logits = arena_push(state, MEM_HEAD, g->model->act, 2, logits);
+    if (g->cached || !forgets(g)) {
+        Tensor states = model_decode_shape(g->model, g->sequences);
+        g->decode.sequences = g->sequences;
+        g->decode.states = arena_push(state, MEM_MIXER, states.dtype, states.rank, states.dim);
+        g->decode.position = tensor_rows(g->ids, g->sequences, 1);
+    }
+}
+
+/* Everything that generation may do, to be measured. */
+static void rehearse(Generator *g)
+{
+    if (forgets(g)) {
+        pass(g, g->model->spec.context, 0, 1);
+    }
+    if (tensor_given(g->decode.states)) {
+        step(g, true);
+    }
+}
+
+int generator_open(Generator *g, Model *model, Backend *backend, int64_t sequences, bool cached)
+{
+    PACER_ASSERT(sequences > 0, "%lld sequences", (long long)sequences);
+    *g = (Generator){.model = model, .sequences = sequences, .cached = cached};
     ctx_init(&g->ctx, backend);
-    g->ctx.attention = ATTENTION_NAIVE; /* takes any shape, and one sequence is no burden */
+    /* On a processor flash takes any shape, with memory that does not grow with the square of the context; of
+     * a device only the naive kind is known to take any. */
+    g->ctx.attention = backend->device == NULL ? ATTENTION_FLASH : ATTENTION_NAIVE;
     g->ctx.dry = true;
     Arena state;
     arena_init_counting(&state, "state");
     lay_out(g, &state);
-    forward(g, carries_state(g) ? 1 : model->spec.context, true);
+    rehearse(g);
     const size_t sizes[3] = {g->ctx.saved.peak, g->ctx.scratch.peak, state.peak};
     for (int i = 0; i < 3; i++) {
         g->blocks[i] = backend->alloc(backend, sizes[i]);
         if (g->blocks[i] == NULL) {
             generator_close(g);
-            return err_set(ERR_MEMORY, "cannot allocate %zu bytes to sample from the model",
-                           sizes[i]);
+            return err_set(ERR_MEMORY,
+                           "cannot allocate %zu bytes to generate %lld sequence%s from the model",
+                           sizes[i], (long long)sequences, sequences == 1 ? "" : "s");
         }
     }
     arena_init(&g->ctx.saved, "saved", g->blocks[0], sizes[0]);
     arena_init(&g->ctx.scratch, "scratch", g->blocks[1], sizes[1]);
     arena_init(&state, "state", g->blocks[2], sizes[2]);
     lay_out(g, &state);
+    forget_recording(backend);
     g->ctx.dry = false;
-    size_t vocab = (size_t)model->spec.vocab;
-    g->host_logits = mem_zalloc(vocab, sizeof *g->host_logits);
-    g->ranked = mem_zalloc(vocab, sizeof *g->ranked);
-    generator_restart(g);
-    return 0;
-}
-
-void generator_restart(Generator *g)
-{
-    g->taken = 0;
-    if (carries_state(g)) {
-        model_decode_start(&g->ctx, g->model, g->decode);
-        g->model->decode = (Decode){0};
+    memset(g->ctx.stats, 0, sizeof g->ctx.stats);
+    size_t count = (size_t)tensor_count(g->logits), element = dtype_size(g->logits.dtype);
+    element = element < sizeof *g->host_logits ? sizeof *g->host_logits : element;
+    g->host_logits = mem_zalloc(count, element);
+    g->next = mem_zalloc((size_t)sequences + 1, sizeof *g->next);
+    if (forgets(g)) {
+        g->tokens = mem_zalloc((size_t)(sequences * model->spec.context), sizeof *g->tokens);
     }
+    return 0;
 }
 
 void generator_close(Generator *g)
 {
+    if (g->blocks[0] != NULL) {
+        forget_recording(g->ctx.backend);
+    }
     for (int i = 0; i < 3; i++) {
         if (g->blocks[i] != NULL) {
             g->ctx.backend->release(g->ctx.backend, g->blocks[i]);
         }
     }
     free(g->host_logits);
-    free(g->ranked);
+    free(g->tokens);
+    free(g->next);
     *g = (Generator){0};
 }
 
-/* Logits of the comparison under way; qsort carries no argument. */
-static _Thread_local const float *ranking;
-
-static int by_logit(const void *a, const void *b)
+/* The first `rows` rows of the logits, as f32. The buffer has room for them in their own type; they change it in
+ * place, from the end where they grow and from the start where they shrink. */
+static void fetch_logits(Generator *g, int64_t rows)
 {
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    if (ranking[x] != ranking[y]) {
-        return ranking[x] < ranking[y] ? 1 : -1;
+    Backend *backend = g->ctx.backend;
+    Tensor from = tensor_rows(g->logits, 0, rows);
+    char *raw = (char *)g->host_logits;
+    int64_t count = tensor_count(from);
+    backend->download(backend, raw, from.data, tensor_bytes(from));
+    for (int64_t i = count - 1; from.dtype == DT_BF16 && i >= 0; i--) {
+        uint16_t narrow;
+        memcpy(&narrow, raw + (size_t)i * sizeof narrow, sizeof narrow);
+        g->host_logits[i] = f32_from_bf16(narrow);
     }
-    return (x > y) - (x < y);
-}
-
-/* One pass over the last tokens. */
-static void look_back(Generator *g, const int32_t *tokens, int64_t count)
-{
-    Backend *backend = g->ctx.backend;
-    int64_t context = g->model->spec.context, seq = count < context ? count : context;
-    backend->upload(backend, g->ids.data, tokens + (count - seq), (size_t)seq * sizeof *tokens);
-    forward(g, seq, true);
-}
-
-/* Every token that the states have not seen. */
-static void go_on(Generator *g, const int32_t *tokens, int64_t count)
-{
-    Backend *backend = g->ctx.backend;
-    PACER_ASSERT(count > g->taken, "%lld tokens, %lld of them taken already", (long long)count,
-                 (long long)g->taken);
-    for (; g->taken < count; g->taken++) {
-        /* Only the place in the mini-batch matters; a text may be longer than an int32_t counts. */
-        int32_t position = (int32_t)(g->taken % g->model->spec.mini);
-        backend->upload(backend, g->ids.data, tokens + g->taken, sizeof *tokens);
-        backend->upload(backend, g->decode.position.data, &position, sizeof position);
-        forward(g, 1, g->taken == count - 1);
+    for (int64_t i = 0; from.dtype == DT_F64 && i < count; i++) {
+        double wide;
+        memcpy(&wide, raw + (size_t)i * sizeof wide, sizeof wide);
+        g->host_logits[i] = (float)wide;
     }
 }
 
-const float *generator_logits(Generator *g, const int32_t *tokens, int64_t count)
+static void upload_ids(Generator *g, const int32_t *ids, int64_t count)
 {
     Backend *backend = g->ctx.backend;
-    int64_t vocab = g->model->spec.vocab;
-    if (carries_state(g)) {
-        go_on(g, tokens, count);
+    backend->upload(backend, g->ids.data, ids, (size_t)count * sizeof *ids);
+}
+
+/* The tokens in g->next, one of each sequence. */
+static void take_step(Generator *g, bool logits)
+{
+    /* Of a text without limit only the place in the mini-batch matters. */
+    int64_t position = forgets(g) ? g->held : g->held % g->model->spec.mini;
+    g->next[g->sequences] = (int32_t)position;
+    upload_ids(g, g->next, g->sequences + 1);
+    Backend *backend = g->ctx.backend;
+    if (logits && backend->replay != NULL) {
+        backend->replay(backend, STEP_RECORDING, step_with_logits, g);
     } else {
-        look_back(g, tokens, count);
+        step(g, logits);
     }
-    size_t bytes = (size_t)vocab * dtype_size(g->logits.dtype);
-    backend->download(backend, g->host_logits, g->logits.data, bytes);
-    if (g->logits.dtype == DT_BF16) { /* widened in place, from the end */
-        const uint16_t *narrow = (const uint16_t *)g->host_logits;
-        for (int64_t i = vocab - 1; i >= 0; i--) {
-            g->host_logits[i] = f32_from_bf16(narrow[i]);
-        }
+    g->held++;
+    if (logits) {
+        fetch_logits(g, g->sequences);
     }
-    return g->host_logits;
 }
 
-int32_t generator_next(Generator *g, const int32_t *tokens, int64_t count,
-                       const SampleSettings *settings)
+static int32_t *tokens_of(const Generator *g, int64_t sequence)
 {
-    int64_t vocab = g->model->spec.vocab;
-    generator_logits(g, tokens, count);
-    for (int64_t i = 0; i < vocab; i++) {
-        g->ranked[i] = (int32_t)i;
+    return g->tokens + sequence * g->model->spec.context;
+}
+
+/* Attention reads the beginning of all sequences in one pass. */
+static void read_beginning(Generator *g, const int32_t *tokens, int64_t count)
+{
+    int64_t context = g->model->spec.context;
+    g->held = count < context ? count : context;
+    for (int64_t s = 0; s < g->sequences; s++) {
+        memcpy(tokens_of(g, s), tokens + (count - g->held), (size_t)g->held * sizeof *tokens);
     }
-    ranking = g->host_logits;
-    qsort(g->ranked, (size_t)vocab, sizeof *g->ranked, by_logit);
-    int64_t among = settings->top_k > 0 && settings->top_k < vocab ? settings->top_k : vocab;
-    double top = g->host_logits[g->ranked[0]], sum = 0;
-    for (int64_t i = 0; i < among; i++) {
-        sum += exp((g->host_logits[g->ranked[i]] - top) / settings->temperature);
+    upload_ids(g, tokens_of(g, 0), g->held);
+    pass(g, g->held, 0, g->sequences);
+    fetch_logits(g, 1);
+    for (int64_t s = 1; s < g->sequences; s++) {
+        memcpy(g->host_logits + s * g->model->vocab_rows, g->host_logits,
+               (size_t)g->model->vocab_rows * sizeof *g->host_logits);
     }
-    double left = sum * rng_uniform(settings->seed, SAMPLE_STREAM, g->drawn++);
-    for (int64_t i = 0; i < among; i++) {
-        left -= exp((g->host_logits[g->ranked[i]] - top) / settings->temperature);
-        if (left < 0) {
-            return g->ranked[i];
+}
+
+void generator_begin(Generator *g, const int32_t *tokens, int64_t count)
+{
+    PACER_ASSERT(count > 0, "a text begins with %lld tokens", (long long)count);
+    if (forgets(g)) {
+        read_beginning(g, tokens, count);
+        return;
+    }
+    model_decode_start(&g->ctx, g->model, g->decode);
+    g->model->decode = (Decode){0};
+    g->held = 0;
+    for (int64_t i = 0; i < count; i++) {
+        for (int64_t s = 0; s < g->sequences; s++) {
+            g->next[s] = tokens[i];
         }
+        take_step(g, i == count - 1);
     }
-    return g->ranked[0];
+}
+
+/* Makes room for another token where there is none: the older half goes. */
+static bool forget(Generator *g)
+{
+    int64_t context = g->model->spec.context;
+    if (g->held < context) {
+        return false;
+    }
+    int64_t kept = context / 2;
+    for (int64_t s = 0; s < g->sequences; s++) {
+        int32_t *tokens = tokens_of(g, s);
+        memmove(tokens, tokens + (context - kept), (size_t)kept * sizeof *tokens);
+    }
+    g->held = kept;
+    return true;
+}
+
+void generator_append(Generator *g, const int32_t *next)
+{
+    PACER_ASSERT(g->held > 0, "append before begin");
+    memcpy(g->next, next, (size_t)g->sequences * sizeof *next);
+    if (!forgets(g)) {
+        take_step(g, true);
+        return;
+    }
+    bool anew = forget(g) || !g->cached;
+    for (int64_t s = 0; s < g->sequences; s++) {
+        tokens_of(g, s)[g->held] = next[s];
+    }
+    if (!anew) {
+        take_step(g, true);
+        return;
+    }
+    g->held++;
+    for (int64_t s = 0; s < g->sequences; s++) {
+        upload_ids(g, tokens_of(g, s), g->held);
+        pass(g, g->held, s, 1);
+    }
+    fetch_logits(g, g->sequences);
+}
+
+const float *generator_logits(const Generator *g, int64_t sequence)
+{
+    PACER_ASSERT(sequence >= 0 && sequence < g->sequences, "sequence %lld of %lld",
+                 (long long)sequence, (long long)g->sequences);
+    return g->host_logits + sequence * g->model->vocab_rows;
 }

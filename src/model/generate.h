@@ -1,37 +1,42 @@
 #pragma once
-/* Sampling from a model. A model whose layers carry a state along (TTT) takes each token once, in constant
- * time and memory; any other makes a forward pass over the last `context` tokens for every new one. */
+/* Texts from a model, several at once from one beginning. Each token is taken once: layers of attention keep the
+ * keys and values of earlier tokens, TTT layers their inner state. Without the cache every new token costs a pass
+ * over all the tokens before it; the result is the same. A TTT layer's state is no cache but the layer itself, and
+ * is kept either way.
+ *
+ * A text may be longer than the model's context. A layer of attention holds a context's tokens at most: when they are
+ * all there and another comes, the older half is forgotten and the other half is read anew. A TTT model has no limit
+ * and forgets nothing. */
 #include "model/model.h"
-
-typedef struct {
-    double temperature; /* > 0 */
-    int64_t top_k;      /* sample among the k likeliest; 0: all */
-    uint64_t seed;
-} SampleSettings;
 
 typedef struct {
     Model *model; /* bound to its parameters; must outlive the generator */
     Ctx ctx;
-    void *blocks[3]; /* saved, scratch, and ids with logits */
-    Tensor ids, logits;
-    float *host_logits;
-    int32_t *ranked;
-    uint64_t drawn; /* tokens sampled so far: the position in the random stream */
-    Decode decode;  /* states: none unless the model carries them */
-    int64_t taken;  /* tokens that the states have seen */
+    int64_t sequences;
+    bool cached;
+    void *blocks[3]; /* saved, scratch, and what lives from token to token */
+    Tensor
+        ids; /* (rows) i32: the tokens of a pass; of a step, one of each sequence, then the position */
+    Tensor logits;      /* (sequences, vocab_rows) act */
+    float *host_logits; /* (sequences, vocab_rows) */
+    Decode decode;      /* states: none without the cache */
+    int32_t
+        *tokens;   /* host: (sequences, context) those that attention holds; NULL for a TTT model */
+    int32_t *next; /* host: (sequences + 1) what is sent for a step */
+    int64_t held;  /* tokens of each sequence that the model holds */
 } Generator;
 
-/* ERR_MEMORY when there is no room for one pass. */
-int generator_open(Generator *generator, Model *model, Backend *backend);
+/* Needs memory for a pass over one context of tokens. ERR_MEMORY when there is no room. On a backend that records
+ * work (Backend.replay) one generator at a time may be open. */
+int generator_open(Generator *generator, Model *model, Backend *backend, int64_t sequences,
+                   bool cached);
 void generator_close(Generator *generator); /* a no-op on a zeroed generator */
 
-/* Another text begins: the next tokens do not go on from those of the last call. */
-void generator_restart(Generator *generator);
+/* All sequences begin anew with these tokens, count >= 1. Of more than attention can hold, the last ones count. */
+void generator_begin(Generator *generator, const int32_t *tokens, int64_t count);
 
-/* Logits (vocab) f32 of the token that follows tokens (count >= 1), which begin with those of the last call
- * since generator_restart. They last until the next call. */
-const float *generator_logits(Generator *generator, const int32_t *tokens, int64_t count);
+/* Each sequence goes on with its token: next (sequences). */
+void generator_append(Generator *generator, const int32_t *next);
 
-/* A token drawn from these logits. */
-int32_t generator_next(Generator *generator, const int32_t *tokens, int64_t count,
-                       const SampleSettings *settings);
+/* Logits (vocab) f32 of the token that follows in a sequence, until the next call of begin or append. */
+const float *generator_logits(const Generator *generator, int64_t sequence);

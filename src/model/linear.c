@@ -46,16 +46,16 @@ void norm_declare(ParamTable *table, const char *name, int layer, NormKind kind,
     }
 }
 
-static Weight view(const ParamTable *table, int row, int joined, Tensor values, Tensor grads)
+static Weight view(const ParamTable *table, int row, int joined, ParamParts values, Tensor grads)
 {
-    Weight weight = {.value = params_view(table, values, row, joined)};
+    Weight weight = {.value = params_view_parts(table, values, row, joined)};
     if (tensor_given(grads)) {
         weight.grad = params_view(table, grads, row, joined);
     }
     return weight;
 }
 
-int linear_bind(const ParamTable *table, int row, int joined, bool bias, Tensor values,
+int linear_bind(const ParamTable *table, int row, int joined, bool bias, ParamParts values,
                 Tensor grads, Linear *out)
 {
     *out = (Linear){.weight = view(table, row, joined, values, grads)};

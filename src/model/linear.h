@@ -17,7 +17,7 @@ void norm_declare(ParamTable *table, const char *name, int layer, NormKind kind,
 
 /* Binds `joined` weight rows starting at row as one matrix, and the bias row behind them if there is
  * one; returns the row behind. */
-int linear_bind(const ParamTable *table, int row, int joined, bool bias, Tensor values,
+int linear_bind(const ParamTable *table, int row, int joined, bool bias, ParamParts values,
                 Tensor grads, Linear *out);
 
 Norm linear_as_norm(const ModelSpec *spec, const Linear *l);

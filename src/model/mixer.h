@@ -14,7 +14,7 @@ typedef struct {
 
     /* Points the layer's weights at the rows that declare added, the first of which is `row`;
      * returns the row behind the last. */
-    int (*bind)(Model *model, int layer, int row, Tensor values, Tensor grads);
+    int (*bind)(Model *model, int layer, int row, ParamParts values, Tensor grads);
 
     /* out (N,C) = mix(x (N,C)); saves on c->saved what backward needs. */
     void (*forward)(Ctx *c, Model *model, int layer, Tensor x, Tensor out);
@@ -23,10 +23,15 @@ typedef struct {
     void (*backward)(Ctx *c, Model *model, int layer, Tensor dout, Tensor x, Mode mode);
 
     /* Shape of the state from which one layer goes on token by token, for that many sequences, and the
-     * state before the first token. NULL: the mixer has none. While Model.decode has states, forward takes one
+     * state before the first token (NULL: anything is). While Model.decode has states, forward takes one
      * token of each sequence and goes on from them. */
     Tensor (*decode_shape)(const Model *model, int64_t sequences);
     void (*decode_start)(Ctx *c, Model *model, int layer, Tensor state);
+
+    /* The state holds something of every token, of a context at most, and forward over a sequence's beginning can
+     * leave it behind (Decode.filling). Otherwise its size does not depend on the text, which has no limit, and it
+     * is reached token by token only. */
+    bool keeps_tokens;
 } Mixer;
 
 extern const Mixer mixer_attention, mixer_ttt;

@@ -46,12 +46,10 @@ void model_free(Model *model)
     *model = (Model){0};
 }
 
-void model_bind(Model *model, Tensor values, Tensor grads, Tensor rope)
+static void bind_rows(Model *model, ParamParts values, Tensor grads)
 {
     const ModelSpec *s = &model->spec;
     const ParamTable *table = &model->params;
-    PACER_ASSERT(values.dtype == model->act && values.dim[0] == table->flat, "%lld values for %lld",
-                 (long long)values.dim[0], (long long)table->flat);
     int row = linear_bind(table, 0, 1, false, values, grads, &model->embed);
     if (s->learned_positions) {
         row = linear_bind(table, row, 1, false, values, grads, &model->positions);
@@ -65,6 +63,32 @@ void model_bind(Model *model, Tensor values, Tensor grads, Tensor rope)
         row = linear_bind(table, row, 1, false, values, grads, &model->head);
     }
     PACER_ASSERT(row == table->count, "%d of %d parameters bound", row, table->count);
+}
+
+void model_bind(Model *model, Tensor values, Tensor grads, Tensor rope)
+{
+    const ParamTable *table = &model->params;
+    PACER_ASSERT(values.dtype == model->act && values.dim[0] == table->flat, "%lld values for %lld",
+                 (long long)values.dim[0], (long long)table->flat);
+    bind_rows(model, params_parts(table, values), grads);
+    model->rope = rope;
+}
+
+bool model_splits(const Model *model)
+{
+    return model->act == DT_F32 && model->mixer != &mixer_ttt && !model->params.decay_all;
+}
+
+void model_bind_split(Model *model, Tensor matrices, Tensor others, Tensor rope)
+{
+    const ParamTable *table = &model->params;
+    PACER_ASSERT(model_splits(model), "a model with %s layers is not split", model->mixer->name);
+    PACER_ASSERT(matrices.dtype == DT_BF16 && matrices.dim[0] == table->decayed &&
+                     others.dtype == model->act && others.dim[0] == table->flat - table->decayed,
+                 "%lld and %lld values for %lld, %lld of them in matrices",
+                 (long long)matrices.dim[0], (long long)others.dim[0], (long long)table->flat,
+                 (long long)table->decayed);
+    bind_rows(model, (ParamParts){matrices, others}, TENSOR_NONE);
     model->rope = rope;
 }
 
@@ -126,8 +150,13 @@ void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep)
         model->carry = ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width);
     }
     int row = need_layer(c, model, 0, CTX_NO_LAYER);
-    op_embed_forward(c, batch.ids, model->embed.weight.value, model->positions.weight.value,
-                     batch.seq, x);
+    if (model_steps(model)) {
+        op_embed_step(c, batch.ids, model->embed.weight.value, model->positions.weight.value,
+                      model->decode.position, x);
+    } else {
+        op_embed_forward(c, batch.ids, model->embed.weight.value, model->positions.weight.value,
+                         batch.seq, x);
+    }
     for (int l = 0; l < s->layers; l++) {
         c->layer = l;
         row = need_layer(c, model, row, l);
@@ -221,9 +250,6 @@ void model_end(Ctx *c, Model *model)
 
 Tensor model_decode_shape(const Model *model, int64_t sequences)
 {
-    if (model->mixer->decode_shape == NULL) {
-        return TENSOR_NONE;
-    }
     Tensor shape = model->mixer->decode_shape(model, sequences);
     shape.dim[0] *= model->spec.layers;
     return shape;
@@ -238,7 +264,7 @@ Tensor model_decode_state(const Model *model, int layer)
 void model_decode_start(Ctx *c, Model *model, Decode decode)
 {
     model->decode = decode;
-    for (int l = 0; l < model->spec.layers; l++) {
+    for (int l = 0; l < model->spec.layers && model->mixer->decode_start != NULL; l++) {
         model->mixer->decode_start(c, model, l, model_decode_state(model, l));
     }
 }

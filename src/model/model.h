@@ -49,8 +49,13 @@ typedef struct {
 /* Going on token by token from what the layers carry along; none unless model_decode_start was called. */
 typedef struct {
     int64_t sequences;
-    Tensor states;   /* (layers * a, b) acc, a and b from model_decode_shape */
-    Tensor position; /* (1) i32 in backend memory: tokens that came before */
+    Tensor states;   /* as model_decode_shape says: the rows of each layer behind the last one's */
+    Tensor position; /* (1) i32 in backend memory: tokens that came before, the same for all */
+    /* Instead of a step, the next pass is an ordinary one over the beginning of sequences [fill_first, fill_first +
+     * fill_count), and leaves its tokens in their states (Mixer.keeps_tokens). Sequence s of a batch of B is that of
+     * fill_first + s, + s + B, + s + 2B ... */
+    bool filling;
+    int64_t fill_first, fill_count;
 } Decode;
 
 struct Model {
@@ -83,6 +88,20 @@ void model_free(Model *model);
  * memory of model_rope_bytes. grads may be none for a model that only evaluates. */
 void model_bind(Model *model, Tensor flat_values, Tensor flat_grads, Tensor rope);
 
+/* Matrices and embeddings in bf16 under a model that computes in f32 and only evaluates, on a backend with
+ * bf16_weights (ref, cpu): half the bytes to read for each token. Norms and biases stay f32. The first params.decayed
+ * elements of the flat buffer, each rounded (op_cast, or bf16_from_f32), become `matrices` (params.decayed) bf16; the
+ * elements behind become `others` (params.flat - params.decayed) f32. Offsets of the parameter table keep their
+ * meaning: a row with decay set lies at its offset in matrices, another at its offset - params.decayed in others.
+ * model_init is called with DT_F32 as ever; results are those of model_bind with matrices rounded to bf16. Backward is
+ * not possible. */
+void model_bind_split(Model *model, Tensor matrices, Tensor others, Tensor rope);
+
+/* Whether model_bind_split may be called: not for a TTT model, whose inner parameters are among the rows that decay,
+ * nor where every row decays, nor for a model that computes in another type than f32. Such a model takes
+ * model_bind. */
+bool model_splits(const Model *model);
+
 /* (positions, D) acc, to be filled by model_fill_rope on the host; rank 0 without rope. The positions of a
  * TTT layer start anew with each mini-batch; others go to the end of the context. */
 Tensor model_rope_shape(const Model *model);
@@ -106,12 +125,18 @@ void model_logits(Ctx *c, Model *model, int64_t first, Tensor logits);
 /* Ends a pass: releases what forward pushed. */
 void model_end(Ctx *c, Model *model);
 
-/* Shape of Decode.states for that many sequences; none when the model's mixer carries no state. */
+/* Shape of Decode.states for that many sequences. */
 Tensor model_decode_shape(const Model *model, int64_t sequences);
 
 /* From here on model_forward takes batches of one token per sequence (seq 1, KEEP_NOTHING) and goes on from
  * decode's states, which start anew; the caller counts decode's position. */
 void model_decode_start(Ctx *c, Model *model, Decode decode);
+
+/* Whether a pass is such a step, not an ordinary one or one that fills the states. */
+static inline bool model_steps(const Model *model)
+{
+    return tensor_given(model->decode.states) && !model->decode.filling;
+}
 
 /* The state of one layer. */
 Tensor model_decode_state(const Model *model, int layer);

@@ -66,10 +66,12 @@ void params_place(ParamTable *table)
     place_rows(table, false);
 }
 
-Tensor params_view(const ParamTable *table, Tensor flat, int first, int joined)
+/* Of a buffer that begins with element `start` of the flat one. */
+static Tensor view_from(const ParamTable *table, Tensor buffer, int64_t start, int first,
+                        int joined)
 {
     const Param *row = &table->rows[first];
-    Tensor view = {.dtype = flat.dtype, .rank = row->rank};
+    Tensor view = {.dtype = buffer.dtype, .rank = row->rank};
     for (int i = first; i < first + joined; i++) {
         PACER_ASSERT(i == first || table->rows[i].offset ==
                                        table->rows[i - 1].offset + table->rows[i - 1].count,
@@ -79,10 +81,31 @@ Tensor params_view(const ParamTable *table, Tensor flat, int first, int joined)
     for (int i = 1; i < row->rank; i++) {
         view.dim[i] = row->dim[i];
     }
-    if (flat.data != NULL) {
-        view.data = (char *)flat.data + (size_t)row->offset * dtype_size(flat.dtype);
+    if (buffer.data != NULL) {
+        view.data = (char *)buffer.data + (size_t)(row->offset - start) * dtype_size(buffer.dtype);
     }
     return view;
+}
+
+Tensor params_view(const ParamTable *table, Tensor flat, int first, int joined)
+{
+    return view_from(table, flat, 0, first, joined);
+}
+
+ParamParts params_parts(const ParamTable *table, Tensor flat)
+{
+    return (ParamParts){
+        .decayed = tensor_rows(flat, 0, table->decayed),
+        .others = tensor_rows(flat, table->decayed, table->flat - table->decayed),
+    };
+}
+
+Tensor params_view_parts(const ParamTable *table, ParamParts parts, int first, int joined)
+{
+    if (table->rows[first].decay) {
+        return view_from(table, parts.decayed, 0, first, joined);
+    }
+    return view_from(table, parts.others, table->decayed, first, joined);
 }
 
 void params_init_values(const ParamTable *table, int row, uint64_t seed, int64_t first, int64_t n,

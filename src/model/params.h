@@ -45,6 +45,19 @@ void params_place(ParamTable *table);
  * dimensions added up. */
 Tensor params_view(const ParamTable *table, Tensor flat, int first, int joined);
 
+/* Where the values of a table's rows lie: the two halves of one flat buffer, or two buffers that may differ in
+ * type. */
+typedef struct {
+    Tensor decayed; /* (decayed): the rows that decay */
+    Tensor others;  /* (flat - decayed) */
+} ParamParts;
+
+/* The halves of a flat buffer. */
+ParamParts params_parts(const ParamTable *table, Tensor flat);
+
+/* params_view over parts. */
+Tensor params_view_parts(const ParamTable *table, ParamParts parts, int first, int joined);
+
 /* Initial values of elements [first, first + n) of a row. They depend on the seed, the row's index and
  * the element's alone. */
 void params_init_values(const ParamTable *table, int row, uint64_t seed, int64_t first, int64_t n,

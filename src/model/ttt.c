@@ -77,7 +77,7 @@ static void declare(const ModelSpec *s, ParamTable *table, int layer)
     linear_declare(table, LAYER_NAME "o_proj", layer, s->width, s->width, 0, false);
 }
 
-static int bind(Model *model, int layer, int row, Tensor values, Tensor grads)
+static int bind(Model *model, int layer, int row, ParamParts values, Tensor grads)
 {
     const ParamTable *table = &model->params;
     Layer *l = &model->layers[layer];
@@ -127,7 +127,7 @@ static void forward(Ctx *c, Model *model, int layer, Tensor x, Tensor out)
     saved[SAVED_NORMED] = ctx_save(c, MEM_MIXER, x.dtype, rows, width);
     saved[SAVED_STATS] = ctx_save(c, MEM_NORM, dtype_accumulate(x.dtype), rows, 2);
     linear_forward(c, &l->mixer[LINEAR_IN], x, saved[SAVED_PACKED]);
-    if (tensor_given(model->decode.states)) {
+    if (model_steps(model)) {
         op_ttt_step(c, saved[SAVED_PACKED], &shape, &weights, model->rope, model->decode.position,
                     model_decode_state(model, layer), saved[SAVED_MIXED]);
     } else {

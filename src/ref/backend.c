@@ -88,6 +88,7 @@ void ref_fill_ops(Ops *ops)
     ref_fill_optim(ops);
     ref_fill_bits(ops);
     ref_fill_ttt(ops);
+    ref_fill_decode(ops);
 }
 
 Backend *ref_backend_open(void)
@@ -95,6 +96,7 @@ Backend *ref_backend_open(void)
     Backend *backend = mem_zalloc(1, sizeof *backend);
     backend->name = "ref";
     backend->head_bytes = BACKEND_HEAD_BYTES;
+    backend->bf16_weights = true;
     backend->threads = 1;
     backend->close = ref_close;
     ref_fill_memory(backend);

@@ -24,6 +24,7 @@ void ref_fill_loss(Ops *ops);
 void ref_fill_optim(Ops *ops);
 void ref_fill_bits(Ops *ops);
 void ref_fill_ttt(Ops *ops);
+void ref_fill_decode(Ops *ops);
 
 static inline double ref_get(Tensor t, int64_t i)
 {

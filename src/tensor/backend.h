@@ -5,7 +5,7 @@
 typedef struct Backend Backend;
 
 /* Sequences of work that a backend may keep recorded, by slot. */
-#define BACKEND_RECORDINGS 5
+#define BACKEND_RECORDINGS 6
 
 #define BACKEND_READ_BYTES 128 /* of a value on its way to the host */
 
@@ -17,6 +17,7 @@ struct Backend {
     Ops ops;
     int threads;
     size_t head_bytes; /* of logits that are made at a time */
+    bool bf16_weights; /* matrices and tables may be bf16 beside f32 (ops.h) */
     int64_t row_align; /* rows of a vocabulary are padded to a multiple of it; 0 and 1: not */
 
     /* One block, aligned to ARENA_ALIGN; NULL when there is not that much. Called a few times at

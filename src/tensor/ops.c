@@ -109,11 +109,11 @@ void op_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_
     CHECK_DTYPE(ids, DT_I32);
     CHECK_SHAPE_1D(ids, out.dim[0]);
     CHECK_SHAPE_2D(table, table.dim[0], out.dim[1]);
-    CHECK_DTYPE(table, out.dtype);
+    CHECK_WEIGHT(c, table, out.dtype);
     PACER_ASSERT(seq > 0 && out.dim[0] % seq == 0, "%lld rows, seq %lld", (long long)out.dim[0],
                  (long long)seq);
     if (tensor_given(positions)) {
-        CHECK_DTYPE(positions, out.dtype);
+        CHECK_DTYPE(positions, table.dtype);
         PACER_ASSERT(positions.rank == 2 && positions.dim[0] >= seq &&
                          positions.dim[1] == out.dim[1],
                      "positions are %s, seq %lld", DESCRIBE(positions), (long long)seq);
@@ -157,19 +157,19 @@ static double check_linear(Tensor x, Tensor w, Tensor y)
     return 2.0 * (double)y.dim[0] * (double)y.dim[1] * (double)x.dim[1];
 }
 
-static void check_bias(Tensor bias, Tensor w)
+static void check_bias(Tensor bias, Tensor w, DType dtype)
 {
     if (tensor_given(bias)) {
         CHECK_SHAPE_1D(bias, w.dim[0]);
-        CHECK_DTYPE(bias, w.dtype);
+        CHECK_DTYPE(bias, dtype);
     }
 }
 
 void op_linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y)
 {
     double flops = check_linear(x, w, y);
-    CHECK_DTYPE(w, x.dtype);
-    check_bias(bias, w);
+    CHECK_WEIGHT(c, w, x.dtype);
+    check_bias(bias, w, x.dtype);
     OpCall call = op_begin(c, OP_LINEAR_FORWARD, flops, bytes_of(x) + bytes_of(w) + bytes_of(y), 0,
                            shape_of_linear(x, y));
     DISPATCH(call, c->backend->ops.linear_forward(c, x, w, bias, y));
@@ -188,7 +188,7 @@ void op_linear_backward_weight(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tensor db
 {
     double flops = check_linear(x, dw, dy);
     CHECK_DTYPE(dw, dtype_accumulate(x.dtype));
-    check_bias(dbias, dw);
+    check_bias(dbias, dw, dw.dtype);
     const Ops *ops = &c->backend->ops;
     size_t ws =
         ops->linear_backward_weight_ws != NULL ? ops->linear_backward_weight_ws(c, x, dy) : 0;
@@ -206,7 +206,7 @@ void op_linear_gelu_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor pre,
     double flops = check_linear(x, w, y);
     CHECK_SAME(pre, y);
     CHECK_DTYPE(w, x.dtype);
-    check_bias(bias, w);
+    check_bias(bias, w, x.dtype);
     double bytes = bytes_of(x) + bytes_of(w) + 2 * bytes_of(y);
     OpCall call = op_begin(c, OP_LINEAR_GELU_FORWARD, flops, bytes, 0, shape_of_linear(x, y));
     DISPATCH(call, c->backend->ops.linear_gelu_forward(c, x, w, bias, pre, y));

@@ -21,6 +21,13 @@
     PACER_ASSERT(tensor_same_shape(a, b) && (a).dtype == (b).dtype, #a " is %s, " #b " is %s", \
                  DESCRIBE(a), DESCRIBE(b))
 
+/* A matrix or table that is only read: of the activation type, or bf16 beside f32 where the backend can. */
+#define CHECK_WEIGHT(c, t, act)                                                               \
+    PACER_ASSERT((t).dtype == (act) ||                                                        \
+                     ((t).dtype == DT_BF16 && (act) == DT_F32 && (c)->backend->bf16_weights), \
+                 #t " is %s beside activations of %s on %s", DESCRIBE(t), dtype_name(act),    \
+                 (c)->backend->name)
+
 /* An open op: its workspace is on the scratch arena until op_end. */
 typedef struct {
     Ctx *c;

@@ -49,13 +49,14 @@ bool op_arg_given(const OpArg *arg, const OpCase *k)
 
 bool op_arg_written(const OpArg *arg)
 {
-    return arg->use != USE_IN;
+    return arg->use != USE_IN && arg->use != USE_SPENT;
 }
 
 bool op_arg_reads_old(const OpArg *arg, const OpCase *k)
 {
     switch (arg->use) {
     case USE_IN:
+    case USE_SPENT:
     case USE_UPDATE:
         return true;
     case USE_OUT:
@@ -119,6 +120,12 @@ static int64_t dimension(char letter, const OpCase *k)
         return s.batch * s.heads;
     case 'Z':
         return 2 * ttt_state(&k->ttt);
+    case 'J':
+        return k->sequences;
+    case 'X':
+        return 2 * s.kv_heads * k->context;
+    case 'L':
+        return k->context;
     case '1':
         return 1;
     case '2':
@@ -178,8 +185,9 @@ double op_case_work(const OpCase *k)
     HeadShape s = k->heads;
     double width = (double)(k->width > 0 ? k->width : 1),
            outs = (double)(k->outs > 0 ? k->outs : 1);
+    double reach = (double)(k->context > 0 ? 1 : s.seq); /* queries of a sequence */
     return (double)k->rows * width * outs +
-           (double)(s.batch * s.heads * s.seq * s.seq) * (double)s.head_dim;
+           (double)(s.batch * s.heads * s.seq) * reach * (double)s.head_dim;
 }
 
 const char *op_case_label(const OpCase *k, char text[OP_LABEL_SIZE])
@@ -196,6 +204,10 @@ const char *op_case_label(const OpCase *k, char text[OP_LABEL_SIZE])
         HeadShape s = k->heads;
         used += snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), " B=%d T=%d H=%d G=%d D=%d",
                          (int)s.batch, (int)s.seq, (int)s.heads, (int)s.kv_heads, (int)s.head_dim);
+        if (k->context > 0) {
+            used += snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), " S=%d context=%d",
+                             (int)k->sequences, (int)k->context);
+        }
     } else {
         used += snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), " N=%d C=%d O=%d T=%d",
                          (int)k->rows, (int)k->width, (int)k->outs, (int)k->seq);

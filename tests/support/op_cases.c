@@ -98,6 +98,30 @@ static const Inner ttt_shapes[] = {
     {{TTT_MLP, 1, 20, 1, 96, 16, 7, 0, 0}, 0.05, 0},
 };
 
+/* Caches: of one sequence and of several, positions at both ends and between, groups of heads, widths of no whole
+ * vectors, and more positions than one part of a kernel that splits them. seq is the position + 1 of a step, the
+ * tokens of a fill, whose batch divides the sequences. */
+typedef struct {
+    HeadShape heads;
+    int64_t sequences, context;
+    double scale;
+} Cached;
+
+static const Cached step_shapes[] = {
+    {{1, 1, 3, 1, 5}, 1, 7, 1},        {{3, 2, 3, 1, 5}, 3, 7, 1},
+    {{3, 7, 3, 3, 5}, 3, 7, 1},        {{1, 1, 3, 1, 64}, 1, 33, 1},
+    {{3, 2, 3, 1, 64}, 3, 33, 1},      {{1, 17, 4, 2, 64}, 1, 33, 1},
+    {{3, 33, 3, 1, 64}, 3, 33, 1},     {{1, 4, 2, 1, 80}, 1, 7, 1},
+    {{3, 33, 3, 1, 80}, 3, 33, 1},     {{2, 129, 2, 1, 128}, 2, 200, 1},
+    {{1, 256, 4, 4, 6}, 1, 257, 1},    {{1, 700, 2, 1, 64}, 1, 1030, 6},
+    {{1, 1030, 1, 1, 96}, 1, 1030, 1},
+};
+
+static const Cached fill_shapes[] = {
+    {{1, 1, 3, 1, 5}, 1, 7, 1},    {{1, 7, 3, 1, 5}, 3, 7, 1},     {{3, 4, 3, 3, 64}, 3, 33, 1},
+    {{2, 33, 4, 2, 80}, 6, 33, 1}, {{1, 40, 2, 1, 64}, 1, 300, 1},
+};
+
 #define LENGTH(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 static bool heads_of(OpId op, int i, OpCase *k)
@@ -129,6 +153,21 @@ static bool ttt_of(OpId op, int i, OpCase *k)
     return true;
 }
 
+static bool cached_of(OpId op, int i, OpCase *k)
+{
+    bool step = op == OP_ATTENTION_STEP;
+    const Cached *list = step ? step_shapes : fill_shapes;
+    if (i >= (step ? LENGTH(step_shapes) : LENGTH(fill_shapes))) {
+        return false;
+    }
+    *k = (OpCase){.op = op,
+                  .heads = list[i].heads,
+                  .sequences = list[i].sequences,
+                  .context = list[i].context,
+                  .scale = list[i].scale};
+    return true;
+}
+
 /* Sizes of shape number i, or false when the op has no more. */
 static bool shape_of(OpId op, int i, OpCase *k)
 {
@@ -137,6 +176,7 @@ static bool shape_of(OpId op, int i, OpCase *k)
     switch (op) {
     case OP_EMBED_FORWARD:
     case OP_EMBED_BACKWARD:
+    case OP_EMBED_STEP:
         list = embed_shapes;
         count = LENGTH(embed_shapes);
         break;
@@ -173,6 +213,9 @@ static bool shape_of(OpId op, int i, OpCase *k)
     case OP_TTT_START:
     case OP_TTT_STEP:
         return ttt_of(op, i, k);
+    case OP_ATTENTION_FILL:
+    case OP_ATTENTION_STEP:
+        return cached_of(op, i, k);
     default:
         break;
     }
@@ -213,6 +256,9 @@ static bool is_worthwhile(const OpCase *k)
 {
     if (k->op == OP_EMBED_BACKWARD && !k->option && k->mode2 == MODE_ADD) {
         return false;
+    }
+    if (k->op == OP_ATTENTION_STEP && k->option && k->heads.head_dim % 2 != 0) {
+        return false; /* rope turns pairs */
     }
     if (k->op == OP_TTT_BACKWARD && op_case_work(k) > 1e6 && k->mode == MODE_ADD) {
         return false;

@@ -104,6 +104,8 @@ static double random_value(const OpCase *k, ArgFill fill, uint64_t seed, int64_t
         return k->inner * normal;
     case FILL_TTT_STATE:
         return (i / ttt_state(&k->ttt) % 2 == 0 ? k->inner : 0.05) * normal;
+    case FILL_POSITION:
+        return (double)(k->context > 0 ? k->heads.seq - 1 : k->seq);
     case FILL_TTT_POSITION:
         return (double)(k->ttt.seq - 1);
     case FILL_TARGETS:
@@ -281,7 +283,7 @@ static int owner(const Stage *s, int i)
 /* Whether the op may change the memory of argument i. */
 static bool may_change(const Stage *s, int i)
 {
-    bool written = op_arg_written(&s->spec->arg[i]);
+    bool written = op_arg_written(&s->spec->arg[i]) || s->spec->arg[i].use == USE_SPENT;
     for (int j = 0; j < s->count; j++) {
         written |= owner(s, j) == i && op_arg_written(&s->spec->arg[j]);
     }

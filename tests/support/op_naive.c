@@ -440,5 +440,6 @@ Backend *op_naive_open(void)
         .checksum = exact.checksum,
     };
     op_naive_fill_ttt(&backend->ops);
+    op_naive_fill_decode(&backend->ops);
     return backend;
 }

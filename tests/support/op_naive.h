@@ -7,3 +7,6 @@ Backend *op_naive_open(void);
 
 /* The part of it in op_naive_ttt.c. */
 void op_naive_fill_ttt(Ops *ops);
+
+/* The part of it in op_naive_decode.c. */
+void op_naive_fill_decode(Ops *ops);

@@ -206,6 +206,22 @@ static void call_ttt_step(const OpCase *k, Ctx *c, const Tensor *t)
     op_ttt_step(c, t[0], &k->ttt, &w, t[9], t[10], t[11], t[12]);
 }
 
+static void call_embed_step(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    (void)k;
+    op_embed_step(c, t[0], t[1], t[2], t[3], t[4]);
+}
+
+static void call_attention_fill(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_attention_fill(c, t[0], k->heads, t[1]);
+}
+
+static void call_attention_step(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_attention_step(c, t[0], k->heads, t[1], t[2], t[3], t[4]);
+}
+
 /* clang-format off */
 #define ARG(text, dims, ...) {.name = text, .shape = dims, __VA_ARGS__}
 
@@ -427,6 +443,26 @@ static const OpSpec specs[OP_COUNT] = {
                 ARG("out", "BA", .use = USE_OUT)},
         .draws = TTT_DRAWS,
         .call = call_ttt_step},
+    [OP_EMBED_STEP] = {
+        .arg = {ARG("ids", "N", .type = TYPE_I32, .fill = FILL_IDS),
+                ARG("table", "OC"),
+                ARG("positions", "PC", .when = WHEN_OPTION),
+                ARG("position", "1", .type = TYPE_I32, .fill = FILL_POSITION),
+                ARG("out", "NC", .use = USE_OUT)},
+        .varies = VARY_OPTION,
+        .call = call_embed_step},
+    [OP_ATTENTION_FILL] = {
+        .arg = {ARG("qkv", "RQ"),
+                ARG("cache", "JXD", .use = USE_UPDATE)},
+        .call = call_attention_fill},
+    [OP_ATTENTION_STEP] = {
+        .arg = {ARG("qkv", "BQ", .use = USE_SPENT),
+                ARG("rope", "LD", .type = TYPE_ACC, .fill = FILL_ROPE, .when = WHEN_OPTION),
+                ARG("position", "1", .type = TYPE_I32, .fill = FILL_POSITION),
+                ARG("cache", "JXD", .use = USE_UPDATE),
+                ARG("out", "BA", .use = USE_OUT)},
+        .varies = VARY_OPTION,
+        .call = call_attention_step},
 };
 /* clang-format on */
 

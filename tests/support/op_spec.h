@@ -7,14 +7,15 @@
 /* One op on one shape with one choice of everything that can be chosen. */
 typedef struct {
     OpId op;
-    int64_t rows, width, outs; /* N; C, I, F or n; O or V */
-    int64_t seq;               /* embed: rows of a sequence */
-    HeadShape heads;           /* rope, attention */
-    TttShape ttt;              /* ttt; batch is 0 in the cases of all other ops */
-    double inner;              /* ttt: scale of the inner model's random weights */
-    int64_t clamped;           /* ttt: token of a mini-batch, from 1 on, whose tau is 0; 0: none */
-    double scale;              /* of random inputs; 0 stands for 1 */
-    bool option; /* bias, positions, gradient of xent, low and clip of adamw, cast to bf16 */
+    int64_t rows, width, outs;  /* N; C, I, F or n; O or V */
+    int64_t seq;                /* embed: rows of a sequence; embed_step: the position */
+    HeadShape heads;            /* rope, attention; attention_step: seq is position + 1 */
+    int64_t sequences, context; /* attention_fill and _step: of the cache */
+    TttShape ttt;               /* ttt; batch is 0 in the cases of all other ops */
+    double inner;               /* ttt: scale of the inner model's random weights */
+    int64_t clamped;            /* ttt: token of a mini-batch, from 1 on, whose tau is 0; 0: none */
+    double scale;               /* of random inputs; 0 stands for 1 */
+    bool option; /* bias, positions, rope, gradient of xent, low and clip of adamw, cast to bf16 */
     bool flag;   /* rope backwards, adamw with decay, xent with padded columns */
     Mode mode;   /* of gradients of parameters, and of single outputs */
     Mode mode2;  /* norm_backward: of dx; embed_backward: of dpositions */
@@ -32,7 +33,8 @@ int64_t op_case_classes(const OpCase *k);
 /* Multiply-adds of one pass, roughly. */
 double op_case_work(const OpCase *k);
 
-typedef enum { USE_IN, USE_OUT, USE_UPDATE, USE_BY_MODE, USE_BY_MODE2 } ArgUse;
+/* USE_SPENT: an input that may come out as anything. */
+typedef enum { USE_IN, USE_OUT, USE_UPDATE, USE_BY_MODE, USE_BY_MODE2, USE_SPENT } ArgUse;
 typedef enum { TYPE_ACT, TYPE_ACC, TYPE_F32, TYPE_BF16, TYPE_I32 } ArgType;
 typedef enum {
     WHEN_ALWAYS,
@@ -61,6 +63,7 @@ typedef enum {
     FILL_TTT_WEIGHT,   /* of the inner model */
     FILL_TTT_STATE,    /* inner weights, then sums of gradients */
     FILL_TTT_POSITION, /* of a sequence's last token */
+    FILL_POSITION,     /* of embed_step and attention_step */
     FILL_DERIVED       /* what OpSpec.derive computes: results of a forward op */
 } ArgFill;
 
@@ -69,7 +72,8 @@ typedef struct {
     /* One letter per dimension: N C O as in OpCase, U = 2C, B H T D of the heads, R = B*T,
      * A = H*D, Q = (H+2G)*D, S = T + 2 rows of a rope table, P = seq + 3 positions,
      * Y = HYPER_COUNT, and the digits 1 and 2. Of ttt B H T D R A likewise, W width, M mini,
-     * F as in ttt.h, K rows of its rope table, E = B*H, Z = 2 * ttt_state. */
+     * F as in ttt.h, K rows of its rope table, E = B*H, Z = 2 * ttt_state. Of a cache J sequences,
+     * X = 2*G*context, L = context. */
     const char *shape;
     ArgUse use;
     ArgType type;
@@ -109,7 +113,7 @@ int op_spec_count(const OpSpec *spec);
 int op_spec_find(const OpSpec *spec, const char *name, const OpCase *k);
 
 bool op_arg_given(const OpArg *arg, const OpCase *k);
-bool op_arg_written(const OpArg *arg);
+bool op_arg_written(const OpArg *arg);                    /* with results to look at */
 bool op_arg_reads_old(const OpArg *arg, const OpCase *k); /* contents before the op matter */
 
 /* Shape and type of an argument under an activation type; no data. Rank 0 if it is not given. */
