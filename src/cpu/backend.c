@@ -137,6 +137,7 @@ Backend *cpu_backend_open(int threads)
     cpu->backend = (Backend){
         .name = "cpu",
         .head_bytes = BACKEND_HEAD_BYTES,
+        .bf16_weights = true,
         .threads = threads,
         .alloc = host_alloc,
         .release = host_release,

@@ -3,8 +3,9 @@
  * are fast for f32; a slot called with another element type hands over to the reference. */
 #include "tensor/ctx.h"
 
-/* Room for a block of rows of a product whose result goes where one of the fused op's inputs is:
- * large enough that packing the weights again for each block hardly shows. */
+/* Room for a block of rows of a product whose result goes where one of the fused op's inputs is, or
+ * of rows of bf16 weights made f32: large enough that packing the weights again for each block
+ * hardly shows. */
 #define CPU_BLOCK_BYTES ((size_t)8 << 20)
 
 typedef struct {
@@ -30,3 +31,9 @@ const char *cpu_backend_isa(const Backend *backend);
 
 /* The matrix products (matmul.c). */
 void matmul_fill(Ops *ops);
+
+/* Up to this many rows a linear map is made by a kernel that reads the weights once (kernels/few_rows.c). */
+#define CPU_FEW_ROWS 32
+
+/* linear_forward of more rows, f32, by the library's product. */
+void matmul_linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y);

@@ -1,15 +1,14 @@
-/* Linear maps by the library's matrix product (sgemm.h). The bias of a forward costs nothing extra: rows of y are set to it and the
- * product is added, where a plain product would have set them to zero first. linear_gelu_forward
- * stays composed: cut into blocks of rows that keep gelu's input in the cache, the product loses
- * more to packing the weights again for each block than gelu gains. Products are never called from
- * inside a parallel region. */
+/* Linear maps of many rows by the library's matrix product (sgemm.h). The bias of a forward costs
+ * nothing extra: rows of y are set to it and the product is added, where a plain product would have
+ * set them to zero first. linear_gelu_forward stays composed: cut into blocks of rows that keep
+ * gelu's input in the cache, the product loses more to packing the weights again for each block than
+ * gelu gains. Products are never called from inside a parallel region. */
 #include "cpu/cpu.h"
 
 #include "base/assert.h"
 #include "cpu/sgemm.h"
 #include "cpu/threads.h"
 
-#include <cblas.h>
 #include <string.h>
 
 /* Every row of y (rows, cols) = bias (cols). */
@@ -24,25 +23,33 @@ static void spread_bias(const Ctx *c, Tensor bias, Tensor y)
     }
 }
 
-static void linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y)
+/* Rows of t that fit in the backend's block, as elements of dtype. */
+static int64_t block_rows(Tensor t, DType dtype)
 {
-    if (x.dtype != DT_F32) {
-        cpu_ref(c)->linear_forward(c, x, w, bias, y);
-        return;
-    }
+    int64_t rows = (int64_t)(CPU_BLOCK_BYTES / ((size_t)t.dim[1] * dtype_size(dtype)));
+    PACER_ASSERT(rows > 0, "a row of %lld elements is larger than a block", (long long)t.dim[1]);
+    return rows;
+}
+
+/* Weights in bf16 become f32 in the block, some rows at a time, each of which is a column of y. */
+void matmul_linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y)
+{
     bool biased = tensor_given(bias);
     if (biased) {
         spread_bias(c, bias, y);
     }
-    if (x.dim[0] == 1) {
-        /* One token at a time, as in generation: three times as fast as a product with one row. */
-        sgemm_cblas_threads(c->backend->threads);
-        cblas_sgemv(CblasRowMajor, CblasNoTrans, (int)w.dim[0], (int)w.dim[1], 1.0f, w.data,
-                    (int)w.dim[1], x.data, 1, biased ? 1.0f : 0.0f, y.data, 1);
-        return;
+    bool low = w.dtype != DT_F32;
+    int64_t outputs = w.dim[0], most = low ? block_rows(w, DT_F32) : outputs;
+    for (int64_t first = 0; first < outputs; first += most) {
+        Tensor part = tensor_rows(w, first, most < outputs - first ? most : outputs - first);
+        if (low) {
+            Tensor wide = tensor_2d(cpu_backend(c)->block, DT_F32, part.dim[0], part.dim[1]);
+            c->backend->ops.cast(c, part, wide);
+            part = wide;
+        }
+        sgemm(c->backend->threads, false, true, x.dim[0], part.dim[0], part.dim[1], x.data,
+              part.data, (float *)y.data + first, outputs, biased ? MODE_ADD : MODE_SET);
     }
-    sgemm(c->backend->threads, false, true, x.dim[0], w.dim[0], w.dim[1], x.data, w.data, y.data,
-          biased ? MODE_ADD : MODE_SET);
 }
 
 static void linear_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor dx, Mode mode)
@@ -52,7 +59,7 @@ static void linear_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor dx, Mode m
         return;
     }
     sgemm(c->backend->threads, false, false, dy.dim[0], w.dim[1], w.dim[0], dy.data, w.data,
-          dx.data, mode);
+          dx.data, w.dim[1], mode);
 }
 
 /* sums (cols) = the sum of the given rows of x (.., cols). */
@@ -96,7 +103,7 @@ static void linear_backward_weight(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tenso
         return;
     }
     sgemm(c->backend->threads, true, false, dw.dim[0], dw.dim[1], x.dim[0], dy.data, x.data,
-          dw.data, mode);
+          dw.data, dw.dim[1], mode);
     if (tensor_given(dbias)) {
         bias_backward(c, dy, dbias, mode, ws);
     }
@@ -112,14 +119,6 @@ static size_t linear_backward_weight_ws(const Ctx *c, Tensor x, Tensor dy)
     return (size_t)dy.dim[1] * THREADS_SUM_PARTS * sizeof(float);
 }
 
-/* Rows of t that fit in the backend's block. */
-static int64_t block_rows(Tensor t)
-{
-    int64_t rows = (int64_t)(CPU_BLOCK_BYTES / ((size_t)t.dim[1] * dtype_size(t.dtype)));
-    PACER_ASSERT(rows > 0, "a row of %lld elements is larger than a block", (long long)t.dim[1]);
-    return rows;
-}
-
 /* Over the same memory the product waits in the block, one block of rows after the other. */
 static void linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tensor dpre)
 {
@@ -129,7 +128,7 @@ static void linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, 
         ops->gelu_backward(c, dpre, pre, dpre);
         return;
     }
-    int64_t rows = pre.dim[0], block = block_rows(pre);
+    int64_t rows = pre.dim[0], block = block_rows(pre, pre.dtype);
     for (int64_t row = 0; row < rows; row += block) {
         int64_t count = block < rows - row ? block : rows - row;
         Tensor dact = tensor_2d(cpu_backend(c)->block, pre.dtype, count, pre.dim[1]);
@@ -141,7 +140,6 @@ static void linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, 
 
 void matmul_fill(Ops *ops)
 {
-    ops->linear_forward = linear_forward;
     ops->linear_backward_input = linear_backward_input;
     ops->linear_backward_weight = linear_backward_weight;
     ops->linear_backward_weight_ws = linear_backward_weight_ws;

@@ -13,7 +13,7 @@
 /* Fewer operations than this are not worth waking the other threads for. */
 #define THREADS_WORTH_FLOPS 2e6
 
-void sgemm_cblas_threads(int threads)
+static void set_cblas_threads(int threads)
 {
 #ifdef PACER_HAVE_OPENBLAS
     if (openblas_get_num_threads() != threads) {
@@ -25,14 +25,15 @@ void sgemm_cblas_threads(int threads)
 }
 
 static void sgemm_cblas(int threads, bool a_transposed, bool b_transposed, int64_t m, int64_t n,
-                        int64_t k, const float *a, const float *b, float *out, Mode mode)
+                        int64_t k, const float *a, const float *b, float *out, int64_t out_stride,
+                        Mode mode)
 {
     double flops = 2.0 * (double)m * (double)n * (double)k;
-    sgemm_cblas_threads(flops < THREADS_WORTH_FLOPS ? 1 : threads);
+    set_cblas_threads(flops < THREADS_WORTH_FLOPS ? 1 : threads);
     cblas_sgemm(CblasRowMajor, a_transposed ? CblasTrans : CblasNoTrans,
                 b_transposed ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, 1.0f, a,
                 (int)(a_transposed ? m : k), b, (int)(b_transposed ? k : n),
-                mode == MODE_ADD ? 1.0f : 0.0f, out, (int)n);
+                mode == MODE_ADD ? 1.0f : 0.0f, out, (int)out_stride);
 }
 
 #ifdef PACER_HAVE_ONEDNN
@@ -42,6 +43,7 @@ typedef struct {
     int64_t m, n, k;
     const float *a, *b;
     float *out, beta;
+    int64_t out_stride;
 } Product;
 
 static void make_rows(const Product *p, Span rows)
@@ -50,10 +52,10 @@ static void make_rows(const Product *p, Span rows)
         return;
     }
     const float *a = p->a + rows.first * (p->a_transposed ? 1 : p->k);
-    dnnl_status_t status =
-        dnnl_sgemm(p->a_transposed ? 'T' : 'N', p->b_transposed ? 'T' : 'N', rows.last - rows.first,
-                   p->n, p->k, 1.0f, a, p->a_transposed ? p->m : p->k, p->b,
-                   p->b_transposed ? p->k : p->n, p->beta, p->out + rows.first * p->n, p->n);
+    dnnl_status_t status = dnnl_sgemm(
+        p->a_transposed ? 'T' : 'N', p->b_transposed ? 'T' : 'N', rows.last - rows.first, p->n,
+        p->k, 1.0f, a, p->a_transposed ? p->m : p->k, p->b, p->b_transposed ? p->k : p->n, p->beta,
+        p->out + rows.first * p->out_stride, p->out_stride);
     PACER_ASSERT(status == dnnl_success, "oneDNN says %d to a product of (%lld, %lld, %lld)",
                  (int)status, (long long)p->m, (long long)p->n, (long long)p->k);
 }
@@ -64,16 +66,16 @@ static void make_rows(const Product *p, Span rows)
  * no such region, the CBLAS does the work: oneDNN 2.6 called so writes beyond its memory (small products,
  * AVX-512). */
 void sgemm(int threads, bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k,
-           const float *a, const float *b, float *out, Mode mode)
+           const float *a, const float *b, float *out, int64_t out_stride, Mode mode)
 {
     if (threads == 1) {
-        sgemm_cblas(1, a_transposed, b_transposed, m, n, k, a, b, out, mode);
+        sgemm_cblas(1, a_transposed, b_transposed, m, n, k, a, b, out, out_stride, mode);
         return;
     }
     double flops = 2.0 * (double)m * (double)n * (double)k;
     int parts = flops < THREADS_WORTH_FLOPS ? 1 : threads;
-    Product product = {
-        a_transposed, b_transposed, m, n, k, a, b, out, mode == MODE_ADD ? 1.0f : 0.0f};
+    float beta = mode == MODE_ADD ? 1.0f : 0.0f;
+    Product product = {a_transposed, b_transposed, m, n, k, a, b, out, beta, out_stride};
 #pragma omp parallel for num_threads(parts) schedule(static)
     for (int part = 0; part < parts; part++) {
         make_rows(&product, span_of_floats(m, parts, part));
@@ -89,9 +91,9 @@ void sgemm_library(char *text, size_t size)
 #else
 
 void sgemm(int threads, bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k,
-           const float *a, const float *b, float *out, Mode mode)
+           const float *a, const float *b, float *out, int64_t out_stride, Mode mode)
 {
-    sgemm_cblas(threads, a_transposed, b_transposed, m, n, k, a, b, out, mode);
+    sgemm_cblas(threads, a_transposed, b_transposed, m, n, k, a, b, out, out_stride, mode);
 }
 
 void sgemm_library(char *text, size_t size)

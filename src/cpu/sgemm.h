@@ -5,13 +5,10 @@
 #include "tensor/ops.h"
 
 /* out (m,n) = a b, or += with MODE_ADD, row-major; a is (m,k), or (k,m) when transposed, b is (k,n), or
- * (n,k) when transposed. Same bits for the same shape and number of threads. Not to be called from
+ * (n,k) when transposed; rows of out lie out_stride elements apart. Same bits for the same shape and number of threads. Not to be called from
  * inside a parallel region. */
 void sgemm(int threads, bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k,
-           const float *a, const float *b, float *out, Mode mode);
-
-/* Lets the CBLAS, for calls of its other functions, use this many threads. */
-void sgemm_cblas_threads(int threads);
+           const float *a, const float *b, float *out, int64_t out_stride, Mode mode);
 
 /* Its name and version into text. */
 void sgemm_library(char *text, size_t size);

@@ -216,7 +216,7 @@ static double best_product(int threads, float *a, float *b, float *c, int64_t n,
     double best = INFINITY, spent = 0;
     for (int run = 0; run < PRODUCT_RUNS || spent < seconds; run++) {
         double start = clock_seconds();
-        sgemm(threads, false, false, n, n, n, a, b, c, MODE_SET);
+        sgemm(threads, false, false, n, n, n, a, b, c, n, MODE_SET);
         double took = clock_seconds() - start;
         if (run > 0) { /* the first one wakes the threads and touches the library's buffers */
             best = took < best ? took : best;
@@ -262,7 +262,7 @@ double machine_probe_sample(SgemmProbe *probe)
     int64_t n = PROBE_SIZE;
     float *a = probe->block, *b = a + n * n, *c = b + n * n;
     double start = clock_seconds();
-    sgemm(probe->threads, false, false, n, n, n, a, b, c, MODE_SET);
+    sgemm(probe->threads, false, false, n, n, n, a, b, c, n, MODE_SET);
     return 2e-9 * (double)(n * n * n) / (clock_seconds() - start);
 }
 

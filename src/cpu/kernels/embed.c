@@ -14,6 +14,35 @@ static int64_t checked_token(int64_t id, int64_t vocab)
     return id;
 }
 
+/* to (count) = or += from. */
+static void put_bf16(const uint16_t *from, float *to, int64_t count, Mode mode)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+        to[i] = f32_from_bf16(from[i]) + (mode == MODE_ADD ? to[i] : 0.0f);
+    }
+}
+
+/* to (width) = row `token` of table + row `position` of positions, if there are any; both f32 or both bf16. */
+static void put_row(Tensor table, int64_t token, Tensor positions, int64_t position, float *to)
+{
+    int64_t width = table.dim[1], at = checked_token(token, table.dim[0]) * width;
+    bool add = tensor_given(positions);
+    if (table.dtype == DT_BF16) {
+        put_bf16((const uint16_t *)table.data + at, to, width, MODE_SET);
+        if (add) {
+            put_bf16((const uint16_t *)positions.data + position * width, to, width, MODE_ADD);
+        }
+        return;
+    }
+    const float *from = (const float *)table.data + at;
+    if (add) {
+        vec_add_rows(from, (const float *)positions.data + position * width, to, width);
+    } else {
+        memcpy(to, from, (size_t)width * sizeof *to);
+    }
+}
+
 static void embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq,
                           Tensor out)
 {
@@ -21,19 +50,12 @@ static void embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, in
         cpu_ref(c)->embed_forward(c, ids, table, positions, seq, out);
         return;
     }
-    int64_t rows = out.dim[0], width = out.dim[1], vocab = table.dim[0];
+    int64_t rows = out.dim[0], width = out.dim[1];
     const int32_t *tokens = ids.data;
-    const float *position = tensor_given(positions) ? positions.data : NULL;
     int threads = threads_for(c, rows * width);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t row = 0; row < rows; row++) {
-        const float *from = (const float *)table.data + checked_token(tokens[row], vocab) * width;
-        float *to = (float *)out.data + row * width;
-        if (position != NULL) {
-            vec_add_rows(from, position + row % seq * width, to, width);
-        } else {
-            memcpy(to, from, (size_t)width * sizeof *to);
-        }
+        put_row(table, tokens[row], positions, row % seq, (float *)out.data + row * width);
     }
 }
 

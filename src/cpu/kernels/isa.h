@@ -14,7 +14,9 @@
 
 void PACER_ISA_NAME(attention_fill)(Ops *ops);
 void PACER_ISA_NAME(bits_fill)(Ops *ops);
+void PACER_ISA_NAME(decode_fill)(Ops *ops);
 void PACER_ISA_NAME(embed_fill)(Ops *ops);
+void PACER_ISA_NAME(few_rows_fill)(Ops *ops);
 void PACER_ISA_NAME(loss_fill)(Ops *ops);
 void PACER_ISA_NAME(mlp_fill)(Ops *ops);
 void PACER_ISA_NAME(norm_fill)(Ops *ops);

@@ -6,7 +6,9 @@ void PACER_ISA_NAME(kernels_fill)(Ops *ops)
 {
     PACER_ISA_NAME(attention_fill)(ops);
     PACER_ISA_NAME(bits_fill)(ops);
+    PACER_ISA_NAME(decode_fill)(ops);
     PACER_ISA_NAME(embed_fill)(ops);
+    PACER_ISA_NAME(few_rows_fill)(ops);
     PACER_ISA_NAME(loss_fill)(ops);
     PACER_ISA_NAME(mlp_fill)(ops);
     PACER_ISA_NAME(norm_fill)(ops);

@@ -54,6 +54,21 @@ VEC_INLINE Vec vec_load_part(const float *from, int64_t count)
 #endif
 }
 
+/* bf16 is the upper half of f32. */
+VEC_INLINE Vec vec_load_bf16(const uint16_t *from)
+{
+    uint16_t halves __attribute__((vector_size(VEC_LANES * 2)));
+    memcpy(&halves, from, sizeof halves);
+    return (Vec)(__builtin_convertvector(halves, VecInt) << 16);
+}
+
+VEC_INLINE Vec vec_load_bf16_part(const uint16_t *from, int64_t count)
+{
+    uint16_t halves[VEC_LANES] = {0};
+    memcpy(halves, from, (size_t)count * sizeof *from);
+    return vec_load_bf16(halves);
+}
+
 VEC_INLINE void vec_store_part(float *to, Vec v, int64_t count)
 {
 #if defined(__AVX512F__)
@@ -144,6 +159,21 @@ VEC_INLINE Vec vec_sqrt(Vec a)
 /* Lane i is added to lane i + half, then the same over each half, down to one. */
 VEC_INLINE float vec_sum(Vec v)
 {
+#if defined(__SSE2__)
+#if defined(__AVX512F__)
+    __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v),
+                                 _mm256_castpd_ps(_mm512_extractf64x4_pd((__m512d)v, 1)));
+#elif defined(__AVX__)
+    __m256 eight = v;
+#endif
+#if defined(__AVX__)
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+#else
+    __m128 four = v;
+#endif
+    __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+#else
     float lane[VEC_LANES];
     memcpy(lane, &v, sizeof v);
     for (int half = VEC_LANES / 2; half > 0; half /= 2) {
@@ -152,6 +182,7 @@ VEC_INLINE float vec_sum(Vec v)
         }
     }
     return lane[0];
+#endif
 }
 
 VEC_INLINE float vec_greatest(Vec v)
