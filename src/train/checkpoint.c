@@ -266,15 +266,15 @@ int checkpoint_find(const char *path, char **out)
     return code;
 }
 
-static int check_digest(const char *path, uint64_t expected)
+int checkpoint_check_file(const char *path, uint64_t expected)
 {
     uint64_t digest;
     int code = safetensors_digest(path, &digest);
     if (code == 0 && digest != expected) {
         code = err_set(
             ERR_INPUT,
-            "%s: does not match the digest in state.json: it was changed or damaged; resume "
-            "from another checkpoint (--resume RUN/ckpt/step-N)",
+            "%s: does not match the digest in state.json: it was changed or damaged; take another "
+            "checkpoint (RUN/ckpt/step-N)",
             path);
     }
     return code;
@@ -287,7 +287,7 @@ static int read_tensors(const char *folder, const char *file, uint64_t digest, T
     const ParamTable *table = &t->model.params;
     char *path = io_join(folder, file);
     SafeFile safe = {0};
-    int code = digest != 0 ? check_digest(path, digest) : 0;
+    int code = digest != 0 ? checkpoint_check_file(path, digest) : 0;
     if (code == 0) {
         code = safetensors_open(path, &safe);
     }
@@ -306,10 +306,26 @@ static int read_tensors(const char *folder, const char *file, uint64_t digest, T
     return code;
 }
 
+/* An imported model has weights alone. */
+static int check_resumable(const char *checkpoint)
+{
+    char *path = io_join(checkpoint, "optimizer.safetensors");
+    int code = io_exists(path)
+                   ? 0
+                   : err_set(ERR_INPUT,
+                             "%s: has no optimizer state to go on from (an imported model has "
+                             "none): start a new run with these weights by --init %s and another "
+                             "--out",
+                             checkpoint, checkpoint);
+    free(path);
+    return code;
+}
+
 int checkpoint_load(const char *checkpoint, Trainer *t, TrainState *state)
 {
     CheckpointDigests digests;
-    int code = state_read(checkpoint, &t->setup.spec, state, &digests);
+    int code = check_resumable(checkpoint);
+    code = code != 0 ? code : state_read(checkpoint, &t->setup.spec, state, &digests);
     if (code == 0) {
         code = read_tensors(checkpoint, "model.safetensors", digests.model, t, STATE_PARAMS, "");
     }

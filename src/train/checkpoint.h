@@ -38,5 +38,8 @@ int checkpoint_find(const char *path, char **out);
  * between the checkpoint's model and the trainer's. */
 int checkpoint_load(const char *checkpoint, Trainer *trainer, TrainState *state);
 
+/* ERR_INPUT when a file of a checkpoint is not the one whose digest state.json has. */
+int checkpoint_check_file(const char *path, uint64_t digest);
+
 /* Removes what an interrupted save left behind. */
 void checkpoint_clean(const char *run);

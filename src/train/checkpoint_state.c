@@ -195,29 +195,51 @@ static int parse_state(const char *path, const cJSON *object, const ModelSpec *s
     return compare_model(path, cJSON_GetObjectItemCaseSensitive(object, "model"), spec);
 }
 
+/* The file as a tree whose state is the one that was written. *whole is NULL on failure; caller deletes. */
+static int load_state(const char *path, cJSON **whole)
+{
+    char *text = NULL;
+    size_t size = 0;
+    uint64_t digest;
+    int code = io_read_all(path, STATE_LIMIT, &text, &size);
+    *whole = code == 0 ? cJSON_ParseWithLength(text, size) : NULL;
+    const cJSON *object = cJSON_GetObjectItemCaseSensitive(*whole, "state");
+    if (code == 0 && (object == NULL || !read_text(*whole, "digest", 16, UINT64_MAX, &digest) ||
+                      digest != digest_of(object))) {
+        code =
+            err_set(ERR_INPUT,
+                    "%s: was changed or damaged; take another checkpoint (RUN/ckpt/step-N)", path);
+        cJSON_Delete(*whole);
+        *whole = NULL;
+    }
+    free(text);
+    return code;
+}
+
 int state_read(const char *folder, const ModelSpec *spec, TrainState *state,
                CheckpointDigests *digests)
 {
-    char *path = io_join(folder, "state.json"), *text = NULL;
-    size_t size = 0;
+    char *path = io_join(folder, "state.json");
+    cJSON *whole;
     memset(state, 0, sizeof *state);
     memset(digests, 0, sizeof *digests);
-    int code = io_read_all(path, STATE_LIMIT, &text, &size);
-    cJSON *whole = code == 0 ? cJSON_ParseWithLength(text, size) : NULL;
+    int code = load_state(path, &whole);
     const cJSON *object = cJSON_GetObjectItemCaseSensitive(whole, "state");
-    uint64_t digest;
-    if (code == 0 && (object == NULL || !read_text(whole, "digest", 16, UINT64_MAX, &digest) ||
-                      digest != digest_of(object))) {
-        code = err_set(ERR_INPUT,
-                       "%s: was changed or damaged; resume from another checkpoint (--resume "
-                       "RUN/ckpt/step-N)",
-                       path);
-    }
-    if (code == 0) {
-        code = parse_state(path, object, spec, state, digests);
-    }
+    code = code != 0 ? code : parse_state(path, object, spec, state, digests);
     cJSON_Delete(whole);
-    free(text);
+    free(path);
+    return code;
+}
+
+int state_read_config(const char *folder, struct cJSON **config)
+{
+    char *path = io_join(folder, "state.json");
+    cJSON *whole;
+    int code = load_state(path, &whole);
+    const cJSON *object = cJSON_GetObjectItemCaseSensitive(whole, "state");
+    const cJSON *stored = cJSON_GetObjectItemCaseSensitive(object, "config");
+    *config = code == 0 && cJSON_IsObject(stored) ? cJSON_Duplicate(stored, true) : NULL;
+    cJSON_Delete(whole);
     free(path);
     return code;
 }

@@ -14,3 +14,6 @@ int state_write(const char *folder, const TrainState *state, const ModelSpec *sp
  * difference. */
 int state_read(const char *folder, const ModelSpec *spec, TrainState *state,
                CheckpointDigests *digests);
+
+/* The options that the run was started with; caller deletes. NULL in a checkpoint without any. */
+int state_read_config(const char *folder, struct cJSON **config);

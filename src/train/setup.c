@@ -44,9 +44,8 @@ static int check_model_name(const char *name)
                    likely ? "did you mean " : "", likely ? nearest : "", likely ? "? " : "");
 }
 
-static int resolve_model(Run *run)
+int setup_spec(const Config *cfg, int64_t data_vocab, ModelSpec *spec)
 {
-    const Config *cfg = run->cfg;
     SpecOverrides overrides = {.layers = cfg->layers,
                                .width = cfg->d_model,
                                .heads = cfg->heads,
@@ -57,17 +56,13 @@ static int resolve_model(Run *run)
                                .tied = -1,
                                .ttt = cfg->ttt,
                                .mini = cfg->mini_batch,
-                               .ttt_rate = cfg->ttt_lr};
+                               .ttt_rate = cfg->ttt_lr,
+                               .norm_eps = cfg->norm_eps,
+                               .rope_base = cfg->rope_base};
     if (cfg->tied != CONFIG_TIED_PRESET) {
         overrides.tied = cfg->tied == CONFIG_TIED_ON;
     }
-    bool given = run->data.source != NULL;
-    int64_t data_vocab = given ? (int64_t)dataset_least_vocab(&run->data) : 0;
-    ModelSpec *spec = &run->setup.spec;
     int code = spec_resolve(cfg->model, &overrides, data_vocab, spec);
-    if (code == 0 && given) {
-        code = dataset_check_vocab(&run->data, (uint64_t)spec->vocab);
-    }
     if (code == 0 && spec->mixer == MIXER_TTT && cfg->context == 0 && cfg->seq > spec->context) {
         spec->context = cfg->seq; /* nothing in the model depends on it */
     }
@@ -78,21 +73,78 @@ static int resolve_model(Run *run)
                     "--context %lld",
                     (long long)cfg->seq, (long long)spec->context, (long long)cfg->seq);
     }
-    run->setup.seq = cfg->seq > 0 ? cfg->seq : spec->context;
     return code;
 }
 
-int run_resolve(Config *cfg)
+static int set_whole(Config *cfg, const char *name, int64_t value, int64_t preset)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    return value == preset ? 0 : config_set(cfg, name, text);
+}
+
+static int set_real(Config *cfg, const char *name, double value, double preset)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.15g", value);
+    return value == preset ? 0 : config_set(cfg, name, text);
+}
+
+int setup_options(const ModelSpec *s, Config *cfg)
+{
+    const ModelSpec *preset = spec_find(s->name);
+    PACER_ASSERT(preset != NULL && preset->names == s->names, "%s is no preset", s->name);
+    int code = config_set(cfg, "model", s->name);
+    code = code != 0 ? code : set_whole(cfg, "layers", s->layers, preset->layers);
+    code = code != 0 ? code : set_whole(cfg, "d-model", s->width, preset->width);
+    code = code != 0 ? code : set_whole(cfg, "heads", s->heads, preset->heads);
+    code = code != 0 ? code : set_whole(cfg, "kv-heads", s->kv_heads, s->heads);
+    code = code != 0 ? code : set_whole(cfg, "ffn", s->ffn, preset->ffn);
+    code = code != 0 ? code : set_whole(cfg, "vocab", s->vocab, preset->vocab);
+    code = code != 0 ? code : set_whole(cfg, "context", s->context, preset->context);
+    if (code == 0 && s->tied != preset->tied) {
+        code = config_set(cfg, "tied", s->tied ? "on" : "off");
+    }
+    code = code != 0 ? code : set_real(cfg, "norm-eps", s->norm_eps, preset->norm_eps);
+    code = code != 0 ? code : set_real(cfg, "rope-base", s->rope_base, preset->rope_base);
+    if (code == 0 && s->mixer == MIXER_TTT) {
+        code = s->ttt == preset->ttt ? 0
+                                     : config_set(cfg, "ttt", s->ttt == TTT_MLP ? "mlp" : "linear");
+        code = code != 0 ? code : set_whole(cfg, "mini-batch", s->mini, preset->mini);
+        code =
+            code != 0 ? code : set_real(cfg, "ttt-lr", s->ttt_rate, s->ttt == TTT_MLP ? 0.1 : 1.0);
+    }
+    return code;
+}
+
+static int resolve_model(Run *run)
+{
+    bool given = run->data.source != NULL;
+    ModelSpec *spec = &run->setup.spec;
+    int code = setup_spec(run->cfg, given ? (int64_t)dataset_least_vocab(&run->data) : 0, spec);
+    if (code == 0 && given) {
+        code = dataset_check_vocab(&run->data, (uint64_t)spec->vocab);
+    }
+    run->setup.seq = run->cfg->seq > 0 ? run->cfg->seq : spec->context;
+    return code;
+}
+
+void device_resolve(Config *cfg)
 {
     if (cfg->device == CONFIG_DEVICE_AUTO) {
         char why[256];
         bool gpu = cuda_devices(why, sizeof why) > 0;
         config_derive(cfg, "device", gpu ? CONFIG_DEVICE_CUDA : CONFIG_DEVICE_CPU);
     }
-    bool gpu = cfg->device == CONFIG_DEVICE_CUDA;
     if (cfg->dtype == CONFIG_DTYPE_AUTO) {
+        bool gpu = cfg->device == CONFIG_DEVICE_CUDA;
         config_derive(cfg, "dtype", gpu ? CONFIG_DTYPE_BF16 : CONFIG_DTYPE_F32);
     }
+}
+
+int run_resolve(Config *cfg)
+{
+    device_resolve(cfg);
     if (cfg->dtype == CONFIG_DTYPE_BF16 && cfg->device == CONFIG_DEVICE_CPU) {
         return err_set(ERR_INPUT,
                        "--dtype bf16 is not supported on the CPU, which trains in f32: leave it "

@@ -18,13 +18,23 @@ typedef struct {
     int local_ranks; /* on this host: they share its memory and cores */
 } Run;
 
-/* Settles what auto stands for on this machine: device and dtype. Before run_open, and before options are
+/* Settles what auto stands for on this machine: device and dtype. */
+void device_resolve(Config *cfg);
+
+/* The same for a run that trains. Before run_open, and before options are
  * printed or recorded. ERR_INPUT for a device that cannot be used. */
 int run_resolve(Config *cfg);
 
-/* Opens the device that cfg names, settled by run_resolve, for this rank (comm may be NULL: the only one); the caller
+/* Opens the device that cfg names, settled by device_resolve, for this rank (comm may be NULL: the only one); the caller
  * closes it. ERR_INPUT saying why there is none. */
 int backend_open(const Config *cfg, const Comm *comm, Backend **out);
+
+/* The model that the options describe. data_vocab (0: unknown) fills a vocabulary that preset and options leave open.
+ * ERR_INPUT names the option at fault. */
+int setup_spec(const Config *cfg, int64_t data_vocab, ModelSpec *out);
+
+/* The way back: sets --model and whatever else it takes for cfg to describe this model. */
+int setup_options(const ModelSpec *spec, Config *cfg);
 
 typedef enum { DATA_REQUIRED, DATA_OPTIONAL } DataNeed;
 

@@ -1,0 +1,18 @@
+#pragma once
+/* A folder that appears under its name as a whole or not at all. It is filled as NAME.partial beside it; what an interrupted
+ * attempt left there is removed by the next one. */
+
+typedef struct {
+    char *path;    /* as it will be called */
+    char *partial; /* to be filled */
+    int lock;
+} FreshFolder;
+
+/* ERR_INPUT when the path exists and is no empty folder, or somebody else is filling it. */
+int fresh_folder_open(FreshFolder *folder, const char *path);
+
+/* Makes it durable and gives it its name. Ends the folder, also on failure. */
+int fresh_folder_commit(FreshFolder *folder);
+
+void fresh_folder_abandon(
+    FreshFolder *folder); /* leaves nothing; keeps the message; no-op on a zeroed one */

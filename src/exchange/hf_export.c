@@ -1,0 +1,171 @@
+#include "exchange/hf_export.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "exchange/fresh_folder.h"
+#include "exchange/hf_config.h"
+#include "exchange/weight_write.h"
+#include "model/model.h"
+#include "text/tokenizer.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+
+#define TOKENIZER_FILE "tokenizer.json"
+#define TOKENIZER_LIMIT ((size_t)256 << 20)
+
+/* --- tokenizer --- */
+
+static bool holds(const char *folder, const char *name)
+{
+    char *path = io_join(folder, name);
+    bool there = io_exists(path);
+    free(path);
+    return there;
+}
+
+static int copy_file(const char *from, const char *to)
+{
+    char *bytes;
+    size_t size;
+    int code = io_read_all(from, TOKENIZER_LIMIT, &bytes, &size);
+    if (code == 0) {
+        code = io_write_atomic(to, bytes, size);
+        free(bytes);
+    }
+    return code;
+}
+
+/* The token that begins a text where there is one, else the one that ends it. */
+static void find_ids(const Tokenizer *tokenizer, int64_t *begin, int64_t *end)
+{
+    static const char *const names[] = {"<|begin_of_text|>", "<s>", "<bos>"};
+    uint32_t id;
+    *end = tokenizer_end(tokenizer, NULL, &id) == 0 ? (int64_t)id : -1;
+    *begin = *end;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (tokenizer_find_added(tokenizer, (const uint8_t *)names[i], strlen(names[i]), &id)) {
+            *begin = (int64_t)id;
+            return;
+        }
+    }
+}
+
+int hf_bring_tokenizer(const char *from, const char *folder, bool *found, int64_t *begin,
+                       int64_t *end)
+{
+    *found = false;
+    *begin = *end = -1;
+    bool whole = from != NULL && holds(from, TOKENIZER_FILE);
+    if (!whole && (from == NULL || !holds(from, "vocab.json"))) {
+        return 0;
+    }
+    char *source = io_join(from, TOKENIZER_FILE), *target = io_join(folder, TOKENIZER_FILE);
+    Tokenizer *tokenizer = NULL;
+    int code = tokenizer_open(whole ? source : from, &tokenizer);
+    *found = code == 0;
+    if (code != 0) {
+        log_warn("the tokenizer is of a kind that pacer does not read, and is %s: %s",
+                 whole ? "copied as it is" : "left out", err_message());
+        code = whole ? copy_file(source, target) : 0;
+    } else {
+        find_ids(tokenizer, begin, end);
+        code = whole ? copy_file(source, target) : tokenizer_write_json(tokenizer, target);
+    }
+    tokenizer_free(tokenizer);
+    free(source);
+    free(target);
+    return code;
+}
+
+/* The text of a token, for the names of tokenizer_config.json; NULL: none. Caller frees. */
+static char *token_text(const char *folder, int64_t id)
+{
+    char *path = io_join(folder, TOKENIZER_FILE), *text = NULL;
+    Tokenizer *tokenizer = NULL;
+    size_t size;
+    if (id >= 0 && tokenizer_open(path, &tokenizer) == 0) {
+        const uint8_t *bytes = tokenizer_bytes(tokenizer, (uint32_t)id, &size);
+        text = bytes != NULL ? mem_format("%.*s", (int)size, (const char *)bytes) : NULL;
+    }
+    tokenizer_free(tokenizer);
+    free(path);
+    return text;
+}
+
+static int write_text(const char *folder, const char *name, const char *text)
+{
+    char *path = io_join(folder, name);
+    int code = io_write_atomic(path, text, strlen(text));
+    free(path);
+    return code;
+}
+
+/* What AutoTokenizer reads beside tokenizer.json. */
+static int write_tokenizer_config(const char *folder, const ModelSpec *spec, HfConfigExtra ids)
+{
+    cJSON *o = cJSON_CreateObject();
+    char *begin = token_text(folder, ids.begin), *end = token_text(folder, ids.end);
+    cJSON_AddStringToObject(o, "tokenizer_class", "PreTrainedTokenizerFast");
+    if (begin != NULL && end != NULL) {
+        cJSON_AddStringToObject(o, "bos_token", begin);
+        cJSON_AddStringToObject(o, "eos_token", end);
+    }
+    cJSON_AddNumberToObject(o, "model_max_length", (double)spec->context);
+    cJSON_AddFalseToObject(o, "clean_up_tokenization_spaces");
+    char *printed = cJSON_Print(o), *text = mem_format("%s\n", printed);
+    int code = write_text(folder, "tokenizer_config.json", text);
+    free(text);
+    cJSON_free(printed);
+    cJSON_Delete(o);
+    free(begin);
+    free(end);
+    return code;
+}
+
+/* --- the folder --- */
+
+static int write_descriptions(const char *folder, const HfModel *model, DType dtype)
+{
+    HfConfigExtra extra = {.dtype = dtype};
+    bool found;
+    char *config = NULL;
+    int code = hf_bring_tokenizer(model->tokenizer, folder, &found, &extra.begin, &extra.end);
+    if (code == 0 && found) {
+        code = write_tokenizer_config(folder, model->spec, extra);
+    }
+    code = code != 0 ? code : hf_config_text(model->spec, extra, &config);
+    code = code != 0 ? code : write_text(folder, "config.json", config);
+    free(config);
+    if (code == 0) {
+        char *generation = hf_generation_text(extra);
+        code = write_text(folder, "generation_config.json", generation);
+        free(generation);
+    }
+    return code;
+}
+
+int hf_export(const HfModel *model, HfExport options, const char *out)
+{
+    Model shapes;
+    FreshFolder folder;
+    model_init(&shapes, model->spec, DT_F32, 1);
+    int code = weight_folder_check(model->weights, model->spec, &shapes.params);
+    code = code != 0 ? code : fresh_folder_open(&folder, out);
+    if (code == 0) {
+        WeightLayout layout = {true, options.dtype, options.shard_bytes};
+        code = write_descriptions(folder.partial, model, options.dtype);
+        code = code != 0 ? code
+                         : weight_write(folder.partial, model->weights, model->spec, &shapes.params,
+                                        layout, NULL);
+        if (code == 0) {
+            code = fresh_folder_commit(&folder);
+        } else {
+            fresh_folder_abandon(&folder);
+        }
+    }
+    model_free(&shapes);
+    return code;
+}

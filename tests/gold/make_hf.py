@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Makes the small Hugging Face folders that tests/test_exchange.c reads.
+
+    python3 tests/gold/make_hf.py tests/gold        (needs torch, transformers and safetensors)
+
+Each folder hf_NAME is a random model as transformers saves it, with expected.safetensors beside it: ids of a fixed input and the
+logits that transformers computes for them in float64 from the stored (rounded) weights.
+"""
+import json
+import os
+import shutil
+import sys
+
+import torch
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+LLAMA = dict(vocab_size=53, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=6,
+             num_key_value_heads=2, max_position_embeddings=19, bos_token_id=0, eos_token_id=0)
+CASES = {
+    "gpt2": dict(config=lambda: GPT2Config(vocab_size=59, n_positions=17, n_embd=20, n_layer=2, n_head=4, n_inner=52,
+                                           bos_token_id=0, eos_token_id=0, layer_norm_epsilon=2e-5),
+                 model=GPT2LMHeadModel, dtype=torch.float32),
+    "llama": dict(config=lambda: LlamaConfig(**LLAMA, rms_norm_eps=1e-6, tie_word_embeddings=False,
+                                             rope_parameters={"rope_type": "default", "rope_theta": 500000.0}),
+                  model=LlamaForCausalLM, dtype=torch.bfloat16),
+    "llama_tied": dict(config=lambda: LlamaConfig(**{**LLAMA, "num_key_value_heads": 6, "hidden_size": 36},
+                                                  rms_norm_eps=1e-5, tie_word_embeddings=True),
+                       model=LlamaForCausalLM, dtype=torch.float16),
+    "sharded": dict(config=lambda: GPT2Config(vocab_size=31, n_positions=13, n_embd=12, n_layer=3, n_head=3,
+                                              tie_word_embeddings=False, bos_token_id=0, eos_token_id=0),
+                    model=GPT2LMHeadModel, dtype=torch.float32, shard="8KB"),
+}
+
+
+def make(folder, case, seed):
+    torch.manual_seed(seed)
+    config = case["config"]()
+    model = case["model"](config)
+    for parameter in model.parameters():  # far from what a fresh model has, so that nothing is hidden by ones and zeros
+        parameter.data.normal_(0.1 if parameter.dim() == 1 else 0.0, 0.3)
+    model = model.to(case["dtype"])
+    shutil.rmtree(folder, ignore_errors=True)
+    model.save_pretrained(folder, max_shard_size=case.get("shard", "1GB"))
+    length = config.max_position_embeddings
+    ids = torch.randint(0, config.vocab_size, (2, length), dtype=torch.int32)
+    again = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64).eval()
+    with torch.no_grad():
+        logits = again(ids.long()).logits
+    save_file({"ids": ids, "logits": logits.float().contiguous()}, os.path.join(folder, "expected.safetensors"))
+    generation = os.path.join(folder, "generation_config.json")
+    if os.path.exists(generation):
+        os.remove(generation)
+    print(folder, sum(os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder)), "bytes",
+          json.load(open(os.path.join(folder, "config.json")))["model_type"])
+
+
+if __name__ == "__main__":
+    for number, (name, case) in enumerate(CASES.items()):
+        make(os.path.join(sys.argv[1], "hf_" + name), case, 11 + number)

@@ -1,0 +1,345 @@
+/* Models of Hugging Face's against the logits that transformers computed, there and back without a changed bit. */
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "exchange/hf_config.h"
+#include "exchange/hf_export.h"
+#include "exchange/weight_folder.h"
+#include "support/exchange_files.h"
+#include "support/gold.h"
+#include "tensor/half.h"
+#include "train/checkpoint.h"
+#include "train/import.h"
+#include "train/initial.h"
+#include "train/model_source.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char *const fixtures[] = {"hf_gpt2", "hf_llama", "hf_llama_tied", "hf_sharded"};
+#define FIXTURES (sizeof fixtures / sizeof fixtures[0])
+
+/* --- a trainer with a folder's weights --- */
+
+static void open_trainer(Trainer *t, Backend *backend, const ModelSpec *spec, int64_t batch,
+                         int64_t seq)
+{
+    TrainerSetup setup = {.spec = *spec, .batch = batch, .seq = seq, .accum = 1, .dtype = DT_F32};
+    setup.attention = ATTENTION_FLASH;
+    TrainPlan plan;
+    trainer_plan(&setup, backend, &plan);
+    assert_int_equal(trainer_open(t, &setup, backend, &plan), 0);
+}
+
+/* Largest difference of the model's logits from those that expected_in/expected.safetensors has for its ids. */
+static double compare_logits(const char *path, const char *expected_in)
+{
+    char *file = io_join(expected_in, "expected.safetensors");
+    SafeFile expected;
+    assert_int_equal(safetensors_open(file, &expected), 0);
+    const SafeTensor *ids = safetensors_find(&expected, "ids");
+    const SafeTensor *want = safetensors_find(&expected, "logits");
+    ModelSource source;
+    assert_int_equal(model_source_open(&source, path), 0);
+    Backend *backend = cpu_backend_open(2);
+    Trainer t;
+    open_trainer(&t, backend, &source.spec, ids->dim[0], ids->dim[1]);
+    if (initial_weights(&t, path) != 0) {
+        fail_msg("%s", err_message());
+    }
+    backend->upload(backend, t.ids.data, ids->data, ids->bytes);
+    model_forward(&t.ctx, &t.model,
+                  (DeviceBatch){.batch = ids->dim[0], .seq = ids->dim[1], .ids = t.ids},
+                  KEEP_NOTHING);
+    int64_t vocab = source.spec.vocab, rows = t.ids.dim[0], width = t.model.vocab_rows;
+    Tensor logits = ctx_scratch(&t.ctx, MEM_HEAD, DT_F32, rows, width);
+    model_logits(&t.ctx, &t.model, 0, logits);
+    double *got = gold_download(backend, logits), worst = 0;
+    assert_int_equal(want->bytes, (size_t)(rows * vocab) * sizeof(float));
+    for (int64_t i = 0; i < rows * vocab; i++) {
+        float value;
+        memcpy(&value, want->data + (size_t)i * sizeof value, sizeof value);
+        double error = fabs(got[i / vocab * width + i % vocab] - (double)value);
+        worst = error <= worst ? worst : error;
+    }
+    free(got);
+    model_end(&t.ctx, &t.model);
+    arena_release(&t.ctx.scratch, (ArenaMark){0});
+    trainer_close(&t);
+    backend->close(backend);
+    model_source_close(&source);
+    safetensors_close(&expected);
+    free(file);
+    return worst;
+}
+
+static void test_exchange__logits_are_those_of_transformers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FIXTURES; i++) {
+        char *path = exchange_fixture(fixtures[i]);
+        double worst = compare_logits(path, path);
+        if (!(worst <= 1e-4)) {
+            fail_msg("%s: logits are off by %g", path, worst);
+        }
+        free(path);
+    }
+}
+
+/* --- there and back --- */
+
+static void assert_same_weights(const ModelSource *a, const ModelSource *b)
+{
+    Model shapes;
+    model_init(&shapes, &a->spec, DT_F32, 1);
+    const ParamTable *table = &shapes.params;
+    assert_int_equal(weight_folder_check(a->weights, &a->spec, table), 0);
+    assert_int_equal(weight_folder_check(b->weights, &a->spec, table), 0);
+    for (int r = 0; r < table->count; r++) {
+        size_t bytes = (size_t)table->rows[r].count * sizeof(float);
+        float *x = mem_alloc(bytes), *y = mem_alloc(bytes);
+        assert_int_equal(weight_folder_read(a->weights, table, r, x), 0);
+        assert_int_equal(weight_folder_read(b->weights, table, r, y), 0);
+        assert_memory_equal(x, y, bytes);
+        free(x);
+        free(y);
+    }
+    model_free(&shapes);
+}
+
+static void assert_same_spec(const ModelSpec *a, const ModelSpec *b)
+{
+    assert_string_equal(a->name, b->name);
+    assert_int_equal(a->names, b->names);
+    assert_int_equal(a->layers, b->layers);
+    assert_int_equal(a->width, b->width);
+    assert_int_equal(a->heads, b->heads);
+    assert_int_equal(a->kv_heads, b->kv_heads);
+    assert_int_equal(a->ffn, b->ffn);
+    assert_int_equal(a->vocab, b->vocab);
+    assert_int_equal(a->context, b->context);
+    assert_int_equal(a->tied, b->tied);
+    assert_true(a->norm_eps == b->norm_eps && a->rope_base == b->rope_base);
+    assert_int_equal(a->ttt, b->ttt);
+    assert_int_equal(a->mini, b->mini);
+    assert_true(a->ttt_rate == b->ttt_rate);
+}
+
+/* path, imported and exported again into files of at most shard bytes, is the same model. */
+static void round_trip(const char *path, int64_t shard)
+{
+    char *run = mem_format("%s/run-%lld", exchange_folder, (long long)shard);
+    char *out = mem_format("%s/out-%lld", exchange_folder, (long long)shard);
+    ModelSource first, second, third;
+    assert_int_equal(import_model(path, run), 0);
+    assert_int_equal(model_source_open(&first, path), 0);
+    assert_int_equal(model_source_open(&second, run), 0);
+    assert_int_equal(second.step, 0);
+    assert_non_null(second.run);
+    assert_null(weight_folder_spec(second.weights));
+    assert_same_spec(&first.spec, &second.spec);
+    assert_same_weights(&first, &second);
+    HfModel model = {second.weights, &second.spec, model_source_tokenizer(&second)};
+    HfExport options = {DT_F32, shard};
+    assert_int_equal(hf_export(&model, options, out), 0);
+    assert_int_equal(model_source_open(&third, out), 0);
+    assert_same_spec(&first.spec, &third.spec);
+    assert_same_weights(&first, &third);
+    exchange_expect(hf_export(&model, options, out), "is not empty");
+    exchange_expect(import_model(run, out), "pacer's already");
+    char *partial = mem_format("%s.partial", out);
+    assert_false(io_exists(partial));
+    free(partial);
+    model_source_close(&first);
+    model_source_close(&second);
+    model_source_close(&third);
+    io_remove_tree(run);
+    io_remove_tree(out);
+    free(run);
+    free(out);
+}
+
+static void test_exchange__import_and_export_change_no_weight(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FIXTURES; i++) {
+        char *path = exchange_fixture(fixtures[i]);
+        round_trip(path, 1000000);
+        round_trip(path, 9000);
+        round_trip(path, 1);
+        free(path);
+    }
+}
+
+/* A TTT model under its own names: no class of transformers', but the same folder. */
+static void test_exchange__ttt_models_go_out_and_come_back(void **state)
+{
+    (void)state;
+    SpecOverrides o = {.layers = 2,
+                       .width = 16,
+                       .heads = 2,
+                       .ffn = 24,
+                       .vocab = 31,
+                       .context = 40,
+                       .tied = 0,
+                       .ttt = 1 + TTT_MLP,
+                       .mini = 4,
+                       .ttt_rate = 0.25};
+    ModelSpec spec;
+    assert_int_equal(spec_resolve("ttt-125m", &o, 0, &spec), 0);
+    Model shapes;
+    model_init(&shapes, &spec, DT_F32, 1);
+    const ParamTable *table = &shapes.params;
+    SafeEntry *entries = mem_zalloc((size_t)table->count, sizeof *entries);
+    for (int r = 0; r < table->count; r++) {
+        const Param *row = &table->rows[r];
+        float *values = mem_alloc((size_t)row->count * sizeof *values);
+        params_init_values(table, r, 7, 0, row->count, values);
+        entries[r] = (SafeEntry){row->name, {values, DT_F32, row->rank, {0}}};
+        memcpy(entries[r].tensor.dim, row->dim, sizeof row->dim);
+    }
+    char *path = io_join(exchange_folder, "ttt"), *config;
+    HfConfigExtra extra = {-1, -1, DT_F32};
+    assert_int_equal(io_make_folders(path), 0);
+    assert_int_equal(hf_config_text(&spec, extra, &config), 0);
+    exchange_write(path, "config.json", config);
+    char *file = io_join(path, "model.safetensors");
+    assert_int_equal(safetensors_write(file, entries, table->count, NULL, NULL, NULL), 0);
+    round_trip(path, 3000);
+    for (int r = 0; r < table->count; r++) {
+        free(entries[r].tensor.data);
+    }
+    free(entries);
+    free(config);
+    free(file);
+    free(path);
+    model_free(&shapes);
+}
+
+static void test_exchange__bf16_export_rounds_to_nearest(void **state)
+{
+    (void)state;
+    char *path = exchange_fixture("hf_gpt2"), *out = io_join(exchange_folder, "bf16");
+    ModelSource source, rounded;
+    assert_int_equal(model_source_open(&source, path), 0);
+    HfModel model = {source.weights, &source.spec, NULL};
+    HfExport options = {DT_BF16, 1000000};
+    assert_int_equal(hf_export(&model, options, out), 0);
+    assert_int_equal(model_source_open(&rounded, out), 0);
+    Model shapes;
+    model_init(&shapes, &source.spec, DT_F32, 1);
+    int row = params_find(&shapes.params, "h.1.mlp.fc.weight");
+    int64_t count = shapes.params.rows[row].count;
+    float *a = mem_alloc((size_t)count * sizeof *a), *b = mem_alloc((size_t)count * sizeof *b);
+    assert_int_equal(weight_folder_read(source.weights, &shapes.params, row, a), 0);
+    assert_int_equal(weight_folder_read(rounded.weights, &shapes.params, row, b), 0);
+    int changed = 0;
+    for (int64_t i = 0; i < count; i++) {
+        assert_true(f32_from_bf16(bf16_from_f32(a[i])) == b[i]);
+        changed += a[i] != b[i];
+    }
+    assert_true(changed > count / 2);
+    char *config = exchange_read(out, "config.json");
+    assert_non_null(strstr(config, "\"dtype\":\t\"bfloat16\""));
+    free(config);
+    free(a);
+    free(b);
+    model_free(&shapes);
+    model_source_close(&source);
+    model_source_close(&rounded);
+    free(path);
+    free(out);
+}
+
+static void test_exchange__every_f16_is_exact(void **state)
+{
+    (void)state;
+    for (uint32_t bits = 0; bits < 65536; bits++) {
+        int exponent = (int)(bits >> 10 & 31), fraction = (int)(bits & 1023);
+        double sign = bits & 0x8000 ? -1 : 1;
+        float got = f32_from_f16((uint16_t)bits);
+        if (exponent == 31 && fraction != 0) {
+            assert_true(isnan(got));
+            continue;
+        }
+        double want = exponent == 31  ? (double)INFINITY
+                      : exponent == 0 ? ldexp(fraction, -24)
+                                      : ldexp(1024 + fraction, exponent - 25);
+        assert_true((double)got == sign * want && (signbit(got) != 0) == (sign < 0));
+    }
+}
+
+/* --- train --init and --resume --- */
+
+static void test_exchange__init_names_the_option_to_give(void **state)
+{
+    (void)state;
+    char *path = exchange_fixture("hf_llama");
+    ModelSource source;
+    assert_int_equal(model_source_open(&source, path), 0);
+    Backend *backend = cpu_backend_open(1);
+    static const struct {
+        int64_t kv_heads, context;
+        bool tied;
+        double norm_eps;
+        const char *message;
+    } cases[] = {{6, 19, false, 1e-6, "give --kv-heads 2"},
+                 {2, 19, true, 1e-6, "give --tied off"},
+                 {2, 19, false, 1e-5, "give --norm-eps 1e-06"},
+                 {2, 64, false, 1e-6, NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ModelSpec spec = source.spec;
+        spec.kv_heads = cases[i].kv_heads;
+        spec.context = cases[i].context;
+        spec.tied = cases[i].tied;
+        spec.norm_eps = cases[i].norm_eps;
+        Trainer t;
+        open_trainer(&t, backend, &spec, 1, 8);
+        int code = initial_weights(&t, path);
+        if (cases[i].message != NULL) {
+            exchange_expect(code, cases[i].message);
+        } else {
+            assert_int_equal(code, 0);
+        }
+        trainer_close(&t);
+    }
+    char *run = io_join(exchange_folder, "imported"), *checkpoint;
+    assert_int_equal(import_model(path, run), 0);
+    assert_int_equal(checkpoint_find(run, &checkpoint), 0);
+    Trainer t;
+    TrainState unused;
+    open_trainer(&t, backend, &source.spec, 1, 8);
+    exchange_expect(checkpoint_load(checkpoint, &t, &unused), "--init");
+    trainer_close(&t);
+    backend->close(backend);
+    model_source_close(&source);
+    free(checkpoint);
+    free(run);
+    free(path);
+}
+
+/* With arguments MODEL FOLDER: prints how far the model's logits are from FOLDER/expected.safetensors (tools/hf_check.py). */
+int main(int argc, char **argv)
+{
+    if (argc == 3) {
+        printf("%g\n", compare_logits(argv[1], argv[2]));
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exchange__logits_are_those_of_transformers),
+        cmocka_unit_test(test_exchange__import_and_export_change_no_weight),
+        cmocka_unit_test(test_exchange__ttt_models_go_out_and_come_back),
+        cmocka_unit_test(test_exchange__bf16_export_rounds_to_nearest),
+        cmocka_unit_test(test_exchange__every_f16_is_exact),
+        cmocka_unit_test(test_exchange__init_names_the_option_to_give),
+    };
+    return cmocka_run_group_tests(tests, exchange_make_folder, exchange_remove_folder);
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# export, import and train --init from outside: a run goes out as a Hugging Face folder and comes back with the same weights, a new
+# run starts from it, and what cannot be is said. PACER names the program.
+# shellcheck source=tests/support/program.sh
+source "$(dirname "$0")/support/program.sh"
+
+model=(--model gpt2-124m --layers 1 --d-model 32 --heads 2 --ffn 48 --vocab 300 --context 32)
+train=(train --data builtin:stories --batch 2 --eval-every 0 --threads 1 --quiet)
+
+"$PACER" "${train[@]}" "${model[@]}" --steps 2 --out run >out 2>err || fail "train ended with $?"
+
+# What a killed export left is removed by the next one.
+mkdir -p hf.partial && echo half >hf.partial/model.safetensors
+expect 0 "the model of run/ckpt/latest" export run --out hf/
+[[ ! -e hf.partial ]] || fail "hf.partial is still there"
+for file in config.json model.safetensors tokenizer.json tokenizer_config.json generation_config.json; do
+    [[ -s hf/$file ]] || fail "export wrote no $file"
+done
+cmp -s run/tokenizer.json hf/tokenizer.json || fail "the tokenizer is another one"
+expect 2 "is not empty" export run --out hf
+expect 2 "needs --out" export run
+expect 2 "neither a run directory" export . --out x
+expect 2 "an export is hf, csv or tensorboard" export run --format text --out x
+[[ ! -e x && ! -e x.partial ]] || fail "a refused export left something"
+
+expect 0 "as --model gpt2-124m" import hf --out imported
+cmp -s run/ckpt/latest/model.safetensors imported/ckpt/latest/model.safetensors || fail "weights changed on the way"
+expect 2 "is a run of pacer's already" import run --out y
+expect 2 "is not empty" import hf --out imported
+
+expect 0 "sharded: the model" export imported --out sharded --shard-bytes 10k
+[[ -s sharded/model.safetensors.index.json && -s sharded/model-00001-of-00006.safetensors ]] || fail "no shards: $(ls sharded)"
+expect 0 "low: the model" export run/ckpt/step-2 --out low --dtype bf16
+grep -q '"bfloat16"' low/config.json || fail "no bfloat16 in config.json"
+
+expect 2 "no optimizer state" "${train[@]}" "${model[@]}" --steps 2 --resume imported --out z
+expect 2 "give --ffn 48" "${train[@]}" "${model[@]/48/64}" --steps 1 --init hf --out z
+expect 2 "give --model gpt2-124m" "${train[@]}" --steps 1 --init hf --out z
+# The first loss of a run that starts from the weights is what they are worth, and is the same from every form of them.
+first_loss() { sed -n '1s/.*"loss":\([0-9.]*\).*/\1/p' "$1/metrics.jsonl"; }
+for from in run sharded; do
+    "$PACER" "${train[@]}" "${model[@]}" --steps 1 --log-every 1 --init $from --out from-$from >out 2>err || fail "--init $from"
+done
+grep -q '"init":[[:space:]]*"sharded"' from-sharded/run.json || fail "run.json does not say where the weights came from"
+[[ -n $(first_loss from-run) && $(first_loss from-run) == "$(first_loss from-sharded)" ]] ||
+    fail "first losses $(first_loss from-run), $(first_loss from-sharded)"
+cmp -s from-run/ckpt/latest/model.safetensors from-sharded/ckpt/latest/model.safetensors || fail "--init: other weights"
+
+# A byte that was changed is noticed.
+printf 'x' | dd of=run/ckpt/step-2/model.safetensors bs=1 seek=9000 conv=notrunc 2>/dev/null
+expect 2 "changed or damaged" export run --out w
+exit $failed
