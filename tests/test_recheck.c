@@ -384,7 +384,10 @@ static void test_recheck__damaged_records_are_refused_by_name(void **state)
     static const struct {
         const char *file, *path, *json, *says;
     } bad[] = {
-        {"run.json", "schema", "2", "run.json: \"schema\""},
+        {"run.json", "schema", "2",
+         "run.json: written by a newer pacer: \"schema\" 2, this one reads"},
+        {"run.json", "schema", "0", "run.json: \"schema\""},
+        {"run.json", "schema", "\"1\"", "run.json: \"schema\""},
         {"run.json", "status", "\"fine\"", "run.json: \"status\""},
         {"run.json", "status", "3", "run.json: \"status\" is not text"},
         {"run.json", "config", "[]", "run.json: \"config\" is not an object"},

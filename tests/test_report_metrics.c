@@ -442,6 +442,8 @@ static void test_report_metrics__bad_experiments(void **state)
         const char *text, *says;
     } bad[] = {
         {"{}", "format 1"},
+        {"{\"format\": 0, \"runs\": []}", "format 1"},
+        {"{\"format\": 2, \"runs\": []}", "written by a newer pacer: \"format\" 2, this one reads"},
         {"{\"format\": 1}", "\"runs\""},
         {"{\"format\": 1, \"runs\": [3]}", "runs[0]"},
         {"{\"format\": 1, \"axes\": [[3]], \"runs\": []}", "\"axes\""},

@@ -66,6 +66,18 @@ int field_count(Place place, const cJSON *object, const char *name, Value *out)
     return code;
 }
 
+int field_format(Place place, const cJSON *object, const char *name, int newest)
+{
+    const cJSON *item = present(object, name);
+    if (cJSON_IsNumber(item) && item->valuedouble > newest) {
+        return err_set(ERR_INPUT,
+                       "%s: written by a newer pacer: \"%s\" %.15g, this one reads up to %d; use a "
+                       "newer pacer",
+                       place.path, name, item->valuedouble, newest);
+    }
+    return 0;
+}
+
 int field_text(Place place, const cJSON *object, const char *name, char *out, size_t size)
 {
     out[0] = '\0';

@@ -25,5 +25,9 @@ int field_text(Place place, const cJSON *object, const char *name, char *out, si
 int field_object(Place place, const cJSON *object, const char *name, const cJSON **out);
 int field_array(Place place, const cJSON *object, const char *name, const cJSON **out);
 
+/* The number of the format that a file is written in. ERR_INPUT when it is above `newest`, the newest that is known
+ * here: its fields may mean something else. Says nothing about a file without one. */
+int field_format(Place place, const cJSON *object, const char *name, int newest);
+
 /* ERR_INPUT: "PATH: INSIDE.NAME is not WHAT". */
 int field_error(Place place, const char *name, const char *what);

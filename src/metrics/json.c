@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/output.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -117,5 +118,22 @@ int json_load(const char *path, cJSON **tree)
         *tree = parsed;
     }
     free(text);
+    return code;
+}
+
+int json_write(const char *path, const cJSON *tree)
+{
+    char *text = cJSON_Print(tree);
+    if (text == NULL) {
+        return err_set(ERR_MEMORY, "no memory left for the JSON of %s", path);
+    }
+    Output *output;
+    int code = output_open(path, &output);
+    if (code == 0) {
+        output_put(output, text, strlen(text));
+        output_put(output, "\n", 1);
+        code = output_commit(output);
+    }
+    cJSON_free(text);
     return code;
 }

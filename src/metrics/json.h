@@ -33,5 +33,8 @@ cJSON *json_array(void);
 /* Replaces path with the printed tree as one event (io_write_atomic). */
 int json_save(const char *path, const cJSON *tree);
 
+/* Writes the tree where an option says, "-" being standard output. */
+int json_write(const char *path, const cJSON *tree);
+
 /* Reads a JSON object; ERR_INPUT names the path. Caller deletes *tree. */
 int json_load(const char *path, cJSON **tree);

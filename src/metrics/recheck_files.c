@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "metrics/lines.h"
 #include "model/spec.h"
 
 #include <math.h>
@@ -15,9 +16,10 @@
 int schema_check(Place place, const cJSON *object)
 {
     Value schema;
-    int code = field_count(place, object, "schema", &schema);
-    if (code == 0 && !(schema.known && schema.number == RECORD_SCHEMA)) {
-        code = field_error(place, "schema", "1, the only one known");
+    int code = field_format(place, object, "schema", RECORD_SCHEMA);
+    code = code != 0 ? code : field_count(place, object, "schema", &schema);
+    if (code == 0 && !(schema.known && schema.number >= 1)) {
+        code = field_error(place, "schema", "a number from 1");
     }
     return code;
 }
@@ -243,8 +245,6 @@ void run_file_free(RunFile *run)
 
 /* --- metrics.jsonl --- */
 
-#define LINE_LIMIT ((size_t)1 << 20)
-
 static int read_line(Place place, const cJSON *object, CheckLine *line)
 {
     Value step;
@@ -268,34 +268,17 @@ static int read_line(Place place, const cJSON *object, CheckLine *line)
     return code;
 }
 
+static int take_line(void *context, const cJSON *object, const char *where, long number)
+{
+    CheckLine line;
+    int code = read_line((Place){where, ""}, object, &line);
+    if (code == 0) {
+        check_lines_take(context, &line, number);
+    }
+    return code;
+}
+
 int line_file_read(const char *dir, CheckLines *lines)
 {
-    char *path = io_join(dir, "metrics.jsonl");
-    IoMap map = {0};
-    int code = io_map(path, &map);
-    const char *text = (const char *)map.data;
-    long number = 0;
-    for (size_t at = 0; code == 0 && at < map.size;) {
-        const char *newline = memchr(text + at, '\n', map.size - at);
-        size_t size = newline != NULL ? (size_t)(newline - text) - at : map.size - at;
-        char *where = mem_format("%s:%ld", path, ++number);
-        const char *end = NULL;
-        cJSON *object =
-            size <= LINE_LIMIT ? cJSON_ParseWithLengthOpts(text + at, size, &end, 0) : NULL;
-        if (cJSON_IsObject(object) && end == text + at + size) {
-            CheckLine line;
-            code = read_line((Place){where, ""}, object, &line);
-            if (code == 0) {
-                check_lines_take(lines, &line, number);
-            }
-        } else if (newline != NULL) {
-            code = err_set(ERR_INPUT, "%s: not a line of a run's record", where);
-        }
-        cJSON_Delete(object);
-        free(where);
-        at += size + 1;
-    }
-    io_unmap(&map);
-    free(path);
-    return code;
+    return lines_read(dir, take_line, lines, NULL);
 }

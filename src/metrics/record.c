@@ -3,8 +3,12 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
+#include "metrics/event_log.h"
+#include "metrics/fields.h"
+#include "metrics/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +21,7 @@ struct Record {
     int metrics;   /* file descriptor, append mode; -1: not open */
     off_t written; /* length of metrics.jsonl, in whole lines */
     cJSON *run;
+    Events *events; /* NULL: none are written, or no longer */
 };
 
 const char *run_status_name(RunStatus status)
@@ -61,6 +66,10 @@ static cJSON *describe(const RecordInfo *info)
     char now[CLOCK_STAMP_SIZE];
     clock_stamp(now);
     json_put_text(run, "started", now);
+    json_put_item(run, "process", process_describe());
+    if (info->total_steps > 0) {
+        json_put_whole(run, "total_steps", info->total_steps);
+    }
     cJSON *model = json_object();
     json_put_text(model, "name", info->model);
     json_put_whole(model, "parameters", info->parameters);
@@ -88,7 +97,11 @@ static int carry_over(Record *record, int64_t step)
     cJSON *before = NULL;
     if (io_exists(record->run_path)) {
         int code = json_load(record->run_path, &before);
+        code = code != 0
+                   ? code
+                   : field_format((Place){record->run_path, ""}, before, "schema", RECORD_SCHEMA);
         if (code != 0) {
+            cJSON_Delete(before);
             return err_wrap(code, "cannot resume");
         }
     }
@@ -141,6 +154,35 @@ static int open_metrics(Record *record, bool fresh)
     return record->written >= 0 ? 0 : write_error(record->metrics_path);
 }
 
+/* The record does without its events: a full disk must not end a run for their sake. */
+static void keep_events(Record *record, int code)
+{
+    if (code != 0) {
+        log_warn("%s; the run goes on without TensorBoard events", err_message());
+        events_close(record->events, false);
+        record->events = NULL;
+    }
+}
+
+static void open_events(Record *record, const char *dir, int64_t resume_step)
+{
+    int code = events_open(dir, &record->events);
+    code =
+        code != 0 ? code : event_log_start(record->events, record->run, events_now(), resume_step);
+    keep_events(record, code);
+}
+
+/* What the run amounted to, if it has ended. */
+static void close_events(Record *record)
+{
+    const cJSON *status = cJSON_GetObjectItemCaseSensitive(record->run, "status");
+    bool ended = strcmp(status->valuestring, run_status_name(RUN_RUNNING)) != 0;
+    if (record->events != NULL && ended) {
+        keep_events(record, event_log_end(record->events, record->run, events_now()));
+    }
+    events_close(record->events, false);
+}
+
 int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Record **out)
 {
     *out = NULL;
@@ -159,6 +201,7 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
     record->run = describe(info);
     if (fresh) {
         remove_rank_files(dir);
+        events_remove(dir);
     } else {
         code = carry_over(record, resume_step);
     }
@@ -171,6 +214,9 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
     if (code != 0) {
         record_close(record);
         return code;
+    }
+    if (info->events) {
+        open_events(record, dir, resume_step);
     }
     *out = record;
     return 0;
@@ -206,17 +252,16 @@ void record_close(Record *record)
     if (record->metrics >= 0) {
         close(record->metrics);
     }
+    close_events(record);
     cJSON_Delete(record->run);
     free(record->metrics_path);
     free(record->run_path);
     free(record);
 }
 
-/* Appends the object as one line; takes it. */
-static int append(Record *record, cJSON *line)
+static int append(Record *record, const cJSON *line)
 {
     char *json = cJSON_PrintUnformatted(line);
-    cJSON_Delete(line);
     char *text = mem_format("%s\n", json);
     cJSON_free(json);
     size_t size = strlen(text), done = 0;
@@ -238,6 +283,17 @@ static int append(Record *record, cJSON *line)
     return code;
 }
 
+/* Appends the object as one line, and as one event; takes it. */
+static int put_line(Record *record, cJSON *line)
+{
+    int code = append(record, line);
+    if (code == 0 && record->events != NULL) {
+        keep_events(record, event_log_line(record->events, record->run, line, events_now()));
+    }
+    cJSON_Delete(line);
+    return code;
+}
+
 int record_step(Record *record, const RecordStep *step)
 {
     cJSON *line = json_object();
@@ -248,7 +304,8 @@ int record_step(Record *record, const RecordStep *step)
     json_put(line, "grad_norm", step->grad_norm);
     json_put(line, "tok_s", step->tok_s);
     json_put(line, "ms", step->ms);
-    return append(record, line);
+    json_put(line, "peak_bytes", step->peak_bytes);
+    return put_line(record, line);
 }
 
 int record_eval(Record *record, int64_t step, double val_loss)
@@ -256,7 +313,7 @@ int record_eval(Record *record, int64_t step, double val_loss)
     cJSON *line = json_object();
     json_put_whole(line, "step", step);
     json_put(line, "val_loss", value_of(val_loss));
-    return append(record, line);
+    return put_line(record, line);
 }
 
 /* The step of a line, or -1 when it is not an object with one. */

@@ -4,7 +4,10 @@
  * writes its own ranks/K.json. docs/formats.md lists the fields. */
 #include "metrics/summary.h"
 
+/* What run.json, metrics.jsonl and ranks/K.json are written in ("schema"), and experiment.json ("format"). Raised when
+ * a field changes its meaning; new fields alone do not. */
 #define RECORD_SCHEMA 1
+#define EXPERIMENT_FORMAT 1
 
 /* X(NAME, text) */
 #define PACER_RUN_STATUSES(X)                                  \
@@ -33,17 +36,19 @@ typedef struct {
     const char *id;
     const char *model; /* preset name */
     int64_t parameters, vocab, context;
+    int64_t total_steps;  /* that the run is to make; 0: not known */
     double flops_update;  /* of one rank */
     const cJSON *config;  /* may be NULL: null */
     const cJSON *machine; /* may be NULL: null */
     const RecordMemory *plan;
     int plan_rows;
+    bool events; /* every line goes into a TensorBoard event file in dir, too */
 } RecordInfo;
 
 typedef struct Record Record;
 
 /* Makes the directory and writes run.json with status "running". resume_step < 0 starts afresh:
- * metrics.jsonl is emptied and rank files of an earlier run go. Otherwise the run goes on behind
+ * metrics.jsonl is emptied, and rank and event files of an earlier run go. Otherwise the run goes on behind
  * that step: record_resume, and the first start stays in the record. */
 int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Record **out);
 
@@ -58,10 +63,11 @@ void record_close(Record *record); /* frees; NULL is fine; the status stays what
 typedef struct {
     int64_t step, tokens; /* since the beginning of the run */
     Value loss, lr, grad_norm, tok_s, ms;
+    Value peak_bytes; /* so far, where the model is computed */
 } RecordStep;
 
 /* Each appends one line to metrics.jsonl, which has reached the system when this returns. A line
- * that cannot be written whole is taken back. */
+ * that cannot be written whole is taken back. Events that cannot be written are told of once and then left out. */
 int record_step(Record *record, const RecordStep *step);
 int record_eval(Record *record, int64_t step, double val_loss);
 

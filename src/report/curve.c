@@ -1,8 +1,8 @@
 #include "report/curve.h"
 
 #include "base/err.h"
-#include "base/io.h"
 #include "base/mem.h"
+#include "metrics/lines.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_RECORD_BYTES ((size_t)1 << 30)
 #define MAX_STEP 1e15 /* counts are exact below it */
 
 static void add(CurvePoint **points, size_t *count, int64_t step, double loss)
@@ -46,47 +45,36 @@ static bool is_step(const cJSON *item)
     return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble <= MAX_STEP;
 }
 
-static bool add_line(Curve *curve, const char *line, size_t length)
+static int add_line(void *context, const cJSON *line, const char *where, long number)
 {
-    cJSON *object = cJSON_ParseWithLength(line, length);
-    const cJSON *step = cJSON_GetObjectItemCaseSensitive(object, "step");
-    const cJSON *loss = cJSON_GetObjectItemCaseSensitive(object, "loss");
-    const cJSON *validation = cJSON_GetObjectItemCaseSensitive(object, "val_loss");
-    bool good = is_step(step);
-    if (good && cJSON_IsNumber(loss)) {
+    (void)number;
+    Curve *curve = context;
+    const cJSON *step = cJSON_GetObjectItemCaseSensitive(line, "step");
+    const cJSON *loss = cJSON_GetObjectItemCaseSensitive(line, "loss");
+    const cJSON *validation = cJSON_GetObjectItemCaseSensitive(line, "val_loss");
+    if (!is_step(step)) {
+        return err_set(ERR_INPUT, "%s: not a line of a run's record", where);
+    }
+    if (cJSON_IsNumber(loss)) {
         add(&curve->train, &curve->train_count, (int64_t)step->valuedouble, loss->valuedouble);
     }
-    if (good && !cJSON_HasObjectItem(object, "val_loss")) {
-        add_mark(curve, object, (int64_t)step->valuedouble);
+    if (!cJSON_HasObjectItem(line, "val_loss")) {
+        add_mark(curve, line, (int64_t)step->valuedouble);
     }
-    if (good && cJSON_IsNumber(validation)) {
+    if (cJSON_IsNumber(validation)) {
         add(&curve->validation, &curve->validation_count, (int64_t)step->valuedouble,
             validation->valuedouble);
     }
-    cJSON_Delete(object);
-    return good;
+    return 0;
 }
 
 int curve_read(Curve *curve, const char *run_dir)
 {
     *curve = (Curve){0};
-    char *path = io_join(run_dir, "metrics.jsonl"), *text;
-    size_t size;
-    int code = io_read_all(path, MAX_RECORD_BYTES, &text, &size);
-    int number = 1;
-    for (char *line = text; code == 0 && line < text + size; number++) {
-        size_t length = strcspn(line, "\n");
-        bool whole = line + length < text + size; /* a kill may have torn the last line */
-        if (!add_line(curve, line, length) && whole) {
-            code = err_set(ERR_INPUT, "%s:%d: not a line of a run's record", path, number);
-        }
-        line += length + 1;
-    }
+    int code = lines_read(run_dir, add_line, curve, NULL);
     if (code != 0) {
         curve_free(curve);
     }
-    free(size > 0 || code == 0 ? text : NULL);
-    free(path);
     return code;
 }
 

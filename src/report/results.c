@@ -5,15 +5,16 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "config/config.h"
-#include "metrics/json.h"
+#include "metrics/fields.h"
+#include "metrics/record.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define EXPERIMENT_FORMAT 1
 #define MAX_RUNS 10000
 #define MAX_RANKS 65536 /* as the option ranks */
 
@@ -163,12 +164,16 @@ void result_label(const Results *results, const Result *result, char *text, size
 
 /* --- a run's own files --- */
 
+/* A broken record is a missing one; so is one that a newer pacer wrote, but that is worth a word. */
 static cJSON *load_optional(const char *folder, const char *name)
 {
     char *path = io_join(folder, name);
     cJSON *tree = NULL;
-    if (io_exists(path)) {
-        json_load(path, &tree); /* a broken record is a missing one */
+    if (io_exists(path) && json_load(path, &tree) == 0 &&
+        field_format((Place){path, ""}, tree, "schema", RECORD_SCHEMA) != 0) {
+        log_warn("%s", err_message());
+        cJSON_Delete(tree);
+        tree = NULL;
     }
     free(path);
     return tree;
@@ -314,7 +319,9 @@ int results_read(Results *results, const char *dir)
     *results = (Results){.dir = mem_strdup(dir)};
     char *path = io_join(dir, "experiment.json");
     int code = json_load(path, &results->json);
-    if (code == 0 && results_number(results->json, "format") != EXPERIMENT_FORMAT) {
+    code = code != 0 ? code
+                     : field_format((Place){path, ""}, results->json, "format", EXPERIMENT_FORMAT);
+    if (code == 0 && !(results_number(results->json, "format") >= 1)) {
         code = err_set(ERR_INPUT, "%s: not an experiment of format %d", path, EXPERIMENT_FORMAT);
     }
     code = code != 0 ? code : read_axes(results, path);
@@ -352,6 +359,7 @@ int results_read_run(Results *results, const char *run_dir)
     char *path = io_join(run_dir, "run.json");
     cJSON *run = NULL;
     int code = json_load(path, &run);
+    code = code != 0 ? code : field_format((Place){path, ""}, run, "schema", RECORD_SCHEMA);
     if (code == 0) {
         results->json = experiment_of_run(run);
         code = read_runs(results, path);
@@ -364,6 +372,25 @@ int results_read_run(Results *results, const char *run_dir)
     cJSON_Delete(run);
     free(path);
     return code;
+}
+
+static bool has_file(const char *dir, const char *name)
+{
+    char *path = io_join(dir, name);
+    bool exists = io_exists(path);
+    free(path);
+    return exists;
+}
+
+int results_read_any(Results *results, const char *dir, bool *experiment)
+{
+    *experiment = has_file(dir, "experiment.json");
+    if (!*experiment && !has_file(dir, "run.json")) {
+        *results = (Results){0};
+        return err_set(ERR_INPUT,
+                       "%s: neither a run (run.json) nor an experiment (experiment.json)", dir);
+    }
+    return *experiment ? results_read(results, dir) : results_read_run(results, dir);
 }
 
 void results_free(Results *results)

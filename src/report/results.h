@@ -53,6 +53,9 @@ int results_read(Results *results, const char *dir);
 
 /* A run directory as an experiment of one run, without axes. ERR_INPUT when it has no run.json. */
 int results_read_run(Results *results, const char *run_dir);
+
+/* Whichever of the two the folder is; *experiment says which. */
+int results_read_any(Results *results, const char *dir, bool *experiment);
 void results_free(Results *results); /* a no-op on a zeroed one */
 
 /* A configuration's first run; NULL when there is none of that number. */

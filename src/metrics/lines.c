@@ -1,0 +1,44 @@
+#include "metrics/lines.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE_LIMIT ((size_t)1 << 20)
+
+int lines_read(const char *dir, LineTake *take, void *context, bool *torn)
+{
+    char *path = io_join(dir, "metrics.jsonl");
+    IoMap map = {0};
+    int code = io_map(path, &map);
+    const char *text = (const char *)map.data;
+    long number = 0;
+    bool left_over = false;
+    for (size_t at = 0; code == 0 && at < map.size;) {
+        const char *newline = memchr(text + at, '\n', map.size - at);
+        size_t size = newline != NULL ? (size_t)(newline - text) - at : map.size - at;
+        char *where = mem_format("%s:%ld", path, ++number);
+        const char *end = NULL;
+        cJSON *line =
+            size <= LINE_LIMIT ? cJSON_ParseWithLengthOpts(text + at, size, &end, 0) : NULL;
+        if (cJSON_IsObject(line) && end == text + at + size) {
+            code = take(context, line, where, number);
+        } else if (newline != NULL) {
+            code = err_set(ERR_INPUT, "%s: not a line of a run's record", where);
+        } else {
+            left_over = true;
+        }
+        cJSON_Delete(line);
+        free(where);
+        at += size + 1;
+    }
+    io_unmap(&map);
+    free(path);
+    if (torn != NULL) {
+        *torn = left_over;
+    }
+    return code;
+}

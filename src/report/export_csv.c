@@ -1,0 +1,244 @@
+/* Each table is made in two passes over its source: the first collects the columns, the second writes rows. Of a run
+ * that is under way the second may meet more lines than the first; what has no column then is left out. */
+#include "report/export_csv.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "metrics/lines.h"
+#include "report/csv.h"
+#include "report/results.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const cJSON *member(const cJSON *object, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, name);
+}
+
+static int columns_named(Csv *csv, const char *const *names, size_t count)
+{
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < count; i++) {
+        code = csv_column(csv, names[i]);
+    }
+    return code;
+}
+#define COLUMNS(csv, names) columns_named(csv, names, sizeof names / sizeof names[0])
+
+/* --- metrics.csv --- */
+
+static int take_columns(void *csv, const cJSON *line, const char *where, long number)
+{
+    (void)number;
+    int code = csv_columns_of(csv, line);
+    return code != 0 ? err_wrap(code, "%s", where) : 0;
+}
+
+static int take_row(void *csv, const cJSON *line, const char *where, long number)
+{
+    (void)where;
+    (void)number;
+    csv_put_tree(csv, line);
+    return csv_end_row(csv);
+}
+
+static int export_metrics(const char *run, const char *out)
+{
+    static const char *const usual[] = {"step",  "tokens", "loss",       "lr",      "grad_norm",
+                                        "tok_s", "ms",     "peak_bytes", "val_loss"};
+    char *path = io_join(run, "metrics.jsonl");
+    bool there = io_exists(path), torn = false; /* a refused run has no lines */
+    Csv csv = {0};
+    int code = COLUMNS(&csv, usual);
+    code = code == 0 && there ? lines_read(run, take_columns, &csv, NULL) : code;
+    code = code != 0 ? code : csv_open(&csv, out, "metrics.csv");
+    code = code == 0 && there ? lines_read(run, take_row, &csv, &torn) : code;
+    if (torn) {
+        log_warn("%s: the last line is incomplete and left out", path);
+    }
+    free(path);
+    return csv_close(&csv, code);
+}
+
+/* --- summary.csv --- */
+
+#define PHASES "summary.phases." /* they have a table of their own */
+
+static int take_name(void *context, const char *name, const cJSON *leaf)
+{
+    if (strncmp(name, PHASES, strlen(PHASES)) == 0) {
+        return 0;
+    }
+    Csv *csv = context;
+    csv_put_text(csv, "name", name);
+    csv_put(csv, "value", leaf);
+    return csv_end_row(csv);
+}
+
+static int export_summary(const Result *result, const char *out)
+{
+    static const char *const columns[] = {"name", "value"};
+    Csv csv = {0};
+    int code = COLUMNS(&csv, columns);
+    code = code != 0 ? code : csv_open(&csv, out, "summary.csv");
+    code = code != 0 ? code : csv_flatten(result->run, take_name, &csv);
+    return csv_close(&csv, code);
+}
+
+/* --- ranks.csv --- */
+
+static int export_ranks(const Result *result, const char *out)
+{
+    static const char *const first[] = {"rank"};
+    Csv csv = {0};
+    int code = COLUMNS(&csv, first);
+    for (int i = 0; code == 0 && i < result->rank_count; i++) {
+        code = csv_columns_of(&csv, result->ranks[i]);
+    }
+    code = code != 0 ? code : csv_open(&csv, out, "ranks.csv");
+    for (int i = 0; code == 0 && i < result->rank_count; i++) {
+        if (result->ranks[i] != NULL) {
+            csv_put_tree(&csv, result->ranks[i]);
+            code = csv_end_row(&csv);
+        }
+    }
+    return csv_close(&csv, code);
+}
+
+/* --- phases.csv --- */
+
+static int add_phases(Csv *csv, const cJSON *rank, const char *kind, const cJSON *phases)
+{
+    int code = 0;
+    for (const cJSON *phase = phases != NULL ? phases->child : NULL; code == 0 && phase != NULL;
+         phase = phase->next) {
+        csv_put(csv, "rank", rank);
+        csv_put_text(csv, "kind", kind);
+        csv_put_text(csv, "name", phase->string);
+        for (const cJSON *time = phase->child; time != NULL; time = time->next) {
+            if (time->string != NULL) {
+                csv_put(csv, time->string, time);
+            }
+        }
+        code = csv_end_row(csv);
+    }
+    return code;
+}
+
+static int export_phases(const Result *result, const char *out)
+{
+    static const char *const columns[] = {"rank",        "kind",  "name",   "total_s",
+                                          "exclusive_s", "count", "mean_s", "p50_s",
+                                          "p95_s",       "p99_s", "max_s"};
+    Csv csv = {0};
+    int code = COLUMNS(&csv, columns);
+    code = code != 0 ? code : csv_open(&csv, out, "phases.csv");
+    code = code != 0
+               ? code
+               : add_phases(&csv, NULL, "phase", member(member(result->run, "summary"), "phases"));
+    for (int i = 0; code == 0 && i < result->rank_count; i++) {
+        const cJSON *file = result->ranks[i], *rank = member(file, "rank");
+        code = add_phases(&csv, rank, "phase", member(file, "timers"));
+        code = code != 0 ? code : add_phases(&csv, rank, "span", member(file, "spans"));
+    }
+    return csv_close(&csv, code);
+}
+
+/* --- runs.csv --- */
+
+/* The numbers of a summary, with the prefix that keeps them apart from options of the same name. */
+static int add_numbers(Csv *csv, const Result *result, bool columns)
+{
+    int code = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, member(result->run, "summary"))
+    {
+        char name[128];
+        snprintf(name, sizeof name, "summary.%s", item->string);
+        if (cJSON_IsObject(item) || cJSON_IsArray(item) || code != 0) {
+            continue;
+        }
+        if (columns) {
+            code = csv_column(csv, name);
+        } else {
+            csv_put(csv, name, item);
+        }
+    }
+    return code;
+}
+
+static const char *const entry_first[] = {"id", "configuration", "repeat", "state", "reason"};
+static const char *const entry_last[] = {"seconds", "exit", "planned_bytes", "predicted_s"};
+#define LENGTH(array) (sizeof array / sizeof array[0])
+
+static int run_columns(Csv *csv, const Results *results)
+{
+    int code = COLUMNS(csv, entry_first);
+    for (int axis = 0; code == 0 && axis < results->axis_count; axis++) {
+        code = columns_named(csv, results->axes[axis].options, (size_t)results->axes[axis].count);
+    }
+    for (int i = 0; code == 0 && i < results->count; i++) {
+        code = csv_columns_of(csv, member(results->runs[i].entry, "settings"));
+    }
+    code = code != 0 ? code : COLUMNS(csv, entry_last);
+    for (int i = 0; code == 0 && i < results->count; i++) {
+        code = add_numbers(csv, &results->runs[i], true);
+    }
+    return code;
+}
+
+static int run_row(Csv *csv, const Results *results, const Result *result)
+{
+    for (size_t i = 0; i < LENGTH(entry_first); i++) {
+        csv_put(csv, entry_first[i], member(result->entry, entry_first[i]));
+    }
+    for (int axis = 0; axis < results->axis_count; axis++) {
+        for (int i = 0; i < results->axes[axis].count; i++) {
+            char text[RESULT_SETTING_SIZE];
+            const char *option = results->axes[axis].options[i];
+            csv_put_text(csv, option, result_setting(result, option, text));
+        }
+    }
+    csv_put_tree(csv, member(result->entry, "settings"));
+    for (size_t i = 0; i < LENGTH(entry_last); i++) {
+        csv_put(csv, entry_last[i], member(result->entry, entry_last[i]));
+    }
+    add_numbers(csv, result, false);
+    return csv_end_row(csv);
+}
+
+static int export_runs(const Results *results, const char *out)
+{
+    Csv csv = {0};
+    int code = run_columns(&csv, results);
+    code = code != 0 ? code : csv_open(&csv, out, "runs.csv");
+    for (int i = 0; code == 0 && i < results->count; i++) {
+        code = run_row(&csv, results, &results->runs[i]);
+    }
+    return csv_close(&csv, code);
+}
+
+int export_csv(const char *run, const char *out)
+{
+    Results results;
+    bool experiment;
+    int code = results_read_any(&results, run, &experiment);
+    if (code != 0) {
+        return code;
+    }
+    code = io_make_folders(out);
+    if (code == 0 && experiment) {
+        code = export_runs(&results, out);
+    } else if (code == 0) {
+        const Result *result = &results.runs[0];
+        code = export_metrics(run, out);
+        code = code != 0 ? code : export_summary(result, out);
+        code = code != 0 ? code : export_phases(result, out);
+        code = code != 0 ? code : export_ranks(result, out);
+    }
+    results_free(&results);
+    return code;
+}
