@@ -1,0 +1,224 @@
+#include "report/watch_experiment.h"
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "metrics/json.h"
+#include "report/results.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MAX_RUNS 10000
+#define LIST_SHARE 3 /* the list takes at most one part in this many while a run is shown too */
+
+static const cJSON *member(const cJSON *object, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, name);
+}
+
+static const char *text_at(const cJSON *object, const char *name)
+{
+    const char *text = cJSON_GetStringValue(member(object, name));
+    return text != NULL ? text : "";
+}
+
+bool watch_is_experiment(const char *dir)
+{
+    char *path = io_join(dir, "experiment.json");
+    bool there = io_exists(path);
+    free(path);
+    return there;
+}
+
+void watch_experiment_open(WatchExperiment *experiment, const char *dir)
+{
+    *experiment = (WatchExperiment){.dir = mem_strdup(dir), .current = -1};
+}
+
+static void forget_runs(WatchExperiment *experiment)
+{
+    for (int i = 0; i < experiment->count; i++) {
+        free(experiment->runs[i].state);
+        free(experiment->runs[i].line);
+    }
+    free(experiment->runs);
+    experiment->runs = NULL;
+    experiment->count = 0;
+    cJSON_Delete(experiment->json);
+    experiment->json = NULL;
+}
+
+static void choose(WatchExperiment *experiment, int current, const char *dir)
+{
+    if (experiment->current >= 0 && (dir == NULL || strcmp(experiment->run.dir, dir) != 0)) {
+        watch_close(&experiment->run);
+        experiment->current = -1;
+    }
+    if (dir != NULL && experiment->current < 0) {
+        watch_open(&experiment->run, dir);
+    }
+    experiment->current = dir != NULL ? current : -1;
+}
+
+void watch_experiment_close(WatchExperiment *experiment)
+{
+    choose(experiment, -1, NULL);
+    forget_runs(experiment);
+    free(experiment->dir);
+    *experiment = (WatchExperiment){.current = -1};
+}
+
+/* Settings but the seed, then the outcome as far as it is known. */
+static char *describe(const char *dir, const cJSON *entry)
+{
+    Page page = {0};
+    page_put(&page, "%s", text_at(entry, "id"));
+    const cJSON *setting;
+    cJSON_ArrayForEach(setting, member(entry, "settings"))
+    {
+        const char *value = cJSON_GetStringValue(setting);
+        if (setting->string != NULL && value != NULL && strcmp(setting->string, "seed") != 0) {
+            page_put(&page, "  %s %s", setting->string, value);
+        }
+    }
+    if (results_number(entry, "repeat") > 0) {
+        page_put(&page, "  repeat %.0f", results_number(entry, "repeat"));
+    }
+    char *path = mem_format("%s/%s/run.json", dir, text_at(entry, "dir")), time[32];
+    cJSON *run = NULL;
+    if (io_exists(path)) {
+        json_load(path, &run); /* a broken record has nothing to tell */
+    }
+    double val_loss = results_number(run, "summary.val_loss");
+    double loss = isfinite(val_loss) ? val_loss : results_number(run, "summary.train_loss");
+    double seconds = results_number(entry, "seconds");
+    if (isfinite(loss)) {
+        page_put(&page, "  %s %.4f", isfinite(val_loss) ? "validation" : "loss", loss);
+    }
+    if (isfinite(seconds)) {
+        page_put(&page, "  %s", clock_duration(seconds, time));
+    }
+    if (text_at(entry, "reason")[0] != '\0') {
+        page_put(&page, "  %s", text_at(entry, "reason"));
+    }
+    cJSON_Delete(run);
+    free(path);
+    return page.text;
+}
+
+static void load(WatchExperiment *experiment)
+{
+    const cJSON *list = member(experiment->json, "runs"), *entry;
+    int count = cJSON_GetArraySize(list), current = -1;
+    count = count < MAX_RUNS ? count : MAX_RUNS;
+    experiment->runs = mem_zalloc((size_t)count + 1, sizeof *experiment->runs);
+    char *dir = NULL;
+    cJSON_ArrayForEach(entry, list)
+    {
+        int at = experiment->count;
+        if (at == count) {
+            break;
+        }
+        experiment->runs[experiment->count++] =
+            (WatchedRun){mem_strdup(text_at(entry, "state")), describe(experiment->dir, entry)};
+        if (strcmp(text_at(entry, "state"), result_state_name(RESULT_RUNNING)) == 0) {
+            free(dir);
+            dir = mem_format("%s/%s", experiment->dir, text_at(entry, "dir"));
+            current = at;
+        }
+    }
+    choose(experiment, current, dir);
+    free(dir);
+}
+
+void watch_experiment_poll(WatchExperiment *experiment)
+{
+    char *path = io_join(experiment->dir, "experiment.json");
+    struct stat now;
+    bool there = stat(path, &now) == 0;
+    bool same = there && experiment->json != NULL && now.st_ino == experiment->inode &&
+                now.st_mtim.tv_sec == experiment->changed.tv_sec &&
+                now.st_mtim.tv_nsec == experiment->changed.tv_nsec;
+    if (!same) {
+        forget_runs(experiment);
+        if (there && json_load(path, &experiment->json) == 0) {
+            experiment->inode = now.st_ino;
+            experiment->changed = now.st_mtim;
+        }
+        load(experiment);
+    }
+    if (experiment->current >= 0) {
+        watch_poll(&experiment->run);
+    }
+    free(path);
+}
+
+static Ink state_ink(const char *state)
+{
+    if (strcmp(state, "done") == 0 || strcmp(state, "running") == 0) {
+        return INK_GREEN;
+    }
+    if (strcmp(state, "waiting") == 0) {
+        return INK_DIM;
+    }
+    return strcmp(state, "stopped") == 0 ? INK_YELLOW : INK_RED;
+}
+
+static void put_header(const WatchExperiment *experiment, WatchText *out)
+{
+    int counts[RESULT_TIMEOUT + 1] = {0};
+    for (int i = 0; i < experiment->count; i++) {
+        for (int state = 0; state <= RESULT_TIMEOUT; state++) {
+            counts[state] +=
+                strcmp(experiment->runs[i].state, result_state_name((ResultState)state)) == 0;
+        }
+    }
+    watch_text_line(out);
+    const char *name = text_at(experiment->json, "name");
+    watch_text_put(out, INK_BOLD, "%s ", name[0] != '\0' ? name : "experiment");
+    watch_text_put(out, INK_PLAIN, " %d of %d done", counts[RESULT_DONE], experiment->count);
+    for (int state = 0; state <= RESULT_TIMEOUT; state++) {
+        const char *word = result_state_name((ResultState)state);
+        if (counts[state] > 0 && state != RESULT_DONE) {
+            watch_text_put(out, state_ink(word), ", %d %s", counts[state], word);
+        }
+    }
+    watch_text_put(out, INK_DIM, "  %s", experiment->dir);
+}
+
+void watch_experiment_view(const WatchExperiment *experiment, const WatchFlags *flags,
+                           WatchText *out)
+{
+    watch_text_init(out, flags->width, flags->height, flags->utf8, flags->colour);
+    put_header(experiment, out);
+    bool shown = experiment->current >= 0;
+    int room = flags->height - 1, rows = shown ? room / LIST_SHARE : room - flags->keys;
+    rows = rows < experiment->count ? rows : experiment->count;
+    /* The current run, or the end of the list, in the middle. */
+    int from = (shown ? experiment->current : experiment->count) - rows / 2;
+    from = from + rows > experiment->count ? experiment->count - rows : from;
+    from = from > 0 ? from : 0;
+    for (int i = from; i < from + rows; i++) {
+        const WatchedRun *run = &experiment->runs[i];
+        watch_text_line(out);
+        watch_text_put(out, state_ink(run->state), "%-8s", run->state);
+        watch_text_put(out, INK_PLAIN, " %s", run->line);
+    }
+    if (!shown) {
+        watch_view_keys(flags, out);
+        return;
+    }
+    WatchFlags rest = *flags;
+    rest.height = room - rows;
+    if (rest.height >= 1) {
+        WatchText view;
+        watch_view(&experiment->run, &rest, &view);
+        for (int line = 0; line < view.count; line++) {
+            watch_text_copy(out, &view, line);
+        }
+        watch_text_free(&view);
+    }
+}

@@ -1,0 +1,392 @@
+/* Following the files. metrics.jsonl is read from where the last whole line ended; a file that was replaced, cut or
+ * written anew is noticed by its inode, its size, or the bytes before that place, and is then read from its
+ * beginning. run.json is read again when it was replaced. */
+#include "report/watch_read.h"
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "config/config.h"
+#include "metrics/json.h"
+#include "metrics/process.h"
+#include "metrics/record.h"
+#include "report/results.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHUNK ((size_t)1 << 18)
+#define MAX_LINE (CHUNK / 2) /* of a record's line, which has some 200 bytes */
+#define MAX_RANKS 1024       /* whose files are read */
+#define SILENCE_LEAST 60.0   /* seconds */
+#define SILENCE_GAPS 10.0    /* usual times from line to line */
+#define OVERHEAD_AFTER \
+    30.0 /* seconds of steps, from which on the share of the rest tells something */
+#define OVERHEAD_MOST 3.0
+
+const char *watch_state_name(WatchState state)
+{
+    static const char *const names[] = {"waiting",  "running", "silent",        "dead",
+                                        "finished", "stopped", "out of memory", "failed"};
+    return names[state];
+}
+
+void watch_open(WatchRun *run, const char *dir)
+{
+    *run = (WatchRun){.dir = mem_strdup(dir), .file = -1, .saved_step = -1};
+    run->begun = run->wrote = run->grown = NAN;
+    run->val_loss = run->best_val_loss = NAN;
+}
+
+static void free_ranks(WatchRun *run)
+{
+    for (int i = 0; i < run->rank_count; i++) {
+        cJSON_Delete(run->ranks[i]);
+    }
+    free(run->ranks);
+    run->ranks = NULL;
+    run->rank_count = 0;
+}
+
+/* As if no line had been read. */
+static void forget_lines(WatchRun *run)
+{
+    if (run->file >= 0) {
+        close(run->file);
+    }
+    curve_free(&run->curve);
+    run->file = -1;
+    run->offset = 0;
+    run->skipping = false;
+    run->tail_size = 0;
+    run->last = (WatchLine){0};
+    run->train = run->validation = run->marks = (WatchThinning){0};
+    run->val_loss = run->best_val_loss = NAN;
+    run->val_step = run->best_val_step = 0;
+    run->recent = 0;
+    run->odd_lines = run->not_finite = 0;
+}
+
+void watch_close(WatchRun *run)
+{
+    forget_lines(run);
+    free_ranks(run);
+    cJSON_Delete(run->run);
+    free(run->dir);
+    *run = (WatchRun){.file = -1};
+}
+
+/* --- metrics.jsonl --- */
+
+static bool is_same_file(WatchRun *run, const struct stat *now)
+{
+    struct stat held;
+    char tail[sizeof run->tail];
+    return run->file >= 0 && fstat(run->file, &held) == 0 && held.st_ino == now->st_ino &&
+           held.st_dev == now->st_dev && held.st_size >= run->offset &&
+           pread(run->file, tail, run->tail_size, run->offset - (off_t)run->tail_size) ==
+               (ssize_t)run->tail_size &&
+           memcmp(tail, run->tail, run->tail_size) == 0;
+}
+
+/* Lines of a piece of the file; returns how many bytes of it are done with. */
+static size_t take_lines(WatchRun *run, const char *text, size_t size)
+{
+    size_t at = 0;
+    for (const char *newline; (newline = memchr(text + at, '\n', size - at)) != NULL;) {
+        size_t length = (size_t)(newline - text) - at;
+        if (run->skipping || !watch_add_line(run, text + at, length)) {
+            run->odd_lines++;
+        }
+        run->skipping = false;
+        at += length + 1;
+    }
+    if (at == 0 && size > MAX_LINE) {
+        run->skipping = true;
+        at = size;
+    }
+    return at;
+}
+
+static void read_lines(WatchRun *run)
+{
+    char *text = mem_alloc(CHUNK);
+    for (;;) {
+        ssize_t got = pread(run->file, text, CHUNK, run->offset);
+        size_t done = got > 0 ? take_lines(run, text, (size_t)got) : 0;
+        if (done == 0) {
+            break;
+        }
+        run->offset += (off_t)done;
+        run->tail_size = done < sizeof run->tail ? done : sizeof run->tail;
+        memcpy(run->tail, text + done - run->tail_size, run->tail_size);
+        run->grown = clock_seconds();
+    }
+    free(text);
+}
+
+static double seconds_of(struct timespec time)
+{
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void poll_lines(WatchRun *run)
+{
+    char *path = io_join(run->dir, "metrics.jsonl");
+    struct stat now;
+    bool there = stat(path, &now) == 0 && S_ISREG(now.st_mode);
+    bool same = there && is_same_file(run, &now);
+    if (!same && run->file >= 0) {
+        forget_lines(run);
+    }
+    if (there && !same) {
+        run->file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    }
+    if (run->file >= 0) {
+        bool first = !same && isnan(run->grown);
+        read_lines(run);
+        run->grown = first ? NAN : run->grown; /* who knows when that was */
+        run->wrote = seconds_of(now.st_mtim);
+    }
+    free(path);
+}
+
+/* --- run.json and the other files --- */
+
+static double parse_stamp(const cJSON *item)
+{
+    struct tm parts = {0};
+    const char *text = cJSON_GetStringValue(item);
+    const char *end = text != NULL ? strptime(text, "%Y-%m-%dT%H:%M:%SZ", &parts) : NULL;
+    return end != NULL && *end == '\0' ? (double)timegm(&parts) : NAN;
+}
+
+static const cJSON *member(const cJSON *object, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, name);
+}
+
+/* Of records that do not say: steps as asked, or tokens over those of an update. */
+static int64_t steps_of_config(const cJSON *json)
+{
+    double steps = results_number(json, "config.steps");
+    double tokens = results_number(json, "config.tokens"), seq = results_number(json, "config.seq");
+    double ranks = results_number(json, "config.ranks");
+    double update = results_number(json, "config.batch") * results_number(json, "config.accum") *
+                    (seq > 0 ? seq : results_number(json, "model.context")) *
+                    (ranks > 0 ? ranks : 1);
+    steps = steps > 0 ? steps : ceil(tokens / update);
+    return steps > 0 && steps < 1e15 ? (int64_t)steps : 0;
+}
+
+static void load_ranks(WatchRun *run)
+{
+    double ranks = results_number(run->run, "config.ranks");
+    int count = ranks >= 1 && ranks <= MAX_RANKS ? (int)ranks : ranks > MAX_RANKS ? MAX_RANKS : 1;
+    run->ranks = mem_zalloc((size_t)count, sizeof *run->ranks);
+    for (int rank = 0; rank < count; rank++) {
+        char *path = mem_format("%s/ranks/%d.json", run->dir, rank);
+        bool good = io_exists(path) && json_load(path, &run->ranks[run->rank_count]) == 0;
+        run->rank_count += good;
+        free(path);
+    }
+}
+
+static void poll_run(WatchRun *run)
+{
+    char *path = io_join(run->dir, "run.json");
+    struct stat now;
+    cJSON *json = NULL;
+    bool there = stat(path, &now) == 0;
+    bool same = there && run->run != NULL && now.st_ino == run->run_inode &&
+                now.st_mtim.tv_sec == run->run_changed.tv_sec &&
+                now.st_mtim.tv_nsec == run->run_changed.tv_nsec;
+    if (!same) {
+        cJSON_Delete(run->run);
+        run->run = NULL;
+        free_ranks(run);
+        run->total_steps = 0;
+        run->begun = NAN;
+    }
+    if (there && !same && json_load(path, &json) == 0) {
+        run->run = json;
+        run->run_inode = now.st_ino;
+        run->run_changed = now.st_mtim;
+        double total = results_number(json, "total_steps");
+        run->total_steps = total >= 1 && total < 1e15 ? (int64_t)total : steps_of_config(json);
+        const cJSON *resumed = member(json, "resumed");
+        int count = cJSON_GetArraySize(resumed);
+        run->begun = parse_stamp(count > 0 ? member(cJSON_GetArrayItem(resumed, count - 1), "at")
+                                           : member(json, "started"));
+        const char *status = cJSON_GetStringValue(member(json, "status"));
+        if (status != NULL && strcmp(status, run_status_name(RUN_RUNNING)) != 0) {
+            load_ranks(run);
+        }
+    }
+    if (there && run->file < 0) {
+        run->wrote = seconds_of(now.st_mtim);
+    }
+    free(path);
+}
+
+static void poll_checkpoint(WatchRun *run)
+{
+    char *path = io_join(run->dir, "ckpt/latest"), target[64];
+    ssize_t length = readlink(path, target, sizeof target - 1);
+    target[length > 0 ? length : 0] = '\0';
+    long long step;
+    run->saved_step = sscanf(target, "step-%lld", &step) == 1 && step >= 0 ? (int64_t)step : -1;
+    free(path);
+}
+
+/* --- state --- */
+
+static WatchState state_by_status(const char *status)
+{
+    static const struct {
+        RunStatus status;
+        WatchState state;
+    } table[] = {{RUN_RUNNING, WATCH_RUNNING},
+                 {RUN_DONE, WATCH_DONE},
+                 {RUN_OOM, WATCH_OOM},
+                 {RUN_STOPPED, WATCH_STOPPED}};
+    for (size_t i = 0; status != NULL && i < sizeof table / sizeof table[0]; i++) {
+        if (strcmp(status, run_status_name(table[i].status)) == 0) {
+            return table[i].state;
+        }
+    }
+    return WATCH_FAILED;
+}
+
+/* Of a run whose process cannot be looked up: what was seen to grow while it was watched counts, not the clock of
+ * the file's host. */
+static WatchState judge_by_silence(const WatchRun *run)
+{
+    double usual = SILENCE_GAPS * watch_median_gap(run);
+    return run->silent > (usual > SILENCE_LEAST ? usual : SILENCE_LEAST) ? WATCH_SILENT
+                                                                         : WATCH_RUNNING;
+}
+
+static void judge(WatchRun *run)
+{
+    double since = isnan(run->grown) ? run->now - run->wrote : clock_seconds() - run->grown;
+    run->silent = since > 0 ? since : 0;
+    run->resident_now = run->resident_most = 0;
+    run->state = run->run == NULL
+                     ? WATCH_WAITING
+                     : state_by_status(cJSON_GetStringValue(member(run->run, "status")));
+    if (run->state != WATCH_RUNNING) {
+        return;
+    }
+    const cJSON *process = member(run->run, "process");
+    const char *host = cJSON_GetStringValue(member(member(run->run, "machine"), "host"));
+    switch (process_life(process, host)) {
+    case PROCESS_ALIVE:
+        process_memory(process, &run->resident_now, &run->resident_most);
+        break;
+    case PROCESS_GONE:
+        run->state = WATCH_DEAD;
+        break;
+    case PROCESS_ELSEWHERE:
+        run->state = judge_by_silence(run);
+        break;
+    }
+}
+
+void watch_poll(WatchRun *run)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    run->now = seconds_of(now);
+    poll_run(run);
+    poll_lines(run);
+    poll_checkpoint(run);
+    judge(run);
+    if (run->state == WATCH_DEAD) { /* it may have said why in the last moment */
+        poll_run(run);
+        poll_lines(run);
+        judge(run);
+    }
+}
+
+double watch_session_seconds(const WatchRun *run)
+{
+    const cJSON *resumed = member(run->run, "resumed");
+    int count = cJSON_GetArraySize(resumed);
+    double from = count > 0 ? results_number(cJSON_GetArrayItem(resumed, count - 1), "step") : 0;
+    double before = from > 0 ? curve_seconds(&run->curve, (int64_t)from) : 0;
+    return curve_seconds(&run->curve, run->last.step) - before;
+}
+
+double watch_seconds_left(const WatchRun *run)
+{
+    double left = (double)(run->total_steps - run->last.step);
+    if (run->total_steps <= 0 || run->last.step <= 0 || left < 0) {
+        return NAN;
+    }
+    double steps = watch_session_seconds(run), share = (run->wrote - run->begun) / steps;
+    bool known = steps >= OVERHEAD_AFTER && share >= 1 && share <= OVERHEAD_MOST;
+    return 1e-3 * watch_pace_ms(run) * left * (known ? share : 1);
+}
+
+/* --- going on --- */
+
+/* As a shell takes it for one word. */
+static void add_word(char **text, const char *name, const char *value)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-+=.,:/@%";
+    bool quoted = value[0] == '\0' || value[strspn(value, plain)] != '\0';
+    char *escaped = mem_alloc(4 * strlen(value) + 1), *out = escaped;
+    for (const char *at = value; *at != '\0'; at++) {
+        out += sprintf(out, *at == '\'' ? "'\\''" : "%c", *at);
+    }
+    *out = '\0';
+    const char *mark = quoted ? "'" : "";
+    char *longer = mem_format("%s --%s %s%s%s", *text, name, mark, escaped, mark);
+    free(escaped);
+    free(*text);
+    *text = longer;
+}
+
+char *watch_resume_command(const WatchRun *run)
+{
+    Config cfg, defaults;
+    config_init(&cfg, COMMAND_TRAIN);
+    config_init(&defaults, COMMAND_TRAIN);
+    char *text = NULL;
+    if (config_from_json(&cfg, member(run->run, "config"), run->dir) == 0) {
+        text = mem_strdup("pacer train");
+        size_t count;
+        const Option *options = config_options(&count);
+        for (size_t i = 0; i < count; i++) {
+            const char *name = options[i].name;
+            bool other = (options[i].commands & 1u << COMMAND_TRAIN) == 0 ||
+                         (options[i].flags & OPTION_NO_RECORD) != 0 || strcmp(name, "out") == 0 ||
+                         strcmp(name, "resume") == 0 ||
+                         (strcmp(name, "accum") == 0 && cfg.global_batch > 0);
+            char *value = config_value_text(&cfg, &options[i]);
+            char *initial = config_value_text(&defaults, &options[i]);
+            if (!other && strcmp(value, initial) != 0 && options[i].type == OPTION_BOOL) {
+                char *longer = mem_format("%s --%s=%s", text, name, value);
+                free(text);
+                text = longer;
+            } else if (!other && strcmp(value, initial) != 0) {
+                add_word(&text, name, value);
+            }
+            free(value);
+            free(initial);
+        }
+        add_word(&text, "out", run->dir);
+    }
+    config_free(&cfg);
+    config_free(&defaults);
+    return text;
+}

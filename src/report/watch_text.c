@@ -1,0 +1,228 @@
+#include "report/watch_text.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
+
+#define ITEM_GAP 2
+
+void watch_text_init(WatchText *text, int width, int height, bool utf8, bool colour)
+{
+    *text = (WatchText){.width = width, .height = height, .utf8 = utf8, .colour = colour};
+    text->lines = mem_zalloc((size_t)height + 1, sizeof *text->lines);
+}
+
+void watch_text_free(WatchText *text)
+{
+    for (int i = 0; i < text->count; i++) {
+        page_free(&text->lines[i]);
+    }
+    free(text->lines);
+    *text = (WatchText){0};
+}
+
+bool watch_text_line(WatchText *text)
+{
+    if (text->count >= text->height) {
+        text->column = text->width; /* what follows is clipped */
+        return false;
+    }
+    page_put(&text->lines[text->count++], "%s", "");
+    text->column = 0;
+    return true;
+}
+
+/* --- characters --- */
+
+/* Bytes of the character at `at`, its code point in *point; 0 when it is not UTF-8. */
+static int decode(const char *at, unsigned *point)
+{
+    const unsigned char *byte = (const unsigned char *)at;
+    static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
+    int size = byte[0] < 0x80             ? 1
+               : (byte[0] & 0xe0) == 0xc0 ? 2
+               : (byte[0] & 0xf0) == 0xe0 ? 3
+               : (byte[0] & 0xf8) == 0xf0 ? 4
+                                          : 0;
+    if (size < 2) {
+        *point = byte[0];
+        return size;
+    }
+    unsigned value = byte[0] & (0x7fu >> size);
+    for (int i = 1; i < size; i++) {
+        if ((byte[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+        value = value << 6 | (byte[i] & 0x3fu);
+    }
+    *point = value;
+    bool good = value >= least[size] && value <= 0x10ffff && (value & 0xfffff800u) != 0xd800;
+    return good ? size : 0;
+}
+
+/* Columns of a code point; -1: not to be printed. Ours (lines, blocks, dots) take one column in every locale. */
+static int columns_of(unsigned point)
+{
+    if (point < 0x80) {
+        return point >= 0x20 && point < 0x7f ? 1 : -1;
+    }
+    bool drawn =
+        (point >= 0x2500 && point < 0x2600) || (point >= 0x2800 && point < 0x2900) || point == 0xb7;
+    return drawn ? 1 : wcwidth((wchar_t)point);
+}
+
+/* One character of `string` as it is shown: its bytes in *shown and *size, its columns returned, and the bytes that
+ * it takes of the string in *taken. */
+static int next_character(const char *string, bool utf8, const char **shown, int *size, int *taken)
+{
+    unsigned point;
+    *taken = *size = decode(string, &point);
+    *shown = string;
+    int columns = *taken > 0 ? columns_of(point) : -1;
+    if (columns < 0 || (!utf8 && point >= 0x80)) {
+        *shown = "?";
+        *size = columns = 1;
+        *taken = *taken > 0 ? *taken : 1;
+    }
+    return columns;
+}
+
+int watch_text_columns(const char *line, bool utf8)
+{
+    int columns = 0;
+    while (*line != '\0') {
+        if (line[0] == '\033' && line[1] == '[') {
+            line += strcspn(line, "m");
+            line += *line != '\0';
+            continue;
+        }
+        const char *shown;
+        int size, taken;
+        columns += next_character(line, utf8, &shown, &size, &taken);
+        line += taken;
+    }
+    return columns;
+}
+
+/* --- lines --- */
+
+static const char *const inks[INK_COUNT] = {
+    [INK_DIM] = "\033[2m",      [INK_BOLD] = "\033[1m",    [INK_RED] = "\033[31m",
+    [INK_GREEN] = "\033[32m",   [INK_YELLOW] = "\033[33m", [INK_BLUE] = "\033[34m",
+    [INK_MAGENTA] = "\033[35m", [INK_CYAN] = "\033[36m"};
+
+static void begin_ink(WatchText *text, Ink ink)
+{
+    if (text->colour && ink != INK_PLAIN) {
+        page_put(&text->lines[text->count - 1], "%s", inks[ink]);
+    }
+}
+
+static void end_ink(WatchText *text, Ink ink)
+{
+    if (text->colour && ink != INK_PLAIN) {
+        page_put(&text->lines[text->count - 1], "%s", "\033[0m");
+    }
+}
+
+static void put(WatchText *text, Ink ink, const char *string)
+{
+    if (text->count == 0 || text->column >= text->width || *string == '\0') {
+        return;
+    }
+    Page *line = &text->lines[text->count - 1];
+    begin_ink(text, ink);
+    while (*string != '\0') {
+        const char *shown;
+        int size, taken, columns = next_character(string, text->utf8, &shown, &size, &taken);
+        if (text->column + columns > text->width) {
+            text->column = text->width;
+            break;
+        }
+        page_put_bytes(line, shown, (size_t)size);
+        text->column += columns;
+        string += taken;
+    }
+    end_ink(text, ink);
+}
+
+static char *print(const char *format, va_list args)
+{
+    char *string = NULL;
+    if (vasprintf(&string, format, args) < 0) {
+        string = mem_strdup("");
+    }
+    return string;
+}
+
+void watch_text_put(WatchText *text, Ink ink, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *string = print(format, args);
+    va_end(args);
+    put(text, ink, string);
+    free(string);
+}
+
+void watch_text_item(WatchText *text, Ink ink, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *string = print(format, args);
+    va_end(args);
+    int columns = watch_text_columns(string, text->utf8);
+    if (text->count == 0 || (text->column > 0 && text->column + ITEM_GAP + columns > text->width)) {
+        watch_text_line(text);
+    } else if (text->column > 0) {
+        put(text, INK_PLAIN, "  ");
+    }
+    put(text, ink, string);
+    free(string);
+}
+
+void watch_text_wrap(WatchText *text, Ink ink, const char *sentence)
+{
+    char *copy = mem_strdup(sentence), *rest = copy;
+    bool first = true;
+    for (char *word; (word = strsep(&rest, " \n")) != NULL;) {
+        int columns = watch_text_columns(word, text->utf8);
+        if (first || (text->column > 0 && text->column + 1 + columns > text->width)) {
+            if (!watch_text_line(text)) {
+                break;
+            }
+        } else {
+            put(text, ink, " ");
+        }
+        put(text, ink, word);
+        first = false;
+    }
+    free(copy);
+}
+
+void watch_text_glyph(WatchText *text, Ink ink, const char *utf8, char ascii, int count)
+{
+    if (text->count == 0 || count <= 0) {
+        return;
+    }
+    int room = text->width - text->column;
+    count = count < room ? count : room;
+    begin_ink(text, ink);
+    for (int i = 0; i < count; i++) {
+        Page *line = &text->lines[text->count - 1];
+        text->utf8 ? page_put(line, "%s", utf8) : page_put(line, "%c", ascii);
+    }
+    end_ink(text, ink);
+    text->column += count > 0 ? count : 0;
+}
+
+void watch_text_copy(WatchText *text, const WatchText *from, int line)
+{
+    if (watch_text_line(text)) {
+        page_put_bytes(&text->lines[text->count - 1], from->lines[line].text,
+                       from->lines[line].size);
+    }
+}
