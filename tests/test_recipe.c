@@ -1,6 +1,7 @@
 /* Recipes: what runs they make, and what is said about bad ones. Ids are made without planning, so device and dtype
  * stay auto here. */
 #include "experiment/experiment.h"
+#include "experiment/probe.h"
 
 #include "base/err.h"
 #include "base/io.h"
@@ -8,6 +9,7 @@
 
 #include "support/own_folder.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -143,6 +145,83 @@ static void test_recipe__lr_follows_the_global_batch(void **state)
     }
 }
 
+/* Recorded end of a run of the probe, with this validation loss. */
+static void record_loss(Experiment *probe, int run, double loss)
+{
+    char *folder = experiment_run_path(probe, &probe->runs[run], "");
+    char *path = io_join(folder, "run.json");
+    char *text = mem_format("{\"status\": \"done\", \"summary\": {\"val_loss\": %g}}", loss);
+    assert_int_equal(io_make_folders(folder), 0);
+    assert_int_equal(io_write_atomic(path, text, strlen(text)), 0);
+    probe->runs[run].state = STATE_DONE;
+    free(text);
+    free(path);
+    free(folder);
+}
+
+static void test_recipe__the_probe_tries_factors_and_the_best_is_taken(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "name: x\nbase: {data: d, lr: 1e-3, epochs: 2, warmup: 7}\nrepeats: 2\n"
+        "lr-rule: {rule: linear, at: 8}\nlr-probe: {factors: [0.5, 1, 3], tokens: 5k}\n"
+        "axes: [{batch: [4, 8, 16]}]\nskip: [{batch: 8}]\n";
+    Recipe recipe, shorter;
+    Experiment probe, e;
+    assert_int_equal(io_write_atomic(own_file, text, strlen(text)), 0);
+    assert_int_equal(recipe_load(&recipe, own_file, false, NULL), 0);
+    assert_int_equal(recipe_load(&shorter, own_file, false, NULL), 0);
+    assert_int_equal(recipe_check_probe(&recipe), 0);
+    recipe_make_probe(&shorter);
+    assert_int_equal(experiment_expand(&probe, &shorter), 0);
+    experiment_identify(&probe);
+    free(probe.dir);
+    probe.dir = mem_format("%s.probe", own_file);
+    assert_int_equal(probe.count, 6);
+    static const double rates[] = {0.25e-3, 0.5e-3, 1.5e-3, 1e-3, 2e-3, 6e-3};
+    for (int i = 0; i < 6; i++) {
+        const Config *cfg = &probe.runs[i].cfg;
+        assert_true(fabs(cfg->lr - rates[i]) < 1e-12);
+        assert_true(cfg->tokens == 5000 && cfg->epochs == 0 && cfg->warmup == -1);
+    }
+    assert_string_equal(probe.runs[2].label, "batch 4, lr 0.0015");
+
+    record_loss(&probe, 0, 3.1); /* batch 4: the middle one; the third came to nothing */
+    record_loss(&probe, 1, 3.0);
+    record_loss(&probe, 5, 2.5); /* batch 16: only the last */
+    assert_int_equal(probe_choose(&probe, &recipe), 0);
+    assert_int_equal(experiment_expand(&e, &recipe), 0);
+    assert_int_equal(e.count, 4);
+    static const double chosen[] = {0.5e-3, 6e-3, 0.5e-3, 6e-3};
+    for (int i = 0; i < 4; i++) {
+        assert_true(fabs(e.runs[i].cfg.lr - chosen[i]) < 1e-12);
+        assert_true(e.runs[i].cfg.epochs == 2 && e.runs[i].cfg.warmup == 7);
+    }
+    assert_string_equal(e.runs[1].label, "batch 16");
+    assert_int_equal(io_remove_tree(probe.dir), 0);
+    experiment_free(&probe);
+    experiment_free(&e);
+}
+
+static void test_recipe__a_probe_with_nothing_to_find_is_refused(void **state)
+{
+    (void)state;
+    static const char *const axes[] = {"lr: [1e-3, 2e-3]", "steps: [5, 6]", "epochs: [1, 2]"};
+    for (size_t i = 0; i < COUNT(axes); i++) {
+        char *text = mem_format("name: x\nbase: {data: d}\naxes: [{%s}]\n"
+                                "lr-probe: {factors: [1, 2], tokens: 1k}\n",
+                                axes[i]);
+        Experiment e = loaded(text, false);
+        assert_int_equal(recipe_check_probe(&e.recipe), ERR_INPUT);
+        assert_non_null(strstr(err_message(), "nothing to find"));
+        experiment_free(&e);
+        free(text);
+    }
+    Experiment none = loaded(HEAD "axes: [{lr: [1e-3, 2e-3]}]\nlr-probe: none\n", false);
+    assert_int_equal(recipe_check_probe(&none.recipe), 0);
+    experiment_free(&none);
+}
+
 static void test_recipe__smoke_replaces_keys_and_merges_base(void **state)
 {
     (void)state;
@@ -239,6 +318,12 @@ static void test_recipe__bad_files_are_named_by_line(void **state)
         {HEAD "axes: [{batch: [1]}]\ntimeout: 5x\n", ":4:", "timeout"},
         {HEAD "axes: [{batch: [1]}]\nlr-rule: {rule: linear}\n", ":4:", "at"},
         {HEAD "axes: [{batch: [1]}]\nlr-rule: {rule: cubic, at: 2}\n", ":4:", "cubic"},
+        {HEAD "axes: [{batch: [1]}]\nlr-probe: {factors: [1], tokens: 2M}\n", ":4:", "two"},
+        {HEAD "axes: [{batch: [1]}]\nlr-probe: {factors: [2, 1], tokens: 2M}\n", ":4:", "above"},
+        {HEAD "axes: [{batch: [1]}]\nlr-probe: {factors: [0, 1], tokens: 2M}\n", ":4:", "positive"},
+        {HEAD "axes: [{batch: [1]}]\nlr-probe: {factors: [1, 2]}\n", ":4:", "tokens"},
+        {HEAD "axes: [{batch: [1]}]\nlr-probe: {factors: [1, 2], tokens: many}\n", ":4:", "many"},
+        {HEAD "axes: [{batch: [1]}]\nlr-probe: some\n", ":4:", "lr-probe"},
         {HEAD "axes: [{batch: [1]}]\nskip: [{}]\n", ":4:", "everything"},
         {HEAD "axes: [{batch: [1]}]\nskip: [{batch: 1}]\n", "x.yaml:", "nothing to run"},
         {HEAD "axes: [{batch: [1]}]\nsmoke: {name: y}\n", ":4:", "smoke"},
@@ -331,6 +416,8 @@ int main(void)
         cmocka_unit_test(test_recipe__repeats_are_interleaved_and_have_seeds_of_their_own),
         cmocka_unit_test(test_recipe__skip_leaves_out_what_has_all_of_its_values),
         cmocka_unit_test(test_recipe__lr_follows_the_global_batch),
+        cmocka_unit_test(test_recipe__the_probe_tries_factors_and_the_best_is_taken),
+        cmocka_unit_test(test_recipe__a_probe_with_nothing_to_find_is_refused),
         cmocka_unit_test(test_recipe__smoke_replaces_keys_and_merges_base),
         cmocka_unit_test(test_recipe__ids_survive_an_edit_and_equal_runs_are_one),
         cmocka_unit_test(test_recipe__options_about_records_go_along_unseen),

@@ -39,20 +39,24 @@ static bool is_skipped(const Recipe *recipe, const Config *cfg)
     return false;
 }
 
-/* lr x (global batch / at), or x its root. */
+/* lr x (global batch / at), or x its root; then x the factor that a probe tries or has found best. */
 static int apply_lr_rule(const Recipe *recipe, ExperimentRun *run)
 {
     Config *cfg = &run->cfg;
-    if (recipe->lr_rule == LR_RULE_NONE) {
+    if (recipe->lr_rule == LR_RULE_NONE && run->factor < 0) {
         return 0;
     }
     double ratio = (double)(cfg->batch * cfg->accum * cfg->ranks) / recipe->lr_at;
+    double scale = recipe->lr_rule == LR_RULE_NONE   ? 1
+                   : recipe->lr_rule == LR_RULE_SQRT ? sqrt(ratio)
+                                                     : ratio;
+    scale *= run->factor >= 0 ? recipe->probe.factors[run->factor] : 1;
     char lr[32];
-    snprintf(lr, sizeof lr, "%.9g",
-             cfg->lr * (recipe->lr_rule == LR_RULE_SQRT ? sqrt(ratio) : ratio));
+    snprintf(lr, sizeof lr, "%.9g", cfg->lr * scale);
     int code = config_set(cfg, "lr", lr);
     if (code != 0) {
-        return err_wrap(code, "%s: lr-rule", recipe->path);
+        return err_wrap(code, "%s: %s", recipe->path,
+                        recipe->lr_rule == LR_RULE_NONE ? "lr-probe" : "lr-rule");
     }
     setting_remove(&run->settings, "lr");
     setting_add(&run->settings, "lr", lr, 0);
@@ -87,11 +91,13 @@ static int combination_fault(const ExperimentRun *run, int code)
     return code;
 }
 
-/* The run of combination `index` (the last axis varies fastest). *wanted is false when it is skipped. */
-static int make_run(const Recipe *recipe, int64_t index, int repeat, ExperimentRun *run,
+/* The run of combination `index` (the last axis varies fastest) at a factor of the probe. *wanted is false when it
+ * is skipped. */
+static int make_run(const Recipe *recipe, int64_t index, int factor, int repeat, ExperimentRun *run,
                     bool *wanted)
 {
-    *run = (ExperimentRun){.repeat = repeat, .reason = mem_strdup("")};
+    *run = (ExperimentRun){
+        .combination = index, .factor = factor, .repeat = repeat, .reason = mem_strdup("")};
     config_init(&run->cfg, COMMAND_TRAIN);
     int code = 0;
     for (int i = 0; code == 0 && i < recipe->base.count; i++) {
@@ -116,20 +122,24 @@ static int make_run(const Recipe *recipe, int64_t index, int repeat, ExperimentR
         code = err_set(ERR_INPUT, "%s: base needs data", recipe->path);
     }
     *wanted = code != 0 || !is_skipped(recipe, &run->cfg);
-    run->label = setting_label(&run->settings, run->settings.count);
-    if (code != 0) {
-        return combination_fault(run, code);
+    bool rate_shows = recipe->probe.probing; /* else it follows from what the label names */
+    if (code == 0 && *wanted && rate_shows) {
+        code = apply_lr_rule(recipe, run);
     }
-    code = *wanted ? apply_lr_rule(recipe, run) : 0;
+    run->label = setting_label(&run->settings, run->settings.count);
+    if (code == 0 && *wanted && !rate_shows) {
+        code = apply_lr_rule(recipe, run);
+    }
     return code != 0 ? combination_fault(run, code) : set_seed(run);
 }
 
 static int count_combinations(const Recipe *recipe, int64_t *count)
 {
     *count = 1;
+    int per_combination = recipe->repeats * (recipe->probe.probing ? recipe->probe.count : 1);
     for (int i = 0; i < recipe->axis_count; i++) {
         *count *= recipe->axes[i].points;
-        if (*count * recipe->repeats > MAX_RUNS) {
+        if (*count * per_combination > MAX_RUNS) {
             return err_set(ERR_INPUT, "%s: more than %d runs; shorten the axes or repeats",
                            recipe->path, MAX_RUNS);
         }
@@ -145,14 +155,20 @@ int experiment_expand(Experiment *experiment, Recipe *recipe)
     if (code != 0) {
         return code;
     }
+    const LrProbe *probe = &recipe->probe;
+    int factors = probe->probing ? probe->count : 1;
     experiment->runs =
-        mem_zalloc((size_t)(combinations * recipe->repeats), sizeof *experiment->runs);
+        mem_zalloc((size_t)(combinations * factors * recipe->repeats), sizeof *experiment->runs);
     for (int repeat = 0; code == 0 && repeat < recipe->repeats; repeat++) {
         int configuration = 0;
-        for (int64_t c = 0; code == 0 && c < combinations; c++) {
+        for (int64_t c = 0; code == 0 && c < combinations * factors; c++) {
             ExperimentRun *run = &experiment->runs[experiment->count];
+            int64_t combination = c / factors;
+            int factor = probe->probing          ? (int)(c % factors)
+                         : probe->chosen != NULL ? probe->chosen[combination]
+                                                 : -1;
             bool wanted;
-            code = make_run(recipe, c, repeat, run, &wanted);
+            code = make_run(recipe, combination, factor, repeat, run, &wanted);
             if (code != 0 || !wanted) {
                 free_run(run);
                 continue;

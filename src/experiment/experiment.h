@@ -29,6 +29,8 @@ typedef struct {
     Config cfg; /* of train, checked, device and type settled; without out */
     char id[CONFIG_ID_SIZE];
     int configuration, repeat;
+    int64_t combination;  /* of the axes, skipped ones counted; the last axis varies fastest */
+    int factor;           /* index in the probe's factors; -1: none */
     SettingList settings; /* what varies, then lr where a rule sets it, then seed */
     char *label;          /* "batch 16, accum 64" */
     ExperimentState state;

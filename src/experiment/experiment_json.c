@@ -6,11 +6,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
+#include "metrics/fields.h"
+#include "metrics/record.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define FORMAT 1
 
 /* --- out --- */
 
@@ -54,6 +54,9 @@ static cJSON *run_json(const ExperimentRun *run)
     json_put_or_null(object, "exit", run->exit);
     json_put_or_null(object, "planned_bytes", run->bytes);
     json_put_or_null(object, "predicted_s", run->predicted_s);
+    if (run->factor >= 0) {
+        json_put_whole(object, "lr_factor", run->factor);
+    }
     return object;
 }
 
@@ -67,7 +70,7 @@ static cJSON *experiment_json(const Experiment *e)
     const Recipe *recipe = &e->recipe;
     const char *slash = strrchr(recipe->path, '/');
     cJSON *tree = json_object(), *pacer = json_object(), *runs = json_array();
-    json_put_whole(tree, "format", FORMAT);
+    json_put_whole(tree, "format", EXPERIMENT_FORMAT);
     json_put_text(tree, "name", recipe->name);
     json_put_text(tree, "title", recipe->title != NULL ? recipe->title : recipe->name);
     json_put_text(tree, "about", recipe->about != NULL ? recipe->about : "");
@@ -85,6 +88,13 @@ static cJSON *experiment_json(const Experiment *e)
         json_put_item(tree, "baseline", settings_json(&recipe->baseline));
     }
     json_put(tree, "target_loss", recipe->target_loss);
+    if (recipe->probe.count > 0) {
+        cJSON *probe = json_object();
+        json_put_item(probe, "factors",
+                      cJSON_CreateDoubleArray(recipe->probe.factors, recipe->probe.count));
+        json_put_whole(probe, "tokens", recipe->probe.tokens);
+        json_put_item(tree, "lr_probe", probe);
+    }
     json_put_item(tree, "axes", axes_json(recipe));
     json_put_whole(tree, "repeats", recipe->repeats);
     json_put_item(tree, "tables", copy_or_empty(recipe->tables));
@@ -209,6 +219,7 @@ int experiment_restore(Experiment *experiment)
     char *path = io_join(experiment->dir, "experiment.json");
     cJSON *tree = NULL;
     int code = io_exists(path) ? json_load(path, &tree) : 0;
+    code = code != 0 ? code : field_format((Place){path, ""}, tree, "format", EXPERIMENT_FORMAT);
     code = code == 0 && tree != NULL ? check_same(experiment, tree, path) : code;
     free(path);
     if (code == 0) {

@@ -90,6 +90,8 @@ void recipe_free(Recipe *recipe)
     setting_free(&recipe->base);
     setting_free(&recipe->baseline);
     free(recipe->axes);
+    free(recipe->probe.factors);
+    free(recipe->probe.chosen);
     free(recipe->skips);
     free(recipe->path);
     free(recipe->name);

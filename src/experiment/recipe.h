@@ -25,6 +25,15 @@ typedef struct {
 
 typedef enum { LR_RULE_NONE, LR_RULE_LINEAR, LR_RULE_SQRT } LrRule;
 
+/* Short runs of every combination at several learning rates, before the others: what they found is in `chosen`. */
+typedef struct {
+    double *factors; /* of the rate that lr and lr-rule give; ascending */
+    int count;       /* 0: no probe */
+    int64_t tokens;  /* of one such run */
+    bool probing;    /* this recipe is the probe itself: factors are crossed with all axes */
+    int *chosen; /* index in factors, by combination; NULL: none yet, the rate stands as it is */
+} LrProbe;
+
 typedef struct {
     char *path;
     char *name, *title, *about;
@@ -39,7 +48,8 @@ typedef struct {
     SettingList baseline; /* marks the runs that others are compared with */
     Value target_loss;
     LrRule lr_rule;
-    double lr_at;           /* global batch at which lr stands as it is given */
+    double lr_at; /* global batch at which lr stands as it is given */
+    LrProbe probe;
     bool drop_checkpoints;  /* of runs that are done */
     cJSON *tables, *charts; /* arrays, as experiment.json has them */
 } Recipe;

@@ -46,3 +46,6 @@ int reader_charts(RecipeReader *reader, yaml_node_t *node, cJSON **charts);
 int reader_settings(RecipeReader *reader, yaml_node_t *node, const char *what, SettingList *list);
 int reader_skips(RecipeReader *reader, yaml_node_t *node, Recipe *recipe);
 int reader_axes(RecipeReader *reader, yaml_node_t *node, Recipe *recipe);
+
+/* recipe_probe.c: the key lr-probe. */
+int reader_lr_probe(RecipeReader *reader, yaml_node_t *node, LrProbe *probe);

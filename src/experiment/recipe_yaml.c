@@ -23,14 +23,16 @@ enum {
     KEY_BASELINE,
     KEY_TARGET_LOSS,
     KEY_LR_RULE,
+    KEY_LR_PROBE,
     KEY_CHECKPOINTS,
     KEY_TABLES,
     KEY_CHARTS,
     KEY_SMOKE,
 };
-static const char *const keys[] = {
-    "name",     "title",       "about",   "base",        "axes",   "skip",   "repeats", "timeout",
-    "baseline", "target-loss", "lr-rule", "checkpoints", "tables", "charts", "smoke",   NULL};
+static const char *const keys[] = {"name",    "title",    "about",       "base",     "axes",
+                                   "skip",    "repeats",  "timeout",     "baseline", "target-loss",
+                                   "lr-rule", "lr-probe", "checkpoints", "tables",   "charts",
+                                   "smoke",   NULL};
 
 /* --- single values --- */
 
@@ -172,6 +174,9 @@ static int read_part(RecipeReader *reader, yaml_node_t *node, bool inner, Recipe
         case KEY_LR_RULE:
             code = read_lr_rule(reader, value, recipe);
             break;
+        case KEY_LR_PROBE:
+            code = reader_lr_probe(reader, value, &recipe->probe);
+            break;
         case KEY_CHECKPOINTS:
             code = read_choice(reader, value, "checkpoints", checkpoints, &choice);
             recipe->drop_checkpoints = choice == 1;
@@ -258,6 +263,9 @@ static void replace_parts(Recipe *to, Recipe *from, unsigned seen)
     if (seen & 1u << KEY_LR_RULE) {
         TAKE(lr_rule);
         TAKE(lr_at);
+    }
+    if (seen & 1u << KEY_LR_PROBE) {
+        TAKE(probe);
     }
     if (seen & 1u << KEY_CHECKPOINTS) {
         TAKE(drop_checkpoints);

@@ -43,7 +43,7 @@ void findings_make(const Results *results, Findings *findings)
         rule_repeats,       rule_noise,
         rule_stragglers,    rule_oversubscribed,
         rule_superlinear,   rule_mean_speedup,
-        rule_learning_rate,
+        rule_learning_rate, rule_probed_rates,
     };
     *findings = (Findings){0};
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {

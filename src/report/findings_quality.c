@@ -216,6 +216,42 @@ void rule_learning_rate(const Results *results, Findings *findings)
     free(rates);
 }
 
+/* A rate that a probe chose at the edge of what it tried may not be the best one. */
+void rule_probed_rates(const Results *results, Findings *findings)
+{
+    const cJSON *probe = cJSON_GetObjectItemCaseSensitive(results->json, "lr_probe");
+    const cJSON *factors = cJSON_GetObjectItemCaseSensitive(probe, "factors");
+    int count = cJSON_GetArraySize(factors), edges = 0, chosen = 0;
+    char first[256] = "";
+    const char *side = "";
+    for (int i = 0; count > 1 && i < results->configurations; i++) {
+        const Result *result = results_first(results, i);
+        double factor = result != NULL ? results_number(result->entry, "lr_factor") : NAN;
+        chosen += !isnan(factor);
+        bool low = factor == 0, high = factor == count - 1;
+        if ((low || high) && edges++ == 0) {
+            result_label(results, result, first, sizeof first);
+            side = low ? "lowest" : "highest";
+        }
+    }
+    double tokens = results_number(probe, "tokens");
+    if (edges > 0) {
+        findings_add(findings, FINDING_CAUTION,
+                     mem_format("The learning rate of %d of %d configurations, first %s, is the %s "
+                                "that the probe tried: a better one may lie beyond.",
+                                edges, chosen, first, side),
+                     mem_format("%d factors, %.6g tokens each, in lr-probe; widen the factors",
+                                count, tokens));
+    } else if (chosen > 0) {
+        findings_add(
+            findings, FINDING_RESULT,
+            mem_format("Each configuration has the learning rate that was best for it in a "
+                       "probe of %.6g tokens, and none at the edge of what was tried.",
+                       tokens),
+            mem_format("%d factors of the rule's rate, in lr-probe", count));
+    }
+}
+
 /* --- generalisation --- */
 
 void rule_gap(const Results *results, Findings *findings)

@@ -44,6 +44,7 @@ void rule_oversubscribed(const Results *results, Findings *findings);
 void rule_batch_quality(const Results *results, Findings *findings);
 void rule_gap(const Results *results, Findings *findings);
 void rule_learning_rate(const Results *results, Findings *findings);
+void rule_probed_rates(const Results *results, Findings *findings);
 
 void rule_smoke(const Results *results, Findings *findings);
 void rule_checks(const Results *results, Findings *findings);
