@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "cli/commands.h"
+#include "cli/plan.h"
 #include "train/predict_measure.h"
 
 #include <unistd.h>
@@ -106,7 +107,8 @@ static int64_t accum_of(const Config *cfg, int64_t ranks)
     return cfg->global_batch % together == 0 ? cfg->global_batch / together : 0;
 }
 
-static void print_prediction(const Config *cfg, PredictModel *model)
+/* Leaves in *best, unless NULL, the prediction of the fastest strategy at --ranks. */
+static void print_prediction(const Config *cfg, PredictModel *model, PredictedRanks *best)
 {
     int ranks = (int)cfg->ranks;
     int64_t alone = accum_of(cfg, 1);
@@ -123,7 +125,11 @@ static void print_prediction(const Config *cfg, PredictModel *model)
     printf("Predicted, not measured: %d ranks with each strategy\n", ranks);
     for (int kind = DDP_NAIVE; kind <= DDP_ZERO1; kind++) {
         model->ddp.kind = (DdpKind)kind;
-        print_row(ddp_kind_name((DdpKind)kind), predict_step(model, ranks, cfg->accum, alone));
+        Prediction p = predict_step(model, ranks, cfg->accum, alone);
+        print_row(ddp_kind_name((DdpKind)kind), p);
+        if (best != NULL && p.tokens_per_s > best->prediction.tokens_per_s) {
+            *best = (PredictedRanks){(DdpKind)kind, p};
+        }
     }
     model->ddp.kind = chosen;
 }
@@ -168,7 +174,7 @@ static bool leads(const Comm *comm)
     return comm == NULL || comm_rank(comm) == 0;
 }
 
-static int predict(const Run *run, Comm *comm)
+int plan_predict(const Run *run, Comm *comm, PredictedRanks *best)
 {
     const Config *cfg = run->cfg;
     const TrainerSetup *s = &run->setup;
@@ -202,7 +208,7 @@ static int predict(const Run *run, Comm *comm)
                    comm_ranks(comm), 100 * error);
         }
         print_assumptions(&model);
-        print_prediction(cfg, &model);
+        print_prediction(cfg, &model, best);
         model_free(&shape);
     }
     predict_times_free(&model.times);
@@ -226,7 +232,7 @@ static int plan(const Config *cfg, Comm *comm, bool predicting)
                    (long long)trainer_largest_batch(&run.setup, run.backend, limit));
         }
     }
-    code = code == 0 && predicting ? predict(&run, comm) : code;
+    code = code == 0 && predicting ? plan_predict(&run, comm, NULL) : code;
     run_close(&run);
     return code;
 }
@@ -238,6 +244,12 @@ int cmd_plan(Config *cfg, int argc, char **argv)
     Comm *comm = NULL;
     bool predicting = wants_prediction(cfg);
     int code = predicting ? check_prediction(cfg) : 0;
+    if (code == 0 && cfg->recommend) {
+        return plan_recommend(cfg, predicting);
+    }
+    if (code == 0 && cfg->hours > 0) {
+        return err_set(ERR_INPUT, "--hours goes with --recommend, which finds out what they allow");
+    }
     if (code == 0 && predicting) {
         signals_install();
         code = cfg->data[0] == '\0' ? config_set(cfg, "data", "builtin:random") : 0;

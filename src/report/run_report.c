@@ -1,10 +1,12 @@
+#include "report/results.h"
 #include "report/run_report.h"
 
 #include "base/err.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "metrics/json.h"
+#include "metrics/fields.h"
+#include "metrics/record.h"
 #include "report/chart_plot.h"
 #include "report/curve.h"
 #include "report/page.h"
@@ -94,6 +96,13 @@ static void collect(const cJSON *run, Facts *facts)
     add_fact(facts, "Training loss at the end", number_of(summary, "train_loss", 1, "%.4f"));
     add_fact(facts, "Validation loss at the end", number_of(summary, "val_loss", 1, "%.4f"));
     add_fact(facts, "Tokens per second", number_of(summary, "tok_s", 1, "%.0f"));
+    double expected = results_number(config, "expected-tok-s");
+    double measured = results_number(summary, "tok_s");
+    if (expected > 0 && measured > 0) {
+        add_fact(
+            facts, "Tokens per second predicted",
+            mem_format("%.0f: measured %+.1f %% of it", expected, 100 * (measured / expected - 1)));
+    }
     add_fact(facts, "Seconds in training steps", number_of(summary, "train_s", 1, "%.1f"));
     add_fact(facts, "Seconds in all", number_of(summary, "wall_s", 1, "%.1f"));
     add_fact(facts, "Peak memory planned and used, MiB",
@@ -154,6 +163,7 @@ int run_report(const char *run_dir, const char *out)
     cJSON *run = NULL;
     Curve curve = {0};
     int code = json_load(path, &run);
+    code = code != 0 ? code : field_format((Place){path, ""}, run, "schema", RECORD_SCHEMA);
     free(path);
     code = code != 0 ? code : curve_read(&curve, run_dir);
     code = code != 0 ? code : io_make_folders(out);

@@ -1,0 +1,343 @@
+/* `pacer plan --recommend`: measures short steps until it knows which settings suit model and machine, and says what to
+ * type, how long it would take, and in how much memory. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/signals.h"
+#include "cli/bench.h"
+#include "cli/commands.h"
+#include "cli/plan.h"
+#include "cli/show.h"
+#include "train/recommend.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOWEST_STEP_S 10.0 /* on a processor a large batch takes minutes, and is no faster */
+#define WARM_STEPS 1
+#define REPEATS_LEAST 2
+#define REPEATS_MOST 20
+#define CANDIDATE_SECONDS 1.0 /* of timed steps, if that is more than the least */
+#define MIB (1024.0 * 1024.0)
+
+typedef struct {
+    const Config *cfg;
+    const RecommendLimits *limits;
+    bool own_data; /* the user named some */
+    int64_t seq;   /* of the last candidate that was opened */
+    size_t memory;
+} Search;
+
+static int set_whole(Config *cfg, const char *name, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    return config_set(cfg, name, text);
+}
+
+static const char *choice_name(const char *option, int choice)
+{
+    return config_find(option)->choices[choice];
+}
+
+/* cfg with the candidate's settings; accum micro-steps on each of `ranks` ranks. */
+static int settings_of(const Config *cfg, const Candidate *c, int64_t accum, int64_t ranks,
+                       Config *out)
+{
+    config_copy(out, cfg);
+    int code = config_set(out, "global-batch", "0");
+    code = code != 0 ? code : set_whole(out, "batch", c->batch);
+    code = code != 0 ? code : set_whole(out, "accum", accum);
+    code = code != 0 ? code : set_whole(out, "ranks", ranks);
+    code = code != 0 ? code : config_set(out, "attention", choice_name("attention", c->attention));
+    code = code != 0 ? code : config_set(out, "recompute", choice_name("recompute", c->recompute));
+    out->recommend = false;
+    code = code != 0 ? code : config_check(out);
+    code = code != 0 ? code : run_resolve(out);
+    if (code != 0) {
+        config_free(out);
+    }
+    return code;
+}
+
+static void refuse(Candidate *c, CandidateState state, const char *why)
+{
+    c->state = state;
+    snprintf(c->why, sizeof c->why, "%s", why);
+}
+
+/* Medians of a few steps: their micro-step, and their update with what follows. */
+static int time_steps(Bench *bench, Candidate *c)
+{
+    Trainer *t = &bench->trainer;
+    Backend *backend = bench->run.backend;
+    double micro[REPEATS_MOST], update[REPEATS_MOST], begun = clock_seconds(), waited, loss, norm;
+    int count = 0;
+    for (int i = -WARM_STEPS;
+         i < REPEATS_MOST && (i < REPEATS_LEAST || clock_seconds() - begun < CANDIDATE_SECONDS);
+         i++) {
+        Batch batch;
+        int code = prefetch_next(bench->prefetch, &batch, &waited);
+        if (code != 0 || signals_pending() != 0) {
+            return code != 0 ? code : err_set(signals_pending(), "stopped by a signal");
+        }
+        double start = clock_seconds();
+        trainer_micro_step(t, (HostBatch){batch.tokens, batch.targets, batch.order}, 0);
+        backend->sync(backend);
+        double middle = clock_seconds();
+        trainer_update(t, 1e-4, i + WARM_STEPS);
+        trainer_post(t);
+        trainer_fetch(t, &loss, &norm);
+        if (i >= 0) {
+            micro[count] = middle - start;
+            update[count++] = clock_seconds() - middle;
+        }
+    }
+    c->state = CANDIDATE_MEASURED;
+    c->micro_s = clock_quantile(micro, (size_t)count, 0.5);
+    c->last_s = c->micro_s + clock_quantile(update, (size_t)count, 0.5);
+    return 0;
+}
+
+static int time_candidate(Config *cfg, Candidate *c)
+{
+    Bench bench;
+    int code = bench_open(&bench, cfg, NULL);
+    code = code != 0 ? code : time_steps(&bench, c);
+    bench_close(&bench);
+    if (code == ERR_MEMORY) {
+        refuse(c, CANDIDATE_TOO_LARGE, "does not fit");
+        code = 0;
+    }
+    return code;
+}
+
+static int measure(void *user, Candidate *c)
+{
+    Search *search = user;
+    Config cfg;
+    Run run;
+    int code = settings_of(search->cfg, c, 1, 1, &cfg);
+    if (code != 0) {
+        return code;
+    }
+    log_live("trying attention %s, batch %lld", choice_name("attention", c->attention),
+             (long long)c->batch);
+    code = run_open(&run, &cfg, NULL, DATA_REQUIRED);
+    if (code == ERR_INPUT && search->limits->kind_count > 1) { /* that kind cannot do it */
+        refuse(c, CANDIDATE_REFUSED, err_message());
+        code = 0;
+    } else if (code == 0) {
+        c->bytes = run.plan.total;
+        search->seq = run.setup.seq;
+        search->memory = run_memory_limit(&run);
+        run_close(&run);
+        if (search->memory > 0 && c->bytes > search->memory) {
+            refuse(c, CANDIDATE_TOO_LARGE, "does not fit");
+        } else {
+            code = time_candidate(&cfg, c);
+        }
+    }
+    config_free(&cfg);
+    return code;
+}
+
+/* --- what is searched --- */
+
+static int limits_of(const Config *cfg, const ModelSpec *spec, RecommendLimits *limits)
+{
+    bool fixed = cfg->attention != CONFIG_ATTENTION_AUTO || spec->mixer == MIXER_TTT;
+    *limits = (RecommendLimits){.recompute_given = config_is_set(cfg, "recompute"),
+                                .recompute = cfg->recompute,
+                                .batch = config_is_set(cfg, "batch") ? cfg->batch : 0,
+                                .slowest_s = SLOWEST_STEP_S};
+    limits->kinds[limits->kind_count++] = fixed ? cfg->attention : CONFIG_ATTENTION_FLASH;
+    if (!fixed && cfg->device == CONFIG_DEVICE_CUDA) {
+        limits->kinds[limits->kind_count++] = CONFIG_ATTENTION_CUDNN;
+    }
+    if (!fixed) {
+        limits->kinds[limits->kind_count++] = CONFIG_ATTENTION_NAIVE;
+    }
+    limits->largest = (int64_t)config_find("batch")->max;
+    if (cfg->global_batch > 0) {
+        if (cfg->global_batch % cfg->ranks != 0) {
+            return err_set(ERR_INPUT, "--global-batch %lld: not a multiple of --ranks %lld",
+                           (long long)cfg->global_batch, (long long)cfg->ranks);
+        }
+        limits->global_batch = limits->largest = cfg->global_batch / cfg->ranks;
+    }
+    return 0;
+}
+
+/* --- what is said --- */
+
+static void print_candidates(const Search *search, const Recommendation *r)
+{
+    printf("  %-10s %-10s %7s %6s %14s %12s\n", "attention", "recompute", "batch", "accum",
+           "planned MiB", "tok/s");
+    for (int i = 0; i < r->count; i++) {
+        const Candidate *c = &r->candidates[i];
+        char rate[SHOW_COUNT_SIZE];
+        double tokens = recommend_rate(search->limits, c) * (double)search->seq;
+        printf("%c %-10s %-10s %7lld %6lld ", i == r->best ? '*' : ' ',
+               choice_name("attention", c->attention), choice_name("recompute", c->recompute),
+               (long long)c->batch, (long long)recommend_accum(search->limits, c));
+        if (c->state == CANDIDATE_MEASURED) {
+            printf("%14.1f %12s\n", (double)c->bytes / MIB,
+                   show_count((uint64_t)tokens, true, rate));
+        } else if (c->bytes > 0) {
+            printf("%14.1f %12s  %s\n", (double)c->bytes / MIB, "-", c->why);
+        } else {
+            printf("%14s %12s  %s\n", "-", "-", c->why);
+        }
+    }
+}
+
+static void print_value(const char *name, const char *value)
+{
+    bool plain = value[0] != '\0' && strpbrk(value, " '\"$&|;<>()*?[]#~\\\n") == NULL;
+    printf(" --%s ", name);
+    if (plain) {
+        fputs(value, stdout);
+        return;
+    }
+    putchar('\'');
+    for (const char *c = value; *c != '\0'; c++) {
+        fputs(*c == '\'' ? "'\\''" : (const char[]){*c, '\0'}, stdout);
+    }
+    putchar('\'');
+}
+
+/* What the user gave, as far as train takes it, then what was found. */
+static void print_command(const Search *search, const Config *found, double rate)
+{
+    static const char *const decided[] = {"batch",     "accum",  "global-batch", "attention",
+                                          "recompute", "config", "ranks",        "ddp",
+                                          "tokens",    "steps",  "epochs"};
+    const Config *cfg = search->cfg;
+    size_t count;
+    const Option *options = config_options(&count);
+    printf("pacer train%s", search->own_data ? "" : " --data DATA");
+    for (size_t i = 0; i < count; i++) {
+        bool own = !config_is_set(cfg, options[i].name) ||
+                   (!search->own_data && strcmp(options[i].name, "data") == 0) ||
+                   (options[i].commands & 1u << COMMAND_TRAIN) == 0;
+        for (size_t k = 0; k < sizeof decided / sizeof decided[0] && !own; k++) {
+            own = strcmp(options[i].name, decided[k]) == 0;
+        }
+        char *value = own ? NULL : config_value_text(cfg, &options[i]);
+        if (value != NULL && options[i].type == OPTION_BOOL) {
+            printf(" --%s=%s", options[i].name, value);
+        } else if (value != NULL) {
+            print_value(options[i].name, value);
+        }
+        free(value);
+    }
+    static const char *const shown[] = {"batch", "accum", "attention", "recompute", "ranks",
+                                        "ddp",   "steps", "tokens",    "epochs"};
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
+        const Option *option = config_find(shown[i]);
+        char *value = config_value_text(found, option);
+        if (strcmp(value, option->initial) != 0 || strcmp(shown[i], "batch") == 0) {
+            print_value(shown[i], value);
+        }
+        free(value);
+    }
+    printf(" --expected-tok-s %.0f\n", rate);
+}
+
+static void print_time(const Config *cfg, const Run *run, double rate)
+{
+    double tokens = (double)run->total_steps * (double)run->tokens_per_update;
+    double allowed = 3600 * cfg->hours;
+    char needed[CLOCK_DURATION_SIZE], given[CLOCK_DURATION_SIZE], count[SHOW_COUNT_SIZE];
+    printf("Predicted: %s tokens", show_count((uint64_t)tokens, true, count));
+    printf(" in %s at %s tok/s", clock_duration(tokens / rate, needed),
+           show_count((uint64_t)rate, true, count));
+    printf("; %.1f MiB of memory%s", (double)run->plan.total / MIB,
+           run->setup.ddp.ranks > 1 ? " on each rank" : "");
+    printf(" (evaluations and checkpoints come on top)\n");
+    if (allowed > 0) {
+        printf("%s are enough for %s tokens: %s\n", clock_duration(allowed, given),
+               show_count((uint64_t)(allowed * rate), true, count),
+               allowed * rate >= tokens ? "the training fits"
+                                        : "it does not fit; give fewer --tokens, a smaller model, "
+                                          "or more --ranks");
+    }
+}
+
+/* The command for the best candidate, with ranks by the fastest strategy. */
+static int print_recommendation(Search *search, const Recommendation *r, bool predicting)
+{
+    const Candidate *best = &r->candidates[r->best];
+    const Config *cfg = search->cfg;
+    double rate = recommend_rate(search->limits, best) * (double)search->seq;
+    Config found;
+    Run run;
+    int code = settings_of(cfg, best, recommend_accum(search->limits, best), cfg->ranks, &found);
+    if (code != 0) {
+        return code;
+    }
+    PredictedRanks ranks = {0};
+    code = run_open(&run, &found, NULL, DATA_REQUIRED);
+    if (code == 0 && predicting) {
+        code = plan_predict(&run, NULL, &ranks);
+        if (code == 0) {
+            run_close(&run);
+            config_derive(&found, "ddp", (int)ranks.kind);
+            rate = ranks.prediction.tokens_per_s;
+            code = run_open(&run, &found, NULL, DATA_REQUIRED);
+        }
+    }
+    if (code == 0) {
+        puts("Recommended:");
+        print_command(search, &found, rate);
+        print_time(cfg, &run, rate);
+        if (cfg->global_batch == 0) {
+            puts("The number of sequences per update is the least that is fast here; what it does "
+                 "to the "
+                 "loss, recipes/batch-sweep.yaml measures.");
+        }
+        run_close(&run);
+    }
+    config_free(&found);
+    return code;
+}
+
+int plan_recommend(Config *cfg, bool predicting)
+{
+    Run run;
+    RecommendLimits limits;
+    Recommendation r;
+    if (cfg->ranks > 1 && !predicting) {
+        return err_set(ERR_INPUT,
+                       "--recommend with --ranks needs --link, what joins the ranks, such "
+                       "as nvlink or eth10");
+    }
+    if (comm_is_launched()) {
+        return err_set(ERR_INPUT, "--recommend measures one rank: start it without mpirun or srun");
+    }
+    signals_install();
+    bool own_data = cfg->data[0] != '\0';
+    int code = cfg->data[0] == '\0' ? config_set(cfg, "data", "builtin:random") : 0;
+    code = code != 0 ? code : run_resolve(cfg);
+    code = code != 0 ? code : run_open(&run, cfg, NULL, DATA_REQUIRED);
+    if (code != 0) {
+        return code;
+    }
+    code = limits_of(cfg, &run.setup.spec, &limits);
+    printf("Settings for %s on %s, %s; steps measured here\n", run.setup.spec.name,
+           run.backend->device != NULL ? run.backend->device : "the processor",
+           dtype_name(run.setup.dtype));
+    run_close(&run);
+    Search search = {.cfg = cfg, .limits = &limits, .own_data = own_data};
+    code = code != 0 ? code : recommend_search(&limits, measure, &search, &r);
+    if (code != 0) {
+        return code;
+    }
+    print_candidates(&search, &r);
+    return r.best >= 0 ? print_recommendation(&search, &r, predicting)
+                       : err_set(ERR_MEMORY, "nothing fits, not even one sequence with --recompute "
+                                             "block: take a smaller model or --seq");
+}

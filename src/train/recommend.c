@@ -1,0 +1,178 @@
+#include "train/recommend.h"
+
+#include "base/assert.h"
+#include "config/config.h"
+
+#include <math.h>
+
+#define FIRST_BATCH 4 /* at which kinds of attention are compared */
+
+int64_t recommend_accum(const RecommendLimits *limits, const Candidate *candidate)
+{
+    return limits->global_batch > 0 ? limits->global_batch / candidate->batch : 1;
+}
+
+double recommend_rate(const RecommendLimits *limits, const Candidate *candidate)
+{
+    if (candidate->state != CANDIDATE_MEASURED) {
+        return 0;
+    }
+    double accum = (double)recommend_accum(limits, candidate);
+    double seconds = (accum - 1) * candidate->micro_s + candidate->last_s;
+    return accum * (double)candidate->batch / seconds;
+}
+
+/* The same settings were tried before; NULL: not. */
+static Candidate *tried(Recommendation *r, Candidate like)
+{
+    for (int i = 0; i < r->count; i++) {
+        Candidate *c = &r->candidates[i];
+        if (c->attention == like.attention && c->recompute == like.recompute &&
+            c->batch == like.batch) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+/* *out is what came of it; NULL when there is no room for more. */
+static int try(CandidateMeasure measure, void *user, Recommendation *r, Candidate candidate,
+               Candidate **out)
+{
+    *out = tried(r, candidate);
+    if (*out != NULL || r->count == RECOMMEND_MOST) {
+        return 0;
+    }
+    *out = &r->candidates[r->count++];
+    **out = candidate;
+    int code = measure(user, *out);
+    PACER_ASSERT(code != 0 || (*out)->state != CANDIDATE_MEASURED || (*out)->last_s > 0,
+                 "a step of batch %lld that took no time", (long long)candidate.batch);
+    return code;
+}
+
+/* The next batch to try behind one: twice it, or the next that divides the global batch; 0: none. */
+static int64_t next_batch(const RecommendLimits *limits, int64_t batch)
+{
+    int64_t next = 2 * batch;
+    while (limits->global_batch > 0 && next <= limits->global_batch &&
+           limits->global_batch % next != 0) {
+        next++;
+    }
+    bool divides = limits->global_batch == 0 || next <= limits->global_batch;
+    return divides && next <= limits->largest ? next : 0;
+}
+
+static int64_t first_batch(const RecommendLimits *limits)
+{
+    if (limits->batch > 0) {
+        return limits->batch;
+    }
+    int64_t batch = limits->largest < FIRST_BATCH ? limits->largest : FIRST_BATCH;
+    while (limits->global_batch > 0 && limits->global_batch % batch != 0) {
+        batch--;
+    }
+    return batch;
+}
+
+static bool is_faster(const RecommendLimits *limits, const Candidate *a, const Candidate *b)
+{
+    return b == NULL || recommend_rate(limits, a) > recommend_rate(limits, b);
+}
+
+/* Step 1: the fastest kind, at the largest batch up to `batch` that any of them can do. NULL: none can do even 1. */
+static int compare_kinds(const RecommendLimits *limits, CandidateMeasure measure, void *user,
+                         Recommendation *r, int64_t batch, Candidate **best)
+{
+    *best = NULL;
+    for (; *best == NULL && batch > 0; batch = limits->batch > 0 ? 0 : batch / 2) {
+        for (int i = 0; i < limits->kind_count; i++) {
+            Candidate *c, like = {.attention = limits->kinds[i],
+                                  .recompute = limits->recompute,
+                                  .batch = batch};
+            int code = try(measure, user, r, like, &c);
+            if (code != 0) {
+                return code;
+            }
+            if (c != NULL && c->state == CANDIDATE_MEASURED && is_faster(limits, c, *best)) {
+                *best = c;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Step 2, from a measured candidate on. *ended says what ended it. */
+static int grow_batch(const RecommendLimits *limits, CandidateMeasure measure, void *user,
+                      Recommendation *r, const Candidate *from, CandidateState *ended)
+{
+    const Candidate *last = from;
+    *ended = CANDIDATE_MEASURED;
+    for (int64_t batch = from->batch; (batch = next_batch(limits, batch)) > 0;) {
+        double step_s = last->last_s * (double)batch / (double)last->batch;
+        Candidate *c,
+            like = {.attention = from->attention, .recompute = from->recompute, .batch = batch};
+        if (step_s > limits->slowest_s) {
+            *ended = CANDIDATE_TOO_SLOW;
+            return 0;
+        }
+        int code = try(measure, user, r, like, &c);
+        if (code != 0 || c == NULL) {
+            return code;
+        }
+        if (c->state != CANDIDATE_MEASURED) {
+            *ended = c->state;
+            return 0;
+        }
+        double gain = recommend_rate(limits, c) / recommend_rate(limits, last) - 1;
+        if (gain < RECOMMEND_GAIN) {
+            return 0;
+        }
+        last = c;
+    }
+    return 0;
+}
+
+static void choose(const RecommendLimits *limits, Recommendation *r)
+{
+    double fastest = 0;
+    for (int i = 0; i < r->count; i++) {
+        fastest = fmax(fastest, recommend_rate(limits, &r->candidates[i]));
+    }
+    r->best = -1;
+    for (int i = 0; i < r->count; i++) {
+        const Candidate *c = &r->candidates[i];
+        bool near = c->state == CANDIDATE_MEASURED &&
+                    recommend_rate(limits, c) >= fastest * (1 - RECOMMEND_GAIN);
+        if (near && (r->best < 0 || c->bytes < r->candidates[r->best].bytes)) {
+            r->best = i;
+        }
+    }
+}
+
+int recommend_search(const RecommendLimits *limits, CandidateMeasure measure, void *user,
+                     Recommendation *out)
+{
+    *out = (Recommendation){.best = -1};
+    Candidate *base, *smaller;
+    RecommendLimits own = *limits;
+    int code = compare_kinds(&own, measure, user, out, first_batch(&own), &base);
+    CandidateState ended = base != NULL ? CANDIDATE_MEASURED : CANDIDATE_TOO_LARGE;
+    if (code == 0 && base != NULL && own.batch == 0) {
+        code = grow_batch(&own, measure, user, out, base, &ended);
+    }
+    if (code == 0 && ended == CANDIDATE_TOO_LARGE && !own.recompute_given) {
+        own.recompute = CONFIG_RECOMPUTE_BLOCK;
+        if (base != NULL) { /* the kind is known; beyond the batch that did not fit without */
+            own.kinds[0] = base->attention;
+            own.kind_count = 1;
+        }
+        int64_t batch = base != NULL ? out->candidates[out->count - 1].batch : first_batch(&own);
+        code = compare_kinds(&own, measure, user, out, batch, &smaller);
+        if (code == 0 && smaller != NULL && own.batch == 0) {
+            code = grow_batch(&own, measure, user, out, smaller, &ended);
+        }
+    }
+    choose(limits, out);
+    return code;
+}

@@ -1,0 +1,187 @@
+/* The search for settings, over a made-up machine whose best settings are known. */
+#include "train/recommend.h"
+
+#include "base/err.h"
+#include "config/config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+/* A micro-step takes fixed_s + batch x per_sequence_s, by kind; memory grows with the batch, four times less when
+ * blocks are computed again, which costs a third more time. */
+typedef struct {
+    double fixed_s, per_sequence_s[4], update_s; /* by CONFIG_ATTENTION_* */
+    size_t base_bytes, sequence_bytes, memory;
+    int calls;
+} Machine;
+
+static int measure(void *user, Candidate *c)
+{
+    Machine *m = user;
+    m->calls++;
+    bool again = c->recompute == CONFIG_RECOMPUTE_BLOCK;
+    c->bytes = m->base_bytes + (size_t)c->batch * m->sequence_bytes / (again ? 4 : 1);
+    if (m->per_sequence_s[c->attention] == 0) {
+        c->state = CANDIDATE_REFUSED;
+        c->bytes = 0;
+    } else if (c->bytes > m->memory) {
+        c->state = CANDIDATE_TOO_LARGE;
+    } else {
+        c->state = CANDIDATE_MEASURED;
+        c->micro_s = (m->fixed_s + (double)c->batch * m->per_sequence_s[c->attention]) *
+                     (again ? 4.0 / 3 : 1);
+        c->last_s = c->micro_s + m->update_s;
+    }
+    return 0;
+}
+
+static RecommendLimits all_kinds(void)
+{
+    return (RecommendLimits){
+        .kinds = {CONFIG_ATTENTION_FLASH, CONFIG_ATTENTION_CUDNN, CONFIG_ATTENTION_NAIVE},
+        .kind_count = 3,
+        .largest = 1000000,
+        .slowest_s = 1e9};
+}
+
+static Machine machine(void)
+{
+    return (Machine){.fixed_s = 0.01,
+                     .per_sequence_s = {[CONFIG_ATTENTION_FLASH] = 0.001,
+                                        [CONFIG_ATTENTION_CUDNN] = 0.0008,
+                                        [CONFIG_ATTENTION_NAIVE] = 0.002},
+                     .base_bytes = 1000,
+                     .sequence_bytes = 100,
+                     .memory = (size_t)1 << 40};
+}
+
+static void test_recommend__fastest_kind_and_the_batch_behind_which_little_is_gained(void **state)
+{
+    (void)state;
+    Machine m = machine();
+    RecommendLimits limits = all_kinds();
+    Recommendation r;
+    assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
+    const Candidate *best = &r.candidates[r.best];
+    assert_int_equal(best->attention, CONFIG_ATTENTION_CUDNN);
+    assert_int_equal(best->recompute, CONFIG_RECOMPUTE_NONE);
+    /* Rate of batch b is b / (0.01 + 0.0008 b): from 512 to 1024 it gains 1.2 %, and 512 is within 2 % of it. */
+    assert_int_equal(best->batch, 512);
+    assert_int_equal(m.calls, r.count);
+    assert_true(r.count <= 12);
+}
+
+static void test_recommend__a_kind_that_is_refused_is_a_row_and_not_taken(void **state)
+{
+    (void)state;
+    Machine m = machine();
+    m.per_sequence_s[CONFIG_ATTENTION_CUDNN] = 0;
+    RecommendLimits limits = all_kinds();
+    Recommendation r;
+    assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
+    assert_int_equal(r.candidates[r.best].attention, CONFIG_ATTENTION_FLASH);
+    assert_int_equal(r.candidates[1].state, CANDIDATE_REFUSED);
+}
+
+static void test_recommend__memory_ends_the_growth_and_recomputing_is_tried(void **state)
+{
+    (void)state;
+    Machine m = machine();
+    RecommendLimits limits = all_kinds();
+    Recommendation r;
+    m.memory = 1000 + 20 * 100; /* 16 fit; recomputed, 64 */
+    assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
+    /* 16 at 0.0228 s is 702 a second; 64 at 4/3 x 0.0612 s is 784. */
+    assert_int_equal(r.candidates[r.best].batch, 64);
+    assert_int_equal(r.candidates[r.best].recompute, CONFIG_RECOMPUTE_BLOCK);
+    limits.recompute_given = true;
+    assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
+    assert_int_equal(r.candidates[r.best].batch, 16);
+    m.memory = 1000 + 30; /* one sequence, and only recomputed */
+    limits.recompute_given = false;
+    assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
+    assert_int_equal(r.candidates[r.best].batch, 1);
+    assert_int_equal(r.candidates[r.best].recompute, CONFIG_RECOMPUTE_BLOCK);
+    m.memory = 1000;
+    assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
+    assert_int_equal(r.best, -1);
+}
+
+static void test_recommend__batches_divide_the_global_batch(void **state)
+{
+    (void)state;
+    Machine m = machine();
+    RecommendLimits limits = all_kinds();
+    Recommendation r;
+    limits.global_batch = limits.largest = 90;
+    assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
+    for (int i = 0; i < r.count; i++) {
+        assert_int_equal(90 % r.candidates[i].batch, 0);
+    }
+    const Candidate *best = &r.candidates[r.best];
+    assert_int_equal(best->batch, 90);
+    assert_int_equal(recommend_accum(&limits, best), 1);
+    assert_int_equal(recommend_accum(&limits, &r.candidates[0]), 30);
+    /* 30 micro-steps of 3 and an update that takes as long as all of them halve the rate of sequences. */
+    Candidate c = {.batch = 3, .state = CANDIDATE_MEASURED, .micro_s = 0.01, .last_s = 0.31};
+    assert_true(recommend_rate(&limits, &c) > 149.9 && recommend_rate(&limits, &c) < 150.1);
+}
+
+static void test_recommend__given_settings_stay(void **state)
+{
+    (void)state;
+    Machine m = machine();
+    RecommendLimits limits = all_kinds();
+    Recommendation r;
+    limits.batch = 7;
+    limits.kinds[0] = CONFIG_ATTENTION_NAIVE;
+    limits.kind_count = 1;
+    limits.recompute_given = true;
+    assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
+    assert_int_equal(r.count, 1);
+    assert_int_equal(r.candidates[0].batch, 7);
+    assert_int_equal(r.candidates[0].attention, CONFIG_ATTENTION_NAIVE);
+}
+
+static void test_recommend__steps_that_take_too_long_are_not_tried(void **state)
+{
+    (void)state;
+    Machine m = machine();
+    RecommendLimits limits = all_kinds();
+    Recommendation r;
+    limits.slowest_s = 0.05; /* 32 sequences take 0.0356 s, 64 by that twice as long */
+    assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
+    assert_int_equal(r.candidates[r.best].batch, 32);
+}
+
+static int fails(void *user, Candidate *c)
+{
+    (void)user;
+    (void)c;
+    return err_set(ERR_FAILED, "broken");
+}
+
+static void test_recommend__an_error_ends_the_search(void **state)
+{
+    (void)state;
+    RecommendLimits limits = all_kinds();
+    Recommendation r;
+    assert_int_equal(recommend_search(&limits, fails, NULL, &r), ERR_FAILED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_recommend__fastest_kind_and_the_batch_behind_which_little_is_gained),
+        cmocka_unit_test(test_recommend__a_kind_that_is_refused_is_a_row_and_not_taken),
+        cmocka_unit_test(test_recommend__memory_ends_the_growth_and_recomputing_is_tried),
+        cmocka_unit_test(test_recommend__batches_divide_the_global_batch),
+        cmocka_unit_test(test_recommend__given_settings_stay),
+        cmocka_unit_test(test_recommend__steps_that_take_too_long_are_not_tried),
+        cmocka_unit_test(test_recommend__an_error_ends_the_search),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
