@@ -1,0 +1,438 @@
+/* Memory is planned as in training: the pass itself, with dispatch switched off and arenas that count, tells what a
+ * shape needs. The shape of whole batches is planned and allocated at the start. Another one (the last batch, shorter
+ * texts) may need more of some block, since the head cuts its rows into chunks of about equal size; then the
+ * blocks grow between two passes.
+ *
+ * Lengths are rounded up to a few values, and the number of windows in the last batch of a round to powers of two:
+ * on a GPU every new shape costs a search for its fastest products. */
+#include "use/evaluate.h"
+
+#include "base/assert.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "cuda/cuda.h"
+#include "text/tokenizer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB (1024.0 * 1024.0)
+#define LEAST_LENGTH 16 /* that windows are filled up to, where the longest allows it */
+#define ROUND_BATCHES 64
+#define ROUND_TOKENS ((int64_t)1 << 24)
+
+/* --- memory --- */
+
+/* Takes the tensors of a pass from block 0 and gives them to the evaluator. */
+static void lay_out(Evaluator *e, Arena *arena, int64_t rows)
+{
+    DType acc = dtype_accumulate(e->setup.model->act);
+    int64_t one = 1;
+    e->ids = arena_push(arena, MEM_BATCH, DT_I32, 1, &rows);
+    e->targets = arena_push(arena, MEM_BATCH, DT_I32, 1, &rows);
+    e->losses = arena_push(arena, MEM_HEAD, acc, 1, &rows);
+    e->mean = arena_push(arena, MEM_HEAD, acc, 1, &one);
+}
+
+/* What Trainer's evaluation does with a batch that is on the device, so that the same weights give the same bits. */
+static void compute(Evaluator *e, int64_t batch, int64_t seq)
+{
+    Ctx *c = &e->ctx;
+    Model *model = e->setup.model;
+    DeviceBatch device = {.batch = batch, .seq = seq, .ids = e->ids, .targets = e->targets};
+    model_forward(c, model, device, KEEP_NOTHING);
+    model_head(c, model, e->losses, 0, false, MODE_SET);
+    op_sum(c, e->losses, 1.0 / (double)(batch * seq), e->mean, MODE_SET);
+    model_end(c, model);
+}
+
+/* The kind of attention that was chosen, or one that does this shape. */
+static AttentionKind attention_for(const Evaluator *e, int64_t batch, int64_t seq)
+{
+    const ModelSpec *s = &e->setup.model->spec;
+    if (strcmp(e->setup.backend->name, "cuda") != 0 || s->mixer != MIXER_ATTENTION) {
+        return e->attention;
+    }
+    HeadShape shape = {batch, seq, s->heads, s->kv_heads, spec_head_dim(s)};
+    const AttentionKind kinds[] = {e->attention, ATTENTION_FLASH, ATTENTION_NAIVE};
+    for (int i = 0; i < 2; i++) {
+        if (cuda_attention_refusal(e->setup.backend, kinds[i], shape, e->setup.model->act) ==
+            NULL) {
+            return kinds[i];
+        }
+    }
+    return ATTENTION_NAIVE;
+}
+
+/* Bytes of the three blocks for passes of this shape. */
+static void plan(const Evaluator *evaluator, int64_t batch, int64_t seq, size_t sizes[3])
+{
+    Evaluator e = *evaluator;
+    Arena state;
+    arena_init_counting(&state, "batch");
+    arena_init_counting(&e.ctx.saved, "saved");
+    arena_init_counting(&e.ctx.scratch, "scratch");
+    lay_out(&e, &state, batch * seq);
+    e.ctx.dry = true;
+    e.ctx.attention = attention_for(evaluator, batch, seq);
+    compute(&e, batch, seq);
+    sizes[0] = state.peak;
+    sizes[1] = e.ctx.saved.peak;
+    sizes[2] = e.ctx.scratch.peak;
+}
+
+size_t evaluator_bytes(const EvaluatorSetup *setup, int64_t batch, int64_t seq)
+{
+    Evaluator e = {.setup = *setup, .attention = ATTENTION_FLASH};
+    size_t sizes[3];
+    ctx_init(&e.ctx, setup->backend);
+    plan(&e, batch, seq, sizes);
+    return sizes[0] + sizes[1] + sizes[2];
+}
+
+static int64_t largest_batch(const EvaluatorSetup *setup, size_t limit)
+{
+    int64_t fits = 0, fails = setup->batch;
+    while (fails - fits > 1) {
+        int64_t trial = fits + (fails - fits) / 2;
+        *(evaluator_bytes(setup, trial, setup->seq) <= limit ? &fits : &fails) = trial;
+    }
+    return fits;
+}
+
+/* Host memory is shared by the ranks of a host. */
+static size_t memory_limit(const EvaluatorSetup *setup)
+{
+    size_t limit = setup->memory > 0 ? setup->memory : setup->backend->available(setup->backend);
+    bool shared = setup->memory == 0 && setup->backend->device == NULL && setup->comm != NULL;
+    return shared ? limit / (size_t)comm_local_ranks(setup->comm) : limit;
+}
+
+static int check_fits(EvaluatorSetup *setup)
+{
+    size_t limit = memory_limit(setup);
+    size_t need = evaluator_bytes(setup, setup->batch, setup->seq);
+    if (limit == 0 || need <= limit) {
+        return 0;
+    }
+    int64_t largest = largest_batch(setup, limit);
+    if (largest > 0 && setup->fit) {
+        setup->batch = largest;
+        return 0;
+    }
+    char advice[64] = "not even --batch 1 fits; take a smaller --seq";
+    if (largest > 0) {
+        snprintf(advice, sizeof advice, "the largest that fits is --batch %lld",
+                 (long long)largest);
+    }
+    return err_set(ERR_MEMORY,
+                   "--batch %lld of %lld tokens needs %.1f MiB beside the model and %.1f MiB are "
+                   "free: %s",
+                   (long long)setup->batch, (long long)setup->seq, (double)need / MIB,
+                   (double)limit / MIB, advice);
+}
+
+/* Blocks that are large enough for passes of this shape, and the tensors in them. */
+static int reserve(Evaluator *e, int64_t batch, int64_t seq)
+{
+    static const char *const names[] = {"batch", "saved", "scratch"};
+    Backend *backend = e->setup.backend;
+    if (e->ready[0] == batch && e->ready[1] == seq) {
+        return 0;
+    }
+    size_t sizes[3];
+    plan(e, batch, seq, sizes);
+    e->ready[0] = 0;
+    for (int i = 0; i < 3; i++) {
+        if (sizes[i] > e->sizes[i]) {
+            backend->sync(backend);
+            if (e->blocks[i] != NULL) {
+                backend->release(backend, e->blocks[i]);
+            }
+            e->sizes[i] = 0;
+            e->blocks[i] = backend->alloc(backend, sizes[i]);
+            if (e->blocks[i] == NULL) {
+                return err_set(ERR_MEMORY, "cannot allocate %zu bytes (%s); try a smaller --batch",
+                               sizes[i], names[i]);
+            }
+            e->sizes[i] = sizes[i];
+        }
+    }
+    Arena state;
+    arena_init(&state, names[0], e->blocks[0], e->sizes[0]);
+    arena_init(&e->ctx.saved, names[1], e->blocks[1], e->sizes[1]);
+    arena_init(&e->ctx.scratch, names[2], e->blocks[2], e->sizes[2]);
+    lay_out(e, &state, batch * seq);
+    e->ctx.attention = attention_for(e, batch, seq);
+    e->ready[0] = batch;
+    e->ready[1] = seq;
+    return 0;
+}
+
+/* --- open and close --- */
+
+/* Kinds of attention and of TTT layers that a GPU has for whole batches. */
+static int choose_kernels(Evaluator *e)
+{
+    const EvaluatorSetup *s = &e->setup;
+    const ModelSpec *spec = &s->model->spec;
+    e->attention = ATTENTION_FLASH;
+    if (strcmp(s->backend->name, "cuda") != 0) {
+        return 0;
+    }
+    if (spec->mixer == MIXER_ATTENTION) {
+        HeadShape shape = {s->batch, s->seq, spec->heads, spec->kv_heads, spec_head_dim(spec)};
+        e->attention = cuda_attention_choose(s->backend, shape, s->model->act);
+        return 0;
+    }
+    TttShape shape = spec_ttt_shape(spec, s->batch, s->seq);
+    const char *why = cuda_ttt_refusal(s->backend, &shape, s->model->act);
+    return why == NULL ? 0 : err_set(ERR_INPUT, "the model's TTT layers: %s", why);
+}
+
+/* Ranks with different amounts of free memory go by the least. */
+static int agree_on_batch(Evaluator *e, int code)
+{
+    double negative = -(double)e->setup.batch;
+    code = comm_agree(e->setup.comm, code);
+    if (code == 0 && e->setup.comm != NULL) {
+        code = comm_max(e->setup.comm, &negative, 1);
+        e->setup.batch = (int64_t)-negative;
+    }
+    return code;
+}
+
+int evaluator_open(Evaluator *e, const EvaluatorSetup *setup)
+{
+    PACER_ASSERT(setup->batch > 0 && setup->seq > 0 && setup->seq <= setup->model->spec.context,
+                 "batch %lld, seq %lld, context %lld", (long long)setup->batch,
+                 (long long)setup->seq, (long long)setup->model->spec.context);
+    *e = (Evaluator){.setup = *setup, .whole = true};
+    ctx_init(&e->ctx, setup->backend);
+    int code = agree_on_batch(e, check_fits(&e->setup));
+    code = code != 0 ? code : choose_kernels(e);
+    code = code != 0 ? code : reserve(e, e->setup.batch, setup->seq);
+    code = comm_agree(setup->comm, code);
+    if (code != 0) {
+        evaluator_close(e);
+        return code;
+    }
+    size_t rows = (size_t)e->setup.batch * (size_t)setup->seq;
+    e->host_ids = mem_zalloc(rows * 2, sizeof *e->host_ids);
+    e->host_losses = mem_zalloc(rows, dtype_size(e->losses.dtype));
+    return 0;
+}
+
+void evaluator_close(Evaluator *e)
+{
+    for (int i = 0; i < 3; i++) {
+        if (e->blocks[i] != NULL) {
+            e->setup.backend->release(e->setup.backend, e->blocks[i]);
+        }
+    }
+    free(e->host_ids);
+    free(e->host_losses);
+    *e = (Evaluator){0};
+}
+
+/* --- passes --- */
+
+/* 16, 24, 32, 48, 64, ... or `most`. */
+static int64_t padded_length(int64_t count, int64_t most)
+{
+    int64_t length = LEAST_LENGTH;
+    while (length < count) {
+        length = (length & (length - 1)) == 0 ? length / 2 * 3 : length / 3 * 4;
+    }
+    return length < most ? length : most;
+}
+
+static int64_t padded_batch(int64_t count, int64_t most)
+{
+    int64_t batch = 1;
+    while (batch < count) {
+        batch *= 2;
+    }
+    return batch < most ? batch : most;
+}
+
+/* Rows of ids and targets: the windows, with target -1 (no loss) behind their end and in rows without one. */
+static void fill(Evaluator *e, EvalWindow *const *windows, int64_t count, int64_t batch,
+                 int64_t seq)
+{
+    int32_t *ids = e->host_ids, *targets = ids + batch * seq;
+    for (int64_t row = 0; row < batch; row++, ids += seq, targets += seq) {
+        int64_t length = row < count ? windows[row]->count : 0;
+        if (length > 0) {
+            memcpy(ids, windows[row]->tokens, (size_t)length * sizeof *ids);
+            memcpy(targets, windows[row]->tokens + 1, (size_t)length * sizeof *targets);
+        }
+        for (int64_t i = length; i < seq; i++) {
+            ids[i] = 0;
+            targets[i] = -1;
+        }
+    }
+}
+
+static double loss_at(const Evaluator *e, int64_t row)
+{
+    return e->losses.dtype == DT_F64 ? ((const double *)e->host_losses)[row]
+                                     : ((const float *)e->host_losses)[row];
+}
+
+static void note_mean(Evaluator *e)
+{
+    double raw = 0;
+    Backend *backend = e->setup.backend;
+    backend->download(backend, &raw, e->mean.data, tensor_bytes(e->mean));
+    float narrow;
+    memcpy(&narrow, &raw, sizeof narrow);
+    e->means += e->mean.dtype == DT_F64 ? raw : narrow;
+    e->batches++;
+}
+
+/* One pass over at most setup.batch windows, the longest first. */
+static int run_batch(Evaluator *e, EvalWindow *const *windows, int64_t count)
+{
+    Backend *backend = e->setup.backend;
+    int64_t seq = padded_length(windows[0]->count, e->setup.seq);
+    int64_t batch = padded_batch(count, e->setup.batch);
+    int code = reserve(e, batch, seq);
+    if (code != 0) {
+        return code;
+    }
+    fill(e, windows, count, batch, seq);
+    backend->upload(backend, e->ids.data, e->host_ids, tensor_bytes(e->ids));
+    backend->upload(backend, e->targets.data, e->host_ids + batch * seq, tensor_bytes(e->targets));
+    compute(e, batch, seq);
+    backend->download(backend, e->host_losses, e->losses.data, tensor_bytes(e->losses));
+    note_mean(e);
+    e->whole = e->whole && count == e->setup.batch && seq == e->setup.seq;
+    for (int64_t row = 0; row < count; row++) {
+        EvalWindow *window = windows[row];
+        for (int64_t i = window->skip; i < window->count; i++) {
+            window->nats += loss_at(e, row * seq + i);
+        }
+        window->done = true;
+        e->whole = e->whole && window->count == seq && window->skip == 0;
+    }
+    return 0;
+}
+
+static int longest_first(const void *a, const void *b)
+{
+    const EvalWindow *x = *(EvalWindow *const *)a, *y = *(EvalWindow *const *)b;
+    if (x->count != y->count) {
+        return x->count > y->count ? -1 : 1;
+    }
+    return x < y ? -1 : x > y; /* they lie in one array: in its order */
+}
+
+/* Every rank gets the windows of all, and the worst that has happened to one. */
+static int share(Evaluator *e, EvalWindow *windows, int64_t count, int code)
+{
+    Comm *comm = e->setup.comm;
+    if (comm == NULL || comm_ranks(comm) == 1) {
+        return code;
+    }
+    double stopped = code == ERR_INTERRUPTED || code == ERR_TERMINATED ? -code : 0;
+    int failed = comm_agree(comm, stopped != 0 ? 0 : code);
+    double *all = mem_alloc((size_t)count * 2 * sizeof *all);
+    for (int64_t i = 0; i < count; i++) {
+        all[2 * i] = windows[i].nats;
+        all[2 * i + 1] = windows[i].done;
+    }
+    failed = failed != 0 ? failed : comm_max(comm, &stopped, 1);
+    failed = failed != 0 ? failed : comm_sum(comm, all, (int)(2 * count));
+    for (int64_t i = 0; i < count; i++) {
+        windows[i].nats = all[2 * i];
+        windows[i].done = all[2 * i + 1] != 0;
+    }
+    free(all);
+    return failed != 0 ? failed : -(int)stopped;
+}
+
+int evaluator_run(Evaluator *e, EvalWindow *windows, int64_t count)
+{
+    int rank = e->setup.comm != NULL ? comm_rank(e->setup.comm) : 0;
+    int ranks = e->setup.comm != NULL ? comm_ranks(e->setup.comm) : 1;
+    EvalWindow **order = mem_alloc((size_t)(count + 1) * sizeof *order);
+    for (int64_t i = 0; i < count; i++) {
+        PACER_ASSERT(windows[i].count > windows[i].skip && windows[i].count <= e->setup.seq,
+                     "window of %lld, %lld skipped", (long long)windows[i].count,
+                     (long long)windows[i].skip);
+        windows[i].done = false;
+        windows[i].nats = 0;
+        order[i] = &windows[i];
+    }
+    qsort(order, (size_t)count, sizeof *order, longest_first);
+    int64_t each = e->setup.batch;
+    int code = 0;
+    for (int64_t first = rank * each; code == 0 && first < count; first += ranks * each) {
+        code = e->setup.interrupted != NULL ? e->setup.interrupted() : 0;
+        int64_t part = count - first < each ? count - first : each;
+        code = code != 0 ? code : run_batch(e, order + first, part);
+        if (code == 0 && e->setup.tick != NULL) {
+            e->setup.tick(e->setup.tick_user, (double)(first + part) / (double)count);
+        }
+    }
+    free(order);
+    return share(e, windows, count, code);
+}
+
+int64_t evaluator_round(const Evaluator *e)
+{
+    int64_t batch = e->setup.batch, ranks = e->setup.comm != NULL ? comm_ranks(e->setup.comm) : 1;
+    int64_t most = ROUND_TOKENS / e->setup.seq / batch;
+    most = most < ROUND_BATCHES ? most : ROUND_BATCHES;
+    return batch * (most > ranks ? most : ranks);
+}
+
+int evaluator_mean(Evaluator *e, double *mean, bool *whole)
+{
+    double sums[] = {e->means, (double)e->batches, !e->whole};
+    int code = e->setup.comm != NULL ? comm_sum(e->setup.comm, sums, 3) : 0;
+    *mean = sums[0] / sums[1];
+    *whole = sums[1] > 0 && sums[2] == 0;
+    return code;
+}
+
+/* --- totals --- */
+
+double eval_loss(const EvalTotals *totals)
+{
+    return totals->nats / (double)totals->tokens;
+}
+
+double eval_bits_per_byte(const EvalTotals *totals)
+{
+    return totals->bytes > 0 ? totals->nats / log(2) / (double)totals->bytes : NAN;
+}
+
+uint32_t *eval_token_sizes(const Tokenizer *tokenizer, uint32_t end, int64_t vocab)
+{
+    uint32_t *sizes = mem_zalloc((size_t)vocab, sizeof *sizes);
+    for (int64_t id = 0; id < vocab; id++) {
+        size_t size = 0;
+        if (id != end) {
+            tokenizer_bytes(tokenizer, (uint32_t)id, &size);
+        }
+        sizes[id] = (uint32_t)size;
+    }
+    return sizes;
+}
+
+uint64_t eval_totals_add(EvalTotals *totals, const EvalWindow *window, const uint32_t *sizes)
+{
+    uint64_t bytes = 0;
+    for (int64_t i = window->skip; sizes != NULL && i < window->count; i++) {
+        bytes += sizes[window->tokens[i + 1]];
+    }
+    totals->tokens += (uint64_t)(window->count - window->skip);
+    totals->bytes += bytes;
+    totals->windows++;
+    totals->nats += window->nats;
+    return bytes;
+}
