@@ -4,9 +4,12 @@
 #   CUDA=auto     with CUDA where there is a GPU and nvcc; 1: build it whatever the machine has, 0: leave it out
 #   CC=clang      another compiler (in a fresh BUILD)
 #   SECONDS=600   how long `make fuzz` runs
+#   PREFIX=/usr/local  DESTDIR=   where `make install` puts things
 BUILD ?= build
 CUDA ?= auto
 SECONDS ?= 600
+PREFIX ?= /usr/local
+DESTDIR ?=
 
 cuda_0 = OFF
 cuda_1 = ON
@@ -66,7 +69,7 @@ lint: ## format, file sizes, include direction, headers that stand alone
 
 .PHONY: format
 format: ## rewrite all C files in the house format
-	@find src bench tests -type f -regex '.*\.\(c\|h\|cu\|cuh\)' -exec clang-format -i {} +
+	@find src include examples bench tests -type f -regex '.*\.\(c\|h\|cu\|cuh\)' -exec clang-format -i {} +
 
 .PHONY: bench
 bench: all ## time a training step on this machine
@@ -75,6 +78,25 @@ bench: all ## time a training step on this machine
 .PHONY: demo
 demo: all ## text, tokenizer, training and a sample, in minutes
 	@$(BUILD)/pacer demo
+
+.PHONY: install
+install: installable ## install into PREFIX=/usr/local, below DESTDIR if that is set
+	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
+
+.PHONY: installable
+installable: $(BUILD)/build.ninja
+ifneq ($(origin CUDA),file)
+	@$(configure) -B $(BUILD)
+endif
+	@$(ninja) -C $(BUILD) installable
+
+.PHONY: uninstall
+uninstall: ## remove what the last `make install` put there (the same DESTDIR)
+	@DESTDIR="$(DESTDIR)" ninja -C $(BUILD) uninstall
+
+.PHONY: package
+package: installable ## a Debian package: build/pacer_0.1.0_amd64.deb
+	@cd $(BUILD) && cpack -G DEB
 
 .PHONY: setup
 setup: ## install the packages that are missing (Debian, Ubuntu)

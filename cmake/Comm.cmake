@@ -17,7 +17,7 @@ function(pacer_add_comm target)
         add_library(pacer_mpi MODULE "${folder}/mpi.c")
         target_link_libraries(pacer_mpi PRIVATE pacer_flags MPI::MPI_C)
         target_compile_definitions(pacer_mpi PRIVATE PACER_MPI_LAUNCHER="${MPIEXEC_EXECUTABLE}")
-        set_target_properties(pacer_mpi PROPERTIES PREFIX ""
+        set_target_properties(pacer_mpi PROPERTIES PREFIX "" C_VISIBILITY_PRESET default
             LIBRARY_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}")
     endif()
 endfunction()

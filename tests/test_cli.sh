@@ -57,7 +57,8 @@ takes() {
 }
 
 commands=(train plan models 'tokenizer train' 'tokenizer encode' 'tokenizer decode' 'tokenizer info'
-    'data prepare' 'data info' 'data stories' 'bench step' 'bench ops' 'bench attention' profile check sweep demo)
+    'data prepare' 'data info' 'data stories' 'bench step' 'bench ops' 'bench attention' profile check sweep watch
+    generate eval export import completion demo)
 
 expect 0 out 'Usage: pacer COMMAND' help
 expect 0 out 'Usage: pacer COMMAND' --help
@@ -83,13 +84,13 @@ done
 expect 0 out 'data prepare' help data
 expect 0 out 'bench ops' bench --help
 
-model=(model layers d-model heads kv-heads ffn vocab context tied ttt mini-batch ttt-lr)
+model=(model layers d-model heads kv-heads ffn vocab context tied ttt mini-batch ttt-lr norm-eps rope-base)
 training=("${model[@]}" data batch accum global-batch seq steps tokens epochs seed lr min-lr warmup
     schedule wsd-decay weight-decay beta1 beta2 eps clip device dtype attention ttt-keep graph recompute threads
-    memory-limit out resume log-every eval-every eval-batches save-every keep
+    memory-limit out resume init log-every eval-every eval-batches save-every keep
     ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout verify-every)
-takes train "${training[@]}"
-takes plan "${training[@]}" link link-us link-gbs per-node node-link
+takes train "${training[@]}" tensorboard expected-tok-s
+takes plan "${training[@]}" link link-us link-gbs per-node node-link recommend hours
 takes models ''
 text=(format field skip-bad)
 takes 'tokenizer train' vocab seed threads memory-limit out "${text[@]}" special pattern ties unit \
@@ -108,6 +109,13 @@ takes 'bench attention' heads kv-heads head-dim batch seq seed device dtype thre
 takes profile "${step[@]}" ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout out repeats warm
 takes check map
 takes sweep smoke dry-run out
+takes watch every once
+takes generate seed device dtype threads tokenizer json prompt max-tokens samples temperature top-k top-p stop stream cache
+takes eval data batch seq device dtype threads memory-limit ranks oversubscribe comm-timeout "${text[@]}" tokenizer end json \
+    split batches documents
+takes export dtype out format shard-bytes
+takes import out
+takes completion ''
 takes demo out threads
 
 # Every option of every help is known to the parser: given as its last word it is refused for its
@@ -116,7 +124,7 @@ for command in "${commands[@]}"; do
     for option in $(options_of "$command"); do
         case $option in
         help) continue ;;
-        quiet | verbose | skip-bad | graph | ttt-keep | verify | oversubscribe | smoke | dry-run) argument=--$option=perhaps text="--$option 'perhaps': must be on or off" ;;
+        quiet | verbose | skip-bad | graph | ttt-keep | verify | oversubscribe | smoke | dry-run | tensorboard | recommend | stream | cache | documents | once) argument=--$option=perhaps text="--$option 'perhaps': must be on or off" ;;
         *) argument=--$option text="--$option needs a value" ;;
         esac
         # shellcheck disable=SC2086

@@ -156,19 +156,8 @@ static int write_json(const Bench *b, const char *path)
     if (b->model) {
         json_put_item(tree, "model", model_json(b));
     }
-    char *text = cJSON_Print(tree);
+    int code = json_write(path, tree);
     cJSON_Delete(tree);
-    if (text == NULL) {
-        return err_set(ERR_MEMORY, "no memory left for the JSON of --json");
-    }
-    Output *output;
-    int code = output_open(path, &output);
-    if (code == 0) {
-        output_put(output, text, strlen(text));
-        output_put(output, "\n", 1);
-        code = output_commit(output);
-    }
-    cJSON_free(text);
     return code;
 }
 

@@ -5,10 +5,10 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "cli/show.h"
-#include "cli/text_source.h"
 #include "data/dataset.h"
 #include "data/prepare.h"
 #include "data/stories_file.h"
+#include "data/text_source.h"
 #include "text/encode.h"
 #include "text/unicode.h"
 

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "model/generate.h"
+#include "model/sample.h"
 #include "report/curve.h"
 #include "report/run_report.h"
 #include "text/encode.h"
@@ -137,32 +138,38 @@ static int tell_story(Trainer *trainer, Backend *backend, const Tokenizer *token
     uint32_t end = 0;
     Generator generator;
     int code = tokenizer_end(tokenizer, NULL, &end);
-    code = code != 0 ? code : generator_open(&generator, &trainer->model, backend);
+    code = code != 0 ? code : generator_open(&generator, &trainer->model, backend, 1, true);
     if (code != 0) {
         return code;
     }
     Encoder *encoder = encoder_open(tokenizer);
     TokenList prompt = {0};
     encoder_run(encoder, (const uint8_t *)PROMPT, strlen(PROMPT), &prompt);
-    int32_t tokens[SAMPLE_TOKENS] = {(int32_t)end}; /* what stands before every story */
+    int32_t beginning[SAMPLE_TOKENS] = {(int32_t)end}; /* what stands before every story */
     int64_t count = 1;
     for (size_t i = 0; i < prompt.count; i++) {
-        tokens[count++] = (int32_t)prompt.ids[i];
+        beginning[count++] = (int32_t)prompt.ids[i];
     }
+    generator_begin(&generator, beginning, count);
     Teller teller = {.column = 0};
     fputs("  ", stdout);
     tell(&teller, (const uint8_t *)PROMPT, strlen(PROMPT));
     SampleSettings sampling = {.temperature = 0.6, .top_k = 40, .seed = 7};
-    while (count < most) {
-        int32_t token = generator_next(&generator, tokens, count, &sampling);
+    int64_t vocab = trainer->model.spec.vocab;
+    SampleCandidate *candidates = mem_zalloc((size_t)vocab, sizeof *candidates);
+    for (uint64_t place = 0; count < most; place++, count++) {
+        int32_t token =
+            sample_token(generator_logits(&generator, 0), vocab, &sampling, 0, place, candidates);
         size_t size = 0;
-        const uint8_t *bytes = tokenizer_bytes(tokenizer, (uint32_t)token, &size);
+        const uint8_t *bytes =
+            token < 0 ? NULL : tokenizer_bytes(tokenizer, (uint32_t)token, &size);
         if (token == (int32_t)end || bytes == NULL) {
             break;
         }
-        tokens[count++] = token;
         tell(&teller, bytes, size);
+        generator_append(&generator, &token);
     }
+    free(candidates);
     tell_word(&teller);
     fputs("\n", stdout);
     token_list_free(&prompt);
@@ -276,7 +283,7 @@ int cmd_demo(Config *cfg, int argc, char **argv)
     }
     if (code == 0) {
         print_command(COMMAND_TRAIN, options, NULL);
-        code = train_run(&train, NULL, &result);
+        code = train_run(&train, NULL, NULL, &result);
     }
     code = code != 0 ? code : show_result(&train, &result, &paths);
     free(result.dir);

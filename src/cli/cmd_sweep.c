@@ -1,6 +1,7 @@
 /* `pacer sweep`: a recipe to its runs, the runs to a report. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
@@ -8,6 +9,7 @@
 #include "cli/show.h"
 #include "comm/comm.h"
 #include "experiment/execute.h"
+#include "experiment/probe.h"
 #include "metrics/summary.h"
 #include "report/experiment_report.h"
 #include "report/metric.h"
@@ -128,16 +130,33 @@ static int check_metric(const char *name)
     return metric_find(name, &metric);
 }
 
-static int open_experiment(Experiment *experiment, const Config *cfg, const char *path)
+/* A recipe that is no file here is one of pacer's own by its name: those installed, or those of the source that the
+ * program was built in. Caller frees. */
+static char *find_recipe(const char *name)
 {
-    Recipe recipe;
-    int code = recipe_load(&recipe, path, cfg->smoke, check_metric);
-    if (code != 0) {
-        return code;
+    static const char *const places[] = {"../share/pacer/recipes", "../recipes"};
+    char *folder = io_program_folder(), *found = NULL;
+    for (size_t i = 0; i < 2 && found == NULL && !io_exists(name) && strchr(name, '/') == NULL;
+         i++) {
+        char *path = mem_format("%s/%s/%s", folder, places[i], name);
+        char *named = mem_format("%s.yaml", path);
+        bool whole = io_exists(path);
+        found = whole ? path : io_exists(named) ? named : NULL;
+        free(whole ? named : path);
+        if (found == NULL) {
+            free(named);
+        }
     }
-    code = experiment_expand(experiment, &recipe);
+    free(folder);
+    return found != NULL ? found : mem_strdup(name);
+}
+
+/* Takes the recipe, which is freed with the experiment, also when this fails. */
+static int plan_runs(Experiment *experiment, Recipe *recipe, const char *dir)
+{
+    int code = experiment_expand(experiment, recipe);
     if (code != 0) {
-        recipe_free(&recipe);
+        recipe_free(recipe);
         return code;
     }
     code = experiment_plan(experiment);
@@ -147,9 +166,7 @@ static int open_experiment(Experiment *experiment, const Config *cfg, const char
     }
     experiment_identify(experiment);
     free(experiment->dir);
-    experiment->dir = cfg->out[0] != '\0' ? mem_strdup(cfg->out)
-                                          : mem_format("experiments/%s%s", experiment->recipe.name,
-                                                       cfg->smoke ? "-smoke" : "");
+    experiment->dir = mem_strdup(dir);
     return 0;
 }
 
@@ -175,7 +192,8 @@ static int verdict(const Experiment *e)
                          doubtful, e->count);
 }
 
-static int run_experiment(Experiment *experiment)
+/* The runs that are not done yet, then the report of all. */
+static int make_runs(Experiment *experiment)
 {
     int lock;
     int code = experiment_enter(experiment, &lock);
@@ -188,11 +206,77 @@ static int run_experiment(Experiment *experiment)
     }
     if (code == 0) {
         log_info("%s/report.md and report.html have the tables and charts", experiment->dir);
-        code = verdict(experiment);
     }
     if (lock >= 0) {
         close(lock);
     }
+    return code;
+}
+
+static int show_plan(Experiment *experiment)
+{
+    int code = experiment_restore(experiment);
+    if (code == 0) {
+        print_plan(experiment);
+    }
+    return code;
+}
+
+/* The recipe's probe of learning rates, if it asks for one: makes or shows its runs and puts what was found into the
+ * recipe. */
+static int find_rates(const Config *cfg, const char *path, const char *dir, Recipe *recipe)
+{
+    int code = recipe_check_probe(recipe);
+    if (code != 0 || recipe->probe.count == 0) {
+        return code;
+    }
+    Recipe shorter;
+    Experiment probe = {0};
+    char *folder = io_join(dir, "lr-probe");
+    code = recipe_load(&shorter, path, cfg->smoke, check_metric);
+    if (code == 0) {
+        recipe_make_probe(&shorter);
+        code = plan_runs(&probe, &shorter, folder);
+    }
+    if (code == 0 && cfg->dry_run) {
+        puts("Learning rates are probed first; below, they stand as the probe has left them so "
+             "far:");
+        code = show_plan(&probe);
+    } else if (code == 0) {
+        log_info("learning rates first: %d short runs in %s", probe.count, folder);
+        code = make_runs(&probe);
+    }
+    code = code != 0 ? code : probe_choose(&probe, recipe);
+    experiment_free(&probe);
+    free(folder);
+    return code;
+}
+
+static int sweep(const Config *cfg, const char *path)
+{
+    Recipe recipe;
+    Experiment experiment = {0};
+    int code = recipe_load(&recipe, path, cfg->smoke, check_metric);
+    if (code != 0) {
+        return code;
+    }
+    char *dir = cfg->out[0] != '\0'
+                    ? mem_strdup(cfg->out)
+                    : mem_format("experiments/%s%s", recipe.name, cfg->smoke ? "-smoke" : "");
+    code = find_rates(cfg, path, dir, &recipe);
+    if (code != 0) {
+        recipe_free(&recipe);
+    } else {
+        code = plan_runs(&experiment, &recipe, dir);
+    }
+    if (code == 0 && cfg->dry_run) {
+        code = show_plan(&experiment);
+    } else if (code == 0) {
+        code = make_runs(&experiment);
+        code = code != 0 ? code : verdict(&experiment);
+    }
+    experiment_free(&experiment);
+    free(dir);
     return code;
 }
 
@@ -204,19 +288,8 @@ int cmd_sweep(Config *cfg, int argc, char **argv)
                        "a sweep starts its ranks itself: start it without mpirun or srun");
     }
     signals_install();
-    Experiment experiment = {0};
-    int code = open_experiment(&experiment, cfg, argv[0]);
-    if (code != 0) {
-        return code;
-    }
-    if (cfg->dry_run) {
-        code = experiment_restore(&experiment);
-        if (code == 0) {
-            print_plan(&experiment);
-        }
-    } else {
-        code = run_experiment(&experiment);
-    }
-    experiment_free(&experiment);
+    char *path = find_recipe(argv[0]);
+    int code = sweep(cfg, path);
+    free(path);
     return code;
 }

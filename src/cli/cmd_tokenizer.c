@@ -7,8 +7,8 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "cli/show.h"
-#include "cli/text_source.h"
 #include "cli/tokenizer_files.h"
+#include "data/text_source.h"
 #include "text/bpe_train.h"
 
 #include <inttypes.h>

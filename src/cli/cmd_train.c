@@ -1,7 +1,6 @@
-#include "base/mem.h"
+#include "api/internal.h"
 #include "cli/commands.h"
 #include "cli/ranks.h"
-#include "train/loop.h"
 #include "train/setup.h"
 
 #include <stdio.h>
@@ -12,13 +11,13 @@ int cmd_train(Config *cfg, int argc, char **argv)
     (void)argc;
     (void)argv;
     Comm *comm;
-    char *board = mem_format("%s/.board", cfg->out[0] != '\0' ? cfg->out : "runs");
+    char *board = api_board(cfg);
     int code = ranks_enter(cfg, board, &comm);
     free(board);
     code = code != 0 ? code : run_resolve(cfg);
     if (code == 0 && !cfg->quiet && (comm == NULL || comm_rank(comm) == 0)) {
         config_print_resolved(cfg, stdout);
     }
-    code = code != 0 ? code : train_run(cfg, comm, NULL);
+    code = code != 0 ? code : api_train(cfg, comm, NULL, NULL);
     return ranks_leave(comm, code);
 }

@@ -5,7 +5,9 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/signals.h"
 #include "base/version.h"
+#include "cli/manual.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,12 +40,9 @@ static void print_command_help(Command command)
     config_print_help(command, stdout);
     fputs("\nNumbers take k, M, G, T (powers of 1000) and Ki, Mi, Gi, Ti (of 1024).\n\nExamples\n",
           stdout);
-    for (const char *line = row->examples; *line != '\0';) {
-        int length = (int)strcspn(line, "\n");
-        /* A line with a pipe names pacer itself. */
-        bool whole = memmem(line, (size_t)length, "pacer ", 6) != NULL;
-        printf("  %s%.*s\n", whole ? "" : "pacer ", length, line);
-        line += length + 1;
+    const char *line = row->examples;
+    for (char *example; (example = manual_next_example(&line)) != NULL; free(example)) {
+        printf("  %s\n", example);
     }
 }
 
@@ -223,11 +222,36 @@ static int run_command(Command command, int argc, char **argv)
     return err_exit_status(code);
 }
 
+/* `help --man [COMMAND]` and `help --man-pages FOLDER`, which the installation calls. */
+static int help_as_manual(int argc, char **argv)
+{
+    if (strcmp(argv[0], "--man-pages") == 0) {
+        int code = argc == 2 ? manual_write_all(argv[1])
+                             : err_set(ERR_INPUT, "help --man-pages needs a folder");
+        return code == 0 ? 0 : fail(code, "");
+    }
+    Command command;
+    int used = 1;
+    if (argc == 1) {
+        manual_print_overview(stdout);
+        return 0;
+    }
+    if (find_command(argc - 1, argv + 1, &command, &used) == FOUND_COMMAND && argc == 1 + used) {
+        manual_print_command(command, stdout);
+        return 0;
+    }
+    err_set(ERR_INPUT, "help --man: there is a page for each command, and one without");
+    return fail(ERR_INPUT, "");
+}
+
 static int help_for(int argc, char **argv)
 {
     if (argc == 0) {
         print_overview(stdout);
         return 0;
+    }
+    if (strncmp(argv[0], "--man", 5) == 0) {
+        return help_as_manual(argc, argv);
     }
     Command command;
     int used;
@@ -288,6 +312,7 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    signals_claim();
     int status = dispatch(argc > 0 ? argc - 1 : 0, argv + 1);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         log_error("standard output could not be written");

@@ -5,38 +5,18 @@
 #include "base/mem.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define FILE_NAME "pacer_mpi.so"
 #define ADVICE                                                             \
     "install an MPI with its headers (Debian, Ubuntu: libopenmpi-dev and " \
     "openmpi-bin), then build again (make)"
 
-/* The folder of the running program, without a slash at its end; "." when the system does not say. */
-static char *program_folder(void)
+/* The first of the places that has the file, seen from the folder, which is freed; NULL: none. */
+static char *find_from(char *folder, const char *const *places)
 {
-    char path[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (length <= 0) {
-        return mem_strdup(".");
-    }
-    path[length] = '\0';
-    *strrchr(path, '/') = '\0';
-    return mem_strdup(path);
-}
-
-static char *find_module(void)
-{
-    static const char *const places[] = {"", "/..", "/../lib/pacer"};
-    const char *named = getenv("PACER_MPI_MODULE");
-    if (named != NULL && named[0] != '\0') {
-        return mem_strdup(named);
-    }
-    char *folder = program_folder(), *found = NULL;
-    for (size_t i = 0; i < sizeof places / sizeof *places && found == NULL; i++) {
+    char *found = NULL;
+    for (size_t i = 0; places[i] != NULL && found == NULL; i++) {
         char *path = mem_format("%s%s/" FILE_NAME, folder, places[i]);
         if (io_exists(path)) {
             found = path;
@@ -46,6 +26,20 @@ static char *find_module(void)
     }
     free(folder);
     return found;
+}
+
+/* Beside the program where it was built, in lib/pacer once it is installed; a program that uses libpacer may lie
+ * anywhere, so the module is also looked for from the library. */
+static char *find_module(void)
+{
+    static const char *const program[] = {"", "/..", "/../lib/pacer", NULL};
+    static const char *const library[] = {"", "/pacer", "/../pacer", NULL};
+    const char *named = getenv("PACER_MPI_MODULE");
+    if (named != NULL && named[0] != '\0') {
+        return mem_strdup(named);
+    }
+    char *found = find_from(io_program_folder(), program);
+    return found != NULL ? found : find_from(io_library_folder(), library);
 }
 
 int module_load(const MpiModule **out)

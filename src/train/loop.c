@@ -167,6 +167,9 @@ static int loop(Session *s)
         timers_enter(&s->timers, PHASE_LOG);
         code = session_report_step(s, seconds);
         timers_leave(&s->timers, PHASE_LOG);
+        if (s->ranks <= 1) {
+            signal = signals_pending(); /* the watcher of that line may have asked for the end */
+        }
         if (code == 0 && !finite) {
             return diverged(s);
         }
@@ -232,13 +235,15 @@ static void conclude(const Session *s)
     }
 }
 
-static int run_session(const Config *cfg, Comm *comm, TrainResult *result)
+static int run_session(const Config *cfg, Comm *comm, const TrainWatcher *watcher,
+                       TrainResult *result)
 {
     Session s;
     int code = session_open(&s, cfg, comm);
     if (code != 0) {
         return code;
     }
+    s.watcher = watcher;
     if (session_is_complete(&s)) {
         log_info("Nothing to do: %s has its %lld steps already; give more --steps to go on", s.dir,
                  (long long)s.first_step);
@@ -263,12 +268,12 @@ static int run_session(const Config *cfg, Comm *comm, TrainResult *result)
     return code;
 }
 
-int train_run(const Config *cfg, Comm *comm, TrainResult *result)
+int train_run(const Config *cfg, Comm *comm, const TrainWatcher *watcher, TrainResult *result)
 {
     Comm *alone = NULL;
     int code = comm == NULL ? comm_open((CommOptions){0}, &alone) : 0;
     if (code == 0) {
-        code = run_session(cfg, comm != NULL ? comm : alone, result);
+        code = run_session(cfg, comm != NULL ? comm : alone, watcher, result);
     }
     comm_close(alone);
     return code;

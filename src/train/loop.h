@@ -9,6 +9,18 @@ typedef struct {
     double loss, val_loss, tok_s;
 } TrainResult;
 
-/* comm may be NULL: one rank. Returns 0, ERR_INTERRUPTED or ERR_TERMINATED after a signal (everything saved), ERR_CHECK when a
+/* A recorded line (--log-every) as it is made. */
+typedef struct {
+    int64_t step, steps, tokens; /* made so far, of so many, on so many tokens */
+    double loss, lr, grad_norm, tok_s, seconds_left;
+} TrainLine;
+
+/* Who wants to know. Called by the first rank's thread that trains, which waits for the answer. */
+typedef struct {
+    void (*line)(const TrainLine *line, void *user);
+    void *user;
+} TrainWatcher;
+
+/* comm may be NULL: one rank. watcher may be NULL. Returns 0, ERR_INTERRUPTED or ERR_TERMINATED after a signal (everything saved), ERR_CHECK when a
  * self-check failed, or another ErrCode. result may be NULL. */
-int train_run(const Config *cfg, Comm *comm, TrainResult *result);
+int train_run(const Config *cfg, Comm *comm, const TrainWatcher *watcher, TrainResult *result);

@@ -1,5 +1,6 @@
 /* The memory plan as a person reads it, and the refusal of what does not fit. */
 #include "base/err.h"
+#include "base/log.h"
 #include "train/setup.h"
 
 #define MIB (1024.0 * 1024.0)
@@ -49,7 +50,9 @@ int run_check_fits(const Run *run)
     if (limit == 0 || need <= limit) {
         return 0;
     }
-    run_print_plan(run, stderr);
+    if (log_shows(LOG_ERROR)) {
+        run_print_plan(run, stderr);
+    }
     int64_t largest = trainer_largest_batch(&run->setup, run->backend, limit);
     if (largest == 0) {
         return err_set(

@@ -51,8 +51,21 @@ int session_report_step(Session *s, double seconds)
                        .lr = value_of(s->rate),
                        .grad_norm = value_of(s->grad_norm),
                        .tok_s = value_of(tok_s),
-                       .ms = value_of(1e3 * s->line_seconds / (double)s->line_steps)};
+                       .ms = value_of(1e3 * s->line_seconds / (double)s->line_steps),
+                       .peak_bytes = value_of((double)trainer_peak_bytes(&s->trainer))};
     s->line_steps = 0;
     s->line_seconds = 0;
+    if (s->watcher != NULL) {
+        double left = (double)(s->run.total_steps - step) * s->step_seconds;
+        TrainLine told = {step,
+                          s->run.total_steps,
+                          (int64_t)s->state.tokens,
+                          s->loss,
+                          s->rate,
+                          s->grad_norm,
+                          tok_s,
+                          left};
+        s->watcher->line(&told, s->watcher->user);
+    }
     return record_step(s->record, &line);
 }

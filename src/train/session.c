@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cpu/cpu.h"
+#include "train/initial.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -128,6 +129,9 @@ static int start_state(Session *s)
                                 .data_tokens = s->run.data.train.tokens,
                                 .first_loss = NAN,
                                 .best_val_loss = NAN};
+        if (s->run.cfg->init[0] != '\0') {
+            return initial_weights(&s->trainer, s->run.cfg->init);
+        }
         trainer_init_params(&s->trainer, (uint64_t)s->run.cfg->seed);
         return 0;
     }
@@ -167,11 +171,13 @@ static int start_record(Session *s)
                        .parameters = plan->parameters,
                        .vocab = s->run.setup.spec.vocab,
                        .context = s->run.setup.spec.context,
+                       .total_steps = s->run.total_steps,
                        .flops_update = plan->flops_update,
                        .config = s->config,
                        .machine = machine,
                        .plan = rows,
-                       .plan_rows = count};
+                       .plan_rows = count,
+                       .events = s->run.cfg->tensorboard};
     int code = record_open(s->dir, &info, s->first_step > 0 ? s->first_step : -1, &s->record);
     cJSON_Delete(machine);
     return code;

@@ -9,6 +9,7 @@
 #include "metrics/timers.h"
 #include "metrics/watch.h"
 #include "train/checkpoint.h"
+#include "train/loop.h"
 #include "train/setup.h"
 
 typedef struct {
@@ -43,8 +44,9 @@ typedef struct {
     int64_t line_steps;
     double line_seconds;
     /* For the time that is left. */
-    double step_seconds; /* smoothed */
-    double shown;        /* when the live line was written last */
+    double step_seconds;         /* smoothed */
+    double shown;                /* when the live line was written last */
+    const TrainWatcher *watcher; /* NULL: none */
 } Session;
 
 /* Makes the run directory, takes its lock, opens data and trainer, loads a checkpoint if there is one to

@@ -381,6 +381,7 @@ int main(int argc, char **argv)
     if (argc < 2) {
         return 2;
     }
+    signals_claim();
     signals_install();
     if (strcmp(argv[1], "launch") == 0 && !comm_is_launched()) {
         comm_launch(atoi(argv[2]), argv);

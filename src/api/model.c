@@ -1,0 +1,126 @@
+/* A trained model: opening it, what it is, and its logits token by token. */
+#include "api/model.h"
+
+#include "api/internal.h"
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int pacer_model_open(const char *path, const pacer_options *options, pacer_model **out)
+{
+    api_enter();
+    *out = NULL;
+    bool eval = options != NULL && options->config.command == COMMAND_EVAL;
+    pacer_model *model = mem_zalloc(1, sizeof *model);
+    Config cfg;
+    int code = api_config(options, eval ? COMMAND_EVAL : COMMAND_GENERATE, &cfg);
+    code = code != 0 ? code : loaded_open(&model->loaded, path, &cfg, NULL);
+    config_free(&cfg);
+    if (code != 0) {
+        free(model);
+        return code;
+    }
+    if (model->loaded.tokenizer != NULL) {
+        model->tokenizer = tokenizer_handle(model->loaded.tokenizer, false);
+    }
+    *out = model;
+    return 0;
+}
+
+void pacer_model_close(pacer_model *model)
+{
+    if (model != NULL) {
+        generator_close(&model->generator);
+        pacer_tokenizer_close(model->tokenizer);
+        loaded_close(&model->loaded);
+        free(model);
+    }
+}
+
+double pacer_model_number(const pacer_model *model, const char *name)
+{
+    const ModelSpec *spec = &model->loaded.model.spec;
+    const struct {
+        const char *name;
+        int64_t value;
+    } numbers[] = {{"parameters", model->loaded.model.params.parameters},
+                   {"vocab", spec->vocab},
+                   {"context", spec->context},
+                   {"layers", spec->layers},
+                   {"d-model", spec->width},
+                   {"heads", spec->heads},
+                   {"kv-heads", spec->kv_heads},
+                   {"ffn", spec->ffn},
+                   {"step", model->loaded.step}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (strcmp(name, numbers[i].name) == 0 && numbers[i].value >= 0) {
+            return (double)numbers[i].value;
+        }
+    }
+    return NAN;
+}
+
+pacer_tokenizer *pacer_model_tokenizer(pacer_model *model)
+{
+    return model->tokenizer;
+}
+
+/* --- token by token --- */
+
+static int check_tokens(const pacer_model *model, const int32_t *tokens, size_t count)
+{
+    int64_t vocab = model->loaded.model.spec.vocab;
+    for (size_t i = 0; i < count; i++) {
+        if (tokens[i] < 0 || tokens[i] >= vocab) {
+            return err_set(ERR_INPUT, "token %zu is %" PRId32 "; the model's are 0 to %" PRId64, i,
+                           tokens[i], vocab - 1);
+        }
+    }
+    return 0;
+}
+
+int pacer_model_begin(pacer_model *model, const int32_t *tokens, size_t count)
+{
+    if (count == 0) {
+        return err_set(ERR_INPUT, "a text begins with one token at least");
+    }
+    int code = check_tokens(model, tokens, count);
+    if (code == 0 && !model->begun) {
+        code =
+            generator_open(&model->generator, &model->loaded.model, model->loaded.backend, 1, true);
+        model->begun = code == 0;
+    }
+    if (code == 0) {
+        generator_begin(&model->generator, tokens, (int64_t)count);
+    }
+    return code;
+}
+
+static int check_begun(const pacer_model *model)
+{
+    return model->begun ? 0 : err_set(ERR_INPUT, "no text was begun: call pacer_model_begin first");
+}
+
+int pacer_model_append(pacer_model *model, int32_t token)
+{
+    int code = check_begun(model);
+    code = code != 0 ? code : check_tokens(model, &token, 1);
+    if (code == 0) {
+        generator_append(&model->generator, &token);
+    }
+    return code;
+}
+
+int pacer_model_logits(pacer_model *model, const float **logits, size_t *count)
+{
+    int code = check_begun(model);
+    if (code == 0) {
+        *logits = generator_logits(&model->generator, 0);
+        *count = (size_t)model->loaded.model.spec.vocab;
+    }
+    return code;
+}

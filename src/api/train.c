@@ -1,0 +1,130 @@
+/* pacer_train and what it gives back. The numbers of a result are those of the record that the run has written, so
+ * that a program and a reader of run.json see the same. */
+#include "api/internal.h"
+#include "api/ranks.h"
+#include "api/result.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/signals.h"
+#include "train/setup.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define RECORD_LIMIT ((size_t)64 << 20) /* bytes of a run.json that is read back */
+
+/* dir is taken over. */
+static int result_of_run(char *dir, pacer_result **out)
+{
+    char *path = io_join(dir, "run.json"), *text = NULL;
+    size_t size;
+    int code = io_read_all(path, RECORD_LIMIT, &text, &size);
+    cJSON *record = code == 0 ? cJSON_ParseWithLength(text, size) : NULL;
+    if (code == 0 && record == NULL) {
+        code = err_set(ERR_FAILED, "%s: the record of the run is not JSON", path);
+    }
+    if (code == 0) {
+        cJSON *summary = cJSON_DetachItemFromObjectCaseSensitive(record, "summary");
+        *out = result_new(dir, summary);
+    } else {
+        free(dir);
+    }
+    cJSON_Delete(record);
+    free(text);
+    free(path);
+    return code;
+}
+
+char *api_board(const Config *cfg)
+{
+    return mem_format("%s/.board", cfg->out[0] != '\0' ? cfg->out : "runs");
+}
+
+int api_train(Config *cfg, Comm *comm, const TrainWatcher *watcher, pacer_result **out)
+{
+    /* Signals, the log and the threads of the machine are the process's. */
+    static atomic_flag busy = ATOMIC_FLAG_INIT;
+    if (atomic_flag_test_and_set(&busy)) {
+        return err_set(ERR_INPUT, "another training goes on in this process; wait for its end");
+    }
+    TrainResult trained = {0};
+    int code = run_resolve(cfg);
+    code = code != 0 ? code : train_run(cfg, comm, watcher, &trained);
+    if (out != NULL && trained.dir != NULL) {
+        int read = result_of_run(trained.dir, out);
+        code = code != 0 ? code : read;
+    } else {
+        free(trained.dir);
+    }
+    atomic_flag_clear(&busy);
+    return code;
+}
+
+/* --- as a function of the library --- */
+
+typedef struct {
+    pacer_step_function *function;
+    void *user;
+} StepCallback;
+
+static void tell_step(const TrainLine *line, void *user)
+{
+    const StepCallback *callback = user;
+    pacer_step step = {.size = sizeof step,
+                       .step = line->step,
+                       .steps = line->steps,
+                       .tokens = line->tokens,
+                       .loss = line->loss,
+                       .lr = line->lr,
+                       .grad_norm = line->grad_norm,
+                       .tok_s = line->tok_s,
+                       .seconds_left = line->seconds_left};
+    if (callback->function(&step, callback->user) != 0) {
+        signals_request();
+    }
+}
+
+static int join_ranks(Config *cfg, Comm **comm)
+{
+    *comm = NULL;
+    if (comm_is_launched()) {
+        char *board = api_board(cfg);
+        int code = ranks_join(cfg, board, comm);
+        free(board);
+        return code;
+    }
+    return cfg->ranks <= 1
+               ? 0
+               : err_set(ERR_INPUT,
+                         "ranks %lld: a library starts no processes; start this program "
+                         "through mpirun, and leave the option out",
+                         (long long)cfg->ranks);
+}
+
+int pacer_train(const pacer_options *options, pacer_step_function *on_step, void *user,
+                pacer_result **result)
+{
+    api_enter();
+    if (result != NULL) {
+        *result = NULL;
+    }
+    Config cfg;
+    Comm *comm = NULL;
+    int code = api_config(options, COMMAND_TRAIN, &cfg);
+    code = code != 0 ? code : join_ranks(&cfg, &comm);
+    if (code == 0) {
+        StepCallback callback = {on_step, user};
+        TrainWatcher watcher = {tell_step, &callback};
+        code = api_train(&cfg, comm, on_step != NULL ? &watcher : NULL, result);
+    }
+    code = ranks_leave(comm, code);
+    config_free(&cfg);
+    return code;
+}
+
+void pacer_stop(void)
+{
+    signals_request();
+}

@@ -1,0 +1,455 @@
+/* `pacer completion`: a script for bash, zsh or fish, written from the table of commands and that of options. What
+ * may stand behind an option is decided once (expectation_of); the rest is each shell's grammar. */
+#include "base/err.h"
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "model/spec.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What may be typed: words, files, both or neither. */
+typedef struct {
+    char *words; /* between blanks, "": none; caller frees */
+    bool files;
+} Expectation;
+
+static void add_word(char **words, const char *word, size_t length)
+{
+    char *longer =
+        mem_format("%s%s%.*s", *words, (*words)[0] != '\0' ? " " : "", (int)length, word);
+    free(*words);
+    *words = longer;
+}
+
+/* A text as help writes it: "auto|never|DIR", " bash|zsh|fish", " MODEL [TEXT...]". In small letters it is a word to
+ * type; of the others, those for a place on disk. */
+static Expectation expectation_from(const char *metavar)
+{
+    static const char *const places[] = {"PATH",  "FILE",      "DIR",   "DATA", "MODEL",
+                                         "RUN",   "FOLDER",    "INPUT", "TEXT", "RECIPE",
+                                         "OTHER", "TOKENIZER", NULL};
+    Expectation expected = {mem_strdup(""), false};
+    while (*metavar != '\0') {
+        size_t length = strcspn(metavar, " |[].");
+        if (length > 0 && islower((unsigned char)metavar[0])) {
+            add_word(&expected.words, metavar, length);
+        }
+        for (int i = 0; places[i] != NULL; i++) {
+            expected.files |=
+                strlen(places[i]) == length && strncmp(metavar, places[i], length) == 0;
+        }
+        metavar += length;
+        metavar += strspn(metavar, " |[].");
+    }
+    return expected;
+}
+
+static Expectation argument_of(Command command)
+{
+    return expectation_from(command_rows[command].arguments);
+}
+
+/* Of a switch: what may stand behind "=". */
+static Expectation expectation_of(const Option *option)
+{
+    Expectation expected = {mem_strdup(""), false};
+    if (option->type == OPTION_BOOL) {
+        add_word(&expected.words, "on off", 6);
+    } else if (option->type == OPTION_CHOICE) {
+        for (int i = 0; option->choices[i] != NULL; i++) {
+            add_word(&expected.words, option->choices[i], strlen(option->choices[i]));
+        }
+    } else if (strcmp(option->name, "model") == 0) {
+        for (int i = 0; spec_preset(i) != NULL; i++) {
+            add_word(&expected.words, spec_preset(i)->name, strlen(spec_preset(i)->name));
+        }
+    } else if (option->type == OPTION_TEXT) {
+        bool prose = strcmp(option->metavar, "TEXT") == 0; /* a prompt is no file */
+        free(expected.words);
+        expected = prose ? (Expectation){mem_strdup(""), false} : expectation_from(option->metavar);
+        if (strcmp(option->name, "data") == 0) {
+            add_word(&expected.words, "builtin:stories builtin:random", 30);
+        } else if (strcmp(option->name, "tokenizer") == 0) {
+            add_word(&expected.words, "bytes", 5);
+        }
+    }
+    return expected;
+}
+
+/* Calls `each` for every option that the command takes. */
+static void for_options(Command command, void (*each)(const Option *option, Command command))
+{
+    size_t count;
+    const Option *options = config_options(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (options[i].commands & 1u << command) {
+            each(&options[i], command);
+        }
+    }
+}
+
+/* A text between single quotes; `also`: characters that get a backslash, for the shell function that reads it. */
+static void put_quoted(const char *text, size_t length, const char *also)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '\'') {
+            fputs("'\\''", stdout);
+        } else {
+            printf("%s%c", strchr(also, text[i]) != NULL ? "\\" : "", text[i]);
+        }
+    }
+}
+
+/* Help in a few words: up to where it goes into detail. */
+static size_t brief(const char *help)
+{
+    return strcspn(help, ";");
+}
+
+/* --- commands of two words --- */
+
+static size_t first_word(Command command)
+{
+    return strcspn(command_words(command), " ");
+}
+
+/* The first command with its first word: where a group begins, or a command of one word. */
+static bool is_first(Command command)
+{
+    const char *words = command_words(command);
+    size_t length = first_word(command);
+    for (int i = 0; i < (int)command; i++) {
+        if (first_word((Command)i) == length &&
+            strncmp(command_words((Command)i), words, length) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_grouped(Command command)
+{
+    return strchr(command_words(command), ' ') != NULL;
+}
+
+static bool same_group(Command a, Command b)
+{
+    size_t length = first_word(a);
+    return length == first_word(b) && strncmp(command_words(a), command_words(b), length) == 0;
+}
+
+static const char *second_word(Command command)
+{
+    return command_words(command) + first_word(command) + 1;
+}
+
+/* --- bash --- */
+
+static void bash_option_name(const Option *option, Command command)
+{
+    (void)command;
+    printf(" --%s", option->name);
+}
+
+static void bash_print_values(void)
+{
+    size_t count;
+    const Option *options = config_options(&count);
+    for (size_t i = 0; i < count; i++) {
+        Expectation expected = expectation_of(&options[i]);
+        printf("    --%s) ", options[i].name);
+        if (options[i].type == OPTION_BOOL) {
+            /* Behind a switch something new begins, unless "=" joins them. */
+            printf("[[ $joined ]] && words='%s' || option= ;;\n", expected.words);
+        } else {
+            printf("words='%s'%s ;;\n", expected.words, expected.files ? " files=1" : "");
+        }
+        free(expected.words);
+    }
+}
+
+static void bash_print_commands(void)
+{
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        Expectation expected = argument_of((Command)i);
+        printf("    '%s')\n        options='", command_words((Command)i));
+        for_options((Command)i, bash_option_name);
+        printf("' words='%s'%s ;;\n", expected.words, expected.files ? " files=1" : "");
+        free(expected.words);
+    }
+}
+
+static void bash_print_words(Command group, bool seconds)
+{
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        if (seconds && same_group((Command)i, group)) {
+            printf(" %s", second_word((Command)i));
+        } else if (!seconds && is_first((Command)i)) {
+            printf(" %.*s", (int)first_word((Command)i), command_words((Command)i));
+        }
+    }
+}
+
+static void print_bash(void)
+{
+    fputs("# Completion of pacer for bash: source <(pacer completion bash)\n"
+          "_pacer() {\n"
+          "    local current=${COMP_WORDS[COMP_CWORD]} option= joined= options= words= files=\n"
+          "    local command=${COMP_WORDS[1]} behind=2\n"
+          "    [[ $command == help ]] && behind=3 && command=${COMP_WORDS[2]}\n"
+          "    COMPREPLY=()\n"
+          "    if ((COMP_CWORD < behind)); then\n"
+          "        COMPREPLY=($(compgen -W '",
+          stdout);
+    bash_print_words(COMMAND_TRAIN, false);
+    fputs(" help version' -- \"$current\"))\n"
+          "        return\n"
+          "    fi\n"
+          "    case $command in\n",
+          stdout);
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        if (is_grouped((Command)i) && is_first((Command)i)) {
+            printf("    %.*s) words='", (int)first_word((Command)i), command_words((Command)i));
+            bash_print_words((Command)i, true);
+            fputs("' ;;\n", stdout);
+        }
+    }
+    fputs("    esac\n"
+          "    if [[ $words ]]; then\n"
+          "        if ((COMP_CWORD == behind)); then\n"
+          "            COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+          "            return\n"
+          "        fi\n"
+          "        command+=\" ${COMP_WORDS[behind]}\" words=\n"
+          "    fi\n"
+          "    ((behind > 2)) && [[ ${COMP_WORDS[1]} == help ]] && return\n"
+          "    # bash takes --name=value for three words.\n"
+          "    option=${COMP_WORDS[COMP_CWORD - 1]}\n"
+          "    if [[ $current == = ]]; then\n"
+          "        current= joined=1\n"
+          "    elif [[ $option == = ]]; then\n"
+          "        option=${COMP_WORDS[COMP_CWORD - 2]} joined=1\n"
+          "    fi\n"
+          "    case $option in\n",
+          stdout);
+    bash_print_values();
+    fputs("    *) option= ;;\n"
+          "    esac\n"
+          "    if [[ ! $option ]]; then\n"
+          "        case $command in\n",
+          stdout);
+    bash_print_commands();
+    fputs("        esac\n"
+          "        [[ $current == -* ]] && words=$options files=\n"
+          "    fi\n"
+          "    COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+          "    if [[ $files ]]; then\n"
+          "        local file\n"
+          "        compopt -o filenames 2>/dev/null\n"
+          "        while IFS= read -r file; do\n"
+          "            COMPREPLY+=(\"$file\")\n"
+          "        done < <(compgen -f -- \"$current\")\n"
+          "    fi\n"
+          "}\n"
+          "complete -F _pacer pacer\n",
+          stdout);
+}
+
+/* --- zsh --- */
+
+static void zsh_put_action(Expectation expected)
+{
+    if (expected.files && expected.words[0] != '\0') {
+        fputs(":value:_pacer_words_or_files ", stdout);
+        put_quoted(expected.words, strlen(expected.words), ":");
+    } else if (expected.files) {
+        fputs(":file:_files", stdout);
+    } else if (expected.words[0] != '\0') {
+        printf(":value:(%s)", expected.words);
+    } else {
+        fputs(":value: ", stdout);
+    }
+}
+
+static void zsh_print_option(const Option *option, Command command)
+{
+    (void)command;
+    Expectation expected = expectation_of(option);
+    /* A switch takes its value in the same word, if at all. */
+    bool flag = option->type == OPTION_BOOL, list = option->flags & OPTION_LIST;
+    printf("            '%s--%s=%s[", list ? "*" : "", option->name, flag ? "-" : "");
+    put_quoted(option->help, brief(option->help), "[]:\\");
+    printf("]%s", flag ? ":" : "");
+    zsh_put_action(expected);
+    fputs("' \\\n", stdout);
+    free(expected.words);
+}
+
+static void zsh_print_row(const char *word, size_t length, const char *summary)
+{
+    printf("            '%.*s:", (int)length, word);
+    put_quoted(summary, strlen(summary), ":");
+    fputs("'\n", stdout);
+}
+
+static void print_zsh(void)
+{
+    fputs("#compdef pacer\n"
+          "# Completion of pacer for zsh: the file _pacer in a folder of $fpath\n"
+          "_pacer_words_or_files() {\n"
+          "    local _words=(${argv:#-*})\n"
+          "    compadd -a _words\n"
+          "    _files\n"
+          "}\n"
+          "_pacer() {\n"
+          "    local -a commands\n"
+          "    [[ $words[2] == help ]] && ((CURRENT > 2)) && shift words && ((CURRENT--))\n"
+          "    if ((CURRENT == 2)); then\n"
+          "        commands=(\n",
+          stdout);
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        if (is_first((Command)i)) {
+            const char *summary =
+                is_grouped((Command)i) ? "several commands" : command_rows[i].summary;
+            zsh_print_row(command_words((Command)i), first_word((Command)i), summary);
+        }
+    }
+    zsh_print_row("help", 4, "what a command does");
+    zsh_print_row("version", 7, "release, commit and what this program was built with");
+    fputs("        )\n        _describe command commands\n        return\n    fi\n"
+          "    local command=$words[2]\n"
+          "    case $command in\n",
+          stdout);
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        if (!is_grouped((Command)i) || !is_first((Command)i)) {
+            continue;
+        }
+        printf("    %.*s)\n        commands=(\n", (int)first_word((Command)i),
+               command_words((Command)i));
+        for (int k = i; k < COMMAND_COUNT; k++) {
+            if (same_group((Command)i, (Command)k)) {
+                zsh_print_row(second_word((Command)k), strlen(second_word((Command)k)),
+                              command_rows[k].summary);
+            }
+        }
+        fputs("        ) ;;\n", stdout);
+    }
+    fputs("    esac\n"
+          "    if ((${#commands})); then\n"
+          "        if ((CURRENT == 3)); then\n"
+          "            _describe command commands\n"
+          "            return\n"
+          "        fi\n"
+          "        command+=\" $words[3]\"\n"
+          "        shift words\n"
+          "        ((CURRENT--))\n"
+          "    fi\n"
+          "    shift words\n"
+          "    ((CURRENT--))\n"
+          "    case $command in\n",
+          stdout);
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        printf("    '%s')\n        _arguments \\\n", command_words((Command)i));
+        for_options((Command)i, zsh_print_option);
+        Expectation expected = argument_of((Command)i);
+        fputs("            '*", stdout);
+        zsh_put_action(expected);
+        fputs("' ;;\n", stdout);
+        free(expected.words);
+    }
+    fputs("    esac\n}\n"
+          "if [[ $funcstack[1] == _pacer ]]; then\n    _pacer \"$@\"\nelse\n    compdef _pacer "
+          "pacer\nfi\n",
+          stdout);
+}
+
+/* --- fish --- */
+
+static void fish_put_help(const char *help)
+{
+    fputs(" -d '", stdout);
+    for (size_t i = 0, length = brief(help); i < length; i++) {
+        printf("%s%c", help[i] == '\'' || help[i] == '\\' ? "\\" : "", help[i]);
+    }
+    fputs("'\n", stdout);
+}
+
+static void fish_print_option(const Option *option, Command command)
+{
+    Expectation expected = expectation_of(option);
+    printf("complete -c pacer -n '__pacer_is %s' -l %s", command_words(command), option->name);
+    if (option->type != OPTION_BOOL) {
+        fputs(expected.files ? " -r -F" : " -x", stdout);
+        if (expected.words[0] != '\0') {
+            printf(" -a '%s'", expected.words);
+        }
+    }
+    fish_put_help(option->help);
+    free(expected.words);
+}
+
+static void print_fish(void)
+{
+    fputs(
+        "# Completion of pacer for fish: ~/.config/fish/completions/pacer.fish\n"
+        "function __pacer_is --description 'whether these words are the command on the line'\n"
+        "    set -l typed (commandline -opc)\n"
+        "    set -l count (count $argv)\n"
+        "    test (count $typed) -gt $count; or return 1\n"
+        "    for i in (seq $count)\n"
+        "        test $typed[(math $i + 1)] = $argv[$i]; or return 1\n"
+        "    end\n"
+        "end\n"
+        "function __pacer_after --description 'whether these words, and no more, are on the line'\n"
+        "    test (count (commandline -opc)) -eq (math (count $argv) + 1); and __pacer_is $argv\n"
+        "end\n"
+        "complete -c pacer -f\n",
+        stdout);
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        if (is_first((Command)i)) {
+            printf("complete -c pacer -n 'test (count (commandline -opc)) -eq 1' -a %.*s",
+                   (int)first_word((Command)i), command_words((Command)i));
+            fish_put_help(is_grouped((Command)i) ? "several commands" : command_rows[i].summary);
+        }
+        if (is_grouped((Command)i)) {
+            printf("complete -c pacer -n '__pacer_after %.*s' -a %s", (int)first_word((Command)i),
+                   command_words((Command)i), second_word((Command)i));
+            fish_put_help(command_rows[i].summary);
+        }
+    }
+    fputs("complete -c pacer -n 'test (count (commandline -opc)) -eq 1' -a 'help version'\n",
+          stdout);
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        Expectation expected = argument_of((Command)i);
+        if (expected.files) {
+            printf("complete -c pacer -n '__pacer_is %s' -F\n", command_words((Command)i));
+        }
+        if (expected.words[0] != '\0') {
+            printf("complete -c pacer -n '__pacer_is %s' -a '%s'\n", command_words((Command)i),
+                   expected.words);
+        }
+        free(expected.words);
+        for_options((Command)i, fish_print_option);
+    }
+}
+
+int cmd_completion(Config *cfg, int argc, char **argv)
+{
+    (void)cfg;
+    (void)argc;
+    static const struct {
+        const char *name;
+        void (*print)(void);
+    } shells[] = {{"bash", print_bash}, {"zsh", print_zsh}, {"fish", print_fish}};
+    for (size_t i = 0; i < sizeof shells / sizeof *shells; i++) {
+        if (strcmp(argv[0], shells[i].name) == 0) {
+            shells[i].print();
+            return 0;
+        }
+    }
+    return err_set(ERR_INPUT, "completion: there is none for '%.60s'; use bash, zsh or fish",
+                   argv[0]);
+}
