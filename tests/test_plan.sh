@@ -54,4 +54,20 @@ if [[ $("$PACER" --version) == *"with "*MPI* ]] && command -v mpirun >/dev/null;
     fi
     grep -q 'at most the 2 of --ranks' err || fail "three ranks for two: other message"
 fi
+# A recommendation: every kind was tried, the command it prints runs, and its report has the prediction.
+small=(--model tiny --layers 1 --d-model 32 --heads 2 --ffn 64 --context 32 --vocab 300 --threads 1)
+expect 2 'goes with --recommend' plan --hours 2
+expect 2 'needs --link' plan "${small[@]}" --recommend --ranks 2
+expect 3 'nothing fits' plan "${small[@]}" --recommend --memory-limit 20k
+expect 0 'pacer train --data DATA' plan "${small[@]}" --recommend --batch 4 --attention flash --recompute none --tokens 10k
+expect 0 'Recommended:' plan "${small[@]}" --recommend --data builtin:stories --global-batch 12 --steps 5 --hours 1
+cp out recommended
+grep -qE '^. flash +none +4 +3 ' recommended && grep -qE '^. naive +none +4 +3 ' recommended || fail "not all kinds were tried: $(cat recommended)"
+grep -q 'the training fits' recommended || fail "five steps do not fit into an hour"
+command=$(sed -n 's/^pacer \(train .*\)/\1/p' recommended)
+# shellcheck disable=SC2086
+"$PACER" $command --out recommended-run --quiet || fail "what was recommended does not run: $command"
+"$PACER" report recommended-run >out 2>err
+grep -q 'Tokens per second predicted' recommended-run/report/report.md recommended-run/report.md 2>/dev/null ||
+    fail "the report has no prediction: $(ls -R recommended-run | head -20)"
 exit $failed
