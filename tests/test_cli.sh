@@ -118,19 +118,9 @@ takes import out
 takes completion ''
 takes demo out threads
 
-# Every option of every help is known to the parser: given as its last word it is refused for its
-# missing value (a flag: for the impossible one), never as unknown.
-for command in "${commands[@]}"; do
-    for option in $(options_of "$command"); do
-        case $option in
-        help) continue ;;
-        quiet | verbose | skip-bad | graph | ttt-keep | verify | oversubscribe | smoke | dry-run | tensorboard | recommend | stream | cache | documents | once) argument=--$option=perhaps text="--$option 'perhaps': must be on or off" ;;
-        *) argument=--$option text="--$option needs a value" ;;
-        esac
-        # shellcheck disable=SC2086
-        refuse "$text" "pacer $command --help" $command "$argument"
-    done
-done
+# What is wrong with an option's value is said beside where help is (test_config has every option of every command).
+refuse '--batch needs a value' 'pacer train --help' train --batch
+refuse "--graph 'perhaps': must be on or off" 'pacer bench step --help' bench step --graph=perhaps
 
 refuse "unknown command 'tarin'; did you mean train?" 'pacer --help' tarin
 refuse "unknown command 'data perpare'; did you mean data prepare?" 'pacer --help' data perpare x

@@ -345,6 +345,40 @@ static void test_config__command_line_forms(void **state)
     }
 }
 
+/* An option that is the last word is refused for its missing value, a flag for an impossible one; an option of other
+ * commands for that. */
+static void test_config__every_command_knows_its_options(void **state)
+{
+    (void)state;
+    size_t count;
+    const Option *options = config_options(&count);
+    int known = 0;
+    for (int command = 0; command < COMMAND_COUNT; command++) {
+        for (size_t i = 0; i < count; i++) {
+            bool flag = options[i].type == OPTION_BOOL;
+            bool taken = (options[i].commands & 1u << command) != 0;
+            char word[96], expected[96];
+            snprintf(word, sizeof word, "--%s%s", options[i].name, flag ? "=perhaps" : "");
+            snprintf(expected, sizeof expected,
+                     taken && flag ? "--%s 'perhaps': must be on or off"
+                     : taken       ? "--%s needs a value"
+                                   : "--%s is not an option of",
+                     options[i].name);
+            char *words[] = {word};
+            Config cfg;
+            int rest;
+            config_init(&cfg, (Command)command);
+            if (strcmp(options[i].name, "help") != 0) {
+                assert_int_equal(config_parse(&cfg, 1, words, &rest), ERR_INPUT);
+                assert_says(expected);
+                known += taken;
+            }
+            config_free(&cfg);
+        }
+    }
+    assert_true(known > 300);
+}
+
 static void test_config__one_answer_per_question(void **state)
 {
     (void)state;
@@ -489,6 +523,7 @@ int main(void)
         cmocka_unit_test(test_config__choices_flags_and_text),
         cmocka_unit_test(test_config__table_is_sound),
         cmocka_unit_test(test_config__command_line_forms),
+        cmocka_unit_test(test_config__every_command_knows_its_options),
         cmocka_unit_test(test_config__one_answer_per_question),
         cmocka_unit_test(test_config__inherits_what_was_given),
         cmocka_unit_test(test_config__values_that_follow),

@@ -36,10 +36,11 @@ static int32_t likeliest(const float *logits, int64_t vocab)
     return (int32_t)best;
 }
 
-/* 1 for the greatest, also where that is infinite. */
-static double weight(float logit, float greatest, double temperature)
+/* 1 for the greatest, also where that is infinite. In single precision: it is made for every token of the
+ * vocabulary, and on a GPU would else take longer than the model. */
+static float weight(float logit, float greatest, double temperature)
 {
-    return logit == greatest ? 1 : exp(((double)logit - (double)greatest) / temperature);
+    return logit == greatest ? 1 : expf((float)((logit - greatest) / temperature));
 }
 
 static bool likelier(SampleCandidate a, SampleCandidate b)
@@ -167,7 +168,7 @@ static int32_t draw(SampleCandidate *candidates, int64_t count, float greatest, 
 {
     double total = 0, passed = 0;
     for (int64_t i = 0; i < count; i++) {
-        candidates[i].logit = (float)weight(candidates[i].logit, greatest, temperature);
+        candidates[i].logit = weight(candidates[i].logit, greatest, temperature);
         total += candidates[i].logit;
     }
     int32_t last = NO_TOKEN;
