@@ -86,7 +86,7 @@ VEC_INLINE void add_products(int outputs, int rows, bool low, const char *w, con
  * ahead by itself, but only to the end of a page, and not while a second tile uses weights that are
  * there already. Behind the matrix there is nothing to fetch, and asking does no harm. */
 typedef struct {
-    const char *rows; /* OUTPUTS of them; NULL: none */
+    uintptr_t rows; /* address of OUTPUTS of them, perhaps behind the matrix; 0: none */
     size_t row_bytes;
     size_t step; /* bytes of each row to ask for per vector of inputs */
 } Ahead;
@@ -110,7 +110,7 @@ VEC_INLINE void make_tile(int outputs, int rows, bool low, const Map *map, const
     for (; at + VEC_LANES <= inputs; at += VEC_LANES) {
 #pragma GCC unroll 16
         for (int o = 0; o < outputs; o++) {
-            __builtin_prefetch(ahead.rows + (size_t)o * ahead.row_bytes);
+            __builtin_prefetch((const void *)(ahead.rows + (size_t)o * ahead.row_bytes));
         }
         ahead.rows += ahead.step;
         add_products(outputs, rows, low, w, x, inputs, at, VEC_LANES, sums);
@@ -182,7 +182,7 @@ static void make_outputs(const Map *map, int64_t output)
     size_t row_bytes = (size_t)map->inputs * (map->low ? sizeof(uint16_t) : sizeof(float));
     const char *w = map->w + (size_t)output * row_bytes;
     size_t tiles = (size_t)row_tiles(map);
-    Ahead ahead = {w + OUTPUTS * row_bytes, row_bytes,
+    Ahead ahead = {(uintptr_t)w + OUTPUTS * row_bytes, row_bytes,
                    VEC_LANES * row_bytes / (size_t)map->inputs / tiles};
     if (output + OUTPUTS > map->outputs) {
         for (; output < map->outputs; output++, w += row_bytes) {
