@@ -2,7 +2,7 @@
 #
 #   bin/pacer                        lib/libpacer.so.0              include/pacer.h
 #   lib/pacer/pacer_mpi.so           lib/pkgconfig, lib/cmake       share/man/man1
-#   share/pacer/recipes              share/doc/pacer                completions of three shells
+#   share/pacer/recipes, peer        share/doc/pacer                completions of three shells
 #
 # The program finds its module and its recipes from where it lies itself, so the tree may be moved as a whole.
 include(GNUInstallDirs)
@@ -80,8 +80,10 @@ function(pacer_install program)
     install(FILES "${completion}/_pacer" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
     install(FILES "${completion}/pacer.fish"
         DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
-    # Not CMAKE_INSTALL_DATADIR: src/cli/cmd_sweep.c looks there.
+    # Not CMAKE_INSTALL_DATADIR: src/cli/cmd_sweep.c and src/experiment/peer.c look there.
     install(DIRECTORY "${PROJECT_SOURCE_DIR}/recipes/" DESTINATION share/pacer/recipes)
+    install(DIRECTORY "${PROJECT_SOURCE_DIR}/tools/peer" DESTINATION share/pacer
+        FILES_MATCHING PATTERN "*.py")
     install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/LICENSE"
         DESTINATION "${CMAKE_INSTALL_DOCDIR}")
     install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION "${CMAKE_INSTALL_DOCDIR}"

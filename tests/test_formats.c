@@ -257,14 +257,17 @@ static void test_formats__experiment_json(void **state)
     (void)state;
     Setting setting = {"batch", "8", 1};
     double factor = 1;
-    ExperimentRun run = {.id = "1", .settings = {&setting, 1}, .reason = ""};
+    ExperimentRun run = {.id = "1", .peer = "torch", .settings = {&setting, 1}, .reason = ""};
     Experiment experiment = {.recipe = {.path = "x.yaml",
                                         .name = "x",
                                         .baseline = {&setting, 1},
                                         .target_loss = value_of(1),
                                         .repeats = 1,
+                                        .peers = 3,
                                         .probe = {.factors = &factor, .count = 1}},
                              .dir = own_folder,
+                             .peer_version = "2.0",
+                             .peer_note = "n",
                              .runs = &run,
                              .count = 1,
                              .configurations = 1};
@@ -273,6 +276,8 @@ static void test_formats__experiment_json(void **state)
     char *text = section("## Experiments: `experiment.json`");
     member(tree, "lr_probe");
     member(member(tree, "runs")->child, "lr_factor");
+    member(member(tree, "runs")->child, "peer");
+    assert_int_equal(cJSON_GetArraySize(member(tree, "peers")), 3);
     assert_int_equal(missing_names(text, tree), 0);
     free(text);
     cJSON_Delete(tree);

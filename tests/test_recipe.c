@@ -1,6 +1,7 @@
 /* Recipes: what runs they make, and what is said about bad ones. Ids are made without planning, so device and dtype
  * stay auto here. */
 #include "experiment/experiment.h"
+#include "experiment/peer.h"
 #include "experiment/probe.h"
 
 #include "base/err.h"
@@ -222,6 +223,67 @@ static void test_recipe__a_probe_with_nothing_to_find_is_refused(void **state)
     experiment_free(&none);
 }
 
+static Experiment with_peers(const char *text, const PeerTools *tools)
+{
+    Experiment e = loaded(text, false);
+    e.runs[e.configurations - 1].spec.mixer = MIXER_TTT;
+    peers_add(&e, tools);
+    experiment_identify(&e);
+    return e;
+}
+
+static void test_recipe__peers_get_one_run_for_what_is_equal_to_them(void **state)
+{
+    (void)state;
+    static const char text[] =
+        HEAD "axes:\n- attention: [naive, flash, cudnn]\n"
+             "- {ranks: [1, 2, 2], ddp: [overlap, flat, overlap], bucket-mb: [25, 25, 9]}\n"
+             "repeats: 2\npeers: [torch-compile, torch]\nsmoke: {peers: none}\n";
+    static const char *const expected[] = {
+        "PyTorch: attention naive, ranks 1", "torch.compile: attention naive, ranks 1",
+        "PyTorch: attention naive, ranks 2", "torch.compile: attention naive, ranks 2",
+        "PyTorch: attention flash, ranks 1", "torch.compile: attention flash, ranks 1",
+        "PyTorch: attention flash, ranks 2", "torch.compile: attention flash, ranks 2"};
+    PeerTools tools = {.version = "2.9"};
+    Experiment e = with_peers(text, &tools), plain = loaded(text, true);
+    assert_int_equal(plain.recipe.peers, 0);
+    assert_int_equal(plain.count, 18);
+    assert_int_equal(e.count, 18 + 2 * (int)COUNT(expected));
+    assert_int_equal(e.configurations, 9 + (int)COUNT(expected));
+    for (int i = 0; i < e.count; i++) { /* pacer's runs, then the peers', then both again */
+        const ExperimentRun *run = &e.runs[i];
+        int at = i % e.configurations;
+        assert_int_equal(run->repeat, i / e.configurations);
+        assert_int_equal(run->configuration, at);
+        assert_string_equal(run->label, at < 9 ? plain.runs[at].label : expected[at - 9]);
+        assert_string_equal(run->peer, at < 9 ? "" : at % 2 == 1 ? "torch" : "torch-compile");
+        assert_string_equal(setting(&e, i, "seed"), run->repeat == 0 ? "1337" : "1338");
+        for (int k = 0; k < i; k++) {
+            assert_string_not_equal(e.runs[k].id, run->id);
+        }
+    }
+    for (int i = 0; i < 9; i++) { /* peers leave pacer's own runs as they were */
+        assert_string_equal(e.runs[i].id, plain.runs[i].id);
+    }
+    assert_string_equal(setting(&e, 15, "attention"), "flash");
+    assert_string_equal(setting(&e, 15, "ddp"), "(none)");
+    assert_string_equal(e.peer_version, "2.9");
+    assert_non_null(strstr(e.peer_note, "1 of 9 configurations"));
+    experiment_free(&e);
+    experiment_free(&plain);
+}
+
+static void test_recipe__without_their_program_there_are_no_peers(void **state)
+{
+    (void)state;
+    static const char text[] = HEAD "axes: [{batch: [1, 2]}]\npeers: torch\n";
+    Experiment e = with_peers(text, &(PeerTools){.why = "python3 cannot import torch"});
+    assert_int_equal(e.count, 2);
+    assert_non_null(strstr(e.peer_note, "python3 cannot import torch"));
+    assert_string_equal(e.peer_version, "");
+    experiment_free(&e);
+}
+
 static void test_recipe__smoke_replaces_keys_and_merges_base(void **state)
 {
     (void)state;
@@ -324,6 +386,10 @@ static void test_recipe__bad_files_are_named_by_line(void **state)
         {HEAD "axes: [{batch: [1]}]\nlr-probe: {factors: [1, 2]}\n", ":4:", "tokens"},
         {HEAD "axes: [{batch: [1]}]\nlr-probe: {factors: [1, 2], tokens: many}\n", ":4:", "many"},
         {HEAD "axes: [{batch: [1]}]\nlr-probe: some\n", ":4:", "lr-probe"},
+        {HEAD "axes: [{batch: [1]}]\npeers: [torch, jaks]\n", ":4:", "jaks"},
+        {HEAD "axes: [{batch: [1]}]\npeers: [torch, none]\n", ":4:", "alone"},
+        {HEAD "axes: [{batch: [1]}]\npeers: []\n", ":4:", "not empty"},
+        {HEAD "axes: [{batch: [1]}]\npeers: {torch: on}\n", ":4:", "list"},
         {HEAD "axes: [{batch: [1]}]\nskip: [{}]\n", ":4:", "everything"},
         {HEAD "axes: [{batch: [1]}]\nskip: [{batch: 1}]\n", "x.yaml:", "nothing to run"},
         {HEAD "axes: [{batch: [1]}]\nsmoke: {name: y}\n", ":4:", "smoke"},
@@ -418,6 +484,8 @@ int main(void)
         cmocka_unit_test(test_recipe__lr_follows_the_global_batch),
         cmocka_unit_test(test_recipe__the_probe_tries_factors_and_the_best_is_taken),
         cmocka_unit_test(test_recipe__a_probe_with_nothing_to_find_is_refused),
+        cmocka_unit_test(test_recipe__peers_get_one_run_for_what_is_equal_to_them),
+        cmocka_unit_test(test_recipe__without_their_program_there_are_no_peers),
         cmocka_unit_test(test_recipe__smoke_replaces_keys_and_merges_base),
         cmocka_unit_test(test_recipe__ids_survive_an_edit_and_equal_runs_are_one),
         cmocka_unit_test(test_recipe__options_about_records_go_along_unseen),

@@ -9,6 +9,7 @@
 #include "cli/show.h"
 #include "comm/comm.h"
 #include "experiment/execute.h"
+#include "experiment/peer.h"
 #include "experiment/probe.h"
 #include "metrics/summary.h"
 #include "report/experiment_report.h"
@@ -163,6 +164,11 @@ static int plan_runs(Experiment *experiment, Recipe *recipe, const char *dir)
     if (code != 0) {
         experiment_free(experiment);
         return code;
+    }
+    if (experiment->recipe.peers != 0) {
+        PeerTools tools;
+        peer_tools_find(&tools);
+        peers_add(experiment, &tools);
     }
     experiment_identify(experiment);
     free(experiment->dir);

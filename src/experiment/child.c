@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "experiment/peer.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -39,7 +40,7 @@ static bool is_passed_on(const Config *cfg, const Option *option)
            (settled || config_is_set(cfg, option->name));
 }
 
-static char **arguments(const Experiment *experiment, const ExperimentRun *run)
+static char **train_arguments(const Experiment *experiment, const ExperimentRun *run)
 {
     char program[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -62,6 +63,25 @@ static char **arguments(const Experiment *experiment, const ExperimentRun *run)
     return list;
 }
 
+static char **peer_arguments(char *told)
+{
+    int count = 0;
+    char **list = add_argument(NULL, &count, mem_strdup(peer_python()));
+    list = add_argument(list, &count, peer_script());
+    return add_argument(list, &count, told);
+}
+
+static int arguments(const Experiment *experiment, const ExperimentRun *run, char ***list)
+{
+    char *told = NULL;
+    bool peer = run->peer[0] != '\0';
+    int code = peer ? peer_tell(experiment, run, &told) : 0;
+    if (code == 0) {
+        *list = peer ? peer_arguments(told) : train_arguments(experiment, run);
+    }
+    return code;
+}
+
 static void free_arguments(char **list)
 {
     for (int i = 0; list[i] != NULL; i++) {
@@ -78,8 +98,8 @@ static long size_of(const char *path)
     return stat(path, &info) == 0 ? (long)info.st_size : 0;
 }
 
-/* In the child: becomes train, or ends with 127. */
-static void become_train(char **list, int log, pid_t parent)
+/* In the child: becomes train, or the peer, or ends with 127. */
+static void become(char **list, int log, pid_t parent)
 {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -96,31 +116,37 @@ static void become_train(char **list, int log, pid_t parent)
     }
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
-    execv(list[0], list);
+    execvp(list[0], list);
     dprintf(STDERR_FILENO, ERROR_MARK "%s: cannot be started: %s\n", list[0], strerror(errno));
     _exit(127);
 }
 
 int child_start(Child *child, const Experiment *experiment, const ExperimentRun *run)
 {
-    *child = (Child){.log = experiment_run_path(experiment, run, ".log")};
+    char **list;
+    int code = arguments(experiment, run, &list);
+    *child = (Child){0};
+    if (code != 0) {
+        return code;
+    }
+    *child =
+        (Child){.log = experiment_run_path(experiment, run, ".log"), .peer = run->peer[0] != '\0'};
     child->log_from = size_of(child->log);
     int log = open(child->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (log < 0) {
-        int code = err_set(ERR_FAILED, "%s: cannot be written: %s", child->log, strerror(errno));
+        code = err_set(ERR_FAILED, "%s: cannot be written: %s", child->log, strerror(errno));
+        free_arguments(list);
         child_free(child);
         return code;
     }
-    char **list = arguments(experiment, run);
     pid_t parent = getpid();
     fflush(NULL);
     child->started = clock_seconds();
     child->pid = fork();
     if (child->pid == 0) {
-        become_train(list, log, parent);
+        become(list, log, parent);
     }
-    int code =
-        child->pid > 0 ? 0 : err_set(ERR_FAILED, "no process for a run: %s", strerror(errno));
+    code = child->pid > 0 ? 0 : err_set(ERR_FAILED, "no process for a run: %s", strerror(errno));
     if (code == 0) {
         setpgid(child->pid, child->pid); /* whichever of us is first */
     }
@@ -157,10 +183,11 @@ static pid_t parent_of(const char *pid)
 }
 
 /* With several ranks the child is mpirun and they are its children, in groups of their own. mpirun told to end gives
- * them a second before it kills them, too little to save a large model; so they are told, and it ends with them. */
+ * them a second before it kills them, too little to save a large model; so they are told, and it ends with them. A
+ * peer saves nothing, and its children may be compilers: the whole group is told. */
 void child_signal(const Child *child, int signal)
 {
-    DIR *processes = opendir("/proc");
+    DIR *processes = child->peer ? NULL : opendir("/proc");
     int told = 0;
     for (struct dirent *entry; processes != NULL && (entry = readdir(processes)) != NULL;) {
         if (isdigit((unsigned char)entry->d_name[0]) && parent_of(entry->d_name) == child->pid) {

@@ -1,5 +1,5 @@
 #pragma once
-/* One run as a child process: `pacer train` with the run's options, its output in a file beside the run directory. The
+/* One run as a child process: `pacer train` with the run's options, or a peer's program (peer.h), its output in a file beside the run directory. The
  * child leads a process group of its own, so that Ctrl-C at the terminal reaches it once, through us; and it is told
  * to stop (SIGTERM: it saves) when we die, whatever kills us. */
 #include "experiment/experiment.h"
@@ -11,6 +11,7 @@ typedef struct {
     char *log;      /* path */
     long log_from;  /* bytes that were in it before */
     double started; /* clock_seconds */
+    bool peer;
 } Child;
 
 /* ERR_FAILED when there is no process to be had. */

@@ -96,8 +96,11 @@ static int combination_fault(const ExperimentRun *run, int code)
 static int make_run(const Recipe *recipe, int64_t index, int factor, int repeat, ExperimentRun *run,
                     bool *wanted)
 {
-    *run = (ExperimentRun){
-        .combination = index, .factor = factor, .repeat = repeat, .reason = mem_strdup("")};
+    *run = (ExperimentRun){.combination = index,
+                           .factor = factor,
+                           .repeat = repeat,
+                           .peer = "",
+                           .reason = mem_strdup("")};
     config_init(&run->cfg, COMMAND_TRAIN);
     int code = 0;
     for (int i = 0; code == 0 && i < recipe->base.count; i++) {
@@ -136,7 +139,8 @@ static int make_run(const Recipe *recipe, int64_t index, int factor, int repeat,
 static int count_combinations(const Recipe *recipe, int64_t *count)
 {
     *count = 1;
-    int per_combination = recipe->repeats * (recipe->probe.probing ? recipe->probe.count : 1);
+    int per_combination = recipe->repeats * (recipe->probe.probing ? recipe->probe.count : 1) *
+                          (1 + __builtin_popcount(recipe->peers));
     for (int i = 0; i < recipe->axis_count; i++) {
         *count *= recipe->axes[i].points;
         if (*count * per_combination > MAX_RUNS) {
@@ -198,8 +202,16 @@ void experiment_free(Experiment *experiment)
     }
     free(experiment->runs);
     free(experiment->dir);
+    free(experiment->peer_note);
     recipe_free(&experiment->recipe);
     *experiment = (Experiment){0};
+}
+
+static void mix_into_id(ExperimentRun *run, const char *name, const char *value)
+{
+    char *text = mem_format("%s\n%s=%s\n", run->id, name, value);
+    snprintf(run->id, sizeof run->id, "%016" PRIx64, io_hash(text, strlen(text)));
+    free(text);
 }
 
 static void add_to_id(ExperimentRun *run, const Config *defaults, const Option *option)
@@ -207,9 +219,7 @@ static void add_to_id(ExperimentRun *run, const Config *defaults, const Option *
     char *value = config_value_text(&run->cfg, option);
     char *initial = config_value_text(defaults, option);
     if (strcmp(value, initial) != 0) {
-        char *text = mem_format("%s\n%s=%s\n", run->id, option->name, value);
-        snprintf(run->id, sizeof run->id, "%016" PRIx64, io_hash(text, strlen(text)));
-        free(text);
+        mix_into_id(run, option->name, value);
     }
     free(value);
     free(initial);
@@ -234,6 +244,9 @@ static void make_id(const Recipe *recipe, ExperimentRun *run)
         }
     }
     config_free(&defaults);
+    if (run->peer[0] != '\0') {
+        mix_into_id(run, "peer", run->peer);
+    }
 }
 
 void experiment_identify(Experiment *experiment)

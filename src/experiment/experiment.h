@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "config/config.h"
 #include "experiment/recipe.h"
+#include "model/spec.h"
 
 /* X(NAME, text) */
 #define PACER_EXPERIMENT_STATES(X)                                       \
@@ -26,7 +27,10 @@ typedef enum {
 const char *experiment_state_name(ExperimentState state);
 
 typedef struct {
-    Config cfg; /* of train, checked, device and type settled; without out */
+    Config cfg;       /* of train, checked, device and type settled; without out */
+    const char *peer; /* the program that makes this run: peer_name, or "": pacer itself */
+    ModelSpec spec;   /* as planned, with seq */
+    int64_t seq;
     char id[CONFIG_ID_SIZE];
     int configuration, repeat;
     int64_t combination;  /* of the axes, skipped ones counted; the last axis varies fastest */
@@ -49,7 +53,9 @@ typedef struct {
         *runs; /* in the order of execution: repeat 0 of all configurations, then repeat 1, ... */
     int count, configurations;
     char started[CLOCK_STAMP_SIZE];
-    bool finished; /* every run was given its chance */
+    bool finished;         /* every run was given its chance */
+    char peer_version[32]; /* of the peers' library; "": there is none */
+    char *peer_note;       /* why peers have no runs, or not all of them; NULL: nothing to say */
 } Experiment;
 
 /* Takes the recipe and makes its runs: axes crossed, skips left out, repeats with seeds of their own, lr by its rule.

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/version.h"
 #include "metrics/fields.h"
+#include "metrics/peer_names.h"
 #include "metrics/record.h"
 
 #include <stdlib.h>
@@ -57,7 +58,28 @@ static cJSON *run_json(const ExperimentRun *run)
     if (run->factor >= 0) {
         json_put_whole(object, "lr_factor", run->factor);
     }
+    if (run->peer[0] != '\0') {
+        json_put_text(object, "peer", run->peer);
+    }
     return object;
+}
+
+static cJSON *peers_json(const Experiment *e)
+{
+    cJSON *peers = json_object(), *names = json_array();
+    for (int i = 0; peer_name(i) != NULL; i++) {
+        if (e->recipe.peers & 1u << i) {
+            cJSON_AddItemToArray(names, cJSON_CreateString(peer_name(i)));
+        }
+    }
+    json_put_item(peers, "names", names);
+    if (e->peer_version[0] != '\0') {
+        json_put_text(peers, "version", e->peer_version);
+    }
+    if (e->peer_note != NULL) {
+        json_put_text(peers, "note", e->peer_note);
+    }
+    return peers;
 }
 
 static cJSON *copy_or_empty(const cJSON *array)
@@ -94,6 +116,9 @@ static cJSON *experiment_json(const Experiment *e)
                       cJSON_CreateDoubleArray(recipe->probe.factors, recipe->probe.count));
         json_put_whole(probe, "tokens", recipe->probe.tokens);
         json_put_item(tree, "lr_probe", probe);
+    }
+    if (recipe->peers != 0) {
+        json_put_item(tree, "peers", peers_json(e));
     }
     json_put_item(tree, "axes", axes_json(recipe));
     json_put_whole(tree, "repeats", recipe->repeats);

@@ -23,6 +23,8 @@ typedef struct {
     int device, dtype;
     int64_t bytes, steps, tokens;
     Value seconds;
+    ModelSpec spec;
+    int64_t seq;
     char message[1024];
 } Reply;
 
@@ -57,6 +59,8 @@ static int plan_run(Config *cfg, Reply *reply)
     reply->steps = run.total_steps;
     reply->tokens = run.total_steps * run.tokens_per_update;
     reply->seconds = predict_seconds(&run);
+    reply->spec = run.setup.spec;
+    reply->seq = run.setup.seq;
     code = run_check_fits(&run);
     run_close(&run);
     return code;
@@ -148,6 +152,8 @@ static int take_reply(Experiment *experiment, int configuration, const Reply *re
         run->steps = reply->steps;
         run->tokens = reply->tokens;
         run->predicted_s = reply->seconds;
+        run->spec = reply->spec;
+        run->seq = reply->seq;
     }
     return 0;
 }

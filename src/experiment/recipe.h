@@ -50,6 +50,7 @@ typedef struct {
     LrRule lr_rule;
     double lr_at; /* global batch at which lr stands as it is given */
     LrProbe probe;
+    unsigned peers;         /* programs to run beside pacer: bit i is peer_name(i) */
     bool drop_checkpoints;  /* of runs that are done */
     cJSON *tables, *charts; /* arrays, as experiment.json has them */
 } Recipe;

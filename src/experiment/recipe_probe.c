@@ -145,6 +145,7 @@ void recipe_make_probe(Recipe *recipe)
     setting_add(&recipe->base, "tokens", tokens, 0);
     recipe->probe.probing = true;
     recipe->repeats = 1;
+    recipe->peers = 0;
     recipe->drop_checkpoints = true;
     recipe->target_loss = (Value){0};
     setting_free(&recipe->baseline);

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "metrics/peer_names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,15 +25,16 @@ enum {
     KEY_TARGET_LOSS,
     KEY_LR_RULE,
     KEY_LR_PROBE,
+    KEY_PEERS,
     KEY_CHECKPOINTS,
     KEY_TABLES,
     KEY_CHARTS,
     KEY_SMOKE,
 };
-static const char *const keys[] = {"name",    "title",    "about",       "base",     "axes",
-                                   "skip",    "repeats",  "timeout",     "baseline", "target-loss",
-                                   "lr-rule", "lr-probe", "checkpoints", "tables",   "charts",
-                                   "smoke",   NULL};
+static const char *const keys[] = {"name",    "title",    "about",   "base",        "axes",
+                                   "skip",    "repeats",  "timeout", "baseline",    "target-loss",
+                                   "lr-rule", "lr-probe", "peers",   "checkpoints", "tables",
+                                   "charts",  "smoke",    NULL};
 
 /* --- single values --- */
 
@@ -126,6 +128,29 @@ static int read_lr_rule(RecipeReader *reader, yaml_node_t *node, Recipe *recipe)
     return code;
 }
 
+/* One name or a list of them; none: no peers. */
+static int read_peers(RecipeReader *reader, yaml_node_t *node, unsigned *peers)
+{
+    const char *names[8] = {"none"};
+    for (int i = 0; peer_name(i) != NULL && i < 6; i++) {
+        names[i + 1] = peer_name(i);
+    }
+    bool single = node->type == YAML_SCALAR_NODE;
+    int code = single ? 0 : reader_want_sequence(reader, node, "peers");
+    yaml_node_t *item = node;
+    *peers = 0;
+    for (int i = 0; code == 0 && (single ? i == 0 : reader_item(reader, node, i, &item)); i++) {
+        int choice;
+        code = read_choice(reader, item, "peers", names, &choice);
+        if (code == 0 && choice == 0 && !single) {
+            code = reader_fault(reader, item, "peers: none stands alone");
+        } else if (code == 0 && choice > 0) {
+            *peers |= 1u << (choice - 1);
+        }
+    }
+    return code;
+}
+
 /* --- the whole --- */
 
 static int read_part(RecipeReader *reader, yaml_node_t *node, bool inner, Recipe *recipe,
@@ -176,6 +201,9 @@ static int read_part(RecipeReader *reader, yaml_node_t *node, bool inner, Recipe
             break;
         case KEY_LR_PROBE:
             code = reader_lr_probe(reader, value, &recipe->probe);
+            break;
+        case KEY_PEERS:
+            code = read_peers(reader, value, &recipe->peers);
             break;
         case KEY_CHECKPOINTS:
             code = read_choice(reader, value, "checkpoints", checkpoints, &choice);
@@ -266,6 +294,9 @@ static void replace_parts(Recipe *to, Recipe *from, unsigned seen)
     }
     if (seen & 1u << KEY_LR_PROBE) {
         TAKE(probe);
+    }
+    if (seen & 1u << KEY_PEERS) {
+        TAKE(peers);
     }
     if (seen & 1u << KEY_CHECKPOINTS) {
         TAKE(drop_checkpoints);

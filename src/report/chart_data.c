@@ -1,6 +1,7 @@
 #include "report/chart_data.h"
 
 #include "base/mem.h"
+#include "metrics/peer_names.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -57,12 +58,22 @@ static void append_others(const Chart *chart, const Results *results, const Resu
     }
 }
 
-/* "flash" of a series that is a word, "ranks 4" of one that is a number; "" without a series. */
+static bool names_configurations(const char *quantity)
+{
+    return quantity != NULL && strcmp(quantity, "configuration") == 0;
+}
+
+/* "flash" of a series that is a word, "ranks 4" of one that is a number; "" without a series. Where peers take part,
+ * the program is in front, unless the chart shows labels, which say it themselves. */
 static void series_value(const Chart *chart, const Results *results, const Result *run,
                          char text[LABEL_SIZE])
 {
     Metric metric;
     text[0] = '\0';
+    if (results_have_peers(results) && !names_configurations(chart->x) &&
+        !names_configurations(chart->series)) {
+        append(text, "", peer_title(run->peer));
+    }
     if (chart->series != NULL && metric_find(chart->series, &metric) == 0) {
         char value[LABEL_SIZE];
         metric_text(&metric, results, run, -1, value, sizeof value);

@@ -159,12 +159,23 @@ static void compare_runs(Comparison *both)
 
 /* --- two experiments --- */
 
+/* An option that means nothing to a peer is in none of its runs. */
+static bool both_lack(const Result *a, const Result *b, const char *option)
+{
+    char text[RESULT_SETTING_SIZE];
+    return a->peer[0] != '\0' && result_setting(a, option, text) == NULL &&
+           result_setting(b, option, text) == NULL;
+}
+
 static bool agree_on(const Results *axes_of, const Result *a, const Result *b)
 {
+    if (strcmp(a->peer, b->peer) != 0) {
+        return false;
+    }
     for (int axis = 0; axis < axes_of->axis_count; axis++) {
         for (int i = 0; i < axes_of->axes[axis].count; i++) {
             const char *option = axes_of->axes[axis].options[i];
-            if (!result_settings_equal(a, b, option)) {
+            if (!result_settings_equal(a, b, option) && !both_lack(a, b, option)) {
                 return false;
             }
         }

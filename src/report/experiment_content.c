@@ -139,11 +139,14 @@ static void add_facts(Content *content)
     snprintf(text, sizeof text, "%d of %d configurations, in turn", results->count,
              results->configurations);
     add_fact(content, "Runs", text);
+    add_fact(content, "PyTorch", text_of(member(json, "peers"), "version"));
     for (int i = 0; i < results->count; i++) {
         const cJSON *own = member(results->runs[i].run, "machine");
         if (own != NULL && machine != NULL) {
-            differ |= !same_text(own, machine, "host") || !same_text(own, machine, "cpu") ||
-                      !same_text(own, machine, "gpu");
+            bool peer = results->runs[i].peer[0] != '\0'; /* which words it in its own way */
+            differ |=
+                !same_text(own, machine, "host") ||
+                (!peer && (!same_text(own, machine, "cpu") || !same_text(own, machine, "gpu")));
         }
         machine = machine != NULL ? machine : own;
     }

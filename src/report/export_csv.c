@@ -177,6 +177,9 @@ static const char *const entry_last[] = {"seconds", "exit", "planned_bytes", "pr
 static int run_columns(Csv *csv, const Results *results)
 {
     int code = COLUMNS(csv, entry_first);
+    if (code == 0 && results_have_peers(results)) {
+        code = csv_column(csv, "peer");
+    }
     for (int axis = 0; code == 0 && axis < results->axis_count; axis++) {
         code = columns_named(csv, results->axes[axis].options, (size_t)results->axes[axis].count);
     }
@@ -195,6 +198,7 @@ static int run_row(Csv *csv, const Results *results, const Result *result)
     for (size_t i = 0; i < LENGTH(entry_first); i++) {
         csv_put(csv, entry_first[i], member(result->entry, entry_first[i]));
     }
+    csv_put(csv, "peer", member(result->entry, "peer"));
     for (int axis = 0; axis < results->axis_count; axis++) {
         for (int i = 0; i < results->axes[axis].count; i++) {
             char text[RESULT_SETTING_SIZE];

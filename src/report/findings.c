@@ -33,24 +33,27 @@ static void shorten(Findings *findings, int before)
 
 void findings_make(const Results *results, Findings *findings)
 {
-    static void (*const rules[])(const Results *, Findings *) = {
-        rule_fastest,       rule_diminishing_returns,
-        rule_memory,        rule_communication,
-        rule_overlap,       rule_amdahl,
-        rule_batch_quality, rule_gap,
-        rule_smoke,         rule_unfinished,
-        rule_failures,      rule_checks,
-        rule_repeats,       rule_noise,
-        rule_stragglers,    rule_oversubscribed,
-        rule_superlinear,   rule_mean_speedup,
-        rule_learning_rate, rule_probed_rates,
+    static const struct {
+        void (*make)(const Results *, Findings *);
+        bool all; /* about every run; else about those that pacer made itself */
+    } rules[] = {
+        {rule_fastest, false},      {rule_peers, true},          {rule_diminishing_returns, false},
+        {rule_memory, false},       {rule_communication, false}, {rule_overlap, false},
+        {rule_amdahl, false},       {rule_batch_quality, false}, {rule_gap, false},
+        {rule_smoke, true},         {rule_unfinished, true},     {rule_missing_peers, true},
+        {rule_failures, true},      {rule_checks, true},         {rule_repeats, true},
+        {rule_noise, true},         {rule_stragglers, false},    {rule_oversubscribed, false},
+        {rule_superlinear, false},  {rule_mean_speedup, false},  {rule_learning_rate, false},
+        {rule_probed_rates, false},
     };
     *findings = (Findings){0};
+    Results own = results_own(results);
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         int before = findings->count;
-        rules[i](results, findings);
+        rules[i].make(rules[i].all ? results : &own, findings);
         shorten(findings, before);
     }
+    results_own_free(&own);
 }
 
 void findings_free(Findings *findings)

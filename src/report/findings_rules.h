@@ -31,6 +31,9 @@ Welch findings_welch(const Metric *metric, const Results *results, int a, int b)
 void rule_fastest(const Results *results, Findings *findings);
 void rule_diminishing_returns(const Results *results, Findings *findings);
 
+void rule_peers(const Results *results, Findings *findings);
+void rule_missing_peers(const Results *results, Findings *findings);
+
 void rule_memory(const Results *results, Findings *findings);
 
 void rule_communication(const Results *results, Findings *findings);

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "config/config.h"
+#include "metrics/peer_names.h"
 #include "report/metric_scaling.h"
 #include "report/metric_values.h"
 
@@ -42,6 +43,7 @@ typedef struct {
 /* clang-format off */
 static const MetricRow rows[] = {
     {"configuration", "Configuration", UNIT_TEXT, false, NULL, NULL},
+    {"program", "Program", UNIT_TEXT, false, NULL, NULL},
     {"repeat", "Repeat", UNIT_COUNT, false, value_repeat, NULL},
     {"state", "State", UNIT_TEXT, false, NULL, NULL},
     {"reason", "Reason", UNIT_TEXT, false, NULL, NULL},
@@ -343,6 +345,9 @@ static const char *plain_text(const Metric *metric, const Results *results, cons
     if (strcmp(metric->name, "configuration") == 0) {
         result_label(results, result, buffer, size);
         return buffer;
+    }
+    if (strcmp(metric->name, "program") == 0) {
+        return peer_title(result->peer);
     }
     if (strcmp(metric->name, "state") == 0) {
         return result_state_name(result->state);

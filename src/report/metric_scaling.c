@@ -36,7 +36,7 @@ bool results_equal_but(const Results *results, const Result *a, const Result *b,
             return false;
         }
     }
-    return true;
+    return strcmp(a->peer, b->peer) == 0;
 }
 
 static bool has_value(const Result *result, const char *option, const cJSON *wanted)
@@ -54,6 +54,9 @@ static bool is_baseline_of(const Results *results, const cJSON *baseline, const 
 {
     bool named[RESULTS_MAX_AXES] = {false};
     const cJSON *setting;
+    if (strcmp(candidate->peer, result->peer) != 0) {
+        return false;
+    }
     cJSON_ArrayForEach(setting, baseline)
     {
         int axis = setting->string != NULL ? results_axis_of(results, setting->string) : -1;

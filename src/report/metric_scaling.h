@@ -1,7 +1,7 @@
 #pragma once
 /* How runs compare with a baseline: speed-up, efficiency, and Amdahl's serial fraction. The baseline of a run is the
  * configuration with the settings that experiment.json's "baseline" names (without one: one rank, where ranks vary)
- * and equal other settings; options zipped with a named one may differ. */
+ * and equal other settings, made by the same program; options zipped with a named one may differ. */
 #include "report/results.h"
 
 /* Of the slowest rank's training time per token. */
@@ -26,5 +26,5 @@ double scaling_ranks(const Results *results, const Result *result);
 /* Ranks shared a device, by option or by the run's own check: no measurement of scaling. */
 bool result_is_oversubscribed(const Result *result);
 
-/* Equal in all axes but this one (-1: in all). */
+/* Equal in all axes but this one (-1: in all), and made by the same program. */
 bool results_equal_but(const Results *results, const Result *a, const Result *b, int axis);

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "config/config.h"
 #include "metrics/fields.h"
+#include "metrics/peer_names.h"
 #include "metrics/record.h"
 
 #include <math.h>
@@ -142,18 +143,54 @@ const Result *results_first(const Results *results, int configuration)
     return NULL;
 }
 
+bool results_have_peers(const Results *results)
+{
+    for (int i = 0; i < results->count; i++) {
+        if (results->runs[i].peer[0] != '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+Results results_own(const Results *results)
+{
+    Results own = *results;
+    own.runs = mem_zalloc((size_t)results->count + 1, sizeof *own.runs);
+    own.count = own.configurations = 0;
+    for (int i = 0; i < results->count; i++) {
+        const Result *run = &results->runs[i];
+        if (run->peer[0] == '\0') {
+            own.runs[own.count++] = *run;
+            own.configurations = run->configuration >= own.configurations ? run->configuration + 1
+                                                                          : own.configurations;
+        }
+    }
+    return own;
+}
+
+void results_own_free(Results *own)
+{
+    free(own->runs);
+    *own = (Results){0};
+}
+
 void result_label(const Results *results, const Result *result, char *text, size_t size)
 {
-    size_t used = 0;
+    size_t used = 0, prefix = 0;
     text[0] = '\0';
+    if (result->peer[0] != '\0') {
+        prefix = used = (size_t)snprintf(text, size, "%.40s", peer_title(result->peer));
+    }
     for (int axis = 0; axis < results->axis_count; axis++) {
         for (int i = 0; i < results->axes[axis].count && used < size; i++) {
             const char *option = results->axes[axis].options[i];
             char buffer[RESULT_SETTING_SIZE];
             const char *value = result_setting(result, option, buffer);
             if (value != NULL) {
-                used += (size_t)snprintf(text + used, size - used, "%s%s %s", used > 0 ? ", " : "",
-                                         option, value);
+                const char *before = used == 0 ? "" : used == prefix ? ": " : ", ";
+                used +=
+                    (size_t)snprintf(text + used, size - used, "%s%s %s", before, option, value);
             }
         }
     }
@@ -244,6 +281,8 @@ static int read_entry(const char *path, const cJSON *entry, int index, int count
     result->dir = text_of(entry, "dir");
     result->reason = text_of(entry, "reason");
     result->reason = result->reason != NULL ? result->reason : "";
+    result->peer = text_of(entry, "peer");
+    result->peer = result->peer != NULL ? result->peer : "";
     if (result->id == NULL) {
         return bad(path, index, "no \"id\"");
     }
@@ -349,6 +388,7 @@ static cJSON *experiment_of_run(const cJSON *run)
     json_put_whole(entry, "configuration", 0);
     json_put_whole(entry, "repeat", 0);
     json_put_text(entry, "state", status != NULL ? status : "running");
+    json_put_text(entry, "peer", text_of(member(run, "peer"), "name"));
     cJSON_AddItemToArray(runs, entry);
     return json;
 }

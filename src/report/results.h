@@ -19,6 +19,7 @@ typedef enum {
 /* One run. Strings live in the experiment's JSON. */
 typedef struct {
     const char *id, *dir, *reason;
+    const char *peer; /* the program that made it; "": pacer */
     int configuration, repeat;
     ResultState state;
     const cJSON *entry; /* of experiment.json's runs */
@@ -82,5 +83,14 @@ bool result_settings_equal(const Result *a, const Result *b, const char *option)
 /* The same as a number; "64K" is 64000. NAN when it is none. */
 double result_setting_number(const Result *result, const char *option);
 
-/* The varying settings of a configuration, such as "batch 16, accum 64"; of its first run. */
+/* Whether a program beside pacer made some of the runs. */
+bool results_have_peers(const Results *results);
+
+/* The runs that pacer made itself, in a list of their own that shares everything else; results_own_free ends it. Peers
+ * have the highest configuration numbers, so those of the others stay without gaps. */
+Results results_own(const Results *results);
+void results_own_free(Results *own);
+
+/* The varying settings of a configuration, such as "batch 16, accum 64"; of its first run. Of a peer's its title is in
+ * front: "PyTorch: batch 16". */
 void result_label(const Results *results, const Result *result, char *text, size_t size);

@@ -34,7 +34,21 @@ static int read_kind(const cJSON *entry, const char *title, RowKind *kind)
     return err_set(ERR_INPUT, "table \"%s\": \"per\" is not configuration, run or rank", title);
 }
 
-static int read_columns(const cJSON *entry, const char *title, Table *table)
+/* Rows of several programs need to say which, unless a column does already. */
+static bool lacks_program(const Results *results, const cJSON *columns)
+{
+    const cJSON *column;
+    cJSON_ArrayForEach(column, columns)
+    {
+        const char *name = cJSON_GetStringValue(column);
+        if (name != NULL && (strcmp(name, "program") == 0 || strcmp(name, "configuration") == 0)) {
+            return false;
+        }
+    }
+    return results_have_peers(results);
+}
+
+static int read_columns(const Results *results, const cJSON *entry, const char *title, Table *table)
 {
     const cJSON *columns = cJSON_GetObjectItemCaseSensitive(entry, "columns"), *column;
     int count = cJSON_GetArraySize(columns);
@@ -42,8 +56,11 @@ static int read_columns(const cJSON *entry, const char *title, Table *table)
         return err_set(ERR_INPUT, "table \"%s\": \"columns\" is not a list of 1 to %d names", title,
                        TABLE_MAX_COLUMNS);
     }
-    table->heads = mem_zalloc((size_t)count, sizeof *table->heads);
-    table->numeric = mem_zalloc((size_t)count, sizeof *table->numeric);
+    table->heads = mem_zalloc((size_t)count + 1, sizeof *table->heads);
+    table->numeric = mem_zalloc((size_t)count + 1, sizeof *table->numeric);
+    if (lacks_program(results, columns)) {
+        metric_find("program", &table->heads[table->columns++]);
+    }
     cJSON_ArrayForEach(column, columns)
     {
         if (!cJSON_IsString(column)) {
@@ -240,7 +257,7 @@ int table_make(const Results *results, const cJSON *entry, Table *table)
     table->title = mem_strdup(title != NULL ? title : "");
     RowKind kind;
     int code = read_kind(entry, table->title, &kind);
-    code = code != 0 ? code : read_columns(entry, table->title, table);
+    code = code != 0 ? code : read_columns(results, entry, table->title, table);
     if (code != 0) {
         table_free(table);
         return code;

@@ -4,6 +4,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "metrics/json.h"
+#include "metrics/peer_names.h"
 #include "report/results.h"
 
 #include <math.h>
@@ -76,6 +77,9 @@ static char *describe(const char *dir, const cJSON *entry)
 {
     Page page = {0};
     page_put(&page, "%s", text_at(entry, "id"));
+    if (text_at(entry, "peer")[0] != '\0') {
+        page_put(&page, "  %s", peer_title(text_at(entry, "peer")));
+    }
     const cJSON *setting;
     cJSON_ArrayForEach(setting, member(entry, "settings"))
     {

@@ -120,6 +120,9 @@ static void write_run(const PlantedRun *run, const char *folder, int ranks)
                           "\"global-batch\": 0, \"memory-limit\": 0, \"ddp\": \"overlap\", "
                           "\"oversubscribe\": false}");
     cJSON *summary = json_object();
+    if (run->peer != NULL) {
+        cJSON_DeleteItemFromObjectCaseSensitive(config, "ddp"); /* pacer's own strategies */
+    }
     merge(config, run->config);
     json_put_whole(config, "ranks", ranks);
     /* Settings are options of the run; a number is recorded as one. */
@@ -141,6 +144,8 @@ static void write_run(const PlantedRun *run, const char *folder, int ranks)
         json_put(summary, "train_s", value_of(run->training_s));
         json_put(summary, "planned_bytes",
                  run->planned_bytes > 0 ? value_of(run->planned_bytes) : (Value){0});
+        json_put(summary, "peak_bytes",
+                 run->peak_bytes > 0 ? value_of(run->peak_bytes) : (Value){0});
         json_put(summary, "train_loss",
                  run->train_loss > 0 ? value_of(run->train_loss) : (Value){0});
         json_put(summary, "val_loss", run->val_loss > 0 ? value_of(run->val_loss) : (Value){0});
@@ -189,6 +194,7 @@ void planted_run(PlantedExperiment *experiment, const PlantedRun *run)
     json_put_item(entry, "settings", parse(run->settings != NULL ? run->settings : "{}"));
     json_put_text(entry, "state", run->state != NULL ? run->state : "done");
     json_put_text(entry, "reason", run->reason != NULL ? run->reason : "");
+    json_put_text(entry, "peer", run->peer);
     json_put_or_null(entry, "planned_bytes",
                      run->planned_bytes > 0 ? value_of(run->planned_bytes) : (Value){0});
     cJSON_AddItemToArray(runs, entry);

@@ -17,7 +17,8 @@ typedef struct {
     double rank_s[PLANTED_RANKS]; /* training time of each, where they differ */
     double busy_s[PLANTED_RANKS]; /* work of each; 0: 90 % of its training time */
     double exposed_s, hidden_s;   /* communication */
-    double planned_bytes;
+    double planned_bytes, peak_bytes;
+    const char *peer; /* NULL: pacer made it */
     double train_loss, val_loss;
     /* Evaluations: at which tokens, after how many seconds, with which loss. */
     struct {

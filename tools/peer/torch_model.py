@@ -1,0 +1,109 @@
+"""The models of torch_train.py."""
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+
+def make_model(spec, seq, naive, recompute):
+    """GPT-2 and Llama by the same choices as pacer's presets: norm, feed-forward, positions, biases, tied head."""
+    width, heads, kv_heads = spec["width"], spec["heads"], spec["kv_heads"]
+    head = width // heads
+
+    def norm():
+        if spec["norm"] == "layer":
+            return nn.LayerNorm(width, eps=spec["norm_eps"])
+        return nn.RMSNorm(width, eps=spec["norm_eps"])
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.qkv = nn.Linear(width, (heads + 2 * kv_heads) * head, bias=spec["bias"])
+            self.proj = nn.Linear(width, width, bias=spec["bias"])
+
+        def forward(self, x, angles, mask):
+            batch, length, _ = x.shape
+            q, k, v = self.qkv(x).split((heads * head, kv_heads * head, kv_heads * head), dim=-1)
+            q = q.view(batch, length, heads, head).transpose(1, 2)
+            k = k.view(batch, length, kv_heads, head).transpose(1, 2)
+            v = v.view(batch, length, kv_heads, head).transpose(1, 2)
+            if angles is not None:
+                q, k = turn(q, *angles), turn(k, *angles)
+            if kv_heads != heads:
+                k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))
+            if naive:
+                scores = (q @ k.transpose(-2, -1)) / math.sqrt(head)
+                y = scores.masked_fill(mask, float("-inf")).softmax(dim=-1).to(v.dtype) @ v
+            else:
+                y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.proj(y.transpose(1, 2).reshape(batch, length, width))
+
+    def turn(x, cosine, sine):
+        a, b = x.chunk(2, dim=-1)
+        cosine, sine = cosine.to(x.dtype), sine.to(x.dtype)
+        return torch.cat((a * cosine - b * sine, b * cosine + a * sine), dim=-1)
+
+    class FeedForward(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gated = spec["ffn_kind"] == "swiglu"
+            self.up = nn.Linear(width, spec["ffn"] * (2 if self.gated else 1), bias=spec["bias"])
+            self.proj = nn.Linear(spec["ffn"], width, bias=spec["bias"])
+
+        def forward(self, x):
+            h = self.up(x)
+            if self.gated:
+                gate, h = h.chunk(2, dim=-1)
+                return self.proj(F.silu(gate) * h)
+            return self.proj(F.gelu(h, approximate="tanh"))
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm1, self.attention, self.norm2, self.ffn = norm(), Attention(), norm(), FeedForward()
+
+        def forward(self, x, angles, mask):
+            x = x + self.attention(self.norm1(x), angles, mask)
+            return x + self.ffn(self.norm2(x))
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(spec["vocab"], width)
+            self.places = nn.Embedding(spec["context"], width) if spec["learned_positions"] else None
+            self.blocks = nn.ModuleList(Block() for _ in range(spec["layers"]))
+            self.norm, self.head = norm(), nn.Linear(width, spec["vocab"], bias=False)
+            if spec["rope_base"]:
+                rates = spec["rope_base"] ** (-torch.arange(0, head, 2).float() / head)
+                angle = torch.arange(seq).float()[:, None] * rates
+                self.register_buffer("cosine", angle.cos(), persistent=False)
+                self.register_buffer("sine", angle.sin(), persistent=False)
+            if naive:
+                above = torch.ones(seq, seq, dtype=torch.bool).triu(1)
+                self.register_buffer("mask", above, persistent=False)
+            self.begin()
+            if spec["tied"]:
+                self.head.weight = self.embed.weight
+
+        def begin(self):
+            small = 0.02 / math.sqrt(2 * spec["layers"]) if spec["scaled_residual"] else 0.02
+            for name, part in self.named_modules():
+                if isinstance(part, (nn.Linear, nn.Embedding)):
+                    nn.init.normal_(part.weight, std=small if name.endswith(".proj") else 0.02)
+                if isinstance(part, nn.Linear) and part.bias is not None:
+                    nn.init.zeros_(part.bias)
+
+        def forward(self, tokens, targets):
+            x = self.embed(tokens)
+            if self.places is not None:
+                x = x + self.places.weight[: tokens.shape[1]]
+            angles = (self.cosine, self.sine) if spec["rope_base"] else None
+            mask = self.mask if naive else None
+            for block in self.blocks:
+                x = checkpoint(block, x, angles, mask, use_reentrant=False) if recompute else block(x, angles, mask)
+            logits = self.head(self.norm(x))
+            return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+
+    return Model()
