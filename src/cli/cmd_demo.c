@@ -246,8 +246,10 @@ static int show_result(const Config *train, const TrainResult *result, const Pat
         printf("\nThe report is %s/report.html%s%s, the run's record %s.\n\n", paths->report,
                drawn ? ", its loss curve " : "", drawn ? chart : "", result->dir);
         free(chart);
-        fputs("What to try next\n"
-              "  pacer tokenizer train --vocab 4096 --out tok.json yourtext.txt     your own text\n"
+        printf("What to try next\n"
+               "  pacer generate %s --prompt 'The little fox'\n",
+               result->dir);
+        fputs("  pacer tokenizer train --vocab 4096 --out tok.json yourtext.txt     your own text\n"
               "  pacer data prepare --tokenizer tok.json --out shards yourtext.txt\n"
               "  pacer train --model tiny --data shards --steps 2000\n"
               "  pacer plan --model gpt2-124m --batch 8                   what a bigger model "
