@@ -253,7 +253,7 @@ int pacer_evaluate(pacer_model *model, const pacer_options *options, const char 
     }
     code = code != 0 ? code : evaluation_check(&cfg, (int)count, inputs);
     if (code == 0) {
-        EvalReport report = {.cfg = &cfg, .model = &model->loaded, .ranks = 1};
+        EvalReport report = {.model = &model->loaded, .ranks = 1};
         Evaluation evaluation = {.cfg = &cfg, .model = &model->loaded, .report = &report};
         code = evaluation_run(&evaluation, (int)count, inputs);
         if (report.totals.tokens > 0 && (code == 0 || !report.complete)) {

@@ -12,7 +12,6 @@ typedef struct {
 } EvalNamed;
 
 typedef struct {
-    const Config *cfg;
     const LoadedModel *model;
     int ranks;
     int64_t batch, seq;

@@ -8,31 +8,24 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/signals.h"
+#include "metrics/json.h"
 #include "train/setup.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define RECORD_LIMIT ((size_t)64 << 20) /* bytes of a run.json that is read back */
-
 /* dir is taken over. */
 static int result_of_run(char *dir, pacer_result **out)
 {
-    char *path = io_join(dir, "run.json"), *text = NULL;
-    size_t size;
-    int code = io_read_all(path, RECORD_LIMIT, &text, &size);
-    cJSON *record = code == 0 ? cJSON_ParseWithLength(text, size) : NULL;
-    if (code == 0 && record == NULL) {
-        code = err_set(ERR_FAILED, "%s: the record of the run is not JSON", path);
-    }
+    char *path = io_join(dir, "run.json");
+    cJSON *record = NULL;
+    int code = json_load(path, &record);
     if (code == 0) {
-        cJSON *summary = cJSON_DetachItemFromObjectCaseSensitive(record, "summary");
-        *out = result_new(dir, summary);
+        *out = result_new(dir, cJSON_DetachItemFromObjectCaseSensitive(record, "summary"));
     } else {
         free(dir);
     }
     cJSON_Delete(record);
-    free(text);
     free(path);
     return code;
 }

@@ -324,6 +324,21 @@ char *io_program_folder(void)
     return folder_of(path);
 }
 
+char *io_find_from(char *folder, const char *const *places, const char *name)
+{
+    char *found = NULL;
+    for (size_t i = 0; places[i] != NULL && found == NULL; i++) {
+        char *path = mem_format("%s/%s/%s", folder, places[i], name);
+        if (io_exists(path)) {
+            found = path;
+        } else {
+            free(path);
+        }
+    }
+    free(folder);
+    return found;
+}
+
 char *io_library_folder(void)
 {
     /* Of a program, the loader only knows the name it was started under. */

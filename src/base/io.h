@@ -41,5 +41,8 @@ char *io_join(const char *folder, const char *name); /* caller frees */
 char *io_program_folder(void);
 char *io_library_folder(void);
 
+/* The first folder/place/name that exists, places ending with NULL; NULL: none. Takes `folder`; caller frees. */
+char *io_find_from(char *folder, const char *const *places, const char *name);
+
 /* XXH3 64-bit hash. */
 uint64_t io_hash(const void *data, size_t size);

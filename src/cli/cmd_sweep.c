@@ -135,20 +135,14 @@ static int check_metric(const char *name)
  * program was built in. Caller frees. */
 static char *find_recipe(const char *name)
 {
-    static const char *const places[] = {"../share/pacer/recipes", "../recipes"};
-    char *folder = io_program_folder(), *found = NULL;
-    for (size_t i = 0; i < 2 && found == NULL && !io_exists(name) && strchr(name, '/') == NULL;
-         i++) {
-        char *path = mem_format("%s/%s/%s", folder, places[i], name);
-        char *named = mem_format("%s.yaml", path);
-        bool whole = io_exists(path);
-        found = whole ? path : io_exists(named) ? named : NULL;
-        free(whole ? named : path);
-        if (found == NULL) {
-            free(named);
-        }
+    static const char *const places[] = {"../share/pacer/recipes", "../recipes", NULL};
+    if (io_exists(name) || strchr(name, '/') != NULL) {
+        return mem_strdup(name);
     }
-    free(folder);
+    char *named = mem_format("%s.yaml", name);
+    char *found = io_find_from(io_program_folder(), places, name);
+    found = found != NULL ? found : io_find_from(io_program_folder(), places, named);
+    free(named);
     return found != NULL ? found : mem_strdup(name);
 }
 

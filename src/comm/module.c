@@ -12,34 +12,18 @@
     "install an MPI with its headers (Debian, Ubuntu: libopenmpi-dev and " \
     "openmpi-bin), then build again (make)"
 
-/* The first of the places that has the file, seen from the folder, which is freed; NULL: none. */
-static char *find_from(char *folder, const char *const *places)
-{
-    char *found = NULL;
-    for (size_t i = 0; places[i] != NULL && found == NULL; i++) {
-        char *path = mem_format("%s%s/" FILE_NAME, folder, places[i]);
-        if (io_exists(path)) {
-            found = path;
-        } else {
-            free(path);
-        }
-    }
-    free(folder);
-    return found;
-}
-
 /* Beside the program where it was built, in lib/pacer once it is installed; a program that uses libpacer may lie
  * anywhere, so the module is also looked for from the library. */
 static char *find_module(void)
 {
-    static const char *const program[] = {"", "/..", "/../lib/pacer", NULL};
-    static const char *const library[] = {"", "/pacer", "/../pacer", NULL};
+    static const char *const program[] = {".", "..", "../lib/pacer", NULL};
+    static const char *const library[] = {".", "pacer", "../pacer", NULL};
     const char *named = getenv("PACER_MPI_MODULE");
     if (named != NULL && named[0] != '\0') {
         return mem_strdup(named);
     }
-    char *found = find_from(io_program_folder(), program);
-    return found != NULL ? found : find_from(io_library_folder(), library);
+    char *found = io_find_from(io_program_folder(), program, FILE_NAME);
+    return found != NULL ? found : io_find_from(io_library_folder(), library, FILE_NAME);
 }
 
 int module_load(const MpiModule **out)

@@ -24,16 +24,8 @@ const char *peer_python(void)
 
 char *peer_script(void)
 {
-    static const char *const places[] = {"../share/pacer/peer", "../tools/peer"};
-    char *folder = io_program_folder(), *found = NULL;
-    for (size_t i = 0; i < 2 && found == NULL; i++) {
-        char *path = mem_format("%s/%s/torch_train.py", folder, places[i]);
-        found = io_exists(path) ? path : NULL;
-        if (found == NULL) {
-            free(path);
-        }
-    }
-    free(folder);
+    static const char *const places[] = {"../share/pacer/peer", "../tools/peer", NULL};
+    char *found = io_find_from(io_program_folder(), places, "torch_train.py");
     return found != NULL ? found : mem_strdup("");
 }
 

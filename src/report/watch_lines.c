@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "report/watch_read.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,51 +128,6 @@ typedef struct {
     bool present[FIELDS];
 } Fields;
 
-static int field_named(const char *name, size_t size)
-{
-    for (int i = 0; i < FIELDS; i++) {
-        if (strlen(names[i]) == size && memcmp(names[i], name, size) == 0) {
-            return i;
-        }
-    }
-    return FIELDS;
-}
-
-/* A line as the record writes it: {"name":number,...} without spaces, null for a number. False: it is anything else,
- * and may still be a good line. A long run has millions, and this takes half the time of a JSON tree. */
-static bool scan(const char *line, size_t size, Fields *fields)
-{
-    const char *end = line + size - 1; /* the brace, which also ends the last number */
-    if (size < 2 || line[0] != '{' || *end != '}') {
-        return false;
-    }
-    for (const char *at = line + 1; at < end; at++) {
-        const char *name = at + 1,
-                   *quote = *at == '"' ? memchr(name, '"', (size_t)(end - name)) : NULL;
-        if (quote == NULL || quote[1] != ':') {
-            return false;
-        }
-        int field = field_named(name, (size_t)(quote - name));
-        const char *value = quote + 2;
-        bool digit = isdigit((unsigned char)value[value[0] == '-']);
-        char *behind = NULL;
-        double number = NAN;
-        if (field == FIELDS || (!digit && strncmp(value, "null", 4) != 0)) {
-            return false;
-        }
-        if (digit) {
-            number = strtod(value, &behind);
-        }
-        at = digit ? behind : value + 4;
-        if (at > end || (at < end && *at != ',')) {
-            return false;
-        }
-        fields->values[field] = isfinite(number) ? number : NAN;
-        fields->present[field] = true;
-    }
-    return true;
-}
-
 static bool parse(const char *line, size_t size, Fields *fields)
 {
     cJSON *object = cJSON_ParseWithLength(line, size);
@@ -229,11 +183,7 @@ static void add_evaluation(WatchRun *run, double loss, int64_t step)
 bool watch_add_line(WatchRun *run, const char *line, size_t size)
 {
     Fields fields;
-    for (int i = 0; i < FIELDS; i++) {
-        fields.values[i] = NAN;
-        fields.present[i] = false;
-    }
-    bool good = scan(line, size, &fields) || parse(line, size, &fields);
+    bool good = parse(line, size, &fields);
     double step = fields.values[STEP];
     if (!good || !(step >= 0 && step <= MAX_STEP)) {
         return false;
