@@ -54,7 +54,7 @@ static void test_cuda_train__same_bits_with_and_without_graph(void **state)
             TrainerSetup setup = gpu_setup(presets[i], 4, 2, 256);
             setup.attention = (AttentionKind)kind;
             HeadShape heads = {4, 256, 4, 4, 32};
-            if (cuda_attention_refusal(gpu, setup.attention, heads, setup.dtype) != NULL) {
+            if (backend_attention_refusal(gpu, setup.attention, heads, setup.dtype) != NULL) {
                 continue;
             }
             Outcome first = small_run(setup, gpu, 4);
@@ -126,7 +126,7 @@ static void test_cuda_train__bf16_near_f32(void **state)
             setup = gpu_setup(presets[i], 4, 2, 200);
             setup.attention = (AttentionKind)kind;
             HeadShape heads = {4, 200, 4, 4, 32};
-            if (cuda_attention_refusal(gpu, setup.attention, heads, DT_BF16) == NULL) {
+            if (backend_attention_refusal(gpu, setup.attention, heads, DT_BF16) == NULL) {
                 Outcome there = small_run(setup, gpu, 4);
                 close_losses(there, here, 2e-3, attention_name(setup.attention));
                 free(there.params);
@@ -196,7 +196,8 @@ static void test_cuda_train__plans_are_exact(void **state)
                     setup.attention = (AttentionKind)(variant / 2);
                     setup.recompute = variant % 2 == 1;
                     HeadShape heads = {8 / accum, 136, 4, 4, 32};
-                    if (cuda_attention_refusal(gpu, setup.attention, heads, setup.dtype) == NULL) {
+                    if (backend_attention_refusal(gpu, setup.attention, heads, setup.dtype) ==
+                        NULL) {
                         free(small_run(setup, gpu, 1).params);
                         runs++;
                     }

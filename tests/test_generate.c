@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "cuda/cuda.h"
 #include "model/generate.h"
 #include "model/sample.h"
 #include "ref/ref.h"
@@ -216,14 +217,18 @@ static void compare(Small *small, Small *longer, const char *what, int64_t seque
 typedef struct {
     const char *preset;
     SpecOverrides o;
+    double f32; /* what the rounding of sums may do to logits */
 } Kind;
 
-static const Kind gpt2 = {"gpt2-124m", {.width = 30, .heads = 3, .context = 11}};
-static const Kind llama = {"llama-22m", {.width = 24, .heads = 4, .kv_heads = 2, .context = 12}};
+static const Kind gpt2 = {"gpt2-124m", {.width = 30, .heads = 3, .context = 11}, 1e-5};
+static const Kind llama = {
+    "llama-22m", {.width = 24, .heads = 4, .kv_heads = 2, .context = 12}, 1e-5};
+static const Kind wide_heads = {
+    "llama-22m", {.width = 128, .heads = 2, .kv_heads = 1, .context = 20}, 5e-5};
 static const Kind ttt_linear = {
-    "ttt-125m", {.width = 24, .heads = 3, .context = 10, .ttt = 1 + TTT_LINEAR, .mini = 4}};
+    "ttt-125m", {.width = 24, .heads = 3, .context = 10, .ttt = 1 + TTT_LINEAR, .mini = 4}, 1e-5};
 static const Kind ttt_mlp = {
-    "ttt-125m", {.width = 24, .heads = 3, .context = 10, .ttt = 1 + TTT_MLP, .mini = 4}};
+    "ttt-125m", {.width = 24, .heads = 3, .context = 10, .ttt = 1 + TTT_MLP, .mini = 4}, 1e-5};
 
 static void compare_kind(const Kind *kind, DType act, Backend *backend, const char *what,
                          double tolerance)
@@ -249,10 +254,19 @@ static void compare_backends(const Kind *kind)
 {
     Backend *cpu = cpu_backend_open(2), *ref = ref_backend_open();
     assert_non_null(cpu);
-    compare_kind(kind, DT_F32, cpu, "cpu f32", 1e-5);
+    double f32 = kind->f32;
+    compare_kind(kind, DT_F32, cpu, "cpu f32", f32);
+    cpu->device = "a name"; /* as on a GPU, passes have few lengths */
+    compare_kind(kind, DT_F32, cpu, "cpu f32, few lengths", f32);
     compare_kind(kind, DT_F64, ref, "ref f64", 1e-12);
     cpu->close(cpu);
     ref->close(ref);
+    Backend *gpu;
+    if (cuda_backend_open(0, &gpu) == 0) {
+        compare_kind(kind, DT_F32, gpu, "cuda f32", f32);
+        compare_kind(kind, DT_BF16, gpu, "cuda bf16", 0.1);
+        gpu->close(gpu);
+    }
 }
 
 static void test_generate__attention_with_learned_positions(void **state)
@@ -265,6 +279,7 @@ static void test_generate__attention_with_rope_and_grouped_heads(void **state)
 {
     (void)state;
     compare_backends(&llama);
+    compare_backends(&wide_heads);
 }
 
 static void test_generate__ttt_linear_has_no_limit(void **state)

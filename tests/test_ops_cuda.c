@@ -23,7 +23,7 @@ static bool covers(const OpDevice *device, const OpCase *k, DType act)
         return false;
     }
     AttentionKind kind = device->cudnn ? ATTENTION_CUDNN : k->attention;
-    return cuda_attention_refusal(gpu, kind, k->heads, act) == NULL;
+    return backend_attention_refusal(gpu, kind, k->heads, act) == NULL;
 }
 
 /* Ops [first, last] on each device. */

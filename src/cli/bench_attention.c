@@ -9,7 +9,6 @@
 #include "base/signals.h"
 #include "cli/attention_check.h"
 #include "cli/commands.h"
-#include "cuda/cuda.h"
 #include "tensor/ctx.h"
 #include "train/setup.h"
 
@@ -95,8 +94,7 @@ static void plan(Bench *b, Result *r)
     if (!countable(b, r)) {
         return;
     }
-    const char *why =
-        b->gpu ? cuda_attention_refusal(b->backend, r->kind, b->shape, b->dtype) : NULL;
+    const char *why = backend_attention_refusal(b->backend, r->kind, b->shape, b->dtype);
     if (why != NULL) {
         snprintf(r->note, sizeof r->note, "%s", why);
         return;

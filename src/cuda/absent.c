@@ -26,13 +26,6 @@ AttentionKind cuda_attention_choose(Backend *backend, HeadShape shape, DType dty
     return ATTENTION_FLASH;
 }
 
-const char *cuda_attention_refusal(const Backend *backend, AttentionKind kind, HeadShape shape,
-                                   DType dtype)
-{
-    (void)backend, (void)kind, (void)shape, (void)dtype;
-    return WHY;
-}
-
 const char *cuda_ttt_refusal(const Backend *backend, const TttShape *shape, DType dtype)
 {
     (void)backend, (void)shape, (void)dtype;

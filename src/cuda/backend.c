@@ -286,6 +286,12 @@ static int describe(Gpu *gpu)
                          facts.name, facts.major, facts.minor);
 }
 
+static const char *gpu_attention_refusal(const Backend *backend, AttentionKind kind,
+                                         HeadShape shape, DType dtype)
+{
+    return cuda_attention_problem((const CudaBackend *)backend, kind, shape, dtype);
+}
+
 int cuda_backend_open(int device, Backend **out)
 {
     *out = NULL;
@@ -323,6 +329,7 @@ int cuda_backend_open(int device, Backend **out)
         .matmul_rate = cuda_matmul_rate,
         .copy_rate = cuda_copy_rate,
         .stated_rate = gpu_stated_rate,
+        .attention_refusal = gpu_attention_refusal,
         .close = gpu_close,
     };
     const char *missing = ops_missing(&gpu_ops);
@@ -342,12 +349,6 @@ int cuda_backend_open(int device, Backend **out)
         cudnn_open(&gpu->cuda, gpu->cuda.cudnn_missing, sizeof gpu->cuda.cudnn_missing);
     *out = &gpu->cuda.base;
     return 0;
-}
-
-const char *cuda_attention_refusal(const Backend *backend, AttentionKind kind, HeadShape shape,
-                                   DType dtype)
-{
-    return cuda_attention_problem((const CudaBackend *)backend, kind, shape, dtype);
 }
 
 const char *cuda_ttt_refusal(const Backend *backend, const TttShape *shape, DType dtype)

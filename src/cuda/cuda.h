@@ -14,11 +14,7 @@ int cuda_backend_open(int device, Backend **out);
  * the first call and remembered on disk, so that later runs choose the same. */
 AttentionKind cuda_attention_choose(Backend *backend, HeadShape shape, DType dtype);
 
-/* NULL when this kind of attention does the shape, else a sentence that says what is not covered. */
-const char *cuda_attention_refusal(const Backend *backend, AttentionKind kind, HeadShape shape,
-                                   DType dtype);
-
-/* The same for a layer of test-time training. */
+/* NULL when a layer of test-time training has a kernel, else a sentence that says what is not covered. */
 const char *cuda_ttt_refusal(const Backend *backend, const TttShape *shape, DType dtype);
 
 /* The GPU of a CUDA backend as CUDA counts them; -1 for any other backend. */

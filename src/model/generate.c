@@ -28,16 +28,24 @@ static void run(Generator *g, DeviceBatch batch, const Decode *decode, int64_t f
     g->model->decode = (Decode){0};
 }
 
-/* Over the first `seq` of g->ids, which are what sequences [first, first + count) hold. Their logits go to the
- * row of the first of them. */
-static void pass(Generator *g, int64_t seq, int64_t first, int64_t count)
+/* Tokens that a pass over `held` takes. On a device they are filled up to one of few lengths: what comes behind
+ * the last token is seen by none before it, and its rows of the cache are written again before they are read. */
+static int64_t pass_length(const Generator *g, int64_t held)
 {
+    return g->ctx.backend->device != NULL ? model_pass_length(held, g->model->spec.context) : held;
+}
+
+/* Over g->ids, of which the first `held` are what sequences [first, first + count) hold. Their logits go to the
+ * row of the first of them. */
+static void pass(Generator *g, int64_t held, int64_t first, int64_t count)
+{
+    int64_t seq = pass_length(g, held);
     DeviceBatch batch = {.batch = 1, .seq = seq, .ids = tensor_rows(g->ids, 0, seq)};
     Decode decode = g->decode;
     decode.filling = tensor_given(decode.states);
     decode.fill_first = first;
     decode.fill_count = count;
-    run(g, batch, &decode, seq - 1, tensor_rows(g->logits, first, 1));
+    run(g, batch, &decode, held - 1, tensor_rows(g->logits, first, 1));
 }
 
 /* The token of each sequence that lies in g->ids. */
@@ -97,9 +105,11 @@ int generator_open(Generator *g, Model *model, Backend *backend, int64_t sequenc
     PACER_ASSERT(sequences > 0, "%lld sequences", (long long)sequences);
     *g = (Generator){.model = model, .sequences = sequences, .cached = cached};
     ctx_init(&g->ctx, backend);
-    /* On a processor flash takes any shape, with memory that does not grow with the square of the context; of
-     * a device only the naive kind is known to take any. */
-    g->ctx.attention = backend->device == NULL ? ATTENTION_FLASH : ATTENTION_NAIVE;
+    if (forgets(g)) {
+        const ModelSpec *s = &model->spec;
+        HeadShape pass = {1, s->context, s->heads, s->kv_heads, spec_head_dim(s)};
+        g->ctx.attention = backend_attention(backend, ATTENTION_FLASH, pass, model->act);
+    }
     g->ctx.dry = true;
     Arena state;
     arena_init_counting(&state, "state");
@@ -207,7 +217,7 @@ static void read_beginning(Generator *g, const int32_t *tokens, int64_t count)
     for (int64_t s = 0; s < g->sequences; s++) {
         memcpy(tokens_of(g, s), tokens + (count - g->held), (size_t)g->held * sizeof *tokens);
     }
-    upload_ids(g, tokens_of(g, 0), g->held);
+    upload_ids(g, tokens_of(g, 0), pass_length(g, g->held));
     pass(g, g->held, 0, g->sequences);
     fetch_logits(g, 1);
     for (int64_t s = 1; s < g->sequences; s++) {
@@ -268,7 +278,7 @@ void generator_append(Generator *g, const int32_t *next)
     }
     g->held++;
     for (int64_t s = 0; s < g->sequences; s++) {
-        upload_ids(g, tokens_of(g, s), g->held);
+        upload_ids(g, tokens_of(g, s), pass_length(g, g->held));
         pass(g, g->held, s, 1);
     }
     fetch_logits(g, g->sequences);

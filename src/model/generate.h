@@ -20,8 +20,9 @@ typedef struct {
     Tensor logits;      /* (sequences, vocab_rows) act */
     float *host_logits; /* (sequences, vocab_rows) */
     Decode decode;      /* states: none without the cache */
-    int32_t
-        *tokens;   /* host: (sequences, context) those that attention holds; NULL for a TTT model */
+    int32_t *
+        tokens; /* host: (sequences, context) those that attention holds, and behind them any; NULL for a
+                      * TTT model */
     int32_t *next; /* host: (sequences + 1) what is sent for a step */
     int64_t held;  /* tokens of each sequence that the model holds */
 } Generator;

@@ -268,3 +268,12 @@ void model_decode_start(Ctx *c, Model *model, Decode decode)
         model->mixer->decode_start(c, model, l, model_decode_state(model, l));
     }
 }
+
+int64_t model_pass_length(int64_t count, int64_t most)
+{
+    int64_t length = 16;
+    while (length < count) {
+        length = (length & (length - 1)) == 0 ? length / 2 * 3 : length / 3 * 4;
+    }
+    return length < most ? length : most;
+}

@@ -59,8 +59,20 @@ struct Backend {
     /* FLOP/s that the maker states for dense products in dtype; 0 when that is not known. NULL: never known. */
     double (*stated_rate)(const Backend *backend, DType dtype);
 
+    /* Why this kind of attention does not do the shape, as a sentence; NULL when it does. NULL slot: all kinds do
+     * every shape. */
+    const char *(*attention_refusal)(const Backend *backend, AttentionKind kind, HeadShape shape,
+                                     DType dtype);
+
     void (*close)(Backend *backend); /* frees the backend itself */
 };
+
+const char *backend_attention_refusal(const Backend *backend, AttentionKind kind, HeadShape shape,
+                                      DType dtype);
+
+/* The wanted kind where it does the shape, else flash where that does, else naive, which does any. */
+AttentionKind backend_attention(const Backend *backend, AttentionKind wanted, HeadShape shape,
+                                DType dtype);
 
 /* Plain loops, double accumulation, f32, bf16 and f64: the truth the others are tested against. */
 Backend *ref_backend_open(void);

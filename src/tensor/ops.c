@@ -15,6 +15,26 @@ const char *attention_name(AttentionKind kind)
     return kind == ATTENTION_NAIVE ? "naive" : kind == ATTENTION_FLASH ? "flash" : "cudnn";
 }
 
+const char *backend_attention_refusal(const Backend *backend, AttentionKind kind, HeadShape shape,
+                                      DType dtype)
+{
+    return backend->attention_refusal != NULL
+               ? backend->attention_refusal(backend, kind, shape, dtype)
+               : NULL;
+}
+
+AttentionKind backend_attention(const Backend *backend, AttentionKind wanted, HeadShape shape,
+                                DType dtype)
+{
+    const AttentionKind kinds[] = {wanted, ATTENTION_FLASH};
+    for (int i = 0; i < 2; i++) {
+        if (backend_attention_refusal(backend, kinds[i], shape, dtype) == NULL) {
+            return kinds[i];
+        }
+    }
+    return ATTENTION_NAIVE;
+}
+
 const char *op_name(OpId op)
 {
     static const char *const names[] = {

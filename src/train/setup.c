@@ -199,8 +199,7 @@ static int choose_attention(Run *run)
     if (cfg->attention != CONFIG_ATTENTION_AUTO) {
         s->attention = kinds[cfg->attention];
         const char *why =
-            gpu ? cuda_attention_refusal(run->backend, s->attention, head_shape(s), s->dtype)
-                : NULL;
+            backend_attention_refusal(run->backend, s->attention, head_shape(s), s->dtype);
         return why == NULL
                    ? 0
                    : err_set(ERR_INPUT, "--attention %s: %s",
@@ -209,7 +208,7 @@ static int choose_attention(Run *run)
     s->attention =
         gpu ? cuda_attention_choose(run->backend, head_shape(s), s->dtype) : ATTENTION_FLASH;
     const char *why =
-        gpu ? cuda_attention_refusal(run->backend, ATTENTION_CUDNN, head_shape(s), s->dtype) : NULL;
+        backend_attention_refusal(run->backend, ATTENTION_CUDNN, head_shape(s), s->dtype);
     if (why != NULL) {
         log_info("--attention auto takes %s without trying cudnn: %s", attention_name(s->attention),
                  why);

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
-#include "cuda/cuda.h"
 
 #include <stdarg.h>
 #include <stdint.h>
@@ -111,9 +110,10 @@ static int verify_stand_in(Trainer *timed, Backend *trusted, Task task, size_t f
     setup.batch = setup.accum = STAND_IN;
     const ModelSpec *spec = &setup.spec;
     HeadShape heads = {setup.batch, setup.seq, spec->heads, spec->kv_heads, spec_head_dim(spec)};
-    bool asks = backend->device != NULL && spec->mixer == MIXER_ATTENTION;
     const char *refusal =
-        asks ? cuda_attention_refusal(backend, setup.attention, heads, setup.dtype) : NULL;
+        spec->mixer == MIXER_ATTENTION
+            ? backend_attention_refusal(backend, setup.attention, heads, setup.dtype)
+            : NULL;
     if (refusal != NULL) {
         return not_verified("a whole sequence would take %s too long, and in a shorter one %s",
                             trusted->name, refusal);

@@ -19,7 +19,6 @@
 #include <string.h>
 
 #define MIB (1024.0 * 1024.0)
-#define LEAST_LENGTH 16 /* that windows are filled up to, where the longest allows it */
 #define ROUND_BATCHES 64
 #define ROUND_TOKENS ((int64_t)1 << 24)
 
@@ -52,18 +51,11 @@ static void compute(Evaluator *e, int64_t batch, int64_t seq)
 static AttentionKind attention_for(const Evaluator *e, int64_t batch, int64_t seq)
 {
     const ModelSpec *s = &e->setup.model->spec;
-    if (strcmp(e->setup.backend->name, "cuda") != 0 || s->mixer != MIXER_ATTENTION) {
+    if (s->mixer != MIXER_ATTENTION) {
         return e->attention;
     }
     HeadShape shape = {batch, seq, s->heads, s->kv_heads, spec_head_dim(s)};
-    const AttentionKind kinds[] = {e->attention, ATTENTION_FLASH, ATTENTION_NAIVE};
-    for (int i = 0; i < 2; i++) {
-        if (cuda_attention_refusal(e->setup.backend, kinds[i], shape, e->setup.model->act) ==
-            NULL) {
-            return kinds[i];
-        }
-    }
-    return ATTENTION_NAIVE;
+    return backend_attention(e->setup.backend, e->attention, shape, e->setup.model->act);
 }
 
 /* Bytes of the three blocks for passes of this shape. */
@@ -239,16 +231,6 @@ void evaluator_close(Evaluator *e)
 
 /* --- passes --- */
 
-/* 16, 24, 32, 48, 64, ... or `most`. */
-static int64_t padded_length(int64_t count, int64_t most)
-{
-    int64_t length = LEAST_LENGTH;
-    while (length < count) {
-        length = (length & (length - 1)) == 0 ? length / 2 * 3 : length / 3 * 4;
-    }
-    return length < most ? length : most;
-}
-
 static int64_t padded_batch(int64_t count, int64_t most)
 {
     int64_t batch = 1;
@@ -297,7 +279,7 @@ static void note_mean(Evaluator *e)
 static int run_batch(Evaluator *e, EvalWindow *const *windows, int64_t count)
 {
     Backend *backend = e->setup.backend;
-    int64_t seq = padded_length(windows[0]->count, e->setup.seq);
+    int64_t seq = model_pass_length(windows[0]->count, e->setup.seq);
     int64_t batch = padded_batch(count, e->setup.batch);
     int code = reserve(e, batch, seq);
     if (code != 0) {
