@@ -488,6 +488,17 @@ static void test_findings__learning_rates_that_follow_the_batch(void **state)
     end(&one);
 }
 
+static void test_findings__updates_of_equal_tokens_are_one_batch_size(void **state)
+{
+    (void)state;
+    Case one;
+    start(&one, BATCHES);
+    plant_qualities(&one, "{\"seq\": 4}"); /* 8 x 16 tokens and 32 x 4 */
+    conclude(&one);
+    expect_none(&one, "one learning rate");
+    end(&one);
+}
+
 static void test_findings__a_gap_of_generalisation(void **state)
 {
     (void)state;
@@ -543,6 +554,7 @@ int main(void)
         cmocka_unit_test(test_findings__communication),
         cmocka_unit_test(test_findings__batch_size_and_loss),
         cmocka_unit_test(test_findings__learning_rates_that_follow_the_batch),
+        cmocka_unit_test(test_findings__updates_of_equal_tokens_are_one_batch_size),
         cmocka_unit_test(test_findings__a_gap_of_generalisation),
         cmocka_unit_test(test_findings__nothing_to_say),
     };

@@ -341,7 +341,8 @@ static void test_recipe__tables_and_charts_arrive_as_written(void **state)
     Experiment e =
         loaded(HEAD "axes: [{batch: [4]}]\n"
                     "tables: [{title: T, columns: [batch, tok_s]}]\n"
-                    "charts: [{name: c, title: C, kind: bars, x: batch, y: tok_s, logy: on}]\n"
+                    "charts: [{name: c, title: C, kind: bars, x: batch, y: tok_s, logy: on,\n"
+                    "          where: {batch: 4, ddp: flat}}]\n"
                     "baseline: {batch: 4}\ntarget-loss: 2.5\n",
                false);
     const cJSON *table = cJSON_GetArrayItem(e.recipe.tables, 0);
@@ -350,6 +351,9 @@ static void test_recipe__tables_and_charts_arrive_as_written(void **state)
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(table, "columns")), 2);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(chart, "y")), 1);
     assert_true(cJSON_IsTrue(cJSON_GetObjectItem(chart, "logy")));
+    const cJSON *where = cJSON_GetObjectItem(chart, "where");
+    assert_int_equal(cJSON_GetArraySize(where), 2);
+    assert_string_equal(cJSON_GetObjectItem(where, "batch")->valuestring, "4");
     assert_true(e.recipe.target_loss.known && e.recipe.target_loss.number == 2.5);
     assert_string_equal(e.recipe.baseline.items[0].value, "4");
     experiment_free(&e);
@@ -403,6 +407,9 @@ static void test_recipe__bad_files_are_named_by_line(void **state)
         {HEAD
          "axes: [{batch: [1]}]\ncharts:\n- {name: a, title: A, kind: curves, x: batch, y: a}\n",
          ":5:", "step"},
+        {HEAD "axes: [{batch: [1]}]\ncharts:\n"
+              "- {name: a, title: A, kind: bars, x: batch, y: a, where: {bach: 1}}\n",
+         ":5:", "batch"},
         {HEAD "axes: [{batch: [1]}]\nname: z\n", ":4:", "twice"},
         {HEAD "axes: [{batch: &a [1, 2]}, {seq: *a}]\n", ":3:", "alias"},
         {HEAD "axes: [{batch: [1]}]\n---\nname: y\n", ":5:", "second document"},

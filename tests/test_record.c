@@ -406,6 +406,7 @@ static void test_record__rank_files(void **state)
                            .host = "here",
                            .device = "cpu",
                            .timers = &report,
+                           .first_loss = i == 1 ? value_of(9.25) : (Value){0},
                            .peak_bytes = value_of(1e9)};
         assert_int_equal(record_rank(dir, &rank), 0);
     }
@@ -414,6 +415,7 @@ static void test_record__rank_files(void **state)
     assert_true(number(json, "ranks") == 2);
     assert_text(json, "host", "here");
     assert_true(number(json, "wall_s") == 2);
+    assert_true(number(json, "first_loss") == 9.25);
     assert_true(number(member(member(json, "timers"), "backward"), "exclusive_s") == 2);
     assert_true(number(member(json, "memory"), "peak_bytes") == 1e9);
     assert_true(cJSON_IsNull(member(member(json, "memory"), "reserved_bytes")));

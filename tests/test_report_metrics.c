@@ -100,11 +100,15 @@ static void test_report_metrics__values_of_a_run(void **state)
                  {"global-batch", -1, 8},
                  {"lr", -1, 0.0003},
                  {"first_loss", -1, 9.5},
+                 {"first_loss", 0, 9.25},
+                 {"first_loss", 1, 9.75},
                  {"gap", -1, 0.25},
                  {"tokens_to_target", -1, 800},
                  {"seconds_to_target", -1, 8},
                  {"peak_bytes", -1, 1001},
                  {"peak_bytes", 0, 1000},
+                 {"peak_share", -1, 1001.0 / (1 << 30)},
+                 {"peak_share", 0, 1000.0 / (1 << 30)},
                  {"mem_ffn_bytes", -1, 700},
                  {"checks_failed", -1, 0},
                  {"checks_warned", -1, 1},
@@ -125,7 +129,30 @@ static void test_report_metrics__values_of_a_run(void **state)
     assert_close(value(&results, 1, "planned_bytes", -1), 5e9, 0);
     assert_close(value(&results, 1, "batch", -1), 64000, 0);
     assert_true(isnan(value(&results, 1, "tok_s", -1)));
+    assert_true(isnan(value(&results, 1, "peak_share", -1)));
+    assert_true(isnan(value(&results, 0, "first_loss", 2)));
     assert_true(isnan(value(&results, 1, "checks_failed", -1)));
+    results_free(&results);
+    planted_end(&experiment);
+}
+
+static void test_report_metrics__memory_of_a_gpu(void **state)
+{
+    (void)state;
+    PlantedExperiment experiment;
+    Results results;
+    planted_begin(&experiment, NULL);
+    for (int told = 0; told < 2; told++) {
+        planted_run(&experiment, &(PlantedRun){.configuration = told,
+                                               .ranks = 2,
+                                               .tokens = 1000,
+                                               .training_s = 10,
+                                               .gpu_bytes = told ? 4000 : -1});
+    }
+    read_planted(&experiment, &results);
+    assert_true(isnan(value(&results, 0, "peak_share", -1))); /* the host's memory is another */
+    assert_close(value(&results, 1, "peak_share", -1), 1001.0 / 4000, 1e-12);
+    assert_close(value(&results, 1, "peak_share", 0), 0.25, 1e-12);
     results_free(&results);
     planted_end(&experiment);
 }
@@ -168,6 +195,9 @@ static void test_report_metrics__names(void **state)
                  {"tok_s", 1250, "1.25 k"},
                  {"peak_bytes", 3.5 * 1024 * 1024 * 1024, "3.50 GiB"},
                  {"efficiency", 0.871, "87.1 %"},
+                 {"peak_share", 0.00052, "0.1 %"},
+                 {"peak_share", 0.000078, "0.008 %"},
+                 {"peak_share", 0, "0.0 %"},
                  {"steps", 1536, "1536"},
                  {"tokens", 12500000, "12.50 M"},
                  {"val_loss", 3.25, "3.2500"},
@@ -471,6 +501,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_report_metrics__values_of_a_run),
+        cmocka_unit_test(test_report_metrics__memory_of_a_gpu),
         cmocka_unit_test(test_report_metrics__a_missing_rank),
         cmocka_unit_test(test_report_metrics__names),
         cmocka_unit_test(test_report_metrics__speedup_is_that_of_the_slowest_rank),

@@ -15,15 +15,6 @@
 
 /* --- out --- */
 
-static cJSON *settings_json(const SettingList *list)
-{
-    cJSON *object = json_object();
-    for (int i = 0; i < list->count; i++) {
-        json_put_text(object, list->items[i].option, list->items[i].value);
-    }
-    return object;
-}
-
 static cJSON *axes_json(const Recipe *recipe)
 {
     cJSON *axes = json_array();
@@ -48,7 +39,7 @@ static cJSON *run_json(const ExperimentRun *run)
     free(dir);
     json_put_whole(object, "configuration", run->configuration);
     json_put_whole(object, "repeat", run->repeat);
-    json_put_item(object, "settings", settings_json(&run->settings));
+    json_put_item(object, "settings", setting_json(&run->settings));
     json_put_text(object, "state", experiment_state_name(run->state));
     json_put_text(object, "reason", run->reason);
     json_put_or_null(object, "seconds", run->seconds);
@@ -107,7 +98,7 @@ static cJSON *experiment_json(const Experiment *e)
     json_put_text(tree, "updated", now);
     json_put_item(tree, "finished", cJSON_CreateBool(e->finished));
     if (recipe->baseline.count > 0) {
-        json_put_item(tree, "baseline", settings_json(&recipe->baseline));
+        json_put_item(tree, "baseline", setting_json(&recipe->baseline));
     }
     json_put(tree, "target_loss", recipe->target_loss);
     if (recipe->probe.count > 0) {

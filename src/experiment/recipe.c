@@ -52,6 +52,15 @@ void setting_free(SettingList *list)
     *list = (SettingList){0};
 }
 
+cJSON *setting_json(const SettingList *list)
+{
+    cJSON *object = json_object();
+    for (int i = 0; i < list->count; i++) {
+        json_put_text(object, list->items[i].option, list->items[i].value);
+    }
+    return object;
+}
+
 static bool is_of_records(const char *option)
 {
     const Option *found = config_find(option);

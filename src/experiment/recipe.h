@@ -68,6 +68,7 @@ void setting_add(SettingList *list, const char *option, const char *value, int l
 const Setting *setting_find(const SettingList *list, const char *option); /* NULL: not there */
 void setting_remove(SettingList *list, const char *option);
 void setting_free(SettingList *list);
+cJSON *setting_json(const SettingList *list); /* {option: value}; caller deletes */
 
 /* Whether option i of an axis tells its points apart. Options about records (eval-every, save-every) may go along with
  * others, so that runs of different length are recorded alike; they are then no part of what the experiment varies. */

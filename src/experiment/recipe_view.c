@@ -117,11 +117,20 @@ static int read_table(RecipeReader *reader, yaml_node_t *node, cJSON *table)
     return code;
 }
 
+static int put_settings(RecipeReader *reader, yaml_node_t *node, const char *name, cJSON *object)
+{
+    SettingList list = {0};
+    int code = reader_settings(reader, node, name, &list);
+    json_put_item(object, name, setting_json(&list));
+    setting_free(&list);
+    return code;
+}
+
 static int read_chart(RecipeReader *reader, yaml_node_t *node, cJSON *chart)
 {
-    enum { NAME, TITLE, KIND, X_AXIS, Y_AXIS, SERIES, LOG_X, LOG_Y, IDEAL };
-    static const char *const names[] = {"name",   "title", "kind", "x",     "y",
-                                        "series", "logx",  "logy", "ideal", NULL};
+    enum { NAME, TITLE, KIND, X_AXIS, Y_AXIS, SERIES, WHERE, LOG_X, LOG_Y, IDEAL };
+    static const char *const names[] = {"name",  "title", "kind", "x",     "y", "series",
+                                        "where", "logx",  "logy", "ideal", NULL};
     static const char *const kinds[] = {"bars", "lines", "stack", "curves", NULL};
     static const char *const curve_xs[] = {"tokens", "seconds", "step", NULL};
     unsigned seen = 0;
@@ -145,6 +154,9 @@ static int read_chart(RecipeReader *reader, yaml_node_t *node, cJSON *chart)
             break;
         case SERIES:
             code = put_metric(reader, value, "series", chart);
+            break;
+        case WHERE:
+            code = put_settings(reader, value, "where", chart);
             break;
         case LOG_X:
         case LOG_Y:

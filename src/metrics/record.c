@@ -396,6 +396,7 @@ int record_rank(const char *dir, const RecordRank *rank)
     json_put_text(object, "uuid", rank->uuid);
     json_put_or_null(object, "wall_s",
                      rank->timers != NULL ? value_of(rank->timers->wall_s) : (Value){0});
+    json_put_or_null(object, "first_loss", rank->first_loss);
     json_put_item(object, "timers", rank->timers != NULL ? timers_json(rank->timers) : NULL);
     json_put_item(object, "spans", rank->timers != NULL ? timers_spans_json(rank->timers) : NULL);
     json_put_item(object, "memory", memory_json(rank));

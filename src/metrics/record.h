@@ -87,6 +87,7 @@ typedef struct {
     const char *host, *device;
     const char *uuid;          /* tells devices of one name apart; NULL: missing */
     const TimerReport *timers; /* NULL: missing */
+    Value first_loss;          /* of step 1, this rank's sequences alone; missing after a resume */
     /* Of the device that computes: in use at most, asked for by the run, taken from the device by this process in
      * all (a GPU's kernels and libraries included), planned. Then of the host: resident at most, and
      * the batches made ahead. On a processor the two are one memory. */

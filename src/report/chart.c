@@ -100,6 +100,7 @@ int chart_read(const cJSON *entry, Chart *chart)
                      .title = text_of(entry, "title"),
                      .x = text_of(entry, "x"),
                      .series = text_of(entry, "series"),
+                     .where = cJSON_GetObjectItemCaseSensitive(entry, "where"),
                      .log_x = is_true(entry, "logx"),
                      .log_y = is_true(entry, "logy"),
                      .ideal = is_true(entry, "ideal")};

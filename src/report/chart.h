@@ -11,6 +11,7 @@ typedef struct {
     const char *x;     /* metric; of curves: "tokens", "seconds" or "step" */
     const char *y[16]; /* metrics; several: parts of a stack, or lines; ends at NULL */
     const char *series;
+    const cJSON *where; /* {option: value} that configurations must have; NULL: all are shown */
     bool log_x, log_y, ideal;
 } Chart;
 

@@ -109,28 +109,30 @@ void chart_collect_curves(const Chart *chart, const Results *results, Plot *plot
         training |= strcmp(chart->y[i], "val_loss") != 0;
     }
     /* All curves share one place, so that each configuration gets a name of its own. */
-    int count = results->configurations;
+    int count = results->configurations, colour = 0;
     char **places = mem_zalloc((size_t)count + 1, sizeof *places);
     for (int i = 0; i < count; i++) {
-        places[i] = "";
+        places[i] = chart_shows(chart, results, i) ? "" : NULL;
     }
     Chart unplaced = *chart;
     unplaced.x = NULL;
     char **names = chart_series_names(&unplaced, results, places);
     for (int i = 0; i < count; i++) {
         const char *name = names[i][0] != '\0' ? names[i] : "loss";
-        if (training) {
-            add_curve(chart, results, i, false, name, i, plot);
+        bool shown = places[i] != NULL;
+        if (training && shown) {
+            add_curve(chart, results, i, false, name, colour, plot);
         }
-        if (validation) {
+        if (validation && shown) {
             char *label = mem_format("%s%s", name, training ? ", validation" : "");
             int before = plot->series_count;
-            add_curve(chart, results, i, true, label, i, plot);
+            add_curve(chart, results, i, true, label, colour, plot);
             if (plot->series_count > before) {
                 plot->series[before].dashed = training;
             }
             free(label);
         }
+        colour += shown;
         free(names[i]);
     }
     free(names);

@@ -31,6 +31,23 @@ const char *chart_mark(const Results *results, int configuration)
     return mark;
 }
 
+/* A setting that no record tells of does not vary, and so is no reason to leave one out. */
+bool chart_shows(const Chart *chart, const Results *results, int configuration)
+{
+    const Result *run = results_first(results, configuration);
+    const cJSON *setting;
+    cJSON_ArrayForEach(setting, chart->where)
+    {
+        char text[RESULT_SETTING_SIZE];
+        if (run != NULL && setting->string != NULL &&
+            result_setting(run, setting->string, text) != NULL &&
+            !result_has_value(run, setting->string, setting)) {
+            return false;
+        }
+    }
+    return run != NULL;
+}
+
 /* --- names --- */
 
 static void append(char text[LABEL_SIZE], const char *option, const char *value)
@@ -40,7 +57,7 @@ static void append(char text[LABEL_SIZE], const char *option, const char *value)
              option[0] != '\0' ? " " : "", value);
 }
 
-/* Varying options of axes that neither x nor series belong to. */
+/* Varying options that `where` does not settle, of axes that neither x nor series belong to. */
 static void append_others(const Chart *chart, const Results *results, const Result *run,
                           char text[LABEL_SIZE])
 {
@@ -51,7 +68,7 @@ static void append_others(const Chart *chart, const Results *results, const Resu
             const char *option = results->axes[axis].options[i];
             char buffer[RESULT_SETTING_SIZE];
             const char *value = result_setting(run, option, buffer);
-            if (value != NULL) {
+            if (value != NULL && cJSON_GetObjectItemCaseSensitive(chart->where, option) == NULL) {
                 append(text, option, value);
             }
         }
@@ -163,8 +180,11 @@ static Slot *make_slots(const Chart *chart, const Results *results, int *count)
     }
     Slot *slots = mem_zalloc(total + 1, sizeof *slots);
     for (int i = 0; i < results->configurations; i++) {
+        if (!chart_shows(chart, results, i)) {
+            continue;
+        }
         int ranks = by_rank(chart) ? ranks_of(results, i) : 0;
-        if (!by_rank(chart) && results_first(results, i) != NULL) {
+        if (!by_rank(chart)) {
             slots[used++] = (Slot){i, -1};
         }
         for (int rank = 0; rank < ranks; rank++) {

@@ -15,5 +15,8 @@ void chart_collect_curves(const Chart *chart, const Results *results, Plot *plot
  * configuration shares it. The caller frees the array and each name. */
 char **chart_series_names(const Chart *chart, const Results *results, char *const *places);
 
+/* Whether a configuration has runs, and they have the settings that the chart asks for. */
+bool chart_shows(const Chart *chart, const Results *results, int configuration);
+
 /* A configuration that is not drawn because it has no run that is done: what happened instead; NULL: nothing yet. */
 const char *chart_mark(const Results *results, int configuration);

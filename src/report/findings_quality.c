@@ -187,7 +187,8 @@ void rule_batch_quality(const Results *results, Findings *findings)
 
 void rule_learning_rate(const Results *results, Findings *findings)
 {
-    Metric batch = findings_metric("global_batch"), rate = findings_metric("lr");
+    /* In tokens: longer sequences, and fewer of them, make the same update. */
+    Metric batch = findings_metric("tokens_update"), rate = findings_metric("lr");
     size_t most = (size_t)results->count + 1;
     double *batches = mem_zalloc(most, sizeof *batches), *rates = mem_zalloc(most, sizeof *rates);
     int count = 0;

@@ -73,7 +73,7 @@ static const MetricRow rows[] = {
     {"tok_s_min", "Slowest rank (tokens/s)", UNIT_RATE, true, value_rate_over_ranks, "min"},
     {"tok_s_max", "Fastest rank (tokens/s)", UNIT_RATE, true, value_rate_over_ranks, "max"},
     {"balance", "Balance of ranks (%)", UNIT_PERCENT, false, value_balance, NULL},
-    {"first_loss", "First loss (nats)", UNIT_LOSS, false, value_first_loss, NULL},
+    {"first_loss", "First loss (nats)", UNIT_LOSS, true, value_first_loss, NULL},
     SUMMARY(train_loss, "Training loss (nats)", UNIT_LOSS),
     SUMMARY(val_loss, "Validation loss (nats)", UNIT_LOSS),
     SUMMARY(best_val_loss, "Best validation loss (nats)", UNIT_LOSS),
@@ -83,6 +83,8 @@ static const MetricRow rows[] = {
      "seconds"},
     MEMORY(peak_bytes, "Peak memory"), MEMORY(planned_bytes, "Planned memory"),
     MEMORY(allocated_bytes, "Allocated memory"), MEMORY(reserved_bytes, "Reserved memory"),
+    {"peak_share", "Peak, of the device (%)", UNIT_PERCENT, true, value_peak_share,
+     "peak_bytes"},
     {"speedup", "Speed-up", UNIT_RATIO, false, value_speedup, NULL},
     {"speedup_mean", "Speed-up by the mean rank", UNIT_RATIO, false, value_speedup_mean, NULL},
     {"efficiency", "Efficiency (%)", UNIT_PERCENT, false, value_efficiency, NULL},
@@ -314,7 +316,7 @@ void metric_format(const Metric *metric, double value, char *text, size_t size)
         snprintf(text, size, "%.4f", value);
         break;
     case UNIT_PERCENT:
-        snprintf(text, size, "%.1f %%", 100 * value);
+        snprintf(text, size, fabs(value) < 5e-4 && value != 0 ? "%.1g %%" : "%.1f %%", 100 * value);
         break;
     case UNIT_MILLISECONDS:
         snprintf(text, size, fabs(value) < 1e4 ? "%.2f ms" : "%.0f ms", value);

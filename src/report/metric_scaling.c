@@ -39,16 +39,6 @@ bool results_equal_but(const Results *results, const Result *a, const Result *b,
     return strcmp(a->peer, b->peer) == 0;
 }
 
-static bool has_value(const Result *result, const char *option, const cJSON *wanted)
-{
-    char text[RESULT_SETTING_SIZE];
-    const char *value = result_setting(result, option, text);
-    if (cJSON_IsNumber(wanted)) {
-        return result_setting_number(result, option) == wanted->valuedouble;
-    }
-    return value != NULL && cJSON_IsString(wanted) && strcmp(value, wanted->valuestring) == 0;
-}
-
 static bool is_baseline_of(const Results *results, const cJSON *baseline, const Result *candidate,
                            const Result *result)
 {
@@ -60,7 +50,7 @@ static bool is_baseline_of(const Results *results, const cJSON *baseline, const 
     cJSON_ArrayForEach(setting, baseline)
     {
         int axis = setting->string != NULL ? results_axis_of(results, setting->string) : -1;
-        if (setting->string == NULL || !has_value(candidate, setting->string, setting)) {
+        if (setting->string == NULL || !result_has_value(candidate, setting->string, setting)) {
             return false;
         }
         if (axis >= 0) {

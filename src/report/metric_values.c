@@ -221,8 +221,10 @@ double value_balance(const Results *results, const Result *result, int rank, con
 double value_first_loss(const Results *results, const Result *result, int rank, const char *of)
 {
     UNUSED(results);
-    UNUSED(rank);
     UNUSED(of);
+    if (rank >= 0) {
+        return results_number(file_of(result, rank), "first_loss");
+    }
     const Curve *curve = &result->curve;
     return curve->train_count > 0 && curve->train[0].step == 1 ? curve->train[0].loss : NAN;
 }
@@ -265,6 +267,27 @@ double value_memory(const Results *results, const Result *result, int rank, cons
     }
     /* What was refused never ran: the sweep's own account is all there is. */
     return isnan(worst) ? results_number(result->entry, of) : worst;
+}
+
+/* Memory of the device that a rank computes on. A GPU whose sensors were not read has not told its own. */
+static double memory_of_device(const Result *result, int rank)
+{
+    const cJSON *machine = cJSON_GetObjectItemCaseSensitive(result->run, "machine");
+    if (cJSON_HasObjectItem(machine, "device")) {
+        return results_number(result->ranks[rank], "gpu.total_bytes");
+    }
+    return fmin(results_number(machine, "memory_bytes"),
+                results_number(machine, "memory_limit_bytes"));
+}
+
+double value_peak_share(const Results *results, const Result *result, int rank, const char *of)
+{
+    int first = rank < 0 ? 0 : rank, end = rank < 0 ? result->rank_count : rank + 1;
+    double worst = NAN;
+    for (int i = first; i < end && i < result->rank_count; i++) {
+        worst = fmax(worst, value_memory(results, result, i, of) / memory_of_device(result, i));
+    }
+    return worst;
 }
 
 static double kind_in(const cJSON *rows, const char *kind, const char *field)

@@ -35,6 +35,7 @@ double value_to_target(const Results *results, const Result *result, int rank,
                        const char *of); /* of: "tokens", "seconds" */
 
 double value_memory(const Results *results, const Result *result, int rank, const char *of);
+double value_peak_share(const Results *results, const Result *result, int rank, const char *of);
 double value_memory_kind(const Results *results, const Result *result, int rank, const char *of);
 double value_checks(const Results *results, const Result *result, int rank, const char *of);
 double value_rank(const Results *results, const Result *result, int rank, const char *of);

@@ -13,7 +13,8 @@
 #define MAX_SVG_BYTES ((size_t)16 << 20)
 
 /* Colours follow the reader's preference; a chart takes the text's colour. Tables scroll within their own box on
- * narrow screens. Printed, everything is dark on white and no table or chart is cut in two if it can be helped. */
+ * narrow screens. At most two charts stand side by side, so that those of all rows are of one size. Printed, everything
+ * is dark on white and no table or chart is cut in two if it can be helped. */
 static const char style[] =
     ":root{color-scheme:light dark;--text:#1d2329;--soft:#5b6670;--line:#d5dade;--back:#fff;"
     "--panel:#f5f7f8;--warn:#9a5b00;--warn-back:#fff5e0;--bad:#b3261e;--good:#1c7a43;--link:#"
@@ -53,7 +54,7 @@ static const char style[] =
     "td.reason{min-width:14rem}\n"
     "code{font-size:.9em;overflow-wrap:anywhere}\n"
     ".bad{color:var(--bad);font-weight:600}.good{color:var(--good)}\n"
-    "figure{margin:0;flex:1 1 22rem;min-width:0;max-width:36rem}\n"
+    "figure{margin:0;flex:1 1 27rem;min-width:0;max-width:36rem}\n"
     "figure svg{display:block;width:100%;height:auto}\n"
     "figure text{font-family:system-ui,sans-serif}\n"
     "@media print{:root{color-scheme:light;--text:#000;--soft:#444;--line:#bbb;--back:#fff;"

@@ -96,6 +96,16 @@ const char *result_setting(const Result *result, const char *option, char text[R
     return value;
 }
 
+bool result_has_value(const Result *result, const char *option, const cJSON *wanted)
+{
+    char text[RESULT_SETTING_SIZE];
+    const char *value = result_setting(result, option, text);
+    if (cJSON_IsNumber(wanted)) {
+        return result_setting_number(result, option) == wanted->valuedouble;
+    }
+    return value != NULL && cJSON_IsString(wanted) && strcmp(value, wanted->valuestring) == 0;
+}
+
 bool result_settings_equal(const Result *a, const Result *b, const char *option)
 {
     char a_buffer[RESULT_SETTING_SIZE], b_buffer[RESULT_SETTING_SIZE];

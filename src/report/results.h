@@ -77,6 +77,9 @@ const char *result_state_name(ResultState state);
 const char *result_setting(const Result *result, const char *option,
                            char text[RESULT_SETTING_SIZE]);
 
+/* Whether a run has the option with this value, a text or a number. */
+bool result_has_value(const Result *result, const char *option, const cJSON *wanted);
+
 /* Whether both runs have the option, with the same value. */
 bool result_settings_equal(const Result *a, const Result *b, const char *option);
 

@@ -102,13 +102,15 @@ static void write_rank(const Session *s, const TimerReport *report, const Summar
     cJSON *gpu = gpu_watch_json(&s->watch);
     const Backend *backend = s->run.backend;
     char uuid[96];
-    bool known = cuda_bus_id(cuda_backend_device(backend), uuid, sizeof uuid) ||
+    bool named = cuda_bus_id(cuda_backend_device(backend), uuid, sizeof uuid) ||
                  name_cores(s, uuid, sizeof uuid);
     RecordRank rank = {.rank = s->rank,
                        .ranks = s->ranks,
                        .host = s->machine.host,
                        .device = backend->device != NULL ? backend->device : backend->name,
-                       .uuid = known ? uuid : NULL,
+                       .uuid = named ? uuid : NULL,
+                       .first_loss =
+                           known(s->first_step == 0 && s->trainer.fetched > 0, s->own_first_loss),
                        .timers = report,
                        .peak_bytes = summary->peak_bytes,
                        .allocated_bytes = summary->allocated_bytes,

@@ -58,6 +58,9 @@ static int step(Session *s)
         }
         trainer_micro_step(&s->trainer, (HostBatch){batch.tokens, batch.targets, batch.order},
                            micro);
+        if (s->state.step == 0 && s->ranks > 1) {
+            trainer_add_own_loss(&s->trainer, micro);
+        }
     }
     s->rate = schedule_rate(&s->run.schedule, s->state.step);
     trainer_update(&s->trainer, s->rate, s->state.step);
@@ -95,6 +98,7 @@ static bool settle(Session *s)
         finite = isfinite(s->loss) && isfinite(s->grad_norm);
         if (s->first_step == 0 && s->trainer.fetched == 1) {
             s->state.first_loss = s->loss;
+            s->own_first_loss = s->ranks > 1 ? s->trainer.fetched_own_loss : s->loss;
         }
     }
     return finite;

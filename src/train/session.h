@@ -39,7 +39,8 @@ typedef struct {
     int64_t first_tokens;                   /* trained on before it */
     double session_seconds;                 /* in training steps, of this session */
     double loss, grad_norm, rate, val_loss; /* latest; NAN before the first */
-    bool evaluated;                         /* val_loss is of this session */
+    double own_first_loss; /* step 1, of this rank's sequences alone; once that is fetched */
+    bool evaluated;        /* val_loss is of this session */
     /* Since the last recorded line. */
     int64_t line_steps;
     double line_seconds;

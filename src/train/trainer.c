@@ -60,15 +60,18 @@ static void lay_out(Trainer *t)
     a->m = push_state(t, MEM_OPTIMIZER, acc, t->ddp.owned);
     a->v = push_state(t, MEM_OPTIMIZER, acc, t->ddp.owned);
     a->hyper = push_state(t, MEM_CONSTANTS, DT_F32, HYPER_COUNT);
-    /* Two numbers of at most 8 bytes, then the stamps. */
-    t->results = push_state(t, MEM_CONSTANTS, DT_F64, 2 + STAMP_COUNT);
+    /* Numbers of at most 8 bytes, then the stamps. */
+    t->results = push_state(t, MEM_CONSTANTS, DT_F64, FETCH_COUNT + STAMP_COUNT);
     t->loss = t->results;
     t->loss.dtype = acc;
     t->loss.dim[0] = 1;
-    a->norm_sq = t->loss;
+    a->norm_sq = t->own_loss = t->loss;
     if (t->results.data != NULL) {
-        a->norm_sq.data = (char *)t->results.data + sizeof(double);
-        t->stamps = (int64_t *)t->results.data + 2;
+        double *numbers = t->results.data;
+        t->loss.data = numbers + FETCH_LOSS;
+        a->norm_sq.data = numbers + FETCH_NORM_SQ;
+        t->own_loss.data = numbers + FETCH_OWN_LOSS;
+        t->stamps = (int64_t *)(numbers + FETCH_COUNT);
     }
     Tensor rope = model_rope_shape(&t->model);
     if (tensor_given(rope)) {

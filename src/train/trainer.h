@@ -67,6 +67,10 @@ enum {
 };
 #define STAMP_MICRO STAMP_COMM                 /* how many of them each micro-step has */
 #define STAMP_TAIL (STAMP_COUNT - STAMP_MICRO) /* and the update besides */
+
+/* What is fetched of an update: these numbers, of at most 8 bytes each, and then the stamps. */
+enum { FETCH_LOSS, FETCH_NORM_SQ, FETCH_OWN_LOSS, FETCH_COUNT };
+
 typedef void (*TrainPartHook)(void *user, TrainPart part);
 
 typedef struct {
@@ -80,11 +84,13 @@ typedef struct {
     Tensor ids, targets, order; /* (N) i32 */
     Tensor losses;              /* (N) acc */
     Tensor checksum;            /* (2) i32; none with one rank */
-    Tensor results;             /* what is fetched of an update: the next three, side by side */
-    Tensor loss;             /* (1) acc: mean over the update so far; adamw.norm_sq is the other */
+    Tensor results;             /* what is fetched of an update: the next four, side by side */
+    Tensor loss;             /* (1) acc: mean over the update so far; adamw.norm_sq is the second */
+    Tensor own_loss;         /* (1) acc: see trainer_add_own_loss */
     int64_t *stamps;         /* (STAMP_COUNT) of the micro-step under way, in the device's memory */
     int64_t posted, fetched; /* results of updates on their way to the host */
     int64_t *fetched_stamps; /* host: (accum x STAMP_MICRO + STAMP_TAIL), of the last fetched */
+    double fetched_own_loss; /* of the last fetched, if it was asked for */
     Ddp ddp;
     Comm *comm;     /* NULL: one rank */
     bool scattered; /* zero1: the last update's weights are not all here */
@@ -137,11 +143,16 @@ uint64_t trainer_checksum(Trainer *trainer);
 /* Micro-step `micro` (0 .. accum - 1): forward, loss, backward. */
 void trainer_micro_step(Trainer *trainer, HostBatch batch, int64_t micro);
 
+/* Behind each micro-step of an update, with several ranks: sums up the mean loss of this rank's own sequences, which
+ * the loss of all ranks does not tell. Queued as the micro-step is, and no part of what is recorded, so that updates
+ * without it cost nothing more. */
+void trainer_add_own_loss(Trainer *trainer, int64_t micro);
+
 /* Clips and applies the update with this rate; step counts from 0. */
 void trainer_update(Trainer *trainer, double rate, int64_t step);
 
-/* Mean loss and gradient norm (before clipping) of an update. post, after trainer_update, sets them on their way;
- * fetch gives those of the earliest update that were not fetched, waiting for that update alone. At most
+/* Mean loss over all ranks and gradient norm (before clipping) of an update. post, after trainer_update, sets them on
+ * their way; fetch gives those of the earliest update that were not fetched, waiting for that update alone. At most
  * trainer_ahead may be under way. */
 void trainer_post(Trainer *trainer);
 void trainer_fetch(Trainer *trainer, double *loss, double *grad_norm);

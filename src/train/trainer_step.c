@@ -213,6 +213,14 @@ void trainer_micro_step(Trainer *t, HostBatch host, int64_t micro)
     enter(t, PART_END);
 }
 
+/* The tokens' losses are those of the last micro-step until the next one's head. */
+void trainer_add_own_loss(Trainer *t, int64_t micro)
+{
+    const TrainerSetup *s = &t->setup;
+    op_sum(&t->ctx, t->losses, 1.0 / ((double)s->batch * (double)s->seq * (double)s->accum),
+           t->own_loss, micro == 0 ? MODE_SET : MODE_ADD);
+}
+
 void trainer_update(Trainer *t, double rate, int64_t step)
 {
     enter(t, trainer_is_stamped(t) ? PART_LAUNCH : PART_UPDATE);
@@ -267,7 +275,7 @@ static void read_results(Trainer *t, void *raw)
                            t->fetched_stamps + micro * STAMP_MICRO,
                            STAMP_MICRO * sizeof *t->fetched_stamps);
     }
-    memcpy(t->fetched_stamps + last * STAMP_MICRO, (char *)raw + 2 * sizeof(double),
+    memcpy(t->fetched_stamps + last * STAMP_MICRO, (char *)raw + FETCH_COUNT * sizeof(double),
            STAMP_COUNT * sizeof *t->fetched_stamps);
 }
 
@@ -279,7 +287,7 @@ const int64_t *trainer_stamps(const Trainer *t)
 void trainer_fetch(Trainer *t, double *loss, double *grad_norm)
 {
     PACER_ASSERT(t->fetched < t->posted, "nothing was posted");
-    double raw[2 + STAMP_COUNT];
+    double raw[FETCH_COUNT + STAMP_COUNT];
     enter(t, trainer_is_stamped(t) ? PART_WAIT : PART_UPDATE);
     if (t->backend->read_wait != NULL) {
         read_results(t, raw);
@@ -288,8 +296,9 @@ void trainer_fetch(Trainer *t, double *loss, double *grad_norm)
     }
     enter(t, PART_END);
     t->fetched++;
-    *loss = widen(&raw[0], t->loss.dtype);
-    *grad_norm = sqrt(widen(&raw[1], t->loss.dtype));
+    *loss = widen(&raw[FETCH_LOSS], t->loss.dtype);
+    *grad_norm = sqrt(widen(&raw[FETCH_NORM_SQ], t->loss.dtype));
+    t->fetched_own_loss = widen(&raw[FETCH_OWN_LOSS], t->loss.dtype);
 }
 
 void trainer_warm(Trainer *t)

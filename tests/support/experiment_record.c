@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #define TOKENS_PER_STEP 100.0
+#define FIRST_LOSS 9.5
 
 static cJSON *parse(const char *text)
 {
@@ -82,6 +83,8 @@ static void write_rank(const PlantedRun *run, const char *folder, int rank, int 
     json_put_text(file, "host", name);
     snprintf(name, sizeof name, "cuda:%d", rank % 2);
     json_put_text(file, "device", name);
+    /* The mean over ranks is that of the first line. */
+    json_put(file, "first_loss", value_of(FIRST_LOSS + 0.25 * (2 * rank + 1 - ranks)));
     json_put_item(file, "timers", timers_of(run, busy));
     json_put_item(spans, "total", times(training + 2, 1));
     json_put_item(spans, "worker", times(training + 1, 1));
@@ -91,6 +94,11 @@ static void write_rank(const PlantedRun *run, const char *folder, int rank, int 
     json_put(memory, "peak_bytes", value_of(1000 + rank));
     json_put_item(memory, "categories", parse("[{\"kind\": \"ffn\", \"peak_bytes\": 700}]"));
     json_put_item(file, "memory", memory);
+    if (run->gpu_bytes > 0) {
+        cJSON *gpu = json_object();
+        json_put(gpu, "total_bytes", value_of(run->gpu_bytes));
+        json_put_item(file, "gpu", gpu);
+    }
     snprintf(name, sizeof name, "ranks/%d.json", rank);
     char *path = io_join(folder, name);
     assert_int_equal(json_save(path, file), 0);
@@ -120,6 +128,9 @@ static void write_run(const PlantedRun *run, const char *folder, int ranks)
                           "\"global-batch\": 0, \"memory-limit\": 0, \"ddp\": \"overlap\", "
                           "\"oversubscribe\": false}");
     cJSON *summary = json_object();
+    if (run->gpu_bytes != 0) {
+        json_put_text(cJSON_GetObjectItem(file, "machine"), "device", "a GPU");
+    }
     if (run->peer != NULL) {
         cJSON_DeleteItemFromObjectCaseSensitive(config, "ddp"); /* pacer's own strategies */
     }
@@ -166,7 +177,7 @@ static void write_lines(const PlantedRun *run, const char *folder)
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     double step = 0, seconds = 0;
-    fprintf(file, "{\"step\":1,\"tokens\":%g,\"loss\":9.5,\"ms\":0}\n", TOKENS_PER_STEP);
+    fprintf(file, "{\"step\":1,\"tokens\":%g,\"loss\":%g,\"ms\":0}\n", TOKENS_PER_STEP, FIRST_LOSS);
     for (int i = 0; i < PLANTED_LINES && run->lines[i].tokens > 0; i++) {
         double next = run->lines[i].tokens / TOKENS_PER_STEP;
         fprintf(file, "{\"step\":%g,\"tokens\":%.15g,\"loss\":5,\"ms\":%.17g}\n", next,

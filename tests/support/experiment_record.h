@@ -18,6 +18,7 @@ typedef struct {
     double busy_s[PLANTED_RANKS]; /* work of each; 0: 90 % of its training time */
     double exposed_s, hidden_s;   /* communication */
     double planned_bytes, peak_bytes;
+    double gpu_bytes; /* memory of each rank's GPU, as its sensors say; < 0: they do not */
     const char *peer; /* NULL: pacer made it */
     double train_loss, val_loss;
     /* Evaluations: at which tokens, after how many seconds, with which loss. */

@@ -1,6 +1,8 @@
 # For tests that look at the program from outside, to be sourced: a folder of their own, and what is expected of
-# a call. PACER names the program; `exit $failed` ends the test.
+# a call. PACER names the program, MPIRUN the mpirun of the MPI it was built with; `exit $failed` ends the test.
 set -uo pipefail
+# shellcheck source=tests/support/mpirun.sh
+source "$(dirname "${BASH_SOURCE[0]}")/mpirun.sh"
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/pacer-test-XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
