@@ -4,6 +4,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "report/metric_scaling.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -56,21 +57,13 @@ const char *content_seconds(const Result *run, char text[32])
 
 /* --- cautions --- */
 
-static bool oversubscribed(const Result *run)
-{
-    char buffer[RESULT_SETTING_SIZE];
-    const char *value = result_setting(run, "oversubscribe", buffer);
-    return value != NULL && (strcmp(value, "on") == 0 || strcmp(value, "true") == 0 ||
-                             strcmp(value, "yes") == 0 || strcmp(value, "1") == 0);
-}
-
 static void add_cautions(Content *content)
 {
     const Results *results = &content->results;
     int done = 0, shared = 0;
     for (int i = 0; i < results->count; i++) {
         done += results->runs[i].state == RESULT_DONE;
-        shared += oversubscribed(&results->runs[i]);
+        shared += result_is_oversubscribed(&results->runs[i]);
     }
     if (shared > 0) {
         add_caution(content,

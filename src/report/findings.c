@@ -137,8 +137,7 @@ void findings_list(Page *page, const Metric *metric, const Results *results,
 const char *findings_judgement(const Welch *welch, char text[FINDINGS_JUDGEMENT_SIZE])
 {
     if (isnan(welch->p)) {
-        snprintf(text, FINDINGS_JUDGEMENT_SIZE,
-                 "with a single run of one of them, whether that is noise cannot be judged");
+        snprintf(text, FINDINGS_JUDGEMENT_SIZE, "from single runs, so noise cannot be judged");
     } else if (welch->p == 0 && isnan(welch->t)) {
         snprintf(text, FINDINGS_JUDGEMENT_SIZE,
                  "every repeat gave the same, so their noise is not known");

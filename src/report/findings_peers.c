@@ -65,6 +65,9 @@ static char *settings_of(const Results *results, int configuration)
 static void compare(const Results *results, int own, int peer, Findings *findings)
 {
     Metric speed = findings_metric("tok_s"), memory = findings_metric("peak_bytes");
+    Metric update = findings_metric("step_p50_ms"); /* of few updates the first ones weigh much */
+    double median = metric_sound_estimate(&update, results, peer).mean /
+                    metric_sound_estimate(&update, results, own).mean;
     double mine = metric_sound_estimate(&speed, results, own).mean;
     double theirs = metric_sound_estimate(&speed, results, peer).mean;
     double share = metric_sound_estimate(&memory, results, own).mean /
@@ -77,6 +80,9 @@ static void compare(const Results *results, int own, int peer, Findings *finding
     page_put(&text, "pacer%s is %.2f times as fast as %s%s, %s against %s", own_settings,
              mine / theirs, peer_title(results_first(results, peer)->peer), peer_settings,
              findings_value(&speed, mine, mine_text), findings_value(&speed, theirs, theirs_text));
+    if (median > 0) {
+        page_put(&text, " (%.2f times by the median update)", median);
+    }
     if (share > 0) {
         page_put(&text, ", with %.0f %% of its memory", 100 * share);
     }

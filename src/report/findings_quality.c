@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FEW_UPDATES 100  /* of a probe */
 #define LAST_UPDATE 1.02 /* runs of equal tokens end within an update of each other */
 #define LARGE_GAP 0.05   /* of the validation loss */
 #define RISEN 1.01       /* last over best validation loss */
@@ -217,6 +218,34 @@ void rule_learning_rate(const Results *results, Findings *findings)
     free(rates);
 }
 
+/* Of few updates the first ones decide, in which a rate that is too high for later ones may do best. */
+static void tell_of_short_probes(const Results *results, double tokens, Findings *findings)
+{
+    Metric update = findings_metric("tokens_update");
+    int few = 0, worst = -1;
+    double least = FEW_UPDATES;
+    for (int i = 0; i < results->configurations; i++) {
+        const Result *result = results_first(results, i);
+        bool probed = result != NULL && !isnan(results_number(result->entry, "lr_factor"));
+        double updates = ceil(tokens / metric_sound_estimate(&update, results, i).mean);
+        few += probed && updates < FEW_UPDATES;
+        if (probed && updates < least) {
+            least = updates;
+            worst = i;
+        }
+    }
+    if (few > 0) {
+        char *label = findings_label(results, worst);
+        findings_add(findings, FINDING_CAUTION,
+                     mem_format("The learning rate of %d configuration%s comes from a probe of few "
+                                "updates, %.0f for %s: it may suit the first of them only.",
+                                few, few == 1 ? "" : "s", least, label),
+                     mem_format("more tokens in lr-probe make it surer; %d updates are wanted",
+                                FEW_UPDATES));
+        free(label);
+    }
+}
+
 /* A rate that a probe chose at the edge of what it tried may not be the best one. */
 void rule_probed_rates(const Results *results, Findings *findings)
 {
@@ -235,20 +264,23 @@ void rule_probed_rates(const Results *results, Findings *findings)
             side = low ? "lowest" : "highest";
         }
     }
-    double tokens = results_number(probe, "tokens");
+    Metric tokens = findings_metric("tokens");
+    char amount[FINDINGS_VALUE_SIZE];
+    findings_value(&tokens, results_number(probe, "tokens"), amount);
+    tell_of_short_probes(results, results_number(probe, "tokens"), findings);
     if (edges > 0) {
         findings_add(findings, FINDING_CAUTION,
                      mem_format("The learning rate of %d of %d configurations, first %s, is the %s "
                                 "that the probe tried: a better one may lie beyond.",
                                 edges, chosen, first, side),
-                     mem_format("%d factors, %.6g tokens each, in lr-probe; widen the factors",
-                                count, tokens));
+                     mem_format("%d factors, %s tokens each, in lr-probe; widen the factors", count,
+                                amount));
     } else if (chosen > 0) {
         findings_add(
             findings, FINDING_RESULT,
             mem_format("Each configuration has the learning rate that was best for it in a "
-                       "probe of %.6g tokens, and none at the edge of what was tried.",
-                       tokens),
+                       "probe of %s tokens, and none at the edge of what was tried.",
+                       amount),
             mem_format("%d factors of the rule's rate, in lr-probe", count));
     }
 }

@@ -221,18 +221,15 @@ void rule_mean_speedup(const Results *results, Findings *findings)
 
 void rule_oversubscribed(const Results *results, Findings *findings)
 {
-    for (int i = 0; i < results->configurations; i++) {
-        const Result *result = results_first(results, i);
-        if (result != NULL && result_is_oversubscribed(result) && has_several_ranks(results, i)) {
-            char *label = findings_label(results, i);
-            findings_add(findings, FINDING_CAUTION,
-                         mem_format("%s: ranks shared a device, so this is no measurement of "
-                                    "scaling; it has no efficiency.",
-                                    label),
-                         NULL);
-            free(label);
-        }
+    char *shared = results_oversubscribed(results);
+    if (shared != NULL) {
+        findings_add(findings, FINDING_CAUTION,
+                     mem_format("%s: ranks shared a device, so this is no measurement of scaling "
+                                "and has no efficiency.",
+                                shared),
+                     NULL);
     }
+    free(shared);
 }
 
 /* --- stragglers --- */

@@ -23,7 +23,7 @@ void findings_list(Page *page, const Metric *metric, const Results *results,
                    const int *configurations, int count);
 
 /* What the repeats say about two samples: "significant (p = 0.012)", "within the noise of the repeats (p = 0.4)",
- * "with a single run of one, whether that is noise cannot be judged". */
+ * "from single runs, so noise cannot be judged". */
 #define FINDINGS_JUDGEMENT_SIZE 120
 const char *findings_judgement(const Welch *welch, char text[FINDINGS_JUDGEMENT_SIZE]);
 Welch findings_welch(const Metric *metric, const Results *results, int a, int b);

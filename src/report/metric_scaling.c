@@ -1,5 +1,6 @@
 #include "report/metric_scaling.h"
 
+#include "base/mem.h"
 #include "report/metric.h"
 #include "report/metric_values.h"
 
@@ -96,6 +97,9 @@ double scaling_ranks(const Results *results, const Result *result)
 bool result_is_oversubscribed(const Result *result)
 {
     char text[RESULT_SETTING_SIZE];
+    if (result_setting_number(result, "ranks") == 1) {
+        return false;
+    }
     const char *value = result_setting(result, "oversubscribe", text);
     if (value != NULL && (strcmp(value, "on") == 0 || strcmp(value, "true") == 0 ||
                           strcmp(value, "yes") == 0 || strcmp(value, "1") == 0)) {
@@ -112,6 +116,21 @@ bool result_is_oversubscribed(const Result *result)
         }
     }
     return false;
+}
+
+char *results_oversubscribed(const Results *results)
+{
+    int shared = 0;
+    char first[300] = "";
+    for (int i = 0; i < results->configurations; i++) {
+        const Result *result = results_first(results, i);
+        if (result != NULL && result_is_oversubscribed(result) && shared++ == 0) {
+            result_label(results, result, first, sizeof first);
+        }
+    }
+    return shared == 0   ? NULL
+           : shared == 1 ? mem_strdup(first)
+                         : mem_format("%d configurations, first %s", shared, first);
 }
 
 /* --- speed-up --- */

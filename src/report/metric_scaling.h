@@ -26,5 +26,9 @@ double scaling_ranks(const Results *results, const Result *result);
 /* Ranks shared a device, by option or by the run's own check: no measurement of scaling. */
 bool result_is_oversubscribed(const Result *result);
 
+/* The configurations whose ranks did, for a sentence: the one, or how many and the first; NULL: none. The caller frees
+ * it. */
+char *results_oversubscribed(const Results *results);
+
 /* Equal in all axes but this one (-1: in all), and made by the same program. */
 bool results_equal_but(const Results *results, const Result *a, const Result *b, int axis);

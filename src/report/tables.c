@@ -232,16 +232,17 @@ static bool is_about_scaling(const Table *table)
 
 static void add_cautions(Table *table, const Results *results)
 {
-    bool scaling = is_about_scaling(table);
     char label[300], text[CELL_SIZE];
+    char *shared = is_about_scaling(table) ? results_oversubscribed(results) : NULL;
+    if (shared != NULL) {
+        snprintf(text, sizeof text, "%s: ranks shared a device, no measurement of scaling.",
+                 shared);
+        add_note(table, text);
+    }
+    free(shared);
     for (int i = 0; i < results->count; i++) {
         const Result *result = &results->runs[i];
         result_label(results, result, label, sizeof label);
-        if (scaling && result_is_oversubscribed(result)) {
-            snprintf(text, sizeof text, "%s: ranks shared a device, no measurement of scaling.",
-                     label);
-            add_note(table, text);
-        }
         if (result->state == RESULT_DONE && !result_is_sound(result)) {
             snprintf(text, sizeof text, "%s, repeat %d: checks of the run itself failed.", label,
                      result->repeat + 1);

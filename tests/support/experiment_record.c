@@ -153,6 +153,7 @@ static void write_run(const PlantedRun *run, const char *folder, int ranks)
         json_put(summary, "tokens", value_of(run->tokens));
         json_put(summary, "tok_s", value_of(run->tokens / run->training_s));
         json_put(summary, "train_s", value_of(run->training_s));
+        json_put(summary, "step_p50_ms", run->p50_ms > 0 ? value_of(run->p50_ms) : (Value){0});
         json_put(summary, "planned_bytes",
                  run->planned_bytes > 0 ? value_of(run->planned_bytes) : (Value){0});
         json_put(summary, "peak_bytes",
@@ -206,6 +207,7 @@ void planted_run(PlantedExperiment *experiment, const PlantedRun *run)
     json_put_text(entry, "state", run->state != NULL ? run->state : "done");
     json_put_text(entry, "reason", run->reason != NULL ? run->reason : "");
     json_put_text(entry, "peer", run->peer);
+    json_put_or_null(entry, "lr_factor", run->probed ? value_of(run->lr_factor) : (Value){0});
     json_put_or_null(entry, "planned_bytes",
                      run->planned_bytes > 0 ? value_of(run->planned_bytes) : (Value){0});
     cJSON_AddItemToArray(runs, entry);

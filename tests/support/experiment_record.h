@@ -1,6 +1,7 @@
 #pragma once
 /* The records of an experiment that never was: experiment.json and run directories with the numbers that a test wants
  * to find again. */
+#include <stdbool.h>
 #include <cjson/cJSON.h>
 
 #define PLANTED_RANKS 4
@@ -19,6 +20,9 @@ typedef struct {
     double exposed_s, hidden_s;   /* communication */
     double planned_bytes, peak_bytes;
     double gpu_bytes; /* memory of each rank's GPU, as its sensors say; < 0: they do not */
+    double p50_ms;    /* of an update; 0: not known */
+    bool probed;      /* the learning rate is that of factor lr_factor of a probe */
+    int lr_factor;
     const char *peer; /* NULL: pacer made it */
     double train_loss, val_loss;
     /* Evaluations: at which tokens, after how many seconds, with which loss. */

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # To be sourced: `mpirun` is MPIRUN where that is set, and starts more ranks than there are cores. Open MPI has to be told,
 # and to run as root; MPICH does both.
 if mpirun_path=$(type -P "${MPIRUN:-mpirun}"); then

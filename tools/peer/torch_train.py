@@ -208,10 +208,7 @@ def train(rank, told):
         if on_gpu:
             torch.cuda.synchronize(device)
 
-    # Once over the pass, so that compiling and first allocations are no part of the steps.
-    warm = batches.validation(1) or [batches.next()]
-    loss_of(warm[0]).backward()
-    optimizer.zero_grad(set_to_none=True)
+    warm_up(torch, model, optimizer, loss_of, batches, config)
     settle()
     batches.taken = 0
     times = StepTimes(torch, device)
@@ -267,6 +264,25 @@ def train(rank, told):
     ended = time.perf_counter()
     finish(torch, record, told, device, batches, times.all(), init_s, ended - begun, val_s,
            {"train_loss": loss if batches.real else None, "val_loss": val_loss, "best_val_loss": best})
+
+
+def warm_up(torch, model, optimizer, loss_of, batches, config):
+    """All that a run does, twice, so that compiling and first allocations are no part of its steps. At a rate of 0 the
+    weights stay as they are; what the optimizer keeps is set back."""
+    pairs = batches.validation(1) or [batches.next()]
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
+    for _ in range(2):
+        loss_of(pairs[0]).backward()
+        if config["clip"] > 0:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), config["clip"])
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        with torch.no_grad():
+            loss_of(pairs[0])
+            for kept in optimizer.state.values():
+                for value in kept.values():
+                    value.zero_()
 
 
 def model_sync(net, hold):

@@ -1,0 +1,165 @@
+/* What the loss says about batch sizes, learning rates and probes. */
+#include "support/findings_case.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define BATCHES "{\"axes\": [[\"batch\"]]}"
+
+/* --- quality --- */
+
+/* Small batches learn more from a token, large ones more from a second. */
+static void plant_qualities(FindingsCase *one, const char *large_lr)
+{
+    planted_run(&one->experiment, &(PlantedRun){.settings = "{\"batch\": \"8\"}",
+                                                .tokens = 2000,
+                                                .training_s = 20,
+                                                .lines = {{1000, 10, 4.0}, {2000, 20, 3.0}}});
+    planted_run(&one->experiment, &(PlantedRun){.configuration = 1,
+                                                .settings = "{\"batch\": \"32\"}",
+                                                .config = large_lr,
+                                                .tokens = 4000,
+                                                .training_s = 10,
+                                                .lines = {{2000, 5, 3.5}, {4000, 10, 2.5}}});
+}
+
+static void test_findings_quality__batch_size_and_loss(void **state)
+{
+    (void)state;
+    FindingsCase one;
+    findings_case_start(&one, BATCHES);
+    plant_qualities(&one, NULL);
+    findings_case_conclude(&one);
+    expect_finding(
+        &one, FINDING_RESULT,
+        "At equal tokens (2000) the best validation loss is that of global batch 8 (batch 8), "
+        "3.0000 nats; the next batch size, 32, has 3.5000",
+        "batch 32: 3.5000 nats");
+    expect_finding(
+        &one, FINDING_RESULT,
+        "At equal time of training (10.00 s) the best validation loss is that of global batch "
+        "32 (batch 32), 2.5000 nats; the next batch size, 8, has 4.0000",
+        "batch 8: 4.0000 nats");
+    expect_finding(&one, FINDING_CAUTION,
+                   "All batch sizes were trained at one learning rate, 0.0003", "2 runs");
+    findings_case_end(&one);
+}
+
+static void test_findings_quality__learning_rates_that_follow_the_batch(void **state)
+{
+    (void)state;
+    FindingsCase one;
+    findings_case_start(&one, BATCHES);
+    plant_qualities(&one, "{\"lr\": 0.0006}");
+    findings_case_conclude(&one);
+    expect_no_finding(&one, "one learning rate");
+    findings_case_end(&one);
+}
+
+static void test_findings_quality__updates_of_equal_tokens_are_one_batch_size(void **state)
+{
+    (void)state;
+    FindingsCase one;
+    findings_case_start(&one, BATCHES);
+    plant_qualities(&one, "{\"seq\": 4}"); /* 8 x 16 tokens and 32 x 4 */
+    findings_case_conclude(&one);
+    expect_no_finding(&one, "one learning rate");
+    findings_case_end(&one);
+}
+
+static void test_findings_quality__a_gap_of_generalisation(void **state)
+{
+    (void)state;
+    FindingsCase one;
+    findings_case_start(&one, BATCHES);
+    planted_run(&one.experiment, &(PlantedRun){.settings = "{\"batch\": \"8\"}",
+                                               .tokens = 1000,
+                                               .training_s = 10,
+                                               .train_loss = 2,
+                                               .val_loss = 3});
+    planted_run(&one.experiment, &(PlantedRun){.configuration = 1,
+                                               .settings = "{\"batch\": \"16\"}",
+                                               .tokens = 1000,
+                                               .training_s = 10,
+                                               .train_loss = 2.9,
+                                               .val_loss = 3});
+    findings_case_conclude(&one);
+    expect_finding(
+        &one, FINDING_RESULT,
+        "The largest gap between validation and training loss is 1.0000 nats (batch 8: 3.0000 "
+        "and 2.0000",
+        "batch 16: 0.1000 nats");
+    findings_case_end(&one);
+}
+
+/* Probes of 2000 tokens; updates have 8 x 16 and 64 x 16 of them. */
+static void plant_probed(FindingsCase *one, int tokens, int small_factor)
+{
+    char more[200];
+    snprintf(more, sizeof more,
+             "{\"axes\": [[\"batch\"]], \"lr_probe\": {\"factors\": [0.5, 1, 2], \"tokens\": %d}}",
+             tokens);
+    findings_case_start(one, more);
+    for (int i = 0; i < 2; i++) {
+        planted_run(&one->experiment,
+                    &(PlantedRun){.configuration = i,
+                                  .settings = i == 0 ? "{\"batch\": \"8\"}" : "{\"batch\": \"64\"}",
+                                  .probed = true,
+                                  .lr_factor = i == 0 ? small_factor : 1,
+                                  .tokens = 1000,
+                                  .training_s = 10});
+    }
+    findings_case_conclude(one);
+}
+
+static void test_findings_quality__rates_of_a_probe(void **state)
+{
+    (void)state;
+    FindingsCase one;
+    plant_probed(&one, 200000, 1);
+    expect_finding(&one, FINDING_RESULT,
+                   "the learning rate that was best for it in a probe of 200.0 k tokens",
+                   "3 factors");
+    expect_no_finding(&one, "few updates");
+    findings_case_end(&one);
+    plant_probed(&one, 200000, 2);
+    expect_finding(&one, FINDING_CAUTION,
+                   "The learning rate of 1 of 2 configurations, first batch 8, is the highest",
+                   "200.0 k tokens each");
+    findings_case_end(&one);
+}
+
+static void test_findings_quality__probes_of_few_updates(void **state)
+{
+    (void)state;
+    FindingsCase one;
+    plant_probed(&one, 20000, 1); /* 157 and 20 updates */
+    expect_finding(&one, FINDING_CAUTION,
+                   "The learning rate of 1 configuration comes from a probe of few updates, 20 for "
+                   "batch 64",
+                   "100 updates");
+    findings_case_end(&one);
+    plant_probed(&one, 2000, 1);
+    expect_finding(&one, FINDING_CAUTION,
+                   "of 2 configurations comes from a probe of few updates, 2", "100 updates");
+    findings_case_end(&one);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_findings_quality__batch_size_and_loss),
+        cmocka_unit_test(test_findings_quality__learning_rates_that_follow_the_batch),
+        cmocka_unit_test(test_findings_quality__updates_of_equal_tokens_are_one_batch_size),
+        cmocka_unit_test(test_findings_quality__a_gap_of_generalisation),
+        cmocka_unit_test(test_findings_quality__rates_of_a_probe),
+        cmocka_unit_test(test_findings_quality__probes_of_few_updates),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
