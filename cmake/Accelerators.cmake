@@ -89,6 +89,15 @@ else()
     endif()
 endif()
 
+# Where a compiler is named (-DMPI_C_COMPILER=mpicc.mpich), its mpiexec is the one beside it with the same ending;
+# FindMPI would take the first on PATH, which may belong to another MPI.
+if(MPI_C_COMPILER AND NOT MPIEXEC_EXECUTABLE)
+    find_program(mpi_compiler NAMES "${MPI_C_COMPILER}" NO_CACHE)
+    if(mpi_compiler MATCHES "^(.*)/mpi[a-z]+([^/]*)$")
+        find_program(MPIEXEC_EXECUTABLE NAMES "mpiexec${CMAKE_MATCH_2}" "mpirun${CMAKE_MATCH_2}"
+            HINTS "${CMAKE_MATCH_1}" NO_DEFAULT_PATH)
+    endif()
+endif()
 find_package(MPI QUIET COMPONENTS C)
 if(MPI_C_FOUND)
     pacer_accelerator(PACER_HAVE_MPI MPI "${MPI_C_VERSION}" "${MPI_C_COMPILER}")

@@ -347,6 +347,14 @@ static void test_checks__shared_devices_are_labelled(void **state)
     strcpy(ranks[12].host, "host9");
     judge_ranks(ranks, &checks);
     assert_int_equal(checks_find(&checks, "shared_device")->verdict, CHECK_WARN);
+    /* An address says nothing about another host, and on one host it is one GPU. */
+    strcpy(ranks[8].uuid, "0000:1B:00.0");
+    strcpy(ranks[12].uuid, "0000:1B:00.0");
+    judge_ranks(ranks, &checks);
+    assert_int_equal(checks_find(&checks, "shared_device")->verdict, CHECK_PASS);
+    strcpy(ranks[12].host, ranks[8].host);
+    judge_ranks(ranks, &checks);
+    assert_int_equal(checks_find(&checks, "shared_device")->verdict, CHECK_WARN);
     free(ranks);
 }
 

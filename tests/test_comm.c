@@ -50,6 +50,10 @@ static void test_comm__launched_by(void **state)
     assert_true(comm_is_launched());
     setenv("SLURM_STEP_NUM_TASKS", "1", 1);
     assert_false(comm_is_launched());
+    setenv("PMI_SIZE", "1", 1); /* srun --mpi=pmi2 says so to a shell, too */
+    assert_false(comm_is_launched());
+    setenv("PMI_SIZE", "4", 1);
+    assert_true(comm_is_launched());
 }
 
 static void test_comm__launched_alone_needs_no_mpi(void **state)

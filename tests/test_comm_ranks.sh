@@ -3,6 +3,7 @@
 # that dies, stops or never comes ends the others with a message that names it, and leaves no process.
 set -uo pipefail
 
+here=$(cd "$(dirname "$0")" && pwd)
 build=$(dirname "${PACER:?set PACER to the program}")
 ranks=$build/tests/comm_ranks
 work=$(mktemp -d "${TMPDIR:-/tmp}/pacer-comm-XXXXXX") || exit 1
@@ -24,10 +25,11 @@ if [[ ! -e $build/pacer_mpi.so ]]; then
     exit $failed
 fi
 
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# shellcheck source=tests/support/mpirun.sh
+source "$here/support/mpirun.sh"
 # MPI keeps memory until the end of the process.
 export ASAN_OPTIONS=detect_leaks=0
-mpirun=(timeout -k 5 100 mpirun --oversubscribe --bind-to none)
+mpirun=(timeout -k 5 100 "$mpirun_path" "${mpirun_more[@]}" -bind-to none)
 
 "$ranks" exact "$work/" >out 2>&1 || fail "one rank without mpirun"
 grep -q '^1 ranks, none: exact' out || fail "one rank without mpirun uses no MPI"
@@ -39,14 +41,16 @@ done
 # fault HOW RANKS TEXT: with rank 1 failing so at step 5, some rank says TEXT (an extended regular expression), no
 # rank goes on, and nothing is left running. In a folder and a process of its own: most of it is waiting.
 fault() {
-    local how=$1 n=$2 text=$3 status start=$SECONDS left
+    local how=$1 n=$2 text="pacer: error: rank [0-9]+: $3\$" status start=$SECONDS left
+    # MPICH's mpirun ends the others before they can speak.
+    [[ $how == kill && ${#mpirun_more[@]} == 0 ]] && text="PID [0-9]+ RUNNING AT $host"
     trap - EXIT
     mkdir "$how" && cd "$how" || exit 1
     "${mpirun[@]}" -np "$n" "$ranks" fault "$how" "$work/$how/board" >out 2>&1
     status=$?
     [[ $status != 0 && $status != 124 ]] || fail "$how: status $status"
     ((SECONDS - start <= 20)) || fail "$how: took $((SECONDS - start)) s"
-    grep -Eq "pacer: error: rank [0-9]+: $text\$" out || fail "$how: not said: $text"
+    grep -Eq "$text" out || fail "$how: not said: $text"
     grep -q 'came through' out && fail "$how: a rank went on"
     for _ in 1 2 3 4 5 6 7 8 9 10; do
         left=$(pgrep -f "$work/$how/")
@@ -69,6 +73,17 @@ faults+=($!)
 fault late 2 "$who is at step 5, before all-reduce 9; rank 0 ${waited/have/has} all-reduce 9 for it" &
 faults+=($!)
 fault control 3 "$who is at step 5, before barrier 'save' 9; ranks 0, 2 $waited barrier 'save' 9 for it" &
+faults+=($!)
+# Ranks whose boards are not in one folder, as on hosts that share none.
+apart() {
+    trap - EXIT
+    mkdir apart && cd apart || exit 1
+    "${mpirun[@]}" -np 1 "$ranks" fault late "$work/apart/here" : -np 1 "$ranks" fault late "$work/apart/there" >out 2>&1 &&
+        fail "boards in two folders"
+    grep -Eq "/apart/there: rank 1 on host .* does not see there what rank 0 on host" out || fail "boards in two folders: message"
+    exit $failed
+}
+apart &
 faults+=($!)
 for process in "${faults[@]}"; do
     wait "$process" || failed=1
@@ -100,6 +115,18 @@ PACER_MPI_MODULE=/nowhere/pacer_mpi.so "$ranks" launch 2 >out 2>&1 && fail "laun
 grep -q 'MPI, which does not load: .*libopenmpi-dev' out || fail "launch without MPI: message"
 OMPI_COMM_WORLD_SIZE=2 PACER_MPI_MODULE=/nowhere/pacer_mpi.so "$ranks" exact >out 2>&1 && fail "rank without MPI"
 grep -q 'MPI, which does not load' out || fail "rank without MPI: message"
+
+PACER_MPI_LAUNCHER="echo" "$ranks" launch 2 "a b" >out 2>&1 || fail "another launcher: status $?"
+grep -q '^2 .*comm_ranks launch 2 a b' out || fail "another launcher: arguments"
+
+# Started as one of two by what this MPI knows nothing of, each would train alone.
+refused() { # text, variable...
+    env "${@:2}" "$ranks" exact >out 2>&1 && fail "${*:2}: one rank in place of two"
+    grep -Eq "pacer: error: $1" out || fail "${*:2}: not said: $1"
+}
+refused 'this process was started as one of 2 ranks, but .* sees 1: start it with' MV2_COMM_WORLD_SIZE=2
+refused 'the mpirun that was to start 2 ranks is of another MPI: .* sees 1; name' PACER_LAUNCHED_RANKS=2
+refused 'srun started 2 tasks, but .* sees 1: start them with srun --mpi=pmi' SLURM_PROCID=0 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2
 
 # A board that cannot be kept is an error at the start.
 "${mpirun[@]}" -np 2 "$ranks" fault late /dev/null/board >out 2>&1 && fail "an impossible board"

@@ -126,7 +126,7 @@ mpirun -n 3 "$(dirname "$PACER")/tests/comm_weights" 2>err || fail "changed weig
 # A rank that is killed, and one that stands still, are named within seconds, and the checkpoint before is good.
 astray() { # signal, message
     "$PACER" train --model tiny "${small[@]}" --ranks 2 --batch 4 --steps 1000000 --save-every 5 --keep 2 --comm-timeout 12 \
-        --out lost-"$1" >/dev/null 2>err &
+        --out lost-"$1" >err 2>&1 &
     local job=$! rank step
     for ((i = 0; i < 600; i++)); do
         [[ -e lost-$1/ckpt/latest ]] && break
@@ -149,7 +149,8 @@ astray() { # signal, message
     step=$(readlink lost-"$1"/ckpt/latest)
     run --batch 8 --steps $((${step#step-} + 2)) --resume "lost-$1/ckpt/latest" --out found-"$1"
 }
-astray KILL 'rank [01] on host .* has ended: it was at step [0-9]*, \(before\|in\) '
+# MPICH's mpirun names the process and its host, on stdout.
+astray KILL 'rank [01] on host .* has ended: it was at step [0-9]*, \(before\|in\) \|PID [0-9]* RUNNING AT '
 astray STOP 'rank [01] on host .*step [0-9]*'
 
 [[ $failed == 0 ]] && echo "ranks train what one rank trains"

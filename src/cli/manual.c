@@ -155,6 +155,8 @@ void manual_print_overview(FILE *file)
         "without it ~/.cache\n"
         ".TP\nPACER_MPI_MODULE\npacer_mpi.so, where it is not found beside the program or in\n"
         "lib/pacer\n"
+        ".TP\nPACER_MPI_LAUNCHER\nmpirun that \\fB\\-\\-ranks\\fR starts, in place of the one of\n"
+        "the MPI that pacer was built with\n"
         ".SH EXAMPLES\n.nf\npacer demo\n"
         "pacer train \\-\\-data builtin:stories \\-\\-steps 200\n.fi\n",
         file);

@@ -73,7 +73,8 @@ static int introduce(Comm *comm)
         return code;
     }
     worker_set_board(comm->worker, board);
-    return comm_barrier(comm, "start");
+    code = comm_barrier(comm, "start");
+    return code != 0 ? code : wait_for_first(comm);
 }
 
 static int open_ranks(CommOptions options, int expected, Comm **out)
@@ -85,6 +86,7 @@ static int open_ranks(CommOptions options, int expected, Comm **out)
     }
     MpiWorld world = {0};
     Comm *comm = mem_zalloc(1, sizeof *comm);
+    launch_warn(module);
     code = worker_open(comm, module, &world, &comm->worker);
     if (code != 0) {
         free(comm);
@@ -93,16 +95,13 @@ static int open_ranks(CommOptions options, int expected, Comm **out)
     fill(comm, options, &world);
     worker_start(comm->worker);
     if (comm->ranks != expected) {
-        code = err_set(ERR_FAILED,
-                       "this process was started as one of %d ranks, but %s sees %d: start it "
-                       "with that MPI's own mpirun, or build pacer with the MPI it is started "
-                       "by",
-                       expected, comm->library, comm->ranks);
-    } else {
-        code = introduce(comm);
+        /* Each of them finds the same; none waits for another. */
+        return launch_refuse(module, &world, expected);
     }
+    code = introduce(comm);
     if (code != 0) {
-        return code; /* what is open stays so: closing would wait for the others */
+        log_error("%s", err_message()); /* the others may not know, and would wait */
+        worker_abort(comm->worker, err_exit_status(code));
     }
     *out = comm;
     return 0;

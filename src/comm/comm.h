@@ -30,7 +30,7 @@ bool comm_is_launched(void);
 int comm_launch(int ranks, char *const *argv);
 
 /* One rank without MPI when the process was not launched as one of several. ERR_FAILED or ERR_INPUT saying
- * what is missing and how to get it. */
+ * what is missing and how to get it. What fails once MPI has joined the ranks is said here and ends all of them. */
 int comm_open(CommOptions options, Comm **out);
 void comm_close(Comm *comm); /* all ranks; NULL is fine */
 

@@ -79,6 +79,9 @@ void wait_explain(Comm *comm, const BoardWait *wait, char text[BOARD_TEXT_SIZE])
 /* A rank of this machine that is no more, or -1. */
 int wait_find_dead(const Comm *comm);
 void wait_explain_end(Comm *comm, const BoardWait *wait, int dead, char text[BOARD_TEXT_SIZE]);
+/* Until this rank sees on its board what rank 0 has written there: ERR_FAILED when it does not, because their folders
+ * are not one. */
+int wait_for_first(Comm *comm);
 
 /* sum.c: out (count) = the sum of parts[0], parts[1], ... in this order, each (count). Sums of bf16 are made
  * in f32 and rounded once. out may be one of the parts. */

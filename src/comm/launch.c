@@ -6,6 +6,7 @@
 #include "comm/module.h"
 
 #include "base/err.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #define OWN_MARK "PACER_LAUNCHED_RANKS" /* set for ranks that pacer starts itself */
+#define LAUNCHER "PACER_MPI_LAUNCHER"   /* read: mpirun to use in place of the module's */
 #define FIXED_ARGUMENTS 16
 
 static int number_in(const char *name)
@@ -26,22 +28,68 @@ static int number_in(const char *name)
     return number > 0 ? number : 0;
 }
 
+/* Of the step of srun that this process belongs to, also through another launcher. A script of sbatch is no
+ * step: 0. */
+static int slurm_tasks(void)
+{
+    bool in_step = getenv("SLURM_PROCID") != NULL && getenv("SLURM_STEP_ID") != NULL;
+    return in_step ? number_in("SLURM_STEP_NUM_TASKS") : 0;
+}
+
 int launch_ranks(void)
 {
     /* Open MPI; MPICH, Intel MPI and Slurm's PMI; MVAPICH; pacer, in front of whatever else it was. */
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
                                         OWN_MARK};
+    /* An interactive shell of Slurm is a step of one task: no rank, though srun may give it PMI's size. */
+    int tasks = slurm_tasks();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         int ranks = number_in(names[i]);
-        if (ranks > 0) {
+        if (ranks > 1 || (ranks == 1 && (tasks != 1 || strcmp(names[i], "PMI_SIZE") != 0))) {
             return ranks;
         }
     }
-    /* An interactive shell of Slurm is a step of one task: no rank. A script of sbatch is no step. */
-    int tasks = getenv("SLURM_PROCID") != NULL && getenv("SLURM_STEP_ID") != NULL
-                    ? number_in("SLURM_STEP_NUM_TASKS")
-                    : 0;
     return tasks > 1 ? tasks : 0;
+}
+
+/* These ranks were started by srun itself, not by an mpirun that uses it. */
+static bool is_from_srun(int launched)
+{
+    return launched > 1 && slurm_tasks() == launched && getenv("OMPI_COMM_WORLD_SIZE") == NULL &&
+           getenv(OWN_MARK) == NULL;
+}
+
+void launch_warn(const MpiModule *module)
+{
+    int launched = launch_ranks();
+    if (module->is_open_mpi && is_from_srun(launched) && getenv("PMIX_NAMESPACE") == NULL &&
+        strcmp(getenv("SLURM_PROCID"), "0") == 0) {
+        log_warn("srun started %d tasks without PMIx, through which Open MPI finds them: if it "
+                 "ends here, start them with srun --mpi=pmix",
+                 launched);
+    }
+}
+
+int launch_refuse(const MpiModule *module, const MpiWorld *world, int launched)
+{
+    if (is_from_srun(launched)) {
+        return err_set(ERR_FAILED,
+                       "srun started %d tasks, but %s sees %d: start them with srun --mpi=%s "
+                       "(srun --mpi=list shows what there is), or with mpirun inside the job",
+                       launched, world->library, world->ranks,
+                       module->is_open_mpi ? "pmix" : "pmi2");
+    }
+    if (getenv(OWN_MARK) != NULL) {
+        return err_set(ERR_FAILED,
+                       "the mpirun that was to start %d ranks is of another MPI: %s sees %d; name "
+                       "its own mpirun in " LAUNCHER,
+                       launched, world->library, world->ranks);
+    }
+    return err_set(ERR_FAILED,
+                   "this process was started as one of %d ranks, but %s sees %d: start it with "
+                   "that MPI's own mpirun%s%s, or build pacer with the MPI it is started by",
+                   launched, world->library, world->ranks, module->launcher[0] != '\0' ? ", " : "",
+                   module->launcher);
 }
 
 bool comm_is_launched(void)
@@ -93,6 +141,10 @@ static char *find_program(const char *name)
 
 static char *find_launcher(const MpiModule *module)
 {
+    const char *named = getenv(LAUNCHER);
+    if (named != NULL && named[0] != '\0') {
+        return strchr(named, '/') != NULL ? mem_strdup(named) : find_program(named);
+    }
     if (module->launcher[0] != '\0' && access(module->launcher, X_OK) == 0) {
         return mem_strdup(module->launcher);
     }
@@ -132,7 +184,7 @@ int comm_launch(int ranks, char *const *argv)
     if (launcher == NULL) {
         return err_set(ERR_FAILED,
                        "no mpirun on PATH to start %d ranks with: install it "
-                       "(Debian, Ubuntu: openmpi-bin)",
+                       "(Debian, Ubuntu: openmpi-bin), or name it in " LAUNCHER,
                        ranks);
     }
     char program[PATH_MAX];
@@ -149,6 +201,9 @@ int comm_launch(int ranks, char *const *argv)
     list[n++] = mem_strdup(text);
     if (module->is_open_mpi) {
         n += open_mpi_arguments(list + n, ranks);
+    } else { /* MPICH: this machine alone, also inside a job that has others */
+        setenv("HYDRA_LAUNCHER", "fork", 0);
+        setenv("HYDRA_RMK", "user", 0);
     }
     program[length > 0 ? length : 0] = '\0';
     list[n++] = mem_strdup(length > 0 ? program : argv[0]);

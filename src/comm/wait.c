@@ -1,5 +1,6 @@
 #include "comm/internal.h"
 
+#include "base/err.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -14,6 +15,7 @@
 #define TURN 2.0 /* s that the speaker is given before others say the same */
 /* The same when a rank has ended: a launcher notices too, and soon ends the rest. */
 #define SHORT_TURN 0.5
+#define SEEN_WITHIN 10.0 /* s for a new file to be seen by other hosts */
 
 static void sleep_for(double seconds)
 {
@@ -77,4 +79,24 @@ void wait_explain_end(Comm *comm, const BoardWait *wait, int dead, char text[BOA
     if (another_speaks) {
         sleep_for(SHORT_TURN);
     }
+}
+
+int wait_for_first(Comm *comm)
+{
+    BoardEntry entry;
+    double timeout = comm->options.timeout_s; /* of those who see it, and wait for this rank */
+    double within = timeout > 0 ? fmin(timeout / 2, SEEN_WITHIN) : SEEN_WITHIN;
+    for (double slept = 0; slept < within; slept += 0.1) {
+        board_read(comm->board, 0, &entry);
+        if (entry.there) {
+            return 0;
+        }
+        sleep_for(0.1);
+    }
+    return err_set(ERR_FAILED,
+                   "%s: rank %d on host %s does not see there what rank 0 on host %s has written: "
+                   "the run directory must be one folder for all hosts (--out on a shared file "
+                   "system)",
+                   comm->options.board, comm->rank, comm->peers[comm->rank].host,
+                   comm->peers[0].host);
 }
