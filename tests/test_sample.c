@@ -2,8 +2,11 @@
  * depends on. */
 #include "model/sample.h"
 
+#include "base/mem.h"
 #include "base/rng.h"
+#include "model/sample_weights.h"
 
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -273,6 +276,173 @@ static void test_sample__a_draw_depends_on_seed_sample_and_place_alone(void **st
     }
 }
 
+/* Places on both sides of every border at which a loop goes on by another way. */
+static void test_sample__the_greatest_is_found_wherever_it_stands(void **state)
+{
+    (void)state;
+    static float logits[MOST];
+    SampleSettings greedy = {0};
+    for (int vocab = 1; vocab < MOST; vocab = vocab * 5 / 4 + 1) {
+        rng_normals(4, 4, 0, (uint64_t)vocab, logits);
+        for (int at = 0; at < vocab; at += 1 + vocab / 97) {
+            float kept = logits[at];
+            logits[at] = 9;
+            logits[vocab - 1] = logits[vocab - 1] == 9 ? 9 : NAN;
+            assert_int_equal(sample_token(logits, vocab, &greedy, 0, 0, NULL), at);
+            logits[vocab / 2] = vocab / 2 > at ? 9 : NAN;
+            int first = vocab / 2 == at ? -1 : at;
+            if (first >= 0) {
+                assert_int_equal(sample_token(logits, vocab, &greedy, 0, 0, NULL), first);
+            }
+            logits[vocab / 2] = logits[vocab - 1] = -1;
+            logits[at] = kept;
+        }
+    }
+    memset(logits, 0, sizeof logits);
+    for (int at = 0; at < 300; at++) {
+        logits[at] = 9;
+        for (int64_t k = 1; k < 90; k = 3 * k + 1) {
+            SampleSettings cold = {.temperature = 0.01, .top_k = k};
+            assert_int_equal(sample_token(logits, 300, &cold, 0, 0, room), at);
+        }
+        logits[at] = 0;
+    }
+    for (int i = 0; i < MOST; i++) {
+        logits[i] = i == 700 || i == 1300 ? -INFINITY : NAN;
+    }
+    assert_int_equal(sample_token(logits, MOST, &greedy, 0, 0, NULL), 700);
+    assert_int_equal(sample_token(logits, 700, &greedy, 0, 0, NULL), -1);
+}
+
+/* One weight, at a place that is neither the first nor in a whole group. */
+static float weight_of(float logit, float greatest, double temperature)
+{
+    float logits[19], weights[19];
+    for (int i = 0; i < 19; i++) {
+        logits[i] = logit;
+    }
+    WeightScale scale = weight_scale(greatest, temperature);
+    weights_of(&scale, logits, 19, weights);
+    weights_of(&scale, logits, 19, logits);
+    for (int i = 0; i < 19; i++) {
+        assert_true(weights[i] == weights[18] && logits[i] == weights[18]);
+    }
+    return weights[18];
+}
+
+static void test_sample__weights_are_those_of_exp(void **state)
+{
+    (void)state;
+    const double temperatures[] = {1, 0.8, 0.1, 3, 77.7, 1e-5, 1e9, 1e-30, 1e30};
+    double worst = 0;
+    for (size_t t = 0; t < sizeof temperatures / sizeof temperatures[0]; t++) {
+        double temperature = temperatures[t];
+        for (double exponent = 0; exponent > -110; exponent -= 0.0137) {
+            float x = (float)(exponent * temperature);
+            double wanted = exp(x / temperature);
+            float found = weight_of(x, 0, temperature);
+            if (wanted > 1.01 * FLT_MIN) {
+                double ulp = ldexp(1, ilogb(wanted) - 23);
+                worst = fmax(worst, fabs(found - wanted) / ulp);
+            } else {
+                assert_true(found >= 0 && found < 1.02 * FLT_MIN);
+            }
+        }
+        assert_true(weight_of(5, 5, temperature) == 1);
+        assert_true(weight_of(-INFINITY, 5, temperature) == 0);
+        assert_true(weight_of(NAN, 5, temperature) == 0);
+        assert_true(weight_of(-FLT_MAX, FLT_MAX, temperature) == 0);
+    }
+    if (!(worst < 3)) {
+        fail_msg("%g units in the last place", worst);
+    }
+    assert_true(weight_of(INFINITY, INFINITY, 1) == 1);
+    assert_true(weight_of(FLT_MAX, INFINITY, 1) == 0);
+    assert_true(weight_of(NAN, INFINITY, 1) == 0);
+    assert_true(weight_of(-INFINITY, -INFINITY, 1) == 1);
+    assert_true(weight_of(2, 3, 1e-300) == 0 && weight_of(3, 3, 1e-300) == 1);
+    assert_true(weight_of(2, 3, 1e300) == 1);
+}
+
+/* Sets of top-p, and of top-p behind top-k, against sorting: what is drawn is the set, all of it. */
+static void test_sample__top_p_takes_the_smallest_set(void **state)
+{
+    (void)state;
+    enum { VOCAB = 301 };
+    static float logits[VOCAB];
+    static SampleCandidate sorted[VOCAB];
+    static int64_t counts[VOCAB];
+    const double shares[] = {0.001, 0.1, 0.5, 0.83}, temperatures[] = {0.7, 2, 1000};
+    for (int round = 0; round < 24; round++) {
+        double p = shares[round % 4], temperature = temperatures[round / 4 % 3], total = 0;
+        int64_t k = round < 12 ? 0 : 120, most = k > 0 ? k : VOCAB;
+        rng_normals(5, (uint64_t)round, 0, VOCAB, logits);
+        for (int i = 0; i < VOCAB; i++) {
+            logits[i] = i % 50 == 9 ? NAN : roundf(logits[i] * 10) / 40;
+            sorted[i] = (SampleCandidate){i, isnan(logits[i]) ? -INFINITY : logits[i]};
+        }
+        qsort(sorted, VOCAB, sizeof *sorted, by_logit);
+        for (int i = 0; i < most; i++) {
+            total += exp(sorted[i].logit / temperature);
+        }
+        int64_t size = 0, drawn = 0;
+        for (double reached = 0; reached < p * total; size++) {
+            reached += exp(sorted[size].logit / temperature);
+        }
+        SampleSettings settings = {temperature, k, p, (uint64_t)round};
+        int64_t draws = 16 * size + 100;
+        count_draws(logits, VOCAB, settings, draws, counts);
+        for (int64_t i = 0; i < size; i++) {
+            assert_true(counts[sorted[i].token] > 0);
+            drawn += counts[sorted[i].token];
+        }
+        assert_int_equal(drawn, draws);
+    }
+}
+
+/* A vocabulary of many blocks, without room to work in: how often each tenth of it is drawn, and of each stretch of
+ * 256 each tenth. */
+static void test_sample__draws_from_all_of_a_large_vocabulary(void **state)
+{
+    (void)state;
+    enum { VOCAB = 140001, TRIES = 150, TENTH = VOCAB / 10 + 1, STRETCH = 256 };
+    float *logits = mem_zalloc(VOCAB, sizeof *logits);
+    double probabilities[2][10] = {{0}}, total = 0;
+    int64_t counts[2][10] = {{0}};
+    rng_normals(6, 6, 0, VOCAB, logits);
+    for (int i = 0; i < VOCAB; i++) {
+        logits[i] += (float)(i / TENTH % 3) / 2;
+        total += exp(logits[i]);
+    }
+    for (int i = 0; i < VOCAB; i++) {
+        probabilities[0][i / TENTH] += exp(logits[i]) / total;
+        probabilities[1][i % STRETCH * 10 / STRETCH] += exp(logits[i]) / total;
+    }
+    SampleSettings settings = {.temperature = 1, .seed = 8};
+    for (uint64_t place = 0; place < TRIES; place++) {
+        int32_t token = sample_token(logits, VOCAB, &settings, 3, place, NULL);
+        assert_true(token >= 0 && token < VOCAB);
+        counts[0][token / TENTH]++;
+        counts[1][token % STRETCH * 10 / STRETCH]++;
+    }
+    for (int i = 0; i < 2; i++) { /* 9 degrees of freedom, 99.99 % */
+        assert_true(chi_square(counts[i], probabilities[i], 10, TRIES) < 34);
+    }
+    free(logits);
+}
+
+static void test_sample__needs_room_for_what_it_sorts(void **state)
+{
+    (void)state;
+    assert_int_equal(sample_room(&(SampleSettings){.top_k = 5, .top_p = 0.5}, 100), 0);
+    assert_int_equal(sample_room(&(SampleSettings){.temperature = 1}, 100), 0);
+    assert_int_equal(sample_room(&(SampleSettings){.temperature = 1, .top_p = 1}, 100), 0);
+    assert_int_equal(sample_room(&(SampleSettings){.temperature = 1, .top_k = 100}, 100), 0);
+    assert_int_equal(sample_room(&(SampleSettings){.temperature = 1, .top_k = 5}, 100), 5);
+    assert_int_equal(sample_room(&(SampleSettings){1, 5, 0.5, 0}, 100), 5);
+    assert_int_equal(sample_room(&(SampleSettings){.temperature = 1, .top_p = 0.5}, 100), 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +454,11 @@ int main(void)
         cmocka_unit_test(test_sample__what_is_no_number_is_never_chosen),
         cmocka_unit_test(test_sample__sets_of_a_large_vocabulary),
         cmocka_unit_test(test_sample__a_draw_depends_on_seed_sample_and_place_alone),
+        cmocka_unit_test(test_sample__the_greatest_is_found_wherever_it_stands),
+        cmocka_unit_test(test_sample__weights_are_those_of_exp),
+        cmocka_unit_test(test_sample__top_p_takes_the_smallest_set),
+        cmocka_unit_test(test_sample__draws_from_all_of_a_large_vocabulary),
+        cmocka_unit_test(test_sample__needs_room_for_what_it_sorts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -264,6 +264,93 @@ static void test_writer__ends_with_the_document(void **state)
     written_free(&written);
 }
 
+/* Texts that are told must come one after the other, whoever chose their tokens. */
+static int hear_in_order(void *user, int64_t sample, const uint8_t *text, size_t size)
+{
+    int64_t *last = user;
+    (void)text, (void)size;
+    assert_true(sample > *last || sample < 3); /* some begin every round */
+    *last = sample;
+    return 0;
+}
+
+/* Enough texts to be worth several threads: as where a GPU computes, and with the processor's own. */
+static void test_writer__texts_do_not_depend_on_threads(void **state)
+{
+    (void)state;
+    enum { TEXTS = 130 };
+    const SampleSettings sampling[] = {
+        {.temperature = 0}, {1, 0, 0, 4}, {1, 20, 0, 4}, {1, 0, 0.9, 4}, {1, 30, 0.9, 4}};
+    for (size_t i = 0; i < sizeof sampling / sizeof sampling[0]; i++) {
+        WriterSettings settings = settings_of(TEXTS, 0);
+        int64_t last = 0;
+        settings.sampling = sampling[i];
+        settings.max_tokens = 5;
+        settings.tell = hear_in_order;
+        settings.user = &last;
+        model.backend->device = "a GPU";
+        settings.threads = 1;
+        Written one = write_with(&settings);
+        settings.threads = 3;
+        Written three = write_with(&settings);
+        model.backend->device = NULL;
+        model.backend->threads = 3;
+        Written own = write_with(&settings);
+        model.backend->threads = 1;
+        for (int s = 0; s < TEXTS; s++) {
+            assert_same(&one.texts[s], &three.texts[s]);
+            assert_same(&one.texts[s], &own.texts[s]);
+        }
+        written_free(&one);
+        written_free(&three);
+        written_free(&own);
+    }
+}
+
+static int host_blocks;
+
+static void *host_alloc(Backend *backend, size_t bytes)
+{
+    (void)backend;
+    host_blocks++;
+    return mem_alloc(bytes);
+}
+
+static void *host_full(Backend *backend, size_t bytes)
+{
+    (void)backend, (void)bytes;
+    return NULL;
+}
+
+static void host_release(Backend *backend, void *block)
+{
+    (void)backend;
+    host_blocks--;
+    free(block);
+}
+
+static void test_writer__logits_come_to_memory_of_the_backend(void **state)
+{
+    (void)state;
+    WriterSettings settings = settings_of(2, 1);
+    Written plain = write_with(&settings), written;
+    model.backend->host_alloc = host_alloc;
+    model.backend->host_release = host_release;
+    written = write_with(&settings);
+    assert_int_equal(host_blocks, 0);
+    assert_same(&plain.texts[1], &written.texts[1]);
+    written_free(&plain);
+    written_free(&written);
+    model.backend->host_alloc = host_full;
+    TokenList prompt = {0};
+    assert_int_equal(writer_prompt(&model, NULL, 0, &prompt), 0);
+    assert_int_equal(writer_run(&model, &prompt, &settings, &written), ERR_MEMORY);
+    assert_int_equal(host_blocks, 0);
+    token_list_free(&prompt);
+    model.backend->host_alloc = NULL;
+    model.backend->host_release = NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +361,8 @@ int main(void)
         cmocka_unit_test(test_writer__ends_before_a_stop),
         cmocka_unit_test(test_writer__an_interruption_keeps_what_there_is),
         cmocka_unit_test(test_writer__ends_with_the_document),
+        cmocka_unit_test(test_writer__texts_do_not_depend_on_threads),
+        cmocka_unit_test(test_writer__logits_come_to_memory_of_the_backend),
     };
     return cmocka_run_group_tests(tests, load_model, close_model);
 }

@@ -58,6 +58,7 @@ int api_write(LoadedModel *loaded, const Config *cfg, char **stops, const TokenL
                                             .seed = (uint64_t)cfg->seed},
                                .samples = cfg->samples,
                                .max_tokens = cfg->max_tokens,
+                               .threads = config_threads(cfg),
                                .cached = cfg->cache,
                                .stops = (const char *const *)stops,
                                .interrupted = signals_pending,

@@ -380,7 +380,7 @@ static const Option options[] = {
      "print a single text as it is made; off: when it is complete", GROUP, BIT(GENERATE), 0, 0},
     {"cache", BOOL(cache), "on", 0, 0, NULL, NULL,
      "keep keys and values of earlier tokens; off: a pass over all of them for each new one, with "
-     "the same result",
+     "the same result up to rounding",
      GROUP, BIT(GENERATE), 0, 0},
 #undef GROUP
 

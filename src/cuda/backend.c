@@ -77,6 +77,26 @@ static void gpu_release(Backend *backend, void *block)
     CUDA_CHECK(cudaFree(block));
 }
 
+/* Pinned: the GPU writes into it by itself, while a download to other memory goes through the driver's own blocks. */
+static void *gpu_host_alloc(Backend *backend, size_t bytes)
+{
+    void *block = NULL;
+    cudaError_t status = cudaMallocHost(&block, bytes > 0 ? bytes : 1);
+    if (status == cudaErrorMemoryAllocation) {
+        cudaGetLastError(); /* not to be found by the next launch */
+        return NULL;
+    }
+    CUDA_CHECK(status);
+    (void)backend;
+    return block;
+}
+
+static void gpu_host_release(Backend *backend, void *block)
+{
+    CUDA_CHECK(cudaStreamSynchronize(((CudaBackend *)backend)->stream));
+    CUDA_CHECK(cudaFreeHost(block));
+}
+
 static size_t gpu_available(Backend *backend)
 {
     (void)backend;
@@ -315,6 +335,8 @@ int cuda_backend_open(int device, Backend **out)
         .row_align = 64,
         .alloc = gpu_alloc,
         .release = gpu_release,
+        .host_alloc = gpu_host_alloc,
+        .host_release = gpu_host_release,
         .available = gpu_available,
         .reserved = gpu_reserved,
         .upload = gpu_upload,

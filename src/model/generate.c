@@ -1,7 +1,7 @@
 /* Three ways for tokens to go through the model: a pass over all that a sequence holds; the same pass, which also
  * fills the cache; and a step, one token of each sequence. All three end with the logits of the last token of each
- * sequence on the host. Which way is taken never changes what a sequence holds, so generation with and without
- * the cache sees the same text.
+ * sequence on the host. Which way is taken never changes what a sequence holds: with and without the cache the model
+ * sees the same tokens, and the logits are the same up to rounding.
  *
  * A pass is over one sequence at a time: its memory does not grow with the number of sequences, and all of them
  * begin with the same one. */
@@ -100,6 +100,36 @@ static void rehearse(Generator *g)
     }
 }
 
+static void *host_alloc(Backend *backend, size_t bytes)
+{
+    return backend->host_alloc != NULL ? backend->host_alloc(backend, bytes)
+                                       : mem_try_aligned(bytes);
+}
+
+static void host_release(Backend *backend, void *block)
+{
+    if (backend->host_release != NULL) {
+        backend->host_release(backend, block);
+    } else {
+        free(block);
+    }
+}
+
+/* Where the logits come to on the host. */
+static int place_logits(Generator *g)
+{
+    size_t bytes = tensor_bytes(g->logits);
+    g->host_logits = host_alloc(g->ctx.backend, bytes);
+    if (g->host_logits == NULL) {
+        return err_set(ERR_MEMORY, "cannot allocate %zu bytes of the host for the model's logits",
+                       bytes);
+    }
+    if (g->logits.dtype != DT_F32) {
+        g->rows = mem_zalloc((size_t)tensor_count(g->logits), sizeof *g->rows);
+    }
+    return 0;
+}
+
 int generator_open(Generator *g, Model *model, Backend *backend, int64_t sequences, bool cached)
 {
     PACER_ASSERT(sequences > 0, "%lld sequences", (long long)sequences);
@@ -132,9 +162,11 @@ int generator_open(Generator *g, Model *model, Backend *backend, int64_t sequenc
     forget_recording(backend);
     g->ctx.dry = false;
     memset(g->ctx.stats, 0, sizeof g->ctx.stats);
-    size_t count = (size_t)tensor_count(g->logits), element = dtype_size(g->logits.dtype);
-    element = element < sizeof *g->host_logits ? sizeof *g->host_logits : element;
-    g->host_logits = mem_zalloc(count, element);
+    int code = place_logits(g);
+    if (code != 0) {
+        generator_close(g);
+        return code;
+    }
     g->next = mem_zalloc((size_t)sequences + 1, sizeof *g->next);
     if (forgets(g)) {
         g->tokens = mem_zalloc((size_t)(sequences * model->spec.context), sizeof *g->tokens);
@@ -152,31 +184,27 @@ void generator_close(Generator *g)
             g->ctx.backend->release(g->ctx.backend, g->blocks[i]);
         }
     }
-    free(g->host_logits);
+    if (g->host_logits != NULL) {
+        host_release(g->ctx.backend, g->host_logits);
+    }
+    free(g->rows);
     free(g->tokens);
     free(g->next);
     *g = (Generator){0};
 }
 
-/* The first `rows` rows of the logits, as f32. The buffer has room for them in their own type; they change it in
- * place, from the end where they grow and from the start where they shrink. */
+static void *logits_row(const Generator *g, int64_t sequence)
+{
+    size_t row = (size_t)g->model->vocab_rows * dtype_size(g->logits.dtype);
+    return (char *)g->host_logits + (size_t)sequence * row;
+}
+
+/* The first `rows` rows of the logits. */
 static void fetch_logits(Generator *g, int64_t rows)
 {
     Backend *backend = g->ctx.backend;
     Tensor from = tensor_rows(g->logits, 0, rows);
-    char *raw = (char *)g->host_logits;
-    int64_t count = tensor_count(from);
-    backend->download(backend, raw, from.data, tensor_bytes(from));
-    for (int64_t i = count - 1; from.dtype == DT_BF16 && i >= 0; i--) {
-        uint16_t narrow;
-        memcpy(&narrow, raw + (size_t)i * sizeof narrow, sizeof narrow);
-        g->host_logits[i] = f32_from_bf16(narrow);
-    }
-    for (int64_t i = 0; from.dtype == DT_F64 && i < count; i++) {
-        double wide;
-        memcpy(&wide, raw + (size_t)i * sizeof wide, sizeof wide);
-        g->host_logits[i] = (float)wide;
-    }
+    backend->download(backend, g->host_logits, from.data, tensor_bytes(from));
 }
 
 static void upload_ids(Generator *g, const int32_t *ids, int64_t count)
@@ -221,8 +249,7 @@ static void read_beginning(Generator *g, const int32_t *tokens, int64_t count)
     pass(g, g->held, 0, g->sequences);
     fetch_logits(g, 1);
     for (int64_t s = 1; s < g->sequences; s++) {
-        memcpy(g->host_logits + s * g->model->vocab_rows, g->host_logits,
-               (size_t)g->model->vocab_rows * sizeof *g->host_logits);
+        memcpy(logits_row(g, s), g->host_logits, tensor_bytes(tensor_rows(g->logits, 0, 1)));
     }
 }
 
@@ -284,9 +311,33 @@ void generator_append(Generator *g, const int32_t *next)
     fetch_logits(g, g->sequences);
 }
 
+/* to (count) from values of another type. */
+static void bring_to_f32(const void *from, DType dtype, int64_t count, float *to)
+{
+    PACER_ASSERT(dtype == DT_BF16 || dtype == DT_F64, "logits in %s", dtype_name(dtype));
+    if (dtype == DT_BF16) {
+        const uint16_t *halves = from;
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) {
+            to[i] = f32_from_bf16(halves[i]);
+        }
+        return;
+    }
+    const double *wide = from;
+    for (int64_t i = 0; i < count; i++) {
+        to[i] = (float)wide[i];
+    }
+}
+
 const float *generator_logits(const Generator *g, int64_t sequence)
 {
     PACER_ASSERT(sequence >= 0 && sequence < g->sequences, "sequence %lld of %lld",
                  (long long)sequence, (long long)g->sequences);
-    return g->host_logits + sequence * g->model->vocab_rows;
+    const void *fetched = logits_row(g, sequence);
+    if (g->rows == NULL) {
+        return fetched;
+    }
+    float *row = g->rows + sequence * g->model->vocab_rows;
+    bring_to_f32(fetched, g->logits.dtype, g->model->spec.vocab, row);
+    return row;
 }

@@ -1,8 +1,8 @@
 #pragma once
 /* Texts from a model, several at once from one beginning. Each token is taken once: layers of attention keep the
  * keys and values of earlier tokens, TTT layers their inner state. Without the cache every new token costs a pass
- * over all the tokens before it; the result is the same. A TTT layer's state is no cache but the layer itself, and
- * is kept either way.
+ * over all the tokens before it; the result is the same up to rounding. A TTT layer's state is no cache but the layer
+ * itself, and is kept either way.
  *
  * A text may be longer than the model's context. A layer of attention holds a context's tokens at most: when they are
  * all there and another comes, the older half is forgotten and the other half is read anew. A TTT model has no limit
@@ -15,14 +15,14 @@ typedef struct {
     int64_t sequences;
     bool cached;
     void *blocks[3]; /* saved, scratch, and what lives from token to token */
-    Tensor
-        ids; /* (rows) i32: the tokens of a pass; of a step, one of each sequence, then the position */
-    Tensor logits;      /* (sequences, vocab_rows) act */
-    float *host_logits; /* (sequences, vocab_rows) */
-    Decode decode;      /* states: none without the cache */
-    int32_t *
-        tokens; /* host: (sequences, context) those that attention holds, and behind them any; NULL for a
-                      * TTT model */
+    /* (rows) i32: the tokens of a pass; of a step, one of each sequence, then the position */
+    Tensor ids;
+    Tensor logits;     /* (sequences, vocab_rows) act */
+    void *host_logits; /* (sequences, vocab_rows) act, as they come from the device */
+    float *rows;       /* (sequences, vocab_rows) the same in f32; NULL: they are */
+    Decode decode;     /* states: none without the cache */
+    /* Host: (sequences, context) those that attention holds, and behind them any; NULL for a TTT model. */
+    int32_t *tokens;
     int32_t *next; /* host: (sequences + 1) what is sent for a step */
     int64_t held;  /* tokens of each sequence that the model holds */
 } Generator;
@@ -39,5 +39,6 @@ void generator_begin(Generator *generator, const int32_t *tokens, int64_t count)
 /* Each sequence goes on with its token: next (sequences). */
 void generator_append(Generator *generator, const int32_t *next);
 
-/* Logits (vocab) f32 of the token that follows in a sequence, until the next call of begin or append. */
+/* Logits (vocab) f32 of the token that follows in a sequence, until the next call of begin or append. Brought into f32
+ * here: threads may ask for different sequences at the same time. */
 const float *generator_logits(const Generator *generator, int64_t sequence);

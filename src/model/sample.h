@@ -15,6 +15,9 @@ typedef struct {
     float logit;
 } SampleCandidate;
 
-/* candidates (vocab): room to work in. Logits that are NaN are never chosen; -1 when there are no others. */
+/* How many candidates a choice needs room for: none but for top-k and top-p. */
+int64_t sample_room(const SampleSettings *settings, int64_t vocab);
+
+/* room (sample_room). Logits that are NaN are never chosen; -1 when there are no others. */
 int32_t sample_token(const float *logits, int64_t vocab, const SampleSettings *settings,
-                     uint64_t sample, uint64_t place, SampleCandidate *candidates);
+                     uint64_t sample, uint64_t place, SampleCandidate *room);

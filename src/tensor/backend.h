@@ -24,6 +24,10 @@ struct Backend {
      * start, never during a step. */
     void *(*alloc)(Backend *backend, size_t bytes);
     void (*release)(Backend *backend, void *block);
+    /* Host memory that download fills fastest, for what is fetched again and again; NULL when there is not that
+     * much. NULL slots: any host memory will do. */
+    void *(*host_alloc)(Backend *backend, size_t bytes);
+    void (*host_release)(Backend *backend, void *block);
     size_t (*available)(Backend *backend); /* bytes that alloc could still give; 0 if unknown */
     /* Bytes of the device's memory that are gone since the backend was opened, what libraries and kernels take
      * included. NULL: the process's own memory. */

@@ -3,9 +3,11 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "cpu/threads.h"
 #include "model/generate.h"
 #include "text/unicode.h"
 
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,9 +147,48 @@ static int add_token(const Writer *writer, WrittenText *written, int64_t sample,
 
 /* --- all of them --- */
 
-/* A token for each text that goes on; one that is done repeats its last, which nobody looks at. *going: how many go on. */
-static int choose(const Writer *writer, const Generator *generator, int64_t vocab, Written *out,
-                  int32_t *next, SampleCandidate *room, int64_t *going)
+/* What tokens are chosen with. */
+typedef struct {
+    const Generator *generator;
+    int64_t vocab;
+    int threads;           /* where it is worth them */
+    int32_t *next;         /* (samples) */
+    SampleCandidate *room; /* for each thread */
+    int64_t room_size;     /* of one */
+} Chooser;
+
+/* The same number all the time: the runtime keeps threads only while it does not change. So where the processor
+ * computes it is that of the backend. */
+static int threads_to_choose(const Backend *backend, const WriterSettings *settings)
+{
+    if (backend->device == NULL) {
+        return backend->threads > 1 ? backend->threads : 1;
+    }
+    int64_t most = settings->threads < settings->samples ? settings->threads : settings->samples;
+    return most > 1 ? (int)most : 1;
+}
+
+/* A token for each text that goes on; one that is done repeats its last, which nobody looks at. Every choice is a
+ * function of its own text's logits alone. */
+static void choose(const Writer *writer, const Chooser *chooser, const Written *out, int64_t going)
+{
+    const WriterSettings *settings = writer->settings;
+    bool worth = going > 1 && going * chooser->vocab >= THREADS_WORTH_ELEMENTS;
+    int threads = worth ? chooser->threads : 1;
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
+    for (int64_t s = 0; s < out->samples; s++) {
+        const WrittenText *text = &out->texts[s];
+        if (!text->done) {
+            SampleCandidate *room = chooser->room + omp_get_thread_num() * chooser->room_size;
+            chooser->next[s] =
+                sample_token(generator_logits(chooser->generator, s), chooser->vocab,
+                             &settings->sampling, (uint64_t)s, text->tokens.count, room);
+        }
+    }
+}
+
+/* The tokens chosen go into their texts, in the order of these. *going: how many go on. */
+static int take_chosen(const Writer *writer, const Chooser *chooser, Written *out, int64_t *going)
 {
     int code = 0;
     *going = 0;
@@ -156,12 +197,11 @@ static int choose(const Writer *writer, const Generator *generator, int64_t voca
         if (text->done) {
             continue;
         }
-        next[s] = sample_token(generator_logits(generator, s), vocab, &writer->settings->sampling,
-                               (uint64_t)s, text->tokens.count, room);
-        if (next[s] < 0 || next[s] >= vocab) {
+        int32_t token = chooser->next[s];
+        if (token < 0 || token >= chooser->vocab) {
             return err_set(ERR_FAILED, "the model's logits are no numbers: its weights are broken");
         }
-        code = add_token(writer, text, s, (uint32_t)next[s]);
+        code = add_token(writer, text, s, (uint32_t)token);
         out->tokens++;
         *going += !text->done;
     }
@@ -181,24 +221,30 @@ static void interrupt(const Writer *writer, Written *out)
 static int go_on(const Writer *writer, Generator *generator, int64_t vocab, Written *out)
 {
     const WriterSettings *settings = writer->settings;
-    int32_t *next = mem_zalloc((size_t)out->samples, sizeof *next);
-    SampleCandidate *room = mem_zalloc((size_t)vocab, sizeof *room);
+    Chooser chooser = {.generator = generator,
+                       .vocab = vocab,
+                       .threads = threads_to_choose(generator->ctx.backend, settings),
+                       .next = mem_zalloc((size_t)out->samples, sizeof *chooser.next),
+                       .room_size = sample_room(&settings->sampling, vocab)};
+    chooser.room =
+        mem_zalloc((size_t)chooser.threads * (size_t)chooser.room_size, sizeof *chooser.room);
     int64_t going = out->samples;
     double start = clock_seconds();
     int code = 0;
     while (code == 0 && going > 0) {
-        code = choose(writer, generator, vocab, out, next, room, &going);
+        choose(writer, &chooser, out, going);
+        code = take_chosen(writer, &chooser, out, &going);
         if (code == 0 && going > 0 && settings->interrupted != NULL &&
             settings->interrupted() != 0) {
             interrupt(writer, out);
             going = 0;
         } else if (code == 0 && going > 0) {
-            generator_append(generator, next);
+            generator_append(generator, chooser.next);
         }
     }
     out->seconds = clock_seconds() - start;
-    free(room);
-    free(next);
+    free(chooser.room);
+    free(chooser.next);
     return code;
 }
 

@@ -26,6 +26,7 @@ typedef struct {
 typedef struct {
     SampleSettings sampling;
     int64_t samples, max_tokens;
+    int threads; /* to choose tokens with where a GPU computes; 0: one. Texts do not depend on it */
     bool cached;
     const char *const *stops; /* texts, none empty, each ending a text before it; then NULL */
     int (*interrupted)(void); /* 0, or a code that ends all texts; may be NULL */
