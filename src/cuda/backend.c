@@ -58,17 +58,23 @@ void cuda_fail(const char *what, const char *problem, const char *file, int line
     _Exit(1);
 }
 
-static void *gpu_alloc(Backend *backend, size_t bytes)
+/* The block, or NULL when there was no memory for it. */
+static void *block_or_null(cudaError_t status, void *block)
 {
-    void *block = NULL;
-    cudaError_t status = cudaMalloc(&block, bytes > 0 ? bytes : 1);
     if (status == cudaErrorMemoryAllocation) {
         cudaGetLastError(); /* not to be found by the next launch */
         return NULL;
     }
     CUDA_CHECK(status);
-    (void)backend;
     return block;
+}
+
+static void *gpu_alloc(Backend *backend, size_t bytes)
+{
+    void *block = NULL;
+    (void)backend;
+    cudaError_t status = cudaMalloc(&block, bytes > 0 ? bytes : 1);
+    return block_or_null(status, block);
 }
 
 static void gpu_release(Backend *backend, void *block)
@@ -81,14 +87,9 @@ static void gpu_release(Backend *backend, void *block)
 static void *gpu_host_alloc(Backend *backend, size_t bytes)
 {
     void *block = NULL;
-    cudaError_t status = cudaMallocHost(&block, bytes > 0 ? bytes : 1);
-    if (status == cudaErrorMemoryAllocation) {
-        cudaGetLastError(); /* not to be found by the next launch */
-        return NULL;
-    }
-    CUDA_CHECK(status);
     (void)backend;
-    return block;
+    cudaError_t status = cudaMallocHost(&block, bytes > 0 ? bytes : 1);
+    return block_or_null(status, block);
 }
 
 static void gpu_host_release(Backend *backend, void *block)
