@@ -4,6 +4,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "support/data_files.h"
+#include "support/says.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -226,9 +227,9 @@ static void test_audit__names_can_be_mapped(void **state)
     NameMapping *mappings;
     int count;
     assert_int_equal(names_parse("Zeit=trian-time", &mappings, &count), ERR_INPUT);
-    data_assert_says("did you mean train-time?");
+    assert_says("did you mean train-time?");
     assert_int_equal(names_parse("Zeit", &mappings, &count), ERR_INPUT);
-    data_assert_says("their name=quantity");
+    assert_says("their name=quantity");
 }
 
 static void test_audit__odd_files(void **state)
@@ -236,9 +237,9 @@ static void test_audit__odd_files(void **state)
     (void)state;
     Audit audit;
     assert_int_equal(audit_text("a.md", "", "", 0, &audit), ERR_INPUT);
-    data_assert_says("--map");
+    assert_says("--map");
     assert_int_equal(audit_text("a.md", "", "Just words.", 11, &audit), ERR_INPUT);
-    data_assert_says("tokens-per-step");
+    assert_says("tokens-per-step");
     assert_int_equal(audit_file("absent.md", &(Names){NULL, 0}, &audit), ERR_INPUT);
     size_t size = 1 << 19;
     char *text = mem_zalloc(size, 1);

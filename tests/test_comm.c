@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "comm/internal.h"
 #include "support/data_files.h"
+#include "support/says.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,11 +76,11 @@ static void test_comm__missing_module_says_what_to_install(void **state)
     setenv("PMI_SIZE", "3", 1);
     setenv("PACER_MPI_MODULE", "/nowhere/pacer_mpi.so", 1);
     assert_int_equal(comm_open((CommOptions){0}, &comm), ERR_FAILED);
-    data_assert_says("libopenmpi-dev");
-    data_assert_says("/nowhere/pacer_mpi.so");
+    assert_says("libopenmpi-dev");
+    assert_says("/nowhere/pacer_mpi.so");
     char *argv[] = {"pacer", NULL};
     assert_int_equal(comm_launch(2, argv), ERR_FAILED);
-    data_assert_says("libopenmpi-dev");
+    assert_says("libopenmpi-dev");
     unsetenv("PACER_MPI_MODULE");
 }
 
@@ -262,7 +263,7 @@ static void test_comm__board_ignores_other_jobs_and_files(void **state)
     assert_false(entry.there);
     board_close(own);
     assert_int_equal(board_open(path, 2, 0, "a", &own), ERR_INPUT);
-    data_assert_says("rank-5");
+    assert_says("rank-5");
     free(path);
     board_close(old);
     board_close(other);

@@ -5,6 +5,7 @@
 #include "base/io.h"
 #include "support/data_files.h"
 #include "support/experiment_record.h"
+#include "support/says.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,7 +80,7 @@ static void test_compare__two_runs(void **state)
     free(text);
     table_free(&table);
     assert_int_equal(compare_make(a, experiment.dir, &table), ERR_INPUT);
-    data_assert_says("two run directories");
+    assert_says("two run directories");
     free(a);
     free(b);
     planted_end(&experiment);

@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include "support/own_folder.h"
+#include "support/says.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,13 +20,6 @@
 #include <cmocka.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static void assert_says(const char *part)
-{
-    if (strstr(err_message(), part) == NULL) {
-        fail_msg("message \"%s\" lacks \"%s\"", err_message(), part);
-    }
-}
 
 static int load(Config *cfg, const char *text, size_t size)
 {

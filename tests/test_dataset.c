@@ -7,6 +7,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "support/data_files.h"
+#include "support/says.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +24,7 @@ static void assert_data_fails(const char *data, const char *part)
 {
     Dataset dataset;
     assert_int_equal(dataset_open(&dataset, data, verified), ERR_INPUT);
-    data_assert_says(part);
+    assert_says(part);
 }
 
 static void check_split(const Split *split, uint32_t first, uint64_t tokens, int shards)
@@ -133,10 +134,10 @@ static void test_dataset__reads_llmc_files(void **state)
             assert_int_equal(dataset_least_vocab(&dataset), 40050);
             assert_int_equal(dataset_check_vocab(&dataset, 40050), 0);
             assert_int_equal(dataset_check_vocab(&dataset, 40049), ERR_INPUT);
-            data_assert_says("_val_000000.bin: token 40049 at position 49");
+            assert_says("_val_000000.bin: token 40049 at position 49");
             assert_int_equal(dataset_check_vocab(&dataset, 400), ERR_INPUT);
-            data_assert_says("_train_000002.bin: token 400 at position 100");
-            data_assert_says("--vocab 40050");
+            assert_says("_train_000002.bin: token 400 at position 100");
+            assert_says("--vocab 40050");
             dataset_close(&dataset);
         }
         Dataset dataset; /* one file: all train */
@@ -219,7 +220,7 @@ static void test_dataset__reads_nanogpt_files(void **state)
     assert_int_equal(dataset_least_vocab(&dataset), 65536);
     assert_int_equal(dataset_check_vocab(&dataset, 50257),
                      ERR_INPUT); /* scanned although not asked */
-    data_assert_says("val.bin: token 65000 at position 0");
+    assert_says("val.bin: token 65000 at position 0");
     dataset_close(&dataset);
     data_files_write(val, "odd", 3);
     assert_data_fails(folder, "3 bytes are no whole number");

@@ -41,10 +41,7 @@ static void plant(int configuration, const char *peer, const char *settings, dou
 
 static void conclude(void)
 {
-    planted_save(&experiment);
-    if (results_read(&results, experiment.dir) != 0) {
-        fail_msg("%s", err_message());
-    }
+    planted_read(&experiment, &results);
     findings_make(&results, &findings);
 }
 

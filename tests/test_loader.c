@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "support/data_files.h"
+#include "support/says.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -153,12 +154,11 @@ static void test_loader__too_little_data_is_named(void **state)
     Loader loader;
     assert_int_equal(loader_init(&loader, &positions.split, 63, 65536, 1), 0);
     assert_int_equal(loader_init(&loader, &positions.split, 64, 65536, 1), ERR_INPUT);
-    data_assert_says(
-        "the train split has 64 tokens, fewer than the 65 that one sequence of seq 64");
-    data_assert_says("--seq");
+    assert_says("the train split has 64 tokens, fewer than the 65 that one sequence of seq 64");
+    assert_says("--seq");
     Split none = {.name = "validation"};
     assert_int_equal(loader_init_sequential(&loader, &none, 64, 65536), ERR_INPUT);
-    data_assert_says("no validation split");
+    assert_says("no validation split");
     positions_close(&positions);
 }
 
@@ -179,7 +179,7 @@ static void test_loader__token_above_vocabulary_is_named(void **state)
         char *expected =
             mem_format(".shard: token %d at position %d is not below the vocabulary, %d",
                        (int)vocab, (int)(vocab < 100 ? vocab : vocab - 100), (int)vocab);
-        data_assert_says(expected);
+        assert_says(expected);
         free(expected);
     }
     positions_close(&positions);
@@ -203,8 +203,8 @@ static void test_loader__first_and_huge_tokens_are_checked(void **state)
         uint64_t vocab = width == 2 ? 9 : SHARD_MAX_VOCAB;
         assert_int_equal(loader_init(&loader, &split, 3, vocab, SEED), 0);
         assert_int_equal(loader_fill(&loader, 0, 1, in, out), ERR_INPUT);
-        data_assert_says(width == 2 ? "made: token 9 at position 0"
-                                    : "made: token 2147483649 at position 2");
+        assert_says(width == 2 ? "made: token 9 at position 0"
+                               : "made: token 2147483649 at position 2");
         shard_close(&split.shards[0]);
         free(split.shards);
         free(split.starts);
@@ -243,7 +243,7 @@ static void test_loader__builtin_random_is_reproducible(void **state)
     }
     Dataset none;
     assert_int_equal(dataset_open(&none, "builtin:random", (DatasetOptions){0}), ERR_INPUT);
-    data_assert_says("--vocab");
+    assert_says("--vocab");
 }
 
 int main(void)

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "support/data_files.h"
+#include "support/says.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -236,7 +237,7 @@ static void test_prefetch__carries_the_error(void **state)
     for (int again = 0; again < 2; again++) {
         err_set(ERR_FAILED, "something else");
         assert_int_equal(prefetch_next(prefetch, &batch, NULL), ERR_INPUT);
-        data_assert_says("token 500 at position 500");
+        assert_says("token 500 at position 500");
     }
     prefetch_close(prefetch);
     positions_close(&positions);

@@ -8,6 +8,7 @@
 #include "data/out_folder.h"
 #include "support/data_files.h"
 #include "support/preparation.h"
+#include "support/says.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -28,30 +29,30 @@ static void test_prepare_folder__bad_input_is_named(void **state)
     data_files_write(path, "", 0);
     PrepareOptions options = preparation(out, inputs, 1, 0);
     assert_int_equal(prepare_quietly(&options, NULL), ERR_INPUT);
-    data_assert_says("no text in the files");
+    assert_says("no text in the files");
     data_files_write(path, "a\n", 2);
     options.source.input_count = 2;
     assert_int_equal(prepare_dataset(&options), ERR_INPUT);
-    data_assert_says("missing: cannot read");
+    assert_says("missing: cannot read");
     options.source.input_count = 1;
     options.val_fraction = 0.999999;
     assert_int_equal(prepare_dataset(&options), ERR_INPUT);
-    data_assert_says("--val-fraction 0");
+    assert_says("--val-fraction 0");
     options.val_fraction = 1;
     assert_int_equal(prepare_dataset(&options), ERR_INPUT);
-    data_assert_says("--val-fraction 1");
+    assert_says("--val-fraction 1");
     options.val_fraction = 0;
     options.shard_tokens = 1;
     char *long_text = memset(mem_alloc(30000), 'a', 30000);
     data_files_write(path, long_text, 30000);
     assert_int_equal(prepare_dataset(&options), ERR_INPUT);
-    data_assert_says("more than 20000 shards");
+    assert_says("more than 20000 shards");
     options.shard_tokens = PREPARATION_SHARD;
     static const char lines[] = "{\"text\": \"a\"}\n{\"tex\": 1}\n";
     data_files_write(path, lines, sizeof lines - 1);
     options.source.format = SOURCE_JSONL;
     assert_int_equal(prepare_dataset(&options), ERR_INPUT);
-    data_assert_says("text:2: no field \"text\"; there is: tex");
+    assert_says("text:2: no field \"text\"; there is: tex");
     assert_int_equal(rmdir(out), 0); /* the failures left nothing in it */
     options.source.skip_bad = true;
     assert_int_equal(prepare_quietly(&options, NULL), 0);
@@ -82,7 +83,7 @@ static void test_prepare_folder__the_tokenizer_is_in_the_folder(void **state)
     tokenizer_free(tokenizer);
     assert_int_equal(tokenizer_write_json(tokenizers[0], first), 0);
     assert_int_equal(dataset_tokenizer(&dataset, &tokenizer), ERR_INPUT);
-    data_assert_says("not the tokenizer that made the shards");
+    assert_says("not the tokenizer that made the shards");
     assert_null(tokenizer);
     unlink(first);
     assert_int_equal(dataset_tokenizer(&dataset, &tokenizer), ERR_INPUT);
@@ -107,7 +108,7 @@ static void test_prepare_folder__the_tokenizer_is_in_the_folder(void **state)
     tokenizer_free(tokenizer);
     dataset.tokenizer_hash++;
     assert_int_equal(dataset_tokenizer(&dataset, &tokenizer), ERR_INPUT);
-    data_assert_says("comes without its tokenizer");
+    assert_says("comes without its tokenizer");
     dataset_close(&dataset);
     free(first);
     free(mine);
@@ -132,10 +133,10 @@ static void test_prepare_folder__foreign_folders_are_refused(void **state)
     PrepareOptions options = preparation(out, files, 1, 0);
     options.val_fraction = 0;
     assert_int_equal(prepare_dataset(&options), ERR_INPUT);
-    data_assert_says("holds other files (note)");
+    assert_says("holds other files (note)");
     data_files_write(manifest, "{\"name\": \"an app\"}", 18);
     assert_int_equal(prepare_dataset(&options), ERR_INPUT);
-    data_assert_says("not the manifest of a pacer dataset");
+    assert_says("not the manifest of a pacer dataset");
     unlink(manifest);
     unlink(note);
     data_files_write(rest, "x", 1); /* what a killed preparation leaves is no obstacle */
@@ -158,7 +159,7 @@ static void test_prepare_folder__foreign_folders_are_refused(void **state)
     OutFolder locked;
     assert_int_equal(out_folder_open(&locked, out), 0);
     assert_int_equal(prepare_dataset(&options), ERR_INPUT);
-    data_assert_says("another pacer is preparing");
+    assert_says("another pacer is preparing");
     out_folder_close(&locked);
     assert_int_equal(prepare_dataset(&options), 0);
     free(stale);
@@ -222,7 +223,7 @@ static void test_prepare_folder__interrupted_anywhere(void **state)
         assert_int_equal(code, ERR_INTERRUPTED);
         assert_int_equal(fingerprint(out), before);
         if (calls > 0) {
-            data_assert_says("is as it was before");
+            assert_says("is as it was before");
         }
         calls_left = calls;
         code = prepare_quietly(&options, NULL);

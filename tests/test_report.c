@@ -5,6 +5,7 @@
 #include "report/curve.h"
 #include "report/run_report.h"
 #include "support/data_files.h"
+#include "support/says.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,7 +57,7 @@ static void test_report__damaged_records(void **state)
     write_record(folder, damaged, sizeof damaged - 1);
     Curve curve;
     assert_int_equal(curve_read(&curve, folder), ERR_INPUT);
-    data_assert_says("metrics.jsonl:2:");
+    assert_says("metrics.jsonl:2:");
     char *missing = io_join(folder, "missing");
     assert_int_equal(curve_read(&curve, missing), ERR_INPUT);
     assert_int_equal(run_report(missing, folder), ERR_INPUT);

@@ -5,6 +5,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "support/data_files.h"
+#include "support/says.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -100,13 +101,13 @@ static void test_shard__every_flipped_byte_is_found(void **state)
             if (code == 0) {
                 assert_true(at >= 256);
                 code = shard_scan(&shard);
-                data_assert_says("changed or damaged");
+                assert_says("changed or damaged");
                 shard_close(&shard);
             }
             if (code != ERR_INPUT) {
                 fail_msg("byte %zu changed by %d: code %d", at, flip, code);
             }
-            data_assert_says("bad.shard");
+            assert_says("bad.shard");
         }
     }
     free(bytes);
@@ -126,16 +127,16 @@ static void test_shard__every_truncation_is_found(void **state)
         data_files_write(bad, bytes, cut);
         Shard shard;
         assert_int_equal(shard_open(&shard, bad, false), ERR_INPUT);
-        data_assert_says(cut >= 8 ? "truncated" : "bad.shard");
+        assert_says(cut >= 8 ? "truncated" : "bad.shard");
     }
     data_files_write(bad, bytes, 300);
     Shard shard;
     assert_int_equal(shard_open(&shard, bad, false), ERR_INPUT);
-    data_assert_says("20 tokens make 336 bytes, the file has 300");
+    assert_says("20 tokens make 336 bytes, the file has 300");
     bytes = mem_realloc(bytes, size + 2, 1);
     data_files_write(bad, bytes, size + 2);
     assert_int_equal(shard_open(&shard, bad, false), ERR_INPUT);
-    data_assert_says("longer than its header says");
+    assert_says("longer than its header says");
     free(bytes);
     free(path);
     free(bad);
@@ -182,7 +183,7 @@ static void test_shard__consistent_nonsense_is_refused(void **state)
             shard_close(&shard);
         }
         assert_int_equal(code, ERR_INPUT);
-        data_assert_says(cases[i].says);
+        assert_says(cases[i].says);
         free(changed);
     }
     free(bytes);
@@ -220,7 +221,7 @@ static void test_shard__fuzzed_shards_never_crash(void **state)
             shard_scan(&shard);
             shard_close(&shard);
         } else {
-            data_assert_says("bad.shard");
+            assert_says("bad.shard");
         }
         free(changed);
     }

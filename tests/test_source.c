@@ -7,6 +7,7 @@
 #include "support/capture.h"
 #include "support/data_files.h"
 #include "support/plain_documents.h"
+#include "support/says.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -80,7 +81,7 @@ static void check_input(SourceOptions options, const char *input, int code, cons
     if (code == 0) {
         assert_string_equal(gathered.text, expected);
     } else {
-        data_assert_says(expected);
+        assert_says(expected);
     }
     gathered_free(&gathered);
 }
@@ -124,7 +125,7 @@ static void test_source__files_that_are_no_text(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         data_files_write(path, cases[i].bytes, cases[i].size);
         check_input((SourceOptions){0}, path, ERR_INPUT, cases[i].says);
-        data_assert_says(path);
+        assert_says(path);
     }
     data_files_write(path, "BZh9 is how a text may begin", 28);
     check_input((SourceOptions){0}, path, 0, "BZh9 is how a text may begin|");
@@ -146,7 +147,7 @@ static void test_source__files_that_are_no_text(void **state)
     }
     TextSource *source;
     assert_int_equal(source_open((SourceOptions){0}, &source), ERR_INPUT);
-    data_assert_says("no input given");
+    assert_says("no input given");
     free(absent);
     free(path);
     data_files_remove(folder);
@@ -198,7 +199,7 @@ static void test_source__files_that_become_shorter(void **state)
             code = source_chunk(source, &bytes, &size);
         }
         assert_int_equal(code, ERR_INPUT);
-        data_assert_says("became shorter while it was read");
+        assert_says("became shorter while it was read");
         source_close(source);
     }
     free(filler);
@@ -306,7 +307,7 @@ static void test_source__standard_input(void **state)
     feed("x", 1);
     gathered = gather((SourceOptions){.inputs = twice, .input_count = 2});
     assert_int_equal(gathered.code, ERR_INPUT);
-    data_assert_says("only once");
+    assert_says("only once");
     gathered_free(&gathered);
     Text text = {0}; /* more than a pipe holds */
     for (int i = 0; i < 100000; i++) {
@@ -339,7 +340,7 @@ static void test_source__standard_input(void **state)
     int code = source_open((SourceOptions){.inputs = &input, .input_count = 1}, &source);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(code, ERR_FAILED);
-    data_assert_says("set TMPDIR to a folder with enough room");
+    assert_says("set TMPDIR to a folder with enough room");
     free(filler);
     dup2(before, STDIN_FILENO);
     close(before);

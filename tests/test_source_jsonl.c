@@ -8,6 +8,7 @@
 #include "support/capture.h"
 #include "support/data_files.h"
 #include "support/plain_documents.h"
+#include "support/says.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -78,8 +79,8 @@ static void check_wrong(const char *line, size_t size, JsonlOptions options, con
     char *got;
     assert_int_equal(read_jsonl(text.bytes, text.size, options, &got), ERR_INPUT);
     assert_string_equal(got, "1:fine|");
-    data_assert_says("x.jsonl:2: ");
-    data_assert_says(says);
+    assert_says("x.jsonl:2: ");
+    assert_says(says);
     free(got);
     BadLines bad = {0}; /* and with it left out, the rest is there */
     options.bad = &bad;
@@ -178,7 +179,7 @@ static void test_source_jsonl__long_lines(void **state)
     free(got);
     options.bad = NULL;
     assert_int_equal(read_jsonl(text.bytes, text.size, options, &got), ERR_INPUT);
-    data_assert_says("x.jsonl:2: longer than 2097152 bytes");
+    assert_says("x.jsonl:2: longer than 2097152 bytes");
     free(got);
     check_wrong(filler, 100, (JsonlOptions){.max_line = 64}, "longer than 64 bytes");
     free(text.bytes);

@@ -6,6 +6,7 @@
 #include "data/stories.h"
 #include "support/capture.h"
 #include "support/data_files.h"
+#include "support/says.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,11 +81,11 @@ static void test_stories_file__failures_leave_the_old_file(void **state)
     calls_left = 1;
     assert_int_equal(stories_write(path, 1000000000, 1, 2, interrupted_later), ERR_INTERRUPTED);
     assert_int_equal(stories_write(path, 10, 1, 2, NULL), ERR_INPUT);
-    data_assert_says("hold no story");
+    assert_says("hold no story");
     assert_int_equal(stories_write(below, 10000, 1, 2, NULL), ERR_INPUT);
-    data_assert_says("cannot write");
+    assert_says("cannot write");
     assert_int_equal(stories_write(folder, 10000, 1, 2, NULL), ERR_INPUT);
-    data_assert_says("is a folder");
+    assert_says("is a folder");
     size_t size;
     uint8_t *bytes = data_files_read(path, &size);
     assert_int_equal(size, 3);

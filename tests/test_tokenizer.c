@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "support/data_files.h"
+#include "support/says.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -149,17 +150,17 @@ static void test_tokenizer__wrong_tokens_are_refused(void **state)
     (void)state;
     Tokenizer *tokenizer = with_bytes();
     assert_int_equal(add_text(tokenizer, 5, "new"), ERR_INPUT);
-    data_assert_says("same id, 5");
+    assert_says("same id, 5");
     assert_int_equal(add_text(tokenizer, 300, "a"), ERR_INPUT);
-    data_assert_says("\"a\" is there twice, with ids 158 and 300");
+    assert_says("\"a\" is there twice, with ids 158 and 300");
     assert_int_equal(add_text(tokenizer, TOKENIZER_MAX_VOCAB, "new"), ERR_INPUT);
-    data_assert_says("ids go up to 9999999");
+    assert_says("ids go up to 9999999");
     assert_int_equal(add_text(tokenizer, 300, ""), ERR_INPUT);
-    data_assert_says("is empty");
+    assert_says("is empty");
     uint8_t *large = mem_zalloc(TOKENIZER_MAX_TOKEN_BYTES + 1, 1);
     assert_int_equal(tokenizer_add_token(tokenizer, 300, large, TOKENIZER_MAX_TOKEN_BYTES + 1),
                      ERR_INPUT);
-    data_assert_says("at most 65535");
+    assert_says("at most 65535");
     assert_int_equal(tokenizer_add_token(tokenizer, 300, large, TOKENIZER_MAX_TOKEN_BYTES), 0);
     free(large);
     assert_int_equal(add_text(tokenizer, TOKENIZER_MAX_VOCAB - 1, "new"), 0);
@@ -175,7 +176,7 @@ static void test_tokenizer__wrong_tokens_are_refused(void **state)
     assert_int_equal(tokenizer_set_pattern(tokenizer, "("), ERR_INPUT);
     assert_int_equal(tokenizer_set_pattern(tokenizer, PRETOK_LLAMA3), 0);
     assert_int_equal(tokenizer_finish(tokenizer), ERR_INPUT);
-    data_assert_says("byte 0x41 (\"A\") has no token");
+    assert_says("byte 0x41 (\"A\") has no token");
     tokenizer_free(tokenizer);
 }
 
@@ -203,9 +204,9 @@ static void test_tokenizer__merges_keep_their_order(void **state)
     assert_int_equal(tokenizer_add_merge(tokenizer, id_of('a'), id_of('b')), 0); /* again */
     assert_int_equal(tokenizer_add_merge(tokenizer, id_of('a'), id_of('b')), 0);
     assert_int_equal(tokenizer_add_merge(tokenizer, id_of('x'), id_of('y')), ERR_INPUT);
-    data_assert_says("merge of \"x\" and \"y\"");
+    assert_says("merge of \"x\" and \"y\"");
     assert_int_equal(tokenizer_add_merge(tokenizer, id_of('x'), 7777), ERR_INPUT);
-    data_assert_says("id 7777 has no token");
+    assert_says("id 7777 has no token");
     assert_int_equal(tokenizer_add_merge(tokenizer, UINT32_MAX, id_of('x')), ERR_INPUT);
     finish(tokenizer);
     const Merge *merges = tokenizer_merges(tokenizer);
@@ -268,9 +269,9 @@ static void test_tokenizer__added_tokens_may_share_bytes(void **state)
     assert_int_equal(add_added(tokenizer, 257, "<s>"), 0);
     assert_int_equal(add_added(tokenizer, 300, "</s>"), 0);
     assert_int_equal(add_added(tokenizer, 301, "</s>"), ERR_INPUT);
-    data_assert_says("\"</s>\" is there twice");
+    assert_says("\"</s>\" is there twice");
     assert_int_equal(add_added(tokenizer, 257, "<t>"), ERR_INPUT);
-    data_assert_says("\"<s>\" and \"<t>\" have the same id, 257");
+    assert_says("\"<s>\" and \"<t>\" have the same id, 257");
     assert_int_equal(add_added(tokenizer, 301, ""), ERR_INPUT);
     finish(tokenizer);
     uint32_t id;
@@ -290,13 +291,13 @@ static void test_tokenizer__added_tokens_may_share_bytes(void **state)
     assert_int_equal(tokenizer_end(tokenizer, "<s>", &id), 0);
     assert_int_equal(id, 257);
     assert_int_equal(tokenizer_end(tokenizer, "<t>", &id), ERR_INPUT);
-    data_assert_says("\"<t>\"");
+    assert_says("\"<t>\"");
     tokenizer_free(tokenizer);
 
     tokenizer = with_bytes();
     finish(tokenizer);
     assert_int_equal(tokenizer_end(tokenizer, NULL, &id), ERR_INPUT);
-    data_assert_says("<|endoftext|>");
+    assert_says("<|endoftext|>");
     tokenizer_free(tokenizer);
 }
 
@@ -319,8 +320,8 @@ static void test_tokenizer__what_cannot_be_written_is_named(void **state)
         assert_int_equal(add_added(tokenizer, 256, cases[i].added), 0);
         finish(tokenizer);
         assert_int_equal(tokenizer_write_json(tokenizer, "/nonexistent/t.json"), ERR_INPUT);
-        data_assert_says("/nonexistent/t.json");
-        data_assert_says(cases[i].says);
+        assert_says("/nonexistent/t.json");
+        assert_says(cases[i].says);
         tokenizer_free(tokenizer);
     }
 }

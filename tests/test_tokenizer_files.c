@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "support/data_files.h"
+#include "support/says.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,8 +95,8 @@ static void refuse_text(const char *text, size_t size, const char *says)
     Tokenizer *tokenizer;
     assert_int_equal(tokenizer_parse_json(text, size, "some.json", &tokenizer), ERR_INPUT);
     assert_null(tokenizer);
-    data_assert_says("some.json");
-    data_assert_says(says);
+    assert_says("some.json");
+    assert_says(says);
 }
 
 static void refuse(Pieces pieces, const char *says)
@@ -368,7 +369,7 @@ static void test_tokenizer_files__what_is_written_reads_the_same(void **state)
     assert_int_equal(tokenizer_open("bytes", &bytes), 0);
     char *nowhere = io_join(folder, "none/tokenizer.json");
     assert_int_equal(tokenizer_write_json(bytes, nowhere), ERR_INPUT);
-    data_assert_says(nowhere);
+    assert_says(nowhere);
     tokenizer_free(bytes);
     free(nowhere);
     free(path);
@@ -399,11 +400,11 @@ static void test_tokenizer_files__gpt2s_files_are_read(void **state)
                              bytes);
     Tokenizer *json = accept((Pieces){0}), *tokenizer;
     assert_int_equal(tokenizer_open(folder, &tokenizer), ERR_INPUT);
-    data_assert_says("neither tokenizer.json nor vocab.json with merges.txt");
+    assert_says("neither tokenizer.json nor vocab.json with merges.txt");
     write_file(folder, "vocab.json", vocab);
     assert_int_equal(tokenizer_open(folder, &tokenizer), ERR_INPUT);
     assert_int_equal(open_in(folder, "vocab.json", &tokenizer), ERR_INPUT);
-    data_assert_says("merges.txt is not there");
+    assert_says("merges.txt is not there");
     write_file(folder, "merges.txt", "#version: 0.2\r\na b\r\nĠ a\r\n\nĠa b");
     write_file(folder, "encoder.json", vocab);
     write_file(folder, "small-vocab.json", vocab);
@@ -419,24 +420,24 @@ static void test_tokenizer_files__gpt2s_files_are_read(void **state)
     }
     write_file(folder, "small-merges.txt", "a b\n\nx y\n");
     assert_int_equal(open_in(folder, "small-vocab.json", &tokenizer), ERR_INPUT);
-    data_assert_says("small-merges.txt:3: the merge of \"x\" and \"y\"");
+    assert_says("small-merges.txt:3: the merge of \"x\" and \"y\"");
     write_file(folder, "small-merges.txt", "a b\na b c\n");
     assert_int_equal(open_in(folder, "small-vocab.json", &tokenizer), ERR_INPUT);
-    data_assert_says("small-merges.txt:2:");
+    assert_says("small-merges.txt:2:");
     write_file(folder, "vocab.json", "[1]");
     assert_int_equal(tokenizer_open(folder, &tokenizer), ERR_INPUT);
-    data_assert_says("vocab.json: must be an object");
+    assert_says("vocab.json: must be an object");
     write_file(folder, "vocab.json", "{\"a\": 1, \"日\": 2}");
     assert_int_equal(tokenizer_open(folder, &tokenizer), ERR_INPUT);
-    data_assert_says("vocab.json: vocab: \"日\" is neither");
+    assert_says("vocab.json: vocab: \"日\" is neither");
     write_file(folder, "vocab.json", "{\"a\": 1");
     assert_int_equal(tokenizer_open(folder, &tokenizer), ERR_INPUT);
-    data_assert_says("vocab.json:1: not valid JSON");
+    assert_says("vocab.json:1: not valid JSON");
     write_file(folder, "tokenizer.json", "{}"); /* comes first */
     assert_int_equal(tokenizer_open(folder, &tokenizer), ERR_INPUT);
-    data_assert_says("tokenizer.json: no \"model\"");
+    assert_says("tokenizer.json: no \"model\"");
     assert_int_equal(open_in(folder, "other.json", &tokenizer), ERR_INPUT);
-    data_assert_says("no such file or folder");
+    assert_says("no such file or folder");
     tokenizer_free(json);
     free(vocab);
     free(bytes);
@@ -465,7 +466,7 @@ static void test_tokenizer_files__damaged_files_do_no_harm(void **state)
         if (tokenizer_parse_json((const char *)bytes, changed, "odd.json", &tokenizer) == 0) {
             tokenizer_free(tokenizer);
         } else {
-            data_assert_says("odd.json");
+            assert_says("odd.json");
         }
         free(bytes);
     }

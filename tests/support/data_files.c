@@ -136,10 +136,3 @@ size_t data_files_mutate(uint8_t *bytes, size_t size, size_t capacity, uint64_t 
 #undef BELOW
     return size;
 }
-
-void data_assert_says(const char *part)
-{
-    if (strstr(err_message(), part) == NULL) {
-        fail_msg("message \"%s\" does not say \"%s\"", err_message(), part);
-    }
-}

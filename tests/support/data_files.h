@@ -35,6 +35,3 @@ void positions_close(Positions *positions);
 /* One to four random changes to bytes, a function of round: other bits, another byte, a piece cut out
  * or doubled. bytes has room for capacity; returns the new size. */
 size_t data_files_mutate(uint8_t *bytes, size_t size, size_t capacity, uint64_t round);
-
-/* Fails the test when the last error message does not contain part. */
-void data_assert_says(const char *part);

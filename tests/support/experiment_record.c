@@ -1,5 +1,6 @@
 #include "support/experiment_record.h"
 
+#include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "metrics/json.h"
@@ -230,6 +231,14 @@ void planted_save(const PlantedExperiment *experiment)
     char *path = io_join(experiment->dir, "experiment.json");
     assert_int_equal(json_save(path, experiment->json), 0);
     free(path);
+}
+
+void planted_read(const PlantedExperiment *experiment, Results *results)
+{
+    planted_save(experiment);
+    if (results_read(results, experiment->dir) != 0) {
+        fail_msg("%s", err_message());
+    }
 }
 
 void planted_end(PlantedExperiment *experiment)

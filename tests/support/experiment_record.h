@@ -1,8 +1,10 @@
 #pragma once
 /* The records of an experiment that never was: experiment.json and run directories with the numbers that a test wants
  * to find again. */
-#include <stdbool.h>
+#include "report/results.h"
+
 #include <cjson/cJSON.h>
+#include <stdbool.h>
 
 #define PLANTED_RANKS 4
 #define PLANTED_LINES 4
@@ -42,4 +44,5 @@ typedef struct {
 void planted_begin(PlantedExperiment *experiment, const char *more);
 void planted_run(PlantedExperiment *experiment, const PlantedRun *run);
 void planted_save(const PlantedExperiment *experiment);
-void planted_end(PlantedExperiment *experiment); /* removes everything */
+void planted_read(const PlantedExperiment *experiment, Results *results); /* saves, then reads */
+void planted_end(PlantedExperiment *experiment);                          /* removes everything */

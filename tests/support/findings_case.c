@@ -1,7 +1,5 @@
 #include "support/findings_case.h"
 
-#include "base/err.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -17,10 +15,7 @@ void findings_case_start(FindingsCase *one, const char *more)
 
 void findings_case_conclude(FindingsCase *one)
 {
-    planted_save(&one->experiment);
-    if (results_read(&one->results, one->experiment.dir) != 0) {
-        fail_msg("%s", err_message());
-    }
+    planted_read(&one->experiment, &one->results);
     findings_make(&one->results, &one->findings);
 }
 
