@@ -132,10 +132,13 @@ static void compare(const char *preset, int ttt, Backend *backend)
         }
     }
     static const int64_t batches[] = {4, 1, 3, 16};
-    for (size_t b = 0; b < sizeof batches / sizeof batches[0]; b++) {
-        EvaluatorSetup setup = setup_of(&f, batches[b], CONTEXT);
+    const size_t count = sizeof batches / sizeof batches[0];
+    for (size_t b = 0; b < 2 * count; b++) {
+        backend->few_shapes = b >= count; /* with padding */
+        EvaluatorSetup setup = setup_of(&f, batches[b % count], CONTEXT);
         Evaluator e;
         assert_int_equal(evaluator_open(&e, &setup), 0);
+        make_windows(windows, tokens);
         assert_int_equal(evaluator_run(&e, windows, WINDOWS), 0);
         for (int w = 0; w < WINDOWS; w++) {
             assert_true(windows[w].done);

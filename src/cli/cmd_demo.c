@@ -156,7 +156,8 @@ static int tell_story(Trainer *trainer, Backend *backend, const Tokenizer *token
     tell(&teller, (const uint8_t *)PROMPT, strlen(PROMPT));
     SampleSettings sampling = {.temperature = 0.6, .top_k = 40, .seed = 7};
     int64_t vocab = trainer->model.spec.vocab;
-    SampleCandidate *candidates = mem_zalloc((size_t)vocab, sizeof *candidates);
+    SampleCandidate *candidates =
+        mem_zalloc((size_t)sample_room(&sampling, vocab), sizeof *candidates);
     for (uint64_t place = 0; count < most; place++, count++) {
         int32_t token =
             sample_token(generator_logits(&generator, 0), vocab, &sampling, 0, place, candidates);

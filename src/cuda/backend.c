@@ -333,6 +333,7 @@ int cuda_backend_open(int device, Backend **out)
         .threads = 1,
         .device = gpu->name,
         .head_bytes = HEAD_BYTES,
+        .few_shapes = true,
         .row_align = 64,
         .alloc = gpu_alloc,
         .release = gpu_release,

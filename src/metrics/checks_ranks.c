@@ -204,26 +204,18 @@ static void check_stragglers(const CheckRank *ranks, size_t count, Checks *check
 
 /* --- devices --- */
 
-/* NVIDIA's UUIDs tell GPUs apart wherever they are; bus addresses and cores those of one host. */
-static bool is_of_all_hosts(const char *uuid)
-{
-    return strncmp(uuid, "GPU-", 4) == 0;
-}
-
 static int by_device(const void *a, const void *b)
 {
     const CheckRank *one = *(const CheckRank *const *)a, *other = *(const CheckRank *const *)b;
-    int order = strcmp(one->uuid, other->uuid);
-    if (order == 0 && !is_of_all_hosts(one->uuid)) {
-        order = strcmp(one->host, other->host);
-    }
+    int order = strcmp(one->host, other->host);
+    order = order != 0 ? order : strcmp(one->uuid, other->uuid);
     if (order == 0 && one->uuid[0] == '\0') {
         order = strcmp(one->device, other->device);
     }
     return order;
 }
 
-/* The same UUID, or the same address or cores on the same host; without any the same name there. */
+/* On one host the same address on the bus or the same cores; without either the same name. */
 static void check_sharing(const CheckRank *ranks, size_t count, Checks *checks)
 {
     const CheckRank **sorted = mem_zalloc(count, sizeof *sorted);

@@ -28,11 +28,11 @@ static void run(Generator *g, DeviceBatch batch, const Decode *decode, int64_t f
     g->model->decode = (Decode){0};
 }
 
-/* Tokens that a pass over `held` takes. On a device they are filled up to one of few lengths: what comes behind
- * the last token is seen by none before it, and its rows of the cache are written again before they are read. */
+/* Tokens that a pass over `held` takes. Of those behind the last one, rows of the cache are written again before they
+ * are read. */
 static int64_t pass_length(const Generator *g, int64_t held)
 {
-    return g->ctx.backend->device != NULL ? model_pass_length(held, g->model->spec.context) : held;
+    return model_pass_length(g->ctx.backend, held, g->model->spec.context);
 }
 
 /* Over g->ids, of which the first `held` are what sequences [first, first + count) hold. Their logits go to the

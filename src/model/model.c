@@ -269,9 +269,9 @@ void model_decode_start(Ctx *c, Model *model, Decode decode)
     }
 }
 
-int64_t model_pass_length(int64_t count, int64_t most)
+int64_t model_pass_length(const Backend *backend, int64_t count, int64_t most)
 {
-    int64_t length = 16;
+    int64_t length = backend->few_shapes ? 16 : count;
     while (length < count) {
         length = (length & (length - 1)) == 0 ? length / 2 * 3 : length / 3 * 4;
     }

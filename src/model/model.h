@@ -125,9 +125,9 @@ void model_logits(Ctx *c, Model *model, int64_t first, Tensor logits);
 /* Ends a pass: releases what forward pushed. */
 void model_end(Ctx *c, Model *model);
 
-/* The length of a pass over `count` tokens: 16, 24, 32, 48, 64, ... or `most`. On a GPU every new shape costs a search
- * for its fastest products, and what follows the last token changes nothing before it. */
-int64_t model_pass_length(int64_t count, int64_t most);
+/* The length of a pass over `count` tokens: what follows the last one changes nothing before it, so where the backend
+ * wants few shapes it is 16, 24, 32, 48, 64, ... or `most`. */
+int64_t model_pass_length(const Backend *backend, int64_t count, int64_t most);
 
 /* Shape of Decode.states for that many sequences. */
 Tensor model_decode_shape(const Model *model, int64_t sequences);

@@ -18,6 +18,7 @@ struct Backend {
     int threads;
     size_t head_bytes; /* of logits that are made at a time */
     bool bf16_weights; /* matrices and tables may be bf16 beside f32 (ops.h) */
+    bool few_shapes;   /* a product of a new shape costs a search: keep to few of them */
     int64_t row_align; /* rows of a vocabulary are padded to a multiple of it; 0 and 1: not */
 
     /* One block, aligned to ARENA_ALIGN; NULL when there is not that much. Called a few times at

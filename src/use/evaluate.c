@@ -3,8 +3,8 @@
  * texts) may need more of some block, since the head cuts its rows into chunks of about equal size; then the
  * blocks grow between two passes.
  *
- * Lengths are rounded up to a few values, and the number of windows in the last batch of a round to powers of two:
- * on a GPU every new shape costs a search for its fastest products. */
+ * Where the backend wants few shapes, lengths are rounded up to a few values and the number of windows in the last
+ * batch of a round to powers of two. */
 #include "use/evaluate.h"
 
 #include "base/assert.h"
@@ -231,9 +231,9 @@ void evaluator_close(Evaluator *e)
 
 /* --- passes --- */
 
-static int64_t padded_batch(int64_t count, int64_t most)
+static int64_t padded_batch(const Backend *backend, int64_t count, int64_t most)
 {
-    int64_t batch = 1;
+    int64_t batch = backend->few_shapes ? 1 : count;
     while (batch < count) {
         batch *= 2;
     }
@@ -279,8 +279,8 @@ static void note_mean(Evaluator *e)
 static int run_batch(Evaluator *e, EvalWindow *const *windows, int64_t count)
 {
     Backend *backend = e->setup.backend;
-    int64_t seq = model_pass_length(windows[0]->count, e->setup.seq);
-    int64_t batch = padded_batch(count, e->setup.batch);
+    int64_t seq = model_pass_length(backend, windows[0]->count, e->setup.seq);
+    int64_t batch = padded_batch(backend, count, e->setup.batch);
     int code = reserve(e, batch, seq);
     if (code != 0) {
         return code;
