@@ -14,6 +14,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,6 +191,63 @@ static void *fail_in_a_thread(void *user)
     pacer_options *options;
     int code = pacer_options_new("thread", &options);
     return code == PACER_INPUT && strstr(pacer_error(), "thread") != NULL ? run_folder : NULL;
+}
+
+/* --- signals of the host program --- */
+
+static atomic_int taken_by; /* thread in which the host's handler ran last; 0: it did not */
+
+static void take(int number)
+{
+    (void)number;
+    atomic_store(&taken_by, (int)gettid());
+}
+
+/* In the thread that computes: it takes no signals, but the process does. */
+static int send_signal(const pacer_step *step, void *user)
+{
+    (void)step;
+    sigset_t mask;
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &mask), 0);
+    static const int blocked[] = {SIGINT, SIGTERM, SIGALRM, SIGPROF, SIGUSR1, SIGTSTP};
+    static const int open[] = {SIGSEGV, SIGBUS, SIGFPE, SIGABRT};
+    for (size_t i = 0; i < sizeof blocked / sizeof blocked[0]; i++) {
+        assert_int_equal(sigismember(&mask, blocked[i]), 1);
+    }
+    for (size_t i = 0; i < sizeof open / sizeof open[0]; i++) {
+        assert_int_equal(sigismember(&mask, open[i]), 0);
+    }
+    atomic_store(&taken_by, 0);
+    assert_int_equal(kill(getpid(), *(const int *)user), 0);
+    while (atomic_load(&taken_by) == 0) {
+        usleep(1000);
+    }
+    assert_int_not_equal(atomic_load(&taken_by), (int)gettid());
+    return 0;
+}
+
+static void test_api__signals_reach_the_host_and_no_thread_that_computes(void **state)
+{
+    (void)state;
+    static const int numbers[] = {SIGALRM, SIGPROF, SIGINT, SIGTERM};
+    sigset_t before, after;
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &before), 0);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        struct sigaction action = {.sa_handler = take}, old;
+        int number = numbers[i];
+        char out[32];
+        assert_int_equal(sigaction(number, &action, &old), 0);
+        snprintf(out, sizeof out, "signals-%d", number);
+        pacer_options *options = small_training(out, "2");
+        assert_int_equal(pacer_train(options, send_signal, &number, NULL), 0);
+        pacer_options_free(options);
+        assert_int_equal(sigaction(number, &old, &action), 0);
+        assert_ptr_equal(action.sa_handler, take); /* it stayed the host's */
+    }
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &after), 0);
+    for (int number = 1; number < 32; number++) {
+        assert_int_equal(sigismember(&after, number), sigismember(&before, number));
+    }
 }
 
 static void test_api__each_thread_has_its_message(void **state)
@@ -428,6 +486,7 @@ int main(void)
         cmocka_unit_test(test_api__options_come_from_a_file_once),
         cmocka_unit_test(test_api__trainings_that_cannot_begin_say_why),
         cmocka_unit_test(test_api__a_training_stops_when_told_and_goes_on),
+        cmocka_unit_test(test_api__signals_reach_the_host_and_no_thread_that_computes),
         cmocka_unit_test(test_api__each_thread_has_its_message),
         cmocka_unit_test(test_api__text_comes_back_from_its_ids),
         cmocka_unit_test(test_api__a_model_gives_logits_token_by_token),

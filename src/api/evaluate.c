@@ -243,7 +243,8 @@ int pacer_evaluate(pacer_model *model, const pacer_options *options, const char 
 {
     api_enter();
     *result = NULL;
-    signals_install(); /* what was asked to end before has ended */
+    signals_forget();
+    signals_shield();
     Config cfg;
     char **inputs = (char **)texts;
     int code = api_config(options, COMMAND_EVAL, &cfg);
@@ -260,6 +261,7 @@ int pacer_evaluate(pacer_model *model, const pacer_options *options, const char 
             *result = result_of(&report, count > 0);
         }
     }
+    signals_unshield();
     config_free(&cfg);
     return code;
 }

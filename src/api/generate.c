@@ -78,7 +78,7 @@ static int tell_text(void *user, int64_t sample, const uint8_t *text, size_t siz
 {
     const TextCallback *callback = user;
     if (callback->function((const char *)text, size, sample, callback->user) != 0) {
-        signals_request();
+        signals_request(ERR_INTERRUPTED);
     }
     return 0;
 }
@@ -108,7 +108,8 @@ int pacer_generate(pacer_model *model, const pacer_options *options, const char 
     TokenList tokens = {0};
     Written written = {0};
     TextCallback callback = {on_text, user};
-    signals_install(); /* what was asked to end before has ended */
+    signals_forget();
+    signals_shield();
     int code = api_config(options, COMMAND_GENERATE, &cfg);
     if (code == 0) {
         const char *text = prompt != NULL ? prompt : cfg.prompt;
@@ -127,6 +128,7 @@ int pacer_generate(pacer_model *model, const pacer_options *options, const char 
     if (code == 0 && signals_pending() != 0) {
         code = err_set(signals_pending(), "stopped after %lld tokens", (long long)written.tokens);
     }
+    signals_unshield();
     written_free(&written);
     token_list_free(&tokens);
     config_free(&cfg);

@@ -4,6 +4,7 @@
 #include "api/internal.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/signals.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,8 +18,10 @@ int pacer_model_open(const char *path, const pacer_options *options, pacer_model
     bool eval = options != NULL && options->config.command == COMMAND_EVAL;
     pacer_model *model = mem_zalloc(1, sizeof *model);
     Config cfg;
+    signals_shield();
     int code = api_config(options, eval ? COMMAND_EVAL : COMMAND_GENERATE, &cfg);
     code = code != 0 ? code : loaded_open(&model->loaded, path, &cfg, NULL);
+    signals_unshield();
     config_free(&cfg);
     if (code != 0) {
         free(model);
@@ -95,7 +98,10 @@ int pacer_model_begin(pacer_model *model, const int32_t *tokens, size_t count)
         model->begun = code == 0;
     }
     if (code == 0) {
+        sigset_t before;
+        signals_block(&before);
         generator_begin(&model->generator, tokens, (int64_t)count);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
     return code;
 }
@@ -110,7 +116,10 @@ int pacer_model_append(pacer_model *model, int32_t token)
     int code = check_begun(model);
     code = code != 0 ? code : check_tokens(model, &token, 1);
     if (code == 0) {
+        sigset_t before;
+        signals_block(&before);
         generator_append(&model->generator, &token);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
     return code;
 }

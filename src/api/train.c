@@ -37,12 +37,8 @@ char *api_board(const Config *cfg)
 
 int api_train(Config *cfg, Comm *comm, const TrainWatcher *watcher, pacer_result **out)
 {
-    /* Signals, the log and the threads of the machine are the process's. */
-    static atomic_flag busy = ATOMIC_FLAG_INIT;
-    if (atomic_flag_test_and_set(&busy)) {
-        return err_set(ERR_INPUT, "another training goes on in this process; wait for its end");
-    }
     TrainResult trained = {0};
+    signals_shield();
     int code = run_resolve(cfg);
     code = code != 0 ? code : train_run(cfg, comm, watcher, &trained);
     if (out != NULL && trained.dir != NULL) {
@@ -51,7 +47,7 @@ int api_train(Config *cfg, Comm *comm, const TrainWatcher *watcher, pacer_result
     } else {
         free(trained.dir);
     }
-    atomic_flag_clear(&busy);
+    signals_unshield();
     return code;
 }
 
@@ -75,7 +71,7 @@ static void tell_step(const TrainLine *line, void *user)
                        .tok_s = line->tok_s,
                        .seconds_left = line->seconds_left};
     if (callback->function(&step, callback->user) != 0) {
-        signals_request();
+        signals_request(ERR_INTERRUPTED);
     }
 }
 
@@ -99,12 +95,18 @@ static int join_ranks(Config *cfg, Comm **comm)
 int pacer_train(const pacer_options *options, pacer_step_function *on_step, void *user,
                 pacer_result **result)
 {
+    /* Requests to end, the log and the threads of the machine are the process's. */
+    static atomic_flag busy = ATOMIC_FLAG_INIT;
     api_enter();
     if (result != NULL) {
         *result = NULL;
     }
+    if (atomic_flag_test_and_set(&busy)) {
+        return err_set(ERR_INPUT, "another training goes on in this process; wait for its end");
+    }
     Config cfg;
     Comm *comm = NULL;
+    signals_forget();
     int code = api_config(options, COMMAND_TRAIN, &cfg);
     code = code != 0 ? code : join_ranks(&cfg, &comm);
     if (code == 0) {
@@ -114,10 +116,11 @@ int pacer_train(const pacer_options *options, pacer_step_function *on_step, void
     }
     code = ranks_leave(comm, code);
     config_free(&cfg);
+    atomic_flag_clear(&busy);
     return code;
 }
 
 void pacer_stop(void)
 {
-    signals_request();
+    signals_request(ERR_INTERRUPTED);
 }

@@ -1,35 +1,157 @@
 #include "base/signals.h"
 
+#include "base/assert.h"
 #include "base/err.h"
 
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
 
-static volatile sig_atomic_t pending;
+#define SAME_NS 1000000000 /* a signal this soon after another is the same request */
+
+static const int asking[] = {SIGINT, SIGTERM, SIGHUP};
+enum { ASKING = sizeof asking / sizeof asking[0] };
+
+static atomic_int pending;       /* number of the signal */
+static _Atomic int64_t asked_ns; /* when the first one came */
 static bool claimed;
+static bool no_hang_up; /* started by nohup */
+
+/* The thread that takes signals, as long as any thread is shielded. */
+static struct {
+    pthread_mutex_t mutex;
+    pthread_t thread;
+    int shields;
+    sigset_t mask; /* of the process when the first shield was raised */
+} taker = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local struct {
+    int depth;
+    sigset_t before;
+} shield;
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
 
 static void on_signal(int number)
 {
-    pending = number;
-    /* The next one of either kind takes the default way out. */
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
+    int none = 0;
+    int64_t now = now_ns();
+    if (atomic_compare_exchange_strong(&pending, &none, number)) {
+        atomic_store(&asked_ns, now);
+    } else if (now - atomic_load(&asked_ns) >= SAME_NS) {
+        signal(number, SIG_DFL);
+        raise(number); /* once this handler has returned */
+    }
 }
+
+/* --- the thread that takes signals --- */
+
+static void *take_signals(void *argument)
+{
+    (void)argument;
+    sigset_t mask = taker.mask;
+    for (int i = 0; i < ASKING; i++) {
+        sigdelset(&mask, asking[i]); /* a launcher may have left them blocked */
+    }
+    prctl(PR_SET_NAME, "pacer-signals");
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    for (;;) {
+        pause();
+    }
+    return NULL;
+}
+
+/* What the kernel sends a thread for what it did itself stays deliverable, and so does what
+ * reading from or writing to a terminal in the background leads to. */
+static void fill_blocked(sigset_t *set)
+{
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE,  SIGILL, SIGTRAP,
+                              SIGABRT, SIGSYS, SIGTTIN, SIGTTOU};
+    sigfillset(set);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        sigdelset(set, own[i]);
+    }
+}
+
+void signals_block(sigset_t *before)
+{
+    sigset_t blocked;
+    fill_blocked(&blocked);
+    pthread_sigmask(SIG_BLOCK, &blocked, before);
+}
+
+void signals_shield(void)
+{
+    if (shield.depth++ > 0) {
+        return;
+    }
+    signals_block(&shield.before);
+    pthread_mutex_lock(&taker.mutex);
+    if (taker.shields++ == 0) {
+        taker.mask = shield.before;
+        int cause = pthread_create(&taker.thread, NULL, take_signals, NULL);
+        PACER_ASSERT(cause == 0, "thread for signals: %s", strerror(cause));
+    }
+    pthread_mutex_unlock(&taker.mutex);
+}
+
+void signals_unshield(void)
+{
+    PACER_ASSERT(shield.depth > 0, "no shield to take down");
+    if (--shield.depth > 0) {
+        return;
+    }
+    pthread_mutex_lock(&taker.mutex);
+    if (--taker.shields == 0) {
+        pthread_cancel(taker.thread);
+        pthread_join(taker.thread, NULL);
+    }
+    pthread_mutex_unlock(&taker.mutex);
+    pthread_sigmask(SIG_SETMASK, &shield.before, NULL);
+}
+
+/* --- asking for an end --- */
 
 void signals_claim(void)
 {
     claimed = true;
+    struct sigaction action;
+    no_hang_up = sigaction(SIGHUP, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+    signals_shield();
 }
 
-void signals_request(void)
+void signals_restore(void)
 {
-    pending = SIGINT;
+    if (claimed) {
+        for (int i = 0; i < ASKING; i++) {
+            signal(asking[i], asking[i] == SIGHUP && no_hang_up ? SIG_IGN : SIG_DFL);
+        }
+        signal(SIGPIPE, SIG_DFL);
+        signal(SIGXFSZ, SIG_DFL);
+    }
+    if (shield.depth > 0) {
+        sigprocmask(SIG_SETMASK, &shield.before, NULL);
+    }
+}
+
+void signals_forget(void)
+{
+    atomic_store(&pending, 0);
 }
 
 void signals_install(void)
 {
-    pending = 0;
     if (!claimed) {
         return;
     }
@@ -37,15 +159,25 @@ void signals_install(void)
     memset(&action, 0, sizeof action);
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART;
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    for (int i = 0; i < ASKING; i++) {
+        if (asking[i] != SIGHUP || !no_hang_up) {
+            sigaction(asking[i], &action, NULL);
+        }
+    }
     /* A reader that goes away (pacer train | head) must not lose the run. */
     signal(SIGPIPE, SIG_IGN);
     /* A file that meets a size limit is an error of that write, like a full disk. */
     signal(SIGXFSZ, SIG_IGN);
 }
 
+void signals_request(int code)
+{
+    int none = 0;
+    atomic_compare_exchange_strong(&pending, &none, code == ERR_INTERRUPTED ? SIGINT : SIGTERM);
+}
+
 int signals_pending(void)
 {
-    return pending == SIGINT ? ERR_INTERRUPTED : (pending == SIGTERM ? ERR_TERMINATED : 0);
+    int number = atomic_load_explicit(&pending, memory_order_relaxed);
+    return number == 0 ? 0 : number == SIGINT ? ERR_INTERRUPTED : ERR_TERMINATED;
 }

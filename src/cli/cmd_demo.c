@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/signals.h"
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "model/generate.h"
@@ -286,6 +287,7 @@ int cmd_demo(Config *cfg, int argc, char **argv)
     }
     if (code == 0) {
         print_command(COMMAND_TRAIN, options, NULL);
+        signals_install();
         code = train_run(&train, NULL, NULL, &result);
     }
     code = code != 0 ? code : show_result(&train, &result, &paths);

@@ -1,4 +1,5 @@
 #include "api/internal.h"
+#include "base/signals.h"
 #include "cli/commands.h"
 #include "cli/ranks.h"
 #include "train/setup.h"
@@ -11,6 +12,7 @@ int cmd_train(Config *cfg, int argc, char **argv)
     (void)argc;
     (void)argv;
     Comm *comm;
+    signals_install();
     char *board = api_board(cfg);
     int code = ranks_enter(cfg, board, &comm);
     free(board);

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/signals.h"
 
 #include <errno.h>
 #include <langinfo.h>
@@ -149,6 +150,7 @@ static void set_handlers(const int *numbers, size_t count, void (*handler)(int))
 int screen_open(void)
 {
     static const int others[] = {SIGWINCH, SIGTSTP};
+    signals_unshield(); /* nothing is computed here, and ppoll is to end with a signal */
     screen.has_keys = isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &screen.before) == 0;
     sigset_t blocked;
     sigemptyset(&blocked);

@@ -18,7 +18,6 @@
 #include "base/mem.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -259,11 +258,7 @@ static void start_watch(DeviceChannel *c)
     pthread_mutex_init(&c->mutex, NULL);
     pthread_cond_init(&c->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     int cause = pthread_create(&c->watcher, NULL, watch, c);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     PACER_ASSERT(cause == 0, "thread to watch a GPU's collectives: %s", strerror(cause));
 }
 

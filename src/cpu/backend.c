@@ -132,6 +132,7 @@ Backend *cpu_backend_open(int threads)
     if (choose_isa(&isa) != 0) {
         return NULL;
     }
+    threads_shield(threads);
     CpuBackend *cpu = mem_zalloc(1, sizeof *cpu);
     cpu->isa = isa.name;
     cpu->backend = (Backend){

@@ -1,5 +1,8 @@
 #include "cpu/threads.h"
 
+#include "base/signals.h"
+
+#include <omp.h>
 #include <string.h>
 
 _Static_assert((THREADS_SUM_PARTS & (THREADS_SUM_PARTS - 1)) == 0, "parts are joined in halves");
@@ -11,6 +14,14 @@ _Static_assert((THREADS_SUM_PARTS & (THREADS_SUM_PARTS - 1)) == 0, "parts are jo
 static size_t cut(size_t bytes, int parts, int part)
 {
     return part == parts ? bytes : bytes / (size_t)parts * (size_t)part / 64 * 64;
+}
+
+void threads_shield(int threads)
+{
+#pragma omp parallel num_threads(threads)
+    if (omp_get_thread_num() > 0) {
+        signals_block(NULL);
+    }
 }
 
 void threads_zero(void *to, size_t bytes, int threads)

@@ -41,6 +41,10 @@ static inline int threads_for(const Ctx *c, int64_t elements)
  * and are used up. Rows are added in pairs, then pairs of pairs: fixed in order, and more exact. */
 void threads_join_sums(float *partial, int64_t stride, int64_t width, float *out, Mode mode);
 
+/* Has this many threads, which compute from now on for the caller, take no signals
+ * (base/signals.h). */
+void threads_shield(int threads);
+
 /* memset to zero and memcpy by several threads where that is faster. */
 void threads_zero(void *to, size_t bytes, int threads);
 void threads_copy(void *to, const void *from, size_t bytes, int threads);

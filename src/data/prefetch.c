@@ -11,7 +11,6 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,14 +120,9 @@ static int lay_out(Prefetch *prefetch)
     return 0;
 }
 
-/* Signals are for the main thread. */
 static int start_thread(Prefetch *prefetch)
 {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     int error = pthread_create(&prefetch->thread, NULL, run, prefetch);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     return error == 0 ? 0
                       : err_set(ERR_FAILED, "cannot start the thread that loads data: %s",
                                 strerror(error));

@@ -4,6 +4,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/signals.h"
 #include "metrics/peer_names.h"
 
 #include <errno.h>
@@ -32,6 +33,7 @@ char *peer_script(void)
 /* In the child: the interpreter with its output in `out`, or nothing. */
 static void become_probe(const char *python, const char *script, int out)
 {
+    signals_restore();
     int nowhere = open("/dev/null", O_RDWR);
     if (nowhere >= 0) {
         dup2(nowhere, STDIN_FILENO);
@@ -102,9 +104,9 @@ static const char *reason_against(const ExperimentRun *run, const PeerTools *too
 
 /* Options that tell pacer's ways of doing a thing apart and have no counterpart there. */
 static const char *const without_meaning[] = {
-    "ddp",        "comm-dtype", "bucket-mb",    "graph",      "ttt-keep",     "memory-limit",
-    "ttt",        "mini-batch", "ttt-lr",       "resume",     "comm-timeout", "oversubscribe",
-    "save-every", "keep",       "verify-every", "tensorboard"};
+    "ddp",        "comm-dtype", "bucket-mb",    "graph",       "ttt-keep",     "memory-limit",
+    "ttt",        "mini-batch", "ttt-lr",       "resume",      "comm-timeout", "oversubscribe",
+    "save-every", "keep",       "verify-every", "tensorboard", "save-minutes"};
 
 /* Attention that keeps the probabilities, or the library's one call for what does not. */
 static void map_attention(ExperimentRun *run)

@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -99,8 +98,7 @@ static Reply plan_one(const Config *given)
 /* The planner's whole life. What it would say stays unsaid: replies carry the messages. */
 static void plan_all(const Experiment *experiment, int out)
 {
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
+    signals_restore();
     int nowhere = open("/dev/null", O_WRONLY);
     if (nowhere >= 0) {
         dup2(nowhere, STDERR_FILENO);
