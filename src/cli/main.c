@@ -8,6 +8,7 @@
 #include "base/signals.h"
 #include "base/version.h"
 #include "cli/manual.h"
+#include "comm/comm.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -316,7 +317,7 @@ int main(int argc, char **argv)
     int status = dispatch(argc > 0 ? argc - 1 : 0, argv + 1);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         log_error("standard output could not be written");
-        return status != 0 ? status : err_exit_status(ERR_FAILED);
+        status = status != 0 ? status : err_exit_status(ERR_FAILED);
     }
-    return status;
+    return comm_end_rank(status);
 }

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Becomes mpirun with the arguments of this process; returns only when that fails. */
+/* This process as so many ranks; returns only when they cannot be started. What they did is all
+ * that the command does, and how they ended is its exit status. */
 static int launch(int ranks)
 {
     FILE *file = fopen("/proc/self/cmdline", "rb");
@@ -18,7 +19,8 @@ static int launch(int ranks)
         argv[count++] = mem_strdup(word);
         argv[count] = NULL;
     }
-    int code = count > 0 ? comm_launch(ranks, argv)
+    int status = 0;
+    int code = count > 0 ? comm_launch(ranks, argv, &status)
                          : err_set(ERR_FAILED, "--ranks: /proc/self/cmdline cannot be read; start "
                                                "pacer through mpirun yourself");
     for (size_t i = 0; i < count; i++) {
@@ -28,6 +30,9 @@ static int launch(int ranks)
     free(word);
     if (file != NULL) {
         fclose(file);
+    }
+    if (code == 0) {
+        exit(status);
     }
     return code;
 }

@@ -168,6 +168,7 @@ const char *comm_library(const Comm *comm)
 void comm_at_step(Comm *comm, int64_t step)
 {
     board_step(comm->board, step);
+    launch_look();
 }
 
 static int control(Comm *comm, Work work)

@@ -25,9 +25,15 @@ typedef struct {
 /* This process was started as a rank (by mpirun, also as the only one, by srun or by comm_launch). */
 bool comm_is_launched(void);
 
-/* Starts this program again as so many ranks on this machine: the process becomes mpirun. argv: as main has
- * it. Returns only when that is not possible, with an error saying what is missing. */
-int comm_launch(int ranks, char *const *argv);
+/* Starts this program again as so many ranks on this machine, through mpirun, and waits for
+ * their end; signals are handed on to them. argv: as main has it. *status: the exit status of
+ * the job. An error says what is missing. */
+int comm_launch(int ranks, char *const *argv, int *status);
+
+/* What a rank that comm_launch has started returns from main in place of its exit status, which
+ * it tells the process that waits for it: mpirun takes any status but 0 for an accident, and
+ * says so at length. Elsewhere the status. */
+int comm_end_rank(int status);
 
 /* One rank without MPI when the process was not launched as one of several. ERR_FAILED or ERR_INPUT saying
  * what is missing and how to get it. What fails once MPI has joined the ranks is said here and ends all of them. */

@@ -1,25 +1,39 @@
-/* Starting ranks on this machine: the process becomes mpirun, which starts the same program that many
- * times. */
+/* Starting ranks on this machine: mpirun, as a child, starts the same program that many times.
+ * This process stays to hand signals to the ranks. mpirun itself would answer Ctrl-C by killing
+ * them a second later, whether they have saved or not; so it runs with these signals blocked, in
+ * a process group that the terminal does not reach. Ranks ask twice a second whether this
+ * process lives: also when it is killed they save and end. */
 #include "comm/launch.h"
 
 #include "comm/comm.h"
 #include "comm/module.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process.h"
+#include "base/signals.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define OWN_MARK "PACER_LAUNCHED_RANKS" /* set for ranks that pacer starts itself */
+#define OWN_PID "PACER_LAUNCHER_PID"    /* and the process that stays for them, */
+#define OWN_STATUS "PACER_RANK_STATUS"  /* and the file of it that takes their exit status */
 #define LAUNCHER "PACER_MPI_LAUNCHER"   /* read: mpirun to use in place of the module's */
 #define FIXED_ARGUMENTS 16
+#define LOOK_EVERY 0.5 /* s */
 
 static int number_in(const char *name)
 {
@@ -173,7 +187,155 @@ static int open_mpi_arguments(char **list, int ranks)
     return n;
 }
 
-int comm_launch(int ranks, char *const *argv)
+/* --- the process that stays --- */
+
+static const int handed_on[] = {SIGINT, SIGTERM, SIGHUP};
+
+/* To every rank. Returns how many there are. */
+static int signal_ranks(pid_t mpirun, int number)
+{
+    pid_t *below;
+    size_t count = process_descendants(mpirun, &below);
+    int told = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (process_is_same_program(below[i])) {
+            kill(below[i], number);
+            told++;
+        }
+    }
+    free(below);
+    return told;
+}
+
+/* Ctrl-Z: the ranks stop, then this process; they go on with it. */
+static void stop_together(pid_t mpirun)
+{
+    signal_ranks(mpirun, SIGSTOP);
+    raise(SIGSTOP);
+    signal_ranks(mpirun, SIGCONT);
+}
+
+/* Signals to wait for: those that are handed on, and those of job control and of mpirun's end. */
+static void fill_waited(sigset_t *set)
+{
+    sigemptyset(set);
+    for (size_t i = 0; i < sizeof handed_on / sizeof handed_on[0]; i++) {
+        sigaddset(set, handed_on[i]);
+    }
+    sigaddset(set, SIGTSTP);
+    sigaddset(set, SIGCHLD);
+}
+
+/* Until mpirun has ended. Returns its exit status, or what a shell would make of the signal that
+ * it ended by. */
+static int stay(pid_t mpirun, const sigset_t *waited)
+{
+    int status, early = 0; /* the signal that came before there was a rank */
+    while (waitpid(mpirun, &status, WNOHANG) != mpirun) {
+        /* A rank that starts late gets an early signal with the next look. */
+        struct timespec look = {.tv_nsec = 100000000};
+        int number = early != 0 ? sigtimedwait(waited, NULL, &look) : sigwaitinfo(waited, NULL);
+        if (number == SIGTSTP) {
+            stop_together(mpirun);
+        } else if (number > 0 && number != SIGCHLD) {
+            early = signal_ranks(mpirun, number) > 0 ? 0 : number;
+        } else if (number < 0 && early != 0 && signal_ranks(mpirun, early) > 0) {
+            early = 0;
+        }
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* In the child: becomes mpirun, or says why not. */
+static void become(char **list, const sigset_t *waited, bool terminal)
+{
+    signals_restore();
+    sigset_t blocked = *waited;
+    sigdelset(&blocked, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &blocked, NULL);
+    setpgid(0, 0);
+    int nothing = terminal ? open("/dev/null", O_RDONLY) : -1;
+    if (nothing >= 0) {
+        dup2(nothing, STDIN_FILENO); /* in the background it could not be read */
+    }
+    execv(list[0], list);
+    fprintf(stderr, "pacer: error: %s: cannot be started: %s\n", list[0], strerror(errno));
+    _exit(err_exit_status(ERR_FAILED));
+}
+
+/* Memory of this process that ranks can write to, through its name in the environment; -1: there
+ * is none. */
+static int offer_status(void)
+{
+    int file = memfd_create("rank-status", MFD_CLOEXEC);
+    char *path = mem_format("/proc/%ld/fd/%d", (long)getpid(), file);
+    if (file >= 0) {
+        setenv(OWN_STATUS, path, 1);
+    }
+    free(path);
+    return file;
+}
+
+int comm_end_rank(int status)
+{
+    const char *path = getenv(OWN_STATUS);
+    int file = path != NULL && status != 0 ? open(path, O_WRONLY | O_CLOEXEC) : -1;
+    if (file >= 0 && pwrite(file, &status, sizeof status, 0) == (ssize_t)sizeof status) {
+        status = 0;
+    }
+    if (file >= 0) {
+        close(file);
+    }
+    return status;
+}
+
+static int run_launcher(char **list, int *status)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%ld", (long)getpid());
+    setenv(OWN_PID, text, 1);
+    int told = offer_status();
+    sigset_t waited, before;
+    fill_waited(&waited);
+    signals_unshield();
+    sigprocmask(SIG_BLOCK, &waited, &before);
+    fflush(NULL);
+    bool terminal = isatty(STDIN_FILENO);
+    pid_t mpirun = fork();
+    if (mpirun == 0) {
+        become(list, &waited, terminal);
+    }
+    int code = mpirun > 0 ? 0 : err_set(ERR_FAILED, "no process for mpirun: %s", strerror(errno));
+    if (code == 0) {
+        *status = stay(mpirun, &waited);
+        if (*status == 0 && told >= 0) {
+            (void)!pread(told, status, sizeof *status, 0); /* nothing there: no rank had one */
+        }
+    }
+    if (told >= 0) {
+        close(told);
+    }
+    unsetenv(OWN_STATUS);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    signals_shield();
+    unsetenv(OWN_PID);
+    return code;
+}
+
+void launch_look(void)
+{
+    static _Atomic double next; /* of any thread */
+    double now = clock_seconds();
+    if (getenv(OWN_PID) == NULL || now < atomic_load(&next)) {
+        return;
+    }
+    atomic_store(&next, now + LOOK_EVERY);
+    if (!process_is_alive((pid_t)number_in(OWN_PID))) {
+        signals_request(ERR_TERMINATED);
+    }
+}
+
+int comm_launch(int ranks, char *const *argv, int *status)
 {
     const MpiModule *module = NULL;
     int code = module_load(&module);
@@ -211,9 +373,7 @@ int comm_launch(int ranks, char *const *argv)
         list[n++] = mem_strdup(argv[i]);
     }
     setenv(OWN_MARK, text, 1);
-    fflush(NULL);
-    execv(launcher, list);
-    code = err_set(ERR_FAILED, "%s: cannot be started: %s", launcher, strerror(errno));
+    code = run_launcher(list, status);
     unsetenv(OWN_MARK);
     for (int i = 0; i < n; i++) {
         free(list[i]);

@@ -9,3 +9,7 @@ int launch_ranks(void);
 void launch_warn(const MpiModule *module);
 /* ERR_FAILED saying how to start them instead: launched as so many ranks, of which MPI sees others. */
 int launch_refuse(const MpiModule *module, const MpiWorld *world, int launched);
+
+/* Whether the process that stays for these ranks (comm_launch) has ended; then signals_request.
+ * Twice a second at most, however often it is called. */
+void launch_look(void);

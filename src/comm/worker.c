@@ -1,6 +1,7 @@
 /* One thread per rank talks to MPI; the others hand it works through a ring and go on, or wait. It sleeps
  * while there is nothing to do, waking twice a second to show that the rank lives. */
 #include "comm/internal.h"
+#include "comm/launch.h"
 
 #include "base/assert.h"
 #include "base/clock.h"
@@ -10,7 +11,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +84,7 @@ static void rest(Worker *w, int *beats)
     if (pthread_cond_timedwait(&w->wake, &w->mutex, &until) == ETIMEDOUT &&
         w->stage >= STAGE_RUNNING) {
         board_beat(w->comm->board);
+        launch_look();
         if (w->comm->local_ranks < w->comm->ranks && ++*beats % FLUSH_EVERY == 0) {
             board_flush(w->comm->board);
         }
@@ -198,12 +199,7 @@ int worker_open(Comm *comm, const MpiModule *module, MpiWorld *world, Worker **o
     pthread_cond_init(&w->wake, &monotonic);
     pthread_cond_init(&w->changed, NULL);
     pthread_condattr_destroy(&monotonic);
-    /* Signals belong to the thread that computes. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     int cause = pthread_create(&w->thread, NULL, run, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     PACER_ASSERT(cause == 0, "thread for communication: %s", strerror(cause));
     pthread_mutex_lock(&w->mutex);
     while (w->stage == STAGE_OPENING) {

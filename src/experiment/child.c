@@ -3,10 +3,10 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/process.h"
+#include "base/signals.h"
 #include "experiment/peer.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -106,10 +106,7 @@ static void become(char **list, int log, pid_t parent)
     if (getppid() != parent) {
         _exit(127); /* it died before the line above */
     }
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    signal(SIGPIPE, SIG_DFL);
-    signal(SIGXFSZ, SIG_DFL);
+    signals_restore();
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) {
         dup2(nothing, STDIN_FILENO);
@@ -164,43 +161,18 @@ bool child_ended(Child *child, int *status)
     return got == child->pid;
 }
 
-static pid_t parent_of(const char *pid)
-{
-    char path[64], line[512];
-    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
-    FILE *file = fopen(path, "r");
-    int parent = 0;
-    if (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        const char *name_end = strrchr(line, ')'); /* the name may hold anything */
-        if (name_end == NULL || sscanf(name_end + 1, " %*c %d", &parent) != 1) {
-            parent = 0;
-        }
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return parent;
-}
-
-/* With several ranks the child is mpirun and they are its children, in groups of their own. mpirun told to end gives
- * them a second before it kills them, too little to save a large model; so they are told, and it ends with them. A
- * peer saves nothing, and its children may be compilers: the whole group is told. */
+/* pacer saves and ends by itself, its ranks included. A peer saves nothing, and its children may
+ * be compilers: the whole group is told. What is killed is killed with everything that it has
+ * started. */
 void child_signal(const Child *child, int signal)
 {
-    DIR *processes = child->peer ? NULL : opendir("/proc");
-    int told = 0;
-    for (struct dirent *entry; processes != NULL && (entry = readdir(processes)) != NULL;) {
-        if (isdigit((unsigned char)entry->d_name[0]) && parent_of(entry->d_name) == child->pid) {
-            kill((pid_t)atoi(entry->d_name), signal);
-            told++;
-        }
+    pid_t *below = NULL;
+    size_t count = signal == SIGKILL ? process_descendants(child->pid, &below) : 0;
+    kill(child->peer || signal == SIGKILL ? -child->pid : child->pid, signal);
+    for (size_t i = 0; i < count; i++) {
+        kill(below[i], signal);
     }
-    if (processes != NULL) {
-        closedir(processes);
-    }
-    if (told == 0 || signal == SIGKILL) {
-        kill(-child->pid, signal);
-    }
+    free(below);
 }
 
 char *child_last_error(const Child *child)

@@ -384,7 +384,10 @@ int main(int argc, char **argv)
     signals_claim();
     signals_install();
     if (strcmp(argv[1], "launch") == 0 && !comm_is_launched()) {
-        comm_launch(atoi(argv[2]), argv);
+        int status = 0;
+        if (comm_launch(atoi(argv[2]), argv, &status) == 0) {
+            return status;
+        }
         log_error("%s", err_message());
         return 1;
     }

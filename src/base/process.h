@@ -1,0 +1,15 @@
+#pragma once
+/* Other processes of this machine, as /proc shows them. Without /proc nothing is known: no
+ * process has children, and every one lives. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* False once it has ended, also when nobody has asked how. */
+bool process_is_alive(pid_t pid);
+
+/* All processes below `root`, and those below them. Returns how many; caller frees *list. */
+size_t process_descendants(pid_t root, pid_t **list);
+
+/* Whether pid runs the file that this process runs. */
+bool process_is_same_program(pid_t pid);
