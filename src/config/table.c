@@ -267,8 +267,11 @@ static const Option options[] = {
     {"eval-batches", INT(eval_batches), "20", 1, 1e6, NULL, NULL, "batches of one evaluation",
      GROUP, TRAINING, 0, 0},
     {"save-every", INT(save_every), "0", 0, 1e9, NULL, NULL,
-     "steps from one checkpoint to the next, and once at the end; 0: only at the end", GROUP,
+     "steps from one checkpoint to the next, and once at the end; 0: by time alone", GROUP,
      TRAINING, 0, 0},
+    {"save-minutes", REAL(save_minutes), "10", 0, 1e6, NULL, NULL,
+     "minutes after which a checkpoint is written besides those of save-every; 0: never by time",
+     GROUP, TRAINING, 0, 0},
     {"keep", INT(keep), "2", 0, 1e6, NULL, NULL, "newest checkpoints to keep; 0: all", GROUP,
      TRAINING, 0, 0},
 #undef GROUP

@@ -10,6 +10,14 @@
 #include <math.h>
 #include <stdio.h>
 
+/* Checkpoints that are asked for by time are a step late, so that all ranks make them after the
+ * same step. */
+static bool save_is_due(const Session *s)
+{
+    double minutes = s->run.cfg->save_minutes;
+    return minutes > 0 && clock_seconds() - s->saved_at >= 60 * minutes;
+}
+
 static int save(Session *s)
 {
     account_pause(s);
@@ -19,6 +27,9 @@ static int save(Session *s)
                    : checkpoint_hand_over(&s->trainer);
     code = session_agree(s, code);
     timers_leave(&s->timers, PHASE_CHECKPOINT);
+    s->saved_step = s->state.step;
+    s->saved_at = clock_seconds();
+    s->save_next = false;
     return code == 0 ? 0 : err_wrap(code, "saving step %lld", (long long)s->state.step);
 }
 
@@ -83,14 +94,13 @@ static bool is_needed(const Session *s)
     const Config *cfg = s->run.cfg;
     int64_t step = s->state.step;
     return session_is_due(s) || every(step, cfg->eval_every) || every(step, cfg->save_every) ||
-           step == s->run.total_steps || signals_pending() != 0;
+           s->save_next || step == s->run.total_steps || signals_pending() != 0;
 }
 
-/* Fetches losses, all of them when they are needed; else a device that can may be one step ahead of us.
- * False when one is not finite. */
-static bool settle(Session *s)
+/* Fetches losses: all of them, or so many that the device is no more than `ahead` steps ahead of
+ * us. False when one is not finite. */
+static bool settle(Session *s, int64_t ahead)
 {
-    int64_t ahead = is_needed(s) ? 0 : trainer_ahead(&s->trainer);
     bool finite = true;
     while (finite && s->trainer.posted - s->trainer.fetched > ahead) {
         trainer_fetch(&s->trainer, &s->loss, &s->grad_norm);
@@ -120,35 +130,51 @@ static int diverged(Session *s)
 
 static int stop_on_signal(Session *s, int signal)
 {
-    log_info("Stopping after step %lld as asked; saving", (long long)s->state.step);
-    int code = save(s);
-    if (code != 0) {
-        return code;
+    /* Of several ranks, not all may have known of the signal when they fetched their losses. */
+    if (!settle(s, 0)) {
+        return diverged(s);
+    }
+    if (s->state.step > s->saved_step) {
+        log_info("Stopping after step %lld as asked; saving", (long long)s->state.step);
+        int code = save(s);
+        if (code != 0) {
+            return code;
+        }
     }
     return err_set(signal,
                    "stopped by a signal after step %lld; the same command goes on from there",
                    (long long)s->state.step);
 }
 
-/* What ranks have to say to each other after a step: whether their weights are still the same, and whether one of
- * them was told to stop. */
+/* What ranks have to say to each other after a step: whether their weights are still the same,
+ * whether one of them was told to stop, and whether it is time for a checkpoint, by the first
+ * rank's clock. */
 static int meet(Session *s, int *signal)
 {
+    bool due = session_leads(s) && save_is_due(s);
     if (s->ranks <= 1) {
         *signal = signals_pending();
+        s->save_next = due;
         return 0;
     }
     timers_enter(&s->timers, PHASE_COMM_EXPOSED);
     int code = every(s->state.step, s->run.cfg->verify_every) ? session_verify_weights(s) : 0;
-    code = code != 0 ? code : session_signal(s, signal);
+    code = code != 0 ? code : session_signal(s, signal, &due);
     timers_leave(&s->timers, PHASE_COMM_EXPOSED);
+    s->save_next = due;
     return code;
 }
 
 static int loop(Session *s)
 {
     const Config *cfg = s->run.cfg;
-    int64_t saved_step = s->first_step;
+    s->saved_step = s->first_step;
+    s->saved_at = clock_seconds();
+    int early;
+    int met = meet(s, &early);
+    if (met != 0 || early != 0) {
+        return met != 0 ? met : stop_on_signal(s, early);
+    }
     while (s->state.step < s->run.total_steps) {
         double started = clock_seconds();
         timers_enter(&s->timers, SPAN_TRAINING);
@@ -156,7 +182,8 @@ static int loop(Session *s)
         if (code != 0) {
             return code;
         }
-        bool finite = settle(s);
+        bool saving = s->save_next || every(s->state.step, cfg->save_every);
+        bool finite = settle(s, is_needed(s) ? 0 : trainer_ahead(&s->trainer));
         int signal;
         code = meet(s, &signal);
         timers_leave(&s->timers, SPAN_TRAINING);
@@ -181,9 +208,8 @@ static int loop(Session *s)
             (every(s->state.step, cfg->eval_every) || (last && cfg->eval_every > 0))) {
             code = evaluate(s);
         }
-        if (code == 0 && every(s->state.step, cfg->save_every)) {
+        if (code == 0 && saving) {
             code = save(s);
-            saved_step = s->state.step;
         }
         if (code != 0) {
             return code;
@@ -193,7 +219,7 @@ static int loop(Session *s)
             return stop_on_signal(s, signal);
         }
     }
-    return s->state.step > saved_step ? save(s) : 0;
+    return s->state.step > s->saved_step ? save(s) : 0;
 }
 
 static void announce(const Session *s)
@@ -253,7 +279,6 @@ static int run_session(const Config *cfg, Comm *comm, const TrainWatcher *watche
                  (long long)s.first_step);
         s.val_loss = s.state.best_val_loss;
     } else {
-        signals_install();
         announce(&s);
         account_begin(&s);
         code = loop(&s);

@@ -41,6 +41,9 @@ typedef struct {
     double loss, grad_norm, rate, val_loss; /* latest; NAN before the first */
     double own_first_loss; /* step 1, of this rank's sequences alone; once that is fetched */
     bool evaluated;        /* val_loss is of this session */
+    int64_t saved_step;    /* of the last checkpoint, or where the session began */
+    double saved_at;       /* when that was, by clock_seconds */
+    bool save_next;        /* the next step ends with a checkpoint, because of the time */
     /* Since the last recorded line. */
     int64_t line_steps;
     double line_seconds;
@@ -94,8 +97,8 @@ static inline bool session_leads(const Session *session)
 /* 0 when code is 0 on every rank; else every rank gets an error, its own or "another rank failed". */
 int session_agree(Session *session, int code);
 
-/* The signal that any rank has got; 0: none. */
-int session_signal(Session *session, int *signal);
+/* The signal that any rank has got, 0: none; and whether any has set *flag. */
+int session_signal(Session *session, int *signal, bool *flag);
 
 /* Compares the ranks' weights by checksum. ERR_FAILED names those that differ from the others. */
 int session_verify_weights(Session *session);
