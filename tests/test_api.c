@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -42,7 +43,9 @@ static pacer_options *small_training(const char *out, const char *steps)
         assert_int_equal(pacer_options_set(options, settings[i][0], settings[i][1]), 0);
     }
     assert_int_equal(pacer_options_set(options, "steps", steps), 0);
-    assert_int_equal(pacer_options_set(options, "out", out), 0);
+    char *path = out[0] == '/' ? strdup(out) : io_join(own_folder, out);
+    assert_int_equal(pacer_options_set(options, "out", path), 0);
+    free(path);
     return options;
 }
 
@@ -248,6 +251,49 @@ static void test_api__signals_reach_the_host_and_no_thread_that_computes(void **
     for (int number = 1; number < 32; number++) {
         assert_int_equal(sigismember(&after, number), sigismember(&before, number));
     }
+}
+
+/* Losses of a few steps whose products are large enough for any library's own kernels. */
+static int keep_loss(const pacer_step *step, void *user)
+{
+    ((double *)user)[step->step - 1] = step->loss;
+    return 0;
+}
+
+static void train_products(const char *out, double losses[4])
+{
+    static const char *const larger[][2] = {
+        {"d-model", "256"}, {"heads", "4"}, {"ffn", "512"}, {"context", "128"}, {"threads", "2"}};
+    pacer_options *options = small_training(out, "4");
+    for (size_t i = 0; i < sizeof larger / sizeof *larger; i++) {
+        assert_int_equal(pacer_options_set(options, larger[i][0], larger[i][1]), 0);
+    }
+    assert_int_equal(pacer_train(options, keep_loss, losses, NULL), 0);
+    pacer_options_free(options);
+}
+
+static void test_api__a_storm_of_signals_changes_no_bit(void **state)
+{
+    (void)state;
+    static const int numbers[] = {SIGALRM, SIGPROF, SIGVTALRM};
+    static const int timers[] = {ITIMER_REAL, ITIMER_PROF, ITIMER_VIRTUAL};
+    const struct itimerval often = {{0, 300}, {0, 300}}, never = {0};
+    double calm[4] = {0}, stormy[4] = {0};
+    train_products("calm", calm);
+    assert_true(calm[0] > 1 && calm[3] > 1);
+    atomic_store(&taken_by, 0);
+    struct sigaction action = {.sa_handler = take, .sa_flags = SA_RESTART}, old[3];
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(sigaction(numbers[i], &action, &old[i]), 0);
+        assert_int_equal(setitimer((__itimer_which_t)timers[i], &often, NULL), 0);
+    }
+    train_products("stormy", stormy);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(setitimer((__itimer_which_t)timers[i], &never, NULL), 0);
+        assert_int_equal(sigaction(numbers[i], &old[i], NULL), 0);
+    }
+    assert_int_not_equal(atomic_load(&taken_by), 0);
+    assert_memory_equal(calm, stormy, sizeof calm);
 }
 
 static void test_api__each_thread_has_its_message(void **state)
@@ -487,6 +533,7 @@ int main(void)
         cmocka_unit_test(test_api__trainings_that_cannot_begin_say_why),
         cmocka_unit_test(test_api__a_training_stops_when_told_and_goes_on),
         cmocka_unit_test(test_api__signals_reach_the_host_and_no_thread_that_computes),
+        cmocka_unit_test(test_api__a_storm_of_signals_changes_no_bit),
         cmocka_unit_test(test_api__each_thread_has_its_message),
         cmocka_unit_test(test_api__text_comes_back_from_its_ids),
         cmocka_unit_test(test_api__a_model_gives_logits_token_by_token),
