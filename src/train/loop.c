@@ -35,9 +35,13 @@ static int evaluate(Session *s)
     if (!(s->state.best_val_loss <= s->val_loss)) {
         s->state.best_val_loss = s->val_loss;
     }
+    timers_enter(&s->timers, PHASE_LOG);
     log_info("step %lld/%lld  val_loss %.4f", (long long)s->state.step,
              (long long)s->run.total_steps, s->val_loss);
-    return session_leads(s) ? record_eval(s->record, s->state.step, s->val_loss) : 0;
+    code = session_leads(s) ? record_eval(s->record, s->state.step, s->val_loss) : 0;
+    code = session_agree(s, code); /* wait here for the first rank, not in the next step */
+    timers_leave(&s->timers, PHASE_LOG);
+    return code;
 }
 
 /* Forward and backward of every micro-step, then the update. */
@@ -120,7 +124,9 @@ static int diverged(Session *s)
 
 static int stop_on_signal(Session *s, int signal)
 {
+    timers_enter(&s->timers, PHASE_LOG);
     log_info("Stopping after step %lld as asked; saving", (long long)s->state.step);
+    timers_leave(&s->timers, PHASE_LOG);
     int code = save(s);
     if (code != 0) {
         return code;
@@ -130,18 +136,28 @@ static int stop_on_signal(Session *s, int signal)
                    (long long)s->state.step);
 }
 
-/* What ranks have to say to each other after a step: whether their weights are still the same, and whether one of
- * them was told to stop. */
-static int meet(Session *s, int *signal)
+/* What ranks have to say to each other after a step: whether their weights are still the same, whether one of
+ * them was told to stop, and whether the first one is about to write. */
+static int meet(Session *s, StepNews *news)
 {
     if (s->ranks <= 1) {
-        *signal = signals_pending();
-        return 0;
+        return session_exchange(s, news);
     }
     timers_enter(&s->timers, PHASE_COMM_EXPOSED);
     int code = every(s->state.step, s->run.cfg->verify_every) ? session_verify_weights(s) : 0;
-    code = code != 0 ? code : session_signal(s, signal);
+    code = code != 0 ? code : session_exchange(s, news);
     timers_leave(&s->timers, PHASE_COMM_EXPOSED);
+    return code;
+}
+
+/* Lines about the step. Where the first rank writes some, the others wait for it here: in their next step it would
+ * count as training. */
+static int tell(Session *s, double seconds, bool tells)
+{
+    timers_enter(&s->timers, PHASE_LOG);
+    int code = session_report_step(s, seconds, tells);
+    code = tells ? session_agree(s, code) : code;
+    timers_leave(&s->timers, PHASE_LOG);
     return code;
 }
 
@@ -157,8 +173,8 @@ static int loop(Session *s)
             return code;
         }
         bool finite = settle(s);
-        int signal;
-        code = meet(s, &signal);
+        StepNews news;
+        code = meet(s, &news);
         timers_leave(&s->timers, SPAN_TRAINING);
         if (code != 0) {
             return code;
@@ -168,11 +184,10 @@ static int loop(Session *s)
         s->session_seconds += seconds;
         s->state.train_seconds += seconds;
         bool last = s->state.step == s->run.total_steps;
-        timers_enter(&s->timers, PHASE_LOG);
-        code = session_report_step(s, seconds);
-        timers_leave(&s->timers, PHASE_LOG);
+        code = tell(s, seconds, news.tells);
         if (s->ranks <= 1) {
-            signal = signals_pending(); /* the watcher of that line may have asked for the end */
+            news.signal =
+                signals_pending(); /* the watcher of that line may have asked for the end */
         }
         if (code == 0 && !finite) {
             return diverged(s);
@@ -189,8 +204,8 @@ static int loop(Session *s)
             return code;
         }
         account_step(s);
-        if (signal != 0 && !last) {
-            return stop_on_signal(s, signal);
+        if (news.signal != 0 && !last) {
+            return stop_on_signal(s, news.signal);
         }
     }
     return s->state.step > saved_step ? save(s) : 0;
@@ -254,9 +269,12 @@ static int run_session(const Config *cfg, Comm *comm, const TrainWatcher *watche
         s.val_loss = s.state.best_val_loss;
     } else {
         signals_install();
-        announce(&s);
         account_begin(&s);
-        code = loop(&s);
+        timers_enter(&s.timers, PHASE_LOG);
+        announce(&s);
+        code = session_agree(&s, 0);
+        timers_leave(&s.timers, PHASE_LOG);
+        code = code == 0 ? loop(&s) : code;
         account_end(&s);
         code = session_finish(&s, code);
         if (code == 0) {

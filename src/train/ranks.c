@@ -14,11 +14,11 @@ int session_agree(Session *s, int code)
     return comm_agree(s->comm, code);
 }
 
-int session_signal(Session *s, int *signal)
+int session_exchange(Session *s, StepNews *news)
 {
-    double any = -signals_pending();
-    int code = s->ranks > 1 ? comm_max(s->comm, &any, 1) : 0;
-    *signal = -(int)any;
+    double any[] = {-signals_pending(), session_tells(s)};
+    int code = s->ranks > 1 ? comm_max(s->comm, any, 2) : 0;
+    *news = (StepNews){.signal = -(int)any[0], .tells = any[1] != 0};
     return code;
 }
 
