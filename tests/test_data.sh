@@ -123,7 +123,7 @@ mkfifo pipe
 child=$!
 exec 9>pipe
 printf 'some text' >&9
-sleep 0.2
+await 'takes_term $child'
 kill -TERM $child
 wait $child
 status=$?

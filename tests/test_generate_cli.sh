@@ -61,7 +61,7 @@ sed 's/<|endoftext|>/<|other|>/' run/tokenizer.json >endless.json
 expect 2 'an empty prompt needs' generate run --device cpu --tokenizer endless.json
 "$PACER" generate run --device cpu --threads 1 --tokenizer endless.json --prompt a --max-tokens 100000000 --json int.json >interrupted 2>err &
 child=$!
-for _ in {1..200}; do [[ -s interrupted ]] && break; sleep 0.02; done
+await '[[ -s interrupted ]]'
 kill -INT $child
 wait $child
 status=$?

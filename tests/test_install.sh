@@ -50,9 +50,7 @@ if command -v g++ >/dev/null; then
 fi
 small=(--layers 1 --d-model 16 --heads 2 --context 32 --batch 2)
 export LD_LIBRARY_PATH=$libdir
-# Runs of milliseconds on a busy machine: a self-check may find that time went elsewhere (status 4).
-./train "${small[@]}" --steps 3 --log-every 1 --out example >out 2>err
-[[ $? == @(0|4) ]] || fail "the example fails: $(cat out)"
+./train "${small[@]}" --steps 3 --log-every 1 --out example >out 2>err || fail "the example fails: $(cat out)"
 [[ ! -s err ]] || fail "the library writes to stderr"
 [[ $(grep -c '^step [123] of 3: loss [0-9.]*, ' out) == 3 ]] || fail "the example tells other steps: $(cat out)"
 grep -q '^example: 3 steps, training loss [0-9]' out || fail "the example does not conclude: $(cat out)"
@@ -63,8 +61,8 @@ PACER=$prefix/bin/pacer
 expect 0 "configurations" sweep accumulation --smoke --dry-run
 if [[ -e $prefix/lib/pacer/pacer_mpi.so ]] && command -v mpirun >/dev/null; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    "$PACER" train --data builtin:random "${small[@]}" --steps 2 --ranks 2 --out ranks >out 2>err
-    [[ $? == @(0|4) ]] && grep -q "Done: 2 steps" out err || fail "two ranks of the installed program"
+    "$PACER" train --data builtin:random "${small[@]}" --steps 2 --ranks 2 --out ranks >out 2>err &&
+        grep -q "Done: 2 steps" out err || fail "two ranks of the installed program"
 fi
 
 cmake "-DMANIFEST=$work/manifest.moved" -P "$source_folder/cmake/uninstall.cmake" >out 2>&1 || fail "uninstall: $(cat out)"

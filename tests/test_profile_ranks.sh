@@ -138,7 +138,7 @@ beside() {
 }
 tiny=("${model[@]}")
 model=(--layers 4 --d-model 128 --heads 4 --ffn 256 --context 64 --vocab 4000 --batch 2 --threads 1)
-for _ in 1 2 3; do
+for _ in {1..10}; do
     profile 2 --ddp zero1 --bucket-mb 0
     beside && break
 done

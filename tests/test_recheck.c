@@ -90,13 +90,13 @@ static void test_recheck__sound_records_pass(void **state)
 {
     (void)state;
     static const char *const all[] = {
-        "tokens",      "throughput",  "first_loss",   "phases",         "unattributed",
-        "parts",       "step_times",  "step_spread",  "timer_overhead", "phase_numbers",
-        "mfu",         "mfu_peak",    "flops",        "memory",         "allocated",
-        "memory_plan", "line_steps",  "line_tokens",  "line_rate",      "last_line",
-        "line_time",   "train_loss",  "val_loss",     "best_val_loss",  "ranks",
-        "rank_phases", "rank_memory", "slowest_wall", "slowest_train",  "throttled",
-        "gpu_alone",   "gpu_memory",  "stored",
+        "tokens",         "throughput",  "first_loss",  "phases",         "unattributed",
+        "parts",          "step_times",  "step_spread", "timer_overhead", "phase_numbers",
+        "step_quantiles", "mfu",         "mfu_peak",    "flops",          "memory",
+        "allocated",      "memory_plan", "line_steps",  "line_tokens",    "line_rate",
+        "last_line",      "line_time",   "train_loss",  "val_loss",       "best_val_loss",
+        "ranks",          "rank_phases", "rank_memory", "slowest_wall",   "slowest_train",
+        "throttled",      "gpu_alone",   "gpu_memory",  "stored",
     };
     for (int ranks = 1; ranks <= 4; ranks++) {
         Checks checks;
@@ -138,8 +138,8 @@ static const Fault faults[] = {
     {"run.json", "summary.phases.forward", NULL, "phases", CHECK_FAIL, NULL, NULL},
     {"run.json", "summary.phases.backward.exclusive_s", "4.7", "phases", CHECK_FAIL, NULL,
      "phase_numbers"},
-    {"run.json", "summary.wall_s", "9", "phases", CHECK_FAIL, NULL, "slowest_wall"},
-    {"run.json", "summary.phases.unattributed.exclusive_s", "0.25", "unattributed", CHECK_FAIL,
+    {"run.json", "summary.wall_s", "9", "phases", CHECK_FAIL, NULL, "parts"},
+    {"run.json", "summary.phases.unattributed.exclusive_s", "0.25", "unattributed", CHECK_WARN,
      NULL, NULL},
     {"run.json", "summary.phases.eval.total_s", "0.4", "phase_numbers", CHECK_FAIL, "eval", NULL},
     {"run.json", "summary.phases.forward.count", "201", "phase_numbers", CHECK_FAIL, "forward",
@@ -151,13 +151,13 @@ static const Fault faults[] = {
      NULL},
     {"run.json", "summary.init_s", "1.6", "parts", CHECK_FAIL, NULL, NULL},
     {"run.json", "summary.timer_overhead", "0.02", "timer_overhead", CHECK_WARN, NULL, NULL},
-    {"run.json", "summary.timer_overhead", "-0.1", "timer_overhead", CHECK_FAIL, NULL, NULL},
+    {"run.json", "summary.timer_overhead", "-0.1", "timer_overhead", CHECK_WARN, NULL, NULL},
     {"run.json", "summary.step_p95_ms", "101", "step_spread", CHECK_WARN, NULL, NULL},
-    {"run.json", "summary.step_max_ms", "79", "step_times", CHECK_FAIL, NULL, NULL},
-    {"run.json", "summary.mfu_measured", "1.2", "mfu", CHECK_FAIL, NULL, "flops"},
+    {"run.json", "summary.step_max_ms", "79", "step_quantiles", CHECK_FAIL, NULL, NULL},
+    {"run.json", "summary.mfu_measured", "1.2", "mfu", CHECK_WARN, NULL, "flops"},
     {"run.json", "summary.mfu_measured", "0.6", "flops", CHECK_FAIL, NULL, NULL},
     {"run.json", "machine.sgemm_gflops", "80", "flops", CHECK_FAIL, NULL, NULL},
-    {"run.json", "summary.mfu_peak", "1.01", "mfu_peak", CHECK_FAIL, NULL, NULL},
+    {"run.json", "summary.mfu_peak", "1.01", "mfu_peak", CHECK_WARN, NULL, NULL},
     {"run.json", "summary.peak_bytes", "1001", "memory", CHECK_FAIL, NULL, "allocated"},
     {"run.json", "summary.allocated_bytes", "999", "allocated", CHECK_FAIL, NULL, NULL},
     {"run.json", "memory_plan.1.bytes", "601", "memory_plan", CHECK_FAIL, NULL, NULL},
@@ -183,9 +183,9 @@ static const Fault faults[] = {
      "rank 1", NULL},
     {"ranks/1.json", "memory.categories.0.peak_bytes", "399", "rank_memory", CHECK_FAIL, "rank 1",
      NULL},
-    {"ranks/1.json", "wall_s", "12", "slowest_wall", CHECK_FAIL, "rank 1 on node1", "rank_phases"},
+    {"ranks/1.json", "wall_s", "12", "slowest_wall", CHECK_WARN, "rank 1 on node1", "rank_phases"},
     {"ranks/1.json", "timers.backward.exclusive_s", "4.8", "stragglers", CHECK_WARN,
-     "rank 1 on node1 cuda:1", "slowest_train"},
+     "rank 1 on node1 cuda:1", "rank_phases"},
     {"ranks/2.json", "uuid", "\"GPU-0000\"", "shared_device", CHECK_WARN,
      "rank 0 on node0 cuda:0, rank 2 on node0 cuda:2", NULL},
     {"ranks/2.json", "gpu.throttled_share", "0.06", "throttled", CHECK_WARN, "rank 2 on node0",
@@ -281,10 +281,37 @@ static void test_recheck__missing_numbers_make_no_check(void **state)
     /* A number that was measured and is none fails. */
     run_record_edit(folder, "run.json", "summary.note", "\"wall_s is NaN, mfu_measured is NaN\"");
     recheck(&checks);
-    expect(&checks, "mfu", CHECK_FAIL);
+    expect(&checks, "flops", CHECK_FAIL);
     run_record_edit(folder, "run.json", "summary.tok_s", "1e308");
     recheck(&checks);
     expect(&checks, "throughput", CHECK_FAIL);
+}
+
+/* A session with fewer ranks than the one before, whose files pacer 0.1 left there; but a rank too many of the same
+ * session is one. */
+static void test_recheck__files_of_ranks_of_an_earlier_session_do_not_count(void **state)
+{
+    (void)state;
+    Checks checks;
+    run_record_write(folder, 4);
+    char *ranks = io_join(folder, "ranks"), *kept = io_join(folder, "kept");
+    assert_int_equal(rename(ranks, kept), 0);
+    run_record_write(folder, 2);
+    for (int rank = 2; rank < 4; rank++) {
+        char *from = mem_format("%s/%d.json", kept, rank);
+        char *to = mem_format("%s/%d.json", ranks, rank);
+        assert_int_equal(rename(from, to), 0);
+        free(from);
+        free(to);
+    }
+    recheck(&checks);
+    expect_only(&checks, (const char *const[]){NULL});
+    assert_true(find(&checks, "ranks")->found == 2);
+    run_record_edit(folder, "ranks/3.json", "ranks", "2");
+    recheck(&checks);
+    expect(&checks, "ranks", CHECK_FAIL);
+    free(kept);
+    free(ranks);
 }
 
 /* Sixty steps of half the batch, resumed at 30 and 60; the second resume undid one at 80. */
@@ -462,6 +489,7 @@ int main(void)
         CASE(test_recheck__each_planted_fault_is_found),
         CASE(test_recheck__a_stored_pass_that_fails_now_is_a_failure),
         CASE(test_recheck__missing_numbers_make_no_check),
+        CASE(test_recheck__files_of_ranks_of_an_earlier_session_do_not_count),
         CASE(test_recheck__sessions_with_other_batches),
         CASE(test_recheck__runs_that_did_not_end),
         CASE(test_recheck__damaged_records_are_refused_by_name),

@@ -19,10 +19,8 @@ for recipe in "$recipes"/*.yaml; do
     "$PACER" sweep "$recipe" --smoke --out "$name" >out 2>err
     status=$?
     grep -q 'report.html' out err || fail "$name: no report"
-    # Runs of milliseconds beside other tests: a ceiling may come out low, a process may stand still between phases.
     failed_checks=$(awk '/"name"/ { name = $2 } /"verdict".*"fail"/ { print name }' "$name"/runs/*/run.json | sort -u)
-    [[ $status == 0 || $status == 4 && -n $failed_checks ]] || fail "$name: exit status $status"
-    grep -vE '^"(mfu|unattributed)",$' <<<"$failed_checks" | grep -q . && fail "$name: $failed_checks"
+    [[ $status == 0 && -z $failed_checks ]] || fail "$name: exit status $status, failed checks: $failed_checks"
     grep -qE '"state":[[:space:]]*"(failed|timeout|waiting|running|stopped|oom)"' "$name/experiment.json" &&
         fail "$name: $(grep -oE '"(state|reason)":[^,]*' "$name/experiment.json" | sort | uniq -c)"
     tables=0

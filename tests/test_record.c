@@ -421,11 +421,26 @@ static void test_record__rank_files(void **state)
     assert_true(cJSON_IsNull(member(member(json, "memory"), "reserved_bytes")));
     cJSON_Delete(json);
     record_close(record);
-    assert_int_equal(record_open(dir, &info, -1, &record), 0); /* afresh: no ranks of before */
-    char *path = io_join(dir, "ranks/1.json");
-    assert_false(io_exists(path));
+    /* A session that begins, afresh or behind a step, has no ranks of the one before, whichever are there. */
+    char *path = io_join(dir, "ranks/1.json"), *last = io_join(dir, "ranks/12.json");
+    for (int64_t resume = -1; resume <= 4; resume += 5) {
+        int64_t *there;
+        size_t count;
+        RecordRank more = {.rank = 12, .ranks = 13};
+        assert_int_equal(record_rank(dir, &more), 0);
+        put_file(dir, "ranks/notes.json", "{}");
+        assert_int_equal(record_open(dir, &info, resume, &record), 0);
+        assert_false(io_exists(path) || io_exists(last));
+        assert_int_equal(record_rank_files(dir, &there, &count), 0);
+        assert_int_equal(count, 0);
+        free(there);
+        char *others = io_join(dir, "ranks/notes.json");
+        assert_true(io_exists(others));
+        free(others);
+        record_close(record);
+    }
+    free(last);
     free(path);
-    record_close(record);
     free(dir);
 }
 

@@ -71,7 +71,7 @@ grep -q '"status":[[:space:]]*"done"' whole/run.json || fail "finished run is no
 stop_with() {
     local signal=$1 status=$2 out=$3
     launch --steps 100000 --schedule constant --warmup 0 --threads 1 --eval-every 0 --out "$out"
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         [ -s "$out/metrics.jsonl" ] && [ "$(wc -l <"$out/metrics.jsonl")" -ge 5 ] && break
         sleep 0.05
     done
@@ -170,7 +170,7 @@ train --steps 40 --out full || fail "resume after the full disk"
 
 # Two runs at a time in one directory.
 launch --steps 100000 --schedule constant --warmup 0 --threads 1 --eval-every 0 --out busy
-for _ in $(seq 100); do [ -s busy/metrics.jsonl ] && break; sleep 0.05; done
+for _ in $(seq 1200); do [ -s busy/metrics.jsonl ] && break; sleep 0.05; done
 expect 2 'another pacer' train --config base.yaml --out busy
 kill -9 "$pid"
 wait "$pid" 2>/dev/null

@@ -17,10 +17,7 @@ train() {
 
 train --steps 1000000 &
 pid=$!
-for ((i = 0; i < 200; i++)); do
-    [[ -e 'a run/ckpt/latest' ]] && break
-    sleep 0.02
-done
+await "[[ -e 'a run/ckpt/latest' ]] && grep -q val_loss 'a run/metrics.jsonl'"
 expect 0 "tiny  running  a run" watch --once 'a run'
 for words in "of 1000000" "loss " "tok/s" "memory  planned" "left " "validation"; do
     grep -qF -- "$words" out || fail "running: does not say '$words': $(cat out)"

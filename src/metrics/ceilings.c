@@ -106,7 +106,7 @@ static int measure_processor(Ceilings *c, Backend *backend, double seconds)
                  threads[i] == 1 ? "" : "s");
         snprintf(name, sizeof name, "sgemm_%d", threads[i]);
         add(c, name, "FLOP/s", 1e9 * machine_sgemm_rate(threads[i], seconds / 2 / kinds),
-            "f32, n = 1024 and 2048, the best");
+            "f32, n = 512, 1024 and 2048, the best");
         code = stopped();
     }
     for (int i = 0; i < kinds && code == 0; i++) {

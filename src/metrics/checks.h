@@ -13,6 +13,19 @@
 
 typedef enum { CHECK_PASS, CHECK_WARN, CHECK_FAIL } CheckVerdict;
 
+/* What a check rests on. Counted: tokens, steps, bytes, ranks, losses, and sums and quotients of recorded numbers
+ * that hold whatever the machine does. Timed: clocks put against each other or against a limit, and what was seen of
+ * the machine; an honest run on a busy machine may miss these, so they warn at worst. */
+typedef enum { CHECK_COUNTED, CHECK_TIMED } CheckKind;
+
+typedef struct {
+    const char *name;
+    CheckKind kind;
+} CheckRow;
+
+/* Every check that there is, in no order. */
+const CheckRow *checks_rows(size_t *count);
+
 #define CHECK_SUBJECT_SIZE 160
 
 typedef struct {
@@ -30,7 +43,8 @@ typedef struct {
     int count;
 } Checks;
 
-/* Adds one; the subject is copied and cut to fit, and may be NULL. What is not finite does not pass. */
+/* Adds one of checks_rows; the subject is copied and cut to fit, and may be NULL. What is not finite does not pass;
+ * a timed check that fails warns. */
 void checks_add(Checks *checks, const char *name, CheckVerdict verdict, double expected,
                 double found, const char *rule, const char *subject);
 
@@ -55,9 +69,6 @@ typedef struct {
 #define CHECK_THROUGHPUT_SLACK 0.01
 #define CHECK_FIRST_LOSS_SLACK 0.10
 #define CHECK_PHASES_SLACK 0.02
-#define CHECK_PHASES_SHORT_S \
-    0.05                       /* a gap below this is start-up noise of a short run: no failure */
-#define CHECK_MFU_NOISE 0.05   /* by which a ceiling measured for a second may come out low */
 #define CHECK_ROUNDING 1e-6    /* of numbers that were only printed and read back */
 #define CHECK_TIMER_COST 0.01  /* of the wall time, for reading the clock */
 #define CHECK_STEP_SLACK 0.05  /* a device's steps do not count the host's work before the first */
@@ -68,14 +79,15 @@ typedef struct {
 void checks_run(const Summary *summary, const CheckInput *input, Checks *checks);
 
 /* Exclusive and total times, means and quantiles of each phase that contradict each other; the name of the first
- * such phase, NULL when there is none. */
+ * such phase, "unattributed" when that is below 0, NULL when there is none. */
 const char *check_phase_numbers(const TimerReport *report, bool complete);
 
 /* --- ranks --- */
 
 #define CHECK_SLOWEST_SLACK 0.05
-#define CHECK_STRAGGLER 1.1  /* of the median of the ranks' busy time */
-#define CHECK_THROTTLED 0.05 /* of the readings */
+#define CHECK_SLOWEST_SHORT_S 0.05 /* more than that share in a run of a second or two */
+#define CHECK_STRAGGLER 1.1        /* of the median of the ranks' busy time */
+#define CHECK_THROTTLED 0.05       /* of the readings */
 
 typedef struct {
     int64_t rank, ranks;                 /* as its own file says */

@@ -9,12 +9,77 @@
 #include <stdio.h>
 #include <string.h>
 
+static const CheckRow rows[] = {
+    /* The summary against itself and the configuration. */
+    {"tokens", CHECK_COUNTED},
+    {"throughput", CHECK_COUNTED},
+    {"first_loss", CHECK_COUNTED},
+    {"phases", CHECK_COUNTED},
+    {"unattributed", CHECK_TIMED},
+    {"phase_numbers", CHECK_COUNTED},
+    {"parts", CHECK_COUNTED},
+    {"timer_overhead", CHECK_TIMED},
+    {"step_quantiles", CHECK_COUNTED},
+    {"step_times", CHECK_TIMED},
+    {"step_spread", CHECK_TIMED},
+    {"mfu", CHECK_TIMED},
+    {"mfu_peak", CHECK_TIMED},
+    {"flops", CHECK_COUNTED},
+    {"memory", CHECK_COUNTED},
+    {"allocated", CHECK_COUNTED},
+    {"memory_plan", CHECK_COUNTED},
+    /* The ranks. */
+    {"ranks", CHECK_COUNTED},
+    {"rank_phases", CHECK_COUNTED},
+    {"rank_memory", CHECK_COUNTED},
+    {"slowest_wall", CHECK_TIMED},
+    {"slowest_train", CHECK_TIMED},
+    {"stragglers", CHECK_TIMED},
+    {"shared_device", CHECK_COUNTED},
+    {"throttled", CHECK_TIMED},
+    {"gpu_alone", CHECK_TIMED},
+    {"gpu_memory", CHECK_TIMED},
+    /* The lines of metrics.jsonl. */
+    {"line_steps", CHECK_COUNTED},
+    {"line_tokens", CHECK_COUNTED},
+    {"line_rate", CHECK_COUNTED},
+    {"last_line", CHECK_COUNTED},
+    {"line_time", CHECK_COUNTED},
+    {"train_loss", CHECK_COUNTED},
+    {"val_loss", CHECK_COUNTED},
+    {"best_val_loss", CHECK_COUNTED},
+    {"stored", CHECK_COUNTED},
+    /* Several runs. */
+    {"speedup", CHECK_TIMED},
+    {"learning_rates", CHECK_COUNTED},
+};
+
+const CheckRow *checks_rows(size_t *count)
+{
+    *count = sizeof rows / sizeof rows[0];
+    return rows;
+}
+
+static CheckKind kind_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (strcmp(rows[i].name, name) == 0) {
+            return rows[i].kind;
+        }
+    }
+    PACER_ASSERT(false, "no check is called %s", name);
+    return CHECK_COUNTED;
+}
+
 void checks_add(Checks *checks, const char *name, CheckVerdict verdict, double expected,
                 double found, const char *rule, const char *subject)
 {
     PACER_ASSERT(checks->count < CHECKS_MAX, "%d checks", checks->count);
     if (verdict == CHECK_PASS && !(isfinite(expected) && isfinite(found))) {
         verdict = CHECK_FAIL; /* an infinite limit is none */
+    }
+    if (verdict == CHECK_FAIL && kind_of(name) == CHECK_TIMED) {
+        verdict = CHECK_WARN;
     }
     Check *check = &checks->items[checks->count++];
     *check = (Check){name, verdict, expected, found, rule, ""};

@@ -229,20 +229,27 @@ static double best_product(int threads, float *a, float *b, float *c, int64_t n,
 double machine_sgemm_rate(int threads, double seconds)
 {
     PACER_ASSERT(threads > 0, "%d threads", threads);
-    const int64_t small = 1024, large = 2048;
-    float *block = mem_try_aligned((size_t)(3 * large * large) * sizeof *block);
+    /* The smallest ones are short enough to pass between two processes that share the cores. */
+    static const int64_t sizes[] = {512, 1024, 2048};
+    enum { SIZES = sizeof sizes / sizeof sizes[0] };
+    int64_t largest = sizes[SIZES - 1] * sizes[SIZES - 1];
+    float *block = mem_try_aligned((size_t)(3 * largest) * sizeof *block);
     if (block == NULL) {
         return NAN;
     }
-    float *a = block, *b = a + large * large, *c = b + large * large;
-    double rate_small = best_product(threads, a, b, c, small, seconds / 2);
-    /* On few threads the large ones take longer than the budget and are hardly faster. */
-    double large_run = 2e-9 * (double)(large * large * large) / rate_small, rate_large = 0;
-    if (!isnan(rate_small) && PRODUCT_RUNS * large_run <= seconds) {
-        rate_large = best_product(threads, a, b, c, large, seconds / 2);
+    double best = 0;
+    for (int i = 0; i < SIZES && !isnan(best); i++) {
+        int64_t n = sizes[i];
+        /* On few threads the largest take longer than the budget and are hardly faster. */
+        if (i == SIZES - 1 && PRODUCT_RUNS * 2e-9 * (double)(n * n * n) / best > seconds) {
+            break;
+        }
+        double rate =
+            best_product(threads, block, block + largest, block + 2 * largest, n, seconds / SIZES);
+        best = rate <= best ? best : rate; /* NaN stays */
     }
     free(block);
-    return isnan(rate_small) || rate_small > rate_large ? rate_small : rate_large;
+    return best;
 }
 
 #define PROBE_SIZE ((int64_t)2048)

@@ -93,6 +93,16 @@ static int compare_stored(const char *path, const cJSON *stored, Checks *checks)
     return 0;
 }
 
+/* Leaves out files of ranks that the last session did not have and that say themselves that they were of another: pacer
+ * 0.1 kept those of an earlier session with more ranks. */
+static size_t own_ranks(const CheckRank *ranks, size_t count, int64_t of)
+{
+    while (count > 0 && ranks[count - 1].rank >= of && ranks[count - 1].ranks != of) {
+        count--;
+    }
+    return count;
+}
+
 int recheck_dir(const char *dir, Checks *checks)
 {
     *checks = (Checks){0};
@@ -107,6 +117,10 @@ int recheck_dir(const char *dir, Checks *checks)
     if (run.input.ranks == 0) {
         run.input.ranks = count > 0 ? ranks[0].ranks : 1;
     }
+    if (run.input.ranks > 1) { /* the phases of the summary are the first rank's */
+        bool known = count > 0 && ranks[0].rank == 0 && ranks[0].wall_s.known;
+        run.phases.wall_s = known ? ranks[0].wall_s.number : NAN;
+    }
     Value per_step = {run.per_step.known, run.per_step.number * (double)run.input.ranks};
     CheckLines lines;
     check_lines_begin(&lines, run.starts, run.sessions, per_step);
@@ -116,7 +130,8 @@ int recheck_dir(const char *dir, Checks *checks)
         checks_run(&run.summary, &run.input, checks);
         check_lines_end(&lines, &run.summary, &run.input, checks);
         if (run.has_summary && run.status != RUN_RUNNING) { /* else of the session before */
-            checks_ranks(&run.summary, &run.input, ranks, count, checks);
+            checks_ranks(&run.summary, &run.input, ranks, own_ranks(ranks, count, run.input.ranks),
+                         checks);
         }
         char *path = io_join(dir, "run.json");
         code = compare_stored(path, run.stored, checks);

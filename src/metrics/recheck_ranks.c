@@ -4,52 +4,8 @@
 #include "base/mem.h"
 #include "metrics/recheck_files.h"
 
-#include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* K of "K.json", as pacer writes it; -1 for any other name. */
-static int64_t rank_of_name(const char *name)
-{
-    size_t digits = strspn(name, "0123456789");
-    bool good = digits > 0 && digits < 10 && strcmp(name + digits, ".json") == 0 &&
-                (digits == 1 || name[0] != '0');
-    return good ? strtoll(name, NULL, 10) : -1;
-}
-
-static int by_number(const void *a, const void *b)
-{
-    int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
-    return (one > other) - (one < other);
-}
-
-/* Ascending; no folder is no ranks. */
-static int list_ranks(const char *folder, int64_t **numbers, size_t *count)
-{
-    *numbers = NULL;
-    *count = 0;
-    DIR *entries = opendir(folder);
-    if (entries == NULL) {
-        return errno == ENOENT ? 0
-                               : err_set(ERR_INPUT, "%s: cannot read: %s", folder, strerror(errno));
-    }
-    for (const struct dirent *entry; (entry = readdir(entries)) != NULL;) {
-        int64_t rank = rank_of_name(entry->d_name);
-        if (rank >= 0) {
-            if ((*count & (*count - 1)) == 0) { /* full at powers of two */
-                *numbers = mem_realloc(*numbers, *count == 0 ? 1 : 2 * *count, sizeof **numbers);
-            }
-            (*numbers)[(*count)++] = rank;
-        }
-    }
-    closedir(entries);
-    if (*count > 0) {
-        qsort(*numbers, *count, sizeof **numbers, by_number);
-    }
-    return 0;
-}
 
 static int read_identity(Place place, const cJSON *object, int64_t number, CheckRank *rank)
 {
@@ -149,13 +105,12 @@ int rank_files_read(const char *dir, CheckRank **ranks, size_t *count)
 {
     *ranks = NULL;
     *count = 0;
-    char *folder = io_join(dir, "ranks");
     int64_t *numbers;
     size_t there;
-    int code = list_ranks(folder, &numbers, &there);
+    int code = record_rank_files(dir, &numbers, &there);
     CheckRank *found = there > 0 ? mem_zalloc(there, sizeof *found) : NULL;
     for (size_t i = 0; code == 0 && i < there; i++) {
-        char *path = mem_format("%s/%lld.json", folder, (long long)numbers[i]);
+        char *path = mem_format("%s/ranks/%lld.json", dir, (long long)numbers[i]);
         cJSON *object;
         code = json_load(path, &object);
         if (code == 0) {
@@ -171,6 +126,5 @@ int rank_files_read(const char *dir, CheckRank **ranks, size_t *count)
         free(found);
     }
     free(numbers);
-    free(folder);
     return code;
 }

@@ -10,6 +10,7 @@
 #include "metrics/fields.h"
 #include "metrics/process.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -125,17 +126,64 @@ static int carry_over(Record *record, int64_t step)
     return 0;
 }
 
-/* Rank files of an earlier run in the same place would be read as this one's. */
-static void remove_rank_files(const char *dir)
+/* K of "K.json", as pacer writes it; -1 for any other name. */
+static int64_t rank_of_name(const char *name)
 {
-    for (int rank = 0;; rank++) {
-        char *path = mem_format("%s/ranks/%d.json", dir, rank);
-        int missing = unlink(path);
-        free(path);
-        if (missing != 0) {
-            return;
+    size_t digits = strspn(name, "0123456789");
+    bool good = digits > 0 && digits < 10 && strcmp(name + digits, ".json") == 0 &&
+                (digits == 1 || name[0] != '0');
+    return good ? strtoll(name, NULL, 10) : -1;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
+    return (one > other) - (one < other);
+}
+
+int record_rank_files(const char *dir, int64_t **ranks, size_t *count)
+{
+    *ranks = NULL;
+    *count = 0;
+    char *folder = io_join(dir, "ranks");
+    DIR *entries = opendir(folder);
+    int code = entries == NULL && errno != ENOENT
+                   ? err_set(ERR_INPUT, "%s: cannot read: %s", folder, strerror(errno))
+                   : 0;
+    free(folder);
+    for (const struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
+        int64_t rank = rank_of_name(entry->d_name);
+        if (rank >= 0) {
+            if ((*count & (*count - 1)) == 0) { /* full at powers of two */
+                *ranks = mem_realloc(*ranks, *count == 0 ? 1 : 2 * *count, sizeof **ranks);
+            }
+            (*ranks)[(*count)++] = rank;
         }
     }
+    if (entries != NULL) {
+        closedir(entries);
+    }
+    if (*count > 0) {
+        qsort(*ranks, *count, sizeof **ranks, by_number);
+    }
+    return code;
+}
+
+/* Those of an earlier session, which may have had other ranks, would be read as this one's. */
+static int remove_rank_files(const char *dir)
+{
+    int64_t *ranks;
+    size_t count;
+    int code = record_rank_files(dir, &ranks, &count);
+    for (size_t i = 0; i < count && code == 0; i++) {
+        char *path = mem_format("%s/ranks/%lld.json", dir, (long long)ranks[i]);
+        if (unlink(path) != 0 && errno != ENOENT) {
+            code = err_set(ERR_FAILED, "%s: cannot be removed: %s", path, strerror(errno));
+        }
+        free(path);
+    }
+    free(ranks);
+    return code;
 }
 
 static int write_error(const char *path)
@@ -200,7 +248,6 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
     record->metrics = -1;
     record->run = describe(info);
     if (fresh) {
-        remove_rank_files(dir);
         events_remove(dir);
     } else {
         code = carry_over(record, resume_step);
@@ -210,6 +257,9 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
     }
     if (code == 0) {
         code = record_save(record, RUN_RUNNING, NULL, NULL);
+    }
+    if (code == 0) { /* not before: a record that says that it is done has all its files */
+        code = remove_rank_files(dir);
     }
     if (code != 0) {
         record_close(record);

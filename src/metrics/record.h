@@ -48,8 +48,9 @@ typedef struct {
 typedef struct Record Record;
 
 /* Makes the directory and writes run.json with status "running". resume_step < 0 starts afresh:
- * metrics.jsonl is emptied, and rank and event files of an earlier run go. Otherwise the run goes on behind
- * that step: record_resume, and the first start stays in the record. */
+ * metrics.jsonl is emptied, and event files of an earlier run go. Otherwise the run goes on behind
+ * that step: record_resume, and the first start stays in the record. Files of ranks go either way: each rank writes its own
+ * when the session ends, and there may have been more of them before. */
 int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Record **out);
 
 /* Rewrites run.json. message may be NULL; summary (taken) may be NULL, which keeps the last one. */
@@ -98,3 +99,6 @@ typedef struct {
 } RecordRank;
 
 int record_rank(const char *dir, const RecordRank *rank); /* writes dir/ranks/K.json */
+
+/* K of all dir/ranks/K.json, ascending; no folder is no ranks. Caller frees *ranks, also after ERR_INPUT. */
+int record_rank_files(const char *dir, int64_t **ranks, size_t *count);

@@ -46,9 +46,13 @@ static int evaluate(Session *s)
     if (!(s->state.best_val_loss <= s->val_loss)) {
         s->state.best_val_loss = s->val_loss;
     }
+    timers_enter(&s->timers, PHASE_LOG);
     log_info("step %lld/%lld  val_loss %.4f", (long long)s->state.step,
              (long long)s->run.total_steps, s->val_loss);
-    return session_leads(s) ? record_eval(s->record, s->state.step, s->val_loss) : 0;
+    code = session_leads(s) ? record_eval(s->record, s->state.step, s->val_loss) : 0;
+    code = session_agree(s, code); /* wait here for the first rank, not in the next step */
+    timers_leave(&s->timers, PHASE_LOG);
+    return code;
 }
 
 /* Forward and backward of every micro-step, then the update. */
@@ -135,7 +139,9 @@ static int stop_on_signal(Session *s, int signal)
         return diverged(s);
     }
     if (s->state.step > s->saved_step) {
+        timers_enter(&s->timers, PHASE_LOG);
         log_info("Stopping after step %lld as asked; saving", (long long)s->state.step);
+        timers_leave(&s->timers, PHASE_LOG);
         int code = save(s);
         if (code != 0) {
             return code;
@@ -147,21 +153,31 @@ static int stop_on_signal(Session *s, int signal)
 }
 
 /* What ranks have to say to each other after a step: whether their weights are still the same,
- * whether one of them was told to stop, and whether it is time for a checkpoint, by the first
- * rank's clock. */
-static int meet(Session *s, int *signal)
+ * whether one of them was told to stop, whether the first one is about to write, and whether it is
+ * time for a checkpoint, by the first rank's clock. */
+static int meet(Session *s, StepNews *news)
 {
-    bool due = session_leads(s) && save_is_due(s);
-    if (s->ranks <= 1) {
-        *signal = signals_pending();
-        s->save_next = due;
-        return 0;
+    bool due = session_leads(s) && save_is_due(s), together = s->ranks > 1;
+    if (together) {
+        timers_enter(&s->timers, PHASE_COMM_EXPOSED);
     }
-    timers_enter(&s->timers, PHASE_COMM_EXPOSED);
     int code = every(s->state.step, s->run.cfg->verify_every) ? session_verify_weights(s) : 0;
-    code = code != 0 ? code : session_signal(s, signal, &due);
-    timers_leave(&s->timers, PHASE_COMM_EXPOSED);
-    s->save_next = due;
+    code = code != 0 ? code : session_exchange(s, due, news);
+    if (together) {
+        timers_leave(&s->timers, PHASE_COMM_EXPOSED);
+    }
+    s->save_next = code == 0 && news->save;
+    return code;
+}
+
+/* Lines about the step. Where the first rank writes some, the others wait for it here: in their next step it would
+ * count as training. */
+static int tell(Session *s, double seconds, bool tells)
+{
+    timers_enter(&s->timers, PHASE_LOG);
+    int code = session_report_step(s, seconds, tells);
+    code = tells ? session_agree(s, code) : code;
+    timers_leave(&s->timers, PHASE_LOG);
     return code;
 }
 
@@ -170,10 +186,10 @@ static int loop(Session *s)
     const Config *cfg = s->run.cfg;
     s->saved_step = s->first_step;
     s->saved_at = clock_seconds();
-    int early;
+    StepNews early;
     int met = meet(s, &early);
-    if (met != 0 || early != 0) {
-        return met != 0 ? met : stop_on_signal(s, early);
+    if (met != 0 || early.signal != 0) {
+        return met != 0 ? met : stop_on_signal(s, early.signal);
     }
     while (s->state.step < s->run.total_steps) {
         double started = clock_seconds();
@@ -184,8 +200,8 @@ static int loop(Session *s)
         }
         bool saving = s->save_next || every(s->state.step, cfg->save_every);
         bool finite = settle(s, is_needed(s) ? 0 : trainer_ahead(&s->trainer));
-        int signal;
-        code = meet(s, &signal);
+        StepNews news;
+        code = meet(s, &news);
         timers_leave(&s->timers, SPAN_TRAINING);
         if (code != 0) {
             return code;
@@ -195,11 +211,9 @@ static int loop(Session *s)
         s->session_seconds += seconds;
         s->state.train_seconds += seconds;
         bool last = s->state.step == s->run.total_steps;
-        timers_enter(&s->timers, PHASE_LOG);
-        code = session_report_step(s, seconds);
-        timers_leave(&s->timers, PHASE_LOG);
+        code = tell(s, seconds, news.tells);
         if (s->ranks <= 1) {
-            signal = signals_pending(); /* the watcher of that line may have asked for the end */
+            news.signal = signals_pending(); /* whoever got that line may have asked for it */
         }
         if (code == 0 && !finite) {
             return diverged(s);
@@ -215,8 +229,8 @@ static int loop(Session *s)
             return code;
         }
         account_step(s);
-        if (signal != 0 && !last) {
-            return stop_on_signal(s, signal);
+        if (news.signal != 0 && !last) {
+            return stop_on_signal(s, news.signal);
         }
     }
     return s->state.step > s->saved_step ? save(s) : 0;
@@ -279,9 +293,12 @@ static int run_session(const Config *cfg, Comm *comm, const TrainWatcher *watche
                  (long long)s.first_step);
         s.val_loss = s.state.best_val_loss;
     } else {
-        announce(&s);
         account_begin(&s);
-        code = loop(&s);
+        timers_enter(&s.timers, PHASE_LOG);
+        announce(&s);
+        code = session_agree(&s, 0);
+        timers_leave(&s.timers, PHASE_LOG);
+        code = code == 0 ? loop(&s) : code;
         account_end(&s);
         code = session_finish(&s, code);
         if (code == 0) {

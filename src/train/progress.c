@@ -23,7 +23,13 @@ bool session_is_due(const Session *s)
     return step % s->run.cfg->log_every == 0 || step == s->run.total_steps || step == 1;
 }
 
-int session_report_step(Session *s, double seconds)
+bool session_tells(const Session *s)
+{
+    bool live = log_is_terminal() && log_shows(LOG_INFO) && clock_seconds() - s->shown > LIVE_EVERY;
+    return session_leads(s) && (live || session_is_due(s));
+}
+
+int session_report_step(Session *s, double seconds, bool tells)
 {
     /* A mean over about the last 20 steps. */
     s->step_seconds =
@@ -32,19 +38,17 @@ int session_report_step(Session *s, double seconds)
     s->line_seconds += seconds;
     double tokens = (double)(s->line_steps * s->run.tokens_per_update);
     double tok_s = s->line_seconds > 0 ? tokens / s->line_seconds : 0;
-    int64_t step = s->state.step;
-    bool due = session_is_due(s);
-    double now = clock_seconds();
-    bool shown = log_is_terminal() ? due || now - s->shown > LIVE_EVERY : due;
-    if (shown && session_leads(s)) {
-        char text[192];
-        describe(s, tok_s, text, sizeof text);
-        (log_is_terminal() ? log_live : log_info)("%s", text);
-        s->shown = now;
-    }
-    if (!due || !session_leads(s)) {
+    if (!tells || !session_leads(s)) {
         return 0;
     }
+    char text[192];
+    describe(s, tok_s, text, sizeof text);
+    (log_is_terminal() ? log_live : log_info)("%s", text);
+    s->shown = clock_seconds();
+    if (!session_is_due(s)) {
+        return 0;
+    }
+    int64_t step = s->state.step;
     RecordStep line = {.step = step,
                        .tokens = s->state.tokens,
                        .loss = value_of(s->loss),

@@ -14,12 +14,11 @@ int session_agree(Session *s, int code)
     return comm_agree(s->comm, code);
 }
 
-int session_signal(Session *s, int *signal, bool *flag)
+int session_exchange(Session *s, bool save, StepNews *news)
 {
-    double any[] = {-signals_pending(), *flag};
-    int code = s->ranks > 1 ? comm_max(s->comm, any, 2) : 0;
-    *signal = -(int)any[0];
-    *flag = any[1] != 0;
+    double any[] = {-signals_pending(), session_tells(s), save};
+    int code = s->ranks > 1 ? comm_max(s->comm, any, 3) : 0;
+    *news = (StepNews){.signal = -(int)any[0], .tells = any[1] != 0, .save = any[2] != 0};
     return code;
 }
 

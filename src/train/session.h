@@ -72,8 +72,11 @@ int session_evaluate(Session *session, double *loss);
 /* The step that was just made gets a recorded line. */
 bool session_is_due(const Session *session);
 
-/* One finished step: live line, recorded line. */
-int session_report_step(Session *session, double seconds);
+/* This rank is about to write of the step that was just made: a recorded line, or a live one on a terminal. */
+bool session_tells(const Session *session);
+
+/* One finished step: live line, recorded line; neither unless the first rank tells. */
+int session_report_step(Session *session, double seconds, bool tells);
 
 /* account.c: the time of the run. open, once the trainer is there; fetched, after each trainer_fetch; begin and
  * end, around the loop; step, after each update. */
@@ -97,8 +100,13 @@ static inline bool session_leads(const Session *session)
 /* 0 when code is 0 on every rank; else every rank gets an error, its own or "another rank failed". */
 int session_agree(Session *session, int code);
 
-/* The signal that any rank has got, 0: none; and whether any has set *flag. */
-int session_signal(Session *session, int *signal, bool *flag);
+/* After a step, from whichever rank it comes. */
+typedef struct {
+    int signal; /* that one has got; 0: none */
+    bool tells; /* session_tells of the first rank */
+    bool save;  /* one has asked for a checkpoint */
+} StepNews;
+int session_exchange(Session *session, bool save, StepNews *news);
 
 /* Compares the ranks' weights by checksum. ERR_FAILED names those that differ from the others. */
 int session_verify_weights(Session *session);

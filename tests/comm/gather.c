@@ -38,14 +38,14 @@ static void listen(void *user, TrainPart part)
     }
 }
 
-/* Those that are in time wait for the one that is not, and say so. */
-static void check_stood(Listener *listener, bool late)
+/* Those that are in time wait for the one that is not, and say so. On a busy machine one that should be in time may be
+ * late itself, but not in every update. */
+static void note_stood(Listener *listener, bool late, int *stood)
 {
     ChannelTimes times;
     CHECK(channel_take_times(channel, &times), "no times");
     double least = 0.1e-6 * LATE;
-    CHECK(late || (listener->stood_s > least && times.exposed_s > least), "%g s, %g s",
-          listener->stood_s, times.exposed_s);
+    *stood += !late && listener->stood_s > least && times.exposed_s > least;
     listener->stood_s = 0;
 }
 
@@ -65,6 +65,7 @@ static Course train(const TrainerSetup *setup, Backend *backend, bool settled)
     int64_t each = setup->accum * BATCH;
     Tokens tokens = make_tokens(UPDATES * each * ranks, SEQUENCE, BATCH, setup->spec.vocab);
     channel_take_times(channel, &times);
+    int stood = 0; /* updates in which the forward pass has waited */
     for (int u = 0; u < UPDATES; u++) {
         bool late = !settled && u % ranks == me;
         must(comm_barrier(comm, "update"));
@@ -80,7 +81,7 @@ static Course train(const TrainerSetup *setup, Backend *backend, bool settled)
         trainer_post(&t);
         trainer_fetch(&t, &course.losses[u], &course.norms[u]);
         if (!settled) {
-            check_stood(&listener, late);
+            note_stood(&listener, late, &stood);
         }
         if (settled || u == MIDDLE) {
             trainer_settle(&t);
@@ -89,6 +90,7 @@ static Course train(const TrainerSetup *setup, Backend *backend, bool settled)
             course.evaluation = trainer_evaluate(&t, (HostBatch){tokens.ids, tokens.targets, NULL});
         }
     }
+    CHECK(settled || stood > 0, "rank %d never waited for the one that was late", me);
     course.checksum = trainer_checksum(&t);
     free_tokens(tokens);
     trainer_close(&t);

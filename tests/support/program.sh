@@ -15,6 +15,24 @@ fail() {
     failed=1
 }
 
+# await CONDITION: until the shell words hold, for a minute at most; then they are told, and false.
+await() {
+    for ((awaited = 0; awaited < 1200; awaited++)); do
+        eval "$1" && return
+        sleep 0.05
+    done
+    fail "a minute is not enough until $1"
+}
+
+# Whether process $1 deals with SIGTERM itself: a handler, or a thread that waits for it.
+takes_term() {
+    local mask
+    for mask in $(sed -n 's/^Sig\(Cgt\|Blk\):[[:space:]]*//p' "/proc/$1/status"); do
+        ((0x$mask >> 14 & 1)) && return
+    done
+    return 1
+}
+
 # expect STATUS TEXT ARGUMENT...: pacer exits with STATUS and says TEXT, on stdout or stderr.
 expect() {
     local status=$1 text=$2 actual

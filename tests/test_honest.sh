@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# An honest run never fails, and every wait belongs to a phase: a terminal and a disk that are slow, one rank and two, legs
+# with other numbers of ranks. tests/stress.sh has what depends on the machine's load. PACER names the program.
+# shellcheck source=tests/support/program.sh
+source "$(dirname "$0")/support/program.sh"
+
+slow=$(dirname "$PACER")/tests/libslow_io.so
+[[ -s $slow ]] || { echo "no $slow" && exit 1; }
+ranks=(1 2)
+if [[ $("$PACER" --version) != *"with "*MPI* ]] || ! command -v mpirun >/dev/null; then
+    ranks=(1)
+fi
+small=(--model tiny --layers 1 --d-model 16 --heads 2 --ffn 24 --context 16 --data builtin:stories --batch 2 --lr 2e-3
+    --threads 1 --eval-batches 1 --oversubscribe)
+train() { # with what is slow in front
+    local slow_setting=$1
+    shift
+    env LD_PRELOAD="$slow" "$slow_setting" "$PACER" train "${small[@]}" "$@" >out 2>err ||
+        fail "$slow_setting train $*: exit status $?"
+}
+# Seconds of phase $3 in the timers of rank $2 of run $1, by their field $4.
+seconds() { tr -d ' \n\t' <"$1/ranks/$2.json" | sed -n "s/.*\"timers\":.*\"$3\":{[^}]*\"$4\":\([0-9.e-]*\).*/\1/p"; }
+at_least() { awk -v found="$1" -v least="$2" 'BEGIN { exit !(found != "" && found + 0 >= least) }'; }
+
+# The naps of a run last 1.2 s or more. All of it is `log` of the rank that writes, and most of it `log` of those that
+# wait for it, and so no part of their training.
+naps() { # run, ranks
+    local rank least=1.2
+    for ((rank = 0; rank < $2; rank++)); do
+        at_least "$(seconds "$1" $rank log total_s)" $least ||
+            fail "$1: rank $rank has $(seconds "$1" $rank log total_s) s of log, not $least"
+        least=0.4
+    done
+    "$PACER" check "$1" >checked || fail "pacer check $1: $(grep fail checked)"
+}
+for count in "${ranks[@]}"; do
+    train SLOW_TEXT=val_loss:0.6 --steps 2 --eval-every 1 --out said-$count --ranks $count
+    grep -q val_loss err || fail "nothing is said of an evaluation"
+    naps said-$count $count
+    train SLOW_TEXT=Training:1.2 --steps 2 --out begun-$count --ranks $count
+    naps begun-$count $count
+    train SLOW_FILE=metrics.jsonl:0.6 --steps 2 --log-every 1 --eval-every 0 --quiet --out written-$count --ranks $count
+    naps written-$count $count
+done
+
+# Fewer ranks than before, then more: each leg has the files of its own ranks, and no more.
+if [[ ${#ranks[@]} -gt 1 ]]; then
+    steps=0
+    for count in 3 1 2; do
+        steps=$((steps + 3))
+        train SLOW_FILE=none:0 --steps $steps --schedule constant --log-every 1 --quiet --out legs --ranks $count
+        [[ $(echo legs/ranks/*) == "$(seq -s ' ' -f 'legs/ranks/%g.json' 0 $((count - 1)))" ]] ||
+            fail "files of $count ranks: $(echo legs/ranks/*)"
+        expect 0 ' checks' check legs
+    done
+    # A record of pacer 0.1 that kept them.
+    sed 's/"rank":[[:space:]]*1/"rank": 4/; s/"ranks":[[:space:]]*2/"ranks": 5/' legs/ranks/1.json >legs/ranks/4.json
+    expect 0 ' checks' check legs
+fi
+
+[[ $failed == 0 ]] && echo "honest runs do not fail"
+exit $failed
