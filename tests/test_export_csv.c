@@ -250,6 +250,43 @@ static void test_export_csv__runs_under_way_and_damaged_ones(void **state)
     free(dir);
 }
 
+/* Spreadsheets compute cells that begin so; a number stays one. */
+static void test_export_csv__no_text_is_a_formula(void **state)
+{
+    (void)state;
+    static const char *const texts[][2] = {{"=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"},
+                                           {"+1+1", "'+1+1"},
+                                           {"-1+1", "'-1+1"},
+                                           {"-inf", "'-inf"},
+                                           {"-", "'-"},
+                                           {"@SUM(A1)", "'@SUM(A1)"},
+                                           {"\t=1", "'\t=1"},
+                                           {"\r=1", "'\r=1"},
+                                           {"=1,\"2\"", "'=1,\"2\""},
+                                           {"-1.5", "-1.5"},
+                                           {"+2e-3", "+2e-3"},
+                                           {"a=b", "a=b"},
+                                           {"-0x1", "'-0x1"}};
+    Csv csv = {0};
+    must(csv_column(&csv, "text"));
+    must(csv_column(&csv, "=column"));
+    must(csv_open(&csv, own_folder, "formulas.csv"));
+    cJSON *number = cJSON_CreateNumber(-2.5);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        csv_put_text(&csv, "text", texts[i][0]);
+        csv_put(&csv, "=column", number);
+        must(csv_end_row(&csv));
+    }
+    cJSON_Delete(number);
+    must(csv_close(&csv, 0));
+    Table table = read_table(own_folder, "formulas.csv");
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        assert_string_equal(cell(&table, (int)i + 1, "text"), texts[i][1]);
+        assert_string_equal(cell(&table, (int)i + 1, "'=column"), "-2.5");
+    }
+    free_table(&table);
+}
+
 static void test_export_csv__too_many_names_are_refused(void **state)
 {
     (void)state;
@@ -372,6 +409,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_export_csv__tables_of_a_run),
         cmocka_unit_test(test_export_csv__runs_under_way_and_damaged_ones),
+        cmocka_unit_test(test_export_csv__no_text_is_a_formula),
         cmocka_unit_test(test_export_csv__too_many_names_are_refused),
         cmocka_unit_test(test_export_csv__one_row_per_run_of_an_experiment),
         cmocka_unit_test(test_export_csv__events_have_a_name_of_their_run),

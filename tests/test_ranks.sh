@@ -97,6 +97,7 @@ expect 0 ' checks' check two-zero1
 grep -q '"ranks":2' <(tr -d ' \n\t' <two-zero1/ranks/1.json) || fail "ranks in the rank's file"
 
 # Wrong use.
+expect 2 'which is a sign to mpirun' train --model tiny --data builtin:stories --ranks 2 --out : --batch 4
 expect 2 'not a multiple of batch 4 x ranks 3' plan --model tiny --ranks 3 --batch 4 --global-batch 16
 if mpirun -n 1 "$PACER" train --model tiny "${small[@]}" --batch 4 --out odd : \
     -n 1 "$PACER" train --model tiny "${small[@]}" --batch 4 --out odd --seed 7 >/dev/null 2>err; then

@@ -127,7 +127,7 @@ static void test_source_jsonl__wrong_lines(void **state)
         {"\"text\"", "a string, not a JSON object"},
         {"{}", "no field \"text\", nor any other"},
         {"{\"Text\": \"a\", \"id\": 3}", "no field \"text\"; there is: Text, id (choose one"},
-        {"{\"\\u001b[1m\": \"a\"}", "there is: ?[1m (choose"},
+        {"{\"\\u001b[1m\": \"a\"}", "there is: \\x1b[1m (choose"},
         {"{\"text\": 3}", "field \"text\" is a number, not a string"},
         {"{\"text\": null}", "field \"text\" is null, not a string"},
         {"{\"text\": true}", "field \"text\" is true or false, not a string"},

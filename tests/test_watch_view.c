@@ -174,8 +174,8 @@ static void test_watch_view__records_cannot_steer_the_terminal(void **state)
     WatchText text;
     watch_text_init(&text, 10, 2, true, true);
     watch_text_line(&text);
-    watch_text_put(&text, INK_PLAIN, "%s", "\033[2J\x9b\a\xff");
-    assert_string_equal(text.lines[0].text, "?[2J???");
+    watch_text_put(&text, INK_PLAIN, "%s", "\033[2J\x9b\a\xff\xe2\x80\xae");
+    assert_string_equal(text.lines[0].text, "?[2J????");
     watch_text_line(&text);
     watch_text_put(&text, INK_RED, "%s", "日本語日本語"); /* two columns each */
     assert_string_equal(text.lines[1].text, "\033[31m日本語日本\033[0m");

@@ -1,6 +1,7 @@
 #include "audit/audit.h"
 
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -91,7 +92,7 @@ static void print_kind(const Findings *findings, FindingKind kind, const char *p
             if (k == 0) {
                 fprintf(file, "%s: %s\n", heads[kind], rule);
             }
-            fprintf(file, "  %s:%d: %s\n", path, same[k]->line, same[k]->text);
+            escape_printf(file, "  %s:%d: %s\n", path, same[k]->line, same[k]->text);
         }
     }
     free(same);
@@ -114,9 +115,10 @@ void audit_print(const Audit *audit, const char *path, FILE *file)
         fprintf(file, "%d further findings are not listed\n", audit->findings.more);
     }
     if (audit->cut) {
-        fprintf(file, "%s: longer than the audit reads; only its beginning was looked at\n", path);
+        escape_printf(file, "%s: longer than the audit reads; only its beginning was looked at\n",
+                      path);
     }
-    fprintf(file, "%s: %d disagree%s, %d warning%s, %ld number%s compared of %d recognised\n", path,
-            disagree, disagree == 1 ? "s" : "", warnings, plural(warnings),
-            audit->findings.compared, plural(audit->findings.compared), audit->facts);
+    escape_printf(file, "%s: %d disagree%s, %d warning%s, %ld number%s compared of %d recognised\n",
+                  path, disagree, disagree == 1 ? "s" : "", warnings, plural(warnings),
+                  audit->findings.compared, plural(audit->findings.compared), audit->facts);
 }

@@ -1,5 +1,7 @@
 #include "base/assert.h"
 
+#include "base/escape.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,11 +9,12 @@
 _Noreturn void assert_fail(const char *file, int line, const char *condition, const char *format,
                            ...)
 {
-    fprintf(stderr, "pacer: internal error at %s:%d: %s: ", file, line, condition);
+    char text[4096], shown[4096];
     va_list args;
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    escape_line(shown, sizeof shown, text);
+    fprintf(stderr, "pacer: internal error at %s:%d: %s: %s\n", file, line, condition, shown);
     abort();
 }

@@ -1,8 +1,9 @@
 #include "base/err.h"
 
+#include "base/escape.h"
+
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #define MESSAGE_SIZE 4096
 
@@ -16,7 +17,7 @@ int err_set(int code, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    memcpy(message, text, sizeof message);
+    escape_line(message, sizeof message, text);
     return code;
 }
 
@@ -31,7 +32,7 @@ int err_wrap(int code, const char *format, ...)
         size_t room = (size_t)(MESSAGE_SIZE - used);
         snprintf(text + used, room, ": %.*s", (int)room, message); /* cut when too long */
     }
-    memcpy(message, text, sizeof message);
+    escape_line(message, sizeof message, text);
     return code;
 }
 

@@ -17,7 +17,8 @@ typedef enum {
 
 /* Sets this thread's message (replacing any earlier one) and returns code, so that a failure reads
  * `return err_set(ERR_INPUT, "%s: ...", path)`. The message names the file, line or option, then
- * what to do about it. */
+ * what to do about it. It is one line that can be shown anywhere: what is no visible character in
+ * its arguments is escaped (escape.h). */
 int err_set(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Puts "context: " before the current message and returns code. */

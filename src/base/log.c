@@ -1,5 +1,7 @@
 #include "base/log.h"
 
+#include "base/escape.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,17 +64,14 @@ static void emit(LogLevel level, const char *prefix, const char *format, va_list
     }
     end_live();
     /* In one piece: other ranks and threads may write to the same place. */
-    char rank[32] = "", line[LINE_SIZE];
+    char rank[32] = "", text[LINE_SIZE], line[LINE_SIZE];
     if (state.ranks > 1) {
         snprintf(rank, sizeof rank, "rank %d: ", state.rank);
     }
     int used = prefix[0] == '\0' ? 0 : snprintf(line, sizeof line, "pacer: %s%s", prefix, rank);
-    int more = vsnprintf(line + used, sizeof line - (size_t)used, format, args);
-    size_t size = (size_t)used + (more > 0 ? (size_t)more : 0);
-    size = size < sizeof line - 1 ? size : sizeof line - 2;
-    line[size] = '\n';
-    line[size + 1] = '\0';
-    fputs(line, stderr);
+    vsnprintf(text, sizeof text, format, args);
+    escape_line(line + used, sizeof line - 1 - (size_t)used, text);
+    fputs(strcat(line, "\n"), stderr);
 }
 
 #define DEFINE_LOG(function, level, prefix) \
@@ -97,8 +96,11 @@ void log_live(const char *format, ...)
     fputs("\r\033[K", stderr);
     va_list args;
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    char text[LINE_SIZE], line[LINE_SIZE];
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    escape_line(line, sizeof line, text);
+    fputs(line, stderr);
     fflush(stderr);
     state.live = true;
 }

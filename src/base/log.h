@@ -1,6 +1,7 @@
 #pragma once
 /* What pacer says to a person, on stderr; results that a program may read go to stdout. With
- * several ranks only rank 0 prints information; warnings and errors carry the rank. */
+ * several ranks only rank 0 prints information; warnings and errors carry the rank. A call prints
+ * one line, whatever its arguments hold (escape.h). */
 #include <stdbool.h>
 
 typedef enum { LOG_NONE = -1, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG } LogLevel;

@@ -131,6 +131,15 @@ void signals_claim(void)
     signals_shield();
 }
 
+void signals_mask_before(sigset_t *mask)
+{
+    if (shield.depth > 0) {
+        *mask = shield.before;
+    } else {
+        pthread_sigmask(SIG_SETMASK, NULL, mask);
+    }
+}
+
 void signals_restore(void)
 {
     if (claimed) {
@@ -140,9 +149,9 @@ void signals_restore(void)
         signal(SIGPIPE, SIG_DFL);
         signal(SIGXFSZ, SIG_DFL);
     }
-    if (shield.depth > 0) {
-        sigprocmask(SIG_SETMASK, &shield.before, NULL);
-    }
+    sigset_t mask;
+    signals_mask_before(&mask);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
 }
 
 void signals_forget(void)

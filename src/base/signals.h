@@ -27,6 +27,9 @@ void signals_block(sigset_t *before);
  * fork and exec. */
 void signals_restore(void);
 
+/* The mask that this thread had before it was shielded, for a child that is spawned. */
+void signals_mask_before(sigset_t *mask);
+
 /* Takes Ctrl-C, SIGTERM and hang-ups as requests from now on, where signals_claim was called. */
 void signals_install(void);
 

@@ -3,6 +3,7 @@
  * matrix products, whose median is the sgemm rate of the run; the best rate is taken before and after. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
@@ -145,7 +146,7 @@ static void print_steps(const Bench *b, const Config *cfg, double *times, double
     double median = clock_quantile(times, (size_t)n, 0.5), best = times[0], worst = times[n - 1];
     double rate = run->plan.flops_update / median * 1e-9;
     char *title = bench_title(b);
-    printf("%s\n", title);
+    escape_printf(stdout, "%s\n", title);
     free(title);
     printf("  step            %10.2f ms   median of %lld (%.2f to %.2f)\n", median * 1e3,
            (long long)n, best * 1e3, worst * 1e3);

@@ -2,6 +2,7 @@
  * paths decides the exit status. */
 #include "audit/audit.h"
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "cli/commands.h"
@@ -19,10 +20,11 @@ static int check_run(const char *dir, bool *failed)
     }
     for (int i = 0; i < checks.count; i++) {
         char text[CHECK_LINE_SIZE];
-        printf("%s: %s\n", dir, check_line(&checks.items[i], text));
+        escape_printf(stdout, "%s: %s\n", dir, check_line(&checks.items[i], text));
     }
     CheckVerdict worst = checks_worst(&checks);
-    printf("%s: %d checks, the worst: %s\n", dir, checks.count, check_verdict_name(worst));
+    escape_printf(stdout, "%s: %d checks, the worst: %s\n", dir, checks.count,
+                  check_verdict_name(worst));
     *failed |= worst == CHECK_FAIL;
     return 0;
 }

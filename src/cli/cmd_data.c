@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "cli/show.h"
@@ -29,24 +30,27 @@ static void print_split(const Split *split)
     if (split->text_bytes > 0) {
         snprintf(ratio, sizeof ratio, "%.4f", (double)split->tokens / (double)split->text_bytes);
     }
-    printf("%-10s %15s %12s %15s %14s %7d\n", split->name, show_count(split->tokens, true, tokens),
-           show_count(split->documents, split->documents > 0, documents),
-           show_count(split->text_bytes, split->text_bytes > 0, bytes), ratio, split->shard_count);
+    escape_printf(stdout, "%-10s %15s %12s %15s %14s %7d\n", split->name,
+                  show_count(split->tokens, true, tokens),
+                  show_count(split->documents, split->documents > 0, documents),
+                  show_count(split->text_bytes, split->text_bytes > 0, bytes), ratio,
+                  split->shard_count);
 }
 
 static void print_dataset(const Dataset *dataset)
 {
     const Shard *first = &dataset->train.shards[0];
     char vocab[SHOW_COUNT_SIZE], least[SHOW_COUNT_SIZE];
-    printf("data       %s (%s, uint%d)\n", dataset->source, shard_format_name(first->format),
-           first->token_bytes * 8);
+    escape_printf(stdout, "data       %s (%s, uint%d)\n", dataset->source,
+                  shard_format_name(first->format), first->token_bytes * 8);
     if (dataset->vocab > 0) {
         printf("vocabulary %s\n", show_count(dataset->vocab, true, vocab));
     } else {
         printf("vocabulary unknown, at least %s\n",
                show_count(dataset_least_vocab(dataset), true, least));
     }
-    printf("tokenizer  %s\n", dataset->tokenizer[0] != '\0' ? dataset->tokenizer : "unknown");
+    escape_printf(stdout, "tokenizer  %s\n",
+                  dataset->tokenizer[0] != '\0' ? dataset->tokenizer : "unknown");
     printf("\n%-10s %15s %12s %15s %14s %7s\n", "split", "tokens", "documents", "text bytes",
            "tokens/byte", "shards");
     print_split(&dataset->train);
@@ -90,7 +94,7 @@ static void print_sample(const Dataset *dataset)
         size_t shown = text.size < SAMPLE_BYTES ? text.size : SAMPLE_BYTES;
         shown -= utf8_cut_off(text.bytes, shown);
         printf("\nbeginning of train:\n");
-        show_text(text.bytes, shown, true, stdout);
+        escape_write(stdout, text.bytes, shown, true);
         printf("%s\n", shown < text.size || dataset->train.tokens > count ? " ..." : "");
     }
     byte_list_free(&text);
@@ -141,7 +145,9 @@ static int prepare(Config *cfg, int argc, char **argv)
         print_dataset(&dataset);
         dataset_close(&dataset);
         fflush(stdout);
-        log_info("ready: pacer train --data %s", cfg->out);
+        char *out = escape_shell_path(cfg->out);
+        log_info("ready: pacer train --data %s", out);
+        free(out);
     }
     tokenizer_free(tokenizer);
     return code;

@@ -2,6 +2,7 @@
  * shown as a user would type them. Nothing is left outside the demo's folder, and run again it goes
  * on where it was. */
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/signals.h"
@@ -71,9 +72,13 @@ static void print_command(Command command, const char *const *options, const cha
 {
     printf("\n$ pacer %s", command_words(command));
     for (int i = 0; options[i] != NULL; i += 2) {
-        printf(" --%s %s", options[i], options[i + 1]);
+        char *value = escape_shell_path(options[i + 1]);
+        printf(" --%s %s", options[i], value);
+        free(value);
     }
-    printf("%s%s\n", input != NULL ? " " : "", input != NULL ? input : "");
+    char *argument = escape_shell_path(input != NULL ? input : "");
+    printf("%s%s\n", input != NULL ? " " : "", input != NULL ? argument : "");
+    free(argument);
     fflush(stdout);
 }
 
@@ -113,7 +118,7 @@ static void tell_word(Teller *teller)
         memmove(teller->word, teller->word + blank, teller->size - blank);
         teller->size -= blank;
     }
-    show_text(teller->word, teller->size, false, stdout);
+    escape_write(stdout, teller->word, teller->size, false);
     teller->column += (int)teller->size;
     teller->size = 0;
     fflush(stdout);
@@ -245,12 +250,15 @@ static int show_result(const Config *train, const TrainResult *result, const Pat
     if (code == 0) {
         char *chart = io_join(paths->report, "loss.svg");
         bool drawn = io_exists(chart);
-        printf("\nThe report is %s/report.html%s%s, the run's record %s.\n\n", paths->report,
-               drawn ? ", its loss curve " : "", drawn ? chart : "", result->dir);
+        escape_printf(stdout, "\nThe report is %s/report.html%s%s, the run's record %s.\n\n",
+                      paths->report, drawn ? ", its loss curve " : "", drawn ? chart : "",
+                      result->dir);
         free(chart);
+        char *run = escape_shell_path(result->dir);
         printf("What to try next\n"
                "  pacer generate %s --prompt 'The little fox'\n",
-               result->dir);
+               run);
+        free(run);
         fputs("  pacer tokenizer train --vocab 4096 --out tok.json yourtext.txt     your own text\n"
               "  pacer data prepare --tokenizer tok.json --out shards yourtext.txt\n"
               "  pacer train --model tiny --data shards --steps 2000\n"

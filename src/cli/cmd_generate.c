@@ -6,6 +6,7 @@
 #include "api/generate.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/output.h"
@@ -89,7 +90,7 @@ static int read_prompt(Generation *g)
 static int put_text(const Generation *g, const uint8_t *text, size_t size)
 {
     if (g->terminal) {
-        show_text(text, size, true, stdout);
+        escape_write(stdout, text, size, true);
     } else {
         fwrite(text, 1, size, stdout);
     }

@@ -1,5 +1,6 @@
 /* `pacer profile`: one training step, of one rank or of several, as a file of trace events and as a table; the table alone
  * is `bench ops`. */
+#include "base/escape.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "cli/bench.h"
@@ -25,7 +26,7 @@ static int show(const Bench *b, const Profile *profile, Output *trace, FILE *tab
         code = profile_print_ranks(profile, ceilings, ranks, table);
         code = code == 0 ? profile_write_ranks(profile, ceilings, ranks, trace) : code;
     } else {
-        fprintf(table, "%s\n", title);
+        escape_printf(table, "%s\n", title);
         profile_print(profile, ceilings, table);
         code = trace != NULL ? profile_write(profile, ceilings, 0, title, trace) : 0;
     }

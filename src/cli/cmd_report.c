@@ -1,5 +1,6 @@
 /* pacer report: pages from the records of a run or of an experiment; of two, what differs. */
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/io.h"
 #include "cli/commands.h"
 #include "report/compare.h"
@@ -33,7 +34,8 @@ int cmd_report(Config *cfg, int argc, char **argv)
                        "%s: neither a run (run.json) nor an experiment (experiment.json)", dir);
     }
     if (code == 0) {
-        printf("%s/report.md\n%s/report.html\n", out, out);
+        escape_printf(stdout, "%s/report.md\n", out);
+        escape_printf(stdout, "%s/report.html\n", out);
     }
     return code;
 }

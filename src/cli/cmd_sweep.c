@@ -1,6 +1,7 @@
 /* `pacer sweep`: a recipe to its runs, the runs to a report. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -71,11 +72,12 @@ static void print_plan(const Experiment *e)
         const ExperimentRun *run = &e->runs[i];
         char mib[CELL_SIZE], time[CLOCK_DURATION_SIZE], steps[SHOW_COUNT_SIZE],
             tokens[SHOW_COUNT_SIZE];
-        printf("%-4d %-*.60s %6d %9s %13s %13s %12s%s%s\n", i + 1, width, run->label,
-               run->repeat + 1, show_count((uint64_t)run->steps, run->steps > 0, steps),
-               show_count((uint64_t)run->tokens, run->steps > 0, tokens),
-               cell(in_mebibytes(run->bytes), "%.1f", mib), duration_cell(run->predicted_s, time),
-               plan_note(run)[0] != '\0' ? "  " : "", plan_note(run));
+        escape_printf(stdout, "%-4d %-*.60s %6d %9s %13s %13s %12s%s%s\n", i + 1, width, run->label,
+                      run->repeat + 1, show_count((uint64_t)run->steps, run->steps > 0, steps),
+                      show_count((uint64_t)run->tokens, run->steps > 0, tokens),
+                      cell(in_mebibytes(run->bytes), "%.1f", mib),
+                      duration_cell(run->predicted_s, time), plan_note(run)[0] != '\0' ? "  " : "",
+                      plan_note(run));
         bool startable = run->state == STATE_WAITING && run->obstacle == NULL;
         waiting += startable;
         known += startable && run->predicted_s.known;
@@ -83,7 +85,7 @@ static void print_plan(const Experiment *e)
     }
     for (int i = 0; i < e->configurations; i++) {
         if (e->runs[i].obstacle != NULL) {
-            printf("%s: %s\n", e->runs[i].label, e->runs[i].obstacle);
+            escape_printf(stdout, "%s: %s\n", e->runs[i].label, e->runs[i].obstacle);
         }
     }
     char time[CLOCK_DURATION_SIZE];
@@ -111,12 +113,12 @@ static void print_results(const Experiment *e)
                 0) {
             log_warn("%s", err_message());
         }
-        printf("%-4d %-*.60s %6d %-8s %12s %10s %10s %12s\n", i + 1, width, run->label,
-               run->repeat + 1, experiment_state_name(run->state),
-               cell(summary.tok_s, "%.0f", rate), cell(summary.train_loss, "%.4f", loss),
-               cell(summary.val_loss, "%.4f", val), cell(run->seconds, "%.1f", time));
+        escape_printf(stdout, "%-4d %-*.60s %6d %-8s %12s %10s %10s %12s\n", i + 1, width,
+                      run->label, run->repeat + 1, experiment_state_name(run->state),
+                      cell(summary.tok_s, "%.0f", rate), cell(summary.train_loss, "%.4f", loss),
+                      cell(summary.val_loss, "%.4f", val), cell(run->seconds, "%.1f", time));
         if (run->reason[0] != '\0') {
-            printf("     %s\n", run->reason);
+            escape_printf(stdout, "     %s\n", run->reason);
         }
         cJSON_Delete(record);
         free(path);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/progress.h"
@@ -109,7 +110,9 @@ static int train_on(const Config *cfg, TextSource *source, WordCount *words,
                      "; give more text or a smaller --vocab",
                      vocab, options->vocab);
         }
-        log_info("next: pacer data prepare --tokenizer %s --out shards FILE...", cfg->out);
+        char *out = escape_shell_path(cfg->out);
+        log_info("next: pacer data prepare --tokenizer %s --out shards FILE...", out);
+        free(out);
     }
     tokenizer_free(code == 0 ? tokenizer : NULL);
     return code;
@@ -161,7 +164,7 @@ static void show_token(const Tokenizer *tokenizer, uint32_t id)
     size_t size;
     const uint8_t *bytes = tokenizer_bytes(tokenizer, id, &size);
     printf("  %7" PRIu32 "  \"", id);
-    show_text(bytes, size, false, stdout);
+    escape_write(stdout, bytes, size, false);
     printf("\"\n");
 }
 
@@ -224,18 +227,20 @@ static int info(const char *source)
     }
     char count[SHOW_COUNT_SIZE];
     const Pretok *pretok = tokenizer_pretok(tokenizer);
-    printf("tokenizer  %s (byte-level BPE)\n", source);
+    escape_printf(stdout, "tokenizer  %s (byte-level BPE)\n", source);
     printf("vocabulary %s\n", show_count(tokenizer_vocab(tokenizer), true, count));
     printf("merges     %s%s\n", show_count(tokenizer_merge_count(tokenizer), true, count),
            tokenizer_ignore_merges(tokenizer) ? ", not needed for pre-tokens that are entries"
                                               : "");
-    printf("pattern    %s: %s\n", pretok_name(pretok), pretok_regex(pretok));
+    escape_printf(stdout, "pattern    %s: %s\n", pretok_name(pretok), pretok_regex(pretok));
     printf("hash       %016" PRIx64 "\n", tokenizer_hash(tokenizer));
     uint32_t end;
     if (tokenizer_end(tokenizer, NULL, &end) == 0) {
         size_t size;
         const uint8_t *bytes = tokenizer_bytes(tokenizer, end, &size);
-        printf("document   ends with %.*s (%" PRIu32 ")\n", (int)size, (const char *)bytes, end);
+        printf("document   ends with ");
+        escape_write(stdout, bytes, size, false);
+        printf(" (%" PRIu32 ")\n", end);
     }
     if (tokenizer_added_count(tokenizer) > 0) {
         show_added(tokenizer);

@@ -1,6 +1,7 @@
 #include "cli/eval_report.h"
 
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/mem.h"
 #include "base/output.h"
 #include "cli/show.h"
@@ -40,8 +41,9 @@ void eval_report_head(void)
 
 void eval_report_row(const EvalDocument *d)
 {
-    printf("%8" PRIu64 " %10" PRIu64 " %10" PRIu64 " %9.4f %9.4f  %s:%" PRIu64 "\n", d->number,
-           d->tokens, d->bytes, document_loss(d), document_bits(d), d->file, d->line);
+    escape_printf(stdout, "%8" PRIu64 " %10" PRIu64 " %10" PRIu64 " %9.4f %9.4f  %s:%" PRIu64 "\n",
+                  d->number, d->tokens, d->bytes, document_loss(d), document_bits(d), d->file,
+                  d->line);
 }
 
 static cJSON *document_json(const EvalDocument *d)
@@ -94,7 +96,7 @@ void eval_report_free(EvalReport *r)
 static void print_model(const EvalReport *r)
 {
     const LoadedModel *m = r->model;
-    printf("%-14s %s", "model", m->path);
+    escape_printf(stdout, "%-14s %s", "model", m->path);
     if (m->step >= 0) {
         printf(", step %" PRId64, m->step);
     }
@@ -114,8 +116,8 @@ static void print_count(const char *name, uint64_t count)
 
 static void print_named(const char *what, const EvalNamed *named)
 {
-    printf("%-14s %15.6f  document %" PRIu64 ", %s\n", what, document_loss(&named->document),
-           named->document.number, named->name);
+    escape_printf(stdout, "%-14s %15.6f  document %" PRIu64 ", %s\n", what,
+                  document_loss(&named->document), named->document.number, named->name);
 }
 
 void eval_report_print(const EvalReport *r)
@@ -123,8 +125,8 @@ void eval_report_print(const EvalReport *r)
     const EvalTotals *t = &r->totals;
     print_model(r);
     if (r->data != NULL) {
-        printf("%-14s %s, %s, sequences of %" PRId64 " tokens\n", "data", r->data, r->split,
-               r->seq);
+        escape_printf(stdout, "%-14s %s, %s, sequences of %" PRId64 " tokens\n", "data", r->data,
+                      r->split, r->seq);
         print_count("sequences", t->windows);
     } else {
         printf("%-14s documents, in windows of at most %" PRId64 " tokens\n", "text", r->seq);
@@ -139,7 +141,7 @@ void eval_report_print(const EvalReport *r)
     if (r->no_bytes == NULL) {
         printf("%-14s %15.6f\n", "bits per byte", eval_bits_per_byte(t));
     } else {
-        printf("%-14s %15s  %s\n", "bits per byte", "-", r->no_bytes);
+        escape_printf(stdout, "%-14s %15s  %s\n", "bits per byte", "-", r->no_bytes);
     }
     if (r->documents > 1) {
         print_named("best", &r->best);

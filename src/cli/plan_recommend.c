@@ -2,6 +2,7 @@
  * type, how long it would take, and in how much memory. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
@@ -187,26 +188,18 @@ static void print_candidates(const Search *search, const Recommendation *r)
             printf("%14.1f %12s\n", (double)c->bytes / MIB,
                    show_count((uint64_t)tokens, true, rate));
         } else if (c->bytes > 0) {
-            printf("%14.1f %12s  %s\n", (double)c->bytes / MIB, "-", c->why);
+            escape_printf(stdout, "%14.1f %12s  %s\n", (double)c->bytes / MIB, "-", c->why);
         } else {
-            printf("%14s %12s  %s\n", "-", "-", c->why);
+            escape_printf(stdout, "%14s %12s  %s\n", "-", "-", c->why);
         }
     }
 }
 
 static void print_value(const char *name, const char *value)
 {
-    bool plain = value[0] != '\0' && strpbrk(value, " '\"$&|;<>()*?[]#~\\\n") == NULL;
-    printf(" --%s ", name);
-    if (plain) {
-        fputs(value, stdout);
-        return;
-    }
-    putchar('\'');
-    for (const char *c = value; *c != '\0'; c++) {
-        fputs(*c == '\'' ? "'\\''" : (const char[]){*c, '\0'}, stdout);
-    }
-    putchar('\'');
+    char *word = escape_shell(value);
+    printf(" --%s%s%s", name, value[0] == '-' ? "=" : " ", word);
+    free(word);
 }
 
 /* What the user gave, as far as train takes it, then what was found. */
@@ -327,9 +320,9 @@ int plan_recommend(Config *cfg, bool predicting)
         return code;
     }
     code = limits_of(cfg, &run.setup.spec, &limits);
-    printf("Settings for %s on %s, %s; steps measured here\n", run.setup.spec.name,
-           run.backend->device != NULL ? run.backend->device : "the processor",
-           dtype_name(run.setup.dtype));
+    escape_printf(stdout, "Settings for %s on %s, %s; steps measured here\n", run.setup.spec.name,
+                  run.backend->device != NULL ? run.backend->device : "the processor",
+                  dtype_name(run.setup.dtype));
     run_close(&run);
     Search search = {.cfg = cfg, .limits = &limits, .own_data = own_data};
     code = code != 0 ? code : recommend_search(&limits, measure, &search, &r);

@@ -352,8 +352,13 @@ int comm_launch(int ranks, char *const *argv, int *status)
     char program[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     int count = 0, n = 0;
-    while (argv[count] != NULL) {
+    while (argv[count] != NULL && strcmp(argv[count], ":") != 0) {
         count++;
+    }
+    if (argv[count] != NULL) { /* behind it mpirun expects another program to start */
+        free(launcher);
+        return err_set(ERR_INPUT,
+                       "an argument is \":\", which is a sign to mpirun: write \"./:\" for a path");
     }
     char **list = mem_zalloc((size_t)(count + FIXED_ARGUMENTS), sizeof *list);
     char text[16];

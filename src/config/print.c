@@ -2,6 +2,7 @@
 #include "config/config.h"
 #include "config/internal.h"
 
+#include "base/escape.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -139,9 +140,9 @@ void config_print_resolved(const Config *cfg, FILE *file)
         char *value = config_value_text(cfg, option), origin[CONFIG_ORIGIN_SIZE];
         fprintf(file, "  %-*s", VALUE_INDENT - 2, option->name);
         if (cfg->origin[i].kind == ORIGIN_DEFAULT) {
-            fprintf(file, "%s\n", value);
+            escape_printf(file, "%s\n", value);
         } else {
-            fprintf(file, "%-16s * %s\n", value, config_origin(cfg, option->name, origin));
+            escape_printf(file, "%-16s * %s\n", value, config_origin(cfg, option->name, origin));
         }
         free(value);
     }

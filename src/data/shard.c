@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/mem.h"
 #include "data/shard_format.h"
 
@@ -158,10 +159,13 @@ static bool looks_like_text(const IoMap *map)
 static int unknown_format(const Shard *shard)
 {
     if (looks_like_text(&shard->map)) {
-        return err_set(ERR_INPUT,
-                       "%s: looks like text, not tokens; make tokens of it first: pacer data "
-                       "prepare --out DIR %s",
-                       shard->path, shard->path);
+        char *word = escape_shell_path(shard->path);
+        int code = err_set(ERR_INPUT,
+                           "%s: looks like text, not tokens; make tokens of it first: pacer data "
+                           "prepare --out DIR %s",
+                           shard->path, word);
+        free(word);
+        return code;
     }
     return err_set(ERR_INPUT,
                    "%s: neither a pacer shard nor an llm.c token file (unknown first bytes); "

@@ -143,9 +143,6 @@ static const char *list_fields(const cJSON *object, char *out, size_t room)
         }
         used += (size_t)length;
     }
-    for (char *at = out; *at != '\0'; at++) {
-        *at = (unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at;
-    }
     return out;
 }
 

@@ -1,6 +1,7 @@
 #include "metrics/event_log.h"
 
 #include "base/assert.h"
+#include "base/escape.h"
 #include "base/mem.h"
 #include "metrics/fields.h"
 
@@ -32,17 +33,12 @@ static void put(Events *events, const char *tag, Value value)
 
 /* --- start --- */
 
-/* A cell of a Markdown table: a bar would end it. */
+/* A cell of a Markdown table. */
 static void put_cell(FILE *out, const char *text)
 {
-    fputc(' ', out);
-    for (; *text != '\0'; text++) {
-        if (*text == '|' || *text == '\\') {
-            fputc('\\', out);
-        }
-        fputc(*text == '\n' || *text == '\r' ? ' ' : *text, out);
-    }
-    fputs(" |", out);
+    char *safe = escape_markdown(text);
+    fprintf(out, " %s |", safe);
+    free(safe);
 }
 
 /* Caller frees. */

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/output.h"
@@ -127,13 +128,15 @@ int json_write(const char *path, const cJSON *tree)
     if (text == NULL) {
         return err_set(ERR_MEMORY, "no memory left for the JSON of %s", path);
     }
+    char *safe = escape_json(text);
+    cJSON_free(text);
     Output *output;
     int code = output_open(path, &output);
     if (code == 0) {
-        output_put(output, text, strlen(text));
+        output_put(output, safe, strlen(safe));
         output_put(output, "\n", 1);
         code = output_commit(output);
     }
-    cJSON_free(text);
+    free(safe);
     return code;
 }

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "report/chart_script.h"
@@ -84,20 +85,61 @@ static void prepare(Plot *plot)
     plot->y_scale = 1;
 }
 
+/* Texts as they are drawn: one line of visible characters. */
+static void make_visible(char **text)
+{
+    size_t room = *text != NULL ? strlen(*text) * (ESCAPE_BYTE_SIZE - 1) + 1 : 0;
+    if (room > 0) {
+        char *shown = mem_alloc(room);
+        escape_line(shown, room, *text);
+        free(*text);
+        *text = shown;
+    }
+}
+
+static void prepare_texts(Plot *plot)
+{
+    make_visible(&plot->title);
+    make_visible(&plot->x_title);
+    make_visible(&plot->y_title);
+    for (int i = 0; i < plot->series_count; i++) {
+        make_visible(&plot->series[i].label);
+    }
+    for (int i = 0; i < plot->category_count; i++) {
+        make_visible(&plot->categories[i]);
+    }
+}
+
+/* One of the two files. */
+static int draw_file(const Plot *plot, ChartFormat format, const char *folder, const char *name)
+{
+    char *path = mem_format("%s/%s.%s", folder, name, format == CHART_SVG ? "svg" : "png");
+    Page script = {0}, svg = {0};
+    char *picture;
+    size_t size;
+    chart_script(&script, plot, format);
+    int code = gnuplot_run(script.text, &picture, &size);
+    if (code == 0 && format == CHART_SVG) {
+        code = chart_svg_adapt(&svg, picture, name, plot->title);
+        code = code != 0 ? code : io_write_atomic(path, svg.text, svg.size);
+    } else if (code == 0) {
+        code = io_write_atomic(path, picture, size);
+    }
+    free(picture);
+    page_free(&script);
+    page_free(&svg);
+    free(path);
+    return code;
+}
+
 int plot_draw(Plot *plot, const char *folder, const char *name)
 {
     prepare(plot);
+    prepare_texts(plot);
     if (!plot_has_values(plot)) {
         return err_set(ERR_INPUT, "chart %s: no value that its logarithmic axes can show", name);
     }
-    char *svg = mem_format("%s/%s.svg", folder, name), *png = mem_format("%s/%s.png", folder, name);
-    Page script = {0};
-    chart_script(&script, plot, svg, png);
-    int code = gnuplot_run(script.text);
-    code = code != 0 ? code : chart_svg_adapt(svg, name, plot->title);
-    code = code != 0 ? err_wrap(code, "chart %s", name) : 0;
-    page_free(&script);
-    free(svg);
-    free(png);
-    return code;
+    int code = draw_file(plot, CHART_SVG, folder, name);
+    code = code != 0 ? code : draw_file(plot, CHART_PNG, folder, name);
+    return code != 0 ? err_wrap(code, "chart %s", name) : 0;
 }

@@ -1,5 +1,5 @@
-/* The plot as gnuplot's orders, with every place from the layout. The same picture is drawn twice: as SVG in colours
- * that chart_svg.c turns into the page's, and as PNG, dark on white. */
+/* The plot as gnuplot's orders, with every place from the layout. SVG is drawn in colours that chart_svg.c
+ * turns into the page's, PNG dark on white. */
 #include "report/chart_script.h"
 
 #include "base/mem.h"
@@ -347,35 +347,40 @@ static void put_lines(Page *script, const Figure *figure)
     page_free(&orders);
 }
 
-void chart_script(Page *script, const Plot *plot, const char *svg, const char *png)
+static void put_terminal(Page *script, const Figure *figure, ChartFormat format)
+{
+    if (format == CHART_SVG) {
+        page_put(script,
+                 "set terminal svg size %.0f,%.0f dynamic noenhanced font 'sans-serif,%g'\n"
+                 "ink = '" CHART_INK "'\nfaint = '" CHART_FAINT "'\n",
+                 FIGURE_WIDTH, figure->height, FIGURE_TEXT);
+        return;
+    }
+    /* Twice the size, so that it stays sharp in a document. */
+    double width = 2 * FIGURE_WIDTH, height = 2 * figure->height;
+    page_put(script,
+             "if (strstrt(GPVAL_TERMINALS, 'pngcairo') > 0) {\n"
+             "set terminal pngcairo size %.0f,%.0f noenhanced font 'sans,%g' fontscale 1.5 "
+             "linewidth 2 pointscale 2 background rgb 'white'\n} else {\n"
+             "set terminal png size %.0f,%.0f noenhanced medium background rgb 'white'\n}\n"
+             "ink = '#20262b'\nfaint = '#dde1e4'\n",
+             width, height, FIGURE_TEXT, width, height);
+}
+
+void chart_script(Page *script, const Plot *plot, ChartFormat format)
 {
     Figure figure;
     figure_plan(&figure, plot);
-    Page body = {0};
-    put_frame(&body, &figure);
-    put_titles(&body, &figure);
-    put_legend(&body, &figure);
+    page_put(script, "set encoding utf8\n");
+    put_terminal(script, &figure, format);
+    put_frame(script, &figure);
+    put_titles(script, &figure);
+    put_legend(script, &figure);
     if (plot->kind == PLOT_LINES) {
-        put_lines(&body, &figure);
+        put_lines(script, &figure);
     } else {
-        put_bars(&body, &figure);
+        put_bars(script, &figure);
     }
-    page_put(script,
-             "set encoding utf8\nset terminal svg size %.0f,%.0f dynamic noenhanced font "
-             "'sans-serif,%g'\nset output ",
-             FIGURE_WIDTH, figure.height, FIGURE_TEXT);
-    page_put_quoted_path(script, svg);
-    page_put(script, "\nink = '" CHART_INK "'\nfaint = '" CHART_FAINT "'\n%s", body.text);
-    /* Twice the size, so that it stays sharp in a document. */
-    page_put(
-        script,
-        "set output\nif (strstrt(GPVAL_TERMINALS, 'pngcairo') > 0) {\n"
-        "set terminal pngcairo size %.0f,%.0f noenhanced font 'sans,%g' fontscale 1.5 "
-        "linewidth 2 pointscale 2 background rgb 'white'\n} else {\n"
-        "set terminal png size %.0f,%.0f noenhanced medium background rgb 'white'\n}\nset output ",
-        2 * FIGURE_WIDTH, 2 * figure.height, FIGURE_TEXT, 2 * FIGURE_WIDTH, 2 * figure.height);
-    page_put_quoted_path(script, png);
-    page_put(script, "\nink = '#20262b'\nfaint = '#dde1e4'\n%sset output\n", body.text);
-    page_free(&body);
+    page_put(script, "set output\n");
     figure_free(&figure);
 }

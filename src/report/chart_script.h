@@ -3,5 +3,7 @@
 #include "report/chart_plot.h"
 #include "report/page.h"
 
-/* A script that draws the plot into both files. */
-void chart_script(Page *script, const Plot *plot, const char *svg, const char *png);
+typedef enum { CHART_SVG, CHART_PNG } ChartFormat;
+
+/* A script that draws the plot to standard output. The plot's texts may hold anything. */
+void chart_script(Page *script, const Plot *plot, ChartFormat format);

@@ -1,14 +1,9 @@
 #include "report/chart_svg.h"
 
 #include "base/err.h"
-#include "base/io.h"
-#include "report/page.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define MAX_SVG_BYTES ((size_t)16 << 20)
 
 /* Within tags, where no label can be: what gnuplot writes, and what stands there instead. "NAME" is the chart's. */
 static const char *const rules[][2] = {
@@ -108,18 +103,7 @@ static bool adapt(Page *page, const char *svg, const char *name, const char *tit
     return true;
 }
 
-int chart_svg_adapt(const char *path, const char *name, const char *title)
+int chart_svg_adapt(Page *page, const char *svg, const char *name, const char *title)
 {
-    char *svg;
-    size_t size;
-    int code = io_read_all(path, MAX_SVG_BYTES, &svg, &size);
-    if (code != 0) {
-        return code;
-    }
-    Page page = {0};
-    code = adapt(&page, svg, name, title) ? io_write_atomic(path, page.text, page.size)
-                                          : err_set(ERR_FAILED, "%s: gnuplot wrote no SVG", path);
-    page_free(&page);
-    free(svg);
-    return code;
+    return adapt(page, svg, name, title) ? 0 : err_set(ERR_FAILED, "gnuplot drew no SVG");
 }

@@ -1,6 +1,7 @@
 #include "report/compare.h"
 
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "config/config.h"
@@ -274,7 +275,9 @@ int compare_report(const char *a, const char *b, FILE *file)
     int code = compare_make(a, b, &table);
     if (code == 0) {
         char *text = table_markdown(&table);
-        fprintf(file, "# %s\n\n%s", table.title, text);
+        char *title = escape_markdown(table.title);
+        fprintf(file, "# %s\n\n%s", title, text);
+        free(title);
         free(text);
         table_free(&table);
     }

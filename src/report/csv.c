@@ -75,13 +75,30 @@ int csv_columns_of(Csv *csv, const cJSON *tree)
 
 /* --- rows --- */
 
+/* -1.5 or +2e-3; not hexadecimal, and no word such as -inf. */
+static bool is_number(const char *text)
+{
+    char *end;
+    strtod(text, &end);
+    return end != text && *end == '\0' && text[strspn(text, "+-.0123456789eE")] == '\0';
+}
+
+/* Spreadsheets compute what begins so, unless an apostrophe stands before it. */
+static bool is_formula(const char *text)
+{
+    return text[0] != '\0' && strchr("=+-@\t\r\n", text[0]) != NULL && !is_number(text);
+}
+
 /* Quotes what would otherwise end the cell, a quote doubled. */
 static int write_cell(Output *output, const char *text)
 {
+    const char *mark = is_formula(text) ? "'" : "";
     if (text[strcspn(text, ",\"\r\n")] == '\0') {
-        return output_put(output, text, strlen(text));
+        int code = output_put(output, mark, strlen(mark));
+        return code != 0 ? code : output_put(output, text, strlen(text));
     }
     int code = output_put(output, "\"", 1);
+    code = code != 0 ? code : output_put(output, mark, strlen(mark));
     for (const char *at = text; code == 0 && *at != '\0';) {
         size_t plain = strcspn(at, "\"");
         code = output_put(output, at, plain);

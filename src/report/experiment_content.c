@@ -1,6 +1,7 @@
 #include "report/experiment_content.h"
 
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -118,8 +119,10 @@ static void add_facts(Content *content)
     const char *recipe = text_of(json, "recipe");
     bool smoke = cJSON_IsTrue(member(json, "smoke")), differ = false;
     if (recipe != NULL) {
-        char *command = mem_format("pacer sweep %s%s", recipe, smoke ? " --smoke" : "");
+        char *word = escape_shell_path(recipe);
+        char *command = mem_format("pacer sweep %s%s", word, smoke ? " --smoke" : "");
         add_fact(content, "Command", command);
+        free(word);
         free(command);
     }
     add_fact(content, "Started", text_of(json, "started"));

@@ -1,95 +1,93 @@
 #include "report/gnuplot.h"
 
 #include "base/err.h"
+#include "base/mem.h"
+#include "base/signals.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <spawn.h>
-#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
 
+#define MAX_PICTURE ((size_t)64 << 20)
 #define KEPT_WORDS 400
 
-/* Everything to the pipe; a gnuplot that ends early is not a reason to die of SIGPIPE, so the caller
- * has it ignored or the write merely fails. */
-static void write_script(int pipe_end, const char *script)
+/* Its script, the picture that it prints and its words are files in memory without a name: none of them waits for
+ * another, and it meets no path. */
+typedef struct {
+    int script, picture, words;
+} Streams;
+
+static void close_all(const Streams *streams)
 {
-    for (size_t left = strlen(script); left > 0;) {
-        ssize_t done = write(pipe_end, script, left);
-        if (done < 0 && errno == EINTR) {
-            continue;
+    const int files[] = {streams->script, streams->picture, streams->words};
+    for (int i = 0; i < 3; i++) {
+        if (files[i] >= 0) {
+            close(files[i]);
         }
-        if (done <= 0) {
-            break;
-        }
-        script += done;
-        left -= (size_t)done;
     }
 }
 
-/* What it says, up to KEPT_WORDS bytes; reads to the end so that it never waits for us. */
-static void read_words(int pipe_end, char words[KEPT_WORDS])
+static int open_all(Streams *streams, const char *script)
 {
-    size_t used = 0;
-    char rest[256];
-    for (;;) {
-        bool room = used < KEPT_WORDS - 1;
-        ssize_t done =
-            read(pipe_end, room ? words + used : rest, room ? KEPT_WORDS - 1 - used : sizeof rest);
-        if (done < 0 && errno == EINTR) {
-            continue;
-        }
-        if (done <= 0) {
-            break;
-        }
-        used += room ? (size_t)done : 0;
+    *streams = (Streams){memfd_create("script", MFD_CLOEXEC), memfd_create("picture", MFD_CLOEXEC),
+                         memfd_create("words", MFD_CLOEXEC)};
+    size_t size = strlen(script);
+    bool there = streams->script >= 0 && streams->picture >= 0 && streams->words >= 0;
+    if (!there || pwrite(streams->script, script, size, 0) != (ssize_t)size) {
+        int code = err_set(ERR_FAILED, "gnuplot: no memory for its script: %s", strerror(errno));
+        close_all(streams);
+        return code;
     }
-    words[used] = '\0';
+    return 0;
 }
 
-static int spawn(pid_t *child, const int in[2], const int out[2])
+/* What lies in the file, up to `most` bytes and with a NUL behind them. Caller frees. */
+static char *take(int file, size_t most, size_t *size)
+{
+    struct stat info;
+    *size = fstat(file, &info) == 0 ? (size_t)info.st_size : 0;
+    *size = *size < most ? *size : most;
+    char *bytes = mem_alloc(*size + 1);
+    ssize_t got = pread(file, bytes, *size, 0);
+    *size = got > 0 ? (size_t)got : 0;
+    bytes[*size] = '\0';
+    return bytes;
+}
+
+/* -d: without the user's own settings, which may be any orders. */
+static int spawn(pid_t *child, const Streams *streams)
 {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out[1], STDERR_FILENO);
-    char *argv[] = {"gnuplot", NULL};
-    int problem = posix_spawnp(child, "gnuplot", &actions, NULL, argv, environ);
+    posix_spawn_file_actions_adddup2(&actions, streams->script, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, streams->picture, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, streams->words, STDERR_FILENO);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    sigset_t mask, defaults;
+    signals_mask_before(&mask);
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    posix_spawnattr_setsigmask(&attributes, &mask);
+    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    char *argv[] = {"gnuplot", "-d", NULL};
+    int problem = posix_spawnp(child, "gnuplot", &actions, &attributes, argv, environ);
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return problem;
 }
 
-int gnuplot_run(const char *script)
+static int explain(int problem, int status, const Streams *streams)
 {
-    int in[2], out[2];
-    if (pipe2(in, O_CLOEXEC) != 0) {
-        return err_set(ERR_FAILED, "gnuplot: no pipe: %s", strerror(errno));
-    }
-    if (pipe2(out, O_CLOEXEC) != 0) {
-        close(in[0]);
-        close(in[1]);
-        return err_set(ERR_FAILED, "gnuplot: no pipe: %s", strerror(errno));
-    }
-    pid_t child;
-    int problem = spawn(&child, in, out);
-    close(in[0]);
-    close(out[1]);
-    char words[KEPT_WORDS] = "";
-    int status = 0;
-    if (problem == 0) {
-        write_script(in[1], script);
-    }
-    close(in[1]);
-    if (problem == 0) {
-        read_words(out[0], words);
-        while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-    }
-    close(out[0]);
     if (problem == ENOENT) {
         return err_set(ERR_FAILED, "gnuplot is not installed, so no chart was drawn (make setup "
                                    "brings it)");
@@ -97,5 +95,41 @@ int gnuplot_run(const char *script)
     if (problem != 0) {
         return err_set(ERR_FAILED, "gnuplot could not be started: %s", strerror(problem));
     }
-    return status == 0 ? 0 : err_set(ERR_FAILED, "gnuplot failed: %s", words);
+    size_t size;
+    char *words = take(streams->words, KEPT_WORDS, &size), *at = words;
+    for (char *c = words; *c != '\0'; c++) { /* one blank for any white space */
+        bool blank = strchr(" \t\r\n", *c) != NULL;
+        if (!blank || (at > words && at[-1] != ' ')) {
+            *at++ = blank ? ' ' : *c;
+        }
+    }
+    *at = '\0';
+    int code = err_set(ERR_FAILED, "gnuplot %s%s%s", status == 0 ? "drew nothing" : "failed",
+                       words[0] != '\0' ? ": " : "", words);
+    free(words);
+    return code;
+}
+
+int gnuplot_run(const char *script, char **picture, size_t *size)
+{
+    Streams streams;
+    *picture = NULL;
+    *size = 0;
+    int code = open_all(&streams, script);
+    if (code != 0) {
+        return code;
+    }
+    pid_t child;
+    int status = 0, problem = spawn(&child, &streams);
+    while (problem == 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    if (problem == 0 && status == 0) {
+        *picture = take(streams.picture, MAX_PICTURE, size);
+    }
+    if (*size == 0) {
+        free(*picture);
+        *picture = NULL;
+        code = explain(problem, status, &streams);
+    }
+    close_all(&streams);
+    return code;
 }

@@ -1,11 +1,11 @@
 #include "report/page.h"
 
+#include "base/escape.h"
 #include "base/io.h"
 #include "base/mem.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,95 +89,54 @@ void page_put(Page *page, const char *format, ...)
     free(text);
 }
 
+static const char *entity(char sign)
+{
+    return sign == '<'    ? "&lt;"
+           : sign == '>'  ? "&gt;"
+           : sign == '&'  ? "&amp;"
+           : sign == '"'  ? "&quot;"
+           : sign == '\'' ? "&#39;"
+                          : NULL;
+}
+
 void page_put_html(Page *page, const char *text)
 {
-    while (*text != '\0') {
-        size_t plain = strcspn(text, "<>&\"'");
-        page_put_bytes(page, text, plain);
-        text += plain;
-        switch (*text) {
-        case '<':
-            page_put(page, "&lt;");
-            break;
-        case '>':
-            page_put(page, "&gt;");
-            break;
-        case '&':
-            page_put(page, "&amp;");
-            break;
-        case '"':
-            page_put(page, "&quot;");
-            break;
-        case '\'':
-            page_put(page, "&#39;");
-            break;
-        default:
-            return;
+    for (size_t size = strlen(text); size > 0;) {
+        char byte[ESCAPE_BYTE_SIZE];
+        int plain = escape_visible(text, size);
+        bool space = *text == '\n' || *text == '\t';
+        if (entity(*text) != NULL) {
+            page_put(page, "%s", entity(*text));
+        } else if (plain > 0 || space) {
+            page_put_bytes(page, text, plain > 0 ? (size_t)plain : 1);
+        } else {
+            page_put(page, "%s", escape_byte((unsigned char)*text, byte));
         }
-        text++;
+        text += plain > 0 ? plain : 1;
+        size -= plain > 0 ? (size_t)plain : 1;
     }
 }
 
 void page_put_markdown(Page *page, const char *text)
 {
-    for (; *text != '\0'; text++) {
-        if (*text == '<') {
-            page_put(page, "&lt;");
-        } else if (*text == '&') {
-            page_put(page, "&amp;");
-        } else if ((unsigned char)*text < ' ') {
-            page_put(page, " ");
-        } else {
-            page_put(page, strchr("\\`*_[]|#~$", *text) != NULL ? "\\%c" : "%c", *text);
-        }
-    }
+    char *safe = escape_markdown(text);
+    page_put(page, "%s", safe);
+    free(safe);
 }
 
-/* Bytes of the UTF-8 character at text; 0 when there is none that XML allows. */
-static size_t character(const char *text)
+static bool is_word(char sign)
 {
-    const unsigned char *at = (const unsigned char *)text;
-    if (at[0] < 0x80) {
-        return at[0] >= ' ' && at[0] != 0x7f;
-    }
-    size_t length = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
-    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-    uint32_t value = at[0] & (0xffu >> (length + 1));
-    for (size_t i = 1; i < length; i++) {
-        if ((at[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-        value = value << 6 | (at[i] & 0x3f);
-    }
-    bool good = at[0] >= 0xc2 && at[0] < 0xf8 && value >= least[length] && value <= 0x10ffff &&
-                (value < 0xd800 || value > 0xdfff) && value != 0xfffe && value != 0xffff;
-    return good ? length : 0;
+    return (sign >= '0' && sign <= '9') || (sign >= 'A' && sign <= 'Z') ||
+           (sign >= 'a' && sign <= 'z') || sign == ' ';
 }
 
 void page_put_quoted(Page *page, const char *text)
 {
-    page_put(page, "'");
-    while (*text != '\0') {
-        size_t length = character(text);
-        if (*text == '\'') {
-            page_put(page, "''");
-        } else if (length > 0) {
-            page_put_bytes(page, text, length);
-        } else {
-            page_put(page, "%c", (unsigned char)*text < ' ' ? ' ' : '?');
-        }
-        text += length > 0 ? length : 1;
+    page_put(page, "\"");
+    for (; *text != '\0'; text++) {
+        page_put(page, is_word(*text) ? "%c" : "\\%03o", (unsigned char)*text);
     }
-    page_put(page, "'");
-}
-
-void page_put_quoted_path(Page *page, const char *path)
-{
-    page_put(page, "'%s", path[0] == '/' ? "" : "./");
-    for (; *path != '\0'; path++) {
-        page_put(page, *path == '\'' ? "''" : "%c", *path);
-    }
-    page_put(page, "'");
+    page_put(page, "\"");
 }
 
 void page_open(Page *page, const char *title)

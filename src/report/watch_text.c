@@ -1,6 +1,8 @@
 #include "report/watch_text.h"
 
+#include "base/escape.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,34 +39,8 @@ bool watch_text_line(WatchText *text)
 
 /* --- characters --- */
 
-/* Bytes of the character at `at`, its code point in *point; 0 when it is not UTF-8. */
-static int decode(const char *at, unsigned *point)
-{
-    const unsigned char *byte = (const unsigned char *)at;
-    static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
-    int size = byte[0] < 0x80             ? 1
-               : (byte[0] & 0xe0) == 0xc0 ? 2
-               : (byte[0] & 0xf0) == 0xe0 ? 3
-               : (byte[0] & 0xf8) == 0xf0 ? 4
-                                          : 0;
-    if (size < 2) {
-        *point = byte[0];
-        return size;
-    }
-    unsigned value = byte[0] & (0x7fu >> size);
-    for (int i = 1; i < size; i++) {
-        if ((byte[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-        value = value << 6 | (byte[i] & 0x3fu);
-    }
-    *point = value;
-    bool good = value >= least[size] && value <= 0x10ffff && (value & 0xfffff800u) != 0xd800;
-    return good ? size : 0;
-}
-
 /* Columns of a code point; -1: not to be printed. Ours (lines, blocks, dots) take one column in every locale. */
-static int columns_of(unsigned point)
+static int columns_of(uint32_t point)
 {
     if (point < 0x80) {
         return point >= 0x20 && point < 0x7f ? 1 : -1;
@@ -78,14 +54,14 @@ static int columns_of(unsigned point)
  * it takes of the string in *taken. */
 static int next_character(const char *string, bool utf8, const char **shown, int *size, int *taken)
 {
-    unsigned point;
-    *taken = *size = decode(string, &point);
+    size_t left = strnlen(string, 4);
+    uint32_t point = utf8_decode((const uint8_t *)string, left, taken);
+    int columns = escape_visible(string, left) > 0 ? columns_of(point) : -1;
     *shown = string;
-    int columns = *taken > 0 ? columns_of(point) : -1;
+    *size = *taken;
     if (columns < 0 || (!utf8 && point >= 0x80)) {
         *shown = "?";
         *size = columns = 1;
-        *taken = *taken > 0 ? *taken : 1;
     }
     return columns;
 }

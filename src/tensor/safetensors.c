@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -45,28 +46,6 @@ static const FileType *find_type(const char *name)
     return NULL;
 }
 
-/* Length in bytes of the UTF-8 sequence at text, 0 if it is not one (overlong forms, surrogates and
- * code points above U+10FFFF included). */
-static size_t utf8_length(const uint8_t *text, size_t left)
-{
-    uint8_t first = text[0];
-    if (first < 0x80) {
-        return 1;
-    }
-    size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-    if (first < 0xC2 || first > 0xF4 || left < length) {
-        return 0;
-    }
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    bool bad = (first == 0xE0 && text[1] < 0xA0) || (first == 0xED && text[1] > 0x9F) ||
-               (first == 0xF0 && text[1] < 0x90) || (first == 0xF4 && text[1] > 0x8F);
-    return bad ? 0 : length;
-}
-
 const char *safetensors_header_fault(const void *header, size_t size)
 {
     const uint8_t *text = header;
@@ -78,7 +57,7 @@ const char *safetensors_header_fault(const void *header, size_t size)
     }
     size_t length;
     for (size_t i = 0; i < size; i += length) {
-        length = utf8_length(text + i, size - i);
+        length = (size_t)utf8_length(text + i, size - i);
         if (length == 0 || text[i] == '\0') {
             return "is not UTF-8 text";
         }
