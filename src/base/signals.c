@@ -169,6 +169,9 @@ void signals_install(void)
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART;
     for (int i = 0; i < ASKING; i++) {
+        sigaddset(&action.sa_mask, asking[i]); /* one after the other, in the order they came */
+    }
+    for (int i = 0; i < ASKING; i++) {
         if (asking[i] != SIGHUP || !no_hang_up) {
             sigaction(asking[i], &action, NULL);
         }
