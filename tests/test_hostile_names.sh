@@ -91,11 +91,11 @@ for name in "${names[@]}" "$all"; do
     fi
     page_is_clean "$folder/report.html" "$folder/report.md"
     has "$folder/report.html" '&lt;script&gt;alert(1)&lt;/script&gt;'
+done
+for folder in "${names[0]}" "${names[8]}" "$all"; do
     hostile '*' check "$folder/runs/a0"
     hostile 0 report "$folder" plain
     hostile 0 watch --once "$folder"
-done
-for folder in "${names[0]}" "$all"; do
     hostile 0 report "$folder/runs/a0"
     page_is_clean "$folder/runs/a0/report.html" "$folder/runs/a0/report.md"
     has "$folder/runs/a0/report.html" '&lt;script'
