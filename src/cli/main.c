@@ -8,6 +8,7 @@
 #include "base/signals.h"
 #include "base/version.h"
 #include "cli/manual.h"
+#include "cli/wait_policy.h"
 #include "comm/comm.h"
 
 #include <stdlib.h>
@@ -313,6 +314,7 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    wait_policy_set(argv); /* before signals and threads: it starts anew */
     signals_claim();
     int status = dispatch(argc > 0 ? argc - 1 : 0, argv + 1);
     if (fflush(stdout) != 0 || ferror(stdout)) {
