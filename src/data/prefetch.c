@@ -121,11 +121,12 @@ static int lay_out(Prefetch *prefetch)
     return 0;
 }
 
-/* Signals are for the main thread. */
+/* Signals are for the main thread, but for the one that reading a shard may raise (io_map). */
 static int start_thread(Prefetch *prefetch)
 {
     sigset_t all, old;
     sigfillset(&all);
+    sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int error = pthread_create(&prefetch->thread, NULL, run, prefetch);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
