@@ -4,6 +4,7 @@
 #   CUDA=auto     with CUDA where there is a GPU and nvcc; 1: build it whatever the machine has, 0: leave it out
 #   CC=clang      another compiler (in a fresh BUILD)
 #   SECONDS=600   how long `make fuzz` runs
+#   FAULTS=train  which scenarios `make faults` walks; all if not given
 #   PREFIX=/usr/local  DESTDIR=   where `make install` puts things
 BUILD ?= build
 CUDA ?= auto
@@ -62,6 +63,13 @@ test-fast: $(BUILD)/build.ninja ## the tests of the plain build alone
 fuzz: ## look for inputs that break a parser, SECONDS=600 in all, with libFuzzer if clang has it
 	@tools/setup.sh --tests
 	@tests/fuzz/run.sh $(SECONDS) $(BUILD)-fuzz
+
+.PHONY: faults
+faults: ## make every call fail once (write, rename, malloc, ...), and kill at every write: half an hour or more
+	@tools/setup.sh --tests
+	@$(configure) -B $(BUILD) -DPACER_TESTS=ON
+	@$(ninja) -C $(BUILD) pacer faultlib
+	@PACER=$(abspath $(BUILD))/pacer FAULTLIB=$(abspath $(BUILD))/tests/faultlib.so tests/fault/run.sh $(FAULTS)
 
 .PHONY: lint
 lint: ## format, file sizes, include direction, headers that stand alone

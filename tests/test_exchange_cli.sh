@@ -9,10 +9,26 @@ train=(train --data builtin:stories --batch 2 --eval-every 0 --threads 1 --quiet
 
 "$PACER" "${train[@]}" "${model[@]}" --steps 2 --out run >out 2>err || fail "train ended with $?"
 
-# What a killed export left is removed by the next one.
-mkdir -p hf.partial && echo half >hf.partial/model.safetensors
+# What somebody else keeps under the name that pacer would use is left alone, and so is what a link points to.
+mkdir -p hf.partial/made-by-pacer elsewhere && echo mine >hf.partial/notes && echo mine >elsewhere/notes
+expect 2 "hf.partial/notes is in the way" export run --out hf
+[[ $(cat hf.partial/notes) == mine && ! -e hf ]] || fail "hf.partial was touched"
+rm -r hf.partial && ln -s elsewhere hf.partial
+expect 2 "hf.partial is in the way" export run --out hf
+[[ $(cat elsewhere/notes) == mine && -L hf.partial ]] || fail "what hf.partial points to was touched"
+rm hf.partial && echo mine >hf.partial
+expect 2 "hf.partial is in the way" export run --out hf
+[[ $(cat hf.partial) == mine ]] || fail "the file hf.partial was touched"
+rm hf.partial && ln -s elsewhere hf
+expect 2 "is a link" export run --out hf
+rm hf
+
+# What a killed export left is removed by the next one, links in it as links.
+mkdir -p hf.partial/made-by-pacer/sub && echo half >hf.partial/made-by-pacer/model.safetensors
+ln -s ../../elsewhere hf.partial/made-by-pacer/link
 expect 0 "the model of run/ckpt/latest" export run --out hf/
 [[ ! -e hf.partial ]] || fail "hf.partial is still there"
+[[ $(cat elsewhere/notes) == mine ]] || fail "a link was followed"
 for file in config.json model.safetensors tokenizer.json tokenizer_config.json generation_config.json; do
     [[ -s hf/$file ]] || fail "export wrote no $file"
 done

@@ -3,6 +3,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,8 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -259,6 +262,183 @@ static void test_io__map_shows_the_file(void **state)
     free(path);
 }
 
+/* What is no regular file could keep its reader waiting for ever: the alarm ends a test that waits. */
+static void test_io__pipes_are_refused(void **state)
+{
+    char *path = io_join(*state, "pipe"), *data;
+    size_t size;
+    IoMap map;
+    assert_int_equal(mkfifo(path, 0600), 0);
+    alarm(60);
+    assert_int_equal(io_read_all(path, 100, &data, &size), ERR_INPUT);
+    assert_non_null(strstr(err_message(), "not a regular file"));
+    assert_int_equal(io_map(path, &map), ERR_INPUT);
+    assert_non_null(strstr(err_message(), path));
+    alarm(0);
+    free(path);
+}
+
+#define PAGE ((size_t)4096)
+
+/* Sum of all bytes of a map: they are there to be read, whatever became of the file. */
+static unsigned sum_of(const IoMap *map)
+{
+    unsigned sum = 0;
+    for (size_t i = 0; i < map->size; i++) {
+        sum += map->data[i];
+    }
+    return sum;
+}
+
+static void test_io__a_file_cut_short_while_mapped_is_an_error(void **state)
+{
+    static const size_t lengths[] = {3 * PAGE - 1, 2 * PAGE, PAGE + 7,
+                                     0}; /* the first within a page */
+    char *path = io_join(*state, "file"), *bytes = mem_alloc(3 * PAGE);
+    void (*handler)(int) = signal(SIGBUS, SIG_DFL); /* cmocka's */
+    io_claim_bus_errors();
+    memset(bytes, 1, 3 * PAGE);
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        IoMap map, other;
+        assert_int_equal(io_write_atomic(path, bytes, 3 * PAGE), 0);
+        assert_int_equal(io_map(path, &map), 0);
+        assert_int_equal(io_map(path, &other), 0);
+        assert_int_equal(sum_of(&map), 3 * PAGE);
+        assert_int_equal(io_map_check(&map, path), 0);
+        assert_int_equal(truncate(path, (off_t)lengths[i]), 0);
+        assert_int_equal(sum_of(&map), lengths[i]);
+        assert_int_equal(io_map_check(&map, path), ERR_INPUT);
+        assert_non_null(strstr(err_message(), path));
+        assert_int_equal(io_map_check(&other, path), ERR_INPUT);
+        io_unmap(&map);
+        assert_int_equal(sum_of(&other), lengths[i]);
+        io_unmap(&other);
+    }
+    /* A file that takes its place does not matter: the map is of the one before. */
+    IoMap map;
+    assert_int_equal(io_write_atomic(path, bytes, 3 * PAGE), 0);
+    assert_int_equal(io_map(path, &map), 0);
+    assert_int_equal(io_write_atomic(path, "new", 3), 0);
+    assert_int_equal(sum_of(&map), 3 * PAGE);
+    assert_int_equal(io_map_check(&map, path), 0);
+    io_unmap(&map);
+    signal(SIGBUS, handler);
+    free(bytes);
+    free(path);
+}
+
+/* A bus error that is none of ours ends the program as ever. */
+static void test_io__other_bus_errors_stay_fatal(void **state)
+{
+    char *path = io_join(*state, "file");
+    IoMap map;
+    assert_int_equal(io_write_atomic(path, "mapped", 6), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGBUS, SIG_DFL);
+        io_claim_bus_errors();
+        if (io_map(path, &map) == 0) {
+            int file = open(path, O_RDONLY);
+            volatile char *other = mmap(NULL, 6, PROT_READ, MAP_SHARED, file, 0);
+            char byte = truncate(path, 0) == 0 ? other[0] : 0;
+            _exit(byte);
+        }
+        _exit(1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+    free(path);
+}
+
+static void test_io__a_temporary_file_that_was_left_is_used_again(void **state)
+{
+    char *path = io_join(*state, "file"), *left = mem_format("%s" IO_TEMPORARY, path);
+    FILE *file = fopen(left, "w");
+    assert_non_null(file);
+    fputs("what a killed process had written, longer than what comes", file);
+    fclose(file);
+    assert_int_equal(io_write_atomic(path, "new", 3), 0);
+    assert_content(path, "new", 3);
+    assert_int_equal(entries_below(*state), 1);
+    free(left);
+    free(path);
+}
+
+static void test_io__a_temporary_name_never_leads_elsewhere(void **state)
+{
+    char *path = io_join(*state, "file"), *other = io_join(*state, "other");
+    char *temporary = mem_format("%s" IO_TEMPORARY, path);
+    assert_int_equal(io_write_atomic(other, "kept", 4), 0);
+    assert_int_equal(symlink(other, temporary), 0);
+    assert_int_equal(io_write_atomic(path, "new", 3), ERR_INPUT);
+    assert_content(other, "kept", 4);
+    assert_int_equal(unlink(temporary), 0);
+    assert_int_equal(link(other, temporary), 0); /* a second name of that file */
+    assert_int_equal(io_write_atomic(path, "new", 3), ERR_INPUT);
+    assert_non_null(strstr(err_message(), "is in the way"));
+    assert_content(other, "kept", 4);
+    assert_false(io_exists(path));
+    free(temporary);
+    free(other);
+    free(path);
+}
+
+/* Processes that replace the same file at the same time: it always is one of theirs, and whole. */
+static void test_io__writers_of_one_file_take_turns(void **state)
+{
+    enum { PROCESSES = 4, TIMES = 25, SIZE = 100000 };
+    char *path = io_join(*state, "file"), *bytes = mem_alloc(SIZE);
+    for (int i = 0; i < PROCESSES; i++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        for (int time = 0; child == 0 && time < TIMES; time++) {
+            memset(bytes, 'a' + i, SIZE);
+            if (io_write_atomic(path, bytes, SIZE) != 0) {
+                _exit(1);
+            }
+        }
+        if (child == 0) {
+            _exit(0);
+        }
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        int status;
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+    char *data;
+    size_t size;
+    assert_int_equal(io_read_all(path, SIZE, &data, &size), 0);
+    assert_int_equal(size, SIZE);
+    memset(bytes, data[0], SIZE);
+    assert_memory_equal(data, bytes, SIZE);
+    assert_int_equal(entries_below(*state), 1);
+    free(data);
+    free(bytes);
+    free(path);
+}
+
+static void test_io__temporary_files_that_nobody_writes_are_removed(void **state)
+{
+    char *stale = io_join(*state, "a" IO_TEMPORARY), *used = io_join(*state, "b");
+    char *kept = io_join(*state, "c.tmp");
+    IoWriter *writer;
+    assert_int_equal(io_write_atomic(kept, "x", 1), 0);
+    assert_int_equal(io_writer_open(stale, &writer), 0);
+    assert_int_equal(io_writer_close(writer, NULL), 0);
+    assert_int_equal(io_replace_open(used, &writer), 0);
+    io_remove_temporaries(*state);
+    assert_false(io_exists(stale));
+    assert_int_equal(entries_below(*state), 2);
+    io_writer_put(writer, "whole", 5);
+    assert_int_equal(io_writer_close(writer, NULL), 0);
+    assert_content(used, "whole", 5);
+    free(kept);
+    free(used);
+    free(stale);
+}
+
 static void test_io__join_has_one_slash(void **state)
 {
     (void)state;
@@ -287,6 +467,13 @@ int main(void)
         FILE_TEST(test_io__make_folders_and_remove_tree),
         FILE_TEST(test_io__read_all_keeps_to_its_limit),
         FILE_TEST(test_io__map_shows_the_file),
+        FILE_TEST(test_io__pipes_are_refused),
+        FILE_TEST(test_io__a_file_cut_short_while_mapped_is_an_error),
+        FILE_TEST(test_io__other_bus_errors_stay_fatal),
+        FILE_TEST(test_io__a_temporary_file_that_was_left_is_used_again),
+        FILE_TEST(test_io__a_temporary_name_never_leads_elsewhere),
+        FILE_TEST(test_io__writers_of_one_file_take_turns),
+        FILE_TEST(test_io__temporary_files_that_nobody_writes_are_removed),
         cmocka_unit_test(test_io__join_has_one_slash),
     };
     return cmocka_run_group_tests_name("io", tests, NULL, NULL);

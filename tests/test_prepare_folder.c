@@ -123,9 +123,9 @@ static void test_prepare_folder__foreign_folders_are_refused(void **state)
     char *folder = data_files_folder(), *path = io_join(folder, "text"),
          *out = io_join(folder, "out"), *note = io_join(out, "note"),
          *manifest = io_join(out, "manifest.json"),
-         *rest = io_join(out, "train-00000.shard.tmp-123"),
+         *rest = io_join(out, "train-00000.shard.pacer-tmp"),
          *orphan = io_join(out, "train-00007-0123456789abcdef.shard"),
-         *stale = io_join(out, "tokenizer-0123456789abcdef.json.tmp-77");
+         *stale = io_join(out, "tokenizer-0123456789abcdef.json.77.pacer-tmp");
     const char *files[] = {path};
     data_files_write(path, "some text\n", 10);
     assert_int_equal(io_make_folders(out), 0);

@@ -1,94 +1,101 @@
 #include "base/io.h"
 
 #include "base/err.h"
+#include "base/log.h"
 #include "base/mem.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #define WRITER_BUFFER ((size_t)1 << 20)
 
-/* Reading fails because of what the user named (ERR_INPUT), writing because of the disk. */
-static int read_error(const char *path)
+/* A place that is not there or not for us is a wrong option (ERR_INPUT); a full or broken disk is a failure. */
+static int kind_of(int error)
 {
-    return err_set(ERR_INPUT, "%s: cannot read: %s", path, strerror(errno));
-}
-
-/* An unwritable place is a wrong option (ERR_INPUT); a full or broken disk is a failure. */
-static int write_error(const char *path)
-{
-    bool denied = errno == EACCES || errno == EPERM || errno == EROFS || errno == ENOTDIR ||
-                  errno == ENOENT || errno == EISDIR || errno == EEXIST;
-    return err_set(denied ? ERR_INPUT : ERR_FAILED, "%s: cannot write: %s", path, strerror(errno));
-}
-
-int io_map(const char *path, IoMap *map)
-{
-    *map = (IoMap){0};
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        return read_error(path);
-    }
-    struct stat info;
-    int code = fstat(file, &info) == 0 ? 0 : read_error(path);
-    if (code == 0 && !S_ISREG(info.st_mode)) {
-        code = err_set(ERR_INPUT, "%s: not a regular file", path);
-    }
-    if (code == 0 && info.st_size > 0) {
-        void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, file, 0);
-        if (data == MAP_FAILED) {
-            code = read_error(path);
-        } else {
-            *map = (IoMap){data, (size_t)info.st_size};
+    static const int wrong_place[] = {EACCES, EPERM,  EROFS, ENOTDIR, ENOENT,
+                                      EISDIR, EEXIST, ELOOP, ENXIO,   ENAMETOOLONG};
+    for (size_t i = 0; i < sizeof wrong_place / sizeof wrong_place[0]; i++) {
+        if (error == wrong_place[i]) {
+            return ERR_INPUT;
         }
     }
-    close(file);
-    return code;
+    return error == ENOMEM ? ERR_MEMORY : ERR_FAILED;
 }
 
-void io_unmap(IoMap *map)
+int io_error(const char *path, const char *what)
 {
-    if (map->data != NULL) {
-        munmap((void *)map->data, map->size);
+    int error = errno;
+    return err_set(kind_of(error), "%s: cannot %s: %s", path, what, strerror(error));
+}
+
+static int read_error(const char *path)
+{
+    return io_error(path, "read");
+}
+
+static int write_error(const char *path)
+{
+    return io_error(path, "write");
+}
+
+int io_open_regular(const char *path, int *file, struct stat *info)
+{
+    /* Without O_NONBLOCK the open of a pipe that nobody writes to would wait for ever. */
+    *file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (*file < 0) {
+        return read_error(path);
     }
-    *map = (IoMap){0};
+    int code = fstat(*file, info) == 0 ? 0 : read_error(path);
+    if (code == 0 && !S_ISREG(info->st_mode)) {
+        code = err_set(ERR_INPUT, "%s: not a regular file", path);
+    }
+    if (code != 0) {
+        close(*file);
+        *file = -1;
+    }
+    return code;
 }
 
 int io_read_all(const char *path, size_t limit, char **data, size_t *size)
 {
     *data = NULL;
     *size = 0;
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) {
-        return read_error(path);
+    int file;
+    struct stat info;
+    int code = io_open_regular(path, &file, &info);
+    if (code != 0) {
+        return code;
     }
-    size_t used = 0, capacity = 4096;
+    /* The size is where to begin; a file may grow meanwhile, and those of /proc have none. */
+    size_t used = 0, capacity = info.st_size > 0 ? (size_t)info.st_size + 2 : 4096;
+    capacity = capacity > limit ? limit + 2 : capacity;
     char *bytes = mem_alloc(capacity);
-    int code = 0;
-    while (code == 0) {
-        used += fread(bytes + used, 1, capacity - used - 1, file);
-        if (ferror(file)) {
+    for (ssize_t part = 1; code == 0 && part != 0;) {
+        part = read(file, bytes + used, capacity - used - 1);
+        if (part < 0 && errno != EINTR) {
             code = read_error(path);
-        } else if (used > limit) {
+        }
+        used += part > 0 ? (size_t)part : 0;
+        if (code == 0 && used > limit) {
             code = err_set(ERR_INPUT, "%s: larger than the %zu bytes allowed here", path, limit);
-        } else if (feof(file)) {
-            break;
-        } else {
+        } else if (code == 0 && used == capacity - 1) {
             capacity *= 2;
             bytes = mem_realloc(bytes, capacity, 1);
         }
     }
-    fclose(file);
+    close(file);
     if (code != 0) {
         free(bytes);
         return code;
@@ -117,11 +124,26 @@ static int write_fully(int file, const uint8_t *data, size_t size)
 
 struct IoWriter {
     char *path;
+    char *target; /* what path is renamed to when it is complete; NULL: it has its name */
     int file, code;
     size_t used;
     XXH3_state_t *hash;
     uint8_t buffer[WRITER_BUFFER];
 };
+
+/* Takes path and target. */
+static IoWriter *writer_of(int file, char *path, char *target)
+{
+    IoWriter *writer = mem_alloc(sizeof *writer);
+    writer->path = path;
+    writer->target = target;
+    writer->file = file;
+    writer->code = 0;
+    writer->used = 0;
+    writer->hash = mem_checked(XXH3_createState(), sizeof(XXH3_state_t *));
+    XXH3_64bits_reset(writer->hash);
+    return writer;
+}
 
 int io_writer_open(const char *path, IoWriter **out)
 {
@@ -130,14 +152,73 @@ int io_writer_open(const char *path, IoWriter **out)
     if (file < 0) {
         return write_error(path);
     }
-    IoWriter *writer = mem_alloc(sizeof *writer);
-    writer->path = mem_strdup(path);
-    writer->file = file;
-    writer->code = 0;
-    writer->used = 0;
-    writer->hash = XXH3_createState();
-    XXH3_64bits_reset(writer->hash);
-    *out = writer;
+    *out = writer_of(file, mem_strdup(path), NULL);
+    return 0;
+}
+
+/* Waits for a lock. False on a file system without locks. */
+static bool wait_for_lock(int file)
+{
+    int result;
+    do {
+        result = flock(file, LOCK_EX);
+    } while (result != 0 && errno == EINTR);
+    return result == 0;
+}
+
+/* Opens the temporary file `name`, empty and locked by this process until it is closed. What a killed process left
+ * under that name is used again; one that is at work is waited for. *lockless: the file system has no locks, and
+ * nothing was opened. */
+static int open_temporary(const char *name, int *out, bool *lockless)
+{
+    for (*lockless = false;;) {
+        int file = open(name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
+        if (file < 0) {
+            return write_error(name);
+        }
+        struct stat opened, named;
+        int code = fstat(file, &opened) == 0 ? 0 : write_error(name);
+        if (code == 0 && (!S_ISREG(opened.st_mode) || opened.st_nlink > 1)) {
+            code = err_set(ERR_INPUT,
+                           "%s: is in the way, and no temporary file of pacer's; remove it", name);
+        }
+        *lockless = code == 0 && !wait_for_lock(file);
+        /* The process that was waited for has given the file its final name, or removed it. */
+        bool current = code == 0 && !*lockless && lstat(name, &named) == 0 &&
+                       named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+        if (current && ftruncate(file, 0) != 0) {
+            code = write_error(name);
+        }
+        if (current && code == 0) {
+            *out = file;
+            return 0;
+        }
+        close(file);
+        if (code != 0 || *lockless) {
+            return code;
+        }
+    }
+}
+
+int io_replace_open(const char *path, IoWriter **out)
+{
+    *out = NULL;
+    char *name = mem_format("%s" IO_TEMPORARY, path);
+    int file = -1;
+    bool lockless;
+    int code = open_temporary(name, &file, &lockless);
+    if (code == 0 && lockless) { /* then a name that no other process has */
+        unlink(name);
+        free(name);
+        name = mem_format("%s.%ld" IO_TEMPORARY, path, (long)getpid());
+        file = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+        code = file >= 0 ? 0 : write_error(name);
+    }
+    if (code != 0) {
+        free(name);
+        return code;
+    }
+    *out = writer_of(file, name, mem_strdup(path));
     return 0;
 }
 
@@ -171,33 +252,8 @@ static void writer_free(IoWriter *writer)
 {
     XXH3_freeState(writer->hash);
     free(writer->path);
+    free(writer->target);
     free(writer);
-}
-
-int io_writer_close(IoWriter *writer, uint64_t *digest)
-{
-    int code = flush(writer);
-    if (code == 0 && fsync(writer->file) != 0) {
-        code = write_error(writer->path);
-    }
-    if (close(writer->file) != 0 && code == 0) {
-        code = write_error(writer->path);
-    }
-    if (digest != NULL) {
-        *digest = XXH3_64bits_digest(writer->hash);
-    }
-    writer_free(writer);
-    return code;
-}
-
-void io_writer_abandon(IoWriter *writer)
-{
-    struct stat info;
-    if (fstat(writer->file, &info) == 0 && S_ISREG(info.st_mode)) {
-        unlink(writer->path);
-    }
-    close(writer->file);
-    writer_free(writer);
 }
 
 static char *parent_of(const char *path)
@@ -214,28 +270,98 @@ static char *parent_of(const char *path)
     return folder;
 }
 
+int io_writer_close(IoWriter *writer, uint64_t *digest)
+{
+    int code = flush(writer);
+    if (code == 0 && fsync(writer->file) != 0) {
+        code = write_error(writer->path);
+    }
+    /* Before the close, which ends the lock: nobody else may open it under its temporary name. */
+    bool renamed = code == 0 && writer->target != NULL && rename(writer->path, writer->target) == 0;
+    if (code == 0 && writer->target != NULL && !renamed) {
+        code = write_error(writer->target);
+    }
+    if (code != 0 && writer->target != NULL) {
+        unlink(writer->path);
+    }
+    if (close(writer->file) != 0 && code == 0) {
+        code = write_error(writer->path);
+    }
+    if (digest != NULL) {
+        *digest = XXH3_64bits_digest(writer->hash);
+    }
+    if (renamed) {
+        char *folder = parent_of(writer->target);
+        int synced = io_sync_folder(folder);
+        code = code != 0 ? code : synced;
+        free(folder);
+    }
+    writer_free(writer);
+    return code;
+}
+
+void io_writer_abandon(IoWriter *writer)
+{
+    struct stat info;
+    if (fstat(writer->file, &info) == 0 && S_ISREG(info.st_mode)) {
+        unlink(writer->path);
+    }
+    close(writer->file);
+    writer_free(writer);
+}
+
 int io_write_atomic(const char *path, const void *data, size_t size)
 {
-    char *temporary = mem_format("%s.tmp-%ld", path, (long)getpid());
     IoWriter *writer;
-    int code = io_writer_open(temporary, &writer);
+    int code = io_replace_open(path, &writer);
     if (code == 0) {
         io_writer_put(writer, data, size);
         code = io_writer_close(writer, NULL);
-        if (code == 0 && rename(temporary, path) != 0) {
-            code = write_error(path);
-        }
-        if (code != 0) {
-            unlink(temporary);
-        }
-    }
-    free(temporary);
-    if (code == 0) {
-        char *folder = parent_of(path);
-        code = io_sync_folder(folder);
-        free(folder);
     }
     return code;
+}
+
+bool io_lock(int file, const char *path)
+{
+    static atomic_bool told;
+    int result;
+    do {
+        result = flock(file, LOCK_EX | LOCK_NB);
+    } while (result != 0 && errno == EINTR);
+    if (result != 0 && errno == EWOULDBLOCK) {
+        return false;
+    }
+    if (result != 0 && !atomic_exchange(&told, true)) {
+        log_warn("%s: this file system has no locks (%s): take care that no other pacer writes "
+                 "there",
+                 path, strerror(errno));
+    }
+    return true;
+}
+
+void io_remove_temporaries(const char *path)
+{
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        const char *name = entry->d_name;
+        size_t length = strlen(name), suffix = strlen(IO_TEMPORARY);
+        if (length <= suffix || strcmp(name + length - suffix, IO_TEMPORARY) != 0) {
+            continue;
+        }
+        int file = openat(dirfd(folder), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        struct stat info;
+        bool stale = file >= 0 && fstat(file, &info) == 0 && S_ISREG(info.st_mode) &&
+                     info.st_nlink == 1 && flock(file, LOCK_EX | LOCK_NB) == 0;
+        if (stale) {
+            unlinkat(dirfd(folder), name, 0);
+        }
+        if (file >= 0) {
+            close(file);
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
 }
 
 int io_sync_folder(const char *path)

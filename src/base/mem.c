@@ -1,5 +1,8 @@
 #include "base/mem.h"
 
+#include "base/err.h"
+
+#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -7,33 +10,44 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
-static void *checked(void *pointer, size_t bytes)
+void *mem_checked(void *pointer, size_t bytes)
 {
-    if (pointer == NULL && bytes > 0) {
-        fprintf(stderr, "pacer: error: out of memory asking for %zu bytes\n", bytes);
-        exit(3);
+    if (pointer == NULL) {
+        /* Nothing on this way allocates, and no destructor runs beside threads that are still at work. */
+        char text[96];
+        int length = snprintf(text, sizeof text,
+                              "pacer: error: out of memory asking for %zu bytes\n", bytes);
+        ssize_t written = write(STDERR_FILENO, text, (size_t)length);
+        (void)written;
+        _exit(-ERR_MEMORY);
     }
     return pointer;
 }
 
 void *mem_alloc(size_t bytes)
 {
-    return checked(malloc(bytes > 0 ? bytes : 1), bytes);
+    return mem_checked(malloc(bytes > 0 ? bytes : 1), bytes);
 }
 
 void *mem_zalloc(size_t count, size_t size)
 {
-    return checked(calloc(count > 0 ? count : 1, size > 0 ? size : 1), size);
+    return mem_checked(calloc(count > 0 ? count : 1, size > 0 ? size : 1), size);
 }
 
 void *mem_realloc(void *old, size_t count, size_t size)
 {
     size_t bytes;
     if (!mem_multiply(count, size, &bytes)) {
-        checked(NULL, SIZE_MAX);
+        mem_checked(NULL, SIZE_MAX);
     }
-    return checked(realloc(old, bytes > 0 ? bytes : 1), bytes);
+    return mem_checked(realloc(old, bytes > 0 ? bytes : 1), bytes);
+}
+
+void mem_claim_json(void)
+{
+    cJSON_InitHooks(&(cJSON_Hooks){mem_alloc, free});
 }
 
 char *mem_strdup(const char *text)

@@ -10,6 +10,13 @@ void *mem_realloc(void *old, size_t count, size_t size);
 char *mem_strdup(const char *text);
 char *mem_format(const char *format, ...) __attribute__((format(printf, 1, 2))); /* caller frees */
 
+/* What another library allocated: never NULL behind this. bytes is for the message. */
+void *mem_checked(void *pointer, size_t bytes);
+
+/* From now on cJSON allocates as mem_alloc does, so that no tree lacks a part silently. Its allocator is one for the
+ * whole process: for pacer's own program alone, never for a program that uses the library. */
+void mem_claim_json(void);
+
 /* 64-byte aligned; NULL when the system has no more. Free with free(). */
 void *mem_try_aligned(size_t bytes);
 

@@ -10,11 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 struct Output {
-    char *path, *temporary; /* NULL for standard output */
-    IoWriter *writer;       /* NULL: straight to `stream` */
+    char *path;       /* NULL for standard output */
+    IoWriter *writer; /* NULL: straight to `stream` */
     FILE *stream;
     int code;
 };
@@ -37,9 +36,8 @@ static int open_named(Output *output, const char *path)
         return err_set(ERR_INPUT, "%s: is a folder; name a file", path);
     }
     output->path = mem_strdup(path);
-    output->temporary = mem_format("%s.%ld.tmp", path, (long)getpid());
     if (!is_special(path)) {
-        return io_writer_open(output->temporary, &output->writer);
+        return io_replace_open(path, &output->writer);
     }
     output->stream = fopen(path, "wb");
     return output->stream != NULL
@@ -80,31 +78,7 @@ static void destroy(Output *output)
         fclose(output->stream);
     }
     free(output->path);
-    free(output->temporary);
     free(output);
-}
-
-static int sync_folder_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = slash == NULL ? mem_strdup(".") : mem_format("%.*s/", (int)(slash - path), path);
-    int code = io_sync_folder(folder);
-    free(folder);
-    return code;
-}
-
-/* The file gets its name. */
-static int finish_file(Output *output)
-{
-    int code = io_writer_close(output->writer, NULL);
-    output->writer = NULL;
-    if (code == 0 && rename(output->temporary, output->path) != 0) {
-        code = err_set(ERR_FAILED, "%s: cannot write: %s", output->path, strerror(errno));
-    }
-    if (code != 0) {
-        remove(output->temporary);
-    }
-    return code != 0 ? code : sync_folder_of(output->path);
 }
 
 int output_commit(Output *output)
@@ -115,7 +89,8 @@ int output_commit(Output *output)
         return code;
     }
     if (output->writer != NULL) {
-        code = finish_file(output);
+        code = io_writer_close(output->writer, NULL);
+        output->writer = NULL;
     } else if (fflush(output->stream) != 0) {
         code = stream_error(output);
     }

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,11 +15,13 @@ static int launch(int ranks)
     FILE *file = fopen("/proc/self/cmdline", "rb");
     char **argv = NULL, *word = NULL;
     size_t count = 0, room = 0;
+    errno = 0;
     while (file != NULL && getdelim(&word, &room, '\0', file) > 0) {
         argv = mem_realloc(argv, count + 2, sizeof *argv);
         argv[count++] = mem_strdup(word);
         argv[count] = NULL;
     }
+    mem_checked(errno != ENOMEM ? &room : NULL, room); /* else arguments are missing */
     int status = 0;
     int code = count > 0 ? comm_launch(ranks, argv, &status)
                          : err_set(ERR_FAILED, "--ranks: /proc/self/cmdline cannot be read; start "

@@ -51,7 +51,7 @@ struct cJSON *config_to_json(const Config *cfg)
         if (is_recorded(&options[i], cfg->command)) {
             cJSON *value = value_to_json(cfg, &options[i]);
             bool added = cJSON_AddItemToObject(object, options[i].name, value);
-            PACER_ASSERT(added, "option %s was not added: out of memory", options[i].name);
+            mem_checked(added ? object : NULL, strlen(options[i].name));
         }
     }
     return object;

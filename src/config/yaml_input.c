@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,9 @@ int yaml_input_line(yaml_mark_t mark)
 int yaml_input_fault(const YamlInput *input)
 {
     const yaml_parser_t *parser = &input->parser;
+    if (parser->error == YAML_MEMORY_ERROR) {
+        mem_checked(NULL, input->size);
+    }
     const char *problem = parser->problem != NULL ? parser->problem : "cannot be read";
     if (parser->error != YAML_READER_ERROR) {
         return err_set(ERR_INPUT, "%s:%d: not YAML: %s", input->path,
@@ -40,10 +44,7 @@ int yaml_input_open(YamlInput *input, const char *path)
     bool marked = input->size >= 3 && memcmp(input->data, "\xef\xbb\xbf", 3) == 0;
     input->text = input->data + (marked ? 3 : 0);
     input->size -= marked ? 3 : 0;
-    if (!yaml_parser_initialize(&input->parser)) {
-        free(input->data);
-        return err_set(ERR_FAILED, "%s: the YAML parser could not start", path);
-    }
+    mem_checked(yaml_parser_initialize(&input->parser) ? input : NULL, input->size);
     yaml_parser_set_encoding(&input->parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&input->parser, (const unsigned char *)input->text, input->size);
     return 0;

@@ -351,6 +351,10 @@ int dataset_check_vocab(const Dataset *dataset, uint64_t vocab)
             continue;
         }
         uint64_t at = shard_find_at_least(shard, vocab);
+        int code = shard_check(shard);
+        if (code != 0) {
+            return code;
+        }
         if (at < shard->tokens) {
             return err_set(
                 ERR_INPUT,

@@ -58,5 +58,8 @@ void split_add(Split *split, Shard shard);
 /* Tokens [first, first + count) of the stream as int32; returns the largest (shard_read). */
 int32_t split_read(const Split *split, uint64_t first, uint64_t count, int32_t *out);
 
+/* shard_check of the shards that hold these tokens, at least one. */
+int split_check(const Split *split, uint64_t first, uint64_t count);
+
 /* The shard that holds the token at `position` of the stream, and where in it. */
 const Shard *split_locate(const Split *split, uint64_t position, uint64_t *inside);

@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 static const char *skip_digits(const char *at, const char *digits, int least)
@@ -26,14 +25,15 @@ static const char *skip(const char *at, const char *text)
     return at != NULL && strncmp(at, text, strlen(text)) == 0 ? at + strlen(text) : NULL;
 }
 
+/* As io_replace_open names them, on a file system without locks with the process. */
 static bool is_temporary_end(const char *at)
 {
-    at = skip(at, ".tmp-");
-    at = at == NULL ? NULL : skip_digits(at, "0123456789", 1);
-    return at != NULL && *at == '\0';
+    const char *process = skip(at, ".");
+    process = process == NULL ? NULL : skip_digits(process, "0123456789", 1);
+    return strcmp(process != NULL ? process : at, IO_TEMPORARY) == 0;
 }
 
-/* tokenizer-HASH.json, or that with .tmp-PID. */
+/* tokenizer-HASH.json, or that with the end of a temporary file. */
 static bool is_tokenizer_name(const char *name)
 {
     const char *at = skip(name, OUT_FOLDER_TOKENIZER "-");
@@ -42,8 +42,8 @@ static bool is_tokenizer_name(const char *name)
     return at != NULL && (*at == '\0' || is_temporary_end(at));
 }
 
-/* STEM-00000-HASH.shard, STEM-00000.shard.tmp-PID, tokenizer-HASH.json, manifest.json.tmp-PID: names
- * that only a preparation gives. */
+/* STEM-00000-HASH.shard, tokenizer-HASH.json, and the temporary files of STEM-00000.shard, manifest.json and the
+ * tokenizer: names that only a preparation gives. */
 static bool is_own_name(const char *name)
 {
     const char *at = skip(name, MANIFEST_FILE);
@@ -105,8 +105,7 @@ static int take_lock(OutFolder *folder)
     if (folder->lock < 0) {
         return err_set(ERR_INPUT, "%s: cannot open the folder: %s", folder->path, strerror(errno));
     }
-    /* A file system without locks says so with another error; then there is only care. */
-    if (flock(folder->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (!io_lock(folder->lock, folder->path)) {
         return err_set(ERR_INPUT,
                        "%s: another pacer is preparing data into this folder; wait for it, or "
                        "choose another --out",
@@ -184,6 +183,7 @@ int out_folder_put_tokenizer(const OutFolder *folder, const Tokenizer *tokenizer
 int out_folder_commit(OutFolder *folder, Manifest *manifest)
 {
     int code = manifest_write(manifest, folder->path);
+    folder->unsure = code != 0;
     if (code == 0) {
         manifest_free(&folder->manifest);
         folder->manifest = *manifest;
@@ -195,7 +195,9 @@ int out_folder_commit(OutFolder *folder, Manifest *manifest)
 void out_folder_close(OutFolder *folder)
 {
     if (folder->path != NULL) {
-        sweep(folder);
+        if (!folder->unsure) {
+            sweep(folder);
+        }
         release(folder);
     }
 }

@@ -9,11 +9,14 @@
 #include "data/manifest.h"
 #include "text/tokenizer.h"
 
+#include <stdbool.h>
+
 #define OUT_FOLDER_TOKENIZER "tokenizer" /* tokenizer-HASH.json */
 
 typedef struct {
     char *path;
     int lock;          /* the folder, held with flock */
+    bool unsure;       /* a commit failed: the disk has the old manifest or the new one */
     Manifest manifest; /* of the dataset that is there now; no shards: none */
 } OutFolder;
 
@@ -26,6 +29,6 @@ int out_folder_put_tokenizer(const OutFolder *folder, const Tokenizer *tokenizer
 /* The folder now is this dataset. Takes the manifest's content on success. */
 int out_folder_commit(OutFolder *folder, Manifest *manifest);
 
-/* Removes files of pacer's that the folder's dataset does not list, and unlocks. No-op on a zeroed
- * folder. */
+/* Removes files of pacer's that the folder's dataset does not list, and unlocks. After a commit that failed, the files
+ * of both datasets stay, for the next preparation to sweep. No-op on a zeroed folder. */
 void out_folder_close(OutFolder *folder);

@@ -235,7 +235,7 @@ int shard_scan(Shard *shard)
     if (shard->scanned) {
         return 0;
     }
-    XXH3_state_t *hash = XXH3_createState();
+    XXH3_state_t *hash = mem_checked(XXH3_createState(), sizeof(XXH3_state_t *));
     XXH3_64bits_reset(hash);
     uint32_t largest = 0;
     uint64_t step = SCAN_CHUNK / (uint64_t)shard->token_bytes;
@@ -250,6 +250,10 @@ int shard_scan(Shard *shard)
     }
     uint64_t digest = XXH3_64bits_digest(hash);
     XXH3_freeState(hash);
+    int code = shard_check(shard);
+    if (code != 0) {
+        return code;
+    }
     if (shard->format == SHARD_PACER && digest != shard->hash) {
         return err_set(ERR_INPUT,
                        "%s: its tokens were changed or damaged (hash %016" PRIx64
@@ -291,6 +295,11 @@ void shard_close(Shard *shard)
     free(shard->owned);
     free(shard->path);
     *shard = (Shard){0};
+}
+
+int shard_check(const Shard *shard)
+{
+    return io_map_check(&shard->map, shard->path);
 }
 
 int32_t shard_read(const Shard *shard, uint64_t first, uint64_t count, int32_t *out)

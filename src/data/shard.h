@@ -50,6 +50,10 @@ int32_t shard_read(const Shard *shard, uint64_t first, uint64_t count, int32_t *
 /* Position of the first token that is at least `limit`; shard->tokens when there is none. */
 uint64_t shard_find_at_least(const Shard *shard, uint64_t limit);
 
+/* ERR_INPUT when tokens that were read need not have been those of the file, which was cut short meanwhile: to be
+ * asked behind reading them. */
+int shard_check(const Shard *shard);
+
 uint32_t shard_token(const Shard *shard, uint64_t position);
 
 const char *shard_format_name(ShardFormat format);

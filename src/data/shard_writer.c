@@ -40,7 +40,7 @@ int shard_writer_open(const char *folder, const char *stem, uint64_t vocab, uint
 {
     PACER_ASSERT(vocab > 0 && vocab <= SHARD_MAX_VOCAB, "vocabulary %" PRIu64, vocab);
     *out = NULL;
-    char *name = mem_format("%s" SHARD_SUFFIX ".tmp-%ld", stem, (long)getpid());
+    char *name = mem_format("%s" SHARD_SUFFIX IO_TEMPORARY, stem);
     char *temporary = io_join(folder, name);
     free(name);
     IoWriter *file;
@@ -54,7 +54,7 @@ int shard_writer_open(const char *folder, const char *stem, uint64_t vocab, uint
                             .stem = mem_strdup(stem),
                             .temporary = temporary,
                             .file = file,
-                            .hash = XXH3_createState(),
+                            .hash = mem_checked(XXH3_createState(), sizeof(XXH3_state_t *)),
                             .vocab = vocab,
                             .tokenizer = tokenizer,
                             .token_bytes = vocab <= UINT16_MAX + 1u ? 2 : 4};

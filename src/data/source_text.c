@@ -38,7 +38,7 @@ TextDocuments *text_documents_open(const SourceFile *file, size_t buffer_bytes)
                          .buffer_start = file->start,
                          .position = file->start,
                          .capacity = buffer_bytes,
-                         .hash = XXH3_createState(),
+                         .hash = mem_checked(XXH3_createState(), sizeof(XXH3_state_t *)),
                          .buffer = mem_alloc(buffer_bytes)};
     return d;
 }

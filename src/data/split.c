@@ -59,3 +59,12 @@ int32_t split_read(const Split *split, uint64_t first, uint64_t count, int32_t *
     }
     return largest;
 }
+
+int split_check(const Split *split, uint64_t first, uint64_t count)
+{
+    int code = 0, last = shard_at(split, first + count - 1);
+    for (int index = shard_at(split, first); code == 0 && index <= last; index++) {
+        code = shard_check(&split->shards[index]);
+    }
+    return code;
+}

@@ -85,7 +85,7 @@ static void put_ttt(cJSON *o, const ModelSpec *s)
 static char *finish(cJSON *object)
 {
     char *printed = cJSON_Print(object);
-    PACER_ASSERT(printed != NULL, "no memory for %d fields", cJSON_GetArraySize(object));
+    mem_checked(printed, (size_t)cJSON_GetArraySize(object));
     char *text = mem_format("%s\n", printed);
     cJSON_free(printed);
     cJSON_Delete(object);

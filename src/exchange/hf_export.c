@@ -66,11 +66,11 @@ int hf_bring_tokenizer(const char *from, const char *folder, bool *found, int64_
     Tokenizer *tokenizer = NULL;
     int code = tokenizer_open(whole ? source : from, &tokenizer);
     *found = code == 0;
-    if (code != 0) {
+    if (code == ERR_INPUT) {
         log_warn("the tokenizer is of a kind that pacer does not read, and is %s: %s",
                  whole ? "copied as it is" : "left out", err_message());
         code = whole ? copy_file(source, target) : 0;
-    } else {
+    } else if (code == 0) {
         find_ids(tokenizer, begin, end);
         code = whole ? copy_file(source, target) : tokenizer_write_json(tokenizer, target);
     }
@@ -81,18 +81,11 @@ int hf_bring_tokenizer(const char *from, const char *folder, bool *found, int64_
 }
 
 /* The text of a token, for the names of tokenizer_config.json; NULL: none. Caller frees. */
-static char *token_text(const char *folder, int64_t id)
+static char *token_text(const Tokenizer *tokenizer, int64_t id)
 {
-    char *path = io_join(folder, TOKENIZER_FILE), *text = NULL;
-    Tokenizer *tokenizer = NULL;
     size_t size;
-    if (id >= 0 && tokenizer_open(path, &tokenizer) == 0) {
-        const uint8_t *bytes = tokenizer_bytes(tokenizer, (uint32_t)id, &size);
-        text = bytes != NULL ? mem_format("%.*s", (int)size, (const char *)bytes) : NULL;
-    }
-    tokenizer_free(tokenizer);
-    free(path);
-    return text;
+    const uint8_t *bytes = id >= 0 ? tokenizer_bytes(tokenizer, (uint32_t)id, &size) : NULL;
+    return bytes != NULL ? mem_format("%.*s", (int)size, (const char *)bytes) : NULL;
 }
 
 static int write_text(const char *folder, const char *name, const char *text)
@@ -106,8 +99,15 @@ static int write_text(const char *folder, const char *name, const char *text)
 /* What AutoTokenizer reads beside tokenizer.json. */
 static int write_tokenizer_config(const char *folder, const ModelSpec *spec, HfConfigExtra ids)
 {
+    char *path = io_join(folder, TOKENIZER_FILE);
+    Tokenizer *tokenizer;
+    int code = tokenizer_open(path, &tokenizer);
+    free(path);
+    if (code != 0) {
+        return code;
+    }
     cJSON *o = cJSON_CreateObject();
-    char *begin = token_text(folder, ids.begin), *end = token_text(folder, ids.end);
+    char *begin = token_text(tokenizer, ids.begin), *end = token_text(tokenizer, ids.end);
     cJSON_AddStringToObject(o, "tokenizer_class", "PreTrainedTokenizerFast");
     if (begin != NULL && end != NULL) {
         cJSON_AddStringToObject(o, "bos_token", begin);
@@ -116,8 +116,9 @@ static int write_tokenizer_config(const char *folder, const ModelSpec *spec, HfC
     cJSON_AddNumberToObject(o, "model_max_length", (double)spec->context);
     cJSON_AddFalseToObject(o, "clean_up_tokenization_spaces");
     char *printed = cJSON_Print(o), *text = mem_format("%s\n", printed);
-    int code = write_text(folder, "tokenizer_config.json", text);
+    code = write_text(folder, "tokenizer_config.json", text);
     free(text);
+    tokenizer_free(tokenizer);
     cJSON_free(printed);
     cJSON_Delete(o);
     free(begin);

@@ -22,6 +22,15 @@ void weight_files_close(WeightFiles *files)
     *files = (WeightFiles){0};
 }
 
+int weight_files_check(const WeightFiles *files)
+{
+    int code = 0;
+    for (int i = 0; code == 0 && i < files->count; i++) {
+        code = safetensors_check(&files->files[i]);
+    }
+    return code;
+}
+
 const SafeTensor *weight_files_find(const WeightFiles *files, const char *name, const char **file)
 {
     for (int i = 0; i < files->count; i++) {

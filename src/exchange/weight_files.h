@@ -16,4 +16,7 @@ int weight_files_open(WeightFiles *files, const char *folder);
 void weight_files_close(WeightFiles *files); /* a no-op on zeroed ones */
 
 /* NULL: not there. *file (may be NULL) is the path of its file. */
+/* safetensors_check of them all. */
+int weight_files_check(const WeightFiles *files);
+
 const SafeTensor *weight_files_find(const WeightFiles *files, const char *name, const char **file);

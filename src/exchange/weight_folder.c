@@ -288,7 +288,7 @@ int weight_folder_read(const WeightFolder *folder, const ParamTable *table, int 
                  "%s was not checked", param->name);
     if (!stored.transposed) {
         convert(stored.tensor, 0, param->count, out);
-        return 0;
+        return weight_files_check(&folder->files);
     }
     int64_t inputs = param->dim[1], outputs = param->dim[0];
     float *lines = mem_alloc((size_t)(outputs * TURNED_LINES) * sizeof *lines);
@@ -302,5 +302,5 @@ int weight_folder_read(const WeightFolder *folder, const ParamTable *table, int 
         }
     }
     free(lines);
-    return 0;
+    return weight_files_check(&folder->files);
 }

@@ -83,9 +83,12 @@ int experiment_enter(const Experiment *experiment, int *lock)
     if (code == 0 && *lock < 0) {
         code = err_set(ERR_INPUT, "--out %s: cannot write there: %s", experiment->dir,
                        strerror(errno));
-    } else if (code == 0 && flock(*lock, LOCK_EX | LOCK_NB) != 0) {
+    } else if (code == 0 && !io_lock(*lock, path)) {
         code =
             err_set(ERR_INPUT, "--out %s: another pacer sweep is at work there", experiment->dir);
+    }
+    if (code == 0) {
+        io_remove_temporaries(experiment->dir);
     }
     code = code != 0 ? code : wait_for_leftovers(runs);
     free(runs);

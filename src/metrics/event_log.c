@@ -47,7 +47,7 @@ static char *config_table(const cJSON *config)
     char *table = NULL;
     size_t size;
     FILE *out = open_memstream(&table, &size);
-    PACER_ASSERT(out != NULL, "no memory for a text");
+    mem_checked(out, sizeof *out);
     fputs("| option | value |\n| --- | --- |\n", out);
     const cJSON *item;
     cJSON_ArrayForEach(item, config)
@@ -59,7 +59,7 @@ static char *config_table(const cJSON *config)
         fputc('\n', out);
         cJSON_free(printed);
     }
-    PACER_ASSERT(fclose(out) == 0, "no memory for a text");
+    mem_checked(fclose(out) == 0 ? table : NULL, size);
     return table;
 }
 

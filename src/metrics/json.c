@@ -15,7 +15,7 @@
 
 static void added(const void *item)
 {
-    PACER_ASSERT(item != NULL, "no memory for a record");
+    mem_checked((void *)item, sizeof(cJSON));
 }
 
 cJSON *json_object(void)
@@ -37,7 +37,7 @@ void json_put_item(cJSON *object, const char *name, cJSON *item)
     if (item == NULL) {
         added(cJSON_AddNullToObject(object, name));
     } else {
-        PACER_ASSERT(cJSON_AddItemToObject(object, name, item), "no memory for %s", name);
+        added(cJSON_AddItemToObject(object, name, item) ? item : NULL);
     }
 }
 
@@ -125,9 +125,7 @@ int json_load(const char *path, cJSON **tree)
 int json_write(const char *path, const cJSON *tree)
 {
     char *text = cJSON_Print(tree);
-    if (text == NULL) {
-        return err_set(ERR_MEMORY, "no memory left for the JSON of %s", path);
-    }
+    added(text);
     char *safe = escape_json(text);
     cJSON_free(text);
     Output *output;

@@ -12,14 +12,14 @@
 int lines_read(const char *dir, LineTake *take, void *context, bool *torn)
 {
     char *path = io_join(dir, "metrics.jsonl");
-    IoMap map = {0};
-    int code = io_map(path, &map);
-    const char *text = (const char *)map.data;
+    char *text = NULL;
+    size_t length = 0;
+    int code = io_read_all(path, SIZE_MAX / 2, &text, &length);
     long number = 0;
     bool left_over = false;
-    for (size_t at = 0; code == 0 && at < map.size;) {
-        const char *newline = memchr(text + at, '\n', map.size - at);
-        size_t size = newline != NULL ? (size_t)(newline - text) - at : map.size - at;
+    for (size_t at = 0; code == 0 && at < length;) {
+        const char *newline = memchr(text + at, '\n', length - at);
+        size_t size = newline != NULL ? (size_t)(newline - text) - at : length - at;
         char *where = mem_format("%s:%ld", path, ++number);
         const char *end = NULL;
         cJSON *line =
@@ -35,7 +35,7 @@ int lines_read(const char *dir, LineTake *take, void *context, bool *torn)
         free(where);
         at += size + 1;
     }
-    io_unmap(&map);
+    free(text);
     free(path);
     if (torn != NULL) {
         *torn = left_over;

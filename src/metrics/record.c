@@ -289,6 +289,18 @@ int record_save(Record *record, RunStatus status, const char *message, cJSON *su
     return json_save(record->run_path, record->run);
 }
 
+int record_is_done(const char *dir, bool *done)
+{
+    char *path = io_join(dir, "run.json");
+    cJSON *run = NULL;
+    int code = io_exists(path) ? json_load(path, &run) : 0;
+    const char *status = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(run, "status"));
+    *done = status != NULL && strcmp(status, run_status_name(RUN_DONE)) == 0;
+    cJSON_Delete(run);
+    free(path);
+    return code;
+}
+
 void record_machine(Record *record, const cJSON *machine)
 {
     replace(record->run, "machine", copy(machine));
@@ -382,15 +394,15 @@ static int64_t line_step(const char *line, size_t size)
 int record_resume(const char *dir, int64_t step)
 {
     char *path = io_join(dir, "metrics.jsonl");
-    IoMap map = {0};
-    int code = io_exists(path) ? io_map(path, &map) : 0;
-    const char *text = (const char *)map.data;
-    char *kept = mem_alloc(map.size + 1); /* and one newline, if the last line has none */
+    char *text = NULL;
+    size_t length = 0;
+    int code = io_exists(path) ? io_read_all(path, SIZE_MAX / 2, &text, &length) : 0;
+    char *kept = mem_alloc(length + 1); /* and one newline, if the last line has none */
     size_t used = 0;
     long number = 0, damaged = 0; /* lines, from 1 */
-    for (size_t at = 0; at < map.size && code == 0;) {
-        const char *newline = memchr(text + at, '\n', map.size - at);
-        size_t size = newline != NULL ? (size_t)(newline - text) - at : map.size - at;
+    for (size_t at = 0; at < length && code == 0;) {
+        const char *newline = memchr(text + at, '\n', length - at);
+        size_t size = newline != NULL ? (size_t)(newline - text) - at : length - at;
         int64_t found = line_step(text + at, size);
         number++;
         if (found < 0) {
@@ -404,8 +416,8 @@ int record_resume(const char *dir, int64_t step)
         }
         at += size + 1;
     }
-    bool changed = used != map.size;
-    io_unmap(&map);
+    bool changed = used != length;
+    free(text);
     if (code == 0 && changed) {
         code = io_write_atomic(path, kept, used);
     }

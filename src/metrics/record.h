@@ -59,6 +59,9 @@ int record_save(Record *record, RunStatus status, const char *message, cJSON *su
 /* Replaces the machine's description (copied): a ceiling was measured again. */
 void record_machine(Record *record, const cJSON *machine);
 
+/* Whether the run.json in dir says that its run is done. No file: it is not. */
+int record_is_done(const char *dir, bool *done);
+
 void record_close(Record *record); /* frees; NULL is fine; the status stays what was saved last */
 
 typedef struct {

@@ -33,11 +33,9 @@ __attribute__((format(printf, 2, 3))) static void add_caution(Content *content, 
     va_start(args, format);
     int length = vasprintf(&text, format, args);
     va_end(args);
-    if (length >= 0) {
-        size_t count = (size_t)content->caution_count++;
-        content->cautions = mem_realloc(content->cautions, count + 1, sizeof *content->cautions);
-        content->cautions[count] = text;
-    }
+    size_t count = (size_t)content->caution_count++;
+    content->cautions = mem_realloc(content->cautions, count + 1, sizeof *content->cautions);
+    content->cautions[count] = mem_checked(length >= 0 ? text : NULL, strlen(format));
 }
 
 static void add_fact(Content *content, const char *label, const char *value)

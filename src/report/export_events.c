@@ -84,7 +84,7 @@ static int export_run(const Result *result, const char *run_dir, const char *out
     double started = stamp_seconds(result->run, "started");
     started = isnan(started) ? 0 : started;
     char *path = file_name(result, out, started);
-    char *temporary = mem_format("%s/tmp-%lld", out, (long long)getpid());
+    char *temporary = mem_format("%s/export" IO_TEMPORARY, out);
     Export export = {.run = result->run, .time = started};
     int code = io_make_folders(out);
     code = code != 0 ? code : events_create(temporary, started, &export.events);

@@ -11,6 +11,7 @@
 #include "metrics/process.h"
 #include "metrics/record.h"
 #include "report/results.h"
+#include "train/checkpoint.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -241,8 +242,7 @@ static void poll_checkpoint(WatchRun *run)
     char *path = io_join(run->dir, "ckpt/latest"), target[64];
     ssize_t length = readlink(path, target, sizeof target - 1);
     target[length > 0 ? length : 0] = '\0';
-    long long step;
-    run->saved_step = sscanf(target, "step-%lld", &step) == 1 && step >= 0 ? (int64_t)step : -1;
+    run->saved_step = checkpoint_step(target);
     free(path);
 }
 

@@ -128,10 +128,7 @@ static void put(WatchText *text, Ink ink, const char *string)
 static char *print(const char *format, va_list args)
 {
     char *string = NULL;
-    if (vasprintf(&string, format, args) < 0) {
-        string = mem_strdup("");
-    }
-    return string;
+    return mem_checked(vasprintf(&string, format, args) >= 0 ? string : NULL, strlen(format));
 }
 
 void watch_text_put(WatchText *text, Ink ink, const char *format, ...)

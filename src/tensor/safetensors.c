@@ -383,6 +383,11 @@ int safetensors_require(const SafeFile *file, const char *name, Tensor want, con
     return 0;
 }
 
+int safetensors_check(const SafeFile *file)
+{
+    return io_map_check(&file->map, file->path);
+}
+
 const char *safetensors_metadata(const SafeFile *file, const char *key)
 {
     const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(file->header, "__metadata__");
@@ -396,6 +401,7 @@ int safetensors_digest(const char *path, uint64_t *digest)
     int code = io_map(path, &map);
     if (code == 0) {
         *digest = io_hash(map.data, map.size);
+        code = io_map_check(&map, path);
         io_unmap(&map);
     }
     return code;

@@ -51,7 +51,7 @@ static cJSON *describe(Tensor tensor, size_t begin)
     bool made = cJSON_AddStringToObject(entry, "dtype", type_name(tensor.dtype)) != NULL &&
                 cJSON_AddRawToObject(entry, "shape", shape) != NULL &&
                 cJSON_AddRawToObject(entry, "data_offsets", offsets) != NULL;
-    PACER_ASSERT(made, "no memory for a header");
+    mem_checked(made ? entry : NULL, sizeof(cJSON));
     return entry;
 }
 
@@ -74,7 +74,7 @@ static char *header_text(const SafeEntry *entries, int count, const SafeMeta *me
     }
     char *text = cJSON_PrintUnformatted(header);
     cJSON_Delete(header);
-    PACER_ASSERT(made && text != NULL, "no memory for the header of %d tensors", count);
+    mem_checked(made ? text : NULL, (size_t)count);
     return text;
 }
 

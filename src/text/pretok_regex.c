@@ -47,8 +47,8 @@ static int compile_error(int code, size_t offset)
 
 static int compile(const char *pattern, pcre2_code **out)
 {
-    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
-    PACER_ASSERT(context != NULL, "out of memory");
+    pcre2_compile_context *context =
+        mem_checked(pcre2_compile_context_create(NULL), sizeof(pcre2_compile_context *));
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     int code;
     size_t offset;
@@ -56,6 +56,9 @@ static int compile(const char *pattern, pcre2_code **out)
                          PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code,
                          &offset, context);
     pcre2_compile_context_free(context);
+    if (*out == NULL && code == PCRE2_ERROR_HEAP_FAILED) {
+        mem_checked(NULL, strlen(pattern));
+    }
     return *out != NULL ? 0 : compile_error(code, offset);
 }
 
@@ -126,8 +129,8 @@ int regex_open(const char *pattern, Regex **out)
     pcre2_pattern_info(compiled, PCRE2_INFO_MAXLOOKBEHIND, &behind);
     regex->looks_behind = behind > 0 || has_circumflex(pattern);
 
-    pcre2_match_data *data = pcre2_match_data_create(1, NULL);
-    PACER_ASSERT(data != NULL, "out of memory");
+    pcre2_match_data *data =
+        mem_checked(pcre2_match_data_create(1, NULL), sizeof(pcre2_match_data *));
     bool empty = pcre2_match(compiled, (PCRE2_SPTR) "", 0, 0, 0, data, NULL) >= 0;
     pcre2_match_data_free(data);
     if (empty) {
@@ -193,9 +196,9 @@ RegexWalk *regex_walk_open(const Regex *regex)
 {
     RegexWalk *walk = mem_zalloc(1, sizeof *walk);
     walk->regex = regex;
-    walk->data = pcre2_match_data_create(1, NULL); /* groups are of no interest */
-    walk->context = pcre2_match_context_create(NULL);
-    PACER_ASSERT(walk->data != NULL && walk->context != NULL, "out of memory");
+    /* Groups are of no interest. */
+    walk->data = mem_checked(pcre2_match_data_create(1, NULL), sizeof walk->data);
+    walk->context = mem_checked(pcre2_match_context_create(NULL), sizeof walk->context);
     pcre2_set_match_limit(walk->context, MATCH_LIMIT);
     pcre2_set_heap_limit(walk->context, HEAP_LIMIT_KIB);
     walk->stack = pcre2_jit_stack_create((size_t)32 << 10, JIT_STACK_BYTES, NULL);

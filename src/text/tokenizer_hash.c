@@ -3,6 +3,7 @@
 #include "text/tokenizer_internal.h"
 
 #include "base/io.h"
+#include "base/mem.h"
 
 #include <string.h>
 #include <xxhash.h>
@@ -18,7 +19,7 @@ static void put_number(XXH3_state_t *state, uint32_t number)
  * each with its length before it. */
 static uint64_t hash_parts(const Tokenizer *tokenizer)
 {
-    XXH3_state_t *state = XXH3_createState();
+    XXH3_state_t *state = mem_checked(XXH3_createState(), sizeof(XXH3_state_t *));
     XXH3_64bits_reset(state);
     uint32_t vocab = tokenizer_vocab(tokenizer);
     put_number(state, vocab);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define TEMPORARY "tmp-"
@@ -138,15 +139,44 @@ static int point_latest(const char *ckpt, const char *name)
     return code;
 }
 
-/* N of a folder named step-N; -1 for other names. */
-static int64_t step_of(const char *name)
+void checkpoint_name(int64_t step, char name[CHECKPOINT_NAME_SIZE])
 {
-    char *end;
-    if (strncmp(name, "step-", 5) != 0 || name[5] < '0' || name[5] > '9') {
+    snprintf(name, CHECKPOINT_NAME_SIZE, "step-%lld", (long long)step);
+}
+
+int64_t checkpoint_step(const char *name)
+{
+    char again[CHECKPOINT_NAME_SIZE];
+    long long step;
+    if (sscanf(name, "step-%lld", &step) != 1 || step < 0) {
         return -1;
     }
-    int64_t step = strtoll(name + 5, &end, 10);
-    return *end == '\0' ? step : -1;
+    checkpoint_name(step, again);
+    return strcmp(name, again) == 0 ? step : -1;
+}
+
+/* Names that only a save or a removal gives, to be swept away when it did not end. */
+static bool is_temporary(const char *name)
+{
+    static const char *const starts[] = {TEMPORARY, TEMPORARY "old-"};
+    bool found = strcmp(name, TEMPORARY "latest") == 0;
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
+        size_t size = strlen(starts[i]);
+        found = found || (strncmp(name, starts[i], size) == 0 && checkpoint_step(name + size) >= 0);
+    }
+    return found;
+}
+
+/* Whether ckpt/name is a checkpoint of this run: a folder, no link to one, with a state. */
+static bool is_checkpoint(const char *ckpt, const char *name)
+{
+    char *path = io_join(ckpt, name), *state = io_join(path, "state.json");
+    struct stat info;
+    bool found = checkpoint_step(name) >= 0 && lstat(path, &info) == 0 && S_ISDIR(info.st_mode) &&
+                 io_exists(state);
+    free(path);
+    free(state);
+    return found;
 }
 
 /* Takes a checkpoint away: renamed first, so that a half-removed folder is never taken for one. */
@@ -165,25 +195,27 @@ static int discard(const char *ckpt, const char *name)
     return code;
 }
 
-/* Removes the oldest checkpoints until `keep` remain. The newest, which latest names, stays. */
 static int prune(const char *ckpt, int64_t newest, int64_t keep)
 {
     int code = 0;
     for (bool more = keep > 0; code == 0 && more;) {
         DIR *folder = opendir(ckpt);
+        if (folder == NULL) {
+            return err_set(ERR_FAILED, "%s: cannot be read: %s", ckpt, strerror(errno));
+        }
         int64_t count = 0, oldest = newest;
-        for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
-            int64_t step = step_of(entry->d_name);
-            count += step >= 0;
-            oldest = step >= 0 && step < oldest ? step : oldest;
+        for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+            if (is_checkpoint(ckpt, entry->d_name)) {
+                int64_t step = checkpoint_step(entry->d_name);
+                count++;
+                oldest = step < oldest ? step : oldest;
+            }
         }
-        if (folder != NULL) {
-            closedir(folder);
-        }
+        closedir(folder);
         more = count > keep && oldest < newest;
         if (more) {
-            char name[32];
-            snprintf(name, sizeof name, "step-%lld", (long long)oldest);
+            char name[CHECKPOINT_NAME_SIZE];
+            checkpoint_name(oldest, name);
             code = discard(ckpt, name);
         }
     }
@@ -197,7 +229,13 @@ static int put_in_place(const char *ckpt, const char *name, const char *temporar
 {
     char *final = io_join(ckpt, name);
     int code = 0;
-    if (io_exists(final)) {
+    struct stat info;
+    if (lstat(final, &info) == 0) {
+        if (!is_checkpoint(ckpt, name)) {
+            code = err_set(ERR_FAILED, "%s: is in the way, and no checkpoint; move it", final);
+            free(final);
+            return code;
+        }
         if (renameat2(AT_FDCWD, temporary, AT_FDCWD, final, RENAME_EXCHANGE) == 0) {
             code = io_remove_tree(temporary);
             free(final);
@@ -216,9 +254,9 @@ static int put_in_place(const char *ckpt, const char *name, const char *temporar
 int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
                     const struct cJSON *config, int64_t keep)
 {
-    char name[32];
+    char name[CHECKPOINT_NAME_SIZE];
     trainer_settle(trainer); /* before anything can fail here alone */
-    snprintf(name, sizeof name, "step-%lld", (long long)state->step);
+    checkpoint_name(state->step, name);
     char *ckpt = io_join(run, "ckpt");
     char *temporary = mem_format("%s/" TEMPORARY "%s", ckpt, name);
     int code = io_remove_tree(temporary);
@@ -243,6 +281,14 @@ int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
         free(why);
     }
     free(temporary);
+    free(ckpt);
+    return code;
+}
+
+int checkpoint_prune(const char *run, int64_t newest, int64_t keep)
+{
+    char *ckpt = io_join(run, "ckpt");
+    int code = prune(ckpt, newest, keep);
     free(ckpt);
     return code;
 }
@@ -299,6 +345,7 @@ static int read_tensors(const char *folder, const char *file, uint64_t digest, T
         code = safetensors_require(&safe, name, shape_of(row, t->adamw.param.dtype), &data);
         if (code == 0) {
             trainer_write_state(t, which, row->offset, row->count, data);
+            code = safetensors_check(&safe);
         }
     }
     safetensors_close(&safe);
@@ -344,7 +391,7 @@ void checkpoint_clean(const char *run)
     char *ckpt = io_join(run, "ckpt");
     DIR *folder = opendir(ckpt);
     for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
-        if (strncmp(entry->d_name, TEMPORARY, strlen(TEMPORARY)) == 0) {
+        if (is_temporary(entry->d_name)) {
             char *path = io_join(ckpt, entry->d_name);
             if (io_remove_tree(path) != 0) {
                 log_warn("%s", err_message());

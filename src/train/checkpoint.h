@@ -21,11 +21,19 @@ typedef struct {
     double first_loss, best_val_loss; /* NAN: none yet */
 } TrainState;
 
+/* step-N, and N of such a name; -1 for all others, 04 for 4 among them. */
+#define CHECKPOINT_NAME_SIZE 32
+void checkpoint_name(int64_t step, char name[CHECKPOINT_NAME_SIZE]);
+int64_t checkpoint_step(const char *name);
+
 /* Writes step-N (replacing one of that name), points latest at it, and removes the oldest ones so that
  * `keep` remain (0: all). config goes into state.json. On failure the earlier checkpoints are as they
  * were. */
 int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
                     const struct cJSON *config, int64_t keep);
+
+/* Removes the oldest checkpoints until `keep` remain (0: all). The newest, which latest names, stays. */
+int checkpoint_prune(const char *run, int64_t newest, int64_t keep);
 
 /* What the other ranks of a trainer whose state is spread over them do while the first one saves. */
 int checkpoint_hand_over(Trainer *trainer);

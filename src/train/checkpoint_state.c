@@ -110,21 +110,6 @@ static uint64_t digest_of(const cJSON *state)
     return digest;
 }
 
-int state_write(const char *folder, const TrainState *state, const ModelSpec *spec,
-                const cJSON *config, CheckpointDigests digests)
-{
-    cJSON *whole = cJSON_CreateObject();
-    cJSON *object = state_object(state, spec, config, digests);
-    cJSON_AddItemToObject(whole, "state", object);
-    add_hex(whole, "digest", digest_of(object));
-    char *text = cJSON_Print(whole), *path = io_join(folder, "state.json");
-    int code = io_write_atomic(path, text, strlen(text));
-    free(path);
-    cJSON_free(text);
-    cJSON_Delete(whole);
-    return code;
-}
-
 /* A number without the sign or spaces that strtoull would take, at most `most`. */
 static bool read_text(const cJSON *object, const char *name, int base, uint64_t most, uint64_t *out)
 {
@@ -193,6 +178,42 @@ static int parse_state(const char *path, const cJSON *object, const ModelSpec *s
     state->first_loss = read_real(object, "first_loss");
     state->best_val_loss = read_real(object, "best_val_loss");
     return compare_model(path, cJSON_GetObjectItemCaseSensitive(object, "model"), spec);
+}
+
+/* Whether all that was meant is in the text: cJSON leaves out what it has no memory for. */
+static bool reads_back(const char *path, const char *text, const ModelSpec *spec,
+                       const cJSON *config)
+{
+    TrainState state;
+    CheckpointDigests digests;
+    uint64_t digest;
+    cJSON *whole = text != NULL ? cJSON_Parse(text) : NULL;
+    const cJSON *object = cJSON_GetObjectItemCaseSensitive(whole, "state");
+    const cJSON *stored = cJSON_GetObjectItemCaseSensitive(object, "config");
+    bool same = read_text(whole, "digest", 16, UINT64_MAX, &digest) &&
+                digest == digest_of(object) &&
+                parse_state(path, object, spec, &state, &digests) == 0 &&
+                (config != NULL ? cJSON_Compare(config, stored, true) : cJSON_IsNull(stored));
+    cJSON_Delete(whole);
+    return same;
+}
+
+int state_write(const char *folder, const TrainState *state, const ModelSpec *spec,
+                const cJSON *config, CheckpointDigests digests)
+{
+    cJSON *whole = cJSON_CreateObject();
+    cJSON *object = state_object(state, spec, config, digests);
+    cJSON_AddItemToObject(whole, "state", object);
+    add_hex(whole, "digest", digest_of(object));
+    char *text = cJSON_Print(whole), *path = io_join(folder, "state.json");
+    int code =
+        reads_back(path, text, spec, config)
+            ? io_write_atomic(path, text, strlen(text))
+            : err_set(ERR_MEMORY, "%s: there was no memory to describe the checkpoint", path);
+    free(path);
+    cJSON_free(text);
+    cJSON_Delete(whole);
+    return code;
 }
 
 /* The file as a tree whose state is the one that was written. *whole is NULL on failure; caller deletes. */

@@ -88,7 +88,7 @@ static bool name_cores(const Session *s, char *text, size_t size)
     return backend->threads * comm_local_ranks(s->comm) <= count;
 }
 
-static void write_rank(const Session *s, const TimerReport *report, const Summary *summary)
+static int write_rank(const Session *s, const TimerReport *report, const Summary *summary)
 {
     RecordCategory categories[MEM_KINDS];
     int count = 0;
@@ -121,10 +121,9 @@ static void write_rank(const Session *s, const TimerReport *report, const Summar
                        .categories = categories,
                        .category_count = count,
                        .gpu = gpu};
-    if (record_rank(s->dir, &rank) != 0) {
-        log_warn("%s", err_message());
-    }
+    int code = record_rank(s->dir, &rank);
     cJSON_Delete(gpu);
+    return code;
 }
 
 static RunStatus status_of(int code)
@@ -168,8 +167,8 @@ static void run_checks(const Session *s, const Summary *summary, bool complete, 
 
 /* The summary with the checks. They are made a second time, from what now lies on the disk, which has the lines
  * and the ranks' files besides. */
-static void save_summary(Session *s, RunStatus status, const char *why, const Summary *summary,
-                         Checks *checks)
+static int save_summary(Session *s, RunStatus status, const char *why, const Summary *summary,
+                        Checks *checks)
 {
     int code = record_save(s->record, status, why, summary_json(summary, checks_json(checks)));
     if (code == 0 && status == RUN_DONE && checks->count > 0) {
@@ -178,9 +177,7 @@ static void save_summary(Session *s, RunStatus status, const char *why, const Su
             code = record_save(s->record, status, why, summary_json(summary, checks_json(checks)));
         }
     }
-    if (code != 0) {
-        log_warn("%s", err_message());
-    }
+    return code;
 }
 
 /* What the whole run took is what its slowest rank took, and its memory that of the largest. Evaluation and init are
@@ -231,16 +228,30 @@ static void fill_rates(Session *s, Summary *out)
     }
 }
 
+/* The first failure of a run is its exit status; what fails behind it is told of. */
+static void note_failure(int failure, int *code, char **why)
+{
+    if (failure != 0 && *code == 0) {
+        *code = failure;
+        *why =
+            mem_format("the record of the run is not complete: %s; the same command completes it",
+                       err_message());
+    } else if (failure != 0) {
+        log_warn("%s", err_message());
+    }
+}
+
 int session_finish(Session *s, int code)
 {
+    RunStatus status = status_of(code);
     char *why = code != 0 ? mem_strdup(err_message()) : NULL;
     TimerReport report;
     timers_report(&s->timers, &report);
     Summary summary;
     fill_summary(s, &report, &summary);
-    write_rank(s, &report, &summary);
+    note_failure(write_rank(s, &report, &summary), &code, &why);
     /* After a failure the other ranks may be gone. */
-    bool together = s->ranks > 1 && (status_of(code) == RUN_DONE || status_of(code) == RUN_STOPPED);
+    bool together = s->ranks > 1 && (status == RUN_DONE || status == RUN_STOPPED);
     if (together && take_slowest(s, &summary) != 0) {
         log_warn("%s", err_message());
     }
@@ -248,9 +259,12 @@ int session_finish(Session *s, int code)
         fill_rates(s, &summary);
         Checks checks = {0};
         if (s->state.step > s->first_step) {
-            run_checks(s, &summary, code == 0, &checks);
+            run_checks(s, &summary, status == RUN_DONE, &checks);
         }
-        save_summary(s, status_of(code), why, &summary, &checks);
+        /* Without the rank's own file the record is not complete: it stays as it is. */
+        if (status != RUN_DONE || code == 0) {
+            note_failure(save_summary(s, status, why, &summary, &checks), &code, &why);
+        }
         if (code == 0) {
             checks_log(&checks);
             code = checks_status(&checks);

@@ -288,7 +288,12 @@ static int run_session(const Config *cfg, Comm *comm, const TrainWatcher *watche
         return code;
     }
     s.watcher = watcher;
-    if (session_is_complete(&s)) {
+    if (session_is_complete(&s) && s.unrecorded) {
+        log_info("All %lld steps of %s are done already; completing its record",
+                 (long long)s.first_step, s.dir);
+        s.val_loss = s.state.best_val_loss;
+        code = session_finish(&s, 0);
+    } else if (session_is_complete(&s)) {
         log_info("Nothing to do: %s has its %lld steps already; give more --steps to go on", s.dir,
                  (long long)s.first_step);
         s.val_loss = s.state.best_val_loss;

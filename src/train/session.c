@@ -12,7 +12,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #define MEASURE_SECONDS 0.4 /* spent on the machine's ceilings at the start of a run */
@@ -35,7 +34,12 @@ static int make_directory(Session *s)
     s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (s->lock < 0) {
         code = err_set(ERR_INPUT, "--out %s: cannot write there: %s", s->dir, strerror(errno));
-    } else if (flock(s->lock, LOCK_EX | LOCK_NB) != 0) {
+    } else if (io_lock(s->lock, path)) {
+        char *ranks = io_join(s->dir, "ranks");
+        io_remove_temporaries(s->dir);
+        io_remove_temporaries(ranks);
+        free(ranks);
+    } else {
         code = err_set(ERR_INPUT,
                        "--out %s: another pacer is training there; wait for it, or give another "
                        "--out",
@@ -225,6 +229,30 @@ bool session_is_complete(const Session *s)
     return s->first_step >= s->run.total_steps;
 }
 
+/* A run that ended between its last checkpoint and its last line has no summary. Only the record is made then. */
+static int complete_record(Session *s)
+{
+    bool auto_resumed = strcmp(s->run.cfg->resume, "auto") == 0;
+    int code = 0;
+    if (session_leads(s) && auto_resumed && s->state.step == s->run.total_steps) {
+        bool done;
+        code = record_is_done(s->dir, &done);
+        s->unrecorded = code == 0 && !done;
+    }
+    code = session_agree(s, code);
+    if (code == 0 && s->ranks > 1) {
+        code = comm_broadcast(s->comm, &s->unrecorded, sizeof s->unrecorded, 0);
+    }
+    if (code == 0 && s->unrecorded) {
+        if (session_leads(s)) {
+            code = checkpoint_prune(s->dir, s->state.step, s->run.cfg->keep);
+            code = code != 0 ? code : start_record(s);
+        }
+        code = session_agree(s, code);
+    }
+    return code;
+}
+
 /* A model is of no use without the tokenizer that its data was made with. */
 static int keep_tokenizer(const Session *s)
 {
@@ -300,7 +328,10 @@ static int open_parts(Session *s, const Config *cfg)
         code = start_state(s);
     }
     code = code == 0 ? session_agree(s, code) : code;
-    if (code != 0 || session_is_complete(s)) {
+    if (code == 0 && session_is_complete(s)) {
+        return complete_record(s);
+    }
+    if (code != 0) {
         return code;
     }
     if (session_leads(s)) { /* the others wait: it is the rate of one undisturbed rank */

@@ -33,6 +33,7 @@ typedef struct {
     GpuWatch watch;
     Loader train_loader, val_loader;
     bool has_validation;
+    bool unrecorded; /* all steps are done, but the record does not say so */
     Prefetch *prefetch;
     TrainState state;
     int64_t first_step;                     /* of this session: 0, or where the checkpoint was */
