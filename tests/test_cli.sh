@@ -87,7 +87,7 @@ expect 0 out 'bench ops' bench --help
 model=(model layers d-model heads kv-heads ffn vocab context tied ttt mini-batch ttt-lr norm-eps rope-base)
 training=("${model[@]}" data batch accum global-batch seq steps tokens epochs seed lr min-lr warmup
     schedule wsd-decay weight-decay beta1 beta2 eps clip device dtype attention ttt-keep graph recompute threads
-    memory-limit out resume init log-every eval-every eval-batches save-every keep
+    memory-limit out resume init log-every eval-every eval-batches save-every save-minutes keep
     ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout verify-every)
 takes train "${training[@]}" tensorboard expected-tok-s
 takes plan "${training[@]}" link link-us link-gbs per-node node-link recommend hours
