@@ -132,13 +132,17 @@ static void expect_refusal(const char *path, const char *tokenizer, const char *
     assert_null(loaded.backend);
 }
 
-/* Changes the byte in the middle of a file, or puts it back. */
+/* Changes a digit in the middle of a file, which is then another digit, or puts it back. */
 static void turn_byte(const char *path)
 {
     char *data;
     size_t size;
     assert_int_equal(io_read_all(path, 1 << 24, &data, &size), 0);
-    data[size / 2] ^= 1;
+    size_t at = size / 2;
+    while (data[at] < '0' || data[at] > '9') {
+        at++;
+    }
+    data[at] ^= 1;
     assert_int_equal(io_write_atomic(path, data, size), 0);
     free(data);
 }

@@ -270,6 +270,10 @@ int session_finish(Session *s, int code)
             code = checks_status(&checks);
         }
     }
+    /* Whoever is through ends the others: not before the record says what happened. */
+    if (s->all_failed && s->ranks > 1 && comm_barrier(s->comm, "record of a failure") != 0) {
+        log_warn("%s", err_message());
+    }
     if (why != NULL) {
         err_set(code, "%s", why);
     }

@@ -118,8 +118,10 @@ static bool settle(Session *s, int64_t ahead)
     return finite;
 }
 
+/* The loss and the gradient are those of all ranks, so each of them finds the same. */
 static int diverged(Session *s)
 {
+    s->all_failed = true;
     const char *what = isfinite(s->loss) ? "gradient norm" : "loss";
     double value = isfinite(s->loss) ? s->grad_norm : s->loss;
     int64_t step = s->first_step + s->trainer.fetched;

@@ -11,7 +11,9 @@
 
 int session_agree(Session *s, int code)
 {
-    return comm_agree(s->comm, code);
+    int agreed = comm_agree(s->comm, code);
+    s->all_failed = s->all_failed || agreed != 0;
+    return agreed;
 }
 
 int session_exchange(Session *s, bool save, StepNews *news)

@@ -45,6 +45,7 @@ typedef struct {
     int64_t saved_step;    /* of the last checkpoint, or where the session began */
     double saved_at;       /* when that was, by clock_seconds */
     bool save_next;        /* the next step ends with a checkpoint, because of the time */
+    bool all_failed;       /* every rank knows that the run has failed */
     /* Since the last recorded line. */
     int64_t line_steps;
     double line_seconds;
