@@ -239,8 +239,9 @@ int session_finish(Session *s, int code)
     Summary summary;
     fill_summary(s, &report, &summary);
     write_rank(s, &report, &summary);
-    /* After a failure the other ranks may be gone. */
-    bool together = s->ranks > 1 && (status_of(code) == RUN_DONE || status_of(code) == RUN_STOPPED);
+    /* After any other failure the other ranks may be gone. */
+    bool together = s->ranks > 1 &&
+                    (status_of(code) == RUN_DONE || status_of(code) == RUN_STOPPED || s->diverged);
     if (together && take_slowest(s, &summary) != 0) {
         log_warn("%s", err_message());
     }
@@ -255,6 +256,9 @@ int session_finish(Session *s, int code)
             checks_log(&checks);
             code = checks_status(&checks);
         }
+    }
+    if (together) { /* a rank that ends with an error ends the others: not before the record is written */
+        session_agree(s, 0);
     }
     if (why != NULL) {
         err_set(code, "%s", why);

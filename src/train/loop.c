@@ -113,6 +113,7 @@ static int diverged(Session *s)
     const char *what = isfinite(s->loss) ? "gradient norm" : "loss";
     double value = isfinite(s->loss) ? s->grad_norm : s->loss;
     int64_t step = s->first_step + s->trainer.fetched;
+    s->diverged = true;
     return err_set(
         ERR_FAILED,
         "the %s became %f at step %lld; no checkpoint was written since it happened. Try a lower "

@@ -41,6 +41,7 @@ typedef struct {
     double loss, grad_norm, rate, val_loss; /* latest; NAN before the first */
     double own_first_loss; /* step 1, of this rank's sequences alone; once that is fetched */
     bool evaluated;        /* val_loss is of this session */
+    bool diverged;         /* a loss or norm was not finite: known to all ranks at once */
     /* Since the last recorded line. */
     int64_t line_steps;
     double line_seconds;
