@@ -58,5 +58,13 @@ if [[ ${#ranks[@]} -gt 1 ]]; then
     expect 0 ' checks' check legs
 fi
 
+# A rank that knows of the failure sooner than the record is written waits for it.
+if [[ ${#ranks[@]} -gt 1 ]]; then
+    env LD_PRELOAD="$slow" SLOW_FILE=run.json:1.5 "$PACER" train "${small[@]/2e-3/100}" --steps 2000 --warmup 0 --clip 0 \
+        --quiet --out wild --ranks 2 >out 2>err
+    grep -q 'became' err || fail "the run does not diverge"
+    grep -q '"status":[[:space:]]*"failed"' wild/run.json || fail "diverged: $(grep status wild/run.json)"
+fi
+
 [[ $failed == 0 ]] && echo "honest runs do not fail"
 exit $failed

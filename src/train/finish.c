@@ -250,8 +250,8 @@ int session_finish(Session *s, int code)
     Summary summary;
     fill_summary(s, &report, &summary);
     note_failure(write_rank(s, &report, &summary), &code, &why);
-    /* After a failure the other ranks may be gone. */
-    bool together = s->ranks > 1 && (status == RUN_DONE || status == RUN_STOPPED);
+    /* After a failure that a rank met alone the others may be gone. */
+    bool together = s->ranks > 1 && (status == RUN_DONE || status == RUN_STOPPED || s->all_failed);
     if (together && take_slowest(s, &summary) != 0) {
         log_warn("%s", err_message());
     }
@@ -270,8 +270,8 @@ int session_finish(Session *s, int code)
             code = checks_status(&checks);
         }
     }
-    /* Whoever is through ends the others: not before the record says what happened. */
-    if (s->all_failed && s->ranks > 1 && comm_barrier(s->comm, "record of a failure") != 0) {
+    /* Whoever is through with an error ends the others: not before the record is written. */
+    if (together && comm_barrier(s->comm, "record") != 0) {
         log_warn("%s", err_message());
     }
     if (why != NULL) {
