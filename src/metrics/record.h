@@ -48,7 +48,8 @@ typedef struct {
 typedef struct Record Record;
 
 /* Makes the directory and writes run.json with status "running". resume_step < 0 starts afresh:
- * metrics.jsonl is emptied, and rank and event files of an earlier run go. Otherwise the run goes on behind
+ * metrics.jsonl is emptied, and rank and event files of an earlier run go; where there is no run.json, a metrics.jsonl
+ * with lines is somebody else's (ERR_INPUT) and event files stay. Otherwise the run goes on behind
  * that step: record_resume, and the first start stays in the record. */
 int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Record **out);
 
