@@ -120,4 +120,15 @@ expect 1 "step-10: is in the way" "${train[@]}" --steps 10 --save-every 2 --keep
 [[ -s names/ckpt/step-10/notes ]] || fail "step-10 was overwritten"
 rm -r names/ckpt/step-10
 "$PACER" "${train[@]}" --steps 10 --save-every 2 --keep 1 --out names >out 2>err || fail "after step-10 was moved: $?"
+
+# A folder that holds another program's lines and events is refused, and loses nothing.
+mkdir foreign && echo '{"loss": 1}' >foreign/metrics.jsonl && echo events >foreign/events.out.tfevents.1.host
+expect 2 "belongs to no run of pacer's" "${train[@]}" --steps 2 --out foreign
+[[ -s foreign/metrics.jsonl && -s foreign/events.out.tfevents.1.host ]] || fail "foreign files are gone: $(ls foreign)"
+rm foreign/metrics.jsonl
+"$PACER" "${train[@]}" --steps 2 --out foreign >out 2>err
+[[ -s foreign/events.out.tfevents.1.host && -d foreign/ckpt/step-2 ]] || fail "foreign events are gone: $(ls foreign)"
+rm -rf foreign && mkdir foreign && mkfifo foreign/metrics.jsonl
+timeout 60 "$PACER" "${train[@]}" --steps 2 --out foreign >out 2>err
+[[ $? == 2 ]] || fail "metrics.jsonl is a pipe: $(cat err)"
 exit $failed

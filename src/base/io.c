@@ -10,12 +10,14 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -50,7 +52,15 @@ static int write_error(const char *path)
     return io_error(path, "write");
 }
 
-int io_open_regular(const char *path, int *file, struct stat *info)
+/* A pipe without a name, as the shell's <(command) hands it over: it ends with the process that writes to it. */
+static bool is_handed_over(int file, const struct stat *info)
+{
+    struct statfs place;
+    return S_ISFIFO(info->st_mode) && fstatfs(file, &place) == 0 && place.f_type == PIPEFS_MAGIC &&
+           fcntl(file, F_SETFL, 0) == 0; /* it may be waited for */
+}
+
+static int open_file(const char *path, bool piped, int *file, struct stat *info)
 {
     /* Without O_NONBLOCK the open of a pipe that nobody writes to would wait for ever. */
     *file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -58,7 +68,7 @@ int io_open_regular(const char *path, int *file, struct stat *info)
         return read_error(path);
     }
     int code = fstat(*file, info) == 0 ? 0 : read_error(path);
-    if (code == 0 && !S_ISREG(info->st_mode)) {
+    if (code == 0 && !S_ISREG(info->st_mode) && !(piped && is_handed_over(*file, info))) {
         code = err_set(ERR_INPUT, "%s: not a regular file", path);
     }
     if (code != 0) {
@@ -68,13 +78,18 @@ int io_open_regular(const char *path, int *file, struct stat *info)
     return code;
 }
 
+int io_open_regular(const char *path, int *file, struct stat *info)
+{
+    return open_file(path, false, file, info);
+}
+
 int io_read_all(const char *path, size_t limit, char **data, size_t *size)
 {
     *data = NULL;
     *size = 0;
     int file;
     struct stat info;
-    int code = io_open_regular(path, &file, &info);
+    int code = open_file(path, true, &file, &info);
     if (code != 0) {
         return code;
     }

@@ -32,7 +32,7 @@ void io_claim_bus_errors(void);
 int io_open_regular(const char *path, int *file, struct stat *info);
 
 /* The whole file, NUL-terminated behind its end; caller frees *data. ERR_INPUT if it cannot be read
- * or is larger than limit bytes. */
+ * or is larger than limit bytes. A regular file, or a pipe without a name: the shell's <(command). */
 int io_read_all(const char *path, size_t limit, char **data, size_t *size);
 
 /* Replaces path with these bytes as one event: temporary file beside it, fsync, rename, fsync of the

@@ -149,12 +149,7 @@ Backend *cpu_backend_open(int threads)
         .sync = host_sync,
         .close = cpu_close,
     };
-    cpu->block = host_alloc(&cpu->backend, CPU_BLOCK_BYTES);
-    if (cpu->block == NULL) {
-        free(cpu);
-        err_set(ERR_MEMORY, "cpu: no %zu bytes for the working block", CPU_BLOCK_BYTES);
-        return NULL;
-    }
+    cpu->block = mem_checked(host_alloc(&cpu->backend, CPU_BLOCK_BYTES), CPU_BLOCK_BYTES);
     ref_fill_ops(&cpu->ref);
     cpu->backend.ops = cpu->ref;
     isa.fill(&cpu->backend.ops);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/signals.h"
@@ -129,7 +130,8 @@ int child_start(Child *child, const Experiment *experiment, const ExperimentRun 
     *child =
         (Child){.log = experiment_run_path(experiment, run, ".log"), .peer = run->peer[0] != '\0'};
     child->log_from = size_of(child->log);
-    int log = open(child->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    /* O_NONBLOCK: a pipe that nobody reads is an error instead of a wait. */
+    int log = open(child->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
     if (log < 0) {
         code = err_set(ERR_FAILED, "%s: cannot be written: %s", child->log, strerror(errno));
         free_arguments(list);
@@ -177,7 +179,9 @@ void child_signal(const Child *child, int signal)
 
 char *child_last_error(const Child *child)
 {
-    FILE *file = fopen(child->log, "rb");
+    int log;
+    struct stat info;
+    FILE *file = io_open_regular(child->log, &log, &info) == 0 ? fdopen(log, "rb") : NULL;
     char *found = mem_strdup("");
     if (file == NULL) {
         return found;

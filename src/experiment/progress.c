@@ -1,11 +1,14 @@
 #include "experiment/progress.h"
 
+#include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define LIVE_EVERY 0.25 /* seconds */
 #define PLAIN_EVERY 60.0
@@ -16,17 +19,17 @@
 static int64_t steps_done(const Experiment *experiment, const ExperimentRun *run)
 {
     char *path = experiment_run_path(experiment, run, "/metrics.jsonl"), tail[TAIL_BYTES + 1];
-    FILE *file = fopen(path, "rb");
+    int file;
+    struct stat info;
+    int code = io_open_regular(path, &file, &info);
     free(path);
-    if (file == NULL) {
+    if (code != 0) {
         return 0;
     }
-    fseek(file, 0, SEEK_END);
-    long size = ftell(file);
-    fseek(file, size > TAIL_BYTES ? size - TAIL_BYTES : 0, SEEK_SET);
-    size_t got = fread(tail, 1, TAIL_BYTES, file);
-    fclose(file);
-    tail[got] = '\0';
+    off_t from = info.st_size > TAIL_BYTES ? info.st_size - TAIL_BYTES : 0;
+    ssize_t got = pread(file, tail, TAIL_BYTES, from);
+    close(file);
+    tail[got > 0 ? got : 0] = '\0';
     int64_t step = 0;
     for (const char *at = tail; (at = strstr(at, "\"step\":")) != NULL; at++) {
         step = strtoll(at + 7, NULL, 10);

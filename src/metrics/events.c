@@ -218,7 +218,7 @@ static int create(char *path, bool exclusive, double wall_time, Events **out)
 {
     Events *events = mem_zalloc(1, sizeof *events);
     events->path = path;
-    int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (exclusive ? O_EXCL : O_TRUNC);
+    int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (exclusive ? O_EXCL : O_TRUNC);
     events->file = open(path, flags, 0644);
     int code = events->file >= 0
                    ? start_file(events, wall_time)

@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct Record {
@@ -193,7 +194,8 @@ static int write_error(const char *path)
 
 static int open_metrics(Record *record, bool fresh)
 {
-    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (fresh ? O_TRUNC : 0);
+    /* O_NONBLOCK: a pipe that nobody reads is an error instead of a wait. */
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | (fresh ? O_TRUNC : 0);
     record->metrics = open(record->metrics_path, flags, 0644);
     if (record->metrics < 0) {
         return write_error(record->metrics_path);
@@ -231,12 +233,34 @@ static void close_events(Record *record)
     events_close(record->events, false);
 }
 
+/* Whether dir has the record of an earlier run, whose files this one may remove. Lines without a record are not
+ * pacer's. */
+static int find_earlier(const char *dir, bool *earlier)
+{
+    char *run = io_join(dir, "run.json"), *metrics = io_join(dir, "metrics.jsonl");
+    struct stat info;
+    *earlier = io_exists(run);
+    int code = 0;
+    if (!*earlier && stat(metrics, &info) == 0 && (!S_ISREG(info.st_mode) || info.st_size > 0)) {
+        code = err_set(ERR_INPUT,
+                       "%s: belongs to no run of pacer's (there is no run.json beside it); give "
+                       "another --out, or move it",
+                       metrics);
+    }
+    free(metrics);
+    free(run);
+    return code;
+}
+
 int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Record **out)
 {
     *out = NULL;
     bool fresh = resume_step < 0;
+    bool earlier = false;
     int code = io_make_folders(dir);
-    if (code == 0 && !fresh) {
+    if (code == 0 && fresh) {
+        code = find_earlier(dir, &earlier);
+    } else if (code == 0) {
         code = record_resume(dir, resume_step);
     }
     if (code != 0) {
@@ -247,9 +271,9 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
     record->metrics_path = io_join(dir, "metrics.jsonl");
     record->metrics = -1;
     record->run = describe(info);
-    if (fresh) {
+    if (earlier) {
         events_remove(dir);
-    } else {
+    } else if (!fresh) {
         code = carry_over(record, resume_step);
     }
     if (code == 0) {
@@ -258,7 +282,9 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
     if (code == 0) {
         code = record_save(record, RUN_RUNNING, NULL, NULL);
     }
-    if (code == 0) { /* not before: a record that says that it is done has all its files */
+    if (code == 0 &&
+        (earlier ||
+         !fresh)) { /* not before: a record that says that it is done has all its files */
         code = remove_rank_files(dir);
     }
     if (code != 0) {

@@ -48,9 +48,11 @@ typedef struct {
 typedef struct Record Record;
 
 /* Makes the directory and writes run.json with status "running". resume_step < 0 starts afresh:
- * metrics.jsonl is emptied, and event files of an earlier run go. Otherwise the run goes on behind
- * that step: record_resume, and the first start stays in the record. Files of ranks go either way: each rank writes its own
- * when the session ends, and there may have been more of them before. */
+ * metrics.jsonl is emptied, and event files of an earlier run go; where there is no run.json, a
+ * metrics.jsonl with lines is somebody else's (ERR_INPUT) and event files stay. Otherwise the run
+ * goes on behind that step: record_resume, and the first start stays in the record. Files of the
+ * ranks of an earlier session go either way: each rank writes its own when the session ends, and
+ * there may have been more of them before. */
 int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Record **out);
 
 /* Rewrites run.json. message may be NULL; summary (taken) may be NULL, which keeps the last one. */

@@ -9,6 +9,7 @@
 #include "report/results.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +79,16 @@ static char *file_name(const Result *result, const char *out, double started)
     return path;
 }
 
+static int lock_folder(const char *path, int *lock)
+{
+    *lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*lock < 0) {
+        return io_error(path, "open");
+    }
+    return io_lock(*lock, path) ? 0
+                                : err_set(ERR_INPUT, "%s: another pacer is exporting there", path);
+}
+
 /* Written under a name that TensorBoard does not take for an event file, then renamed. */
 static int export_run(const Result *result, const char *run_dir, const char *out)
 {
@@ -86,7 +97,8 @@ static int export_run(const Result *result, const char *run_dir, const char *out
     char *path = file_name(result, out, started);
     char *temporary = mem_format("%s/export" IO_TEMPORARY, out);
     Export export = {.run = result->run, .time = started};
-    int code = io_make_folders(out);
+    int code = io_make_folders(out), lock = -1;
+    code = code != 0 ? code : lock_folder(out, &lock);
     code = code != 0 ? code : events_create(temporary, started, &export.events);
     if (code == 0) {
         code = write_events(&export, run_dir, stamp_seconds(result->run, "updated"));
@@ -100,6 +112,9 @@ static int export_run(const Result *result, const char *run_dir, const char *out
         }
     }
     code = code != 0 ? code : io_sync_folder(out);
+    if (lock >= 0) {
+        close(lock);
+    }
     free(temporary);
     free(path);
     return code;

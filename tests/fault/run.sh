@@ -29,7 +29,7 @@ wanted=("$@")
 
 calls=(write fsync rename open close flock mmap malloc mkdir unlink read) # in the order of KINDS in faultlib.c
 scenarios=(tokenizer prepare again train resume export import sweep)
-patience=120 # seconds until a command counts as hanging
+patience=900 # seconds until a command counts as hanging
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/pacer-fault-XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
