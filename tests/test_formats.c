@@ -9,6 +9,7 @@
 #include "metrics/watch.h"
 #include "support/json_assert.h"
 #include "support/own_folder.h"
+#include "train/resume.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -159,10 +160,14 @@ static void write_run(void)
 {
     cJSON *machine = full_machine();
     RecordMemory plan = {"state", 1};
+    cJSON *legs = json_array();
+    ConfigChange change = {config_find("lr"), "1", "2"};
+    legs_add(legs, &(Leg){.host = "here"}, &(LegChanges){&change, 1, false});
     RecordInfo info = {.id = "1",
                        .model = "tiny",
                        .total_steps = 9,
                        .flops_update = 1,
+                       .legs = legs,
                        .machine = machine,
                        .plan = &plan,
                        .plan_rows = 1};
@@ -182,6 +187,7 @@ static void write_run(void)
         record_save(record, RUN_FAILED, "a message", summary_json(&summary, checks_json(&checks))));
     record_close(record);
     cJSON_Delete(machine);
+    cJSON_Delete(legs);
 }
 
 static void test_formats__run_json(void **state)
@@ -283,13 +289,45 @@ static void test_formats__experiment_json(void **state)
     cJSON_Delete(tree);
 }
 
+/* The paragraph of text that begins so; caller frees. */
+static char *paragraph(const char *text, const char *beginning)
+{
+    char *line = mem_format("\n%s", beginning);
+    const char *from = strstr(text, line);
+    if (from == NULL) {
+        fail_msg("no paragraph begins with \"%s\"", beginning);
+    }
+    const char *to = strstr(from + 1, "\n\n");
+    free(line);
+    return strndup(from, to != NULL ? (size_t)(to - from) : strlen(from));
+}
+
+static void test_formats__resume(void **state)
+{
+    (void)state;
+    char *text = section("### Going on from a checkpoint");
+    char *refused = paragraph(text, "Refused"), *recorded = paragraph(text, "Recorded");
+    size_t count;
+    const Option *options = config_options(&count);
+    for (size_t i = 0; i < count; i++) {
+        char *name = mem_format("`%s`", options[i].name);
+        if ((strstr(refused, name) != NULL) != (options[i].resume == RESUME_REFUSED) ||
+            (strstr(recorded, name) != NULL) != (options[i].resume == RESUME_RECORDED)) {
+            fail_msg("docs/formats.md says something else of %s than its row", name);
+        }
+        free(name);
+    }
+    free(refused);
+    free(recorded);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formats__run_json),
-        cmocka_unit_test(test_formats__metrics_jsonl),
-        cmocka_unit_test(test_formats__rank_files),
-        cmocka_unit_test(test_formats__experiment_json),
+        cmocka_unit_test(test_formats__run_json),   cmocka_unit_test(test_formats__metrics_jsonl),
+        cmocka_unit_test(test_formats__rank_files), cmocka_unit_test(test_formats__experiment_json),
+        cmocka_unit_test(test_formats__resume),
     };
     return cmocka_run_group_tests(tests, read_document, free_document);
 }

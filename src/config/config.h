@@ -268,6 +268,14 @@ enum {
     OPTION_BREAKS = 1u << 8, /* OPTION_TEXT: may have line breaks and tabs */
 };
 
+/* What happens when a run goes on from its checkpoint with another value of the option. */
+typedef enum {
+    RESUME_REFUSED = 1, /* it would be another training */
+    RESUME_RECORDED,    /* it goes on so, which is said and recorded in the run's legs */
+    RESUME_FREE,        /* nothing: it does not change what is computed or measured */
+    RESUME_NO_RUN,      /* train does not take it */
+} OptionResume;
+
 typedef struct Option {
     const char *name; /* as in --name, in YAML and in JSON */
     OptionType type;
@@ -280,7 +288,8 @@ typedef struct Option {
     const char *group;
     unsigned commands; /* bit 1 << Command for each command that takes it */
     unsigned required; /* and for each that cannot do without */
-    unsigned flags;    /* OPTION_RESULT, ... */
+    OptionResume resume;
+    unsigned flags; /* OPTION_RESULT, ... */
 } Option;
 
 /* The table, in the order of help and printouts. */
@@ -367,6 +376,19 @@ struct cJSON *config_to_json(const Config *cfg);
 /* The way back, as strict as a YAML file; an option that the object lacks keeps its value. `where`
  * (a path) starts the messages. Runs config_check. */
 int config_from_json(Config *cfg, const struct cJSON *object, const char *where);
+
+/* An option that a record has with another value; both as text that config_set reads. */
+typedef struct {
+    const Option *option;
+    char *from, *to;
+} ConfigChange;
+
+/* The recorded options of cfg->command whose value is not the one in `record` (config_to_json of an earlier call), in the
+ * order of the table. What the record lacks, and what only it knows, is of another version and is passed over. Caller
+ * frees with config_changes_free. */
+int config_changes(const Config *cfg, const struct cJSON *record, const char *where,
+                   ConfigChange **changes, size_t *count);
+void config_changes_free(ConfigChange *changes, size_t count);
 
 /* Hex XXH3 of the OPTION_RESULT and OPTION_ROUNDING values, each as text. */
 #define CONFIG_ID_SIZE 17

@@ -133,6 +133,58 @@ int config_from_json(Config *cfg, const struct cJSON *object, const char *where)
     return code != 0 ? err_wrap(code, "%s", where) : 0;
 }
 
+/* Puts the record's values into `then`, and says in `has` which options those are. */
+static int read_known(Config *then, const cJSON *record, const char *where, bool *has)
+{
+    int code = 0;
+    size_t count;
+    const Option *options = config_options(&count);
+    for (size_t i = 0; code == 0 && i < count; i++) {
+        const cJSON *item = cJSON_GetObjectItemCaseSensitive(record, options[i].name);
+        has[i] = item != NULL && is_recorded(&options[i], then->command);
+        if (has[i]) {
+            bool seen[CONFIG_MAX_OPTIONS] = {false};
+            code = read_item(then, item, (Source){ORIGIN_RECORD, where, 0}, seen);
+        }
+    }
+    return code;
+}
+
+int config_changes(const Config *cfg, const struct cJSON *record, const char *where,
+                   ConfigChange **changes, size_t *count)
+{
+    Config then;
+    bool has[CONFIG_MAX_OPTIONS] = {false};
+    size_t rows;
+    const Option *options = config_options(&rows);
+    *changes = NULL;
+    *count = 0;
+    config_init(&then, cfg->command);
+    int code = read_known(&then, record, where, has);
+    for (size_t i = 0; code == 0 && i < rows; i++) {
+        char *from = has[i] ? config_value_text(&then, &options[i]) : NULL;
+        char *to = has[i] ? config_value_text(cfg, &options[i]) : NULL;
+        if (has[i] && strcmp(from, to) != 0) {
+            *changes = mem_realloc(*changes, *count + 1, sizeof **changes);
+            (*changes)[(*count)++] = (ConfigChange){&options[i], from, to};
+        } else {
+            free(from);
+            free(to);
+        }
+    }
+    config_free(&then);
+    return code;
+}
+
+void config_changes_free(ConfigChange *changes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(changes[i].from);
+        free(changes[i].to);
+    }
+    free(changes);
+}
+
 void config_run_id(const Config *cfg, char id[CONFIG_ID_SIZE])
 {
     char *canonical = mem_strdup("");

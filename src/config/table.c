@@ -53,48 +53,57 @@ static const char *const ttts[] = {"preset", "linear", "mlp", NULL};
 #define ROUNDING OPTION_ROUNDING
 #define UNSET OPTION_UNSET
 
-/* name, type and field, default, limits, choices, metavar, help, group, commands, required, flags */
+/* Each class counts its rows, so that a row without one does not compile. */
+#define REFUSED (RESUME_REFUSED + 0 * __COUNTER__)
+#define RECORDED (RESUME_RECORDED + 0 * __COUNTER__)
+#define FREE (RESUME_FREE + 0 * __COUNTER__)
+#define NO_RUN (RESUME_NO_RUN + 0 * __COUNTER__)
+enum { ROWS_BEGIN = __COUNTER__ };
+
+/* name, type and field, default, limits, choices, metavar, help, group, commands, required, resume, flags */
 static const Option options[] = {
 #define GROUP "Model"
     {"model", TEXT(model), "tiny", 0, 0, NULL, "NAME", "preset; `pacer models` lists them", GROUP,
-     STEP | MACHINE, 0, RESULT},
+     STEP | MACHINE, 0, REFUSED, RESULT},
     {"layers", INT(layers), "0", 0, 10000, NULL, NULL, "blocks; 0: the preset's", GROUP,
-     STEP | MACHINE, 0, RESULT},
+     STEP | MACHINE, 0, REFUSED, RESULT},
     {"d-model", INT(d_model), "0", 0, 1e6, NULL, NULL,
-     "width of the residual stream; 0: the preset's", GROUP, STEP | MACHINE, 0, RESULT},
+     "width of the residual stream; 0: the preset's", GROUP, STEP | MACHINE, 0, REFUSED, RESULT},
     {"heads", INT(heads), "0", 0, 100000, NULL, NULL,
      "query heads; 0: the preset's, or 12 in bench attention", GROUP, STEP | KERNEL | MACHINE, 0,
-     RESULT},
+     REFUSED, RESULT},
     {"kv-heads", INT(kv_heads), "0", 0, 100000, NULL, NULL,
      "key and value heads; 0: the preset's, or as many as heads where heads is given and in bench "
      "attention",
-     GROUP, STEP | KERNEL | MACHINE, 0, RESULT},
+     GROUP, STEP | KERNEL | MACHINE, 0, REFUSED, RESULT},
     {"head-dim", INT(head_dim), "64", 1, 1024, NULL, NULL, "width of a head", GROUP, KERNEL, 0,
-     RESULT},
+     NO_RUN, RESULT},
     {"ffn", INT(ffn), "0", 0, 10e6, NULL, NULL, "width of the feed-forward layer; 0: the preset's",
-     GROUP, STEP | MACHINE, 0, RESULT},
+     GROUP, STEP | MACHINE, 0, REFUSED, RESULT},
     {"vocab", INT(vocab), "0", 0, 10e6, NULL, NULL,
      "vocabulary; 0: the preset's, or the data's where the preset leaves it open; a tokenizer to "
      "be "
      "trained: 10,000",
-     GROUP, STEP | MACHINE | BIT(TOKENIZER_TRAIN), 0, RESULT},
+     GROUP, STEP | MACHINE | BIT(TOKENIZER_TRAIN), 0, REFUSED, RESULT},
     {"context", INT(context), "0", 0, 10e6, NULL, NULL,
-     "longest sequence the model can take; 0: the preset's", GROUP, STEP | MACHINE, 0, RESULT},
+     "longest sequence the model can take; 0: the preset's", GROUP, STEP | MACHINE, 0, REFUSED,
+     RESULT},
     {"tied", CHOICE(tied), "preset", 0, 0, tieds, NULL,
-     "whether the head uses the embedding's weights", GROUP, STEP | MACHINE, 0, RESULT},
+     "whether the head uses the embedding's weights", GROUP, STEP | MACHINE, 0, REFUSED, RESULT},
     {"ttt", CHOICE(ttt), "preset", 0, 0, ttts, NULL,
      "TTT models: the inner model that is trained along each sequence", GROUP, STEP | MACHINE, 0,
-     RESULT},
+     REFUSED, RESULT},
     {"mini-batch", INT(mini_batch), "0", 0, 4096, NULL, NULL,
      "TTT models: tokens whose inner gradients are taken at one inner state; 0: the preset's",
-     GROUP, STEP | MACHINE, 0, RESULT},
+     GROUP, STEP | MACHINE, 0, REFUSED, RESULT},
     {"ttt-lr", REAL(ttt_lr), "0", 0, 1000, NULL, NULL,
      "TTT models: inner base learning rate; 0: 1 for linear, 0.1 for mlp", GROUP, STEP | MACHINE, 0,
-     RESULT},
+     REFUSED, RESULT},
     {"norm-eps", REAL(norm_eps), "0", 0, 1, NULL, NULL,
-     "added to the variance in norms; 0: the preset's", GROUP, STEP | MACHINE, 0, RESULT | LATER},
+     "added to the variance in norms; 0: the preset's", GROUP, STEP | MACHINE, 0, REFUSED,
+     RESULT | LATER},
     {"rope-base", REAL(rope_base), "0", 0, 1e12, NULL, NULL,
-     "base of the rotary positions' angles; 0: the preset's", GROUP, STEP | MACHINE, 0,
+     "base of the rotary positions' angles; 0: the preset's", GROUP, STEP | MACHINE, 0, REFUSED,
      RESULT | LATER},
 #undef GROUP
 
@@ -102,143 +111,144 @@ static const Option options[] = {
     {"data", TEXT(data), "", 0, 0, NULL, "DATA",
      "folder that `pacer data prepare` made, nanoGPT's or llm.c's .bin files, builtin:stories, or "
      "builtin:random (what bench and profile take when none is given)",
-     GROUP, STEP | BIT(EVAL), BIT(TRAIN), RESULT},
+     GROUP, STEP | BIT(EVAL), BIT(TRAIN), REFUSED, RESULT},
 #undef GROUP
 
 #define GROUP "Batch and length"
     {"batch", INT(batch), "8", 1, 1e6, NULL, NULL,
      "sequences per rank per micro-step; bench attention unless it is given: as many as make "
      "65,536 tokens on a GPU, 4,096 on a CPU; eval: the run's",
-     GROUP, STEP | KERNEL | MACHINE | BIT(EVAL), 0, RESULT},
+     GROUP, STEP | KERNEL | MACHINE | BIT(EVAL), 0, RECORDED, RESULT},
     {"accum", INT(accum), "1", 1, 1e6, NULL, NULL, "micro-steps whose gradients make one update",
-     GROUP, STEP, 0, RESULT},
+     GROUP, STEP, 0, RECORDED, RESULT},
     {"global-batch", INT(global_batch), "0", 0, 1e9, NULL, NULL,
      "sequences per update over all ranks, a multiple of batch; instead of accum", GROUP, TRAINING,
-     0, UNSET},
+     0, RECORDED, UNSET},
     {"seq", INT(seq), "0", 0, 10e6, NULL, NULL,
      "tokens per sequence; 0: the model's context, in eval the run's; in bench attention the most, "
      "0: 16,384 on a GPU, 1,024 on a CPU",
-     GROUP, STEP | KERNEL | MACHINE | BIT(EVAL), 0, RESULT},
+     GROUP, STEP | KERNEL | MACHINE | BIT(EVAL), 0, REFUSED, RESULT},
     {"steps", INT(steps), "0", 0, 1e12, NULL, NULL,
      "updates to make. Give one of steps, tokens and epochs; with none, 1000 steps", GROUP,
-     TRAINING, 0, RESULT | UNSET},
+     TRAINING, 0, RECORDED, RESULT | UNSET},
     {"tokens", INT(tokens), "0", 0, 1e15, NULL, NULL,
      "tokens to train on, rounded up to a whole update; instead of steps", GROUP, TRAINING, 0,
-     RESULT | UNSET},
+     RECORDED, RESULT | UNSET},
     {"epochs", REAL(epochs), "0", 0, 1e6, NULL, NULL,
      "passes over the training data, rounded down to a whole update; instead of steps", GROUP,
-     TRAINING, 0, RESULT | UNSET},
+     TRAINING, 0, RECORDED, RESULT | UNSET},
     {"seed", INT(seed), "1337", 0, 1e15, NULL, NULL,
      "of the initial weights and of the order of the data; of what is drawn when generating; of "
      "stories, which take 1 unless it is given",
-     GROUP, STEP | KERNEL | READING | BIT(GENERATE) | BIT(DATA_STORIES), 0, RESULT},
+     GROUP, STEP | KERNEL | READING | BIT(GENERATE) | BIT(DATA_STORIES), 0, REFUSED, RESULT},
 #undef GROUP
 
 #define GROUP "Optimizer"
     {"lr", REAL(lr), "3e-4", 0, 100, NULL, NULL, "highest learning rate", GROUP, TRAINING, 0,
-     RESULT},
+     RECORDED, RESULT},
     {"min-lr", REAL(min_lr), "auto", 0, 100, NULL, NULL,
-     "learning rate that the schedule ends at; auto: lr / 10", GROUP, TRAINING, 0,
+     "learning rate that the schedule ends at; auto: lr / 10", GROUP, TRAINING, 0, RECORDED,
      RESULT | OPTION_AUTO},
     {"warmup", INT(warmup), "auto", 0, 1e12, NULL, NULL,
      "steps over which the learning rate rises from 0; auto: 5 % of all", GROUP, TRAINING, 0,
-     RESULT | OPTION_AUTO},
+     RECORDED, RESULT | OPTION_AUTO},
     {"schedule", CHOICE(schedule), "cosine", 0, 0, schedules, NULL,
-     "course of the learning rate after warm-up", GROUP, TRAINING, 0, RESULT},
+     "course of the learning rate after warm-up", GROUP, TRAINING, 0, RECORDED, RESULT},
     {"wsd-decay", REAL(wsd_decay), "0.2", 0, 1, NULL, NULL,
-     "part of all steps over which schedule wsd falls to min-lr", GROUP, TRAINING, 0, RESULT},
+     "part of all steps over which schedule wsd falls to min-lr", GROUP, TRAINING, 0, RECORDED,
+     RESULT},
     {"weight-decay", REAL(weight_decay), "0.1", 0, 10, NULL, NULL,
      "decay of matrices and embeddings per unit of learning rate, not of norms and biases; TTT "
      "models: of everything",
-     GROUP, TRAINING, 0, RESULT},
+     GROUP, TRAINING, 0, RECORDED, RESULT},
     {"beta1", REAL(beta1), "0.9", 0, 0.9999999, NULL, NULL, "AdamW: memory of the mean gradient",
-     GROUP, TRAINING, 0, RESULT},
+     GROUP, TRAINING, 0, RECORDED, RESULT},
     {"beta2", REAL(beta2), "0.95", 0, 0.9999999, NULL, NULL,
-     "AdamW: memory of the squared gradient", GROUP, TRAINING, 0, RESULT},
+     "AdamW: memory of the squared gradient", GROUP, TRAINING, 0, RECORDED, RESULT},
     {"eps", REAL(eps), "1e-8", 1e-30, 1, NULL, NULL,
-     "AdamW: added to the root of the squared gradient", GROUP, TRAINING, 0, RESULT},
+     "AdamW: added to the root of the squared gradient", GROUP, TRAINING, 0, RECORDED, RESULT},
     {"clip", REAL(clip), "1", 0, 1e6, NULL, NULL,
-     "largest norm of the whole gradient; 0: no clipping", GROUP, TRAINING, 0, RESULT},
+     "largest norm of the whole gradient; 0: no clipping", GROUP, TRAINING, 0, RECORDED, RESULT},
 #undef GROUP
 
 #define GROUP "Machine"
     {"device", CHOICE(device), "auto", 0, 0, devices, NULL,
      "where to compute; auto: a GPU where there is one; ref is the slow plain-C truth that the "
      "others are tested against",
-     GROUP, STEP | KERNEL | MACHINE | USE, 0, ROUNDING},
+     GROUP, STEP | KERNEL | MACHINE | USE, 0, RECORDED, ROUNDING},
     {"dtype", CHOICE(dtype), "auto", 0, 0, dtypes, NULL,
      "type of activations and of the weights they meet; the optimizer keeps f32; auto: bf16 on a "
      "GPU, else f32. Of an export: of its tensors, f32 unless given",
-     GROUP, STEP | KERNEL | MACHINE | USE | BIT(EXPORT), 0, RESULT},
+     GROUP, STEP | KERNEL | MACHINE | USE | BIT(EXPORT), 0, RECORDED, RESULT},
     {"attention", CHOICE(attention), "auto", 0, 0, attentions, NULL,
      "kernel: naive stores the T x T probabilities, flash and cudnn (a GPU's library) do not; "
      "auto: "
      "the fastest there is",
-     GROUP, STEP, 0, ROUNDING},
+     GROUP, STEP, 0, RECORDED, ROUNDING},
     {"ttt-keep", BOOL(ttt_keep), "off", 0, 0, NULL, NULL,
      "TTT-Linear on a GPU: keep the inner states of the forward pass for the backward pass, which "
      "else "
      "computes them again: some 5 % faster, the same bits, 8 KiB more per head and mini-batch of "
      "each layer",
-     GROUP, STEP, 0, 0},
+     GROUP, STEP, 0, FREE, 0},
     {"graph", BOOL(graph), "on", 0, 0, NULL, NULL,
      "on a GPU: record a step once and replay it with one launch; the same bits as off", GROUP,
-     STEP, 0, 0},
+     STEP, 0, FREE, 0},
     {"recompute", CHOICE(recompute), "none", 0, 0, recomputes, NULL,
      "block: keep only each block's input and compute its inside again in the backward pass", GROUP,
-     STEP, 0, ROUNDING},
+     STEP, 0, RECORDED, ROUNDING},
     {"threads", INT(threads), "0", 0, 4096, NULL, NULL, "CPU threads; 0: all cores", GROUP,
      STEP | KERNEL | MACHINE | READING | USE | BIT(TOKENIZER_ENCODE) | BIT(DATA_STORIES) |
          BIT(DEMO),
-     0, ROUNDING},
+     0, RECORDED, ROUNDING},
     {"memory-limit", BYTES(memory_limit), "0", 0, 1e15, NULL, NULL,
      "refuse what needs more than this (24G, 512MiB); 0: what the machine has. Training a "
      "tokenizer: "
      "of its table of words, whose rarest are dropped beyond it; 0: a quarter of the machine's",
-     GROUP, STEP | KERNEL | BIT(TOKENIZER_TRAIN) | BIT(EVAL), 0, 0},
+     GROUP, STEP | KERNEL | BIT(TOKENIZER_TRAIN) | BIT(EVAL), 0, FREE, 0},
 #undef GROUP
 
 #define GROUP "Ranks"
     {"ranks", INT(ranks), "1", 1, 65536, NULL, NULL,
      "processes that train together, each on --batch sequences of every micro-step; started here "
      "through mpirun, or found by mpirun or srun",
-     GROUP, TOGETHER | BIT(EVAL), 0, RESULT},
+     GROUP, TOGETHER | BIT(EVAL), 0, RECORDED, RESULT},
     {"ddp", CHOICE(ddp), "overlap", 0, 0, ddps, NULL,
      "how ranks share gradients: one all-reduce per parameter, one for all, buckets behind the "
      "backward pass, or zero1: each rank keeps a part of the optimizer's state",
-     GROUP, TOGETHER, 0, ROUNDING},
+     GROUP, TOGETHER, 0, RECORDED, ROUNDING},
     {"bucket-mb", INT(bucket_mb), "25", 0, 1e6, NULL, NULL,
      "megabytes of gradients, at least, that overlap and zero1 send at a time", GROUP, TOGETHER, 0,
-     0},
+     FREE, 0},
     {"comm-dtype", CHOICE(comm_dtype), "f32", 0, 0, comm_dtypes, NULL,
-     "type of gradients on their way between ranks", GROUP, TOGETHER, 0, ROUNDING},
+     "type of gradients on their way between ranks", GROUP, TOGETHER, 0, RECORDED, ROUNDING},
     {"oversubscribe", BOOL(oversubscribe), "off", 0, 0, NULL, NULL,
      "let ranks share a GPU: a test of the code, no measurement of scaling, and recorded as such",
-     GROUP, TOGETHER | BIT(EVAL), 0, 0},
+     GROUP, TOGETHER | BIT(EVAL), 0, FREE, 0},
     {"comm-timeout", REAL(comm_timeout), "300", 0, 1e6, NULL, NULL,
      "seconds to wait for a rank before the job ends and says which one; 0: for ever", GROUP,
-     TOGETHER | BIT(EVAL), 0, 0},
+     TOGETHER | BIT(EVAL), 0, FREE, 0},
     {"verify-every", INT(verify_every), "100", 0, 1e12, NULL, NULL,
      "steps between comparisons of the ranks' weights by checksum; 0: never", GROUP, TRAINING, 0,
-     0},
+     FREE, 0},
 #undef GROUP
 
 #define GROUP "Prediction"
     {"link", CHOICE(link), "none", 0, 0, links, NULL,
      "predict --ranks ranks joined by this: one rank's step is measured here, the rest computed; "
      "measured: between the ranks that mpirun has started",
-     GROUP, BIT(PLAN), 0, 0},
+     GROUP, BIT(PLAN), 0, NO_RUN, 0},
     {"link-us", REAL(link_us), "auto", 0, 1e6, NULL, NULL,
-     "microseconds that a message takes, in place of the link's own", GROUP, BIT(PLAN), 0,
+     "microseconds that a message takes, in place of the link's own", GROUP, BIT(PLAN), 0, NO_RUN,
      OPTION_AUTO},
     {"link-gbs", REAL(link_gbs), "auto", 1e-6, 1e6, NULL, NULL,
-     "gigabytes per second of a rank, in place of the link's own", GROUP, BIT(PLAN), 0,
+     "gigabytes per second of a rank, in place of the link's own", GROUP, BIT(PLAN), 0, NO_RUN,
      OPTION_AUTO},
     {"per-node", INT(per_node), "1", 1, 65536, NULL, NULL,
      "ranks of a node, which are joined by --node-link and share the node's Ethernet", GROUP,
-     BIT(PLAN), 0, 0},
+     BIT(PLAN), 0, NO_RUN, 0},
     {"node-link", CHOICE(node_link), "nvlink", 0, 0, links, NULL, "between ranks of a node", GROUP,
-     BIT(PLAN), 0, 0},
+     BIT(PLAN), 0, NO_RUN, 0},
 #undef GROUP
 
 #define GROUP "Output"
@@ -249,31 +259,33 @@ static const Option options[] = {
      GROUP,
      TRAINING | READING | CODING | BIT(DATA_STORIES) | BIT(PROFILE) | BIT(REPORT) | BIT(SWEEP) |
          BIT(EXPORT) | BIT(IMPORT) | BIT(DEMO),
-     READING | BIT(DATA_STORIES) | BIT(EXPORT) | BIT(IMPORT), 0},
+     READING | BIT(DATA_STORIES) | BIT(EXPORT) | BIT(IMPORT), FREE, 0},
     {"resume", TEXT(resume), "auto", 0, 0, NULL, "auto|never|DIR",
      "auto: go on from the newest checkpoint in the run directory; never: start anew; or the run "
-     "directory to go on from",
-     GROUP, TRAINING, 0, 0},
+     "directory to go on from. Other options than before are refused where that would be another "
+     "training (model, data, seed), else recorded",
+     GROUP, TRAINING, 0, FREE, 0},
     {"init", TEXT(init), "", 0, 0, NULL, "MODEL",
      "take the first weights from this run, checkpoint or Hugging Face folder, which must have the "
      "same dimensions, and train them further; without it from the seed",
-     GROUP, TRAINING, 0, RESULT | LATER},
+     GROUP, TRAINING, 0, REFUSED, RESULT | LATER},
     {"tensorboard", BOOL(tensorboard), "on", 0, 0, NULL, NULL,
-     "write a TensorBoard event file beside metrics.jsonl", GROUP, BIT(TRAIN), 0, 0},
+     "write a TensorBoard event file beside metrics.jsonl", GROUP, BIT(TRAIN), 0, FREE, 0},
     {"log-every", INT(log_every), "10", 1, 1e9, NULL, NULL,
-     "steps from one recorded line to the next", GROUP, TRAINING, 0, 0},
+     "steps from one recorded line to the next", GROUP, TRAINING, 0, FREE, 0},
     {"eval-every", INT(eval_every), "250", 0, 1e9, NULL, NULL,
-     "steps from one evaluation to the next, and once at the end; 0: never", GROUP, TRAINING, 0, 0},
+     "steps from one evaluation to the next, and once at the end; 0: never", GROUP, TRAINING, 0,
+     FREE, 0},
     {"eval-batches", INT(eval_batches), "20", 1, 1e6, NULL, NULL, "batches of one evaluation",
-     GROUP, TRAINING, 0, 0},
+     GROUP, TRAINING, 0, RECORDED, 0},
     {"save-every", INT(save_every), "0", 0, 1e9, NULL, NULL,
      "steps from one checkpoint to the next, and once at the end; 0: by time alone", GROUP,
-     TRAINING, 0, 0},
+     TRAINING, 0, FREE, 0},
     {"save-minutes", REAL(save_minutes), "10", 0, 1e6, NULL, NULL,
      "minutes after which a checkpoint is written besides those of save-every; 0: never by time",
-     GROUP, TRAINING, 0, 0},
+     GROUP, TRAINING, 0, FREE, 0},
     {"keep", INT(keep), "2", 0, 1e6, NULL, NULL, "newest checkpoints to keep; 0: all", GROUP,
-     TRAINING, 0, 0},
+     TRAINING, 0, FREE, 0},
 #undef GROUP
 
 #define GROUP "Text"
@@ -281,13 +293,14 @@ static const Option options[] = {
      "of the inputs: text or jsonl; auto: jsonl for names that end in .jsonl or .ndjson, else "
      "text. "
      "Of an export: hf for Hugging Face, csv, tensorboard; auto: hf",
-     GROUP, READING | BIT(EVAL) | BIT(EXPORT), 0, 0},
+     GROUP, READING | BIT(EVAL) | BIT(EXPORT), 0, NO_RUN, 0},
     {"field", TEXT(field), "text", 0, 0, NULL, "NAME", "of a JSON line: what holds the document",
-     GROUP, READING | BIT(EVAL), 0, 0},
+     GROUP, READING | BIT(EVAL), 0, NO_RUN, 0},
     {"skip-bad", BOOL(skip_bad), "off", 0, 0, NULL, NULL,
-     "leave out JSON lines that are broken, and say how many", GROUP, READING | BIT(EVAL), 0, 0},
+     "leave out JSON lines that are broken, and say how many", GROUP, READING | BIT(EVAL), 0,
+     NO_RUN, 0},
     {"bytes", BYTES(bytes), "16M", 1, 1e15, NULL, NULL, "of stories, at most", GROUP,
-     BIT(DATA_STORIES), 0, 0},
+     BIT(DATA_STORIES), 0, NO_RUN, 0},
 #undef GROUP
 
 #define GROUP "Tokenizer"
@@ -295,149 +308,153 @@ static const Option options[] = {
      "tokenizer.json, or GPT-2's vocab.json with merges.txt beside it, or a folder with either; "
      "the "
      "word bytes makes every byte a token. Of a trained model: in place of its own",
-     GROUP, CODING | USE | BIT(DATA_PREPARE), CODING, 0},
+     GROUP, CODING | USE | BIT(DATA_PREPARE), CODING, NO_RUN, 0},
     {"special", TEXT(special), "<|endoftext|>", 0, 0, NULL, "TOKEN",
      "token that is kept whole and learns no merges; may be given several times", GROUP,
-     BIT(TOKENIZER_TRAIN), 0, OPTION_LIST},
+     BIT(TOKENIZER_TRAIN), 0, NO_RUN, OPTION_LIST},
     {"pattern", TEXT(pattern), "gpt2", 0, 0, NULL, "NAME|REGEX",
      "what cuts text into the pieces that merges stay within: gpt2, llama3, qwen2, or a regular "
      "expression (PCRE2)",
-     GROUP, BIT(TOKENIZER_TRAIN), 0, 0},
+     GROUP, BIT(TOKENIZER_TRAIN), 0, NO_RUN, 0},
     {"ties", CHOICE(ties), "ids", 0, 0, ties, NULL,
      "of equally frequent pairs: the one with the smaller ids, as Hugging Face tokenizers does; or "
      "the one whose bytes are lexicographically greater",
-     GROUP, BIT(TOKENIZER_TRAIN), 0, 0},
+     GROUP, BIT(TOKENIZER_TRAIN), 0, NO_RUN, 0},
     {"unit", CHOICE(unit), "document", 0, 0, units, NULL,
      "line: no piece crosses the end of a line, as when Hugging Face tokenizers trains on files",
-     GROUP, BIT(TOKENIZER_TRAIN), 0, 0},
+     GROUP, BIT(TOKENIZER_TRAIN), 0, NO_RUN, 0},
     {"min-frequency", INT(min_frequency), "1", 1, 1e15, NULL, NULL,
-     "pairs that are rarer are not merged", GROUP, BIT(TOKENIZER_TRAIN), 0, 0},
+     "pairs that are rarer are not merged", GROUP, BIT(TOKENIZER_TRAIN), 0, NO_RUN, 0},
     {"ids", CHOICE(ids), "text", 0, 0, id_forms, NULL,
      "how ids are written or read: decimal numbers between blanks, or little-endian integers",
-     GROUP, CODING, 0, 0},
+     GROUP, CODING, 0, NO_RUN, 0},
 #undef GROUP
 
 #define GROUP "Shards"
     {"end", TEXT(end), "", 0, 0, NULL, "TOKEN",
      "put behind every document; without it <|endoftext|>, <|end_of_text|>, </s> or <eos>, the "
      "first that the tokenizer has",
-     GROUP, BIT(DATA_PREPARE) | BIT(EVAL), 0, 0},
+     GROUP, BIT(DATA_PREPARE) | BIT(EVAL), 0, NO_RUN, 0},
     {"val-fraction", REAL(val_fraction), "0.01", 0, 0.5, NULL, NULL,
-     "part of the documents set aside for validation", GROUP, BIT(DATA_PREPARE), 0, 0},
+     "part of the documents set aside for validation", GROUP, BIT(DATA_PREPARE), 0, NO_RUN, 0},
     {"shard-tokens", INT(shard_tokens), "100M", 1, 1e12, NULL, NULL, "tokens per shard file", GROUP,
-     BIT(DATA_PREPARE), 0, 0},
+     BIT(DATA_PREPARE), 0, NO_RUN, 0},
 #undef GROUP
 
 #define GROUP "Measurement"
     {"repeats", INT(repeats), "5", 1, 1e6, NULL, NULL, "timed repetitions; the median is reported",
-     GROUP, BENCH | KERNEL, 0, 0},
+     GROUP, BENCH | KERNEL, 0, NO_RUN, 0},
     {"warm", INT(warm), "2", 0, 1e6, NULL, NULL, "untimed repetitions before them", GROUP,
-     BENCH | KERNEL, 0, 0},
+     BENCH | KERNEL, 0, NO_RUN, 0},
     {"verify", BOOL(verify), "on", 0, 0, NULL, NULL,
      "afterwards compare loss, gradients and update of the timed step with those of the CPU, or of "
      "ref for the CPU's",
-     GROUP, BIT(BENCH_STEP) | BIT(BENCH_OPS), 0, 0},
+     GROUP, BIT(BENCH_STEP) | BIT(BENCH_OPS), 0, NO_RUN, 0},
     {"json", TEXT(json), "", 0, 0, NULL, "FILE",
      "write the numbers there as JSON; - is standard output, in place of the table", GROUP,
-     MACHINE | USE, 0, 0},
+     MACHINE | USE, 0, NO_RUN, 0},
 #undef GROUP
 
 #define GROUP "Audit"
     {"map", TEXT(map), "", 0, 0, NULL, "NAME=QUANTITY",
      "what a column, row or key of the file means, such as 'Zeit=train-time'; may be given several "
      "times; a wrong quantity is answered with all there are",
-     GROUP, BIT(CHECK), 0, OPTION_LIST},
+     GROUP, BIT(CHECK), 0, NO_RUN, OPTION_LIST},
 #undef GROUP
 
 #define GROUP "Experiment"
     {"smoke", BOOL(smoke), "off", 0, 0, NULL, NULL,
      "the recipe's small version, which its key smoke describes: seconds instead of hours", GROUP,
-     BIT(SWEEP), 0, 0},
+     BIT(SWEEP), 0, NO_RUN, 0},
     {"dry-run", BOOL(dry_run), "off", 0, 0, NULL, NULL,
      "show the runs with their planned memory and predicted time, and run nothing", GROUP,
-     BIT(SWEEP), 0, 0},
+     BIT(SWEEP), 0, NO_RUN, 0},
 #undef GROUP
 
 #define GROUP "Generation"
     {"prompt", TEXT(prompt), "", 0, 0, NULL, "TEXT",
      "text to go on from; - is standard input; without it the model begins anew", GROUP,
-     BIT(GENERATE), 0, OPTION_BREAKS},
+     BIT(GENERATE), 0, NO_RUN, OPTION_BREAKS},
     {"max-tokens", INT(max_tokens), "200", 0, 1e9, NULL, NULL, "tokens to add, at most", GROUP,
-     BIT(GENERATE), 0, 0},
+     BIT(GENERATE), 0, NO_RUN, 0},
     {"samples", INT(samples), "1", 1, 4096, NULL, NULL, "texts to make at once from the one prompt",
-     GROUP, BIT(GENERATE), 0, 0},
+     GROUP, BIT(GENERATE), 0, NO_RUN, 0},
     {"temperature", REAL(temperature), "0.8", 0, 100, NULL, NULL,
      "how freely to choose: 1 as the model says, less for likelier tokens; 0 always takes the "
      "likeliest",
-     GROUP, BIT(GENERATE), 0, 0},
+     GROUP, BIT(GENERATE), 0, NO_RUN, 0},
     {"top-k", INT(top_k), "0", 0, 10e6, NULL, NULL, "choose among the k likeliest tokens; 0: all",
-     GROUP, BIT(GENERATE), 0, 0},
+     GROUP, BIT(GENERATE), 0, NO_RUN, 0},
     {"top-p", REAL(top_p), "1", 0, 1, NULL, NULL,
      "choose among the likeliest tokens that together have this probability; 1: all", GROUP,
-     BIT(GENERATE), 0, 0},
+     BIT(GENERATE), 0, NO_RUN, 0},
     {"stop", TEXT(stop), "", 0, 0, NULL, "TEXT",
      "end a text before this (\\n: a line break, \\t: a tab, \\\\: a backslash); may be given "
      "several times; the tokenizer's end of document always ends it",
-     GROUP, BIT(GENERATE), 0, OPTION_LIST},
+     GROUP, BIT(GENERATE), 0, NO_RUN, OPTION_LIST},
     {"stream", BOOL(stream), "on", 0, 0, NULL, NULL,
-     "print a single text as it is made; off: when it is complete", GROUP, BIT(GENERATE), 0, 0},
+     "print a single text as it is made; off: when it is complete", GROUP, BIT(GENERATE), 0, NO_RUN,
+     0},
     {"cache", BOOL(cache), "on", 0, 0, NULL, NULL,
      "keep keys and values of earlier tokens; off: a pass over all of them for each new one, with "
      "the same result up to rounding",
-     GROUP, BIT(GENERATE), 0, 0},
+     GROUP, BIT(GENERATE), 0, NO_RUN, 0},
 #undef GROUP
 
 #define GROUP "Evaluation"
     {"split", CHOICE(split), "val", 0, 0, splits, NULL, "which part of --data", GROUP, BIT(EVAL), 0,
-     0},
+     NO_RUN, 0},
     {"batches", INT(batches), "0", 0, 1e12, NULL, NULL,
-     "of --data, from its beginning; 0: all there are", GROUP, BIT(EVAL), 0, 0},
+     "of --data, from its beginning; 0: all there are", GROUP, BIT(EVAL), 0, NO_RUN, 0},
     {"documents", BOOL(documents), "off", 0, 0, NULL, NULL, "a line for each document of the texts",
-     GROUP, BIT(EVAL), 0, 0},
+     GROUP, BIT(EVAL), 0, NO_RUN, 0},
 #undef GROUP
 
 #define GROUP "Export"
     {"shard-bytes", BYTES(shard_bytes), "5G", 1, 1e15, NULL, NULL,
-     "size above which the tensors are spread over several files", GROUP, BIT(EXPORT), 0, 0},
+     "size above which the tensors are spread over several files", GROUP, BIT(EXPORT), 0, NO_RUN,
+     0},
 #undef GROUP
 
 #define GROUP "Watching"
     {"every", REAL(every), "1", 0.1, 3600, NULL, NULL, "seconds from one look to the next", GROUP,
-     BIT(WATCH), 0, 0},
+     BIT(WATCH), 0, NO_RUN, 0},
     {"once", BOOL(once), "off", 0, 0, NULL, NULL, "print the view once and end", GROUP, BIT(WATCH),
-     0, 0},
+     0, NO_RUN, 0},
 #undef GROUP
 
 #define GROUP "Recommendation"
     {"recommend", BOOL(recommend), "off", 0, 0, NULL, NULL,
      "find batch, accumulation, kernel and strategy for this model and machine by plan and short "
      "probes",
-     GROUP, BIT(PLAN), 0, 0},
+     GROUP, BIT(PLAN), 0, NO_RUN, 0},
     {"hours", REAL(hours), "0", 0, 1e6, NULL, NULL,
      "with recommend: time there is; says how many tokens it is enough for. 0: as long as tokens, "
      "steps or epochs take",
-     GROUP, BIT(PLAN), 0, 0},
+     GROUP, BIT(PLAN), 0, NO_RUN, 0},
     {"expected-tok-s", REAL(expected_tok_s), "0", 0, 1e15, NULL, NULL,
      "tokens per second that plan --recommend predicted, for the report to put beside those "
      "measured; 0: none",
-     GROUP, BIT(TRAIN), 0, 0},
+     GROUP, BIT(TRAIN), 0, FREE, 0},
 #undef GROUP
 
 #define GROUP "General"
     {"config", TEXT(config), "", 0, 0, NULL, "FILE",
-     "YAML file of `option: value` lines; the command line wins over it", GROUP, EVERY, 0,
+     "YAML file of `option: value` lines; the command line wins over it", GROUP, EVERY, 0, FREE,
      OPTION_NO_FILE | OPTION_NO_RECORD},
     {"quiet", BOOL(quiet), "off", 0, 0, NULL, NULL, "say only warnings and errors", GROUP, EVERY, 0,
+     FREE, OPTION_NO_RECORD},
+    {"verbose", BOOL(verbose), "off", 0, 0, NULL, NULL, "say more", GROUP, EVERY, 0, FREE,
      OPTION_NO_RECORD},
-    {"verbose", BOOL(verbose), "off", 0, 0, NULL, NULL, "say more", GROUP, EVERY, 0,
-     OPTION_NO_RECORD},
-    {"help", BOOL(help), "off", 0, 0, NULL, NULL, "this text", GROUP, EVERY, 0,
+    {"help", BOOL(help), "off", 0, 0, NULL, NULL, "this text", GROUP, EVERY, 0, FREE,
      OPTION_NO_FILE | OPTION_NO_RECORD},
 #undef GROUP
 };
 
 #define COUNT (sizeof options / sizeof options[0])
 _Static_assert(COUNT <= CONFIG_MAX_OPTIONS, "raise CONFIG_MAX_OPTIONS");
+_Static_assert(__COUNTER__ - ROWS_BEGIN - 1 == COUNT,
+               "an option does not say what a resume does with it");
 
 const Option *config_options(size_t *count)
 {

@@ -376,3 +376,22 @@ uint64_t dataset_least_vocab(const Dataset *dataset)
     }
     return least;
 }
+
+uint64_t dataset_digest(const Dataset *dataset)
+{
+    const Split *splits[] = {&dataset->train, &dataset->validation};
+    uint64_t digest = 0;
+    for (int i = 0; i < 2; i++) {
+        digest = io_hash((const uint64_t[]){digest, (uint64_t)splits[i]->shard_count},
+                         2 * sizeof digest);
+        for (int k = 0; k < splits[i]->shard_count; k++) {
+            const Shard *shard = &splits[i]->shards[k];
+            if (shard->hash == 0) {
+                return 0;
+            }
+            const uint64_t parts[] = {digest, shard->tokens, shard->hash};
+            digest = io_hash(parts, sizeof parts);
+        }
+    }
+    return digest;
+}

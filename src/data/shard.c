@@ -242,9 +242,7 @@ int shard_scan(Shard *shard)
     for (uint64_t first = 0; first < shard->tokens; first += step) {
         uint64_t count = shard->tokens - first < step ? shard->tokens - first : step;
         const uint8_t *bytes = (const uint8_t *)shard->data + first * (uint64_t)shard->token_bytes;
-        if (shard->format == SHARD_PACER) {
-            XXH3_64bits_update(hash, bytes, (size_t)(count * (uint64_t)shard->token_bytes));
-        }
+        XXH3_64bits_update(hash, bytes, (size_t)(count * (uint64_t)shard->token_bytes));
         uint32_t here = largest_in(shard, first, count);
         largest = here > largest ? here : largest;
     }
@@ -267,6 +265,7 @@ int shard_scan(Shard *shard)
                        shard->path, shard_token(shard, shard_find_at_least(shard, shard->vocab)),
                        shard_find_at_least(shard, shard->vocab), shard->vocab);
     }
+    shard->hash = digest;
     shard->largest = largest;
     shard->scanned = true;
     return 0;
@@ -282,6 +281,7 @@ void shard_from_memory(Shard *shard, const char *name, void *tokens, uint64_t co
                      .token_bytes = token_bytes,
                      .data = tokens,
                      .vocab = vocab,
+                     .hash = io_hash(tokens, (size_t)count * (size_t)token_bytes),
                      .scanned = true,
                      .owned = tokens};
     shard->largest = largest_in(shard, 0, count);

@@ -22,7 +22,7 @@ typedef struct {
     uint64_t documents;  /* that end in this shard; 0 unknown */
     uint64_t text_bytes; /* of the text that became these tokens; 0 unknown */
     uint64_t tokenizer;  /* hash of the tokenizer; 0 unknown */
-    uint64_t hash;       /* XXH3 of the tokens, by the word of the header; 0 unknown */
+    uint64_t hash;       /* XXH3 of the tokens, by the word of the header or by a scan; 0 unknown */
     bool scanned;        /* shard_scan has passed: largest is known */
     uint32_t largest;    /* largest token */
     IoMap map;
@@ -33,8 +33,8 @@ typedef struct {
  * header. A file without a known header is taken as raw uint16 only when `raw` allows it. */
 int shard_open(Shard *shard, const char *path, bool raw);
 
-/* Reads every token once: checks the hash (pacer's format) and that tokens keep below the header's
- * vocabulary, finds the largest. */
+/* Reads every token once: finds the hash, which a header must have given, and the largest token, which must be below the
+ * header's vocabulary. */
 int shard_scan(Shard *shard);
 
 /* A shard over tokens in memory, which it frees (malloc) when closed. Counts as scanned. */

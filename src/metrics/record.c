@@ -68,6 +68,9 @@ static cJSON *describe(const RecordInfo *info)
     char now[CLOCK_STAMP_SIZE];
     clock_stamp(now);
     json_put_text(run, "started", now);
+    if (info->legs != NULL) {
+        json_put_item(run, "legs", copy(info->legs));
+    }
     json_put_item(run, "process", process_describe());
     if (info->total_steps > 0) {
         json_put_whole(run, "total_steps", info->total_steps);

@@ -40,6 +40,7 @@ typedef struct {
     double flops_update;  /* of one rank */
     const cJSON *config;  /* may be NULL: null */
     const cJSON *machine; /* may be NULL: null */
+    const cJSON *legs;    /* the run's, this one last; may be NULL: left out */
     const RecordMemory *plan;
     int plan_rows;
     bool events; /* every line goes into a TensorBoard event file in dir, too */

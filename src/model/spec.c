@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define GPT2(label, n_layers, n_width, n_heads)                                        \
@@ -35,6 +36,73 @@ static const ModelSpec presets[] = {
     TTT("ttt-125m", 12, 768, 12, 2048),    TTT("ttt-350m", 24, 1024, 16, 2736),
     TTT("ttt-760m", 24, 1536, 16, 4096),   TTT("ttt-1b", 24, 2048, 32, 5504),
 };
+
+static const char *const families[] = {[NAMES_GPT2] = "gpt2", "llama", "ttt", NULL};
+static const char *const norms[] = {[NORM_LAYER] = "layer", [NORM_RMS] = "rms", NULL};
+static const char *const ffns[] = {[FFN_GELU] = "gelu", [FFN_SWIGLU] = "swiglu", NULL};
+static const char *const mixers[] = {[MIXER_ATTENTION] = "attention", [MIXER_TTT] = "ttt", NULL};
+static const char *const ttts[] = {[TTT_LINEAR] = "linear", [TTT_MLP] = "mlp", NULL};
+static const char *const switches[] = {"off", "on", NULL};
+#define numbers NULL
+
+static const SpecField fields[] = {
+#define TYPE_OF(field)                     \
+    _Generic(((ModelSpec *)0)->field, bool \
+             : FIELD_FLAG, int64_t         \
+             : FIELD_WHOLE, double         \
+             : FIELD_REAL, default         \
+             : FIELD_CHOICE)
+#define X(type, field, key, option, words) \
+    {key, option, TYPE_OF(field), offsetof(ModelSpec, field), words},
+    MODEL_FIELDS(X)
+#undef X
+};
+
+const SpecField *spec_fields(int *count)
+{
+    *count = (int)(sizeof fields / sizeof fields[0]);
+    return fields;
+}
+
+const SpecField *spec_field_of(const char *option)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        if (fields[i].option != NULL && strcmp(fields[i].option, option) == 0) {
+            return &fields[i];
+        }
+    }
+    return NULL;
+}
+
+double spec_value(const ModelSpec *spec, const SpecField *field)
+{
+    const char *at = (const char *)spec + field->offset;
+    switch (field->type) {
+    case FIELD_WHOLE:
+        return (double)*(const int64_t *)at;
+    case FIELD_REAL:
+        return *(const double *)at;
+    case FIELD_FLAG:
+        return *(const bool *)at;
+    case FIELD_CHOICE:
+        break;
+    }
+    return *(const int *)at;
+}
+
+const char *spec_text(const SpecField *field, double value, char text[SPEC_TEXT_SIZE])
+{
+    int words = 0;
+    while (field->words != NULL && field->words[words] != NULL) {
+        words++;
+    }
+    if (value >= 0 && value < words) {
+        snprintf(text, SPEC_TEXT_SIZE, "%s", field->words[(int)value]);
+    } else {
+        snprintf(text, SPEC_TEXT_SIZE, "%.15g", value);
+    }
+    return text;
+}
 
 const ModelSpec *spec_preset(int index)
 {

@@ -15,10 +15,12 @@ typedef struct {
     uint64_t sequences;   /* training sequences consumed, over all epochs */
     int64_t tokens;       /* trained on */
     uint64_t data_tokens; /* of the training split: other data would have another order */
+    uint64_t data_digest; /* dataset_digest; 0: unknown */
     uint64_t seed;
     int64_t seq;
     double train_seconds;             /* spent in training so far, over all sessions */
     double first_loss, best_val_loss; /* NAN: none yet */
+    const struct cJSON *legs; /* of the run, as in run.json; NULL: unknown. Saved, never loaded */
 } TrainState;
 
 /* step-N, and N of such a name; -1 for all others, 04 for 4 among them. */

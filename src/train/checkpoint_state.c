@@ -10,42 +10,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define STATE_VERSION 1
 #define STATE_LIMIT ((size_t)16 << 20)
-
-/* The dimensions and choices that make two models the same, by the name of the option that sets them
- * where there is one. */
-typedef struct {
-    const char *name;
-    double value;
-} SpecField;
-
-#define SPEC_FIELDS 14
-
-static void spec_fields(const ModelSpec *s, SpecField out[SPEC_FIELDS])
-{
-    const SpecField fields[SPEC_FIELDS] = {
-        {"layers", (double)s->layers},
-        {"d-model", (double)s->width},
-        {"heads", (double)s->heads},
-        {"kv-heads", (double)s->kv_heads},
-        {"ffn", (double)s->ffn},
-        {"vocab", (double)s->vocab},
-        {"context", (double)s->context},
-        {"tied", s->tied},
-        {"norm", s->norm},
-        {"ffn kind", s->ffn_kind},
-        {"norm epsilon", s->norm_eps},
-        {"rope base", s->rope_base},
-        {"learned positions", s->learned_positions},
-        {"bias", s->bias},
-    };
-    memcpy(out, fields, sizeof fields);
-}
 
 static void add_hex(cJSON *object, const char *name, uint64_t value)
 {
@@ -82,23 +52,27 @@ static cJSON *state_object(const TrainState *state, const ModelSpec *spec, const
     add_whole(object, "sequences", state->sequences);
     add_whole(object, "tokens", (uint64_t)state->tokens);
     add_whole(object, "data_tokens", state->data_tokens);
+    add_hex(object, "data_digest", state->data_digest);
     add_whole(object, "seed", state->seed);
     add_whole(object, "seq", (uint64_t)state->seq);
     add_real(object, "train_s", state->train_seconds);
     add_real(object, "first_loss", state->first_loss);
     add_real(object, "best_val_loss", state->best_val_loss);
     cJSON *model = cJSON_AddObjectToObject(object, "model");
-    SpecField fields[SPEC_FIELDS];
-    spec_fields(spec, fields);
+    int count;
+    const SpecField *fields = spec_fields(&count);
     cJSON_AddStringToObject(model, "name", spec->name);
-    for (int i = 0; i < SPEC_FIELDS; i++) {
-        cJSON_AddNumberToObject(model, fields[i].name, fields[i].value);
+    for (int i = 0; i < count; i++) {
+        cJSON_AddNumberToObject(model, fields[i].key, spec_value(spec, &fields[i]));
     }
     cJSON *files = cJSON_AddObjectToObject(object, "files");
     add_hex(files, "model.safetensors", digests.model);
     add_hex(files, "optimizer.safetensors", digests.optimizer);
     cJSON_AddItemToObject(object, "config",
                           config != NULL ? cJSON_Duplicate(config, true) : cJSON_CreateNull());
+    cJSON_AddItemToObject(object, "legs",
+                          state->legs != NULL ? cJSON_Duplicate(state->legs, true)
+                                              : cJSON_CreateNull());
     return object;
 }
 
@@ -137,18 +111,24 @@ static double read_real(const cJSON *object, const char *name)
     return cJSON_IsNumber(item) ? item->valuedouble : NAN;
 }
 
+/* A field that the file does not have is of a later version than its writer. */
 static int compare_model(const char *path, const cJSON *model, const ModelSpec *spec)
 {
-    SpecField fields[SPEC_FIELDS];
-    spec_fields(spec, fields);
-    for (int i = 0; i < SPEC_FIELDS; i++) {
-        double stored = read_real(model, fields[i].name);
-        if (!(stored == fields[i].value)) {
-            return err_set(
-                ERR_INPUT,
-                "%s: the checkpoint is of another model: its %s is %g, this run's is %g; give "
-                "the same model options, or start anew with another --out",
-                path, fields[i].name, stored, fields[i].value);
+    int count;
+    const SpecField *fields = spec_fields(&count);
+    for (int i = 0; i < count; i++) {
+        const SpecField *field = &fields[i];
+        double stored = read_real(model, field->key), own = spec_value(spec, field);
+        if (cJSON_GetObjectItemCaseSensitive(model, field->key) != NULL && !(stored == own)) {
+            char then[SPEC_TEXT_SIZE], now[SPEC_TEXT_SIZE], advice[64] = "the same --model";
+            spec_text(field, stored, then);
+            if (field->option != NULL) {
+                snprintf(advice, sizeof advice, "--%s %s", field->option, then);
+            }
+            return err_set(ERR_INPUT,
+                           "%s: the checkpoint is of another model: its %s is %s, this run's is "
+                           "%s; give %s, or start anew with another --out",
+                           path, field->key, then, spec_text(field, own, now), advice);
         }
     }
     return 0;
@@ -174,10 +154,14 @@ static int parse_state(const char *path, const cJSON *object, const ModelSpec *s
         return err_set(ERR_INPUT,
                        "%s: a field is missing or damaged; resume from another checkpoint", path);
     }
+    if (!read_text(object, "data_digest", 16, UINT64_MAX, &state->data_digest)) {
+        state->data_digest = 0; /* from before it was kept */
+    }
     state->train_seconds = read_real(object, "train_s");
     state->first_loss = read_real(object, "first_loss");
     state->best_val_loss = read_real(object, "best_val_loss");
-    return compare_model(path, cJSON_GetObjectItemCaseSensitive(object, "model"), spec);
+    const cJSON *model = cJSON_GetObjectItemCaseSensitive(object, "model");
+    return spec != NULL ? compare_model(path, model, spec) : 0;
 }
 
 /* Whether all that was meant is in the text: cJSON leaves out what it has no memory for. */
@@ -252,15 +236,36 @@ int state_read(const char *folder, const ModelSpec *spec, TrainState *state,
     return code;
 }
 
-int state_read_config(const char *folder, struct cJSON **config)
+/* The member if it is an object or a list, which the caller then owns; else NULL. */
+static cJSON *take(cJSON *object, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsObject(item) || cJSON_IsArray(item)
+               ? cJSON_DetachItemFromObjectCaseSensitive(object, name)
+               : NULL;
+}
+
+int state_read_record(const char *folder, StateRecord *record)
 {
     char *path = io_join(folder, "state.json");
     cJSON *whole;
+    *record = (StateRecord){0};
     int code = load_state(path, &whole);
-    const cJSON *object = cJSON_GetObjectItemCaseSensitive(whole, "state");
-    const cJSON *stored = cJSON_GetObjectItemCaseSensitive(object, "config");
-    *config = code == 0 && cJSON_IsObject(stored) ? cJSON_Duplicate(stored, true) : NULL;
+    if (code == 0) {
+        cJSON *object = cJSON_GetObjectItemCaseSensitive(whole, "state");
+        record->config = take(object, "config");
+        record->legs = take(object, "legs");
+        record->model = take(object, "model");
+    }
     cJSON_Delete(whole);
     free(path);
     return code;
+}
+
+void state_record_free(StateRecord *record)
+{
+    cJSON_Delete(record->config);
+    cJSON_Delete(record->legs);
+    cJSON_Delete(record->model);
+    *record = (StateRecord){0};
 }

@@ -19,39 +19,19 @@ static int compare(const char *path, const ModelSpec *theirs, const ModelSpec *o
                        "--init %s: has a model of the kind of %s, this run of %s: give --model %s",
                        path, theirs->name, own->name, theirs->name);
     }
-    if (theirs->tied != own->tied) {
-        return err_set(ERR_INPUT, "--init %s: its head %s the embedding's weights: give --tied %s",
-                       path, theirs->tied ? "uses" : "does not use", theirs->tied ? "on" : "off");
-    }
-    if (theirs->mixer == MIXER_TTT && theirs->ttt != own->ttt) {
-        return err_set(ERR_INPUT,
-                       "--init %s: its TTT layers have the other inner model: give --ttt %s", path,
-                       theirs->ttt == TTT_MLP ? "mlp" : "linear");
-    }
-    bool ttt = own->mixer == MIXER_TTT;
-    const struct {
-        const char *option;
-        double theirs, own;
-    } fields[] = {
-        {"layers", (double)theirs->layers, (double)own->layers},
-        {"d-model", (double)theirs->width, (double)own->width},
-        {"heads", (double)theirs->heads, (double)own->heads},
-        {"kv-heads", (double)theirs->kv_heads, (double)own->kv_heads},
-        {"ffn", (double)theirs->ffn, (double)own->ffn},
-        {"vocab", (double)theirs->vocab, (double)own->vocab},
-        {"context", own->learned_positions ? (double)theirs->context : 0,
-         own->learned_positions ? (double)own->context : 0},
-        {"norm-eps", theirs->norm_eps, own->norm_eps},
-        {"rope-base", theirs->rope_base, own->rope_base},
-        {"mini-batch", ttt ? (double)theirs->mini : 0, ttt ? (double)own->mini : 0},
-        {"ttt-lr", ttt ? theirs->ttt_rate : 0, ttt ? own->ttt_rate : 0},
-    };
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        if (fields[i].theirs != fields[i].own) {
-            return err_set(ERR_INPUT,
-                           "--init %s: its %s is %.15g, this run's is %.15g: give --%s %.15g", path,
-                           fields[i].option, fields[i].theirs, fields[i].own, fields[i].option,
-                           fields[i].theirs);
+    int count;
+    const SpecField *fields = spec_fields(&count);
+    for (int i = 0; i < count; i++) {
+        const SpecField *field = &fields[i];
+        double there = spec_value(theirs, field), here = spec_value(own, field);
+        bool counts =
+            field->option != NULL && (strcmp(field->key, "context") != 0 || own->learned_positions);
+        if (counts && there != here) {
+            char then[SPEC_TEXT_SIZE], now[SPEC_TEXT_SIZE];
+            spec_text(field, there, then);
+            return err_set(ERR_INPUT, "--init %s: its %s is %s, this run's is %s: give --%s %s",
+                           path, field->option, then, spec_text(field, here, now), field->option,
+                           then);
         }
     }
     return 0;

@@ -7,7 +7,6 @@
 #include "train/checkpoint_state.h"
 #include "train/setup.h"
 
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,12 +26,12 @@ static char *run_of(const char *checkpoint)
 /* Options, dimensions and step of a checkpoint of pacer's own. */
 static int describe_checkpoint(ModelSource *source, const char *state_path)
 {
-    struct cJSON *options = NULL;
+    StateRecord record;
     TrainState state;
     CheckpointDigests digests;
-    int code = state_read_config(source->path, &options);
-    code = code != 0 ? code : config_from_json(&source->config, options, state_path);
-    cJSON_Delete(options);
+    int code = state_read_record(source->path, &record);
+    code = code != 0 ? code : config_from_json(&source->config, record.config, state_path);
+    state_record_free(&record);
     if (code == 0) {
         code = setup_spec(&source->config, weight_folder_vocab(source->weights), &source->spec);
         code = code != 0 ? err_wrap(code, "%s", state_path) : 0;

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cpu/cpu.h"
+#include "train/checkpoint_state.h"
 #include "train/initial.h"
 
 #include <errno.h>
@@ -76,30 +77,6 @@ static int choose_checkpoint(Session *s, char **checkpoint)
     return code == 0 ? 0 : err_wrap(code, "--resume");
 }
 
-/* What decides which sequence comes next must not change, or the position means nothing. */
-static int check_same_order(Session *s, const char *checkpoint)
-{
-    const struct {
-        const char *what;
-        uint64_t then, now;
-    } fixed[] = {
-        {"--seed", s->state.seed, (uint64_t)s->run.cfg->seed},
-        {"--seq", (uint64_t)s->state.seq, (uint64_t)s->run.setup.seq},
-        {"--data of that many training tokens:", s->state.data_tokens, s->run.data.train.tokens},
-    };
-    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
-        if (fixed[i].then != fixed[i].now) {
-            return err_set(
-                ERR_INPUT,
-                "%s: was trained with %s %llu, this run has %llu: the order of the data would "
-                "change; give the same, or another --out to start anew",
-                checkpoint, fixed[i].what, (unsigned long long)fixed[i].then,
-                (unsigned long long)fixed[i].now);
-        }
-    }
-    return 0;
-}
-
 /* The first rank chooses, and tells the others. */
 static int agree_on_checkpoint(Session *s, char **checkpoint)
 {
@@ -131,6 +108,7 @@ static int start_state(Session *s)
         s->state = (TrainState){.seed = (uint64_t)s->run.cfg->seed,
                                 .seq = s->run.setup.seq,
                                 .data_tokens = s->run.data.train.tokens,
+                                .data_digest = dataset_digest(&s->run.data),
                                 .first_loss = NAN,
                                 .best_val_loss = NAN};
         if (s->run.cfg->init[0] != '\0') {
@@ -139,11 +117,15 @@ static int start_state(Session *s)
         trainer_init_params(&s->trainer, (uint64_t)s->run.cfg->seed);
         return 0;
     }
-    code = checkpoint_load(checkpoint, &s->trainer, &s->state);
+    StateRecord record = {0};
+    code = resume_check(&s->run, checkpoint, &s->changes);
+    code = code != 0 ? code : state_read_record(checkpoint, &record);
+    code = code != 0 ? code : checkpoint_load(checkpoint, &s->trainer, &s->state);
+    s->legs = record.legs;
+    record.legs = NULL;
+    state_record_free(&record);
     if (code == 0) {
-        code = check_same_order(s, checkpoint);
-    }
-    if (code == 0) {
+        s->state.data_digest = dataset_digest(&s->run.data); /* an older checkpoint has none */
         s->first_step = s->state.step;
         s->first_tokens = s->state.tokens;
         log_info("Going on from %s: step %lld, %lld tokens", checkpoint, (long long)s->state.step,
@@ -151,6 +133,21 @@ static int start_state(Session *s)
     }
     free(checkpoint);
     return code;
+}
+
+/* A leg of the run begins: what is saved and recorded from here on lists it. */
+static void begin_leg(Session *s)
+{
+    Leg leg = {.step = s->first_step, .ranks = s->ranks, .host = comm_host(s->comm)};
+    if (!cJSON_IsArray(s->legs)) {
+        cJSON_Delete(s->legs);
+        s->legs = json_array();
+    }
+    legs_add(s->legs, &leg, &s->changes);
+    s->state.legs = s->legs;
+    if (session_leads(s)) {
+        leg_changes_say(&s->run, &s->changes);
+    }
 }
 
 /* --- record, loader --- */
@@ -178,6 +175,7 @@ static int start_record(Session *s)
                        .total_steps = s->run.total_steps,
                        .flops_update = plan->flops_update,
                        .config = s->config,
+                       .legs = s->legs,
                        .machine = machine,
                        .plan = rows,
                        .plan_rows = count,
@@ -334,6 +332,7 @@ static int open_parts(Session *s, const Config *cfg)
     if (code != 0) {
         return code;
     }
+    begin_leg(s);
     if (session_leads(s)) { /* the others wait: it is the rate of one undisturbed rank */
         machine_measure_device(&s->machine, s->run.backend, s->run.setup.dtype, MEASURE_SECONDS);
     }
@@ -376,6 +375,8 @@ void session_close(Session *s)
     run_close(&s->run);
     timers_free(&s->timers);
     cJSON_Delete(s->config);
+    cJSON_Delete(s->legs);
+    leg_changes_free(&s->changes);
     if (s->lock >= 0) {
         close(s->lock);
     }

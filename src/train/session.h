@@ -10,7 +10,7 @@
 #include "metrics/watch.h"
 #include "train/checkpoint.h"
 #include "train/loop.h"
-#include "train/setup.h"
+#include "train/resume.h"
 
 typedef struct {
     Comm *comm;       /* not owned */
@@ -18,9 +18,11 @@ typedef struct {
     int rank, ranks;
     Run run;
     Trainer trainer;
-    char *dir;     /* run directory */
-    int lock;      /* open file that keeps other processes out of dir; -1 */
-    cJSON *config; /* resolved options as recorded */
+    char *dir;          /* run directory */
+    int lock;           /* open file that keeps other processes out of dir; -1 */
+    cJSON *config;      /* resolved options as recorded */
+    cJSON *legs;        /* of the run, this one included once it begins; NULL: none yet */
+    LegChanges changes; /* of this leg */
     Machine machine;
     Record *record;
     Timers timers;

@@ -1,0 +1,31 @@
+#pragma once
+/* Whether a run may go on from a checkpoint with the options it has now, and what it says when it does. Each option's row
+ * in config/table.c tells: another value is refused, recorded, or nobody's business. */
+#include "train/setup.h"
+
+struct cJSON;
+
+/* Options that a leg of a run has other than the one before it. */
+typedef struct {
+    ConfigChange *rows;
+    size_t count;
+    bool data_unknown; /* the checkpoint has no digest of the data */
+} LegChanges;
+
+/* ERR_INPUT naming the option at fault with both values when going on would be another training. Else *changes are those
+ * to be recorded. A refused option whose value differs but stands for the same (a dimension that the preset has anyway,
+ * the same tokens in another place) is among them. */
+int resume_check(const Run *run, const char *checkpoint, LegChanges *changes);
+void leg_changes_free(LegChanges *changes);
+
+/* A line for each change, loud where the option was not given. */
+void leg_changes_say(const Run *run, const LegChanges *changes);
+
+/* One more leg for the list of a run: docs/formats.md. */
+typedef struct {
+    int64_t step; /* that it goes on behind; 0: from the start */
+    int ranks;
+    const char *host;
+} Leg;
+
+void legs_add(struct cJSON *legs, const Leg *leg, const LegChanges *changes);
