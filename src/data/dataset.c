@@ -125,6 +125,9 @@ static int add_matches(Dataset *dataset, const char *pattern, bool train, bool v
     if (status == GLOB_NOMATCH) {
         return 0;
     }
+    if (status == GLOB_NOSPACE) {
+        mem_checked(NULL, strlen(pattern));
+    }
     if (status != 0) {
         return err_set(ERR_INPUT, "%s: cannot list files", pattern);
     }

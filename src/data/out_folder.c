@@ -68,21 +68,22 @@ static bool is_own_name(const char *name)
 }
 
 /* Name of the first entry that a preparation did not make; NULL if none. Caller frees. */
-static char *find_foreign(const char *path)
+static int find_foreign(const char *path, char **foreign)
 {
     DIR *entries = opendir(path);
-    char *foreign = NULL;
+    *foreign = NULL;
+    if (entries == NULL) {
+        return io_error(path, "read");
+    }
     const struct dirent *entry;
-    while (entries != NULL && foreign == NULL && (entry = readdir(entries)) != NULL) {
+    while (*foreign == NULL && (entry = readdir(entries)) != NULL) {
         bool self = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
         if (!self && !is_own_name(entry->d_name)) {
-            foreign = mem_strdup(entry->d_name);
+            *foreign = mem_strdup(entry->d_name);
         }
     }
-    if (entries != NULL) {
-        closedir(entries);
-    }
-    return foreign;
+    closedir(entries);
+    return 0;
 }
 
 static void sweep(const OutFolder *folder)
@@ -127,15 +128,15 @@ static int check_content(OutFolder *folder)
                                     "(choose another --out, or remove it)",
                                     folder->path);
     }
-    char *foreign = find_foreign(folder->path);
-    if (foreign == NULL) {
-        return 0;
+    char *foreign;
+    int code = find_foreign(folder->path, &foreign);
+    if (foreign != NULL) {
+        code =
+            err_set(ERR_INPUT,
+                    "%s: the folder holds other files (%s) and no pacer dataset; choose an empty "
+                    "or new folder for --out",
+                    folder->path, foreign);
     }
-    int code =
-        err_set(ERR_INPUT,
-                "%s: the folder holds other files (%s) and no pacer dataset; choose an empty "
-                "or new folder for --out",
-                folder->path, foreign);
     free(foreign);
     return code;
 }

@@ -63,7 +63,7 @@ static int wait_for_leftovers(const char *runs)
 {
     DIR *folder = opendir(runs);
     if (folder == NULL) {
-        return err_set(ERR_FAILED, "%s: cannot be read: %s", runs, strerror(errno));
+        return io_error(runs, "read");
     }
     int code = 0;
     for (struct dirent *entry; code == 0 && (entry = readdir(folder)) != NULL;) {

@@ -201,7 +201,7 @@ static int prune(const char *ckpt, int64_t newest, int64_t keep)
     for (bool more = keep > 0; code == 0 && more;) {
         DIR *folder = opendir(ckpt);
         if (folder == NULL) {
-            return err_set(ERR_FAILED, "%s: cannot be read: %s", ckpt, strerror(errno));
+            return io_error(ckpt, "read");
         }
         int64_t count = 0, oldest = newest;
         for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {

@@ -7,6 +7,7 @@
 #include "train/checkpoint_state.h"
 #include "train/setup.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,9 @@
 static char *run_of(const char *checkpoint)
 {
     char *whole = realpath(checkpoint, NULL), *run = NULL;
+    if (whole == NULL && errno == ENOMEM) {
+        mem_checked(NULL, strlen(checkpoint));
+    }
     char *name = whole != NULL ? strrchr(whole, '/') : NULL;
     if (name != NULL && name - whole > 5 && memcmp(name - 5, "/ckpt", 5) == 0) {
         run = mem_strdup(whole);

@@ -8,7 +8,7 @@
  *   FAULT_STICKY=1     and so do all after it, as on a full disk
  *   FAULT_KILL=1       the call does not fail: the process is killed before it
  *   FAULT_FIRST=1      in the first process alone
- *   FAULT_SITES=FILE   a line "N HASH" for each call of the kind: calls of the same hash came the same way
+ *   FAULT_SITES=FILE   a line "N HASH" for each call of the kind: calls of the same hash came the same way (its last places)
  *   FAULT_FAST=1       clocks run fast, the machine has little memory and disks are not waited for, to save time
  *
  * Counted is what the program itself asks for, directly or through libraries that work on its behalf (JSON, YAML, regular
@@ -67,7 +67,8 @@ static const int kind_errors[] = {
 };
 
 #define RANGES 16
-#define FAST 50 /* times the speed of a clock */
+#define SITE_DEPTH 6 /* innermost places in counted code that tell a call from others */
+#define FAST 50      /* times the speed of a clock */
 
 static struct {
     uintptr_t first, last;
@@ -178,9 +179,10 @@ static void note_site(uint64_t number)
     within = true;
     int count = backtrace(frames, 24);
     uint64_t hash = 14695981039346656037u;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0, used = 0; i < count && used < SITE_DEPTH; i++) {
         int range = range_of(frames[i]);
         if (range >= 0) {
+            used++;
             hash = (hash ^ ((uintptr_t)frames[i] - ranges[range].first)) * 1099511628211u;
         }
     }
