@@ -1,6 +1,6 @@
 # A short front for CMake and Ninja. `make help` lists the targets.
 #
-#   BUILD=build   where the program is built; the sanitizer build goes to $(BUILD)-asan
+#   BUILD=build   where the program is built; sanitizer builds go to $(BUILD)-asan and $(BUILD)-tsan
 #   CUDA=auto     with CUDA where there is a GPU and nvcc; 1: build it whatever the machine has, 0: leave it out
 #   CC=clang      another compiler (in a fresh BUILD)
 #   SECONDS=600   how long `make fuzz` runs
@@ -43,7 +43,7 @@ $(BUILD)/build.ninja:
 	@$(configure) -B $(BUILD)
 
 .PHONY: test
-test: ## everything: setup, build, lint, all tests, all tests again under sanitizers
+test: ## everything: setup, build, lint, all tests, all tests again under sanitizers, threads under theirs
 	@tools/setup.sh --tests
 	@$(configure) -B $(BUILD) -DPACER_TESTS=ON
 	@$(ninja) -C $(BUILD)
@@ -52,7 +52,14 @@ test: ## everything: setup, build, lint, all tests, all tests again under saniti
 	@$(configure) -B $(BUILD)-asan -DPACER_TESTS=ON -DPACER_SANITIZE=ON -DPACER_CUDA=OFF
 	@$(ninja) -C $(BUILD)-asan
 	@$(ctest) --test-dir $(BUILD)-asan
+	@$(MAKE) --no-print-directory test-threads
 	@echo "make test: build, lint, tests and sanitized tests passed"
+
+.PHONY: test-threads
+test-threads: ## tests of what has threads, under ThreadSanitizer (gcc)
+	@CC=gcc $(configure) -B $(BUILD)-tsan -DPACER_TESTS=ON -DPACER_SANITIZE=thread -DPACER_CUDA=OFF
+	@$(ninja) -C $(BUILD)-tsan tests/all
+	@$(ctest) --test-dir $(BUILD)-tsan
 
 .PHONY: test-fast
 test-fast: $(BUILD)/build.ninja ## the tests of the plain build alone
@@ -112,8 +119,8 @@ setup: ## install the packages that are missing (Debian, Ubuntu)
 
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-fuzz
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
