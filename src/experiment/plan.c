@@ -56,7 +56,7 @@ static int plan_run(Config *cfg, Reply *reply)
     run.local_ranks = (int)cfg->ranks; /* a sweep starts all of them on this host */
     reply->bytes = (int64_t)run.plan.total;
     reply->steps = run.total_steps;
-    reply->tokens = run.total_steps * run.tokens_per_update;
+    reply->tokens = size_product(run.total_steps, run.tokens_per_update);
     reply->seconds = predict_seconds(&run);
     reply->spec = run.setup.spec;
     reply->seq = run.setup.seq;

@@ -25,8 +25,11 @@ void adamw_add_range(Adamw *adamw, AdamwRange range)
         last->count += range.count;
         return;
     }
-    adamw->ranges =
-        mem_realloc(adamw->ranges, (size_t)adamw->range_count + 1, sizeof *adamw->ranges);
+    int count = adamw->range_count;
+    if ((count & (count - 1)) == 0) { /* room for a power of two, which is used up */
+        size_t room = count > 0 ? 2 * (size_t)count : 1;
+        adamw->ranges = mem_realloc(adamw->ranges, room, sizeof *adamw->ranges);
+    }
     adamw->ranges[adamw->range_count++] = range;
 }
 

@@ -41,8 +41,8 @@ Tensor arena_push(Arena *arena, MemKind kind, DType dtype, int rank, const int64
                      arena->capacity, arena->used);
         t.data = arena->base + arena->used;
     }
-    arena->used += bytes;
-    arena->by_kind[kind] += bytes;
+    arena->used = size_sum(arena->used, bytes);
+    arena->by_kind[kind] = size_sum(arena->by_kind[kind], bytes);
     if (arena->used > arena->peak) {
         arena->peak = arena->used;
         memcpy(arena->peak_by_kind, arena->by_kind, sizeof arena->by_kind);

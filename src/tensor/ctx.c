@@ -32,3 +32,13 @@ OpStat ctx_total(const Ctx *c)
     }
     return total;
 }
+
+void ctx_repeat(Ctx *c, const OpStat before[OP_COUNT], int64_t times)
+{
+    for (int op = 0; op < OP_COUNT; op++) {
+        OpStat *stat = &c->stats[op];
+        stat->flops += (stat->flops - before[op].flops) * (double)times;
+        stat->bytes += (stat->bytes - before[op].bytes) * (double)times;
+        stat->calls += (stat->calls - before[op].calls) * times;
+    }
+}

@@ -55,18 +55,36 @@ static inline bool tensor_given(Tensor t)
     return t.rank > 0;
 }
 
+/* a x b and a + b of sizes, or the largest number when that is beyond it: more than any memory has. */
+static inline int64_t size_product(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+static inline size_t size_sum(size_t a, size_t b)
+{
+    size_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? SIZE_MAX : sum;
+}
+
 static inline int64_t tensor_count(Tensor t)
 {
     int64_t count = t.rank > 0 ? 1 : 0;
     for (int i = 0; i < t.rank; i++) {
-        count *= t.dim[i];
+        count = size_product(count, t.dim[i]);
     }
     return count;
 }
 
+/* SIZE_MAX less what arenas round up by: there is no such tensor. */
+#define TENSOR_TOO_LARGE (SIZE_MAX / 2)
+
 static inline size_t tensor_bytes(Tensor t)
 {
-    return (size_t)tensor_count(t) * dtype_size(t.dtype);
+    size_t bytes;
+    bool fits = !__builtin_mul_overflow((size_t)tensor_count(t), dtype_size(t.dtype), &bytes);
+    return fits && bytes < TENSOR_TOO_LARGE ? bytes : TENSOR_TOO_LARGE;
 }
 
 /* Views of memory that the caller has. */

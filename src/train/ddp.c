@@ -21,7 +21,10 @@ static void add_bucket(Ddp *ddp, int64_t first, int64_t last)
     if (first >= last) {
         return;
     }
-    ddp->buckets = mem_realloc(ddp->buckets, (size_t)ddp->count + 1, sizeof *ddp->buckets);
+    if ((ddp->count & (ddp->count - 1)) == 0) { /* room for a power of two, which is used up */
+        size_t room = ddp->count > 0 ? 2 * (size_t)ddp->count : 1;
+        ddp->buckets = mem_realloc(ddp->buckets, room, sizeof *ddp->buckets);
+    }
     Bucket *bucket = &ddp->buckets[ddp->count++];
     *bucket = (Bucket){.first = first, .count = last - first};
     if (ddp_is_sharded(ddp)) {
@@ -221,16 +224,25 @@ void ddp_wait_for(Ddp *ddp, int64_t ticket)
     ddp->arrived = ticket;
 }
 
+/* Sharded buckets lie from the back to the front, but for the last, which is behind them all. */
 static const Bucket *bucket_of(const Ddp *ddp, int64_t offset)
 {
-    for (int i = 0; i < ddp->count; i++) {
-        const Bucket *bucket = &ddp->buckets[i];
-        if (offset >= bucket->first && offset < bucket->first + bucket->count) {
-            return bucket;
+    const Bucket *bucket = &ddp->buckets[ddp->count - 1];
+    if (offset < bucket->first || offset >= bucket->first + bucket->count) {
+        int low = 0, high = ddp->count - 1; /* the first of them that does not lie behind it */
+        while (low < high) {
+            int middle = low + (high - low) / 2;
+            if (ddp->buckets[middle].first > offset) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
         }
+        bucket = &ddp->buckets[low];
     }
-    PACER_ASSERT(false, "offset %lld is in no bucket", (long long)offset);
-    return NULL;
+    PACER_ASSERT(offset >= bucket->first && offset < bucket->first + bucket->count,
+                 "offset %lld is in no bucket", (long long)offset);
+    return bucket;
 }
 
 DdpPiece ddp_piece(const Ddp *ddp, int64_t offset, int64_t end)
@@ -251,4 +263,18 @@ DdpPiece ddp_piece(const Ddp *ddp, int64_t offset, int64_t end)
     }
     piece.count = (end < limit ? end : limit) - offset;
     return piece;
+}
+
+bool ddp_own_piece(const Ddp *ddp, int64_t offset, int64_t end, DdpPiece *piece)
+{
+    while (offset < end) {
+        *piece = ddp_piece(ddp, offset, end);
+        int keeper = piece->keeper, rank = ddp->setup.rank;
+        if (keeper < 0 || keeper == rank) {
+            return true;
+        }
+        const Bucket *bucket = bucket_of(ddp, offset);
+        offset = bucket->first + (keeper < rank ? rank : ddp->setup.ranks) * bucket->part;
+    }
+    return false;
 }

@@ -124,7 +124,11 @@ int resume_check(const Run *run, const char *checkpoint, LegChanges *changes)
         code = config_changes(run->cfg, record.config, checkpoint, &changes->rows, &changes->count);
         code = code != 0 ? code : judge(run, checkpoint, &record, changes);
     }
-    changes->data_unknown = code == 0 && state.data_digest == 0;
+    if (code == 0) {
+        changes->data_unknown = state.data_digest == 0;
+    } else {
+        leg_changes_free(changes);
+    }
     state_record_free(&record);
     return code;
 }

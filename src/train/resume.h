@@ -12,8 +12,8 @@ typedef struct {
     bool data_unknown; /* the checkpoint has no digest of the data */
 } LegChanges;
 
-/* ERR_INPUT naming the option at fault with both values when going on would be another training. Else *changes are those
- * to be recorded. A refused option whose value differs but stands for the same (a dimension that the preset has anyway,
+/* ERR_INPUT naming the option at fault with both values when going on would be another training; *changes are then none. Else
+ * they are those to be recorded. A refused option whose value differs but stands for the same (a dimension that the preset has anyway,
  * the same tokens in another place) is among them. */
 int resume_check(const Run *run, const char *checkpoint, LegChanges *changes);
 void leg_changes_free(LegChanges *changes);

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define MOST_TOKENS 1000000000000000 /* of an update: JSON carries 15 digits exactly */
+
 static int open_data(Run *run, DataNeed need)
 {
     const Config *cfg = run->cfg;
@@ -276,7 +278,15 @@ static int count_steps(Run *run)
 {
     const Config *cfg = run->cfg;
     const TrainerSetup *s = &run->setup;
-    run->tokens_per_update = s->batch * s->accum * s->seq * cfg->ranks;
+    run->tokens_per_update =
+        size_product(size_product(s->batch, s->seq), size_product(s->accum, cfg->ranks));
+    if (run->tokens_per_update > MOST_TOKENS) {
+        return err_set(ERR_INPUT,
+                       "--batch %lld x --seq %lld x --accum %lld x --ranks %lld makes updates of "
+                       "more than 10^15 tokens, which cannot be planned: take less of one",
+                       (long long)s->batch, (long long)s->seq, (long long)s->accum,
+                       (long long)cfg->ranks);
+    }
     int64_t tokens_per_epoch = 0;
     if (run->data.source != NULL) {
         Loader loader;
@@ -333,6 +343,10 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
         code = resolve_model(run);
     }
     if (code == 0) {
+        s->attention = cfg->attention == CONFIG_ATTENTION_NAIVE ? ATTENTION_NAIVE : ATTENTION_FLASH;
+        code = trainer_check_sizes(s);
+    }
+    if (code == 0) {
         code = open_backend(run, comm);
     }
     if (code == 0) {
@@ -343,7 +357,15 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
         return code;
     }
     trainer_plan(s, run->backend, &run->plan);
-    return 0;
+    if (run->plan.total > INT64_MAX) {
+        code = err_set(ERR_INPUT,
+                       "--layers %lld x --d-model %lld x --ffn %lld with --batch %lld x --seq %lld "
+                       "needs more than 2^63 bytes, which cannot be planned: take less of one",
+                       (long long)s->spec.layers, (long long)s->spec.width, (long long)s->spec.ffn,
+                       (long long)s->batch, (long long)s->seq);
+        run_close(run);
+    }
+    return code;
 }
 
 void run_close(Run *run)

@@ -22,18 +22,15 @@ Tensor trainer_weights(const Trainer *t)
 static void add_ranges(Trainer *t, int64_t first, int64_t end, bool decay)
 {
     bool sharded = ddp_is_sharded(&t->ddp), low = tensor_given(t->adamw.low);
-    while (first < end) {
-        DdpPiece piece = ddp_piece(&t->ddp, first, end);
-        if (piece.keeper < 0 || piece.keeper == t->ddp.setup.rank) {
-            adamw_add_range(&t->adamw, (AdamwRange){.offset = piece.offset,
-                                                    .own = piece.own,
-                                                    .master = low ? piece.own : piece.offset,
-                                                    .count = piece.count,
-                                                    .decay = decay,
-                                                    .counted = !sharded || piece.keeper >= 0 ||
-                                                               t->ddp.setup.rank == 0});
-        }
-        first += piece.count;
+    for (DdpPiece piece; ddp_own_piece(&t->ddp, first, end, &piece); first += piece.count) {
+        first = piece.offset;
+        adamw_add_range(&t->adamw, (AdamwRange){.offset = piece.offset,
+                                                .own = piece.own,
+                                                .master = low ? piece.own : piece.offset,
+                                                .count = piece.count,
+                                                .decay = decay,
+                                                .counted = !sharded || piece.keeper >= 0 ||
+                                                           t->ddp.setup.rank == 0});
     }
 }
 
@@ -99,16 +96,67 @@ static void begin(Trainer *t, const TrainerSetup *setup, Backend *backend)
                backend->row_align > 0 ? backend->row_align : 1);
 }
 
+int trainer_check_sizes(const TrainerSetup *setup)
+{
+    const ModelSpec *s = &setup->spec;
+    double rows = (double)setup->batch * (double)setup->seq, head = (double)spec_head_dim(s);
+    bool ttt = s->mixer == MIXER_TTT, naive = !ttt && setup->attention == ATTENTION_NAIVE;
+    double inner = head * head * (s->ttt == TTT_MLP ? 8 : 1); /* of a head's inner model */
+    double steps = (double)setup->seq / (double)(ttt ? s->mini : 1) + 1;
+    const struct {
+        const char *option; /* besides batch and seq */
+        int64_t value;
+        double elements; /* at least as many as the largest tensor or workspace has */
+    } sizes[] = {
+        {"d-model", s->width, rows * (3 * (double)s->width + (double)s->heads + 16)},
+        {"ffn", s->ffn, rows * 2 * (double)s->ffn},
+        {"seq (--attention naive) x --heads", s->heads,
+         naive ? rows * (double)setup->seq * (double)s->heads : 0},
+        {"d-model / heads", (int64_t)head,
+         ttt ? 4 * (double)setup->batch * (double)s->heads * steps * inner : 0},
+    };
+    size_t largest = 0;
+    for (size_t i = 1; i < sizeof sizes / sizeof sizes[0]; i++) {
+        largest = sizes[i].elements > sizes[largest].elements ? i : largest;
+    }
+    double bytes = sizes[largest].elements * 4;
+    if (bytes <= 0x1p50) {
+        return 0;
+    }
+    return err_set(ERR_INPUT,
+                   "--batch %lld x --seq %lld x --%s %lld makes tensors of some %.2g bytes, more "
+                   "than 2^50, which cannot be planned: take less of one",
+                   (long long)setup->batch, (long long)setup->seq, sizes[largest].option,
+                   (long long)sizes[largest].value, bytes);
+}
+
+/* Counts all micro-steps of an update. */
+static void plan_micro_steps(Trainer *t)
+{
+    int64_t accum = t->setup.accum;
+    OpStat before[OP_COUNT];
+    for (int64_t micro = 0; micro < accum; micro++) {
+        memcpy(before, t->ctx.stats, sizeof before);
+        trainer_micro_step(t, (HostBatch){0}, micro);
+        if (micro == 1 && accum > 3) {
+            ctx_repeat(&t->ctx, before, accum - 3);
+            micro = accum - 2;
+        }
+    }
+}
+
 void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
 {
     Trainer t;
+    if (trainer_check_sizes(setup) != 0) {
+        *plan = (TrainPlan){.total = SIZE_MAX};
+        return;
+    }
     begin(&t, setup, backend);
     t.ctx.dry = true;
     arena_init_counting(&t.state, "state");
     lay_out(&t);
-    for (int64_t micro = 0; micro < setup->accum; micro++) {
-        trainer_micro_step(&t, (HostBatch){0}, micro);
-    }
+    plan_micro_steps(&t);
     trainer_update(&t, 0, 0);
     memset(plan, 0, sizeof *plan);
     memcpy(plan->step, t.ctx.stats, sizeof plan->step);
@@ -120,37 +168,69 @@ void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
     const Arena *arenas[] = {&t.state, &t.ctx.saved, &t.ctx.scratch};
     for (int i = 0; i < 3; i++) {
         for (int kind = 0; kind < MEM_KINDS; kind++) {
-            plan->by_kind[kind] += arenas[i]->peak_by_kind[kind];
+            plan->by_kind[kind] = size_sum(plan->by_kind[kind], arenas[i]->peak_by_kind[kind]);
         }
-        plan->blocks += arenas[i]->peak;
+        plan->blocks = size_sum(plan->blocks, arenas[i]->peak);
     }
     plan->state = t.state.peak;
     plan->saved = t.ctx.saved.peak;
     plan->scratch = t.ctx.scratch.peak;
     plan->loader = prefetch_bytes(setup->batch, setup->seq, (uint64_t)setup->spec.vocab);
-    plan->total = plan->blocks + plan->loader;
+    plan->total = size_sum(plan->blocks, plan->loader);
     plan->parameters = t.model.params.parameters;
     trainer_close(&t);
+}
+
+/* A batch and what it takes. */
+typedef struct {
+    int64_t batch;
+    size_t total;
+} Taken;
+
+/* Where the line through two batches reaches `bytes`. */
+static double reach(Taken a, Taken b, size_t bytes)
+{
+    double slope = ((double)b.total - (double)a.total) / (double)(b.batch - a.batch);
+    return (double)a.batch + ((double)bytes - (double)a.total) / (slope > 1 ? slope : 1);
+}
+
+/* 1, 16, 256 and so on until one fails. Memory grows with the batch nearly along a line: then the batch where that reaches
+ * `bytes`, its neighbour, and half of what is left, in turns until two neighbours part. */
+static int64_t next_batch(int turn, Taken fits, Taken fails, int64_t last, size_t bytes)
+{
+    double least = (double)fits.batch + 1, most = 0x1p50;
+    double guess = last > 0 ? 16 * (double)last : 1;
+    if (fails.batch > 0) {
+        most = (double)fails.batch - 1;
+        if (turn % 3 == 1 && fails.total <= INT64_MAX) {
+            guess = reach(fits, fails, bytes);
+        } else if (turn % 3 == 2) {
+            guess = last == fits.batch ? least : most;
+        } else {
+            guess = (least + most) / 2;
+        }
+    }
+    return (int64_t)(guess < least ? least : guess > most ? most : guess);
 }
 
 int64_t trainer_largest_batch(const TrainerSetup *setup, Backend *backend, size_t bytes)
 {
     TrainerSetup trial = *setup;
     TrainPlan plan;
-    int64_t fits = 0, fails = 0;
-    for (trial.batch = 1; fails == 0; trial.batch *= 2) {
+    Taken fits = {0, 0}, fails = {0, 0};               /* fails.batch 0: none is known */
+    trial.accum = setup->accum < 2 ? setup->accum : 2; /* more take no more */
+    trial.batch = 0;
+    for (int turn = 0; fails.batch == 0 || fails.batch - fits.batch > 1;) {
+        turn += fails.batch > 0;
+        trial.batch = next_batch(turn, fits, fails, trial.batch, bytes);
         trainer_plan(&trial, backend, &plan);
-        *(plan.total <= bytes ? &fits : &fails) = trial.batch;
-        if (fits > INT64_MAX / 4 / setup->seq) {
-            return fits;
+        if (plan.total <= bytes) {
+            fits = (Taken){trial.batch, plan.total};
+        } else {
+            fails = (Taken){trial.batch, plan.total};
         }
     }
-    while (fails - fits > 1) {
-        trial.batch = fits + (fails - fits) / 2;
-        trainer_plan(&trial, backend, &plan);
-        *(plan.total <= bytes ? &fits : &fails) = trial.batch;
-    }
-    return fits;
+    return fits.batch;
 }
 
 int trainer_open(Trainer *t, const TrainerSetup *setup, Backend *backend, const TrainPlan *plan)
