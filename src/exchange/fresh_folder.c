@@ -150,23 +150,18 @@ int fresh_folder_open(FreshFolder *folder, const char *path)
     return code;
 }
 
-static int sync_parent(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *parent = slash == NULL ? mem_strdup(".") : mem_format("%.*s/", (int)(slash - path), path);
-    int code = io_sync_folder(parent);
-    free(parent);
-    return code;
-}
-
 int fresh_folder_commit(FreshFolder *folder)
 {
+    const char *slash = strrchr(folder->path, '/');
+    /* Before the rename: behind it nothing may end the program. */
+    char *parent = slash == NULL ? mem_strdup(".")
+                                 : mem_format("%.*s/", (int)(slash - folder->path), folder->path);
     int code = io_sync_folder(folder->partial);
     if (code == 0 && rename(folder->partial, folder->path) != 0) {
         code = err_set(ERR_FAILED, "%s: cannot rename to %s: %s", folder->partial, folder->path,
                        strerror(errno));
     } else if (code == 0) {
-        code = sync_parent(folder->path);
+        code = io_sync_folder(parent);
         if (code != 0) { /* it may not last: then it is not there */
             char *why = mem_strdup(err_message());
             rename(folder->path, folder->partial);
@@ -174,6 +169,7 @@ int fresh_folder_commit(FreshFolder *folder)
             free(why);
         }
     }
+    free(parent);
     if (code != 0) {
         fresh_folder_abandon(folder);
         return code;

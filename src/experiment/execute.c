@@ -128,15 +128,19 @@ static Ending watch_child(Child *child, double timeout_s, SweepProgress *progres
     return ending;
 }
 
-/* A run directory whose record was not finished although nothing is left to train: its sweep was killed between the
- * last checkpoint and the record. Times of such a run are lost, so it is made again. */
+/* A run directory whose record was not finished, or finished without training, although nothing is left to train: its
+ * sweep was killed between the last checkpoint and the record. Times of such a run are lost, so it is made again. A
+ * record that only cannot be read at the moment is no reason to remove anything. */
 static bool is_torn(const Experiment *e, const ExperimentRun *run, int exit_status)
 {
     cJSON *record;
     int code = experiment_run_record(e, run, &record);
-    bool done = code == 0 && strcmp(experiment_run_status(record), "done") == 0;
+    const cJSON *summary = cJSON_GetObjectItemCaseSensitive(record, "summary");
+    const cJSON *seconds = cJSON_GetObjectItemCaseSensitive(summary, "train_s");
+    bool untrained = cJSON_IsNumber(seconds) && seconds->valuedouble <= 0;
+    bool done = code == 0 && strcmp(experiment_run_status(record), "done") == 0 && !untrained;
     cJSON_Delete(record);
-    return exit_status == 0 && !done;
+    return exit_status == 0 && !done && (code == 0 || code == ERR_INPUT);
 }
 
 /* Why a run was refused, by its own record; NULL: it was not. Caller frees. */

@@ -193,7 +193,7 @@ int experiment_plan(Experiment *experiment)
         plan_all(experiment, ends[1]);
     }
     close(ends[1]);
-    int code = 0;
+    int code = 0, status = 0;
     for (int i = 0; code == 0 && i < experiment->configurations; i++) {
         Reply reply;
         log_live("planning %d of %d: %s", i + 1, experiment->configurations,
@@ -202,6 +202,9 @@ int experiment_plan(Experiment *experiment)
                                            : lost_planner(experiment, i);
     }
     close(ends[0]); /* a planner with more to say gets SIGPIPE */
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    if (code == ERR_FAILED && WIFEXITED(status) && WEXITSTATUS(status) == -ERR_MEMORY) {
+        code = err_wrap(ERR_MEMORY, "out of memory");
+    }
     return code != 0 ? code : nothing_runs_here(experiment);
 }
