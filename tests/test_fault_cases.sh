@@ -6,7 +6,7 @@
 source "$(dirname "$0")/support/program.sh"
 
 model=(--model gpt2-124m --layers 1 --d-model 16 --heads 1 --ffn 16 --vocab 300 --context 16)
-train=(train "${model[@]}" --batch 2 --eval-every 0 --threads 1 --quiet)
+train=(train "${model[@]}" --device cpu --batch 2 --eval-every 0 --threads 1 --quiet)
 "$PACER" data stories --bytes 20k --quiet --out text || fail "no text"
 "$PACER" tokenizer train --vocab 300 --threads 1 --quiet --out tok text >out 2>err || fail "no tokenizer"
 "$PACER" data prepare --tokenizer tok --threads 1 --quiet --out data text >out 2>err || fail "no data"

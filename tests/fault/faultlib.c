@@ -12,7 +12,8 @@
  *   FAULT_FAST=1       clocks run fast, the machine has little memory and disks are not waited for, to save time
  *
  * Counted is what the program itself asks for, directly or through libraries that work on its behalf (JSON, YAML, regular
- * expressions, the C library), not what the loader, OpenMP or BLAS need. */
+ * expressions, the C library), not what the loader, OpenMP or BLAS need, and nothing before main: constructors, such as
+ * those that register a GPU's kernels, have no way to fail. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -75,6 +76,7 @@ static struct {
 } ranges[RANGES]; /* code whose calls count */
 static int range_count;
 static uint64_t *counters; /* KIND_COUNT, and how many failed; NULL: off */
+static uint64_t *prepared; /* the same, before main */
 static int failing = -1;   /* a Kind */
 static uint64_t at;
 static bool sticky;
@@ -153,7 +155,30 @@ __attribute__((constructor)) static void start(void)
     }
     int seen = 0;
     dl_iterate_phdr(add_ranges, &seen);
-    counters = map != MAP_FAILED ? map : NULL; /* from here on it counts */
+    prepared = map != MAP_FAILED ? map : NULL;
+}
+
+/* --- main --- */
+
+typedef int Main(int argc, char **argv, char **environment);
+static Main *real_main;
+
+static int counted_main(int argc, char **argv, char **environment)
+{
+    counters = prepared;
+    return real_main(argc, argv, environment);
+}
+
+typedef int StartMain(Main *, int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
+StartMain __libc_start_main;
+
+/* What the program's start calls; with a main of ours in place of its own. */
+int __libc_start_main(Main *program, int argc, char **argv, void (*init)(void), void (*fini)(void),
+                      void (*rtld_fini)(void), void *stack_end)
+{
+    real_main = program;
+    StartMain *next = (StartMain *)dlsym(RTLD_NEXT, "__libc_start_main");
+    return next(counted_main, argc, argv, init, fini, rtld_fini, stack_end);
 }
 
 /* The range that holds the address, or -1. */

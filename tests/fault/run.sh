@@ -47,7 +47,7 @@ pacer() { quick "$PACER" "$@"; }
 # --- scenarios: the command, in a folder that holds what base_NAME made ---
 
 model=(--model gpt2-124m --layers 1 --d-model 16 --heads 1 --ffn 16 --vocab 280 --context 16)
-train=(train "${model[@]}" --data data --batch 2 --save-every 2 --keep 1 --log-every 1 --eval-every 2
+train=(train "${model[@]}" --device cpu --data data --batch 2 --save-every 2 --keep 1 --log-every 1 --eval-every 2
     --eval-batches 1 --threads 1 --quiet)
 
 base_tokenizer() { cp "$work/text" .; }
