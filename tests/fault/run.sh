@@ -107,7 +107,7 @@ base_sweep() {
     cat >recipe.yaml <<YAML
 name: sweep
 base: {model: gpt2-124m, layers: 1, d-model: 16, heads: 1, ffn: 16, vocab: 280, context: 16, data: data,
-    threads: 1, batch: 2, steps: 2, eval-every: 0, log-every: 1}
+    device: cpu, threads: 1, batch: 2, steps: 2, eval-every: 0, log-every: 1}
 axes: [{lr: [1e-3, 2e-3]}]
 YAML
 }
