@@ -125,7 +125,8 @@ static void add_text(Pieces *pieces, const char *text)
     add(pieces, text, strlen(text));
 }
 
-/* Whether the sign means something in Markdown; at the start of a line some begin a list or a quotation. */
+/* Whether the sign means something in Markdown; at the start of a line some begin a list or a
+ * quotation. */
 static bool is_markdown(const char *at, bool starts)
 {
     bool list = (*at == '-' || *at == '+') && (at[1] == ' ' || at[1] == *at);
@@ -191,7 +192,8 @@ static bool is_all_visible(const char *word)
     return plain > 0;
 }
 
-/* 'it'\''s' where every character can be seen, else $'it\'s\033': octal, for a digit behind \xNN may count to it. */
+/* 'it'\''s' where every character can be seen, else $'it\'s\033': octal, for a digit behind \xNN
+ * may count to it. */
 char *escape_shell(const char *word)
 {
     if (needs_no_quotes(word)) {

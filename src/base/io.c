@@ -23,7 +23,8 @@
 
 #define WRITER_BUFFER ((size_t)1 << 20)
 
-/* A place that is not there or not for us is a wrong option (ERR_INPUT); a full or broken disk is a failure. */
+/* A place that is not there or not for us is a wrong option (ERR_INPUT); a full or broken disk
+ * is a failure. */
 static int kind_of(int error)
 {
     static const int wrong_place[] = {EACCES, EPERM,  EROFS, ENOTDIR, ENOENT,
@@ -52,7 +53,8 @@ static int write_error(const char *path)
     return io_error(path, "write");
 }
 
-/* A pipe without a name, as the shell's <(command) hands it over: it ends with the process that writes to it. */
+/* A pipe without a name, as the shell's <(command) hands it over: it ends with the process that
+ * writes to it. */
 static bool is_handed_over(int file, const struct stat *info)
 {
     struct statfs place;
@@ -181,9 +183,9 @@ static bool wait_for_lock(int file)
     return result == 0;
 }
 
-/* Opens the temporary file `name`, empty and locked by this process until it is closed. What a killed process left
- * under that name is used again; one that is at work is waited for. *lockless: the file system has no locks, and
- * nothing was opened. */
+/* Opens the temporary file `name`, empty and locked by this process until it is closed. What a
+ * killed process left under that name is used again; one that is at work is waited for.
+ * *lockless: the file system has no locks, and nothing was opened. */
 static int open_temporary(const char *name, int *out, bool *lockless)
 {
     for (*lockless = false;;) {

@@ -9,8 +9,8 @@ struct stat;
 /* "PATH: cannot WHAT: ..." by errno, with the code that belongs to it. */
 int io_error(const char *path, const char *what);
 
-/* A file mapped read-only. Its owner may cut it short meanwhile, or its disk fail: after io_claim_bus_errors what is gone
- * then reads as zeros, and io_map_check tells. */
+/* A file mapped read-only. Its owner may cut it short meanwhile, or its disk fail: after
+ * io_claim_bus_errors what is gone then reads as zeros, and io_map_check tells. */
 typedef struct {
     const uint8_t *data; /* NULL when size is 0 */
     size_t size;
@@ -20,27 +20,31 @@ typedef struct {
 int io_map(const char *path, IoMap *map); /* io_unmap releases it */
 void io_unmap(IoMap *map);                /* no-op on a zeroed map */
 
-/* ERR_INPUT when what was read from the map so far need not have been in the file: it has become shorter, or could not be
- * read. To be asked behind every use of the bytes, before anybody relies on them. */
+/* ERR_INPUT when what was read from the map so far need not have been in the file: it has become
+ * shorter, or could not be read. To be asked behind every use of the bytes, before anybody
+ * relies on them. */
 int io_map_check(const IoMap *map, const char *path);
 
-/* Handles the signal that reading lost parts of a map raises, in place of what the process did with it. For pacer's own
- * program: a library leaves signals alone. */
+/* Handles the signal that reading lost parts of a map raises, in place of what the process did
+ * with it. For pacer's own program: a library leaves signals alone. */
 void io_claim_bus_errors(void);
 
-/* Opens a file for reading that is a regular one: no pipe or device, which could keep the reader waiting. */
+/* Opens a file for reading that is a regular one: no pipe or device, which could keep the reader
+ * waiting. */
 int io_open_regular(const char *path, int *file, struct stat *info);
 
-/* The whole file, NUL-terminated behind its end; caller frees *data. ERR_INPUT if it cannot be read
- * or is larger than limit bytes. A regular file, or a pipe without a name: the shell's <(command). */
+/* The whole file, NUL-terminated behind its end; caller frees *data. ERR_INPUT if it cannot be
+ * read or is larger than limit bytes. A regular file, or a pipe without a name: the shell's
+ * <(command). */
 int io_read_all(const char *path, size_t limit, char **data, size_t *size);
 
 /* Replaces path with these bytes as one event: temporary file beside it, fsync, rename, fsync of the
  * folder. A reader sees the old content or the new, never a part; on failure the old file stays. */
 int io_write_atomic(const char *path, const void *data, size_t size);
 
-/* The temporary file of FILE is FILE with this behind it. It is locked while it is written, so that one which a killed
- * process left is told from one in use; the next replacement of FILE uses it again. */
+/* The temporary file of FILE is FILE with this behind it. It is locked while it is written, so
+ * that one which a killed process left is told from one in use; the next replacement of FILE
+ * uses it again. */
 #define IO_TEMPORARY ".pacer-tmp"
 
 /* Removes the temporary files in a folder that no process is writing any more. */
@@ -56,8 +60,8 @@ int io_writer_put(IoWriter *writer, const void *data, size_t size);
 int io_writer_close(IoWriter *writer, uint64_t *digest); /* frees; digest may be NULL */
 void io_writer_abandon(IoWriter *writer);                /* closes and removes the file */
 
-/* Locks an open file or folder for this process until it is closed. False: another process has it. On a file system
- * without locks that cannot be known, which is warned of once. */
+/* Locks an open file or folder for this process until it is closed. False: another process has
+ * it. On a file system without locks that cannot be known, which is warned of once. */
 bool io_lock(int file, const char *path);
 
 int io_make_folders(const char *path); /* like mkdir -p */

@@ -11,9 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Reading a page of a mapped file that is not there any more raises SIGBUS in the thread that reads. The handler
- * looks the address up here, puts zeros in place of the rest of the map, and lets the thread go on; who reads finds
- * out afterwards. Guards are reused but never freed, so that the handler can walk them at any time. */
+/* Reading a page of a mapped file that is not there any more raises SIGBUS in the thread that
+ * reads. The handler looks the address up here, puts zeros in place of the rest of the map, and
+ * lets the thread go on; who reads finds out afterwards. Guards are reused but never freed, so
+ * that the handler can walk them at any time. */
 struct IoGuard {
     _Atomic(uintptr_t) start; /* 0: not in use */
     atomic_size_t size;
@@ -119,8 +120,8 @@ int io_map_check(const IoMap *map, const char *path)
     if (map->data == NULL) {
         return 0;
     }
-    /* Behind the end of a file its last page reads as zeros without a signal. A file that was replaced by another is not
-     * meant: the map keeps the old one. */
+    /* Behind the end of a file its last page reads as zeros without a signal. A file that was
+     * replaced by another is not meant: the map keeps the old one. */
     struct stat info;
     bool same = stat(path, &info) == 0 && info.st_dev == map->guard->device &&
                 info.st_ino == map->guard->inode;

@@ -15,7 +15,8 @@
 void *mem_checked(void *pointer, size_t bytes)
 {
     if (pointer == NULL) {
-        /* Nothing on this way allocates, and no destructor runs beside threads that are still at work. */
+        /* Nothing on this way allocates, and no destructor runs beside threads that are still at
+         * work. */
         char text[96];
         int length = snprintf(text, sizeof text,
                               "pacer: error: out of memory asking for %zu bytes\n", bytes);

@@ -13,8 +13,9 @@ char *mem_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* What another library allocated: never NULL behind this. bytes is for the message. */
 void *mem_checked(void *pointer, size_t bytes);
 
-/* From now on cJSON allocates as mem_alloc does, so that no tree lacks a part silently. Its allocator is one for the
- * whole process: for pacer's own program alone, never for a program that uses the library. */
+/* From now on cJSON allocates as mem_alloc does, so that no tree lacks a part silently. Its
+ * allocator is one for the whole process: for pacer's own program alone, never for a program
+ * that uses the library. */
 void mem_claim_json(void);
 
 /* 64-byte aligned; NULL when the system has no more. Free with free(). */

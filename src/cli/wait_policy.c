@@ -11,9 +11,10 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-/* Threads of a step meet after microseconds when all of them are running: parts of a loop are equal, and
- * what lies between two loops is short. Whoever is not there by then is not running. Measured in
- * docs/speedlog.md: with less, steps of small models are slower alone; with more, slower in company. */
+/* Threads of a step meet after microseconds when all of them are running: parts of a loop are
+ * equal, and what lies between two loops is short. Whoever is not there by then is not running.
+ * Measured in docs/speedlog.md: with less, steps of small models are slower alone; with more,
+ * slower in company. */
 #define SPIN_SECONDS 25e-6
 
 #define SPINS "GOMP_SPINCOUNT"    /* of gcc's runtime, in turns of its loop */
@@ -33,9 +34,9 @@ static bool is_chosen(void)
     return false;
 }
 
-/* Not under valgrind: without --trace-children the new program runs outside it. Not when somebody
- * started the dynamic loader with pacer as its argument: /proc/self/exe is then the loader, and the kernel
- * has no other to name in AT_BASE. */
+/* Not under valgrind: without --trace-children the new program runs outside it. Not when
+ * somebody started the dynamic loader with pacer as its argument: /proc/self/exe is then the
+ * loader, and the kernel has no other to name in AT_BASE. */
 static bool can_restart(void)
 {
     const char *preloaded = getenv("LD_PRELOAD");

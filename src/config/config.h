@@ -383,9 +383,9 @@ typedef struct {
     char *from, *to;
 } ConfigChange;
 
-/* The recorded options of cfg->command whose value is not the one in `record` (config_to_json of an earlier call), in the
- * order of the table. What the record lacks, and what only it knows, is of another version and is passed over. Caller
- * frees with config_changes_free. */
+/* The recorded options of cfg->command whose value is not the one in `record` (config_to_json of
+ * an earlier call), in the order of the table. What the record lacks, and what only it knows, is
+ * of another version and is passed over. Caller frees with config_changes_free. */
 int config_changes(const Config *cfg, const struct cJSON *record, const char *where,
                    ConfigChange **changes, size_t *count);
 void config_changes_free(ConfigChange *changes, size_t count);

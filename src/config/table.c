@@ -60,7 +60,8 @@ static const char *const ttts[] = {"preset", "linear", "mlp", NULL};
 #define NO_RUN (RESUME_NO_RUN + 0 * __COUNTER__)
 enum { ROWS_BEGIN = __COUNTER__ };
 
-/* name, type and field, default, limits, choices, metavar, help, group, commands, required, resume, flags */
+/* name, type and field, default, limits, choices, metavar, help, group, commands, required,
+ * resume, flags */
 static const Option options[] = {
 #define GROUP "Model"
     {"model", TEXT(model), "tiny", 0, 0, NULL, "NAME", "preset; `pacer models` lists them", GROUP,

@@ -52,8 +52,9 @@ int dataset_check_vocab(const Dataset *dataset, uint64_t vocab);
  * by the tokens themselves. */
 uint64_t dataset_least_vocab(const Dataset *dataset);
 
-/* Of the tokens: XXH3 over the number of tokens and the hash of every shard, split by split. Other tokens, or the same cut
- * into other files, give another. 0: unknown, since nobody has read a file whose header has no hash. */
+/* Of the tokens: XXH3 over the number of tokens and the hash of every shard, split by split.
+ * Other tokens, or the same cut into other files, give another. 0: unknown, since nobody has
+ * read a file whose header has no hash. */
 uint64_t dataset_digest(const Dataset *dataset);
 
 /* Appends a shard, which the split then owns. */

@@ -42,8 +42,8 @@ static bool is_tokenizer_name(const char *name)
     return at != NULL && (*at == '\0' || is_temporary_end(at));
 }
 
-/* STEM-00000-HASH.shard, tokenizer-HASH.json, and the temporary files of STEM-00000.shard, manifest.json and the
- * tokenizer: names that only a preparation gives. */
+/* STEM-00000-HASH.shard, tokenizer-HASH.json, and the temporary files of STEM-00000.shard,
+ * manifest.json and the tokenizer: names that only a preparation gives. */
 static bool is_own_name(const char *name)
 {
     const char *at = skip(name, MANIFEST_FILE);

@@ -29,6 +29,7 @@ int out_folder_put_tokenizer(const OutFolder *folder, const Tokenizer *tokenizer
 /* The folder now is this dataset. Takes the manifest's content on success. */
 int out_folder_commit(OutFolder *folder, Manifest *manifest);
 
-/* Removes files of pacer's that the folder's dataset does not list, and unlocks. After a commit that failed, the files
- * of both datasets stay, for the next preparation to sweep. No-op on a zeroed folder. */
+/* Removes files of pacer's that the folder's dataset does not list, and unlocks. After a commit
+ * that failed, the files of both datasets stay, for the next preparation to sweep. No-op on a
+ * zeroed folder. */
 void out_folder_close(OutFolder *folder);

@@ -33,8 +33,8 @@ typedef struct {
  * header. A file without a known header is taken as raw uint16 only when `raw` allows it. */
 int shard_open(Shard *shard, const char *path, bool raw);
 
-/* Reads every token once: finds the hash, which a header must have given, and the largest token, which must be below the
- * header's vocabulary. */
+/* Reads every token once: finds the hash, which a header must have given, and the largest token,
+ * which must be below the header's vocabulary. */
 int shard_scan(Shard *shard);
 
 /* A shard over tokens in memory, which it frees (malloc) when closed. Counts as scanned. */
@@ -50,8 +50,8 @@ int32_t shard_read(const Shard *shard, uint64_t first, uint64_t count, int32_t *
 /* Position of the first token that is at least `limit`; shard->tokens when there is none. */
 uint64_t shard_find_at_least(const Shard *shard, uint64_t limit);
 
-/* ERR_INPUT when tokens that were read need not have been those of the file, which was cut short meanwhile: to be
- * asked behind reading them. */
+/* ERR_INPUT when tokens that were read need not have been those of the file, which was cut short
+ * meanwhile: to be asked behind reading them. */
 int shard_check(const Shard *shard);
 
 uint32_t shard_token(const Shard *shard, uint64_t position);

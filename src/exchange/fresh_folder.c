@@ -79,7 +79,8 @@ static int in_the_way(const FreshFolder *folder, const char *entry)
                    entry != NULL ? entry : "");
 }
 
-/* Opens and locks NAME.partial, which is pacer's: there is nothing but the content in it, if anything. */
+/* Opens and locks NAME.partial, which is pacer's: there is nothing but the content in it, if
+ * anything. */
 static int take(FreshFolder *folder)
 {
     folder->lock = open(folder->work, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

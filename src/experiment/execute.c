@@ -128,9 +128,10 @@ static Ending watch_child(Child *child, double timeout_s, SweepProgress *progres
     return ending;
 }
 
-/* A run directory whose record was not finished, or finished without training, although nothing is left to train: its
- * sweep was killed between the last checkpoint and the record. Times of such a run are lost, so it is made again. A
- * record that only cannot be read at the moment is no reason to remove anything. */
+/* A run directory whose record was not finished, or finished without training, although nothing
+ * is left to train: its sweep was killed between the last checkpoint and the record. Times of
+ * such a run are lost, so it is made again. A record that only cannot be read at the moment is
+ * no reason to remove anything. */
 static bool is_torn(const Experiment *e, const ExperimentRun *run, int exit_status)
 {
     cJSON *record;

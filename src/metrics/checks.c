@@ -68,8 +68,8 @@ static void check_phases(const Summary *s, const CheckInput *in, Checks *checks)
     for (int i = 0; i < PHASE_COUNT; i++) {
         sum += s->phases->phases[i].exclusive_s;
     }
-    /* Of several ranks these are the first one's phases, which has a wall time of its own, and the wall time is that
-     * of the slowest. */
+    /* Of several ranks these are the first one's phases, which has a wall time of its own, and
+     * the wall time is that of the slowest. */
     double own = in->ranks > 1 ? s->phases->wall_s : wall;
     bool good = isnan(own)
                     ? sum <= wall * (1 + CHECK_PHASES_SLACK)

@@ -13,9 +13,10 @@
 
 typedef enum { CHECK_PASS, CHECK_WARN, CHECK_FAIL } CheckVerdict;
 
-/* What a check rests on. Counted: tokens, steps, bytes, ranks, losses, and sums and quotients of recorded numbers
- * that hold whatever the machine does. Timed: clocks put against each other or against a limit, and what was seen of
- * the machine; an honest run on a busy machine may miss these, so they warn at worst. */
+/* What a check rests on. Counted: tokens, steps, bytes, ranks, losses, and sums and quotients of
+ * recorded numbers that hold whatever the machine does. Timed: clocks put against each other or
+ * against a limit, and what was seen of the machine; an honest run on a busy machine may miss
+ * these, so they warn at worst. */
 typedef enum { CHECK_COUNTED, CHECK_TIMED } CheckKind;
 
 typedef struct {
@@ -43,8 +44,8 @@ typedef struct {
     int count;
 } Checks;
 
-/* Adds one of checks_rows; the subject is copied and cut to fit, and may be NULL. What is not finite does not pass;
- * a timed check that fails warns. */
+/* Adds one of checks_rows; the subject is copied and cut to fit, and may be NULL. What is not
+ * finite does not pass; a timed check that fails warns. */
 void checks_add(Checks *checks, const char *name, CheckVerdict verdict, double expected,
                 double found, const char *rule, const char *subject);
 

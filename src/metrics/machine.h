@@ -37,10 +37,10 @@ Value machine_ceiling(const Machine *machine);
 
 cJSON *machine_json(const Machine *machine);
 
-/* Rate of pacer's own matrix product (cpu/sgemm.h), in GFLOP/s (2 n^3 operations per product): the best
- * single one over n = 512, 1024 and 2048, square, row-major, not transposed, beta 0, each
- * warmed up once and repeated for a third of the budget, three times at least. The product is checked;
- * NaN when it is wrong or there is no memory. */
+/* Rate of pacer's own matrix product (cpu/sgemm.h), in GFLOP/s (2 n^3 operations per product):
+ * the best single one over n = 512, 1024 and 2048, square, row-major, not transposed, beta 0,
+ * each warmed up once and repeated for a third of the budget, three times at least. The product
+ * is checked; NaN when it is wrong or there is no memory. */
 double machine_sgemm_rate(int threads, double seconds);
 
 /* Rates of single products of n = 2048 taken one at a time, to be put between other measurements: what

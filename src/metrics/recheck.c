@@ -93,8 +93,8 @@ static int compare_stored(const char *path, const cJSON *stored, Checks *checks)
     return 0;
 }
 
-/* Leaves out files of ranks that the last session did not have and that say themselves that they were of another: pacer
- * 0.1 kept those of an earlier session with more ranks. */
+/* Leaves out files of ranks that the last session did not have and that say themselves that they
+ * were of another: pacer 0.1 kept those of an earlier session with more ranks. */
 static size_t own_ranks(const CheckRank *ranks, size_t count, int64_t of)
 {
     while (count > 0 && ranks[count - 1].rank >= of && ranks[count - 1].ranks != of) {

@@ -236,8 +236,8 @@ static void close_events(Record *record)
     events_close(record->events, false);
 }
 
-/* Whether dir has the record of an earlier run, whose files this one may remove. Lines without a record are not
- * pacer's. */
+/* Whether dir has the record of an earlier run, whose files this one may remove. Lines without a
+ * record are not pacer's. */
 static int find_earlier(const char *dir, bool *earlier)
 {
     char *run = io_join(dir, "run.json"), *metrics = io_join(dir, "metrics.jsonl");

@@ -106,5 +106,6 @@ typedef struct {
 
 int record_rank(const char *dir, const RecordRank *rank); /* writes dir/ranks/K.json */
 
-/* K of all dir/ranks/K.json, ascending; no folder is no ranks. Caller frees *ranks, also after ERR_INPUT. */
+/* K of all dir/ranks/K.json, ascending; no folder is no ranks. Caller frees *ranks, also after
+ * ERR_INPUT. */
 int record_rank_files(const char *dir, int64_t **ranks, size_t *count);

@@ -7,9 +7,10 @@ typedef enum { FFN_GELU, FFN_SWIGLU } FfnKind;
 typedef enum { NAMES_GPT2, NAMES_LLAMA, NAMES_TTT } ParamNames; /* of tensors in checkpoints */
 typedef enum { MIXER_ATTENTION, MIXER_TTT } MixerKind; /* how tokens exchange information */
 
-/* The fields of a model, in one place: the struct below, what a checkpoint's state.json stores of it and what a resume
- * compares all follow. X(type, field, key, option, words): key is its name in state.json, option the one that sets it
- * (NULL: the preset does), words the names of its values 0, 1, ... in spec.c (numbers: a number). */
+/* The fields of a model, in one place: the struct below, what a checkpoint's state.json stores
+ * of it and what a resume compares all follow. X(type, field, key, option, words): key is its
+ * name in state.json, option the one that sets it (NULL: the preset does), words the names of
+ * its values 0, 1, ... in spec.c (numbers: a number). */
 #define MODEL_FIELDS(X)                                             \
     X(ParamNames, names, "names", NULL, families)                   \
     X(int64_t, layers, "layers", "layers", numbers)                 \

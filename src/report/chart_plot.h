@@ -40,6 +40,7 @@ void plot_add_category(Plot *plot, const char *label);
 bool plot_has_values(const Plot *plot);
 void plot_free(Plot *plot);
 
-/* Writes folder/NAME.svg and folder/NAME.png, each as one event; the name is letters, digits, '-' and '_', texts may
- * hold anything. ERR_FAILED when gnuplot is missing or fails. The plot has a value (plot_has_values). */
+/* Writes folder/NAME.svg and folder/NAME.png, each as one event; the name is letters, digits,
+ * '-' and '_', texts may hold anything. ERR_FAILED when gnuplot is missing or fails. The plot
+ * has a value (plot_has_values). */
 int plot_draw(Plot *plot, const char *folder, const char *name);

@@ -1,5 +1,5 @@
-/* The plot as gnuplot's orders, with every place from the layout. SVG is drawn in colours that chart_svg.c
- * turns into the page's, PNG dark on white. */
+/* The plot as gnuplot's orders, with every place from the layout. SVG is drawn in colours that
+ * chart_svg.c turns into the page's, PNG dark on white. */
 #include "report/chart_script.h"
 
 #include "base/mem.h"

@@ -6,6 +6,6 @@
 #define CHART_INK "#123456"
 #define CHART_FAINT "#234567"
 
-/* Puts the drawing into the page: text and axes in the page's colour, the chart's name before each id (several charts share a
- * page), a label for those who hear it, no background. */
+/* Puts the drawing into the page: text and axes in the page's colour, the chart's name before
+ * each id (several charts share a page), a label for those who hear it, no background. */
 int chart_svg_adapt(Page *page, const char *svg, const char *name, const char *title);

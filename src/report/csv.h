@@ -1,7 +1,8 @@
 #pragma once
-/* A CSV file from JSON: columns are known before the first row, cells are found by the name of their column. Quoting
- * follows RFC 4180; lines end with a newline alone; text that a spreadsheet would compute gets an apostrophe before it.
- * The file appears under its name when it is complete. */
+/* A CSV file from JSON: columns are known before the first row, cells are found by the name of
+ * their column. Quoting follows RFC 4180; lines end with a newline alone; text that a
+ * spreadsheet would compute gets an apostrophe before it. The file appears under its name when
+ * it is complete. */
 #include "base/output.h"
 
 #include <cjson/cJSON.h>

@@ -19,8 +19,8 @@ extern char **environ;
 #define MAX_PICTURE ((size_t)64 << 20)
 #define KEPT_WORDS 400
 
-/* Its script, the picture that it prints and its words are files in memory without a name: none of them waits for
- * another, and it meets no path. */
+/* Its script, the picture that it prints and its words are files in memory without a name: none
+ * of them waits for another, and it meets no path. */
 typedef struct {
     int script, picture, words;
 } Streams;

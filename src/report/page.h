@@ -13,8 +13,8 @@ void page_put_bytes(Page *page, const char *bytes, size_t count);
 void page_put_html(Page *page, const char *text);     /* as text or an attribute's value */
 void page_put_markdown(Page *page, const char *text); /* as text, also in a cell of a table */
 
-/* As a string of gnuplot's. It has rules of its own for quotes, commands, macros, comments and lines that go on;
- * so all but letters, digits and spaces is written as octal numbers. */
+/* As a string of gnuplot's. It has rules of its own for quotes, commands, macros, comments and
+ * lines that go on; so all but letters, digits and spaces is written as octal numbers. */
 void page_put_quoted(Page *page, const char *text);
 
 /* From the declaration to <main>, with the style of every report; page_close ends what it began. */

@@ -40,8 +40,8 @@ typedef struct {
 void arena_init_counting(Arena *arena, const char *name);
 void arena_init(Arena *arena, const char *name, void *base, size_t capacity);
 
-/* Uninitialised memory; asserts when a planned arena overflows: the plan was wrong. A counting arena stays at SIZE_MAX once
- * it has come there. */
+/* Uninitialised memory; asserts when a planned arena overflows: the plan was wrong. A counting
+ * arena stays at SIZE_MAX once it has come there. */
 Tensor arena_push(Arena *arena, MemKind kind, DType dtype, int rank, const int64_t *dims);
 
 ArenaMark arena_mark(const Arena *arena);

@@ -43,5 +43,6 @@ Tensor ctx_scratch(Ctx *c, MemKind kind, DType dtype, int64_t a, int64_t b); /* 
 
 OpStat ctx_total(const Ctx *c); /* sum over ops */
 
-/* Counts the work since `before` (stats then) so many times more: how a dry run counts what is the same each time. */
+/* Counts the work since `before` (stats then) so many times more: how a dry run counts what is
+ * the same each time. */
 void ctx_repeat(Ctx *c, const OpStat before[OP_COUNT], int64_t times);

@@ -72,8 +72,8 @@ const SafeTensor *safetensors_find(const SafeFile *file, const char *name); /* N
  * else ERR_INPUT saying what the file has instead. */
 int safetensors_require(const SafeFile *file, const char *name, Tensor want, const void **data);
 
-/* ERR_INPUT when bytes that were read need not have been those of the file, which was cut short meanwhile: to be asked
- * behind using them. */
+/* ERR_INPUT when bytes that were read need not have been those of the file, which was cut short
+ * meanwhile: to be asked behind using them. */
 int safetensors_check(const SafeFile *file);
 
 const char *safetensors_metadata(const SafeFile *file, const char *key); /* NULL: not there */

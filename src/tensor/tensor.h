@@ -55,7 +55,8 @@ static inline bool tensor_given(Tensor t)
     return t.rank > 0;
 }
 
-/* a x b and a + b of sizes, or the largest number when that is beyond it: more than any memory has. */
+/* a x b and a + b of sizes, or the largest number when that is beyond it: more than any memory
+ * has. */
 static inline int64_t size_product(int64_t a, int64_t b)
 {
     int64_t product;

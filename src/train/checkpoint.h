@@ -34,7 +34,8 @@ int64_t checkpoint_step(const char *name);
 int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
                     const struct cJSON *config, int64_t keep);
 
-/* Removes the oldest checkpoints until `keep` remain (0: all). The newest, which latest names, stays. */
+/* Removes the oldest checkpoints until `keep` remain (0: all). The newest, which latest names,
+ * stays. */
 int checkpoint_prune(const char *run, int64_t newest, int64_t keep);
 
 /* What the other ranks of a trainer whose state is spread over them do while the first one saves. */

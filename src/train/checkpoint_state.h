@@ -10,13 +10,13 @@ typedef struct {
 int state_write(const char *folder, const TrainState *state, const ModelSpec *spec,
                 const struct cJSON *config, CheckpointDigests digests);
 
-/* ERR_INPUT when the file is damaged or belongs to a model other than spec (NULL: any will do), naming the first
- * difference. */
+/* ERR_INPUT when the file is damaged or belongs to a model other than spec (NULL: any will do),
+ * naming the first difference. */
 int state_read(const char *folder, const ModelSpec *spec, TrainState *state,
                CheckpointDigests *digests);
 
-/* What the file says besides, as it was written; caller deletes. A checkpoint that has none of it, or was written before
- * there was any, gives NULL. */
+/* What the file says besides, as it was written; caller deletes. A checkpoint that has none of
+ * it, or was written before there was any, gives NULL. */
 typedef struct {
     struct cJSON *config; /* the options of the session that wrote it */
     struct cJSON *legs;   /* of the run, up to that session's */

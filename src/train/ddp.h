@@ -83,5 +83,6 @@ typedef struct {
 /* The piece that begins at `offset` and ends at `end` or earlier. Unsharded: all of it, kept by all. */
 DdpPiece ddp_piece(const Ddp *ddp, int64_t offset, int64_t end);
 
-/* The first piece from `offset` on, and before `end`, that this rank keeps, alone or with all; false: there is none. */
+/* The first piece from `offset` on, and before `end`, that this rank keeps, alone or with all;
+ * false: there is none. */
 bool ddp_own_piece(const Ddp *ddp, int64_t offset, int64_t end, DdpPiece *piece);

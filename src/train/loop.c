@@ -172,8 +172,8 @@ static int meet(Session *s, StepNews *news)
     return code;
 }
 
-/* Lines about the step. Where the first rank writes some, the others wait for it here: in their next step it would
- * count as training. */
+/* Lines about the step. Where the first rank writes some, the others wait for it here: in their
+ * next step it would count as training. */
 static int tell(Session *s, double seconds, bool tells)
 {
     timers_enter(&s->timers, PHASE_LOG);

@@ -70,7 +70,8 @@ static int compare_order(const Run *run, const char *checkpoint, const TrainStat
     return 0;
 }
 
-/* Whether what the option stands for was compared already and is the same, whatever is written there. */
+/* Whether what the option stands for was compared already and is the same, whatever is written
+ * there. */
 static bool stands_for_same(const Option *option, const StateRecord *record)
 {
     static const char *const compared[] = {"data", "seed", "seq", "model"};

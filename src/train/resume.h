@@ -1,6 +1,7 @@
 #pragma once
-/* Whether a run may go on from a checkpoint with the options it has now, and what it says when it does. Each option's row
- * in config/table.c tells: another value is refused, recorded, or nobody's business. */
+/* Whether a run may go on from a checkpoint with the options it has now, and what it says when
+ * it does. Each option's row in config/table.c tells: another value is refused, recorded, or
+ * nobody's business. */
 #include "train/setup.h"
 
 struct cJSON;
@@ -12,9 +13,10 @@ typedef struct {
     bool data_unknown; /* the checkpoint has no digest of the data */
 } LegChanges;
 
-/* ERR_INPUT naming the option at fault with both values when going on would be another training; *changes are then none. Else
- * they are those to be recorded. A refused option whose value differs but stands for the same (a dimension that the preset has anyway,
- * the same tokens in another place) is among them. */
+/* ERR_INPUT naming the option at fault with both values when going on would be another training;
+ * *changes are then none. Else they are those to be recorded. A refused option whose value
+ * differs but stands for the same (a dimension that the preset has anyway, the same tokens in
+ * another place) is among them. */
 int resume_check(const Run *run, const char *checkpoint, LegChanges *changes);
 void leg_changes_free(LegChanges *changes);
 

@@ -227,7 +227,8 @@ bool session_is_complete(const Session *s)
     return s->first_step >= s->run.total_steps;
 }
 
-/* A run that ended between its last checkpoint and its last line has no summary. Only the record is made then. */
+/* A run that ended between its last checkpoint and its last line has no summary. Only the record
+ * is made then. */
 static int complete_record(Session *s)
 {
     bool auto_resumed = strcmp(s->run.cfg->resume, "auto") == 0;

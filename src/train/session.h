@@ -76,7 +76,8 @@ int session_evaluate(Session *session, double *loss);
 /* The step that was just made gets a recorded line. */
 bool session_is_due(const Session *session);
 
-/* This rank is about to write of the step that was just made: a recorded line, or a live one on a terminal. */
+/* This rank is about to write of the step that was just made: a recorded line, or a live one on
+ * a terminal. */
 bool session_tells(const Session *session);
 
 /* One finished step: live line, recorded line; neither unless the first rank tells. */

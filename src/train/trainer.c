@@ -194,8 +194,9 @@ static double reach(Taken a, Taken b, size_t bytes)
     return (double)a.batch + ((double)bytes - (double)a.total) / (slope > 1 ? slope : 1);
 }
 
-/* 1, 16, 256 and so on until one fails. Memory grows with the batch nearly along a line: then the batch where that reaches
- * `bytes`, its neighbour, and half of what is left, in turns until two neighbours part. */
+/* 1, 16, 256 and so on until one fails. Memory grows with the batch nearly along a line: then
+ * the batch where that reaches `bytes`, its neighbour, and half of what is left, in turns until
+ * two neighbours part. */
 static int64_t next_batch(int turn, Taken fits, Taken fails, int64_t last, size_t bytes)
 {
     double least = (double)fits.batch + 1, most = 0x1p50;

@@ -98,13 +98,13 @@ typedef struct {
     void *hook_user;
 } Trainer;
 
-/* ERR_INPUT naming the options whose product makes a tensor of more than 2^50 bytes, beyond all memory and near what
- * numbers can count. */
+/* ERR_INPUT naming the options whose product makes a tensor of more than 2^50 bytes, beyond all
+ * memory and near what numbers can count. */
 int trainer_check_sizes(const TrainerSetup *setup);
 
-/* Plans by a dry run over the model code: the first, second and last micro-step of an update, between which all are
- * alike, and an evaluation. What trainer_check_sizes refuses gets a total of SIZE_MAX and nothing else; a total above
- * INT64_MAX is no number of bytes either. */
+/* Plans by a dry run over the model code: the first, second and last micro-step of an update,
+ * between which all are alike, and an evaluation. What trainer_check_sizes refuses gets a total
+ * of SIZE_MAX and nothing else; a total above INT64_MAX is no number of bytes either. */
 void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan);
 
 /* Largest batch (sequences per micro-step) whose plan fits in `bytes`; 0 if not even 1 does. */
