@@ -3,12 +3,15 @@
 #include "base/assert.h"
 #include "base/err.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +25,7 @@ static atomic_int pending;       /* number of the signal */
 static _Atomic int64_t asked_ns; /* when the first one came */
 static bool claimed;
 static bool no_hang_up; /* started by nohup */
+static int wake = -1;   /* eventfd that can be read while an end is asked for */
 
 /* The thread that takes signals, as long as any thread is shielded. */
 static struct {
@@ -43,12 +47,23 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* Safe in a handler. */
+static void wake_up(void)
+{
+    int error = errno;
+    if (wake >= 0) {
+        (void)!write(wake, &(uint64_t){1}, sizeof(uint64_t));
+    }
+    errno = error;
+}
+
 static void on_signal(int number)
 {
     int none = 0;
     int64_t now = now_ns();
     if (atomic_compare_exchange_strong(&pending, &none, number)) {
         atomic_store(&asked_ns, now);
+        wake_up();
     } else if (now - atomic_load(&asked_ns) >= SAME_NS) {
         signal(number, SIG_DFL);
         raise(number); /* once this handler has returned */
@@ -156,7 +171,11 @@ void signals_restore(void)
 
 void signals_forget(void)
 {
+    uint64_t count;
     atomic_store(&pending, 0);
+    if (wake >= 0) {
+        (void)!read(wake, &count, sizeof count);
+    }
 }
 
 void signals_install(void)
@@ -164,6 +183,7 @@ void signals_install(void)
     if (!claimed) {
         return;
     }
+    wake = wake >= 0 ? wake : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_signal;
@@ -186,10 +206,21 @@ void signals_request(int code)
 {
     int none = 0;
     atomic_compare_exchange_strong(&pending, &none, code == ERR_INTERRUPTED ? SIGINT : SIGTERM);
+    wake_up();
 }
 
 int signals_pending(void)
 {
     int number = atomic_load_explicit(&pending, memory_order_relaxed);
     return number == 0 ? 0 : number == SIGINT ? ERR_INTERRUPTED : ERR_TERMINATED;
+}
+
+void signals_wait_readable(int file)
+{
+    struct pollfd ready[] = {{.fd = file, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
+    while (poll(ready, wake >= 0 ? 2 : 1, -1) < 0 && errno == EINTR) {
+        if (signals_pending() != 0) {
+            return;
+        }
+    }
 }

@@ -2,10 +2,10 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -110,20 +110,16 @@ static int keep(int file, const char *name, const char *bytes, size_t size)
     return 0;
 }
 
-/* Copies to the end of `from`. It waits in poll, which a signal ends even where reads are restarted. */
+/* Copies to the end of `from`, or until an end is asked for. */
 static int copy_all(SourceFile *file, int from)
 {
     char *buffer = mem_alloc(SPOOL_BYTES);
     int code = 0;
     for (;;) {
-        struct pollfd ready = {.fd = from, .events = POLLIN};
-        int polled = poll(&ready, 1, -1);
+        signals_wait_readable(from);
         code = check_interrupted(file);
         if (code != 0) {
             break;
-        }
-        if (polled < 0 && errno == EINTR) {
-            continue;
         }
         ssize_t part = read(from, buffer, SPOOL_BYTES);
         if (part < 0 && (errno == EINTR || errno == EAGAIN)) {
