@@ -294,11 +294,12 @@ static char *paragraph(const char *text, const char *beginning)
 {
     char *line = mem_format("\n%s", beginning);
     const char *from = strstr(text, line);
+    free(line);
     if (from == NULL) {
         fail_msg("no paragraph begins with \"%s\"", beginning);
+        return NULL;
     }
     const char *to = strstr(from + 1, "\n\n");
-    free(line);
     return strndup(from, to != NULL ? (size_t)(to - from) : strlen(from));
 }
 

@@ -4,7 +4,6 @@
 #include "base/io.h"
 #include "base/mem.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +25,7 @@ static bool is_special(const char *path)
 
 static int stream_error(const Output *output)
 {
-    return err_set(ERR_FAILED, "%s: cannot write: %s",
-                   output->path != NULL ? output->path : "standard output", strerror(errno));
+    return io_error(output->path != NULL ? output->path : "standard output", "write");
 }
 
 static int open_named(Output *output, const char *path)
@@ -40,9 +38,7 @@ static int open_named(Output *output, const char *path)
         return io_replace_open(path, &output->writer);
     }
     output->stream = fopen(path, "wb");
-    return output->stream != NULL
-               ? 0
-               : err_set(ERR_INPUT, "%s: cannot write: %s", path, strerror(errno));
+    return output->stream != NULL ? 0 : io_error(path, "write");
 }
 
 int output_open(const char *path, Output **out)

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "base/output.h"
 #include "base/progress.h"
@@ -40,7 +41,7 @@ static int input_open(const char *path, Input *input)
     input->progress = progress_begin(input->name);
     struct stat info;
     if (input->file < 0 || fstat(input->file, &info) != 0) {
-        return err_set(ERR_INPUT, "%s: cannot read: %s", path, strerror(errno));
+        return io_error(path, "read");
     }
     if (S_ISDIR(info.st_mode)) {
         return err_set(ERR_INPUT, "%s: is a folder; name a file", path);
@@ -70,7 +71,7 @@ static int input_read(Input *input, size_t *size)
             continue;
         }
         if (part < 0) {
-            return err_set(ERR_INPUT, "%s: cannot read: %s", input->name, strerror(errno));
+            return io_error(input->name, "read");
         }
         if (part == 0) {
             break;

@@ -49,7 +49,7 @@ static int create(Board *board)
     unlink(board->path); /* a process of an earlier job may still write to it */
     int file = open(board->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (file < 0) {
-        return err_set(ERR_FAILED, "%s: cannot be created: %s", board->path, strerror(errno));
+        return io_error(board->path, "create");
     }
     /* Written, not only made long: a full disk shows here and not as a signal later. */
     Slate empty = {0};

@@ -6,7 +6,6 @@
 #include "data/shard.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -104,7 +103,7 @@ static int take_lock(OutFolder *folder)
 {
     folder->lock = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->lock < 0) {
-        return err_set(ERR_INPUT, "%s: cannot open the folder: %s", folder->path, strerror(errno));
+        return io_error(folder->path, "open the folder");
     }
     if (!io_lock(folder->lock, folder->path)) {
         return err_set(ERR_INPUT,

@@ -7,7 +7,6 @@
 #include "data/shard.h"
 #include "data/shard_format.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -103,9 +102,9 @@ static int write_header(const char *path, const uint8_t header[SHARD_HEADER_BYTE
     int file = open(path, O_WRONLY | O_CLOEXEC);
     bool done = file >= 0 && pwrite(file, header, SHARD_HEADER_BYTES, 0) == SHARD_HEADER_BYTES &&
                 fsync(file) == 0;
-    int code = done ? 0 : err_set(ERR_FAILED, "%s: cannot write: %s", path, strerror(errno));
+    int code = done ? 0 : io_error(path, "write");
     if (file >= 0 && close(file) != 0 && code == 0) {
-        code = err_set(ERR_FAILED, "%s: cannot write: %s", path, strerror(errno));
+        code = io_error(path, "write");
     }
     return code;
 }
@@ -143,7 +142,7 @@ int shard_writer_finish(ShardWriter *writer, uint64_t documents, uint64_t text_b
         code = seal(writer, documents, text_bytes, hash);
     }
     if (code == 0 && rename(writer->temporary, path) != 0) {
-        code = err_set(ERR_FAILED, "%s: cannot write: %s", path, strerror(errno));
+        code = io_error(path, "write");
     }
     if (code == 0) {
         code = io_sync_folder(writer->folder);

@@ -1,6 +1,7 @@
 #include "data/source_file.h"
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/signals.h"
 
@@ -16,7 +17,7 @@
 
 static int read_error(const char *name)
 {
-    return err_set(ERR_INPUT, "%s: cannot read: %s", name, strerror(errno));
+    return io_error(name, "read");
 }
 
 int source_file_open(SourceFile *file, const char *path, int (*interrupted)(void))

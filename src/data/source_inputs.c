@@ -85,7 +85,7 @@ static int list_folder(const char *path, char ***names, size_t *count)
     *count = 0;
     DIR *entries = opendir(path);
     if (entries == NULL) {
-        return err_set(ERR_INPUT, "%s: cannot read the folder: %s", path, strerror(errno));
+        return io_error(path, "read the folder");
     }
     size_t capacity = 0;
     const struct dirent *entry;
@@ -128,7 +128,7 @@ static int add_entry(SourceInputs *inputs, const SourceOptions *options, const c
             source_inputs_leave_out(inputs, path, "a link that leads nowhere");
             return 0;
         }
-        return err_set(ERR_INPUT, "%s: cannot read: %s", path, strerror(errno));
+        return io_error(path, "read");
     }
     if (S_ISDIR(info.st_mode)) {
         return is_loop(folder, &info) ? 0 : walk(inputs, options, path, folder);
@@ -145,7 +145,7 @@ static int walk(SourceInputs *inputs, const SourceOptions *options, const char *
 {
     struct stat info;
     if (stat(path, &info) != 0) {
-        return err_set(ERR_INPUT, "%s: cannot read the folder: %s", path, strerror(errno));
+        return io_error(path, "read the folder");
     }
     Ancestor here = {outer, info.st_dev, info.st_ino};
     char **names;

@@ -133,7 +133,7 @@ int child_start(Child *child, const Experiment *experiment, const ExperimentRun 
     /* O_NONBLOCK: a pipe that nobody reads is an error instead of a wait. */
     int log = open(child->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
     if (log < 0) {
-        code = err_set(ERR_FAILED, "%s: cannot be written: %s", child->log, strerror(errno));
+        code = io_error(child->log, "write");
         free_arguments(list);
         child_free(child);
         return code;

@@ -173,7 +173,7 @@ double events_now(void)
 
 static int write_error(Events *events)
 {
-    int code = err_set(ERR_FAILED, "%s: cannot write: %s", events->path, strerror(errno));
+    int code = io_error(events->path, "write");
     events->failed = true;
     if (ftruncate(events->file, events->written) != 0) {
         code = err_wrap(code, "the last event is incomplete");
@@ -220,9 +220,7 @@ static int create(char *path, bool exclusive, double wall_time, Events **out)
     events->path = path;
     int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (exclusive ? O_EXCL : O_TRUNC);
     events->file = open(path, flags, 0644);
-    int code = events->file >= 0
-                   ? start_file(events, wall_time)
-                   : err_set(ERR_FAILED, "%s: cannot write: %s", path, strerror(errno));
+    int code = events->file >= 0 ? start_file(events, wall_time) : io_error(path, "write");
     if (code != 0) {
         events_close(events, false);
         events = NULL;
@@ -264,7 +262,7 @@ int events_close(Events *events, bool durable)
         bool synced = !durable || events->failed || fsync(events->file) == 0 || errno == EINVAL;
         bool closed = close(events->file) == 0;
         if (!synced || !closed) {
-            code = err_set(ERR_FAILED, "%s: cannot write: %s", events->path, strerror(errno));
+            code = io_error(events->path, "write");
         }
     }
     free(events->event.data);

@@ -151,9 +151,7 @@ int record_rank_files(const char *dir, int64_t **ranks, size_t *count)
     *count = 0;
     char *folder = io_join(dir, "ranks");
     DIR *entries = opendir(folder);
-    int code = entries == NULL && errno != ENOENT
-                   ? err_set(ERR_INPUT, "%s: cannot read: %s", folder, strerror(errno))
-                   : 0;
+    int code = entries == NULL && errno != ENOENT ? io_error(folder, "read") : 0;
     free(folder);
     for (const struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
         int64_t rank = rank_of_name(entry->d_name);
@@ -182,17 +180,12 @@ static int remove_rank_files(const char *dir)
     for (size_t i = 0; i < count && code == 0; i++) {
         char *path = mem_format("%s/ranks/%lld.json", dir, (long long)ranks[i]);
         if (unlink(path) != 0 && errno != ENOENT) {
-            code = err_set(ERR_FAILED, "%s: cannot be removed: %s", path, strerror(errno));
+            code = io_error(path, "remove");
         }
         free(path);
     }
     free(ranks);
     return code;
-}
-
-static int write_error(const char *path)
-{
-    return err_set(ERR_FAILED, "%s: cannot write: %s", path, strerror(errno));
 }
 
 static int open_metrics(Record *record, bool fresh)
@@ -201,10 +194,10 @@ static int open_metrics(Record *record, bool fresh)
     int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | (fresh ? O_TRUNC : 0);
     record->metrics = open(record->metrics_path, flags, 0644);
     if (record->metrics < 0) {
-        return write_error(record->metrics_path);
+        return io_error(record->metrics_path, "write");
     }
     record->written = lseek(record->metrics, 0, SEEK_END);
-    return record->written >= 0 ? 0 : write_error(record->metrics_path);
+    return record->written >= 0 ? 0 : io_error(record->metrics_path, "write");
 }
 
 /* The record does without its events: a full disk must not end a run for their sake. */
@@ -313,7 +306,7 @@ int record_save(Record *record, RunStatus status, const char *message, cJSON *su
     }
     /* Lines that run.json summarises must not be lost when it survives. */
     if (fsync(record->metrics) != 0 && errno != EINVAL) {
-        return write_error(record->metrics_path);
+        return io_error(record->metrics_path, "write");
     }
     return json_save(record->run_path, record->run);
 }
@@ -362,7 +355,7 @@ static int append(Record *record, const cJSON *line)
         if (part >= 0) {
             done += (size_t)part;
         } else if (errno != EINTR) {
-            code = write_error(record->metrics_path);
+            code = io_error(record->metrics_path, "write");
         }
     }
     if (code == 0) {

@@ -8,7 +8,6 @@
 #include "metrics/lines.h"
 #include "report/results.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -105,7 +104,7 @@ static int export_run(const Result *result, const char *run_dir, const char *out
         int closed = events_close(export.events, true);
         code = code != 0 ? code : closed;
         if (code == 0 && rename(temporary, path) != 0) {
-            code = err_set(ERR_FAILED, "%s: cannot write: %s", path, strerror(errno));
+            code = io_error(path, "write");
         }
         if (code != 0) {
             unlink(temporary);

@@ -185,7 +185,7 @@ static int discard(const char *ckpt, const char *name)
     char *old = io_join(ckpt, name), *doomed = mem_format("%s/" TEMPORARY "old-%s", ckpt, name);
     int code = io_remove_tree(doomed);
     if (code == 0 && rename(old, doomed) != 0 && errno != ENOENT) {
-        code = err_set(ERR_FAILED, "%s: cannot remove: %s", old, strerror(errno));
+        code = io_error(old, "remove");
     }
     if (code == 0) {
         code = io_remove_tree(doomed);

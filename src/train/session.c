@@ -8,7 +8,6 @@
 #include "train/checkpoint_state.h"
 #include "train/initial.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -34,7 +33,7 @@ static int make_directory(Session *s)
     char *path = io_join(s->dir, "lock");
     s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (s->lock < 0) {
-        code = err_set(ERR_INPUT, "--out %s: cannot write there: %s", s->dir, strerror(errno));
+        code = err_wrap(io_error(path, "write"), "--out");
     } else if (io_lock(s->lock, path)) {
         char *ranks = io_join(s->dir, "ranks");
         io_remove_temporaries(s->dir);

@@ -35,13 +35,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/pacer-fault-XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
-# With exit status 4 all is done and a check by the clock failed, on a machine that is busy with other things.
-quick() {
-    local status
-    FAULT_FAST=1 LD_PRELOAD=$FAULTLIB OMP_NUM_THREADS=1 timeout -k 1 $patience "$@"
-    status=$?
-    return $((status == 4 ? 0 : status))
-}
+quick() { FAULT_FAST=1 LD_PRELOAD=$FAULTLIB OMP_NUM_THREADS=1 timeout -k 1 $patience "$@"; }
 pacer() { quick "$PACER" "$@"; }
 
 # --- scenarios: the command, in a folder that holds what base_NAME made ---
