@@ -3,8 +3,8 @@
  *     cc -o train train.c $(pkg-config --cflags --libs pacer)
  *     ./train --steps 200
  *
- * Arguments are options of `pacer train`, as pairs of --name and value. Ctrl-C ends the training after its step,
- * saved; started again, it goes on. */
+ * Arguments are options of `pacer train`, as pairs of --name and value. Ctrl-C ends the training
+ * after its step, saved; started again, it goes on. */
 #include <pacer.h>
 
 #include <signal.h>

@@ -1,6 +1,6 @@
-/* The library as a program of somebody else sees it: pacer.h alone. Options by name, a training with its calls and its
- * end on request, the record's numbers, tokenizers, a model token by token and as text; and that the host
- * program's signals, output and threads stay its own. */
+/* The library as a program of somebody else sees it: pacer.h alone. Options by name, a training
+ * with its calls and its end on request, the record's numbers, tokenizers, a model token by
+ * token and as text; and that the host program's signals, output and threads stay its own. */
 #include <pacer.h>
 
 #include "base/io.h"

@@ -1,4 +1,5 @@
-/* The audit of foreign results: every rule on a small document with one fault, and on one without. */
+/* The audit of foreign results: every rule on a small document with one fault, and on one
+ * without. */
 #include "audit/audit.h"
 #include "base/err.h"
 #include "base/io.h"

@@ -1,4 +1,5 @@
-/* How the audit reads: numbers with their units and rounding, names, and which run a number is of. */
+/* How the audit reads: numbers with their units and rounding, names, and which run a number is
+ * of. */
 #include "audit/evidence.h"
 #include "audit/scan.h"
 #include "base/io.h"

@@ -18,8 +18,9 @@
 
 /* ---- random numbers ---- */
 
-/* Vectors of the Random123 distribution (kat_vectors, philox4x32-10). rng_block puts the index into
- * counter words 0 and 1, the stream into words 2 and 3, and the seed into the key, low word first. */
+/* Vectors of the Random123 distribution (kat_vectors, philox4x32-10). rng_block puts the index
+ * into counter words 0 and 1, the stream into words 2 and 3, and the seed into the key, low word
+ * first. */
 static void test_base__rng_philox_known_answers(void **state)
 {
     (void)state;

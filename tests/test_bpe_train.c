@@ -235,7 +235,8 @@ static void test_bpe_train__refuses_what_can_not_be(void **state)
     pretok_close(pretok);
 }
 
-/* The example of many a course: of es, st (9 each) the greater is st; then est, ow, low, west, ne. */
+/* The example of many a course: of es, st (9 each) the greater is st; then est, ow, low, west,
+ * ne. */
 static void test_bpe_train__breaks_ties_for_the_greater_strings(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Ceilings: how the best of several measurements is kept, when a run believes it, and which products a model
- * is made of. */
+/* Ceilings: how the best of several measurements is kept, when a run believes it, and which
+ * products a model is made of. */
 #include "metrics/ceilings.h"
 #include "metrics/products.h"
 

@@ -12,7 +12,8 @@
 
 #include <cmocka.h>
 
-/* Ranks 1 and 2 of attention naive and flash; flash is twice as fast, and two ranks are 1.6 times as fast as one. */
+/* Ranks 1 and 2 of attention naive and flash; flash is twice as fast, and two ranks are 1.6
+ * times as fast as one. */
 static void plant(PlantedExperiment *experiment, Results *results)
 {
     planted_begin(experiment, "{\"axes\": [[\"attention\"], [\"ranks\"]]}");

@@ -1,5 +1,5 @@
-/* The self-checks of a run over accounts that add up, accounts with one planted fault, and comparisons of
- * runs. Records on disk are test_recheck's. */
+/* The self-checks of a run over accounts that add up, accounts with one planted fault, and
+ * comparisons of runs. Records on disk are test_recheck's. */
 #include "metrics/checks.h"
 
 #include "base/err.h"
@@ -265,7 +265,8 @@ static void test_checks__failed_checks_reach_record_and_status(void **state)
     cJSON_Delete(json);
 }
 
-/* Whatever the numbers, a timed check warns and a counted one fails; docs/metrics.md says which is which. */
+/* Whatever the numbers, a timed check warns and a counted one fails; docs/metrics.md says which
+ * is which. */
 static void test_checks__clocks_only_warn(void **state)
 {
     (void)state;

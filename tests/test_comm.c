@@ -1,5 +1,5 @@
-/* src/comm as far as one process goes: one rank, the board, what is said of missed ranks, sums in rank order,
- * how a launched process is recognised. Several ranks: test_comm_ranks.sh. */
+/* src/comm as far as one process goes: one rank, the board, what is said of missed ranks, sums
+ * in rank order, how a launched process is recognised. Several ranks: test_comm_ranks.sh. */
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
@@ -143,7 +143,8 @@ static void test_comm__sum_in_rank_order_rounds_once(void **state)
     static float floats[3][COUNT];
     static int32_t ints[3][COUNT];
     for (int i = 0; i < COUNT; i++) {
-        /* 1 + 2^-8 + 2^-8 is a bf16; either half alone is lost when it is rounded after each addition. */
+        /* 1 + 2^-8 + 2^-8 is a bf16; either half alone is lost when it is rounded after each
+         * addition. */
         halves[0][i] = bf16_from_f32(1);
         halves[1][i] = halves[2][i] = bf16_from_f32(1.0F / 256);
         /* In this order the small one is lost; (1e8 - 1e8) + 1 would keep it. */

@@ -191,8 +191,8 @@ static void test_config__command_line_forms(void **state)
     }
 }
 
-/* An option that is the last word is refused for its missing value, a flag for an impossible one; an option of other
- * commands for that. */
+/* An option that is the last word is refused for its missing value, a flag for an impossible
+ * one; an option of other commands for that. */
 static void test_config__every_command_knows_its_options(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Numbers in options: what is accepted is exactly the value written, everything else is refused by name. */
+/* Numbers in options: what is accepted is exactly the value written, everything else is refused
+ * by name. */
 #include "config/config.h"
 
 #include "base/err.h"

@@ -1,6 +1,6 @@
-/* Whole steps on a GPU: the same bits run after run and with or without recorded steps, accumulation against the
- * large batch, f32 against the CPU, bf16 with every kind of attention, plans that are exact. Without a GPU the
- * program says so. */
+/* Whole steps on a GPU: the same bits run after run and with or without recorded steps,
+ * accumulation against the large batch, f32 against the CPU, bf16 with every kind of attention,
+ * plans that are exact. Without a GPU the program says so. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -153,7 +153,8 @@ static TrainerSetup ttt_setup(TttKind kind, int64_t heads, int64_t seq)
     return setup;
 }
 
-/* The same bits run after run, recorded or not, recomputed or not; bf16 near f32 on the CPU, and f32 equal to it. */
+/* The same bits run after run, recorded or not, recomputed or not; bf16 near f32 on the CPU, and
+ * f32 equal to it. */
 static void test_cuda_train__ttt(void **state)
 {
     (void)state;
@@ -209,8 +210,8 @@ static void test_cuda_train__plans_are_exact(void **state)
     assert_true(runs >= 48);
 }
 
-/* The device's own times: in order within an update and from one to the next, recorded or not, and together not
- * longer than the host's for the same steps. */
+/* The device's own times: in order within an update and from one to the next, recorded or not,
+ * and together not longer than the host's for the same steps. */
 static void test_cuda_train__stamps_are_in_order_and_fill_the_step(void **state)
 {
     (void)state;

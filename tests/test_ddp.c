@@ -1,5 +1,5 @@
-/* What zero1 relies on beside the forward pass: the model tells of every weight before it reads it, and a weight is
- * waited for with the bucket that holds it. */
+/* What zero1 relies on beside the forward pass: the model tells of every weight before it reads
+ * it, and a weight is waited for with the bucket that holds it. */
 #include "train/ddp.h"
 
 #include "base/mem.h"
@@ -83,7 +83,8 @@ static void test_ddp__forward_asks_for_every_weight_before_it_reads_it(void **st
     check_needs("ttt-125m");
 }
 
-/* Tickets are given as ddp_gather does: the buckets that the forward pass needs first come first. */
+/* Tickets are given as ddp_gather does: the buckets that the forward pass needs first come
+ * first. */
 static void check_tickets(const char *preset, int ranks, int64_t bucket_bytes)
 {
     TrainerSetup setup = small_setup(preset, 1, 1, 16);

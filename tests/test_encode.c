@@ -1,6 +1,7 @@
-/* Encoding against a naive encoder that knows only the definition: find the added tokens, cut into
- * pre-tokens, merge the pair of lowest rank, leftmost first, until none is left. Tokenizers, texts and
- * cuts are random over small alphabets, where ties, overlaps and reused tokens are frequent. */
+/* Encoding against a naive encoder that knows only the definition: find the added tokens, cut
+ * into pre-tokens, merge the pair of lowest rank, leftmost first, until none is left.
+ * Tokenizers, texts and cuts are random over small alphabets, where ties, overlaps and reused
+ * tokens are frequent. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "text/encode_stream.h"
@@ -310,8 +311,8 @@ static int receive(void *context, uint64_t tag, const uint32_t *ids, size_t coun
     return 0;
 }
 
-/* Documents of every size around the round's, put in by pieces, with several threads: the ids of each
- * are those of the whole document at once. */
+/* Documents of every size around the round's, put in by pieces, with several threads: the ids of
+ * each are those of the whole document at once. */
 static void test_encode__streams_give_the_same_ids(void **state)
 {
     (void)state;

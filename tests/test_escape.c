@@ -1,5 +1,5 @@
-/* Text from outside on its way to a person, a shell, Markdown, JSON: what is shown, and that errors and the log show
- * nothing else. */
+/* Text from outside on its way to a person, a shell, Markdown, JSON: what is shown, and that
+ * errors and the log show nothing else. */
 #include "base/err.h"
 #include "base/escape.h"
 #include "base/log.h"

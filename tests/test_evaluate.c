@@ -69,7 +69,8 @@ static EvaluatorSetup setup_of(Fixture *f, int64_t batch, int64_t seq)
         .model = &f->trainer.model, .backend = f->backend, .batch = batch, .seq = seq};
 }
 
-/* -log p(tokens[i + 1] | tokens[0..i]) for i in [0, count), by a pass of its own and a softmax in double. */
+/* -log p(tokens[i + 1] | tokens[0..i]) for i in [0, count), by a pass of its own and a softmax
+ * in double. */
 static void losses_of_logits(Fixture *f, const int32_t *tokens, int64_t count, double *losses)
 {
     Trainer *t = &f->trainer;
@@ -226,7 +227,8 @@ static int evaluate_file(const char *path, EvaluatorSetup setup, Seen *seen, Eva
     return code;
 }
 
-/* Prediction i of a long text belongs to the first window that reaches it; windows begin every seq / 2. */
+/* Prediction i of a long text belongs to the first window that reaches it; windows begin every
+ * seq / 2. */
 static double document_by_logits(Fixture *f, const int32_t *tokens, int64_t count, int64_t seq)
 {
     double sum = 0;
@@ -280,7 +282,8 @@ static void test_evaluate__every_token_of_a_document_counts_once(void **state)
     close_fixture(&f);
 }
 
-/* 64 predictions by windows of one token, 64 of which are a round: the last of the document is the last of all. */
+/* 64 predictions by windows of one token, 64 of which are a round: the last of the document is
+ * the last of all. */
 static void test_evaluate__a_document_may_end_with_its_round(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The bytes of event files, read back by a reader that shares nothing with the writer, and what a run's record leaves
- * in them. */
+/* The bytes of event files, read back by a reader that shares nothing with the writer, and what
+ * a run's record leaves in them. */
 #include "metrics/events.h"
 
 #include "base/err.h"
@@ -300,7 +300,7 @@ static void test_events__unwritable_folder_is_told(void **state)
     (void)state;
     Events *events;
     char *missing = io_join(own_folder, "missing");
-    assert_int_equal(events_open(missing, &events), ERR_FAILED);
+    assert_int_equal(events_open(missing, &events), ERR_INPUT);
     assert_non_null(strstr(err_message(), "missing/events.out.tfevents."));
     assert_null(events);
     assert_int_equal(events_close(events, true), 0);

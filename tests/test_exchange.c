@@ -1,4 +1,5 @@
-/* Models of Hugging Face's against the logits that transformers computed, there and back without a changed bit. */
+/* Models of Hugging Face's against the logits that transformers computed, there and back without
+ * a changed bit. */
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
@@ -39,7 +40,8 @@ static void open_trainer(Trainer *t, Backend *backend, const ModelSpec *spec, in
     assert_int_equal(trainer_open(t, &setup, backend, &plan), 0);
 }
 
-/* Largest difference of the model's logits from those that expected_in/expected.safetensors has for its ids. */
+/* Largest difference of the model's logits from those that expected_in/expected.safetensors has
+ * for its ids. */
 static double compare_logits(const char *path, const char *expected_in)
 {
     char *file = io_join(expected_in, "expected.safetensors");
@@ -326,7 +328,8 @@ static void test_exchange__init_names_the_option_to_give(void **state)
     free(path);
 }
 
-/* With arguments MODEL FOLDER: prints how far the model's logits are from FOLDER/expected.safetensors (tools/hf_check.py). */
+/* With arguments MODEL FOLDER: prints how far the model's logits are from
+ * FOLDER/expected.safetensors (tools/hf_check.py). */
 int main(int argc, char **argv)
 {
     if (argc == 3) {

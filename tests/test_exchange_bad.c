@@ -1,4 +1,5 @@
-/* Folders of Hugging Face's that are refused: what pacer's models do not compute, tensors that do not fit, indexes that lie. */
+/* Folders of Hugging Face's that are refused: what pacer's models do not compute, tensors that
+ * do not fit, indexes that lie. */
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"

@@ -1,4 +1,5 @@
-/* Records as CSV and as TensorBoard events, with the record of a run that never was and its oddities. */
+/* Records as CSV and as TensorBoard events, with the record of a run that never was and its
+ * oddities. */
 #include "report/export_csv.h"
 
 #include "base/err.h"

@@ -1,5 +1,6 @@
-/* Linear maps of a few rows on the CPU against sums in double, and weights in bf16 under a model that computes in
- * f32: a number in bf16 is a number in f32, so the two kinds of weights must give the same bits. */
+/* Linear maps of a few rows on the CPU against sums in double, and weights in bf16 under a model
+ * that computes in f32: a number in bf16 is a number in f32, so the two kinds of weights must
+ * give the same bits. */
 #include "base/mem.h"
 #include "cpu/cpu.h"
 #include "model/generate.h"
@@ -56,8 +57,8 @@ static int close_backends(void **state)
     return 0;
 }
 
-/* A linear map with weights that bf16 can hold, in both types. Pointers miss their alignment by an element
- * each, and y has a sentinel on either side. */
+/* A linear map with weights that bf16 can hold, in both types. Pointers miss their alignment by
+ * an element each, and y has a sentinel on either side. */
 typedef struct {
     int64_t rows, outputs, inputs;
     float *x_block, *w_block, *bias_block, *y_block;
@@ -197,7 +198,8 @@ static void test_few_rows__sums_are_right(void **state)
     }
 }
 
-/* As many outputs as a vocabulary; with more rows the expanded weights do not fit in the backend's block at once. */
+/* As many outputs as a vocabulary; with more rows the expanded weights do not fit in the
+ * backend's block at once. */
 static void test_few_rows__vocabulary(void **state)
 {
     const Backends *all = *state;

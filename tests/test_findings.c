@@ -1,4 +1,5 @@
-/* What is planted in the records of an experiment is found as what it is, with its numbers; what is not there is not. */
+/* What is planted in the records of an experiment is found as what it is, with its numbers; what
+ * is not there is not. */
 #include "support/findings_case.h"
 
 #include <setjmp.h>

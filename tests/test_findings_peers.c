@@ -1,4 +1,5 @@
-/* Runs that another program made beside pacer's: compared with what does the same work, and otherwise in nobody's way. */
+/* Runs that another program made beside pacer's: compared with what does the same work, and
+ * otherwise in nobody's way. */
 #include "report/findings.h"
 #include "report/metric.h"
 #include "report/tables.h"
@@ -74,7 +75,8 @@ static void expect(const char *words)
     }
 }
 
-/* pacer: naive and cudnn on one rank, flash on two by two strategies. Its peer is the fastest of all. */
+/* pacer: naive and cudnn on one rank, flash on two by two strategies. Its peer is the fastest of
+ * all. */
 static void plant_all(const char *note)
 {
     char more[400];

@@ -1,4 +1,5 @@
-/* docs/formats.md against the writers: every field of a record that has all of them is in the section of its file. */
+/* docs/formats.md against the writers: every field of a record that has all of them is in the
+ * section of its file. */
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"

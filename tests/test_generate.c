@@ -1,4 +1,5 @@
-/* Generation token by token against whole passes over what a sequence should hold, with and without the cache. */
+/* Generation token by token against whole passes over what a sequence should hold, with and
+ * without the cache. */
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -137,7 +138,8 @@ static double *logits_of_pass(Small *small, const int32_t *tokens, int64_t count
     return values;
 }
 
-/* Fails unless the largest difference is within tolerance of the logits' size. f64 logits are read where they are. */
+/* Fails unless the largest difference is within tolerance of the logits' size. f64 logits are
+ * read where they are. */
 static void expect_logits(const Generator *g, int64_t sequence, bool began, const double *want,
                           double tolerance, const char *what, int64_t place)
 {
@@ -181,8 +183,8 @@ static int32_t likeliest(const float *logits)
 
 #define SEQUENCES 3
 
-/* Greedy texts of `tokens` tokens; the sequences part with the first new token. `longer` is the same model with a
- * context that is long enough for a pass over all that is held. */
+/* Greedy texts of `tokens` tokens; the sequences part with the first new token. `longer` is the
+ * same model with a context that is long enough for a pass over all that is held. */
 static void compare(Small *small, Small *longer, const char *what, int64_t sequences, bool cached,
                     int64_t beginning, int64_t tokens, double tolerance)
 {
@@ -345,7 +347,8 @@ static void continue_text(Generator *g, const int32_t *beginning, int64_t length
     }
 }
 
-/* A text that begins again does so from nothing, whatever was before; equal sequences stay equal. */
+/* A text that begins again does so from nothing, whatever was before; equal sequences stay
+ * equal. */
 static void test_generate__begins_anew(void **state)
 {
     (void)state;
@@ -392,13 +395,14 @@ static void count_forget(Backend *backend)
     recorded.forgets++;
 }
 
-/* Steps that end with logits, and they alone, are what a backend may record; it forgets before memory goes. */
+/* Steps that end with logits, and they alone, are what a backend may record; it forgets before
+ * memory goes. */
 static void test_generate__steps_may_be_recorded(void **state)
 {
     (void)state;
     const Kind *kinds[] = {&llama, &ttt_linear};
-    /* Ten tokens behind three. Attention, of context 6: 3 steps, a pass that leaves 4, 2 steps, a pass, 2 steps, a
-     * pass. TTT: the last of the three, and ten. */
+    /* Ten tokens behind three. Attention, of context 6: 3 steps, a pass that leaves 4, 2 steps,
+     * a pass, 2 steps, a pass. TTT: the last of the three, and ten. */
     const int replays[] = {7, 11};
     for (int k = 0; k < 2; k++) {
         Backend *backend = cpu_backend_open(1);
@@ -442,7 +446,8 @@ static void scarce_release(Backend *backend, void *block)
     free(block);
 }
 
-/* Too little memory is an error that says so and leaves nothing behind; enough of it is asked for once. */
+/* Too little memory is an error that says so and leaves nothing behind; enough of it is asked
+ * for once. */
 static void test_generate__needs_memory_at_the_start_only(void **state)
 {
     (void)state;

@@ -262,7 +262,8 @@ static void test_io__map_shows_the_file(void **state)
     free(path);
 }
 
-/* What is no regular file could keep its reader waiting for ever: the alarm ends a test that waits. */
+/* What is no regular file could keep its reader waiting for ever: the alarm ends a test that
+ * waits. */
 static void test_io__pipes_are_refused(void **state)
 {
     char *path = io_join(*state, "pipe"), *data;

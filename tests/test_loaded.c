@@ -1,4 +1,5 @@
-/* Models read back for use: the trainer's own logits, bf16, tokenizers, and what is said of files that are wrong. */
+/* Models read back for use: the trainer's own logits, bf16, tokenizers, and what is said of
+ * files that are wrong. */
 #include "use/loaded.h"
 
 #include "base/err.h"

@@ -45,8 +45,8 @@ static bool within_twenty(double one, double other)
     return one > other / 20 && one < other * 20;
 }
 
-/* Against a clock around the same work: agreement within a factor finds a wrong unit or formula, which is there every
- * time; a process that had to wait is not. */
+/* Against a clock around the same work: agreement within a factor finds a wrong unit or formula,
+ * which is there every time; a process that had to wait is not. */
 static void test_metrics__rates_have_the_right_size(void **state)
 {
     (void)state;

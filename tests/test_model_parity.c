@@ -1,6 +1,6 @@
-/* The model against PyTorch: logits, loss, every gradient and ten training losses of stored models
- * with odd dimensions, on the reference in f64 and f32, on the CPU in f32, and on a GPU in f32 and bf16 where
- * there is one. */
+/* The model against PyTorch: logits, loss, every gradient and ten training losses of stored
+ * models with odd dimensions, on the reference in f64 and f32, on the CPU in f32, and on a GPU
+ * in f32 and bf16 where there is one. */
 #include "cuda/cuda.h"
 #include "support/gold.h"
 
@@ -27,7 +27,8 @@ typedef struct {
 
 #define BF16_BOUNDS 0.12, 0.01, 0.5, 0.2
 
-/* Losses and norms of the f64 runs drift by the rounding of the rates, which the backend holds in f32. */
+/* Losses and norms of the f64 runs drift by the rounding of the rates, which the backend holds
+ * in f32. */
 static const Variant variants[] = {
     {"ref f64", REF, 1, DT_F64, ATTENTION_FLASH, false, 1e-10, 1e-11, 1e-9, 1e-6},
     {"ref f64 naive recompute", REF, 1, DT_F64, ATTENTION_NAIVE, true, 1e-10, 1e-11, 1e-9, 1e-6},

@@ -42,14 +42,16 @@ static void expect_f32(int device, int skew, uint16_t from, uint32_t got)
     }
 }
 
-/* The number of a bf16 pattern without its sign; infinity stands for the number behind the largest. */
+/* The number of a bf16 pattern without its sign; infinity stands for the number behind the
+ * largest. */
 static double value_of(uint32_t pattern)
 {
     uint32_t exponent = pattern >> 7, fraction = pattern & 0x7F;
     return exponent == 0 ? ldexp(fraction, -133) : ldexp(128 + fraction, (int)exponent - 134);
 }
 
-/* The nearer of the two patterns around a number that is at least 0, the even one of two as near. */
+/* The nearer of the two patterns around a number that is at least 0, the even one of two as
+ * near. */
 static uint16_t nearest(uint32_t below, double value)
 {
     double down = value - value_of(below), up = value_of(below + 1) - value;

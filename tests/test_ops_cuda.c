@@ -1,5 +1,5 @@
-/* Every op of the CUDA backend against ref, by the rule of op_check.h, in f32 and bf16, with each kind of
- * attention. Without a GPU there is nothing to compare, and the program says so. */
+/* Every op of the CUDA backend against ref, by the rule of op_check.h, in f32 and bf16, with
+ * each kind of attention. Without a GPU there is nothing to compare, and the program says so. */
 #include "base/err.h"
 #include "cuda/cuda.h"
 #include "support/op_check.h"

@@ -1,5 +1,6 @@
-/* The ops of generation: what they must and must not touch, and that steps after a fill are the rows of one
- * attention over the whole text. How exact they are is tested with all other ops (test_ops_ref, test_ops_cpu). */
+/* The ops of generation: what they must and must not touch, and that steps after a fill are the
+ * rows of one attention over the whole text. How exact they are is tested with all other ops
+ * (test_ops_ref, test_ops_cpu). */
 #include "support/op_hand.h"
 
 #include "ref/ref.h"
@@ -56,8 +57,9 @@ static Tensor rows_at(Ctx *c, Tensor packed, HeadShape s, int64_t t)
     return rows;
 }
 
-/* A fill with the first `filled` tokens, then steps: each gives the row of attention over the whole text. What
- * lies behind the text in the cache is NaN throughout, so it is neither read nor made a number. */
+/* A fill with the first `filled` tokens, then steps: each gives the row of attention over the
+ * whole text. What lies behind the text in the cache is NaN throughout, so it is neither read
+ * nor made a number. */
 static void fill_and_step(Ctx *c, DType dtype, HeadShape s, bool turned, int64_t filled,
                           int64_t context, double tolerance)
 {

@@ -247,7 +247,8 @@ static void test_ops_grad__gelu(void **state)
     check_pair(OP_GELU_FORWARD, OP_GELU_BACKWARD, 1);
 }
 
-/* The input and eight parameters. A forward pass of ref takes some passes of `work`, and there are many. */
+/* The input and eight parameters. A forward pass of ref takes some passes of `work`, and there
+ * are many. */
 static void test_ops_grad__ttt(void **state)
 {
     (void)state;

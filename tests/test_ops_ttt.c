@@ -1,6 +1,6 @@
-/* The ops of test-time training against stored PyTorch results, and rules of their contract that no
- * comparison of single calls shows: tokens one by one give what whole sequences give, outputs depend on
- * earlier tokens of their own sequence alone, padding is not read. */
+/* The ops of test-time training against stored PyTorch results, and rules of their contract that
+ * no comparison of single calls shows: tokens one by one give what whole sequences give, outputs
+ * depend on earlier tokens of their own sequence alone, padding is not read. */
 #include "support/op_hand.h"
 
 #include "base/mem.h"
@@ -289,7 +289,8 @@ static void test_ops_ttt__without_a_rate_nothing_is_learned(void **state)
                     .b1 = hand_filled(c, DT_F64, 1, 2, (double[]){0, 4})};
     Tensor out = hand_filled(c, DT_F64, 2, 2, NULL);
     op_ttt_forward(c, x, &s, &w, rope, out, TENSOR_NONE);
-    /* (3,1) stays: inner (3,6), normed (-1,1). (-1,2) becomes (-2,-1): inner (-2,2), normed (-1,1). */
+    /* (3,1) stays: inner (3,6), normed (-1,1). (-1,2) becomes (-2,-1): inner (-2,2), normed
+     * (-1,1). */
     hand_expect_values(out, (double[]){3 - 2 + 0.5, 1 + 3 + 0.25, -2 - 2 + 0.5, -1 + 3 + 0.25},
                        1e-14);
 }

@@ -1,5 +1,5 @@
-/* Plans are exact where they count one for many, and whatever the dimensions within the options' limits, a plan is either
- * the sum of its rows or refused by name. */
+/* Plans are exact where they count one for many, and whatever the dimensions within the options'
+ * limits, a plan is either the sum of its rows or refused by name. */
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/rng.h"

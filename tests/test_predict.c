@@ -1,5 +1,5 @@
-/* Predictions against formulas and schedules worked out by hand, and against a schedule played in small steps of
- * time. */
+/* Predictions against formulas and schedules worked out by hand, and against a schedule played
+ * in small steps of time. */
 #include "train/predict.h"
 
 #include "base/mem.h"
@@ -177,7 +177,8 @@ static void test_predict__schedules_equal_those_played_in_ticks(void **state)
     }
 }
 
-/* A small model of three layers, whose times are made up: 2 ms a layer, 1 ms before and behind them. */
+/* A small model of three layers, whose times are made up: 2 ms a layer, 1 ms before and behind
+ * them. */
 typedef struct {
     Model model;
     PredictModel predict;
@@ -302,7 +303,8 @@ static void test_predict__naive_adds_one_per_parameter(void **state)
     small_close(&s);
 }
 
-/* Each of head, layers, embeddings, norms and biases a bucket of its own, ready at 0, 3, 5, 7, 8, 8 ms. */
+/* Each of head, layers, embeddings, norms and biases a bucket of its own, ready at 0, 3, 5, 7,
+ * 8, 8 ms. */
 static void test_predict__overlap_sends_what_is_ready(void **state)
 {
     (void)state;
@@ -354,8 +356,8 @@ static void test_predict__zero1_updates_a_part_and_gathers(void **state)
     small_close(&s);
 }
 
-/* Weights come back in the order of the forward pass, each bucket before it is needed or waited for: played
- * here bucket by bucket, with the clock of the computation and that of the link. */
+/* Weights come back in the order of the forward pass, each bucket before it is needed or waited
+ * for: played here bucket by bucket, with the clock of the computation and that of the link. */
 static void test_predict__zero1_gathers_beside_the_forward_pass(void **state)
 {
     (void)state;

@@ -32,8 +32,8 @@ static void check_sorted(const Batch *batch, int64_t rows)
     free(seen);
 }
 
-/* The sequences of updates of `global` sequences each, read in one layout, beginning at `start`, are
- * put in the order of the global index and must equal a direct fill. */
+/* The sequences of updates of `global` sequences each, read in one layout, beginning at `start`,
+ * are put in the order of the global index and must equal a direct fill. */
 static void check_layout(const Loader *loader, int64_t batch, int64_t accum, int ranks,
                          uint64_t start)
 {

@@ -30,8 +30,8 @@ static void check_shard(const Shard *shard, const Tokenizer *tokenizer, uint32_t
     assert_int_equal(shard->text_bytes, bytes);
 }
 
-/* Both streams decode to the documents in the order of the text, each with its end; a document is in
- * validation exactly when its hash is in the lowest part of all hashes. */
+/* Both streams decode to the documents in the order of the text, each with its end; a document
+ * is in validation exactly when its hash is in the lowest part of all hashes. */
 static void check_dataset(const char *folder, const Text *text, double val_fraction, int which)
 {
     Dataset dataset;

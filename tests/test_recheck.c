@@ -1,5 +1,5 @@
-/* A record in which everything adds up passes when it is checked again, and with one planted fault the check
- * that is about it finds it. Damaged and hostile files are refused by name. */
+/* A record in which everything adds up passes when it is checked again, and with one planted
+ * fault the check that is about it finds it. Damaged and hostile files are refused by name. */
 #include "metrics/recheck.h"
 
 #include "base/err.h"
@@ -287,8 +287,8 @@ static void test_recheck__missing_numbers_make_no_check(void **state)
     expect(&checks, "throughput", CHECK_FAIL);
 }
 
-/* A session with fewer ranks than the one before, whose files pacer 0.1 left there; but a rank too many of the same
- * session is one. */
+/* A session with fewer ranks than the one before, whose files pacer 0.1 left there; but a rank
+ * too many of the same session is one. */
 static void test_recheck__files_of_ranks_of_an_earlier_session_do_not_count(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Recipes: what runs they make, and what is said about bad ones. Ids are made without planning, so device and dtype
- * stay auto here. */
+/* Recipes: what runs they make, and what is said about bad ones. Ids are made without planning,
+ * so device and dtype stay auto here. */
 #include "experiment/experiment.h"
 #include "experiment/peer.h"
 #include "experiment/probe.h"

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-/* A micro-step takes fixed_s + batch x per_sequence_s, by kind; memory grows with the batch, four times less when
- * blocks are computed again, which costs a third more time. */
+/* A micro-step takes fixed_s + batch x per_sequence_s, by kind; memory grows with the batch,
+ * four times less when blocks are computed again, which costs a third more time. */
 typedef struct {
     double fixed_s, per_sequence_s[4], update_s; /* by CONFIG_ATTENTION_* */
     size_t base_bytes, sequence_bytes, memory;
@@ -68,7 +68,8 @@ static void test_recommend__fastest_kind_and_the_batch_behind_which_little_is_ga
     const Candidate *best = &r.candidates[r.best];
     assert_int_equal(best->attention, CONFIG_ATTENTION_CUDNN);
     assert_int_equal(best->recompute, CONFIG_RECOMPUTE_NONE);
-    /* Rate of batch b is b / (0.01 + 0.0008 b): from 512 to 1024 it gains 1.2 %, and 512 is within 2 % of it. */
+    /* Rate of batch b is b / (0.01 + 0.0008 b): from 512 to 1024 it gains 1.2 %, and 512 is
+     * within 2 % of it. */
     assert_int_equal(best->batch, 512);
     assert_int_equal(m.calls, r.count);
     assert_true(r.count <= 12);
@@ -125,7 +126,8 @@ static void test_recommend__batches_divide_the_global_batch(void **state)
     assert_int_equal(best->batch, 90);
     assert_int_equal(recommend_accum(&limits, best), 1);
     assert_int_equal(recommend_accum(&limits, &r.candidates[0]), 30);
-    /* 30 micro-steps of 3 and an update that takes as long as all of them halve the rate of sequences. */
+    /* 30 micro-steps of 3 and an update that takes as long as all of them halve the rate of
+     * sequences. */
     Candidate c = {.batch = 3, .state = CANDIDATE_MEASURED, .micro_s = 0.01, .last_s = 0.31};
     assert_true(recommend_rate(&limits, &c) > 149.9 && recommend_rate(&limits, &c) < 150.1);
 }

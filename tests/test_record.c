@@ -421,7 +421,8 @@ static void test_record__rank_files(void **state)
     assert_true(cJSON_IsNull(member(member(json, "memory"), "reserved_bytes")));
     cJSON_Delete(json);
     record_close(record);
-    /* A session that begins, afresh or behind a step, has no ranks of the one before, whichever are there. */
+    /* A session that begins, afresh or behind a step, has no ranks of the one before, whichever
+     * are there. */
     char *path = io_join(dir, "ranks/1.json"), *last = io_join(dir, "ranks/12.json");
     for (int64_t resume = -1; resume <= 4; resume += 5) {
         int64_t *there;

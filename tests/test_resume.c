@@ -1,5 +1,6 @@
-/* What a resume does with each option: the whole table is walked, and every option of train is resumed with another
- * value. Then what is kept of it: legs in run.json and state.json, log lines, checkpoints of 0.1. */
+/* What a resume does with each option: the whole table is walked, and every option of train is
+ * resumed with another value. Then what is kept of it: legs in run.json and state.json, log
+ * lines, checkpoints of 0.1. */
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"

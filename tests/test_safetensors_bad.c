@@ -1,5 +1,6 @@
-/* The safetensors reader on bad files: one planted fault per rule, and a mutation fuzz whose buffers
- * end exactly where the file does, so that the address sanitizer sees any read beyond it. */
+/* The safetensors reader on bad files: one planted fault per rule, and a mutation fuzz whose
+ * buffers end exactly where the file does, so that the address sanitizer sees any read beyond
+ * it. */
 #include "tensor/safetensors.h"
 
 #include "base/err.h"

@@ -1,5 +1,5 @@
-/* The choice of a token: frequencies against the softmax, the sets of top-k and top-p, limits, and what a draw
- * depends on. */
+/* The choice of a token: frequencies against the softmax, the sets of top-k and top-p, limits,
+ * and what a draw depends on. */
 #include "model/sample.h"
 
 #include "base/mem.h"
@@ -108,7 +108,8 @@ static void test_sample__top_k_and_top_p_cut_the_tail_off(void **state)
     first[7] = true;
     expect_frequencies((SampleSettings){.temperature = 0.8, .top_p = three + 1e-6, .seed = 7},
                        first);
-    /* Behind top-k the probabilities are those of the k: three of five reach more than three of all. */
+    /* Behind top-k the probabilities are those of the k: three of five reach more than three of
+     * all. */
     softmax(few, FEW, 0.8, five, p);
     double two = p[2] + p[4];
     bool pair[FEW] = {[2] = true, [4] = true};
@@ -207,7 +208,8 @@ static int by_logit(const void *a, const void *b)
     return (x->token > y->token) - (x->token < y->token);
 }
 
-/* Many logits with many ties, against sorting all of them: every draw lies in the set, and the set is used up. */
+/* Many logits with many ties, against sorting all of them: every draw lies in the set, and the
+ * set is used up. */
 static void test_sample__sets_of_a_large_vocabulary(void **state)
 {
     (void)state;
@@ -364,7 +366,8 @@ static void test_sample__weights_are_those_of_exp(void **state)
     assert_true(weight_of(2, 3, 1e300) == 1);
 }
 
-/* Sets of top-p, and of top-p behind top-k, against sorting: what is drawn is the set, all of it. */
+/* Sets of top-p, and of top-p behind top-k, against sorting: what is drawn is the set, all of
+ * it. */
 static void test_sample__top_p_takes_the_smallest_set(void **state)
 {
     (void)state;
@@ -400,8 +403,8 @@ static void test_sample__top_p_takes_the_smallest_set(void **state)
     }
 }
 
-/* A vocabulary of many blocks, without room to work in: how often each tenth of it is drawn, and of each stretch of
- * 256 each tenth. */
+/* A vocabulary of many blocks, without room to work in: how often each tenth of it is drawn, and
+ * of each stretch of 256 each tenth. */
 static void test_sample__draws_from_all_of_a_large_vocabulary(void **state)
 {
     (void)state;

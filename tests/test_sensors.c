@@ -1,5 +1,5 @@
-/* The sensors of a GPU, asked of a stand-in for the driver's library (nvml/fake_nvml.c): what is answered,
- * what is missing, who else computes; and the watch over a run. */
+/* The sensors of a GPU, asked of a stand-in for the driver's library (nvml/fake_nvml.c): what is
+ * answered, what is missing, who else computes; and the watch over a run. */
 #include "cuda/sensors.h"
 #include "metrics/watch.h"
 
@@ -20,7 +20,8 @@
 #define GIB 1073741824.0
 #define NOT_AVAILABLE (~0ull)
 
-/* The library's own state, set to a GPU at work with nobody else on it. The library stays loaded. */
+/* The library's own state, set to a GPU at work with nobody else on it. The library stays
+ * loaded. */
 static FakeNvml *fake(const char *library)
 {
     void *handle = dlopen(library, RTLD_NOW);
@@ -123,7 +124,8 @@ static void test_sensors__others_are_counted_without_this_process(void **state)
     expect_others(mixed + 1, 1, 16 * GIB, NAN, 0, 0);
     const FakeProcess silent[] = {{self, NOT_AVAILABLE}, {7, NOT_AVAILABLE}};
     expect_others(silent, 2, 16 * GIB, NAN, 1, NAN);
-    /* A container: the ids are those of the machine. The entry closest to what this process holds is it. */
+    /* A container: the ids are those of the machine. The entry closest to what this process
+     * holds is it. */
     const FakeProcess foreign[] = {{4000007, 3ull << 30}, {4000008, 9ull << 30}};
     expect_others(foreign, 2, 13 * GIB, 8.5 * GIB, 1, 3 * GIB);
     expect_others(foreign, 2, 13 * GIB, 2 * GIB, 1, 9 * GIB);

@@ -1,5 +1,5 @@
-/* The built-in corpus: the same bytes for the same seed, whole stories, English that holds together,
- * and enough of it. */
+/* The built-in corpus: the same bytes for the same seed, whole stories, English that holds
+ * together, and enough of it. */
 #include "base/io.h"
 #include "base/mem.h"
 #include "data/stories.h"

@@ -23,7 +23,8 @@ static int interrupted_later(void)
     return calls_left-- > 0 ? 0 : ERR_INTERRUPTED;
 }
 
-/* The bytes of stories_fill, for any number of threads, with the last story at or around the end. */
+/* The bytes of stories_fill, for any number of threads, with the last story at or around the
+ * end. */
 static void test_stories_file__the_stories_in_order(void **state)
 {
     (void)state;

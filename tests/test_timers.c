@@ -275,8 +275,8 @@ static void test_timers__timer_json_has_every_phase(void **state)
     timers_free(&timers);
 }
 
-/* The device worked through the host's launching, waiting and logging: that wall time is the device's, and only
- * the rest is the host's. */
+/* The device worked through the host's launching, waiting and logging: that wall time is the
+ * device's, and only the rest is the host's. */
 static void test_timers__device_takes_the_time_it_worked(void **state)
 {
     (void)state;
@@ -311,8 +311,8 @@ static void test_timers__device_takes_the_time_it_worked(void **state)
     timers_free(&timers);
 }
 
-/* Clocks disagree: an interval that reaches into the past that is told, or into the future, keeps its length as
- * a total but takes no wall time twice. */
+/* Clocks disagree: an interval that reaches into the past that is told, or into the future,
+ * keeps its length as a total but takes no wall time twice. */
 static void test_timers__device_intervals_are_cut_at_the_known_past(void **state)
 {
     (void)state;
@@ -385,8 +385,8 @@ static void test_timers__device_account_equals_a_model_of_each_microsecond(void 
     timers_free(&timers);
 }
 
-/* Results reach the host late by anything from 5 to 500 microseconds, and the device's clock runs 20 ppm slow:
- * after a few results the offset is right within what was the shortest way. */
+/* Results reach the host late by anything from 5 to 500 microseconds, and the device's clock
+ * runs 20 ppm slow: after a few results the offset is right within what was the shortest way. */
 static void test_device_clock__finds_the_offset_and_follows_drift(void **state)
 {
     (void)state;

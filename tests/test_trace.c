@@ -1,5 +1,6 @@
-/* A traced step against what is known of it: the plan's ops and FLOPs, ops of known times, also where the step is
- * a replay; and the profile made of it, as numbers and as a file of trace events. */
+/* A traced step against what is known of it: the plan's ops and FLOPs, ops of known times, also
+ * where the step is a replay; and the profile made of it, as numbers and as a file of trace
+ * events. */
 #include "train/profile.h"
 
 #include "base/io.h"
@@ -121,7 +122,8 @@ static void check_order(const TraceEvent *events, int64_t count)
     assert_int_equal(events[count - 1].call.op, OP_ADAMW);
 }
 
-/* Every op takes the time that it is made to take, nothing overlaps, and the gaps are the uploads between sections. */
+/* Every op takes the time that it is made to take, nothing overlaps, and the gaps are the
+ * uploads between sections. */
 static void check_times(const TraceEvent *events, int64_t count, int64_t step_ns)
 {
     int64_t gaps = 0, sum = 0;

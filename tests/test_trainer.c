@@ -1,5 +1,5 @@
-/* Steps as a whole: accumulation against the large batch, same bits for the same seed, plans that are
- * exact, presets of the right size. */
+/* Steps as a whole: accumulation against the large batch, same bits for the same seed, plans
+ * that are exact, presets of the right size. */
 #include "train/trainer.h"
 
 #include "base/mem.h"
@@ -45,7 +45,8 @@ static void test_trainer__accumulation_equals_the_large_batch(void **state)
     compare_accumulation("llama-22m");
 }
 
-/* Gradients, not parameters: AdamW's first steps turn the sign of a tiny gradient into a full step. */
+/* Gradients, not parameters: AdamW's first steps turn the sign of a tiny gradient into a full
+ * step. */
 static void test_trainer__accumulated_gradients_equal_the_large_batch(void **state)
 {
     (void)state;
@@ -187,8 +188,8 @@ static void test_trainer__presets_have_their_exact_size(void **state)
     }
 }
 
-/* FLOPs of a training step per token as N [8 D^2 + 6 D I + 2 H D + core] + 2 V D, three times; the heads of this model
- * need no padding. */
+/* FLOPs of a training step per token as N [8 D^2 + 6 D I + 2 H D + core] + 2 V D, three times;
+ * the heads of this model need no padding. */
 static void test_trainer__flops_of_ttt_are_those_of_its_products(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* What was timed is verified: right steps of both families pass, in f32 and in bf16, and each planted fault is found and
- * named: a gradient of the wrong size, one left out, a mask that lets the next token through, sequences mixed up, an
- * update that forgets something. */
+/* What was timed is verified: right steps of both families pass, in f32 and in bf16, and each
+ * planted fault is found and named: a gradient of the wrong size, one left out, a mask that lets
+ * the next token through, sequences mixed up, an update that forgets something. */
 #include "train/verify.h"
 
 #include "base/err.h"
@@ -173,7 +173,8 @@ static void not_a_number(Ctx *c, Tensor x, double by, Tensor out, Mode mode)
     *(float *)out.data = NAN;
 }
 
-/* A low copy of the weights that is written in another place than it is read from would stay as it was. */
+/* A low copy of the weights that is written in another place than it is read from would stay as
+ * it was. */
 static void stale_low(Ctx *c, AdamwArgs args)
 {
     args.low = TENSOR_NONE;

@@ -1,4 +1,5 @@
-/* The screen that shows a run: it holds at every size, tells what there is to tell, and draws the curve as it is. */
+/* The screen that shows a run: it holds at every size, tells what there is to tell, and draws
+ * the curve as it is. */
 #include "report/watch_view.h"
 
 #include "base/io.h"
@@ -20,7 +21,8 @@
 
 #include <cmocka.h>
 
-/* Columns of a line by a count of its own: bytes that do not go on a character, escapes left out. */
+/* Columns of a line by a count of its own: bytes that do not go on a character, escapes left
+ * out. */
 static int plain_columns(const char *line)
 {
     int columns = 0;

@@ -1,5 +1,5 @@
-/* Texts from a loaded model with random weights: what a prompt becomes, where texts end, and what is told while they
- * grow. With bytes for tokens every stop of several bytes spans tokens. */
+/* Texts from a loaded model with random weights: what a prompt becomes, where texts end, and
+ * what is told while they grow. With bytes for tokens every stop of several bytes spans tokens. */
 #include "use/writer.h"
 
 #include "base/err.h"
@@ -174,7 +174,8 @@ static void test_writer__tells_all_of_the_text_in_whole_characters(void **state)
     assert_true(inside > 10);
 }
 
-/* Every part of a text as a stop: the text ends where the part first is, and nothing of it was told. */
+/* Every part of a text as a stop: the text ends where the part first is, and nothing of it was
+ * told. */
 static void test_writer__ends_before_a_stop(void **state)
 {
     (void)state;
@@ -274,7 +275,8 @@ static int hear_in_order(void *user, int64_t sample, const uint8_t *text, size_t
     return 0;
 }
 
-/* Enough texts to be worth several threads: as where a GPU computes, and with the processor's own. */
+/* Enough texts to be worth several threads: as where a GPU computes, and with the processor's
+ * own. */
 static void test_writer__texts_do_not_depend_on_threads(void **state)
 {
     (void)state;

@@ -84,6 +84,7 @@ check_text() {
         { lines = FNR }
         /\t/ { bad("tab") }
         /[ \r]$/ { bad("space at the end of the line") }
+        is_code && length > 100 { bad("more than 100 columns") }
         /^(<<<<<<<|>>>>>>>) / { bad("merge conflict") }
         folder == "" { next }
         /(^|[^A-Za-z0-9_])(TODO|FIXME|XXX)([^A-Za-z0-9_]|$)/ { bad("unfinished work in the source; finish it or open an issue") }

@@ -1,4 +1,5 @@
-/* The work of `pacer eval` and pacer_evaluate: from options to an evaluator and what it is given. */
+/* The work of `pacer eval` and pacer_evaluate: from options to an evaluator and what it is
+ * given. */
 #include "api/evaluate.h"
 
 #include "api/internal.h"
@@ -93,7 +94,8 @@ static uint64_t count_sequences(const Evaluation *e, const Loader *loader)
     return some ? batches * batch : loader->windows;
 }
 
-/* Bytes of each token by the tokenizer that made the data, or else the model's; NULL when there is none. */
+/* Bytes of each token by the tokenizer that made the data, or else the model's; NULL when there
+ * is none. */
 static uint32_t *token_sizes(Evaluation *e, const Dataset *dataset)
 {
     const Config *cfg = e->cfg;

@@ -43,10 +43,11 @@ typedef struct {
     EvalProgress progress;
 } Evaluation;
 
-/* Whether the options go together. Before ranks are started, and again when their number is known. */
+/* Whether the options go together. Before ranks are started, and again when their number is
+ * known. */
 int evaluation_check(const Config *cfg, int count, char **inputs);
 
-/* The texts (count of them), or with none the prepared data that the options or the model's run name. All ranks
- * together. ERR_INTERRUPTED and ERR_TERMINATED leave the figures of what was done, report->complete being
- * false. */
+/* The texts (count of them), or with none the prepared data that the options or the model's run
+ * name. All ranks together. ERR_INTERRUPTED and ERR_TERMINATED leave the figures of what was
+ * done, report->complete being false. */
 int evaluation_run(Evaluation *e, int count, char **inputs);

@@ -1,5 +1,5 @@
-/* pacer_train and what it gives back. The numbers of a result are those of the record that the run has written, so
- * that a program and a reader of run.json see the same. */
+/* pacer_train and what it gives back. The numbers of a result are those of the record that the
+ * run has written, so that a program and a reader of run.json see the same. */
 #include "api/internal.h"
 #include "api/ranks.h"
 #include "api/result.h"

@@ -129,8 +129,8 @@ static const Line *filled_line(const Document *document, int *at)
     return NULL;
 }
 
-/* The delimiter of a CSV file, 0 when it is none: two first lines with equally many cells, the first
- * without a sentence in it. */
+/* The delimiter of a CSV file, 0 when it is none: two first lines with equally many cells, the
+ * first without a sentence in it. */
 static char csv_delimiter(const Document *document, const char *path)
 {
     const char *dot = strrchr(path, '.');

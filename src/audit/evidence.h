@@ -1,7 +1,7 @@
 #pragma once
-/* What a document says, as facts: a quantity of a run, with the number and the line. A run is what
- * rows, headings and words single out by settings ("batch size 64", "2-GPU", "b64_g2"); run 0 is the
- * document itself, whose settings hold for every run that does not say otherwise. */
+/* What a document says, as facts: a quantity of a run, with the number and the line. A run is
+ * what rows, headings and words single out by settings ("batch size 64", "2-GPU", "b64_g2"); run
+ * 0 is the document itself, whose settings hold for every run that does not say otherwise. */
 #include "audit/document.h"
 #include "audit/quantity.h"
 
@@ -78,11 +78,12 @@ double evidence_setting(const Evidence *evidence, int run, Quantity setting);
 /* The batch a run is identified by, of whichever kind; 0 if by none. */
 double evidence_batch(const Evidence *evidence, int run);
 
-/* The run's own fact, as a whole and not of a rank or call; tables before sentences. With `document`
- * also the document's. NULL if there is none. */
+/* The run's own fact, as a whole and not of a rank or call; tables before sentences. With
+ * `document` also the document's. NULL if there is none. */
 const Fact *evidence_find(const Evidence *evidence, int run, Quantity quantity, bool document);
 
-/* Facts are in order of run and quantity: the index of the first one, and whether `at` still is one. */
+/* Facts are in order of run and quantity: the index of the first one, and whether `at` still is
+ * one. */
 int evidence_first(const Evidence *evidence, int run, Quantity quantity);
 bool evidence_is(const Evidence *evidence, int at, int run, Quantity quantity);
 

@@ -1,5 +1,6 @@
 #pragma once
-/* What an audit found, in words. A rule is one sentence; its findings are the places it speaks of. */
+/* What an audit found, in words. A rule is one sentence; its findings are the places it speaks
+ * of. */
 #include "audit/evidence.h"
 
 typedef enum { FINDING_NOTE, FINDING_WARNING, FINDING_DISAGREES } FindingKind;

@@ -213,7 +213,8 @@ static bool unit_fits(Kind kind, Unit unit, bool needs_unit)
     return false;
 }
 
-/* Where a name (without blanks around it) stands in the phrase, -1 if nowhere. The last place wins. */
+/* Where a name (without blanks around it) stands in the phrase, -1 if nowhere. The last place
+ * wins. */
 static long place_of(const char *phrase, const char *name, size_t length, PhrasePlace place)
 {
     size_t all = strlen(phrase);

@@ -1,6 +1,6 @@
 #pragma once
-/* What numbers of a training report are called. Names are compared as phrases: lower-case words with
- * single blanks between and around them, "/" read as "per", all other punctuation dropped. */
+/* What numbers of a training report are called. Names are compared as phrases: lower-case words
+ * with single blanks between and around them, "/" read as "per", all other punctuation dropped. */
 #include "audit/number.h"
 
 typedef enum {
@@ -78,8 +78,8 @@ typedef struct {
     int count;
 } Names;
 
-/* Lines of "their name=quantity". ERR_INPUT names the bad one and lists the quantities. Caller frees
- * *mappings. */
+/* Lines of "their name=quantity". ERR_INPUT names the bad one and lists the quantities. Caller
+ * frees *mappings. */
 int names_parse(const char *lines, NameMapping **mappings, int *count);
 
 const char *quantity_name(Quantity quantity); /* as --map takes it, and as findings say it */
@@ -91,8 +91,8 @@ void phrase_make(const char *text, size_t size, char phrase[PHRASE_SIZE]);
 
 typedef enum { PHRASE_ANYWHERE, PHRASE_AT_START, PHRASE_AT_END } PhrasePlace;
 
-/* The quantity with the longest name in the phrase that a number of this unit can have; Q_NONE. When
- * `words` is not NULL it gets the number of words of that name. */
+/* The quantity with the longest name in the phrase that a number of this unit can have; Q_NONE.
+ * When `words` is not NULL it gets the number of words of that name. */
 Quantity quantity_find(const Names *names, const char *phrase, Unit unit, PhrasePlace place,
                        int *words);
 

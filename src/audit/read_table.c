@@ -1,8 +1,10 @@
 /* Tables to facts. Three shapes:
  *   rows are runs:      | Batch | GPUs | tok/s |            a run per row
- *   grouped columns:    |       | Batch 64 |  | Batch 128 | |   a run per row and group; the first row
- *                       |       | Time | Speedup | Time | Speedup |     below holds the names
- *   columns are runs:   | Metric | 128 tokens | 512 tokens |    names in the first cell of each row
+ *   grouped columns:    |       | Batch 64 |  | Batch 128 | |   a run per row and group; the
+ *                       first row |       | Time | Speedup | Time | Speedup |     below holds
+ *                       the names
+ *   columns are runs:   | Metric | 128 tokens | 512 tokens |    names in the first cell of each
+ *                       row
  * A column of steps makes the rows points of one run, a column of ranks parts of one. */
 #include "audit/evidence.h"
 #include "audit/scan.h"

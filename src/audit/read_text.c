@@ -1,11 +1,11 @@
 /* Headings, "key: value" lines and sentences to facts.
  *
- * A heading that names settings ("### b64_g2", "## Batch size = 16") opens a section about that run,
- * until a heading of its level or above. Words of a line add to it: "Batch 8: 3.06 hrs", "2-GPU".
- * "Rank 0" opens a block about a rank that ends with a blank line. A number gets its name from the
- * words behind it where these are a unit of their own ("7.5 seconds per step"), else from the words
- * before it, else from its key, else from the line above its list ("Initial loss:"). A sentence that
- * names two values of one setting is about neither. */
+ * A heading that names settings ("### b64_g2", "## Batch size = 16") opens a section about that
+ * run, until a heading of its level or above. Words of a line add to it: "Batch 8: 3.06 hrs",
+ * "2-GPU". "Rank 0" opens a block about a rank that ends with a blank line. A number gets its
+ * name from the words behind it where these are a unit of their own ("7.5 seconds per step"),
+ * else from the words before it, else from its key, else from the line above its list ("Initial
+ * loss:"). A sentence that names two values of one setting is about neither. */
 #include "audit/evidence.h"
 #include "audit/scan.h"
 

@@ -38,7 +38,8 @@ static bool has_word(const Evidence *evidence, const char *words)
     return false;
 }
 
-/* The loss of the first step of a run: said so, or of step 0 or 1 of its log. The mean over ranks. */
+/* The loss of the first step of a run: said so, or of step 0 or 1 of its log. The mean over
+ * ranks. */
 static const Fact *first_loss(const Evidence *evidence, int run, double *value)
 {
     const Fact *first = NULL;

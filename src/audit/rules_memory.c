@@ -55,7 +55,8 @@ static void check_spill(const Evidence *evidence, Findings *findings)
 
 static void check_optimizer(const Evidence *evidence, int run, Findings *findings)
 {
-    /* Two moments of the weights' type; in fewer bits; of f32 beside 2-byte weights; with a copy. */
+    /* Two moments of the weights' type; in fewer bits; of f32 beside 2-byte weights; with a
+     * copy. */
     static const double factors[] = {2, 1, 0.5, 4, 6};
     const Fact *state = evidence_find(evidence, run, Q_OPTIMIZER_BYTES, false);
     const Fact *weights = evidence_find(evidence, run, Q_PARAMETER_BYTES, true);

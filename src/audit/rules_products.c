@@ -1,4 +1,5 @@
-/* Products that a text spells out: "[512, 256] x 4 bytes = 524 KB", "2,048 tokens (128 x 16 x 8)". */
+/* Products that a text spells out: "[512, 256] x 4 bytes = 524 KB", "2,048 tokens (128 x 16 x
+ * 8)". */
 #include "audit/findings.h"
 #include "audit/scan.h"
 

@@ -83,8 +83,8 @@ typedef struct {
     double steps, expected, ratio;
 } StepGap;
 
-/* tokens = steps x tokens per step, over all runs: a ratio that hardly varies tells what the "steps"
- * are. */
+/* tokens = steps x tokens per step, over all runs: a ratio that hardly varies tells what the
+ * "steps" are. */
 static void check_steps(const Evidence *evidence, Findings *findings)
 {
     StepGap *gaps = mem_zalloc((size_t)evidence->run_count, sizeof *gaps);

@@ -15,7 +15,8 @@ typedef struct {
 
 int scan_line(const char *text, ScanItem items[SCAN_MAX_ITEMS]);
 
-/* Whether a word or words stand in the text, as whole words. `words` is a phrase: " sub linear ". */
+/* Whether a word or words stand in the text, as whole words. `words` is a phrase: " sub linear
+ * ". */
 bool scan_has(const char *text, const char *words);
 
 /* Whether one of them does. */

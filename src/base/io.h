@@ -38,8 +38,9 @@ int io_open_regular(const char *path, int *file, struct stat *info);
  * <(command). */
 int io_read_all(const char *path, size_t limit, char **data, size_t *size);
 
-/* Replaces path with these bytes as one event: temporary file beside it, fsync, rename, fsync of the
- * folder. A reader sees the old content or the new, never a part; on failure the old file stays. */
+/* Replaces path with these bytes as one event: temporary file beside it, fsync, rename, fsync of
+ * the folder. A reader sees the old content or the new, never a part; on failure the old file
+ * stays. */
 int io_write_atomic(const char *path, const void *data, size_t size);
 
 /* The temporary file of FILE is FILE with this behind it. It is locked while it is written, so
@@ -71,12 +72,14 @@ bool io_exists(const char *path);
 bool io_is_folder(const char *path);
 char *io_join(const char *folder, const char *name); /* caller frees */
 
-/* The folder of the running program, and of the file that this code was linked into (the same, or that of
- * libpacer.so), without a slash at the end; "." when the system does not say. Caller frees. */
+/* The folder of the running program, and of the file that this code was linked into (the same,
+ * or that of libpacer.so), without a slash at the end; "." when the system does not say. Caller
+ * frees. */
 char *io_program_folder(void);
 char *io_library_folder(void);
 
-/* The first folder/place/name that exists, places ending with NULL; NULL: none. Takes `folder`; caller frees. */
+/* The first folder/place/name that exists, places ending with NULL; NULL: none. Takes `folder`;
+ * caller frees. */
 char *io_find_from(char *folder, const char *const *places, const char *name);
 
 /* XXH3 64-bit hash. */

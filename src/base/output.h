@@ -1,6 +1,7 @@
 #pragma once
-/* What a command was told to write: a file, which appears under its name only when it is complete; or
- * standard output; or something that is no file (a pipe, a device), which is written to as it is. */
+/* What a command was told to write: a file, which appears under its name only when it is
+ * complete; or standard output; or something that is no file (a pipe, a device), which is
+ * written to as it is. */
 #include <stddef.h>
 
 typedef struct Output Output;

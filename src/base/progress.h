@@ -1,6 +1,6 @@
 #pragma once
-/* How far a long piece of work over bytes has come: nothing for the first two seconds, then a line that
- * replaces itself on a terminal, and elsewhere a plain line now and then. */
+/* How far a long piece of work over bytes has come: nothing for the first two seconds, then a
+ * line that replaces itself on a terminal, and elsewhere a plain line now and then. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -11,7 +11,8 @@ typedef struct {
 
 Progress progress_begin(const char *what);
 
-/* Whether it is time for a line, for work that is not counted in bytes; that line is then taken as said. */
+/* Whether it is time for a line, for work that is not counted in bytes; that line is then taken
+ * as said. */
 bool progress_due(Progress *progress);
 
 /* "preparing: 3 of 16 MB, 120 MB/s, 4 s left", when it is time for it. */

@@ -1,7 +1,7 @@
 #pragma once
-/* Random numbers without state: Philox 4x32-10. A number is a function of (seed, stream, index), so
- * any part of a sequence can be made anywhere, in any order, with the same result. Streams keep uses
- * apart: one per parameter for initialisation, one per epoch for shuffling. */
+/* Random numbers without state: Philox 4x32-10. A number is a function of (seed, stream, index),
+ * so any part of a sequence can be made anywhere, in any order, with the same result. Streams
+ * keep uses apart: one per parameter for initialisation, one per epoch for shuffling. */
 #include <stdint.h>
 
 typedef struct {

@@ -1,4 +1,5 @@
-/* `pacer bench machine` as several ranks: what lies between them. The other ceilings are those of one process. */
+/* `pacer bench machine` as several ranks: what lies between them. The other ceilings are those
+ * of one process. */
 #include "base/log.h"
 #include "cli/commands.h"
 #include "train/predict_measure.h"

@@ -1,6 +1,7 @@
-/* `pacer bench step`: training steps of a model on made-up tokens; what `bench ops` and `profile` share with it. A rate means
- * something only beside what the machine gives at the same time: each timed step is followed by single
- * matrix products, whose median is the sgemm rate of the run; the best rate is taken before and after. */
+/* `pacer bench step`: training steps of a model on made-up tokens; what `bench ops` and
+ * `profile` share with it. A rate means something only beside what the machine gives at the same
+ * time: each timed step is followed by single matrix products, whose median is the sgemm rate of
+ * the run; the best rate is taken before and after. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/escape.h"
@@ -174,8 +175,8 @@ static void print_steps(const Bench *b, const Config *cfg, double *times, double
            (double)mem_peak_resident() / 1048576);
 }
 
-/* The ceilings of the device that computes. On the processor, which others may share, they are taken before
- * and after the steps and products are put between them; a GPU is ours. */
+/* The ceilings of the device that computes. On the processor, which others may share, they are
+ * taken before and after the steps and products are put between them; a GPU is ours. */
 int bench_ceilings_before(Bench *b)
 {
     Backend *backend = b->run.backend;

@@ -1,5 +1,6 @@
-/* `pacer completion`: a script for bash, zsh or fish, written from the table of commands and that of options. What
- * may stand behind an option is decided once (expectation_of); the rest is each shell's grammar. */
+/* `pacer completion`: a script for bash, zsh or fish, written from the table of commands and
+ * that of options. What may stand behind an option is decided once (expectation_of); the rest is
+ * each shell's grammar. */
 #include "base/err.h"
 #include "base/mem.h"
 #include "cli/commands.h"
@@ -24,8 +25,8 @@ static void add_word(char **words, const char *word, size_t length)
     *words = longer;
 }
 
-/* A text as help writes it: "auto|never|DIR", " bash|zsh|fish", " MODEL [TEXT...]". In small letters it is a word to
- * type; of the others, those for a place on disk. */
+/* A text as help writes it: "auto|never|DIR", " bash|zsh|fish", " MODEL [TEXT...]". In small
+ * letters it is a word to type; of the others, those for a place on disk. */
 static Expectation expectation_from(const char *metavar)
 {
     static const char *const places[] = {"PATH",  "FILE",      "DIR",   "DATA", "MODEL",
@@ -91,7 +92,8 @@ static void for_options(Command command, void (*each)(const Option *option, Comm
     }
 }
 
-/* A text between single quotes; `also`: characters that get a backslash, for the shell function that reads it. */
+/* A text between single quotes; `also`: characters that get a backslash, for the shell function
+ * that reads it. */
 static void put_quoted(const char *text, size_t length, const char *also)
 {
     for (size_t i = 0; i < length; i++) {

@@ -1,6 +1,6 @@
-/* The first minutes with pacer: the commands that take text to a trained model, one after the other,
- * shown as a user would type them. Nothing is left outside the demo's folder, and run again it goes
- * on where it was. */
+/* The first minutes with pacer: the commands that take text to a trained model, one after the
+ * other, shown as a user would type them. Nothing is left outside the demo's folder, and run
+ * again it goes on where it was. */
 #include "base/err.h"
 #include "base/escape.h"
 #include "base/io.h"

@@ -1,8 +1,9 @@
-/* `pacer generate`: a prompt, the texts that go on from it to standard output, what it took to standard error, and
- * all of it as JSON.
+/* `pacer generate`: a prompt, the texts that go on from it to standard output, what it took to
+ * standard error, and all of it as JSON.
  *
- * A terminal is shown whole characters as they come, control characters and bytes that are no text as \xNN, and the
- * prompt before them. A pipe or file gets the bytes of the text as they are. */
+ * A terminal is shown whole characters as they come, control characters and bytes that are no
+ * text as \xNN, and the prompt before them. A pipe or file gets the bytes of the text as they
+ * are. */
 #include "api/generate.h"
 #include "base/clock.h"
 #include "base/err.h"

@@ -1,4 +1,5 @@
-/* `pacer plan`: what a training would take; with --link also how fast more ranks than there are here would be. */
+/* `pacer plan`: what a training would take; with --link also how fast more ranks than there are
+ * here would be. */
 #include "base/err.h"
 #include "base/log.h"
 #include "base/signals.h"

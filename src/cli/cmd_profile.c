@@ -1,5 +1,5 @@
-/* `pacer profile`: one training step, of one rank or of several, as a file of trace events and as a table; the table alone
- * is `bench ops`. */
+/* `pacer profile`: one training step, of one rank or of several, as a file of trace events and
+ * as a table; the table alone is `bench ops`. */
 #include "base/escape.h"
 #include "base/log.h"
 #include "base/signals.h"

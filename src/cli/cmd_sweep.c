@@ -133,8 +133,8 @@ static int check_metric(const char *name)
     return metric_find(name, &metric);
 }
 
-/* A recipe that is no file here is one of pacer's own by its name: those installed, or those of the source that the
- * program was built in. Caller frees. */
+/* A recipe that is no file here is one of pacer's own by its name: those installed, or those of
+ * the source that the program was built in. Caller frees. */
 static char *find_recipe(const char *name)
 {
     static const char *const places[] = {"../share/pacer/recipes", "../recipes", NULL};
@@ -224,8 +224,8 @@ static int show_plan(Experiment *experiment)
     return code;
 }
 
-/* The recipe's probe of learning rates, if it asks for one: makes or shows its runs and puts what was found into the
- * recipe. */
+/* The recipe's probe of learning rates, if it asks for one: makes or shows its runs and puts
+ * what was found into the recipe. */
 static int find_rates(const Config *cfg, const char *path, const char *dir, Recipe *recipe)
 {
     int code = recipe_check_probe(recipe);

@@ -114,7 +114,7 @@ static int train_on(const Config *cfg, TextSource *source, WordCount *words,
         log_info("next: pacer data prepare --tokenizer %s --out shards FILE...", out);
         free(out);
     }
-    tokenizer_free(code == 0 ? tokenizer : NULL);
+    tokenizer_free(tokenizer);
     return code;
 }
 

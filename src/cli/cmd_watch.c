@@ -1,4 +1,5 @@
-/* pacer watch: a run directory or an experiment's folder as a screen that follows it, or as one plain frame. */
+/* pacer watch: a run directory or an experiment's folder as a screen that follows it, or as one
+ * plain frame. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/io.h"

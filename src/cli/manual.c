@@ -1,5 +1,5 @@
-/* Manual pages in the man macros, for what man-db and mandoc both read. The pages carry a version and no date: the
- * same source gives the same bytes. */
+/* Manual pages in the man macros, for what man-db and mandoc both read. The pages carry a
+ * version and no date: the same source gives the same bytes. */
 #include "cli/manual.h"
 
 #include "base/err.h"
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Text as it is read: a dash that may be typed, a backslash, and nothing that begins a line as a request does. */
+/* Text as it is read: a dash that may be typed, a backslash, and nothing that begins a line as a
+ * request does. */
 static void put_text(const char *text, FILE *file)
 {
     if (text[0] == '.' || text[0] == '\'') {

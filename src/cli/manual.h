@@ -11,6 +11,6 @@ void manual_print_command(Command command,
 /* All of them, NAME.1 each, into a folder that exists. */
 int manual_write_all(const char *folder);
 
-/* The example that *line begins with, as it is typed, with pacer in front; moves *line behind it. NULL at the end;
- * caller frees. */
+/* The example that *line begins with, as it is typed, with pacer in front; moves *line behind
+ * it. NULL at the end; caller frees. */
 char *manual_next_example(const char **line);

@@ -8,8 +8,9 @@ typedef struct {
     Prediction prediction;
 } PredictedRanks;
 
-/* cmd_plan.c: measures one rank's step of run (and, with comm, the link between ranks), prints the prediction for
- * up to --ranks ranks, and leaves in *best, unless NULL, that of the fastest strategy. */
+/* cmd_plan.c: measures one rank's step of run (and, with comm, the link between ranks), prints
+ * the prediction for up to --ranks ranks, and leaves in *best, unless NULL, that of the fastest
+ * strategy. */
 int plan_predict(const Run *run, Comm *comm, PredictedRanks *best);
 
 /* plan_recommend.c: --recommend; predicting: a link is given. */

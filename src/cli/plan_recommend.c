@@ -1,5 +1,5 @@
-/* `pacer plan --recommend`: measures short steps until it knows which settings suit model and machine, and says what to
- * type, how long it would take, and in how much memory. */
+/* `pacer plan --recommend`: measures short steps until it knows which settings suit model and
+ * machine, and says what to type, how long it would take, and in how much memory. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/escape.h"

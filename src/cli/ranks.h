@@ -2,7 +2,7 @@
 /* For commands that several ranks run together. */
 #include "api/ranks.h"
 
-/* Joins the ranks that this process was started among; cfg then has their number. Not started so, with --ranks above
- * 1, the process becomes mpirun and starts them: it returns only when that fails. *comm is NULL without ranks.
- * board: CommOptions.board. */
+/* Joins the ranks that this process was started among; cfg then has their number. Not started
+ * so, with --ranks above 1, the process becomes mpirun and starts them: it returns only when
+ * that fails. *comm is NULL without ranks. board: CommOptions.board. */
 int ranks_enter(Config *cfg, const char *board, Comm **comm);

@@ -1,5 +1,6 @@
-/* The signals that end or stop the program are blocked except while it waits, so that none falls between looking and
- * waiting. Those of a crash give the terminal back first: everything in their handler may be called from one. */
+/* The signals that end or stop the program are blocked except while it waits, so that none falls
+ * between looking and waiting. Those of a crash give the terminal back first: everything in
+ * their handler may be called from one. */
 #include "cli/screen.h"
 
 #include "base/err.h"

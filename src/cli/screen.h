@@ -1,6 +1,7 @@
 #pragma once
-/* The terminal as a screen that is drawn again and again, and given back as it was on every way out: a key, a signal,
- * an error, an end by exit(), a crash. There is one terminal, so there is one screen. */
+/* The terminal as a screen that is drawn again and again, and given back as it was on every way
+ * out: a key, a signal, an error, an end by exit(), a crash. There is one terminal, so there is
+ * one screen. */
 #include "report/watch_text.h"
 
 typedef enum {
@@ -13,10 +14,12 @@ typedef enum {
 /* Whether standard output is a terminal that can be drawn on. */
 bool screen_is_possible(void);
 
-/* Columns and lines of the terminal; where there is none, those of COLUMNS and LINES, or 80 and 30. */
+/* Columns and lines of the terminal; where there is none, those of COLUMNS and LINES, or 80 and
+ * 30. */
 void screen_size(int *width, int *height);
 
-/* Whether the terminal shows colours and wants them, and whether the locale is UTF-8 (sets LC_CTYPE). */
+/* Whether the terminal shows colours and wants them, and whether the locale is UTF-8 (sets
+ * LC_CTYPE). */
 bool screen_has_colour(void);
 bool screen_has_utf8(void);
 

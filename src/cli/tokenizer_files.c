@@ -205,7 +205,8 @@ int tokenizer_encode_file(const Config *cfg, const char *path)
 
 /* --- decode --- */
 
-/* Ids read so far that are not decoded yet, and a number or an integer that the chunk's end has cut. */
+/* Ids read so far that are not decoded yet, and a number or an integer that the chunk's end has
+ * cut. */
 typedef struct {
     const Tokenizer *tokenizer;
     Output *output;

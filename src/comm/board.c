@@ -16,8 +16,8 @@
 #define MAGIC 0x31647261426350ull
 #define READ_TRIES 16
 
-/* The file. `place` is 2 x number + inside: stored behind `what`, so that a reader who finds the same place
- * before and after reading the name has the name that belongs to it. */
+/* The file. `place` is 2 x number + inside: stored behind `what`, so that a reader who finds the
+ * same place before and after reading the name has the name that belongs to it. */
 typedef struct {
     uint64_t magic, job;
     int64_t rank, pid;

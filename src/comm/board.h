@@ -1,7 +1,8 @@
 #pragma once
-/* Where each rank is, for the others to read when one is missed: a small file per rank in a folder that all
- * of them see. A rank writes its own through a mapping, without system calls; the others read the files when
- * a wait has gone on for too long. A file of another job in the same folder is not taken for one of this. */
+/* Where each rank is, for the others to read when one is missed: a small file per rank in a
+ * folder that all of them see. A rank writes its own through a mapping, without system calls;
+ * the others read the files when a wait has gone on for too long. A file of another job in the
+ * same folder is not taken for one of this. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -56,5 +57,6 @@ void board_explain(const BoardWait *wait, const BoardEntry *first, const BoardEn
 void board_explain_end(const BoardWait *wait, int rank, const BoardEntry *entry,
                        char text[BOARD_TEXT_SIZE]);
 
-/* The lowest rank that is alive and inside what `wait` waits for: the one to speak for all of them. */
+/* The lowest rank that is alive and inside what `wait` waits for: the one to speak for all of
+ * them. */
 int board_speaker(const BoardWait *wait, const BoardEntry *first, const BoardEntry *second);

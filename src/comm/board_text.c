@@ -1,6 +1,6 @@
-/* The sentences about ranks that are missed. A rank is behind when it has not entered the collective that
- * others wait in; when all have, the one that shows no life between two readings is the one that is
- * missed. */
+/* The sentences about ranks that are missed. A rank is behind when it has not entered the
+ * collective that others wait in; when all have, the one that shows no life between two readings
+ * is the one that is missed. */
 #include "comm/board.h"
 
 #include <stdarg.h>

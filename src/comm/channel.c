@@ -1,5 +1,5 @@
-/* Channels: checks that all kinds share, and those in host memory. One rank has nothing to send: copies,
- * where in and out differ, are all that is left. */
+/* Channels: checks that all kinds share, and those in host memory. One rank has nothing to send:
+ * copies, where in and out differ, are all that is left. */
 #include "comm/internal.h"
 
 #include "base/assert.h"

@@ -1,14 +1,14 @@
 /* Collectives in host memory, over messages that do not wait.
  *
- * An all-reduce is a reduce-scatter and an all-gather: every rank is sent the others' shares of the part that
- * is its own, sums them in rank order (sum.c), and sends the sum to all. Each rank sends and receives
- * 2 (n - 1) / n of the data, the least there is; nothing depends on what order messages come in, and a sum of
- * bf16 is rounded once. Data goes in pieces with two under way, so that scratch is small and stays in the
- * cache. A small all-reduce sends everything to everybody: one message's time instead of two, and the same
- * bits.
+ * An all-reduce is a reduce-scatter and an all-gather: every rank is sent the others' shares of the
+ * part that is its own, sums them in rank order (sum.c), and sends the sum to all. Each rank sends
+ * and receives 2 (n - 1) / n of the data, the least there is; nothing depends on what order
+ * messages come in, and a sum of bf16 is rounded once. Data goes in pieces with two under way, so
+ * that scratch is small and stays in the cache. A small all-reduce sends everything to everybody:
+ * one message's time instead of two, and the same bits.
  *
- * The thread polls: MPI moves data inside MPI_Test only. To leave a core to the computation it yields a few
- * times and then sleeps, at first for microseconds. */
+ * The thread polls: MPI moves data inside MPI_Test only. To leave a core to the computation it
+ * yields a few times and then sleeps, at first for microseconds. */
 #include "comm/internal.h"
 
 #include "base/assert.h"

@@ -1,16 +1,16 @@
 #pragma once
 /* Ranks: processes that train one model together, each with its own copy of it.
  *
- * There are two ways between them. Control (comm_*): small values in host memory, waited for; every rank
- * makes the same calls in the same order. Tensors (channel_*): a queue of collectives beside the computation,
- * in host memory through MPI or in a GPU's memory through NCCL; what is queued starts once the computation
- * given to the backend so far is done, and channel_wait makes the computation given from then on wait for it.
- * Counts are in elements.
+ * There are two ways between them. Control (comm_*): small values in host memory, waited for; every
+ * rank makes the same calls in the same order. Tensors (channel_*): a queue of collectives beside
+ * the computation, in host memory through MPI or in a GPU's memory through NCCL; what is queued
+ * starts once the computation given to the backend so far is done, and channel_wait makes the
+ * computation given from then on wait for it. Counts are in elements.
  *
- * MPI is loaded when there is more than one rank, and never before (mpi.c is a module of its own); NCCL
- * likewise. A rank that is missed for longer than the timeout ends the job: every rank keeps its step and the
- * number of its last collective where the others can read it (CommOptions.board), and the message names the
- * rank that is behind. */
+ * MPI is loaded when there is more than one rank, and never before (mpi.c is a module of its
+ * own); NCCL likewise. A rank that is missed for longer than the timeout ends the job: every
+ * rank keeps its step and the number of its last collective where the others can read it
+ * (CommOptions.board), and the message names the rank that is behind. */
 #include "tensor/backend.h"
 
 typedef struct Comm Comm;
@@ -22,7 +22,8 @@ typedef struct {
     bool shared_gpus;  /* ranks outnumber GPUs: NCCL is told that each is a host of its own */
 } CommOptions;
 
-/* This process was started as a rank (by mpirun, also as the only one, by srun or by comm_launch). */
+/* This process was started as a rank (by mpirun, also as the only one, by srun or by
+ * comm_launch). */
 bool comm_is_launched(void);
 
 /* Starts this program again as so many ranks on this machine, through mpirun, and waits for
@@ -35,8 +36,9 @@ int comm_launch(int ranks, char *const *argv, int *status);
  * says so at length. Elsewhere the status. */
 int comm_end_rank(int status);
 
-/* One rank without MPI when the process was not launched as one of several. ERR_FAILED or ERR_INPUT saying
- * what is missing and how to get it. What fails once MPI has joined the ranks is said here and ends all of them. */
+/* One rank without MPI when the process was not launched as one of several. ERR_FAILED or
+ * ERR_INPUT saying what is missing and how to get it. What fails once MPI has joined the ranks
+ * is said here and ends all of them. */
 int comm_open(CommOptions options, Comm **out);
 void comm_close(Comm *comm); /* all ranks; NULL is fine */
 
@@ -55,8 +57,8 @@ int comm_barrier(Comm *comm, const char *what);
 int comm_sum(Comm *comm, double *values, int count); /* in place; the same bits on every rank */
 int comm_max(Comm *comm, double *values, int count);
 int comm_broadcast(Comm *comm, void *bytes, size_t count, int root);
-/* Whether all ranks have succeeded: code itself where it is an error, else the error of another rank. NULL: one
- * rank. */
+/* Whether all ranks have succeeded: code itself where it is an error, else the error of another
+ * rank. NULL: one rank. */
 int comm_agree(Comm *comm, int code);
 /* all: (ranks, bytes), everywhere. */
 int comm_gather(Comm *comm, const void *mine, size_t bytes, void *all);
@@ -73,27 +75,29 @@ void channel_all_reduce(Channel *channel, void *data, int64_t count, DType dtype
 /* out (count): this rank's part of the sum of in (ranks, count). out may be its own part of in. */
 void channel_reduce_scatter(Channel *channel, const void *in, void *out, int64_t count,
                             DType dtype);
-/* out (ranks, count): the parts `in` (count) of all ranks in order. in may be its own part of out. */
+/* out (ranks, count): the parts `in` (count) of all ranks in order. in may be its own part of
+ * out. */
 void channel_all_gather(Channel *channel, const void *in, void *out, int64_t count, DType dtype);
 void channel_broadcast(Channel *channel, void *data, int64_t count, DType dtype, int root);
 
-/* What is computed from now on sees the results of everything queued. On the host this waits; on a device the
- * stream does, and what is queued inside a recorded body (Backend.replay) is waited for inside it. An error
- * of a collective ends the job. */
+/* What is computed from now on sees the results of everything queued. On the host this waits; on
+ * a device the stream does, and what is queued inside a recorded body (Backend.replay) is waited
+ * for inside it. An error of a collective ends the job. */
 void channel_wait(Channel *channel);
 
-/* The same of what was queued up to here alone: ticket, where the last of it was queued; wait_for, in the same
- * recorded body, where it is needed. Tickets rise, and a wait for one is a wait for all before it; a second wait
- * does nothing. */
+/* The same of what was queued up to here alone: ticket, where the last of it was queued;
+ * wait_for, in the same recorded body, where it is needed. Tickets rise, and a wait for one is a
+ * wait for all before it; a second wait does nothing. */
 int64_t channel_ticket(Channel *channel);
 void channel_wait_for(Channel *channel, int64_t ticket);
 
-/* Writes how many nanoseconds were stood still for in waits so far into *ns, which is memory of the backend, in order
- * with the computation: what lies between two of these is their difference, recorded or not. */
+/* Writes how many nanoseconds were stood still for in waits so far into *ns, which is memory of
+ * the backend, in order with the computation: what lies between two of these is their
+ * difference, recorded or not. */
 void channel_note_stood(Channel *channel, int64_t *ns);
 
-/* Seconds since the last call: of collectives, and the time that waits for them stood still for. On a
- * device both are known when the device has done the work; false: not measured there. */
+/* Seconds since the last call: of collectives, and the time that waits for them stood still for.
+ * On a device both are known when the device has done the work; false: not measured there. */
 typedef struct {
     double busy_s, exposed_s;
     int64_t calls;
@@ -107,8 +111,8 @@ static inline double channel_hidden(const ChannelTimes *times)
     return times->busy_s > times->exposed_s ? times->busy_s - times->exposed_s : 0;
 }
 
-/* A collective, from when this rank began with it, so what others are late is in it; or a wait that had
- * something to wait for. */
+/* A collective, from when this rank began with it, so what others are late is in it; or a wait
+ * that had something to wait for. */
 typedef struct {
     const char *name; /* "all-reduce", ...; "wait" */
     bool is_wait;
@@ -117,12 +121,13 @@ typedef struct {
     int64_t start_ns, end_ns; /* of clock_seconds; in a device's memory, of the device's clock */
 } ChannelSpan;
 
-/* Has up to `capacity` spans kept; 0: no more, and not while recordings (Backend.replay) made in between exist.
- * ERR_MEMORY. With one rank there are none. */
+/* Has up to `capacity` spans kept; 0: no more, and not while recordings (Backend.replay) made in
+ * between exist. ERR_MEMORY. With one rank there are none. */
 int channel_trace(Channel *channel, int64_t capacity);
-/* What is queued from now on is kept in place of what was (on), or not at all. A recorded body that is replayed
- * queues nothing: its spans stay, with the times of the replay. */
+/* What is queued from now on is kept in place of what was (on), or not at all. A recorded body
+ * that is replayed queues nothing: its spans stay, with the times of the replay. */
 void channel_trace_next(Channel *channel, bool on);
-/* In the order in which they were queued; complete once all that was queued is done. Valid until the next call. */
+/* In the order in which they were queued; complete once all that was queued is done. Valid until
+ * the next call. */
 const ChannelSpan *channel_spans(const Channel *channel, int64_t *count);
 void channel_tag(Channel *channel, int tag); /* of what is queued from now on, in its spans */

@@ -1,10 +1,10 @@
 /* Channels in the memory of a GPU, through NCCL, on a stream of their own.
  *
- * Events tie that stream to the one that computes: a collective starts behind the work given so far, and a wait
- * for it holds back what is given later. Nothing here waits on the host or allocates once the channel is
- * open, so that a step with its collectives can be recorded as a CUDA graph. A thread of the host watches: an
- * error inside NCCL, or a collective that the device (device_marks.h) has been in for longer than the timeout,
- * ends the job. */
+ * Events tie that stream to the one that computes: a collective starts behind the work given so
+ * far, and a wait for it holds back what is given later. Nothing here waits on the host or
+ * allocates once the channel is open, so that a step with its collectives can be recorded as a
+ * CUDA graph. A thread of the host watches: an error inside NCCL, or a collective that the
+ * device (device_marks.h) has been in for longer than the timeout, ends the job. */
 #include "comm/internal.h"
 
 #include "comm/device_marks.h"
@@ -26,8 +26,9 @@
 
 #define LOOK_EVERY 250000000L /* ns */
 #define JOIN_NUMBER 1         /* joining NCCL is the first collective of a device; others follow */
-/* Events for tickets. Each has its place by number; one that is taken again while its ticket was not waited for yet
- * is that of a later collective of the same stream, and the wait merely longer. */
+/* Events for tickets. Each has its place by number; one that is taken again while its ticket was
+ * not waited for yet is that of a later collective of the same stream, and the wait merely
+ * longer. */
 #define TICKETS 256
 
 typedef struct {
@@ -315,8 +316,8 @@ static const ChannelTable device_table = {.close = device_close,
                                           .alloc = device_alloc,
                                           .release = device_release};
 
-/* NCCL refuses two ranks on one GPU. Ranks that it takes for separate hosts talk through sockets instead:
- * right, and slow. What the user has set stays. */
+/* NCCL refuses two ranks on one GPU. Ranks that it takes for separate hosts talk through sockets
+ * instead: right, and slow. What the user has set stays. */
 static void pretend_hosts(const Comm *comm)
 {
     char name[32];

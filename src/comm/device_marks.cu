@@ -9,8 +9,8 @@ static __device__ int64_t device_clock(void)
     return now;
 }
 
-/* The stream of collectives makes ENTER and LEAVE, the one that computes STAND, GO and STOOD: no field
- * has two writers at a time. */
+/* The stream of collectives makes ENTER and LEAVE, the one that computes STAND, GO and STOOD: no
+ * field has two writers at a time. */
 static __global__ void mark(DeviceMarks *marks, volatile DeviceTotals *shown, MarkKind kind,
                             double bytes, volatile int64_t *when)
 {

@@ -1,7 +1,8 @@
 #pragma once
-/* A device's own account of a channel: one-thread kernels around every collective and every wait for them,
- * which are recorded and replayed with the rest of a step. So the host knows where the device is, and how
- * long it took, without waiting for it and without being asked at every replay. */
+/* A device's own account of a channel: one-thread kernels around every collective and every wait
+ * for them, which are recorded and replayed with the rest of a step. So the host knows where the
+ * device is, and how long it took, without waiting for it and without being asked at every
+ * replay. */
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -25,9 +26,9 @@ struct CUstream_st; /* of a cudaStream_t */
 
 typedef enum { MARK_ENTER, MARK_LEAVE, MARK_STAND, MARK_GO, MARK_STOOD } MarkKind;
 
-/* Behind the work given to the stream so far. marks: device memory; shown: pinned host memory that the device
- * writes and the host reads at any time. when: memory that the device writes, for the time of this mark, or, of
- * MARK_STOOD, for totals.exposed_ns; NULL: not asked for. */
+/* Behind the work given to the stream so far. marks: device memory; shown: pinned host memory
+ * that the device writes and the host reads at any time. when: memory that the device writes,
+ * for the time of this mark, or, of MARK_STOOD, for totals.exposed_ns; NULL: not asked for. */
 void device_mark(DeviceMarks *marks, volatile DeviceTotals *shown, MarkKind kind, double bytes,
                  int64_t *when, struct CUstream_st *stream);
 

@@ -55,8 +55,9 @@ void engine_free(Engine *engine);
 /* 0, or ERR_FAILED with the message set on this thread. */
 int engine_run(Engine *engine, const Work *work);
 
-/* worker.c: the thread that makes all calls of MPI. It does what is put one after the other; the numbers of
- * works are the same on every rank because every rank puts the same works in the same order. */
+/* worker.c: the thread that makes all calls of MPI. It does what is put one after the other; the
+ * numbers of works are the same on every rank because every rank puts the same works in the same
+ * order. */
 int worker_open(Comm *comm, const MpiModule *module, MpiWorld *world, Worker **out);
 bool worker_has_failed(Worker *worker); /* a work, whose error was returned */
 void worker_close(Worker *worker);      /* finalizes MPI; after a failure it ends the job instead */
@@ -79,12 +80,12 @@ void wait_explain(Comm *comm, const BoardWait *wait, char text[BOARD_TEXT_SIZE])
 /* A rank of this machine that is no more, or -1. */
 int wait_find_dead(const Comm *comm);
 void wait_explain_end(Comm *comm, const BoardWait *wait, int dead, char text[BOARD_TEXT_SIZE]);
-/* Until this rank sees on its board what rank 0 has written there: ERR_FAILED when it does not, because their folders
- * are not one. */
+/* Until this rank sees on its board what rank 0 has written there: ERR_FAILED when it does not,
+ * because their folders are not one. */
 int wait_for_first(Comm *comm);
 
-/* sum.c: out (count) = the sum of parts[0], parts[1], ... in this order, each (count). Sums of bf16 are made
- * in f32 and rounded once. out may be one of the parts. */
+/* sum.c: out (count) = the sum of parts[0], parts[1], ... in this order, each (count). Sums of
+ * bf16 are made in f32 and rounded once. out may be one of the parts. */
 void sum_parts(void *out, const void *const *parts, int ranks, int64_t count, DType dtype);
 
 /* device.c or device_absent.c: channels in a device's memory. */

@@ -42,8 +42,8 @@ static int number_in(const char *name)
     return number > 0 ? number : 0;
 }
 
-/* Of the step of srun that this process belongs to, also through another launcher. A script of sbatch is no
- * step: 0. */
+/* Of the step of srun that this process belongs to, also through another launcher. A script of
+ * sbatch is no step: 0. */
 static int slurm_tasks(void)
 {
     bool in_step = getenv("SLURM_PROCID") != NULL && getenv("SLURM_STEP_ID") != NULL;
@@ -52,10 +52,12 @@ static int slurm_tasks(void)
 
 int launch_ranks(void)
 {
-    /* Open MPI; MPICH, Intel MPI and Slurm's PMI; MVAPICH; pacer, in front of whatever else it was. */
+    /* Open MPI; MPICH, Intel MPI and Slurm's PMI; MVAPICH; pacer, in front of whatever else it
+     * was. */
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
                                         OWN_MARK};
-    /* An interactive shell of Slurm is a step of one task: no rank, though srun may give it PMI's size. */
+    /* An interactive shell of Slurm is a step of one task: no rank, though srun may give it
+     * PMI's size. */
     int tasks = slurm_tasks();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         int ranks = number_in(names[i]);
@@ -111,7 +113,8 @@ bool comm_is_launched(void)
     return launch_ranks() > 0;
 }
 
-/* Cores that this process may run on, two threads of one core counted once; 0: the system does not say. */
+/* Cores that this process may run on, two threads of one core counted once; 0: the system does
+ * not say. */
 static int count_cores(void)
 {
     cpu_set_t allowed;
@@ -166,8 +169,9 @@ static char *find_launcher(const MpiModule *module)
     return found != NULL ? found : find_program("mpiexec");
 }
 
-/* Open MPI binds each rank to a core by default and refuses more ranks than cores. With enough cores each
- * rank gets an equal share of them; else none is bound. Returns the number of arguments. */
+/* Open MPI binds each rank to a core by default and refuses more ranks than cores. With enough
+ * cores each rank gets an equal share of them; else none is bound. Returns the number of
+ * arguments. */
 static int open_mpi_arguments(char **list, int ranks)
 {
     int n = 0, cores = count_cores();

@@ -12,8 +12,8 @@
     "install an MPI with its headers (Debian, Ubuntu: libopenmpi-dev and " \
     "openmpi-bin), then build again (make)"
 
-/* Beside the program where it was built, in lib/pacer once it is installed; a program that uses libpacer may lie
- * anywhere, so the module is also looked for from the library. */
+/* Beside the program where it was built, in lib/pacer once it is installed; a program that uses
+ * libpacer may lie anywhere, so the module is also looked for from the library. */
 static char *find_module(void)
 {
     static const char *const program[] = {".", "..", "../lib/pacer", NULL};

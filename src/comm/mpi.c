@@ -1,6 +1,6 @@
-/* The module pacer_mpi.so: a thin layer over the MPI that it was compiled against (mpi_module.h). One thread
- * makes all calls, MPI_Init included, so MPI_THREAD_FUNNELED is enough. Messages are bytes: sums are made by
- * the program (collective.c), not by MPI. */
+/* The module pacer_mpi.so: a thin layer over the MPI that it was compiled against
+ * (mpi_module.h). One thread makes all calls, MPI_Init included, so MPI_THREAD_FUNNELED is
+ * enough. Messages are bytes: sums are made by the program (collective.c), not by MPI. */
 #include "comm/mpi_module.h"
 
 #include <mpi.h>

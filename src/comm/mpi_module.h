@@ -1,8 +1,8 @@
 #pragma once
-/* What the module pacer_mpi.so (mpi.c) gives to the program: MPI's point-to-point messages and broadcast,
- * none of which waits. The module is all that is compiled against an MPI; the program loads it when there are
- * several ranks. All functions are called by one thread (worker.c). Those that return an int return 0 or
- * MPI's error code, which `explain` turns into text. */
+/* What the module pacer_mpi.so (mpi.c) gives to the program: MPI's point-to-point messages and
+ * broadcast, none of which waits. The module is all that is compiled against an MPI; the program
+ * loads it when there are several ranks. All functions are called by one thread (worker.c).
+ * Those that return an int return 0 or MPI's error code, which `explain` turns into text. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -35,7 +35,8 @@ typedef struct {
     int (*send)(MpiRequest *request, const void *bytes, size_t count, int to, int tag);
     int (*receive)(MpiRequest *request, void *bytes, size_t count, int from, int tag);
     int (*broadcast)(MpiRequest *request, void *bytes, size_t count, int root);
-    /* Lets MPI get on with all that is under way; *done: this one is, and its request is free again. */
+    /* Lets MPI get on with all that is under way; *done: this one is, and its request is free
+     * again. */
     int (*test)(MpiRequest *request, bool *done);
     void (*explain)(int code, char text[MPI_MODULE_TEXT]);
 } MpiModule;

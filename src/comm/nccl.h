@@ -1,6 +1,6 @@
 #pragma once
-/* NCCL by hand: its types and numbers from the public reference, its functions by name from libnccl.so.2, so
- * that one program runs with any NCCL 2 and, on one GPU, without it. */
+/* NCCL by hand: its types and numbers from the public reference, its functions by name from
+ * libnccl.so.2, so that one program runs with any NCCL 2 and, on one GPU, without it. */
 #include <stdbool.h>
 #include <stddef.h>
 

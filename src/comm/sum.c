@@ -1,5 +1,5 @@
-/* Sums over ranks in rank order, so that every rank, every cut into pieces and every run gives the same bits.
- * Blocks stay in the first cache while the ranks' parts are added to them. */
+/* Sums over ranks in rank order, so that every rank, every cut into pieces and every run gives
+ * the same bits. Blocks stay in the first cache while the ranks' parts are added to them. */
 #include "comm/internal.h"
 
 #include "base/assert.h"

@@ -9,7 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Between two readings every rank that lives has moved its counter, also as another host sees it. */
+/* Between two readings every rank that lives has moved its counter, also as another host sees
+ * it. */
 #define APART_HERE 1.5 /* s */
 #define APART_FAR 6.0
 #define TURN 2.0 /* s that the speaker is given before others say the same */

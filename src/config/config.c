@@ -1,5 +1,5 @@
-/* A Config's life, and the one way a value gets into it: look the option up, parse, store, note where
- * it came from. */
+/* A Config's life, and the one way a value gets into it: look the option up, parse, store, note
+ * where it came from. */
 #include "config/config.h"
 #include "config/internal.h"
 

@@ -301,8 +301,8 @@ void config_free(Config *cfg);                    /* a no-op on a zeroed Config 
 void config_copy(Config *to, const Config *from); /* `to` is not initialised before */
 
 /* Reads the arguments behind the command's words, then the file that --config names (the command
- * line wins), then runs config_check. Arguments that are no options move to the front of argv; *rest
- * is their number. With --help or -h anywhere only cfg->help is set. */
+ * line wins), then runs config_check. Arguments that are no options move to the front of argv;
+ * *rest is their number. With --help or -h anywhere only cfg->help is set. */
 int config_parse(Config *cfg, int argc, char **argv, int *rest);
 
 /* Sets options from a flat YAML mapping. Those set on the command line keep their value, but the
@@ -312,23 +312,24 @@ int config_load_yaml(Config *cfg, const char *path);
 /* Sets one option from text, as the command line would. config_check afterwards. */
 int config_set(Config *cfg, const char *name, const char *text);
 
-/* The value of one option as text that config_set reads back; caller frees *text. ERR_INPUT as config_set for
- * an option that the command does not take. */
+/* The value of one option as text that config_set reads back; caller frees *text. ERR_INPUT as
+ * config_set for an option that the command does not take. */
 int config_get(const Config *cfg, const char *name, char **text);
 
 /* 0, or ERR_INPUT naming the first option that the command cannot do without and nobody gave. */
 int config_check_required(const Config *cfg);
 
-/* config_set for text that stands in line `line` of the file `path`, which messages, also those of a later
- * config_check, then name. All calls for one Config give the same path. */
+/* config_set for text that stands in line `line` of the file `path`, which messages, also those
+ * of a later config_check, then name. All calls for one Config give the same path. */
 int config_set_at(Config *cfg, const char *name, const char *text, const char *path, int line);
 
-/* Sets every option that `from` was given and that to->command takes, with its origin: how a command
- * that runs another one passes on what it was told. config_check afterwards. */
+/* Sets every option that `from` was given and that to->command takes, with its origin: how a
+ * command that runs another one passes on what it was told. config_check afterwards. */
 void config_inherit(Config *to, const Config *from);
 
-/* What one option alone cannot know: one of steps, tokens and epochs (steps 1000 when none is given);
- * global-batch sets accum; a device that this build lacks. May be called again after changes. */
+/* What one option alone cannot know: one of steps, tokens and epochs (steps 1000 when none is
+ * given); global-batch sets accum; a device that this build lacks. May be called again after
+ * changes. */
 int config_check(Config *cfg);
 
 /* Gives a choice the value that was found out for it (auto settled), with origin DERIVED. */
@@ -347,8 +348,9 @@ int64_t config_warmup(const Config *cfg, int64_t total_steps); /* auto: 5 %, rou
 
 int config_threads(const Config *cfg); /* 0: all cores this process may use */
 
-/* Updates that the run makes, when one takes tokens_per_update (batch x accum x seq x ranks): steps;
- * or tokens, rounded up to a whole update; or epochs of tokens_per_epoch, rounded down, at least 1. */
+/* Updates that the run makes, when one takes tokens_per_update (batch x accum x seq x ranks):
+ * steps; or tokens, rounded up to a whole update; or epochs of tokens_per_epoch, rounded down,
+ * at least 1. */
 int64_t config_total_steps(const Config *cfg, int64_t tokens_per_update, int64_t tokens_per_epoch);
 
 /* "64M", "512MiB", "1000" as the options read it, 1 to 1e15. ERR_INPUT gives the reason. */
@@ -363,7 +365,8 @@ void config_print_resolved(const Config *cfg, FILE *file);
 /* The options part of `pacer COMMAND --help`. */
 void config_print_help(Command command, FILE *file);
 
-/* What help says beside a name: " N", " f32|bf16" or "" for a switch; and "(default 8; 1 to 1M)". Caller frees. */
+/* What help says beside a name: " N", " f32|bf16" or "" for a switch; and "(default 8; 1 to
+ * 1M)". Caller frees. */
 char *config_metavar(const Option *option);
 char *config_limits(const Option *option, Command command);
 
@@ -394,7 +397,8 @@ void config_changes_free(ConfigChange *changes, size_t count);
 #define CONFIG_ID_SIZE 17
 void config_run_id(const Config *cfg, char id[CONFIG_ID_SIZE]);
 
-/* The first option with one of `flags` (0: the first recorded option) whose values differ, or NULL. */
+/* The first option with one of `flags` (0: the first recorded option) whose values differ, or
+ * NULL. */
 const Option *config_first_difference(const Config *a, const Config *b, unsigned flags);
 
 /* The entry of names (NULL-terminated) closest to text by edit distance, ignoring case; NULL when

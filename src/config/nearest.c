@@ -1,4 +1,5 @@
-/* "Did you mean": the optimal string alignment distance (insert, delete, replace, swap neighbours). */
+/* "Did you mean": the optimal string alignment distance (insert, delete, replace, swap
+ * neighbours). */
 #include "config/config.h"
 
 #include <ctype.h>

@@ -21,8 +21,8 @@ static void print_group(const Option *option, const char **group, FILE *file)
     }
 }
 
-/* Prints the words of text and then `tail`, which is kept together, from column `indent` on; goes on
- * in the next line, indented likewise, where the page ends. */
+/* Prints the words of text and then `tail`, which is kept together, from column `indent` on;
+ * goes on in the next line, indented likewise, where the page ends. */
 static void print_wrapped(const char *text, const char *tail, int indent, FILE *file)
 {
     int column = indent;

@@ -1,7 +1,8 @@
-/* One value: text in, text out, strict. Numbers are decimal, with k M G T (powers of 1000) or Ki Mi
- * Gi Ti (powers of 1024) behind them or an exponent, and must be used up entirely: nothing is cut,
- * wrapped or clamped. Whole numbers are computed in integers, so 1.5k is 1500 and 1.2345k is refused.
- * Reals keep 15 significant digits, which every text form, JSON included, carries exactly. */
+/* One value: text in, text out, strict. Numbers are decimal, with k M G T (powers of 1000) or Ki
+ * Mi Gi Ti (powers of 1024) behind them or an exponent, and must be used up entirely: nothing is
+ * cut, wrapped or clamped. Whole numbers are computed in integers, so 1.5k is 1500 and 1.2345k
+ * is refused. Reals keep 15 significant digits, which every text form, JSON included, carries
+ * exactly. */
 #include "config/config.h"
 #include "config/internal.h"
 

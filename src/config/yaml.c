@@ -1,6 +1,7 @@
-/* Config files: one flat YAML mapping of option names to scalars, or to a sequence of scalars where an
- * option may be given several times. Anything more of YAML (nesting, anchors, tags, several documents) is refused by line, because it could only be a
- * mistake here. Parsing stops at the first fault, so depth cannot be driven up. */
+/* Config files: one flat YAML mapping of option names to scalars, or to a sequence of scalars
+ * where an option may be given several times. Anything more of YAML (nesting, anchors, tags,
+ * several documents) is refused by line, because it could only be a mistake here. Parsing stops
+ * at the first fault, so depth cannot be driven up. */
 #include "config/config.h"
 #include "config/internal.h"
 #include "config/yaml_input.h"
@@ -27,7 +28,8 @@ static int next_event(Reader *reader, yaml_event_t *event)
     return yaml_parser_parse(&reader->input.parser, event) ? 0 : yaml_input_fault(&reader->input);
 }
 
-/* The scalar's text, or NULL and a message. `what` is the option whose value it is, or "option name". */
+/* The scalar's text, or NULL and a message. `what` is the option whose value it is, or "option
+ * name". */
 static const char *scalar_text(const Reader *reader, const yaml_event_t *event, const char *what)
 {
     const char *problem = NULL;

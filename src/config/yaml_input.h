@@ -1,5 +1,6 @@
 #pragma once
-/* A YAML file on its way through libyaml: read whole, at most 1 MiB, with faults that name file and line. */
+/* A YAML file on its way through libyaml: read whole, at most 1 MiB, with faults that name file
+ * and line. */
 #include <stdbool.h>
 #include <stddef.h>
 

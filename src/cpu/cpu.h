@@ -32,7 +32,8 @@ const char *cpu_backend_isa(const Backend *backend);
 /* The matrix products (matmul.c). */
 void matmul_fill(Ops *ops);
 
-/* Up to this many rows a linear map is made by a kernel that reads the weights once (kernels/few_rows.c). */
+/* Up to this many rows a linear map is made by a kernel that reads the weights once
+ * (kernels/few_rows.c). */
 #define CPU_FEW_ROWS 32
 
 /* linear_forward of more rows, f32, by the library's product. */

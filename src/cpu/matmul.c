@@ -1,8 +1,8 @@
-/* Linear maps of many rows by the library's matrix product (sgemm.h). The bias of a forward costs
- * nothing extra: rows of y are set to it and the product is added, where a plain product would have
- * set them to zero first. linear_gelu_forward stays composed: cut into blocks of rows that keep
- * gelu's input in the cache, the product loses more to packing the weights again for each block than
- * gelu gains. Products are never called from inside a parallel region. */
+/* Linear maps of many rows by the library's matrix product (sgemm.h). The bias of a forward
+ * costs nothing extra: rows of y are set to it and the product is added, where a plain product
+ * would have set them to zero first. linear_gelu_forward stays composed: cut into blocks of rows
+ * that keep gelu's input in the cache, the product loses more to packing the weights again for
+ * each block than gelu gains. Products are never called from inside a parallel region. */
 #include "cpu/cpu.h"
 
 #include "base/assert.h"

@@ -60,11 +60,11 @@ static void make_rows(const Product *p, Span rows)
                  (int)status, (long long)p->m, (long long)p->n, (long long)p->k);
 }
 
-/* Rows of the product are cut among pacer's own threads, each of which calls oneDNN for its part (inside
- * a parallel region oneDNN uses the calling thread alone): there is no meeting point before the end, and
- * on data that comes from memory it is faster than the library's own threads. On one thread, where there is
- * no such region, the CBLAS does the work: oneDNN 2.6 called so writes beyond its memory (small products,
- * AVX-512). */
+/* Rows of the product are cut among pacer's own threads, each of which calls oneDNN for its part
+ * (inside a parallel region oneDNN uses the calling thread alone): there is no meeting point
+ * before the end, and on data that comes from memory it is faster than the library's own
+ * threads. On one thread, where there is no such region, the CBLAS does the work: oneDNN 2.6
+ * called so writes beyond its memory (small products, AVX-512). */
 void sgemm(int threads, bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k,
            const float *a, const float *b, float *out, int64_t out_stride, Mode mode)
 {

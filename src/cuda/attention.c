@@ -6,8 +6,8 @@
 /* The attention slots, which hand over to the kind that the run has chosen. Whoever chose has asked
  * cuda_attention_problem; a shape that is not covered ends the program here.
  *
- * cuDNN wants pointers that are multiples of 16 bytes and sequences of more than one token. Its aux is that
- * of the flash kernels, which do the calls that it cannot take. */
+ * cuDNN wants pointers that are multiples of 16 bytes and sequences of more than one token. Its
+ * aux is that of the flash kernels, which do the calls that it cannot take. */
 
 static bool supported_type(DType dtype)
 {
@@ -101,7 +101,8 @@ void cuda_attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor
     }
 }
 
-/* Pointers are not known when sizes are asked for: cuDNN's room has to do for the flash kernels too. */
+/* Pointers are not known when sizes are asked for: cuDNN's room has to do for the flash kernels
+ * too. */
 size_t cuda_attention_backward_ws(const Ctx *c, HeadShape shape, DType dtype)
 {
     const CudaBackend *backend = cuda_of(c);

@@ -1,6 +1,7 @@
-/* --attention auto on a GPU: pacer's own kernels win for short sequences of narrow heads, cuDNN's elsewhere, and
- * where the border lies depends on the GPU. So both are run on the shape of the run. The kind decides the last
- * bits of a run; the choice is kept with those of the matrix products (matmul_cache.c). */
+/* --attention auto on a GPU: pacer's own kernels win for short sequences of narrow heads,
+ * cuDNN's elsewhere, and where the border lies depends on the GPU. So both are run on the shape
+ * of the run. The kind decides the last bits of a run; the choice is kept with those of the
+ * matrix products (matmul_cache.c). */
 #include "cuda/cuda.h"
 #include "cuda/internal.h"
 #include "cuda/matmul_plan.h"

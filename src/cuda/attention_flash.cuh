@@ -1,14 +1,16 @@
 #pragma once
-/* What the flash kernels share: tiles in shared memory, the tensor core product m16n8k16 with its fragments,
- * and the arguments of a launch.
+/* What the flash kernels share: tiles in shared memory, the tensor core product m16n8k16 with its
+ * fragments, and the arguments of a launch.
  *
  * Fragments, for lane l of a warp (PTX's layouts):
  *   C (16 x 8, f32): c0 c1 at row l/4, columns 2(l%4) + 0,1; c2 c3 eight rows below.
- *   A (16 x 16): a0 a1 a2 a3 hold (rows 0-7, k 0-7), (8-15, 0-7), (0-7, 8-15), (8-15, 8-15), a pair at row
+ *   A (16 x 16): a0 a1 a2 a3 hold (rows 0-7, k 0-7), (8-15, 0-7), (0-7, 8-15), (8-15, 8-15), a
+ *   pair at row
  *     l/4 and k 2(l%4) each. Two neighbouring C fragments, rounded, thus are an A fragment.
  *   B (16 x 8): b0 b1 hold k 0-7 and 8-15, a pair at column l/4 and k 2(l%4).
- * A tile is (rows, D) bf16, row by row; the 16-byte chunks of a row are permuted by the row's number so that
- * eight rows of one chunk, which is what ldmatrix reads at a time, lie in different banks. */
+ * A tile is (rows, D) bf16, row by row; the 16-byte chunks of a row are permuted by the row's
+ * number so that eight rows of one chunk, which is what ldmatrix reads at a time, lie in
+ * different banks. */
 #include "cuda/device.cuh"
 
 #define FLASH_WARPS 4
@@ -45,8 +47,8 @@ void flash_forward_f32(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor l
 void flash_backward_f32(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor lse, HeadShape shape,
                         Tensor dqkv, float *delta);
 
-/* Bytes from the start of a tile of head dim D to a chunk. With D = 32 or 96 two rows share the banks that
- * one row of D = 64 takes. */
+/* Bytes from the start of a tile of head dim D to a chunk. With D = 32 or 96 two rows share the
+ * banks that one row of D = 64 takes. */
 template <int D> __host__ __device__ constexpr uint32_t tile_at(int row, int chunk)
 {
     return D % 64 == 0 ? row * (2 * D) + ((chunk ^ (row & 7)) << 4)
@@ -58,7 +60,8 @@ static __device__ __forceinline__ uint32_t shared_address(const void *p)
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-/* Starts to copy 16 or 4 bytes, zeros when `valid` is false; `from` is an address of the tensor in any case. */
+/* Starts to copy 16 or 4 bytes, zeros when `valid` is false; `from` is an address of the tensor
+ * in any case. */
 static __device__ __forceinline__ void copy_async_16(uint32_t to, const void *from, bool valid)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from),
@@ -91,8 +94,8 @@ static __device__ __forceinline__ float exp2_fast(float x)
     return y;
 }
 
-/* Starts to fill a tile of `count` rows from rows `stride` elements apart; rows from `valid` on become zero.
- * By all threads of the block; complete after copy_wait and a barrier. */
+/* Starts to fill a tile of `count` rows from rows `stride` elements apart; rows from `valid` on
+ * become zero. By all threads of the block; complete after copy_wait and a barrier. */
 template <int D, int Threads = FLASH_THREADS>
 static __device__ __forceinline__ void tile_load(unsigned char *tile, int count, const Bf16 *from,
                                                  int64_t stride, int valid, bool vectorise)
@@ -128,8 +131,8 @@ static __device__ __forceinline__ void tile_load(unsigned char *tile, int count,
     }
 }
 
-/* Writes rows [first, first + Rows) of a tile to those of the rows at `to` that are below `valid`. By one
- * warp. */
+/* Writes rows [first, first + Rows) of a tile to those of the rows at `to` that are below
+ * `valid`. By one warp. */
 template <int D, int Rows>
 static __device__ __forceinline__ void tile_store(const unsigned char *tile, int first, Bf16 *to,
                                                   int64_t stride, int valid, bool vectorise)
@@ -157,7 +160,8 @@ static __device__ __forceinline__ void tile_store(const unsigned char *tile, int
     }
 }
 
-/* Puts C fragments of 16 rows from `row` on into a tile, its upper and lower eight rows times factors. */
+/* Puts C fragments of 16 rows from `row` on into a tile, its upper and lower eight rows times
+ * factors. */
 template <int D>
 static __device__ __forceinline__ void tile_put(unsigned char *tile, int row,
                                                 const float (&c)[D / 8][4], float upper,
@@ -174,10 +178,10 @@ static __device__ __forceinline__ void tile_put(unsigned char *tile, int row,
     }
 }
 
-/* The address that each lane gives to load the four 8 x 8 matrices of the 16 x 16 part of a tile at (row, chunk),
- * row a multiple of 8, chunk even: lane_row and lane_chunk are the lane's place in the part. Under those
- * conditions the permutation depends on lane_row alone and on the chunk by a constant, so that the compiler
- * keeps few addresses. */
+/* The address that each lane gives to load the four 8 x 8 matrices of the 16 x 16 part of a tile
+ * at (row, chunk), row a multiple of 8, chunk even: lane_row and lane_chunk are the lane's place
+ * in the part. Under those conditions the permutation depends on lane_row alone and on the chunk
+ * by a constant, so that the compiler keeps few addresses. */
 template <int D>
 static __device__ __forceinline__ uint32_t lane_address(uint32_t tile, int row, int chunk,
                                                         int lane_row, int lane_chunk)
@@ -226,8 +230,8 @@ static __device__ __forceinline__ void load_a(uint32_t (&a)[4], uint32_t tile, i
     load_matrices(a, lane_across<D>(tile, row, chunk));
 }
 
-/* B fragments of the transpose of tile[row.., 16 columns from chunk]: the tile's columns are k, its first
- * eight rows are the columns of fragment (b0, b1), the next eight those of (b2, b3). */
+/* B fragments of the transpose of tile[row.., 16 columns from chunk]: the tile's columns are k,
+ * its first eight rows are the columns of fragment (b0, b1), the next eight those of (b2, b3). */
 template <int D>
 static __device__ __forceinline__ void load_b_rows(uint32_t (&b)[4], uint32_t tile, int row,
                                                    int chunk)
@@ -235,8 +239,8 @@ static __device__ __forceinline__ void load_b_rows(uint32_t (&b)[4], uint32_t ti
     load_matrices(b, lane_along<D>(tile, row, chunk));
 }
 
-/* B fragments of tile[row.., 16 columns from chunk] itself: the tile's rows are k, its first eight columns
- * those of (b0, b1), the next eight those of (b2, b3). */
+/* B fragments of tile[row.., 16 columns from chunk] itself: the tile's rows are k, its first
+ * eight columns those of (b0, b1), the next eight those of (b2, b3). */
 template <int D>
 static __device__ __forceinline__ void load_b_columns(uint32_t (&b)[4], uint32_t tile, int row,
                                                       int chunk)
@@ -290,8 +294,8 @@ static inline FlashArgs flash_args(HeadShape s)
     return a;
 }
 
-/* Launches `kernel` with `blocks` blocks and `shared` bytes of shared memory each, of which processors set
- * aside as much as they can, so that several blocks fit. */
+/* Launches `kernel` with `blocks` blocks and `shared` bytes of shared memory each, of which
+ * processors set aside as much as they can, so that several blocks fit. */
 template <typename Kernel, typename Args>
 static inline void flash_launch(const char *name, Kernel kernel, int64_t blocks, int threads,
                                 int shared, cudaStream_t stream, const Args &args)

@@ -3,12 +3,12 @@
  * The probabilities are made again from the scores and the log-sum-exp. With P = exp(S - lse),
  * dP = dO V^T and dS = P (dP - delta), where delta_i = dO_i . O_i:
  *   dV = P^T dO,  dK = scale dS^T Q,  dQ = scale dS K.
- * Sums have a fixed order, so each gradient has one owner: a first kernel computes delta, a second has blocks
- * of keys and walks over the queries that see them (all query heads of the key's head, one after the other),
- * a third has blocks of queries and walks over the keys they see. The last two are one template: own rows X
- * (K and V, or Q and dO) against walked rows Y (Q and dO, or K and V). Both products of own with walked rows
- * have the own rows as rows of the result, so that P and dS, rounded to bf16, are operands of the next
- * products as they lie in registers.
+ * Sums have a fixed order, so each gradient has one owner: a first kernel computes delta, a second
+ * has blocks of keys and walks over the queries that see them (all query heads of the key's head,
+ * one after the other), a third has blocks of queries and walks over the keys they see. The last
+ * two are one template: own rows X (K and V, or Q and dO) against walked rows Y (Q and dO, or K and
+ * V). Both products of own with walked rows have the own rows as rows of the result, so that P and
+ * dS, rounded to bf16, are operands of the next products as they lie in registers.
  *
  * Hopper has a kernel of its own: attention_flash_hopper_backward.cu. */
 #include "cuda/attention_flash_steps.cuh"
@@ -70,8 +70,8 @@ template <int D, int RowTiles, int Walk> struct BackwardPlan {
     static constexpr bool held = D == 32; /* own rows in registers */
 };
 
-/* Keys: blocks own keys and walk over queries (dK, dV); else the reverse (dQ), which has registers for three
- * blocks on a processor up to D = 96. */
+/* Keys: blocks own keys and walk over queries (dK, dV); else the reverse (dQ), which has
+ * registers for three blocks on a processor up to D = 96. */
 template <int D, int RowTiles, int Walk, bool Keys>
 static __global__ void __launch_bounds__(FLASH_THREADS, !Keys && D <= 96 ? 3 : 2)
     flash_backward(FlashArgs a)

@@ -1,9 +1,11 @@
 /* The flash kernels in f32: the same walk over blocks as the bf16 ones (attention_flash_forward.cu,
- * attention_flash_backward.cu), with plain multiply-adds, for any head dim up to 128 and any alignment.
+ * attention_flash_backward.cu), with plain multiply-adds, for any head dim up to 128 and any
+ * alignment.
  *
- * A block of 128 threads owns 32 rows and walks over 32 rows at a time. Thread (y, x), x < 8, has own rows 2y
- * and 2y + 1: of their products with walked rows those with rows x, x + 8, x + 16, x + 24, and of sums over the
- * head dim the columns 4x .. 4x + 3 of every 32. The eight threads of a row are neighbours in a warp. */
+ * A block of 128 threads owns 32 rows and walks over 32 rows at a time. Thread (y, x), x < 8,
+ * has own rows 2y and 2y + 1: of their products with walked rows those with rows x, x + 8, x +
+ * 16, x + 24, and of sums over the head dim the columns 4x .. 4x + 3 of every 32. The eight
+ * threads of a row are neighbours in a warp. */
 #include "cuda/attention_flash.cuh"
 
 #define ROWS 32
@@ -16,7 +18,8 @@ typedef struct {
     float *result, *lse, *delta;
     int batch, seq, heads, kv_heads, dim;
     int blocks; /* of rows of a sequence */
-    int pitch; /* of a tile: dim rounded up to 8, and 4 more so that rows start in different banks */
+    /* of a tile: dim rounded up to 8, and 4 more so that rows start in different banks */
+    int pitch;
     float scale;
 } Args;
 

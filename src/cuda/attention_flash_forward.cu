@@ -1,11 +1,12 @@
 /* Causal attention forward without the (T,T) matrix, bf16, on tensor cores.
  *
- * A block of four warps takes 64 * RowTiles queries of one head; a warp 16 * RowTiles of them. It walks
- * over the keys up to its last query, in blocks of Keys, of which the next is copied while the current is
- * used, and keeps for each query about the largest score m so far, the sum l of exp(score - m), and the sum o of
- * exp(score - m) v; when m grows, l and o are scaled down. Only keys that lie beyond a warp's first query are
- * masked. The probabilities are rounded to bf16 for their product with v; all else is f32.
- * Exponentials are powers of two, with log2(e)/sqrt(D) folded into one factor. */
+ * A block of four warps takes 64 * RowTiles queries of one head; a warp 16 * RowTiles of them.
+ * It walks over the keys up to its last query, in blocks of Keys, of which the next is copied
+ * while the current is used, and keeps for each query about the largest score m so far, the sum
+ * l of exp(score - m), and the sum o of exp(score - m) v; when m grows, l and o are scaled down.
+ * Only keys that lie beyond a warp's first query are masked. The probabilities are rounded to
+ * bf16 for their product with v; all else is f32. Exponentials are powers of two, with
+ * log2(e)/sqrt(D) folded into one factor. */
 #include "cuda/attention_flash_steps.cuh"
 
 #include "base/assert.h"

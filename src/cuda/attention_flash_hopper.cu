@@ -1,18 +1,19 @@
-/* Causal attention forward without the (T,T) matrix, bf16, for Hopper: heads of 64 and 128, with products of
- * whole warpgroups. The mathematics is that of attention_flash_forward.cu.
+/* Causal attention forward without the (T,T) matrix, bf16, for Hopper: heads of 64 and 128, with
+ * products of whole warpgroups. The mathematics is that of attention_flash_forward.cu.
  *
- * A block takes jobs until there are none: one job is 64 * Groups queries of one head. One thread, the loader,
- * copies the job's queries and then its keys and values, KEYS at a time, into a ring of stages, running ahead of
- * Groups warpgroups that compute, and into the next job while these finish the last. Each of them owns 64
- * queries and walks over the keys from the diagonal down, so that only the first tile it sees is masked.
+ * A block takes jobs until there are none: one job is 64 * Groups queries of one head. One thread,
+ * the loader, copies the job's queries and then its keys and values, KEYS at a time, into a ring of
+ * stages, running ahead of Groups warpgroups that compute, and into the next job while these finish
+ * the last. Each of them owns 64 queries and walks over the keys from the diagonal down, so that
+ * only the first tile it sees is masked.
  *
- * A warpgroup gives the tensor cores two products at a time, the scores of a tile and the weighted sum of the
- * values of the tile before it, and makes the weights of the tile while the second runs. Warpgroups take turns in
- * giving, so that one makes weights while another's products run.
+ * A warpgroup gives the tensor cores two products at a time, the scores of a tile and the weighted
+ * sum of the values of the tile before it, and makes the weights of the tile while the second runs.
+ * Warpgroups take turns in giving, so that one makes weights while another's products run.
  *
- * Barriers, per stage, for keys and values each: `full` (the loader's bytes are there) and `empty` (every warp
- * that computes has used them); the same for the queries, with which comes the number of the job. The n-th use of a
- * stage is phase n of both. */
+ * Barriers, per stage, for keys and values each: `full` (the loader's bytes are there) and
+ * `empty` (every warp that computes has used them); the same for the queries, with which comes
+ * the number of the job. The n-th use of a stage is phase n of both. */
 #include "cuda/attention_flash_hopper.cuh"
 
 typedef struct {
@@ -21,8 +22,9 @@ typedef struct {
     int jobs;
 } HopperArgs;
 
-/* The next job that no block has taken, less the blocks of the launch. It counts up to the number of jobs and is
- * then zero again, for the next launch; launches on one GPU are in one stream, so that they do not meet. */
+/* The next job that no block has taken, less the blocks of the launch. It counts up to the
+ * number of jobs and is then zero again, for the next launch; launches on one GPU are in one
+ * stream, so that they do not meet. */
 __device__ unsigned flash_jobs_taken;
 
 template <int D, int Groups> struct HopperPlan {
@@ -84,9 +86,9 @@ template <int D, int Groups> struct HopperShared {
     }
 };
 
-/* Jobs are ordered by head, so that blocks that run together share keys in the cache, and within a head longest
- * first, so that the last jobs are short. They are counted from the end of the sequence: q0 of a head's last,
- * shortest job may lie before its start, by a multiple of 64. */
+/* Jobs are ordered by head, so that blocks that run together share keys in the cache, and within
+ * a head longest first, so that the last jobs are short. They are counted from the end of the
+ * sequence: q0 of a head's last, shortest job may lie before its start, by a multiple of 64. */
 struct Job {
     int batch, head, q0, key_tiles;
 
@@ -215,9 +217,9 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
                 warp_arrive(at.q_empty());
             }
             bool rises = queries.weigh(s, factor, shrink);
-            /* The wait for the next tile's values stands here, and seems to depend on the sums, which are not
-             * below zero, because it ends a basic block: else the compiler would move the wait for products to
-             * before the exponentials. */
+            /* The wait for the next tile's values stands here, and seems to depend on the sums,
+             * which are not below zero, because it ends a basic block: else the compiler would
+             * move the wait for products to before the exponentials. */
             pin(s);
             barrier_wait(at.v_full(next), place.parity(1) ^ (queries.l[0] + queries.l[1] < 0));
             products_wait<0>();
@@ -298,8 +300,8 @@ template <int D, int Groups> static bool has_code(const CudaBackend *backend)
     return has_hopper_code(backend, flash_forward_hopper<D, Groups>, HopperPlan<D, Groups>::shared);
 }
 
-/* Three warpgroups hide each other's exponentials better than two; but not where many of the last job's would
- * have no queries. Wider heads leave registers for two only. */
+/* Three warpgroups hide each other's exponentials better than two; but not where many of the
+ * last job's would have no queries. Wider heads leave registers for two only. */
 static int groups_for(int64_t seq, int64_t head_dim)
 {
     int64_t units = ceil_div(seq, 64);

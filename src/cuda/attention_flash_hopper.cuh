@@ -1,6 +1,7 @@
 #pragma once
-/* What a warpgroup does with its 64 queries in attention_flash_hopper.cu: the steps of Queries in
- * attention_flash_steps.cuh, on fragments of a warpgroup (wgmma.cuh), with a tile of KEYS keys at a time. */
+/* What a warpgroup does with its 64 queries in attention_flash_hopper.cu: the steps of Queries
+ * in attention_flash_steps.cuh, on fragments of a warpgroup (wgmma.cuh), with a tile of KEYS
+ * keys at a time. */
 #include "cuda/attention_flash_steps.cuh"
 #include "cuda/attention_flash_ring.cuh"
 
@@ -19,7 +20,8 @@ template <int D> struct GroupQueries {
         l[0] = l[1] = 0;
     }
 
-    /* Scores of keys beyond their query become -infinity. ahead: first key less the warpgroup's first query. */
+    /* Scores of keys beyond their query become -infinity. ahead: first key less the warpgroup's
+     * first query. */
     static __device__ __forceinline__ void mask(float (&s)[KEYS / 2], int ahead)
     {
         int lane = threadIdx.x % 32, warp = threadIdx.x % WARPGROUP / 32;
@@ -32,7 +34,8 @@ template <int D> struct GroupQueries {
         }
     }
 
-    /* Turns scores into exp(score - m). True, for a whole warp, when o has to shrink by the factors. */
+    /* Turns scores into exp(score - m). True, for a whole warp, when o has to shrink by the
+     * factors. */
     __device__ __forceinline__ bool weigh(float (&s)[KEYS / 2], float factor, float (&shrink)[2])
     {
         float largest[2];
@@ -75,7 +78,8 @@ template <int D> struct GroupQueries {
         }
     }
 
-    /* Writes the log-sum-exp and the outputs of rows below `valid`; lse and out are the warpgroup's first row's. */
+    /* Writes the log-sum-exp and the outputs of rows below `valid`; lse and out are the
+     * warpgroup's first row's. */
     __device__ __forceinline__ void finish(float *lse, Bf16 *out, int64_t stride, int valid,
                                            float scale)
     {

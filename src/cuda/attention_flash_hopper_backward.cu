@@ -1,21 +1,25 @@
-/* Backward of causal attention without the (T,T) matrix, bf16, for Hopper: heads of 64 and 128. The mathematics is
- * that of attention_flash_backward.cu, but the scores are made once: a job is a block of KEYS keys of one head,
- * which walks over the queries that see them and adds to dK and dV, in registers, and to dQ, in memory.
+/* Backward of causal attention without the (T,T) matrix, bf16, for Hopper: heads of 64 and 128. The
+ * mathematics is that of attention_flash_backward.cu, but the scores are made once: a job is a
+ * block of KEYS keys of one head, which walks over the queries that see them and adds to dK and dV,
+ * in registers, and to dQ, in memory.
  *
- * dQ of a tile of queries is a sum over key blocks, in f32, with a fixed order: from the block on the diagonal down
- * to the first. A counter for each tile says how many blocks have added; the one whose turn it is adds to what
- * lies in memory with one copy, the first just stores, and the last takes the sum back, adds its own part in
- * registers and writes dQ, rounded. Jobs are handed out in that order and each depends only on earlier ones, so
- * there is always one that need not wait; and since jobs walk up from the diagonal, one step behind the next block
- * of keys at most, none waits long when blocks start together.
+ * dQ of a tile of queries is a sum over key blocks, in f32, with a fixed order: from the block on
+ * the diagonal down to the first. A counter for each tile says how many blocks have added; the one
+ * whose turn it is adds to what lies in memory with one copy, the first just stores, and the last
+ * takes the sum back, adds its own part in registers and writes dQ, rounded. Jobs are handed out in
+ * that order and each depends only on earlier ones, so there is always one that need not wait; and
+ * since jobs walk up from the diagonal, one step behind the next block of keys at most, none waits
+ * long when blocks start together.
  *
- * A block has two warpgroups that compute, each 64 keys of the job, a thread that loads (keys and values of a job,
- * and a ring of tiles of queries, their dout and statistics) and a thread that writes dQ. While a warpgroup makes
- * weights and gradients of scores, which keep it from the tensor cores, these work off products that it has given
- * before: the scores of the next tile are made with the sums of this one.
+ * A block has two warpgroups that compute, each 64 keys of the job, a thread that loads (keys and
+ * values of a job, and a ring of tiles of queries, their dout and statistics) and a thread that
+ * writes dQ. While a warpgroup makes weights and gradients of scores, which keep it from the tensor
+ * cores, these work off products that it has given before: the scores of the next tile are made
+ * with the sums of this one.
  *
- * Barriers: `full` and `empty` for keys and values and for each stage of the ring as in attention_flash_hopper.cu;
- * for dQ's place in shared memory, `open` (the warpgroups may use it) and `done` (they have). */
+ * Barriers: `full` and `empty` for keys and values and for each stage of the ring as in
+ * attention_flash_hopper.cu; for dQ's place in shared memory, `open` (the warpgroups may use it)
+ * and `done` (they have). */
 #include "cuda/attention_flash_hopper_backward.cuh"
 
 /* ---- Before: statistics, and counters that are zero ---- */
@@ -112,7 +116,8 @@ static __device__ __forceinline__ void load_jobs(const BackwardArgs &args,
     }
 }
 
-/* Hands parts of dQ on to memory, each when it is its turn, and takes sums back for the last part. */
+/* Hands parts of dQ on to memory, each when it is its turn, and takes sums back for the last
+ * part. */
 template <int D>
 static __device__ __forceinline__ void write_sums(const BackwardArgs &args,
                                                   const BackwardShared<D> &at,
@@ -177,7 +182,8 @@ static __device__ __forceinline__ void write_sums(const BackwardArgs &args,
     }
 }
 
-/* Numbered barriers: gradients of scores of both warpgroups are there; warpgroup 0, 1 has used them. */
+/* Numbered barriers: gradients of scores of both warpgroups are there; warpgroup 0, 1 has used
+ * them. */
 #define GRADIENTS_THERE 1
 #define GRADIENTS_USED 2
 
@@ -245,9 +251,10 @@ static __device__ __forceinline__ void compute_jobs(const BackwardArgs &args,
             if (ahead < 63) {
                 mask_keys(s, ahead);
             }
-            /* In two halves, which takes fewer registers at a time and shares the exponentials out between the
-             * time of dP and that of dV. The barrier has been waited for; here it ends a basic block, so that
-             * the compiler does not move the wait for dP to before the exponentials. */
+            /* In two halves, which takes fewer registers at a time and shares the exponentials
+             * out between the time of dP and that of dV. The barrier has been waited for; here
+             * it ends a basic block, so that the compiler does not move the wait for dP to
+             * before the exponentials. */
             weights_of<0, half>(p, s, statistics, factor);
             barrier_wait(at.dout_full(stage), place.parity() ^ zero_of<half>(p));
             products_wait<0>();
@@ -273,8 +280,9 @@ static __device__ __forceinline__ void compute_jobs(const BackwardArgs &args,
             pin(ds);
             warp_arrive(at.q_empty(stage));
 
-            /* After a job's last step come the next job's, if its keys can be there. Products for which there is
-             * nothing are given all the same, of what lies in the stage, and not used. */
+            /* After a job's last step come the next job's, if its keys can be there. Products
+             * for which there is nothing are given all the same, of what lies in the stage, and
+             * not used. */
             bool more = step + 1 < job.steps;
             if (seamless && !more) {
                 number = job_at(1);

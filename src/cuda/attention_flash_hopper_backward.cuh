@@ -1,7 +1,8 @@
 #pragma once
-/* What attention_flash_hopper_backward.cu is made of: its jobs, its places in shared memory, and what a warpgroup
- * does with its 64 keys. Scores and their gradients lie with keys as rows and queries as columns, so that, rounded,
- * they are operands of the sums over queries as they lie in registers. */
+/* What attention_flash_hopper_backward.cu is made of: its jobs, its places in shared memory, and
+ * what a warpgroup does with its 64 keys. Scores and their gradients lie with keys as rows and
+ * queries as columns, so that, rounded, they are operands of the sums over queries as they lie
+ * in registers. */
 #include "cuda/attention_flash_ring.cuh"
 
 typedef struct {
@@ -35,8 +36,9 @@ template <int D> struct BackwardPlan {
     static constexpr int shared = statistics + stages * statistics_bytes + PANEL_ALIGN;
 };
 
-/* A block of keys: step i of its walk is tile first + i % per_head of the (i / per_head)-th query head that shares
- * the keys. Blocks of one head come one after the other, that with the last keys first. */
+/* A block of keys: step i of its walk is tile first + i % per_head of the (i / per_head)-th
+ * query head that shares the keys. Blocks of one head come one after the other, that with the
+ * last keys first. */
 template <int D> struct KeyJob {
     static constexpr int ratio = KEYS / BackwardPlan<D>::queries; /* query tiles to a key block */
     int batch, kv_head, block, head0, first, per_head, steps;
@@ -154,7 +156,8 @@ template <int D> struct BackwardShared {
 
 /* ---- What a warpgroup does with its keys ---- */
 
-/* Scores of keys that their query does not see become -infinity. ahead: first query less the first key. */
+/* Scores of keys that their query does not see become -infinity. ahead: first query less the
+ * first key. */
 template <int Count> static __device__ __forceinline__ void mask_keys(float (&s)[Count], int ahead)
 {
     int lane = threadIdx.x % 32, warp = threadIdx.x % WARPGROUP / 32;
@@ -167,8 +170,8 @@ template <int Count> static __device__ __forceinline__ void mask_keys(float (&s)
     }
 }
 
-/* Of 16 queries at [First, First + Steps): s becomes exp2(s * factor - lse of the query), and p that rounded, as A
- * fragments. */
+/* Of 16 queries at [First, First + Steps): s becomes exp2(s * factor - lse of the query), and p
+ * that rounded, as A fragments. */
 template <int First, int Steps, int Count>
 static __device__ __forceinline__ void weights_of(uint32_t (&p)[Count / 8][4], float (&s)[Count],
                                                   const float *lse, float factor)
@@ -216,7 +219,8 @@ static __device__ __forceinline__ void gradients_of(uint32_t (&ds)[Count / 8][4]
     }
 }
 
-/* Starts c (64 keys, queries) = x y^T for the warpgroup's 64 rows of the tile x of KEYS rows and all rows of y. */
+/* Starts c (64 keys, queries) = x y^T for the warpgroup's 64 rows of the tile x of KEYS rows and
+ * all rows of y. */
 template <int D>
 static __device__ __forceinline__ void keys_by_queries(float (&c)[BackwardPlan<D>::queries / 2],
                                                        uint32_t x_at, uint32_t y_at)
@@ -233,8 +237,8 @@ static __device__ __forceinline__ void keys_by_queries(float (&c)[BackwardPlan<D
     products_commit();
 }
 
-/* Starts sum (64 keys, D) = or, with `add`, += a y, y a tile of queries, of which 16 at [First, First + Steps) are
- * summed over. */
+/* Starts sum (64 keys, D) = or, with `add`, += a y, y a tile of queries, of which 16 at [First,
+ * First + Steps) are summed over. */
 template <int D, int First, int Steps>
 static __device__ __forceinline__ void add_queries(
     float (&sum)[D / 2], const uint32_t (&a)[BackwardPlan<D>::queries / 16][4], uint32_t y_at,
@@ -249,8 +253,8 @@ static __device__ __forceinline__ void add_queries(
     products_commit();
 }
 
-/* Starts c = the warpgroup's 64 x 64 part of ds k: with 128 queries in a tile half of these, else half of the
- * columns. */
+/* Starts c = the warpgroup's 64 x 64 part of ds k: with 128 queries in a tile half of these,
+ * else half of the columns. */
 template <int D>
 static __device__ __forceinline__ void keys_to_queries(float (&c)[32], uint32_t ds_at,
                                                        uint32_t k_at)

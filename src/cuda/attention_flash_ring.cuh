@@ -1,6 +1,6 @@
 #pragma once
-/* What forward and backward on Hopper share: tiles that a loading thread copies into a ring of stages while
- * warpgroups compute, and how these write rows of results. */
+/* What forward and backward on Hopper share: tiles that a loading thread copies into a ring of
+ * stages while warpgroups compute, and how these write rows of results. */
 #include "cuda/attention_flash.cuh"
 #include "cuda/wgmma.cuh"
 
@@ -24,8 +24,9 @@ template <int Stages> struct Place {
     }
 };
 
-/* Starts to copy rows of one head, D columns from `column` on, to panels one after the other. The bytes count for
- * `barrier`, which has been told of them. By one thread, which has few registers. */
+/* Starts to copy rows of one head, D columns from `column` on, to panels one after the other.
+ * The bytes count for `barrier`, which has been told of them. By one thread, which has few
+ * registers. */
 template <int D>
 static __device__ __forceinline__ void head_load(uint32_t to, int rows, const CUtensorMap *map,
                                                  int column, int row, int batch, uint32_t barrier)
@@ -74,8 +75,8 @@ static __device__ __forceinline__ void quad_transpose(uint32_t (&word)[4])
     }
 }
 
-/* Writes a warpgroup's fragments c (64, Count * 2), times a factor for each half of 16 rows, to rows at `to`
- * that are below `valid`. */
+/* Writes a warpgroup's fragments c (64, Count * 2), times a factor for each half of 16 rows, to
+ * rows at `to` that are below `valid`. */
 template <int Count>
 static __device__ __forceinline__ void rows_store(const float (&c)[Count], const float (&factor)[2],
                                                   Bf16 *to, int64_t stride, int valid)
@@ -120,7 +121,8 @@ static inline PFN_cuTensorMapEncodeTiled_v12000 tensor_encoder()
     return function;
 }
 
-/* A tensor (batch, seq, width), of which copies bring boxes of one panel's columns and BOX_ROWS rows. */
+/* A tensor (batch, seq, width), of which copies bring boxes of one panel's columns and BOX_ROWS
+ * rows. */
 static inline CUtensorMap tensor_map(const Bf16 *tensor, int64_t width, int64_t seq, int64_t batch)
 {
     CUtensorMap map;
@@ -137,8 +139,8 @@ static inline CUtensorMap tensor_map(const Bf16 *tensor, int64_t width, int64_t 
     return map;
 }
 
-/* Whether this GPU got the code of `kernel` for sm_90a, which alone has static shared memory, and has `shared`
- * bytes more for it. */
+/* Whether this GPU got the code of `kernel` for sm_90a, which alone has static shared memory,
+ * and has `shared` bytes more for it. */
 template <typename Kernel>
 static inline bool has_hopper_code(const CudaBackend *backend, Kernel kernel, int shared)
 {

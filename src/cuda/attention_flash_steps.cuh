@@ -1,8 +1,8 @@
 #pragma once
-/* The steps that the bf16 flash kernels are made of, each by one warp. A warp owns 16 * RowTiles rows of a
- * sequence (queries in forward, queries or keys in backward) and walks over others. Products of own with
- * walked rows have the own rows as rows of the result, so that the result, rounded to bf16, is an operand of the
- * next product as it lies in registers. */
+/* The steps that the bf16 flash kernels are made of, each by one warp. A warp owns 16 * RowTiles
+ * rows of a sequence (queries in forward, queries or keys in backward) and walks over others.
+ * Products of own with walked rows have the own rows as rows of the result, so that the result,
+ * rounded to bf16, is an operand of the next product as it lies in registers. */
 #include "cuda/attention_flash.cuh"
 
 /* Own rows as operands, 16 columns of the head at a time: from a tile, or held in registers. */
@@ -102,8 +102,8 @@ static __device__ __forceinline__ void add_walked(float (&sum)[RowTiles][D / 8][
     }
 }
 
-/* Sets what lies beyond the diagonal to `value`: columns above their row or, Below, below it. `ahead` is the
- * position of the first column less that of the first row. */
+/* Sets what lies beyond the diagonal to `value`: columns above their row or, Below, below it.
+ * `ahead` is the position of the first column less that of the first row. */
 template <int RowTiles, int Columns, bool Below>
 static __device__ __forceinline__ void mask(float (&s)[RowTiles][Columns / 8][4], int ahead,
                                             float value)
@@ -127,9 +127,10 @@ static __device__ __forceinline__ void mask(float (&s)[RowTiles][Columns / 8][4]
 
 /* ---- Forward ---- */
 
-/* What a warp knows of its queries: the sum o of exp(score - m) v, and per row of a tile (lane/4 and eight
- * below) m and this lane's part l of the sum of exp(score - m). m is a score as large as any seen so far, or
- * smaller by at most LAG: following each small rise of the largest score would cost more than it gives. */
+/* What a warp knows of its queries: the sum o of exp(score - m) v, and per row of a tile (lane/4
+ * and eight below) m and this lane's part l of the sum of exp(score - m). m is a score as large
+ * as any seen so far, or smaller by at most LAG: following each small rise of the largest score
+ * would cost more than it gives. */
 #define LAG 4.0f /* in powers of two */
 
 template <int D, int RowTiles> struct Queries {
@@ -145,8 +146,9 @@ template <int D, int RowTiles> struct Queries {
         }
     }
 
-    /* Takes Walk keys and values from row `row` of tiles on. ahead: position of the first key less that of
-     * the first query. The keys of the first call are seen by every query. factor: log2(e)/sqrt(D). */
+    /* Takes Walk keys and values from row `row` of tiles on. ahead: position of the first key
+     * less that of the first query. The keys of the first call are seen by every query. factor:
+     * log2(e)/sqrt(D). */
     template <int Walk, bool Held>
     __device__ __forceinline__ void see(const OwnRows<D, RowTiles, Held> &q, uint32_t k_tile,
                                         uint32_t v_tile, int row, int ahead, float factor)
@@ -206,8 +208,8 @@ template <int D, int RowTiles> struct Queries {
         }
     }
 
-    /* Writes the outputs into rows of `tile` from `row` on, which are the warp's alone, and the log-sum-exp of
-     * rows below `valid` to lse. */
+    /* Writes the outputs into rows of `tile` from `row` on, which are the warp's alone, and the
+     * log-sum-exp of rows below `valid` to lse. */
     __device__ __forceinline__ void finish(unsigned char *tile, int row, float *lse, int valid,
                                            float scale)
     {
@@ -250,11 +252,12 @@ template <int RowTiles> struct RowStatistics {
     }
 };
 
-/* One step of backward, with P = exp(S - lse), dS = P (dP - delta), where S = x y^T / sqrt(D) and
- * dP = dx dy^T for own rows x, dx and Walk walked rows y, dy from `row` of their tiles on.
- * Keys: own rows are keys and values, walked ones queries and dout: sum (dk) += dS y, sum_v += P dy, and lse
- * and delta point to the walked rows' statistics. Otherwise own rows are queries and dout: sum (dq) += dS y, and
- * the statistics are `own`. ahead: position of the first walked row less that of the first own row. */
+/* One step of backward, with P = exp(S - lse), dS = P (dP - delta), where S = x y^T / sqrt(D)
+ * and dP = dx dy^T for own rows x, dx and Walk walked rows y, dy from `row` of their tiles on.
+ * Keys: own rows are keys and values, walked ones queries and dout: sum (dk) += dS y, sum_v += P
+ * dy, and lse and delta point to the walked rows' statistics. Otherwise own rows are queries and
+ * dout: sum (dq) += dS y, and the statistics are `own`. ahead: position of the first walked row
+ * less that of the first own row. */
 template <int Walk, bool Keys, int D, int RowTiles, bool Held>
 static __device__ __forceinline__ void gradient_step(
     float (&sum)[RowTiles][D / 8][4], float (&sum_v)[Keys ? RowTiles : 1][D / 8][4],

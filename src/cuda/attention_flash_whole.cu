@@ -1,10 +1,12 @@
-/* Flash attention, bf16, of sequences so short that a block holds one whole head of one in shared memory: every
- * element is read once, there is no barrier but those behind the loads, and backward is one kernel.
+/* Flash attention, bf16, of sequences so short that a block holds one whole head of one in shared
+ * memory: every element is read once, there is no barrier but those behind the loads, and backward
+ * is one kernel.
  *
- * The sequence is cut into units of 32 rows. A warp takes units so that all have about the same work: in forward
- * unit u as queries against units 0 to u as keys; in backward also unit u as keys against units u to the last.
- * Several blocks of four warps share a processor, so that some compute while others load; where there are too
- * few heads for that, backward takes blocks of eight. */
+ * The sequence is cut into units of 32 rows. A warp takes units so that all have about the same
+ * work: in forward unit u as queries against units 0 to u as keys; in backward also unit u as
+ * keys against units u to the last. Several blocks of four warps share a processor, so that some
+ * compute while others load; where there are too few heads for that, backward takes blocks of
+ * eight. */
 #include "cuda/attention_flash_steps.cuh"
 
 #define UNIT 32 /* rows */
@@ -20,7 +22,8 @@ static __host__ __device__ __forceinline__ int padded(int seq)
     return (seq + UNIT - 1) / UNIT * UNIT;
 }
 
-/* The unit that this warp takes in a round: forth in the first round, back in the second, and so on. */
+/* The unit that this warp takes in a round: forth in the first round, back in the second, and so
+ * on. */
 template <int Warps> static __device__ __forceinline__ int unit_of(int round)
 {
     int warp = threadIdx.x / 32;

@@ -1,7 +1,8 @@
-/* Attention that keeps its probabilities, (B,H,T,T) in the activation type: products by cuda_gemm on the packed
- * rows where they lie, with a causal softmax between them. Scores and their gradients are f32: scores of bf16
- * activations pass through the workspace, those of f32 are made in place of the probabilities. To bound the
- * workspace, sequences are taken some at a time. */
+/* Attention that keeps its probabilities, (B,H,T,T) in the activation type: products by
+ * cuda_gemm on the packed rows where they lie, with a causal softmax between them. Scores and
+ * their gradients are f32: scores of bf16 activations pass through the workspace, those of f32
+ * are made in place of the probabilities. To bound the workspace, sequences are taken some at a
+ * time. */
 #include "cuda/device.cuh"
 
 #define WORKSPACE_BYTES ((int64_t)256 << 20) /* about; at least one sequence */
@@ -15,8 +16,8 @@ typedef struct {
     bool of_kv; /* has kv_heads heads instead of heads */
 } Matrices;
 
-/* out = alpha op(a) op(b) for each sequence and query head, op(a) (m,k), op(b) (k,n). Where `out` has a
- * matrix per key/value head, it is the sum over its query heads, in their order. */
+/* out = alpha op(a) op(b) for each sequence and query head, op(a) (m,k), op(b) (k,n). Where
+ * `out` has a matrix per key/value head, it is the sum over its query heads, in their order. */
 typedef struct {
     Matrices a, b, out;
     bool transpose_a, transpose_b;
@@ -118,8 +119,8 @@ static void *squares_from(Tensor t, HeadShape s, int64_t first)
     return (char *)t.data + (size_t)(first * s.heads * s.seq * s.seq) * dtype_size(t.dtype);
 }
 
-/* p (rows,seq) = softmax of scores (rows,seq) f32 up to the diagonal, zero above it; p may be scores. Row r
- * is query r % seq. */
+/* p (rows,seq) = softmax of scores (rows,seq) f32 up to the diagonal, zero above it; p may be
+ * scores. Row r is query r % seq. */
 template <typename T>
 static __global__ void __launch_bounds__(ROWS_PER_BLOCK *WARP)
     softmax_kernel(const float *scores, T *p, int64_t rows, int seq)
@@ -147,8 +148,8 @@ static __global__ void __launch_bounds__(ROWS_PER_BLOCK *WARP)
     }
 }
 
-/* Row by row, from p and dp f32: ds = p (dp - sum of p dp), zero above the diagonal, in place of dp. For bf16
- * a row of ds takes the first half of its row's bytes. */
+/* Row by row, from p and dp f32: ds = p (dp - sum of p dp), zero above the diagonal, in place of
+ * dp. For bf16 a row of ds takes the first half of its row's bytes. */
 template <typename T>
 static __global__ void __launch_bounds__(ROWS_PER_BLOCK *WARP)
     softmax_backward_kernel(const T *p, float *dp, int64_t rows, int seq)
@@ -268,7 +269,8 @@ static bool sums_apart(HeadShape s, DType dtype)
     return dtype != DT_F32 && s.heads > s.kv_heads;
 }
 
-/* ws, for some sequences: dp, then ds (n,H,T,T) f32; sums of dk and dv (n,T,2GD) f32 where needed. */
+/* ws, for some sequences: dp, then ds (n,H,T,T) f32; sums of dk and dv (n,T,2GD) f32 where
+ * needed. */
 size_t cuda_naive_backward_ws(const CudaBackend *backend, HeadShape shape, DType dtype)
 {
     (void)backend;

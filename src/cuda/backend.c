@@ -1,9 +1,9 @@
 /* One GPU: its memory, its stream, the way in and out, and recorded steps.
  *
- * Uploads go through a ring of pinned blocks, so that the caller's memory is free again at once and the copy
- * runs beside whatever the host does next. A recorded step is a CUDA graph: the first time its body runs
- * as it is (plans are made, algorithms timed), the second time it is captured, and from then on one launch
- * replays it. */
+ * Uploads go through a ring of pinned blocks, so that the caller's memory is free again at once
+ * and the copy runs beside whatever the host does next. A recorded step is a CUDA graph: the
+ * first time its body runs as it is (plans are made, algorithms timed), the second time it is
+ * captured, and from then on one launch replays it. */
 #include "cuda/cuda.h"
 #include "cuda/cudnn.h"
 #include "cuda/internal.h"
@@ -83,7 +83,8 @@ static void gpu_release(Backend *backend, void *block)
     CUDA_CHECK(cudaFree(block));
 }
 
-/* Pinned: the GPU writes into it by itself, while a download to other memory goes through the driver's own blocks. */
+/* Pinned: the GPU writes into it by itself, while a download to other memory goes through the
+ * driver's own blocks. */
 static void *gpu_host_alloc(Backend *backend, size_t bytes)
 {
     void *block = NULL;

@@ -1,5 +1,6 @@
-/* Ops on the exact bits of elements: conversion between f32 and bf16, and the checksum. The checksum has
- * two stages, sums of blocks and the sum of those; integers add up to the same in any order. */
+/* Ops on the exact bits of elements: conversion between f32 and bf16, and the checksum. The
+ * checksum has two stages, sums of blocks and the sum of those; integers add up to the same in
+ * any order. */
 #include "cuda/device.cuh"
 #include "tensor/checksum.h"
 
@@ -46,7 +47,8 @@ __device__ static uint2 convert(float4 from, uint2)
     return make_uint2(pack_pair(from.x, from.y), pack_pair(from.z, from.w));
 }
 
-/* A block has CAST_FLIGHT pieces per thread; the elements that fill no piece go to the first block. */
+/* A block has CAST_FLIGHT pieces per thread; the elements that fill no piece go to the first
+ * block. */
 template <typename From, typename To, int LANES>
 __global__ void __launch_bounds__(BITS_THREADS)
     convert_elements(const From *from, To *to, int64_t count)
@@ -122,7 +124,8 @@ __device__ static uint64_t warp_total(uint64_t value)
     return value;
 }
 
-/* Sum over a one-dimensional block of BITS_THREADS, all of which must call, once; thread 0 has it. */
+/* Sum over a one-dimensional block of BITS_THREADS, all of which must call, once; thread 0 has
+ * it. */
 __device__ static uint64_t block_total(uint64_t value)
 {
     __shared__ uint64_t of_warp[BITS_THREADS / WARP];

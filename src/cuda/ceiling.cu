@@ -1,6 +1,7 @@
-/* What the GPU itself reaches: the rate of one large matrix product, and of copying in its memory, on
- * numbers that look like weights: products of zeros run faster than any model will. And what lies between
- * it and the host: how long a launch takes, and the rates of copies from and to pinned memory. */
+/* What the GPU itself reaches: the rate of one large matrix product, and of copying in its
+ * memory, on numbers that look like weights: products of zeros run faster than any model will.
+ * And what lies between it and the host: how long a launch takes, and the rates of copies from
+ * and to pinned memory. */
 #include "cuda/internal.h"
 
 extern "C" {
@@ -45,8 +46,8 @@ __global__ void fill_bf16(uint16_t *out, int64_t count)
 
 static __global__ void empty_kernel() {}
 
-/* Median seconds of what `body` puts on the stream, by the GPU's clock, over ROUNDS calls that follow each
- * other without a gap. */
+/* Median seconds of what `body` puts on the stream, by the GPU's clock, over ROUNDS calls that
+ * follow each other without a gap. */
 template <typename Body> static double seconds_of(cudaStream_t stream, Body body)
 {
     cudaEvent_t marks[ROUNDS + 1];

@@ -46,8 +46,8 @@ __global__ void __launch_bounds__(WARP *SUM_WARPS, SUM_BLOCKS)
     }
 }
 
-/* One column per lane; the warps, FOLD_SLICES at most, take turns with the rows of partials, of which
- * there are `count`, `stride` apart. Columns from `width` on belong to b. */
+/* One column per lane; the warps, FOLD_SLICES at most, take turns with the rows of partials, of
+ * which there are `count`, `stride` apart. Columns from `width` on belong to b. */
 __global__ void __launch_bounds__(WARP *FOLD_SLICES)
     fold_partials(const float *partials, int count, int64_t width, int64_t stride, float *a,
                   float *b, bool add)
@@ -92,8 +92,8 @@ void cuda_fold_partials(cudaStream_t stream, const float *partials, int count, i
     CUDA_LAUNCHED("fold_partials");
 }
 
-/* Rows of a band, so that the bands fill the device with blocks: whole rounds, since the rows of a round
- * are in flight together, and those beyond the last one are not. */
+/* Rows of a band, so that the bands fill the device with blocks: whole rounds, since the rows of
+ * a round are in flight together, and those beyond the last one are not. */
 static int64_t band_rows(const Ctx *c, Tensor x)
 {
     const int64_t round = SUM_WARPS * SUM_ROWS;

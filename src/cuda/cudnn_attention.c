@@ -10,18 +10,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Causal attention as the graph of small operations that cuDNN recognises and fuses. The names below are
- * those of the usual derivation: s scores, p probabilities, ds gradient at the scores.
+/* Causal attention as the graph of small operations that cuDNN recognises and fuses. The names
+ * below are those of the usual derivation: s scores, p probabilities, ds gradient at the scores.
  *
  *   forward    s = scale q k^T, masked;  lse = log sum exp s;  p = exp(s - max) / sum;  o = p v
  *   backward   p = exp(s - lse);  dv = p^T do;  dp = do v^T;  ds = scale (dp - rowsum(do o)) p;
  *              dk = ds^T q;  dq = ds k
  *
- * Tensors in memory are packed as the model has them (HeadShape), so nothing is transposed or copied.
- * Where the graph could be drawn differently, small things decide which kernels cuDNN finds: p and ds
- * reach a product as bf16, lse is computed even where nobody reads it, the row sums of backward pass
- * through a multiplication by one into memory (else cuDNN keeps all scores in its workspace), and dq is
- * the direct output of its product, which makes its sums run in a fixed order.
+ * Tensors in memory are packed as the model has them (HeadShape), so nothing is transposed or
+ * copied. Where the graph could be drawn differently, small things decide which kernels cuDNN
+ * finds: p and ds reach a product as bf16, lse is computed even where nobody reads it, the row sums
+ * of backward pass through a multiplication by one into memory (else cuDNN keeps all scores in its
+ * workspace), and dq is the direct output of its product, which makes its sums run in a fixed
+ * order.
  *
  * A shape's graph is built when it is first asked about, and compiled when it first runs. */
 

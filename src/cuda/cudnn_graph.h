@@ -1,8 +1,8 @@
 #pragma once
-/* cuDNN's backend API in the form that attention needs: the library itself, a graph of operations that is
- * built up and then asked for a configuration, and the plan compiled from it. Errors stick to the graph:
- * after the first, building does nothing and graph_configure returns false.
- * Only for files compiled with cuDNN's header. */
+/* cuDNN's backend API in the form that attention needs: the library itself, a graph of
+ * operations that is built up and then asked for a configuration, and the plan compiled from it.
+ * Errors stick to the graph: after the first, building does nothing and graph_configure returns
+ * false. Only for files compiled with cuDNN's header. */
 #include "cuda/cudnn.h"
 
 #include <cudnn.h>
@@ -80,11 +80,12 @@ void graph_matmul(CudnnGraph *graph, Descriptor a, Descriptor b, Descriptor out)
 void graph_reduce(CudnnGraph *graph, cudnnReduceTensorOp_t op, Descriptor x, Descriptor y);
 void graph_reshape(CudnnGraph *graph, Descriptor x, Descriptor y);
 
-/* cuDNN's first configuration for the graph and the bytes of workspace that it wants. The configuration
- * belongs to the graph. False with graph->why when there is none. */
+/* cuDNN's first configuration for the graph and the bytes of workspace that it wants. The
+ * configuration belongs to the graph. False with graph->why when there is none. */
 bool graph_configure(CudnnGraph *graph, Descriptor *config, int64_t *workspace);
 
-/* Compiles. The plan outlives the graph; the caller destroys it. NULL with graph->why on failure. */
+/* Compiles. The plan outlives the graph; the caller destroys it. NULL with graph->why on
+ * failure. */
 Descriptor graph_compile(CudnnGraph *graph, Descriptor config, int64_t *workspace);
 
 /* Puts a plan on the handle's stream. ids and pointers (count) go together. */

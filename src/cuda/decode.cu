@@ -1,11 +1,12 @@
-/* Generation from kept keys and values (ops.h: op_attention_step). All of it is limited by latency and by reading
- * the cache once.
+/* Generation from kept keys and values (ops.h: op_attention_step). All of it is limited by latency
+ * and by reading the cache once.
  *
- * Attention of the new tokens: a block has a part of the positions of one query head of one sequence, and each of its
- * warps every STEP_WARPS-th run of STEP_ROWS rows there. A warp keeps the largest score, the sum of exponentials and
- * the weighted sum of values over what it has seen; lane l holds elements l, l + 32, ... of a row. The warps of a
- * block are then joined, and the parts of a head by a second kernel. How many parts there are depends on shape and
- * context alone, not on the position, which only the device knows: parts behind it are empty. */
+ * Attention of the new tokens: a block has a part of the positions of one query head of one
+ * sequence, and each of its warps every STEP_WARPS-th run of STEP_ROWS rows there. A warp keeps
+ * the largest score, the sum of exponentials and the weighted sum of values over what it has
+ * seen; lane l holds elements l, l + 32, ... of a row. The warps of a block are then joined, and
+ * the parts of a head by a second kernel. How many parts there are depends on shape and context
+ * alone, not on the position, which only the device knows: parts behind it are empty. */
 #include "cuda/device.cuh"
 
 #include <math.h>
@@ -105,8 +106,8 @@ void cuda_attention_fill(Ctx *c, Tensor qkv, HeadShape shape, Tensor cache)
     CUDA_FOR_TYPE(qkv.dtype, launch_fill, c, qkv, shape, cache);
 }
 
-/* Turns q and k of a sequence's new token in place and puts k and v into the cache. A block per sequence; a thread
- * has pairs (i, i + D/2) of heads, so that it alone reads and writes both. */
+/* Turns q and k of a sequence's new token in place and puts k and v into the cache. A block per
+ * sequence; a thread has pairs (i, i + D/2) of heads, so that it alone reads and writes both. */
 template <typename T>
 __global__ void store_next(T *__restrict__ qkv, CacheShape s, const float *__restrict__ rope,
                            const int32_t *__restrict__ position, T *__restrict__ cache)
@@ -136,8 +137,8 @@ __global__ void store_next(T *__restrict__ qkv, CacheShape s, const float *__res
 
 /* --- attention --- */
 
-/* A part's result, or a head's: the largest score, the sum of exponentials of the others against it, and the sum of
- * values weighted by them. In the workspace: (S*H*parts) of 2 + D floats. */
+/* A part's result, or a head's: the largest score, the sum of exponentials of the others against
+ * it, and the sum of values weighted by them. In the workspace: (S*H*parts) of 2 + D floats. */
 __device__ static void join(float &top, float &sum, float other_top, float other_sum, float &keep,
                             float &take)
 {
@@ -148,8 +149,8 @@ __device__ static void join(float &top, float &sum, float other_top, float other
     top = both;
 }
 
-/* PER: elements of a row that a lane holds, D <= 32 PER. Blocks (parts, H, S). With one part the result goes to out,
- * else to parts. */
+/* PER: elements of a row that a lane holds, D <= 32 PER. Blocks (parts, H, S). With one part the
+ * result goes to out, else to parts. */
 template <typename T, int PER>
 __global__ void __launch_bounds__(WARP *STEP_WARPS)
     attend_next(const T *__restrict__ qkv, CacheShape s, const int32_t *__restrict__ position,

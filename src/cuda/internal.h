@@ -1,8 +1,9 @@
 #pragma once
-/* Shared by the files of src/cuda. Host code is C (backend, matrix products, cuDNN); kernels are CUDA C in
- * .cu files, each of which holds the kernels of one kind of op and, at its end, the functions that the
- * op table points to. All work of a backend goes to one stream, in order; no op waits for the device,
- * allocates, or reads device memory, so that any sequence of ops can be captured in a CUDA graph. */
+/* Shared by the files of src/cuda. Host code is C (backend, matrix products, cuDNN); kernels are
+ * CUDA C in .cu files, each of which holds the kernels of one kind of op and, at its end, the
+ * functions that the op table points to. All work of a backend goes to one stream, in order; no
+ * op waits for the device, allocates, or reads device memory, so that any sequence of ops can be
+ * captured in a CUDA graph. */
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -31,7 +32,8 @@ static inline CudaBackend *cuda_of(const Ctx *c)
     return (CudaBackend *)c->backend;
 }
 
-/* Ends the program, naming the call, file and line: a device that fails leaves nothing to go on with. */
+/* Ends the program, naming the call, file and line: a device that fails leaves nothing to go on
+ * with. */
 void cuda_fail(const char *what, const char *problem, const char *file, int line)
     __attribute__((noreturn));
 
@@ -52,8 +54,8 @@ void cuda_fail(const char *what, const char *problem, const char *file, int line
         }                                                                          \
     } while (0)
 
-/* The slots, by file. Arguments and rules are those of the op of the same name (tensor/ops.h). Types: f32
- * and bf16 activations; accumulators are f32. */
+/* The slots, by file. Arguments and rules are those of the op of the same name (tensor/ops.h).
+ * Types: f32 and bf16 activations; accumulators are f32. */
 
 /* embed.cu */
 void cuda_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq,
@@ -102,8 +104,8 @@ size_t cuda_attention_forward_ws(const Ctx *c, HeadShape shape, DType dtype);
 void cuda_attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor aux,
                              HeadShape shape, Tensor dqkv, void *ws);
 size_t cuda_attention_backward_ws(const Ctx *c, HeadShape shape, DType dtype);
-/* NULL, or a sentence saying why this kind of attention cannot do the shape here: asked at the start, since
- * no kind silently stands in for another. The text lasts until the next call. */
+/* NULL, or a sentence saying why this kind of attention cannot do the shape here: asked at the
+ * start, since no kind silently stands in for another. The text lasts until the next call. */
 const char *cuda_attention_problem(const CudaBackend *backend, AttentionKind kind, HeadShape shape,
                                    DType dtype);
 
@@ -132,8 +134,8 @@ void cuda_attention_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tenso
 size_t cuda_attention_step_ws(const Ctx *c, HeadShape shape, DType dtype, int64_t context);
 
 /* Kernels of test-time training, one kind each: ttt_any.cu for any shape, without tensor cores;
- * ttt_linear_*.cu and ttt_mlp_*.cu for bf16 on tensor cores, for shapes as their *_covers say. Arguments
- * as those of the slots. */
+ * ttt_linear_*.cu and ttt_mlp_*.cu for bf16 on tensor cores, for shapes as their *_covers say.
+ * Arguments as those of the slots. */
 typedef struct {
     bool (*covers)(const CudaBackend *backend, const TttShape *shape, DType dtype);
     void (*forward)(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
@@ -159,8 +161,9 @@ double cuda_matmul_rate(Backend *backend, DType dtype);
 double cuda_copy_rate(Backend *backend);
 void cuda_fill_noise(CudaBackend *cuda, void *out, DType dtype, int64_t count); /* in [-1, 1) */
 
-/* Kinds of attention, one file each (attention_naive.cu, attention_flash*.cu, cudnn_attention.c). The flash
- * kernels and cuDNN take head dims as their *_covers say; aux of both is the log-sum-exp (B,H,T) f32. */
+/* Kinds of attention, one file each (attention_naive.cu, attention_flash*.cu,
+ * cudnn_attention.c). The flash kernels and cuDNN take head dims as their *_covers say; aux of
+ * both is the log-sum-exp (B,H,T) f32. */
 bool cuda_flash_covers(const CudaBackend *backend, HeadShape shape, DType dtype);
 void cuda_flash_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor lse);
 void cuda_flash_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor lse, HeadShape shape,
@@ -173,9 +176,9 @@ void cuda_naive_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor probabilities, 
                          Tensor dqkv, void *ws);
 size_t cuda_naive_backward_ws(const CudaBackend *backend, HeadShape shape, DType dtype);
 
-/* A batch of row-major products: out (m,n) = alpha * op(a) op(b) + beta * out, op(a) being (m,k) and op(b)
- * (k,n). lda, ldb, ldc are elements from row to row as stored; strides elements from one product of the
- * batch to the next. Inputs have one type, f32 or bf16; sums are f32. */
+/* A batch of row-major products: out (m,n) = alpha * op(a) op(b) + beta * out, op(a) being (m,k)
+ * and op(b) (k,n). lda, ldb, ldc are elements from row to row as stored; strides elements from
+ * one product of the batch to the next. Inputs have one type, f32 or bf16; sums are f32. */
 typedef struct {
     int64_t m, n, k;
     bool transpose_a, transpose_b;

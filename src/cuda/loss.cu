@@ -37,8 +37,9 @@ __device__ static Tally no_logits()
     return Tally{-FLT_MAX / 2, 0};
 }
 
-/* e^(logit - largest). In bf16 with the device's power of 2, whose error of 2^-22 is nothing beside that of a
- * logit; the difference comes first, since a large product of it would be rounded. */
+/* e^(logit - largest). In bf16 with the device's power of 2, whose error of 2^-22 is nothing
+ * beside that of a logit; the difference comes first, since a large product of it would be
+ * rounded. */
 template <typename T> __device__ static float exp_above(float logit, float largest)
 {
     if constexpr (sizeof(T) == 4) {
@@ -78,8 +79,8 @@ template <typename T> __device__ static Tally warp_join(Tally tally)
     return Tally{largest, warp_sum(tally.sum * exp_for<T>(tally.largest - largest))};
 }
 
-/* The same in every thread. turn: 0 and 1 alternately, since warps may come to the next call before others
- * have left this one. */
+/* The same in every thread. turn: 0 and 1 alternately, since warps may come to the next call
+ * before others have left this one. */
 template <typename T> __device__ static Tally block_join(Tally tally, int turn)
 {
     __shared__ Tally of_warp[2][WARP];
@@ -293,9 +294,9 @@ __device__ static Slope tally_row(const Row<T> &row, const Start &start, const u
     return Slope{tally.largest, 1 / tally.sum, scale, start.target};
 }
 
-/* Losses and gradients. A block has every gridDim.x-th row. A thread fetches the pieces that it uses, each
- * into the place of one that it has just finished with. Blocks have no fewer threads than a row has
- * edges. */
+/* Losses and gradients. A block has every gridDim.x-th row. A thread fetches the pieces that it
+ * uses, each into the place of one that it has just finished with. Blocks have no fewer threads
+ * than a row has edges. */
 template <typename T>
 __global__ void __launch_bounds__(XENT_MOST_THREADS) xent_stream(Stream<T> args)
 {

@@ -12,11 +12,13 @@
 /* The linear slots as products of contiguous row-major matrices:
  *   y (N,O)  = x (N,I) w^T      w stored (O,I)
  *   dx (N,I) = dy (N,O) w
- *   dw (O,I) = dy^T x           both stored with N rows; the only ones with f32 outputs for bf16 inputs
- * The bias is added, and gelu applied, in cuBLASLt's epilogue, on the f32 sums. The bias gradient, column
- * sums of dy, may come out of the product that reads dy anyway. */
+ *   dw (O,I) = dy^T x           both stored with N rows; the only ones with f32 outputs for bf16
+ *   inputs
+ * The bias is added, and gelu applied, in cuBLASLt's epilogue, on the f32 sums. The bias
+ * gradient, column sums of dy, may come out of the product that reads dy anyway. */
 
-/* Of the largest bias gradient: what sums in f32 may differ by, and sums or results in bf16 do not keep. */
+/* Of the largest bias gradient: what sums in f32 may differ by, and sums or results in bf16 do
+ * not keep. */
 #define SUMS_TOLERANCE 2e-4f
 
 /* More products than this in one call do not fit the launch grid of some algorithms. */
@@ -159,9 +161,10 @@ static float time_column_sum(Ctx *c, Tensor dy, void *ws)
     return stopwatch_stop(&watch) / (float)rounds;
 }
 
-/* Whether the product with sums makes the same ones twice, equal to the kernel's up to the rounding of f32
- * sums. Sums of zeros or of numbers that are none show nothing: false. When dw is only set, it holds the
- * product's result afterwards; it is not touched when it would be added to. */
+/* Whether the product with sums makes the same ones twice, equal to the kernel's up to the
+ * rounding of f32 sums. Sums of zeros or of numbers that are none show nothing: false. When dw
+ * is only set, it holds the product's result afterwards; it is not touched when it would be
+ * added to. */
 static bool sums_agree(Ctx *c, const Product *fused, Tensor dy, void *ws)
 {
     Matmul *matmul = matmul_of(c);
@@ -200,8 +203,8 @@ static bool sums_agree(Ctx *c, const Product *fused, Tensor dy, void *ws)
     return agree;
 }
 
-/* When the product with sums has just been timed: gives it up where product and kernel take less, or its
- * sums are not as good. */
+/* When the product with sums has just been timed: gives it up where product and kernel take
+ * less, or its sums are not as good. */
 static void compare_with_column_sum(Ctx *c, const Product *fused, Tensor dy, void *ws)
 {
     Matmul *matmul = matmul_of(c);
@@ -224,8 +227,8 @@ static void compare_with_column_sum(Ctx *c, const Product *fused, Tensor dy, voi
     }
 }
 
-/* Aligned, so that sums on their way through the staging block, of which there may be three, make no
- * difference to the plan. */
+/* Aligned, so that sums on their way through the staging block, of which there may be three,
+ * make no difference to the plan. */
 static bool sums_covered(const Product *product, Tensor dbias)
 {
     uintptr_t bits = (uintptr_t)product->gemm.out | (uintptr_t)dbias.data;
@@ -234,8 +237,8 @@ static bool sums_covered(const Product *product, Tensor dbias)
            dbias.dtype == DT_F32 && (size_t)width * 3 * sizeof(float) <= MATMUL_STAGING_BYTES;
 }
 
-/* The product, and dbias out of its epilogue: written, so that sums to be added pass through the staging
- * block. False when nothing has been done. */
+/* The product, and dbias out of its epilogue: written, so that sums to be added pass through the
+ * staging block. False when nothing has been done. */
 static bool weight_with_sums(Ctx *c, const Product *plain, Tensor dy, Tensor dbias, Mode mode,
                              void *ws)
 {
@@ -297,8 +300,8 @@ size_t cuda_linear_backward_weight_ws(const Ctx *c, Tensor x, Tensor dy)
     return cuda_column_sum_ws(c, dy);
 }
 
-/* cuBLASLt's gelu is the tanh form, but computed with bf16 results in mind; in f32 it is left to pacer's
- * own kernel. Rows of aux have to be a multiple of 8 elements, and its start aligned. */
+/* cuBLASLt's gelu is the tanh form, but computed with bf16 results in mind; in f32 it is left to
+ * pacer's own kernel. Rows of aux have to be a multiple of 8 elements, and its start aligned. */
 static bool epilogue_covers(Tensor aux)
 {
     return aux.dtype == DT_BF16 && aux.dim[1] % 8 == 0 && (uintptr_t)aux.data % 16 == 0;
@@ -318,8 +321,8 @@ void cuda_linear_gelu_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor pr
     }
 }
 
-/* Product and gelu' one after the other, some rows at a time, since dpre may be the only memory there is
- * and may hold pre. */
+/* Product and gelu' one after the other, some rows at a time, since dpre may be the only memory
+ * there is and may hold pre. */
 static void gelu_backward_by_rows(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tensor dpre)
 {
     int64_t rows = pre.dim[0], width = pre.dim[1];
@@ -344,8 +347,8 @@ static float time_gelu_backward(Ctx *c, Tensor pre, Tensor dpre)
     return stopwatch_stop(&watch);
 }
 
-/* When the fused product has just been timed: gives it up where two kernels take less. cuBLASLt has few
- * algorithms with this epilogue, poor ones for some shapes. */
+/* When the fused product has just been timed: gives it up where two kernels take less. cuBLASLt
+ * has few algorithms with this epilogue, poor ones for some shapes. */
 static void compare_with_two_kernels(Ctx *c, const Product *fused, Tensor pre, Tensor dpre)
 {
     Matmul *matmul = matmul_of(c);
@@ -359,7 +362,8 @@ static void compare_with_two_kernels(Ctx *c, const Product *fused, Tensor pre, T
     }
 }
 
-/* In place is left to the rows: cuBLASLt does not promise that an epilogue's input may be its output. */
+/* In place is left to the rows: cuBLASLt does not promise that an epilogue's input may be its
+ * output. */
 void cuda_linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tensor dpre)
 {
     Matmul *matmul = matmul_of(c);

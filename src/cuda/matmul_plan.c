@@ -8,12 +8,12 @@
 #include <stdlib.h>
 
 /* Row-major onto column-major: memory that holds a row-major (r,c) matrix holds its transpose (c,r)
- * column-major, with the same leading dimension. So out = op(a) op(b) is computed as
- * out^T = op(b)^T op(a)^T, where b comes first and nothing moves: an operand that is used as stored is
- * used as stored there too.
+ * column-major, with the same leading dimension. So out = op(a) op(b) is computed as out^T =
+ * op(b)^T op(a)^T, where b comes first and nothing moves: an operand that is used as stored is used
+ * as stored there too.
  *
- * A plan is made once per ProductKey and kept. Pointers and scalars are no part of it: those of bias and
- * aux are set on the descriptor at each launch. */
+ * A plan is made once per ProductKey and kept. Pointers and scalars are no part of it: those of
+ * bias and aux are set on the descriptor at each launch. */
 
 /* The most that any algorithm asks of a pointer; tensors in arenas have more. */
 #define ALIGN_MOST 16

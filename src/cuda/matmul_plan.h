@@ -6,8 +6,9 @@
 /* Split-K algorithms keep their partial sums here; weight gradients want it large. */
 #define MATMUL_WORKSPACE_BYTES ((size_t)64 << 20)
 
-/* Everything that decides which algorithms can run and which is fastest. Hashed and compared as bytes:
- * there is no padding. Sizes, transposes and leading dimensions are row-major, as in Gemm. */
+/* Everything that decides which algorithms can run and which is fastest. Hashed and compared as
+ * bytes: there is no padding. Sizes, transposes and leading dimensions are row-major, as in
+ * Gemm. */
 typedef struct {
     int64_t m, n, k, batch;
     int64_t lda, ldb, ldc, stride_a, stride_b, stride_c;
@@ -19,8 +20,8 @@ typedef struct {
 
 #define PRODUCT_KEY_TEXT_SIZE 320
 
-/* cuBLASLt's view is column-major: its A is the row-major b, its B the row-major a, its D the transposed
- * output. */
+/* cuBLASLt's view is column-major: its A is the row-major b, its B the row-major a, its D the
+ * transposed output. */
 typedef struct Plan {
     ProductKey key;
     cublasLtMatmulDesc_t op;
@@ -68,8 +69,9 @@ void matmul_choose(Matmul *matmul, Plan *plan, const Product *product);
 /* matmul_tune.c: milliseconds of a usable plan; 0 when there is no memory to time it. */
 float matmul_time_plan(Matmul *matmul, const Plan *plan, const Product *product);
 
-/* matmul_cache.c: choices that outlive the process. NULL from open when PACER_TUNE=off. Between lock
- * and unlock no other process chooses. find re-reads the file, so that it sees what others chose. */
+/* matmul_cache.c: choices that outlive the process. NULL from open when PACER_TUNE=off. Between
+ * lock and unlock no other process chooses. find re-reads the file, so that it sees what others
+ * chose. */
 TuneCache *tune_cache_open(int device);
 void tune_cache_close(TuneCache *cache);
 void tune_cache_lock(TuneCache *cache);

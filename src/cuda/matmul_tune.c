@@ -5,15 +5,15 @@
 #include <float.h>
 #include <string.h>
 
-/* Which algorithm a product uses. cuBLASLt's own order of preference is good for most shapes and poor for
- * some, above all for weight gradients (small results, very long sums), so that the first use of a large
- * product times what cuBLASLt offers, and splits of K besides. The choice decides the order of sums and
- * with it the last bits of results: it is kept in a file (matmul_cache.c), so that the next run makes the
- * same one. Only algorithms whose sums have a fixed order take part.
+/* Which algorithm a product uses. cuBLASLt's own order of preference is good for most shapes and
+ * poor for some, above all for weight gradients (small results, very long sums), so that the first
+ * use of a large product times what cuBLASLt offers, and splits of K besides. The choice decides
+ * the order of sums and with it the last bits of results: it is kept in a file (matmul_cache.c), so
+ * that the next run makes the same one. Only algorithms whose sums have a fixed order take part.
  *
- * Not timed, but given cuBLASLt's first offer: small products, where the launch is what costs; products
- * first met while the stream is being captured; and everything when PACER_TUNE=off. Bias gradients as an
- * epilogue are not worth having untimed: such a product is then refused. */
+ * Not timed, but given cuBLASLt's first offer: small products, where the launch is what costs;
+ * products first met while the stream is being captured; and everything when PACER_TUNE=off.
+ * Bias gradients as an epilogue are not worth having untimed: such a product is then refused. */
 
 #define OFFERS_MOST 24 /* asked of cuBLASLt */
 #define SPLIT_OFFERS 6 /* of these, tried with other splits of K */
@@ -85,8 +85,9 @@ static bool check_algo(Matmul *matmul, const Plan *plan, const cublasLtMatmulAlg
     return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= MATMUL_WORKSPACE_BYTES;
 }
 
-/* The first offers with K cut into other numbers of parts, which are summed from the workspace in a
- * fixed order. Worth it where the result has too few tiles to fill the device. Returns the new count. */
+/* The first offers with K cut into other numbers of parts, which are summed from the workspace
+ * in a fixed order. Worth it where the result has too few tiles to fill the device. Returns the
+ * new count. */
 static int add_splits(Matmul *matmul, const Plan *plan, Candidate *list, int count)
 {
     const ProductKey *key = &plan->key;
@@ -119,8 +120,8 @@ typedef struct {
     void *scratch; /* the same, when it is not the product's own output */
 } Bench;
 
-/* Timed products write to the real output, which the product itself then overwrites, unless they would
- * add to it. */
+/* Timed products write to the real output, which the product itself then overwrites, unless they
+ * would add to it. */
 static bool bench_open(Bench *bench, const Product *product)
 {
     const Gemm *g = &product->gemm;
@@ -179,8 +180,8 @@ static void sort_front(Candidate *list, int count)
     }
 }
 
-/* Once over all (after a run that loads the kernel), more often where that looks promising, then the
- * fastest few in turns. The winner comes first in the list. */
+/* Once over all (after a run that loads the kernel), more often where that looks promising, then
+ * the fastest few in turns. The winner comes first in the list. */
 static void time_all(Matmul *matmul, const Plan *plan, const Product *product, Bench *bench,
                      Candidate *list, int count)
 {

@@ -7,8 +7,8 @@
  * Backward: a thread owns one piece of columns and walks down the rows with its block, several rows
  * at a time. The next rows are on their way to shared memory meanwhile, each piece fetched by the
  * thread that uses it. The two sums that dx needs are taken over the block; the sums over rows that
- * dweight and dbias need stay in the thread, and end as one row of partial sums per block, which are
- * folded afterwards.
+ * dweight and dbias need stay in the thread, and end as one row of partial sums per block, which
+ * are folded afterwards.
  *
  * Widths or addresses that do not allow 16-byte accesses, and very wide rows, take the plain
  * kernels, which read a row as often as they need it. */
@@ -214,8 +214,8 @@ template <typename T> struct BackwardArgs {
     bool layer, add, bias;
 };
 
-/* Sums over a warp of COUNT values, a power of 2: each exchange leaves a lane half as many values of twice
- * as many lanes. Returns the sum of value number lane / (WARP / COUNT). */
+/* Sums over a warp of COUNT values, a power of 2: each exchange leaves a lane half as many
+ * values of twice as many lanes. Returns the sum of value number lane / (WARP / COUNT). */
 template <int COUNT> __device__ static float warp_sum_of(float (&value)[COUNT])
 {
     int lane = threadIdx.x % WARP, distance = WARP / 2;
@@ -237,8 +237,8 @@ template <int COUNT> __device__ static float warp_sum_of(float (&value)[COUNT])
     return value[0];
 }
 
-/* Sums over the block, the same in every thread. turn: 0 and 1 alternately, since warps may come to the
- * next call before others have left this one. */
+/* Sums over the block, the same in every thread. turn: 0 and 1 alternately, since warps may come
+ * to the next call before others have left this one. */
 template <int COUNT> __device__ static void sum_over_block(float (&value)[COUNT], int turn)
 {
     constexpr int share = WARP / COUNT;
@@ -383,9 +383,9 @@ __global__ void __launch_bounds__(ROWS == 1 ? MOST_THREADS : BACKWARD_THREADS)
     }
 }
 
-/* (g is rounded before its mean is taken off: a product that the compiler joins to the difference would leave
- * what rounding cut away, which rstd makes large where the row hardly varies.)
- * One row at a time; partial sums are kept in memory, each column by one thread. */
+/* (g is rounded before its mean is taken off: a product that the compiler joins to the
+ * difference would leave what rounding cut away, which rstd makes large where the row hardly
+ * varies.) One row at a time; partial sums are kept in memory, each column by one thread. */
 template <typename T>
 __global__ void __launch_bounds__(PLAIN_THREADS) norm_backward_plain(BackwardArgs<T> args)
 {

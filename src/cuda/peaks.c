@@ -1,5 +1,6 @@
-/* Stated peaks: dense tensor-core rates with f32 sums, from the makers' data sheets (those with "sparsity" are
- * twice as high and no dense product reaches them). A GPU that is not here, or has 0, is measured instead. */
+/* Stated peaks: dense tensor-core rates with f32 sums, from the makers' data sheets (those with
+ * "sparsity" are twice as high and no dense product reaches them). A GPU that is not here, or
+ * has 0, is measured instead. */
 #include "cuda/internal.h"
 
 #include <string.h>

@@ -1,11 +1,12 @@
-/* NVML by hand: its types and numbers from the public reference, its functions by name from the library that
- * comes with the driver, so that one program runs with any driver and without one.
+/* NVML by hand: its types and numbers from the public reference, its functions by name from the
+ * library that comes with the driver, so that one program runs with any driver and without one.
  *
- * Who else computes: NVML lists processes by the ids of the machine. Where this process is in the list, all
- * others are others. In a container ids may be translated or hidden. Then, of a list without this
- * process's id, one entry is taken to be this process: the one whose memory comes closest to what sensors_own
- * told. An empty list leaves memory alone to judge by: what is in use beyond this process's own and
- * OWN_EXTRA, if it is more than OTHER_LEAST, is one other process. */
+ * Who else computes: NVML lists processes by the ids of the machine. Where this process is in
+ * the list, all others are others. In a container ids may be translated or hidden. Then, of a
+ * list without this process's id, one entry is taken to be this process: the one whose memory
+ * comes closest to what sensors_own told. An empty list leaves memory alone to judge by: what is
+ * in use beyond this process's own and OWN_EXTRA, if it is more than OTHER_LEAST, is one other
+ * process. */
 #include "cuda/sensors.h"
 
 #include "base/log.h"
@@ -57,7 +58,8 @@ struct Sensors {
     int (*processes)(NvmlDevice *, unsigned *count, NvmlProcess *list);
 };
 
-/* The first of two names that the library has; a pointer to data made one to a function the way POSIX allows. */
+/* The first of two names that the library has; a pointer to data made one to a function the way
+ * POSIX allows. */
 static void find(const Sensors *s, const char *name, const char *other, void *slot)
 {
     void *found = dlsym(s->library, name);

@@ -1,8 +1,8 @@
 #pragma once
-/* What a GPU says about itself while it works: clocks, power, temperature, memory, why its clocks are held
- * down, and who else computes on it. Asked of the driver's management library (NVML), which is looked for at
- * run time; where it, one of its functions or an answer is missing the value is not known, and that is
- * never an error. */
+/* What a GPU says about itself while it works: clocks, power, temperature, memory, why its
+ * clocks are held down, and who else computes on it. Asked of the driver's management library
+ * (NVML), which is looked for at run time; where it, one of its functions or an answer is
+ * missing the value is not known, and that is never an error. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -19,24 +19,26 @@ typedef struct {
     double other_bytes;  /* that they hold */
 } GpuReading;
 
-/* Reasons that take clocks away from a GPU that has work: power cap, hardware slowdown, sync boost, thermal
- * (by software, by hardware), power brake. Being idle, and clocks that somebody has set, are not among them. */
+/* Reasons that take clocks away from a GPU that has work: power cap, hardware slowdown, sync
+ * boost, thermal (by software, by hardware), power brake. Being idle, and clocks that somebody
+ * has set, are not among them. */
 #define SENSORS_THROTTLE 0xfcull
-/* The first of them is how a large GPU works under full load: it takes as much clock as its power limit lets it. */
+/* The first of them is how a large GPU works under full load: it takes as much clock as its
+ * power limit lets it. */
 #define SENSORS_POWER_CAP 0x4ull
 
 typedef struct Sensors Sensors;
 
-/* Of the GPU that CUDA counts as `device` (cuda_backend_device), found by its place on the PCI bus. NULL when
- * they cannot be asked; NULL is fine for every function below. */
+/* Of the GPU that CUDA counts as `device` (cuda_backend_device), found by its place on the PCI
+ * bus. NULL when they cannot be asked; NULL is fine for every function below. */
 Sensors *sensors_open(int device);
 void sensors_close(Sensors *sensors);
 
 /* The same with a library and a bus id ("00000000:3B:00.0") of the caller's choice. */
 Sensors *sensors_open_at(const char *library, const char *bus_id);
 
-/* Tells what this process itself holds of the GPU's memory, for machines where it cannot find itself in the
- * list of processes (a container with process ids of its own). */
+/* Tells what this process itself holds of the GPU's memory, for machines where it cannot find
+ * itself in the list of processes (a container with process ids of its own). */
 void sensors_own(Sensors *sensors, double bytes);
 
 /* A handful of calls into the driver. Not known for NULL. */

@@ -1,5 +1,6 @@
-/* Readings of the GPU's clock in order with its work. An event inside a recorded step would be overwritten by
- * the next replay before anyone reads it; a number in device memory travels with the step's results. */
+/* Readings of the GPU's clock in order with its work. An event inside a recorded step would be
+ * overwritten by the next replay before anyone reads it; a number in device memory travels with
+ * the step's results. */
 #include "cuda/internal.h"
 
 static __global__ void stamp(int64_t *slot)

@@ -1,7 +1,7 @@
-/* The test-time-training slots, which hand over to the kernels that cover the shape: those on tensor cores
- * where they do, else the general ones. PACER_TTT_KERNEL=any in the environment takes the general ones
- * always, for tests. Whoever chose the shape has asked cuda_ttt_problem; one that no kernel covers ends the
- * program here. */
+/* The test-time-training slots, which hand over to the kernels that cover the shape: those on
+ * tensor cores where they do, else the general ones. PACER_TTT_KERNEL=any in the environment
+ * takes the general ones always, for tests. Whoever chose the shape has asked cuda_ttt_problem;
+ * one that no kernel covers ends the program here. */
 #include "base/assert.h"
 #include "cuda/internal.h"
 

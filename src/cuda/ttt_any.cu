@@ -1,5 +1,5 @@
-/* The forward kernel of test-time training for any shape (ttt_any.cuh), and the table of the general
- * kernels. */
+/* The forward kernel of test-time training for any shape (ttt_any.cuh), and the table of the
+ * general kernels. */
 #include "cuda/ttt_any.cuh"
 
 /* With a large state a multiprocessor holds one block. */

@@ -1,19 +1,21 @@
 #pragma once
-/* Test-time training for any shape, in f32 arithmetic without tensor cores: what the forward and the
- * backward kernels share. tensor/ttt.h says what is computed.
+/* Test-time training for any shape, in f32 arithmetic without tensor cores: what the forward and
+ * the backward kernels share. tensor/ttt.h says what is computed.
  *
- * A block takes one head and goes through the sequences g, g + groups, g + 2 groups, ... of the batch, one
- * mini-batch of n <= m tokens behind the other. Its matrices are tiles in f32 whose rows are an odd number
- * of words apart, so that shared memory can be read along rows and along columns without conflicts. Tiles
- * lie in shared memory as long as there is room (take) and else in the block's part of the workspace;
- * the code is the same for both. The addresses of a block's tiles are many: they lie in shared memory too,
- * and the larger steps are functions of their own, so that registers are left for products.
+ * A block takes one head and goes through the sequences g, g + groups, g + 2 groups, ... of the
+ * batch, one mini-batch of n <= m tokens behind the other. Its matrices are tiles in f32 whose rows
+ * are an odd number of words apart, so that shared memory can be read along rows and along columns
+ * without conflicts. Tiles lie in shared memory as long as there is room (take) and else in the
+ * block's part of the workspace; the code is the same for both. The addresses of a block's tiles
+ * are many: they lie in shared memory too, and the larger steps are functions of their own, so that
+ * registers are left for products.
  *
- * The dual form of a mini-batch. The last layer of the inner model maps A to Z = A W + b, with A = K for
- * TTT_LINEAR and A = X = gelu(Z1), Z1 = K W1 + b1 for TTT_MLP. G is the inner gradient at Z with target
- * V - K, U = lambda G. In the first layer of TTT_MLP, R = G W^T, G1 = R gelu'(Z1), U1 = lambda G1.
- *   Zb = B W + b - tau P U,  P = tril(1 + B A^T),  B = Q or B = Xb = gelu(Zb1), Zb1 likewise from Q, W1
- *   out = Q + norm(Zb),  W' = W - tau_{n-1} A^T U,  b' = b - tau_{n-1} sum U                            */
+ * The dual form of a mini-batch. The last layer of the inner model maps A to Z = A W + b, with A =
+ * K for TTT_LINEAR and A = X = gelu(Z1), Z1 = K W1 + b1 for TTT_MLP. G is the inner gradient at Z
+ * with target V - K, U = lambda G. In the first layer of TTT_MLP, R = G W^T, G1 = R gelu'(Z1), U1 =
+ * lambda G1.
+ *   Zb = B W + b - tau P U,  P = tril(1 + B A^T),  B = Q or B = Xb = gelu(Zb1), Zb1 likewise
+ *   from Q, W1 out = Q + norm(Zb),  W' = W - tau_{n-1} A^T U,  b' = b - tau_{n-1} sum U */
 #include "cuda/device.cuh"
 
 #define TTT_THREADS 256
@@ -67,8 +69,8 @@ __host__ __device__ inline int ttt_state_floats(const TttSize &s)
                  : ttt_layer_floats(s.d, s.d);
 }
 
-/* Memory of a block: what is taken of both kinds, and where they start (NULL on the host, which only
- * counts). */
+/* Memory of a block: what is taken of both kinds, and where they start (NULL on the host, which
+ * only counts). */
 struct TttRoom {
     float *shared, *global;
     int64_t shared_floats, shared_used, global_used;
@@ -91,9 +93,10 @@ __host__ __device__ inline float *ttt_take_tile(TttRoom *room, int rows, int wid
     return ttt_take(room, (int64_t)rows * ttt_row(width));
 }
 
-/* Tiles of a mini-batch. (rows, d): q, k, t = v - k, g (z before), u, zb, and for backward zh, e.
- * (rows, f), TTT_MLP only: z1, x, r, u1, zb1, xb. (rows, rows): p and tp = tau p of the last layer, p1 and
- * tp1 of the first. Vectors: lambda, tau, and for backward slope = d lambda / ds, sigma of z and zb. */
+/* Tiles of a mini-batch. (rows, d): q, k, t = v - k, g (z before), u, zb, and for backward zh,
+ * e. (rows, f), TTT_MLP only: z1, x, r, u1, zb1, xb. (rows, rows): p and tp = tau p of the last
+ * layer, p1 and tp1 of the first. Vectors: lambda, tau, and for backward slope = d lambda / ds,
+ * sigma of z and zb. */
 struct TttTiles {
     float *q, *k, *t, *g, *u, *zb, *zh, *e;
     float *z1, *x, *r, *u1, *zb1, *xb;
@@ -140,10 +143,10 @@ __device__ inline TttView ttt_turned(const float *data, int row)
     return {data, 1, row};
 }
 
-/* out (rows, cols) = base + scale a b with a (rows, depth), b (depth, cols). base: NULL for none, rows
- * base_row words apart (0: the same row for all); out itself is allowed. A thread makes TILE x TILE
- * elements, which ones depends on rows and cols alone: products into the same out need no barrier between
- * them. */
+/* out (rows, cols) = base + scale a b with a (rows, depth), b (depth, cols). base: NULL for
+ * none, rows base_row words apart (0: the same row for all); out itself is allowed. A thread
+ * makes TILE x TILE elements, which ones depends on rows and cols alone: products into the same
+ * out need no barrier between them. */
 template <int TILE>
 __device__ __noinline__ void ttt_product_tiles(float *out, int out_row, int rows, int cols,
                                                int depth, TttView a, TttView b, const float *base,
@@ -262,7 +265,8 @@ __device__ inline float ttt_normalise(float *z, int d, float eps, int lane)
     return sigma;
 }
 
-/* g holds z: g = the inner gradient, u = lambda g; zh and e = gamma zh + beta - t where they are wanted. */
+/* g holds z: g = the inner gradient, u = lambda g; zh and e = gamma zh + beta - t where they are
+ * wanted. */
 __device__ __noinline__ inline void ttt_inner_gradient(const TttSize &s, const TttTiles &t, int n)
 {
     int lane = threadIdx.x % WARP, row = ttt_row(s.d);
@@ -337,7 +341,8 @@ __device__ inline void ttt_load_state(const TttSize &s, const TttParameters<T> &
     __syncthreads();
 }
 
-/* q and k turned, t = v - k, lambda of the mini-batch of n tokens whose first row of x is `row0`. */
+/* q and k turned, t = v - k, lambda of the mini-batch of n tokens whose first row of x is
+ * `row0`. */
 template <typename T>
 __device__ __noinline__ void ttt_load_tokens(const TttSize &s, const TttParameters<T> &w,
                                              const TttTiles &t, const T *x, const float *rope,
@@ -474,8 +479,8 @@ template <typename T> static TttParameters<T> ttt_parameters(const TttWeights *w
 /* Everything but groups and what memory is taken. */
 TttSize ttt_any_size(const CudaBackend *backend, const TttShape *shape);
 
-/* Blocks that one group of sequences per head makes are topped up to this many, if the batch has them. It
- * depends on the shape alone, since it decides the order of sums over sequences. */
+/* Blocks that one group of sequences per head makes are topped up to this many, if the batch has
+ * them. It depends on the shape alone, since it decides the order of sums over sequences. */
 int ttt_any_groups(const TttSize &size);
 
 /* ttt_any_backward.cu */

@@ -1,10 +1,11 @@
 /* The backward kernel of test-time training for any shape (ttt_any.cuh).
  *
- * Mini-batches are taken from the last to the first, and each needs the state at its start. A block gets
- * them from a forward scan of its sequence without the queries: it keeps the state at the start of every
- * section of `stride` mini-batches, then, section by section from the last, scans again and keeps the state
- * of each mini-batch. Where all states of a sequence fit there is one section; else the stride is about
- * the root of their number. Memory is then bounded and the price is one more scan.
+ * Mini-batches are taken from the last to the first, and each needs the state at its start. A block
+ * gets them from a forward scan of its sequence without the queries: it keeps the state at the
+ * start of every section of `stride` mini-batches, then, section by section from the last, scans
+ * again and keeps the state of each mini-batch. Where all states of a sequence fit there is one
+ * section; else the stride is about the root of their number. Memory is then bounded and the price
+ * is one more scan.
  *
  * Gradients of parameters are summed by a block over its sequences, written as partial sums to the
  * workspace, and added up in a fixed order by a second kernel. */
@@ -169,8 +170,8 @@ __device__ __forceinline__ void backward_sequence(const TttSize &s, BackwardMemo
 
 /* ---- Kernels ---- */
 
-/* A block's partial sums: the state's gradient with rows as ttt_state has them, then gamma, beta, rate_bias
- * and tau. */
+/* A block's partial sums: the state's gradient with rows as ttt_state has them, then gamma,
+ * beta, rate_bias and tau. */
 __host__ __device__ static int64_t layer_count(const TttLayer &layer)
 {
     return (int64_t)layer.in * layer.out + layer.out;

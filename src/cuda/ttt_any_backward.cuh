@@ -1,19 +1,19 @@
 #pragma once
-/* The backward pass of one mini-batch in tiles (ttt_any.cuh), and the memory that it takes. dX is the gradient
- * of X, and primes mark the state behind the mini-batch. With pull(y) = (y - mean(y) - zh mean(y zh)) / sigma,
- * the steps are
+/* The backward pass of one mini-batch in tiles (ttt_any.cuh), and the memory that it takes. dX is
+ * the gradient of X, and primes mark the state behind the mini-batch. With pull(y) = (y - mean(y) -
+ * zh mean(y zh)) / sigma, the steps are
  *   output     dzb = pull(gamma dout)
- *   layer      C = tril(dzb U^T), dP = -tau C, J = A dW' + db', dtau -= sum_j C P, dtau_{n-1} -= <J, U>
- *              dU = -P^T (tau dzb) - tau_{n-1} J     dA = dP^T B - tau_{n-1} U dW'^T
- *              dB = dzb W^T + dP A                   dW = dW' + B^T dzb
+ *   layer      C = tril(dzb U^T), dP = -tau C, J = A dW' + db', dtau -= sum_j C P, dtau_{n-1} -=
+ *              <J, U> dU = -P^T (tau dzb) - tau_{n-1} J     dA = dP^T B - tau_{n-1} U dW'^T dB =
+ *              dzb W^T + dP A                   dW = dW' + B^T dzb
  *   lambda     dlambda = <dU, G>, dG = lambda dU, in the first layer dR = dG1 gelu'(Z1)
  *   inner      dz, dt, dgamma, dbeta from dG, then dA += dz W^T, dW += A^T dz */
 #include "cuda/ttt_any.cuh"
 
 /* ---- Memory ---- */
 
-/* How a mini-batch uses a layer: its input on the key side and on the query side, and what else of it
- * backward_layer reads and writes. */
+/* How a mini-batch uses a layer: its input on the key side and on the query side, and what else
+ * of it backward_layer reads and writes. */
 struct LayerUse {
     const float *a, *b, *u, *dzb, *p, *tp;
     float *du, *da, *db;
@@ -21,9 +21,10 @@ struct LayerUse {
     bool add;      /* to db */
 };
 
-/* Tiles of gradients. (rows, d): dq (dout before), dk, dzb (then dz), du (then dg, then dy). (rows, f),
- * TTT_MLP only: dxb (then dzb1), dx, du1 (then dz1). (rows, rows): c, then dp. Vectors: dlambda, and dots,
- * what tau_{n-1} gets from the state. Sums over mini-batches and sequences: dgamma, dbeta, dtau, drate. */
+/* Tiles of gradients. (rows, d): dq (dout before), dk, dzb (then dz), du (then dg, then dy).
+ * (rows, f), TTT_MLP only: dxb (then dzb1), dx, du1 (then dz1). (rows, rows): c, then dp.
+ * Vectors: dlambda, and dots, what tau_{n-1} gets from the state. Sums over mini-batches and
+ * sequences: dgamma, dbeta, dtau, drate. */
 struct BackwardMemory {
     TttTiles t;
     LayerUse first, last;
@@ -150,8 +151,9 @@ __device__ __noinline__ static void backward_rates(const TttSize &s, const Backw
     __syncthreads();
 }
 
-/* One layer of the query side and of the state's update: du (set), da (set), db (set or added to), and the
- * gradient of the state, which is that of W' before and lacks the layer's use on the key side behind. */
+/* One layer of the query side and of the state's update: du (set), da (set), db (set or added
+ * to), and the gradient of the state, which is that of W' before and lacks the layer's use on
+ * the key side behind. */
 __device__ __noinline__ static void backward_layer(const TttSize &s, const BackwardMemory &m,
                                                    const TttLayer &layer, const LayerUse &use,
                                                    int n)
@@ -251,7 +253,8 @@ __device__ __noinline__ static void backward_inner_gradient(const TttSize &s,
     __syncthreads();
 }
 
-/* From dz and dy: the inner norm's part of dgamma and dbeta, the rest of dk and of the state's gradient. */
+/* From dz and dy: the inner norm's part of dgamma and dbeta, the rest of dk and of the state's
+ * gradient. */
 __device__ __noinline__ static void backward_inner_pass(const TttSize &s, const BackwardMemory &m,
                                                         int n)
 {

@@ -1,11 +1,11 @@
 #pragma once
-/* TTT-Linear on tensor cores: what forward and backward share. A block has D/16 warps; warp w owns columns
- * [16 w, 16 w + 16) of every (16, D) result, and of the state W (D, D) the same columns, held transposed in f32 as
- * C fragments w[t][i]: output column 16 w + lane/4 (+ 8 for i >= 2), input 8 t + 2 (lane % 4) + i % 2. Rounded to
- * bf16, they are the B fragments of W as they lie.
+/* TTT-Linear on tensor cores: what forward and backward share. A block has D/16 warps; warp w owns
+ * columns [16 w, 16 w + 16) of every (16, D) result, and of the state W (D, D) the same columns,
+ * held transposed in f32 as C fragments w[t][i]: output column 16 w + lane/4 (+ 8 for i >= 2),
+ * input 8 t + 2 (lane % 4) + i % 2. Rounded to bf16, they are the B fragments of W as they lie.
  *
- * A state as forward keeps it for backward, per sequence, head and mini-batch: W transposed, (D, D) bf16, as the
- * products of the mini-batch used it, then b (D) f32. */
+ * A state as forward keeps it for backward, per sequence, head and mini-batch: W transposed, (D,
+ * D) bf16, as the products of the mini-batch used it, then b (D) f32. */
 #include "cuda/ttt_rows.cuh"
 
 typedef struct {
@@ -26,7 +26,8 @@ typedef struct {
     bool add;                 /* to the slots, rather than setting them */
 } TttLinearArgs;
 
-/* Bytes of a state, and floats of a slot: w1 transposed, b1, gamma, beta, 16 of tau, rate_bias, padding. */
+/* Bytes of a state, and floats of a slot: w1 transposed, b1, gamma, beta, 16 of tau, rate_bias,
+ * padding. */
 static __host__ __device__ constexpr int64_t state_bytes(int d)
 {
     return 2 * (int64_t)d * d + 4 * d;
@@ -50,7 +51,8 @@ void ttt_linear_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, c
                          void *ws);
 size_t ttt_linear_backward_ws(const Ctx *c, const TttShape *shape, DType dtype);
 
-/* A head's constants in shared memory, from where lanes read them when they need them: registers are scarce. */
+/* A head's constants in shared memory, from where lanes read them when they need them: registers
+ * are scarce. */
 template <int D> struct alignas(16) HeadConstants {
     float gamma[D], beta[D];
     float tau[TTT_ROWS]; /* 0 from the mini-batch's length on */
@@ -86,8 +88,8 @@ static __device__ __forceinline__ void get_columns(float (&to)[2][2], const floa
     }
 }
 
-/* Starts to copy 16 rows of D into a tile, a 16-byte chunk per thread of a block of 2 D; rows from `valid` on become
- * zero. */
+/* Starts to copy 16 rows of D into a tile, a 16-byte chunk per thread of a block of 2 D; rows
+ * from `valid` on become zero. */
 template <int D>
 static __device__ __forceinline__ void chunk_load(unsigned char *tile, const Bf16 *from,
                                                   int64_t stride, int valid, bool vectorise)
@@ -106,7 +108,8 @@ static __device__ __forceinline__ void chunk_load(unsigned char *tile, const Bf1
     }
 }
 
-/* Turns the thread's own chunk by its rotary position, once its copy is complete; rope is (16, D). */
+/* Turns the thread's own chunk by its rotary position, once its copy is complete; rope is (16,
+ * D). */
 template <int D>
 static __device__ __forceinline__ void chunk_turn(unsigned char *tile, const float *rope)
 {
@@ -179,8 +182,8 @@ static __device__ __forceinline__ void set_all(float (&c)[2][4], float value)
     }
 }
 
-/* B fragments of inputs 16 k .. 16 k + 15 of a transposed slice: (b0, b1) of its first eight columns, (b2, b3) of
- * the others. */
+/* B fragments of inputs 16 k .. 16 k + 15 of a transposed slice: (b0, b1) of its first eight
+ * columns, (b2, b3) of the others. */
 template <int D>
 static __device__ __forceinline__ void slice_to_b(uint32_t (&b)[4], const float (&slice)[D / 8][4],
                                                   int k)

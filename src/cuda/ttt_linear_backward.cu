@@ -1,7 +1,8 @@
-/* Backward of TTT-Linear on tensor cores: the kernel over sequences, the sum of parameter gradients, and launches.
- * A block adds what its sequences give to the parameters' gradients into a slot of its own, and a second kernel sums
- * the slots, in an order that the shape and the GPU's size fix. Where forward kept no states, they are made again
- * for some sequences at a time. */
+/* Backward of TTT-Linear on tensor cores: the kernel over sequences, the sum of parameter
+ * gradients, and launches. A block adds what its sequences give to the parameters' gradients
+ * into a slot of its own, and a second kernel sums the slots, in an order that the shape and the
+ * GPU's size fix. Where forward kept no states, they are made again for some sequences at a
+ * time. */
 #include "cuda/ttt_linear_backward.cuh"
 
 #include "base/assert.h"
@@ -50,7 +51,8 @@ static __device__ __forceinline__ void slot_put_state(float *slot, const float (
     }
 }
 
-/* The end of the block; columns: as add_columns left it; shared: D floats that nobody uses any more. */
+/* The end of the block; columns: as add_columns left it; shared: D floats that nobody uses any
+ * more. */
 template <int D>
 static __device__ __forceinline__ void slot_put_sums(float *slot, const float4 *columns,
                                                      float *shared, const LaneSums &sums, int mini,
@@ -229,7 +231,8 @@ typedef struct {
     size_t slot_bytes, state_bytes;
 } Plan;
 
-/* All blocks of a launch are on the GPU at once, if sequences suffice, and have about as many of them each. */
+/* All blocks of a launch are on the GPU at once, if sequences suffice, and have about as many of
+ * them each. */
 static Plan plan_of(const CudaBackend *backend, const TttShape *s, bool again)
 {
     Plan p = {};

@@ -1,16 +1,17 @@
 #pragma once
-/* A mini-batch of the backward of TTT-Linear on tensor cores. A block takes a head of some sequences, one after the other, and goes
- * through the mini-batches of each from the last to the first, carrying the gradient dW', db' of the state behind a
- * mini-batch: dW' as f32 in registers, like the state in forward, and rounded in shared memory. W of the mini-batch's
- * start comes from forward, or from a scan that makes the states again. With zb the input of the output's norm and
- * T' for a transpose, a mini-batch is (in the notation of ttt_rows.cuh; P = lower part of 1 + Q K'):
- *   z = K W + b, zq = Q W + b, J = K dW' + db'                     | parts of row sums of z, barrier
- *   U = rate g, zb = zq - tau P U                                  | parts of zb and its gradient, barrier
- *   dzb, dU = -P' (tau dzb) - tau_last J                           | parts of the inner gradient's, barrier
- *   dz, dW = dW' + Q' dzb + K' dz, db = db' + sums of dzb + dz,
- *   C = lower part of dzb U', dP = -tau C,
- *   dQ = dO + dzb W' + dP K, dK = dP' Q - tau_last U dW'' + de     | U, dzb and dz are whole tiles by now, barrier
- *   dK += dz W'
+/* A mini-batch of the backward of TTT-Linear on tensor cores. A block takes a head of some
+ * sequences, one after the other, and goes through the mini-batches of each from the last to the
+ * first, carrying the gradient dW', db' of the state behind a mini-batch: dW' as f32 in registers,
+ * like the state in forward, and rounded in shared memory. W of the mini-batch's start comes from
+ * forward, or from a scan that makes the states again. With zb the input of the output's norm and
+ * T' for a transpose, a mini-batch is (in the notation of ttt_rows.cuh; P = lower part of 1 + Q
+ * K'):
+ *   z = K W + b, zq = Q W + b, J = K dW' + db'                     | parts of row sums of z,
+ *   barrier U = rate g, zb = zq - tau P U                                  | parts of zb and its
+ *   gradient, barrier dzb, dU = -P' (tau dzb) - tau_last J                           | parts of
+ *   the inner gradient's, barrier dz, dW = dW' + Q' dzb + K' dz, db = db' + sums of dzb + dz, C
+ *   = lower part of dzb U', dP = -tau C, dQ = dO + dzb W' + dP K, dK = dP' Q - tau_last U dW'' +
+ *   de     | U, dzb and dz are whole tiles by now, barrier dK += dz W'
  * What is fetched for the mini-batch before is on its way during all of it. */
 #include "cuda/ttt_linear.cuh"
 
@@ -97,7 +98,8 @@ struct LaneSums {
     float rate_bias; /* its rows, in lanes 4 i of warp 0 */
 };
 
-/* Such sums for gamma and beta, of the lane's columns and rows, in shared memory: a float4 per thread, then as many. */
+/* Such sums for gamma and beta, of the lane's columns and rows, in shared memory: a float4 per
+ * thread, then as many. */
 template <int D>
 static __device__ __forceinline__ void add_columns(float4 *sums, const float (&dgamma)[2][2],
                                                    const float (&dbeta)[2][2])
@@ -127,7 +129,8 @@ static __device__ __forceinline__ void put_slice(unsigned char *matrix,
     }
 }
 
-/* slice += a times the rows of a tile: a is the A fragment of a transposed (16, 16), the tile (16, D). */
+/* slice += a times the rows of a tile: a is the A fragment of a transposed (16, 16), the tile
+ * (16, D). */
 template <int D>
 static __device__ __forceinline__ void add_to_slice(float (&slice)[D / 8][4],
                                                     const uint32_t (&a)[4], uint32_t tile)
@@ -141,8 +144,9 @@ static __device__ __forceinline__ void add_to_slice(float (&slice)[D / 8][4],
     }
 }
 
-/* One mini-batch. dw, db: the gradient of the state behind it on entry, of that before it on return. fetch: starts
- * what the next one needs; put: completes it. dx: the mini-batch's first row at the head's q. */
+/* One mini-batch. dw, db: the gradient of the state behind it on entry, of that before it on
+ * return. fetch: starts what the next one needs; put: completes it. dx: the mini-batch's first
+ * row at the head's q. */
 template <int D, typename Fetch, typename Put>
 static __device__ __forceinline__ void backward_step(const TttLinearArgs &a, unsigned char *shared,
                                                      int set, float (&dw)[D / 8][4],

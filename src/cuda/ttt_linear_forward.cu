@@ -1,7 +1,8 @@
-/* Forward of TTT-Linear on tensor cores, one block per sequence and head. What follows from mini-batch to mini-batch
- * is K W, row sums, U, W'; the rest hangs off it. There is one barrier per mini-batch, between the parts of row sums
- * and their use; the output's norm takes its sums through the next mini-batch's barrier. A tile is put into shared
- * memory one mini-batch ahead, in a ring of four, and its copy started two ahead. */
+/* Forward of TTT-Linear on tensor cores, one block per sequence and head. What follows from
+ * mini-batch to mini-batch is K W, row sums, U, W'; the rest hangs off it. There is one barrier
+ * per mini-batch, between the parts of row sums and their use; the output's norm takes its sums
+ * through the next mini-batch's barrier. A tile is put into shared memory one mini-batch ahead,
+ * in a ring of four, and its copy started two ahead. */
 #include "cuda/ttt_linear.cuh"
 
 #include "base/assert.h"
@@ -81,7 +82,8 @@ template <int D> static __device__ __forceinline__ void get_back(float (&c)[2][4
     }
 }
 
-/* Writes q + norm(zb) of a mini-batch's rows, of which the first is token `row`; the parts of row sums are complete. */
+/* Writes q + norm(zb) of a mini-batch's rows, of which the first is token `row`; the parts of
+ * row sums are complete. */
 template <int D>
 static __device__ __forceinline__ void put_output(const TttLinearArgs &a,
                                                   const HeadConstants<D> &constants, float *norms,

@@ -1,13 +1,15 @@
 #pragma once
-/* What the bf16 kernels of TTT_MLP share. A cluster of four blocks computes a pair (sequence, head); block r
- * of it has slice r of the hidden width 4 D: columns [r D, (r + 1) D) of W1 and the same rows of W2. Sums
- * over the hidden width are thus sums over the cluster: each block sends its part to the shared memory of
- * the others. A mini-batch is a tile of 16 rows; rows beyond its end have q = k = v = 0 and lambda = 0.
+/* What the bf16 kernels of TTT_MLP share. A cluster of four blocks computes a pair (sequence,
+ * head); block r of it has slice r of the hidden width 4 D: columns [r D, (r + 1) D) of W1 and the
+ * same rows of W2. Sums over the hidden width are thus sums over the cluster: each block sends its
+ * part to the shared memory of the others. A mini-batch is a tile of 16 rows; rows beyond its end
+ * have q = k = v = 0 and lambda = 0.
  *
- * A block has D / 16 warps. Warp w has 16 columns of its own, [16 w, 16 w + 16), of a product with D
- * columns, be they of the slice or of the head. A state is kept transposed, as f32 C fragments of 16 own
- * columns by D, which rounded are B fragments as they lie in registers. Work on whole rows, such as the inner
- * norm, is done by the first four warps, four rows each, eight lanes a row. */
+ * A block has D / 16 warps. Warp w has 16 columns of its own, [16 w, 16 w + 16), of a product
+ * with D columns, be they of the slice or of the head. A state is kept transposed, as f32 C
+ * fragments of 16 own columns by D, which rounded are B fragments as they lie in registers. Work
+ * on whole rows, such as the inner norm, is done by the first four warps, four rows each, eight
+ * lanes a row. */
 #include "cuda/ttt_tile.cuh"
 #include "cuda/wgmma.cuh"
 
@@ -38,8 +40,8 @@ typedef struct {
     float *small;           /* of all pairs: (pair, slice, MLP_SMALL) */
 } MlpArgs;
 
-/* What the backward pass has of a mini-batch: the state at its start as the products saw it, and rows that
- * took sums over the cluster. Tiles lie as in shared memory. */
+/* What the backward pass has of a mini-batch: the state at its start as the products saw it, and
+ * rows that took sums over the cluster. Tiles lie as in shared memory. */
 template <int D> struct MlpRecord {
     unsigned char w1[MLP_SLICES][2 * D * D]; /* tiles: slice of W1, transposed */
     unsigned char w2[MLP_SLICES][2 * D * D]; /* slice of W2, transposed */
@@ -61,8 +63,8 @@ template <int D> constexpr int mlp_threads = 2 * D;
 template <int D>
 constexpr int mlp_stride = D + 8; /* floats from row to row of a sum in shared memory */
 
-/* ttt_mlp_forward.cu: the forward pass, or with records the re-scan for the backward pass, of `pairs`
- * pairs. */
+/* ttt_mlp_forward.cu: the forward pass, or with records the re-scan for the backward pass, of
+ * `pairs` pairs. */
 void ttt_mlp_scan(const CudaBackend *backend, const MlpArgs &args, int head_dim, int pairs,
                   bool keep);
 MlpArgs ttt_mlp_args(Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope);
@@ -79,7 +81,8 @@ size_t ttt_mlp_backward_ws(const Ctx *c, const TttShape *shape, DType dtype);
 
 /* ---- Clusters ---- */
 
-/* The address in the shared memory of block `rank` of the cluster that `address` is in this one's. */
+/* The address in the shared memory of block `rank` of the cluster that `address` is in this
+ * one's. */
 static __device__ __forceinline__ uint32_t cluster_map(uint32_t address, int rank)
 {
     uint32_t mapped = 0;
@@ -89,8 +92,8 @@ static __device__ __forceinline__ uint32_t cluster_map(uint32_t address, int ran
     return mapped;
 }
 
-/* Store to another block's shared memory, by addresses mapped to it; the bytes count for `barrier` there, and
- * are seen by who has waited for it. */
+/* Store to another block's shared memory, by addresses mapped to it; the bytes count for
+ * `barrier` there, and are seen by who has waited for it. */
 static __device__ __forceinline__ void cluster_send(uint32_t address, float value, uint32_t barrier)
 {
 #if MLP_CLUSTERS
@@ -113,8 +116,9 @@ static __device__ __forceinline__ void cluster_send_quad(uint32_t address, float
 #endif
 }
 
-/* Every thread of the cluster arrives, then waits. cluster_arrive: what was stored before is seen after waiting.
- * cluster_arrive_read: it says no more than that what was read before has been read. */
+/* Every thread of the cluster arrives, then waits. cluster_arrive: what was stored before is
+ * seen after waiting. cluster_arrive_read: it says no more than that what was read before has
+ * been read. */
 static __device__ __forceinline__ void cluster_arrive()
 {
 #if MLP_CLUSTERS
@@ -136,8 +140,8 @@ static __device__ __forceinline__ void cluster_wait()
 #endif
 }
 
-/* Waits for the end of phase `phase` of a barrier that counts bytes; thread 0 then has the next phase expect
- * as many again. */
+/* Waits for the end of phase `phase` of a barrier that counts bytes; thread 0 then has the next
+ * phase expect as many again. */
 static __device__ __forceinline__ void receive(uint32_t barrier, int phase, uint32_t bytes)
 {
     barrier_wait(barrier, phase % 2);
@@ -148,8 +152,9 @@ static __device__ __forceinline__ void receive(uint32_t barrier, int phase, uint
 
 /* ---- Fragments ---- */
 
-/* The shared address of a tile, for use in one mini-batch: the compiler does not see that it is the same in
- * the next, else it would keep an address of every fragment of every tile in registers all the time. */
+/* The shared address of a tile, for use in one mini-batch: the compiler does not see that it is
+ * the same in the next, else it would keep an address of every fragment of every tile in
+ * registers all the time. */
 static __device__ __forceinline__ uint32_t tile_address(const void *tile)
 {
     uint32_t address = shared_address(tile);
@@ -157,8 +162,8 @@ static __device__ __forceinline__ uint32_t tile_address(const void *tile)
     return address;
 }
 
-/* 16 rows by 16 columns as C fragments. Rounded: round_to_a makes its A fragment a, of which (a0, a2) and
- * (a1, a3) are the B fragments of its transpose; round_transposed see ttt_tile.cuh. */
+/* 16 rows by 16 columns as C fragments. Rounded: round_to_a makes its A fragment a, of which
+ * (a0, a2) and (a1, a3) are the B fragments of its transpose; round_transposed see ttt_tile.cuh. */
 typedef float Square[2][4];
 
 static __device__ __forceinline__ void set_all(Square &c, float value)
@@ -335,8 +340,9 @@ static __device__ __forceinline__ void put_state(unsigned char *tile, const floa
     tile_put<D>(tile, 16 * warp, s, 1, 1);
 }
 
-/* Regroups the own columns of a Square for stores of 16 bytes: neighbouring lanes swap halves of their rows, so
- * that a lane has four columns of one row, of columns 0-7 in left and of 8-15 in right. */
+/* Regroups the own columns of a Square for stores of 16 bytes: neighbouring lanes swap halves of
+ * their rows, so that a lane has four columns of one row, of columns 0-7 in left and of 8-15 in
+ * right. */
 struct RowQuads {
     float4 left, right;
     int row, column; /* of left */
@@ -360,8 +366,8 @@ struct RowQuads {
     }
 };
 
-/* Sends a block's part of a sum, own columns of 16 rows, to recv[this block] of every block; barrier: of
- * this block, like that of the others. */
+/* Sends a block's part of a sum, own columns of 16 rows, to recv[this block] of every block;
+ * barrier: of this block, like that of the others. */
 template <int D>
 static __device__ __forceinline__ void send_to_all(float (*recv)[TTT_ROWS][mlp_stride<D>], int rank,
                                                    const Square &c, int warp, uint32_t barrier)
@@ -412,7 +418,8 @@ struct Gelu {
 
 /* ---- Tokens ---- */
 
-/* Brings the mini-batches of a pair into tiles; what is fetched waits in registers until it is placed. */
+/* Brings the mini-batches of a pair into tiles; what is fetched waits in registers until it is
+ * placed. */
 template <int D> struct MlpTokens {
     int head, sequence;
     float s;
@@ -439,8 +446,8 @@ template <int D> struct MlpTokens {
         }
     }
 
-    /* rope is (16, D) in shared memory. gate is sigmoid(s + rate_bias), lambda = rate * gate, 0 in rows beyond
-     * the end. */
+    /* rope is (16, D) in shared memory. gate is sigmoid(s + rate_bias), lambda = rate * gate, 0
+     * in rows beyond the end. */
     __device__ __forceinline__ void place(unsigned char *q_tile, unsigned char *k_tile,
                                           unsigned char *v_tile, const float *rope, float *lambda,
                                           float *gate, float rate) const

@@ -1,19 +1,22 @@
-/* TTT_MLP backward in bf16 on tensor cores: the reverse scan. The re-scan (ttt_mlp_forward.cu) has left, for every
- * mini-batch, its state and the rows that took sums over the cluster: Z2 and the gradient of Zb2. With these
- * a block recomputes all of its slice by itself. What is left to sum over the cluster is the gradient of G2,
+/* TTT_MLP backward in bf16 on tensor cores: the reverse scan. The re-scan (ttt_mlp_forward.cu) has
+ * left, for every mini-batch, its state and the rows that took sums over the cluster: Z2 and the
+ * gradient of Zb2. With these a block recomputes all of its slice by itself. What is left to sum
+ * over the cluster is the gradient of G2,
  *   dG2 = lambda (dU2 of the dual form - tau' (X dW2' + db2')) + dR W2,
- * in which the parts of X dW2' and dR W2 go together, and the gradients of q and k, which nothing here waits
- * for: they are sent at the end of a mini-batch and read in the next. Names: Z1 = K W1 + b1, X = gelu(Z1),
- * Z2 = X W2 + b2, G2 the inner gradient, R = G2 W2^T, G1 = R gelu'(Z1), U = lambda G, P1 = tril(1 + Q K^T),
- * Zb1 = Q W1 + b1 - tau P1 U1, Xb = gelu(Zb1), P2 = tril(1 + Xb X^T), Zb2 = Xb W2 + b2 - tau P2 U2; a prime
- * marks what belongs to the state behind the mini-batch.
+ * in which the parts of X dW2' and dR W2 go together, and the gradients of q and k, which nothing
+ * here waits for: they are sent at the end of a mini-batch and read in the next. Names: Z1 = K W1 +
+ * b1, X = gelu(Z1), Z2 = X W2 + b2, G2 the inner gradient, R = G2 W2^T, G1 = R gelu'(Z1), U =
+ * lambda G, P1 = tril(1 + Q K^T), Zb1 = Q W1 + b1 - tau P1 U1, Xb = gelu(Zb1), P2 = tril(1 + Xb
+ * X^T), Zb2 = Xb W2 + b2 - tau P2 U2; a prime marks what belongs to the state behind the
+ * mini-batch.
  *
- * Carried: dW1 and dW2 of the slice, f32, transposed, in registers, and rounded in shared memory. The copies in
- * shared memory stay those of the incoming gradients until the mini-batch has used them.
+ * Carried: dW1 and dW2 of the slice, f32, transposed, in registers, and rounded in shared memory.
+ * The copies in shared memory stay those of the incoming gradients until the mini-batch has used
+ * them.
  *
- * Barriers of a mini-batch, B1 to B4 in the block; between B2 and B3 the arrival of the parts of dG2, and one
- * in the cluster, arrived at before B3 and waited for before B4, that says that everybody has read what was
- * sent. */
+ * Barriers of a mini-batch, B1 to B4 in the block; between B2 and B3 the arrival of the parts of
+ * dG2, and one in the cluster, arrived at before B3 and waited for before B4, that says that
+ * everybody has read what was sent. */
 #include "cuda/ttt_mlp_reverse.cuh"
 
 #if MLP_CLUSTERS
@@ -41,8 +44,8 @@ static __device__ __forceinline__ void copy_state(ReverseShared<D> &s, const Mlp
     copy_commit();
 }
 
-/* Writes the gradients of q, k and s of the block's own rows of a mini-batch; a thread has a pair of columns
- * of a row. Adds to rate what the rows add to the gradient of rate_bias. */
+/* Writes the gradients of q, k and s of the block's own rows of a mini-batch; a thread has a
+ * pair of columns of a row. Adds to rate what the rows add to the gradient of rate_bias. */
 template <int D>
 static __device__ __forceinline__ void finish_rows(const ReverseShared<D> &s, const MlpArgs &a,
                                                    int rank, int step, int head, int sequence,
@@ -93,7 +96,8 @@ static __device__ __forceinline__ void finish_rows(const ReverseShared<D> &s, co
     }
 }
 
-/* Sum over the own columns of a b, for the upper and lower rows, the same in the four lanes of a row. */
+/* Sum over the own columns of a b, for the upper and lower rows, the same in the four lanes of a
+ * row. */
 static __device__ __forceinline__ void add_row_products(float (&sum)[2], const Square &a,
                                                         const Square &b, float factor)
 {
@@ -240,7 +244,8 @@ __global__ void __launch_bounds__(mlp_threads<D>, D == 64 ? 2 : 1) mlp_reverse(M
         }
         put_own<D>(s.xb, zb1, warp);
 
-        /* C2 = tril(dZb2 U2^T), dP2 = -tau C2; dXb = dZb2 W2^T + dP2 X; dX = dP2^T Xb - tau' U2 dW2'^T. */
+        /* C2 = tril(dZb2 U2^T), dP2 = -tau C2; dXb = dZb2 W2^T + dP2 X; dX = dP2^T Xb - tau' U2
+         * dW2'^T. */
         set_all(t, 0);
         add_product_transposed<D>(t, dzb2_tile, u2_tile, 0);
         keep_lower(t);
@@ -304,8 +309,8 @@ __global__ void __launch_bounds__(mlp_threads<D>, D == 64 ? 2 : 1) mlp_reverse(M
         add_outer<D>(dw1, transposed, q_tile);
         __syncthreads(); /* B2 */
 
-        /* This slice's part of dG2: dR W2 - lambda tau' J2, J2 = X dW2'; the first block adds lambda times
-         * dU2 of the dual form, -(tau P2)^T dZb2. */
+        /* This slice's part of dG2: dR W2 - lambda tau' J2, J2 = X dW2'; the first block adds
+         * lambda times dU2 of the dual form, -(tau P2)^T dZb2. */
         Square part, g2;
         get_own<D>(g2, s.g2, warp);
         set_all(t, 0);
@@ -342,7 +347,8 @@ __global__ void __launch_bounds__(mlp_threads<D>, D == 64 ? 2 : 1) mlp_reverse(M
             values.load(records[step], row, first); /* again, rather than held */
         }
 
-        /* Meanwhile: dQ = dZb1 W1^T + dP1 K, dK = dP1^T Q - tau' U1 dW1'^T, dP1 = -tau tril(dZb1 U1^T). */
+        /* Meanwhile: dQ = dZb1 W1^T + dP1 K, dK = dP1^T Q - tau' U1 dW1'^T, dP1 = -tau tril(dZb1
+         * U1^T). */
         Square dq, dk;
         set_all(t, 0);
         add_product_transposed<D>(t, dzb1_tile, u1_tile, 0);

@@ -1,13 +1,15 @@
-/* TTT_MLP forward in bf16 on tensor cores, and the re-scan of it that the backward pass begins with.
+/* TTT_MLP forward in bf16 on tensor cores, and the re-scan of it that the backward pass begins
+ * with.
  *
- * The serial chain of a mini-batch is Z1, X, Z2, G2, G1, W1', W2'; one sum over the cluster (Z2) is in it.
- * The output hangs off the chain: its own sums over the cluster (Xb W2 and Xb X^T) are sent in the same
- * mini-batch, but read in the next. Each block finishes four rows of the output.
+ * The serial chain of a mini-batch is Z1, X, Z2, G2, G1, W1', W2'; one sum over the cluster (Z2) is
+ * in it. The output hangs off the chain: its own sums over the cluster (Xb W2 and Xb X^T) are sent
+ * in the same mini-batch, but read in the next. Each block finishes four rows of the output.
  *
- * Barriers of a mini-batch: one in the block for X, then the arrival of all parts of Z2, one in the block for
- * G2, one in the block for Xb. One in the cluster, at which nobody has to wait long, says that everybody has
- * read the parts of Z2, so that the next may be sent; since these arrive only after everybody has sent,
- * they also say that the rows of the output sent two mini-batches before have been read. */
+ * Barriers of a mini-batch: one in the block for X, then the arrival of all parts of Z2, one in
+ * the block for G2, one in the block for Xb. One in the cluster, at which nobody has to wait
+ * long, says that everybody has read the parts of Z2, so that the next may be sent; since these
+ * arrive only after everybody has sent, they also say that the rows of the output sent two
+ * mini-batches before have been read. */
 #include "cuda/ttt_mlp.cuh"
 
 template <int D, bool Keep> struct ForwardShared {
@@ -116,8 +118,9 @@ static __device__ __forceinline__ void inner_gradient(ForwardShared<D, Keep> &s,
     }
 }
 
-/* Finishes a row of a mini-batch by each of the first four warps: its output, or for Keep the gradient of
- * its Zb2, with what the row adds to the gradients of gamma and beta. Lanes have columns lane + 32 j. */
+/* Finishes a row of a mini-batch by each of the first four warps: its output, or for Keep the
+ * gradient of its Zb2, with what the row adds to the gradients of gamma and beta. Lanes have
+ * columns lane + 32 j. */
 template <int D, bool Keep>
 static __device__ __forceinline__ void finish_row(const ForwardShared<D, Keep> &s, const MlpArgs &a,
                                                   int rank, int warp, int step, int head,
@@ -230,7 +233,8 @@ __global__ void __launch_bounds__(mlp_threads<D>, D == 64 && !Keep   ? 3
     const int pair = a.first + local, head = pair / a.batch, sequence = pair % a.batch;
     MlpRecord<D> *records = reinterpret_cast<MlpRecord<D> *>(a.records) + (int64_t)local * a.steps;
 
-    /* State, transposed: own hidden columns of W1 by D, own columns of W2 by the slice's hidden rows. */
+    /* State, transposed: own hidden columns of W1 by D, own columns of W2 by the slice's hidden
+     * rows. */
     float w1[D / 8][4], w2[D / 8][4], b1[2][2];
 #pragma unroll
     for (int n = 0; n < D / 8; n++) {

@@ -1,5 +1,6 @@
-/* TTT_MLP backward in bf16, around its two scans: pairs (sequence, head) are taken in chunks, so that their
- * records fit a workspace of bounded size, and the parameters' gradients are summed over sequences, in order. */
+/* TTT_MLP backward in bf16, around its two scans: pairs (sequence, head) are taken in chunks, so
+ * that their records fit a workspace of bounded size, and the parameters' gradients are summed
+ * over sequences, in order. */
 #include "cuda/ttt_mlp.cuh"
 
 #define WANTED_BYTES ((int64_t)256 << 20) /* of a chunk, if that keeps the device busy */
@@ -71,8 +72,8 @@ __global__ void __launch_bounds__(SUM_THREADS) mlp_sum(MlpArgs a, MlpGrads g, in
     *out = g.add || from > head * a.batch ? *out + sum : sum;
 }
 
-/* Blocks below `mini` sum the gradient of index, each of one position, the others that of rate_bias, each of one
- * head. */
+/* Blocks below `mini` sum the gradient of index, each of one position, the others that of
+ * rate_bias, each of one head. */
 __global__ void __launch_bounds__(SMALL_THREADS) mlp_sum_small(MlpArgs a, MlpGrads g)
 {
     bool of_index = (int)blockIdx.x < a.mini;
@@ -108,7 +109,8 @@ static int64_t small_bytes(const TttShape *s)
            128;
 }
 
-/* Pairs of a chunk: as many as fit the wanted bytes, or as the device takes at once; whole rounds of them. */
+/* Pairs of a chunk: as many as fit the wanted bytes, or as the device takes at once; whole
+ * rounds of them. */
 static int chunk_pairs(const CudaBackend *backend, const TttShape *s)
 {
     int64_t all = s->batch * s->heads, bytes = pair_bytes(s);

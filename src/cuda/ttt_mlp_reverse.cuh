@@ -48,8 +48,8 @@ template <int D> struct RowValues {
     }
 };
 
-/* An element of a row z of Z2, normalised: zh; and of the inner loss's gradient by z: e = gamma zh + beta - target,
- * y = gamma e, g = (y - mean y - zh mean(y zh)) / sigma. */
+/* An element of a row z of Z2, normalised: zh; and of the inner loss's gradient by z: e = gamma
+ * zh + beta - target, y = gamma e, g = (y - mean y - zh mean(y zh)) / sigma. */
 struct InnerElement {
     float zh, e, y, g;
 
@@ -86,9 +86,10 @@ static __device__ __forceinline__ void put_rows(ReverseShared<D> &s, const RowVa
     }
 }
 
-/* From the parts of dG2 to dZ2, in the tile that was U2's, with the derivative of the inner gradient. The
- * block that owns the rows keeps the gradients of target, lambda, gamma and beta. Returns what the rows
- * add to the gradient of tau of the last row. sums gets the columns' sums of dZb2 + dZ2. */
+/* From the parts of dG2 to dZ2, in the tile that was U2's, with the derivative of the inner
+ * gradient. The block that owns the rows keeps the gradients of target, lambda, gamma and beta.
+ * Returns what the rows add to the gradient of tau of the last row. sums gets the columns' sums
+ * of dZb2 + dZ2. */
 template <int D>
 static __device__ __forceinline__ float inner_backward(ReverseShared<D> &s,
                                                        const RowValues<D> &values, int row,
@@ -225,8 +226,9 @@ static __device__ __forceinline__ void put_partial(MlpPartial<D> &to, const Reve
     }
 }
 
-/* A block's sums of gradients of tau and rate_bias. dtau: of warp 0, parts of its lanes' rows; the others: parts
- * of all threads, for the last rows of whole and of short mini-batches, and of rate_bias. */
+/* A block's sums of gradients of tau and rate_bias. dtau: of warp 0, parts of its lanes' rows;
+ * the others: parts of all threads, for the last rows of whole and of short mini-batches, and of
+ * rate_bias. */
 template <int D>
 static __device__ __forceinline__ void put_small(float *to, ReverseShared<D> &s, const MlpArgs &a,
                                                  const float (&dtau)[2], float whole,

@@ -1,10 +1,11 @@
 #pragma once
-/* The inner norm, the inner gradient and its derivative, by rows of tiles whose columns are spread over the warps
- * of a block (ttt_tile.cuh). Sums over a whole row take a part from each warp. The parts are sums around the
- * warp's own mean, so that nothing cancels however far a row's values lie from 0, and so that mean,
- * variance and the means that depend on them need one barrier:
- *   (a) each warp puts its part (*_part)   (b) barrier   (c) every lane joins the parts of its two rows (*_join).
- */
+/* The inner norm, the inner gradient and its derivative, by rows of tiles whose columns are spread
+ * over the warps of a block (ttt_tile.cuh). Sums over a whole row take a part from each warp. The
+ * parts are sums around the warp's own mean, so that nothing cancels however far a row's values lie
+ * from 0, and so that mean, variance and the means that depend on them need one barrier:
+ *   (a) each warp puts its part (*_part)   (b) barrier   (c) every lane joins the parts of its
+ *   two rows (*_join).
+ * / */
 #include "cuda/ttt_tile.cuh"
 
 /* Of four values in each lane of a quad, lane q gets the sum over the quad of value q. */
@@ -16,7 +17,8 @@ static __device__ __forceinline__ float quad_sums(float v0, float v1, float v2, 
     return (odd ? b : a) + __shfl_xor_sync(~0u, odd ? a : b, 1);
 }
 
-/* Floats from row to row of arrays of parts, and where a row's part of a warp lies: Size floats, 4 or 8. */
+/* Floats from row to row of arrays of parts, and where a row's part of a warp lies: Size floats,
+ * 4 or 8. */
 template <int Warps, int Size> __host__ __device__ constexpr int part_stride()
 {
     return Warps * Size + 4; /* rows start in different banks */
@@ -29,17 +31,17 @@ static __device__ __forceinline__ float *part_at(float *parts, int row, int warp
 }
 
 /* Rows of z and what the inner gradient makes of them (ttt.h; t is the target v - k):
- *   zh = (z - mean z) inverse,  inverse = 1 / sqrt(var z + eps),  e = gamma zh + beta - t,  y = gamma e,
- *   g = (y - mean y - zh mean(y zh)) inverse. */
+ *   zh = (z - mean z) inverse,  inverse = 1 / sqrt(var z + eps),  e = gamma zh + beta - t,  y =
+ *   gamma e, g = (y - mean y - zh mean(y zh)) inverse. */
 struct InnerRow {
     float mean, inverse;
     float y, yz;   /* mean y, mean y zh */
     float gz, gzz; /* means of gamma^2 zh, gamma^2 zh^2, for backward */
 };
 
-/* Puts this warp's part for both rows. gamma, beta: of the lane's columns; parts: 16 rows of Warps parts of 8:
- * sums of zc^2, gamma^2 zc, gamma^2 zc^2, a zc; the warp's mean; sums of a and gamma^2, where
- * zc = z - the warp's mean, a = gamma (beta - t). */
+/* Puts this warp's part for both rows. gamma, beta: of the lane's columns; parts: 16 rows of
+ * Warps parts of 8: sums of zc^2, gamma^2 zc, gamma^2 zc^2, a zc; the warp's mean; sums of a and
+ * gamma^2, where zc = z - the warp's mean, a = gamma (beta - t). */
 template <int Warps, int Tiles>
 static __device__ __forceinline__ void inner_part(float *parts, int warp,
                                                   const float (&z)[Tiles][4],
@@ -224,7 +226,8 @@ static __device__ __forceinline__ NormRow norm_join(float *parts, int row, float
 
 /* ---- The inner gradient's derivative, for dg = rate du given ---- */
 
-/* With r = dg inverse, the row means of r, r zh, gamma^2 r, gamma^2 r zh; the sum of du g, and the mean of dg g. */
+/* With r = dg inverse, the row means of r, r zh, gamma^2 r, gamma^2 r zh; the sum of du g, and
+ * the mean of dg g. */
 struct PullRow {
     float factor; /* r / du */
     float r, rz, gr, grz;
@@ -292,8 +295,8 @@ static __device__ __forceinline__ PullRow pull_join(float *parts, int row, const
     return p;
 }
 
-/* du becomes dz, e becomes de, the gradient of e; gamma's and beta's gradients of the lane's rows are added. The
- * target's gradient is -de. With dy = r - mean r - zh mean(r zh):
+/* du becomes dz, e becomes de, the gradient of e; gamma's and beta's gradients of the lane's rows
+ * are added. The target's gradient is -de. With dy = r - mean r - zh mean(r zh):
  *   de = gamma dy,  dzh = -mean(y zh) r - mean(r zh) y + gamma de,
  *   dz = (dzh - mean dzh - zh mean(dzh zh) - zh mean(dg g)) inverse. */
 template <int Tiles>

@@ -1,11 +1,12 @@
-/* Test-time training token by token, for generation: one block per (sequence, head), all arithmetic in f32.
+/* Test-time training token by token, for generation: one block per (sequence, head), all arithmetic
+ * in f32.
  *
- * The state of a pair is W, b of each layer at the mini-batch's start and the sums A, a of lambda times
- * inner gradient since (ops.h: op_ttt_step). With u = lambda g of the new token the layer that it sees is
- * W - tau (A + a_in^T u), so its query needs no matrix that is not in memory:
+ * The state of a pair is W, b of each layer at the mini-batch's start and the sums A, a of lambda
+ * times inner gradient since (ops.h: op_ttt_step). With u = lambda g of the new token the layer
+ * that it sees is W - tau (A + a_in^T u), so its query needs no matrix that is not in memory:
  *   zb = b_in W + b - tau (b_in A + a + (b_in . a_in + 1) u)
- * for the layer's inputs a_in on the key side and b_in on the query side. The new sums are written last,
- * or, behind the last token of a mini-batch, the new W and b and sums of 0. */
+ * for the layer's inputs a_in on the key side and b_in on the query side. The new sums are
+ * written last, or, behind the last token of a mini-batch, the new W and b and sums of 0. */
 #include "cuda/ttt_any.cuh"
 
 #define STEP_THREADS 512
@@ -18,8 +19,8 @@ struct StepLayer {
     int in, out;
 };
 
-/* Vectors in shared memory. (d): q, k, t = v - k, g (z before), u, zb, qa. (f), TTT_MLP only: z1, x, u1, zb1,
- * qa1, xb. parts: sums of groups of rows. */
+/* Vectors in shared memory. (d): q, k, t = v - k, g (z before), u, zb, qa. (f), TTT_MLP only:
+ * z1, x, u1, zb1, qa1, xb. parts: sums of groups of rows. */
 struct StepMemory {
     float *q, *k, *t, *g, *u, *zb, *qa, *z1, *x, *u1, *zb1, *qa1, *xb, *parts;
 };
@@ -49,7 +50,8 @@ __host__ __device__ static int step_memory(const TttSize &s, int lanes, float *a
     return used + (first > last ? first : last);
 }
 
-/* out0 (cols) = u0 m, and out1 = u1 m with VECTORS of 2, for m (rows, cols). Begins and ends with a barrier. */
+/* out0 (cols) = u0 m, and out1 = u1 m with VECTORS of 2, for m (rows, cols). Begins and ends
+ * with a barrier. */
 template <int VECTORS, int LANES>
 __device__ __noinline__ void columns(const float *m, int rows, int cols, const float *u0,
                                      const float *u1, float *out0, float *out1, float *parts)
@@ -266,7 +268,8 @@ __global__ void __launch_bounds__(STEP_THREADS, 1)
     add_token<LANES>(last, a, m.u, tau, commit);
 }
 
-/* The state before the first token: the layer's parameters, and sums of 0. A block per pair and piece. */
+/* The state before the first token: the layer's parameters, and sums of 0. A block per pair and
+ * piece. */
 template <typename T>
 __global__ void __launch_bounds__(START_THREADS)
     ttt_start_kernel(TttSize s, TttParameters<T> w, float *state)

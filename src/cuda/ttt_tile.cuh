@@ -1,11 +1,12 @@
 #pragma once
-/* What the tensor core kernels of test-time training share. A block has one head of one sequence at a time and
- * goes along its mini-batches; a mini-batch is a tile of 16 rows (attention_flash.cuh: tiles, fragments,
- * products), whose rows from its length on are padding: q = k = v = 0, rate 0, output gradient 0.
+/* What the tensor core kernels of test-time training share. A block has one head of one sequence at
+ * a time and goes along its mini-batches; a mini-batch is a tile of 16 rows (attention_flash.cuh:
+ * tiles, fragments, products), whose rows from its length on are padding: q = k = v = 0, rate 0,
+ * output gradient 0.
  *
- * A warp owns some columns of every (16, D) result, as C fragments c[tile][i]: rows `half` = i / 2 (lane/4 and
- * eight below), columns 8 * tile + 2 (lane % 4) + i % 2 of the warp's. ttt_rows.cuh has
- * what takes whole rows: the norm and the inner gradient. */
+ * A warp owns some columns of every (16, D) result, as C fragments c[tile][i]: rows `half` = i /
+ * 2 (lane/4 and eight below), columns 8 * tile + 2 (lane % 4) + i % 2 of the warp's.
+ * ttt_rows.cuh has what takes whole rows: the norm and the inner gradient. */
 #include "cuda/attention_flash.cuh"
 
 #define TTT_ROWS 16 /* of a tile */
@@ -35,7 +36,8 @@ static void fill_common(Args &a, Tensor x, const TttShape *shape, const TttWeigh
 
 /* ---- Fragments ---- */
 
-/* The transpose of an 8 x 8 matrix of bf16, of which a lane holds the pair at row lane/4, column 2 (lane%4). */
+/* The transpose of an 8 x 8 matrix of bf16, of which a lane holds the pair at row lane/4, column
+ * 2 (lane%4). */
 static __device__ __forceinline__ uint32_t transpose_pairs(uint32_t x)
 {
     uint32_t y;
@@ -43,8 +45,8 @@ static __device__ __forceinline__ uint32_t transpose_pairs(uint32_t x)
     return y;
 }
 
-/* Rounds c (16 x 16, two C fragments) and transposes it: t is the A fragment of the transpose, and (t[j], t[j + 2])
- * is the B fragment of columns 8 j .. 8 j + 7 of c itself. */
+/* Rounds c (16 x 16, two C fragments) and transposes it: t is the A fragment of the transpose,
+ * and (t[j], t[j + 2]) is the B fragment of columns 8 j .. 8 j + 7 of c itself. */
 static __device__ __forceinline__ void round_transposed(uint32_t (&t)[4], const float (&c)[2][4])
 {
     t[0] = transpose_pairs(pack_pair(c[0][0], c[0][1]));
@@ -122,8 +124,8 @@ static __device__ __forceinline__ void tile_get_columns(float (&c)[Tiles][4],
     }
 }
 
-/* Rounds C fragments into columns from `to` on of those of 16 rows, `stride` elements apart, that are below
- * `valid`. pairs: every pair starts at a multiple of 4 bytes. */
+/* Rounds C fragments into columns from `to` on of those of 16 rows, `stride` elements apart,
+ * that are below `valid`. pairs: every pair starts at a multiple of 4 bytes. */
 template <int Tiles>
 static __device__ __forceinline__ void store_columns(Bf16 *to, int64_t stride, int valid,
                                                      const float (&c)[Tiles][4], bool pairs)
@@ -148,7 +150,8 @@ static __device__ __forceinline__ void store_columns(Bf16 *to, int64_t stride, i
     }
 }
 
-/* Sums of c over the 16 rows, per column of the lane's; the same in all lanes that have the column. */
+/* Sums of c over the 16 rows, per column of the lane's; the same in all lanes that have the
+ * column. */
 template <int Tiles>
 static __device__ __forceinline__ void column_sums(float (&sum)[Tiles][2],
                                                    const float (&c)[Tiles][4])
@@ -167,8 +170,8 @@ static __device__ __forceinline__ void column_sums(float (&sum)[Tiles][2],
 
 /* ---- Rows of the packed input, turned by their rotary position on the way ---- */
 
-/* Copies the table of D/2 cosines and D/2 sines per position into shared memory, (16, D); rows that the table
- * need not have turn by nothing. */
+/* Copies the table of D/2 cosines and D/2 sines per position into shared memory, (16, D); rows
+ * that the table need not have turn by nothing. */
 template <int D, int Threads>
 static __device__ __forceinline__ void rope_load(float *to, const float *table, int rows)
 {
@@ -185,8 +188,8 @@ static __device__ __forceinline__ uint32_t turned_pair(uint32_t word, float cosi
     return pack_pair(x[0] * cosine - x[1] * sine, x[1] * cosine + x[0] * sine);
 }
 
-/* 16 rows of D on their way from global memory to a tile through registers: 16-byte chunks, one per thread
- * when the block has 2 D threads. */
+/* 16 rows of D on their way from global memory to a tile through registers: 16-byte chunks, one
+ * per thread when the block has 2 D threads. */
 template <int D, int Threads> struct RowFetch {
     static constexpr int chunks = D / 8, count = (TTT_ROWS * chunks + Threads - 1) / Threads;
     uint4 raw[count];

@@ -1,14 +1,16 @@
 #pragma once
-/* What Hopper (compute capability 9.0) has beyond older GPUs, one function per instruction: products of a whole
- * warpgroup (four warps) with operands read from shared memory, tensor copies, and the barriers that count the
- * bytes of such copies. The instructions exist only in code for sm_90a, where __CUDA_ARCH_FEAT_SM90_ALL is set.
+/* What Hopper (compute capability 9.0) has beyond older GPUs, one function per instruction:
+ * products of a whole warpgroup (four warps) with operands read from shared memory, tensor copies,
+ * and the barriers that count the bytes of such copies. The instructions exist only in code for
+ * sm_90a, where __CUDA_ARCH_FEAT_SM90_ALL is set.
  *
- * Tiles in shared memory are panels of 64 bf16 columns: rows of 128 bytes, one after the other, with the eight
- * 16-byte chunks of a row permuted by the row's number (chunk c of row r lies at place c ^ r % 8). Tensor copies
- * write that order and products read it; a panel starts at a multiple of 1024 bytes.
+ * Tiles in shared memory are panels of 64 bf16 columns: rows of 128 bytes, one after the other,
+ * with the eight 16-byte chunks of a row permuted by the row's number (chunk c of row r lies at
+ * place c ^ r % 8). Tensor copies write that order and products read it; a panel starts at a
+ * multiple of 1024 bytes.
  *
- * Fragments of a warpgroup, rows 16 w to 16 w + 15 being those of its warp w: as in attention_flash.cuh, of C
- * with element i of 8-column group j at [4 j + i]. */
+ * Fragments of a warpgroup, rows 16 w to 16 w + 15 being those of its warp w: as in
+ * attention_flash.cuh, of C with element i of 8-column group j at [4 j + i]. */
 #include <cuda.h>
 #include <stdint.h>
 
@@ -19,18 +21,21 @@
 
 /* ---- Where products find their operands ---- */
 
-/* The lower half of the descriptor of a panel at shared address `at`. lead: bytes to the next panel, used where
- * columns are more than one panel's and not what is summed over. Bytes / 16 may be added to it. */
+/* The lower half of the descriptor of a panel at shared address `at`. lead: bytes to the next
+ * panel, used where columns are more than one panel's and not what is summed over. Bytes / 16
+ * may be added to it. */
 static __host__ __device__ constexpr uint32_t panel_descriptor(uint32_t at, uint32_t lead)
 {
     return (at & 0x3FFFF) >> 4 | (lead >> 4) << 16;
 }
 
-/* The upper half, of all: 1024 bytes from eight rows to the next eight; chunks permuted as above. */
+/* The upper half, of all: 1024 bytes from eight rows to the next eight; chunks permuted as
+ * above. */
 #define PANEL_UPPER (PANEL_ROW * 8 >> 4 | 1 << 30)
 
-/* Steps of 16 in what is summed over, to add to a descriptor: 16 columns of a tile whose panels have `rows`
- * rows (operands with their columns summed over), or 16 rows (operands with their rows summed over). */
+/* Steps of 16 in what is summed over, to add to a descriptor: 16 columns of a tile whose panels
+ * have `rows` rows (operands with their columns summed over), or 16 rows (operands with their
+ * rows summed over). */
 static __host__ __device__ constexpr uint32_t columns_step(int step, int rows)
 {
     return (step / 4 * rows * PANEL_ROW + step % 4 * 32) >> 4;
@@ -60,8 +65,8 @@ template <int Pending> static __device__ __forceinline__ void products_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(Pending) : "memory");
 }
 
-/* Keeps the compiler from moving uses of registers across this place: it does not know that products write and
- * read them until they are waited for. */
+/* Keeps the compiler from moving uses of registers across this place: it does not know that
+ * products write and read them until they are waited for. */
 template <int Count> static __device__ __forceinline__ void pin(float (&r)[Count])
 {
 #pragma unroll
@@ -80,10 +85,11 @@ template <int Count> static __device__ __forceinline__ void pin(uint32_t (&r)[Co
 
 /* clang-format off */
 #define REGISTERS_8(use, c, i) \
-    use(c[i]), use(c[i + 1]), use(c[i + 2]), use(c[i + 3]), use(c[i + 4]), use(c[i + 5]), use(c[i + 6]), \
-    use(c[i + 7])
+    use(c[i]), use(c[i + 1]), use(c[i + 2]), use(c[i + 3]), \
+    use(c[i + 4]), use(c[i + 5]), use(c[i + 6]), use(c[i + 7])
 #define REGISTERS_32(use, c, i) \
-    REGISTERS_8(use, c, i), REGISTERS_8(use, c, i + 8), REGISTERS_8(use, c, i + 16), REGISTERS_8(use, c, i + 24)
+    REGISTERS_8(use, c, i), REGISTERS_8(use, c, i + 8), \
+    REGISTERS_8(use, c, i + 16), REGISTERS_8(use, c, i + 24)
 #define REGISTERS_64(use, c, i) REGISTERS_32(use, c, i), REGISTERS_32(use, c, i + 32)
 #define NAMES_32 \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
@@ -92,22 +98,23 @@ template <int Count> static __device__ __forceinline__ void pin(uint32_t (&r)[Co
     ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
-/* A product of two operands in shared memory. use: "+f" with add "1", or "=f" with add "0", by which the compiler
- * knows that the sums' registers are new. rows_b: "0" where b's columns are summed over, "1" where its rows are.
- * first, second, third: names of the operands after the sums. */
+/* A product of two operands in shared memory. use: "+f" with add "1", or "=f" with add "0", by
+ * which the compiler knows that the sums' registers are new. rows_b: "0" where b's columns are
+ * summed over, "1" where its rows are. first, second, third: names of the operands after the
+ * sums. */
 #define PRODUCT_OF_SHARED(use, c, count, columns, first, second, third, add, rows_b) \
     asm volatile("{\n" \
                  ".reg .b64 a, b;\n" \
                  "mov.b64 a, {%" first ", %" third "};\n" \
                  "mov.b64 b, {%" second ", %" third "};\n" \
-                 "wgmma.mma_async.sync.aligned.m64n" columns "k16.f32.bf16.bf16 {" NAMES_##count "}, " \
-                 "a, b, " add ", 1, 1, 0, " rows_b ";\n" \
+                 "wgmma.mma_async.sync.aligned.m64n" columns "k16.f32.bf16.bf16 " \
+                 "{" NAMES_##count "}, a, b, " add ", 1, 1, 0, " rows_b ";\n" \
                  "}\n" \
                  : REGISTERS_##count(use, c, 0) \
                  : "r"(a), "r"(b), "r"(PANEL_UPPER))
 
-/* c (64,N) = or, with Add, += a b^T for 16 columns of a (64 rows) and b (N rows), both in shared memory; N = 128
- * or 64. */
+/* c (64,N) = or, with Add, += a b^T for 16 columns of a (64 rows) and b (N rows), both in shared
+ * memory; N = 128 or 64. */
 template <bool Add>
 static __device__ __forceinline__ void product_rows(float (&c)[64], uint32_t a, uint32_t b)
 {
@@ -128,8 +135,8 @@ static __device__ __forceinline__ void product_rows(float (&c)[32], uint32_t a, 
     }
 }
 
-/* c (64,64) = or, with Add, += a b for 16 columns of a (64 rows) and 16 rows of b (64 columns), both in shared
- * memory. */
+/* c (64,64) = or, with Add, += a b for 16 columns of a (64 rows) and 16 rows of b (64 columns),
+ * both in shared memory. */
 template <bool Add>
 static __device__ __forceinline__ void product_across(float (&c)[32], uint32_t a, uint32_t b)
 {
@@ -140,8 +147,8 @@ static __device__ __forceinline__ void product_across(float (&c)[32], uint32_t a
     }
 }
 
-/* c (64,N) = or, with `add`, += a b: a (64,16) in registers, b 16 rows of N columns in shared memory; N = 128 or
- * 64. */
+/* c (64,N) = or, with `add`, += a b: a (64,16) in registers, b 16 rows of N columns in shared
+ * memory; N = 128 or 64. */
 static __device__ __forceinline__ void product_columns(float (&c)[64], const uint32_t (&a)[4],
                                                        uint32_t b, bool add = true)
 {
@@ -154,7 +161,8 @@ static __device__ __forceinline__ void product_columns(float (&c)[64], const uin
                  "{%64, %65, %66, %67}, b, add, 1, 1, 1;\n"
                  "}\n"
                  : REGISTERS_64("+f", c, 0)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(PANEL_UPPER), "r"((int)add));
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(PANEL_UPPER),
+                   "r"((int)add));
 }
 
 static __device__ __forceinline__ void product_columns(float (&c)[32], const uint32_t (&a)[4],
@@ -169,14 +177,16 @@ static __device__ __forceinline__ void product_columns(float (&c)[32], const uin
                  "{%32, %33, %34, %35}, b, add, 1, 1, 1;\n"
                  "}\n"
                  : REGISTERS_32("+f", c, 0)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(PANEL_UPPER), "r"((int)add));
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(PANEL_UPPER),
+                   "r"((int)add));
 }
 /* clang-format on */
 
 /* ---- Barriers in shared memory ---- */
 
-/* A barrier goes through phases 0, 1, 2, ...; a phase ends when `arrivals` threads have arrived and all bytes
- * expected in it are there. Initialised by one thread; others may use it after barriers_ready and __syncthreads. */
+/* A barrier goes through phases 0, 1, 2, ...; a phase ends when `arrivals` threads have arrived
+ * and all bytes expected in it are there. Initialised by one thread; others may use it after
+ * barriers_ready and __syncthreads. */
 static __device__ __forceinline__ void barrier_init(uint32_t barrier, int arrivals)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals)
@@ -203,8 +213,8 @@ static __device__ __forceinline__ void barrier_arrive_expect(uint32_t barrier, u
                  : "memory");
 }
 
-/* Waits for the end of the current phase if its number modulo 2 is `parity`; if it is not, that phase has ended.
- * Thus a wait for parity 1 on a fresh barrier returns at once. */
+/* Waits for the end of the current phase if its number modulo 2 is `parity`; if it is not, that
+ * phase has ended. Thus a wait for parity 1 on a fresh barrier returns at once. */
 static __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity)
 {
     uint32_t done;
@@ -220,8 +230,8 @@ static __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t p
     } while (done == 0);
 }
 
-/* The hardware's numbered barriers, of which __syncthreads takes number 0: `threads` in all, those that wait and
- * those that only arrive. */
+/* The hardware's numbered barriers, of which __syncthreads takes number 0: `threads` in all,
+ * those that wait and those that only arrive. */
 static __device__ __forceinline__ void numbered_wait(int number, int threads)
 {
     asm volatile("bar.sync %0, %1;\n" ::"r"(number), "r"(threads) : "memory");
@@ -234,8 +244,8 @@ static __device__ __forceinline__ void numbered_arrive(int number, int threads)
 
 /* ---- Tensor copies ---- */
 
-/* Starts to copy the box of `map` at (column, row, batch) to shared memory; elements beyond the tensor become
- * zero. All of the box's bytes count for `barrier`. By one thread. */
+/* Starts to copy the box of `map` at (column, row, batch) to shared memory; elements beyond the
+ * tensor become zero. All of the box's bytes count for `barrier`. By one thread. */
 static __device__ __forceinline__ void box_load(uint32_t to, const CUtensorMap *map, int column,
                                                 int row, int batch, uint32_t barrier)
 {
@@ -255,7 +265,8 @@ static __device__ __forceinline__ void bytes_load(uint32_t to, const void *from,
                  : "memory");
 }
 
-/* Start to store f32 numbers that lie in shared memory, or to add them to those in global memory. */
+/* Start to store f32 numbers that lie in shared memory, or to add them to those in global
+ * memory. */
 static __device__ __forceinline__ void numbers_store(float *to, uint32_t from, uint32_t bytes)
 {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
@@ -283,15 +294,15 @@ static __device__ __forceinline__ void stores_wait()
     asm volatile("cp.async.bulk.wait_group 0;\n" ::: "memory");
 }
 
-/* Between what a thread wrote to shared memory and products or copies that read it: by that thread, before it
- * tells others. */
+/* Between what a thread wrote to shared memory and products or copies that read it: by that
+ * thread, before it tells others. */
 static __device__ __forceinline__ void writes_ready()
 {
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }
 
-/* Writes four transposed 8 x 8 matrices, as they lie in an A fragment: lane 8 m + r gives the address of 16 bytes
- * for column r of matrix m. */
+/* Writes four transposed 8 x 8 matrices, as they lie in an A fragment: lane 8 m + r gives the
+ * address of 16 bytes for column r of matrix m. */
 static __device__ __forceinline__ void store_transposed(uint32_t address, const uint32_t (&a)[4])
 {
     asm volatile(

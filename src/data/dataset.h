@@ -41,15 +41,15 @@ typedef struct {
 int dataset_open(Dataset *dataset, const char *data, DatasetOptions options);
 void dataset_close(Dataset *dataset); /* no-op on a zeroed dataset */
 
-/* The tokenizer that made the tokens; caller frees it. ERR_INPUT when the dataset comes without one, or
- * when the file is another one than that of the shards. */
+/* The tokenizer that made the tokens; caller frees it. ERR_INPUT when the dataset comes without
+ * one, or when the file is another one than that of the shards. */
 int dataset_tokenizer(const Dataset *dataset, Tokenizer **out);
 
 /* ERR_INPUT naming shard, position and token when some token is not below `vocab`. */
 int dataset_check_vocab(const Dataset *dataset, uint64_t vocab);
 
-/* One more than the largest token that can occur: the tokenizer's vocabulary where it is known, else
- * by the tokens themselves. */
+/* One more than the largest token that can occur: the tokenizer's vocabulary where it is known,
+ * else by the tokens themselves. */
 uint64_t dataset_least_vocab(const Dataset *dataset);
 
 /* Of the tokens: XXH3 over the number of tokens and the hash of every shard, split by split.

@@ -4,8 +4,9 @@
  * (shard_writer.h), so both sets fit side by side.
  *
  * May be written to: a folder that is missing, or empty, or holds a pacer dataset, or only the
- * remains of a preparation that was interrupted. Files that pacer did not name are never touched, and
- * make it refuse where no pacer manifest says that this is a dataset. One preparation at a time. */
+ * remains of a preparation that was interrupted. Files that pacer did not name are never
+ * touched, and make it refuse where no pacer manifest says that this is a dataset. One
+ * preparation at a time. */
 #include "data/manifest.h"
 #include "text/tokenizer.h"
 

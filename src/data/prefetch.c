@@ -1,7 +1,7 @@
-/* A ring of PREFETCH_DEPTH batches. The thread fills slot made % depth while fewer than `depth` are
- * outstanding; the consumer holds slot (taken - 1) % depth and gives it back by asking for the next.
- * made, taken and the flags change under the lock only; the batches are filled outside it, since a
- * slot belongs to one side at any time. */
+/* A ring of PREFETCH_DEPTH batches. The thread fills slot made % depth while fewer than `depth`
+ * are outstanding; the consumer holds slot (taken - 1) % depth and gives it back by asking for
+ * the next. made, taken and the flags change under the lock only; the batches are filled outside
+ * it, since a slot belongs to one side at any time. */
 #include "data/prefetch.h"
 
 #include "base/assert.h"

@@ -1,7 +1,7 @@
 #pragma once
-/* Batches made ahead of their use by a thread of its own. Micro-step m of rank r, counted from the
- * start, holds the sequences start + (m x ranks + r) x batch and the batch - 1 that follow: all ranks
- * together walk the loader's order without gap or overlap. */
+/* Batches made ahead of their use by a thread of its own. Micro-step m of rank r, counted from
+ * the start, holds the sequences start + (m x ranks + r) x batch and the batch - 1 that follow:
+ * all ranks together walk the loader's order without gap or overlap. */
 #include "data/loader.h"
 
 #define PREFETCH_DEPTH 4 /* one batch in use, the others ready or being made */
@@ -28,8 +28,9 @@ size_t prefetch_bytes(int64_t batch, int64_t seq, uint64_t vocab);
 /* Starts the thread. The loader must outlive it. */
 int prefetch_open(Prefetch **out, const Loader *loader, PrefetchOptions options);
 
-/* The next batch, valid until the next call; adds the seconds spent waiting for it to *waited (may
- * be NULL). An error in the thread is returned here, with its message, now and at every later call. */
+/* The next batch, valid until the next call; adds the seconds spent waiting for it to *waited
+ * (may be NULL). An error in the thread is returned here, with its message, now and at every
+ * later call. */
 int prefetch_next(Prefetch *prefetch, Batch *batch, double *waited);
 
 void prefetch_close(Prefetch *prefetch); /* at any moment; NULL is fine */

@@ -69,8 +69,8 @@ static int close_shard(Preparation *p, int split)
     return code;
 }
 
-/* Appends as many of the ids to the split's shard as it has room for: *part of them, at least one. A
- * full shard gives way to a new one first. */
+/* Appends as many of the ids to the split's shard as it has room for: *part of them, at least
+ * one. A full shard gives way to a new one first. */
 static int put_some(Preparation *p, int split, const uint32_t *ids, size_t count, size_t *part)
 {
     Sink *sink = &p->sinks[split];
@@ -193,8 +193,8 @@ static int finish(Preparation *p)
     return code;
 }
 
-/* Too many shards are found out now rather than after thousands of them, as far as that can be known:
- * a token stands for at most as many bytes as the longest one has. */
+/* Too many shards are found out now rather than after thousands of them, as far as that can be
+ * known: a token stands for at most as many bytes as the longest one has. */
 static int check_shards(const Preparation *p)
 {
     const Tokenizer *tokenizer = p->options->tokenizer;

@@ -1,7 +1,7 @@
 #pragma once
-/* Writes one shard front to back. Until shard_writer_finish returns, the tokens are in a file with a
- * temporary name and no header, which nothing takes for a shard; then it is whole, durable and
- * under its name. */
+/* Writes one shard front to back. Until shard_writer_finish returns, the tokens are in a file
+ * with a temporary name and no header, which nothing takes for a shard; then it is whole,
+ * durable and under its name. */
 #include <stdint.h>
 
 typedef struct ShardWriter ShardWriter;

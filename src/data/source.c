@@ -25,8 +25,8 @@ typedef struct {
     char text[STORY_MAX_BYTES];
 } Stories;
 
-/* One input is open at a time: `file` (its own, or a copy of the input's kept one) and the reader of
- * its kind. */
+/* One input is open at a time: `file` (its own, or a copy of the input's kept one) and the
+ * reader of its kind. */
 struct TextSource {
     SourceOptions options;
     SourceInputs inputs;

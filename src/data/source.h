@@ -39,14 +39,14 @@ typedef struct {
 
 typedef struct TextSource TextSource;
 
-/* Looks at every input: ERR_INPUT for one that cannot be read or is no text, with what to do about it.
- * Files of other content inside a folder are left out with a warning. Reads standard input to its
- * end. The options' strings stay where they are until source_close. */
+/* Looks at every input: ERR_INPUT for one that cannot be read or is no text, with what to do
+ * about it. Files of other content inside a folder are left out with a warning. Reads standard
+ * input to its end. The options' strings stay where they are until source_close. */
 int source_open(SourceOptions options, TextSource **out);
 void source_close(TextSource *source); /* NULL is fine */
 
-/* The next document; *found is false behind the last, where warnings about what was left out are said.
- * ERR_INPUT when there was none at all. */
+/* The next document; *found is false behind the last, where warnings about what was left out are
+ * said. ERR_INPUT when there was none at all. */
 int source_next(TextSource *source, SourceDocument *document, bool *found);
 
 /* The next bytes of that document, valid until the next call; *size is 0 when it is over. */

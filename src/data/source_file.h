@@ -24,6 +24,6 @@ void source_file_close(SourceFile *file); /* no-op on a zeroed one */
 /* Bytes [offset, offset + size). ERR_INPUT when the file has become shorter. */
 int source_file_read(const SourceFile *file, uint64_t offset, void *out, size_t size);
 
-/* Looks at the first bytes: sets `start`, and `*objection` to what stands against reading the file as
- * text, with advice; NULL when nothing does. Caller frees it. */
+/* Looks at the first bytes: sets `start`, and `*objection` to what stands against reading the
+ * file as text, with advice; NULL when nothing does. Caller frees it. */
 int source_file_inspect(SourceFile *file, char **objection);

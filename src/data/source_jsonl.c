@@ -197,9 +197,9 @@ static int get_text(const JsonlDocuments *d, const cJSON *root, const char **tex
     return 0;
 }
 
-/* A string of cJSON ends at a \u0000 in it, unseen. So a line that has the escape somewhere is parsed
- * with every \u0000 made \u0001, and with every one made \u0002: the text has one in it when it comes
- * out different. */
+/* A string of cJSON ends at a \u0000 in it, unseen. So a line that has the escape somewhere is
+ * parsed with every \u0000 made \u0001, and with every one made \u0002: the text has one in it
+ * when it comes out different. */
 static int parse_zeros(JsonlDocuments *d, Line line, const char **text)
 {
     char *copy = mem_alloc(line.size);

@@ -12,10 +12,10 @@
 #define LOOK_AHEAD (SEPARATOR_LENGTH + 2) /* the separator with CR LF */
 #define LEAST_BUFFER 32
 
-/* The buffer holds file bytes [buffer_start, buffer_start + buffer_used). A document is looked for in
- * the part from `next` on, which moves to the front of the buffer when its end is not there. One that
- * is longer than the buffer is hashed as it passes through, and read a second time by
- * text_documents_chunk. */
+/* The buffer holds file bytes [buffer_start, buffer_start + buffer_used). A document is looked
+ * for in the part from `next` on, which moves to the front of the buffer when its end is not
+ * there. One that is longer than the buffer is hashed as it passes through, and read a second
+ * time by text_documents_chunk. */
 struct TextDocuments {
     const SourceFile *file;
     uint64_t next, next_line; /* where the next document begins */

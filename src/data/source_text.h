@@ -9,7 +9,8 @@ typedef struct TextDocuments TextDocuments;
 TextDocuments *text_documents_open(const SourceFile *file, size_t buffer_bytes);
 void text_documents_close(TextDocuments *documents); /* NULL is fine */
 
-/* The next one; *found is false behind the last. `bytes` is NULL when it does not fit the buffer. */
+/* The next one; *found is false behind the last. `bytes` is NULL when it does not fit the
+ * buffer. */
 int text_documents_next(TextDocuments *documents, Document *document, bool *found);
 
 /* Bytes of that document from `at` (below its size) on, some of them, until the next call. */

@@ -1,6 +1,7 @@
-/* Reading config.json. Fields that decide what is computed are either read, or must have the one value that pacer's
- * models compute with; fields that a file leaves out have the value that transformers gives them. Other fields
- * (dropout, token ids, names of classes) are not looked at. */
+/* Reading config.json. Fields that decide what is computed are either read, or must have the one
+ * value that pacer's models compute with; fields that a file leaves out have the value that
+ * transformers gives them. Other fields (dropout, token ids, names of classes) are not looked
+ * at. */
 #include "exchange/hf_config.h"
 
 #include "base/err.h"
@@ -26,7 +27,8 @@ static const cJSON *member(Reader *r, const cJSON *object, const char *name)
     return r->code != 0 || cJSON_IsNull(item) ? NULL : item;
 }
 
-/* A whole number from 1 to most. A field that is missing has the value `initial`; 0: it must be there. */
+/* A whole number from 1 to most. A field that is missing has the value `initial`; 0: it must be
+ * there. */
 static int64_t whole(Reader *r, const char *name, int64_t initial, double most)
 {
     const cJSON *item = member(r, r->root, name);
@@ -121,8 +123,8 @@ static void read_gpt2(Reader *r, ModelSpec *s)
     require_truth(r, "add_cross_attention", false);
 }
 
-/* Rotary positions are described by rope_theta with rope_scaling (null, or an object), or, in newer files, by one object
- * rope_parameters. */
+/* Rotary positions are described by rope_theta with rope_scaling (null, or an object), or, in
+ * newer files, by one object rope_parameters. */
 static void read_rope(Reader *r, ModelSpec *s)
 {
     static const char *const plain[] = {"default", NULL};

@@ -1,6 +1,6 @@
 #pragma once
-/* config.json of a Hugging Face folder, to and from a ModelSpec. Reading refuses, by the name of the field, whatever would make
- * the model compute something else than pacer's models do. */
+/* config.json of a Hugging Face folder, to and from a ModelSpec. Reading refuses, by the name of
+ * the field, whatever would make the model compute something else than pacer's models do. */
 #include "model/spec.h"
 
 /* path is what messages name. *out has the name of the preset it differs least from. */
@@ -11,8 +11,8 @@ typedef struct {
     DType dtype;        /* of the stored tensors */
 } HfConfigExtra;
 
-/* The file's text; caller frees with free. ERR_INPUT for a model that transformers has no class for and that cannot be
- * described: GPT-2's with fewer key/value heads. */
+/* The file's text; caller frees with free. ERR_INPUT for a model that transformers has no class
+ * for and that cannot be described: GPT-2's with fewer key/value heads. */
 int hf_config_text(const ModelSpec *spec, HfConfigExtra extra, char **text);
 
 /* generation_config.json; caller frees. */

@@ -1,5 +1,6 @@
-/* Writing config.json and generation_config.json. Fields that versions of transformers name differently are written under
- * every name (dtype and torch_dtype; rope_theta and rope_parameters), with the same value. */
+/* Writing config.json and generation_config.json. Fields that versions of transformers name
+ * differently are written under every name (dtype and torch_dtype; rope_theta and
+ * rope_parameters), with the same value. */
 #include "exchange/hf_config.h"
 
 #include "base/assert.h"

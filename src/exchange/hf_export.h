@@ -1,6 +1,6 @@
 #pragma once
-/* A model as a Hugging Face folder: config.json, safetensors, tokenizer.json with tokenizer_config.json, and
- * generation_config.json. */
+/* A model as a Hugging Face folder: config.json, safetensors, tokenizer.json with
+ * tokenizer_config.json, and generation_config.json. */
 #include "exchange/weight_folder.h"
 
 typedef struct {
@@ -18,8 +18,9 @@ typedef struct {
 /* ERR_INPUT when `out` exists and is no empty folder, or the model cannot be described. */
 int hf_export(const HfModel *model, HfExport options, const char *out);
 
-/* Brings the tokenizer that `from` holds, if any, into `folder` as tokenizer.json: a copy of that file, so that nothing in it is
- * lost, or one made from vocab.json and merges.txt. One that pacer cannot read is copied with a warning. *found: whether there is one
- * that pacer reads, and then its ids in *begin and *end (-1: it has none). */
+/* Brings the tokenizer that `from` holds, if any, into `folder` as tokenizer.json: a copy of
+ * that file, so that nothing in it is lost, or one made from vocab.json and merges.txt. One that
+ * pacer cannot read is copied with a warning. *found: whether there is one that pacer reads, and
+ * then its ids in *begin and *end (-1: it has none). */
 int hf_bring_tokenizer(const char *from, const char *folder, bool *found, int64_t *begin,
                        int64_t *end);

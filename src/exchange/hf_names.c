@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 
-/* GPT-2's linear maps inside the blocks: other names, and matrices the other way round, because its layers
- * multiply from the right. */
+/* GPT-2's linear maps inside the blocks: other names, and matrices the other way round, because
+ * its layers multiply from the right. */
 static const struct {
     const char *own, *theirs;
 } gpt2_parts[] = {{".attn.qkv.", ".attn.c_attn."},

@@ -11,7 +11,8 @@ typedef struct {
 
 HfName hf_name(ParamNames names, const char *row);
 
-/* What base models leave out at the beginning of every name but the head's: "transformer." or "model.". */
+/* What base models leave out at the beginning of every name but the head's: "transformer." or
+ * "model.". */
 const char *hf_prefix(ParamNames names);
 
 /* Masks and tables that older files store beside the weights, and that are computed instead. */

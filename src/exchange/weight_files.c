@@ -1,6 +1,6 @@
-/* An index is an object with "weight_map": tensor name to file name. The names come from outside: a file name that
- * could lead out of the folder is refused, and the map is held against what the files hold, so that neither can
- * say something that the other does not. */
+/* An index is an object with "weight_map": tensor name to file name. The names come from
+ * outside: a file name that could lead out of the folder is refused, and the map is held against
+ * what the files hold, so that neither can say something that the other does not. */
 #include "exchange/weight_files.h"
 
 #include "base/err.h"

@@ -1,6 +1,7 @@
 #pragma once
-/* The safetensors files of a folder as one set of named tensors: model.safetensors, or the files that
- * model.safetensors.index.json lists. Every tensor is in the set once, every file lies in the folder. */
+/* The safetensors files of a folder as one set of named tensors: model.safetensors, or the files
+ * that model.safetensors.index.json lists. Every tensor is in the set once, every file lies in
+ * the folder. */
 #include "tensor/safetensors.h"
 
 #define WEIGHT_FILE "model.safetensors"

@@ -1,7 +1,8 @@
 #pragma once
-/* One run as a child process: `pacer train` with the run's options, or a peer's program (peer.h), its output in a file beside the run directory. The
- * child leads a process group of its own, so that Ctrl-C at the terminal reaches it once, through us; and it is told
- * to stop (SIGTERM: it saves) when we die, whatever kills us. */
+/* One run as a child process: `pacer train` with the run's options, or a peer's program
+ * (peer.h), its output in a file beside the run directory. The child leads a process group of
+ * its own, so that Ctrl-C at the terminal reaches it once, through us; and it is told to stop
+ * (SIGTERM: it saves) when we die, whatever kills us. */
 #include "experiment/experiment.h"
 
 #include <sys/types.h>

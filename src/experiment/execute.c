@@ -103,7 +103,8 @@ typedef struct {
     bool timed_out; /* we ended it for that */
 } Ending;
 
-/* Until the child has ended. A signal to us is passed on once; a second one ends us, and the child with us. */
+/* Until the child has ended. A signal to us is passed on once; a second one ends us, and the
+ * child with us. */
 static Ending watch_child(Child *child, double timeout_s, SweepProgress *progress)
 {
     Ending ending = {0};

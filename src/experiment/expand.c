@@ -39,7 +39,8 @@ static bool is_skipped(const Recipe *recipe, const Config *cfg)
     return false;
 }
 
-/* lr x (global batch / at), or x its root; then x the factor that a probe tries or has found best. */
+/* lr x (global batch / at), or x its root; then x the factor that a probe tries or has found
+ * best. */
 static int apply_lr_rule(const Recipe *recipe, ExperimentRun *run)
 {
     Config *cfg = &run->cfg;
@@ -91,8 +92,8 @@ static int combination_fault(const ExperimentRun *run, int code)
     return code;
 }
 
-/* The run of combination `index` (the last axis varies fastest) at a factor of the probe. *wanted is false when it
- * is skipped. */
+/* The run of combination `index` (the last axis varies fastest) at a factor of the probe.
+ * *wanted is false when it is skipped. */
 static int make_run(const Recipe *recipe, int64_t index, int factor, int repeat, ExperimentRun *run,
                     bool *wanted)
 {
@@ -225,8 +226,9 @@ static void add_to_id(ExperimentRun *run, const Config *defaults, const Option *
     free(initial);
 }
 
-/* The id of a run leaves out options that do not decide what is computed or how. Where an axis varies one of these
- * (graph, bucket-mb), it is added, unless it has its default: runs made before the axis was there keep their id. */
+/* The id of a run leaves out options that do not decide what is computed or how. Where an axis
+ * varies one of these (graph, bucket-mb), it is added, unless it has its default: runs made
+ * before the axis was there keep their id. */
 static void make_id(const Recipe *recipe, ExperimentRun *run)
 {
     config_run_id(&run->cfg, run->id);

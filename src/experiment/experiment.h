@@ -1,6 +1,6 @@
 #pragma once
-/* An experiment: the runs of a recipe and how far each has come. experiment.json is its record (docs/formats.md), but
- * whether a run is done only the run's own directory says. */
+/* An experiment: the runs of a recipe and how far each has come. experiment.json is its record
+ * (docs/formats.md), but whether a run is done only the run's own directory says. */
 #include "base/clock.h"
 #include "config/config.h"
 #include "experiment/recipe.h"
@@ -58,25 +58,27 @@ typedef struct {
     char *peer_note;       /* why peers have no runs, or not all of them; NULL: nothing to say */
 } Experiment;
 
-/* Takes the recipe and makes its runs: axes crossed, skips left out, repeats with seeds of their own, lr by its rule.
- * Each combination is checked; ERR_INPUT names the line. Ids come with experiment_identify. On failure there
- * is nothing to free but the recipe. expand.c */
+/* Takes the recipe and makes its runs: axes crossed, skips left out, repeats with seeds of their
+ * own, lr by its rule. Each combination is checked; ERR_INPUT names the line. Ids come with
+ * experiment_identify. On failure there is nothing to free but the recipe. expand.c */
 int experiment_expand(Experiment *experiment, Recipe *recipe);
 void experiment_free(Experiment *experiment); /* a no-op on a zeroed one */
 
-/* Gives each run its id, and drops those whose id an earlier one has. After experiment_plan, which settles device and
- * type. expand.c */
+/* Gives each run its id, and drops those whose id an earlier one has. After experiment_plan,
+ * which settles device and type. expand.c */
 void experiment_identify(Experiment *experiment);
 
-/* Plans each configuration in a process of its own (so that this one never opens a GPU): settles device and dtype,
- * fills bytes, steps, tokens, predicted_s, obstacle and too_large. ERR_INPUT when a combination is wrong on any machine, or none can be run on this one. plan.c */
+/* Plans each configuration in a process of its own (so that this one never opens a GPU): settles
+ * device and dtype, fills bytes, steps, tokens, predicted_s, obstacle and too_large. ERR_INPUT
+ * when a combination is wrong on any machine, or none can be run on this one. plan.c */
 int experiment_plan(Experiment *experiment);
 
 /* experiment_json.c: writes dir/experiment.json as one event. */
 int experiment_save(const Experiment *experiment);
 
-/* Takes over what an earlier sweep in dir left: done runs are done, whatever the record says; outcomes of others
- * count when that sweep did not come to its end, else they are tried again. No record is fine. */
+/* Takes over what an earlier sweep in dir left: done runs are done, whatever the record says;
+ * outcomes of others count when that sweep did not come to its end, else they are tried again.
+ * No record is fine. */
 int experiment_restore(Experiment *experiment);
 
 /* A run's run.json; *record is NULL when there is none, and is the caller's to delete. */

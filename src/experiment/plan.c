@@ -1,5 +1,6 @@
-/* Planning happens in a child of its own: it may open a GPU, time kernels and start threads, and this process, which
- * starts the runs, stays as it was. One reply per configuration comes back through a pipe. */
+/* Planning happens in a child of its own: it may open a GPU, time kernels and start threads, and
+ * this process, which starts the runs, stays as it was. One reply per configuration comes back
+ * through a pipe. */
 #include "experiment/experiment.h"
 
 #include "base/err.h"
@@ -65,7 +66,8 @@ static int plan_run(Config *cfg, Reply *reply)
     return code;
 }
 
-/* Whether what could not be planned here is right in itself: it can be planned for the processor. */
+/* Whether what could not be planned here is right in itself: it can be planned for the
+ * processor. */
 static bool is_sound(const Config *cfg)
 {
     Config plain;

@@ -8,7 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Validation loss at a run's end, or else its training loss; NAN when it did not come to its end. */
+/* Validation loss at a run's end, or else its training loss; NAN when it did not come to its
+ * end. */
 static int loss_of(const Experiment *probe, const ExperimentRun *run, double *loss)
 {
     *loss = NAN;

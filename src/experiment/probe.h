@@ -1,8 +1,9 @@
 #pragma once
-/* The probe of learning rates: short runs of every combination of a recipe at several factors of its rate, made before
- * the others as an experiment of its own in DIR/lr-probe, so that it is resumed, recorded and reported like any other.
- * The factor with the least loss is then taken. One rate for all batch sizes would mix the effect of the batch with
- * that of a rate which suits one of them. */
+/* The probe of learning rates: short runs of every combination of a recipe at several factors of
+ * its rate, made before the others as an experiment of its own in DIR/lr-probe, so that it is
+ * resumed, recorded and reported like any other. The factor with the least loss is then taken.
+ * One rate for all batch sizes would mix the effect of the batch with that of a rate which suits
+ * one of them. */
 #include "experiment/experiment.h"
 
 /* 0, or ERR_INPUT when the axes leave the probe nothing to find. recipe_probe.c */
@@ -11,6 +12,6 @@ int recipe_check_probe(const Recipe *recipe);
 /* Turns a recipe with a probe into the recipe of the probe. recipe_probe.c */
 void recipe_make_probe(Recipe *recipe);
 
-/* Chooses a factor for every combination by what the probe's runs have recorded, into recipe->probe.chosen; the one nearest to
- * 1 where no run came to its end. Says what it chose. */
+/* Chooses a factor for every combination by what the probe's runs have recorded, into
+ * recipe->probe.chosen; the one nearest to 1 where no run came to its end. Says what it chose. */
 int probe_choose(const Experiment *probe, Recipe *recipe);

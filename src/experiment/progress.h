@@ -1,5 +1,6 @@
 #pragma once
-/* How far a sweep has come, and how long it will still take: predicted times, corrected by those measured so far. */
+/* How far a sweep has come, and how long it will still take: predicted times, corrected by those
+ * measured so far. */
 #include "experiment/experiment.h"
 
 typedef struct {

@@ -1,6 +1,7 @@
 #pragma once
-/* A recipe: the question of an experiment as a YAML file, docs/experiments.md. Reading it checks every key, option and
- * value on its own; what only a combination can get wrong is found by runs_expand. */
+/* A recipe: the question of an experiment as a YAML file, docs/experiments.md. Reading it checks
+ * every key, option and value on its own; what only a combination can get wrong is found by
+ * runs_expand. */
 #include "metrics/json.h"
 
 #include <stdbool.h>
@@ -25,7 +26,8 @@ typedef struct {
 
 typedef enum { LR_RULE_NONE, LR_RULE_LINEAR, LR_RULE_SQRT } LrRule;
 
-/* Short runs of every combination at several learning rates, before the others: what they found is in `chosen`. */
+/* Short runs of every combination at several learning rates, before the others: what they found
+ * is in `chosen`. */
 typedef struct {
     double *factors; /* of the rate that lr and lr-rule give; ascending */
     int count;       /* 0: no probe */
@@ -58,8 +60,8 @@ typedef struct {
 /* Says whether a column or an axis of this name exists: 0, or ERR_INPUT with the reason. */
 typedef int (*RecipeMetricCheck)(const char *name);
 
-/* Reads the file; smoke: its small version. metric may be NULL: names are taken as they are. ERR_INPUT names
- * file and line. On failure there is nothing to free. */
+/* Reads the file; smoke: its small version. metric may be NULL: names are taken as they are.
+ * ERR_INPUT names file and line. On failure there is nothing to free. */
 int recipe_load(Recipe *recipe, const char *path, bool smoke, RecipeMetricCheck metric);
 void recipe_free(Recipe *recipe); /* a no-op on a zeroed one */
 
@@ -70,8 +72,9 @@ void setting_remove(SettingList *list, const char *option);
 void setting_free(SettingList *list);
 cJSON *setting_json(const SettingList *list); /* {option: value}; caller deletes */
 
-/* Whether option i of an axis tells its points apart. Options about records (eval-every, save-every) may go along with
- * others, so that runs of different length are recorded alike; they are then no part of what the experiment varies. */
+/* Whether option i of an axis tells its points apart. Options about records (eval-every,
+ * save-every) may go along with others, so that runs of different length are recorded alike;
+ * they are then no part of what the experiment varies. */
 bool recipe_axis_shows(const RecipeAxis *axis, int i);
 
 /* "batch 16, accum 64" of a list's first `count` settings; caller frees. */

@@ -1,5 +1,5 @@
-/* Walking a YAML document. A node that several places share (an alias) is refused when the document is opened, so
- * that what is read is never more than what was written. */
+/* Walking a YAML document. A node that several places share (an alias) is refused when the
+ * document is opened, so that what is read is never more than what was written. */
 #include "experiment/recipe_reader.h"
 
 #include "base/err.h"

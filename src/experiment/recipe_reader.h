@@ -1,5 +1,6 @@
 #pragma once
-/* Shared by the files that read a recipe: nodes of a YAML document, with faults that name file and line. */
+/* Shared by the files that read a recipe: nodes of a YAML document, with faults that name file
+ * and line. */
 #include "config/config.h"
 #include "config/yaml_input.h"
 #include "experiment/recipe.h"
@@ -17,7 +18,8 @@ int reader_fault(const RecipeReader *reader, const yaml_node_t *node, const char
 yaml_node_t *reader_node(RecipeReader *reader,
                          int index); /* a node by its number in the document */
 
-/* The node's text, owned by the document; NULL and a fault when it is no single value. `what` names it. */
+/* The node's text, owned by the document; NULL and a fault when it is no single value. `what`
+ * names it. */
 const char *reader_text(RecipeReader *reader, const yaml_node_t *node, const char *what);
 
 /* Entry i of a mapping or a sequence; its key is NULL in the latter. False behind the end. */
@@ -29,8 +31,8 @@ bool reader_item(RecipeReader *reader, const yaml_node_t *sequence, int i, yaml_
 int reader_want_mapping(const RecipeReader *reader, const yaml_node_t *node, const char *what);
 int reader_want_sequence(const RecipeReader *reader, const yaml_node_t *node, const char *what);
 
-/* Index of key among names (ends at NULL); -1 and a fault that names the nearest one. A key that stands twice in
- * its mapping is a fault too: *seen has a bit for each name that has come. */
+/* Index of key among names (ends at NULL); -1 and a fault that names the nearest one. A key that
+ * stands twice in its mapping is a fault too: *seen has a bit for each name that has come. */
 int reader_key(RecipeReader *reader, const yaml_node_t *key, const char *const *names,
                unsigned *seen);
 
@@ -41,8 +43,8 @@ int reader_bool(RecipeReader *reader, const yaml_node_t *node, const char *what,
 int reader_tables(RecipeReader *reader, yaml_node_t *node, cJSON **tables);
 int reader_charts(RecipeReader *reader, yaml_node_t *node, cJSON **charts);
 
-/* recipe_settings.c: options of train with a value each, skip, and axes. What was read stays in the lists when it
- * fails. */
+/* recipe_settings.c: options of train with a value each, skip, and axes. What was read stays in
+ * the lists when it fails. */
 int reader_settings(RecipeReader *reader, yaml_node_t *node, const char *what, SettingList *list);
 int reader_skips(RecipeReader *reader, yaml_node_t *node, Recipe *recipe);
 int reader_axes(RecipeReader *reader, yaml_node_t *node, Recipe *recipe);

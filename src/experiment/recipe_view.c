@@ -1,4 +1,5 @@
-/* What the report is to show: the keys tables and charts of a recipe, in the form that experiment.json has. */
+/* What the report is to show: the keys tables and charts of a recipe, in the form that
+ * experiment.json has. */
 #include "experiment/recipe_reader.h"
 
 #include "base/err.h"

@@ -1,5 +1,6 @@
-/* Reading a recipe. The file is one mapping; its key smoke holds a mapping of the same keys, which replace the outer
- * ones in the small version (base is replaced option by option). Both are read and checked, whichever is asked for. */
+/* Reading a recipe. The file is one mapping; its key smoke holds a mapping of the same keys,
+ * which replace the outer ones in the small version (base is replaced option by option). Both
+ * are read and checked, whichever is asked for. */
 #include "experiment/recipe_reader.h"
 
 #include "base/err.h"
@@ -225,7 +226,8 @@ static int read_part(RecipeReader *reader, yaml_node_t *node, bool inner, Recipe
     return code;
 }
 
-/* Puts base of the small version over the other. Of options that answer one question the new one stands. */
+/* Puts base of the small version over the other. Of options that answer one question the new one
+ * stands. */
 static void replace_base(SettingList *base, const SettingList *over)
 {
     static const char *const groups[][3] = {{"steps", "tokens", "epochs"},

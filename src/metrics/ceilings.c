@@ -67,7 +67,8 @@ static int stopped(void)
     return signals_pending() != 0 ? err_set(signals_pending(), "stopped by a signal") : 0;
 }
 
-/* The products come last, so that the second reading of the sensors is of a GPU that has just worked. */
+/* The products come last, so that the second reading of the sensors is of a GPU that has just
+ * worked. */
 static int measure_device(Ceilings *c, Backend *backend, Sensors *sensors)
 {
     log_live("measuring launches and copies between host and device");

@@ -1,8 +1,8 @@
 #pragma once
-/* What a machine can do at best, measured piece by piece, and remembered: `pacer bench machine` measures
- * and stores, runs compare themselves with the best that was ever seen (metrics/machine.h). A file per host,
- * device and versions of the libraries lies in the user's cache folder (base/cache.h); a stored ceiling
- * is replaced only by a better one. */
+/* What a machine can do at best, measured piece by piece, and remembered: `pacer bench machine`
+ * measures and stores, runs compare themselves with the best that was ever seen
+ * (metrics/machine.h). A file per host, device and versions of the libraries lies in the user's
+ * cache folder (base/cache.h); a stored ceiling is replaced only by a better one. */
 #include "base/clock.h"
 #include "cuda/sensors.h"
 #include "metrics/machine.h"
@@ -25,7 +25,8 @@ typedef struct {
 
 #define CEILINGS_MAX 12
 
-/* Above the stated peak by more than this a measurement is wrong: it is not stored, and not believed. */
+/* Above the stated peak by more than this a measurement is wrong: it is not stored, and not
+ * believed. */
 #define CEILINGS_OVER_STATED 1.05
 
 typedef struct {
@@ -39,14 +40,15 @@ typedef struct {
 
 void ceilings_key(CeilingKey *key, const Machine *machine, const Backend *backend);
 
-/* On a GPU: products in f32 and bf16, copies in its memory and from and to the host's, launches. On a processor:
- * sgemm and copies, with one thread and with all of the backend's, each for about half of `seconds`. machine
- * is described; sensors may be NULL. 0, or the code of a signal. */
+/* On a GPU: products in f32 and bf16, copies in its memory and from and to the host's, launches.
+ * On a processor: sgemm and copies, with one thread and with all of the backend's, each for
+ * about half of `seconds`. machine is described; sensors may be NULL. 0, or the code of a
+ * signal. */
 int ceilings_measure(Ceilings *out, const Machine *machine, Backend *backend, Sensors *sensors,
                      double seconds);
 
-/* Joins them with what is stored: fills best and date, and writes the file. ERR_FAILED when it cannot be
- * written; best and date are then filled all the same. */
+/* Joins them with what is stored: fills best and date, and writes the file. ERR_FAILED when it
+ * cannot be written; best and date are then filled all the same. */
 int ceilings_store(Ceilings *ceilings);
 
 /* The stored value of a name, and when it was measured; false when there is none. */

@@ -1,5 +1,5 @@
-/* What the summary of a run says against itself and the configuration. Every comparison is written so
- * that NaN is a failure: a bound must be seen to hold. */
+/* What the summary of a run says against itself and the configuration. Every comparison is
+ * written so that NaN is a failure: a bound must be seen to hold. */
 #include "metrics/checks.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 #pragma once
 /* A run checks its own account before anyone else has to: numbers that must agree are put side by
- * side, and a disagreement is part of the record. A check whose numbers are missing is left out, and
- * not-a-number never passes. Each group below adds its checks to the same list:
+ * side, and a disagreement is part of the record. A check whose numbers are missing is left out,
+ * and not-a-number never passes. Each group below adds its checks to the same list:
  *     checks_run     what the summary says against itself and the configuration
  *     checks_ranks   the ranks against the summary and against each other
  *     check_lines_*  the lines of metrics.jsonl against both
@@ -79,8 +79,8 @@ typedef struct {
 /* Starts the list: *checks holds nothing else afterwards. */
 void checks_run(const Summary *summary, const CheckInput *input, Checks *checks);
 
-/* Exclusive and total times, means and quantiles of each phase that contradict each other; the name of the first
- * such phase, "unattributed" when that is below 0, NULL when there is none. */
+/* Exclusive and total times, means and quantiles of each phase that contradict each other; the
+ * name of the first such phase, "unattributed" when that is below 0, NULL when there is none. */
 const char *check_phase_numbers(const TimerReport *report, bool complete);
 
 /* --- ranks --- */
@@ -105,7 +105,8 @@ typedef struct {
     Value used_bytes, total_bytes; /* of its memory: by everybody, at most; and all */
 } CheckRank;
 
-/* The ranks that have told of themselves, ascending; fewer than input->ranks when some are missing. */
+/* The ranks that have told of themselves, ascending; fewer than input->ranks when some are
+ * missing. */
 void checks_ranks(const Summary *summary, const CheckInput *input, const CheckRank *ranks,
                   size_t count, Checks *checks);
 
@@ -153,13 +154,13 @@ void check_lines_end(CheckLines *lines, const Summary *summary, const CheckInput
 
 /* --- several runs --- */
 
-/* How many times faster `ranks` ranks were than one: judged by the slowest of them. NaN, and no check, when a
- * time is not a positive number. Warns above `ranks`. */
+/* How many times faster `ranks` ranks were than one: judged by the slowest of them. NaN, and no
+ * check, when a time is not a positive number. Warns above `ranks`. */
 double checks_speedup(double one_rank_seconds, const double *rank_seconds, int ranks,
                       Checks *checks);
 
-/* A comparison of n runs over batch sizes: warns when they all used one learning rate. No check when the batch size is
- * the same everywhere. */
+/* A comparison of n runs over batch sizes: warns when they all used one learning rate. No check
+ * when the batch size is the same everywhere. */
 void checks_confounded_rates(const double *batches, const double *rates, int n, Checks *checks);
 
 /* --- the list --- */

@@ -1,6 +1,7 @@
-/* The lines of metrics.jsonl, one after the other. Within a session tokens grow by the same amount with each
- * step. Of the last session that amount is known from the configuration; of an earlier one, whose batch may have
- * been another, its first line tells it and the others must follow. */
+/* The lines of metrics.jsonl, one after the other. Within a session tokens grow by the same
+ * amount with each step. Of the last session that amount is known from the configuration; of an
+ * earlier one, whose batch may have been another, its first line tells it and the others must
+ * follow. */
 #include "metrics/checks.h"
 
 #include <math.h>
@@ -16,7 +17,8 @@ void check_lines_begin(CheckLines *lines, const double *starts, size_t sessions,
     }
 }
 
-/* Goes on to the session that the step belongs to, with the tokens that it began with if they follow. */
+/* Goes on to the session that the step belongs to, with the tokens that it began with if they
+ * follow. */
 static void enter_session(CheckLines *lines, double step)
 {
     while (lines->session < lines->sessions && lines->starts[lines->session] < step) {

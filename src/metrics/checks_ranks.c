@@ -1,5 +1,5 @@
-/* The ranks of a run against its summary and against each other. A check is about all ranks at once and names
- * those at fault, so that a thousand of them make no longer list than one. */
+/* The ranks of a run against its summary and against each other. A check is about all ranks at
+ * once and names those at fault, so that a thousand of them make no longer list than one. */
 #include "metrics/checks.h"
 
 #include "base/clock.h"

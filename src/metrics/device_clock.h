@@ -1,9 +1,9 @@
 #pragma once
-/* The host's time of a moment that a device has put down by its own clock (Backend.stamp). The two clocks start
- * and run differently. What is known: a result that has reached the host was made before that. So the
- * least difference ever seen between the host's clock at such a moment and the device's stamp is the offset,
- * too large by the shortest way of a result to the host, some microseconds; it may grow slowly, for clocks
- * drift. */
+/* The host's time of a moment that a device has put down by its own clock (Backend.stamp). The
+ * two clocks start and run differently. What is known: a result that has reached the host was
+ * made before that. So the least difference ever seen between the host's clock at such a moment
+ * and the device's stamp is the offset, too large by the shortest way of a result to the host,
+ * some microseconds; it may grow slowly, for clocks drift. */
 #include <stdbool.h>
 #include <stdint.h>
 

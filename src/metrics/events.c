@@ -1,6 +1,7 @@
-/* Three layers, bottom up: bytes with protobuf's wire format (a message is a row of fields, each a key and a value),
- * the record around a message (length and checksums), and the few messages that are needed, each by the numbers of
- * its fields in event.proto, summary.proto, tensor.proto and the hparams plugin. */
+/* Three layers, bottom up: bytes with protobuf's wire format (a message is a row of fields, each
+ * a key and a value), the record around a message (length and checksums), and the few messages
+ * that are needed, each by the numbers of its fields in event.proto, summary.proto, tensor.proto
+ * and the hparams plugin. */
 #include "metrics/events.h"
 
 #include "base/assert.h"
@@ -136,7 +137,8 @@ uint32_t events_crc32c(const void *data, size_t size)
     return ~crc;
 }
 
-/* A checksum of data that itself holds checksums would be weak: so the format turns and shifts it. */
+/* A checksum of data that itself holds checksums would be weak: so the format turns and shifts
+ * it. */
 static uint32_t masked_crc(const void *data, size_t size)
 {
     uint32_t crc = events_crc32c(data, size);

@@ -1,7 +1,8 @@
 #pragma once
-/* Event files as TensorBoard reads them. A file is a row of records, each with checksums of its own; a record is
- * one Event message of TensorFlow's event.proto. An event is built in memory (begin, values, end) and goes to the
- * system with one write, so that a reader of a running file meets whole events, but for the last after a kill. */
+/* Event files as TensorBoard reads them. A file is a row of records, each with checksums of its
+ * own; a record is one Event message of TensorFlow's event.proto. An event is built in memory
+ * (begin, values, end) and goes to the system with one write, so that a reader of a running file
+ * meets whole events, but for the last after a kill. */
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,8 +10,8 @@
 
 typedef struct Events Events;
 
-/* A new file events.out.tfevents.SECONDS.HOST.PID.N in dir, N the first that is free. Begins with the
- * version of the format. */
+/* A new file events.out.tfevents.SECONDS.HOST.PID.N in dir, N the first that is free. Begins
+ * with the version of the format. */
 int events_open(const char *dir, Events **out);
 
 /* The same under a name of the caller's choice; wall_time is that of the first event. */
@@ -21,7 +22,8 @@ double events_now(void); /* seconds since 1970 */
 /* step >= 0. Until events_end, values belong to this event. */
 void events_begin(Events *events, double wall_time, int64_t step);
 
-/* The number as a float, NaN and infinities included. Bytes of a tag that are no UTF-8 become '?'. */
+/* The number as a float, NaN and infinities included. Bytes of a tag that are no UTF-8 become
+ * '?'. */
 void events_scalar(Events *events, const char *tag, double value);
 
 /* Markdown, shown under TEXT. */
@@ -30,11 +32,12 @@ void events_text(Events *events, const char *tag, const char *markdown);
 /* An object of numbers, texts and booleans as the run's row under HPARAMS; others are left out. */
 void events_hparams(Events *events, const cJSON *values, double started);
 
-/* Writes the event; one without values is none. On ERR_FAILED the file ends with the event before. */
+/* Writes the event; one without values is none. On ERR_FAILED the file ends with the event
+ * before. */
 int events_end(Events *events);
 
-/* What earlier files of the folder hold of this step and later ones is to be forgotten: a resumed run
- * writes it again. */
+/* What earlier files of the folder hold of this step and later ones is to be forgotten: a
+ * resumed run writes it again. */
 int events_restart(Events *events, double wall_time, int64_t step);
 
 /* Closes and frees; NULL is fine. durable: fsync before. */

@@ -27,9 +27,9 @@ void machine_describe(Machine *machine, const char *simd);
 /* Fills threads and both rates, each with about half of the seconds. */
 void machine_measure(Machine *machine, int threads, double seconds);
 
-/* The same of the backend's own device, which the run computes on; of the processor when it is that. Where
- * `pacer bench machine` once measured more (metrics/ceilings.h), that counts: a ceiling is what the machine
- * can do, not what it gave at a bad moment. */
+/* The same of the backend's own device, which the run computes on; of the processor when it is
+ * that. Where `pacer bench machine` once measured more (metrics/ceilings.h), that counts: a
+ * ceiling is what the machine can do, not what it gave at a bad moment. */
 void machine_measure_device(Machine *machine, Backend *backend, DType dtype, double seconds);
 
 /* The rate of matrix products, in GFLOP/s, that the run is held against. */
@@ -43,8 +43,9 @@ cJSON *machine_json(const Machine *machine);
  * is checked; NaN when it is wrong or there is no memory. */
 double machine_sgemm_rate(int threads, double seconds);
 
-/* Rates of single products of n = 2048 taken one at a time, to be put between other measurements: what
- * the machine gives at that moment, where machine_sgemm_rate gives what it can do at best. */
+/* Rates of single products of n = 2048 taken one at a time, to be put between other
+ * measurements: what the machine gives at that moment, where machine_sgemm_rate gives what it
+ * can do at best. */
 typedef struct {
     int threads;
     float *block; /* a, b and c; NULL: not open */

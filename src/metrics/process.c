@@ -13,7 +13,8 @@
 #define STATE_FIELD 3
 #define MAX_PID 2147483647.0
 
-/* "pid:[4026531836]": a number means one process only within one of these. "" when there are none. */
+/* "pid:[4026531836]": a number means one process only within one of these. "" when there are
+ * none. */
 static void own_namespace(char *text, size_t size)
 {
     ssize_t length = readlink("/proc/self/ns/pid", text, size - 1);

@@ -1,17 +1,17 @@
 #pragma once
-/* Which process a record belongs to, so that a reader can tell a run that goes on from one whose process was killed
- * and could not say so. */
+/* Which process a record belongs to, so that a reader can tell a run that goes on from one whose
+ * process was killed and could not say so. */
 #include <cjson/cJSON.h>
 #include <stdint.h>
 
 typedef enum {
     PROCESS_ALIVE,
     PROCESS_GONE,
-    PROCESS_ELSEWHERE /* not to be seen from here: another host, another container, or not recorded */
+    PROCESS_ELSEWHERE /* not visible from here: another host or container, or not recorded */
 } ProcessLife;
 
-/* This process: {pid, start, namespace}, run.json's "process". `start` is in clock ticks since the host was booted,
- * which tells it from a later process of the same number. */
+/* This process: {pid, start, namespace}, run.json's "process". `start` is in clock ticks since
+ * the host was booted, which tells it from a later process of the same number. */
 cJSON *process_describe(void);
 
 /* Of a recorded process, on a host of that name (NULL: unknown). */

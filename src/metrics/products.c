@@ -188,7 +188,8 @@ static void time_calls(Trial *t, ModelProduct *product, double seconds)
     product->samples = count;
 }
 
-/* NOISE_BYTES of numbers in [-1, 1): products of zeros run faster than any model will. Caller frees. */
+/* NOISE_BYTES of numbers in [-1, 1): products of zeros run faster than any model will. Caller
+ * frees. */
 static char *make_noise(DType dtype)
 {
     size_t count = NOISE_BYTES / dtype_size(dtype);

@@ -1,5 +1,6 @@
-/* Everything that the checks compare is computed from the configuration, the lines and the files of the ranks;
- * the verdicts that the run itself stored come last, to be compared with what was found now. */
+/* Everything that the checks compare is computed from the configuration, the lines and the files
+ * of the ranks; the verdicts that the run itself stored come last, to be compared with what was
+ * found now. */
 #include "metrics/recheck.h"
 
 #include "base/io.h"

@@ -1,6 +1,6 @@
 #pragma once
-/* The files of a run's record as the checks need them. Whatever they hold, reading ends with values that are what
- * they must be, or with ERR_INPUT naming file and field. */
+/* The files of a run's record as the checks need them. Whatever they hold, reading ends with
+ * values that are what they must be, or with ERR_INPUT naming file and field. */
 #include "metrics/checks.h"
 #include "metrics/fields.h"
 #include "metrics/record.h"
@@ -26,5 +26,6 @@ void run_file_free(RunFile *run); /* no-op on a zeroed struct */
 /* All of dir/ranks/K.json, ascending; caller frees *ranks. */
 int rank_files_read(const char *dir, CheckRank **ranks, size_t *count);
 
-/* Gives every line of dir/metrics.jsonl to lines. What a kill left of the last one is passed over. */
+/* Gives every line of dir/metrics.jsonl to lines. What a kill left of the last one is passed
+ * over. */
 int line_file_read(const char *dir, CheckLines *lines);

@@ -4,8 +4,8 @@
  * writes its own ranks/K.json. docs/formats.md lists the fields. */
 #include "metrics/summary.h"
 
-/* What run.json, metrics.jsonl and ranks/K.json are written in ("schema"), and experiment.json ("format"). Raised when
- * a field changes its meaning; new fields alone do not. */
+/* What run.json, metrics.jsonl and ranks/K.json are written in ("schema"), and experiment.json
+ * ("format"). Raised when a field changes its meaning; new fields alone do not. */
 #define RECORD_SCHEMA 1
 #define EXPERIMENT_FORMAT 1
 
@@ -74,7 +74,8 @@ typedef struct {
 } RecordStep;
 
 /* Each appends one line to metrics.jsonl, which has reached the system when this returns. A line
- * that cannot be written whole is taken back. Events that cannot be written are told of once and then left out. */
+ * that cannot be written whole is taken back. Events that cannot be written are told of once and
+ * then left out. */
 int record_step(Record *record, const RecordStep *step);
 int record_eval(Record *record, int64_t step, double val_loss);
 
@@ -95,9 +96,9 @@ typedef struct {
     const char *uuid;          /* tells devices of one name apart; NULL: missing */
     const TimerReport *timers; /* NULL: missing */
     Value first_loss;          /* of step 1, this rank's sequences alone; missing after a resume */
-    /* Of the device that computes: in use at most, asked for by the run, taken from the device by this process in
-     * all (a GPU's kernels and libraries included), planned. Then of the host: resident at most, and
-     * the batches made ahead. On a processor the two are one memory. */
+    /* Of the device that computes: in use at most, asked for by the run, taken from the device
+     * by this process in all (a GPU's kernels and libraries included), planned. Then of the
+     * host: resident at most, and the batches made ahead. On a processor the two are one memory. */
     Value peak_bytes, allocated_bytes, reserved_bytes, planned_bytes, resident_bytes, loader_bytes;
     const RecordCategory *categories;
     int category_count;

@@ -1,6 +1,7 @@
-/* The sum rule of timers.h holds because `last_ns` only moves in settle(), which hands the elapsed
- * time to exactly one owner: the phase on top of the stack, or `unattributed`; and because timers_device only
- * moves time from one owner to another. Entering and leaving read the clock once each. */
+/* The sum rule of timers.h holds because `last_ns` only moves in settle(), which hands the
+ * elapsed time to exactly one owner: the phase on top of the stack, or `unattributed`; and
+ * because timers_device only moves time from one owner to another. Entering and leaving read the
+ * clock once each. */
 #include "metrics/timers.h"
 
 #include "base/assert.h"

@@ -1,16 +1,16 @@
 #pragma once
-/* Where the wall time of a run went. Phases are what work is booked under; spans (the worker, its epochs,
- * their training steps) contain them. Both nest, and each has its inclusive time (from enter to leave) and
- * its exclusive time (less what is inside it); time outside every phase is `unattributed`, inside a span or
- * not. Every clock reading gives the time since the last one to exactly one of them, in whole
- * nanoseconds, so
+/* Where the wall time of a run went. Phases are what work is booked under; spans (the worker, its
+ * epochs, their training steps) contain them. Both nest, and each has its inclusive time (from
+ * enter to leave) and its exclusive time (less what is inside it); time outside every phase is
+ * `unattributed`, inside a span or not. Every clock reading gives the time since the last one to
+ * exactly one of them, in whole nanoseconds, so
  *     sum of the phases' exclusive + unattributed = wall
  * holds exactly, at any moment.
  *
- * A device beside the host works on its own time line. What it did is told afterwards (timers_device): the
- * wall time of those moments moves from whatever the host was doing then to the device's phase. So a host
- * phase's exclusive time is what the device had to stand still for; its inclusive time is all of it.
- * One Timers belongs to one thread. */
+ * A device beside the host works on its own time line. What it did is told afterwards
+ * (timers_device): the wall time of those moments moves from whatever the host was doing then to
+ * the device's phase. So a host phase's exclusive time is what the device had to stand still
+ * for; its inclusive time is all of it. One Timers belongs to one thread. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,7 +42,8 @@ typedef enum {
     SPAN_WORKER = PHASE_COUNT, /* everything after init */
     SPAN_EPOCH,                /* one pass over the data, or what this process did of it */
     SPAN_TRAINING, /* one update as the host goes through it; evaluations are beside it */
-    SPAN_UPDATE, /* the same from end to end by the clock of whoever computes it: a statistic, no wall time */
+    /* the same from end to end by the clock of whoever computes it: a statistic, no wall time */
+    SPAN_UPDATE,
     CLOCK_COUNT
 } Phase;
 
@@ -88,16 +89,16 @@ void timers_leave(Timers *timers, Phase phase); /* must be the one entered last 
 /* From here on the device's work is told by timers_device. */
 void timers_follow_device(Timers *timers);
 
-/* The device worked in this phase from start to end, in nanoseconds of the clock `now`; calls are in the order of
- * time. Readings of two clocks disagree a little: what reaches into the future or into work told before is
- * cut from the wall time, not from the phase's total. */
+/* The device worked in this phase from start to end, in nanoseconds of the clock `now`; calls
+ * are in the order of time. Readings of two clocks disagree a little: what reaches into the
+ * future or into work told before is cut from the wall time, not from the phase's total. */
 void timers_device(Timers *timers, Phase phase, int64_t start_ns, int64_t end_ns);
 
 /* Nanoseconds of the clock `now`. */
 int64_t timers_now_ns(const Timers *timers);
 
-/* Adds time that passed beside other phases (hidden communication, SPAN_UPDATE): it counts in total_s and
- * count, never in exclusive_s, for it took no wall time. */
+/* Adds time that passed beside other phases (hidden communication, SPAN_UPDATE): it counts in
+ * total_s and count, never in exclusive_s, for it took no wall time. */
 void timers_add_hidden(Timers *timers, Phase phase, double seconds);
 
 typedef struct {

@@ -1,7 +1,7 @@
 #pragma once
-/* A GPU under observation for as long as a run lasts: readings of its sensors, at most one a second, as smallest,
- * mean and largest, and whether its clocks were ever held down or somebody else computed on it. A rate
- * that nobody can repeat is often explained here. */
+/* A GPU under observation for as long as a run lasts: readings of its sensors, at most one a
+ * second, as smallest, mean and largest, and whether its clocks were ever held down or somebody
+ * else computed on it. A rate that nobody can repeat is often explained here. */
 #include "cuda/sensors.h"
 #include "metrics/json.h"
 
@@ -27,7 +27,8 @@ typedef struct {
 /* sensors may be NULL: nothing is then ever known. They must outlive the watch. */
 void gpu_watch_start(GpuWatch *watch, Sensors *sensors);
 
-/* Takes a reading when the last one is a second old; now is clock_seconds(). True when one was taken. */
+/* Takes a reading when the last one is a second old; now is clock_seconds(). True when one was
+ * taken. */
 bool gpu_watch_poll(GpuWatch *watch, double now);
 
 /* Adds a reading that somebody else took. */

@@ -1,6 +1,7 @@
-/* Causal self-attention: one product makes packed q, k, v; rotary positions turn q and k in place;
- * attention; one product back to the stream. Token by token, keys and values of earlier tokens come from a cache. GPT-2 stores q, k, v as one matrix; Llama stores three,
- * joined in memory, so that both run the same code. */
+/* Causal self-attention: one product makes packed q, k, v; rotary positions turn q and k in
+ * place; attention; one product back to the stream. Token by token, keys and values of earlier
+ * tokens come from a cache. GPT-2 stores q, k, v as one matrix; Llama stores three, joined in
+ * memory, so that both run the same code. */
 #include "model/linear.h"
 
 #include <math.h>

@@ -49,8 +49,8 @@ int block_bind(Model *model, int layer, int row, ParamParts values, Tensor grads
     return linear_bind(table, row, 1, s->bias, values, grads, &l->down);
 }
 
-/* From the norm of the block's input onward; run again by backward when only inputs were kept. r2 is
- * where the stream after the mixer goes; none: pushed and kept. */
+/* From the norm of the block's input onward; run again by backward when only inputs were kept.
+ * r2 is where the stream after the mixer goes; none: pushed and kept. */
 static void block_body(Ctx *c, Model *model, int layer, Tensor r2, Tensor h_out)
 {
     const ModelSpec *s = &model->spec;

@@ -1,10 +1,11 @@
-/* Three ways for tokens to go through the model: a pass over all that a sequence holds; the same pass, which also
- * fills the cache; and a step, one token of each sequence. All three end with the logits of the last token of each
- * sequence on the host. Which way is taken never changes what a sequence holds: with and without the cache the model
- * sees the same tokens, and the logits are the same up to rounding.
+/* Three ways for tokens to go through the model: a pass over all that a sequence holds; the same
+ * pass, which also fills the cache; and a step, one token of each sequence. All three end with the
+ * logits of the last token of each sequence on the host. Which way is taken never changes what a
+ * sequence holds: with and without the cache the model sees the same tokens, and the logits are the
+ * same up to rounding.
  *
- * A pass is over one sequence at a time: its memory does not grow with the number of sequences, and all of them
- * begin with the same one. */
+ * A pass is over one sequence at a time: its memory does not grow with the number of sequences,
+ * and all of them begin with the same one. */
 #include "model/generate.h"
 
 #include "base/assert.h"
@@ -13,7 +14,8 @@
 
 #include <stdlib.h>
 
-/* A step is the same work for every token: what changes lies in g->ids. The slots before it are the trainer's. */
+/* A step is the same work for every token: what changes lies in g->ids. The slots before it are
+ * the trainer's. */
 #define STEP_RECORDING (BACKEND_RECORDINGS - 1)
 
 /* Logits of rows [first, first + logits' rows) of the pass, when any are wanted. */
@@ -28,15 +30,15 @@ static void run(Generator *g, DeviceBatch batch, const Decode *decode, int64_t f
     g->model->decode = (Decode){0};
 }
 
-/* Tokens that a pass over `held` takes. Of those behind the last one, rows of the cache are written again before they
- * are read. */
+/* Tokens that a pass over `held` takes. Of those behind the last one, rows of the cache are
+ * written again before they are read. */
 static int64_t pass_length(const Generator *g, int64_t held)
 {
     return model_pass_length(g->ctx.backend, held, g->model->spec.context);
 }
 
-/* Over g->ids, of which the first `held` are what sequences [first, first + count) hold. Their logits go to the
- * row of the first of them. */
+/* Over g->ids, of which the first `held` are what sequences [first, first + count) hold. Their
+ * logits go to the row of the first of them. */
 static void pass(Generator *g, int64_t held, int64_t first, int64_t count)
 {
     int64_t seq = pass_length(g, held);

@@ -2,8 +2,8 @@
 /* Shorthands over op_linear_* for a weight with its gradient and optional bias. */
 #include "model/model.h"
 
-/* Declares a (outputs, inputs) matrix named `name`.weight and, with bias, `name`.bias. std <= 0 means
- * the common 0.02. */
+/* Declares a (outputs, inputs) matrix named `name`.weight and, with bias, `name`.bias. std <= 0
+ * means the common 0.02. */
 void linear_declare(ParamTable *table, const char *name, int layer, int64_t outputs, int64_t inputs,
                     double std, bool bias);
 
@@ -15,8 +15,8 @@ void linear_declare_vocab(ParamTable *table, const char *name, int64_t vocab, in
 /* Declares a norm's weight (ones) and, for LayerNorm, bias (zeros). */
 void norm_declare(ParamTable *table, const char *name, int layer, NormKind kind, int64_t width);
 
-/* Binds `joined` weight rows starting at row as one matrix, and the bias row behind them if there is
- * one; returns the row behind. */
+/* Binds `joined` weight rows starting at row as one matrix, and the bias row behind them if
+ * there is one; returns the row behind. */
 int linear_bind(const ParamTable *table, int row, int joined, bool bias, ParamParts values,
                 Tensor grads, Linear *out);
 

@@ -1,6 +1,6 @@
 #pragma once
-/* The part of a block that moves information between tokens: attention, or test-time training. The block
- * calls it through this table. */
+/* The part of a block that moves information between tokens: attention, or test-time training.
+ * The block calls it through this table. */
 #include "model/params.h"
 #include "tensor/ctx.h"
 
@@ -22,15 +22,15 @@ typedef struct {
     /* From dout (N,C) and the forward's x: parameter gradients by mode, then dx, written over x. */
     void (*backward)(Ctx *c, Model *model, int layer, Tensor dout, Tensor x, Mode mode);
 
-    /* Shape of the state from which one layer goes on token by token, for that many sequences, and the
-     * state before the first token (NULL: anything is). While Model.decode has states, forward takes one
-     * token of each sequence and goes on from them. */
+    /* Shape of the state from which one layer goes on token by token, for that many sequences,
+     * and the state before the first token (NULL: anything is). While Model.decode has states,
+     * forward takes one token of each sequence and goes on from them. */
     Tensor (*decode_shape)(const Model *model, int64_t sequences);
     void (*decode_start)(Ctx *c, Model *model, int layer, Tensor state);
 
-    /* The state holds something of every token, of a context at most, and forward over a sequence's beginning can
-     * leave it behind (Decode.filling). Otherwise its size does not depend on the text, which has no limit, and it
-     * is reached token by token only. */
+    /* The state holds something of every token, of a context at most, and forward over a
+     * sequence's beginning can leave it behind (Decode.filling). Otherwise its size does not
+     * depend on the text, which has no limit, and it is reached token by token only. */
     bool keeps_tokens;
 } Mixer;
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Logits are made for as many rows at a time as fit in the backend's head_bytes: small enough to be no burden
- * beside the activations, large enough that the head's products run at full speed. */
+/* Logits are made for as many rows at a time as fit in the backend's head_bytes: small enough to
+ * be no burden beside the activations, large enough that the head's products run at full speed. */
 #define HEAD_CHUNK_ROWS 128 /* chunks have a multiple of it */
 
 void model_init(Model *model, const ModelSpec *spec, DType act, int64_t row_align)
@@ -122,8 +122,8 @@ void model_fill_rope(const Model *model, Tensor host_rope)
     }
 }
 
-/* Tells of the parameters from `row` on that belong to this layer; they lie in forward order, so the next to be told
- * is the one that is returned. */
+/* Tells of the parameters from `row` on that belong to this layer; they lie in forward order, so
+ * the next to be told is the one that is returned. */
 static int need_layer(Ctx *c, const Model *model, int row, int layer)
 {
     const ParamTable *table = &model->params;
@@ -187,8 +187,8 @@ static int64_t head_chunk_rows(const Ctx *c, const Model *model, int64_t rows)
     return (each + HEAD_CHUNK_ROWS - 1) / HEAD_CHUNK_ROWS * HEAD_CHUNK_ROWS;
 }
 
-/* Gradients of the decaying rows of this layer and behind it are complete: they lie in forward order. The head counts as
- * the layer behind the last. */
+/* Gradients of the decaying rows of this layer and behind it are complete: they lie in forward
+ * order. The head counts as the layer behind the last. */
 static void ready_from(Ctx *c, const Model *model, int layer)
 {
     if (c->ready != NULL && !c->dry) {

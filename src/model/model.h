@@ -36,8 +36,8 @@ typedef struct {
     Tensor up, act;        /* (N,F) or (N,2F) before the activation, (N,F) after it */
 } BlockSaved;
 
-/* How much of forward is kept: everything; the blocks' inputs only (backward runs each block again);
- * nothing (evaluation). */
+/* How much of forward is kept: everything; the blocks' inputs only (backward runs each block
+ * again); nothing (evaluation). */
 typedef enum { KEEP_ALL, KEEP_INPUTS, KEEP_NOTHING } Keep;
 
 /* Token ids in backend memory, each (B*T) i32. order is for op_embed_backward. */
@@ -46,14 +46,16 @@ typedef struct {
     Tensor ids, targets, order;
 } DeviceBatch;
 
-/* Going on token by token from what the layers carry along; none unless model_decode_start was called. */
+/* Going on token by token from what the layers carry along; none unless model_decode_start was
+ * called. */
 typedef struct {
     int64_t sequences;
     Tensor states;   /* as model_decode_shape says: the rows of each layer behind the last one's */
     Tensor position; /* (1) i32 in backend memory: tokens that came before, the same for all */
-    /* Instead of a step, the next pass is an ordinary one over the beginning of sequences [fill_first, fill_first +
-     * fill_count), and leaves its tokens in their states (Mixer.keeps_tokens). Sequence s of a batch of B is that of
-     * fill_first + s, + s + B, + s + 2B ... */
+    /* Instead of a step, the next pass is an ordinary one over the beginning of sequences
+     * [fill_first, fill_first + fill_count), and leaves its tokens in their states
+     * (Mixer.keeps_tokens). Sequence s of a batch of B is that of fill_first + s, + s + B, + s +
+     * 2B ... */
     bool filling;
     int64_t fill_first, fill_count;
 } Decode;
@@ -79,8 +81,8 @@ struct Model {
     Tensor rf, nf, statsf; /* before and after the final norm */
 };
 
-/* Builds the table; allocates nothing on the backend. The rows of embedding and head are padded with zero
- * rows to a multiple of row_align (Backend.row_align; 1: not). */
+/* Builds the table; allocates nothing on the backend. The rows of embedding and head are padded
+ * with zero rows to a multiple of row_align (Backend.row_align; 1: not). */
 void model_init(Model *model, const ModelSpec *spec, DType act, int64_t row_align);
 void model_free(Model *model);
 
@@ -88,32 +90,33 @@ void model_free(Model *model);
  * memory of model_rope_bytes. grads may be none for a model that only evaluates. */
 void model_bind(Model *model, Tensor flat_values, Tensor flat_grads, Tensor rope);
 
-/* Matrices and embeddings in bf16 under a model that computes in f32 and only evaluates, on a backend with
- * bf16_weights (ref, cpu): half the bytes to read for each token. Norms and biases stay f32. The first params.decayed
- * elements of the flat buffer, each rounded (op_cast, or bf16_from_f32), become `matrices` (params.decayed) bf16; the
- * elements behind become `others` (params.flat - params.decayed) f32. Offsets of the parameter table keep their
- * meaning: a row with decay set lies at its offset in matrices, another at its offset - params.decayed in others.
- * model_init is called with DT_F32 as ever; results are those of model_bind with matrices rounded to bf16. Backward is
- * not possible. */
+/* Matrices and embeddings in bf16 under a model that computes in f32 and only evaluates, on a
+ * backend with bf16_weights (ref, cpu): half the bytes to read for each token. Norms and biases
+ * stay f32. The first params.decayed elements of the flat buffer, each rounded (op_cast, or
+ * bf16_from_f32), become `matrices` (params.decayed) bf16; the elements behind become `others`
+ * (params.flat - params.decayed) f32. Offsets of the parameter table keep their meaning: a row
+ * with decay set lies at its offset in matrices, another at its offset - params.decayed in
+ * others. model_init is called with DT_F32 as ever; results are those of model_bind with
+ * matrices rounded to bf16. Backward is not possible. */
 void model_bind_split(Model *model, Tensor matrices, Tensor others, Tensor rope);
 
-/* Whether model_bind_split may be called: not for a TTT model, whose inner parameters are among the rows that decay,
- * nor where every row decays, nor for a model that computes in another type than f32. Such a model takes
- * model_bind. */
+/* Whether model_bind_split may be called: not for a TTT model, whose inner parameters are among
+ * the rows that decay, nor where every row decays, nor for a model that computes in another type
+ * than f32. Such a model takes model_bind. */
 bool model_splits(const Model *model);
 
-/* (positions, D) acc, to be filled by model_fill_rope on the host; rank 0 without rope. The positions of a
- * TTT layer start anew with each mini-batch; others go to the end of the context. */
+/* (positions, D) acc, to be filled by model_fill_rope on the host; rank 0 without rope. The
+ * positions of a TTT layer start anew with each mini-batch; others go to the end of the context. */
 Tensor model_rope_shape(const Model *model);
 void model_fill_rope(const Model *model, Tensor host_rope);
 
-/* Embedding, blocks and final norm. Pushes on c->saved what keep says; model_end releases it. Every parameter, the
- * head's included, is needed (Ctx.need) by the end. */
+/* Embedding, blocks and final norm. Pushes on c->saved what keep says; model_end releases it.
+ * Every parameter, the head's included, is needed (Ctx.need) by the end. */
 void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep);
 
-/* Head and loss over the rows in chunks, so that the logits never exist as a whole. losses (N) acc. With
- * gradient: the head's weight gradient by mode, and the final norm's output is replaced by its gradient;
- * scale multiplies every gradient (1 / rows of the whole update). */
+/* Head and loss over the rows in chunks, so that the logits never exist as a whole. losses (N)
+ * acc. With gradient: the head's weight gradient by mode, and the final norm's output is
+ * replaced by its gradient; scale multiplies every gradient (1 / rows of the whole update). */
 void model_head(Ctx *c, Model *model, Tensor losses, double scale, bool gradient, Mode mode);
 
 /* Gradients of everything below the head, by mode. After model_head with gradient. */
@@ -125,15 +128,15 @@ void model_logits(Ctx *c, Model *model, int64_t first, Tensor logits);
 /* Ends a pass: releases what forward pushed. */
 void model_end(Ctx *c, Model *model);
 
-/* The length of a pass over `count` tokens: what follows the last one changes nothing before it, so where the backend
- * wants few shapes it is 16, 24, 32, 48, 64, ... or `most`. */
+/* The length of a pass over `count` tokens: what follows the last one changes nothing before it,
+ * so where the backend wants few shapes it is 16, 24, 32, 48, 64, ... or `most`. */
 int64_t model_pass_length(const Backend *backend, int64_t count, int64_t most);
 
 /* Shape of Decode.states for that many sequences. */
 Tensor model_decode_shape(const Model *model, int64_t sequences);
 
-/* From here on model_forward takes batches of one token per sequence (seq 1, KEEP_NOTHING) and goes on from
- * decode's states, which start anew; the caller counts decode's position. */
+/* From here on model_forward takes batches of one token per sequence (seq 1, KEEP_NOTHING) and
+ * goes on from decode's states, which start anew; the caller counts decode's position. */
 void model_decode_start(Ctx *c, Model *model, Decode decode);
 
 /* Whether a pass is such a step, not an ordinary one or one that fills the states. */

@@ -1,9 +1,10 @@
 #pragma once
-/* The parameter table: one row per tensor, in forward order. Sizes, initialisation, decay, checkpoints
- * and the optimizer's ranges all loop over it. Rows live in one flat buffer: first those that decay, then the
- * others, so that the optimizer has two ranges to go through. A row added with PARAM_JOINED starts right
- * behind the row before, so that neighbours (q, k, v; gate, up) can be read as one matrix; other rows
- * start on a 256-byte boundary, and the padding between stays zero. */
+/* The parameter table: one row per tensor, in forward order. Sizes, initialisation, decay,
+ * checkpoints and the optimizer's ranges all loop over it. Rows live in one flat buffer: first
+ * those that decay, then the others, so that the optimizer has two ranges to go through. A row
+ * added with PARAM_JOINED starts right behind the row before, so that neighbours (q, k, v; gate,
+ * up) can be read as one matrix; other rows start on a 256-byte boundary, and the padding
+ * between stays zero. */
 #include "model/spec.h"
 
 typedef enum { INIT_NORMAL, INIT_ZERO, INIT_ONE } InitRule;
@@ -34,8 +35,8 @@ typedef struct {
 
 void params_free(ParamTable *table); /* no-op on a zeroed table */
 
-/* Appends a row (place, count and name are filled in; %d in the name takes the layer) and returns its
- * index. A joined row decays as the one before it. */
+/* Appends a row (place, count and name are filled in; %d in the name takes the layer) and
+ * returns its index. A joined row decays as the one before it. */
 int params_add(ParamTable *table, ParamPlace place, const char *name, int layer, Param row);
 
 /* Gives every row its offset; after the last params_add. */
@@ -45,8 +46,8 @@ void params_place(ParamTable *table);
  * dimensions added up. */
 Tensor params_view(const ParamTable *table, Tensor flat, int first, int joined);
 
-/* Where the values of a table's rows lie: the two halves of one flat buffer, or two buffers that may differ in
- * type. */
+/* Where the values of a table's rows lie: the two halves of one flat buffer, or two buffers that
+ * may differ in type. */
 typedef struct {
     Tensor decayed; /* (decayed): the rows that decay */
     Tensor others;  /* (flat - decayed) */
@@ -58,8 +59,8 @@ ParamParts params_parts(const ParamTable *table, Tensor flat);
 /* params_view over parts. */
 Tensor params_view_parts(const ParamTable *table, ParamParts parts, int first, int joined);
 
-/* Initial values of elements [first, first + n) of a row. They depend on the seed, the row's index and
- * the element's alone. */
+/* Initial values of elements [first, first + n) of a row. They depend on the seed, the row's
+ * index and the element's alone. */
 void params_init_values(const ParamTable *table, int row, uint64_t seed, int64_t first, int64_t n,
                         float *out);
 

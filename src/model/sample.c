@@ -1,10 +1,11 @@
-/* A token is drawn with probability proportional to its weight exp((logit - greatest) / temperature), by one random
- * number that is compared with running sums of the weights: first with sums over blocks of tokens, then with those
- * in the block it falls into. Without top-k and top-p this takes two passes over the vocabulary and no order. The k
- * likeliest are found with a heap of k, whose root is the least likely of them; where the set ends that reaches p, first by
- * the weight that lies at each distance from the greatest, then by splitting what lies at the distance in
- * question at a pivot and going on with the part where the set ends. Of equal logits the earlier token counts as the
- * likelier. */
+/* A token is drawn with probability proportional to its weight exp((logit - greatest) /
+ * temperature), by one random number that is compared with running sums of the weights: first
+ * with sums over blocks of tokens, then with those in the block it falls into. Without top-k and
+ * top-p this takes two passes over the vocabulary and no order. The k likeliest are found with a
+ * heap of k, whose root is the least likely of them; where the set ends that reaches p, first by
+ * the weight that lies at each distance from the greatest, then by splitting what lies at the
+ * distance in question at a pivot and going on with the part where the set ends. Of equal logits
+ * the earlier token counts as the likelier. */
 #include "model/sample.h"
 
 #include "base/assert.h"
@@ -114,8 +115,8 @@ static void make_heap(SampleCandidate *heap, int64_t count)
     }
 }
 
-/* The k likeliest tokens, in no order, into candidates; returns how many there are. A later token that is
- * not greater than the root is less likely than all of them. */
+/* The k likeliest tokens, in no order, into candidates; returns how many there are. A later
+ * token that is not greater than the root is less likely than all of them. */
 static int64_t take_likeliest(const float *logits, int64_t vocab, int64_t k,
                               SampleCandidate *candidates)
 {
@@ -148,8 +149,8 @@ static void swap(SampleCandidate *a, SampleCandidate *b)
     *b = kept;
 }
 
-/* Brings those of [low, high) that are likelier than one of them, the pivot, to the front and the pivot behind
- * them; returns where it lies. The pivot is the middle one of three. */
+/* Brings those of [low, high) that are likelier than one of them, the pivot, to the front and
+ * the pivot behind them; returns where it lies. The pivot is the middle one of three. */
 static int64_t split(SampleCandidate *candidates, int64_t low, int64_t high)
 {
     SampleCandidate *first = candidates + low, *middle = candidates + low + (high - low) / 2;
@@ -173,9 +174,9 @@ static int64_t split(SampleCandidate *candidates, int64_t low, int64_t high)
     return at;
 }
 
-/* Of the pool, the smallest set of the likeliest whose weights reach `goal`. Where it ends is narrowed down to
- * [low, high): what lies before is in it, with `reached` of the weight, which is too little, and what lies
- * behind is not. */
+/* Of the pool, the smallest set of the likeliest whose weights reach `goal`. Where it ends is
+ * narrowed down to [low, high): what lies before is in it, with `reached` of the weight, which
+ * is too little, and what lies behind is not. */
 static void keep_share(Pool *pool, int64_t low, double reached, double goal)
 {
     int64_t high = pool->count;
@@ -192,8 +193,8 @@ static void keep_share(Pool *pool, int64_t low, double reached, double goal)
     pool->count = reached < goal ? high : low;
 }
 
-/* The step at which the weights of the pool, of all tokens, reach p of their sum; what is reached before it, and
- * what is to be. */
+/* The step at which the weights of the pool, of all tokens, reach p of their sum; what is
+ * reached before it, and what is to be. */
 static int32_t last_step(const Pool *pool, double p, double *reached, double *goal)
 {
     double at[WEIGHT_LAST_STEP + 1] = {0}, total = 0;
@@ -217,8 +218,9 @@ static int32_t last_step(const Pool *pool, double p, double *reached, double *go
     return step;
 }
 
-/* The same set of a pool of all tokens. Those before its last step come to the front of the room, those at it to the
- * end and then behind the others. What is no number may come with them: it has no weight. */
+/* The same set of a pool of all tokens. Those before its last step come to the front of the
+ * room, those at it to the end and then behind the others. What is no number may come with them:
+ * it has no weight. */
 static void take_share(Pool *pool, double p, SampleCandidate *room)
 {
     double reached, goal;

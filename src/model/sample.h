@@ -1,6 +1,6 @@
 #pragma once
-/* The choice of a token from logits: a function of the settings, the sample's number and the token's place alone, so
- * that a text does not depend on how many others are made beside it. */
+/* The choice of a token from logits: a function of the settings, the sample's number and the
+ * token's place alone, so that a text does not depend on how many others are made beside it. */
 #include <stdint.h>
 
 typedef struct {

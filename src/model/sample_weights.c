@@ -8,8 +8,8 @@
 
 #define LN2 0.69314718055994530942
 
-/* 1.5 * 2^23 + 127: added to a number n from -127 to 0 it leaves n rounded to a whole one, plus 127, in the low
- * bits, which shifted up are 2^n, and 0 for -127. */
+/* 1.5 * 2^23 + 127: added to a number n from -127 to 0 it leaves n rounded to a whole one, plus
+ * 127, in the low bits, which shifted up are 2^n, and 0 for -127. */
 #define ROUNDER 12583039.0f
 
 float logits_greatest(const float *logits, int64_t count)
@@ -51,9 +51,9 @@ WeightScale weight_scale(float greatest, double temperature)
                          .lowest = (float)(-127 * octave)};
 }
 
-/* count: a multiple of LANES. The difference is a whole number of octaves and a rest of half a one at most, whose
- * power of 2 is a polynomial, fitted for the least relative error (1e-7). What is no number takes the second way of
- * the comparison. */
+/* count: a multiple of LANES. The difference is a whole number of octaves and a rest of half a
+ * one at most, whose power of 2 is a polynomial, fitted for the least relative error (1e-7).
+ * What is no number takes the second way of the comparison. */
 static void weigh(WeightScale s, const float *logits, int64_t count, float *weights)
 {
 #pragma omp simd

@@ -1,6 +1,6 @@
 #pragma once
-/* What a model is made of: dimensions and the few choices in which GPT-2, Llama and TTT models differ. The block
- * code reads these fields; it never asks for the family by name. */
+/* What a model is made of: dimensions and the few choices in which GPT-2, Llama and TTT models
+ * differ. The block code reads these fields; it never asks for the family by name. */
 #include "tensor/ops.h"
 
 typedef enum { FFN_GELU, FFN_SWIGLU } FfnKind;

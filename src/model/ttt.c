@@ -1,8 +1,8 @@
-/* Test-time training in the place of attention: one product makes packed q, k, v and the token rates; the
- * inner model is trained along the sequence and applied to q (op_ttt_forward), with rotary positions
- * inside a mini-batch; a LayerNorm over all heads; one product back to the stream. The matrices of q, k, v
- * and rates are joined in memory, with zero rows behind them that make the packed rows start on good
- * boundaries. */
+/* Test-time training in the place of attention: one product makes packed q, k, v and the token
+ * rates; the inner model is trained along the sequence and applied to q (op_ttt_forward), with
+ * rotary positions inside a mini-batch; a LayerNorm over all heads; one product back to the
+ * stream. The matrices of q, k, v and rates are joined in memory, with zero rows behind them
+ * that make the packed rows start on good boundaries. */
 #include "model/linear.h"
 
 enum { LINEAR_IN, LINEAR_OUT, LINEAR_NORM };

@@ -1,14 +1,14 @@
 #pragma once
-/* AdamW over the flat parameter buffer: gradient norm, clipping and update in two passes over memory.
- * Everything that changes from step to step is read from backend memory. */
+/* AdamW over the flat parameter buffer: gradient norm, clipping and update in two passes over
+ * memory. Everything that changes from step to step is read from backend memory. */
 #include "tensor/ctx.h"
 
 typedef struct {
     double beta1, beta2, eps, weight_decay, clip;
 } AdamwSettings;
 
-/* A stretch of the flat buffer that decays, or does not. State may be kept in buffers that hold a part of the
- * whole only. */
+/* A stretch of the flat buffer that decays, or does not. State may be kept in buffers that hold
+ * a part of the whole only. */
 typedef struct {
     int64_t offset; /* in grad and low */
     int64_t own;    /* in m and v */
@@ -37,6 +37,7 @@ void adamw_add_range(Adamw *adamw, AdamwRange range);
 /* Sets rate and bias corrections of update `step` (from 0) and sends them to the backend. */
 void adamw_prepare(Ctx *c, Adamw *adamw, double rate, int64_t step);
 
-/* norm_sq of the gradients of all ranges that are counted; then the update of every range by norm_sq. */
+/* norm_sq of the gradients of all ranges that are counted; then the update of every range by
+ * norm_sq. */
 void adamw_norm(Ctx *c, Adamw *adamw);
 void adamw_step(Ctx *c, Adamw *adamw);

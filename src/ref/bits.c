@@ -3,8 +3,9 @@
 
 #include "tensor/checksum.h"
 
-/* The value's upper bits, the last of them set where lower ones were lost ("round to odd"): rounding this
- * to bf16 then is as rounding the value itself, since f32 has more than two bits to spare. */
+/* The value's upper bits, the last of them set where lower ones were lost ("round to odd"):
+ * rounding this to bf16 then is as rounding the value itself, since f32 has more than two bits
+ * to spare. */
 static float f32_to_odd(double value)
 {
     float near = (float)value;

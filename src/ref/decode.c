@@ -1,6 +1,7 @@
-/* Generation token by token from kept keys and values. Row j of the keys and values of one sequence and head is
- * token j; the attention of a new token is that of attention.c for the last query of a sequence. Turned q and k are
- * rounded to the activation type, as op_rope rounds them before a whole pass. */
+/* Generation token by token from kept keys and values. Row j of the keys and values of one
+ * sequence and head is token j; the attention of a new token is that of attention.c for the last
+ * query of a sequence. Turned q and k are rounded to the activation type, as op_rope rounds them
+ * before a whole pass. */
 #include "ref/ref.h"
 
 #include "base/assert.h"
@@ -26,7 +27,8 @@ static void embed_step(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tenso
     }
 }
 
-/* Where row `row` of a head of the cache begins, in elements: heads 0 .. G-1 are keys, G .. 2G-1 values. */
+/* Where row `row` of a head of the cache begins, in elements: heads 0 .. G-1 are keys, G .. 2G-1
+ * values. */
 static int64_t cache_at(HeadShape s, Tensor cache, int64_t sequence, int64_t head, int64_t row)
 {
     int64_t context = cache.dim[1] / (2 * s.kv_heads);

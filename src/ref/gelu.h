@@ -1,5 +1,6 @@
 #pragma once
-/* gelu(x) = x/2 (1 + tanh(a (x + b x^3))) with a = sqrt(2/pi), b = 0.044715, and its derivatives. */
+/* gelu(x) = x/2 (1 + tanh(a (x + b x^3))) with a = sqrt(2/pi), b = 0.044715, and its
+ * derivatives. */
 #include <math.h>
 
 #define REF_GELU_A 0.79788456080286535588

@@ -16,8 +16,8 @@ static double row_log_sum_exp(Tensor logits, int64_t classes, int64_t row)
     return largest + log(sum);
 }
 
-/* losses (n) = lse - logit of the target; with gradient, logits = (softmax - onehot) * scale.
- * A row without a target (negative) has loss and gradient 0, and so have columns from classes on. */
+/* losses (n) = lse - logit of the target; with gradient, logits = (softmax - onehot) * scale. A
+ * row without a target (negative) has loss and gradient 0, and so have columns from classes on. */
 static void xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
                  double scale, bool gradient)
 {

@@ -2,8 +2,9 @@
  * parameters W at the start of a mini-batch and sums A = 0, for every token i of it
  *   g = gradient of 1/2 |norm(inner(k; W)) - (v - k)|^2 in W,   A += lambda g,
  *   out = q + norm(inner(q; W - tau_i A)),
- * and behind the mini-batch's last token W -= tau_i A. A sequence is its tokens one after another, so
- * the forward pass is op_ttt_start and op_ttt_step without rounding between the tokens. */
+ * and behind the mini-batch's last token W -= tau_i A. A sequence is its tokens one after
+ * another, so the forward pass is op_ttt_start and op_ttt_step without rounding between the
+ * tokens. */
 #include "ref/ttt_inner.h"
 
 #include "base/mem.h"

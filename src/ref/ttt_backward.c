@@ -1,6 +1,6 @@
-/* Backward pass of a test-time-training layer. Per head and sequence, the states at the start of every
- * mini-batch are made again by the forward's own steps; then the mini-batches follow, last one first
- * (ttt_mini.c), each handing the gradient of its start to the one before. */
+/* Backward pass of a test-time-training layer. Per head and sequence, the states at the start of
+ * every mini-batch are made again by the forward's own steps; then the mini-batches follow, last
+ * one first (ttt_mini.c), each handing the gradient of its start to the one before. */
 #include "ref/ttt_mini.h"
 
 /* Workspace in the order it is handed out; with a NULL base only counted. */
@@ -105,7 +105,8 @@ static void make_states(Work *k, Tensor x, Tensor rope, int64_t first)
     }
 }
 
-/* One mini-batch from row `first` of x on; dafter becomes the gradient of the state at its start. */
+/* One mini-batch from row `first` of x on; dafter becomes the gradient of the state at its
+ * start. */
 static void mini_pass(Work *k, Tensor dout, Tensor x, Tensor rope, int64_t first, double *start,
                       Tensor dx)
 {

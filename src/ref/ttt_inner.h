@@ -1,7 +1,7 @@
 #pragma once
-/* The inner model of a test-time-training layer (tensor/ttt.h) in doubles: what the forward and the
- * backward pass share. The inner map is a chain of one (linear) or two (mlp) layers y = x w + b with
- * gelu between them. */
+/* The inner model of a test-time-training layer (tensor/ttt.h) in doubles: what the forward and
+ * the backward pass share. The inner map is a chain of one (linear) or two (mlp) layers y = x w
+ * + b with gelu between them. */
 #include "ref/ref.h"
 
 #define TTT_LAYERS_MAX 2

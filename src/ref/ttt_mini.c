@@ -1,10 +1,10 @@
-/* A mini-batch of n tokens in matrix form. The weights of each token need not exist: with X the rows that
- * the tokens' keys bring to an inner layer (w, b), Xq those of the queries, G the inner gradients of the
- * layer's output, U = diag(lambda) G,
+/* A mini-batch of n tokens in matrix form. The weights of each token need not exist: with X the
+ * rows that the tokens' keys bring to an inner layer (w, b), Xq those of the queries, G the inner
+ * gradients of the layer's output, U = diag(lambda) G,
  *   P = tril(1 + Xq X^T),   Zq = Xq w + b - diag(tau) (P U),
  *   w' = w - tau_{n-1} X^T U,   b' = b - tau_{n-1} 1^T U,
- * where a prime marks the state behind the mini-batch. Gradients of that state arrive, those of the one
- * at the start leave. */
+ * where a prime marks the state behind the mini-batch. Gradients of that state arrive, those of
+ * the one at the start leave. */
 #include "ref/ttt_mini.h"
 
 #include "ref/gelu.h"
@@ -200,8 +200,8 @@ static void layer_output_backward(TttMini *mb, TttSide *l)
     add_product(l->dx, n, in, out, -last_tau, plain(l->u, out), turned(l->dafter.w, out));
 }
 
-/* Row i of the last layer: from dg, the gradient of the inner gradient, to dz (assigned), dv, and dk
- * (the target is v - k), and to gamma and beta. With y = gamma * error and g = pull(y). */
+/* Row i of the last layer: from dg, the gradient of the inner gradient, to dz (assigned), dv,
+ * and dk (the target is v - k), and to gamma and beta. With y = gamma * error and g = pull(y). */
 static void inner_gradient_backward(TttMini *mb, int64_t i)
 {
     const TttSide *last = &mb->side[mb->layers - 1];

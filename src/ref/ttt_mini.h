@@ -32,6 +32,6 @@ typedef struct {
 /* Fills z, g, u, p, zq and the norms from x and xq of the first layer, v, rate and start. */
 void ref_ttt_mini_forward(TttMini *mb);
 
-/* From the gradient of the output, in dq, and dafter, which dstart has a copy of: dq, dk, dv, drate and
- * dstart; adds to dtau, dgamma and dbeta. After ref_ttt_mini_forward. */
+/* From the gradient of the output, in dq, and dafter, which dstart has a copy of: dq, dk, dv,
+ * drate and dstart; adds to dtau, dgamma and dbeta. After ref_ttt_mini_forward. */
 void ref_ttt_mini_backward(TttMini *mb);

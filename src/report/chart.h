@@ -1,5 +1,6 @@
 #pragma once
-/* Charts of an experiment, drawn by gnuplot as SVG (for the page, readable on light and dark) and PNG. */
+/* Charts of an experiment, drawn by gnuplot as SVG (for the page, readable on light and dark)
+ * and PNG. */
 #include "report/metric.h"
 
 typedef enum { CHART_BARS, CHART_LINES, CHART_STACK, CHART_CURVES } ChartKind;
@@ -18,6 +19,6 @@ typedef struct {
 /* Reads one entry; ERR_INPUT naming the chart and what is wrong with it. */
 int chart_read(const cJSON *entry, Chart *chart);
 
-/* Draws folder/NAME.svg and folder/NAME.png. *drawn is false when no run has the values it needs. ERR_FAILED when
- * gnuplot is missing or fails. */
+/* Draws folder/NAME.svg and folder/NAME.png. *drawn is false when no run has the values it
+ * needs. ERR_FAILED when gnuplot is missing or fails. */
 int chart_draw(const Chart *chart, const Results *results, const char *folder, bool *drawn);

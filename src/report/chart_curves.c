@@ -1,5 +1,6 @@
-/* Loss curves. A long curve is thinned: steps are cut into at most BINS spans, and a span's point is the mean of its
- * losses, which also takes the noise of single batches out. Repeats of a configuration have their spans in common. */
+/* Loss curves. A long curve is thinned: steps are cut into at most BINS spans, and a span's
+ * point is the mean of its losses, which also takes the noise of single batches out. Repeats of
+ * a configuration have their spans in common. */
 #include "report/chart_data.h"
 
 #include "base/mem.h"

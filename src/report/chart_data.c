@@ -80,8 +80,9 @@ static bool names_configurations(const char *quantity)
     return quantity != NULL && strcmp(quantity, "configuration") == 0;
 }
 
-/* "flash" of a series that is a word, "ranks 4" of one that is a number; "" without a series. Where peers take part,
- * the program is in front, unless the chart shows labels, which say it themselves. */
+/* "flash" of a series that is a word, "ranks 4" of one that is a number; "" without a series.
+ * Where peers take part, the program is in front, unless the chart shows labels, which say it
+ * themselves. */
 static void series_value(const Chart *chart, const Results *results, const Result *run,
                          char text[LABEL_SIZE])
 {
@@ -322,7 +323,8 @@ static void sort_lines(Plot *plot)
     }
 }
 
-/* What the value would be if it grew with x from the first series' first point on; a share stays what it is. */
+/* What the value would be if it grew with x from the first series' first point on; a share stays
+ * what it is. */
 static void add_ideal(const Metric *y, Plot *plot)
 {
     const PlotPoint *start = NULL;

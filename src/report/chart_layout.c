@@ -1,6 +1,7 @@
-/* Everything is placed here, and not by gnuplot, whose own layout does not know how long a label is in an SVG, where
- * the reader's font decides; here an estimate on the safe side does. Bars whose labels have no room side by side lie on
- * their side, under each other; the legend stands below the plot. */
+/* Everything is placed here, and not by gnuplot, whose own layout does not know how long a label
+ * is in an SVG, where the reader's font decides; here an estimate on the safe side does. Bars
+ * whose labels have no room side by side lie on their side, under each other; the legend stands
+ * below the plot. */
 #include "report/chart_layout.h"
 
 #include "base/mem.h"
@@ -76,8 +77,9 @@ int figure_wrap(const char *text, double room, double font, int most,
 
 #define MOST_ERROR 1.6 /* times the largest value: error bars that reach further are cut */
 
-/* What the axis has to show. Quantities that are not below zero keep their error bars there, and wide bars of few
- * repeats do not press the values themselves into a corner. Stacks have no error bars. */
+/* What the axis has to show. Quantities that are not below zero keep their error bars there, and
+ * wide bars of few repeats do not press the values themselves into a corner. Stacks have no
+ * error bars. */
 static void value_range(const Plot *plot, double *low, double *high)
 {
     *low = INFINITY;
@@ -217,7 +219,8 @@ static double widest_tic(const Figure *figure)
     return widest;
 }
 
-/* Entries from left to right in rows, below the plot; their places count from the legend's top. Returns its height. */
+/* Entries from left to right in rows, below the plot; their places count from the legend's top.
+ * Returns its height. */
 static double plan_legend(Figure *figure)
 {
     const Plot *plot = figure->plot;

@@ -1,6 +1,6 @@
 #pragma once
-/* Where the parts of a picture stand. Units: the picture is FIGURE_WIDTH wide, its height follows from what is in it;
- * places count from its top left. */
+/* Where the parts of a picture stand. Units: the picture is FIGURE_WIDTH wide, its height
+ * follows from what is in it; places count from its top left. */
 #include "report/chart_plot.h"
 #include "report/chart_scale.h"
 
@@ -31,8 +31,8 @@ typedef struct {
 void figure_plan(Figure *figure, const Plot *plot);
 void figure_free(Figure *figure);
 
-/* Breaks text at spaces into lines no wider than `room`; what does not fit into `most` lines ends in "...". Returns
- * how many lines there are. */
+/* Breaks text at spaces into lines no wider than `room`; what does not fit into `most` lines
+ * ends in "...". Returns how many lines there are. */
 int figure_wrap(const char *text, double room, double font, int most,
                 char lines[][FIGURE_LINE_BYTES]);
 

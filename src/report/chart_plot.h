@@ -1,5 +1,6 @@
 #pragma once
-/* Drawing: numbers with labels to an SVG and a PNG file. What the numbers mean is the caller's (chart_data.h). */
+/* Drawing: numbers with labels to an SVG and a PNG file. What the numbers mean is the caller's
+ * (chart_data.h). */
 #include <stdbool.h>
 #include <stddef.h>
 

@@ -13,11 +13,12 @@ typedef struct {
     bool exact; /* tics are at data, and not at round numbers */
 } Scale;
 
-/* An axis over [low, high], both finite, and of a logarithmic one above 0; low == high is widened. Its ends are round
- * numbers unless `tight`. */
+/* An axis over [low, high], both finite, and of a logarithmic one above 0; low == high is
+ * widened. Its ends are round numbers unless `tight`. */
 Scale scale_make(double low, double high, bool log, bool tight);
 
-/* Puts the tics at these values, ascending, as far as labels of `room` (a share of the axis) do not touch. */
+/* Puts the tics at these values, ascending, as far as labels of `room` (a share of the axis) do
+ * not touch. */
 void scale_tics_at(Scale *scale, const double *values, size_t count, double room);
 
 /* Where a value stands: 0 at the low end, 1 at the high end. */

@@ -25,7 +25,8 @@ static const char *colour_of(const PlotSeries *series)
     return series->colour < 0 ? NEUTRAL : palette[(size_t)series->colour % COLOURS];
 }
 
-/* Places: x and y are either in units of the picture from its top left, or, with `first`, on the plot's axes. */
+/* Places: x and y are either in units of the picture from its top left, or, with `first`, on the
+ * plot's axes. */
 typedef struct {
     double x, y;
     bool x_first, y_first;
@@ -151,8 +152,8 @@ static void put_mark(Page *script, const Figure *figure, const char *mark, doubl
                            : "offset 0, character 0.7");
 }
 
-/* Boxes of a series as lines "x y x-low x-high y-low y-high", and the labels on them. base[category] is where they
- * begin; a stack grows there. */
+/* Boxes of a series as lines "x y x-low x-high y-low y-high", and the labels on them.
+ * base[category] is where they begin; a stack grows there. */
 static void put_boxes(Page *data, Page *labels, const Figure *figure, int index, double *base)
 {
     const Plot *plot = figure->plot;
@@ -236,7 +237,8 @@ static bool has_errors(const PlotSeries *series)
     return false;
 }
 
-/* Error bars as "x y dx dy" of the points that have one, or "x y" of all; a missing y breaks the line. */
+/* Error bars as "x y dx dy" of the points that have one, or "x y" of all; a missing y breaks the
+ * line. */
 static void put_points(Page *script, const Figure *figure, int index, bool errors)
 {
     const Plot *plot = figure->plot;

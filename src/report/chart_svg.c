@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Within tags, where no label can be: what gnuplot writes, and what stands there instead. "NAME" is the chart's. */
+/* Within tags, where no label can be: what gnuplot writes, and what stands there instead. "NAME"
+ * is the chart's. */
 static const char *const rules[][2] = {
     {"xlink:href='#", "href='#NAME-"},
     {"id='", "id='NAME-"},

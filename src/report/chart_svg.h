@@ -2,7 +2,8 @@
 /* gnuplot's SVG made fit for a page. */
 #include "report/page.h"
 
-/* The colours in which a script draws what shall have the colour of the page's text, and faint lines. */
+/* The colours in which a script draws what shall have the colour of the page's text, and faint
+ * lines. */
 #define CHART_INK "#123456"
 #define CHART_FAINT "#234567"
 

@@ -27,8 +27,8 @@ int csv_columns_of(Csv *csv, const cJSON *tree);
 /* Begins the file with the line of the columns' names. */
 int csv_open(Csv *csv, const char *folder, const char *name);
 
-/* Cells of the row; a column that is not there is passed over, so is text NULL. A JSON number keeps all
- * its digits, null is empty. */
+/* Cells of the row; a column that is not there is passed over, so is text NULL. A JSON number
+ * keeps all its digits, null is empty. */
 void csv_put_text(Csv *csv, const char *column, const char *text);
 void csv_put(Csv *csv, const char *column, const cJSON *leaf);
 void csv_put_tree(Csv *csv, const cJSON *tree); /* each leaf by its dotted name */
@@ -37,6 +37,7 @@ int csv_end_row(Csv *csv);
 /* Completes the file when code is 0, else leaves none; frees. Returns code or what went wrong. */
 int csv_close(Csv *csv, int code);
 
-/* Calls take for every leaf: text, number, boolean, null, and whatever is nested deeper than records are. */
+/* Calls take for every leaf: text, number, boolean, null, and whatever is nested deeper than
+ * records are. */
 typedef int FlatTake(void *context, const char *name, const cJSON *leaf);
 int csv_flatten(const cJSON *tree, FlatTake *take, void *context);

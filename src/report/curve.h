@@ -13,8 +13,8 @@ typedef struct {
 typedef struct {
     int64_t step;
     double tokens; /* since the beginning of the run; NAN: not recorded */
-    double
-        seconds; /* in training steps, evaluations left out; NAN from the first line that does not say */
+    /* in training steps, evaluations left out; NAN from the first line that does not say */
+    double seconds;
 } CurveMark;
 
 typedef struct {
@@ -24,13 +24,13 @@ typedef struct {
     size_t mark_count;
 } Curve;
 
-/* ERR_INPUT naming the file and line when there is no such record. A value that was not recorded, or
- * was NaN, is no point. */
+/* ERR_INPUT naming the file and line when there is no such record. A value that was not
+ * recorded, or was NaN, is no point. */
 int curve_read(Curve *curve, const char *run_dir);
 void curve_free(Curve *curve); /* no-op on a zeroed curve */
 
-/* Tokens and seconds of training after a step, on the straight line between the marks around it (the first
- * begins at 0); NAN when the record does not say. */
+/* Tokens and seconds of training after a step, on the straight line between the marks around it
+ * (the first begins at 0); NAN when the record does not say. */
 double curve_tokens(const Curve *curve, int64_t step);
 double curve_seconds(const Curve *curve, int64_t step);
 

@@ -28,8 +28,9 @@ typedef struct {
     int fact_count;
 } Content;
 
-/* Reads the records in dir and draws the charts into out/charts. What is wrong with single tables and charts is a
- * caution in the report and a warning; ERR_INPUT when dir is no experiment. */
+/* Reads the records in dir and draws the charts into out/charts. What is wrong with single
+ * tables and charts is a caution in the report and a warning; ERR_INPUT when dir is no
+ * experiment. */
 int content_make(Content *content, const char *dir, const char *out);
 void content_free(Content *content);
 

@@ -1,5 +1,6 @@
-/* Each table is made in two passes over its source: the first collects the columns, the second writes rows. Of a run
- * that is under way the second may meet more lines than the first; what has no column then is left out. */
+/* Each table is made in two passes over its source: the first collects the columns, the second
+ * writes rows. Of a run that is under way the second may meet more lines than the first; what
+ * has no column then is left out. */
 #include "report/export_csv.h"
 
 #include "base/err.h"

@@ -15,7 +15,7 @@ typedef struct {
     int count;
 } Findings;
 
-/* What the rules find; a difference within the repeats' noise is called so, and nothing is concluded from runs whose
- * checks failed. */
+/* What the rules find; a difference within the repeats' noise is called so, and nothing is
+ * concluded from runs whose checks failed. */
 void findings_make(const Results *results, Findings *findings);
 void findings_free(Findings *findings);

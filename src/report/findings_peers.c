@@ -1,5 +1,5 @@
-/* pacer against the programs beside it. A peer's configuration is compared with the fastest of pacer's that do the same
- * work: equal in every option that means something to the peer. */
+/* pacer against the programs beside it. A peer's configuration is compared with the fastest of
+ * pacer's that do the same work: equal in every option that means something to the peer. */
 #include "report/findings_rules.h"
 
 #include "base/mem.h"
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Kernels are equal that keep the T x T probabilities, or do not: what kernel it has is up to each program. */
+/* Kernels are equal that keep the T x T probabilities, or do not: what kernel it has is up to
+ * each program. */
 static bool same_attention(const char *a, const char *b)
 {
     return (strcmp(a, "naive") == 0) == (strcmp(b, "naive") == 0);

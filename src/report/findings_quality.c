@@ -1,5 +1,5 @@
-/* What batch size does to the loss. Runs of different batch sizes are compared where all of them have been: at the tokens,
- * and at the seconds of training, that the shortest one reached. */
+/* What batch size does to the loss. Runs of different batch sizes are compared where all of them
+ * have been: at the tokens, and at the seconds of training, that the shortest one reached. */
 #include "report/findings_rules.h"
 
 #include "base/mem.h"
@@ -218,7 +218,8 @@ void rule_learning_rate(const Results *results, Findings *findings)
     free(rates);
 }
 
-/* Of few updates the first ones decide, in which a rate that is too high for later ones may do best. */
+/* Of few updates the first ones decide, in which a rate that is too high for later ones may do
+ * best. */
 static void tell_of_short_probes(const Results *results, double tokens, Findings *findings)
 {
     Metric update = findings_metric("tokens_update");

@@ -1,6 +1,6 @@
 #pragma once
-/* The rules behind findings.h, by theme, and what they share. A rule adds a finding only when the sound runs of the
- * experiment support it; cautions are about all runs. */
+/* The rules behind findings.h, by theme, and what they share. A rule adds a finding only when
+ * the sound runs of the experiment support it; cautions are about all runs. */
 #include "report/findings.h"
 #include "report/page.h"
 #include "report/series.h"
@@ -22,8 +22,8 @@ const char *findings_value(const Metric *metric, double value, char text[FINDING
 void findings_list(Page *page, const Metric *metric, const Results *results,
                    const int *configurations, int count);
 
-/* What the repeats say about two samples: "significant (p = 0.012)", "within the noise of the repeats (p = 0.4)",
- * "from single runs, so noise cannot be judged". */
+/* What the repeats say about two samples: "significant (p = 0.012)", "within the noise of the
+ * repeats (p = 0.4)", "from single runs, so noise cannot be judged". */
 #define FINDINGS_JUDGEMENT_SIZE 120
 const char *findings_judgement(const Welch *welch, char text[FINDINGS_JUDGEMENT_SIZE]);
 Welch findings_welch(const Metric *metric, const Results *results, int a, int b);

@@ -1,5 +1,6 @@
-/* The registry: one row per quantity says its name, title, unit and where it comes from. Besides, every option of
- * `pacer train` is a quantity, and mem_KIND_bytes is for every kind of memory that a record has. */
+/* The registry: one row per quantity says its name, title, unit and where it comes from.
+ * Besides, every option of `pacer train` is a quantity, and mem_KIND_bytes is for every kind of
+ * memory that a record has. */
 #include "report/metric.h"
 
 #include "base/err.h"
@@ -69,9 +70,9 @@ static const MetricRow rows[] = {
     {"global_batch", "Global batch", UNIT_COUNT, false, value_global_batch, NULL},
     {"parameters", "Parameters", UNIT_COUNT, false, value_run, "model.parameters"},
     {"tok_s", "Throughput (tokens/s)", UNIT_RATE, true, value_rate, NULL},
-    {"tok_s_rank", "Throughput per rank (tokens/s)", UNIT_RATE, true, value_rate_over_ranks, "mean"},
-    {"tok_s_min", "Slowest rank (tokens/s)", UNIT_RATE, true, value_rate_over_ranks, "min"},
-    {"tok_s_max", "Fastest rank (tokens/s)", UNIT_RATE, true, value_rate_over_ranks, "max"},
+    {"tok_s_rank", "Throughput per rank (tokens/s)", UNIT_RATE, true, value_rate_ranks, "mean"},
+    {"tok_s_min", "Slowest rank (tokens/s)", UNIT_RATE, true, value_rate_ranks, "min"},
+    {"tok_s_max", "Fastest rank (tokens/s)", UNIT_RATE, true, value_rate_ranks, "max"},
     {"balance", "Balance of ranks (%)", UNIT_PERCENT, false, value_balance, NULL},
     {"first_loss", "First loss (nats)", UNIT_LOSS, true, value_first_loss, NULL},
     SUMMARY(train_loss, "Training loss (nats)", UNIT_LOSS),

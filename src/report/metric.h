@@ -38,14 +38,15 @@ void metric_format(const Metric *metric, double value, char *text, size_t size);
 /* The title without its unit, for a column whose cells have it. */
 void metric_heading(const Metric *metric, char text[64]);
 
-/* Mean over the repeats of a configuration that are done, the half-width of its 95 % confidence interval (NAN with
- * fewer than two), and how many there were. */
+/* Mean over the repeats of a configuration that are done, the half-width of its 95 % confidence
+ * interval (NAN with fewer than two), and how many there were. */
 Estimate metric_estimate(const Metric *metric, const Results *results, int configuration);
 
 /* Done, and none of the run's own checks failed: conclusions are drawn from such runs alone. */
 bool result_is_sound(const Result *result);
 
-/* The known values in the sound runs of a configuration, at most `room` of them; returns how many. */
+/* The known values in the sound runs of a configuration, at most `room` of them; returns how
+ * many. */
 int metric_samples(const Metric *metric, const Results *results, int configuration, double *values,
                    int room);
 #define METRIC_MAX_SAMPLES 256

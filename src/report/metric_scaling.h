@@ -1,7 +1,8 @@
 #pragma once
-/* How runs compare with a baseline: speed-up, efficiency, and Amdahl's serial fraction. The baseline of a run is the
- * configuration with the settings that experiment.json's "baseline" names (without one: one rank, where ranks vary)
- * and equal other settings, made by the same program; options zipped with a named one may differ. */
+/* How runs compare with a baseline: speed-up, efficiency, and Amdahl's serial fraction. The
+ * baseline of a run is the configuration with the settings that experiment.json's "baseline"
+ * names (without one: one rank, where ranks vary) and equal other settings, made by the same
+ * program; options zipped with a named one may differ. */
 #include "report/results.h"
 
 /* Of the slowest rank's training time per token. */
@@ -13,8 +14,8 @@ double value_speedup_mean(const Results *results, const Result *result, int rank
 /* Speed-up per added rank; NAN unless ranks vary, and where ranks shared a device. */
 double value_efficiency(const Results *results, const Result *result, int rank, const char *of);
 
-/* Serial fraction f of 1 / speedup = f + (1 - f) / ranks, by least squares over all rank counts with the run's other
- * settings; NAN with fewer than three. */
+/* Serial fraction f of 1 / speedup = f + (1 - f) / ranks, by least squares over all rank counts
+ * with the run's other settings; NAN with fewer than three. */
 double value_amdahl(const Results *results, const Result *result, int rank, const char *of);
 
 /* The baseline configuration of a run; -1: there is none. */
@@ -26,8 +27,8 @@ double scaling_ranks(const Results *results, const Result *result);
 /* Ranks shared a device, by option or by the run's own check: no measurement of scaling. */
 bool result_is_oversubscribed(const Result *result);
 
-/* The configurations whose ranks did, for a sentence: the one, or how many and the first; NULL: none. The caller frees
- * it. */
+/* The configurations whose ranks did, for a sentence: the one, or how many and the first; NULL:
+ * none. The caller frees it. */
 char *results_oversubscribed(const Results *results);
 
 /* Equal in all axes but this one (-1: in all), and made by the same program. */

@@ -1,5 +1,6 @@
-/* Times of phases are exclusive ones: they are wall time that was spent in that phase and in no other, so that the parts
- * of a table add up to its total. Hidden communication passes beside other work and has its own length. */
+/* Times of phases are exclusive ones: they are wall time that was spent in that phase and in no
+ * other, so that the parts of a table add up to its total. Hidden communication passes beside
+ * other work and has its own length. */
 #include "report/metric_values.h"
 
 #include <math.h>
@@ -178,7 +179,7 @@ double value_rate(const Results *results, const Result *result, int rank, const 
     return seconds > 0 ? result_timed_tokens(result) / result->rank_count / seconds : NAN;
 }
 
-double value_rate_over_ranks(const Results *results, const Result *result, int rank, const char *of)
+double value_rate_ranks(const Results *results, const Result *result, int rank, const char *of)
 {
     if (rank >= 0) {
         return value_rate(results, result, rank, of);
@@ -269,7 +270,8 @@ double value_memory(const Results *results, const Result *result, int rank, cons
     return isnan(worst) ? results_number(result->entry, of) : worst;
 }
 
-/* Memory of the device that a rank computes on. A GPU whose sensors were not read has not told its own. */
+/* Memory of the device that a rank computes on. A GPU whose sensors were not read has not told
+ * its own. */
 static double memory_of_device(const Result *result, int rank)
 {
     const cJSON *machine = cJSON_GetObjectItemCaseSensitive(result->run, "machine");

@@ -1,7 +1,8 @@
 #pragma once
-/* How the numbers of metric.h come out of a run's records. rank < 0: of the run, which is its slowest rank for times
- * and its worst one for memory; with several ranks they are unknown as long as one rank's file is missing. `of`
- * is what the row of the registry says: a span, a phase, a field. All give NAN for what is not known. */
+/* How the numbers of metric.h come out of a run's records. rank < 0: of the run, which is its
+ * slowest rank for times and its worst one for memory; with several ranks they are unknown as
+ * long as one rank's file is missing. `of` is what the row of the registry says: a span, a
+ * phase, a field. All give NAN for what is not known. */
 #include "report/results.h"
 
 typedef double (*MetricSource)(const Results *results, const Result *result, int rank,
@@ -25,8 +26,8 @@ double value_tokens_update(const Results *results, const Result *result, int ran
 double value_samples_epoch(const Results *results, const Result *result, int rank, const char *of);
 
 double value_rate(const Results *results, const Result *result, int rank, const char *of);
-double value_rate_over_ranks(const Results *results, const Result *result, int rank,
-                             const char *of); /* of: "mean", "min", "max" */
+double value_rate_ranks(const Results *results, const Result *result, int rank,
+                        const char *of); /* of: "mean", "min", "max" */
 double value_balance(const Results *results, const Result *result, int rank, const char *of);
 
 double value_first_loss(const Results *results, const Result *result, int rank, const char *of);

@@ -12,9 +12,10 @@
 
 #define MAX_SVG_BYTES ((size_t)16 << 20)
 
-/* Colours follow the reader's preference; a chart takes the text's colour. Tables scroll within their own box on
- * narrow screens. At most two charts stand side by side, so that those of all rows are of one size. Printed, everything
- * is dark on white and no table or chart is cut in two if it can be helped. */
+/* Colours follow the reader's preference; a chart takes the text's colour. Tables scroll within
+ * their own box on narrow screens. At most two charts stand side by side, so that those of all
+ * rows are of one size. Printed, everything is dark on white and no table or chart is cut in two
+ * if it can be helped. */
 static const char style[] =
     ":root{color-scheme:light dark;--text:#1d2329;--soft:#5b6670;--line:#d5dade;--back:#fff;"
     "--panel:#f5f7f8;--warn:#9a5b00;--warn-back:#fff5e0;--bad:#b3261e;--good:#1c7a43;--link:#"

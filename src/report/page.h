@@ -1,6 +1,6 @@
 #pragma once
-/* Pages and scripts: text that grows, and the ways in which words of a record, which may hold anything, become part
- * of it. */
+/* Pages and scripts: text that grows, and the ways in which words of a record, which may hold
+ * anything, become part of it. */
 #include <stddef.h>
 
 typedef struct {

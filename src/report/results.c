@@ -1,6 +1,7 @@
-/* Records into memory. Whoever wrote them, reading ends with pointers that are strings, counts that are within
- * bounds and files that are parsed or missing: everything behind this file may rely on it. Only experiment.json
- * itself must be right; a run's own files are read as far as they go. */
+/* Records into memory. Whoever wrote them, reading ends with pointers that are strings, counts
+ * that are within bounds and files that are parsed or missing: everything behind this file may
+ * rely on it. Only experiment.json itself must be right; a run's own files are read as far as
+ * they go. */
 #include "report/results.h"
 
 #include "base/err.h"
@@ -211,7 +212,8 @@ void result_label(const Results *results, const Result *result, char *text, size
 
 /* --- a run's own files --- */
 
-/* A broken record is a missing one; so is one that a newer pacer wrote, but that is worth a word. */
+/* A broken record is a missing one; so is one that a newer pacer wrote, but that is worth a
+ * word. */
 static cJSON *load_optional(const char *folder, const char *name)
 {
     char *path = io_join(folder, name);

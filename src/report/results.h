@@ -48,8 +48,8 @@ typedef struct {
     int configurations;
 } Results;
 
-/* ERR_INPUT naming the file when dir is no experiment or its experiment.json is not one. Missing or broken
- * records of single runs are no error: they are what the report has to tell. */
+/* ERR_INPUT naming the file when dir is no experiment or its experiment.json is not one. Missing
+ * or broken records of single runs are no error: they are what the report has to tell. */
 int results_read(Results *results, const char *dir);
 
 /* A run directory as an experiment of one run, without axes. ERR_INPUT when it has no run.json. */
@@ -65,14 +65,15 @@ const Result *results_first(const Results *results, int configuration);
 /* The axis that an option belongs to; -1: it does not vary. */
 int results_axis_of(const Results *results, const char *option);
 
-/* The number at a path such as "summary.tokens" of a JSON tree; NAN when it is not there or no finite number. */
+/* The number at a path such as "summary.tokens" of a JSON tree; NAN when it is not there or no
+ * finite number. */
 double results_number(const cJSON *tree, const char *path);
 
 const char *result_state_name(ResultState state);
 
-/* The value of an option in a run, as text: of its settings, or else of its run.json's config; NULL when
- * neither has it. What the config leaves to the model or to other options (seq, global-batch) is worked out. text
- * is a buffer for numbers. */
+/* The value of an option in a run, as text: of its settings, or else of its run.json's config;
+ * NULL when neither has it. What the config leaves to the model or to other options (seq,
+ * global-batch) is worked out. text is a buffer for numbers. */
 #define RESULT_SETTING_SIZE 64
 const char *result_setting(const Result *result, const char *option,
                            char text[RESULT_SETTING_SIZE]);
@@ -89,11 +90,12 @@ double result_setting_number(const Result *result, const char *option);
 /* Whether a program beside pacer made some of the runs. */
 bool results_have_peers(const Results *results);
 
-/* The runs that pacer made itself, in a list of their own that shares everything else; results_own_free ends it. Peers
- * have the highest configuration numbers, so those of the others stay without gaps. */
+/* The runs that pacer made itself, in a list of their own that shares everything else;
+ * results_own_free ends it. Peers have the highest configuration numbers, so those of the others
+ * stay without gaps. */
 Results results_own(const Results *results);
 void results_own_free(Results *own);
 
-/* The varying settings of a configuration, such as "batch 16, accum 64"; of its first run. Of a peer's its title is in
- * front: "PyTorch: batch 16". */
+/* The varying settings of a configuration, such as "batch 16, accum 64"; of its first run. Of a
+ * peer's its title is in front: "PyTorch: batch 16". */
 void result_label(const Results *results, const Result *result, char *text, size_t size);

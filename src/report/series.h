@@ -1,5 +1,6 @@
 #pragma once
-/* Configurations that differ along one axis alone, in the order of its numbers: batch 8, 16, 32 at 2 ranks. */
+/* Configurations that differ along one axis alone, in the order of its numbers: batch 8, 16, 32
+ * at 2 ranks. */
 #include "report/results.h"
 
 typedef struct {

@@ -1,6 +1,7 @@
-/* Student's t through the regularised incomplete beta function I_x(a, b): the two-sided tail of t with f degrees of
- * freedom is I_x(f/2, 1/2) at x = f / (f + t^2). I is evaluated by its continued fraction (modified Lentz), which
- * converges quickly for x below (a + 1) / (a + b + 2); above, I_x(a, b) = 1 - I_(1-x)(b, a). */
+/* Student's t through the regularised incomplete beta function I_x(a, b): the two-sided tail of
+ * t with f degrees of freedom is I_x(f/2, 1/2) at x = f / (f + t^2). I is evaluated by its
+ * continued fraction (modified Lentz), which converges quickly for x below (a + 1) / (a + b +
+ * 2); above, I_x(a, b) = 1 - I_(1-x)(b, a). */
 #include "report/statistics.h"
 
 #include "base/assert.h"

@@ -1,8 +1,8 @@
 #pragma once
 /* What repeats say: how sure a mean is, and whether two of them differ. */
 
-/* A mean, the half-width of its 95 % confidence interval by Student's t (NAN with fewer than two values), and how
- * many values there were. No value: the mean is NAN. */
+/* A mean, the half-width of its 95 % confidence interval by Student's t (NAN with fewer than two
+ * values), and how many values there were. No value: the mean is NAN. */
 typedef struct {
     double mean, half;
     int count;
@@ -10,9 +10,9 @@ typedef struct {
 
 Estimate estimate_of(const double *values, int count);
 
-/* Welch's test of two means whose variances may differ. Values that do not vary at all in either sample have
- * p = 1 when they are equal and 0 when not. Everything but the difference is NAN with fewer than two values
- * in a sample. */
+/* Welch's test of two means whose variances may differ. Values that do not vary at all in either
+ * sample have p = 1 when they are equal and 0 when not. Everything but the difference is NAN
+ * with fewer than two values in a sample. */
 typedef struct {
     double difference; /* mean of b less mean of a */
     double t, freedom;
@@ -23,7 +23,7 @@ Welch welch_test(const double *a, int a_count, const double *b, int b_count);
 
 #define WELCH_SIGNIFICANT 0.05
 
-/* Student's t: two-sided tail probability of |t|, and the t whose two-sided tail is `tail` (0 < tail < 1). freedom > 0
- * need not be whole. */
+/* Student's t: two-sided tail probability of |t|, and the t whose two-sided tail is `tail` (0 <
+ * tail < 1). freedom > 0 need not be whole. */
 double student_tail(double t, double freedom);
 double student_quantile(double tail, double freedom);

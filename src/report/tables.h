@@ -1,6 +1,6 @@
 #pragma once
-/* Tables of an experiment: what an entry of experiment.json's "tables" asks for, as cells of plain text that the
- * Markdown and the HTML writer share. */
+/* Tables of an experiment: what an entry of experiment.json's "tables" asks for, as cells of
+ * plain text that the Markdown and the HTML writer share. */
 #include "report/metric.h"
 
 #define TABLE_MAX_COLUMNS 64
@@ -15,12 +15,13 @@ typedef struct {
     int note_count;
 } Table;
 
-/* A row per configuration (mean, and +- half of the 95 % confidence interval with two repeats or more), run or
- * rank. ERR_INPUT naming the table and what is wrong with its entry; nothing is to be freed then. */
+/* A row per configuration (mean, and +- half of the 95 % confidence interval with two repeats or
+ * more), run or rank. ERR_INPUT naming the table and what is wrong with its entry; nothing is to
+ * be freed then. */
 int table_make(const Results *results, const cJSON *entry, Table *table);
 void table_free(Table *table); /* a no-op on a zeroed one */
 
-/* Both are given to the caller to free. The title is not in them. HTML is escaped; its classes: table "results",
- * td and th "number", "label" (a configuration), "reason" or "text", p "note". */
+/* Both are given to the caller to free. The title is not in them. HTML is escaped; its classes:
+ * table "results", td and th "number", "label" (a configuration), "reason" or "text", p "note". */
 char *table_markdown(const Table *table);
 char *table_html(const Table *table);

@@ -238,7 +238,8 @@ static Ink phase_ink(int i)
     return inks[i % 6];
 }
 
-/* One bar whose parts are the phases, each in its colour, or in its first letter without colours. */
+/* One bar whose parts are the phases, each in its colour, or in its first letter without
+ * colours. */
 static void put_phase_bar(const Phase *phases, int count, double all, WatchText *out)
 {
     double sum = 0;

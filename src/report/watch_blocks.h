@@ -1,5 +1,6 @@
 #pragma once
-/* The blocks of the view that tell of one matter each. A block that has nothing to say adds no line. */
+/* The blocks of the view that tell of one matter each. A block that has nothing to say adds no
+ * line. */
 #include "report/watch_view.h"
 
 /* Why the run is not simply going on, and what to do about it. */

@@ -1,5 +1,6 @@
 #pragma once
-/* An experiment's folder followed while its runs are made: a list of them, and the view of the one that runs. */
+/* An experiment's folder followed while its runs are made: a list of them, and the view of the
+ * one that runs. */
 #include "report/watch_view.h"
 
 typedef struct {

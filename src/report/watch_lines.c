@@ -1,6 +1,6 @@
-/* What lines of metrics.jsonl amount to. Points are thinned by joining neighbours whenever an array is full, so that
- * memory is bounded and no part of the run is favoured. A run that was resumed writes steps again: the curve is cut
- * back to them first, as a resume cuts the file. */
+/* What lines of metrics.jsonl amount to. Points are thinned by joining neighbours whenever an
+ * array is full, so that memory is bounded and no part of the run is favoured. A run that was
+ * resumed writes steps again: the curve is cut back to them first, as a resume cuts the file. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "report/watch_read.h"

@@ -1,5 +1,6 @@
-/* A canvas of small dots, two by four in a character with braille and one without, in which the line is drawn column
- * by column: each takes the mean of its points, and reaches to its neighbour's height. */
+/* A canvas of small dots, two by four in a character with braille and one without, in which the
+ * line is drawn column by column: each takes the mean of its points, and reaches to its
+ * neighbour's height. */
 #include "report/watch_plot.h"
 
 #include "base/mem.h"
@@ -198,7 +199,8 @@ static void put_row(WatchText *text, const Canvas *canvas, WatchPlot plot, int r
     }
 }
 
-/* What the axes are, under the drawing: the ends of the range, and what the signs mean where there is room. */
+/* What the axes are, under the drawing: the ends of the range, and what the signs mean where
+ * there is room. */
 static void put_axis(WatchText *text, const Canvas *canvas, WatchPlot plot, int indent)
 {
     char left[48], right[48], legend[96], count[WATCH_COUNT_SIZE];

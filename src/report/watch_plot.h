@@ -1,5 +1,6 @@
 #pragma once
-/* The loss of a run as a drawing in characters: the training loss as a line, evaluations as marks. */
+/* The loss of a run as a drawing in characters: the training loss as a line, evaluations as
+ * marks. */
 #include "report/watch_read.h"
 #include "report/watch_text.h"
 

@@ -1,6 +1,6 @@
-/* Following the files. metrics.jsonl is read from where the last whole line ended; a file that was replaced, cut or
- * written anew is noticed by its inode, its size, or the bytes before that place, and is then read from its
- * beginning. run.json is read again when it was replaced. */
+/* Following the files. metrics.jsonl is read from where the last whole line ended; a file that
+ * was replaced, cut or written anew is noticed by its inode, its size, or the bytes before that
+ * place, and is then read from its beginning. run.json is read again when it was replaced. */
 #include "report/watch_read.h"
 
 #include "base/clock.h"
@@ -265,8 +265,8 @@ static WatchState state_by_status(const char *status)
     return WATCH_FAILED;
 }
 
-/* Of a run whose process cannot be looked up: what was seen to grow while it was watched counts, not the clock of
- * the file's host. */
+/* Of a run whose process cannot be looked up: what was seen to grow while it was watched counts,
+ * not the clock of the file's host. */
 static WatchState judge_by_silence(const WatchRun *run)
 {
     double usual = SILENCE_GAPS * watch_median_gap(run);

@@ -1,6 +1,6 @@
 #pragma once
-/* A run directory followed while it grows: the records as far as they are there, in bounded memory however long the
- * run is. Nothing in the directory is written or locked. */
+/* A run directory followed while it grows: the records as far as they are there, in bounded
+ * memory however long the run is. Nothing in the directory is written or locked. */
 #include "report/curve.h"
 
 #include <cjson/cJSON.h>
@@ -14,7 +14,8 @@
 typedef enum {
     WATCH_WAITING, /* there is no run.json yet */
     WATCH_RUNNING,
-    WATCH_SILENT, /* running by its record; its process is not to be seen, and no line has come for long */
+    /* running by its record; its process is not visible, and no line has come for long */
+    WATCH_SILENT,
     WATCH_DEAD, /* running by its record, but its process is gone */
     WATCH_DONE,
     WATCH_STOPPED,
@@ -22,7 +23,8 @@ typedef enum {
     WATCH_FAILED
 } WatchState;
 
-/* How one of the curve's arrays is thinned: points that stand for `lines` lines each, the last for `filled`. */
+/* How one of the curve's arrays is thinned: points that stand for `lines` lines each, the last
+ * for `filled`. */
 typedef struct {
     size_t lines, filled;
 } WatchThinning;
@@ -74,8 +76,8 @@ void watch_close(WatchRun *run);
 /* Reads what is new. Files that are missing or damaged are no error: the view says so. */
 void watch_poll(WatchRun *run);
 
-/* Adds one line of metrics.jsonl; false when it is none. A step that was there already begins the curve anew from
- * there. */
+/* Adds one line of metrics.jsonl; false when it is none. A step that was there already begins
+ * the curve anew from there. */
 bool watch_add_line(WatchRun *run, const char *line, size_t size);
 
 /* The medians over the last lines; NAN when there is none. */
@@ -84,14 +86,15 @@ double watch_median_ms(const WatchRun *run);
 double watch_pace_ms(const WatchRun *run);    /* mean of a step over the last WATCH_PACE lines */
 double watch_median_gap(const WatchRun *run); /* seconds of steps from one line to the next */
 
-/* Seconds that are left by the pace of the last lines, evaluations and saves at their share so far; NAN: unknown. */
+/* Seconds that are left by the pace of the last lines, evaluations and saves at their share so
+ * far; NAN: unknown. */
 double watch_seconds_left(const WatchRun *run);
 
 /* Seconds in training steps of this session; NAN: unknown. */
 double watch_session_seconds(const WatchRun *run);
 
-/* The command that goes on with the run, its options as recorded where they are not the default. Caller frees; NULL
- * when the record does not tell. */
+/* The command that goes on with the run, its options as recorded where they are not the default.
+ * Caller frees; NULL when the record does not tell. */
 char *watch_resume_command(const WatchRun *run);
 
 const char *watch_state_name(WatchState state);

@@ -39,7 +39,8 @@ bool watch_text_line(WatchText *text)
 
 /* --- characters --- */
 
-/* Columns of a code point; -1: not to be printed. Ours (lines, blocks, dots) take one column in every locale. */
+/* Columns of a code point; -1: not to be printed. Ours (lines, blocks, dots) take one column in
+ * every locale. */
 static int columns_of(uint32_t point)
 {
     if (point < 0x80) {
@@ -50,8 +51,8 @@ static int columns_of(uint32_t point)
     return drawn ? 1 : wcwidth((wchar_t)point);
 }
 
-/* One character of `string` as it is shown: its bytes in *shown and *size, its columns returned, and the bytes that
- * it takes of the string in *taken. */
+/* One character of `string` as it is shown: its bytes in *shown and *size, its columns returned,
+ * and the bytes that it takes of the string in *taken. */
 static int next_character(const char *string, bool utf8, const char **shown, int *size, int *taken)
 {
     size_t left = strnlen(string, 4);

@@ -1,6 +1,6 @@
 #pragma once
-/* Lines of text for a terminal of a given size: widths are counted in columns, nothing goes beyond the edges, and
- * what stands in a record cannot steer the terminal. */
+/* Lines of text for a terminal of a given size: widths are counted in columns, nothing goes
+ * beyond the edges, and what stands in a record cannot steer the terminal. */
 #include "report/page.h"
 
 #include <stdarg.h>
@@ -33,12 +33,13 @@ void watch_text_free(WatchText *text);
 /* Begins a line; false when there is no more room, and then all that is put is lost. */
 bool watch_text_line(WatchText *text);
 
-/* Into the last line, as far as there is room. Control characters and broken UTF-8 become '?', and without utf8
- * every other character beyond ASCII too. */
+/* Into the last line, as far as there is room. Control characters and broken UTF-8 become '?',
+ * and without utf8 every other character beyond ASCII too. */
 void watch_text_put(WatchText *text, Ink ink, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same as an item that stays in one piece: two columns behind the one before, or in a new line. */
+/* The same as an item that stays in one piece: two columns behind the one before, or in a new
+ * line. */
 void watch_text_item(WatchText *text, Ink ink, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -51,6 +52,6 @@ void watch_text_glyph(WatchText *text, Ink ink, const char *utf8, char ascii, in
 /* The line as it is (taken from another text of the same width). */
 void watch_text_copy(WatchText *text, const WatchText *from, int line);
 
-/* Columns that a NUL-terminated string takes once put, escape sequences of colours not counted: for tests and
- * layout. */
+/* Columns that a NUL-terminated string takes once put, escape sequences of colours not counted:
+ * for tests and layout. */
 int watch_text_columns(const char *line, bool utf8);

@@ -1,6 +1,6 @@
-/* The screen is made of blocks. Each is laid out in as many lines as it takes at this width; then those that matter
- * most get their lines first, and the curve gets what is left, but at least CURVE_LEAST rows before the lesser ones
- * get any. */
+/* The screen is made of blocks. Each is laid out in as many lines as it takes at this width;
+ * then those that matter most get their lines first, and the curve gets what is left, but at
+ * least CURVE_LEAST rows before the lesser ones get any. */
 #include "report/watch_view.h"
 
 #include "base/clock.h"

@@ -1,5 +1,6 @@
 #pragma once
-/* What was read of a run, as a screen of text. Nothing here looks at a file, a clock or a terminal. */
+/* What was read of a run, as a screen of text. Nothing here looks at a file, a clock or a
+ * terminal. */
 #include "report/watch_plot.h"
 
 typedef struct {
@@ -10,7 +11,8 @@ typedef struct {
     bool help, paused;
 } WatchFlags;
 
-/* Fills out (not initialised before) with at most `height` lines of at most `width` columns. Caller frees it. */
+/* Fills out (not initialised before) with at most `height` lines of at most `width` columns.
+ * Caller frees it. */
 void watch_view(const WatchRun *run, const WatchFlags *flags, WatchText *out);
 
 /* The line of keys, for every view. */

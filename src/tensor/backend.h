@@ -25,13 +25,13 @@ struct Backend {
      * start, never during a step. */
     void *(*alloc)(Backend *backend, size_t bytes);
     void (*release)(Backend *backend, void *block);
-    /* Host memory that download fills fastest, for what is fetched again and again; NULL when there is not that
-     * much. NULL slots: any host memory will do. */
+    /* Host memory that download fills fastest, for what is fetched again and again; NULL when
+     * there is not that much. NULL slots: any host memory will do. */
     void *(*host_alloc)(Backend *backend, size_t bytes);
     void (*host_release)(Backend *backend, void *block);
     size_t (*available)(Backend *backend); /* bytes that alloc could still give; 0 if unknown */
-    /* Bytes of the device's memory that are gone since the backend was opened, what libraries and kernels take
-     * included. NULL: the process's own memory. */
+    /* Bytes of the device's memory that are gone since the backend was opened, what libraries
+     * and kernels take included. NULL: the process's own memory. */
     size_t (*reserved)(Backend *backend);
 
     /* Ordered with the operations; upload may return before the copy is done only if the source
@@ -41,31 +41,35 @@ struct Backend {
     void (*zero)(Backend *backend, void *to, size_t bytes);
     void (*sync)(Backend *backend);
 
-    /* A small value, at most BACKEND_READ_BYTES, that is fetched later: read_start puts the copy behind the
-     * work given so far, read_wait waits for that copy alone. Slots count from 0; one is free again when it
-     * was waited for. NULL: download. */
+    /* A small value, at most BACKEND_READ_BYTES, that is fetched later: read_start puts the copy
+     * behind the work given so far, read_wait waits for that copy alone. Slots count from 0; one
+     * is free again when it was waited for. NULL: download. */
     void (*read_start)(Backend *backend, int slot, const void *from, size_t bytes);
     void (*read_wait)(Backend *backend, int slot, void *to_host, size_t bytes);
 
-    /* Runs body(user), whose ops may be recorded under `slot` and replayed the next time instead of calling
-     * body: apart from ops it does nothing, and what it does never changes. NULL: body is to be
-     * called. forget drops all recordings; it must be called before memory they use is released. */
+    /* Runs body(user), whose ops may be recorded under `slot` and replayed the next time instead
+     * of calling body: apart from ops it does nothing, and what it does never changes. NULL:
+     * body is to be called. forget drops all recordings; it must be called before memory they
+     * use is released. */
     void (*replay)(Backend *backend, int slot, void (*body)(void *), void *user);
     void (*forget)(Backend *backend);
 
-    /* Puts a reading of the device's own clock, in nanoseconds, into *slot (device memory) behind the work given
-     * so far; recorded and replayed like an op. NULL: the host's clock, read between two calls, says the same. */
+    /* Puts a reading of the device's own clock, in nanoseconds, into *slot (device memory)
+     * behind the work given so far; recorded and replayed like an op. NULL: the host's clock,
+     * read between two calls, says the same. */
     void (*stamp)(Backend *backend, int64_t *slot);
 
-    /* Measured ceilings of the device: FLOP/s of a large matrix product in dtype, bytes/s read plus written
-     * by a copy; 0 when there is no memory for it. NULL: the machine's own (metrics/machine.h). */
+    /* Measured ceilings of the device: FLOP/s of a large matrix product in dtype, bytes/s read
+     * plus written by a copy; 0 when there is no memory for it. NULL: the machine's own
+     * (metrics/machine.h). */
     double (*matmul_rate)(Backend *backend, DType dtype);
     double (*copy_rate)(Backend *backend);
-    /* FLOP/s that the maker states for dense products in dtype; 0 when that is not known. NULL: never known. */
+    /* FLOP/s that the maker states for dense products in dtype; 0 when that is not known. NULL:
+     * never known. */
     double (*stated_rate)(const Backend *backend, DType dtype);
 
-    /* Why this kind of attention does not do the shape, as a sentence; NULL when it does. NULL slot: all kinds do
-     * every shape. */
+    /* Why this kind of attention does not do the shape, as a sentence; NULL when it does. NULL
+     * slot: all kinds do every shape. */
     const char *(*attention_refusal)(const Backend *backend, AttentionKind kind, HeadShape shape,
                                      DType dtype);
 
@@ -75,7 +79,8 @@ struct Backend {
 const char *backend_attention_refusal(const Backend *backend, AttentionKind kind, HeadShape shape,
                                       DType dtype);
 
-/* The wanted kind where it does the shape, else flash where that does, else naive, which does any. */
+/* The wanted kind where it does the shape, else flash where that does, else naive, which does
+ * any. */
 AttentionKind backend_attention(const Backend *backend, AttentionKind wanted, HeadShape shape,
                                 DType dtype);
 

@@ -8,10 +8,11 @@
 #define CHECKSUM_INLINE static inline
 #endif
 
-/* Number index (from 0) of the sequence that SplitMix64 makes from the seed `bits`: the element's bits,
- * zero-extended, plus index + 1 steps of the golden ratio, then two rounds of multiplying and folding
- * (Steele, Lea, Flood, "Fast splittable pseudorandom number generators"). For a given index this is one
- * to one, so that two different elements never add the same. */
+/* Number index (from 0) of the sequence that SplitMix64 makes from the seed `bits`: the
+ * element's bits, zero-extended, plus index + 1 steps of the golden ratio, then two rounds of
+ * multiplying and folding (Steele, Lea, Flood, "Fast splittable pseudorandom number
+ * generators"). For a given index this is one to one, so that two different elements never add
+ * the same. */
 CHECKSUM_INLINE uint64_t checksum_term(uint64_t bits, uint64_t index)
 {
     uint64_t z = bits + (index + 1) * 0x9E3779B97F4A7C15u;

@@ -21,12 +21,12 @@ struct Ctx {
     /* Called for every op, in dry runs too; NULL: nobody wants to know. */
     void (*note)(void *user, OpId op, OpShape shape, double flops);
     void *note_user;
-    /* Told by a backward pass: the gradients of decaying parameters from this offset of the flat buffer on are
-     * complete. NULL: nobody wants to know. */
+    /* Told by a backward pass: the gradients of decaying parameters from this offset of the flat
+     * buffer on are complete. NULL: nobody wants to know. */
     void (*ready)(void *user, int64_t from);
     void *ready_user;
-    /* Told by a forward pass, once for each parameter: these elements of the flat buffer of weights are read from now
-     * on. NULL: nobody wants to know. */
+    /* Told by a forward pass, once for each parameter: these elements of the flat buffer of
+     * weights are read from now on. NULL: nobody wants to know. */
     void (*need)(void *user, int64_t offset, int64_t count);
     void *need_user;
     AttentionKind attention;

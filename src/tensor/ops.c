@@ -1,11 +1,13 @@
-/* With ops_small.c the only place that checks, counts and dispatches. Each op_* asserts the shapes and
- * types of its contract, adds its work to the counters, takes the slot's workspace from the scratch
- * arena, and calls the slot unless this is a dry run. This file has the names, what opens and closes
- * every op, and the ops over rows of the model: embedding, linear maps, norms, attention.
+/* With ops_small.c the only place that checks, counts and dispatches. Each op_* asserts the shapes
+ * and types of its contract, adds its work to the counters, takes the slot's workspace from the
+ * scratch arena, and calls the slot unless this is a dry run. This file has the names, what opens
+ * and closes every op, and the ops over rows of the model: embedding, linear maps, norms,
+ * attention.
  *
- * FLOPs are those of the matrix products (2 per multiply-add), attention included; a causal attention
- * counts the lower triangle with its diagonal only, and its backward counts four products, not the
- * recomputation of the scores. Bytes are the least that must be read and written once. */
+ * FLOPs are those of the matrix products (2 per multiply-add), attention included; a causal
+ * attention counts the lower triangle with its diagonal only, and its backward counts four
+ * products, not the recomputation of the scores. Bytes are the least that must be read and
+ * written once. */
 #include "tensor/ops_internal.h"
 
 #include "tensor/compose.h"

@@ -17,8 +17,8 @@ typedef enum { MODE_SET, MODE_ADD } Mode; /* out = value, or out += value */
 typedef enum { NORM_LAYER, NORM_RMS } NormKind;
 typedef enum { ATTENTION_NAIVE, ATTENTION_FLASH, ATTENTION_CUDNN } AttentionKind;
 
-/* Layout of packed heads. A qkv row holds H*D of q, then G*D of k, then G*D of v; query head h reads
- * key/value head h / (H / G). Rows are ordered (sequence, token). */
+/* Layout of packed heads. A qkv row holds H*D of q, then G*D of k, then G*D of v; query head h
+ * reads key/value head h / (H / G). Rows are ordered (sequence, token). */
 typedef struct {
     int64_t batch, seq, heads, kv_heads, head_dim;
 } HeadShape;
@@ -98,8 +98,9 @@ typedef enum {
 const char *op_name(OpId op);
 const char *attention_name(AttentionKind kind);
 
-/* What a backend fills. Arguments and rules are those of the op_* of the same name. `ws` is a (bytes)
- * workspace of the size that the slot's *_ws function asked for; a NULL *_ws asks for none. */
+/* What a backend fills. Arguments and rules are those of the op_* of the same name. `ws` is a
+ * (bytes) workspace of the size that the slot's *_ws function asked for; a NULL *_ws asks for
+ * none. */
 typedef struct {
     void (*embed_forward)(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq,
                           Tensor out);
@@ -163,17 +164,18 @@ typedef struct {
 /* Returns the name of the first slot that is required and empty, or NULL. */
 const char *ops_missing(const Ops *ops);
 
-/* Weights for use without training: on a backend with bf16_weights (ref, cpu) the matrix of op_linear_forward and the
- * tables of op_embed_forward and op_embed_step may be bf16 where everything else is f32. Results are those of the
- * same weights in f32. */
+/* Weights for use without training: on a backend with bf16_weights (ref, cpu) the matrix of
+ * op_linear_forward and the tables of op_embed_forward and op_embed_step may be bf16 where
+ * everything else is f32. Results are those of the same weights in f32. */
 
-/* out (N,C) act = table[ids] + positions[t], t = row mod seq. table (V,C) act or bf16, ids (N) i32 in [0,V);
- * positions (>= seq, C) of the table's type or none. */
+/* out (N,C) act = table[ids] + positions[t], t = row mod seq. table (V,C) act or bf16, ids (N)
+ * i32 in [0,V); positions (>= seq, C) of the table's type or none. */
 void op_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq, Tensor out);
 
-/* dtable (V,C) acc: row v gets the sum of dout over rows with ids == v; dpositions (P,C) acc or none:
- * row t the sum over sequences. MODE_SET writes every row, also those no token names. order (N) i32:
- * rows sorted by id, equal ids in row order; sums run in that order, so the result is deterministic. */
+/* dtable (V,C) acc: row v gets the sum of dout over rows with ids == v; dpositions (P,C) acc or
+ * none: row t the sum over sequences. MODE_SET writes every row, also those no token names.
+ * order (N) i32: rows sorted by id, equal ids in row order; sums run in that order, so the
+ * result is deterministic. */
 void op_embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
                        Tensor dpositions, int64_t seq, Mode dtable_mode, Mode dpositions_mode);
 
@@ -201,21 +203,23 @@ void op_norm_forward(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats);
 /* r = x + h; y = norm(r). Fused. The norm reads r as stored (rounded to act). r may be x or h. */
 void op_add_norm_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor y, Tensor stats);
 
-/* From dy (N,C) at the norm's output and its input x: dx (N,C) act by dx_mode (ADD joins the residual
- * stream's gradient), dweight (C) and dbias (C, or none) acc by mode. dx may be dy when dx_mode is SET. */
+/* From dy (N,C) at the norm's output and its input x: dx (N,C) act by dx_mode (ADD joins the
+ * residual stream's gradient), dweight (C) and dbias (C, or none) acc by mode. dx may be dy when
+ * dx_mode is SET. */
 void op_norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tensor dx, Mode dx_mode,
                       Tensor dweight, Tensor dbias, Mode mode);
 
 /* Rotates q and k of qkv (N, (H+2G)D) in place. Pairs are (i, i + D/2) of a head; D is even.
- * table (>= seq, D) acc: D/2 cosines, then D/2 sines, per position. inverse rotates back (backward). */
+ * table (>= seq, D) acc: D/2 cosines, then D/2 sines, per position. inverse rotates back
+ * (backward). */
 void op_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse);
 
-/* Causal attention with scale 1/sqrt(D). out (N, H*D). aux keeps what backward needs: its shape comes
- * from op_attention_aux. */
+/* Causal attention with scale 1/sqrt(D). out (N, H*D). aux keeps what backward needs: its shape
+ * comes from op_attention_aux. */
 void op_attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor aux);
 
-/* NAIVE: probabilities (B,H,T,T) act. FLASH: log-sum-exp of the scaled scores (B,H,T) acc. CUDNN: as
- * FLASH. */
+/* NAIVE: probabilities (B,H,T,T) act. FLASH: log-sum-exp of the scaled scores (B,H,T) acc.
+ * CUDNN: as FLASH. */
 Tensor op_attention_aux(Ctx *c, HeadShape shape, DType dtype);
 
 /* dqkv (N, (H+2G)D), assigned, from dout (N, H*D), qkv (after rope), out and aux of the forward. */
@@ -234,16 +238,17 @@ void op_gelu_forward(Ctx *c, Tensor x, Tensor y);
 /* dx = dy * gelu'(x); dx may be dy or x. */
 void op_gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx);
 
-/* losses (n) acc = -log softmax(logits (n,V))[target] over the first `classes` columns; with gradient,
- * logits become (softmax - onehot) * scale in place, and 0 in the columns behind, which are padding.
- * targets (n) i32 below classes; a negative target gives loss and gradient 0. */
+/* losses (n) acc = -log softmax(logits (n,V))[target] over the first `classes` columns; with
+ * gradient, logits become (softmax - onehot) * scale in place, and 0 in the columns behind,
+ * which are padding. targets (n) i32 below classes; a negative target gives loss and gradient 0. */
 void op_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses, double scale,
              bool gradient);
 
 /* out (1) acc = scale * sum of x (n) acc. */
 void op_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode);
 
-/* out (1) acc = sum of squares of x (n) acc; order of summation depends only on n and the thread count. */
+/* out (1) acc = sum of squares of x (n) acc; order of summation depends only on n and the thread
+ * count. */
 void op_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode);
 
 /* One AdamW update of a flat range, with g scaled by min(1, clip / (norm + 1e-6)) when clip > 0:
@@ -251,29 +256,31 @@ void op_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode);
  *   p -= lr * (m / c1) / (sqrt(v / c2) + eps). */
 void op_adamw(Ctx *c, AdamwArgs args);
 
-/* to = from converted element by element; equal counts, shapes may differ. Any two of f32, bf16 and, in
- * ref and cpu, f64. Rounded once, to nearest, ties to even; what is too large becomes an infinity, and
- * denormals and signed zeros are kept. A NaN stays one, not always the same one; equal types are copied
- * bit by bit. */
+/* to = from converted element by element; equal counts, shapes may differ. Any two of f32, bf16
+ * and, in ref and cpu, f64. Rounded once, to nearest, ties to even; what is too large becomes an
+ * infinity, and denormals and signed zeros are kept. A NaN stays one, not always the same one;
+ * equal types are copied bit by bit. */
 void op_cast(Ctx *c, Tensor from, Tensor to);
 
-/* out (2) i32: lower and upper half of a 64-bit checksum of the exact bits of x, any shape and type. It
- * is the sum modulo 2^64 over elements i of checksum_term(bits of x[i], i) (checksum.h), so it depends on
- * neither order nor threads and is the same on every backend. A change of one element always changes
- * it; any other change does but for a chance of 2^-64. */
+/* out (2) i32: lower and upper half of a 64-bit checksum of the exact bits of x, any shape and
+ * type. It is the sum modulo 2^64 over elements i of checksum_term(bits of x[i], i)
+ * (checksum.h), so it depends on neither order nor threads and is the same on every backend. A
+ * change of one element always changes it; any other change does but for a chance of 2^-64. */
 void op_checksum(Ctx *c, Tensor x, Tensor out);
 
-/* out (N, H*D) act: the layer of ttt.h applied to x (N, width) act, row by row q_i + norm(inner_i(q_i)).
- * rope (>= min(m, seq), D) acc: D/2 cosines, then D/2 sines, per position. states, from op_ttt_states, takes
- * what the backend wants back in op_ttt_backward; none: nothing is kept. */
+/* out (N, H*D) act: the layer of ttt.h applied to x (N, width) act, row by row q_i +
+ * norm(inner_i(q_i)). rope (>= min(m, seq), D) acc: D/2 cosines, then D/2 sines, per position.
+ * states, from op_ttt_states, takes what the backend wants back in op_ttt_backward; none:
+ * nothing is kept. */
 void op_ttt_forward(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
                     Tensor out, Tensor states);
 
-/* Room on c->saved for what this backend's forward keeps for its backward; none when that is nothing. */
+/* Room on c->saved for what this backend's forward keeps for its backward; none when that is
+ * nothing. */
 Tensor op_ttt_states(Ctx *c, const TttShape *shape, DType dtype);
 
-/* From dout (N, H*D): dx (N, width), assigned, 0 in the padding; the parameters' gradients, acc, by mode,
- * summed over sequences in an order that depends on the shape alone. */
+/* From dout (N, H*D): dx (N, width), assigned, 0 in the padding; the parameters' gradients, acc,
+ * by mode, summed over sequences in an order that depends on the shape alone. */
 void op_ttt_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, const TttWeights *w,
                      Tensor rope, Tensor states, Tensor dx, const TttWeights *grads, Mode mode);
 
@@ -282,24 +289,26 @@ void op_ttt_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, const
  * inner gradient since, in the same order. start makes the state before the first token. */
 void op_ttt_start(Ctx *c, const TttShape *shape, const TttWeights *w, Tensor state);
 
-/* The next token of each sequence: x (B, width), out (B, H*D), state advanced. shape.seq is not read.
- * position (1) i32: how many tokens came before. */
+/* The next token of each sequence: x (B, width), out (B, H*D), state advanced. shape.seq is not
+ * read. position (1) i32: how many tokens came before. */
 void op_ttt_step(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
                  Tensor position, Tensor state, Tensor out);
 
-/* Generation from keys and values that are kept: cache (S, 2*G*context, D) act, rank 3, S sequences, of each first the
- * keys of its G heads, context rows of D, then the values. */
+/* Generation from keys and values that are kept: cache (S, 2*G*context, D) act, rank 3, S
+ * sequences, of each first the keys of its G heads, context rows of D, then the values. */
 
-/* Embedding of the next token of each sequence: out (S,C) act = table[ids] + positions[position]. position (1) i32
- * in backend memory: how many tokens came before; the same for all sequences. positions may be none. */
+/* Embedding of the next token of each sequence: out (S,C) act = table[ids] +
+ * positions[position]. position (1) i32 in backend memory: how many tokens came before; the same
+ * for all sequences. positions may be none. */
 void op_embed_step(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor position, Tensor out);
 
-/* Keys and values of qkv (B*T, (H+2G)D), after rope, become rows 0 .. T-1 of the cache: sequence s of the cache
- * takes those of sequence s mod B. S is a multiple of B, T at most the context. */
+/* Keys and values of qkv (B*T, (H+2G)D), after rope, become rows 0 .. T-1 of the cache: sequence
+ * s of the cache takes those of sequence s mod B. S is a multiple of B, T at most the context. */
 void op_attention_fill(Ctx *c, Tensor qkv, HeadShape shape, Tensor cache);
 
-/* The next token of each sequence: qkv (S, (H+2G)D) as the projection made it, S = shape.batch, shape.seq is not read.
- * Turns q and k by row `position` of rope (none: not), puts k and v into row `position` of the cache, and gives
- * out (S, H*D): attention of q over rows 0 .. position, scale 1/sqrt(D). qkv may be overwritten. */
+/* The next token of each sequence: qkv (S, (H+2G)D) as the projection made it, S = shape.batch,
+ * shape.seq is not read. Turns q and k by row `position` of rope (none: not), puts k and v into
+ * row `position` of the cache, and gives out (S, H*D): attention of q over rows 0 .. position,
+ * scale 1/sqrt(D). qkv may be overwritten. */
 void op_attention_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor position,
                        Tensor cache, Tensor out);

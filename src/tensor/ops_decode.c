@@ -1,8 +1,10 @@
-/* The wrappers of the ops that generate token by token from kept keys and values. Their slots are the only plain ones
- * that a backend may leave empty: it trains all the same. See ops.c for what a wrapper does.
+/* The wrappers of the ops that generate token by token from kept keys and values. Their slots are
+ * the only plain ones that a backend may leave empty: it trains all the same. See ops.c for what a
+ * wrapper does.
  *
- * How far a sequence has come lies in backend memory, so the work of an attention step is not known here. It is
- * counted for a full context: FLOPs and bytes are the most that the step may take. */
+ * How far a sequence has come lies in backend memory, so the work of an attention step is not
+ * known here. It is counted for a full context: FLOPs and bytes are the most that the step may
+ * take. */
 #include "tensor/ops_internal.h"
 
 static void check_slot(const Ctx *c, OpId op, bool filled)

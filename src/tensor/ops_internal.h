@@ -1,6 +1,6 @@
 #pragma once
-/* What the wrappers of ops.c and ops_small.c share: checks of a contract, the frame around a call of a
- * slot, and counts. */
+/* What the wrappers of ops.c and ops_small.c share: checks of a contract, the frame around a
+ * call of a slot, and counts. */
 #include "base/assert.h"
 #include "tensor/ctx.h"
 
@@ -21,7 +21,8 @@
     PACER_ASSERT(tensor_same_shape(a, b) && (a).dtype == (b).dtype, #a " is %s, " #b " is %s", \
                  DESCRIBE(a), DESCRIBE(b))
 
-/* A matrix or table that is only read: of the activation type, or bf16 beside f32 where the backend can. */
+/* A matrix or table that is only read: of the activation type, or bf16 beside f32 where the
+ * backend can. */
 #define CHECK_WEIGHT(c, t, act)                                                               \
     PACER_ASSERT((t).dtype == (act) ||                                                        \
                      ((t).dtype == DT_BF16 && (act) == DT_F32 && (c)->backend->bf16_weights), \

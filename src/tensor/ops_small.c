@@ -1,5 +1,6 @@
-/* The wrappers of ops over elements and flat ranges: sums of two tensors, activations, the loss, sums,
- * the optimizer, and what looks at exact bits. See ops.c for what a wrapper does and how it counts. */
+/* The wrappers of ops over elements and flat ranges: sums of two tensors, activations, the loss,
+ * sums, the optimizer, and what looks at exact bits. See ops.c for what a wrapper does and how
+ * it counts. */
 #include "tensor/ops_internal.h"
 
 void op_add(Ctx *c, Tensor a, Tensor b, Tensor out)

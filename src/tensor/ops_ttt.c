@@ -1,6 +1,7 @@
-/* The wrappers of the test-time-training ops. FLOPs are those of the products of the dual form, 2 per
- * multiply-add, triangular ones counted in full: for a row and head 6 D^2 + 4 m D (linear) or
- * 56 D^2 + 20 m D (mlp), and twice that for backward; what a backend computes again is not counted. */
+/* The wrappers of the test-time-training ops. FLOPs are those of the products of the dual form,
+ * 2 per multiply-add, triangular ones counted in full: for a row and head 6 D^2 + 4 m D (linear)
+ * or 56 D^2 + 20 m D (mlp), and twice that for backward; what a backend computes again is not
+ * counted. */
 #include "tensor/ops_internal.h"
 
 static double ttt_flops(const TttShape *s)

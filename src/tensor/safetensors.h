@@ -22,9 +22,9 @@ typedef struct {
     const char *key, *value; /* UTF-8; "format" is pacer's own key */
 } SafeMeta;
 
-/* How to read tensors that do not live in host memory: copies bytes [offset, offset + bytes) of an
- * entry to `to` and returns 0 or an ErrCode. Entries come in order, each in pieces of SAFETENSORS_PIECE bytes
- * and what is left, front to back. */
+/* How to read tensors that do not live in host memory: copies bytes [offset, offset + bytes) of
+ * an entry to `to` and returns 0 or an ErrCode. Entries come in order, each in pieces of
+ * SAFETENSORS_PIECE bytes and what is left, front to back. */
 #define SAFETENSORS_PIECE ((size_t)4 << 20)
 typedef struct {
     int (*fetch)(void *user, const SafeEntry *entry, size_t offset, void *to, size_t bytes);

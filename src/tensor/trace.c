@@ -14,8 +14,8 @@ typedef struct {
     TraceCall *calls; /* of the last real run of the body; (capacity) */
     int64_t count;
     int64_t *times; /* (2 capacity): start and end of each call by the host's clock */
-    int64_t *
-        slots; /* (capacity + 1) in device memory: where the body begins, and the end of each call */
+    /* (capacity + 1) in device memory: where the body begins, and the end of each call */
+    int64_t *slots;
     bool unread; /* ran since its times were taken */
     int64_t run;
 } Section;

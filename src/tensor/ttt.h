@@ -1,20 +1,22 @@
 #pragma once
-/* What the ops of a test-time-training layer take (ops.h: op_ttt_*). Such a layer has a small inner model
- * per head, f(x) = x + norm(inner(x)), which is trained from k to v along the sequence and applied to q.
- * The sequence is cut into mini-batches of m tokens; inner gradients are taken at the state of a
- * mini-batch's start, and every sequence starts from the layer's own parameters. The last mini-batch may
- * be short. With F = D for TTT_LINEAR and 4 D for TTT_MLP, the inner map is
+/* What the ops of a test-time-training layer take (ops.h: op_ttt_*). Such a layer has a small inner
+ * model per head, f(x) = x + norm(inner(x)), which is trained from k to v along the sequence and
+ * applied to q. The sequence is cut into mini-batches of m tokens; inner gradients are taken at the
+ * state of a mini-batch's start, and every sequence starts from the layer's own parameters. The
+ * last mini-batch may be short. With F = D for TTT_LINEAR and 4 D for TTT_MLP, the inner map is
  *   linear: x W1 + b1        mlp: gelu(x W1 + b1) W2 + b2      (gelu in the tanh form)
- * The step size of source token j seen by output token i of a mini-batch is tau_i * lambda_j, j <= i:
- *   lambda_j = base_rate / D * sigmoid(s_j + rate_bias[h]),  tau_i = max(0, 1 / (i + 1) + index[i]),
- * and the state behind a mini-batch of n tokens uses tau_{n-1}. q and k are turned by rotary positions
- * i = 0 .. m-1 in pairs of neighbouring channels (2c, 2c + 1). */
+ * The step size of source token j seen by output token i of a mini-batch is tau_i * lambda_j, j <=
+ * i:
+ *   lambda_j = base_rate / D * sigmoid(s_j + rate_bias[h]),  tau_i = max(0, 1 / (i + 1) +
+ *   index[i]),
+ * and the state behind a mini-batch of n tokens uses tau_{n-1}. q and k are turned by rotary
+ * positions i = 0 .. m-1 in pairs of neighbouring channels (2c, 2c + 1). */
 #include "tensor/tensor.h"
 
 typedef enum { TTT_LINEAR, TTT_MLP } TttKind;
 
-/* A row of the layer's packed input x (N, width), N = batch * seq, ordered (sequence, token): H*D of q,
- * H*D of k, H*D of v, H of s, then padding that is not read. */
+/* A row of the layer's packed input x (N, width), N = batch * seq, ordered (sequence, token):
+ * H*D of q, H*D of k, H*D of v, H of s, then padding that is not read. */
 typedef struct {
     TttKind kind;
     int64_t batch, seq, heads, head_dim;

@@ -1,6 +1,6 @@
-/* A candidate position is one whose byte begins some added token (memchr when all begin with the same
- * one, as "<|...|>" do). There the token is looked up in the tokenizer's own table, once per length
- * that added tokens have, longest first. */
+/* A candidate position is one whose byte begins some added token (memchr when all begin with the
+ * same one, as "<|...|>" do). There the token is looked up in the tokenizer's own table, once
+ * per length that added tokens have, longest first. */
 #include "text/added_tokens.h"
 
 #include "base/mem.h"
@@ -25,8 +25,8 @@ struct AddedFinder {
     uint32_t vocab;
     size_t longest;
     const uint8_t *text;
-    /* What is not handed out yet: [at, size) of the text. Within it [at, plain_start) has no match of
-     * the class PLAIN, and [plain_start, plain_end) is one, if they differ. */
+    /* What is not handed out yet: [at, size) of the text. Within it [at, plain_start) has no
+     * match of the class PLAIN, and [plain_start, plain_end) is one, if they differ. */
     size_t at, size, plain_start, plain_end;
     uint32_t plain_id;
 };
@@ -91,7 +91,8 @@ size_t added_finder_longest(const AddedFinder *finder)
     return finder->longest;
 }
 
-/* The first match of the class that lies within [from, to): its start, or `to` when there is none. */
+/* The first match of the class that lies within [from, to): its start, or `to` when there is
+ * none. */
 static size_t find(const AddedFinder *finder, int which, size_t from, size_t to, size_t *end,
                    uint32_t *id)
 {

@@ -5,12 +5,13 @@
  * Counts and candidates follow Hugging Face's trainer to the letter, because its merges are what we
  * promise, and some of its habits show in them:
  * - a candidate's count may be out of date; then it goes back with the count of now;
- * - a merge whose bytes are a token already (a special token that reads like text) takes its id, and
- *   the vocabulary does not grow;
+ * - a merge whose bytes are a token already (a special token that reads like text) takes its id,
+ *   and the vocabulary does not grow;
  * - the count of a merged pair stays as it was, less what overlapped (aa in aaa).
  *
- * All pairs that one merge changes have the new token, or one of its halves, on one side. So changes
- * are summed by the id on the other side and meet the table of pairs once per id, not per word. */
+ * All pairs that one merge changes have the new token, or one of its halves, on one side. So
+ * changes are summed by the id on the other side and meet the table of pairs once per id, not
+ * per word. */
 #include "text/bpe_train.h"
 
 #include "base/assert.h"
@@ -171,8 +172,8 @@ static bool strings_before(const void *context, uint64_t a, uint64_t b)
     return (order != 0 ? order : compare_tokens(tokens[pair_right(a)], tokens[pair_right(b)])) > 0;
 }
 
-/* Room for `size` more numbers behind the first `used` ones; false when that is more than words can be
- * named in. */
+/* Room for `size` more numbers behind the first `used` ones; false when that is more than words
+ * can be named in. */
 static bool grow_text(Trainer *trainer, size_t used, size_t size)
 {
     if (used + size > trainer->text_capacity) {
@@ -254,8 +255,8 @@ static Neighbour *touch(Side *side, uint32_t id)
     return neighbour;
 }
 
-/* The merged pair has `id` as its neighbour on this side, in this word. The pair of the new token with
- * itself has one list, whichever side it comes up on. */
+/* The merged pair has `id` as its neighbour on this side, in this word. The pair of the new
+ * token with itself has one list, whichever side it comes up on. */
 static void meet(Trainer *trainer, Side *side, uint32_t id, uint32_t result, uint32_t word,
                  int64_t count)
 {

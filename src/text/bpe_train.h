@@ -22,10 +22,10 @@ typedef struct {
     void *context;
 } BpeTrainOptions;
 
-/* ERR_INPUT when vocab leaves no room for specials and bytes, or a special token is empty, given twice,
- * a single byte or too long: what can be said before any text is read. */
+/* ERR_INPUT when vocab leaves no room for specials and bytes, or a special token is empty, given
+ * twice, a single byte or too long: what can be said before any text is read. */
 int bpe_train_check(const BpeTrainOptions *options);
 
-/* Fewer merges than asked for when the words run out of pairs: tokenizer_vocab says how many entries
- * there are. Fails as bpe_train_check does. */
+/* Fewer merges than asked for when the words run out of pairs: tokenizer_vocab says how many
+ * entries there are. Fails as bpe_train_check does. */
 int bpe_train(const WordCount *words, BpeTrainOptions options, Tokenizer **out);

@@ -1,6 +1,6 @@
-/* Per pre-token: the cache, or byte-pair merging. Merging takes the pair of lowest rank, of several the
- * leftmost, until no pair has a merge: short pieces by scanning an array of ranks, long ones with a
- * heap over a linked list, since a scan per merge would be quadratic. */
+/* Per pre-token: the cache, or byte-pair merging. Merging takes the pair of lowest rank, of
+ * several the leftmost, until no pair has a merge: short pieces by scanning an array of ranks,
+ * long ones with a heap over a linked list, since a scan per merge would be quadratic. */
 #include "text/encode.h"
 
 #include "base/assert.h"
@@ -280,8 +280,9 @@ void encoder_run(Encoder *encoder, const uint8_t *text, size_t size, TokenList *
     }
 }
 
-/* An added token that starts before `limit` is decided whatever follows the text: none is longer than
- * the rest, and neither is one of the other class that starts inside it and would take precedence. */
+/* An added token that starts before `limit` is decided whatever follows the text: none is longer
+ * than the rest, and neither is one of the other class that starts inside it and would take
+ * precedence. */
 size_t encoder_cut(Encoder *encoder, const uint8_t *text, size_t size)
 {
     size_t margin = 2 * added_finder_longest(encoder->added);

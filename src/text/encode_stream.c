@@ -1,7 +1,7 @@
-/* A round is a buffer of text with marks where documents begin and end. To run it, the text is cut into
- * parts that encode independently (a document, or a piece of a long one), parts are gathered into jobs
- * of similar size, and threads take jobs. What belongs to a document that has not ended and lies
- * behind its last cut moves to the front of the next round. */
+/* A round is a buffer of text with marks where documents begin and end. To run it, the text is
+ * cut into parts that encode independently (a document, or a piece of a long one), parts are
+ * gathered into jobs of similar size, and threads take jobs. What belongs to a document that has
+ * not ended and lies behind its last cut moves to the front of the next round. */
 #include "text/encode_stream.h"
 
 #include "base/assert.h"

@@ -1,5 +1,5 @@
-/* Open addressing over the 64-bit hash; ids and bytes of a piece lie together in one arena: the ids,
- * then the bytes. */
+/* Open addressing over the 64-bit hash; ids and bytes of a piece lie together in one arena: the
+ * ids, then the bytes. */
 #include "text/piece_cache.h"
 
 #include "base/mem.h"

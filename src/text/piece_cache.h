@@ -1,6 +1,6 @@
 #pragma once
-/* The ids of pre-tokens met before: text repeats itself, so nine of ten pieces are answered here. It
- * never takes more than a few MiB: when full it starts anew. */
+/* The ids of pre-tokens met before: text repeats itself, so nine of ten pieces are answered
+ * here. It never takes more than a few MiB: when full it starts anew. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -89,9 +89,9 @@ static int check_classes(const char *pattern)
     return 0;
 }
 
-/* True when ^ may be an anchor, which looks at the character before it though PCRE2 does not count
- * that as a lookbehind. A ^ that is none, but neither escaped nor the first of a class, is taken for
- * one: then texts are not cut, which is safe. */
+/* True when ^ may be an anchor, which looks at the character before it though PCRE2 does not
+ * count that as a lookbehind. A ^ that is none, but neither escaped nor the first of a class, is
+ * taken for one: then texts are not cut, which is safe. */
 static bool has_circumflex(const char *pattern)
 {
     for (const char *at = pattern; *at != '\0'; at++) {

@@ -268,8 +268,8 @@ const uint8_t *tokenizer_bytes(const Tokenizer *tokenizer, uint32_t id, size_t *
 
 /* Merges. */
 
-/* The slot of a pair, or the empty one where it would be put. The multiplication mixes both ids into
- * the upper bits of the product. */
+/* The slot of a pair, or the empty one where it would be put. The multiplication mixes both ids
+ * into the upper bits of the product. */
 static MergeSlot *merge_slot(MergeSlot *slots, int bits, uint64_t key)
 {
     size_t mask = ((size_t)1 << bits) - 1;

@@ -1,7 +1,8 @@
 #pragma once
-/* Byte-level BPE. A tokenizer is a list of byte strings with an id each, the merges that build them in
- * order of rank, a pattern that cuts text into pre-tokens, and added tokens that are found in the
- * text before anything else (<|endoftext|> and the like). Read-only once made: threads share it. */
+/* Byte-level BPE. A tokenizer is a list of byte strings with an id each, the merges that build
+ * them in order of rank, a pattern that cuts text into pre-tokens, and added tokens that are
+ * found in the text before anything else (<|endoftext|> and the like). Read-only once made:
+ * threads share it. */
 #include "text/pretok.h"
 
 #include <stdbool.h>
@@ -29,7 +30,8 @@ typedef struct Tokenizer Tokenizer;
 Tokenizer *tokenizer_new(void);
 /* `bytes` under `id`. ERR_INPUT when the id or the byte string is taken, or a limit is passed. */
 int tokenizer_add_token(Tokenizer *tokenizer, uint32_t id, const uint8_t *bytes, size_t size);
-/* In order of rank; the tokens exist, and result is left's bytes followed by right's. ERR_INPUT else. */
+/* In order of rank; the tokens exist, and result is left's bytes followed by right's. ERR_INPUT
+ * else. */
 int tokenizer_add_merge(Tokenizer *tokenizer, uint32_t left, uint32_t right);
 /* The token exists under this id, or is made with these bytes (which a token that is not added may
  * have too; tokenizer_find then gives that one). */
@@ -45,7 +47,8 @@ void tokenizer_free(Tokenizer *tokenizer); /* NULL is fine */
  * holds one of these. ERR_INPUT naming the file and the part that is wrong or not supported. */
 int tokenizer_open(const char *source, Tokenizer **out);
 
-/* Hugging Face's tokenizer.json, from memory (`path` is what messages name), and into a file (atomic). */
+/* Hugging Face's tokenizer.json, from memory (`path` is what messages name), and into a file
+ * (atomic). */
 int tokenizer_parse_json(const char *text, size_t size, const char *path, Tokenizer **out);
 int tokenizer_write_json(const Tokenizer *tokenizer, const char *path);
 

@@ -15,8 +15,8 @@ static void put_number(XXH3_state_t *state, uint32_t number)
     XXH3_64bits_update(state, bytes, sizeof bytes);
 }
 
-/* Tokens in the order of ids, merges in the order of ranks, added tokens, pattern and ignore_merges,
- * each with its length before it. */
+/* Tokens in the order of ids, merges in the order of ranks, added tokens, pattern and
+ * ignore_merges, each with its length before it. */
 static uint64_t hash_parts(const Tokenizer *tokenizer)
 {
     XXH3_state_t *state = mem_checked(XXH3_createState(), sizeof(XXH3_state_t *));

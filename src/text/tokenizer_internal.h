@@ -9,7 +9,8 @@ typedef struct {
 } ShownToken;
 ShownToken token_shown(const void *bytes, size_t size);
 
-/* True when tokenizer_add_added made the token, so that it is not part of the model's vocabulary. */
+/* True when tokenizer_add_added made the token, so that it is not part of the model's
+ * vocabulary. */
 bool tokenizer_is_apart(const Tokenizer *tokenizer, uint32_t id);
 
 /* What tokenizer_hash gives, from all other parts. */

@@ -1,6 +1,6 @@
-/* Reading Hugging Face's tokenizer.json. What pacer would do otherwise than Hugging Face is refused,
- * with three exceptions that do not concern the ids of a text: post_processor (pacer adds no tokens
- * around a text), truncation and padding (pacer makes its own batches). */
+/* Reading Hugging Face's tokenizer.json. What pacer would do otherwise than Hugging Face is
+ * refused, with three exceptions that do not concern the ids of a text: post_processor (pacer
+ * adds no tokens around a text), truncation and padding (pacer makes its own batches). */
 #include "text/tokenizer_json.h"
 #include "text/tokenizer_written.h"
 

@@ -1,7 +1,7 @@
-/* Hugging Face's tokenizer.json describes a pipeline of parts, each of one of many types. Byte-level
- * BPE needs few of them: no normalizer, a pre-tokenizer that splits with a regular expression and
- * then writes bytes in the byte alphabet, and the decoder that undoes this. All else is refused by
- * name, because text would become other tokens without notice. */
+/* Hugging Face's tokenizer.json describes a pipeline of parts, each of one of many types.
+ * Byte-level BPE needs few of them: no normalizer, a pre-tokenizer that splits with a regular
+ * expression and then writes bytes in the byte alphabet, and the decoder that undoes this. All
+ * else is refused by name, because text would become other tokens without notice. */
 #include "text/tokenizer_json.h"
 
 #include "base/err.h"

@@ -1,6 +1,6 @@
-/* Writing Hugging Face's tokenizer.json: one token and one merge per line, so that a person can read
- * it and two of them can be compared. Merges are written as "left right", which every version of
- * Hugging Face tokenizers reads. */
+/* Writing Hugging Face's tokenizer.json: one token and one merge per line, so that a person can
+ * read it and two of them can be compared. Merges are written as "left right", which every
+ * version of Hugging Face tokenizers reads. */
 #include "text/tokenizer_internal.h"
 
 #include "base/err.h"
@@ -110,8 +110,8 @@ static int check_added(const Tokenizer *tokenizer, uint32_t id)
                  : 0;
 }
 
-/* A token that merges make is written in the byte alphabet, and an added one in plain text; one that
- * is both must be spelled the same. */
+/* A token that merges make is written in the byte alphabet, and an added one in plain text; one
+ * that is both must be spelled the same. */
 static int check_merged(const Tokenizer *tokenizer, uint32_t id)
 {
     size_t size;
@@ -141,9 +141,9 @@ static int check_expressible(const Tokenizer *tokenizer)
     return code;
 }
 
-/* Added tokens that are not part of the vocabulary have no id of their own in Hugging Face: they get
- * those that follow the number of entries. True when that gives the ids they have; otherwise they
- * must be written as part of the vocabulary. */
+/* Added tokens that are not part of the vocabulary have no id of their own in Hugging Face: they
+ * get those that follow the number of entries. True when that gives the ids they have; otherwise
+ * they must be written as part of the vocabulary. */
 static bool apart_follow(const Tokenizer *tokenizer)
 {
     uint32_t next = 0; /* entries */

@@ -22,8 +22,8 @@ int written_parse(const char *text, size_t size, const char *path, cJSON **root)
 bool written_number(const cJSON *item, uint32_t *number);
 
 /* Adds the tokens of a vocabulary (an object of names and ids), and sets in_vocab and vocab_id
- * of the added tokens that are part of it; those whose name is no text in the byte alphabet are left for
- * written_add_added. ERR_INPUT naming the entry; *entries: how many there are. */
+ * of the added tokens that are part of it; those whose name is no text in the byte alphabet are
+ * left for written_add_added. ERR_INPUT naming the entry; *entries: how many there are. */
 int written_add_vocab(Tokenizer *tokenizer, const cJSON *vocab, WrittenAdded *added,
                       size_t added_count, uint32_t *entries);
 

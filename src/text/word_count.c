@@ -216,8 +216,8 @@ static void add_span(WordCount *count, size_t begin, size_t end)
     }
 }
 
-/* The first special token that starts in [begin, limit) and ends by `end`, the longest where several
- * start; its size in *size. `limit` and 0 when there is none. */
+/* The first special token that starts in [begin, limit) and ends by `end`, the longest where
+ * several start; its size in *size. `limit` and 0 when there is none. */
 static size_t find_special(const WordCount *count, size_t begin, size_t limit, size_t end,
                            size_t *size)
 {

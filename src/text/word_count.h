@@ -1,8 +1,8 @@
 #pragma once
-/* How often each pre-token occurs in a corpus of any size. Text is pushed in; rounds of a fixed size
- * are counted by several threads, each into a table of its own, and added up, so the counts do not
- * depend on the number of threads. When the table passes its limit, the rarest words are dropped (at
- * the end of a round, so that is deterministic too) and counted as dropped. */
+/* How often each pre-token occurs in a corpus of any size. Text is pushed in; rounds of a fixed
+ * size are counted by several threads, each into a table of its own, and added up, so the counts
+ * do not depend on the number of threads. When the table passes its limit, the rarest words are
+ * dropped (at the end of a round, so that is deterministic too) and counted as dropped. */
 #include "text/pretok.h"
 #include "text/word_table.h"
 

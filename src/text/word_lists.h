@@ -1,6 +1,6 @@
 #pragma once
-/* Many lists of word numbers in one block of memory, as chains of small chunks. A list is read once,
- * front to back, and its chunks serve other lists from then on. */
+/* Many lists of word numbers in one block of memory, as chains of small chunks. A list is read
+ * once, front to back, and its chunks serve other lists from then on. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,5 +29,6 @@ void word_lists_free(WordLists *lists);
 /* Appends a word, which is not 0, unless it is the last one already. */
 void word_list_add(WordLists *lists, WordList *list, uint32_t word);
 
-/* The words of chunk *head, which is given back; *head is then the next chunk. False: *head is 0. */
+/* The words of chunk *head, which is given back; *head is then the next chunk. False: *head is
+ * 0. */
 bool word_list_take(WordLists *lists, uint32_t *head, uint32_t words[WORD_LIST_CHUNK]);

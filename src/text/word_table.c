@@ -1,8 +1,8 @@
-/* A slot holds 32 bits of the hash, whose low bits are also the slot where the search begins, so that
- * a table grows without a look at its strings. A string is stored as its size and its bytes, in units
- * of four bytes; `place` is the block's number and the unit within. Blocks have one size, but for a
- * string that does not fit into one: that gets a block of its own. SHORT bytes behind any string can be
- * read. */
+/* A slot holds 32 bits of the hash, whose low bits are also the slot where the search begins, so
+ * that a table grows without a look at its strings. A string is stored as its size and its
+ * bytes, in units of four bytes; `place` is the block's number and the unit within. Blocks have
+ * one size, but for a string that does not fit into one: that gets a block of its own. SHORT
+ * bytes behind any string can be read. */
 #define XXH_INLINE_ALL
 #include "text/word_table.h"
 
@@ -177,9 +177,9 @@ static bool is_full(size_t words, size_t slots)
     return words >= slots / FULL_DENOMINATOR * FULL_NUMERATOR;
 }
 
-/* A string that is looked for. One of up to SHORT bytes is looked at as two numbers, with zeros behind
- * its end, so that neither its hash nor a comparison branches on its size: sizes are what a processor
- * does not foresee in text. */
+/* A string that is looked for. One of up to SHORT bytes is looked at as two numbers, with zeros
+ * behind its end, so that neither its hash nor a comparison branches on its size: sizes are what
+ * a processor does not foresee in text. */
 typedef struct {
     const uint8_t *bytes;
     size_t size;
@@ -365,7 +365,8 @@ static size_t slots_for(size_t words)
     return slots;
 }
 
-/* What would be left of the table without numbers up to `dropped`, and the smallest one of those. */
+/* What would be left of the table without numbers up to `dropped`, and the smallest one of
+ * those. */
 typedef struct {
     size_t words, text_units;
     uint64_t smallest, sum;

@@ -1,6 +1,6 @@
 #pragma once
-/* Byte strings with a number each: how often a word occurs, or which id a token has. Open addressing
- * over slots of 16 bytes; the strings lie in blocks that never move. */
+/* Byte strings with a number each: how often a word occurs, or which id a token has. Open
+ * addressing over slots of 16 bytes; the strings lie in blocks that never move. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,8 +15,8 @@ typedef struct {
 
 typedef struct WordTable WordTable;
 
-/* `seed` decides where words lie, never what the table holds; a secret one keeps prepared texts from
- * filling one place. Tables that are added to each other share it. */
+/* `seed` decides where words lie, never what the table holds; a secret one keeps prepared texts
+ * from filling one place. Tables that are added to each other share it. */
 WordTable *word_table_open(uint64_t seed);
 void word_table_close(WordTable *table); /* NULL is fine */
 void word_table_clear(WordTable *table); /* keeps its memory for the next words */
@@ -29,9 +29,10 @@ uint64_t *word_table_at(WordTable *table, const uint8_t *bytes, size_t size);
 uint64_t *word_table_keep(WordTable *table, const uint8_t *bytes, size_t size,
                           const uint8_t **stored);
 
-/* Adds 1 to each of the pieces that text is made of: the first `pieces` ends, the first piece starting
- * at `begin`. The same as one word_table_at after the other, but faster: the memory that the pieces
- * need is asked for ahead, and WORD_TABLE_AHEAD bytes behind the last piece may be read. */
+/* Adds 1 to each of the pieces that text is made of: the first `pieces` ends, the first piece
+ * starting at `begin`. The same as one word_table_at after the other, but faster: the memory
+ * that the pieces need is asked for ahead, and WORD_TABLE_AHEAD bytes behind the last piece may
+ * be read. */
 enum { WORD_TABLE_PIECES = 32 /* at most */, WORD_TABLE_AHEAD = 16 };
 void word_table_count(WordTable *table, const uint8_t *text, size_t begin, const size_t *ends,
                       int pieces);
@@ -48,6 +49,6 @@ size_t word_table_memory(const WordTable *table);
 size_t word_table_slots(const WordTable *table);
 bool word_table_slot(const WordTable *table, size_t slot, Word *word);
 
-/* Drops the words with the smallest numbers, all of one number at a time, until word_table_memory is
- * at most `limit`. Returns the sum of the numbers dropped. */
+/* Drops the words with the smallest numbers, all of one number at a time, until
+ * word_table_memory is at most `limit`. Returns the sum of the numbers dropped. */
 uint64_t word_table_drop(WordTable *table, size_t limit);

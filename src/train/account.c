@@ -1,5 +1,5 @@
-/* Books the time of a run under its phases. What the host does is told by the trainer as it happens; what a
- * device did arrives with the results of a step, as stamps of its own clock. */
+/* Books the time of a run under its phases. What the host does is told by the trainer as it
+ * happens; what a device did arrives with the results of a step, as stamps of its own clock. */
 #include "train/session.h"
 
 #include "base/clock.h"

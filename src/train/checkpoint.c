@@ -18,7 +18,8 @@
 
 #define TEMPORARY "tmp-"
 
-/* Where the tensors of a file come from: `buffers` flat buffers after each other, row by row of the table. */
+/* Where the tensors of a file come from: `buffers` flat buffers after each other, row by row of
+ * the table. */
 typedef struct {
     Trainer *trainer;
     const SafeEntry *entries;
@@ -60,7 +61,8 @@ static int hand_over(Origin *origin, int count)
     return code;
 }
 
-/* One tensor per table row and buffer; a buffer's prefix goes before the row's name. folder NULL: hand over. */
+/* One tensor per table row and buffer; a buffer's prefix goes before the row's name. folder
+ * NULL: hand over. */
 static int write_tensors(const char *folder, const char *file, Trainer *t,
                          const TrainerState *which, const char *const *prefixes, int buffers,
                          uint64_t *digest)
@@ -222,9 +224,9 @@ static int prune(const char *ckpt, int64_t newest, int64_t keep)
     return code;
 }
 
-/* Gives the finished folder its name. One of that name (a run that was resumed from further back) is
- * exchanged with it in one step, so that latest never points at nothing; a file system that cannot do
- * that gets two. */
+/* Gives the finished folder its name. One of that name (a run that was resumed from further
+ * back) is exchanged with it in one step, so that latest never points at nothing; a file system
+ * that cannot do that gets two. */
 static int put_in_place(const char *ckpt, const char *name, const char *temporary)
 {
     char *final = io_join(ckpt, name);

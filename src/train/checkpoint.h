@@ -1,10 +1,10 @@
 #pragma once
-/* Checkpoints: RUN/ckpt/step-N/ with model.safetensors (master weights), optimizer.safetensors (moments)
- * and state.json (step, position in the data, configuration, digests of the two files).
+/* Checkpoints: RUN/ckpt/step-N/ with model.safetensors (master weights), optimizer.safetensors
+ * (moments) and state.json (step, position in the data, configuration, digests of the two files).
  *
- * A checkpoint is written under another name, made durable, and renamed: a folder named step-N is
- * complete, whenever the program was killed. RUN/ckpt/latest is a symbolic link to the newest, replaced
- * by a rename too, and never to a folder that is removed. */
+ * A checkpoint is written under another name, made durable, and renamed: a folder named step-N
+ * is complete, whenever the program was killed. RUN/ckpt/latest is a symbolic link to the
+ * newest, replaced by a rename too, and never to a folder that is removed. */
 #include "train/trainer.h"
 
 struct cJSON;
@@ -28,9 +28,9 @@ typedef struct {
 void checkpoint_name(int64_t step, char name[CHECKPOINT_NAME_SIZE]);
 int64_t checkpoint_step(const char *name);
 
-/* Writes step-N (replacing one of that name), points latest at it, and removes the oldest ones so that
- * `keep` remain (0: all). config goes into state.json. On failure the earlier checkpoints are as they
- * were. */
+/* Writes step-N (replacing one of that name), points latest at it, and removes the oldest ones
+ * so that `keep` remain (0: all). config goes into state.json. On failure the earlier
+ * checkpoints are as they were. */
 int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
                     const struct cJSON *config, int64_t keep);
 
@@ -38,11 +38,12 @@ int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
  * stays. */
 int checkpoint_prune(const char *run, int64_t newest, int64_t keep);
 
-/* What the other ranks of a trainer whose state is spread over them do while the first one saves. */
+/* What the other ranks of a trainer whose state is spread over them do while the first one
+ * saves. */
 int checkpoint_hand_over(Trainer *trainer);
 
-/* The checkpoint that `path` means: a run directory (its latest) or a checkpoint folder. *out NULL with
- * code 0: a run directory without any checkpoint. Caller frees. */
+/* The checkpoint that `path` means: a run directory (its latest) or a checkpoint folder. *out
+ * NULL with code 0: a run directory without any checkpoint. Caller frees. */
 int checkpoint_find(const char *path, char **out);
 
 /* Fills the trainer and state. ERR_INPUT names the file that is damaged, or the first difference

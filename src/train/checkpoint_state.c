@@ -200,7 +200,8 @@ int state_write(const char *folder, const TrainState *state, const ModelSpec *sp
     return code;
 }
 
-/* The file as a tree whose state is the one that was written. *whole is NULL on failure; caller deletes. */
+/* The file as a tree whose state is the one that was written. *whole is NULL on failure; caller
+ * deletes. */
 static int load_state(const char *path, cJSON **whole)
 {
     char *text = NULL;

@@ -1,6 +1,6 @@
 #pragma once
-/* state.json of a checkpoint: {"state": {...}, "digest": "..."}, where digest is the hash of the state as
- * text without spaces, so that a damaged byte is found here too. */
+/* state.json of a checkpoint: {"state": {...}, "digest": "..."}, where digest is the hash of the
+ * state as text without spaces, so that a damaged byte is found here too. */
 #include "train/checkpoint.h"
 
 typedef struct {

@@ -44,8 +44,9 @@ static int decayed_before(const ParamTable *table, int row)
     return row;
 }
 
-/* Head, layers from the last to the first, embeddings: a bucket is closed at the first boundary between them that
- * makes it large enough. Norms and biases, which lie behind all of these, are complete at the very end. */
+/* Head, layers from the last to the first, embeddings: a bucket is closed at the first boundary
+ * between them that makes it large enough. Norms and biases, which lie behind all of these, are
+ * complete at the very end. */
 static void cut_by_layers(Ddp *ddp, const ParamTable *table)
 {
     int64_t least = ddp->setup.bucket_bytes / (int64_t)sizeof(float), end = table->decayed;
@@ -181,8 +182,8 @@ void ddp_wait(Ddp *ddp)
     }
 }
 
-/* A bucket is sent in two calls; it is gathered in one and waited for, or naive and waited for; then the sums of loss
- * and norm and the waits for everything. */
+/* A bucket is sent in two calls; it is gathered in one and waited for, or naive and waited for;
+ * then the sums of loss and norm and the waits for everything. */
 int64_t ddp_spans(const Ddp *ddp)
 {
     return 4 * (int64_t)ddp->count + 8;
@@ -193,8 +194,8 @@ void ddp_gather(Ddp *ddp, Tensor weights)
     if (ddp->channel == NULL || !ddp_is_sharded(ddp)) {
         return;
     }
-    /* Gradients are complete in the order of the buckets; weights are needed the other way round. Norms and biases,
-     * which many layers need, go first. */
+    /* Gradients are complete in the order of the buckets; weights are needed the other way
+     * round. Norms and biases, which many layers need, go first. */
     for (int i = ddp->count - 1; i >= 0; i--) {
         Bucket *bucket = &ddp->buckets[i];
         int64_t mine = bucket->first + ddp->setup.rank * bucket->part;

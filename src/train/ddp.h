@@ -1,16 +1,19 @@
 #pragma once
-/* Data parallelism: every rank has computed the gradients of its own sequences; these strategies make them the
- * gradients of all. The flat buffer of gradients is cut into buckets, which are sent from where they lie.
+/* Data parallelism: every rank has computed the gradients of its own sequences; these strategies
+ * make them the gradients of all. The flat buffer of gradients is cut into buckets, which are sent
+ * from where they lie.
  *
  *   naive    one all-reduce per parameter after the backward pass, each waited for
  *   flat     one all-reduce of everything after the backward pass
  *   overlap  buckets of whole layers, sent as soon as the backward pass has left them
- *   zero1    as overlap, but each rank receives only its part of a bucket's sum (reduce-scatter), keeps master
- *            weights and moments of that part alone, updates it, and gets the others' weights back
- *            (all-gather) beside the next forward pass, which waits for a bucket where it needs it. What does
- *            not divide by the ranks, less than a line per bucket, is kept by all.
+ *   zero1    as overlap, but each rank receives only its part of a bucket's sum
+ *            (reduce-scatter), keeps master weights and moments of that part alone, updates it,
+ *            and gets the others' weights back (all-gather) beside the next forward pass, which
+ *            waits for a bucket where it needs it. What does not divide by the ranks, less than
+ *            a line per bucket, is kept by all.
  *
- * A bucket's gradients may travel in bf16: they are then rounded into a buffer of that type and back. */
+ * A bucket's gradients may travel in bf16: they are then rounded into a buffer of that type and
+ * back. */
 #include "comm/comm.h"
 #include "model/params.h"
 
@@ -52,8 +55,9 @@ static inline bool ddp_is_sharded(const Ddp *ddp)
     return ddp->setup.kind == DDP_ZERO1 && ddp->setup.ranks > 1;
 }
 
-/* The last micro-step of an update: begin, before its gradients are; ready, when those of decaying parameters from
- * flat offset `from` on are complete; end, when all are, which leaves nothing under way. */
+/* The last micro-step of an update: begin, before its gradients are; ready, when those of
+ * decaying parameters from flat offset `from` on are complete; end, when all are, which leaves
+ * nothing under way. */
 void ddp_begin(Ddp *ddp, Ctx *c);
 void ddp_ready(Ddp *ddp, int64_t from);
 void ddp_end(Ddp *ddp);
@@ -62,14 +66,16 @@ void ddp_end(Ddp *ddp);
 void ddp_sum(Ddp *ddp, Tensor value);
 void ddp_wait(Ddp *ddp);
 
-/* Of an update, at most: collectives and waits for them. Their tags are the numbers of buckets, or DDP_NO_BUCKET. */
+/* Of an update, at most: collectives and waits for them. Their tags are the numbers of buckets,
+ * or DDP_NO_BUCKET. */
 #define DDP_NO_BUCKET (-1)
 int64_t ddp_spans(const Ddp *ddp);
 
-/* zero1: the weights (flat) that this rank has updated, to all; queued, in the order in which a forward pass needs
- * them. Weights that are complete are not changed by it. */
+/* zero1: the weights (flat) that this rank has updated, to all; queued, in the order in which a
+ * forward pass needs them. Weights that are complete are not changed by it. */
 void ddp_gather(Ddp *ddp, Tensor weights);
-/* What has to be waited for before these weights are read: a ticket of the channel, 0 when nothing has. */
+/* What has to be waited for before these weights are read: a ticket of the channel, 0 when
+ * nothing has. */
 int64_t ddp_awaited(const Ddp *ddp, int64_t offset, int64_t count);
 void ddp_wait_for(Ddp *ddp, int64_t ticket);
 
@@ -80,7 +86,8 @@ typedef struct {
     int keeper;            /* rank; -1: all */
 } DdpPiece;
 
-/* The piece that begins at `offset` and ends at `end` or earlier. Unsharded: all of it, kept by all. */
+/* The piece that begins at `offset` and ends at `end` or earlier. Unsharded: all of it, kept by
+ * all. */
 DdpPiece ddp_piece(const Ddp *ddp, int64_t offset, int64_t end);
 
 /* The first piece from `offset` on, and before `end`, that this rank keeps, alone or with all;

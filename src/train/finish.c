@@ -21,7 +21,8 @@ static Value known(bool measured, double number)
     return measured ? value_of(number) : (Value){0};
 }
 
-/* Faster than the ceiling: it may have been taken at a bad moment of a shared machine. Once more. */
+/* Faster than the ceiling: it may have been taken at a bad moment of a shared machine. Once
+ * more. */
 static void raise_ceiling(Session *s)
 {
     Machine again = s->machine;
@@ -65,8 +66,9 @@ static void fill_summary(Session *s, const TimerReport *report, Summary *out)
     }
 }
 
-/* The cores that a rank on a processor has for itself: those it is bound to, or its share of as many as the ranks of
- * the host use together. False when there are not enough: they are then shared. */
+/* The cores that a rank on a processor has for itself: those it is bound to, or its share of as
+ * many as the ranks of the host use together. False when there are not enough: they are then
+ * shared. */
 static bool name_cores(const Session *s, char *text, size_t size)
 {
     const Backend *backend = s->run.backend;
@@ -165,8 +167,8 @@ static void run_checks(const Session *s, const Summary *summary, bool complete, 
     checks_run(summary, &input, checks);
 }
 
-/* The summary with the checks. They are made a second time, from what now lies on the disk, which has the lines
- * and the ranks' files besides. */
+/* The summary with the checks. They are made a second time, from what now lies on the disk,
+ * which has the lines and the ranks' files besides. */
 static int save_summary(Session *s, RunStatus status, const char *why, const Summary *summary,
                         Checks *checks)
 {
@@ -180,9 +182,10 @@ static int save_summary(Session *s, RunStatus status, const char *why, const Sum
     return code;
 }
 
-/* What the whole run took is what its slowest rank took, and its memory that of the largest. Evaluation and init are
- * those of the rank with the longest training: a rank that starts early waits in its first step for one that starts
- * late, so that the longest of each, taken from different ranks, would sum to more than any of them lasted. */
+/* What the whole run took is what its slowest rank took, and its memory that of the largest.
+ * Evaluation and init are those of the rank with the longest training: a rank that starts early
+ * waits in its first step for one that starts late, so that the longest of each, taken from
+ * different ranks, would sum to more than any of them lasted. */
 static int take_slowest(Session *s, Summary *summary)
 {
     Value *const of[] = {

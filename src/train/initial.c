@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether two models have the same parameters and compute the same with them. The context counts only where positions
- * are parameters. */
+/* Whether two models have the same parameters and compute the same with them. The context counts
+ * only where positions are parameters. */
 static int compare(const char *path, const ModelSpec *theirs, const ModelSpec *own)
 {
     if (theirs->names != own->names) {

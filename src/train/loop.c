@@ -91,8 +91,8 @@ static bool every(int64_t step, int64_t interval)
     return interval > 0 && step % interval == 0;
 }
 
-/* Whether something is done with the results of the step that was just started: a line, an evaluation, a
- * checkpoint, the end. */
+/* Whether something is done with the results of the step that was just started: a line, an
+ * evaluation, a checkpoint, the end. */
 static bool is_needed(const Session *s)
 {
     const Config *cfg = s->run.cfg;

@@ -21,6 +21,7 @@ typedef struct {
     void *user;
 } TrainWatcher;
 
-/* comm may be NULL: one rank. watcher may be NULL. Returns 0, ERR_INTERRUPTED or ERR_TERMINATED after a signal (everything saved), ERR_CHECK when a
- * self-check failed, or another ErrCode. result may be NULL. */
+/* comm may be NULL: one rank. watcher may be NULL. Returns 0, ERR_INTERRUPTED or ERR_TERMINATED
+ * after a signal (everything saved), ERR_CHECK when a self-check failed, or another ErrCode.
+ * result may be NULL. */
 int train_run(const Config *cfg, Comm *comm, const TrainWatcher *watcher, TrainResult *result);

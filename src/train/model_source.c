@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* RUN of RUN/ckpt/step-N, also behind the link RUN/ckpt/latest; NULL: the checkpoint lies elsewhere. */
+/* RUN of RUN/ckpt/step-N, also behind the link RUN/ckpt/latest; NULL: the checkpoint lies
+ * elsewhere. */
 static char *run_of(const char *checkpoint)
 {
     char *whole = realpath(checkpoint, NULL), *run = NULL;

@@ -1,8 +1,9 @@
-/* Collectives are those of NCCL in outline. A ring passes every byte on ranks - 1 times per direction of the sum:
- * least traffic, latency that grows with the ranks. A pair of binary trees needs two sweeps of log2(ranks)
- * messages and sends twice the data. An all-reduce takes whichever is faster; reduce-scatter and all-gather are
- * rings. Where ranks span nodes, a node first sums within itself, so that each of its ranks is left with a part
- * of the sum; then ranks with the same part sum it between nodes, and the node spreads the result.
+/* Collectives are those of NCCL in outline. A ring passes every byte on ranks - 1 times per
+ * direction of the sum: least traffic, latency that grows with the ranks. A pair of binary trees
+ * needs two sweeps of log2(ranks) messages and sends twice the data. An all-reduce takes whichever
+ * is faster; reduce-scatter and all-gather are rings. Where ranks span nodes, a node first sums
+ * within itself, so that each of its ranks is left with a part of the sum; then ranks with the same
+ * part sum it between nodes, and the node spreads the result.
  *
  * Not modelled: ranks that are slower than others, data that comes late, other traffic. */
 #include "train/predict.h"
@@ -151,8 +152,9 @@ PredictSchedule predict_schedule(const PredictMessage *messages, int count, doub
     return s;
 }
 
-/* When the computation has left a bucket, without casts. Norms and biases, which lie behind all others, look ready
- * at once: they are, as in ddp.c, the last to be sent, and so wait for those before them. */
+/* When the computation has left a bucket, without casts. Norms and biases, which lie behind all
+ * others, look ready at once: they are, as in ddp.c, the last to be sent, and so wait for those
+ * before them. */
 static double ready_at(const PredictModel *model, const Bucket *bucket)
 {
     const PredictTimes *times = &model->times;
@@ -174,8 +176,8 @@ static double bucket_comm(const PredictModel *model, const Bucket *bucket, int r
     return rest > 0 ? seconds + predict_all_reduce(&model->network, ranks, rest * size) : seconds;
 }
 
-/* Backward pass and gradients of all ranks. A bucket is rounded by the computation before it is sent. The loss
- * goes ahead of all. */
+/* Backward pass and gradients of all ranks. A bucket is rounded by the computation before it is
+ * sent. The loss goes ahead of all. */
 static PredictSchedule backward(const PredictModel *model, const Ddp *ddp, int ranks)
 {
     bool early = ddp->setup.kind == DDP_OVERLAP || ddp->setup.kind == DDP_ZERO1;
@@ -194,7 +196,8 @@ static PredictSchedule backward(const PredictModel *model, const Ddp *ddp, int r
     return s;
 }
 
-/* When a forward pass first reads a bucket. Norms and biases, which lie behind all others, at once. */
+/* When a forward pass first reads a bucket. Norms and biases, which lie behind all others, at
+ * once. */
 static double needed_at(const PredictModel *model, const Bucket *bucket)
 {
     const PredictTimes *times = &model->times;
@@ -205,7 +208,8 @@ static double needed_at(const PredictModel *model, const Bucket *bucket)
     return at;
 }
 
-/* zero1: the weights come back beside the next forward pass, one bucket after the other as it needs them. */
+/* zero1: the weights come back beside the next forward pass, one bucket after the other as it
+ * needs them. */
 static void gather(const PredictModel *model, const Ddp *ddp, int ranks, Prediction *p)
 {
     double computed = 0, asked = 0, sent = 0; /* sent: what has arrived of all that is asked for */

@@ -1,12 +1,12 @@
 #pragma once
-/* How fast ranks that are not here would train together: from the times of one rank's step, the buckets that its
- * gradients are sent in, and an alpha-beta model of the network between the ranks. Arithmetic alone; what it
- * gives is a prediction and is to be labelled as one wherever it is shown. docs/predict.md has the assumptions
- * and the errors found against real runs. */
+/* How fast ranks that are not here would train together: from the times of one rank's step, the
+ * buckets that its gradients are sent in, and an alpha-beta model of the network between the
+ * ranks. Arithmetic alone; what it gives is a prediction and is to be labelled as one wherever
+ * it is shown. docs/predict.md has the assumptions and the errors found against real runs. */
 #include "train/ddp.h"
 
-/* A message of b bytes takes latency_s + b / bytes_per_s. bytes_per_s: what one rank sends while it receives as
- * much, of a large collective (the "bus bandwidth" of nccl-tests). */
+/* A message of b bytes takes latency_s + b / bytes_per_s. bytes_per_s: what one rank sends while
+ * it receives as much, of a large collective (the "bus bandwidth" of nccl-tests). */
 typedef struct {
     const char *name;
     double latency_s, bytes_per_s;
@@ -27,11 +27,12 @@ double predict_all_reduce(const PredictNetwork *network, int ranks, double bytes
 double predict_reduce_scatter(const PredictNetwork *network, int ranks, double bytes);
 double predict_all_gather(const PredictNetwork *network, int ranks, double bytes);
 
-/* The link between `ranks` ranks that fits measured all-reduces best, by relative error. count >= 2 different
- * sizes. */
+/* The link between `ranks` ranks that fits measured all-reduces best, by relative error. count
+ * >= 2 different sizes. */
 PredictLink predict_fit(const double *bytes, const double *seconds, int count, int ranks);
 
-/* From at_s of the backward pass on, gradients of decaying parameters from this flat offset on are complete. */
+/* From at_s of the backward pass on, gradients of decaying parameters from this flat offset on
+ * are complete. */
 typedef struct {
     int64_t from;
     double at_s;
@@ -65,8 +66,9 @@ typedef struct {
     double hidden_s;   /* of the messages' own time, what went beside the computation */
 } PredictSchedule;
 
-/* One message after the other, in order, each from when it is ready, beside a computation of compute_s.
- * contention: 0, neither slows the other; 1, messages get on only when the computation has ended. */
+/* One message after the other, in order, each from when it is ready, beside a computation of
+ * compute_s. contention: 0, neither slows the other; 1, messages get on only when the
+ * computation has ended. */
 PredictSchedule predict_schedule(const PredictMessage *messages, int count, double compute_s,
                                  double contention);
 

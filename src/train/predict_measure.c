@@ -19,9 +19,9 @@
 #define LINK_SMALLEST ((int64_t)4 << 10) /* elements; each size is four times the one before */
 #define LINK_REPEATS 15
 
-/* Where the time of one traced step went, in seconds: first micro-step, before the backward pass, backward pass,
- * one cast, update; then when each layer's backward pass has ended, when its forward pass begins, and when that of all
- * layers has ended. */
+/* Where the time of one traced step went, in seconds: first micro-step, before the backward
+ * pass, backward pass, one cast, update; then when each layer's backward pass has ended, when
+ * its forward pass begins, and when that of all layers has ended. */
 enum { AT_MICRO, AT_BEFORE, AT_BACKWARD, AT_CAST, AT_UPDATE, AT_LAYERS };
 
 typedef struct {
@@ -148,8 +148,8 @@ static int repeat(Measurement *m, Comm *comm)
     return code;
 }
 
-/* One rank that keeps everything. With gradients that are rounded on their way it believes in a second one, so
- * that the rounding is measured; there is no channel, and nothing is sent. */
+/* One rank that keeps everything. With gradients that are rounded on their way it believes in a
+ * second one, so that the rounding is measured; there is no channel, and nothing is sent. */
 static TrainerSetup setup_alone(const Run *run, int64_t accum)
 {
     TrainerSetup setup = run->setup;

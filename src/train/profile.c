@@ -1,9 +1,9 @@
-/* Steps without and with the trace take turns, so that whatever else the machine does meets both alike. A device
- * that records its steps must record anew at each turn: the first step after it runs the bodies, the second
- * records them, and the third, a mere replay, is the one that is timed.
+/* Steps without and with the trace take turns, so that whatever else the machine does meets both
+ * alike. A device that records its steps must record anew at each turn: the first step after it
+ * runs the bodies, the second records them, and the third, a mere replay, is the one that is timed.
  *
- * With several ranks each step starts behind a barrier, outside of what is timed, and all ranks agree on how it ended
- * and on which step is kept. */
+ * With several ranks each step starts behind a barrier, outside of what is timed, and all ranks
+ * agree on how it ended and on which step is kept. */
 #include "train/profile.h"
 
 #include "base/assert.h"
@@ -84,7 +84,8 @@ static int start_together(Profiler *p)
     return comm_barrier(p->trainer->comm, "step to profile");
 }
 
-/* One update from an idle device to an idle device; its time by the host's clock is in p->current. */
+/* One update from an idle device to an idle device; its time by the host's clock is in
+ * p->current. */
 static int run_step(Profiler *p)
 {
     Trainer *t = p->trainer;
@@ -166,8 +167,8 @@ static void take_events(Profiler *p)
     }
 }
 
-/* An op of a device begins where the one before it ended: what was waited for other ranks in between is none of
- * it. */
+/* An op of a device begins where the one before it ended: what was waited for other ranks in
+ * between is none of it. */
 static void cut_waits(ProfiledStep *s)
 {
     for (int64_t i = 0; i < s->comm_count; i++) {

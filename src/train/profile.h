@@ -1,7 +1,7 @@
 #pragma once
-/* Where the time of a training step goes, op by op: steps with a trace (tensor/trace.h) in turn with steps without,
- * as a table of medians and as a file of trace events. Ranks that train together profile the same steps, each from
- * the end of a barrier; their lanes go into one file. */
+/* Where the time of a training step goes, op by op: steps with a trace (tensor/trace.h) in turn
+ * with steps without, as a table of medians and as a file of trace events. Ranks that train
+ * together profile the same steps, each from the end of a barrier; their lanes go into one file. */
 #include "base/output.h"
 #include "data/prefetch.h"
 #include "train/trainer.h"
@@ -36,7 +36,8 @@ typedef struct {
     double exposed_s, hidden_s; /* of the traced step: communication that was waited for, or not */
     double op_s[OP_COUNT];      /* by op, all its calls in a step */
     OpStat ops[OP_COUNT];       /* work of one step */
-    /* Of the traced steps; with ranks, that whose slowest rank was fastest: the same step on each. */
+    /* Of the traced steps; with ranks, that whose slowest rank was fastest: the same step on
+     * each. */
     ProfiledStep fastest;
 } Profile;
 
@@ -45,8 +46,9 @@ typedef struct {
     double (*now)(void); /* host's clock in seconds; NULL: clock_seconds */
 } ProfileOptions;
 
-/* Trains the trainer on the prefetched batches; leaves it without a trace. All ranks that it is connected to call this;
- * an error of one rank alone must end the job. profile_free whatever it returns. */
+/* Trains the trainer on the prefetched batches; leaves it without a trace. All ranks that it is
+ * connected to call this; an error of one rank alone must end the job. profile_free whatever it
+ * returns. */
 int profile_measure(Profile *profile, Trainer *trainer, Prefetch *prefetch, ProfileOptions options);
 void profile_free(Profile *profile); /* a no-op on a zeroed profile */
 
@@ -55,8 +57,8 @@ typedef struct {
     double matmul, copy;
 } ProfileCeilings;
 
-/* The ceiling that binds a piece of work, whichever of the two would take longer, and the share of it that was
- * reached in these seconds. */
+/* The ceiling that binds a piece of work, whichever of the two would take longer, and the share
+ * of it that was reached in these seconds. */
 typedef struct {
     const char *name; /* "product", "copy" */
     double share;
@@ -66,8 +68,8 @@ ProfileShare profile_share(ProfileCeilings ceilings, double flops, double bytes,
 /* Ops by time. */
 void profile_print(const Profile *profile, ProfileCeilings ceilings, FILE *file);
 
-/* The fastest step as trace events in Chrome's JSON format, which Perfetto and chrome://tracing open; the caller commits
- * the output. title: what was profiled. */
+/* The fastest step as trace events in Chrome's JSON format, which Perfetto and chrome://tracing
+ * open; the caller commits the output. title: what was profiled. */
 int profile_write(const Profile *profile, ProfileCeilings ceilings, int rank, const char *title,
                   Output *output);
 

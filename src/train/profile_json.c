@@ -1,6 +1,6 @@
-/* Trace events as Chrome's format has them: complete events (ph X) with beginning and length in microseconds, on
- * lanes of one process for each rank. Written one line per event, so that a step of many micro-steps needs no more
- * memory. */
+/* Trace events as Chrome's format has them: complete events (ph X) with beginning and length in
+ * microseconds, on lanes of one process for each rank. Written one line per event, so that a
+ * step of many micro-steps needs no more memory. */
 #include "metrics/json.h"
 #include "train/profile_lanes.h"
 

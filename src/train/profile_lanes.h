@@ -1,5 +1,6 @@
 #pragma once
-/* The trace file of a profile in pieces (profile_json.c), for those that put several ranks into one. */
+/* The trace file of a profile in pieces (profile_json.c), for those that put several ranks into
+ * one. */
 #include "train/profile.h"
 
 /* Where the text goes. */

@@ -1,9 +1,11 @@
-/* Profiles of several ranks as one table and one file. A rank's lanes are text that goes to the first rank in pieces of
- * fixed size, so neither the number of ranks nor the length of a step costs memory.
+/* Profiles of several ranks as one table and one file. A rank's lanes are text that goes to the
+ * first rank in pieces of fixed size, so neither the number of ranks nor the length of a step costs
+ * memory.
  *
- * Ranks of one machine read the same clock, so their times can be compared as they are. Between machines all that is
- * known is that a step begins behind a barrier: the file's time begins where the first rank of a machine left it,
- * and machines are as far apart in the file as these ranks were, which is about the way of a message. */
+ * Ranks of one machine read the same clock, so their times can be compared as they are. Between
+ * machines all that is known is that a step begins behind a barrier: the file's time begins
+ * where the first rank of a machine left it, and machines are as far apart in the file as these
+ * ranks were, which is about the way of a message. */
 #include "base/assert.h"
 #include "base/mem.h"
 #include "train/profile_lanes.h"

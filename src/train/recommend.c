@@ -51,7 +51,8 @@ static int try(CandidateMeasure measure, void *user, Recommendation *r, Candidat
     return code;
 }
 
-/* The next batch to try behind one: twice it, or the next that divides the global batch; 0: none. */
+/* The next batch to try behind one: twice it, or the next that divides the global batch; 0:
+ * none. */
 static int64_t next_batch(const RecommendLimits *limits, int64_t batch)
 {
     int64_t next = 2 * batch;
@@ -80,7 +81,8 @@ static bool is_faster(const RecommendLimits *limits, const Candidate *a, const C
     return b == NULL || recommend_rate(limits, a) > recommend_rate(limits, b);
 }
 
-/* Step 1: the fastest kind, at the largest batch up to `batch` that any of them can do. NULL: none can do even 1. */
+/* Step 1: the fastest kind, at the largest batch up to `batch` that any of them can do. NULL:
+ * none can do even 1. */
 static int compare_kinds(const RecommendLimits *limits, CandidateMeasure measure, void *user,
                          Recommendation *r, int64_t batch, Candidate **best)
 {

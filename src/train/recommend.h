@@ -1,14 +1,15 @@
 #pragma once
-/* The search for good settings of a training on this machine: which kind of attention, how many sequences at a time,
- * whether to recompute, and, with several ranks, which way of sharing gradients. It measures few short steps and
- * ends when more no longer pays:
+/* The search for good settings of a training on this machine: which kind of attention, how many
+ * sequences at a time, whether to recompute, and, with several ranks, which way of sharing
+ * gradients. It measures few short steps and ends when more no longer pays:
  *
  *   1. every kind of attention, at a small batch: the fastest stays;
- *   2. batches, doubled while they fit, are not too slow to try, and are faster than the last by RECOMMEND_GAIN;
+ *   2. batches, doubled while they fit, are not too slow to try, and are faster than the last by
+ *      RECOMMEND_GAIN;
  *   3. recomputation, when memory alone ended the doubling.
  *
- * Of settings within RECOMMEND_GAIN of the fastest the one with the least memory is recommended. The search is separate
- * from the measuring, so that it can be tested without any. */
+ * Of settings within RECOMMEND_GAIN of the fastest the one with the least memory is recommended.
+ * The search is separate from the measuring, so that it can be tested without any. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -208,8 +208,8 @@ static int start_loader(Session *s)
     return code;
 }
 
-/* A refusal for lack of memory is a result, which sweeps show as a row; but never in the place of an
- * earlier run's record. */
+/* A refusal for lack of memory is a result, which sweeps show as a row; but never in the place
+ * of an earlier run's record. */
 static void record_refusal(Session *s)
 {
     char *record = io_join(s->dir, "run.json"), *why = mem_strdup(err_message());

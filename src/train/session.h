@@ -57,17 +57,17 @@ typedef struct {
     const TrainWatcher *watcher; /* NULL: none */
 } Session;
 
-/* Makes the run directory, takes its lock, opens data and trainer, loads a checkpoint if there is one to
- * go on from, and starts the record and the loader's thread. */
+/* Makes the run directory, takes its lock, opens data and trainer, loads a checkpoint if there
+ * is one to go on from, and starts the record and the loader's thread. */
 int session_open(Session *session, const Config *cfg, Comm *comm);
 void session_close(Session *session);
 
-/* The checkpoint that the session went on from has all its steps already: neither record nor loader were
- * opened, and the record of the run stays as it is. */
+/* The checkpoint that the session went on from has all its steps already: neither record nor
+ * loader were opened, and the record of the run stays as it is. */
 bool session_is_complete(const Session *session);
 
-/* Fills run.json's summary and the rank's file, runs the self-checks, and sets the final status. Returns
- * code, or ERR_CHECK when code is 0 and a check failed. */
+/* Fills run.json's summary and the rank's file, runs the self-checks, and sets the final status.
+ * Returns code, or ERR_CHECK when code is 0 and a check failed. */
 int session_finish(Session *session, int code);
 
 /* Mean validation loss over --eval-batches batches, in the order of the stream. */
@@ -83,8 +83,8 @@ bool session_tells(const Session *session);
 /* One finished step: live line, recorded line; neither unless the first rank tells. */
 int session_report_step(Session *session, double seconds, bool tells);
 
-/* account.c: the time of the run. open, once the trainer is there; fetched, after each trainer_fetch; begin and
- * end, around the loop; step, after each update. */
+/* account.c: the time of the run. open, once the trainer is there; fetched, after each
+ * trainer_fetch; begin and end, around the loop; step, after each update. */
 void account_open(Session *session);
 void account_begin(Session *session);
 void account_fetched(Session *session);
@@ -102,7 +102,8 @@ static inline bool session_leads(const Session *session)
     return session->rank == 0;
 }
 
-/* 0 when code is 0 on every rank; else every rank gets an error, its own or "another rank failed". */
+/* 0 when code is 0 on every rank; else every rank gets an error, its own or "another rank
+ * failed". */
 int session_agree(Session *session, int code);
 
 /* After a step, from whichever rank it comes. */

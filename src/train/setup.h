@@ -1,6 +1,7 @@
 #pragma once
-/* From options (settled by run_resolve) to a run that is ready to be planned: data opened and checked, model resolved, backend
- * chosen, memory planned. Nothing big is allocated yet. train, plan and bench begin here. */
+/* From options (settled by run_resolve) to a run that is ready to be planned: data opened and
+ * checked, model resolved, backend chosen, memory planned. Nothing big is allocated yet. train,
+ * plan and bench begin here. */
 #include "config/config.h"
 #include "data/dataset.h"
 #include "optim/schedule.h"
@@ -25,12 +26,12 @@ void device_resolve(Config *cfg);
  * printed or recorded. ERR_INPUT for a device that cannot be used. */
 int run_resolve(Config *cfg);
 
-/* Opens the device that cfg names, settled by device_resolve, for this rank (comm may be NULL: the only one); the caller
- * closes it. ERR_INPUT saying why there is none. */
+/* Opens the device that cfg names, settled by device_resolve, for this rank (comm may be NULL:
+ * the only one); the caller closes it. ERR_INPUT saying why there is none. */
 int backend_open(const Config *cfg, const Comm *comm, Backend **out);
 
-/* The model that the options describe. data_vocab (0: unknown) fills a vocabulary that preset and options leave open.
- * ERR_INPUT names the option at fault. */
+/* The model that the options describe. data_vocab (0: unknown) fills a vocabulary that preset
+ * and options leave open. ERR_INPUT names the option at fault. */
 int setup_spec(const Config *cfg, int64_t data_vocab, ModelSpec *out);
 
 /* The way back: sets --model and whatever else it takes for cfg to describe this model. */
@@ -38,8 +39,8 @@ int setup_options(const ModelSpec *spec, Config *cfg);
 
 typedef enum { DATA_REQUIRED, DATA_OPTIONAL } DataNeed;
 
-/* comm may be NULL: one rank, or as many as cfg says where nothing is run. ERR_INPUT names the option at fault. On
- * failure *run needs no closing. */
+/* comm may be NULL: one rank, or as many as cfg says where nothing is run. ERR_INPUT names the
+ * option at fault. On failure *run needs no closing. */
 int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need);
 void run_close(Run *run); /* a no-op on a zeroed run */
 
@@ -49,8 +50,8 @@ const char *setup_mixer_name(const TrainerSetup *setup);
 /* Bytes that this run may use: --memory-limit, or what the backend has. 0: unknown. */
 size_t run_memory_limit(const Run *run);
 
-/* 0 when the plan fits; else ERR_MEMORY, after printing the plan's table to stderr; the message names the
- * largest batch that fits. */
+/* 0 when the plan fits; else ERR_MEMORY, after printing the plan's table to stderr; the message
+ * names the largest batch that fits. */
 int run_check_fits(const Run *run);
 
 /* The plan as a table. */

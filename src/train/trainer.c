@@ -18,7 +18,8 @@ Tensor trainer_weights(const Trainer *t)
     return tensor_given(t->adamw.low) ? t->adamw.low : t->adamw.param;
 }
 
-/* What this rank updates of [first, end). What all ranks keep is counted in the first one's norm. */
+/* What this rank updates of [first, end). What all ranks keep is counted in the first one's
+ * norm. */
 static void add_ranges(Trainer *t, int64_t first, int64_t end, bool decay)
 {
     bool sharded = ddp_is_sharded(&t->ddp), low = tensor_given(t->adamw.low);

@@ -1,7 +1,7 @@
 #pragma once
 /* Everything a training step touches, in three blocks of memory: state (parameters, gradients,
- * moments, constants, the batch), saved activations, and scratch. The same code lays them out twice:
- * counting, to plan, and for real. */
+ * moments, constants, the batch), saved activations, and scratch. The same code lays them out
+ * twice: counting, to plan, and for real. */
 #include "model/model.h"
 #include "optim/adamw.h"
 #include "train/ddp.h"
@@ -35,8 +35,9 @@ typedef struct {
     const int32_t *ids, *targets, *order;
 } HostBatch;
 
-/* Called before each part of a step, so that its time can be booked. A device with a clock of its own stamps
- * forward, loss, backward and update itself; the host then launches and later waits. */
+/* Called before each part of a step, so that its time can be booked. A device with a clock of
+ * its own stamps forward, loss, backward and update itself; the host then launches and later
+ * waits. */
 typedef enum {
     PART_MOVE,
     PART_FORWARD,
@@ -51,9 +52,10 @@ typedef enum {
     PART_GO     /* and goes on */
 } TrainPart;
 
-/* What a device stamps: the beginning of a micro-step and the ends of its parts; then, once for the update, the ends
- * of waiting for the gradients of other ranks (with several) and of the update. With zero1, also how long waits had
- * lasted (channel_note_stood) before and after the forward pass that the weights came back beside, the first. */
+/* What a device stamps: the beginning of a micro-step and the ends of its parts; then, once for
+ * the update, the ends of waiting for the gradients of other ranks (with several) and of the
+ * update. With zero1, also how long waits had lasted (channel_note_stood) before and after the
+ * forward pass that the weights came back beside, the first. */
 enum {
     STAMP_START,
     STAMP_FORWARD,
@@ -110,37 +112,39 @@ void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan);
 /* Largest batch (sequences per micro-step) whose plan fits in `bytes`; 0 if not even 1 does. */
 int64_t trainer_largest_batch(const TrainerSetup *setup, Backend *backend, size_t bytes);
 
-/* Allocates what the plan says. ERR_MEMORY when the backend cannot give it. Parameters are zero until
- * trainer_init_params or a checkpoint fills them. */
+/* Allocates what the plan says. ERR_MEMORY when the backend cannot give it. Parameters are zero
+ * until trainer_init_params or a checkpoint fills them. */
 int trainer_open(Trainer *trainer, const TrainerSetup *setup, Backend *backend,
                  const TrainPlan *plan);
 void trainer_close(Trainer *trainer); /* a no-op on a zeroed trainer; the backend stays open */
 
-/* Has the ops of later steps traced (NULL: no more), in sections of at most as many calls as an update with one
- * micro-step has. What the backend has recorded is dropped: it holds the stamps of a trace, or lacks them. */
+/* Has the ops of later steps traced (NULL: no more), in sections of at most as many calls as an
+ * update with one micro-step has. What the backend has recorded is dropped: it holds the stamps
+ * of a trace, or lacks them. */
 void trainer_trace(Trainer *trainer, Trace *trace);
 
 void trainer_init_params(Trainer *trainer, uint64_t seed);
 
-/* The state that is saved: master weights and moments, each as one flat buffer, wherever it is kept.
- * trainer_state.c */
+/* The state that is saved: master weights and moments, each as one flat buffer, wherever it is
+ * kept. trainer_state.c */
 typedef enum { STATE_PARAMS, STATE_M, STATE_V } TrainerState;
 
-/* Sets elements [offset, offset + count) from host memory of their type: on a rank that keeps them; weights
- * also where the model reads them. */
+/* Sets elements [offset, offset + count) from host memory of their type: on a rank that keeps
+ * them; weights also where the model reads them. */
 void trainer_write_state(Trainer *trainer, TrainerState which, int64_t offset, int64_t count,
                          const void *host);
 
-/* Gets them; weights that are settled. With state kept by several ranks, all of them make the same calls and get the
- * same. */
+/* Gets them; weights that are settled. With state kept by several ranks, all of them make the
+ * same calls and get the same. */
 int trainer_read_state(Trainer *trainer, TrainerState which, int64_t offset, int64_t count,
                        void *host);
 
 /* The weights that the model computes with: (flat), on every rank. */
 Tensor trainer_weights(const Trainer *trainer);
 
-/* zero1: an update leaves each rank with its own part of the weights, and the next micro-step begins with getting the
- * others'. Whoever else reads weights calls this first, on all ranks; else it does nothing. */
+/* zero1: an update leaves each rank with its own part of the weights, and the next micro-step
+ * begins with getting the others'. Whoever else reads weights calls this first, on all ranks;
+ * else it does nothing. */
 void trainer_settle(Trainer *trainer);
 
 /* Of the weights: equal on all ranks, all of which call it. Settles. Waits. */
@@ -149,36 +153,38 @@ uint64_t trainer_checksum(Trainer *trainer);
 /* Micro-step `micro` (0 .. accum - 1): forward, loss, backward. */
 void trainer_micro_step(Trainer *trainer, HostBatch batch, int64_t micro);
 
-/* Behind each micro-step of an update, with several ranks: sums up the mean loss of this rank's own sequences, which
- * the loss of all ranks does not tell. Queued as the micro-step is, and no part of what is recorded, so that updates
- * without it cost nothing more. */
+/* Behind each micro-step of an update, with several ranks: sums up the mean loss of this rank's
+ * own sequences, which the loss of all ranks does not tell. Queued as the micro-step is, and no
+ * part of what is recorded, so that updates without it cost nothing more. */
 void trainer_add_own_loss(Trainer *trainer, int64_t micro);
 
 /* Clips and applies the update with this rate; step counts from 0. */
 void trainer_update(Trainer *trainer, double rate, int64_t step);
 
-/* Mean loss over all ranks and gradient norm (before clipping) of an update. post, after trainer_update, sets them on
- * their way; fetch gives those of the earliest update that were not fetched, waiting for that update alone. At most
- * trainer_ahead may be under way. */
+/* Mean loss over all ranks and gradient norm (before clipping) of an update. post, after
+ * trainer_update, sets them on their way; fetch gives those of the earliest update that were not
+ * fetched, waiting for that update alone. At most trainer_ahead may be under way. */
 void trainer_post(Trainer *trainer);
 void trainer_fetch(Trainer *trainer, double *loss, double *grad_norm);
 
-/* Joins the ranks, which must agree in setup but for ddp.rank. The channel is of the trainer's backend; both stay the
- * caller's. */
+/* Joins the ranks, which must agree in setup but for ddp.rank. The channel is of the trainer's
+ * backend; both stay the caller's. */
 void trainer_connect(Trainer *trainer, Comm *comm, Channel *channel);
 
-/* Stamps of the update fetched last, in nanoseconds of the device's clock: STAMP_MICRO for each micro-step, then
- * STAMP_TAIL of the update. NULL where the backend has no clock. */
+/* Stamps of the update fetched last, in nanoseconds of the device's clock: STAMP_MICRO for each
+ * micro-step, then STAMP_TAIL of the update. NULL where the backend has no clock. */
 const int64_t *trainer_stamps(const Trainer *trainer);
 
-/* Lets a device choose its algorithms and load its kernels by running the step's work once on made-up tokens,
- * so that the first step is like any other. Parameters and moments stay; gradients and loss do not. */
+/* Lets a device choose its algorithms and load its kernels by running the step's work once on
+ * made-up tokens, so that the first step is like any other. Parameters and moments stay;
+ * gradients and loss do not. */
 void trainer_warm(Trainer *trainer);
 
 /* Seconds that one stamp costs, measured; 0 where there are none. */
 double trainer_stamp_cost(Trainer *trainer);
 
-/* Updates whose results need not be fetched before the next is started: 1 where that is of use, else 0. */
+/* Updates whose results need not be fetched before the next is started: 1 where that is of use,
+ * else 0. */
 int64_t trainer_ahead(const Trainer *trainer);
 
 /* Mean loss of one batch, without touching gradients; weights are settled. */

@@ -1,5 +1,5 @@
-/* Master weights and moments between host memory and where they are kept: on this rank, or, with zero1, on the rank
- * that each piece belongs to. */
+/* Master weights and moments between host memory and where they are kept: on this rank, or, with
+ * zero1, on the rank that each piece belongs to. */
 #include "train/trainer.h"
 
 #include "base/assert.h"

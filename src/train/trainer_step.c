@@ -1,5 +1,5 @@
-/* A step: micro-steps with their communication, the update, evaluation, and results that are fetched later. Parts that
- * are the same each time go through the backend's recorder. */
+/* A step: micro-steps with their communication, the update, evaluation, and results that are
+ * fetched later. Parts that are the same each time go through the backend's recorder. */
 #include "train/trainer.h"
 
 #include "base/assert.h"
@@ -49,8 +49,9 @@ static DeviceBatch device_batch(const Trainer *t)
     return (DeviceBatch){t->setup.batch, t->setup.seq, t->ids, t->targets, t->order};
 }
 
-/* What the backend may record: a micro-step whose gradients are assigned, one whose gradients are added, the last
- * one when there are ranks to send to, the update, and the measurement of stamps. */
+/* What the backend may record: a micro-step whose gradients are assigned, one whose gradients
+ * are added, the last one when there are ranks to send to, the update, and the measurement of
+ * stamps. */
 enum { RECORD_FIRST, RECORD_REST, RECORD_LAST, RECORD_UPDATE, RECORD_STAMPS };
 
 static void run_recorded(Trainer *t, int slot, void (*body)(void *))
@@ -97,7 +98,8 @@ static void note_stood(Trainer *t, int stamp)
     }
 }
 
-/* gather: weights come back from other ranks meanwhile. All of them are needed, and so waited for, by the end. */
+/* gather: weights come back from other ranks meanwhile. All of them are needed, and so waited
+ * for, by the end. */
 static void forward(Trainer *t, bool gather)
 {
     Ctx *c = &t->ctx;
@@ -120,8 +122,8 @@ static bool has_scattered_weights(const Trainer *t)
     return ddp_is_sharded(&t->ddp) && t->ddp.channel != NULL;
 }
 
-/* mode: the first micro-step of an update sets gradients, later ones add. send: this is the micro-step after which the
- * gradients are complete, and other ranks have theirs. */
+/* mode: the first micro-step of an update sets gradients, later ones add. send: this is the
+ * micro-step after which the gradients are complete, and other ranks have theirs. */
 static void compute(Trainer *t, Mode mode, bool send)
 {
     Ctx *c = &t->ctx;
@@ -185,7 +187,8 @@ static void update(void *trainer)
     enter_computed(t, PART_END, STAMP_UPDATE);
 }
 
-/* Where the copies of update number `update` arrive: stamps of its micro-steps but the last, then results. */
+/* Where the copies of update number `update` arrive: stamps of its micro-steps but the last,
+ * then results. */
 static int read_slot(const Trainer *t, int64_t update, int64_t micro)
 {
     return (int)(update % 2 * t->setup.accum + micro);
@@ -261,7 +264,8 @@ void trainer_post(Trainer *t)
     t->posted++;
 }
 
-/* The update's results, and its stamps where there are any; the last copy is waited for, which means all. */
+/* The update's results, and its stamps where there are any; the last copy is waited for, which
+ * means all. */
 static void read_results(Trainer *t, void *raw)
 {
     Backend *backend = t->backend;

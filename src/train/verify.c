@@ -1,15 +1,17 @@
-/* A step that was timed is right when its gradients are. In the shape that was timed nothing slow can follow, but it
- * need not: an update whose sequences are all copies of one has that one's loss and gradient. So the update is
- * filled with copies of one sequence, or of two in equal numbers, whose order has no period (a kernel that reads
- * another sequence's rows is then found out), and the trusted side computes one copy of each. Both start from weights
- * made for this: the blocks' are large enough for attention to choose, biases are not 0 and norm gains not 1, so that
- * nothing can be left out unseen. In bf16 they are rounded first: both sides have the same weights, and what differs
- * is arithmetic alone.
+/* A step that was timed is right when its gradients are. In the shape that was timed nothing slow
+ * can follow, but it need not: an update whose sequences are all copies of one has that one's loss
+ * and gradient. So the update is filled with copies of one sequence, or of two in equal numbers,
+ * whose order has no period (a kernel that reads another sequence's rows is then found out), and
+ * the trusted side computes one copy of each. Both start from weights made for this: the blocks'
+ * are large enough for attention to choose, biases are not 0 and norm gains not 1, so that nothing
+ * can be left out unseen. In bf16 they are rounded first: both sides have the same weights, and
+ * what differs is arithmetic alone.
  *
- * The error of a tensor is |g - e| / max(|e|, FLOOR |E|) in Euclidean norms: g its gradient, e the trusted one, E
- * the trusted gradient of the whole model. A tensor of packed queries, keys and values counts as three. The floor is
- * for gradients that are zero on paper, as that of the keys' bias, and rounding in fact; the smallest true ones, of the
- * queries' biases, were seen at 2e-4 |E| in 24 blocks.
+ * The error of a tensor is |g - e| / max(|e|, FLOOR |E|) in Euclidean norms: g its gradient, e the
+ * trusted one, E the trusted gradient of the whole model. A tensor of packed queries, keys and
+ * values counts as three. The floor is for gradients that are zero on paper, as that of the keys'
+ * bias, and rounding in fact; the smallest true ones, of the queries' biases, were seen at 2e-4 |E|
+ * in 24 blocks.
  *
  * The update is checked by itself, from the same gradient and moments on both sides. */
 #include "train/verify.h"
@@ -120,7 +122,8 @@ static double read_one(const Trainer *t, Tensor scalar)
     return value;
 }
 
-/* Sums of squares over rows [first, last) of a parameter: of what was expected, and of the difference. */
+/* Sums of squares over rows [first, last) of a parameter: of what was expected, and of the
+ * difference. */
 typedef struct {
     const Param *param;
     int64_t first, last;
@@ -152,7 +155,8 @@ static Part *list_parts(const Trainer *t, int *count)
     return parts;
 }
 
-/* `found` of t beside `expected` of the trusted side, whose tensors may lie elsewhere in its buffer. */
+/* `found` of t beside `expected` of the trusted side, whose tensors may lie elsewhere in its
+ * buffer. */
 static void compare_part(const Trainer *t, Tensor found, const Trainer *trusted, Tensor expected,
                          Part *part, float *host)
 {
@@ -248,8 +252,8 @@ static bool low_is_rounded(const Trainer *t, const Param *param, float *host)
     return true;
 }
 
-/* Root mean square of the weights' difference after an update, over the rate, of the tensor where it is largest;
- * infinite when the copy of the weights in bf16 is no copy. */
+/* Root mean square of the weights' difference after an update, over the rate, of the tensor
+ * where it is largest; infinite when the copy of the weights in bf16 is no copy. */
 static void compare_update(Trainer *t, Trainer *trusted, Verification *found)
 {
     copy_state(t, trusted);
@@ -269,10 +273,11 @@ static void compare_update(Trainer *t, Trainer *trusted, Verification *found)
     free(host);
 }
 
-/* bf16 on ref beside f32 on the CPU, up to 24 blocks deep and 768 wide, was seen to differ by 4.1 % in gradients (always
- * of queries or keys), 0.4 % in the norm and 0.0005 in the loss, whose errors average out over more or fewer
- * tokens; f32 by 5e-6, 3e-7 and 1e-6. The limits of bf16 are between three and four times that, ten for the loss. f32 has
- * more room, for a GPU that sums 65,536 rows in another order, and is still far below what a mistake does. The update
+/* bf16 on ref beside f32 on the CPU, up to 24 blocks deep and 768 wide, was seen to differ by
+ * 4.1 % in gradients (always of queries or keys), 0.4 % in the norm and 0.0005 in the loss,
+ * whose errors average out over more or fewer tokens; f32 by 5e-6, 3e-7 and 1e-6. The limits of
+ * bf16 are between three and four times that, ten for the loss. f32 has more room, for a GPU
+ * that sums 65,536 rows in another order, and is still far below what a mistake does. The update
  * takes the same numbers on both sides and was seen to differ by 2e-6 rates. */
 static void set_limits(DType dtype, Verification *found)
 {

@@ -1,6 +1,6 @@
 #pragma once
-/* Whether a trainer computes the right thing in the very shape that was timed: its loss and gradients beside those
- * of a slow backend that is trusted, on the same weights and tokens. */
+/* Whether a trainer computes the right thing in the very shape that was timed: its loss and
+ * gradients beside those of a slow backend that is trusted, on the same weights and tokens. */
 #include "train/trainer.h"
 
 typedef struct {
@@ -14,9 +14,9 @@ typedef struct {
     double loss_limit, norm_limit, limit, update_limit; /* absolute, relative, of the two errors */
 } Verification;
 
-/* Runs one update of `trainer`, whose weights, gradients and moments are lost, and `sequences` (1, or 2 when the
- * update has an even number of them) single sequences on the trusted backend in f32. ERR_MEMORY when there is no room
- * for those; 0 otherwise, whatever was found. */
+/* Runs one update of `trainer`, whose weights, gradients and moments are lost, and `sequences`
+ * (1, or 2 when the update has an even number of them) single sequences on the trusted backend
+ * in f32. ERR_MEMORY when there is no room for those; 0 otherwise, whatever was found. */
 int verify_against(Trainer *trainer, Backend *trusted, int sequences, Verification *found);
 
 /* How the trusted side computes that many sequences, as long as those of `timed`. */
@@ -31,7 +31,8 @@ typedef struct {
     double seconds;     /* that the trusted side may take, as estimated beforehand */
 } VerifyOptions;
 
-/* The same with a trusted backend of its choice: the CPU, or ref for a trainer on the CPU. When a sequence would
- * take the trusted side too long, a trainer of the same kind on shorter sequences stands for this one. Prints one
- * line to stdout: what was found, or why nothing could be verified, which is no error. */
+/* The same with a trusted backend of its choice: the CPU, or ref for a trainer on the CPU. When
+ * a sequence would take the trusted side too long, a trainer of the same kind on shorter
+ * sequences stands for this one. Prints one line to stdout: what was found, or why nothing could
+ * be verified, which is no error. */
 int verify_trainer(Trainer *trainer, VerifyOptions options);

@@ -1,5 +1,5 @@
-/* What can be verified in reasonable time: the trusted side is slow, so its work is estimated first, and cut down from
- * two sequences to one and to shorter ones until it is affordable. */
+/* What can be verified in reasonable time: the trusted side is slow, so its work is estimated
+ * first, and cut down from two sequences to one and to shorter ones until it is affordable. */
 #include "train/verify.h"
 
 #include "base/clock.h"
@@ -22,7 +22,8 @@
 #define WORTH_A_WORD 2.0 /* seconds */
 #define BUFFERS ((size_t)16 << 20)
 
-/* What the trusted side is to do: `sequences` of length seq, 0 when every way would take too long. */
+/* What the trusted side is to do: `sequences` of length seq, 0 when every way would take too
+ * long. */
 typedef struct {
     int64_t seq;
     int sequences;
@@ -86,8 +87,8 @@ static int verify_and_print(Trainer *t, Backend *trusted, Task task, const char 
     return code;
 }
 
-/* The timed shape beside single sequences on the same backend, where that computes in f32 on the host: finds what is
- * wrong in large shapes alone. *done: it was affordable. */
+/* The timed shape beside single sequences on the same backend, where that computes in f32 on the
+ * host: finds what is wrong in large shapes alone. *done: it was affordable. */
 static int verify_by_itself(Trainer *timed, size_t room, bool *done)
 {
     int sequences = timed->setup.batch * timed->setup.accum % 2 == 0 ? 2 : 1;

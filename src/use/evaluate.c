@@ -1,10 +1,10 @@
-/* Memory is planned as in training: the pass itself, with dispatch switched off and arenas that count, tells what a
- * shape needs. The shape of whole batches is planned and allocated at the start. Another one (the last batch, shorter
- * texts) may need more of some block, since the head cuts its rows into chunks of about equal size; then the
- * blocks grow between two passes.
+/* Memory is planned as in training: the pass itself, with dispatch switched off and arenas that
+ * count, tells what a shape needs. The shape of whole batches is planned and allocated at the
+ * start. Another one (the last batch, shorter texts) may need more of some block, since the head
+ * cuts its rows into chunks of about equal size; then the blocks grow between two passes.
  *
- * Where the backend wants few shapes, lengths are rounded up to a few values and the number of windows in the last
- * batch of a round to powers of two. */
+ * Where the backend wants few shapes, lengths are rounded up to a few values and the number of
+ * windows in the last batch of a round to powers of two. */
 #include "use/evaluate.h"
 
 #include "base/assert.h"
@@ -35,7 +35,8 @@ static void lay_out(Evaluator *e, Arena *arena, int64_t rows)
     e->mean = arena_push(arena, MEM_HEAD, acc, 1, &one);
 }
 
-/* What Trainer's evaluation does with a batch that is on the device, so that the same weights give the same bits. */
+/* What Trainer's evaluation does with a batch that is on the device, so that the same weights
+ * give the same bits. */
 static void compute(Evaluator *e, int64_t batch, int64_t seq)
 {
     Ctx *c = &e->ctx;
@@ -240,7 +241,8 @@ static int64_t padded_batch(const Backend *backend, int64_t count, int64_t most)
     return batch < most ? batch : most;
 }
 
-/* Rows of ids and targets: the windows, with target -1 (no loss) behind their end and in rows without one. */
+/* Rows of ids and targets: the windows, with target -1 (no loss) behind their end and in rows
+ * without one. */
 static void fill(Evaluator *e, EvalWindow *const *windows, int64_t count, int64_t batch,
                  int64_t seq)
 {

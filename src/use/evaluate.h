@@ -1,11 +1,13 @@
 #pragma once
-/* How well a model predicts: the loss of windows, pieces of a text each of whose tokens is predicted from the ones
- * before it in the window. Windows of any length go through the model in batches, the longest first; shorter ones
- * are filled up behind their end, where a causal model does not look.
+/* How well a model predicts: the loss of windows, pieces of a text each of whose tokens is
+ * predicted from the ones before it in the window. Windows of any length go through the model in
+ * batches, the longest first; shorter ones are filled up behind their end, where a causal model
+ * does not look.
  *
- * With several ranks every rank has the same windows, and batch k is computed by rank k mod ranks; then each has all
- * results. How batches are put together does not depend on the number of ranks, and sums are made in double in the
- * order of the windows, so the results do not either. */
+ * With several ranks every rank has the same windows, and batch k is computed by rank k mod
+ * ranks; then each has all results. How batches are put together does not depend on the number
+ * of ranks, and sums are made in double in the order of the windows, so the results do not
+ * either. */
 #include "comm/comm.h"
 #include "model/model.h"
 
@@ -17,7 +19,8 @@ typedef struct {
     size_t memory;            /* bytes that may be taken; 0: what there is */
     bool fit;                 /* a batch that is too large is made smaller instead of refused */
     int (*interrupted)(void); /* 0, or the code to end with; NULL: never */
-    /* Told after each batch of this rank which part of evaluator_run's work is done, 0 to 1. NULL: nobody asks. */
+    /* Told after each batch of this rank which part of evaluator_run's work is done, 0 to 1.
+     * NULL: nobody asks. */
     void (*tick)(void *user, double part);
     void *tick_user;
 } EvaluatorSetup;
@@ -51,19 +54,20 @@ typedef struct {
 int evaluator_open(Evaluator *evaluator, const EvaluatorSetup *setup);
 void evaluator_close(Evaluator *evaluator); /* a no-op on a zeroed one */
 
-/* Bytes that passes of this shape take beside the model; model and backend of the setup alone are used. */
+/* Bytes that passes of this shape take beside the model; model and backend of the setup alone
+ * are used. */
 size_t evaluator_bytes(const EvaluatorSetup *setup, int64_t batch, int64_t seq);
 
-/* All ranks together, with the same windows. 0, ERR_MEMORY, or what `interrupted` said on some rank; the
- * windows that were done before are good then. A loss may be no finite number. */
+/* All ranks together, with the same windows. 0, ERR_MEMORY, or what `interrupted` said on some
+ * rank; the windows that were done before are good then. A loss may be no finite number. */
 int evaluator_run(Evaluator *evaluator, EvalWindow *windows, int64_t count);
 
-/* Windows for one evaluator_run: enough for every rank, and for windows of like length to meet. It depends on
- * the number of ranks only when there are very many. */
+/* Windows for one evaluator_run: enough for every rank, and for windows of like length to meet.
+ * It depends on the number of ranks only when there are very many. */
 int64_t evaluator_round(const Evaluator *evaluator);
 
-/* Mean loss as a training run computes it: mean over batches of means in the accumulator's type. False unless all
- * batches were whole. All ranks together. */
+/* Mean loss as a training run computes it: mean over batches of means in the accumulator's type.
+ * False unless all batches were whole. All ranks together. */
 int evaluator_mean(Evaluator *evaluator, double *mean, bool *whole);
 
 /* What the windows of an evaluation come to. */

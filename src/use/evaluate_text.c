@@ -1,7 +1,7 @@
-/* Text is read and encoded by a stream, whose ids arrive in order in take_ids. There they become windows of a round;
- * a full round is evaluated at once, so memory does not depend on the size of documents or inputs. All windows of
- * earlier rounds are done, so at the end of a round every document that has ended is complete, and at most the last
- * one is still under way. */
+/* Text is read and encoded by a stream, whose ids arrive in order in take_ids. There they become
+ * windows of a round; a full round is evaluated at once, so memory does not depend on the size
+ * of documents or inputs. All windows of earlier rounds are done, so at the end of a round every
+ * document that has ended is complete, and at most the last one is still under way. */
 #include "use/evaluate_text.h"
 
 #include "base/assert.h"
@@ -71,8 +71,8 @@ static int add_windows(Evaluation *v)
     return 0;
 }
 
-/* Tells of the documents that are complete. An end token that the text itself contains stands for bytes too, which
- * windows do not count. */
+/* Tells of the documents that are complete. An end token that the text itself contains stands
+ * for bytes too, which windows do not count. */
 static int report(Evaluation *v)
 {
     size_t complete = 0;
@@ -91,8 +91,8 @@ static int report(Evaluation *v)
     return code;
 }
 
-/* For progress: which part of all text is behind us, and which the round is. Inputs may hold more than text (JSON), in
- * the same measure as so far. */
+/* For progress: which part of all text is behind us, and which the round is. Inputs may hold
+ * more than text (JSON), in the same measure as so far. */
 static void place_round(Evaluation *v)
 {
     const TextSource *source = v->text->source;

@@ -1,10 +1,11 @@
 #pragma once
-/* The loss of a model on documents. A document is read as in training: the end token before it, and behind it; every
- * token of the text and the end token behind it are predicted, so a document of n tokens has n + 1 predictions.
+/* The loss of a model on documents. A document is read as in training: the end token before it, and
+ * behind it; every token of the text and the end token behind it are predicted, so a document of n
+ * tokens has n + 1 predictions.
  *
- * A document that is longer than the evaluator's seq is cut into windows that overlap by half: each but the first
- * predicts its second half only. So every token is predicted once, and from at least half a window of text
- * before it, except at the document's beginning. */
+ * A document that is longer than the evaluator's seq is cut into windows that overlap by half:
+ * each but the first predicts its second half only. So every token is predicted once, and from
+ * at least half a window of text before it, except at the document's beginning. */
 #include "data/source.h"
 #include "text/tokenizer.h"
 #include "use/evaluate.h"
@@ -24,12 +25,13 @@ typedef struct {
     const Tokenizer *tokenizer;
     uint32_t end; /* id of the token around documents */
     int threads;  /* that encode */
-    /* Called for every document in order, on every rank; an error ends the evaluation. May be NULL. */
+    /* Called for every document in order, on every rank; an error ends the evaluation. May be
+     * NULL. */
     int (*document)(void *user, const EvalDocument *document);
     void *user;
 } EvalText;
 
-/* Adds to progress->totals what was done. *documents: how many were done completely. ERR_FAILED naming the document
- * whose loss is no finite number; errors of the source and of evaluator_run. */
+/* Adds to progress->totals what was done. *documents: how many were done completely. ERR_FAILED
+ * naming the document whose loss is no finite number; errors of the source and of evaluator_run. */
 int evaluate_text(Evaluator *evaluator, const EvalText *text, EvalProgress *progress,
                   uint64_t *documents);

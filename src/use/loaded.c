@@ -14,7 +14,8 @@
 
 /* --- weights --- */
 
-/* Gives the tensor zeroed memory: padding between parameters and behind the vocabulary is never written. */
+/* Gives the tensor zeroed memory: padding between parameters and behind the vocabulary is never
+ * written. */
 static int allocate(LoadedModel *loaded, Tensor *tensor, void **block)
 {
     Backend *backend = loaded->backend;
@@ -30,7 +31,8 @@ static int allocate(LoadedModel *loaded, Tensor *tensor, void **block)
     return 0;
 }
 
-/* The values as they lie in memory, in the place of the f32 ones: never behind what is yet to be read. */
+/* The values as they lie in memory, in the place of the f32 ones: never behind what is yet to be
+ * read. */
 static void narrow(float *values, int64_t count)
 {
     char *to = (char *)values;
@@ -117,7 +119,8 @@ static int place_weights(LoadedModel *loaded, const WeightFolder *folder, bool s
 
 /* --- tokenizer --- */
 
-/* Where the model's own tokenizer is: a tokenizer.json, or the folder with GPT-2's two files; NULL: nowhere. */
+/* Where the model's own tokenizer is: a tokenizer.json, or the folder with GPT-2's two files;
+ * NULL: nowhere. */
 static char *own_tokenizer(const ModelSource *source)
 {
     const char *folder = model_source_tokenizer(source);
@@ -128,7 +131,8 @@ static char *own_tokenizer(const ModelSource *source)
     return found;
 }
 
-/* A tokenizer of the model's own that pacer cannot read is no reason to refuse the model: what needs none goes on. */
+/* A tokenizer of the model's own that pacer cannot read is no reason to refuse the model: what
+ * needs none goes on. */
 static int open_tokenizer(LoadedModel *loaded, const ModelSource *from, const Config *cfg)
 {
     if (config_is_set(cfg, "tokenizer")) {

@@ -67,7 +67,8 @@ typedef struct {
     uint32_t end; /* NO_TOKEN: the tokenizer has none */
 } Writer;
 
-/* Where the first stop in the text begins, looking only where the last `fresh` bytes take part; or the text's size. */
+/* Where the first stop in the text begins, looking only where the last `fresh` bytes take part;
+ * or the text's size. */
 static size_t find_stop(const Writer *writer, const ByteList *text, size_t fresh)
 {
     size_t found = text->size;
@@ -157,8 +158,8 @@ typedef struct {
     int64_t room_size;     /* of one */
 } Chooser;
 
-/* The same number all the time: the runtime keeps threads only while it does not change. So where the processor
- * computes it is that of the backend. */
+/* The same number all the time: the runtime keeps threads only while it does not change. So
+ * where the processor computes it is that of the backend. */
 static int threads_to_choose(const Backend *backend, const WriterSettings *settings)
 {
     if (backend->device == NULL) {
@@ -168,8 +169,8 @@ static int threads_to_choose(const Backend *backend, const WriterSettings *setti
     return most > 1 ? (int)most : 1;
 }
 
-/* A token for each text that goes on; one that is done repeats its last, which nobody looks at. Every choice is a
- * function of its own text's logits alone. */
+/* A token for each text that goes on; one that is done repeats its last, which nobody looks at.
+ * Every choice is a function of its own text's logits alone. */
 static void choose(const Writer *writer, const Chooser *chooser, const Written *out, int64_t going)
 {
     const WriterSettings *settings = writer->settings;

@@ -1,14 +1,15 @@
 #pragma once
-/* Text from a loaded model: tokens of a prompt, and several texts that go on from them at once. What a text is
- * depends on the settings and on its number alone, not on how many others are made beside it. */
+/* Text from a loaded model: tokens of a prompt, and several texts that go on from them at once.
+ * What a text is depends on the settings and on its number alone, not on how many others are
+ * made beside it. */
 #include "model/sample.h"
 #include "text/encode.h"
 #include "use/loaded.h"
 
-/* The tokens of a prompt as the model met them in training, added tokens (<|endoftext|>) in the text included.
- * Pacer's own models see the end of a document before each document, so it comes first; models from elsewhere are
- * given the prompt alone. An empty prompt is the token that begins or ends a document. ERR_INPUT when there is
- * no tokenizer, or no such token. */
+/* The tokens of a prompt as the model met them in training, added tokens (<|endoftext|>) in the
+ * text included. Pacer's own models see the end of a document before each document, so it comes
+ * first; models from elsewhere are given the prompt alone. An empty prompt is the token that
+ * begins or ends a document. ERR_INPUT when there is no tokenizer, or no such token. */
 int writer_prompt(const LoadedModel *loaded, const uint8_t *text, size_t size, TokenList *out);
 
 typedef enum { WROTE_END, WROTE_STOP, WROTE_LENGTH, WROTE_INTERRUPTED } WroteReason;
@@ -30,7 +31,8 @@ typedef struct {
     bool cached;
     const char *const *stops; /* texts, none empty, each ending a text before it; then NULL */
     int (*interrupted)(void); /* 0, or a code that ends all texts; may be NULL */
-    /* Told of text number `sample` as it grows, up to its end; may be NULL. Another code than 0 ends it all. */
+    /* Told of text number `sample` as it grows, up to its end; may be NULL. Another code than 0
+     * ends it all. */
     int (*tell)(void *user, int64_t sample, const uint8_t *text, size_t size);
     void *user;
 } WriterSettings;
@@ -43,7 +45,8 @@ typedef struct {
         seconds; /* until the first token could be chosen; from there to the end */
 } Written;
 
-/* After an interruption 0 is returned, with texts as far as they came. On failure *out is zeroed. */
+/* After an interruption 0 is returned, with texts as far as they came. On failure *out is
+ * zeroed. */
 int writer_run(LoadedModel *loaded, const TokenList *prompt, const WriterSettings *settings,
                Written *out);
 void written_free(Written *written); /* a no-op on a zeroed one */

@@ -1,7 +1,7 @@
-/* A program to be run as several ranks on a GPU (test_comm_ranks.sh), all of them on one if need be: `device
- * exact` checks collectives in its memory against arithmetic, as they are and recorded; `device fault BOARD`
- * has rank 1 stay away from a collective and is expected to end with a message. Exit status 77: there is no
- * GPU. */
+/* A program to be run as several ranks on a GPU (test_comm_ranks.sh), all of them on one if need
+ * be: `device exact` checks collectives in its memory against arithmetic, as they are and
+ * recorded; `device fault BOARD` has rank 1 stay away from a collective and is expected to end
+ * with a message. Exit status 77: there is no GPU. */
 #include "base/mem.h"
 #include "comm/rank.h"
 #include "cuda/cuda.h"
@@ -209,8 +209,8 @@ static void check_needed_spans(const int64_t stood[2])
           (long long)waits);
 }
 
-/* What is computed behind a wait for one collective sees its result, recorded or not, more often than there are events
- * for tickets. */
+/* What is computed behind a wait for one collective sees its result, recorded or not, more often
+ * than there are events for tickets. */
 static void check_tickets(void)
 {
     enum { TIMES = 300, COUNT = 1000, MORE = 100003 };

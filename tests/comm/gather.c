@@ -1,7 +1,8 @@
-/* A program to be run as several ranks (test_ranks.sh): with zero1 the weights come back beside the next forward pass,
- * which waits for those it needs. In every update another rank is late, so that the weights it keeps reach the
- * others long after these have begun; losses and weights are then, bit for bit, those of a run in which all weights
- * are there before any rank goes on. Exit status 0 when that holds. */
+/* A program to be run as several ranks (test_ranks.sh): with zero1 the weights come back beside
+ * the next forward pass, which waits for those it needs. In every update another rank is late,
+ * so that the weights it keeps reach the others long after these have begun; losses and weights
+ * are then, bit for bit, those of a run in which all weights are there before any rank goes on.
+ * Exit status 0 when that holds. */
 #include "base/clock.h"
 #include "comm/rank.h"
 #include "support/small_run.h"
@@ -38,8 +39,8 @@ static void listen(void *user, TrainPart part)
     }
 }
 
-/* Those that are in time wait for the one that is not, and say so. On a busy machine one that should be in time may be
- * late itself, but not in every update. */
+/* Those that are in time wait for the one that is not, and say so. On a busy machine one that
+ * should be in time may be late itself, but not in every update. */
 static void note_stood(Listener *listener, bool late, int *stood)
 {
     ChannelTimes times;

@@ -1,6 +1,6 @@
 #pragma once
-/* What the programs run as several ranks share: who they are, a check that ends the whole job, and values whose sums are
- * known. */
+/* What the programs run as several ranks share: who they are, a check that ends the whole job,
+ * and values whose sums are known. */
 #include "base/err.h"
 #include "base/log.h"
 #include "comm/comm.h"

@@ -1,6 +1,7 @@
-/* A program to be run as several ranks (test_comm_ranks.sh): `ranks exact` checks every collective against
- * arithmetic, `ranks fault HOW BOARD` has rank 1 die or stop at step 5 and is expected to end with a message,
- * `ranks launch N` starts itself as N ranks and prints what each finds. */
+/* A program to be run as several ranks (test_comm_ranks.sh): `ranks exact` checks every
+ * collective against arithmetic, `ranks fault HOW BOARD` has rank 1 die or stop at step 5 and is
+ * expected to end with a message, `ranks launch N` starts itself as N ranks and prints what each
+ * finds. */
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
@@ -259,8 +260,8 @@ static void check_overlap(void)
     free(data);
 }
 
-/* A wait for the first of two collectives does not wait for the second, which one rank queues later; that for the
- * second does, and is counted. */
+/* A wait for the first of two collectives does not wait for the second, which one rank queues
+ * later; that for the second does, and is counted. */
 static void check_tickets(void)
 {
     enum { LATE = 100000, TRIES = 30 }; /* us */

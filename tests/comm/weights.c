@@ -1,5 +1,5 @@
-/* Run as several ranks: weights that are equal pass the comparison, and one changed bit on one rank is found on every
- * rank, which names it. Exit status 0 when that holds. */
+/* Run as several ranks: weights that are equal pass the comparison, and one changed bit on one
+ * rank is found on every rank, which names it. Exit status 0 when that holds. */
 #include "base/err.h"
 #include "support/small_run.h"
 #include "train/session.h"

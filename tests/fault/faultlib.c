@@ -1,19 +1,25 @@
-/* A library to be loaded before a program (LD_PRELOAD), in which one system call fails, or is the last.
+/* A library to be loaded before a program (LD_PRELOAD), in which one system call fails, or is the
+ * last.
  *
- *   FAULT_STATE=FILE   counters, shared by all processes that have the same file (the first one makes it):
- *                      64-bit numbers in the order of KINDS, then how many calls were made to fail
- *   FAULT_CALL=NAME    the kind of call that fails, a name of KINDS; none: calls are only counted
+ *   FAULT_STATE=FILE   counters, shared by all processes that have the same file (the first one
+ *                      makes it): 64-bit numbers in the order of KINDS, then how many calls were
+ *                      made to fail
+ *   FAULT_CALL=NAME    the kind of call that fails, a name of KINDS; none: calls are only
+ *                      counted
  *   FAULT_AT=N         the N-th of them fails, from 1
  *   FAULT_ERRNO=N      with this error; else the kind's own
  *   FAULT_STICKY=1     and so do all after it, as on a full disk
  *   FAULT_KILL=1       the call does not fail: the process is killed before it
  *   FAULT_FIRST=1      in the first process alone
- *   FAULT_SITES=FILE   a line "N HASH" for each call of the kind: calls of the same hash came the same way (its last places)
- *   FAULT_FAST=1       clocks run fast, the machine has little memory and disks are not waited for, to save time
+ *   FAULT_SITES=FILE   a line "N HASH" for each call of the kind: calls of the same hash came
+ *                      the same way (its last places)
+ *   FAULT_FAST=1       clocks run fast, the machine has little memory and disks are not waited
+ *                      for, to save time
  *
- * Counted is what the program itself asks for, directly or through libraries that work on its behalf (JSON, YAML, regular
- * expressions, the C library), not what the loader, OpenMP or BLAS need, and nothing before main: constructors, such as
- * those that register a GPU's kernels, have no way to fail. */
+ * Counted is what the program itself asks for, directly or through libraries that work on its
+ * behalf (JSON, YAML, regular expressions, the C library), not what the loader, OpenMP or BLAS
+ * need, and nothing before main: constructors, such as those that register a GPU's kernels, have
+ * no way to fail. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,5 +1,6 @@
 #pragma once
 #include "config/config.h"
 
-/* A Config that was accepted is written as JSON, which must be accepted and give the same values. */
+/* A Config that was accepted is written as JSON, which must be accepted and give the same
+ * values. */
 void fuzz_config_again(const Config *cfg);

@@ -3,9 +3,9 @@
  *
  *     fuzz_NAME [--seconds N] [--seed N] [--limit SECONDS] [--keep FOLDER] FILE|FOLDER...
  *
- * The target runs in a child process. Its input lies in memory that the parent shares, so whatever
- * ends the child (an assertion, a sanitizer, a signal, exit, lack of time or memory), the parent has
- * the input, writes it to a file in FOLDER, names it, and ends with status 1. */
+ * The target runs in a child process. Its input lies in memory that the parent shares, so
+ * whatever ends the child (an assertion, a sanitizer, a signal, exit, lack of time or memory),
+ * the parent has the input, writes it to a file in FOLDER, names it, and ends with status 1. */
 #include "fuzz/fuzz.h"
 #include "fuzz/mutate.h"
 

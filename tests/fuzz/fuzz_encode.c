@@ -1,6 +1,7 @@
-/* Any bytes as text, through small tokenizers with a scanner, with PCRE2, and with ignore_merges. Texts
- * without an added token are also encoded by the definition: of all neighbours in a piece that can be
- * merged those of the lowest rank, the leftmost first, until none can. */
+/* Any bytes as text, through small tokenizers with a scanner, with PCRE2, and with
+ * ignore_merges. Texts without an added token are also encoded by the definition: of all
+ * neighbours in a piece that can be merged those of the lowest rank, the leftmost first, until
+ * none can. */
 #include "fuzz/fuzz.h"
 #include "fuzz/text_check.h"
 

@@ -1,5 +1,6 @@
-/* A Hugging Face folder: config.json and the index of its files, in one input: the index follows a line with ---. What is
- * accepted is a model that pacer can lay out, and describes the same model when it is written again. */
+/* A Hugging Face folder: config.json and the index of its files, in one input: the index follows
+ * a line with ---. What is accepted is a model that pacer can lay out, and describes the same
+ * model when it is written again. */
 #include "fuzz/fuzz.h"
 
 #include "base/assert.h"

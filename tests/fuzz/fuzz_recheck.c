@@ -1,5 +1,5 @@
-/* The record of a run that is checked again. The input is run.json, a rank's file or the lines, told by what it
- * begins with; the other two files are sound and stay. */
+/* The record of a run that is checked again. The input is run.json, a rank's file or the lines,
+ * told by what it begins with; the other two files are sound and stay. */
 #include "fuzz/fuzz.h"
 
 #include "base/assert.h"

@@ -1,5 +1,5 @@
-/* state.json of a checkpoint, as it is and with its digest made right, because the digest would hide
- * everything behind it. */
+/* state.json of a checkpoint, as it is and with its digest made right, because the digest would
+ * hide everything behind it. */
 #include "fuzz/fuzz.h"
 
 #include "base/assert.h"

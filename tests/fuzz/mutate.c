@@ -79,7 +79,8 @@ static size_t below(Work *work, size_t n)
     return n > 0 ? (size_t)rng_below(work->seed, work->round, work->drawn++, n) : 0;
 }
 
-/* Replaces `cut` bytes at `at` by these, as far as there is room. The bytes are not the work's own. */
+/* Replaces `cut` bytes at `at` by these, as far as there is room. The bytes are not the work's
+ * own. */
 static void replace(Work *work, size_t at, size_t cut, const uint8_t *bytes, size_t size)
 {
     size_t tail = work->size - at - cut;

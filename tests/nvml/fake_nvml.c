@@ -1,5 +1,5 @@
-/* A stand-in for libnvidia-ml.so.1, with the functions that pacer asks for. Built a second time with
- * FAKE_NVML_OLD, as a driver that lacks some of them and has others under older names. */
+/* A stand-in for libnvidia-ml.so.1, with the functions that pacer asks for. Built a second time
+ * with FAKE_NVML_OLD, as a driver that lacks some of them and has others under older names. */
 #include "nvml/fake_nvml.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 #pragma once
-/* What the stand-in for the driver's management library answers; the library exports one as fake_nvml, which a
- * test finds by dlsym and changes. Fields that are functions' results: 0 is success. */
+/* What the stand-in for the driver's management library answers; the library exports one as
+ * fake_nvml, which a test finds by dlsym and changes. Fields that are functions' results: 0 is
+ * success. */
 
 typedef struct {
     unsigned pid;

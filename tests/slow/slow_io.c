@@ -1,5 +1,6 @@
-/* To be preloaded: a slow disk and a slow terminal. SLOW_FILE=NAME:SECONDS lets every write and fsync of a file whose path
- * contains NAME take that much longer; SLOW_TEXT=TEXT:SECONDS every line with TEXT that is said on stderr. */
+/* To be preloaded: a slow disk and a slow terminal. SLOW_FILE=NAME:SECONDS lets every write and
+ * fsync of a file whose path contains NAME take that much longer; SLOW_TEXT=TEXT:SECONDS every
+ * line with TEXT that is said on stderr. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

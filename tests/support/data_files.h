@@ -32,6 +32,6 @@ typedef struct {
 void positions_open(Positions *positions, const uint64_t *sizes, int count, uint64_t vocab);
 void positions_close(Positions *positions);
 
-/* One to four random changes to bytes, a function of round: other bits, another byte, a piece cut out
- * or doubled. bytes has room for capacity; returns the new size. */
+/* One to four random changes to bytes, a function of round: other bits, another byte, a piece
+ * cut out or doubled. bytes has room for capacity; returns the new size. */
 size_t data_files_mutate(uint8_t *bytes, size_t size, size_t capacity, uint64_t round);

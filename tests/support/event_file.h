@@ -1,6 +1,6 @@
 #pragma once
-/* A reader of TensorBoard's event files that shares nothing with the writer: record by record, field by field. What is
- * wrong in a file fails the test. */
+/* A reader of TensorBoard's event files that shares nothing with the writer: record by record,
+ * field by field. What is wrong in a file fails the test. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

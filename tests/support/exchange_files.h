@@ -1,5 +1,6 @@
 #pragma once
-/* What tests of the exchange with Hugging Face share: the stored folders, and a fresh one to write into. */
+/* What tests of the exchange with Hugging Face share: the stored folders, and a fresh one to
+ * write into. */
 
 extern char *exchange_folder; /* of the test program, between the two below */
 

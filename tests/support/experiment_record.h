@@ -1,6 +1,6 @@
 #pragma once
-/* The records of an experiment that never was: experiment.json and run directories with the numbers that a test wants
- * to find again. */
+/* The records of an experiment that never was: experiment.json and run directories with the
+ * numbers that a test wants to find again. */
 #include "report/results.h"
 
 #include <cjson/cJSON.h>

@@ -1,5 +1,5 @@
-/* What the table of op_spec.c says of one case: which arguments are given and read, their shapes, and
- * the case in words. */
+/* What the table of op_spec.c says of one case: which arguments are given and read, their
+ * shapes, and the case in words. */
 #include "support/op_spec.h"
 
 #include "base/assert.h"

@@ -53,8 +53,8 @@ static const Heads head_shapes[] = {
     {{1, 257, 2, 1, 32}, 1}, {{1, 129, 1, 1, 64}, 3}, {{1, 200, 2, 2, 64}, 1},
 };
 
-/* Forward only, after the above: beside the tiles of a GPU's kernels for wide heads, several sequences and
- * groups of heads, and sequences that take more than one block of queries. */
+/* Forward only, after the above: beside the tiles of a GPU's kernels for wide heads, several
+ * sequences and groups of heads, and sequences that take more than one block of queries. */
 static const Heads forward_shapes[] = {
     {{3, 1, 2, 1, 64}, 1},    {{2, 63, 2, 1, 128}, 1},  {{2, 64, 4, 2, 64}, 1},
     {{2, 127, 2, 1, 64}, 1},  {{1, 128, 2, 1, 128}, 1}, {{1, 180, 2, 1, 64}, 6},
@@ -67,9 +67,9 @@ static const Heads backward_shapes[] = {
     {{1, 260, 1, 1, 64}, 1},
 };
 
-/* Both kinds with every length of a mini-batch that matters: 1, one that divides nothing, those of real
- * layers; sequences shorter than one, of whole ones, and with a rest. The wide heads are those of real
- * models, the widths of rows with and without padding behind 3HD + H. */
+/* Both kinds with every length of a mini-batch that matters: 1, one that divides nothing, those
+ * of real layers; sequences shorter than one, of whole ones, and with a rest. The wide heads are
+ * those of real models, the widths of rows with and without padding behind 3HD + H. */
 typedef struct {
     TttShape shape; /* width: the padding alone; base_rate and eps are filled in */
     double inner;
@@ -98,9 +98,9 @@ static const Inner ttt_shapes[] = {
     {{TTT_MLP, 1, 20, 1, 96, 16, 7, 0, 0}, 0.05, 0},
 };
 
-/* Caches: of one sequence and of several, positions at both ends and between, groups of heads, widths of no whole
- * vectors, and more positions than one part of a kernel that splits them. seq is the position + 1 of a step, the
- * tokens of a fill, whose batch divides the sequences. */
+/* Caches: of one sequence and of several, positions at both ends and between, groups of heads,
+ * widths of no whole vectors, and more positions than one part of a kernel that splits them. seq
+ * is the position + 1 of a step, the tokens of a fill, whose batch divides the sequences. */
 typedef struct {
     HeadShape heads;
     int64_t sequences, context;

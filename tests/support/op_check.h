@@ -20,10 +20,10 @@ typedef struct OpDevice {
 } OpDevice;
 
 /* Runs every case of the op in `act` on each device, twice, but for cases of more than most_work
- * (0: no limit). Accepts an output when its error against ref in f64 is at most twice that of naive
- * sums in the same type, plus a few roundings of the output's size; by the largest error, and again
- * by the root mean square. The naive error of a small output of an op with several draws is the worst
- * over so many random inputs. The two runs must agree bit for bit, and ref and the naive sums must be
- * the same formula. */
+ * (0: no limit). Accepts an output when its error against ref in f64 is at most twice that of
+ * naive sums in the same type, plus a few roundings of the output's size; by the largest error,
+ * and again by the root mean square. The naive error of a small output of an op with several
+ * draws is the worst over so many random inputs. The two runs must agree bit for bit, and ref
+ * and the naive sums must be the same formula. */
 void op_check_devices(const OpDevice *devices, int device_count, OpId op, DType act,
                       double most_work);

@@ -1,6 +1,6 @@
 #pragma once
-/* For tests of ops whose results are exact: the same bits on ref, on the cpu backend with all its threads
- * and instruction sets, and on a GPU where there is one. */
+/* For tests of ops whose results are exact: the same bits on ref, on the cpu backend with all
+ * its threads and instruction sets, and on a GPU where there is one. */
 #include "support/op_devices.h"
 
 /* Set up and tear down of a group of tests. Without a GPU a line says so. */

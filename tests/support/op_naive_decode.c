@@ -17,7 +17,8 @@ static void embed_step(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tenso
     }
 }
 
-/* Element e of the cache belongs to dimension d of row `row` of head `head` (keys, then values) of a sequence. */
+/* Element e of the cache belongs to dimension d of row `row` of head `head` (keys, then values)
+ * of a sequence. */
 typedef struct {
     int64_t sequence, head, row, d;
 } Place;

@@ -1,7 +1,7 @@
-/* Test-time training in f32 sums, a mini-batch at a time in matrix form. Operands of every product of
- * matrices are rounded to the activation type, as they are where a GPU multiplies bf16; states, row
- * statistics, gradients of states and all else stay f32. The step of a single token has no such products
- * and rounds nothing but its output. */
+/* Test-time training in f32 sums, a mini-batch at a time in matrix form. Operands of every
+ * product of matrices are rounded to the activation type, as they are where a GPU multiplies
+ * bf16; states, row statistics, gradients of states and all else stay f32. The step of a single
+ * token has no such products and rounds nothing but its output. */
 #include "support/op_naive_ttt.h"
 
 #include "base/mem.h"

@@ -65,7 +65,8 @@ static inline Mat make(Heap *heap, int64_t rows, int64_t cols)
     return a;
 }
 
-/* One inner layer in one mini-batch: parameters at its start, what keys and queries bring and get. */
+/* One inner layer in one mini-batch: parameters at its start, what keys and queries bring and
+ * get. */
 typedef struct {
     Mat w, b;
     Mat x, xq, z, zq;
@@ -106,21 +107,24 @@ void naive_ttt_pull(const Mini *m, float *y, const float *zh, float sigma);
 /* The caller frees heap.base. */
 Mini naive_ttt_open(const TttShape *s, const TttWeights *w, DType act, int64_t h);
 
-/* q and k into the first layer, v, and the rates, of m->n tokens from `row` on; i0: position of the first. */
+/* q and k into the first layer, v, and the rates, of m->n tokens from `row` on; i0: position of
+ * the first. */
 void naive_ttt_load(Mini *m, Tensor x, Tensor rope, int64_t row, int64_t i0);
 
 /* Tokens of the mini-batch that starts at token t. */
 int64_t naive_ttt_length(const TttShape *s, int64_t t);
 
-/* Parameters, or their gradients, are blocks in the order of op_ttt_start: element e of head h as an
- * element of a tensor; those at the start of a sequence; views of a block; a block as the state. */
+/* Parameters, or their gradients, are blocks in the order of op_ttt_start: element e of head h
+ * as an element of a tensor; those at the start of a sequence; views of a block; a block as the
+ * state. */
 Tensor naive_ttt_parameter(const TttShape *s, const TttWeights *w, int64_t h, int64_t e,
                            int64_t *at);
 void naive_ttt_first(const TttShape *s, const TttWeights *w, int64_t h, float *block);
 void naive_ttt_view(const Mini *m, float *block, Mat w[LAYERS], Mat b[LAYERS]);
 void naive_ttt_use(Mini *m, float *block);
 
-/* z, g and u of every layer; then p, zq and zhq; then the state behind in place of the one before. */
+/* z, g and u of every layer; then p, zq and zhq; then the state behind in place of the one
+ * before. */
 void naive_ttt_gradients(Mini *m);
 void naive_ttt_outputs(Mini *m);
 void naive_ttt_hand_over(Mini *m);

@@ -1,5 +1,5 @@
-/* Gradients of test-time training in f32 sums; see op_naive_ttt.c for what is rounded. Mini-batches run from
- * the last to the first, from states that are made again. */
+/* Gradients of test-time training in f32 sums; see op_naive_ttt.c for what is rounded.
+ * Mini-batches run from the last to the first, from states that are made again. */
 #include "support/op_naive_ttt.h"
 
 #include "base/mem.h"
@@ -163,8 +163,8 @@ static void mini_backward(Mini *m, Tensor dout, Tensor rope, int64_t row, Tensor
     store_rows(m, dx, rope, row, dq, dk, dv, ds.at);
 }
 
-/* One sequence: states forward, mini-batches back. block: states (steps + 1), then two of gradients,
- * of which the first holds the result. */
+/* One sequence: states forward, mini-batches back. block: states (steps + 1), then two of
+ * gradients, of which the first holds the result. */
 static void sequence_backward(Mini *m, Tensor dout, Tensor x, Tensor rope, int64_t first, Tensor dx,
                               Sums *sums, float *block)
 {

@@ -6,7 +6,8 @@
 #define LOSS_SCALE 0.37
 #define TTT_DRAWS 4 /* gradients of single numbers are sums in which errors cancel by luck */
 
-/* Arguments that come in two forms (aux of attention, results of cast): the one that this case has. */
+/* Arguments that come in two forms (aux of attention, results of cast): the one that this case
+ * has. */
 static Tensor either(Tensor a, Tensor b)
 {
     return tensor_given(a) ? a : b;

@@ -1,5 +1,6 @@
 #pragma once
-/* Texts in memory, and their documents found the plain way, for tests of what finds them in files. */
+/* Texts in memory, and their documents found the plain way, for tests of what finds them in
+ * files. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,6 @@ typedef struct {
     size_t offset, size, line;
 } PlainDocument;
 
-/* The documents of a text by the rules of source.h, byte after byte. Returns their number; `out` has
- * room for one more than the text has bytes. */
+/* The documents of a text by the rules of source.h, byte after byte. Returns their number; `out`
+ * has room for one more than the text has bytes. */
 size_t plain_documents(const Text *text, PlainDocument *out);

@@ -16,8 +16,8 @@ int close_tokenizers(void **state);
 /* 20 % validation, two threads, tokenizer `which`. */
 PrepareOptions preparation(const char *out, const char *const *inputs, int count, int which);
 
-/* Documents of 1 to 300 bytes, some words and some bytes of any value but 0; every tenth one is long.
- * Separators stand on lines of their own or inside a line. */
+/* Documents of 1 to 300 bytes, some words and some bytes of any value but 0; every tenth one is
+ * long. Separators stand on lines of their own or inside a line. */
 Text random_text(uint64_t seed, int documents);
 
 /* prepare_dataset with what it says on standard error kept away, or given in *said. */

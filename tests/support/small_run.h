@@ -15,7 +15,8 @@ void free_tokens(Tokens tokens);
 
 #define SMALL_UPDATES 4
 
-/* Parameters, losses and norms after `updates` (at most SMALL_UPDATES) updates over 8 sequences each. */
+/* Parameters, losses and norms after `updates` (at most SMALL_UPDATES) updates over 8 sequences
+ * each. */
 typedef struct {
     double *params, losses[SMALL_UPDATES], norms[SMALL_UPDATES];
     int64_t count;

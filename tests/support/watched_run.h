@@ -5,7 +5,8 @@
 char *watched_dir(void); /* a fresh one below own_folder; caller frees */
 void watched_put(const char *dir, const char *name, const char *mode, const char *text);
 
-/* Lines of steps from..to, each of 20 ms and 100 tokens, the loss going down from `loss` by 0.001 a step. */
+/* Lines of steps from..to, each of 20 ms and 100 tokens, the loss going down from `loss` by
+ * 0.001 a step. */
 void watched_put_lines(const char *dir, int64_t from, int64_t to, double loss);
 
 /* run.json of a run of 400 steps that has not ended, made by `process` (taken) on `host`. */

@@ -1,7 +1,8 @@
-/* A stand-in for gcc's OpenMP runtime, for ThreadSanitizer, which does not see how the real one's threads
- * synchronise and would call every parallel loop a race. Here a parallel region starts threads and joins them, and
- * meets at a barrier, by calls that it knows: what it then reports is a race of pacer's own.
- * Only what pacer and its libraries call: regions, barriers, and one loop with a dynamic schedule per region. */
+/* A stand-in for gcc's OpenMP runtime, for ThreadSanitizer, which does not see how the real
+ * one's threads synchronise and would call every parallel loop a race. Here a parallel region
+ * starts threads and joins them, and meets at a barrier, by calls that it knows: what it then
+ * reports is a race of pacer's own. Only what pacer and its libraries call: regions, barriers,
+ * and one loop with a dynamic schedule per region. */
 #include "base/assert.h"
 
 #include <omp.h>
@@ -161,8 +162,8 @@ void GOMP_loop_end_nowait(void) {}
 
 /* ---- questions ---- */
 
-/* Libraries find those that pacer does not call itself here, too, and the rest in the real runtime: oneDNN must
- * see that it is called from inside a region. */
+/* Libraries find those that pacer does not call itself here, too, and the rest in the real
+ * runtime: oneDNN must see that it is called from inside a region. */
 
 int omp_get_thread_num(void)
 {

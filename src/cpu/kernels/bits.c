@@ -1,5 +1,5 @@
-/* Ops on the exact bits of elements: conversion between f32 and bf16, and the checksum, whose terms may
- * be added in any order. The loops are plain: compilers make vectors of them. */
+/* Ops on the exact bits of elements: conversion between f32 and bf16, and the checksum, whose
+ * terms may be added in any order. The loops are plain: compilers make vectors of them. */
 #include "cpu/cpu.h"
 #include "cpu/kernels/isa.h"
 #include "cpu/threads.h"

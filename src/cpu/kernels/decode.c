@@ -1,8 +1,9 @@
-/* Attention of one new token of each sequence over kept keys and values, for f32. It reads the cache once and does
- * little with each number. The positions of a query head are cut into parts of PART_ROWS, whatever the number of
- * threads; a part gives its greatest score, the sum of exponentials against it and the values weighted by them, and
- * the parts of a head are joined in order. So results depend on the shapes alone, and a single sequence with few
- * heads keeps all threads busy once its text is long. */
+/* Attention of one new token of each sequence over kept keys and values, for f32. It reads the
+ * cache once and does little with each number. The positions of a query head are cut into parts
+ * of PART_ROWS, whatever the number of threads; a part gives its greatest score, the sum of
+ * exponentials against it and the values weighted by them, and the parts of a head are joined in
+ * order. So results depend on the shapes alone, and a single sequence with few heads keeps all
+ * threads busy once its text is long. */
 #include "cpu/cpu.h"
 
 #include "base/assert.h"
@@ -59,7 +60,8 @@ VEC_INLINE Vec load_within(const float *row, int64_t i, int64_t depth)
     return i + VEC_LANES <= depth ? vec_load(row + i) : vec_load_part(row + i, depth - i);
 }
 
-/* scores (count) = scale * keys (count, D) q; four rows at a time, so that their sums do not wait for each other. */
+/* scores (count) = scale * keys (count, D) q; four rows at a time, so that their sums do not
+ * wait for each other. */
 static void score_rows(const StepLayout *l, const float *q, const float *keys, int64_t count,
                        float *scores)
 {
@@ -103,7 +105,8 @@ static float exponentials(float *scores, int64_t count, float greatest)
     return vec_sum(sum);
 }
 
-/* out (width) = weights (count) times values (count, D). A column of four vectors stays in registers. */
+/* out (width) = weights (count) times values (count, D). A column of four vectors stays in
+ * registers. */
 static void weigh_rows(const StepLayout *l, const float *weights, const float *values,
                        int64_t count, float *out)
 {

@@ -23,7 +23,8 @@ static void put_bf16(const uint16_t *from, float *to, int64_t count, Mode mode)
     }
 }
 
-/* to (width) = row `token` of table + row `position` of positions, if there are any; both f32 or both bf16. */
+/* to (width) = row `token` of table + row `position` of positions, if there are any; both f32 or
+ * both bf16. */
 static void put_row(Tensor table, int64_t token, Tensor positions, int64_t position, float *to)
 {
     int64_t width = table.dim[1], at = checked_token(token, table.dim[0]) * width;

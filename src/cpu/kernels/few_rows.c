@@ -1,6 +1,6 @@
 /* Linear maps of a few rows, as in generation: every weight is read from memory once and used for
- * all rows, so that the product takes as long as reading the weights does. That is where a library's
- * product loses: it copies the weights into an order that pays only for many rows.
+ * all rows, so that the product takes as long as reading the weights does. That is where a
+ * library's product loses: it copies the weights into an order that pays only for many rows.
  *
  * A tile of the result, OUTPUTS outputs of up to TILE_ROWS rows, is kept in registers; a sum runs
  * over the inputs in VEC_LANES interleaved parts that are joined at the end. So each element of the
@@ -91,9 +91,9 @@ typedef struct {
     size_t step; /* bytes of each row to ask for per vector of inputs */
 } Ahead;
 
-/* y of `outputs` outputs from `output` on, whose weights begin at w, and `rows` rows from `row` on.
- * outputs, rows and low are constants at each use, and the loops over them must go: only then do the
- * sums live in registers. */
+/* y of `outputs` outputs from `output` on, whose weights begin at w, and `rows` rows from `row`
+ * on. outputs, rows and low are constants at each use, and the loops over them must go: only
+ * then do the sums live in registers. */
 VEC_INLINE void make_tile(int outputs, int rows, bool low, const Map *map, const char *w,
                           int64_t output, int64_t row, Ahead ahead)
 {
