@@ -3,6 +3,7 @@
  * whole (replaced as one event), metrics.jsonl grows by whole lines. Rank 0 owns both; every rank
  * writes its own ranks/K.json. docs/formats.md lists the fields. */
 #include "metrics/summary.h"
+#include "model/spec.h"
 
 /* What run.json, metrics.jsonl and ranks/K.json are written in ("schema"), and experiment.json
  * ("format"). Raised when a field changes its meaning; new fields alone do not. */
@@ -34,8 +35,8 @@ typedef struct {
 /* What is known when a run starts. Everything is copied. */
 typedef struct {
     const char *id;
-    const char *model; /* preset name */
-    int64_t parameters, vocab, context;
+    const ModelSpec *spec;
+    int64_t parameters;
     int64_t total_steps;  /* that the run is to make; 0: not known */
     double flops_update;  /* of one rank */
     const cJSON *config;  /* may be NULL: null */

@@ -59,11 +59,9 @@ static cJSON *state_object(const TrainState *state, const ModelSpec *spec, const
     add_real(object, "first_loss", state->first_loss);
     add_real(object, "best_val_loss", state->best_val_loss);
     cJSON *model = cJSON_AddObjectToObject(object, "model");
-    int count;
-    const SpecField *fields = spec_fields(&count);
     cJSON_AddStringToObject(model, "name", spec->name);
-    for (int i = 0; i < count; i++) {
-        cJSON_AddNumberToObject(model, fields[i].key, spec_value(spec, &fields[i]));
+    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
+        cJSON_AddNumberToObject(model, field->stored, spec_value(spec, field));
     }
     cJSON *files = cJSON_AddObjectToObject(object, "files");
     add_hex(files, "model.safetensors", digests.model);
@@ -114,21 +112,18 @@ static double read_real(const cJSON *object, const char *name)
 /* A field that the file does not have is of a later version than its writer. */
 static int compare_model(const char *path, const cJSON *model, const ModelSpec *spec)
 {
-    int count;
-    const SpecField *fields = spec_fields(&count);
-    for (int i = 0; i < count; i++) {
-        const SpecField *field = &fields[i];
-        double stored = read_real(model, field->key), own = spec_value(spec, field);
-        if (cJSON_GetObjectItemCaseSensitive(model, field->key) != NULL && !(stored == own)) {
+    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
+        double stored = read_real(model, field->stored), own = spec_value(spec, field);
+        if (cJSON_GetObjectItemCaseSensitive(model, field->stored) != NULL && !(stored == own)) {
             char then[SPEC_TEXT_SIZE], now[SPEC_TEXT_SIZE], advice[64] = "the same --model";
             spec_text(field, stored, then);
-            if (field->option != NULL) {
-                snprintf(advice, sizeof advice, "--%s %s", field->option, then);
+            if (field->option) {
+                snprintf(advice, sizeof advice, "--%s %s", field->name, then);
             }
             return err_set(ERR_INPUT,
                            "%s: the checkpoint is of another model: its %s is %s, this run's is "
                            "%s; give %s, or start anew with another --out",
-                           path, field->key, then, spec_text(field, own, now), advice);
+                           path, field->stored, then, spec_text(field, own, now), advice);
         }
     }
     return 0;
