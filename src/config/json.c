@@ -57,6 +57,19 @@ struct cJSON *config_to_json(const Config *cfg)
     return object;
 }
 
+struct cJSON *config_given_json(const Config *cfg)
+{
+    cJSON *names = cJSON_CreateArray();
+    size_t count;
+    const Option *options = config_options(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (is_recorded(&options[i], cfg->command) && origin_is_given(cfg->origin[i].kind)) {
+            cJSON_AddItemToArray(names, cJSON_CreateString(options[i].name));
+        }
+    }
+    return names;
+}
+
 /* The item as the text that the option's own parser reads; NULL when its JSON type is wrong. */
 static char *item_text(const Option *option, const cJSON *item)
 {

@@ -80,6 +80,9 @@ static cJSON *describe(const RecordInfo *info)
     json_put(model, "flops_update", value_of(info->flops_update));
     json_put_item(run, "model", model);
     json_put_item(run, "config", copy(info->config));
+    if (info->given != NULL) {
+        json_put_item(run, "given", copy(info->given));
+    }
     json_put_item(run, "machine", copy(info->machine));
     cJSON *plan = json_array();
     for (int i = 0; i < info->plan_rows; i++) {
