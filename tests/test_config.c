@@ -45,7 +45,7 @@ static void test_config__choices_flags_and_text(void **state)
     assert_int_equal(config_set(&cfg, "schedule", "wsd"), 0);
     assert_int_equal(cfg.schedule, SCHEDULE_WSD);
     assert_int_equal(config_set(&cfg, "device", "ref"), 0);
-    assert_int_equal(cfg.device, CONFIG_DEVICE_REF);
+    assert_int_equal(cfg.device, DEVICE_REF);
     assert_int_equal(config_set(&cfg, "dtype", "bf16"), 0);
     assert_int_equal(cfg.dtype, CONFIG_DTYPE_BF16);
     assert_int_equal(config_set(&cfg, "attention", "flash"), 0);

@@ -45,7 +45,7 @@ static void test_cuda_train__same_bits_with_and_without_graph(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
-        for (int kind = ATTENTION_NAIVE; kind <= ATTENTION_CUDNN; kind++) {
+        for (int kind = ATTENTION_NAIVE; kind <= ATTENTION_LIBRARY; kind++) {
             TrainerSetup setup = gpu_setup(presets[i], 4, 2, 256);
             setup.attention = (AttentionKind)kind;
             HeadShape heads = {4, 256, 4, 4, 32};
@@ -117,7 +117,7 @@ static void test_cuda_train__bf16_near_f32(void **state)
         setup.dtype = DT_F32;
         setup.graph = false;
         Outcome here = small_run(setup, cpu, 4);
-        for (int kind = ATTENTION_NAIVE; kind <= ATTENTION_CUDNN; kind++) {
+        for (int kind = ATTENTION_NAIVE; kind <= ATTENTION_LIBRARY; kind++) {
             setup = gpu_setup(presets[i], 4, 2, 200);
             setup.attention = (AttentionKind)kind;
             HeadShape heads = {4, 200, 4, 4, 32};

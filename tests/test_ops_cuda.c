@@ -22,7 +22,7 @@ static bool covers(const OpDevice *device, const OpCase *k, DType act)
     if (device->cudnn && k->attention == ATTENTION_NAIVE) {
         return false;
     }
-    AttentionKind kind = device->cudnn ? ATTENTION_CUDNN : k->attention;
+    AttentionKind kind = device->cudnn ? ATTENTION_LIBRARY : k->attention;
     return backend_attention_refusal(gpu, kind, k->heads, act) == NULL;
 }
 

@@ -191,6 +191,7 @@ static void small_open(Small *s, DdpKind kind)
                       .width = 64,
                       .heads = 4,
                       .kv_heads = 4,
+                      .head_dim = 16,
                       .ffn = 256,
                       .vocab = 1000,
                       .context = 32,

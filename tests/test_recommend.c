@@ -41,7 +41,7 @@ static int measure(void *user, Candidate *c)
 static RecommendLimits all_kinds(void)
 {
     return (RecommendLimits){
-        .kinds = {CONFIG_ATTENTION_FLASH, CONFIG_ATTENTION_CUDNN, CONFIG_ATTENTION_NAIVE},
+        .kinds = {CONFIG_ATTENTION_FLASH, CONFIG_ATTENTION_LIBRARY, CONFIG_ATTENTION_NAIVE},
         .kind_count = 3,
         .largest = 1000000,
         .slowest_s = 1e9};
@@ -51,7 +51,7 @@ static Machine machine(void)
 {
     return (Machine){.fixed_s = 0.01,
                      .per_sequence_s = {[CONFIG_ATTENTION_FLASH] = 0.001,
-                                        [CONFIG_ATTENTION_CUDNN] = 0.0008,
+                                        [CONFIG_ATTENTION_LIBRARY] = 0.0008,
                                         [CONFIG_ATTENTION_NAIVE] = 0.002},
                      .base_bytes = 1000,
                      .sequence_bytes = 100,
@@ -66,7 +66,7 @@ static void test_recommend__fastest_kind_and_the_batch_behind_which_little_is_ga
     Recommendation r;
     assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
     const Candidate *best = &r.candidates[r.best];
-    assert_int_equal(best->attention, CONFIG_ATTENTION_CUDNN);
+    assert_int_equal(best->attention, CONFIG_ATTENTION_LIBRARY);
     assert_int_equal(best->recompute, CONFIG_RECOMPUTE_NONE);
     /* Rate of batch b is b / (0.01 + 0.0008 b): from 512 to 1024 it gains 1.2 %, and 512 is
      * within 2 % of it. */
@@ -79,7 +79,7 @@ static void test_recommend__a_kind_that_is_refused_is_a_row_and_not_taken(void *
 {
     (void)state;
     Machine m = machine();
-    m.per_sequence_s[CONFIG_ATTENTION_CUDNN] = 0;
+    m.per_sequence_s[CONFIG_ATTENTION_LIBRARY] = 0;
     RecommendLimits limits = all_kinds();
     Recommendation r;
     assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);

@@ -1,6 +1,6 @@
 /* The sensors of a GPU, asked of a stand-in for the driver's library (nvml/fake_nvml.c): what is
  * answered, what is missing, who else computes; and the watch over a run. */
-#include "cuda/sensors.h"
+#include "cuda/cuda.h"
 #include "metrics/watch.h"
 
 #include "nvml/fake_nvml.h"
@@ -47,7 +47,7 @@ static void test_sensors__answers_arrive_in_their_units(void **state)
 {
     (void)state;
     FakeNvml *nvml = fake(PACER_FAKE_NVML);
-    Sensors *sensors = sensors_open_at(PACER_FAKE_NVML, BUS);
+    Sensors *sensors = cuda_sensors_at(PACER_FAKE_NVML, BUS);
     assert_non_null(sensors);
     GpuReading r = sensors_read(sensors);
     assert_true(r.known);
@@ -66,7 +66,7 @@ static void test_sensors__what_is_missing_is_not_known(void **state)
     (void)state;
     FakeNvml *nvml = fake(PACER_FAKE_NVML_OLD);
     nvml->reasons = 0x4;
-    Sensors *sensors = sensors_open_at(PACER_FAKE_NVML_OLD, BUS);
+    Sensors *sensors = cuda_sensors_at(PACER_FAKE_NVML_OLD, BUS);
     assert_non_null(sensors);
     GpuReading r = sensors_read(sensors);
     assert_true(r.known && r.sm_mhz == 1980 && r.used_bytes == 20 * GIB);
@@ -83,13 +83,12 @@ static void test_sensors__no_library_no_gpu_no_error(void **state)
 {
     (void)state;
     FakeNvml *nvml = fake(PACER_FAKE_NVML);
-    assert_null(sensors_open_at("libno-such-library.so.1", BUS));
-    assert_null(sensors_open_at(PACER_FAKE_NVML, "0000:17:00.0"));
+    assert_null(cuda_sensors_at("libno-such-library.so.1", BUS));
+    assert_null(cuda_sensors_at(PACER_FAKE_NVML, "0000:17:00.0"));
     assert_int_equal(nvml->opened, 0);
     nvml->init_result = 9; /* the driver is not loaded */
-    assert_null(sensors_open_at(PACER_FAKE_NVML, BUS));
+    assert_null(cuda_sensors_at(PACER_FAKE_NVML, BUS));
     assert_int_equal(nvml->opened, 0);
-    assert_null(sensors_open(-1));
     assert_false(sensors_read(NULL).known);
     sensors_own(NULL, 1);
     sensors_close(NULL);
@@ -104,7 +103,7 @@ static void expect_others(const FakeProcess *list, unsigned count, double used, 
     }
     nvml->process_count = count;
     nvml->used = (unsigned long long)used;
-    Sensors *sensors = sensors_open_at(PACER_FAKE_NVML, BUS);
+    Sensors *sensors = cuda_sensors_at(PACER_FAKE_NVML, BUS);
     sensors_own(sensors, own);
     GpuReading r = sensors_read(sensors);
     sensors_close(sensors);
@@ -154,7 +153,7 @@ static void test_sensors__throttling_in_words(void **state)
     assert_string_equal(sensors_throttle_text(~0ull, small, sizeof small), "power cap, ");
     FakeNvml *nvml = fake(PACER_FAKE_NVML);
     nvml->reasons = 0x1 | 0x2 | 0x100 | 0x40;
-    Sensors *sensors = sensors_open_at(PACER_FAKE_NVML, BUS);
+    Sensors *sensors = cuda_sensors_at(PACER_FAKE_NVML, BUS);
     assert_true(sensors_read(sensors).throttle == 0x40);
     sensors_close(sensors);
 }
@@ -163,7 +162,7 @@ static void test_sensors__watch_takes_one_reading_a_second(void **state)
 {
     (void)state;
     FakeNvml *nvml = fake(PACER_FAKE_NVML);
-    Sensors *sensors = sensors_open_at(PACER_FAKE_NVML, BUS);
+    Sensors *sensors = cuda_sensors_at(PACER_FAKE_NVML, BUS);
     GpuWatch watch;
     gpu_watch_start(&watch, sensors);
     assert_null(gpu_watch_json(&watch));

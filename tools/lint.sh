@@ -17,20 +17,21 @@ tensor      base
 ref         base tensor
 cpu         base tensor ref
 cuda        base tensor
+devices     base tensor ref cpu cuda
 comm        base tensor cuda
 text        base
 data        base config text
 model       base tensor
 optim       base tensor model
-metrics     base tensor cpu cuda text model
+metrics     base tensor cpu text model
 audit       base config
 exchange    base tensor text model
-train       base config tensor cpu cuda comm data model optim metrics exchange
-use         base config tensor cpu cuda comm text data model train
-experiment  base config model metrics train
+train       base config tensor devices comm data model optim metrics exchange
+use         base config tensor devices cpu comm text data model train
+experiment  base config devices model metrics train
 report      base config metrics train
 api         base config comm text data model metrics train use
-cli         base config tensor ref cpu cuda comm text data model metrics audit exchange train use
+cli         base config tensor ref devices comm text data model metrics audit exchange train use
             experiment report api
 '
 deviceless='model optim' # rooms that know no device

@@ -2,6 +2,13 @@
 /* Choices that an option offers and other rooms act on: each list is the enum and the option's
  * words, in one order. */
 
+/* Where to compute (devices/devices.c). */
+#define DEVICE_CHOICES(X)  \
+    X(DEVICE_AUTO, "auto") \
+    X(DEVICE_CPU, "cpu")   \
+    X(DEVICE_CUDA, "cuda") \
+    X(DEVICE_REF, "ref")
+
 #define SCHEDULE_CHOICES(X)      \
     X(SCHEDULE_COSINE, "cosine") \
     X(SCHEDULE_LINEAR, "linear") \
@@ -22,6 +29,7 @@
 #define CHOICE_VALUE(value, word) value,
 #define CHOICE_WORD(value, word) word,
 
+typedef enum { DEVICE_CHOICES(CHOICE_VALUE) DEVICE_COUNT } DeviceId;
 typedef enum { SCHEDULE_CHOICES(CHOICE_VALUE) } ScheduleKind;
 typedef enum { OPTIMIZER_CHOICES(CHOICE_VALUE) OPTIMIZER_COUNT } OptimizerId;
 typedef enum { DDP_CHOICES(CHOICE_VALUE) } DdpKind;

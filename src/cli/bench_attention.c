@@ -9,6 +9,7 @@
 #include "base/signals.h"
 #include "cli/attention_check.h"
 #include "cli/commands.h"
+#include "devices/devices.h"
 #include "tensor/ctx.h"
 #include "train/setup.h"
 
@@ -29,7 +30,7 @@
 
 /* In the order in which they are timed: gradients of the first are what the later ones are compared
  * with. */
-static const AttentionKind kinds[] = {ATTENTION_NAIVE, ATTENTION_FLASH, ATTENTION_CUDNN};
+static const AttentionKind kinds[] = {ATTENTION_NAIVE, ATTENTION_FLASH, ATTENTION_LIBRARY};
 enum { KINDS = 3, KINDS_HOST = 2 };
 
 enum { FORWARD, BACKWARD, DIRECTIONS };
@@ -349,7 +350,7 @@ int cmd_bench_attention(Config *cfg, int argc, char **argv)
         return code;
     }
     Bench b = {.cfg = cfg,
-               .gpu = cfg->device == CONFIG_DEVICE_CUDA,
+               .gpu = device_of((DeviceId)cfg->device)->count != NULL,
                .dtype = cfg->dtype == CONFIG_DTYPE_BF16 ? DT_BF16 : DT_F32};
     code = set_shape(&b);
     code = code != 0 ? code : backend_open(cfg, NULL, &b.backend);

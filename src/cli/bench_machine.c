@@ -7,8 +7,7 @@
 #include "base/signals.h"
 #include "cli/commands.h"
 #include "comm/comm.h"
-#include "cpu/cpu.h"
-#include "cuda/cuda.h"
+#include "devices/devices.h"
 #include "metrics/ceilings.h"
 #include "metrics/products.h"
 #include "train/setup.h"
@@ -195,9 +194,8 @@ static int open_bench(Bench *b, Config *cfg)
         return code;
     }
     Backend *backend = b->run.backend;
-    machine_describe(&b->machine,
-                     strcmp(backend->name, "cpu") == 0 ? cpu_backend_isa(backend) : NULL);
-    b->sensors = sensors_open(cuda_backend_device(backend));
+    machine_describe(&b->machine, device_isa(backend));
+    b->sensors = backend_sensors(backend);
     return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/plan.h"
 #include "cli/show.h"
+#include "devices/devices.h"
 #include "train/recommend.h"
 
 #include <stdlib.h>
@@ -154,8 +155,8 @@ static int limits_of(const Config *cfg, const ModelSpec *spec, RecommendLimits *
                                 .batch = config_is_set(cfg, "batch") ? cfg->batch : 0,
                                 .slowest_s = SLOWEST_STEP_S};
     limits->kinds[limits->kind_count++] = fixed ? cfg->attention : CONFIG_ATTENTION_FLASH;
-    if (!fixed && cfg->device == CONFIG_DEVICE_CUDA) {
-        limits->kinds[limits->kind_count++] = CONFIG_ATTENTION_CUDNN;
+    if (!fixed && device_of((DeviceId)cfg->device)->count != NULL) {
+        limits->kinds[limits->kind_count++] = CONFIG_ATTENTION_LIBRARY;
     }
     if (!fixed) {
         limits->kinds[limits->kind_count++] = CONFIG_ATTENTION_NAIVE;

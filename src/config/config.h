@@ -58,13 +58,12 @@ typedef enum {
 const char *command_words(Command command); /* "data prepare" */
 
 /* Values of the fields that hold a choice, in the order of the choices in table.c. */
-enum { CONFIG_DEVICE_AUTO, CONFIG_DEVICE_CPU, CONFIG_DEVICE_CUDA, CONFIG_DEVICE_REF };
 enum { CONFIG_DTYPE_AUTO, CONFIG_DTYPE_F32, CONFIG_DTYPE_BF16 };
 enum {
     CONFIG_ATTENTION_AUTO,
     CONFIG_ATTENTION_NAIVE,
     CONFIG_ATTENTION_FLASH,
-    CONFIG_ATTENTION_CUDNN
+    CONFIG_ATTENTION_LIBRARY
 };
 enum { CONFIG_RECOMPUTE_NONE, CONFIG_RECOMPUTE_BLOCK };
 enum { CONFIG_COMM_DTYPE_F32, CONFIG_COMM_DTYPE_BF16 };
@@ -139,7 +138,7 @@ typedef struct Config {
     double clip; /* 0: off */
 
     /* machine */
-    int device;           /* CONFIG_DEVICE_* */
+    int device;           /* DeviceId */
     int dtype;            /* CONFIG_DTYPE_* */
     int attention;        /* CONFIG_ATTENTION_* */
     int recompute;        /* CONFIG_RECOMPUTE_* */

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-static const char *const devices[] = {"auto", "cpu", "cuda", "ref", NULL};
+static const char *const devices[] = {DEVICE_CHOICES(CHOICE_WORD) NULL};
 static const char *const dtypes[] = {"auto", "f32", "bf16", NULL};
 static const char *const schedules[] = {SCHEDULE_CHOICES(CHOICE_WORD) NULL};
 static const char *const optimizers[] = {OPTIMIZER_CHOICES(CHOICE_WORD) NULL};

@@ -27,7 +27,7 @@ const char *cuda_attention_problem(const CudaBackend *backend, AttentionKind kin
         return cuda_flash_covers(backend, shape, dtype)
                    ? NULL
                    : "flash attention has no kernel for this head width and type on this GPU.";
-    case ATTENTION_CUDNN:
+    case ATTENTION_LIBRARY:
         if (backend->cudnn == NULL) {
             static char text[sizeof backend->cudnn_missing + 32];
             snprintf(text, sizeof text, "cuDNN is not available: %s.", backend->cudnn_missing);
@@ -66,7 +66,7 @@ void cuda_attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Ten
     const CudaBackend *backend = cuda_of(c);
     if (c->attention == ATTENTION_NAIVE) {
         cuda_naive_forward(c, qkv, shape, out, aux, ws);
-    } else if (c->attention == ATTENTION_CUDNN && cudnn_takes(backend, shape, qkv.dtype) &&
+    } else if (c->attention == ATTENTION_LIBRARY && cudnn_takes(backend, shape, qkv.dtype) &&
                aligned(qkv) && aligned(out) && aligned(aux)) {
         cudnn_attention_forward(backend->cudnn, qkv, shape, out, aux, ws);
     } else {
@@ -81,7 +81,7 @@ size_t cuda_attention_forward_ws(const Ctx *c, HeadShape shape, DType dtype)
     if (c->attention == ATTENTION_NAIVE) {
         return cuda_naive_forward_ws(backend, shape, dtype);
     }
-    return c->attention == ATTENTION_CUDNN && cudnn_takes(backend, shape, dtype)
+    return c->attention == ATTENTION_LIBRARY && cudnn_takes(backend, shape, dtype)
                ? cudnn_attention_forward_ws(backend->cudnn, shape)
                : 0;
 }
@@ -92,7 +92,7 @@ void cuda_attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor
     const CudaBackend *backend = cuda_of(c);
     if (c->attention == ATTENTION_NAIVE) {
         cuda_naive_backward(c, dout, qkv, aux, shape, dqkv, ws);
-    } else if (c->attention == ATTENTION_CUDNN && cudnn_takes(backend, shape, qkv.dtype) &&
+    } else if (c->attention == ATTENTION_LIBRARY && cudnn_takes(backend, shape, qkv.dtype) &&
                aligned(dout) && aligned(qkv) && aligned(out) && aligned(aux) && aligned(dqkv)) {
         cudnn_attention_backward(backend->cudnn, dout, qkv, out, aux, shape, dqkv, ws);
     } else {
@@ -113,7 +113,7 @@ size_t cuda_attention_backward_ws(const Ctx *c, HeadShape shape, DType dtype)
     if (cuda_flash_covers(backend, shape, dtype)) {
         flash = cuda_flash_backward_ws(backend, shape, dtype);
     }
-    if (c->attention == ATTENTION_CUDNN && cudnn_takes(backend, shape, dtype)) {
+    if (c->attention == ATTENTION_LIBRARY && cudnn_takes(backend, shape, dtype)) {
         cudnn = cudnn_attention_backward_ws(backend->cudnn, shape);
     }
     return flash > cudnn ? flash : cudnn;

@@ -84,14 +84,14 @@ static float time_kind(Backend *backend, AttentionKind kind, HeadShape shape, DT
 static AttentionKind faster(Backend *backend, HeadShape shape, DType dtype)
 {
     float own = time_kind(backend, ATTENTION_FLASH, shape, dtype);
-    float other = time_kind(backend, ATTENTION_CUDNN, shape, dtype);
+    float other = time_kind(backend, ATTENTION_LIBRARY, shape, dtype);
     while ((own < 0 || other < 0) && shape.batch > 1) { /* fewer sequences tell as much */
         shape.batch /= 2;
         own = time_kind(backend, ATTENTION_FLASH, shape, dtype);
-        other = time_kind(backend, ATTENTION_CUDNN, shape, dtype);
+        other = time_kind(backend, ATTENTION_LIBRARY, shape, dtype);
     }
     log_debug("attention: flash %.3f ms, cudnn %.3f ms", (double)own, (double)other);
-    return other >= 0 && (own < 0 || other < own) ? ATTENTION_CUDNN : ATTENTION_FLASH;
+    return other >= 0 && (own < 0 || other < own) ? ATTENTION_LIBRARY : ATTENTION_FLASH;
 }
 
 static AttentionKind remembered(TuneCache *cache, Backend *backend, HeadShape shape, DType dtype)
@@ -105,10 +105,10 @@ static AttentionKind remembered(TuneCache *cache, Backend *backend, HeadShape sh
     AttentionKind kind;
     tune_cache_lock(cache);
     if (tune_cache_get(cache, key, value, sizeof value)) {
-        kind = strcmp(value, " cudnn") == 0 ? ATTENTION_CUDNN : ATTENTION_FLASH;
+        kind = strcmp(value, " cudnn") == 0 ? ATTENTION_LIBRARY : ATTENTION_FLASH;
     } else {
         kind = faster(backend, shape, dtype);
-        tune_cache_put(cache, key, kind == ATTENTION_CUDNN ? " cudnn" : " flash");
+        tune_cache_put(cache, key, kind == ATTENTION_LIBRARY ? " cudnn" : " flash");
     }
     tune_cache_unlock(cache);
     return kind;
@@ -118,9 +118,9 @@ AttentionKind cuda_attention_choose(Backend *backend, HeadShape shape, DType dty
 {
     const CudaBackend *cuda = (const CudaBackend *)backend;
     bool own = cuda_attention_problem(cuda, ATTENTION_FLASH, shape, dtype) == NULL;
-    bool other = cuda_attention_problem(cuda, ATTENTION_CUDNN, shape, dtype) == NULL;
+    bool other = cuda_attention_problem(cuda, ATTENTION_LIBRARY, shape, dtype) == NULL;
     if (own && other && cuda->matmul->cache != NULL) {
         return remembered(cuda->matmul->cache, backend, shape, dtype);
     }
-    return other ? ATTENTION_CUDNN : own ? ATTENTION_FLASH : ATTENTION_NAIVE;
+    return other ? ATTENTION_LIBRARY : own ? ATTENTION_FLASH : ATTENTION_NAIVE;
 }

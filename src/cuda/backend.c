@@ -315,6 +315,11 @@ static const char *gpu_attention_refusal(const Backend *backend, AttentionKind k
     return cuda_attention_problem((const CudaBackend *)backend, kind, shape, dtype);
 }
 
+static const char *gpu_ttt_refusal(const Backend *backend, const TttShape *shape, DType dtype)
+{
+    return cuda_ttt_problem((const CudaBackend *)backend, shape, dtype);
+}
+
 int cuda_backend_open(int device, Backend **out)
 {
     *out = NULL;
@@ -355,7 +360,13 @@ int cuda_backend_open(int device, Backend **out)
         .matmul_rate = cuda_matmul_rate,
         .copy_rate = cuda_copy_rate,
         .stated_rate = gpu_stated_rate,
+        .measure_link = cuda_measure_link,
+        .place = cuda_place,
+        .versions = cuda_versions,
+        .sensors_open = cuda_sensors_open,
         .attention_refusal = gpu_attention_refusal,
+        .attention_choose = cuda_attention_choose,
+        .ttt_refusal = gpu_ttt_refusal,
         .close = gpu_close,
     };
     const char *missing = ops_missing(&gpu_ops);
@@ -375,9 +386,4 @@ int cuda_backend_open(int device, Backend **out)
         cudnn_open(&gpu->cuda, gpu->cuda.cudnn_missing, sizeof gpu->cuda.cudnn_missing);
     *out = &gpu->cuda.base;
     return 0;
-}
-
-const char *cuda_ttt_refusal(const Backend *backend, const TttShape *shape, DType dtype)
-{
-    return cuda_ttt_problem((const CudaBackend *)backend, shape, dtype);
 }

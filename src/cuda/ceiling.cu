@@ -163,7 +163,7 @@ static double graph_launch_seconds(cudaStream_t stream)
     return seconds / LAUNCHES;
 }
 
-static void measure_copies(CudaBackend *cuda, CudaLink *link)
+static void measure_copies(CudaBackend *cuda, DeviceLink *link)
 {
     void *host = NULL, *block = cuda->base.alloc(&cuda->base, LINK_BYTES);
     if (cudaMallocHost(&host, LINK_BYTES) != cudaSuccess) {
@@ -190,11 +190,11 @@ static void measure_copies(CudaBackend *cuda, CudaLink *link)
     }
 }
 
-CudaLink cuda_measure_link(Backend *backend)
+DeviceLink cuda_measure_link(Backend *backend)
 {
     CudaBackend *cuda = (CudaBackend *)backend;
     cudaStream_t stream = cuda->stream;
-    CudaLink link = {};
+    DeviceLink link = {};
     link.launch_s = host_seconds_of(stream, [&] { launch_empty(stream, LAUNCHES); }) / LAUNCHES;
     link.launch_wait_s = host_seconds_of(stream, [&] { launch_empty(stream, 1); });
     link.graph_launch_s = graph_launch_seconds(stream);

@@ -75,6 +75,13 @@ void cuda_gated_forward(Ctx *c, Activation act, Tensor gate_up, Tensor y);
 void cuda_gated_backward(Ctx *c, Activation act, Tensor dy, Tensor gate_up, Tensor dgate_up);
 void cuda_act_forward(Ctx *c, Activation act, Tensor x, Tensor y);
 void cuda_act_backward(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx);
+
+/* Slots of Backend. */
+DeviceLink cuda_measure_link(Backend *backend);
+bool cuda_place(const Backend *backend, char *text, size_t size);
+void cuda_versions(const Backend *backend, char *text, size_t size);
+AttentionKind cuda_attention_choose(Backend *backend, HeadShape shape, DType dtype);
+
 /* loss.cu */
 void cuda_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses, double scale,
                bool gradient);

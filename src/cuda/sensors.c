@@ -7,8 +7,6 @@
  * comes closest to what sensors_own told. An empty list leaves memory alone to judge by: what is
  * in use beyond this process's own and OWN_EXTRA, if it is more than OTHER_LEAST, is one other
  * process. */
-#include "cuda/sensors.h"
-
 #include "base/log.h"
 #include "base/mem.h"
 #include "cuda/cuda.h"
@@ -43,7 +41,8 @@ typedef struct {
     unsigned gpu_instance, compute_instance;
 } NvmlProcess;
 
-struct Sensors {
+typedef struct {
+    Sensors base; /* first */
     void *library;
     NvmlDevice *device;
     double own; /* bytes; NaN: not told */
@@ -56,11 +55,11 @@ struct Sensors {
     int (*memory)(NvmlDevice *, NvmlMemory *);
     int (*reasons)(NvmlDevice *, unsigned long long *bits);
     int (*processes)(NvmlDevice *, unsigned *count, NvmlProcess *list);
-};
+} Nvml;
 
 /* The first of two names that the library has; a pointer to data made one to a function the way
  * POSIX allows. */
-static void find(const Sensors *s, const char *name, const char *other, void *slot)
+static void find(const Nvml *s, const char *name, const char *other, void *slot)
 {
     void *found = dlsym(s->library, name);
     if (found == NULL && other != NULL) {
@@ -69,7 +68,7 @@ static void find(const Sensors *s, const char *name, const char *other, void *sl
     memcpy(slot, &found, sizeof found);
 }
 
-static bool start(Sensors *s, const char *bus_id)
+static bool start(Nvml *s, const char *bus_id)
 {
     int (*init)(void);
     int (*by_bus)(const char *, NvmlDevice **);
@@ -92,31 +91,9 @@ static bool start(Sensors *s, const char *bus_id)
     return by_bus(bus_id, &s->device) == NVML_OK;
 }
 
-Sensors *sensors_open_at(const char *library, const char *bus_id)
+static void nvml_close(Sensors *sensors)
 {
-    Sensors *s = mem_zalloc(1, sizeof *s);
-    s->own = NAN;
-    s->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    if (s->library == NULL || !start(s, bus_id)) {
-        log_debug("the sensors of the GPU cannot be read: %s has no answer for %s", library,
-                  bus_id);
-        sensors_close(s);
-        return NULL;
-    }
-    return s;
-}
-
-Sensors *sensors_open(int device)
-{
-    char bus_id[32];
-    return cuda_bus_id(device, bus_id, sizeof bus_id) ? sensors_open_at(LIBRARY, bus_id) : NULL;
-}
-
-void sensors_close(Sensors *s)
-{
-    if (s == NULL) {
-        return;
-    }
+    Nvml *s = (Nvml *)sensors;
     if (s->shutdown != NULL) {
         s->shutdown();
     }
@@ -126,14 +103,12 @@ void sensors_close(Sensors *s)
     free(s);
 }
 
-void sensors_own(Sensors *s, double bytes)
+static void nvml_own(Sensors *sensors, double bytes)
 {
-    if (s != NULL) {
-        s->own = bytes;
-    }
+    ((Nvml *)sensors)->own = bytes;
 }
 
-static void count_hidden(const Sensors *s, GpuReading *r)
+static void count_hidden(const Nvml *s, GpuReading *r)
 {
     double beyond = r->used_bytes - s->own - OWN_EXTRA;
     if (!isnan(beyond)) {
@@ -148,7 +123,7 @@ static double bytes_of(const NvmlProcess *process)
 }
 
 /* Which of the entries is this process. */
-static unsigned find_self(const Sensors *s, const NvmlProcess *list, unsigned count)
+static unsigned find_self(const Nvml *s, const NvmlProcess *list, unsigned count)
 {
     unsigned self = 0;
     double closest = INFINITY;
@@ -165,7 +140,7 @@ static unsigned find_self(const Sensors *s, const NvmlProcess *list, unsigned co
     return self;
 }
 
-static void count_others(const Sensors *s, GpuReading *r)
+static void count_others(const Nvml *s, GpuReading *r)
 {
     NvmlProcess list[2 * PROCESSES]; /* room for entries that turn out larger */
     unsigned count = PROCESSES;
@@ -186,20 +161,10 @@ static void count_others(const Sensors *s, GpuReading *r)
     }
 }
 
-GpuReading sensors_read(Sensors *s)
+static GpuReading nvml_read(Sensors *sensors)
 {
-    GpuReading r = {.sm_mhz = NAN,
-                    .memory_mhz = NAN,
-                    .power_w = NAN,
-                    .power_limit_w = NAN,
-                    .temperature_c = NAN,
-                    .used_bytes = NAN,
-                    .total_bytes = NAN,
-                    .other_processes = -1,
-                    .other_bytes = NAN};
-    if (s == NULL) {
-        return r;
-    }
+    const Nvml *s = (const Nvml *)sensors;
+    GpuReading r = sensors_unknown();
     unsigned value;
     unsigned long long bits;
     NvmlMemory memory;
@@ -231,20 +196,23 @@ GpuReading sensors_read(Sensors *s)
     return r;
 }
 
-const char *sensors_throttle_text(unsigned long long bits, char *text, size_t size)
+Sensors *cuda_sensors_at(const char *library, const char *bus_id)
 {
-    static const struct {
-        unsigned long long bit;
-        const char *name;
-    } reasons[] = {{0x04, "power cap"}, {0x08, "hardware slowdown"}, {0x10, "sync boost"},
-                   {0x20, "thermal"},   {0x40, "hardware thermal"},  {0x80, "power brake"}};
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
-        if ((bits & reasons[i].bit) != 0 && used < size) {
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "",
-                                     reasons[i].name);
-        }
+    Nvml *s = mem_zalloc(1, sizeof *s);
+    s->base = (Sensors){.read = nvml_read, .own = nvml_own, .close = nvml_close};
+    s->own = NAN;
+    s->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    if (s->library == NULL || !start(s, bus_id)) {
+        log_debug("the sensors of the GPU cannot be read: %s has no answer for %s", library,
+                  bus_id);
+        nvml_close(&s->base);
+        return NULL;
     }
-    return text;
+    return &s->base;
+}
+
+Sensors *cuda_sensors_open(Backend *backend)
+{
+    char bus_id[32];
+    return backend->place(backend, bus_id, sizeof bus_id) ? cuda_sensors_at(LIBRARY, bus_id) : NULL;
 }

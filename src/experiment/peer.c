@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
+#include "devices/devices.h"
 #include "metrics/peer_names.h"
 
 #include <errno.h>
@@ -93,11 +94,11 @@ void peer_tools_find(PeerTools *tools)
 static const char *reason_against(const ExperimentRun *run, const PeerTools *tools)
 {
     const Config *cfg = &run->cfg;
-    return run->obstacle != NULL              ? "pacer itself cannot run them here"
-           : run->spec.mixer == MIXER_TTT     ? "it is given no TTT layers to train"
-           : cfg->init[0] != '\0'             ? "it does not go on from given weights"
-           : cfg->device == CONFIG_DEVICE_REF ? "it knows no device ref"
-           : cfg->device == CONFIG_DEVICE_CUDA && cfg->ranks > tools->gpus
+    return run->obstacle != NULL          ? "pacer itself cannot run them here"
+           : run->spec.mixer == MIXER_TTT ? "it is given no TTT layers to train"
+           : cfg->init[0] != '\0'         ? "it does not go on from given weights"
+           : cfg->device == DEVICE_REF    ? "it knows no device ref"
+           : device_of((DeviceId)cfg->device)->count != NULL && cfg->ranks > tools->gpus
                ? "they have more ranks than it finds GPUs"
                : NULL;
 }

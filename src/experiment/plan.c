@@ -73,9 +73,9 @@ static bool is_sound(const Config *cfg)
     Config plain;
     Reply unused;
     config_copy(&plain, cfg);
-    config_derive(&plain, "device", CONFIG_DEVICE_CPU);
+    config_derive(&plain, "device", DEVICE_CPU);
     config_derive(&plain, "dtype", CONFIG_DTYPE_F32);
-    if (plain.attention == CONFIG_ATTENTION_CUDNN) {
+    if (plain.attention == CONFIG_ATTENTION_LIBRARY) {
         config_derive(&plain, "attention", CONFIG_ATTENTION_AUTO);
     }
     int code = plan_run(&plain, &unused);

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
-#include "cuda/cuda.h"
 #include "metrics/watch.h"
 
 #include <math.h>
@@ -35,7 +34,7 @@ void ceilings_key(CeilingKey *key, const Machine *machine, const Backend *backen
     snprintf(key->host, sizeof key->host, "%s", machine->host);
     if (backend->matmul_rate != NULL) {
         snprintf(key->device, sizeof key->device, "%s", backend->device);
-        cuda_versions(key->library, sizeof key->library);
+        backend->versions(backend, key->library, sizeof key->library);
         return;
     }
     int used =
@@ -72,7 +71,7 @@ static int stopped(void)
 static int measure_device(Ceilings *c, Backend *backend, Sensors *sensors)
 {
     log_live("measuring launches and copies between host and device");
-    CudaLink link = cuda_measure_link(backend);
+    DeviceLink link = backend->measure_link(backend);
     add(c, "launch", "s", link.launch_s, "empty kernels one behind the other, each");
     add(c, "launch_wait", "s", link.launch_wait_s, "one empty kernel, launched and waited for");
     add(c, "launch_graph", "s", link.graph_launch_s, "empty kernels of a recorded graph, each");

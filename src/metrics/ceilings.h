@@ -4,7 +4,7 @@
  * (metrics/machine.h). A file per host, device and versions of the libraries lies in the user's
  * cache folder (base/cache.h); a stored ceiling is replaced only by a better one. */
 #include "base/clock.h"
-#include "cuda/sensors.h"
+#include "tensor/sensors.h"
 #include "metrics/machine.h"
 
 /* What measurements must have in common to be compared. */

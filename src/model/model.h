@@ -54,8 +54,8 @@ typedef struct {
     Tensor position; /* (1) i32 in backend memory: tokens that came before, the same for all */
     /* Instead of a step, the next pass is an ordinary one over the beginning of sequences
      * [fill_first, fill_first + fill_count), and leaves its tokens in their states
-     * (BlockPart.keeps_tokens). Sequence s of a batch of B is that of fill_first + s, + s + B, + s +
-     * 2B ... */
+     * (BlockPart.keeps_tokens). Sequence s of a batch of B is that of fill_first + s, + s + B, +
+     * s + 2B ... */
     bool filling;
     int64_t fill_first, fill_count;
 } Decode;

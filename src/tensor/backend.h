@@ -1,6 +1,7 @@
 #pragma once
 /* A device: its memory and its table of operations. The model never looks inside. */
 #include "tensor/ops.h"
+#include "tensor/sensors.h"
 
 typedef struct Backend Backend;
 
@@ -10,6 +11,15 @@ typedef struct Backend Backend;
 #define BACKEND_READ_BYTES 128 /* of a value on its way to the host */
 
 #define BACKEND_HEAD_BYTES ((size_t)128 << 20) /* what processors take */
+
+/* What lies between the host and a device, each the median of several after a warm-up; 0: not
+ * measured. */
+typedef struct {
+    double launch_s;           /* per empty kernel, many launched one behind the other */
+    double launch_wait_s;      /* one empty kernel: launch it and wait until it is done */
+    double graph_launch_s;     /* per empty kernel of a recorded sequence */
+    double to_device, to_host; /* bytes/s from and to pinned memory */
+} DeviceLink;
 
 struct Backend {
     const char *name;   /* "ref", "cpu", "cuda" */
@@ -68,16 +78,36 @@ struct Backend {
      * never known. */
     double (*stated_rate)(const Backend *backend, DType dtype);
 
+    DeviceLink (*measure_link)(Backend *backend); /* NULL: it is the host itself */
+
+    /* Which of several devices it is, in words that are the same for whoever uses it ("0000:3B:
+     * 00.0"); false when that is not known. NULL: the host's processor. */
+    bool (*place)(const Backend *backend, char *text, size_t size);
+    /* Of driver and libraries, which together decide how fast products are. NULL: see Machine. */
+    void (*versions)(const Backend *backend, char *text, size_t size);
+    /* What the device says of itself; may return NULL. NULL slot: nothing. */
+    Sensors *(*sensors_open)(Backend *backend);
+
     /* Why this kind of attention does not do the shape, as a sentence; NULL when it does. NULL
-     * slot: all kinds do every shape. */
+     * slot: naive and flash do every shape, and there is no library's. */
     const char *(*attention_refusal)(const Backend *backend, AttentionKind kind, HeadShape shape,
                                      DType dtype);
+    /* The fastest kind for the shape, forward and backward together, of those that cover it, the
+     * same in later runs. NULL: flash. */
+    AttentionKind (*attention_choose)(Backend *backend, HeadShape shape, DType dtype);
+    /* Why a layer of test-time training of this shape has no kernel; NULL when it has. NULL slot:
+     * all do. */
+    const char *(*ttt_refusal)(const Backend *backend, const TttShape *shape, DType dtype);
 
     void (*close)(Backend *backend); /* frees the backend itself */
 };
 
 const char *backend_attention_refusal(const Backend *backend, AttentionKind kind, HeadShape shape,
                                       DType dtype);
+
+AttentionKind backend_attention_choose(Backend *backend, HeadShape shape, DType dtype);
+const char *backend_ttt_refusal(const Backend *backend, const TttShape *shape, DType dtype);
+Sensors *backend_sensors(Backend *backend);
 
 /* The wanted kind where it does the shape, else flash where that does, else naive, which does
  * any. */

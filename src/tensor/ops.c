@@ -20,9 +20,26 @@ const char *attention_name(AttentionKind kind)
 const char *backend_attention_refusal(const Backend *backend, AttentionKind kind, HeadShape shape,
                                       DType dtype)
 {
-    return backend->attention_refusal != NULL
-               ? backend->attention_refusal(backend, kind, shape, dtype)
-               : NULL;
+    if (backend->attention_refusal != NULL) {
+        return backend->attention_refusal(backend, kind, shape, dtype);
+    }
+    return kind == ATTENTION_LIBRARY ? "only a GPU has it; use flash or auto" : NULL;
+}
+
+AttentionKind backend_attention_choose(Backend *backend, HeadShape shape, DType dtype)
+{
+    return backend->attention_choose != NULL ? backend->attention_choose(backend, shape, dtype)
+                                             : ATTENTION_FLASH;
+}
+
+const char *backend_ttt_refusal(const Backend *backend, const TttShape *shape, DType dtype)
+{
+    return backend->ttt_refusal != NULL ? backend->ttt_refusal(backend, shape, dtype) : NULL;
+}
+
+Sensors *backend_sensors(Backend *backend)
+{
+    return backend->sensors_open != NULL ? backend->sensors_open(backend) : NULL;
 }
 
 AttentionKind backend_attention(const Backend *backend, AttentionKind wanted, HeadShape shape,

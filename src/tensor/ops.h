@@ -17,7 +17,7 @@ typedef enum { MODE_SET, MODE_ADD } Mode; /* out = value, or out += value */
 typedef enum { NORM_LAYER, NORM_RMS } NormKind;
 /* x s(x) with s the logistic function; the tanh form of GPT-2; max(x, 0)^2 */
 typedef enum { ACT_SILU, ACT_GELU, ACT_RELU2 } Activation;
-typedef enum { ATTENTION_NAIVE, ATTENTION_FLASH, ATTENTION_CUDNN } AttentionKind;
+typedef enum { ATTENTION_NAIVE, ATTENTION_FLASH, ATTENTION_LIBRARY } AttentionKind;
 
 /* Layout of packed heads. A qkv row holds H*D of q, then G*D of k, then G*D of v; query head h
  * reads key/value head h / (H / G). Rows are ordered (sequence, token). */

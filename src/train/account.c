@@ -3,7 +3,6 @@
 #include "train/session.h"
 
 #include "base/clock.h"
-#include "cuda/cuda.h"
 
 static const Phase phase_of[] = {
     [PART_MOVE] = PHASE_DATA_MOVE,    [PART_FORWARD] = PHASE_FORWARD,  [PART_LOSS] = PHASE_LOSS,
@@ -50,8 +49,7 @@ void account_open(Session *s)
     if (trainer_stamps(&s->trainer) != NULL) {
         timers_follow_device(&s->timers);
     }
-    int gpu = cuda_backend_device(s->run.backend);
-    s->sensors = gpu >= 0 ? sensors_open(gpu) : NULL;
+    s->sensors = backend_sensors(s->run.backend);
     gpu_watch_start(&s->watch, s->sensors);
 }
 

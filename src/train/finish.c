@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cuda/cuda.h"
 #include "metrics/recheck.h"
 #include "train/session.h"
 
@@ -104,8 +103,8 @@ static int write_rank(const Session *s, const TimerReport *report, const Summary
     cJSON *gpu = gpu_watch_json(&s->watch);
     const Backend *backend = s->run.backend;
     char uuid[96];
-    bool named = cuda_bus_id(cuda_backend_device(backend), uuid, sizeof uuid) ||
-                 name_cores(s, uuid, sizeof uuid);
+    bool named = backend->place != NULL ? backend->place(backend, uuid, sizeof uuid)
+                                        : name_cores(s, uuid, sizeof uuid);
     RecordRank rank = {.rank = s->rank,
                        .ranks = s->ranks,
                        .host = s->machine.host,

@@ -4,7 +4,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cpu/cpu.h"
+#include "devices/devices.h"
 #include "train/checkpoint_state.h"
 #include "train/initial.h"
 
@@ -317,9 +317,7 @@ static int open_parts(Session *s, const Config *cfg)
     code = session_agree(s, code);
     if (code == 0) {
         s->config = config_to_json(&s->run.settled);
-        machine_describe(&s->machine, strcmp(s->run.backend->name, "cpu") == 0
-                                          ? cpu_backend_isa(s->run.backend)
-                                          : NULL);
+        machine_describe(&s->machine, device_isa(s->run.backend));
         code = open_trainer(s);
     }
     if (code == 0) {

@@ -3,8 +3,8 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "cuda/cuda.h"
 #include "data/loader.h"
+#include "devices/devices.h"
 
 #include <math.h>
 #include <omp.h>
@@ -93,26 +93,22 @@ static int resolve_model(Run *run)
 
 void device_resolve(Config *cfg)
 {
-    if (cfg->device == CONFIG_DEVICE_AUTO) {
-        char why[256];
-        bool gpu = cuda_devices(why, sizeof why) > 0;
-        config_derive(cfg, "device", gpu ? CONFIG_DEVICE_CUDA : CONFIG_DEVICE_CPU);
+    if (cfg->device == DEVICE_AUTO) {
+        config_derive(cfg, "device", device_best());
     }
     if (cfg->dtype == CONFIG_DTYPE_AUTO) {
-        bool gpu = cfg->device == CONFIG_DEVICE_CUDA;
-        config_derive(cfg, "dtype", gpu ? CONFIG_DTYPE_BF16 : CONFIG_DTYPE_F32);
+        bool low = device_of((DeviceId)cfg->device)->dtype == DT_BF16;
+        config_derive(cfg, "dtype", low ? CONFIG_DTYPE_BF16 : CONFIG_DTYPE_F32);
     }
 }
 
 int run_resolve(Config *cfg)
 {
     device_resolve(cfg);
-    if (cfg->dtype == CONFIG_DTYPE_BF16 && cfg->device == CONFIG_DEVICE_CPU) {
-        return err_set(ERR_INPUT,
-                       "--dtype bf16 is not supported on the CPU, which trains in f32: leave it "
-                       "out, or give --device ref for a slow exact run");
-    }
-    return 0;
+    const char *why = device_of((DeviceId)cfg->device)->no_bf16;
+    return cfg->dtype == CONFIG_DTYPE_BF16 && why != NULL
+               ? err_set(ERR_INPUT, "--dtype bf16 %s", why)
+               : 0;
 }
 
 static HeadShape head_shape(const TrainerSetup *s)
@@ -124,7 +120,7 @@ const char *setup_mixer_name(const TrainerSetup *s)
 {
     static const char *const kinds[] = {[ATTENTION_NAIVE] = "naive attention",
                                         [ATTENTION_FLASH] = "flash attention",
-                                        [ATTENTION_CUDNN] = "cudnn attention"};
+                                        [ATTENTION_LIBRARY] = "cudnn attention"};
     if (s->spec.mixer == MIXER_TTT) {
         return s->spec.ttt == TTT_MLP ? "TTT-MLP" : "TTT-Linear";
     }
@@ -140,40 +136,34 @@ static int check_ttt(Run *run)
                        s->spec.name);
     }
     TttShape shape = spec_ttt_shape(&s->spec, s->batch, s->seq);
-    const char *why = run->cfg->device == CONFIG_DEVICE_CUDA
-                          ? cuda_ttt_refusal(run->backend, &shape, s->dtype)
-                          : NULL;
+    const char *why = backend_ttt_refusal(run->backend, &shape, s->dtype);
     return why == NULL ? 0 : err_set(ERR_INPUT, "--model %s: %s", s->spec.name, why);
 }
 
-/* The kind of attention: as asked, or the fastest that the GPU has for the shape. */
+/* The kind of attention: as asked, or the fastest that the device has for the shape. */
 static int choose_attention(Run *run)
 {
     static const AttentionKind kinds[] = {[CONFIG_ATTENTION_NAIVE] = ATTENTION_NAIVE,
                                           [CONFIG_ATTENTION_FLASH] = ATTENTION_FLASH,
-                                          [CONFIG_ATTENTION_CUDNN] = ATTENTION_CUDNN};
+                                          [CONFIG_ATTENTION_LIBRARY] = ATTENTION_LIBRARY};
     const Config *cfg = run->cfg;
     TrainerSetup *s = &run->setup;
-    bool gpu = cfg->device == CONFIG_DEVICE_CUDA;
-    if (!gpu && cfg->attention == CONFIG_ATTENTION_CUDNN) {
-        return err_set(ERR_INPUT, "--attention cudnn needs a GPU; use flash or auto");
-    }
+    HeadShape shape = head_shape(s);
     if (cfg->attention != CONFIG_ATTENTION_AUTO) {
         s->attention = kinds[cfg->attention];
-        const char *why =
-            backend_attention_refusal(run->backend, s->attention, head_shape(s), s->dtype);
+        const char *why = backend_attention_refusal(run->backend, s->attention, shape, s->dtype);
         return why == NULL
                    ? 0
-                   : err_set(ERR_INPUT, "--attention %s: %s",
-                             cfg->attention == CONFIG_ATTENTION_CUDNN ? "cudnn" : "flash", why);
+                   : err_set(ERR_INPUT, "--attention %s: %s", attention_name(s->attention), why);
     }
-    s->attention =
-        gpu ? cuda_attention_choose(run->backend, head_shape(s), s->dtype) : ATTENTION_FLASH;
+    s->attention = backend_attention_choose(run->backend, shape, s->dtype);
     const char *why =
-        backend_attention_refusal(run->backend, ATTENTION_CUDNN, head_shape(s), s->dtype);
+        run->backend->attention_choose != NULL
+            ? backend_attention_refusal(run->backend, ATTENTION_LIBRARY, shape, s->dtype)
+            : NULL;
     if (why != NULL) {
-        log_info("--attention auto takes %s without trying cudnn: %s", attention_name(s->attention),
-                 why);
+        log_info("--attention auto takes %s without trying %s: %s", attention_name(s->attention),
+                 attention_name(ATTENTION_LIBRARY), why);
     }
     return 0;
 }
@@ -190,34 +180,38 @@ static int rank_threads(const Config *cfg, const Comm *comm)
     return share > 0 ? share : 1;
 }
 
-/* A GPU for each rank of the host, or several ranks on one when that is asked for. */
-static int open_gpu(const Config *cfg, const Comm *comm, Backend **out)
+/* One for each rank of the host, or several ranks on one when that is asked for. */
+static int device_index(const Config *cfg, const Comm *comm, int *index)
 {
+    const Device *device = device_of((DeviceId)cfg->device);
     int local = comm != NULL ? comm_local_rank(comm) : 0;
     int ranks = comm != NULL ? comm_local_ranks(comm) : 1;
     char why[256];
-    int gpus = cuda_devices(why, sizeof why);
-    if (gpus > 0 && ranks > gpus && !cfg->oversubscribe) {
+    int count = device->count != NULL ? device->count(why, sizeof why) : 0;
+    *index = count > 0 ? local % count : 0;
+    if (count > 0 && ranks > count && !cfg->oversubscribe) {
         return err_set(
             ERR_INPUT,
             "--ranks: %d ranks on %s, which has %d GPU%s; take fewer, or --oversubscribe "
             "to let them share (a test, no measurement of scaling)",
-            ranks, comm_host(comm), gpus, gpus == 1 ? "" : "s");
+            ranks, comm_host(comm), count, count == 1 ? "" : "s");
     }
-    return cuda_backend_open(gpus > 0 ? local % gpus : 0, out);
+    return 0;
 }
 
 int backend_open(const Config *cfg, const Comm *comm, Backend **out)
 {
-    PACER_ASSERT(cfg->device != CONFIG_DEVICE_AUTO && cfg->dtype != CONFIG_DTYPE_AUTO,
+    PACER_ASSERT(cfg->device != DEVICE_AUTO && cfg->dtype != CONFIG_DTYPE_AUTO,
                  "run_resolve was not called");
-    if (cfg->device == CONFIG_DEVICE_CUDA) {
-        return open_gpu(cfg, comm, out);
+    const Device *device = device_of((DeviceId)cfg->device);
+    int index, threads = rank_threads(cfg, comm), code = device_index(cfg, comm, &index);
+    if (code != 0) {
+        return code;
     }
-    int threads = rank_threads(cfg, comm);
-    omp_set_num_threads(threads); /* before the first product: libraries must not take more */
-    *out = cfg->device == CONFIG_DEVICE_REF ? ref_backend_open() : cpu_backend_open(threads);
-    return *out != NULL ? 0 : ERR_INPUT;
+    if (device->count == NULL) {
+        omp_set_num_threads(threads); /* before the first product: libraries must not take more */
+    }
+    return device->open(index, threads, out);
 }
 
 static int open_backend(Run *run, const Comm *comm)

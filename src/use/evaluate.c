@@ -10,7 +10,6 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "cuda/cuda.h"
 #include "text/tokenizer.h"
 
 #include <math.h>
@@ -172,16 +171,13 @@ static int choose_kernels(Evaluator *e)
     const EvaluatorSetup *s = &e->setup;
     const ModelSpec *spec = &s->model->spec;
     e->attention = ATTENTION_FLASH;
-    if (strcmp(s->backend->name, "cuda") != 0) {
-        return 0;
-    }
     if (spec->mixer == MIXER_ATTENTION) {
         HeadShape shape = {s->batch, s->seq, spec->heads, spec->kv_heads, spec->head_dim};
-        e->attention = cuda_attention_choose(s->backend, shape, s->model->act);
+        e->attention = backend_attention_choose(s->backend, shape, s->model->act);
         return 0;
     }
     TttShape shape = spec_ttt_shape(spec, s->batch, s->seq);
-    const char *why = cuda_ttt_refusal(s->backend, &shape, s->model->act);
+    const char *why = backend_ttt_refusal(s->backend, &shape, s->model->act);
     return why == NULL ? 0 : err_set(ERR_INPUT, "the model's TTT layers: %s", why);
 }
 

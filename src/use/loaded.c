@@ -4,6 +4,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "devices/devices.h"
 #include "train/model_source.h"
 #include "train/setup.h"
 
@@ -171,7 +172,7 @@ static int open_parts(LoadedModel *loaded, const ModelSource *source, const Conf
                       const Comm *comm)
 {
     bool low = cfg->dtype == CONFIG_DTYPE_BF16;
-    bool split = low && cfg->device == CONFIG_DEVICE_CPU;
+    bool split = low && device_of((DeviceId)cfg->device)->bf16_weights;
     int code = backend_open(cfg, comm, &loaded->backend);
     if (code == 0) {
         int64_t align = loaded->backend->row_align;

@@ -344,7 +344,7 @@ static double *download(Stage *s, int i)
 static AttentionKind attention_of(const Stage *s)
 {
     AttentionKind kind = s->in->k.attention;
-    return kind == ATTENTION_FLASH && s->run.cudnn ? ATTENTION_CUDNN : kind;
+    return kind == ATTENTION_FLASH && s->run.cudnn ? ATTENTION_LIBRARY : kind;
 }
 
 /* Bytes of the two arenas that the op asks for, found without computing. */

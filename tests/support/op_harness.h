@@ -32,7 +32,7 @@ typedef struct {
     DType act;     /* may be wider than the input's */
     bool composed; /* Ctx.composed */
     int skew;      /* elements by which tensors miss their alignment */
-    bool cudnn;    /* ATTENTION_CUDNN where the case says ATTENTION_FLASH */
+    bool cudnn;    /* ATTENTION_LIBRARY where the case says ATTENTION_FLASH */
 } OpRun;
 
 OpOutput op_run(const OpInput *in, OpRun run);

@@ -1,8 +1,7 @@
 #pragma once
-/* What a GPU says about itself while it works: clocks, power, temperature, memory, why its
- * clocks are held down, and who else computes on it. Asked of the driver's management library
- * (NVML), which is looked for at run time; where it, one of its functions or an answer is
- * missing the value is not known, and that is never an error. */
+/* What a device says about itself while it works: clocks, power, temperature, memory, why its
+ * clocks are held down, and who else computes on it (Backend.sensors_open). What cannot be asked
+ * is not known, and that is never an error. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -27,22 +26,26 @@ typedef struct {
  * power limit lets it. */
 #define SENSORS_POWER_CAP 0x4ull
 
+/* How a device is asked. */
 typedef struct Sensors Sensors;
+struct Sensors {
+    GpuReading (*read)(Sensors *sensors);
+    void (*own)(Sensors *sensors, double bytes);
+    void (*close)(Sensors *sensors);
+};
 
-/* Of the GPU that CUDA counts as `device` (cuda_backend_device), found by its place on the PCI
- * bus. NULL when they cannot be asked; NULL is fine for every function below. */
-Sensors *sensors_open(int device);
+/* NULL, sensors that cannot be asked, is fine for every function below. */
 void sensors_close(Sensors *sensors);
-
-/* The same with a library and a bus id ("00000000:3B:00.0") of the caller's choice. */
-Sensors *sensors_open_at(const char *library, const char *bus_id);
 
 /* Tells what this process itself holds of the GPU's memory, for machines where it cannot find
  * itself in the list of processes (a container with process ids of its own). */
 void sensors_own(Sensors *sensors, double bytes);
 
-/* A handful of calls into the driver. Not known for NULL. */
+/* A handful of calls into the driver. */
 GpuReading sensors_read(Sensors *sensors);
+
+/* Nothing is known. */
+GpuReading sensors_unknown(void);
 
 /* "power cap, thermal" for the bits of SENSORS_THROTTLE among these; "" for none. Returns text. */
 const char *sensors_throttle_text(unsigned long long bits, char *text, size_t size);
