@@ -138,10 +138,8 @@ static bool is_torn(const Experiment *e, const ExperimentRun *run, int exit_stat
 {
     cJSON *record;
     int code = experiment_run_record(e, run, &record);
-    const cJSON *summary = json_get(record, "summary");
-    const cJSON *seconds = json_get(summary, "train_s");
-    bool untrained = cJSON_IsNumber(seconds) && seconds->valuedouble <= 0;
-    bool done = code == 0 && strcmp(experiment_run_status(record), "done") == 0 && !untrained;
+    bool untrained = json_number(record, "summary.train_s") <= 0;
+    bool done = code == 0 && record_is(record, RUN_DONE) && !untrained;
     cJSON_Delete(record);
     return exit_status == 0 && !done && (code == 0 || code == ERR_INPUT);
 }
@@ -151,16 +149,15 @@ static char *refusal_of(const Experiment *e, const ExperimentRun *run)
 {
     cJSON *record;
     char *why = NULL;
-    if (experiment_run_record(e, run, &record) == 0 &&
-        strcmp(experiment_run_status(record), "oom") == 0 && json_get(record, "summary") == NULL) {
-        const char *message = json_text(record, "message");
-        why = mem_strdup(message != NULL ? message : "the plan does not fit");
+    if (experiment_run_record(e, run, &record) == 0 && record_is(record, RUN_OOM) &&
+        json_get(record, "summary") == NULL) {
+        why = mem_strdup(json_text_or(record, "message", "the plan does not fit"));
     }
     cJSON_Delete(record);
     return why;
 }
 
-static void set_with(ExperimentRun *run, ExperimentState state, char *error, const char *otherwise)
+static void set_with(ExperimentRun *run, RunState state, char *error, const char *otherwise)
 {
     experiment_set(run, state, error != NULL && error[0] != '\0' ? error : otherwise);
     free(error);
@@ -175,27 +172,27 @@ static void judge(const Experiment *e, ExperimentRun *run, const Child *child, E
     run->seconds = value_of(clock_seconds() - child->started);
     run->exit = exited ? value_of(status) : (Value){0};
     if (exited && (status == 0 || status == err_exit_status(ERR_CHECK))) {
-        experiment_set(run, STATE_DONE, "");
+        experiment_set(run, RUN_DONE, "");
     } else if (ending.timed_out) {
         snprintf(text, sizeof text, "ended after %.0f s, the recipe's timeout",
                  e->recipe.timeout_s);
-        experiment_set(run, STATE_TIMEOUT, text);
+        experiment_set(run, RUN_TIMEOUT, text);
     } else if (signals_pending() != 0) {
-        experiment_set(run, STATE_STOPPED, "interrupted; the same command goes on");
+        experiment_set(run, RUN_STOPPED, "interrupted; the same command goes on");
     } else if (exited && status == err_exit_status(ERR_MEMORY)) {
         char *why = refusal_of(e, run);
-        set_with(run, why != NULL ? STATE_REFUSED : STATE_OOM,
+        set_with(run, why != NULL ? RUN_REFUSED : RUN_OOM,
                  why != NULL ? why : child_last_error(child), "out of memory");
     } else if (exited && (status == 130 || status == 143)) {
-        experiment_set(run, STATE_STOPPED, "interrupted; the same command goes on");
+        experiment_set(run, RUN_STOPPED, "interrupted; the same command goes on");
     } else if (exited) {
         snprintf(text, sizeof text, "exit status %d; its log tells more", status);
-        set_with(run, STATE_FAILED, child_last_error(child), text);
+        set_with(run, RUN_FAILED, child_last_error(child), text);
     } else {
         int signal = WTERMSIG(ending.status);
         snprintf(text, sizeof text, "killed by signal %d (%s)%s", signal, strsignal(signal),
                  signal == SIGKILL ? ", as the system does when memory runs out" : "");
-        experiment_set(run, STATE_FAILED, text);
+        experiment_set(run, RUN_FAILED, text);
     }
 }
 
@@ -210,7 +207,7 @@ static int remove_part(const Experiment *e, const ExperimentRun *run, const char
 static int go(Experiment *e, int at, bool *torn)
 {
     ExperimentRun *run = &e->runs[at];
-    experiment_set(run, STATE_RUNNING, "");
+    experiment_set(run, RUN_RUNNING, "");
     int code = experiment_save(e);
     Child child;
     code = code != 0 ? code : child_start(&child, e, run);
@@ -220,7 +217,7 @@ static int go(Experiment *e, int at, bool *torn)
     SweepProgress progress = sweep_progress_begin(e, at);
     Ending ending = watch_child(&child, e->recipe.timeout_s, &progress);
     judge(e, run, &child, ending);
-    *torn = run->state == STATE_DONE && is_torn(e, run, (int)run->exit.number);
+    *torn = run->state == RUN_DONE && is_torn(e, run, (int)run->exit.number);
     if (!*torn) {
         sweep_progress_end(&progress);
     }
@@ -233,7 +230,7 @@ static int make_run(Experiment *e, int at)
 {
     ExperimentRun *run = &e->runs[at];
     if (run->obstacle != NULL && !run->too_large) {
-        experiment_set(run, STATE_FAILED, run->obstacle);
+        experiment_set(run, RUN_FAILED, run->obstacle);
         log_warn("run %d/%d %s cannot be made here: %s", at + 1, e->count, run->label,
                  run->obstacle);
         return experiment_save(e);
@@ -249,10 +246,10 @@ static int make_run(Experiment *e, int at)
         code = remove_part(e, run, "");
         code = code != 0 ? code : go(e, at, &torn);
         if (code == 0 && torn) {
-            experiment_set(run, STATE_FAILED, "it ended well and left no record");
+            experiment_set(run, RUN_FAILED, "it ended well and left no record");
         }
     }
-    if (code == 0 && run->state == STATE_DONE && e->recipe.drop_checkpoints) {
+    if (code == 0 && run->state == RUN_DONE && e->recipe.drop_checkpoints) {
         code = remove_part(e, run, "/ckpt");
     }
     return code != 0 ? code : experiment_save(e);
@@ -263,7 +260,7 @@ int experiment_execute(Experiment *e)
     e->finished = false;
     int code = experiment_save(e);
     for (int i = 0; code == 0 && i < e->count; i++) {
-        bool wanted = e->runs[i].state == STATE_WAITING || e->runs[i].state == STATE_STOPPED;
+        bool wanted = e->runs[i].state == RUN_WAITING || e->runs[i].state == RUN_STOPPED;
         if (!wanted) {
             continue;
         }

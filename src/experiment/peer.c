@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
-#include "metrics/peer_names.h"
+#include "metrics/names.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -16,7 +16,7 @@ static int loss_of(const Experiment *probe, const ExperimentRun *run, double *lo
     *loss = NAN;
     cJSON *record = NULL;
     Summary summary = {0};
-    int code = run->state == STATE_DONE ? experiment_run_record(probe, run, &record) : 0;
+    int code = run->state == RUN_DONE ? experiment_run_record(probe, run, &record) : 0;
     const cJSON *recorded = json_get(record, "summary");
     if (code == 0 && recorded != NULL) {
         char *path = experiment_run_path(probe, run, "/run.json");

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "metrics/peer_names.h"
+#include "metrics/names.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "metrics/lines.h"
+#include "metrics/reader.h"
 #include "model/spec.h"
 
 #include <math.h>
@@ -17,8 +17,7 @@
 int schema_check(JsonPlace place, const cJSON *object)
 {
     Value schema;
-    int code = json_read_format(place.path, object, "schema", RECORD_SCHEMA);
-    code = code != 0 ? code : json_read_count(place, object, "schema", &schema);
+    int code = json_read_count(place, object, "schema", &schema);
     if (code == 0 && !(schema.known && schema.number >= 1)) {
         code = json_wrong(place, "schema", "a number from 1");
     }
@@ -27,17 +26,13 @@ int schema_check(JsonPlace place, const cJSON *object)
 
 /* --- run.json --- */
 
-static int read_status(JsonPlace place, const cJSON *object, RunStatus *status)
+static int read_status(JsonPlace place, const cJSON *object, RunState *status)
 {
     char text[16];
     int code = json_read_text(place, object, "status", text, sizeof text);
-    for (int i = 0; code == 0 && i < RUN_STATUS_COUNT; i++) {
-        if (strcmp(text, run_status_name((RunStatus)i)) == 0) {
-            *status = (RunStatus)i;
-            return 0;
-        }
-    }
-    return code != 0 ? code : json_wrong(place, "status", "the status of a run");
+    return code != 0 || run_state_find(text, status)
+               ? code
+               : json_wrong(place, "status", "the status of a run");
 }
 
 static int64_t first_positive(const Value *values, size_t count)
@@ -226,9 +221,9 @@ static int read_run(const char *path, const cJSON *object, RunFile *run)
 int run_file_read(const char *dir, RunFile *run)
 {
     memset(run, 0, sizeof *run);
-    char *path = io_join(dir, "run.json");
+    char *path = io_join(dir, RECORD_RUN);
     cJSON *object;
-    int code = json_load(path, &object);
+    int code = record_load(dir, RECORD_RUN, &object);
     if (code == 0) {
         code = read_run(path, object, run);
         cJSON_Delete(object);

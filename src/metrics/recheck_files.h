@@ -9,7 +9,7 @@
 int schema_check(JsonPlace place, const cJSON *object);
 
 typedef struct {
-    RunStatus status;
+    RunState status;
     bool has_summary;
     Summary summary; /* phases points to those below, or is NULL */
     TimerReport phases;

@@ -115,14 +115,16 @@ int rank_files_read(const char *dir, CheckRank **ranks, size_t *count)
     int code = record_rank_files(dir, &numbers, &there);
     CheckRank *found = there > 0 ? mem_zalloc(there, sizeof *found) : NULL;
     for (size_t i = 0; code == 0 && i < there; i++) {
-        char *path = mem_format("%s/ranks/%lld.json", dir, (long long)numbers[i]);
+        char *name = mem_format("ranks/%lld.json", (long long)numbers[i]);
+        char *path = io_join(dir, name);
         cJSON *object;
-        code = json_load(path, &object);
+        code = record_load(dir, name, &object);
         if (code == 0) {
             code = read_rank(path, object, numbers[i], &found[i]);
             cJSON_Delete(object);
         }
         free(path);
+        free(name);
     }
     if (code == 0) {
         *ranks = found;

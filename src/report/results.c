@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "config/config.h"
 #include "base/json.h"
-#include "metrics/peer_names.h"
+#include "metrics/names.h"
 #include "metrics/record.h"
 
 #include <math.h>

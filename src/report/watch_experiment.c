@@ -4,7 +4,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/json.h"
-#include "metrics/peer_names.h"
+#include "metrics/names.h"
 #include "report/results.h"
 
 #include <math.h>
