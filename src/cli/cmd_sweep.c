@@ -109,8 +109,11 @@ static void print_results(const Experiment *e)
         Summary summary = {0};
         cJSON *record = NULL;
         char *path = experiment_run_path(e, run, "/run.json");
-        if (run->state == RUN_DONE && experiment_run_record(e, run, &record) == 0 &&
-            summary_read(path, json_get(record, "summary"), &summary) != 0) {
+        JsonReader reader = {.path = path, .inside = "summary"};
+        if (run->state == RUN_DONE && experiment_run_record(e, run, &record) == 0) {
+            summary_read(&reader, json_get(record, "summary"), &summary);
+        }
+        if (reader.code != 0) {
             log_warn("%s", err_message());
         }
         escape_printf(stdout, "%-4d %-*.60s %6d %-8s %12s %10s %10s %12s\n", i + 1, width,

@@ -17,10 +17,11 @@ static int loss_of(const Experiment *probe, const ExperimentRun *run, double *lo
     cJSON *record = NULL;
     Summary summary = {0};
     int code = run->state == RUN_DONE ? experiment_run_record(probe, run, &record) : 0;
-    const cJSON *recorded = json_get(record, "summary");
-    if (code == 0 && recorded != NULL) {
+    if (code == 0) {
         char *path = experiment_run_path(probe, run, "/run.json");
-        code = summary_read(path, recorded, &summary);
+        JsonReader reader = {.path = path, .inside = "summary"};
+        summary_read(&reader, json_get(record, "summary"), &summary);
+        code = reader.code;
         free(path);
     }
     cJSON_Delete(record);
