@@ -165,7 +165,7 @@ static void write_run(void)
     ConfigChange change = {config_find("lr"), "1", "2"};
     legs_add(legs, &(Leg){.host = "here"}, &(LegChanges){&change, 1, false});
     RecordInfo info = {.id = "1",
-                       .model = "tiny",
+                       .spec = spec_find("tiny"),
                        .total_steps = 9,
                        .flops_update = 1,
                        .legs = legs,

@@ -46,25 +46,15 @@ void pacer_model_close(pacer_model *model)
 
 double pacer_model_number(const pacer_model *model, const char *name)
 {
-    const ModelSpec *spec = &model->loaded.model.spec;
-    const struct {
-        const char *name;
-        int64_t value;
-    } numbers[] = {{"parameters", model->loaded.model.params.parameters},
-                   {"vocab", spec->vocab},
-                   {"context", spec->context},
-                   {"layers", spec->layers},
-                   {"d-model", spec->width},
-                   {"heads", spec->heads},
-                   {"kv-heads", spec->kv_heads},
-                   {"ffn", spec->ffn},
-                   {"step", model->loaded.step}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (strcmp(name, numbers[i].name) == 0 && numbers[i].value >= 0) {
-            return (double)numbers[i].value;
-        }
+    const SpecField *field = spec_field_of(name);
+    if (field != NULL) {
+        const ModelSpec *spec = &model->loaded.model.spec;
+        return spec_has(spec, field) ? spec_value(spec, field) : NAN;
     }
-    return NAN;
+    if (strcmp(name, "parameters") == 0) {
+        return (double)model->loaded.model.params.parameters;
+    }
+    return strcmp(name, "step") == 0 && model->loaded.step >= 0 ? (double)model->loaded.step : NAN;
 }
 
 pacer_tokenizer *pacer_model_tokenizer(pacer_model *model)

@@ -11,8 +11,8 @@ typedef struct {
     DType dtype;        /* of the stored tensors */
 } HfConfigExtra;
 
-/* The file's text; caller frees with free. ERR_INPUT for a model that transformers has no class
- * for and that cannot be described: GPT-2's with fewer key/value heads. */
+/* The file's text; caller frees with free. ERR_INPUT, naming the option, for a model that
+ * transformers has no class for: a GPT-2 with fewer key/value heads, say. */
 int hf_config_text(const ModelSpec *spec, HfConfigExtra extra, char **text);
 
 /* generation_config.json; caller frees. */

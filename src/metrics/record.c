@@ -51,11 +51,8 @@ static cJSON *describe(const RecordInfo *info)
     if (info->total_steps > 0) {
         json_put_whole(run, "total_steps", info->total_steps);
     }
-    cJSON *model = json_object();
-    json_put_text(model, "name", info->model);
+    cJSON *model = spec_json(info->spec);
     json_put_whole(model, "parameters", info->parameters);
-    json_put_whole(model, "vocab", info->vocab);
-    json_put_whole(model, "context", info->context);
     json_put_number(model, "flops_update", info->flops_update);
     json_put_item(run, "model", model);
     json_put_item(run, "config", json_copy(info->config));

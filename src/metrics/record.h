@@ -4,6 +4,7 @@
  * writes its own ranks/K.json. docs/formats.md lists the fields. */
 #include "metrics/reader.h"
 #include "metrics/summary.h"
+#include "model/spec.h"
 
 typedef struct {
     const char *kind;
@@ -13,8 +14,8 @@ typedef struct {
 /* What is known when a run starts. Everything is copied. */
 typedef struct {
     const char *id;
-    const char *model; /* preset name */
-    int64_t parameters, vocab, context;
+    const ModelSpec *spec;
+    int64_t parameters;
     int64_t total_steps;  /* that the run is to make; 0: not known */
     double flops_update;  /* of one rank */
     const cJSON *config;  /* may be NULL: null */

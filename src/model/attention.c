@@ -11,7 +11,7 @@ enum { SAVED_QKV, SAVED_OUT, SAVED_AUX };
 
 static void declare(const ModelSpec *s, ParamTable *table, int layer)
 {
-    int64_t inner = s->heads * spec_head_dim(s), kv = s->kv_heads * spec_head_dim(s);
+    int64_t inner = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     double out_std = s->scaled_residual ? 0.02 / sqrt(2.0 * (double)s->layers) : 0;
     if (s->names == NAMES_GPT2) {
         linear_declare(table, "h.%d.attn.qkv", layer, inner + 2 * kv, s->width, 0, s->bias);
@@ -40,8 +40,7 @@ static int bind(Model *model, int layer, int row, ParamParts values, Tensor grad
 static HeadShape shape_of(const Model *model)
 {
     const ModelSpec *s = &model->spec;
-    return (HeadShape){model->batch.batch, model->batch.seq, s->heads, s->kv_heads,
-                       spec_head_dim(s)};
+    return (HeadShape){model->batch.batch, model->batch.seq, s->heads, s->kv_heads, s->head_dim};
 }
 
 /* The keys and values of a pass, for the sequences that are to go on from it. */
@@ -63,7 +62,7 @@ static void forward(Ctx *c, Model *model, int layer, Tensor x, Tensor out)
     HeadShape shape = shape_of(model);
     int64_t rows = x.dim[0];
     Tensor qkv = ctx_save(c, MEM_MIXER, x.dtype, rows, spec_qkv_width(s));
-    Tensor mixed = ctx_save(c, MEM_MIXER, x.dtype, rows, s->heads * spec_head_dim(s));
+    Tensor mixed = ctx_save(c, MEM_MIXER, x.dtype, rows, s->heads * s->head_dim);
     Tensor aux = model_steps(model) ? TENSOR_NONE : op_attention_aux(c, shape, x.dtype);
     linear_forward(c, &linears[LINEAR_QKV], x, qkv);
     if (model_steps(model)) {
@@ -108,7 +107,7 @@ static Tensor decode_shape(const Model *model, int64_t sequences)
     const ModelSpec *s = &model->spec;
     return (Tensor){.dtype = model->act,
                     .rank = 3,
-                    .dim = {sequences, 2 * s->kv_heads * s->context, spec_head_dim(s)}};
+                    .dim = {sequences, 2 * s->kv_heads * s->context, s->head_dim}};
 }
 
 const Mixer mixer_attention = {.name = "attention",

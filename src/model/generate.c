@@ -139,7 +139,7 @@ int generator_open(Generator *g, Model *model, Backend *backend, int64_t sequenc
     ctx_init(&g->ctx, backend);
     if (forgets(g)) {
         const ModelSpec *s = &model->spec;
-        HeadShape pass = {1, s->context, s->heads, s->kv_heads, spec_head_dim(s)};
+        HeadShape pass = {1, s->context, s->heads, s->kv_heads, s->head_dim};
         g->ctx.attention = backend_attention(backend, ATTENTION_FLASH, pass, model->act);
     }
     g->ctx.dry = true;

@@ -100,12 +100,12 @@ Tensor model_rope_shape(const Model *model)
         return TENSOR_NONE;
     }
     int64_t positions = s->mixer == MIXER_TTT ? s->mini : s->context;
-    return tensor_2d(NULL, dtype_accumulate(model->act), positions, spec_head_dim(s));
+    return tensor_2d(NULL, dtype_accumulate(model->act), positions, s->head_dim);
 }
 
 void model_fill_rope(const Model *model, Tensor host_rope)
 {
-    int64_t width = spec_head_dim(&model->spec), half = width / 2;
+    int64_t width = model->spec.head_dim, half = width / 2;
     for (int64_t t = 0; t < host_rope.dim[0]; t++) {
         for (int64_t i = 0; i < half; i++) {
             double angle = (double)t * pow(model->spec.rope_base, -2.0 * (double)i / (double)width);

@@ -45,7 +45,7 @@ static void declare_input(const ModelSpec *s, ParamTable *table, int layer)
 /* In the order of INNER_*. */
 static void declare_inner(const ModelSpec *s, ParamTable *table, int layer)
 {
-    int64_t h = s->heads, d = spec_head_dim(s);
+    int64_t h = s->heads, d = s->head_dim;
     TttShape shape = spec_ttt_shape(s, 1, 1);
     int64_t f = ttt_inner(&shape);
     const struct {
