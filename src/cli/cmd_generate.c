@@ -8,13 +8,13 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/escape.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/output.h"
 #include "base/signals.h"
 #include "cli/commands.h"
 #include "cli/show.h"
-#include "base/json.h"
 #include "text/unicode.h"
 
 #include <errno.h>

@@ -2,10 +2,10 @@
 
 #include "base/err.h"
 #include "base/escape.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/output.h"
 #include "cli/show.h"
-#include "base/json.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -3,10 +3,10 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
-#include "base/json.h"
 #include "metrics/names.h"
 #include "metrics/record.h"
 

@@ -1,7 +1,7 @@
 #include "metrics/summary.h"
 
-#include "base/mem.h"
 #include "base/json.h"
+#include "base/mem.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,10 +2,10 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
-#include "base/json.h"
 #include "train/checkpoint_state.h"
 
 #include <stdlib.h>
