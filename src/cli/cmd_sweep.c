@@ -10,7 +10,6 @@
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "comm/comm.h"
-#include "experiment/execute.h"
 #include "experiment/peer.h"
 #include "experiment/probe.h"
 #include "metrics/summary.h"
