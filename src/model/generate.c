@@ -72,7 +72,7 @@ static void forget_recording(Backend *backend)
 
 static bool forgets(const Generator *g)
 {
-    return g->model->mixer->keeps_tokens;
+    return g->model->layers[0].mixer->keeps_tokens;
 }
 
 static void lay_out(Generator *g, Arena *state)
