@@ -4,10 +4,9 @@
 #include "api/ranks.h"
 
 #include "base/err.h"
-#include "base/io.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/signals.h"
+#include "metrics/reader.h"
 #include "train/setup.h"
 
 #include <stdatomic.h>
@@ -16,16 +15,14 @@
 /* dir is taken over. */
 static int result_of_run(char *dir, pacer_result **out)
 {
-    char *path = io_join(dir, "run.json");
-    cJSON *record = NULL;
-    int code = json_load(path, &record);
+    cJSON *record;
+    int code = record_load(dir, RECORD_RUN, &record);
     if (code == 0) {
         *out = result_new(dir, cJSON_DetachItemFromObjectCaseSensitive(record, "summary"));
     } else {
         free(dir);
     }
     cJSON_Delete(record);
-    free(path);
     return code;
 }
 
