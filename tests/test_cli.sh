@@ -86,7 +86,7 @@ expect 0 out 'bench ops' bench --help
 
 model=(model layers d-model heads kv-heads head-dim ffn vocab context tied ttt mini-batch ttt-lr norm-eps rope-base norm ffn-kind)
 training=("${model[@]}" data batch accum global-batch seq steps tokens epochs seed lr min-lr warmup
-    schedule wsd-decay weight-decay beta1 beta2 eps clip device dtype attention ttt-keep graph recompute threads
+    schedule wsd-decay weight-decay optimizer momentum beta1 beta2 eps clip device dtype attention ttt-keep graph recompute threads
     memory-limit out resume init log-every eval-every eval-batches save-every save-minutes keep
     ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout verify-every)
 takes train "${training[@]}" tensorboard expected-tok-s
@@ -101,7 +101,7 @@ takes 'tokenizer info' ''
 takes 'data prepare' seed threads out "${text[@]}" tokenizer end val-fraction shard-tokens
 takes 'data stories' seed threads out bytes
 takes 'data info' ''
-step=("${model[@]}" data batch accum seq seed device dtype attention ttt-keep graph recompute threads memory-limit)
+step=("${model[@]}" data batch accum seq seed optimizer device dtype attention ttt-keep graph recompute threads memory-limit)
 bench=("${step[@]}" repeats warm)
 takes 'bench step' "${bench[@]}" verify
 takes 'bench ops' "${bench[@]}" verify

@@ -43,7 +43,7 @@ static void test_config__choices_flags_and_text(void **state)
     Config cfg;
     config_init(&cfg, COMMAND_TRAIN);
     assert_int_equal(config_set(&cfg, "schedule", "wsd"), 0);
-    assert_int_equal(cfg.schedule, CONFIG_SCHEDULE_WSD);
+    assert_int_equal(cfg.schedule, SCHEDULE_WSD);
     assert_int_equal(config_set(&cfg, "device", "ref"), 0);
     assert_int_equal(cfg.device, CONFIG_DEVICE_REF);
     assert_int_equal(config_set(&cfg, "dtype", "bf16"), 0);

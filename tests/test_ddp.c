@@ -36,7 +36,7 @@ static void unveil(void *user, int64_t offset, int64_t count)
     assert_true(layer == CTX_NO_LAYER || layer == veil->layer || layer == veil->layer + 1);
     veil->layer = layer == CTX_NO_LAYER ? veil->layer : layer;
     int64_t length = count + table->rows[row].spare_rows * (count / table->rows[row].dim[0]);
-    memcpy((float *)veil->trainer->adamw.param.data + offset, veil->values + offset,
+    memcpy((float *)veil->trainer->optimizer.param.data + offset, veil->values + offset,
            (size_t)length * sizeof *veil->values);
     veil->asked += count;
 }
@@ -54,8 +54,8 @@ static void check_needs(const char *preset)
     HostBatch batch = {tokens.ids, tokens.targets, tokens.order};
     double expected = trainer_evaluate(&t, batch);
 
-    float *flat = t.adamw.param.data;
-    size_t bytes = tensor_bytes(t.adamw.param);
+    float *flat = t.optimizer.param.data;
+    size_t bytes = tensor_bytes(t.optimizer.param);
     Veil veil = {.trainer = &t, .values = mem_alloc(bytes), .layer = CTX_NO_LAYER};
     memcpy(veil.values, flat, bytes);
     for (int64_t i = 0; i < t.model.params.flat; i++) {

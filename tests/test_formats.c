@@ -169,6 +169,7 @@ static void write_run(void)
                        .total_steps = 9,
                        .flops_update = 1,
                        .legs = legs,
+                       .given = legs,
                        .machine = machine,
                        .plan = &plan,
                        .plan_rows = 1};

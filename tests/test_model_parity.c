@@ -89,7 +89,7 @@ static void check_gradients(const Gold *gold, const char *model, const Variant *
         int64_t count;
         double *want = gold_values(gold, name, &count);
         double *got =
-            gold_download(t->backend, tensor_rows(t->adamw.grad, table->rows[r].offset, count));
+            gold_download(t->backend, tensor_rows(t->optimizer.grad, table->rows[r].offset, count));
         double error = gold_relative_error(got, want, count);
         check(error <= v->gradient, model, v, name, error, v->gradient);
         free(got);

@@ -333,10 +333,10 @@ static void test_ops_ref__adamw_three_steps(void **state)
     Ctx *c = *state;
     double gradients[] = {0.5, -1.25, 2}, lr = 0.125, b1 = 0.75, b2 = 0.875, eps = 0.0625,
            decay = 0.25;
-    AdamwArgs args = {.param = hand_flat(hand_filled(c, DT_F64, 2, 1, (double[]){3, 3})),
-                      .decay = true};
-    args.m = hand_flat(hand_filled(c, DT_F64, 2, 1, (double[]){0, 0}));
-    args.v = hand_flat(hand_filled(c, DT_F64, 2, 1, (double[]){0, 0}));
+    UpdateArgs args = {.param = hand_flat(hand_filled(c, DT_F64, 2, 1, (double[]){3, 3})),
+                       .decay = true};
+    args.state[0] = hand_flat(hand_filled(c, DT_F64, 2, 1, (double[]){0, 0}));
+    args.state[1] = hand_flat(hand_filled(c, DT_F64, 2, 1, (double[]){0, 0}));
     args.hyper = hand_flat(hand_filled(c, DT_F32, HYPER_COUNT, 1, NULL));
     args.norm_sq = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){1e9}));
     args.low = hand_flat(hand_filled(c, DT_BF16, 2, 1, NULL));
@@ -358,14 +358,14 @@ static void test_ops_ref__adamw_three_steps(void **state)
         double step = m / (1 - pow(b1, t)) / (sqrt(v / (1 - pow(b2, t))) + eps);
         p = p * (1 - lr * decay) - lr * step;
         hand_close_to(ref_get(args.param, 0), p, 1e-14);
-        hand_close_to(ref_get(args.m, 0), m, 1e-14);
-        hand_close_to(ref_get(args.v, 1), v, 1e-14);
+        hand_close_to(ref_get(args.state[0], 0), m, 1e-14);
+        hand_close_to(ref_get(args.state[1], 1), v, 1e-14);
         assert_true(ref_get(args.low, 0) == through(DT_BF16, p));
     }
     /* First step in literals: p = 3 - 3/32 - (1/8) (1/2) / (1/2 + 1/16). */
     ref_put(args.param, 0, 3);
-    ref_put(args.m, 0, 0);
-    ref_put(args.v, 0, 0);
+    ref_put(args.state[0], 0, 0);
+    ref_put(args.state[1], 0, 0);
     ref_put(args.grad, 0, 0.5);
     ref_put(args.hyper, HYPER_CORRECTION1, 1 - b1);
     ref_put(args.hyper, HYPER_CORRECTION2, 1 - b2);
@@ -380,20 +380,42 @@ static void test_ops_ref__adamw_clips_and_skips_decay(void **state)
     double hyper[HYPER_COUNT] = {
         [HYPER_LR] = 0.5,        [HYPER_DECAY] = 0.5, [HYPER_CORRECTION1] = 1,
         [HYPER_CORRECTION2] = 1, [HYPER_EPS] = 1,     [HYPER_CLIP] = 1};
-    AdamwArgs args = {.param = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){3}))};
-    args.m = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){7}));
-    args.v = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){7}));
+    UpdateArgs args = {.param = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){3}))};
+    args.state[0] = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){7}));
+    args.state[1] = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){7}));
     args.grad = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){-4}));
     args.hyper = hand_flat(hand_filled(c, DT_F32, HYPER_COUNT, 1, hyper));
     args.norm_sq = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){25}));
     op_adamw(c, args); /* betas are 0: the moments are g and g^2 */
     double g = -4 / (5 + 1e-6);
-    hand_close_to(ref_get(args.m, 0), g, 1e-14);
-    hand_close_to(ref_get(args.v, 0), g * g, 1e-14);
+    hand_close_to(ref_get(args.state[0], 0), g, 1e-14);
+    hand_close_to(ref_get(args.state[1], 0), g * g, 1e-14);
     hand_close_to(ref_get(args.param, 0), 3 - 0.5 * g / (1 - g), 1e-14);
     ref_put(args.norm_sq, 0, 0.25);
     op_adamw(c, args);
-    assert_true(ref_get(args.m, 0) == -4);
+    assert_true(ref_get(args.state[0], 0) == -4);
+}
+
+/* Two steps by hand; the second is clipped: a norm of 4 to 1. */
+static void test_ops_ref__sgd_two_steps(void **state)
+{
+    Ctx *c = *state;
+    double hyper[HYPER_COUNT] = {
+        [HYPER_LR] = 0.5, [HYPER_BETA1] = 0.75, [HYPER_DECAY] = 0.25, [HYPER_CLIP] = 1};
+    UpdateArgs args = {.param = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){3})),
+                       .decay = true};
+    args.state[0] = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){2}));
+    args.grad = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){0.5}));
+    args.hyper = hand_flat(hand_filled(c, DT_F32, HYPER_COUNT, 1, hyper));
+    args.norm_sq = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){0.25}));
+    op_sgd(c, args); /* m = 1.5 + 0.5; p = 3 - (2 + 0.75) / 2 */
+    assert_true(ref_get(args.state[0], 0) == 2 && ref_get(args.param, 0) == 1.625);
+    ref_put(args.grad, 0, 4);
+    ref_put(args.norm_sq, 0, 16);
+    args.decay = false;
+    op_sgd(c, args);
+    hand_close_to(ref_get(args.state[0], 0), 1.5 + 4 / (4 + 1e-6), 1e-14);
+    hand_close_to(ref_get(args.param, 0), 1.625 - 0.5 * (1.5 + 4 / (4 + 1e-6)), 1e-14);
 }
 
 int main(void)
@@ -419,6 +441,7 @@ int main(void)
         HAND_TEST(test_ops_ref__xent_by_hand_and_without_target),
         HAND_TEST(test_ops_ref__adamw_three_steps),
         HAND_TEST(test_ops_ref__adamw_clips_and_skips_decay),
+        HAND_TEST(test_ops_ref__sgd_two_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

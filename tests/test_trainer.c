@@ -66,7 +66,7 @@ static void test_trainer__accumulated_gradients_equal_the_large_batch(void **sta
             trainer_micro_step(
                 &t, (HostBatch){tokens.ids + at, tokens.targets + at, tokens.order + at}, micro);
         }
-        grads[i] = gold_download(backend, t.adamw.grad);
+        grads[i] = gold_download(backend, t.optimizer.grad);
         count = t.model.params.flat;
         free_tokens(tokens);
         trainer_close(&t);

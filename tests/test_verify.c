@@ -161,7 +161,7 @@ static void no_bias_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y)
     right.linear_forward(c, x, w, TENSOR_NONE, y);
 }
 
-static void no_decay(Ctx *c, AdamwArgs args)
+static void no_decay(Ctx *c, UpdateArgs args)
 {
     args.decay = false;
     right.adamw(c, args);
@@ -175,7 +175,7 @@ static void not_a_number(Ctx *c, Tensor x, double by, Tensor out, Mode mode)
 
 /* A low copy of the weights that is written in another place than it is read from would stay as
  * it was. */
-static void stale_low(Ctx *c, AdamwArgs args)
+static void stale_low(Ctx *c, UpdateArgs args)
 {
     args.low = TENSOR_NONE;
     right.adamw(c, args);

@@ -10,6 +10,7 @@
  *     config_free(&cfg);
  *
  * Functions returning int give 0 or an ErrCode whose message names the option, or FILE:LINE. */
+#include "base/choices.h"
 #include "model/fields.h"
 
 #include <stdbool.h>
@@ -60,19 +61,12 @@ const char *command_words(Command command); /* "data prepare" */
 enum { CONFIG_DEVICE_AUTO, CONFIG_DEVICE_CPU, CONFIG_DEVICE_CUDA, CONFIG_DEVICE_REF };
 enum { CONFIG_DTYPE_AUTO, CONFIG_DTYPE_F32, CONFIG_DTYPE_BF16 };
 enum {
-    CONFIG_SCHEDULE_COSINE,
-    CONFIG_SCHEDULE_LINEAR,
-    CONFIG_SCHEDULE_WSD,
-    CONFIG_SCHEDULE_CONSTANT
-};
-enum {
     CONFIG_ATTENTION_AUTO,
     CONFIG_ATTENTION_NAIVE,
     CONFIG_ATTENTION_FLASH,
     CONFIG_ATTENTION_CUDNN
 };
 enum { CONFIG_RECOMPUTE_NONE, CONFIG_RECOMPUTE_BLOCK };
-enum { CONFIG_DDP_NAIVE, CONFIG_DDP_FLAT, CONFIG_DDP_OVERLAP, CONFIG_DDP_ZERO1 };
 enum { CONFIG_COMM_DTYPE_F32, CONFIG_COMM_DTYPE_BF16 };
 enum {
     CONFIG_LINK_NONE,
@@ -138,9 +132,10 @@ typedef struct Config {
     double lr;
     double min_lr;  /* -1: auto, see config_min_lr */
     int64_t warmup; /* -1: auto, see config_warmup */
-    int schedule;   /* CONFIG_SCHEDULE_* */
+    int schedule;   /* ScheduleKind */
     double wsd_decay;
-    double weight_decay, beta1, beta2, eps;
+    int optimizer; /* OptimizerId */
+    double weight_decay, beta1, beta2, eps, momentum;
     double clip; /* 0: off */
 
     /* machine */
@@ -154,7 +149,7 @@ typedef struct Config {
 
     /* ranks */
     int64_t ranks;
-    int ddp;             /* CONFIG_DDP_* */
+    int ddp;             /* DdpKind */
     int64_t bucket_mb;   /* of gradients that are sent at a time */
     int comm_dtype;      /* CONFIG_COMM_DTYPE_* */
     bool oversubscribe;  /* ranks may share a GPU */
@@ -372,6 +367,9 @@ void config_print_paragraph(const char *text, FILE *file);
 
 /* {"batch": 8, ...}: every recorded option of cfg->command. Caller deletes it. */
 struct cJSON *config_to_json(const Config *cfg);
+
+/* ["data", "lr", ...]: the recorded options that somebody gave. Caller deletes it. */
+struct cJSON *config_given_json(const Config *cfg);
 
 /* The way back, as strict as a YAML file; an option that the object lacks keeps its value. `where`
  * (a path) starts the messages. Runs config_check. */

@@ -55,6 +55,19 @@ struct cJSON *config_to_json(const Config *cfg)
     return object;
 }
 
+struct cJSON *config_given_json(const Config *cfg)
+{
+    cJSON *names = json_array();
+    size_t count;
+    const Option *options = config_options(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (is_recorded(&options[i], cfg->command) && origin_is_given(cfg->origin[i].kind)) {
+            json_append_text(names, options[i].name);
+        }
+    }
+    return names;
+}
+
 /* The item as the text that the option's own parser reads; NULL when its JSON type is wrong. */
 static char *item_text(const Option *option, const cJSON *item)
 {

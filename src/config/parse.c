@@ -100,11 +100,20 @@ int config_check_required(const Config *cfg)
 /* What was asked for and will not happen is said aloud. */
 static void warn_of_no_effect(const Config *cfg)
 {
-    if (config_is_set(cfg, "wsd-decay") && cfg->schedule != CONFIG_SCHEDULE_WSD) {
+    if (config_is_set(cfg, "wsd-decay") && cfg->schedule != SCHEDULE_WSD) {
         log_warn("wsd-decay has no effect: schedule is not wsd");
     }
-    if (config_is_set(cfg, "min-lr") && cfg->schedule == CONFIG_SCHEDULE_CONSTANT) {
+    if (config_is_set(cfg, "min-lr") && cfg->schedule == SCHEDULE_CONSTANT) {
         log_warn("min-lr has no effect: schedule is constant");
+    }
+    static const char *const adamw[] = {"beta1", "beta2", "eps"};
+    for (size_t i = 0; i < sizeof adamw / sizeof adamw[0]; i++) {
+        if (config_is_set(cfg, adamw[i]) && cfg->optimizer != OPTIMIZER_ADAMW) {
+            log_warn("%s has no effect: optimizer is not adamw", adamw[i]);
+        }
+    }
+    if (config_is_set(cfg, "momentum") && cfg->optimizer != OPTIMIZER_SGD) {
+        log_warn("momentum has no effect: optimizer is not sgd");
     }
     if (config_is_set(cfg, "eval-batches") && cfg->eval_every == 0) {
         log_warn("eval-batches has no effect: eval-every is 0");

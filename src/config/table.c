@@ -11,10 +11,11 @@
 
 static const char *const devices[] = {"auto", "cpu", "cuda", "ref", NULL};
 static const char *const dtypes[] = {"auto", "f32", "bf16", NULL};
-static const char *const schedules[] = {"cosine", "linear", "wsd", "constant", NULL};
+static const char *const schedules[] = {SCHEDULE_CHOICES(CHOICE_WORD) NULL};
+static const char *const optimizers[] = {OPTIMIZER_CHOICES(CHOICE_WORD) NULL};
 static const char *const attentions[] = {"auto", "naive", "flash", "cudnn", NULL};
 static const char *const recomputes[] = {"none", "block", NULL};
-static const char *const ddps[] = {"naive", "flat", "overlap", "zero1", NULL};
+static const char *const ddps[] = {DDP_CHOICES(CHOICE_WORD) NULL};
 static const char *const comm_dtypes[] = {"f32", "bf16", NULL};
 static const char *const links[] = {"none",   "nvlink", "pcie",     "ib400",
                                     "eth100", "eth10",  "measured", NULL};
@@ -139,6 +140,12 @@ static const Option options[] = {
      "decay of matrices and embeddings per unit of learning rate, not of norms and biases; TTT "
      "models: of everything",
      GROUP, TRAINING, 0, RECORDED, RESULT},
+    {"optimizer", CHOICE(optimizer), "adamw", 0, 0, optimizers, NULL,
+     "AdamW, or SGD with momentum; both with decoupled weight decay", GROUP, STEP, 0, REFUSED,
+     RESULT | LATER},
+    {"momentum", REAL(momentum), "0.9", 0, 0.9999999, NULL, NULL,
+     "SGD: part of the last step's direction that stays", GROUP, TRAINING, 0, RECORDED,
+     RESULT | LATER},
     {"beta1", REAL(beta1), "0.9", 0, 0.9999999, NULL, NULL, "AdamW: memory of the mean gradient",
      GROUP, TRAINING, 0, RECORDED, RESULT},
     {"beta2", REAL(beta2), "0.95", 0, 0.9999999, NULL, NULL,

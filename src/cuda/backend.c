@@ -262,6 +262,7 @@ static const Ops gpu_ops = {
     .sum_squares = cuda_sum_squares,
     .sum_squares_ws = cuda_sum_squares_ws,
     .adamw = cuda_adamw,
+    .sgd = cuda_sgd,
     .cast = cuda_cast,
     .checksum = cuda_checksum,
     .checksum_ws = cuda_checksum_ws,

@@ -82,7 +82,8 @@ void cuda_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode);
 /* optim.cu */
 void cuda_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws);
 size_t cuda_sum_squares_ws(const Ctx *c, Tensor x);
-void cuda_adamw(Ctx *c, AdamwArgs args);
+void cuda_adamw(Ctx *c, UpdateArgs args);
+void cuda_sgd(Ctx *c, UpdateArgs args);
 /* bits.cu */
 void cuda_cast(Ctx *c, Tensor from, Tensor to);
 void cuda_checksum(Ctx *c, Tensor x, Tensor out, void *ws);

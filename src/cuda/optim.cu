@@ -6,7 +6,7 @@
 #define SQUARES_FLIGHT 8 /* pieces that a thread has in flight */
 #define SQUARES_BLOCKS 4 /* to a processor, all resident, so that they end together */
 #define FOLD_THREADS 1024
-#define ADAMW_ROUNDS 4
+#define UPDATE_ROUNDS 4
 
 /* partials[blockIdx.x]: sum of squares of the pieces that the block takes. */
 template <int LANES>
@@ -77,7 +77,8 @@ void cuda_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws)
     CUDA_LAUNCHED("fold_squares");
 }
 
-struct Adamw {
+/* A range of op_adamw or, without v, of op_sgd. */
+struct UpdateRange {
     float *param;
     Bf16 *low; /* may be NULL */
     const float *grad;
@@ -88,13 +89,13 @@ struct Adamw {
 };
 
 /* What all elements have in common. */
-struct AdamwStep {
+struct UpdateStep {
     float lr, beta1, beta2, eps, decay, correction1, correction2, clip;
 };
 
-__device__ static AdamwStep read_step(const Adamw &args)
+__device__ static UpdateStep read_step(const UpdateRange &args)
 {
-    AdamwStep step;
+    UpdateStep step;
     step.lr = args.hyper[HYPER_LR];
     step.beta1 = args.hyper[HYPER_BETA1];
     step.beta2 = args.hyper[HYPER_BETA2];
@@ -107,75 +108,97 @@ __device__ static AdamwStep read_step(const Adamw &args)
     return step;
 }
 
-/* One update of LANES elements from `at` on; see op_adamw. */
-template <int LANES>
-__device__ static void update(const Adamw &args, const AdamwStep &step, int64_t at)
+/* One update of LANES elements from `at` on; see op_adamw and op_sgd. */
+template <bool Adaptive, int LANES>
+__device__ static void update(const UpdateRange &args, const UpdateStep &step, int64_t at)
 {
     float p[LANES], g[LANES], m[LANES], v[LANES];
     load_lanes(args.grad + at, g);
     load_lanes(args.param + at, p);
     load_lanes(args.m + at, m);
-    load_lanes(args.v + at, v);
+    if constexpr (Adaptive) {
+        load_lanes(args.v + at, v);
+    }
 #pragma unroll
     for (int k = 0; k < LANES; k++) {
         g[k] *= step.clip;
-        m[k] = step.beta1 * m[k] + (1 - step.beta1) * g[k];
-        v[k] = step.beta2 * v[k] + (1 - step.beta2) * g[k] * g[k];
-        p[k] -= step.lr * step.decay * p[k];
-        p[k] -= step.lr * (m[k] * step.correction1) / (sqrtf(v[k] * step.correction2) + step.eps);
+        if constexpr (Adaptive) {
+            m[k] = step.beta1 * m[k] + (1 - step.beta1) * g[k];
+            v[k] = step.beta2 * v[k] + (1 - step.beta2) * g[k] * g[k];
+            p[k] -= step.lr * step.decay * p[k];
+            p[k] -=
+                step.lr * (m[k] * step.correction1) / (sqrtf(v[k] * step.correction2) + step.eps);
+        } else {
+            m[k] = step.beta1 * m[k] + g[k];
+            p[k] -= step.lr * (m[k] + step.decay * p[k]);
+        }
     }
     store_lanes(args.m + at, m);
-    store_lanes(args.v + at, v);
+    if constexpr (Adaptive) {
+        store_lanes(args.v + at, v);
+    }
     store_lanes(args.param + at, p);
     if (args.low != NULL) {
         store_lanes(args.low + at, p);
     }
 }
 
-/* A block has ADAMW_ROUNDS pieces per thread; the first also takes the elements that fill no
+/* A block has UPDATE_ROUNDS pieces per thread; the first also takes the elements that fill no
  * piece. */
-template <int LANES> __global__ void __launch_bounds__(FLAT_THREADS, 4) adamw_range(Adamw args)
+template <bool Adaptive, int LANES>
+__global__ void __launch_bounds__(FLAT_THREADS, 4) update_range(UpdateRange args)
 {
-    AdamwStep step = read_step(args);
+    UpdateStep step = read_step(args);
     int64_t pieces = args.count / LANES;
-    int64_t first = (int64_t)blockIdx.x * (FLAT_THREADS * ADAMW_ROUNDS) + threadIdx.x;
-    int64_t last = min(first + FLAT_THREADS * ADAMW_ROUNDS, pieces);
+    int64_t first = (int64_t)blockIdx.x * (FLAT_THREADS * UPDATE_ROUNDS) + threadIdx.x;
+    int64_t last = min(first + FLAT_THREADS * UPDATE_ROUNDS, pieces);
     for (int64_t i = first; i < last; i += FLAT_THREADS) {
-        update<LANES>(args, step, i * LANES);
+        update<Adaptive, LANES>(args, step, i * LANES);
     }
     int64_t rest = pieces * LANES + threadIdx.x;
     if (blockIdx.x == 0 && rest < args.count) {
-        update<1>(args, step, rest);
+        update<Adaptive, 1>(args, step, rest);
     }
 }
 
-template <int LANES> static void launch_adamw(cudaStream_t stream, Adamw range)
+template <bool Adaptive, int LANES>
+static void launch_update(cudaStream_t stream, UpdateRange range)
 {
-    int64_t blocks = ceil_div(range.count / LANES, FLAT_THREADS * ADAMW_ROUNDS);
-    adamw_range<LANES>
+    int64_t blocks = ceil_div(range.count / LANES, FLAT_THREADS * UPDATE_ROUNDS);
+    update_range<Adaptive, LANES>
         <<<(unsigned)clamp_to(blocks, 1, INT32_MAX), FLAT_THREADS, 0, stream>>>(range);
-    CUDA_LAUNCHED("adamw_range");
+    CUDA_LAUNCHED("update_range");
 }
 
-void cuda_adamw(Ctx *c, AdamwArgs args)
+template <bool Adaptive> static void update_all(Ctx *c, const UpdateArgs &args)
 {
     if (args.param.dtype != DT_F32) {
-        cuda_fail("adamw", "the GPU updates f32 only", __FILE__, __LINE__);
+        cuda_fail("update", "the GPU updates f32 only", __FILE__, __LINE__);
     }
-    Adamw range;
+    UpdateRange range;
     range.param = (float *)args.param.data;
     range.low = tensor_given(args.low) ? (Bf16 *)args.low.data : NULL;
     range.grad = (const float *)args.grad.data;
-    range.m = (float *)args.m.data;
-    range.v = (float *)args.v.data;
+    range.m = (float *)args.state[0].data;
+    range.v = Adaptive ? (float *)args.state[1].data : NULL;
     range.hyper = (const float *)args.hyper.data;
     range.norm_sq = (const float *)args.norm_sq.data;
     range.count = tensor_count(args.param);
     range.decay = args.decay;
     cudaStream_t stream = cuda_of(c)->stream;
     if (aligned_16(range.param, range.low, range.grad, range.m, range.v)) {
-        launch_adamw<4>(stream, range);
+        launch_update<Adaptive, 4>(stream, range);
     } else {
-        launch_adamw<1>(stream, range);
+        launch_update<Adaptive, 1>(stream, range);
     }
+}
+
+void cuda_adamw(Ctx *c, UpdateArgs args)
+{
+    update_all<true>(c, args);
+}
+
+void cuda_sgd(Ctx *c, UpdateArgs args)
+{
+    update_all<false>(c, args);
 }

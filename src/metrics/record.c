@@ -56,6 +56,9 @@ static cJSON *describe(const RecordInfo *info)
     json_put_number(model, "flops_update", info->flops_update);
     json_put_item(run, "model", model);
     json_put_item(run, "config", json_copy(info->config));
+    if (info->given != NULL) {
+        json_put_item(run, "given", json_copy(info->given));
+    }
     json_put_item(run, "machine", json_copy(info->machine));
     cJSON *plan = json_array();
     for (int i = 0; i < info->plan_rows; i++) {

@@ -1,8 +1,8 @@
 #pragma once
 /* Learning rate as a pure function of the step. */
-#include <stdint.h>
+#include "base/choices.h"
 
-typedef enum { SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_WSD, SCHEDULE_CONSTANT } ScheduleKind;
+#include <stdint.h>
 
 typedef struct {
     ScheduleKind kind;

@@ -19,7 +19,7 @@ static double clip_coefficient(double clip, double norm_sq)
 }
 
 /* One AdamW step on a flat range, decay decoupled from the gradient (see op_adamw). */
-static void adamw(Ctx *c, AdamwArgs args)
+static void adamw(Ctx *c, UpdateArgs args)
 {
     (void)c;
     double lr = ref_get(args.hyper, HYPER_LR);
@@ -32,13 +32,30 @@ static void adamw(Ctx *c, AdamwArgs args)
     for (int64_t i = 0; i < tensor_count(args.param); i++) {
         double g = ref_get(args.grad, i) * clip;
         double p = ref_get(args.param, i);
-        double m = beta1 * ref_get(args.m, i) + (1 - beta1) * g;
-        double v = beta2 * ref_get(args.v, i) + (1 - beta2) * g * g;
+        double m = beta1 * ref_get(args.state[0], i) + (1 - beta1) * g;
+        double v = beta2 * ref_get(args.state[1], i) + (1 - beta2) * g * g;
         p -= lr * decay * p;
         p -= lr * (m / correction1) / (sqrt(v / correction2) + eps);
-        ref_put(args.m, i, m);
-        ref_put(args.v, i, v);
+        ref_put(args.state[0], i, m);
+        ref_put(args.state[1], i, v);
         ref_put(args.param, i, p);
+        if (tensor_given(args.low)) {
+            ref_put(args.low, i, ref_get(args.param, i));
+        }
+    }
+}
+
+static void sgd(Ctx *c, UpdateArgs args)
+{
+    (void)c;
+    double lr = ref_get(args.hyper, HYPER_LR), momentum = ref_get(args.hyper, HYPER_BETA1);
+    double decay = args.decay ? ref_get(args.hyper, HYPER_DECAY) : 0;
+    double clip = clip_coefficient(ref_get(args.hyper, HYPER_CLIP), ref_get(args.norm_sq, 0));
+    for (int64_t i = 0; i < tensor_count(args.param); i++) {
+        double p = ref_get(args.param, i);
+        double m = momentum * ref_get(args.state[0], i) + ref_get(args.grad, i) * clip;
+        ref_put(args.state[0], i, m);
+        ref_put(args.param, i, p - lr * (m + decay * p));
         if (tensor_given(args.low)) {
             ref_put(args.low, i, ref_get(args.param, i));
         }
@@ -49,4 +66,5 @@ void ref_fill_optim(Ops *ops)
 {
     ops->sum_squares = sum_squares;
     ops->adamw = adamw;
+    ops->sgd = sgd;
 }

@@ -73,6 +73,7 @@ const char *ops_missing(const Ops *ops)
         REQUIRED(sum),
         REQUIRED(sum_squares),
         REQUIRED(adamw),
+        REQUIRED(sgd),
         REQUIRED(cast),
         REQUIRED(checksum),
         REQUIRED(ttt_forward),

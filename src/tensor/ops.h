@@ -47,14 +47,14 @@ typedef enum {
 } Hyper;
 
 typedef struct {
-    Tensor param;   /* (n) acc: master weights, updated */
-    Tensor low;     /* (n) bf16 copy of param, written; none when the model runs in acc itself */
-    Tensor grad;    /* (n) acc, read */
-    Tensor m, v;    /* (n) acc, updated */
-    Tensor hyper;   /* (HYPER_COUNT) f32 */
-    Tensor norm_sq; /* (1) acc: squared norm of the whole gradient, for clipping */
-    bool decay;     /* whether HYPER_DECAY applies to this range */
-} AdamwArgs;
+    Tensor param;    /* (n) acc: master weights, updated */
+    Tensor low;      /* (n) bf16 copy of param, written; none when the model runs in acc itself */
+    Tensor grad;     /* (n) acc, read */
+    Tensor state[2]; /* (n) acc, updated; as many as the op has */
+    Tensor hyper;    /* (HYPER_COUNT) f32 */
+    Tensor norm_sq;  /* (1) acc: squared norm of the whole gradient, for clipping */
+    bool decay;      /* whether HYPER_DECAY applies to this range */
+} UpdateArgs;
 
 /* X(name, text): every op that is counted. */
 #define PACER_OPS(X)                                            \
@@ -80,6 +80,7 @@ typedef struct {
     X(SUM, "sum")                                               \
     X(SUM_SQUARES, "sum_squares")                               \
     X(ADAMW, "adamw")                                           \
+    X(SGD, "sgd")                                               \
     X(CAST, "cast")                                             \
     X(CHECKSUM, "checksum")                                     \
     X(TTT_FORWARD, "ttt_forward")                               \
@@ -140,7 +141,8 @@ typedef struct {
     void (*sum)(Ctx *c, Tensor x, double scale, Tensor out, Mode mode);
     void (*sum_squares)(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws);
     size_t (*sum_squares_ws)(const Ctx *c, Tensor x);
-    void (*adamw)(Ctx *c, AdamwArgs args);
+    void (*adamw)(Ctx *c, UpdateArgs args);
+    void (*sgd)(Ctx *c, UpdateArgs args);
     void (*cast)(Ctx *c, Tensor from, Tensor to);
     void (*checksum)(Ctx *c, Tensor x, Tensor out, void *ws);
     size_t (*checksum_ws)(const Ctx *c, Tensor x);
@@ -253,10 +255,14 @@ void op_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode);
  * count. */
 void op_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode);
 
-/* One AdamW update of a flat range, with g scaled by min(1, clip / (norm + 1e-6)) when clip > 0:
+/* Updates of a flat range, with g scaled by min(1, clip / (norm + 1e-6)) when clip > 0.
+ * AdamW, states m and v:
  *   p -= lr * decay * p;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;
- *   p -= lr * (m / c1) / (sqrt(v / c2) + eps). */
-void op_adamw(Ctx *c, AdamwArgs args);
+ *   p -= lr * (m / c1) / (sqrt(v / c2) + eps).
+ * SGD with momentum, state m:
+ *   m = b1 m + g;  p -= lr * (m + decay * p). */
+void op_adamw(Ctx *c, UpdateArgs args);
+void op_sgd(Ctx *c, UpdateArgs args);
 
 /* to = from converted element by element; equal counts, shapes may differ. Any two of f32, bf16
  * and, in ref and cpu, f64. Rounded once, to nearest, ties to even; what is too large becomes an

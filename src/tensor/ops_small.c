@@ -78,22 +78,35 @@ void op_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode)
     DISPATCH(call, ops->sum_squares(c, x, out, mode, call.ws));
 }
 
-void op_adamw(Ctx *c, AdamwArgs args)
+/* Reads gradient, weights and states; writes weights, states and the copy in bf16. */
+static OpCall begin_update(Ctx *c, OpId op, const UpdateArgs *args, int states)
 {
-    CHECK_SHAPE_1D(args.param, tensor_count(args.param));
-    CHECK_SAME(args.grad, args.param);
-    CHECK_SAME(args.m, args.param);
-    CHECK_SAME(args.v, args.param);
-    CHECK_SHAPE_1D(args.hyper, HYPER_COUNT);
-    CHECK_DTYPE(args.hyper, DT_F32);
-    CHECK_SHAPE_1D(args.norm_sq, 1);
-    if (tensor_given(args.low)) {
-        CHECK_SHAPE_1D(args.low, args.param.dim[0]);
-        CHECK_DTYPE(args.low, DT_BF16);
+    CHECK_SHAPE_1D(args->param, tensor_count(args->param));
+    CHECK_SAME(args->grad, args->param);
+    for (int i = 0; i < states; i++) {
+        CHECK_SAME(args->state[i], args->param);
     }
-    double bytes = 7 * bytes_of(args.param) + bytes_of(args.low);
-    OpCall call = op_begin(c, OP_ADAMW, 0, bytes, 0, shape_of(args.param));
+    CHECK_SHAPE_1D(args->hyper, HYPER_COUNT);
+    CHECK_DTYPE(args->hyper, DT_F32);
+    CHECK_SHAPE_1D(args->norm_sq, 1);
+    if (tensor_given(args->low)) {
+        CHECK_SHAPE_1D(args->low, args->param.dim[0]);
+        CHECK_DTYPE(args->low, DT_BF16);
+    }
+    double bytes = (3 + 2 * states) * bytes_of(args->param) + bytes_of(args->low);
+    return op_begin(c, op, 0, bytes, 0, shape_of(args->param));
+}
+
+void op_adamw(Ctx *c, UpdateArgs args)
+{
+    OpCall call = begin_update(c, OP_ADAMW, &args, 2);
     DISPATCH(call, c->backend->ops.adamw(c, args));
+}
+
+void op_sgd(Ctx *c, UpdateArgs args)
+{
+    OpCall call = begin_update(c, OP_SGD, &args, 1);
+    DISPATCH(call, c->backend->ops.sgd(c, args));
 }
 
 static bool is_float(DType dtype)

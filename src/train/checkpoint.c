@@ -18,12 +18,12 @@
 
 #define TEMPORARY "tmp-"
 
-/* Where the tensors of a file come from: `buffers` flat buffers after each other, row by row of
- * the table. */
+/* Where the tensors of a file come from: flat buffers of state, from `first` on, after each other,
+ * row by row of the table. */
 typedef struct {
     Trainer *trainer;
     const SafeEntry *entries;
-    const TrainerState *which;
+    int first;
 } Origin;
 
 static int fetch_state(void *user, const SafeEntry *entry, size_t offset, void *to, size_t bytes)
@@ -32,7 +32,7 @@ static int fetch_state(void *user, const SafeEntry *entry, size_t offset, void *
     const ParamTable *table = &origin->trainer->model.params;
     int index = (int)(entry - origin->entries);
     int64_t size = (int64_t)dtype_size(entry->tensor.dtype);
-    return trainer_read_state(origin->trainer, origin->which[index / table->count],
+    return trainer_read_state(origin->trainer, origin->first + index / table->count,
                               table->rows[index % table->count].offset + (int64_t)offset / size,
                               (int64_t)bytes / size, to);
 }
@@ -61,24 +61,33 @@ static int hand_over(Origin *origin, int count)
     return code;
 }
 
-/* One tensor per table row and buffer; a buffer's prefix goes before the row's name. folder
- * NULL: hand over. */
-static int write_tensors(const char *folder, const char *file, Trainer *t,
-                         const TrainerState *which, const char *const *prefixes, int buffers,
+/* The row's name in a file, behind that of the state. */
+#define NAME_SIZE 96
+static void name_tensor(const Trainer *t, int which, const Param *row, char name[NAME_SIZE])
+{
+    if (which == STATE_PARAMS) {
+        snprintf(name, NAME_SIZE, "%s", row->name);
+    } else {
+        snprintf(name, NAME_SIZE, "%s.%s", t->optimizer.kind->state_names[which], row->name);
+    }
+}
+
+/* One tensor per table row and buffer. folder NULL: hand over. */
+static int write_tensors(const char *folder, const char *file, Trainer *t, int first, int buffers,
                          uint64_t *digest)
 {
     const ParamTable *table = &t->model.params;
     SafeEntry *entries = mem_zalloc((size_t)(table->count * buffers), sizeof *entries);
-    char(*names)[96] = mem_zalloc((size_t)(table->count * buffers), sizeof *names);
+    char(*names)[NAME_SIZE] = mem_zalloc((size_t)(table->count * buffers), sizeof *names);
     int count = 0;
     for (int b = 0; b < buffers; b++) {
         for (int r = 0; r < table->count; r++, count++) {
-            snprintf(names[count], sizeof names[count], "%s%s", prefixes[b], table->rows[r].name);
+            name_tensor(t, first + b, &table->rows[r], names[count]);
             entries[count] =
-                (SafeEntry){names[count], shape_of(&table->rows[r], t->adamw.param.dtype)};
+                (SafeEntry){names[count], shape_of(&table->rows[r], t->optimizer.param.dtype)};
         }
     }
-    Origin origin = {t, entries, which};
+    Origin origin = {t, entries, first};
     int code = 0;
     if (folder != NULL) {
         char *path = io_join(folder, file);
@@ -95,11 +104,10 @@ static int write_tensors(const char *folder, const char *file, Trainer *t,
 
 static int write_all_tensors(const char *folder, Trainer *t, CheckpointDigests *digests)
 {
-    int code = write_tensors(folder, "model.safetensors", t, (TrainerState[]){STATE_PARAMS},
-                             (const char *[]){""}, 1, &digests->model);
+    int code = write_tensors(folder, "model.safetensors", t, STATE_PARAMS, 1, &digests->model);
     if (code == 0) {
-        code = write_tensors(folder, "optimizer.safetensors", t, (TrainerState[]){STATE_M, STATE_V},
-                             (const char *[]){"m.", "v."}, 2, &digests->optimizer);
+        code = write_tensors(folder, "optimizer.safetensors", t, 0, t->optimizer.kind->states,
+                             &digests->optimizer);
     }
     return code;
 }
@@ -330,7 +338,7 @@ int checkpoint_check_file(const char *path, uint64_t expected)
 
 /* Copies each of the file's tensors into its place. */
 static int read_tensors(const char *folder, const char *file, uint64_t digest, Trainer *t,
-                        TrainerState which, const char *prefix)
+                        int which)
 {
     const ParamTable *table = &t->model.params;
     char *path = io_join(folder, file);
@@ -341,10 +349,10 @@ static int read_tensors(const char *folder, const char *file, uint64_t digest, T
     }
     for (int r = 0; code == 0 && r < table->count; r++) {
         const Param *row = &table->rows[r];
-        char name[96];
+        char name[NAME_SIZE];
         const void *data;
-        snprintf(name, sizeof name, "%s%s", prefix, row->name);
-        code = safetensors_require(&safe, name, shape_of(row, t->adamw.param.dtype), &data);
+        name_tensor(t, which, row, name);
+        code = safetensors_require(&safe, name, shape_of(row, t->optimizer.param.dtype), &data);
         if (code == 0) {
             trainer_write_state(t, which, row->offset, row->count, data);
             code = safetensors_check(&safe);
@@ -376,14 +384,11 @@ int checkpoint_load(const char *checkpoint, Trainer *t, TrainState *state)
     int code = check_resumable(checkpoint);
     code = code != 0 ? code : state_read(checkpoint, &t->setup.spec, state, &digests);
     if (code == 0) {
-        code = read_tensors(checkpoint, "model.safetensors", digests.model, t, STATE_PARAMS, "");
+        code = read_tensors(checkpoint, "model.safetensors", digests.model, t, STATE_PARAMS);
     }
-    if (code == 0) {
+    for (int i = 0; code == 0 && i < t->optimizer.kind->states; i++) {
         code =
-            read_tensors(checkpoint, "optimizer.safetensors", digests.optimizer, t, STATE_M, "m.");
-    }
-    if (code == 0) {
-        code = read_tensors(checkpoint, "optimizer.safetensors", 0, t, STATE_V, "v.");
+            read_tensors(checkpoint, "optimizer.safetensors", i == 0 ? digests.optimizer : 0, t, i);
     }
     return code;
 }

@@ -9,10 +9,7 @@
 
 const char *ddp_kind_name(DdpKind kind)
 {
-    static const char *const names[] = {[DDP_NAIVE] = "naive",
-                                        [DDP_FLAT] = "flat",
-                                        [DDP_OVERLAP] = "overlap",
-                                        [DDP_ZERO1] = "zero1"};
+    static const char *const names[] = {DDP_CHOICES(CHOICE_WORD)};
     return names[kind];
 }
 

@@ -14,10 +14,10 @@
  *
  * A bucket's gradients may travel in bf16: they are then rounded into a buffer of that type and
  * back. */
+#include "base/choices.h"
 #include "comm/comm.h"
 #include "model/params.h"
 
-typedef enum { DDP_NAIVE, DDP_FLAT, DDP_OVERLAP, DDP_ZERO1 } DdpKind;
 const char *ddp_kind_name(DdpKind kind); /* "naive", ... */
 
 typedef struct {

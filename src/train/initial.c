@@ -38,8 +38,8 @@ static int copy(Trainer *t, const WeightFolder *weights)
 {
     const ParamTable *table = &t->model.params;
     int64_t longest = 0;
-    PACER_ASSERT(t->adamw.param.dtype == DT_F32, "master weights are %s",
-                 dtype_name(t->adamw.param.dtype));
+    PACER_ASSERT(t->optimizer.param.dtype == DT_F32, "master weights are %s",
+                 dtype_name(t->optimizer.param.dtype));
     for (int r = 0; r < table->count; r++) {
         longest = table->rows[r].count > longest ? table->rows[r].count : longest;
     }

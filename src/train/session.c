@@ -166,13 +166,14 @@ static int start_record(Session *s)
         }
     }
     rows[count++] = (RecordMemory){"loader", plan->loader};
-    cJSON *machine = machine_json(&s->machine);
+    cJSON *machine = machine_json(&s->machine), *given = config_given_json(s->run.cfg);
     RecordInfo info = {.id = s->run.id,
                        .spec = &s->run.setup.spec,
                        .parameters = plan->parameters,
                        .total_steps = s->run.total_steps,
                        .flops_update = plan->flops_update,
                        .config = s->config,
+                       .given = given,
                        .legs = s->legs,
                        .machine = machine,
                        .plan = rows,
@@ -180,6 +181,7 @@ static int start_record(Session *s)
                        .events = s->run.cfg->tensorboard};
     int code = record_open(s->dir, &info, s->first_step > 0 ? s->first_step : -1, &s->record);
     cJSON_Delete(machine);
+    cJSON_Delete(given);
     return code;
 }
 

@@ -260,11 +260,7 @@ static int count_steps(Run *run)
         return err_set(ERR_INPUT, "--epochs needs --data to know how long an epoch is");
     }
     run->total_steps = config_total_steps(cfg, run->tokens_per_update, tokens_per_epoch);
-    static const ScheduleKind kinds[] = {[CONFIG_SCHEDULE_COSINE] = SCHEDULE_COSINE,
-                                         [CONFIG_SCHEDULE_LINEAR] = SCHEDULE_LINEAR,
-                                         [CONFIG_SCHEDULE_WSD] = SCHEDULE_WSD,
-                                         [CONFIG_SCHEDULE_CONSTANT] = SCHEDULE_CONSTANT};
-    run->schedule = (Schedule){.kind = kinds[cfg->schedule],
+    run->schedule = (Schedule){.kind = (ScheduleKind)cfg->schedule,
                                .peak = cfg->lr,
                                .floor = config_min_lr(cfg),
                                .warmup = config_warmup(cfg, run->total_steps),
@@ -302,18 +298,20 @@ static void settle_options(Run *run)
 
 int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
 {
-    static const DdpKind kinds[] = {[CONFIG_DDP_NAIVE] = DDP_NAIVE,
-                                    [CONFIG_DDP_FLAT] = DDP_FLAT,
-                                    [CONFIG_DDP_OVERLAP] = DDP_OVERLAP,
-                                    [CONFIG_DDP_ZERO1] = DDP_ZERO1};
     *run = (Run){.cfg = cfg, .local_ranks = comm != NULL ? comm_local_ranks(comm) : 1};
     config_run_id(cfg, run->id);
     TrainerSetup *s = &run->setup;
     s->batch = cfg->batch;
     s->accum = cfg->accum;
     s->recompute = cfg->recompute == CONFIG_RECOMPUTE_BLOCK;
-    s->adamw = (AdamwSettings){cfg->beta1, cfg->beta2, cfg->eps, cfg->weight_decay, cfg->clip};
-    s->ddp = (DdpSetup){.kind = kinds[cfg->ddp],
+    s->optimizer = (OptimizerSettings){.id = (OptimizerId)cfg->optimizer,
+                                       .beta1 = cfg->beta1,
+                                       .beta2 = cfg->beta2,
+                                       .eps = cfg->eps,
+                                       .momentum = cfg->momentum,
+                                       .weight_decay = cfg->weight_decay,
+                                       .clip = cfg->clip};
+    s->ddp = (DdpSetup){.kind = (DdpKind)cfg->ddp,
                         .rank = comm != NULL ? comm_rank(comm) : 0,
                         .ranks = (int)cfg->ranks,
                         .bucket_bytes = cfg->bucket_mb * 1000000,

@@ -15,23 +15,24 @@ static Tensor push_state(Trainer *t, MemKind kind, DType dtype, int64_t count)
 
 Tensor trainer_weights(const Trainer *t)
 {
-    return tensor_given(t->adamw.low) ? t->adamw.low : t->adamw.param;
+    return tensor_given(t->optimizer.low) ? t->optimizer.low : t->optimizer.param;
 }
 
 /* What this rank updates of [first, end). What all ranks keep is counted in the first one's
  * norm. */
 static void add_ranges(Trainer *t, int64_t first, int64_t end, bool decay)
 {
-    bool sharded = ddp_is_sharded(&t->ddp), low = tensor_given(t->adamw.low);
+    bool sharded = ddp_is_sharded(&t->ddp), low = tensor_given(t->optimizer.low);
     for (DdpPiece piece; ddp_own_piece(&t->ddp, first, end, &piece); first += piece.count) {
         first = piece.offset;
-        adamw_add_range(&t->adamw, (AdamwRange){.offset = piece.offset,
-                                                .own = piece.own,
-                                                .master = low ? piece.own : piece.offset,
-                                                .count = piece.count,
-                                                .decay = decay,
-                                                .counted = !sharded || piece.keeper >= 0 ||
-                                                           t->ddp.setup.rank == 0});
+        optimizer_add_range(
+            &t->optimizer,
+            (OptimizerRange){.offset = piece.offset,
+                             .own = piece.own,
+                             .master = low ? piece.own : piece.offset,
+                             .count = piece.count,
+                             .decay = decay,
+                             .counted = !sharded || piece.keeper >= 0 || t->ddp.setup.rank == 0});
     }
 }
 
@@ -42,32 +43,34 @@ static void lay_out(Trainer *t)
     const ParamTable *table = &t->model.params;
     DType acc = dtype_accumulate(s->dtype);
     int64_t rows = s->batch * s->seq;
-    Adamw *a = &t->adamw;
-    a->settings = s->adamw;
+    Optimizer *o = &t->optimizer;
+    o->settings = s->optimizer;
+    o->kind = optimizer_kind(s->optimizer.id);
     ddp_init(&t->ddp, &s->ddp, table);
     bool low = s->dtype != acc;
-    a->param = push_state(t, MEM_PARAMS, acc, low ? t->ddp.owned : table->flat);
+    o->param = push_state(t, MEM_PARAMS, acc, low ? t->ddp.owned : table->flat);
     if (low) {
-        a->low = push_state(t, MEM_PARAMS, s->dtype, table->flat);
+        o->low = push_state(t, MEM_PARAMS, s->dtype, table->flat);
     }
-    a->grad = push_state(t, MEM_GRADS, acc, table->flat);
+    o->grad = push_state(t, MEM_GRADS, acc, table->flat);
     if (s->ddp.ranks > 1 && s->ddp.wire == DT_BF16) {
         t->ddp.wire = push_state(t, MEM_GRADS, DT_BF16, table->flat);
     }
-    t->ddp.grad = a->grad;
-    a->m = push_state(t, MEM_OPTIMIZER, acc, t->ddp.owned);
-    a->v = push_state(t, MEM_OPTIMIZER, acc, t->ddp.owned);
-    a->hyper = push_state(t, MEM_CONSTANTS, DT_F32, HYPER_COUNT);
+    t->ddp.grad = o->grad;
+    for (int i = 0; i < o->kind->states; i++) {
+        o->state[i] = push_state(t, MEM_OPTIMIZER, acc, t->ddp.owned);
+    }
+    o->hyper = push_state(t, MEM_CONSTANTS, DT_F32, HYPER_COUNT);
     /* Numbers of at most 8 bytes, then the stamps. */
     t->results = push_state(t, MEM_CONSTANTS, DT_F64, FETCH_COUNT + STAMP_COUNT);
     t->loss = t->results;
     t->loss.dtype = acc;
     t->loss.dim[0] = 1;
-    a->norm_sq = t->own_loss = t->loss;
+    o->norm_sq = t->own_loss = t->loss;
     if (t->results.data != NULL) {
         double *numbers = t->results.data;
         t->loss.data = numbers + FETCH_LOSS;
-        a->norm_sq.data = numbers + FETCH_NORM_SQ;
+        o->norm_sq.data = numbers + FETCH_NORM_SQ;
         t->own_loss.data = numbers + FETCH_OWN_LOSS;
         t->stamps = (int64_t *)(numbers + FETCH_COUNT);
     }
@@ -84,7 +87,7 @@ static void lay_out(Trainer *t)
     }
     add_ranges(t, 0, table->decayed, true);
     add_ranges(t, table->decayed, table->flat, false);
-    model_bind(&t->model, trainer_weights(t), a->grad, rope);
+    model_bind(&t->model, trainer_weights(t), o->grad, rope);
 }
 
 static void begin(Trainer *t, const TrainerSetup *setup, Backend *backend)
@@ -279,7 +282,7 @@ void trainer_close(Trainer *t)
             t->backend->release(t->backend, t->blocks[i]);
         }
     }
-    adamw_free(&t->adamw);
+    optimizer_free(&t->optimizer);
     ddp_free(&t->ddp);
     model_free(&t->model);
     free(t->fetched_stamps);

@@ -3,7 +3,7 @@
  * moments, constants, the batch), saved activations, and scratch. The same code lays them out
  * twice: counting, to plan, and for real. */
 #include "model/model.h"
-#include "optim/adamw.h"
+#include "optim/optimizer.h"
 #include "train/ddp.h"
 
 typedef struct {
@@ -14,7 +14,7 @@ typedef struct {
     bool graph;     /* let the backend record and replay whole parts of a step */
     bool ttt_keep;  /* see Ctx */
     int64_t batch, accum, seq;
-    AdamwSettings adamw;
+    OptimizerSettings optimizer;
     DdpSetup ddp; /* zeroed: one rank */
 } TrainerSetup;
 
@@ -80,16 +80,16 @@ typedef struct {
     Backend *backend;
     Ctx ctx;
     Model model;
-    Adamw adamw;
+    Optimizer optimizer;
     Arena state;
     void *blocks[3];
     Tensor ids, targets, order; /* (N) i32 */
     Tensor losses;              /* (N) acc */
     Tensor checksum;            /* (2) i32; none with one rank */
     Tensor results;             /* what is fetched of an update: the next four, side by side */
-    Tensor loss;             /* (1) acc: mean over the update so far; adamw.norm_sq is the second */
-    Tensor own_loss;         /* (1) acc: see trainer_add_own_loss */
-    int64_t *stamps;         /* (STAMP_COUNT) of the micro-step under way, in the device's memory */
+    Tensor loss;     /* (1) acc: mean over the update so far; optimizer.norm_sq is the second */
+    Tensor own_loss; /* (1) acc: see trainer_add_own_loss */
+    int64_t *stamps; /* (STAMP_COUNT) of the micro-step under way, in the device's memory */
     int64_t posted, fetched; /* results of updates on their way to the host */
     int64_t *fetched_stamps; /* host: (accum x STAMP_MICRO + STAMP_TAIL), of the last fetched */
     double fetched_own_loss; /* of the last fetched, if it was asked for */
@@ -127,17 +127,16 @@ void trainer_init_params(Trainer *trainer, uint64_t seed);
 
 /* The state that is saved: master weights and moments, each as one flat buffer, wherever it is
  * kept. trainer_state.c */
-typedef enum { STATE_PARAMS, STATE_M, STATE_V } TrainerState;
+#define STATE_PARAMS (-1)
 
 /* Sets elements [offset, offset + count) from host memory of their type: on a rank that keeps
  * them; weights also where the model reads them. */
-void trainer_write_state(Trainer *trainer, TrainerState which, int64_t offset, int64_t count,
+void trainer_write_state(Trainer *trainer, int which, int64_t offset, int64_t count,
                          const void *host);
 
 /* Gets them; weights that are settled. With state kept by several ranks, all of them make the
  * same calls and get the same. */
-int trainer_read_state(Trainer *trainer, TrainerState which, int64_t offset, int64_t count,
-                       void *host);
+int trainer_read_state(Trainer *trainer, int which, int64_t offset, int64_t count, void *host);
 
 /* The weights that the model computes with: (flat), on every rank. */
 Tensor trainer_weights(const Trainer *trainer);

@@ -9,19 +9,18 @@
 
 #define PIECE ((int64_t)1 << 20) /* elements of a parameter handled at a time */
 
-static Tensor buffer_of(const Trainer *t, TrainerState which)
+static Tensor buffer_of(const Trainer *t, int which)
 {
-    const Adamw *a = &t->adamw;
-    return which == STATE_PARAMS ? a->param : which == STATE_M ? a->m : a->v;
+    return which == STATE_PARAMS ? t->optimizer.param : t->optimizer.state[which];
 }
 
 /* Weights in f32 are kept whole by every rank; anything else only by its keeper. */
-static bool is_whole(const Trainer *t, TrainerState which)
+static bool is_whole(const Trainer *t, int which)
 {
-    return !ddp_is_sharded(&t->ddp) || (which == STATE_PARAMS && !tensor_given(t->adamw.low));
+    return !ddp_is_sharded(&t->ddp) || (which == STATE_PARAMS && !tensor_given(t->optimizer.low));
 }
 
-static DdpPiece piece_of(const Trainer *t, TrainerState which, int64_t offset, int64_t end)
+static DdpPiece piece_of(const Trainer *t, int which, int64_t offset, int64_t end)
 {
     if (is_whole(t, which)) {
         return (DdpPiece){offset, end - offset, offset, -1};
@@ -44,15 +43,14 @@ static void write_low(Trainer *t, int64_t offset, int64_t count, const float *fr
         for (int64_t i = 0; i < n; i++) {
             low[i] = bf16_from_f32(from[at + i]);
         }
-        Tensor to = tensor_rows(t->adamw.low, offset + at, n);
+        Tensor to = tensor_rows(t->optimizer.low, offset + at, n);
         backend->upload(backend, to.data, low, tensor_bytes(to));
         backend->sync(backend);
     }
     free(low);
 }
 
-void trainer_write_state(Trainer *t, TrainerState which, int64_t offset, int64_t count,
-                         const void *host)
+void trainer_write_state(Trainer *t, int which, int64_t offset, int64_t count, const void *host)
 {
     Backend *backend = t->backend;
     Tensor flat = buffer_of(t, which);
@@ -66,13 +64,13 @@ void trainer_write_state(Trainer *t, TrainerState which, int64_t offset, int64_t
         }
         at += piece.count;
     }
-    if (which == STATE_PARAMS && tensor_given(t->adamw.low)) {
+    if (which == STATE_PARAMS && tensor_given(t->optimizer.low)) {
         write_low(t, offset, count, host);
     }
     backend->sync(backend);
 }
 
-int trainer_read_state(Trainer *t, TrainerState which, int64_t offset, int64_t count, void *host)
+int trainer_read_state(Trainer *t, int which, int64_t offset, int64_t count, void *host)
 {
     Tensor flat = buffer_of(t, which);
     size_t size = dtype_size(flat.dtype);
@@ -97,8 +95,8 @@ int trainer_read_state(Trainer *t, TrainerState which, int64_t offset, int64_t c
 void trainer_init_params(Trainer *t, uint64_t seed)
 {
     const ParamTable *table = &t->model.params;
-    PACER_ASSERT(t->adamw.param.dtype == DT_F32, "master weights are %s",
-                 dtype_name(t->adamw.param.dtype));
+    PACER_ASSERT(t->optimizer.param.dtype == DT_F32, "master weights are %s",
+                 dtype_name(t->optimizer.param.dtype));
     float *values = mem_alloc((size_t)PIECE * sizeof *values);
     for (int row = 0; row < table->count; row++) {
         const Param *param = &table->rows[row];

@@ -178,12 +178,12 @@ static void update(void *trainer)
 {
     Trainer *t = trainer;
     trace_body(t->ctx.trace, "optimizer");
-    adamw_norm(&t->ctx, &t->adamw);
+    optimizer_norm(&t->ctx, &t->optimizer);
     if (ddp_is_sharded(&t->ddp)) {
-        ddp_sum(&t->ddp, t->adamw.norm_sq);
+        ddp_sum(&t->ddp, t->optimizer.norm_sq);
         ddp_wait(&t->ddp);
     }
-    adamw_step(&t->ctx, &t->adamw);
+    optimizer_step(&t->ctx, &t->optimizer);
     enter_computed(t, PART_END, STAMP_UPDATE);
 }
 
@@ -227,7 +227,7 @@ void trainer_add_own_loss(Trainer *t, int64_t micro)
 void trainer_update(Trainer *t, double rate, int64_t step)
 {
     enter(t, trainer_is_stamped(t) ? PART_LAUNCH : PART_UPDATE);
-    adamw_prepare(&t->ctx, &t->adamw, rate, step);
+    optimizer_prepare(&t->ctx, &t->optimizer, rate, step);
     run_recorded(t, RECORD_UPDATE, update);
     t->scattered = has_scattered_weights(t);
     enter(t, PART_END);

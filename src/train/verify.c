@@ -193,7 +193,7 @@ static void compare_gradients(const Trainer *t, const Trainer *trusted, Verifica
     float *host = mem_alloc(2 * (size_t)PIECE * sizeof *host);
     double whole = 0;
     for (int i = 0; i < count; i++) {
-        compare_part(t, t->adamw.grad, trusted, trusted->adamw.grad, &parts[i], host);
+        compare_part(t, t->optimizer.grad, trusted, trusted->optimizer.grad, &parts[i], host);
         whole += parts[i].expected;
     }
     found->expected_norm = sqrt(whole);
@@ -211,19 +211,24 @@ static void compare_gradients(const Trainer *t, const Trainer *trusted, Verifica
     free(parts);
 }
 
-/* Gradient, moments and weights of t into the trusted trainer. */
+/* Gradient, weights and optimizer states of t into the trusted trainer. */
 static void copy_state(const Trainer *t, Trainer *trusted)
 {
-    const Adamw *from = &t->adamw, *to = &trusted->adamw;
-    const Tensor here[] = {from->param, from->grad, from->m, from->v};
-    const Tensor there[] = {to->param, to->grad, to->m, to->v};
+    const Optimizer *from = &t->optimizer, *to = &trusted->optimizer;
+    Tensor here[2 + OPTIMIZER_STATES] = {from->param, from->grad};
+    Tensor there[2 + OPTIMIZER_STATES] = {to->param, to->grad};
+    int buffers = 2;
+    for (int i = 0; i < from->kind->states; i++, buffers++) {
+        here[buffers] = from->state[i];
+        there[buffers] = to->state[i];
+    }
     float *host = mem_alloc((size_t)PIECE * sizeof *host);
     for (int row = 0; row < t->model.params.count; row++) {
         const Param *param = &t->model.params.rows[row];
         int64_t offset = trusted->model.params.rows[row].offset;
         for (int64_t at = 0; at < param->count; at += PIECE) {
             int64_t n = param->count - at < PIECE ? param->count - at : PIECE;
-            for (int i = 0; i < 4; i++) {
+            for (int i = 0; i < buffers; i++) {
                 Tensor part = tensor_rows(there[i], offset + at, n);
                 read_flat(t, here[i], param->offset + at, n, host);
                 trusted->backend->upload(trusted->backend, part.data, host, tensor_bytes(part));
@@ -240,9 +245,9 @@ static bool low_is_rounded(const Trainer *t, const Param *param, float *host)
     uint16_t *low = (uint16_t *)(host + PIECE);
     for (int64_t at = 0; at < param->count; at += PIECE) {
         int64_t n = param->count - at < PIECE ? param->count - at : PIECE;
-        Tensor part = tensor_rows(t->adamw.low, param->offset + at, n);
+        Tensor part = tensor_rows(t->optimizer.low, param->offset + at, n);
         t->backend->download(t->backend, low, part.data, tensor_bytes(part));
-        read_flat(t, t->adamw.param, param->offset + at, n, host);
+        read_flat(t, t->optimizer.param, param->offset + at, n, host);
         for (int64_t i = 0; i < n; i++) {
             if (low[i] != bf16_from_f32(host[i])) {
                 return false;
@@ -259,15 +264,15 @@ static void compare_update(Trainer *t, Trainer *trusted, Verification *found)
     copy_state(t, trusted);
     trainer_update(t, RATE, UPDATE);
     trainer_update(trusted, RATE, UPDATE);
-    found->norm = sqrt(read_one(t, t->adamw.norm_sq));
+    found->norm = sqrt(read_one(t, t->optimizer.norm_sq));
     float *host = mem_alloc(2 * (size_t)PIECE * sizeof *host);
     for (int row = 0; row < t->model.params.count; row++) {
         const Param *param = &t->model.params.rows[row];
         Part part = {.param = param, .last = param->dim[0]};
-        compare_part(t, t->adamw.param, trusted, trusted->adamw.param, &part, host);
+        compare_part(t, t->optimizer.param, trusted, trusted->optimizer.param, &part, host);
         double error = sqrt(part.difference / (double)param->count) / RATE;
         bool good =
-            !isnan(error) && (!tensor_given(t->adamw.low) || low_is_rounded(t, param, host));
+            !isnan(error) && (!tensor_given(t->optimizer.low) || low_is_rounded(t, param, host));
         found->update_error = fmax(found->update_error, good ? error : INFINITY);
     }
     free(host);

@@ -73,8 +73,11 @@ void gold_open(Gold *gold, const char *name)
     s->batch = (int64_t)number(gold, "batch");
     s->seq = (int64_t)number(gold, "seq");
     s->accum = 1;
-    s->adamw = (AdamwSettings){number(gold, "beta1"), number(gold, "beta2"), number(gold, "eps"),
-                               number(gold, "weight_decay"), number(gold, "clip")};
+    s->optimizer = (OptimizerSettings){.beta1 = number(gold, "beta1"),
+                                       .beta2 = number(gold, "beta2"),
+                                       .eps = number(gold, "eps"),
+                                       .weight_decay = number(gold, "weight_decay"),
+                                       .clip = number(gold, "clip")};
     gold->rate = number(gold, "lr");
     int64_t rows = s->batch * s->seq;
     gold->ids = integers(gold, "ids", rows);

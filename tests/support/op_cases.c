@@ -201,6 +201,7 @@ static bool shape_of(OpId op, int i, OpCase *k)
     case OP_SUM:
     case OP_SUM_SQUARES:
     case OP_ADAMW:
+    case OP_SGD:
         list = flat_shapes;
         count = LENGTH(flat_shapes);
         break;

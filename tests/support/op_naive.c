@@ -391,31 +391,51 @@ static void sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws)
     put(out, 0, total, mode);
 }
 
-static void adamw(Ctx *c, AdamwArgs a)
+static float clip_of(UpdateArgs a)
+{
+    float most = get(a.hyper, HYPER_CLIP);
+    return most > 0 ? fminf(1, most / (sqrtf(get(a.norm_sq, 0)) + 1e-6f)) : 1;
+}
+
+static void put_param(UpdateArgs a, int64_t i, float p)
+{
+    put(a.param, i, p, MODE_SET);
+    if (tensor_given(a.low)) {
+        put(a.low, i, p, MODE_SET);
+    }
+}
+
+static void sgd(Ctx *c, UpdateArgs a)
 {
     (void)c;
-    float h[HYPER_COUNT], clip = 1;
+    float lr = get(a.hyper, HYPER_LR), decay = a.decay ? get(a.hyper, HYPER_DECAY) : 0;
+    for (int64_t i = 0; i < tensor_count(a.param); i++) {
+        float p = get(a.param, i);
+        float m = get(a.hyper, HYPER_BETA1) * get(a.state[0], i) + get(a.grad, i) * clip_of(a);
+        put(a.state[0], i, m, MODE_SET);
+        put_param(a, i, p - lr * (m + decay * p));
+    }
+}
+
+static void adamw(Ctx *c, UpdateArgs a)
+{
+    (void)c;
+    float h[HYPER_COUNT], clip = clip_of(a);
     for (int i = 0; i < HYPER_COUNT; i++) {
         h[i] = get(a.hyper, i);
     }
-    if (h[HYPER_CLIP] > 0) {
-        clip = fminf(1, h[HYPER_CLIP] / (sqrtf(get(a.norm_sq, 0)) + 1e-6f));
-    }
     for (int64_t i = 0; i < tensor_count(a.param); i++) {
         float g = get(a.grad, i) * clip, p = get(a.param, i);
-        float m = h[HYPER_BETA1] * get(a.m, i) + (1 - h[HYPER_BETA1]) * g;
-        float v = h[HYPER_BETA2] * get(a.v, i) + (1 - h[HYPER_BETA2]) * g * g;
+        float m = h[HYPER_BETA1] * get(a.state[0], i) + (1 - h[HYPER_BETA1]) * g;
+        float v = h[HYPER_BETA2] * get(a.state[1], i) + (1 - h[HYPER_BETA2]) * g * g;
         if (a.decay) {
             p -= h[HYPER_LR] * h[HYPER_DECAY] * p;
         }
         p -= h[HYPER_LR] * (m / h[HYPER_CORRECTION1]) /
              (sqrtf(v / h[HYPER_CORRECTION2]) + h[HYPER_EPS]);
-        put(a.m, i, m, MODE_SET);
-        put(a.v, i, v, MODE_SET);
-        put(a.param, i, p, MODE_SET);
-        if (tensor_given(a.low)) {
-            put(a.low, i, p, MODE_SET);
-        }
+        put(a.state[0], i, m, MODE_SET);
+        put(a.state[1], i, v, MODE_SET);
+        put_param(a, i, p);
     }
 }
 
@@ -446,6 +466,7 @@ Backend *op_naive_open(void)
         .sum = sum,
         .sum_squares = sum_squares,
         .adamw = adamw,
+        .sgd = sgd,
         .cast = exact.cast,
         .checksum = exact.checksum,
     };

@@ -142,14 +142,24 @@ static void call_sum_squares(const OpCase *k, Ctx *c, const Tensor *t)
 
 static void call_adamw(const OpCase *k, Ctx *c, const Tensor *t)
 {
-    op_adamw(c, (AdamwArgs){.param = t[0],
-                            .low = t[1],
-                            .grad = t[2],
-                            .m = t[3],
-                            .v = t[4],
-                            .hyper = t[5],
-                            .norm_sq = t[6],
-                            .decay = k->flag});
+    op_adamw(c, (UpdateArgs){.param = t[0],
+                             .low = t[1],
+                             .grad = t[2],
+                             .state = {t[3], t[4]},
+                             .hyper = t[5],
+                             .norm_sq = t[6],
+                             .decay = k->flag});
+}
+
+static void call_sgd(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_sgd(c, (UpdateArgs){.param = t[0],
+                           .low = t[1],
+                           .grad = t[2],
+                           .state = {t[3]},
+                           .hyper = t[4],
+                           .norm_sq = t[5],
+                           .decay = k->flag});
 }
 
 static void call_cast(const OpCase *k, Ctx *c, const Tensor *t)
@@ -397,6 +407,15 @@ static const OpSpec specs[OP_COUNT] = {
                 ARG("norm_sq", "1", .type = TYPE_ACC, .fill = FILL_NORM_SQ)},
         .varies = VARY_OPTION | VARY_FLAG,
         .call = call_adamw},
+    [OP_SGD] = {
+        .arg = {ARG("param", "N", .use = USE_UPDATE, .type = TYPE_ACC),
+                ARG("low", "N", .use = USE_OUT, .type = TYPE_BF16, .when = WHEN_OPTION),
+                ARG("grad", "N", .type = TYPE_ACC),
+                ARG("m", "N", .use = USE_UPDATE, .type = TYPE_ACC),
+                ARG("hyper", "Y", .type = TYPE_F32, .fill = FILL_HYPER),
+                ARG("norm_sq", "1", .type = TYPE_ACC, .fill = FILL_NORM_SQ)},
+        .varies = VARY_OPTION | VARY_FLAG,
+        .call = call_sgd},
     [OP_CAST] = {
         .arg = {ARG("from", "N"),
                 ARG("to", "N", .use = USE_OUT, .type = TYPE_BF16, .when = WHEN_OPTION),

@@ -17,7 +17,12 @@ TrainerSetup small_setup(const char *preset, int64_t batch, int64_t accum, int64
     SpecOverrides o = {
         .layers = 2, .width = 48, .heads = 4, .ffn = 72, .vocab = 101, .context = 40};
     assert_int_equal(spec_resolve(preset, &o, 0, &setup.spec), 0);
-    setup.adamw = (AdamwSettings){0.9, 0.95, 1e-8, 0.1, 1.0};
+    setup.optimizer = (OptimizerSettings){.beta1 = 0.9,
+                                          .beta2 = 0.95,
+                                          .eps = 1e-8,
+                                          .momentum = 0.9,
+                                          .weight_decay = 0.1,
+                                          .clip = 1.0};
     return setup;
 }
 
@@ -62,7 +67,7 @@ Outcome small_run(TrainerSetup setup, Backend *backend, int updates)
         trainer_fetch(&t, &out.losses[u], &out.norms[u]);
     }
     out.count = t.model.params.flat;
-    out.params = gold_download(backend, t.adamw.param);
+    out.params = gold_download(backend, t.optimizer.param);
     assert_int_equal(trainer_peak_bytes(&t), plan.blocks);
     free_tokens(tokens);
     trainer_close(&t);

@@ -167,7 +167,7 @@ static void xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor 
     timed.plain.xent(c, logits, classes, targets, losses, scale, gradient);
 }
 
-static void adamw(Ctx *c, AdamwArgs args)
+static void adamw(Ctx *c, UpdateArgs args)
 {
     tick(TIMED_ADAMW_NS, NULL);
     timed.plain.adamw(c, args);

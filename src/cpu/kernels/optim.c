@@ -66,6 +66,14 @@ static size_t sum_squares_ws(const Ctx *c, Tensor x)
     return (size_t)block_count(tensor_count(x)) * sizeof(double);
 }
 
+/* What every gradient is multiplied with. */
+static double clipping(UpdateArgs args)
+{
+    const float *hyper = args.hyper.data;
+    double clip = hyper[HYPER_CLIP], norm = sqrt((double)*(const float *)args.norm_sq.data);
+    return clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1;
+}
+
 /* op_adamw with everything that is the same for all elements worked out:
  *   m = beta1 m + grad1 g;  v = beta2 v + (grad2 g) g;
  *   p -= decay p + rate m / (sqrt(v) root + eps). */
@@ -74,11 +82,10 @@ typedef struct {
     float decay, rate, root, eps;
 } Coefficients;
 
-static Coefficients coefficients(AdamwArgs args)
+static Coefficients coefficients(UpdateArgs args)
 {
     const float *hyper = args.hyper.data;
-    double clip = hyper[HYPER_CLIP], norm = sqrt((double)*(const float *)args.norm_sq.data);
-    double shrink = clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1;
+    double shrink = clipping(args);
     double lr = hyper[HYPER_LR], beta1 = hyper[HYPER_BETA1], beta2 = hyper[HYPER_BETA2];
     return (Coefficients){
         .beta1 = (float)beta1,
@@ -107,7 +114,7 @@ VEC_INLINE void adamw_step(Coefficients k, const float *grad, float *param, floa
     vec_store_part(param + i, p - change, count);
 }
 
-static void adamw(Ctx *c, AdamwArgs args)
+static void adamw(Ctx *c, UpdateArgs args)
 {
     if (args.param.dtype != DT_F32 || tensor_given(args.low)) {
         cpu_ref(c)->adamw(c, args);
@@ -115,7 +122,7 @@ static void adamw(Ctx *c, AdamwArgs args)
     }
     Coefficients k = coefficients(args);
     const float *grad = args.grad.data;
-    float *param = args.param.data, *m = args.m.data, *v = args.v.data;
+    float *param = args.param.data, *m = args.state[0].data, *v = args.state[1].data;
     int64_t count = tensor_count(args.param);
     int parts = threads_for(c, count);
 #pragma omp parallel for num_threads(parts) schedule(static)
@@ -131,9 +138,47 @@ static void adamw(Ctx *c, AdamwArgs args)
     }
 }
 
+/* p -= rate m + decay p, m = momentum m + shrink g */
+VEC_INLINE void sgd_step(Coefficients k, const float *grad, float *param, float *m, int64_t i,
+                         int64_t count)
+{
+    Vec p = vec_load_part(param + i, count), first = vec_load_part(m + i, count) * k.beta1;
+    first = vec_fma(vec_load_part(grad + i, count), vec_set(k.grad1), first);
+    vec_store_part(m + i, first, count);
+    vec_store_part(param + i, p - vec_fma(p, vec_set(k.decay), first * k.rate), count);
+}
+
+static void sgd(Ctx *c, UpdateArgs args)
+{
+    if (args.param.dtype != DT_F32 || tensor_given(args.low)) {
+        cpu_ref(c)->sgd(c, args);
+        return;
+    }
+    const float *hyper = args.hyper.data, *grad = args.grad.data;
+    Coefficients k = {.beta1 = hyper[HYPER_BETA1],
+                      .grad1 = (float)clipping(args),
+                      .rate = hyper[HYPER_LR],
+                      .decay = args.decay ? hyper[HYPER_LR] * hyper[HYPER_DECAY] : 0};
+    float *param = args.param.data, *m = args.state[0].data;
+    int64_t count = tensor_count(args.param);
+    int parts = threads_for(c, count);
+#pragma omp parallel for num_threads(parts) schedule(static)
+    for (int part = 0; part < parts; part++) {
+        Span s = span_of_floats(count, parts, part);
+        int64_t i = s.first;
+        for (; i + VEC_LANES <= s.last; i += VEC_LANES) {
+            sgd_step(k, grad, param, m, i, VEC_LANES);
+        }
+        if (i < s.last) {
+            sgd_step(k, grad, param, m, i, s.last - i);
+        }
+    }
+}
+
 void PACER_ISA_NAME(optim_fill)(Ops *ops)
 {
     ops->sum_squares = sum_squares;
     ops->sum_squares_ws = sum_squares_ws;
     ops->adamw = adamw;
+    ops->sgd = sgd;
 }
