@@ -184,7 +184,7 @@ static void write_run(void)
     TimerReport report = {0};
     Summary summary = {.val_loss = value_of(NAN), .phases = &report};
     Checks checks = {0};
-    checks_add(&checks, "parts", CHECK_WARN, 1, 1, "a rule", "rank 0");
+    checks_put(&checks, "parts", CHECK_WARN, 1, 1, "rank 0");
     must(
         record_save(record, RUN_FAILED, "a message", summary_json(&summary, checks_json(&checks))));
     record_close(record);

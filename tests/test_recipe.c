@@ -154,7 +154,7 @@ static void record_loss(Experiment *probe, int run, double loss)
     char *text = mem_format("{\"status\": \"done\", \"summary\": {\"val_loss\": %g}}", loss);
     assert_int_equal(io_make_folders(folder), 0);
     assert_int_equal(io_write_atomic(path, text, strlen(text)), 0);
-    probe->runs[run].state = STATE_DONE;
+    probe->runs[run].state = RUN_DONE;
     free(text);
     free(path);
     free(folder);

@@ -3,8 +3,8 @@
  * lines, checkpoints of 0.1. */
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "metrics/json.h"
 #include "support/capture.h"
 #include "support/data_files.h"
 #include "support/json_assert.h"

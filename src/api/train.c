@@ -2,13 +2,11 @@
  * run has written, so that a program and a reader of run.json see the same. */
 #include "api/internal.h"
 #include "api/ranks.h"
-#include "api/result.h"
 
 #include "base/err.h"
-#include "base/io.h"
 #include "base/mem.h"
 #include "base/signals.h"
-#include "metrics/json.h"
+#include "metrics/reader.h"
 #include "train/setup.h"
 
 #include <stdatomic.h>
@@ -17,16 +15,14 @@
 /* dir is taken over. */
 static int result_of_run(char *dir, pacer_result **out)
 {
-    char *path = io_join(dir, "run.json");
-    cJSON *record = NULL;
-    int code = json_load(path, &record);
+    cJSON *record;
+    int code = record_load(dir, RECORD_RUN, &record);
     if (code == 0) {
         *out = result_new(dir, cJSON_DetachItemFromObjectCaseSensitive(record, "summary"));
     } else {
         free(dir);
     }
     cJSON_Delete(record);
-    free(path);
     return code;
 }
 

@@ -8,9 +8,8 @@
 
 #include "base/assert.h"
 #include "base/err.h"
-#include "base/mem.h"
+#include "base/json.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,7 +82,7 @@ typedef struct {
 
 static const cJSON *member(Reader *r, const cJSON *object, const char *name)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    const cJSON *item = json_get(object, name);
     return r->code != 0 || cJSON_IsNull(item) ? NULL : item;
 }
 
@@ -327,7 +326,7 @@ int hf_config_parse(const char *text, size_t size, const char *path, ModelSpec *
 {
     *out = (ModelSpec){0};
     Reader r = {.path = path, .root = NULL};
-    cJSON *root = cJSON_ParseWithLength(text, size);
+    cJSON *root = json_parse(text, size, NULL);
     if (root == NULL) {
         return err_set(ERR_INPUT, "%s: is not JSON", path);
     }
@@ -342,11 +341,6 @@ int hf_config_parse(const char *text, size_t size, const char *path, ModelSpec *
 
 /* --- writing --- */
 
-static void put(cJSON *object, const char *name, double value)
-{
-    cJSON_AddNumberToObject(object, name, value);
-}
-
 /* Marked as a real number, which some versions insist on. */
 static void put_real(cJSON *object, const char *name, double value)
 {
@@ -355,28 +349,24 @@ static void put_real(cJSON *object, const char *name, double value)
     if (strpbrk(text, ".e") == NULL) {
         snprintf(text, sizeof text, "%.15g.0", value);
     }
-    cJSON_AddRawToObject(object, name, text);
+    json_put_raw(object, name, text);
 }
 
 static void put_id(cJSON *object, const char *name, int64_t id)
 {
-    if (id >= 0) {
-        put(object, name, (double)id);
-    } else {
-        cJSON_AddNullToObject(object, name);
-    }
+    json_put_or_null(object, name, (Value){id >= 0, (double)id});
 }
 
 static void put_field(cJSON *o, const char *name, const SpecField *field, double value)
 {
     if (field->kind == FIELD_WHOLE) {
-        put(o, name, value);
+        json_put_number(o, name, value);
     } else if (field->kind == FIELD_REAL) {
         put_real(o, name, value);
     } else if (field->kind == FIELD_FLAG) {
-        cJSON_AddBoolToObject(o, name, value != 0);
+        json_put_bool(o, name, value != 0);
     } else {
-        cJSON_AddStringToObject(o, name, field->words[(int)value]);
+        json_put_text(o, name, field->words[(int)value]);
     }
 }
 
@@ -409,7 +399,7 @@ static int put_activation(cJSON *o, const Family *family, const ModelSpec *s)
 {
     for (int i = 0; family->activations[i].names[0] != NULL; i++) {
         if (family->activations[i].kind == s->ffn_kind) {
-            cJSON_AddStringToObject(o, family->activation_field, family->activations[i].names[0]);
+            json_put_text(o, family->activation_field, family->activations[i].names[0]);
             return 0;
         }
     }
@@ -422,10 +412,10 @@ static int put_activation(cJSON *o, const Family *family, const ModelSpec *s)
 
 static void put_gpt2_constants(cJSON *o, const ModelSpec *s)
 {
-    put(o, "n_ctx", (double)s->context);
-    cJSON_AddTrueToObject(o, "scale_attn_weights");
-    cJSON_AddFalseToObject(o, "scale_attn_by_inverse_layer_idx");
-    cJSON_AddFalseToObject(o, "reorder_and_upcast_attn");
+    json_put_whole(o, "n_ctx", s->context);
+    json_put_bool(o, "scale_attn_weights", true);
+    json_put_bool(o, "scale_attn_by_inverse_layer_idx", false);
+    json_put_bool(o, "reorder_and_upcast_attn", false);
     put_real(o, "attn_pdrop", 0);
     put_real(o, "embd_pdrop", 0);
     put_real(o, "resid_pdrop", 0);
@@ -433,21 +423,18 @@ static void put_gpt2_constants(cJSON *o, const ModelSpec *s)
 
 static void put_llama_constants(cJSON *o, const ModelSpec *s)
 {
-    cJSON *rope = cJSON_AddObjectToObject(o, "rope_parameters");
+    cJSON *rope = json_put_object(o, "rope_parameters");
     put_real(rope, "rope_theta", s->rope_base);
-    cJSON_AddStringToObject(rope, "rope_type", "default");
-    cJSON_AddFalseToObject(o, "attention_bias");
-    cJSON_AddFalseToObject(o, "mlp_bias");
+    json_put_text(rope, "rope_type", "default");
+    json_put_bool(o, "attention_bias", false);
+    json_put_bool(o, "mlp_bias", false);
     put_real(o, "attention_dropout", 0);
 }
 
 /* The tree as text, which is the caller's. */
 static char *finish(cJSON *object)
 {
-    char *printed = cJSON_Print(object);
-    mem_checked(printed, (size_t)cJSON_GetArraySize(object));
-    char *text = mem_format("%s\n", printed);
-    cJSON_free(printed);
+    char *text = json_print(object);
     cJSON_Delete(object);
     return text;
 }
@@ -459,10 +446,9 @@ int hf_config_text(const ModelSpec *s, HfConfigExtra extra, char **text)
         family++;
     }
     *text = NULL;
-    cJSON *o = cJSON_CreateObject();
-    cJSON *architectures = cJSON_AddArrayToObject(o, "architectures");
-    cJSON_AddItemToArray(architectures, cJSON_CreateString(family->architecture));
-    cJSON_AddStringToObject(o, "model_type", family->type);
+    cJSON *o = json_object();
+    json_append_text(json_put_array(o, "architectures"), family->architecture);
+    json_put_text(o, "model_type", family->type);
     int code = put_fields(o, family, s);
     code = code != 0 ? code : put_activation(o, family, s);
     if (code != 0) {
@@ -477,21 +463,75 @@ int hf_config_text(const ModelSpec *s, HfConfigExtra extra, char **text)
     put_id(o, "bos_token_id", extra.begin);
     put_id(o, "eos_token_id", extra.end);
     const char *dtype = extra.dtype == DT_BF16 ? "bfloat16" : "float32";
-    cJSON_AddStringToObject(o, "dtype", dtype);
-    cJSON_AddStringToObject(o, "torch_dtype", dtype);
-    cJSON_AddTrueToObject(o, "use_cache");
+    json_put_text(o, "dtype", dtype);
+    json_put_text(o, "torch_dtype", dtype);
+    json_put_bool(o, "use_cache", true);
     *text = finish(o);
     return 0;
 }
 
 char *hf_generation_text(HfConfigExtra extra)
 {
-    cJSON *o = cJSON_CreateObject();
-    cJSON_AddTrueToObject(o, "_from_model_config");
+    cJSON *o = json_object();
+    json_put_bool(o, "_from_model_config", true);
     if (extra.end >= 0) {
         put_id(o, "bos_token_id", extra.begin);
         put_id(o, "eos_token_id", extra.end);
         put_id(o, "pad_token_id", extra.end); /* so that batches can be filled up */
     }
     return finish(o);
+}
+
+/* --- names of parameters --- */
+
+/* GPT-2's linear maps inside the blocks: other names, and matrices the other way round, because
+ * its layers multiply from the right. */
+static const struct {
+    const char *own, *theirs;
+} gpt2_parts[] = {{".attn.qkv.", ".attn.c_attn."},
+                  {".attn.proj.", ".attn.c_proj."},
+                  {".mlp.fc.", ".mlp.c_fc."},
+                  {".mlp.proj.", ".mlp.c_proj."}};
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t size = strlen(text), length = strlen(end);
+    return size >= length && strcmp(text + size - length, end) == 0;
+}
+
+const char *hf_prefix(ParamNames names)
+{
+    return names == NAMES_GPT2 ? "transformer." : "model.";
+}
+
+const char *hf_embedding_row(ParamNames names)
+{
+    return names == NAMES_GPT2 ? "wte.weight" : "model.embed_tokens.weight";
+}
+
+HfName hf_name(ParamNames names, const char *row)
+{
+    HfName out = {.transposed = false};
+    if (names != NAMES_GPT2 || strcmp(row, HF_HEAD_ROW) == 0) {
+        snprintf(out.name, sizeof out.name, "%s", row);
+        return out;
+    }
+    for (size_t i = 0; i < sizeof gpt2_parts / sizeof gpt2_parts[0]; i++) {
+        const char *at = strstr(row, gpt2_parts[i].own);
+        if (at != NULL) {
+            const char *rest = at + strlen(gpt2_parts[i].own);
+            snprintf(out.name, sizeof out.name, "%s%.*s%s%s", hf_prefix(names), (int)(at - row),
+                     row, gpt2_parts[i].theirs, rest);
+            out.transposed = strcmp(rest, "weight") == 0;
+            return out;
+        }
+    }
+    snprintf(out.name, sizeof out.name, "%s%s", hf_prefix(names), row);
+    return out;
+}
+
+bool hf_is_computed(const char *name)
+{
+    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
+           ends_with(name, ".rotary_emb.inv_freq");
 }

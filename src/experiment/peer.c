@@ -2,11 +2,12 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
 #include "devices/devices.h"
-#include "metrics/peer_names.h"
+#include "metrics/names.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -250,7 +251,7 @@ int peer_tell(const Experiment *experiment, const ExperimentRun *run, char **pat
     json_put_whole(tree, "steps", run->steps);
     json_put_whole(tree, "seq", run->seq);
     json_put_whole(tree, "warmup", config_warmup(cfg, run->steps));
-    json_put(tree, "min_lr", value_of(config_min_lr(cfg)));
+    json_put_number(tree, "min_lr", config_min_lr(cfg));
     json_put_item(tree, "model", spec_json(&run->spec));
     cJSON *config = config_to_json(cfg);
     for (size_t i = 0; i < sizeof without_meaning / sizeof without_meaning[0]; i++) {

@@ -7,10 +7,8 @@
 #include "base/mem.h"
 #include "base/version.h"
 #include "metrics/event_log.h"
-#include "metrics/fields.h"
 #include "metrics/process.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -26,32 +24,10 @@ struct Record {
     Events *events; /* NULL: none are written, or no longer */
 };
 
-const char *run_status_name(RunStatus status)
-{
-    static const char *const names[] = {
-#define X(name, text) text,
-        PACER_RUN_STATUSES(X)
-#undef X
-    };
-    return names[status];
-}
-
-static void replace(cJSON *object, const char *name, cJSON *item)
-{
-    cJSON_DeleteItemFromObjectCaseSensitive(object, name);
-    json_put_item(object, name, item);
-}
-
 static void replace_text(cJSON *object, const char *name, const char *text)
 {
     cJSON_DeleteItemFromObjectCaseSensitive(object, name);
     json_put_text(object, name, text);
-}
-
-/* NULL stays NULL. */
-static cJSON *copy(const cJSON *item)
-{
-    return item != NULL ? cJSON_Duplicate(item, 1) : NULL;
 }
 
 static cJSON *describe(const RecordInfo *info)
@@ -59,7 +35,7 @@ static cJSON *describe(const RecordInfo *info)
     cJSON *run = json_object();
     json_put_whole(run, "schema", RECORD_SCHEMA);
     json_put_text(run, "id", info->id);
-    json_put_text(run, "status", run_status_name(RUN_RUNNING));
+    json_put_text(run, "status", run_state_name(RUN_RUNNING));
     cJSON *pacer = json_object();
     json_put_text(pacer, "version", version_string());
     json_put_text(pacer, "commit", version_commit());
@@ -69,7 +45,7 @@ static cJSON *describe(const RecordInfo *info)
     clock_stamp(now);
     json_put_text(run, "started", now);
     if (info->legs != NULL) {
-        json_put_item(run, "legs", copy(info->legs));
+        json_put_item(run, "legs", json_copy(info->legs));
     }
     json_put_item(run, "process", process_describe());
     if (info->total_steps > 0) {
@@ -77,19 +53,19 @@ static cJSON *describe(const RecordInfo *info)
     }
     cJSON *model = spec_json(info->spec);
     json_put_whole(model, "parameters", info->parameters);
-    json_put(model, "flops_update", value_of(info->flops_update));
+    json_put_number(model, "flops_update", info->flops_update);
     json_put_item(run, "model", model);
-    json_put_item(run, "config", copy(info->config));
+    json_put_item(run, "config", json_copy(info->config));
     if (info->given != NULL) {
-        json_put_item(run, "given", copy(info->given));
+        json_put_item(run, "given", json_copy(info->given));
     }
-    json_put_item(run, "machine", copy(info->machine));
+    json_put_item(run, "machine", json_copy(info->machine));
     cJSON *plan = json_array();
     for (int i = 0; i < info->plan_rows; i++) {
         cJSON *row = json_object();
         json_put_text(row, "kind", info->plan[i].kind);
         json_put_whole(row, "bytes", (int64_t)info->plan[i].bytes);
-        cJSON_AddItemToArray(plan, row);
+        json_append(plan, row);
     }
     json_put_item(run, "memory_plan", plan);
     return run;
@@ -97,21 +73,17 @@ static cJSON *describe(const RecordInfo *info)
 
 /* Takes over from the run.json of the run that is continued: when it first started, and from which
  * steps it was resumed, this time included. */
-static int carry_over(Record *record, int64_t step)
+static int carry_over(Record *record, const char *dir, int64_t step)
 {
     cJSON *before = NULL;
     if (io_exists(record->run_path)) {
-        int code = json_load(record->run_path, &before);
-        code = code != 0
-                   ? code
-                   : field_format((Place){record->run_path, ""}, before, "schema", RECORD_SCHEMA);
+        int code = record_load(dir, RECORD_RUN, &before);
         if (code != 0) {
-            cJSON_Delete(before);
             return err_wrap(code, "cannot resume");
         }
     }
-    const cJSON *started = cJSON_GetObjectItemCaseSensitive(before, "started");
-    cJSON *resumed = copy(cJSON_GetObjectItemCaseSensitive(before, "resumed"));
+    const char *started = json_text(before, "started");
+    cJSON *resumed = json_copy(json_get(before, "resumed"));
     cJSON *event = json_object();
     char now[CLOCK_STAMP_SIZE];
     clock_stamp(now);
@@ -121,54 +93,13 @@ static int carry_over(Record *record, int64_t step)
         cJSON_Delete(resumed);
         resumed = json_array();
     }
-    cJSON_AddItemToArray(resumed, event);
-    if (cJSON_IsString(started)) {
-        replace_text(record->run, "started", started->valuestring);
+    json_append(resumed, event);
+    if (started != NULL) {
+        replace_text(record->run, "started", started);
     }
     json_put_item(record->run, "resumed", resumed);
     cJSON_Delete(before);
     return 0;
-}
-
-/* K of "K.json", as pacer writes it; -1 for any other name. */
-static int64_t rank_of_name(const char *name)
-{
-    size_t digits = strspn(name, "0123456789");
-    bool good = digits > 0 && digits < 10 && strcmp(name + digits, ".json") == 0 &&
-                (digits == 1 || name[0] != '0');
-    return good ? strtoll(name, NULL, 10) : -1;
-}
-
-static int by_number(const void *a, const void *b)
-{
-    int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
-    return (one > other) - (one < other);
-}
-
-int record_rank_files(const char *dir, int64_t **ranks, size_t *count)
-{
-    *ranks = NULL;
-    *count = 0;
-    char *folder = io_join(dir, "ranks");
-    DIR *entries = opendir(folder);
-    int code = entries == NULL && errno != ENOENT ? io_error(folder, "read") : 0;
-    free(folder);
-    for (const struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
-        int64_t rank = rank_of_name(entry->d_name);
-        if (rank >= 0) {
-            if ((*count & (*count - 1)) == 0) { /* full at powers of two */
-                *ranks = mem_realloc(*ranks, *count == 0 ? 1 : 2 * *count, sizeof **ranks);
-            }
-            (*ranks)[(*count)++] = rank;
-        }
-    }
-    if (entries != NULL) {
-        closedir(entries);
-    }
-    if (*count > 0) {
-        qsort(*ranks, *count, sizeof **ranks, by_number);
-    }
-    return code;
 }
 
 /* Those of an earlier session, which may have had other ranks, would be read as this one's. */
@@ -221,9 +152,7 @@ static void open_events(Record *record, const char *dir, int64_t resume_step)
 /* What the run amounted to, if it has ended. */
 static void close_events(Record *record)
 {
-    const cJSON *status = cJSON_GetObjectItemCaseSensitive(record->run, "status");
-    bool ended = strcmp(status->valuestring, run_status_name(RUN_RUNNING)) != 0;
-    if (record->events != NULL && ended) {
+    if (record->events != NULL && !record_is(record->run, RUN_RUNNING)) {
         keep_events(record, event_log_end(record->events, record->run, events_now()));
     }
     events_close(record->events, false);
@@ -233,7 +162,7 @@ static void close_events(Record *record)
  * record are not pacer's. */
 static int find_earlier(const char *dir, bool *earlier)
 {
-    char *run = io_join(dir, "run.json"), *metrics = io_join(dir, "metrics.jsonl");
+    char *run = io_join(dir, RECORD_RUN), *metrics = io_join(dir, RECORD_LINES);
     struct stat info;
     *earlier = io_exists(run);
     int code = 0;
@@ -263,14 +192,14 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
         return code;
     }
     Record *record = mem_zalloc(1, sizeof *record);
-    record->run_path = io_join(dir, "run.json");
-    record->metrics_path = io_join(dir, "metrics.jsonl");
+    record->run_path = io_join(dir, RECORD_RUN);
+    record->metrics_path = io_join(dir, RECORD_LINES);
     record->metrics = -1;
     record->run = describe(info);
     if (earlier) {
         events_remove(dir);
     } else if (!fresh) {
-        code = carry_over(record, resume_step);
+        code = carry_over(record, dir, resume_step);
     }
     if (code == 0) {
         code = open_metrics(record, fresh);
@@ -294,15 +223,15 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
     return 0;
 }
 
-int record_save(Record *record, RunStatus status, const char *message, cJSON *summary)
+int record_save(Record *record, RunState state, const char *message, cJSON *summary)
 {
     char now[CLOCK_STAMP_SIZE];
     clock_stamp(now);
-    replace_text(record->run, "status", run_status_name(status));
+    replace_text(record->run, "status", run_state_name(state));
     replace_text(record->run, "message", message);
     replace_text(record->run, "updated", now);
     if (summary != NULL) {
-        replace(record->run, "summary", summary);
+        json_replace(record->run, "summary", summary);
     }
     /* Lines that run.json summarises must not be lost when it survives. */
     if (fsync(record->metrics) != 0 && errno != EINVAL) {
@@ -311,21 +240,9 @@ int record_save(Record *record, RunStatus status, const char *message, cJSON *su
     return json_save(record->run_path, record->run);
 }
 
-int record_is_done(const char *dir, bool *done)
-{
-    char *path = io_join(dir, "run.json");
-    cJSON *run = NULL;
-    int code = io_exists(path) ? json_load(path, &run) : 0;
-    const char *status = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(run, "status"));
-    *done = status != NULL && strcmp(status, run_status_name(RUN_DONE)) == 0;
-    cJSON_Delete(run);
-    free(path);
-    return code;
-}
-
 void record_machine(Record *record, const cJSON *machine)
 {
-    replace(record->run, "machine", copy(machine));
+    json_replace(record->run, "machine", json_copy(machine));
 }
 
 void record_close(Record *record)
@@ -345,9 +262,9 @@ void record_close(Record *record)
 
 static int append(Record *record, const cJSON *line)
 {
-    char *json = cJSON_PrintUnformatted(line);
+    char *json = json_line(line);
     char *text = mem_format("%s\n", json);
-    cJSON_free(json);
+    free(json);
     size_t size = strlen(text), done = 0;
     int code = 0;
     while (done < size && code == 0) {
@@ -396,26 +313,25 @@ int record_eval(Record *record, int64_t step, double val_loss)
 {
     cJSON *line = json_object();
     json_put_whole(line, "step", step);
-    json_put(line, "val_loss", value_of(val_loss));
+    json_put_number(line, "val_loss", val_loss);
     return put_line(record, line);
 }
 
 /* The step of a line, or -1 when it is not an object with one. */
 static int64_t line_step(const char *line, size_t size)
 {
-    const char *end = NULL;
-    cJSON *object = cJSON_ParseWithLengthOpts(line, size, &end, 0);
-    const cJSON *step = cJSON_GetObjectItemCaseSensitive(object, "step");
-    bool good = cJSON_IsObject(object) && end == line + size && cJSON_IsNumber(step) &&
-                step->valuedouble >= 0 && step->valuedouble < 9007199254740992.0;
-    int64_t found = good ? (int64_t)step->valuedouble : -1;
+    cJSON *object = json_parse(line, size, NULL);
+    int64_t found = -1;
+    if (!json_whole(json_get(object, "step"), 9007199254740991.0, &found)) {
+        found = -1;
+    }
     cJSON_Delete(object);
     return found;
 }
 
 int record_resume(const char *dir, int64_t step)
 {
-    char *path = io_join(dir, "metrics.jsonl");
+    char *path = io_join(dir, RECORD_LINES);
     char *text = NULL;
     size_t length = 0;
     int code = io_exists(path) ? io_read_all(path, SIZE_MAX / 2, &text, &length) : 0;
@@ -463,7 +379,7 @@ static cJSON *memory_json(const RecordRank *rank)
         json_put_text(row, "kind", rank->categories[i].kind);
         json_put_whole(row, "planned_bytes", (int64_t)rank->categories[i].planned);
         json_put_whole(row, "peak_bytes", (int64_t)rank->categories[i].peak);
-        cJSON_AddItemToArray(categories, row);
+        json_append(categories, row);
     }
     json_put_item(memory, "categories", categories);
     return memory;
@@ -484,7 +400,7 @@ int record_rank(const char *dir, const RecordRank *rank)
     json_put_item(object, "timers", rank->timers != NULL ? timers_json(rank->timers) : NULL);
     json_put_item(object, "spans", rank->timers != NULL ? timers_spans_json(rank->timers) : NULL);
     json_put_item(object, "memory", memory_json(rank));
-    json_put_item(object, "gpu", copy(rank->gpu));
+    json_put_item(object, "gpu", json_copy(rank->gpu));
     char *folder = io_join(dir, "ranks");
     char *path = mem_format("%s/%d.json", folder, rank->rank);
     int code = io_make_folders(folder);

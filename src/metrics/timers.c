@@ -6,8 +6,8 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "metrics/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -256,8 +256,8 @@ static Value measured(const PhaseReport *phase, double seconds)
 static cJSON *phase_json(const PhaseReport *phase)
 {
     cJSON *one = json_object();
-    json_put(one, "total_s", value_of(phase->total_s));
-    json_put(one, "exclusive_s", value_of(phase->exclusive_s));
+    json_put_number(one, "total_s", phase->total_s);
+    json_put_number(one, "exclusive_s", phase->exclusive_s);
     json_put_whole(one, "count", phase->count);
     json_put_or_null(one, "mean_s", measured(phase, phase->mean_s));
     json_put_or_null(one, "p50_s", measured(phase, phase->p50_s));
@@ -274,8 +274,8 @@ cJSON *timers_json(const TimerReport *report)
         json_put_item(all, phase_name((Phase)i), phase_json(&report->phases[i]));
     }
     cJSON *rest = json_object();
-    json_put(rest, "total_s", value_of(report->unattributed_s));
-    json_put(rest, "exclusive_s", value_of(report->unattributed_s));
+    json_put_number(rest, "total_s", report->unattributed_s);
+    json_put_number(rest, "exclusive_s", report->unattributed_s);
     json_put_item(rest, "count", NULL);
     json_put_item(rest, "mean_s", NULL);
     json_put_item(all, "unattributed", rest);
@@ -314,4 +314,23 @@ double timers_reading_cost(const Timers *timers)
         last = timers->now();
     }
     return (last - from) / COST_READINGS;
+}
+
+/* --- the device's clock --- */
+
+#define DRIFT 10000 /* one part in so many is more than clocks drift apart */
+
+void device_clock_learn(DeviceClock *clock, int64_t device_ns, int64_t host_ns)
+{
+    int64_t seen = host_ns - device_ns;
+    int64_t limit = clock->offset_ns + (host_ns - clock->learned_ns) / DRIFT;
+    clock->offset_ns = !clock->known || seen < limit ? seen : limit;
+    clock->learned_ns = host_ns;
+    clock->known = true;
+}
+
+int64_t device_clock_to_host(const DeviceClock *clock, int64_t device_ns)
+{
+    PACER_ASSERT(clock->known, "nothing was learned about the device's clock");
+    return device_ns + clock->offset_ns;
 }

@@ -1,7 +1,7 @@
 #include "report/chart_data.h"
 
 #include "base/mem.h"
-#include "metrics/peer_names.h"
+#include "metrics/names.h"
 
 #include <math.h>
 #include <stdlib.h>

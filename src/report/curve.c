@@ -2,7 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "metrics/lines.h"
+#include "metrics/reader.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/log.h"
-#include "metrics/lines.h"
+#include "metrics/reader.h"
 #include "report/csv.h"
 #include "report/results.h"
 

@@ -3,7 +3,7 @@
 #include "report/findings_rules.h"
 
 #include "base/mem.h"
-#include "metrics/peer_names.h"
+#include "metrics/names.h"
 
 #include <math.h>
 #include <stdlib.h>

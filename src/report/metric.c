@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "config/config.h"
-#include "metrics/peer_names.h"
+#include "metrics/names.h"
 #include "report/metric_scaling.h"
 #include "report/metric_values.h"
 

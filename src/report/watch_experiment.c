@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "metrics/json.h"
-#include "metrics/peer_names.h"
+#include "base/json.h"
+#include "metrics/names.h"
 #include "report/results.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "config/config.h"
-#include "metrics/json.h"
+#include "base/json.h"
 #include "metrics/process.h"
 #include "metrics/record.h"
 #include "report/results.h"
@@ -227,7 +227,7 @@ static void poll_run(WatchRun *run)
         run->begun = parse_stamp(count > 0 ? member(cJSON_GetArrayItem(resumed, count - 1), "at")
                                            : member(json, "started"));
         const char *status = cJSON_GetStringValue(member(json, "status"));
-        if (status != NULL && strcmp(status, run_status_name(RUN_RUNNING)) != 0) {
+        if (status != NULL && strcmp(status, run_state_name(RUN_RUNNING)) != 0) {
             load_ranks(run);
         }
     }
@@ -251,14 +251,14 @@ static void poll_checkpoint(WatchRun *run)
 static WatchState state_by_status(const char *status)
 {
     static const struct {
-        RunStatus status;
+        RunState status;
         WatchState state;
     } table[] = {{RUN_RUNNING, WATCH_RUNNING},
                  {RUN_DONE, WATCH_DONE},
                  {RUN_OOM, WATCH_OOM},
                  {RUN_STOPPED, WATCH_STOPPED}};
     for (size_t i = 0; status != NULL && i < sizeof table / sizeof table[0]; i++) {
-        if (strcmp(status, run_status_name(table[i].status)) == 0) {
+        if (strcmp(status, run_state_name(table[i].status)) == 0) {
             return table[i].state;
         }
     }

@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "metrics/json.h"
 #include "support/own_folder.h"
 
 #include <setjmp.h>
