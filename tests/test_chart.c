@@ -1,5 +1,5 @@
 /* Which configurations a chart shows, and how it names them. */
-#include "report/chart_data.h"
+#include "report/chart.h"
 
 #include "base/err.h"
 #include "support/experiment_record.h"
@@ -44,12 +44,7 @@ static void expect(const Results *results, const char *entry, const char *labels
     if (chart_read(json, &chart) != 0) {
         fail_msg("%s", err_message());
     }
-    Plot plot = {.kind = PLOT_LINES};
-    if (chart.kind == CHART_CURVES) {
-        chart_collect_curves(&chart, results, &plot);
-    } else {
-        chart_collect(&chart, results, &plot);
-    }
+    Plot plot = chart_plot(&chart, results);
     char found[256] = "";
     size_t count = 0;
     for (int i = 0; i < plot.series_count; i++) {

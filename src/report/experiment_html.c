@@ -33,11 +33,9 @@ static void put_charts(Page *page, const Content *content, int table, const char
             continue;
         }
         char *path = mem_format("%s/charts/%s.svg", out, content->charts[i].chart.name);
-        page_put(page, "<figure>");
-        if (page_put_svg(page, path) != 0) {
+        if (page_put_figure(page, path, content->charts[i].chart.title) != 0) {
             log_warn("%s", err_message());
         }
-        page_put(page, "</figure>\n");
         free(path);
     }
 }

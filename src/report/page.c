@@ -12,7 +12,7 @@
 
 #define MAX_SVG_BYTES ((size_t)16 << 20)
 
-/* Colours follow the reader's preference; a chart takes the text's colour. Tables scroll within
+/* Colours follow the reader's preference; charts, drawn black, are inverted on a dark page. Tables scroll within
  * their own box on narrow screens. At most two charts stand side by side, so that those of all
  * rows are of one size. Printed, everything is dark on white and no table or chart is cut in two
  * if it can be helped. */
@@ -56,8 +56,9 @@ static const char style[] =
     "code{font-size:.9em;overflow-wrap:anywhere}\n"
     ".bad{color:var(--bad);font-weight:600}.good{color:var(--good)}\n"
     "figure{margin:0;flex:1 1 27rem;min-width:0;max-width:36rem}\n"
-    "figure svg{display:block;width:100%;height:auto}\n"
-    "figure text{font-family:system-ui,sans-serif}\n"
+    "figure img{display:block;width:100%;height:auto}\n"
+    "@media screen and (prefers-color-scheme:dark){figure img{filter:invert(.93) "
+    "hue-rotate(180deg)}}\n"
     "@media print{:root{color-scheme:light;--text:#000;--soft:#444;--line:#bbb;--back:#fff;"
     "--panel:#fff;--warn:#7a4700;--warn-back:#fff;--link:#000}\n"
     "body{font-size:10pt}main{padding:0;max-width:none}nav{display:none}\n"
@@ -125,21 +126,6 @@ void page_put_markdown(Page *page, const char *text)
     free(safe);
 }
 
-static bool is_word(char sign)
-{
-    return (sign >= '0' && sign <= '9') || (sign >= 'A' && sign <= 'Z') ||
-           (sign >= 'a' && sign <= 'z') || sign == ' ';
-}
-
-void page_put_quoted(Page *page, const char *text)
-{
-    page_put(page, "\"");
-    for (; *text != '\0'; text++) {
-        page_put(page, is_word(*text) ? "%c" : "\\%03o", (unsigned char)*text);
-    }
-    page_put(page, "\"");
-}
-
 void page_open(Page *page, const char *title)
 {
     page_put(page, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
@@ -156,23 +142,22 @@ void page_close(Page *page)
     page_put(page, "</main></body></html>\n");
 }
 
-int page_put_svg(Page *page, const char *path)
+int page_put_figure(Page *page, const char *path, const char *alt)
 {
-    static const char name_space[] = "xmlns=\"http://www.w3.org/2000/svg\"";
     char *svg;
     size_t size;
     int code = io_read_all(path, MAX_SVG_BYTES, &svg, &size);
     if (code != 0) {
         return code;
     }
-    const char *start = strstr(svg, "<svg");
-    start = start != NULL ? start : svg + size;
-    const char *cut = strstr(start, name_space);
-    if (cut != NULL) {
-        page_put_bytes(page, start, (size_t)(cut - start));
-        start = cut + sizeof name_space - 1;
+    page_put(page, "<figure><img alt=\"");
+    page_put_html(page, alt);
+    page_put(page, "\" src=\"data:image/svg+xml,");
+    for (size_t i = 0; i < size; i++) { /* what RFC 3986 lets stand, and what browsers do besides */
+        bool plain = svg[i] > ' ' && svg[i] < 127 && strchr("\"#%<>&?[]^`{|}\\", svg[i]) == NULL;
+        page_put(page, plain || svg[i] == ' ' ? "%c" : "%%%02X", (unsigned char)svg[i]);
     }
-    page_put_bytes(page, start, (size_t)(svg + size - start));
+    page_put(page, "\"></figure>\n");
     free(svg);
     return 0;
 }

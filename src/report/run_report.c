@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "metrics/fields.h"
 #include "metrics/record.h"
-#include "report/chart_plot.h"
+#include "report/plot.h"
 #include "report/curve.h"
 #include "report/page.h"
 
@@ -137,9 +137,7 @@ static int write_html(const Facts *facts, bool drawn, const char *out)
     int code = 0;
     if (drawn) {
         char *svg = io_join(out, "loss.svg");
-        page_put(&page, "<figure>");
-        code = page_put_svg(&page, svg);
-        page_put(&page, "</figure>\n");
+        code = page_put_figure(&page, svg, "Loss over the updates");
         free(svg);
     }
     page_put(&page, "<table>\n");
