@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "metrics/json.h"
+#include "base/json.h"
 #include "support/capture.h"
 #include "support/data_files.h"
 #include "support/json_assert.h"

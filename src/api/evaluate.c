@@ -7,6 +7,7 @@
 #include "api/result.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "data/dataset.h"
@@ -222,21 +223,21 @@ int evaluation_run(Evaluation *e, int count, char **inputs)
 static pacer_result *result_of(const EvalReport *r, bool texts)
 {
     double loss = eval_loss(&r->totals);
-    cJSON *numbers = cJSON_CreateObject();
-    cJSON_AddNumberToObject(numbers, "loss", loss);
-    cJSON_AddNumberToObject(numbers, "perplexity", exp(loss));
+    cJSON *numbers = json_object();
+    json_put_number(numbers, "loss", loss);
+    json_put_number(numbers, "perplexity", exp(loss));
     if (r->totals.bytes > 0) {
-        cJSON_AddNumberToObject(numbers, "bits_per_byte", eval_bits_per_byte(&r->totals));
-        cJSON_AddNumberToObject(numbers, "bytes", (double)r->totals.bytes);
+        json_put_number(numbers, "bits_per_byte", eval_bits_per_byte(&r->totals));
+        json_put_whole(numbers, "bytes", (int64_t)r->totals.bytes);
     }
     if (r->has_mean) {
-        cJSON_AddNumberToObject(numbers, "mean_of_batches", r->mean);
+        json_put_number(numbers, "mean_of_batches", r->mean);
     }
     if (texts) {
-        cJSON_AddNumberToObject(numbers, "documents", (double)r->documents);
+        json_put_whole(numbers, "documents", (int64_t)r->documents);
     }
-    cJSON_AddNumberToObject(numbers, "tokens", (double)r->totals.tokens);
-    cJSON_AddNumberToObject(numbers, "seconds", r->seconds);
+    json_put_whole(numbers, "tokens", (int64_t)r->totals.tokens);
+    json_put_number(numbers, "seconds", r->seconds);
     return result_new(NULL, numbers);
 }
 

@@ -5,6 +5,7 @@
 #include "api/model.h"
 #include "api/result.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/signals.h"
 
@@ -85,14 +86,13 @@ static int tell_text(void *user, int64_t sample, const uint8_t *text, size_t siz
 
 static pacer_result *result_of(const Written *written, const TokenList *prompt)
 {
-    cJSON *numbers = cJSON_CreateObject();
-    cJSON_AddNumberToObject(numbers, "prompt_tokens", (double)prompt->count);
-    cJSON_AddNumberToObject(numbers, "tokens", (double)written->tokens);
-    cJSON_AddNumberToObject(numbers, "prompt_s", written->prompt_seconds);
-    cJSON_AddNumberToObject(numbers, "generate_s", written->seconds);
+    cJSON *numbers = json_object();
+    json_put_whole(numbers, "prompt_tokens", (int64_t)prompt->count);
+    json_put_whole(numbers, "tokens", written->tokens);
+    json_put_number(numbers, "prompt_s", written->prompt_seconds);
+    json_put_number(numbers, "generate_s", written->seconds);
     if (written->seconds > 0) {
-        cJSON_AddNumberToObject(numbers, "tokens_per_s",
-                                (double)written->tokens / written->seconds);
+        json_put_number(numbers, "tokens_per_s", (double)written->tokens / written->seconds);
     }
     return result_new(NULL, numbers);
 }

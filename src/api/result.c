@@ -1,5 +1,6 @@
 #include "api/result.h"
 
+#include "base/json.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -34,6 +35,6 @@ const char *pacer_result_directory(const pacer_result *result)
 
 double pacer_result_number(const pacer_result *result, const char *name)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(result->numbers, name);
+    const cJSON *item = json_get(result->numbers, name);
     return cJSON_IsNumber(item) ? item->valuedouble : NAN;
 }

@@ -8,7 +8,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/signals.h"
-#include "metrics/json.h"
+#include "base/json.h"
 #include "train/setup.h"
 
 #include <stdatomic.h>

@@ -1,6 +1,7 @@
 /* `pacer bench machine`: the ceilings of the device, measured now and at best; what its sensors
  * say; and with a model, how fast each of its matrix products runs beside the best of all. */
 #include "base/err.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/output.h"

@@ -1,6 +1,7 @@
 /* `pacer eval`: a trained model on prepared tokens or on texts. */
 #include "api/evaluate.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "cli/commands.h"
@@ -67,7 +68,7 @@ static int evaluate(Eval *e, const char *model, int count, char **inputs)
         return code;
     }
     if (count > 0 && e->cfg->documents && e->cfg->json[0] != '\0') {
-        e->report.each = cJSON_CreateArray();
+        e->report.each = json_array();
     }
     Evaluation evaluation = {.cfg = e->cfg,
                              .comm = e->comm,

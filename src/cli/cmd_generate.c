@@ -14,7 +14,7 @@
 #include "base/signals.h"
 #include "cli/commands.h"
 #include "cli/show.h"
-#include "metrics/json.h"
+#include "base/json.h"
 #include "text/unicode.h"
 
 #include <errno.h>
@@ -179,7 +179,7 @@ static void put_tokens(cJSON *object, const char *name, const TokenList *tokens)
 {
     cJSON *array = json_array();
     for (size_t i = 0; i < tokens->count; i++) {
-        cJSON_AddItemToArray(array, cJSON_CreateNumber(tokens->ids[i]));
+        json_append(array, cJSON_CreateNumber(tokens->ids[i]));
     }
     json_put_item(object, name, array);
 }
@@ -190,15 +190,15 @@ static cJSON *settings_json(const Generation *g)
     cJSON *object = json_object(), *stops = json_array();
     json_put_whole(object, "max_tokens", cfg->max_tokens);
     json_put_whole(object, "samples", cfg->samples);
-    json_put(object, "temperature", value_of(cfg->temperature));
+    json_put_number(object, "temperature", cfg->temperature);
     json_put_whole(object, "top_k", cfg->top_k);
-    json_put(object, "top_p", value_of(cfg->top_p));
+    json_put_number(object, "top_p", cfg->top_p);
     json_put_whole(object, "seed", cfg->seed);
     for (char **stop = g->stops; *stop != NULL; stop++) {
-        cJSON_AddItemToArray(stops, cJSON_CreateString(*stop));
+        json_append_text(stops, *stop);
     }
     json_put_item(object, "stop", stops);
-    json_put_item(object, "cache", cJSON_CreateBool(cfg->cache));
+    json_put_bool(object, "cache", cfg->cache);
     return object;
 }
 
@@ -211,7 +211,7 @@ static cJSON *texts_json(const Written *written)
         put_json_text(object, "text", &text->text);
         put_tokens(object, "tokens", &text->tokens);
         json_put_text(object, "reason", wrote_reason_name(text->reason));
-        cJSON_AddItemToArray(array, object);
+        json_append(array, object);
     }
     return array;
 }
@@ -220,9 +220,9 @@ static cJSON *timing_json(const Generation *g)
 {
     const Written *w = &g->written;
     cJSON *object = json_object();
-    json_put(object, "load_s", value_of(g->load_seconds));
-    json_put(object, "prompt_s", value_of(w->prompt_seconds));
-    json_put(object, "generate_s", value_of(w->seconds));
+    json_put_number(object, "load_s", g->load_seconds);
+    json_put_number(object, "prompt_s", w->prompt_seconds);
+    json_put_number(object, "generate_s", w->seconds);
     json_put_whole(object, "tokens", w->tokens);
     json_put(object, "tokens_per_s",
              w->tokens > 0 ? value_of((double)w->tokens / w->seconds) : (Value){0});

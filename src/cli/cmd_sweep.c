@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/escape.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
@@ -109,8 +110,7 @@ static void print_results(const Experiment *e)
         cJSON *record = NULL;
         char *path = experiment_run_path(e, run, "/run.json");
         if (run->state == STATE_DONE && experiment_run_record(e, run, &record) == 0 &&
-            summary_read(path, cJSON_GetObjectItemCaseSensitive(record, "summary"), &summary) !=
-                0) {
+            summary_read(path, json_get(record, "summary"), &summary) != 0) {
             log_warn("%s", err_message());
         }
         escape_printf(stdout, "%-4d %-*.60s %6d %-8s %12s %10s %10s %12s\n", i + 1, width,

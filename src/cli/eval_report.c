@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/output.h"
 #include "cli/show.h"
-#include "metrics/json.h"
+#include "base/json.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -54,9 +54,9 @@ static cJSON *document_json(const EvalDocument *d)
     json_put_whole(object, "line", (int64_t)d->line);
     json_put_whole(object, "tokens", (int64_t)d->tokens);
     json_put_whole(object, "bytes", (int64_t)d->bytes);
-    json_put(object, "nats", value_of(d->nats));
-    json_put(object, "loss", value_of(document_loss(d)));
-    json_put(object, "bits_per_byte", value_of(document_bits(d)));
+    json_put_number(object, "nats", d->nats);
+    json_put_number(object, "loss", document_loss(d));
+    json_put_number(object, "bits_per_byte", document_bits(d));
     return object;
 }
 
@@ -78,7 +78,7 @@ void eval_report_add(EvalReport *r, const EvalDocument *document)
         keep_named(&r->worst, document);
     }
     if (r->each != NULL) {
-        cJSON_AddItemToArray(r->each, document_json(document));
+        json_append(r->each, document_json(document));
     }
 }
 
@@ -160,7 +160,7 @@ static cJSON *inputs_json(const EvalReport *r)
 {
     cJSON *array = json_array();
     for (int i = 0; i < r->input_count; i++) {
-        cJSON_AddItemToArray(array, cJSON_CreateString(r->inputs[i]));
+        json_append_text(array, r->inputs[i]);
     }
     return array;
 }
@@ -188,25 +188,25 @@ static cJSON *report_json(const EvalReport *r)
         json_put_item(tree, "inputs", inputs_json(r));
         json_put_whole(tree, "documents", (int64_t)r->documents);
     }
-    json_put_item(tree, "complete", cJSON_CreateBool(r->complete));
+    json_put_bool(tree, "complete", r->complete);
     json_put_whole(tree, "windows", (int64_t)t->windows);
     json_put_whole(tree, "tokens", (int64_t)t->tokens);
     if (r->no_bytes == NULL) {
         json_put_whole(tree, "bytes", (int64_t)t->bytes);
     }
-    json_put(tree, "nats", value_of(t->nats));
-    json_put(tree, "loss", value_of(eval_loss(t)));
-    json_put(tree, "perplexity", value_of(exp(eval_loss(t))));
+    json_put_number(tree, "nats", t->nats);
+    json_put_number(tree, "loss", eval_loss(t));
+    json_put_number(tree, "perplexity", exp(eval_loss(t)));
     json_put(tree, "bits_per_byte", (Value){r->no_bytes == NULL, eval_bits_per_byte(t)});
     json_put(tree, "mean_of_batches", (Value){r->has_mean, r->mean});
-    json_put(tree, "seconds", value_of(r->seconds));
-    json_put(tree, "tokens_per_second", value_of((double)t->tokens / r->seconds));
+    json_put_number(tree, "seconds", r->seconds);
+    json_put_number(tree, "tokens_per_second", (double)t->tokens / r->seconds);
     if (r->documents > 0) {
         json_put_item(tree, "best", document_json(&r->best.document));
         json_put_item(tree, "worst", document_json(&r->worst.document));
     }
     if (r->each != NULL) {
-        json_put_item(tree, "each", cJSON_Duplicate(r->each, true));
+        json_put_item(tree, "each", json_copy(r->each));
     }
     return tree;
 }

@@ -26,12 +26,12 @@ bool origin_is_given(OriginKind kind)
     return kind >= ORIGIN_RECORD;
 }
 
-static bool value_is_zero(const Option *option, Value value)
+static bool value_is_zero(const Option *option, OptionValue value)
 {
     return option->type == OPTION_REAL ? value.real == 0 : value.whole == 0;
 }
 
-static void store(Config *cfg, const Option *option, Value value)
+static void store(Config *cfg, const Option *option, OptionValue value)
 {
     void *field = option_field(cfg, option);
     switch (option->type) {
@@ -57,28 +57,28 @@ static void store(Config *cfg, const Option *option, Value value)
     }
 }
 
-static Value load(const Config *cfg, const Option *option)
+static OptionValue load(const Config *cfg, const Option *option)
 {
     const void *field = option_field_const(cfg, option);
     switch (option->type) {
     case OPTION_BOOL:
-        return (Value){.flag = *(const bool *)field};
+        return (OptionValue){.flag = *(const bool *)field};
     case OPTION_REAL:
-        return (Value){.real = *(const double *)field};
+        return (OptionValue){.real = *(const double *)field};
     case OPTION_CHOICE:
-        return (Value){.choice = *(const int *)field};
+        return (OptionValue){.choice = *(const int *)field};
     case OPTION_TEXT:
-        return (Value){.text = *(char *const *)field};
+        return (OptionValue){.text = *(char *const *)field};
     case OPTION_INT:
     case OPTION_BYTES:
         break;
     }
-    return (Value){.whole = *(const int64_t *)field};
+    return (OptionValue){.whole = *(const int64_t *)field};
 }
 
 void option_reset(Config *cfg, const Option *option)
 {
-    Value value;
+    OptionValue value;
     int code = value_parse(option, option->initial, &value);
     PACER_ASSERT(code == 0, "default of %s: %s", option->name, err_message());
     store(cfg, option, value);
@@ -207,7 +207,7 @@ const Option *option_lookup(const Config *cfg, const char *name, Source source)
 
 int option_assign(Config *cfg, const Option *option, const char *text, Source source)
 {
-    Value value;
+    OptionValue value;
     if (value_parse(option, text, &value) != 0) {
         char quoted[VALUE_QUOTE_SIZE], reason[1024];
         snprintf(reason, sizeof reason, "%s", err_message());

@@ -16,11 +16,11 @@ typedef union {
     double real;
     int choice;
     const char *text; /* not owned */
-} Value;
+} OptionValue;
 
 /* Reads text as a value of the option and checks its limits. ERR_INPUT gives the reason alone; the
  * caller puts place, name and text before it. value->text points to `text`. */
-int value_parse(const Option *option, const char *text, Value *value);
+int value_parse(const Option *option, const char *text, OptionValue *value);
 
 /* text in quotes, cut and cleaned so that it can stand in a message. */
 #define VALUE_QUOTE_SIZE 96

@@ -5,9 +5,9 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/mem.h"
 
-#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,14 +44,12 @@ static cJSON *value_to_json(const Config *cfg, const Option *option)
 
 struct cJSON *config_to_json(const Config *cfg)
 {
-    cJSON *object = cJSON_CreateObject();
+    cJSON *object = json_object();
     size_t count;
     const Option *options = config_options(&count);
     for (size_t i = 0; i < count; i++) {
         if (is_recorded(&options[i], cfg->command)) {
-            cJSON *value = value_to_json(cfg, &options[i]);
-            bool added = cJSON_AddItemToObject(object, options[i].name, value);
-            mem_checked(added ? object : NULL, strlen(options[i].name));
+            json_put_item(object, options[i].name, value_to_json(cfg, &options[i]));
         }
     }
     return object;
@@ -140,7 +138,7 @@ static int read_known(Config *then, const cJSON *record, const char *where, bool
     size_t count;
     const Option *options = config_options(&count);
     for (size_t i = 0; code == 0 && i < count; i++) {
-        const cJSON *item = cJSON_GetObjectItemCaseSensitive(record, options[i].name);
+        const cJSON *item = json_get(record, options[i].name);
         has[i] = item != NULL && is_recorded(&options[i], then->command);
         if (has[i]) {
             bool seen[CONFIG_MAX_OPTIONS] = {false};

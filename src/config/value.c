@@ -259,7 +259,7 @@ static int parse_text(const Option *option, const char *text)
     return 0;
 }
 
-int value_parse(const Option *option, const char *text, Value *value)
+int value_parse(const Option *option, const char *text, OptionValue *value)
 {
     if ((option->flags & OPTION_AUTO) && strcmp(text, "auto") == 0) {
         if (option->type == OPTION_REAL) {

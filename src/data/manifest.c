@@ -2,10 +2,10 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "data/shard.h"
 
-#include <cjson/cJSON.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -72,7 +72,7 @@ static int wrong(const Place *place, const char *key, const char *wanted)
 
 static int get_text(const Place *place, const cJSON *object, const char *key, const char **out)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    const cJSON *item = json_get(object, key);
     if (!cJSON_IsString(item)) {
         return wrong(place, key, "a string");
     }
@@ -82,9 +82,9 @@ static int get_text(const Place *place, const cJSON *object, const char *key, co
 
 static int get_count(const Place *place, const cJSON *object, const char *key, uint64_t *out)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    double value = cJSON_IsNumber(item) ? item->valuedouble : -1;
-    if (!(value >= 0 && value <= MAX_EXACT) || value != (double)(uint64_t)value) {
+    const cJSON *item = json_get(object, key);
+    int64_t value;
+    if (!json_whole(item, MAX_EXACT, &value)) {
         return wrong(place, key, "a whole number");
     }
     *out = (uint64_t)value;
@@ -149,7 +149,7 @@ static int parse_shard(Manifest *manifest, const Place *place, const cJSON *obje
 static int get_tokenizer_file(const Place *place, const cJSON *root, const char **out)
 {
     *out = NULL;
-    if (cJSON_GetObjectItemCaseSensitive(root, "tokenizer_file") == NULL) {
+    if (json_get(root, "tokenizer_file") == NULL) {
         return 0;
     }
     int code = get_text(place, root, "tokenizer_file", out);
@@ -161,7 +161,7 @@ static int get_tokenizer_file(const Place *place, const cJSON *root, const char 
 static int parse_root(Manifest *manifest, const char *path, const cJSON *root)
 {
     Place place = {path, ""};
-    const cJSON *format = cJSON_GetObjectItemCaseSensitive(root, "format");
+    const cJSON *format = json_get(root, "format");
     if (!cJSON_IsString(format) || strcmp(format->valuestring, FORMAT_NAME) != 0) {
         return err_set(ERR_INPUT,
                        "%s: not the manifest of a pacer dataset (\"format\" is not \"%s\")", path,
@@ -184,7 +184,7 @@ static int parse_root(Manifest *manifest, const char *path, const cJSON *root)
     if (code == 0 && (vocab == 0 || vocab > SHARD_MAX_VOCAB)) {
         code = wrong(&place, "vocab", "from 1 to 2147483647");
     }
-    const cJSON *shards = cJSON_GetObjectItemCaseSensitive(root, "shards");
+    const cJSON *shards = json_get(root, "shards");
     if (code == 0 && !cJSON_IsArray(shards)) {
         code = wrong(&place, "shards", "a list");
     }
@@ -216,14 +216,11 @@ static int parse_root(Manifest *manifest, const char *path, const cJSON *root)
 int manifest_parse(Manifest *manifest, const char *path, const char *text, size_t size)
 {
     *manifest = (Manifest){0};
-    const char *end = text;
-    cJSON *root = cJSON_ParseWithLengthOpts(text, size, &end, false);
+    JsonFault fault;
+    cJSON *root = json_parse(text, size, &fault);
     if (root == NULL) {
-        int line = 1;
-        for (const char *at = text; at < end; at++) {
-            line += *at == '\n';
-        }
-        return err_set(ERR_INPUT, "%s:%d: not valid JSON; prepare the data again", path, line);
+        return err_set(ERR_INPUT, "%s:%d: not valid JSON; prepare the data again", path,
+                       fault.line);
     }
     int code = parse_root(manifest, path, root);
     cJSON_Delete(root);
@@ -248,43 +245,35 @@ static void put_hash(cJSON *object, const char *key, uint64_t hash)
 {
     char text[17];
     snprintf(text, sizeof text, "%016" PRIx64, hash);
-    cJSON_AddStringToObject(object, key, text);
+    json_put_text(object, key, text);
 }
 
 int manifest_write(const Manifest *manifest, const char *folder)
 {
-    cJSON *root = cJSON_CreateObject();
-    cJSON_AddStringToObject(root, "format", FORMAT_NAME);
-    cJSON_AddNumberToObject(root, "version", FORMAT_VERSION);
-    cJSON_AddStringToObject(root, "tokenizer", manifest->tokenizer);
+    cJSON *root = json_object();
+    json_put_text(root, "format", FORMAT_NAME);
+    json_put_whole(root, "version", FORMAT_VERSION);
+    json_put_text(root, "tokenizer", manifest->tokenizer);
     put_hash(root, "tokenizer_hash", manifest->tokenizer_hash);
     if (manifest->tokenizer_file != NULL) {
-        cJSON_AddStringToObject(root, "tokenizer_file", manifest->tokenizer_file);
+        json_put_text(root, "tokenizer_file", manifest->tokenizer_file);
     }
-    cJSON_AddNumberToObject(root, "vocab", (double)manifest->vocab);
-    cJSON *shards = cJSON_AddArrayToObject(root, "shards");
+    json_put_whole(root, "vocab", (int64_t)manifest->vocab);
+    cJSON *shards = json_put_array(root, "shards");
     for (int i = 0; i < manifest->shard_count; i++) {
         const ShardInfo *info = &manifest->shards[i].info;
-        cJSON *shard = cJSON_CreateObject();
-        cJSON_AddStringToObject(shard, "file", info->file);
-        cJSON_AddStringToObject(shard, "split",
-                                manifest->shards[i].validation ? "validation" : "train");
-        cJSON_AddNumberToObject(shard, "tokens", (double)info->tokens);
-        cJSON_AddNumberToObject(shard, "documents", (double)info->documents);
-        cJSON_AddNumberToObject(shard, "bytes", (double)info->text_bytes);
+        cJSON *shard = json_object();
+        json_put_text(shard, "file", info->file);
+        json_put_text(shard, "split", manifest->shards[i].validation ? "validation" : "train");
+        json_put_whole(shard, "tokens", (int64_t)info->tokens);
+        json_put_whole(shard, "documents", (int64_t)info->documents);
+        json_put_whole(shard, "bytes", (int64_t)info->text_bytes);
         put_hash(shard, "hash", info->hash);
-        cJSON_AddItemToArray(shards, shard);
+        json_append(shards, shard);
     }
-    char *text = cJSON_Print(root);
-    cJSON_Delete(root);
-    if (text == NULL) {
-        return err_set(ERR_FAILED, "%s: no memory for the manifest", folder);
-    }
-    char *line = mem_format("%s\n", text);
-    free(text);
     char *path = io_join(folder, MANIFEST_FILE);
-    int code = io_write_atomic(path, line, strlen(line));
+    int code = json_save(path, root);
     free(path);
-    free(line);
+    cJSON_Delete(root);
     return code;
 }

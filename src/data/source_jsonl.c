@@ -1,9 +1,9 @@
 #include "data/source_jsonl.h"
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 
-#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -159,20 +159,9 @@ __attribute__((format(printf, 2, 3))) static int wrong(const JsonlDocuments *d, 
 
 static int parse(const JsonlDocuments *d, const char *bytes, size_t size, cJSON **root)
 {
-    const char *end = bytes;
-    *root = cJSON_ParseWithLengthOpts(bytes, size, &end, false);
-    size_t at = (size_t)(end - bytes);
-    bool valid = *root != NULL;
-    for (size_t i = at; valid && i < size; i++) {
-        valid = strchr(" \t\r", bytes[i]) != NULL && bytes[i] != '\0';
-        at = i;
-    }
-    if (valid) {
-        return 0;
-    }
-    cJSON_Delete(*root);
-    *root = NULL;
-    return wrong(d, "not valid JSON (at byte %zu of the line)", at + 1);
+    JsonFault fault;
+    *root = json_parse(bytes, size, &fault);
+    return *root != NULL ? 0 : wrong(d, "not valid JSON (at byte %zu of the line)", fault.byte + 1);
 }
 
 static int get_text(const JsonlDocuments *d, const cJSON *root, const char **text)
@@ -181,7 +170,7 @@ static int get_text(const JsonlDocuments *d, const cJSON *root, const char **tex
         return wrong(d, "%s, not a JSON object", type_name(root));
     }
     const char *field = d->options.field;
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, field);
+    const cJSON *item = json_get(root, field);
     if (item == NULL && root->child == NULL) {
         return wrong(d, "no field \"%s\", nor any other", field);
     }

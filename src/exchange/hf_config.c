@@ -5,9 +5,9 @@
 #include "exchange/hf_config.h"
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ typedef struct {
 
 static const cJSON *member(Reader *r, const cJSON *object, const char *name)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    const cJSON *item = json_get(object, name);
     return r->code != 0 || cJSON_IsNull(item) ? NULL : item;
 }
 
@@ -272,7 +272,7 @@ int hf_config_parse(const char *text, size_t size, const char *path, ModelSpec *
 {
     *out = (ModelSpec){0};
     Reader r = {.path = path, .root = NULL};
-    cJSON *root = cJSON_ParseWithLength(text, size);
+    cJSON *root = json_parse(text, size, NULL);
     if (root == NULL) {
         return err_set(ERR_INPUT, "%s: is not JSON", path);
     }

@@ -5,16 +5,11 @@
 
 #include "base/assert.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
-
-static void put(cJSON *object, const char *name, double value)
-{
-    cJSON_AddNumberToObject(object, name, value);
-}
 
 /* Marked as a real number, which some versions insist on. */
 static void put_real(cJSON *object, const char *name, double value)
@@ -24,31 +19,27 @@ static void put_real(cJSON *object, const char *name, double value)
     if (strpbrk(text, ".e") == NULL) {
         snprintf(text, sizeof text, "%.15g.0", value);
     }
-    cJSON_AddRawToObject(object, name, text);
+    json_put_raw(object, name, text);
 }
 
 static void put_id(cJSON *object, const char *name, int64_t id)
 {
-    if (id >= 0) {
-        cJSON_AddNumberToObject(object, name, (double)id);
-    } else {
-        cJSON_AddNullToObject(object, name);
-    }
+    json_put_or_null(object, name, (Value){id >= 0, (double)id});
 }
 
 static void put_gpt2(cJSON *o, const ModelSpec *s)
 {
-    put(o, "n_layer", (double)s->layers);
-    put(o, "n_embd", (double)s->width);
-    put(o, "n_head", (double)s->heads);
-    put(o, "n_inner", (double)s->ffn);
-    put(o, "n_positions", (double)s->context);
-    put(o, "n_ctx", (double)s->context);
+    json_put_whole(o, "n_layer", s->layers);
+    json_put_whole(o, "n_embd", s->width);
+    json_put_whole(o, "n_head", s->heads);
+    json_put_whole(o, "n_inner", s->ffn);
+    json_put_whole(o, "n_positions", s->context);
+    json_put_whole(o, "n_ctx", s->context);
     put_real(o, "layer_norm_epsilon", s->norm_eps);
-    cJSON_AddStringToObject(o, "activation_function", "gelu_new");
-    cJSON_AddTrueToObject(o, "scale_attn_weights");
-    cJSON_AddFalseToObject(o, "scale_attn_by_inverse_layer_idx");
-    cJSON_AddFalseToObject(o, "reorder_and_upcast_attn");
+    json_put_text(o, "activation_function", "gelu_new");
+    json_put_bool(o, "scale_attn_weights", true);
+    json_put_bool(o, "scale_attn_by_inverse_layer_idx", false);
+    json_put_bool(o, "reorder_and_upcast_attn", false);
     put_real(o, "attn_pdrop", 0);
     put_real(o, "embd_pdrop", 0);
     put_real(o, "resid_pdrop", 0);
@@ -56,39 +47,36 @@ static void put_gpt2(cJSON *o, const ModelSpec *s)
 
 static void put_llama(cJSON *o, const ModelSpec *s)
 {
-    put(o, "num_hidden_layers", (double)s->layers);
-    put(o, "hidden_size", (double)s->width);
-    put(o, "num_attention_heads", (double)s->heads);
-    put(o, "num_key_value_heads", (double)s->kv_heads);
-    put(o, "head_dim", (double)spec_head_dim(s));
-    put(o, "intermediate_size", (double)s->ffn);
-    put(o, "max_position_embeddings", (double)s->context);
+    json_put_whole(o, "num_hidden_layers", s->layers);
+    json_put_whole(o, "hidden_size", s->width);
+    json_put_whole(o, "num_attention_heads", s->heads);
+    json_put_whole(o, "num_key_value_heads", s->kv_heads);
+    json_put_whole(o, "head_dim", spec_head_dim(s));
+    json_put_whole(o, "intermediate_size", s->ffn);
+    json_put_whole(o, "max_position_embeddings", s->context);
     put_real(o, "rms_norm_eps", s->norm_eps);
     put_real(o, "rope_theta", s->rope_base);
-    cJSON *rope = cJSON_AddObjectToObject(o, "rope_parameters");
+    cJSON *rope = json_put_object(o, "rope_parameters");
     put_real(rope, "rope_theta", s->rope_base);
-    cJSON_AddStringToObject(rope, "rope_type", "default");
-    cJSON_AddStringToObject(o, "hidden_act", "silu");
-    cJSON_AddFalseToObject(o, "attention_bias");
-    cJSON_AddFalseToObject(o, "mlp_bias");
+    json_put_text(rope, "rope_type", "default");
+    json_put_text(o, "hidden_act", "silu");
+    json_put_bool(o, "attention_bias", false);
+    json_put_bool(o, "mlp_bias", false);
     put_real(o, "attention_dropout", 0);
 }
 
 static void put_ttt(cJSON *o, const ModelSpec *s)
 {
     put_llama(o, s);
-    cJSON_AddStringToObject(o, "ttt_layer_type", s->ttt == TTT_MLP ? "mlp" : "linear");
-    put(o, "mini_batch_size", (double)s->mini);
+    json_put_text(o, "ttt_layer_type", s->ttt == TTT_MLP ? "mlp" : "linear");
+    json_put_whole(o, "mini_batch_size", s->mini);
     put_real(o, "ttt_base_lr", s->ttt_rate);
 }
 
 /* The tree as text, which is the caller's. */
 static char *finish(cJSON *object)
 {
-    char *printed = cJSON_Print(object);
-    mem_checked(printed, (size_t)cJSON_GetArraySize(object));
-    char *text = mem_format("%s\n", printed);
-    cJSON_free(printed);
+    char *text = json_print(object);
     cJSON_Delete(object);
     return text;
 }
@@ -109,27 +97,27 @@ int hf_config_text(const ModelSpec *s, HfConfigExtra extra, char **text)
             "has as many, so there is no config.json for it",
             (long long)s->kv_heads, (long long)s->heads);
     }
-    cJSON *o = cJSON_CreateObject();
-    cJSON *architectures = cJSON_AddArrayToObject(o, "architectures");
-    cJSON_AddItemToArray(architectures, cJSON_CreateString(families[s->names].architecture));
-    cJSON_AddStringToObject(o, "model_type", families[s->names].type);
-    put(o, "vocab_size", (double)s->vocab);
+    cJSON *o = json_object();
+    cJSON *architectures = json_put_array(o, "architectures");
+    json_append_text(architectures, families[s->names].architecture);
+    json_put_text(o, "model_type", families[s->names].type);
+    json_put_whole(o, "vocab_size", s->vocab);
     families[s->names].write(o, s);
-    cJSON_AddBoolToObject(o, "tie_word_embeddings", s->tied);
+    json_put_bool(o, "tie_word_embeddings", s->tied);
     put_id(o, "bos_token_id", extra.begin);
     put_id(o, "eos_token_id", extra.end);
     const char *dtype = extra.dtype == DT_BF16 ? "bfloat16" : "float32";
-    cJSON_AddStringToObject(o, "dtype", dtype);
-    cJSON_AddStringToObject(o, "torch_dtype", dtype);
-    cJSON_AddTrueToObject(o, "use_cache");
+    json_put_text(o, "dtype", dtype);
+    json_put_text(o, "torch_dtype", dtype);
+    json_put_bool(o, "use_cache", true);
     *text = finish(o);
     return 0;
 }
 
 char *hf_generation_text(HfConfigExtra extra)
 {
-    cJSON *o = cJSON_CreateObject();
-    cJSON_AddTrueToObject(o, "_from_model_config");
+    cJSON *o = json_object();
+    json_put_bool(o, "_from_model_config", true);
     if (extra.end >= 0) {
         put_id(o, "bos_token_id", extra.begin);
         put_id(o, "eos_token_id", extra.end);

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "exchange/fresh_folder.h"
@@ -10,7 +11,6 @@
 #include "model/model.h"
 #include "text/tokenizer.h"
 
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 
 #define TOKENIZER_FILE "tokenizer.json"
@@ -106,20 +106,19 @@ static int write_tokenizer_config(const char *folder, const ModelSpec *spec, HfC
     if (code != 0) {
         return code;
     }
-    cJSON *o = cJSON_CreateObject();
+    cJSON *o = json_object();
     char *begin = token_text(tokenizer, ids.begin), *end = token_text(tokenizer, ids.end);
-    cJSON_AddStringToObject(o, "tokenizer_class", "PreTrainedTokenizerFast");
+    json_put_text(o, "tokenizer_class", "PreTrainedTokenizerFast");
     if (begin != NULL && end != NULL) {
-        cJSON_AddStringToObject(o, "bos_token", begin);
-        cJSON_AddStringToObject(o, "eos_token", end);
+        json_put_text(o, "bos_token", begin);
+        json_put_text(o, "eos_token", end);
     }
-    cJSON_AddNumberToObject(o, "model_max_length", (double)spec->context);
-    cJSON_AddFalseToObject(o, "clean_up_tokenization_spaces");
-    char *printed = cJSON_Print(o), *text = mem_format("%s\n", printed);
+    json_put_whole(o, "model_max_length", spec->context);
+    json_put_bool(o, "clean_up_tokenization_spaces", false);
+    char *text = json_print(o);
     code = write_text(folder, "tokenizer_config.json", text);
     free(text);
     tokenizer_free(tokenizer);
-    cJSON_free(printed);
     cJSON_Delete(o);
     free(begin);
     free(end);

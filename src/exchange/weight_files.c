@@ -4,9 +4,9 @@
 #include "exchange/weight_files.h"
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,9 +143,9 @@ static int open_index(WeightFiles *files, const char *folder, const char *path)
     if (code != 0) {
         return code;
     }
-    cJSON *root = cJSON_ParseWithLength(text, size);
+    cJSON *root = json_parse(text, size, NULL);
     free(text);
-    const cJSON *map = cJSON_GetObjectItemCaseSensitive(root, "weight_map");
+    const cJSON *map = json_get(root, "weight_map");
     if (!cJSON_IsObject(map) || map->child == NULL) {
         code = err_set(ERR_INPUT, "%s: needs \"weight_map\", an object of tensors and files", path);
     } else {

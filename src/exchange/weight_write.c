@@ -3,13 +3,13 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "exchange/hf_names.h"
 #include "exchange/weight_files.h"
 #include "tensor/safetensors.h"
 
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -180,21 +180,20 @@ static int write_file(Writing *w, const char *folder, int file, int files, uint6
 
 static int write_index(const Writing *w, const char *folder, int files)
 {
-    cJSON *root = cJSON_CreateObject();
-    cJSON *about = cJSON_AddObjectToObject(root, "metadata");
-    double size = (double)w->table->parameters * (double)dtype_size(w->layout.dtype);
-    cJSON_AddNumberToObject(about, "total_parameters", (double)w->table->parameters);
-    cJSON_AddNumberToObject(about, "total_size", size);
-    cJSON *map = cJSON_AddObjectToObject(root, "weight_map");
+    cJSON *root = json_object();
+    cJSON *about = json_put_object(root, "metadata");
+    json_put_whole(about, "total_parameters", w->table->parameters);
+    json_put_whole(about, "total_size",
+                   w->table->parameters * (int64_t)dtype_size(w->layout.dtype));
+    cJSON *map = json_put_object(root, "weight_map");
     for (int r = 0; r < w->table->count; r++) {
         char *name = file_name(w->places[r].file, files);
-        cJSON_AddStringToObject(map, w->places[r].as.name, name);
+        json_put_text(map, w->places[r].as.name, name);
         free(name);
     }
-    char *text = cJSON_Print(root), *path = io_join(folder, WEIGHT_INDEX);
-    int code = io_write_atomic(path, text, strlen(text));
+    char *path = io_join(folder, WEIGHT_INDEX);
+    int code = json_save(path, root);
     free(path);
-    cJSON_free(text);
     cJSON_Delete(root);
     return code;
 }

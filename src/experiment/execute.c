@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
@@ -137,8 +138,8 @@ static bool is_torn(const Experiment *e, const ExperimentRun *run, int exit_stat
 {
     cJSON *record;
     int code = experiment_run_record(e, run, &record);
-    const cJSON *summary = cJSON_GetObjectItemCaseSensitive(record, "summary");
-    const cJSON *seconds = cJSON_GetObjectItemCaseSensitive(summary, "train_s");
+    const cJSON *summary = json_get(record, "summary");
+    const cJSON *seconds = json_get(summary, "train_s");
     bool untrained = cJSON_IsNumber(seconds) && seconds->valuedouble <= 0;
     bool done = code == 0 && strcmp(experiment_run_status(record), "done") == 0 && !untrained;
     cJSON_Delete(record);
@@ -151,10 +152,8 @@ static char *refusal_of(const Experiment *e, const ExperimentRun *run)
     cJSON *record;
     char *why = NULL;
     if (experiment_run_record(e, run, &record) == 0 &&
-        strcmp(experiment_run_status(record), "oom") == 0 &&
-        cJSON_GetObjectItemCaseSensitive(record, "summary") == NULL) {
-        const char *message =
-            cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(record, "message"));
+        strcmp(experiment_run_status(record), "oom") == 0 && json_get(record, "summary") == NULL) {
+        const char *message = json_text(record, "message");
         why = mem_strdup(message != NULL ? message : "the plan does not fit");
     }
     cJSON_Delete(record);

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
-#include "metrics/fields.h"
+#include "base/json.h"
 #include "metrics/peer_names.h"
 #include "metrics/record.h"
 
@@ -22,10 +22,10 @@ static cJSON *axes_json(const Recipe *recipe)
         cJSON *names = json_array();
         for (int k = 0; k < recipe->axes[i].options; k++) {
             if (recipe_axis_shows(&recipe->axes[i], k)) {
-                cJSON_AddItemToArray(names, cJSON_CreateString(recipe->axes[i].cells[k].option));
+                json_append_text(names, recipe->axes[i].cells[k].option);
             }
         }
-        cJSON_AddItemToArray(axes, names);
+        json_append(axes, names);
     }
     return axes;
 }
@@ -60,7 +60,7 @@ static cJSON *peers_json(const Experiment *e)
     cJSON *peers = json_object(), *names = json_array();
     for (int i = 0; peer_name(i) != NULL; i++) {
         if (e->recipe.peers & 1u << i) {
-            cJSON_AddItemToArray(names, cJSON_CreateString(peer_name(i)));
+            json_append_text(names, peer_name(i));
         }
     }
     json_put_item(peers, "names", names);
@@ -75,7 +75,7 @@ static cJSON *peers_json(const Experiment *e)
 
 static cJSON *copy_or_empty(const cJSON *array)
 {
-    return array != NULL ? cJSON_Duplicate(array, true) : json_array();
+    return array != NULL ? json_copy(array) : json_array();
 }
 
 static cJSON *experiment_json(const Experiment *e)
@@ -88,7 +88,7 @@ static cJSON *experiment_json(const Experiment *e)
     json_put_text(tree, "title", recipe->title != NULL ? recipe->title : recipe->name);
     json_put_text(tree, "about", recipe->about != NULL ? recipe->about : "");
     json_put_text(tree, "recipe", slash != NULL ? slash + 1 : recipe->path);
-    json_put_item(tree, "smoke", cJSON_CreateBool(recipe->smoke));
+    json_put_bool(tree, "smoke", recipe->smoke);
     json_put_text(pacer, "version", version_string());
     json_put_text(pacer, "commit", version_commit());
     json_put_item(tree, "pacer", pacer);
@@ -96,7 +96,7 @@ static cJSON *experiment_json(const Experiment *e)
     clock_stamp(now);
     json_put_text(tree, "started", e->started);
     json_put_text(tree, "updated", now);
-    json_put_item(tree, "finished", cJSON_CreateBool(e->finished));
+    json_put_bool(tree, "finished", e->finished);
     if (recipe->baseline.count > 0) {
         json_put_item(tree, "baseline", setting_json(&recipe->baseline));
     }
@@ -116,7 +116,7 @@ static cJSON *experiment_json(const Experiment *e)
     json_put_item(tree, "tables", copy_or_empty(recipe->tables));
     json_put_item(tree, "charts", copy_or_empty(recipe->charts));
     for (int i = 0; i < e->count; i++) {
-        cJSON_AddItemToArray(runs, run_json(&e->runs[i]));
+        json_append(runs, run_json(&e->runs[i]));
     }
     json_put_item(tree, "runs", runs);
     return tree;
@@ -151,29 +151,17 @@ int experiment_run_record(const Experiment *experiment, const ExperimentRun *run
 
 /* --- in --- */
 
-static const char *text_of(const cJSON *object, const char *name)
-{
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
-    return text != NULL ? text : "";
-}
-
-static Value number_of(const cJSON *object, const char *name)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    return cJSON_IsNumber(item) ? value_of(item->valuedouble) : (Value){0};
-}
-
 const char *experiment_run_status(const cJSON *record)
 {
-    return text_of(record, "status");
+    return json_text_or(record, "status", "");
 }
 
 static const cJSON *find_entry(const cJSON *tree, const char *id)
 {
     const cJSON *entry;
-    cJSON_ArrayForEach(entry, cJSON_GetObjectItemCaseSensitive(tree, "runs"))
+    cJSON_ArrayForEach(entry, json_get(tree, "runs"))
     {
-        if (strcmp(text_of(entry, "id"), id) == 0) {
+        if (strcmp(json_text_or(entry, "id", ""), id) == 0) {
             return entry;
         }
     }
@@ -199,21 +187,22 @@ static void restore_run(const Experiment *e, ExperimentRun *run, const cJSON *en
         log_warn("%s; the run is made again", err_message());
     }
     bool done = record != NULL && strcmp(experiment_run_status(record), "done") == 0;
-    ExperimentState state = entry != NULL ? state_of(text_of(entry, "state")) : STATE_WAITING;
+    ExperimentState state =
+        entry != NULL ? state_of(json_text_or(entry, "state", "")) : STATE_WAITING;
     if (done) {
         experiment_set(run, STATE_DONE, "");
-        run->seconds = number_of(cJSON_GetObjectItemCaseSensitive(record, "summary"), "wall_s");
+        run->seconds = json_value(json_get(record, "summary"), "wall_s");
         if (state == STATE_DONE) {
-            run->seconds = number_of(entry, "seconds");
-            run->exit = number_of(entry, "exit");
+            run->seconds = json_value(entry, "seconds");
+            run->exit = json_value(entry, "exit");
         }
     } else if (state == STATE_STOPPED) {
-        experiment_set(run, STATE_STOPPED, text_of(entry, "reason"));
+        experiment_set(run, STATE_STOPPED, json_text_or(entry, "reason", ""));
     } else if (!was_finished && (state == STATE_OOM || state == STATE_REFUSED ||
                                  state == STATE_FAILED || state == STATE_TIMEOUT)) {
-        experiment_set(run, state, text_of(entry, "reason"));
-        run->seconds = number_of(entry, "seconds");
-        run->exit = number_of(entry, "exit");
+        experiment_set(run, state, json_text_or(entry, "reason", ""));
+        run->seconds = json_value(entry, "seconds");
+        run->exit = json_value(entry, "exit");
     } else {
         experiment_set(run, STATE_WAITING, "");
     }
@@ -222,12 +211,12 @@ static void restore_run(const Experiment *e, ExperimentRun *run, const cJSON *en
 
 static int check_same(const Experiment *e, const cJSON *tree, const char *path)
 {
-    bool smoke = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(tree, "smoke"));
-    if (strcmp(text_of(tree, "name"), e->recipe.name) == 0 && smoke == e->recipe.smoke) {
+    bool smoke = json_is_true(tree, "smoke");
+    if (strcmp(json_text_or(tree, "name", ""), e->recipe.name) == 0 && smoke == e->recipe.smoke) {
         return 0;
     }
     return err_set(ERR_INPUT, "%s is of the experiment %s%s; give another --out, or remove it",
-                   path, text_of(tree, "name"), smoke ? " (its small version)" : "");
+                   path, json_text_or(tree, "name", ""), smoke ? " (its small version)" : "");
 }
 
 int experiment_restore(Experiment *experiment)
@@ -235,13 +224,13 @@ int experiment_restore(Experiment *experiment)
     char *path = io_join(experiment->dir, "experiment.json");
     cJSON *tree = NULL;
     int code = io_exists(path) ? json_load(path, &tree) : 0;
-    code = code != 0 ? code : field_format((Place){path, ""}, tree, "format", EXPERIMENT_FORMAT);
+    code = code != 0 ? code : json_read_format(path, tree, "format", EXPERIMENT_FORMAT);
     code = code == 0 && tree != NULL ? check_same(experiment, tree, path) : code;
     free(path);
     if (code == 0) {
         snprintf(experiment->started, sizeof experiment->started, "%.30s",
-                 tree != NULL ? text_of(tree, "started") : "");
-        bool finished = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(tree, "finished"));
+                 tree != NULL ? json_text_or(tree, "started", "") : "");
+        bool finished = json_is_true(tree, "finished");
         for (int i = 0; i < experiment->count; i++) {
             ExperimentRun *run = &experiment->runs[i];
             restore_run(experiment, run, find_entry(tree, run->id), finished);

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
@@ -251,12 +252,12 @@ static cJSON *model_json(const ModelSpec *s)
     json_put_whole(model, "context", s->context);
     json_put_text(model, "norm", s->norm == NORM_LAYER ? "layer" : "rms");
     json_put_text(model, "ffn_kind", s->ffn_kind == FFN_GELU ? "gelu" : "swiglu");
-    json_put(model, "norm_eps", value_of(s->norm_eps));
-    json_put(model, "rope_base", value_of(s->rope_base));
-    json_put_item(model, "learned_positions", cJSON_CreateBool(s->learned_positions));
-    json_put_item(model, "bias", cJSON_CreateBool(s->bias));
-    json_put_item(model, "tied", cJSON_CreateBool(s->tied));
-    json_put_item(model, "scaled_residual", cJSON_CreateBool(s->scaled_residual));
+    json_put_number(model, "norm_eps", s->norm_eps);
+    json_put_number(model, "rope_base", s->rope_base);
+    json_put_bool(model, "learned_positions", s->learned_positions);
+    json_put_bool(model, "bias", s->bias);
+    json_put_bool(model, "tied", s->tied);
+    json_put_bool(model, "scaled_residual", s->scaled_residual);
     return model;
 }
 
@@ -271,7 +272,7 @@ int peer_tell(const Experiment *experiment, const ExperimentRun *run, char **pat
     json_put_whole(tree, "steps", run->steps);
     json_put_whole(tree, "seq", run->seq);
     json_put_whole(tree, "warmup", config_warmup(cfg, run->steps));
-    json_put(tree, "min_lr", value_of(config_min_lr(cfg)));
+    json_put_number(tree, "min_lr", config_min_lr(cfg));
     json_put_item(tree, "model", model_json(&run->spec));
     cJSON *config = config_to_json(cfg);
     for (size_t i = 0; i < sizeof without_meaning / sizeof without_meaning[0]; i++) {

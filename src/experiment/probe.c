@@ -1,6 +1,7 @@
 #include "experiment/probe.h"
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "metrics/summary.h"
@@ -16,7 +17,7 @@ static int loss_of(const Experiment *probe, const ExperimentRun *run, double *lo
     cJSON *record = NULL;
     Summary summary = {0};
     int code = run->state == STATE_DONE ? experiment_run_record(probe, run, &record) : 0;
-    const cJSON *recorded = cJSON_GetObjectItemCaseSensitive(record, "summary");
+    const cJSON *recorded = json_get(record, "summary");
     if (code == 0 && recorded != NULL) {
         char *path = experiment_run_path(probe, run, "/run.json");
         code = summary_read(path, recorded, &summary);

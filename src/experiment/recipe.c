@@ -1,6 +1,7 @@
 /* Lists of settings, and the end of a recipe. */
 #include "experiment/recipe.h"
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "config/config.h"
 

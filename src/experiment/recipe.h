@@ -2,7 +2,7 @@
 /* A recipe: the question of an experiment as a YAML file, docs/experiments.md. Reading it checks
  * every key, option and value on its own; what only a combination can get wrong is found by
  * runs_expand. */
-#include "metrics/json.h"
+#include "base/json.h"
 
 #include <stdbool.h>
 

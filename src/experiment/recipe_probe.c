@@ -3,6 +3,7 @@
 #include "experiment/recipe_reader.h"
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 
 #include <inttypes.h>
@@ -123,15 +124,15 @@ static void show_rates(Recipe *recipe)
     json_put_text(table, "title", "Learning rates");
     json_put_text(table, "per", "configuration");
     json_put_item(table, "columns", words(columns, count));
-    cJSON_AddItemToArray(recipe->tables, table);
+    json_append(recipe->tables, table);
     json_put_text(chart, "name", "learning_rates");
     json_put_text(chart, "title", "Loss at the end of the probe");
     json_put_text(chart, "kind", "lines");
     json_put_text(chart, "x", "lr");
     json_put_item(chart, "y", words((const char *[]){"val_loss"}, 1));
     json_put_text(chart, "series", series);
-    json_put_item(chart, "logx", cJSON_CreateBool(true));
-    cJSON_AddItemToArray(recipe->charts, chart);
+    json_put_bool(chart, "logx", true);
+    json_append(recipe->charts, chart);
 }
 
 void recipe_make_probe(Recipe *recipe)

@@ -3,6 +3,7 @@
 #include "experiment/recipe_reader.h"
 
 #include "base/err.h"
+#include "base/json.h"
 
 #include <string.h>
 
@@ -22,7 +23,7 @@ static int put_words(RecipeReader *reader, yaml_node_t *node, const char *name, 
                             yaml_input_line(item->start_mark), name);
         }
         if (code == 0) {
-            cJSON_AddItemToArray(array, cJSON_CreateString(text));
+            json_append_text(array, text);
         }
     }
     json_put_item(object, name, array);
@@ -59,7 +60,7 @@ static int put_flag(RecipeReader *reader, yaml_node_t *node, const char *name, c
     bool flag;
     int code = reader_bool(reader, node, name, &flag);
     if (code == 0) {
-        json_put_item(object, name, cJSON_CreateBool(flag));
+        json_put_bool(object, name, flag);
     }
     return code;
 }
@@ -176,12 +177,12 @@ static int read_chart(RecipeReader *reader, yaml_node_t *node, cJSON *chart)
     if (code != 0) {
         return code;
     }
-    const char *name = cJSON_GetObjectItem(chart, "name")->valuestring;
+    const char *name = json_text(chart, "name");
     if (strchr(name, '/') != NULL || name[0] == '.') {
         return reader_fault(reader, node, "name '%.60s': becomes a file; no slash, no dot in front",
                             name);
     }
-    bool curves = strcmp(cJSON_GetObjectItem(chart, "kind")->valuestring, "curves") == 0;
+    bool curves = strcmp(json_text(chart, "kind"), "curves") == 0;
     return curves ? put_choice(reader, x, "x", curve_xs, chart) : put_metric(reader, x, "x", chart);
 }
 
@@ -193,7 +194,7 @@ static int read_list(RecipeReader *reader, yaml_node_t *node, const char *what, 
     int code = reader_want_sequence(reader, node, what);
     for (int i = 0; code == 0 && reader_item(reader, node, i, &item); i++) {
         cJSON *entry = json_object();
-        cJSON_AddItemToArray(*list, entry);
+        json_append(*list, entry);
         code = read(reader, item, entry);
     }
     return code;

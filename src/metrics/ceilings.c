@@ -4,6 +4,7 @@
 #include "base/cache.h"
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
@@ -157,12 +158,6 @@ static char *path_of(const CeilingKey *key)
     return path;
 }
 
-static const char *text_of(const cJSON *object, const char *name)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    return cJSON_IsString(item) ? item->valuestring : "";
-}
-
 /* The file's tree; NULL when there is none that is whole and for this key. */
 static cJSON *load(const char *path, const CeilingKey *key)
 {
@@ -174,10 +169,10 @@ static cJSON *load(const char *path, const CeilingKey *key)
         log_debug("%s; not used", err_message());
         return NULL;
     }
-    const cJSON *machine = cJSON_GetObjectItemCaseSensitive(tree, "machine");
-    if (strcmp(text_of(machine, "host"), key->host) != 0 ||
-        strcmp(text_of(machine, "device"), key->device) != 0 ||
-        strcmp(text_of(machine, "library"), key->library) != 0) {
+    const cJSON *machine = json_get(tree, "machine");
+    if (strcmp(json_text_or(machine, "host", ""), key->host) != 0 ||
+        strcmp(json_text_or(machine, "device", ""), key->device) != 0 ||
+        strcmp(json_text_or(machine, "library", ""), key->library) != 0) {
         log_debug("%s is of another machine: not used", path);
         cJSON_Delete(tree);
         return NULL;
@@ -188,14 +183,13 @@ static cJSON *load(const char *path, const CeilingKey *key)
 /* value and date of a name in the tree; false unless it is a positive number. */
 static bool stored(const cJSON *tree, const char *name, double *value, char date[CLOCK_STAMP_SIZE])
 {
-    const cJSON *all = cJSON_GetObjectItemCaseSensitive(tree, "ceilings");
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(all, name);
-    const cJSON *number = cJSON_GetObjectItemCaseSensitive(item, "value");
-    if (!cJSON_IsNumber(number) || !(number->valuedouble > 0) || !isfinite(number->valuedouble)) {
+    const cJSON *all = json_get(tree, "ceilings");
+    const cJSON *item = json_get(all, name);
+    *value = json_number(item, "value");
+    if (!(*value > 0)) {
         return false;
     }
-    *value = number->valuedouble;
-    snprintf(date, CLOCK_STAMP_SIZE, "%s", text_of(item, "date"));
+    snprintf(date, CLOCK_STAMP_SIZE, "%s", json_text_or(item, "date", ""));
     return true;
 }
 
@@ -238,11 +232,10 @@ static void take_better(Ceiling *item, const cJSON *tree)
 /* Those measured now replace their rows in the tree; rows of other names stay. */
 static void put_best(cJSON *tree, const Ceilings *c)
 {
-    cJSON *all = cJSON_GetObjectItemCaseSensitive(tree, "ceilings");
+    cJSON *all = json_get(tree, "ceilings");
     if (!cJSON_IsObject(all)) {
-        cJSON_DeleteItemFromObjectCaseSensitive(tree, "ceilings");
-        json_put_item(tree, "ceilings", json_object());
-        all = cJSON_GetObjectItemCaseSensitive(tree, "ceilings");
+        json_replace(tree, "ceilings", json_object());
+        all = json_get(tree, "ceilings");
     }
     for (int i = 0; i < c->count; i++) {
         const Ceiling *item = &c->items[i];
@@ -250,12 +243,11 @@ static void put_best(cJSON *tree, const Ceilings *c)
             continue;
         }
         cJSON *row = json_object();
-        json_put(row, "value", value_of(item->best));
+        json_put_number(row, "value", item->best);
         json_put_text(row, "unit", item->unit);
         json_put_text(row, "how", item->how);
         json_put_text(row, "date", item->date);
-        cJSON_DeleteItemFromObjectCaseSensitive(all, item->name);
-        json_put_item(all, item->name, row);
+        json_replace(all, item->name, row);
     }
 }
 
@@ -289,14 +281,14 @@ cJSON *ceilings_json(const Ceilings *c)
     for (int i = 0; i < c->count; i++) {
         const Ceiling *item = &c->items[i];
         cJSON *row = json_object();
-        json_put(row, "value", value_of(item->value));
+        json_put_number(row, "value", item->value);
         json_put_text(row, "unit", item->unit);
         json_put_text(row, "how", item->how);
-        json_put(row, "best", value_of(item->best));
+        json_put_number(row, "best", item->best);
         json_put_text(row, "best_date", item->date);
         if (item->stated > 0) {
-            json_put(row, "stated", value_of(item->stated));
-            json_put(row, "share_of_stated", value_of(item->value / item->stated));
+            json_put_number(row, "stated", item->stated);
+            json_put_number(row, "share_of_stated", item->value / item->stated);
         }
         json_put_item(all, item->name, row);
     }
@@ -305,7 +297,7 @@ cJSON *ceilings_json(const Ceilings *c)
         cJSON *sensors = json_object();
         json_put_item(sensors, "before", gpu_reading_json(&c->before));
         json_put_item(sensors, "after", gpu_reading_json(&c->after));
-        json_put(sensors, "reading_s", value_of(c->reading_s));
+        json_put_number(sensors, "reading_s", c->reading_s);
         json_put_item(object, "sensors", sensors);
     }
     return object;

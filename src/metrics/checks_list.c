@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/log.h"
 
 #include <math.h>
@@ -158,11 +159,11 @@ cJSON *checks_json(const Checks *checks)
         cJSON *item = json_object();
         json_put_text(item, "name", check->name);
         json_put_text(item, "verdict", check_verdict_name(check->verdict));
-        json_put(item, "expected", value_of(check->expected));
-        json_put(item, "found", value_of(check->found));
+        json_put_number(item, "expected", check->expected);
+        json_put_number(item, "found", check->found);
         json_put_text(item, "rule", check->rule);
         json_put_text(item, "subject", check->subject[0] != '\0' ? check->subject : NULL);
-        cJSON_AddItemToArray(array, item);
+        json_append(array, item);
     }
     return array;
 }

@@ -3,7 +3,7 @@
  * goes on (record.c) and to make events from a record afterwards. docs/formats.md lists the
  * names. */
 #include "metrics/events.h"
-#include "metrics/json.h"
+#include "base/json.h"
 
 /* The configuration (config of run.json) as text and as hyperparameters; a run that goes on
  * behind resume_step (< 0: none) takes back what comes again. */

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -21,10 +22,8 @@ int lines_read(const char *dir, LineTake *take, void *context, bool *torn)
         const char *newline = memchr(text + at, '\n', length - at);
         size_t size = newline != NULL ? (size_t)(newline - text) - at : length - at;
         char *where = mem_format("%s:%ld", path, ++number);
-        const char *end = NULL;
-        cJSON *line =
-            size <= LINE_LIMIT ? cJSON_ParseWithLengthOpts(text + at, size, &end, 0) : NULL;
-        if (cJSON_IsObject(line) && end == text + at + size) {
+        cJSON *line = size <= LINE_LIMIT ? json_parse(text + at, size, NULL) : NULL;
+        if (cJSON_IsObject(line)) {
             code = take(context, line, where, number);
         } else if (newline != NULL) {
             code = err_set(ERR_INPUT, "%s: not a line of a run's record", where);

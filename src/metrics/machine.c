@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "cpu/sgemm.h"
 #include "metrics/ceilings.h"

@@ -1,7 +1,7 @@
 #pragma once
 /* The machine that a run was made on, and two of its ceilings, measured: no report of speed means
  * anything without them. */
-#include "metrics/json.h"
+#include "base/json.h"
 #include "tensor/backend.h"
 
 #include <stddef.h>

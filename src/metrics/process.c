@@ -1,6 +1,6 @@
 #include "metrics/process.h"
 
-#include "metrics/json.h"
+#include "base/json.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -60,17 +60,10 @@ cJSON *process_describe(void)
     return process;
 }
 
-static double number_of(const cJSON *process, const char *name)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(process, name);
-    return cJSON_IsNumber(item) ? item->valuedouble : 0;
-}
-
 ProcessLife process_life(const cJSON *process, const char *host)
 {
-    double pid = number_of(process, "pid"), recorded = number_of(process, "start"), start;
-    const char *space =
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(process, "namespace"));
+    double pid = json_number(process, "pid"), recorded = json_number(process, "start"), start;
+    const char *space = json_text(process, "namespace");
     char here[256] = "", own[64], state;
     gethostname(here, sizeof here - 1);
     own_namespace(own, sizeof own);
@@ -92,7 +85,7 @@ void process_memory(const cJSON *process, int64_t *now, int64_t *most)
 {
     *now = *most = 0;
     char path[64], line[256];
-    snprintf(path, sizeof path, "/proc/%.0f/status", number_of(process, "pid"));
+    snprintf(path, sizeof path, "/proc/%.0f/status", json_number(process, "pid"));
     FILE *file = fopen(path, "r");
     long long kib;
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {

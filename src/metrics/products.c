@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -281,12 +282,12 @@ cJSON *products_json(const ModelProducts *products, double best)
         json_put_whole(item, "outputs", p->outputs);
         json_put_whole(item, "calls", p->calls);
         if (p->seconds > 0) {
-            json_put(item, "seconds", value_of(p->seconds));
+            json_put_number(item, "seconds", p->seconds);
             json_put_whole(item, "samples", p->samples);
-            json_put(item, "flops_s", value_of(p->flops / p->seconds));
+            json_put_number(item, "flops_s", p->flops / p->seconds);
             json_put(item, "share", best > 0 ? value_of(p->flops / p->seconds / best) : (Value){0});
         }
-        cJSON_AddItemToArray(array, item);
+        json_append(array, item);
     }
     return array;
 }

@@ -3,7 +3,7 @@
  * code, and how fast each one runs by itself on a backend. A model cannot be faster than its
  * products, and a product can be far from the device's best: too few rows, widths that fit
  * badly. */
-#include "metrics/json.h"
+#include "base/json.h"
 #include "model/spec.h"
 #include "tensor/ctx.h"
 

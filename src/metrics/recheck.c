@@ -4,6 +4,7 @@
 #include "metrics/recheck.h"
 
 #include "base/io.h"
+#include "base/json.h"
 #include "metrics/recheck_files.h"
 
 #include <math.h>
@@ -22,7 +23,7 @@ static void settle_input(RunFile *run, const CheckLines *lines)
             value_of((s->steps.number - (double)in->steps_before) * lines->per_step.number);
     }
     Value before = lines->session_tokens;
-    if (before.known && fabs(before.number) <= FIELD_WHOLE_MAX) {
+    if (before.known && fabs(before.number) <= JSON_WHOLE_MAX) {
         in->tokens_before = (int64_t)before.number;
     } else {
         s->tokens =
@@ -30,17 +31,17 @@ static void settle_input(RunFile *run, const CheckLines *lines)
     }
 }
 
-static int read_verdict(Place place, const cJSON *item, CheckVerdict *verdict)
+static int read_verdict(JsonPlace place, const cJSON *item, CheckVerdict *verdict)
 {
     char text[8];
-    int code = field_text(place, item, "verdict", text, sizeof text);
+    int code = json_read_text(place, item, "verdict", text, sizeof text);
     for (int i = CHECK_PASS; code == 0 && i <= CHECK_FAIL; i++) {
         if (strcmp(text, check_verdict_name((CheckVerdict)i)) == 0) {
             *verdict = (CheckVerdict)i;
             return 0;
         }
     }
-    return code != 0 ? code : field_error(place, "verdict", "pass, warn or fail");
+    return code != 0 ? code : json_wrong(place, "verdict", "pass, warn or fail");
 }
 
 /* Adds "tokens was pass, is fail" to the subject. */
@@ -67,10 +68,10 @@ static int compare_stored(const char *path, const cJSON *stored, Checks *checks)
     const cJSON *item;
     cJSON_ArrayForEach(item, stored)
     {
-        Place place = {path, "summary.checks"};
+        JsonPlace place = {path, "summary.checks"};
         char name[32];
         CheckVerdict then = CHECK_FAIL;
-        int code = field_text(place, item, "name", name, sizeof name);
+        int code = json_read_text(place, item, "name", name, sizeof name);
         code = code != 0 ? code : read_verdict(place, item, &then);
         if (code != 0) {
             return code;

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "metrics/lines.h"
 #include "model/spec.h"
@@ -13,30 +14,30 @@
 
 #define LOADER_ROW "loader" /* of the memory plan: host memory, which planned_bytes leaves out */
 
-int schema_check(Place place, const cJSON *object)
+int schema_check(JsonPlace place, const cJSON *object)
 {
     Value schema;
-    int code = field_format(place, object, "schema", RECORD_SCHEMA);
-    code = code != 0 ? code : field_count(place, object, "schema", &schema);
+    int code = json_read_format(place.path, object, "schema", RECORD_SCHEMA);
+    code = code != 0 ? code : json_read_count(place, object, "schema", &schema);
     if (code == 0 && !(schema.known && schema.number >= 1)) {
-        code = field_error(place, "schema", "a number from 1");
+        code = json_wrong(place, "schema", "a number from 1");
     }
     return code;
 }
 
 /* --- run.json --- */
 
-static int read_status(Place place, const cJSON *object, RunStatus *status)
+static int read_status(JsonPlace place, const cJSON *object, RunStatus *status)
 {
     char text[16];
-    int code = field_text(place, object, "status", text, sizeof text);
+    int code = json_read_text(place, object, "status", text, sizeof text);
     for (int i = 0; code == 0 && i < RUN_STATUS_COUNT; i++) {
         if (strcmp(text, run_status_name((RunStatus)i)) == 0) {
             *status = (RunStatus)i;
             return 0;
         }
     }
-    return code != 0 ? code : field_error(place, "status", "the status of a run");
+    return code != 0 ? code : json_wrong(place, "status", "the status of a run");
 }
 
 static int64_t first_positive(const Value *values, size_t count)
@@ -58,14 +59,14 @@ typedef struct {
 static int read_shape(const char *path, const cJSON *object, Shape *shape, CheckInput *input)
 {
     const cJSON *config, *model;
-    Place top = {path, ""}, in_config = {path, "config"}, in_model = {path, "model"};
-    int code = field_object(top, object, "config", &config);
-    code = code != 0 ? code : field_object(top, object, "model", &model);
+    JsonPlace top = {path, ""}, in_config = {path, "config"}, in_model = {path, "model"};
+    int code = json_read_object(top, object, "config", &config);
+    code = code != 0 ? code : json_read_object(top, object, "model", &model);
     if (code != 0) {
         return code;
     }
     const struct {
-        Place place;
+        JsonPlace place;
         const cJSON *object;
         const char *name;
         Value *value;
@@ -78,10 +79,12 @@ static int read_shape(const char *path, const cJSON *object, Shape *shape, Check
                   {in_model, model, "vocab", &shape->model_vocab},
                   {in_model, model, "context", &shape->model_context}};
     for (size_t i = 0; code == 0 && i < sizeof counts / sizeof counts[0]; i++) {
-        code = field_count(counts[i].place, counts[i].object, counts[i].name, counts[i].value);
+        code = json_read_count(counts[i].place, counts[i].object, counts[i].name, counts[i].value);
     }
-    code = code != 0 ? code : field_number(in_model, model, "flops_update", &input->flops_update);
-    return code != 0 ? code : field_text(in_model, model, "name", shape->name, sizeof shape->name);
+    code =
+        code != 0 ? code : json_read_number(in_model, model, "flops_update", &input->flops_update);
+    return code != 0 ? code
+                     : json_read_text(in_model, model, "name", shape->name, sizeof shape->name);
 }
 
 /* An option of 0 leaves a dimension to the preset, and the vocabulary of some to the data. */
@@ -107,7 +110,7 @@ static void settle_shape(const Shape *shape, RunFile *run)
 static int read_sessions(const char *path, const cJSON *object, RunFile *run)
 {
     const cJSON *resumed, *item;
-    int code = field_array((Place){path, ""}, object, "resumed", &resumed);
+    int code = json_read_array((JsonPlace){path, ""}, object, "resumed", &resumed);
     if (code != 0 || resumed == NULL) {
         return code;
     }
@@ -115,10 +118,10 @@ static int read_sessions(const char *path, const cJSON *object, RunFile *run)
     cJSON_ArrayForEach(item, resumed)
     {
         Value step;
-        code = field_count((Place){path, "resumed"}, item, "step", &step);
+        code = json_read_count((JsonPlace){path, "resumed"}, item, "step", &step);
         if (code != 0 || !step.known) {
             return code != 0 ? code
-                             : field_error((Place){path, "resumed"}, "step", "a whole number");
+                             : json_wrong((JsonPlace){path, "resumed"}, "step", "a whole number");
         }
         while (run->sessions > 0 && run->starts[run->sessions - 1] >= step.number) {
             run->sessions--;
@@ -134,7 +137,7 @@ static int read_sessions(const char *path, const cJSON *object, RunFile *run)
 static int read_plan(const char *path, const cJSON *object, CheckInput *input)
 {
     const cJSON *plan, *row;
-    int code = field_array((Place){path, ""}, object, "memory_plan", &plan);
+    int code = json_read_array((JsonPlace){path, ""}, object, "memory_plan", &plan);
     double sum = 0;
     bool any = false;
     if (code != 0) {
@@ -142,13 +145,13 @@ static int read_plan(const char *path, const cJSON *object, CheckInput *input)
     }
     cJSON_ArrayForEach(row, plan)
     {
-        Place place = {path, "memory_plan"};
+        JsonPlace place = {path, "memory_plan"};
         char kind[32];
         Value bytes;
-        code = field_text(place, row, "kind", kind, sizeof kind);
-        code = code != 0 ? code : field_count(place, row, "bytes", &bytes);
+        code = json_read_text(place, row, "kind", kind, sizeof kind);
+        code = code != 0 ? code : json_read_count(place, row, "bytes", &bytes);
         if (code != 0 || !bytes.known) {
-            return code != 0 ? code : field_error(place, "bytes", "a whole number");
+            return code != 0 ? code : json_wrong(place, "bytes", "a whole number");
         }
         if (strcmp(kind, LOADER_ROW) != 0) {
             sum += bytes.number;
@@ -162,11 +165,11 @@ static int read_plan(const char *path, const cJSON *object, CheckInput *input)
 static int read_ceiling(const char *path, const cJSON *object, CheckInput *input)
 {
     const cJSON *machine;
-    Place place = {path, "machine"};
+    JsonPlace place = {path, "machine"};
     Value own, device = {0};
-    int code = field_object((Place){path, ""}, object, "machine", &machine);
-    code = code != 0 ? code : field_number(place, machine, "sgemm_gflops", &own);
-    code = code != 0 ? code : field_number(place, machine, "device_matmul_gflops", &device);
+    int code = json_read_object((JsonPlace){path, ""}, object, "machine", &machine);
+    code = code != 0 ? code : json_read_number(place, machine, "sgemm_gflops", &own);
+    code = code != 0 ? code : json_read_number(place, machine, "device_matmul_gflops", &device);
     if (code == 0) {
         Value gflops = device.known ? device : own;
         input->ceiling = (Value){gflops.known, 1e9 * gflops.number};
@@ -177,16 +180,17 @@ static int read_ceiling(const char *path, const cJSON *object, CheckInput *input
 static int read_summary(const char *path, const cJSON *object, RunFile *run)
 {
     const cJSON *summary, *phases = NULL, *stored = NULL;
-    Place place = {path, "summary"};
-    int code = field_object((Place){path, ""}, object, "summary", &summary);
+    JsonPlace place = {path, "summary"};
+    int code = json_read_object((JsonPlace){path, ""}, object, "summary", &summary);
     if (code != 0 || summary == NULL) {
         bool missing = code == 0 && run->status == RUN_DONE;
-        return missing ? field_error((Place){path, ""}, "summary", "there, though the run is done")
-                       : code;
+        return missing
+                   ? json_wrong((JsonPlace){path, ""}, "summary", "there, though the run is done")
+                   : code;
     }
     run->has_summary = true;
     code = summary_read(path, summary, &run->summary);
-    code = code != 0 ? code : field_object(place, summary, "phases", &phases);
+    code = code != 0 ? code : json_read_object(place, summary, "phases", &phases);
     if (code == 0 && phases != NULL) {
         double other;
         code = summary_read_phases(path, "summary.phases", phases, &run->phases, &other);
@@ -194,16 +198,16 @@ static int read_summary(const char *path, const cJSON *object, RunFile *run)
         run->summary.phases = &run->phases;
         run->input.other_phases = value_of(other);
     }
-    code = code != 0 ? code : field_array(place, summary, "checks", &stored);
+    code = code != 0 ? code : json_read_array(place, summary, "checks", &stored);
     if (code == 0 && stored != NULL) {
-        run->stored = cJSON_Duplicate(stored, 1);
+        run->stored = json_copy(stored);
     }
     return code;
 }
 
 static int read_run(const char *path, const cJSON *object, RunFile *run)
 {
-    Place top = {path, ""};
+    JsonPlace top = {path, ""};
     Shape shape = {0};
     int code = schema_check(top, object);
     code = code != 0 ? code : read_status(top, object, &run->status);
@@ -245,13 +249,13 @@ void run_file_free(RunFile *run)
 
 /* --- metrics.jsonl --- */
 
-static int read_line(Place place, const cJSON *object, CheckLine *line)
+static int read_line(JsonPlace place, const cJSON *object, CheckLine *line)
 {
     Value step;
     *line = (CheckLine){0};
-    int code = field_count(place, object, "step", &step);
+    int code = json_read_count(place, object, "step", &step);
     if (code == 0 && !step.known) {
-        code = field_error(place, "step", "a whole number");
+        code = json_wrong(place, "step", "a whole number");
     }
     line->step = step.number;
     const struct {
@@ -261,9 +265,9 @@ static int read_line(Place place, const cJSON *object, CheckLine *line)
                   {"tok_s", &line->tok_s},
                   {"ms", &line->ms},
                   {"val_loss", &line->val_loss}};
-    code = code != 0 ? code : field_count(place, object, "tokens", &line->tokens);
+    code = code != 0 ? code : json_read_count(place, object, "tokens", &line->tokens);
     for (size_t i = 0; code == 0 && i < sizeof fields / sizeof fields[0]; i++) {
-        code = field_number(place, object, fields[i].name, fields[i].value);
+        code = json_read_number(place, object, fields[i].name, fields[i].value);
     }
     return code;
 }
@@ -271,7 +275,7 @@ static int read_line(Place place, const cJSON *object, CheckLine *line)
 static int take_line(void *context, const cJSON *object, const char *where, long number)
 {
     CheckLine line;
-    int code = read_line((Place){where, ""}, object, &line);
+    int code = read_line((JsonPlace){where, ""}, object, &line);
     if (code == 0) {
         check_lines_take(context, &line, number);
     }

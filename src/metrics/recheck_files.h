@@ -2,11 +2,11 @@
 /* The files of a run's record as the checks need them. Whatever they hold, reading ends with
  * values that are what they must be, or with ERR_INPUT naming file and field. */
 #include "metrics/checks.h"
-#include "metrics/fields.h"
+#include "base/json.h"
 #include "metrics/record.h"
 
 /* ERR_INPUT unless the object has the schema that is known here. */
-int schema_check(Place place, const cJSON *object);
+int schema_check(JsonPlace place, const cJSON *object);
 
 typedef struct {
     RunStatus status;

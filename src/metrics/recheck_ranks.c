@@ -1,54 +1,55 @@
 /* The files of the ranks. Only those that are there are opened, however many a record claims. */
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "metrics/recheck_files.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static int read_identity(Place place, const cJSON *object, int64_t number, CheckRank *rank)
+static int read_identity(JsonPlace place, const cJSON *object, int64_t number, CheckRank *rank)
 {
     Value own, all;
     int code = schema_check(place, object);
-    code = code != 0 ? code : field_count(place, object, "rank", &own);
-    code = code != 0 ? code : field_count(place, object, "ranks", &all);
+    code = code != 0 ? code : json_read_count(place, object, "rank", &own);
+    code = code != 0 ? code : json_read_count(place, object, "ranks", &all);
     if (code != 0) {
         return code;
     }
     if (!own.known || own.number != (double)number) {
-        return field_error(place, "rank", "that of the file's name");
+        return json_wrong(place, "rank", "that of the file's name");
     }
     if (!all.known || all.number < 1) {
-        return field_error(place, "ranks", "a whole number from 1 on");
+        return json_wrong(place, "ranks", "a whole number from 1 on");
     }
     rank->rank = number;
     rank->ranks = (int64_t)all.number;
-    code = field_text(place, object, "host", rank->host, sizeof rank->host);
-    code =
-        code != 0 ? code : field_text(place, object, "device", rank->device, sizeof rank->device);
-    return code != 0 ? code : field_text(place, object, "uuid", rank->uuid, sizeof rank->uuid);
+    code = json_read_text(place, object, "host", rank->host, sizeof rank->host);
+    code = code != 0 ? code
+                     : json_read_text(place, object, "device", rank->device, sizeof rank->device);
+    return code != 0 ? code : json_read_text(place, object, "uuid", rank->uuid, sizeof rank->uuid);
 }
 
-static int read_categories(Place place, const cJSON *memory, CheckRank *rank)
+static int read_categories(JsonPlace place, const cJSON *memory, CheckRank *rank)
 {
     const cJSON *categories, *row;
-    int code = field_array(place, memory, "categories", &categories);
+    int code = json_read_array(place, memory, "categories", &categories);
     if (code != 0 || cJSON_GetArraySize(categories) == 0) {
         return code;
     }
-    Place inside = {place.path, "memory.categories"};
+    JsonPlace inside = {place.path, "memory.categories"};
     rank->planned_sum = rank->peak_sum = value_of(0);
     cJSON_ArrayForEach(row, categories)
     {
         Value planned, peak;
-        code = field_count(inside, row, "planned_bytes", &planned);
-        code = code != 0 ? code : field_count(inside, row, "peak_bytes", &peak);
+        code = json_read_count(inside, row, "planned_bytes", &planned);
+        code = code != 0 ? code : json_read_count(inside, row, "peak_bytes", &peak);
         if (code != 0) {
             return code;
         }
         if (!planned.known || !peak.known) {
-            return field_error(inside, planned.known ? "peak_bytes" : "planned_bytes", "there");
+            return json_wrong(inside, planned.known ? "peak_bytes" : "planned_bytes", "there");
         }
         rank->planned_sum.number += planned.number;
         rank->peak_sum.number += peak.number;
@@ -59,39 +60,43 @@ static int read_categories(Place place, const cJSON *memory, CheckRank *rank)
 static int read_memory(const char *path, const cJSON *object, CheckRank *rank)
 {
     const cJSON *memory;
-    Place place = {path, "memory"};
-    int code = field_object((Place){path, ""}, object, "memory", &memory);
-    code = code != 0 ? code : field_number(place, memory, "peak_bytes", &rank->peak_bytes);
+    JsonPlace place = {path, "memory"};
+    int code = json_read_object((JsonPlace){path, ""}, object, "memory", &memory);
+    code = code != 0 ? code : json_read_number(place, memory, "peak_bytes", &rank->peak_bytes);
+    code = code != 0 ? code
+                     : json_read_number(place, memory, "allocated_bytes", &rank->allocated_bytes);
     code =
-        code != 0 ? code : field_number(place, memory, "allocated_bytes", &rank->allocated_bytes);
-    code = code != 0 ? code : field_number(place, memory, "planned_bytes", &rank->planned_bytes);
+        code != 0 ? code : json_read_number(place, memory, "planned_bytes", &rank->planned_bytes);
     return code != 0 ? code : read_categories(place, memory, rank);
 }
 
 static int read_gpu(const char *path, const cJSON *object, CheckRank *rank)
 {
     const cJSON *gpu, *used = NULL;
-    Place place = {path, "gpu"};
-    int code = field_object((Place){path, ""}, object, "gpu", &gpu);
-    code = code != 0 ? code : field_number(place, gpu, "throttled_share", &rank->throttled_share);
-    code = code != 0 ? code
-                     : field_text(place, gpu, "throttle", rank->throttle, sizeof rank->throttle);
-    code = code != 0 ? code : field_number(place, gpu, "other_processes", &rank->other_processes);
-    code = code != 0 ? code : field_number(place, gpu, "total_bytes", &rank->total_bytes);
-    code = code != 0 ? code : field_object(place, gpu, "used_bytes", &used);
-    return code != 0
+    JsonPlace place = {path, "gpu"};
+    int code = json_read_object((JsonPlace){path, ""}, object, "gpu", &gpu);
+    code =
+        code != 0 ? code : json_read_number(place, gpu, "throttled_share", &rank->throttled_share);
+    code = code != 0
                ? code
-               : field_number((Place){path, "gpu.used_bytes"}, used, "max", &rank->used_bytes);
+               : json_read_text(place, gpu, "throttle", rank->throttle, sizeof rank->throttle);
+    code =
+        code != 0 ? code : json_read_number(place, gpu, "other_processes", &rank->other_processes);
+    code = code != 0 ? code : json_read_number(place, gpu, "total_bytes", &rank->total_bytes);
+    code = code != 0 ? code : json_read_object(place, gpu, "used_bytes", &used);
+    return code != 0 ? code
+                     : json_read_number((JsonPlace){path, "gpu.used_bytes"}, used, "max",
+                                        &rank->used_bytes);
 }
 
 static int read_rank(const char *path, const cJSON *object, int64_t number, CheckRank *rank)
 {
     const cJSON *timers = NULL;
-    Place place = {path, ""};
+    JsonPlace place = {path, ""};
     memset(rank, 0, sizeof *rank);
     int code = read_identity(place, object, number, rank);
-    code = code != 0 ? code : field_number(place, object, "wall_s", &rank->wall_s);
-    code = code != 0 ? code : field_object(place, object, "timers", &timers);
+    code = code != 0 ? code : json_read_number(place, object, "wall_s", &rank->wall_s);
+    code = code != 0 ? code : json_read_object(place, object, "timers", &timers);
     if (code == 0 && timers != NULL) {
         rank->has_timers = true;
         code = summary_read_phases(path, "timers", timers, &rank->timers, &rank->other_phases);

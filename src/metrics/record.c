@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/version.h"
 #include "metrics/event_log.h"
-#include "metrics/fields.h"
+#include "base/json.h"
 #include "metrics/process.h"
 
 #include <dirent.h>
@@ -36,22 +36,10 @@ const char *run_status_name(RunStatus status)
     return names[status];
 }
 
-static void replace(cJSON *object, const char *name, cJSON *item)
-{
-    cJSON_DeleteItemFromObjectCaseSensitive(object, name);
-    json_put_item(object, name, item);
-}
-
 static void replace_text(cJSON *object, const char *name, const char *text)
 {
     cJSON_DeleteItemFromObjectCaseSensitive(object, name);
     json_put_text(object, name, text);
-}
-
-/* NULL stays NULL. */
-static cJSON *copy(const cJSON *item)
-{
-    return item != NULL ? cJSON_Duplicate(item, 1) : NULL;
 }
 
 static cJSON *describe(const RecordInfo *info)
@@ -69,7 +57,7 @@ static cJSON *describe(const RecordInfo *info)
     clock_stamp(now);
     json_put_text(run, "started", now);
     if (info->legs != NULL) {
-        json_put_item(run, "legs", copy(info->legs));
+        json_put_item(run, "legs", json_copy(info->legs));
     }
     json_put_item(run, "process", process_describe());
     if (info->total_steps > 0) {
@@ -80,16 +68,16 @@ static cJSON *describe(const RecordInfo *info)
     json_put_whole(model, "parameters", info->parameters);
     json_put_whole(model, "vocab", info->vocab);
     json_put_whole(model, "context", info->context);
-    json_put(model, "flops_update", value_of(info->flops_update));
+    json_put_number(model, "flops_update", info->flops_update);
     json_put_item(run, "model", model);
-    json_put_item(run, "config", copy(info->config));
-    json_put_item(run, "machine", copy(info->machine));
+    json_put_item(run, "config", json_copy(info->config));
+    json_put_item(run, "machine", json_copy(info->machine));
     cJSON *plan = json_array();
     for (int i = 0; i < info->plan_rows; i++) {
         cJSON *row = json_object();
         json_put_text(row, "kind", info->plan[i].kind);
         json_put_whole(row, "bytes", (int64_t)info->plan[i].bytes);
-        cJSON_AddItemToArray(plan, row);
+        json_append(plan, row);
     }
     json_put_item(run, "memory_plan", plan);
     return run;
@@ -102,16 +90,15 @@ static int carry_over(Record *record, int64_t step)
     cJSON *before = NULL;
     if (io_exists(record->run_path)) {
         int code = json_load(record->run_path, &before);
-        code = code != 0
-                   ? code
-                   : field_format((Place){record->run_path, ""}, before, "schema", RECORD_SCHEMA);
+        code =
+            code != 0 ? code : json_read_format(record->run_path, before, "schema", RECORD_SCHEMA);
         if (code != 0) {
             cJSON_Delete(before);
             return err_wrap(code, "cannot resume");
         }
     }
-    const cJSON *started = cJSON_GetObjectItemCaseSensitive(before, "started");
-    cJSON *resumed = copy(cJSON_GetObjectItemCaseSensitive(before, "resumed"));
+    const cJSON *started = json_get(before, "started");
+    cJSON *resumed = json_copy(json_get(before, "resumed"));
     cJSON *event = json_object();
     char now[CLOCK_STAMP_SIZE];
     clock_stamp(now);
@@ -121,7 +108,7 @@ static int carry_over(Record *record, int64_t step)
         cJSON_Delete(resumed);
         resumed = json_array();
     }
-    cJSON_AddItemToArray(resumed, event);
+    json_append(resumed, event);
     if (cJSON_IsString(started)) {
         replace_text(record->run, "started", started->valuestring);
     }
@@ -221,7 +208,7 @@ static void open_events(Record *record, const char *dir, int64_t resume_step)
 /* What the run amounted to, if it has ended. */
 static void close_events(Record *record)
 {
-    const cJSON *status = cJSON_GetObjectItemCaseSensitive(record->run, "status");
+    const cJSON *status = json_get(record->run, "status");
     bool ended = strcmp(status->valuestring, run_status_name(RUN_RUNNING)) != 0;
     if (record->events != NULL && ended) {
         keep_events(record, event_log_end(record->events, record->run, events_now()));
@@ -302,7 +289,7 @@ int record_save(Record *record, RunStatus status, const char *message, cJSON *su
     replace_text(record->run, "message", message);
     replace_text(record->run, "updated", now);
     if (summary != NULL) {
-        replace(record->run, "summary", summary);
+        json_replace(record->run, "summary", summary);
     }
     /* Lines that run.json summarises must not be lost when it survives. */
     if (fsync(record->metrics) != 0 && errno != EINVAL) {
@@ -316,7 +303,7 @@ int record_is_done(const char *dir, bool *done)
     char *path = io_join(dir, "run.json");
     cJSON *run = NULL;
     int code = io_exists(path) ? json_load(path, &run) : 0;
-    const char *status = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(run, "status"));
+    const char *status = json_text(run, "status");
     *done = status != NULL && strcmp(status, run_status_name(RUN_DONE)) == 0;
     cJSON_Delete(run);
     free(path);
@@ -325,7 +312,7 @@ int record_is_done(const char *dir, bool *done)
 
 void record_machine(Record *record, const cJSON *machine)
 {
-    replace(record->run, "machine", copy(machine));
+    json_replace(record->run, "machine", json_copy(machine));
 }
 
 void record_close(Record *record)
@@ -345,9 +332,9 @@ void record_close(Record *record)
 
 static int append(Record *record, const cJSON *line)
 {
-    char *json = cJSON_PrintUnformatted(line);
+    char *json = json_line(line);
     char *text = mem_format("%s\n", json);
-    cJSON_free(json);
+    free(json);
     size_t size = strlen(text), done = 0;
     int code = 0;
     while (done < size && code == 0) {
@@ -396,19 +383,18 @@ int record_eval(Record *record, int64_t step, double val_loss)
 {
     cJSON *line = json_object();
     json_put_whole(line, "step", step);
-    json_put(line, "val_loss", value_of(val_loss));
+    json_put_number(line, "val_loss", val_loss);
     return put_line(record, line);
 }
 
 /* The step of a line, or -1 when it is not an object with one. */
 static int64_t line_step(const char *line, size_t size)
 {
-    const char *end = NULL;
-    cJSON *object = cJSON_ParseWithLengthOpts(line, size, &end, 0);
-    const cJSON *step = cJSON_GetObjectItemCaseSensitive(object, "step");
-    bool good = cJSON_IsObject(object) && end == line + size && cJSON_IsNumber(step) &&
-                step->valuedouble >= 0 && step->valuedouble < 9007199254740992.0;
-    int64_t found = good ? (int64_t)step->valuedouble : -1;
+    cJSON *object = json_parse(line, size, NULL);
+    int64_t found = -1;
+    if (!json_whole(json_get(object, "step"), 9007199254740991.0, &found)) {
+        found = -1;
+    }
     cJSON_Delete(object);
     return found;
 }
@@ -463,7 +449,7 @@ static cJSON *memory_json(const RecordRank *rank)
         json_put_text(row, "kind", rank->categories[i].kind);
         json_put_whole(row, "planned_bytes", (int64_t)rank->categories[i].planned);
         json_put_whole(row, "peak_bytes", (int64_t)rank->categories[i].peak);
-        cJSON_AddItemToArray(categories, row);
+        json_append(categories, row);
     }
     json_put_item(memory, "categories", categories);
     return memory;
@@ -484,7 +470,7 @@ int record_rank(const char *dir, const RecordRank *rank)
     json_put_item(object, "timers", rank->timers != NULL ? timers_json(rank->timers) : NULL);
     json_put_item(object, "spans", rank->timers != NULL ? timers_spans_json(rank->timers) : NULL);
     json_put_item(object, "memory", memory_json(rank));
-    json_put_item(object, "gpu", copy(rank->gpu));
+    json_put_item(object, "gpu", json_copy(rank->gpu));
     char *folder = io_join(dir, "ranks");
     char *path = mem_format("%s/%d.json", folder, rank->rank);
     int code = io_make_folders(folder);

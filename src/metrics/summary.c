@@ -1,7 +1,7 @@
 #include "metrics/summary.h"
 
 #include "base/mem.h"
-#include "metrics/fields.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ cJSON *summary_json(const Summary *summary, cJSON *checks)
 
 int summary_read(const char *path, const cJSON *object, Summary *summary)
 {
-    Place place = {path, "summary"};
+    JsonPlace place = {path, "summary"};
     const struct {
         const char *name;
         Value *value;
@@ -31,13 +31,13 @@ int summary_read(const char *path, const cJSON *object, Summary *summary)
     };
     int code = 0;
     for (size_t i = 0; code == 0 && i < sizeof fields / sizeof fields[0]; i++) {
-        code = field_number(place, object, fields[i].name, fields[i].value);
+        code = json_read_number(place, object, fields[i].name, fields[i].value);
     }
     return code;
 }
 
 /* A time that is missing is NaN: the checks find it where there should be one. */
-static int read_phase(Place place, const cJSON *object, PhaseReport *phase)
+static int read_phase(JsonPlace place, const cJSON *object, PhaseReport *phase)
 {
     const struct {
         const char *name;
@@ -49,11 +49,11 @@ static int read_phase(Place place, const cJSON *object, PhaseReport *phase)
     Value value;
     int code = 0;
     for (size_t i = 0; code == 0 && i < sizeof fields / sizeof fields[0]; i++) {
-        code = field_number(place, object, fields[i].name, &value);
+        code = json_read_number(place, object, fields[i].name, &value);
         *fields[i].seconds = value.known ? value.number : NAN;
     }
     if (code == 0) {
-        code = field_count(place, object, "count", &value);
+        code = json_read_count(place, object, "count", &value);
         phase->count = value.known ? (int64_t)value.number : 0;
     }
     return code;
@@ -77,11 +77,11 @@ int summary_read_phases(const char *path, const char *inside, const cJSON *objec
     cJSON_ArrayForEach(item, object)
     {
         if (!cJSON_IsObject(item)) {
-            return field_error((Place){path, inside}, item->string, "an object");
+            return json_wrong((JsonPlace){path, inside}, item->string, "an object");
         }
         char *within = mem_format("%s.%s", inside, item->string);
         PhaseReport phase;
-        int code = read_phase((Place){path, within}, item, &phase);
+        int code = read_phase((JsonPlace){path, within}, item, &phase);
         free(within);
         if (code != 0) {
             return code;

@@ -1,6 +1,6 @@
 #pragma once
 /* What a run amounts to, in the names of run.json. docs/metrics.md derives each. */
-#include "metrics/json.h"
+#include "base/json.h"
 #include "metrics/timers.h"
 
 /* X(name): every number of a summary. */

@@ -7,7 +7,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "metrics/json.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -256,8 +256,8 @@ static Value measured(const PhaseReport *phase, double seconds)
 static cJSON *phase_json(const PhaseReport *phase)
 {
     cJSON *one = json_object();
-    json_put(one, "total_s", value_of(phase->total_s));
-    json_put(one, "exclusive_s", value_of(phase->exclusive_s));
+    json_put_number(one, "total_s", phase->total_s);
+    json_put_number(one, "exclusive_s", phase->exclusive_s);
     json_put_whole(one, "count", phase->count);
     json_put_or_null(one, "mean_s", measured(phase, phase->mean_s));
     json_put_or_null(one, "p50_s", measured(phase, phase->p50_s));
@@ -274,8 +274,8 @@ cJSON *timers_json(const TimerReport *report)
         json_put_item(all, phase_name((Phase)i), phase_json(&report->phases[i]));
     }
     cJSON *rest = json_object();
-    json_put(rest, "total_s", value_of(report->unattributed_s));
-    json_put(rest, "exclusive_s", value_of(report->unattributed_s));
+    json_put_number(rest, "total_s", report->unattributed_s);
+    json_put_number(rest, "exclusive_s", report->unattributed_s);
     json_put_item(rest, "count", NULL);
     json_put_item(rest, "mean_s", NULL);
     json_put_item(all, "unattributed", rest);

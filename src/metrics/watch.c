@@ -1,6 +1,7 @@
 #include "metrics/watch.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 
 #include <math.h>
 
@@ -75,9 +76,9 @@ static void put_spread(cJSON *object, const char *name, const Spread *spread)
         return;
     }
     cJSON *item = json_object();
-    json_put(item, "min", value_of(spread->least));
-    json_put(item, "mean", value_of(spread->sum / (double)spread->count));
-    json_put(item, "max", value_of(spread->most));
+    json_put_number(item, "min", spread->least);
+    json_put_number(item, "mean", spread->sum / (double)spread->count);
+    json_put_number(item, "max", spread->most);
     json_put_item(object, name, item);
 }
 
@@ -108,12 +109,11 @@ cJSON *gpu_watch_json(const GpuWatch *watch)
     put_spread(object, "used_bytes", &watch->used_bytes);
     json_put(object, "total_bytes", known(watch->total_bytes));
     put_throttle(object, watch->throttle);
-    json_put(object, "power_capped_share",
-             value_of((double)watch->power_capped / (double)watch->readings));
-    json_put(object, "throttled_share",
-             value_of((double)watch->throttled / (double)watch->readings));
+    json_put_number(object, "power_capped_share",
+                    (double)watch->power_capped / (double)watch->readings);
+    json_put_number(object, "throttled_share", (double)watch->throttled / (double)watch->readings);
     put_others(object, watch->other_processes, watch->other_bytes);
-    json_put(object, "slowest_reading_s", value_of(watch->slowest_s));
+    json_put_number(object, "slowest_reading_s", watch->slowest_s);
     return object;
 }
 

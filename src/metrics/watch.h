@@ -3,7 +3,7 @@
  * second, as smallest, mean and largest, and whether its clocks were ever held down or somebody
  * else computed on it. A rate that nobody can repeat is often explained here. */
 #include "cuda/sensors.h"
-#include "metrics/json.h"
+#include "base/json.h"
 
 typedef struct {
     double least, most, sum;

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "config/config.h"
-#include "metrics/fields.h"
+#include "base/json.h"
 #include "metrics/peer_names.h"
 #include "metrics/record.h"
 
@@ -219,7 +219,7 @@ static cJSON *load_optional(const char *folder, const char *name)
     char *path = io_join(folder, name);
     cJSON *tree = NULL;
     if (io_exists(path) && json_load(path, &tree) == 0 &&
-        field_format((Place){path, ""}, tree, "schema", RECORD_SCHEMA) != 0) {
+        json_read_format(path, tree, "schema", RECORD_SCHEMA) != 0) {
         log_warn("%s", err_message());
         cJSON_Delete(tree);
         tree = NULL;
@@ -370,8 +370,7 @@ int results_read(Results *results, const char *dir)
     *results = (Results){.dir = mem_strdup(dir)};
     char *path = io_join(dir, "experiment.json");
     int code = json_load(path, &results->json);
-    code = code != 0 ? code
-                     : field_format((Place){path, ""}, results->json, "format", EXPERIMENT_FORMAT);
+    code = code != 0 ? code : json_read_format(path, results->json, "format", EXPERIMENT_FORMAT);
     if (code == 0 && !(results_number(results->json, "format") >= 1)) {
         code = err_set(ERR_INPUT, "%s: not an experiment of format %d", path, EXPERIMENT_FORMAT);
     }
@@ -411,7 +410,7 @@ int results_read_run(Results *results, const char *run_dir)
     char *path = io_join(run_dir, "run.json");
     cJSON *run = NULL;
     int code = json_load(path, &run);
-    code = code != 0 ? code : field_format((Place){path, ""}, run, "schema", RECORD_SCHEMA);
+    code = code != 0 ? code : json_read_format(path, run, "schema", RECORD_SCHEMA);
     if (code == 0) {
         results->json = experiment_of_run(run);
         code = read_runs(results, path);

@@ -5,7 +5,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "metrics/fields.h"
+#include "base/json.h"
 #include "metrics/record.h"
 #include "report/plot.h"
 #include "report/curve.h"
@@ -161,7 +161,7 @@ int run_report(const char *run_dir, const char *out)
     cJSON *run = NULL;
     Curve curve = {0};
     int code = json_load(path, &run);
-    code = code != 0 ? code : field_format((Place){path, ""}, run, "schema", RECORD_SCHEMA);
+    code = code != 0 ? code : json_read_format(path, run, "schema", RECORD_SCHEMA);
     free(path);
     code = code != 0 ? code : curve_read(&curve, run_dir);
     code = code != 0 ? code : io_make_folders(out);

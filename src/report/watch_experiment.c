@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "metrics/json.h"
+#include "base/json.h"
 #include "metrics/peer_names.h"
 #include "report/results.h"
 

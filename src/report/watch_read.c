@@ -7,7 +7,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "config/config.h"
-#include "metrics/json.h"
+#include "base/json.h"
 #include "metrics/process.h"
 #include "metrics/record.h"
 #include "report/results.h"

@@ -7,10 +7,10 @@
 #include "tensor/safetensors.h"
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,16 +129,6 @@ static const cJSON *only_member(const cJSON *object, const char *name)
     return found;
 }
 
-static bool whole_number(const cJSON *item, int64_t *out)
-{
-    double value = cJSON_IsNumber(item) ? item->valuedouble : -1;
-    if (!(value >= 0 && value < EXACT_LIMIT) || value != (double)(int64_t)value) {
-        return false;
-    }
-    *out = (int64_t)value;
-    return true;
-}
-
 static int parse_shape(const SafeFile *file, const cJSON *shape, SafeTensor *tensor)
 {
     if (!cJSON_IsArray(shape)) {
@@ -150,7 +140,7 @@ static int parse_shape(const SafeFile *file, const cJSON *shape, SafeTensor *ten
             return err_set(ERR_INPUT, "%s: tensor \"%.200s\": more than %d dimensions", file->path,
                            tensor->name, TENSOR_MAX_RANK);
         }
-        if (!whole_number(item, &tensor->dim[tensor->rank])) {
+        if (!json_whole(item, EXACT_LIMIT - 1, &tensor->dim[tensor->rank])) {
             return err_set(ERR_INPUT,
                            "%s: tensor \"%.200s\": dimension %d is not a whole number below 2^53",
                            file->path, tensor->name, tensor->rank);
@@ -188,7 +178,8 @@ static int parse_tensor(const SafeFile *file, const cJSON *item, const uint8_t *
     const cJSON *offsets = only_member(item, "data_offsets");
     int64_t begin, end;
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
-        !whole_number(offsets->child, &begin) || !whole_number(offsets->child->next, &end)) {
+        !json_whole(offsets->child, EXACT_LIMIT - 1, &begin) ||
+        !json_whole(offsets->child->next, EXACT_LIMIT - 1, &end)) {
         return err_set(ERR_INPUT,
                        "%s: tensor \"%.200s\": needs one \"data_offsets\", two whole numbers",
                        file->path, tensor->name);
@@ -390,8 +381,8 @@ int safetensors_check(const SafeFile *file)
 
 const char *safetensors_metadata(const SafeFile *file, const char *key)
 {
-    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(file->header, "__metadata__");
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(metadata, key);
+    const cJSON *metadata = json_get(file->header, "__metadata__");
+    const cJSON *item = json_get(metadata, key);
     return item != NULL ? item->valuestring : NULL;
 }
 

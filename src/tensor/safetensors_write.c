@@ -4,9 +4,9 @@
 
 #include "base/assert.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,34 +47,30 @@ static cJSON *describe(Tensor tensor, size_t begin)
     }
     snprintf(shape + used, sizeof shape - (size_t)used, "]");
     snprintf(offsets, sizeof offsets, "[%zu,%zu]", begin, begin + tensor_bytes(tensor));
-    cJSON *entry = cJSON_CreateObject();
-    bool made = cJSON_AddStringToObject(entry, "dtype", type_name(tensor.dtype)) != NULL &&
-                cJSON_AddRawToObject(entry, "shape", shape) != NULL &&
-                cJSON_AddRawToObject(entry, "data_offsets", offsets) != NULL;
-    mem_checked(made ? entry : NULL, sizeof(cJSON));
+    cJSON *entry = json_object();
+    json_put_text(entry, "dtype", type_name(tensor.dtype));
+    json_put_raw(entry, "shape", shape);
+    json_put_raw(entry, "data_offsets", offsets);
     return entry;
 }
 
-/* The header's JSON text; caller frees with cJSON_free. */
+/* The header's JSON text; caller frees. */
 static char *header_text(const SafeEntry *entries, int count, const SafeMeta *metadata)
 {
-    cJSON *header = cJSON_CreateObject();
-    cJSON *about = cJSON_AddObjectToObject(header, "__metadata__");
-    bool made = cJSON_AddStringToObject(about, "format", "pt") != NULL;
+    cJSON *header = json_object();
+    cJSON *about = json_put_object(header, "__metadata__");
+    json_put_text(about, "format", "pt");
     for (const SafeMeta *item = metadata; item != NULL && item->key != NULL; item++) {
-        PACER_ASSERT(cJSON_GetObjectItemCaseSensitive(about, item->key) == NULL,
-                     "metadata \"%s\" twice", item->key);
-        made = made && cJSON_AddStringToObject(about, item->key, item->value) != NULL;
+        PACER_ASSERT(json_get(about, item->key) == NULL, "metadata \"%s\" twice", item->key);
+        json_put_text(about, item->key, item->value);
     }
     size_t begin = 0;
     for (int i = 0; i < count; i++) {
-        cJSON *entry = describe(entries[i].tensor, begin);
-        made = made && cJSON_AddItemToObject(header, entries[i].name, entry);
+        json_put_item(header, entries[i].name, describe(entries[i].tensor, begin));
         begin += tensor_bytes(entries[i].tensor);
     }
-    char *text = cJSON_PrintUnformatted(header);
+    char *text = json_line(header);
     cJSON_Delete(header);
-    mem_checked(made ? text : NULL, (size_t)count);
     return text;
 }
 
@@ -129,18 +125,18 @@ int safetensors_write(const char *path, const SafeEntry *entries, int count,
     char *text = header_text(entries, count, metadata);
     const char *fault = safetensors_header_fault(text, strlen(text));
     if (fault != NULL) {
-        cJSON_free(text);
+        free(text);
         return err_set(ERR_INPUT, "%s: cannot write: the header %s (tensor names and metadata)",
                        path, fault);
     }
     IoWriter *writer;
     int code = io_writer_open(path, &writer);
     if (code != 0) {
-        cJSON_free(text);
+        free(text);
         return code;
     }
     put_header(writer, text);
-    cJSON_free(text);
+    free(text);
     void *piece = source != NULL ? mem_alloc(SAFETENSORS_PIECE) : NULL;
     for (int i = 0; i < count && code == 0; i++) {
         code = put_tensor(writer, &entries[i], source, piece);

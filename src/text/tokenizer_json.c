@@ -5,6 +5,7 @@
 #include "text/tokenizer_written.h"
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "text/unicode.h"

@@ -5,6 +5,7 @@
 #include "text/tokenizer_json.h"
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "text/pretok.h"
 

@@ -1,6 +1,7 @@
 #include "text/tokenizer_written.h"
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -24,15 +25,6 @@ static bool has_escaped_zero(const char *text, size_t size)
     return false;
 }
 
-static int line_of(const char *text, const char *end)
-{
-    int line = 1;
-    for (const char *at = text; at < end; at++) {
-        line += *at == '\n';
-    }
-    return line;
-}
-
 int written_parse(const char *text, size_t size, const char *path, cJSON **root)
 {
     *root = NULL;
@@ -40,26 +32,18 @@ int written_parse(const char *text, size_t size, const char *path, cJSON **root)
         return err_set(ERR_INPUT, "%s: contains the character U+0000, which no token may have",
                        path);
     }
-    const char *end = text;
-    *root = cJSON_ParseWithLengthOpts(text, size, &end, false);
-    if (*root != NULL) {
-        while (end < text + size && strchr(" \t\r\n", *end) != NULL) {
-            end++;
-        }
-    }
-    if (*root == NULL || end < text + size) {
-        cJSON_Delete(*root);
-        *root = NULL;
-        return err_set(ERR_INPUT, "%s:%d: not valid JSON (cut off, or not a tokenizer file?)", path,
-                       line_of(text, end));
-    }
-    return 0;
+    JsonFault fault;
+    *root = json_parse(text, size, &fault);
+    return *root != NULL
+               ? 0
+               : err_set(ERR_INPUT, "%s:%d: not valid JSON (cut off, or not a tokenizer file?)",
+                         path, fault.line);
 }
 
 bool written_number(const cJSON *item, uint32_t *number)
 {
-    double value = cJSON_IsNumber(item) ? item->valuedouble : -1;
-    if (!(value >= 0 && value <= (double)UINT32_MAX) || value != (double)(uint32_t)value) {
+    int64_t value;
+    if (!json_whole(item, UINT32_MAX, &value)) {
         return false;
     }
     *number = (uint32_t)value;

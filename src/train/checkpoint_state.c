@@ -2,10 +2,10 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/version.h"
 
-#include <cjson/cJSON.h>
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -20,7 +20,7 @@
 static void add_hex(cJSON *object, const char *name, uint64_t value)
 {
     char *text = mem_format("%016" PRIx64, value);
-    cJSON_AddStringToObject(object, name, text);
+    json_put_text(object, name, text);
     free(text);
 }
 
@@ -28,26 +28,17 @@ static void add_hex(cJSON *object, const char *name, uint64_t value)
 static void add_whole(cJSON *object, const char *name, uint64_t value)
 {
     char *text = mem_format("%" PRIu64, value);
-    cJSON_AddStringToObject(object, name, text);
+    json_put_text(object, name, text);
     free(text);
-}
-
-static void add_real(cJSON *object, const char *name, double value)
-{
-    if (isfinite(value)) {
-        cJSON_AddNumberToObject(object, name, value);
-    } else {
-        cJSON_AddNullToObject(object, name);
-    }
 }
 
 static cJSON *state_object(const TrainState *state, const ModelSpec *spec, const cJSON *config,
                            CheckpointDigests digests)
 {
-    cJSON *object = cJSON_CreateObject();
-    cJSON_AddNumberToObject(object, "version", STATE_VERSION);
-    cJSON_AddStringToObject(object, "pacer", version_string());
-    cJSON_AddStringToObject(object, "commit", version_commit());
+    cJSON *object = json_object();
+    json_put_whole(object, "version", STATE_VERSION);
+    json_put_text(object, "pacer", version_string());
+    json_put_text(object, "commit", version_commit());
     add_whole(object, "step", (uint64_t)state->step);
     add_whole(object, "sequences", state->sequences);
     add_whole(object, "tokens", (uint64_t)state->tokens);
@@ -55,39 +46,38 @@ static cJSON *state_object(const TrainState *state, const ModelSpec *spec, const
     add_hex(object, "data_digest", state->data_digest);
     add_whole(object, "seed", state->seed);
     add_whole(object, "seq", (uint64_t)state->seq);
-    add_real(object, "train_s", state->train_seconds);
-    add_real(object, "first_loss", state->first_loss);
-    add_real(object, "best_val_loss", state->best_val_loss);
-    cJSON *model = cJSON_AddObjectToObject(object, "model");
+    json_put_or_null(object, "train_s",
+                     (Value){isfinite(state->train_seconds), state->train_seconds});
+    json_put_or_null(object, "first_loss", (Value){isfinite(state->first_loss), state->first_loss});
+    json_put_or_null(object, "best_val_loss",
+                     (Value){isfinite(state->best_val_loss), state->best_val_loss});
+    cJSON *model = json_put_object(object, "model");
     int count;
     const SpecField *fields = spec_fields(&count);
-    cJSON_AddStringToObject(model, "name", spec->name);
+    json_put_text(model, "name", spec->name);
     for (int i = 0; i < count; i++) {
-        cJSON_AddNumberToObject(model, fields[i].key, spec_value(spec, &fields[i]));
+        json_put_number(model, fields[i].key, spec_value(spec, &fields[i]));
     }
-    cJSON *files = cJSON_AddObjectToObject(object, "files");
+    cJSON *files = json_put_object(object, "files");
     add_hex(files, "model.safetensors", digests.model);
     add_hex(files, "optimizer.safetensors", digests.optimizer);
-    cJSON_AddItemToObject(object, "config",
-                          config != NULL ? cJSON_Duplicate(config, true) : cJSON_CreateNull());
-    cJSON_AddItemToObject(object, "legs",
-                          state->legs != NULL ? cJSON_Duplicate(state->legs, true)
-                                              : cJSON_CreateNull());
+    json_put_item(object, "config", json_copy(config));
+    json_put_item(object, "legs", json_copy(state->legs));
     return object;
 }
 
 static uint64_t digest_of(const cJSON *state)
 {
-    char *text = cJSON_PrintUnformatted(state);
-    uint64_t digest = text != NULL ? io_hash(text, strlen(text)) : 0;
-    cJSON_free(text);
+    char *text = json_line(state);
+    uint64_t digest = io_hash(text, strlen(text));
+    free(text);
     return digest;
 }
 
 /* A number without the sign or spaces that strtoull would take, at most `most`. */
 static bool read_text(const cJSON *object, const char *name, int base, uint64_t most, uint64_t *out)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    const cJSON *item = json_get(object, name);
     char *end;
     if (!cJSON_IsString(item) || !isxdigit((unsigned char)item->valuestring[0])) {
         return false;
@@ -105,12 +95,6 @@ static bool read_whole(const cJSON *object, const char *name, int64_t *out)
     return good;
 }
 
-static double read_real(const cJSON *object, const char *name)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
-}
-
 /* A field that the file does not have is of a later version than its writer. */
 static int compare_model(const char *path, const cJSON *model, const ModelSpec *spec)
 {
@@ -118,8 +102,8 @@ static int compare_model(const char *path, const cJSON *model, const ModelSpec *
     const SpecField *fields = spec_fields(&count);
     for (int i = 0; i < count; i++) {
         const SpecField *field = &fields[i];
-        double stored = read_real(model, field->key), own = spec_value(spec, field);
-        if (cJSON_GetObjectItemCaseSensitive(model, field->key) != NULL && !(stored == own)) {
+        double stored = json_number(model, field->key), own = spec_value(spec, field);
+        if (json_get(model, field->key) != NULL && !(stored == own)) {
             char then[SPEC_TEXT_SIZE], now[SPEC_TEXT_SIZE], advice[64] = "the same --model";
             spec_text(field, stored, then);
             if (field->option != NULL) {
@@ -137,11 +121,11 @@ static int compare_model(const char *path, const cJSON *model, const ModelSpec *
 static int parse_state(const char *path, const cJSON *object, const ModelSpec *spec,
                        TrainState *state, CheckpointDigests *digests)
 {
-    const cJSON *files = cJSON_GetObjectItemCaseSensitive(object, "files");
-    if (read_real(object, "version") != STATE_VERSION) {
+    const cJSON *files = json_get(object, "files");
+    if (json_number(object, "version") != STATE_VERSION) {
         return err_set(ERR_INPUT,
                        "%s: written by another version of pacer (format %g, this one reads %d)",
-                       path, read_real(object, "version"), STATE_VERSION);
+                       path, json_number(object, "version"), STATE_VERSION);
     }
     if (!read_whole(object, "step", &state->step) ||
         !read_text(object, "sequences", 10, UINT64_MAX, &state->sequences) ||
@@ -157,10 +141,10 @@ static int parse_state(const char *path, const cJSON *object, const ModelSpec *s
     if (!read_text(object, "data_digest", 16, UINT64_MAX, &state->data_digest)) {
         state->data_digest = 0; /* from before it was kept */
     }
-    state->train_seconds = read_real(object, "train_s");
-    state->first_loss = read_real(object, "first_loss");
-    state->best_val_loss = read_real(object, "best_val_loss");
-    const cJSON *model = cJSON_GetObjectItemCaseSensitive(object, "model");
+    state->train_seconds = json_number(object, "train_s");
+    state->first_loss = json_number(object, "first_loss");
+    state->best_val_loss = json_number(object, "best_val_loss");
+    const cJSON *model = json_get(object, "model");
     return spec != NULL ? compare_model(path, model, spec) : 0;
 }
 
@@ -172,8 +156,8 @@ static bool reads_back(const char *path, const char *text, const ModelSpec *spec
     CheckpointDigests digests;
     uint64_t digest;
     cJSON *whole = text != NULL ? cJSON_Parse(text) : NULL;
-    const cJSON *object = cJSON_GetObjectItemCaseSensitive(whole, "state");
-    const cJSON *stored = cJSON_GetObjectItemCaseSensitive(object, "config");
+    const cJSON *object = json_get(whole, "state");
+    const cJSON *stored = json_get(object, "config");
     bool same = read_text(whole, "digest", 16, UINT64_MAX, &digest) &&
                 digest == digest_of(object) &&
                 parse_state(path, object, spec, &state, &digests) == 0 &&
@@ -185,9 +169,9 @@ static bool reads_back(const char *path, const char *text, const ModelSpec *spec
 int state_write(const char *folder, const TrainState *state, const ModelSpec *spec,
                 const cJSON *config, CheckpointDigests digests)
 {
-    cJSON *whole = cJSON_CreateObject();
+    cJSON *whole = json_object();
     cJSON *object = state_object(state, spec, config, digests);
-    cJSON_AddItemToObject(whole, "state", object);
+    json_put_item(whole, "state", object);
     add_hex(whole, "digest", digest_of(object));
     char *text = cJSON_Print(whole), *path = io_join(folder, "state.json");
     int code =
@@ -208,8 +192,8 @@ static int load_state(const char *path, cJSON **whole)
     size_t size = 0;
     uint64_t digest;
     int code = io_read_all(path, STATE_LIMIT, &text, &size);
-    *whole = code == 0 ? cJSON_ParseWithLength(text, size) : NULL;
-    const cJSON *object = cJSON_GetObjectItemCaseSensitive(*whole, "state");
+    *whole = code == 0 ? json_parse(text, size, NULL) : NULL;
+    const cJSON *object = json_get(*whole, "state");
     if (code == 0 && (object == NULL || !read_text(*whole, "digest", 16, UINT64_MAX, &digest) ||
                       digest != digest_of(object))) {
         code =
@@ -230,7 +214,7 @@ int state_read(const char *folder, const ModelSpec *spec, TrainState *state,
     memset(state, 0, sizeof *state);
     memset(digests, 0, sizeof *digests);
     int code = load_state(path, &whole);
-    const cJSON *object = cJSON_GetObjectItemCaseSensitive(whole, "state");
+    const cJSON *object = json_get(whole, "state");
     code = code != 0 ? code : parse_state(path, object, spec, state, digests);
     cJSON_Delete(whole);
     free(path);
@@ -240,7 +224,7 @@ int state_read(const char *folder, const ModelSpec *spec, TrainState *state,
 /* The member if it is an object or a list, which the caller then owns; else NULL. */
 static cJSON *take(cJSON *object, const char *name)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    const cJSON *item = json_get(object, name);
     return cJSON_IsObject(item) || cJSON_IsArray(item)
                ? cJSON_DetachItemFromObjectCaseSensitive(object, name)
                : NULL;
@@ -253,7 +237,7 @@ int state_read_record(const char *folder, StateRecord *record)
     *record = (StateRecord){0};
     int code = load_state(path, &whole);
     if (code == 0) {
-        cJSON *object = cJSON_GetObjectItemCaseSensitive(whole, "state");
+        cJSON *object = json_get(whole, "state");
         record->config = take(object, "config");
         record->legs = take(object, "legs");
         record->model = take(object, "model");

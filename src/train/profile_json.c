@@ -1,9 +1,10 @@
 /* Trace events as Chrome's format has them: complete events (ph X) with beginning and length in
  * microseconds, on lanes of one process for each rank. Written one line per event, so that a
  * step of many micro-steps needs no more memory. */
-#include "metrics/json.h"
+#include "base/json.h"
 #include "train/profile_lanes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { LANE_STEP, LANE_PARTS, LANE_OPS, LANE_HOST, LANE_COMM, LANE_COUNT };
@@ -20,10 +21,10 @@ typedef struct {
 static int put_item(Writer *w, cJSON *item)
 {
     const char *between = w->written++ > 0 ? ",\n" : "\n";
-    char *text = cJSON_PrintUnformatted(item);
+    char *text = json_line(item);
     int code = w->sink.put(w->sink.user, between, strlen(between));
     code = code != 0 ? code : w->sink.put(w->sink.user, text, strlen(text));
-    cJSON_free(text);
+    free(text);
     cJSON_Delete(item);
     return code;
 }
@@ -64,8 +65,8 @@ static int put_span(Writer *w, int lane, const char *name, const char *category,
     json_put_text(item, "cat", category);
     json_put_whole(item, "pid", w->lanes.rank);
     json_put_whole(item, "tid", lane);
-    json_put(item, "ts", value_of((double)(start_ns - w->lanes.origin_ns) / 1e3));
-    json_put(item, "dur", value_of((double)(end_ns - start_ns) / 1e3));
+    json_put_number(item, "ts", (double)(start_ns - w->lanes.origin_ns) / 1e3);
+    json_put_number(item, "dur", (double)(end_ns - start_ns) / 1e3);
     json_put_item(item, "args", args);
     return put_item(w, item);
 }
@@ -93,14 +94,14 @@ static int put_op(Writer *w, const TraceEvent *event)
     if (call->layer != CTX_NO_LAYER) {
         json_put_whole(args, "layer", call->layer);
     }
-    json_put(args, "flops", value_of(call->flops));
-    json_put(args, "bytes", value_of(call->bytes));
+    json_put_number(args, "flops", call->flops);
+    json_put_number(args, "bytes", call->bytes);
     /* No rate where the clock is too coarse to see time pass. */
     if (seconds > 0) {
         ProfileShare share = profile_share(w->ceilings, call->flops, call->bytes, seconds);
-        json_put(args, "TFLOP/s", value_of(call->flops / seconds * 1e-12));
-        json_put(args, "GB/s", value_of(call->bytes / seconds * 1e-9));
-        json_put(args, "share_of_ceiling", value_of(share.share));
+        json_put_number(args, "TFLOP/s", call->flops / seconds * 1e-12);
+        json_put_number(args, "GB/s", call->bytes / seconds * 1e-9);
+        json_put_number(args, "share_of_ceiling", share.share);
         json_put_text(args, "ceiling", share.name);
     }
     return put_span(w, LANE_OPS, op_name(call->op), call->part, event->start_ns, event->end_ns,
@@ -169,11 +170,11 @@ static int put_collective(Writer *w, const ChannelSpan *span)
     if (span->tag != DDP_NO_BUCKET) {
         json_put_whole(args, "bucket", span->tag);
     }
-    json_put(args, "bytes", value_of(span->bytes));
+    json_put_number(args, "bytes", span->bytes);
     if (length > 0) {
-        json_put(args, "GB/s", value_of(span->bytes / (double)length));
+        json_put_number(args, "GB/s", span->bytes / (double)length);
     }
-    json_put(args, "exposed_us", value_of((double)exposed_ns(w->step, span) / 1e3));
+    json_put_number(args, "exposed_us", (double)exposed_ns(w->step, span) / 1e3);
     return put_span(w, LANE_COMM, span->name, "communication", span->start_ns, span->end_ns, args);
 }
 
@@ -195,9 +196,9 @@ static int put_step(Writer *w)
     const ProfiledStep *s = w->step;
     cJSON *args = json_object();
     if (w->lanes.has_comm) {
-        json_put(args, "comm_s", value_of(s->comm_times.busy_s));
-        json_put(args, "exposed_s", value_of(s->comm_times.exposed_s));
-        json_put(args, "hidden_s", value_of(channel_hidden(&s->comm_times)));
+        json_put_number(args, "comm_s", s->comm_times.busy_s);
+        json_put_number(args, "exposed_s", s->comm_times.exposed_s);
+        json_put_number(args, "hidden_s", channel_hidden(&s->comm_times));
     }
     return put_span(w, LANE_STEP, "step", "step", s->start_ns, s->end_ns, args);
 }

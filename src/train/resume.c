@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
-#include "metrics/json.h"
+#include "base/json.h"
 #include "train/checkpoint_state.h"
 
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static int compare_order(const Run *run, const char *checkpoint, const TrainStat
     uint64_t tokens = run->data.train.tokens, digest = dataset_digest(&run->data);
     bool known = state->data_digest != 0 && digest != 0;
     if (state->data_tokens != tokens || (known && state->data_digest != digest)) {
-        const cJSON *data = cJSON_GetObjectItemCaseSensitive(config, "data");
+        const cJSON *data = json_get(config, "data");
         const char *was = cJSON_IsString(data) ? data->valuestring : "another";
         bool moved = strcmp(was, run->cfg->data) != 0;
         return err_set(ERR_INPUT,
@@ -81,7 +81,7 @@ static bool stands_for_same(const Option *option, const StateRecord *record)
         }
     }
     const SpecField *field = spec_field_of(option->name);
-    return field != NULL && cJSON_GetObjectItemCaseSensitive(record->model, field->key) != NULL;
+    return field != NULL && json_get(record->model, field->key) != NULL;
 }
 
 /* Leaves the changes that are recorded, or refuses. */
@@ -180,8 +180,8 @@ void legs_add(struct cJSON *legs, const Leg *leg, const LegChanges *changes)
         json_put_text(row, "option", changes->rows[i].option->name);
         json_put_text(row, "from", changes->rows[i].from);
         json_put_text(row, "to", changes->rows[i].to);
-        cJSON_AddItemToArray(changed, row);
+        json_append(changed, row);
     }
     json_put_item(object, "changed", changed);
-    cJSON_AddItemToArray(legs, object);
+    json_append(legs, object);
 }

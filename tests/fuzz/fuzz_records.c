@@ -4,7 +4,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/io.h"
-#include "metrics/json.h"
+#include "base/json.h"
 #include "metrics/record.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "metrics/json.h"
+#include "base/json.h"
 #include "support/data_files.h"
 
 #include <setjmp.h>

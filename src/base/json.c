@@ -1,0 +1,388 @@
+#include "base/json.h"
+
+#include "base/err.h"
+#include "base/escape.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/output.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_LIMIT ((size_t)256 << 20)
+
+/* --- writing --- */
+
+static void *made(const void *item)
+{
+    return mem_checked((void *)item, sizeof(cJSON));
+}
+
+cJSON *json_object(void)
+{
+    return made(cJSON_CreateObject());
+}
+
+cJSON *json_array(void)
+{
+    return made(cJSON_CreateArray());
+}
+
+cJSON *json_copy(const cJSON *item)
+{
+    return item != NULL ? made(cJSON_Duplicate(item, true)) : NULL;
+}
+
+void json_put_item(cJSON *object, const char *name, cJSON *item)
+{
+    if (item == NULL) {
+        made(cJSON_AddNullToObject(object, name));
+    } else {
+        made(cJSON_AddItemToObject(object, name, item) ? item : NULL);
+    }
+}
+
+cJSON *json_put_object(cJSON *object, const char *name)
+{
+    return made(cJSON_AddObjectToObject(object, name));
+}
+
+cJSON *json_put_array(cJSON *object, const char *name)
+{
+    return made(cJSON_AddArrayToObject(object, name));
+}
+
+void json_append(cJSON *array, cJSON *item)
+{
+    made(cJSON_AddItemToArray(array, item) ? item : NULL);
+}
+
+void json_append_text(cJSON *array, const char *text)
+{
+    json_append(array, cJSON_CreateString(text));
+}
+
+void json_replace(cJSON *object, const char *name, cJSON *item)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(object, name);
+    json_put_item(object, name, item);
+}
+
+/* Adds "name is what" to the object's note. */
+static void put_note(cJSON *object, const char *name, const char *what)
+{
+    const char *old = json_text(object, "note");
+    char *text = old != NULL ? mem_format("%s, %s is %s", old, name, what)
+                             : mem_format("%s is %s", name, what);
+    cJSON_DeleteItemFromObjectCaseSensitive(object, "note");
+    json_put_text(object, "note", text);
+    free(text);
+}
+
+void json_put(cJSON *object, const char *name, Value value)
+{
+    if (!value.known) {
+        return;
+    }
+    if (isfinite(value.number)) {
+        made(cJSON_AddNumberToObject(object, name, value.number));
+        return;
+    }
+    json_put_item(object, name, NULL);
+    put_note(object, name,
+             isnan(value.number) ? "NaN"
+             : value.number > 0  ? "infinite"
+                                 : "-infinite");
+}
+
+void json_put_or_null(cJSON *object, const char *name, Value value)
+{
+    if (value.known) {
+        json_put(object, name, value);
+    } else {
+        json_put_item(object, name, NULL);
+    }
+}
+
+void json_put_number(cJSON *object, const char *name, double number)
+{
+    json_put(object, name, value_of(number));
+}
+
+void json_put_whole(cJSON *object, const char *name, int64_t number)
+{
+    made(cJSON_AddNumberToObject(object, name, (double)number));
+}
+
+void json_put_text(cJSON *object, const char *name, const char *text)
+{
+    if (text != NULL) {
+        made(cJSON_AddStringToObject(object, name, text));
+    }
+}
+
+void json_put_bool(cJSON *object, const char *name, bool value)
+{
+    made(cJSON_AddBoolToObject(object, name, value));
+}
+
+void json_put_raw(cJSON *object, const char *name, const char *json)
+{
+    made(cJSON_AddRawToObject(object, name, json));
+}
+
+char *json_print(const cJSON *tree)
+{
+    char *printed = made(cJSON_Print(tree));
+    char *text = mem_format("%s\n", printed);
+    cJSON_free(printed);
+    return text;
+}
+
+char *json_line(const cJSON *tree)
+{
+    char *printed = made(cJSON_PrintUnformatted(tree));
+    char *text = mem_strdup(printed);
+    cJSON_free(printed);
+    return text;
+}
+
+int json_save(const char *path, const cJSON *tree)
+{
+    char *text = json_print(tree);
+    int code = io_write_atomic(path, text, strlen(text));
+    free(text);
+    return code;
+}
+
+int json_write(const char *path, const cJSON *tree)
+{
+    char *text = json_print(tree), *safe = escape_json(text);
+    Output *output;
+    int code = output_open(path, &output);
+    if (code == 0) {
+        output_put(output, safe, strlen(safe));
+        code = output_commit(output);
+    }
+    free(safe);
+    free(text);
+    return code;
+}
+
+/* --- reading --- */
+
+cJSON *json_parse(const char *text, size_t size, JsonFault *fault)
+{
+    const char *end = text, *last = text + size;
+    cJSON *tree = cJSON_ParseWithLengthOpts(text, size, &end, false);
+    end = end != NULL ? end : text;
+    while (tree != NULL && end < last && *end != '\0' && strchr(" \t\r\n", *end) != NULL) {
+        end++;
+    }
+    if (tree != NULL && end == last) {
+        return tree;
+    }
+    if (fault != NULL) {
+        *fault = (JsonFault){(size_t)(end - text), 1};
+        for (const char *at = text; at < end; at++) {
+            fault->line += *at == '\n';
+        }
+    }
+    cJSON_Delete(tree);
+    return NULL;
+}
+
+int json_load(const char *path, cJSON **tree)
+{
+    *tree = NULL;
+    char *text;
+    size_t size;
+    int code = io_read_all(path, FILE_LIMIT, &text, &size);
+    if (code != 0) {
+        return code;
+    }
+    JsonFault fault = {size, 0};
+    *tree = json_parse(text, size, &fault);
+    free(text);
+    if (!cJSON_IsObject(*tree)) {
+        cJSON_Delete(*tree);
+        *tree = NULL;
+        return err_set(ERR_INPUT, "%s: not a JSON object, at or before byte %zu", path, fault.byte);
+    }
+    return 0;
+}
+
+int json_load_optional(const char *path, cJSON **tree)
+{
+    *tree = NULL;
+    return io_exists(path) ? json_load(path, tree) : 0;
+}
+
+/* --- tolerant --- */
+
+cJSON *json_get(const cJSON *object, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, name);
+}
+
+const cJSON *json_find(const cJSON *tree, const char *path)
+{
+    char name[64];
+    for (const char *at = path; tree != NULL;) {
+        size_t length = strcspn(at, ".");
+        if (length >= sizeof name) {
+            return NULL;
+        }
+        memcpy(name, at, length);
+        name[length] = '\0';
+        tree = json_get(tree, name);
+        at += length;
+        if (*at == '\0') {
+            return tree;
+        }
+        at++;
+    }
+    return NULL;
+}
+
+const char *json_text(const cJSON *tree, const char *path)
+{
+    return cJSON_GetStringValue(json_find(tree, path));
+}
+
+double json_number(const cJSON *tree, const char *path)
+{
+    const cJSON *item = json_find(tree, path);
+    return cJSON_IsNumber(item) && isfinite(item->valuedouble) ? item->valuedouble : NAN;
+}
+
+const char *json_text_or(const cJSON *tree, const char *path, const char *otherwise)
+{
+    const char *text = json_text(tree, path);
+    return text != NULL ? text : otherwise;
+}
+
+/* The note is a list "loss is NaN, ms is infinite". */
+static bool noted(const cJSON *object, const char *name)
+{
+    const char *note = json_text(object, "note");
+    if (note == NULL) {
+        return false;
+    }
+    char *wanted = mem_format("%s is ", name);
+    bool found = false;
+    for (const char *at = note; at != NULL && !found;) {
+        found = strncmp(at, wanted, strlen(wanted)) == 0;
+        at = strstr(at, ", ");
+        at = at != NULL ? at + 2 : NULL;
+    }
+    free(wanted);
+    return found;
+}
+
+Value json_value(const cJSON *object, const char *name)
+{
+    const cJSON *item = json_get(object, name);
+    if (cJSON_IsNumber(item)) {
+        return value_of(item->valuedouble);
+    }
+    return cJSON_IsNull(item) && noted(object, name) ? value_of(NAN) : (Value){0};
+}
+
+bool json_is_true(const cJSON *tree, const char *path)
+{
+    return cJSON_IsTrue(json_find(tree, path));
+}
+
+bool json_is_nothing(const cJSON *item)
+{
+    return item == NULL || cJSON_IsNull(item);
+}
+
+bool json_whole(const cJSON *item, double most, int64_t *out)
+{
+    double value = cJSON_IsNumber(item) ? item->valuedouble : -1;
+    if (!(value >= 0 && value <= most) || value != floor(value)) {
+        return false;
+    }
+    *out = (int64_t)value;
+    return true;
+}
+
+/* --- checked --- */
+
+int json_wrong(JsonPlace place, const char *name, const char *what)
+{
+    bool top = place.inside[0] == '\0';
+    return err_set(ERR_INPUT, "%s: \"%s%s%s\" is not %s; the record is damaged, or not pacer's",
+                   place.path, place.inside, top ? "" : ".", name, what);
+}
+
+/* NULL for what is absent or null. */
+static const cJSON *present(const cJSON *object, const char *name)
+{
+    const cJSON *item = json_get(object, name);
+    return cJSON_IsNull(item) ? NULL : item;
+}
+
+int json_read_number(JsonPlace place, const cJSON *object, const char *name, Value *out)
+{
+    *out = json_value(object, name);
+    const cJSON *item = present(object, name);
+    return item == NULL || cJSON_IsNumber(item) ? 0 : json_wrong(place, name, "a number");
+}
+
+int json_read_count(JsonPlace place, const cJSON *object, const char *name, Value *out)
+{
+    int code = json_read_number(place, object, name, out);
+    if (code == 0 && out->known &&
+        !(out->number >= 0 && out->number <= JSON_WHOLE_MAX && floor(out->number) == out->number)) {
+        *out = (Value){0};
+        code = json_wrong(place, name, "a whole number from 0 to 10^15");
+    }
+    return code;
+}
+
+int json_read_text(JsonPlace place, const cJSON *object, const char *name, char *out, size_t size)
+{
+    out[0] = '\0';
+    const cJSON *item = present(object, name);
+    if (item == NULL) {
+        return 0;
+    }
+    if (!cJSON_IsString(item)) {
+        return json_wrong(place, name, "text");
+    }
+    size_t length = strnlen(item->valuestring, size - 1);
+    memcpy(out, item->valuestring, length);
+    out[length] = '\0';
+    for (size_t i = 0; i < length; i++) {
+        out[i] = (unsigned char)out[i] < ' ' || out[i] == 0x7f ? '?' : out[i];
+    }
+    return 0;
+}
+
+int json_read_object(JsonPlace place, const cJSON *object, const char *name, const cJSON **out)
+{
+    *out = present(object, name);
+    return *out == NULL || cJSON_IsObject(*out) ? 0 : json_wrong(place, name, "an object");
+}
+
+int json_read_array(JsonPlace place, const cJSON *object, const char *name, const cJSON **out)
+{
+    *out = present(object, name);
+    return *out == NULL || cJSON_IsArray(*out) ? 0 : json_wrong(place, name, "an array");
+}
+
+int json_read_format(const char *path, const cJSON *object, const char *name, int newest)
+{
+    const cJSON *item = json_get(object, name);
+    if (cJSON_IsNumber(item) && item->valuedouble > newest) {
+        return err_set(ERR_INPUT,
+                       "%s: written by a newer pacer: \"%s\" %.15g, this one reads up to %d; use a "
+                       "newer pacer",
+                       path, name, item->valuedouble, newest);
+    }
+    return 0;
+}

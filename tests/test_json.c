@@ -1,0 +1,134 @@
+/* The JSON layer: what goes in comes out, and what is wrong is named. */
+#include "base/json.h"
+
+#include "base/err.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static cJSON *tree_of(const char *text)
+{
+    cJSON *tree = json_parse(text, strlen(text), NULL);
+    assert_non_null(tree);
+    return tree;
+}
+
+static void writes_what_json_has_no_number_for_as_a_note(void **state)
+{
+    (void)state;
+    cJSON *object = json_object();
+    json_put(object, "missing", (Value){0});
+    json_put_or_null(object, "unknown", (Value){0});
+    json_put_number(object, "loss", NAN);
+    json_put_number(object, "rate", -INFINITY);
+    json_put_number(object, "steps", 3);
+    char *line = json_line(object);
+    assert_string_equal(line, "{\"unknown\":null,\"loss\":null,\"rate\":null,"
+                              "\"note\":\"loss is NaN, rate is -infinite\",\"steps\":3}");
+    assert_false(json_value(object, "unknown").known);
+    assert_true(json_value(object, "loss").known && isnan(json_value(object, "loss").number));
+    assert_true(isnan(json_value(object, "rate").number));
+    assert_true(json_value(object, "steps").number == 3);
+    json_replace(object, "steps", NULL);
+    assert_false(json_value(object, "steps").known);
+    free(line);
+    cJSON_Delete(object);
+}
+
+static void finds_members_by_path(void **state)
+{
+    (void)state;
+    cJSON *tree = tree_of("{\"a\": {\"b\": {\"c\": 1.5, \"t\": \"x\"}, \"on\": true}, \"b.c\": 7,"
+                          " \"big\": 1e999}");
+    assert_true(json_number(tree, "a.b.c") == 1.5);
+    assert_string_equal(json_text(tree, "a.b.t"), "x");
+    assert_string_equal(json_text_or(tree, "a.b.u", "none"), "none");
+    assert_true(json_is_true(tree, "a.on"));
+    assert_null(json_find(tree, "a.b.c.d"));
+    assert_null(json_find(tree, "a."));
+    assert_null(json_find(NULL, "a"));
+    assert_null(json_text(tree, "a.b.c"));
+    assert_true(isnan(json_number(tree, "b.c"))); /* a path, not a name */
+    assert_true(json_get(tree, "b.c")->valuedouble == 7);
+    assert_true(isnan(json_number(tree, "big")));
+    cJSON_Delete(tree);
+}
+
+static void parses_one_value_and_says_where_it_ends(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool good;
+        int line;
+    } cases[] = {{"{\"a\": 1}\n", true, 0}, {" [1]\r\n\t ", true, 0}, {"{\"a\": 1} x", false, 1},
+                 {"{\n\"a\": }", false, 2}, {"", false, 1},           {"[1]\n\n]", false, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        JsonFault fault = {0};
+        cJSON *tree = json_parse(cases[i].text, strlen(cases[i].text), &fault);
+        assert_int_equal(tree != NULL, cases[i].good);
+        assert_int_equal(fault.line, cases[i].line);
+        assert_true(fault.byte <= strlen(cases[i].text));
+        cJSON_Delete(tree);
+    }
+    assert_null(json_parse("1\0", 2, NULL));
+}
+
+static void takes_whole_numbers_only(void **state)
+{
+    (void)state;
+    cJSON *tree = tree_of("[0, 10, 11, 0.5, -1, \"1\", null, 1e300]");
+    const bool good[] = {true, true, false, false, false, false, false, false};
+    int64_t out = -1;
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(json_whole(cJSON_GetArrayItem(tree, i), 10, &out), good[i]);
+    }
+    assert_int_equal(out, 10); /* what is wrong leaves it alone */
+    assert_false(json_whole(NULL, 10, &out));
+    cJSON_Delete(tree);
+}
+
+static void names_the_member_that_is_wrong(void **state)
+{
+    (void)state;
+    cJSON *tree = tree_of("{\"n\": \"x\", \"f\": 1.5, \"t\": 3, \"o\": [], \"a\": {}, \"v\": 9,"
+                          " \"long\": \"ab\\u001bd\", \"null\": null}");
+    JsonPlace place = {"file.json", "in.side"};
+    Value value;
+    char text[8];
+    const cJSON *item;
+    assert_int_equal(json_read_number(place, tree, "n", &value), ERR_INPUT);
+    assert_non_null(strstr(err_message(), "file.json: \"in.side.n\" is not a number"));
+    assert_int_equal(json_read_count(place, tree, "f", &value), ERR_INPUT);
+    assert_non_null(strstr(err_message(), "a whole number"));
+    assert_int_equal(json_read_text(place, tree, "t", text, sizeof text), ERR_INPUT);
+    assert_int_equal(json_read_object(place, tree, "o", &item), ERR_INPUT);
+    assert_int_equal(json_read_array(place, tree, "a", &item), ERR_INPUT);
+    assert_int_equal(json_read_format("file.json", tree, "v", 8), ERR_INPUT);
+    assert_non_null(strstr(err_message(), "file.json: written by a newer pacer: \"v\" 9"));
+    assert_int_equal(json_read_format("file.json", tree, "v", 9), 0);
+    assert_int_equal(json_read_number(place, tree, "null", &value), 0);
+    assert_false(value.known);
+    assert_int_equal(json_read_text(place, tree, "long", text, 4), 0);
+    assert_string_equal(text, "ab?");
+    assert_int_equal(json_read_array(place, tree, "absent", &item), 0);
+    assert_null(item);
+    cJSON_Delete(tree);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writes_what_json_has_no_number_for_as_a_note),
+        cmocka_unit_test(finds_members_by_path),
+        cmocka_unit_test(parses_one_value_and_says_where_it_ends),
+        cmocka_unit_test(takes_whole_numbers_only),
+        cmocka_unit_test(names_the_member_that_is_wrong),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
