@@ -3,7 +3,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "report/curve.h"
-#include "report/run_report.h"
+#include "report/report.h"
 #include "support/data_files.h"
 #include "support/says.h"
 

@@ -1,6 +1,6 @@
 /* Following a run's files as they grow, are cut, replaced and resumed; and how a run that goes
  * on is told from a dead one. */
-#include "report/watch_read.h"
+#include "report/watch.h"
 
 #include "base/io.h"
 #include "base/mem.h"

@@ -1,11 +1,11 @@
 /* The screen that shows a run: it holds at every size, tells what there is to tell, and draws
  * the curve as it is. */
-#include "report/watch_view.h"
+#include "report/watch.h"
 
 #include "base/io.h"
 #include "base/mem.h"
 #include "metrics/process.h"
-#include "report/watch_experiment.h"
+#include "report/results.h"
 #include "support/own_folder.h"
 #include "support/run_record.h"
 #include "support/watched_run.h"
@@ -209,8 +209,8 @@ static void test_watch_view__an_experiment_is_a_list(void **state)
         "{\"id\":\"b\",\"dir\":\"runs/b\",\"state\":\"running\",\"settings\":{\"batch\":\"16\"}},"
         "{\"id\":\"c\",\"dir\":\"runs/"
         "c\",\"state\":\"waiting\",\"settings\":{\"batch\":\"32\"}}]}");
-    assert_true(watch_is_experiment(dir));
-    assert_false(watch_is_experiment(one));
+    assert_true(results_is_experiment(dir));
+    assert_false(results_is_experiment(one));
     WatchExperiment experiment;
     watch_experiment_open(&experiment, dir);
     watch_experiment_poll(&experiment);

@@ -11,7 +11,7 @@
 #include "model/generate.h"
 #include "model/sample.h"
 #include "report/curve.h"
-#include "report/run_report.h"
+#include "report/report.h"
 #include "text/encode.h"
 #include "text/unicode.h"
 #include "train/checkpoint.h"

@@ -17,20 +17,10 @@
 
 /* --- entries of experiment.json --- */
 
-static const char *text_of(const cJSON *entry, const char *name)
-{
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, name));
-}
-
-static bool is_true(const cJSON *entry, const char *name)
-{
-    return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(entry, name));
-}
-
 static int read_kind(const cJSON *entry, Chart *chart)
 {
     static const char *const kinds[] = {"bars", "lines", "stack", "curves"};
-    const char *kind = text_of(entry, "kind");
+    const char *kind = json_text(entry, "kind");
     for (int i = 0; kind != NULL && i < 4; i++) {
         if (strcmp(kind, kinds[i]) == 0) {
             chart->kind = (ChartKind)i;
@@ -45,7 +35,7 @@ static int read_kind(const cJSON *entry, Chart *chart)
 /* y: one name or a list of them. */
 static int read_values(const cJSON *entry, Chart *chart)
 {
-    const cJSON *y = cJSON_GetObjectItemCaseSensitive(entry, "y");
+    const cJSON *y = json_get(entry, "y");
     int count = 0;
     if (cJSON_IsString(y)) {
         chart->y[count++] = y->valuestring;
@@ -102,14 +92,14 @@ static int check_metrics(const Chart *chart)
 
 int chart_read(const cJSON *entry, Chart *chart)
 {
-    *chart = (Chart){.name = text_of(entry, "name"),
-                     .title = text_of(entry, "title"),
-                     .x = text_of(entry, "x"),
-                     .series = text_of(entry, "series"),
-                     .where = cJSON_GetObjectItemCaseSensitive(entry, "where"),
-                     .log_x = is_true(entry, "logx"),
-                     .log_y = is_true(entry, "logy"),
-                     .ideal = is_true(entry, "ideal")};
+    *chart = (Chart){.name = json_text(entry, "name"),
+                     .title = json_text(entry, "title"),
+                     .x = json_text(entry, "x"),
+                     .series = json_text(entry, "series"),
+                     .where = json_get(entry, "where"),
+                     .log_x = json_is_true(entry, "logx"),
+                     .log_y = json_is_true(entry, "logy"),
+                     .ideal = json_is_true(entry, "ideal")};
     const char *name = chart->name;
     if (name == NULL || name[0] == '\0' || strlen(name) > 60 ||
         name[strspn(name, NAME_LETTERS)] != '\0') {
@@ -194,7 +184,7 @@ static void append_others(const Chart *chart, const Results *results, const Resu
             const char *option = results->axes[axis].options[i];
             char buffer[RESULT_SETTING_SIZE];
             const char *value = result_setting(run, option, buffer);
-            if (value != NULL && cJSON_GetObjectItemCaseSensitive(chart->where, option) == NULL) {
+            if (value != NULL && json_get(chart->where, option) == NULL) {
                 append(text, option, value);
             }
         }

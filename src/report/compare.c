@@ -1,11 +1,10 @@
-#include "report/compare.h"
+#include "report/report.h"
 
 #include "base/err.h"
 #include "base/escape.h"
-#include "base/io.h"
 #include "base/mem.h"
 #include "config/config.h"
-#include "report/findings_rules.h"
+#include "report/findings.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -230,23 +229,10 @@ static void compare_experiments(Comparison *both)
 
 /* --- either --- */
 
-static bool is_experiment(const char *dir)
-{
-    char *path = io_join(dir, "experiment.json");
-    bool there = io_exists(path);
-    free(path);
-    return there;
-}
-
-static int read_either(Results *results, const char *dir)
-{
-    return is_experiment(dir) ? results_read(results, dir) : results_read_run(results, dir);
-}
-
 int compare_make(const char *a, const char *b, Table *table)
 {
     *table = (Table){0};
-    if (is_experiment(a) != is_experiment(b)) {
+    if (results_is_experiment(a) != results_is_experiment(b)) {
         return err_set(
             ERR_INPUT,
             "%s and %s: one is an experiment and the other is not; give two experiments, "
@@ -254,11 +240,12 @@ int compare_make(const char *a, const char *b, Table *table)
             a, b);
     }
     Comparison both = {.table = table};
-    int code = read_either(&both.a, a);
-    code = code != 0 ? code : read_either(&both.b, b);
+    bool experiment;
+    int code = results_read_any(&both.a, a, &experiment);
+    code = code != 0 ? code : results_read_any(&both.b, b, &experiment);
     if (code == 0) {
         begin(table, a, b);
-        if (is_experiment(a)) {
+        if (experiment) {
             compare_experiments(&both);
         } else {
             compare_runs(&both);

@@ -1,16 +1,14 @@
 #include "report/curve.h"
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "metrics/lines.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MAX_STEP 1e15 /* counts are exact below it */
 
 static void add(CurvePoint **points, size_t *count, int64_t step, double loss)
 {
@@ -18,12 +16,6 @@ static void add(CurvePoint **points, size_t *count, int64_t step, double loss)
         *points = mem_realloc(*points, *count == 0 ? 1 : 2 * *count, sizeof **points);
     }
     (*points)[(*count)++] = (CurvePoint){step, loss};
-}
-
-static double number_of(const cJSON *object, const char *name)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
 }
 
 /* A line's `ms` is the mean of the steps since the line before. */
@@ -34,36 +26,28 @@ static void add_mark(Curve *curve, const cJSON *line, int64_t step)
     if ((count & (count - 1)) == 0) {
         curve->marks = mem_realloc(curve->marks, count == 0 ? 1 : 2 * count, sizeof *curve->marks);
     }
-    double spent = 1e-3 * number_of(line, "ms") * ((double)step - (double)last.step);
+    double spent = 1e-3 * json_number(line, "ms") * ((double)step - (double)last.step);
     curve->marks[curve->mark_count++] =
-        (CurveMark){step, number_of(line, "tokens"), last.seconds + spent};
-}
-
-/* Steps as they can be counted: others are the work of somebody else. */
-static bool is_step(const cJSON *item)
-{
-    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble <= MAX_STEP;
+        (CurveMark){step, json_number(line, "tokens"), last.seconds + spent};
 }
 
 static int add_line(void *context, const cJSON *line, const char *where, long number)
 {
     (void)number;
     Curve *curve = context;
-    const cJSON *step = cJSON_GetObjectItemCaseSensitive(line, "step");
-    const cJSON *loss = cJSON_GetObjectItemCaseSensitive(line, "loss");
-    const cJSON *validation = cJSON_GetObjectItemCaseSensitive(line, "val_loss");
-    if (!is_step(step)) {
+    double number_of_step = json_number(line, "step");
+    if (!(number_of_step >= 0 && number_of_step <= JSON_WHOLE_MAX)) {
         return err_set(ERR_INPUT, "%s: not a line of a run's record", where);
     }
+    int64_t step = (int64_t)number_of_step;
+    const cJSON *loss = json_get(line, "loss"), *validation = json_get(line, "val_loss");
     if (cJSON_IsNumber(loss)) {
-        add(&curve->train, &curve->train_count, (int64_t)step->valuedouble, loss->valuedouble);
+        add(&curve->train, &curve->train_count, step, loss->valuedouble);
     }
-    if (!cJSON_HasObjectItem(line, "val_loss")) {
-        add_mark(curve, line, (int64_t)step->valuedouble);
-    }
-    if (cJSON_IsNumber(validation)) {
-        add(&curve->validation, &curve->validation_count, (int64_t)step->valuedouble,
-            validation->valuedouble);
+    if (validation == NULL) {
+        add_mark(curve, line, step);
+    } else if (cJSON_IsNumber(validation)) {
+        add(&curve->validation, &curve->validation_count, step, validation->valuedouble);
     }
     return 0;
 }

@@ -1,6 +1,6 @@
 /* What batch size does to the loss. Runs of different batch sizes are compared where all of them
  * have been: at the tokens, and at the seconds of training, that the shortest one reached. */
-#include "report/findings_rules.h"
+#include "report/findings.h"
 
 #include "base/mem.h"
 #include "metrics/checks.h"
@@ -227,7 +227,7 @@ static void tell_of_short_probes(const Results *results, double tokens, Findings
     double least = FEW_UPDATES;
     for (int i = 0; i < results->configurations; i++) {
         const Result *result = results_first(results, i);
-        bool probed = result != NULL && !isnan(results_number(result->entry, "lr_factor"));
+        bool probed = result != NULL && !isnan(json_number(result->entry, "lr_factor"));
         double updates = ceil(tokens / metric_sound_estimate(&update, results, i).mean);
         few += probed && updates < FEW_UPDATES;
         if (probed && updates < least) {
@@ -250,14 +250,14 @@ static void tell_of_short_probes(const Results *results, double tokens, Findings
 /* A rate that a probe chose at the edge of what it tried may not be the best one. */
 void rule_probed_rates(const Results *results, Findings *findings)
 {
-    const cJSON *probe = cJSON_GetObjectItemCaseSensitive(results->json, "lr_probe");
-    const cJSON *factors = cJSON_GetObjectItemCaseSensitive(probe, "factors");
+    const cJSON *probe = json_get(results->json, "lr_probe");
+    const cJSON *factors = json_get(probe, "factors");
     int count = cJSON_GetArraySize(factors), edges = 0, chosen = 0;
     char first[256] = "";
     const char *side = "";
     for (int i = 0; count > 1 && i < results->configurations; i++) {
         const Result *result = results_first(results, i);
-        double factor = result != NULL ? results_number(result->entry, "lr_factor") : NAN;
+        double factor = result != NULL ? json_number(result->entry, "lr_factor") : NAN;
         chosen += !isnan(factor);
         bool low = factor == 0, high = factor == count - 1;
         if ((low || high) && edges++ == 0) {
@@ -267,8 +267,8 @@ void rule_probed_rates(const Results *results, Findings *findings)
     }
     Metric tokens = findings_metric("tokens");
     char amount[FINDINGS_VALUE_SIZE];
-    findings_value(&tokens, results_number(probe, "tokens"), amount);
-    tell_of_short_probes(results, results_number(probe, "tokens"), findings);
+    findings_value(&tokens, json_number(probe, "tokens"), amount);
+    tell_of_short_probes(results, json_number(probe, "tokens"), findings);
     if (edges > 0) {
         findings_add(findings, FINDING_CAUTION,
                      mem_format("The learning rate of %d of %d configurations, first %s, is the %s "

@@ -1,11 +1,10 @@
 /* What several ranks gain and lose: communication, scaling, and ranks that hold up the others. */
-#include "report/findings_rules.h"
+#include "report/findings.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "metrics/checks.h"
-#include "report/metric_scaling.h"
-#include "report/metric_values.h"
+#include "report/scaling.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -247,9 +246,10 @@ static double lag_of(const Results *results, const Result *result, int rank)
         return NAN;
     }
     double *busy = mem_alloc((size_t)result->rank_count * sizeof *busy), own = NAN;
+    Metric metric = findings_metric("busy_s");
     bool known = true;
     for (int i = 0; i < result->rank_count; i++) {
-        busy[i] = value_busy(results, result, i, NULL);
+        busy[i] = metric_value(&metric, results, result, i);
         known = known && busy[i] >= 0;
         own = i == rank ? busy[i] : own;
     }

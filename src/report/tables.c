@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "report/metric_scaling.h"
+#include "report/scaling.h"
 #include "report/page.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ typedef enum { PER_CONFIGURATION, PER_RUN, PER_RANK } RowKind;
 static int read_kind(const cJSON *entry, const char *title, RowKind *kind)
 {
     static const char *const names[] = {"configuration", "run", "rank"};
-    const cJSON *per = cJSON_GetObjectItemCaseSensitive(entry, "per");
+    const cJSON *per = json_get(entry, "per");
     *kind = PER_CONFIGURATION;
     if (per == NULL) {
         return 0;
@@ -50,7 +50,7 @@ static bool lacks_program(const Results *results, const cJSON *columns)
 
 static int read_columns(const Results *results, const cJSON *entry, const char *title, Table *table)
 {
-    const cJSON *columns = cJSON_GetObjectItemCaseSensitive(entry, "columns"), *column;
+    const cJSON *columns = json_get(entry, "columns"), *column;
     int count = cJSON_GetArraySize(columns);
     if (!cJSON_IsArray(columns) || count < 1 || count > TABLE_MAX_COLUMNS) {
         return err_set(ERR_INPUT, "table \"%s\": \"columns\" is not a list of 1 to %d names", title,
@@ -254,7 +254,7 @@ static void add_cautions(Table *table, const Results *results)
 int table_make(const Results *results, const cJSON *entry, Table *table)
 {
     *table = (Table){0};
-    const char *title = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "title"));
+    const char *title = json_text(entry, "title");
     table->title = mem_strdup(title != NULL ? title : "");
     RowKind kind;
     int code = read_kind(entry, table->title, &kind);

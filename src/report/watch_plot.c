@@ -1,7 +1,7 @@
 /* A canvas of small dots, two by four in a character with braille and one without, in which the
  * line is drawn column by column: each takes the mean of its points, and reaches to its
  * neighbour's height. */
-#include "report/watch_plot.h"
+#include "report/watch.h"
 
 #include "base/mem.h"
 

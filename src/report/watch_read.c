@@ -1,13 +1,13 @@
 /* Following the files. metrics.jsonl is read from where the last whole line ended; a file that
  * was replaced, cut or written anew is noticed by its inode, its size, or the bytes before that
  * place, and is then read from its beginning. run.json is read again when it was replaced. */
-#include "report/watch_read.h"
+#include "report/watch.h"
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "config/config.h"
-#include "base/json.h"
 #include "metrics/process.h"
 #include "metrics/record.h"
 #include "report/results.h"
@@ -31,6 +31,234 @@
 #define OVERHEAD_AFTER \
     30.0 /* seconds of steps, from which on the share of the rest tells something */
 #define OVERHEAD_MOST 3.0
+
+/* --- lines of metrics.jsonl ---
+ *
+ * What lines of metrics.jsonl amount to. Points are thinned by joining neighbours whenever an
+ * array is full, so that memory is bounded and no part of the run is favoured. A run that was
+ * resumed writes steps again: the curve is cut back to them first, as a resume cuts the file. */
+
+/* --- thinning --- */
+
+static void halve_points(CurvePoint *points, size_t *count)
+{
+    *count /= 2;
+    for (size_t i = 0; i < *count; i++) {
+        points[i] = (CurvePoint){points[2 * i + 1].step,
+                                 0.5 * (points[2 * i].loss + points[2 * i + 1].loss)};
+    }
+}
+
+/* The mean of the lines that a point stands for, at the last of their steps. */
+static void add_point(CurvePoint **points, size_t *count, WatchThinning *thinning, int64_t step,
+                      double loss)
+{
+    if (*points == NULL) {
+        *points = mem_zalloc(WATCH_POINTS, sizeof **points);
+        thinning->lines = 1;
+    }
+    if (*count > 0 && thinning->filled < thinning->lines) {
+        CurvePoint *last = &(*points)[*count - 1];
+        last->loss += (loss - last->loss) / (double)++thinning->filled;
+        last->step = step;
+        return;
+    }
+    if (*count == WATCH_POINTS) {
+        halve_points(*points, count);
+        thinning->lines *= 2;
+    }
+    (*points)[(*count)++] = (CurvePoint){step, loss};
+    thinning->filled = 1;
+}
+
+static void add_mark(WatchRun *run, const WatchLine *line)
+{
+    Curve *curve = &run->curve;
+    if (curve->marks == NULL) {
+        curve->marks = mem_zalloc(WATCH_POINTS, sizeof *curve->marks);
+        run->marks.lines = 1;
+    }
+    CurveMark before = curve->mark_count > 0 ? curve->marks[curve->mark_count - 1] : (CurveMark){0};
+    double spent = 1e-3 * line->ms * ((double)line->step - (double)before.step);
+    CurveMark mark = {line->step, line->tokens, before.seconds + spent};
+    if (curve->mark_count > 0 && run->marks.filled < run->marks.lines) {
+        run->marks.filled++;
+        curve->marks[curve->mark_count - 1] = mark;
+        return;
+    }
+    if (curve->mark_count == WATCH_POINTS) {
+        curve->mark_count /= 2;
+        for (size_t i = 0; i < curve->mark_count; i++) {
+            curve->marks[i] = curve->marks[2 * i + 1];
+        }
+        run->marks.lines *= 2;
+    }
+    curve->marks[curve->mark_count++] = mark;
+    run->marks.filled = 1;
+}
+
+/* --- steps that come again --- */
+
+static void cut_points(const CurvePoint *points, size_t *count, WatchThinning *thinning,
+                       int64_t step)
+{
+    while (*count > 0 && points[*count - 1].step >= step) {
+        (*count)--;
+        thinning->filled = thinning->lines; /* the next line begins a point */
+    }
+}
+
+static void cut_train(WatchRun *run, int64_t step)
+{
+    Curve *curve = &run->curve;
+    cut_points(curve->train, &curve->train_count, &run->train, step);
+    while (curve->mark_count > 0 && curve->marks[curve->mark_count - 1].step >= step) {
+        curve->mark_count--;
+        run->marks.filled = run->marks.lines;
+    }
+}
+
+static void cut_validation(WatchRun *run, int64_t step)
+{
+    Curve *curve = &run->curve;
+    size_t before = curve->validation_count;
+    cut_points(curve->validation, &curve->validation_count, &run->validation, step);
+    if (curve->validation_count == before) {
+        return;
+    }
+    run->val_loss = run->best_val_loss = NAN;
+    run->val_step = run->best_val_step = 0;
+    for (size_t i = 0; i < curve->validation_count; i++) {
+        run->val_loss = curve->validation[i].loss;
+        run->val_step = curve->validation[i].step;
+        if (!(run->best_val_loss <= run->val_loss)) {
+            run->best_val_loss = run->val_loss;
+            run->best_val_step = run->val_step;
+        }
+    }
+}
+
+/* --- lines --- */
+
+enum { STEP, TOKENS, LOSS, LR, GRAD_NORM, TOK_S, MS, VAL_LOSS, FIELDS };
+static const char *const field_names[FIELDS] = {"step",      "tokens", "loss", "lr",
+                                                "grad_norm", "tok_s",  "ms",   "val_loss"};
+
+typedef struct {
+    double values[FIELDS]; /* NAN: missing, null, or not a number */
+    bool present[FIELDS];
+} Fields;
+
+static bool parse(const char *line, size_t size, Fields *fields)
+{
+    cJSON *object = cJSON_ParseWithLength(line, size);
+    for (int i = 0; i < FIELDS; i++) {
+        fields->values[i] = json_number(object, field_names[i]);
+        fields->present[i] = json_get(object, field_names[i]) != NULL;
+    }
+    bool good = cJSON_IsObject(object);
+    cJSON_Delete(object);
+    return good;
+}
+
+static void add_step(WatchRun *run, const Fields *fields, int64_t step)
+{
+    const double *values = fields->values;
+    WatchLine line = {step,          values[TOKENS], values[LOSS], values[LR], values[GRAD_NORM],
+                      values[TOK_S], values[MS]};
+    if (step <= run->last.step) {
+        cut_train(run, step);
+        cut_validation(run, step);
+    }
+    const Curve *curve = &run->curve;
+    int64_t before = curve->mark_count > 0 ? curve->marks[curve->mark_count - 1].step : 0;
+    size_t at = run->recent++ % WATCH_RECENT;
+    run->recent_tok_s[at] = line.tok_s;
+    run->recent_ms[at] = line.ms;
+    run->recent_gap_s[at] = 1e-3 * line.ms * (double)(step - before);
+    add_mark(run, &line);
+    if (isfinite(line.loss)) {
+        add_point(&run->curve.train, &run->curve.train_count, &run->train, step, line.loss);
+    } else {
+        run->not_finite += fields->present[LOSS];
+    }
+    run->last = line;
+}
+
+static void add_evaluation(WatchRun *run, double loss, int64_t step)
+{
+    cut_train(run, step + 1);
+    cut_validation(run, step);
+    run->val_loss = loss;
+    run->val_step = step;
+    if (!isfinite(loss)) {
+        return;
+    }
+    add_point(&run->curve.validation, &run->curve.validation_count, &run->validation, step, loss);
+    if (!(run->best_val_loss <= loss)) {
+        run->best_val_loss = loss;
+        run->best_val_step = step;
+    }
+}
+
+bool watch_add_line(WatchRun *run, const char *line, size_t size)
+{
+    Fields fields;
+    bool good = parse(line, size, &fields);
+    double step = fields.values[STEP];
+    if (!good || !(step >= 0 && step <= JSON_WHOLE_MAX)) {
+        return false;
+    }
+    if (fields.present[VAL_LOSS]) {
+        add_evaluation(run, fields.values[VAL_LOSS], (int64_t)step);
+    } else {
+        add_step(run, &fields, (int64_t)step);
+    }
+    return true;
+}
+
+/* --- what follows --- */
+
+static double median(const double *ring, size_t seen)
+{
+    double known[WATCH_RECENT];
+    size_t count = 0, held = seen < WATCH_RECENT ? seen : WATCH_RECENT;
+    for (size_t i = 0; i < held; i++) {
+        if (isfinite(ring[i])) {
+            known[count++] = ring[i];
+        }
+    }
+    return clock_quantile(known, count, 0.5);
+}
+
+double watch_median_tok_s(const WatchRun *run)
+{
+    return median(run->recent_tok_s, run->recent);
+}
+
+double watch_median_ms(const WatchRun *run)
+{
+    return median(run->recent_ms, run->recent);
+}
+
+double watch_median_gap(const WatchRun *run)
+{
+    return median(run->recent_gap_s, run->recent);
+}
+
+double watch_pace_ms(const WatchRun *run)
+{
+    double sum = 0;
+    size_t held = run->recent < WATCH_RECENT ? run->recent : WATCH_RECENT, count = 0;
+    for (size_t i = 1; i <= held && i <= WATCH_PACE; i++) {
+        double ms = run->recent_ms[(run->recent - i) % WATCH_RECENT];
+        sum += isfinite(ms) ? ms : 0;
+        count += isfinite(ms);
+    }
+    return count > 0 ? sum / (double)count : NAN;
+}
+
+/* --- opening and closing --- */
 
 const char *watch_state_name(WatchState state)
 {
@@ -169,27 +397,21 @@ static double parse_stamp(const cJSON *item)
     return end != NULL && *end == '\0' ? (double)timegm(&parts) : NAN;
 }
 
-static const cJSON *member(const cJSON *object, const char *name)
-{
-    return cJSON_GetObjectItemCaseSensitive(object, name);
-}
-
 /* Of records that do not say: steps as asked, or tokens over those of an update. */
 static int64_t steps_of_config(const cJSON *json)
 {
-    double steps = results_number(json, "config.steps");
-    double tokens = results_number(json, "config.tokens"), seq = results_number(json, "config.seq");
-    double ranks = results_number(json, "config.ranks");
-    double update = results_number(json, "config.batch") * results_number(json, "config.accum") *
-                    (seq > 0 ? seq : results_number(json, "model.context")) *
-                    (ranks > 0 ? ranks : 1);
+    double steps = json_number(json, "config.steps");
+    double tokens = json_number(json, "config.tokens"), seq = json_number(json, "config.seq");
+    double ranks = json_number(json, "config.ranks");
+    double update = json_number(json, "config.batch") * json_number(json, "config.accum") *
+                    (seq > 0 ? seq : json_number(json, "model.context")) * (ranks > 0 ? ranks : 1);
     steps = steps > 0 ? steps : ceil(tokens / update);
     return steps > 0 && steps < 1e15 ? (int64_t)steps : 0;
 }
 
 static void load_ranks(WatchRun *run)
 {
-    double ranks = results_number(run->run, "config.ranks");
+    double ranks = json_number(run->run, "config.ranks");
     int count = ranks >= 1 && ranks <= MAX_RANKS ? (int)ranks : ranks > MAX_RANKS ? MAX_RANKS : 1;
     run->ranks = mem_zalloc((size_t)count, sizeof *run->ranks);
     for (int rank = 0; rank < count; rank++) {
@@ -220,13 +442,13 @@ static void poll_run(WatchRun *run)
         run->run = json;
         run->run_inode = now.st_ino;
         run->run_changed = now.st_mtim;
-        double total = results_number(json, "total_steps");
+        double total = json_number(json, "total_steps");
         run->total_steps = total >= 1 && total < 1e15 ? (int64_t)total : steps_of_config(json);
-        const cJSON *resumed = member(json, "resumed");
+        const cJSON *resumed = json_get(json, "resumed");
         int count = cJSON_GetArraySize(resumed);
-        run->begun = parse_stamp(count > 0 ? member(cJSON_GetArrayItem(resumed, count - 1), "at")
-                                           : member(json, "started"));
-        const char *status = cJSON_GetStringValue(member(json, "status"));
+        run->begun = parse_stamp(count > 0 ? json_get(cJSON_GetArrayItem(resumed, count - 1), "at")
+                                           : json_get(json, "started"));
+        const char *status = json_text(json, "status");
         if (status != NULL && strcmp(status, run_status_name(RUN_RUNNING)) != 0) {
             load_ranks(run);
         }
@@ -279,14 +501,12 @@ static void judge(WatchRun *run)
     double since = isnan(run->grown) ? run->now - run->wrote : clock_seconds() - run->grown;
     run->silent = since > 0 ? since : 0;
     run->resident_now = run->resident_most = 0;
-    run->state = run->run == NULL
-                     ? WATCH_WAITING
-                     : state_by_status(cJSON_GetStringValue(member(run->run, "status")));
+    run->state = run->run == NULL ? WATCH_WAITING : state_by_status(json_text(run->run, "status"));
     if (run->state != WATCH_RUNNING) {
         return;
     }
-    const cJSON *process = member(run->run, "process");
-    const char *host = cJSON_GetStringValue(member(member(run->run, "machine"), "host"));
+    const cJSON *process = json_get(run->run, "process");
+    const char *host = json_text(run->run, "machine.host");
     switch (process_life(process, host)) {
     case PROCESS_ALIVE:
         process_memory(process, &run->resident_now, &run->resident_most);
@@ -318,9 +538,9 @@ void watch_poll(WatchRun *run)
 
 double watch_session_seconds(const WatchRun *run)
 {
-    const cJSON *resumed = member(run->run, "resumed");
+    const cJSON *resumed = json_get(run->run, "resumed");
     int count = cJSON_GetArraySize(resumed);
-    double from = count > 0 ? results_number(cJSON_GetArrayItem(resumed, count - 1), "step") : 0;
+    double from = count > 0 ? json_number(cJSON_GetArrayItem(resumed, count - 1), "step") : 0;
     double before = from > 0 ? curve_seconds(&run->curve, (int64_t)from) : 0;
     return curve_seconds(&run->curve, run->last.step) - before;
 }
@@ -362,7 +582,7 @@ char *watch_resume_command(const WatchRun *run)
     config_init(&cfg, COMMAND_TRAIN);
     config_init(&defaults, COMMAND_TRAIN);
     char *text = NULL;
-    if (config_from_json(&cfg, member(run->run, "config"), run->dir) == 0) {
+    if (config_from_json(&cfg, json_get(run->run, "config"), run->dir) == 0) {
         text = mem_strdup("pacer train");
         size_t count;
         const Option *options = config_options(&count);

@@ -1,9 +1,10 @@
-#include "report/watch_text.h"
+#include "report/watch.h"
 
 #include "base/escape.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
