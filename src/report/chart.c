@@ -6,6 +6,7 @@
 #include "metrics/peer_names.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,8 +124,21 @@ int chart_read(const cJSON *entry, Chart *chart)
     return code;
 }
 
-/* --- names of series --- */
+/* --- what is shown, where, and under which name --- */
 
+/* A configuration, or one of its ranks (-1: all of them together), at a place along x. */
+typedef struct {
+    int configuration, rank;
+    char *place, *name;
+} Slot;
+
+typedef struct {
+    Slot *items;
+    int count;
+} Slots;
+
+/* A configuration that is not drawn because it has no run that is done: what happened instead;
+ * NULL: nothing yet. */
 static const char *mark_of(const Results *results, int configuration)
 {
     static const char *const marks[] = {
@@ -134,20 +148,18 @@ static const char *mark_of(const Results *results, int configuration)
     const char *mark = NULL;
     for (int i = 0; i < results->count; i++) {
         const Result *run = &results->runs[i];
-        if (run->configuration != configuration) {
-            continue;
-        }
-        if (run->state == RESULT_DONE) {
-            return "no value";
-        }
-        if ((size_t)run->state < sizeof marks / sizeof *marks && mark == NULL) {
-            mark = marks[run->state];
+        if (run->configuration == configuration) {
+            if (run->state == RESULT_DONE) {
+                return "no value";
+            }
+            mark = mark == NULL ? marks[run->state] : mark;
         }
     }
     return mark;
 }
 
-/* A setting that no record tells of does not vary, and so is no reason to leave one out. */
+/* Whether a configuration has runs, and they have the settings that the chart asks for. A setting
+ * that no record tells of does not vary, and so is no reason to leave one out. */
 static bool shows(const Chart *chart, const Results *results, int configuration)
 {
     const Result *run = results_first(results, configuration);
@@ -164,8 +176,6 @@ static bool shows(const Chart *chart, const Results *results, int configuration)
     return run != NULL;
 }
 
-/* --- names --- */
-
 static void append(char text[LABEL_SIZE], const char *option, const char *value)
 {
     size_t used = strlen(text);
@@ -173,108 +183,56 @@ static void append(char text[LABEL_SIZE], const char *option, const char *value)
              option[0] != '\0' ? " " : "", value);
 }
 
-/* Varying options that `where` does not settle, of axes that neither x nor series belong to. */
-static void append_others(const Chart *chart, const Results *results, const Result *run,
-                          char text[LABEL_SIZE])
-{
-    int x = chart->x != NULL ? results_axis_of(results, chart->x) : -1;
-    int series = chart->series != NULL ? results_axis_of(results, chart->series) : -1;
-    for (int axis = 0; axis < results->axis_count; axis++) {
-        for (int i = 0; i < results->axes[axis].count && axis != x && axis != series; i++) {
-            const char *option = results->axes[axis].options[i];
-            char buffer[RESULT_SETTING_SIZE];
-            const char *value = result_setting(run, option, buffer);
-            if (value != NULL && json_get(chart->where, option) == NULL) {
-                append(text, option, value);
-            }
-        }
-    }
-}
-
-static bool names_configurations(const char *quantity)
+static bool is_configuration(const char *quantity)
 {
     return quantity != NULL && strcmp(quantity, "configuration") == 0;
 }
 
 /* "flash" of a series that is a word, "ranks 4" of one that is a number; "" without a series.
  * Where peers take part, the program is in front, unless the chart shows labels, which say it
- * themselves. */
-static void series_value(const Chart *chart, const Results *results, const Result *run,
-                         char text[LABEL_SIZE])
+ * themselves. With `whole`, then every varying option that `where` does not settle, of axes that
+ * neither x nor series belong to. */
+static char *name_of(const Chart *chart, const Results *results, int configuration, bool whole)
 {
+    const Result *run = results_first(results, configuration);
+    char text[LABEL_SIZE] = "", value[LABEL_SIZE];
     Metric metric;
-    text[0] = '\0';
-    if (results_have_peers(results) && !names_configurations(chart->x) &&
-        !names_configurations(chart->series)) {
+    if (results_have_peers(results) && !is_configuration(chart->x) &&
+        !is_configuration(chart->series)) {
         append(text, "", peer_title(run->peer));
     }
     if (chart->series != NULL && metric_find(chart->series, &metric) == 0) {
-        char value[LABEL_SIZE];
         metric_text(&metric, results, run, -1, value, sizeof value);
         append(text, metric.unit == UNIT_TEXT ? "" : chart->series, value);
     }
-}
-
-static char **series_names(const Chart *chart, const Results *results, char *const *places)
-{
-    size_t count = (size_t)results->configurations;
-    char **names = mem_zalloc(count + 1, sizeof *names);
-    char text[LABEL_SIZE];
-    for (size_t i = 0; i < count; i++) {
-        const Result *run = results_first(results, (int)i);
-        text[0] = '\0';
-        if (run != NULL) {
-            series_value(chart, results, run, text);
-        }
-        names[i] = mem_strdup(text);
-    }
-    bool shared = false;
-    for (size_t i = 0; i < count && !shared; i++) {
-        for (size_t j = 0; j < i && !shared; j++) {
-            shared = places[i] != NULL && places[j] != NULL && strcmp(places[i], places[j]) == 0 &&
-                     strcmp(names[i], names[j]) == 0;
+    int x = chart->x != NULL ? results_axis_of(results, chart->x) : -1;
+    int series = chart->series != NULL ? results_axis_of(results, chart->series) : -1;
+    for (int axis = 0; axis < results->axis_count && whole; axis++) {
+        for (int i = 0; i < results->axes[axis].count && axis != x && axis != series; i++) {
+            const char *option = results->axes[axis].options[i];
+            char buffer[RESULT_SETTING_SIZE];
+            const char *setting = result_setting(run, option, buffer);
+            if (setting != NULL && json_get(chart->where, option) == NULL) {
+                append(text, option, setting);
+            }
         }
     }
-    for (size_t i = 0; i < count && shared; i++) {
-        const Result *run = results_first(results, (int)i);
-        if (run != NULL) {
-            snprintf(text, sizeof text, "%s", names[i]);
-            append_others(chart, results, run, text);
-            free(names[i]);
-            names[i] = mem_strdup(text);
+    return mem_strdup(text);
+}
+
+/* Two configurations at one place that are not told apart. */
+static bool is_shared(const Slots *slots)
+{
+    for (int i = 0; i < slots->count; i++) {
+        for (int j = 0; j < i; j++) {
+            const Slot *a = &slots->items[i], *b = &slots->items[j];
+            if (a->configuration != b->configuration && strcmp(a->place, b->place) == 0 &&
+                strcmp(a->name, b->name) == 0) {
+                return true;
+            }
         }
     }
-    return names;
-}
-
-static void free_names(char **names, int count)
-{
-    for (int i = 0; i < count; i++) {
-        free(names[i]);
-    }
-    free(names);
-}
-
-/* "Forward" of "Forward (s)": the unit stands at the axis. */
-static void bare_title(const Metric *metric, char text[64])
-{
-    snprintf(text, 64, "%s", metric->title);
-    char *unit = strrchr(text, '(');
-    if (unit != NULL && unit > text + 1 && text[strlen(text) - 1] == ')') {
-        unit[-1] = '\0';
-    }
-}
-
-/* --- places and values --- */
-
-/* A configuration, or one of its ranks (-1: all of them together). */
-typedef struct {
-    int configuration, rank;
-} Slot;
-
-static bool by_rank(const Chart *chart)
-{
-    return chart->x != NULL && strcmp(chart->x, "rank") == 0;
+    return false;
 }
 
 /* Most ranks that a done run of the configuration has records of. */
@@ -289,39 +247,61 @@ static int ranks_of(const Results *results, int configuration)
     return most;
 }
 
-static Slot *make_slots(const Chart *chart, const Results *results, int *count)
+static bool by_rank(const Chart *chart)
 {
-    size_t total = 0, used = 0;
+    return chart->x != NULL && strcmp(chart->x, "rank") == 0;
+}
+
+/* x NULL: all share one place, so that each configuration gets a name of its own. */
+static Slots make_slots(const Chart *chart, const Results *results, const Metric *x)
+{
+    Slots slots = {0};
     for (int i = 0; i < results->configurations; i++) {
-        total += by_rank(chart) ? (size_t)ranks_of(results, i) : 1;
+        int ranks = by_rank(chart) ? ranks_of(results, i) : 1;
+        for (int k = 0; k < ranks && shows(chart, results, i); k++) {
+            char text[LABEL_SIZE] = "";
+            if (by_rank(chart)) {
+                snprintf(text, sizeof text, "rank %d", k);
+            } else if (x != NULL) {
+                metric_text(x, results, results_first(results, i), -1, text, sizeof text);
+                if (text[0] == '\0') {
+                    strcpy(text, "-");
+                }
+            }
+            slots.items = mem_realloc(slots.items, (size_t)slots.count + 1, sizeof *slots.items);
+            slots.items[slots.count++] = (Slot){i, by_rank(chart) ? k : -1, mem_strdup(text),
+                                                name_of(chart, results, i, false)};
+        }
     }
-    Slot *slots = mem_zalloc(total + 1, sizeof *slots);
-    for (int i = 0; i < results->configurations; i++) {
-        if (!shows(chart, results, i)) {
-            continue;
-        }
-        int ranks = by_rank(chart) ? ranks_of(results, i) : 0;
-        if (!by_rank(chart)) {
-            slots[used++] = (Slot){i, -1};
-        }
-        for (int rank = 0; rank < ranks; rank++) {
-            slots[used++] = (Slot){i, rank};
-        }
+    bool shared = is_shared(&slots);
+    for (int i = 0; i < slots.count && shared; i++) {
+        free(slots.items[i].name);
+        slots.items[i].name = name_of(chart, results, slots.items[i].configuration, true);
     }
-    *count = (int)used;
     return slots;
 }
 
-static Estimate slot_estimate(const Metric *metric, const Results *results, Slot slot)
+static void free_slots(Slots *slots)
 {
-    if (slot.rank < 0) {
-        return metric_estimate(metric, results, slot.configuration);
+    for (int i = 0; i < slots->count; i++) {
+        free(slots->items[i].place);
+        free(slots->items[i].name);
+    }
+    free(slots->items);
+}
+
+/* --- bars, lines and stacks --- */
+
+static Estimate slot_estimate(const Metric *metric, const Results *results, const Slot *slot)
+{
+    if (slot->rank < 0) {
+        return metric_estimate(metric, results, slot->configuration);
     }
     Estimate estimate = {.mean = 0, .half = NAN};
     for (int i = 0; i < results->count; i++) {
         const Result *run = &results->runs[i];
-        if (run->configuration == slot.configuration && run->state == RESULT_DONE) {
-            double value = metric_value(metric, results, run, slot.rank);
+        if (run->configuration == slot->configuration && run->state == RESULT_DONE) {
+            double value = metric_value(metric, results, run, slot->rank);
             estimate.mean += isnan(value) ? 0 : value;
             estimate.count += !isnan(value);
         }
@@ -330,28 +310,16 @@ static Estimate slot_estimate(const Metric *metric, const Results *results, Slot
     return estimate;
 }
 
-static void place_text(const Metric *x, const Results *results, Slot slot, char text[LABEL_SIZE])
-{
-    if (slot.rank >= 0) {
-        snprintf(text, LABEL_SIZE, "rank %d", slot.rank);
-        return;
-    }
-    metric_text(x, results, results_first(results, slot.configuration), -1, text, LABEL_SIZE);
-    if (text[0] == '\0') {
-        snprintf(text, LABEL_SIZE, "-");
-    }
-}
-
 /* x of a line: of a setting, known also of runs that failed, or a mean of what was measured. */
-static double place_number(const Metric *x, const Results *results, Slot slot)
+static double place_number(const Metric *x, const Results *results, const Slot *slot)
 {
-    if (slot.rank >= 0) {
-        return slot.rank;
+    if (slot->rank >= 0) {
+        return slot->rank;
     }
-    Estimate estimate = metric_estimate(x, results, slot.configuration);
+    Estimate estimate = metric_estimate(x, results, slot->configuration);
     return estimate.count > 0
                ? estimate.mean
-               : metric_value(x, results, results_first(results, slot.configuration), -1);
+               : metric_value(x, results, results_first(results, slot->configuration), -1);
 }
 
 static int find_category(Plot *plot, const char *label)
@@ -380,7 +348,7 @@ static PlotSeries *find_series(Plot *plot, const char *label)
 static void set_unit(const Metric *y, int count, Plot *plot)
 {
     char title[64];
-    bare_title(y, title);
+    metric_heading(y, title);
     double most = 0;
     for (int i = 0; i < plot->series_count; i++) {
         for (size_t j = 0; j < plot->series[i].count; j++) {
@@ -470,56 +438,43 @@ static void add_ideal(const Metric *y, Plot *plot)
 static void collect(const Chart *chart, const Results *results, Plot *plot)
 {
     Metric x, y[16];
-    int parts = 0, count;
+    int parts = 0;
     metric_find(chart->x, &x);
-    while (parts < 16 && chart->y[parts] != NULL) {
+    while (chart->y[parts] != NULL) {
         metric_find(chart->y[parts], &y[parts]);
         parts++;
     }
-    Slot *slots = make_slots(chart, results, &count);
-    char **places = mem_zalloc((size_t)results->configurations + 1, sizeof *places);
-    char text[LABEL_SIZE], label[LABEL_SIZE];
-    for (int i = 0; i < count; i++) {
-        char **place = &places[slots[i].configuration];
-        place_text(&x, results, slots[i], text);
-        *place = *place == NULL ? mem_strdup(text) : *place;
-    }
-    char **names = series_names(chart, results, places);
-    bool stack = chart->kind == CHART_STACK;
-    for (int i = 0; i < count; i++) {
-        const char *name = names[slots[i].configuration];
-        place_text(&x, results, slots[i], text);
-        if (stack && name[0] != '\0') {
-            append(text, "", name);
+    Slots slots = make_slots(chart, results, &x);
+    bool stack = chart->kind == CHART_STACK, lines = chart->kind == CHART_LINES;
+    for (int i = 0; i < slots.count; i++) {
+        const Slot *slot = &slots.items[i];
+        char label[LABEL_SIZE], title[64];
+        snprintf(label, sizeof label, "%s", slot->place);
+        if (stack && slot->name[0] != '\0') {
+            append(label, "", slot->name);
         }
-        double at = chart->kind == CHART_LINES ? place_number(&x, results, slots[i])
-                                               : find_category(plot, text);
+        double at = lines ? place_number(&x, results, slot) : find_category(plot, label);
         for (int part = 0; part < parts; part++) {
-            char title[64];
-            bare_title(&y[part], title);
-            snprintf(label, sizeof label, "%s", stack ? "" : name);
+            snprintf(label, sizeof label, "%s", stack ? "" : slot->name);
             if (stack || parts > 1 || label[0] == '\0') {
+                metric_heading(&y[part], title);
                 append(label, "", title);
             }
-            Estimate estimate = slot_estimate(&y[part], results, slots[i]);
-            PlotPoint *point = plot_add_point(find_series(plot, label), at,
-                                              estimate.count > 0 ? estimate.mean : NAN);
+            Estimate estimate = slot_estimate(&y[part], results, slot);
+            PlotPoint *point = plot_add_point(find_series(plot, label), at, estimate.mean);
             point->half = estimate.half;
-            point->mark = estimate.count > 0 ? NULL : mark_of(results, slots[i].configuration);
+            point->mark = estimate.count > 0 ? NULL : mark_of(results, slot->configuration);
         }
     }
-    free_names(places, results->configurations);
-    free_names(names, results->configurations);
-    free(slots);
-    if (chart->kind == CHART_LINES) {
+    free_slots(&slots);
+    if (lines) {
         sort_lines(plot);
     }
-    if (chart->kind == CHART_LINES && chart->ideal) {
+    if (lines && chart->ideal) {
         add_ideal(&y[0], plot);
     }
     set_unit(&y[0], parts, plot);
-    bool named = strcmp(chart->x, "configuration") == 0 || by_rank(chart);
-    plot->x_title = mem_strdup(named ? "" : x.title);
+    plot->x_title = mem_strdup(is_configuration(chart->x) || by_rank(chart) ? "" : x.title);
 }
 
 /* --- loss curves --- */
@@ -618,39 +573,30 @@ static void add_curve(const Chart *chart, const Results *results, int configurat
 static void collect_curves(const Chart *chart, const Results *results, Plot *plot)
 {
     bool training = false, validation = false;
-    for (int i = 0; i < 16 && chart->y[i] != NULL; i++) {
+    for (int i = 0; chart->y[i] != NULL; i++) {
         validation |= strcmp(chart->y[i], "val_loss") == 0;
         training |= strcmp(chart->y[i], "val_loss") != 0;
     }
-    /* All curves share one place, so that each configuration gets a name of its own. */
-    int count = results->configurations, colour = 0;
-    char **places = mem_zalloc((size_t)count + 1, sizeof *places);
-    for (int i = 0; i < count; i++) {
-        places[i] = shows(chart, results, i) ? "" : NULL;
-    }
     Chart unplaced = *chart;
     unplaced.x = NULL;
-    char **names = series_names(&unplaced, results, places);
-    for (int i = 0; i < count; i++) {
-        const char *name = names[i][0] != '\0' ? names[i] : "loss";
-        bool shown = places[i] != NULL;
-        if (training && shown) {
-            add_curve(chart, results, i, false, name, colour, plot);
+    Slots slots = make_slots(&unplaced, results, NULL);
+    for (int i = 0; i < slots.count; i++) {
+        const Slot *slot = &slots.items[i];
+        const char *name = slot->name[0] != '\0' ? slot->name : "loss";
+        if (training) {
+            add_curve(chart, results, slot->configuration, false, name, i, plot);
         }
-        if (validation && shown) {
+        if (validation) {
             char *label = mem_format("%s%s", name, training ? ", validation" : "");
             int before = plot->series_count;
-            add_curve(chart, results, i, true, label, colour, plot);
+            add_curve(chart, results, slot->configuration, true, label, i, plot);
             if (plot->series_count > before) {
                 plot->series[before].dashed = training;
             }
             free(label);
         }
-        colour += shown;
-        free(names[i]);
     }
-    free(names);
-    free(places);
+    free_slots(&slots);
     plot->x_title = mem_strdup(strcmp(chart->x, "tokens") == 0    ? "tokens"
                                : strcmp(chart->x, "seconds") == 0 ? "seconds in training"
                                                                   : "update");

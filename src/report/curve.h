@@ -2,7 +2,6 @@
 /* The loss of a run over its steps, from metrics.jsonl alone. */
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 typedef struct {
     int64_t step;
@@ -33,6 +32,3 @@ void curve_free(Curve *curve); /* no-op on a zeroed curve */
  * (the first begins at 0); NAN when the record does not say. */
 double curve_tokens(const Curve *curve, int64_t step);
 double curve_seconds(const Curve *curve, int64_t step);
-
-/* The training losses as a drawing in characters, `columns` x `rows` without axes. */
-void curve_print(const Curve *curve, int columns, int rows, FILE *file);

@@ -4,6 +4,7 @@
 #include "report/watch.h"
 
 #include "base/clock.h"
+#include "base/escape.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -558,32 +559,14 @@ double watch_seconds_left(const WatchRun *run)
 
 /* --- going on --- */
 
-/* As a shell takes it for one word. */
-static void add_word(char **text, const char *name, const char *value)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_-+=.,:/@%";
-    bool quoted = value[0] == '\0' || value[strspn(value, plain)] != '\0';
-    char *escaped = mem_alloc(4 * strlen(value) + 1), *out = escaped;
-    for (const char *at = value; *at != '\0'; at++) {
-        out += sprintf(out, *at == '\'' ? "'\\''" : "%c", *at);
-    }
-    *out = '\0';
-    const char *mark = quoted ? "'" : "";
-    char *longer = mem_format("%s --%s %s%s%s", *text, name, mark, escaped, mark);
-    free(escaped);
-    free(*text);
-    *text = longer;
-}
-
 char *watch_resume_command(const WatchRun *run)
 {
     Config cfg, defaults;
     config_init(&cfg, COMMAND_TRAIN);
     config_init(&defaults, COMMAND_TRAIN);
-    char *text = NULL;
+    Page page = {0};
     if (config_from_json(&cfg, json_get(run->run, "config"), run->dir) == 0) {
-        text = mem_strdup("pacer train");
+        page_put(&page, "pacer train");
         size_t count;
         const Option *options = config_options(&count);
         for (size_t i = 0; i < count; i++) {
@@ -594,19 +577,20 @@ char *watch_resume_command(const WatchRun *run)
                          (strcmp(name, "accum") == 0 && cfg.global_batch > 0);
             char *value = config_value_text(&cfg, &options[i]);
             char *initial = config_value_text(&defaults, &options[i]);
-            if (!other && strcmp(value, initial) != 0 && options[i].type == OPTION_BOOL) {
-                char *longer = mem_format("%s --%s=%s", text, name, value);
-                free(text);
-                text = longer;
-            } else if (!other && strcmp(value, initial) != 0) {
-                add_word(&text, name, value);
+            if (!other && strcmp(value, initial) != 0) {
+                char *word = escape_shell(value);
+                page_put(&page, options[i].type == OPTION_BOOL ? " --%s=%s" : " --%s %s", name,
+                         word);
+                free(word);
             }
             free(value);
             free(initial);
         }
-        add_word(&text, "out", run->dir);
+        char *out = escape_shell(run->dir);
+        page_put(&page, " --out %s", out);
+        free(out);
     }
     config_free(&cfg);
     config_free(&defaults);
-    return text;
+    return page.text;
 }
