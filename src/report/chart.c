@@ -533,12 +533,8 @@ static bool takes_part(const Result *run, int configuration, bool any_done)
 static void add_curve(const Chart *chart, const Results *results, int configuration,
                       bool validation, const char *name, int colour, Plot *plot)
 {
-    bool any_done = false;
+    bool any_done = results_in_state(results, configuration, RESULT_DONE) != NULL;
     int64_t last = 0;
-    for (int i = 0; i < results->count; i++) {
-        const Result *run = &results->runs[i];
-        any_done |= run->configuration == configuration && run->state == RESULT_DONE;
-    }
     for (int i = 0; i < results->count; i++) {
         size_t count;
         const CurvePoint *points = points_of(&results->runs[i].curve, validation, &count);

@@ -86,36 +86,45 @@ Metric findings_metric(const char *name)
     return metric;
 }
 
-char *findings_label(const Results *results, int configuration)
+const char *findings_label(const Results *results, int configuration,
+                           char text[FINDINGS_LABEL_SIZE])
 {
-    char text[400] = "";
     const Result *result = results_first(results, configuration);
+    text[0] = '\0';
     if (result != NULL) {
-        result_label(results, result, text, sizeof text);
+        result_label(results, result, text, FINDINGS_LABEL_SIZE);
     }
-    return mem_strdup(text);
+    return text;
 }
 
-const char *findings_value(const Metric *metric, double value, char text[FINDINGS_VALUE_SIZE])
+double findings_mean(const Results *results, int configuration, const char *name)
+{
+    Metric metric = findings_metric(name);
+    return metric_sound_estimate(&metric, results, configuration).mean;
+}
+
+const char *findings_value(const char *name, double value, char text[FINDINGS_VALUE_SIZE])
 {
     char number[FINDINGS_VALUE_SIZE - 16];
-    metric_format(metric, value, number, sizeof number);
-    const char *unit = metric->unit == UNIT_RATE   ? " tokens/s"
-                       : metric->unit == UNIT_LOSS ? " nats"
-                                                   : "";
+    Metric metric = findings_metric(name);
+    metric_format(&metric, value, number, sizeof number);
+    const char *unit = metric.unit == UNIT_RATE   ? " tokens/s"
+                       : metric.unit == UNIT_LOSS ? " nats"
+                                                  : "";
     snprintf(text, FINDINGS_VALUE_SIZE, "%s%s", number[0] != '\0' ? number : "unknown", unit);
     return text;
 }
 
 #define LISTED 12
 
-void findings_list(Page *page, const Metric *metric, const Results *results,
-                   const int *configurations, int count)
+void findings_list(Page *page, const char *name, const Results *results, const int *configurations,
+                   int count)
 {
+    Metric metric = findings_metric(name);
     int listed = 0;
     for (int i = 0; i < count; i++) {
         int configuration = configurations != NULL ? configurations[i] : i;
-        Estimate estimate = metric_sound_estimate(metric, results, configuration);
+        Estimate estimate = metric_sound_estimate(&metric, results, configuration);
         if (estimate.count == 0) {
             continue;
         }
@@ -123,14 +132,14 @@ void findings_list(Page *page, const Metric *metric, const Results *results,
             continue;
         }
         char mean[FINDINGS_VALUE_SIZE], half[FINDINGS_VALUE_SIZE];
-        char *label = findings_label(results, configuration);
+        char label[FINDINGS_LABEL_SIZE];
+        findings_label(results, configuration, label);
         page_put(page, "%s%s: %s", page->size > 0 ? "; " : "", label,
-                 findings_value(metric, estimate.mean, mean));
+                 findings_value(name, estimate.mean, mean));
         if (estimate.half > 0) {
-            page_put(page, " \xc2\xb1 %s", findings_value(metric, estimate.half, half));
+            page_put(page, " \xc2\xb1 %s", findings_value(name, estimate.half, half));
         }
         page_put(page, " (%d run%s)", estimate.count, estimate.count == 1 ? "" : "s");
-        free(label);
     }
     if (listed > LISTED) {
         page_put(page, "; and %d more", listed - LISTED);
@@ -156,11 +165,12 @@ const char *findings_judgement(const Welch *welch, char text[FINDINGS_JUDGEMENT_
     return text;
 }
 
-Welch findings_welch(const Metric *metric, const Results *results, int a, int b)
+Welch findings_welch(const char *name, const Results *results, int a, int b)
 {
+    Metric metric = findings_metric(name);
     double of_a[METRIC_MAX_SAMPLES], of_b[METRIC_MAX_SAMPLES];
-    int a_count = metric_samples(metric, results, a, of_a, METRIC_MAX_SAMPLES);
-    int b_count = metric_samples(metric, results, b, of_b, METRIC_MAX_SAMPLES);
+    int a_count = metric_samples(&metric, results, a, of_a, METRIC_MAX_SAMPLES);
+    int b_count = metric_samples(&metric, results, b, of_b, METRIC_MAX_SAMPLES);
     return welch_test(of_a, a_count, of_b, b_count);
 }
 
@@ -348,7 +358,8 @@ void rule_failures(const Results *results, Findings *findings)
                 page_put(&ids, "%s%s", alike++ > 0 ? ", " : "run ", results->runs[j].id);
             }
         }
-        char *label = findings_label(results, result->configuration);
+        char label[FINDINGS_LABEL_SIZE];
+        findings_label(results, result->configuration, label);
         const char *what = result->state == RESULT_FAILED    ? "failed"
                            : result->state == RESULT_TIMEOUT ? "ran into the time limit"
                                                              : "stopped before the end";
@@ -356,7 +367,6 @@ void rule_failures(const Results *results, Findings *findings)
                      mem_format("%s: %d run%s %s%s%s", label, alike, alike == 1 ? "" : "s", what,
                                 result->reason[0] != '\0' ? ": " : ".", result->reason),
                      ids.text);
-        free(label);
     }
 }
 
@@ -382,7 +392,8 @@ void rule_checks(const Results *results, Findings *findings)
                          json_number(check, "expected"), json_number(check, "found"));
             }
         }
-        char *label = findings_label(results, result->configuration);
+        char label[FINDINGS_LABEL_SIZE];
+        findings_label(results, result->configuration, label);
         findings_add(
             findings, FINDING_CAUTION,
             mem_format("%s, repeat %d: the run's own checks failed (%s); no conclusion here "
@@ -390,7 +401,6 @@ void rule_checks(const Results *results, Findings *findings)
                        label, result->repeat + 1, names.text),
             evidence.text);
         page_free(&names);
-        free(label);
     }
 }
 
@@ -436,10 +446,11 @@ void rule_noise(const Results *results, Findings *findings)
             continue;
         }
         Page evidence = {0};
-        char *label = findings_label(results, i), value[FINDINGS_VALUE_SIZE];
+        char label[FINDINGS_LABEL_SIZE], value[FINDINGS_VALUE_SIZE];
+        findings_label(results, i, label);
         for (int k = 0; k < count && k < 12; k++) {
             page_put(&evidence, "%s%s", k > 0 ? ", " : "",
-                     findings_value(&speed, values[k], value));
+                     findings_value("tok_s", values[k], value));
         }
         findings_add(
             findings, FINDING_CAUTION,
@@ -447,6 +458,5 @@ void rule_noise(const Results *results, Findings *findings)
                        "differences mean nothing.",
                        label, 100 * (most - least) / (sum / count)),
             evidence.text);
-        free(label);
     }
 }

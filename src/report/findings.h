@@ -28,23 +28,29 @@ void findings_add(Findings *findings, FindingKind kind, char *text, char *eviden
 
 Metric findings_metric(const char *name); /* must exist */
 
-/* "batch 16, ranks 2"; caller frees. */
-char *findings_label(const Results *results, int configuration);
+/* "batch 16, ranks 2" */
+#define FINDINGS_LABEL_SIZE 400
+const char *findings_label(const Results *results, int configuration,
+                           char text[FINDINGS_LABEL_SIZE]);
+
+/* The mean over the sound runs of a configuration; NAN: none. Here and below, `name` is that of a
+ * metric. */
+double findings_mean(const Results *results, int configuration, const char *name);
 
 /* A number with its unit, tokens/s and nats included. */
 #define FINDINGS_VALUE_SIZE 80
-const char *findings_value(const Metric *metric, double value, char text[FINDINGS_VALUE_SIZE]);
+const char *findings_value(const char *name, double value, char text[FINDINGS_VALUE_SIZE]);
 
 /* Adds "label: 1.25 k ± 12 (3 runs)" for each configuration, as far as known and at most a dozen.
  * configurations NULL: 0, 1, ... */
-void findings_list(Page *page, const Metric *metric, const Results *results,
-                   const int *configurations, int count);
+void findings_list(Page *page, const char *name, const Results *results, const int *configurations,
+                   int count);
 
 /* What the repeats say about two samples: "significant (p = 0.012)", "within the noise of the
  * repeats (p = 0.4)", "from single runs, so noise cannot be judged". */
 #define FINDINGS_JUDGEMENT_SIZE 120
 const char *findings_judgement(const Welch *welch, char text[FINDINGS_JUDGEMENT_SIZE]);
-Welch findings_welch(const Metric *metric, const Results *results, int a, int b);
+Welch findings_welch(const char *name, const Results *results, int a, int b);
 
 /* Configurations that differ along one axis alone, in the order of its numbers: batch 8, 16, 32
  * at 2 ranks. */

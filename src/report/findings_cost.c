@@ -15,12 +15,12 @@
 #define WORTHWHILE 0.10 /* gain per doubling */
 
 /* The configuration of the highest mean besides `except`; -1: none. */
-static int fastest_but(const Metric *speed, const Results *results, int except)
+static int fastest_but(const Results *results, int except)
 {
     int best = -1;
     double most = 0;
     for (int i = 0; i < results->configurations; i++) {
-        double mean = i != except ? metric_sound_estimate(speed, results, i).mean : NAN;
+        double mean = i != except ? findings_mean(results, i, "tok_s") : NAN;
         if (mean > most) {
             most = mean;
             best = i;
@@ -31,26 +31,25 @@ static int fastest_but(const Metric *speed, const Results *results, int except)
 
 void rule_fastest(const Results *results, Findings *findings)
 {
-    Metric speed = findings_metric("tok_s");
-    int best = fastest_but(&speed, results, -1);
-    int next = best >= 0 ? fastest_but(&speed, results, best) : -1;
+    int best = fastest_but(results, -1);
+    int next = best >= 0 ? fastest_but(results, best) : -1;
     if (next < 0) {
         return;
     }
-    double most = metric_sound_estimate(&speed, results, best).mean;
-    double second = metric_sound_estimate(&speed, results, next).mean;
-    Welch welch = findings_welch(&speed, results, next, best);
+    double most = findings_mean(results, best, "tok_s");
+    double second = findings_mean(results, next, "tok_s");
+    Welch welch = findings_welch("tok_s", results, next, best);
     char value[FINDINGS_VALUE_SIZE], judgement[FINDINGS_JUDGEMENT_SIZE];
-    char *winner = findings_label(results, best), *other = findings_label(results, next);
+    char winner[FINDINGS_LABEL_SIZE], other[FINDINGS_LABEL_SIZE];
     Page evidence = {0};
-    findings_list(&evidence, &speed, results, NULL, results->configurations);
+    findings_list(&evidence, "tok_s", results, NULL, results->configurations);
     findings_add(findings, FINDING_RESULT,
-                 mem_format("Fastest: %s with %s, %.1f %% ahead of %s; %s.", winner,
-                            findings_value(&speed, most, value), 100 * (most / second - 1), other,
+                 mem_format("Fastest: %s with %s, %.1f %% ahead of %s; %s.",
+                            findings_label(results, best, winner),
+                            findings_value("tok_s", most, value), 100 * (most / second - 1),
+                            findings_label(results, next, other),
                             findings_judgement(&welch, judgement)),
                  evidence.text);
-    free(winner);
-    free(other);
 }
 
 /* --- diminishing returns --- */
@@ -76,8 +75,8 @@ static double share_of(const Results *results, int configuration, const char *pa
 {
     char name[48];
     snprintf(name, sizeof name, "%s_s", part);
-    Metric own = findings_metric(name), training = findings_metric("training_s");
-    double all = metric_sound_estimate(&training, results, configuration).mean;
+    Metric own = findings_metric(name);
+    double all = findings_mean(results, configuration, "training_s");
     return all > 0 ? metric_sound_estimate(&own, results, configuration).mean / all : NAN;
 }
 
@@ -113,10 +112,9 @@ static void put_parts(Page *page, const Results *results, int before, int after)
     }
 }
 
-static void put_judgement(Page *page, const Results *results, const Metric *speed, int before,
-                          int after)
+static void put_judgement(Page *page, const Results *results, int before, int after)
 {
-    Welch welch = findings_welch(speed, results, before, after);
+    Welch welch = findings_welch("tok_s", results, before, after);
     char judgement[FINDINGS_JUDGEMENT_SIZE];
     if (!isnan(welch.p)) {
         page_put(page, ", %s", findings_judgement(&welch, judgement));
@@ -129,14 +127,13 @@ static bool measures_scaling(const Results *results, const Series *series, int c
            !result_is_oversubscribed(results_first(results, configuration));
 }
 
-static void returns_along(const Results *results, const Series *series, const Metric *speed,
-                          Findings *findings)
+static void returns_along(const Results *results, const Series *series, Findings *findings)
 {
     int before = -1;
     double speed_before = NAN;
     for (int i = 0; i < series->count; i++) {
         int configuration = series->configurations[i];
-        double mean = metric_sound_estimate(speed, results, configuration).mean;
+        double mean = findings_mean(results, configuration, "tok_s");
         if (isnan(mean) || !measures_scaling(results, series, configuration)) {
             continue;
         }
@@ -149,10 +146,10 @@ static void returns_along(const Results *results, const Series *series, const Me
                      "%+.1f %% per doubling, less than %.0f %%",
                      series->option, series->where, series->values[before], series->values[i],
                      100 * gain, 100 * WORTHWHILE);
-            put_judgement(&text, results, speed, series->configurations[before], configuration);
+            put_judgement(&text, results, series->configurations[before], configuration);
             put_parts(&text, results, series->configurations[before], configuration);
             page_put(&text, ".");
-            findings_list(&evidence, speed, results, series->configurations, series->count);
+            findings_list(&evidence, "tok_s", results, series->configurations, series->count);
             findings_add(findings, FINDING_RESULT, text.text, evidence.text);
             return;
         }
@@ -163,12 +160,11 @@ static void returns_along(const Results *results, const Series *series, const Me
 
 void rule_diminishing_returns(const Results *results, Findings *findings)
 {
-    Metric speed = findings_metric("tok_s");
     SeriesList list;
     series_make(results, &list);
     for (int i = 0; i < list.count; i++) {
         if (is_a_resource(list.items[i].option)) {
-            returns_along(results, &list.items[i], &speed, findings);
+            returns_along(results, &list.items[i], findings);
         }
     }
     series_free(&list);
@@ -176,31 +172,11 @@ void rule_diminishing_returns(const Results *results, Findings *findings)
 
 /* --- what does not fit --- */
 
-static bool is_too_large(const Result *result)
-{
-    return result->state == RESULT_REFUSED || result->state == RESULT_OOM;
-}
-
 /* The first run of the configuration that did not fit; NULL: all did, or did not try. */
 static const Result *refusal_of(const Results *results, int configuration)
 {
-    for (int i = 0; i < results->count; i++) {
-        if (results->runs[i].configuration == configuration && is_too_large(&results->runs[i])) {
-            return &results->runs[i];
-        }
-    }
-    return NULL;
-}
-
-static bool has_fitted(const Results *results, int configuration)
-{
-    for (int i = 0; i < results->count; i++) {
-        if (results->runs[i].configuration == configuration &&
-            results->runs[i].state == RESULT_DONE) {
-            return true;
-        }
-    }
-    return false;
+    const Result *refused = results_in_state(results, configuration, RESULT_REFUSED);
+    return refused != NULL ? refused : results_in_state(results, configuration, RESULT_OOM);
 }
 
 /* Bytes that a run may use, and whose they are. NAN when no record says. */
@@ -232,9 +208,10 @@ static void put_bytes(Page *page, const Results *results, const Result *result)
     double wanted = metric_value(&planned, results, result, -1);
     double room = room_of(results, result, &whose);
     if (!isnan(wanted)) {
-        page_put(page, ", planned %s", findings_value(&planned, wanted, bytes));
+        page_put(page, ", planned %s", findings_value("planned_bytes", wanted, bytes));
         if (!isnan(room)) {
-            page_put(page, " against %s %s", findings_value(&planned, room, room_text), whose);
+            page_put(page, " against %s %s", findings_value("planned_bytes", room, room_text),
+                     whose);
         }
     }
 }
@@ -244,7 +221,8 @@ static void limit_along(const Results *results, const Series *series, bool *told
 {
     int limit = 0, fits = -1;
     while (limit < series->count && refusal_of(results, series->configurations[limit]) == NULL) {
-        fits = has_fitted(results, series->configurations[limit]) ? limit : fits;
+        fits = results_in_state(results, series->configurations[limit], RESULT_DONE) != NULL ? limit
+                                                                                             : fits;
         limit++;
     }
     if (limit == series->count || told[series->configurations[limit]]) {
@@ -263,7 +241,7 @@ static void limit_along(const Results *results, const Series *series, bool *told
         char value[FINDINGS_VALUE_SIZE];
         page_put(&text, "; the largest below it that fits is %.15g", series->values[fits]);
         if (!isnan(bytes)) {
-            page_put(&text, " with %s planned", findings_value(&planned, bytes, value));
+            page_put(&text, " with %s planned", findings_value("planned_bytes", bytes, value));
         }
     } else {
         page_put(&text, "; nothing smaller was run");
@@ -286,13 +264,13 @@ void rule_memory(const Results *results, Findings *findings)
     for (int i = 0; i < results->configurations; i++) {
         const Result *refusal = refusal_of(results, i);
         if (refusal != NULL && !told[i]) {
-            char *label = findings_label(results, i);
+            char label[FINDINGS_LABEL_SIZE];
+            findings_label(results, i, label);
             Page text = {0};
             page_put(&text, "%s does not fit", label);
             put_bytes(&text, results, refusal);
             page_put(&text, ".");
             findings_add(findings, FINDING_RESULT, text.text, mem_strdup(refusal->reason));
-            free(label);
         }
     }
     series_free(&list);
@@ -326,7 +304,7 @@ static bool same_work(const Results *results, const Result *own, const Result *p
 }
 
 /* pacer's fastest configuration of the same work; -1: none came to its end. */
-static int counterpart(const Metric *speed, const Results *results, const Result *peer)
+static int counterpart(const Results *results, const Result *peer)
 {
     int best = -1;
     double most = 0;
@@ -335,7 +313,7 @@ static int counterpart(const Metric *speed, const Results *results, const Result
         if (own == NULL || own->peer[0] != '\0' || !same_work(results, own, peer)) {
             continue;
         }
-        double mean = metric_sound_estimate(speed, results, i).mean;
+        double mean = findings_mean(results, i, "tok_s");
         if (mean > most) {
             most = mean;
             best = i;
@@ -357,22 +335,21 @@ static char *settings_of(const Results *results, int configuration)
 
 static void compare(const Results *results, int own, int peer, Findings *findings)
 {
-    Metric speed = findings_metric("tok_s"), memory = findings_metric("peak_bytes");
-    Metric update = findings_metric("step_p50_ms"); /* of few updates the first ones weigh much */
-    double median = metric_sound_estimate(&update, results, peer).mean /
-                    metric_sound_estimate(&update, results, own).mean;
-    double mine = metric_sound_estimate(&speed, results, own).mean;
-    double theirs = metric_sound_estimate(&speed, results, peer).mean;
-    double share = metric_sound_estimate(&memory, results, own).mean /
-                   metric_sound_estimate(&memory, results, peer).mean;
-    Welch welch = findings_welch(&speed, results, peer, own);
+    double median =
+        findings_mean(results, peer, "step_p50_ms") / findings_mean(results, own, "step_p50_ms");
+    double mine = findings_mean(results, own, "tok_s");
+    double theirs = findings_mean(results, peer, "tok_s");
+    double share =
+        findings_mean(results, own, "peak_bytes") / findings_mean(results, peer, "peak_bytes");
+    Welch welch = findings_welch("tok_s", results, peer, own);
     char *own_settings = settings_of(results, own), *peer_settings = settings_of(results, peer);
     char mine_text[FINDINGS_VALUE_SIZE], theirs_text[FINDINGS_VALUE_SIZE];
     char judgement[FINDINGS_JUDGEMENT_SIZE];
     Page text = {0}, evidence = {0};
     page_put(&text, "pacer%s is %.2f times as fast as %s%s, %s against %s", own_settings,
              mine / theirs, peer_title(results_first(results, peer)->peer), peer_settings,
-             findings_value(&speed, mine, mine_text), findings_value(&speed, theirs, theirs_text));
+             findings_value("tok_s", mine, mine_text),
+             findings_value("tok_s", theirs, theirs_text));
     if (median > 0) {
         page_put(&text, " (%.2f times by the median update)", median);
     }
@@ -380,55 +357,42 @@ static void compare(const Results *results, int own, int peer, Findings *finding
         page_put(&text, ", with %.0f %% of its memory", 100 * share);
     }
     page_put(&text, "; %s.", findings_judgement(&welch, judgement));
-    findings_list(&evidence, &speed, results, (int[]){own, peer}, 2);
+    findings_list(&evidence, "tok_s", results, (int[]){own, peer}, 2);
     if (share > 0) {
-        findings_list(&evidence, &memory, results, (int[]){own, peer}, 2);
+        findings_list(&evidence, "peak_bytes", results, (int[]){own, peer}, 2);
     }
     findings_add(findings, FINDING_RESULT, text.text, evidence.text);
     free(own_settings);
     free(peer_settings);
 }
 
-/* The first run of a configuration that ran out of memory; NULL: none did. */
-static const Result *out_of_memory(const Results *results, int configuration)
-{
-    for (int i = 0; i < results->count; i++) {
-        if (results->runs[i].configuration == configuration &&
-            results->runs[i].state == RESULT_OOM) {
-            return &results->runs[i];
-        }
-    }
-    return NULL;
-}
-
 static void tell_of_memory(const Results *results, int own, const Result *peer, Findings *findings)
 {
-    Metric memory = findings_metric("peak_bytes");
-    double bytes = own >= 0 ? metric_sound_estimate(&memory, results, own).mean : NAN;
-    char *label = findings_label(results, peer->configuration), value[FINDINGS_VALUE_SIZE];
+    double bytes = own >= 0 ? findings_mean(results, own, "peak_bytes") : NAN;
+    char label[FINDINGS_LABEL_SIZE], value[FINDINGS_VALUE_SIZE];
+    findings_label(results, peer->configuration, label);
     Page text = {0};
     page_put(&text, "%s ran out of memory", label);
     if (!isnan(bytes)) {
-        page_put(&text, "; pacer takes %s for the same", findings_value(&memory, bytes, value));
+        page_put(&text, "; pacer takes %s for the same",
+                 findings_value("peak_bytes", bytes, value));
     }
     page_put(&text, ".");
     findings_add(findings, FINDING_RESULT, text.text, mem_strdup(peer->reason));
-    free(label);
 }
 
 void rule_peers(const Results *results, Findings *findings)
 {
-    Metric speed = findings_metric("tok_s");
     for (int i = 0; i < results->configurations; i++) {
         const Result *peer = results_first(results, i);
         if (peer == NULL || peer->peer[0] == '\0') {
             continue;
         }
-        int own = counterpart(&speed, results, peer);
-        const Result *full = out_of_memory(results, i);
+        int own = counterpart(results, peer);
+        const Result *full = results_in_state(results, i, RESULT_OOM);
         if (full != NULL) {
             tell_of_memory(results, own, full, findings);
-        } else if (own >= 0 && metric_sound_estimate(&speed, results, i).mean > 0) {
+        } else if (own >= 0 && findings_mean(results, i, "tok_s") > 0) {
             compare(results, own, i, findings);
         }
     }
@@ -436,8 +400,7 @@ void rule_peers(const Results *results, Findings *findings)
 
 void rule_missing_peers(const Results *results, Findings *findings)
 {
-    const cJSON *peers = json_get(results->json, "peers");
-    const char *note = json_text(peers, "note");
+    const char *note = json_text(results->json, "peers.note");
     if (note != NULL) {
         findings_add(findings, FINDING_CAUTION, mem_format("%s.", note), NULL);
     }

@@ -128,12 +128,13 @@ static void tell(const Results *results, const Contender *all, int count, const 
     char judgement[FINDINGS_JUDGEMENT_SIZE];
     Page evidence = {0};
     for (int i = 0; i < count && i < 24; i++) {
-        char *label = findings_label(results, all[i].configuration);
+        char label[FINDINGS_LABEL_SIZE];
+        findings_label(results, all[i].configuration, label);
         page_put(&evidence, "%s%s: %.4f nats (%d run%s)", i > 0 ? "; " : "", label, all[i].mean,
                  all[i].count, all[i].count == 1 ? "" : "s");
-        free(label);
     }
-    char *winner = findings_label(results, best->configuration);
+    char winner[FINDINGS_LABEL_SIZE];
+    findings_label(results, best->configuration, winner);
     findings_add(
         findings, FINDING_RESULT,
         mem_format("At equal %s the best validation loss is that of global batch %.15g (%s), "
@@ -141,7 +142,6 @@ static void tell(const Results *results, const Contender *all, int count, const 
                    where, best->global_batch, winner, best->mean, next->global_batch, next->mean,
                    findings_judgement(&welch, judgement)),
         evidence.text);
-    free(winner);
 }
 
 static void compare_at(const Results *results, const Result *first, Progress progress,
@@ -160,9 +160,9 @@ static void compare_at(const Results *results, const Result *first, Progress pro
             count++;
         }
     }
-    Metric metric = findings_metric(strcmp(unit, "tokens") == 0 ? "tokens" : "training_s");
+    const char *name = strcmp(unit, "tokens") == 0 ? "tokens" : "training_s";
     char value[FINDINGS_VALUE_SIZE];
-    char *where = mem_format("%s (%s)", unit, findings_value(&metric, point, value));
+    char *where = mem_format("%s (%s)", unit, findings_value(name, point, value));
     tell(results, all, count, where, findings);
     free(where);
     free(all);
@@ -222,13 +222,12 @@ void rule_learning_rate(const Results *results, Findings *findings)
  * best. */
 static void tell_of_short_probes(const Results *results, double tokens, Findings *findings)
 {
-    Metric update = findings_metric("tokens_update");
     int few = 0, worst = -1;
     double least = FEW_UPDATES;
     for (int i = 0; i < results->configurations; i++) {
         const Result *result = results_first(results, i);
         bool probed = result != NULL && !isnan(json_number(result->entry, "lr_factor"));
-        double updates = ceil(tokens / metric_sound_estimate(&update, results, i).mean);
+        double updates = ceil(tokens / findings_mean(results, i, "tokens_update"));
         few += probed && updates < FEW_UPDATES;
         if (probed && updates < least) {
             least = updates;
@@ -236,14 +235,14 @@ static void tell_of_short_probes(const Results *results, double tokens, Findings
         }
     }
     if (few > 0) {
-        char *label = findings_label(results, worst);
+        char label[FINDINGS_LABEL_SIZE];
+        findings_label(results, worst, label);
         findings_add(findings, FINDING_CAUTION,
                      mem_format("The learning rate of %d configuration%s comes from a probe of few "
                                 "updates, %.0f for %s: it may suit the first of them only.",
                                 few, few == 1 ? "" : "s", least, label),
                      mem_format("more tokens in lr-probe make it surer; %d updates are wanted",
                                 FEW_UPDATES));
-        free(label);
     }
 }
 
@@ -265,9 +264,8 @@ void rule_probed_rates(const Results *results, Findings *findings)
             side = low ? "lowest" : "highest";
         }
     }
-    Metric tokens = findings_metric("tokens");
     char amount[FINDINGS_VALUE_SIZE];
-    findings_value(&tokens, json_number(probe, "tokens"), amount);
+    findings_value("tokens", json_number(probe, "tokens"), amount);
     tell_of_short_probes(results, json_number(probe, "tokens"), findings);
     if (edges > 0) {
         findings_add(findings, FINDING_CAUTION,
@@ -290,33 +288,31 @@ void rule_probed_rates(const Results *results, Findings *findings)
 
 void rule_gap(const Results *results, Findings *findings)
 {
-    Metric gap = findings_metric("gap"), validation = findings_metric("val_loss");
-    Metric best = findings_metric("best_val_loss"), training = findings_metric("train_loss");
     int worst = -1;
     double most = 0;
     for (int i = 0; i < results->configurations; i++) {
-        double mean = metric_sound_estimate(&gap, results, i).mean;
+        double mean = findings_mean(results, i, "gap");
         if (mean > most) {
             most = mean;
             worst = i;
         }
     }
-    double val = worst >= 0 ? metric_sound_estimate(&validation, results, worst).mean : NAN;
+    double val = worst >= 0 ? findings_mean(results, worst, "val_loss") : NAN;
     if (!(most > LARGE_GAP * val)) {
         return;
     }
-    double least = metric_sound_estimate(&best, results, worst).mean;
+    double least = findings_mean(results, worst, "best_val_loss");
     Page text = {0}, evidence = {0};
-    char *label = findings_label(results, worst);
+    char label[FINDINGS_LABEL_SIZE];
+    findings_label(results, worst, label);
     page_put(&text,
              "The largest gap between validation and training loss is %.4f nats (%s: %.4f and %.4f "
              "at the last update)",
-             most, label, val, metric_sound_estimate(&training, results, worst).mean);
+             most, label, val, findings_mean(results, worst, "train_loss"));
     if (val > RISEN * least) {
         page_put(&text, "; its validation loss had been down to %.4f and rose again", least);
     }
     page_put(&text, ".");
-    findings_list(&evidence, &gap, results, NULL, results->configurations);
+    findings_list(&evidence, "gap", results, NULL, results->configurations);
     findings_add(findings, FINDING_RESULT, text.text, evidence.text);
-    free(label);
 }

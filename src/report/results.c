@@ -125,6 +125,16 @@ const Result *results_first(const Results *results, int configuration)
     return NULL;
 }
 
+const Result *results_in_state(const Results *results, int configuration, ResultState state)
+{
+    for (int i = 0; i < results->count; i++) {
+        if (results->runs[i].configuration == configuration && results->runs[i].state == state) {
+            return &results->runs[i];
+        }
+    }
+    return NULL;
+}
+
 bool result_has_all_ranks(const Result *result)
 {
     for (int rank = 0; rank < result->rank_count; rank++) {

@@ -68,6 +68,9 @@ void results_free(Results *results); /* a no-op on a zeroed one */
 /* A configuration's first run; NULL when there is none of that number. */
 const Result *results_first(const Results *results, int configuration);
 
+/* The same of its runs in a state. */
+const Result *results_in_state(const Results *results, int configuration, ResultState state);
+
 /* The axis that an option belongs to; -1: it does not vary. */
 int results_axis_of(const Results *results, const char *option);
 
