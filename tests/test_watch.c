@@ -226,7 +226,7 @@ static void test_watch__an_ended_process_is_dead(void **state)
     assert_int_equal(symlink("step-2", latest), 0);
     watch_poll(&run);
     watched_assert_says(&run, watched_flags(100, 30, false),
-                        "go on from the checkpoint of step 2: pacer train");
+                        "resume from the checkpoint of step 2: pacer train");
     free(latest);
     free(ckpt);
     watch_close(&run);

@@ -71,7 +71,9 @@ static void add_cautions(Content *content)
                                         shared, results->count));
     }
     if (json_is_true(results->json, "smoke")) {
-        add_caution(content, mem_strdup("A smoke run: sizes that only try the experiment out."));
+        add_caution(
+            content,
+            mem_strdup("A smoke run: small sizes that only show that the experiment works."));
     }
     if (done < results->count) {
         add_caution(content, mem_format("%d of %d runs are done; the list of runs says what became "
@@ -140,9 +142,9 @@ static void add_facts(Content *content)
     add_fact(content, "Version",
              mem_format("%.60s, commit %.60s", json_text_or(json, "pacer.version", "unknown"),
                         json_text_or(json, "pacer.commit", "unknown")));
-    add_fact(
-        content, "Runs",
-        mem_format("%d of %d configurations, in turn", results->count, results->configurations));
+    add_fact(content, "Runs",
+             mem_format("%d of %d configurations, repeats interleaved", results->count,
+                        results->configurations));
     add_text(content, "PyTorch", json, "peers.version");
     bool differ = false;
     for (int i = 0; i < results->count; i++) {

@@ -455,7 +455,7 @@ void rule_noise(const Results *results, Findings *findings)
         findings_add(
             findings, FINDING_CAUTION,
             mem_format("%s: the repeats' throughput spreads over %.1f %% of its mean; smaller "
-                       "differences mean nothing.",
+                       "differences are noise.",
                        label, 100 * (most - least) / (sum / count)),
             evidence.text);
     }

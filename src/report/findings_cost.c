@@ -102,8 +102,8 @@ static void put_parts(Page *page, const Results *results, int before, int after)
     if (dominant == NULL) {
         return;
     }
-    page_put(page, "; there %s takes the largest part of the training time, %.0f %%", dominant,
-             100 * most);
+    page_put(page, "; at that point %s takes the largest share of the training time, %.0f %%",
+             dominant, 100 * most);
     if (growth >= 0.01 && growing == dominant) {
         page_put(page, " after %.0f %% before", 100 * from);
     } else if (growth >= 0.01) {
@@ -141,11 +141,12 @@ static void returns_along(const Results *results, const Series *series, Findings
         double gain = before >= 0 ? pow(mean / speed_before, 1 / doublings) - 1 : NAN;
         if (gain < WORTHWHILE) {
             Page text = {0}, evidence = {0};
-            page_put(&text,
-                     "Along %s%s returns diminish from %.15g on: up to %.15g throughput changes by "
-                     "%+.1f %% per doubling, less than %.0f %%",
-                     series->option, series->where, series->values[before], series->values[i],
-                     100 * gain, 100 * WORTHWHILE);
+            page_put(
+                &text,
+                "Diminishing returns along %s%s from %.15g on: up to %.15g throughput changes by "
+                "%+.1f %% per doubling, less than %.0f %%",
+                series->option, series->where, series->values[before], series->values[i],
+                100 * gain, 100 * WORTHWHILE);
             put_judgement(&text, results, series->configurations[before], configuration);
             put_parts(&text, results, series->configurations[before], configuration);
             page_put(&text, ".");

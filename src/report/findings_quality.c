@@ -208,9 +208,10 @@ void rule_learning_rate(const Results *results, Findings *findings)
     if (check != NULL && check->verdict != CHECK_PASS) {
         findings_add(
             findings, FINDING_CAUTION,
-            mem_format("All batch sizes were trained at one learning rate, %.6g, which suits "
-                       "one of them best: differences in loss mix the two.",
-                       rates[0]),
+            mem_format(
+                "All batch sizes were trained at one learning rate, %.6g, which suits "
+                "one of them best: differences in loss confound batch size and learning rate.",
+                rates[0]),
             mem_format("%d runs; an lr-rule would tell them apart", count));
     }
     free(checks);

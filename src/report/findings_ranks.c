@@ -62,14 +62,16 @@ void rule_communication(const Results *results, Findings *findings)
     Page text = {0};
     page_put(
         &text,
-        "Communication that computation waits for takes at most %.1f %% of the training time "
-        "(%s: %s of %s, beside %s of compute)",
+        "Exposed communication takes at most %.1f %% of the training time (%s: %s of %s, with %s "
+        "of "
+        "compute)",
         100 * most, label,
         findings_value("training_s", findings_mean(results, worst, "comm_exposed_s"), exposed_s),
         findings_value("training_s", findings_mean(results, worst, "training_s"), training_s),
         findings_value("training_s", findings_mean(results, worst, "compute_s"), compute_s));
     if (all > 0 && hidden > 0) {
-        page_put(&text, "; another %s, %.0f %% of all communication, was hidden behind computation",
+        page_put(&text,
+                 "; another %s, %.0f %% of all communication, was overlapped with computation",
                  findings_value("training_s", hidden, hidden_s), 100 * hidden / all);
     }
     page_put(&text, ".");
@@ -119,8 +121,8 @@ void rule_overlap(const Results *results, Findings *findings)
         Page evidence = {0};
         findings_list(&evidence, "tok_s", results, (int[]){other, i}, 2);
         findings_add(findings, FINDING_RESULT,
-                     mem_format("%s: computation waits %s for communication, against %s with ddp "
-                                "flat; %s. Throughput changes by %+.1f %%.",
+                     mem_format("%s: %s of exposed communication, against %s with ddp flat; %s. "
+                                "Throughput changes by %+.1f %%.",
                                 label, findings_value("training_s", with, with_s),
                                 findings_value("training_s", without, without_s),
                                 findings_judgement(&welch, judgement),

@@ -326,7 +326,7 @@ static const MetricRow rows[] = {
     PHASE(forward, "Forward"), PHASE(backward, "Backward"), PHASE(loss, "Loss"),
     PHASE(optimizer, "Optimizer"), PHASE(data_load, "Data loading"),
     PHASE(data_move, "Data to the device"), PHASE(comm_exposed, "Communication, exposed"),
-    PHASE(comm_hidden, "Communication, hidden"), PHASE(eval, "Evaluation"),
+    PHASE(comm_hidden, "Communication, overlapped"), PHASE(eval, "Evaluation"),
     PHASE(checkpoint, "Checkpoints"), PHASE(wait, "Waiting for the device"),
     PHASE(launch, "Launching"), PHASE(log, "Logging"),
     {"unattributed_s", "Unattributed (s)", UNIT_SECONDS, true, value_phase, "unattributed"},

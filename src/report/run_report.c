@@ -62,7 +62,7 @@ static const Fact facts[] = {
     {"Tokens per second predicted", PREDICTED, "%.0f", 1},
     {"Seconds in training steps", "summary.train_s", "%.1f", 1},
     {"Seconds of wall time", "summary.wall_s", "%.1f", 1},
-    {"Peak memory planned and used, MiB", "summary.peak_bytes", "%.1f", 1.0 / (1 << 20)},
+    {"Peak memory, MiB", "summary.peak_bytes", "%.1f", 1.0 / (1 << 20)},
     {"Processor", "machine.cpu", NULL, 0},
     {"Threads", "machine.ceiling_threads", "%.0f", 1},
     {"Started", "started", NULL, 0},

@@ -148,7 +148,8 @@ void watch_text_item(WatchText *text, Ink ink, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* A sentence, broken at spaces into as many lines as it takes. */
-void watch_text_wrap(WatchText *text, Ink ink, const char *sentence);
+void watch_text_wrap(WatchText *text, Ink ink, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* `count` times a character of one column of ours, or its stand-in. */
 void watch_text_glyph(WatchText *text, Ink ink, const char *utf8, char ascii, int count);

@@ -49,15 +49,14 @@ static const char *bytes_text(double bytes, char text[BYTES_SIZE])
 static void say_how_to_go_on(const WatchRun *run, WatchText *out)
 {
     char *command = watch_resume_command(run);
-    char *sentence =
-        run->saved_step >= 0
-            ? mem_format("To go on from the checkpoint of step %lld: %s",
-                         (long long)run->saved_step,
-                         command != NULL ? command : "pacer train with the same options")
-            : mem_format("It has no checkpoint; the same command begins anew: %s",
-                         command != NULL ? command : "pacer train with the same options");
-    watch_text_wrap(out, INK_PLAIN, sentence);
-    free(sentence);
+    const char *words = command != NULL ? command : "pacer train with the same options";
+    if (run->saved_step >= 0) {
+        watch_text_wrap(out, INK_PLAIN, "To resume from the checkpoint of step %lld: %s",
+                        (long long)run->saved_step, words);
+    } else {
+        watch_text_wrap(out, INK_PLAIN, "It has no checkpoint; the same command begins anew: %s",
+                        words);
+    }
     free(command);
 }
 
@@ -107,7 +106,7 @@ static void put_message(const WatchRun *run, const WatchFlags *flags, WatchText 
     (void)flags;
     char *sentence = state_sentence(run);
     if (sentence != NULL) {
-        watch_text_wrap(out, state_ink(run->state), sentence);
+        watch_text_wrap(out, state_ink(run->state), "%s", sentence);
     }
     free(sentence);
     if (run->state == WATCH_DEAD || run->state == WATCH_STOPPED ||
@@ -115,16 +114,12 @@ static void put_message(const WatchRun *run, const WatchFlags *flags, WatchText 
         say_how_to_go_on(run, out);
     }
     if (run->not_finite > 0) {
-        char *warning = mem_format("The loss was not a number in %lld line%s.",
-                                   (long long)run->not_finite, run->not_finite == 1 ? "" : "s");
-        watch_text_wrap(out, INK_RED, warning);
-        free(warning);
+        watch_text_wrap(out, INK_RED, "The loss was not a number in %lld line%s.",
+                        (long long)run->not_finite, run->not_finite == 1 ? "" : "s");
     }
     if (run->odd_lines > 0) {
-        char *warning = mem_format("%lld line%s of metrics.jsonl could not be read.",
-                                   (long long)run->odd_lines, run->odd_lines == 1 ? "" : "s");
-        watch_text_wrap(out, INK_YELLOW, warning);
-        free(warning);
+        watch_text_wrap(out, INK_YELLOW, "%lld line%s of metrics.jsonl could not be read.",
+                        (long long)run->odd_lines, run->odd_lines == 1 ? "" : "s");
     }
 }
 
@@ -366,7 +361,7 @@ static void put_ranks(const WatchRun *run, const WatchFlags *flags, WatchText *o
         watch_text_put(out, INK_DIM, "  training %s",
                        clock_duration(json_number(rank, "spans.training.total_s"), time));
         double waited = json_number(rank, "timers.comm_exposed.exclusive_s");
-        watch_text_put(out, INK_DIM, "  waiting for others %s", clock_duration(waited, time));
+        watch_text_put(out, INK_DIM, "  exposed communication %s", clock_duration(waited, time));
     }
 }
 
