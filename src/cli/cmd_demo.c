@@ -8,7 +8,6 @@
 #include "base/signals.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
-#include "cli/show.h"
 #include "model/generate.h"
 #include "model/sample.h"
 #include "report/report.h"

@@ -13,7 +13,6 @@
 #include "base/output.h"
 #include "base/signals.h"
 #include "cli/commands.h"
-#include "cli/show.h"
 #include "base/json.h"
 #include "text/unicode.h"
 

@@ -14,7 +14,6 @@
 #define MAX_CATEGORIES 200
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 #define LABEL_SIZE 512
-#define BINS 250 /* of a loss curve */
 
 /* --- entries of experiment.json --- */
 
@@ -479,49 +478,11 @@ static void collect(const Chart *chart, const Results *results, Plot *plot)
 
 /* --- loss curves --- */
 
-typedef struct {
-    double loss, place;
-    int count;
-} Bin;
-
-static double place_of(const Chart *chart, const Curve *curve, int64_t step)
+static CurvePlace *place_along(const char *x)
 {
-    return strcmp(chart->x, "tokens") == 0    ? curve_tokens(curve, step)
-           : strcmp(chart->x, "seconds") == 0 ? curve_seconds(curve, step)
-                                              : (double)step;
-}
-
-static const CurvePoint *points_of(const Curve *curve, bool validation, size_t *count)
-{
-    *count = validation ? curve->validation_count : curve->train_count;
-    return validation ? curve->validation : curve->train;
-}
-
-/* Means of one run's spans into the configuration's sums. */
-static void add_run(const Chart *chart, const Curve *curve, bool validation, int64_t last,
-                    Bin sums[BINS])
-{
-    Bin own[BINS] = {0};
-    size_t count;
-    const CurvePoint *points = points_of(curve, validation, &count);
-    for (size_t i = 0; i < count; i++) {
-        double place = place_of(chart, curve, points[i].step);
-        double share = (double)points[i].step / ((double)last + 1);
-        if (!isfinite(place) || !isfinite(points[i].loss) || !(share >= 0 && share < 1)) {
-            continue;
-        }
-        Bin *bin = &own[(int)(share * BINS)];
-        bin->loss += points[i].loss;
-        bin->place += place;
-        bin->count++;
-    }
-    for (int i = 0; i < BINS; i++) {
-        if (own[i].count > 0) {
-            sums[i].loss += own[i].loss / own[i].count;
-            sums[i].place += own[i].place / own[i].count;
-            sums[i].count++;
-        }
-    }
+    return strcmp(x, "tokens") == 0    ? curve_tokens
+           : strcmp(x, "seconds") == 0 ? curve_seconds
+                                       : curve_step;
 }
 
 /* Runs that are done; where there is none, those that got somewhere. */
@@ -536,20 +497,18 @@ static void add_curve(const Chart *chart, const Results *results, int configurat
     bool any_done = results_in_state(results, configuration, RESULT_DONE) != NULL;
     int64_t last = 0;
     for (int i = 0; i < results->count; i++) {
-        size_t count;
-        const CurvePoint *points = points_of(&results->runs[i].curve, validation, &count);
-        if (takes_part(&results->runs[i], configuration, any_done) && count > 0 &&
-            points[count - 1].step > last) {
-            last = points[count - 1].step;
+        if (takes_part(&results->runs[i], configuration, any_done)) {
+            int64_t own = curve_last(&results->runs[i].curve, validation);
+            last = own > last ? own : last;
         }
     }
     if (last == 0) {
         return;
     }
-    Bin sums[BINS] = {0};
+    CurveBin sums[CURVE_BINS] = {0};
     for (int i = 0; i < results->count; i++) {
         if (takes_part(&results->runs[i], configuration, any_done)) {
-            add_run(chart, &results->runs[i].curve, validation, last, sums);
+            curve_bin(&results->runs[i].curve, validation, place_along(chart->x), last, sums);
         }
     }
     const char *mark = any_done ? NULL : mark_of(results, configuration);
@@ -558,7 +517,7 @@ static void add_curve(const Chart *chart, const Results *results, int configurat
     PlotSeries *series = plot_add_series(plot, label);
     free(label);
     series->colour = colour;
-    for (int i = 0; i < BINS; i++) {
+    for (int i = 0; i < CURVE_BINS; i++) {
         if (sums[i].count > 0) {
             plot_add_point(series, sums[i].place / sums[i].count, sums[i].loss / sums[i].count);
         }

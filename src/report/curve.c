@@ -115,3 +115,47 @@ double curve_seconds(const Curve *curve, int64_t step)
                ? between(before.seconds, after.seconds, &before, &after, step)
                : NAN;
 }
+
+double curve_step(const Curve *curve, int64_t step)
+{
+    (void)curve;
+    return (double)step;
+}
+
+static const CurvePoint *points_of(const Curve *curve, bool validation, size_t *count)
+{
+    *count = validation ? curve->validation_count : curve->train_count;
+    return validation ? curve->validation : curve->train;
+}
+
+int64_t curve_last(const Curve *curve, bool validation)
+{
+    size_t count;
+    const CurvePoint *points = points_of(curve, validation, &count);
+    return count > 0 ? points[count - 1].step : 0;
+}
+
+void curve_bin(const Curve *curve, bool validation, CurvePlace *place, int64_t last,
+               CurveBin sums[CURVE_BINS])
+{
+    CurveBin own[CURVE_BINS] = {0};
+    size_t count;
+    const CurvePoint *points = points_of(curve, validation, &count);
+    for (size_t i = 0; i < count; i++) {
+        double at = place(curve, points[i].step);
+        double share = (double)points[i].step / ((double)last + 1);
+        if (isfinite(at) && isfinite(points[i].loss) && share >= 0 && share < 1) {
+            CurveBin *bin = &own[(int)(share * CURVE_BINS)];
+            bin->loss += points[i].loss;
+            bin->place += at;
+            bin->count++;
+        }
+    }
+    for (int i = 0; i < CURVE_BINS; i++) {
+        if (own[i].count > 0) {
+            sums[i].loss += own[i].loss / own[i].count;
+            sums[i].place += own[i].place / own[i].count;
+            sums[i].count++;
+        }
+    }
+}

@@ -1,6 +1,6 @@
-/* What was fastest, where more of something stops helping, what does not fit, and how pacer compares
- * with the programs beside it. A peer's configuration is compared with the fastest of pacer's that
- * do the same work: equal in every option that means something to the peer. */
+/* What was fastest, where more of something stops helping, what does not fit, and how pacer
+ * compares with its peers. A peer's configuration is compared with the fastest of pacer's that do
+ * the same work: equal in every option that means something to the peer. */
 #include "report/findings.h"
 
 #include "base/mem.h"

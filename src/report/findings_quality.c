@@ -14,8 +14,6 @@
 #define LARGE_GAP 0.05   /* of the validation loss */
 #define RISEN 1.01       /* last over best validation loss */
 
-typedef double (*Progress)(const Curve *curve, int64_t step);
-
 /* Of one configuration: its best validation losses by the common point, one a run. */
 typedef struct {
     int configuration;
@@ -49,7 +47,7 @@ static bool comparable(const Results *results, const Result *a, const Result *b)
     return true;
 }
 
-static double reach_of(const Result *result, Progress progress)
+static double reach_of(const Result *result, CurvePlace *progress)
 {
     const Curve *curve = &result->curve;
     return curve->validation_count > 0
@@ -57,7 +55,7 @@ static double reach_of(const Result *result, Progress progress)
                : NAN;
 }
 
-static double best_by(const Result *result, Progress progress, double limit)
+static double best_by(const Result *result, CurvePlace *progress, double limit)
 {
     double best = NAN;
     for (size_t i = 0; i < result->curve.validation_count; i++) {
@@ -70,7 +68,7 @@ static double best_by(const Result *result, Progress progress, double limit)
 }
 
 /* The point that every sound run beside `first` has reached; NAN when there is none. */
-static double common_point(const Results *results, const Result *first, Progress progress)
+static double common_point(const Results *results, const Result *first, CurvePlace *progress)
 {
     double point = NAN;
     for (int i = 0; i < results->count; i++) {
@@ -82,7 +80,7 @@ static double common_point(const Results *results, const Result *first, Progress
     return point;
 }
 
-static bool gather(const Results *results, int configuration, Progress progress, double limit,
+static bool gather(const Results *results, int configuration, CurvePlace *progress, double limit,
                    Contender *contender)
 {
     Metric batch = findings_metric("global_batch");
@@ -144,7 +142,7 @@ static void tell(const Results *results, const Contender *all, int count, const 
         evidence.text);
 }
 
-static void compare_at(const Results *results, const Result *first, Progress progress,
+static void compare_at(const Results *results, const Result *first, CurvePlace *progress,
                        const char *unit, Findings *findings)
 {
     double point = common_point(results, first, progress);

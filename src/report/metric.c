@@ -283,7 +283,7 @@ static double value_checks(MetricQuery q)
 
 typedef struct {
     const char *name, *title;
-    MetricUnit unit;
+    Unit unit;
     bool per_rank;
     MetricSource *source; /* NULL: only text, see metric_text */
     const char *of;       /* what the source is asked for */
@@ -402,7 +402,7 @@ static const Option *train_option(const char *name)
     return option != NULL && (option->commands & (1u << COMMAND_TRAIN)) != 0 ? option : NULL;
 }
 
-static MetricUnit option_unit(const Option *option)
+static Unit option_unit(const Option *option)
 {
     switch (option->type) {
     case OPTION_INT:
@@ -527,80 +527,9 @@ Estimate metric_estimate(const Metric *metric, const Results *results, int confi
 
 /* --- text --- */
 
-/* Three digits or more, with the prefix that makes the number read well. */
-static void format_scaled(double value, double step, const char *const *units, char *text,
-                          size_t size)
-{
-    double shown = value;
-    while (fabs(shown) >= step && units[1] != NULL) {
-        shown /= step;
-        units++;
-    }
-    int digits = fabs(shown) >= 1000 ? 0 : fabs(shown) >= 100 ? 1 : 2;
-    bool whole = shown == value && floor(shown) == shown;
-    snprintf(text, size, "%.*f%s%s", whole ? 0 : digits, shown, units[0][0] != '\0' ? " " : "",
-             units[0]);
-}
-
-static void format_count(double value, char *text, size_t size)
-{
-    static const char *const units[] = {"", "k", "M", "G", "T", NULL};
-    if (fabs(value) < 100000) {
-        snprintf(text, size, floor(value) == value ? "%.0f" : "%.2f", value);
-    } else {
-        format_scaled(value, 1000, units, text, size);
-    }
-}
-
-static void format_seconds(double value, char *text, size_t size)
-{
-    double length = fabs(value);
-    if (length > 0 && length < 1e-3) {
-        snprintf(text, size, "%.1f us", 1e6 * value);
-    } else if (length > 0 && length < 1) {
-        snprintf(text, size, "%.*f ms", length < 0.1 ? 2 : 1, 1e3 * value);
-    } else {
-        snprintf(text, size, "%.*f s", length < 10000 ? 2 : 0, value);
-    }
-}
-
 void metric_format(const Metric *metric, double value, char *text, size_t size)
 {
-    static const char *const rates[] = {"", "k", "M", "G", NULL};
-    static const char *const bytes[] = {"B", "KiB", "MiB", "GiB", "TiB", NULL};
-    if (!isfinite(value)) {
-        snprintf(text, size, "%s", "");
-        return;
-    }
-    switch (metric->unit) {
-    case UNIT_COUNT:
-        format_count(value, text, size);
-        break;
-    case UNIT_SECONDS:
-        format_seconds(value, text, size);
-        break;
-    case UNIT_BYTES:
-        format_scaled(value, 1024, bytes, text, size);
-        break;
-    case UNIT_RATE:
-        format_scaled(value, 1000, rates, text, size);
-        break;
-    case UNIT_LOSS:
-        snprintf(text, size, "%.4f", value);
-        break;
-    case UNIT_PERCENT:
-        snprintf(text, size, fabs(value) < 5e-4 && value != 0 ? "%.1g %%" : "%.1f %%", 100 * value);
-        break;
-    case UNIT_MILLISECONDS:
-        snprintf(text, size, fabs(value) < 1e4 ? "%.2f ms" : "%.0f ms", value);
-        break;
-    case UNIT_RATIO:
-        snprintf(text, size, fabs(value) >= 0.1 ? "%.2f" : "%.3g", value);
-        break;
-    case UNIT_TEXT:
-        snprintf(text, size, "%.6g", value);
-        break;
-    }
+    unit_format(metric->unit, value, text, size);
 }
 
 void metric_heading(const Metric *metric, char text[64])

@@ -2,23 +2,12 @@
 /* Named quantities of a run, for the columns of tables and the axes of charts. */
 #include "report/results.h"
 #include "report/statistics.h"
-
-typedef enum {
-    UNIT_COUNT,
-    UNIT_SECONDS,
-    UNIT_BYTES,
-    UNIT_RATE,    /* tokens per second */
-    UNIT_LOSS,    /* nats per token */
-    UNIT_PERCENT, /* a fraction, shown times 100 */
-    UNIT_RATIO,
-    UNIT_MILLISECONDS,
-    UNIT_TEXT /* an option's value, a state, a reason: no number */
-} MetricUnit;
+#include "report/units.h"
 
 typedef struct {
     char name[48];  /* as recipes write it */
     char title[64]; /* of a column or axis, with its unit */
-    MetricUnit unit;
+    Unit unit;
     bool per_rank; /* has a value for each rank */
 } Metric;
 

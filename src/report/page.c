@@ -12,10 +12,10 @@
 
 #define MAX_SVG_BYTES ((size_t)16 << 20)
 
-/* Colours follow the reader's preference; charts, drawn black, are inverted on a dark page. Tables scroll within
- * their own box on narrow screens. At most two charts stand side by side, so that those of all
- * rows are of one size. Printed, everything is dark on white and no table or chart is cut in two
- * if it can be helped. */
+/* Colours follow the reader's preference; charts, drawn black, are inverted on a dark page. Tables
+ * scroll within their own box on narrow screens. At most two charts stand side by side, so that
+ * those of all rows are of one size. Printed, everything is dark on white and no table or chart is
+ * cut in two if it can be helped. */
 static const char style[] =
     ":root{color-scheme:light dark;--text:#1d2329;--soft:#5b6670;--line:#d5dade;--back:#fff;"
     "--panel:#f5f7f8;--warn:#9a5b00;--warn-back:#fff5e0;--bad:#b3261e;--good:#1c7a43;--link:#"
@@ -124,6 +124,36 @@ void page_put_markdown(Page *page, const char *text)
     char *safe = escape_markdown(text);
     page_put(page, "%s", safe);
     free(safe);
+}
+
+/* Bytes of the first `count` letters. */
+static size_t bytes_of(const char *text, size_t count)
+{
+    size_t at = 0;
+    while (text[at] != '\0' && (count > 0 || ((unsigned char)text[at] & 0xc0) == 0x80)) {
+        count -= ((unsigned char)text[at] & 0xc0) != 0x80;
+        at++;
+    }
+    return at;
+}
+
+int page_put_wrapped(Page *page, const char *text, size_t fit, int most)
+{
+    int count = 0;
+    page_put_bytes(page, "", 0);
+    for (text += strspn(text, " "); *text != '\0' && count < most; text += strspn(text, " ")) {
+        size_t length = bytes_of(text, fit);
+        bool all = text[length] == '\0', cut = !all && count == most - 1;
+        size_t space = length;
+        while (!all && space > 0 && text[space] != ' ') {
+            space--;
+        }
+        length = cut ? bytes_of(text, fit - 3) : space > 0 && !all ? space : length;
+        page_put(page, "%s%.*s%s", count > 0 ? "\n" : "", (int)length, text, cut ? "..." : "");
+        count++;
+        text += length;
+    }
+    return count;
 }
 
 void page_open(Page *page, const char *title)

@@ -13,6 +13,10 @@ void page_put_bytes(Page *page, const char *bytes, size_t count);
 void page_put_html(Page *page, const char *text);     /* as text or an attribute's value */
 void page_put_markdown(Page *page, const char *text); /* as text, also in a cell of a table */
 
+/* Text broken at spaces into lines of at most `fit` letters; what does not fit into `most` lines
+ * ends in "...". Returns the number of lines. */
+int page_put_wrapped(Page *page, const char *text, size_t fit, int most);
+
 /* From the declaration to <main>, with the style of every report; page_close ends what it began. */
 void page_open(Page *page, const char *title);
 void page_close(Page *page);

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/signals.h"
 #include "report/page.h"
+#include "report/units.h"
 
 #include <errno.h>
 #include <math.h>
@@ -49,46 +50,12 @@ static const char *colour_of(const PlotSeries *series)
 
 /* --- text --- */
 
-static size_t letters(const char *text)
+static double letters(const char *text)
 {
-    size_t count = 0;
+    double count = 0;
     for (; *text != '\0'; text++) {
         count += ((unsigned char)*text & 0xc0) != 0x80;
     }
-    return count;
-}
-
-/* Bytes of the first `count` letters. */
-static size_t bytes_of(const char *text, size_t count)
-{
-    size_t at = 0;
-    while (text[at] != '\0' && (count > 0 || ((unsigned char)text[at] & 0xc0) == 0x80)) {
-        count -= ((unsigned char)text[at] & 0xc0) != 0x80;
-        at++;
-    }
-    return at;
-}
-
-/* Breaks text at spaces into lines of at most `fit` letters; what does not fit into `most` lines
- * ends in "...". Returns the number of lines. Caller frees *wrapped. */
-static int wrap(const char *text, size_t fit, int most, char **wrapped)
-{
-    Page page = {0};
-    int count = 0;
-    page_put_bytes(&page, "", 0);
-    for (text += strspn(text, " "); *text != '\0' && count < most; text += strspn(text, " ")) {
-        size_t length = bytes_of(text, fit);
-        bool all = text[length] == '\0', cut = !all && count == most - 1;
-        size_t space = length;
-        while (!all && space > 0 && text[space] != ' ') {
-            space--;
-        }
-        length = cut ? bytes_of(text, fit - 3) : space > 0 && !all ? space : length;
-        page_put(&page, "%s%.*s%s", count > 0 ? "\n" : "", (int)length, text, cut ? "..." : "");
-        count++;
-        text += length;
-    }
-    *wrapped = page.text;
     return count;
 }
 
@@ -108,24 +75,10 @@ static void put_quoted(Page *script, const char *text, bool tic)
 
 static void put_wrapped(Page *script, const char *text, size_t fit, int most, bool tic)
 {
-    char *wrapped;
-    wrap(text, fit, most, &wrapped);
-    put_quoted(script, wrapped, tic);
-    free(wrapped);
-}
-
-/* "0", "0.25", "15k", "20M": at most `digits` significant digits. Numbers below ten thousand, such
- * as batch sizes and steps, read better in full. */
-static void number_text(double value, int digits, char text[32])
-{
-    static const char letters_of[] = {'k', 'M', 'G', 'T'};
-    double size = fabs(value) * (1 + 0.5 * pow(10, -digits)), least = digits > 3 ? 1e4 : 1e3;
-    int power = 0;
-    for (double unit = 1e3; power < 4 && size >= unit && size >= least; unit *= 1e3) {
-        power++;
-    }
-    snprintf(text, 32, power > 0 ? "%.*g%c" : "%.*g", digits, value / pow(1000, power),
-             letters_of[power > 0 ? power - 1 : 0]);
+    Page wrapped = {0};
+    page_put_wrapped(&wrapped, text, fit, most);
+    put_quoted(script, wrapped.text, tic);
+    page_free(&wrapped);
 }
 
 /* --- axes --- */
@@ -197,7 +150,7 @@ static void put_range(Page *script, const Axis *axis, char name)
 static void put_tic(Page *script, const char *before, double at, int digits, const char *unit)
 {
     char text[32];
-    number_text(at, digits, text);
+    unit_tic(at, digits, text);
     page_put(script, "%s\"%s%s\" %.9g", before, text, unit, at);
 }
 
@@ -285,7 +238,7 @@ static Axis put_line_axis(Page *script, const Plot *plot)
     qsort(places, count, sizeof *places, compare_numbers);
     for (size_t i = 0; i < count; i++) {
         if (distinct == 0 || places[i] != places[distinct - 1]) {
-            number_text(places[i], 5, text);
+            unit_tic(places[i], 5, text);
             longest = strlen(text) > longest ? strlen(text) : longest;
             places[distinct++] = places[i];
         }
@@ -366,7 +319,7 @@ static void put_bars(Page *script, const Plot *plot, const Axis *values, int ind
                  half > 0 ? fmin(to + half, values->high) : NAN);
         base[category] = to;
         if (!stack || index == plot->series_count - 1) {
-            number_text(to, 3, text);
+            unit_tic(to, 3, text);
             strcat(text, plot->percent ? " %" : "");
             snprintf(place, sizeof place, "first %.9g, %.9g offset character 0.5, 0", end, at);
             put_note(&notes, text, place, "left", "black");
@@ -476,22 +429,20 @@ static void put_line_chart(Page *script, const Plot *plot, const Axis *values)
 static void put_frame(Page *script, const Plot *plot, PlotFormat format)
 {
     bool bars = plot->kind != PLOT_LINES, key = plot->series_count > 1 || plot->kind == PLOT_STACK;
-    size_t widest = 1;
-    int deepest = 1;
-    char *title, *label;
-    int lines = wrap(plot->title, (size_t)((WIDTH - 16) / (LETTER * TITLE_FONT)), 4, &title);
+    double widest = 1, longest = 1;
+    Page title = {0};
+    int lines =
+        page_put_wrapped(&title, plot->title, (size_t)((WIDTH - 16) / (LETTER * TITLE_FONT)), 4);
     for (int i = 0; i < plot->series_count; i++) {
-        widest = letters(plot->series[i].label) > widest ? letters(plot->series[i].label) : widest;
+        widest = fmax(widest, letters(plot->series[i].label));
     }
     for (int i = 0; i < plot->category_count; i++) {
-        int deep = wrap(plot->categories[i], LABEL_LETTERS, 2, &label);
-        deepest = deep > deepest ? deep : deepest;
-        free(label);
+        longest = fmax(longest, letters(plot->categories[i]));
     }
-    int columns = (int)fmax((WIDTH - 20) / (LETTER * FONT * (double)widest + 45), 1);
+    int columns = (int)fmax((WIDTH - 20) / (LETTER * FONT * widest + 45), 1);
     int rows = key ? (plot->series_count + columns - 1) / columns : 0;
-    double row =
-        fmax(16.0 * (plot->kind == PLOT_BARS ? plot->series_count : 1) + 8, LINE * deepest + 4);
+    double row = fmax(16.0 * (plot->kind == PLOT_BARS ? plot->series_count : 1) + 8,
+                      LINE * (longest > LABEL_LETTERS ? 2 : 1) + 4);
     const char *below = bars ? plot->y_title : plot->x_title;
     const char *side = bars ? plot->x_title : plot->y_title;
     double top = 16 + LINE * lines;
@@ -512,7 +463,7 @@ static void put_frame(Page *script, const Plot *plot, PlotFormat format)
     page_put(script, "set encoding utf8\nset style fill solid 1 noborder\n"
                      "set tics nomirror scale 0\nset rmargin 2\nset pointintervalbox 0\n"
                      "set label ");
-    put_quoted(script, title, false);
+    put_quoted(script, title.text, false);
     page_put(script, " at screen 0.015, screen %.4f left font 'sans-serif Bold,%g'\n",
              1 - (LINE - 4) / height, TITLE_FONT);
     page_put(script, "set tmargin at screen %.4f\nset xlabel ", 1 - top / height);
@@ -522,7 +473,7 @@ static void put_frame(Page *script, const Plot *plot, PlotFormat format)
                 bars ? (size_t)(row * plot->category_count / (LETTER * FONT)) + 6 : 40, 1, false);
     page_put(script, "\nset key %s\n",
              key ? "bmargin center horizontal Left reverse samplen 1.5 width 1 height 0.6" : "off");
-    free(title);
+    page_free(&title);
 }
 
 /* --- gnuplot's process --- */

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "report/curve.h"
 #include "report/page.h"
+#include "report/units.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -178,10 +179,6 @@ void watch_plot(WatchText *text, const WatchRun *run, WatchPlot plot, int rows);
 
 /* The smoothed loss of every point of the curve, into values[run->curve.train_count]. */
 void watch_smooth(const WatchRun *run, int smoothing, double *values);
-
-/* 1234567 as 1.23M. */
-#define WATCH_COUNT_SIZE 16
-const char *watch_count(double count, char text[WATCH_COUNT_SIZE]);
 
 /* --- the view of a run --- */
 

@@ -31,19 +31,6 @@ static Ink state_ink(WatchState state)
 #define MAX_PHASES 32
 #define LEAST_SHARE 0.005 /* of a phase that is named */
 
-#define BYTES_SIZE 24
-static const char *bytes_text(double bytes, char text[BYTES_SIZE])
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    int unit = 0;
-    while (bytes >= 1023.95 && unit < 4) {
-        bytes /= 1024;
-        unit++;
-    }
-    snprintf(text, BYTES_SIZE, "%.*f %s", unit > 0, bytes, units[unit]);
-    return text;
-}
-
 /* --- message --- */
 
 static void say_how_to_go_on(const WatchRun *run, WatchText *out)
@@ -157,13 +144,13 @@ static void put_speed(const WatchRun *run, const WatchFlags *flags, WatchText *o
     if (run->recent == 0) {
         return;
     }
-    char count[WATCH_COUNT_SIZE];
+    char count[UNIT_SHORT_SIZE];
     double tok_s = json_number(run->run, "summary.tok_s"), ms = watch_median_ms(run);
     watch_text_line(out);
-    watch_text_item(out, INK_BOLD, "%s tok/s", watch_count(run->last.tok_s, count));
-    watch_text_item(out, INK_PLAIN, "median %s", watch_count(watch_median_tok_s(run), count));
+    watch_text_item(out, INK_BOLD, "%s tok/s", unit_count(run->last.tok_s, count));
+    watch_text_item(out, INK_PLAIN, "median %s", unit_count(watch_median_tok_s(run), count));
     if (isfinite(tok_s)) {
-        watch_text_item(out, INK_PLAIN, "in all %s", watch_count(tok_s, count));
+        watch_text_item(out, INK_PLAIN, "in all %s", unit_count(tok_s, count));
     }
     watch_text_item(out, INK_PLAIN, "%.4g ms/step", run->last.ms);
     watch_text_item(out, INK_PLAIN, "median %.4g ms", ms);
@@ -186,7 +173,7 @@ static void put_speed(const WatchRun *run, const WatchFlags *flags, WatchText *o
 static void put_memory(const WatchRun *run, const WatchFlags *flags, WatchText *out)
 {
     (void)flags;
-    char text[BYTES_SIZE];
+    char text[UNIT_SHORT_SIZE];
     double planned = 0;
     const cJSON *row;
     cJSON_ArrayForEach(row, json_get(run->run, "memory_plan"))
@@ -201,23 +188,23 @@ static void put_memory(const WatchRun *run, const WatchFlags *flags, WatchText *
     }
     watch_text_line(out);
     watch_text_item(out, INK_BOLD, "memory");
-    watch_text_item(out, INK_PLAIN, "planned %s", bytes_text(planned, text));
+    watch_text_item(out, INK_PLAIN, "planned %s", unit_bytes(planned, text));
     if (isfinite(peak)) {
-        watch_text_item(out, INK_PLAIN, "peak %s", bytes_text(peak, text));
+        watch_text_item(out, INK_PLAIN, "peak %s", unit_bytes(peak, text));
     }
     if (isfinite(held)) {
-        watch_text_item(out, INK_PLAIN, "held %s", bytes_text(held, text));
+        watch_text_item(out, INK_PLAIN, "held %s", unit_bytes(held, text));
     }
     if (run->resident_now > 0) {
-        watch_text_item(out, INK_PLAIN, "process %s", bytes_text((double)run->resident_now, text));
-        watch_text_item(out, INK_PLAIN, "at most %s", bytes_text((double)run->resident_most, text));
+        watch_text_item(out, INK_PLAIN, "process %s", unit_bytes((double)run->resident_now, text));
+        watch_text_item(out, INK_PLAIN, "at most %s", unit_bytes((double)run->resident_most, text));
     }
     cJSON_ArrayForEach(row, json_get(run->run, "memory_plan"))
     {
         double bytes = json_number(row, "bytes");
         if (bytes >= 0.05 * planned) {
             watch_text_item(out, INK_DIM, "%s %s", json_text_or(row, "kind", "?"),
-                            bytes_text(bytes, text));
+                            unit_bytes(bytes, text));
         }
     }
 }
@@ -352,12 +339,12 @@ static void put_ranks(const WatchRun *run, const WatchFlags *flags, WatchText *o
     (void)flags;
     for (int i = 0; run->rank_count > 1 && i < run->rank_count; i++) {
         const cJSON *rank = run->ranks[i];
-        char peak[BYTES_SIZE], time[CLOCK_DURATION_SIZE];
+        char peak[UNIT_SHORT_SIZE], time[CLOCK_DURATION_SIZE];
         watch_text_line(out);
         watch_text_put(out, INK_PLAIN, "rank %.0f  %s %s", json_number(rank, "rank"),
                        json_text_or(rank, "host", "?"), json_text_or(rank, "device", "?"));
         watch_text_put(out, INK_DIM, "  peak %s",
-                       bytes_text(json_number(rank, "memory.peak_bytes"), peak));
+                       unit_bytes(json_number(rank, "memory.peak_bytes"), peak));
         watch_text_put(out, INK_DIM, "  training %s",
                        clock_duration(json_number(rank, "spans.training.total_s"), time));
         double waited = json_number(rank, "timers.comm_exposed.exclusive_s");
@@ -405,7 +392,7 @@ static void bar(WatchText *out, double share, int columns)
 static void progress(const WatchRun *run, const WatchFlags *flags, WatchText *out)
 {
     (void)flags;
-    char count[WATCH_COUNT_SIZE], time[CLOCK_DURATION_SIZE];
+    char count[UNIT_SHORT_SIZE], time[CLOCK_DURATION_SIZE];
     bool done = run->state == WATCH_DONE && run->total_steps == 0;
     double total = (double)(done ? run->last.step : run->total_steps);
     double share = (double)run->last.step / total;
@@ -424,7 +411,7 @@ static void progress(const WatchRun *run, const WatchFlags *flags, WatchText *ou
         watch_text_item(out, INK_BOLD, "step %lld", (long long)run->last.step);
     }
     if (run->last.step > 0 && isfinite(run->last.tokens)) {
-        watch_text_item(out, INK_PLAIN, "%s tokens", watch_count(run->last.tokens, count));
+        watch_text_item(out, INK_PLAIN, "%s tokens", unit_count(run->last.tokens, count));
     }
     double wall = json_number(run->run, "summary.wall_s");
     double elapsed = run->state == WATCH_RUNNING ? run->now - run->begun
