@@ -281,7 +281,7 @@ static void test_ceilings__processor_is_measured(void **state)
 static void expect_products(const char *model, int64_t vocab, int64_t weights_of_layer)
 {
     ModelSpec spec;
-    SpecOverrides overrides = {.vocab = vocab, .tied = -1};
+    SpecOverrides overrides = {.vocab = vocab};
     assert_int_equal(spec_resolve(model, &overrides, 0, &spec), 0);
     Backend *backend = cpu_backend_open(1);
     ModelProducts products;
@@ -310,16 +310,16 @@ static void test_ceilings__products_are_those_of_the_model(void **state)
     expect_products("gpt2-124m", 0, 12 * 768 * 768);
     /* 6 heads of 64 of which keys and values have 2: wq and wo, wk and wv; gate, up and down */
     ModelSpec spec;
-    SpecOverrides none = {.vocab = 1000, .tied = -1};
+    SpecOverrides none = {.vocab = 1000};
     assert_int_equal(spec_resolve("llama-22m", &none, 0, &spec), 0);
-    int64_t kv = spec.kv_heads * spec_head_dim(&spec);
+    int64_t kv = spec.kv_heads * spec.head_dim;
     expect_products("llama-22m", 1000, spec.width * (2 * spec.width + 2 * kv + 3 * spec.ffn));
 }
 
 static void expect_timed(Backend *backend, DType dtype)
 {
     ModelSpec spec;
-    SpecOverrides overrides = {.layers = 1, .width = 48, .heads = 3, .vocab = 77, .tied = -1};
+    SpecOverrides overrides = {.layers = 1, .width = 48, .heads = 3, .vocab = 77};
     assert_int_equal(spec_resolve("gpt2-124m", &overrides, 0, &spec), 0);
     ModelProducts products;
     products_of_model(&products, &spec, dtype, 1, 37, backend);

@@ -278,8 +278,8 @@ static void test_checks__clocks_only_warn(void **state)
                      0);
     for (size_t i = 0; i < count; i++) {
         Checks checks = {0};
-        checks_add(&checks, rows[i].name, CHECK_FAIL, 1, 2, "a rule", NULL);
-        checks_add(&checks, rows[i].name, CHECK_PASS, 1, NAN, "a rule", NULL);
+        checks_put(&checks, rows[i].name, CHECK_FAIL, 1, 2, NULL);
+        checks_put(&checks, rows[i].name, CHECK_PASS, 1, NAN, NULL);
         CheckVerdict worst = rows[i].kind == CHECK_TIMED ? CHECK_WARN : CHECK_FAIL;
         timed += rows[i].kind == CHECK_TIMED;
         assert_int_equal(checks.items[0].verdict, worst);

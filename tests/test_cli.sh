@@ -84,7 +84,7 @@ done
 expect 0 out 'data prepare' help data
 expect 0 out 'bench ops' bench --help
 
-model=(model layers d-model heads kv-heads ffn vocab context tied ttt mini-batch ttt-lr norm-eps rope-base)
+model=(model layers d-model heads kv-heads head-dim ffn vocab context tied ttt mini-batch ttt-lr norm-eps rope-base norm ffn-kind)
 training=("${model[@]}" data batch accum global-batch seq steps tokens epochs seed lr min-lr warmup
     schedule wsd-decay weight-decay beta1 beta2 eps clip device dtype attention ttt-keep graph recompute threads
     memory-limit out resume init log-every eval-every eval-batches save-every save-minutes keep

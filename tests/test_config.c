@@ -53,7 +53,7 @@ static void test_config__choices_flags_and_text(void **state)
     assert_int_equal(config_set(&cfg, "recompute", "block"), 0);
     assert_int_equal(cfg.recompute, CONFIG_RECOMPUTE_BLOCK);
     assert_int_equal(config_set(&cfg, "tied", "off"), 0);
-    assert_int_equal(cfg.tied, CONFIG_TIED_OFF);
+    assert_int_equal(cfg.fields.tied, 1);
     assert_int_equal(config_set(&cfg, "schedule", "cosin"), ERR_INPUT);
     assert_says("schedule 'cosin': no such value; did you mean cosine");
     assert_int_equal(config_set(&cfg, "dtype", "BF16"), ERR_INPUT);
@@ -124,7 +124,7 @@ static void test_config__command_line_forms(void **state)
                            "--data d --batch 4 --lr=1e-3 --quiet --tied=off --clip=0", &rest, NULL),
                      0);
     assert_true(cfg.batch == 4 && cfg.lr == 1e-3 && cfg.quiet && cfg.clip == 0);
-    assert_int_equal(cfg.tied, CONFIG_TIED_OFF);
+    assert_int_equal(cfg.fields.tied, 1);
     assert_int_equal(rest, 0);
     assert_true(config_is_set(&cfg, "batch") && !config_is_set(&cfg, "accum"));
     assert_string_equal(config_origin(&cfg, "batch", origin), "command line");

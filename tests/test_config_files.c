@@ -52,8 +52,9 @@ static void test_config_files__yaml_sets_values_and_lines(void **state)
     assert_int_equal(load(&cfg, text, strlen(text)), 0);
     assert_string_equal(cfg.model, "llama-22m");
     assert_string_equal(cfg.data, "a dir/x");
-    assert_true(cfg.batch == 16 && cfg.lr == 1e-3 && cfg.tokens == 20000000 && cfg.d_model == 1024);
-    assert_true(cfg.quiet && cfg.tied == CONFIG_TIED_ON && cfg.warmup == -1);
+    assert_true(cfg.batch == 16 && cfg.lr == 1e-3 && cfg.tokens == 20000000 &&
+                cfg.fields.width == 1024);
+    assert_true(cfg.quiet && cfg.fields.tied == 2 && cfg.warmup == -1);
     assert_string_equal(cfg.config, own_file);
     char *expected = mem_format("%s:5", own_file);
     assert_string_equal(config_origin(&cfg, "lr", origin), expected);

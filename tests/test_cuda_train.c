@@ -22,13 +22,8 @@ static Backend *gpu;
 static TrainerSetup gpu_setup(const char *preset, int64_t batch, int64_t accum, int64_t seq)
 {
     TrainerSetup setup = small_setup(preset, batch, accum, seq);
-    SpecOverrides o = {.layers = 2,
-                       .width = 128,
-                       .heads = 4,
-                       .ffn = 200,
-                       .vocab = 1003,
-                       .context = 300,
-                       .tied = -1};
+    SpecOverrides o = {
+        .layers = 2, .width = 128, .heads = 4, .ffn = 200, .vocab = 1003, .context = 300};
     assert_int_equal(spec_resolve(preset, &o, 0, &setup.spec), 0);
     setup.dtype = DT_BF16;
     setup.graph = true;
@@ -147,7 +142,6 @@ static TrainerSetup ttt_setup(TttKind kind, int64_t heads, int64_t seq)
                        .ffn = 200,
                        .vocab = 1003,
                        .context = 300,
-                       .tied = -1,
                        .ttt = 1 + (int)kind};
     assert_int_equal(spec_resolve("ttt-125m", &o, 0, &setup.spec), 0);
     return setup;

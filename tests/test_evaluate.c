@@ -34,7 +34,6 @@ static void open_fixture(Fixture *f, const char *preset, int ttt, Backend *backe
                        .ffn = 40,
                        .vocab = VOCAB,
                        .context = CONTEXT,
-                       .tied = -1,
                        .ttt = ttt};
     o.mini = ttt > 0 ? 8 : 0;
     assert_int_equal(spec_resolve(preset, &o, 0, &setup.spec), 0);

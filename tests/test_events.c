@@ -151,7 +151,7 @@ static void test_events__texts_and_hyperparameters(void **state)
 static RecordInfo some_info(const cJSON *config, const cJSON *machine)
 {
     return (RecordInfo){.id = "1",
-                        .model = "tiny",
+                        .spec = spec_find("tiny"),
                         .flops_update = 3e9,
                         .config = config,
                         .machine = machine,

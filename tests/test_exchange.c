@@ -191,7 +191,7 @@ static void test_exchange__ttt_models_go_out_and_come_back(void **state)
                        .ffn = 24,
                        .vocab = 31,
                        .context = 40,
-                       .tied = 0,
+                       .tied = 1,
                        .ttt = 1 + TTT_MLP,
                        .mini = 4,
                        .ttt_rate = 0.25};

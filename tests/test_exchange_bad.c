@@ -50,7 +50,7 @@ static void test_exchange_bad__config_refuses_what_is_not_computed(void **state)
         {"hf_llama", "partial_rotary_factor", "0.5", "partial_rotary_factor"},
         {"hf_llama", "attention_bias", "true", "attention_bias"},
         {"hf_llama", "mlp_bias", "true", "mlp_bias"},
-        {"hf_llama", "head_dim", "8", "head_dim"},
+        {"hf_llama", "head_dim", "7", "head-dim"},
         {"hf_llama", "hidden_act", "\"gelu\"", "hidden_act"},
         {"hf_llama", "sliding_window", "4096", "sliding_window"},
         {"hf_llama", "quantization_config", "{\"bits\":4}", "quantization_config"},

@@ -374,8 +374,7 @@ static void test_few_rows__model_with_matrices_in_bf16(void **state)
                                    .kv_heads = 2,
                                    .ffn = 40,
                                    .vocab = VOCAB,
-                                   .context = 16,
-                                   .tied = -1};
+                                   .context = 16};
         ModelSpec spec;
         assert_int_equal(spec_resolve(presets[p], &overrides, 0, &spec), 0);
         float whole[VOCAB], split[VOCAB];

@@ -165,7 +165,7 @@ static void write_run(void)
     ConfigChange change = {config_find("lr"), "1", "2"};
     legs_add(legs, &(Leg){.host = "here"}, &(LegChanges){&change, 1, false});
     RecordInfo info = {.id = "1",
-                       .model = "tiny",
+                       .spec = spec_find("tiny"),
                        .total_steps = 9,
                        .flops_update = 1,
                        .legs = legs,
@@ -183,7 +183,7 @@ static void write_run(void)
     TimerReport report = {0};
     Summary summary = {.val_loss = value_of(NAN), .phases = &report};
     Checks checks = {0};
-    checks_add(&checks, "parts", CHECK_WARN, 1, 1, "a rule", "rank 0");
+    checks_put(&checks, "parts", CHECK_WARN, 1, 1, "rank 0");
     must(
         record_save(record, RUN_FAILED, "a message", summary_json(&summary, checks_json(&checks))));
     record_close(record);

@@ -64,7 +64,6 @@ static void small_open(Small *small, const char *preset, SpecOverrides o, DType 
     o.layers = 2;
     o.ffn = 40;
     o.vocab = VOCAB;
-    o.tied = -1;
     assert_int_equal(spec_resolve(preset, &o, 0, &spec), 0);
     *small = (Small){.backend = backend};
     Model *m = &small->model;

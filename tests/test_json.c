@@ -97,27 +97,57 @@ static void names_the_member_that_is_wrong(void **state)
 {
     (void)state;
     cJSON *tree = tree_of("{\"n\": \"x\", \"f\": 1.5, \"t\": 3, \"o\": [], \"a\": {}, \"v\": 9,"
+                          " \"d\": {\"e\": 1, \"n\": 2.5},"
                           " \"long\": \"ab\\u001bd\", \"null\": null}");
-    JsonPlace place = {"file.json", "in.side"};
-    Value value;
+    static const struct {
+        const char *name;
+        char kind; /* number, count, text, object, array */
+        const char *message;
+    } cases[] = {{"n", 'n', "\"in.side.n\" is not a number"},
+                 {"f", 'c', "\"in.side.f\" is not a whole number"},
+                 {"t", 't', "\"in.side.t\" is not text"},
+                 {"o", 'o', "\"in.side.o\" is not an object"},
+                 {"a", 'a', "\"in.side.a\" is not an array"},
+                 {"d.e.f", 'n', "\"in.side.d.e\" is not an object"}};
     char text[8];
-    const cJSON *item;
-    assert_int_equal(json_read_number(place, tree, "n", &value), ERR_INPUT);
-    assert_non_null(strstr(err_message(), "file.json: \"in.side.n\" is not a number"));
-    assert_int_equal(json_read_count(place, tree, "f", &value), ERR_INPUT);
-    assert_non_null(strstr(err_message(), "a whole number"));
-    assert_int_equal(json_read_text(place, tree, "t", text, sizeof text), ERR_INPUT);
-    assert_int_equal(json_read_object(place, tree, "o", &item), ERR_INPUT);
-    assert_int_equal(json_read_array(place, tree, "a", &item), ERR_INPUT);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        JsonReader reader = {.path = "file.json", .inside = "in.side"};
+        switch (cases[i].kind) {
+        case 'n':
+            assert_false(json_read_number(&reader, tree, cases[i].name).known);
+            break;
+        case 'c':
+            assert_false(json_read_count(&reader, tree, cases[i].name).known);
+            break;
+        case 't':
+            json_read_text(&reader, tree, cases[i].name, text, sizeof text);
+            assert_string_equal(text, "");
+            break;
+        case 'o':
+            assert_null(json_read_object(&reader, tree, cases[i].name));
+            break;
+        default:
+            assert_null(json_read_array(&reader, tree, cases[i].name));
+        }
+        assert_int_equal(reader.code, ERR_INPUT);
+        assert_non_null(strstr(err_message(), cases[i].message));
+        assert_non_null(strstr(err_message(), "file.json: "));
+        assert_false(json_read_number(&reader, tree, "v").known); /* nothing after a failure */
+        json_wrong(&reader, "v", "read");
+        assert_non_null(strstr(err_message(), cases[i].message));
+    }
+    JsonReader reader = {.path = "file.json", .inside = ""};
+    assert_true(json_read_count(&reader, tree, "v").number == 9);
+    assert_true(json_read_number(&reader, tree, "d.n").number == 2.5);
+    assert_false(json_read_number(&reader, tree, "null").known);
+    assert_false(json_read_number(&reader, tree, "null.x.y").known);
+    assert_null(json_read_array(&reader, tree, "absent"));
+    json_read_text(&reader, tree, "long", text, 4);
+    assert_string_equal(text, "ab?");
+    assert_int_equal(reader.code, 0);
     assert_int_equal(json_read_format("file.json", tree, "v", 8), ERR_INPUT);
     assert_non_null(strstr(err_message(), "file.json: written by a newer pacer: \"v\" 9"));
     assert_int_equal(json_read_format("file.json", tree, "v", 9), 0);
-    assert_int_equal(json_read_number(place, tree, "null", &value), 0);
-    assert_false(value.known);
-    assert_int_equal(json_read_text(place, tree, "long", text, 4), 0);
-    assert_string_equal(text, "ab?");
-    assert_int_equal(json_read_array(place, tree, "absent", &item), 0);
-    assert_null(item);
     cJSON_Delete(tree);
 }
 

@@ -40,11 +40,17 @@ expect 1 'src/base/a.c:1: base must not include tensor' \
     'echo "#include \"tensor/tensor.h\"" >src/base/a.c'
 expect 1 'src/ref/a.c:1: ref must not include cpu' 'echo "#include \"cpu/cpu.h\"" >src/ref/a.c'
 expect 1 'src/text/a.c:1: text must not include data' 'echo "#include \"data/d.h\"" >src/text/a.c'
+expect 1 'src/base/a.c:2: more than 100 columns' \
+    'printf "/* a\\n * %0100d */\\n" 0 >src/base/a.c'
+expect 0 'lint: 5 files, no violations' \
+    'mkdir src/config; echo "#pragma once" >src/model/fields.h; echo "#include \"model/fields.h\"" >src/config/a.c'
+expect 1 'src/config/a.c:1: config must not include model' \
+    'mkdir src/config; echo "#include \"model/model.h\"" >src/config/a.c'
 expect 1 'src/base/a.c:1: write the include from src/' 'echo "#include \"base.h\"" >src/base/a.c'
-expect 1 'src/new/a.c:1: src/new has no place' 'mkdir src/new; echo "int x;" >src/new/a.c'
-expect 1 'src/model/a.c:1: model includes only base,tensor,model' \
+expect 1 'src/new/a.c:1: src/new is no room' 'mkdir src/new; echo "int x;" >src/new/a.c'
+expect 1 'src/model/a.c:1: model must not include config' \
     'echo "#include \"config/config.h\"" >src/model/a.c'
-expect 1 'src/optim/a.c:1: optim includes only base,tensor,model,optim' \
+expect 1 'src/optim/a.c:1: optim must not include data' \
     'echo "#include \"data/d.h\"" >src/optim/a.c'
 
 for header in cuda_runtime.h nccl.h mpi.h cudnn.h; do

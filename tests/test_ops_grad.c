@@ -235,16 +235,16 @@ static void test_ops_grad__attention(void **state)
     check_pair(OP_ATTENTION_FORWARD, OP_ATTENTION_BACKWARD, 1);
 }
 
-static void test_ops_grad__swiglu(void **state)
+static void test_ops_grad__gated(void **state)
 {
     (void)state;
-    check_pair(OP_SWIGLU_FORWARD, OP_SWIGLU_BACKWARD, 1);
+    check_pair(OP_GATED_FORWARD, OP_GATED_BACKWARD, 1);
 }
 
-static void test_ops_grad__gelu(void **state)
+static void test_ops_grad__act(void **state)
 {
     (void)state;
-    check_pair(OP_GELU_FORWARD, OP_GELU_BACKWARD, 1);
+    check_pair(OP_ACT_FORWARD, OP_ACT_BACKWARD, 1);
 }
 
 /* The input and eight parameters. A forward pass of ref takes some passes of `work`, and there
@@ -320,7 +320,7 @@ static void test_ops_grad__xent(void **state)
 }
 
 /* The loss of `pre` is weights . (gelu(pre) w^T), that is dact . gelu(pre) with dact = weights w;
- * the differences go through gelu_forward, and dact is summed here. */
+ * the differences go through act_forward, and dact is summed here. */
 static void test_ops_grad__linear_gelu_input(void **state)
 {
     (void)state;
@@ -341,7 +341,7 @@ static void test_ops_grad__linear_gelu_input(void **state)
             dact[n * k.width + column] +=
                 back.before[0][n * k.outs + o] * back.before[1][o * k.width + column];
         }
-        OpCase gelu = {.op = OP_GELU_FORWARD, .rows = k.rows, .width = k.width};
+        OpCase gelu = {.op = OP_ACT_FORWARD, .act = ACT_GELU, .rows = k.rows, .width = k.width};
         Loss loss = {
             .in = op_input_make(&gelu, DT_F64, SEED), .run = run, .weights = dact, .out = 1};
         op_input_set(&loss.in, 0, back.before[2]);
@@ -366,8 +366,8 @@ int main(void)
         cmocka_unit_test(test_ops_grad__norm),
         cmocka_unit_test(test_ops_grad__rope),
         cmocka_unit_test(test_ops_grad__attention),
-        cmocka_unit_test(test_ops_grad__swiglu),
-        cmocka_unit_test(test_ops_grad__gelu),
+        cmocka_unit_test(test_ops_grad__gated),
+        cmocka_unit_test(test_ops_grad__act),
         cmocka_unit_test(test_ops_grad__xent),
         cmocka_unit_test(test_ops_grad__ttt),
     };

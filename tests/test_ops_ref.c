@@ -253,10 +253,10 @@ static void test_ops_ref__swiglu(void **state)
     double ln3 = 1.09861228866810969; /* sigmoid(ln 3) = 3/4, sigmoid(-ln 3) = 1/4 */
     Tensor gate_up = hand_filled(c, DT_F64, 1, 6, (double[]){ln3, -ln3, 0, 2, 4, 8});
     Tensor y = hand_filled(c, DT_F64, 1, 3, NULL);
-    op_swiglu_forward(c, gate_up, y);
+    op_gated_forward(c, ACT_SILU, gate_up, y);
     hand_expect_values(y, (double[]){1.5 * ln3, -ln3, 0}, 1e-14);
     Tensor dy = hand_filled(c, DT_F64, 1, 3, (double[]){1, 1, 3});
-    op_swiglu_backward(c, dy, gate_up, gate_up);
+    op_gated_backward(c, ACT_SILU, dy, gate_up, gate_up);
     double slope = 0.75 + ln3 * 0.75 * 0.25, mirrored = 0.25 - ln3 * 0.75 * 0.25;
     hand_expect_values(gate_up, (double[]){2 * slope, 4 * mirrored, 12, 0.75 * ln3, -0.25 * ln3, 0},
                        1e-14);
@@ -268,17 +268,29 @@ static void test_ops_ref__gelu(void **state)
     Ctx *c = *state;
     Tensor x = hand_filled(c, DT_F64, 1, 8, (double[]){0, 1, -1, 2, -2, 0.5, 40, -40});
     Tensor y = hand_filled(c, DT_F64, 1, 8, NULL);
-    op_gelu_forward(c, x, y);
+    op_act_forward(c, ACT_GELU, x, y);
     hand_expect_values(y,
                        (double[]){0, 0.84119199060827665, -0.15880800939172329, 1.954597694087775,
                                   -0.04540230591222498, 0.34571400982514394, 40, 0},
                        1e-14);
     Tensor dy = hand_filled(c, DT_F64, 1, 8, (double[]){2, 1, 1, 1, 1, 1, 5, 5});
-    op_gelu_backward(c, dy, x, dy);
+    op_act_backward(c, ACT_GELU, dy, x, dy);
     hand_expect_values(dy,
                        (double[]){1, 1.0829640838457826, -0.082964083845782549, 1.0860992566236183,
                                   -0.086099256623618378, 0.86736990353464227, 5, 0},
                        1e-14);
+}
+
+static void test_ops_ref__relu2(void **state)
+{
+    Ctx *c = *state;
+    Tensor x = hand_filled(c, DT_F64, 1, 4, (double[]){0, 3, -3, 0.5});
+    Tensor y = hand_filled(c, DT_F64, 1, 4, NULL);
+    op_act_forward(c, ACT_RELU2, x, y);
+    hand_expect_values(y, (double[]){0, 9, 0, 0.25}, 0);
+    Tensor dy = hand_filled(c, DT_F64, 1, 4, (double[]){5, 2, 7, 3});
+    op_act_backward(c, ACT_RELU2, dy, x, dy);
+    hand_expect_values(dy, (double[]){0, 12, 0, 3}, 0);
 }
 
 static void test_ops_ref__xent_of_uniform_logits(void **state)
@@ -402,6 +414,7 @@ int main(void)
         HAND_TEST(test_ops_ref__add_norm_reads_the_rounded_sum),
         HAND_TEST(test_ops_ref__swiglu),
         HAND_TEST(test_ops_ref__gelu),
+        HAND_TEST(test_ops_ref__relu2),
         HAND_TEST(test_ops_ref__xent_of_uniform_logits),
         HAND_TEST(test_ops_ref__xent_by_hand_and_without_target),
         HAND_TEST(test_ops_ref__adamw_three_steps),

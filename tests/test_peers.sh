@@ -42,7 +42,7 @@ cat >python-with <<'SH'
 [[ $2 == --probe ]] && { echo 'torch 9.9.1 gpus 0'; exit 0; }
 of() { grep -o "\"$1\":[[:space:]]*[^,}]*" "$2" | head -1 | sed 's/^[^:]*:[[:space:]]*//; s/"//g'; }
 peer=$(of peer "$2") out=$(of out "$2") batch=$(of batch "$2")
-[[ $(of layers "$2") == 1 && $(of width "$2") == 16 && $(of steps "$2") == 6 && $(of seq "$2") == 16 ]] || exit 8
+[[ $(of layers "$2") == 1 && $(of d-model "$2") == 16 && $(of steps "$2") == 6 && $(of seq "$2") == 16 ]] || exit 8
 [[ $peer == torch-compile && $batch == 8 ]] && { echo 'pacer: error: PyTorch ran out of memory: 1 of 1 GB'; exit 3; }
 mkdir -p "$out"
 echo '{"step":6,"tokens":192,"loss":null,"tok_s":1.5,"ms":64000}' >"$out/metrics.jsonl"

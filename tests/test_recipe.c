@@ -154,7 +154,7 @@ static void record_loss(Experiment *probe, int run, double loss)
     char *text = mem_format("{\"status\": \"done\", \"summary\": {\"val_loss\": %g}}", loss);
     assert_int_equal(io_make_folders(folder), 0);
     assert_int_equal(io_write_atomic(path, text, strlen(text)), 0);
-    probe->runs[run].state = STATE_DONE;
+    probe->runs[run].state = RUN_DONE;
     free(text);
     free(path);
     free(folder);
@@ -298,7 +298,7 @@ static void test_recipe__smoke_replaces_keys_and_merges_base(void **state)
     assert_int_equal(small.count, 2);
     assert_int_equal(small.runs[0].cfg.steps, 5);
     assert_int_equal(small.runs[0].cfg.tokens, 0);
-    assert_int_equal(small.runs[0].cfg.layers, 12);
+    assert_int_equal(small.runs[0].cfg.fields.layers, 12);
     assert_int_equal(small.runs[1].cfg.batch, 4);
     assert_string_equal(small.recipe.title, "small");
     assert_true(small.recipe.timeout_s == 120 && large.recipe.timeout_s == 0);

@@ -44,10 +44,8 @@ static RecordInfo some_info(const cJSON *config)
 {
     static const RecordMemory plan[] = {{"params", 4096}, {"grads", (size_t)5 << 40}};
     return (RecordInfo){.id = "tiny-1a2b",
-                        .model = "tiny",
+                        .spec = spec_find("llama-22m"),
                         .parameters = 124439808,
-                        .vocab = 256,
-                        .context = 128,
                         .flops_update = 1e9,
                         .config = config,
                         .plan = plan,
@@ -108,7 +106,7 @@ static void test_record__run_record_has_its_fields(void **state)
     assert_text(run, "status", "running");
     assert_text(member(run, "pacer"), "version", version_string());
     assert_text(member(run, "pacer"), "commit", version_commit());
-    assert_text(member(run, "model"), "name", "tiny");
+    assert_text(member(run, "model"), "name", "llama-22m");
     assert_true(number(member(run, "model"), "parameters") == 124439808);
     assert_true(number(member(run, "config"), "lr") == 0.0003);
     assert_true(cJSON_IsNull(member(run, "machine")));

@@ -3,8 +3,8 @@
  * lines, checkpoints of 0.1. */
 #include "base/err.h"
 #include "base/io.h"
-#include "base/mem.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "support/capture.h"
 #include "support/data_files.h"
 #include "support/json_assert.h"
@@ -91,8 +91,13 @@ static void settle(Config *cfg)
     must(run_resolve(cfg));
 }
 
+typedef enum {
+    AS_GIVEN,
+    SETTLED
+} Recorded; /* how the options were: 0.1 left open what was not given */
+
 /* As a session would leave it behind; returns the folder. */
-static char *save(const char *name, const char *const *options)
+static char *save(const char *name, const char *const *options, Recorded recorded)
 {
     Config cfg;
     Run run;
@@ -107,7 +112,7 @@ static char *save(const char *name, const char *const *options)
                         .data_digest = dataset_digest(&run.data),
                         .first_loss = NAN,
                         .best_val_loss = NAN};
-    cJSON *config = config_to_json(&cfg);
+    cJSON *config = config_to_json(recorded == SETTLED ? &run.settled : &cfg);
     must(io_make_folders(folder));
     must(state_write(folder, &state, &run.setup.spec, config, (CheckpointDigests){0}));
     cJSON_Delete(config);
@@ -144,6 +149,7 @@ static const char *const chosen[][2] = {
     {"context", "64"},      {"seq", "8"},           {"norm-eps", "1e-3"},  {"rope-base", "500"},
     {"ttt", "mlp"},         {"tied", "on"},         {"global-batch", "4"}, {"device", "cpu"},
     {"dtype", "bf16"},      {"attention", "naive"}, {"ttt-lr", "0.5"},     {"mini-batch", "8"},
+    {"head-dim", "16"},     {"norm", "layer"},      {"ffn-kind", "gelu"},
 };
 
 static char *other_value(const Config *cfg, const Option *option)
@@ -228,7 +234,7 @@ static void walk_one(const Option *option, const char *const *base, const char *
 static void every_option_does_what_its_row_says(void **state)
 {
     (void)state;
-    char *of_plain = save("plain", plain), *of_ttt = save("ttt", ttt);
+    char *of_plain = save("plain", plain, SETTLED), *of_ttt = save("ttt", ttt, SETTLED);
     size_t count, walked = 0;
     const Option *options = config_options(&count);
     for (size_t i = 0; i < count; i++) {
@@ -259,7 +265,7 @@ static void every_option_does_what_its_row_says(void **state)
 static void the_same_command_changes_nothing(void **state)
 {
     (void)state;
-    char *checkpoint = save("same", plain);
+    char *checkpoint = save("same", plain, SETTLED);
     Config cfg;
     LegChanges changes;
     configure(&cfg, plain);
@@ -276,7 +282,7 @@ static void what_stands_for_the_same_is_taken(void **state)
     (void)state;
     static const char *const dims[] = {"model", "tiny",  "context", "32",     "seq", "16", "batch",
                                        "2",     "vocab", "2100",    "device", "ref", NULL};
-    char *checkpoint = save("spelled", dims);
+    char *checkpoint = save("spelled", dims, AS_GIVEN);
     Config cfg;
     LegChanges changes;
     configure(&cfg, dims);
@@ -296,7 +302,7 @@ static void an_option_left_out_is_named(void **state)
     (void)state;
     static const char *const given[] = {"model", "tiny", "vocab", "2100", "batch", "2", "device",
                                         "ref",   "seq",  "16",    "seed", "7",     NULL};
-    char *checkpoint = save("left-out", given);
+    char *checkpoint = save("left-out", given, SETTLED);
     Config cfg;
     LegChanges changes;
     configure(&cfg, given);
@@ -314,7 +320,7 @@ static void an_option_left_out_is_named(void **state)
 static void make_old(const char *folder)
 {
     static const char *const unknown[] = {"names", "scaled residual", "decay all", "mixer",
-                                          "ttt",   "mini-batch",      "ttt-lr"};
+                                          "ttt",   "mini-batch",      "ttt-lr",    "head-dim"};
     char *path = io_join(folder, "state.json");
     cJSON *whole;
     must(json_load(path, &whole));
@@ -339,7 +345,7 @@ static void make_old(const char *folder)
 static void old_checkpoints_are_taken_as_far_as_they_tell(void **state)
 {
     (void)state;
-    char *checkpoint = save("old", ttt);
+    char *checkpoint = save("old", ttt, AS_GIVEN);
     make_old(checkpoint);
     Config cfg;
     LegChanges changes;
@@ -417,6 +423,29 @@ static cJSON *legs_of(const char *out)
     return legs;
 }
 
+/* Options that nobody gave are recorded as what they turned out to be. */
+static void records_are_settled(void **state)
+{
+    (void)state;
+    char *out = path_in("settled"), *record = io_join(out, "run.json");
+    trains(out, (const char *const[]){"steps", "40", "lr", "2e-3", NULL}, "Training tiny");
+    cJSON *run;
+    must(json_load(record, &run));
+    const cJSON *config = member(run, "config"), *model = member(run, "model");
+    assert_int_equal((int64_t)number(config, "kv-heads"), 2); /* as many as heads */
+    assert_int_equal((int64_t)number(model, "kv-heads"), 2);
+    assert_int_equal((int64_t)number(config, "head-dim"), 8);
+    assert_text(config, "tied", "off");
+    assert_text(config, "ffn-kind", "swiglu");
+    assert_int_equal((int64_t)number(config, "warmup"), 2);
+    assert_true(number(config, "min-lr") == 2e-4 && number(config, "rope-base") == 10000);
+    assert_int_equal((int64_t)number(config, "mini-batch"), 0); /* of TTT models */
+    assert_null(cJSON_GetObjectItem(model, "mini-batch"));
+    cJSON_Delete(run);
+    free(record);
+    free(out);
+}
+
 #define OPTIONS(...)      \
     (const char *const[]) \
     {                     \
@@ -440,11 +469,13 @@ static void legs_tell_what_changed(void **state)
     assert_int_equal((int)number(last, "ranks"), 1);
     assert_true(cJSON_IsString(member(last, "started")) && cJSON_IsString(member(last, "host")));
     assert_true(cJSON_IsString(member(last, "version")) && cJSON_IsString(member(last, "commit")));
-    static const char *const expected[][3] = {
-        {"steps", "3", "4"}, {"lr", "0.001", "0.0003"}, {"beta2", "0.95", "0.9"}};
+    static const char *const expected[][3] = {{"steps", "3", "4"},
+                                              {"lr", "0.001", "0.0003"},
+                                              {"min-lr", "0.0001", "3e-05"}, /* follows from lr */
+                                              {"beta2", "0.95", "0.9"}};
     const cJSON *changed = member(last, "changed");
-    assert_int_equal(cJSON_GetArraySize(changed), 3);
-    for (int i = 0; i < 3; i++) {
+    assert_int_equal(cJSON_GetArraySize(changed), 4);
+    for (int i = 0; i < 4; i++) {
         const cJSON *row = cJSON_GetArrayItem(changed, i);
         assert_text(row, "option", expected[i][0]);
         assert_text(row, "from", expected[i][1]);
@@ -476,6 +507,7 @@ int main(void)
         cmocka_unit_test(what_stands_for_the_same_is_taken),
         cmocka_unit_test(an_option_left_out_is_named),
         cmocka_unit_test(old_checkpoints_are_taken_as_far_as_they_tell),
+        cmocka_unit_test(records_are_settled),
         cmocka_unit_test(legs_tell_what_changed),
     };
     return cmocka_run_group_tests(tests, make_folders, remove_folders);

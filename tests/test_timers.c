@@ -3,7 +3,6 @@
 #include "metrics/timers.h"
 
 #include "base/rng.h"
-#include "metrics/device_clock.h"
 #include "support/json_assert.h"
 
 #include <math.h>

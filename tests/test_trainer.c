@@ -179,7 +179,6 @@ static void test_trainer__presets_have_their_exact_size(void **state)
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         ModelSpec spec;
         SpecOverrides with = known[i].with;
-        with.tied = -1;
         Model model;
         assert_int_equal(spec_resolve(known[i].name, &with, 0, &spec), 0);
         model_init(&model, &spec, DT_F32, 1);
@@ -201,7 +200,7 @@ static void test_trainer__flops_of_ttt_are_those_of_its_products(void **state)
                  {1 + TTT_MLP, 7978561536.0 + 3 * 24 * 2048 * (50.0 * 64 + 16.0 * 16)}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         TrainerSetup setup = {.batch = 3, .seq = 37, .accum = 1, .dtype = DT_F32};
-        SpecOverrides with = {.tied = -1, .ttt = known[i].ttt};
+        SpecOverrides with = {.ttt = known[i].ttt};
         assert_int_equal(spec_resolve("ttt-1b", &with, 0, &setup.spec), 0);
         TrainPlan plan;
         trainer_plan(&setup, backend, &plan);
@@ -216,7 +215,7 @@ static void test_trainer__init_follows_the_table(void **state)
     (void)state;
     ModelSpec spec;
     SpecOverrides o = {
-        .layers = 8, .width = 64, .heads = 4, .ffn = 256, .vocab = 500, .context = 64, .tied = -1};
+        .layers = 8, .width = 64, .heads = 4, .ffn = 256, .vocab = 500, .context = 64};
     Model model;
     assert_int_equal(spec_resolve("gpt2-124m", &o, 0, &spec), 0);
     model_init(&model, &spec, DT_F32, 1);

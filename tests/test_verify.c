@@ -78,7 +78,7 @@ static void test_verify__bf16_passes(void **state)
                            .ffn = 72,
                            .vocab = 101,
                            .context = 40,
-                           .tied = i};
+                           .tied = 1 + i};
         assert_int_equal(spec_resolve(presets[i], &o, 0, &setup.spec), 0);
         setup.dtype = DT_BF16;
         Verification found = verify(&setup, ref, cpu, 2);

@@ -66,13 +66,13 @@ static void test_watch_view__every_size_holds(void **state)
     watch_poll(&run);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         for (int variant = 0; variant < 32; variant++) {
-            for (int s = variant % 4; s <= WATCH_FAILED; s += 4) {
+            for (int s = variant % 4; s < WATCH_STATE_COUNT; s += 4) {
                 WatchFlags flags = watched_flags(sizes[i][0], sizes[i][1], variant & 1);
                 flags.colour = variant & 2;
                 flags.plot = (WatchPlot){variant & 4 ? 3 : 0, variant & 8, variant & 16};
                 flags.help = variant & 8;
                 flags.paused = variant & 4;
-                run.state = (WatchState)s;
+                run.state = s;
                 WatchText text;
                 watch_view(&run, &flags, &text);
                 assert_fits(&text, &flags);
@@ -96,7 +96,7 @@ static void test_watch_view__a_finished_run_is_told_in_full(void **state)
     WatchRun run;
     watch_open(&run, dir);
     watch_poll(&run);
-    assert_int_equal(run.state, WATCH_DONE);
+    assert_int_equal(run.state, RUN_DONE);
     static const char *const words[] = {
         "finished", "100 %",  "step 100", "loss ",           "validation 2.5000 at step 100",
         "tok/s",    "median", "ms/step",  "memory  planned", "peak",

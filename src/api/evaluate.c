@@ -3,8 +3,6 @@
 #include "api/evaluate.h"
 
 #include "api/internal.h"
-#include "api/model.h"
-#include "api/result.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"

@@ -2,8 +2,6 @@
 #include "api/generate.h"
 
 #include "api/internal.h"
-#include "api/model.h"
-#include "api/result.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"

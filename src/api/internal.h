@@ -1,15 +1,37 @@
 #pragma once
 /* What the parts of the library share, and what pacer's own commands call of it: the work of a
  * function of pacer.h, with a Config that is parsed and ranks that are joined already. */
+#include "base/json.h"
 #include "comm/comm.h"
 #include "config/config.h"
+#include "model/generate.h"
+#include "text/encode.h"
 #include "train/loop.h"
+#include "use/loaded.h"
 
 #include <pacer.h>
 
 struct pacer_options {
     Config config;
 };
+
+/* A tokenizer together with the encoder that remembers pieces it has met. */
+struct pacer_tokenizer {
+    Tokenizer *tokenizer;
+    Encoder *encoder;
+    bool owned; /* the tokenizer; else it is a model's */
+};
+
+struct pacer_model {
+    LoadedModel loaded;
+    pacer_tokenizer *tokenizer; /* of the model; NULL: it has none */
+    Generator generator;        /* of one text, once one was begun */
+    bool begun;
+};
+
+/* The outcome of a command: named numbers (an object; NULL: none), and for a training its
+ * directory (NULL: none). Both are taken over. */
+pacer_result *result_new(char *directory, cJSON *numbers);
 
 /* First in every function that does work: without a word from the host program the library is
  * silent. */

@@ -1,7 +1,6 @@
-/* A trained model: opening it, what it is, and its logits token by token. */
-#include "api/model.h"
-
+/* A tokenizer; and a trained model: opening it, what it is, and its logits token by token. */
 #include "api/internal.h"
+
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/signals.h"
@@ -10,6 +9,73 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* --- tokenizer --- */
+
+static pacer_tokenizer *tokenizer_handle(Tokenizer *tokenizer, bool owned)
+{
+    pacer_tokenizer *handle = mem_zalloc(1, sizeof *handle);
+    *handle = (pacer_tokenizer){tokenizer, encoder_open(tokenizer), owned};
+    return handle;
+}
+
+int pacer_tokenizer_open(const char *path, pacer_tokenizer **out)
+{
+    api_enter();
+    *out = NULL;
+    Tokenizer *tokenizer;
+    int code = tokenizer_open(path, &tokenizer);
+    if (code == 0) {
+        *out = tokenizer_handle(tokenizer, true);
+    }
+    return code;
+}
+
+void pacer_tokenizer_close(pacer_tokenizer *handle)
+{
+    if (handle != NULL) {
+        encoder_close(handle->encoder);
+        if (handle->owned) {
+            tokenizer_free(handle->tokenizer);
+        }
+        free(handle);
+    }
+}
+
+int64_t pacer_tokenizer_vocab(const pacer_tokenizer *handle)
+{
+    return tokenizer_vocab(handle->tokenizer);
+}
+
+int pacer_tokenize(pacer_tokenizer *handle, const char *text, size_t size, int32_t **ids,
+                   size_t *count)
+{
+    TokenList list = {0};
+    encoder_run(handle->encoder, (const uint8_t *)text, size, &list);
+    /* Ids are below TOKENIZER_MAX_VOCAB: the same bits as int32_t. */
+    *ids = list.ids != NULL ? (int32_t *)list.ids : mem_alloc(sizeof **ids);
+    *count = list.count;
+    return 0;
+}
+
+int pacer_detokenize(pacer_tokenizer *handle, const int32_t *ids, size_t count, char **text,
+                     size_t *size)
+{
+    ByteList bytes = {0};
+    int code = tokenizer_decode(handle->tokenizer, (const uint32_t *)ids, count, &bytes);
+    if (code != 0) {
+        byte_list_free(&bytes);
+        *text = NULL;
+        return code;
+    }
+    bytes.bytes = mem_realloc(bytes.bytes, bytes.size + 1, 1);
+    bytes.bytes[bytes.size] = '\0';
+    *text = (char *)bytes.bytes;
+    *size = bytes.size;
+    return 0;
+}
+
+/* --- model --- */
 
 int pacer_model_open(const char *path, const pacer_options *options, pacer_model **out)
 {
@@ -46,25 +112,15 @@ void pacer_model_close(pacer_model *model)
 
 double pacer_model_number(const pacer_model *model, const char *name)
 {
-    const ModelSpec *spec = &model->loaded.model.spec;
-    const struct {
-        const char *name;
-        int64_t value;
-    } numbers[] = {{"parameters", model->loaded.model.params.parameters},
-                   {"vocab", spec->vocab},
-                   {"context", spec->context},
-                   {"layers", spec->layers},
-                   {"d-model", spec->width},
-                   {"heads", spec->heads},
-                   {"kv-heads", spec->kv_heads},
-                   {"ffn", spec->ffn},
-                   {"step", model->loaded.step}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (strcmp(name, numbers[i].name) == 0 && numbers[i].value >= 0) {
-            return (double)numbers[i].value;
-        }
+    const SpecField *field = spec_field_of(name);
+    if (field != NULL) {
+        const ModelSpec *spec = &model->loaded.model.spec;
+        return spec_has(spec, field) ? spec_value(spec, field) : NAN;
     }
-    return NAN;
+    if (strcmp(name, "parameters") == 0) {
+        return (double)model->loaded.model.params.parameters;
+    }
+    return strcmp(name, "step") == 0 && model->loaded.step >= 0 ? (double)model->loaded.step : NAN;
 }
 
 pacer_tokenizer *pacer_model_tokenizer(pacer_model *model)

@@ -2,13 +2,12 @@
  * run has written, so that a program and a reader of run.json see the same. */
 #include "api/internal.h"
 #include "api/ranks.h"
-#include "api/result.h"
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/signals.h"
-#include "base/json.h"
 #include "train/setup.h"
 
 #include <stdatomic.h>

@@ -35,6 +35,7 @@ int audit_file(const char *path, const Names *names, Audit *audit)
                        "looked for %s. --map 'their name=quantity' tells what a name means",
                        path, quantity_list(list));
     } else {
+        audit->findings.evidence = &evidence;
         rules_tokens(&evidence, &audit->findings);
         rules_products(&evidence, &audit->findings);
         rules_scaling(&evidence, &audit->findings);
@@ -44,6 +45,7 @@ int audit_file(const char *path, const Names *names, Audit *audit)
         rules_loss(&evidence, &audit->findings);
         rules_same(&evidence, &audit->findings);
     }
+    audit->findings.evidence = NULL;
     evidence_free(&evidence);
     document_free(&document);
     return code;

@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void finding_add(Findings *findings, FindingKind kind, const char *rule, int line, int run,
-                 const char *format, ...)
+static void add(Findings *findings, Finding finding, const char *format, va_list arguments)
 {
     if (findings->count == FINDINGS_MAX) {
         findings->more++;
@@ -17,11 +16,32 @@ void finding_add(Findings *findings, FindingKind kind, const char *rule, int lin
         size_t capacity = findings->count > 0 ? 2 * (size_t)findings->count : 1;
         findings->items = mem_realloc(findings->items, capacity, sizeof *findings->items);
     }
-    Finding *finding = &findings->items[findings->count++];
-    *finding = (Finding){.kind = kind, .rule = rule, .line = line, .run = run};
+    size_t used = strlen(finding.text);
+    vsnprintf(finding.text + used, sizeof finding.text - used, format, arguments);
+    findings->items[findings->count++] = finding;
+}
+
+void finding_add(Findings *findings, FindingKind kind, const char *rule, int line, int run,
+                 const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(finding->text, sizeof finding->text, format, arguments);
+    add(findings, (Finding){.kind = kind, .rule = rule, .line = line, .run = run}, format,
+        arguments);
+    va_end(arguments);
+}
+
+void finding_about(Findings *findings, FindingKind kind, const char *rule, int line, int run,
+                   const char *format, ...)
+{
+    Finding finding = {.kind = kind, .rule = rule, .line = line, .run = run};
+    evidence_run_text(findings->evidence, run, finding.text);
+    if (finding.text[0] != '\0') {
+        strcat(finding.text, ": ");
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    add(findings, finding, format, arguments);
     va_end(arguments);
 }
 
@@ -33,13 +53,4 @@ bool finding_said(const Findings *findings, const char *rule, int run)
         }
     }
     return false;
-}
-
-const char *finding_run(const Evidence *evidence, int run, char text[FINDING_RUN_SIZE])
-{
-    evidence_run_text(evidence, run, text);
-    if (text[0] != '\0') {
-        strcat(text, ": ");
-    }
-    return text;
 }

@@ -16,6 +16,7 @@ typedef struct {
 } Finding;
 
 typedef struct {
+    const Evidence *evidence; /* that the rules look at */
     Finding *items;
     int count;
     int more;      /* found beyond FINDINGS_MAX */
@@ -25,14 +26,14 @@ typedef struct {
 void finding_add(Findings *findings, FindingKind kind, const char *rule, int line, int run,
                  const char *format, ...) __attribute__((format(printf, 6, 7)));
 
-/* Whether the rule has already spoken of this run. */
+/* The same with the run's settings in front: "batch 64, ranks 2: ". */
+void finding_about(Findings *findings, FindingKind kind, const char *rule, int line, int run,
+                   const char *format, ...) __attribute__((format(printf, 6, 7)));
+
 #define FINDING_RUN_OF_MEMORY (-2) /* of a finding that memory is above the device's */
 
+/* Whether the rule has already spoken of this run. */
 bool finding_said(const Findings *findings, const char *rule, int run);
-
-/* "batch 64, ranks 2: " or "". */
-#define FINDING_RUN_SIZE (RUN_TEXT_SIZE + 2)
-const char *finding_run(const Evidence *evidence, int run, char text[FINDING_RUN_SIZE]);
 
 /* The rules, by theme. */
 void rules_tokens(const Evidence *evidence, Findings *findings);

@@ -90,7 +90,7 @@ static void check_first_loss(const Evidence *evidence, int run, Findings *findin
     bool far = expected > 0 ? !(value > 0.85 * expected && value < 1.5 * expected) : value < 3;
     findings->compared++;
     if (far) {
-        char name[FINDING_RUN_SIZE], against[100];
+        char against[100];
         if (expected > 0) {
             snprintf(against, sizeof against, "ln(%.10g) = %.4g expected (%s)", vocab, expected,
                      stated != NULL ? "the vocabulary stated" : "the family's usual vocabulary");
@@ -98,10 +98,10 @@ static void check_first_loss(const Evidence *evidence, int run, Findings *findin
             snprintf(against, sizeof against, "no vocabulary is stated");
         }
         bool sure = !loaded && expected > 0 && (stated != NULL || value < 0.5 * expected);
-        finding_add(findings, sure ? FINDING_DISAGREES : FINDING_WARNING,
-                    "a fresh model's first loss is about ln(vocabulary)", loss->line, run,
-                    "%sthe first loss is %.4g, a guess among %.3g tokens; %s",
-                    finding_run(evidence, run, name), value, exp(value), against);
+        finding_about(findings, sure ? FINDING_DISAGREES : FINDING_WARNING,
+                      "a fresh model's first loss is about ln(vocabulary)", loss->line, run,
+                      "the first loss is %.4g, a guess among %.3g tokens; %s", value, exp(value),
+                      against);
     }
 }
 

@@ -76,13 +76,12 @@ static void check_optimizer(const Evidence *evidence, int run, Findings *finding
     }
     findings->compared++;
     if (!good) {
-        char name[FINDING_RUN_SIZE];
-        finding_add(findings, FINDING_DISAGREES, "Adam keeps two numbers per parameter",
-                    state->line, run,
-                    "%soptimizer state %.4g MB is stated; 2 x %.4g MB of parameters (line %d) = "
-                    "%.4g MB",
-                    finding_run(evidence, run, name), state->number.value / 1e6, bytes.value / 1e6,
-                    weights != NULL ? weights->line : count->line, 2 * bytes.value / 1e6);
+        finding_about(findings, FINDING_DISAGREES, "Adam keeps two numbers per parameter",
+                      state->line, run,
+                      "optimizer state %.4g MB is stated; 2 x %.4g MB of parameters (line %d) = "
+                      "%.4g MB",
+                      state->number.value / 1e6, bytes.value / 1e6,
+                      weights != NULL ? weights->line : count->line, 2 * bytes.value / 1e6);
     }
 }
 
@@ -135,10 +134,8 @@ static void check_stated_mfu(const Evidence *evidence, Findings *findings)
                            ? fact->number.value / 100
                            : fact->number.value;
         if (!(share >= 0 && share <= 1)) {
-            char name[FINDING_RUN_SIZE];
-            finding_add(findings, FINDING_DISAGREES, "MFU is between 0 and 100 %", fact->line,
-                        fact->run, "%s%.4g %% is stated", finding_run(evidence, fact->run, name),
-                        100 * share);
+            finding_about(findings, FINDING_DISAGREES, "MFU is between 0 and 100 %", fact->line,
+                          fact->run, "%.4g %% is stated", 100 * share);
         }
     }
 }
@@ -170,22 +167,20 @@ static void check_work(const Evidence *evidence, const Gpu *gpu, int run, Findin
     }
     findings->compared++;
     double mfu = 6 * parameters->number.value * rate->number.value / (ranks * gpu->peak);
-    char name[FINDING_RUN_SIZE];
-    finding_run(evidence, run, name);
     if (mfu > 1) {
-        finding_add(
-            findings, FINDING_DISAGREES,
-            "6 FLOP x parameters x tokens per second is at most the device's peak", rate->line, run,
-            "%s%.6g tok/s of %.4g parameters are %.4g %% of the peak of %.4g"
-            " x%sranks",
-            name, rate->number.value, parameters->number.value, 100 * mfu, ranks, gpu->name);
+        finding_about(findings, FINDING_DISAGREES,
+                      "6 FLOP x parameters x tokens per second is at most the device's peak",
+                      rate->line, run,
+                      "%.6g tok/s of %.4g parameters are %.4g %% of the peak of %.4g"
+                      " x%sranks",
+                      rate->number.value, parameters->number.value, 100 * mfu, ranks, gpu->name);
     } else if (mfu < MFU_LOW) {
-        finding_add(
+        finding_about(
             findings, FINDING_WARNING,
             "the device stands still most of the time: waiting, launch overhead or data, not "
             "arithmetic (a guess)",
-            rate->line, run, "%s%.6g tok/s of %.4g parameters on %.4g x%sare %.2g %% of their peak",
-            name, rate->number.value, parameters->number.value, ranks, gpu->name, 100 * mfu);
+            rate->line, run, "%.6g tok/s of %.4g parameters on %.4g x%sare %.2g %% of their peak",
+            rate->number.value, parameters->number.value, ranks, gpu->name, 100 * mfu);
     }
 }
 

@@ -1,9 +1,11 @@
 /* Speed-up and efficiency, recomputed. A step is done when its slowest rank is: with times per rank
- * the slowest counts, and a speed-up from their mean is a finding. */
+ * the slowest counts, and a speed-up from their mean is a finding. Then what the ranks of one run
+ * say about each other: stragglers, and communication of a rank that has nobody to talk to. */
 #include "audit/findings.h"
 #include "audit/scan.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SLACK 0.005
@@ -81,7 +83,6 @@ static void check_speedup(const Evidence *evidence, const Fact *stated, int base
                           const char *rule, const char *what, Findings *findings)
 {
     int run = stated->run;
-    char name[FINDING_RUN_SIZE];
     bool known;
     bool explained = from_throughput(evidence, run, base, value, &known);
     const Fact *slow = NULL, *from = NULL;
@@ -111,13 +112,13 @@ static void check_speedup(const Evidence *evidence, const Fact *stated, int base
     }
     double derived = from->number.value / slow->number.value;
     double scale = stated->number.value / value.value;
-    finding_add(findings, FINDING_DISAGREES, rule, stated->line, run,
-                "%s%s %.4g %s; from the slowest%s (%.6g s, line %d) against %.6g s (line %d) it is "
-                "%.3g",
-                finding_run(evidence, run, name), what, stated->number.value,
-                by_mean ? "is from the mean of the ranks" : "does not follow from the times",
-                slow->rank >= 0 ? " rank" : " time", slow->number.value, slow->line,
-                from->number.value, from->line, derived * scale);
+    finding_about(findings, FINDING_DISAGREES, rule, stated->line, run,
+                  "%s %.4g %s; from the slowest%s (%.6g s, line %d) against %.6g s (line %d) it is "
+                  "%.3g",
+                  what, stated->number.value,
+                  by_mean ? "is from the mean of the ranks" : "does not follow from the times",
+                  slow->rank >= 0 ? " rank" : " time", slow->number.value, slow->line,
+                  from->number.value, from->line, derived * scale);
 }
 
 static void check_stated(const Evidence *evidence, const Fact *fact, Findings *findings)
@@ -128,7 +129,6 @@ static void check_stated(const Evidence *evidence, const Fact *fact, Findings *f
         return;
     }
     double more = ranks / evidence_setting(evidence, base, Q_RANKS);
-    char name[FINDING_RUN_SIZE];
     bool share = fact->quantity == Q_EFFICIENCY;
     Number value = fact->number;
     if (share && value.unit == UNIT_NONE && value.value > 2) {
@@ -156,10 +156,9 @@ static void check_stated(const Evidence *evidence, const Fact *fact, Findings *f
         "measured base";
     if (value.low > more * SUPERLINEAR - 0.02 * more + 0.005 && value.value > more * 1.005 &&
         !finding_said(findings, rule, fact->run)) {
-        finding_add(findings, FINDING_WARNING, rule, fact->line, fact->run,
-                    "%sspeed-up %.4g on %.4g times the ranks (%.4g %%)",
-                    finding_run(evidence, fact->run, name), value.value, more,
-                    100 * value.value / more);
+        finding_about(findings, FINDING_WARNING, rule, fact->line, fact->run,
+                      "speed-up %.4g on %.4g times the ranks (%.4g %%)", value.value, more,
+                      100 * value.value / more);
     }
 }
 
@@ -227,4 +226,96 @@ void rules_scaling(const Evidence *evidence, Findings *findings)
         }
     }
     check_words(evidence, findings);
+}
+
+/* --- ranks of one run --- */
+
+#define STRAGGLER 1.1
+#define RANKS_MAX 1024
+
+static int by_value(const void *left, const void *right)
+{
+    const Fact *a = *(const Fact *const *)left, *b = *(const Fact *const *)right;
+    return (a->number.value > b->number.value) - (a->number.value < b->number.value);
+}
+
+/* The ranks' facts of one kind, fastest first; returns their number. */
+static int facts_of_ranks(const Evidence *evidence, int run, Quantity quantity,
+                          const Fact *facts[RANKS_MAX])
+{
+    int count = 0;
+    for (int i = evidence_first(evidence, run, quantity);
+         evidence_is(evidence, i, run, quantity) && count < RANKS_MAX; i++) {
+        const Fact *fact = &evidence->facts[i];
+        if (fact->rank >= 0 && fact->point == 0 && !fact->mean) {
+            facts[count++] = fact;
+        }
+    }
+    qsort(facts, (size_t)count, sizeof facts[0], by_value);
+    return count;
+}
+
+static bool mentions_stragglers(const Evidence *evidence)
+{
+    static const char *const words[] = {" straggler ",  " stragglers ",   " imbalance ",
+                                        " imbalanced ", " slowest rank ", " slow rank ",
+                                        " skew "};
+    for (int i = 0; i < evidence->document->count; i++) {
+        if (evidence->document->lines[i].kind == LINE_TEXT &&
+            scan_has_any(evidence->document->lines[i].text, words,
+                         sizeof words / sizeof words[0])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void check_stragglers(const Evidence *evidence, int run, bool mentioned, Findings *findings)
+{
+    static const Quantity of_ranks[] = {Q_EPOCH_TIME, Q_TRAIN_TIME, Q_TOTAL_TIME, Q_STEP_TIME,
+                                        Q_COMPUTE_TIME};
+    for (size_t i = 0; i < sizeof of_ranks / sizeof of_ranks[0]; i++) {
+        const Fact *facts[RANKS_MAX];
+        int count = facts_of_ranks(evidence, run, of_ranks[i], facts);
+        if (count < 2) {
+            continue;
+        }
+        findings->compared++;
+        const Fact *slowest = facts[count - 1], *median = facts[(count - 1) / 2];
+        double factor = slowest->number.value / median->number.value;
+        if (median->number.value > 0 && factor > STRAGGLER) {
+            finding_about(
+                findings, FINDING_WARNING,
+                mentioned ? "a rank is slower than its peers, which wait for it"
+                          : "a rank is slower than its peers, which wait for it; the text "
+                            "does not mention it",
+                slowest->line, run,
+                "rank %d takes %.6g s, %.3g times the %.6g s of its peers (line %d)", slowest->rank,
+                slowest->number.value, factor, median->number.value, median->line);
+        }
+        return;
+    }
+}
+
+static void check_lone_communication(const Evidence *evidence, int run, Findings *findings)
+{
+    const Fact *time = evidence_find(evidence, run, Q_COMMUNICATION_TIME, false);
+    if (time != NULL && evidence_setting(evidence, run, Q_RANKS) == 1) {
+        findings->compared++;
+        if (time->number.low > 0) {
+            finding_about(findings, FINDING_DISAGREES,
+                          "one rank has nobody to communicate with: the timer holds something else",
+                          time->line, run, "%.6g s of communication; 0 expected",
+                          time->number.value);
+        }
+    }
+}
+
+void rules_ranks(const Evidence *evidence, Findings *findings)
+{
+    bool mentioned = mentions_stragglers(evidence);
+    for (int run = 0; run < evidence->run_count; run++) {
+        check_stragglers(evidence, run, mentioned, findings);
+        check_lone_communication(evidence, run, findings);
+    }
 }

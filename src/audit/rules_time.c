@@ -44,20 +44,18 @@ static void check_phases(const Evidence *evidence, int run, Findings *findings)
         return;
     }
     findings->compared++;
-    char name[FINDING_RUN_SIZE];
     double share = sum.value / total->number.value;
-    finding_run(evidence, run, name);
     if (sum.high < COVERED * total->number.low) {
-        finding_add(findings, FINDING_DISAGREES, "phases sum to their total: the rest has no timer",
-                    total->line, run,
-                    "%s%d phases sum to %.6g s of %.6g s %s (%.0f %%); %.6g s are unaccounted for",
-                    name, count, sum.value, total->number.value, quantity_name(total->quantity),
-                    100 * share, total->number.value - sum.value);
+        finding_about(findings, FINDING_DISAGREES,
+                      "phases sum to their total: the rest has no timer", total->line, run,
+                      "%d phases sum to %.6g s of %.6g s %s (%.0f %%); %.6g s are unaccounted for",
+                      count, sum.value, total->number.value, quantity_name(total->quantity),
+                      100 * share, total->number.value - sum.value);
     } else if (sum.low > OVERFULL * total->number.high) {
-        finding_add(findings, FINDING_WARNING,
-                    "phases sum to more than their total: they overlap or count twice", total->line,
-                    run, "%s%d phases sum to %.6g s, the total is %.6g s (%.0f %%)", name, count,
-                    sum.value, total->number.value, 100 * share);
+        finding_about(findings, FINDING_WARNING,
+                      "phases sum to more than their total: they overlap or count twice",
+                      total->line, run, "%d phases sum to %.6g s, the total is %.6g s (%.0f %%)",
+                      count, sum.value, total->number.value, 100 * share);
     }
 }
 

@@ -68,12 +68,10 @@ static void check_tokens_per_step(const Evidence *evidence, int run, Findings *f
     if (tokens.count > 0 && said != NULL) {
         findings->compared++;
         if (!fits_reading(&tokens, said->number, number_exact(1), SLACK_COUNT)) {
-            char name[FINDING_RUN_SIZE];
-            finding_add(findings, FINDING_DISAGREES,
-                        "tokens per step = batch x accumulation x sequence length x ranks",
-                        said->line, run, "%s%.10g tokens per step are stated; %s, makes %.10g",
-                        finding_run(evidence, run, name), said->number.value, tokens.words,
-                        tokens.values[0]);
+            finding_about(findings, FINDING_DISAGREES,
+                          "tokens per step = batch x accumulation x sequence length x ranks",
+                          said->line, run, "%.10g tokens per step are stated; %s, makes %.10g",
+                          said->number.value, tokens.words, tokens.values[0]);
         }
     }
 }
@@ -113,17 +111,16 @@ static void check_steps(const Evidence *evidence, Findings *findings)
     }
     bool rows = count >= 3 && least > 2 && most < 1.5 * least;
     for (int i = 0; i < count; i++) {
-        char name[FINDING_RUN_SIZE], guess[120] = "";
+        char guess[120] = "";
         if (rows) {
             snprintf(guess, sizeof guess,
                      "; the ratio is %.3g to %.3g in all %d runs, so these look like logged rows, "
                      "not updates",
                      least, most, count);
         }
-        finding_add(findings, FINDING_DISAGREES, "tokens = steps x tokens per step", gaps[i].line,
-                    gaps[i].run, "%s%.10g steps are stated; the tokens need %.10g (%.3g x)%s",
-                    finding_run(evidence, gaps[i].run, name), gaps[i].steps, gaps[i].expected,
-                    gaps[i].ratio, i == 0 ? guess : "");
+        finding_about(findings, FINDING_DISAGREES, "tokens = steps x tokens per step", gaps[i].line,
+                      gaps[i].run, "%.10g steps are stated; the tokens need %.10g (%.3g x)%s",
+                      gaps[i].steps, gaps[i].expected, gaps[i].ratio, i == 0 ? guess : "");
     }
     free(gaps);
 }
@@ -142,15 +139,13 @@ static void rate_against_step(const Evidence *evidence, const Fact *rate, const 
     bool good = tokens.count > 0 ? fits_reading(&tokens, product, number_exact(1), SLACK_RATE)
                                  : number_agrees(product, said->number, SLACK_RATE);
     if (!good) {
-        char name[FINDING_RUN_SIZE];
         double factor = product.value / expected;
-        finding_add(findings, FINDING_DISAGREES, "tokens per second x step time = tokens per step",
-                    rate->line, rate->run,
-                    "%s%.6g tok/s x %.6g s per step (line %d) = %.6g tokens, but a step has %.6g "
-                    "(%.2g times %s)",
-                    finding_run(evidence, rate->run, name), rate->number.value, time->number.value,
-                    time->line, product.value, expected, factor > 1 ? factor : 1 / factor,
-                    factor > 1 ? "fewer" : "more");
+        finding_about(findings, FINDING_DISAGREES,
+                      "tokens per second x step time = tokens per step", rate->line, rate->run,
+                      "%.6g tok/s x %.6g s per step (line %d) = %.6g tokens, but a step has %.6g "
+                      "(%.2g times %s)",
+                      rate->number.value, time->number.value, time->line, product.value, expected,
+                      factor > 1 ? factor : 1 / factor, factor > 1 ? "fewer" : "more");
     }
 }
 
@@ -195,14 +190,12 @@ static void check_rate_of_run(const Evidence *evidence, int run, Findings *findi
     if (used != NULL) {
         findings->compared++;
         if (!good) {
-            char name[FINDING_RUN_SIZE];
-            finding_add(
+            finding_about(
                 findings, FINDING_DISAGREES, "tokens per second x time = tokens", rate->line, run,
-                "%s%.6g tok/s x %.6g s (%s, line %d) = %.4g tokens; %.4g are stated (line "
+                "%.6g tok/s x %.6g s (%s, line %d) = %.4g tokens; %.4g are stated (line "
                 "%d)",
-                finding_run(evidence, run, name), rate->number.value, used->number.value,
-                quantity_name(used->quantity), used->line, rate->number.value * used->number.value,
-                tokens->number.value, tokens->line);
+                rate->number.value, used->number.value, quantity_name(used->quantity), used->line,
+                rate->number.value * used->number.value, tokens->number.value, tokens->line);
         }
     }
 }
@@ -225,25 +218,23 @@ static void check_rank_sum(const Evidence *evidence, int run, Findings *findings
         Number mean = number_divide(sum, number_exact(count));
         if (!number_agrees(sum, total->number, SLACK_RATE) &&
             !number_agrees(mean, total->number, SLACK_RATE)) {
-            char name[FINDING_RUN_SIZE];
-            finding_add(findings, FINDING_DISAGREES, "throughput = sum over ranks", total->line,
-                        run, "%s%.6g tok/s are stated; the %d ranks sum to %.6g",
-                        finding_run(evidence, run, name), total->number.value, count, sum.value);
+            finding_about(findings, FINDING_DISAGREES, "throughput = sum over ranks", total->line,
+                          run, "%.6g tok/s are stated; the %d ranks sum to %.6g",
+                          total->number.value, count, sum.value);
         }
     }
 }
 
 /* a = b x c for facts and settings of one row. */
-static void check_product(const Evidence *evidence, int run, const Fact *left, double b, double c,
-                          const char *rule, Findings *findings)
+static void check_product(int run, const Fact *left, double b, double c, const char *rule,
+                          Findings *findings)
 {
     if (left != NULL && b > 0 && c > 0) {
         findings->compared++;
         if (!number_agrees(left->number, number_exact(b * c), SLACK_COUNT)) {
-            char name[FINDING_RUN_SIZE];
-            finding_add(findings, FINDING_DISAGREES, rule, left->line, run,
-                        "%s%.10g is stated; %.10g x %.10g = %.10g",
-                        finding_run(evidence, run, name), left->number.value, b, c, b * c);
+            finding_about(findings, FINDING_DISAGREES, rule, left->line, run,
+                          "%.10g is stated; %.10g x %.10g = %.10g", left->number.value, b, c,
+                          b * c);
         }
     }
 }
@@ -269,11 +260,11 @@ static void check_batches(const Evidence *evidence, int run, Findings *findings)
                         own[Q_GLOBAL_BATCH], own[Q_LOCAL_BATCH], ranks, accum, made);
         }
     }
-    check_product(evidence, run, evidence_find(evidence, run, Q_SAMPLES_PER_EPOCH, false),
+    check_product(run, evidence_find(evidence, run, Q_SAMPLES_PER_EPOCH, false),
                   value_of_fact(evidence_find(evidence, run, Q_STEPS_PER_EPOCH, true)),
                   own[Q_GLOBAL_BATCH], "samples per epoch = steps per epoch x global batch",
                   findings);
-    check_product(evidence, run, evidence_find(evidence, run, Q_TOTAL_TIME, false),
+    check_product(run, evidence_find(evidence, run, Q_TOTAL_TIME, false),
                   value_of_fact(evidence_find(evidence, run, Q_EPOCH_TIME, false)),
                   evidence_find(evidence, run, Q_EPOCHS, false) != NULL
                       ? value_of_fact(evidence_find(evidence, run, Q_EPOCHS, false))
@@ -303,11 +294,10 @@ static void check_implied_length(const Evidence *evidence, Findings *findings)
             first = rate;
             length = implied;
         } else if (!(fabs(implied - length) <= 0.02 * length)) {
-            char name[FINDING_RUN_SIZE];
-            finding_add(findings, FINDING_DISAGREES,
-                        "tokens per second x epoch time / samples = one sequence length",
-                        rate->line, run, "%simplies %.4g tokens per sequence; line %d implies %.4g",
-                        finding_run(evidence, run, name), implied, first->line, length);
+            finding_about(findings, FINDING_DISAGREES,
+                          "tokens per second x epoch time / samples = one sequence length",
+                          rate->line, run, "implies %.4g tokens per sequence; line %d implies %.4g",
+                          implied, first->line, length);
         }
     }
     if (count >= 2 &&

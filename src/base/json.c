@@ -312,67 +312,95 @@ bool json_whole(const cJSON *item, double most, int64_t *out)
 
 /* --- checked --- */
 
-int json_wrong(JsonPlace place, const char *name, const char *what)
+void json_wrong(JsonReader *reader, const char *name, const char *what)
 {
-    bool top = place.inside[0] == '\0';
-    return err_set(ERR_INPUT, "%s: \"%s%s%s\" is not %s; the record is damaged, or not pacer's",
-                   place.path, place.inside, top ? "" : ".", name, what);
+    if (reader->code == 0) {
+        reader->code =
+            err_set(ERR_INPUT, "%s: \"%s%s%s\" is not %s; the record is damaged, or not pacer's",
+                    reader->path, reader->inside, reader->inside[0] == '\0' ? "" : ".", name, what);
+    }
+}
+
+/* The object that has the last name of the path, in *name; NULL when there is none. */
+static const cJSON *holder(JsonReader *reader, const cJSON *tree, const char *path,
+                           const char **name)
+{
+    *name = path;
+    for (const char *dot; reader->code == 0 && (dot = strchr(*name, '.')) != NULL;) {
+        char step[64];
+        snprintf(step, sizeof step, "%.*s", (int)(dot - *name), *name);
+        tree = json_get(tree, step);
+        if (!json_is_nothing(tree) && !cJSON_IsObject(tree)) {
+            snprintf(step, sizeof step, "%.*s", (int)(dot - path), path);
+            json_wrong(reader, step, "an object");
+        }
+        *name = dot + 1;
+    }
+    return reader->code == 0 ? tree : NULL;
 }
 
 /* NULL for what is absent or null. */
-static const cJSON *present(const cJSON *object, const char *name)
+static const cJSON *present(JsonReader *reader, const cJSON *tree, const char *path)
 {
+    const char *name;
+    const cJSON *object = holder(reader, tree, path, &name);
     const cJSON *item = json_get(object, name);
     return cJSON_IsNull(item) ? NULL : item;
 }
 
-int json_read_number(JsonPlace place, const cJSON *object, const char *name, Value *out)
+Value json_read_number(JsonReader *reader, const cJSON *tree, const char *path)
 {
-    *out = json_value(object, name);
-    const cJSON *item = present(object, name);
-    return item == NULL || cJSON_IsNumber(item) ? 0 : json_wrong(place, name, "a number");
+    const char *name;
+    const cJSON *object = holder(reader, tree, path, &name);
+    const cJSON *item = json_get(object, name);
+    if (!json_is_nothing(item) && !cJSON_IsNumber(item)) {
+        json_wrong(reader, path, "a number");
+    }
+    return json_value(object, name);
 }
 
-int json_read_count(JsonPlace place, const cJSON *object, const char *name, Value *out)
+Value json_read_count(JsonReader *reader, const cJSON *tree, const char *path)
 {
-    int code = json_read_number(place, object, name, out);
-    if (code == 0 && out->known &&
-        !(out->number >= 0 && out->number <= JSON_WHOLE_MAX && floor(out->number) == out->number)) {
-        *out = (Value){0};
-        code = json_wrong(place, name, "a whole number from 0 to 10^15");
+    Value value = json_read_number(reader, tree, path);
+    if (value.known && !(value.number >= 0 && value.number <= JSON_WHOLE_MAX &&
+                         floor(value.number) == value.number)) {
+        json_wrong(reader, path, "a whole number from 0 to 10^15");
+        return (Value){0};
     }
-    return code;
+    return value;
 }
 
-int json_read_text(JsonPlace place, const cJSON *object, const char *name, char *out, size_t size)
+void json_read_text(JsonReader *reader, const cJSON *tree, const char *path, char *out, size_t size)
 {
-    out[0] = '\0';
-    const cJSON *item = present(object, name);
-    if (item == NULL) {
-        return 0;
+    const cJSON *item = present(reader, tree, path);
+    if (item != NULL && !cJSON_IsString(item)) {
+        json_wrong(reader, path, "text");
     }
-    if (!cJSON_IsString(item)) {
-        return json_wrong(place, name, "text");
+    const char *text = cJSON_IsString(item) ? item->valuestring : "";
+    snprintf(out, size, "%s", text);
+    for (char *at = out; *at != '\0'; at++) {
+        *at = (unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at;
     }
-    size_t length = strnlen(item->valuestring, size - 1);
-    memcpy(out, item->valuestring, length);
-    out[length] = '\0';
-    for (size_t i = 0; i < length; i++) {
-        out[i] = (unsigned char)out[i] < ' ' || out[i] == 0x7f ? '?' : out[i];
-    }
-    return 0;
 }
 
-int json_read_object(JsonPlace place, const cJSON *object, const char *name, const cJSON **out)
+const cJSON *json_read_object(JsonReader *reader, const cJSON *tree, const char *path)
 {
-    *out = present(object, name);
-    return *out == NULL || cJSON_IsObject(*out) ? 0 : json_wrong(place, name, "an object");
+    const cJSON *item = present(reader, tree, path);
+    if (item != NULL && !cJSON_IsObject(item)) {
+        json_wrong(reader, path, "an object");
+        return NULL;
+    }
+    return item;
 }
 
-int json_read_array(JsonPlace place, const cJSON *object, const char *name, const cJSON **out)
+const cJSON *json_read_array(JsonReader *reader, const cJSON *tree, const char *path)
 {
-    *out = present(object, name);
-    return *out == NULL || cJSON_IsArray(*out) ? 0 : json_wrong(place, name, "an array");
+    const cJSON *item = present(reader, tree, path);
+    if (item != NULL && !cJSON_IsArray(item)) {
+        json_wrong(reader, path, "an array");
+        return NULL;
+    }
+    return item;
 }
 
 int json_read_format(const char *path, const cJSON *object, const char *name, int newest)

@@ -98,33 +98,30 @@ bool json_whole(const cJSON *item, double most, int64_t *out);
 
 /* --- members of a record that anybody may have written --- */
 
-/* Where an object is: a file, and the way to it inside ("summary.phases"; "" for the top). */
+/* What is read: a file, and the way to the object inside ("summary.phases"; "" for the top). The
+ * getters take paths like json_find's from there. What is absent or null is missing. The first
+ * member that is not what it must be sets `code` to ERR_INPUT with a message that names file and
+ * member; later questions then do nothing and find nothing. */
 typedef struct {
     const char *path, *inside;
-} JsonPlace;
+    int code;
+} JsonReader;
 
 #define JSON_WHOLE_MAX 1000000000000000.0 /* counts are exact below 10^15 */
 
-/* Each member is what it must be, or ERR_INPUT names the file and the member. */
+Value json_read_number(JsonReader *reader, const cJSON *tree, const char *path); /* as json_value */
+Value json_read_count(JsonReader *reader, const cJSON *tree, const char *path);  /* whole, from 0 */
+const cJSON *json_read_object(JsonReader *reader, const cJSON *tree, const char *path);
+const cJSON *json_read_array(JsonReader *reader, const cJSON *tree, const char *path);
 
-/* A number as json_value gives it, or missing when absent or null. */
-int json_read_number(JsonPlace place, const cJSON *object, const char *name, Value *out);
+/* Text, cut to size; "" when missing. Bytes below space become '?', for it may be printed. */
+void json_read_text(JsonReader *reader, const cJSON *tree, const char *path, char *out,
+                    size_t size);
 
-/* A whole number from 0 to JSON_WHOLE_MAX, or missing. */
-int json_read_count(JsonPlace place, const cJSON *object, const char *name, Value *out);
-
-/* Text, cut to size; "" when absent or null. Bytes below space become '?', for it may be
- * printed. */
-int json_read_text(JsonPlace place, const cJSON *object, const char *name, char *out, size_t size);
-
-/* An object or an array; NULL when absent or null. */
-int json_read_object(JsonPlace place, const cJSON *object, const char *name, const cJSON **out);
-int json_read_array(JsonPlace place, const cJSON *object, const char *name, const cJSON **out);
+/* Sets the code unless there is one: "PATH: INSIDE.NAME is not WHAT". */
+void json_wrong(JsonReader *reader, const char *name, const char *what);
 
 /* The number of the format that a file is written in. ERR_INPUT when it is above `newest`, the
  * newest that is known here: its members may mean something else. Says nothing about a file
  * without one. */
 int json_read_format(const char *path, const cJSON *object, const char *name, int newest);
-
-/* ERR_INPUT: "PATH: INSIDE.NAME is not WHAT". */
-int json_wrong(JsonPlace place, const char *name, const char *what);

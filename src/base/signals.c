@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -31,6 +32,7 @@ static int wake = -1;   /* eventfd that can be read while an end is asked for */
 static struct {
     pthread_mutex_t mutex;
     pthread_t thread;
+    sem_t end;
     int shields;
     sigset_t mask; /* of the process when the first shield was raised */
 } taker = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -81,8 +83,8 @@ static void *take_signals(void *argument)
     }
     prctl(PR_SET_NAME, "pacer-signals");
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
-    for (;;) {
-        pause();
+    while (sem_wait(&taker.end) != 0) {
+        /* a handler has run */
     }
     return NULL;
 }
@@ -115,6 +117,7 @@ void signals_shield(void)
     pthread_mutex_lock(&taker.mutex);
     if (taker.shields++ == 0) {
         taker.mask = shield.before;
+        sem_init(&taker.end, 0, 0);
         int cause = pthread_create(&taker.thread, NULL, take_signals, NULL);
         PACER_ASSERT(cause == 0, "thread for signals: %s", strerror(cause));
     }
@@ -129,8 +132,9 @@ void signals_unshield(void)
     }
     pthread_mutex_lock(&taker.mutex);
     if (--taker.shields == 0) {
-        pthread_cancel(taker.thread);
+        sem_post(&taker.end);
         pthread_join(taker.thread, NULL);
+        sem_destroy(&taker.end);
     }
     pthread_mutex_unlock(&taker.mutex);
     pthread_sigmask(SIG_SETMASK, &shield.before, NULL);

@@ -21,6 +21,8 @@
 #define TOKENS_GPU 65536 /* of all sequences, unless --batch is given */
 #define TOKENS_CPU 4096
 #define HEADS 12
+#define HEAD_DIM 64
+#define HEAD_DIM_MOST 1024
 #define ERROR_F32 1e-4
 #define ERROR_BF16 2e-2
 #define COUNTABLE 1e16 /* elements; beyond it sizes would leave their integers */
@@ -297,9 +299,13 @@ static int set_shape(Bench *b)
 {
     const Config *cfg = b->cfg;
     HeadShape *s = &b->shape;
-    s->heads = cfg->heads > 0 ? cfg->heads : HEADS;
-    s->kv_heads = cfg->kv_heads > 0 ? cfg->kv_heads : s->heads;
-    s->head_dim = cfg->head_dim;
+    s->heads = cfg->fields.heads > 0 ? cfg->fields.heads : HEADS;
+    s->kv_heads = cfg->fields.kv_heads > 0 ? cfg->fields.kv_heads : s->heads;
+    s->head_dim = cfg->fields.head_dim > 0 ? cfg->fields.head_dim : HEAD_DIM;
+    if (s->head_dim > HEAD_DIM_MOST) {
+        return err_set(ERR_INPUT, "--head-dim %lld: bench attention takes heads of up to %d",
+                       (long long)s->head_dim, HEAD_DIM_MOST);
+    }
     if (s->heads % s->kv_heads != 0) {
         return err_set(ERR_INPUT, "--kv-heads %lld does not divide the %lld heads",
                        (long long)s->kv_heads, (long long)s->heads);

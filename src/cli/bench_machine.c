@@ -166,10 +166,13 @@ static int write_json(const Bench *b, const char *path)
 
 static bool names_model(const Config *cfg)
 {
-    static const char *const names[] = {"model", "layers",  "d-model", "heads", "kv-heads", "ffn",
-                                        "vocab", "context", "tied",    "batch", "seq"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (config_is_set(cfg, names[i])) {
+    size_t count;
+    const Option *options = config_options(&count);
+    for (size_t i = 0; i < count; i++) {
+        const Option *o = &options[i];
+        bool shape = strcmp(o->group, "Model") == 0 || strcmp(o->name, "batch") == 0 ||
+                     strcmp(o->name, "seq") == 0;
+        if (shape && config_is_set(cfg, o->name)) {
             return true;
         }
     }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/escape.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/output.h"

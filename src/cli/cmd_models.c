@@ -17,13 +17,13 @@ int cmd_models(Config *cfg, int argc, char **argv)
         spec.vocab = open ? 257 : spec.vocab;
         Model model;
         model_init(&model, &spec, DT_F32, 1);
-        char count[SHOW_COUNT_SIZE], vocab[32];
+        char count[SHOW_COUNT_SIZE], vocab[32], ffn[SPEC_TEXT_SIZE];
         snprintf(vocab, sizeof vocab, open ? "data's" : "%lld", (long long)spec.vocab);
         printf("%-12s %15s %7lld %8lld %6lld %6lld %8s %8lld  %s, %s%s%s\n", spec.name,
                show_count((uint64_t)model.params.parameters, true, count), (long long)spec.layers,
                (long long)spec.width, (long long)spec.heads, (long long)spec.ffn, vocab,
                (long long)spec.context, spec.norm == NORM_RMS ? "RMSNorm" : "LayerNorm",
-               spec.ffn_kind == FFN_SWIGLU ? "SwiGLU" : "GELU",
+               spec_text(spec_field_of("ffn-kind"), spec.ffn_kind, ffn),
                spec.mixer == MIXER_TTT ? ", TTT-Linear or TTT-MLP"
                : spec.rope_base > 0    ? ", RoPE"
                                        : ", learned positions",

@@ -10,7 +10,6 @@
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "comm/comm.h"
-#include "experiment/execute.h"
 #include "experiment/peer.h"
 #include "experiment/probe.h"
 #include "metrics/summary.h"
@@ -51,8 +50,8 @@ static const char *duration_cell(Value seconds, char text[CLOCK_DURATION_SIZE])
 
 static const char *plan_note(const ExperimentRun *run)
 {
-    bool settled = run->state != STATE_WAITING;
-    return settled                 ? experiment_state_name(run->state)
+    bool settled = run->state != RUN_WAITING;
+    return settled                 ? run_state_name(run->state)
            : run->too_large        ? "does not fit"
            : run->obstacle != NULL ? "cannot run here"
                                    : "";
@@ -79,7 +78,7 @@ static void print_plan(const Experiment *e)
                       cell(in_mebibytes(run->bytes), "%.1f", mib),
                       duration_cell(run->predicted_s, time), plan_note(run)[0] != '\0' ? "  " : "",
                       plan_note(run));
-        bool startable = run->state == STATE_WAITING && run->obstacle == NULL;
+        bool startable = run->state == RUN_WAITING && run->obstacle == NULL;
         waiting += startable;
         known += startable && run->predicted_s.known;
         seconds += startable && run->predicted_s.known ? run->predicted_s.number : 0;
@@ -109,12 +108,15 @@ static void print_results(const Experiment *e)
         Summary summary = {0};
         cJSON *record = NULL;
         char *path = experiment_run_path(e, run, "/run.json");
-        if (run->state == STATE_DONE && experiment_run_record(e, run, &record) == 0 &&
-            summary_read(path, json_get(record, "summary"), &summary) != 0) {
+        JsonReader reader = {.path = path, .inside = "summary"};
+        if (run->state == RUN_DONE && experiment_run_record(e, run, &record) == 0) {
+            summary_read(&reader, json_get(record, "summary"), &summary);
+        }
+        if (reader.code != 0) {
             log_warn("%s", err_message());
         }
         escape_printf(stdout, "%-4d %-*.60s %6d %-8s %12s %10s %10s %12s\n", i + 1, width,
-                      run->label, run->repeat + 1, experiment_state_name(run->state),
+                      run->label, run->repeat + 1, run_state_name(run->state),
                       cell(summary.tok_s, "%.0f", rate), cell(summary.train_loss, "%.4f", loss),
                       cell(summary.val_loss, "%.4f", val), cell(run->seconds, "%.1f", time));
         if (run->reason[0] != '\0') {
@@ -178,9 +180,9 @@ static int verdict(const Experiment *e)
     int failed = 0, doubtful = 0;
     for (int i = 0; i < e->count; i++) {
         const ExperimentRun *run = &e->runs[i];
-        failed += run->state == STATE_FAILED || run->state == STATE_TIMEOUT ||
-                  run->state == STATE_STOPPED;
-        doubtful += run->state == STATE_DONE && run->exit.known &&
+        failed +=
+            run->state == RUN_FAILED || run->state == RUN_TIMEOUT || run->state == RUN_STOPPED;
+        doubtful += run->state == RUN_DONE && run->exit.known &&
                     (int)run->exit.number == err_exit_status(ERR_CHECK);
     }
     if (failed > 0) {

@@ -133,7 +133,7 @@ static int train(Config *cfg, int argc, char **argv)
     size_t special_count;
     ByteString *specials = lines_of(cfg->special, &special_count);
     BpeTrainOptions options = {
-        .vocab = cfg->vocab > 0 ? (uint32_t)cfg->vocab : DEFAULT_VOCAB,
+        .vocab = cfg->fields.vocab > 0 ? (uint32_t)cfg->fields.vocab : DEFAULT_VOCAB,
         .specials = specials,
         .special_count = special_count,
         .ties = cfg->ties == CONFIG_TIES_IDS ? TIES_IDS : TIES_LEXICOGRAPHIC,

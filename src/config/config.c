@@ -281,6 +281,12 @@ void config_derive(Config *cfg, const char *name, int choice)
     cfg->origin[option_index(option)] = (Origin){ORIGIN_DERIVED, 0};
 }
 
+void config_settle(Config *cfg, const char *name, const char *text)
+{
+    int code = option_assign(cfg, known_option(name), text, (Source){.kind = ORIGIN_DERIVED});
+    PACER_ASSERT(code == 0, "%s %s: %s", name, text, err_message());
+}
+
 bool config_is_set(const Config *cfg, const char *name)
 {
     return origin_is_given(cfg->origin[option_index(known_option(name))].kind);

@@ -10,6 +10,8 @@
  *     config_free(&cfg);
  *
  * Functions returning int give 0 or an ErrCode whose message names the option, or FILE:LINE. */
+#include "model/fields.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -93,8 +95,6 @@ enum { CONFIG_TIES_IDS, CONFIG_TIES_LEXICOGRAPHIC };
 enum { CONFIG_UNIT_DOCUMENT, CONFIG_UNIT_LINE };
 enum { CONFIG_IDS_TEXT, CONFIG_IDS_UINT16, CONFIG_IDS_UINT32 };
 enum { CONFIG_SPLIT_VAL, CONFIG_SPLIT_TRAIN };
-enum { CONFIG_TIED_PRESET, CONFIG_TIED_ON, CONFIG_TIED_OFF };
-enum { CONFIG_TTT_PRESET, CONFIG_TTT_LINEAR, CONFIG_TTT_MLP };
 
 /* Where a value came from. DERIVED values were set by config_check from other options. */
 typedef enum {
@@ -116,16 +116,10 @@ typedef struct {
 typedef struct Config {
     Command command;
 
-    /* model: 0 or "preset" leaves a dimension as the preset has it */
+    /* model */
     char *model;
-    int64_t layers, d_model, heads, kv_heads, ffn, vocab, context;
-    int tied; /* CONFIG_TIED_* */
-    int ttt;  /* CONFIG_TTT_* */
-    int64_t mini_batch;
-    double ttt_lr; /* 0: the inner model's own */
+    SpecOverrides fields; /* 0, or "preset", leaves a field as the preset has it */
     bool ttt_keep;
-    double norm_eps, rope_base; /* 0: the preset's */
-    int64_t head_dim; /* bench attention only: elsewhere it follows from d_model and heads */
 
     /* data */
     char *data; /* folder or files of shards, or builtin:NAME; "": none */
@@ -335,6 +329,9 @@ int config_check(Config *cfg);
 /* Gives a choice the value that was found out for it (auto settled), with origin DERIVED. */
 void config_derive(Config *cfg, const char *name, int choice);
 
+/* config_set with origin DERIVED: what an option left open turned out to be. */
+void config_settle(Config *cfg, const char *name, const char *text);
+
 /* Whether the user, a file, a record or config_set gave it. The name must exist. */
 bool config_is_set(const Config *cfg, const char *name);
 
@@ -386,11 +383,12 @@ typedef struct {
     char *from, *to;
 } ConfigChange;
 
-/* The recorded options of cfg->command whose value is not the one in `record` (config_to_json of
- * an earlier call), in the order of the table. What the record lacks, and what only it knows, is
- * of another version and is passed over. Caller frees with config_changes_free. */
-int config_changes(const Config *cfg, const struct cJSON *record, const char *where,
-                   ConfigChange **changes, size_t *count);
+/* The recorded options of cfg->command whose value in `record` (config_to_json of an earlier call)
+ * is neither that of cfg nor that of `settled`, cfg with everything settled that it leaves open,
+ * in the order of the table. What the record lacks, and what only it knows, is of another version
+ * and is passed over. Caller frees with config_changes_free. */
+int config_changes(const Config *cfg, const Config *settled, const struct cJSON *record,
+                   const char *where, ConfigChange **changes, size_t *count);
 void config_changes_free(ConfigChange *changes, size_t count);
 
 /* Hex XXH3 of the OPTION_RESULT and OPTION_ROUNDING values, each as text. */

@@ -148,8 +148,8 @@ static int read_known(Config *then, const cJSON *record, const char *where, bool
     return code;
 }
 
-int config_changes(const Config *cfg, const struct cJSON *record, const char *where,
-                   ConfigChange **changes, size_t *count)
+int config_changes(const Config *cfg, const Config *settled, const struct cJSON *record,
+                   const char *where, ConfigChange **changes, size_t *count)
 {
     Config then;
     bool has[CONFIG_MAX_OPTIONS] = {false};
@@ -161,8 +161,11 @@ int config_changes(const Config *cfg, const struct cJSON *record, const char *wh
     int code = read_known(&then, record, where, has);
     for (size_t i = 0; code == 0 && i < rows; i++) {
         char *from = has[i] ? config_value_text(&then, &options[i]) : NULL;
-        char *to = has[i] ? config_value_text(cfg, &options[i]) : NULL;
-        if (has[i] && strcmp(from, to) != 0) {
+        char *given = has[i] ? config_value_text(cfg, &options[i]) : NULL;
+        char *to = has[i] ? config_value_text(settled, &options[i]) : NULL;
+        bool changed = has[i] && strcmp(from, to) != 0 && strcmp(from, given) != 0;
+        free(given);
+        if (changed) {
             *changes = mem_realloc(*changes, *count + 1, sizeof **changes);
             (*changes)[(*count)++] = (ConfigChange){&options[i], from, to};
         } else {
@@ -191,7 +194,13 @@ void config_run_id(const Config *cfg, char id[CONFIG_ID_SIZE])
     for (size_t i = 0; i < count; i++) {
         if (options[i].flags & (OPTION_RESULT | OPTION_ROUNDING)) {
             char *value = config_value_text(cfg, &options[i]);
-            if ((options[i].flags & OPTION_LATER) && strcmp(value, options[i].initial) == 0) {
+            bool early =
+                (options[i].flags & OPTION_LATER) && strcmp(value, options[i].initial) == 0;
+            if (early && strcmp(options[i].name, "head-dim") == 0) {
+                /* Ids had it before models did: the default of bench attention then. */
+                free(value);
+                value = mem_strdup("64");
+            } else if (early) {
                 free(value);
                 continue;
             }

@@ -23,8 +23,6 @@ static const char *const splits[] = {"val", "train", NULL};
 static const char *const ties[] = {"ids", "lexicographic", NULL};
 static const char *const units[] = {"document", "line", NULL};
 static const char *const id_forms[] = {"text", "uint16", "uint32", NULL};
-static const char *const tieds[] = {"preset", "on", "off", NULL};
-static const char *const ttts[] = {"preset", "linear", "mlp", NULL};
 
 /* Type and offset of a field; does not compile when the field has another type. */
 #define FIELD(field, ctype) \
@@ -66,53 +64,32 @@ static const Option options[] = {
 #define GROUP "Model"
     {"model", TEXT(model), "tiny", 0, 0, NULL, "NAME", "preset; `pacer models` lists them", GROUP,
      STEP | MACHINE, 0, REFUSED, RESULT},
-    {"layers", INT(layers), "0", 0, 10000, NULL, NULL, "blocks; 0: the preset's", GROUP,
-     STEP | MACHINE, 0, REFUSED, RESULT},
-    {"d-model", INT(d_model), "0", 0, 1e6, NULL, NULL,
-     "width of the residual stream; 0: the preset's", GROUP, STEP | MACHINE, 0, REFUSED, RESULT},
-    {"heads", INT(heads), "0", 0, 100000, NULL, NULL,
-     "query heads; 0: the preset's, or 12 in bench attention", GROUP, STEP | KERNEL | MACHINE, 0,
-     REFUSED, RESULT},
-    {"kv-heads", INT(kv_heads), "0", 0, 100000, NULL, NULL,
-     "key and value heads; 0: the preset's, or as many as heads where heads is given and in bench "
-     "attention",
-     GROUP, STEP | KERNEL | MACHINE, 0, REFUSED, RESULT},
-    {"head-dim", INT(head_dim), "64", 1, 1024, NULL, NULL, "width of a head", GROUP, KERNEL, 0,
-     NO_RUN, RESULT},
-    {"ffn", INT(ffn), "0", 0, 10e6, NULL, NULL, "width of the feed-forward layer; 0: the preset's",
-     GROUP, STEP | MACHINE, 0, REFUSED, RESULT},
-    {"vocab", INT(vocab), "0", 0, 10e6, NULL, NULL,
-     "vocabulary; 0: the preset's, or the data's where the preset leaves it open; a tokenizer to "
-     "be "
-     "trained: 10,000",
-     GROUP, STEP | MACHINE | BIT(TOKENIZER_TRAIN), 0, REFUSED, RESULT},
-    {"context", INT(context), "0", 0, 10e6, NULL, NULL,
-     "longest sequence the model can take; 0: the preset's", GROUP, STEP | MACHINE, 0, REFUSED,
-     RESULT},
-    {"tied", CHOICE(tied), "preset", 0, 0, tieds, NULL,
-     "whether the head uses the embedding's weights", GROUP, STEP | MACHINE, 0, REFUSED, RESULT},
-    {"ttt", CHOICE(ttt), "preset", 0, 0, ttts, NULL,
-     "TTT models: the inner model that is trained along each sequence", GROUP, STEP | MACHINE, 0,
-     REFUSED, RESULT},
-    {"mini-batch", INT(mini_batch), "0", 0, 4096, NULL, NULL,
-     "TTT models: tokens whose inner gradients are taken at one inner state; 0: the preset's",
-     GROUP, STEP | MACHINE, 0, REFUSED, RESULT},
-    {"ttt-lr", REAL(ttt_lr), "0", 0, 1000, NULL, NULL,
-     "TTT models: inner base learning rate; 0: 1 for linear, 0.1 for mlp", GROUP, STEP | MACHINE, 0,
-     REFUSED, RESULT},
-    {"norm-eps", REAL(norm_eps), "0", 0, 1, NULL, NULL,
-     "added to the variance in norms; 0: the preset's", GROUP, STEP | MACHINE, 0, REFUSED,
-     RESULT | LATER},
-    {"rope-base", REAL(rope_base), "0", 0, 1e12, NULL, NULL,
-     "base of the rotary positions' angles; 0: the preset's", GROUP, STEP | MACHINE, 0, REFUSED,
-     RESULT | LATER},
+/* The fields of a model: each is left to the preset unless it is given. */
+#define TYPE_WHOLE(field) INT(fields.field), "0"
+#define TYPE_REAL(field) REAL(fields.field), "0"
+#define TYPE_CHOICE(field) CHOICE(fields.field), "preset"
+#define TYPE_FLAG(field) TYPE_CHOICE(field)
+#define NAMES_WHOLE(...) NULL
+#define NAMES_REAL(...) NULL
+#define NAMES_CHOICE(...)           \
+    (const char *const[])           \
+    {                               \
+        "preset", __VA_ARGS__, NULL \
+    }
+#define NAMES_FLAG(...) NAMES_CHOICE(__VA_ARGS__)
+#define ROW(kind, type, field, name, stored, words, most, gpt2, hf, commands, flags, help) \
+    {name,  TYPE_##kind(field), 0, most,    NAMES_##kind words, NULL, help,                \
+     GROUP, commands,           0, REFUSED, RESULT | (flags)},
+#define NO_ROW(...)
+    MODEL_FIELDS(ROW, NO_ROW)
 #undef GROUP
 
 #define GROUP "Data"
-    {"data", TEXT(data), "", 0, 0, NULL, "DATA",
-     "folder that `pacer data prepare` made, nanoGPT's or llm.c's .bin files, builtin:stories, or "
-     "builtin:random (what bench and profile take when none is given)",
-     GROUP, STEP | BIT(EVAL), BIT(TRAIN), REFUSED, RESULT},
+        {"data", TEXT(data), "", 0, 0, NULL, "DATA",
+         "folder that `pacer data prepare` made, nanoGPT's or llm.c's .bin files, builtin:stories, "
+         "or "
+         "builtin:random (what bench and profile take when none is given)",
+         GROUP, STEP | BIT(EVAL), BIT(TRAIN), REFUSED, RESULT},
 #undef GROUP
 
 #define GROUP "Batch and length"

@@ -125,7 +125,7 @@ static void linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, 
     const Ops *ops = dy.dtype == DT_F32 ? &c->backend->ops : cpu_ref(c);
     if (dpre.data != pre.data) {
         ops->linear_backward_input(c, dy, w, dpre, MODE_SET);
-        ops->gelu_backward(c, dpre, pre, dpre);
+        ops->act_backward(c, ACT_GELU, dpre, pre, dpre);
         return;
     }
     int64_t rows = pre.dim[0], block = block_rows(pre, pre.dtype);
@@ -134,7 +134,7 @@ static void linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, 
         Tensor dact = tensor_2d(cpu_backend(c)->block, pre.dtype, count, pre.dim[1]);
         Tensor pre_rows = tensor_rows(pre, row, count);
         ops->linear_backward_input(c, tensor_rows(dy, row, count), w, dact, MODE_SET);
-        ops->gelu_backward(c, dact, pre_rows, pre_rows);
+        ops->act_backward(c, ACT_GELU, dact, pre_rows, pre_rows);
     }
 }
 

@@ -71,10 +71,10 @@ size_t cuda_norm_backward_ws(const Ctx *c, Tensor x);
 /* pointwise.cu */
 void cuda_add(Ctx *c, Tensor a, Tensor b, Tensor out);
 void cuda_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse);
-void cuda_swiglu_forward(Ctx *c, Tensor gate_up, Tensor y);
-void cuda_swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up);
-void cuda_gelu_forward(Ctx *c, Tensor x, Tensor y);
-void cuda_gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx);
+void cuda_gated_forward(Ctx *c, Activation act, Tensor gate_up, Tensor y);
+void cuda_gated_backward(Ctx *c, Activation act, Tensor dy, Tensor gate_up, Tensor dgate_up);
+void cuda_act_forward(Ctx *c, Activation act, Tensor x, Tensor y);
+void cuda_act_backward(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx);
 /* loss.cu */
 void cuda_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses, double scale,
                bool gradient);

@@ -317,7 +317,7 @@ void cuda_linear_gelu_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor pr
     }
     if (!epilogue_covers(pre) || !matmul_run(matmul_of(c), &product)) {
         cuda_linear_forward(c, x, w, bias, pre);
-        cuda_gelu_forward(c, pre, y);
+        cuda_act_forward(c, ACT_GELU, pre, y);
     }
 }
 
@@ -333,17 +333,17 @@ static void gelu_backward_by_rows(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tenso
         int64_t count = rows - first < most ? rows - first : most;
         Tensor dact = tensor_2d(matmul_staging(matmul_of(c)), pre.dtype, count, width);
         cuda_linear_backward_input(c, tensor_rows(dy, first, count), w, dact, MODE_SET);
-        cuda_gelu_backward(c, dact, tensor_rows(pre, first, count),
-                           tensor_rows(dpre, first, count));
+        cuda_act_backward(c, ACT_GELU, dact, tensor_rows(pre, first, count),
+                          tensor_rows(dpre, first, count));
     }
 }
 
 /* Milliseconds of gelu's gradient in place. */
 static float time_gelu_backward(Ctx *c, Tensor pre, Tensor dpre)
 {
-    cuda_gelu_backward(c, dpre, pre, dpre);
+    cuda_act_backward(c, ACT_GELU, dpre, pre, dpre);
     Stopwatch watch = stopwatch_start(c);
-    cuda_gelu_backward(c, dpre, pre, dpre);
+    cuda_act_backward(c, ACT_GELU, dpre, pre, dpre);
     return stopwatch_stop(&watch);
 }
 
@@ -383,5 +383,5 @@ void cuda_linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, Te
         }
     }
     cuda_linear_backward_input(c, dy, w, dpre, MODE_SET);
-    cuda_gelu_backward(c, dpre, pre, dpre);
+    cuda_act_backward(c, ACT_GELU, dpre, pre, dpre);
 }

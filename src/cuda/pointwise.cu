@@ -28,21 +28,42 @@ template <typename T> struct Add {
     }
 };
 
-template <typename T> struct Gelu {
+template <typename T, Activation A> __device__ static float act_value(float x)
+{
+    if constexpr (A == ACT_GELU) {
+        return x * gelu_gate<T>(x);
+    } else if constexpr (A == ACT_SILU) {
+        return x * sigmoid_for<T>(x);
+    }
+    return x <= 0 ? 0 : x * x;
+}
+
+/* silu' = s (1 + x (1 - s)); gelu' = s + x s' with s' = 2 a (1 + 3 b x^2) s (1 - s). */
+template <typename T, Activation A> __device__ static float act_slope(float x)
+{
+    if constexpr (A == ACT_GELU) {
+        float s = gelu_gate<T>(x);
+        return s + x * (2 * GELU_A * (1 + 3 * GELU_B * x * x)) * (s * (1 - s));
+    } else if constexpr (A == ACT_SILU) {
+        float s = sigmoid_for<T>(x);
+        return s * (1 + x * (1 - s));
+    }
+    return x <= 0 ? 0 : 2 * x;
+}
+
+template <typename T, Activation A> struct Act {
     static constexpr bool binary = false;
     __device__ static float apply(float x, float)
     {
-        return x * gelu_gate<T>(x);
+        return act_value<T, A>(x);
     }
 };
 
-/* dy gelu'(x), gelu'(x) = s + x s' with s' = 2 a (1 + 3 b x^2) s (1 - s). */
-template <typename T> struct GeluBackward {
+template <typename T, Activation A> struct ActBackward {
     static constexpr bool binary = true;
     __device__ static float apply(float dy, float x)
     {
-        float s = gelu_gate<T>(x);
-        return dy * (s + x * (2 * GELU_A * (1 + 3 * GELU_B * x * x)) * (s * (1 - s)));
+        return dy * act_slope<T, A>(x);
     }
 };
 
@@ -110,15 +131,41 @@ template <typename T> static void launch_add(Ctx *c, Tensor a, Tensor b, Tensor 
     map<T, Add<T>>(c, a, b, out);
 }
 
-template <typename T> static void launch_gelu(Ctx *c, Tensor x, Tensor y)
+/* call<T, ACT_...>(...) for the activation act. */
+#define FOR_ACT(act, T, call, ...)       \
+    switch (act) {                       \
+    case ACT_SILU:                       \
+        call<T, ACT_SILU>(__VA_ARGS__);  \
+        break;                           \
+    case ACT_GELU:                       \
+        call<T, ACT_GELU>(__VA_ARGS__);  \
+        break;                           \
+    case ACT_RELU2:                      \
+        call<T, ACT_RELU2>(__VA_ARGS__); \
+        break;                           \
+    }
+
+template <typename T, Activation A> static void map_act(Ctx *c, Tensor x, Tensor y)
 {
     Tensor none = {};
-    map<T, Gelu<T>>(c, x, none, y);
+    map<T, Act<T, A>>(c, x, none, y);
 }
 
-template <typename T> static void launch_gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
+template <typename T, Activation A>
+static void map_act_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
 {
-    map<T, GeluBackward<T>>(c, dy, x, dx);
+    map<T, ActBackward<T, A>>(c, dy, x, dx);
+}
+
+template <typename T> static void launch_act(Ctx *c, Activation act, Tensor x, Tensor y)
+{
+    FOR_ACT(act, T, map_act, c, x, y)
+}
+
+template <typename T>
+static void launch_act_backward(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx)
+{
+    FOR_ACT(act, T, map_act_backward, c, dy, x, dx)
 }
 
 void cuda_add(Ctx *c, Tensor a, Tensor b, Tensor out)
@@ -126,14 +173,14 @@ void cuda_add(Ctx *c, Tensor a, Tensor b, Tensor out)
     CUDA_FOR_TYPE(out.dtype, launch_add, c, a, b, out);
 }
 
-void cuda_gelu_forward(Ctx *c, Tensor x, Tensor y)
+void cuda_act_forward(Ctx *c, Activation act, Tensor x, Tensor y)
 {
-    CUDA_FOR_TYPE(x.dtype, launch_gelu, c, x, y);
+    CUDA_FOR_TYPE(x.dtype, launch_act, c, act, x, y);
 }
 
-void cuda_gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
+void cuda_act_backward(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx)
 {
-    CUDA_FOR_TYPE(x.dtype, launch_gelu_backward, c, dy, x, dx);
+    CUDA_FOR_TYPE(x.dtype, launch_act_backward, c, act, dy, x, dx);
 }
 
 /* ---- By rows: a block has one row of N ---- */
@@ -144,9 +191,9 @@ static unsigned row_threads(int64_t pieces)
     return (unsigned)round_to_warps(clamp_to(pieces, 1, ROW_THREADS));
 }
 
-/* y (N,F) = silu(gate) * up, gate_up (N,2F) */
-template <typename T, int LANES>
-__global__ void __launch_bounds__(ROW_THREADS) swiglu(const T *gate_up, T *y, int64_t width)
+/* y (N,F) = act(gate) * up, gate_up (N,2F) */
+template <typename T, int LANES, Activation A>
+__global__ void __launch_bounds__(ROW_THREADS) gated(const T *gate_up, T *y, int64_t width)
 {
     const T *row = gate_up + blockIdx.x * 2 * width;
     for (int64_t at = threadIdx.x * LANES; at < width; at += blockDim.x * LANES) {
@@ -155,17 +202,16 @@ __global__ void __launch_bounds__(ROW_THREADS) swiglu(const T *gate_up, T *y, in
         load_lanes(row + width + at, up);
 #pragma unroll
         for (int k = 0; k < LANES; k++) {
-            up[k] *= gate[k] * sigmoid_for<T>(gate[k]);
+            up[k] *= act_value<T, A>(gate[k]);
         }
         store_lanes(y + blockIdx.x * width + at, up);
     }
 }
 
-/* dgate = dy up s (1 + gate (1 - s)), dup = dy gate s, s = sigmoid(gate); dgate_up may be
- * gate_up. */
-template <typename T, int LANES>
+/* dgate = dy up act'(gate), dup = dy act(gate); dgate_up may be gate_up. */
+template <typename T, int LANES, Activation A>
 __global__ void __launch_bounds__(ROW_THREADS)
-    swiglu_slopes(const T *dy, const T *gate_up, T *dgate_up, int64_t width)
+    gated_slopes(const T *dy, const T *gate_up, T *dgate_up, int64_t width)
 {
     int64_t start = blockIdx.x * 2 * width;
     for (int64_t at = threadIdx.x * LANES; at < width; at += blockDim.x * LANES) {
@@ -175,16 +221,22 @@ __global__ void __launch_bounds__(ROW_THREADS)
         load_lanes(dy + blockIdx.x * width + at, slope);
 #pragma unroll
         for (int k = 0; k < LANES; k++) {
-            float s = sigmoid_for<T>(gate[k]), g = gate[k];
-            gate[k] = slope[k] * up[k] * s * (1 + g * (1 - s));
-            up[k] = slope[k] * g * s;
+            float g = gate[k];
+            if constexpr (A == ACT_SILU) {
+                float s = sigmoid_for<T>(g);
+                gate[k] = slope[k] * up[k] * s * (1 + g * (1 - s));
+                up[k] = slope[k] * g * s;
+            } else {
+                gate[k] = slope[k] * up[k] * act_slope<T, A>(g);
+                up[k] = slope[k] * act_value<T, A>(g);
+            }
         }
         store_lanes(dgate_up + start + at, gate);
         store_lanes(dgate_up + start + width + at, up);
     }
 }
 
-template <typename T> static void launch_swiglu(Ctx *c, Tensor gate_up, Tensor y)
+template <typename T, Activation A> static void rows_gated(Ctx *c, Tensor gate_up, Tensor y)
 {
     const T *from = (const T *)gate_up.data;
     T *to = (T *)y.data;
@@ -193,15 +245,15 @@ template <typename T> static void launch_swiglu(Ctx *c, Tensor gate_up, Tensor y
     cudaStream_t stream = cuda_of(c)->stream;
     constexpr int lanes = wide_lanes<T>;
     if (width % lanes == 0 && aligned_16(from, to)) {
-        swiglu<T, lanes><<<rows, row_threads(width / lanes), 0, stream>>>(from, to, width);
+        gated<T, lanes, A><<<rows, row_threads(width / lanes), 0, stream>>>(from, to, width);
     } else {
-        swiglu<T, 1><<<rows, row_threads(width), 0, stream>>>(from, to, width);
+        gated<T, 1, A><<<rows, row_threads(width), 0, stream>>>(from, to, width);
     }
-    CUDA_LAUNCHED("swiglu");
+    CUDA_LAUNCHED("gated");
 }
 
-template <typename T>
-static void launch_swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
+template <typename T, Activation A>
+static void rows_gated_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
 {
     const T *slope = (const T *)dy.data, *from = (const T *)gate_up.data;
     T *to = (T *)dgate_up.data;
@@ -210,22 +262,34 @@ static void launch_swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dga
     cudaStream_t stream = cuda_of(c)->stream;
     constexpr int lanes = wide_lanes<T>;
     if (width % lanes == 0 && aligned_16(slope, from, to)) {
-        swiglu_slopes<T, lanes>
+        gated_slopes<T, lanes, A>
             <<<rows, row_threads(width / lanes), 0, stream>>>(slope, from, to, width);
     } else {
-        swiglu_slopes<T, 1><<<rows, row_threads(width), 0, stream>>>(slope, from, to, width);
+        gated_slopes<T, 1, A><<<rows, row_threads(width), 0, stream>>>(slope, from, to, width);
     }
-    CUDA_LAUNCHED("swiglu_slopes");
+    CUDA_LAUNCHED("gated_slopes");
 }
 
-void cuda_swiglu_forward(Ctx *c, Tensor gate_up, Tensor y)
+template <typename T> static void launch_gated(Ctx *c, Activation act, Tensor gate_up, Tensor y)
 {
-    CUDA_FOR_TYPE(y.dtype, launch_swiglu, c, gate_up, y);
+    FOR_ACT(act, T, rows_gated, c, gate_up, y)
 }
 
-void cuda_swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
+template <typename T>
+static void launch_gated_backward(Ctx *c, Activation act, Tensor dy, Tensor gate_up,
+                                  Tensor dgate_up)
 {
-    CUDA_FOR_TYPE(dy.dtype, launch_swiglu_backward, c, dy, gate_up, dgate_up);
+    FOR_ACT(act, T, rows_gated_backward, c, dy, gate_up, dgate_up)
+}
+
+void cuda_gated_forward(Ctx *c, Activation act, Tensor gate_up, Tensor y)
+{
+    CUDA_FOR_TYPE(y.dtype, launch_gated, c, act, gate_up, y);
+}
+
+void cuda_gated_backward(Ctx *c, Activation act, Tensor dy, Tensor gate_up, Tensor dgate_up)
+{
+    CUDA_FOR_TYPE(dy.dtype, launch_gated_backward, c, act, dy, gate_up, dgate_up);
 }
 
 /* Turns the pairs (i, i + half) of the first `heads` heads of a row of `width`; table (>= seq, 2

@@ -1,12 +1,14 @@
-/* Reading config.json. Fields that decide what is computed are either read, or must have the one
- * value that pacer's models compute with; fields that a file leaves out have the value that
- * transformers gives them. Other fields (dropout, token ids, names of classes) are not looked
- * at. */
+/* config.json, in and out. A field that the model's table (model/fields.h) has a name for is read
+ * and written by that name. What else decides what is computed must have the one value that
+ * pacer's models compute with; a field that a file leaves out has the value that transformers
+ * gives it. Other fields (dropout, token ids, names of classes) are not looked at. Fields that
+ * versions of transformers name differently are written under every name (dtype and torch_dtype;
+ * rope_theta and rope_parameters). */
 #include "exchange/hf_config.h"
 
+#include "base/assert.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/mem.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +16,63 @@
 #include <string.h>
 
 #define UNDERSTOOD "gpt2, llama, and ttt as pacer exports it"
+
+typedef struct {
+    const char *type, *architecture;
+    ParamNames names;
+    const char *activation_field;
+    struct {
+        FfnKind kind;
+        const char *names[4]; /* the first is written; transformers' default comes first */
+    } activations[3];
+    /* What a file that leaves them out means; 0: they must be there, or follow from others. */
+    int64_t context;
+    double norm_eps;
+    bool tied;
+} Family;
+
+static const Family families[] = {
+    {.type = "gpt2",
+     .architecture = "GPT2LMHeadModel",
+     .names = NAMES_GPT2,
+     .activation_field = "activation_function",
+     .activations = {{FFN_GELU, {"gelu_new", "gelu_pytorch_tanh", "gelu_fast"}},
+                     {FFN_RELU2, {"relu2"}}},
+     .norm_eps = 1e-5,
+     .tied = true},
+    {.type = "llama",
+     .architecture = "LlamaForCausalLM",
+     .names = NAMES_LLAMA,
+     .activation_field = "hidden_act",
+     .activations = {{FFN_SWIGLU, {"silu", "swish"}},
+                     {FFN_GEGLU, {"gelu_pytorch_tanh", "gelu_new"}}},
+     .context = 2048,
+     .norm_eps = 1e-6},
+    {.type = "ttt",
+     .architecture = "TTTForCausalLM",
+     .names = NAMES_TTT,
+     .activation_field = "hidden_act",
+     .activations = {{FFN_SWIGLU, {"silu", "swish"}}},
+     .context = 2048,
+     .norm_eps = 1e-6},
+};
+
+static const char *file_name(const SpecField *field, ParamNames names)
+{
+    return names == NAMES_GPT2 ? field->gpt2 : field->hf;
+}
+
+/* A preset of the family: what config.json does not say is the same in all of them. */
+static const ModelSpec *family_preset(ParamNames names)
+{
+    int i = 0;
+    while (spec_preset(i)->names != names) {
+        i++;
+    }
+    return spec_preset(i);
+}
+
+/* --- reading --- */
 
 typedef struct {
     const char *path;
@@ -71,6 +130,37 @@ static bool truth(Reader *r, const char *name, bool initial)
     return item != NULL && cJSON_IsBool(item) ? cJSON_IsTrue(item) : initial;
 }
 
+/* The text's place among the names (NULL-terminated); 0 when it is missing, -1 when it is none. */
+static int place_of(Reader *r, const cJSON *object, const char *field, const char *const *names)
+{
+    const cJSON *item = member(r, object, field);
+    for (int i = 0; item != NULL && names[i] != NULL; i++) {
+        if (cJSON_IsString(item) && strcmp(item->valuestring, names[i]) == 0) {
+            return i;
+        }
+    }
+    return item == NULL ? 0 : -1;
+}
+
+static void refuse_name(Reader *r, const cJSON *object, const char *field, const char *instead)
+{
+    const cJSON *item = member(r, object, field);
+    if (r->code == 0) {
+        r->code = err_set(
+            ERR_INPUT, "%s: \"%s\" is %.60s, which pacer's models do not compute; %s is", r->path,
+            field, cJSON_IsString(item) ? item->valuestring : "not a name", instead);
+    }
+}
+
+static int choice(Reader *r, const cJSON *object, const char *field, const char *const *names)
+{
+    int place = place_of(r, object, field, names);
+    if (place < 0) {
+        refuse_name(r, object, field, names[0]);
+    }
+    return place < 0 ? 0 : place;
+}
+
 static void require_truth(Reader *r, const char *name, bool value)
 {
     if (truth(r, name, value) != value && r->code == 0) {
@@ -79,48 +169,22 @@ static void require_truth(Reader *r, const char *name, bool value)
     }
 }
 
-static void require_absent(Reader *r, const cJSON *object, const char *name)
+static void require_absent(Reader *r, const char *name)
 {
-    const cJSON *item = member(r, object, name);
+    const cJSON *item = member(r, r->root, name);
     if (item != NULL && !cJSON_IsFalse(item)) {
         r->code = err_set(ERR_INPUT, "%s: has \"%s\", which pacer's models do not compute", r->path,
                           name);
     }
 }
 
-/* The text is one of the names (NULL-terminated), or missing. */
-static void require_name(Reader *r, const cJSON *object, const char *field,
-                         const char *const *names)
+static void require_whole_heads(Reader *r, const cJSON *object)
 {
-    const cJSON *item = member(r, object, field);
-    if (item == NULL) {
-        return;
+    if (real(r, object, "partial_rotary_factor", 1, 1) != 1 && r->code == 0) {
+        r->code = err_set(ERR_INPUT,
+                          "%s: \"partial_rotary_factor\" is not 1: pacer's models turn whole heads",
+                          r->path);
     }
-    for (int i = 0; names[i] != NULL; i++) {
-        if (cJSON_IsString(item) && strcmp(item->valuestring, names[i]) == 0) {
-            return;
-        }
-    }
-    r->code =
-        err_set(ERR_INPUT, "%s: \"%s\" is %.60s, which pacer's models do not compute; %s is",
-                r->path, field, cJSON_IsString(item) ? item->valuestring : "not a name", names[0]);
-}
-
-static void read_gpt2(Reader *r, ModelSpec *s)
-{
-    static const char *const gelus[] = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", NULL};
-    s->layers = whole(r, "n_layer", 0, 10000);
-    s->width = whole(r, "n_embd", 0, 1e6);
-    s->heads = s->kv_heads = whole(r, "n_head", 0, 100000);
-    s->ffn = whole(r, "n_inner", 4 * s->width, 10e6);
-    s->vocab = whole(r, "vocab_size", 0, 10e6);
-    s->context = whole(r, "n_positions", 0, 10e6);
-    s->norm_eps = real(r, r->root, "layer_norm_epsilon", 1e-5, 1);
-    s->tied = truth(r, "tie_word_embeddings", true);
-    require_name(r, r->root, "activation_function", gelus);
-    require_truth(r, "scale_attn_weights", true);
-    require_truth(r, "scale_attn_by_inverse_layer_idx", false);
-    require_truth(r, "add_cross_attention", false);
 }
 
 /* Rotary positions are described by rope_theta with rope_scaling (null, or an object), or, in
@@ -129,7 +193,6 @@ static void read_rope(Reader *r, ModelSpec *s)
 {
     static const char *const plain[] = {"default", NULL};
     const char *const objects[] = {"rope_scaling", "rope_parameters"};
-    s->rope_base = real(r, r->root, "rope_theta", 10000.0, 1e12);
     for (int i = 0; i < 2; i++) {
         const cJSON *rope = member(r, r->root, objects[i]);
         if (rope == NULL) {
@@ -140,110 +203,103 @@ static void read_rope(Reader *r, ModelSpec *s)
                 err_set(ERR_INPUT, "%s: \"%s\" must be an object or null", r->path, objects[i]);
             return;
         }
-        require_name(r, rope, "rope_type", plain);
-        require_name(r, rope, "type", plain);
-        if (real(r, rope, "partial_rotary_factor", 1, 1) != 1 && r->code == 0) {
-            r->code = err_set(ERR_INPUT,
-                              "%s: \"partial_rotary_factor\" is not 1: pacer's models turn whole "
-                              "heads",
-                              r->path);
-        }
+        choice(r, rope, "rope_type", plain);
+        choice(r, rope, "type", plain);
+        require_whole_heads(r, rope);
         s->rope_base = real(r, rope, "rope_theta", s->rope_base, 1e12);
     }
-    if (real(r, r->root, "partial_rotary_factor", 1, 1) != 1 && r->code == 0) {
-        r->code = err_set(ERR_INPUT,
-                          "%s: \"partial_rotary_factor\" is not 1: pacer's models turn whole heads",
-                          r->path);
+    require_whole_heads(r, r->root);
+}
+
+static void read_activation(Reader *r, const Family *family, ModelSpec *s)
+{
+    for (int i = 0; family->activations[i].names[0] != NULL; i++) {
+        if (place_of(r, r->root, family->activation_field, family->activations[i].names) >= 0) {
+            s->ffn_kind = family->activations[i].kind;
+            return;
+        }
+    }
+    refuse_name(r, r->root, family->activation_field, family->activations[0].names[0]);
+}
+
+/* What follows from fields that come before it in the table. */
+static double initial_value(const Family *family, const ModelSpec *s, const SpecField *field)
+{
+    switch (field->offset) {
+    case offsetof(ModelSpec, kv_heads):
+        return (double)s->heads;
+    case offsetof(ModelSpec, head_dim):
+        return s->heads > 0 && s->width % s->heads == 0 ? (double)(s->width / s->heads) : 0;
+    case offsetof(ModelSpec, ffn):
+        return family->names == NAMES_GPT2 ? 4 * (double)s->width : 0;
+    }
+    return spec_value(s, field);
+}
+
+static void read_field(Reader *r, const Family *family, const SpecField *field, ModelSpec *s)
+{
+    const char *name = file_name(field, family->names);
+    double initial = initial_value(family, s, field);
+    if (name == NULL || !spec_has(s, field)) {
+        spec_set(s, field, initial);
+    } else if (field->kind == FIELD_WHOLE) {
+        spec_set(s, field, (double)whole(r, name, (int64_t)initial, field->most));
+    } else if (field->kind == FIELD_REAL) {
+        spec_set(s, field, real(r, r->root, name, initial, field->most));
+    } else if (field->kind == FIELD_FLAG) {
+        spec_set(s, field, truth(r, name, initial != 0));
+    } else {
+        spec_set(s, field, choice(r, r->root, name, field->words));
     }
 }
 
-static void read_llama(Reader *r, ModelSpec *s)
+static void read_family(Reader *r, const Family *family, ModelSpec *s)
 {
-    static const char *const silus[] = {"silu", "swish", NULL};
-    s->layers = whole(r, "num_hidden_layers", 0, 10000);
-    s->width = whole(r, "hidden_size", 0, 1e6);
-    s->heads = whole(r, "num_attention_heads", 0, 100000);
-    s->kv_heads = whole(r, "num_key_value_heads", s->heads, 100000);
-    s->ffn = whole(r, "intermediate_size", 0, 10e6);
-    s->vocab = whole(r, "vocab_size", 0, 10e6);
-    s->context = whole(r, "max_position_embeddings", 2048, 10e6);
-    s->norm_eps = real(r, r->root, "rms_norm_eps", 1e-6, 1);
-    s->tied = truth(r, "tie_word_embeddings", false);
-    read_rope(r, s);
-    require_name(r, r->root, "hidden_act", silus);
+    *s = *family_preset(family->names);
+    s->layers = s->width = s->heads = s->vocab = 0;
+    s->context = family->context;
+    s->norm_eps = family->norm_eps;
+    s->tied = family->tied;
+    require_absent(r, "quantization_config");
+    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
+        read_field(r, family, field, s);
+    }
+    read_activation(r, family, s);
+    if (s->rope_base > 0) {
+        read_rope(r, s);
+    }
+    require_truth(r, "scale_attn_weights", true);
+    require_truth(r, "scale_attn_by_inverse_layer_idx", false);
+    require_truth(r, "add_cross_attention", false);
     require_truth(r, "attention_bias", false);
     require_truth(r, "mlp_bias", false);
-    require_absent(r, r->root, "sliding_window");
-    int64_t inner = whole(r, "head_dim", s->heads > 0 ? s->width / s->heads : 1, 1e6);
-    if (r->code == 0 && inner * s->heads != s->width) {
-        r->code = err_set(ERR_INPUT,
-                          "%s: \"head_dim\" is %lld; pacer's models have hidden_size / "
-                          "num_attention_heads, which would be %lld / %lld",
-                          r->path, (long long)inner, (long long)s->width, (long long)s->heads);
-    }
+    require_absent(r, "sliding_window");
 }
-
-static void read_ttt(Reader *r, ModelSpec *s)
-{
-    static const char *const kinds[] = {"linear", "mlp", NULL};
-    read_llama(r, s);
-    require_name(r, r->root, "ttt_layer_type", kinds);
-    const cJSON *kind = member(r, r->root, "ttt_layer_type");
-    s->ttt = kind != NULL && strcmp(kind->valuestring, "mlp") == 0 ? TTT_MLP : TTT_LINEAR;
-    s->mini = whole(r, "mini_batch_size", 16, 4096);
-    s->ttt_rate = real(r, r->root, "ttt_base_lr", 1.0, 1000);
-}
-
-/* --- the preset --- */
 
 static int differences(const ModelSpec *a, const ModelSpec *b)
 {
-    return (a->layers != b->layers) + (a->width != b->width) + (a->heads != b->heads) +
-           (a->kv_heads != b->kv_heads) + (a->ffn != b->ffn) + (a->vocab != b->vocab) +
-           (a->context != b->context) + (a->tied != b->tied) + (a->norm_eps != b->norm_eps) +
-           (a->rope_base != b->rope_base) + (a->ttt != b->ttt) + (a->mini != b->mini) +
-           (a->ttt_rate != b->ttt_rate);
+    int count = 0;
+    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
+        count += spec_value(a, field) != spec_value(b, field);
+    }
+    return count;
 }
 
-/* Takes name and everything that config.json does not say from the preset that is nearest. */
-static void settle_preset(ModelSpec *s)
+/* The name of the preset that it differs least from. */
+static void name_nearest(ModelSpec *s)
 {
-    const ModelSpec *nearest = NULL;
+    const ModelSpec *nearest = family_preset(s->names);
     for (int i = 0; spec_preset(i) != NULL; i++) {
         const ModelSpec *preset = spec_preset(i);
-        if (preset->names == s->names &&
-            (nearest == NULL || differences(s, preset) < differences(s, nearest))) {
+        if (preset->names == s->names && differences(s, preset) < differences(s, nearest)) {
             nearest = preset;
         }
     }
-    ModelSpec whole_spec = *nearest;
-    whole_spec.layers = s->layers;
-    whole_spec.width = s->width;
-    whole_spec.heads = s->heads;
-    whole_spec.kv_heads = s->kv_heads;
-    whole_spec.ffn = s->ffn;
-    whole_spec.vocab = s->vocab;
-    whole_spec.context = s->context;
-    whole_spec.tied = s->tied;
-    whole_spec.norm_eps = s->norm_eps;
-    whole_spec.rope_base = s->rope_base;
-    whole_spec.ttt = s->ttt;
-    whole_spec.mini = s->mini;
-    whole_spec.ttt_rate = s->ttt_rate;
-    *s = whole_spec;
+    snprintf(s->name, sizeof s->name, "%s", nearest->name);
 }
-
-/* --- the whole file --- */
 
 static int read_root(Reader *r, ModelSpec *out)
 {
-    static const struct {
-        const char *type;
-        ParamNames names;
-        void (*read)(Reader *r, ModelSpec *s);
-    } families[] = {{"gpt2", NAMES_GPT2, read_gpt2},
-                    {"llama", NAMES_LLAMA, read_llama},
-                    {"ttt", NAMES_TTT, read_ttt}};
     const cJSON *type = member(r, r->root, "model_type");
     if (!cJSON_IsObject(r->root) || !cJSON_IsString(type)) {
         return err_set(
@@ -253,13 +309,11 @@ static int read_root(Reader *r, ModelSpec *out)
     }
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
         if (strcmp(type->valuestring, families[i].type) == 0) {
-            *out = (ModelSpec){.names = families[i].names};
-            require_absent(r, r->root, "quantization_config");
-            families[i].read(r, out);
+            read_family(r, &families[i], out);
             if (r->code != 0) {
                 return r->code;
             }
-            settle_preset(out);
+            name_nearest(out);
             int code = spec_check(out);
             return code != 0 ? err_wrap(code, "%s", r->path) : 0;
         }
@@ -283,4 +337,201 @@ int hf_config_parse(const char *text, size_t size, const char *path, ModelSpec *
         *out = (ModelSpec){0};
     }
     return code;
+}
+
+/* --- writing --- */
+
+/* Marked as a real number, which some versions insist on. */
+static void put_real(cJSON *object, const char *name, double value)
+{
+    char text[48];
+    snprintf(text, sizeof text, "%.15g", value);
+    if (strpbrk(text, ".e") == NULL) {
+        snprintf(text, sizeof text, "%.15g.0", value);
+    }
+    json_put_raw(object, name, text);
+}
+
+static void put_id(cJSON *object, const char *name, int64_t id)
+{
+    json_put_or_null(object, name, (Value){id >= 0, (double)id});
+}
+
+static void put_field(cJSON *o, const char *name, const SpecField *field, double value)
+{
+    if (field->kind == FIELD_WHOLE) {
+        json_put_number(o, name, value);
+    } else if (field->kind == FIELD_REAL) {
+        put_real(o, name, value);
+    } else if (field->kind == FIELD_FLAG) {
+        json_put_bool(o, name, value != 0);
+    } else {
+        json_put_text(o, name, field->words[(int)value]);
+    }
+}
+
+/* ERR_INPUT for a model that the family's class in transformers cannot be. */
+static int put_fields(cJSON *o, const Family *family, const ModelSpec *s)
+{
+    const ModelSpec *preset = family_preset(family->names);
+    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
+        const char *name = file_name(field, family->names);
+        double value = spec_value(s, field);
+        bool derived = field->offset == offsetof(ModelSpec, kv_heads) ||
+                       field->offset == offsetof(ModelSpec, head_dim);
+        double fixed = derived ? initial_value(family, s, field) : spec_value(preset, field);
+        if (name != NULL && spec_has(s, field)) {
+            put_field(o, name, field, value);
+        } else if (name == NULL && value != fixed &&
+                   field->offset != offsetof(ModelSpec, ffn_kind)) {
+            char own[SPEC_TEXT_SIZE], theirs[SPEC_TEXT_SIZE];
+            return err_set(ERR_INPUT,
+                           "a model with --%s %s: %s of transformers has %s, so there is no "
+                           "config.json for it",
+                           field->name, spec_text(field, value, own), family->architecture,
+                           spec_text(field, fixed, theirs));
+        }
+    }
+    return 0;
+}
+
+static int put_activation(cJSON *o, const Family *family, const ModelSpec *s)
+{
+    for (int i = 0; family->activations[i].names[0] != NULL; i++) {
+        if (family->activations[i].kind == s->ffn_kind) {
+            json_put_text(o, family->activation_field, family->activations[i].names[0]);
+            return 0;
+        }
+    }
+    char kind[SPEC_TEXT_SIZE];
+    return err_set(ERR_INPUT,
+                   "a model with --ffn-kind %s: %s of transformers has no such feed-forward layer, "
+                   "so there is no config.json for it",
+                   spec_text(spec_field_of("ffn-kind"), s->ffn_kind, kind), family->architecture);
+}
+
+static void put_gpt2_constants(cJSON *o, const ModelSpec *s)
+{
+    json_put_whole(o, "n_ctx", s->context);
+    json_put_bool(o, "scale_attn_weights", true);
+    json_put_bool(o, "scale_attn_by_inverse_layer_idx", false);
+    json_put_bool(o, "reorder_and_upcast_attn", false);
+    put_real(o, "attn_pdrop", 0);
+    put_real(o, "embd_pdrop", 0);
+    put_real(o, "resid_pdrop", 0);
+}
+
+static void put_llama_constants(cJSON *o, const ModelSpec *s)
+{
+    cJSON *rope = json_put_object(o, "rope_parameters");
+    put_real(rope, "rope_theta", s->rope_base);
+    json_put_text(rope, "rope_type", "default");
+    json_put_bool(o, "attention_bias", false);
+    json_put_bool(o, "mlp_bias", false);
+    put_real(o, "attention_dropout", 0);
+}
+
+/* The tree as text, which is the caller's. */
+static char *finish(cJSON *object)
+{
+    char *text = json_print(object);
+    cJSON_Delete(object);
+    return text;
+}
+
+int hf_config_text(const ModelSpec *s, HfConfigExtra extra, char **text)
+{
+    const Family *family = families;
+    while (family->names != s->names) {
+        family++;
+    }
+    *text = NULL;
+    cJSON *o = json_object();
+    json_append_text(json_put_array(o, "architectures"), family->architecture);
+    json_put_text(o, "model_type", family->type);
+    int code = put_fields(o, family, s);
+    code = code != 0 ? code : put_activation(o, family, s);
+    if (code != 0) {
+        cJSON_Delete(o);
+        return code;
+    }
+    if (s->names == NAMES_GPT2) {
+        put_gpt2_constants(o, s);
+    } else {
+        put_llama_constants(o, s);
+    }
+    put_id(o, "bos_token_id", extra.begin);
+    put_id(o, "eos_token_id", extra.end);
+    const char *dtype = extra.dtype == DT_BF16 ? "bfloat16" : "float32";
+    json_put_text(o, "dtype", dtype);
+    json_put_text(o, "torch_dtype", dtype);
+    json_put_bool(o, "use_cache", true);
+    *text = finish(o);
+    return 0;
+}
+
+char *hf_generation_text(HfConfigExtra extra)
+{
+    cJSON *o = json_object();
+    json_put_bool(o, "_from_model_config", true);
+    if (extra.end >= 0) {
+        put_id(o, "bos_token_id", extra.begin);
+        put_id(o, "eos_token_id", extra.end);
+        put_id(o, "pad_token_id", extra.end); /* so that batches can be filled up */
+    }
+    return finish(o);
+}
+
+/* --- names of parameters --- */
+
+/* GPT-2's linear maps inside the blocks: other names, and matrices the other way round, because
+ * its layers multiply from the right. */
+static const struct {
+    const char *own, *theirs;
+} gpt2_parts[] = {{".attn.qkv.", ".attn.c_attn."},
+                  {".attn.proj.", ".attn.c_proj."},
+                  {".mlp.fc.", ".mlp.c_fc."},
+                  {".mlp.proj.", ".mlp.c_proj."}};
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t size = strlen(text), length = strlen(end);
+    return size >= length && strcmp(text + size - length, end) == 0;
+}
+
+const char *hf_prefix(ParamNames names)
+{
+    return names == NAMES_GPT2 ? "transformer." : "model.";
+}
+
+const char *hf_embedding_row(ParamNames names)
+{
+    return names == NAMES_GPT2 ? "wte.weight" : "model.embed_tokens.weight";
+}
+
+HfName hf_name(ParamNames names, const char *row)
+{
+    HfName out = {.transposed = false};
+    if (names != NAMES_GPT2 || strcmp(row, HF_HEAD_ROW) == 0) {
+        snprintf(out.name, sizeof out.name, "%s", row);
+        return out;
+    }
+    for (size_t i = 0; i < sizeof gpt2_parts / sizeof gpt2_parts[0]; i++) {
+        const char *at = strstr(row, gpt2_parts[i].own);
+        if (at != NULL) {
+            const char *rest = at + strlen(gpt2_parts[i].own);
+            snprintf(out.name, sizeof out.name, "%s%.*s%s%s", hf_prefix(names), (int)(at - row),
+                     row, gpt2_parts[i].theirs, rest);
+            out.transposed = strcmp(rest, "weight") == 0;
+            return out;
+        }
+    }
+    snprintf(out.name, sizeof out.name, "%s%s", hf_prefix(names), row);
+    return out;
+}
+
+bool hf_is_computed(const char *name)
+{
+    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
+           ends_with(name, ".rotary_emb.inv_freq");
 }

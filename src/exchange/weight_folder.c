@@ -5,7 +5,6 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "exchange/hf_config.h"
-#include "exchange/hf_names.h"
 #include "exchange/weight_files.h"
 #include "tensor/half.h"
 

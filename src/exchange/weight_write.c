@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "exchange/hf_names.h"
+#include "exchange/hf_config.h"
 #include "exchange/weight_files.h"
 #include "tensor/safetensors.h"
 

@@ -279,20 +279,10 @@ void experiment_identify(Experiment *experiment)
     experiment->configurations = highest;
 }
 
-void experiment_set(ExperimentRun *run, ExperimentState state, const char *reason)
+void experiment_set(ExperimentRun *run, RunState state, const char *reason)
 {
     char *copy = mem_strdup(reason); /* before the free: it may be the old one */
     free(run->reason);
     run->reason = copy;
     run->state = state;
-}
-
-const char *experiment_state_name(ExperimentState state)
-{
-    static const char *const names[] = {
-#define X(name, text) text,
-        PACER_EXPERIMENT_STATES(X)
-#undef X
-    };
-    return names[state];
 }

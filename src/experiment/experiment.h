@@ -4,27 +4,8 @@
 #include "base/clock.h"
 #include "config/config.h"
 #include "experiment/recipe.h"
+#include "metrics/reader.h"
 #include "model/spec.h"
-
-/* X(NAME, text) */
-#define PACER_EXPERIMENT_STATES(X)                                       \
-    X(WAITING, "waiting")                                                \
-    X(RUNNING, "running")                                                \
-    X(DONE, "done")                                                      \
-    X(STOPPED, "stopped") /* interrupted; goes on from its checkpoint */ \
-    X(OOM, "oom")         /* ran out of memory while running */          \
-    X(REFUSED, "refused") /* its plan does not fit */                    \
-    X(FAILED, "failed")                                                  \
-    X(TIMEOUT, "timeout")
-
-typedef enum {
-#define X(name, text) STATE_##name,
-    PACER_EXPERIMENT_STATES(X)
-#undef X
-        STATE_COUNT
-} ExperimentState;
-
-const char *experiment_state_name(ExperimentState state);
 
 typedef struct {
     Config cfg;       /* of train, checked, device and type settled; without out */
@@ -37,7 +18,7 @@ typedef struct {
     int factor;           /* index in the probe's factors; -1: none */
     SettingList settings; /* what varies, then lr where a rule sets it, then seed */
     char *label;          /* "batch 16, accum 64" */
-    ExperimentState state;
+    RunState state;
     char *reason;             /* never NULL; "" when done */
     Value seconds, exit;      /* of the child's last go */
     Value bytes, predicted_s; /* planned; predicted from FLOPs and the machine's measured ceiling */
@@ -73,6 +54,18 @@ void experiment_identify(Experiment *experiment);
  * when a combination is wrong on any machine, or none can be run on this one. plan.c */
 int experiment_plan(Experiment *experiment);
 
+/* execute.c */
+
+/* Makes the experiment's folder, keeps other sweeps out of it until *lock is closed, and waits
+ * for runs in it that a killed sweep may have left behind. ERR_INPUT when another sweep is
+ * there. */
+int experiment_enter(const Experiment *experiment, int *lock);
+
+/* Runs what is waiting or was stopped. A run that fails does not end it. 0 when every run had
+ * its chance; ERR_INTERRUPTED or ERR_TERMINATED after a signal, which the child was given too;
+ * or why the record cannot be kept. signals_install before. */
+int experiment_execute(Experiment *experiment);
+
 /* experiment_json.c: writes dir/experiment.json as one event. */
 int experiment_save(const Experiment *experiment);
 
@@ -83,10 +76,9 @@ int experiment_restore(Experiment *experiment);
 
 /* A run's run.json; *record is NULL when there is none, and is the caller's to delete. */
 int experiment_run_record(const Experiment *experiment, const ExperimentRun *run, cJSON **record);
-const char *experiment_run_status(const cJSON *record); /* "done", ...; "": none */
 
 /* dir/runs/ID with `behind` appended; caller frees. */
 char *experiment_run_path(const Experiment *experiment, const ExperimentRun *run,
                           const char *behind);
 
-void experiment_set(ExperimentRun *run, ExperimentState state, const char *reason);
+void experiment_set(ExperimentRun *run, RunState state, const char *reason);

@@ -3,11 +3,11 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
-#include "base/json.h"
-#include "metrics/peer_names.h"
+#include "metrics/names.h"
 #include "metrics/record.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static cJSON *run_json(const ExperimentRun *run)
     json_put_whole(object, "configuration", run->configuration);
     json_put_whole(object, "repeat", run->repeat);
     json_put_item(object, "settings", setting_json(&run->settings));
-    json_put_text(object, "state", experiment_state_name(run->state));
+    json_put_text(object, "state", run_state_name(run->state));
     json_put_text(object, "reason", run->reason);
     json_put_or_null(object, "seconds", run->seconds);
     json_put_or_null(object, "exit", run->exit);
@@ -125,7 +125,7 @@ static cJSON *experiment_json(const Experiment *e)
 int experiment_save(const Experiment *experiment)
 {
     cJSON *tree = experiment_json(experiment);
-    char *path = io_join(experiment->dir, "experiment.json");
+    char *path = io_join(experiment->dir, RECORD_EXPERIMENT);
     int code = json_save(path, tree);
     free(path);
     cJSON_Delete(tree);
@@ -143,18 +143,12 @@ char *experiment_run_path(const Experiment *experiment, const ExperimentRun *run
 int experiment_run_record(const Experiment *experiment, const ExperimentRun *run, cJSON **record)
 {
     char *path = experiment_run_path(experiment, run, "/run.json");
-    *record = NULL;
-    int code = io_exists(path) ? json_load(path, record) : 0;
+    int code = json_load_optional(path, record);
     free(path);
     return code;
 }
 
 /* --- in --- */
-
-const char *experiment_run_status(const cJSON *record)
-{
-    return json_text_or(record, "status", "");
-}
 
 static const cJSON *find_entry(const cJSON *tree, const char *id)
 {
@@ -168,16 +162,6 @@ static const cJSON *find_entry(const cJSON *tree, const char *id)
     return NULL;
 }
 
-static ExperimentState state_of(const char *name)
-{
-    for (int state = 0; state < STATE_COUNT; state++) {
-        if (strcmp(experiment_state_name((ExperimentState)state), name) == 0) {
-            return (ExperimentState)state;
-        }
-    }
-    return STATE_WAITING;
-}
-
 /* The run's own record outweighs the experiment's. */
 static void restore_run(const Experiment *e, ExperimentRun *run, const cJSON *entry,
                         bool was_finished)
@@ -186,25 +170,23 @@ static void restore_run(const Experiment *e, ExperimentRun *run, const cJSON *en
     if (experiment_run_record(e, run, &record) != 0) {
         log_warn("%s; the run is made again", err_message());
     }
-    bool done = record != NULL && strcmp(experiment_run_status(record), "done") == 0;
-    ExperimentState state =
-        entry != NULL ? state_of(json_text_or(entry, "state", "")) : STATE_WAITING;
-    if (done) {
-        experiment_set(run, STATE_DONE, "");
+    RunState state = RUN_WAITING;
+    run_state_find(json_text(entry, "state"), &state);
+    if (record_is(record, RUN_DONE)) {
+        experiment_set(run, RUN_DONE, "");
         run->seconds = json_value(json_get(record, "summary"), "wall_s");
-        if (state == STATE_DONE) {
+        if (state == RUN_DONE) {
             run->seconds = json_value(entry, "seconds");
             run->exit = json_value(entry, "exit");
         }
-    } else if (state == STATE_STOPPED) {
-        experiment_set(run, STATE_STOPPED, json_text_or(entry, "reason", ""));
-    } else if (!was_finished && (state == STATE_OOM || state == STATE_REFUSED ||
-                                 state == STATE_FAILED || state == STATE_TIMEOUT)) {
+    } else if (state == RUN_STOPPED) {
+        experiment_set(run, RUN_STOPPED, json_text_or(entry, "reason", ""));
+    } else if (!was_finished && state != RUN_DONE && run_state_is_over(state)) {
         experiment_set(run, state, json_text_or(entry, "reason", ""));
         run->seconds = json_value(entry, "seconds");
         run->exit = json_value(entry, "exit");
     } else {
-        experiment_set(run, STATE_WAITING, "");
+        experiment_set(run, RUN_WAITING, "");
     }
     cJSON_Delete(record);
 }
@@ -221,10 +203,9 @@ static int check_same(const Experiment *e, const cJSON *tree, const char *path)
 
 int experiment_restore(Experiment *experiment)
 {
-    char *path = io_join(experiment->dir, "experiment.json");
+    char *path = io_join(experiment->dir, RECORD_EXPERIMENT);
     cJSON *tree = NULL;
-    int code = io_exists(path) ? json_load(path, &tree) : 0;
-    code = code != 0 ? code : json_read_format(path, tree, "format", EXPERIMENT_FORMAT);
+    int code = io_exists(path) ? record_load(experiment->dir, RECORD_EXPERIMENT, &tree) : 0;
     code = code == 0 && tree != NULL ? check_same(experiment, tree, path) : code;
     free(path);
     if (code == 0) {

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
-#include "metrics/peer_names.h"
+#include "metrics/names.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -239,28 +239,6 @@ void peers_add(Experiment *e, const PeerTools *tools)
 
 /* --- what a run is told --- */
 
-static cJSON *model_json(const ModelSpec *s)
-{
-    cJSON *model = json_object();
-    json_put_text(model, "name", s->name);
-    json_put_whole(model, "layers", s->layers);
-    json_put_whole(model, "width", s->width);
-    json_put_whole(model, "heads", s->heads);
-    json_put_whole(model, "kv_heads", s->kv_heads);
-    json_put_whole(model, "ffn", s->ffn);
-    json_put_whole(model, "vocab", s->vocab);
-    json_put_whole(model, "context", s->context);
-    json_put_text(model, "norm", s->norm == NORM_LAYER ? "layer" : "rms");
-    json_put_text(model, "ffn_kind", s->ffn_kind == FFN_GELU ? "gelu" : "swiglu");
-    json_put_number(model, "norm_eps", s->norm_eps);
-    json_put_number(model, "rope_base", s->rope_base);
-    json_put_bool(model, "learned_positions", s->learned_positions);
-    json_put_bool(model, "bias", s->bias);
-    json_put_bool(model, "tied", s->tied);
-    json_put_bool(model, "scaled_residual", s->scaled_residual);
-    return model;
-}
-
 int peer_tell(const Experiment *experiment, const ExperimentRun *run, char **path)
 {
     const Config *cfg = &run->cfg;
@@ -273,7 +251,7 @@ int peer_tell(const Experiment *experiment, const ExperimentRun *run, char **pat
     json_put_whole(tree, "seq", run->seq);
     json_put_whole(tree, "warmup", config_warmup(cfg, run->steps));
     json_put_number(tree, "min_lr", config_min_lr(cfg));
-    json_put_item(tree, "model", model_json(&run->spec));
+    json_put_item(tree, "model", spec_json(&run->spec));
     cJSON *config = config_to_json(cfg);
     for (size_t i = 0; i < sizeof without_meaning / sizeof without_meaning[0]; i++) {
         cJSON_DeleteItemFromObjectCaseSensitive(config, without_meaning[i]);

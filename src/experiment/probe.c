@@ -6,8 +6,105 @@
 #include "base/mem.h"
 #include "metrics/summary.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* --- its recipe --- */
+
+/* Whether an axis varies the option. */
+static bool is_varied(const Recipe *recipe, const char *option)
+{
+    for (int i = 0; i < recipe->axis_count; i++) {
+        for (int k = 0; k < recipe->axes[i].options; k++) {
+            if (strcmp(recipe->axes[i].cells[k].option, option) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+int recipe_check_probe(const Recipe *recipe)
+{
+    static const char *const fixed[] = {"lr", "steps", "tokens", "epochs"};
+    for (size_t i = 0; recipe->probe.count > 0 && i < sizeof fixed / sizeof fixed[0]; i++) {
+        if (is_varied(recipe, fixed[i])) {
+            return err_set(ERR_INPUT,
+                           "%s: lr-probe finds a rate for runs of one length; an axis over %s "
+                           "leaves it nothing to find; leave one of the two out",
+                           recipe->path, fixed[i]);
+        }
+    }
+    return 0;
+}
+
+/* What varies, then what the probe is about. */
+static void show_rates(Recipe *recipe)
+{
+    static const char *const behind[] = {"lr", "state", "tokens", "train_loss", "val_loss"};
+    const char *columns[64], *series = NULL;
+    int count = 0;
+    for (int i = 0; i < recipe->axis_count; i++) {
+        for (int k = 0; k < recipe->axes[i].options && count < 48; k++) {
+            if (recipe_axis_shows(&recipe->axes[i], k)) {
+                columns[count++] = recipe->axes[i].cells[k].option;
+                series = series == NULL ? columns[count - 1] : series;
+            }
+        }
+    }
+    for (size_t i = 0; i < sizeof behind / sizeof behind[0]; i++) {
+        columns[count++] = behind[i];
+    }
+    cJSON_Delete(recipe->tables);
+    cJSON_Delete(recipe->charts);
+    recipe->tables = json_array();
+    recipe->charts = json_array();
+    cJSON *table = json_object(), *chart = json_object();
+    json_put_text(table, "title", "Learning rates");
+    json_put_text(table, "per", "configuration");
+    cJSON *shown = json_put_array(table, "columns");
+    for (int i = 0; i < count; i++) {
+        json_append_text(shown, columns[i]);
+    }
+    json_append(recipe->tables, table);
+    json_put_text(chart, "name", "learning_rates");
+    json_put_text(chart, "title", "Loss at the end of the probe");
+    json_put_text(chart, "kind", "lines");
+    json_put_text(chart, "x", "lr");
+    json_append_text(json_put_array(chart, "y"), "val_loss");
+    json_put_text(chart, "series", series);
+    json_put_bool(chart, "logx", true);
+    json_append(recipe->charts, chart);
+}
+
+void recipe_make_probe(Recipe *recipe)
+{
+    static const char *const lengths[] = {"steps", "tokens", "epochs", "warmup"};
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        setting_remove(&recipe->base, lengths[i]);
+    }
+    char tokens[32];
+    snprintf(tokens, sizeof tokens, "%" PRId64, recipe->probe.tokens);
+    setting_add(&recipe->base, "tokens", tokens, 0);
+    recipe->probe.probing = true;
+    recipe->repeats = 1;
+    recipe->peers = 0;
+    recipe->drop_checkpoints = true;
+    recipe->target_loss = (Value){0};
+    setting_free(&recipe->baseline);
+    free(recipe->title);
+    recipe->title = mem_format("Learning rates for %s", recipe->name);
+    free(recipe->about);
+    recipe->about =
+        mem_format("Short runs of %s tokens at several learning rates. The one with the "
+                   "least validation loss is taken for the runs of the experiment.",
+                   tokens);
+    show_rates(recipe);
+}
+
+/* --- what it found --- */
 
 /* Validation loss at a run's end, or else its training loss; NAN when it did not come to its
  * end. */
@@ -16,11 +113,12 @@ static int loss_of(const Experiment *probe, const ExperimentRun *run, double *lo
     *loss = NAN;
     cJSON *record = NULL;
     Summary summary = {0};
-    int code = run->state == STATE_DONE ? experiment_run_record(probe, run, &record) : 0;
-    const cJSON *recorded = json_get(record, "summary");
-    if (code == 0 && recorded != NULL) {
+    int code = run->state == RUN_DONE ? experiment_run_record(probe, run, &record) : 0;
+    if (code == 0) {
         char *path = experiment_run_path(probe, run, "/run.json");
-        code = summary_read(path, recorded, &summary);
+        JsonReader reader = {.path = path, .inside = "summary"};
+        summary_read(&reader, json_get(record, "summary"), &summary);
+        code = reader.code;
         free(path);
     }
     cJSON_Delete(record);

@@ -6,10 +6,10 @@
  * one of them. */
 #include "experiment/experiment.h"
 
-/* 0, or ERR_INPUT when the axes leave the probe nothing to find. recipe_probe.c */
+/* 0, or ERR_INPUT when the axes leave the probe nothing to find. */
 int recipe_check_probe(const Recipe *recipe);
 
-/* Turns a recipe with a probe into the recipe of the probe. recipe_probe.c */
+/* Turns a recipe with a probe into the recipe of the probe. */
 void recipe_make_probe(Recipe *recipe);
 
 /* Chooses a factor for every combination by what the probe's runs have recorded, into

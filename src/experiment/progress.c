@@ -49,7 +49,7 @@ Value progress_expect(const Experiment *experiment, const ExperimentRun *run)
     int alike_count = 0, count = 0;
     for (int i = 0; i < experiment->count; i++) {
         const ExperimentRun *other = &experiment->runs[i];
-        if (other->state != STATE_DONE || !other->seconds.known) {
+        if (other->state != RUN_DONE || !other->seconds.known) {
             continue;
         }
         if (other->configuration == run->configuration) {
@@ -96,7 +96,7 @@ static void describe_left(const SweepProgress *progress, double share, char *tex
     Value left = seconds_left_here(progress, share);
     double here = clock_seconds() - progress->started + left.number; /* for want of better */
     for (int i = progress->at + 1; i < e->count && left.known; i++) {
-        bool waits = e->runs[i].state == STATE_WAITING || e->runs[i].state == STATE_STOPPED;
+        bool waits = e->runs[i].state == RUN_WAITING || e->runs[i].state == RUN_STOPPED;
         if (waits && e->runs[i].obstacle == NULL) {
             Value expected = progress_expect(e, &e->runs[i]);
             left.number += expected.known ? expected.number : here;
@@ -148,7 +148,7 @@ void sweep_progress_end(const SweepProgress *progress)
     char name[320], duration[CLOCK_DURATION_SIZE];
     const ExperimentRun *run = &progress->experiment->runs[progress->at];
     describe_run(progress->experiment, progress->at, name, sizeof name);
-    log_info("%s: %s after %s%s%s", name, experiment_state_name(run->state),
+    log_info("%s: %s after %s%s%s", name, run_state_name(run->state),
              clock_duration(clock_seconds() - progress->started, duration),
              run->reason[0] != '\0' ? ": " : "", run->reason);
 }

@@ -89,20 +89,34 @@ char *setting_label(const SettingList *list, int count)
     return label;
 }
 
-void recipe_free(Recipe *recipe)
+void recipe_clear_axes(Recipe *recipe)
 {
     for (int i = 0; i < recipe->axis_count; i++) {
         free_cells(recipe->axes[i].cells, recipe->axes[i].options * recipe->axes[i].points);
     }
+    free(recipe->axes);
+    recipe->axes = NULL;
+    recipe->axis_count = 0;
+}
+
+void recipe_clear_skips(Recipe *recipe)
+{
     for (int i = 0; i < recipe->skip_count; i++) {
         setting_free(&recipe->skips[i]);
     }
+    free(recipe->skips);
+    recipe->skips = NULL;
+    recipe->skip_count = 0;
+}
+
+void recipe_free(Recipe *recipe)
+{
+    recipe_clear_axes(recipe);
+    recipe_clear_skips(recipe);
     setting_free(&recipe->base);
     setting_free(&recipe->baseline);
-    free(recipe->axes);
     free(recipe->probe.factors);
     free(recipe->probe.chosen);
-    free(recipe->skips);
     free(recipe->path);
     free(recipe->name);
     free(recipe->title);

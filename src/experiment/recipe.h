@@ -64,6 +64,8 @@ typedef int (*RecipeMetricCheck)(const char *name);
  * ERR_INPUT names file and line. On failure there is nothing to free. */
 int recipe_load(Recipe *recipe, const char *path, bool smoke, RecipeMetricCheck metric);
 void recipe_free(Recipe *recipe); /* a no-op on a zeroed one */
+void recipe_clear_axes(Recipe *recipe);
+void recipe_clear_skips(Recipe *recipe);
 
 /* Helpers over settings. */
 void setting_add(SettingList *list, const char *option, const char *value, int line);

@@ -6,174 +6,118 @@
 #include "base/json.h"
 
 #include <string.h>
+#include <strings.h>
 
-/* A list of words, or one word, as an array under `name`. */
-static int put_words(RecipeReader *reader, yaml_node_t *node, const char *name, bool metrics,
-                     cJSON *object)
+static int check_metric(const RecipeReader *reader, const RecipeKey *key, const yaml_node_t *node,
+                        const char *text)
+{
+    return reader->metric == NULL || reader->metric(text) == 0
+               ? 0
+               : err_wrap(ERR_INPUT, "%s:%d: %s", reader->input.path,
+                          yaml_input_line(node->start_mark), key->name);
+}
+
+/* A list of columns, or one, as an array. */
+static int put_metrics(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
 {
     bool single = node->type == YAML_SCALAR_NODE;
-    int code = single ? 0 : reader_want_sequence(reader, node, name);
+    int code = single ? 0 : reader_want_sequence(reader, node, key->name);
     cJSON *array = json_array();
     yaml_node_t *item = node;
     for (int i = 0; code == 0 && (single ? i == 0 : reader_item(reader, node, i, &item)); i++) {
-        const char *text = reader_text(reader, item, name);
+        const char *text = reader_text(reader, item, key->name);
         code = text == NULL ? ERR_INPUT : 0;
-        if (code == 0 && metrics && reader->metric != NULL && reader->metric(text) != 0) {
-            code = err_wrap(ERR_INPUT, "%s:%d: %s", reader->input.path,
-                            yaml_input_line(item->start_mark), name);
-        }
+        code = code != 0 ? code : check_metric(reader, key, item, text);
         if (code == 0) {
             json_append_text(array, text);
         }
     }
-    json_put_item(object, name, array);
+    json_put_item(object, key->name, array);
     return code;
 }
 
-static int put_choice(RecipeReader *reader, yaml_node_t *node, const char *name,
-                      const char *const *choices, cJSON *object)
+static int put_choice(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
 {
-    const char *text = reader_text(reader, node, name);
-    if (text == NULL) {
-        return ERR_INPUT;
-    }
-    for (int i = 0; choices[i] != NULL; i++) {
-        if (strcmp(choices[i], text) == 0) {
-            json_put_text(object, name, text);
-            return 0;
-        }
-    }
-    bool likely;
-    return reader_fault(reader, node, "%s '%.60s': no such %s; the nearest is %s", name, text, name,
-                        config_nearest(text, choices, &likely));
+    int choice, code = reader_choice(reader, node, key->name, key->choices, &choice);
+    json_put_text(object, key->name, code == 0 ? key->choices[choice] : NULL);
+    return code;
 }
 
-static int put_text(RecipeReader *reader, yaml_node_t *node, const char *name, cJSON *object)
+static int put_text(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
 {
-    const char *text = reader_text(reader, node, name);
-    json_put_text(object, name, text);
+    const char *text = reader_text(reader, node, key->name);
+    json_put_text(object, key->name, text);
     return text == NULL ? ERR_INPUT : 0;
 }
 
-static int put_flag(RecipeReader *reader, yaml_node_t *node, const char *name, cJSON *object)
+static int put_metric(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
 {
-    bool flag;
-    int code = reader_bool(reader, node, name, &flag);
-    if (code == 0) {
-        json_put_bool(object, name, flag);
-    }
-    return code;
+    int code = put_text(reader, key, node, object);
+    return code != 0 ? code : check_metric(reader, key, node, json_text(object, key->name));
 }
 
-static int put_metric(RecipeReader *reader, yaml_node_t *node, const char *name, cJSON *object)
+static int put_flag(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
 {
-    int code = put_text(reader, node, name, object);
-    if (code == 0 && reader->metric != NULL &&
-        reader->metric((const char *)node->data.scalar.value) != 0) {
-        code = err_wrap(ERR_INPUT, "%s:%d: %s", reader->input.path,
-                        yaml_input_line(node->start_mark), name);
-    }
-    return code;
-}
-
-/* Fails unless every name of `needed` has come. */
-static int want_keys(RecipeReader *reader, yaml_node_t *node, const char *const *names,
-                     unsigned seen, unsigned needed, const char *what)
-{
-    for (int i = 0; names[i] != NULL; i++) {
-        if ((needed & ~seen) & 1u << i) {
-            return reader_fault(reader, node, "%s needs the key %s", what, names[i]);
+    static const char *const on[] = {"true", "on", "yes"}, *const off[] = {"false", "off", "no"};
+    const char *text = reader_text(reader, node, key->name);
+    for (int i = 0; text != NULL && i < 3; i++) {
+        if (strcasecmp(text, on[i]) == 0 || strcasecmp(text, off[i]) == 0) {
+            json_put_bool(object, key->name, strcasecmp(text, on[i]) == 0);
+            return 0;
         }
     }
-    return 0;
+    return text == NULL ? ERR_INPUT
+                        : reader_fault(reader, node, "%s '%.60s': on or off", key->name, text);
 }
 
-static int read_table(RecipeReader *reader, yaml_node_t *node, cJSON *table)
-{
-    enum { TITLE, PER, COLUMNS };
-    static const char *const names[] = {"title", "per", "columns", NULL};
-    static const char *const pers[] = {"configuration", "run", "rank", NULL};
-    unsigned seen = 0;
-    yaml_node_t *key, *value;
-    int code = reader_want_mapping(reader, node, "a table");
-    for (int i = 0; code == 0 && reader_pair(reader, node, i, &key, &value); i++) {
-        switch (reader_key(reader, key, names, &seen)) {
-        case TITLE:
-            code = put_text(reader, value, "title", table);
-            break;
-        case PER:
-            code = put_choice(reader, value, "per", pers, table);
-            break;
-        case COLUMNS:
-            code = put_words(reader, value, "columns", true, table);
-            break;
-        default:
-            code = ERR_INPUT;
-        }
-    }
-    code = code != 0 ? code
-                     : want_keys(reader, node, names, seen, 1u << TITLE | 1u << COLUMNS, "a table");
-    if (code == 0 && !(seen & 1u << PER)) {
-        json_put_text(table, "per", "configuration");
-    }
-    return code;
-}
-
-static int put_settings(RecipeReader *reader, yaml_node_t *node, const char *name, cJSON *object)
+static int put_settings(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
 {
     SettingList list = {0};
-    int code = reader_settings(reader, node, name, &list);
-    json_put_item(object, name, setting_json(&list));
+    int code = reader_settings(reader, node, key->name, &list);
+    json_put_item(object, key->name, setting_json(&list));
     setting_free(&list);
     return code;
 }
 
+static int read_table(RecipeReader *reader, yaml_node_t *node, cJSON *table)
+{
+    static const char *const pers[] = {"configuration", "run", "rank", NULL};
+    static const RecipeKey keys[] = {{.name = "title", .read = put_text, .needed = true},
+                                     {.name = "per", .read = put_choice, .choices = pers},
+                                     {.name = "columns", .read = put_metrics, .needed = true},
+                                     {.name = NULL}};
+    int code = reader_mapping(reader, node, "a table", keys, table);
+    if (code == 0 && json_get(table, "per") == NULL) {
+        json_put_text(table, "per", pers[0]);
+    }
+    return code;
+}
+
+/* What x may be depends on the kind, which may come behind it: read_chart puts it last. */
+static int find_x(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
+{
+    (void)key, (void)object;
+    reader->x = node;
+    return 0;
+}
+
 static int read_chart(RecipeReader *reader, yaml_node_t *node, cJSON *chart)
 {
-    enum { NAME, TITLE, KIND, X_AXIS, Y_AXIS, SERIES, WHERE, LOG_X, LOG_Y, IDEAL };
-    static const char *const names[] = {"name",  "title", "kind", "x",     "y", "series",
-                                        "where", "logx",  "logy", "ideal", NULL};
     static const char *const kinds[] = {"bars", "lines", "stack", "curves", NULL};
     static const char *const curve_xs[] = {"tokens", "seconds", "step", NULL};
-    unsigned seen = 0;
-    yaml_node_t *key, *value, *x = NULL;
-    int code = reader_want_mapping(reader, node, "a chart");
-    for (int i = 0; code == 0 && reader_pair(reader, node, i, &key, &value); i++) {
-        int which = reader_key(reader, key, names, &seen);
-        switch (which) {
-        case NAME:
-        case TITLE:
-            code = put_text(reader, value, names[which], chart);
-            break;
-        case KIND:
-            code = put_choice(reader, value, "kind", kinds, chart);
-            break;
-        case X_AXIS:
-            x = value;
-            break;
-        case Y_AXIS:
-            code = put_words(reader, value, "y", true, chart);
-            break;
-        case SERIES:
-            code = put_metric(reader, value, "series", chart);
-            break;
-        case WHERE:
-            code = put_settings(reader, value, "where", chart);
-            break;
-        case LOG_X:
-        case LOG_Y:
-        case IDEAL:
-            code = put_flag(reader, value, names[which], chart);
-            break;
-        default:
-            code = ERR_INPUT;
-        }
-    }
-    code = code != 0
-               ? code
-               : want_keys(reader, node, names, seen,
-                           1u << NAME | 1u << TITLE | 1u << KIND | 1u << X_AXIS | 1u << Y_AXIS,
-                           "a chart");
+    static const RecipeKey keys[] = {
+        {.name = "name", .read = put_text, .needed = true},
+        {.name = "title", .read = put_text, .needed = true},
+        {.name = "kind", .read = put_choice, .choices = kinds, .needed = true},
+        {.name = "x", .read = find_x, .needed = true},
+        {.name = "y", .read = put_metrics, .needed = true},
+        {.name = "series", .read = put_metric},
+        {.name = "where", .read = put_settings},
+        {.name = "logx", .read = put_flag},
+        {.name = "logy", .read = put_flag},
+        {.name = "ideal", .read = put_flag},
+        {.name = NULL}};
+    int code = reader_mapping(reader, node, "a chart", keys, chart);
     if (code != 0) {
         return code;
     }
@@ -182,8 +126,9 @@ static int read_chart(RecipeReader *reader, yaml_node_t *node, cJSON *chart)
         return reader_fault(reader, node, "name '%.60s': becomes a file; no slash, no dot in front",
                             name);
     }
+    const RecipeKey x = {.name = "x", .choices = curve_xs};
     bool curves = strcmp(json_text(chart, "kind"), "curves") == 0;
-    return curves ? put_choice(reader, x, "x", curve_xs, chart) : put_metric(reader, x, "x", chart);
+    return (curves ? put_choice : put_metric)(reader, &x, reader->x, chart);
 }
 
 static int read_list(RecipeReader *reader, yaml_node_t *node, const char *what, cJSON **list,

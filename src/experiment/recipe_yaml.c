@@ -5,46 +5,25 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "metrics/peer_names.h"
+#include "metrics/names.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_REPEATS 1000
 #define MAX_TIMEOUT 1e9 /* seconds */
+#define MAX_FACTORS 32
+#define MAX_FACTOR 1e6
 
-enum {
-    KEY_NAME,
-    KEY_TITLE,
-    KEY_ABOUT,
-    KEY_BASE,
-    KEY_AXES,
-    KEY_SKIP,
-    KEY_REPEATS,
-    KEY_TIMEOUT,
-    KEY_BASELINE,
-    KEY_TARGET_LOSS,
-    KEY_LR_RULE,
-    KEY_LR_PROBE,
-    KEY_PEERS,
-    KEY_CHECKPOINTS,
-    KEY_TABLES,
-    KEY_CHARTS,
-    KEY_SMOKE,
-};
-static const char *const keys[] = {"name",    "title",    "about",   "base",        "axes",
-                                   "skip",    "repeats",  "timeout", "baseline",    "target-loss",
-                                   "lr-rule", "lr-probe", "peers",   "checkpoints", "tables",
-                                   "charts",  "smoke",    NULL};
+/* Each reader below replaces what the recipe had of its key. */
 
-/* --- single values --- */
-
-static int read_text(RecipeReader *reader, yaml_node_t *node, const char *what, char **text)
+static int replace_text(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, char **text)
 {
-    const char *found = reader_text(reader, node, what);
+    const char *found = reader_text(reader, node, key->name);
     if (found == NULL) {
         return ERR_INPUT;
     }
+    free(*text);
     *text = mem_strdup(found);
     size_t length = strlen(*text);
     while (length > 0 && (*text)[length - 1] == '\n') { /* of a folded text */
@@ -53,9 +32,17 @@ static int read_text(RecipeReader *reader, yaml_node_t *node, const char *what, 
     return 0;
 }
 
-static int read_name(RecipeReader *reader, yaml_node_t *node, char **name)
+static int refuse_inside(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node)
 {
-    int code = read_text(reader, node, "name", name);
+    return reader->inside ? reader_fault(reader, node, "%s does not belong into smoke", key->name)
+                          : 0;
+}
+
+static int read_name(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    char **name = &((Recipe *)recipe)->name;
+    int code = refuse_inside(reader, key, node);
+    code = code != 0 ? code : replace_text(reader, key, node, name);
     if (code == 0 && ((*name)[0] == '.' || (*name)[0] == '\0' || strlen(*name) > 80 ||
                       strspn(*name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                     "0123456789-_.") != strlen(*name))) {
@@ -65,166 +52,17 @@ static int read_name(RecipeReader *reader, yaml_node_t *node, char **name)
     return code;
 }
 
-/* 90, 90s, 10m, 2h */
-static int read_timeout(RecipeReader *reader, yaml_node_t *node, double *seconds)
+static int read_title(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
 {
-    const char *text = reader_text(reader, node, "timeout");
-    if (text == NULL) {
-        return ERR_INPUT;
-    }
-    char *end;
-    *seconds = strtod(text, &end);
-    double unit = strcmp(end, "m") == 0 ? 60 : strcmp(end, "h") == 0 ? 3600 : 1;
-    bool known = *end == '\0' || strcmp(end, "s") == 0 || unit > 1;
-    *seconds *= unit;
-    return end != text && known && *seconds > 0 && *seconds <= MAX_TIMEOUT
-               ? 0
-               : reader_fault(reader, node, "timeout '%.60s': a time such as 90s, 10m or 2h", text);
+    return replace_text(reader, key, node, &((Recipe *)recipe)->title);
 }
 
-static int read_repeats(RecipeReader *reader, yaml_node_t *node, int *repeats)
+static int read_about(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
 {
-    double number;
-    int code = reader_real(reader, node, "repeats", &number);
-    if (code == 0 && !(number >= 1 && number <= MAX_REPEATS && number == (int)number)) {
-        return reader_fault(reader, node, "repeats: a whole number from 1 to %d", MAX_REPEATS);
-    }
-    *repeats = code == 0 ? (int)number : 1;
-    return code;
+    return replace_text(reader, key, node, &((Recipe *)recipe)->about);
 }
 
-static int read_choice(RecipeReader *reader, yaml_node_t *node, const char *what,
-                       const char *const *choices, int *choice)
-{
-    const char *text = reader_text(reader, node, what);
-    for (*choice = 0; text != NULL && choices[*choice] != NULL; ++*choice) {
-        if (strcmp(choices[*choice], text) == 0) {
-            return 0;
-        }
-    }
-    bool likely;
-    return text == NULL ? ERR_INPUT
-                        : reader_fault(reader, node, "%s '%.60s': the nearest there is is %s", what,
-                                       text, config_nearest(text, choices, &likely));
-}
-
-static int read_lr_rule(RecipeReader *reader, yaml_node_t *node, Recipe *recipe)
-{
-    static const char *const names[] = {"rule", "at", NULL};
-    static const char *const rules[] = {"none", "linear", "sqrt", NULL};
-    int code = reader_want_mapping(reader, node, "lr-rule"), rule = LR_RULE_NONE;
-    unsigned seen = 0;
-    yaml_node_t *key, *value;
-    for (int i = 0; code == 0 && reader_pair(reader, node, i, &key, &value); i++) {
-        int which = reader_key(reader, key, names, &seen);
-        code = which < 0    ? ERR_INPUT
-               : which == 0 ? read_choice(reader, value, "rule", rules, &rule)
-                            : reader_real(reader, value, "at", &recipe->lr_at);
-    }
-    recipe->lr_rule = (LrRule)rule;
-    if (code == 0 && rule != LR_RULE_NONE && !(recipe->lr_at >= 1)) {
-        code = reader_fault(reader, node,
-                            "lr-rule needs `at`, the global batch that lr is meant for, 1 or more");
-    }
-    return code;
-}
-
-/* One name or a list of them; none: no peers. */
-static int read_peers(RecipeReader *reader, yaml_node_t *node, unsigned *peers)
-{
-    const char *names[8] = {"none"};
-    for (int i = 0; peer_name(i) != NULL && i < 6; i++) {
-        names[i + 1] = peer_name(i);
-    }
-    bool single = node->type == YAML_SCALAR_NODE;
-    int code = single ? 0 : reader_want_sequence(reader, node, "peers");
-    yaml_node_t *item = node;
-    *peers = 0;
-    for (int i = 0; code == 0 && (single ? i == 0 : reader_item(reader, node, i, &item)); i++) {
-        int choice;
-        code = read_choice(reader, item, "peers", names, &choice);
-        if (code == 0 && choice == 0 && !single) {
-            code = reader_fault(reader, item, "peers: none stands alone");
-        } else if (code == 0 && choice > 0) {
-            *peers |= 1u << (choice - 1);
-        }
-    }
-    return code;
-}
-
-/* --- the whole --- */
-
-static int read_part(RecipeReader *reader, yaml_node_t *node, bool inner, Recipe *recipe,
-                     unsigned *seen, yaml_node_t **smoke)
-{
-    static const char *const checkpoints[] = {"keep", "remove", NULL};
-    int code = reader_want_mapping(reader, node, inner ? "smoke" : "a recipe"), choice;
-    yaml_node_t *key, *value;
-    for (int i = 0; code == 0 && reader_pair(reader, node, i, &key, &value); i++) {
-        int which = reader_key(reader, key, keys, seen);
-        if (inner && (which == KEY_NAME || which == KEY_SMOKE)) {
-            return reader_fault(reader, key, "%s does not belong into smoke", keys[which]);
-        }
-        switch (which) {
-        case KEY_NAME:
-            code = read_name(reader, value, &recipe->name);
-            break;
-        case KEY_TITLE:
-            code = read_text(reader, value, "title", &recipe->title);
-            break;
-        case KEY_ABOUT:
-            code = read_text(reader, value, "about", &recipe->about);
-            break;
-        case KEY_BASE:
-            code = reader_settings(reader, value, "base", &recipe->base);
-            break;
-        case KEY_AXES:
-            code = reader_axes(reader, value, recipe);
-            break;
-        case KEY_SKIP:
-            code = reader_skips(reader, value, recipe);
-            break;
-        case KEY_REPEATS:
-            code = read_repeats(reader, value, &recipe->repeats);
-            break;
-        case KEY_TIMEOUT:
-            code = read_timeout(reader, value, &recipe->timeout_s);
-            break;
-        case KEY_BASELINE:
-            code = reader_settings(reader, value, "baseline", &recipe->baseline);
-            break;
-        case KEY_TARGET_LOSS:
-            recipe->target_loss.known = true;
-            code = reader_real(reader, value, "target-loss", &recipe->target_loss.number);
-            break;
-        case KEY_LR_RULE:
-            code = read_lr_rule(reader, value, recipe);
-            break;
-        case KEY_LR_PROBE:
-            code = reader_lr_probe(reader, value, &recipe->probe);
-            break;
-        case KEY_PEERS:
-            code = read_peers(reader, value, &recipe->peers);
-            break;
-        case KEY_CHECKPOINTS:
-            code = read_choice(reader, value, "checkpoints", checkpoints, &choice);
-            recipe->drop_checkpoints = choice == 1;
-            break;
-        case KEY_TABLES:
-            code = reader_tables(reader, value, &recipe->tables);
-            break;
-        case KEY_CHARTS:
-            code = reader_charts(reader, value, &recipe->charts);
-            break;
-        case KEY_SMOKE:
-            *smoke = value;
-            break;
-        default:
-            code = ERR_INPUT;
-        }
-    }
-    return code;
-}
+/* --- settings --- */
 
 /* Puts base of the small version over the other. Of options that answer one question the new one
  * stands. */
@@ -251,82 +89,254 @@ static void replace_base(SettingList *base, const SettingList *over)
     }
 }
 
-#define TAKE(field)                             \
-    do {                                        \
-        __typeof__(to->field) kept = to->field; \
-        to->field = from->field;                \
-        from->field = kept;                     \
-    } while (0)
-
-/* Replaces what `from` has by the keys in `seen`; from then holds what was there before. */
-static void replace_parts(Recipe *to, Recipe *from, unsigned seen)
+static int read_base(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
 {
-    if (seen & 1u << KEY_TITLE) {
-        TAKE(title);
-    }
-    if (seen & 1u << KEY_ABOUT) {
-        TAKE(about);
-    }
-    if (seen & 1u << KEY_BASE) {
-        replace_base(&to->base, &from->base);
-    }
-    if (seen & 1u << KEY_AXES) {
-        TAKE(axes);
-        TAKE(axis_count);
-    }
-    if (seen & 1u << KEY_SKIP) {
-        TAKE(skips);
-        TAKE(skip_count);
-    }
-    if (seen & 1u << KEY_REPEATS) {
-        TAKE(repeats);
-    }
-    if (seen & 1u << KEY_TIMEOUT) {
-        TAKE(timeout_s);
-    }
-    if (seen & 1u << KEY_BASELINE) {
-        TAKE(baseline);
-    }
-    if (seen & 1u << KEY_TARGET_LOSS) {
-        TAKE(target_loss);
-    }
-    if (seen & 1u << KEY_LR_RULE) {
-        TAKE(lr_rule);
-        TAKE(lr_at);
-    }
-    if (seen & 1u << KEY_LR_PROBE) {
-        TAKE(probe);
-    }
-    if (seen & 1u << KEY_PEERS) {
-        TAKE(peers);
-    }
-    if (seen & 1u << KEY_CHECKPOINTS) {
-        TAKE(drop_checkpoints);
-    }
-    if (seen & 1u << KEY_TABLES) {
-        TAKE(tables);
-    }
-    if (seen & 1u << KEY_CHARTS) {
-        TAKE(charts);
-    }
+    SettingList given = {0};
+    int code = reader_settings(reader, node, key->name, &given);
+    replace_base(&((Recipe *)recipe)->base, &given);
+    setting_free(&given);
+    return code;
 }
+
+static int read_axes(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    (void)key;
+    recipe_clear_axes(recipe);
+    return reader_axes(reader, node, recipe);
+}
+
+static int read_skip(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    (void)key;
+    recipe_clear_skips(recipe);
+    return reader_skips(reader, node, recipe);
+}
+
+static int read_baseline(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node,
+                         void *recipe)
+{
+    SettingList *baseline = &((Recipe *)recipe)->baseline;
+    setting_free(baseline);
+    return reader_settings(reader, node, key->name, baseline);
+}
+
+/* --- single values --- */
+
+static int read_repeats(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    double number = 1;
+    int code = reader_real(reader, node, key->name, &number);
+    if (code == 0 && !(number >= 1 && number <= MAX_REPEATS && number == (int)number)) {
+        return reader_fault(reader, node, "repeats: a whole number from 1 to %d", MAX_REPEATS);
+    }
+    ((Recipe *)recipe)->repeats = code == 0 ? (int)number : 1;
+    return code;
+}
+
+/* 90, 90s, 10m, 2h */
+static int read_timeout(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    const char *text = reader_text(reader, node, key->name);
+    if (text == NULL) {
+        return ERR_INPUT;
+    }
+    char *end;
+    double seconds = strtod(text, &end);
+    double unit = strcmp(end, "m") == 0 ? 60 : strcmp(end, "h") == 0 ? 3600 : 1;
+    bool known = *end == '\0' || strcmp(end, "s") == 0 || unit > 1;
+    seconds *= unit;
+    ((Recipe *)recipe)->timeout_s = seconds;
+    return end != text && known && seconds > 0 && seconds <= MAX_TIMEOUT
+               ? 0
+               : reader_fault(reader, node, "timeout '%.60s': a time such as 90s, 10m or 2h", text);
+}
+
+static int read_target_loss(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node,
+                            void *recipe)
+{
+    Value *target = &((Recipe *)recipe)->target_loss;
+    target->known = true;
+    return reader_real(reader, node, key->name, &target->number);
+}
+
+static int read_checkpoints(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node,
+                            void *recipe)
+{
+    int choice, code = reader_choice(reader, node, key->name, key->choices, &choice);
+    ((Recipe *)recipe)->drop_checkpoints = choice == 1;
+    return code;
+}
+
+/* One name or a list of them; none: no peers. */
+static int read_peers(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    unsigned *peers = &((Recipe *)recipe)->peers;
+    const char *names[8] = {"none"};
+    for (int i = 0; peer_name(i) != NULL && i < 6; i++) {
+        names[i + 1] = peer_name(i);
+    }
+    bool single = node->type == YAML_SCALAR_NODE;
+    int code = single ? 0 : reader_want_sequence(reader, node, key->name);
+    yaml_node_t *item = node;
+    *peers = 0;
+    for (int i = 0; code == 0 && (single ? i == 0 : reader_item(reader, node, i, &item)); i++) {
+        int choice;
+        code = reader_choice(reader, item, key->name, names, &choice);
+        if (code == 0 && choice == 0 && !single) {
+            code = reader_fault(reader, item, "peers: none stands alone");
+        } else if (code == 0 && choice > 0) {
+            *peers |= 1u << (choice - 1);
+        }
+    }
+    return code;
+}
+
+/* --- learning rates --- */
+
+static int read_rule(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    int choice, code = reader_choice(reader, node, key->name, key->choices, &choice);
+    ((Recipe *)recipe)->lr_rule = (LrRule)choice;
+    return code;
+}
+
+static int read_at(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    return reader_real(reader, node, key->name, &((Recipe *)recipe)->lr_at);
+}
+
+static int read_lr_rule(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
+{
+    static const char *const rules[] = {"none", "linear", "sqrt", NULL};
+    static const RecipeKey keys[] = {{.name = "rule", .read = read_rule, .choices = rules},
+                                     {.name = "at", .read = read_at},
+                                     {.name = NULL}};
+    Recipe *recipe = into;
+    recipe->lr_rule = LR_RULE_NONE;
+    recipe->lr_at = 0;
+    int code = reader_mapping(reader, node, key->name, keys, recipe);
+    if (code == 0 && recipe->lr_rule != LR_RULE_NONE && !(recipe->lr_at >= 1)) {
+        code = reader_fault(reader, node,
+                            "lr-rule needs `at`, the global batch that lr is meant for, 1 or more");
+    }
+    return code;
+}
+
+static int read_factors(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
+{
+    LrProbe *probe = into;
+    int code = reader_want_sequence(reader, node, key->name);
+    free(probe->factors);
+    probe->factors = mem_zalloc(MAX_FACTORS, sizeof *probe->factors);
+    probe->count = 0;
+    yaml_node_t *item;
+    for (int i = 0; code == 0 && reader_item(reader, node, i, &item); i++) {
+        double factor;
+        code = reader_real(reader, item, key->name, &factor);
+        double last = probe->count > 0 ? probe->factors[probe->count - 1] : 0;
+        if (code == 0 && !(factor > last && factor <= MAX_FACTOR)) {
+            code = reader_fault(reader, item, "factors: positive numbers, each above the last");
+        } else if (code == 0 && probe->count == MAX_FACTORS) {
+            code = reader_fault(reader, item, "factors: at most %d", MAX_FACTORS);
+        } else if (code == 0) {
+            probe->factors[probe->count++] = factor;
+        }
+    }
+    if (code == 0 && probe->count < 2) {
+        code = reader_fault(reader, node, "factors: at least two, to choose between");
+    }
+    return code;
+}
+
+static int read_tokens(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *probe)
+{
+    const char *text = reader_text(reader, node, key->name);
+    if (text == NULL) {
+        return ERR_INPUT;
+    }
+    return config_parse_bytes(text, &((LrProbe *)probe)->tokens) == 0
+               ? 0
+               : reader_fault(reader, node, "tokens '%.60s': a number such as 500k or 2M", text);
+}
+
+static int read_lr_probe(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
+{
+    static const RecipeKey keys[] = {{.name = "factors", .read = read_factors},
+                                     {.name = "tokens", .read = read_tokens},
+                                     {.name = NULL}};
+    LrProbe *probe = &((Recipe *)into)->probe;
+    free(probe->factors);
+    *probe = (LrProbe){.tokens = -1};
+    if (node->type == YAML_SCALAR_NODE && strcmp((char *)node->data.scalar.value, "none") == 0) {
+        probe->tokens = 0;
+        return 0;
+    }
+    int code = reader_mapping(reader, node, key->name, keys, probe);
+    if (code == 0 && (probe->count == 0 || probe->tokens < 0)) {
+        code = reader_fault(reader, node,
+                            "lr-probe needs factors and tokens, such as {factors: [0.5, 1, 2], "
+                            "tokens: 2M}");
+    }
+    return code;
+}
+
+/* --- the whole --- */
+
+static int read_tables(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    (void)key;
+    cJSON_Delete(((Recipe *)recipe)->tables);
+    return reader_tables(reader, node, &((Recipe *)recipe)->tables);
+}
+
+static int read_charts(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    (void)key;
+    cJSON_Delete(((Recipe *)recipe)->charts);
+    return reader_charts(reader, node, &((Recipe *)recipe)->charts);
+}
+
+static int find_smoke(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    (void)recipe;
+    reader->smoke = node;
+    return refuse_inside(reader, key, node);
+}
+
+static const char *const checkpoints[] = {"keep", "remove", NULL};
+static const RecipeKey keys_of_recipe[] = {
+    {.name = "name", .read = read_name},
+    {.name = "title", .read = read_title},
+    {.name = "about", .read = read_about},
+    {.name = "base", .read = read_base},
+    {.name = "axes", .read = read_axes},
+    {.name = "skip", .read = read_skip},
+    {.name = "repeats", .read = read_repeats},
+    {.name = "timeout", .read = read_timeout},
+    {.name = "baseline", .read = read_baseline},
+    {.name = "target-loss", .read = read_target_loss},
+    {.name = "lr-rule", .read = read_lr_rule},
+    {.name = "lr-probe", .read = read_lr_probe},
+    {.name = "peers", .read = read_peers},
+    {.name = "checkpoints", .read = read_checkpoints, .choices = checkpoints},
+    {.name = "tables", .read = read_tables},
+    {.name = "charts", .read = read_charts},
+    {.name = "smoke", .read = find_smoke},
+    {.name = NULL},
+};
 
 static int read_root(RecipeReader *reader, yaml_node_t *root, bool smoke, Recipe *recipe)
 {
-    unsigned seen = 0, seen_inside = 0;
-    yaml_node_t *small = NULL;
-    int code = read_part(reader, root, false, recipe, &seen, &small);
+    int code = reader_mapping(reader, root, "a recipe", keys_of_recipe, recipe);
     if (code == 0 && recipe->name == NULL) {
         code = reader_fault(reader, root, "a recipe needs the key name");
     }
-    if (code == 0 && small != NULL) {
-        Recipe inside = {.repeats = 1};
-        yaml_node_t *none = NULL;
-        code = read_part(reader, small, true, &inside, &seen_inside, &none);
-        if (code == 0 && smoke) {
-            replace_parts(recipe, &inside, seen_inside);
-        }
-        recipe_free(&inside);
+    if (code == 0 && reader->smoke != NULL) {
+        Recipe unused = {.repeats = 1};
+        reader->inside = true;
+        code = reader_mapping(reader, reader->smoke, "smoke", keys_of_recipe,
+                              smoke ? recipe : &unused);
+        recipe_free(&unused);
     } else if (code == 0 && smoke) {
         code = err_set(ERR_INPUT, "%s: has no key smoke, so there is no small version to run",
                        reader->input.path);

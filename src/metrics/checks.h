@@ -16,12 +16,13 @@ typedef enum { CHECK_PASS, CHECK_WARN, CHECK_FAIL } CheckVerdict;
 /* What a check rests on. Counted: tokens, steps, bytes, ranks, losses, and sums and quotients of
  * recorded numbers that hold whatever the machine does. Timed: clocks put against each other or
  * against a limit, and what was seen of the machine; an honest run on a busy machine may miss
- * these, so they warn at worst. */
-typedef enum { CHECK_COUNTED, CHECK_TIMED } CheckKind;
+ * these, so they warn at worst. Unusual: counted, but missed on purpose too, so a miss warns. */
+typedef enum { CHECK_COUNTED, CHECK_TIMED, CHECK_UNUSUAL } CheckKind;
 
 typedef struct {
     const char *name;
     CheckKind kind;
+    const char *rule; /* what is compared, in words */
 } CheckRow;
 
 /* Every check that there is, in no order. */
@@ -46,8 +47,12 @@ typedef struct {
 
 /* Adds one of checks_rows; the subject is copied and cut to fit, and may be NULL. What is not
  * finite does not pass; a timed check that fails warns. */
-void checks_add(Checks *checks, const char *name, CheckVerdict verdict, double expected,
-                double found, const char *rule, const char *subject);
+void checks_put(Checks *checks, const char *name, CheckVerdict verdict, double expected,
+                double found, const char *subject);
+
+/* The same with the verdict of its row when it does not hold. */
+void checks_add(Checks *checks, const char *name, bool holds, double expected, double found,
+                const char *subject);
 
 /* --- the summary --- */
 

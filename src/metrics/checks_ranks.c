@@ -61,6 +61,34 @@ static bool any(const Names *names)
     return names->named > 0;
 }
 
+/* A check of one rank after the other: the numbers of the first one at fault, else of the last. */
+typedef struct {
+    Names names;
+    bool seen;
+    double expected, found;
+} OfEach;
+
+static void each_take(OfEach *each, const CheckRank *rank, bool good, double expected, double found,
+                      const char *remark)
+{
+    if (!any(&each->names)) {
+        each->expected = expected;
+        each->found = found;
+    }
+    each->seen = true;
+    if (!good) {
+        names_add(&each->names, rank, remark);
+    }
+}
+
+static void each_end(OfEach *each, const char *name, Checks *checks)
+{
+    if (each->seen) {
+        checks_add(checks, name, !any(&each->names), each->expected, each->found,
+                   names_end(&each->names));
+    }
+}
+
 /* --- are all there --- */
 
 static void check_presence(const CheckInput *in, const CheckRank *ranks, size_t count,
@@ -83,8 +111,7 @@ static void check_presence(const CheckInput *in, const CheckRank *ranks, size_t 
         snprintf(text, sizeof text, "%s",
                  (double)count < (double)in->ranks ? "the last ones missing" : "too many");
     }
-    checks_add(checks, "ranks", good ? CHECK_PASS : CHECK_FAIL, (double)in->ranks, found,
-               "every rank of the run has a file of its own", text);
+    checks_add(checks, "ranks", good, (double)in->ranks, found, text);
 }
 
 /* --- time --- */
@@ -119,27 +146,16 @@ static double phase_sum(const CheckRank *rank)
 
 static void check_phases(const CheckInput *in, const CheckRank *ranks, size_t count, Checks *checks)
 {
-    Names names = {0};
-    double wall = NAN, sum = NAN; /* of the first one at fault, else of the last */
+    OfEach each = {0};
     for (size_t i = 0; i < count; i++) {
-        if (!ranks[i].has_timers || !ranks[i].wall_s.known) {
-            continue;
-        }
-        double own = ranks[i].wall_s.number, own_sum = phase_sum(&ranks[i]);
-        const char *wrong = check_phase_numbers(&ranks[i].timers, in->complete);
-        if (!any(&names)) {
-            wall = own;
-            sum = own_sum;
-        }
-        if (wrong != NULL || !(fabs(own - own_sum) <= CHECK_PHASES_SLACK * own)) {
-            names_add(&names, &ranks[i], wrong != NULL ? wrong : "");
+        if (ranks[i].has_timers && ranks[i].wall_s.known) {
+            double wall = ranks[i].wall_s.number, sum = phase_sum(&ranks[i]);
+            const char *wrong = check_phase_numbers(&ranks[i].timers, in->complete);
+            bool good = wrong == NULL && fabs(wall - sum) <= CHECK_PHASES_SLACK * wall;
+            each_take(&each, &ranks[i], good, wall, sum, wrong != NULL ? wrong : "");
         }
     }
-    if (!isnan(wall) || any(&names)) {
-        checks_add(checks, "rank_phases", any(&names) ? CHECK_FAIL : CHECK_PASS, wall, sum,
-                   "exclusive phases + unattributed = wall time of each rank, within 2 %",
-                   names_end(&names));
-    }
+    each_end(&each, "rank_phases", checks);
 }
 
 /* What a run took is what its slowest rank took. */
@@ -162,16 +178,13 @@ static void check_slowest(const Summary *s, const CheckRank *ranks, size_t count
         bool good =
             fabs(expected - found) <= CHECK_SLOWEST_SLACK * expected + CHECK_SLOWEST_SHORT_S;
         describe(last, text, sizeof text);
-        checks_add(checks, "slowest_wall", good ? CHECK_PASS : CHECK_WARN, expected, found,
-                   "wall_s of the run is that of its slowest rank, within 5 %", text);
+        checks_add(checks, "slowest_wall", good, expected, found, text);
     }
     if (slowest != NULL && s->train_s.known) {
         double expected = step_seconds(slowest), found = s->train_s.number;
         bool good = found >= expected * (1 - CHECK_SLOWEST_SLACK) - CHECK_SLOWEST_SHORT_S;
         describe(slowest, text, sizeof text);
-        checks_add(checks, "slowest_train", good ? CHECK_PASS : CHECK_WARN, expected, found,
-                   "train_s, which tok_s is over, at least the steps of the slowest rank less 5 %",
-                   text);
+        checks_add(checks, "slowest_train", good, expected, found, text);
     }
 }
 
@@ -197,8 +210,7 @@ static void check_stragglers(const CheckRank *ranks, size_t count, Checks *check
                 names_add(&names, &ranks[i], remark);
             }
         }
-        checks_add(checks, "stragglers", any(&names) ? CHECK_WARN : CHECK_PASS, limit, worst,
-                   "busy seconds of a rank, at most 1.1 x the median of all", names_end(&names));
+        checks_add(checks, "stragglers", !any(&names), limit, worst, names_end(&names));
     }
     free(busy);
 }
@@ -237,81 +249,58 @@ static void check_sharing(const CheckRank *ranks, size_t count, Checks *checks)
         }
     }
     if (known > 1) {
-        checks_add(checks, "shared_device", any(&names) ? CHECK_WARN : CHECK_PASS, (double)known,
-                   (double)distinct,
-                   "a device for each rank; ranks that share one are no scaling measurement",
+        checks_add(checks, "shared_device", !any(&names), (double)known, (double)distinct,
                    names_end(&names));
     }
     free(sorted);
 }
 
-static void check_throttling(const CheckRank *ranks, size_t count, Checks *checks)
+/* A reading of the ranks' GPUs, at most `limit`; found is the worst. */
+static void check_readings(const CheckRank *ranks, size_t count, const char *name, double limit,
+                           Value (*reading)(const CheckRank *rank), Checks *checks)
 {
     Names names = {0};
     bool known = false;
     double worst = 0;
     for (size_t i = 0; i < count; i++) {
-        Value share = ranks[i].throttled_share;
-        if (share.known) {
+        Value value = reading(&ranks[i]);
+        if (value.known) {
             known = true;
-            worst = share.number <= worst ? worst : share.number;
-            if (!(share.number <= CHECK_THROTTLED)) {
-                names_add(&names, &ranks[i], ranks[i].throttle);
+            worst = value.number <= worst ? worst : value.number;
+            if (!(value.number <= limit)) {
+                names_add(&names, &ranks[i], limit > 0 ? ranks[i].throttle : "");
             }
         }
     }
     if (known) {
-        checks_add(checks, "throttled", any(&names) ? CHECK_WARN : CHECK_PASS, CHECK_THROTTLED,
-                   worst, "share of readings with the GPU's clocks held down, at most 5 %",
-                   names_end(&names));
+        checks_add(checks, name, !any(&names), limit, worst, names_end(&names));
     }
 }
 
-static void check_others(const CheckRank *ranks, size_t count, Checks *checks)
+static Value throttled_share(const CheckRank *rank)
 {
-    Names names = {0};
-    bool known = false;
-    double most = 0;
-    for (size_t i = 0; i < count; i++) {
-        Value others = ranks[i].other_processes;
-        if (others.known) {
-            known = true;
-            most = others.number <= most ? most : others.number;
-            if (!(others.number <= 0)) {
-                names_add(&names, &ranks[i], "");
-            }
-        }
-    }
-    if (known) {
-        checks_add(checks, "gpu_alone", any(&names) ? CHECK_WARN : CHECK_PASS, 0, most,
-                   "other processes on the GPU", names_end(&names));
-    }
+    return rank->throttled_share;
+}
+
+static Value other_processes(const CheckRank *rank)
+{
+    return rank->other_processes;
 }
 
 /* Memory beyond what the GPU has lies in the host's, behind the bus. */
 static void check_spill(const CheckRank *ranks, size_t count, Checks *checks)
 {
-    Names names = {0};
-    double total = NAN, used = NAN; /* of the first one at fault, else of the last */
+    OfEach each = {0};
     for (size_t i = 0; i < count; i++) {
         const CheckRank *rank = &ranks[i];
-        if (!rank->total_bytes.known || !(rank->used_bytes.known || rank->allocated_bytes.known)) {
-            continue;
-        }
-        double most = fmax(rank->used_bytes.known ? rank->used_bytes.number : 0,
-                           rank->allocated_bytes.known ? rank->allocated_bytes.number : 0);
-        if (!any(&names)) {
-            total = rank->total_bytes.number;
-            used = most;
-        }
-        if (!(most <= rank->total_bytes.number)) {
-            names_add(&names, rank, "");
+        if (rank->total_bytes.known && (rank->used_bytes.known || rank->allocated_bytes.known)) {
+            double most = fmax(rank->used_bytes.known ? rank->used_bytes.number : 0,
+                               rank->allocated_bytes.known ? rank->allocated_bytes.number : 0);
+            each_take(&each, rank, most <= rank->total_bytes.number, rank->total_bytes.number, most,
+                      "");
         }
     }
-    if (!isnan(total) || any(&names)) {
-        checks_add(checks, "gpu_memory", any(&names) ? CHECK_WARN : CHECK_PASS, total, used,
-                   "bytes used or allocated, at most those of the GPU", names_end(&names));
-    }
+    each_end(&each, "gpu_memory", checks);
 }
 
 static bool memory_agrees(const CheckRank *rank)
@@ -325,27 +314,14 @@ static bool memory_agrees(const CheckRank *rank)
 
 static void check_memory(const CheckRank *ranks, size_t count, Checks *checks)
 {
-    Names names = {0};
-    double planned = NAN, peak = NAN; /* of the first one at fault, else of the last */
+    OfEach each = {0};
     for (size_t i = 0; i < count; i++) {
-        const CheckRank *rank = &ranks[i];
-        if (!rank->peak_bytes.known || !rank->planned_bytes.known) {
-            continue;
-        }
-        if (!any(&names)) {
-            planned = rank->planned_bytes.number;
-            peak = rank->peak_bytes.number;
-        }
-        if (!memory_agrees(rank)) {
-            names_add(&names, rank, "");
+        if (ranks[i].peak_bytes.known && ranks[i].planned_bytes.known) {
+            each_take(&each, &ranks[i], memory_agrees(&ranks[i]), ranks[i].planned_bytes.number,
+                      ranks[i].peak_bytes.number, "");
         }
     }
-    if (!isnan(planned) || any(&names)) {
-        checks_add(checks, "rank_memory", any(&names) ? CHECK_FAIL : CHECK_PASS, planned, peak,
-                   "peak bytes of each rank, at most planned and allocated; both the sums of their "
-                   "categories",
-                   names_end(&names));
-    }
+    each_end(&each, "rank_memory", checks);
 }
 
 void checks_ranks(const Summary *summary, const CheckInput *input, const CheckRank *ranks,
@@ -359,7 +335,7 @@ void checks_ranks(const Summary *summary, const CheckInput *input, const CheckRa
     check_slowest(summary, ranks, count, checks);
     check_stragglers(ranks, count, checks);
     check_sharing(ranks, count, checks);
-    check_throttling(ranks, count, checks);
-    check_others(ranks, count, checks);
+    check_readings(ranks, count, "throttled", CHECK_THROTTLED, throttled_share, checks);
+    check_readings(ranks, count, "gpu_alone", 0, other_processes, checks);
     check_spill(ranks, count, checks);
 }

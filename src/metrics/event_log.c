@@ -2,8 +2,8 @@
 
 #include "base/assert.h"
 #include "base/escape.h"
-#include "base/mem.h"
 #include "base/json.h"
+#include "base/mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>

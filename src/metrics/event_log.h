@@ -2,8 +2,8 @@
 /* A run's record as TensorBoard events: which numbers go under which names. Used while a run
  * goes on (record.c) and to make events from a record afterwards. docs/formats.md lists the
  * names. */
-#include "metrics/events.h"
 #include "base/json.h"
+#include "metrics/events.h"
 
 /* The configuration (config of run.json) as text and as hyperparameters; a run that goes on
  * behind resume_step (< 0: none) takes back what comes again. */

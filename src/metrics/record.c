@@ -7,10 +7,8 @@
 #include "base/mem.h"
 #include "base/version.h"
 #include "metrics/event_log.h"
-#include "base/json.h"
 #include "metrics/process.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -26,16 +24,6 @@ struct Record {
     Events *events; /* NULL: none are written, or no longer */
 };
 
-const char *run_status_name(RunStatus status)
-{
-    static const char *const names[] = {
-#define X(name, text) text,
-        PACER_RUN_STATUSES(X)
-#undef X
-    };
-    return names[status];
-}
-
 static void replace_text(cJSON *object, const char *name, const char *text)
 {
     cJSON_DeleteItemFromObjectCaseSensitive(object, name);
@@ -47,7 +35,7 @@ static cJSON *describe(const RecordInfo *info)
     cJSON *run = json_object();
     json_put_whole(run, "schema", RECORD_SCHEMA);
     json_put_text(run, "id", info->id);
-    json_put_text(run, "status", run_status_name(RUN_RUNNING));
+    json_put_text(run, "status", run_state_name(RUN_RUNNING));
     cJSON *pacer = json_object();
     json_put_text(pacer, "version", version_string());
     json_put_text(pacer, "commit", version_commit());
@@ -63,11 +51,8 @@ static cJSON *describe(const RecordInfo *info)
     if (info->total_steps > 0) {
         json_put_whole(run, "total_steps", info->total_steps);
     }
-    cJSON *model = json_object();
-    json_put_text(model, "name", info->model);
+    cJSON *model = spec_json(info->spec);
     json_put_whole(model, "parameters", info->parameters);
-    json_put_whole(model, "vocab", info->vocab);
-    json_put_whole(model, "context", info->context);
     json_put_number(model, "flops_update", info->flops_update);
     json_put_item(run, "model", model);
     json_put_item(run, "config", json_copy(info->config));
@@ -85,19 +70,16 @@ static cJSON *describe(const RecordInfo *info)
 
 /* Takes over from the run.json of the run that is continued: when it first started, and from which
  * steps it was resumed, this time included. */
-static int carry_over(Record *record, int64_t step)
+static int carry_over(Record *record, const char *dir, int64_t step)
 {
     cJSON *before = NULL;
     if (io_exists(record->run_path)) {
-        int code = json_load(record->run_path, &before);
-        code =
-            code != 0 ? code : json_read_format(record->run_path, before, "schema", RECORD_SCHEMA);
+        int code = record_load(dir, RECORD_RUN, &before);
         if (code != 0) {
-            cJSON_Delete(before);
             return err_wrap(code, "cannot resume");
         }
     }
-    const cJSON *started = json_get(before, "started");
+    const char *started = json_text(before, "started");
     cJSON *resumed = json_copy(json_get(before, "resumed"));
     cJSON *event = json_object();
     char now[CLOCK_STAMP_SIZE];
@@ -109,53 +91,12 @@ static int carry_over(Record *record, int64_t step)
         resumed = json_array();
     }
     json_append(resumed, event);
-    if (cJSON_IsString(started)) {
-        replace_text(record->run, "started", started->valuestring);
+    if (started != NULL) {
+        replace_text(record->run, "started", started);
     }
     json_put_item(record->run, "resumed", resumed);
     cJSON_Delete(before);
     return 0;
-}
-
-/* K of "K.json", as pacer writes it; -1 for any other name. */
-static int64_t rank_of_name(const char *name)
-{
-    size_t digits = strspn(name, "0123456789");
-    bool good = digits > 0 && digits < 10 && strcmp(name + digits, ".json") == 0 &&
-                (digits == 1 || name[0] != '0');
-    return good ? strtoll(name, NULL, 10) : -1;
-}
-
-static int by_number(const void *a, const void *b)
-{
-    int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
-    return (one > other) - (one < other);
-}
-
-int record_rank_files(const char *dir, int64_t **ranks, size_t *count)
-{
-    *ranks = NULL;
-    *count = 0;
-    char *folder = io_join(dir, "ranks");
-    DIR *entries = opendir(folder);
-    int code = entries == NULL && errno != ENOENT ? io_error(folder, "read") : 0;
-    free(folder);
-    for (const struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
-        int64_t rank = rank_of_name(entry->d_name);
-        if (rank >= 0) {
-            if ((*count & (*count - 1)) == 0) { /* full at powers of two */
-                *ranks = mem_realloc(*ranks, *count == 0 ? 1 : 2 * *count, sizeof **ranks);
-            }
-            (*ranks)[(*count)++] = rank;
-        }
-    }
-    if (entries != NULL) {
-        closedir(entries);
-    }
-    if (*count > 0) {
-        qsort(*ranks, *count, sizeof **ranks, by_number);
-    }
-    return code;
 }
 
 /* Those of an earlier session, which may have had other ranks, would be read as this one's. */
@@ -208,9 +149,7 @@ static void open_events(Record *record, const char *dir, int64_t resume_step)
 /* What the run amounted to, if it has ended. */
 static void close_events(Record *record)
 {
-    const cJSON *status = json_get(record->run, "status");
-    bool ended = strcmp(status->valuestring, run_status_name(RUN_RUNNING)) != 0;
-    if (record->events != NULL && ended) {
+    if (record->events != NULL && !record_is(record->run, RUN_RUNNING)) {
         keep_events(record, event_log_end(record->events, record->run, events_now()));
     }
     events_close(record->events, false);
@@ -220,7 +159,7 @@ static void close_events(Record *record)
  * record are not pacer's. */
 static int find_earlier(const char *dir, bool *earlier)
 {
-    char *run = io_join(dir, "run.json"), *metrics = io_join(dir, "metrics.jsonl");
+    char *run = io_join(dir, RECORD_RUN), *metrics = io_join(dir, RECORD_LINES);
     struct stat info;
     *earlier = io_exists(run);
     int code = 0;
@@ -250,14 +189,14 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
         return code;
     }
     Record *record = mem_zalloc(1, sizeof *record);
-    record->run_path = io_join(dir, "run.json");
-    record->metrics_path = io_join(dir, "metrics.jsonl");
+    record->run_path = io_join(dir, RECORD_RUN);
+    record->metrics_path = io_join(dir, RECORD_LINES);
     record->metrics = -1;
     record->run = describe(info);
     if (earlier) {
         events_remove(dir);
     } else if (!fresh) {
-        code = carry_over(record, resume_step);
+        code = carry_over(record, dir, resume_step);
     }
     if (code == 0) {
         code = open_metrics(record, fresh);
@@ -281,11 +220,11 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
     return 0;
 }
 
-int record_save(Record *record, RunStatus status, const char *message, cJSON *summary)
+int record_save(Record *record, RunState state, const char *message, cJSON *summary)
 {
     char now[CLOCK_STAMP_SIZE];
     clock_stamp(now);
-    replace_text(record->run, "status", run_status_name(status));
+    replace_text(record->run, "status", run_state_name(state));
     replace_text(record->run, "message", message);
     replace_text(record->run, "updated", now);
     if (summary != NULL) {
@@ -296,18 +235,6 @@ int record_save(Record *record, RunStatus status, const char *message, cJSON *su
         return io_error(record->metrics_path, "write");
     }
     return json_save(record->run_path, record->run);
-}
-
-int record_is_done(const char *dir, bool *done)
-{
-    char *path = io_join(dir, "run.json");
-    cJSON *run = NULL;
-    int code = io_exists(path) ? json_load(path, &run) : 0;
-    const char *status = json_text(run, "status");
-    *done = status != NULL && strcmp(status, run_status_name(RUN_DONE)) == 0;
-    cJSON_Delete(run);
-    free(path);
-    return code;
 }
 
 void record_machine(Record *record, const cJSON *machine)
@@ -401,7 +328,7 @@ static int64_t line_step(const char *line, size_t size)
 
 int record_resume(const char *dir, int64_t step)
 {
-    char *path = io_join(dir, "metrics.jsonl");
+    char *path = io_join(dir, RECORD_LINES);
     char *text = NULL;
     size_t length = 0;
     int code = io_exists(path) ? io_read_all(path, SIZE_MAX / 2, &text, &length) : 0;

@@ -2,29 +2,9 @@
 /* The run directory: what a run leaves behind for reports, sweeps and a resume. run.json is always
  * whole (replaced as one event), metrics.jsonl grows by whole lines. Rank 0 owns both; every rank
  * writes its own ranks/K.json. docs/formats.md lists the fields. */
+#include "metrics/reader.h"
 #include "metrics/summary.h"
-
-/* What run.json, metrics.jsonl and ranks/K.json are written in ("schema"), and experiment.json
- * ("format"). Raised when a field changes its meaning; new fields alone do not. */
-#define RECORD_SCHEMA 1
-#define EXPERIMENT_FORMAT 1
-
-/* X(NAME, text) */
-#define PACER_RUN_STATUSES(X)                                  \
-    X(RUNNING, "running")                                      \
-    X(DONE, "done")                                            \
-    X(OOM, "oom")         /* refused: the plan does not fit */ \
-    X(STOPPED, "stopped") /* by a signal, after saving */      \
-    X(FAILED, "failed")
-
-typedef enum {
-#define X(name, text) RUN_##name,
-    PACER_RUN_STATUSES(X)
-#undef X
-        RUN_STATUS_COUNT
-} RunStatus;
-
-const char *run_status_name(RunStatus status);
+#include "model/spec.h"
 
 typedef struct {
     const char *kind;
@@ -34,8 +14,8 @@ typedef struct {
 /* What is known when a run starts. Everything is copied. */
 typedef struct {
     const char *id;
-    const char *model; /* preset name */
-    int64_t parameters, vocab, context;
+    const ModelSpec *spec;
+    int64_t parameters;
     int64_t total_steps;  /* that the run is to make; 0: not known */
     double flops_update;  /* of one rank */
     const cJSON *config;  /* may be NULL: null */
@@ -57,13 +37,10 @@ typedef struct Record Record;
 int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Record **out);
 
 /* Rewrites run.json. message may be NULL; summary (taken) may be NULL, which keeps the last one. */
-int record_save(Record *record, RunStatus status, const char *message, cJSON *summary);
+int record_save(Record *record, RunState state, const char *message, cJSON *summary);
 
 /* Replaces the machine's description (copied): a ceiling was measured again. */
 void record_machine(Record *record, const cJSON *machine);
-
-/* Whether the run.json in dir says that its run is done. No file: it is not. */
-int record_is_done(const char *dir, bool *done);
 
 void record_close(Record *record); /* frees; NULL is fine; the status stays what was saved last */
 
@@ -106,7 +83,3 @@ typedef struct {
 } RecordRank;
 
 int record_rank(const char *dir, const RecordRank *rank); /* writes dir/ranks/K.json */
-
-/* K of all dir/ranks/K.json, ascending; no folder is no ranks. Caller frees *ranks, also after
- * ERR_INPUT. */
-int record_rank_files(const char *dir, int64_t **ranks, size_t *count);

@@ -1,7 +1,7 @@
 #include "metrics/summary.h"
 
-#include "base/mem.h"
 #include "base/json.h"
+#include "base/mem.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,45 +18,31 @@ cJSON *summary_json(const Summary *summary, cJSON *checks)
     return object;
 }
 
-int summary_read(const char *path, const cJSON *object, Summary *summary)
+void summary_read(JsonReader *reader, const cJSON *object, Summary *summary)
 {
-    JsonPlace place = {path, "summary"};
-    const struct {
-        const char *name;
-        Value *value;
-    } fields[] = {
-#define X(name) {#name, &summary->name},
-        PACER_SUMMARY(X)
+#define X(name) summary->name = json_read_number(reader, object, #name);
+    PACER_SUMMARY(X)
 #undef X
-    };
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < sizeof fields / sizeof fields[0]; i++) {
-        code = json_read_number(place, object, fields[i].name, fields[i].value);
-    }
-    return code;
 }
 
 /* A time that is missing is NaN: the checks find it where there should be one. */
-static int read_phase(JsonPlace place, const cJSON *object, PhaseReport *phase)
+static PhaseReport read_phase(JsonReader *reader, const cJSON *object)
 {
+    PhaseReport phase = {0};
     const struct {
         const char *name;
         double *seconds;
-    } fields[] = {{"total_s", &phase->total_s}, {"exclusive_s", &phase->exclusive_s},
-                  {"mean_s", &phase->mean_s},   {"p50_s", &phase->p50_s},
-                  {"p95_s", &phase->p95_s},     {"p99_s", &phase->p99_s},
-                  {"max_s", &phase->max_s}};
-    Value value;
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < sizeof fields / sizeof fields[0]; i++) {
-        code = json_read_number(place, object, fields[i].name, &value);
+    } fields[] = {{"total_s", &phase.total_s}, {"exclusive_s", &phase.exclusive_s},
+                  {"mean_s", &phase.mean_s},   {"p50_s", &phase.p50_s},
+                  {"p95_s", &phase.p95_s},     {"p99_s", &phase.p99_s},
+                  {"max_s", &phase.max_s}};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        Value value = json_read_number(reader, object, fields[i].name);
         *fields[i].seconds = value.known ? value.number : NAN;
     }
-    if (code == 0) {
-        code = json_read_count(place, object, "count", &value);
-        phase->count = value.known ? (int64_t)value.number : 0;
-    }
-    return code;
+    Value count = json_read_count(reader, object, "count");
+    phase.count = count.known ? (int64_t)count.number : 0;
+    return phase;
 }
 
 static Phase find_phase(const char *name)
@@ -68,32 +54,34 @@ static Phase find_phase(const char *name)
     return (Phase)phase;
 }
 
-int summary_read_phases(const char *path, const char *inside, const cJSON *object,
-                        TimerReport *report, double *other)
+double summary_read_phases(JsonReader *reader, const char *name, const cJSON *object,
+                           TimerReport *report)
 {
+    const cJSON *item, *phases = json_read_object(reader, object, name);
+    const char *dot = reader->inside[0] != '\0' ? "." : "";
+    double other = 0;
     memset(report, 0, sizeof *report);
-    *other = 0;
-    const cJSON *item;
-    cJSON_ArrayForEach(item, object)
+    cJSON_ArrayForEach(item, phases)
     {
-        if (!cJSON_IsObject(item)) {
-            return json_wrong((JsonPlace){path, inside}, item->string, "an object");
-        }
+        char *inside = mem_format("%s%s%s", reader->inside, dot, name);
         char *within = mem_format("%s.%s", inside, item->string);
-        PhaseReport phase;
-        int code = read_phase((JsonPlace){path, within}, item, &phase);
-        free(within);
-        if (code != 0) {
-            return code;
+        JsonReader in_all = {reader->path, inside, reader->code};
+        if (!cJSON_IsObject(item)) {
+            json_wrong(&in_all, item->string, "an object");
         }
+        JsonReader in_one = {reader->path, within, in_all.code};
+        PhaseReport phase = read_phase(&in_one, item);
+        reader->code = in_one.code;
+        free(within);
+        free(inside);
         Phase known = find_phase(item->string);
         if (known < PHASE_COUNT) {
             report->phases[known] = phase;
         } else if (strcmp(item->string, "unattributed") == 0) {
             report->unattributed_s = phase.exclusive_s;
         } else {
-            *other += phase.exclusive_s;
+            other += phase.exclusive_s;
         }
     }
-    return 0;
+    return other;
 }

@@ -36,12 +36,10 @@ typedef struct {
 /* Every name is there, null when missing. `checks` (taken, may be NULL) goes in as "checks". */
 cJSON *summary_json(const Summary *summary, cJSON *checks);
 
-/* The numbers of a summary back from its object. ERR_INPUT names the path and the field that is
- * no number. Leaves phases alone. */
-int summary_read(const char *path, const cJSON *object, Summary *summary);
+/* The numbers of a summary back from its object, where the reader is. Leaves phases alone. */
+void summary_read(JsonReader *reader, const cJSON *object, Summary *summary);
 
-/* The times of "phases" or "timers", back from timers_json. wall_s is not among them. *other:
- * exclusive seconds in phases of names that are not known here. `inside` is the object's name
- * for messages. */
-int summary_read_phases(const char *path, const char *inside, const cJSON *object,
-                        TimerReport *report, double *other);
+/* The times of the object's member "phases" or "timers", back from timers_json. wall_s is not
+ * among them. Returns exclusive seconds in phases of names that are not known here. */
+double summary_read_phases(JsonReader *reader, const char *name, const cJSON *object,
+                           TimerReport *report);

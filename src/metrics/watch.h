@@ -2,8 +2,8 @@
 /* A GPU under observation for as long as a run lasts: readings of its sensors, at most one a
  * second, as smallest, mean and largest, and whether its clocks were ever held down or somebody
  * else computed on it. A rate that nobody can repeat is often explained here. */
-#include "cuda/sensors.h"
 #include "base/json.h"
+#include "cuda/sensors.h"
 
 typedef struct {
     double least, most, sum;

@@ -11,37 +11,33 @@ enum { SAVED_QKV, SAVED_OUT, SAVED_AUX };
 
 static void declare(const ModelSpec *s, ParamTable *table, int layer)
 {
-    int64_t inner = s->heads * spec_head_dim(s), kv = s->kv_heads * spec_head_dim(s);
+    int64_t inner = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     double out_std = s->scaled_residual ? 0.02 / sqrt(2.0 * (double)s->layers) : 0;
-    if (s->names == NAMES_GPT2) {
-        linear_declare(table, "h.%d.attn.qkv", layer, inner + 2 * kv, s->width, 0, s->bias);
-        linear_declare(table, "h.%d.attn.proj", layer, s->width, inner, out_std, s->bias);
-        return;
+    const TensorNames *names = tensor_names(s);
+    if (names->qkv != NULL) {
+        linear_declare(table, names->qkv, layer, inner + 2 * kv, s->width, 0, s->bias);
+    } else {
+        linear_declare(table, names->q, layer, inner, s->width, 0, false);
+        linear_declare_joined(table, names->k, layer, kv, s->width);
+        linear_declare_joined(table, names->v, layer, kv, s->width);
     }
-    Param row = {
-        .rank = 2, .dim = {inner, s->width}, .init = INIT_NORMAL, .std = 0.02, .decay = true};
-    params_add(table, PARAM_ALIGNED, "model.layers.%d.self_attn.q_proj.weight", layer, row);
-    row.dim[0] = kv;
-    params_add(table, PARAM_JOINED, "model.layers.%d.self_attn.k_proj.weight", layer, row);
-    params_add(table, PARAM_JOINED, "model.layers.%d.self_attn.v_proj.weight", layer, row);
-    linear_declare(table, "model.layers.%d.self_attn.o_proj", layer, s->width, inner, out_std,
-                   s->bias);
+    linear_declare(table, names->out, layer, s->width, inner, out_std, s->bias);
 }
 
 static int bind(Model *model, int layer, int row, ParamParts values, Tensor grads)
 {
     const ModelSpec *s = &model->spec;
-    Linear *linears = model->layers[layer].mixer;
-    int joined = s->names == NAMES_GPT2 ? 1 : 3;
-    row = linear_bind(&model->params, row, joined, s->bias, values, grads, &linears[LINEAR_QKV]);
+    Linear *linears = model->layers[layer].mixing;
+    bool one = tensor_names(s)->qkv != NULL;
+    row = linear_bind(&model->params, row, one ? 1 : 3, one && s->bias, values, grads,
+                      &linears[LINEAR_QKV]);
     return linear_bind(&model->params, row, 1, s->bias, values, grads, &linears[LINEAR_OUT]);
 }
 
 static HeadShape shape_of(const Model *model)
 {
     const ModelSpec *s = &model->spec;
-    return (HeadShape){model->batch.batch, model->batch.seq, s->heads, s->kv_heads,
-                       spec_head_dim(s)};
+    return (HeadShape){model->batch.batch, model->batch.seq, s->heads, s->kv_heads, s->head_dim};
 }
 
 /* The keys and values of a pass, for the sequences that are to go on from it. */
@@ -58,12 +54,12 @@ static void fill_state(Ctx *c, const Model *model, int layer, Tensor qkv)
 static void forward(Ctx *c, Model *model, int layer, Tensor x, Tensor out)
 {
     const ModelSpec *s = &model->spec;
-    const Linear *linears = model->layers[layer].mixer;
+    const Linear *linears = model->layers[layer].mixing;
     Tensor *saved = model->saved[layer].mixer;
     HeadShape shape = shape_of(model);
     int64_t rows = x.dim[0];
     Tensor qkv = ctx_save(c, MEM_MIXER, x.dtype, rows, spec_qkv_width(s));
-    Tensor mixed = ctx_save(c, MEM_MIXER, x.dtype, rows, s->heads * spec_head_dim(s));
+    Tensor mixed = ctx_save(c, MEM_MIXER, x.dtype, rows, s->heads * s->head_dim);
     Tensor aux = model_steps(model) ? TENSOR_NONE : op_attention_aux(c, shape, x.dtype);
     linear_forward(c, &linears[LINEAR_QKV], x, qkv);
     if (model_steps(model)) {
@@ -84,7 +80,7 @@ static void forward(Ctx *c, Model *model, int layer, Tensor x, Tensor out)
 
 static void backward(Ctx *c, Model *model, int layer, Tensor dout, Tensor x, Mode mode)
 {
-    const Linear *linears = model->layers[layer].mixer;
+    const Linear *linears = model->layers[layer].mixing;
     const Tensor *saved = model->saved[layer].mixer;
     Tensor qkv = saved[SAVED_QKV], mixed = saved[SAVED_OUT];
     HeadShape shape = shape_of(model);
@@ -108,13 +104,13 @@ static Tensor decode_shape(const Model *model, int64_t sequences)
     const ModelSpec *s = &model->spec;
     return (Tensor){.dtype = model->act,
                     .rank = 3,
-                    .dim = {sequences, 2 * s->kv_heads * s->context, spec_head_dim(s)}};
+                    .dim = {sequences, 2 * s->kv_heads * s->context, s->head_dim}};
 }
 
-const Mixer mixer_attention = {.name = "attention",
-                               .declare = declare,
-                               .bind = bind,
-                               .forward = forward,
-                               .backward = backward,
-                               .decode_shape = decode_shape,
-                               .keeps_tokens = true};
+const BlockPart part_attention = {.name = "attention",
+                                  .declare = declare,
+                                  .bind = bind,
+                                  .forward = forward,
+                                  .backward = backward,
+                                  .decode_shape = decode_shape,
+                                  .keeps_tokens = true};

@@ -4,7 +4,7 @@
 
 /* Adds the block's rows to the table; block_bind points the layer's weights at them in the same
  * order and returns the row behind the last. */
-void block_declare(const ModelSpec *spec, const Mixer *mixer, ParamTable *table, int layer);
+void block_declare(Model *model, int layer);
 int block_bind(Model *model, int layer, int row, ParamParts values, Tensor grads);
 
 /* x (N,C) residual stream, h (N,C) branch not yet added to it, or none in the first block.

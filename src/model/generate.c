@@ -72,7 +72,7 @@ static void forget_recording(Backend *backend)
 
 static bool forgets(const Generator *g)
 {
-    return g->model->mixer->keeps_tokens;
+    return g->model->layers[0].mixer->keeps_tokens;
 }
 
 static void lay_out(Generator *g, Arena *state)
@@ -139,7 +139,7 @@ int generator_open(Generator *g, Model *model, Backend *backend, int64_t sequenc
     ctx_init(&g->ctx, backend);
     if (forgets(g)) {
         const ModelSpec *s = &model->spec;
-        HeadShape pass = {1, s->context, s->heads, s->kv_heads, spec_head_dim(s)};
+        HeadShape pass = {1, s->context, s->heads, s->kv_heads, s->head_dim};
         g->ctx.attention = backend_attention(backend, ATTENTION_FLASH, pass, model->act);
     }
     g->ctx.dry = true;

@@ -24,6 +24,17 @@ void linear_declare(ParamTable *table, const char *name, int layer, int64_t outp
     }
 }
 
+void linear_declare_joined(ParamTable *table, const char *name, int layer, int64_t outputs,
+                           int64_t inputs)
+{
+    declare(table, PARAM_JOINED, name, "weight", layer,
+            (Param){.rank = 2,
+                    .dim = {outputs, inputs},
+                    .init = INIT_NORMAL,
+                    .std = INIT_STD,
+                    .decay = true});
+}
+
 void linear_declare_vocab(ParamTable *table, const char *name, int64_t vocab, int64_t width,
                           int64_t row_align)
 {

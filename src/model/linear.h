@@ -7,7 +7,11 @@
 void linear_declare(ParamTable *table, const char *name, int layer, int64_t outputs, int64_t inputs,
                     double std, bool bias);
 
-/* The same for a table with a row for each token of the vocabulary, padded to whole multiples of
+/* A matrix right behind the row before it, without bias. */
+void linear_declare_joined(ParamTable *table, const char *name, int layer, int64_t outputs,
+                           int64_t inputs);
+
+/* linear_declare for a table with a row for each token of the vocabulary, padded to whole multiples of
  * row_align rows (1: not). */
 void linear_declare_vocab(ParamTable *table, const char *name, int64_t vocab, int64_t width,
                           int64_t row_align);

@@ -13,29 +13,40 @@
  * be no burden beside the activations, large enough that the head's products run at full speed. */
 #define HEAD_CHUNK_ROWS 128 /* chunks have a multiple of it */
 
+/* Which parts each layer has. */
+static void choose_parts(Model *model)
+{
+    static const BlockPart *const mixers[] = {
+        [MIXER_ATTENTION] = &part_attention, [MIXER_TTT] = &part_ttt};
+    const ModelSpec *s = &model->spec;
+    model->layers = mem_zalloc((size_t)s->layers, sizeof *model->layers);
+    for (int64_t l = 0; l < s->layers; l++) {
+        model->layers[l].mixer = mixers[s->mixer];
+        model->layers[l].ffn = ffn_part(s->ffn_kind);
+    }
+}
+
 void model_init(Model *model, const ModelSpec *spec, DType act, int64_t row_align)
 {
     *model = (Model){.spec = *spec, .act = act, .row_head = -1};
-    model->mixer = spec->mixer == MIXER_TTT ? &mixer_ttt : &mixer_attention;
+    choose_parts(model);
     ParamTable *table = &model->params;
+    const TensorNames *names = tensor_names(spec);
     table->decay_all = spec->decay_all;
-    bool gpt2 = spec->names == NAMES_GPT2;
-    linear_declare_vocab(table, gpt2 ? "wte" : "model.embed_tokens", spec->vocab, spec->width,
-                         row_align);
+    linear_declare_vocab(table, names->embed, spec->vocab, spec->width, row_align);
     model->vocab_rows = spec->vocab + table->rows[0].spare_rows;
     if (spec->learned_positions) {
-        linear_declare(table, "wpe", -1, spec->context, spec->width, 0, false);
+        linear_declare(table, names->positions, -1, spec->context, spec->width, 0, false);
     }
     for (int l = 0; l < spec->layers; l++) {
-        block_declare(spec, model->mixer, table, l);
+        block_declare(model, l);
     }
-    norm_declare(table, gpt2 ? "ln_f" : "model.norm", -1, spec->norm, spec->width);
+    norm_declare(table, names->final_norm, -1, spec->norm, spec->width);
     if (!spec->tied) {
         model->row_head = table->count;
-        linear_declare_vocab(table, "lm_head", spec->vocab, spec->width, row_align);
+        linear_declare_vocab(table, names->head, spec->vocab, spec->width, row_align);
     }
     params_place(table);
-    model->layers = mem_zalloc((size_t)spec->layers, sizeof *model->layers);
     model->saved = mem_zalloc((size_t)spec->layers, sizeof *model->saved);
 }
 
@@ -77,13 +88,14 @@ void model_bind(Model *model, Tensor values, Tensor grads, Tensor rope)
 
 bool model_splits(const Model *model)
 {
-    return model->act == DT_F32 && model->mixer != &mixer_ttt && !model->params.decay_all;
+    return model->act == DT_F32 && model->spec.mixer != MIXER_TTT && !model->params.decay_all;
 }
 
 void model_bind_split(Model *model, Tensor matrices, Tensor others, Tensor rope)
 {
     const ParamTable *table = &model->params;
-    PACER_ASSERT(model_splits(model), "a model with %s layers is not split", model->mixer->name);
+    PACER_ASSERT(model_splits(model), "a model with %s layers is not split",
+                 model->layers[0].mixer->name);
     PACER_ASSERT(matrices.dtype == DT_BF16 && matrices.dim[0] == table->decayed &&
                      others.dtype == model->act && others.dim[0] == table->flat - table->decayed,
                  "%lld and %lld values for %lld, %lld of them in matrices",
@@ -100,12 +112,12 @@ Tensor model_rope_shape(const Model *model)
         return TENSOR_NONE;
     }
     int64_t positions = s->mixer == MIXER_TTT ? s->mini : s->context;
-    return tensor_2d(NULL, dtype_accumulate(model->act), positions, spec_head_dim(s));
+    return tensor_2d(NULL, dtype_accumulate(model->act), positions, s->head_dim);
 }
 
 void model_fill_rope(const Model *model, Tensor host_rope)
 {
-    int64_t width = spec_head_dim(&model->spec), half = width / 2;
+    int64_t width = model->spec.head_dim, half = width / 2;
     for (int64_t t = 0; t < host_rope.dim[0]; t++) {
         for (int64_t i = 0; i < half; i++) {
             double angle = (double)t * pow(model->spec.rope_base, -2.0 * (double)i / (double)width);
@@ -259,7 +271,7 @@ void model_end(Ctx *c, Model *model)
 
 Tensor model_decode_shape(const Model *model, int64_t sequences)
 {
-    Tensor shape = model->mixer->decode_shape(model, sequences);
+    Tensor shape = model->layers[0].mixer->decode_shape(model, sequences);
     shape.dim[0] *= model->spec.layers;
     return shape;
 }
@@ -273,8 +285,11 @@ Tensor model_decode_state(const Model *model, int layer)
 void model_decode_start(Ctx *c, Model *model, Decode decode)
 {
     model->decode = decode;
-    for (int l = 0; l < model->spec.layers && model->mixer->decode_start != NULL; l++) {
-        model->mixer->decode_start(c, model, l, model_decode_state(model, l));
+    for (int l = 0; l < model->spec.layers; l++) {
+        const BlockPart *mixer = model->layers[l].mixer;
+        if (mixer->decode_start != NULL) {
+            mixer->decode_start(c, model, l, model_decode_state(model, l));
+        }
     }
 }
 

@@ -1,8 +1,7 @@
 #pragma once
 /* The model: parameter table, views of its weights and gradients, and the three parts of a training
  * pass (forward, head with loss, backward). One code for every backend and family. */
-#include "model/mixer.h"
-#include "model/params.h"
+#include "model/part.h"
 #include "tensor/ctx.h"
 
 /* A weight and where its gradient goes; given or not like any tensor. */
@@ -19,10 +18,11 @@ typedef struct {
 #define MIXER_INNER 8   /* other weights */
 
 typedef struct {
+    const BlockPart *mixer, *ffn;
     Linear norm1, norm2; /* (C) each */
-    Linear mixer[MIXER_LINEARS];
+    Linear mixing[MIXER_LINEARS];
     Weight inner[MIXER_INNER];
-    Linear up, down; /* up: (F,C) for GELU, (2F,C) gate then up for SwiGLU; down: (C,F) */
+    Linear up, down; /* up: (F,C), or (2F,C) with a gate, which comes first; down: (C,F) */
 } Layer;
 
 #define MIXER_SAVED 5
@@ -54,7 +54,7 @@ typedef struct {
     Tensor position; /* (1) i32 in backend memory: tokens that came before, the same for all */
     /* Instead of a step, the next pass is an ordinary one over the beginning of sequences
      * [fill_first, fill_first + fill_count), and leaves its tokens in their states
-     * (Mixer.keeps_tokens). Sequence s of a batch of B is that of fill_first + s, + s + B, + s +
+     * (BlockPart.keeps_tokens). Sequence s of a batch of B is that of fill_first + s, + s + B, + s +
      * 2B ... */
     bool filling;
     int64_t fill_first, fill_count;
@@ -63,7 +63,6 @@ typedef struct {
 struct Model {
     ModelSpec spec;
     DType act;
-    const Mixer *mixer;
     ParamTable params;
     int64_t vocab_rows; /* of the embedding and head: the vocabulary, padded */
     int row_head;       /* of the head's own weights; -1 when tied */

@@ -137,6 +137,46 @@ int params_first_decayed(const ParamTable *table, int layer)
     return -1;
 }
 
+#define LAYER "model.layers.%d."
+
+const TensorNames *tensor_names(const ModelSpec *spec)
+{
+    static const TensorNames schemes[] = {
+        [NAMES_GPT2] = {.embed = "wte",
+                        .positions = "wpe",
+                        .final_norm = "ln_f",
+                        .head = "lm_head",
+                        .norm1 = "h.%d.ln_1",
+                        .norm2 = "h.%d.ln_2",
+                        .qkv = "h.%d.attn.qkv",
+                        .out = "h.%d.attn.proj",
+                        .gate = "h.%d.mlp.gate",
+                        .up = "h.%d.mlp.fc",
+                        .down = "h.%d.mlp.proj"},
+        [NAMES_LLAMA] = {.embed = "model.embed_tokens",
+                         .final_norm = "model.norm",
+                         .head = "lm_head",
+                         .norm1 = LAYER "input_layernorm",
+                         .norm2 = LAYER "post_attention_layernorm",
+                         .q = LAYER "self_attn.q_proj",
+                         .k = LAYER "self_attn.k_proj",
+                         .v = LAYER "self_attn.v_proj",
+                         .out = LAYER "self_attn.o_proj",
+                         .gate = LAYER "mlp.gate_proj",
+                         .up = LAYER "mlp.up_proj",
+                         .down = LAYER "mlp.down_proj"},
+        [NAMES_TTT] = {.embed = "model.embed_tokens",
+                       .final_norm = "model.norm",
+                       .head = "lm_head",
+                       .norm1 = LAYER "seq_norm",
+                       .norm2 = LAYER "ffn_norm",
+                       .gate = LAYER "mlp.gate_proj",
+                       .up = LAYER "mlp.up_proj",
+                       .down = LAYER "mlp.down_proj"},
+    };
+    return &schemes[spec->names];
+}
+
 int params_find(const ParamTable *table, const char *name)
 {
     for (int i = 0; i < table->count; i++) {

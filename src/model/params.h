@@ -67,5 +67,15 @@ void params_init_values(const ParamTable *table, int row, uint64_t seed, int64_t
 /* The first row of a layer that decays. */
 int params_first_decayed(const ParamTable *table, int layer);
 
+/* Names of tensors without ".weight" and ".bias", %d being the layer. A scheme has either qkv, one
+ * matrix, or q, k and v, joined in memory. TTT's mixer names its own. */
+typedef struct {
+    const char *embed, *positions, *final_norm, *head;
+    const char *norm1, *norm2;
+    const char *qkv, *q, *k, *v, *out;
+    const char *gate, *up, *down;
+} TensorNames;
+const TensorNames *tensor_names(const ModelSpec *spec);
+
 /* Index of a name; -1 if there is none. */
 int params_find(const ParamTable *table, const char *name);

@@ -1,32 +1,37 @@
 #include "model/spec.h"
 
+#include "base/assert.h"
 #include "base/err.h"
 
+#include <cjson/cJSON.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define GPT2(label, n_layers, n_width, n_heads)                                        \
-    {                                                                                  \
-        .name = label, .names = NAMES_GPT2, .layers = n_layers, .width = n_width,      \
-        .heads = n_heads, .kv_heads = n_heads, .ffn = 4 * (n_width), .vocab = 50257,   \
-        .context = 1024, .norm = NORM_LAYER, .ffn_kind = FFN_GELU, .norm_eps = 1e-5,   \
-        .learned_positions = true, .bias = true, .tied = true, .scaled_residual = true \
+#define GPT2(label, n_layers, n_width, n_heads)                                          \
+    {                                                                                    \
+        .name = label, .names = NAMES_GPT2, .layers = n_layers, .width = n_width,        \
+        .heads = n_heads, .kv_heads = n_heads, .head_dim = (n_width) / (n_heads),        \
+        .ffn = 4 * (n_width), .vocab = 50257, .context = 1024, .norm = NORM_LAYER,       \
+        .ffn_kind = FFN_GELU, .norm_eps = 1e-5, .learned_positions = true, .bias = true, \
+        .tied = true, .scaled_residual = true                                            \
     }
 
-#define LLAMA(label, n_layers, n_width, n_heads, n_ffn, n_vocab, n_context)               \
-    {                                                                                     \
-        .name = label, .names = NAMES_LLAMA, .layers = n_layers, .width = n_width,        \
-        .heads = n_heads, .kv_heads = n_heads, .ffn = n_ffn, .vocab = n_vocab,            \
-        .context = n_context, .norm = NORM_RMS, .ffn_kind = FFN_SWIGLU, .norm_eps = 1e-5, \
-        .rope_base = 10000.0                                                              \
+#define LLAMA(label, n_layers, n_width, n_heads, n_ffn, n_vocab, n_context)                     \
+    {                                                                                           \
+        .name = label, .names = NAMES_LLAMA, .layers = n_layers, .width = n_width,              \
+        .heads = n_heads, .kv_heads = n_heads, .head_dim = (n_width) / (n_heads), .ffn = n_ffn, \
+        .vocab = n_vocab, .context = n_context, .norm = NORM_RMS, .ffn_kind = FFN_SWIGLU,       \
+        .norm_eps = 1e-5, .rope_base = 10000.0                                                  \
     }
 
 #define TTT(label, n_layers, n_width, n_heads, n_ffn)                                              \
     {                                                                                              \
         .name = label, .names = NAMES_TTT, .layers = n_layers, .width = n_width, .heads = n_heads, \
-        .kv_heads = n_heads, .ffn = n_ffn, .vocab = 50257, .context = 2048, .norm = NORM_RMS,      \
-        .ffn_kind = FFN_SWIGLU, .norm_eps = 1e-6, .rope_base = 10000.0, .tied = true,              \
-        .decay_all = true, .mixer = MIXER_TTT, .ttt = TTT_LINEAR, .mini = 16, .ttt_rate = 1.0      \
+        .kv_heads = n_heads, .head_dim = (n_width) / (n_heads), .ffn = n_ffn, .vocab = 50257,      \
+        .context = 2048, .norm = NORM_RMS, .ffn_kind = FFN_SWIGLU, .norm_eps = 1e-6,               \
+        .rope_base = 10000.0, .tied = true, .decay_all = true, .mixer = MIXER_TTT,                 \
+        .ttt = TTT_LINEAR, .mini = 16, .ttt_rate = 1.0                                             \
     }
 
 static const ModelSpec presets[] = {
@@ -37,38 +42,31 @@ static const ModelSpec presets[] = {
     TTT("ttt-760m", 24, 1536, 16, 4096),   TTT("ttt-1b", 24, 2048, 32, 5504),
 };
 
-static const char *const families[] = {[NAMES_GPT2] = "gpt2", "llama", "ttt", NULL};
-static const char *const norms[] = {[NORM_LAYER] = "layer", [NORM_RMS] = "rms", NULL};
-static const char *const ffns[] = {[FFN_GELU] = "gelu", [FFN_SWIGLU] = "swiglu", NULL};
-static const char *const mixers[] = {[MIXER_ATTENTION] = "attention", [MIXER_TTT] = "ttt", NULL};
-static const char *const ttts[] = {[TTT_LINEAR] = "linear", [TTT_MLP] = "mlp", NULL};
-static const char *const switches[] = {"off", "on", NULL};
-#define numbers NULL
-
-static const SpecField fields[] = {
-#define TYPE_OF(field)                     \
-    _Generic(((ModelSpec *)0)->field, bool \
-             : FIELD_FLAG, int64_t         \
-             : FIELD_WHOLE, double         \
-             : FIELD_REAL, default         \
-             : FIELD_CHOICE)
-#define X(type, field, key, option, words) \
-    {key, option, TYPE_OF(field), offsetof(ModelSpec, field), words},
-    MODEL_FIELDS(X)
-#undef X
-};
-
-const SpecField *spec_fields(int *count)
-{
-    *count = (int)(sizeof fields / sizeof fields[0]);
-    return fields;
-}
+#define LIST(...) __VA_ARGS__
+#define OPTION(of, type, field, n, s, w, m, g, h, commands, flags, help) \
+    {.kind = FIELD_##of,                                                 \
+     .name = n,                                                          \
+     .stored = s,                                                        \
+     .option = true,                                                     \
+     .offset = offsetof(ModelSpec, field),                               \
+     .override = offsetof(SpecOverrides, field),                         \
+     .words = (const char *const[]){LIST w, NULL},                       \
+     .most = m,                                                          \
+     .gpt2 = g,                                                          \
+     .hf = h},
+#define PRESET(of, type, field, n, s, w)   \
+    {.kind = FIELD_##of,                   \
+     .name = n,                            \
+     .stored = s,                          \
+     .offset = offsetof(ModelSpec, field), \
+     .words = (const char *const[]){LIST w, NULL}},
+const SpecField spec_fields[] = {MODEL_FIELDS(OPTION, PRESET){.name = NULL}};
 
 const SpecField *spec_field_of(const char *option)
 {
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        if (fields[i].option != NULL && strcmp(fields[i].option, option) == 0) {
-            return &fields[i];
+    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
+        if (field->option && strcmp(field->name, option) == 0) {
+            return field;
         }
     }
     return NULL;
@@ -77,7 +75,7 @@ const SpecField *spec_field_of(const char *option)
 double spec_value(const ModelSpec *spec, const SpecField *field)
 {
     const char *at = (const char *)spec + field->offset;
-    switch (field->type) {
+    switch (field->kind) {
     case FIELD_WHOLE:
         return (double)*(const int64_t *)at;
     case FIELD_REAL:
@@ -90,10 +88,69 @@ double spec_value(const ModelSpec *spec, const SpecField *field)
     return *(const int *)at;
 }
 
+void spec_set(ModelSpec *spec, const SpecField *field, double value)
+{
+    char *at = (char *)spec + field->offset;
+    switch (field->kind) {
+    case FIELD_WHOLE:
+        *(int64_t *)at = (int64_t)value;
+        break;
+    case FIELD_REAL:
+        *(double *)at = value;
+        break;
+    case FIELD_FLAG:
+        *(bool *)at = value != 0;
+        break;
+    case FIELD_CHOICE:
+        *(int *)at = (int)value;
+        break;
+    }
+}
+
+double spec_override(const SpecOverrides *overrides, const SpecField *field)
+{
+    const char *at = (const char *)overrides + field->override;
+    switch (field->kind) {
+    case FIELD_WHOLE:
+        return *(const int64_t *)at > 0 ? (double)*(const int64_t *)at : NAN;
+    case FIELD_REAL:
+        return *(const double *)at > 0 ? *(const double *)at : NAN;
+    case FIELD_CHOICE:
+    case FIELD_FLAG:
+        break;
+    }
+    return *(const int *)at > 0 ? *(const int *)at - 1 : NAN;
+}
+
+static void set_override(SpecOverrides *overrides, const SpecField *field, double value)
+{
+    char *at = (char *)overrides + field->override;
+    if (field->kind == FIELD_WHOLE) {
+        *(int64_t *)at = (int64_t)value;
+    } else if (field->kind == FIELD_REAL) {
+        *(double *)at = value;
+    } else {
+        *(int *)at = 1 + (int)value;
+    }
+}
+
+bool spec_has(const ModelSpec *spec, const SpecField *field)
+{
+    switch (field->offset) {
+    case offsetof(ModelSpec, ttt):
+    case offsetof(ModelSpec, mini):
+    case offsetof(ModelSpec, ttt_rate):
+        return spec->mixer == MIXER_TTT;
+    case offsetof(ModelSpec, rope_base):
+        return spec->rope_base > 0;
+    }
+    return true;
+}
+
 const char *spec_text(const SpecField *field, double value, char text[SPEC_TEXT_SIZE])
 {
     int words = 0;
-    while (field->words != NULL && field->words[words] != NULL) {
+    while (field->words[words] != NULL) {
         words++;
     }
     if (value >= 0 && value < words) {
@@ -102,6 +159,26 @@ const char *spec_text(const SpecField *field, double value, char text[SPEC_TEXT_
         snprintf(text, SPEC_TEXT_SIZE, "%.15g", value);
     }
     return text;
+}
+
+struct cJSON *spec_json(const ModelSpec *spec)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "name", spec->name);
+    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
+        double value = spec_value(spec, field);
+        if (!spec_has(spec, field)) {
+            continue;
+        }
+        if (field->kind == FIELD_FLAG) {
+            cJSON_AddBoolToObject(object, field->name, value != 0);
+        } else if (field->kind == FIELD_CHOICE) {
+            cJSON_AddStringToObject(object, field->name, field->words[(int)value]);
+        } else {
+            cJSON_AddNumberToObject(object, field->name, value);
+        }
+    }
+    return object;
 }
 
 const ModelSpec *spec_preset(int index)
@@ -120,60 +197,63 @@ const ModelSpec *spec_find(const char *name)
     return NULL;
 }
 
-static void replace(int64_t *value, int64_t override)
+/* What follows from new values of other fields unless it is given too. */
+static void derive(const SpecOverrides *o, ModelSpec *out)
 {
-    if (override > 0) {
-        *value = override;
+    if (o->heads > 0 && o->kv_heads == 0) {
+        out->kv_heads = o->heads;
+    }
+    if ((o->heads > 0 || o->width > 0) && o->head_dim == 0) {
+        out->head_dim = out->width % out->heads == 0 ? out->width / out->heads : 0;
+    }
+    if (out->mixer == MIXER_TTT && o->ttt_rate <= 0) {
+        out->ttt_rate = out->ttt == TTT_MLP ? 0.1 : 1.0;
     }
 }
 
-/* The inner model of a TTT layer; ERR_INPUT for a model that has none. */
-static int override_ttt(const SpecOverrides *o, ModelSpec *out)
-{
-    const char *option = o->ttt > 0 ? "--ttt" : o->mini > 0 ? "--mini-batch" : "--ttt-lr";
-    if (out->mixer != MIXER_TTT) {
-        if (o->ttt > 0 || o->mini > 0 || o->ttt_rate > 0) {
-            return err_set(ERR_INPUT, "%s: --model %s has no TTT layers; ttt-125m is one that does",
-                           option, out->name);
-        }
-        return 0;
-    }
-    out->ttt = o->ttt > 0 ? (TttKind)(o->ttt - 1) : out->ttt;
-    replace(&out->mini, o->mini);
-    out->ttt_rate = o->ttt_rate > 0 ? o->ttt_rate : out->ttt == TTT_MLP ? 0.1 : 1.0;
-    return 0;
-}
-
-int spec_resolve(const char *name, const SpecOverrides *o, int64_t data_vocab, ModelSpec *out)
+static int apply(const char *name, const SpecOverrides *o, int64_t data_vocab, ModelSpec *out)
 {
     const ModelSpec *preset = spec_find(name);
     if (preset == NULL) {
         return err_set(ERR_INPUT, "--model %s: no such model; `pacer models` lists them", name);
     }
     *out = *preset;
-    replace(&out->layers, o->layers);
-    replace(&out->width, o->width);
-    replace(&out->heads, o->heads);
-    /* A new number of heads brings its own key/value heads unless they are given too. */
-    if (o->heads > 0) {
-        out->kv_heads = o->heads;
+    out->vocab = out->vocab == 0 ? data_vocab : out->vocab;
+    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
+        double value = field->option ? spec_override(o, field) : NAN;
+        if (isnan(value)) {
+            continue;
+        }
+        if (!spec_has(preset, field)) {
+            bool rope = field->offset == offsetof(ModelSpec, rope_base);
+            return err_set(ERR_INPUT, "--%s: --model %s has no %s", field->name, name,
+                           rope ? "rotary positions; leave it out"
+                                : "TTT layers; ttt-125m is one that does");
+        }
+        spec_set(out, field, value);
     }
-    replace(&out->kv_heads, o->kv_heads);
-    replace(&out->ffn, o->ffn);
-    replace(&out->vocab, data_vocab > 0 && out->vocab == 0 ? data_vocab : 0);
-    replace(&out->vocab, o->vocab);
-    replace(&out->context, o->context);
-    if (o->tied >= 0) {
-        out->tied = o->tied != 0;
-    }
-    out->norm_eps = o->norm_eps > 0 ? o->norm_eps : out->norm_eps;
-    if (o->rope_base > 0 && out->rope_base == 0) {
-        return err_set(ERR_INPUT, "--rope-base: model %s has no rotary positions; leave it out",
-                       name);
-    }
-    out->rope_base = o->rope_base > 0 ? o->rope_base : out->rope_base;
-    int code = override_ttt(o, out);
+    derive(o, out);
+    return 0;
+}
+
+int spec_resolve(const char *name, const SpecOverrides *o, int64_t data_vocab, ModelSpec *out)
+{
+    int code = apply(name, o, data_vocab, out);
     return code != 0 ? code : spec_check(out);
+}
+
+void spec_overrides(const ModelSpec *spec, SpecOverrides *out)
+{
+    ModelSpec made;
+    *out = (SpecOverrides){0};
+    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
+        int code = apply(spec->name, out, 0, &made);
+        double value = spec_value(spec, field);
+        PACER_ASSERT(code == 0, "%s is no preset", spec->name);
+        if (field->option && spec_has(spec, field) && value != spec_value(&made, field)) {
+            set_override(out, field, value);
+        }
+    }
 }
 
 int spec_check(const ModelSpec *s)
@@ -188,8 +268,10 @@ int spec_check(const ModelSpec *s)
         return err_set(ERR_INPUT,
                        "--model %s: every dimension must be at least 1, the vocabulary 2", s->name);
     }
-    if (s->width % s->heads != 0) {
-        return err_set(ERR_INPUT, "--d-model %lld is not a multiple of --heads %lld",
+    if (s->head_dim == 0) {
+        return err_set(ERR_INPUT,
+                       "--d-model %lld is not a multiple of --heads %lld; change one, or give "
+                       "--head-dim",
                        (long long)s->width, (long long)s->heads);
     }
     if (s->heads % s->kv_heads != 0) {
@@ -202,12 +284,18 @@ int spec_check(const ModelSpec *s)
                        "leave it out",
                        (long long)s->kv_heads);
     }
-    if (s->rope_base > 0 && spec_head_dim(s) % 2 != 0) {
+    if (s->mixer == MIXER_TTT && s->heads * s->head_dim != s->width) {
+        return err_set(ERR_INPUT,
+                       "--head-dim %lld: the heads of TTT layers make up d-model, %lld; leave it "
+                       "out",
+                       (long long)s->head_dim, (long long)s->width);
+    }
+    if (s->rope_base > 0 && s->head_dim % 2 != 0) {
         return err_set(
             ERR_INPUT,
-            "--d-model %lld / --heads %lld gives an odd head width, which rotary positions "
-            "cannot use",
-            (long long)s->width, (long long)s->heads);
+            "--head-dim %lld (--d-model %lld / --heads %lld unless given) is odd: rotary "
+            "positions turn pairs",
+            (long long)s->head_dim, (long long)s->width, (long long)s->heads);
     }
     return 0;
 }
@@ -223,7 +311,7 @@ TttShape spec_ttt_shape(const ModelSpec *s, int64_t batch, int64_t seq)
                       .batch = batch,
                       .seq = seq,
                       .heads = s->heads,
-                      .head_dim = spec_head_dim(s),
+                      .head_dim = s->head_dim,
                       .mini = s->mini,
                       .width = (used + TTT_ROW_ALIGN - 1) / TTT_ROW_ALIGN * TTT_ROW_ALIGN,
                       .base_rate = s->ttt_rate,

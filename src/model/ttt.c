@@ -45,7 +45,7 @@ static void declare_input(const ModelSpec *s, ParamTable *table, int layer)
 /* In the order of INNER_*. */
 static void declare_inner(const ModelSpec *s, ParamTable *table, int layer)
 {
-    int64_t h = s->heads, d = spec_head_dim(s);
+    int64_t h = s->heads, d = s->head_dim;
     TttShape shape = spec_ttt_shape(s, 1, 1);
     int64_t f = ttt_inner(&shape);
     const struct {
@@ -81,15 +81,15 @@ static int bind(Model *model, int layer, int row, ParamParts values, Tensor grad
 {
     const ParamTable *table = &model->params;
     Layer *l = &model->layers[layer];
-    row = linear_bind(table, row, JOINED, false, values, grads, &l->mixer[LINEAR_IN]);
+    row = linear_bind(table, row, JOINED, false, values, grads, &l->mixing[LINEAR_IN]);
     int count = model->spec.ttt == TTT_MLP ? INNER_B2 + 1 : INNER_B1 + 1;
     for (int i = 0; i < count; i++) {
         Linear one;
         row = linear_bind(table, row, 1, false, values, grads, &one);
         l->inner[i] = one.weight;
     }
-    row = linear_bind(table, row, 1, true, values, grads, &l->mixer[LINEAR_NORM]);
-    return linear_bind(table, row, 1, false, values, grads, &l->mixer[LINEAR_OUT]);
+    row = linear_bind(table, row, 1, true, values, grads, &l->mixing[LINEAR_NORM]);
+    return linear_bind(table, row, 1, false, values, grads, &l->mixing[LINEAR_OUT]);
 }
 
 static TttShape shape_of(const Model *model)
@@ -109,7 +109,7 @@ static TttShape shape_of(const Model *model)
 
 static Norm post_norm(const Model *model, const Layer *l)
 {
-    const Linear *norm = &l->mixer[LINEAR_NORM];
+    const Linear *norm = &l->mixing[LINEAR_NORM];
     return (Norm){NORM_LAYER, model->spec.norm_eps, norm->weight.value, norm->bias.value};
 }
 
@@ -126,7 +126,7 @@ static void forward(Ctx *c, Model *model, int layer, Tensor x, Tensor out)
         model->keep == KEEP_NOTHING ? TENSOR_NONE : op_ttt_states(c, &shape, x.dtype);
     saved[SAVED_NORMED] = ctx_save(c, MEM_MIXER, x.dtype, rows, width);
     saved[SAVED_STATS] = ctx_save(c, MEM_NORM, dtype_accumulate(x.dtype), rows, 2);
-    linear_forward(c, &l->mixer[LINEAR_IN], x, saved[SAVED_PACKED]);
+    linear_forward(c, &l->mixing[LINEAR_IN], x, saved[SAVED_PACKED]);
     if (model_steps(model)) {
         op_ttt_step(c, saved[SAVED_PACKED], &shape, &weights, model->rope, model->decode.position,
                     model_decode_state(model, layer), saved[SAVED_MIXED]);
@@ -136,27 +136,27 @@ static void forward(Ctx *c, Model *model, int layer, Tensor x, Tensor out)
     }
     op_norm_forward(c, saved[SAVED_MIXED], post_norm(model, l), saved[SAVED_NORMED],
                     saved[SAVED_STATS]);
-    linear_forward(c, &l->mixer[LINEAR_OUT], saved[SAVED_NORMED], out);
+    linear_forward(c, &l->mixing[LINEAR_OUT], saved[SAVED_NORMED], out);
 }
 
 static void backward(Ctx *c, Model *model, int layer, Tensor dout, Tensor x, Mode mode)
 {
     const Layer *l = &model->layers[layer];
     const Tensor *saved = model->saved[layer].mixer;
-    const Linear *norm = &l->mixer[LINEAR_NORM];
+    const Linear *norm = &l->mixing[LINEAR_NORM];
     TttShape shape = shape_of(model);
     TttWeights weights = INNER(l, value), grads = INNER(l, grad);
     ArenaMark mark = arena_mark(&c->scratch);
     Tensor dmixed = ctx_scratch(c, MEM_SCRATCH, x.dtype, x.dim[0], model->spec.width);
     Tensor dpacked = ctx_scratch(c, MEM_SCRATCH, x.dtype, x.dim[0], shape.width);
-    linear_backward_weight(c, &l->mixer[LINEAR_OUT], saved[SAVED_NORMED], dout, mode);
-    linear_backward_input(c, &l->mixer[LINEAR_OUT], dout, dmixed);
+    linear_backward_weight(c, &l->mixing[LINEAR_OUT], saved[SAVED_NORMED], dout, mode);
+    linear_backward_input(c, &l->mixing[LINEAR_OUT], dout, dmixed);
     op_norm_backward(c, dmixed, saved[SAVED_MIXED], post_norm(model, l), saved[SAVED_STATS], dmixed,
                      MODE_SET, norm->weight.grad, norm->bias.grad, mode);
     op_ttt_backward(c, dmixed, saved[SAVED_PACKED], &shape, &weights, model->rope,
                     saved[SAVED_STATES], dpacked, &grads, mode);
-    linear_backward_weight(c, &l->mixer[LINEAR_IN], x, dpacked, mode);
-    linear_backward_input(c, &l->mixer[LINEAR_IN], dpacked, x);
+    linear_backward_weight(c, &l->mixing[LINEAR_IN], x, dpacked, mode);
+    linear_backward_input(c, &l->mixing[LINEAR_IN], dpacked, x);
     arena_release(&c->scratch, mark);
 }
 
@@ -175,10 +175,10 @@ static void decode_start(Ctx *c, Model *model, int layer, Tensor state)
     op_ttt_start(c, &shape, &weights, state);
 }
 
-const Mixer mixer_ttt = {.name = "ttt",
-                         .declare = declare,
-                         .bind = bind,
-                         .forward = forward,
-                         .backward = backward,
-                         .decode_shape = decode_shape,
-                         .decode_start = decode_start};
+const BlockPart part_ttt = {.name = "ttt",
+                            .declare = declare,
+                            .bind = bind,
+                            .forward = forward,
+                            .backward = backward,
+                            .decode_shape = decode_shape,
+                            .decode_start = decode_start};

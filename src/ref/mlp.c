@@ -1,3 +1,5 @@
+/* Activations of the feed-forward part: silu(x) = x s(x) with s the logistic function, gelu in the
+ * tanh form, and relu2(x) = max(x, 0)^2. */
 #include "ref/gelu.h"
 #include "ref/ref.h"
 
@@ -6,8 +8,35 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-/* y (N,F) = silu(gate) * up, silu(g) = g sigmoid(g); gate_up (N,2F) */
-static void swiglu_forward(Ctx *c, Tensor gate_up, Tensor y)
+static double value_of(Activation act, double x)
+{
+    switch (act) {
+    case ACT_SILU:
+        return x * sigmoid(x);
+    case ACT_GELU:
+        return ref_gelu(x);
+    case ACT_RELU2:
+        break;
+    }
+    return x <= 0 ? 0 : x * x;
+}
+
+static double slope_of(Activation act, double x)
+{
+    double s = sigmoid(x);
+    switch (act) {
+    case ACT_SILU:
+        return s * (1 + x * (1 - s));
+    case ACT_GELU:
+        return ref_gelu_slope(x);
+    case ACT_RELU2:
+        break;
+    }
+    return x <= 0 ? 0 : 2 * x;
+}
+
+/* y (N,F) = act(gate) * up; gate_up (N,2F) */
+static void gated_forward(Ctx *c, Activation act, Tensor gate_up, Tensor y)
 {
     (void)c;
     int64_t rows = y.dim[0], width = y.dim[1];
@@ -15,13 +44,13 @@ static void swiglu_forward(Ctx *c, Tensor gate_up, Tensor y)
         for (int64_t i = 0; i < width; i++) {
             double gate = ref_get(gate_up, n * 2 * width + i);
             double up = ref_get(gate_up, n * 2 * width + width + i);
-            ref_put(y, n * width + i, gate * sigmoid(gate) * up);
+            ref_put(y, n * width + i, value_of(act, gate) * up);
         }
     }
 }
 
-/* silu'(g) = s (1 + g (1 - s)) with s = sigmoid(g). dgate_up may be gate_up. */
-static void swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
+/* dgate_up may be gate_up. */
+static void gated_backward(Ctx *c, Activation act, Tensor dy, Tensor gate_up, Tensor dgate_up)
 {
     (void)c;
     int64_t rows = dy.dim[0], width = dy.dim[1];
@@ -29,34 +58,34 @@ static void swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
         for (int64_t i = 0; i < width; i++) {
             int64_t gate_at = n * 2 * width + i, up_at = gate_at + width;
             double gate = ref_get(gate_up, gate_at), up = ref_get(gate_up, up_at);
-            double g = ref_get(dy, n * width + i), s = sigmoid(gate);
-            ref_put(dgate_up, gate_at, g * up * s * (1 + gate * (1 - s)));
-            ref_put(dgate_up, up_at, g * gate * s);
+            double d = ref_get(dy, n * width + i);
+            ref_put(dgate_up, gate_at, d * up * slope_of(act, gate));
+            ref_put(dgate_up, up_at, d * value_of(act, gate));
         }
     }
 }
 
-static void gelu_forward(Ctx *c, Tensor x, Tensor y)
+static void act_forward(Ctx *c, Activation act, Tensor x, Tensor y)
 {
     (void)c;
     for (int64_t i = 0; i < tensor_count(x); i++) {
-        ref_put(y, i, ref_gelu(ref_get(x, i)));
+        ref_put(y, i, value_of(act, ref_get(x, i)));
     }
 }
 
 /* dx may be dy or x. */
-static void gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
+static void act_backward(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx)
 {
     (void)c;
     for (int64_t i = 0; i < tensor_count(x); i++) {
-        ref_put(dx, i, ref_get(dy, i) * ref_gelu_slope(ref_get(x, i)));
+        ref_put(dx, i, ref_get(dy, i) * slope_of(act, ref_get(x, i)));
     }
 }
 
 void ref_fill_mlp(Ops *ops)
 {
-    ops->swiglu_forward = swiglu_forward;
-    ops->swiglu_backward = swiglu_backward;
-    ops->gelu_forward = gelu_forward;
-    ops->gelu_backward = gelu_backward;
+    ops->gated_forward = gated_forward;
+    ops->gated_backward = gated_backward;
+    ops->act_forward = act_forward;
+    ops->act_backward = act_backward;
 }

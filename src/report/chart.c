@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "metrics/peer_names.h"
+#include "metrics/names.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -141,14 +141,14 @@ typedef struct {
 static const char *mark_of(const Results *results, int configuration)
 {
     static const char *const marks[] = {
-        [RESULT_OOM] = "OOM",         [RESULT_REFUSED] = "does not fit", [RESULT_FAILED] = "failed",
-        [RESULT_TIMEOUT] = "timeout", [RESULT_STOPPED] = "stopped",
+        [RUN_OOM] = "OOM",         [RUN_REFUSED] = "does not fit", [RUN_FAILED] = "failed",
+        [RUN_TIMEOUT] = "timeout", [RUN_STOPPED] = "stopped",
     };
     const char *mark = NULL;
     for (int i = 0; i < results->count; i++) {
         const Result *run = &results->runs[i];
         if (run->configuration == configuration) {
-            if (run->state == RESULT_DONE) {
+            if (run->state == RUN_DONE) {
                 return "no value";
             }
             mark = mark == NULL ? marks[run->state] : mark;
@@ -240,7 +240,7 @@ static int ranks_of(const Results *results, int configuration)
     int most = 0;
     for (int i = 0; i < results->count; i++) {
         const Result *run = &results->runs[i];
-        bool counts = run->configuration == configuration && run->state == RESULT_DONE;
+        bool counts = run->configuration == configuration && run->state == RUN_DONE;
         most = counts && run->rank_count > most ? run->rank_count : most;
     }
     return most;
@@ -299,7 +299,7 @@ static Estimate slot_estimate(const Metric *metric, const Results *results, cons
     Estimate estimate = {.mean = 0, .half = NAN};
     for (int i = 0; i < results->count; i++) {
         const Result *run = &results->runs[i];
-        if (run->configuration == slot->configuration && run->state == RESULT_DONE) {
+        if (run->configuration == slot->configuration && run->state == RUN_DONE) {
             double value = metric_value(metric, results, run, slot->rank);
             estimate.mean += isnan(value) ? 0 : value;
             estimate.count += !isnan(value);
@@ -488,13 +488,13 @@ static CurvePlace *place_along(const char *x)
 /* Runs that are done; where there is none, those that got somewhere. */
 static bool takes_part(const Result *run, int configuration, bool any_done)
 {
-    return run->configuration == configuration && (!any_done || run->state == RESULT_DONE);
+    return run->configuration == configuration && (!any_done || run->state == RUN_DONE);
 }
 
 static void add_curve(const Chart *chart, const Results *results, int configuration,
                       bool validation, const char *name, int colour, Plot *plot)
 {
-    bool any_done = results_in_state(results, configuration, RESULT_DONE) != NULL;
+    bool any_done = results_in_state(results, configuration, RUN_DONE) != NULL;
     int64_t last = 0;
     for (int i = 0; i < results->count; i++) {
         if (takes_part(&results->runs[i], configuration, any_done)) {

@@ -122,11 +122,11 @@ static void compare_runs(Comparison *both)
     for (int i = 0; i < 2; i++) {
         const Result *result = i == 0 ? &both->a.runs[0] : &both->b.runs[0];
         if (!result_is_sound(result)) {
-            table_add_note(
-                both->table,
-                mem_format("%s is %s%s: its numbers are left out.",
-                           i == 0 ? both->a.dir : both->b.dir, result_state_name(result->state),
-                           result->state == RESULT_DONE ? " but its checks failed" : ""));
+            table_add_note(both->table,
+                           mem_format("%s is %s%s: its numbers are left out.",
+                                      i == 0 ? both->a.dir : both->b.dir,
+                                      run_state_name(result->state),
+                                      result->state == RUN_DONE ? " but its checks failed" : ""));
         }
     }
 }

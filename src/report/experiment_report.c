@@ -62,7 +62,7 @@ static void add_cautions(Content *content)
     const Results *results = &content->results;
     int done = 0, shared = 0;
     for (int i = 0; i < results->count; i++) {
-        done += results->runs[i].state == RESULT_DONE;
+        done += results->runs[i].state == RUN_DONE;
         shared += result_is_oversubscribed(&results->runs[i]);
     }
     if (shared > 0) {
@@ -395,12 +395,12 @@ static void html_runs(Page *page, const Results *results)
         result_label(results, run, label, sizeof label);
         put_within(page, page_put_html, "<tr><td><code>", run->id, "</code></td>");
         put_within(page, page_put_html, "<td class=\"label\">", label, "</td>");
-        bool open = run->state == RESULT_WAITING || run->state == RESULT_RUNNING;
+        bool open = run->state == RUN_WAITING || run->state == RUN_RUNNING;
         page_put(page, "<td class=\"number\">%d</td><td class=\"%s\">%s</td>", run->repeat + 1,
-                 run->state == RESULT_DONE ? "good"
-                 : open                    ? "soft"
-                                           : "bad",
-                 result_state_name(run->state));
+                 run->state == RUN_DONE ? "good"
+                 : open                 ? "soft"
+                                        : "bad",
+                 run_state_name(run->state));
         page_put(page, "<td class=\"number\">%s</td>", seconds_text(run, seconds));
         put_within(page, page_put_html, "<td class=\"reason\">", run->reason, "</td></tr>\n");
     }
@@ -466,7 +466,7 @@ static void markdown_runs(Page *page, const Results *results)
         result_label(results, run, label, sizeof label);
         put_within(page, page_put_markdown, "| ", run->id, " | ");
         put_within(page, page_put_markdown, "", label, "");
-        page_put(page, " | %d | %s | %s", run->repeat + 1, result_state_name(run->state),
+        page_put(page, " | %d | %s | %s", run->repeat + 1, run_state_name(run->state),
                  seconds_text(run, seconds));
         put_within(page, page_put_markdown, " | ", run->reason, " |\n");
     }

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "metrics/event_log.h"
-#include "metrics/lines.h"
+#include "metrics/reader.h"
 #include "report/csv.h"
 #include "report/results.h"
 

@@ -313,8 +313,8 @@ void rule_unfinished(const Results *results, Findings *findings)
 {
     int waiting = 0, running = 0;
     for (int i = 0; i < results->count; i++) {
-        waiting += results->runs[i].state == RESULT_WAITING;
-        running += results->runs[i].state == RESULT_RUNNING;
+        waiting += results->runs[i].state == RUN_WAITING;
+        running += results->runs[i].state == RUN_RUNNING;
     }
     if (waiting + running > 0) {
         findings_add(findings, FINDING_CAUTION,
@@ -343,12 +343,12 @@ void rule_failures(const Results *results, Findings *findings)
 {
     for (int i = 0; i < results->count; i++) {
         const Result *result = &results->runs[i];
-        bool told = result->state != RESULT_FAILED && result->state != RESULT_TIMEOUT &&
-                    result->state != RESULT_STOPPED;
+        bool told = result->state != RUN_FAILED && result->state != RUN_TIMEOUT &&
+                    result->state != RUN_STOPPED;
         for (int j = 0; j < i && !told; j++) {
             told = same_failure(&results->runs[j], result);
         }
-        if (told || (result->state == RESULT_FAILED && has_failed_checks(results, result))) {
+        if (told || (result->state == RUN_FAILED && has_failed_checks(results, result))) {
             continue;
         }
         int alike = 0;
@@ -360,9 +360,9 @@ void rule_failures(const Results *results, Findings *findings)
         }
         char label[FINDINGS_LABEL_SIZE];
         findings_label(results, result->configuration, label);
-        const char *what = result->state == RESULT_FAILED    ? "failed"
-                           : result->state == RESULT_TIMEOUT ? "ran into the time limit"
-                                                             : "stopped before the end";
+        const char *what = result->state == RUN_FAILED    ? "failed"
+                           : result->state == RUN_TIMEOUT ? "ran into the time limit"
+                                                          : "stopped before the end";
         findings_add(findings, FINDING_CAUTION,
                      mem_format("%s: %d run%s %s%s%s", label, alike, alike == 1 ? "" : "s", what,
                                 result->reason[0] != '\0' ? ": " : ".", result->reason),

@@ -4,7 +4,7 @@
 #include "report/findings.h"
 
 #include "base/mem.h"
-#include "metrics/peer_names.h"
+#include "metrics/names.h"
 #include "report/scaling.h"
 
 #include <math.h>
@@ -176,8 +176,8 @@ void rule_diminishing_returns(const Results *results, Findings *findings)
 /* The first run of the configuration that did not fit; NULL: all did, or did not try. */
 static const Result *refusal_of(const Results *results, int configuration)
 {
-    const Result *refused = results_in_state(results, configuration, RESULT_REFUSED);
-    return refused != NULL ? refused : results_in_state(results, configuration, RESULT_OOM);
+    const Result *refused = results_in_state(results, configuration, RUN_REFUSED);
+    return refused != NULL ? refused : results_in_state(results, configuration, RUN_OOM);
 }
 
 /* Bytes that a run may use, and whose they are. NAN when no record says. */
@@ -222,8 +222,8 @@ static void limit_along(const Results *results, const Series *series, bool *told
 {
     int limit = 0, fits = -1;
     while (limit < series->count && refusal_of(results, series->configurations[limit]) == NULL) {
-        fits = results_in_state(results, series->configurations[limit], RESULT_DONE) != NULL ? limit
-                                                                                             : fits;
+        fits = results_in_state(results, series->configurations[limit], RUN_DONE) != NULL ? limit
+                                                                                          : fits;
         limit++;
     }
     if (limit == series->count || told[series->configurations[limit]]) {
@@ -233,7 +233,7 @@ static void limit_along(const Results *results, const Series *series, bool *told
     Page text = {0};
     page_put(&text, "Memory limits %s%s: %.15g does not fit (%s)", series->option, series->where,
              series->values[limit],
-             refusal->state == RESULT_REFUSED ? "refused by its plan" : "ran out of memory");
+             refusal->state == RUN_REFUSED ? "refused by its plan" : "ran out of memory");
     put_bytes(&text, results, refusal);
     if (fits >= 0) {
         Metric planned = findings_metric("planned_bytes");
@@ -390,7 +390,7 @@ void rule_peers(const Results *results, Findings *findings)
             continue;
         }
         int own = counterpart(results, peer);
-        const Result *full = results_in_state(results, i, RESULT_OOM);
+        const Result *full = results_in_state(results, i, RUN_OOM);
         if (full != NULL) {
             tell_of_memory(results, own, full, findings);
         } else if (own >= 0 && findings_mean(results, i, "tok_s") > 0) {

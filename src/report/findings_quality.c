@@ -195,7 +195,7 @@ void rule_learning_rate(const Results *results, Findings *findings)
         const Result *result = &results->runs[i];
         double own_batch = metric_value(&batch, results, result, -1);
         double own_rate = metric_value(&rate, results, result, -1);
-        if (result->state == RESULT_DONE && !isnan(own_batch) && !isnan(own_rate)) {
+        if (result->state == RUN_DONE && !isnan(own_batch) && !isnan(own_rate)) {
             batches[count] = own_batch;
             rates[count++] = own_rate;
         }

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "config/config.h"
-#include "metrics/peer_names.h"
+#include "metrics/names.h"
 #include "report/scaling.h"
 
 #include <math.h>
@@ -483,7 +483,7 @@ double metric_value(const Metric *metric, const Results *results, const Result *
 
 bool result_is_sound(const Result *result)
 {
-    return result->state == RESULT_DONE &&
+    return result->state == RUN_DONE &&
            !(value_checks((MetricQuery){NULL, result, -1, "fail"}) > 0);
 }
 
@@ -494,7 +494,7 @@ static int collect(const Metric *metric, const Results *results, int configurati
     for (int i = 0; i < results->count && count < room; i++) {
         const Result *result = &results->runs[i];
         if (result->configuration != configuration ||
-            !(sound ? result_is_sound(result) : result->state == RESULT_DONE)) {
+            !(sound ? result_is_sound(result) : result->state == RUN_DONE)) {
             continue;
         }
         double value = metric_value(metric, results, result, -1);
@@ -554,7 +554,7 @@ static const char *plain_text(const Metric *metric, const Results *results, cons
         return peer_title(result->peer);
     }
     if (strcmp(metric->name, "state") == 0) {
-        return result_state_name(result->state);
+        return run_state_name(result->state);
     }
     if (strcmp(metric->name, "reason") == 0) {
         return result->reason;

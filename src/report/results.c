@@ -9,8 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "config/config.h"
-#include "metrics/peer_names.h"
-#include "metrics/record.h"
+#include "metrics/reader.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,15 +18,6 @@
 
 #define MAX_RUNS 10000
 #define MAX_RANKS 65536 /* as the option ranks */
-
-static const char *const state_names[] = {"waiting", "running", "done",   "stopped",
-                                          "oom",     "refused", "failed", "timeout"};
-#define STATE_COUNT ((int)(sizeof state_names / sizeof state_names[0]))
-
-const char *result_state_name(ResultState state)
-{
-    return state_names[state];
-}
 
 /* --- settings --- */
 
@@ -125,7 +115,7 @@ const Result *results_first(const Results *results, int configuration)
     return NULL;
 }
 
-const Result *results_in_state(const Results *results, int configuration, ResultState state)
+const Result *results_in_state(const Results *results, int configuration, RunState state)
 {
     for (int i = 0; i < results->count; i++) {
         if (results->runs[i].configuration == configuration && results->runs[i].state == state) {
@@ -203,19 +193,22 @@ void result_label(const Results *results, const Result *result, char *text, size
 
 /* --- a run's own files --- */
 
+static bool has_file(const char *dir, const char *name)
+{
+    char *path = io_join(dir, name);
+    bool exists = io_exists(path);
+    free(path);
+    return exists;
+}
+
 /* A broken record is a missing one; so is one that a newer pacer wrote, but that is worth a
  * word. */
 static cJSON *load_optional(const char *folder, const char *name)
 {
-    char *path = io_join(folder, name);
     cJSON *tree = NULL;
-    if (json_load_optional(path, &tree) == 0 &&
-        json_read_format(path, tree, "schema", RECORD_SCHEMA) != 0) {
+    if (has_file(folder, name) && record_load(folder, name, &tree) != 0) {
         log_warn("%s", err_message());
-        cJSON_Delete(tree);
-        tree = NULL;
     }
-    free(path);
     return tree;
 }
 
@@ -249,7 +242,7 @@ static void read_ranks(Result *result, const char *folder)
 static void read_files(Result *result, const char *experiment_dir)
 {
     char *folder = io_join(experiment_dir, result->dir);
-    result->run = load_optional(folder, "run.json");
+    result->run = load_optional(folder, RECORD_RUN);
     read_ranks(result, folder);
     if (curve_read(&result->curve, folder) != 0) {
         result->curve = (Curve){0};
@@ -297,12 +290,8 @@ static int read_entry(const char *path, const cJSON *entry, int index, int count
     }
     result->configuration = (int)configuration;
     result->repeat = (int)repeat;
-    const char *state = json_text(entry, "state");
-    for (int i = 0; i < STATE_COUNT; i++) {
-        if (state != NULL && strcmp(state, state_names[i]) == 0) {
-            result->state = (ResultState)i;
-            return 0;
-        }
+    if (run_state_find(json_text(entry, "state"), &result->state)) {
+        return 0;
     }
     return bad(path, index, "\"state\" is none that is known");
 }
@@ -357,9 +346,8 @@ static int read_runs(Results *results, const char *path)
 int results_read(Results *results, const char *dir)
 {
     *results = (Results){.dir = mem_strdup(dir)};
-    char *path = io_join(dir, "experiment.json");
-    int code = json_load(path, &results->json);
-    code = code != 0 ? code : json_read_format(path, results->json, "format", EXPERIMENT_FORMAT);
+    char *path = io_join(dir, RECORD_EXPERIMENT);
+    int code = record_load(dir, RECORD_EXPERIMENT, &results->json);
     if (code == 0 && !(json_number(results->json, "format") >= 1)) {
         code = err_set(ERR_INPUT, "%s: not an experiment of format %d", path, EXPERIMENT_FORMAT);
     }
@@ -396,10 +384,9 @@ static cJSON *experiment_of_run(const cJSON *run)
 int results_read_run(Results *results, const char *run_dir)
 {
     *results = (Results){.dir = mem_strdup(run_dir)};
-    char *path = io_join(run_dir, "run.json");
-    cJSON *run = NULL;
-    int code = json_load(path, &run);
-    code = code != 0 ? code : json_read_format(path, run, "schema", RECORD_SCHEMA);
+    char *path = io_join(run_dir, RECORD_RUN);
+    cJSON *run;
+    int code = record_load(run_dir, RECORD_RUN, &run);
     if (code == 0) {
         results->json = experiment_of_run(run);
         code = read_runs(results, path);
@@ -414,23 +401,15 @@ int results_read_run(Results *results, const char *run_dir)
     return code;
 }
 
-static bool has_file(const char *dir, const char *name)
-{
-    char *path = io_join(dir, name);
-    bool exists = io_exists(path);
-    free(path);
-    return exists;
-}
-
 bool results_is_experiment(const char *dir)
 {
-    return has_file(dir, "experiment.json");
+    return has_file(dir, RECORD_EXPERIMENT);
 }
 
 int results_kind(const char *dir, bool *experiment)
 {
     *experiment = results_is_experiment(dir);
-    return *experiment || has_file(dir, "run.json")
+    return *experiment || has_file(dir, RECORD_RUN)
                ? 0
                : err_set(ERR_INPUT,
                          "%s: neither a run (run.json) nor an experiment (experiment.json)", dir);

@@ -1,27 +1,17 @@
 #pragma once
 /* An experiment as its records tell it: experiment.json and the run directories that it names. */
 #include "base/json.h"
+#include "metrics/names.h"
 #include "report/curve.h"
 
 #include <stdbool.h>
-
-typedef enum {
-    RESULT_WAITING,
-    RESULT_RUNNING,
-    RESULT_DONE,
-    RESULT_STOPPED,
-    RESULT_OOM,
-    RESULT_REFUSED,
-    RESULT_FAILED,
-    RESULT_TIMEOUT
-} ResultState;
 
 /* One run. Strings live in the experiment's JSON. */
 typedef struct {
     const char *id, *dir, *reason;
     const char *peer; /* the program that made it; "": pacer */
     int configuration, repeat;
-    ResultState state;
+    RunState state;
     const cJSON *entry; /* of experiment.json's runs */
     cJSON *run;         /* run.json; NULL: there is none */
     cJSON **ranks;      /* ranks/K.json; NULL where one is missing */
@@ -69,12 +59,10 @@ void results_free(Results *results); /* a no-op on a zeroed one */
 const Result *results_first(const Results *results, int configuration);
 
 /* The same of its runs in a state. */
-const Result *results_in_state(const Results *results, int configuration, ResultState state);
+const Result *results_in_state(const Results *results, int configuration, RunState state);
 
 /* The axis that an option belongs to; -1: it does not vary. */
 int results_axis_of(const Results *results, const char *option);
-
-const char *result_state_name(ResultState state);
 
 /* Every rank's file is there. */
 bool result_has_all_ranks(const Result *result);

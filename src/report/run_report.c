@@ -5,7 +5,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "metrics/record.h"
+#include "metrics/reader.h"
 #include "report/page.h"
 #include "report/plot.h"
 
@@ -129,12 +129,9 @@ static int write_pages(const cJSON *run, bool drawn, const char *out)
 
 int run_report(const char *run_dir, const char *out)
 {
-    char *path = io_join(run_dir, "run.json");
-    cJSON *run = NULL;
+    cJSON *run;
     Curve curve = {0};
-    int code = json_load(path, &run);
-    code = code != 0 ? code : json_read_format(path, run, "schema", RECORD_SCHEMA);
-    free(path);
+    int code = record_load(run_dir, RECORD_RUN, &run);
     code = code != 0 ? code : curve_read(&curve, run_dir);
     code = code != 0 ? code : io_make_folders(out);
     if (code == 0) {

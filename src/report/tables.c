@@ -137,7 +137,7 @@ static void put_run(Table *table, const Results *results, const Result *result, 
 /* "done", or "2 done, 1 failed". */
 static void states_text(const Results *results, int configuration, char *text, size_t size)
 {
-    int counts[RESULT_TIMEOUT + 1] = {0}, all = 0;
+    int counts[RUN_STATE_COUNT] = {0}, all = 0;
     size_t used = 0;
     for (int i = 0; i < results->count; i++) {
         if (results->runs[i].configuration == configuration) {
@@ -146,8 +146,8 @@ static void states_text(const Results *results, int configuration, char *text, s
         }
     }
     text[0] = '\0';
-    for (int state = 0; state <= RESULT_TIMEOUT && used < size; state++) {
-        const char *name = result_state_name((ResultState)state);
+    for (int state = 0; state < RUN_STATE_COUNT && used < size; state++) {
+        const char *name = run_state_name((RunState)state);
         if (counts[state] == all) {
             snprintf(text, size, "%s", name);
         } else if (counts[state] > 0) {
@@ -256,7 +256,7 @@ static void add_cautions(Table *table, const Results *results)
     for (int i = 0; i < results->count; i++) {
         const Result *result = &results->runs[i];
         result_label(results, result, label, sizeof label);
-        if (result->state == RESULT_DONE && !result_is_sound(result)) {
+        if (result->state == RUN_DONE && !result_is_sound(result)) {
             table_add_note(table, mem_format("%s, repeat %d: checks of the run itself failed.",
                                              label, result->repeat + 1));
         }

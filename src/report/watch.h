@@ -2,6 +2,7 @@
 /* A run or an experiment followed in the terminal while it goes on: what is read of it, and how it
  * is shown as a screen of text. */
 #include "base/json.h"
+#include "metrics/names.h"
 #include "report/curve.h"
 #include "report/page.h"
 #include "report/units.h"
@@ -18,17 +19,13 @@
 #define WATCH_RECENT 512   /* lines that medians are taken over */
 #define WATCH_PACE 32      /* lines that the time left is told by */
 
-typedef enum {
-    WATCH_WAITING, /* there is no run.json yet */
-    WATCH_RUNNING,
-    /* running by its record; its process is not visible, and no line has come for long */
-    WATCH_SILENT,
-    WATCH_DEAD, /* running by its record, but its process is gone */
-    WATCH_DONE,
-    WATCH_STOPPED,
-    WATCH_OOM,
-    WATCH_FAILED
-} WatchState;
+/* What a watcher concludes of a run that is running by its record, beside the states of records.
+ * Waiting: there is no run.json yet. */
+enum {
+    WATCH_SILENT = RUN_STATE_COUNT, /* its process is not visible, and no line has come for long */
+    WATCH_DEAD,                     /* its process is gone */
+    WATCH_STATE_COUNT
+};
 
 /* How one of the curve's arrays is thinned: points that stand for `lines` lines each, the last
  * for `filled`. */
@@ -44,7 +41,7 @@ typedef struct {
 
 typedef struct {
     char *dir;
-    WatchState state;
+    int state;    /* a RunState, WATCH_SILENT or WATCH_DEAD */
     double now;   /* seconds since 1970, when the directory was looked at */
     double begun; /* of this session: start or last resume; NAN: unknown */
     double wrote; /* last line of metrics.jsonl, or run.json when there is none; NAN: nothing yet */
@@ -104,7 +101,7 @@ double watch_session_seconds(const WatchRun *run);
  * Caller frees; NULL when the record does not tell. */
 char *watch_resume_command(const WatchRun *run);
 
-const char *watch_state_name(WatchState state);
+const char *watch_state_name(int state);
 
 /* --- text --- */
 

@@ -4,7 +4,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "metrics/peer_names.h"
+#include "metrics/reader.h"
 #include "report/results.h"
 
 #include <math.h>
@@ -72,7 +72,7 @@ static char *describe(const char *dir, const cJSON *entry)
     if (json_number(entry, "repeat") > 0) {
         page_put(&page, "  repeat %.0f", json_number(entry, "repeat"));
     }
-    char *path = mem_format("%s/%s/run.json", dir, json_text_or(entry, "dir", "")), time[32];
+    char *path = mem_format("%s/%s/" RECORD_RUN, dir, json_text_or(entry, "dir", "")), time[32];
     cJSON *run;
     json_load_optional(path, &run); /* a broken record has nothing to tell */
     double val_loss = json_number(run, "summary.val_loss");
@@ -107,7 +107,7 @@ static void load(WatchExperiment *experiment)
         }
         experiment->runs[experiment->count++] = (WatchedRun){
             mem_strdup(json_text_or(entry, "state", "")), describe(experiment->dir, entry)};
-        if (strcmp(json_text_or(entry, "state", ""), result_state_name(RESULT_RUNNING)) == 0) {
+        if (strcmp(json_text_or(entry, "state", ""), run_state_name(RUN_RUNNING)) == 0) {
             free(dir);
             dir = mem_format("%s/%s", experiment->dir, json_text_or(entry, "dir", ""));
             current = at;
@@ -119,7 +119,7 @@ static void load(WatchExperiment *experiment)
 
 void watch_experiment_poll(WatchExperiment *experiment)
 {
-    char *path = io_join(experiment->dir, "experiment.json");
+    char *path = io_join(experiment->dir, RECORD_EXPERIMENT);
     struct stat now;
     bool there = stat(path, &now) == 0;
     bool same = there && experiment->json != NULL && now.st_ino == experiment->inode &&
@@ -152,20 +152,20 @@ static Ink state_ink(const char *state)
 
 static void put_header(const WatchExperiment *experiment, WatchText *out)
 {
-    int counts[RESULT_TIMEOUT + 1] = {0};
+    int counts[RUN_STATE_COUNT] = {0};
     for (int i = 0; i < experiment->count; i++) {
-        for (int state = 0; state <= RESULT_TIMEOUT; state++) {
+        for (int state = 0; state < RUN_STATE_COUNT; state++) {
             counts[state] +=
-                strcmp(experiment->runs[i].state, result_state_name((ResultState)state)) == 0;
+                strcmp(experiment->runs[i].state, run_state_name((RunState)state)) == 0;
         }
     }
     watch_text_line(out);
     const char *name = json_text_or(experiment->json, "name", "");
     watch_text_put(out, INK_BOLD, "%s ", name[0] != '\0' ? name : "experiment");
-    watch_text_put(out, INK_PLAIN, " %d of %d done", counts[RESULT_DONE], experiment->count);
-    for (int state = 0; state <= RESULT_TIMEOUT; state++) {
-        const char *word = result_state_name((ResultState)state);
-        if (counts[state] > 0 && state != RESULT_DONE) {
+    watch_text_put(out, INK_PLAIN, " %d of %d done", counts[RUN_DONE], experiment->count);
+    for (int state = 0; state < RUN_STATE_COUNT; state++) {
+        const char *word = run_state_name((RunState)state);
+        if (counts[state] > 0 && state != RUN_DONE) {
             watch_text_put(out, state_ink(word), ", %d %s", counts[state], word);
         }
     }

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "config/config.h"
 #include "metrics/process.h"
-#include "metrics/record.h"
+#include "metrics/reader.h"
 #include "report/results.h"
 #include "train/checkpoint.h"
 
@@ -261,11 +261,11 @@ double watch_pace_ms(const WatchRun *run)
 
 /* --- opening and closing --- */
 
-const char *watch_state_name(WatchState state)
+const char *watch_state_name(int state)
 {
-    static const char *const names[] = {"waiting",  "running", "silent",        "dead",
-                                        "finished", "stopped", "out of memory", "failed"};
-    return names[state];
+    return state == WATCH_SILENT ? "silent"
+           : state == WATCH_DEAD ? "dead"
+                                 : run_state_words((RunState)state);
 }
 
 void watch_open(WatchRun *run, const char *dir)
@@ -369,7 +369,7 @@ static double seconds_of(struct timespec time)
 
 static void poll_lines(WatchRun *run)
 {
-    char *path = io_join(run->dir, "metrics.jsonl");
+    char *path = io_join(run->dir, RECORD_LINES);
     struct stat now;
     bool there = stat(path, &now) == 0 && S_ISREG(now.st_mode);
     bool same = there && is_same_file(run, &now);
@@ -417,15 +417,15 @@ static void load_ranks(WatchRun *run)
     run->ranks = mem_zalloc((size_t)count, sizeof *run->ranks);
     for (int rank = 0; rank < count; rank++) {
         char *path = mem_format("%s/ranks/%d.json", run->dir, rank);
-        bool good = io_exists(path) && json_load(path, &run->ranks[run->rank_count]) == 0;
-        run->rank_count += good;
+        json_load_optional(path, &run->ranks[run->rank_count]);
+        run->rank_count += run->ranks[run->rank_count] != NULL;
         free(path);
     }
 }
 
 static void poll_run(WatchRun *run)
 {
-    char *path = io_join(run->dir, "run.json");
+    char *path = io_join(run->dir, RECORD_RUN);
     struct stat now;
     cJSON *json = NULL;
     bool there = stat(path, &now) == 0;
@@ -449,8 +449,7 @@ static void poll_run(WatchRun *run)
         int count = cJSON_GetArraySize(resumed);
         run->begun = parse_stamp(count > 0 ? json_get(cJSON_GetArrayItem(resumed, count - 1), "at")
                                            : json_get(json, "started"));
-        const char *status = json_text(json, "status");
-        if (status != NULL && strcmp(status, run_status_name(RUN_RUNNING)) != 0) {
+        if (json_text(json, "status") != NULL && !record_is(json, RUN_RUNNING)) {
             load_ranks(run);
         }
     }
@@ -471,30 +470,13 @@ static void poll_checkpoint(WatchRun *run)
 
 /* --- state --- */
 
-static WatchState state_by_status(const char *status)
-{
-    static const struct {
-        RunStatus status;
-        WatchState state;
-    } table[] = {{RUN_RUNNING, WATCH_RUNNING},
-                 {RUN_DONE, WATCH_DONE},
-                 {RUN_OOM, WATCH_OOM},
-                 {RUN_STOPPED, WATCH_STOPPED}};
-    for (size_t i = 0; status != NULL && i < sizeof table / sizeof table[0]; i++) {
-        if (strcmp(status, run_status_name(table[i].status)) == 0) {
-            return table[i].state;
-        }
-    }
-    return WATCH_FAILED;
-}
-
 /* Of a run whose process cannot be looked up: what was seen to grow while it was watched counts,
  * not the clock of the file's host. */
-static WatchState judge_by_silence(const WatchRun *run)
+static int judge_by_silence(const WatchRun *run)
 {
     double usual = SILENCE_GAPS * watch_median_gap(run);
     return run->silent > (usual > SILENCE_LEAST ? usual : SILENCE_LEAST) ? WATCH_SILENT
-                                                                         : WATCH_RUNNING;
+                                                                         : RUN_RUNNING;
 }
 
 static void judge(WatchRun *run)
@@ -502,8 +484,10 @@ static void judge(WatchRun *run)
     double since = isnan(run->grown) ? run->now - run->wrote : clock_seconds() - run->grown;
     run->silent = since > 0 ? since : 0;
     run->resident_now = run->resident_most = 0;
-    run->state = run->run == NULL ? WATCH_WAITING : state_by_status(json_text(run->run, "status"));
-    if (run->state != WATCH_RUNNING) {
+    RunState recorded = RUN_FAILED;
+    run_state_find(json_text(run->run, "status"), &recorded);
+    run->state = run->run == NULL ? RUN_WAITING : recorded;
+    if (run->state != RUN_RUNNING) {
         return;
     }
     const cJSON *process = json_get(run->run, "process");

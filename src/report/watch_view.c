@@ -13,15 +13,15 @@
 #include <string.h>
 #include <time.h>
 
-static Ink state_ink(WatchState state)
+static Ink state_ink(int state)
 {
     switch (state) {
-    case WATCH_RUNNING:
-    case WATCH_DONE:
+    case RUN_RUNNING:
+    case RUN_DONE:
         return INK_GREEN;
-    case WATCH_WAITING:
+    case RUN_WAITING:
     case WATCH_SILENT:
-    case WATCH_STOPPED:
+    case RUN_STOPPED:
         return INK_YELLOW;
     default:
         return INK_RED;
@@ -66,7 +66,7 @@ static char *state_sentence(const WatchRun *run)
     char *sign = last_sign(run), *sentence = NULL;
     char time[CLOCK_DURATION_SIZE];
     switch (run->state) {
-    case WATCH_WAITING:
+    case RUN_WAITING:
         sentence = mem_format("Waiting for %s/run.json: the run has not begun", run->dir);
         break;
     case WATCH_DEAD:
@@ -78,7 +78,7 @@ static char *state_sentence(const WatchRun *run)
                               "may be dead or slow; %s.",
                               clock_duration(run->silent, time), host, sign);
         break;
-    case WATCH_RUNNING:
+    case RUN_RUNNING:
         sentence = run->last.step > 0 ? NULL : mem_strdup("No step is done yet.");
         break;
     default:
@@ -96,8 +96,8 @@ static void put_message(const WatchRun *run, const WatchFlags *flags, WatchText 
         watch_text_wrap(out, state_ink(run->state), "%s", sentence);
     }
     free(sentence);
-    if (run->state == WATCH_DEAD || run->state == WATCH_STOPPED ||
-        (run->state == WATCH_FAILED && run->saved_step >= 0)) {
+    if (run->state == WATCH_DEAD || run->state == RUN_STOPPED ||
+        (run->state == RUN_FAILED && run->saved_step >= 0)) {
         say_how_to_go_on(run, out);
     }
     if (run->not_finite > 0) {
@@ -275,7 +275,7 @@ static void put_phases(const WatchRun *run, const WatchFlags *flags, WatchText *
         }
     }
     if (count == 0) {
-        if (run->state == WATCH_RUNNING && run->last.step > 0) {
+        if (run->state == RUN_RUNNING && run->last.step > 0) {
             put_shares_so_far(run, out);
         }
         return;
@@ -393,10 +393,10 @@ static void progress(const WatchRun *run, const WatchFlags *flags, WatchText *ou
 {
     (void)flags;
     char count[UNIT_SHORT_SIZE], time[CLOCK_DURATION_SIZE];
-    bool done = run->state == WATCH_DONE && run->total_steps == 0;
+    bool done = run->state == RUN_DONE && run->total_steps == 0;
     double total = (double)(done ? run->last.step : run->total_steps);
     double share = (double)run->last.step / total;
-    bool live = run->state == WATCH_RUNNING || run->state == WATCH_SILENT;
+    bool live = run->state == RUN_RUNNING || run->state == WATCH_SILENT;
     if (run->run == NULL) {
         return;
     }
@@ -414,9 +414,9 @@ static void progress(const WatchRun *run, const WatchFlags *flags, WatchText *ou
         watch_text_item(out, INK_PLAIN, "%s tokens", unit_count(run->last.tokens, count));
     }
     double wall = json_number(run->run, "summary.wall_s");
-    double elapsed = run->state == WATCH_RUNNING ? run->now - run->begun
-                     : isfinite(wall)            ? wall
-                                                 : run->wrote - run->begun;
+    double elapsed = run->state == RUN_RUNNING ? run->now - run->begun
+                     : isfinite(wall)          ? wall
+                                               : run->wrote - run->begun;
     if (elapsed >= 0) {
         bool resumed = cJSON_GetArraySize(json_get(run->run, "resumed")) > 0;
         watch_text_item(out, INK_PLAIN, "elapsed %s%s", clock_duration(elapsed, time),

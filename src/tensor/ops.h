@@ -15,6 +15,8 @@ typedef struct Ctx Ctx;
 
 typedef enum { MODE_SET, MODE_ADD } Mode; /* out = value, or out += value */
 typedef enum { NORM_LAYER, NORM_RMS } NormKind;
+/* x s(x) with s the logistic function; the tanh form of GPT-2; max(x, 0)^2 */
+typedef enum { ACT_SILU, ACT_GELU, ACT_RELU2 } Activation;
 typedef enum { ATTENTION_NAIVE, ATTENTION_FLASH, ATTENTION_CUDNN } AttentionKind;
 
 /* Layout of packed heads. A qkv row holds H*D of q, then G*D of k, then G*D of v; query head h
@@ -70,10 +72,10 @@ typedef struct {
     X(ROPE, "rope")                                             \
     X(ATTENTION_FORWARD, "attention_forward")                   \
     X(ATTENTION_BACKWARD, "attention_backward")                 \
-    X(SWIGLU_FORWARD, "swiglu_forward")                         \
-    X(SWIGLU_BACKWARD, "swiglu_backward")                       \
-    X(GELU_FORWARD, "gelu_forward")                             \
-    X(GELU_BACKWARD, "gelu_backward")                           \
+    X(GATED_FORWARD, "gated_forward")                           \
+    X(GATED_BACKWARD, "gated_backward")                         \
+    X(ACT_FORWARD, "act_forward")                               \
+    X(ACT_BACKWARD, "act_backward")                             \
     X(XENT, "xent")                                             \
     X(SUM, "sum")                                               \
     X(SUM_SQUARES, "sum_squares")                               \
@@ -129,10 +131,10 @@ typedef struct {
     void (*attention_backward)(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor aux,
                                HeadShape shape, Tensor dqkv, void *ws);
     size_t (*attention_backward_ws)(const Ctx *c, HeadShape shape, DType dtype);
-    void (*swiglu_forward)(Ctx *c, Tensor gate_up, Tensor y);
-    void (*swiglu_backward)(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up);
-    void (*gelu_forward)(Ctx *c, Tensor x, Tensor y);
-    void (*gelu_backward)(Ctx *c, Tensor dy, Tensor x, Tensor dx);
+    void (*gated_forward)(Ctx *c, Activation act, Tensor gate_up, Tensor y);
+    void (*gated_backward)(Ctx *c, Activation act, Tensor dy, Tensor gate_up, Tensor dgate_up);
+    void (*act_forward)(Ctx *c, Activation act, Tensor x, Tensor y);
+    void (*act_backward)(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx);
     void (*xent)(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
                  double scale, bool gradient);
     void (*sum)(Ctx *c, Tensor x, double scale, Tensor out, Mode mode);
@@ -226,17 +228,17 @@ Tensor op_attention_aux(Ctx *c, HeadShape shape, DType dtype);
 void op_attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor aux, HeadShape shape,
                            Tensor dqkv);
 
-/* y (N,F) = silu(gate) * up, gate_up (N,2F): F gates, then F ups. */
-void op_swiglu_forward(Ctx *c, Tensor gate_up, Tensor y);
+/* y (N,F) = act(gate) * up, gate_up (N,2F): F gates, then F ups. */
+void op_gated_forward(Ctx *c, Activation act, Tensor gate_up, Tensor y);
 
 /* dgate_up (N,2F) from dy (N,F); dgate_up may be gate_up. */
-void op_swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up);
+void op_gated_backward(Ctx *c, Activation act, Tensor dy, Tensor gate_up, Tensor dgate_up);
 
-/* y = gelu(x), the tanh form of GPT-2; any shape. */
-void op_gelu_forward(Ctx *c, Tensor x, Tensor y);
+/* y = act(x); any shape. */
+void op_act_forward(Ctx *c, Activation act, Tensor x, Tensor y);
 
-/* dx = dy * gelu'(x); dx may be dy or x. */
-void op_gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx);
+/* dx = dy * act'(x); dx may be dy or x. */
+void op_act_backward(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx);
 
 /* losses (n) acc = -log softmax(logits (n,V))[target] over the first `classes` columns; with
  * gradient, logits become (softmax - onehot) * scale in place, and 0 in the columns behind,

@@ -11,36 +11,36 @@ void op_add(Ctx *c, Tensor a, Tensor b, Tensor out)
     DISPATCH(call, c->backend->ops.add(c, a, b, out));
 }
 
-void op_swiglu_forward(Ctx *c, Tensor gate_up, Tensor y)
+void op_gated_forward(Ctx *c, Activation act, Tensor gate_up, Tensor y)
 {
     CHECK_SHAPE_2D(gate_up, y.dim[0], 2 * y.dim[1]);
     CHECK_DTYPE(gate_up, y.dtype);
-    OpCall call = op_begin(c, OP_SWIGLU_FORWARD, 0, 3 * bytes_of(y), 0, shape_of(y));
-    DISPATCH(call, c->backend->ops.swiglu_forward(c, gate_up, y));
+    OpCall call = op_begin(c, OP_GATED_FORWARD, 0, 3 * bytes_of(y), 0, shape_of(y));
+    DISPATCH(call, c->backend->ops.gated_forward(c, act, gate_up, y));
 }
 
-void op_swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
+void op_gated_backward(Ctx *c, Activation act, Tensor dy, Tensor gate_up, Tensor dgate_up)
 {
     CHECK_SHAPE_2D(gate_up, dy.dim[0], 2 * dy.dim[1]);
     CHECK_SAME(gate_up, dgate_up);
     CHECK_DTYPE(gate_up, dy.dtype);
-    OpCall call = op_begin(c, OP_SWIGLU_BACKWARD, 0, 5 * bytes_of(dy), 0, shape_of(dy));
-    DISPATCH(call, c->backend->ops.swiglu_backward(c, dy, gate_up, dgate_up));
+    OpCall call = op_begin(c, OP_GATED_BACKWARD, 0, 5 * bytes_of(dy), 0, shape_of(dy));
+    DISPATCH(call, c->backend->ops.gated_backward(c, act, dy, gate_up, dgate_up));
 }
 
-void op_gelu_forward(Ctx *c, Tensor x, Tensor y)
+void op_act_forward(Ctx *c, Activation act, Tensor x, Tensor y)
 {
     CHECK_SAME(x, y);
-    OpCall call = op_begin(c, OP_GELU_FORWARD, 0, 2 * bytes_of(x), 0, shape_of(x));
-    DISPATCH(call, c->backend->ops.gelu_forward(c, x, y));
+    OpCall call = op_begin(c, OP_ACT_FORWARD, 0, 2 * bytes_of(x), 0, shape_of(x));
+    DISPATCH(call, c->backend->ops.act_forward(c, act, x, y));
 }
 
-void op_gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
+void op_act_backward(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx)
 {
     CHECK_SAME(dy, x);
     CHECK_SAME(dx, x);
-    OpCall call = op_begin(c, OP_GELU_BACKWARD, 0, 3 * bytes_of(x), 0, shape_of(x));
-    DISPATCH(call, c->backend->ops.gelu_backward(c, dy, x, dx));
+    OpCall call = op_begin(c, OP_ACT_BACKWARD, 0, 3 * bytes_of(x), 0, shape_of(x));
+    DISPATCH(call, c->backend->ops.act_backward(c, act, dy, x, dx));
 }
 
 void op_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses, double scale,

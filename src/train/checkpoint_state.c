@@ -52,11 +52,9 @@ static cJSON *state_object(const TrainState *state, const ModelSpec *spec, const
     json_put_or_null(object, "best_val_loss",
                      (Value){isfinite(state->best_val_loss), state->best_val_loss});
     cJSON *model = json_put_object(object, "model");
-    int count;
-    const SpecField *fields = spec_fields(&count);
     json_put_text(model, "name", spec->name);
-    for (int i = 0; i < count; i++) {
-        json_put_number(model, fields[i].key, spec_value(spec, &fields[i]));
+    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
+        json_put_number(model, field->stored, spec_value(spec, field));
     }
     cJSON *files = json_put_object(object, "files");
     add_hex(files, "model.safetensors", digests.model);
@@ -98,21 +96,18 @@ static bool read_whole(const cJSON *object, const char *name, int64_t *out)
 /* A field that the file does not have is of a later version than its writer. */
 static int compare_model(const char *path, const cJSON *model, const ModelSpec *spec)
 {
-    int count;
-    const SpecField *fields = spec_fields(&count);
-    for (int i = 0; i < count; i++) {
-        const SpecField *field = &fields[i];
-        double stored = json_number(model, field->key), own = spec_value(spec, field);
-        if (json_get(model, field->key) != NULL && !(stored == own)) {
+    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
+        double stored = json_number(model, field->stored), own = spec_value(spec, field);
+        if (json_get(model, field->stored) != NULL && !(stored == own)) {
             char then[SPEC_TEXT_SIZE], now[SPEC_TEXT_SIZE], advice[64] = "the same --model";
             spec_text(field, stored, then);
-            if (field->option != NULL) {
-                snprintf(advice, sizeof advice, "--%s %s", field->option, then);
+            if (field->option) {
+                snprintf(advice, sizeof advice, "--%s %s", field->name, then);
             }
             return err_set(ERR_INPUT,
                            "%s: the checkpoint is of another model: its %s is %s, this run's is "
                            "%s; give %s, or start anew with another --out",
-                           path, field->key, then, spec_text(field, own, now), advice);
+                           path, field->stored, then, spec_text(field, own, now), advice);
         }
     }
     return 0;

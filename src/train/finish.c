@@ -128,7 +128,7 @@ static int write_rank(const Session *s, const TimerReport *report, const Summary
     return code;
 }
 
-static RunStatus status_of(int code)
+static RunState status_of(int code)
 {
     switch (code) {
     case 0:
@@ -169,7 +169,7 @@ static void run_checks(const Session *s, const Summary *summary, bool complete, 
 
 /* The summary with the checks. They are made a second time, from what now lies on the disk,
  * which has the lines and the ranks' files besides. */
-static int save_summary(Session *s, RunStatus status, const char *why, const Summary *summary,
+static int save_summary(Session *s, RunState status, const char *why, const Summary *summary,
                         Checks *checks)
 {
     int code = record_save(s->record, status, why, summary_json(summary, checks_json(checks)));
@@ -246,7 +246,7 @@ static void note_failure(int failure, int *code, char **why)
 
 int session_finish(Session *s, int code)
 {
-    RunStatus status = status_of(code);
+    RunState status = status_of(code);
     char *why = code != 0 ? mem_strdup(err_message()) : NULL;
     TimerReport report;
     timers_report(&s->timers, &report);

@@ -19,19 +19,15 @@ static int compare(const char *path, const ModelSpec *theirs, const ModelSpec *o
                        "--init %s: has a model of the kind of %s, this run of %s: give --model %s",
                        path, theirs->name, own->name, theirs->name);
     }
-    int count;
-    const SpecField *fields = spec_fields(&count);
-    for (int i = 0; i < count; i++) {
-        const SpecField *field = &fields[i];
+    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
         double there = spec_value(theirs, field), here = spec_value(own, field);
         bool counts =
-            field->option != NULL && (strcmp(field->key, "context") != 0 || own->learned_positions);
+            field->option && (strcmp(field->name, "context") != 0 || own->learned_positions);
         if (counts && there != here) {
             char then[SPEC_TEXT_SIZE], now[SPEC_TEXT_SIZE];
             spec_text(field, there, then);
             return err_set(ERR_INPUT, "--init %s: its %s is %s, this run's is %s: give --%s %s",
-                           path, field->option, then, spec_text(field, here, now), field->option,
-                           then);
+                           path, field->name, then, spec_text(field, here, now), field->name, then);
         }
     }
     return 0;

@@ -2,10 +2,10 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
-#include "base/json.h"
 #include "train/checkpoint_state.h"
 
 #include <stdlib.h>
@@ -81,7 +81,7 @@ static bool stands_for_same(const Option *option, const StateRecord *record)
         }
     }
     const SpecField *field = spec_field_of(option->name);
-    return field != NULL && json_get(record->model, field->key) != NULL;
+    return field != NULL && json_get(record->model, field->stored) != NULL;
 }
 
 /* Leaves the changes that are recorded, or refuses. */
@@ -122,7 +122,8 @@ int resume_check(const Run *run, const char *checkpoint, LegChanges *changes)
         code = code != 0 ? code : state_read(checkpoint, &run->setup.spec, &state, &digests);
     }
     if (code == 0 && trained && record.config != NULL) {
-        code = config_changes(run->cfg, record.config, checkpoint, &changes->rows, &changes->count);
+        code = config_changes(run->cfg, &run->settled, record.config, checkpoint, &changes->rows,
+                              &changes->count);
         code = code != 0 ? code : judge(run, checkpoint, &record, changes);
     }
     if (code == 0) {
@@ -145,7 +146,7 @@ void leg_changes_say(const Run *run, const LegChanges *changes)
     for (size_t i = 0; i < changes->count; i++) {
         const ConfigChange *change = &changes->rows[i];
         char place[CONFIG_ORIGIN_SIZE];
-        config_origin(run->cfg, change->option->name, place);
+        config_origin(&run->settled, change->option->name, place);
         /* One of steps, tokens and epochs that gave way to another was not forgotten. */
         bool unset = (change->option->flags & OPTION_UNSET) != 0;
         if (strcmp(place, "default") == 0 && !unset) {

@@ -168,10 +168,8 @@ static int start_record(Session *s)
     rows[count++] = (RecordMemory){"loader", plan->loader};
     cJSON *machine = machine_json(&s->machine);
     RecordInfo info = {.id = s->run.id,
-                       .model = s->run.setup.spec.name,
+                       .spec = &s->run.setup.spec,
                        .parameters = plan->parameters,
-                       .vocab = s->run.setup.spec.vocab,
-                       .context = s->run.setup.spec.context,
                        .total_steps = s->run.total_steps,
                        .flops_update = plan->flops_update,
                        .config = s->config,
@@ -317,7 +315,7 @@ static int open_parts(Session *s, const Config *cfg)
     }
     code = session_agree(s, code);
     if (code == 0) {
-        s->config = config_to_json(cfg);
+        s->config = config_to_json(&s->run.settled);
         machine_describe(&s->machine, strcmp(s->run.backend->name, "cpu") == 0
                                           ? cpu_backend_isa(s->run.backend)
                                           : NULL);

@@ -3,7 +3,6 @@
 #include "data/loader.h"
 #include "data/prefetch.h"
 #include "metrics/checks.h"
-#include "metrics/device_clock.h"
 #include "metrics/machine.h"
 #include "metrics/record.h"
 #include "metrics/timers.h"

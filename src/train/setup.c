@@ -6,6 +6,7 @@
 #include "cuda/cuda.h"
 #include "data/loader.h"
 
+#include <math.h>
 #include <omp.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,7 +25,7 @@ static int open_data(Run *run, DataNeed need)
                        "builtin:stories to try pacer without any");
     }
     const ModelSpec *preset = spec_find(cfg->model);
-    int64_t vocab = cfg->vocab > 0 ? cfg->vocab : preset->vocab;
+    int64_t vocab = cfg->fields.vocab > 0 ? cfg->fields.vocab : preset->vocab;
     DatasetOptions options = {.vocab = vocab > 0 ? (uint64_t)vocab : 256,
                               .seed = (uint64_t)cfg->seed,
                               .verify = need == DATA_REQUIRED};
@@ -48,24 +49,9 @@ static int check_model_name(const char *name)
 
 int setup_spec(const Config *cfg, int64_t data_vocab, ModelSpec *spec)
 {
-    SpecOverrides overrides = {.layers = cfg->layers,
-                               .width = cfg->d_model,
-                               .heads = cfg->heads,
-                               .kv_heads = cfg->kv_heads,
-                               .ffn = cfg->ffn,
-                               .vocab = cfg->vocab,
-                               .context = cfg->context,
-                               .tied = -1,
-                               .ttt = cfg->ttt,
-                               .mini = cfg->mini_batch,
-                               .ttt_rate = cfg->ttt_lr,
-                               .norm_eps = cfg->norm_eps,
-                               .rope_base = cfg->rope_base};
-    if (cfg->tied != CONFIG_TIED_PRESET) {
-        overrides.tied = cfg->tied == CONFIG_TIED_ON;
-    }
-    int code = spec_resolve(cfg->model, &overrides, data_vocab, spec);
-    if (code == 0 && spec->mixer == MIXER_TTT && cfg->context == 0 && cfg->seq > spec->context) {
+    int code = spec_resolve(cfg->model, &cfg->fields, data_vocab, spec);
+    if (code == 0 && spec->mixer == MIXER_TTT && cfg->fields.context == 0 &&
+        cfg->seq > spec->context) {
         spec->context = cfg->seq; /* nothing in the model depends on it */
     }
     if (code == 0 && cfg->seq > spec->context) {
@@ -78,43 +64,17 @@ int setup_spec(const Config *cfg, int64_t data_vocab, ModelSpec *spec)
     return code;
 }
 
-static int set_whole(Config *cfg, const char *name, int64_t value, int64_t preset)
+int setup_options(const ModelSpec *spec, Config *cfg)
 {
-    char text[32];
-    snprintf(text, sizeof text, "%lld", (long long)value);
-    return value == preset ? 0 : config_set(cfg, name, text);
-}
-
-static int set_real(Config *cfg, const char *name, double value, double preset)
-{
-    char text[40];
-    snprintf(text, sizeof text, "%.15g", value);
-    return value == preset ? 0 : config_set(cfg, name, text);
-}
-
-int setup_options(const ModelSpec *s, Config *cfg)
-{
-    const ModelSpec *preset = spec_find(s->name);
-    PACER_ASSERT(preset != NULL && preset->names == s->names, "%s is no preset", s->name);
-    int code = config_set(cfg, "model", s->name);
-    code = code != 0 ? code : set_whole(cfg, "layers", s->layers, preset->layers);
-    code = code != 0 ? code : set_whole(cfg, "d-model", s->width, preset->width);
-    code = code != 0 ? code : set_whole(cfg, "heads", s->heads, preset->heads);
-    code = code != 0 ? code : set_whole(cfg, "kv-heads", s->kv_heads, s->heads);
-    code = code != 0 ? code : set_whole(cfg, "ffn", s->ffn, preset->ffn);
-    code = code != 0 ? code : set_whole(cfg, "vocab", s->vocab, preset->vocab);
-    code = code != 0 ? code : set_whole(cfg, "context", s->context, preset->context);
-    if (code == 0 && s->tied != preset->tied) {
-        code = config_set(cfg, "tied", s->tied ? "on" : "off");
-    }
-    code = code != 0 ? code : set_real(cfg, "norm-eps", s->norm_eps, preset->norm_eps);
-    code = code != 0 ? code : set_real(cfg, "rope-base", s->rope_base, preset->rope_base);
-    if (code == 0 && s->mixer == MIXER_TTT) {
-        code = s->ttt == preset->ttt ? 0
-                                     : config_set(cfg, "ttt", s->ttt == TTT_MLP ? "mlp" : "linear");
-        code = code != 0 ? code : set_whole(cfg, "mini-batch", s->mini, preset->mini);
-        code =
-            code != 0 ? code : set_real(cfg, "ttt-lr", s->ttt_rate, s->ttt == TTT_MLP ? 0.1 : 1.0);
+    SpecOverrides overrides;
+    spec_overrides(spec, &overrides);
+    int code = config_set(cfg, "model", spec->name);
+    for (const SpecField *field = spec_fields; code == 0 && field->name != NULL; field++) {
+        double value = field->option ? spec_override(&overrides, field) : NAN;
+        char text[SPEC_TEXT_SIZE];
+        if (!isnan(value)) {
+            code = config_set(cfg, field->name, spec_text(field, value, text));
+        }
     }
     return code;
 }
@@ -157,7 +117,7 @@ int run_resolve(Config *cfg)
 
 static HeadShape head_shape(const TrainerSetup *s)
 {
-    return (HeadShape){s->batch, s->seq, s->spec.heads, s->spec.kv_heads, spec_head_dim(&s->spec)};
+    return (HeadShape){s->batch, s->seq, s->spec.heads, s->spec.kv_heads, s->spec.head_dim};
 }
 
 const char *setup_mixer_name(const TrainerSetup *s)
@@ -317,6 +277,29 @@ static int count_steps(Run *run)
     return 0;
 }
 
+static void settle_options(Run *run)
+{
+    const ModelSpec *spec = &run->setup.spec;
+    Config *cfg = &run->settled;
+    char text[SPEC_TEXT_SIZE];
+    config_copy(cfg, run->cfg);
+    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
+        if (field->option && spec_has(spec, field)) {
+            config_settle(cfg, field->name, spec_text(field, spec_value(spec, field), text));
+        }
+    }
+    const struct {
+        const char *name;
+        double value;
+    } others[] = {{"seq", (double)run->setup.seq},
+                  {"warmup", (double)run->schedule.warmup},
+                  {"min-lr", run->schedule.floor}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        snprintf(text, sizeof text, "%.15g", others[i].value);
+        config_settle(cfg, others[i].name, text);
+    }
+}
+
 int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
 {
     static const DdpKind kinds[] = {[CONFIG_DDP_NAIVE] = DDP_NAIVE,
@@ -356,6 +339,7 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
         run_close(run);
         return code;
     }
+    settle_options(run);
     trainer_plan(s, run->backend, &run->plan);
     if (run->plan.total > INT64_MAX) {
         code = err_set(ERR_INPUT,
@@ -374,5 +358,6 @@ void run_close(Run *run)
         run->backend->close(run->backend);
     }
     dataset_close(&run->data);
+    config_free(&run->settled);
     *run = (Run){0};
 }

@@ -9,6 +9,8 @@
 
 typedef struct {
     const Config *cfg;
+    Config
+        settled; /* cfg with what it leaves open as it turned out: the model's fields, seq, ... */
     char id[CONFIG_ID_SIZE];
     Dataset data; /* zeroed when no data was given */
     Backend *backend;

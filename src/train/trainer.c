@@ -100,7 +100,7 @@ static void begin(Trainer *t, const TrainerSetup *setup, Backend *backend)
 int trainer_check_sizes(const TrainerSetup *setup)
 {
     const ModelSpec *s = &setup->spec;
-    double rows = (double)setup->batch * (double)setup->seq, head = (double)spec_head_dim(s);
+    double rows = (double)setup->batch * (double)setup->seq, head = (double)s->head_dim;
     bool ttt = s->mixer == MIXER_TTT, naive = !ttt && setup->attention == ATTENTION_NAIVE;
     double inner = head * head * (s->ttt == TTT_MLP ? 8 : 1); /* of a head's inner model */
     double steps = (double)setup->seq / (double)(ttt ? s->mini : 1) + 1;

@@ -140,7 +140,7 @@ static Part *list_parts(const Trainer *t, int *count)
 {
     const ParamTable *table = &t->model.params;
     const ModelSpec *spec = &t->setup.spec;
-    int64_t q = spec->heads * spec_head_dim(spec), kv = spec->kv_heads * spec_head_dim(spec);
+    int64_t q = spec->heads * spec->head_dim, kv = spec->kv_heads * spec->head_dim;
     Part *parts = mem_zalloc((size_t)table->count * 3, sizeof *parts);
     *count = 0;
     for (int row = 0; row < table->count; row++) {

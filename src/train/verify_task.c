@@ -110,7 +110,7 @@ static int verify_stand_in(Trainer *timed, Backend *trusted, Task task, size_t f
     setup.seq = task.seq;
     setup.batch = setup.accum = STAND_IN;
     const ModelSpec *spec = &setup.spec;
-    HeadShape heads = {setup.batch, setup.seq, spec->heads, spec->kv_heads, spec_head_dim(spec)};
+    HeadShape heads = {setup.batch, setup.seq, spec->heads, spec->kv_heads, spec->head_dim};
     const char *refusal =
         spec->mixer == MIXER_ATTENTION
             ? backend_attention_refusal(backend, setup.attention, heads, setup.dtype)

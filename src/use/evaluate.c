@@ -55,7 +55,7 @@ static AttentionKind attention_for(const Evaluator *e, int64_t batch, int64_t se
     if (s->mixer != MIXER_ATTENTION) {
         return e->attention;
     }
-    HeadShape shape = {batch, seq, s->heads, s->kv_heads, spec_head_dim(s)};
+    HeadShape shape = {batch, seq, s->heads, s->kv_heads, s->head_dim};
     return backend_attention(e->setup.backend, e->attention, shape, e->setup.model->act);
 }
 
@@ -176,7 +176,7 @@ static int choose_kernels(Evaluator *e)
         return 0;
     }
     if (spec->mixer == MIXER_ATTENTION) {
-        HeadShape shape = {s->batch, s->seq, spec->heads, spec->kv_heads, spec_head_dim(spec)};
+        HeadShape shape = {s->batch, s->seq, spec->heads, spec->kv_heads, spec->head_dim};
         e->attention = cuda_attention_choose(s->backend, shape, s->model->act);
         return 0;
     }

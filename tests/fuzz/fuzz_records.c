@@ -46,7 +46,7 @@ static void try_resume(void)
 {
     Record *record;
     fuzz_forget();
-    RecordInfo info = {.id = "0", .model = "gpt2-124m", .parameters = 1};
+    RecordInfo info = {.id = "0", .spec = spec_find("gpt2-124m"), .parameters = 1};
     int code = record_open(fuzz_folder(), &info, STEP, &record);
     fuzz_expect(code);
     record_close(record);

@@ -2,8 +2,8 @@
 
 #include "base/err.h"
 #include "base/io.h"
-#include "base/mem.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "support/data_files.h"
 
 #include <setjmp.h>

@@ -61,7 +61,7 @@ void gold_open(Gold *gold, const char *name)
                        .ffn = (int64_t)number(gold, "ffn"),
                        .vocab = (int64_t)number(gold, "vocab"),
                        .context = (int64_t)number(gold, "context"),
-                       .tied = (int)number(gold, "tied")};
+                       .tied = 1 + (int)number(gold, "tied")};
     if (ttt) {
         o.ttt = (int)number(gold, "ttt");
         o.mini = (int64_t)number(gold, "mini");

@@ -212,12 +212,16 @@ const char *op_case_label(const OpCase *k, char text[OP_LABEL_SIZE])
         used += snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), " N=%d C=%d O=%d T=%d",
                          (int)k->rows, (int)k->width, (int)k->outs, (int)k->seq);
     }
-    snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), "%s%s%s%s%s%s%s",
+    snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), "%s%s%s%s%s%s%s%s",
              k->option ? " option" : "", k->flag ? " flag" : "", k->mode == MODE_ADD ? " add" : "",
              k->mode2 == MODE_ADD ? " add2" : "",
              (varies & VARY_NORM) == 0 ? ""
              : k->norm == NORM_RMS     ? " rms"
                                        : " layer",
+             (varies & VARY_GELU) == 0 ? ""
+             : k->act == ACT_GELU      ? " gelu"
+             : k->act == ACT_RELU2     ? " relu2"
+                                       : " silu",
              (varies & VARY_ATTENTION) == 0    ? ""
              : k->attention == ATTENTION_NAIVE ? " naive"
                                                : " flash",

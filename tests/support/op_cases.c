@@ -233,7 +233,7 @@ static bool shape_of(OpId op, int i, OpCase *k)
  * op does not have it. */
 static bool choose(const OpSpec *spec, unsigned bits, int alias, OpCase *k)
 {
-    if ((bits & ~spec->varies) != 0) {
+    if ((bits & ~spec->varies) != 0 || (bits & VARY_GELU && bits & VARY_RELU2)) {
         return false;
     }
     k->option = (bits & VARY_OPTION) != 0;
@@ -241,6 +241,7 @@ static bool choose(const OpSpec *spec, unsigned bits, int alias, OpCase *k)
     k->mode = (bits & VARY_MODE) != 0 ? MODE_ADD : MODE_SET;
     k->mode2 = (bits & VARY_MODE2) != 0 ? MODE_ADD : MODE_SET;
     k->norm = (bits & VARY_NORM) != 0 ? NORM_RMS : NORM_LAYER;
+    k->act = bits & VARY_GELU ? ACT_GELU : bits & VARY_RELU2 ? ACT_RELU2 : ACT_SILU;
     k->attention = (bits & VARY_ATTENTION) != 0 ? ATTENTION_FLASH : ATTENTION_NAIVE;
     k->alias = alias;
     if (alias == 0) {

@@ -297,42 +297,52 @@ static float sigmoid(float x)
     return 1 / (1 + expf(-x));
 }
 
-static void swiglu_forward(Ctx *c, Tensor gate_up, Tensor y)
+static float act_value(Activation act, float x)
+{
+    return act == ACT_SILU ? x * sigmoid(x) : act == ACT_GELU ? gelu(x) : x > 0 ? x * x : 0;
+}
+
+static float act_slope(Activation act, float x)
+{
+    float s = sigmoid(x);
+    return act == ACT_SILU ? s + x * s * (1 - s) : act == ACT_GELU ? gelu_1(x) : x > 0 ? 2 * x : 0;
+}
+
+static void gated_forward(Ctx *c, Activation act, Tensor gate_up, Tensor y)
 {
     (void)c;
     int64_t width = y.dim[1];
     for (int64_t e = 0; e < tensor_count(y); e++) {
         int64_t at = e / width * 2 * width + e % width;
-        put(y, e, get(gate_up, at) * sigmoid(get(gate_up, at)) * get(gate_up, at + width),
-            MODE_SET);
+        put(y, e, act_value(act, get(gate_up, at)) * get(gate_up, at + width), MODE_SET);
     }
 }
 
-static void swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
+static void gated_backward(Ctx *c, Activation act, Tensor dy, Tensor gate_up, Tensor dgate_up)
 {
     (void)c;
     int64_t width = dy.dim[1];
     for (int64_t e = 0; e < tensor_count(dy); e++) {
         int64_t at = e / width * 2 * width + e % width;
-        float gate = get(gate_up, at), up = get(gate_up, at + width), s = sigmoid(gate);
-        put(dgate_up, at, get(dy, e) * up * (s + gate * s * (1 - s)), MODE_SET);
-        put(dgate_up, at + width, get(dy, e) * gate * s, MODE_SET);
+        float gate = get(gate_up, at), up = get(gate_up, at + width);
+        put(dgate_up, at, get(dy, e) * up * act_slope(act, gate), MODE_SET);
+        put(dgate_up, at + width, get(dy, e) * act_value(act, gate), MODE_SET);
     }
 }
 
-static void gelu_forward(Ctx *c, Tensor x, Tensor y)
+static void act_forward(Ctx *c, Activation act, Tensor x, Tensor y)
 {
     (void)c;
     for (int64_t i = 0; i < tensor_count(x); i++) {
-        put(y, i, gelu(get(x, i)), MODE_SET);
+        put(y, i, act_value(act, get(x, i)), MODE_SET);
     }
 }
 
-static void gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
+static void act_backward(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx)
 {
     (void)c;
     for (int64_t i = 0; i < tensor_count(x); i++) {
-        put(dx, i, get(dy, i) * gelu_1(get(x, i)), MODE_SET);
+        put(dx, i, get(dy, i) * act_slope(act, get(x, i)), MODE_SET);
     }
 }
 
@@ -428,10 +438,10 @@ Backend *op_naive_open(void)
         .attention_forward_ws = attention_ws,
         .attention_backward = attention_backward,
         .attention_backward_ws = attention_ws,
-        .swiglu_forward = swiglu_forward,
-        .swiglu_backward = swiglu_backward,
-        .gelu_forward = gelu_forward,
-        .gelu_backward = gelu_backward,
+        .gated_forward = gated_forward,
+        .gated_backward = gated_backward,
+        .act_forward = act_forward,
+        .act_backward = act_backward,
         .xent = xent,
         .sum = sum,
         .sum_squares = sum_squares,

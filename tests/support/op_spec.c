@@ -105,28 +105,24 @@ static void derive_attention_backward(const OpCase *k, Ctx *c, const Tensor *t)
     op_attention_forward(c, t[1], k->heads, t[2], either(t[3], t[4]));
 }
 
-static void call_swiglu_forward(const OpCase *k, Ctx *c, const Tensor *t)
+static void call_gated_forward(const OpCase *k, Ctx *c, const Tensor *t)
 {
-    (void)k;
-    op_swiglu_forward(c, t[0], t[1]);
+    op_gated_forward(c, k->act, t[0], t[1]);
 }
 
-static void call_swiglu_backward(const OpCase *k, Ctx *c, const Tensor *t)
+static void call_gated_backward(const OpCase *k, Ctx *c, const Tensor *t)
 {
-    (void)k;
-    op_swiglu_backward(c, t[0], t[1], t[2]);
+    op_gated_backward(c, k->act, t[0], t[1], t[2]);
 }
 
-static void call_gelu_forward(const OpCase *k, Ctx *c, const Tensor *t)
+static void call_act_forward(const OpCase *k, Ctx *c, const Tensor *t)
 {
-    (void)k;
-    op_gelu_forward(c, t[0], t[1]);
+    op_act_forward(c, k->act, t[0], t[1]);
 }
 
-static void call_gelu_backward(const OpCase *k, Ctx *c, const Tensor *t)
+static void call_act_backward(const OpCase *k, Ctx *c, const Tensor *t)
 {
-    (void)k;
-    op_gelu_backward(c, t[0], t[1], t[2]);
+    op_act_backward(c, k->act, t[0], t[1], t[2]);
 }
 
 static void call_xent(const OpCase *k, Ctx *c, const Tensor *t)
@@ -351,26 +347,30 @@ static const OpSpec specs[OP_COUNT] = {
         .varies = VARY_ATTENTION,
         .call = call_attention_backward,
         .derive = derive_attention_backward},
-    [OP_SWIGLU_FORWARD] = {
+    [OP_GATED_FORWARD] = {
         .arg = {ARG("gate_up", "NU"),
                 ARG("y", "NC", .use = USE_OUT)},
-        .call = call_swiglu_forward},
-    [OP_SWIGLU_BACKWARD] = {
+        .varies = VARY_GELU | VARY_RELU2,
+        .call = call_gated_forward},
+    [OP_GATED_BACKWARD] = {
         .arg = {ARG("dy", "NC"),
                 ARG("gate_up", "NU"),
                 ARG("dgate_up", "NU", .use = USE_OUT)},
         .alias = {{2, 1}},
-        .call = call_swiglu_backward},
-    [OP_GELU_FORWARD] = {
+        .varies = VARY_GELU | VARY_RELU2,
+        .call = call_gated_backward},
+    [OP_ACT_FORWARD] = {
         .arg = {ARG("x", "NC"),
                 ARG("y", "NC", .use = USE_OUT)},
-        .call = call_gelu_forward},
-    [OP_GELU_BACKWARD] = {
+        .varies = VARY_GELU | VARY_RELU2,
+        .call = call_act_forward},
+    [OP_ACT_BACKWARD] = {
         .arg = {ARG("dy", "NC"),
                 ARG("x", "NC"),
                 ARG("dx", "NC", .use = USE_OUT)},
         .alias = {{2, 0}, {2, 1}},
-        .call = call_gelu_backward},
+        .varies = VARY_GELU | VARY_RELU2,
+        .call = call_act_backward},
     [OP_XENT] = {
         .arg = {ARG("logits", "NO", .use = USE_UPDATE, .fill = FILL_LOGITS),
                 ARG("targets", "N", .type = TYPE_I32, .fill = FILL_TARGETS),

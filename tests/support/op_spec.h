@@ -20,6 +20,7 @@ typedef struct {
     Mode mode;   /* of gradients of parameters, and of single outputs */
     Mode mode2;  /* norm_backward: of dx; embed_backward: of dpositions */
     NormKind norm;
+    Activation act;
     AttentionKind attention;
     int alias; /* k > 0: the k-th pair of OpSpec.alias is one tensor */
 } OpCase;
@@ -88,7 +89,9 @@ enum {
     VARY_MODE = 4,
     VARY_MODE2 = 8,
     VARY_NORM = 16,
-    VARY_ATTENTION = 32
+    VARY_ATTENTION = 32,
+    VARY_GELU = 64, /* of an activation: else silu */
+    VARY_RELU2 = 128
 };
 
 #define OP_ARGS_MAX 20

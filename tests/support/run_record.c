@@ -106,7 +106,7 @@ void run_record_write(const char *dir, int ranks)
                                    ranks);
     cJSON *config = cJSON_Parse(config_text), *machine = cJSON_Parse("{\"sgemm_gflops\": 100}");
     RecordInfo info = {.id = "1a2b",
-                       .model = "tiny",
+                       .spec = spec_find("tiny"),
                        .parameters = 100,
                        .config = config,
                        .machine = machine,

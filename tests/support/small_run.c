@@ -15,7 +15,7 @@ TrainerSetup small_setup(const char *preset, int64_t batch, int64_t accum, int64
 {
     TrainerSetup setup = {.attention = ATTENTION_FLASH, .batch = batch, .accum = accum, .seq = seq};
     SpecOverrides o = {
-        .layers = 2, .width = 48, .heads = 4, .ffn = 72, .vocab = 101, .context = 40, .tied = -1};
+        .layers = 2, .width = 48, .heads = 4, .ffn = 72, .vocab = 101, .context = 40};
     assert_int_equal(spec_resolve(preset, &o, 0, &setup.spec), 0);
     setup.adamw = (AdamwSettings){0.9, 0.95, 1e-8, 0.1, 1.0};
     return setup;

@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/io.h"
-#include "base/mem.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "support/own_folder.h"
 
 #include <setjmp.h>

@@ -9,19 +9,19 @@ from torch.utils.checkpoint import checkpoint
 
 def make_model(spec, seq, naive, recompute):
     """GPT-2 and Llama by the same choices as pacer's presets: norm, feed-forward, positions, biases, tied head."""
-    width, heads, kv_heads = spec["width"], spec["heads"], spec["kv_heads"]
-    head = width // heads
+    width, heads, kv_heads = spec["d-model"], spec["heads"], spec["kv-heads"]
+    head = spec["head-dim"]
 
     def norm():
         if spec["norm"] == "layer":
-            return nn.LayerNorm(width, eps=spec["norm_eps"])
-        return nn.RMSNorm(width, eps=spec["norm_eps"])
+            return nn.LayerNorm(width, eps=spec["norm-eps"])
+        return nn.RMSNorm(width, eps=spec["norm-eps"])
 
     class Attention(nn.Module):
         def __init__(self):
             super().__init__()
             self.qkv = nn.Linear(width, (heads + 2 * kv_heads) * head, bias=spec["bias"])
-            self.proj = nn.Linear(width, width, bias=spec["bias"])
+            self.proj = nn.Linear(heads * head, width, bias=spec["bias"])
 
         def forward(self, x, angles, mask):
             batch, length, _ = x.shape
@@ -38,7 +38,7 @@ def make_model(spec, seq, naive, recompute):
                 y = scores.masked_fill(mask, float("-inf")).softmax(dim=-1).to(v.dtype) @ v
             else:
                 y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            return self.proj(y.transpose(1, 2).reshape(batch, length, width))
+            return self.proj(y.transpose(1, 2).reshape(batch, length, heads * head))
 
     def turn(x, cosine, sine):
         a, b = x.chunk(2, dim=-1)
@@ -48,16 +48,18 @@ def make_model(spec, seq, naive, recompute):
     class FeedForward(nn.Module):
         def __init__(self):
             super().__init__()
-            self.gated = spec["ffn_kind"] == "swiglu"
-            self.up = nn.Linear(width, spec["ffn"] * (2 if self.gated else 1), bias=spec["bias"])
+            self.gated = spec["ffn-kind"] in ("swiglu", "geglu")
+            self.act = {"swiglu": F.silu, "relu2": lambda x: F.relu(x).square()}.get(
+                spec["ffn-kind"], lambda x: F.gelu(x, approximate="tanh"))
+            self.up = nn.Linear(width, spec["ffn"] * (2 if self.gated else 1), bias=spec["bias"] and not self.gated)
             self.proj = nn.Linear(spec["ffn"], width, bias=spec["bias"])
 
         def forward(self, x):
             h = self.up(x)
             if self.gated:
                 gate, h = h.chunk(2, dim=-1)
-                return self.proj(F.silu(gate) * h)
-            return self.proj(F.gelu(h, approximate="tanh"))
+                return self.proj(self.act(gate) * h)
+            return self.proj(self.act(h))
 
     class Block(nn.Module):
         def __init__(self):
@@ -72,11 +74,11 @@ def make_model(spec, seq, naive, recompute):
         def __init__(self):
             super().__init__()
             self.embed = nn.Embedding(spec["vocab"], width)
-            self.places = nn.Embedding(spec["context"], width) if spec["learned_positions"] else None
+            self.places = nn.Embedding(spec["context"], width) if spec["learned-positions"] else None
             self.blocks = nn.ModuleList(Block() for _ in range(spec["layers"]))
             self.norm, self.head = norm(), nn.Linear(width, spec["vocab"], bias=False)
-            if spec["rope_base"]:
-                rates = spec["rope_base"] ** (-torch.arange(0, head, 2).float() / head)
+            if "rope-base" in spec:
+                rates = spec["rope-base"] ** (-torch.arange(0, head, 2).float() / head)
                 angle = torch.arange(seq).float()[:, None] * rates
                 self.register_buffer("cosine", angle.cos(), persistent=False)
                 self.register_buffer("sine", angle.sin(), persistent=False)
@@ -88,7 +90,7 @@ def make_model(spec, seq, naive, recompute):
                 self.head.weight = self.embed.weight
 
         def begin(self):
-            small = 0.02 / math.sqrt(2 * spec["layers"]) if spec["scaled_residual"] else 0.02
+            small = 0.02 / math.sqrt(2 * spec["layers"]) if spec["scaled-residual"] else 0.02
             for name, part in self.named_modules():
                 if isinstance(part, (nn.Linear, nn.Embedding)):
                     nn.init.normal_(part.weight, std=small if name.endswith(".proj") else 0.02)
@@ -99,7 +101,7 @@ def make_model(spec, seq, naive, recompute):
             x = self.embed(tokens)
             if self.places is not None:
                 x = x + self.places.weight[: tokens.shape[1]]
-            angles = (self.cosine, self.sine) if spec["rope_base"] else None
+            angles = (self.cosine, self.sine) if "rope-base" in spec else None
             mask = self.mask if naive else None
             for block in self.blocks:
                 x = checkpoint(block, x, angles, mask, use_reentrant=False) if recompute else block(x, angles, mask)

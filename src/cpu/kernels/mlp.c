@@ -1,21 +1,70 @@
 /* Feed-forward activations. With s the logistic function, silu(x) = x s(x), and the tanh form of
- * gelu is x s(2u) for u = sqrt(2/pi) (x + 0.044715 x^3), since (1 + tanh u) / 2 = s(2u). */
+ * gelu is x s(2u) for u = sqrt(2/pi) (x + 0.044715 x^3), since (1 + tanh u) / 2 = s(2u). Each loop
+ * over a stretch is compiled once per activation. */
 #include "cpu/cpu.h"
 #include "cpu/kernels/isa.h"
 #include "cpu/kernels/vec.h"
 #include "cpu/threads.h"
 
-/* y (F) = silu(gate) * up */
-VEC_INLINE void swiglu_step(const float *gate, const float *up, float *y, int64_t i, int64_t count)
+/* act(x) and act'(x): of silu s + x s (1 - s), of gelu s + x s (1 - s) d(2u)/dx. */
+typedef struct {
+    Vec value, slope;
+} Slopes;
+
+VEC_INLINE Slopes slopes_of(Activation act, Vec x)
 {
-    Vec g = vec_load_part(gate + i, count);
-    vec_store_part(y + i, g * vec_sigmoid(g) * vec_load_part(up + i, count), count);
+    if (act == ACT_RELU2) {
+        Vec above = vec_max(vec_set(0), x);
+        return (Slopes){above * above, above + above};
+    }
+    Vec square = x * x;
+    if (act == ACT_SILU) {
+        Vec s = vec_sigmoid(x), value = x * s;
+        return (Slopes){value, vec_fma(value, 1.0f - s, s)};
+    }
+    Vec s = vec_sigmoid(x * vec_fma(square, vec_set(GELU_CUBIC), vec_set(GELU_LINEAR)));
+    Vec inner = vec_fma(square, vec_set(3 * GELU_CUBIC), vec_set(GELU_LINEAR));
+    return (Slopes){x * s, vec_fma(x * s * (1.0f - s), inner, s)};
 }
 
-static void swiglu_forward(Ctx *c, Tensor gate_up, Tensor y)
+/* call(ACT_...): the activation as a constant, so that each has a loop of its own. */
+#define BY_KIND(act, call) \
+    switch (act) {         \
+    case ACT_SILU:         \
+        call(ACT_SILU);    \
+        break;             \
+    case ACT_GELU:         \
+        call(ACT_GELU);    \
+        break;             \
+    case ACT_RELU2:        \
+        call(ACT_RELU2);   \
+        break;             \
+    }
+
+/* y (F) = act(gate) * up */
+VEC_INLINE void gate_step(Activation act, const float *gate, const float *up, float *y, int64_t i,
+                          int64_t count)
+{
+    Vec value = slopes_of(act, vec_load_part(gate + i, count)).value;
+    vec_store_part(y + i, value * vec_load_part(up + i, count), count);
+}
+
+VEC_INLINE void gate_row(Activation act, const float *gate, const float *up, float *y,
+                         int64_t width)
+{
+    int64_t i = 0;
+    for (; i + VEC_LANES <= width; i += VEC_LANES) {
+        gate_step(act, gate, up, y, i, VEC_LANES);
+    }
+    if (i < width) {
+        gate_step(act, gate, up, y, i, width - i);
+    }
+}
+
+static void gated_forward(Ctx *c, Activation act, Tensor gate_up, Tensor y)
 {
     if (y.dtype != DT_F32) {
-        cpu_ref(c)->swiglu_forward(c, gate_up, y);
+        cpu_ref(c)->gated_forward(c, act, gate_up, y);
         return;
     }
     int64_t rows = y.dim[0], width = y.dim[1];
@@ -24,31 +73,39 @@ static void swiglu_forward(Ctx *c, Tensor gate_up, Tensor y)
     for (int64_t row = 0; row < rows; row++) {
         const float *gate = (const float *)gate_up.data + row * 2 * width, *up = gate + width;
         float *to = (float *)y.data + row * width;
-        int64_t i = 0;
-        for (; i + VEC_LANES <= width; i += VEC_LANES) {
-            swiglu_step(gate, up, to, i, VEC_LANES);
-        }
-        if (i < width) {
-            swiglu_step(gate, up, to, i, width - i);
-        }
+#define ROW(kind) gate_row(kind, gate, up, to, width)
+        BY_KIND(act, ROW)
+#undef ROW
     }
 }
 
-/* silu'(g) = s + g s (1 - s). dgate and dup may be gate and up. */
-VEC_INLINE void swiglu_backward_step(const float *dy, const float *gate, const float *up,
-                                     float *dgate, float *dup, int64_t i, int64_t count)
+/* dgate and dup may be gate and up. */
+VEC_INLINE void gate_step_backward(Activation act, const float *dy, const float *gate,
+                                   const float *up, float *dgate, float *dup, int64_t i,
+                                   int64_t count)
 {
-    Vec g = vec_load_part(gate + i, count), u = vec_load_part(up + i, count);
-    Vec d = vec_load_part(dy + i, count), s = vec_sigmoid(g);
-    Vec silu = g * s;
-    vec_store_part(dgate + i, d * u * vec_fma(silu, 1.0f - s, s), count);
-    vec_store_part(dup + i, d * silu, count);
+    Vec u = vec_load_part(up + i, count), d = vec_load_part(dy + i, count);
+    Slopes at = slopes_of(act, vec_load_part(gate + i, count));
+    vec_store_part(dgate + i, d * u * at.slope, count);
+    vec_store_part(dup + i, d * at.value, count);
 }
 
-static void swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
+VEC_INLINE void gate_row_backward(Activation act, const float *dy, const float *gate,
+                                  const float *up, float *dgate, float *dup, int64_t width)
+{
+    int64_t i = 0;
+    for (; i + VEC_LANES <= width; i += VEC_LANES) {
+        gate_step_backward(act, dy, gate, up, dgate, dup, i, VEC_LANES);
+    }
+    if (i < width) {
+        gate_step_backward(act, dy, gate, up, dgate, dup, i, width - i);
+    }
+}
+
+static void gated_backward(Ctx *c, Activation act, Tensor dy, Tensor gate_up, Tensor dgate_up)
 {
     if (dy.dtype != DT_F32) {
-        cpu_ref(c)->swiglu_backward(c, dy, gate_up, dgate_up);
+        cpu_ref(c)->gated_backward(c, act, dy, gate_up, dgate_up);
         return;
     }
     int64_t rows = dy.dim[0], width = dy.dim[1];
@@ -58,38 +115,32 @@ static void swiglu_backward(Ctx *c, Tensor dy, Tensor gate_up, Tensor dgate_up)
         const float *d = (const float *)dy.data + row * width;
         const float *gate = (const float *)gate_up.data + row * 2 * width, *up = gate + width;
         float *dgate = (float *)dgate_up.data + row * 2 * width, *dup = dgate + width;
-        int64_t i = 0;
-        for (; i + VEC_LANES <= width; i += VEC_LANES) {
-            swiglu_backward_step(d, gate, up, dgate, dup, i, VEC_LANES);
-        }
-        if (i < width) {
-            swiglu_backward_step(d, gate, up, dgate, dup, i, width - i);
-        }
+#define ROW(kind) gate_row_backward(kind, d, gate, up, dgate, dup, width)
+        BY_KIND(act, ROW)
+#undef ROW
     }
 }
 
-VEC_INLINE void gelu_step(const float *x, float *y, int64_t i, int64_t count)
+VEC_INLINE void act_step(Activation act, const float *x, float *y, int64_t i, int64_t count)
 {
-    Vec v = vec_load_part(x + i, count);
-    Vec slope = vec_fma(v * v, vec_set(GELU_CUBIC), vec_set(GELU_LINEAR));
-    vec_store_part(y + i, v * vec_sigmoid(v * slope), count);
+    vec_store_part(y + i, slopes_of(act, vec_load_part(x + i, count)).value, count);
 }
 
-/* gelu'(x) = s + x s (1 - s) d(2u)/dx */
-VEC_INLINE void gelu_backward_step(const float *dy, const float *x, float *dx, int64_t i,
-                                   int64_t count)
+VEC_INLINE void act_part(Activation act, const float *x, float *y, Span s)
 {
-    Vec v = vec_load_part(x + i, count), square = v * v;
-    Vec s = vec_sigmoid(v * vec_fma(square, vec_set(GELU_CUBIC), vec_set(GELU_LINEAR)));
-    Vec inner = vec_fma(square, vec_set(3 * GELU_CUBIC), vec_set(GELU_LINEAR));
-    Vec slope = vec_fma(v * s * (1.0f - s), inner, s);
-    vec_store_part(dx + i, vec_load_part(dy + i, count) * slope, count);
+    int64_t i = s.first;
+    for (; i + VEC_LANES <= s.last; i += VEC_LANES) {
+        act_step(act, x, y, i, VEC_LANES);
+    }
+    if (i < s.last) {
+        act_step(act, x, y, i, s.last - i);
+    }
 }
 
-static void gelu_forward(Ctx *c, Tensor x, Tensor y)
+static void act_forward(Ctx *c, Activation act, Tensor x, Tensor y)
 {
     if (x.dtype != DT_F32) {
-        cpu_ref(c)->gelu_forward(c, x, y);
+        cpu_ref(c)->act_forward(c, act, x, y);
         return;
     }
     const float *from = x.data;
@@ -99,20 +150,35 @@ static void gelu_forward(Ctx *c, Tensor x, Tensor y)
 #pragma omp parallel for num_threads(parts) schedule(static)
     for (int part = 0; part < parts; part++) {
         Span s = span_of_floats(count, parts, part);
-        int64_t i = s.first;
-        for (; i + VEC_LANES <= s.last; i += VEC_LANES) {
-            gelu_step(from, to, i, VEC_LANES);
-        }
-        if (i < s.last) {
-            gelu_step(from, to, i, s.last - i);
-        }
+#define PART(kind) act_part(kind, from, to, s)
+        BY_KIND(act, PART)
+#undef PART
     }
 }
 
-static void gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
+VEC_INLINE void act_step_backward(Activation act, const float *dy, const float *x, float *dx,
+                                  int64_t i, int64_t count)
+{
+    Vec slope = slopes_of(act, vec_load_part(x + i, count)).slope;
+    vec_store_part(dx + i, vec_load_part(dy + i, count) * slope, count);
+}
+
+VEC_INLINE void act_part_backward(Activation act, const float *dy, const float *x, float *dx,
+                                  Span s)
+{
+    int64_t i = s.first;
+    for (; i + VEC_LANES <= s.last; i += VEC_LANES) {
+        act_step_backward(act, dy, x, dx, i, VEC_LANES);
+    }
+    if (i < s.last) {
+        act_step_backward(act, dy, x, dx, i, s.last - i);
+    }
+}
+
+static void act_backward(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx)
 {
     if (x.dtype != DT_F32) {
-        cpu_ref(c)->gelu_backward(c, dy, x, dx);
+        cpu_ref(c)->act_backward(c, act, dy, x, dx);
         return;
     }
     const float *d = dy.data, *from = x.data;
@@ -122,20 +188,16 @@ static void gelu_backward(Ctx *c, Tensor dy, Tensor x, Tensor dx)
 #pragma omp parallel for num_threads(parts) schedule(static)
     for (int part = 0; part < parts; part++) {
         Span s = span_of_floats(count, parts, part);
-        int64_t i = s.first;
-        for (; i + VEC_LANES <= s.last; i += VEC_LANES) {
-            gelu_backward_step(d, from, to, i, VEC_LANES);
-        }
-        if (i < s.last) {
-            gelu_backward_step(d, from, to, i, s.last - i);
-        }
+#define PART(kind) act_part_backward(kind, d, from, to, s)
+        BY_KIND(act, PART)
+#undef PART
     }
 }
 
 void PACER_ISA_NAME(mlp_fill)(Ops *ops)
 {
-    ops->swiglu_forward = swiglu_forward;
-    ops->swiglu_backward = swiglu_backward;
-    ops->gelu_forward = gelu_forward;
-    ops->gelu_backward = gelu_backward;
+    ops->gated_forward = gated_forward;
+    ops->gated_backward = gated_backward;
+    ops->act_forward = act_forward;
+    ops->act_backward = act_backward;
 }

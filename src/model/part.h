@@ -1,6 +1,7 @@
 #pragma once
-/* The part of a block that moves information between tokens: attention, or test-time training.
- * The block calls it through this table. */
+/* The two parts of a block: a mixer, which moves information between tokens (attention, or
+ * test-time training), and a feed-forward, which works on each token alone. The block calls both
+ * through this table; which ones a layer has follows from the model's fields. */
 #include "model/params.h"
 #include "tensor/ctx.h"
 
@@ -9,22 +10,22 @@ typedef struct Model Model;
 typedef struct {
     const char *name;
 
-    /* Adds the mixer's rows for one layer to the table. */
+    /* Adds the part's rows for one layer to the table. */
     void (*declare)(const ModelSpec *spec, ParamTable *table, int layer);
 
     /* Points the layer's weights at the rows that declare added, the first of which is `row`;
      * returns the row behind the last. */
     int (*bind)(Model *model, int layer, int row, ParamParts values, Tensor grads);
 
-    /* out (N,C) = mix(x (N,C)); saves on c->saved what backward needs. */
+    /* out (N,C) from x (N,C); saves on c->saved what backward needs. */
     void (*forward)(Ctx *c, Model *model, int layer, Tensor x, Tensor out);
 
     /* From dout (N,C) and the forward's x: parameter gradients by mode, then dx, written over x. */
     void (*backward)(Ctx *c, Model *model, int layer, Tensor dout, Tensor x, Mode mode);
 
-    /* Shape of the state from which one layer goes on token by token, for that many sequences,
-     * and the state before the first token (NULL: anything is). While Model.decode has states,
-     * forward takes one token of each sequence and goes on from them. */
+    /* Mixers only. Shape of the state from which one layer goes on token by token, for that many
+     * sequences, and the state before the first token (NULL: anything is). While Model.decode has
+     * states, forward takes one token of each sequence and goes on from them. */
     Tensor (*decode_shape)(const Model *model, int64_t sequences);
     void (*decode_start)(Ctx *c, Model *model, int layer, Tensor state);
 
@@ -32,6 +33,8 @@ typedef struct {
      * sequence's beginning can leave it behind (Decode.filling). Otherwise its size does not
      * depend on the text, which has no limit, and it is reached token by token only. */
     bool keeps_tokens;
-} Mixer;
+} BlockPart;
 
-extern const Mixer mixer_attention, mixer_ttt;
+extern const BlockPart part_attention, part_ttt;
+
+const BlockPart *ffn_part(FfnKind kind);
