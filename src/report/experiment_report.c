@@ -143,8 +143,8 @@ static void add_facts(Content *content)
              mem_format("%.60s, commit %.60s", json_text_or(json, "pacer.version", "unknown"),
                         json_text_or(json, "pacer.commit", "unknown")));
     add_fact(content, "Runs",
-             mem_format("%d of %d configurations, repeats interleaved", results->count,
-                        results->configurations));
+             mem_format("%d of %d configurations%s", results->count, results->configurations,
+                        results->count > results->configurations ? ", repeats interleaved" : ""));
     add_text(content, "PyTorch", json, "peers.version");
     bool differ = false;
     for (int i = 0; i < results->count; i++) {

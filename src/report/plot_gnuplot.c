@@ -1,7 +1,7 @@
 /* A plot drawn by gnuplot, a program of its own: data and a short script go in, a picture comes
- * out. Margins, keys and linear axes are gnuplot's. Bars go from left to right, so that labels
- * of any length have room beside them. All is black on nothing (SVG) or on white (PNG); a dark
- * page inverts the picture (page.c). */
+ * out. Margins and keys are gnuplot's; tics are placed here, for it has no labels such as 1.5k.
+ * Bars go from left to right, so that labels of any length have room beside them. All is black on
+ * nothing (SVG) or on white (PNG); a dark page inverts the picture (page.c). */
 #include "report/plot.h"
 
 #include "base/err.h"
@@ -108,18 +108,19 @@ static Axis axis_over(double low, double high, bool log)
 }
 
 /* Round numbers in their order: multiples of the step, or 1, 2, 5, 10, 20, ... */
-static double round_number(const Axis *axis, int k)
+static double round_number(const Axis *axis, double k)
 {
     static const double parts[] = {1, 2, 5};
-    return axis->log ? parts[(k % 3 + 3) % 3] * pow(10, floor(k / 3.0)) : k * axis->step;
+    double decade = floor(k / 3);
+    return axis->log ? parts[(int)(k - 3 * decade)] * pow(10, decade) : k * axis->step;
 }
 
 /* The last round number that is not above the value; the other way about with `up`. */
-static int round_index(const Axis *axis, double value, bool up)
+static double round_index(const Axis *axis, double value, bool up)
 {
-    double room = 1e-6 * fabs(value);
-    int k = (int)floor(axis->log ? 3 * floor(log10(value)) : value / axis->step) - 1;
-    while (round_number(axis, k + 1) <= value + room) {
+    double room = 1e-6 * (axis->log ? value : axis->step);
+    double k = floor(axis->log ? 3 * floor(log10(value)) : value / axis->step) - 1;
+    for (int i = 0; i < 5 && round_number(axis, k + 1) <= value + room; i++) {
         k++;
     }
     return up && round_number(axis, k) < value - room ? k + 1 : k;
@@ -157,14 +158,15 @@ static void put_tic(Page *script, const char *before, double at, int digits, con
 /* Tics at round numbers; of a logarithmic axis over many decades only at those. */
 static void put_axis(Page *script, const Axis *axis, char name, bool percent)
 {
-    int first = round_index(axis, axis->low, true), last = round_index(axis, axis->high, false);
-    bool decades = axis->log && last - first > 9;
+    double first = round_index(axis, axis->low, true);
+    int count = (int)fmin(round_index(axis, axis->high, false) - first, 1000);
+    bool decades = axis->log && count > 9;
     put_range(script, axis, name);
     page_put(script, "set %ctics (", name);
     const char *before = "";
-    for (int k = first; k <= last; k++) {
-        if (!decades || k % 3 == 0) {
-            put_tic(script, before, round_number(axis, k), 4, percent ? " %%" : "");
+    for (int i = 0; i <= count; i++) {
+        if (!decades || fmod(first + i, 3) == 0) {
+            put_tic(script, before, round_number(axis, first + i), 4, percent ? " %%" : "");
             before = ", ";
         }
     }
