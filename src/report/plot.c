@@ -65,6 +65,12 @@ void plot_free(Plot *plot)
     *plot = (Plot){0};
 }
 
+/* Far from where ranges and steps of an axis leave what a double can hold. */
+static bool is_on_axis(double number, bool log)
+{
+    return fabs(number) <= 1e100 && (!log || number >= 1e-100);
+}
+
 /* Numbers as they are drawn: in the unit of the axis, and only those that the axis can show. */
 static void prepare_numbers(Plot *plot)
 {
@@ -72,10 +78,11 @@ static void prepare_numbers(Plot *plot)
     for (int i = 0; i < plot->series_count; i++) {
         for (size_t j = 0; j < plot->series[i].count; j++) {
             PlotPoint *point = &plot->series[i].points[j];
-            bool possible = isfinite(point->x) && isfinite(point->y) &&
-                            (!plot->log_x || point->x > 0) && (!plot->log_y || point->y > 0);
+            point->x = is_on_axis(point->x, plot->log_x) ? point->x : NAN;
+            bool possible = isfinite(point->x) && is_on_axis(point->y * scale, plot->log_y);
             point->y = possible ? point->y * scale : NAN;
-            point->half = possible && isfinite(point->half) ? point->half * scale : NAN;
+            point->half =
+                possible && is_on_axis(point->half * scale, false) ? point->half * scale : NAN;
         }
     }
     plot->y_scale = 1;

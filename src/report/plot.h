@@ -46,7 +46,8 @@ void plot_free(Plot *plot);
  * has a value (plot_has_values). */
 int plot_draw(Plot *plot, const char *folder, const char *name);
 
-/* The renderer. Of the plot every y is in the unit of its axis (y_scale is 1) and possible there
- * or NAN, and texts are one line of visible characters. The caller frees *picture. */
+/* The renderer. Of the plot every x is possible on its axis or NAN, every y too and in the unit of
+ * its axis (y_scale is 1), and texts are one line of visible characters. The caller frees
+ * *picture. */
 typedef enum { PLOT_SVG, PLOT_PNG } PlotFormat;
 int plot_gnuplot(const Plot *plot, PlotFormat format, char **picture, size_t *size);

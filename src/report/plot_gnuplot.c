@@ -128,21 +128,21 @@ static double round_index(const Axis *axis, double value, bool up)
 
 static double place_of(const Axis *axis, double value)
 {
-    return axis->log ? log(value / axis->low) / log(axis->high / axis->low)
+    return axis->log ? (log(value) - log(axis->low)) / (log(axis->high) - log(axis->low))
                      : (value - axis->low) / (axis->high - axis->low);
 }
 
 /* Moves the ends outwards by shares of the length. */
 static void axis_extend(Axis *axis, double below, double above)
 {
-    double length = axis->log ? log(axis->high / axis->low) : axis->high - axis->low;
+    double length = axis->log ? (log(axis->high) - log(axis->low)) : axis->high - axis->low;
     axis->low = axis->log ? axis->low * exp(-below * length) : axis->low - below * length;
     axis->high = axis->log ? axis->high * exp(above * length) : axis->high + above * length;
 }
 
 static void put_range(Page *script, const Axis *axis, char name)
 {
-    page_put(script, "set %crange [%.9g:%.9g]\n", name, axis->low, axis->high);
+    page_put(script, "set %crange [%.17g:%.17g]\n", name, axis->low, axis->high);
     if (axis->log) {
         page_put(script, "set log %c\n", name);
     }
@@ -152,7 +152,7 @@ static void put_tic(Page *script, const char *before, double at, int digits, con
 {
     char text[32];
     unit_tic(at, digits, text);
-    page_put(script, "%s\"%s%s\" %.9g", before, text, unit, at);
+    page_put(script, "%s\"%s%s\" %.17g", before, text, unit, at);
 }
 
 /* Tics at round numbers; of a logarithmic axis over many decades only at those. */
@@ -232,7 +232,7 @@ static Axis put_line_axis(Page *script, const Plot *plot)
     for (int i = 0; i < plot->series_count; i++) {
         const PlotSeries *series = &plot->series[i];
         for (size_t j = 0; j < series->count && series->colour >= 0; j++) {
-            if (isfinite(series->points[j].x) && (!plot->log_x || series->points[j].x > 0)) {
+            if (isfinite(series->points[j].x)) {
                 places[count++] = series->points[j].x;
             }
         }
@@ -301,11 +301,11 @@ static void put_bars(Page *script, const Plot *plot, const Axis *values, int ind
         const PlotPoint *point = &series->points[j];
         int category = (int)point->x;
         double at = category + aside, to = stack ? base[category] + fmax(point->y, 0) : point->y;
-        char place[96], text[40];
+        char place[128], text[40];
         if (!isfinite(point->y)) {
             page_put(script, "NaN NaN NaN NaN NaN NaN NaN NaN\n");
             if (point->mark != NULL && (!stack || index == 0)) {
-                snprintf(place, sizeof place, "first %.9g, %.9g offset character 0.5, 0",
+                snprintf(place, sizeof place, "first %.17g, %.17g offset character 0.5, 0",
                          values->low, at);
                 put_note(&notes, point->mark, place, "left", ALARM);
             }
@@ -313,7 +313,7 @@ static void put_bars(Page *script, const Plot *plot, const Axis *values, int ind
         }
         double half = isfinite(point->half) && !stack ? point->half : 0;
         double end = to + half < values->high ? to + half : to;
-        page_put(script, "%.9g %.9g %.9g %.9g %.9g %.9g %.9g %.9g\n", to, at,
+        page_put(script, "%.17g %.17g %.17g %.17g %.17g %.17g %.17g %.17g\n", to, at,
                  stack         ? base[category]
                  : values->log ? values->low
                                : 0,
@@ -323,7 +323,7 @@ static void put_bars(Page *script, const Plot *plot, const Axis *values, int ind
         if (!stack || index == plot->series_count - 1) {
             unit_tic(to, 3, text);
             strcat(text, plot->percent ? " %" : "");
-            snprintf(place, sizeof place, "first %.9g, %.9g offset character 0.5, 0", end, at);
+            snprintf(place, sizeof place, "first %.17g, %.17g offset character 0.5, 0", end, at);
             put_note(&notes, text, place, "left", "black");
         }
     }
@@ -378,12 +378,11 @@ static void put_line_marks(Page *script, const Plot *plot, const Axis *along)
         bool any = false;
         for (size_t j = 0; j < plot->series[i].count; j++) {
             const PlotPoint *point = &plot->series[i].points[j];
-            if (point->mark == NULL || isfinite(point->y) || !isfinite(point->x) ||
-                (plot->log_x && point->x <= 0)) {
+            if (point->mark == NULL || isfinite(point->y) || !isfinite(point->x)) {
                 continue;
             }
-            char place[64];
-            snprintf(place, sizeof place, "first %.9g, graph %.3f", point->x, 0.03 + 0.055 * row);
+            char place[96];
+            snprintf(place, sizeof place, "first %.17g, graph %.3f", point->x, 0.03 + 0.055 * row);
             put_note(script, point->mark, place,
                      place_of(along, point->x) > 0.9 ? "right" : "center",
                      colour_of(&plot->series[i]));
@@ -404,8 +403,8 @@ static void put_line_chart(Page *script, const Plot *plot, const Axis *values)
         page_put(script, "$line%d << EOD\n", i);
         for (size_t j = 0; j < plot->series[i].count; j++) {
             const PlotPoint *point = &plot->series[i].points[j];
-            page_put(script, "%.9g %.9g %.9g %.9g\n", isfinite(point->x) ? point->x : NAN, point->y,
-                     fmax(point->y - point->half, values->low),
+            page_put(script, "%.17g %.17g %.17g %.17g\n", isfinite(point->x) ? point->x : NAN,
+                     point->y, fmax(point->y - point->half, values->low),
                      isfinite(point->half) ? fmin(point->y + point->half, values->high) : NAN);
         }
         page_put(script, "EOD\n");
@@ -413,9 +412,12 @@ static void put_line_chart(Page *script, const Plot *plot, const Axis *values)
     const char *word = "plot";
     for (int i = 0; i < plot->series_count; i++) {
         const PlotSeries *series = &plot->series[i];
-        page_put(script, "%s $line%d using 1:2 with %s lw 2 dt %d pt %d ps 0.7 lc rgb '%s'", word,
-                 i, series->markers ? "linespoints" : "lines", series->dashed ? 2 : 1,
-                 shapes[(size_t)i % (sizeof shapes / sizeof *shapes)], colour_of(series));
+        page_put(script, "%s $line%d using 1:2 with %s lw 2 dt %d lc rgb '%s'", word, i,
+                 series->markers ? "linespoints" : "lines", series->dashed ? 2 : 1,
+                 colour_of(series));
+        if (series->markers) {
+            page_put(script, " pt %d ps 0.7", shapes[(size_t)i % (sizeof shapes / sizeof *shapes)]);
+        }
         put_name(script, plot, series);
         if (any_finite(series, true)) {
             page_put(script, ", $line%d using 1:3:(0):($4-$3) " ERROR_BARS "'%s' notitle", i,
