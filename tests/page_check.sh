@@ -22,9 +22,9 @@ wrap() {
 const frame = document.querySelector("iframe")
 frame.onload = () => {
     const inner = frame.contentDocument, root = inner.documentElement
-    const visible = [...inner.querySelectorAll("figure svg")].filter(svg => {
-        const box = svg.getBoundingClientRect()
-        return box.width > 200 && box.height > 80
+    const visible = [...inner.querySelectorAll("figure img")].filter(image => {
+        const box = image.getBoundingClientRect()
+        return image.complete && image.naturalWidth > 0 && box.width > 200 && box.height > 80
     })
     document.documentElement.setAttribute("data-seen",
         visible.length + (root.scrollWidth <= root.clientWidth ? " fits" : " too wide"))

@@ -1,13 +1,18 @@
 /* Which configurations a chart shows, and how it names them. */
-#include "report/chart_data.h"
+#include "report/chart.h"
 
 #include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "support/data_files.h"
 #include "support/experiment_record.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -44,12 +49,7 @@ static void expect(const Results *results, const char *entry, const char *labels
     if (chart_read(json, &chart) != 0) {
         fail_msg("%s", err_message());
     }
-    Plot plot = {.kind = PLOT_LINES};
-    if (chart.kind == CHART_CURVES) {
-        chart_collect_curves(&chart, results, &plot);
-    } else {
-        chart_collect(&chart, results, &plot);
-    }
+    Plot plot = chart_plot(&chart, results);
     char found[256] = "";
     size_t count = 0;
     for (int i = 0; i < plot.series_count; i++) {
@@ -112,11 +112,56 @@ static void test_chart__curves_are_named_by_what_is_left_open(void **state)
     planted_end(&experiment);
 }
 
+/* Records may hold any numbers and texts. */
+static void test_chart__any_numbers_end_in_a_picture(void **state)
+{
+    (void)state;
+    static const double pairs[][2] = {
+        {0, 0},        {1e15, 1e15 + 1}, {-3, -1},          {1e-300, 1e300}, {1e-100, 1e100},
+        {1e99, 1e100}, {5e-324, 1e-12},  {-1e308, 1e308},   {0.1, 0.1},      {NAN, 7},
+        {INFINITY, 7}, {12345, 12346},   {999.9999, 10000}, {1e-9, 2e-9}};
+    char *folder = data_files_folder();
+    for (size_t i = 0; i < 4 * sizeof pairs / sizeof pairs[0]; i++) {
+        const double *pair = pairs[i / 4];
+        bool bars = i & 1, log = i & 2;
+        Plot plot = {.kind = bars ? PLOT_BARS : PLOT_LINES,
+                     .title = mem_strdup("100 % \\ \"'`{1}^2_3@4.5"),
+                     .x_title = mem_strdup(""),
+                     .y_title = mem_strdup("y"),
+                     .log_x = log && !bars,
+                     .log_y = log};
+        plot_add_category(&plot, "%s 1.5 %n");
+        plot_add_category(&plot, "");
+        PlotSeries *series = plot_add_series(&plot, "a");
+        plot_add_point(series, bars ? 0 : pair[0], pair[0])->half = pair[1];
+        plot_add_point(series, bars ? 1 : pair[1], pair[1])->mark = "OOM";
+        char *svg = io_join(folder, "any.svg");
+        remove(svg);
+        int code = plot_draw(&plot, folder, "any");
+        /* No number is possible there, or there is no gnuplot; none makes it fail. */
+        if (code == ERR_FAILED && strstr(err_message(), "not installed") == NULL) {
+            fail_msg("%g and %g, %s%s: %s", pair[0], pair[1], bars ? "bars" : "lines",
+                     log ? ", logarithmic" : "", err_message());
+        }
+        if (code == 0) {
+            size_t size;
+            char *text;
+            assert_int_equal(io_read_all(svg, (size_t)1 << 20, &text, &size), 0);
+            assert_non_null(strstr(text, "{1}^2_3@4.5"));
+            free(text);
+        }
+        free(svg);
+        plot_free(&plot);
+    }
+    data_files_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chart__shows_what_it_is_asked_for),
         cmocka_unit_test(test_chart__curves_are_named_by_what_is_left_open),
+        cmocka_unit_test(test_chart__any_numbers_end_in_a_picture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Two experiments, or two runs, side by side. */
-#include "report/compare.h"
+#include "report/report.h"
 
 #include "base/err.h"
 #include "base/io.h"

@@ -1,12 +1,11 @@
 /* Records as CSV and as TensorBoard events, with the record of a run that never was and its
  * oddities. */
-#include "report/export_csv.h"
+#include "report/export.h"
 
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "report/csv.h"
-#include "report/export_events.h"
 #include "report/results.h"
 #include "support/event_file.h"
 #include "support/experiment_record.h"

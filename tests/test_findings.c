@@ -89,8 +89,9 @@ static void test_findings__returns_that_diminish(void **state)
     findings_case_conclude(&one);
     expect_finding(
         &one, FINDING_RESULT,
-        "Along batch returns diminish from 16 on: up to 64 throughput changes by +5.0 % per "
-        "doubling, less than 10 %; there comm_exposed takes the largest part of the training "
+        "Diminishing returns along batch from 16 on: up to 64 throughput changes by +5.0 % per "
+        "doubling, less than 10 %; at that point comm_exposed takes the largest share of the "
+        "training "
         "time, 50 % after 0 % before.",
         "batch 64");
     expect_no_finding(&one, "from 8 on");
@@ -379,13 +380,12 @@ static void test_findings__communication(void **state)
     /* compute leaves out the loading and moving of data: 6 s x 7/8 */
     expect_finding(
         &one, FINDING_RESULT,
-        "at most 40.0 % of the training time (ddp flat: 4.00 s of 10.00 s, beside 5.25 s of "
+        "at most 40.0 % of the training time (ddp flat: 4.00 s of 10.00 s, with 5.25 s of "
         "compute).",
         "ddp overlap: 12.5 % exposed");
-    expect_finding(
-        &one, FINDING_RESULT,
-        "ddp overlap: computation waits 1.00 s for communication, against 4.00 s with ddp flat",
-        "ddp overlap: 125");
+    expect_finding(&one, FINDING_RESULT,
+                   "ddp overlap: 1.00 s of exposed communication, against 4.00 s with ddp flat",
+                   "ddp overlap: 125");
     expect_finding(&one, FINDING_RESULT, "Throughput changes by +25.0 %", "");
     findings_case_end(&one);
 }

@@ -3,7 +3,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "report/curve.h"
-#include "report/run_report.h"
+#include "report/report.h"
 #include "support/data_files.h"
 #include "support/says.h"
 
@@ -65,30 +65,6 @@ static void test_report__damaged_records(void **state)
     data_files_remove(folder);
 }
 
-/* A straight line from 4 down to 0 over 9 steps, drawn in 5 columns and 5 rows, is a diagonal. */
-static void test_report__drawing(void **state)
-{
-    (void)state;
-    CurvePoint points[9];
-    for (int i = 0; i < 9; i++) {
-        points[i] = (CurvePoint){i + 1, 4 - i * 0.5};
-    }
-    Curve curve = {.train = points, .train_count = 9};
-    char *text = NULL;
-    size_t size;
-    FILE *file = open_memstream(&text, &size);
-    curve_print(&curve, 5, 5, file);
-    fclose(file);
-    const char *rows[] = {"|*\n", "| *\n", "|  *\n", "|   *\n", "|    *\n"};
-    const char *at = text;
-    for (int row = 0; row < 5; row++) {
-        at = strstr(at, rows[row]);
-        assert_non_null(at);
-    }
-    assert_non_null(strstr(text, "step 9"));
-    free(text);
-}
-
 static void test_report__pages(void **state)
 {
     (void)state;
@@ -122,7 +98,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_report__curve_from_a_record),
         cmocka_unit_test(test_report__damaged_records),
-        cmocka_unit_test(test_report__drawing),
         cmocka_unit_test(test_report__pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* Following a run's files as they grow, are cut, replaced and resumed; and how a run that goes
  * on is told from a dead one. */
-#include "report/watch_read.h"
+#include "report/watch.h"
 
 #include "base/io.h"
 #include "base/mem.h"
@@ -32,7 +32,7 @@ static void test_watch__lines_are_read_as_they_come(void **state)
     WatchRun run;
     watch_open(&run, dir);
     watch_poll(&run);
-    assert_int_equal(run.state, WATCH_WAITING);
+    assert_int_equal(run.state, RUN_WAITING);
     watched_put_lines(dir, 1, 3, 5);
     watch_poll(&run);
     assert_int_equal(run.last.step, 3);
@@ -184,7 +184,7 @@ static void test_watch__a_live_process_is_running(void **state)
     watched_put_running(dir, process_describe(), watched_own_host());
     watched_put_lines(dir, 1, 100, 5);
     watch_poll(&run);
-    assert_int_equal(run.state, WATCH_RUNNING);
+    assert_int_equal(run.state, RUN_RUNNING);
     assert_true(run.resident_now > 0 && run.resident_most >= run.resident_now);
     assert_true(fabs(watch_seconds_left(&run) - 300 * 0.02) < 1e-9);
 
@@ -226,7 +226,7 @@ static void test_watch__an_ended_process_is_dead(void **state)
     assert_int_equal(symlink("step-2", latest), 0);
     watch_poll(&run);
     watched_assert_says(&run, watched_flags(100, 30, false),
-                        "go on from the checkpoint of step 2: pacer train");
+                        "resume from the checkpoint of step 2: pacer train");
     free(latest);
     free(ckpt);
     watch_close(&run);
@@ -242,11 +242,11 @@ static void test_watch__elsewhere_silence_decides(void **state)
     watched_put_running(dir, process_describe(), "another-host");
     watched_put_lines(dir, 1, 3, 5);
     watch_poll(&run);
-    assert_int_equal(run.state, WATCH_RUNNING);
+    assert_int_equal(run.state, RUN_RUNNING);
     struct timespec old[2] = {{.tv_sec = time(NULL) - 50}, {.tv_sec = time(NULL) - 50}};
     assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
     watch_poll(&run);
-    assert_int_equal(run.state, WATCH_RUNNING);
+    assert_int_equal(run.state, RUN_RUNNING);
     old[0].tv_sec = old[1].tv_sec = time(NULL) - 75;
     assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
     watch_poll(&run);
@@ -254,7 +254,7 @@ static void test_watch__elsewhere_silence_decides(void **state)
     watched_assert_says(&run, watched_flags(100, 30, false), "Silent for 1 min 1");
     watched_put_lines(dir, 4, 4, 5);
     watch_poll(&run);
-    assert_int_equal(run.state, WATCH_RUNNING);
+    assert_int_equal(run.state, RUN_RUNNING);
     watch_close(&run);
     free(path);
     free(dir);

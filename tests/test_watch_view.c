@@ -1,11 +1,11 @@
 /* The screen that shows a run: it holds at every size, tells what there is to tell, and draws
  * the curve as it is. */
-#include "report/watch_view.h"
+#include "report/watch.h"
 
 #include "base/io.h"
 #include "base/mem.h"
 #include "metrics/process.h"
-#include "report/watch_experiment.h"
+#include "report/results.h"
 #include "support/own_folder.h"
 #include "support/run_record.h"
 #include "support/watched_run.h"
@@ -66,13 +66,13 @@ static void test_watch_view__every_size_holds(void **state)
     watch_poll(&run);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         for (int variant = 0; variant < 32; variant++) {
-            for (int s = variant % 4; s <= WATCH_FAILED; s += 4) {
+            for (int s = variant % 4; s < WATCH_STATE_COUNT; s += 4) {
                 WatchFlags flags = watched_flags(sizes[i][0], sizes[i][1], variant & 1);
                 flags.colour = variant & 2;
                 flags.plot = (WatchPlot){variant & 4 ? 3 : 0, variant & 8, variant & 16};
                 flags.help = variant & 8;
                 flags.paused = variant & 4;
-                run.state = (WatchState)s;
+                run.state = s;
                 WatchText text;
                 watch_view(&run, &flags, &text);
                 assert_fits(&text, &flags);
@@ -96,7 +96,7 @@ static void test_watch_view__a_finished_run_is_told_in_full(void **state)
     WatchRun run;
     watch_open(&run, dir);
     watch_poll(&run);
-    assert_int_equal(run.state, WATCH_DONE);
+    assert_int_equal(run.state, RUN_DONE);
     static const char *const words[] = {
         "finished", "100 %",  "step 100", "loss ",           "validation 2.5000 at step 100",
         "tok/s",    "median", "ms/step",  "memory  planned", "peak",
@@ -209,8 +209,8 @@ static void test_watch_view__an_experiment_is_a_list(void **state)
         "{\"id\":\"b\",\"dir\":\"runs/b\",\"state\":\"running\",\"settings\":{\"batch\":\"16\"}},"
         "{\"id\":\"c\",\"dir\":\"runs/"
         "c\",\"state\":\"waiting\",\"settings\":{\"batch\":\"32\"}}]}");
-    assert_true(watch_is_experiment(dir));
-    assert_false(watch_is_experiment(one));
+    assert_true(results_is_experiment(dir));
+    assert_false(results_is_experiment(one));
     WatchExperiment experiment;
     watch_experiment_open(&experiment, dir);
     watch_experiment_poll(&experiment);

@@ -7,11 +7,11 @@
 #include "base/mem.h"
 #include "base/signals.h"
 #include "cli/commands.h"
-#include "cli/show.h"
+#include "cli/screen.h"
 #include "model/generate.h"
 #include "model/sample.h"
-#include "report/curve.h"
-#include "report/run_report.h"
+#include "report/report.h"
+#include "report/watch.h"
 #include "text/encode.h"
 #include "text/unicode.h"
 #include "train/checkpoint.h"
@@ -25,8 +25,8 @@
 #define SAMPLE_TOKENS 220 /* of a story, at most */
 #define NOISE_TOKENS 60   /* of what a model says that knows nothing */
 #define LINE_COLUMNS 96
-#define CURVE_COLUMNS 64
-#define CURVE_ROWS 9
+#define CURVE_COLUMNS 73
+#define CURVE_ROWS 10
 
 typedef struct {
     char *folder, *text, *tokenizer, *shards, *run, *report;
@@ -235,17 +235,21 @@ static int make_data(const Config *given, const Paths *paths)
 
 static int show_result(const Config *train, const TrainResult *result, const Paths *paths)
 {
-    Curve curve;
-    int code = curve_read(&curve, result->dir);
-    if (code != 0) {
-        return code;
-    }
+    WatchRun run;
+    WatchText text;
+    watch_open(&run, result->dir);
+    watch_poll(&run);
+    watch_text_init(&text, CURVE_COLUMNS, CURVE_ROWS, screen_has_utf8(), screen_has_colour());
+    watch_plot(&text, &run, (WatchPlot){.smoothing = 0}, CURVE_ROWS);
     fputc('\n', stdout);
-    curve_print(&curve, CURVE_COLUMNS, CURVE_ROWS, stdout);
-    curve_free(&curve);
+    for (int i = 0; i < text.count; i++) {
+        puts(text.lines[i].text);
+    }
+    watch_text_free(&text);
+    watch_close(&run);
     printf("\nThe same model after %lld steps continues \"" PROMPT "\":\n\n",
            (long long)train->steps);
-    code = sample(train, result->dir);
+    int code = sample(train, result->dir);
     code = code != 0 ? code : run_report(result->dir, paths->report);
     if (code == 0) {
         char *chart = io_join(paths->report, "loss.svg");
@@ -254,11 +258,11 @@ static int show_result(const Config *train, const TrainResult *result, const Pat
                       paths->report, drawn ? ", its loss curve " : "", drawn ? chart : "",
                       result->dir);
         free(chart);
-        char *run = escape_shell_path(result->dir);
+        char *folder = escape_shell_path(result->dir);
         printf("What to try next\n"
                "  pacer generate %s --prompt 'The little fox'\n",
-               run);
-        free(run);
+               folder);
+        free(folder);
         fputs("  pacer tokenizer train --vocab 4096 --out tok.json yourtext.txt     your own text\n"
               "  pacer data prepare --tokenizer tok.json --out shards yourtext.txt\n"
               "  pacer train --model tiny --data shards --steps 2000\n"

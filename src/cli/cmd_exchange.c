@@ -2,8 +2,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "exchange/hf_export.h"
-#include "report/export_csv.h"
-#include "report/export_events.h"
+#include "report/export.h"
 #include "train/import.h"
 #include "train/model_source.h"
 

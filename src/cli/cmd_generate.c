@@ -14,7 +14,7 @@
 #include "base/output.h"
 #include "base/signals.h"
 #include "cli/commands.h"
-#include "cli/show.h"
+#include "base/json.h"
 #include "text/unicode.h"
 
 #include <errno.h>

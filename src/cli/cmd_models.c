@@ -1,23 +1,8 @@
-#include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/show.h"
 #include "model/model.h"
 
 #include <stdio.h>
-
-/* 124439808 as 124,439,808. */
-static const char *grouped(int64_t value, char text[32])
-{
-    char digits[32];
-    int length = snprintf(digits, sizeof digits, "%lld", (long long)value), used = 0;
-    for (int i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0) {
-            text[used++] = ',';
-        }
-        text[used++] = digits[i];
-    }
-    text[used] = '\0';
-    return text;
-}
 
 int cmd_models(Config *cfg, int argc, char **argv)
 {
@@ -32,10 +17,10 @@ int cmd_models(Config *cfg, int argc, char **argv)
         spec.vocab = open ? 257 : spec.vocab;
         Model model;
         model_init(&model, &spec, DT_F32, 1);
-        char count[32], vocab[32], ffn[SPEC_TEXT_SIZE];
+        char count[SHOW_COUNT_SIZE], vocab[32], ffn[SPEC_TEXT_SIZE];
         snprintf(vocab, sizeof vocab, open ? "data's" : "%lld", (long long)spec.vocab);
         printf("%-12s %15s %7lld %8lld %6lld %6lld %8s %8lld  %s, %s%s%s\n", spec.name,
-               grouped(model.params.parameters, count), (long long)spec.layers,
+               show_count((uint64_t)model.params.parameters, true, count), (long long)spec.layers,
                (long long)spec.width, (long long)spec.heads, (long long)spec.ffn, vocab,
                (long long)spec.context, spec.norm == NORM_RMS ? "RMSNorm" : "LayerNorm",
                spec_text(spec_field_of("ffn-kind"), spec.ffn_kind, ffn),

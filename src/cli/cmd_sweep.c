@@ -13,7 +13,7 @@
 #include "experiment/peer.h"
 #include "experiment/probe.h"
 #include "metrics/summary.h"
-#include "report/experiment_report.h"
+#include "report/report.h"
 #include "report/metric.h"
 
 #include <stdlib.h>
@@ -206,7 +206,7 @@ static int make_runs(Experiment *experiment)
     if (code == 0) {
         print_results(experiment);
         fflush(stdout);
-        code = experiment_report(experiment->dir);
+        code = experiment_report(experiment->dir, experiment->dir);
     }
     if (code == 0) {
         log_info("%s/report.md and report.html have the tables and charts", experiment->dir);

@@ -5,7 +5,8 @@
 #include "base/io.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
-#include "report/watch_experiment.h"
+#include "report/results.h"
+#include "report/watch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,7 @@ typedef struct {
 
 static void look(Watched *watched)
 {
-    if (!watched->is_experiment && watch_is_experiment(watched->dir)) {
+    if (!watched->is_experiment && results_is_experiment(watched->dir)) {
         watched->is_experiment = true;
         watch_experiment_open(&watched->experiment, watched->dir);
     }

@@ -4,6 +4,8 @@
  * and turns the code into the exit status. cfg->command tells subcommands apart. */
 #include "config/config.h"
 
+#include <stdio.h>
+
 int cmd_train(Config *cfg, int argc, char **argv);
 int cmd_plan(Config *cfg, int argc, char **argv);
 int cmd_models(Config *cfg, int argc, char **argv);
@@ -36,3 +38,22 @@ typedef struct {
 } CommandRow;
 
 extern const CommandRow command_rows[COMMAND_COUNT];
+
+/* Manual pages, as text for man (manual.c), from the same tables as --help. */
+void manual_print_overview(FILE *file);                 /* pacer(1) */
+void manual_print_command(Command command, FILE *file); /* pacer-train(1), pacer-data-info(1) */
+
+/* All of them, NAME.1 each, into a folder that exists. */
+int manual_write_all(const char *folder);
+
+/* The example that *line begins with, as it is typed, with pacer in front; moves *line behind
+ * it. NULL at the end; caller frees. */
+char *manual_next_example(const char **line);
+
+/* Has OpenMP threads spin for each other for tens of microseconds before they sleep, unless the
+ * environment says how they are to wait (wait_policy.c says why). The runtime reads its environment
+ * before main, so this executes the program anew, once, with the same arguments, process id and
+ * open files; to be called first in main, while there is one thread and nothing is changed.
+ * Programs that pacer starts find the environment as it was. Without effect where that is
+ * impossible. */
+void wait_policy_set(char **argv);

@@ -8,8 +8,6 @@
 #include "base/mem.h"
 #include "base/signals.h"
 #include "base/version.h"
-#include "cli/manual.h"
-#include "cli/wait_policy.h"
 #include "comm/comm.h"
 
 #include <stdlib.h>

@@ -1,12 +1,11 @@
 /* Manual pages in the man macros, for what man-db and mandoc both read. The pages carry a
  * version and no date: the same source gives the same bytes. */
-#include "cli/manual.h"
+#include "cli/commands.h"
 
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/version.h"
-#include "cli/commands.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* The terminal as a screen that is drawn again and again, and given back as it was on every way
  * out: a key, a signal, an error, an end by exit(), a crash. There is one terminal, so there is
  * one screen. */
-#include "report/watch_text.h"
+#include "report/watch.h"
 
 typedef enum {
     SCREEN_TIME,    /* nothing happened for that long */

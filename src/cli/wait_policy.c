@@ -1,4 +1,7 @@
-#include "cli/wait_policy.h"
+/* How long OpenMP threads spin for each other before they sleep. The runtime's own choice,
+ * milliseconds, is ruinous on a machine that others use: a thread spins out its share of the
+ * processor for a partner that is not running, and the partner waits for that processor. */
+#include "cli/commands.h"
 
 #include "base/clock.h"
 

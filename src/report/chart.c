@@ -3,28 +3,24 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "report/chart_data.h"
+#include "metrics/names.h"
 
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MAX_SERIES 40
 #define MAX_CATEGORIES 200
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+#define LABEL_SIZE 512
 
-static const char *text_of(const cJSON *entry, const char *name)
-{
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, name));
-}
-
-static bool is_true(const cJSON *entry, const char *name)
-{
-    return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(entry, name));
-}
+/* --- entries of experiment.json --- */
 
 static int read_kind(const cJSON *entry, Chart *chart)
 {
     static const char *const kinds[] = {"bars", "lines", "stack", "curves"};
-    const char *kind = text_of(entry, "kind");
+    const char *kind = json_text(entry, "kind");
     for (int i = 0; kind != NULL && i < 4; i++) {
         if (strcmp(kind, kinds[i]) == 0) {
             chart->kind = (ChartKind)i;
@@ -39,7 +35,7 @@ static int read_kind(const cJSON *entry, Chart *chart)
 /* y: one name or a list of them. */
 static int read_values(const cJSON *entry, Chart *chart)
 {
-    const cJSON *y = cJSON_GetObjectItemCaseSensitive(entry, "y");
+    const cJSON *y = json_get(entry, "y");
     int count = 0;
     if (cJSON_IsString(y)) {
         chart->y[count++] = y->valuestring;
@@ -96,14 +92,14 @@ static int check_metrics(const Chart *chart)
 
 int chart_read(const cJSON *entry, Chart *chart)
 {
-    *chart = (Chart){.name = text_of(entry, "name"),
-                     .title = text_of(entry, "title"),
-                     .x = text_of(entry, "x"),
-                     .series = text_of(entry, "series"),
-                     .where = cJSON_GetObjectItemCaseSensitive(entry, "where"),
-                     .log_x = is_true(entry, "logx"),
-                     .log_y = is_true(entry, "logy"),
-                     .ideal = is_true(entry, "ideal")};
+    *chart = (Chart){.name = json_text(entry, "name"),
+                     .title = json_text(entry, "title"),
+                     .x = json_text(entry, "x"),
+                     .series = json_text(entry, "series"),
+                     .where = json_get(entry, "where"),
+                     .log_x = json_is_true(entry, "logx"),
+                     .log_y = json_is_true(entry, "logy"),
+                     .ideal = json_is_true(entry, "ideal")};
     const char *name = chart->name;
     if (name == NULL || name[0] == '\0' || strlen(name) > 60 ||
         name[strspn(name, NAME_LETTERS)] != '\0') {
@@ -127,7 +123,444 @@ int chart_read(const cJSON *entry, Chart *chart)
     return code;
 }
 
-int chart_draw(const Chart *chart, const Results *results, const char *folder, bool *drawn)
+/* --- what is shown, where, and under which name --- */
+
+/* A configuration, or one of its ranks (-1: all of them together), at a place along x. */
+typedef struct {
+    int configuration, rank;
+    char *place, *name;
+} Slot;
+
+typedef struct {
+    Slot *items;
+    int count;
+} Slots;
+
+/* A configuration that is not drawn because it has no run that is done: what happened instead;
+ * NULL: nothing yet. */
+static const char *mark_of(const Results *results, int configuration)
+{
+    static const char *const marks[] = {
+        [RUN_OOM] = "OOM",         [RUN_REFUSED] = "does not fit", [RUN_FAILED] = "failed",
+        [RUN_TIMEOUT] = "timeout", [RUN_STOPPED] = "stopped",
+    };
+    const char *mark = NULL;
+    for (int i = 0; i < results->count; i++) {
+        const Result *run = &results->runs[i];
+        if (run->configuration == configuration) {
+            if (run->state == RUN_DONE) {
+                return "no value";
+            }
+            mark = mark == NULL ? marks[run->state] : mark;
+        }
+    }
+    return mark;
+}
+
+/* Whether a configuration has runs, and they have the settings that the chart asks for. A setting
+ * that no record tells of does not vary, and so is no reason to leave one out. */
+static bool shows(const Chart *chart, const Results *results, int configuration)
+{
+    const Result *run = results_first(results, configuration);
+    const cJSON *setting;
+    cJSON_ArrayForEach(setting, chart->where)
+    {
+        char text[RESULT_SETTING_SIZE];
+        if (run != NULL && setting->string != NULL &&
+            result_setting(run, setting->string, text) != NULL &&
+            !result_has_value(run, setting->string, setting)) {
+            return false;
+        }
+    }
+    return run != NULL;
+}
+
+static void append(char text[LABEL_SIZE], const char *option, const char *value)
+{
+    size_t used = strlen(text);
+    snprintf(text + used, LABEL_SIZE - used, "%s%.100s%s%.300s", used > 0 ? ", " : "", option,
+             option[0] != '\0' ? " " : "", value);
+}
+
+static bool is_configuration(const char *quantity)
+{
+    return quantity != NULL && strcmp(quantity, "configuration") == 0;
+}
+
+/* "flash" of a series that is a word, "ranks 4" of one that is a number; "" without a series.
+ * Where peers take part, the program is in front, unless the chart shows labels, which say it
+ * themselves. With `whole`, then every varying option that `where` does not settle, of axes that
+ * neither x nor series belong to. */
+static char *name_of(const Chart *chart, const Results *results, int configuration, bool whole)
+{
+    const Result *run = results_first(results, configuration);
+    char text[LABEL_SIZE] = "", value[LABEL_SIZE];
+    Metric metric;
+    if (results_have_peers(results) && !is_configuration(chart->x) &&
+        !is_configuration(chart->series)) {
+        append(text, "", peer_title(run->peer));
+    }
+    if (chart->series != NULL && metric_find(chart->series, &metric) == 0) {
+        metric_text(&metric, results, run, -1, value, sizeof value);
+        append(text, metric.unit == UNIT_TEXT ? "" : chart->series, value);
+    }
+    int x = chart->x != NULL ? results_axis_of(results, chart->x) : -1;
+    int series = chart->series != NULL ? results_axis_of(results, chart->series) : -1;
+    for (int axis = 0; axis < results->axis_count && whole; axis++) {
+        for (int i = 0; i < results->axes[axis].count && axis != x && axis != series; i++) {
+            const char *option = results->axes[axis].options[i];
+            char buffer[RESULT_SETTING_SIZE];
+            const char *setting = result_setting(run, option, buffer);
+            if (setting != NULL && json_get(chart->where, option) == NULL) {
+                append(text, option, setting);
+            }
+        }
+    }
+    return mem_strdup(text);
+}
+
+/* Two configurations at one place that are not told apart. */
+static bool is_shared(const Slots *slots)
+{
+    for (int i = 0; i < slots->count; i++) {
+        for (int j = 0; j < i; j++) {
+            const Slot *a = &slots->items[i], *b = &slots->items[j];
+            if (a->configuration != b->configuration && strcmp(a->place, b->place) == 0 &&
+                strcmp(a->name, b->name) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Most ranks that a done run of the configuration has records of. */
+static int ranks_of(const Results *results, int configuration)
+{
+    int most = 0;
+    for (int i = 0; i < results->count; i++) {
+        const Result *run = &results->runs[i];
+        bool counts = run->configuration == configuration && run->state == RUN_DONE;
+        most = counts && run->rank_count > most ? run->rank_count : most;
+    }
+    return most;
+}
+
+static bool by_rank(const Chart *chart)
+{
+    return chart->x != NULL && strcmp(chart->x, "rank") == 0;
+}
+
+/* x NULL: all share one place, so that each configuration gets a name of its own. */
+static Slots make_slots(const Chart *chart, const Results *results, const Metric *x)
+{
+    Slots slots = {0};
+    for (int i = 0; i < results->configurations; i++) {
+        int ranks = by_rank(chart) ? ranks_of(results, i) : 1;
+        for (int k = 0; k < ranks && shows(chart, results, i); k++) {
+            char text[LABEL_SIZE] = "";
+            if (by_rank(chart)) {
+                snprintf(text, sizeof text, "rank %d", k);
+            } else if (x != NULL) {
+                metric_text(x, results, results_first(results, i), -1, text, sizeof text);
+                if (text[0] == '\0') {
+                    strcpy(text, "-");
+                }
+            }
+            slots.items = mem_realloc(slots.items, (size_t)slots.count + 1, sizeof *slots.items);
+            slots.items[slots.count++] = (Slot){i, by_rank(chart) ? k : -1, mem_strdup(text),
+                                                name_of(chart, results, i, false)};
+        }
+    }
+    bool shared = is_shared(&slots);
+    for (int i = 0; i < slots.count && shared; i++) {
+        free(slots.items[i].name);
+        slots.items[i].name = name_of(chart, results, slots.items[i].configuration, true);
+    }
+    return slots;
+}
+
+static void free_slots(Slots *slots)
+{
+    for (int i = 0; i < slots->count; i++) {
+        free(slots->items[i].place);
+        free(slots->items[i].name);
+    }
+    free(slots->items);
+}
+
+/* --- bars, lines and stacks --- */
+
+static Estimate slot_estimate(const Metric *metric, const Results *results, const Slot *slot)
+{
+    if (slot->rank < 0) {
+        return metric_estimate(metric, results, slot->configuration);
+    }
+    Estimate estimate = {.mean = 0, .half = NAN};
+    for (int i = 0; i < results->count; i++) {
+        const Result *run = &results->runs[i];
+        if (run->configuration == slot->configuration && run->state == RUN_DONE) {
+            double value = metric_value(metric, results, run, slot->rank);
+            estimate.mean += isnan(value) ? 0 : value;
+            estimate.count += !isnan(value);
+        }
+    }
+    estimate.mean = estimate.count > 0 ? estimate.mean / estimate.count : NAN;
+    return estimate;
+}
+
+/* x of a line: of a setting, known also of runs that failed, or a mean of what was measured. */
+static double place_number(const Metric *x, const Results *results, const Slot *slot)
+{
+    if (slot->rank >= 0) {
+        return slot->rank;
+    }
+    Estimate estimate = metric_estimate(x, results, slot->configuration);
+    return estimate.count > 0
+               ? estimate.mean
+               : metric_value(x, results, results_first(results, slot->configuration), -1);
+}
+
+static int find_category(Plot *plot, const char *label)
+{
+    for (int i = 0; i < plot->category_count; i++) {
+        if (strcmp(plot->categories[i], label) == 0) {
+            return i;
+        }
+    }
+    plot_add_category(plot, label);
+    return plot->category_count - 1;
+}
+
+static PlotSeries *find_series(Plot *plot, const char *label)
+{
+    for (int i = 0; i < plot->series_count; i++) {
+        if (strcmp(plot->series[i].label, label) == 0) {
+            return &plot->series[i];
+        }
+    }
+    return plot_add_series(plot, label);
+}
+
+/* --- the axis of values --- */
+
+static void set_unit(const Metric *y, int count, Plot *plot)
+{
+    char title[64];
+    metric_heading(y, title);
+    double most = 0;
+    for (int i = 0; i < plot->series_count; i++) {
+        for (size_t j = 0; j < plot->series[i].count; j++) {
+            double value = plot->series[i].points[j].y;
+            most = isfinite(value) ? fmax(most, value) : most;
+        }
+    }
+    const char *unit = NULL;
+    switch (y->unit) {
+    case UNIT_BYTES:
+        plot->y_scale = most >= 1 << 30 ? 1.0 / (1 << 30) : 1.0 / (1 << 20);
+        unit = most >= 1 << 30 ? "GiB" : "MiB";
+        break;
+    case UNIT_SECONDS:
+        plot->y_scale = most < 0.5 ? 1000 : 1;
+        unit = most < 0.5 ? "ms" : "s";
+        break;
+    case UNIT_PERCENT:
+        plot->y_scale = 100;
+        plot->percent = true;
+        unit = "%";
+        break;
+    default:
+        break;
+    }
+    static const char *const common[] = {
+        [UNIT_COUNT] = "",        [UNIT_SECONDS] = "seconds",        [UNIT_BYTES] = "memory",
+        [UNIT_RATE] = "tokens/s", [UNIT_LOSS] = "loss (nats)",       [UNIT_PERCENT] = "",
+        [UNIT_RATIO] = "",        [UNIT_MILLISECONDS] = "time (ms)", [UNIT_TEXT] = "",
+    };
+    if (count > 1) { /* the series have the names, the axis has what they share */
+        plot->y_title = y->unit == UNIT_SECONDS ? mem_format("time (%s)", unit)
+                        : y->unit == UNIT_BYTES ? mem_format("memory (%s)", unit)
+                                                : mem_strdup(common[y->unit]);
+    } else if (unit != NULL) {
+        plot->y_title = mem_format("%s (%s)", title, unit);
+    } else {
+        plot->y_title = mem_strdup(y->title);
+    }
+    plot->from_zero = y->unit != UNIT_LOSS;
+}
+
+static int compare_points(const void *a, const void *b)
+{
+    const PlotPoint *x = a, *y = b;
+    return (x->x > y->x) - (x->x < y->x);
+}
+
+static void sort_lines(Plot *plot)
+{
+    for (int i = 0; i < plot->series_count; i++) {
+        if (plot->series[i].count > 0) {
+            qsort(plot->series[i].points, plot->series[i].count, sizeof(PlotPoint), compare_points);
+        }
+        plot->series[i].markers = true;
+    }
+}
+
+/* What the value would be if it grew with x from the first series' first point on; a share stays
+ * what it is. */
+static void add_ideal(const Metric *y, Plot *plot)
+{
+    const PlotPoint *start = NULL;
+    double last = -INFINITY;
+    for (int i = 0; i < plot->series_count; i++) {
+        for (size_t j = 0; j < plot->series[i].count; j++) {
+            const PlotPoint *point = &plot->series[i].points[j];
+            if (isfinite(point->y) && point->x > 0) {
+                start = start == NULL ? point : start;
+                last = fmax(last, point->x);
+            }
+        }
+    }
+    if (start == NULL || !(last > start->x)) {
+        return;
+    }
+    PlotPoint first = *start;
+    PlotSeries *ideal = plot_add_series(plot, "ideal");
+    ideal->dashed = true;
+    ideal->colour = -1;
+    for (int i = 0; i <= 32; i++) { /* enough points for a curve on a half-logarithmic plot */
+        double x = first.x * pow(last / first.x, i / 32.0);
+        plot_add_point(ideal, x, y->unit == UNIT_PERCENT ? 1 : first.y * x / first.x);
+    }
+}
+
+static void collect(const Chart *chart, const Results *results, Plot *plot)
+{
+    Metric x, y[16];
+    int parts = 0;
+    metric_find(chart->x, &x);
+    while (chart->y[parts] != NULL) {
+        metric_find(chart->y[parts], &y[parts]);
+        parts++;
+    }
+    Slots slots = make_slots(chart, results, &x);
+    bool stack = chart->kind == CHART_STACK, lines = chart->kind == CHART_LINES;
+    for (int i = 0; i < slots.count; i++) {
+        const Slot *slot = &slots.items[i];
+        char label[LABEL_SIZE], title[64];
+        snprintf(label, sizeof label, "%s", slot->place);
+        if (stack && slot->name[0] != '\0') {
+            append(label, "", slot->name);
+        }
+        double at = lines ? place_number(&x, results, slot) : find_category(plot, label);
+        for (int part = 0; part < parts; part++) {
+            snprintf(label, sizeof label, "%s", stack ? "" : slot->name);
+            if (stack || parts > 1 || label[0] == '\0') {
+                metric_heading(&y[part], title);
+                append(label, "", title);
+            }
+            Estimate estimate = slot_estimate(&y[part], results, slot);
+            PlotPoint *point = plot_add_point(find_series(plot, label), at, estimate.mean);
+            point->half = estimate.half;
+            point->mark = estimate.count > 0 ? NULL : mark_of(results, slot->configuration);
+        }
+    }
+    free_slots(&slots);
+    if (lines) {
+        sort_lines(plot);
+    }
+    if (lines && chart->ideal) {
+        add_ideal(&y[0], plot);
+    }
+    set_unit(&y[0], parts, plot);
+    plot->x_title = mem_strdup(is_configuration(chart->x) || by_rank(chart) ? "" : x.title);
+}
+
+/* --- loss curves --- */
+
+static CurvePlace *place_along(const char *x)
+{
+    return strcmp(x, "tokens") == 0    ? curve_tokens
+           : strcmp(x, "seconds") == 0 ? curve_seconds
+                                       : curve_step;
+}
+
+/* Runs that are done; where there is none, those that got somewhere. */
+static bool takes_part(const Result *run, int configuration, bool any_done)
+{
+    return run->configuration == configuration && (!any_done || run->state == RUN_DONE);
+}
+
+static void add_curve(const Chart *chart, const Results *results, int configuration,
+                      bool validation, const char *name, int colour, Plot *plot)
+{
+    bool any_done = results_in_state(results, configuration, RUN_DONE) != NULL;
+    int64_t last = 0;
+    for (int i = 0; i < results->count; i++) {
+        if (takes_part(&results->runs[i], configuration, any_done)) {
+            int64_t own = curve_last(&results->runs[i].curve, validation);
+            last = own > last ? own : last;
+        }
+    }
+    if (last == 0) {
+        return;
+    }
+    CurveBin sums[CURVE_BINS] = {0};
+    for (int i = 0; i < results->count; i++) {
+        if (takes_part(&results->runs[i], configuration, any_done)) {
+            curve_bin(&results->runs[i].curve, validation, place_along(chart->x), last, sums);
+        }
+    }
+    const char *mark = any_done ? NULL : mark_of(results, configuration);
+    char *label = mem_format("%s%s%s%s", name, mark != NULL ? " (" : "", mark != NULL ? mark : "",
+                             mark != NULL ? ")" : "");
+    PlotSeries *series = plot_add_series(plot, label);
+    free(label);
+    series->colour = colour;
+    for (int i = 0; i < CURVE_BINS; i++) {
+        if (sums[i].count > 0) {
+            plot_add_point(series, sums[i].place / sums[i].count, sums[i].loss / sums[i].count);
+        }
+    }
+    series->markers = series->count < 12;
+}
+
+static void collect_curves(const Chart *chart, const Results *results, Plot *plot)
+{
+    bool training = false, validation = false;
+    for (int i = 0; chart->y[i] != NULL; i++) {
+        validation |= strcmp(chart->y[i], "val_loss") == 0;
+        training |= strcmp(chart->y[i], "val_loss") != 0;
+    }
+    Chart unplaced = *chart;
+    unplaced.x = NULL;
+    Slots slots = make_slots(&unplaced, results, NULL);
+    for (int i = 0; i < slots.count; i++) {
+        const Slot *slot = &slots.items[i];
+        const char *name = slot->name[0] != '\0' ? slot->name : "loss";
+        if (training) {
+            add_curve(chart, results, slot->configuration, false, name, i, plot);
+        }
+        if (validation) {
+            char *label = mem_format("%s%s", name, training ? ", validation" : "");
+            int before = plot->series_count;
+            add_curve(chart, results, slot->configuration, true, label, i, plot);
+            if (plot->series_count > before) {
+                plot->series[before].dashed = training;
+            }
+            free(label);
+        }
+    }
+    free_slots(&slots);
+    plot->x_title = mem_strdup(strcmp(chart->x, "tokens") == 0    ? "tokens"
+                               : strcmp(chart->x, "seconds") == 0 ? "seconds in training"
+                                                                  : "update");
+    plot->y_title = mem_strdup(training == validation ? "loss (nats per token)"
+                               : training             ? "training loss (nats per token)"
+                                                      : "validation loss (nats per token)");
+}
+
+Plot chart_plot(const Chart *chart, const Results *results)
 {
     static const PlotKind kinds[] = {[CHART_BARS] = PLOT_BARS,
                                      [CHART_LINES] = PLOT_LINES,
@@ -138,10 +571,16 @@ int chart_draw(const Chart *chart, const Results *results, const char *folder, b
                  .log_x = chart->log_x && chart->kind != CHART_BARS && chart->kind != CHART_STACK,
                  .log_y = chart->log_y && chart->kind != CHART_STACK};
     if (chart->kind == CHART_CURVES) {
-        chart_collect_curves(chart, results, &plot);
+        collect_curves(chart, results, &plot);
     } else {
-        chart_collect(chart, results, &plot);
+        collect(chart, results, &plot);
     }
+    return plot;
+}
+
+int chart_draw(const Chart *chart, const Results *results, const char *folder, bool *drawn)
+{
+    Plot plot = chart_plot(chart, results);
     int code = 0;
     *drawn = false;
     if (plot.series_count > MAX_SERIES || plot.category_count > MAX_CATEGORIES) {

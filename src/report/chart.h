@@ -1,7 +1,7 @@
 #pragma once
-/* Charts of an experiment, drawn by gnuplot as SVG (for the page, readable on light and dark)
- * and PNG. */
+/* Charts of an experiment: from entries of its "charts" and the results of its runs to plots. */
 #include "report/metric.h"
+#include "report/plot.h"
 
 typedef enum { CHART_BARS, CHART_LINES, CHART_STACK, CHART_CURVES } ChartKind;
 
@@ -18,6 +18,11 @@ typedef struct {
 
 /* Reads one entry; ERR_INPUT naming the chart and what is wrong with it. */
 int chart_read(const cJSON *entry, Chart *chart);
+
+/* The plot that the chart asks for; the caller frees it with plot_free. Configurations that
+ * would fall on the same place become series of their own, named by what else varies. Curves
+ * are losses over steps, tokens or seconds, the mean over a configuration's repeats. */
+Plot chart_plot(const Chart *chart, const Results *results);
 
 /* Draws folder/NAME.svg and folder/NAME.png. *drawn is false when no run has the values it
  * needs. ERR_FAILED when gnuplot is missing or fails. */

@@ -1,13 +1,13 @@
-#include "report/compare.h"
+#include "report/report.h"
 
 #include "base/err.h"
 #include "base/escape.h"
-#include "base/io.h"
 #include "base/mem.h"
 #include "config/config.h"
-#include "report/findings_rules.h"
+#include "report/findings.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,54 +20,27 @@ typedef struct {
 
 /* --- the table --- */
 
-static void set_head(Table *table, int column, const char *title, bool numeric)
-{
-    Metric *head = &table->heads[column];
-    *head = (Metric){.unit = UNIT_TEXT};
-    snprintf(head->name, sizeof head->name, "%s", column == 0 ? "configuration" : "");
-    snprintf(head->title, sizeof head->title, "%s", title);
-    table->numeric[column] = numeric;
-}
-
 static void begin(Table *table, const char *a, const char *b)
 {
-    *table = (Table){.title = mem_format("%s against %s", b, a), .columns = COLUMNS};
-    table->heads = mem_zalloc(COLUMNS, sizeof *table->heads);
-    table->numeric = mem_zalloc(COLUMNS, sizeof *table->numeric);
-    set_head(table, 0, "Configuration", false);
-    set_head(table, 1, "Quantity", false);
-    set_head(table, 2, a, true);
-    set_head(table, 3, b, true);
-    set_head(table, 4, "Difference", true);
-    set_head(table, 5, "Judgement", false);
+    *table = (Table){.title = mem_format("%s against %s", b, a)};
+    table_add_column(table, "Configuration", false);
+    strcpy(table->heads[0].name, "configuration");
+    table_add_column(table, "Quantity", false);
+    table_add_column(table, a, true);
+    table_add_column(table, b, true);
+    table_add_column(table, "Difference", true);
+    table_add_column(table, "Judgement", false);
 }
 
 static void add_row(Table *table, const char *const cells[COLUMNS])
 {
-    size_t used = (size_t)table->rows * COLUMNS;
-    table->cells = mem_realloc(table->cells, used + COLUMNS, sizeof *table->cells);
-    for (size_t i = 0; i < COLUMNS; i++) {
-        table->cells[used + i] = mem_strdup(cells[i][0] != '\0' ? cells[i] : "\xe2\x80\x93");
+    table_add_row(table);
+    for (int i = 0; i < COLUMNS; i++) {
+        table_set(table, i, cells[i]);
     }
-    table->rows++;
-}
-
-static void add_note(Table *table, char *text)
-{
-    table->notes = mem_realloc(table->notes, (size_t)table->note_count + 1, sizeof *table->notes);
-    table->notes[table->note_count++] = text;
 }
 
 /* --- rows --- */
-
-static void estimate_text(const Metric *metric, const Estimate *estimate, char *text, size_t size)
-{
-    char mean[64], half[64];
-    metric_format(metric, estimate->mean, mean, sizeof mean);
-    metric_format(metric, estimate->half, half, sizeof half);
-    bool spread = estimate->half > 0;
-    snprintf(text, size, "%s%s%s", mean, spread ? " \xc2\xb1 " : "", spread ? half : "");
-}
 
 static void difference_text(const Metric *metric, double a, double b, char *text, size_t size)
 {
@@ -98,8 +71,8 @@ static void compare_metric(Comparison *both, const char *name, int in_a, int in_
     char heading[64], a_text[160], b_text[160], difference[64],
         judgement[FINDINGS_JUDGEMENT_SIZE] = "";
     metric_heading(&metric, heading);
-    estimate_text(&metric, &a, a_text, sizeof a_text);
-    estimate_text(&metric, &b, b_text, sizeof b_text);
+    estimate_text(&metric, a, a_text, sizeof a_text);
+    estimate_text(&metric, b, b_text, sizeof b_text);
     difference_text(&metric, a.mean, b.mean, difference, sizeof difference);
     if (a_count > 0 && b_count > 0) {
         Welch welch = welch_test(of_a, a_count, of_b, b_count);
@@ -149,11 +122,11 @@ static void compare_runs(Comparison *both)
     for (int i = 0; i < 2; i++) {
         const Result *result = i == 0 ? &both->a.runs[0] : &both->b.runs[0];
         if (!result_is_sound(result)) {
-            add_note(both->table,
-                     mem_format("%s is %s%s: its numbers are left out.",
-                                i == 0 ? both->a.dir : both->b.dir,
-                                result_state_name(result->state),
-                                result->state == RESULT_DONE ? " but its checks failed" : ""));
+            table_add_note(both->table,
+                           mem_format("%s is %s%s: its numbers are left out.",
+                                      i == 0 ? both->a.dir : both->b.dir,
+                                      run_state_name(result->state),
+                                      result->state == RUN_DONE ? " but its checks failed" : ""));
         }
     }
 }
@@ -201,7 +174,7 @@ static void note_alone(Comparison *both, const Results *results, const Result *r
 {
     char label[300];
     result_label(results, result, label, sizeof label);
-    add_note(both->table, mem_format("Only in %s: %s.", results->dir, label));
+    table_add_note(both->table, mem_format("Only in %s: %s.", results->dir, label));
 }
 
 static void compare_experiments(Comparison *both)
@@ -230,23 +203,10 @@ static void compare_experiments(Comparison *both)
 
 /* --- either --- */
 
-static bool is_experiment(const char *dir)
-{
-    char *path = io_join(dir, "experiment.json");
-    bool there = io_exists(path);
-    free(path);
-    return there;
-}
-
-static int read_either(Results *results, const char *dir)
-{
-    return is_experiment(dir) ? results_read(results, dir) : results_read_run(results, dir);
-}
-
 int compare_make(const char *a, const char *b, Table *table)
 {
     *table = (Table){0};
-    if (is_experiment(a) != is_experiment(b)) {
+    if (results_is_experiment(a) != results_is_experiment(b)) {
         return err_set(
             ERR_INPUT,
             "%s and %s: one is an experiment and the other is not; give two experiments, "
@@ -254,11 +214,12 @@ int compare_make(const char *a, const char *b, Table *table)
             a, b);
     }
     Comparison both = {.table = table};
-    int code = read_either(&both.a, a);
-    code = code != 0 ? code : read_either(&both.b, b);
+    bool experiment;
+    int code = results_read_any(&both.a, a, &experiment);
+    code = code != 0 ? code : results_read_any(&both.b, b, &experiment);
     if (code == 0) {
         begin(table, a, b);
-        if (is_experiment(a)) {
+        if (experiment) {
             compare_experiments(&both);
         } else {
             compare_runs(&both);

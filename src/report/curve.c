@@ -1,16 +1,14 @@
 #include "report/curve.h"
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "metrics/reader.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MAX_STEP 1e15 /* counts are exact below it */
 
 static void add(CurvePoint **points, size_t *count, int64_t step, double loss)
 {
@@ -18,12 +16,6 @@ static void add(CurvePoint **points, size_t *count, int64_t step, double loss)
         *points = mem_realloc(*points, *count == 0 ? 1 : 2 * *count, sizeof **points);
     }
     (*points)[(*count)++] = (CurvePoint){step, loss};
-}
-
-static double number_of(const cJSON *object, const char *name)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
 }
 
 /* A line's `ms` is the mean of the steps since the line before. */
@@ -34,36 +26,28 @@ static void add_mark(Curve *curve, const cJSON *line, int64_t step)
     if ((count & (count - 1)) == 0) {
         curve->marks = mem_realloc(curve->marks, count == 0 ? 1 : 2 * count, sizeof *curve->marks);
     }
-    double spent = 1e-3 * number_of(line, "ms") * ((double)step - (double)last.step);
+    double spent = 1e-3 * json_number(line, "ms") * ((double)step - (double)last.step);
     curve->marks[curve->mark_count++] =
-        (CurveMark){step, number_of(line, "tokens"), last.seconds + spent};
-}
-
-/* Steps as they can be counted: others are the work of somebody else. */
-static bool is_step(const cJSON *item)
-{
-    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble <= MAX_STEP;
+        (CurveMark){step, json_number(line, "tokens"), last.seconds + spent};
 }
 
 static int add_line(void *context, const cJSON *line, const char *where, long number)
 {
     (void)number;
     Curve *curve = context;
-    const cJSON *step = cJSON_GetObjectItemCaseSensitive(line, "step");
-    const cJSON *loss = cJSON_GetObjectItemCaseSensitive(line, "loss");
-    const cJSON *validation = cJSON_GetObjectItemCaseSensitive(line, "val_loss");
-    if (!is_step(step)) {
+    double number_of_step = json_number(line, "step");
+    if (!(number_of_step >= 0 && number_of_step <= JSON_WHOLE_MAX)) {
         return err_set(ERR_INPUT, "%s: not a line of a run's record", where);
     }
+    int64_t step = (int64_t)number_of_step;
+    const cJSON *loss = json_get(line, "loss"), *validation = json_get(line, "val_loss");
     if (cJSON_IsNumber(loss)) {
-        add(&curve->train, &curve->train_count, (int64_t)step->valuedouble, loss->valuedouble);
+        add(&curve->train, &curve->train_count, step, loss->valuedouble);
     }
-    if (!cJSON_HasObjectItem(line, "val_loss")) {
-        add_mark(curve, line, (int64_t)step->valuedouble);
-    }
-    if (cJSON_IsNumber(validation)) {
-        add(&curve->validation, &curve->validation_count, (int64_t)step->valuedouble,
-            validation->valuedouble);
+    if (validation == NULL) {
+        add_mark(curve, line, step);
+    } else if (cJSON_IsNumber(validation)) {
+        add(&curve->validation, &curve->validation_count, step, validation->valuedouble);
     }
     return 0;
 }
@@ -132,71 +116,46 @@ double curve_seconds(const Curve *curve, int64_t step)
                : NAN;
 }
 
-/* Mean loss of the points in each column; NAN where there is none. */
-static void bin(const Curve *curve, int columns, double *means)
+double curve_step(const Curve *curve, int64_t step)
 {
-    int64_t first = curve->train[0].step, last = curve->train[curve->train_count - 1].step;
-    size_t at = 0;
-    for (int column = 0; column < columns; column++) {
-        double end = (double)first + (double)(last - first + 1) * (column + 1) / columns, sum = 0;
-        size_t from = at;
-        while (at < curve->train_count && (double)curve->train[at].step < end) {
-            sum += curve->train[at++].loss;
-        }
-        means[column] = at > from ? sum / (double)(at - from) : NAN;
-    }
+    (void)curve;
+    return (double)step;
 }
 
-/* Columns without a point take the straight line between their neighbours. */
-static void fill_gaps(int columns, double *means)
+static const CurvePoint *points_of(const Curve *curve, bool validation, size_t *count)
 {
-    for (int column = 1; column < columns; column++) {
-        int next = column;
-        while (next < columns && isnan(means[next])) {
-            next++;
-        }
-        double right = next < columns ? means[next] : means[column - 1];
-        for (int gap = column; gap < next; gap++) {
-            means[gap] = means[column - 1] + (right - means[column - 1]) * (gap - column + 1) /
-                                                 (double)(next - column + 1);
-        }
-        column = next;
-    }
+    *count = validation ? curve->validation_count : curve->train_count;
+    return validation ? curve->validation : curve->train;
 }
 
-void curve_print(const Curve *curve, int columns, int rows, FILE *file)
+int64_t curve_last(const Curve *curve, bool validation)
 {
-    if (curve->train_count < 2 || columns < 2 || rows < 2) {
-        return;
-    }
-    double *means = mem_alloc((size_t)columns * sizeof *means), high = -INFINITY, low = INFINITY;
-    bin(curve, columns, means);
-    fill_gaps(columns, means);
-    for (int column = 0; column < columns; column++) {
-        high = fmax(high, means[column]);
-        low = fmin(low, means[column]);
-    }
-    high = high > low ? high : low + 1;
-    for (int row = 0; row < rows; row++) {
-        fprintf(file, "  %6.2f |", high - (high - low) * row / (rows - 1));
-        int blanks = 0;
-        for (int column = 0; column < columns; column++) {
-            int own = (int)lround((high - means[column]) / (high - low) * (rows - 1));
-            if (own == row) {
-                fprintf(file, "%*s*", blanks, "");
-                blanks = 0;
-            } else {
-                blanks++;
-            }
+    size_t count;
+    const CurvePoint *points = points_of(curve, validation, &count);
+    return count > 0 ? points[count - 1].step : 0;
+}
+
+void curve_bin(const Curve *curve, bool validation, CurvePlace *place, int64_t last,
+               CurveBin sums[CURVE_BINS])
+{
+    CurveBin own[CURVE_BINS] = {0};
+    size_t count;
+    const CurvePoint *points = points_of(curve, validation, &count);
+    for (size_t i = 0; i < count; i++) {
+        double at = place(curve, points[i].step);
+        double share = (double)points[i].step / ((double)last + 1);
+        if (isfinite(at) && isfinite(points[i].loss) && share >= 0 && share < 1) {
+            CurveBin *bin = &own[(int)(share * CURVE_BINS)];
+            bin->loss += points[i].loss;
+            bin->place += at;
+            bin->count++;
         }
-        fputc('\n', file);
     }
-    char last[32];
-    snprintf(last, sizeof last, "step %lld", (long long)curve->train[curve->train_count - 1].step);
-    fprintf(file, "   loss +");
-    for (int column = 0; column < columns; column++) {
-        fputc('-', file);
+    for (int i = 0; i < CURVE_BINS; i++) {
+        if (own[i].count > 0) {
+            sums[i].loss += own[i].loss / own[i].count;
+            sums[i].place += own[i].place / own[i].count;
+            sums[i].count++;
+        }
     }
-    fprintf(file, "\n         %*s\n", columns, last);
-    free(means);
 }

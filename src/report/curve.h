@@ -1,8 +1,8 @@
 #pragma once
 /* The loss of a run over its steps, from metrics.jsonl alone. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 typedef struct {
     int64_t step;
@@ -33,6 +33,19 @@ void curve_free(Curve *curve); /* no-op on a zeroed curve */
  * (the first begins at 0); NAN when the record does not say. */
 double curve_tokens(const Curve *curve, int64_t step);
 double curve_seconds(const Curve *curve, int64_t step);
+double curve_step(const Curve *curve, int64_t step); /* the step itself */
+typedef double CurvePlace(const Curve *curve, int64_t step);
 
-/* The training losses as a drawing in characters, `columns` x `rows` without axes. */
-void curve_print(const Curve *curve, int columns, int rows, FILE *file);
+/* The last step with a training or validation loss; 0: none. */
+int64_t curve_last(const Curve *curve, bool validation);
+
+/* A long curve thinned: steps up to `last` are cut into spans, and a span's point is the mean of
+ * its losses, which also takes the noise of single batches out. Adds the means of this curve's
+ * spans to `sums`, which repeats of a configuration share. */
+#define CURVE_BINS 250
+typedef struct {
+    double loss, place;
+    int count;
+} CurveBin;
+void curve_bin(const Curve *curve, bool validation, CurvePlace *place, int64_t last,
+               CurveBin sums[CURVE_BINS]);

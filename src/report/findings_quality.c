@@ -1,6 +1,6 @@
 /* What batch size does to the loss. Runs of different batch sizes are compared where all of them
  * have been: at the tokens, and at the seconds of training, that the shortest one reached. */
-#include "report/findings_rules.h"
+#include "report/findings.h"
 
 #include "base/mem.h"
 #include "metrics/checks.h"
@@ -13,8 +13,6 @@
 #define LAST_UPDATE 1.02 /* runs of equal tokens end within an update of each other */
 #define LARGE_GAP 0.05   /* of the validation loss */
 #define RISEN 1.01       /* last over best validation loss */
-
-typedef double (*Progress)(const Curve *curve, int64_t step);
 
 /* Of one configuration: its best validation losses by the common point, one a run. */
 typedef struct {
@@ -49,7 +47,7 @@ static bool comparable(const Results *results, const Result *a, const Result *b)
     return true;
 }
 
-static double reach_of(const Result *result, Progress progress)
+static double reach_of(const Result *result, CurvePlace *progress)
 {
     const Curve *curve = &result->curve;
     return curve->validation_count > 0
@@ -57,7 +55,7 @@ static double reach_of(const Result *result, Progress progress)
                : NAN;
 }
 
-static double best_by(const Result *result, Progress progress, double limit)
+static double best_by(const Result *result, CurvePlace *progress, double limit)
 {
     double best = NAN;
     for (size_t i = 0; i < result->curve.validation_count; i++) {
@@ -70,7 +68,7 @@ static double best_by(const Result *result, Progress progress, double limit)
 }
 
 /* The point that every sound run beside `first` has reached; NAN when there is none. */
-static double common_point(const Results *results, const Result *first, Progress progress)
+static double common_point(const Results *results, const Result *first, CurvePlace *progress)
 {
     double point = NAN;
     for (int i = 0; i < results->count; i++) {
@@ -82,7 +80,7 @@ static double common_point(const Results *results, const Result *first, Progress
     return point;
 }
 
-static bool gather(const Results *results, int configuration, Progress progress, double limit,
+static bool gather(const Results *results, int configuration, CurvePlace *progress, double limit,
                    Contender *contender)
 {
     Metric batch = findings_metric("global_batch");
@@ -128,12 +126,13 @@ static void tell(const Results *results, const Contender *all, int count, const 
     char judgement[FINDINGS_JUDGEMENT_SIZE];
     Page evidence = {0};
     for (int i = 0; i < count && i < 24; i++) {
-        char *label = findings_label(results, all[i].configuration);
+        char label[FINDINGS_LABEL_SIZE];
+        findings_label(results, all[i].configuration, label);
         page_put(&evidence, "%s%s: %.4f nats (%d run%s)", i > 0 ? "; " : "", label, all[i].mean,
                  all[i].count, all[i].count == 1 ? "" : "s");
-        free(label);
     }
-    char *winner = findings_label(results, best->configuration);
+    char winner[FINDINGS_LABEL_SIZE];
+    findings_label(results, best->configuration, winner);
     findings_add(
         findings, FINDING_RESULT,
         mem_format("At equal %s the best validation loss is that of global batch %.15g (%s), "
@@ -141,10 +140,9 @@ static void tell(const Results *results, const Contender *all, int count, const 
                    where, best->global_batch, winner, best->mean, next->global_batch, next->mean,
                    findings_judgement(&welch, judgement)),
         evidence.text);
-    free(winner);
 }
 
-static void compare_at(const Results *results, const Result *first, Progress progress,
+static void compare_at(const Results *results, const Result *first, CurvePlace *progress,
                        const char *unit, Findings *findings)
 {
     double point = common_point(results, first, progress);
@@ -160,9 +158,9 @@ static void compare_at(const Results *results, const Result *first, Progress pro
             count++;
         }
     }
-    Metric metric = findings_metric(strcmp(unit, "tokens") == 0 ? "tokens" : "training_s");
+    const char *name = strcmp(unit, "tokens") == 0 ? "tokens" : "training_s";
     char value[FINDINGS_VALUE_SIZE];
-    char *where = mem_format("%s (%s)", unit, findings_value(&metric, point, value));
+    char *where = mem_format("%s (%s)", unit, findings_value(name, point, value));
     tell(results, all, count, where, findings);
     free(where);
     free(all);
@@ -197,7 +195,7 @@ void rule_learning_rate(const Results *results, Findings *findings)
         const Result *result = &results->runs[i];
         double own_batch = metric_value(&batch, results, result, -1);
         double own_rate = metric_value(&rate, results, result, -1);
-        if (result->state == RESULT_DONE && !isnan(own_batch) && !isnan(own_rate)) {
+        if (result->state == RUN_DONE && !isnan(own_batch) && !isnan(own_rate)) {
             batches[count] = own_batch;
             rates[count++] = own_rate;
         }
@@ -208,9 +206,10 @@ void rule_learning_rate(const Results *results, Findings *findings)
     if (check != NULL && check->verdict != CHECK_PASS) {
         findings_add(
             findings, FINDING_CAUTION,
-            mem_format("All batch sizes were trained at one learning rate, %.6g, which suits "
-                       "one of them best: differences in loss mix the two.",
-                       rates[0]),
+            mem_format(
+                "All batch sizes were trained at one learning rate, %.6g, which suits "
+                "one of them best: differences in loss confound batch size and learning rate.",
+                rates[0]),
             mem_format("%d runs; an lr-rule would tell them apart", count));
     }
     free(checks);
@@ -222,13 +221,12 @@ void rule_learning_rate(const Results *results, Findings *findings)
  * best. */
 static void tell_of_short_probes(const Results *results, double tokens, Findings *findings)
 {
-    Metric update = findings_metric("tokens_update");
     int few = 0, worst = -1;
     double least = FEW_UPDATES;
     for (int i = 0; i < results->configurations; i++) {
         const Result *result = results_first(results, i);
-        bool probed = result != NULL && !isnan(results_number(result->entry, "lr_factor"));
-        double updates = ceil(tokens / metric_sound_estimate(&update, results, i).mean);
+        bool probed = result != NULL && !isnan(json_number(result->entry, "lr_factor"));
+        double updates = ceil(tokens / findings_mean(results, i, "tokens_update"));
         few += probed && updates < FEW_UPDATES;
         if (probed && updates < least) {
             least = updates;
@@ -236,28 +234,28 @@ static void tell_of_short_probes(const Results *results, double tokens, Findings
         }
     }
     if (few > 0) {
-        char *label = findings_label(results, worst);
+        char label[FINDINGS_LABEL_SIZE];
+        findings_label(results, worst, label);
         findings_add(findings, FINDING_CAUTION,
                      mem_format("The learning rate of %d configuration%s comes from a probe of few "
                                 "updates, %.0f for %s: it may suit the first of them only.",
                                 few, few == 1 ? "" : "s", least, label),
                      mem_format("more tokens in lr-probe make it surer; %d updates are wanted",
                                 FEW_UPDATES));
-        free(label);
     }
 }
 
 /* A rate that a probe chose at the edge of what it tried may not be the best one. */
 void rule_probed_rates(const Results *results, Findings *findings)
 {
-    const cJSON *probe = cJSON_GetObjectItemCaseSensitive(results->json, "lr_probe");
-    const cJSON *factors = cJSON_GetObjectItemCaseSensitive(probe, "factors");
+    const cJSON *probe = json_get(results->json, "lr_probe");
+    const cJSON *factors = json_get(probe, "factors");
     int count = cJSON_GetArraySize(factors), edges = 0, chosen = 0;
     char first[256] = "";
     const char *side = "";
     for (int i = 0; count > 1 && i < results->configurations; i++) {
         const Result *result = results_first(results, i);
-        double factor = result != NULL ? results_number(result->entry, "lr_factor") : NAN;
+        double factor = result != NULL ? json_number(result->entry, "lr_factor") : NAN;
         chosen += !isnan(factor);
         bool low = factor == 0, high = factor == count - 1;
         if ((low || high) && edges++ == 0) {
@@ -265,10 +263,9 @@ void rule_probed_rates(const Results *results, Findings *findings)
             side = low ? "lowest" : "highest";
         }
     }
-    Metric tokens = findings_metric("tokens");
     char amount[FINDINGS_VALUE_SIZE];
-    findings_value(&tokens, results_number(probe, "tokens"), amount);
-    tell_of_short_probes(results, results_number(probe, "tokens"), findings);
+    findings_value("tokens", json_number(probe, "tokens"), amount);
+    tell_of_short_probes(results, json_number(probe, "tokens"), findings);
     if (edges > 0) {
         findings_add(findings, FINDING_CAUTION,
                      mem_format("The learning rate of %d of %d configurations, first %s, is the %s "
@@ -290,33 +287,31 @@ void rule_probed_rates(const Results *results, Findings *findings)
 
 void rule_gap(const Results *results, Findings *findings)
 {
-    Metric gap = findings_metric("gap"), validation = findings_metric("val_loss");
-    Metric best = findings_metric("best_val_loss"), training = findings_metric("train_loss");
     int worst = -1;
     double most = 0;
     for (int i = 0; i < results->configurations; i++) {
-        double mean = metric_sound_estimate(&gap, results, i).mean;
+        double mean = findings_mean(results, i, "gap");
         if (mean > most) {
             most = mean;
             worst = i;
         }
     }
-    double val = worst >= 0 ? metric_sound_estimate(&validation, results, worst).mean : NAN;
+    double val = worst >= 0 ? findings_mean(results, worst, "val_loss") : NAN;
     if (!(most > LARGE_GAP * val)) {
         return;
     }
-    double least = metric_sound_estimate(&best, results, worst).mean;
+    double least = findings_mean(results, worst, "best_val_loss");
     Page text = {0}, evidence = {0};
-    char *label = findings_label(results, worst);
+    char label[FINDINGS_LABEL_SIZE];
+    findings_label(results, worst, label);
     page_put(&text,
              "The largest gap between validation and training loss is %.4f nats (%s: %.4f and %.4f "
              "at the last update)",
-             most, label, val, metric_sound_estimate(&training, results, worst).mean);
+             most, label, val, findings_mean(results, worst, "train_loss"));
     if (val > RISEN * least) {
         page_put(&text, "; its validation loss had been down to %.4f and rose again", least);
     }
     page_put(&text, ".");
-    findings_list(&evidence, &gap, results, NULL, results->configurations);
+    findings_list(&evidence, "gap", results, NULL, results->configurations);
     findings_add(findings, FINDING_RESULT, text.text, evidence.text);
-    free(label);
 }

@@ -1,11 +1,10 @@
 /* What several ranks gain and lose: communication, scaling, and ranks that hold up the others. */
-#include "report/findings_rules.h"
+#include "report/findings.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "metrics/checks.h"
-#include "report/metric_scaling.h"
-#include "report/metric_values.h"
+#include "report/scaling.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,18 +12,6 @@
 
 #define ROUNDING 0.005     /* by which an efficiency may be above 1 without being called so */
 #define MEAN_FLATTERS 0.02 /* by which the mean over ranks must differ to be worth a word */
-
-static double mean_of(const Results *results, int configuration, const char *name)
-{
-    Metric metric = findings_metric(name);
-    return metric_sound_estimate(&metric, results, configuration).mean;
-}
-
-static const char *seconds_text(double seconds, char text[FINDINGS_VALUE_SIZE])
-{
-    Metric metric = findings_metric("training_s");
-    return findings_value(&metric, seconds, text);
-}
 
 /* --- communication --- */
 
@@ -40,8 +27,8 @@ static double exposed_share(const Results *results, int configuration)
     if (!has_several_ranks(results, configuration)) {
         return NAN;
     }
-    double training = mean_of(results, configuration, "training_s");
-    return training > 0 ? mean_of(results, configuration, "comm_exposed_s") / training : NAN;
+    double training = findings_mean(results, configuration, "training_s");
+    return training > 0 ? findings_mean(results, configuration, "comm_exposed_s") / training : NAN;
 }
 
 void rule_communication(const Results *results, Findings *findings)
@@ -54,10 +41,10 @@ void rule_communication(const Results *results, Findings *findings)
         if (isnan(share)) {
             continue;
         }
-        char *label = findings_label(results, i);
+        char label[FINDINGS_LABEL_SIZE];
+        findings_label(results, i, label);
         page_put(&evidence, "%s%s: %.1f %% exposed", evidence.size > 0 ? "; " : "", label,
                  100 * share);
-        free(label);
         if (share > most) {
             most = share;
             worst = i;
@@ -66,25 +53,29 @@ void rule_communication(const Results *results, Findings *findings)
     if (worst < 0) {
         return;
     }
-    double hidden = mean_of(results, worst, "comm_hidden_s");
-    double all = mean_of(results, worst, "comm_s");
+    double hidden = findings_mean(results, worst, "comm_hidden_s");
+    double all = findings_mean(results, worst, "comm_s");
     char exposed_s[FINDINGS_VALUE_SIZE], training_s[FINDINGS_VALUE_SIZE];
     char compute_s[FINDINGS_VALUE_SIZE], hidden_s[FINDINGS_VALUE_SIZE];
-    char *label = findings_label(results, worst);
+    char label[FINDINGS_LABEL_SIZE];
+    findings_label(results, worst, label);
     Page text = {0};
-    page_put(&text,
-             "Communication that computation waits for takes at most %.1f %% of the training time "
-             "(%s: %s of %s, beside %s of compute)",
-             100 * most, label, seconds_text(mean_of(results, worst, "comm_exposed_s"), exposed_s),
-             seconds_text(mean_of(results, worst, "training_s"), training_s),
-             seconds_text(mean_of(results, worst, "compute_s"), compute_s));
+    page_put(
+        &text,
+        "Exposed communication takes at most %.1f %% of the training time (%s: %s of %s, with %s "
+        "of "
+        "compute)",
+        100 * most, label,
+        findings_value("training_s", findings_mean(results, worst, "comm_exposed_s"), exposed_s),
+        findings_value("training_s", findings_mean(results, worst, "training_s"), training_s),
+        findings_value("training_s", findings_mean(results, worst, "compute_s"), compute_s));
     if (all > 0 && hidden > 0) {
-        page_put(&text, "; another %s, %.0f %% of all communication, was hidden behind computation",
-                 seconds_text(hidden, hidden_s), 100 * hidden / all);
+        page_put(&text,
+                 "; another %s, %.0f %% of all communication, was overlapped with computation",
+                 findings_value("training_s", hidden, hidden_s), 100 * hidden / all);
     }
     page_put(&text, ".");
     findings_add(findings, FINDING_RESULT, text.text, evidence.text);
-    free(label);
 }
 
 static bool uses(const Results *results, int configuration, const char *strategy)
@@ -120,24 +111,25 @@ void rule_overlap(const Results *results, Findings *findings)
         if (other < 0) {
             continue;
         }
-        double with = mean_of(results, i, "comm_exposed_s");
-        double without = mean_of(results, other, "comm_exposed_s");
-        Metric exposed = findings_metric("comm_exposed_s"), speed = findings_metric("tok_s");
-        Welch welch = findings_welch(&exposed, results, other, i);
+        double with = findings_mean(results, i, "comm_exposed_s");
+        double without = findings_mean(results, other, "comm_exposed_s");
+        Welch welch = findings_welch("comm_exposed_s", results, other, i);
         char with_s[FINDINGS_VALUE_SIZE], without_s[FINDINGS_VALUE_SIZE];
         char judgement[FINDINGS_JUDGEMENT_SIZE];
-        char *label = findings_label(results, i);
+        char label[FINDINGS_LABEL_SIZE];
+        findings_label(results, i, label);
         Page evidence = {0};
-        findings_list(&evidence, &speed, results, (int[]){other, i}, 2);
-        findings_add(
-            findings, FINDING_RESULT,
-            mem_format("%s: computation waits %s for communication, against %s with ddp "
-                       "flat; %s. Throughput changes by %+.1f %%.",
-                       label, seconds_text(with, with_s), seconds_text(without, without_s),
-                       findings_judgement(&welch, judgement),
-                       100 * (mean_of(results, i, "tok_s") / mean_of(results, other, "tok_s") - 1)),
-            evidence.text);
-        free(label);
+        findings_list(&evidence, "tok_s", results, (int[]){other, i}, 2);
+        findings_add(findings, FINDING_RESULT,
+                     mem_format("%s: %s of exposed communication, against %s with ddp flat; %s. "
+                                "Throughput changes by %+.1f %%.",
+                                label, findings_value("training_s", with, with_s),
+                                findings_value("training_s", without, without_s),
+                                findings_judgement(&welch, judgement),
+                                100 * (findings_mean(results, i, "tok_s") /
+                                           findings_mean(results, other, "tok_s") -
+                                       1)),
+                     evidence.text);
     }
 }
 
@@ -150,7 +142,7 @@ static bool is_along_ranks(const Results *results, const Series *series)
 
 void rule_amdahl(const Results *results, Findings *findings)
 {
-    Metric fraction = findings_metric("amdahl"), speedup = findings_metric("speedup");
+    Metric fraction = findings_metric("amdahl");
     SeriesList list;
     series_make(results, &list);
     for (int i = 0; i < list.count; i++) {
@@ -162,7 +154,7 @@ void rule_amdahl(const Results *results, Findings *findings)
             continue;
         }
         Page evidence = {0};
-        findings_list(&evidence, &speedup, results, series->configurations, series->count);
+        findings_list(&evidence, "speedup", results, series->configurations, series->count);
         findings_add(
             findings, FINDING_RESULT,
             serial > 0
@@ -178,44 +170,42 @@ void rule_amdahl(const Results *results, Findings *findings)
 
 void rule_superlinear(const Results *results, Findings *findings)
 {
-    Metric efficiency = findings_metric("efficiency"), speedup = findings_metric("speedup");
     for (int i = 0; i < results->configurations; i++) {
         const Result *first = results_first(results, i);
-        double mean = metric_sound_estimate(&efficiency, results, i).mean;
+        double mean = findings_mean(results, i, "efficiency");
         if (first == NULL || !(mean > 1 + ROUNDING)) {
             continue;
         }
         Page evidence = {0};
-        findings_list(&evidence, &speedup, results, &i, 1);
-        char *label = findings_label(results, i);
+        findings_list(&evidence, "speedup", results, &i, 1);
+        char label[FINDINGS_LABEL_SIZE];
+        findings_label(results, i, label);
         findings_add(findings, FINDING_CAUTION,
                      mem_format("%s: %.2f times as fast with %.15g times the ranks is more than "
                                 "possible by dividing work; look for a slow or noisy baseline, or "
                                 "data that fits a cache only when divided.",
-                                label, metric_sound_estimate(&speedup, results, i).mean,
+                                label, findings_mean(results, i, "speedup"),
                                 scaling_ranks(results, first)),
                      evidence.text);
-        free(label);
     }
 }
 
 void rule_mean_speedup(const Results *results, Findings *findings)
 {
-    Metric slowest = findings_metric("speedup"), mean = findings_metric("speedup_mean");
     for (int i = 0; i < results->configurations; i++) {
-        double real = metric_sound_estimate(&slowest, results, i).mean;
-        double claimed = metric_sound_estimate(&mean, results, i).mean;
+        double real = findings_mean(results, i, "speedup");
+        double claimed = findings_mean(results, i, "speedup_mean");
         if (!(claimed > real * (1 + MEAN_FLATTERS)) || !has_several_ranks(results, i)) {
             continue;
         }
-        char *label = findings_label(results, i);
+        char label[FINDINGS_LABEL_SIZE];
+        findings_label(results, i, label);
         findings_add(
             findings, FINDING_CAUTION,
             mem_format("%s: the mean over ranks would claim a speed-up of %.2f; the slowest "
                        "rank, for which the others wait, makes it %.2f.",
                        label, claimed, real),
             NULL);
-        free(label);
     }
 }
 
@@ -247,9 +237,10 @@ static double lag_of(const Results *results, const Result *result, int rank)
         return NAN;
     }
     double *busy = mem_alloc((size_t)result->rank_count * sizeof *busy), own = NAN;
+    Metric metric = findings_metric("busy_s");
     bool known = true;
     for (int i = 0; i < result->rank_count; i++) {
-        busy[i] = value_busy(results, result, i, NULL);
+        busy[i] = metric_value(&metric, results, result, i);
         known = known && busy[i] >= 0;
         own = i == rank ? busy[i] : own;
     }
@@ -282,7 +273,8 @@ static void tell(const Results *results, const Straggler *straggler, int configu
     Metric host = findings_metric("host"), device = findings_metric("device");
     Metric busy = findings_metric("busy_s");
     char host_text[80], device_text[80], value[FINDINGS_VALUE_SIZE];
-    char *label = findings_label(results, configuration);
+    char label[FINDINGS_LABEL_SIZE];
+    findings_label(results, configuration, label);
     Page evidence = {0};
     metric_text(&host, results, straggler->result, straggler->rank, host_text, sizeof host_text);
     metric_text(&device, results, straggler->result, straggler->rank, device_text,
@@ -290,7 +282,7 @@ static void tell(const Results *results, const Straggler *straggler, int configu
     for (int rank = 0; rank < straggler->result->rank_count && rank < 16; rank++) {
         page_put(
             &evidence, "%srank %d %s", rank > 0 ? ", " : "busy: ", rank,
-            findings_value(&busy, metric_value(&busy, results, straggler->result, rank), value));
+            findings_value("busy_s", metric_value(&busy, results, straggler->result, rank), value));
     }
     findings_add(findings, FINDING_CAUTION,
                  mem_format("%s: rank %d on %s %s is a straggler, busy %.2f times as long as the "
@@ -298,7 +290,6 @@ static void tell(const Results *results, const Straggler *straggler, int configu
                             label, straggler->rank, host_text, device_text, straggler->worst,
                             straggler->seen, straggler->runs),
                  evidence.text);
-    free(label);
 }
 
 void rule_stragglers(const Results *results, Findings *findings)

@@ -7,19 +7,286 @@
 #include "base/mem.h"
 #include "config/config.h"
 #include "metrics/names.h"
-#include "report/metric_scaling.h"
-#include "report/metric_values.h"
+#include "report/scaling.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* --- values --- */
+
+/* What a source is asked for. rank < 0: of the run, which is its slowest rank for times and its
+ * worst one for memory; with several ranks they are unknown as long as one rank's file is
+ * missing. All give NAN for what is not known. Times of phases are exclusive ones: wall time that
+ * was spent in that phase and in no other, so that the parts of a table add up to its total.
+ * Hidden communication passes beside other work and has its own length. */
+static const cJSON *file_of(MetricQuery q)
+{
+    if (q.rank < 0) {
+        return result_has_all_ranks(q.result) ? q.result->ranks[q.result->slowest] : NULL;
+    }
+    return q.rank < q.result->rank_count ? q.result->ranks[q.rank] : NULL;
+}
+
+static MetricQuery of_rank(MetricQuery q, int rank)
+{
+    q.rank = rank;
+    return q;
+}
+
+static double number_in(MetricQuery q, const char *group, const char *field)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s.%s.%s", group, q.of, field);
+    return json_number(file_of(q), path);
+}
+
+static double value_span(MetricQuery q)
+{
+    return number_in(q, "spans", "total_s");
+}
+
+static double value_span_mean(MetricQuery q)
+{
+    return number_in(q, "spans", "mean_s");
+}
+
+static double value_phase(MetricQuery q)
+{
+    bool beside = strcmp(q.of, "comm_hidden") == 0;
+    return number_in(q, "timers", beside ? "total_s" : "exclusive_s");
+}
+
+static double value_phase_mean(MetricQuery q)
+{
+    double count = number_in(q, "timers", "count");
+    return count > 0 ? value_phase(q) / count : NAN;
+}
+
+/* of: phases with spaces between them. */
+static double value_phases(MetricQuery q)
+{
+    double sum = 0;
+    for (const char *at = q.of; *at != '\0'; at += strspn(at, " ")) {
+        char phase[32];
+        size_t length = strcspn(at, " ");
+        snprintf(phase, sizeof phase, "%.*s", (int)length, at);
+        sum += value_phase((MetricQuery){q.results, q.result, q.rank, phase});
+        at += length;
+    }
+    return sum;
+}
+
+static double value_summary(MetricQuery q)
+{
+    return json_number(json_get(q.result->run, "summary"), q.of);
+}
+
+static double value_run(MetricQuery q)
+{
+    return json_number(q.result->run, q.of);
+}
+
+static double value_entry(MetricQuery q)
+{
+    return json_number(q.result->entry, q.of);
+}
+
+static double value_repeat(MetricQuery q)
+{
+    return q.result->repeat + 1;
+}
+
+static double value_rank(MetricQuery q)
+{
+    return q.rank >= 0 && q.rank < q.result->rank_count ? q.rank : NAN;
+}
+
+static double value_global_batch(MetricQuery q)
+{
+    double given = result_setting_number(q.result, "global-batch");
+    return given > 0 ? given
+                     : result_setting_number(q.result, "batch") *
+                           result_setting_number(q.result, "accum") *
+                           result_setting_number(q.result, "ranks");
+}
+
+static double value_tokens_update(MetricQuery q)
+{
+    return value_global_batch(q) * result_setting_number(q.result, "seq");
+}
+
+static double value_samples_epoch(MetricQuery q)
+{
+    double epochs = json_number(file_of(of_rank(q, -1)), "spans.epoch.count");
+    double sequences = json_number(q.result->run, "summary.steps") * value_global_batch(q);
+    return epochs > 0 ? sequences / epochs : NAN;
+}
+
+double result_timed_tokens(const Result *result)
+{
+    double tokens =
+        json_number(result->run, "summary.tok_s") * json_number(result->run, "summary.train_s");
+    return tokens > 0 ? tokens : NAN;
+}
+
+static double value_rate(MetricQuery q)
+{
+    if (q.rank < 0) {
+        return json_number(q.result->run, "summary.tok_s");
+    }
+    double seconds = json_number(file_of(q), "spans.training.total_s");
+    return seconds > 0 ? result_timed_tokens(q.result) / q.result->rank_count / seconds : NAN;
+}
+
+/* Least, most and mean of a value over the ranks of a run; false unless all are known. */
+static bool over_ranks(MetricSource *source, MetricQuery q, double *least, double *most,
+                       double *mean)
+{
+    double sum = 0;
+    *least = INFINITY;
+    *most = -INFINITY;
+    for (int i = 0; i < q.result->rank_count; i++) {
+        double value = source(of_rank(q, i));
+        *least = fmin(*least, value);
+        *most = fmax(*most, value);
+        sum += value;
+    }
+    *mean = sum / q.result->rank_count;
+    return q.result->rank_count > 0 && !isnan(sum);
+}
+
+/* of: "mean", "min", "max" */
+static double value_rate_ranks(MetricQuery q)
+{
+    double least, most, mean;
+    if (q.rank >= 0) {
+        return value_rate(q);
+    }
+    if (!over_ranks(value_rate, q, &least, &most, &mean)) {
+        return NAN;
+    }
+    return strcmp(q.of, "min") == 0 ? least : strcmp(q.of, "max") == 0 ? most : mean;
+}
+
+static double value_balance(MetricQuery q)
+{
+    double least, most, mean;
+    bool known = over_ranks(value_phases, q, &least, &most, &mean);
+    return known && q.result->rank_count > 1 && most > 0 ? least / most : NAN;
+}
+
+static double value_first_loss(MetricQuery q)
+{
+    if (q.rank >= 0) {
+        return json_number(file_of(q), "first_loss");
+    }
+    const Curve *curve = &q.result->curve;
+    return curve->train_count > 0 && curve->train[0].step == 1 ? curve->train[0].loss : NAN;
+}
+
+static double value_gap(MetricQuery q)
+{
+    return json_number(q.result->run, "summary.val_loss") -
+           json_number(q.result->run, "summary.train_loss");
+}
+
+/* of: "tokens", "seconds" */
+static double value_to_target(MetricQuery q)
+{
+    double target = json_number(q.results->json, "target_loss");
+    const Curve *curve = &q.result->curve;
+    for (size_t i = 0; i < curve->validation_count; i++) {
+        if (curve->validation[i].loss <= target) {
+            int64_t step = curve->validation[i].step;
+            return strcmp(q.of, "tokens") == 0 ? curve_tokens(curve, step)
+                                               : curve_seconds(curve, step);
+        }
+    }
+    return NAN;
+}
+
+static double value_memory(MetricQuery q)
+{
+    char path[64];
+    snprintf(path, sizeof path, "memory.%s", q.of);
+    if (q.rank >= 0) {
+        return json_number(file_of(q), path);
+    }
+    double worst = value_summary(q);
+    for (int i = 0; i < q.result->rank_count; i++) {
+        worst = fmax(worst, json_number(q.result->ranks[i], path)); /* fmax passes over NAN */
+    }
+    /* What was refused never ran: the sweep's own account is all there is. */
+    return isnan(worst) ? value_entry(q) : worst;
+}
+
+/* Memory of the device that a rank computes on. A GPU whose sensors were not read has not told
+ * its own. */
+static double memory_of_device(const Result *result, int rank)
+{
+    const cJSON *machine = json_get(result->run, "machine");
+    if (cJSON_HasObjectItem(machine, "device")) {
+        return json_number(result->ranks[rank], "gpu.total_bytes");
+    }
+    return fmin(json_number(machine, "memory_bytes"), json_number(machine, "memory_limit_bytes"));
+}
+
+static double value_peak_share(MetricQuery q)
+{
+    int first = q.rank < 0 ? 0 : q.rank, end = q.rank < 0 ? q.result->rank_count : q.rank + 1;
+    double worst = NAN;
+    for (int i = first; i < end && i < q.result->rank_count; i++) {
+        worst = fmax(worst, value_memory(of_rank(q, i)) / memory_of_device(q.result, i));
+    }
+    return worst;
+}
+
+static double kind_in(const cJSON *rows, const char *kind, const char *field)
+{
+    const cJSON *row;
+    cJSON_ArrayForEach(row, rows)
+    {
+        if (strcmp(json_text_or(row, "kind", ""), kind) == 0) {
+            return json_number(row, field);
+        }
+    }
+    return NAN;
+}
+
+static double value_memory_kind(MetricQuery q)
+{
+    int first = q.rank < 0 ? 0 : q.rank, end = q.rank < 0 ? q.result->rank_count : q.rank + 1;
+    double worst = NAN;
+    for (int i = first; i < end; i++) {
+        const cJSON *rows = json_find(file_of(of_rank(q, i)), "memory.categories");
+        worst = fmax(worst, kind_in(rows, q.of, "peak_bytes"));
+    }
+    return isnan(worst) && q.rank < 0
+               ? kind_in(json_get(q.result->run, "memory_plan"), q.of, "bytes")
+               : worst;
+}
+
+static double value_checks(MetricQuery q)
+{
+    const cJSON *checks = json_find(q.result->run, "summary.checks"), *check;
+    int count = 0;
+    cJSON_ArrayForEach(check, checks)
+    {
+        count += strcmp(json_text_or(check, "verdict", ""), q.of) == 0;
+    }
+    return cJSON_IsArray(checks) ? count : NAN;
+}
+
+/* --- the registry --- */
+
 typedef struct {
     const char *name, *title;
-    MetricUnit unit;
+    Unit unit;
     bool per_rank;
-    MetricSource source; /* NULL: only text, see metric_text */
-    const char *of;      /* what the source is asked for */
+    MetricSource *source; /* NULL: only text, see metric_text */
+    const char *of;       /* what the source is asked for */
 } MetricRow;
 
 #define SPAN(name, title)                                                                  \
@@ -41,6 +308,9 @@ typedef struct {
 #name, title " (bytes)", UNIT_BYTES, true, value_memory, #name \
     }
 
+/* Work in steps, without waiting for a device or for other ranks. */
+#define BUSY_PHASES "data_load data_move forward loss backward optimizer launch"
+
 /* clang-format off */
 static const MetricRow rows[] = {
     {"configuration", "Configuration", UNIT_TEXT, false, NULL, NULL},
@@ -56,13 +326,14 @@ static const MetricRow rows[] = {
     PHASE(forward, "Forward"), PHASE(backward, "Backward"), PHASE(loss, "Loss"),
     PHASE(optimizer, "Optimizer"), PHASE(data_load, "Data loading"),
     PHASE(data_move, "Data to the device"), PHASE(comm_exposed, "Communication, exposed"),
-    PHASE(comm_hidden, "Communication, hidden"), PHASE(eval, "Evaluation"),
+    PHASE(comm_hidden, "Communication, overlapped"), PHASE(eval, "Evaluation"),
     PHASE(checkpoint, "Checkpoints"), PHASE(wait, "Waiting for the device"),
     PHASE(launch, "Launching"), PHASE(log, "Logging"),
     {"unattributed_s", "Unattributed (s)", UNIT_SECONDS, true, value_phase, "unattributed"},
-    {"compute_s", "Compute (s)", UNIT_SECONDS, true, value_compute, NULL},
-    {"comm_s", "Communication (s)", UNIT_SECONDS, true, value_comm, NULL},
-    {"busy_s", "Busy (s)", UNIT_SECONDS, true, value_busy, NULL},
+    {"compute_s", "Compute (s)", UNIT_SECONDS, true, value_phases,
+     "forward loss backward optimizer"},
+    {"comm_s", "Communication (s)", UNIT_SECONDS, true, value_phases, "comm_exposed comm_hidden"},
+    {"busy_s", "Busy (s)", UNIT_SECONDS, true, value_phases, BUSY_PHASES},
     {"predicted_s", "Predicted (s)", UNIT_SECONDS, false, value_entry, "predicted_s"},
     SUMMARY(steps, "Updates", UNIT_COUNT), SUMMARY(tokens, "Tokens", UNIT_COUNT),
     {"tokens_update", "Tokens per update", UNIT_COUNT, false, value_tokens_update, NULL},
@@ -73,7 +344,7 @@ static const MetricRow rows[] = {
     {"tok_s_rank", "Throughput per rank (tokens/s)", UNIT_RATE, true, value_rate_ranks, "mean"},
     {"tok_s_min", "Slowest rank (tokens/s)", UNIT_RATE, true, value_rate_ranks, "min"},
     {"tok_s_max", "Fastest rank (tokens/s)", UNIT_RATE, true, value_rate_ranks, "max"},
-    {"balance", "Balance of ranks (%)", UNIT_PERCENT, false, value_balance, NULL},
+    {"balance", "Balance of ranks (%)", UNIT_PERCENT, false, value_balance, BUSY_PHASES},
     {"first_loss", "First loss (nats)", UNIT_LOSS, true, value_first_loss, NULL},
     SUMMARY(train_loss, "Training loss (nats)", UNIT_LOSS),
     SUMMARY(val_loss, "Validation loss (nats)", UNIT_LOSS),
@@ -131,7 +402,7 @@ static const Option *train_option(const char *name)
     return option != NULL && (option->commands & (1u << COMMAND_TRAIN)) != 0 ? option : NULL;
 }
 
-static MetricUnit option_unit(const Option *option)
+static Unit option_unit(const Option *option)
 {
     switch (option->type) {
     case OPTION_INT:
@@ -191,7 +462,7 @@ int metric_find(const char *name, Metric *metric)
     return 0;
 }
 
-/* --- values --- */
+/* --- values of a metric --- */
 
 double metric_value(const Metric *metric, const Results *results, const Result *result, int rank)
 {
@@ -200,10 +471,10 @@ double metric_value(const Metric *metric, const Results *results, const Result *
     double value = NAN;
     if (row != NULL) {
         value = row->source != NULL && (rank < 0 || row->per_rank)
-                    ? row->source(results, result, rank, row->of)
+                    ? row->source((MetricQuery){results, result, rank, row->of})
                     : NAN;
     } else if (memory_kind(metric->name, kind)) {
-        value = value_memory_kind(results, result, rank, kind);
+        value = value_memory_kind((MetricQuery){results, result, rank, kind});
     } else if (metric->unit != UNIT_TEXT) {
         value = result_setting_number(result, metric->name);
     }
@@ -212,7 +483,8 @@ double metric_value(const Metric *metric, const Results *results, const Result *
 
 bool result_is_sound(const Result *result)
 {
-    return result->state == RESULT_DONE && !(value_checks(NULL, result, -1, "fail") > 0);
+    return result->state == RUN_DONE &&
+           !(value_checks((MetricQuery){NULL, result, -1, "fail"}) > 0);
 }
 
 static int collect(const Metric *metric, const Results *results, int configuration, bool sound,
@@ -222,7 +494,7 @@ static int collect(const Metric *metric, const Results *results, int configurati
     for (int i = 0; i < results->count && count < room; i++) {
         const Result *result = &results->runs[i];
         if (result->configuration != configuration ||
-            !(sound ? result_is_sound(result) : result->state == RESULT_DONE)) {
+            !(sound ? result_is_sound(result) : result->state == RUN_DONE)) {
             continue;
         }
         double value = metric_value(metric, results, result, -1);
@@ -255,80 +527,9 @@ Estimate metric_estimate(const Metric *metric, const Results *results, int confi
 
 /* --- text --- */
 
-/* Three digits or more, with the prefix that makes the number read well. */
-static void format_scaled(double value, double step, const char *const *units, char *text,
-                          size_t size)
-{
-    double shown = value;
-    while (fabs(shown) >= step && units[1] != NULL) {
-        shown /= step;
-        units++;
-    }
-    int digits = fabs(shown) >= 1000 ? 0 : fabs(shown) >= 100 ? 1 : 2;
-    bool whole = shown == value && floor(shown) == shown;
-    snprintf(text, size, "%.*f%s%s", whole ? 0 : digits, shown, units[0][0] != '\0' ? " " : "",
-             units[0]);
-}
-
-static void format_count(double value, char *text, size_t size)
-{
-    static const char *const units[] = {"", "k", "M", "G", "T", NULL};
-    if (fabs(value) < 100000) {
-        snprintf(text, size, floor(value) == value ? "%.0f" : "%.2f", value);
-    } else {
-        format_scaled(value, 1000, units, text, size);
-    }
-}
-
-static void format_seconds(double value, char *text, size_t size)
-{
-    double length = fabs(value);
-    if (length > 0 && length < 1e-3) {
-        snprintf(text, size, "%.1f us", 1e6 * value);
-    } else if (length > 0 && length < 1) {
-        snprintf(text, size, "%.*f ms", length < 0.1 ? 2 : 1, 1e3 * value);
-    } else {
-        snprintf(text, size, "%.*f s", length < 10000 ? 2 : 0, value);
-    }
-}
-
 void metric_format(const Metric *metric, double value, char *text, size_t size)
 {
-    static const char *const rates[] = {"", "k", "M", "G", NULL};
-    static const char *const bytes[] = {"B", "KiB", "MiB", "GiB", "TiB", NULL};
-    if (!isfinite(value)) {
-        snprintf(text, size, "%s", "");
-        return;
-    }
-    switch (metric->unit) {
-    case UNIT_COUNT:
-        format_count(value, text, size);
-        break;
-    case UNIT_SECONDS:
-        format_seconds(value, text, size);
-        break;
-    case UNIT_BYTES:
-        format_scaled(value, 1024, bytes, text, size);
-        break;
-    case UNIT_RATE:
-        format_scaled(value, 1000, rates, text, size);
-        break;
-    case UNIT_LOSS:
-        snprintf(text, size, "%.4f", value);
-        break;
-    case UNIT_PERCENT:
-        snprintf(text, size, fabs(value) < 5e-4 && value != 0 ? "%.1g %%" : "%.1f %%", 100 * value);
-        break;
-    case UNIT_MILLISECONDS:
-        snprintf(text, size, fabs(value) < 1e4 ? "%.2f ms" : "%.0f ms", value);
-        break;
-    case UNIT_RATIO:
-        snprintf(text, size, fabs(value) >= 0.1 ? "%.2f" : "%.3g", value);
-        break;
-    case UNIT_TEXT:
-        snprintf(text, size, "%.6g", value);
-        break;
-    }
+    unit_format(metric->unit, value, text, size);
 }
 
 void metric_heading(const Metric *metric, char text[64])
@@ -353,17 +554,17 @@ static const char *plain_text(const Metric *metric, const Results *results, cons
         return peer_title(result->peer);
     }
     if (strcmp(metric->name, "state") == 0) {
-        return result_state_name(result->state);
+        return run_state_name(result->state);
     }
     if (strcmp(metric->name, "reason") == 0) {
         return result->reason;
     }
     if (strcmp(metric->name, "host") == 0) {
         file = rank < 0 && result->rank_count > 0 ? result->ranks[0] : file;
-        return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(file, "host"));
+        return json_text(file, "host");
     }
     if (strcmp(metric->name, "device") == 0 && file != NULL) {
-        return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(file, "device"));
+        return json_text(file, "device");
     }
     return NULL;
 }

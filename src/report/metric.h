@@ -2,25 +2,24 @@
 /* Named quantities of a run, for the columns of tables and the axes of charts. */
 #include "report/results.h"
 #include "report/statistics.h"
-
-typedef enum {
-    UNIT_COUNT,
-    UNIT_SECONDS,
-    UNIT_BYTES,
-    UNIT_RATE,    /* tokens per second */
-    UNIT_LOSS,    /* nats per token */
-    UNIT_PERCENT, /* a fraction, shown times 100 */
-    UNIT_RATIO,
-    UNIT_MILLISECONDS,
-    UNIT_TEXT /* an option's value, a state, a reason: no number */
-} MetricUnit;
+#include "report/units.h"
 
 typedef struct {
     char name[48];  /* as recipes write it */
     char title[64]; /* of a column or axis, with its unit */
-    MetricUnit unit;
+    Unit unit;
     bool per_rank; /* has a value for each rank */
 } Metric;
+
+/* A source of values: what the registry's row asks it for (`of`: a span, a phase, a field) of a run
+ * or, with rank >= 0, of one of its ranks. */
+typedef struct {
+    const Results *results;
+    const Result *result;
+    int rank;
+    const char *of;
+} MetricQuery;
+typedef double MetricSource(MetricQuery query);
 
 /* The metric of that name; an option of the table is one too. ERR_INPUT naming the nearest name. */
 int metric_find(const char *name, Metric *metric);
@@ -53,3 +52,6 @@ int metric_samples(const Metric *metric, const Results *results, int configurati
 
 /* The estimate from these alone. */
 Estimate metric_sound_estimate(const Metric *metric, const Results *results, int configuration);
+
+/* Tokens trained on during the time that the records account for: less than all after a resume. */
+double result_timed_tokens(const Result *result);

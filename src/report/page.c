@@ -12,10 +12,10 @@
 
 #define MAX_SVG_BYTES ((size_t)16 << 20)
 
-/* Colours follow the reader's preference; a chart takes the text's colour. Tables scroll within
- * their own box on narrow screens. At most two charts stand side by side, so that those of all
- * rows are of one size. Printed, everything is dark on white and no table or chart is cut in two
- * if it can be helped. */
+/* Colours follow the reader's preference; charts, drawn black, are inverted on a dark page. Tables
+ * scroll within their own box on narrow screens. At most two charts stand side by side, so that
+ * those of all rows are of one size. Printed, everything is dark on white and no table or chart is
+ * cut in two if it can be helped. */
 static const char style[] =
     ":root{color-scheme:light dark;--text:#1d2329;--soft:#5b6670;--line:#d5dade;--back:#fff;"
     "--panel:#f5f7f8;--warn:#9a5b00;--warn-back:#fff5e0;--bad:#b3261e;--good:#1c7a43;--link:#"
@@ -56,8 +56,9 @@ static const char style[] =
     "code{font-size:.9em;overflow-wrap:anywhere}\n"
     ".bad{color:var(--bad);font-weight:600}.good{color:var(--good)}\n"
     "figure{margin:0;flex:1 1 27rem;min-width:0;max-width:36rem}\n"
-    "figure svg{display:block;width:100%;height:auto}\n"
-    "figure text{font-family:system-ui,sans-serif}\n"
+    "figure img{display:block;width:100%;height:auto}\n"
+    "@media screen and (prefers-color-scheme:dark){figure img{filter:invert(.93) "
+    "hue-rotate(180deg)}}\n"
     "@media print{:root{color-scheme:light;--text:#000;--soft:#444;--line:#bbb;--back:#fff;"
     "--panel:#fff;--warn:#7a4700;--warn-back:#fff;--link:#000}\n"
     "body{font-size:10pt}main{padding:0;max-width:none}nav{display:none}\n"
@@ -125,19 +126,34 @@ void page_put_markdown(Page *page, const char *text)
     free(safe);
 }
 
-static bool is_word(char sign)
+/* Bytes of the first `count` letters. */
+static size_t bytes_of(const char *text, size_t count)
 {
-    return (sign >= '0' && sign <= '9') || (sign >= 'A' && sign <= 'Z') ||
-           (sign >= 'a' && sign <= 'z') || sign == ' ';
+    size_t at = 0;
+    while (text[at] != '\0' && (count > 0 || ((unsigned char)text[at] & 0xc0) == 0x80)) {
+        count -= ((unsigned char)text[at] & 0xc0) != 0x80;
+        at++;
+    }
+    return at;
 }
 
-void page_put_quoted(Page *page, const char *text)
+int page_put_wrapped(Page *page, const char *text, size_t fit, int most)
 {
-    page_put(page, "\"");
-    for (; *text != '\0'; text++) {
-        page_put(page, is_word(*text) ? "%c" : "\\%03o", (unsigned char)*text);
+    int count = 0;
+    page_put_bytes(page, "", 0);
+    for (text += strspn(text, " "); *text != '\0' && count < most; text += strspn(text, " ")) {
+        size_t length = bytes_of(text, fit);
+        bool all = text[length] == '\0', cut = !all && count == most - 1;
+        size_t space = length;
+        while (!all && space > 0 && text[space] != ' ') {
+            space--;
+        }
+        length = cut ? bytes_of(text, fit - 3) : space > 0 && !all ? space : length;
+        page_put(page, "%s%.*s%s", count > 0 ? "\n" : "", (int)length, text, cut ? "..." : "");
+        count++;
+        text += length;
     }
-    page_put(page, "\"");
+    return count;
 }
 
 void page_open(Page *page, const char *title)
@@ -156,23 +172,22 @@ void page_close(Page *page)
     page_put(page, "</main></body></html>\n");
 }
 
-int page_put_svg(Page *page, const char *path)
+int page_put_figure(Page *page, const char *path, const char *alt)
 {
-    static const char name_space[] = "xmlns=\"http://www.w3.org/2000/svg\"";
     char *svg;
     size_t size;
     int code = io_read_all(path, MAX_SVG_BYTES, &svg, &size);
     if (code != 0) {
         return code;
     }
-    const char *start = strstr(svg, "<svg");
-    start = start != NULL ? start : svg + size;
-    const char *cut = strstr(start, name_space);
-    if (cut != NULL) {
-        page_put_bytes(page, start, (size_t)(cut - start));
-        start = cut + sizeof name_space - 1;
+    page_put(page, "<figure><img alt=\"");
+    page_put_html(page, alt);
+    page_put(page, "\" src=\"data:image/svg+xml,");
+    for (size_t i = 0; i < size; i++) { /* what RFC 3986 lets stand, and what browsers do besides */
+        bool plain = svg[i] > ' ' && svg[i] < 127 && strchr("\"#%<>&?[]^`{|}\\", svg[i]) == NULL;
+        page_put(page, plain || svg[i] == ' ' ? "%c" : "%%%02X", (unsigned char)svg[i]);
     }
-    page_put_bytes(page, start, (size_t)(svg + size - start));
+    page_put(page, "\"></figure>\n");
     free(svg);
     return 0;
 }

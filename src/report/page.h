@@ -13,16 +13,17 @@ void page_put_bytes(Page *page, const char *bytes, size_t count);
 void page_put_html(Page *page, const char *text);     /* as text or an attribute's value */
 void page_put_markdown(Page *page, const char *text); /* as text, also in a cell of a table */
 
-/* As a string of gnuplot's. It has rules of its own for quotes, commands, macros, comments and
- * lines that go on; so all but letters, digits and spaces is written as octal numbers. */
-void page_put_quoted(Page *page, const char *text);
+/* Text broken at spaces into lines of at most `fit` letters; what does not fit into `most` lines
+ * ends in "...". Returns the number of lines. */
+int page_put_wrapped(Page *page, const char *text, size_t fit, int most);
 
 /* From the declaration to <main>, with the style of every report; page_close ends what it began. */
 void page_open(Page *page, const char *title);
 void page_close(Page *page);
 
-/* An SVG file as part of a page: without declaration and name space, which only a file needs. */
-int page_put_svg(Page *page, const char *path);
+/* A figure: the SVG file within the page, as a picture that sees nothing of it. alt: what it
+ * shows, for those who do not see it. */
+int page_put_figure(Page *page, const char *path, const char *alt);
 
 /* Writes folder/name as one event and empties the page, which page_free does too. */
 int page_save(Page *page, const char *folder, const char *name);

@@ -9,54 +9,15 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "config/config.h"
-#include "base/json.h"
-#include "metrics/names.h"
-#include "metrics/record.h"
+#include "metrics/reader.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_RUNS 10000
 #define MAX_RANKS 65536 /* as the option ranks */
-
-static const char *const state_names[] = {"waiting", "running", "done",   "stopped",
-                                          "oom",     "refused", "failed", "timeout"};
-#define STATE_COUNT ((int)(sizeof state_names / sizeof state_names[0]))
-
-const char *result_state_name(ResultState state)
-{
-    return state_names[state];
-}
-
-static const cJSON *member(const cJSON *object, const char *name)
-{
-    return cJSON_GetObjectItemCaseSensitive(object, name);
-}
-
-static const char *text_of(const cJSON *object, const char *name)
-{
-    return cJSON_GetStringValue(member(object, name));
-}
-
-double results_number(const cJSON *tree, const char *path)
-{
-    char name[64];
-    for (const char *at = path; tree != NULL; at++) {
-        size_t length = strcspn(at, ".");
-        if (length >= sizeof name) {
-            return NAN;
-        }
-        memcpy(name, at, length);
-        name[length] = '\0';
-        tree = member(tree, name);
-        at += length;
-        if (*at == '\0') {
-            break;
-        }
-    }
-    return cJSON_IsNumber(tree) && isfinite(tree->valuedouble) ? tree->valuedouble : NAN;
-}
 
 /* --- settings --- */
 
@@ -79,19 +40,19 @@ static const char *value_text(const cJSON *item, char text[RESULT_SETTING_SIZE])
 
 const char *result_setting(const Result *result, const char *option, char text[RESULT_SETTING_SIZE])
 {
-    const cJSON *config = member(result->run, "config");
-    const char *given = value_text(member(member(result->entry, "settings"), option), text);
-    const char *value = given != NULL ? given : value_text(member(config, option), text);
+    const cJSON *config = json_get(result->run, "config");
+    const char *given = value_text(json_get(json_get(result->entry, "settings"), option), text);
+    const char *value = given != NULL ? given : value_text(json_get(config, option), text);
     if (value == NULL || strcmp(value, "0") != 0) {
         return value;
     }
     if (strcmp(option, "seq") == 0 || strcmp(option, "context") == 0) {
-        double context = results_number(result->run, "model.context");
+        double context = json_number(result->run, "model.context");
         return isnan(context) ? value : print_number(context, text);
     }
     if (strcmp(option, "global-batch") == 0) {
-        double sequences = results_number(config, "batch") * results_number(config, "accum") *
-                           results_number(config, "ranks");
+        double sequences = json_number(config, "batch") * json_number(config, "accum") *
+                           json_number(config, "ranks");
         return isnan(sequences) ? NULL : print_number(sequences, text);
     }
     return value;
@@ -154,6 +115,26 @@ const Result *results_first(const Results *results, int configuration)
     return NULL;
 }
 
+const Result *results_in_state(const Results *results, int configuration, RunState state)
+{
+    for (int i = 0; i < results->count; i++) {
+        if (results->runs[i].configuration == configuration && results->runs[i].state == state) {
+            return &results->runs[i];
+        }
+    }
+    return NULL;
+}
+
+bool result_has_all_ranks(const Result *result)
+{
+    for (int rank = 0; rank < result->rank_count; rank++) {
+        if (result->ranks[rank] == NULL) {
+            return false;
+        }
+    }
+    return result->rank_count > 0;
+}
+
 bool results_have_peers(const Results *results)
 {
     for (int i = 0; i < results->count; i++) {
@@ -212,19 +193,22 @@ void result_label(const Results *results, const Result *result, char *text, size
 
 /* --- a run's own files --- */
 
+static bool has_file(const char *dir, const char *name)
+{
+    char *path = io_join(dir, name);
+    bool exists = io_exists(path);
+    free(path);
+    return exists;
+}
+
 /* A broken record is a missing one; so is one that a newer pacer wrote, but that is worth a
  * word. */
 static cJSON *load_optional(const char *folder, const char *name)
 {
-    char *path = io_join(folder, name);
     cJSON *tree = NULL;
-    if (io_exists(path) && json_load(path, &tree) == 0 &&
-        json_read_format(path, tree, "schema", RECORD_SCHEMA) != 0) {
+    if (has_file(folder, name) && record_load(folder, name, &tree) != 0) {
         log_warn("%s", err_message());
-        cJSON_Delete(tree);
-        tree = NULL;
     }
-    free(path);
     return tree;
 }
 
@@ -242,12 +226,12 @@ static void read_ranks(Result *result, const char *folder)
         char name[32];
         snprintf(name, sizeof name, "ranks/%d.json", rank);
         cJSON *file = load_optional(folder, name);
-        if (file != NULL && results_number(file, "rank") != rank) {
+        if (file != NULL && json_number(file, "rank") != rank) {
             cJSON_Delete(file);
             file = NULL;
         }
         result->ranks[rank] = file;
-        double worker = results_number(file, "spans.worker.total_s");
+        double worker = json_number(file, "spans.worker.total_s");
         if (worker > longest) {
             longest = worker;
             result->slowest = rank;
@@ -258,7 +242,7 @@ static void read_ranks(Result *result, const char *folder)
 static void read_files(Result *result, const char *experiment_dir)
 {
     char *folder = io_join(experiment_dir, result->dir);
-    result->run = load_optional(folder, "run.json");
+    result->run = load_optional(folder, RECORD_RUN);
     read_ranks(result, folder);
     if (curve_read(&result->curve, folder) != 0) {
         result->curve = (Curve){0};
@@ -289,31 +273,25 @@ static bool whole_below(double number, int limit)
 static int read_entry(const char *path, const cJSON *entry, int index, int count, Result *result)
 {
     result->entry = entry;
-    result->id = text_of(entry, "id");
-    result->dir = text_of(entry, "dir");
-    result->reason = text_of(entry, "reason");
-    result->reason = result->reason != NULL ? result->reason : "";
-    result->peer = text_of(entry, "peer");
-    result->peer = result->peer != NULL ? result->peer : "";
+    result->id = json_text(entry, "id");
+    result->dir = json_text(entry, "dir");
+    result->reason = json_text_or(entry, "reason", "");
+    result->peer = json_text_or(entry, "peer", "");
     if (result->id == NULL) {
         return bad(path, index, "no \"id\"");
     }
     if (result->dir == NULL || !is_inside(result->dir)) {
         return bad(path, index, "\"dir\" is not a folder within the experiment's");
     }
-    double configuration = results_number(entry, "configuration");
-    double repeat = results_number(entry, "repeat");
+    double configuration = json_number(entry, "configuration");
+    double repeat = json_number(entry, "repeat");
     if (!whole_below(configuration, count) || !whole_below(repeat, MAX_RUNS)) {
         return bad(path, index, "\"configuration\" or \"repeat\" is not a number that can be");
     }
     result->configuration = (int)configuration;
     result->repeat = (int)repeat;
-    const char *state = text_of(entry, "state");
-    for (int i = 0; i < STATE_COUNT; i++) {
-        if (state != NULL && strcmp(state, state_names[i]) == 0) {
-            result->state = (ResultState)i;
-            return 0;
-        }
+    if (run_state_find(json_text(entry, "state"), &result->state)) {
+        return 0;
     }
     return bad(path, index, "\"state\" is none that is known");
 }
@@ -321,7 +299,7 @@ static int read_entry(const char *path, const cJSON *entry, int index, int count
 static int read_axes(Results *results, const char *path)
 {
     const cJSON *axis, *option;
-    cJSON_ArrayForEach(axis, member(results->json, "axes"))
+    cJSON_ArrayForEach(axis, json_get(results->json, "axes"))
     {
         if (results->axis_count == RESULTS_MAX_AXES || !cJSON_IsArray(axis)) {
             return err_set(ERR_INPUT, "%s: \"axes\" is not a list of at most %d lists", path,
@@ -344,7 +322,7 @@ static int read_axes(Results *results, const char *path)
 
 static int read_runs(Results *results, const char *path)
 {
-    const cJSON *runs = member(results->json, "runs"), *entry;
+    const cJSON *runs = json_get(results->json, "runs"), *entry;
     int count = cJSON_GetArraySize(runs);
     if (!cJSON_IsArray(runs) || count > MAX_RUNS) {
         return err_set(ERR_INPUT, "%s: \"runs\" is not a list of at most %d runs", path, MAX_RUNS);
@@ -368,10 +346,9 @@ static int read_runs(Results *results, const char *path)
 int results_read(Results *results, const char *dir)
 {
     *results = (Results){.dir = mem_strdup(dir)};
-    char *path = io_join(dir, "experiment.json");
-    int code = json_load(path, &results->json);
-    code = code != 0 ? code : json_read_format(path, results->json, "format", EXPERIMENT_FORMAT);
-    if (code == 0 && !(results_number(results->json, "format") >= 1)) {
+    char *path = io_join(dir, RECORD_EXPERIMENT);
+    int code = record_load(dir, RECORD_EXPERIMENT, &results->json);
+    if (code == 0 && !(json_number(results->json, "format") >= 1)) {
         code = err_set(ERR_INPUT, "%s: not an experiment of format %d", path, EXPERIMENT_FORMAT);
     }
     code = code != 0 ? code : read_axes(results, path);
@@ -389,28 +366,27 @@ int results_read(Results *results, const char *dir)
 /* As a sweep would have written it. */
 static cJSON *experiment_of_run(const cJSON *run)
 {
-    const char *status = text_of(run, "status"), *id = text_of(run, "id");
+    const char *status = json_text(run, "status"), *id = json_text(run, "id");
     cJSON *json = json_object(), *runs = json_array(), *entry = json_object();
     json_put_text(json, "name", id);
     json_put_item(json, "runs", runs);
     json_put_text(entry, "id", id != NULL ? id : "run");
     json_put_text(entry, "dir", ".");
-    json_put_text(entry, "reason", text_of(run, "message"));
+    json_put_text(entry, "reason", json_text(run, "message"));
     json_put_whole(entry, "configuration", 0);
     json_put_whole(entry, "repeat", 0);
     json_put_text(entry, "state", status != NULL ? status : "running");
-    json_put_text(entry, "peer", text_of(member(run, "peer"), "name"));
-    cJSON_AddItemToArray(runs, entry);
+    json_put_text(entry, "peer", json_text(run, "peer.name"));
+    json_append(runs, entry);
     return json;
 }
 
 int results_read_run(Results *results, const char *run_dir)
 {
     *results = (Results){.dir = mem_strdup(run_dir)};
-    char *path = io_join(run_dir, "run.json");
-    cJSON *run = NULL;
-    int code = json_load(path, &run);
-    code = code != 0 ? code : json_read_format(path, run, "schema", RECORD_SCHEMA);
+    char *path = io_join(run_dir, RECORD_RUN);
+    cJSON *run;
+    int code = record_load(run_dir, RECORD_RUN, &run);
     if (code == 0) {
         results->json = experiment_of_run(run);
         code = read_runs(results, path);
@@ -425,21 +401,26 @@ int results_read_run(Results *results, const char *run_dir)
     return code;
 }
 
-static bool has_file(const char *dir, const char *name)
+bool results_is_experiment(const char *dir)
 {
-    char *path = io_join(dir, name);
-    bool exists = io_exists(path);
-    free(path);
-    return exists;
+    return has_file(dir, RECORD_EXPERIMENT);
+}
+
+int results_kind(const char *dir, bool *experiment)
+{
+    *experiment = results_is_experiment(dir);
+    return *experiment || has_file(dir, RECORD_RUN)
+               ? 0
+               : err_set(ERR_INPUT,
+                         "%s: neither a run (run.json) nor an experiment (experiment.json)", dir);
 }
 
 int results_read_any(Results *results, const char *dir, bool *experiment)
 {
-    *experiment = has_file(dir, "experiment.json");
-    if (!*experiment && !has_file(dir, "run.json")) {
-        *results = (Results){0};
-        return err_set(ERR_INPUT,
-                       "%s: neither a run (run.json) nor an experiment (experiment.json)", dir);
+    *results = (Results){0};
+    int code = results_kind(dir, experiment);
+    if (code != 0) {
+        return code;
     }
     return *experiment ? results_read(results, dir) : results_read_run(results, dir);
 }

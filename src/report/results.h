@@ -1,27 +1,17 @@
 #pragma once
 /* An experiment as its records tell it: experiment.json and the run directories that it names. */
+#include "base/json.h"
+#include "metrics/names.h"
 #include "report/curve.h"
 
-#include <cjson/cJSON.h>
 #include <stdbool.h>
-
-typedef enum {
-    RESULT_WAITING,
-    RESULT_RUNNING,
-    RESULT_DONE,
-    RESULT_STOPPED,
-    RESULT_OOM,
-    RESULT_REFUSED,
-    RESULT_FAILED,
-    RESULT_TIMEOUT
-} ResultState;
 
 /* One run. Strings live in the experiment's JSON. */
 typedef struct {
     const char *id, *dir, *reason;
     const char *peer; /* the program that made it; "": pacer */
     int configuration, repeat;
-    ResultState state;
+    RunState state;
     const cJSON *entry; /* of experiment.json's runs */
     cJSON *run;         /* run.json; NULL: there is none */
     cJSON **ranks;      /* ranks/K.json; NULL where one is missing */
@@ -55,21 +45,27 @@ int results_read(Results *results, const char *dir);
 /* A run directory as an experiment of one run, without axes. ERR_INPUT when it has no run.json. */
 int results_read_run(Results *results, const char *run_dir);
 
-/* Whichever of the two the folder is; *experiment says which. */
+/* Whether the folder has an experiment.json. */
+bool results_is_experiment(const char *dir);
+
+/* The same, and ERR_INPUT when it has no run.json either. */
+int results_kind(const char *dir, bool *experiment);
+
+/* Reads whichever of the two the folder is; *experiment says which. */
 int results_read_any(Results *results, const char *dir, bool *experiment);
 void results_free(Results *results); /* a no-op on a zeroed one */
 
 /* A configuration's first run; NULL when there is none of that number. */
 const Result *results_first(const Results *results, int configuration);
 
+/* The same of its runs in a state. */
+const Result *results_in_state(const Results *results, int configuration, RunState state);
+
 /* The axis that an option belongs to; -1: it does not vary. */
 int results_axis_of(const Results *results, const char *option);
 
-/* The number at a path such as "summary.tokens" of a JSON tree; NAN when it is not there or no
- * finite number. */
-double results_number(const cJSON *tree, const char *path);
-
-const char *result_state_name(ResultState state);
+/* Every rank's file is there. */
+bool result_has_all_ranks(const Result *result);
 
 /* The value of an option in a run, as text: of its settings, or else of its run.json's config;
  * NULL when neither has it. What the config leaves to the model or to other options (seq,

@@ -1,21 +1,20 @@
-#include "report/results.h"
-#include "report/run_report.h"
+/* The page of a single run: its loss curve, and a table of what its run.json says. */
+#include "report/report.h"
 
 #include "base/err.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/json.h"
-#include "metrics/record.h"
-#include "report/chart_plot.h"
-#include "report/curve.h"
+#include "metrics/reader.h"
 #include "report/page.h"
+#include "report/plot.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the chart --- */
+#define CURVE_TITLE "Loss over the updates"
 
 static void add_series(Plot *plot, const char *label, const CurvePoint *points, size_t count)
 {
@@ -28,7 +27,7 @@ static void add_series(Plot *plot, const char *label, const CurvePoint *points, 
 static int draw(const Curve *curve, const char *out)
 {
     Plot plot = {.kind = PLOT_LINES,
-                 .title = mem_strdup("Loss over the updates"),
+                 .title = mem_strdup(CURVE_TITLE),
                  .x_title = mem_strdup("update"),
                  .y_title = mem_strdup("loss (nats per token)")};
     add_series(&plot, "training", curve->train, curve->train_count);
@@ -43,142 +42,104 @@ static int draw(const Curve *curve, const char *out)
     return code;
 }
 
-/* --- the pages --- */
-
 typedef struct {
-    const char *label, *value; /* the value is owned */
+    const char *label, *path; /* in run.json */
+    const char *format;       /* of a number; NULL: a text */
+    double scale;
 } Fact;
 
-#define MAX_FACTS 24
-typedef struct {
-    Fact facts[MAX_FACTS];
-    int count;
-} Facts;
+#define PREDICTED "config.expected-tok-s"
 
-static void add_fact(Facts *facts, const char *label, char *value)
+static const Fact facts[] = {
+    {"Model", "model.name", NULL, 0},
+    {"Parameters", "model.parameters", "%.0f", 1},
+    {"Data", "config.data", NULL, 0},
+    {"Updates", "summary.steps", "%.0f", 1},
+    {"Tokens", "summary.tokens", "%.0f", 1},
+    {"Training loss at the end", "summary.train_loss", "%.4f", 1},
+    {"Validation loss at the end", "summary.val_loss", "%.4f", 1},
+    {"Tokens per second", "summary.tok_s", "%.0f", 1},
+    {"Tokens per second predicted", PREDICTED, "%.0f", 1},
+    {"Seconds in training steps", "summary.train_s", "%.1f", 1},
+    {"Seconds of wall time", "summary.wall_s", "%.1f", 1},
+    {"Peak memory, MiB", "summary.peak_bytes", "%.1f", 1.0 / (1 << 20)},
+    {"Processor", "machine.cpu", NULL, 0},
+    {"Threads", "machine.ceiling_threads", "%.0f", 1},
+    {"Started", "started", NULL, 0},
+    {"Commit", "pacer.commit", NULL, 0},
+    {"Status", "status", NULL, 0},
+};
+#define FACT_COUNT (sizeof facts / sizeof facts[0])
+
+/* Its value in a run, NULL when there is none. Caller frees. */
+static char *value_of_fact(const cJSON *run, const Fact *fact)
 {
-    if (value != NULL) {
-        facts->facts[facts->count++] = (Fact){label, value};
+    if (fact->format == NULL) {
+        const char *text = json_text(run, fact->path);
+        return text != NULL ? mem_strdup(text) : NULL;
     }
-}
-
-static const cJSON *member(const cJSON *object, const char *name)
-{
-    return cJSON_GetObjectItemCaseSensitive(object, name);
-}
-
-static char *text_of(const cJSON *object, const char *name)
-{
-    const cJSON *item = member(object, name);
-    return cJSON_IsString(item) ? mem_strdup(item->valuestring) : NULL;
-}
-
-static char *number_of(const cJSON *object, const char *name, double scale, const char *format)
-{
-    const cJSON *item = member(object, name);
-    if (!cJSON_IsNumber(item)) {
-        return NULL;
+    double number = json_number(run, fact->path);
+    if (strcmp(fact->path, PREDICTED) == 0) {
+        double measured = json_number(run, "summary.tok_s");
+        return number > 0 && measured > 0
+                   ? mem_format("%.0f; measured: %+.1f %%", number, 100 * (measured / number - 1))
+                   : NULL;
     }
     char text[64];
-    snprintf(text, sizeof text, format, item->valuedouble * scale);
-    return mem_strdup(text);
+    snprintf(text, sizeof text, fact->format, number * fact->scale);
+    return isnan(number) ? NULL : mem_strdup(text);
 }
 
-static void collect(const cJSON *run, Facts *facts)
+static int write_pages(const cJSON *run, bool drawn, const char *out)
 {
-    const cJSON *model = member(run, "model"), *machine = member(run, "machine");
-    const cJSON *summary = member(run, "summary"), *config = member(run, "config");
-    add_fact(facts, "Model", text_of(model, "name"));
-    add_fact(facts, "Parameters", number_of(model, "parameters", 1, "%.0f"));
-    add_fact(facts, "Data", text_of(config, "data"));
-    add_fact(facts, "Updates", number_of(summary, "steps", 1, "%.0f"));
-    add_fact(facts, "Tokens", number_of(summary, "tokens", 1, "%.0f"));
-    add_fact(facts, "Training loss at the end", number_of(summary, "train_loss", 1, "%.4f"));
-    add_fact(facts, "Validation loss at the end", number_of(summary, "val_loss", 1, "%.4f"));
-    add_fact(facts, "Tokens per second", number_of(summary, "tok_s", 1, "%.0f"));
-    double expected = results_number(config, "expected-tok-s");
-    double measured = results_number(summary, "tok_s");
-    if (expected > 0 && measured > 0) {
-        add_fact(
-            facts, "Tokens per second predicted",
-            mem_format("%.0f: measured %+.1f %% of it", expected, 100 * (measured / expected - 1)));
-    }
-    add_fact(facts, "Seconds in training steps", number_of(summary, "train_s", 1, "%.1f"));
-    add_fact(facts, "Seconds in all", number_of(summary, "wall_s", 1, "%.1f"));
-    add_fact(facts, "Peak memory planned and used, MiB",
-             number_of(summary, "peak_bytes", 1.0 / (1 << 20), "%.1f"));
-    add_fact(facts, "Processor", text_of(machine, "cpu"));
-    add_fact(facts, "Threads", number_of(machine, "ceiling_threads", 1, "%.0f"));
-    add_fact(facts, "Started", text_of(run, "started"));
-    add_fact(facts, "Commit", text_of(member(run, "pacer"), "commit"));
-    add_fact(facts, "Status", text_of(run, "status"));
-}
-
-static int write_markdown(const Facts *facts, bool drawn, const char *out)
-{
-    Page page = {0};
-    page_put(&page, "# ");
-    page_put_markdown(&page, facts->count > 0 ? facts->facts[0].value : "run");
-    page_put(&page, "\n\n");
-    page_put(&page, "%s| | |\n| --- | --- |\n",
-             drawn ? "![Loss over the steps](loss.png)\n\n" : "");
-    for (int i = 0; i < facts->count; i++) {
-        page_put(&page, "| %s | ", facts->facts[i].label);
-        page_put_markdown(&page, facts->facts[i].value);
-        page_put(&page, " |\n");
-    }
-    return page_save(&page, out, "report.md");
-}
-
-static int write_html(const Facts *facts, bool drawn, const char *out)
-{
-    Page page = {0};
-    page_open(&page, facts->count > 0 ? facts->facts[0].value : "run");
+    Page markdown = {0}, html = {0};
+    const char *title = json_text_or(run, "model.name", "run");
+    page_put(&markdown, "# ");
+    page_put_markdown(&markdown, title);
+    page_put(&markdown, "\n\n%s| | |\n| --- | --- |\n",
+             drawn ? "![" CURVE_TITLE "](loss.png)\n\n" : "");
+    page_open(&html, title);
     int code = 0;
     if (drawn) {
         char *svg = io_join(out, "loss.svg");
-        page_put(&page, "<figure>");
-        code = page_put_svg(&page, svg);
-        page_put(&page, "</figure>\n");
+        code = page_put_figure(&html, svg, CURVE_TITLE);
         free(svg);
     }
-    page_put(&page, "<table>\n");
-    for (int i = 0; i < facts->count; i++) {
-        page_put(&page, "<tr><td>%s</td><td>", facts->facts[i].label);
-        page_put_html(&page, facts->facts[i].value);
-        page_put(&page, "</td></tr>\n");
+    page_put(&html, "<table>\n");
+    for (size_t i = 0; i < FACT_COUNT; i++) {
+        char *value = value_of_fact(run, &facts[i]);
+        if (value != NULL) {
+            page_put(&markdown, "| %s | ", facts[i].label);
+            page_put_markdown(&markdown, value);
+            page_put(&markdown, " |\n");
+            page_put(&html, "<tr><td>%s</td><td>", facts[i].label);
+            page_put_html(&html, value);
+            page_put(&html, "</td></tr>\n");
+        }
+        free(value);
     }
-    page_put(&page, "</table>\n");
-    page_close(&page);
-    if (code != 0) {
-        page_free(&page);
-        return code;
-    }
-    return page_save(&page, out, "report.html");
+    page_put(&html, "</table>\n");
+    page_close(&html);
+    code = code != 0 ? code : page_save(&markdown, out, "report.md");
+    code = code != 0 ? code : page_save(&html, out, "report.html");
+    page_free(&markdown);
+    page_free(&html);
+    return code;
 }
 
 int run_report(const char *run_dir, const char *out)
 {
-    char *path = io_join(run_dir, "run.json");
-    cJSON *run = NULL;
+    cJSON *run;
     Curve curve = {0};
-    int code = json_load(path, &run);
-    code = code != 0 ? code : json_read_format(path, run, "schema", RECORD_SCHEMA);
-    free(path);
+    int code = record_load(run_dir, RECORD_RUN, &run);
     code = code != 0 ? code : curve_read(&curve, run_dir);
     code = code != 0 ? code : io_make_folders(out);
     if (code == 0) {
-        Facts facts = {.count = 0};
-        collect(run, &facts);
         bool drawn = draw(&curve, out) == 0;
         if (!drawn) {
             log_warn("%s", err_message());
         }
-        code = write_markdown(&facts, drawn, out);
-        code = code != 0 ? code : write_html(&facts, drawn, out);
-        for (int i = 0; i < facts.count; i++) {
-            free((char *)facts.facts[i].value);
-        }
+        code = write_pages(run, drawn, out);
     }
     curve_free(&curve);
     cJSON_Delete(run);

@@ -3,9 +3,10 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "report/metric_scaling.h"
+#include "report/scaling.h"
 #include "report/page.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ typedef enum { PER_CONFIGURATION, PER_RUN, PER_RANK } RowKind;
 static int read_kind(const cJSON *entry, const char *title, RowKind *kind)
 {
     static const char *const names[] = {"configuration", "run", "rank"};
-    const cJSON *per = cJSON_GetObjectItemCaseSensitive(entry, "per");
+    const cJSON *per = json_get(entry, "per");
     *kind = PER_CONFIGURATION;
     if (per == NULL) {
         return 0;
@@ -50,7 +51,7 @@ static bool lacks_program(const Results *results, const cJSON *columns)
 
 static int read_columns(const Results *results, const cJSON *entry, const char *title, Table *table)
 {
-    const cJSON *columns = cJSON_GetObjectItemCaseSensitive(entry, "columns"), *column;
+    const cJSON *columns = json_get(entry, "columns"), *column;
     int count = cJSON_GetArraySize(columns);
     if (!cJSON_IsArray(columns) || count < 1 || count > TABLE_MAX_COLUMNS) {
         return err_set(ERR_INPUT, "table \"%s\": \"columns\" is not a list of 1 to %d names", title,
@@ -78,7 +79,18 @@ static int read_columns(const Results *results, const cJSON *entry, const char *
 
 /* --- cells --- */
 
-static void add_row(Table *table)
+void table_add_column(Table *table, const char *title, bool numeric)
+{
+    size_t count = (size_t)table->columns;
+    table->heads = mem_realloc(table->heads, count + 1, sizeof *table->heads);
+    table->numeric = mem_realloc(table->numeric, count + 1, sizeof *table->numeric);
+    table->heads[count] = (Metric){.unit = UNIT_TEXT};
+    snprintf(table->heads[count].title, sizeof table->heads[count].title, "%s", title);
+    table->numeric[count] = numeric;
+    table->columns++;
+}
+
+void table_add_row(Table *table)
 {
     if ((table->rows & (table->rows - 1)) == 0) { /* full at powers of two */
         size_t rows = table->rows == 0 ? 1 : 2 * (size_t)table->rows;
@@ -87,43 +99,45 @@ static void add_row(Table *table)
     }
     table->rows++;
     for (int column = 0; column < table->columns; column++) {
-        table->cells[(size_t)(table->rows - 1) * (size_t)table->columns + (size_t)column] = NULL;
+        table->cells[(size_t)(table->rows - 1) * (size_t)table->columns + (size_t)column] =
+            mem_strdup(DASH);
     }
 }
 
-static void set_cell(Table *table, int column, const char *text)
+void table_set(Table *table, int column, const char *text)
 {
     size_t at = (size_t)(table->rows - 1) * (size_t)table->columns + (size_t)column;
     free(table->cells[at]);
     table->cells[at] = mem_strdup(text[0] != '\0' ? text : DASH);
 }
 
-static void add_note(Table *table, const char *text)
+void table_add_note(Table *table, char *text)
 {
     for (int i = 0; i < table->note_count; i++) {
         if (strcmp(table->notes[i], text) == 0) {
+            free(text);
             return;
         }
     }
     table->notes = mem_realloc(table->notes, (size_t)table->note_count + 1, sizeof *table->notes);
-    table->notes[table->note_count++] = mem_strdup(text);
+    table->notes[table->note_count++] = text;
 }
 
 static void put_run(Table *table, const Results *results, const Result *result, int rank)
 {
-    add_row(table);
+    table_add_row(table);
     for (int column = 0; column < table->columns; column++) {
         char text[CELL_SIZE];
         bool whole = rank >= 0 && !table->heads[column].per_rank; /* the same for all its ranks */
         metric_text(&table->heads[column], results, result, whole ? -1 : rank, text, sizeof text);
-        set_cell(table, column, text);
+        table_set(table, column, text);
     }
 }
 
 /* "done", or "2 done, 1 failed". */
 static void states_text(const Results *results, int configuration, char *text, size_t size)
 {
-    int counts[RESULT_TIMEOUT + 1] = {0}, all = 0;
+    int counts[RUN_STATE_COUNT] = {0}, all = 0;
     size_t used = 0;
     for (int i = 0; i < results->count; i++) {
         if (results->runs[i].configuration == configuration) {
@@ -132,8 +146,8 @@ static void states_text(const Results *results, int configuration, char *text, s
         }
     }
     text[0] = '\0';
-    for (int state = 0; state <= RESULT_TIMEOUT && used < size; state++) {
-        const char *name = result_state_name((ResultState)state);
+    for (int state = 0; state < RUN_STATE_COUNT && used < size; state++) {
+        const char *name = run_state_name((RunState)state);
         if (counts[state] == all) {
             snprintf(text, size, "%s", name);
         } else if (counts[state] > 0) {
@@ -164,20 +178,13 @@ static void planned_text(const Metric *head, const Results *results, int configu
     }
 }
 
-static void estimate_text(Table *table, const Metric *head, const Results *results,
-                          int configuration, char *text, size_t size)
+void estimate_text(const Metric *metric, Estimate estimate, char *text, size_t size)
 {
-    Estimate estimate = metric_estimate(head, results, configuration);
     char mean[64], half[64];
-    metric_format(head, estimate.mean, mean, sizeof mean);
-    if (estimate.half > 0) {
-        metric_format(head, estimate.half, half, sizeof half);
-        snprintf(text, size, "%s " PLUS_MINUS " %s", mean, half);
-        add_note(table, PLUS_MINUS " is half of the 95 % confidence interval of the mean over the "
-                                   "repeats that are done (Student's t).");
-    } else {
-        snprintf(text, size, "%s", mean);
-    }
+    metric_format(metric, estimate.mean, mean, sizeof mean);
+    metric_format(metric, estimate.half, half, sizeof half);
+    bool spread = estimate.half > 0;
+    snprintf(text, size, "%s%s%s", mean, spread ? " " PLUS_MINUS " " : "", spread ? half : "");
 }
 
 static void configuration_cell(Table *table, const Metric *head, const Results *results,
@@ -195,7 +202,14 @@ static void configuration_cell(Table *table, const Metric *head, const Results *
         Estimate estimate = metric_estimate(head, results, configuration);
         snprintf(text, size, "%d", estimate.count); /* how many there are */
     } else {
-        estimate_text(table, head, results, configuration, text, size);
+        Estimate estimate = metric_estimate(head, results, configuration);
+        estimate_text(head, estimate, text, size);
+        if (estimate.half > 0) {
+            table_add_note(table,
+                           mem_strdup(PLUS_MINUS " is half of the 95 % confidence interval of the "
+                                                 "mean over the repeats that are done "
+                                                 "(Student's t)."));
+        }
         if (text[0] == '\0' &&
             (strcmp(head->name, "planned_bytes") == 0 || strcmp(head->name, "predicted_s") == 0)) {
             planned_text(head, results, configuration, text, size);
@@ -209,11 +223,11 @@ static void put_configuration(Table *table, const Results *results, int configur
     if (first == NULL) {
         return;
     }
-    add_row(table);
+    table_add_row(table);
     for (int column = 0; column < table->columns; column++) {
         char text[CELL_SIZE];
         configuration_cell(table, &table->heads[column], results, first, text, sizeof text);
-        set_cell(table, column, text);
+        table_set(table, column, text);
     }
 }
 
@@ -232,21 +246,19 @@ static bool is_about_scaling(const Table *table)
 
 static void add_cautions(Table *table, const Results *results)
 {
-    char label[300], text[CELL_SIZE];
+    char label[300];
     char *shared = is_about_scaling(table) ? results_oversubscribed(results) : NULL;
     if (shared != NULL) {
-        snprintf(text, sizeof text, "%s: ranks shared a device, no measurement of scaling.",
-                 shared);
-        add_note(table, text);
+        table_add_note(table,
+                       mem_format("%s: ranks shared a device, no measurement of scaling.", shared));
     }
     free(shared);
     for (int i = 0; i < results->count; i++) {
         const Result *result = &results->runs[i];
         result_label(results, result, label, sizeof label);
-        if (result->state == RESULT_DONE && !result_is_sound(result)) {
-            snprintf(text, sizeof text, "%s, repeat %d: checks of the run itself failed.", label,
-                     result->repeat + 1);
-            add_note(table, text);
+        if (result->state == RUN_DONE && !result_is_sound(result)) {
+            table_add_note(table, mem_format("%s, repeat %d: checks of the run itself failed.",
+                                             label, result->repeat + 1));
         }
     }
 }
@@ -254,7 +266,7 @@ static void add_cautions(Table *table, const Results *results)
 int table_make(const Results *results, const cJSON *entry, Table *table)
 {
     *table = (Table){0};
-    const char *title = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "title"));
+    const char *title = json_text(entry, "title");
     table->title = mem_strdup(title != NULL ? title : "");
     RowKind kind;
     int code = read_kind(entry, table->title, &kind);

@@ -19,6 +19,17 @@ typedef struct {
  * more), run or rank. ERR_INPUT naming the table and what is wrong with its entry; nothing is to
  * be freed then. */
 int table_make(const Results *results, const cJSON *entry, Table *table);
+
+/* A table made by hand, beginning with a zeroed one: columns, then rows, whose cells are dashes
+ * until they are set. table_add_note takes text, and leaves out what is there already. */
+void table_add_column(Table *table, const char *title, bool numeric);
+void table_add_row(Table *table);
+void table_set(Table *table, int column, const char *text); /* of the last row */
+void table_add_note(Table *table, char *text);
+
+/* "1.25 k +- 0.02 k", or the mean alone. */
+void estimate_text(const Metric *metric, Estimate estimate, char *text, size_t size);
+
 void table_free(Table *table); /* a no-op on a zeroed one */
 
 /* Both are given to the caller to free. The title is not in them. HTML is escaped; its classes:

@@ -1,10 +1,10 @@
-#include "report/watch_experiment.h"
+#include "report/watch.h"
 
 #include "base/clock.h"
 #include "base/io.h"
-#include "base/mem.h"
 #include "base/json.h"
-#include "metrics/names.h"
+#include "base/mem.h"
+#include "metrics/reader.h"
 #include "report/results.h"
 
 #include <math.h>
@@ -14,25 +14,6 @@
 
 #define MAX_RUNS 10000
 #define LIST_SHARE 3 /* the list takes at most one part in this many while a run is shown too */
-
-static const cJSON *member(const cJSON *object, const char *name)
-{
-    return cJSON_GetObjectItemCaseSensitive(object, name);
-}
-
-static const char *text_at(const cJSON *object, const char *name)
-{
-    const char *text = cJSON_GetStringValue(member(object, name));
-    return text != NULL ? text : "";
-}
-
-bool watch_is_experiment(const char *dir)
-{
-    char *path = io_join(dir, "experiment.json");
-    bool there = io_exists(path);
-    free(path);
-    return there;
-}
 
 void watch_experiment_open(WatchExperiment *experiment, const char *dir)
 {
@@ -76,37 +57,35 @@ void watch_experiment_close(WatchExperiment *experiment)
 static char *describe(const char *dir, const cJSON *entry)
 {
     Page page = {0};
-    page_put(&page, "%s", text_at(entry, "id"));
-    if (text_at(entry, "peer")[0] != '\0') {
-        page_put(&page, "  %s", peer_title(text_at(entry, "peer")));
+    page_put(&page, "%s", json_text_or(entry, "id", ""));
+    if (json_text_or(entry, "peer", "")[0] != '\0') {
+        page_put(&page, "  %s", peer_title(json_text_or(entry, "peer", "")));
     }
     const cJSON *setting;
-    cJSON_ArrayForEach(setting, member(entry, "settings"))
+    cJSON_ArrayForEach(setting, json_get(entry, "settings"))
     {
         const char *value = cJSON_GetStringValue(setting);
         if (setting->string != NULL && value != NULL && strcmp(setting->string, "seed") != 0) {
             page_put(&page, "  %s %s", setting->string, value);
         }
     }
-    if (results_number(entry, "repeat") > 0) {
-        page_put(&page, "  repeat %.0f", results_number(entry, "repeat"));
+    if (json_number(entry, "repeat") > 0) {
+        page_put(&page, "  repeat %.0f", json_number(entry, "repeat"));
     }
-    char *path = mem_format("%s/%s/run.json", dir, text_at(entry, "dir")), time[32];
-    cJSON *run = NULL;
-    if (io_exists(path)) {
-        json_load(path, &run); /* a broken record has nothing to tell */
-    }
-    double val_loss = results_number(run, "summary.val_loss");
-    double loss = isfinite(val_loss) ? val_loss : results_number(run, "summary.train_loss");
-    double seconds = results_number(entry, "seconds");
+    char *path = mem_format("%s/%s/" RECORD_RUN, dir, json_text_or(entry, "dir", "")), time[32];
+    cJSON *run;
+    json_load_optional(path, &run); /* a broken record has nothing to tell */
+    double val_loss = json_number(run, "summary.val_loss");
+    double loss = isfinite(val_loss) ? val_loss : json_number(run, "summary.train_loss");
+    double seconds = json_number(entry, "seconds");
     if (isfinite(loss)) {
         page_put(&page, "  %s %.4f", isfinite(val_loss) ? "validation" : "loss", loss);
     }
     if (isfinite(seconds)) {
         page_put(&page, "  %s", clock_duration(seconds, time));
     }
-    if (text_at(entry, "reason")[0] != '\0') {
-        page_put(&page, "  %s", text_at(entry, "reason"));
+    if (json_text_or(entry, "reason", "")[0] != '\0') {
+        page_put(&page, "  %s", json_text_or(entry, "reason", ""));
     }
     cJSON_Delete(run);
     free(path);
@@ -115,7 +94,7 @@ static char *describe(const char *dir, const cJSON *entry)
 
 static void load(WatchExperiment *experiment)
 {
-    const cJSON *list = member(experiment->json, "runs"), *entry;
+    const cJSON *list = json_get(experiment->json, "runs"), *entry;
     int count = cJSON_GetArraySize(list), current = -1;
     count = count < MAX_RUNS ? count : MAX_RUNS;
     experiment->runs = mem_zalloc((size_t)count + 1, sizeof *experiment->runs);
@@ -126,11 +105,11 @@ static void load(WatchExperiment *experiment)
         if (at == count) {
             break;
         }
-        experiment->runs[experiment->count++] =
-            (WatchedRun){mem_strdup(text_at(entry, "state")), describe(experiment->dir, entry)};
-        if (strcmp(text_at(entry, "state"), result_state_name(RESULT_RUNNING)) == 0) {
+        experiment->runs[experiment->count++] = (WatchedRun){
+            mem_strdup(json_text_or(entry, "state", "")), describe(experiment->dir, entry)};
+        if (strcmp(json_text_or(entry, "state", ""), run_state_name(RUN_RUNNING)) == 0) {
             free(dir);
-            dir = mem_format("%s/%s", experiment->dir, text_at(entry, "dir"));
+            dir = mem_format("%s/%s", experiment->dir, json_text_or(entry, "dir", ""));
             current = at;
         }
     }
@@ -140,7 +119,7 @@ static void load(WatchExperiment *experiment)
 
 void watch_experiment_poll(WatchExperiment *experiment)
 {
-    char *path = io_join(experiment->dir, "experiment.json");
+    char *path = io_join(experiment->dir, RECORD_EXPERIMENT);
     struct stat now;
     bool there = stat(path, &now) == 0;
     bool same = there && experiment->json != NULL && now.st_ino == experiment->inode &&
@@ -173,20 +152,20 @@ static Ink state_ink(const char *state)
 
 static void put_header(const WatchExperiment *experiment, WatchText *out)
 {
-    int counts[RESULT_TIMEOUT + 1] = {0};
+    int counts[RUN_STATE_COUNT] = {0};
     for (int i = 0; i < experiment->count; i++) {
-        for (int state = 0; state <= RESULT_TIMEOUT; state++) {
+        for (int state = 0; state < RUN_STATE_COUNT; state++) {
             counts[state] +=
-                strcmp(experiment->runs[i].state, result_state_name((ResultState)state)) == 0;
+                strcmp(experiment->runs[i].state, run_state_name((RunState)state)) == 0;
         }
     }
     watch_text_line(out);
-    const char *name = text_at(experiment->json, "name");
+    const char *name = json_text_or(experiment->json, "name", "");
     watch_text_put(out, INK_BOLD, "%s ", name[0] != '\0' ? name : "experiment");
-    watch_text_put(out, INK_PLAIN, " %d of %d done", counts[RESULT_DONE], experiment->count);
-    for (int state = 0; state <= RESULT_TIMEOUT; state++) {
-        const char *word = result_state_name((ResultState)state);
-        if (counts[state] > 0 && state != RESULT_DONE) {
+    watch_text_put(out, INK_PLAIN, " %d of %d done", counts[RUN_DONE], experiment->count);
+    for (int state = 0; state < RUN_STATE_COUNT; state++) {
+        const char *word = run_state_name((RunState)state);
+        if (counts[state] > 0 && state != RUN_DONE) {
             watch_text_put(out, state_ink(word), ", %d %s", counts[state], word);
         }
     }

@@ -1,11 +1,12 @@
 /* A canvas of small dots, two by four in a character with braille and one without, in which the
  * line is drawn column by column: each takes the mean of its points, and reaches to its
  * neighbour's height. */
-#include "report/watch_plot.h"
+#include "report/watch.h"
 
 #include "base/mem.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,19 +21,6 @@ typedef struct {
     bool *marks;
     double left, right, low, high; /* of the axes; loss after the logarithm */
 } Canvas;
-
-const char *watch_count(double count, char text[WATCH_COUNT_SIZE])
-{
-    static const char *const units[] = {"", "k", "M", "G", "T", "P"};
-    int unit = 0;
-    while (count >= 999.5 && unit < 5) {
-        count /= 1000;
-        unit++;
-    }
-    int digits = unit == 0 || count >= 99.95 ? 0 : count >= 9.995 ? 1 : 2;
-    snprintf(text, WATCH_COUNT_SIZE, "%.*f%s", digits, count, units[unit]);
-    return text;
-}
 
 void watch_smooth(const WatchRun *run, int smoothing, double *values)
 {
@@ -203,11 +191,11 @@ static void put_row(WatchText *text, const Canvas *canvas, WatchPlot plot, int r
  * there is room. */
 static void put_axis(WatchText *text, const Canvas *canvas, WatchPlot plot, int indent)
 {
-    char left[48], right[48], legend[96], count[WATCH_COUNT_SIZE];
+    char left[48], right[48], legend[96], count[UNIT_SHORT_SIZE];
     const char *what = plot.by_tokens ? "tokens" : "step";
     if (plot.by_tokens) {
-        snprintf(left, sizeof left, "%s", watch_count(canvas->left, count));
-        snprintf(right, sizeof right, "%s %s", what, watch_count(canvas->right, count));
+        snprintf(left, sizeof left, "%s", unit_count(canvas->left, count));
+        snprintf(right, sizeof right, "%s %s", what, unit_count(canvas->right, count));
     } else {
         snprintf(left, sizeof left, "%.0f", canvas->left);
         snprintf(right, sizeof right, "%s %.0f", what, canvas->right);

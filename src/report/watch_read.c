@@ -1,15 +1,16 @@
 /* Following the files. metrics.jsonl is read from where the last whole line ended; a file that
  * was replaced, cut or written anew is noticed by its inode, its size, or the bytes before that
  * place, and is then read from its beginning. run.json is read again when it was replaced. */
-#include "report/watch_read.h"
+#include "report/watch.h"
 
 #include "base/clock.h"
+#include "base/escape.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "config/config.h"
-#include "base/json.h"
 #include "metrics/process.h"
-#include "metrics/record.h"
+#include "metrics/reader.h"
 #include "report/results.h"
 #include "train/checkpoint.h"
 
@@ -32,11 +33,239 @@
     30.0 /* seconds of steps, from which on the share of the rest tells something */
 #define OVERHEAD_MOST 3.0
 
-const char *watch_state_name(WatchState state)
+/* --- lines of metrics.jsonl ---
+ *
+ * What lines of metrics.jsonl amount to. Points are thinned by joining neighbours whenever an
+ * array is full, so that memory is bounded and no part of the run is favoured. A run that was
+ * resumed writes steps again: the curve is cut back to them first, as a resume cuts the file. */
+
+/* --- thinning --- */
+
+static void halve_points(CurvePoint *points, size_t *count)
 {
-    static const char *const names[] = {"waiting",  "running", "silent",        "dead",
-                                        "finished", "stopped", "out of memory", "failed"};
-    return names[state];
+    *count /= 2;
+    for (size_t i = 0; i < *count; i++) {
+        points[i] = (CurvePoint){points[2 * i + 1].step,
+                                 0.5 * (points[2 * i].loss + points[2 * i + 1].loss)};
+    }
+}
+
+/* The mean of the lines that a point stands for, at the last of their steps. */
+static void add_point(CurvePoint **points, size_t *count, WatchThinning *thinning, int64_t step,
+                      double loss)
+{
+    if (*points == NULL) {
+        *points = mem_zalloc(WATCH_POINTS, sizeof **points);
+        thinning->lines = 1;
+    }
+    if (*count > 0 && thinning->filled < thinning->lines) {
+        CurvePoint *last = &(*points)[*count - 1];
+        last->loss += (loss - last->loss) / (double)++thinning->filled;
+        last->step = step;
+        return;
+    }
+    if (*count == WATCH_POINTS) {
+        halve_points(*points, count);
+        thinning->lines *= 2;
+    }
+    (*points)[(*count)++] = (CurvePoint){step, loss};
+    thinning->filled = 1;
+}
+
+static void add_mark(WatchRun *run, const WatchLine *line)
+{
+    Curve *curve = &run->curve;
+    if (curve->marks == NULL) {
+        curve->marks = mem_zalloc(WATCH_POINTS, sizeof *curve->marks);
+        run->marks.lines = 1;
+    }
+    CurveMark before = curve->mark_count > 0 ? curve->marks[curve->mark_count - 1] : (CurveMark){0};
+    double spent = 1e-3 * line->ms * ((double)line->step - (double)before.step);
+    CurveMark mark = {line->step, line->tokens, before.seconds + spent};
+    if (curve->mark_count > 0 && run->marks.filled < run->marks.lines) {
+        run->marks.filled++;
+        curve->marks[curve->mark_count - 1] = mark;
+        return;
+    }
+    if (curve->mark_count == WATCH_POINTS) {
+        curve->mark_count /= 2;
+        for (size_t i = 0; i < curve->mark_count; i++) {
+            curve->marks[i] = curve->marks[2 * i + 1];
+        }
+        run->marks.lines *= 2;
+    }
+    curve->marks[curve->mark_count++] = mark;
+    run->marks.filled = 1;
+}
+
+/* --- steps that come again --- */
+
+static void cut_points(const CurvePoint *points, size_t *count, WatchThinning *thinning,
+                       int64_t step)
+{
+    while (*count > 0 && points[*count - 1].step >= step) {
+        (*count)--;
+        thinning->filled = thinning->lines; /* the next line begins a point */
+    }
+}
+
+static void cut_train(WatchRun *run, int64_t step)
+{
+    Curve *curve = &run->curve;
+    cut_points(curve->train, &curve->train_count, &run->train, step);
+    while (curve->mark_count > 0 && curve->marks[curve->mark_count - 1].step >= step) {
+        curve->mark_count--;
+        run->marks.filled = run->marks.lines;
+    }
+}
+
+static void cut_validation(WatchRun *run, int64_t step)
+{
+    Curve *curve = &run->curve;
+    size_t before = curve->validation_count;
+    cut_points(curve->validation, &curve->validation_count, &run->validation, step);
+    if (curve->validation_count == before) {
+        return;
+    }
+    run->val_loss = run->best_val_loss = NAN;
+    run->val_step = run->best_val_step = 0;
+    for (size_t i = 0; i < curve->validation_count; i++) {
+        run->val_loss = curve->validation[i].loss;
+        run->val_step = curve->validation[i].step;
+        if (!(run->best_val_loss <= run->val_loss)) {
+            run->best_val_loss = run->val_loss;
+            run->best_val_step = run->val_step;
+        }
+    }
+}
+
+/* --- lines --- */
+
+enum { STEP, TOKENS, LOSS, LR, GRAD_NORM, TOK_S, MS, VAL_LOSS, FIELDS };
+static const char *const field_names[FIELDS] = {"step",      "tokens", "loss", "lr",
+                                                "grad_norm", "tok_s",  "ms",   "val_loss"};
+
+typedef struct {
+    double values[FIELDS]; /* NAN: missing, null, or not a number */
+    bool present[FIELDS];
+} Fields;
+
+static bool parse(const char *line, size_t size, Fields *fields)
+{
+    cJSON *object = cJSON_ParseWithLength(line, size);
+    for (int i = 0; i < FIELDS; i++) {
+        fields->values[i] = json_number(object, field_names[i]);
+        fields->present[i] = json_get(object, field_names[i]) != NULL;
+    }
+    bool good = cJSON_IsObject(object);
+    cJSON_Delete(object);
+    return good;
+}
+
+static void add_step(WatchRun *run, const Fields *fields, int64_t step)
+{
+    const double *values = fields->values;
+    WatchLine line = {step,          values[TOKENS], values[LOSS], values[LR], values[GRAD_NORM],
+                      values[TOK_S], values[MS]};
+    if (step <= run->last.step) {
+        cut_train(run, step);
+        cut_validation(run, step);
+    }
+    const Curve *curve = &run->curve;
+    int64_t before = curve->mark_count > 0 ? curve->marks[curve->mark_count - 1].step : 0;
+    size_t at = run->recent++ % WATCH_RECENT;
+    run->recent_tok_s[at] = line.tok_s;
+    run->recent_ms[at] = line.ms;
+    run->recent_gap_s[at] = 1e-3 * line.ms * (double)(step - before);
+    add_mark(run, &line);
+    if (isfinite(line.loss)) {
+        add_point(&run->curve.train, &run->curve.train_count, &run->train, step, line.loss);
+    } else {
+        run->not_finite += fields->present[LOSS];
+    }
+    run->last = line;
+}
+
+static void add_evaluation(WatchRun *run, double loss, int64_t step)
+{
+    cut_train(run, step + 1);
+    cut_validation(run, step);
+    run->val_loss = loss;
+    run->val_step = step;
+    if (!isfinite(loss)) {
+        return;
+    }
+    add_point(&run->curve.validation, &run->curve.validation_count, &run->validation, step, loss);
+    if (!(run->best_val_loss <= loss)) {
+        run->best_val_loss = loss;
+        run->best_val_step = step;
+    }
+}
+
+bool watch_add_line(WatchRun *run, const char *line, size_t size)
+{
+    Fields fields;
+    bool good = parse(line, size, &fields);
+    double step = fields.values[STEP];
+    if (!good || !(step >= 0 && step <= JSON_WHOLE_MAX)) {
+        return false;
+    }
+    if (fields.present[VAL_LOSS]) {
+        add_evaluation(run, fields.values[VAL_LOSS], (int64_t)step);
+    } else {
+        add_step(run, &fields, (int64_t)step);
+    }
+    return true;
+}
+
+/* --- what follows --- */
+
+static double median(const double *ring, size_t seen)
+{
+    double known[WATCH_RECENT];
+    size_t count = 0, held = seen < WATCH_RECENT ? seen : WATCH_RECENT;
+    for (size_t i = 0; i < held; i++) {
+        if (isfinite(ring[i])) {
+            known[count++] = ring[i];
+        }
+    }
+    return clock_quantile(known, count, 0.5);
+}
+
+double watch_median_tok_s(const WatchRun *run)
+{
+    return median(run->recent_tok_s, run->recent);
+}
+
+double watch_median_ms(const WatchRun *run)
+{
+    return median(run->recent_ms, run->recent);
+}
+
+double watch_median_gap(const WatchRun *run)
+{
+    return median(run->recent_gap_s, run->recent);
+}
+
+double watch_pace_ms(const WatchRun *run)
+{
+    double sum = 0;
+    size_t held = run->recent < WATCH_RECENT ? run->recent : WATCH_RECENT, count = 0;
+    for (size_t i = 1; i <= held && i <= WATCH_PACE; i++) {
+        double ms = run->recent_ms[(run->recent - i) % WATCH_RECENT];
+        sum += isfinite(ms) ? ms : 0;
+        count += isfinite(ms);
+    }
+    return count > 0 ? sum / (double)count : NAN;
+}
+
+/* --- opening and closing --- */
+
+const char *watch_state_name(int state)
+{
+    return state == WATCH_SILENT ? "silent"
+           : state == WATCH_DEAD ? "dead"
+                                 : run_state_words((RunState)state);
 }
 
 void watch_open(WatchRun *run, const char *dir)
@@ -140,7 +369,7 @@ static double seconds_of(struct timespec time)
 
 static void poll_lines(WatchRun *run)
 {
-    char *path = io_join(run->dir, "metrics.jsonl");
+    char *path = io_join(run->dir, RECORD_LINES);
     struct stat now;
     bool there = stat(path, &now) == 0 && S_ISREG(now.st_mode);
     bool same = there && is_same_file(run, &now);
@@ -169,40 +398,34 @@ static double parse_stamp(const cJSON *item)
     return end != NULL && *end == '\0' ? (double)timegm(&parts) : NAN;
 }
 
-static const cJSON *member(const cJSON *object, const char *name)
-{
-    return cJSON_GetObjectItemCaseSensitive(object, name);
-}
-
 /* Of records that do not say: steps as asked, or tokens over those of an update. */
 static int64_t steps_of_config(const cJSON *json)
 {
-    double steps = results_number(json, "config.steps");
-    double tokens = results_number(json, "config.tokens"), seq = results_number(json, "config.seq");
-    double ranks = results_number(json, "config.ranks");
-    double update = results_number(json, "config.batch") * results_number(json, "config.accum") *
-                    (seq > 0 ? seq : results_number(json, "model.context")) *
-                    (ranks > 0 ? ranks : 1);
+    double steps = json_number(json, "config.steps");
+    double tokens = json_number(json, "config.tokens"), seq = json_number(json, "config.seq");
+    double ranks = json_number(json, "config.ranks");
+    double update = json_number(json, "config.batch") * json_number(json, "config.accum") *
+                    (seq > 0 ? seq : json_number(json, "model.context")) * (ranks > 0 ? ranks : 1);
     steps = steps > 0 ? steps : ceil(tokens / update);
     return steps > 0 && steps < 1e15 ? (int64_t)steps : 0;
 }
 
 static void load_ranks(WatchRun *run)
 {
-    double ranks = results_number(run->run, "config.ranks");
+    double ranks = json_number(run->run, "config.ranks");
     int count = ranks >= 1 && ranks <= MAX_RANKS ? (int)ranks : ranks > MAX_RANKS ? MAX_RANKS : 1;
     run->ranks = mem_zalloc((size_t)count, sizeof *run->ranks);
     for (int rank = 0; rank < count; rank++) {
         char *path = mem_format("%s/ranks/%d.json", run->dir, rank);
-        bool good = io_exists(path) && json_load(path, &run->ranks[run->rank_count]) == 0;
-        run->rank_count += good;
+        json_load_optional(path, &run->ranks[run->rank_count]);
+        run->rank_count += run->ranks[run->rank_count] != NULL;
         free(path);
     }
 }
 
 static void poll_run(WatchRun *run)
 {
-    char *path = io_join(run->dir, "run.json");
+    char *path = io_join(run->dir, RECORD_RUN);
     struct stat now;
     cJSON *json = NULL;
     bool there = stat(path, &now) == 0;
@@ -220,14 +443,13 @@ static void poll_run(WatchRun *run)
         run->run = json;
         run->run_inode = now.st_ino;
         run->run_changed = now.st_mtim;
-        double total = results_number(json, "total_steps");
+        double total = json_number(json, "total_steps");
         run->total_steps = total >= 1 && total < 1e15 ? (int64_t)total : steps_of_config(json);
-        const cJSON *resumed = member(json, "resumed");
+        const cJSON *resumed = json_get(json, "resumed");
         int count = cJSON_GetArraySize(resumed);
-        run->begun = parse_stamp(count > 0 ? member(cJSON_GetArrayItem(resumed, count - 1), "at")
-                                           : member(json, "started"));
-        const char *status = cJSON_GetStringValue(member(json, "status"));
-        if (status != NULL && strcmp(status, run_state_name(RUN_RUNNING)) != 0) {
+        run->begun = parse_stamp(count > 0 ? json_get(cJSON_GetArrayItem(resumed, count - 1), "at")
+                                           : json_get(json, "started"));
+        if (json_text(json, "status") != NULL && !record_is(json, RUN_RUNNING)) {
             load_ranks(run);
         }
     }
@@ -248,30 +470,13 @@ static void poll_checkpoint(WatchRun *run)
 
 /* --- state --- */
 
-static WatchState state_by_status(const char *status)
-{
-    static const struct {
-        RunState status;
-        WatchState state;
-    } table[] = {{RUN_RUNNING, WATCH_RUNNING},
-                 {RUN_DONE, WATCH_DONE},
-                 {RUN_OOM, WATCH_OOM},
-                 {RUN_STOPPED, WATCH_STOPPED}};
-    for (size_t i = 0; status != NULL && i < sizeof table / sizeof table[0]; i++) {
-        if (strcmp(status, run_state_name(table[i].status)) == 0) {
-            return table[i].state;
-        }
-    }
-    return WATCH_FAILED;
-}
-
 /* Of a run whose process cannot be looked up: what was seen to grow while it was watched counts,
  * not the clock of the file's host. */
-static WatchState judge_by_silence(const WatchRun *run)
+static int judge_by_silence(const WatchRun *run)
 {
     double usual = SILENCE_GAPS * watch_median_gap(run);
     return run->silent > (usual > SILENCE_LEAST ? usual : SILENCE_LEAST) ? WATCH_SILENT
-                                                                         : WATCH_RUNNING;
+                                                                         : RUN_RUNNING;
 }
 
 static void judge(WatchRun *run)
@@ -279,14 +484,14 @@ static void judge(WatchRun *run)
     double since = isnan(run->grown) ? run->now - run->wrote : clock_seconds() - run->grown;
     run->silent = since > 0 ? since : 0;
     run->resident_now = run->resident_most = 0;
-    run->state = run->run == NULL
-                     ? WATCH_WAITING
-                     : state_by_status(cJSON_GetStringValue(member(run->run, "status")));
-    if (run->state != WATCH_RUNNING) {
+    RunState recorded = RUN_FAILED;
+    run_state_find(json_text(run->run, "status"), &recorded);
+    run->state = run->run == NULL ? RUN_WAITING : recorded;
+    if (run->state != RUN_RUNNING) {
         return;
     }
-    const cJSON *process = member(run->run, "process");
-    const char *host = cJSON_GetStringValue(member(member(run->run, "machine"), "host"));
+    const cJSON *process = json_get(run->run, "process");
+    const char *host = json_text(run->run, "machine.host");
     switch (process_life(process, host)) {
     case PROCESS_ALIVE:
         process_memory(process, &run->resident_now, &run->resident_most);
@@ -318,9 +523,9 @@ void watch_poll(WatchRun *run)
 
 double watch_session_seconds(const WatchRun *run)
 {
-    const cJSON *resumed = member(run->run, "resumed");
+    const cJSON *resumed = json_get(run->run, "resumed");
     int count = cJSON_GetArraySize(resumed);
-    double from = count > 0 ? results_number(cJSON_GetArrayItem(resumed, count - 1), "step") : 0;
+    double from = count > 0 ? json_number(cJSON_GetArrayItem(resumed, count - 1), "step") : 0;
     double before = from > 0 ? curve_seconds(&run->curve, (int64_t)from) : 0;
     return curve_seconds(&run->curve, run->last.step) - before;
 }
@@ -338,32 +543,14 @@ double watch_seconds_left(const WatchRun *run)
 
 /* --- going on --- */
 
-/* As a shell takes it for one word. */
-static void add_word(char **text, const char *name, const char *value)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_-+=.,:/@%";
-    bool quoted = value[0] == '\0' || value[strspn(value, plain)] != '\0';
-    char *escaped = mem_alloc(4 * strlen(value) + 1), *out = escaped;
-    for (const char *at = value; *at != '\0'; at++) {
-        out += sprintf(out, *at == '\'' ? "'\\''" : "%c", *at);
-    }
-    *out = '\0';
-    const char *mark = quoted ? "'" : "";
-    char *longer = mem_format("%s --%s %s%s%s", *text, name, mark, escaped, mark);
-    free(escaped);
-    free(*text);
-    *text = longer;
-}
-
 char *watch_resume_command(const WatchRun *run)
 {
     Config cfg, defaults;
     config_init(&cfg, COMMAND_TRAIN);
     config_init(&defaults, COMMAND_TRAIN);
-    char *text = NULL;
-    if (config_from_json(&cfg, member(run->run, "config"), run->dir) == 0) {
-        text = mem_strdup("pacer train");
+    Page page = {0};
+    if (config_from_json(&cfg, json_get(run->run, "config"), run->dir) == 0) {
+        page_put(&page, "pacer train");
         size_t count;
         const Option *options = config_options(&count);
         for (size_t i = 0; i < count; i++) {
@@ -374,19 +561,20 @@ char *watch_resume_command(const WatchRun *run)
                          (strcmp(name, "accum") == 0 && cfg.global_batch > 0);
             char *value = config_value_text(&cfg, &options[i]);
             char *initial = config_value_text(&defaults, &options[i]);
-            if (!other && strcmp(value, initial) != 0 && options[i].type == OPTION_BOOL) {
-                char *longer = mem_format("%s --%s=%s", text, name, value);
-                free(text);
-                text = longer;
-            } else if (!other && strcmp(value, initial) != 0) {
-                add_word(&text, name, value);
+            if (!other && strcmp(value, initial) != 0) {
+                char *word = escape_shell(value);
+                page_put(&page, options[i].type == OPTION_BOOL ? " --%s=%s" : " --%s %s", name,
+                         word);
+                free(word);
             }
             free(value);
             free(initial);
         }
-        add_word(&text, "out", run->dir);
+        char *out = escape_shell(run->dir);
+        page_put(&page, " --out %s", out);
+        free(out);
     }
     config_free(&cfg);
     config_free(&defaults);
-    return text;
+    return page.text;
 }

@@ -1,9 +1,10 @@
-#include "report/watch_text.h"
+#include "report/watch.h"
 
 #include "base/escape.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,9 +159,12 @@ void watch_text_item(WatchText *text, Ink ink, const char *format, ...)
     free(string);
 }
 
-void watch_text_wrap(WatchText *text, Ink ink, const char *sentence)
+void watch_text_wrap(WatchText *text, Ink ink, const char *format, ...)
 {
-    char *copy = mem_strdup(sentence), *rest = copy;
+    va_list args;
+    va_start(args, format);
+    char *sentence = print(format, args), *rest = sentence;
+    va_end(args);
     bool first = true;
     for (char *word; (word = strsep(&rest, " \n")) != NULL;) {
         int columns = watch_text_columns(word, text->utf8);
@@ -174,7 +178,7 @@ void watch_text_wrap(WatchText *text, Ink ink, const char *sentence)
         put(text, ink, word);
         first = false;
     }
-    free(copy);
+    free(sentence);
 }
 
 void watch_text_glyph(WatchText *text, Ink ink, const char *utf8, char ascii, int count)

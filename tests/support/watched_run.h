@@ -1,6 +1,6 @@
 #pragma once
 /* Run directories that are planted for tests of the view, and what the view makes of them. */
-#include "report/watch_view.h"
+#include "report/watch.h"
 
 char *watched_dir(void); /* a fresh one below own_folder; caller frees */
 void watched_put(const char *dir, const char *name, const char *mode, const char *text);

@@ -1,23 +1,27 @@
-/* Each table is made in two passes over its source: the first collects the columns, the second
- * writes rows. Of a run that is under way the second may meet more lines than the first; what
- * has no column then is left out. */
-#include "report/export_csv.h"
+#include "report/export.h"
 
 #include "base/err.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "metrics/event_log.h"
 #include "metrics/reader.h"
 #include "report/csv.h"
 #include "report/results.h"
 
+#include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-static const cJSON *member(const cJSON *object, const char *name)
-{
-    return cJSON_GetObjectItemCaseSensitive(object, name);
-}
+/* --- CSV ---
+ *
+ * Each table is made in two passes over its source: the first collects the columns, the second
+ * writes rows. Of a run that is under way the second may meet more lines than the first; what
+ * has no column then is left out. */
 
 static int columns_named(Csv *csv, const char *const *names, size_t count)
 {
@@ -137,13 +141,12 @@ static int export_phases(const Result *result, const char *out)
     Csv csv = {0};
     int code = COLUMNS(&csv, columns);
     code = code != 0 ? code : csv_open(&csv, out, "phases.csv");
-    code = code != 0
-               ? code
-               : add_phases(&csv, NULL, "phase", member(member(result->run, "summary"), "phases"));
+    code = code != 0 ? code
+                     : add_phases(&csv, NULL, "phase", json_find(result->run, "summary.phases"));
     for (int i = 0; code == 0 && i < result->rank_count; i++) {
-        const cJSON *file = result->ranks[i], *rank = member(file, "rank");
-        code = add_phases(&csv, rank, "phase", member(file, "timers"));
-        code = code != 0 ? code : add_phases(&csv, rank, "span", member(file, "spans"));
+        const cJSON *file = result->ranks[i], *rank = json_get(file, "rank");
+        code = add_phases(&csv, rank, "phase", json_get(file, "timers"));
+        code = code != 0 ? code : add_phases(&csv, rank, "span", json_get(file, "spans"));
     }
     return csv_close(&csv, code);
 }
@@ -155,7 +158,7 @@ static int add_numbers(Csv *csv, const Result *result, bool columns)
 {
     int code = 0;
     const cJSON *item;
-    cJSON_ArrayForEach(item, member(result->run, "summary"))
+    cJSON_ArrayForEach(item, json_get(result->run, "summary"))
     {
         char name[128];
         snprintf(name, sizeof name, "summary.%s", item->string);
@@ -185,7 +188,7 @@ static int run_columns(Csv *csv, const Results *results)
         code = columns_named(csv, results->axes[axis].options, (size_t)results->axes[axis].count);
     }
     for (int i = 0; code == 0 && i < results->count; i++) {
-        code = csv_columns_of(csv, member(results->runs[i].entry, "settings"));
+        code = csv_columns_of(csv, json_get(results->runs[i].entry, "settings"));
     }
     code = code != 0 ? code : COLUMNS(csv, entry_last);
     for (int i = 0; code == 0 && i < results->count; i++) {
@@ -197,9 +200,9 @@ static int run_columns(Csv *csv, const Results *results)
 static int run_row(Csv *csv, const Results *results, const Result *result)
 {
     for (size_t i = 0; i < LENGTH(entry_first); i++) {
-        csv_put(csv, entry_first[i], member(result->entry, entry_first[i]));
+        csv_put(csv, entry_first[i], json_get(result->entry, entry_first[i]));
     }
-    csv_put(csv, "peer", member(result->entry, "peer"));
+    csv_put(csv, "peer", json_get(result->entry, "peer"));
     for (int axis = 0; axis < results->axis_count; axis++) {
         for (int i = 0; i < results->axes[axis].count; i++) {
             char text[RESULT_SETTING_SIZE];
@@ -207,9 +210,9 @@ static int run_row(Csv *csv, const Results *results, const Result *result)
             csv_put_text(csv, option, result_setting(result, option, text));
         }
     }
-    csv_put_tree(csv, member(result->entry, "settings"));
+    csv_put_tree(csv, json_get(result->entry, "settings"));
     for (size_t i = 0; i < LENGTH(entry_last); i++) {
-        csv_put(csv, entry_last[i], member(result->entry, entry_last[i]));
+        csv_put(csv, entry_last[i], json_get(result->entry, entry_last[i]));
     }
     add_numbers(csv, result, false);
     return csv_end_row(csv);
@@ -245,5 +248,144 @@ int export_csv(const char *run, const char *out)
         code = code != 0 ? code : export_ranks(result, out);
     }
     results_free(&results);
+    return code;
+}
+
+/* --- TensorBoard --- */
+
+/* Seconds since 1970 of a stamp such as 2026-01-31T12:00:00Z; NAN when it is none. */
+static double stamp_seconds(const cJSON *run, const char *name)
+{
+    const char *text = json_text(run, name);
+    struct tm parts = {0};
+    const char *end = text != NULL ? strptime(text, "%Y-%m-%dT%H:%M:%SZ", &parts) : NULL;
+    return end != NULL && *end == '\0' ? (double)timegm(&parts) : NAN;
+}
+
+typedef struct {
+    Events *events;
+    const cJSON *run;
+    double time; /* of the line before, seconds since 1970 */
+    double step;
+} Export;
+
+/* A line's `ms` is the mean of the steps since the line before; an evaluation has none. */
+static int take_line(void *context, const cJSON *line, const char *where, long number)
+{
+    (void)where;
+    (void)number;
+    Export *export = context;
+    double ms = json_number(line, "ms"), step = json_number(line, "step");
+    if (ms >= 0 && step > export->step) {
+        export->time += 1e-3 * ms * (step - export->step);
+    }
+    export->step = step > export->step ? step : export->step;
+    return event_log_line(export->events, export->run, line, export->time);
+}
+
+static int write_events(Export *export, const char *run_dir, double ended)
+{
+    char *lines = io_join(run_dir, "metrics.jsonl");
+    bool torn = false;
+    int code = event_log_start(export->events, export->run, export->time, -1);
+    double init = json_number(export->run, "summary.init_s");
+    export->time += init > 0 ? init : 0;
+    if (code == 0 && io_exists(lines)) { /* a refused run has none */
+        code = lines_read(run_dir, take_line, export, &torn);
+    }
+    if (torn) {
+        log_warn("%s: the last line is incomplete and left out", lines);
+    }
+    free(lines);
+    bool later = ended > export->time;
+    return code != 0 ? code
+                     : event_log_end(export->events, export->run, later ? ended : export->time);
+}
+
+/* The name that the run itself would have given, but for the process. Caller frees. */
+static char *file_name(const Result *result, const char *out, double started)
+{
+    const cJSON *machine = json_get(result->run, "machine");
+    const char *host = json_text(machine, "host");
+    char *path = mem_format("%s/events.out.tfevents.%010lld.%.64s.0.0", out, (long long)started,
+                            host != NULL && host[0] != '\0' ? host : "host");
+    for (char *at = path + strlen(out) + 1; *at != '\0'; at++) {
+        *at = *at == '/' || (unsigned char)*at <= ' ' ? '_' : *at;
+    }
+    return path;
+}
+
+static int lock_folder(const char *path, int *lock)
+{
+    *lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*lock < 0) {
+        return io_error(path, "open");
+    }
+    return io_lock(*lock, path) ? 0
+                                : err_set(ERR_INPUT, "%s: another pacer is exporting there", path);
+}
+
+/* Written under a name that TensorBoard does not take for an event file, then renamed. */
+static int events_of_run(const Result *result, const char *run_dir, const char *out)
+{
+    double started = stamp_seconds(result->run, "started");
+    started = isnan(started) ? 0 : started;
+    char *path = file_name(result, out, started);
+    char *temporary = mem_format("%s/export" IO_TEMPORARY, out);
+    Export export = {.run = result->run, .time = started};
+    int code = io_make_folders(out), lock = -1;
+    code = code != 0 ? code : lock_folder(out, &lock);
+    code = code != 0 ? code : events_create(temporary, started, &export.events);
+    if (code == 0) {
+        code = write_events(&export, run_dir, stamp_seconds(result->run, "updated"));
+        int closed = events_close(export.events, true);
+        code = code != 0 ? code : closed;
+        if (code == 0 && rename(temporary, path) != 0) {
+            code = io_error(path, "write");
+        }
+        if (code != 0) {
+            unlink(temporary);
+        }
+    }
+    code = code != 0 ? code : io_sync_folder(out);
+    if (lock >= 0) {
+        close(lock);
+    }
+    free(temporary);
+    free(path);
+    return code;
+}
+
+/* A run that has no record, or a damaged one, does not keep those of the others. */
+static int events_of_each(const Results *results, const char *dir, const char *out)
+{
+    int code = 0;
+    for (int i = 0; code == 0 && i < results->count; i++) {
+        const Result *result = &results->runs[i];
+        if (result->run == NULL || strchr(result->id, '/') != NULL || result->id[0] == '.') {
+            continue;
+        }
+        char *run_dir = io_join(dir, result->dir), *folder = io_join(out, result->id);
+        code = events_of_run(result, run_dir, folder);
+        if (code == ERR_INPUT) {
+            log_warn("%s; left out", err_message());
+            code = 0;
+        }
+        free(folder);
+        free(run_dir);
+    }
+    return code;
+}
+
+int export_events(const char *run, const char *out)
+{
+    Results results;
+    bool experiment;
+    int code = results_read_any(&results, run, &experiment);
+    if (code == 0) {
+        code = experiment ? events_of_each(&results, run, out)
+                          : events_of_run(&results.runs[0], run, out);
+        results_free(&results);
+    }
     return code;
 }

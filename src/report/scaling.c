@@ -1,8 +1,6 @@
-#include "report/metric_scaling.h"
+#include "report/scaling.h"
 
 #include "base/mem.h"
-#include "report/metric.h"
-#include "report/metric_values.h"
 
 #include <math.h>
 #include <string.h>
@@ -75,7 +73,7 @@ static bool is_baseline_of(const Results *results, const cJSON *baseline, const 
 
 int scaling_baseline(const Results *results, const Result *result)
 {
-    const cJSON *baseline = cJSON_GetObjectItemCaseSensitive(results->json, "baseline");
+    const cJSON *baseline = json_get(results->json, "baseline");
     baseline = cJSON_IsObject(baseline) && baseline->child != NULL ? baseline : NULL;
     for (int i = 0; i < results->count; i++) {
         if (is_baseline_of(results, baseline, &results->runs[i], result)) {
@@ -105,12 +103,10 @@ bool result_is_oversubscribed(const Result *result)
                           strcmp(value, "yes") == 0 || strcmp(value, "1") == 0)) {
         return true;
     }
-    const cJSON *summary = cJSON_GetObjectItemCaseSensitive(result->run, "summary"), *check;
-    cJSON_ArrayForEach(check, cJSON_GetObjectItemCaseSensitive(summary, "checks"))
+    const cJSON *summary = json_get(result->run, "summary"), *check;
+    cJSON_ArrayForEach(check, json_get(summary, "checks"))
     {
-        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(check, "name"));
-        const char *verdict =
-            cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(check, "verdict"));
+        const char *name = json_text(check, "name"), *verdict = json_text(check, "verdict");
         if (same_text(name, "shared_device") && !same_text(verdict, "pass")) {
             return true;
         }
@@ -137,11 +133,11 @@ char *results_oversubscribed(const Results *results)
 
 typedef enum { SLOWEST_RANK, MEAN_RANK } RankChoice;
 
-static double seconds_per_token(const Results *results, const Result *result, RankChoice choice)
+static double seconds_per_token(const Result *result, RankChoice choice)
 {
     double longest = 0, sum = 0;
     for (int rank = 0; rank < result->rank_count; rank++) {
-        double seconds = value_span(results, result, rank, "training");
+        double seconds = json_number(result->ranks[rank], "spans.training.total_s");
         if (isnan(seconds)) {
             return NAN;
         }
@@ -159,7 +155,7 @@ static double baseline_seconds(const Results *results, const Result *result, Ran
     for (int i = 0; i < results->count && configuration >= 0; i++) {
         const Result *run = &results->runs[i];
         double seconds = run->configuration == configuration && result_is_sound(run)
-                             ? seconds_per_token(results, run, choice)
+                             ? seconds_per_token(run, choice)
                              : NAN;
         if (!isnan(seconds)) {
             sum += seconds;
@@ -171,27 +167,23 @@ static double baseline_seconds(const Results *results, const Result *result, Ran
 
 static double speedup(const Results *results, const Result *result, RankChoice choice)
 {
-    return baseline_seconds(results, result, choice) / seconds_per_token(results, result, choice);
+    return baseline_seconds(results, result, choice) / seconds_per_token(result, choice);
 }
 
-double value_speedup(const Results *results, const Result *result, int rank, const char *of)
+double value_speedup(MetricQuery q)
 {
-    (void)rank;
-    (void)of;
-    return speedup(results, result, SLOWEST_RANK);
+    return speedup(q.results, q.result, SLOWEST_RANK);
 }
 
-double value_speedup_mean(const Results *results, const Result *result, int rank, const char *of)
+double value_speedup_mean(MetricQuery q)
 {
-    (void)rank;
-    (void)of;
-    return speedup(results, result, MEAN_RANK);
+    return speedup(q.results, q.result, MEAN_RANK);
 }
 
-double value_efficiency(const Results *results, const Result *result, int rank, const char *of)
+double value_efficiency(MetricQuery q)
 {
-    (void)rank;
-    (void)of;
+    const Results *results = q.results;
+    const Result *result = q.result;
     int configuration = scaling_baseline(results, result);
     if (results_axis_of(results, "ranks") < 0 || configuration < 0 ||
         result_is_oversubscribed(result) ||
@@ -204,10 +196,10 @@ double value_efficiency(const Results *results, const Result *result, int rank, 
 /* --- Amdahl --- */
 
 /* With x = 1 - 1/p and y = 1/speedup - 1/p the law reads y = f x. */
-double value_amdahl(const Results *results, const Result *result, int rank, const char *of)
+double value_amdahl(MetricQuery q)
 {
-    (void)rank;
-    (void)of;
+    const Results *results = q.results;
+    const Result *result = q.result;
     int axis = results_axis_of(results, "ranks"), counts = 0;
     double seen[64], sum_xy = 0, sum_xx = 0;
     if (axis < 0) {

@@ -3,20 +3,20 @@
  * baseline of a run is the configuration with the settings that experiment.json's "baseline"
  * names (without one: one rank, where ranks vary) and equal other settings, made by the same
  * program; options zipped with a named one may differ. */
-#include "report/results.h"
+#include "report/metric.h"
 
 /* Of the slowest rank's training time per token. */
-double value_speedup(const Results *results, const Result *result, int rank, const char *of);
+double value_speedup(MetricQuery q);
 
 /* What the mean over ranks would claim. */
-double value_speedup_mean(const Results *results, const Result *result, int rank, const char *of);
+double value_speedup_mean(MetricQuery q);
 
 /* Speed-up per added rank; NAN unless ranks vary, and where ranks shared a device. */
-double value_efficiency(const Results *results, const Result *result, int rank, const char *of);
+double value_efficiency(MetricQuery q);
 
 /* Serial fraction f of 1 / speedup = f + (1 - f) / ranks, by least squares over all rank counts
  * with the run's other settings; NAN with fewer than three. */
-double value_amdahl(const Results *results, const Result *result, int rank, const char *of);
+double value_amdahl(MetricQuery q);
 
 /* The baseline configuration of a run; -1: there is none. */
 int scaling_baseline(const Results *results, const Result *result);

@@ -1,13 +1,9 @@
-#include "report/chart_plot.h"
+#include "report/plot.h"
 
-#include "base/assert.h"
 #include "base/err.h"
 #include "base/escape.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "report/chart_script.h"
-#include "report/chart_svg.h"
-#include "report/gnuplot.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -69,17 +65,24 @@ void plot_free(Plot *plot)
     *plot = (Plot){0};
 }
 
+/* Far from where ranges and steps of an axis leave what a double can hold. */
+static bool is_on_axis(double number, bool log)
+{
+    return fabs(number) <= 1e100 && (!log || number >= 1e-100);
+}
+
 /* Numbers as they are drawn: in the unit of the axis, and only those that the axis can show. */
-static void prepare(Plot *plot)
+static void prepare_numbers(Plot *plot)
 {
     double scale = plot->y_scale > 0 ? plot->y_scale : 1;
     for (int i = 0; i < plot->series_count; i++) {
         for (size_t j = 0; j < plot->series[i].count; j++) {
             PlotPoint *point = &plot->series[i].points[j];
-            bool possible = isfinite(point->x) && isfinite(point->y) &&
-                            (!plot->log_x || point->x > 0) && (!plot->log_y || point->y > 0);
+            point->x = is_on_axis(point->x, plot->log_x) ? point->x : NAN;
+            bool possible = isfinite(point->x) && is_on_axis(point->y * scale, plot->log_y);
             point->y = possible ? point->y * scale : NAN;
-            point->half = possible && isfinite(point->half) ? point->half * scale : NAN;
+            point->half =
+                possible && is_on_axis(point->half * scale, false) ? point->half * scale : NAN;
         }
     }
     plot->y_scale = 1;
@@ -88,13 +91,11 @@ static void prepare(Plot *plot)
 /* Texts as they are drawn: one line of visible characters. */
 static void make_visible(char **text)
 {
-    size_t room = *text != NULL ? strlen(*text) * (ESCAPE_BYTE_SIZE - 1) + 1 : 0;
-    if (room > 0) {
-        char *shown = mem_alloc(room);
-        escape_line(shown, room, *text);
-        free(*text);
-        *text = shown;
-    }
+    size_t room = strlen(*text) * (ESCAPE_BYTE_SIZE - 1) + 1;
+    char *shown = mem_alloc(room);
+    escape_line(shown, room, *text);
+    free(*text);
+    *text = shown;
 }
 
 static void prepare_texts(Plot *plot)
@@ -110,36 +111,22 @@ static void prepare_texts(Plot *plot)
     }
 }
 
-/* One of the two files. */
-static int draw_file(const Plot *plot, ChartFormat format, const char *folder, const char *name)
-{
-    char *path = mem_format("%s/%s.%s", folder, name, format == CHART_SVG ? "svg" : "png");
-    Page script = {0}, svg = {0};
-    char *picture;
-    size_t size;
-    chart_script(&script, plot, format);
-    int code = gnuplot_run(script.text, &picture, &size);
-    if (code == 0 && format == CHART_SVG) {
-        code = chart_svg_adapt(&svg, picture, name, plot->title);
-        code = code != 0 ? code : io_write_atomic(path, svg.text, svg.size);
-    } else if (code == 0) {
-        code = io_write_atomic(path, picture, size);
-    }
-    free(picture);
-    page_free(&script);
-    page_free(&svg);
-    free(path);
-    return code;
-}
-
 int plot_draw(Plot *plot, const char *folder, const char *name)
 {
-    prepare(plot);
+    static const char *const endings[] = {[PLOT_SVG] = "svg", [PLOT_PNG] = "png"};
+    prepare_numbers(plot);
     prepare_texts(plot);
     if (!plot_has_values(plot)) {
         return err_set(ERR_INPUT, "chart %s: no value that its logarithmic axes can show", name);
     }
-    int code = draw_file(plot, CHART_SVG, folder, name);
-    code = code != 0 ? code : draw_file(plot, CHART_PNG, folder, name);
+    int code = 0;
+    for (int format = PLOT_SVG; format <= PLOT_PNG && code == 0; format++) {
+        char *path = mem_format("%s/%s.%s", folder, name, endings[format]), *picture;
+        size_t size;
+        code = plot_gnuplot(plot, (PlotFormat)format, &picture, &size);
+        code = code != 0 ? code : io_write_atomic(path, picture, size);
+        free(picture);
+        free(path);
+    }
     return code != 0 ? err_wrap(code, "chart %s", name) : 0;
 }

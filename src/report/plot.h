@@ -1,6 +1,6 @@
 #pragma once
-/* Drawing: numbers with labels to an SVG and a PNG file. What the numbers mean is the caller's
- * (chart_data.h). */
+/* A chart as data: title, axes, series of numbers with labels. What the numbers mean is the
+ * caller's (chart.h); how it looks is a renderer's, of which plot_gnuplot.c is one. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -17,7 +17,7 @@ typedef struct {
     char *label;
     PlotPoint *points;
     size_t count;
-    int colour;           /* index of the palette, modulo its size */
+    int colour;           /* index of the palette, modulo its size; -1: for comparison only */
     bool dashed, markers; /* of lines */
 } PlotSeries;
 
@@ -45,3 +45,9 @@ void plot_free(Plot *plot);
  * '-' and '_', texts may hold anything. ERR_FAILED when gnuplot is missing or fails. The plot
  * has a value (plot_has_values). */
 int plot_draw(Plot *plot, const char *folder, const char *name);
+
+/* The renderer. Of the plot every x is possible on its axis or NAN, every y too and in the unit of
+ * its axis (y_scale is 1), and texts are one line of visible characters. The caller frees
+ * *picture. */
+typedef enum { PLOT_SVG, PLOT_PNG } PlotFormat;
+int plot_gnuplot(const Plot *plot, PlotFormat format, char **picture, size_t *size);

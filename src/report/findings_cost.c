@@ -1,0 +1,408 @@
+/* What was fastest, where more of something stops helping, what does not fit, and how pacer
+ * compares with its peers. A peer's configuration is compared with the fastest of pacer's that do
+ * the same work: equal in every option that means something to the peer. */
+#include "report/findings.h"
+
+#include "base/mem.h"
+#include "metrics/names.h"
+#include "report/scaling.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORTHWHILE 0.10 /* gain per doubling */
+
+/* The configuration of the highest mean besides `except`; -1: none. */
+static int fastest_but(const Results *results, int except)
+{
+    int best = -1;
+    double most = 0;
+    for (int i = 0; i < results->configurations; i++) {
+        double mean = i != except ? findings_mean(results, i, "tok_s") : NAN;
+        if (mean > most) {
+            most = mean;
+            best = i;
+        }
+    }
+    return best;
+}
+
+void rule_fastest(const Results *results, Findings *findings)
+{
+    int best = fastest_but(results, -1);
+    int next = best >= 0 ? fastest_but(results, best) : -1;
+    if (next < 0) {
+        return;
+    }
+    double most = findings_mean(results, best, "tok_s");
+    double second = findings_mean(results, next, "tok_s");
+    Welch welch = findings_welch("tok_s", results, next, best);
+    char value[FINDINGS_VALUE_SIZE], judgement[FINDINGS_JUDGEMENT_SIZE];
+    char winner[FINDINGS_LABEL_SIZE], other[FINDINGS_LABEL_SIZE];
+    Page evidence = {0};
+    findings_list(&evidence, "tok_s", results, NULL, results->configurations);
+    findings_add(findings, FINDING_RESULT,
+                 mem_format("Fastest: %s with %s, %.1f %% ahead of %s; %s.",
+                            findings_label(results, best, winner),
+                            findings_value("tok_s", most, value), 100 * (most / second - 1),
+                            findings_label(results, next, other),
+                            findings_judgement(&welch, judgement)),
+                 evidence.text);
+}
+
+/* --- diminishing returns --- */
+
+static bool is_a_resource(const char *option)
+{
+    static const char *const names[] = {"batch",     "accum", "global-batch", "ranks", "threads",
+                                        "bucket-mb", NULL};
+    for (const char *const *name = names; *name != NULL; name++) {
+        if (strcmp(*name, option) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *const step_parts[] = {"data_load",    "data_move", "forward", "loss", "backward",
+                                         "comm_exposed", "optimizer", "launch",  "wait"};
+#define STEP_PARTS (sizeof step_parts / sizeof step_parts[0])
+
+/* The part's share of the training time in a configuration; NAN when not known. */
+static double share_of(const Results *results, int configuration, const char *part)
+{
+    char name[48];
+    snprintf(name, sizeof name, "%s_s", part);
+    Metric own = findings_metric(name);
+    double all = findings_mean(results, configuration, "training_s");
+    return all > 0 ? metric_sound_estimate(&own, results, configuration).mean / all : NAN;
+}
+
+/* Which part of a step dominates there, and which one took a larger share than before. */
+static void put_parts(Page *page, const Results *results, int before, int after)
+{
+    double most = 0, growth = 0, from = 0, to = 0;
+    const char *dominant = NULL, *growing = NULL;
+    for (size_t i = 0; i < STEP_PARTS; i++) {
+        double share = share_of(results, after, step_parts[i]);
+        double earlier = share_of(results, before, step_parts[i]);
+        if (share > most) {
+            most = share;
+            dominant = step_parts[i];
+        }
+        if (share - earlier > growth) {
+            growth = share - earlier;
+            from = earlier;
+            to = share;
+            growing = step_parts[i];
+        }
+    }
+    if (dominant == NULL) {
+        return;
+    }
+    page_put(page, "; at that point %s takes the largest share of the training time, %.0f %%",
+             dominant, 100 * most);
+    if (growth >= 0.01 && growing == dominant) {
+        page_put(page, " after %.0f %% before", 100 * from);
+    } else if (growth >= 0.01) {
+        page_put(page, ", and %s grew most, from %.0f %% to %.0f %%", growing, 100 * from,
+                 100 * to);
+    }
+}
+
+static void put_judgement(Page *page, const Results *results, int before, int after)
+{
+    Welch welch = findings_welch("tok_s", results, before, after);
+    char judgement[FINDINGS_JUDGEMENT_SIZE];
+    if (!isnan(welch.p)) {
+        page_put(page, ", %s", findings_judgement(&welch, judgement));
+    }
+}
+
+static bool measures_scaling(const Results *results, const Series *series, int configuration)
+{
+    return strcmp(series->option, "ranks") != 0 ||
+           !result_is_oversubscribed(results_first(results, configuration));
+}
+
+static void returns_along(const Results *results, const Series *series, Findings *findings)
+{
+    int before = -1;
+    double speed_before = NAN;
+    for (int i = 0; i < series->count; i++) {
+        int configuration = series->configurations[i];
+        double mean = findings_mean(results, configuration, "tok_s");
+        if (isnan(mean) || !measures_scaling(results, series, configuration)) {
+            continue;
+        }
+        double doublings = before >= 0 ? log2(series->values[i] / series->values[before]) : NAN;
+        double gain = before >= 0 ? pow(mean / speed_before, 1 / doublings) - 1 : NAN;
+        if (gain < WORTHWHILE) {
+            Page text = {0}, evidence = {0};
+            page_put(
+                &text,
+                "Diminishing returns along %s%s from %.15g on: up to %.15g throughput changes by "
+                "%+.1f %% per doubling, less than %.0f %%",
+                series->option, series->where, series->values[before], series->values[i],
+                100 * gain, 100 * WORTHWHILE);
+            put_judgement(&text, results, series->configurations[before], configuration);
+            put_parts(&text, results, series->configurations[before], configuration);
+            page_put(&text, ".");
+            findings_list(&evidence, "tok_s", results, series->configurations, series->count);
+            findings_add(findings, FINDING_RESULT, text.text, evidence.text);
+            return;
+        }
+        before = i;
+        speed_before = mean;
+    }
+}
+
+void rule_diminishing_returns(const Results *results, Findings *findings)
+{
+    SeriesList list;
+    series_make(results, &list);
+    for (int i = 0; i < list.count; i++) {
+        if (is_a_resource(list.items[i].option)) {
+            returns_along(results, &list.items[i], findings);
+        }
+    }
+    series_free(&list);
+}
+
+/* --- what does not fit --- */
+
+/* The first run of the configuration that did not fit; NULL: all did, or did not try. */
+static const Result *refusal_of(const Results *results, int configuration)
+{
+    const Result *refused = results_in_state(results, configuration, RUN_REFUSED);
+    return refused != NULL ? refused : results_in_state(results, configuration, RUN_OOM);
+}
+
+/* Bytes that a run may use, and whose they are. NAN when no record says. */
+static double room_of(const Results *results, const Result *result, const char **whose)
+{
+    double limit = result_setting_number(result, "memory-limit");
+    *whose = "of memory-limit";
+    if (limit > 0) {
+        return limit;
+    }
+    double gpu = NAN, host = json_number(result->run, "machine.memory_bytes");
+    for (int i = 0; i < results->count; i++) {
+        const Result *run = &results->runs[i];
+        for (int rank = 0; rank < run->rank_count && isnan(gpu); rank++) {
+            gpu = json_number(run->ranks[rank], "gpu.total_bytes");
+        }
+        host = isnan(host) ? json_number(run->run, "machine.memory_bytes") : host;
+        host = fmin(host, json_number(run->run, "machine.memory_limit_bytes"));
+    }
+    *whose = isnan(gpu) ? "of the machine" : "of the GPU";
+    return isnan(gpu) ? host : gpu;
+}
+
+static void put_bytes(Page *page, const Results *results, const Result *result)
+{
+    Metric planned = findings_metric("planned_bytes");
+    char bytes[FINDINGS_VALUE_SIZE], room_text[FINDINGS_VALUE_SIZE];
+    const char *whose;
+    double wanted = metric_value(&planned, results, result, -1);
+    double room = room_of(results, result, &whose);
+    if (!isnan(wanted)) {
+        page_put(page, ", planned %s", findings_value("planned_bytes", wanted, bytes));
+        if (!isnan(room)) {
+            page_put(page, " against %s %s", findings_value("planned_bytes", room, room_text),
+                     whose);
+        }
+    }
+}
+
+static void limit_along(const Results *results, const Series *series, bool *told,
+                        Findings *findings)
+{
+    int limit = 0, fits = -1;
+    while (limit < series->count && refusal_of(results, series->configurations[limit]) == NULL) {
+        fits = results_in_state(results, series->configurations[limit], RUN_DONE) != NULL ? limit
+                                                                                          : fits;
+        limit++;
+    }
+    if (limit == series->count || told[series->configurations[limit]]) {
+        return;
+    }
+    const Result *refusal = refusal_of(results, series->configurations[limit]);
+    Page text = {0};
+    page_put(&text, "Memory limits %s%s: %.15g does not fit (%s)", series->option, series->where,
+             series->values[limit],
+             refusal->state == RUN_REFUSED ? "refused by its plan" : "ran out of memory");
+    put_bytes(&text, results, refusal);
+    if (fits >= 0) {
+        Metric planned = findings_metric("planned_bytes");
+        int configuration = series->configurations[fits];
+        double bytes = metric_estimate(&planned, results, configuration).mean;
+        char value[FINDINGS_VALUE_SIZE];
+        page_put(&text, "; the largest below it that fits is %.15g", series->values[fits]);
+        if (!isnan(bytes)) {
+            page_put(&text, " with %s planned", findings_value("planned_bytes", bytes, value));
+        }
+    } else {
+        page_put(&text, "; nothing smaller was run");
+    }
+    page_put(&text, ".");
+    findings_add(findings, FINDING_RESULT, text.text, mem_strdup(refusal->reason));
+    for (int i = limit; i < series->count; i++) {
+        told[series->configurations[i]] = true;
+    }
+}
+
+void rule_memory(const Results *results, Findings *findings)
+{
+    bool *told = mem_zalloc((size_t)results->configurations + 1, sizeof *told);
+    SeriesList list;
+    series_make(results, &list);
+    for (int i = 0; i < list.count; i++) {
+        limit_along(results, &list.items[i], told, findings);
+    }
+    for (int i = 0; i < results->configurations; i++) {
+        const Result *refusal = refusal_of(results, i);
+        if (refusal != NULL && !told[i]) {
+            char label[FINDINGS_LABEL_SIZE];
+            findings_label(results, i, label);
+            Page text = {0};
+            page_put(&text, "%s does not fit", label);
+            put_bytes(&text, results, refusal);
+            page_put(&text, ".");
+            findings_add(findings, FINDING_RESULT, text.text, mem_strdup(refusal->reason));
+        }
+    }
+    series_free(&list);
+    free(told);
+}
+
+/* --- pacer against the programs beside it --- */
+
+/* Kernels are equal that keep the T x T probabilities, or do not: what kernel it has is up to
+ * each program. */
+static bool same_attention(const char *a, const char *b)
+{
+    return (strcmp(a, "naive") == 0) == (strcmp(b, "naive") == 0);
+}
+
+static bool same_work(const Results *results, const Result *own, const Result *peer)
+{
+    for (int axis = 0; axis < results->axis_count; axis++) {
+        for (int i = 0; i < results->axes[axis].count; i++) {
+            const char *option = results->axes[axis].options[i];
+            char own_buffer[RESULT_SETTING_SIZE], peer_buffer[RESULT_SETTING_SIZE];
+            const char *a = result_setting(own, option, own_buffer);
+            const char *b = result_setting(peer, option, peer_buffer);
+            bool kernel = strcmp(option, "attention") == 0;
+            if (b != NULL && (a == NULL || !(kernel ? same_attention(a, b) : strcmp(a, b) == 0))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* pacer's fastest configuration of the same work; -1: none came to its end. */
+static int counterpart(const Results *results, const Result *peer)
+{
+    int best = -1;
+    double most = 0;
+    for (int i = 0; i < results->configurations; i++) {
+        const Result *own = results_first(results, i);
+        if (own == NULL || own->peer[0] != '\0' || !same_work(results, own, peer)) {
+            continue;
+        }
+        double mean = findings_mean(results, i, "tok_s");
+        if (mean > most) {
+            most = mean;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* Settings alone: the sentence says itself whose they are. */
+static char *settings_of(const Results *results, int configuration)
+{
+    Result plain = *results_first(results, configuration);
+    char text[400], *shown;
+    plain.peer = "";
+    result_label(results, &plain, text, sizeof text);
+    shown = results->axis_count > 0 ? mem_format(" (%s)", text) : mem_strdup("");
+    return shown;
+}
+
+static void compare(const Results *results, int own, int peer, Findings *findings)
+{
+    double median =
+        findings_mean(results, peer, "step_p50_ms") / findings_mean(results, own, "step_p50_ms");
+    double mine = findings_mean(results, own, "tok_s");
+    double theirs = findings_mean(results, peer, "tok_s");
+    double share =
+        findings_mean(results, own, "peak_bytes") / findings_mean(results, peer, "peak_bytes");
+    Welch welch = findings_welch("tok_s", results, peer, own);
+    char *own_settings = settings_of(results, own), *peer_settings = settings_of(results, peer);
+    char mine_text[FINDINGS_VALUE_SIZE], theirs_text[FINDINGS_VALUE_SIZE];
+    char judgement[FINDINGS_JUDGEMENT_SIZE];
+    Page text = {0}, evidence = {0};
+    page_put(&text, "pacer%s is %.2f times as fast as %s%s, %s against %s", own_settings,
+             mine / theirs, peer_title(results_first(results, peer)->peer), peer_settings,
+             findings_value("tok_s", mine, mine_text),
+             findings_value("tok_s", theirs, theirs_text));
+    if (median > 0) {
+        page_put(&text, " (%.2f times by the median update)", median);
+    }
+    if (share > 0) {
+        page_put(&text, ", with %.0f %% of its memory", 100 * share);
+    }
+    page_put(&text, "; %s.", findings_judgement(&welch, judgement));
+    findings_list(&evidence, "tok_s", results, (int[]){own, peer}, 2);
+    if (share > 0) {
+        findings_list(&evidence, "peak_bytes", results, (int[]){own, peer}, 2);
+    }
+    findings_add(findings, FINDING_RESULT, text.text, evidence.text);
+    free(own_settings);
+    free(peer_settings);
+}
+
+static void tell_of_memory(const Results *results, int own, const Result *peer, Findings *findings)
+{
+    double bytes = own >= 0 ? findings_mean(results, own, "peak_bytes") : NAN;
+    char label[FINDINGS_LABEL_SIZE], value[FINDINGS_VALUE_SIZE];
+    findings_label(results, peer->configuration, label);
+    Page text = {0};
+    page_put(&text, "%s ran out of memory", label);
+    if (!isnan(bytes)) {
+        page_put(&text, "; pacer takes %s for the same",
+                 findings_value("peak_bytes", bytes, value));
+    }
+    page_put(&text, ".");
+    findings_add(findings, FINDING_RESULT, text.text, mem_strdup(peer->reason));
+}
+
+void rule_peers(const Results *results, Findings *findings)
+{
+    for (int i = 0; i < results->configurations; i++) {
+        const Result *peer = results_first(results, i);
+        if (peer == NULL || peer->peer[0] == '\0') {
+            continue;
+        }
+        int own = counterpart(results, peer);
+        const Result *full = results_in_state(results, i, RUN_OOM);
+        if (full != NULL) {
+            tell_of_memory(results, own, full, findings);
+        } else if (own >= 0 && findings_mean(results, i, "tok_s") > 0) {
+            compare(results, own, i, findings);
+        }
+    }
+}
+
+void rule_missing_peers(const Results *results, Findings *findings)
+{
+    const char *note = json_text(results->json, "peers.note");
+    if (note != NULL) {
+        findings_add(findings, FINDING_CAUTION, mem_format("%s.", note), NULL);
+    }
+}

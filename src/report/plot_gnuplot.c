@@ -1,0 +1,593 @@
+/* A plot drawn by gnuplot, a program of its own: data and a short script go in, a picture comes
+ * out. Margins and keys are gnuplot's; tics are placed here, for it has no labels such as 1.5k.
+ * Bars go from left to right, so that labels of any length have room beside them. All is black on
+ * nothing (SVG) or on white (PNG); a dark page inverts the picture (page.c). */
+#include "report/plot.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/signals.h"
+#include "report/page.h"
+#include "report/units.h"
+
+#include <errno.h>
+#include <math.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+#define WIDTH 520.0 /* of the picture, in pixels of the SVG */
+#define HEIGHT 250  /* of the part between the axes, of lines */
+#define FONT 13.0
+#define TITLE_FONT 15.0
+#define LINE 19.0        /* from one line of text to the next */
+#define LETTER 0.57      /* width of an average letter over the size of the font */
+#define LABEL_LETTERS 25 /* in a line of a category's label */
+#define MOST_TICS 12     /* places of x that get a tic each */
+#define MOST_TIC_LETTERS 5
+#define MOST_ERROR 1.6    /* times the largest value: error bars that reach further are cut */
+#define NEUTRAL "#87929b" /* of series for comparison */
+#define ALARM "#d1495b"
+#define ERROR_BARS "with vectors heads size screen 0.006,90 lw 1.2 lc rgb "
+#define GRID "back lt 1 lw 1 lc rgb '#dde1e4'"
+
+/* Middle tones: each is at least 3:1 against white and, inverted, against a dark page. */
+static const char *colour_of(const PlotSeries *series)
+{
+    static const char *const palette[] = {"#3b82c4", "#d97706", "#2e9e5b", "#d1495b", "#8e6bbf",
+                                          "#1898a8", "#a0764c", "#c75a9b", "#7f8f1f", "#6f8790"};
+    return series->colour < 0
+               ? NEUTRAL
+               : palette[(size_t)series->colour % (sizeof palette / sizeof *palette)];
+}
+
+/* --- text --- */
+
+static double letters(const char *text)
+{
+    double count = 0;
+    for (; *text != '\0'; text++) {
+        count += ((unsigned char)*text & 0xc0) != 0x80;
+    }
+    return count;
+}
+
+/* As a string of gnuplot's. It has rules of its own for quotes, commands, macros, comments and
+ * lines that go on, and takes any number of digits after a backslash; so all but letters and
+ * spaces is written as octal numbers. In labels of tics a percent sign begins a format. */
+static void put_quoted(Page *script, const char *text, bool tic)
+{
+    page_put(script, "\"");
+    for (; *text != '\0'; text++) {
+        bool plain = (*text >= 'A' && *text <= 'Z') || (*text >= 'a' && *text <= 'z');
+        page_put(script, plain || *text == ' ' ? "%c" : "\\%03o", (unsigned char)*text);
+        page_put(script, "%s", tic && *text == '%' ? "\\045" : "");
+    }
+    page_put(script, "\"");
+}
+
+static void put_wrapped(Page *script, const char *text, size_t fit, int most, bool tic)
+{
+    Page wrapped = {0};
+    page_put_wrapped(&wrapped, text, fit, most);
+    put_quoted(script, wrapped.text, tic);
+    page_free(&wrapped);
+}
+
+/* --- axes --- */
+
+typedef struct {
+    double low, high; /* what is shown */
+    bool log;
+    double step; /* of a linear axis: between two round numbers */
+} Axis;
+
+/* Over finite numbers, of a logarithmic axis above 0; an empty range is widened. */
+static Axis axis_over(double low, double high, bool log)
+{
+    if (!(high > low)) {
+        double room = log ? low / 2 : fmax(fabs(low) * 0.1, 1e-9);
+        high = log ? 2 * low : low + room;
+        low = low == 0 ? 0 : low - room;
+    }
+    double step = (high - low) / 6, power = pow(10, floor(log10(step))), rest = step / power;
+    return (Axis){.low = low,
+                  .high = high,
+                  .log = log,
+                  .step = power * (rest <= 1   ? 1
+                                   : rest <= 2 ? 2
+                                   : rest <= 5 ? 5
+                                               : 10)};
+}
+
+/* Round numbers in their order: multiples of the step, or 1, 2, 5, 10, 20, ... */
+static double round_number(const Axis *axis, double k)
+{
+    static const double parts[] = {1, 2, 5};
+    double decade = floor(k / 3);
+    return axis->log ? parts[(int)(k - 3 * decade)] * pow(10, decade) : k * axis->step;
+}
+
+/* The last round number that is not above the value; the other way about with `up`. */
+static double round_index(const Axis *axis, double value, bool up)
+{
+    double room = 1e-6 * (axis->log ? value : axis->step);
+    double k = floor(axis->log ? 3 * floor(log10(value)) : value / axis->step) - 1;
+    for (int i = 0; i < 5 && round_number(axis, k + 1) <= value + room; i++) {
+        k++;
+    }
+    return up && round_number(axis, k) < value - room ? k + 1 : k;
+}
+
+static double place_of(const Axis *axis, double value)
+{
+    return axis->log ? (log(value) - log(axis->low)) / (log(axis->high) - log(axis->low))
+                     : (value - axis->low) / (axis->high - axis->low);
+}
+
+/* Moves the ends outwards by shares of the length. */
+static void axis_extend(Axis *axis, double below, double above)
+{
+    double length = axis->log ? (log(axis->high) - log(axis->low)) : axis->high - axis->low;
+    axis->low = axis->log ? axis->low * exp(-below * length) : axis->low - below * length;
+    axis->high = axis->log ? axis->high * exp(above * length) : axis->high + above * length;
+}
+
+static void put_range(Page *script, const Axis *axis, char name)
+{
+    page_put(script, "set %crange [%.17g:%.17g]\n", name, axis->low, axis->high);
+    if (axis->log) {
+        page_put(script, "set log %c\n", name);
+    }
+}
+
+static void put_tic(Page *script, const char *before, double at, int digits, const char *unit)
+{
+    char text[32];
+    unit_tic(at, digits, text);
+    page_put(script, "%s\"%s%s\" %.17g", before, text, unit, at);
+}
+
+/* Tics at round numbers; of a logarithmic axis over many decades only at those. */
+static void put_axis(Page *script, const Axis *axis, char name, bool percent)
+{
+    double first = round_index(axis, axis->low, true);
+    int count = (int)fmin(round_index(axis, axis->high, false) - first, 1000);
+    bool decades = axis->log && count > 9;
+    put_range(script, axis, name);
+    page_put(script, "set %ctics (", name);
+    const char *before = "";
+    for (int i = 0; i <= count; i++) {
+        if (!decades || fmod(first + i, 3) == 0) {
+            put_tic(script, before, round_number(axis, first + i), 4, percent ? " %%" : "");
+            before = ", ";
+        }
+    }
+    page_put(script, ")\n");
+}
+
+/* The values that the axis shows. Quantities that are not below zero keep their error bars there,
+ * and wide error bars of few repeats do not press the values themselves into a corner. */
+static Axis value_axis(const Plot *plot)
+{
+    double low = INFINITY, high = -INFINITY, largest = -INFINITY;
+    double *totals = mem_zalloc((size_t)plot->category_count + 1, sizeof *totals);
+    for (int i = 0; i < plot->series_count; i++) {
+        for (size_t j = 0; j < plot->series[i].count; j++) {
+            const PlotPoint *point = &plot->series[i].points[j];
+            if (!isfinite(point->y)) {
+                continue;
+            }
+            double half = isfinite(point->half) ? point->half : 0, y = point->y;
+            if (plot->kind == PLOT_STACK) {
+                y = totals[(int)point->x] += fmax(y, 0);
+                half = 0;
+            }
+            double least = y >= 0 ? fmax(y - half, 0) : y - half;
+            low = fmin(low, plot->log_y && least <= 0 ? y : least);
+            high = fmax(high, y + half);
+            largest = fmax(largest, y);
+        }
+    }
+    free(totals);
+    high = largest > 0 ? fmin(high, MOST_ERROR * largest) : high;
+    bool bars = plot->kind != PLOT_LINES;
+    if (!plot->log_y && (bars || plot->from_zero)) {
+        low = fmin(low, 0);
+        high = fmax(high, 0);
+    }
+    Axis axis = axis_over(plot->log_y && bars ? low / 2 : low, high, plot->log_y);
+    axis.low = round_number(&axis, round_index(&axis, axis.low, false));
+    if (bars) {
+        axis_extend(&axis, 0, 0.14); /* for the number behind the longest bar */
+    } else {
+        axis.high = round_number(&axis, round_index(&axis, axis.high, true));
+    }
+    return axis;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* x of lines. A few places with short names get a tic each, as far as labels do not touch; others
+ * get round numbers. */
+static Axis put_line_axis(Page *script, const Plot *plot)
+{
+    size_t room = 0, count = 0, distinct = 0, longest = 0;
+    char text[32];
+    for (int i = 0; i < plot->series_count; i++) {
+        room += plot->series[i].count;
+    }
+    double *places = mem_zalloc(room, sizeof *places);
+    for (int i = 0; i < plot->series_count; i++) {
+        const PlotSeries *series = &plot->series[i];
+        for (size_t j = 0; j < series->count && series->colour >= 0; j++) {
+            if (isfinite(series->points[j].x)) {
+                places[count++] = series->points[j].x;
+            }
+        }
+    }
+    qsort(places, count, sizeof *places, compare_numbers);
+    for (size_t i = 0; i < count; i++) {
+        if (distinct == 0 || places[i] != places[distinct - 1]) {
+            unit_tic(places[i], 5, text);
+            longest = strlen(text) > longest ? strlen(text) : longest;
+            places[distinct++] = places[i];
+        }
+    }
+    Axis axis = axis_over(places[0], places[distinct - 1], plot->log_x);
+    if (distinct > MOST_TICS || longest > MOST_TIC_LETTERS) {
+        put_axis(script, &axis, 'x', false);
+    } else {
+        axis_extend(&axis, 0.04, 0.04);
+        put_range(script, &axis, 'x');
+        double width = (LETTER * FONT * (double)longest + 8) / (WIDTH - 90), last = -1;
+        page_put(script, "set xtics (");
+        for (size_t i = 0; i < distinct; i++) {
+            if (place_of(&axis, places[i]) - last >= width) {
+                put_tic(script, last < 0 ? "" : ", ", places[i], 5, "");
+                last = place_of(&axis, places[i]);
+            }
+        }
+        page_put(script, ")\n");
+    }
+    free(places);
+    return axis;
+}
+
+/* --- what is drawn --- */
+
+/* Notes have a smaller font. at: gnuplot's coordinates; align: left, center or right. */
+static void put_note(Page *script, const char *text, const char *at, const char *align,
+                     const char *colour)
+{
+    page_put(script, "set label ");
+    put_quoted(script, text, false);
+    page_put(script, " at %s %s font ',11' tc rgb '%s' front\n", at, align, colour);
+}
+
+static void put_name(Page *script, const Plot *plot, const PlotSeries *series)
+{
+    if (plot->series_count > 1 || plot->kind == PLOT_STACK) {
+        page_put(script, " title ");
+        put_wrapped(script, series->label, (size_t)(WIDTH - 60) / (LETTER * FONT), 1, false);
+    } else {
+        page_put(script, " notitle");
+    }
+}
+
+/* Bars of a series, as lines "x y from to below above" of data. base[category] is where a stack has
+ * grown to; `thickness` is a bar's share of a category. */
+static void put_bars(Page *script, const Plot *plot, const Axis *values, int index, double *base)
+{
+    const PlotSeries *series = &plot->series[index];
+    bool stack = plot->kind == PLOT_STACK;
+    double thickness = stack ? 0.7 : 0.82 / plot->series_count;
+    double aside = stack ? 0 : (index - (plot->series_count - 1) / 2.0) * thickness;
+    Page notes = {0};
+    page_put_bytes(&notes, "", 0);
+    page_put(script, "$bars%d << EOD\n", index);
+    for (size_t j = 0; j < series->count; j++) {
+        const PlotPoint *point = &series->points[j];
+        int category = (int)point->x;
+        double at = category + aside, to = stack ? base[category] + fmax(point->y, 0) : point->y;
+        char place[128], text[40];
+        if (!isfinite(point->y)) {
+            page_put(script, "NaN NaN NaN NaN NaN NaN NaN NaN\n");
+            if (point->mark != NULL && (!stack || index == 0)) {
+                snprintf(place, sizeof place, "first %.17g, %.17g offset character 0.5, 0",
+                         values->low, at);
+                put_note(&notes, point->mark, place, "left", ALARM);
+            }
+            continue;
+        }
+        double half = isfinite(point->half) && !stack ? point->half : 0;
+        double end = to + half < values->high ? to + half : to;
+        page_put(script, "%.17g %.17g %.17g %.17g %.17g %.17g %.17g %.17g\n", to, at,
+                 stack         ? base[category]
+                 : values->log ? values->low
+                               : 0,
+                 to, at - thickness * 0.46, at + thickness * 0.46, fmax(to - half, values->low),
+                 half > 0 ? fmin(to + half, values->high) : NAN);
+        base[category] = to;
+        if (!stack || index == plot->series_count - 1) {
+            unit_tic(to, 3, text);
+            strcat(text, plot->percent ? " %" : "");
+            snprintf(place, sizeof place, "first %.17g, %.17g offset character 0.5, 0", end, at);
+            put_note(&notes, text, place, "left", "black");
+        }
+    }
+    page_put(script, "EOD\n%s", notes.text);
+    page_free(&notes);
+}
+
+static bool any_finite(const PlotSeries *series, bool errors)
+{
+    for (size_t j = 0; j < series->count; j++) {
+        if (isfinite(errors ? series->points[j].half : series->points[j].y)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void put_bar_chart(Page *script, const Plot *plot, const Axis *values)
+{
+    put_axis(script, values, 'x', plot->percent);
+    page_put(script, "set border 2\nset grid xtics " GRID "\nset yrange [%g:-0.5]\nset ytics (",
+             plot->category_count - 0.5);
+    for (int i = 0; i < plot->category_count; i++) {
+        page_put(script, i > 0 ? ", " : "");
+        put_wrapped(script, plot->categories[i], LABEL_LETTERS, 2, true);
+        page_put(script, " %d", i);
+    }
+    page_put(script, ")\n");
+    double *base = mem_zalloc((size_t)plot->category_count, sizeof *base);
+    for (int i = 0; i < plot->series_count; i++) {
+        put_bars(script, plot, values, i, base);
+    }
+    free(base);
+    const char *word = "plot";
+    for (int i = 0; i < plot->series_count; i++) {
+        const PlotSeries *series = &plot->series[i];
+        page_put(script, "%s $bars%d using 1:2:3:4:5:6 with boxxyerror lc rgb '%s'", word, i,
+                 colour_of(series));
+        put_name(script, plot, series);
+        if (plot->kind == PLOT_BARS && any_finite(series, true)) {
+            page_put(script, ", $bars%d using 7:2:($8-$7):(0) " ERROR_BARS "'black' notitle", i);
+        }
+        word = ",";
+    }
+    page_put(script, "\n");
+}
+
+/* Marks of lines stand over the axis, those of several series over each other. */
+static void put_line_marks(Page *script, const Plot *plot, const Axis *along)
+{
+    for (int i = 0, row = 0; i < plot->series_count; i++) {
+        bool any = false;
+        for (size_t j = 0; j < plot->series[i].count; j++) {
+            const PlotPoint *point = &plot->series[i].points[j];
+            if (point->mark == NULL || isfinite(point->y) || !isfinite(point->x)) {
+                continue;
+            }
+            char place[96];
+            snprintf(place, sizeof place, "first %.17g, graph %.3f", point->x, 0.03 + 0.055 * row);
+            put_note(script, point->mark, place,
+                     place_of(along, point->x) > 0.9 ? "right" : "center",
+                     colour_of(&plot->series[i]));
+            any = true;
+        }
+        row += any;
+    }
+}
+
+static void put_line_chart(Page *script, const Plot *plot, const Axis *values)
+{
+    static const int shapes[] = {7, 5, 9, 13, 11};
+    put_axis(script, values, 'y', plot->percent);
+    page_put(script, "set border 1\nset grid ytics " GRID "\n");
+    Axis along = put_line_axis(script, plot);
+    put_line_marks(script, plot, &along);
+    for (int i = 0; i < plot->series_count; i++) {
+        page_put(script, "$line%d << EOD\n", i);
+        for (size_t j = 0; j < plot->series[i].count; j++) {
+            const PlotPoint *point = &plot->series[i].points[j];
+            page_put(script, "%.17g %.17g %.17g %.17g\n", isfinite(point->x) ? point->x : NAN,
+                     point->y, fmax(point->y - point->half, values->low),
+                     isfinite(point->half) ? fmin(point->y + point->half, values->high) : NAN);
+        }
+        page_put(script, "EOD\n");
+    }
+    const char *word = "plot";
+    for (int i = 0; i < plot->series_count; i++) {
+        const PlotSeries *series = &plot->series[i];
+        page_put(script, "%s $line%d using 1:2 with %s lw 2 dt %d lc rgb '%s'", word, i,
+                 series->markers ? "linespoints" : "lines", series->dashed ? 2 : 1,
+                 colour_of(series));
+        if (series->markers) {
+            page_put(script, " pt %d ps 0.7", shapes[(size_t)i % (sizeof shapes / sizeof *shapes)]);
+        }
+        put_name(script, plot, series);
+        if (any_finite(series, true)) {
+            page_put(script, ", $line%d using 1:3:(0):($4-$3) " ERROR_BARS "'%s' notitle", i,
+                     colour_of(series));
+        }
+        word = ",";
+    }
+    page_put(script, "\n");
+}
+
+/* The picture's height is for what stands in it: lines of the title, the plot, its key in
+ * columns as wide as the widest name. */
+static void put_frame(Page *script, const Plot *plot, PlotFormat format)
+{
+    bool bars = plot->kind != PLOT_LINES, key = plot->series_count > 1 || plot->kind == PLOT_STACK;
+    double widest = 1, longest = 1;
+    Page title = {0};
+    int lines =
+        page_put_wrapped(&title, plot->title, (size_t)((WIDTH - 16) / (LETTER * TITLE_FONT)), 4);
+    for (int i = 0; i < plot->series_count; i++) {
+        widest = fmax(widest, letters(plot->series[i].label));
+    }
+    for (int i = 0; i < plot->category_count; i++) {
+        longest = fmax(longest, letters(plot->categories[i]));
+    }
+    int columns = (int)fmax((WIDTH - 20) / (LETTER * FONT * widest + 45), 1);
+    int rows = key ? (plot->series_count + columns - 1) / columns : 0;
+    double row = fmax(16.0 * (plot->kind == PLOT_BARS ? plot->series_count : 1) + 8,
+                      LINE * (longest > LABEL_LETTERS ? 2 : 1) + 4);
+    const char *below = bars ? plot->y_title : plot->x_title;
+    const char *side = bars ? plot->x_title : plot->y_title;
+    double top = 16 + LINE * lines;
+    double height = top + (bars ? row * plot->category_count : HEIGHT) + 30 + LINE * rows +
+                    (below[0] != '\0' ? LINE : 0);
+    if (format == PLOT_SVG) {
+        page_put(script,
+                 "set terminal svg size %.0f,%.0f dynamic noenhanced font 'sans-serif,%g'\n", WIDTH,
+                 height, FONT);
+    } else { /* twice as fine; an old gnuplot has no pngcairo */
+        page_put(script,
+                 "if (strstrt(GPVAL_TERMINALS, 'pngcairo') > 0) {\n"
+                 "set terminal pngcairo size %.0f,%.0f noenhanced font 'sans,%g' fontscale 1.5 "
+                 "linewidth 2 pointscale 2 background rgb 'white'\n} else {\n"
+                 "set terminal png size %.0f,%.0f noenhanced medium background rgb 'white'\n}\n",
+                 2 * WIDTH, 2 * height, FONT, 2 * WIDTH, 2 * height);
+    }
+    page_put(script, "set encoding utf8\nset style fill solid 1 noborder\n"
+                     "set tics nomirror scale 0\nset rmargin 2\nset pointintervalbox 0\n"
+                     "set label ");
+    put_quoted(script, title.text, false);
+    page_put(script, " at screen 0.015, screen %.4f left font 'sans-serif Bold,%g'\n",
+             1 - (LINE - 4) / height, TITLE_FONT);
+    page_put(script, "set tmargin at screen %.4f\nset xlabel ", 1 - top / height);
+    put_wrapped(script, below, 60, 1, false);
+    page_put(script, " offset 0, 0.4\nset ylabel ");
+    put_wrapped(script, side,
+                bars ? (size_t)(row * plot->category_count / (LETTER * FONT)) + 6 : 40, 1, false);
+    page_put(script, "\nset key %s\n",
+             key ? "bmargin center horizontal Left reverse samplen 1.5 width 1 height 0.6" : "off");
+    page_free(&title);
+}
+
+/* --- gnuplot's process --- */
+
+#define MAX_PICTURE ((size_t)64 << 20)
+#define KEPT_WORDS 400
+
+/* What lies in the file, up to `most` bytes and with a NUL behind them. Caller frees. */
+static char *take(int file, size_t most, size_t *size)
+{
+    struct stat info;
+    *size = fstat(file, &info) == 0 ? (size_t)info.st_size : 0;
+    *size = *size < most ? *size : most;
+    char *bytes = mem_alloc(*size + 1);
+    ssize_t got = pread(file, bytes, *size, 0);
+    *size = got > 0 ? (size_t)got : 0;
+    bytes[*size] = '\0';
+    return bytes;
+}
+
+/* -d: without the user's own settings, which may be any orders. files: its standard streams. */
+static int spawn(pid_t *child, const int files[3])
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    for (int i = 0; i < 3; i++) {
+        posix_spawn_file_actions_adddup2(&actions, files[i], i);
+    }
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    sigset_t mask, defaults;
+    signals_mask_before(&mask);
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    posix_spawnattr_setsigmask(&attributes, &mask);
+    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    char *argv[] = {"gnuplot", "-d", NULL};
+    int problem = posix_spawnp(child, "gnuplot", &actions, &attributes, argv, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return problem;
+}
+
+static int explain(int problem, int status, int words_file)
+{
+    if (problem == ENOENT) {
+        return err_set(ERR_FAILED, "gnuplot is not installed, so no chart was drawn (make setup "
+                                   "brings it)");
+    }
+    if (problem != 0) {
+        return err_set(ERR_FAILED, "gnuplot could not be started: %s", strerror(problem));
+    }
+    size_t size;
+    char *words = take(words_file, KEPT_WORDS, &size), *at = words;
+    for (char *c = words; *c != '\0'; c++) { /* one blank for any white space */
+        bool blank = strchr(" \t\r\n", *c) != NULL;
+        if (!blank || (at > words && at[-1] != ' ')) {
+            *at++ = blank ? ' ' : *c;
+        }
+    }
+    *at = '\0';
+    int code = err_set(ERR_FAILED, "gnuplot %s%s%s", status == 0 ? "drew nothing" : "failed",
+                       words[0] != '\0' ? ": " : "", words);
+    free(words);
+    return code;
+}
+
+/* Its script, the picture that it prints and its words are files in memory without a name: none
+ * of them waits for another, and it meets no path. */
+static int run(const char *script, char **picture, size_t *size)
+{
+    const int files[3] = {memfd_create("script", MFD_CLOEXEC), memfd_create("picture", MFD_CLOEXEC),
+                          memfd_create("words", MFD_CLOEXEC)};
+    ssize_t length = (ssize_t)strlen(script);
+    int code = 0;
+    if (files[0] < 0 || files[1] < 0 || files[2] < 0 ||
+        pwrite(files[0], script, (size_t)length, 0) != length) {
+        code = err_set(ERR_FAILED, "gnuplot: no memory for its script: %s", strerror(errno));
+    } else {
+        pid_t child;
+        int status = 0, problem = spawn(&child, files);
+        while (problem == 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+        if (problem == 0 && status == 0) {
+            *picture = take(files[1], MAX_PICTURE, size);
+        }
+        code = *size == 0 ? explain(problem, status, files[2]) : 0;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (files[i] >= 0) {
+            close(files[i]);
+        }
+    }
+    return code;
+}
+
+int plot_gnuplot(const Plot *plot, PlotFormat format, char **picture, size_t *size)
+{
+    Page script = {0};
+    Axis values = value_axis(plot);
+    put_frame(&script, plot, format);
+    if (plot->kind == PLOT_LINES) {
+        put_line_chart(&script, plot, &values);
+    } else {
+        put_bar_chart(&script, plot, &values);
+    }
+    page_put(&script, "set output\n");
+    *picture = NULL;
+    *size = 0;
+    int code = run(script.text, picture, size);
+    page_free(&script);
+    return code;
+}
