@@ -8,7 +8,7 @@
 #include "cli/show.h"
 #include "data/dataset.h"
 #include "data/prepare.h"
-#include "data/stories_file.h"
+#include "data/stories.h"
 #include "data/text_source.h"
 #include "text/encode.h"
 #include "text/unicode.h"

@@ -1,9 +1,10 @@
 #pragma once
-/* The compiled form of story content, and the two functions over it: stories_compile turns
- * templates into short programs once, stories_tell runs them for one story. Programs refer to
- * everything by number: telling costs a random number per choice and a copy per piece of text. */
-#include "data/stories_content.h"
-
+/* The compiled form of what stories are made of, and the two functions over it: stories_compile
+ * turns templates into short programs once, stories_tell runs them for one story. Programs refer to
+ * everything by number: telling costs a random number per choice and a copy per piece of text.
+ *
+ * The engine knows nothing of children, kites or storms: everything told is in the text files of
+ * stories/, whose README.md describes them. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -89,9 +90,17 @@ typedef struct {
     char **fact_names, **text_names, **role_names, **rule_names, **script_names;
 } StoryGrammar;
 
-/* Compiles NULL-terminated parts. Content is part of the program: an unknown name, a rule that
- * nothing refers to, a fact that nothing sets or a row of the wrong length is a broken contract. */
-StoryGrammar *stories_compile(const StoryContent *const *parts);
+/* A file of content; lists of them end with one whose name is NULL. */
+typedef struct {
+    const char *name, *text;
+} StoryText;
+
+/* The files of stories/, which the build puts into the program (cmake/Stories.cmake). */
+extern const StoryText stories_texts[];
+
+/* Compiles files. Content is part of the program: an unknown name, a rule that nothing refers to, a
+ * fact that nothing sets or a row of the wrong length is a broken contract. */
+StoryGrammar *stories_compile(const StoryText *files);
 void stories_grammar_free(StoryGrammar *grammar);
 
 /* Tells one story drawn from the random state into out. Returns its bytes, newline included. facts,
