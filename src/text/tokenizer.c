@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #define NO_ID UINT32_MAX
 #define NO_KEY UINT64_MAX /* of ids that no token has */
@@ -416,6 +417,71 @@ bool tokenizer_is_apart(const Tokenizer *tokenizer, uint32_t id)
            bsearch(&id, tokenizer->apart, tokenizer->apart_count, sizeof id, by_id) != NULL;
 }
 
+/* The hash, which identifies a tokenizer in datasets and checkpoints whichever file it came from. */
+
+static void hash_number(XXH3_state_t *state, uint32_t number)
+{
+    const uint8_t bytes[4] = {(uint8_t)number, (uint8_t)(number >> 8), (uint8_t)(number >> 16),
+                              (uint8_t)(number >> 24)};
+    XXH3_64bits_update(state, bytes, sizeof bytes);
+}
+
+/* Tokens in the order of ids, merges in the order of ranks, added tokens, pattern and
+ * ignore_merges, each with its length before it. */
+static uint64_t hash_parts(const Tokenizer *t)
+{
+    XXH3_state_t *state = mem_checked(XXH3_createState(), sizeof(XXH3_state_t *));
+    XXH3_64bits_reset(state);
+    hash_number(state, t->vocab);
+    for (uint32_t id = 0; id < t->vocab; id++) {
+        Place place = t->places[id];
+        hash_number(state, place.size);
+        if (place.size > 0) {
+            XXH3_64bits_update(state, t->arena + place.start, place.size);
+        }
+    }
+    hash_number(state, (uint32_t)t->merge_count);
+    for (size_t i = 0; i < t->merge_count; i++) {
+        hash_number(state, t->merges[i].left);
+        hash_number(state, t->merges[i].right);
+    }
+    hash_number(state, (uint32_t)t->added_count);
+    for (size_t i = 0; i < t->added_count; i++) {
+        const AddedToken *added = &t->added[i];
+        hash_number(state, added->id);
+        hash_number(state, (uint32_t)added->special | (uint32_t)added->normalized << 1);
+    }
+    const char *regex = pretok_regex(t->pretok);
+    hash_number(state, (uint32_t)strlen(regex));
+    XXH3_64bits_update(state, regex, strlen(regex));
+    hash_number(state, t->ignore_merges);
+    uint64_t hash = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return hash;
+}
+
+/* True for TOKENIZER_BYTES, also when it was written to a file and read again. */
+static bool is_bytes_tokenizer(const Tokenizer *t)
+{
+    const size_t end_size = sizeof TOKENIZER_END - 1;
+    bool same = t->vocab == 257 && t->merge_count == 0 && t->added_count == 1 &&
+                t->added->id == 256 && t->added->special && !t->added->normalized &&
+                !t->ignore_merges && strcmp(pretok_name(t->pretok), PRETOK_GPT2) == 0 &&
+                t->places[256].size == end_size &&
+                memcmp(t->arena + t->places[256].start, TOKENIZER_END, end_size) == 0;
+    for (uint32_t byte = 0; same && byte < 256; byte++) {
+        same = t->byte_ids[byte] == byte;
+    }
+    return same;
+}
+
+/* Every byte tokenizer is the same, so its name identifies it. */
+static uint64_t compute_hash(const Tokenizer *t)
+{
+    return is_bytes_tokenizer(t) ? io_hash(TOKENIZER_BYTES, sizeof TOKENIZER_BYTES - 1)
+                                 : hash_parts(t);
+}
+
 /* The whole. */
 
 int tokenizer_set_pattern(Tokenizer *tokenizer, const char *pattern)
@@ -448,7 +514,7 @@ int tokenizer_finish(Tokenizer *tokenizer)
     }
     sort_added(t);
     rank_merges(t);
-    t->hash = tokenizer_compute_hash(t);
+    t->hash = compute_hash(t);
     t->finished = true;
     return 0;
 }
