@@ -9,7 +9,6 @@
 #include "data/dataset.h"
 #include "data/prepare.h"
 #include "data/stories.h"
-#include "data/text_source.h"
 #include "text/encode.h"
 #include "text/unicode.h"
 
