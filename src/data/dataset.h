@@ -43,8 +43,8 @@ typedef struct {
 int dataset_open(Dataset *dataset, const char *data, DatasetOptions options);
 void dataset_close(Dataset *dataset); /* no-op on a zeroed dataset */
 
-/* builtin.c: fills the splits of a dataset whose source is "builtin:NAME", which pacer makes itself in
- * memory. */
+/* builtin.c: fills the splits of a dataset whose source is "builtin:NAME", which pacer makes itself
+ * in memory. */
 int builtin_open(Dataset *dataset, DatasetOptions options);
 
 /* The tokenizer that made the tokens; caller frees it. ERR_INPUT when the dataset comes without

@@ -21,9 +21,9 @@
 #define CACHE_MOST_SLOTS ((size_t)1 << 17)
 #define CACHE_MOST_WORDS ((size_t)1 << 20) /* of the arena, 4 bytes each */
 
-/* The ids of pre-tokens met before: text repeats itself, so nine of ten pieces are answered here. It
- * never takes more than a few MiB: when full it starts anew. Open addressing over the 64-bit hash;
- * ids and bytes of a piece lie together in one arena: the ids, then the bytes. */
+/* The ids of pre-tokens met before: text repeats itself, so nine of ten pieces are answered here.
+ * It never takes more than a few MiB: when full it starts anew. Open addressing over the 64-bit
+ * hash; ids and bytes of a piece lie together in one arena: the ids, then the bytes. */
 typedef struct {
     uint64_t key;
     uint32_t at; /* in the arena */

@@ -1,6 +1,6 @@
-/* Reading tokenizers: from what a user names to a tokenizer, the one that needs no file, GPT-2's pair
- * of files (vocab.json maps token names to ids, merges.txt has a merge per line), and what these
- * have in common with tokenizer.json. */
+/* Reading tokenizers: from what a user names to a tokenizer, the one that needs no file, GPT-2's
+ * pair of files (vocab.json maps token names to ids, merges.txt has a merge per line), and what
+ * these have in common with tokenizer.json. */
 #include "text/tokenizer_internal.h"
 
 #include "base/assert.h"
