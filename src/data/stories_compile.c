@@ -50,17 +50,6 @@ static void compile_table(StoryCompiler *c, StoryTableInfo *table)
     }
 }
 
-static void register_table(StoryCompiler *c, const StoryItem *source)
-{
-    StoryTableInfo table = {.source = source, .width = source->columns + 1};
-    table.rows = (source->lines - source->columns) / table.width;
-    for (uint32_t i = 0; i < source->columns; i++) {
-        const char *column = story_lines(&c->source, source)[i].text;
-        story_names_add(&table.columns, column, strlen(column));
-    }
-    story_array_push(&c->table_info, &table, 1, sizeof table);
-}
-
 /* One word of a plot's picks, split: name, then ':', '=' or '+', then what it is picked from. */
 typedef struct {
     const char *name, *from, *tags;
@@ -251,7 +240,9 @@ static void register_source(StoryCompiler *c)
     for (uint32_t i = 0; i < s->tables.count; i++) {
         const StoryItem *table = (const StoryItem *)s->tables.data + i;
         register_name(&c->tables, table, "table");
-        register_table(c, table);
+        StoryTableInfo info = {.source = table, .width = table->columns + 1};
+        info.rows = (table->lines - table->columns) / info.width;
+        story_array_push(&c->table_info, &info, 1, sizeof info);
     }
     for (uint32_t i = 0; i < s->plots.count; i++) {
         const StoryItem *plot = (const StoryItem *)s->plots.data + i;
@@ -295,10 +286,6 @@ StoryGrammar *stories_compile(const StoryText *files)
     }
     for (uint32_t i = 0; i < c.facts.count; i++) {
         PACER_ASSERT(!c.asked[i] || c.set[i], "nothing sets the fact %s", c.facts.name[i]);
-    }
-    for (uint32_t i = 0; i < c.tables.count; i++) {
-        StoryTableInfo *table = (StoryTableInfo *)c.table_info.data + i;
-        story_strings_free(story_names_release(&table->columns), table->width - 1);
     }
     g->text = c.text.data;
     g->ops = c.ops.data;

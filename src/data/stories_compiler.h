@@ -66,7 +66,6 @@ static inline const StoryLine *story_lines(const StorySource *source, const Stor
 
 typedef struct {
     const StoryItem *source;
-    StoryNames columns;
     uint32_t first_row, rows, width; /* width: lines of a row, guard included */
 } StoryTableInfo;
 

@@ -65,12 +65,16 @@ uint32_t story_keep_guard(StoryCompiler *c, const char *text, size_t length)
     return c->guards.count - 1;
 }
 
-/* tail: "" for the first column, or a dot and a name. */
-static bool has_column(const StoryCompiler *c, uint32_t role, const char *tail)
+/* The column that "" (the first one) or a dot and a name stands for; UINT32_MAX: there is none. */
+static uint32_t find_column(const StoryCompiler *c, uint32_t role, const char *tail)
 {
-    const StoryTableInfo *table = story_role_table(c, role);
-    return *tail == '\0' ||
-           story_names_find(&table->columns, tail + 1, strlen(tail + 1)) != UINT32_MAX;
+    const StoryItem *table = story_role_table(c, role)->source;
+    uint32_t column = 0;
+    while (*tail != '\0' && column < table->columns &&
+           strcmp(story_lines(&c->source, table)[column].text, tail + 1) != 0) {
+        column++;
+    }
+    return column < table->columns ? column : UINT32_MAX;
 }
 
 static StoryOp resolve_slot(StoryCompiler *c, const char *slot, size_t length)
@@ -94,7 +98,7 @@ static StoryOp resolve_slot(StoryCompiler *c, const char *slot, size_t length)
     size_t role_length = strcspn(name, ".");
     uint32_t role = story_names_find(&c->roles, name, role_length);
     if (number != UINT32_MAX) {
-        PACER_ASSERT(role == UINT32_MAX || !has_column(c, role, name + role_length),
+        PACER_ASSERT(role == UINT32_MAX || find_column(c, role, name + role_length) == UINT32_MAX,
                      "%s:%u: {%s} is a rule and a column of a role", c->at->file, c->at->line,
                      name);
         c->rule_used[number] = true;
@@ -103,14 +107,9 @@ static StoryOp resolve_slot(StoryCompiler *c, const char *slot, size_t length)
         return op;
     }
     PACER_ASSERT(role != UINT32_MAX, "%s:%u: unknown {%s}", c->at->file, c->at->line, name);
-    const StoryTableInfo *table = story_role_table(c, role);
-    uint32_t column = 0;
-    if (role_length < length) {
-        const char *tail = name + role_length + 1;
-        column = story_names_find(&table->columns, tail, strlen(tail));
-        PACER_ASSERT(column != UINT32_MAX, "%s:%u: unknown column {%s}", c->at->file, c->at->line,
-                     name);
-    }
+    uint32_t column = find_column(c, role, name + role_length);
+    PACER_ASSERT(column != UINT32_MAX, "%s:%u: unknown column {%s}", c->at->file, c->at->line,
+                 name);
     op.kind = STORY_OP_CELL;
     op.arg = role;
     op.length = (uint16_t)column;
