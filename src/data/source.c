@@ -48,12 +48,9 @@ uint64_t text_source_seed(const Config *cfg)
 
 SourceOptions text_source_options(const Config *cfg, int argc, char **argv)
 {
-    static const SourceFormat formats[] = {[CONFIG_FORMAT_AUTO] = SOURCE_AUTO,
-                                           [CONFIG_FORMAT_TEXT] = SOURCE_TEXT,
-                                           [CONFIG_FORMAT_JSONL] = SOURCE_JSONL};
     return (SourceOptions){.inputs = (const char *const *)argv,
                            .input_count = argc,
-                           .format = formats[cfg->format],
+                           .format = cfg->format,
                            .field = cfg->field,
                            .skip_bad = cfg->skip_bad,
                            .stories_seed = text_source_seed(cfg),

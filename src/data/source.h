@@ -16,16 +16,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum {
-    SOURCE_AUTO, /* JSONL where the name ends in .jsonl or .ndjson, else text */
-    SOURCE_TEXT,
-    SOURCE_JSONL,
-} SourceFormat;
-
 typedef struct {
     const char *const *inputs; /* in this order */
     int input_count;
-    SourceFormat format;
+    int format; /* CONFIG_FORMAT_TEXT, _JSONL, or _AUTO: JSONL where the name ends in .jsonl or .ndjson,
+                   else text */
     const char *field;        /* of JSONL; NULL: "text" */
     bool skip_bad;            /* bad lines of JSONL are counted and left out */
     uint64_t stories_seed;    /* of builtin:stories */

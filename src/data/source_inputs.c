@@ -260,11 +260,12 @@ static void add_input(SourceInputs *inputs, SourceInput input)
     inputs->bytes += input.bytes;
 }
 
-static InputKind kind_of(const char *path, SourceFormat format)
+static InputKind kind_of(const char *path, int format)
 {
     const char *dot = strrchr(path, '.');
     bool named = dot != NULL && (strcasecmp(dot, ".jsonl") == 0 || strcasecmp(dot, ".ndjson") == 0);
-    return format == SOURCE_JSONL || (format == SOURCE_AUTO && named) ? INPUT_JSONL : INPUT_TEXT;
+    return format == CONFIG_FORMAT_JSONL || (format == CONFIG_FORMAT_AUTO && named) ? INPUT_JSONL
+                                                                                    : INPUT_TEXT;
 }
 
 /* `named`: the user gave this file, and not a folder that it is in. */
@@ -411,7 +412,8 @@ static int add_standard_input(SourceInputs *inputs, const SourceOptions *options
         free(objection);
     }
     char begin[2] = "";
-    if (code == 0 && options->format == SOURCE_AUTO && kept.size >= kept.start + sizeof begin) {
+    if (code == 0 && options->format == CONFIG_FORMAT_AUTO &&
+        kept.size >= kept.start + sizeof begin) {
         code = source_file_read(&kept, kept.start, begin, sizeof begin);
         if (code == 0 && memcmp(begin, "{\"", 2) == 0) {
             log_warn("%s looks like JSON and is taken as text; --format jsonl would take one field "

@@ -161,10 +161,10 @@ static StoryChoice rows_with_tags(StoryCompiler *c, const StoryTableInfo *table,
     return choice;
 }
 
-static void compile_plot(StoryCompiler *c, const StoryItem *plot)
+static void compile_plot(StoryCompiler *c, const StoryItem *source)
 {
-    const StoryLine *lines = story_lines(&c->source, plot);
-    StoryScript script = {.first_pick = c->picks.count};
+    const StoryLine *lines = story_lines(&c->source, source);
+    StoryPlot plot = {.first_pick = c->picks.count};
     c->at = &lines[0];
     PickCursor cursor = {lines[0].text, NULL};
     for (PickText text; next_pick(c, &cursor, &text);) {
@@ -187,11 +187,11 @@ static void compile_plot(StoryCompiler *c, const StoryItem *plot)
             pick.choice = rows_with_tags(c, story_role_table(c, pick.target), &text);
         }
         story_array_push(&c->picks, &pick, 1, sizeof pick);
-        script.picks++;
+        plot.picks++;
     }
     c->rephrase = true;
-    script.program = story_compile_text(c, &lines[1]);
-    story_array_push(&c->scripts_out, &script, 1, sizeof script);
+    plot.program = story_compile_text(c, &lines[1]);
+    story_array_push(&c->plots, &plot, 1, sizeof plot);
 }
 
 static void compile_roles(StoryCompiler *c, StoryGrammar *g)
@@ -246,7 +246,7 @@ static void register_source(StoryCompiler *c)
     }
     for (uint32_t i = 0; i < s->plots.count; i++) {
         const StoryItem *plot = (const StoryItem *)s->plots.data + i;
-        register_name(&c->scripts, plot, "plot");
+        register_name(&c->plot_names, plot, "plot");
         register_picks(c, plot);
     }
 }
@@ -296,8 +296,8 @@ StoryGrammar *stories_compile(const StoryText *files)
     g->choices = c.choices.data;
     g->guards = c.guards.data;
     g->picks = c.picks.data;
-    g->scripts = c.scripts_out.data;
-    g->scripts_count = c.scripts_out.count;
+    g->plots = c.plots.data;
+    g->plots_count = c.plots.count;
     g->rules_count = c.rules.count;
     g->facts_count = c.facts.count;
     g->texts_count = c.texts.count;
@@ -305,7 +305,7 @@ StoryGrammar *stories_compile(const StoryText *files)
     g->fact_names = story_names_release(&c.facts);
     g->role_names = story_names_release(&c.roles);
     g->text_names = story_names_release(&c.texts);
-    g->script_names = story_names_release(&c.scripts);
+    g->plot_names = story_names_release(&c.plot_names);
     story_strings_free(story_names_release(&c.tables), c.table_info.count);
     free(c.phrases.data);
     free(c.rule_used);
@@ -321,7 +321,7 @@ void stories_grammar_free(StoryGrammar *g)
         free(g->roles[i].row_sets);
     }
     void *const owned[] = {g->roles, g->text,    g->ops,    g->alternatives, g->list,
-                           g->cells, g->choices, g->guards, g->picks,        g->scripts};
+                           g->cells, g->choices, g->guards, g->picks,        g->plots};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) {
         free(owned[i]);
     }
@@ -329,6 +329,6 @@ void stories_grammar_free(StoryGrammar *g)
     story_strings_free(g->fact_names, g->facts_count);
     story_strings_free(g->role_names, g->roles_count);
     story_strings_free(g->text_names, g->texts_count);
-    story_strings_free(g->script_names, g->scripts_count);
+    story_strings_free(g->plot_names, g->plots_count);
     free(g);
 }

@@ -78,7 +78,7 @@ typedef struct {
 
 typedef struct {
     StorySource source;
-    StoryNames rules, tables, roles, texts, facts, scripts;
+    StoryNames rules, tables, roles, texts, facts, plot_names;
     StoryArray table_info;     /* StoryTableInfo by table */
     StoryArray role_table;     /* uint32_t by role: its table */
     StoryArray phrases;        /* StoryPhrase: what is to be put in other words */
@@ -88,7 +88,7 @@ typedef struct {
     bool *rule_used;           /* by rule: something refers to it */
     bool set[STORY_FACTS_MAX], asked[STORY_FACTS_MAX]; /* facts that something sets, needs */
     /* What becomes the StoryGrammar. */
-    StoryArray text, ops, alternatives, list, cells, choices, guards, picks, scripts_out;
+    StoryArray text, ops, alternatives, list, cells, choices, guards, picks, plots;
 } StoryCompiler;
 
 /* The number of a fact, new or known. */

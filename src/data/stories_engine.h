@@ -70,7 +70,7 @@ typedef struct {
 typedef struct {
     uint32_t first_pick, picks;
     uint32_t program;
-} StoryScript;
+} StoryPlot;
 
 typedef struct {
     char *text;
@@ -83,11 +83,11 @@ typedef struct {
     StoryGuard *guards;
     StoryRole *roles;
     StoryPick *picks;
-    StoryScript *scripts;
-    uint32_t scripts_count;
+    StoryPlot *plots;
+    uint32_t plots_count;
     uint32_t rules_count; /* choices below this are rules, the others are inline */
     uint32_t facts_count, texts_count, roles_count;
-    char **fact_names, **text_names, **role_names, **rule_names, **script_names;
+    char **fact_names, **text_names, **role_names, **rule_names, **plot_names;
 } StoryGrammar;
 
 /* A file of content; lists of them end with one whose name is NULL. */
@@ -104,9 +104,9 @@ StoryGrammar *stories_compile(const StoryText *files);
 void stories_grammar_free(StoryGrammar *grammar);
 
 /* Tells one story drawn from the random state into out. Returns its bytes, newline included. facts,
- * if not NULL, receives what was true at the end; script, if not NULL, the number of the plot. */
+ * if not NULL, receives what was true at the end; which, if not NULL, the number of the plot. */
 size_t stories_tell(const StoryGrammar *grammar, uint64_t state, char *out, size_t capacity,
-                    StoryFacts *facts, uint32_t *script);
+                    StoryFacts *facts, uint32_t *which);
 
 /* The compiled built-in content, made on first use and kept. */
 const StoryGrammar *stories_grammar(void);
