@@ -19,8 +19,8 @@
 typedef struct {
     const char *const *inputs; /* in this order */
     int input_count;
-    int format; /* CONFIG_FORMAT_TEXT, _JSONL, or _AUTO: JSONL where the name ends in .jsonl or .ndjson,
-                   else text */
+    int format; /* CONFIG_FORMAT_TEXT, _JSONL, or _AUTO: JSONL where the name ends in .jsonl or
+                   .ndjson, else text */
     const char *field;        /* of JSONL; NULL: "text" */
     bool skip_bad;            /* bad lines of JSONL are counted and left out */
     uint64_t stories_seed;    /* of builtin:stories */

@@ -6,7 +6,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "text/added_tokens.h"
+#include "text/string_finder.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -44,10 +44,27 @@ typedef struct {
     uint32_t left, right, result;
 } Candidate;
 
+/* A stretch of text: an added token, or ordinary text. */
+typedef struct {
+    size_t start, end;
+    bool added;
+    uint32_t id; /* of the added token */
+} Span;
+
+/* Added tokens are found as Hugging Face does it: first all that are not `normalized`; then, in
+ * what lies between, the others. Not handed out yet is [at, size) of the text. Within it
+ * [at, plain_start) has no plain match, and [plain_start, plain_end) is one, if they differ. */
+typedef struct {
+    StringFinder *plain, *normalized;
+    const uint8_t *text;
+    size_t at, size, plain_start, plain_end;
+    uint32_t plain_id;
+} Spans;
+
 struct Encoder {
     const Tokenizer *tokenizer;
     PretokWalk *walk;
-    AddedFinder *added;
+    Spans spans;
     PieceCache cache;
     bool direct; /* no merges: every byte is its token */
     uint32_t byte_ids[256];
@@ -155,6 +172,54 @@ static void cache_add(PieceCache *cache, uint64_t key, const uint8_t *bytes, siz
     cache->arena_used += words;
 }
 
+/* ---- Added tokens ---- */
+
+static void spans_open(Spans *spans, const Tokenizer *tokenizer)
+{
+    const AddedToken *added = tokenizer_added(tokenizer);
+    spans->plain = string_finder_open();
+    spans->normalized = string_finder_open();
+    for (size_t i = 0; i < tokenizer_added_count(tokenizer); i++) {
+        size_t size;
+        const uint8_t *bytes = tokenizer_bytes(tokenizer, added[i].id, &size);
+        string_finder_add(added[i].normalized ? spans->normalized : spans->plain, bytes, size,
+                          added[i].id);
+    }
+}
+
+/* Begins a text, which stays where it is until the walk is over. */
+static void spans_begin(Spans *spans, const uint8_t *text, size_t size)
+{
+    spans->text = text;
+    spans->at = spans->plain_start = spans->plain_end = 0;
+    spans->size = size;
+}
+
+/* The next of the spans that cover the text, none of them empty. False when it is used up. */
+static bool spans_next(Spans *s, Span *span)
+{
+    size_t size;
+    uint64_t id = 0;
+    if (s->at == s->size) {
+        return false;
+    }
+    if (s->at == s->plain_end) { /* the last plain match is behind us */
+        s->plain_start = string_finder_find(s->plain, s->text, s->at, s->size, s->size, &size, &id);
+        s->plain_end = s->plain_start + size;
+        s->plain_id = (uint32_t)id;
+    }
+    if (s->at == s->plain_start) {
+        *span = (Span){s->plain_start, s->plain_end, true, s->plain_id};
+    } else {
+        size_t start = string_finder_find(s->normalized, s->text, s->at, s->plain_start,
+                                          s->plain_start, &size, &id);
+        *span = start == s->at ? (Span){start, start + size, true, (uint32_t)id}
+                               : (Span){s->at, start, false, 0};
+    }
+    s->at = span->end;
+    return true;
+}
+
 /* ---- Encoding ---- */
 
 Encoder *encoder_open(const Tokenizer *tokenizer)
@@ -162,7 +227,7 @@ Encoder *encoder_open(const Tokenizer *tokenizer)
     Encoder *encoder = mem_zalloc(1, sizeof *encoder);
     encoder->tokenizer = tokenizer;
     encoder->walk = pretok_walk_open(tokenizer_pretok(tokenizer));
-    encoder->added = added_finder_open(tokenizer);
+    spans_open(&encoder->spans, tokenizer);
     encoder->cache.slot_count = CACHE_FIRST_SLOTS;
     encoder->cache.slots = mem_zalloc(CACHE_FIRST_SLOTS, sizeof(CacheSlot));
     encoder->direct = tokenizer_merge_count(tokenizer) == 0 && !tokenizer_ignore_merges(tokenizer);
@@ -176,7 +241,8 @@ void encoder_close(Encoder *encoder)
 {
     if (encoder != NULL) {
         pretok_walk_close(encoder->walk);
-        added_finder_close(encoder->added);
+        string_finder_close(encoder->spans.plain);
+        string_finder_close(encoder->spans.normalized);
         free(encoder->cache.slots);
         free(encoder->cache.arena);
         free(encoder->symbols);
@@ -367,9 +433,9 @@ static void encode_ordinary(Encoder *e, const uint8_t *text, size_t size, TokenL
 
 void encoder_run(Encoder *encoder, const uint8_t *text, size_t size, TokenList *out)
 {
-    TextSpan span;
-    added_finder_begin(encoder->added, text, size);
-    while (added_finder_next(encoder->added, &span)) {
+    Span span;
+    spans_begin(&encoder->spans, text, size);
+    while (spans_next(&encoder->spans, &span)) {
         if (span.added) {
             token_list_add(out, &span.id, 1);
         } else {
@@ -383,15 +449,17 @@ void encoder_run(Encoder *encoder, const uint8_t *text, size_t size, TokenList *
  * precedence. */
 size_t encoder_cut(Encoder *encoder, const uint8_t *text, size_t size)
 {
-    size_t margin = 2 * added_finder_longest(encoder->added);
+    size_t plain = string_finder_longest(encoder->spans.plain);
+    size_t normalized = string_finder_longest(encoder->spans.normalized);
+    size_t margin = 2 * (plain > normalized ? plain : normalized);
     if (margin >= size) {
         return 0;
     }
     size_t limit = size - margin,
            start = 0; /* start: of the ordinary text that the cut falls into */
-    TextSpan span = {0};
-    added_finder_begin(encoder->added, text, size);
-    while (added_finder_next(encoder->added, &span) && span.start < limit) {
+    Span span = {0};
+    spans_begin(&encoder->spans, text, size);
+    while (spans_next(&encoder->spans, &span) && span.start < limit) {
         start = span.added ? span.end : start;
     }
     if (start >= limit) {

@@ -106,8 +106,8 @@ static bool find_id(const WordTable *ids, const uint8_t *bytes, size_t size, uin
     return found;
 }
 
-/* These bytes are the token `id`, unless they were another one before. Returns where the table keeps
- * them. */
+/* These bytes are the token `id`, unless they were another one before. Returns where the table
+ * keeps them. */
 static const uint8_t *put_id(WordTable *ids, const uint8_t *bytes, size_t size, uint32_t id)
 {
     const uint8_t *stored;
