@@ -177,6 +177,8 @@ static void test_stories_engine__refuses_broken_lines(void **state)
         {"# a comment\ncat\n", "content.txt:2: not a line \"NAME: ...\""},
         {"    cat\n", "content.txt:1: not a line \"NAME: ...\""},
         {"cat:\n  cat\n", "content.txt:2: indent by 4 spaces"},
+        {"cat:\n\tcat\n", "content.txt:2: a tab or a carriage return"},
+        {"cat: cat\r\n", "content.txt:1: a tab or a carriage return"},
         {"cat:\n\ndog: dog\n", "content.txt:1: cat is not complete"},
         {": cat\n", "content.txt:1: no name in front of the colon"},
         {"cat: cat | | dog\n", "content.txt:1: nothing between two |"},

@@ -35,6 +35,9 @@ static bool read_line(Parser *p)
         }
         size_t size = strcspn(p->next, "\n");
         p->line++;
+        PACER_ASSERT(strcspn(p->next, "\t\r\n") == size,
+                     "%s:%u: a tab or a carriage return; use spaces and plain line ends", p->file,
+                     p->line);
         p->indent = strspn(p->next, " ");
         p->text = p->next + p->indent;
         p->length = size - p->indent;
