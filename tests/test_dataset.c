@@ -1,6 +1,5 @@
 #include "data/dataset.h"
 #include "data/manifest.h"
-#include "data/shard_writer.h"
 #include "data/stories.h"
 
 #include "base/err.h"

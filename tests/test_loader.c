@@ -1,5 +1,4 @@
 #include "data/loader.h"
-#include "data/shuffle.h"
 
 #include "base/err.h"
 #include "base/mem.h"

@@ -50,7 +50,7 @@ static void test_prepare_folder__bad_input_is_named(void **state)
     options.shard_tokens = PREPARATION_SHARD;
     static const char lines[] = "{\"text\": \"a\"}\n{\"tex\": 1}\n";
     data_files_write(path, lines, sizeof lines - 1);
-    options.source.format = SOURCE_JSONL;
+    options.source.format = CONFIG_FORMAT_JSONL;
     assert_int_equal(prepare_dataset(&options), ERR_INPUT);
     assert_says("text:2: no field \"text\"; there is: tex");
     assert_int_equal(rmdir(out), 0); /* the failures left nothing in it */

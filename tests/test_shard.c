@@ -1,5 +1,4 @@
 #include "data/shard.h"
-#include "data/shard_writer.h"
 
 #include "base/err.h"
 #include "base/io.h"

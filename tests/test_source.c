@@ -293,7 +293,7 @@ static void test_source__standard_input(void **state)
     feed("\xef\xbb\xbfone<|endoftext|>two", 22);
     check_input((SourceOptions){0}, "-", 0, "one|two|");
     feed("{\"text\": \"a\"}\n{\"text\": \"b\"}", 27);
-    check_input((SourceOptions){.format = SOURCE_JSONL}, "-", 0, "a|b|");
+    check_input((SourceOptions){.format = CONFIG_FORMAT_JSONL}, "-", 0, "a|b|");
     const char *input = "-", *twice[] = {"-", "-"};
     feed("{\"text\": \"a\"}\n", 14);
     Gathered gathered = gather((SourceOptions){.inputs = &input, .input_count = 1});

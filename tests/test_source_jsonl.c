@@ -1,4 +1,4 @@
-#include "data/source_jsonl.h"
+#include "data/source_internal.h"
 
 #include "base/err.h"
 #include "base/io.h"
@@ -252,12 +252,12 @@ static void test_source_jsonl__as_a_source(void **state)
     const char *inputs[] = {a, b};
     SourceOptions options = {.inputs = inputs,
                              .input_count = 2,
-                             .format = SOURCE_JSONL,
+                             .format = CONFIG_FORMAT_JSONL,
                              .field = "body",
                              .skip_bad = true};
 
     for (int format = 0; format < 2; format++) {
-        options.format = format == 0 ? SOURCE_JSONL : SOURCE_AUTO;
+        options.format = format == 0 ? CONFIG_FORMAT_JSONL : CONFIG_FORMAT_AUTO;
         capture_begin(STDERR_FILENO);
         TextSource *source;
         SourceDocument document;
@@ -280,7 +280,7 @@ static void test_source_jsonl__as_a_source(void **state)
         free(warnings);
     }
     options.skip_bad = false;
-    options.format = SOURCE_TEXT;
+    options.format = CONFIG_FORMAT_TEXT;
     TextSource *source;
     SourceDocument document;
     bool found;

@@ -1,4 +1,4 @@
-#include "data/source_text.h"
+#include "data/source_internal.h"
 
 #include "base/io.h"
 #include "base/mem.h"

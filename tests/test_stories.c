@@ -275,18 +275,18 @@ static void test_stories__every_plot_has_its_share(void **state)
 {
     (void)state;
     const StoryGrammar *grammar = stories_grammar();
-    assert_true(grammar->scripts_count >= 20);
-    size_t *told = mem_zalloc(grammar->scripts_count, sizeof *told);
-    const size_t count = 1000 * grammar->scripts_count;
+    assert_true(grammar->plots_count >= 20);
+    size_t *told = mem_zalloc(grammar->plots_count, sizeof *told);
+    const size_t count = 1000 * grammar->plots_count;
     for (size_t i = 0; i < count; i++) {
         char story[STORY_MAX_BYTES];
-        uint32_t script;
-        stories_tell(grammar, 0x123456789 * i, story, sizeof story, NULL, &script);
-        told[script]++;
+        uint32_t plot;
+        stories_tell(grammar, 0x123456789 * i, story, sizeof story, NULL, &plot);
+        told[plot]++;
     }
-    for (uint32_t i = 0; i < grammar->scripts_count; i++) {
+    for (uint32_t i = 0; i < grammar->plots_count; i++) {
         if (told[i] < 800 || told[i] > 1200) {
-            fail_msg("plot %s: %zu of %zu", grammar->script_names[i], told[i], count);
+            fail_msg("plot %s: %zu of %zu", grammar->plot_names[i], told[i], count);
         }
     }
     free(told);

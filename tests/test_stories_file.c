@@ -1,5 +1,3 @@
-#include "data/stories_file.h"
-
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_ranges.c: tools/unicode_ranges.py >src/text/unicode_ranges.c
+"""Writes src/text/unicode_ranges.h: tools/unicode_ranges.py >src/text/unicode_ranges.h
 
 The ranges of letters (L*), numbers (N*) and white space of one version of Unicode. The categories
 come from the module unicodedata2 of that version, or from Python's own unicodedata if it has it;
@@ -30,7 +30,7 @@ def ranges(major):
 
 
 def emit(name, pairs):
-    print(f"\nconst UnicodeRange {name}[] = {{")
+    print(f"\nstatic const UnicodeRange {name}[] = {{")
     line = "   "
     for first, last in pairs:
         item = f" {{0x{first:x}, 0x{last:x}}},"
@@ -40,14 +40,19 @@ def emit(name, pairs):
         line += item
     print(line)
     print("};")
-    print(f"const size_t {name}_count = sizeof {name} / sizeof {name}[0];")
 
 
 if unicodedata.unidata_version != VERSION:
     sys.exit(f"Unicode {VERSION} is wanted, this is {unicodedata.unidata_version}: "
              f"install unicodedata2=={VERSION}")
-print(f"""/* Written by tools/unicode_ranges.py from Unicode {VERSION}; not to be edited. */
-#include "text/unicode_ranges.h"
+print(f"""#pragma once
+/* Written by tools/unicode_ranges.py from Unicode {VERSION}; not to be edited. */
+#include <stdint.h>
+
+/* Ascending ranges of characters, both ends included. */
+typedef struct {{
+    uint32_t first, last;
+}} UnicodeRange;
 
 /* clang-format off */""")
 emit("unicode_letters", ranges("L"))

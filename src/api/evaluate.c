@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "data/dataset.h"
-#include "data/text_source.h"
+#include "data/source.h"
 #include "use/evaluate_data.h"
 
 #include <inttypes.h>

@@ -8,8 +8,7 @@
 #include "cli/show.h"
 #include "data/dataset.h"
 #include "data/prepare.h"
-#include "data/stories_file.h"
-#include "data/text_source.h"
+#include "data/stories.h"
 #include "text/encode.h"
 #include "text/unicode.h"
 

@@ -10,7 +10,7 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "cli/show.h"
-#include "data/text_source.h"
+#include "data/source.h"
 #include "text/bpe_train.h"
 #include "text/encode_stream.h"
 
@@ -147,7 +147,7 @@ static int train(Config *cfg, int argc, char **argv)
     signals_install();
     int code = bpe_train_check(&options);
     code = code != 0 ? code : pretok_open(cfg->pattern, &pretok);
-    code = code != 0 ? code : text_source_open(cfg, argc, argv, &source);
+    code = code != 0 ? code : source_open(text_source_options(cfg, argc, argv), &source);
     if (code == 0) {
         size_t limit = cfg->memory_limit > 0 ? (size_t)cfg->memory_limit : mem_available() / 4;
         WordCount *words =

@@ -1,10 +1,9 @@
-#include "data/builtin.h"
+#include "data/dataset.h"
 
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "config/config.h"
 #include "data/stories.h"
 #include "text/tokenizer.h"
 
@@ -15,13 +14,9 @@
 #define RANDOM_VALIDATION_TOKENS ((uint64_t)1 << 18)
 #define RANDOM_STREAM UINT64_C(0x52616e646f6d0000) /* plus the split */
 
-/* One corpus, whatever the seed of the run, so that runs compare. */
 #define STORIES_TRAIN_TOKENS 4000000
 #define STORIES_VALIDATION_TOKENS 200000
 #define STORIES_VALIDATION_INDEX ((uint64_t)1 << 40) /* far behind the stories of train */
-
-#define STORIES "stories"
-#define STORIES_TEXT_BYTES 16000000
 
 /* Uniform tokens, 32 random bits each: the bias is below vocab / 2^32. */
 static void add_random(Split *split, uint64_t stream, uint64_t count, DatasetOptions options)
@@ -97,35 +92,13 @@ static int open_stories(Dataset *dataset)
     return code;
 }
 
-int builtin_stories_bytes(const char *name, uint64_t *bytes)
-{
-    static const char prefix[] = BUILTIN_PREFIX STORIES;
-    const char *rest =
-        strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : "?";
-    if (*rest == '\0') {
-        *bytes = STORIES_TEXT_BYTES;
-        return 0;
-    }
-    if (*rest != ':') {
-        return err_set(ERR_INPUT, "%s: the text that is built in is %s or %s:BYTES, as in %s:64M",
-                       name, prefix, prefix, prefix);
-    }
-    int64_t number;
-    int code = config_parse_bytes(rest + 1, &number);
-    if (code != 0) {
-        return err_wrap(code, "%s", name);
-    }
-    *bytes = (uint64_t)number;
-    return 0;
-}
-
 int builtin_open(Dataset *dataset, DatasetOptions options)
 {
     const char *name = dataset->source + strlen(BUILTIN_PREFIX);
     if (strcmp(name, "random") == 0) {
         return open_random(dataset, options);
     }
-    if (strcmp(name, STORIES) == 0) {
+    if (strcmp(name, "stories") == 0) {
         return open_stories(dataset);
     }
     return err_set(ERR_INPUT, "data %s: there is builtin:stories and builtin:random",

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define BUILTIN_PREFIX "builtin:"
+
 typedef struct {
     const char *name; /* "train" or "validation" */
     Shard *shards;
@@ -40,6 +42,10 @@ typedef struct {
 
 int dataset_open(Dataset *dataset, const char *data, DatasetOptions options);
 void dataset_close(Dataset *dataset); /* no-op on a zeroed dataset */
+
+/* builtin.c: fills the splits of a dataset whose source is "builtin:NAME", which pacer makes itself
+ * in memory. */
+int builtin_open(Dataset *dataset, DatasetOptions options);
 
 /* The tokenizer that made the tokens; caller frees it. ERR_INPUT when the dataset comes without
  * one, or when the file is another one than that of the shards. */

@@ -28,3 +28,7 @@ uint64_t loader_start(const Loader *loader, uint64_t sequence);
  * it. ERR_INPUT naming shard, position and token when one is not below the vocabulary. */
 int loader_fill(const Loader *loader, uint64_t first, int64_t count, int32_t *tokens,
                 int32_t *targets);
+
+/* A random order of [0, n) without a table: position k of the order is computed directly. For fixed
+ * (n, seed, epoch) a permutation of [0, n); k < n. */
+uint64_t shuffle_at(uint64_t n, uint64_t seed, uint64_t epoch, uint64_t k);

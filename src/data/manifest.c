@@ -4,7 +4,6 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "data/shard.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "data/shard.h"
 
 #include <dirent.h>
 #include <fcntl.h>

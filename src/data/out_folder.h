@@ -1,7 +1,7 @@
 #pragma once
 /* The folder that a preparation writes into. What it held stays complete and usable until the new
  * manifest replaces the old one in a single step; shards of different content have different names
- * (shard_writer.h), so both sets fit side by side.
+ * (shard.h), so both sets fit side by side.
  *
  * May be written to: a folder that is missing, or empty, or holds a pacer dataset, or only the
  * remains of a preparation that was interrupted. Files that pacer did not name are never

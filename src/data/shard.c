@@ -4,11 +4,13 @@
 #include "base/err.h"
 #include "base/escape.h"
 #include "base/mem.h"
-#include "data/shard_format.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 /* llm.c: 256 int32, of which the first three count; then the tokens. */
@@ -20,6 +22,7 @@
 #define LLMC_MAGIC_EVAL 20240522u
 
 #define SCAN_CHUNK ((uint64_t)1 << 20) /* bytes: hash and maximum while they are in the cache */
+#define PUT_CHUNK 4096                 /* tokens narrowed to uint16 at a time */
 
 const char *shard_format_name(ShardFormat format)
 {
@@ -341,4 +344,155 @@ uint64_t shard_find_at_least(const Shard *shard, uint64_t limit)
         at++;
     }
     return at;
+}
+
+/* ---- Writing ---- */
+
+struct ShardWriter {
+    char *folder, *stem, *temporary;
+    IoWriter *file;
+    XXH3_state_t *hash; /* of the tokens alone: the header is not known yet */
+    uint64_t vocab, tokenizer, tokens;
+    int token_bytes;
+};
+
+static void writer_free(ShardWriter *writer)
+{
+    XXH3_freeState(writer->hash);
+    free(writer->folder);
+    free(writer->stem);
+    free(writer->temporary);
+    free(writer);
+}
+
+int shard_writer_open(const char *folder, const char *stem, uint64_t vocab, uint64_t tokenizer,
+                      ShardWriter **out)
+{
+    PACER_ASSERT(vocab > 0 && vocab <= SHARD_MAX_VOCAB, "vocabulary %" PRIu64, vocab);
+    *out = NULL;
+    char *name = mem_format("%s" SHARD_SUFFIX IO_TEMPORARY, stem);
+    char *temporary = io_join(folder, name);
+    free(name);
+    IoWriter *file;
+    int code = io_writer_open(temporary, &file);
+    if (code != 0) {
+        free(temporary);
+        return code;
+    }
+    ShardWriter *writer = mem_alloc(sizeof *writer);
+    *writer = (ShardWriter){.folder = mem_strdup(folder),
+                            .stem = mem_strdup(stem),
+                            .temporary = temporary,
+                            .file = file,
+                            .hash = mem_checked(XXH3_createState(), sizeof(XXH3_state_t *)),
+                            .vocab = vocab,
+                            .tokenizer = tokenizer,
+                            .token_bytes = vocab <= UINT16_MAX + 1u ? 2 : 4};
+    XXH3_64bits_reset(writer->hash);
+    static const uint8_t no_header[SHARD_HEADER_BYTES];
+    io_writer_put(file, no_header, sizeof no_header);
+    *out = writer;
+    return 0;
+}
+
+static int put_bytes(ShardWriter *writer, const void *bytes, uint64_t size)
+{
+    XXH3_64bits_update(writer->hash, bytes, (size_t)size);
+    return io_writer_put(writer->file, bytes, (size_t)size);
+}
+
+int shard_writer_put(ShardWriter *writer, const uint32_t *tokens, uint64_t count)
+{
+    int code = 0;
+    for (uint64_t done = 0; done < count;) {
+        uint16_t narrow[PUT_CHUNK];
+        uint64_t part = count - done < PUT_CHUNK ? count - done : PUT_CHUNK;
+        uint32_t largest = 0;
+        for (uint64_t i = 0; i < part; i++) {
+            largest = tokens[done + i] > largest ? tokens[done + i] : largest;
+            narrow[i] = (uint16_t)tokens[done + i];
+        }
+        PACER_ASSERT(largest < writer->vocab, "token %u, vocabulary %" PRIu64, largest,
+                     writer->vocab);
+        code = writer->token_bytes == 2 ? put_bytes(writer, narrow, part * 2)
+                                        : put_bytes(writer, tokens + done, part * 4);
+        done += part;
+    }
+    writer->tokens += count;
+    return code;
+}
+
+uint64_t shard_writer_tokens(const ShardWriter *writer)
+{
+    return writer->tokens;
+}
+
+/* Puts the header over the zeros at the front of the finished file. */
+static int write_header(const char *path, const uint8_t header[SHARD_HEADER_BYTES])
+{
+    int file = open(path, O_WRONLY | O_CLOEXEC);
+    bool done = file >= 0 && pwrite(file, header, SHARD_HEADER_BYTES, 0) == SHARD_HEADER_BYTES &&
+                fsync(file) == 0;
+    int code = done ? 0 : io_error(path, "write");
+    if (file >= 0 && close(file) != 0 && code == 0) {
+        code = io_error(path, "write");
+    }
+    return code;
+}
+
+static int seal(ShardWriter *writer, uint64_t documents, uint64_t text_bytes, uint64_t hash)
+{
+    uint8_t header[SHARD_HEADER_BYTES] = {0};
+    memcpy(header + SHARD_AT_MAGIC, SHARD_MAGIC, 8);
+    store_little(header + SHARD_AT_VERSION, 4, SHARD_VERSION);
+    store_little(header + SHARD_AT_TOKEN_BYTES, 4, (uint64_t)writer->token_bytes);
+    store_little(header + SHARD_AT_TOKENS, 8, writer->tokens);
+    store_little(header + SHARD_AT_VOCAB, 8, writer->vocab);
+    store_little(header + SHARD_AT_DOCUMENTS, 8, documents);
+    store_little(header + SHARD_AT_TEXT_BYTES, 8, text_bytes);
+    store_little(header + SHARD_AT_TOKENIZER, 8, writer->tokenizer);
+    store_little(header + SHARD_AT_PAYLOAD_HASH, 8, hash);
+    store_little(header + SHARD_AT_HEADER_HASH, 8, io_hash(header, SHARD_AT_HEADER_HASH));
+    return write_header(writer->temporary, header);
+}
+
+int shard_writer_finish(ShardWriter *writer, uint64_t documents, uint64_t text_bytes,
+                        ShardInfo *info)
+{
+    PACER_ASSERT(writer->tokens > 0 && documents <= writer->tokens,
+                 "%" PRIu64 " tokens, %" PRIu64 " documents", writer->tokens, documents);
+    uint64_t hash = XXH3_64bits_digest(writer->hash);
+    *info = (ShardInfo){.file = mem_format("%s-%016" PRIx64 SHARD_SUFFIX, writer->stem, hash),
+                        .tokens = writer->tokens,
+                        .documents = documents,
+                        .text_bytes = text_bytes,
+                        .hash = hash};
+    char *path = io_join(writer->folder, info->file);
+    int code = io_writer_close(writer->file, NULL);
+    if (code == 0) {
+        code = seal(writer, documents, text_bytes, hash);
+    }
+    if (code == 0 && rename(writer->temporary, path) != 0) {
+        code = io_error(path, "write");
+    }
+    if (code == 0) {
+        code = io_sync_folder(writer->folder);
+    } else {
+        unlink(writer->temporary);
+    }
+    if (code != 0) {
+        free(info->file);
+        *info = (ShardInfo){0};
+    }
+    free(path);
+    writer_free(writer);
+    return code;
+}
+
+void shard_writer_abandon(ShardWriter *writer)
+{
+    if (writer != NULL) {
+        io_writer_abandon(writer->file);
+        writer_free(writer);
+    }
 }

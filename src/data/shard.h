@@ -57,3 +57,73 @@ int shard_check(const Shard *shard);
 uint32_t shard_token(const Shard *shard, uint64_t position);
 
 const char *shard_format_name(ShardFormat format);
+
+/* ---- Writing ---- */
+
+/* Writes one shard front to back. Until shard_writer_finish returns, the tokens are in a file
+ * with a temporary name and no header, which nothing takes for a shard; then it is whole,
+ * durable and under its name. */
+typedef struct ShardWriter ShardWriter;
+
+/* What finish leaves behind. */
+typedef struct {
+    char *file; /* name inside the folder; caller frees */
+    uint64_t tokens, documents, text_bytes, hash;
+} ShardInfo;
+
+/* folder/STEM-HASH.shard once finished, HASH being that of its tokens: shards of different content
+ * have different names, so that a new set can stand beside the old one until it is complete.
+ * Tokens take 2 bytes for a vocabulary of up to 65,536, else 4. */
+int shard_writer_open(const char *folder, const char *stem, uint64_t vocab, uint64_t tokenizer,
+                      ShardWriter **out);
+
+/* Each token is below the vocabulary. A write error sticks and is returned by finish too. */
+int shard_writer_put(ShardWriter *writer, const uint32_t *tokens, uint64_t count);
+
+uint64_t shard_writer_tokens(const ShardWriter *writer);
+
+/* Frees the writer. On error no file is left. There must be at least one token. */
+int shard_writer_finish(ShardWriter *writer, uint64_t documents, uint64_t text_bytes,
+                        ShardInfo *info);
+
+void shard_writer_abandon(
+    ShardWriter *writer); /* frees the writer and removes the file; NULL is fine */
+
+/* ---- pacer's header, for reader, writer and tests ---- */
+
+#define SHARD_HEADER_BYTES 256
+#define SHARD_MAGIC "PACERSHD"
+#define SHARD_VERSION 1u
+
+/* Offsets in the header. Everything between the last field and the hash is zero. */
+enum {
+    SHARD_AT_MAGIC = 0,         /* 8 bytes */
+    SHARD_AT_VERSION = 8,       /* u32 */
+    SHARD_AT_TOKEN_BYTES = 12,  /* u32: 2 or 4 */
+    SHARD_AT_TOKENS = 16,       /* u64 */
+    SHARD_AT_VOCAB = 24,        /* u64 */
+    SHARD_AT_DOCUMENTS = 32,    /* u64 */
+    SHARD_AT_TEXT_BYTES = 40,   /* u64 */
+    SHARD_AT_TOKENIZER = 48,    /* u64 */
+    SHARD_AT_PAYLOAD_HASH = 56, /* u64: XXH3 of the tokens */
+    SHARD_AT_HEADER_HASH = 248, /* u64: XXH3 of the 248 bytes before it */
+};
+
+static inline uint64_t load_little(const uint8_t *at, int bytes)
+{
+    uint64_t value = 0;
+    for (int i = bytes - 1; i >= 0; i--) {
+        value = value << 8 | at[i];
+    }
+    return value;
+}
+
+static inline void store_little(uint8_t *at, int bytes, uint64_t value)
+{
+    for (int i = 0; i < bytes; i++, value >>= 8) {
+        at[i] = (uint8_t)value;
+    }
+}
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "tokens are read in place from little-endian files");

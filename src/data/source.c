@@ -1,12 +1,10 @@
-#include "data/source.h"
+#include "data/source_internal.h"
 
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "data/source_inputs.h"
-#include "data/source_jsonl.h"
-#include "data/source_text.h"
+#include "base/signals.h"
 #include "data/stories.h"
 
 #include <inttypes.h>
@@ -42,6 +40,22 @@ struct TextSource {
     Document document;
     uint64_t read; /* bytes of the document that were handed out */
 };
+
+uint64_t text_source_seed(const Config *cfg)
+{
+    return config_is_set(cfg, "seed") ? (uint64_t)cfg->seed : STORIES_SEED;
+}
+
+SourceOptions text_source_options(const Config *cfg, int argc, char **argv)
+{
+    return (SourceOptions){.inputs = (const char *const *)argv,
+                           .input_count = argc,
+                           .format = cfg->format,
+                           .field = cfg->field,
+                           .skip_bad = cfg->skip_bad,
+                           .stories_seed = text_source_seed(cfg),
+                           .interrupted = signals_pending};
+}
 
 int source_open(SourceOptions options, TextSource **out)
 {

@@ -10,25 +10,27 @@
  *   builtin:stories or builtin:stories:BYTES: pacer's own stories (stories.h).
  * Documents without a byte are left out. Memory does not depend on the size of files, documents or
  * lines of text; a line of JSONL is held whole. */
+#include "config/config.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum {
-    SOURCE_AUTO, /* JSONL where the name ends in .jsonl or .ndjson, else text */
-    SOURCE_TEXT,
-    SOURCE_JSONL,
-} SourceFormat;
-
 typedef struct {
     const char *const *inputs; /* in this order */
     int input_count;
-    SourceFormat format;
+    int format; /* CONFIG_FORMAT_TEXT, _JSONL, or _AUTO: JSONL where the name ends in .jsonl or
+                   .ndjson, else text */
     const char *field;        /* of JSONL; NULL: "text" */
     bool skip_bad;            /* bad lines of JSONL are counted and left out */
     uint64_t stories_seed;    /* of builtin:stories */
     int (*interrupted)(void); /* 0, or the code to end with; asked now and then; may be NULL */
 } SourceOptions;
+
+/* The inputs of a command that reads text, by its arguments and options (format, field, skip-bad,
+ * seed). Signals end it. */
+SourceOptions text_source_options(const Config *cfg, int argc, char **argv);
+uint64_t text_source_seed(const Config *cfg); /* of stories */
 
 typedef struct {
     uint64_t size;    /* bytes, at least 1 */

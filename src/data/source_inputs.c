@@ -1,13 +1,15 @@
-#include "data/source_inputs.h"
+#include "data/source_internal.h"
 
 #include "base/err.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "data/builtin.h"
+#include "base/signals.h"
+#include "data/dataset.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,224 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define SPOOL_BYTES ((size_t)1 << 18)
+#define HEAD_BYTES ((size_t)64 << 10)
 #define STANDARD_INPUT "standard input"
+#define STORIES_TEXT_BYTES 16000000 /* of builtin:stories, unless the name says how many */
+
+/* ---- One file ---- */
+
+int source_file_open(SourceFile *file, const char *path, int (*interrupted)(void))
+{
+    *file = (SourceFile){0};
+    /* Without O_NONBLOCK a named pipe would wait here for somebody to write. */
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0) {
+        return io_error(path, "read");
+    }
+    struct stat info;
+    if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
+        close(descriptor);
+        return err_set(
+            ERR_INPUT,
+            "%s: not a regular file; give files or folders, or pipe the text in and give "
+            "- as the input",
+            path);
+    }
+    *file = (SourceFile){.name = mem_strdup(path),
+                         .file = descriptor,
+                         .size = (uint64_t)info.st_size,
+                         .interrupted = interrupted};
+    return 0;
+}
+
+void source_file_close(SourceFile *file)
+{
+    if (file->name != NULL) {
+        close(file->file);
+        free(file->name);
+    }
+    *file = (SourceFile){0};
+}
+
+static int check_interrupted(const SourceFile *file)
+{
+    int code = file->interrupted == NULL ? 0 : file->interrupted();
+    return code == 0 ? 0 : err_set(code, "interrupted while reading %s", file->name);
+}
+
+int source_file_read(const SourceFile *file, uint64_t offset, void *out, size_t size)
+{
+    int code = check_interrupted(file);
+    if (code != 0) {
+        return code;
+    }
+    for (size_t done = 0; done < size;) {
+        ssize_t part = pread(file->file, (char *)out + done, size - done, (off_t)(offset + done));
+        if (part < 0 && errno == EINTR) {
+            continue;
+        }
+        if (part < 0) {
+            return io_error(file->name, "read");
+        }
+        if (part == 0) {
+            return err_set(ERR_INPUT, "%s: became shorter while it was read; run again",
+                           file->name);
+        }
+        done += (size_t)part;
+    }
+    return 0;
+}
+
+static const char *temporary_folder(void)
+{
+    const char *folder = getenv("TMPDIR");
+    return folder != NULL && folder[0] != '\0' ? folder : "/tmp";
+}
+
+static int keep_error(const char *name)
+{
+    return err_set(ERR_FAILED,
+                   "%s: cannot keep it in %s: %s; set TMPDIR to a folder with enough room", name,
+                   temporary_folder(), strerror(errno));
+}
+
+static int keep(int file, const char *name, const char *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t part = write(file, bytes, size);
+        if (part < 0 && errno == EINTR) {
+            continue;
+        }
+        if (part <= 0) {
+            return keep_error(name);
+        }
+        bytes += part;
+        size -= (size_t)part;
+    }
+    return 0;
+}
+
+/* Copies to the end of `from`, or until an end is asked for. */
+static int copy_all(SourceFile *file, int from)
+{
+    char *buffer = mem_alloc(SPOOL_BYTES);
+    int code = 0;
+    for (;;) {
+        signals_wait_readable(from);
+        code = check_interrupted(file);
+        if (code != 0) {
+            break;
+        }
+        ssize_t part = read(from, buffer, SPOOL_BYTES);
+        if (part < 0 && (errno == EINTR || errno == EAGAIN)) {
+            continue;
+        }
+        if (part <= 0) {
+            code = part < 0 ? io_error(file->name, "read") : 0;
+            break;
+        }
+        code = keep(file->file, file->name, buffer, (size_t)part);
+        if (code != 0) {
+            break;
+        }
+        file->size += (uint64_t)part;
+    }
+    free(buffer);
+    return code;
+}
+
+int source_file_spool(SourceFile *file, int from, const char *name, int (*interrupted)(void))
+{
+    *file = (SourceFile){0};
+    char *path = mem_format("%s/pacer-input-XXXXXX", temporary_folder());
+    int descriptor = mkostemp(path, O_CLOEXEC);
+    int code = descriptor < 0 ? keep_error(name) : 0;
+    if (code == 0) {
+        unlink(path);
+        *file =
+            (SourceFile){.name = mem_strdup(name), .file = descriptor, .interrupted = interrupted};
+        code = copy_all(file, from);
+    }
+    free(path);
+    if (code != 0) {
+        source_file_close(file);
+    }
+    return code;
+}
+
+/* Packed files by their first bytes, and the program that unpacks them to standard output. */
+typedef struct {
+    const char *bytes;
+    size_t size;
+    const char *name, *program;
+} Packed;
+
+static const Packed packed[] = {
+    {"\x1f\x8b", 2, "gzip", "gzip -dc"},
+    {"\x28\xb5\x2f\xfd", 4, "zstd", "zstd -dc"},
+    {"\xfd\x37zXZ\0", 6, "xz", "xz -dc"},
+    {"PK\x03\x04", 4, "zip", "unzip -p"},
+};
+
+static bool begins(const uint8_t *head, size_t size, const char *bytes, size_t length)
+{
+    return size >= length && memcmp(head, bytes, length) == 0;
+}
+
+static const char *unpacker(const uint8_t *head, size_t size, const char **name)
+{
+    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
+        if (begins(head, size, packed[i].bytes, packed[i].size)) {
+            *name = packed[i].name;
+            return packed[i].program;
+        }
+    }
+    /* BZh, a digit, then the digits of pi: the first three characters alone could begin a text. */
+    bool bzip2 = begins(head, size, "BZh", 3) && size >= 10 && memcmp(head + 4, "1AY&SY", 6) == 0;
+    *name = "bzip2";
+    return bzip2 ? "bzip2 -dc" : NULL;
+}
+
+static char *find_objection(const char *path, const uint8_t *head, size_t size)
+{
+    const char *name, *program = unpacker(head, size, &name);
+    if (program != NULL) {
+        return mem_format("compressed (%s); decompress it into a pipe and give - as the input: %s "
+                          "%s | pacer ... -",
+                          name, program, path);
+    }
+    if (begins(head, size, "PAR1", 4)) {
+        return mem_format("a Parquet file; convert it to JSONL (one JSON object per line) first");
+    }
+    bool utf32 = begins(head, size, "\xff\xfe\0\0", 4) || begins(head, size, "\0\0\xfe\xff", 4);
+    if (utf32 || begins(head, size, "\xff\xfe", 2) || begins(head, size, "\xfe\xff", 2)) {
+        const char *encoding = utf32 ? "UTF-32" : "UTF-16";
+        return mem_format("text in %s; convert it first: iconv -f %s -t UTF-8 %s > NEW", encoding,
+                          encoding, path);
+    }
+    const uint8_t *zero = memchr(head, '\0', size);
+    if (zero != NULL) {
+        return mem_format("not text: byte %zu is 0", (size_t)(zero - head));
+    }
+    return NULL;
+}
+
+int source_file_inspect(SourceFile *file, char **objection)
+{
+    *objection = NULL;
+    size_t size = file->size < HEAD_BYTES ? (size_t)file->size : HEAD_BYTES;
+    uint8_t *head = mem_alloc(HEAD_BYTES);
+    int code = source_file_read(file, 0, head, size);
+    if (code == 0) {
+        file->start = begins(head, size, "\xef\xbb\xbf", 3) ? 3 : 0;
+        *objection = find_objection(file->name, head, size);
+    }
+    free(head);
+    return code;
+}
+
+/* ---- All inputs ---- */
 
 /* The folders that the walk is in, innermost first: one that comes up again is a loop of links. */
 typedef struct Ancestor {
@@ -41,11 +260,12 @@ static void add_input(SourceInputs *inputs, SourceInput input)
     inputs->bytes += input.bytes;
 }
 
-static InputKind kind_of(const char *path, SourceFormat format)
+static InputKind kind_of(const char *path, int format)
 {
     const char *dot = strrchr(path, '.');
     bool named = dot != NULL && (strcasecmp(dot, ".jsonl") == 0 || strcasecmp(dot, ".ndjson") == 0);
-    return format == SOURCE_JSONL || (format == SOURCE_AUTO && named) ? INPUT_JSONL : INPUT_TEXT;
+    return format == CONFIG_FORMAT_JSONL || (format == CONFIG_FORMAT_AUTO && named) ? INPUT_JSONL
+                                                                                    : INPUT_TEXT;
 }
 
 /* `named`: the user gave this file, and not a folder that it is in. */
@@ -192,7 +412,8 @@ static int add_standard_input(SourceInputs *inputs, const SourceOptions *options
         free(objection);
     }
     char begin[2] = "";
-    if (code == 0 && options->format == SOURCE_AUTO && kept.size >= kept.start + sizeof begin) {
+    if (code == 0 && options->format == CONFIG_FORMAT_AUTO &&
+        kept.size >= kept.start + sizeof begin) {
         code = source_file_read(&kept, kept.start, begin, sizeof begin);
         if (code == 0 && memcmp(begin, "{\"", 2) == 0) {
             log_warn("%s looks like JSON and is taken as text; --format jsonl would take one field "
@@ -211,14 +432,37 @@ static int add_standard_input(SourceInputs *inputs, const SourceOptions *options
     return 0;
 }
 
+/* "builtin:stories" or "builtin:stories:BYTES" as a source of text: how many bytes. */
+static int stories_bytes(const char *name, uint64_t *bytes)
+{
+    static const char prefix[] = BUILTIN_PREFIX "stories";
+    const char *rest =
+        strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : "?";
+    if (*rest == '\0') {
+        *bytes = STORIES_TEXT_BYTES;
+        return 0;
+    }
+    if (*rest != ':') {
+        return err_set(ERR_INPUT, "%s: the text that is built in is %s or %s:BYTES, as in %s:64M",
+                       name, prefix, prefix, prefix);
+    }
+    int64_t number;
+    int code = config_parse_bytes(rest + 1, &number);
+    if (code != 0) {
+        return err_wrap(code, "%s", name);
+    }
+    *bytes = (uint64_t)number;
+    return 0;
+}
+
 static int add_any(SourceInputs *inputs, const SourceOptions *options, const char *name)
 {
     if (strcmp(name, "-") == 0) {
         return add_standard_input(inputs, options);
     }
     if (strncmp(name, BUILTIN_PREFIX, strlen(BUILTIN_PREFIX)) == 0) {
-        uint64_t bytes;
-        int code = builtin_stories_bytes(name, &bytes);
+        uint64_t bytes = 0;
+        int code = stories_bytes(name, &bytes);
         if (code == 0) {
             add_input(inputs, (SourceInput){mem_strdup(name), INPUT_STORIES, bytes, {0}});
         }

@@ -1,4 +1,4 @@
-#include "data/source_jsonl.h"
+#include "data/source_internal.h"
 
 #include "base/err.h"
 #include "base/json.h"

@@ -1,14 +1,22 @@
 #include "data/stories.h"
 
 #include "base/assert.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/output.h"
+#include "base/progress.h"
 #include "base/rng.h"
 #include "data/stories_engine.h"
 
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Keeps the stories' random numbers apart from every other use of the same seed. */
 #define STORY_STREAM UINT64_C(0x73746f72696573)
+
+#define SEPARATOR_LENGTH (sizeof STORY_SEPARATOR - 1)
 
 /* The one global: the content is constant, and so is what it compiles to, made on first use. */
 static const StoryGrammar *grammar;
@@ -16,7 +24,7 @@ static pthread_once_t grammar_once = PTHREAD_ONCE_INIT;
 
 static void make_grammar(void)
 {
-    grammar = stories_compile(stories_content);
+    grammar = stories_compile(stories_texts);
 }
 
 const StoryGrammar *stories_grammar(void)
@@ -38,7 +46,6 @@ size_t story_write(uint64_t seed, uint64_t index, char *out, size_t capacity)
 size_t stories_fill(uint64_t seed, uint64_t first_index, char *out, size_t bytes,
                     uint64_t *next_index)
 {
-    const size_t separator = sizeof STORY_SEPARATOR - 1;
     size_t used = 0;
     uint64_t index = first_index;
     for (;; index++) {
@@ -47,15 +54,92 @@ size_t stories_fill(uint64_t seed, uint64_t first_index, char *out, size_t bytes
         bool direct = room >= STORY_MAX_BYTES;
         char *story = direct ? out + used : last;
         size_t length = story_write(seed, index, story, STORY_MAX_BYTES);
-        if (length + separator > room) {
+        if (length + SEPARATOR_LENGTH > room) {
             break;
         }
         if (!direct) {
             memcpy(out + used, story, length);
         }
-        memcpy(out + used + length, STORY_SEPARATOR, separator);
-        used += length + separator;
+        memcpy(out + used + length, STORY_SEPARATOR, SEPARATOR_LENGTH);
+        used += length + SEPARATOR_LENGTH;
     }
     *next_index = index;
     return used;
+}
+
+#define BLOCK_STORIES 256 /* made by one thread at a time */
+#define BLOCKS_PER_THREAD 4
+
+/* Consecutive stories, each with its separator. */
+typedef struct {
+    size_t ends[BLOCK_STORIES]; /* of each, in text */
+    char text[BLOCK_STORIES * (STORY_MAX_BYTES + SEPARATOR_LENGTH)];
+} Block;
+
+static void make_block(Block *block, uint64_t seed, uint64_t first)
+{
+    size_t used = 0;
+    for (uint64_t i = 0; i < BLOCK_STORIES; i++) {
+        used += story_write(seed, first + i, block->text + used, STORY_MAX_BYTES);
+        memcpy(block->text + used, STORY_SEPARATOR, SEPARATOR_LENGTH);
+        used += SEPARATOR_LENGTH;
+        block->ends[i] = used;
+    }
+}
+
+/* Bytes of the block's first stories that fit in `room`. */
+static size_t fitting(const Block *block, uint64_t room)
+{
+    size_t used = 0;
+    for (int i = 0; i < BLOCK_STORIES && block->ends[i] <= room; i++) {
+        used = block->ends[i];
+    }
+    return used;
+}
+
+/* Rounds of blocks, made by all threads and written in order. */
+static int write_all(Output *output, uint64_t bytes, uint64_t seed, int threads,
+                     int (*interrupted)(void))
+{
+    int count = threads * BLOCKS_PER_THREAD, code = 0;
+    Block *blocks = mem_alloc((size_t)count * sizeof *blocks);
+    Progress progress = progress_begin("stories");
+    uint64_t first = 0, done = 0;
+    for (bool room = true; code == 0 && room; first += (uint64_t)count * BLOCK_STORIES) {
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+        for (int i = 0; i < count; i++) {
+            make_block(&blocks[i], seed, first + (uint64_t)i * BLOCK_STORIES);
+        }
+        for (int i = 0; code == 0 && room && i < count; i++) {
+            size_t size = fitting(&blocks[i], bytes - done);
+            room = size == blocks[i].ends[BLOCK_STORIES - 1];
+            code = output_put(output, blocks[i].text, size);
+            done += size;
+        }
+        int stop = code == 0 && interrupted != NULL ? interrupted() : 0;
+        code = stop != 0 ? err_set(stop, "interrupted") : code;
+        progress_say(&progress, done, bytes);
+    }
+    free(blocks);
+    if (code == 0 && done == 0) {
+        code = err_set(ERR_INPUT, "%" PRIu64 " bytes hold no story; ask for some thousand or more",
+                       bytes);
+    }
+    return code;
+}
+
+int stories_write(const char *path, uint64_t bytes, uint64_t seed, int threads,
+                  int (*interrupted)(void))
+{
+    Output *output;
+    int code = output_open(path, &output);
+    if (code != 0) {
+        return code;
+    }
+    code = write_all(output, bytes, seed, threads, interrupted);
+    if (code != 0) {
+        output_abandon(output);
+        return code;
+    }
+    return output_commit(output);
 }

@@ -8,6 +8,9 @@
 /* No story is longer; most have 500 to 1400 bytes. */
 #define STORY_MAX_BYTES 4096
 
+/* Of builtin:stories, whatever the seed of the run, so that runs compare. */
+#define STORIES_SEED 1
+
 /* The line between documents. */
 #define STORY_SEPARATOR "<|endoftext|>\n"
 
@@ -19,3 +22,10 @@ size_t story_write(uint64_t seed, uint64_t index, char *out, size_t capacity);
  * STORY_SEPARATOR. Returns the bytes used; *next_index is the first story that was left out. */
 size_t stories_fill(uint64_t seed, uint64_t first_index, char *out, size_t bytes,
                     uint64_t *next_index);
+
+/* Stories 0, 1, ... of the corpus `seed`, each followed by STORY_SEPARATOR, as many as fit in
+ * `bytes`: what stories_fill makes, with `threads`. Into the file `path` as one event (temporary
+ * file, rename), or to standard output when it is "-" (output.h). `interrupted` gives 0 or the
+ * code to end with, and may be NULL; after an error the old file, if any, is still there. */
+int stories_write(const char *path, uint64_t bytes, uint64_t seed, int threads,
+                  int (*interrupted)(void));

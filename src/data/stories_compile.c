@@ -11,62 +11,43 @@
 
 static void compile_rule(StoryCompiler *c, uint32_t rule)
 {
-    const StoryRule *source = ((const StoryRule **)c->rule_lines.data)[rule];
+    const StoryItem *source = (const StoryItem *)c->source.rules.data + rule;
+    const StoryLine *lines = story_lines(&c->source, source);
     StoryArray numbers = {0};
-    c->rephrase = source->name[0] != '~';
-    for (const char *const *line = source->lines; *line != NULL; line++) {
-        uint32_t number = story_compile_line(c, *line);
+    c->rephrase = source->name.text[0] != '~';
+    for (uint32_t i = 0; i < source->lines; i++) {
+        uint32_t number = story_compile_line(c, &lines[i]);
         story_array_push(&numbers, &number, 1, sizeof number);
     }
-    PACER_ASSERT(numbers.count > 0, "rule %s has no lines", source->name);
     StoryChoice choice = {c->list.count, numbers.count};
     story_array_push(&c->list, numbers.data, numbers.count, sizeof(uint32_t));
     ((StoryChoice *)c->choices.data)[rule] = choice;
     free(numbers.data);
 }
 
+/* Guard and cells of a row. */
+static const StoryLine *row_lines(const StoryCompiler *c, const StoryTableInfo *table, uint32_t row)
+{
+    return story_lines(&c->source, table->source) + table->source->columns + row * table->width;
+}
+
 /* Rows become alternatives first and cells after, so that the rows of a table are neighbours. */
 static void compile_table(StoryCompiler *c, StoryTableInfo *table)
 {
-    const char *const *cells = table->source->cells;
     table->first_row = c->alternatives.count;
     for (uint32_t row = 0; row < table->rows; row++) {
-        const char *guard = cells[row * table->width];
-        c->where = guard;
+        c->at = row_lines(c, table, row);
         StoryAlternative alternative = {row * (table->width - 1) + c->cells.count,
-                                        story_keep_guard(c, guard, strlen(guard))};
+                                        story_keep_guard(c, c->at->text, strlen(c->at->text))};
         story_array_push(&c->alternatives, &alternative, 1, sizeof alternative);
     }
-    for (uint32_t i = 0; i < table->rows * table->width; i++) {
-        if (i % table->width != 0) {
-            c->rephrase = i % table->width != 1; /* names stay as they are */
-            uint32_t program = story_compile_text(c, cells[i]);
+    for (uint32_t row = 0; row < table->rows; row++) {
+        for (uint32_t i = 1; i < table->width; i++) {
+            c->rephrase = i > 1; /* names stay as they are */
+            uint32_t program = story_compile_text(c, row_lines(c, table, row) + i);
             story_array_push(&c->cells, &program, 1, sizeof program);
         }
     }
-}
-
-static void register_table(StoryCompiler *c, const StoryTable *source)
-{
-    uint32_t number = story_names_add(&c->tables, source->name, strlen(source->name));
-    PACER_ASSERT(number == c->table_info.count, "table %s is there twice", source->name);
-    StoryTableInfo table = {.source = source};
-    for (const char *p = source->columns; *p != '\0'; p += strspn(p, " ")) {
-        size_t length = strcspn(p, " ");
-        story_names_add(&table.columns, p, length);
-        p += length;
-    }
-    table.width = table.columns.count + 1;
-    uint32_t cells = 0;
-    while (source->cells[cells] != NULL) {
-        cells++;
-    }
-    PACER_ASSERT(cells % table.width == 0 && cells > 0,
-                 "table %s: %u cells are no whole rows of %u and a guard; the last is \"%s\"",
-                 source->name, cells, table.columns.count,
-                 cells > 0 ? source->cells[cells - 1] : "");
-    table.rows = cells / table.width;
-    story_array_push(&c->table_info, &table, 1, sizeof table);
 }
 
 /* One word of a plot's picks, split: name, then ':', '=' or '+', then what it is picked from. */
@@ -76,9 +57,41 @@ typedef struct {
     char kind;
 } PickText;
 
-static bool next_pick(const char **cursor, PickText *pick)
+/* Where the next pick begins, and where to go on behind a list that the plot names with @. */
+typedef struct {
+    const char *next, *after;
+} PickCursor;
+
+/* Steps into a list of picks, or out of one at its end. */
+static void follow_lists(const StoryCompiler *c, PickCursor *cursor)
 {
-    const char *p = *cursor + strspn(*cursor, " ");
+    for (;;) {
+        cursor->next += strspn(cursor->next, " ");
+        if (*cursor->next == '\0' && cursor->after != NULL) {
+            *cursor = (PickCursor){cursor->after, NULL};
+            continue;
+        }
+        if (*cursor->next != '@') {
+            return;
+        }
+        const char *name = cursor->next + 1, *picks = NULL;
+        size_t length = strcspn(name, " ");
+        for (uint32_t i = 0; i < c->source.picks.count; i++) {
+            const StoryItem *list = (const StoryItem *)c->source.picks.data + i;
+            if (strncmp(list->name.text, name, length) == 0 && list->name.text[length] == '\0') {
+                picks = story_lines(&c->source, list)->text;
+            }
+        }
+        PACER_ASSERT(picks != NULL && cursor->after == NULL, "%s:%u: no picks @%.*s", c->at->file,
+                     c->at->line, (int)length, name);
+        *cursor = (PickCursor){picks, name + length};
+    }
+}
+
+static bool next_pick(const StoryCompiler *c, PickCursor *cursor, PickText *pick)
+{
+    follow_lists(c, cursor);
+    const char *p = cursor->next;
     if (*p == '\0') {
         return false;
     }
@@ -87,6 +100,8 @@ static bool next_pick(const char **cursor, PickText *pick)
     pick->name_length = strcspn(pick->name, ":= ");
     p = pick->name + pick->name_length;
     if (pick->kind != '+') {
+        PACER_ASSERT(*p == ':' || *p == '=', "%s:%u: bad pick %s", c->at->file, c->at->line,
+                     pick->name);
         pick->from = p + 1;
         pick->from_length = strcspn(pick->from, "< ");
         p = pick->from + pick->from_length;
@@ -94,29 +109,34 @@ static bool next_pick(const char **cursor, PickText *pick)
     if (*p == '<') {
         pick->tags = p + 1;
         pick->tags_length = strcspn(pick->tags, ">");
+        PACER_ASSERT(pick->tags[pick->tags_length] == '>', "%s:%u: bad pick %s", c->at->file,
+                     c->at->line, pick->name);
         p = pick->tags + pick->tags_length + 1;
     }
-    *cursor = p;
+    cursor->next = p;
     return true;
 }
 
-static void register_picks(StoryCompiler *c, const StoryPlot *plot)
+static void register_picks(StoryCompiler *c, const StoryItem *plot)
 {
-    const char *cursor = plot->picks;
-    for (PickText pick; next_pick(&cursor, &pick);) {
+    c->at = story_lines(&c->source, plot);
+    PickCursor cursor = {c->at->text, NULL};
+    for (PickText pick; next_pick(c, &cursor, &pick);) {
         if (pick.kind == '=') {
             uint32_t text = story_names_add(&c->texts, pick.name, pick.name_length);
             PACER_ASSERT(text < STORY_TEXTS_MAX, "too many bound texts");
         } else if (pick.kind == ':') {
             uint32_t table = story_names_find(&c->tables, pick.from, pick.from_length);
-            PACER_ASSERT(table != UINT32_MAX, "plot %s: no table for %s", plot->name, pick.name);
+            PACER_ASSERT(table != UINT32_MAX, "%s:%u: no table for %s", c->at->file, c->at->line,
+                         pick.name);
             uint32_t role = story_names_add(&c->roles, pick.name, pick.name_length);
             PACER_ASSERT(role < STORY_ROLES_MAX, "too many roles");
             if (role == c->role_table.count) {
                 story_array_push(&c->role_table, &table, 1, sizeof table);
             }
             PACER_ASSERT(((uint32_t *)c->role_table.data)[role] == table,
-                         "plot %s: role %s has another table elsewhere", plot->name, pick.name);
+                         "%s:%u: role %s has another table elsewhere", c->at->file, c->at->line,
+                         pick.name);
         }
     }
 }
@@ -136,16 +156,18 @@ static StoryChoice rows_with_tags(StoryCompiler *c, const StoryTableInfo *table,
             choice.count++;
         }
     }
-    PACER_ASSERT(choice.count > 0, "no row of table %s fits %.*s", table->source->name,
-                 (int)pick->tags_length, pick->tags);
+    PACER_ASSERT(choice.count > 0, "%s:%u: no row of table %s fits %.*s", c->at->file, c->at->line,
+                 table->source->name.text, (int)pick->tags_length, pick->tags);
     return choice;
 }
 
-static void compile_plot(StoryCompiler *c, const StoryPlot *plot)
+static void compile_plot(StoryCompiler *c, const StoryItem *source)
 {
-    StoryScript script = {.first_pick = c->picks.count};
-    const char *cursor = plot->picks;
-    for (PickText text; next_pick(&cursor, &text);) {
+    const StoryLine *lines = story_lines(&c->source, source);
+    StoryPlot plot = {.first_pick = c->picks.count};
+    c->at = &lines[0];
+    PickCursor cursor = {lines[0].text, NULL};
+    for (PickText text; next_pick(c, &cursor, &text);) {
         StoryPick pick = {0};
         if (text.kind == '+') {
             pick.kind = STORY_PICK_FACT;
@@ -153,23 +175,23 @@ static void compile_plot(StoryCompiler *c, const StoryPlot *plot)
             c->set[pick.target] = true;
         } else if (text.kind == '=') {
             uint32_t rule = story_names_find(&c->rules, text.from, text.from_length);
-            PACER_ASSERT(rule != UINT32_MAX, "plot %s: no rule for %s", plot->name, text.name);
-            ((bool *)c->rule_used.data)[rule] = true;
+            PACER_ASSERT(rule != UINT32_MAX, "%s:%u: no rule for %s", c->at->file, c->at->line,
+                         text.name);
+            c->rule_used[rule] = true;
             pick.kind = STORY_PICK_TEXT;
             pick.target = story_names_find(&c->texts, text.name, text.name_length);
             pick.choice = ((StoryChoice *)c->choices.data)[rule];
         } else {
-            PACER_ASSERT(text.kind == ':', "plot %s: bad pick %s", plot->name, text.name);
             pick.kind = STORY_PICK_ROW;
             pick.target = story_names_find(&c->roles, text.name, text.name_length);
             pick.choice = rows_with_tags(c, story_role_table(c, pick.target), &text);
         }
         story_array_push(&c->picks, &pick, 1, sizeof pick);
-        script.picks++;
+        plot.picks++;
     }
     c->rephrase = true;
-    script.program = story_compile_text(c, plot->text);
-    story_array_push(&c->scripts_out, &script, 1, sizeof script);
+    plot.program = story_compile_text(c, &lines[1]);
+    story_array_push(&c->plots, &plot, 1, sizeof plot);
 }
 
 static void compile_roles(StoryCompiler *c, StoryGrammar *g)
@@ -177,55 +199,65 @@ static void compile_roles(StoryCompiler *c, StoryGrammar *g)
     g->roles = mem_zalloc(c->roles.count, sizeof *g->roles);
     for (uint32_t role = 0; role < c->roles.count; role++) {
         const StoryTableInfo *table = story_role_table(c, role);
-        bool plain = strcmp(c->roles.name[role], table->source->name) == 0;
+        bool plain = strcmp(c->roles.name[role], table->source->name.text) == 0;
         StoryFacts *sets = mem_zalloc(table->rows, sizeof *sets);
         for (uint32_t row = 0; row < table->rows; row++) {
-            const char *guard = table->source->cells[row * table->width];
-            sets[row] =
-                story_compile_guard(c, guard, strlen(guard), plain ? "" : c->roles.name[role]).set;
+            c->at = row_lines(c, table, row);
+            const char *name = plain ? "" : c->roles.name[role];
+            sets[row] = story_compile_guard(c, c->at->text, strlen(c->at->text), name).set;
         }
         g->roles[role] = (StoryRole){table->first_row, sets};
     }
     g->roles_count = c->roles.count;
 }
 
-static void register_parts(StoryCompiler *c, const StoryContent *const *parts)
+static void register_name(StoryNames *names, const StoryItem *item, const char *kind)
 {
-    for (const StoryContent *const *part = parts; *part != NULL; part++) {
-        for (const StoryRule *rule = (*part)->rules; rule != NULL && rule->name != NULL; rule++) {
-            uint32_t number = story_names_add(&c->rules, rule->name, strlen(rule->name));
-            PACER_ASSERT(number == c->rule_lines.count, "rule %s is there twice", rule->name);
-            story_array_push(&c->rule_lines, &rule, 1, sizeof rule);
-            if (rule->name[0] == '~') {
-                uint32_t *head = &c->phrase_from[(unsigned char)rule->name[1]];
-                StoryPhrase phrase = {number, *head, strlen(rule->name + 1), rule->name + 1};
-                *head = c->phrases.count + 1;
-                story_array_push(&c->phrases, &phrase, 1, sizeof phrase);
-            }
-        }
-        for (const StoryTable *table = (*part)->tables; table != NULL && table->name != NULL;
-             table++) {
-            register_table(c, table);
+    uint32_t count = names->count;
+    uint32_t number = story_names_add(names, item->name.text, strlen(item->name.text));
+    PACER_ASSERT(number == count, "%s:%u: %s %s is there twice", item->name.file, item->name.line,
+                 kind, item->name.text);
+}
+
+static void register_phrase(StoryCompiler *c, uint32_t rule, const char *text)
+{
+    uint32_t *head = &c->phrase_from[(unsigned char)text[0]];
+    StoryPhrase phrase = {rule, *head, strlen(text), text};
+    *head = c->phrases.count + 1;
+    story_array_push(&c->phrases, &phrase, 1, sizeof phrase);
+}
+
+static void register_source(StoryCompiler *c)
+{
+    const StorySource *s = &c->source;
+    for (uint32_t i = 0; i < s->rules.count; i++) {
+        const StoryItem *rule = (const StoryItem *)s->rules.data + i;
+        register_name(&c->rules, rule, "rule");
+        if (rule->name.text[0] == '~') {
+            register_phrase(c, i, rule->name.text + 1);
         }
     }
-    for (const StoryContent *const *part = parts; *part != NULL; part++) {
-        for (const StoryPlot *plot = (*part)->plots; plot != NULL && plot->name != NULL; plot++) {
-            uint32_t number = story_names_add(&c->scripts, plot->name, strlen(plot->name));
-            PACER_ASSERT(number == c->plots.count, "plot %s is there twice", plot->name);
-            story_array_push(&c->plots, &plot, 1, sizeof plot);
-            register_picks(c, plot);
-        }
+    for (uint32_t i = 0; i < s->tables.count; i++) {
+        const StoryItem *table = (const StoryItem *)s->tables.data + i;
+        register_name(&c->tables, table, "table");
+        StoryTableInfo info = {.source = table, .width = table->columns + 1};
+        info.rows = (table->lines - table->columns) / info.width;
+        story_array_push(&c->table_info, &info, 1, sizeof info);
+    }
+    for (uint32_t i = 0; i < s->plots.count; i++) {
+        const StoryItem *plot = (const StoryItem *)s->plots.data + i;
+        register_name(&c->plot_names, plot, "plot");
+        register_picks(c, plot);
     }
 }
 
-static void compile_parts(StoryCompiler *c)
+static void compile_source(StoryCompiler *c)
 {
     StoryGuard none = {0};
     story_array_push(&c->guards, &none, 1, sizeof none);
+    c->rule_used = mem_zalloc(c->rules.count, sizeof *c->rule_used);
     for (uint32_t i = 0; i < c->rules.count; i++) {
         StoryChoice later = {0};
-        bool used = false;
-        story_array_push(&c->rule_used, &used, 1, sizeof used);
         story_array_push(&c->choices, &later, 1, sizeof later);
     }
     for (uint32_t i = 0; i < c->tables.count; i++) {
@@ -234,29 +266,26 @@ static void compile_parts(StoryCompiler *c)
     for (uint32_t i = 0; i < c->rules.count; i++) {
         compile_rule(c, i);
     }
-    for (uint32_t i = 0; i < c->plots.count; i++) {
-        compile_plot(c, ((const StoryPlot **)c->plots.data)[i]);
+    for (uint32_t i = 0; i < c->source.plots.count; i++) {
+        compile_plot(c, (const StoryItem *)c->source.plots.data + i);
     }
 }
 
-StoryGrammar *stories_compile(const StoryContent *const *parts)
+StoryGrammar *stories_compile(const StoryText *files)
 {
-    StoryCompiler c = {0};
-    register_parts(&c, parts);
-    compile_parts(&c);
+    StoryCompiler c = {.source = stories_parse(files)};
+    register_source(&c);
+    compile_source(&c);
 
     StoryGrammar *g = mem_zalloc(1, sizeof *g);
     compile_roles(&c, g);
     for (uint32_t i = 0; i < c.rules.count; i++) {
-        bool used = ((bool *)c.rule_used.data)[i];
-        PACER_ASSERT(used, "nothing refers to the rule %s", c.rules.name[i]);
+        const StoryLine *name = &((const StoryItem *)c.source.rules.data)[i].name;
+        PACER_ASSERT(c.rule_used[i], "%s:%u: nothing refers to the rule %s", name->file, name->line,
+                     name->text);
     }
     for (uint32_t i = 0; i < c.facts.count; i++) {
         PACER_ASSERT(!c.asked[i] || c.set[i], "nothing sets the fact %s", c.facts.name[i]);
-    }
-    for (uint32_t i = 0; i < c.tables.count; i++) {
-        StoryTableInfo *table = (StoryTableInfo *)c.table_info.data + i;
-        story_strings_free(story_names_release(&table->columns), table->width - 1);
     }
     g->text = c.text.data;
     g->ops = c.ops.data;
@@ -267,8 +296,8 @@ StoryGrammar *stories_compile(const StoryContent *const *parts)
     g->choices = c.choices.data;
     g->guards = c.guards.data;
     g->picks = c.picks.data;
-    g->scripts = c.scripts_out.data;
-    g->scripts_count = c.scripts_out.count;
+    g->plots = c.plots.data;
+    g->plots_count = c.plots.count;
     g->rules_count = c.rules.count;
     g->facts_count = c.facts.count;
     g->texts_count = c.texts.count;
@@ -276,14 +305,13 @@ StoryGrammar *stories_compile(const StoryContent *const *parts)
     g->fact_names = story_names_release(&c.facts);
     g->role_names = story_names_release(&c.roles);
     g->text_names = story_names_release(&c.texts);
-    g->script_names = story_names_release(&c.scripts);
+    g->plot_names = story_names_release(&c.plot_names);
     story_strings_free(story_names_release(&c.tables), c.table_info.count);
-    free(c.rule_lines.data);
     free(c.phrases.data);
-    free(c.rule_used.data);
+    free(c.rule_used);
     free(c.table_info.data);
-    free(c.plots.data);
     free(c.role_table.data);
+    story_source_free(&c.source);
     return g;
 }
 
@@ -293,7 +321,7 @@ void stories_grammar_free(StoryGrammar *g)
         free(g->roles[i].row_sets);
     }
     void *const owned[] = {g->roles, g->text,    g->ops,    g->alternatives, g->list,
-                           g->cells, g->choices, g->guards, g->picks,        g->scripts};
+                           g->cells, g->choices, g->guards, g->picks,        g->plots};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) {
         free(owned[i]);
     }
@@ -301,6 +329,6 @@ void stories_grammar_free(StoryGrammar *g)
     story_strings_free(g->fact_names, g->facts_count);
     story_strings_free(g->role_names, g->roles_count);
     story_strings_free(g->text_names, g->texts_count);
-    story_strings_free(g->script_names, g->scripts_count);
+    story_strings_free(g->plot_names, g->plots_count);
     free(g);
 }

@@ -1,9 +1,10 @@
 #pragma once
-/* The compiled form of story content, and the two functions over it: stories_compile turns
- * templates into short programs once, stories_tell runs them for one story. Programs refer to
- * everything by number: telling costs a random number per choice and a copy per piece of text. */
-#include "data/stories_content.h"
-
+/* The compiled form of what stories are made of, and the two functions over it: stories_compile
+ * turns templates into short programs once, stories_tell runs them for one story. Programs refer to
+ * everything by number: telling costs a random number per choice and a copy per piece of text.
+ *
+ * The engine knows nothing of children, kites or storms: everything told is in the text files of
+ * stories/, whose README.md describes them. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -69,7 +70,7 @@ typedef struct {
 typedef struct {
     uint32_t first_pick, picks;
     uint32_t program;
-} StoryScript;
+} StoryPlot;
 
 typedef struct {
     char *text;
@@ -82,22 +83,30 @@ typedef struct {
     StoryGuard *guards;
     StoryRole *roles;
     StoryPick *picks;
-    StoryScript *scripts;
-    uint32_t scripts_count;
+    StoryPlot *plots;
+    uint32_t plots_count;
     uint32_t rules_count; /* choices below this are rules, the others are inline */
     uint32_t facts_count, texts_count, roles_count;
-    char **fact_names, **text_names, **role_names, **rule_names, **script_names;
+    char **fact_names, **text_names, **role_names, **rule_names, **plot_names;
 } StoryGrammar;
 
-/* Compiles NULL-terminated parts. Content is part of the program: an unknown name, a rule that
- * nothing refers to, a fact that nothing sets or a row of the wrong length is a broken contract. */
-StoryGrammar *stories_compile(const StoryContent *const *parts);
+/* A file of content; lists of them end with one whose name is NULL. */
+typedef struct {
+    const char *name, *text;
+} StoryText;
+
+/* The files of stories/, which the build puts into the program (cmake/Stories.cmake). */
+extern const StoryText stories_texts[];
+
+/* Compiles files. Content is part of the program: an unknown name, a rule that nothing refers to, a
+ * fact that nothing sets or a row of the wrong length is a broken contract. */
+StoryGrammar *stories_compile(const StoryText *files);
 void stories_grammar_free(StoryGrammar *grammar);
 
 /* Tells one story drawn from the random state into out. Returns its bytes, newline included. facts,
- * if not NULL, receives what was true at the end; script, if not NULL, the number of the plot. */
+ * if not NULL, receives what was true at the end; which, if not NULL, the number of the plot. */
 size_t stories_tell(const StoryGrammar *grammar, uint64_t state, char *out, size_t capacity,
-                    StoryFacts *facts, uint32_t *script);
+                    StoryFacts *facts, uint32_t *which);
 
 /* The compiled built-in content, made on first use and kept. */
 const StoryGrammar *stories_grammar(void);

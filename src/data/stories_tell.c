@@ -271,7 +271,7 @@ static Bound bind_text(Teller *t, char **scratch, StoryChoice choice)
 }
 
 size_t stories_tell(const StoryGrammar *grammar, uint64_t state, char *out, size_t capacity,
-                    StoryFacts *facts, uint32_t *script)
+                    StoryFacts *facts, uint32_t *which)
 {
     Teller t;
     memset(&t, 0, offsetof(Teller, used));
@@ -284,9 +284,9 @@ size_t stories_tell(const StoryGrammar *grammar, uint64_t state, char *out, size
     PACER_ASSERT(grammar->alternatives_count <= 64 * USED_WORDS, "%u alternatives",
                  grammar->alternatives_count);
 
-    uint32_t chosen = draw(&t, grammar->scripts_count);
-    const StoryScript *plot = &grammar->scripts[chosen];
-    t.plot = grammar->script_names[chosen];
+    uint32_t chosen = draw(&t, grammar->plots_count);
+    const StoryPlot *plot = &grammar->plots[chosen];
+    t.plot = grammar->plot_names[chosen];
     char *scratch = t.scratch;
     for (uint32_t i = 0; i < plot->picks; i++) {
         const StoryPick *pick = &grammar->picks[plot->first_pick + i];
@@ -316,8 +316,8 @@ size_t stories_tell(const StoryGrammar *grammar, uint64_t state, char *out, size
     if (facts != NULL) {
         *facts = t.facts;
     }
-    if (script != NULL) {
-        *script = chosen;
+    if (which != NULL) {
+        *which = chosen;
     }
     return (size_t)(t.out - t.begin);
 }

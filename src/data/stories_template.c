@@ -31,12 +31,12 @@ StoryGuard story_compile_guard(StoryCompiler *c, const char *text, size_t length
         end = end < length ? end : length;
         char sign = text[i];
         size_t begin = i + (sign == '!' || sign == '+');
-        PACER_ASSERT(end > begin, "empty fact in \"%s\"", text);
+        PACER_ASSERT(end > begin, "%s:%u: empty fact", c->at->file, c->at->line);
         char name[2 * SLOT_MAX];
         bool plain = sign != '+' || *role == '\0' || strncmp(text + begin, "any_", 4) == 0;
         size_t prefix = plain ? 0 : strlen(role) + 1;
         size_t size = prefix + end - begin;
-        PACER_ASSERT(size < sizeof name, "fact too long in \"%s\"", text);
+        PACER_ASSERT(size < sizeof name, "%s:%u: fact too long", c->at->file, c->at->line);
         if (!plain) {
             memcpy(name, role, prefix - 1);
             name[prefix - 1] = '.';
@@ -65,19 +65,23 @@ uint32_t story_keep_guard(StoryCompiler *c, const char *text, size_t length)
     return c->guards.count - 1;
 }
 
-/* tail: "" for the first column, or a dot and a name. */
-static bool has_column(const StoryCompiler *c, uint32_t role, const char *tail)
+/* The column that "" (the first one) or a dot and a name stands for; UINT32_MAX: there is none. */
+static uint32_t find_column(const StoryCompiler *c, uint32_t role, const char *tail)
 {
-    const StoryTableInfo *table = story_role_table(c, role);
-    return *tail == '\0' ||
-           story_names_find(&table->columns, tail + 1, strlen(tail + 1)) != UINT32_MAX;
+    const StoryItem *table = story_role_table(c, role)->source;
+    uint32_t column = 0;
+    while (*tail != '\0' && column < table->columns &&
+           strcmp(story_lines(&c->source, table)[column].text, tail + 1) != 0) {
+        column++;
+    }
+    return column < table->columns ? column : UINT32_MAX;
 }
 
 static StoryOp resolve_slot(StoryCompiler *c, const char *slot, size_t length)
 {
     StoryOp op = {0};
     char name[SLOT_MAX];
-    PACER_ASSERT(length > 0 && length < sizeof name, "bad slot in \"%s\"", c->where);
+    PACER_ASSERT(length > 0 && length < sizeof name, "%s:%u: bad slot", c->at->file, c->at->line);
     memcpy(name, slot, length);
     name[length] = '\0';
     if (name[0] >= 'A' && name[0] <= 'Z') {
@@ -94,21 +98,18 @@ static StoryOp resolve_slot(StoryCompiler *c, const char *slot, size_t length)
     size_t role_length = strcspn(name, ".");
     uint32_t role = story_names_find(&c->roles, name, role_length);
     if (number != UINT32_MAX) {
-        PACER_ASSERT(role == UINT32_MAX || !has_column(c, role, name + role_length),
-                     "{%s} is a rule and a column of a role", name);
-        ((bool *)c->rule_used.data)[number] = true;
+        PACER_ASSERT(role == UINT32_MAX || find_column(c, role, name + role_length) == UINT32_MAX,
+                     "%s:%u: {%s} is a rule and a column of a role", c->at->file, c->at->line,
+                     name);
+        c->rule_used[number] = true;
         op.kind = STORY_OP_CHOICE;
         op.arg = number;
         return op;
     }
-    PACER_ASSERT(role != UINT32_MAX, "unknown {%s} in \"%s\"", name, c->where);
-    const StoryTableInfo *table = story_role_table(c, role);
-    uint32_t column = 0;
-    if (role_length < length) {
-        const char *tail = name + role_length + 1;
-        column = story_names_find(&table->columns, tail, strlen(tail));
-        PACER_ASSERT(column != UINT32_MAX, "unknown column {%s} in \"%s\"", name, c->where);
-    }
+    PACER_ASSERT(role != UINT32_MAX, "%s:%u: unknown {%s}", c->at->file, c->at->line, name);
+    uint32_t column = find_column(c, role, name + role_length);
+    PACER_ASSERT(column != UINT32_MAX, "%s:%u: unknown column {%s}", c->at->file, c->at->line,
+                 name);
     op.kind = STORY_OP_CELL;
     op.arg = role;
     op.length = (uint16_t)column;
@@ -123,7 +124,8 @@ static uint32_t parse_alternative(StoryCompiler *c, const char **cursor, bool ne
     StoryAlternative alternative = {0};
     if (**cursor == '<') {
         size_t length = strcspn(*cursor, ">");
-        PACER_ASSERT((*cursor)[length] == '>', "guard without end in \"%s\"", c->where);
+        PACER_ASSERT((*cursor)[length] == '>', "%s:%u: guard without end", c->at->file,
+                     c->at->line);
         alternative.guard = story_keep_guard(c, *cursor + 1, length - 1);
         *cursor += length + 1;
     }
@@ -252,7 +254,7 @@ static void add_words(StoryCompiler *c, StoryArray *ops, const char *text, size_
         }
         size_t article;
         StoryOp op = {STORY_OP_CHOICE, 0, 0, phrase->rule};
-        ((bool *)c->rule_used.data)[phrase->rule] = true;
+        c->rule_used[phrase->rule] = true;
         op.flags = flags_behind(text + done, i - done, &article);
         if (is_capital(text[i])) {
             op.flags = STORY_CAPITAL;
@@ -279,7 +281,7 @@ static uint32_t parse_sequence(StoryCompiler *c, const char **cursor, bool neste
         p += length;
         if (*p == '{') {
             size_t size = strcspn(p, "}");
-            PACER_ASSERT(p[size] == '}', "slot without end in \"%s\"", c->where);
+            PACER_ASSERT(p[size] == '}', "%s:%u: slot without end", c->at->file, c->at->line);
             StoryOp op = resolve_slot(c, p + 1, size - 1);
             op.flags |= flags;
             story_array_push(&ops, &op, 1, sizeof op);
@@ -292,8 +294,8 @@ static uint32_t parse_sequence(StoryCompiler *c, const char **cursor, bool neste
             break;
         }
     }
-    PACER_ASSERT(nested ? *p == '|' || *p == ']' : *p == '\0', "unexpected '%c' in \"%s\"", *p,
-                 c->where);
+    PACER_ASSERT(nested ? *p == '|' || *p == ']' : *p == '\0', "%s:%u: unexpected '%c' in \"%s\"",
+                 c->at->file, c->at->line, *p, c->at->text);
     StoryOp end = {STORY_OP_END, 0, 0, 0};
     story_array_push(&ops, &end, 1, sizeof end);
     uint32_t first = c->ops.count;
@@ -303,14 +305,16 @@ static uint32_t parse_sequence(StoryCompiler *c, const char **cursor, bool neste
     return first;
 }
 
-uint32_t story_compile_text(StoryCompiler *c, const char *text)
+uint32_t story_compile_text(StoryCompiler *c, const StoryLine *line)
 {
-    c->where = text;
+    const char *text = line->text;
+    c->at = line;
     return parse_sequence(c, &text, false);
 }
 
-uint32_t story_compile_line(StoryCompiler *c, const char *text)
+uint32_t story_compile_line(StoryCompiler *c, const StoryLine *line)
 {
-    c->where = text;
+    const char *text = line->text;
+    c->at = line;
     return parse_alternative(c, &text, false);
 }

@@ -17,9 +17,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "text/pair_heap.h"
-#include "text/pair_table.h"
-#include "text/word_lists.h"
+#include "text/bpe_pairs.h"
 
 #include <stdlib.h>
 #include <string.h>

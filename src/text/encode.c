@@ -6,15 +6,37 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "text/added_tokens.h"
-#include "text/piece_cache.h"
+#include "text/string_finder.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #define SHORT_PIECE 96
 #define NO_RANK UINT32_MAX
+#define CACHE_LONGEST 128
+#define CACHE_FIRST_SLOTS ((size_t)1 << 12)
+#define CACHE_MOST_SLOTS ((size_t)1 << 17)
+#define CACHE_MOST_WORDS ((size_t)1 << 20) /* of the arena, 4 bytes each */
+
+/* The ids of pre-tokens met before: text repeats itself, so nine of ten pieces are answered here.
+ * It never takes more than a few MiB: when full it starts anew. Open addressing over the 64-bit
+ * hash; ids and bytes of a piece lie together in one arena: the ids, then the bytes. */
+typedef struct {
+    uint64_t key;
+    uint32_t at; /* in the arena */
+    uint8_t size, count;
+    uint16_t used;
+} CacheSlot;
+
+typedef struct {
+    CacheSlot *slots;
+    size_t slot_count, used;
+    uint32_t *arena;
+    size_t arena_used, arena_capacity;
+} PieceCache;
 
 /* A neighbouring pair of a long piece that may be merged. */
 typedef struct {
@@ -22,11 +44,28 @@ typedef struct {
     uint32_t left, right, result;
 } Candidate;
 
+/* A stretch of text: an added token, or ordinary text. */
+typedef struct {
+    size_t start, end;
+    bool added;
+    uint32_t id; /* of the added token */
+} Span;
+
+/* Added tokens are found as Hugging Face does it: first all that are not `normalized`; then, in
+ * what lies between, the others. Not handed out yet is [at, size) of the text. Within it
+ * [at, plain_start) has no plain match, and [plain_start, plain_end) is one, if they differ. */
+typedef struct {
+    StringFinder *plain, *normalized;
+    const uint8_t *text;
+    size_t at, size, plain_start, plain_end;
+    uint32_t plain_id;
+} Spans;
+
 struct Encoder {
     const Tokenizer *tokenizer;
     PretokWalk *walk;
-    AddedFinder *added;
-    PieceCache *cache;
+    Spans spans;
+    PieceCache cache;
     bool direct; /* no merges: every byte is its token */
     uint32_t byte_ids[256];
     /* Of a long piece: symbols, the indices of their neighbours, and the heap. */
@@ -61,13 +100,136 @@ void token_list_free(TokenList *list)
     *list = (TokenList){0};
 }
 
+/* ---- The cache ---- */
+
+/* The ids of these bytes, valid until the next add; NULL when they are not known. */
+static const uint32_t *cache_find(const PieceCache *cache, uint64_t key, const uint8_t *bytes,
+                                  size_t size, size_t *count)
+{
+    size_t mask = cache->slot_count - 1;
+    for (size_t i = key & mask; cache->slots[i].used; i = (i + 1) & mask) {
+        const CacheSlot *slot = &cache->slots[i];
+        const uint32_t *ids = cache->arena + slot->at;
+        if (slot->key == key && slot->size == size && memcmp(ids + slot->count, bytes, size) == 0) {
+            *count = slot->count;
+            return ids;
+        }
+    }
+    return NULL;
+}
+
+static void cache_put(PieceCache *cache, CacheSlot slot)
+{
+    size_t mask = cache->slot_count - 1, i = slot.key & mask;
+    while (cache->slots[i].used) {
+        i = (i + 1) & mask;
+    }
+    cache->slots[i] = slot;
+    cache->used++;
+}
+
+/* Twice the slots, or at the limit none of the pieces. */
+static void cache_make_room(PieceCache *cache)
+{
+    if (cache->slot_count == CACHE_MOST_SLOTS || cache->arena_used > CACHE_MOST_WORDS) {
+        memset(cache->slots, 0, cache->slot_count * sizeof *cache->slots);
+        cache->used = cache->arena_used = 0;
+        return;
+    }
+    CacheSlot *old = cache->slots;
+    size_t count = cache->slot_count;
+    cache->slot_count *= 2;
+    cache->slots = mem_zalloc(cache->slot_count, sizeof *cache->slots);
+    cache->used = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (old[i].used) {
+            cache_put(cache, old[i]);
+        }
+    }
+    free(old);
+}
+
+/* Remembers them; pieces that are too long to come back often are let go. */
+static void cache_add(PieceCache *cache, uint64_t key, const uint8_t *bytes, size_t size,
+                      const uint32_t *ids, size_t count)
+{
+    if (size > CACHE_LONGEST) {
+        return;
+    }
+    if (2 * cache->used >= cache->slot_count || cache->arena_used > CACHE_MOST_WORDS) {
+        cache_make_room(cache);
+    }
+    size_t words = count + (size + 3) / 4;
+    if (cache->arena_used + words > cache->arena_capacity) {
+        cache->arena_capacity = (cache->arena_used + words) * 3 / 2 + 1024;
+        cache->arena = mem_realloc(cache->arena, cache->arena_capacity, sizeof *cache->arena);
+    }
+    uint32_t *at = cache->arena + cache->arena_used;
+    memcpy(at, ids, count * sizeof *ids);
+    memcpy(at + count, bytes, size);
+    cache_put(cache,
+              (CacheSlot){key, (uint32_t)cache->arena_used, (uint8_t)size, (uint8_t)count, 1});
+    cache->arena_used += words;
+}
+
+/* ---- Added tokens ---- */
+
+static void spans_open(Spans *spans, const Tokenizer *tokenizer)
+{
+    const AddedToken *added = tokenizer_added(tokenizer);
+    spans->plain = string_finder_open();
+    spans->normalized = string_finder_open();
+    for (size_t i = 0; i < tokenizer_added_count(tokenizer); i++) {
+        size_t size;
+        const uint8_t *bytes = tokenizer_bytes(tokenizer, added[i].id, &size);
+        string_finder_add(added[i].normalized ? spans->normalized : spans->plain, bytes, size,
+                          added[i].id);
+    }
+}
+
+/* Begins a text, which stays where it is until the walk is over. */
+static void spans_begin(Spans *spans, const uint8_t *text, size_t size)
+{
+    spans->text = text;
+    spans->at = spans->plain_start = spans->plain_end = 0;
+    spans->size = size;
+}
+
+/* The next of the spans that cover the text, none of them empty. False when it is used up. */
+static bool spans_next(Spans *s, Span *span)
+{
+    size_t size;
+    uint64_t id = 0;
+    if (s->at == s->size) {
+        return false;
+    }
+    if (s->at == s->plain_end) { /* the last plain match is behind us */
+        s->plain_start = string_finder_find(s->plain, s->text, s->at, s->size, s->size, &size, &id);
+        s->plain_end = s->plain_start + size;
+        s->plain_id = (uint32_t)id;
+    }
+    if (s->at == s->plain_start) {
+        *span = (Span){s->plain_start, s->plain_end, true, s->plain_id};
+    } else {
+        size_t start = string_finder_find(s->normalized, s->text, s->at, s->plain_start,
+                                          s->plain_start, &size, &id);
+        *span = start == s->at ? (Span){start, start + size, true, (uint32_t)id}
+                               : (Span){s->at, start, false, 0};
+    }
+    s->at = span->end;
+    return true;
+}
+
+/* ---- Encoding ---- */
+
 Encoder *encoder_open(const Tokenizer *tokenizer)
 {
     Encoder *encoder = mem_zalloc(1, sizeof *encoder);
     encoder->tokenizer = tokenizer;
     encoder->walk = pretok_walk_open(tokenizer_pretok(tokenizer));
-    encoder->added = added_finder_open(tokenizer);
-    encoder->cache = piece_cache_open();
+    spans_open(&encoder->spans, tokenizer);
+    encoder->cache.slot_count = CACHE_FIRST_SLOTS;
+    encoder->cache.slots = mem_zalloc(CACHE_FIRST_SLOTS, sizeof(CacheSlot));
     encoder->direct = tokenizer_merge_count(tokenizer) == 0 && !tokenizer_ignore_merges(tokenizer);
     for (int byte = 0; byte < 256; byte++) {
         encoder->byte_ids[byte] = tokenizer_byte_id(tokenizer, (uint8_t)byte);
@@ -79,8 +241,10 @@ void encoder_close(Encoder *encoder)
 {
     if (encoder != NULL) {
         pretok_walk_close(encoder->walk);
-        added_finder_close(encoder->added);
-        piece_cache_close(encoder->cache);
+        string_finder_close(encoder->spans.plain);
+        string_finder_close(encoder->spans.normalized);
+        free(encoder->cache.slots);
+        free(encoder->cache.arena);
         free(encoder->symbols);
         free(encoder->next);
         free(encoder->previous);
@@ -230,9 +394,9 @@ static void encode_piece(Encoder *e, const uint8_t *bytes, size_t size, TokenLis
         token_list_add(out, &e->byte_ids[bytes[0]], 1);
         return;
     }
-    uint64_t key = piece_cache_key(bytes, size);
+    uint64_t key = XXH3_64bits(bytes, size);
     size_t count;
-    const uint32_t *known = piece_cache_find(e->cache, key, bytes, size, &count);
+    const uint32_t *known = cache_find(&e->cache, key, bytes, size, &count);
     if (known != NULL) {
         token_list_add(out, known, count);
         return;
@@ -247,7 +411,7 @@ static void encode_piece(Encoder *e, const uint8_t *bytes, size_t size, TokenLis
     } else {
         merge_long(e, bytes, size, out);
     }
-    piece_cache_add(e->cache, key, bytes, size, out->ids + from, out->count - from);
+    cache_add(&e->cache, key, bytes, size, out->ids + from, out->count - from);
 }
 
 static void encode_ordinary(Encoder *e, const uint8_t *text, size_t size, TokenList *out)
@@ -269,9 +433,9 @@ static void encode_ordinary(Encoder *e, const uint8_t *text, size_t size, TokenL
 
 void encoder_run(Encoder *encoder, const uint8_t *text, size_t size, TokenList *out)
 {
-    TextSpan span;
-    added_finder_begin(encoder->added, text, size);
-    while (added_finder_next(encoder->added, &span)) {
+    Span span;
+    spans_begin(&encoder->spans, text, size);
+    while (spans_next(&encoder->spans, &span)) {
         if (span.added) {
             token_list_add(out, &span.id, 1);
         } else {
@@ -285,15 +449,17 @@ void encoder_run(Encoder *encoder, const uint8_t *text, size_t size, TokenList *
  * precedence. */
 size_t encoder_cut(Encoder *encoder, const uint8_t *text, size_t size)
 {
-    size_t margin = 2 * added_finder_longest(encoder->added);
+    size_t plain = string_finder_longest(encoder->spans.plain);
+    size_t normalized = string_finder_longest(encoder->spans.normalized);
+    size_t margin = 2 * (plain > normalized ? plain : normalized);
     if (margin >= size) {
         return 0;
     }
     size_t limit = size - margin,
            start = 0; /* start: of the ordinary text that the cut falls into */
-    TextSpan span = {0};
-    added_finder_begin(encoder->added, text, size);
-    while (added_finder_next(encoder->added, &span) && span.start < limit) {
+    Span span = {0};
+    spans_begin(&encoder->spans, text, size);
+    while (spans_next(&encoder->spans, &span) && span.start < limit) {
         start = span.added ? span.end : start;
     }
     if (start >= limit) {

@@ -1,37 +1,28 @@
-/* The tokenizer as tables. Token bytes lie one after another in an arena, and a table by id says
- * where. Open-addressing tables, at most half full, answer the questions of encoding: which token
- * has these bytes, and which merge joins these two ids. The latter is asked for every pair of
- * neighbours in every word, so a slot holds the whole answer: key, rank and result in 16 bytes. */
+/* The tokenizer as tables. A WordTable keeps the bytes of tokens and says which token has these
+ * bytes. Which merge joins two ids is asked for every pair of neighbours in every word, so an
+ * open-addressing table, at most half full, has the whole answer in a slot: key, rank and result in
+ * 16 bytes. */
 #include "text/tokenizer_internal.h"
 
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "text/word_table.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #define NO_ID UINT32_MAX
 #define NO_KEY UINT64_MAX /* of ids that no token has */
 #define FIRST_BITS 9      /* log2 of the slots a table starts with */
 
 typedef struct {
-    uint32_t start, size; /* in the arena; size 0: no token */
-} Place;
-
-typedef struct {
-    uint32_t tag; /* of the hash, so that most other strings are not compared */
-    uint32_t id;  /* NO_ID: empty */
-} TokenSlot;
-
-/* From byte strings to ids. */
-typedef struct {
-    TokenSlot *slots;
-    int bits; /* log2 of their number */
-    size_t count;
-} TokenTable;
+    const uint8_t *bytes; /* in the table of ids */
+    uint32_t size;        /* 0: no token */
+} Token;
 
 typedef struct {
     uint64_t key; /* left << 32 | right; NO_KEY: empty */
@@ -39,14 +30,12 @@ typedef struct {
 } MergeSlot;
 
 struct Tokenizer {
-    uint8_t *arena;
-    size_t arena_used, arena_capacity;
+    Token *tokens; /* by id */
+    size_t token_capacity;
+    uint32_t vocab;   /* one more than the largest id */
+    size_t all_bytes; /* of all tokens */
 
-    Place *places; /* by id */
-    size_t place_capacity;
-    uint32_t vocab; /* one more than the largest id */
-
-    TokenTable tokens;
+    WordTable *ids, *added_ids; /* 1 + the id of these bytes, of all tokens and of added ones */
 
     /* Until the tokenizer is finished, a merge that was given again is NO_ID in its old place. */
     Merge *merges;
@@ -55,7 +44,6 @@ struct Tokenizer {
     int merge_bits;
     size_t merge_used; /* slots taken */
 
-    TokenTable added_tokens;
     AddedToken *added;
     uint32_t *apart; /* ids of the added tokens that are not part of the vocabulary */
     size_t added_count, apart_count;
@@ -66,22 +54,19 @@ struct Tokenizer {
     bool ignore_merges, finished;
 };
 
-/* All bits set: empty slots of either kind. */
-static void *empty_slots(int bits, size_t slot_size)
+static MergeSlot *empty_merge_slots(int bits)
 {
-    size_t bytes = slot_size << bits;
-    return memset(mem_alloc(bytes), 0xff, bytes);
+    size_t bytes = sizeof(MergeSlot) << bits;
+    return memset(mem_alloc(bytes), 0xff, bytes); /* NO_KEY, NO_ID */
 }
 
 Tokenizer *tokenizer_new(void)
 {
     Tokenizer *t = mem_zalloc(1, sizeof *t);
-    t->tokens =
-        (TokenTable){.slots = empty_slots(FIRST_BITS, sizeof(TokenSlot)), .bits = FIRST_BITS};
-    t->added_tokens =
-        (TokenTable){.slots = empty_slots(FIRST_BITS, sizeof(TokenSlot)), .bits = FIRST_BITS};
+    t->ids = word_table_open(0);
+    t->added_ids = word_table_open(0);
     t->merge_bits = FIRST_BITS;
-    t->merge_slots = empty_slots(t->merge_bits, sizeof *t->merge_slots);
+    t->merge_slots = empty_merge_slots(t->merge_bits);
     return t;
 }
 
@@ -91,10 +76,9 @@ void tokenizer_free(Tokenizer *tokenizer)
         return;
     }
     pretok_close(tokenizer->pretok);
-    free(tokenizer->arena);
-    free(tokenizer->places);
-    free(tokenizer->tokens.slots);
-    free(tokenizer->added_tokens.slots);
+    free(tokenizer->tokens);
+    word_table_close(tokenizer->ids);
+    word_table_close(tokenizer->added_ids);
     free(tokenizer->merges);
     free(tokenizer->merge_slots);
     free(tokenizer->added);
@@ -104,83 +88,32 @@ void tokenizer_free(Tokenizer *tokenizer)
 
 static ShownToken shown_id(const Tokenizer *t, uint32_t id)
 {
-    return token_shown(t->arena + t->places[id].start, t->places[id].size);
+    return token_shown(t->tokens[id].bytes, t->tokens[id].size);
 }
 
 /* Tokens. */
 
 static bool has_token(const Tokenizer *t, uint32_t id)
 {
-    return id < t->vocab && t->places[id].size > 0;
+    return id < t->vocab && t->tokens[id].size > 0;
 }
 
-/* The slot that holds these bytes, or the empty one where they would be put. */
-static TokenSlot *token_slot(const Tokenizer *t, const TokenTable *table, const uint8_t *bytes,
-                             size_t size, uint64_t hash)
+static bool find_id(const WordTable *ids, const uint8_t *bytes, size_t size, uint32_t *id)
 {
-    size_t mask = ((size_t)1 << table->bits) - 1;
-    uint32_t tag = (uint32_t)(hash >> 32);
-    for (size_t at = (size_t)hash & mask;; at = (at + 1) & mask) {
-        TokenSlot *slot = &table->slots[at];
-        if (slot->id == NO_ID) {
-            return slot;
-        }
-        if (slot->tag == tag) {
-            Place place = t->places[slot->id];
-            if (place.size == size && memcmp(t->arena + place.start, bytes, size) == 0) {
-                return slot;
-            }
-        }
-    }
+    uint64_t number;
+    bool found = word_table_find(ids, bytes, size, &number);
+    *id = found ? (uint32_t)(number - 1) : NO_ID;
+    return found;
 }
 
-static void grow_token_table(const Tokenizer *t, TokenTable *table)
+/* These bytes are the token `id`, unless they were another one before. Returns where the table
+ * keeps them. */
+static const uint8_t *put_id(WordTable *ids, const uint8_t *bytes, size_t size, uint32_t id)
 {
-    TokenSlot *old = table->slots;
-    size_t count = (size_t)1 << table->bits, mask = 2 * count - 1;
-    table->slots = empty_slots(++table->bits, sizeof *table->slots);
-    for (size_t i = 0; i < count; i++) {
-        if (old[i].id != NO_ID) {
-            Place place = t->places[old[i].id];
-            size_t at = (size_t)io_hash(t->arena + place.start, place.size) & mask;
-            while (table->slots[at].id != NO_ID) {
-                at = (at + 1) & mask;
-            }
-            table->slots[at] = old[i];
-        }
-    }
-    free(old);
-}
-
-/* The id that has the bytes of this one in the table, which is this one if there was none. */
-static uint32_t put_token(const Tokenizer *t, TokenTable *table, uint32_t id)
-{
-    const uint8_t *bytes = t->arena + t->places[id].start;
-    uint64_t hash = io_hash(bytes, t->places[id].size);
-    TokenSlot *slot = token_slot(t, table, bytes, t->places[id].size, hash);
-    if (slot->id != NO_ID) {
-        return slot->id;
-    }
-    *slot = (TokenSlot){(uint32_t)(hash >> 32), id};
-    if (2 * ++table->count > (size_t)1 << table->bits) {
-        grow_token_table(t, table);
-    }
-    return id;
-}
-
-static bool find_token(const Tokenizer *t, const TokenTable *table, const uint8_t *bytes,
-                       size_t size, uint32_t *id)
-{
-    *id = token_slot(t, table, bytes, size, io_hash(bytes, size))->id;
-    return *id != NO_ID;
-}
-
-static void reserve_arena(Tokenizer *t, size_t more)
-{
-    if (more > t->arena_capacity - t->arena_used) {
-        t->arena_capacity = 2 * (t->arena_used + more) + 1024;
-        t->arena = mem_realloc(t->arena, t->arena_capacity, 1);
-    }
+    const uint8_t *stored;
+    uint64_t *number = word_table_keep(ids, bytes, size, &stored);
+    *number = *number == 0 ? (uint64_t)id + 1 : *number;
+    return stored;
 }
 
 static int check_limits(const Tokenizer *t, uint32_t id, const uint8_t *bytes, size_t size)
@@ -197,7 +130,7 @@ static int check_limits(const Tokenizer *t, uint32_t id, const uint8_t *bytes, s
         return err_set(ERR_INPUT, "token \"%s\" has %zu bytes; at most %u are allowed", shown.text,
                        size, TOKENIZER_MAX_TOKEN_BYTES);
     }
-    if (size > UINT32_MAX - t->arena_used) {
+    if (size > UINT32_MAX - t->all_bytes) {
         return err_set(ERR_INPUT, "all tokens together have more than 4 GiB");
     }
     return 0;
@@ -206,18 +139,16 @@ static int check_limits(const Tokenizer *t, uint32_t id, const uint8_t *bytes, s
 /* Stores the bytes under an id that has none. */
 static void place_token(Tokenizer *t, uint32_t id, const uint8_t *bytes, size_t size)
 {
-    if (id >= t->place_capacity) {
+    if (id >= t->token_capacity) {
         size_t capacity = id + (size_t)id / 2 + 1024;
         capacity = capacity < TOKENIZER_MAX_VOCAB ? capacity : TOKENIZER_MAX_VOCAB;
-        t->places = mem_realloc(t->places, capacity, sizeof *t->places);
-        memset(t->places + t->place_capacity, 0,
-               (capacity - t->place_capacity) * sizeof *t->places);
-        t->place_capacity = capacity;
+        t->tokens = mem_realloc(t->tokens, capacity, sizeof *t->tokens);
+        memset(t->tokens + t->token_capacity, 0,
+               (capacity - t->token_capacity) * sizeof *t->tokens);
+        t->token_capacity = capacity;
     }
-    reserve_arena(t, size);
-    memcpy(t->arena + t->arena_used, bytes, size);
-    t->places[id] = (Place){(uint32_t)t->arena_used, (uint32_t)size};
-    t->arena_used += size;
+    t->tokens[id] = (Token){put_id(t->ids, bytes, size, id), (uint32_t)size};
+    t->all_bytes += size;
     t->vocab = id >= t->vocab ? id + 1 : t->vocab;
 }
 
@@ -234,12 +165,11 @@ static int add_token(Tokenizer *t, uint32_t id, const uint8_t *bytes, size_t siz
                        shown_id(t, id).text, token_shown(bytes, size).text, id);
     }
     uint32_t other;
-    if (!shared && find_token(t, &t->tokens, bytes, size, &other)) {
+    if (!shared && find_id(t->ids, bytes, size, &other)) {
         return err_set(ERR_INPUT, "token \"%s\" is there twice, with ids %" PRIu32 " and %" PRIu32,
                        token_shown(bytes, size).text, other, id);
     }
     place_token(t, id, bytes, size);
-    put_token(t, &t->tokens, id);
     return 0;
 }
 
@@ -250,20 +180,20 @@ int tokenizer_add_token(Tokenizer *tokenizer, uint32_t id, const uint8_t *bytes,
 
 bool tokenizer_find(const Tokenizer *tokenizer, const uint8_t *bytes, size_t size, uint32_t *id)
 {
-    return find_token(tokenizer, &tokenizer->tokens, bytes, size, id);
+    return find_id(tokenizer->ids, bytes, size, id);
 }
 
 bool tokenizer_find_added(const Tokenizer *tokenizer, const uint8_t *bytes, size_t size,
                           uint32_t *id)
 {
-    return find_token(tokenizer, &tokenizer->added_tokens, bytes, size, id);
+    return find_id(tokenizer->added_ids, bytes, size, id);
 }
 
 const uint8_t *tokenizer_bytes(const Tokenizer *tokenizer, uint32_t id, size_t *size)
 {
     bool there = has_token(tokenizer, id);
-    *size = there ? tokenizer->places[id].size : 0;
-    return there ? tokenizer->arena + tokenizer->places[id].start : NULL;
+    *size = there ? tokenizer->tokens[id].size : 0;
+    return there ? tokenizer->tokens[id].bytes : NULL;
 }
 
 /* Merges. */
@@ -294,7 +224,7 @@ static void grow_merge_slots(Tokenizer *t)
 {
     MergeSlot *old = t->merge_slots;
     size_t count = (size_t)1 << t->merge_bits;
-    t->merge_slots = empty_slots(++t->merge_bits, sizeof *t->merge_slots);
+    t->merge_slots = empty_merge_slots(++t->merge_bits);
     for (size_t i = 0; i < count; i++) {
         if (old[i].key != NO_KEY) {
             *merge_slot(t->merge_slots, t->merge_bits, old[i].key) = old[i];
@@ -304,16 +234,19 @@ static void grow_merge_slots(Tokenizer *t)
 }
 
 /* The token that is left's bytes and then right's, or NO_ID. */
-static uint32_t joined(Tokenizer *t, uint32_t left, uint32_t right)
+static uint32_t joined(const Tokenizer *t, uint32_t left, uint32_t right)
 {
-    Place a = t->places[left], b = t->places[right];
+    Token a = t->tokens[left], b = t->tokens[right];
     size_t size = (size_t)a.size + b.size;
-    reserve_arena(t, size);
-    uint8_t *both = t->arena + t->arena_used; /* only for the question */
-    memcpy(both, t->arena + a.start, a.size);
-    memcpy(both + a.size, t->arena + b.start, b.size);
+    uint8_t small[256], *both = size > sizeof small ? mem_alloc(size) : small;
+    memcpy(both, a.bytes, a.size);
+    memcpy(both + a.size, b.bytes, b.size);
     uint32_t id;
-    return find_token(t, &t->tokens, both, size, &id) ? id : NO_ID;
+    find_id(t->ids, both, size, &id);
+    if (both != small) {
+        free(both);
+    }
+    return id;
 }
 
 int tokenizer_add_merge(Tokenizer *tokenizer, uint32_t left, uint32_t right)
@@ -377,8 +310,8 @@ int tokenizer_add_added(Tokenizer *tokenizer, AddedToken added, const uint8_t *b
         return err_set(ERR_INPUT, "added token \"%s\" is there twice",
                        token_shown(bytes, size).text);
     }
-    bool known = has_token(t, added.id) && t->places[added.id].size == size &&
-                 memcmp(t->arena + t->places[added.id].start, bytes, size) == 0;
+    bool known = has_token(t, added.id) && t->tokens[added.id].size == size &&
+                 memcmp(t->tokens[added.id].bytes, bytes, size) == 0;
     if (!known) {
         int code = add_token(t, added.id, bytes, size, true);
         if (code != 0) {
@@ -387,7 +320,7 @@ int tokenizer_add_added(Tokenizer *tokenizer, AddedToken added, const uint8_t *b
         t->apart = mem_realloc(t->apart, t->apart_count + 1, sizeof *t->apart);
         t->apart[t->apart_count++] = added.id;
     }
-    put_token(t, &t->added_tokens, added.id);
+    put_id(t->added_ids, bytes, size, added.id);
     t->added = mem_realloc(t->added, t->added_count + 1, sizeof *t->added);
     t->added[t->added_count++] = added;
     return 0;
@@ -414,6 +347,70 @@ bool tokenizer_is_apart(const Tokenizer *tokenizer, uint32_t id)
 {
     return tokenizer->apart_count > 0 &&
            bsearch(&id, tokenizer->apart, tokenizer->apart_count, sizeof id, by_id) != NULL;
+}
+
+/* The hash, which identifies a tokenizer in datasets and checkpoints, whichever file it is from. */
+
+static void hash_number(XXH3_state_t *state, uint32_t number)
+{
+    const uint8_t bytes[4] = {(uint8_t)number, (uint8_t)(number >> 8), (uint8_t)(number >> 16),
+                              (uint8_t)(number >> 24)};
+    XXH3_64bits_update(state, bytes, sizeof bytes);
+}
+
+/* Tokens in the order of ids, merges in the order of ranks, added tokens, pattern and
+ * ignore_merges, each with its length before it. */
+static uint64_t hash_parts(const Tokenizer *t)
+{
+    XXH3_state_t *state = mem_checked(XXH3_createState(), sizeof(XXH3_state_t *));
+    XXH3_64bits_reset(state);
+    hash_number(state, t->vocab);
+    for (uint32_t id = 0; id < t->vocab; id++) {
+        hash_number(state, t->tokens[id].size);
+        if (t->tokens[id].size > 0) {
+            XXH3_64bits_update(state, t->tokens[id].bytes, t->tokens[id].size);
+        }
+    }
+    hash_number(state, (uint32_t)t->merge_count);
+    for (size_t i = 0; i < t->merge_count; i++) {
+        hash_number(state, t->merges[i].left);
+        hash_number(state, t->merges[i].right);
+    }
+    hash_number(state, (uint32_t)t->added_count);
+    for (size_t i = 0; i < t->added_count; i++) {
+        const AddedToken *added = &t->added[i];
+        hash_number(state, added->id);
+        hash_number(state, (uint32_t)added->special | (uint32_t)added->normalized << 1);
+    }
+    const char *regex = pretok_regex(t->pretok);
+    hash_number(state, (uint32_t)strlen(regex));
+    XXH3_64bits_update(state, regex, strlen(regex));
+    hash_number(state, t->ignore_merges);
+    uint64_t hash = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return hash;
+}
+
+/* True for TOKENIZER_BYTES, also when it was written to a file and read again. */
+static bool is_bytes_tokenizer(const Tokenizer *t)
+{
+    const size_t end_size = sizeof TOKENIZER_END - 1;
+    bool same = t->vocab == 257 && t->merge_count == 0 && t->added_count == 1 &&
+                t->added->id == 256 && t->added->special && !t->added->normalized &&
+                !t->ignore_merges && strcmp(pretok_name(t->pretok), PRETOK_GPT2) == 0 &&
+                t->tokens[256].size == end_size &&
+                memcmp(t->tokens[256].bytes, TOKENIZER_END, end_size) == 0;
+    for (uint32_t byte = 0; same && byte < 256; byte++) {
+        same = t->byte_ids[byte] == byte;
+    }
+    return same;
+}
+
+/* Every byte tokenizer is the same, so its name identifies it. */
+static uint64_t compute_hash(const Tokenizer *t)
+{
+    return is_bytes_tokenizer(t) ? io_hash(TOKENIZER_BYTES, sizeof TOKENIZER_BYTES - 1)
+                                 : hash_parts(t);
 }
 
 /* The whole. */
@@ -448,7 +445,7 @@ int tokenizer_finish(Tokenizer *tokenizer)
     }
     sort_added(t);
     rank_merges(t);
-    t->hash = tokenizer_compute_hash(t);
+    t->hash = compute_hash(t);
     t->finished = true;
     return 0;
 }

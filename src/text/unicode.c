@@ -49,9 +49,9 @@ static void fill_block(uint8_t block[BLOCK_BYTES], uint32_t first, RangeList *li
 static void build_blocks(void)
 {
     RangeList lists[] = {
-        {unicode_letters, unicode_letters_count, 0, CHAR_LETTER},
-        {unicode_numbers, unicode_numbers_count, 0, CHAR_NUMBER},
-        {unicode_spaces, unicode_spaces_count, 0, CHAR_SPACE},
+        {unicode_letters, sizeof unicode_letters / sizeof unicode_letters[0], 0, CHAR_LETTER},
+        {unicode_numbers, sizeof unicode_numbers / sizeof unicode_numbers[0], 0, CHAR_NUMBER},
+        {unicode_spaces, sizeof unicode_spaces / sizeof unicode_spaces[0], 0, CHAR_SPACE},
     };
     size_t used = 0;
     for (uint32_t first = 0; first < CHARACTERS; first += BLOCK_CHARACTERS) {

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "text/string_finder.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -34,10 +35,8 @@ typedef struct {
 } Worker;
 
 struct WordCount {
-    ByteString *specials; /* own copies */
-    size_t special_count, longest_special;
-    bool starts_special[256]; /* first bytes */
-    int first_byte;           /* the one first byte of all special tokens; else -1 */
+    StringFinder *specials;
+    size_t longest_special; /* 0: there are none */
     bool by_line;
     size_t table_limit, round_bytes;
 
@@ -55,30 +54,15 @@ struct WordCount {
     uint32_t *order; /* slots of the table, by word; NULL until flushed */
 };
 
-static void copy_specials(WordCount *count, const ByteString *specials, size_t special_count)
-{
-    count->specials = mem_zalloc(special_count, sizeof *count->specials);
-    count->first_byte = -1;
-    for (size_t i = 0; i < special_count; i++) {
-        size_t size = specials[i].size;
-        if (size == 0) {
-            continue; /* splits nothing */
-        }
-        uint8_t first = specials[i].bytes[0];
-        bool same = count->special_count == 0 || count->first_byte == first;
-        count->first_byte = same ? first : -1;
-        count->starts_special[first] = true;
-        count->longest_special = size > count->longest_special ? size : count->longest_special;
-        count->specials[count->special_count++] =
-            (ByteString){memcpy(mem_alloc(size), specials[i].bytes, size), size};
-    }
-}
-
 WordCount *word_count_open(WordCountOptions options)
 {
     PACER_ASSERT(options.threads >= 1, "%d threads", options.threads);
     WordCount *count = mem_zalloc(1, sizeof *count);
-    copy_specials(count, options.specials, options.special_count);
+    count->specials = string_finder_open();
+    for (size_t i = 0; i < options.special_count; i++) {
+        string_finder_add(count->specials, options.specials[i].bytes, options.specials[i].size, 0);
+    }
+    count->longest_special = string_finder_longest(count->specials);
     count->by_line = options.by_line;
     count->round_bytes = options.round_bytes > 0 ? options.round_bytes : ROUND_BYTES;
     if (count->round_bytes < LEAST_ROUND + 2 * count->longest_special) {
@@ -138,10 +122,7 @@ void word_count_close(WordCount *count)
         pretok_walk_close(count->workers[i].walk);
     }
     free(count->workers);
-    for (size_t i = 0; i < count->special_count; i++) {
-        free((void *)count->specials[i].bytes);
-    }
-    free(count->specials);
+    string_finder_close(count->specials);
     free(count->order);
     word_table_close(count->table);
     free(count);
@@ -216,37 +197,6 @@ static void add_span(WordCount *count, size_t begin, size_t end)
     }
 }
 
-/* The first special token that starts in [begin, limit) and ends by `end`, the longest where
- * several start; its size in *size. `limit` and 0 when there is none. */
-static size_t find_special(const WordCount *count, size_t begin, size_t limit, size_t end,
-                           size_t *size)
-{
-    const uint8_t *text = count->buffer;
-    *size = 0;
-    for (size_t at = begin; count->special_count > 0 && at < limit; at++) {
-        if (count->first_byte >= 0) {
-            const uint8_t *next = memchr(text + at, count->first_byte, limit - at);
-            if (next == NULL) {
-                break;
-            }
-            at = (size_t)(next - text);
-        } else if (!count->starts_special[text[at]]) {
-            continue;
-        }
-        for (size_t i = 0; i < count->special_count; i++) {
-            ByteString special = count->specials[i];
-            if (special.size > *size && special.size <= end - at &&
-                memcmp(special.bytes, text + at, special.size) == 0) {
-                *size = special.size;
-            }
-        }
-        if (*size > 0) {
-            return at;
-        }
-    }
-    return limit;
-}
-
 /* Where [begin, end) can be cut whatever follows; `begin` when no place is found. */
 static size_t find_cut(const WordCount *count, size_t begin, size_t end)
 {
@@ -280,13 +230,15 @@ static size_t split_text(WordCount *count, size_t begin, size_t end, bool whole)
 static void split_document(WordCount *count, bool whole)
 {
     size_t begin = count->begin, end = count->size, limit = end, size;
-    if (!whole && count->special_count > 0) {
+    if (!whole && count->longest_special > 0) {
         /* What comes may complete a special token, or a longer one, that starts behind this. */
         size_t kept = count->longest_special - 1;
         limit = end - begin > kept ? end - kept : begin;
     }
     for (;;) {
-        size_t special = find_special(count, begin, limit, end, &size);
+        uint64_t unused;
+        size_t special =
+            string_finder_find(count->specials, count->buffer, begin, limit, end, &size, &unused);
         if (size == 0) {
             break;
         }

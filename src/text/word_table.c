@@ -250,7 +250,8 @@ static Slot *add(WordTable *table, const Key *key)
     return &table->slots[at];
 }
 
-static inline Slot *find(WordTable *table, const Key *key)
+/* NULL when the string is not there. */
+static inline Slot *search(const WordTable *table, const Key *key)
 {
     size_t mask = table->slot_count - 1;
     for (size_t at = key->tag & mask; table->slots[at].place != 0; at = (at + 1) & mask) {
@@ -258,18 +259,40 @@ static inline Slot *find(WordTable *table, const Key *key)
             return &table->slots[at];
         }
     }
-    return add(table, key);
+    return NULL;
 }
 
-/* For bytes behind which nothing can be read. */
-static Slot *find_bytes(WordTable *table, const uint8_t *bytes, size_t size)
+static inline Slot *find(WordTable *table, const Key *key)
 {
-    uint8_t copy[SHORT] = {0};
+    Slot *slot = search(table, key);
+    return slot != NULL ? slot : add(table, key);
+}
+
+/* For bytes behind which nothing can be read; a short string is copied. */
+static Key key_of_bytes(const WordTable *table, const uint8_t *bytes, size_t size,
+                        uint8_t copy[SHORT])
+{
     if (size <= SHORT) {
+        memset(copy, 0, SHORT);
         memcpy(copy, bytes, size);
         bytes = copy;
     }
-    Key key = key_of(table, bytes, size);
+    return key_of(table, bytes, size);
+}
+
+bool word_table_find(const WordTable *table, const uint8_t *bytes, size_t size, uint64_t *number)
+{
+    uint8_t copy[SHORT];
+    Key key = key_of_bytes(table, bytes, size, copy);
+    const Slot *slot = search(table, &key);
+    *number = slot != NULL ? slot->number : 0;
+    return slot != NULL;
+}
+
+static Slot *find_bytes(WordTable *table, const uint8_t *bytes, size_t size)
+{
+    uint8_t copy[SHORT];
+    Key key = key_of_bytes(table, bytes, size, copy);
     return find(table, &key);
 }
 

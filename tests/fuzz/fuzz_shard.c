@@ -6,7 +6,6 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "data/shard.h"
-#include "data/shard_format.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,6 +8,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     log_setup(LOG_ERROR, 0, 1);
     const char *path = fuzz_file("input.txt", data, size);
-    fuzz_source(path, SOURCE_AUTO, false);
+    fuzz_source(path, CONFIG_FORMAT_AUTO, false);
     return 0;
 }

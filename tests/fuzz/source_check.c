@@ -28,7 +28,7 @@ static int read_document(TextSource *source, const SourceDocument *document)
     return code;
 }
 
-void fuzz_source(const char *path, SourceFormat format, bool skip_bad)
+void fuzz_source(const char *path, int format, bool skip_bad)
 {
     SourceOptions options = {
         .inputs = &path, .input_count = 1, .format = format, .skip_bad = skip_bad};

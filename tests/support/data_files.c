@@ -5,7 +5,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "data/shard_writer.h"
+#include "data/shard.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
