@@ -80,7 +80,7 @@ function(pacer_install program)
     install(FILES "${completion}/_pacer" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
     install(FILES "${completion}/pacer.fish"
         DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
-    # Not CMAKE_INSTALL_DATADIR: src/cli/cmd_sweep.c and src/experiment/peer.c look there.
+    # Not CMAKE_INSTALL_DATADIR: src/cli/cmd_sweep.c and src/study/peer.c look there.
     install(DIRECTORY "${PROJECT_SOURCE_DIR}/recipes/" DESTINATION share/pacer/recipes)
     install(DIRECTORY "${PROJECT_SOURCE_DIR}/tools/peer" DESTINATION share/pacer
         FILES_MATCHING PATTERN "*.py")

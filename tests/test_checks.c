@@ -1,6 +1,6 @@
 /* The self-checks of a run over accounts that add up, accounts with one planted fault, and
  * comparisons of runs. Records on disk are test_recheck's. */
-#include "metrics/checks.h"
+#include "record/checks.h"
 
 #include "base/err.h"
 #include "base/io.h"

@@ -1,11 +1,11 @@
 /* The bytes of event files, read back by a reader that shares nothing with the writer, and what
  * a run's record leaves in them. */
-#include "metrics/events.h"
+#include "record/events.h"
 
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "metrics/record.h"
+#include "record/record.h"
 #include "support/event_file.h"
 #include "support/json_assert.h"
 #include "support/own_folder.h"

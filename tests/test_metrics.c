@@ -1,5 +1,5 @@
 /* The description of the machine, and its measured rates. */
-#include "metrics/machine.h"
+#include "record/machine.h"
 
 #include "base/clock.h"
 #include "base/mem.h"

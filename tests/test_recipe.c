@@ -1,8 +1,8 @@
 /* Recipes: what runs they make, and what is said about bad ones. Ids are made without planning,
  * so device and dtype stay auto here. */
-#include "experiment/experiment.h"
-#include "experiment/peer.h"
-#include "experiment/probe.h"
+#include "study/experiment.h"
+#include "study/peer.h"
+#include "study/probe.h"
 
 #include "base/err.h"
 #include "base/io.h"

@@ -1,6 +1,6 @@
 /* The run directory: fields, exact lines, resume, and what killed writers, full disks and damaged
  * files leave behind. */
-#include "metrics/record.h"
+#include "record/record.h"
 
 #include "base/err.h"
 #include "base/io.h"

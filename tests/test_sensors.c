@@ -1,7 +1,7 @@
 /* The sensors of a GPU, asked of a stand-in for the driver's library (nvml/fake_nvml.c): what is
  * answered, what is missing, who else computes; and the watch over a run. */
 #include "cuda/cuda.h"
-#include "metrics/watch.h"
+#include "record/watch.h"
 
 #include "nvml/fake_nvml.h"
 #include "support/json_assert.h"

@@ -1,6 +1,6 @@
 /* Phase timers under a clock that the test turns: nesting, sums, quantiles, and phases left in the
  * wrong order. */
-#include "metrics/timers.h"
+#include "record/timers.h"
 
 #include "base/rng.h"
 #include "support/json_assert.h"

@@ -4,7 +4,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "metrics/process.h"
+#include "record/process.h"
 #include "support/own_folder.h"
 #include "support/watched_run.h"
 

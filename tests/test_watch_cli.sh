@@ -38,7 +38,6 @@ grep -q "To resume from the checkpoint of step [0-9]*: pacer train .*--out 'a ru
 command=$(COLUMNS=900 "$PACER" watch --once 'a run' | sed -n 's/^To resume from .*: pacer //p')
 saved=$(sed -n 's/.*checkpoint of step \([0-9]*\):.*/\1/p' flat)
 command=${command/--steps 1000000/--steps $((saved + 10))} # a shorter run, and so a shorter warm-up
-command=$(sed 's/--warmup [0-9]*//' <<<"$command")
 eval "\"\$PACER\" $command --quiet" >out 2>err || fail "the command it names fails: $command: $(cat err)"
 LINES=60 expect 0 "finished" watch --once 'a run'
 for words in "100 %" "step $((saved + 10)) of $((saved + 10))" "checks" "phases" "since the resume"; do

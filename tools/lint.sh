@@ -23,16 +23,16 @@ text        base
 data        base config text
 model       base tensor
 optim       base tensor model
-metrics     base tensor cpu text model
+record      base tensor cpu text model
 audit       base config
 exchange    base tensor text model
-train       base config tensor devices comm data model optim metrics exchange
+train       base config tensor devices comm data model optim record exchange
 use         base config tensor devices cpu comm text data model train
-experiment  base config devices model metrics train
-report      base config metrics train
-api         base config comm text data model metrics train use
-cli         base config tensor ref devices comm text data model metrics audit exchange train use
-            experiment report api
+study       base config devices model record train
+report      base config record train
+api         base config comm text data model record train use
+cli         base config tensor ref devices comm text data model record audit exchange train use
+            study report api
 '
 deviceless='model optim' # rooms that know no device
 

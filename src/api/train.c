@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/signals.h"
-#include "metrics/reader.h"
+#include "record/reader.h"
 #include "train/setup.h"
 
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
  * commands that measure steps. */
 #include "base/output.h"
 #include "data/prefetch.h"
-#include "metrics/machine.h"
+#include "record/machine.h"
 #include "train/setup.h"
 
 typedef struct {

@@ -9,8 +9,8 @@
 #include "cli/commands.h"
 #include "comm/comm.h"
 #include "devices/devices.h"
-#include "metrics/ceilings.h"
-#include "metrics/products.h"
+#include "record/ceilings.h"
+#include "record/products.h"
 #include "train/setup.h"
 
 #include <stdlib.h>

@@ -10,11 +10,11 @@
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "comm/comm.h"
-#include "experiment/peer.h"
-#include "experiment/probe.h"
-#include "metrics/summary.h"
-#include "report/report.h"
+#include "record/summary.h"
 #include "report/metric.h"
+#include "report/report.h"
+#include "study/peer.h"
+#include "study/probe.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #pragma once
 /* The f32 matrix product of the library that pacer was built with: oneDNN where it was found,
- * else the CBLAS. The machine's ceiling (metrics/machine.h) is measured with the same function
+ * else the CBLAS. The machine's ceiling (record/machine.h) is measured with the same function
  * that training calls. */
 #include "tensor/ops.h"
 

@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "metrics/names.h"
+#include "record/names.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "metrics/reader.h"
+#include "record/reader.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -4,8 +4,8 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "metrics/event_log.h"
-#include "metrics/reader.h"
+#include "record/event_log.h"
+#include "record/reader.h"
 #include "report/csv.h"
 #include "report/results.h"
 

@@ -4,7 +4,7 @@
 #include "report/findings.h"
 
 #include "base/mem.h"
-#include "metrics/names.h"
+#include "record/names.h"
 #include "report/scaling.h"
 
 #include <math.h>

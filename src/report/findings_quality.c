@@ -3,7 +3,7 @@
 #include "report/findings.h"
 
 #include "base/mem.h"
-#include "metrics/checks.h"
+#include "record/checks.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "metrics/checks.h"
+#include "record/checks.h"
 #include "report/scaling.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "config/config.h"
-#include "metrics/names.h"
+#include "record/names.h"
 #include "report/scaling.h"
 
 #include <math.h>

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "config/config.h"
-#include "metrics/reader.h"
+#include "record/reader.h"
 
 #include <math.h>
 #include <stdio.h>

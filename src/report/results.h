@@ -1,7 +1,7 @@
 #pragma once
 /* An experiment as its records tell it: experiment.json and the run directories that it names. */
 #include "base/json.h"
-#include "metrics/names.h"
+#include "record/names.h"
 #include "report/curve.h"
 
 #include <stdbool.h>

@@ -5,7 +5,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "metrics/reader.h"
+#include "record/reader.h"
 #include "report/page.h"
 #include "report/plot.h"
 

@@ -2,7 +2,7 @@
 /* A run or an experiment followed in the terminal while it goes on: what is read of it, and how it
  * is shown as a screen of text. */
 #include "base/json.h"
-#include "metrics/names.h"
+#include "record/names.h"
 #include "report/curve.h"
 #include "report/page.h"
 #include "report/units.h"

@@ -4,7 +4,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "metrics/reader.h"
+#include "record/reader.h"
 #include "report/results.h"
 
 #include <math.h>

@@ -9,8 +9,8 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "config/config.h"
-#include "metrics/process.h"
-#include "metrics/reader.h"
+#include "record/process.h"
+#include "record/reader.h"
 #include "report/results.h"
 #include "train/checkpoint.h"
 
@@ -543,6 +543,23 @@ double watch_seconds_left(const WatchRun *run)
 
 /* --- going on --- */
 
+/* Whether the command has to say it: the others follow from those that were given, but for how
+ * this machine computed. Records of 0.1 do not tell. */
+static bool was_given(const cJSON *given, const Option *option)
+{
+    const cJSON *name;
+    if (given == NULL || (option->flags & OPTION_ROUNDING) != 0) {
+        return true;
+    }
+    cJSON_ArrayForEach(name, given)
+    {
+        if (cJSON_IsString(name) && strcmp(name->valuestring, option->name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 char *watch_resume_command(const WatchRun *run)
 {
     Config cfg, defaults;
@@ -555,7 +572,8 @@ char *watch_resume_command(const WatchRun *run)
         const Option *options = config_options(&count);
         for (size_t i = 0; i < count; i++) {
             const char *name = options[i].name;
-            bool other = (options[i].commands & 1u << COMMAND_TRAIN) == 0 ||
+            bool other = !was_given(json_get(run->run, "given"), &options[i]) ||
+                         (options[i].commands & 1u << COMMAND_TRAIN) == 0 ||
                          (options[i].flags & OPTION_NO_RECORD) != 0 || strcmp(name, "out") == 0 ||
                          strcmp(name, "resume") == 0 ||
                          (strcmp(name, "accum") == 0 && cfg.global_batch > 0);

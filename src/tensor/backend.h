@@ -71,7 +71,7 @@ struct Backend {
 
     /* Measured ceilings of the device: FLOP/s of a large matrix product in dtype, bytes/s read
      * plus written by a copy; 0 when there is no memory for it. NULL: the machine's own
-     * (metrics/machine.h). */
+     * (record/machine.h). */
     double (*matmul_rate)(Backend *backend, DType dtype);
     double (*copy_rate)(Backend *backend);
     /* FLOP/s that the maker states for dense products in dtype; 0 when that is not known. NULL:

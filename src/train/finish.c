@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "metrics/recheck.h"
+#include "record/recheck.h"
 #include "train/session.h"
 
 #include <math.h>

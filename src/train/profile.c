@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
-#include "metrics/timers.h"
+#include "record/timers.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/json.h"
-#include "metrics/record.h"
+#include "record/record.h"
 
 #include <stdlib.h>
 #include <string.h>

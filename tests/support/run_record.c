@@ -3,8 +3,8 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "metrics/checks.h"
-#include "metrics/record.h"
+#include "record/checks.h"
+#include "record/record.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,431 @@
+/* The list of checks, and two groups of them: what the summary of a run says against itself and
+ * the configuration, and what a comparison of several runs must not claim. Every comparison is
+ * written so that NaN is a failure: a bound must be seen to hold. */
+#include "record/checks.h"
+
+#include "base/assert.h"
+#include "base/err.h"
+#include "base/log.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- the list --- */
+
+static const CheckRow rows[] = {
+    /* The summary against itself and the configuration. */
+    {"tokens", CHECK_COUNTED, "tokens = steps x batch x accum x seq x ranks"},
+    {"throughput", CHECK_COUNTED, "tok_s x train_s = tokens of that time, within 1 %"},
+    {"first_loss", CHECK_UNUSUAL, "first loss = ln(vocabulary), within 10 %"},
+    {"phases", CHECK_COUNTED,
+     "exclusive phases + unattributed = wall time of the first rank, within 2 %"},
+    {"unattributed", CHECK_TIMED, "seconds outside every phase, at most 2 % of the wall time"},
+    {"phase_numbers", CHECK_COUNTED,
+     "phases with exclusive > total, mean x count unlike total, or p50 <= p95 <= p99 <= max "
+     "broken"},
+    {"parts", CHECK_COUNTED, "train_s + val_s + init_s, at most wall_s"},
+    {"timer_overhead", CHECK_TIMED, "share of the wall time spent on timing, at most 1 %"},
+    {"step_quantiles", CHECK_COUNTED, "step_p50_ms <= step_p95_ms <= step_max_ms"},
+    {"step_times", CHECK_TIMED, "train_s / steps, at most step_max_ms + 5 %"},
+    {"step_spread", CHECK_TIMED,
+     "(p95 - p50) / p50 of step times; above, one figure of speed means little"},
+    {"mfu", CHECK_TIMED,
+     "share of the measured ceiling, at most 1; above it, the ceiling was measured while the "
+     "machine was busy"},
+    {"mfu_peak", CHECK_TIMED, "share of the device's stated peak, at most 1"},
+    {"flops", CHECK_COUNTED,
+     "mfu_measured x ceiling x train_s = FLOP per update x steps, within 1 %"},
+    {"memory", CHECK_COUNTED, "peak bytes, at most those planned"},
+    {"allocated", CHECK_COUNTED, "peak bytes, at most those allocated"},
+    {"memory_plan", CHECK_COUNTED, "rows of the memory plan sum to planned_bytes"},
+    /* The ranks. */
+    {"ranks", CHECK_COUNTED, "every rank of the run has a file of its own"},
+    {"rank_phases", CHECK_COUNTED,
+     "exclusive phases + unattributed = wall time of each rank, within 2 %"},
+    {"rank_memory", CHECK_COUNTED,
+     "peak bytes of each rank, at most planned and allocated; both the sums of their categories"},
+    {"slowest_wall", CHECK_TIMED, "wall_s of the run is that of its slowest rank, within 5 %"},
+    {"slowest_train", CHECK_TIMED,
+     "train_s, which tok_s is over, at least the steps of the slowest rank less 5 %"},
+    {"stragglers", CHECK_TIMED, "busy seconds of a rank, at most 1.1 x the median of all"},
+    {"shared_device", CHECK_UNUSUAL,
+     "a device for each rank; ranks that share one are no scaling measurement"},
+    {"throttled", CHECK_TIMED, "share of readings with the GPU's clocks held down, at most 5 %"},
+    {"gpu_alone", CHECK_TIMED, "other processes on the GPU"},
+    {"gpu_memory", CHECK_TIMED, "bytes used or allocated, at most those of the GPU"},
+    /* The lines of metrics.jsonl. */
+    {"line_steps", CHECK_COUNTED, "steps rise strictly from line to line"},
+    {"line_tokens", CHECK_COUNTED,
+     "tokens of each line = step x tokens per step, since the last resume"},
+    {"line_rate", CHECK_COUNTED, "ms x tok_s = tokens per step on each line, within 0.1 %"},
+    {"last_line", CHECK_COUNTED, "step of the last line = steps of the summary"},
+    {"line_time", CHECK_COUNTED,
+     "ms x steps over all lines = train_s, within 1 % (at most, with several ranks)"},
+    {"train_loss", CHECK_COUNTED, "train_loss = loss of the last line"},
+    {"val_loss", CHECK_COUNTED, "val_loss = that of the last evaluation"},
+    {"best_val_loss", CHECK_COUNTED, "best_val_loss = the least of all evaluations"},
+    {"stored", CHECK_COUNTED,
+     "verdicts in run.json that its numbers give again; else it was changed, or is wrong"},
+    /* Several runs. */
+    {"speedup", CHECK_TIMED, "speed-up by the slowest rank, at most the number of ranks"},
+    {"learning_rates", CHECK_UNUSUAL,
+     "batch sizes compared under at least two learning rates; one alone favours the size that it "
+     "suits"},
+};
+
+const CheckRow *checks_rows(size_t *count)
+{
+    *count = sizeof rows / sizeof rows[0];
+    return rows;
+}
+
+static const CheckRow *row_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (strcmp(rows[i].name, name) == 0) {
+            return &rows[i];
+        }
+    }
+    PACER_ASSERT(false, "no check is called %s", name);
+    return NULL;
+}
+
+void checks_put(Checks *checks, const char *name, CheckVerdict verdict, double expected,
+                double found, const char *subject)
+{
+    const CheckRow *row = row_of(name);
+    PACER_ASSERT(checks->count < CHECKS_MAX, "%d checks", checks->count);
+    if (verdict == CHECK_PASS && !(isfinite(expected) && isfinite(found))) {
+        verdict = CHECK_FAIL; /* an infinite limit is none */
+    }
+    if (verdict == CHECK_FAIL && row->kind == CHECK_TIMED) {
+        verdict = CHECK_WARN;
+    }
+    Check *check = &checks->items[checks->count++];
+    *check = (Check){row->name, verdict, expected, found, row->rule, ""};
+    snprintf(check->subject, sizeof check->subject, "%s", subject != NULL ? subject : "");
+}
+
+void checks_add(Checks *checks, const char *name, bool holds, double expected, double found,
+                const char *subject)
+{
+    bool mild = row_of(name)->kind == CHECK_UNUSUAL && isfinite(expected) && isfinite(found);
+    checks_put(checks, name,
+               holds  ? CHECK_PASS
+               : mild ? CHECK_WARN
+                      : CHECK_FAIL,
+               expected, found, subject);
+}
+
+const char *check_verdict_name(CheckVerdict verdict)
+{
+    static const char *const names[] = {"pass", "warn", "fail"};
+    return names[verdict];
+}
+
+CheckVerdict checks_worst(const Checks *checks)
+{
+    CheckVerdict worst = CHECK_PASS;
+    for (int i = 0; i < checks->count; i++) {
+        worst = checks->items[i].verdict > worst ? checks->items[i].verdict : worst;
+    }
+    return worst;
+}
+
+const Check *checks_find(const Checks *checks, const char *name)
+{
+    for (int i = 0; i < checks->count; i++) {
+        if (strcmp(checks->items[i].name, name) == 0) {
+            return &checks->items[i];
+        }
+    }
+    return NULL;
+}
+
+int checks_status(const Checks *checks)
+{
+    char failed[CHECKS_MAX * 32] = "";
+    int used = 0;
+    for (int i = 0; i < checks->count; i++) {
+        if (checks->items[i].verdict == CHECK_FAIL) {
+            used += snprintf(failed + used, sizeof failed - (size_t)used, "%s%s",
+                             used > 0 ? ", " : "", checks->items[i].name);
+        }
+    }
+    return used == 0 ? 0 : err_set(ERR_CHECK, "self-check failed: %s", failed);
+}
+
+const char *check_line(const Check *check, char text[CHECK_LINE_SIZE])
+{
+    bool named = check->subject[0] != '\0';
+    snprintf(text, CHECK_LINE_SIZE, "check %s%s%s: %s: %.10g expected, %.10g found (%s)",
+             check->name, named ? ", " : "", check->subject, check_verdict_name(check->verdict),
+             check->expected, check->found, check->rule);
+    return text;
+}
+
+void checks_log(const Checks *checks)
+{
+    int worse = 0;
+    for (int i = 0; i < checks->count; i++) {
+        const Check *check = &checks->items[i];
+        char text[CHECK_LINE_SIZE];
+        check_line(check, text);
+        if (check->verdict != CHECK_PASS) {
+            (check->verdict == CHECK_WARN ? log_warn : log_error)("%s", text);
+            worse++;
+        }
+    }
+    log_info("%d checks, %d passed", checks->count, checks->count - worse);
+}
+
+cJSON *checks_json(const Checks *checks)
+{
+    cJSON *array = json_array();
+    for (int i = 0; i < checks->count; i++) {
+        const Check *check = &checks->items[i];
+        cJSON *item = json_object();
+        json_put_text(item, "name", check->name);
+        json_put_text(item, "verdict", check_verdict_name(check->verdict));
+        json_put_number(item, "expected", check->expected);
+        json_put_number(item, "found", check->found);
+        json_put_text(item, "rule", check->rule);
+        json_put_text(item, "subject", check->subject[0] != '\0' ? check->subject : NULL);
+        json_append(array, item);
+    }
+    return array;
+}
+
+/* --- tokens and loss --- */
+
+/* Whether found lies within a share `slack` of expected. */
+static bool near(double expected, double found, double slack)
+{
+    return fabs(found - expected) <= slack * fabs(expected);
+}
+
+static double session_steps(const Summary *s, const CheckInput *in)
+{
+    return s->steps.number - (double)in->steps_before;
+}
+
+static void check_tokens(const Summary *s, const CheckInput *in, Checks *checks)
+{
+    if (s->steps.known && s->tokens.known && in->seq > 0) {
+        double expected = (double)in->tokens_before + session_steps(s, in) * (double)in->batch *
+                                                          (double)in->accum * (double)in->seq *
+                                                          (double)in->ranks;
+        checks_add(checks, "tokens", s->tokens.number == expected, expected, s->tokens.number,
+                   NULL);
+    }
+}
+
+static void check_throughput(const Summary *s, const CheckInput *in, Checks *checks)
+{
+    if (s->tok_s.known && s->train_s.known && in->timed_tokens.known) {
+        double expected = in->timed_tokens.number, found = s->tok_s.number * s->train_s.number;
+        checks_add(checks, "throughput", near(expected, found, CHECK_THROUGHPUT_SLACK), expected,
+                   found, NULL);
+    }
+}
+
+/* A model that knows nothing spreads its guess over the vocabulary. Far from that, the weights are
+ * badly scaled or the loss is wrong; both happen on purpose, so only NaN and infinity fail. */
+static void check_first_loss(const CheckInput *in, Checks *checks)
+{
+    if (in->first_loss.known && in->vocab > 1) {
+        double expected = log((double)in->vocab), found = in->first_loss.number;
+        checks_add(checks, "first_loss", near(expected, found, CHECK_FIRST_LOSS_SLACK), expected,
+                   found, NULL);
+    }
+}
+
+/* --- time --- */
+
+static void check_phases(const Summary *s, const CheckInput *in, Checks *checks)
+{
+    if (s->phases == NULL || !s->wall_s.known) {
+        return;
+    }
+    double wall = s->wall_s.number, rest = s->phases->unattributed_s;
+    double sum = rest + (in->other_phases.known ? in->other_phases.number : 0);
+    for (int i = 0; i < PHASE_COUNT; i++) {
+        sum += s->phases->phases[i].exclusive_s;
+    }
+    /* Of several ranks these are the first one's phases, which has a wall time of its own, and
+     * the wall time is that of the slowest. */
+    double own = in->ranks > 1 ? s->phases->wall_s : wall;
+    bool good = isnan(own)
+                    ? sum <= wall * (1 + CHECK_PHASES_SLACK)
+                    : near(own, sum, CHECK_PHASES_SLACK) && own <= wall * (1 + CHECK_PHASES_SLACK);
+    checks_add(checks, "phases", good, fmin(own, wall), sum, NULL);
+    checks_add(checks, "unattributed", rest <= CHECK_PHASES_SLACK * wall, CHECK_PHASES_SLACK * wall,
+               rest, NULL);
+}
+
+static void check_parts(const Summary *s, Checks *checks)
+{
+    if (s->wall_s.known && s->train_s.known && s->val_s.known && s->init_s.known) {
+        double parts = s->train_s.number + s->val_s.number + s->init_s.number;
+        bool within = s->train_s.number >= 0 && s->val_s.number >= 0 && s->init_s.number >= 0 &&
+                      parts <= s->wall_s.number * (1 + CHECK_ROUNDING);
+        checks_add(checks, "parts", within, s->wall_s.number, parts, NULL);
+    }
+}
+
+/* Whether low <= high but for rounding; a nanosecond for times near nothing. */
+static bool in_order(double low, double high)
+{
+    return low <= high + CHECK_ROUNDING * fabs(high) + 1e-9;
+}
+
+static bool phase_agrees(const PhaseReport *phase, bool complete)
+{
+    if (!(phase->exclusive_s >= 0) || !in_order(phase->exclusive_s, phase->total_s)) {
+        return false;
+    }
+    if (phase->count <= 0) {
+        return phase->count == 0 && (!complete || phase->total_s == 0);
+    }
+    double finished = phase->mean_s * (double)phase->count;
+    return in_order(finished, phase->total_s) &&
+           (!complete || in_order(phase->total_s, finished)) && phase->p50_s >= 0 &&
+           in_order(phase->p50_s, phase->p95_s) && in_order(phase->p95_s, phase->p99_s) &&
+           in_order(phase->p99_s, phase->max_s) && in_order(phase->mean_s, phase->max_s);
+}
+
+const char *check_phase_numbers(const TimerReport *report, bool complete)
+{
+    for (int i = 0; i < PHASE_COUNT; i++) {
+        if (!phase_agrees(&report->phases[i], complete)) {
+            return phase_name((Phase)i);
+        }
+    }
+    return report->unattributed_s >= 0 ? NULL : "unattributed";
+}
+
+static void check_phase_table(const Summary *s, const CheckInput *in, Checks *checks)
+{
+    if (s->phases != NULL) {
+        const char *wrong = check_phase_numbers(s->phases, in->complete);
+        checks_add(checks, "phase_numbers", wrong == NULL, 0, wrong != NULL, wrong);
+    }
+}
+
+static void check_timer_overhead(const Summary *s, Checks *checks)
+{
+    if (s->timer_overhead.known) {
+        double found = s->timer_overhead.number;
+        bool good = found >= 0 && found <= CHECK_TIMER_COST;
+        checks_add(checks, "timer_overhead", good, CHECK_TIMER_COST, found, NULL);
+    }
+}
+
+static void check_step_times(const Summary *s, const CheckInput *in, Checks *checks)
+{
+    if (!s->step_p50_ms.known || !s->step_p95_ms.known) {
+        return;
+    }
+    double p50 = s->step_p50_ms.number, p95 = s->step_p95_ms.number, steps = session_steps(s, in);
+    if (s->step_max_ms.known) {
+        double max = s->step_max_ms.number;
+        bool holds = p50 >= 0 && in_order(p50, p95) && in_order(p95, max);
+        checks_add(checks, "step_quantiles", holds, max, p95, NULL);
+    }
+    /* The steps of the first rank, and the training of the slowest. */
+    if (s->step_max_ms.known && s->train_s.known && s->steps.known && steps > 0) {
+        double mean = 1e3 * s->train_s.number / steps, max = s->step_max_ms.number;
+        checks_add(checks, "step_times", mean <= max * (1 + CHECK_STEP_SLACK), max, mean, NULL);
+    }
+    if (s->steps.known && steps >= CHECK_SPREAD_STEPS) {
+        double spread = (p95 - p50) / p50;
+        checks_add(checks, "step_spread", spread <= CHECK_STEP_SPREAD, CHECK_STEP_SPREAD, spread,
+                   NULL);
+    }
+}
+
+/* --- speed --- */
+
+static void check_mfu(const Summary *s, const CheckInput *in, Checks *checks)
+{
+    if (s->mfu_measured.known) {
+        double found = s->mfu_measured.number;
+        checks_add(checks, "mfu", found >= 0 && found <= 1, 1, found, NULL);
+    }
+    if (s->mfu_peak.known) {
+        double found = s->mfu_peak.number;
+        checks_add(checks, "mfu_peak", found >= 0 && found <= 1, 1, found, NULL);
+    }
+    if (s->mfu_measured.known && s->train_s.known && s->steps.known && in->flops_update.known &&
+        in->ceiling.known) {
+        double expected = in->flops_update.number * session_steps(s, in);
+        double found = s->mfu_measured.number * in->ceiling.number * s->train_s.number;
+        checks_add(checks, "flops", near(expected, found, CHECK_THROUGHPUT_SLACK), expected, found,
+                   NULL);
+    }
+}
+
+/* --- memory --- */
+
+static void check_memory(const Summary *s, const CheckInput *in, Checks *checks)
+{
+    if (s->peak_bytes.known && s->planned_bytes.known) {
+        double planned = s->planned_bytes.number, peak = s->peak_bytes.number;
+        checks_add(checks, "memory", peak >= 0 && peak <= planned, planned, peak, NULL);
+    }
+    if (s->peak_bytes.known && s->allocated_bytes.known) {
+        double allocated = s->allocated_bytes.number, peak = s->peak_bytes.number;
+        checks_add(checks, "allocated", peak <= allocated, allocated, peak, NULL);
+    }
+    if (s->planned_bytes.known && in->plan_bytes.known) {
+        double planned = s->planned_bytes.number, sum = in->plan_bytes.number;
+        checks_add(checks, "memory_plan", sum == planned, planned, sum, NULL);
+    }
+}
+
+void checks_run(const Summary *summary, const CheckInput *input, Checks *checks)
+{
+    *checks = (Checks){0};
+    check_tokens(summary, input, checks);
+    check_throughput(summary, input, checks);
+    check_first_loss(input, checks);
+    check_phases(summary, input, checks);
+    check_phase_table(summary, input, checks);
+    check_parts(summary, checks);
+    check_timer_overhead(summary, checks);
+    check_step_times(summary, input, checks);
+    check_mfu(summary, input, checks);
+    check_memory(summary, input, checks);
+}
+
+/* --- several runs --- */
+
+double checks_speedup(double one_rank_seconds, const double *rank_seconds, int ranks,
+                      Checks *checks)
+{
+    double slowest = 0;
+    bool good = ranks > 0 && one_rank_seconds > 0 && isfinite(one_rank_seconds);
+    for (int i = 0; i < ranks && good; i++) {
+        good = rank_seconds[i] > 0 && isfinite(rank_seconds[i]);
+        slowest = fmax(slowest, rank_seconds[i]);
+    }
+    if (!good) {
+        return NAN;
+    }
+    double speedup = one_rank_seconds / slowest;
+    checks_add(checks, "speedup", speedup <= ranks, ranks, speedup, NULL);
+    return speedup;
+}
+
+void checks_confounded_rates(const double *batches, const double *rates, int n, Checks *checks)
+{
+    bool one_batch = true, one_rate = true;
+    for (int i = 1; i < n; i++) {
+        one_batch = one_batch && batches[i] == batches[0];
+        one_rate = one_rate && rates[i] == rates[0];
+    }
+    if (n > 1 && !one_batch) {
+        checks_add(checks, "learning_rates", !one_rate, 2, one_rate ? 1 : 2, NULL);
+    }
+}

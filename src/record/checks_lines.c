@@ -1,0 +1,183 @@
+/* The lines of metrics.jsonl, one after the other. Within a session tokens grow by the same
+ * amount with each step. Of the last session that amount is known from the configuration; of an
+ * earlier one, whose batch may have been another, its first line tells it and the others must
+ * follow. */
+#include "record/checks.h"
+
+#include <math.h>
+#include <stdio.h>
+
+void check_lines_begin(CheckLines *lines, const double *starts, size_t sessions, Value per_step)
+{
+    *lines = (CheckLines){.starts = starts, .sessions = sessions, .per_step = per_step};
+    lines->anchored = true; /* a run begins with no tokens at step 0 */
+    if (sessions == 0) {
+        lines->slope = per_step;
+        lines->session_tokens = value_of(0);
+    }
+}
+
+/* Goes on to the session that the step belongs to, with the tokens that it began with if they
+ * follow. */
+static void enter_session(CheckLines *lines, double step)
+{
+    while (lines->session < lines->sessions && lines->starts[lines->session] < step) {
+        double start = lines->starts[lines->session++];
+        lines->anchored = lines->anchored && lines->slope.known;
+        if (lines->anchored) {
+            lines->anchor_tokens += lines->slope.number * (start - lines->anchor_step);
+            lines->anchor_step = start;
+        }
+        bool last = lines->session == lines->sessions;
+        lines->slope = last ? lines->per_step : (Value){0};
+        if (last) {
+            lines->session_from = start;
+            lines->session_s = 0;
+            lines->session_tokens = lines->anchored ? value_of(lines->anchor_tokens) : (Value){0};
+        }
+    }
+}
+
+/* Keeps the first one at fault, else the latest. */
+static void note(CheckFinding *finding, bool good, long line, double expected, double found)
+{
+    if (finding->line == 0) {
+        *finding = (CheckFinding){true, good ? 0 : line, expected, found};
+    }
+}
+
+static bool in_last_session(const CheckLines *lines)
+{
+    return lines->session == lines->sessions;
+}
+
+static void take_tokens(CheckLines *lines, double step, double tokens, long number)
+{
+    if (!lines->anchored) {
+        lines->anchored = true;
+        lines->anchor_step = step;
+        lines->anchor_tokens = tokens;
+        if (in_last_session(lines) && lines->slope.known) {
+            double since = step - lines->starts[lines->sessions - 1];
+            lines->session_tokens = value_of(tokens - since * lines->slope.number);
+        }
+        return;
+    }
+    double steps = step - lines->anchor_step;
+    if (!lines->slope.known && steps > 0) {
+        lines->slope = value_of(floor((tokens - lines->anchor_tokens) / steps));
+    }
+    if (lines->slope.known) {
+        double expected = lines->anchor_tokens + lines->slope.number * steps;
+        bool good = tokens == expected && lines->slope.number > 0;
+        note(&lines->tokens, good, number, expected, tokens);
+    }
+}
+
+static void take_rate(CheckLines *lines, const CheckLine *line, long number)
+{
+    if (!line->ms.known || !line->tok_s.known || !lines->slope.known) {
+        return;
+    }
+    double expected = lines->slope.number, found = 1e-3 * line->ms.number * line->tok_s.number;
+    bool good =
+        line->ms.number >= 0 && fabs(found - expected) <= CHECK_LINE_RATE_SLACK * fabs(expected);
+    note(&lines->rate, good, number, expected, found);
+}
+
+/* Training lines rise by themselves, evaluations too, and none falls behind a line before it. */
+static void take_step(CheckLines *lines, const CheckLine *line, bool training, long number)
+{
+    Value *own = training ? &lines->last_step : &lines->last_eval;
+    double before = own->known ? own->number : training ? 0 : -1;
+    bool good = line->step > before && (!lines->latest.known || line->step >= lines->latest.number);
+    double least = lines->latest.known ? fmax(before, lines->latest.number) : before;
+    note(&lines->steps, good, number, good ? line->step : least, line->step);
+    *own = lines->latest = value_of(line->step);
+}
+
+void check_lines_take(CheckLines *lines, const CheckLine *line, long number)
+{
+    bool training = line->tokens.known;
+    take_step(lines, line, training, number);
+    enter_session(lines, line->step);
+    if (!training) {
+        if (line->val_loss.known) {
+            lines->last_val = line->val_loss;
+            if (!(lines->best_val.known && lines->best_val.number <= line->val_loss.number)) {
+                lines->best_val = line->val_loss;
+            }
+        }
+        return;
+    }
+    take_tokens(lines, line->step, line->tokens.number, number);
+    take_rate(lines, line, number);
+    lines->last_loss = line->loss;
+    if (line->step == 1) {
+        lines->first_loss = line->loss;
+    }
+    if (in_last_session(lines)) {
+        lines->session_s +=
+            1e-3 * (line->ms.known ? line->ms.number : NAN) * (line->step - lines->session_from);
+        lines->session_from = line->step;
+    }
+}
+
+static void add_finding(Checks *checks, const char *name, const CheckFinding *finding)
+{
+    char subject[CHECK_SUBJECT_SIZE] = "";
+    if (finding->line > 0) {
+        snprintf(subject, sizeof subject, "metrics.jsonl:%ld", finding->line);
+    }
+    if (finding->seen) {
+        checks_add(checks, name, finding->line == 0, finding->expected, finding->found, subject);
+    }
+}
+
+static bool same(Value one, Value other)
+{
+    return fabs(one.number - other.number) <= CHECK_ROUNDING * fabs(one.number);
+}
+
+static void compare(const CheckLines *lines, const Summary *s, const CheckInput *in, Checks *checks)
+{
+    bool has_last = lines->last_step.known && s->steps.known;
+    bool at_end = has_last && lines->last_step.number == s->steps.number;
+    if (!has_last && in->complete && s->steps.known && s->steps.number > 0) {
+        checks_add(checks, "last_line", false, s->steps.number, 0, "metrics.jsonl has none");
+    }
+    if (has_last) {
+        bool good = in->complete ? at_end : lines->last_step.number <= s->steps.number;
+        checks_add(checks, "last_line", good, s->steps.number, lines->last_step.number, NULL);
+    }
+    if (at_end && s->train_s.known && in_last_session(lines) && !isnan(lines->session_s)) {
+        double expected = s->train_s.number, found = lines->session_s;
+        double slack = CHECK_THROUGHPUT_SLACK * expected;
+        bool good = in->ranks == 1 ? fabs(found - expected) <= slack : found <= expected + slack;
+        checks_add(checks, "line_time", good, expected, found, NULL);
+    }
+    if (at_end && s->train_loss.known && lines->last_loss.known) {
+        checks_add(checks, "train_loss", same(s->train_loss, lines->last_loss),
+                   lines->last_loss.number, s->train_loss.number, NULL);
+    }
+    if (s->val_loss.known && lines->last_val.known) {
+        checks_add(checks, "val_loss", same(s->val_loss, lines->last_val), lines->last_val.number,
+                   s->val_loss.number, NULL);
+    }
+    /* A run that went on from another one's checkpoint has that one's best as well. */
+    if (s->best_val_loss.known && lines->best_val.known) {
+        double best = lines->best_val.number, found = s->best_val_loss.number;
+        bool good = lines->first_loss.known ? same(lines->best_val, s->best_val_loss)
+                                            : found <= best + CHECK_ROUNDING * fabs(best);
+        checks_add(checks, "best_val_loss", good, best, found, NULL);
+    }
+}
+
+void check_lines_end(CheckLines *lines, const Summary *summary, const CheckInput *input,
+                     Checks *checks)
+{
+    add_finding(checks, "line_steps", &lines->steps);
+    add_finding(checks, "line_tokens", &lines->tokens);
+    add_finding(checks, "line_rate", &lines->rate);
+    compare(lines, summary, input, checks);
+}

@@ -1,0 +1,317 @@
+#include "record/machine.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "cpu/sgemm.h"
+#include "record/ceilings.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <omp.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+/* The value of the first line "key : value" of a file, without surrounding blanks; false: none. */
+static bool find_line(const char *path, const char *key, char *value, size_t size)
+{
+    FILE *file = fopen(path, "r");
+    bool found = false;
+    char line[512];
+    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
+        char *colon = strchr(line, ':');
+        if (colon != NULL && strncmp(line, key, strlen(key)) == 0) {
+            char *from = colon + 1;
+            while (isspace((unsigned char)*from)) {
+                from++;
+            }
+            size_t length = strlen(from);
+            while (length > 0 && isspace((unsigned char)from[length - 1])) {
+                length--;
+            }
+            snprintf(value, size, "%.*s", (int)length, from);
+            found = length > 0;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return found;
+}
+
+/* The numbers at the start of a file of the control group; "max" is no number. Returns how many. */
+static int read_limits(const char *path, double *first, double *second)
+{
+    FILE *file = fopen(path, "r");
+    int count = 0;
+    if (file != NULL) {
+        count = fscanf(file, "%lf %lf", first, second);
+        fclose(file);
+    }
+    return count;
+}
+
+static int usable_cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        return CPU_COUNT(&set);
+    }
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int)online : 1;
+}
+
+void machine_describe(Machine *machine, const char *simd)
+{
+    *machine = (Machine){.cores = usable_cores()};
+    struct utsname names;
+    if (uname(&names) == 0) {
+        snprintf(machine->host, sizeof machine->host, "%s", names.nodename);
+        snprintf(machine->kernel, sizeof machine->kernel, "%s %s", names.sysname, names.release);
+        snprintf(machine->cpu, sizeof machine->cpu, "%s", names.machine);
+    }
+    char text[128];
+    if (find_line("/proc/cpuinfo", "model name", text, sizeof text)) {
+        snprintf(machine->cpu, sizeof machine->cpu, "%s", text);
+    }
+    if (find_line("/proc/meminfo", "MemTotal", text, sizeof text)) {
+        machine->memory_bytes = value_of(1024.0 * strtod(text, NULL));
+    }
+    double first, second;
+    if (read_limits("/sys/fs/cgroup/memory.max", &first, &second) >= 1) {
+        machine->memory_limit = value_of(first);
+    }
+    if (read_limits("/sys/fs/cgroup/cpu.max", &first, &second) == 2 && second > 0) {
+        machine->cpu_quota = value_of(first / second);
+    }
+#ifdef __clang__
+    snprintf(machine->compiler, sizeof machine->compiler, "%s", __VERSION__);
+#else
+    snprintf(machine->compiler, sizeof machine->compiler, "gcc %s", __VERSION__);
+#endif
+    sgemm_library(machine->blas, sizeof machine->blas);
+    snprintf(machine->simd, sizeof machine->simd, "%s", simd != NULL ? simd : "");
+}
+
+void machine_measure(Machine *machine, int threads, double seconds)
+{
+    machine->threads = threads;
+    double sgemm = machine_sgemm_rate(threads, seconds / 2);
+    double copy = machine_copy_rate(threads, seconds / 2);
+    machine->sgemm_gflops = isnan(sgemm) ? (Value){0} : value_of(sgemm);
+    machine->copy_gbs = isnan(copy) ? (Value){0} : value_of(copy);
+}
+
+/* rate is in units of 1e9; a stored one is not. */
+static void raise_rate(Value *rate, const CeilingKey *key, const char *name, double most,
+                       char source[64])
+{
+    double value;
+    char date[CLOCK_STAMP_SIZE];
+    snprintf(source, 64, "%s", rate->known ? "measured now" : "");
+    if (rate->known && ceilings_find(key, name, &value, date) && value * 1e-9 > rate->number &&
+        value <= most) {
+        *rate = value_of(value * 1e-9);
+        snprintf(source, 64, "bench machine of %s", date);
+    }
+}
+
+static void raise_to_stored(Machine *machine, const Backend *backend, DType dtype)
+{
+    CeilingKey key;
+    char product[CEILING_NAME_SIZE], copy[CEILING_NAME_SIZE];
+    bool device = backend->matmul_rate != NULL;
+    double stated = backend->stated_rate != NULL ? backend->stated_rate(backend, dtype) : 0;
+    ceilings_key(&key, machine, backend);
+    ceilings_names(backend, dtype, product, copy);
+    raise_rate(device ? &machine->device_matmul_gflops : &machine->sgemm_gflops, &key, product,
+               stated > 0 ? CEILINGS_OVER_STATED * stated : INFINITY, machine->ceiling_source);
+    raise_rate(device ? &machine->device_copy_gbs : &machine->copy_gbs, &key, copy, INFINITY,
+               machine->copy_source);
+}
+
+void machine_measure_device(Machine *machine, Backend *backend, DType dtype, double seconds)
+{
+    if (backend->matmul_rate == NULL) {
+        machine_measure(machine, backend->threads, seconds);
+        raise_to_stored(machine, backend, dtype);
+        return;
+    }
+    double matmul = backend->matmul_rate(backend, dtype), copy = backend->copy_rate(backend);
+    snprintf(machine->device, sizeof machine->device, "%s", backend->device);
+    machine->device_matmul_gflops = matmul > 0 ? value_of(matmul * 1e-9) : (Value){0};
+    machine->device_copy_gbs = copy > 0 ? value_of(copy * 1e-9) : (Value){0};
+    raise_to_stored(machine, backend, dtype);
+}
+
+Value machine_ceiling(const Machine *machine)
+{
+    return machine->device[0] != '\0' ? machine->device_matmul_gflops : machine->sgemm_gflops;
+}
+
+static const char *given(const char *text)
+{
+    return text[0] != '\0' ? text : NULL;
+}
+
+cJSON *machine_json(const Machine *machine)
+{
+    cJSON *object = json_object();
+    json_put_text(object, "host", machine->host);
+    json_put_text(object, "cpu", machine->cpu);
+    json_put_whole(object, "cores", machine->cores);
+    json_put(object, "cpu_quota", machine->cpu_quota);
+    json_put_or_null(object, "memory_bytes", machine->memory_bytes);
+    json_put(object, "memory_limit_bytes", machine->memory_limit);
+    json_put_text(object, "kernel", machine->kernel);
+    json_put_text(object, "compiler", machine->compiler);
+    json_put_text(object, "blas", machine->blas);
+    json_put_text(object, "simd", given(machine->simd));
+    json_put_or_null(object, "ceiling_threads",
+                     machine->threads > 0 ? value_of(machine->threads) : (Value){0});
+    json_put_or_null(object, "sgemm_gflops", machine->sgemm_gflops);
+    json_put_or_null(object, "copy_gbs", machine->copy_gbs);
+    json_put_text(object, "device", given(machine->device));
+    json_put(object, "device_matmul_gflops", machine->device_matmul_gflops);
+    json_put(object, "device_copy_gbs", machine->device_copy_gbs);
+    json_put_text(object, "ceiling_source", given(machine->ceiling_source));
+    json_put_text(object, "copy_source", given(machine->copy_source));
+    return object;
+}
+
+/* Small whole numbers, so that every partial sum of the product is exact in f32, in any order. */
+static int element(int64_t row, int64_t column)
+{
+    return (int)((row * 7 + column * 3 + row * column) % 5) - 2;
+}
+
+static bool product_is_right(const float *c, int64_t n)
+{
+    for (int64_t probe = 0; probe < 16; probe++) {
+        int64_t row = (probe * 397 + 11) % n, column = (probe * 883 + 5) % n, sum = 0;
+        for (int64_t k = 0; k < n; k++) {
+            sum += element(row, k) * element(k, column);
+        }
+        if (c[row * n + column] != (float)sum) {
+            return false;
+        }
+    }
+    return true;
+}
+
+#define PRODUCT_RUNS 4 /* at least; the first is not counted */
+
+/* Best rate of n x n products within the budget; NaN when the product is wrong. */
+static double best_product(int threads, float *a, float *b, float *c, int64_t n, double seconds)
+{
+    for (int64_t i = 0; i < n * n; i++) {
+        a[i] = b[i] = (float)element(i / n, i % n);
+        c[i] = NAN;
+    }
+    double best = INFINITY, spent = 0;
+    for (int run = 0; run < PRODUCT_RUNS || spent < seconds; run++) {
+        double start = clock_seconds();
+        sgemm(threads, false, false, n, n, n, a, b, c, n, MODE_SET);
+        double took = clock_seconds() - start;
+        if (run > 0) { /* the first one wakes the threads and touches the library's buffers */
+            best = took < best ? took : best;
+            spent += took;
+        }
+    }
+    return product_is_right(c, n) ? 2e-9 * (double)(n * n * n) / best : NAN;
+}
+
+double machine_sgemm_rate(int threads, double seconds)
+{
+    PACER_ASSERT(threads > 0, "%d threads", threads);
+    /* The smallest ones are short enough to pass between two processes that share the cores. */
+    static const int64_t sizes[] = {512, 1024, 2048};
+    enum { SIZES = sizeof sizes / sizeof sizes[0] };
+    int64_t largest = sizes[SIZES - 1] * sizes[SIZES - 1];
+    float *block = mem_try_aligned((size_t)(3 * largest) * sizeof *block);
+    if (block == NULL) {
+        return NAN;
+    }
+    double best = 0;
+    for (int i = 0; i < SIZES && !isnan(best); i++) {
+        int64_t n = sizes[i];
+        /* On few threads the largest take longer than the budget and are hardly faster. */
+        if (i == SIZES - 1 && PRODUCT_RUNS * 2e-9 * (double)(n * n * n) / best > seconds) {
+            break;
+        }
+        double rate =
+            best_product(threads, block, block + largest, block + 2 * largest, n, seconds / SIZES);
+        best = rate <= best ? best : rate; /* NaN stays */
+    }
+    free(block);
+    return best;
+}
+
+#define PROBE_SIZE ((int64_t)2048)
+
+bool machine_probe_open(SgemmProbe *probe, int threads)
+{
+    int64_t count = 3 * PROBE_SIZE * PROBE_SIZE;
+    *probe = (SgemmProbe){threads, mem_try_aligned((size_t)count * sizeof *probe->block)};
+    for (int64_t i = 0; probe->block != NULL && i < count; i++) {
+        probe->block[i] = (float)element(i / PROBE_SIZE, i % PROBE_SIZE);
+    }
+    return probe->block != NULL;
+}
+
+double machine_probe_sample(SgemmProbe *probe)
+{
+    int64_t n = PROBE_SIZE;
+    float *a = probe->block, *b = a + n * n, *c = b + n * n;
+    double start = clock_seconds();
+    sgemm(probe->threads, false, false, n, n, n, a, b, c, n, MODE_SET);
+    return 2e-9 * (double)(n * n * n) / (clock_seconds() - start);
+}
+
+void machine_probe_close(SgemmProbe *probe)
+{
+    free(probe->block);
+    *probe = (SgemmProbe){0};
+}
+
+double machine_copy_rate(int threads, double seconds)
+{
+    PACER_ASSERT(threads > 0, "%d threads", threads);
+    size_t bytes = (size_t)256 << 20, available = mem_available();
+    while (available > 0 && bytes > available / 8 && bytes > (size_t)16 << 20) {
+        bytes /= 2;
+    }
+    char *from = mem_try_aligned(bytes), *to = mem_try_aligned(bytes);
+    double best = INFINITY, spent = 0;
+    bool right = from != NULL && to != NULL;
+    for (int run = 0; right && (run < 4 || spent < seconds); run++) {
+        double start = clock_seconds();
+#pragma omp parallel num_threads(threads)
+        {
+            size_t slices = (size_t)omp_get_num_threads(), slice = (size_t)omp_get_thread_num();
+            size_t begin = bytes / slices * slice;
+            size_t end = slice + 1 == slices ? bytes : bytes / slices * (slice + 1);
+            if (run == 0) { /* gives both blocks pages, near the thread that will use them */
+                memset(from + begin, 0x5a, end - begin);
+                memset(to + begin, 0, end - begin);
+            } else {
+                memcpy(to + begin, from + begin, end - begin);
+            }
+        }
+        double took = clock_seconds() - start;
+        if (run > 0) {
+            best = took < best ? took : best;
+            spent += took;
+        }
+    }
+    right = right && to[0] == 0x5a && to[bytes - 1] == 0x5a;
+    free(from);
+    free(to);
+    return right ? 2e-9 * (double)bytes / best : NAN;
+}

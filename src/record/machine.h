@@ -1,0 +1,61 @@
+#pragma once
+/* The machine that a run was made on, and two of its ceilings, measured: no report of speed means
+ * anything without them. */
+#include "base/json.h"
+#include "tensor/backend.h"
+
+#include <stddef.h>
+
+typedef struct {
+    char host[128], cpu[128], kernel[192], compiler[96], blas[192], simd[32];
+    int cores;          /* that this process may use */
+    Value cpu_quota;    /* cores' worth of time that a control group allows; missing: no limit */
+    Value memory_bytes; /* of the machine */
+    Value memory_limit; /* of the control group; missing: no limit */
+    int threads;        /* used for the rates below; 0: not measured */
+    Value sgemm_gflops, copy_gbs;
+    /* Of a device beside the processor; "" and missing when there is none. */
+    char device[64];
+    Value device_matmul_gflops, device_copy_gbs; /* products in the run's dtype */
+    /* "measured now" or "bench machine of DATE"; "" when not measured. */
+    char ceiling_source[64], copy_source[64];
+} Machine;
+
+/* Everything but the rates. simd: the name of the instruction set in use, may be NULL. */
+void machine_describe(Machine *machine, const char *simd);
+
+/* Fills threads and both rates, each with about half of the seconds. */
+void machine_measure(Machine *machine, int threads, double seconds);
+
+/* The same of the backend's own device, which the run computes on; of the processor when it is
+ * that. Where `pacer bench machine` once measured more (record/ceilings.h), that counts: a
+ * ceiling is what the machine can do, not what it gave at a bad moment. */
+void machine_measure_device(Machine *machine, Backend *backend, DType dtype, double seconds);
+
+/* The rate of matrix products, in GFLOP/s, that the run is held against. */
+Value machine_ceiling(const Machine *machine);
+
+cJSON *machine_json(const Machine *machine);
+
+/* Rate of pacer's own matrix product (cpu/sgemm.h), in GFLOP/s (2 n^3 operations per product):
+ * the best single one over n = 512, 1024 and 2048, square, row-major, not transposed, beta 0,
+ * each warmed up once and repeated for a third of the budget, three times at least. The product
+ * is checked; NaN when it is wrong or there is no memory. */
+double machine_sgemm_rate(int threads, double seconds);
+
+/* Rates of single products of n = 2048 taken one at a time, to be put between other
+ * measurements: what the machine gives at that moment, where machine_sgemm_rate gives what it
+ * can do at best. */
+typedef struct {
+    int threads;
+    float *block; /* a, b and c; NULL: not open */
+} SgemmProbe;
+
+bool machine_probe_open(SgemmProbe *probe, int threads); /* false: no memory */
+double machine_probe_sample(SgemmProbe *probe);          /* GFLOP/s */
+void machine_probe_close(SgemmProbe *probe);
+
+/* Rate of memcpy between two blocks beyond the caches (256 MiB each, less on small machines), split
+ * among threads, in GB/s of bytes read plus bytes written: the best of at least three. NaN when
+ * there is no memory. */
+double machine_copy_rate(int threads, double seconds);

@@ -1,0 +1,101 @@
+#include "record/process.h"
+
+#include "base/json.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define START_FIELD 22 /* of /proc/PID/stat, from 1 */
+#define STATE_FIELD 3
+#define MAX_PID 2147483647.0
+
+/* "pid:[4026531836]": a number means one process only within one of these. "" when there are
+ * none. */
+static void own_namespace(char *text, size_t size)
+{
+    ssize_t length = readlink("/proc/self/ns/pid", text, size - 1);
+    text[length > 0 ? length : 0] = '\0';
+}
+
+/* State letter and start time of a process; false when the system does not show it. */
+static bool look_up(long pid, char *state, double *start)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    FILE *file = fopen(path, "r");
+    if (file == NULL) {
+        return false;
+    }
+    size_t size = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[size] = '\0';
+    /* The second field is the program's name in parentheses, which may hold anything. */
+    const char *at = strrchr(text, ')');
+    for (int field = STATE_FIELD; at != NULL && field <= START_FIELD; field++) {
+        at = strchr(at, ' ');
+        at = at != NULL ? at + 1 : NULL;
+        if (at != NULL && field == STATE_FIELD) {
+            *state = *at;
+        }
+    }
+    *start = at != NULL ? strtod(at, NULL) : 0;
+    return at != NULL;
+}
+
+cJSON *process_describe(void)
+{
+    cJSON *process = json_object();
+    char space[64], state;
+    double start;
+    json_put_whole(process, "pid", (int64_t)getpid());
+    if (look_up((long)getpid(), &state, &start)) {
+        json_put_whole(process, "start", (int64_t)start);
+    }
+    own_namespace(space, sizeof space);
+    json_put_text(process, "namespace", space);
+    return process;
+}
+
+ProcessLife process_life(const cJSON *process, const char *host)
+{
+    double pid = json_number(process, "pid"), recorded = json_number(process, "start"), start;
+    const char *space = json_text(process, "namespace");
+    char here[256] = "", own[64], state;
+    gethostname(here, sizeof here - 1);
+    own_namespace(own, sizeof own);
+    if (!(pid >= 1 && pid <= MAX_PID) || host == NULL || space == NULL || strcmp(host, here) != 0 ||
+        strcmp(space, own) != 0) {
+        return PROCESS_ELSEWHERE;
+    }
+    if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) {
+        return PROCESS_GONE;
+    }
+    if (!look_up((long)pid, &state, &start)) {
+        return PROCESS_ALIVE; /* of another user, and hidden */
+    }
+    bool ended = state == 'Z' || state == 'X';
+    return ended || (recorded > 0 && start != recorded) ? PROCESS_GONE : PROCESS_ALIVE;
+}
+
+void process_memory(const cJSON *process, int64_t *now, int64_t *most)
+{
+    *now = *most = 0;
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/%.0f/status", json_number(process, "pid"));
+    FILE *file = fopen(path, "r");
+    long long kib;
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        if (sscanf(line, "VmRSS: %lld", &kib) == 1) {
+            *now = (int64_t)kib * 1024;
+        } else if (sscanf(line, "VmHWM: %lld", &kib) == 1) {
+            *most = (int64_t)kib * 1024;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+}

@@ -1,0 +1,437 @@
+/* The files of a run's record are read into what the checks take: whatever they hold, reading
+ * ends with values that are what they must be, or with ERR_INPUT naming file and member. Then
+ * everything that the checks compare is computed from the configuration, the lines and the files
+ * of the ranks; the verdicts that the run itself stored come last, to be compared with what was
+ * found now. */
+#include "record/recheck.h"
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "model/spec.h"
+#include "record/reader.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOADER_ROW "loader" /* of the memory plan: host memory, which planned_bytes leaves out */
+
+static void check_schema(JsonReader *reader, const cJSON *tree)
+{
+    Value schema = json_read_count(reader, tree, "schema");
+    if (!(schema.known && schema.number >= 1)) {
+        json_wrong(reader, "schema", "a number from 1");
+    }
+}
+
+/* --- run.json --- */
+
+typedef struct {
+    RunState state;
+    bool has_summary;
+    Summary summary; /* phases points to those below, or is NULL */
+    TimerReport phases;
+    CheckInput input; /* ranks 0: run.json does not say */
+    Value per_step;   /* tokens of one step of one rank in the last session */
+    double *starts;   /* where the sessions after the first began, ascending */
+    size_t sessions;
+    cJSON *stored; /* the verdicts of the run itself, an array; NULL: none */
+} RunFile;
+
+typedef struct {
+    Value batch, accum, seq, ranks, vocab, context;
+    Value model_vocab, model_context;
+    char name[32];
+} Shape;
+
+static Shape read_shape(JsonReader *reader, const cJSON *tree)
+{
+    Shape shape = {.batch = json_read_count(reader, tree, "config.batch"),
+                   .accum = json_read_count(reader, tree, "config.accum"),
+                   .seq = json_read_count(reader, tree, "config.seq"),
+                   .ranks = json_read_count(reader, tree, "config.ranks"),
+                   .vocab = json_read_count(reader, tree, "config.vocab"),
+                   .context = json_read_count(reader, tree, "config.context"),
+                   .model_vocab = json_read_count(reader, tree, "model.vocab"),
+                   .model_context = json_read_count(reader, tree, "model.context")};
+    json_read_text(reader, tree, "model.name", shape.name, sizeof shape.name);
+    return shape;
+}
+
+static int64_t first_positive(const Value *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (values[i].known && values[i].number > 0) {
+            return (int64_t)values[i].number;
+        }
+    }
+    return 0;
+}
+
+/* An option of 0 leaves a dimension to the preset, and the vocabulary of some to the data. */
+static void settle_shape(const Shape *shape, RunFile *run)
+{
+    const ModelSpec *preset = spec_find(shape->name);
+    Value preset_vocab = value_of(preset != NULL ? (double)preset->vocab : 0);
+    Value preset_context = value_of(preset != NULL ? (double)preset->context : 0);
+    CheckInput *in = &run->input;
+    in->vocab = first_positive((Value[]){shape->model_vocab, shape->vocab, preset_vocab}, 3);
+    int64_t seq = first_positive(
+        (Value[]){shape->seq, shape->model_context, shape->context, preset_context}, 4);
+    if (seq > 0 && shape->batch.known && shape->accum.known) {
+        in->batch = (int64_t)shape->batch.number;
+        in->accum = (int64_t)shape->accum.number;
+        in->seq = seq;
+        run->per_step = value_of(shape->batch.number * shape->accum.number * (double)seq);
+    }
+    in->ranks = first_positive(&shape->ranks, 1);
+}
+
+/* A resume from an earlier step undoes those behind it. */
+static void read_sessions(JsonReader *reader, const cJSON *tree, RunFile *run)
+{
+    const cJSON *item, *resumed = json_read_array(reader, tree, "resumed");
+    JsonReader inside = {reader->path, "resumed", reader->code};
+    run->starts = mem_zalloc((size_t)cJSON_GetArraySize(resumed) + 1, sizeof *run->starts);
+    cJSON_ArrayForEach(item, resumed)
+    {
+        Value step = json_read_count(&inside, item, "step");
+        if (!step.known) {
+            json_wrong(&inside, "step", "a whole number");
+        }
+        while (run->sessions > 0 && run->starts[run->sessions - 1] >= step.number) {
+            run->sessions--;
+        }
+        run->starts[run->sessions++] = step.number;
+    }
+    reader->code = inside.code;
+    if (run->sessions > 0) {
+        run->input.steps_before = (int64_t)run->starts[run->sessions - 1];
+    }
+}
+
+static void read_plan(JsonReader *reader, const cJSON *tree, CheckInput *input)
+{
+    const cJSON *row, *plan = json_read_array(reader, tree, "memory_plan");
+    JsonReader inside = {reader->path, "memory_plan", reader->code};
+    cJSON_ArrayForEach(row, plan)
+    {
+        char kind[32];
+        json_read_text(&inside, row, "kind", kind, sizeof kind);
+        Value bytes = json_read_count(&inside, row, "bytes");
+        if (!bytes.known) {
+            json_wrong(&inside, "bytes", "a whole number");
+        }
+        if (strcmp(kind, LOADER_ROW) != 0) {
+            input->plan_bytes = value_of(input->plan_bytes.number + bytes.number);
+        }
+    }
+    reader->code = inside.code;
+}
+
+static void read_ceiling(JsonReader *reader, const cJSON *tree, CheckInput *input)
+{
+    Value own = json_read_number(reader, tree, "machine.sgemm_gflops");
+    Value device = json_read_number(reader, tree, "machine.device_matmul_gflops");
+    Value gflops = device.known ? device : own;
+    input->ceiling = (Value){gflops.known, 1e9 * gflops.number};
+}
+
+static void read_summary(JsonReader *reader, const cJSON *tree, RunFile *run)
+{
+    const cJSON *summary = json_read_object(reader, tree, "summary");
+    if (summary == NULL) {
+        if (run->state == RUN_DONE) {
+            json_wrong(reader, "summary", "there, though the run is done");
+        }
+        return;
+    }
+    run->has_summary = true;
+    JsonReader inside = {reader->path, "summary", reader->code};
+    summary_read(&inside, summary, &run->summary);
+    if (json_read_object(&inside, summary, "phases") != NULL) {
+        run->input.other_phases =
+            value_of(summary_read_phases(&inside, "phases", summary, &run->phases));
+        run->phases.wall_s = run->summary.wall_s.number;
+        run->summary.phases = &run->phases;
+    }
+    run->stored = json_copy(json_read_array(&inside, summary, "checks"));
+    reader->code = inside.code;
+}
+
+static void free_run(RunFile *run)
+{
+    free(run->starts);
+    cJSON_Delete(run->stored);
+}
+
+/* On failure there is nothing to free. */
+static int read_run(const char *path, const cJSON *tree, RunFile *run)
+{
+    JsonReader reader = {.path = path, .inside = ""};
+    char state[16];
+    *run = (RunFile){0};
+    check_schema(&reader, tree);
+    json_read_text(&reader, tree, "status", state, sizeof state);
+    if (!run_state_find(state, &run->state)) {
+        json_wrong(&reader, "status", "the status of a run");
+    }
+    Shape shape = read_shape(&reader, tree);
+    run->input.flops_update = json_read_number(&reader, tree, "model.flops_update");
+    read_sessions(&reader, tree, run);
+    read_plan(&reader, tree, &run->input);
+    read_ceiling(&reader, tree, &run->input);
+    read_summary(&reader, tree, run);
+    settle_shape(&shape, run);
+    run->input.complete = run->state == RUN_DONE;
+    if (reader.code != 0) {
+        free_run(run);
+    }
+    return reader.code;
+}
+
+/* --- ranks/K.json --- */
+
+static void read_identity(JsonReader *reader, const cJSON *tree, int64_t number, CheckRank *rank)
+{
+    check_schema(reader, tree);
+    Value own = json_read_count(reader, tree, "rank"), all = json_read_count(reader, tree, "ranks");
+    if (!own.known || own.number != (double)number) {
+        json_wrong(reader, "rank", "that of the file's name");
+    }
+    if (!all.known || all.number < 1) {
+        json_wrong(reader, "ranks", "a whole number from 1 on");
+    }
+    rank->rank = number;
+    rank->ranks = (int64_t)all.number;
+    json_read_text(reader, tree, "host", rank->host, sizeof rank->host);
+    json_read_text(reader, tree, "device", rank->device, sizeof rank->device);
+    json_read_text(reader, tree, "uuid", rank->uuid, sizeof rank->uuid);
+}
+
+static void read_categories(JsonReader *reader, const cJSON *tree, CheckRank *rank)
+{
+    const cJSON *row, *categories = json_read_array(reader, tree, "memory.categories");
+    JsonReader inside = {reader->path, "memory.categories", reader->code};
+    cJSON_ArrayForEach(row, categories)
+    {
+        Value planned = json_read_count(&inside, row, "planned_bytes");
+        Value peak = json_read_count(&inside, row, "peak_bytes");
+        if (!planned.known || !peak.known) {
+            json_wrong(&inside, planned.known ? "peak_bytes" : "planned_bytes", "there");
+        }
+        rank->planned_sum = value_of(rank->planned_sum.number + planned.number);
+        rank->peak_sum = value_of(rank->peak_sum.number + peak.number);
+    }
+    reader->code = inside.code;
+}
+
+static int read_rank(const char *path, const cJSON *tree, int64_t number, CheckRank *rank)
+{
+    JsonReader reader = {.path = path, .inside = ""};
+    read_identity(&reader, tree, number, rank);
+    rank->wall_s = json_read_number(&reader, tree, "wall_s");
+    if (json_read_object(&reader, tree, "timers") != NULL) {
+        rank->has_timers = true;
+        rank->other_phases = summary_read_phases(&reader, "timers", tree, &rank->timers);
+        rank->timers.wall_s = rank->wall_s.number;
+    }
+    rank->peak_bytes = json_read_number(&reader, tree, "memory.peak_bytes");
+    rank->allocated_bytes = json_read_number(&reader, tree, "memory.allocated_bytes");
+    rank->planned_bytes = json_read_number(&reader, tree, "memory.planned_bytes");
+    read_categories(&reader, tree, rank);
+    rank->throttled_share = json_read_number(&reader, tree, "gpu.throttled_share");
+    json_read_text(&reader, tree, "gpu.throttle", rank->throttle, sizeof rank->throttle);
+    rank->other_processes = json_read_number(&reader, tree, "gpu.other_processes");
+    rank->total_bytes = json_read_number(&reader, tree, "gpu.total_bytes");
+    rank->used_bytes = json_read_number(&reader, tree, "gpu.used_bytes.max");
+    return reader.code;
+}
+
+/* All of dir/ranks/K.json, ascending. Only those that are there are opened, however many a record
+ * claims. Caller frees *ranks, also after a failure. */
+static int read_ranks(const char *dir, CheckRank **ranks, size_t *count)
+{
+    int64_t *numbers;
+    int code = record_rank_files(dir, &numbers, count);
+    *ranks = *count > 0 ? mem_zalloc(*count, sizeof **ranks) : NULL;
+    for (size_t i = 0; code == 0 && i < *count; i++) {
+        char *name = mem_format("ranks/%lld.json", (long long)numbers[i]);
+        char *path = io_join(dir, name);
+        cJSON *tree;
+        code = record_load(dir, name, &tree);
+        code = code != 0 ? code : read_rank(path, tree, numbers[i], &(*ranks)[i]);
+        cJSON_Delete(tree);
+        free(path);
+        free(name);
+    }
+    free(numbers);
+    return code;
+}
+
+/* Leaves out files of ranks that the last session did not have and that say themselves that they
+ * were of another: pacer 0.1 kept those of an earlier session with more ranks. */
+static size_t own_ranks(const CheckRank *ranks, size_t count, int64_t of)
+{
+    while (count > 0 && ranks[count - 1].rank >= of && ranks[count - 1].ranks != of) {
+        count--;
+    }
+    return count;
+}
+
+/* --- metrics.jsonl --- */
+
+static int take_line(void *context, const cJSON *object, const char *where, long number)
+{
+    JsonReader reader = {.path = where, .inside = ""};
+    Value step = json_read_count(&reader, object, "step");
+    if (!step.known) {
+        json_wrong(&reader, "step", "a whole number");
+    }
+    CheckLine line = {.step = step.number,
+                      .tokens = json_read_count(&reader, object, "tokens"),
+                      .loss = json_read_number(&reader, object, "loss"),
+                      .tok_s = json_read_number(&reader, object, "tok_s"),
+                      .ms = json_read_number(&reader, object, "ms"),
+                      .val_loss = json_read_number(&reader, object, "val_loss")};
+    if (reader.code == 0) {
+        check_lines_take(context, &line, number);
+    }
+    return reader.code;
+}
+
+/* What the checks need that run.json does not hold itself. */
+static void settle_input(RunFile *run, const CheckLines *lines)
+{
+    CheckInput *in = &run->input;
+    Summary *s = &run->summary;
+    in->first_loss = lines->first_loss;
+    if (s->steps.known && lines->per_step.known) {
+        in->timed_tokens =
+            value_of((s->steps.number - (double)in->steps_before) * lines->per_step.number);
+    }
+    Value before = lines->session_tokens;
+    if (before.known && fabs(before.number) <= JSON_WHOLE_MAX) {
+        in->tokens_before = (int64_t)before.number;
+    } else {
+        s->tokens =
+            (Value){0}; /* what earlier sessions did is not known: nothing to compare with */
+    }
+}
+
+/* --- verdicts --- */
+
+static CheckVerdict read_verdict(JsonReader *reader, const cJSON *item)
+{
+    char text[8];
+    json_read_text(reader, item, "verdict", text, sizeof text);
+    for (int i = CHECK_PASS; i <= CHECK_FAIL; i++) {
+        if (strcmp(text, check_verdict_name((CheckVerdict)i)) == 0) {
+            return (CheckVerdict)i;
+        }
+    }
+    json_wrong(reader, "verdict", "pass, warn or fail");
+    return CHECK_FAIL;
+}
+
+/* Adds "tokens was pass, is fail" to the subject. */
+static void describe(char subject[CHECK_SUBJECT_SIZE], const char *name, CheckVerdict stored,
+                     const Check *now)
+{
+    size_t used = strlen(subject);
+    snprintf(subject + used, CHECK_SUBJECT_SIZE - used, "%s%s was %s, %s%s", used > 0 ? "; " : "",
+             name, check_verdict_name(stored), now != NULL ? "is " : "cannot be repeated",
+             now != NULL ? check_verdict_name(now->verdict) : "");
+}
+
+#define STORED "stored"
+
+/* A verdict that was better than what the same record gives now was not made from this record. */
+static int compare_stored(const char *path, const cJSON *stored, Checks *checks)
+{
+    if (stored == NULL || cJSON_GetArraySize(stored) == 0) {
+        return 0;
+    }
+    JsonReader reader = {.path = path, .inside = "summary.checks"};
+    char subject[CHECK_SUBJECT_SIZE] = "";
+    CheckVerdict verdict = CHECK_PASS;
+    double total = 0, agree = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, stored)
+    {
+        char name[32];
+        json_read_text(&reader, item, "name", name, sizeof name);
+        CheckVerdict then = read_verdict(&reader, item);
+        if (reader.code != 0) {
+            return reader.code;
+        }
+        if (strcmp(name, STORED) == 0) {
+            continue; /* this very comparison, made when the run ended */
+        }
+        const Check *now = checks_find(checks, name);
+        total++;
+        if (now != NULL && now->verdict == then) {
+            agree++;
+            continue;
+        }
+        bool worse = now != NULL && now->verdict == CHECK_FAIL;
+        verdict = worse || verdict == CHECK_FAIL ? CHECK_FAIL : CHECK_WARN;
+        describe(subject, name, then, now);
+    }
+    checks_put(checks, STORED, verdict, total, agree, subject);
+    return 0;
+}
+
+/* Checks what run.json says, with the other files of dir. */
+static int check_run(const char *dir, const char *path, RunFile *run, Checks *checks)
+{
+    CheckRank *ranks = NULL;
+    size_t count = 0;
+    CheckLines lines;
+    int code = read_ranks(dir, &ranks, &count);
+    if (code == 0) {
+        if (run->input.ranks == 0) {
+            run->input.ranks = count > 0 ? ranks[0].ranks : 1;
+        }
+        if (run->input.ranks > 1) { /* the phases of the summary are the first rank's */
+            bool known = count > 0 && ranks[0].rank == 0 && ranks[0].wall_s.known;
+            run->phases.wall_s = known ? ranks[0].wall_s.number : NAN;
+        }
+        Value per_step = {run->per_step.known, run->per_step.number * (double)run->input.ranks};
+        check_lines_begin(&lines, run->starts, run->sessions, per_step);
+        code = lines_read(dir, take_line, &lines, NULL);
+    }
+    if (code == 0) {
+        settle_input(run, &lines);
+        checks_run(&run->summary, &run->input, checks);
+        check_lines_end(&lines, &run->summary, &run->input, checks);
+        if (run->has_summary && run->state != RUN_RUNNING) { /* else of the session before */
+            checks_ranks(&run->summary, &run->input, ranks,
+                         own_ranks(ranks, count, run->input.ranks), checks);
+        }
+        code = compare_stored(path, run->stored, checks);
+    }
+    free(ranks);
+    return code;
+}
+
+int recheck_dir(const char *dir, Checks *checks)
+{
+    *checks = (Checks){0};
+    RunFile run;
+    cJSON *tree;
+    char *path = io_join(dir, RECORD_RUN);
+    int code = record_load(dir, RECORD_RUN, &tree);
+    code = code != 0 ? code : read_run(path, tree, &run);
+    cJSON_Delete(tree);
+    if (code == 0) {
+        code = check_run(dir, path, &run, checks);
+        free_run(&run);
+    }
+    if (code != 0) {
+        *checks = (Checks){0};
+    }
+    free(path);
+    return code;
+}

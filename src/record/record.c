@@ -1,0 +1,414 @@
+#include "record/record.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/version.h"
+#include "record/event_log.h"
+#include "record/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct Record {
+    char *run_path, *metrics_path;
+    int metrics;   /* file descriptor, append mode; -1: not open */
+    off_t written; /* length of metrics.jsonl, in whole lines */
+    cJSON *run;
+    Events *events; /* NULL: none are written, or no longer */
+};
+
+static void replace_text(cJSON *object, const char *name, const char *text)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(object, name);
+    json_put_text(object, name, text);
+}
+
+static cJSON *describe(const RecordInfo *info)
+{
+    cJSON *run = json_object();
+    json_put_whole(run, "schema", RECORD_SCHEMA);
+    json_put_text(run, "id", info->id);
+    json_put_text(run, "status", run_state_name(RUN_RUNNING));
+    cJSON *pacer = json_object();
+    json_put_text(pacer, "version", version_string());
+    json_put_text(pacer, "commit", version_commit());
+    json_put_text(pacer, "features", version_build_features());
+    json_put_item(run, "pacer", pacer);
+    char now[CLOCK_STAMP_SIZE];
+    clock_stamp(now);
+    json_put_text(run, "started", now);
+    if (info->legs != NULL) {
+        json_put_item(run, "legs", json_copy(info->legs));
+    }
+    json_put_item(run, "process", process_describe());
+    if (info->total_steps > 0) {
+        json_put_whole(run, "total_steps", info->total_steps);
+    }
+    cJSON *model = spec_json(info->spec);
+    json_put_whole(model, "parameters", info->parameters);
+    json_put_number(model, "flops_update", info->flops_update);
+    json_put_item(run, "model", model);
+    json_put_item(run, "config", json_copy(info->config));
+    if (info->given != NULL) {
+        json_put_item(run, "given", json_copy(info->given));
+    }
+    json_put_item(run, "machine", json_copy(info->machine));
+    cJSON *plan = json_array();
+    for (int i = 0; i < info->plan_rows; i++) {
+        cJSON *row = json_object();
+        json_put_text(row, "kind", info->plan[i].kind);
+        json_put_whole(row, "bytes", (int64_t)info->plan[i].bytes);
+        json_append(plan, row);
+    }
+    json_put_item(run, "memory_plan", plan);
+    return run;
+}
+
+/* Takes over from the run.json of the run that is continued: when it first started, and from which
+ * steps it was resumed, this time included. */
+static int carry_over(Record *record, const char *dir, int64_t step)
+{
+    cJSON *before = NULL;
+    if (io_exists(record->run_path)) {
+        int code = record_load(dir, RECORD_RUN, &before);
+        if (code != 0) {
+            return err_wrap(code, "cannot resume");
+        }
+    }
+    const char *started = json_text(before, "started");
+    cJSON *resumed = json_copy(json_get(before, "resumed"));
+    cJSON *event = json_object();
+    char now[CLOCK_STAMP_SIZE];
+    clock_stamp(now);
+    json_put_whole(event, "step", step);
+    json_put_text(event, "at", now);
+    if (!cJSON_IsArray(resumed)) {
+        cJSON_Delete(resumed);
+        resumed = json_array();
+    }
+    json_append(resumed, event);
+    if (started != NULL) {
+        replace_text(record->run, "started", started);
+    }
+    json_put_item(record->run, "resumed", resumed);
+    cJSON_Delete(before);
+    return 0;
+}
+
+/* Those of an earlier session, which may have had other ranks, would be read as this one's. */
+static int remove_rank_files(const char *dir)
+{
+    int64_t *ranks;
+    size_t count;
+    int code = record_rank_files(dir, &ranks, &count);
+    for (size_t i = 0; i < count && code == 0; i++) {
+        char *path = mem_format("%s/ranks/%lld.json", dir, (long long)ranks[i]);
+        if (unlink(path) != 0 && errno != ENOENT) {
+            code = io_error(path, "remove");
+        }
+        free(path);
+    }
+    free(ranks);
+    return code;
+}
+
+static int open_metrics(Record *record, bool fresh)
+{
+    /* O_NONBLOCK: a pipe that nobody reads is an error instead of a wait. */
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | (fresh ? O_TRUNC : 0);
+    record->metrics = open(record->metrics_path, flags, 0644);
+    if (record->metrics < 0) {
+        return io_error(record->metrics_path, "write");
+    }
+    record->written = lseek(record->metrics, 0, SEEK_END);
+    return record->written >= 0 ? 0 : io_error(record->metrics_path, "write");
+}
+
+/* The record does without its events: a full disk must not end a run for their sake. */
+static void keep_events(Record *record, int code)
+{
+    if (code != 0) {
+        log_warn("%s; the run goes on without TensorBoard events", err_message());
+        events_close(record->events, false);
+        record->events = NULL;
+    }
+}
+
+static void open_events(Record *record, const char *dir, int64_t resume_step)
+{
+    int code = events_open(dir, &record->events);
+    code =
+        code != 0 ? code : event_log_start(record->events, record->run, events_now(), resume_step);
+    keep_events(record, code);
+}
+
+/* What the run amounted to, if it has ended. */
+static void close_events(Record *record)
+{
+    if (record->events != NULL && !record_is(record->run, RUN_RUNNING)) {
+        keep_events(record, event_log_end(record->events, record->run, events_now()));
+    }
+    events_close(record->events, false);
+}
+
+/* Whether dir has the record of an earlier run, whose files this one may remove. Lines without a
+ * record are not pacer's. */
+static int find_earlier(const char *dir, bool *earlier)
+{
+    char *run = io_join(dir, RECORD_RUN), *metrics = io_join(dir, RECORD_LINES);
+    struct stat info;
+    *earlier = io_exists(run);
+    int code = 0;
+    if (!*earlier && stat(metrics, &info) == 0 && (!S_ISREG(info.st_mode) || info.st_size > 0)) {
+        code = err_set(ERR_INPUT,
+                       "%s: belongs to no run of pacer's (there is no run.json beside it); give "
+                       "another --out, or move it",
+                       metrics);
+    }
+    free(metrics);
+    free(run);
+    return code;
+}
+
+int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Record **out)
+{
+    *out = NULL;
+    bool fresh = resume_step < 0;
+    bool earlier = false;
+    int code = io_make_folders(dir);
+    if (code == 0 && fresh) {
+        code = find_earlier(dir, &earlier);
+    } else if (code == 0) {
+        code = record_resume(dir, resume_step);
+    }
+    if (code != 0) {
+        return code;
+    }
+    Record *record = mem_zalloc(1, sizeof *record);
+    record->run_path = io_join(dir, RECORD_RUN);
+    record->metrics_path = io_join(dir, RECORD_LINES);
+    record->metrics = -1;
+    record->run = describe(info);
+    if (earlier) {
+        events_remove(dir);
+    } else if (!fresh) {
+        code = carry_over(record, dir, resume_step);
+    }
+    if (code == 0) {
+        code = open_metrics(record, fresh);
+    }
+    if (code == 0) {
+        code = record_save(record, RUN_RUNNING, NULL, NULL);
+    }
+    if (code == 0 &&
+        (earlier ||
+         !fresh)) { /* not before: a record that says that it is done has all its files */
+        code = remove_rank_files(dir);
+    }
+    if (code != 0) {
+        record_close(record);
+        return code;
+    }
+    if (info->events) {
+        open_events(record, dir, resume_step);
+    }
+    *out = record;
+    return 0;
+}
+
+int record_save(Record *record, RunState state, const char *message, cJSON *summary)
+{
+    char now[CLOCK_STAMP_SIZE];
+    clock_stamp(now);
+    replace_text(record->run, "status", run_state_name(state));
+    replace_text(record->run, "message", message);
+    replace_text(record->run, "updated", now);
+    if (summary != NULL) {
+        json_replace(record->run, "summary", summary);
+    }
+    /* Lines that run.json summarises must not be lost when it survives. */
+    if (fsync(record->metrics) != 0 && errno != EINVAL) {
+        return io_error(record->metrics_path, "write");
+    }
+    return json_save(record->run_path, record->run);
+}
+
+void record_machine(Record *record, const cJSON *machine)
+{
+    json_replace(record->run, "machine", json_copy(machine));
+}
+
+void record_close(Record *record)
+{
+    if (record == NULL) {
+        return;
+    }
+    if (record->metrics >= 0) {
+        close(record->metrics);
+    }
+    close_events(record);
+    cJSON_Delete(record->run);
+    free(record->metrics_path);
+    free(record->run_path);
+    free(record);
+}
+
+static int append(Record *record, const cJSON *line)
+{
+    char *json = json_line(line);
+    char *text = mem_format("%s\n", json);
+    free(json);
+    size_t size = strlen(text), done = 0;
+    int code = 0;
+    while (done < size && code == 0) {
+        ssize_t part = write(record->metrics, text + done, size - done);
+        if (part >= 0) {
+            done += (size_t)part;
+        } else if (errno != EINTR) {
+            code = io_error(record->metrics_path, "write");
+        }
+    }
+    if (code == 0) {
+        record->written += (off_t)size;
+    } else if (done > 0 && ftruncate(record->metrics, record->written) != 0) {
+        code = err_wrap(code, "the last line is incomplete");
+    }
+    free(text);
+    return code;
+}
+
+/* Appends the object as one line, and as one event; takes it. */
+static int put_line(Record *record, cJSON *line)
+{
+    int code = append(record, line);
+    if (code == 0 && record->events != NULL) {
+        keep_events(record, event_log_line(record->events, record->run, line, events_now()));
+    }
+    cJSON_Delete(line);
+    return code;
+}
+
+int record_step(Record *record, const RecordStep *step)
+{
+    cJSON *line = json_object();
+    json_put_whole(line, "step", step->step);
+    json_put_whole(line, "tokens", step->tokens);
+    json_put(line, "loss", step->loss);
+    json_put(line, "lr", step->lr);
+    json_put(line, "grad_norm", step->grad_norm);
+    json_put(line, "tok_s", step->tok_s);
+    json_put(line, "ms", step->ms);
+    json_put(line, "peak_bytes", step->peak_bytes);
+    return put_line(record, line);
+}
+
+int record_eval(Record *record, int64_t step, double val_loss)
+{
+    cJSON *line = json_object();
+    json_put_whole(line, "step", step);
+    json_put_number(line, "val_loss", val_loss);
+    return put_line(record, line);
+}
+
+/* The step of a line, or -1 when it is not an object with one. */
+static int64_t line_step(const char *line, size_t size)
+{
+    cJSON *object = json_parse(line, size, NULL);
+    int64_t found = -1;
+    if (!json_whole(json_get(object, "step"), 9007199254740991.0, &found)) {
+        found = -1;
+    }
+    cJSON_Delete(object);
+    return found;
+}
+
+int record_resume(const char *dir, int64_t step)
+{
+    char *path = io_join(dir, RECORD_LINES);
+    char *text = NULL;
+    size_t length = 0;
+    int code = io_exists(path) ? io_read_all(path, SIZE_MAX / 2, &text, &length) : 0;
+    char *kept = mem_alloc(length + 1); /* and one newline, if the last line has none */
+    size_t used = 0;
+    long number = 0, damaged = 0; /* lines, from 1 */
+    for (size_t at = 0; at < length && code == 0;) {
+        const char *newline = memchr(text + at, '\n', length - at);
+        size_t size = newline != NULL ? (size_t)(newline - text) - at : length - at;
+        int64_t found = line_step(text + at, size);
+        number++;
+        if (found < 0) {
+            damaged = damaged != 0 ? damaged : number;
+        } else if (damaged != 0) {
+            code = err_set(ERR_INPUT, "%s:%ld: damaged line; remove it to resume", path, damaged);
+        } else if (found <= step) {
+            memcpy(kept + used, text + at, size);
+            used += size;
+            kept[used++] = '\n';
+        }
+        at += size + 1;
+    }
+    bool changed = used != length;
+    free(text);
+    if (code == 0 && changed) {
+        code = io_write_atomic(path, kept, used);
+    }
+    free(kept);
+    free(path);
+    return code;
+}
+
+static cJSON *memory_json(const RecordRank *rank)
+{
+    cJSON *memory = json_object();
+    json_put_or_null(memory, "peak_bytes", rank->peak_bytes);
+    json_put_or_null(memory, "allocated_bytes", rank->allocated_bytes);
+    json_put_or_null(memory, "reserved_bytes", rank->reserved_bytes);
+    json_put_or_null(memory, "planned_bytes", rank->planned_bytes);
+    json_put_or_null(memory, "resident_bytes", rank->resident_bytes);
+    json_put_or_null(memory, "loader_bytes", rank->loader_bytes);
+    cJSON *categories = json_array();
+    for (int i = 0; i < rank->category_count; i++) {
+        cJSON *row = json_object();
+        json_put_text(row, "kind", rank->categories[i].kind);
+        json_put_whole(row, "planned_bytes", (int64_t)rank->categories[i].planned);
+        json_put_whole(row, "peak_bytes", (int64_t)rank->categories[i].peak);
+        json_append(categories, row);
+    }
+    json_put_item(memory, "categories", categories);
+    return memory;
+}
+
+int record_rank(const char *dir, const RecordRank *rank)
+{
+    cJSON *object = json_object();
+    json_put_whole(object, "schema", RECORD_SCHEMA);
+    json_put_whole(object, "rank", rank->rank);
+    json_put_whole(object, "ranks", rank->ranks);
+    json_put_text(object, "host", rank->host);
+    json_put_text(object, "device", rank->device);
+    json_put_text(object, "uuid", rank->uuid);
+    json_put_or_null(object, "wall_s",
+                     rank->timers != NULL ? value_of(rank->timers->wall_s) : (Value){0});
+    json_put_or_null(object, "first_loss", rank->first_loss);
+    json_put_item(object, "timers", rank->timers != NULL ? timers_json(rank->timers) : NULL);
+    json_put_item(object, "spans", rank->timers != NULL ? timers_spans_json(rank->timers) : NULL);
+    json_put_item(object, "memory", memory_json(rank));
+    json_put_item(object, "gpu", json_copy(rank->gpu));
+    char *folder = io_join(dir, "ranks");
+    char *path = mem_format("%s/%d.json", folder, rank->rank);
+    int code = io_make_folders(folder);
+    if (code == 0) {
+        code = json_save(path, object);
+    }
+    free(path);
+    free(folder);
+    cJSON_Delete(object);
+    return code;
+}

@@ -1,0 +1,86 @@
+#pragma once
+/* The run directory: what a run leaves behind for reports, sweeps and a resume. run.json is always
+ * whole (replaced as one event), metrics.jsonl grows by whole lines. Rank 0 owns both; every rank
+ * writes its own ranks/K.json. docs/formats.md lists the fields. */
+#include "model/spec.h"
+#include "record/reader.h"
+#include "record/summary.h"
+
+typedef struct {
+    const char *kind;
+    size_t bytes;
+} RecordMemory;
+
+/* What is known when a run starts. Everything is copied. */
+typedef struct {
+    const char *id;
+    const ModelSpec *spec;
+    int64_t parameters;
+    int64_t total_steps;  /* that the run is to make; 0: not known */
+    double flops_update;  /* of one rank */
+    const cJSON *config;  /* may be NULL: null */
+    const cJSON *given;   /* names of options that somebody gave; may be NULL: left out */
+    const cJSON *machine; /* may be NULL: null */
+    const cJSON *legs;    /* the run's, this one last; may be NULL: left out */
+    const RecordMemory *plan;
+    int plan_rows;
+    bool events; /* every line goes into a TensorBoard event file in dir, too */
+} RecordInfo;
+
+typedef struct Record Record;
+
+/* Makes the directory and writes run.json with status "running". resume_step < 0 starts afresh:
+ * metrics.jsonl is emptied, and event files of an earlier run go; where there is no run.json, a
+ * metrics.jsonl with lines is somebody else's (ERR_INPUT) and event files stay. Otherwise the run
+ * goes on behind that step: record_resume, and the first start stays in the record. Files of the
+ * ranks of an earlier session go either way: each rank writes its own when the session ends, and
+ * there may have been more of them before. */
+int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Record **out);
+
+/* Rewrites run.json. message may be NULL; summary (taken) may be NULL, which keeps the last one. */
+int record_save(Record *record, RunState state, const char *message, cJSON *summary);
+
+/* Replaces the machine's description (copied): a ceiling was measured again. */
+void record_machine(Record *record, const cJSON *machine);
+
+void record_close(Record *record); /* frees; NULL is fine; the status stays what was saved last */
+
+typedef struct {
+    int64_t step, tokens; /* since the beginning of the run */
+    Value loss, lr, grad_norm, tok_s, ms;
+    Value peak_bytes; /* so far, where the model is computed */
+} RecordStep;
+
+/* Each appends one line to metrics.jsonl, which has reached the system when this returns. A line
+ * that cannot be written whole is taken back. Events that cannot be written are told of once and
+ * then left out. */
+int record_step(Record *record, const RecordStep *step);
+int record_eval(Record *record, int64_t step, double val_loss);
+
+/* Cuts from dir/metrics.jsonl what a run that continues behind `step` will write again: lines of
+ * later steps, and what a kill left of the last line. The file is replaced as one event; no file is
+ * fine. A damaged line with good ones after it is ERR_INPUT. */
+int record_resume(const char *dir, int64_t step);
+
+/* Bytes of one purpose: as planned, and the most that was in use. */
+typedef struct {
+    const char *kind;
+    size_t planned, peak;
+} RecordCategory;
+
+typedef struct {
+    int rank, ranks;
+    const char *host, *device;
+    const char *uuid;          /* tells devices of one name apart; NULL: missing */
+    const TimerReport *timers; /* NULL: missing */
+    Value first_loss;          /* of step 1, this rank's sequences alone; missing after a resume */
+    /* Of the device that computes: in use at most, asked for by the run, taken from the device
+     * by this process in all (a GPU's kernels and libraries included), planned. Then of the
+     * host: resident at most, and the batches made ahead. On a processor the two are one memory. */
+    Value peak_bytes, allocated_bytes, reserved_bytes, planned_bytes, resident_bytes, loader_bytes;
+    const RecordCategory *categories;
+    int category_count;
+    const cJSON *gpu; /* copied; NULL: missing */
+} RecordRank;
+
+int record_rank(const char *dir, const RecordRank *rank); /* writes dir/ranks/K.json */

@@ -1,0 +1,490 @@
+/* Running an experiment: one child after the other, each state on disk before and after. A child is
+ * `pacer train` with the run's options, or a peer's program (peer.h), its output in a file beside
+ * the run directory. It leads a process group of its own, so that Ctrl-C at the terminal reaches it
+ * once, through us; and it is told to stop (SIGTERM: it saves) when we die, whatever kills us. */
+#include "study/experiment.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/process.h"
+#include "base/signals.h"
+#include "study/peer.h"
+#include "study/progress.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TAIL_BYTES 65536 /* of the log that the last error is looked for in */
+#define ERROR_MARK "pacer: error: "
+#define POLL_SECONDS 0.02
+#define GRACE_SECONDS 30.0 /* from asking a run to end, which saves, to ending it */
+
+/* --- a child --- */
+
+typedef struct {
+    pid_t pid;
+    char *log;      /* path */
+    long log_from;  /* bytes that were in it before */
+    double started; /* clock_seconds */
+    bool peer;
+} Child;
+
+/* --- its arguments --- */
+
+static char **add_argument(char **list, int *count, char *text)
+{
+    list = mem_realloc(list, (size_t)*count + 2, sizeof *list);
+    list[(*count)++] = text;
+    list[*count] = NULL;
+    return list;
+}
+
+/* What the run was given, and device and dtype as they were settled. */
+static bool is_passed_on(const Config *cfg, const Option *option)
+{
+    bool settled = strcmp(option->name, "device") == 0 || strcmp(option->name, "dtype") == 0;
+    return (option->commands & 1u << COMMAND_TRAIN) != 0 && strcmp(option->name, "config") != 0 &&
+           (settled || config_is_set(cfg, option->name));
+}
+
+static char **train_arguments(const Experiment *experiment, const ExperimentRun *run)
+{
+    char program[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = '\0';
+    int count = 0;
+    char **list = add_argument(NULL, &count, mem_strdup(program));
+    list = add_argument(list, &count, mem_strdup("train"));
+    size_t options;
+    const Option *table = config_options(&options);
+    for (size_t i = 0; i < options; i++) {
+        if (is_passed_on(&run->cfg, &table[i])) {
+            char *value = config_value_text(&run->cfg, &table[i]);
+            list = add_argument(list, &count, mem_format("--%s=%s", table[i].name, value));
+            free(value);
+        }
+    }
+    char *out = experiment_run_path(experiment, run, "");
+    list = add_argument(list, &count, mem_format("--out=%s", out));
+    free(out);
+    return list;
+}
+
+static char **peer_arguments(char *told)
+{
+    int count = 0;
+    char **list = add_argument(NULL, &count, mem_strdup(peer_python()));
+    list = add_argument(list, &count, peer_script());
+    return add_argument(list, &count, told);
+}
+
+static int arguments(const Experiment *experiment, const ExperimentRun *run, char ***list)
+{
+    char *told = NULL;
+    bool peer = run->peer[0] != '\0';
+    int code = peer ? peer_tell(experiment, run, &told) : 0;
+    if (code == 0) {
+        *list = peer ? peer_arguments(told) : train_arguments(experiment, run);
+    }
+    return code;
+}
+
+static void free_arguments(char **list)
+{
+    for (int i = 0; list[i] != NULL; i++) {
+        free(list[i]);
+    }
+    free(list);
+}
+
+/* --- its life --- */
+
+static long size_of(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 ? (long)info.st_size : 0;
+}
+
+/* In the child: becomes train, or the peer, or ends with 127. */
+static void become(char **list, int log, pid_t parent)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) {
+        _exit(127); /* it died before the line above */
+    }
+    signals_restore();
+    int nothing = open("/dev/null", O_RDONLY);
+    if (nothing >= 0) {
+        dup2(nothing, STDIN_FILENO);
+    }
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    execvp(list[0], list);
+    dprintf(STDERR_FILENO, ERROR_MARK "%s: cannot be started: %s\n", list[0], strerror(errno));
+    _exit(127);
+}
+
+static void child_free(Child *child)
+{
+    free(child->log);
+    *child = (Child){0};
+}
+
+static int child_start(Child *child, const Experiment *experiment, const ExperimentRun *run)
+{
+    char **list;
+    int code = arguments(experiment, run, &list);
+    *child = (Child){0};
+    if (code != 0) {
+        return code;
+    }
+    *child =
+        (Child){.log = experiment_run_path(experiment, run, ".log"), .peer = run->peer[0] != '\0'};
+    child->log_from = size_of(child->log);
+    /* O_NONBLOCK: a pipe that nobody reads is an error instead of a wait. */
+    int log = open(child->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
+    if (log < 0) {
+        code = io_error(child->log, "write");
+        free_arguments(list);
+        child_free(child);
+        return code;
+    }
+    pid_t parent = getpid();
+    fflush(NULL);
+    child->started = clock_seconds();
+    child->pid = fork();
+    if (child->pid == 0) {
+        become(list, log, parent);
+    }
+    code = child->pid > 0 ? 0 : err_set(ERR_FAILED, "no process for a run: %s", strerror(errno));
+    if (code == 0) {
+        setpgid(child->pid, child->pid); /* whichever of us is first */
+    }
+    free_arguments(list);
+    close(log);
+    if (code != 0) {
+        child_free(child);
+    }
+    return code;
+}
+
+/* Whether it has ended; then *status is as of waitpid, and nothing is left but child_free. */
+static bool child_ended(Child *child, int *status)
+{
+    pid_t got = waitpid(child->pid, status, WNOHANG);
+    return got == child->pid;
+}
+
+/* pacer saves and ends by itself, its ranks included. A peer saves nothing, and its children may
+ * be compilers: the whole group is told. What is killed is killed with everything that it has
+ * started. */
+static void child_signal(const Child *child, int signal)
+{
+    pid_t *below = NULL;
+    size_t count = signal == SIGKILL ? process_descendants(child->pid, &below) : 0;
+    kill(child->peer || signal == SIGKILL ? -child->pid : child->pid, signal);
+    for (size_t i = 0; i < count; i++) {
+        kill(below[i], signal);
+    }
+    free(below);
+}
+
+/* The last error that it wrote, without ERROR_MARK; "" when it wrote none. Caller frees. */
+static char *child_last_error(const Child *child)
+{
+    int log;
+    struct stat info;
+    FILE *file = io_open_regular(child->log, &log, &info) == 0 ? fdopen(log, "rb") : NULL;
+    char *found = mem_strdup("");
+    if (file == NULL) {
+        return found;
+    }
+    long size = size_of(child->log), from = child->log_from;
+    from = size - from > TAIL_BYTES ? size - TAIL_BYTES : from;
+    char *line = NULL;
+    size_t room = 0;
+    bool placed = fseek(file, from, SEEK_SET) == 0;
+    while (placed && getline(&line, &room, file) > 0) {
+        const char *mark = strstr(line, ERROR_MARK);
+        if (mark != NULL) {
+            free(found);
+            found = mem_format("%.*s", (int)strcspn(mark + strlen(ERROR_MARK), "\r\n"),
+                               mark + strlen(ERROR_MARK));
+        }
+    }
+    free(line);
+    fclose(file);
+    return found;
+}
+
+static void pause_briefly(void)
+{
+    struct timespec time = {0, (long)(POLL_SECONDS * 1e9)};
+    nanosleep(&time, NULL);
+}
+
+/* --- who else is there --- */
+
+/* Whether a process holds the lock of a run directory. */
+static bool is_locked(const char *run_dir)
+{
+    char *path = io_join(run_dir, "lock");
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    free(path);
+    if (file < 0) {
+        return false;
+    }
+    bool locked = flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    close(file);
+    return locked;
+}
+
+/* A run that somebody trains is waited for. */
+static int wait_until_free(const char *run_dir)
+{
+    if (is_locked(run_dir)) {
+        log_info("%s: another pacer is training there; waiting for it to end", run_dir);
+    }
+    while (is_locked(run_dir)) {
+        if (signals_pending() != 0) {
+            return err_set(signals_pending(), "stopped while waiting for %s", run_dir);
+        }
+        pause_briefly();
+    }
+    return 0;
+}
+
+static int wait_for_leftovers(const char *runs)
+{
+    DIR *folder = opendir(runs);
+    if (folder == NULL) {
+        return io_error(runs, "read");
+    }
+    int code = 0;
+    for (struct dirent *entry; code == 0 && (entry = readdir(folder)) != NULL;) {
+        char *path = io_join(runs, entry->d_name);
+        code = entry->d_name[0] != '.' ? wait_until_free(path) : 0;
+        free(path);
+    }
+    closedir(folder);
+    return code;
+}
+
+int experiment_enter(const Experiment *experiment, int *lock)
+{
+    char *runs = io_join(experiment->dir, "runs"), *path = io_join(experiment->dir, "lock");
+    int code = io_make_folders(runs);
+    *lock = code == 0 ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644) : -1;
+    if (code == 0 && *lock < 0) {
+        code = err_set(ERR_INPUT, "--out %s: cannot write there: %s", experiment->dir,
+                       strerror(errno));
+    } else if (code == 0 && !io_lock(*lock, path)) {
+        code =
+            err_set(ERR_INPUT, "--out %s: another pacer sweep is at work there", experiment->dir);
+    }
+    if (code == 0) {
+        io_remove_temporaries(experiment->dir);
+    }
+    code = code != 0 ? code : wait_for_leftovers(runs);
+    free(runs);
+    free(path);
+    return code;
+}
+
+/* --- one run --- */
+
+typedef struct {
+    int status;     /* as of waitpid */
+    bool timed_out; /* we ended it for that */
+} Ending;
+
+/* Until the child has ended. A signal to us is passed on once; a second one ends us, and the
+ * child with us. */
+static Ending watch_child(Child *child, double timeout_s, SweepProgress *progress)
+{
+    Ending ending = {0};
+    double asked = 0; /* when it was asked to end; 0: not yet */
+    while (!child_ended(child, &ending.status)) {
+        double now = clock_seconds();
+        int signal = signals_pending();
+        if (asked == 0 && signal != 0) {
+            child_signal(child, signal == ERR_INTERRUPTED ? SIGINT : SIGTERM);
+            asked = now;
+            log_info("stopping: the run under way saves and ends");
+        } else if (asked == 0 && timeout_s > 0 && now - child->started > timeout_s) {
+            child_signal(child, SIGTERM);
+            asked = now;
+            ending.timed_out = true;
+        } else if (asked > 0 && ending.timed_out && now - asked > GRACE_SECONDS) {
+            child_signal(child, SIGKILL);
+        }
+        sweep_progress_say(progress);
+        pause_briefly();
+    }
+    return ending;
+}
+
+/* A run directory whose record was not finished, or finished without training, although nothing
+ * is left to train: its sweep was killed between the last checkpoint and the record. Times of
+ * such a run are lost, so it is made again. A record that only cannot be read at the moment is
+ * no reason to remove anything. */
+static bool is_torn(const Experiment *e, const ExperimentRun *run, int exit_status)
+{
+    cJSON *record;
+    int code = experiment_run_record(e, run, &record);
+    bool untrained = json_number(record, "summary.train_s") <= 0;
+    bool done = code == 0 && record_is(record, RUN_DONE) && !untrained;
+    cJSON_Delete(record);
+    return exit_status == 0 && !done && (code == 0 || code == ERR_INPUT);
+}
+
+/* Why a run was refused, by its own record; NULL: it was not. Caller frees. */
+static char *refusal_of(const Experiment *e, const ExperimentRun *run)
+{
+    cJSON *record;
+    char *why = NULL;
+    if (experiment_run_record(e, run, &record) == 0 && record_is(record, RUN_OOM) &&
+        json_get(record, "summary") == NULL) {
+        why = mem_strdup(json_text_or(record, "message", "the plan does not fit"));
+    }
+    cJSON_Delete(record);
+    return why;
+}
+
+static void set_with(ExperimentRun *run, RunState state, char *error, const char *otherwise)
+{
+    experiment_set(run, state, error != NULL && error[0] != '\0' ? error : otherwise);
+    free(error);
+}
+
+/* What the ending of a child means. */
+static void judge(const Experiment *e, ExperimentRun *run, const Child *child, Ending ending)
+{
+    char text[160];
+    bool exited = WIFEXITED(ending.status);
+    int status = exited ? WEXITSTATUS(ending.status) : 0;
+    run->seconds = value_of(clock_seconds() - child->started);
+    run->exit = exited ? value_of(status) : (Value){0};
+    if (exited && (status == 0 || status == err_exit_status(ERR_CHECK))) {
+        experiment_set(run, RUN_DONE, "");
+    } else if (ending.timed_out) {
+        snprintf(text, sizeof text, "ended after %.0f s, the recipe's timeout",
+                 e->recipe.timeout_s);
+        experiment_set(run, RUN_TIMEOUT, text);
+    } else if (signals_pending() != 0) {
+        experiment_set(run, RUN_STOPPED, "interrupted; the same command goes on");
+    } else if (exited && status == err_exit_status(ERR_MEMORY)) {
+        char *why = refusal_of(e, run);
+        set_with(run, why != NULL ? RUN_REFUSED : RUN_OOM,
+                 why != NULL ? why : child_last_error(child), "out of memory");
+    } else if (exited && (status == 130 || status == 143)) {
+        experiment_set(run, RUN_STOPPED, "interrupted; the same command goes on");
+    } else if (exited) {
+        snprintf(text, sizeof text, "exit status %d; its log tells more", status);
+        set_with(run, RUN_FAILED, child_last_error(child), text);
+    } else {
+        int signal = WTERMSIG(ending.status);
+        snprintf(text, sizeof text, "killed by signal %d (%s)%s", signal, strsignal(signal),
+                 signal == SIGKILL ? ", as the system does when memory runs out" : "");
+        experiment_set(run, RUN_FAILED, text);
+    }
+}
+
+static int remove_part(const Experiment *e, const ExperimentRun *run, const char *behind)
+{
+    char *path = experiment_run_path(e, run, behind);
+    int code = io_remove_tree(path);
+    free(path);
+    return code;
+}
+
+static int go(Experiment *e, int at, bool *torn)
+{
+    ExperimentRun *run = &e->runs[at];
+    experiment_set(run, RUN_RUNNING, "");
+    int code = experiment_save(e);
+    Child child;
+    code = code != 0 ? code : child_start(&child, e, run);
+    if (code != 0) {
+        return code;
+    }
+    SweepProgress progress = sweep_progress_begin(e, at);
+    Ending ending = watch_child(&child, e->recipe.timeout_s, &progress);
+    judge(e, run, &child, ending);
+    *torn = run->state == RUN_DONE && is_torn(e, run, (int)run->exit.number);
+    if (!*torn) {
+        sweep_progress_end(&progress);
+    }
+    child_free(&child);
+    return 0;
+}
+
+/* One run from waiting to whatever becomes of it. */
+static int make_run(Experiment *e, int at)
+{
+    ExperimentRun *run = &e->runs[at];
+    if (run->obstacle != NULL && !run->too_large) {
+        experiment_set(run, RUN_FAILED, run->obstacle);
+        log_warn("run %d/%d %s cannot be made here: %s", at + 1, e->count, run->label,
+                 run->obstacle);
+        return experiment_save(e);
+    }
+    char *dir = experiment_run_path(e, run, "");
+    int code = wait_until_free(dir);
+    free(dir);
+    bool torn = false;
+    code = code != 0 ? code : go(e, at, &torn);
+    if (code == 0 && torn) {
+        log_info("run %d/%d was cut off while it wrote its record; it is made again", at + 1,
+                 e->count);
+        code = remove_part(e, run, "");
+        code = code != 0 ? code : go(e, at, &torn);
+        if (code == 0 && torn) {
+            experiment_set(run, RUN_FAILED, "it ended well and left no record");
+        }
+    }
+    if (code == 0 && run->state == RUN_DONE && e->recipe.drop_checkpoints) {
+        code = remove_part(e, run, "/ckpt");
+    }
+    return code != 0 ? code : experiment_save(e);
+}
+
+int experiment_execute(Experiment *e)
+{
+    e->finished = false;
+    int code = experiment_save(e);
+    for (int i = 0; code == 0 && i < e->count; i++) {
+        bool wanted = e->runs[i].state == RUN_WAITING || e->runs[i].state == RUN_STOPPED;
+        if (!wanted) {
+            continue;
+        }
+        code = signals_pending() == 0 ? make_run(e, i) : 0;
+        if (code == 0 && signals_pending() != 0) {
+            code = err_set(signals_pending(),
+                           "stopped in run %d of %d; the same command goes on from there", i + 1,
+                           e->count);
+        }
+    }
+    if (code == 0) {
+        e->finished = true;
+        code = experiment_save(e);
+    }
+    return code;
+}

@@ -1,0 +1,127 @@
+/* Lists of settings, and the end of a recipe. */
+#include "study/recipe.h"
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "config/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void setting_add(SettingList *list, const char *option, const char *value, int line)
+{
+    list->items = mem_realloc(list->items, (size_t)list->count + 1, sizeof *list->items);
+    list->items[list->count++] = (Setting){mem_strdup(option), mem_strdup(value), line};
+}
+
+const Setting *setting_find(const SettingList *list, const char *option)
+{
+    for (int i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i].option, option) == 0) {
+            return &list->items[i];
+        }
+    }
+    return NULL;
+}
+
+static void free_cells(Setting *cells, int count)
+{
+    for (int i = 0; i < count; i++) {
+        free(cells[i].option);
+        free(cells[i].value);
+    }
+    free(cells);
+}
+
+void setting_remove(SettingList *list, const char *option)
+{
+    const Setting *found = setting_find(list, option);
+    if (found == NULL) {
+        return;
+    }
+    int at = (int)(found - list->items);
+    free(list->items[at].option);
+    free(list->items[at].value);
+    list->count--;
+    memmove(list->items + at, list->items + at + 1,
+            (size_t)(list->count - at) * sizeof *list->items);
+}
+
+void setting_free(SettingList *list)
+{
+    free_cells(list->items, list->count);
+    *list = (SettingList){0};
+}
+
+cJSON *setting_json(const SettingList *list)
+{
+    cJSON *object = json_object();
+    for (int i = 0; i < list->count; i++) {
+        json_put_text(object, list->items[i].option, list->items[i].value);
+    }
+    return object;
+}
+
+static bool is_of_records(const char *option)
+{
+    const Option *found = config_find(option);
+    return found != NULL && strcmp(found->group, "Output") == 0;
+}
+
+bool recipe_axis_shows(const RecipeAxis *axis, int i)
+{
+    bool alone = true;
+    for (int k = 0; k < axis->options; k++) {
+        alone = alone && is_of_records(axis->cells[k].option);
+    }
+    return alone || !is_of_records(axis->cells[i].option);
+}
+
+char *setting_label(const SettingList *list, int count)
+{
+    char *label = mem_strdup("");
+    for (int i = 0; i < count && i < list->count; i++) {
+        char *longer = mem_format("%s%s%s %s", label, i > 0 ? ", " : "", list->items[i].option,
+                                  list->items[i].value);
+        free(label);
+        label = longer;
+    }
+    return label;
+}
+
+void recipe_clear_axes(Recipe *recipe)
+{
+    for (int i = 0; i < recipe->axis_count; i++) {
+        free_cells(recipe->axes[i].cells, recipe->axes[i].options * recipe->axes[i].points);
+    }
+    free(recipe->axes);
+    recipe->axes = NULL;
+    recipe->axis_count = 0;
+}
+
+void recipe_clear_skips(Recipe *recipe)
+{
+    for (int i = 0; i < recipe->skip_count; i++) {
+        setting_free(&recipe->skips[i]);
+    }
+    free(recipe->skips);
+    recipe->skips = NULL;
+    recipe->skip_count = 0;
+}
+
+void recipe_free(Recipe *recipe)
+{
+    recipe_clear_axes(recipe);
+    recipe_clear_skips(recipe);
+    setting_free(&recipe->base);
+    setting_free(&recipe->baseline);
+    free(recipe->probe.factors);
+    free(recipe->probe.chosen);
+    free(recipe->path);
+    free(recipe->name);
+    free(recipe->title);
+    free(recipe->about);
+    cJSON_Delete(recipe->tables);
+    cJSON_Delete(recipe->charts);
+    *recipe = (Recipe){0};
+}

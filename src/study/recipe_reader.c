@@ -1,0 +1,304 @@
+/* Walking a YAML document. A node that several places share (an alias) is refused when the
+ * document is opened, so that what is read is never more than what was written. */
+#include "study/recipe_reader.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int reader_fault(const RecipeReader *reader, const yaml_node_t *node, const char *format, ...)
+{
+    char message[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return err_set(ERR_INPUT, "%s:%d: %s", reader->input.path, yaml_input_line(node->start_mark),
+                   message);
+}
+
+yaml_node_t *reader_node(RecipeReader *reader, int index)
+{
+    return yaml_document_get_node(&reader->document, index);
+}
+
+const char *reader_text(RecipeReader *reader, const yaml_node_t *node, const char *what)
+{
+    if (node->type != YAML_SCALAR_NODE) {
+        reader_fault(reader, node, "%s: one plain value must stand here", what);
+        return NULL;
+    }
+    const char *text = (const char *)node->data.scalar.value;
+    bool plain = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    if (strlen(text) != node->data.scalar.length) {
+        reader_fault(reader, node, "%s: has a zero byte", what);
+        return NULL;
+    }
+    if (plain && (text[0] == '\0' || strcmp(text, "~") == 0 || strcmp(text, "null") == 0)) {
+        reader_fault(reader, node, "%s has no value", what);
+        return NULL;
+    }
+    return text;
+}
+
+bool reader_pair(RecipeReader *reader, const yaml_node_t *mapping, int i, yaml_node_t **key,
+                 yaml_node_t **value)
+{
+    const yaml_node_pair_t *pair = mapping->data.mapping.pairs.start + i;
+    if (pair >= mapping->data.mapping.pairs.top) {
+        return false;
+    }
+    *key = reader_node(reader, pair->key);
+    *value = reader_node(reader, pair->value);
+    return true;
+}
+
+bool reader_item(RecipeReader *reader, const yaml_node_t *sequence, int i, yaml_node_t **item)
+{
+    const yaml_node_item_t *at = sequence->data.sequence.items.start + i;
+    if (at >= sequence->data.sequence.items.top) {
+        return false;
+    }
+    *item = reader_node(reader, *at);
+    return true;
+}
+
+int reader_want_mapping(const RecipeReader *reader, const yaml_node_t *node, const char *what)
+{
+    return node->type == YAML_MAPPING_NODE
+               ? 0
+               : reader_fault(reader, node, "%s: must be lines of `name: value`", what);
+}
+
+int reader_want_sequence(const RecipeReader *reader, const yaml_node_t *node, const char *what)
+{
+    bool filled = node->type == YAML_SEQUENCE_NODE &&
+                  node->data.sequence.items.top > node->data.sequence.items.start;
+    return filled
+               ? 0
+               : reader_fault(reader, node, "%s: must be a list such as [a, b], not empty", what);
+}
+
+/* Index of the key's row; -1 and a fault when it is none of them. */
+static int find_key(RecipeReader *reader, const yaml_node_t *key, const RecipeKey *keys)
+{
+    const char *text = reader_text(reader, key, "key"), *names[RECIPE_MAX_KEYS + 1] = {NULL};
+    for (int i = 0; text != NULL && keys[i].name != NULL; i++) {
+        if (strcmp(keys[i].name, text) == 0) {
+            return i;
+        }
+        names[i] = keys[i].name;
+    }
+    if (text != NULL) {
+        bool likely;
+        const char *nearest = config_nearest(text, names, &likely);
+        reader_fault(reader, key, "unknown key '%.60s'; %s %s%s", text,
+                     likely ? "did you mean" : "the nearest is", nearest, likely ? "?" : "");
+    }
+    return -1;
+}
+
+int reader_mapping(RecipeReader *reader, yaml_node_t *node, const char *what, const RecipeKey *keys,
+                   void *into)
+{
+    bool seen[RECIPE_MAX_KEYS] = {false};
+    yaml_node_t *key, *value;
+    int code = reader_want_mapping(reader, node, what);
+    for (int i = 0; code == 0 && reader_pair(reader, node, i, &key, &value); i++) {
+        int row = find_key(reader, key, keys);
+        if (row < 0) {
+            return ERR_INPUT;
+        }
+        code = seen[row] ? reader_fault(reader, key, "%s is given twice", keys[row].name)
+                         : keys[row].read(reader, &keys[row], value, into);
+        seen[row] = true;
+    }
+    for (int i = 0; code == 0 && keys[i].name != NULL; i++) {
+        if (keys[i].needed && !seen[i]) {
+            code = reader_fault(reader, node, "%s needs the key %s", what, keys[i].name);
+        }
+    }
+    return code;
+}
+
+int reader_real(RecipeReader *reader, const yaml_node_t *node, const char *what, double *number)
+{
+    const char *text = reader_text(reader, node, what);
+    if (text == NULL) {
+        return ERR_INPUT;
+    }
+    char *end;
+    *number = strtod(text, &end);
+    return end != text && *end == '\0' && isfinite(*number)
+               ? 0
+               : reader_fault(reader, node, "%s '%.60s': not a number", what, text);
+}
+
+int reader_choice(RecipeReader *reader, const yaml_node_t *node, const char *what,
+                  const char *const *choices, int *choice)
+{
+    const char *text = reader_text(reader, node, what);
+    for (*choice = 0; text != NULL && choices[*choice] != NULL; ++*choice) {
+        if (strcmp(choices[*choice], text) == 0) {
+            return 0;
+        }
+    }
+    bool likely;
+    return text == NULL ? ERR_INPUT
+                        : reader_fault(reader, node, "%s '%.60s': no such %s; the nearest is %s",
+                                       what, text, what, config_nearest(text, choices, &likely));
+}
+
+/* --- options of train: base, axes, skip, baseline --- */
+
+/* Checks one `option: value` of train and appends it as train would write it. */
+static int read_setting(RecipeReader *reader, yaml_node_t *key, yaml_node_t *value,
+                        SettingList *list)
+{
+    const char *option = reader_text(reader, key, "option name");
+    const char *text = option != NULL ? reader_text(reader, value, option) : NULL;
+    if (text == NULL) {
+        return ERR_INPUT;
+    }
+    if (strcmp(option, "out") == 0 || strcmp(option, "resume") == 0) {
+        return reader_fault(reader, key, "%s is up to the sweep; leave it out", option);
+    }
+    int line = yaml_input_line(key->start_mark);
+    int code = config_set_at(&reader->scratch, option, text, reader->input.path,
+                             yaml_input_line(value->start_mark));
+    if (code != 0) {
+        return code;
+    }
+    char *written = config_value_text(&reader->scratch, config_find(option));
+    setting_add(list, option, written, line);
+    free(written);
+    return 0;
+}
+
+int reader_settings(RecipeReader *reader, yaml_node_t *node, const char *what, SettingList *list)
+{
+    int code = reader_want_mapping(reader, node, what);
+    yaml_node_t *key, *value;
+    for (int i = 0; code == 0 && reader_pair(reader, node, i, &key, &value); i++) {
+        const char *option = reader_text(reader, key, "option name");
+        if (option != NULL && setting_find(list, option) != NULL) {
+            return reader_fault(reader, key, "%s is given twice", option);
+        }
+        code = read_setting(reader, key, value, list);
+    }
+    return code;
+}
+
+int reader_skips(RecipeReader *reader, yaml_node_t *node, Recipe *recipe)
+{
+    int code = reader_want_sequence(reader, node, "skip");
+    yaml_node_t *item;
+    for (int i = 0; code == 0 && reader_item(reader, node, i, &item); i++) {
+        recipe->skips =
+            mem_realloc(recipe->skips, (size_t)recipe->skip_count + 1, sizeof *recipe->skips);
+        SettingList *skip = &recipe->skips[recipe->skip_count++];
+        *skip = (SettingList){0};
+        code = reader_settings(reader, item, "skip", skip);
+        if (code == 0 && skip->count == 0) {
+            code = reader_fault(reader, item, "skip: an empty entry would leave out everything");
+        }
+    }
+    return code;
+}
+
+/* --- axes --- */
+
+static bool varies_elsewhere(const Recipe *recipe, const char *option)
+{
+    for (int i = 0; i + 1 < recipe->axis_count; i++) {
+        for (int k = 0; k < recipe->axes[i].options; k++) {
+            if (strcmp(recipe->axes[i].cells[k].option, option) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* One option of an axis: its values, as column `column` of the cells. */
+static int read_column(RecipeReader *reader, Recipe *recipe, yaml_node_t *key, yaml_node_t *node,
+                       SettingList *values)
+{
+    const char *option = reader_text(reader, key, "option name");
+    if (option == NULL) {
+        return ERR_INPUT;
+    }
+    if (varies_elsewhere(recipe, option)) {
+        return reader_fault(reader, key, "%s varies on two axes", option);
+    }
+    int code = reader_want_sequence(reader, node, option);
+    yaml_node_t *item;
+    for (int i = 0; code == 0 && reader_item(reader, node, i, &item); i++) {
+        code = read_setting(reader, key, item, values);
+        if (code == 0) {
+            values->items[i].line = yaml_input_line(item->start_mark);
+        }
+    }
+    return code;
+}
+
+static int read_axis(RecipeReader *reader, yaml_node_t *node, Recipe *recipe)
+{
+    int code = reader_want_mapping(reader, node, "an axis");
+    recipe->axes = mem_realloc(recipe->axes, (size_t)recipe->axis_count + 1, sizeof *recipe->axes);
+    RecipeAxis *axis = &recipe->axes[recipe->axis_count++];
+    *axis = (RecipeAxis){0};
+    SettingList columns[CONFIG_MAX_OPTIONS] = {0};
+    int count = 0;
+    yaml_node_t *key, *value;
+    for (int i = 0; code == 0 && reader_pair(reader, node, i, &key, &value); i++) {
+        code = count < CONFIG_MAX_OPTIONS ? read_column(reader, recipe, key, value, &columns[count])
+                                          : reader_fault(reader, key, "an axis of so many options");
+        count++;
+        if (code == 0 && columns[count - 1].count != columns[0].count) {
+            code = reader_fault(reader, key,
+                                "%s has %d values and %s has %d; options of one axis change "
+                                "together and need as many each",
+                                columns[count - 1].items[0].option, columns[count - 1].count,
+                                columns[0].items[0].option, columns[0].count);
+        }
+        for (int k = 0; code == 0 && k + 1 < count; k++) {
+            if (strcmp(columns[k].items[0].option, columns[count - 1].items[0].option) == 0) {
+                code = reader_fault(reader, key, "%s is given twice", columns[k].items[0].option);
+            }
+        }
+    }
+    if (code == 0 && count == 0) {
+        code = reader_fault(reader, node, "an axis needs an option with a list of values");
+    }
+    if (code == 0) { /* the strings move over */
+        *axis = (RecipeAxis){.options = count, .points = columns[0].count};
+        axis->cells = mem_zalloc((size_t)(count * axis->points), sizeof *axis->cells);
+        for (int i = 0; i < count; i++) {
+            for (int p = 0; p < axis->points; p++) {
+                axis->cells[p * count + i] = columns[i].items[p];
+            }
+            free(columns[i].items);
+        }
+        return 0;
+    }
+    for (int i = 0; i < count && i < CONFIG_MAX_OPTIONS; i++) {
+        setting_free(&columns[i]);
+    }
+    return code;
+}
+
+int reader_axes(RecipeReader *reader, yaml_node_t *node, Recipe *recipe)
+{
+    int code = reader_want_sequence(reader, node, "axes");
+    yaml_node_t *item;
+    for (int i = 0; code == 0 && reader_item(reader, node, i, &item); i++) {
+        code = read_axis(reader, item, recipe);
+    }
+    return code;
+}

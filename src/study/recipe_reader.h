@@ -1,0 +1,64 @@
+#pragma once
+/* Shared by the files that read a recipe: nodes of a YAML document, with faults that name file
+ * and line. */
+#include "config/config.h"
+#include "config/yaml_input.h"
+#include "study/recipe.h"
+
+typedef struct {
+    YamlInput input;
+    yaml_document_t document;
+    RecipeMetricCheck metric;
+    Config scratch;     /* takes every value once, to be checked and written in one way */
+    yaml_node_t *smoke; /* value of the key smoke; NULL: none so far */
+    bool inside;        /* what is read is that value */
+    yaml_node_t *x;     /* of the chart that is read */
+} RecipeReader;
+
+/* A key of a mapping: its reader puts the value where `into` is. choices (NULL-terminated) and
+ * needed are for the keys that have them. */
+typedef struct RecipeKey RecipeKey;
+struct RecipeKey {
+    const char *name;
+    int (*read)(RecipeReader *reader, const RecipeKey *key, yaml_node_t *value, void *into);
+    const char *const *choices;
+    bool needed;
+};
+#define RECIPE_MAX_KEYS 20
+
+int reader_fault(const RecipeReader *reader, const yaml_node_t *node, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+yaml_node_t *reader_node(RecipeReader *reader, int index); /* by its number in the document */
+
+/* The node's text, owned by the document; NULL and a fault when it is no single value. `what`
+ * names it. */
+const char *reader_text(RecipeReader *reader, const yaml_node_t *node, const char *what);
+
+/* Entry i of a mapping or a sequence. False behind the end. */
+bool reader_pair(RecipeReader *reader, const yaml_node_t *mapping, int i, yaml_node_t **key,
+                 yaml_node_t **value);
+bool reader_item(RecipeReader *reader, const yaml_node_t *sequence, int i, yaml_node_t **item);
+
+/* Fails unless the node is a mapping, or a sequence with at least one entry. */
+int reader_want_mapping(const RecipeReader *reader, const yaml_node_t *node, const char *what);
+int reader_want_sequence(const RecipeReader *reader, const yaml_node_t *node, const char *what);
+
+/* Reads a mapping key by key; keys end with a NULL name. A key that is unknown (the nearest one is
+ * named), stands twice or is needed and missing is a fault. */
+int reader_mapping(RecipeReader *reader, yaml_node_t *node, const char *what, const RecipeKey *keys,
+                   void *into);
+
+int reader_real(RecipeReader *reader, const yaml_node_t *node, const char *what, double *number);
+int reader_choice(RecipeReader *reader, const yaml_node_t *node, const char *what,
+                  const char *const *choices, int *choice);
+
+/* Options of train with a value each, skip, and axes. What was read stays in the lists when it
+ * fails. */
+int reader_settings(RecipeReader *reader, yaml_node_t *node, const char *what, SettingList *list);
+int reader_skips(RecipeReader *reader, yaml_node_t *node, Recipe *recipe);
+int reader_axes(RecipeReader *reader, yaml_node_t *node, Recipe *recipe);
+
+/* recipe_view.c: the keys tables and charts, as arrays. Caller deletes. */
+int reader_tables(RecipeReader *reader, yaml_node_t *node, cJSON **tables);
+int reader_charts(RecipeReader *reader, yaml_node_t *node, cJSON **charts);

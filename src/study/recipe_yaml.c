@@ -1,0 +1,419 @@
+/* Reading a recipe. The file is one mapping; its key smoke holds a mapping of the same keys,
+ * which replace the outer ones in the small version (base is replaced option by option). Both
+ * are read and checked, whichever is asked for. */
+#include "study/recipe_reader.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "record/names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_REPEATS 1000
+#define MAX_TIMEOUT 1e9 /* seconds */
+#define MAX_FACTORS 32
+#define MAX_FACTOR 1e6
+
+/* Each reader below replaces what the recipe had of its key. */
+
+static int replace_text(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, char **text)
+{
+    const char *found = reader_text(reader, node, key->name);
+    if (found == NULL) {
+        return ERR_INPUT;
+    }
+    free(*text);
+    *text = mem_strdup(found);
+    size_t length = strlen(*text);
+    while (length > 0 && (*text)[length - 1] == '\n') { /* of a folded text */
+        (*text)[--length] = '\0';
+    }
+    return 0;
+}
+
+static int refuse_inside(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node)
+{
+    return reader->inside ? reader_fault(reader, node, "%s does not belong into smoke", key->name)
+                          : 0;
+}
+
+static int read_name(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    char **name = &((Recipe *)recipe)->name;
+    int code = refuse_inside(reader, key, node);
+    code = code != 0 ? code : replace_text(reader, key, node, name);
+    if (code == 0 && ((*name)[0] == '.' || (*name)[0] == '\0' || strlen(*name) > 80 ||
+                      strspn(*name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                    "0123456789-_.") != strlen(*name))) {
+        code = reader_fault(
+            reader, node, "name '%.60s': becomes a folder; letters, digits, - _ and . only", *name);
+    }
+    return code;
+}
+
+static int read_title(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    return replace_text(reader, key, node, &((Recipe *)recipe)->title);
+}
+
+static int read_about(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    return replace_text(reader, key, node, &((Recipe *)recipe)->about);
+}
+
+/* --- settings --- */
+
+/* Puts base of the small version over the other. Of options that answer one question the new one
+ * stands. */
+static void replace_base(SettingList *base, const SettingList *over)
+{
+    static const char *const groups[][3] = {{"steps", "tokens", "epochs"},
+                                            {"accum", "global-batch", "accum"}};
+    for (int i = 0; i < over->count; i++) {
+        const Setting *new = &over->items[i];
+        setting_remove(base, new->option);
+        for (int g = 0; g < 2; g++) {
+            bool member = strcmp(groups[g][0], new->option) == 0 ||
+                          strcmp(groups[g][1], new->option) == 0 ||
+                          strcmp(groups[g][2], new->option) == 0;
+            for (int k = 0; member && k < 3; k++) {
+                if (setting_find(over, groups[g][k]) == NULL) {
+                    setting_remove(base, groups[g][k]);
+                }
+            }
+        }
+    }
+    for (int i = 0; i < over->count; i++) {
+        setting_add(base, over->items[i].option, over->items[i].value, over->items[i].line);
+    }
+}
+
+static int read_base(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    SettingList given = {0};
+    int code = reader_settings(reader, node, key->name, &given);
+    replace_base(&((Recipe *)recipe)->base, &given);
+    setting_free(&given);
+    return code;
+}
+
+static int read_axes(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    (void)key;
+    recipe_clear_axes(recipe);
+    return reader_axes(reader, node, recipe);
+}
+
+static int read_skip(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    (void)key;
+    recipe_clear_skips(recipe);
+    return reader_skips(reader, node, recipe);
+}
+
+static int read_baseline(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node,
+                         void *recipe)
+{
+    SettingList *baseline = &((Recipe *)recipe)->baseline;
+    setting_free(baseline);
+    return reader_settings(reader, node, key->name, baseline);
+}
+
+/* --- single values --- */
+
+static int read_repeats(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    double number = 1;
+    int code = reader_real(reader, node, key->name, &number);
+    if (code == 0 && !(number >= 1 && number <= MAX_REPEATS && number == (int)number)) {
+        return reader_fault(reader, node, "repeats: a whole number from 1 to %d", MAX_REPEATS);
+    }
+    ((Recipe *)recipe)->repeats = code == 0 ? (int)number : 1;
+    return code;
+}
+
+/* 90, 90s, 10m, 2h */
+static int read_timeout(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    const char *text = reader_text(reader, node, key->name);
+    if (text == NULL) {
+        return ERR_INPUT;
+    }
+    char *end;
+    double seconds = strtod(text, &end);
+    double unit = strcmp(end, "m") == 0 ? 60 : strcmp(end, "h") == 0 ? 3600 : 1;
+    bool known = *end == '\0' || strcmp(end, "s") == 0 || unit > 1;
+    seconds *= unit;
+    ((Recipe *)recipe)->timeout_s = seconds;
+    return end != text && known && seconds > 0 && seconds <= MAX_TIMEOUT
+               ? 0
+               : reader_fault(reader, node, "timeout '%.60s': a time such as 90s, 10m or 2h", text);
+}
+
+static int read_target_loss(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node,
+                            void *recipe)
+{
+    Value *target = &((Recipe *)recipe)->target_loss;
+    target->known = true;
+    return reader_real(reader, node, key->name, &target->number);
+}
+
+static int read_checkpoints(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node,
+                            void *recipe)
+{
+    int choice, code = reader_choice(reader, node, key->name, key->choices, &choice);
+    ((Recipe *)recipe)->drop_checkpoints = choice == 1;
+    return code;
+}
+
+/* One name or a list of them; none: no peers. */
+static int read_peers(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    unsigned *peers = &((Recipe *)recipe)->peers;
+    const char *names[8] = {"none"};
+    for (int i = 0; peer_name(i) != NULL && i < 6; i++) {
+        names[i + 1] = peer_name(i);
+    }
+    bool single = node->type == YAML_SCALAR_NODE;
+    int code = single ? 0 : reader_want_sequence(reader, node, key->name);
+    yaml_node_t *item = node;
+    *peers = 0;
+    for (int i = 0; code == 0 && (single ? i == 0 : reader_item(reader, node, i, &item)); i++) {
+        int choice;
+        code = reader_choice(reader, item, key->name, names, &choice);
+        if (code == 0 && choice == 0 && !single) {
+            code = reader_fault(reader, item, "peers: none stands alone");
+        } else if (code == 0 && choice > 0) {
+            *peers |= 1u << (choice - 1);
+        }
+    }
+    return code;
+}
+
+/* --- learning rates --- */
+
+static int read_rule(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    int choice, code = reader_choice(reader, node, key->name, key->choices, &choice);
+    ((Recipe *)recipe)->lr_rule = (LrRule)choice;
+    return code;
+}
+
+static int read_at(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    return reader_real(reader, node, key->name, &((Recipe *)recipe)->lr_at);
+}
+
+static int read_lr_rule(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
+{
+    static const char *const rules[] = {"none", "linear", "sqrt", NULL};
+    static const RecipeKey keys[] = {{.name = "rule", .read = read_rule, .choices = rules},
+                                     {.name = "at", .read = read_at},
+                                     {.name = NULL}};
+    Recipe *recipe = into;
+    recipe->lr_rule = LR_RULE_NONE;
+    recipe->lr_at = 0;
+    int code = reader_mapping(reader, node, key->name, keys, recipe);
+    if (code == 0 && recipe->lr_rule != LR_RULE_NONE && !(recipe->lr_at >= 1)) {
+        code = reader_fault(reader, node,
+                            "lr-rule needs `at`, the global batch that lr is meant for, 1 or more");
+    }
+    return code;
+}
+
+static int read_factors(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
+{
+    LrProbe *probe = into;
+    int code = reader_want_sequence(reader, node, key->name);
+    free(probe->factors);
+    probe->factors = mem_zalloc(MAX_FACTORS, sizeof *probe->factors);
+    probe->count = 0;
+    yaml_node_t *item;
+    for (int i = 0; code == 0 && reader_item(reader, node, i, &item); i++) {
+        double factor;
+        code = reader_real(reader, item, key->name, &factor);
+        double last = probe->count > 0 ? probe->factors[probe->count - 1] : 0;
+        if (code == 0 && !(factor > last && factor <= MAX_FACTOR)) {
+            code = reader_fault(reader, item, "factors: positive numbers, each above the last");
+        } else if (code == 0 && probe->count == MAX_FACTORS) {
+            code = reader_fault(reader, item, "factors: at most %d", MAX_FACTORS);
+        } else if (code == 0) {
+            probe->factors[probe->count++] = factor;
+        }
+    }
+    if (code == 0 && probe->count < 2) {
+        code = reader_fault(reader, node, "factors: at least two, to choose between");
+    }
+    return code;
+}
+
+static int read_tokens(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *probe)
+{
+    const char *text = reader_text(reader, node, key->name);
+    if (text == NULL) {
+        return ERR_INPUT;
+    }
+    return config_parse_bytes(text, &((LrProbe *)probe)->tokens) == 0
+               ? 0
+               : reader_fault(reader, node, "tokens '%.60s': a number such as 500k or 2M", text);
+}
+
+static int read_lr_probe(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
+{
+    static const RecipeKey keys[] = {{.name = "factors", .read = read_factors},
+                                     {.name = "tokens", .read = read_tokens},
+                                     {.name = NULL}};
+    LrProbe *probe = &((Recipe *)into)->probe;
+    free(probe->factors);
+    *probe = (LrProbe){.tokens = -1};
+    if (node->type == YAML_SCALAR_NODE && strcmp((char *)node->data.scalar.value, "none") == 0) {
+        probe->tokens = 0;
+        return 0;
+    }
+    int code = reader_mapping(reader, node, key->name, keys, probe);
+    if (code == 0 && (probe->count == 0 || probe->tokens < 0)) {
+        code = reader_fault(reader, node,
+                            "lr-probe needs factors and tokens, such as {factors: [0.5, 1, 2], "
+                            "tokens: 2M}");
+    }
+    return code;
+}
+
+/* --- the whole --- */
+
+static int read_tables(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    (void)key;
+    cJSON_Delete(((Recipe *)recipe)->tables);
+    return reader_tables(reader, node, &((Recipe *)recipe)->tables);
+}
+
+static int read_charts(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    (void)key;
+    cJSON_Delete(((Recipe *)recipe)->charts);
+    return reader_charts(reader, node, &((Recipe *)recipe)->charts);
+}
+
+static int find_smoke(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    (void)recipe;
+    reader->smoke = node;
+    return refuse_inside(reader, key, node);
+}
+
+static const char *const checkpoints[] = {"keep", "remove", NULL};
+static const RecipeKey keys_of_recipe[] = {
+    {.name = "name", .read = read_name},
+    {.name = "title", .read = read_title},
+    {.name = "about", .read = read_about},
+    {.name = "base", .read = read_base},
+    {.name = "axes", .read = read_axes},
+    {.name = "skip", .read = read_skip},
+    {.name = "repeats", .read = read_repeats},
+    {.name = "timeout", .read = read_timeout},
+    {.name = "baseline", .read = read_baseline},
+    {.name = "target-loss", .read = read_target_loss},
+    {.name = "lr-rule", .read = read_lr_rule},
+    {.name = "lr-probe", .read = read_lr_probe},
+    {.name = "peers", .read = read_peers},
+    {.name = "checkpoints", .read = read_checkpoints, .choices = checkpoints},
+    {.name = "tables", .read = read_tables},
+    {.name = "charts", .read = read_charts},
+    {.name = "smoke", .read = find_smoke},
+    {.name = NULL},
+};
+
+static int read_root(RecipeReader *reader, yaml_node_t *root, bool smoke, Recipe *recipe)
+{
+    int code = reader_mapping(reader, root, "a recipe", keys_of_recipe, recipe);
+    if (code == 0 && recipe->name == NULL) {
+        code = reader_fault(reader, root, "a recipe needs the key name");
+    }
+    if (code == 0 && reader->smoke != NULL) {
+        Recipe unused = {.repeats = 1};
+        reader->inside = true;
+        code = reader_mapping(reader, reader->smoke, "smoke", keys_of_recipe,
+                              smoke ? recipe : &unused);
+        recipe_free(&unused);
+    } else if (code == 0 && smoke) {
+        code = err_set(ERR_INPUT, "%s: has no key smoke, so there is no small version to run",
+                       reader->input.path);
+    }
+    if (code == 0 && recipe->axis_count == 0) {
+        code = err_set(ERR_INPUT, "%s: needs axes: what varies, such as `axes: [{batch: [8, 16]}]`",
+                       reader->input.path);
+    }
+    return code;
+}
+
+/* A node that stands in two places came by an alias: &name and *name. */
+static int refuse_aliases(RecipeReader *reader)
+{
+    yaml_document_t *document = &reader->document;
+    int count = (int)(document->nodes.top - document->nodes.start);
+    bool *seen = mem_zalloc((size_t)count + 1, sizeof *seen);
+    int twice = 0;
+    for (int n = 1; n <= count && twice == 0; n++) {
+        const yaml_node_t *node = reader_node(reader, n);
+        yaml_node_t *key, *value;
+        bool mapping = node->type == YAML_MAPPING_NODE, list = node->type == YAML_SEQUENCE_NODE;
+        for (int i = 0; twice == 0 && (mapping ? reader_pair(reader, node, i, &key, &value)
+                                               : list && reader_item(reader, node, i, &value));
+             i++) {
+            int index = (int)(value - document->nodes.start);
+            twice = seen[index] ? index + 1 : 0;
+            seen[index] = true;
+        }
+    }
+    free(seen);
+    return twice == 0 ? 0
+                      : reader_fault(reader, reader_node(reader, twice),
+                                     "aliases are not used here; write the value itself");
+}
+
+static int refuse_more(RecipeReader *reader)
+{
+    if (!yaml_parser_load(&reader->input.parser, &reader->document)) {
+        return yaml_input_fault(&reader->input);
+    }
+    yaml_node_t *root = yaml_document_get_root_node(&reader->document);
+    int code = root != NULL ? reader_fault(reader, root, "a second document; one is allowed") : 0;
+    yaml_document_delete(&reader->document);
+    return code;
+}
+
+static int read_document(RecipeReader *reader, bool smoke, Recipe *recipe)
+{
+    if (!yaml_parser_load(&reader->input.parser, &reader->document)) {
+        return yaml_input_fault(&reader->input);
+    }
+    yaml_node_t *root = yaml_document_get_root_node(&reader->document);
+    int code = root != NULL ? refuse_aliases(reader)
+                            : err_set(ERR_INPUT, "%s: is empty", reader->input.path);
+    code = code != 0 ? code : read_root(reader, root, smoke, recipe);
+    yaml_document_delete(&reader->document);
+    if (code == 0) {
+        code = refuse_more(reader);
+    }
+    return code;
+}
+
+int recipe_load(Recipe *recipe, const char *path, bool smoke, RecipeMetricCheck metric)
+{
+    RecipeReader reader = {.metric = metric};
+    int code = yaml_input_open(&reader.input, path);
+    if (code != 0) {
+        return code;
+    }
+    *recipe = (Recipe){.path = mem_strdup(path), .smoke = smoke, .repeats = 1};
+    config_init(&reader.scratch, COMMAND_TRAIN);
+    code = read_document(&reader, smoke, recipe);
+    config_free(&reader.scratch);
+    yaml_input_close(&reader.input);
+    if (code != 0) {
+        recipe_free(recipe);
+    }
+    return code;
+}
