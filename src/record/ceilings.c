@@ -35,7 +35,9 @@ void ceilings_key(CeilingKey *key, const Machine *machine, const Backend *backen
     snprintf(key->host, sizeof key->host, "%s", machine->host);
     if (backend->matmul_rate != NULL) {
         snprintf(key->device, sizeof key->device, "%s", backend->device);
-        backend->versions(backend, key->library, sizeof key->library);
+        if (backend->versions != NULL) {
+            backend->versions(backend, key->library, sizeof key->library);
+        }
         return;
     }
     int used =
