@@ -1,7 +1,7 @@
 /* Ceilings: how the best of several measurements is kept, when a run believes it, and which
  * products a model is made of. */
+#include "analyse/products.h"
 #include "record/ceilings.h"
-#include "record/products.h"
 
 #include "base/cache.h"
 #include "base/err.h"

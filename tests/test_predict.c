@@ -1,6 +1,6 @@
 /* Predictions against formulas and schedules worked out by hand, and against a schedule played
  * in small steps of time. */
-#include "train/predict.h"
+#include "analyse/predict.h"
 
 #include "base/mem.h"
 #include "config/config.h"

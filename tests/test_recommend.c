@@ -1,5 +1,5 @@
 /* The search for settings, over a made-up machine whose best settings are known. */
-#include "train/recommend.h"
+#include "analyse/recommend.h"
 
 #include "base/err.h"
 #include "config/config.h"

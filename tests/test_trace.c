@@ -1,7 +1,7 @@
 /* A traced step against what is known of it: the plan's ops and FLOPs, ops of known times, also
  * where the step is a replay; and the profile made of it, as numbers and as a file of trace
  * events. */
-#include "train/profile.h"
+#include "analyse/profile.h"
 
 #include "base/io.h"
 #include "base/mem.h"

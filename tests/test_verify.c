@@ -1,7 +1,7 @@
 /* What was timed is verified: right steps of both families pass, in f32 and in bf16, and each
  * planted fault is found and named: a gradient of the wrong size, one left out, a mask that lets
  * the next token through, sequences mixed up, an update that forgets something. */
-#include "train/verify.h"
+#include "analyse/verify.h"
 
 #include "base/err.h"
 #include "support/capture.h"

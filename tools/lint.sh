@@ -27,12 +27,13 @@ record      base tensor cpu text model
 audit       base config
 exchange    base tensor text model
 train       base config tensor devices comm data model optim record exchange
+analyse     base config tensor ref data model record train
 use         base config tensor devices cpu comm text data model train
 study       base config devices model record train
 report      base config record train
 api         base config comm text data model record train use
 cli         base config tensor ref devices comm text data model record audit exchange train use
-            study report api
+            analyse study report api
 '
 deviceless='model optim' # rooms that know no device
 

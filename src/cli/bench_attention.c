@@ -2,12 +2,12 @@
  * sequences. For every length all kinds are planned in dry runs first, so that what does not fit is
  * a row of the table and not an end; then each gets the same inputs, is timed, and has its results
  * checked (attention_check.h). */
+#include "analyse/attention_check.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
-#include "cli/attention_check.h"
 #include "cli/commands.h"
 #include "devices/devices.h"
 #include "tensor/ctx.h"

@@ -1,8 +1,8 @@
 /* `pacer bench machine` as several ranks: what lies between them. The other ceilings are those
  * of one process. */
+#include "analyse/predict_measure.h"
 #include "base/log.h"
 #include "cli/commands.h"
-#include "train/predict_measure.h"
 
 #include <stdio.h>
 

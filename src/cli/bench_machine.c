@@ -1,5 +1,6 @@
 /* `pacer bench machine`: the ceilings of the device, measured now and at best; what its sensors
  * say; and with a model, how fast each of its matrix products runs beside the best of all. */
+#include "analyse/products.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -10,7 +11,6 @@
 #include "comm/comm.h"
 #include "devices/devices.h"
 #include "record/ceilings.h"
-#include "record/products.h"
 #include "train/setup.h"
 
 #include <stdlib.h>

@@ -2,6 +2,7 @@
  * `profile` share with it. A rate means something only beside what the machine gives at the same
  * time: each timed step is followed by single matrix products, whose median is the sgemm rate of
  * the run; the best rate is taken before and after. */
+#include "analyse/verify.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/escape.h"
@@ -10,7 +11,6 @@
 #include "base/signals.h"
 #include "cli/bench.h"
 #include "cli/commands.h"
-#include "train/verify.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* `pacer plan`: what a training would take; with --link also how fast more ranks than there are
  * here would be. */
+#include "analyse/predict_measure.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "cli/commands.h"
 #include "cli/plan.h"
-#include "train/predict_measure.h"
 
 #include <unistd.h>
 

@@ -1,12 +1,12 @@
 /* `pacer profile`: one training step, of one rank or of several, as a file of trace events and
  * as a table; the table alone is `bench ops`. */
+#include "analyse/profile.h"
 #include "base/escape.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "cli/bench.h"
 #include "cli/commands.h"
 #include "cli/ranks.h"
-#include "train/profile.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #pragma once
 /* What the files of `pacer plan` share. */
-#include "train/predict.h"
+#include "analyse/predict.h"
 #include "train/setup.h"
 
 typedef struct {

@@ -1,5 +1,6 @@
 /* `pacer plan --recommend`: measures short steps until it knows which settings suit model and
  * machine, and says what to type, how long it would take, and in how much memory. */
+#include "analyse/recommend.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/escape.h"
@@ -11,7 +12,6 @@
 #include "cli/plan.h"
 #include "cli/show.h"
 #include "devices/devices.h"
-#include "train/recommend.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  *
  * With several ranks each step starts behind a barrier, outside of what is timed, and all ranks
  * agree on how it ended and on which step is kept. */
-#include "train/profile.h"
+#include "analyse/profile.h"
 
 #include "base/assert.h"
 #include "base/clock.h"

@@ -1,7 +1,7 @@
 #pragma once
 /* The measured side of a prediction: the step of one rank, and the link between ranks that are
  * here. */
-#include "train/predict.h"
+#include "analyse/predict.h"
 #include "train/setup.h"
 
 /* Trains run's model on this device with nobody to send to: up to two micro-steps per update

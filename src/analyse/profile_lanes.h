@@ -1,7 +1,7 @@
 #pragma once
 /* The trace file of a profile in pieces (profile_json.c), for those that put several ranks into
  * one. */
-#include "train/profile.h"
+#include "analyse/profile.h"
 
 /* Where the text goes. */
 typedef struct {

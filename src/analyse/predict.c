@@ -6,7 +6,7 @@
  * part sum it between nodes, and the node spreads the result.
  *
  * Not modelled: ranks that are slower than others, data that comes late, other traffic. */
-#include "train/predict.h"
+#include "analyse/predict.h"
 
 #include "base/assert.h"
 #include "base/mem.h"

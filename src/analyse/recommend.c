@@ -1,4 +1,4 @@
-#include "train/recommend.h"
+#include "analyse/recommend.h"
 
 #include "base/assert.h"
 #include "config/config.h"

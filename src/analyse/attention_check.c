@@ -1,4 +1,4 @@
-#include "cli/attention_check.h"
+#include "analyse/attention_check.h"
 
 #include "base/err.h"
 #include "base/mem.h"

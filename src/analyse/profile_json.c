@@ -1,8 +1,8 @@
 /* Trace events as Chrome's format has them: complete events (ph X) with beginning and length in
  * microseconds, on lanes of one process for each rank. Written one line per event, so that a
  * step of many micro-steps needs no more memory. */
+#include "analyse/profile_lanes.h"
 #include "base/json.h"
-#include "train/profile_lanes.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -14,7 +14,7 @@
  * in 24 blocks.
  *
  * The update is checked by itself, from the same gradient and moments on both sides. */
-#include "train/verify.h"
+#include "analyse/verify.h"
 
 #include "base/assert.h"
 #include "base/err.h"

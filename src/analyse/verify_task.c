@@ -1,6 +1,6 @@
 /* What can be verified in reasonable time: the trusted side is slow, so its work is estimated
  * first, and cut down from two sequences to one and to shorter ones until it is affordable. */
-#include "train/verify.h"
+#include "analyse/verify.h"
 
 #include "base/clock.h"
 #include "base/err.h"

@@ -1,4 +1,4 @@
-#include "record/products.h"
+#include "analyse/products.h"
 
 #include "base/assert.h"
 #include "base/clock.h"

@@ -1,11 +1,11 @@
-#include "train/predict_measure.h"
+#include "analyse/predict_measure.h"
 
+#include "analyse/profile.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "data/prefetch.h"
-#include "train/profile.h"
 
 #include <math.h>
 #include <stdlib.h>

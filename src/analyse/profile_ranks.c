@@ -6,9 +6,9 @@
  * machines all that is known is that a step begins behind a barrier: the file's time begins
  * where the first rank of a machine left it, and machines are as far apart in the file as these
  * ranks were, which is about the way of a message. */
+#include "analyse/profile_lanes.h"
 #include "base/assert.h"
 #include "base/mem.h"
-#include "train/profile_lanes.h"
 
 #include <stdio.h>
 #include <stdlib.h>

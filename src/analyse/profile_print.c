@@ -1,4 +1,4 @@
-#include "train/profile.h"
+#include "analyse/profile.h"
 
 #include <stdlib.h>
 
