@@ -7,6 +7,7 @@
 #include "cuda/matmul_plan.h"
 
 #include "base/log.h"
+#include "tensor/workspace.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,18 +48,16 @@ static float time_kind(Backend *backend, AttentionKind kind, HeadShape shape, DT
     Trial t = {.shape = shape};
     ctx_init(&t.ctx, backend);
     t.ctx.attention = kind;
-    t.ctx.dry = true;
+    Workspace work = {0};
+    size_t sizes[WORK_BLOCKS];
+    workspace_count(&work, &t.ctx);
     lay_out(&t, dtype);
     run_once(&t);
-    size_t saved = t.ctx.saved.peak, scratch = t.ctx.scratch.peak;
-    char *block = backend->alloc(backend, saved + scratch);
-    if (block == NULL) {
+    workspace_peaks(&work, &t.ctx, sizes);
+    if (workspace_reserve(&work, &t.ctx, sizes, "to time attention") != 0) {
+        workspace_free(&work, backend);
         return -1;
     }
-    ctx_init(&t.ctx, backend);
-    t.ctx.attention = kind;
-    arena_init(&t.ctx.saved, "saved", block, saved);
-    arena_init(&t.ctx.scratch, "scratch", block + saved, scratch);
     lay_out(&t, dtype);
     cuda_fill_noise(cuda, t.qkv.data, dtype, tensor_count(t.qkv));
     cuda_fill_noise(cuda, t.dout.data, dtype, tensor_count(t.dout));
@@ -77,7 +76,7 @@ static float time_kind(Backend *backend, AttentionKind kind, HeadShape shape, DT
     CUDA_CHECK(cudaEventElapsedTime(&ms, start, stop));
     CUDA_CHECK(cudaEventDestroy(start));
     CUDA_CHECK(cudaEventDestroy(stop));
-    backend->release(backend, block);
+    workspace_free(&work, backend);
     return ms / ROUNDS;
 }
 

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* A step is the same work for every token: what changes lies in g->ids. The slots before it are
@@ -142,29 +143,23 @@ int generator_open(Generator *g, Model *model, Backend *backend, int64_t sequenc
         HeadShape pass = {1, s->context, s->heads, s->kv_heads, s->head_dim};
         g->ctx.attention = backend_attention(backend, ATTENTION_FLASH, pass, model->act);
     }
-    g->ctx.dry = true;
-    Arena state;
-    arena_init_counting(&state, "state");
-    lay_out(g, &state);
+    size_t sizes[WORK_BLOCKS];
+    workspace_count(&g->work, &g->ctx);
+    lay_out(g, &g->work.state);
     rehearse(g);
-    const size_t sizes[3] = {g->ctx.saved.peak, g->ctx.scratch.peak, state.peak};
-    for (int i = 0; i < 3; i++) {
-        g->blocks[i] = backend->alloc(backend, sizes[i]);
-        if (g->blocks[i] == NULL) {
-            generator_close(g);
-            return err_set(ERR_MEMORY,
-                           "cannot allocate %zu bytes to generate %lld sequence%s from the model",
-                           sizes[i], (long long)sequences, sequences == 1 ? "" : "s");
-        }
+    workspace_peaks(&g->work, &g->ctx, sizes);
+    char purpose[64];
+    snprintf(purpose, sizeof purpose, "to generate %lld sequence%s from the model",
+             (long long)sequences, sequences == 1 ? "" : "s");
+    int code = workspace_reserve(&g->work, &g->ctx, sizes, purpose);
+    if (code != 0) {
+        generator_close(g);
+        return code;
     }
-    arena_init(&g->ctx.saved, "saved", g->blocks[0], sizes[0]);
-    arena_init(&g->ctx.scratch, "scratch", g->blocks[1], sizes[1]);
-    arena_init(&state, "state", g->blocks[2], sizes[2]);
-    lay_out(g, &state);
+    lay_out(g, &g->work.state);
     forget_recording(backend);
-    g->ctx.dry = false;
     memset(g->ctx.stats, 0, sizeof g->ctx.stats);
-    int code = place_logits(g);
+    code = place_logits(g);
     if (code != 0) {
         generator_close(g);
         return code;
@@ -178,14 +173,10 @@ int generator_open(Generator *g, Model *model, Backend *backend, int64_t sequenc
 
 void generator_close(Generator *g)
 {
-    if (g->blocks[0] != NULL) {
+    if (g->work.blocks[WORK_STATE] != NULL) {
         forget_recording(g->ctx.backend);
     }
-    for (int i = 0; i < 3; i++) {
-        if (g->blocks[i] != NULL) {
-            g->ctx.backend->release(g->ctx.backend, g->blocks[i]);
-        }
-    }
+    workspace_free(&g->work, g->ctx.backend);
     if (g->host_logits != NULL) {
         host_release(g->ctx.backend, g->host_logits);
     }

@@ -8,13 +8,14 @@
  * at most: when they are all there and another comes, the older half is forgotten and the other
  * half is read anew. A TTT model has no limit and forgets nothing. */
 #include "model/model.h"
+#include "tensor/workspace.h"
 
 typedef struct {
     Model *model; /* bound to its parameters; must outlive the generator */
     Ctx ctx;
     int64_t sequences;
     bool cached;
-    void *blocks[3]; /* saved, scratch, and what lives from token to token */
+    Workspace work; /* state: what lives from token to token */
     /* (rows) i32: the tokens of a pass; of a step, one of each sequence, then the position */
     Tensor ids;
     Tensor logits;     /* (sequences, vocab_rows) act */

@@ -10,7 +10,7 @@
 
 static Tensor push_state(Trainer *t, MemKind kind, DType dtype, int64_t count)
 {
-    return arena_push(&t->state, kind, dtype, 1, &count);
+    return arena_push(&t->work.state, kind, dtype, 1, &count);
 }
 
 Tensor trainer_weights(const Trainer *t)
@@ -76,7 +76,7 @@ static void lay_out(Trainer *t)
     }
     Tensor rope = model_rope_shape(&t->model);
     if (tensor_given(rope)) {
-        rope = arena_push(&t->state, MEM_CONSTANTS, rope.dtype, 2, rope.dim);
+        rope = arena_push(&t->work.state, MEM_CONSTANTS, rope.dtype, 2, rope.dim);
     }
     t->ids = push_state(t, MEM_BATCH, DT_I32, rows);
     t->targets = push_state(t, MEM_BATCH, DT_I32, rows);
@@ -157,8 +157,7 @@ void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
         return;
     }
     begin(&t, setup, backend);
-    t.ctx.dry = true;
-    arena_init_counting(&t.state, "state");
+    workspace_count(&t.work, &t.ctx);
     lay_out(&t);
     plan_micro_steps(&t);
     trainer_update(&t, 0, 0);
@@ -169,14 +168,14 @@ void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
     if (setup->ddp.ranks > 1) {
         op_checksum(&t.ctx, trainer_weights(&t), t.checksum);
     }
-    const Arena *arenas[] = {&t.state, &t.ctx.saved, &t.ctx.scratch};
+    const Arena *arenas[] = {&t.work.state, &t.ctx.saved, &t.ctx.scratch};
     for (int i = 0; i < 3; i++) {
         for (int kind = 0; kind < MEM_KINDS; kind++) {
             plan->by_kind[kind] = size_sum(plan->by_kind[kind], arenas[i]->peak_by_kind[kind]);
         }
         plan->blocks = size_sum(plan->blocks, arenas[i]->peak);
     }
-    plan->state = t.state.peak;
+    plan->state = t.work.state.peak;
     plan->saved = t.ctx.saved.peak;
     plan->scratch = t.ctx.scratch.peak;
     plan->loader = prefetch_bytes(setup->batch, setup->seq, (uint64_t)setup->spec.vocab);
@@ -241,21 +240,14 @@ int64_t trainer_largest_batch(const TrainerSetup *setup, Backend *backend, size_
 int trainer_open(Trainer *t, const TrainerSetup *setup, Backend *backend, const TrainPlan *plan)
 {
     begin(t, setup, backend);
-    const size_t sizes[] = {plan->state, plan->saved, plan->scratch};
-    for (int i = 0; i < 3; i++) {
-        t->blocks[i] = backend->alloc(backend, sizes[i]);
-        if (t->blocks[i] == NULL) {
-            trainer_close(t);
-            return err_set(ERR_MEMORY,
-                           "cannot allocate %zu bytes for the run; try a smaller --batch",
-                           sizes[i]);
-        }
+    const size_t sizes[WORK_BLOCKS] = {plan->state, plan->saved, plan->scratch};
+    int code = workspace_reserve(&t->work, &t->ctx, sizes, "for the run; try a smaller --batch");
+    if (code != 0) {
+        trainer_close(t);
+        return code;
     }
-    arena_init(&t->state, "state", t->blocks[0], plan->state);
-    arena_init(&t->ctx.saved, "saved", t->blocks[1], plan->saved);
-    arena_init(&t->ctx.scratch, "scratch", t->blocks[2], plan->scratch);
     /* Zero gradients, moments and the padding between parameters, which no kernel writes. */
-    backend->zero(backend, t->blocks[0], plan->state);
+    backend->zero(backend, t->work.blocks[WORK_STATE], plan->state);
     lay_out(t);
     if (trainer_is_stamped(t)) {
         t->fetched_stamps = mem_zalloc((size_t)(setup->accum * STAMP_MICRO + STAMP_TAIL),
@@ -277,11 +269,7 @@ void trainer_close(Trainer *t)
     if (t->backend != NULL && t->backend->forget != NULL) {
         t->backend->forget(t->backend);
     }
-    for (int i = 0; i < 3; i++) {
-        if (t->blocks[i] != NULL) {
-            t->backend->release(t->backend, t->blocks[i]);
-        }
-    }
+    workspace_free(&t->work, t->backend);
     optimizer_free(&t->optimizer);
     ddp_free(&t->ddp);
     model_free(&t->model);
@@ -305,11 +293,11 @@ void trainer_connect(Trainer *t, Comm *comm, Channel *channel)
 
 size_t trainer_peak_bytes(const Trainer *t)
 {
-    return t->state.peak + t->ctx.saved.peak + t->ctx.scratch.peak;
+    return t->work.state.peak + t->ctx.saved.peak + t->ctx.scratch.peak;
 }
 
 size_t trainer_peak_kind(const Trainer *t, MemKind kind)
 {
-    return t->state.peak_by_kind[kind] + t->ctx.saved.peak_by_kind[kind] +
+    return t->work.state.peak_by_kind[kind] + t->ctx.saved.peak_by_kind[kind] +
            t->ctx.scratch.peak_by_kind[kind];
 }

@@ -4,6 +4,7 @@
  * twice: counting, to plan, and for real. */
 #include "model/model.h"
 #include "optim/optimizer.h"
+#include "tensor/workspace.h"
 #include "train/ddp.h"
 
 typedef struct {
@@ -81,8 +82,7 @@ typedef struct {
     Ctx ctx;
     Model model;
     Optimizer optimizer;
-    Arena state;
-    void *blocks[3];
+    Workspace work;
     Tensor ids, targets, order; /* (N) i32 */
     Tensor losses;              /* (N) acc */
     Tensor checksum;            /* (2) i32; none with one rank */

@@ -23,9 +23,10 @@
 
 /* --- memory --- */
 
-/* Takes the tensors of a pass from block 0 and gives them to the evaluator. */
-static void lay_out(Evaluator *e, Arena *arena, int64_t rows)
+/* Takes the tensors of a pass from the state and gives them to the evaluator. */
+static void lay_out(Evaluator *e, int64_t rows)
 {
+    Arena *arena = &e->work.state;
     DType acc = dtype_accumulate(e->setup.model->act);
     int64_t one = 1;
     e->ids = arena_push(arena, MEM_BATCH, DT_I32, 1, &rows);
@@ -59,26 +60,20 @@ static AttentionKind attention_for(const Evaluator *e, int64_t batch, int64_t se
 }
 
 /* Bytes of the three blocks for passes of this shape. */
-static void plan(const Evaluator *evaluator, int64_t batch, int64_t seq, size_t sizes[3])
+static void plan(const Evaluator *evaluator, int64_t batch, int64_t seq, size_t sizes[WORK_BLOCKS])
 {
     Evaluator e = *evaluator;
-    Arena state;
-    arena_init_counting(&state, "batch");
-    arena_init_counting(&e.ctx.saved, "saved");
-    arena_init_counting(&e.ctx.scratch, "scratch");
-    lay_out(&e, &state, batch * seq);
-    e.ctx.dry = true;
+    workspace_count(&e.work, &e.ctx);
+    lay_out(&e, batch * seq);
     e.ctx.attention = attention_for(evaluator, batch, seq);
     compute(&e, batch, seq);
-    sizes[0] = state.peak;
-    sizes[1] = e.ctx.saved.peak;
-    sizes[2] = e.ctx.scratch.peak;
+    workspace_peaks(&e.work, &e.ctx, sizes);
 }
 
 size_t evaluator_bytes(const EvaluatorSetup *setup, int64_t batch, int64_t seq)
 {
     Evaluator e = {.setup = *setup, .attention = ATTENTION_FLASH};
-    size_t sizes[3];
+    size_t sizes[WORK_BLOCKS];
     ctx_init(&e.ctx, setup->backend);
     plan(&e, batch, seq, sizes);
     return sizes[0] + sizes[1] + sizes[2];
@@ -129,34 +124,18 @@ static int check_fits(EvaluatorSetup *setup)
 /* Blocks that are large enough for passes of this shape, and the tensors in them. */
 static int reserve(Evaluator *e, int64_t batch, int64_t seq)
 {
-    static const char *const names[] = {"batch", "saved", "scratch"};
-    Backend *backend = e->setup.backend;
     if (e->ready[0] == batch && e->ready[1] == seq) {
         return 0;
     }
-    size_t sizes[3];
+    size_t sizes[WORK_BLOCKS];
     plan(e, batch, seq, sizes);
     e->ready[0] = 0;
-    for (int i = 0; i < 3; i++) {
-        if (sizes[i] > e->sizes[i]) {
-            backend->sync(backend);
-            if (e->blocks[i] != NULL) {
-                backend->release(backend, e->blocks[i]);
-            }
-            e->sizes[i] = 0;
-            e->blocks[i] = backend->alloc(backend, sizes[i]);
-            if (e->blocks[i] == NULL) {
-                return err_set(ERR_MEMORY, "cannot allocate %zu bytes (%s); try a smaller --batch",
-                               sizes[i], names[i]);
-            }
-            e->sizes[i] = sizes[i];
-        }
+    int code =
+        workspace_reserve(&e->work, &e->ctx, sizes, "for an evaluation; try a smaller --batch");
+    if (code != 0) {
+        return code;
     }
-    Arena state;
-    arena_init(&state, names[0], e->blocks[0], e->sizes[0]);
-    arena_init(&e->ctx.saved, names[1], e->blocks[1], e->sizes[1]);
-    arena_init(&e->ctx.scratch, names[2], e->blocks[2], e->sizes[2]);
-    lay_out(e, &state, batch * seq);
+    lay_out(e, batch * seq);
     e->ctx.attention = attention_for(e, batch, seq);
     e->ready[0] = batch;
     e->ready[1] = seq;
@@ -216,11 +195,7 @@ int evaluator_open(Evaluator *e, const EvaluatorSetup *setup)
 
 void evaluator_close(Evaluator *e)
 {
-    for (int i = 0; i < 3; i++) {
-        if (e->blocks[i] != NULL) {
-            e->setup.backend->release(e->setup.backend, e->blocks[i]);
-        }
-    }
+    workspace_free(&e->work, e->setup.backend);
     free(e->host_ids);
     free(e->host_losses);
     *e = (Evaluator){0};

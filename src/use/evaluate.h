@@ -10,6 +10,7 @@
  * either. */
 #include "comm/comm.h"
 #include "model/model.h"
+#include "tensor/workspace.h"
 
 typedef struct {
     Model *model; /* bound to its weights; must outlive the evaluator */
@@ -28,9 +29,8 @@ typedef struct {
 typedef struct {
     EvaluatorSetup setup; /* batch is the one that fits */
     Ctx ctx;
-    void *blocks[3];         /* batch and losses, saved, scratch */
-    size_t sizes[3];         /* of the blocks */
-    int64_t ready[2];        /* batch and seq that the blocks were last laid out for */
+    Workspace work;          /* state: batch and losses */
+    int64_t ready[2];        /* batch and seq that it was last laid out for */
     Tensor ids, targets;     /* (batch * seq) i32 */
     Tensor losses, mean;     /* (batch * seq), (1) acc */
     int32_t *host_ids;       /* ids, then targets */
