@@ -383,16 +383,18 @@ static void test_predict__zero1_gathers_beside_the_forward_pass(void **state)
         s.predict.network.link.latency_s = slow == 0 ? 1e-6 : 10e-6;
         double latency = s.predict.network.link.latency_s,
                rate = s.predict.network.link.bytes_per_s;
-        double now = 0, link = 0, stood = 0, busy = 0;
+        double now = 0, link = 0, stalled = 0, busy = 0;
         for (int i = -1; i < 5; i++) { /* norms and biases go first */
             int64_t count = i < 0 ? table->flat - table->decayed : end[i] - offset[i];
             int64_t part = count / (8 * 64) * 64;
             double lasts = part > 0 ? 7 * latency + 7 * 4.0 * (double)part / rate : 0;
             link += lasts;
             busy += lasts;
-            now = i < 1 ? now : now - stood < needed[i - 1].at_s ? needed[i - 1].at_s + stood : now;
+            now = i < 1                                ? now
+                  : now - stalled < needed[i - 1].at_s ? needed[i - 1].at_s + stalled
+                                                       : now;
             if (link > now) {
-                stood += link - now;
+                stalled += link - now;
                 now = link;
             }
         }
@@ -400,10 +402,10 @@ static void test_predict__zero1_gathers_beside_the_forward_pass(void **state)
         Prediction all = predict_step(&s.predict, 8, 1, 1);
         s.predict.times.needed_count = 4;
         Prediction p = predict_step(&s.predict, 8, 1, 1);
-        assert_close(all.exposed_s - p.exposed_s, busy - stood);
-        assert_close(all.step_s - p.step_s, busy - stood);
-        assert_close(p.hidden_s - all.hidden_s, busy - stood);
-        assert_true(stood > 0 && stood < busy);
+        assert_close(all.exposed_s - p.exposed_s, busy - stalled);
+        assert_close(all.step_s - p.step_s, busy - stalled);
+        assert_close(p.hidden_s - all.hidden_s, busy - stalled);
+        assert_true(stalled > 0 && stalled < busy);
         s.predict.contention = 1; /* nothing gets on beside the computation */
         assert_true(predict_step(&s.predict, 8, 1, 1).step_s >= all.step_s - 1e-12);
         s.predict.contention = 0;

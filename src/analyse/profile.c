@@ -60,7 +60,7 @@ static void open_span(Profiler *p, const char *name)
 static void on_part(void *user, TrainPart part)
 {
     Profiler *p = user;
-    if (part == PART_STAND || part == PART_GO) {
+    if (part == PART_STALL || part == PART_RESUME) {
         return; /* the channel's spans show it */
     }
     const char *name = part == PART_MOVE     ? "data_move"

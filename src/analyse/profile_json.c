@@ -178,7 +178,7 @@ static int put_collective(Writer *w, const ChannelSpan *span)
     return put_span(w, LANE_COMM, span->name, "communication", span->start_ns, span->end_ns, args);
 }
 
-/* Collectives on a lane of their own; where the step stood still for them, among its parts. */
+/* Collectives on a lane of their own; where the step stalled for them, among its parts. */
 static int put_communication(Writer *w)
 {
     int code = 0;

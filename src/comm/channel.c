@@ -50,7 +50,7 @@ static void host_wait(Channel *channel, int64_t ticket)
     }
 }
 
-static void host_note_stood(Channel *channel, int64_t *ns)
+static void host_note_stalled(Channel *channel, int64_t *ns)
 {
     *ns = span_ns(channel->times.exposed_s);
 }
@@ -73,7 +73,7 @@ static const ChannelTable host_table = {.close = host_close,
                                         .run = host_run,
                                         .ticket = host_ticket,
                                         .wait = host_wait,
-                                        .note_stood = host_note_stood,
+                                        .note_stalled = host_note_stalled,
                                         .take_times = host_take_times,
                                         .alloc = host_alloc,
                                         .release = free};
@@ -189,9 +189,9 @@ void channel_wait(Channel *channel)
     channel_wait_for(channel, channel_ticket(channel));
 }
 
-void channel_note_stood(Channel *channel, int64_t *ns)
+void channel_note_stalled(Channel *channel, int64_t *ns)
 {
-    channel->table->note_stood(channel, ns);
+    channel->table->note_stalled(channel, ns);
 }
 
 bool channel_take_times(Channel *channel, ChannelTimes *times)

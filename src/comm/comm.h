@@ -91,12 +91,12 @@ void channel_wait(Channel *channel);
 int64_t channel_ticket(Channel *channel);
 void channel_wait_for(Channel *channel, int64_t ticket);
 
-/* Writes how many nanoseconds were stood still for in waits so far into *ns, which is memory of
- * the backend, in order with the computation: what lies between two of these is their
+/* Writes how many nanoseconds the computation has stalled in waits so far into *ns, which is
+ * memory of the backend, in order with the computation: what lies between two of these is their
  * difference, recorded or not. */
-void channel_note_stood(Channel *channel, int64_t *ns);
+void channel_note_stalled(Channel *channel, int64_t *ns);
 
-/* Seconds since the last call: of collectives, and the time that waits for them stood still for.
+/* Seconds since the last call: of collectives, and the time it stalled in waits for them.
  * On a device both are known when the device has done the work; false: not measured there. */
 typedef struct {
     double busy_s, exposed_s;

@@ -57,7 +57,7 @@ static void one_rank_run(Channel *channel, const Work *work)
 }
 
 /* Nothing is ever queued, so there is nothing to wait for. */
-static void one_rank_note_stood(Channel *channel, int64_t *ns)
+static void one_rank_note_stalled(Channel *channel, int64_t *ns)
 {
     CUDA_CHECK(cudaMemsetAsync(ns, 0, sizeof *ns, ((DeviceChannel *)channel)->cuda->stream));
 }
@@ -77,7 +77,7 @@ static bool one_rank_take_times(Channel *channel, ChannelTimes *times)
 static const ChannelTable one_rank_table = {
     .close = one_rank_close,
     .run = one_rank_run,
-    .note_stood = one_rank_note_stood,
+    .note_stalled = one_rank_note_stalled,
     .take_times = one_rank_take_times,
 };
 
@@ -164,19 +164,19 @@ static void device_wait(Channel *channel, int64_t ticket)
     DeviceChannel *c = (DeviceChannel *)channel;
     ChannelSpan wait = {.name = "wait", .is_wait = true};
     ChannelSpan *span = channel_new_span(channel, wait);
-    device_mark(c->marks, c->shown, MARK_STAND, 0, span != NULL ? &span->start_ns : NULL,
+    device_mark(c->marks, c->shown, MARK_STALL, 0, span != NULL ? &span->start_ns : NULL,
                 c->cuda->stream);
     CUDA_LAUNCHED("mark");
     CUDA_CHECK(cudaStreamWaitEvent(c->cuda->stream, c->communicated[ticket % TICKETS], 0));
-    device_mark(c->marks, c->shown, MARK_GO, 0, span != NULL ? &span->end_ns : NULL,
+    device_mark(c->marks, c->shown, MARK_RESUME, 0, span != NULL ? &span->end_ns : NULL,
                 c->cuda->stream);
     CUDA_LAUNCHED("mark");
 }
 
-static void device_note_stood(Channel *channel, int64_t *ns)
+static void device_note_stalled(Channel *channel, int64_t *ns)
 {
     DeviceChannel *c = (DeviceChannel *)channel;
-    device_mark(c->marks, c->shown, MARK_STOOD, 0, ns, c->cuda->stream);
+    device_mark(c->marks, c->shown, MARK_STALLED, 0, ns, c->cuda->stream);
     CUDA_LAUNCHED("mark");
 }
 
@@ -311,7 +311,7 @@ static const ChannelTable device_table = {.close = device_close,
                                           .run = device_run,
                                           .ticket = device_ticket,
                                           .wait = device_wait,
-                                          .note_stood = device_note_stood,
+                                          .note_stalled = device_note_stalled,
                                           .take_times = device_take_times,
                                           .alloc = device_alloc,
                                           .release = device_release};

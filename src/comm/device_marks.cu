@@ -9,15 +9,15 @@ static __device__ int64_t device_clock(void)
     return now;
 }
 
-/* The stream of collectives makes ENTER and LEAVE, the one that computes STAND, GO and STOOD: no
- * field has two writers at a time. */
+/* The stream of collectives makes ENTER and LEAVE, the one that computes STALL, RESUME and
+ * STALLED: no field has two writers at a time. */
 static __global__ void mark(DeviceMarks *marks, volatile DeviceTotals *shown, MarkKind kind,
                             double bytes, volatile int64_t *when)
 {
     int64_t now = device_clock();
     DeviceTotals *totals = &marks->totals;
     if (when != NULL) {
-        *when = kind == MARK_STOOD ? totals->exposed_ns : now;
+        *when = kind == MARK_STALLED ? totals->exposed_ns : now;
     }
     switch (kind) {
     case MARK_ENTER:
@@ -31,14 +31,14 @@ static __global__ void mark(DeviceMarks *marks, volatile DeviceTotals *shown, Ma
         shown->bytes = totals->bytes;
         shown->left = ++totals->left;
         break;
-    case MARK_STAND:
-        marks->stood_at = now;
+    case MARK_STALL:
+        marks->stalled_at = now;
         break;
-    case MARK_GO:
-        totals->exposed_ns += now - marks->stood_at;
+    case MARK_RESUME:
+        totals->exposed_ns += now - marks->stalled_at;
         shown->exposed_ns = totals->exposed_ns;
         break;
-    case MARK_STOOD:
+    case MARK_STALLED:
         break;
     }
     __threadfence_system();

@@ -13,22 +13,22 @@ extern "C" {
 typedef struct {
     int64_t entered, left; /* collectives */
     int64_t busy_ns;
-    int64_t exposed_ns; /* that the computation stood still for */
+    int64_t exposed_ns; /* that the computation stalled for */
     double bytes;       /* payload of those left */
 } DeviceTotals;
 
 typedef struct {
     DeviceTotals totals;
-    int64_t entered_at, stood_at; /* ns */
+    int64_t entered_at, stalled_at; /* ns */
 } DeviceMarks;
 
 struct CUstream_st; /* of a cudaStream_t */
 
-typedef enum { MARK_ENTER, MARK_LEAVE, MARK_STAND, MARK_GO, MARK_STOOD } MarkKind;
+typedef enum { MARK_ENTER, MARK_LEAVE, MARK_STALL, MARK_RESUME, MARK_STALLED } MarkKind;
 
 /* Behind the work given to the stream so far. marks: device memory; shown: pinned host memory
  * that the device writes and the host reads at any time. when: memory that the device writes,
- * for the time of this mark, or, of MARK_STOOD, for totals.exposed_ns; NULL: not asked for. */
+ * for the time of this mark, or, of MARK_STALLED, for totals.exposed_ns; NULL: not asked for. */
 void device_mark(DeviceMarks *marks, volatile DeviceTotals *shown, MarkKind kind, double bytes,
                  int64_t *when, struct CUstream_st *stream);
 

@@ -94,7 +94,7 @@ typedef struct {
     void (*run)(Channel *channel, const Work *work); /* counts in channel->queued */
     void (*ticket)(Channel *channel);                /* will be waited for: channel->queued */
     void (*wait)(Channel *channel, int64_t ticket);  /* for one that was not waited for */
-    void (*note_stood)(Channel *channel, int64_t *ns);
+    void (*note_stalled)(Channel *channel, int64_t *ns);
     bool (*take_times)(Channel *channel, ChannelTimes *times);
     void *(*alloc)(size_t bytes); /* of spans, where times are written by whoever does the work */
     void (*release)(void *block);

@@ -23,11 +23,11 @@ static bool is_part(Phase phase)
 static void on_part(void *user, TrainPart part)
 {
     Timers *timers = user;
-    if (part == PART_STAND) {
+    if (part == PART_STALL) {
         timers_enter(timers, PHASE_COMM_EXPOSED);
         return;
     }
-    if (part == PART_GO) {
+    if (part == PART_RESUME) {
         timers_leave(timers, PHASE_COMM_EXPOSED);
         return;
     }
@@ -71,14 +71,14 @@ void account_fetched(Session *s)
     const int64_t *tail = stamps + (accum - 1) * STAMP_MICRO;
     int64_t end = tail[STAMP_UPDATE];
     device_clock_learn(&s->device_clock, end, timers_now_ns(&s->timers));
-    /* The forward pass has stood still now and then; put down as if it had been all at once. */
-    int64_t stood = tail[STAMP_STOOD_AFTER] - tail[STAMP_STOOD_BEFORE];
+    /* The forward pass has stalled now and then; put down as if it had been all at once. */
+    int64_t stalled = tail[STAMP_STALLED_AFTER] - tail[STAMP_STALLED_BEFORE];
     if (ddp_is_sharded(&s->trainer.ddp)) {
-        book(s, PHASE_COMM_EXPOSED, stamps[STAMP_START], stamps[STAMP_START] + stood);
+        book(s, PHASE_COMM_EXPOSED, stamps[STAMP_START], stamps[STAMP_START] + stalled);
     }
     for (int64_t micro = 0; micro < accum; micro++) {
         const int64_t *at = stamps + micro * STAMP_MICRO;
-        book(s, PHASE_FORWARD, at[STAMP_START] + (micro == 0 ? stood : 0), at[STAMP_FORWARD]);
+        book(s, PHASE_FORWARD, at[STAMP_START] + (micro == 0 ? stalled : 0), at[STAMP_FORWARD]);
         book(s, PHASE_LOSS, at[STAMP_FORWARD], at[STAMP_LOSS]);
         book(s, PHASE_BACKWARD, at[STAMP_LOSS], at[STAMP_BACKWARD]);
         s->stamps++; /* the beginning */

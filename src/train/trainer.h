@@ -49,13 +49,13 @@ typedef enum {
     PART_LAUNCH,
     PART_WAIT,
     PART_END,
-    PART_STAND, /* in the midst of a part: it waits for other ranks */
-    PART_GO     /* and goes on */
+    PART_STALL, /* in the midst of a part: it waits for other ranks */
+    PART_RESUME /* and goes on */
 } TrainPart;
 
 /* What a device stamps: the beginning of a micro-step and the ends of its parts; then, once for
  * the update, the ends of waiting for the gradients of other ranks (with several) and of the
- * update. With zero1, also how long waits had lasted (channel_note_stood) before and after the
+ * update. With zero1, also how long waits had lasted (channel_note_stalled) before and after the
  * forward pass that the weights came back beside, the first. */
 enum {
     STAMP_START,
@@ -64,8 +64,8 @@ enum {
     STAMP_BACKWARD,
     STAMP_COMM,
     STAMP_UPDATE,
-    STAMP_STOOD_BEFORE,
-    STAMP_STOOD_AFTER,
+    STAMP_STALLED_BEFORE,
+    STAMP_STALLED_AFTER,
     STAMP_COUNT
 };
 #define STAMP_MICRO STAMP_COMM                 /* how many of them each micro-step has */

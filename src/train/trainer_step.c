@@ -82,19 +82,19 @@ static void on_need(void *trainer, int64_t offset, int64_t count)
     int64_t ticket = ddp_awaited(&t->ddp, offset, count);
     if (ticket > 0) {
         if (!trainer_is_stamped(t)) {
-            enter(t, PART_STAND);
+            enter(t, PART_STALL);
         }
         ddp_wait_for(&t->ddp, ticket);
         if (!trainer_is_stamped(t)) {
-            enter(t, PART_GO);
+            enter(t, PART_RESUME);
         }
     }
 }
 
-static void note_stood(Trainer *t, int stamp)
+static void note_stalled(Trainer *t, int stamp)
 {
     if (trainer_is_stamped(t)) {
-        channel_note_stood(t->ddp.channel, t->stamps + stamp);
+        channel_note_stalled(t->ddp.channel, t->stamps + stamp);
     }
 }
 
@@ -104,7 +104,7 @@ static void forward(Trainer *t, bool gather)
 {
     Ctx *c = &t->ctx;
     if (gather) {
-        note_stood(t, STAMP_STOOD_BEFORE);
+        note_stalled(t, STAMP_STALLED_BEFORE);
         ddp_gather(&t->ddp, trainer_weights(t));
         c->need = on_need;
         c->need_user = t;
@@ -113,7 +113,7 @@ static void forward(Trainer *t, bool gather)
     if (gather) {
         c->need = NULL;
         ddp_wait(&t->ddp);
-        note_stood(t, STAMP_STOOD_AFTER);
+        note_stalled(t, STAMP_STALLED_AFTER);
     }
 }
 

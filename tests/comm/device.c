@@ -177,13 +177,13 @@ static void check_replay(void)
 typedef struct {
     Ctx ctx;
     Tensor x, y, seen; /* f32, f32, bf16; (count), (more), (count) */
-    int64_t *stood;    /* (2) */
+    int64_t *stalled;  /* (2) */
 } Needed;
 
 static void needed_body(void *user)
 {
     Needed *n = user;
-    channel_note_stood(channel, &n->stood[0]);
+    channel_note_stalled(channel, &n->stalled[0]);
     channel_all_reduce(channel, n->x.data, n->x.dim[0], DT_F32);
     int64_t ticket = channel_ticket(channel);
     channel_all_reduce(channel, n->y.data, n->y.dim[0], DT_F32);
@@ -193,11 +193,11 @@ static void needed_body(void *user)
     channel_wait_for(channel, last);
     channel_wait_for(channel, ticket);
     channel_wait(channel);
-    channel_note_stood(channel, &n->stood[1]);
+    channel_note_stalled(channel, &n->stalled[1]);
 }
 
-/* Each wait has its span, and they are what was stood still for. */
-static void check_needed_spans(const int64_t stood[2])
+/* Each wait has its span, and they are how long it stalled. */
+static void check_needed_spans(const int64_t stalled[2])
 {
     int64_t count;
     const ChannelSpan *s = channel_spans(channel, &count);
@@ -205,8 +205,8 @@ static void check_needed_spans(const int64_t stood[2])
               s[3].end_ns >= s[1].end_ns,
           "%lld spans", (long long)count);
     int64_t waits = s[2].end_ns - s[2].start_ns + s[3].end_ns - s[3].start_ns;
-    CHECK(stood[1] - stood[0] == waits, "%lld ns, not %lld", (long long)(stood[1] - stood[0]),
-          (long long)waits);
+    CHECK(stalled[1] - stalled[0] == waits, "%lld ns, not %lld",
+          (long long)(stalled[1] - stalled[0]), (long long)waits);
 }
 
 /* What is computed behind a wait for one collective sees its result, recorded or not, more often
@@ -217,8 +217,8 @@ static void check_tickets(void)
     Needed n = {.x = tensor_1d(gpu->alloc(gpu, COUNT * 4), DT_F32, COUNT),
                 .y = tensor_1d(gpu->alloc(gpu, MORE * 4), DT_F32, MORE),
                 .seen = tensor_1d(gpu->alloc(gpu, COUNT * 2), DT_BF16, COUNT),
-                .stood = gpu->alloc(gpu, 2 * sizeof *n.stood)};
-    CHECK(n.x.data && n.y.data && n.seen.data && n.stood, "no memory");
+                .stalled = gpu->alloc(gpu, 2 * sizeof *n.stalled)};
+    CHECK(n.x.data && n.y.data && n.seen.data && n.stalled, "no memory");
     ctx_init(&n.ctx, gpu);
     gpu->zero(gpu, n.y.data, MORE * 4);
     CHECK(channel_trace(channel, 4) == 0, "no trace");
@@ -236,14 +236,14 @@ static void check_tickets(void)
             gpu->replay(gpu, 0, needed_body, &n);
         }
         uint16_t seen[COUNT];
-        int64_t stood[2];
+        int64_t stalled[2];
         gpu->download(gpu, seen, n.seen.data, sizeof seen);
-        gpu->download(gpu, stood, n.stood, sizeof stood);
+        gpu->download(gpu, stalled, n.stalled, sizeof stalled);
         for (int k = 0; k < COUNT; k++) {
             CHECK(seen[k] == encode(DT_BF16, sum_of_values(k + i)), "time %d, element %d", i, k);
         }
         if (ranks > 1) {
-            check_needed_spans(stood);
+            check_needed_spans(stalled);
         }
     }
     gpu->forget(gpu);
@@ -251,7 +251,7 @@ static void check_tickets(void)
     gpu->release(gpu, n.x.data);
     gpu->release(gpu, n.y.data);
     gpu->release(gpu, n.seen.data);
-    gpu->release(gpu, n.stood);
+    gpu->release(gpu, n.stalled);
 }
 
 static int run_exact(void)

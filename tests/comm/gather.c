@@ -24,16 +24,16 @@ typedef struct {
 /* Time inside of forward passes that was spent waiting for weights, as the trainer tells it. */
 typedef struct {
     bool forward;
-    double since, stood_s;
+    double since, stalled_s;
 } Listener;
 
 static void listen(void *user, TrainPart part)
 {
     Listener *l = user;
-    if (part == PART_STAND) {
+    if (part == PART_STALL) {
         l->since = clock_seconds();
-    } else if (part == PART_GO) {
-        l->stood_s += l->forward ? clock_seconds() - l->since : 0;
+    } else if (part == PART_RESUME) {
+        l->stalled_s += l->forward ? clock_seconds() - l->since : 0;
     } else {
         l->forward = part == PART_FORWARD;
     }
@@ -41,13 +41,13 @@ static void listen(void *user, TrainPart part)
 
 /* Those that are in time wait for the one that is not, and say so. On a busy machine one that
  * should be in time may be late itself, but not in every update. */
-static void note_stood(Listener *listener, bool late, int *stood)
+static void note_stalled(Listener *listener, bool late, int *stalled)
 {
     ChannelTimes times;
     CHECK(channel_take_times(channel, &times), "no times");
     double least = 0.1e-6 * LATE;
-    *stood += !late && listener->stood_s > least && times.exposed_s > least;
-    listener->stood_s = 0;
+    *stalled += !late && listener->stalled_s > least && times.exposed_s > least;
+    listener->stalled_s = 0;
 }
 
 static Course train(const TrainerSetup *setup, Backend *backend, bool settled)
@@ -66,7 +66,7 @@ static Course train(const TrainerSetup *setup, Backend *backend, bool settled)
     int64_t each = setup->accum * BATCH;
     Tokens tokens = make_tokens(UPDATES * each * ranks, SEQUENCE, BATCH, setup->spec.vocab);
     channel_take_times(channel, &times);
-    int stood = 0; /* updates in which the forward pass has waited */
+    int stalled = 0; /* updates in which the forward pass has waited */
     for (int u = 0; u < UPDATES; u++) {
         bool late = !settled && u % ranks == me;
         must(comm_barrier(comm, "update"));
@@ -82,7 +82,7 @@ static Course train(const TrainerSetup *setup, Backend *backend, bool settled)
         trainer_post(&t);
         trainer_fetch(&t, &course.losses[u], &course.norms[u]);
         if (!settled) {
-            note_stood(&listener, late, &stood);
+            note_stalled(&listener, late, &stalled);
         }
         if (settled || u == MIDDLE) {
             trainer_settle(&t);
@@ -91,7 +91,7 @@ static Course train(const TrainerSetup *setup, Backend *backend, bool settled)
             course.evaluation = trainer_evaluate(&t, (HostBatch){tokens.ids, tokens.targets, NULL});
         }
     }
-    CHECK(settled || stood > 0, "rank %d never waited for the one that was late", me);
+    CHECK(settled || stalled > 0, "rank %d never waited for the one that was late", me);
     course.checksum = trainer_checksum(&t);
     free_tokens(tokens);
     trainer_close(&t);
