@@ -129,20 +129,20 @@ astray() { # signal, message
     "$PACER" train --model tiny "${small[@]}" --ranks 2 --batch 4 --steps 1000000 --save-every 5 --keep 2 --comm-timeout 12 \
         --out lost-"$1" >err 2>&1 &
     local job=$! rank step
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 3000; i++)); do
         [[ -e lost-$1/ckpt/latest ]] && break
         sleep 0.1
     done
     rank=$(pgrep -x pacer -a | awk -v out="lost-$1" 'index($0, out) { print $1 }' | tail -1)
     kill "-$1" "$rank"
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 3000; i++)); do
         kill -0 $job 2>/dev/null || break
         sleep 0.1
     done
     kill -0 $job 2>/dev/null && fail "$1: the job goes on"
     wait $job && fail "$1: the job ended well"
     grep -q "$2" err || fail "$1: nobody is named"
-    for ((i = 0; i < 50; i++)); do
+    for ((i = 0; i < 600; i++)); do
         pgrep -f "train.*--out lost-$1" >/dev/null || break
         sleep 0.1
     done
