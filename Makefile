@@ -110,7 +110,7 @@ uninstall: ## remove what the last `make install` put there (the same DESTDIR)
 	@DESTDIR="$(DESTDIR)" ninja -C $(BUILD) uninstall
 
 .PHONY: package
-package: installable ## a Debian package: build/pacer_0.1.0_amd64.deb
+package: installable ## a Debian package: build/pacer_0.2.0_amd64.deb
 	@cd $(BUILD) && cpack -G DEB
 
 .PHONY: setup

@@ -96,7 +96,7 @@ function(pacer_install program)
         COMMENT "Removing what was installed" USES_TERMINAL VERBATIM)
 endfunction()
 
-# pacer_0.1.0_amd64.deb. What the files are linked to becomes their dependencies (dpkg-shlibdeps): a build
+# pacer_0.2.0_amd64.deb. What the files are linked to becomes their dependencies (dpkg-shlibdeps): a build
 # without CUDA asks for nothing of NVIDIA's.
 macro(pacer_package)
     set(CPACK_GENERATOR DEB)

@@ -1,6 +1,7 @@
 #ifndef PACER_H
 #define PACER_H
-/* libpacer: pacer's commands as functions of C and C++. docs/api.md has a tour.
+/* libpacer: pacer's commands as functions of C and C++. docs/guide/library.md has a tour,
+ * docs/reference/api.md is made from this file.
  *
  * Errors. A function that can fail returns 0 or one of the negative codes below, and pacer_error()
  * then says what is wrong and what to do about it; the message belongs to the thread that made the
@@ -50,7 +51,7 @@ enum {
     PACER_TERMINATED = -143 /* the same, for a program that took SIGTERM as pacer's own does */
 };
 
-PACER_EXPORT const char *pacer_version(void); /* "0.1.0" */
+PACER_EXPORT const char *pacer_version(void); /* "0.2.0" */
 PACER_EXPORT int pacer_api_version(void);     /* PACER_API_VERSION of the library in use */
 
 /* The message of this thread's last failure; "" if there was none. Valid until the next one. */
@@ -129,8 +130,8 @@ PACER_EXPORT void pacer_stop(void);
 PACER_EXPORT const char *pacer_result_directory(const pacer_result *result);
 
 /* A number of the outcome by its name; NaN when there is none of that name. Of a training: those
- * of "summary" in run.json (docs/formats.md): "steps", "tokens", "train_loss", "val_loss",
- * "tok_s", "wall_s", "peak_bytes", ... */
+ * of "summary" in run.json (docs/reference/formats.md): "steps", "tokens", "train_loss",
+ * "val_loss", "tok_s", "wall_s", "peak_bytes", ... */
 PACER_EXPORT double pacer_result_number(const pacer_result *result, const char *name);
 
 /* --- tokenizers --- */

@@ -265,8 +265,8 @@ static void test_checks__failed_checks_reach_record_and_status(void **state)
     cJSON_Delete(json);
 }
 
-/* Whatever the numbers, a timed check warns and a counted one fails; docs/metrics.md says which
- * is which. */
+/* Whatever the numbers, a timed check warns and a counted one fails; docs/reference/metrics.md says
+ * which is which. */
 static void test_checks__clocks_only_warn(void **state)
 {
     (void)state;
@@ -274,8 +274,8 @@ static void test_checks__clocks_only_warn(void **state)
     const CheckRow *rows = checks_rows(&count);
     char *text = NULL;
     size_t size;
-    assert_int_equal(io_read_all(PACER_GOLD_DIR "/../../docs/metrics.md", 1 << 20, &text, &size),
-                     0);
+    const char *path = PACER_GOLD_DIR "/../../docs/reference/metrics.md";
+    assert_int_equal(io_read_all(path, 1 << 20, &text, &size), 0);
     for (size_t i = 0; i < count; i++) {
         Checks checks = {0};
         checks_put(&checks, rows[i].name, CHECK_FAIL, 1, 2, NULL);
@@ -289,7 +289,7 @@ static void test_checks__clocks_only_warn(void **state)
         snprintf(row, sizeof row, "\n| `%s` | %s |", rows[i].name,
                  rows[i].kind == CHECK_TIMED ? "timed" : "counted");
         if (strstr(text, row) == NULL) {
-            fail_msg("docs/metrics.md has no row \"%s\"", row + 1);
+            fail_msg("docs/reference/metrics.md has no row \"%s\"", row + 1);
         }
     }
     assert_true(timed > 0 && timed < count);

@@ -1,5 +1,5 @@
-/* docs/formats.md against the writers: every field of a record that has all of them is in the
- * section of its file. */
+/* docs/reference/formats.md against the writers: every field of a record that has all of them is in
+ * the section of its file. */
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
@@ -32,7 +32,8 @@ static char *document;
 static int read_document(void **state)
 {
     size_t size;
-    int code = io_read_all(PACER_GOLD_DIR "/../../docs/formats.md", 1 << 20, &document, &size);
+    const char *path = PACER_GOLD_DIR "/../../docs/reference/formats.md";
+    int code = io_read_all(path, 1 << 20, &document, &size);
     return code != 0 ? -1 : own_folder_make(state);
 }
 
@@ -99,7 +100,7 @@ static int missing_names(const char *text, const cJSON *tree)
     int missing = 0;
     for (const cJSON *item = tree->child; item != NULL; item = item->next) {
         if (item->string != NULL && !lists(text, item->string)) {
-            print_error("docs/formats.md does not list \"%s\"\n", item->string);
+            print_error("docs/reference/formats.md does not list \"%s\"\n", item->string);
             missing++;
         }
         if (item->string == NULL || !is_foreign(item->string)) {
@@ -316,7 +317,7 @@ static void test_formats__resume(void **state)
         char *name = mem_format("`%s`", options[i].name);
         if ((strstr(refused, name) != NULL) != (options[i].resume == RESUME_REFUSED) ||
             (strstr(recorded, name) != NULL) != (options[i].resume == RESUME_RECORDED)) {
-            fail_msg("docs/formats.md says something else of %s than its row", name);
+            fail_msg("docs/reference/formats.md says something else of %s than its row", name);
         }
         free(name);
     }

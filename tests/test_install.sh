@@ -25,7 +25,7 @@ libdir=$(dirname "$(find "$prefix" -name 'libpacer.so')")
 for file in bin/pacer include/pacer.h share/man/man1/pacer.1 share/man/man1/pacer-train.1 \
     share/bash-completion/completions/pacer share/zsh/site-functions/_pacer \
     share/fish/vendor_completions.d/pacer.fish share/pacer/recipes/accumulation.yaml share/pacer/peer/torch_train.py \
-    share/doc/pacer/LICENSE share/doc/pacer/docs/formats.md share/doc/pacer/examples/train.c; do
+    share/doc/pacer/LICENSE share/doc/pacer/docs/reference/formats.md share/doc/pacer/examples/train.c; do
     [[ -s $prefix/$file ]] || fail "$file is not installed"
 done
 [[ $(readlink "$libdir/libpacer.so") == libpacer.so.0 ]] || fail "libpacer.so does not lead to libpacer.so.0"

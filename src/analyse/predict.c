@@ -15,7 +15,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Assumptions, not measurements; docs/predict.md says where they come from. */
+/* Assumptions, not measurements; docs/guide/predict.md says where they come from. */
 static const PredictLink links[] = {
     [CONFIG_LINK_NVLINK] = {"nvlink", 3e-6, 370e9, false},
     [CONFIG_LINK_PCIE] = {"pcie", 8e-6, 20e9, false},

@@ -2,7 +2,7 @@
 /* How fast ranks that are not here would train together: from the times of one rank's step, the
  * buckets that its gradients are sent in, and an alpha-beta model of the network between the
  * ranks. Arithmetic alone; what it gives is a prediction and is to be labelled as one wherever
- * it is shown. docs/predict.md has the assumptions and the errors found against real runs. */
+ * it is shown. docs/guide/predict.md has the assumptions and the errors found against real runs. */
 #include "train/ddp.h"
 
 /* A message of b bytes takes latency_s + b / bytes_per_s. bytes_per_s: what one rank sends while

@@ -1,7 +1,7 @@
 #pragma once
 /* The audit of results that somebody else wrote down: reads a CSV file, Markdown with tables and
- * text, or a log, and puts numbers beside what follows from others. docs/audit.md explains the
- * rules. */
+ * text, or a log, and puts numbers beside what follows from others. docs/guide/audit.md explains
+ * the rules. */
 #include "audit/findings.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* Errors that a user can cause or meet: bad input, missing files, a full disk, too little memory.
  * A function that can fail so returns 0 or a negative ErrCode, and sets the message where the
  * failure happened; callers pass the code up unchanged, or add context with err_wrap. The negated
- * code is the exit status of the command (docs/formats.md, "Exit codes").
+ * code is the exit status of the command (docs/reference/formats.md, "Exit codes").
  * A broken contract between pacer's own parts is PACER_ASSERT (assert.h), never an ErrCode. */
 
 typedef enum {

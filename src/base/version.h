@@ -1,7 +1,7 @@
 #pragma once
 /* What this program is: the release, the commit it was built from, and what it was built with. */
 
-/* "0.1.0" */
+/* "0.2.0" */
 const char *version_string(void);
 
 /* Twelve digits of the commit, with "+changes" when tracked files differed from it; "unknown" when

@@ -16,8 +16,8 @@
 
 /* Threads of a step meet after microseconds when all of them are running: parts of a loop are
  * equal, and what lies between two loops is short. Whoever is not there by then is not running.
- * Measured in docs/speedlog.md: with less, steps of small models are slower alone; with more,
- * slower in company. */
+ * Measured in docs/results/speedlog.md: with less, steps of small models are slower alone; with
+ * more, slower in company. */
 #define SPIN_SECONDS 25e-6
 
 #define SPINS "GOMP_SPINCOUNT"    /* of gcc's runtime, in turns of its loop */

@@ -1,6 +1,6 @@
 #pragma once
 /* An experiment: the runs of a recipe and how far each has come. experiment.json is its record
- * (docs/formats.md), but whether a run is done only the run's own directory says. */
+ * (docs/reference/formats.md), but whether a run is done only the run's own directory says. */
 #include "base/clock.h"
 #include "config/config.h"
 #include "model/spec.h"

@@ -1,7 +1,7 @@
 #pragma once
 /* Named tensors in one file, in the safetensors format that other tools read and write: eight bytes
  * of header length (little-endian), a JSON header that gives each tensor its type, shape and place,
- * then the tensors one after the other without holes. docs/formats.md has the bytes.
+ * then the tensors one after the other without holes. docs/reference/formats.md has the bytes.
  *
  * A file is input: nothing in it is believed unchecked. What safetensors_open accepts has
  * every tensor inside the file, of the size that type and shape demand, and every byte behind the

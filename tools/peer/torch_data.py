@@ -1,4 +1,4 @@
-"""Token batches for torch_train.py: shards that `pacer data prepare` made (docs/formats.md), or random tokens."""
+"""Token batches for torch_train.py: shards that `pacer data prepare` made (docs/reference/formats.md), or random tokens."""
 import json
 import math
 import mmap

@@ -7,7 +7,7 @@
 The model has the dimensions, initial spread, optimizer and schedule of pacer's; the numbers themselves are PyTorch's own.
 Tokens come from a folder that `pacer data prepare` made, in an order of their own; with other data they are random, which
 makes time and memory comparable and the losses meaningless: those are then left out. What is recorded is in
-docs/formats.md. Exit status: 0 done, 3 out of memory, 1 anything else, with a last line that says why.
+docs/reference/formats.md. Exit status: 0 done, 3 out of memory, 1 anything else, with a last line that says why.
 """
 import time
 
@@ -117,7 +117,7 @@ class Record:
 
 
 def rate_at(told, step):
-    """Learning rate of update `step`, counted from 0, as docs/metrics.md defines the schedules."""
+    """Learning rate of update `step`, counted from 0, as docs/reference/metrics.md defines the schedules."""
     config, warmup, total, floor = told["config"], told["warmup"], told["steps"], told["min_lr"]
     peak, kind = config["lr"], config["schedule"]
 
