@@ -47,7 +47,7 @@ test: ## everything: setup, build, lint, all tests, all tests again under saniti
 	@tools/setup.sh --tests
 	@$(configure) -B $(BUILD) -DPACER_TESTS=ON
 	@$(ninja) -C $(BUILD)
-	@tools/lint.sh
+	@BUILD=$(BUILD) tools/lint.sh
 	@$(ctest) --test-dir $(BUILD)
 	@$(configure) -B $(BUILD)-asan -DPACER_TESTS=ON -DPACER_SANITIZE=ON -DPACER_CUDA=OFF
 	@$(ninja) -C $(BUILD)-asan
@@ -79,12 +79,20 @@ faults: ## make every call fail once (write, rename, malloc, ...), and kill at e
 	@PACER=$(abspath $(BUILD))/pacer FAULTLIB=$(abspath $(BUILD))/tests/faultlib.so tests/fault/run.sh $(FAULTS)
 
 .PHONY: lint
-lint: ## format, file sizes, include direction, headers that stand alone
-	@tools/lint.sh
+lint: ## format, file sizes, includes, headers that stand alone, clang-tidy, generated pages
+	@BUILD=$(BUILD) tools/lint.sh
+
+.PHONY: tidy
+tidy: ## lint, with clang-tidy's analysis of memory and files: minutes
+	@BUILD=$(BUILD) TIDY_CHECKS='clang-analyzer-unix.*' tools/lint.sh
 
 .PHONY: format
 format: ## rewrite all C files in the house format
 	@find src include examples bench tests -type f -regex '.*\.\(c\|h\|cu\|cuh\)' -exec clang-format -i {} +
+
+.PHONY: docs
+docs: ## the pages that are made from the source: docs/reference/api.md
+	@awk -f tools/api_reference.awk include/pacer.h >docs/reference/api.md
 
 .PHONY: bench
 bench: all ## time a training step on this machine

@@ -1,7 +1,6 @@
 #ifndef PACER_H
 #define PACER_H
-/* libpacer: pacer's commands as functions of C and C++. docs/guide/library.md has a tour,
- * docs/reference/api.md is made from this file.
+/* libpacer: pacer's commands as functions of C and C++. docs/guide/library.md has a tour.
  *
  * Errors. A function that can fail returns 0 or one of the negative codes below, and pacer_error()
  * then says what is wrong and what to do about it; the message belongs to the thread that made the

@@ -74,5 +74,25 @@ expect 1 'src/base/a.c:1: tab' 'printf "int\tx;\n" >src/base/a.c'
 expect 1 'tests/a.c:1: space at the end' 'printf "int x; \n" >tests/a.c'
 expect 1 'cmake/a.cmake:1: space at the end' 'printf "a() \n" >cmake/a.cmake'
 
+# Pages that are made from the source.
+page='mkdir -p include tools docs/reference; cp "$root/include/pacer.h" include/
+    cp "$root/tools/api_reference.awk" tools/; cp "$root/docs/reference/api.md" docs/reference/'
+expect 0 'lint: 4 files, no violations' "$page"
+expect 1 'docs/reference/api.md:1: is not what include/pacer.h makes' \
+    "$page"'; sed -i s/pacer_stop/pacer_halt/ include/pacer.h'
+
+# clang-tidy, with the project's checks, over what a build compiles.
+if command -v clang-tidy-14 clang-tidy >/dev/null; then
+    build='mkdir build; cp "$root/.clang-tidy" .; touch CMakeLists.txt
+        echo "[{\"directory\": \"$PWD\", \"command\": \"cc -c src/base/a.c\"," >build/compile_commands.json
+        printf "  \"file\": \"%s\"\n}]\n" "$PWD/src/base/a.c" >>build/compile_commands.json'
+    expect 0 'lint: 4 files, no violations' 'echo "int a;" >src/base/a.c;'"$build"
+    expect 1 'src/base/a.c:1: potentially unintended semicolon' \
+        'printf "%s\n" "void f(int); void g(int a) { if (a > 0); f(a); }" >src/base/a.c
+        printf "DisableFormat: true\n" >.clang-format;'"$build"
+    expect 0 'note: clang-tidy was not run: there is no build' \
+        'cp "$root/.clang-tidy" .; touch CMakeLists.txt'
+fi
+
 [[ $failed == 0 ]] && echo "every rule of tools/lint.sh fails when it must"
 exit $failed

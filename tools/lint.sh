@@ -7,7 +7,7 @@ export LC_ALL=C
 
 cd "${1:-$(dirname "$0")/..}" || exit 2
 failures=$(mktemp) || exit 2
-trap 'rm -f "$failures"' EXIT
+trap 'rm -rf "$failures" "$failures.openmp"' EXIT
 
 # Which rooms of src a room may include from, besides itself; or a single header of one.
 rooms='
@@ -156,9 +156,44 @@ check_headers() {
         done' check_headers >>"$failures"
 }
 
+# Generated pages are those that the source makes now.
+check_generated() {
+    [[ -f include/pacer.h && -f docs/reference/api.md ]] || return 0
+    if ! awk -f tools/api_reference.awk include/pacer.h | cmp -s - docs/reference/api.md; then
+        echo "docs/reference/api.md:1: is not what include/pacer.h makes (make docs)" >>"$failures"
+    fi
+}
+
+# clang-tidy with the checks of .clang-tidy, over what the build compiles. Where clang has no omp.h,
+# the compiler's own is found in a folder that has nothing else.
+check_tidy() {
+    local tool=clang-tidy-$format_version missing='' database=${BUILD:-build} openmp=$failures.openmp
+    command -v "$tool" >/dev/null || tool=clang-tidy
+    command -v "$tool" >/dev/null || missing="clang-tidy is missing (make setup)"
+    [[ -f .clang-tidy && -f CMakeLists.txt ]] || return 0
+    [[ -n $missing || -f $database/compile_commands.json ]] || missing="there is no build (make)"
+    if [[ -n $missing ]]; then
+        if [[ ${CI:-} == true ]]; then
+            echo ".clang-tidy:1: $missing, and this is CI" >>"$failures"
+        else
+            echo "note: clang-tidy was not run: $missing" >&2
+        fi
+        return
+    fi
+    mkdir "$openmp" && ln -s "$(${CC:-cc} -print-file-name=include/omp.h)" "$openmp/omp.h"
+    sed -n "s|^ *\"file\": \"$PWD/\(src/.*\.c\)\",*$|\1|p" "$database/compile_commands.json" |
+        sort -u | xargs -r -P 2 -n 8 "$tool" -p "$database" --quiet \
+        ${TIDY_CHECKS:+"--checks=$TIDY_CHECKS"} \
+        --extra-arg="-idirafter$openmp" 2>/dev/null |
+        sed -n "s|^$PWD/\([^:]*:[0-9]*\):[0-9]*: [a-z]*: \(.*\)$|\1: \2|p" |
+        sort -u >>"$failures"
+}
+
 check_format
 check_text
 check_headers
+check_generated
+check_tidy
 
 if [[ -s $failures ]]; then
     sort -t: -k1,1 -k2,2n "$failures"

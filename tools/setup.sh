@@ -24,6 +24,7 @@ needs=(
 test_needs=(
     libcmocka-dev:pc=cmocka
     clang-format:clang-format
+    clang-tidy:clang-tidy
     libopenmpi-dev:mpicc
     openmpi-bin:mpirun
 )
@@ -34,7 +35,10 @@ wanted=(libdnnl-dev libopenmpi-dev openmpi-bin)
 list=0
 for argument in "$@"; do
     case "$argument" in
-    --tests) needs+=("${test_needs[@]}") ;;
+    --tests)
+        needs+=("${test_needs[@]}")
+        wanted+=(clang-format-14 clang-tidy-14) # whose verdict the linter takes, see tools/lint.sh
+        ;;
     --list) list=1 ;;
     *)
         echo "tools/setup.sh: unknown argument '$argument' (known: --tests, --list)" >&2
@@ -89,7 +93,8 @@ fi
 if ! command -v apt-get >/dev/null; then
     {
         echo "pacer needs a C compiler, CMake 3.22, Ninja, pkg-config, git, OpenBLAS (OpenMP build),"
-        echo "cJSON, libyaml, xxHash, PCRE2 and gnuplot; its tests need cmocka, clang-format and Open MPI."
+        echo "cJSON, libyaml, xxHash, PCRE2 and gnuplot; its tests need cmocka, clang-format,"
+        echo "clang-tidy and Open MPI."
         echo "Not found here, by the names of Debian's packages: ${missing[*]}"
         echo "Install them with this system's package manager, then run make again."
     } >&2

@@ -1,5 +1,5 @@
 #pragma once
-/* A shard is a file of tokens, mapped into memory: pacer's own ("Shards" in docs/reference/formats.md),
+/* A shard is a file of tokens, mapped into memory: pacer's own (docs/reference/formats.md, Shards),
  * llm.c's .bin files, or nanoGPT's headerless uint16 files. Tokens are read in place. */
 #include "base/io.h"
 
