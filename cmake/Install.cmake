@@ -84,10 +84,11 @@ function(pacer_install program)
     install(DIRECTORY "${PROJECT_SOURCE_DIR}/recipes/" DESTINATION share/pacer/recipes)
     install(DIRECTORY "${PROJECT_SOURCE_DIR}/tools/peer" DESTINATION share/pacer
         FILES_MATCHING PATTERN "*.py")
-    install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/LICENSE"
+    install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
+        "${PROJECT_SOURCE_DIR}/LICENSE"
         DESTINATION "${CMAKE_INSTALL_DOCDIR}")
     install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION "${CMAKE_INSTALL_DOCDIR}"
-        FILES_MATCHING PATTERN "*.md" PATTERN results EXCLUDE PATTERN img EXCLUDE)
+        FILES_MATCHING PATTERN "*.md" REGEX "/docs/results/[^/.]*$" EXCLUDE PATTERN img EXCLUDE)
     install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
     add_custom_target(uninstall
