@@ -177,7 +177,7 @@ static void check_work(const Evidence *evidence, const Gpu *gpu, int run, Findin
     } else if (mfu < MFU_LOW) {
         finding_about(
             findings, FINDING_WARNING,
-            "the device stands still most of the time: waiting, launch overhead or data, not "
+            "the device is idle most of the time: waiting, launch overhead or data, not "
             "arithmetic (a guess)",
             rate->line, run, "%.6g tok/s of %.4g parameters on %.4g x%sare %.2g %% of their peak",
             rate->number.value, parameters->number.value, ranks, gpu->name, 100 * mfu);

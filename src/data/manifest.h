@@ -1,6 +1,7 @@
 #pragma once
 /* manifest.json of a prepared folder: which shards make the dataset, and what must be true of them.
- * It is written last, so a folder with a manifest is complete. docs/formats.md, "Datasets". */
+ * It is written last, so a folder with a manifest is complete. "Datasets" in
+ * docs/reference/formats.md. */
 #include "data/shard.h"
 
 #include <stdbool.h>

@@ -6,7 +6,7 @@
  *     checks_ranks   the ranks against the summary and against each other
  *     check_lines_*  the lines of metrics.jsonl against both
  *     checks_speedup, checks_confounded_rates   what a comparison of several runs must not claim
- * docs/metrics.md has the table of all of them. */
+ * docs/reference/metrics.md has the table of all of them. */
 #include "record/summary.h"
 
 #include <stddef.h>

@@ -1,7 +1,7 @@
 #pragma once
 /* A run's record as TensorBoard events: which numbers go under which names. Used while a run
- * goes on (record.c) and to make events from a record afterwards. docs/formats.md lists the
- * names. */
+ * goes on (record.c) and to make events from a record afterwards. docs/reference/formats.md lists
+ * the names. */
 #include "base/json.h"
 #include "record/events.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-/* The record of a run or an experiment, back from its files (docs/formats.md). record.h writes
- * a run's. */
+/* The record of a run or an experiment, back from its files (docs/reference/formats.md). record.h
+ * writes a run's. */
 #include "base/json.h"
 #include "record/names.h"
 

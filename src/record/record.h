@@ -1,7 +1,7 @@
 #pragma once
 /* The run directory: what a run leaves behind for reports, sweeps and a resume. run.json is always
  * whole (replaced as one event), metrics.jsonl grows by whole lines. Rank 0 owns both; every rank
- * writes its own ranks/K.json. docs/formats.md lists the fields. */
+ * writes its own ranks/K.json. docs/reference/formats.md lists the fields. */
 #include "model/spec.h"
 #include "record/reader.h"
 #include "record/summary.h"

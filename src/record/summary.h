@@ -1,5 +1,5 @@
 #pragma once
-/* What a run amounts to, in the names of run.json. docs/metrics.md derives each. */
+/* What a run amounts to, in the names of run.json. docs/reference/metrics.md derives each. */
 #include "base/json.h"
 #include "record/timers.h"
 

@@ -3,7 +3,7 @@
 
 /* Tables for spreadsheets and data frames. Of a run: metrics.csv, summary.csv, phases.csv and
  * ranks.csv; of an experiment: runs.csv. They go into the folder `out`, which is made; files of
- * these names are replaced, others stay. docs/formats.md lists the columns. */
+ * these names are replaced, others stay. docs/reference/formats.md lists the columns. */
 int export_csv(const char *run, const char *out);
 
 /* TensorBoard's event files, for runs that were made without them or elsewhere. Of a run: one file
