@@ -175,12 +175,12 @@ static void check_work(const Evidence *evidence, const Gpu *gpu, int run, Findin
                       " x%sranks",
                       rate->number.value, parameters->number.value, 100 * mfu, ranks, gpu->name);
     } else if (mfu < MFU_LOW) {
-        finding_about(
-            findings, FINDING_WARNING,
-            "the device is idle most of the time: waiting, launch overhead or data, not "
-            "arithmetic (a guess)",
-            rate->line, run, "%.6g tok/s of %.4g parameters on %.4g x%sare %.2g %% of their peak",
-            rate->number.value, parameters->number.value, ranks, gpu->name, 100 * mfu);
+        finding_about(findings, FINDING_WARNING,
+                      "the device is idle most of the time: waiting, launch overhead or data, not "
+                      "arithmetic (a guess)",
+                      rate->line, run,
+                      "%.6g tok/s of %.4g parameters on %.4g x%sare %.2g %% of their peak",
+                      rate->number.value, parameters->number.value, ranks, gpu->name, 100 * mfu);
     }
 }
 
