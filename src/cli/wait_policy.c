@@ -16,7 +16,7 @@
 
 /* Threads of a step meet after microseconds when all of them are running: parts of a loop are
  * equal, and what lies between two loops is short. Whoever is not there by then is not running.
- * Measured in docs/results/speedlog.md: with less, steps of small models are slower alone; with
+ * Measured in docs/speedlog.md: with less, steps of small models are slower alone; with
  * more, slower in company. */
 #define SPIN_SECONDS 25e-6
 
