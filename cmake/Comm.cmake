@@ -1,16 +1,9 @@
 # Ranks: src/comm. The program links no MPI: what is compiled against one is a module of its own, pacer_mpi.so, that
-# lies beside the program and is loaded when there are several ranks. NCCL is loaded too, and needs nothing
-# here; channels in a GPU's memory are compiled where CUDA is.
+# lies beside the program and is loaded when there are several ranks. Channels in a GPU's memory are src/cuda's.
 function(pacer_add_comm target)
     set(folder "${CMAKE_CURRENT_SOURCE_DIR}/src/comm")
     file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.c")
     list(REMOVE_ITEM sources "${folder}/mpi.c")
-    if(PACER_HAVE_CUDA)
-        list(REMOVE_ITEM sources "${folder}/device_absent.c")
-        target_sources(pacer_cuda_kernels PRIVATE "${folder}/device_marks.cu")
-    else()
-        list(REMOVE_ITEM sources "${folder}/device.c" "${folder}/nccl.c")
-    endif()
     target_sources(${target} PRIVATE ${sources})
     target_link_libraries(${target} PUBLIC ${CMAKE_DL_LIBS})
     if(PACER_HAVE_MPI)

@@ -53,6 +53,9 @@ expect 1 'src/model/a.c:1: model must not include config' \
 expect 1 'src/optim/a.c:1: optim must not include data' \
     'echo "#include \"data/d.h\"" >src/optim/a.c'
 
+expect 1 'src/base/a.c:1: names a device' 'echo "int cuda_count(void);" >src/base/a.c'
+expect 0 'lint: 4 files, no violations' \
+    'printf "/* cuda */\nstatic const char *const name = \"cudnn\"; /* NCCL */\n" >src/base/a.c'
 for header in cuda_runtime.h nccl.h mpi.h cudnn.h; do
     expect 1 'src/model/a.c:1: model knows no device' "echo '#include <$header>' >src/model/a.c"
 done

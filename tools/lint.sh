@@ -16,9 +16,9 @@ config      base model/fields.h
 tensor      base
 ref         base tensor
 cpu         base tensor ref
-cuda        base tensor
+cuda        base tensor comm/comm.h comm/channel.h
 devices     base tensor ref cpu cuda
-comm        base tensor cuda
+comm        base tensor
 text        base
 data        base config text
 model       base tensor
@@ -124,6 +124,14 @@ check_text() {
             } else if (!((folder, to) in may) && !((folder, target) in may)) {
                 bad(folder " must not include " to " (\"" target "\"): see the table in tools/lint.sh")
             }
+        }
+        # The name of a device, outside of strings and comments, belongs to its folder.
+        folder != "" && folder != "cuda" && folder != "devices" && FILENAME != "src/base/choices.h" {
+            line = $0
+            gsub(/"([^"\\]|\\.)*"/, "", line)
+            sub(/\/\*.*/, "", line)
+            if (line !~ /^ *\*/ && line ~ /([Cc]uda|CUDA_|[Cc]udnn|CUDNN|[Nn]ccl|NCCL|[Nn]vml|NVML)/)
+                bad("names a device: what differs there is a slot of Backend")
         }
         folder in pure && /^[ ]*#[ ]*include[ ]*[<"]([^>"]*\/)?(cuda|cublas|cudnn|curand|nccl|nvml|nvtx|mpi)[^>"]*[>"]/ {
             bad(folder " knows no device: no CUDA, NCCL or MPI header")

@@ -78,10 +78,36 @@ static const ChannelTable host_table = {.close = host_close,
                                         .alloc = host_alloc,
                                         .release = free};
 
+bool comm_shares_devices(const Comm *comm)
+{
+    return comm->options.shared_gpus;
+}
+
+void comm_device_entered(Comm *comm, int64_t entered)
+{
+    board_device(comm->board, entered);
+}
+
+bool comm_device_overdue(Comm *comm, int64_t number, double waited_s, char reason[COMM_REASON_SIZE])
+{
+    BoardWait wait = {.rank = comm->rank,
+                      .ranks = comm->ranks,
+                      .number = number,
+                      .what = "GPU collective",
+                      .waited_s = waited_s,
+                      .on_device = true};
+    bool overdue = comm->options.timeout_s > 0 && waited_s > comm->options.timeout_s;
+    if (overdue) {
+        _Static_assert(COMM_REASON_SIZE >= BOARD_TEXT_SIZE, "room for the reason");
+        wait_explain(comm, &wait, reason);
+    }
+    return overdue;
+}
+
 int channel_open(Comm *comm, Backend *backend, Channel **out)
 {
-    if (backend->device != NULL) {
-        return device_channel_open(comm, backend, out);
+    if (backend->channel_open != NULL) {
+        return backend->channel_open(backend, comm, out);
     }
     Channel *channel = mem_zalloc(1, sizeof *channel);
     channel->table = &host_table;

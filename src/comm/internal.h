@@ -1,10 +1,8 @@
 #pragma once
 /* Shared by the files of src/comm. */
 #include "comm/board.h"
-#include "comm/comm.h"
+#include "comm/channel.h"
 #include "comm/mpi_module.h"
-
-#include <math.h>
 
 typedef struct Worker Worker;
 
@@ -23,30 +21,6 @@ struct Comm {
     Board *board;
     Worker *worker; /* NULL: one rank */
 };
-
-typedef enum {
-    WORK_ALL_REDUCE,
-    WORK_REDUCE_SCATTER,
-    WORK_ALL_GATHER,
-    WORK_BROADCAST,
-    WORK_BARRIER,
-} WorkKind;
-
-/* One collective. in and out as channel_*'s; all-reduce and broadcast work on out alone. */
-typedef struct {
-    WorkKind kind;
-    const char *name; /* for messages; lives as long as the wait for it */
-    const void *in;
-    void *out;
-    int64_t count; /* elements */
-    size_t size;   /* bytes of one */
-    DType dtype;   /* of sums */
-    int root;
-    double bytes;      /* payload of a channel's collective */
-    ChannelSpan *span; /* of a channel's collective: where its times go; NULL: nowhere */
-    bool is_control;   /* somebody waits for it and takes an error; else an error ends the job */
-    int64_t number;    /* given by worker_put: 1, 2, ... */
-} Work;
 
 /* collective.c: the collectives themselves, over messages. Called by the worker's thread alone. */
 typedef struct Engine Engine;
@@ -87,36 +61,3 @@ int wait_for_first(Comm *comm);
 /* sum.c: out (count) = the sum of parts[0], parts[1], ... in this order, each (count). Sums of
  * bf16 are made in f32 and rounded once. out may be one of the parts. */
 void sum_parts(void *out, const void *const *parts, int ranks, int64_t count, DType dtype);
-
-/* device.c or device_absent.c: channels in a device's memory. */
-typedef struct {
-    void (*close)(Channel *channel);
-    void (*run)(Channel *channel, const Work *work); /* counts in channel->queued */
-    void (*ticket)(Channel *channel);                /* will be waited for: channel->queued */
-    void (*wait)(Channel *channel, int64_t ticket);  /* for one that was not waited for */
-    void (*note_stalled)(Channel *channel, int64_t *ns);
-    bool (*take_times)(Channel *channel, ChannelTimes *times);
-    void *(*alloc)(size_t bytes); /* of spans, where times are written by whoever does the work */
-    void (*release)(void *block);
-} ChannelTable;
-
-struct Channel {
-    const ChannelTable *table;
-    Comm *comm;
-    ChannelTimes times; /* busy_s: not kept here for host memory */
-    int64_t queued;     /* number of the collective queued last; 0: none, or one rank */
-    int64_t waited;     /* of the last one that was waited for */
-    int tag;
-    ChannelSpan *spans; /* (span_room); NULL: not traced */
-    int64_t span_count, span_room;
-    bool traced, anew; /* spans are kept; the next one is the first */
-};
-
-/* channel.c: the next span, its times to be filled in; NULL when none are kept. */
-ChannelSpan *channel_new_span(Channel *channel, ChannelSpan span);
-static inline int64_t span_ns(double seconds)
-{
-    return llrint(seconds * 1e9);
-}
-
-int device_channel_open(Comm *comm, Backend *backend, Channel **out);

@@ -364,6 +364,7 @@ int cuda_backend_open(int device, Backend **out)
         .place = cuda_place,
         .versions = cuda_versions,
         .sensors_open = cuda_sensors_open,
+        .channel_open = cuda_channel_open,
         .attention_refusal = gpu_attention_refusal,
         .attention_choose = cuda_attention_choose,
         .ttt_refusal = gpu_ttt_refusal,

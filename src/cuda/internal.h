@@ -81,6 +81,7 @@ DeviceLink cuda_measure_link(Backend *backend);
 bool cuda_place(const Backend *backend, char *text, size_t size);
 void cuda_versions(const Backend *backend, char *text, size_t size);
 AttentionKind cuda_attention_choose(Backend *backend, HeadShape shape, DType dtype);
+int cuda_channel_open(Backend *backend, struct Comm *comm, struct Channel **out);
 
 /* loss.cu */
 void cuda_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses, double scale,

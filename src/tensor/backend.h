@@ -4,6 +4,8 @@
 #include "tensor/sensors.h"
 
 typedef struct Backend Backend;
+struct Comm;
+struct Channel;
 
 /* Sequences of work that a backend may keep recorded, by slot. */
 #define BACKEND_RECORDINGS 6
@@ -87,6 +89,10 @@ struct Backend {
     void (*versions)(const Backend *backend, char *text, size_t size);
     /* What the device says of itself; may return NULL. NULL slot: nothing. */
     Sensors *(*sensors_open)(Backend *backend);
+
+    /* A channel between ranks for tensors of this device's memory (comm/channel.h). NULL: they go
+     * through the host's. */
+    int (*channel_open)(Backend *backend, struct Comm *comm, struct Channel **out);
 
     /* Why this kind of attention does not do the shape, as a sentence; NULL when it does. NULL
      * slot: naive and flash do every shape, and there is no library's. */

@@ -1,4 +1,4 @@
-#include "comm/nccl.h"
+#include "cuda/nccl.h"
 
 #include "base/err.h"
 

@@ -4,12 +4,11 @@
  * far, and a wait for it holds back what is given later. Nothing here waits on the host or
  * allocates once the channel is open, so that a step with its collectives can be recorded as a
  * CUDA graph. A thread of the host watches: an error inside NCCL, or a collective that the
- * device (device_marks.h) has been in for longer than the timeout, ends the job. */
-#include "comm/internal.h"
-
-#include "comm/device_marks.h"
-#include "comm/nccl.h"
+ * device (channel_marks.h) has been in for longer than the timeout, ends the job. */
+#include "comm/channel.h"
+#include "cuda/channel_marks.h"
 #include "cuda/internal.h"
+#include "cuda/nccl.h"
 
 #include "base/assert.h"
 #include "base/clock.h"
@@ -207,7 +206,7 @@ static void look(DeviceChannel *c, int64_t *number, double *since)
         int status = c->nccl.async_error(c->nccl_comm, &error);
         error = status != NCCL_OK ? status : error;
     }
-    board_device(comm->board, entered);
+    comm_device_entered(comm, entered);
     if (error != NCCL_OK && error != NCCL_IN_PROGRESS) {
         nccl_failed(c, "collectives on the GPU", error);
     }
@@ -216,15 +215,8 @@ static void look(DeviceChannel *c, int64_t *number, double *since)
         *number = entered;
         *since = now;
     }
-    BoardWait wait = {.rank = comm->rank,
-                      .ranks = comm->ranks,
-                      .number = entered,
-                      .what = "GPU collective",
-                      .waited_s = now - *since,
-                      .on_device = true};
-    if (comm->options.timeout_s > 0 && wait.waited_s > comm->options.timeout_s) {
-        char text[BOARD_TEXT_SIZE];
-        wait_explain(comm, &wait, text);
+    char text[COMM_REASON_SIZE];
+    if (comm_device_overdue(comm, entered, now - *since, text)) {
         end_job(c, text);
     }
 }
@@ -321,7 +313,7 @@ static const ChannelTable device_table = {.close = device_close,
 static void pretend_hosts(const Comm *comm)
 {
     char name[32];
-    snprintf(name, sizeof name, "pacer-rank-%d", comm->rank);
+    snprintf(name, sizeof name, "pacer-rank-%d", comm_rank(comm));
     setenv("NCCL_HOSTID", name, 0);
     setenv("NCCL_SOCKET_IFNAME", "lo", 0);
     setenv("NCCL_IB_DISABLE", "1", 0);
@@ -355,21 +347,21 @@ static int agree(Comm *comm, int code, const char *what)
     return failed > 0 ? err_set(ERR_FAILED, "another rank has failed to %s", what) : 0;
 }
 
-int device_channel_open(Comm *comm, Backend *backend, Channel **out)
+int cuda_channel_open(Backend *backend, Comm *comm, Channel **out)
 {
     DeviceChannel *c = mem_zalloc(1, sizeof *c);
     c->base = (Channel){.table = &one_rank_table, .comm = comm};
     c->cuda = (CudaBackend *)backend;
-    if (comm->ranks == 1) {
+    if (comm_ranks(comm) == 1) {
         *out = &c->base;
         return 0;
     }
-    if (comm->options.shared_gpus) {
+    if (comm_shares_devices(comm)) {
         pretend_hosts(comm);
     }
     NcclId id = {{0}};
     int code = agree(comm, nccl_load(&c->nccl), "load NCCL");
-    if (code == 0 && comm->rank == 0) {
+    if (code == 0 && comm_rank(comm) == 0) {
         int error = c->nccl.new_id(&id);
         if (error != NCCL_OK) {
             nccl_failed(c, "starting NCCL", error);
@@ -384,10 +376,10 @@ int device_channel_open(Comm *comm, Backend *backend, Channel **out)
     }
     c->base.table = &device_table;
     prepare(c);
-    board_device(comm->board, JOIN_NUMBER);
+    comm_device_entered(comm, JOIN_NUMBER);
     start_watch(c);
     NcclComm *joined = NULL;
-    int error = c->nccl.join(&joined, comm->ranks, id, comm->rank);
+    int error = c->nccl.join(&joined, comm_ranks(comm), id, comm_rank(comm));
     if (error != NCCL_OK) {
         nccl_failed(c, "starting NCCL", error);
     }

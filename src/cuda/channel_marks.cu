@@ -1,4 +1,4 @@
-#include "comm/device_marks.h"
+#include "cuda/channel_marks.h"
 
 #include <cuda_runtime.h>
 
