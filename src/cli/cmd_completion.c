@@ -278,12 +278,12 @@ static void zsh_put_action(Expectation expected)
 
 static void zsh_print_option(const Option *option, Command command)
 {
-    (void)command;
     Expectation expected = expectation_of(option);
     /* A switch takes its value in the same word, if at all. */
     bool flag = option->type == OPTION_BOOL, list = option->flags & OPTION_LIST;
     printf("            '%s--%s=%s[", list ? "*" : "", option->name, flag ? "-" : "");
-    put_quoted(option->help, brief(option->help), "[]:\\");
+    const char *help = config_help(option, command);
+    put_quoted(help, brief(help), "[]:\\");
     printf("]%s", flag ? ":" : "");
     zsh_put_action(expected);
     fputs("' \\\n", stdout);
@@ -389,7 +389,7 @@ static void fish_print_option(const Option *option, Command command)
             printf(" -a '%s'", expected.words);
         }
     }
-    fish_put_help(option->help);
+    fish_put_help(config_help(option, command));
     free(expected.words);
 }
 

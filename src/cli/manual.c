@@ -95,7 +95,7 @@ static void put_options(Command command, FILE *file)
         fputs("\\fR\\fI", file);
         put_text(metavar, file);
         fputs("\\fR\n", file);
-        put_line(option->help, file);
+        put_line(config_help(option, command), file);
         if (limits[0] != '\0') {
             put_line(limits, file);
         }

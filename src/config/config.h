@@ -264,6 +264,12 @@ typedef enum {
     RESUME_NO_RUN,      /* train does not take it */
 } OptionResume;
 
+/* What help says of an option in some commands. */
+typedef struct {
+    unsigned commands; /* bits as in Option; 0 ends a list */
+    const char *help;
+} OptionHelp;
+
 typedef struct Option {
     const char *name; /* as in --name, in YAML and in JSON */
     OptionType type;
@@ -277,7 +283,8 @@ typedef struct Option {
     unsigned commands; /* bit 1 << Command for each command that takes it */
     unsigned required; /* and for each that cannot do without */
     OptionResume resume;
-    unsigned flags; /* OPTION_RESULT, ... */
+    unsigned flags;              /* OPTION_RESULT, ... */
+    const OptionHelp *elsewhere; /* in place of help in these commands; NULL: nowhere */
 } Option;
 
 /* The table, in the order of help and printouts. */
@@ -355,6 +362,9 @@ void config_print_resolved(const Config *cfg, FILE *file);
 
 /* The options part of `pacer COMMAND --help`. */
 void config_print_help(Command command, FILE *file);
+
+/* What the option is for in this command. */
+const char *config_help(const Option *option, Command command);
 
 /* What help says beside a name: " N", " f32|bf16" or "" for a switch; and "(default 8; 1 to
  * 1M)". Caller frees. */

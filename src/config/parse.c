@@ -91,7 +91,7 @@ int config_check_required(const Config *cfg)
         const Option *option = &options[i];
         if ((option->required & 1u << cfg->command) && !config_is_set(cfg, option->name)) {
             return err_set(ERR_INPUT, "%s needs --%s %s: %s", command_words(cfg->command),
-                           option->name, option->metavar, option->help);
+                           option->name, option->metavar, config_help(option, cfg->command));
         }
     }
     return 0;

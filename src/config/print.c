@@ -93,6 +93,17 @@ char *config_limits(const Option *option, Command command)
                       value_brief(option->max, high));
 }
 
+const char *config_help(const Option *option, Command command)
+{
+    for (const OptionHelp *other = option->elsewhere; other != NULL && other->commands != 0;
+         other++) {
+        if (other->commands & 1u << command) {
+            return other->help;
+        }
+    }
+    return option->help;
+}
+
 void config_print_help(Command command, FILE *file)
 {
     size_t count;
@@ -111,7 +122,7 @@ void config_print_help(Command command, FILE *file)
         } else {
             fprintf(file, "%-*s", HELP_INDENT, label);
         }
-        print_wrapped(option->help, limits, HELP_INDENT, file);
+        print_wrapped(config_help(option, command), limits, HELP_INDENT, file);
         free(label);
         free(limits);
         free(metavar);

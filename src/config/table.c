@@ -59,12 +59,17 @@ static const char *const id_forms[] = {"text", "uint16", "uint32", NULL};
 #define NO_RUN (RESUME_NO_RUN + 0 * __COUNTER__)
 enum { ROWS_BEGIN = __COUNTER__ };
 
-/* name, type and field, default, limits, choices, metavar, help, group, commands, required,
- * resume, flags */
-static const Option options[] = {
-#define GROUP "Model"
-    {"model", TEXT(model), "tiny", 0, 0, NULL, "NAME", "preset; `pacer models` lists them", GROUP,
-     STEP | MACHINE, 0, REFUSED, RESULT},
+/* Help of other commands, which most rows leave out: ALSO({commands, "..."}, ...). */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#define ALSO(...)        \
+    (const OptionHelp[]) \
+    {                    \
+        __VA_ARGS__,     \
+        {                \
+            0, NULL      \
+        }                \
+    }
+
 /* The fields of a model: each is left to the preset unless it is given. */
 #define TYPE_WHOLE(field) INT(fields.field), "0"
 #define TYPE_REAL(field) REAL(fields.field), "0"
@@ -78,35 +83,42 @@ static const Option options[] = {
         "preset", __VA_ARGS__, NULL \
     }
 #define NAMES_FLAG(...) NAMES_CHOICE(__VA_ARGS__)
-#define ROW(kind, type, field, name, stored, words, most, gpt2, hf, commands, flags, help) \
-    {name,  TYPE_##kind(field), 0, most,    NAMES_##kind words, NULL, help,                \
-     GROUP, commands,           0, REFUSED, RESULT | (flags)},
+#define ROW(kind, type, field, name, stored, words, most, gpt2, hf, commands, flags, help, also) \
+    {name,  TYPE_##kind(field), 0, most,    NAMES_##kind words, NULL, help,                      \
+     GROUP, commands,           0, REFUSED, RESULT | (flags),   also},
 #define NO_ROW(...)
+
+/* name, type and field, default, limits, choices, metavar, help, group, commands, required,
+ * resume, flags, help of other commands */
+static const Option options[] = {
+#define GROUP "Model"
+    {"model", TEXT(model), "tiny", 0, 0, NULL, "NAME", "preset; `pacer models` lists them", GROUP,
+     STEP | MACHINE, 0, REFUSED, RESULT},
     MODEL_FIELDS(ROW, NO_ROW)
 #undef GROUP
 
 #define GROUP "Data"
         {"data", TEXT(data), "", 0, 0, NULL, "DATA",
          "folder that `pacer data prepare` made, nanoGPT's or llm.c's .bin files, builtin:stories, "
-         "or "
-         "builtin:random (what bench and profile take when none is given)",
+         "or builtin:random (what bench and profile take when none is given)",
          GROUP, STEP | BIT(EVAL), BIT(TRAIN), REFUSED, RESULT},
 #undef GROUP
 
 #define GROUP "Batch and length"
-    {"batch", INT(batch), "8", 1, 1e6, NULL, NULL,
-     "sequences per rank per micro-step; bench attention unless it is given: as many as make "
-     "65,536 tokens on a GPU, 4,096 on a CPU; eval: the run's",
-     GROUP, STEP | KERNEL | MACHINE | BIT(EVAL), 0, RECORDED, RESULT},
+    {"batch", INT(batch), "8", 1, 1e6, NULL, NULL, "sequences per rank per micro-step", GROUP,
+     STEP | KERNEL | MACHINE | BIT(EVAL), 0, RECORDED, RESULT,
+     ALSO({KERNEL,
+           "sequences; unless given, as many as make 65,536 tokens on a GPU, 4,096 on a CPU"},
+          {BIT(EVAL), "sequences at a time; unless given, the run's"})},
     {"accum", INT(accum), "1", 1, 1e6, NULL, NULL, "micro-steps whose gradients make one update",
      GROUP, STEP, 0, RECORDED, RESULT},
     {"global-batch", INT(global_batch), "0", 0, 1e9, NULL, NULL,
      "sequences per update over all ranks, a multiple of batch; instead of accum", GROUP, TRAINING,
      0, RECORDED, UNSET},
-    {"seq", INT(seq), "0", 0, 10e6, NULL, NULL,
-     "tokens per sequence; 0: the model's context, in eval the run's; in bench attention the most, "
-     "0: 16,384 on a GPU, 1,024 on a CPU",
-     GROUP, STEP | KERNEL | MACHINE | BIT(EVAL), 0, REFUSED, RESULT},
+    {"seq", INT(seq), "0", 0, 10e6, NULL, NULL, "tokens per sequence; 0: the model's context",
+     GROUP, STEP | KERNEL | MACHINE | BIT(EVAL), 0, REFUSED, RESULT,
+     ALSO({KERNEL, "longest sequence; 0: 16,384 tokens on a GPU, 1,024 on a CPU"},
+          {BIT(EVAL), "tokens per sequence; 0: the run's"})},
     {"steps", INT(steps), "0", 0, 1e12, NULL, NULL,
      "updates to make. Give one of steps, tokens and epochs; with none, 1000 steps", GROUP,
      TRAINING, 0, RECORDED, RESULT | UNSET},
@@ -163,8 +175,9 @@ static const Option options[] = {
      GROUP, STEP | KERNEL | MACHINE | USE, 0, RECORDED, ROUNDING},
     {"dtype", CHOICE(dtype), "auto", 0, 0, dtypes, NULL,
      "type of activations and of the weights they meet; the optimizer keeps f32; auto: bf16 on a "
-     "GPU, else f32. Of an export: of its tensors, f32 unless given",
-     GROUP, STEP | KERNEL | MACHINE | USE | BIT(EXPORT), 0, RECORDED, RESULT},
+     "GPU, else f32",
+     GROUP, STEP | KERNEL | MACHINE | USE | BIT(EXPORT), 0, RECORDED, RESULT,
+     ALSO({BIT(EXPORT), "type of the tensors; auto: f32"})},
     {"attention", CHOICE(attention), "auto", 0, 0, attentions, NULL,
      "kernel: naive stores the T x T probabilities, flash and cudnn (a GPU's library) do not; "
      "auto: "
@@ -275,10 +288,9 @@ static const Option options[] = {
 
 #define GROUP "Text"
     {"format", CHOICE(format), "auto", 0, 0, formats, NULL,
-     "of the inputs: text or jsonl; auto: jsonl for names that end in .jsonl or .ndjson, else "
-     "text. "
-     "Of an export: hf for Hugging Face, csv, tensorboard; auto: hf",
-     GROUP, READING | BIT(EVAL) | BIT(EXPORT), 0, NO_RUN, 0},
+     "of the inputs: text or jsonl; auto: jsonl for names that end in .jsonl or .ndjson, else text",
+     GROUP, READING | BIT(EVAL) | BIT(EXPORT), 0, NO_RUN, 0,
+     ALSO({BIT(EXPORT), "hf for Hugging Face, csv or tensorboard; auto: hf"})},
     {"field", TEXT(field), "text", 0, 0, NULL, "NAME", "of a JSON line: what holds the document",
      GROUP, READING | BIT(EVAL), 0, NO_RUN, 0},
     {"skip-bad", BOOL(skip_bad), "off", 0, 0, NULL, NULL,

@@ -3,7 +3,7 @@
  * config.json in and out, what a checkpoint stores and a resume compares, run.json and what the
  * PyTorch peers are told all follow from this table; nothing else lists them.
  *
- * OPTION(kind, type, field, name, stored, words, most, gpt2, hf, commands, flags, help)
+ * OPTION(kind, type, field, name, stored, words, most, gpt2, hf, commands, flags, help, also)
  * PRESET(kind, type, field, name, stored, words)
  *
  * An OPTION row can be set by the option --name; a PRESET row is as the preset has it.
@@ -13,60 +13,62 @@
  *   words     names of the values 0, 1, ... of a choice; new ones go to the end
  *   most      largest value of a number
  *   gpt2, hf  name in config.json of a GPT-2, of any other model; NULL: it has none there
- *   commands, flags, help   of the option (config/table.c) */
+ *   commands, flags, help, also   of the option (config/table.c) */
 #include <stdint.h>
 
 #define MODEL_FIELDS(OPTION, PRESET)                                                               \
     PRESET(CHOICE, ParamNames, names, "names", "names", ("gpt2", "llama", "ttt"))                  \
     OPTION(WHOLE, int64_t, layers, "layers", "layers", (NULL), 10000, "n_layer",                   \
-           "num_hidden_layers", STEP | MACHINE, 0, "blocks; 0: the preset's")                      \
+           "num_hidden_layers", STEP | MACHINE, 0, "blocks; 0: the preset's", NULL)                \
     OPTION(WHOLE, int64_t, width, "d-model", "d-model", (NULL), 1e6, "n_embd", "hidden_size",      \
-           STEP | MACHINE, 0, "width of the residual stream; 0: the preset's")                     \
+           STEP | MACHINE, 0, "width of the residual stream; 0: the preset's", NULL)               \
     OPTION(WHOLE, int64_t, heads, "heads", "heads", (NULL), 100000, "n_head",                      \
-           "num_attention_heads", STEP | KERNEL | MACHINE, 0,                                      \
-           "query heads; 0: the preset's, or 12 in bench attention")                               \
+           "num_attention_heads", STEP | KERNEL | MACHINE, 0, "query heads; 0: the preset's",      \
+           ALSO({KERNEL, "query heads; 0: 12"}))                                                   \
     OPTION(WHOLE, int64_t, kv_heads, "kv-heads", "kv-heads", (NULL), 100000, NULL,                 \
            "num_key_value_heads", STEP | KERNEL | MACHINE, 0,                                      \
-           "key and value heads; 0: the preset's, or as many as heads where heads is given and "   \
-           "in bench attention")                                                                   \
+           "key and value heads; 0: the preset's, or as many as heads where heads is given",       \
+           ALSO({KERNEL, "key and value heads; 0: as many as heads"}))                             \
     OPTION(WHOLE, int64_t, head_dim, "head-dim", "head-dim", (NULL), 1e6, NULL, "head_dim",        \
-           STEP | KERNEL | MACHINE, LATER,                                                         \
-           "width of a head; 0: d-model / heads, or 64 in bench attention")                        \
+           STEP | KERNEL | MACHINE, LATER, "width of a head; 0: d-model / heads",                  \
+           ALSO({KERNEL, "width of a head; 0: 64"}))                                               \
     OPTION(WHOLE, int64_t, ffn, "ffn", "ffn", (NULL), 10e6, "n_inner", "intermediate_size",        \
-           STEP | MACHINE, 0, "width of the feed-forward layer; 0: the preset's")                  \
+           STEP | MACHINE, 0, "width of the feed-forward layer; 0: the preset's", NULL)            \
     OPTION(WHOLE, int64_t, vocab, "vocab", "vocab", (NULL), 10e6, "vocab_size", "vocab_size",      \
            STEP | MACHINE | BIT(TOKENIZER_TRAIN), 0,                                               \
-           "vocabulary; 0: the preset's, or the data's where the preset leaves it open; a "        \
-           "tokenizer to be trained: 10,000")                                                      \
+           "vocabulary; 0: the preset's, or the data's where the preset leaves it open",           \
+           ALSO({BIT(TOKENIZER_TRAIN), "tokens of the vocabulary; 0: 10,000"}))                    \
     OPTION(WHOLE, int64_t, context, "context", "context", (NULL), 10e6, "n_positions",             \
            "max_position_embeddings", STEP | MACHINE, 0,                                           \
-           "longest sequence the model can take; 0: the preset's")                                 \
+           "longest sequence the model can take; 0: the preset's", NULL)                           \
     /* the head uses the embedding's weights */                                                    \
     OPTION(FLAG, bool, tied, "tied", "tied", ("off", "on"), 0, "tie_word_embeddings",              \
            "tie_word_embeddings", STEP | MACHINE, 0,                                               \
-           "whether the head uses the embedding's weights")                                        \
+           "whether the head uses the embedding's weights", NULL)                                  \
     /* of MIXER_TTT, which has as many key/value heads as heads */                                 \
     OPTION(CHOICE, TttKind, ttt, "ttt", "ttt", ("linear", "mlp"), 0, NULL, "ttt_layer_type",       \
-           STEP | MACHINE, 0, "TTT models: the inner model that is trained along each sequence")   \
+           STEP | MACHINE, 0, "TTT models: the inner model that is trained along each sequence",   \
+           NULL)                                                                                   \
     /* tokens of a mini-batch */                                                                   \
     OPTION(WHOLE, int64_t, mini, "mini-batch", "mini-batch", (NULL), 4096, NULL,                   \
            "mini_batch_size", STEP | MACHINE, 0,                                                   \
            "TTT models: tokens whose inner gradients are taken at one inner state; 0: the "        \
-           "preset's")                                                                             \
+           "preset's",                                                                             \
+           NULL)                                                                                   \
     OPTION(REAL, double, ttt_rate, "ttt-lr", "ttt-lr", (NULL), 1000, NULL, "ttt_base_lr",          \
            STEP | MACHINE, 0,                                                                      \
-           "TTT models: inner base learning rate; 0: 1 for linear, 0.1 for mlp")                   \
+           "TTT models: inner base learning rate; 0: 1 for linear, 0.1 for mlp", NULL)             \
     OPTION(REAL, double, norm_eps, "norm-eps", "norm epsilon", (NULL), 1, "layer_norm_epsilon",    \
            "rms_norm_eps", STEP | MACHINE, LATER,                                                  \
-           "added to the variance in norms; 0: the preset's")                                      \
+           "added to the variance in norms; 0: the preset's", NULL)                                \
     /* 0: no rotary embedding */                                                                   \
     OPTION(REAL, double, rope_base, "rope-base", "rope base", (NULL), 1e12, NULL, "rope_theta",    \
-           STEP | MACHINE, LATER, "base of the rotary positions' angles; 0: the preset's")         \
+           STEP | MACHINE, LATER, "base of the rotary positions' angles; 0: the preset's", NULL)   \
     OPTION(CHOICE, NormKind, norm, "norm", "norm", ("layer", "rms"), 0, NULL, NULL,                \
-           STEP | MACHINE, LATER, "layer norm (mean and variance, with biases) or RMS norm")       \
+           STEP | MACHINE, LATER, "layer norm (mean and variance, with biases) or RMS norm", NULL) \
     OPTION(CHOICE, FfnKind, ffn_kind, "ffn-kind", "ffn kind",                                      \
            ("gelu", "swiglu", "geglu", "relu2"), 0, NULL, NULL, STEP | MACHINE, LATER,             \
-           "activation of the feed-forward layer; swiglu and geglu have a gate beside it")         \
+           "activation of the feed-forward layer; swiglu and geglu have a gate beside it", NULL)   \
     /* on every linear map but the head; a gated feed-forward has them behind it only */           \
     PRESET(FLAG, bool, bias, "bias", "bias", ("off", "on"))                                        \
     /* a (context, width) table added to the embedding */                                          \

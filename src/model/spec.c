@@ -43,16 +43,16 @@ static const ModelSpec presets[] = {
 };
 
 #define LIST(...) __VA_ARGS__
-#define OPTION(of, type, field, n, s, w, m, g, h, commands, flags, help) \
-    {.kind = FIELD_##of,                                                 \
-     .name = n,                                                          \
-     .stored = s,                                                        \
-     .option = true,                                                     \
-     .offset = offsetof(ModelSpec, field),                               \
-     .override = offsetof(SpecOverrides, field),                         \
-     .words = (const char *const[]){LIST w, NULL},                       \
-     .most = m,                                                          \
-     .gpt2 = g,                                                          \
+#define OPTION(of, type, field, n, s, w, m, g, h, commands, flags, help, also) \
+    {.kind = FIELD_##of,                                                       \
+     .name = n,                                                                \
+     .stored = s,                                                              \
+     .option = true,                                                           \
+     .offset = offsetof(ModelSpec, field),                                     \
+     .override = offsetof(SpecOverrides, field),                               \
+     .words = (const char *const[]){LIST w, NULL},                             \
+     .most = m,                                                                \
+     .gpt2 = g,                                                                \
      .hf = h},
 #define PRESET(of, type, field, n, s, w)   \
     {.kind = FIELD_##of,                   \
