@@ -269,6 +269,14 @@ void model_end(Ctx *c, Model *model)
     arena_release(&c->saved, model->pass_mark);
 }
 
+void model_evaluate(Ctx *c, Model *model, DeviceBatch batch, Tensor losses, Tensor mean)
+{
+    model_forward(c, model, batch, KEEP_NOTHING);
+    model_head(c, model, losses, 0, false, MODE_SET);
+    op_sum(c, losses, 1.0 / (double)(batch.batch * batch.seq), mean, MODE_SET);
+    model_end(c, model);
+}
+
 Tensor model_decode_shape(const Model *model, int64_t sequences)
 {
     Tensor shape = model->layers[0].mixer->decode_shape(model, sequences);

@@ -127,6 +127,9 @@ void model_logits(Ctx *c, Model *model, int64_t first, Tensor logits);
 /* Ends a pass: releases what forward pushed. */
 void model_end(Ctx *c, Model *model);
 
+/* A whole pass without gradients: the tokens' losses (N) acc, and mean (1) acc over them. */
+void model_evaluate(Ctx *c, Model *model, DeviceBatch batch, Tensor losses, Tensor mean);
+
 /* The length of a pass over `count` tokens: what follows the last one changes nothing before it,
  * so where the backend wants few shapes it is 16, 24, 32, 48, 64, ... or `most`. */
 int64_t model_pass_length(const Backend *backend, int64_t count, int64_t most);

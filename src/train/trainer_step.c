@@ -351,13 +351,9 @@ double trainer_stamp_cost(Trainer *t)
 double trainer_evaluate(Trainer *t, HostBatch host)
 {
     Ctx *c = &t->ctx;
-    DeviceBatch batch = device_batch(t);
     PACER_ASSERT(!t->scattered, "weights of other ranks are missing");
     send_batch(t, host);
-    model_forward(c, &t->model, batch, KEEP_NOTHING);
-    model_head(c, &t->model, t->losses, 0, false, MODE_SET);
-    op_sum(c, t->losses, 1.0 / (double)(batch.batch * batch.seq), t->loss, MODE_SET);
-    model_end(c, &t->model);
+    model_evaluate(c, &t->model, device_batch(t), t->losses, t->loss);
     if (c->dry) {
         return 0;
     }

@@ -35,17 +35,11 @@ static void lay_out(Evaluator *e, int64_t rows)
     e->mean = arena_push(arena, MEM_HEAD, acc, 1, &one);
 }
 
-/* What Trainer's evaluation does with a batch that is on the device, so that the same weights
- * give the same bits. */
+/* The pass over a batch that is on the device. */
 static void compute(Evaluator *e, int64_t batch, int64_t seq)
 {
-    Ctx *c = &e->ctx;
-    Model *model = e->setup.model;
     DeviceBatch device = {.batch = batch, .seq = seq, .ids = e->ids, .targets = e->targets};
-    model_forward(c, model, device, KEEP_NOTHING);
-    model_head(c, model, e->losses, 0, false, MODE_SET);
-    op_sum(c, e->losses, 1.0 / (double)(batch * seq), e->mean, MODE_SET);
-    model_end(c, model);
+    model_evaluate(&e->ctx, e->setup.model, device, e->losses, e->mean);
 }
 
 /* The kind of attention that was chosen, or one that does this shape. */
