@@ -256,7 +256,7 @@ static bool is_locked(const char *run_dir)
     return locked;
 }
 
-/* A run that somebody trains is waited for. */
+/* A run that somebody trains is waited for; what a writer left behind goes. */
 static int wait_until_free(const char *run_dir)
 {
     if (is_locked(run_dir)) {
@@ -268,6 +268,11 @@ static int wait_until_free(const char *run_dir)
         }
         pause_briefly();
     }
+    /* Of a process that was killed: a run whose record is complete is not entered again. */
+    char *ranks = io_join(run_dir, "ranks");
+    io_remove_temporaries(run_dir);
+    io_remove_temporaries(ranks);
+    free(ranks);
     return 0;
 }
 
