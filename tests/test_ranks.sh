@@ -133,7 +133,7 @@ astray() { # signal, message
         [[ -e lost-$1/ckpt/latest ]] && break
         sleep 0.1
     done
-    rank=$(pgrep -x pacer -a | awk -v out="lost-$1" 'index($0, out) { print $1 }' | tail -1)
+    rank=$(processes "^$PACER .*--out lost-$1" | tail -1)
     kill "-$1" "$rank"
     for ((i = 0; i < 3000; i++)); do
         kill -0 $job 2>/dev/null || break
@@ -142,11 +142,8 @@ astray() { # signal, message
     kill -0 $job 2>/dev/null && fail "$1: the job goes on"
     wait $job && fail "$1: the job ended well"
     grep -q "$2" err || fail "$1: nobody is named"
-    for ((i = 0; i < 600; i++)); do
-        pgrep -f "train.*--out lost-$1" >/dev/null || break
-        sleep 0.1
-    done
-    pkill -9 -f "train.*--out lost-$1" && fail "$1: a rank is left behind"
+    await '[[ -z $(processes "train.*--out lost-'"$1"'") ]]'
+    processes "train.*--out lost-$1" | xargs -r kill -9
     step=$(readlink lost-"$1"/ckpt/latest)
     run --batch 8 --steps $((${step#step-} + 2)) --resume "lost-$1/ckpt/latest" --out found-"$1"
 }

@@ -10,7 +10,7 @@ small=(train --model tiny --data builtin:stories --layers 1 --d-model 32 --heads
     --lr 1e-3 --schedule constant --warmup 0 --log-every 1 --eval-every 0)
 
 # Processes of this test that run the program with --out $1.
-those_of() { pgrep -f -- "--out $1\$" | while read -r id; do [[ $(readlink "/proc/$id/exe") == "$PACER" ]] && echo "$id"; done; }
+those_of() { processes "--out $1\$" | while read -r id; do [[ $(readlink "/proc/$id/exe") == "$PACER" ]] && echo "$id"; done; }
 lines() { cat "$1/metrics.jsonl" 2>/dev/null | wc -l; }
 wait_for_lines() { # run, number
     for ((i = 0; i < 3000; i++)); do
@@ -106,7 +106,7 @@ if ((most > 1)); then
     # Everybody is told at once, as by a service manager: ranks, launcher, and the program that waits for them.
     begin all 2
     wait_for_lines all 3
-    mapfile -t ids < <(pgrep -f -- '--out all$')
+    mapfile -t ids < <(processes '--out all$')
     kill -TERM "${ids[@]}"
     ended_well all 143
     saved all
@@ -117,10 +117,10 @@ if ((most > 1)); then
     kill -9 $job
     wait $job 2>/dev/null
     for ((i = 0; i < 3000; i++)); do
-        [[ -z $(pgrep -f -- '--out orphans$') ]] && break
+        [[ -z $(processes '--out orphans$') ]] && break
         sleep 0.02
     done
-    [[ -z $(pgrep -f -- '--out orphans$') ]] || fail "orphans: they go on"
+    [[ -z $(processes '--out orphans$') ]] || fail "orphans: they go on"
     grep -q '"status":[[:space:]]*"stopped"' orphans/run.json || fail "orphans: the record does not say stopped"
     saved orphans
 fi

@@ -26,7 +26,7 @@ YAML
 # of FILE KEY...: values of a key in experiment.json, one per line.
 values() { grep -o "\"$2\":[[:space:]]*[^,}]*" "$1" | sed 's/^[^:]*:[[:space:]]*//; s/"//g'; }
 is_done() { grep -q '"status":[[:space:]]*"done"' "$1/run.json" 2>/dev/null; }
-children() { pgrep -f "train .*--out=$1/runs/" || true; }
+children() { processes "train .*--out=$1/runs/"; }
 
 # --- recipes that are wrong ---
 

@@ -185,14 +185,18 @@ int experiment_plan(Experiment *experiment)
         return err_set(ERR_FAILED, "no pipe for planning: %s", strerror(errno));
     }
     fflush(NULL);
+    /* The child goes on in this program: a thread that held the allocator's lock would hold it
+     * there for ever, so the one that takes signals rests meanwhile. */
+    signals_unshield();
     pid_t pid = fork();
+    if (pid == 0) {
+        plan_all(experiment, ends[1]);
+    }
+    signals_shield();
     if (pid < 0) {
         close(ends[0]);
         close(ends[1]);
         return err_set(ERR_FAILED, "no process for planning: %s", strerror(errno));
-    }
-    if (pid == 0) {
-        plan_all(experiment, ends[1]);
     }
     close(ends[1]);
     int code = 0, status = 0;

@@ -24,6 +24,14 @@ await() {
     fail "a minute is not enough until $1"
 }
 
+# processes PATTERN: those of this test whose command line matches; another make test may be at work beside it.
+processes() {
+    local id
+    for id in $(pgrep -f -- "$1"); do
+        [[ /proc/$id/cwd -ef $work ]] && echo "$id"
+    done
+}
+
 # Whether process $1 deals with SIGTERM itself: a handler, or a thread that waits for it.
 takes_term() {
     local mask
