@@ -36,6 +36,11 @@ static void test_audit_read__numbers(void **state)
         {"3e-4", 4, UNIT_NONE, 3e-4, 2.5e-4, 3.5e-4},
         {"-0.5", 4, UNIT_NONE, -0.5, -0.55, -0.45},
         {"2-GPU", 1, UNIT_NONE, 2, 1.5, 2.5},
+        {"162,000 GPU hours", 17, UNIT_GPU_SECONDS, 583200000.0, 583198200.0, 583201800.0},
+        {"3 trillion tokens", 10, UNIT_NONE, 3e12, 2.5e12, 3.5e12},
+        {"24k tokens per second per GPU", 29, UNIT_TOKENS_PER_SECOND, 24000, 23500, 24500},
+        {"$2.50", 5, UNIT_DOLLARS, 2.5, 2.495, 2.505},
+        {"900 GB/s", 6, UNIT_OTHER, 900, 899.5, 900.5},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         Number number;
@@ -53,6 +58,18 @@ static void test_audit_read__numbers(void **state)
     }
 }
 
+static void test_audit_read__clock(void **state)
+{
+    (void)state;
+    Number number;
+    assert_int_equal(number_read_clock("4:42 h", &number), 6);
+    assert_true(number.value == 4.7 * 3600 && number.high - number.low == 60);
+    assert_int_equal(number_read_clock("1:02:03", &number), 7);
+    assert_true(number.value == 3723);
+    assert_int_equal(number_read_clock("4:42", &number), 0); /* hours or minutes? */
+    assert_int_equal(number_read_clock("442", &number), 0);
+}
+
 static void test_audit_read__names(void **state)
 {
     (void)state;
@@ -60,23 +77,31 @@ static void test_audit_read__names(void **state)
         const char *text;
         Unit unit;
         Quantity quantity;
+        unsigned marks;
     } cases[] = {
-        {"**Batch-Size**", UNIT_NONE, Q_BATCH},
-        {"Global BS", UNIT_NONE, Q_GLOBAL_BATCH},
-        {"Steps/ep", UNIT_NONE, Q_STEPS_PER_EPOCH},
-        {"Epoch", UNIT_SECONDS, Q_EPOCH_TIME},
-        {"Epoch", UNIT_NONE, Q_NONE},
-        {"Final Val Loss", UNIT_NONE, Q_FINAL_VAL_LOSS},
-        {"Loss Comp.", UNIT_SECONDS, Q_LOSS_TIME},
-        {"12 warmup steps", UNIT_NONE, Q_WARMUP},
-        {"Wetter", UNIT_NONE, Q_NONE},
+        {"**Batch-Size**", UNIT_NONE, Q_BATCH, 0},
+        {"Global BS", UNIT_NONE, Q_GLOBAL_BATCH, 0},
+        {"Steps/ep", UNIT_NONE, Q_STEPS_PER_EPOCH, 0},
+        {"Epoch", UNIT_SECONDS, Q_EPOCH_TIME, 0},
+        {"Epoch", UNIT_NONE, Q_NONE, 0},
+        {"Final Val Loss", UNIT_NONE, Q_FINAL_VAL_LOSS, 0},
+        {"Loss Comp.", UNIT_SECONDS, Q_LOSS_TIME, 0},
+        {"warmup steps", UNIT_NONE, Q_WARMUP, 0},
+        {"Training throughput per GPU", UNIT_TOKENS_PER_SECOND, Q_TOKENS_PER_SECOND, MARK_PER_RANK},
+        {"Throughput", UNIT_OTHER, Q_NONE, 0}, /* images per second */
+        {"Throughput", UNIT_NONE, Q_NONE, 0},  /* of what? */
+        {"Target throughput", UNIT_TOKENS_PER_SECOND, Q_NONE, 0},
+        {"GPU runtime version", UNIT_NONE, Q_NONE, MARK_PER_RANK},
+        {"Avg. step time", UNIT_SECONDS, Q_STEP_TIME, MARK_MEAN},
+        {"Wetter", UNIT_NONE, Q_NONE, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char phrase[PHRASE_SIZE];
+        unsigned marks;
         phrase_make(cases[i].text, strlen(cases[i].text), phrase);
-        assert_int_equal(
-            quantity_find(&(Names){NULL, 0}, phrase, cases[i].unit, PHRASE_ANYWHERE, NULL),
-            cases[i].quantity);
+        assert_int_equal(quantity_match(&(Names){NULL, 0}, phrase, cases[i].unit, &marks),
+                         cases[i].quantity);
+        assert_int_equal(marks, cases[i].marks);
     }
 }
 
@@ -95,16 +120,21 @@ static void test_audit_read__runs(void **state)
     assert_int_equal(document_read(path, &document), 0);
     Evidence evidence;
     evidence_read(&evidence, &document, &(Names){NULL, 0});
-    assert_int_equal(evidence.run_count, 3);
-    assert_true(evidence_setting(&evidence, 2, Q_SEQ) == 128);
-    int both = evidence.runs[1].identity.values[Q_RANKS] == 2 ? 1 : 2;
-    static const Quantity said[] = {Q_EPOCH_TIME, Q_VAL_LOSS, Q_SPEEDUP};
-    static const double values[] = {10, 3, 1.5};
-    for (int i = 0; i < 3; i++) {
-        const Fact *fact = evidence_find(&evidence, both, said[i], false);
-        assert_non_null(fact);
-        assert_true(fact->number.value == values[i]);
+    int log = -1, row = -1, group = -1;
+    for (int i = 0; i < evidence.record_count; i++) {
+        bool both =
+            evidence_value(&evidence, i, Q_RANKS) == 2 && evidence_batch(&evidence, i) == 64;
+        log = both && evidence_own(&evidence, i, Q_EPOCH_TIME) != NULL ? i : log;
+        row = both && evidence_own(&evidence, i, Q_VAL_LOSS) != NULL ? i : row;
+        group = both && evidence_own(&evidence, i, Q_SPEEDUP) != NULL ? i : group;
     }
+    assert_true(log >= 0 && row >= 0 && group >= 0);
+    assert_true(evidence_names(&evidence, log, row) && evidence_names(&evidence, row, log));
+    assert_true(evidence_names(&evidence, log, group));
+    assert_true(evidence_value(&evidence, group, Q_SEQ) == 128);
+    assert_true(evidence_own(&evidence, row, Q_VAL_LOSS)->number.value == 3);
+    assert_true(evidence_own(&evidence, group, Q_SPEEDUP)->number.value == 1.5);
+    assert_null(evidence_known(&evidence, 0, Q_RANKS)); /* the document has two */
     evidence_free(&evidence);
     document_free(&document);
     free(path);
@@ -115,6 +145,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_audit_read__numbers),
+        cmocka_unit_test(test_audit_read__clock),
         cmocka_unit_test(test_audit_read__names),
         cmocka_unit_test(test_audit_read__runs),
     };

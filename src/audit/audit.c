@@ -7,15 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int settings_of_runs(const Evidence *evidence)
-{
-    int said = 0;
-    for (int run = 0; run < evidence->run_count; run++) {
-        said += identity_settings(&evidence->runs[run].identity);
-    }
-    return said;
-}
-
 int audit_file(const char *path, const Names *names, Audit *audit)
 {
     Document document;
@@ -27,7 +18,7 @@ int audit_file(const char *path, const Names *names, Audit *audit)
     Evidence evidence;
     evidence_read(&evidence, &document, names);
     audit->cut = evidence.cut || document.cut;
-    audit->facts = evidence.fact_count + settings_of_runs(&evidence);
+    audit->facts = evidence.fact_count;
     if (audit->facts == 0) {
         char list[1024];
         code = err_set(ERR_INPUT,
@@ -36,14 +27,11 @@ int audit_file(const char *path, const Names *names, Audit *audit)
                        path, quantity_list(list));
     } else {
         audit->findings.evidence = &evidence;
-        rules_tokens(&evidence, &audit->findings);
-        rules_products(&evidence, &audit->findings);
+        rules_run(&evidence, &audit->findings);
+        rules_limits(&evidence, &audit->findings);
         rules_scaling(&evidence, &audit->findings);
-        rules_ranks(&evidence, &audit->findings);
-        rules_memory(&evidence, &audit->findings);
-        rules_time(&evidence, &audit->findings);
-        rules_loss(&evidence, &audit->findings);
-        rules_same(&evidence, &audit->findings);
+        rules_sweep(&evidence, &audit->findings);
+        rules_text(&evidence, &audit->findings);
     }
     audit->findings.evidence = NULL;
     evidence_free(&evidence);

@@ -13,24 +13,47 @@
 #define TIMES "\xc3\x97"
 static const char *const broken_times[] = {"\xe2\x88\x9a\xc3\xb3", "\xc3\x83\xe2\x80\x94"};
 
-/* Removes emphasis and code marks, repairs the sign of multiplication, in place. */
+/* Length of what says nothing at `text`: marks of emphasis and code, a footnote "[^2]", an HTML
+ * tag, an image, the address of a link. `before` is the character in front of it. */
+static size_t silent_length(const char *text, char before)
+{
+    const char *end = NULL;
+    if (strncmp(text, "**", 2) == 0 || strncmp(text, "__", 2) == 0) {
+        bool power = isalnum((unsigned char)before) && isdigit((unsigned char)text[2]);
+        return power ? 0 : 2; /* 2**14 */
+    }
+    if (*text == '`' || *text == '\r') {
+        return 1;
+    }
+    if (strncmp(text, "[^", 2) == 0 || (strncmp(text, "](", 2) == 0)) {
+        end = strchr(text, text[1] == '^' ? ']' : ')');
+    } else if (strncmp(text, "![", 2) == 0) {
+        end = strstr(text, "](") != NULL ? strchr(strstr(text, "]("), ')') : NULL;
+    } else if (*text == '<' && (isalpha((unsigned char)text[1]) || text[1] == '/')) {
+        end = strchr(text, '>');
+    } else if (*text == '[' && strstr(text, "](") != NULL && before != '!') {
+        return strchr(text, ']') == strstr(text, "](") ? 1 : 0;
+    }
+    return end != NULL ? (size_t)(end - text) + 1 : 0;
+}
+
+/* Removes them, and repairs the sign of multiplication, in place. */
 static void clean(char *text)
 {
-    char *to = text;
+    char *to = text, before = ' ';
     for (const char *from = text; *from != '\0';) {
-        size_t broken = 0;
+        size_t broken = 0, silent = silent_length(from, before);
         for (size_t i = 0; i < sizeof broken_times / sizeof broken_times[0]; i++) {
             size_t length = strlen(broken_times[i]);
             broken = strncmp(from, broken_times[i], length) == 0 ? length : broken;
         }
+        before = *from;
         if (broken > 0) {
             memcpy(to, TIMES, 2);
             to += 2;
             from += broken;
-        } else if (from[0] == '*' && from[1] == '*') {
-            from += 2;
-        } else if (*from == '`' || *from == '\r') {
-            from++;
+        } else if (silent > 0) {
+            from += silent;
         } else {
             *to++ = *from == '\t' ? ' ' : *from;
             from++;
@@ -53,7 +76,7 @@ static void classify(Line *line)
     clean(line->text);
     char *text = skip_blanks(line->text);
     size_t marks = strspn(text, "#");
-    if (marks > 0 && marks <= 6 && (text[marks] == ' ' || text[marks] == '\0')) {
+    if (!line->code && marks > 0 && marks <= 6 && (text[marks] == ' ' || text[marks] == '\0')) {
         line->kind = LINE_HEADING;
         line->level = (int)marks;
         text = skip_blanks(text + marks);
@@ -79,6 +102,12 @@ static void classify(Line *line)
     if (text[0] == '\0') {
         line->kind = LINE_BLANK;
     }
+}
+
+static bool is_fence(const char *text)
+{
+    text += strspn(text, " \t");
+    return strncmp(text, "```", 3) == 0 || strncmp(text, "~~~", 3) == 0;
 }
 
 static bool is_rule_line(const char *text)
@@ -191,9 +220,14 @@ int document_read(const char *path, Document *document)
     memset(document->text, ' ', mark);
     split_lines(document, size);
     char delimiter = csv_delimiter(document, path);
+    bool fenced = false;
     for (int i = 0; i < document->count; i++) {
         Line *line = &document->lines[i];
-        if (delimiter == '\0') {
+        if (delimiter == '\0' && is_fence(line->text)) {
+            fenced = !fenced;
+            line->kind = LINE_BLANK;
+        } else if (delimiter == '\0') {
+            line->code = fenced;
             classify(line);
         } else {
             bool blank = line->text[strspn(line->text, " \t\r")] == '\0';

@@ -12,10 +12,11 @@
 typedef enum { LINE_BLANK, LINE_HEADING, LINE_TABLE_HEADER, LINE_TABLE_ROW, LINE_TEXT } LineKind;
 
 typedef struct {
-    char *text; /* of the document; marks of emphasis, bullets and time stamps are gone */
+    char *text; /* of the document, without marks, bullets, links, footnotes, time stamps */
     LineKind kind;
     int level; /* of a heading, from 1 */
     bool item; /* a bullet or a numbered line */
+    bool code; /* between fences */
 } Line;
 
 typedef struct {

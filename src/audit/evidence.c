@@ -1,5 +1,3 @@
-/* Facts, scopes and runs: storage, and which scope is which run. Scopes that say most are settled
- * first, so that "batch 64" finds the one run of batch 64, or is left alone where several fit. */
 #include "audit/evidence.h"
 
 #include "base/mem.h"
@@ -8,21 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_SCOPES 20000
-
-int evidence_scope(Evidence *evidence, const Scope *scope)
+int evidence_record(Evidence *evidence, const Record *record)
 {
-    if (evidence->scope_count == MAX_SCOPES) {
+    if (evidence->record_count == EVIDENCE_MAX_RECORDS) {
         evidence->cut = true;
-        return 0;
+        return evidence->record_count - 1;
     }
-    if (evidence->scope_count == evidence->scope_capacity) {
-        evidence->scope_capacity = evidence->scope_capacity > 0 ? 2 * evidence->scope_capacity : 64;
-        evidence->scopes = mem_realloc(evidence->scopes, (size_t)evidence->scope_capacity,
-                                       sizeof *evidence->scopes);
+    if (evidence->record_count == evidence->record_capacity) {
+        evidence->record_capacity = evidence->record_count > 0 ? 2 * evidence->record_count : 64;
+        evidence->records = mem_realloc(evidence->records, (size_t)evidence->record_capacity,
+                                        sizeof *evidence->records);
     }
-    evidence->scopes[evidence->scope_count] = *scope;
-    return evidence->scope_count++;
+    evidence->records[evidence->record_count] = *record;
+    return evidence->record_count++;
 }
 
 void evidence_add(Evidence *evidence, const Fact *fact)
@@ -32,7 +28,7 @@ void evidence_add(Evidence *evidence, const Fact *fact)
         return;
     }
     if (evidence->fact_count == evidence->fact_capacity) {
-        evidence->fact_capacity = evidence->fact_capacity > 0 ? 2 * evidence->fact_capacity : 256;
+        evidence->fact_capacity = evidence->fact_count > 0 ? 2 * evidence->fact_count : 64;
         evidence->facts =
             mem_realloc(evidence->facts, (size_t)evidence->fact_capacity, sizeof *evidence->facts);
     }
@@ -41,194 +37,158 @@ void evidence_add(Evidence *evidence, const Fact *fact)
     evidence->fact_count++;
 }
 
-int identity_settings(const Identity *identity)
-{
-    int said = 0;
-    for (int q = 1; q < SETTING_COUNT; q++) {
-        said += identity->values[q] != 0;
-    }
-    return said;
-}
-
-/* A "batch" that is not said to be local or global may be either. */
-static bool batch_fits(const Identity *run, double batch)
-{
-    return run->values[Q_BATCH] == batch || run->values[Q_LOCAL_BATCH] == batch ||
-           run->values[Q_GLOBAL_BATCH] == batch;
-}
-
-/* Whether the run has every setting that the identity says. */
-static bool fits(const Identity *run, const Identity *identity)
-{
-    for (int q = 1; q < SETTING_COUNT; q++) {
-        double value = identity->values[q];
-        if (value != 0 && run->values[q] != value && !(q == Q_BATCH && batch_fits(run, value))) {
-            return false;
-        }
-    }
-    return run->label[0] == '\0' || identity->label[0] == '\0' ||
-           strcmp(run->label, identity->label) == 0;
-}
-
-static int new_run(Evidence *evidence, const Scope *scope)
-{
-    if (evidence->run_count == EVIDENCE_MAX_RUNS) {
-        evidence->cut = true;
-        return -1;
-    }
-    evidence->runs[evidence->run_count] = (Run){scope->identity, scope->line};
-    return evidence->run_count++;
-}
-
-/* Whether both say the same settings, no more and no less. */
-static bool equal(const Identity *run, const Identity *identity)
-{
-    return identity_settings(run) == identity_settings(identity) && fits(run, identity);
-}
-
-/* The run a scope names: the one with exactly its settings, else the only one that has them among
- * others. `taken[run]` is the table that has a row for it. */
-static int settle(Evidence *evidence, const Scope *scope, int *taken)
-{
-    int exact = -1, found = -1, count = 0;
-    bool said = identity_settings(&scope->identity) > 0;
-    if (!said && scope->table == 0) {
-        return 0;
-    }
-    for (int run = 0; run < evidence->run_count && said; run++) {
-        const Identity *identity = &evidence->runs[run].identity;
-        bool free_row = scope->table == 0 || taken[run] != scope->table;
-        if (free_row && fits(identity, &scope->identity)) {
-            exact = exact < 0 && equal(identity, &scope->identity) ? run : exact;
-            found = run;
-            count++;
-        }
-    }
-    if (exact >= 0) {
-        found = exact;
-    } else if (count != 1) {
-        found = scope->prose ? -1 : new_run(evidence, scope);
-    }
-    if (found >= 0 && scope->table > 0) {
-        taken[found] = scope->table;
-    }
-    return found;
-}
-
-static int by_run(const void *left, const void *right)
+static int by_record(const void *left, const void *right)
 {
     const Fact *a = left, *b = right;
-    return a->run != b->run             ? a->run - b->run
-           : a->quantity != b->quantity ? (int)a->quantity - (int)b->quantity
-                                        : a->order - b->order;
+    return a->record != b->record ? a->record - b->record : a->order - b->order;
 }
 
-void evidence_resolve(Evidence *evidence)
+static bool is_plain(const Fact *fact)
 {
-    evidence->runs = mem_zalloc(EVIDENCE_MAX_RUNS, sizeof *evidence->runs);
-    int *taken = mem_zalloc(EVIDENCE_MAX_RUNS, sizeof *taken);
-    evidence->run_count = 1;
-    evidence->runs[0] = (Run){evidence->scopes[0].identity, 1};
-    evidence->scopes[0].run = 0;
-    for (int prose = 0; prose <= 1; prose++) {
-        for (int said = SETTING_COUNT; said >= 0; said--) {
-            for (int i = 1; i < evidence->scope_count; i++) {
-                Scope *scope = &evidence->scopes[i];
-                if (scope->prose == prose && identity_settings(&scope->identity) == said) {
-                    scope->run = settle(evidence, scope, taken);
-                }
+    return !fact->number.open && !fact->number.range;
+}
+
+/* Books a fact as the one of its quantity, or as one of several. */
+static void book(const Evidence *evidence, int one[Q_COUNT], int fact)
+{
+    int *at = &one[evidence->facts[fact].quantity];
+    if (*at == NO_FACT) {
+        *at = fact;
+    } else if (*at >= 0 &&
+               !number_agrees(evidence->facts[*at].number, evidence->facts[fact].number, 1e-9)) {
+        *at = SEVERAL_FACTS;
+    }
+}
+
+static void clear(int one[Q_COUNT])
+{
+    for (int q = 0; q < Q_COUNT; q++) {
+        one[q] = NO_FACT;
+    }
+}
+
+void evidence_finish(Evidence *evidence)
+{
+    qsort(evidence->facts, (size_t)evidence->fact_count, sizeof *evidence->facts, by_record);
+    evidence->own = mem_zalloc((size_t)evidence->record_count, sizeof *evidence->own);
+    int exact[Q_COUNT];
+    clear(evidence->single);
+    clear(exact);
+    for (int i = 0; i < evidence->record_count; i++) {
+        clear(evidence->own[i]);
+    }
+    for (int i = 0; i < evidence->fact_count; i++) {
+        const Fact *fact = &evidence->facts[i];
+        Record *record = &evidence->records[fact->record];
+        record->first = record->count++ == 0 ? i : record->first;
+        if (fact->rank >= 0 || fact->call) {
+            continue;
+        }
+        if (is_plain(fact)) {
+            book(evidence, evidence->own[fact->record], i);
+        }
+        /* A range or a bound says that there is more than one value; in a table, to its rows. */
+        if (!record->supposed && (record->kind != RECORD_ROW || is_plain(fact))) {
+            book(evidence, evidence->single, i);
+            if (fact->number.counted) {
+                book(evidence, exact, i);
             }
         }
     }
-    free(taken);
-    for (int i = 0; i < evidence->fact_count; i++) {
-        evidence->facts[i].run = evidence->scopes[evidence->facts[i].scope].run;
-    }
-    if (evidence->fact_count > 0) {
-        qsort(evidence->facts, (size_t)evidence->fact_count, sizeof *evidence->facts, by_run);
+    if (evidence->single[Q_PARAMETERS] == SEVERAL_FACTS) { /* 125M is 124,298,064 */
+        evidence->single[Q_PARAMETERS] = exact[Q_PARAMETERS];
     }
 }
 
 void evidence_free(Evidence *evidence)
 {
     free(evidence->facts);
-    free(evidence->scopes);
-    free(evidence->runs);
+    free(evidence->records);
+    free(evidence->own);
     *evidence = (Evidence){0};
 }
 
-double evidence_setting(const Evidence *evidence, int run, Quantity setting)
+const Fact *evidence_own(const Evidence *evidence, int record, Quantity quantity)
 {
-    double own = evidence->runs[run].identity.values[setting];
-    return own != 0 ? own : evidence->runs[0].identity.values[setting];
+    int at = evidence->own[record][quantity];
+    return at >= 0 ? &evidence->facts[at] : NULL;
 }
 
-int evidence_first(const Evidence *evidence, int run, Quantity quantity)
+const Fact *evidence_known(const Evidence *evidence, int record, Quantity quantity)
 {
-    int low = 0, high = evidence->fact_count;
-    while (low < high) {
-        int middle = low + (high - low) / 2;
-        const Fact *fact = &evidence->facts[middle];
-        bool before = fact->run < run || (fact->run == run && fact->quantity < quantity);
-        low = before ? middle + 1 : low;
-        high = before ? high : middle;
+    int at = NO_FACT;
+    for (int r = record; r >= 0 && at == NO_FACT; r = evidence->records[r].around) {
+        at = evidence->own[r][quantity];
     }
-    return low;
+    at = at == NO_FACT ? evidence->single[quantity] : at;
+    return at >= 0 && is_plain(&evidence->facts[at]) ? &evidence->facts[at] : NULL;
 }
 
-bool evidence_is(const Evidence *evidence, int at, int run, Quantity quantity)
+double evidence_value(const Evidence *evidence, int record, Quantity quantity)
 {
-    return at < evidence->fact_count && evidence->facts[at].run == run &&
-           evidence->facts[at].quantity == quantity;
+    const Fact *fact = evidence_known(evidence, record, quantity);
+    return fact != NULL ? fact->number.value : 0;
 }
 
-const Fact *evidence_find(const Evidence *evidence, int run, Quantity quantity, bool document)
+double evidence_batch(const Evidence *evidence, int record)
 {
-    const Fact *best = NULL;
-    for (int i = evidence_first(evidence, run, quantity); evidence_is(evidence, i, run, quantity);
-         i++) {
-        const Fact *fact = &evidence->facts[i];
-        if (fact->rank < 0 && fact->point == 0 && !fact->mean && !fact->number.open) {
-            if (!fact->prose) {
-                return fact;
-            }
-            best = best == NULL ? fact : best;
+    static const Quantity kinds[] = {Q_BATCH, Q_LOCAL_BATCH, Q_GLOBAL_BATCH};
+    for (int i = 0; i < 3; i++) {
+        const Fact *fact = evidence_own(evidence, record, kinds[i]);
+        if (fact != NULL) {
+            return fact->number.value;
         }
     }
-    return best != NULL || !document || run == 0 ? best
-                                                 : evidence_find(evidence, 0, quantity, false);
+    return 0;
 }
 
-double evidence_batch(const Evidence *evidence, int run)
+int evidence_table_end(const Evidence *evidence, int first)
 {
-    const double *own = evidence->runs[run].identity.values;
-    return own[Q_BATCH] > 0         ? own[Q_BATCH]
-           : own[Q_LOCAL_BATCH] > 0 ? own[Q_LOCAL_BATCH]
-                                    : own[Q_GLOBAL_BATCH];
+    int end = first + 1, table = evidence->records[first].table;
+    while (table > 0 && end < evidence->record_count && evidence->records[end].table == table) {
+        end++;
+    }
+    return end;
 }
 
-const char *evidence_run_text(const Evidence *evidence, int run, char text[RUN_TEXT_SIZE])
+bool evidence_names(const Evidence *evidence, int a, int b)
 {
-    static const char *const forms[SETTING_COUNT] = {[Q_BATCH] = "batch %.10g",
-                                                     [Q_LOCAL_BATCH] = "local batch %.10g",
-                                                     [Q_GLOBAL_BATCH] = "global batch %.10g",
-                                                     [Q_ACCUM] = "accumulation %.10g",
-                                                     [Q_SEQ] = "sequence length %.10g",
-                                                     [Q_RANKS] = "ranks %.10g",
-                                                     [Q_LR] = "lr %.10g"};
-    const Identity *identity = &evidence->runs[run].identity;
+    int named = 0;
+    for (int q = 1; q <= Q_LAST_SETTING; q++) {
+        const Fact *mine = evidence_own(evidence, a, (Quantity)q);
+        const Fact *its = evidence_own(evidence, b, (Quantity)q);
+        if (mine != NULL && (its == NULL || mine->number.value != its->number.value)) {
+            return false;
+        }
+        named += mine != NULL;
+    }
+    return named > 0;
+}
+
+const char *evidence_text(const Evidence *evidence, int record, char text[RUN_TEXT_SIZE])
+{
+    static const char *const forms[Q_LAST_SETTING + 1] = {[Q_BATCH] = "batch %.10g",
+                                                          [Q_LOCAL_BATCH] = "local batch %.10g",
+                                                          [Q_GLOBAL_BATCH] = "global batch %.10g",
+                                                          [Q_ACCUM] = "accumulation %.10g",
+                                                          [Q_SEQ] = "sequence length %.10g",
+                                                          [Q_RANKS] = "ranks %.10g",
+                                                          [Q_LR] = "lr %.10g"};
     size_t used = 0;
     text[0] = '\0';
-    for (int q = 1; q < SETTING_COUNT && run > 0; q++) {
-        bool twice = q == Q_BATCH && identity->values[q] == identity->values[Q_LOCAL_BATCH];
-        if (identity->values[q] != 0 && !twice && used < RUN_TEXT_SIZE - 40) {
+    for (int q = 1; q <= Q_LAST_SETTING; q++) {
+        const Fact *fact = NULL;
+        for (int at = record; at >= 0 && fact == NULL; at = evidence->records[at].around) {
+            fact = evidence_own(evidence, at, (Quantity)q);
+        }
+        if (fact != NULL && used < RUN_TEXT_SIZE - 40) {
             used += (size_t)snprintf(text + used, RUN_TEXT_SIZE - used, "%s", used > 0 ? ", " : "");
             used +=
-                (size_t)snprintf(text + used, RUN_TEXT_SIZE - used, forms[q], identity->values[q]);
+                (size_t)snprintf(text + used, RUN_TEXT_SIZE - used, forms[q], fact->number.value);
         }
     }
     if (used == 0) {
-        snprintf(text, RUN_TEXT_SIZE, "%s", run > 0 ? identity->label : "");
+        snprintf(text, RUN_TEXT_SIZE, "%s", evidence->records[record].label);
     }
     return text;
 }

@@ -1,61 +1,57 @@
 #pragma once
-/* What a document says, as facts: a quantity of a run, with the number and the line. A run is
- * what rows, headings and words single out by settings ("batch size 64", "2-GPU", "b64_g2"); run
- * 0 is the document itself, whose settings hold for every run that does not say otherwise. */
+/* What a document says, as facts, gathered in records: a row of a table, a section (its heading,
+ * its "key: value" lines), or a line that names a run of its own ("Batch 8: 3.06 hrs"). Only facts
+ * of one record are surely about one run. What a record does not say itself it may take from the
+ * sections around it, and from the document where that has one value only. */
 #include "audit/document.h"
 #include "audit/quantity.h"
 
-#include <stdint.h>
-
 #define EVIDENCE_MAX_NUMBERS 200000 /* looked at, in sentences and cells */
 #define EVIDENCE_MAX_FACTS 20000
-#define EVIDENCE_MAX_RUNS 1000
-#define IDENTITY_LABEL_SIZE 64
-
-typedef struct {
-    double values[SETTING_COUNT]; /* 0: not said */
-    char label[IDENTITY_LABEL_SIZE];
-} Identity;
-
-/* Where facts stand: a row, a section, a sentence. Scopes are joined to runs once all are read. */
-typedef struct {
-    Identity identity;
-    int line;
-    int table;  /* line of the table's header, 0 if none: rows of one table are different runs */
-    bool prose; /* names a run, never makes one */
-    int run;    /* -1: no run, or more than one fits */
-} Scope;
+#define EVIDENCE_MAX_RECORDS 20000
+#define RECORD_LABEL_SIZE 64
+#define NO_FACT (-1)
+#define SEVERAL_FACTS (-2) /* that do not agree */
 
 typedef struct {
     Quantity quantity;
+    unsigned marks;
     Number number;
-    int line;
-    int scope, run;
+    int line, record;
+    int column; /* of its table; -1 */
     int order;  /* in the document */
     int rank;   /* -1: the run's */
-    int point;  /* line of a row in a log, 0: the run's */
-    int moment; /* step or epoch that its line names, -1: none */
+    int moment; /* step or epoch that its line names; -1 */
     bool step;  /* the moment is a step */
-    bool mean;  /* of one call: "111.5 s (0.031 s)" */
-    bool prose; /* out of a sentence */
+    bool call;  /* of one call: "111.5 s (0.031 s)" */
 } Fact;
 
+typedef enum { RECORD_SECTION, RECORD_ROW, RECORD_LINE } RecordKind;
+
 typedef struct {
-    Identity identity;
+    RecordKind kind;
     int line;
-} Run;
+    int around;    /* the section it stands in; -1: the document itself */
+    int table;     /* line of the table's header; 0: none */
+    bool point;    /* a moment of a run: a row of a log */
+    bool sum;      /* a row of means or totals */
+    bool supposed; /* a plan, not a result */
+    char label[RECORD_LABEL_SIZE];
+    int first, count; /* its facts */
+} Record;
 
 typedef struct {
     const Document *document;
     Names names;
-    Fact *facts;
+    Fact *facts; /* in order of records */
     int fact_count, fact_capacity;
-    Scope *scopes;
-    int scope_count, scope_capacity;
-    Run *runs;
-    int run_count;
+    Record *records; /* in order of lines; 0 is what stands before all headings */
+    int record_count, record_capacity;
+    int (*own)[Q_COUNT]; /* of each record: the fact with its one value, NO_FACT or SEVERAL_FACTS */
+    int single[Q_COUNT]; /* of the document */
+    bool split;          /* speaks of models split over ranks, which then share a batch */
     int numbers;
-    bool cut; /* more numbers, facts or runs than are kept */
+    bool cut; /* more numbers, facts or records than are kept */
 } Evidence;
 
 /* Reads all facts of a document, which must outlive them. */
@@ -63,30 +59,34 @@ void evidence_read(Evidence *evidence, const Document *document, const Names *na
 void evidence_free(Evidence *evidence);
 
 /* Parts of evidence_read. */
-int evidence_scope(Evidence *evidence, const Scope *scope); /* its index */
+int evidence_record(Evidence *evidence, const Record *record); /* its index */
 void evidence_add(Evidence *evidence, const Fact *fact);
-void evidence_resolve(Evidence *evidence);
-/* Reads the table whose header is line `header` into facts; parent is the scope around it. Returns
- * the index of the first line behind it. */
-int evidence_read_table(Evidence *evidence, int header, int parent, bool hypothetical);
+void evidence_finish(Evidence *evidence);
+/* Reads the table whose header is line `header`; returns the index of the first line behind it. */
+int evidence_read_table(Evidence *evidence, int header, int section);
+/* Settings with a number in a heading or label, "2-GPU", "Batch-size 64", "128 Tokens", into
+ * settings[]; returns whether there are any. One that has two values there has none. */
+bool evidence_label(const Names *names, const char *text, double settings[Q_LAST_SETTING + 1]);
 
-int identity_settings(const Identity *identity); /* how many it says */
+/* The record's own fact of a run as a whole: not of a rank or a call. NULL if there is none, or if
+ * there are several values. */
+const Fact *evidence_own(const Evidence *evidence, int record, Quantity quantity);
 
-/* A setting of a run, or else of the document; 0 if neither says. */
-double evidence_setting(const Evidence *evidence, int run, Quantity setting);
+/* The record's own fact, or that of the sections around it, or the document's. */
+const Fact *evidence_known(const Evidence *evidence, int record, Quantity quantity);
 
-/* The batch a run is identified by, of whichever kind; 0 if by none. */
-double evidence_batch(const Evidence *evidence, int run);
+/* Its value, or 0. */
+double evidence_value(const Evidence *evidence, int record, Quantity quantity);
 
-/* The run's own fact, as a whole and not of a rank or call; tables before sentences. With
- * `document` also the document's. NULL if there is none. */
-const Fact *evidence_find(const Evidence *evidence, int run, Quantity quantity, bool document);
+/* The batch a record is identified by, of whichever kind; 0 if by none. */
+double evidence_batch(const Evidence *evidence, int record);
 
-/* Facts are in order of run and quantity: the index of the first one, and whether `at` still is
- * one. */
-int evidence_first(const Evidence *evidence, int run, Quantity quantity);
-bool evidence_is(const Evidence *evidence, int at, int run, Quantity quantity);
+/* Rows of one table belong together: the record behind those that start at `first`. */
+int evidence_table_end(const Evidence *evidence, int first);
 
-/* "batch 64, 2 ranks" for findings. */
+/* Whether both records name settings, and every one that `a` names has that value in `b`. */
+bool evidence_names(const Evidence *evidence, int a, int b);
+
+/* "batch 64, ranks 2" for findings; settings of the sections around it included. */
 #define RUN_TEXT_SIZE 160
-const char *evidence_run_text(const Evidence *evidence, int run, char text[RUN_TEXT_SIZE]);
+const char *evidence_text(const Evidence *evidence, int record, char text[RUN_TEXT_SIZE]);

@@ -21,21 +21,21 @@ static void add(Findings *findings, Finding finding, const char *format, va_list
     findings->items[findings->count++] = finding;
 }
 
-void finding_add(Findings *findings, FindingKind kind, const char *rule, int line, int run,
+void finding_add(Findings *findings, FindingKind kind, const char *rule, int line,
                  const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    add(findings, (Finding){.kind = kind, .rule = rule, .line = line, .run = run}, format,
+    add(findings, (Finding){.kind = kind, .rule = rule, .line = line, .record = -1}, format,
         arguments);
     va_end(arguments);
 }
 
-void finding_about(Findings *findings, FindingKind kind, const char *rule, int line, int run,
+void finding_about(Findings *findings, FindingKind kind, const char *rule, int line, int record,
                    const char *format, ...)
 {
-    Finding finding = {.kind = kind, .rule = rule, .line = line, .run = run};
-    evidence_run_text(findings->evidence, run, finding.text);
+    Finding finding = {.kind = kind, .rule = rule, .line = line, .record = record};
+    evidence_text(findings->evidence, record, finding.text);
     if (finding.text[0] != '\0') {
         strcat(finding.text, ": ");
     }
@@ -43,14 +43,4 @@ void finding_about(Findings *findings, FindingKind kind, const char *rule, int l
     va_start(arguments, format);
     add(findings, finding, format, arguments);
     va_end(arguments);
-}
-
-bool finding_said(const Findings *findings, const char *rule, int run)
-{
-    for (int i = 0; i < findings->count; i++) {
-        if (findings->items[i].run == run && strcmp(findings->items[i].rule, rule) == 0) {
-            return true;
-        }
-    }
-    return false;
 }

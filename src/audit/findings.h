@@ -11,7 +11,7 @@ typedef enum { FINDING_NOTE, FINDING_WARNING, FINDING_DISAGREES } FindingKind;
 typedef struct {
     FindingKind kind;
     const char *rule;
-    int line, run;
+    int line, record;
     char text[FINDING_SIZE];
 } Finding;
 
@@ -23,24 +23,16 @@ typedef struct {
     long compared; /* numbers put beside what they should be */
 } Findings;
 
-void finding_add(Findings *findings, FindingKind kind, const char *rule, int line, int run,
-                 const char *format, ...) __attribute__((format(printf, 6, 7)));
+void finding_add(Findings *findings, FindingKind kind, const char *rule, int line,
+                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* The same with the run's settings in front: "batch 64, ranks 2: ". */
-void finding_about(Findings *findings, FindingKind kind, const char *rule, int line, int run,
+/* The same with the record's settings in front: "batch 64, ranks 2: ". */
+void finding_about(Findings *findings, FindingKind kind, const char *rule, int line, int record,
                    const char *format, ...) __attribute__((format(printf, 6, 7)));
 
-#define FINDING_RUN_OF_MEMORY (-2) /* of a finding that memory is above the device's */
-
-/* Whether the rule has already spoken of this run. */
-bool finding_said(const Findings *findings, const char *rule, int run);
-
 /* The rules, by theme. */
-void rules_tokens(const Evidence *evidence, Findings *findings);
-void rules_products(const Evidence *evidence, Findings *findings);
-void rules_scaling(const Evidence *evidence, Findings *findings);
-void rules_ranks(const Evidence *evidence, Findings *findings);
-void rules_time(const Evidence *evidence, Findings *findings);
-void rules_memory(const Evidence *evidence, Findings *findings);
-void rules_loss(const Evidence *evidence, Findings *findings);
-void rules_same(const Evidence *evidence, Findings *findings);
+void rules_run(const Evidence *evidence, Findings *findings);     /* numbers of one run */
+void rules_limits(const Evidence *evidence, Findings *findings);  /* what cannot be */
+void rules_scaling(const Evidence *evidence, Findings *findings); /* one run against another */
+void rules_sweep(const Evidence *evidence, Findings *findings);   /* runs over batch sizes */
+void rules_text(const Evidence *evidence, Findings *findings);    /* what a text works out */

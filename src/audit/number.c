@@ -4,56 +4,47 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
-    const char *name;
     Unit unit;
     double scale;
-} UnitName;
+    const char *names;
+} UnitRow;
 
-/* Longer names before their beginnings. */
-static const UnitName units[] = {
-    {"tokens per second", UNIT_TOKENS_PER_SECOND, 1},
-    {"tokens/second", UNIT_TOKENS_PER_SECOND, 1},
-    {"tokens/sec", UNIT_TOKENS_PER_SECOND, 1},
-    {"tokens / s", UNIT_TOKENS_PER_SECOND, 1},
-    {"tokens/s", UNIT_TOKENS_PER_SECOND, 1},
-    {"ktok/s", UNIT_TOKENS_PER_SECOND, 1e3},
-    {"tok/sec", UNIT_TOKENS_PER_SECOND, 1},
-    {"tok/s", UNIT_TOKENS_PER_SECOND, 1},
-    {"toks/s", UNIT_TOKENS_PER_SECOND, 1},
-    {"milliseconds", UNIT_SECONDS, 1e-3},
-    {"seconds", UNIT_SECONDS, 1},
-    {"second", UNIT_SECONDS, 1},
-    {"secs", UNIT_SECONDS, 1},
-    {"sec", UNIT_SECONDS, 1},
-    {"msec", UNIT_SECONDS, 1e-3},
-    {"ms", UNIT_SECONDS, 1e-3},
-    {"us", UNIT_SECONDS, 1e-6},
-    {"\xc2\xb5s", UNIT_SECONDS, 1e-6},
-    {"minutes", UNIT_SECONDS, 60},
-    {"minute", UNIT_SECONDS, 60},
-    {"mins", UNIT_SECONDS, 60},
-    {"min", UNIT_SECONDS, 60},
-    {"hours", UNIT_SECONDS, 3600},
-    {"hour", UNIT_SECONDS, 3600},
-    {"hrs", UNIT_SECONDS, 3600},
-    {"hr", UNIT_SECONDS, 3600},
-    {"h", UNIT_SECONDS, 3600},
-    {"s", UNIT_SECONDS, 1},
-    {"kib", UNIT_BYTES, 1024.0},
-    {"mib", UNIT_BYTES, 1048576.0},
-    {"gib", UNIT_BYTES, 1073741824.0},
-    {"tib", UNIT_BYTES, 1099511627776.0},
-    {"kb", UNIT_BYTES, 1e3},
-    {"mb", UNIT_BYTES, 1e6},
-    {"gb", UNIT_BYTES, 1e9},
-    {"tb", UNIT_BYTES, 1e12},
-    {"bytes", UNIT_BYTES, 1},
-    {"%", UNIT_PERCENT, 0.01},
-    {"x", UNIT_TIMES, 1},
-    {"\xc3\x97", UNIT_TIMES, 1},
+static const UnitRow units[] = {
+    {UNIT_TOKENS_PER_SECOND, 1,
+     "tokens per second|tokens per sec|tokens/second|tokens / second|tokens/sec|tokens / s|"
+     "tokens/s|token/s|tok/sec|tok/s|toks/s"},
+    {UNIT_TOKENS_PER_SECOND, 1e3, "ktok/s"},
+    {UNIT_SAMPLES_PER_SECOND, 1,
+     "samples per second|samples/second|samples/sec|samples/s|sequences/second|sequences/sec|"
+     "sequences/s|seqs/s|seq/s"},
+    {UNIT_FLOP_PER_SECOND, 1e12, "tflop/s|tflops/s|tflops"},
+    {UNIT_FLOP_PER_SECOND, 1e15, "pflop/s|pflops"},
+    {UNIT_GPU_SECONDS, 3600,
+     "gpu hours|gpu-hours|gpu hrs|gpu-hrs|gpuh|gpu h|gpu-h|a100 hours|a100-hours|h100 hours|"
+     "h100-hours"},
+    {UNIT_GPU_SECONDS, 86400, "gpu days|gpu-days"},
+    {UNIT_SECONDS, 1e-6, "us|\xc2\xb5s"},
+    {UNIT_SECONDS, 1e-3, "milliseconds|msec|ms"},
+    {UNIT_SECONDS, 1, "seconds|second|secs|sec|s"},
+    {UNIT_SECONDS, 60, "minutes|minute|mins|min"},
+    {UNIT_SECONDS, 3600, "hours|hour|hrs|hr|h"},
+    {UNIT_SECONDS, 86400, "days|day"},
+    {UNIT_BYTES, 1, "bytes"},
+    {UNIT_BYTES, 1e3, "kb"},
+    {UNIT_BYTES, 1e6, "mb"},
+    {UNIT_BYTES, 1e9, "gb"},
+    {UNIT_BYTES, 1e12, "tb"},
+    {UNIT_BYTES, 1024.0, "kib"},
+    {UNIT_BYTES, 1048576.0, "mib"},
+    {UNIT_BYTES, 1073741824.0, "gib"},
+    {UNIT_BYTES, 1099511627776.0, "tib"},
+    {UNIT_DOLLARS, 1, "usd|$"},
+    {UNIT_PERCENT, 0.01, "%"},
+    {UNIT_TIMES, 1, "x|\xc3\x97"},
 };
 
 static bool is_word(char c)
@@ -61,25 +52,45 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* The unit at the start of text, as a whole word. Returns its length. */
-static size_t read_unit(const char *text, bool glued, const UnitName **found)
+/* Length of " per GPU", "/device" and the like at the start of text; 0: it is not there. */
+static size_t per_rank_length(const char *text)
 {
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        size_t length = strlen(units[i].name);
-        if (strncasecmp(text, units[i].name, length) != 0) {
-            continue;
+    static const char *const words[] = {"/gpu",      " per gpu",  "/device", " per device",
+                                        "/rank",     " per rank", "/chip",   " per chip",
+                                        " per a100", " per h100", "/a100",   "/h100"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        size_t length = strlen(words[i]);
+        if (strncasecmp(text, words[i], length) == 0 && !is_word(text[length])) {
+            return length;
         }
-        bool letters = is_word(units[i].name[length - 1]);
-        if (letters && (is_word(text[length]) || (!glued && text[length] == '\''))) {
-            continue;
-        }
-        if (units[i].unit == UNIT_TIMES && !glued) {
-            continue; /* "2 x 3" multiplies */
-        }
-        *found = &units[i];
-        return length;
     }
     return 0;
+}
+
+/* The unit at the start of text, as a whole word, the longest. Returns its length. */
+static size_t read_unit(const char *text, bool glued, Unit *unit, double *scale)
+{
+    size_t longest = 0;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        for (const char *name = units[i].names; *name != '\0';) {
+            size_t length = (size_t)(strchrnul(name, '|') - name);
+            bool word = is_word(name[length - 1]) &&
+                        (is_word(text[length]) || (!glued && text[length] == '\''));
+            bool times = units[i].unit == UNIT_TIMES && !glued; /* "2 x 3" multiplies */
+            if (length > longest && strncasecmp(text, name, length) == 0 && !word && !times) {
+                longest = length;
+                *unit = units[i].unit;
+                *scale = units[i].scale;
+            }
+            name += length + (name[length] == '|');
+        }
+    }
+    if (longest > 0 && text[longest] == '/' && per_rank_length(text + longest) == 0 &&
+        *unit != UNIT_TIMES) {
+        *unit = UNIT_OTHER; /* GB/s */
+        *scale = 1;
+    }
+    return longest;
 }
 
 /* Digits with grouping commas and decimals. *half is half a unit of the last digit shown. */
@@ -181,11 +192,14 @@ size_t number_read(const char *text, bool about, Number *number)
     if (number_stamp(text) > 0) {
         return 0;
     }
+    bool dollars = false;
     for (; at < 4; at++) {
         if (text[at] == '~') {
             about = true;
         } else if (text[at] == '-' && at == 0) {
             negative = true;
+        } else if (text[at] == '$' && !dollars) {
+            dollars = true;
         } else {
             break;
         }
@@ -218,17 +232,35 @@ size_t number_read(const char *text, bool about, Number *number)
     } else {
         scale = 1;
     }
-    const UnitName *unit = NULL;
-    size_t gap = text[at] == ' ' ? 1 : 0;
-    length = read_unit(text + at + gap, gap == 0, &unit);
+    static const struct {
+        const char *name;
+        double scale;
+    } words[] = {{" trillion", 1e12}, {" billion", 1e9}, {" million", 1e6}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0] && scale == 1; i++) {
+        size_t size = strlen(words[i].name);
+        if (strncasecmp(text + at, words[i].name, size) == 0 && !is_word(text[at + size])) {
+            at += size;
+            scale = words[i].scale;
+            number->counted = false;
+        }
+    }
+    double unit_scale;
+    size_t gap = text[at] == ' ' || text[at] == '-' ? 1 : 0;
+    length = read_unit(text + at + gap, gap == 0, &number->unit, &unit_scale);
     if (length > 0) {
         at += gap + length;
-        scale *= unit->scale;
-        number->unit = unit->unit;
+        scale *= unit_scale;
         number->counted = false;
     } else if (is_part_of_a_name(text + at)) {
         return 0;
     }
+    if (dollars) {
+        number->unit = UNIT_DOLLARS;
+        number->counted = false;
+    }
+    length = per_rank_length(text + at);
+    number->per_rank = length > 0;
+    at += length;
     double sign = negative ? -1 : 1;
     number->value = sign * value * scale;
     number->low = (negative ? -high : low) * scale;
@@ -236,22 +268,66 @@ size_t number_read(const char *text, bool about, Number *number)
     return at;
 }
 
-Unit number_header_unit(const char *text, double *scale)
+size_t number_read_clock(const char *text, Number *number)
 {
-    const UnitName *unit = NULL;
-    *scale = 1;
-    for (const char *at = text; *at != '\0'; at++) {
-        bool bracketed = at > text && (at[-1] == '(' || at[-1] == '[');
-        bool word = at == text || (!is_word(at[-1]) && at[-1] != '/');
-        size_t length = word || *at == '%' ? read_unit(at, *at == '%', &unit) : 0;
-        if (length > 0 && (bracketed || unit->unit == UNIT_BYTES || unit->unit == UNIT_PERCENT ||
-                           unit->unit == UNIT_TOKENS_PER_SECOND || length > 1 ||
-                           (at[length] == '/' && at == text))) {
-            *scale = unit->scale;
-            return unit->unit;
+    double parts[3];
+    int count = 0;
+    size_t at = 0;
+    while (count < 3) {
+        size_t digits = strspn(text + at, "0123456789");
+        if (digits == 0 || digits > (count == 0 ? 4U : 2U) || (count > 0 && digits != 2)) {
+            return 0;
         }
+        parts[count++] = strtod(text + at, NULL);
+        at += digits;
+        if (text[at] != ':') {
+            break;
+        }
+        at++;
     }
-    return UNIT_NONE;
+    Unit unit = UNIT_NONE;
+    double scale = 0;
+    size_t gap = text[at] == ' ' ? 1 : 0;
+    size_t length = read_unit(text + at + gap, gap == 0, &unit, &scale);
+    scale = unit == UNIT_SECONDS ? scale : 0;
+    if (count < 2 || (count == 2 && scale != 3600 && scale != 60) || is_word(text[at])) {
+        return 0; /* "4:42" alone may be hours or minutes */
+    }
+    double last = count == 3 ? 1 : scale / 60;
+    double value =
+        last * (count == 3 ? 3600 * parts[0] + 60 * parts[1] + parts[2] : 60 * parts[0] + parts[1]);
+    *number = (Number){.value = value, .unit = UNIT_SECONDS};
+    number->low = value - last / 2;
+    number->high = value + last / 2;
+    return at + (scale > 0 ? gap + length : 0);
+}
+
+size_t number_unit(const char *text, size_t size, Unit *unit, double *scale, bool *per_rank)
+{
+    char copy[32];
+    if (size == 0 || size >= sizeof copy) {
+        return 0;
+    }
+    memcpy(copy, text, size);
+    copy[size] = '\0';
+    double thousand = 1;
+    const char *name = copy;
+    if ((copy[0] == 'k' || copy[0] == 'K' || copy[0] == 'M') &&
+        (copy[1] == ' ' || copy[1] == 't')) {
+        thousand = letter_scale(copy[0]); /* "k tok/s", "ktok/s" */
+        name += copy[1] == ' ' ? 2 : 1;
+    }
+    Unit found;
+    double found_scale;
+    size_t length = read_unit(name, true, &found, &found_scale);
+    size_t rank = length > 0 ? per_rank_length(name + length) : 0;
+    if (length == 0 || name[length + rank] != '\0') {
+        return 0;
+    }
+    *unit = found;
+    *scale = thousand * found_scale;
+    *per_rank = rank > 0;
+    return size;
 }
 
 void number_apply_unit(Number *number, Unit unit, double scale)
@@ -271,18 +347,18 @@ Number number_exact(double value)
 
 Number number_multiply(Number a, Number b)
 {
-    return (Number){a.value * b.value, a.low * b.low, a.high * b.high, UNIT_NONE, 0, 0, 0};
+    return (Number){.value = a.value * b.value, .low = a.low * b.low, .high = a.high * b.high};
 }
 
 Number number_divide(Number a, Number b)
 {
     double low = b.low > 0 ? b.low : b.value;
-    return (Number){a.value / b.value, a.low / b.high, a.high / low, UNIT_NONE, 0, 0, 0};
+    return (Number){.value = a.value / b.value, .low = a.low / b.high, .high = a.high / low};
 }
 
 Number number_add(Number a, Number b)
 {
-    return (Number){a.value + b.value, a.low + b.low, a.high + b.high, UNIT_NONE, 0, 0, 0};
+    return (Number){.value = a.value + b.value, .low = a.low + b.low, .high = a.high + b.high};
 }
 
 bool number_agrees(Number a, Number b, double slack)

@@ -12,14 +12,20 @@ typedef enum {
     UNIT_PERCENT, /* value is the share: 90 % is 0.9 */
     UNIT_TIMES,   /* "4.25x" */
     UNIT_TOKENS_PER_SECOND,
+    UNIT_SAMPLES_PER_SECOND,
+    UNIT_GPU_SECONDS, /* "162,000 GPU hours" */
+    UNIT_FLOP_PER_SECOND,
+    UNIT_DOLLARS,
+    UNIT_OTHER, /* known, and of no use here: images per second */
 } Unit;
 
 typedef struct {
     double value, low, high;
     Unit unit;
-    bool range;   /* two numbers: "26-89 ms" */
-    bool open;    /* "512+", "over 100": a bound, not a value */
-    bool counted; /* an integer written out: no decimals, no k or M, no "~" */
+    bool range;    /* two numbers: "26-89 ms" */
+    bool open;     /* "512+", "over 100": a bound, not a value */
+    bool counted;  /* an integer written out: no decimals, no k or M, no "~" */
+    bool per_rank; /* "tok/s per GPU", "16/GPU" */
 } Number;
 
 /* The number at the start of text, with sign, grouping commas and unit. Returns how many characters
@@ -27,11 +33,15 @@ typedef struct {
  * none). `about`: an approximate word stands before it. */
 size_t number_read(const char *text, bool about, Number *number);
 
+/* A duration by the clock, "1:23:45" or "4:42 h", where one is expected. 0: there is none. */
+size_t number_read_clock(const char *text, Number *number);
+
 /* Characters of a date or time stamp at the start of text, 0 when there is none. */
 size_t number_stamp(const char *text);
 
-/* The unit that a header names: "Time (ms)", "Peak GPU MB", "Wall [s]". UNIT_NONE with scale 1. */
-Unit number_header_unit(const char *text, double *scale);
+/* A unit alone, with what is per rank: "ms", "tokens/s/GPU". 0: text is not that and nothing
+ * else. */
+size_t number_unit(const char *text, size_t size, Unit *unit, double *scale, bool *per_rank);
 
 /* Gives a bare number the unit of its column. */
 void number_apply_unit(Number *number, Unit unit, double scale);

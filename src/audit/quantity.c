@@ -8,12 +8,22 @@
 #include "config/config.h"
 
 #include <ctype.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum { KIND_COUNT, KIND_TIME, KIND_BYTES, KIND_RATE, KIND_SHARE, KIND_RATIO } Kind;
+typedef enum {
+    KIND_COUNT,
+    KIND_TIME,
+    KIND_BYTES,
+    KIND_RATE,
+    KIND_SHARE,
+    KIND_RATIO,
+    KIND_SAMPLES,
+    KIND_FLOP,
+    KIND_GPU_TIME,
+    KIND_MONEY,
+} Kind;
 
 typedef struct {
     const char *name;
@@ -23,7 +33,7 @@ typedef struct {
 
 static const Row rows[Q_COUNT] = {
     [Q_NONE] = {"none", KIND_COUNT, ""},
-    [Q_BATCH] = {"batch", KIND_COUNT, "batch size|batchsize|batch|bs|mini batch|minibatch|b"},
+    [Q_BATCH] = {"batch", KIND_COUNT, "batch size|batchsize|batch|bs|mini batch|minibatch"},
     [Q_LOCAL_BATCH] = {"local-batch", KIND_COUNT,
                        "local batch size|local batch|local bs|micro batch size|micro batch|"
                        "microbatch|mbs|per device batch size|per device train batch size|"
@@ -36,23 +46,23 @@ static const Row rows[Q_COUNT] = {
                  "accumulation steps|gradient accumulation steps|grad accum steps|accum steps|"
                  "gradient accumulation|grad accum|accumulation|accum|ga steps"},
     [Q_SEQ] = {"seq", KIND_COUNT,
-               "sequence length|seq length|seq len|seqlen|max seq length|max seq len|"
+               "sequence length|seq length|seq len|seqlen|max seq length|max seq len|max length|"
                "context length|context size|block size|context window|context|token sequences|"
-               "token sequence|tokens per sequence|seq|ctx"},
+               "token sequence|tokens per sequence|seq|ctx|sequence len|max sequence length"},
     [Q_RANKS] = {"ranks", KIND_COUNT,
                  "world size|num gpus|number of gpus|gpu count|n gpus|gpus|gpu|ranks|num ranks|"
-                 "number of ranks|devices|num devices|workers|processes|n gpu|g"},
+                 "number of ranks|devices|num devices|workers|processes|n gpu"},
     [Q_LR] = {"lr", KIND_COUNT, "learning rate|max learning rate|peak learning rate|max lr|lr"},
     [Q_RANK] = {"rank", KIND_COUNT, "rank|local rank|gpu id|gpu index|device id"},
     [Q_STEP] = {"step", KIND_COUNT, "step|iter|iteration|global step|update"},
     [Q_PARAMETERS] = {"parameters", KIND_COUNT,
                       "parameters|params|model parameters|parameter count|num params|"
-                      "number of parameters|model size|parameter"},
+                      "number of parameters|parameter|total parameters|param count"},
     [Q_VOCAB] = {"vocab", KIND_COUNT, "vocabulary size|vocab size|vocabulary|vocab|n vocab"},
     [Q_STEPS] = {"steps", KIND_COUNT,
                  "steps|total steps|training steps|train steps|num steps|max steps|"
                  "gradient updates|parameter updates|optimizer steps|optimizer updates|updates|"
-                 "iterations|iters|total iterations|number of steps|number of updates"},
+                 "iterations|total iterations|number of steps|number of updates"},
     [Q_STEPS_PER_EPOCH] = {"steps-per-epoch", KIND_COUNT,
                            "steps per epoch|steps per ep|updates per epoch|iterations per epoch|"
                            "batches per epoch"},
@@ -64,32 +74,44 @@ static const Row rows[Q_COUNT] = {
                   "tokens seen|tokens|train tokens|number of tokens"},
     [Q_TOKENS_PER_STEP] = {"tokens-per-step", KIND_COUNT,
                            "tokens per step|tokens per update|tokens per batch|tok per step|"
-                           "tokens per iteration|tokens per iter|total batch tokens"},
+                           "tokens per iteration|tokens per iter|total batch tokens|"
+                           "batch size tokens|global batch tokens|batch size in tokens"},
     [Q_SAMPLES_PER_EPOCH] = {"samples-per-epoch", KIND_COUNT,
                              "samples per epoch|samples per ep|sequences per epoch|"
                              "examples per epoch"},
     [Q_TOKENS_PER_SECOND] = {"tok-s", KIND_RATE,
                              "tok per s|tok per sec|tokens per s|tokens per sec|"
-                             "tokens per second|throughput|toks per s|tok s|tps|tokens sec|"
-                             "total throughput|tokens s|!performance|tok per second"},
+                             "tokens per second|!throughput|toks per s|"
+                             "tok per second|token per s|!performance|!speed|!training speed"},
+    [Q_SAMPLES_PER_SECOND] = {"samples-s", KIND_SAMPLES,
+                              "samples per s|samples per sec|samples per second|"
+                              "sequences per s|sequences per sec|sequences per second|"
+                              "seq per s|seqs per s|!throughput|!performance"},
+    [Q_FLOP_PER_SECOND] = {"flop-s", KIND_FLOP,
+                           "!tflops|!tflop per s|!model tflop|!model tflops|!model flops|!tflop|"
+                           "!throughput|!performance|!flops|!achieved flops"},
     [Q_SPEEDUP] = {"speedup", KIND_RATIO,
                    "speedup|speed up|scaling factor|speedup factor|acceleration"},
     [Q_EFFICIENCY] = {"efficiency", KIND_SHARE,
                       "scaling efficiency|parallel efficiency|efficiency|weak scaling efficiency|"
                       "strong scaling efficiency"},
-    [Q_MFU] = {"mfu", KIND_SHARE, "mfu|model flops utilization|model flop utilization|hfu"},
+    [Q_MFU] = {"mfu", KIND_SHARE, "mfu|model flops utilization|model flop utilization"},
+    [Q_GPU_TIME] = {"gpu-time", KIND_GPU_TIME,
+                    "!gpu hours|!gpu h|!gpu time|!compute|!a100 hours|!h100 hours|!cost|!gpu days|"
+                    "!training time|!time|!training compute"},
     [Q_TOTAL_TIME] = {"total-time", KIND_TIME,
                       "total time|wall time|wall clock time|wall clock|total wall time|wall|"
                       "execution time|exec time|total exec time|total execution time|"
                       "script execution time|elapsed time|elapsed|runtime|total runtime|run time|"
-                      "!duration|!took|!total"},
+                      "!duration|!took|!time"},
     [Q_WORKER_TIME] = {"worker-time", KIND_TIME,
                        "!train worker|!worker|worker time|train worker time"},
     [Q_EPOCH_TIME] = {"epoch-time", KIND_TIME,
                       "epoch time|time per epoch|total epoch time|s per ep|s per epoch|"
-                      "sec per epoch|seconds per epoch|!epoch|!per epoch|time epoch"},
+                      "sec per epoch|seconds per epoch|!epoch|!per epoch|!time per epoch"},
     [Q_TRAIN_TIME] = {"train-time", KIND_TIME,
-                      "training time|train time|!training|!train|time to train"},
+                      "training time|train time|!training|!train|time to train|"
+                      "total training time|total train time"},
     [Q_VALIDATION_TIME] = {"validation-time", KIND_TIME,
                            "validation time|val time|eval time|evaluation time|!validation|!val|"
                            "!evaluation"},
@@ -124,6 +146,7 @@ static const Row rows[Q_COUNT] = {
                               "allreduce time|all reduce time|!communication|!comm|!allreduce|"
                               "!all reduce|!sync|sync time"},
     [Q_LOSS] = {"loss", KIND_COUNT, "loss|average loss|avg loss|mean loss"},
+    [Q_PERPLEXITY] = {"perplexity", KIND_COUNT, "perplexity|ppl"},
     [Q_FIRST_LOSS] = {"first-loss", KIND_COUNT,
                       "initial loss|first loss|starting loss|loss at step 0|step 0 loss|"
                       "initial loss values|initial train loss|initial training loss|start loss"},
@@ -136,14 +159,22 @@ static const Row rows[Q_COUNT] = {
     [Q_BEST_VAL_LOSS] = {"best-val-loss", KIND_COUNT,
                          "best val loss|best validation loss|min val loss|lowest val loss|"
                          "lowest validation loss|minimum validation loss"},
+    [Q_VAL_PERPLEXITY] = {"val-perplexity", KIND_COUNT,
+                          "val perplexity|validation perplexity|val ppl|validation ppl|"
+                          "test perplexity|test ppl|eval perplexity|eval ppl|valid ppl"},
+    [Q_COST] = {"cost", KIND_MONEY, "!cost|!total cost|!price|!training cost|!total"},
+    [Q_PRICE] = {"price-per-gpu-hour", KIND_MONEY,
+                 "!price per gpu hour|!cost per gpu hour|!per gpu hour|!price per hour per gpu|"
+                 "!gpu hour price|!per gpu h|!rate per gpu hour"},
     [Q_MEMORY] = {"memory", KIND_BYTES,
-                  "peak memory|memory usage|gpu memory used|memory allocated|allocated memory|"
-                  "max memory|peak gpu memory|peak gpu|peak mem|mem|memory|memory per gpu|"
-                  "!allocated|!peak|vram|memory used"},
+                  "memory usage|gpu memory used|memory allocated|allocated memory|"
+                  "gpu memory|mem|memory|memory per gpu|gpu memory usage|!peak gpu|"
+                  "!allocated|!peak|vram|memory used|!gpu peak|!allocated by pytorch|"
+                  "!is allocated by pytorch"},
     [Q_DEVICE_MEMORY] = {"device-memory", KIND_BYTES,
                          "device memory|gpu capacity|total capacity|memory capacity|capacity|"
-                         "total gpu memory|total memory|!gpu with|!gpu|!gpu with memory|"
-                         "!card|!h100|!a100|!hbm3|!hbm2e|!hbm2"},
+                         "total gpu memory|!gpu|!gpu with|!has a total capacity|"
+                         "!card with"},
     [Q_PARAMETER_BYTES] = {"parameter-bytes", KIND_BYTES,
                            "parameter memory|!model parameters|!parameters|!params|!weights|"
                            "!model weights|weight memory|!parameter"},
@@ -152,7 +183,8 @@ static const Row rows[Q_COUNT] = {
     [Q_OPTIMIZER_BYTES] = {"optimizer-bytes", KIND_BYTES,
                            "optimizer memory|!optimizer states|!optimizer state|!optimizer|"
                            "!adam states|!adam state|!optimizer states adam|!adam|!adamw|"
-                           "!optim states"},
+                           "!optimizer state adamw|!optimizer state adam|!optim states|"
+                           "!optimizer states adamw"},
 };
 
 const char *quantity_name(Quantity quantity)
@@ -209,83 +241,154 @@ static bool unit_fits(Kind kind, Unit unit, bool needs_unit)
         return kind == KIND_RATIO;
     case UNIT_TOKENS_PER_SECOND:
         return kind == KIND_RATE;
+    case UNIT_SAMPLES_PER_SECOND:
+        return kind == KIND_SAMPLES;
+    case UNIT_GPU_SECONDS:
+        return kind == KIND_GPU_TIME;
+    case UNIT_FLOP_PER_SECOND:
+        return kind == KIND_FLOP;
+    case UNIT_DOLLARS:
+        return kind == KIND_MONEY;
+    case UNIT_OTHER:
+        return false;
     }
     return false;
 }
 
-/* Where a name (without blanks around it) stands in the phrase, -1 if nowhere. The last place
- * wins. */
-static long place_of(const char *phrase, const char *name, size_t length, PhrasePlace place)
+bool quantity_fits(Quantity quantity, Unit unit)
 {
-    size_t all = strlen(phrase);
-    if (length + 2 > all) {
-        return -1;
-    }
-    for (size_t at = all - length - 1; at >= 1; at--) {
-        bool whole = phrase[at - 1] == ' ' && phrase[at + length] == ' ';
-        bool placed = place == PHRASE_ANYWHERE || (place == PHRASE_AT_START && at == 1) ||
-                      (place == PHRASE_AT_END && at + length + 1 == all);
-        if (whole && placed && memcmp(phrase + at, name, length) == 0) {
-            return (long)at;
-        }
-    }
-    return -1;
+    return unit_fits(rows[quantity].kind, unit, false);
 }
 
-static int words_of(const char *name, size_t length)
+/* The quantity with this name, `size` characters without blanks around them. */
+static Quantity named(const Names *names, const char *name, size_t size, Unit unit)
 {
-    int words = 1;
-    for (size_t i = 0; i < length; i++) {
-        words += name[i] == ' ';
-    }
-    return words;
-}
-
-Quantity quantity_find(const Names *names, const char *phrase, Unit unit, PhrasePlace place,
-                       int *words)
-{
-    Quantity best = Q_NONE;
-    size_t best_length = 0;
-    long best_at = -1;
     for (int i = 0; i < names->count; i++) {
-        const NameMapping *mapping = &names->mappings[i];
-        size_t length = strlen(mapping->phrase) - 2;
-        if (length > best_length && place_of(phrase, mapping->phrase + 1, length, place) >= 0) {
-            best = mapping->quantity;
-            best_length = length;
-            best_at = LONG_MAX;
-            if (words != NULL) {
-                *words = words_of(mapping->phrase + 1, length);
-            }
+        const char *phrase = names->mappings[i].phrase;
+        if (strlen(phrase) == size + 2 && memcmp(phrase + 1, name, size) == 0) {
+            return names->mappings[i].quantity;
         }
     }
-    bool starts[256] = {false}; /* letters that words begin with: most names need no closer look */
-    for (size_t i = 1; phrase[i] != '\0'; i++) {
-        starts[(unsigned char)phrase[i]] |= phrase[i - 1] == ' ';
-    }
-    bool empty = phrase[0] == '\0' || phrase[1] == '\0';
-    for (int q = 1; q < Q_COUNT && best_at != LONG_MAX && !empty; q++) {
+    for (int q = 1; q < Q_COUNT; q++) {
         for (const char *alias = rows[q].aliases; *alias != '\0';) {
             size_t length = (size_t)(strchrnul(alias, '|') - alias);
             bool needs_unit = alias[0] == '!';
-            const char *name = alias + needs_unit;
-            size_t size = length - needs_unit;
-            if (size >= best_length && starts[(unsigned char)name[0]] &&
+            if (length - needs_unit == size && memcmp(alias + needs_unit, name, size) == 0 &&
                 unit_fits(rows[q].kind, unit, needs_unit)) {
-                long at = place_of(phrase, name, size, place);
-                if (at >= 0 && (size > best_length || at > best_at)) {
-                    best = (Quantity)q;
-                    best_length = size;
-                    best_at = at;
-                    if (words != NULL) {
-                        *words = words_of(name, size);
-                    }
-                }
+                return (Quantity)q;
             }
             alias += length + (alias[length] == '|');
         }
     }
-    return best;
+    return Q_NONE;
+}
+
+/* Words beside a name that do not make it another. */
+static const struct {
+    const char *words;
+    unsigned mark;
+} idle[] = {
+    {" per gpu ", MARK_PER_RANK},
+    {" per device ", MARK_PER_RANK},
+    {" per rank ", MARK_PER_RANK},
+    {" per chip ", MARK_PER_RANK},
+    {" gpu ", MARK_PER_RANK},
+    {" average ", MARK_MEAN},
+    {" avg ", MARK_MEAN},
+    {" mean ", MARK_MEAN},
+    {" median ", MARK_MEAN},
+    {" peak ", MARK_PEAK},
+    {" max ", MARK_PEAK},
+    {" maximum ", MARK_PEAK},
+    {" total ", MARK_TOTAL},
+    {" overall ", MARK_TOTAL},
+    {" combined ", MARK_TOTAL},
+    {" aggregate ", MARK_TOTAL},
+    {" training ", 0},
+    {" train ", 0},
+    {" measured ", 0},
+    {" actual ", 0},
+    {" achieved ", 0},
+    {" observed ", 0},
+    {" approximately ", 0},
+    {" approx ", 0},
+    {" the ", 0},
+    {" of ", 0},
+    {" per experiment ", 0},
+    {" per run ", 0},
+    {" num ", 0},
+    {" number ", 0},
+    {" used ", 0},
+    {" final ", 0},
+    {" our ", 0},
+};
+
+/* Words of numbers that nobody measured in this run. */
+static const char *const supposed[] = {" target ",    " expected ",  " theoretical ", " ideal ",
+                                       " estimated ", " projected ", " predicted ",   " baseline ",
+                                       " reference ", " previous ",  " paper ",       " reported ",
+                                       " required ",  " planned ",   " limit ",       " default "};
+
+/* Takes one idle expression off the phrase, in place; false: there is none. */
+static bool strip_one(char *phrase, unsigned *marks)
+{
+    for (size_t i = 0; i < sizeof idle / sizeof idle[0]; i++) {
+        char *at = strstr(phrase, idle[i].words);
+        if (at != NULL) {
+            size_t length = strlen(idle[i].words) - 1;
+            memmove(at, at + length, strlen(at + length) + 1);
+            *marks |= idle[i].mark;
+            return true;
+        }
+    }
+    return false;
+}
+
+Quantity quantity_match(const Names *names, const char *phrase, Unit unit, unsigned *marks)
+{
+    char rest[PHRASE_SIZE];
+    *marks = 0;
+    for (size_t i = 0; i < sizeof supposed / sizeof supposed[0]; i++) {
+        if (strstr(phrase, supposed[i]) != NULL) {
+            return Q_NONE;
+        }
+    }
+    memcpy(rest, phrase, strlen(phrase) + 1);
+    for (;;) {
+        size_t length = strlen(rest);
+        if (length < 3) {
+            return Q_NONE;
+        }
+        Quantity found = named(names, rest + 1, length - 2, unit);
+        if (found != Q_NONE) {
+            return found;
+        }
+        if (!strip_one(rest, marks)) {
+            return Q_NONE;
+        }
+    }
+}
+
+Quantity quantity_begins(const Names *names, const char *phrase, Unit unit, size_t *length)
+{
+    for (size_t end = strlen(phrase); end >= 3; end--) {
+        if (phrase[end - 1] == ' ') {
+            Quantity found = named(names, phrase + 1, end - 2, unit);
+            if (found != Q_NONE) {
+                *length = end;
+                return found;
+            }
+        }
+    }
+    return Q_NONE;
+}
+
+bool phrase_is_idle(const char *phrase, unsigned *marks)
+{
+    char rest[PHRASE_SIZE];
+    memcpy(rest, phrase, strlen(phrase) + 1);
+    while (strip_one(rest, marks)) {}
+    return strlen(rest) < 3;
 }
 
 const char *quantity_list(char text[1024])

@@ -1,6 +1,7 @@
 #pragma once
 /* What numbers of a training report are called. Names are compared as phrases: lower-case words
- * with single blanks between and around them, "/" read as "per", all other punctuation dropped. */
+ * with single blanks between and around them, "/" read as "per", all other punctuation dropped.
+ * A name that is not known as a whole is no name: where in doubt, the audit is silent. */
 #include "audit/number.h"
 
 typedef enum {
@@ -29,10 +30,13 @@ typedef enum {
     Q_SAMPLES_PER_EPOCH,
     /* speed */
     Q_TOKENS_PER_SECOND,
+    Q_SAMPLES_PER_SECOND,
+    Q_FLOP_PER_SECOND,
     Q_SPEEDUP,
     Q_EFFICIENCY,
     Q_MFU,
     /* time, outer before inner */
+    Q_GPU_TIME, /* of all GPUs together */
     Q_TOTAL_TIME,
     Q_WORKER_TIME,
     Q_EPOCH_TIME,
@@ -49,11 +53,16 @@ typedef enum {
     Q_COMMUNICATION_TIME,
     /* loss */
     Q_LOSS,
+    Q_PERPLEXITY,
     Q_FIRST_LOSS,
     Q_TRAIN_LOSS,
     Q_VAL_LOSS,
     Q_FINAL_VAL_LOSS,
     Q_BEST_VAL_LOSS,
+    Q_VAL_PERPLEXITY,
+    /* money */
+    Q_COST,
+    Q_PRICE, /* of a GPU hour */
     /* bytes */
     Q_MEMORY,
     Q_DEVICE_MEMORY,
@@ -89,12 +98,28 @@ bool quantity_is_time(Quantity quantity);
 /* " batch size " from "**Batch-Size**"; at most PHRASE_SIZE - 1 characters. */
 void phrase_make(const char *text, size_t size, char phrase[PHRASE_SIZE]);
 
-typedef enum { PHRASE_ANYWHERE, PHRASE_AT_START, PHRASE_AT_END } PhrasePlace;
+/* What words around a name say of its number. */
+enum {
+    MARK_MEAN = 1,     /* average, median */
+    MARK_PEAK = 2,     /* the largest */
+    MARK_PER_RANK = 4, /* per GPU */
+    MARK_TOTAL = 8,    /* of all ranks */
+};
 
-/* The quantity with the longest name in the phrase that a number of this unit can have; Q_NONE.
- * When `words` is not NULL it gets the number of words of that name. */
-Quantity quantity_find(const Names *names, const char *phrase, Unit unit, PhrasePlace place,
-                       int *words);
+/* The quantity that a phrase is the name of, the whole of it: words that say how it was measured
+ * are taken off and come back as marks, and one word too many makes it Q_NONE, as do words of
+ * what was not measured (target, expected, baseline). */
+Quantity quantity_match(const Names *names, const char *phrase, Unit unit, unsigned *marks);
+
+/* The quantity whose name the phrase begins with, the longest; *length is of that name, with the
+ * blanks around it. */
+Quantity quantity_begins(const Names *names, const char *phrase, Unit unit, size_t *length);
+
+/* Whether only marks are left in the phrase, or nothing. */
+bool phrase_is_idle(const char *phrase, unsigned *marks);
+
+/* Whether the quantity can have numbers of that unit. */
+bool quantity_fits(Quantity quantity, Unit unit);
 
 /* All names, one per line, for the message that nothing was recognised. */
 const char *quantity_list(char text[1024]);

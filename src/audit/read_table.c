@@ -1,11 +1,12 @@
-/* Tables to facts. Three shapes:
- *   rows are runs:      | Batch | GPUs | tok/s |            a run per row
- *   grouped columns:    |       | Batch 64 |  | Batch 128 | |   a run per row and group; the
+/* Tables to records. Three shapes:
+ *   rows are runs:      | Batch | GPUs | tok/s |            a record per row
+ *   grouped columns:    |       | Batch 64 |  | Batch 128 | |   a record per row and group; the
  *                       first row |       | Time | Speedup | Time | Speedup |     below holds
  *                       the names
  *   columns are runs:   | Metric | 128 tokens | 512 tokens |    names in the first cell of each
  *                       row
- * A column of steps makes the rows points of one run, a column of ranks parts of one. */
+ * A column of steps makes the rows points of one run, a column of ranks parts of one. A cell counts
+ * only when it is a number and nothing else. */
 #include "audit/evidence.h"
 #include "audit/scan.h"
 
@@ -13,344 +14,305 @@
 #include <string.h>
 
 typedef struct {
-    Quantity quantity;
+    char phrase[PHRASE_SIZE]; /* of its name, without the unit */
+    Quantity quantity;        /* Q_NONE: the units of its cells may still tell */
+    unsigned marks;
     Unit unit;
     double scale;
-    Identity identity; /* said by the header: "Batch-size 64" */
-    bool identified;
-    bool empty;
-    bool ignored; /* the same quantity again, of something else; or no value of its own */
+    double settings[Q_LAST_SETTING + 1]; /* that the header names: "Batch-size 64" */
+    bool identified, empty;
 } Column;
 
 typedef struct {
     Evidence *evidence;
-    int header, parent, count;
-    bool log, by_rank, columns_are_runs, hypothetical;
+    int header, section, count;
+    bool log, by_rank;
     Column columns[DOCUMENT_MAX_CELLS];
 } Table;
 
-/* Settings with a number in a header or label cell, "2-GPU", "Batch-size 64", "128 Tokens"; returns
- * whether there are any. */
-static bool read_label(const Names *names, const char *cell, Identity *identity)
+bool evidence_label(const Names *names, const char *text, double settings[Q_LAST_SETTING + 1])
 {
     static _Thread_local ScanItem items[SCAN_MAX_ITEMS];
-    int count = scan_line(cell, items);
-    bool found = false;
+    int count = scan_line(text, items);
+    bool found = false, several[Q_LAST_SETTING + 1] = {false};
     for (int i = 0; i < count; i++) {
-        const ScanItem *item = &items[i];
-        Unit unit = item->number.unit;
-        Quantity quantity = quantity_find(names, item->after, unit, PHRASE_AT_START, NULL);
+        const Number *number = &items[i].number;
+        unsigned marks;
+        size_t length;
+        Quantity quantity = quantity_match(names, items[i].before, number->unit, &marks);
         if (!quantity_is_setting(quantity)) {
-            Quantity before = quantity_find(names, item->before, unit, PHRASE_AT_END, NULL);
-            quantity = quantity_is_setting(before) ? before : quantity;
+            quantity = quantity_begins(names, items[i].after, number->unit, &length);
         }
-        if (quantity == Q_TOKENS && item->number.value < 1e6) {
+        if (quantity == Q_TOKENS && number->value < 1e6) {
             quantity = Q_SEQ;
         }
-        if (quantity_is_setting(quantity) && unit == UNIT_NONE && item->number.value > 0 &&
-            !item->number.range) {
-            identity->values[quantity] = item->number.value;
-            found = true;
+        if (!quantity_is_setting(quantity) || number->unit != UNIT_NONE || !(number->value > 0)) {
+            continue;
         }
+        several[quantity] |= number->range || number->open ||
+                             (settings[quantity] > 0 && settings[quantity] != number->value);
+        settings[quantity] = several[quantity] ? 0 : number->value;
+        found |= !several[quantity];
     }
     return found;
 }
 
+/* "Time (ms)", "Peak GPU MB", "tok/s/GPU": the name and the unit. */
 static void name_column(const Names *names, const char *cell, Column *column)
 {
-    char phrase[PHRASE_SIZE];
-    phrase_make(cell, strlen(cell), phrase);
-    column->unit = number_header_unit(cell, &column->scale);
-    column->quantity = quantity_find(names, phrase, column->unit, PHRASE_ANYWHERE, NULL);
-    if (column->quantity == Q_NONE && column->unit == UNIT_SECONDS &&
-        strstr(phrase, " time ") != NULL) {
-        column->quantity = Q_TOTAL_TIME;
+    size_t length = strlen(cell), name = length;
+    bool per_rank = false;
+    column->unit = UNIT_NONE;
+    column->scale = 1;
+    const char *last = strrchr(cell, ' ');
+    const char *open = strrchr(cell, '('), *bracket = strrchr(cell, '[');
+    open = bracket > open ? bracket : open;
+    if (number_unit(cell, length, &column->unit, &column->scale, &per_rank) > 0) {
+        /* the unit is the name */
+    } else if (open != NULL && (cell[length - 1] == ')' || cell[length - 1] == ']') &&
+               number_unit(open + 1, (size_t)(cell + length - 1 - (open + 1)), &column->unit,
+                           &column->scale, &per_rank) > 0) {
+        name = (size_t)(open - cell);
+    } else if (last != NULL && length - (size_t)(last + 1 - cell) > 1 &&
+               number_unit(last + 1, length - (size_t)(last + 1 - cell), &column->unit,
+                           &column->scale, &per_rank) > 0) {
+        name = (size_t)(last - cell);
+    } else if (length > 1 && cell[length - 1] == '%') {
+        column->unit = UNIT_PERCENT;
+        column->scale = 0.01;
+        name = length - 1;
     }
-    if (column->quantity == Q_NONE && column->unit == UNIT_TOKENS_PER_SECOND) {
-        column->quantity = Q_TOKENS_PER_SECOND;
+    phrase_make(cell, name, column->phrase);
+    column->quantity = quantity_match(names, column->phrase, column->unit, &column->marks);
+    if (column->quantity == Q_NONE && name < length) { /* "tokens / sec" is a name as a whole */
+        phrase_make(cell, length, column->phrase);
+        column->quantity = quantity_match(names, column->phrase, column->unit, &column->marks);
     }
-    if (column->quantity == Q_NONE) { /* the unit may be in the cells: "Epoch" over "268.04s" */
-        column->unit = UNIT_NONE;
-    }
-}
-
-static bool has_number(const char *cell)
-{
-    return isdigit((unsigned char)cell[0]) || cell[0] == '~' ||
-           ((cell[0] == '-' || cell[0] == '+') && isdigit((unsigned char)cell[1]));
-}
-
-/* Grouped columns: identities spread to the right over empty header cells. */
-static void spread_identities(Table *table)
-{
-    for (int i = 1; i < table->count; i++) {
-        Column *column = &table->columns[i];
-        if (column->empty && table->columns[i - 1].identified) {
-            column->identity = table->columns[i - 1].identity;
-            column->identified = true;
-        }
-    }
-}
-
-static void append_label(Identity *identity, const char *cell)
-{
-    size_t used = strlen(identity->label);
-    size_t length = strnlen(cell, IDENTITY_LABEL_SIZE);
-    if (used + length + 2 < IDENTITY_LABEL_SIZE) {
-        memcpy(identity->label + used, used > 0 ? " " : "", used > 0 ? 1 : 0);
-        used += used > 0;
-        memcpy(identity->label + used, cell, length);
-        identity->label[used + length] = '\0';
+    column->marks |= per_rank ? MARK_PER_RANK : 0;
+    if (column->unit == UNIT_NONE && quantity_is_time(column->quantity)) { /* "s/epoch" */
+        number_unit(column->phrase + 1, strcspn(column->phrase + 1, " "), &column->unit,
+                    &column->scale, &per_rank);
     }
 }
 
-static void read_header(Table *table, char **cells, int count)
-{
-    const Names *names = &table->evidence->names;
-    int identified = 0;
-    table->count = count;
-    for (int i = 0; i < count; i++) {
-        Column *column = &table->columns[i];
-        *column = (Column){.scale = 1, .empty = cells[i][0] == '\0'};
-        name_column(names, cells[i], column);
-        column->identified = i > 0 && read_label(names, cells[i], &column->identity);
-        identified += column->identified;
-    }
-    bool named = false;
-    for (int i = 1; i < count; i++) {
-        named |= table->columns[i].quantity != Q_NONE;
-    }
-    static const char *const derived[] = {" ratio ", " change ", " delta ", " difference ",
-                                          " gain "};
-    for (int i = 0; i < count && identified == 0; i++) {
-        Column *column = &table->columns[i];
-        for (int k = 0; k < i && column->quantity != Q_NONE; k++) {
-            column->ignored |= table->columns[k].quantity == column->quantity;
-        }
-        column->ignored |= column->quantity == Q_NONE &&
-                           scan_has_any(cells[i], derived, sizeof derived / sizeof derived[0]);
-    }
-    bool grouped = identified >= 2;
-    for (int i = 1; i + 1 < count && identified == 1; i++) {
-        grouped |= table->columns[i].identified && table->columns[i + 1].empty;
-    }
-    table->columns_are_runs = grouped || (identified == 0 && !named && count >= 2);
-    for (int i = 1; i < count && identified == 0 && !named && count > 2; i++) {
-        append_label(&table->columns[i].identity, cells[i]);
-    }
-    for (int i = 0; i < count; i++) {
-        if (!table->columns_are_runs) {
-            table->columns[i].identified = false;
-        }
-        table->log |= table->columns[i].quantity == Q_STEP;
-        table->by_rank |= table->columns[i].quantity == Q_RANK;
-    }
-}
-
-/* The second header row of grouped columns, if the row is one. */
-static bool read_subheader(Table *table, char **cells, int count)
-{
-    int named = 0;
-    if (!table->columns_are_runs) {
-        return false;
-    }
-    Column columns[DOCUMENT_MAX_CELLS];
-    for (int i = 0; i < count && i < table->count; i++) {
-        if (has_number(cells[i])) {
-            return false;
-        }
-        columns[i] = (Column){.scale = 1};
-        name_column(&table->evidence->names, cells[i], &columns[i]);
-        named += i > 0 && columns[i].quantity != Q_NONE;
-    }
-    if (named < 2) {
-        return false;
-    }
-    spread_identities(table);
-    for (int i = 1; i < count && i < table->count; i++) {
-        table->columns[i].quantity = columns[i].quantity;
-        table->columns[i].unit = columns[i].unit;
-        table->columns[i].scale = columns[i].scale;
-    }
-    table->columns_are_runs = false;
-    return true;
-}
-
-/* Number of a cell, and the mean in parentheses behind it. */
+/* The number of a cell and the mean of a call in parentheses behind it; 0 when it holds more. */
 static int read_cell(const char *cell, const Column *column, Number numbers[2])
 {
-    int count = 0;
-    size_t length = has_number(cell) ? number_read(cell, false, &numbers[0]) : 0;
-    if (length > 0) {
-        count = 1;
-        numbers[0].open |= strncmp(cell + length, " to ", 4) == 0;
-        const char *open = strchr(cell + length, '(');
-        const char *digits = open != NULL ? open + strcspn(open, "0123456789~") : "";
+    bool bound = cell[0] == '<' || cell[0] == '>';
+    cell += bound;
+    cell += strncmp(cell, "\xe2\x89\x88", 3) == 0 ? 3 : 0;
+    cell += strspn(cell, " ");
+    size_t length = number_read_clock(cell, &numbers[0]);
+    length = length > 0 ? length : number_read(cell, false, &numbers[0]);
+    if (length == 0) {
+        return 0;
+    }
+    const char *rest = cell + length + strspn(cell + length, " *");
+    int count = 1;
+    if (*rest == '(') {
+        const char *digits = rest + strcspn(rest, "0123456789~");
         if (*digits != '\0' && number_read(digits, false, &numbers[1]) > 0 &&
             numbers[1].unit == numbers[0].unit && numbers[0].unit == UNIT_SECONDS) {
             count = 2;
         }
-        for (int i = 0; i < count; i++) {
-            number_apply_unit(&numbers[i], column->unit, column->scale);
-        }
+    } else if (*rest != '\0' && strncmp(rest, "\xc2\xb1", 2) != 0 && strncmp(rest, "+/-", 3) != 0) {
+        return 0;
+    }
+    numbers[0].open |= bound;
+    for (int i = 0; i < count; i++) {
+        number_apply_unit(&numbers[i], column->unit, column->scale);
     }
     return count;
 }
 
-/* The quantity of a number under a header whose words fit several units. */
-static Quantity quantity_of_cell(const Table *table, const char *header, const Column *column,
-                                 const Number *number)
+/* What a number under this name is; the unit of the cell may decide. */
+static Quantity quantity_of_cell(const Table *table, const Column *column, const Number *number,
+                                 unsigned *marks)
 {
-    char phrase[PHRASE_SIZE];
-    phrase_make(header, strlen(header), phrase);
-    Quantity found =
-        quantity_find(&table->evidence->names, phrase, number->unit, PHRASE_ANYWHERE, NULL);
-    return found != Q_NONE ? found : column->quantity;
+    *marks = column->marks;
+    Quantity quantity = column->quantity;
+    if (quantity == Q_NONE || !quantity_fits(quantity, number->unit)) {
+        quantity = quantity_match(&table->evidence->names, column->phrase, number->unit, marks);
+    }
+    *marks |= number->per_rank ? MARK_PER_RANK : 0;
+    return quantity == Q_BATCH && (*marks & MARK_PER_RANK) ? Q_LOCAL_BATCH : quantity;
 }
 
-static void add_fact(const Table *table, Quantity quantity, Number number, int line, int scope,
-                     int rank, bool mean)
+static void add_fact(const Table *table, Quantity quantity, unsigned marks, Number number, int line,
+                     int record, int column, int rank, bool call)
 {
-    bool kept = quantity > Q_STEP || (quantity == Q_STEP && table->log);
-    bool constant = quantity == Q_VOCAB || quantity == Q_PARAMETERS;
-    if (!kept || table->hypothetical) {
+    if (quantity == Q_RANK || quantity == Q_NONE || (quantity == Q_STEP && !table->log)) {
         return;
     }
-    Fact fact = {.quantity = quantity,
-                 .number = number,
-                 .line = line,
-                 .scope = scope,
-                 .rank = rank,
-                 .moment = -1,
-                 .point = table->log && !constant ? line : 0,
-                 .mean = mean};
-    evidence_add(table->evidence, &fact);
+    evidence_add(table->evidence, &(Fact){.quantity = quantity,
+                                          .marks = marks,
+                                          .number = number,
+                                          .line = line,
+                                          .record = record,
+                                          .column = column,
+                                          .rank = rank,
+                                          .moment = -1,
+                                          .call = call});
 }
 
-/* Settings, labels and rank of a row. */
-static void identify_row(const Table *table, char **cells, int count, Identity *identity, int *rank)
+static void add_settings(const Table *table, const double settings[], int line, int record)
 {
-    for (int i = 0; i < count && i < table->count; i++) {
-        const Column *column = &table->columns[i];
-        Number numbers[2];
-        int found = read_cell(cells[i], column, numbers);
-        if (found > 0 && column->quantity == Q_RANK) {
-            *rank = (int)numbers[0].value;
-        } else if (found > 0 && quantity_is_setting(column->quantity) && numbers[0].value > 0 &&
-                   numbers[0].unit == UNIT_NONE && !column->identified) {
-            identity->values[column->quantity] = numbers[0].value;
-        } else if (column->quantity == Q_NONE && cells[i][0] != '\0') {
-            Identity label = {{0}, ""};
-            if (i == 0 && read_label(&table->evidence->names, cells[i], &label)) {
-                for (int q = 1; q < SETTING_COUNT; q++) {
-                    identity->values[q] =
-                        label.values[q] != 0 ? label.values[q] : identity->values[q];
-                }
-            } else if (found == 0 && isalpha((unsigned char)cells[i][0])) {
-                append_label(identity, cells[i]);
-            }
+    for (int q = 1; q <= Q_LAST_SETTING; q++) {
+        if (settings[q] > 0) {
+            add_fact(table, (Quantity)q, 0, number_exact(settings[q]), line, record, -1, -1, false);
         }
     }
 }
 
-static int scope_of(const Table *table, const Identity *identity, int line, bool own)
+static void append_label(char label[RECORD_LABEL_SIZE], const char *cell)
 {
-    return evidence_scope(
-        table->evidence,
-        &(Scope){.identity = *identity, .line = line, .table = own ? table->header + 1 : 0});
-}
-
-/* The scope of a row, or of its part under a group of columns. */
-static int scope_of_group(const Table *table, const Identity *row, const Identity *group, int line,
-                          bool own)
-{
-    Identity identity = *row;
-    for (int q = 1; group != NULL && q < SETTING_COUNT; q++) {
-        identity.values[q] = group->values[q] != 0 ? group->values[q] : identity.values[q];
+    size_t used = strlen(label), length = strnlen(cell, RECORD_LABEL_SIZE);
+    if (used + length + 2 < RECORD_LABEL_SIZE) {
+        label[used] = ' ';
+        memcpy(label + used + (used > 0), cell, length);
+        label[used + (used > 0) + length] = '\0';
     }
-    return scope_of(table, &identity, line, own);
 }
 
-static bool is_total_row(const char *cell)
+static bool is_sum(const char *cell)
 {
-    return scan_has(cell, " average ") || scan_has(cell, " mean ") || scan_has(cell, " total ");
+    static const char *const words[] = {" average ", " avg ", " mean ", " total ", " sum "};
+    return scan_has_any(cell, words, sizeof words / sizeof words[0]);
+}
+
+static int open_record(const Table *table, int line, const char *label)
+{
+    Record record = {.kind = RECORD_ROW,
+                     .line = line,
+                     .around = table->section,
+                     .table = table->header + 1,
+                     .point = table->log,
+                     .supposed = table->evidence->records[table->section].supposed};
+    append_label(record.label, label);
+    return evidence_record(table->evidence, &record);
 }
 
 /* A row that is a run, or one per group of columns. */
-static void read_run_row(const Table *table, char **header, char **cells, int count, int line)
+static void read_row(const Table *table, char **cells, int count, int line)
 {
-    Identity parent = {{0}, ""};
-    if (table->parent != 0) {
-        parent = table->evidence->scopes[table->parent].identity;
-    }
-    Identity row = parent;
-    int rank = -1, scope = -1;
-    identify_row(table, cells, count, &row, &rank);
-    bool points = table->log || table->by_rank;
-    if (points) {
-        row.label[0] = '\0';
-    }
-    const Identity *last = NULL;
+    double settings[Q_LAST_SETTING + 1] = {0};
+    char label[RECORD_LABEL_SIZE] = "";
+    int rank = table->by_rank ? 0 : -1;
+    Number numbers[2];
     for (int i = 0; i < count && i < table->count; i++) {
         const Column *column = &table->columns[i];
-        const Identity *group = column->identified ? &column->identity : NULL;
-        Number numbers[2];
-        int found = column->ignored ? 0 : read_cell(cells[i], column, numbers);
+        int found = read_cell(cells[i], column, numbers);
+        if (found > 0 && column->quantity == Q_RANK) {
+            rank = (int)numbers[0].value;
+        } else if (column->quantity == Q_NONE && !column->identified && cells[i][0] != '\0' &&
+                   !(i == 0 && evidence_label(&table->evidence->names, cells[i], settings)) &&
+                   found == 0) {
+            append_label(label, cells[i]);
+        }
+    }
+    bool sum = is_sum(cells[0]);
+    rank = sum ? -1 : rank;
+    int record = -1;
+    const double *group = NULL;
+    for (int i = 0; i < count && i < table->count; i++) {
+        const Column *column = &table->columns[i];
+        bool other = column->identified && (group == NULL || memcmp(group, column->settings,
+                                                                    sizeof column->settings) != 0);
+        if (record < 0 || other) {
+            record = open_record(table, line, table->log || table->by_rank ? "" : label);
+            table->evidence->records[record].sum = sum && !table->by_rank;
+            add_settings(table, settings, line, record);
+            group = column->identified ? column->settings : NULL;
+            if (group != NULL) {
+                add_settings(table, group, line, record);
+            }
+        }
+        int found = read_cell(cells[i], column, numbers);
         for (int k = 0; k < found; k++) {
-            Quantity quantity = column->identified
-                                    ? column->quantity
-                                    : quantity_of_cell(table, header[i], column, &numbers[k]);
-            if (quantity < Q_STEP) {
-                continue;
-            }
-            if (scope < 0 || (group != NULL && group != last &&
-                              (last == NULL || memcmp(last, group, sizeof *group) != 0))) {
-                scope = scope_of_group(table, &row, group, line, !points);
-                last = group;
-            }
-            bool whole = rank < 0 && !(table->by_rank && !is_total_row(cells[0]));
-            add_fact(table, quantity, numbers[k], line, scope,
-                     whole      ? -1
-                     : rank < 0 ? 0
-                                : rank,
-                     k == 1);
+            unsigned marks;
+            Quantity quantity = quantity_of_cell(table, column, &numbers[k], &marks);
+            add_fact(table, quantity, marks, numbers[k], line, record, i, rank, k == 1);
         }
     }
 }
 
 /* A row whose first cell names what its columns, each a run, hold. */
-static void read_named_row(const Table *table, char **cells, int count, int line, const int *scopes)
+static void read_named_row(const Table *table, char **cells, int count, int line, const int *runs)
 {
     Column named = {.scale = 1};
-    if (count == 0) {
-        return;
-    }
     name_column(&table->evidence->names, cells[0], &named);
     for (int i = 1; i < count && i < table->count; i++) {
         Number numbers[2];
-        int found = read_cell(cells[i], &named, numbers);
-        if (found > 0 && table->columns[i].identified && !table->columns[i].ignored) {
-            Quantity quantity = quantity_of_cell(table, cells[0], &named, &numbers[0]);
-            double *values = table->evidence->scopes[scopes[i]].identity.values;
-            if (quantity_is_setting(quantity) && values[quantity] == 0) {
-                values[quantity] = numbers[0].value;
-            }
-            add_fact(table, quantity, numbers[0], line, scopes[i], -1, false);
+        unsigned marks;
+        if (runs[i] >= 0 && read_cell(cells[i], &named, numbers) > 0) {
+            Quantity quantity = quantity_of_cell(table, &named, &numbers[0], &marks);
+            add_fact(table, quantity, marks, numbers[0], line, runs[i], line, -1, false);
         }
     }
 }
 
-int evidence_read_table(Evidence *evidence, int header, int parent, bool hypothetical)
+/* The second header row of grouped columns, if the row is one: names get their places, and
+ * settings of a group reach over the empty cells to its right. */
+static bool read_subheader(Table *table, char **cells, int count)
+{
+    Column columns[DOCUMENT_MAX_CELLS];
+    int named = 0;
+    for (int i = 0; i < count && i < table->count; i++) {
+        if (isdigit((unsigned char)cells[i][0])) {
+            return false;
+        }
+        columns[i] = table->columns[i];
+        name_column(&table->evidence->names, cells[i], &columns[i]);
+        named += i > 0 && columns[i].quantity != Q_NONE;
+        if (i > 0 && columns[i].empty && columns[i - 1].identified) {
+            memcpy(columns[i].settings, columns[i - 1].settings, sizeof columns[i].settings);
+            columns[i].identified = true;
+        }
+    }
+    if (named < 2) {
+        return false;
+    }
+    memcpy(table->columns, columns,
+           (size_t)(count < table->count ? count : table->count) * sizeof columns[0]);
+    return true;
+}
+
+/* Whether no header names a quantity, so that columns are runs or the next row has the names. */
+static bool read_header(Table *table, char **cells, int count)
+{
+    bool named = false;
+    table->count = count;
+    for (int i = 0; i < count; i++) {
+        Column *column = &table->columns[i];
+        *column = (Column){.scale = 1, .empty = cells[i][0] == '\0'};
+        name_column(&table->evidence->names, cells[i], column);
+        if (column->quantity == Q_NONE && i > 0) {
+            column->identified =
+                evidence_label(&table->evidence->names, cells[i], column->settings);
+        }
+        named |= i > 0 && column->quantity != Q_NONE;
+        table->log |= column->quantity == Q_STEP;
+        table->by_rank |= column->quantity == Q_RANK;
+    }
+    if (named) {
+        for (int i = 0; i < count; i++) {
+            /* A name with a number in it among plain names is of something else. */
+            table->columns[i].identified = false;
+        }
+    }
+    return !named;
+}
+
+int evidence_read_table(Evidence *evidence, int header, int section)
 {
     const Document *document = evidence->document;
     char header_copy[DOCUMENT_LINE_SIZE], copy[DOCUMENT_LINE_SIZE];
     char *header_cells[DOCUMENT_MAX_CELLS], *cells[DOCUMENT_MAX_CELLS];
-    Table table = {
-        .evidence = evidence, .header = header, .parent = parent, .hypothetical = hypothetical};
+    Table table = {.evidence = evidence, .header = header, .section = section};
     int count = document_cells(document, &document->lines[header], header_copy, header_cells);
-    read_header(&table, header_cells, count);
-    int scopes[DOCUMENT_MAX_CELLS], line = header + 1;
-    bool first = true, made = false;
+    bool columns_are_runs = read_header(&table, header_cells, count);
+    int runs[DOCUMENT_MAX_CELLS], line = header + 1;
+    bool first = true, opened = false;
     for (; line < document->count; line++) {
         LineKind kind = document->lines[line].kind;
         if (kind == LINE_BLANK && line + 1 < document->count &&
@@ -366,26 +328,23 @@ int evidence_read_table(Evidence *evidence, int header, int parent, bool hypothe
         if (evidence->cut) {
             break;
         }
-        if (first && read_subheader(&table, cells, count)) {
-            first = false;
-            continue;
+        if (first && columns_are_runs && read_subheader(&table, cells, count)) {
+            columns_are_runs = false;
+        } else if (!columns_are_runs) {
+            read_row(&table, cells, count, line + 1);
+        } else {
+            for (int i = 0; i < table.count && !opened; i++) {
+                runs[i] = i > 0 && !table.columns[i].empty
+                              ? open_record(&table, line + 1, header_cells[i])
+                              : -1;
+                if (runs[i] >= 0) {
+                    add_settings(&table, table.columns[i].settings, header + 1, runs[i]);
+                }
+            }
+            opened = true;
+            read_named_row(&table, cells, count, line + 1, runs);
         }
         first = false;
-        if (!table.columns_are_runs) {
-            read_run_row(&table, header_cells, cells, count, line + 1);
-            continue;
-        }
-        if (!made) {
-            for (int i = 1; i < table.count; i++) {
-                Column *column = &table.columns[i];
-                scopes[i] = table.count == 2 && !column->identity.label[0]
-                                ? parent
-                                : scope_of(&table, &column->identity, header + 1, true);
-                column->identified = true;
-            }
-            made = true;
-        }
-        read_named_row(&table, cells, count, line + 1, scopes);
     }
     return line;
 }

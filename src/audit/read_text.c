@@ -1,11 +1,12 @@
 /* Headings, "key: value" lines and sentences to facts.
  *
- * A heading that names settings ("### b64_g2", "## Batch size = 16") opens a section about that
- * run, until a heading of its level or above. Words of a line add to it: "Batch 8: 3.06 hrs",
- * "2-GPU". "Rank 0" opens a block about a rank that ends with a blank line. A number gets its
- * name from the words behind it where these are a unit of their own ("7.5 seconds per step"),
- * else from the words before it, else from its key, else from the line above its list ("Initial
- * loss:"). A sentence that names two values of one setting is about neither. */
+ * A heading opens a section until a heading of its level or above; settings in it ("### b64_g2",
+ * "## Batch size = 16") are the section's, and so are its lines "key: value". A line that names
+ * settings itself ("Batch 8: 3.06 hrs") is a record of its own. "Rank 0" opens a block about a
+ * rank that ends with a blank line. A number gets its name from the words behind it where these
+ * are one ("7.5 seconds per step"), else from its key, else from the words before it, always as a
+ * whole; in a sentence only from its unit or what is counted ("2.2T tokens", "162,000 GPU
+ * hours"). */
 #include "audit/evidence.h"
 #include "audit/scan.h"
 
@@ -16,75 +17,62 @@
 
 typedef struct {
     Evidence *evidence;
-    int scope[LEVELS]; /* of the heading of each level; -1: none */
-    bool hypothetical[LEVELS];
-    int level;                 /* of the last heading */
+    int section[LEVELS]; /* record of the heading of each level; -1: none */
+    int current;
     int rank;                  /* of the block, -1 */
     char context[PHRASE_SIZE]; /* of the last line that ends in a colon, or heading */
-    bool seen_heading;
 } Reader;
 
-/* What a line says of its run before its facts are known. */
+/* What a line says before its facts are known. */
 typedef struct {
-    Identity identity; /* of the section, then of the line */
-    bool named[SETTING_COUNT], ambiguous;
-    int rank;
-    int moment; /* -1 */
+    const char *text;
+    int number, key; /* line number; where the key of "key: value" ends, 0: none */
+    double settings[Q_LAST_SETTING + 1];
+    bool labelled; /* the key holds a setting or a rank with its number, so it names no value */
+    bool several;  /* two values of one setting: the line compares runs */
+    int rank, moment;
     bool step;
 } LineScope;
-
-static int current_scope(const Reader *reader)
-{
-    for (int level = reader->level; level > 0; level--) {
-        if (reader->scope[level] >= 0) {
-            return reader->scope[level];
-        }
-    }
-    return 0;
-}
-
-static bool is_hypothetical(const Reader *reader)
-{
-    for (int level = 1; level <= reader->level; level++) {
-        if (reader->hypothetical[level]) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* Sections about what was not measured. */
 static bool plans(const char *text)
 {
-    static const char *const words[] = {" recommended ", " expected ",      " next steps ",
-                                        " future ",      " opportunities ", " projected ",
-                                        " todo ",        " recommendation "};
+    static const char *const words[] = {" recommended ", " expected ",       " next steps ",
+                                        " future ",      " opportunities ",  " projected ",
+                                        " todo ",        " recommendation ", " example ",
+                                        " usage ",       " quickstart ",     " roadmap "};
     return scan_has_any(text, words, sizeof words / sizeof words[0]);
 }
 
-static bool is_small_count(const Number *number)
+static bool is_command(const char *text)
 {
-    return number->counted && number->value >= 0 && number->value < 65536;
+    const char *flag = strstr(text, "--");
+    return text[0] == '$' || strncmp(text, "python", 6) == 0 ||
+           (flag != NULL && isalpha((unsigned char)flag[2]));
+}
+
+/* --- what a line is about --- */
+
+static bool ends_with(const char *phrase, const char *words)
+{
+    size_t length = strlen(phrase), size = strlen(words);
+    return length >= size && strcmp(phrase + length - size, words) == 0;
 }
 
 /* "GPU 0" and "Rank 3" name a rank; "GPU=4" and "4 GPUs" count them. */
 static bool names_rank(const ScanItem *item)
 {
-    size_t length = strlen(item->before);
-    bool gpu = length >= 5 && strcmp(item->before + length - 5, " gpu ") == 0;
-    bool rank = length >= 6 && strcmp(item->before + length - 6, " rank ") == 0;
-    return (gpu || rank) && item->glue == ' ' && is_small_count(&item->number);
+    return (ends_with(item->before, " gpu ") || ends_with(item->before, " rank ")) &&
+           item->glue == ' ' && item->number.counted && item->number.value >= 0 &&
+           item->number.value < 65536;
 }
 
 /* "Epoch 3", "step 100": when the line is about. */
 static bool names_moment(const ScanItem *item, LineScope *scope)
 {
     static const char *const words[] = {" epoch ", " step ", " iter ", " iteration "};
-    size_t length = strlen(item->before);
     for (int i = 0; i < 4; i++) {
-        size_t size = strlen(words[i]);
-        bool rate = length >= size + 4 && memcmp(item->before + length - size - 4, " per", 4) == 0;
-        if (length >= size && !rate && strcmp(item->before + length - size, words[i]) == 0 &&
+        if (ends_with(item->before, words[i]) && strstr(item->before, " per ") == NULL &&
             item->number.counted && item->number.value >= 0 && item->number.value < 1e9) {
             scope->moment = (int)item->number.value;
             scope->step = i > 0;
@@ -94,18 +82,12 @@ static bool names_moment(const ScanItem *item, LineScope *scope)
     return false;
 }
 
-/* Settings are plain counts; "8x NVIDIA" under the key GPUs is one too. */
-static bool can_be_setting(Quantity quantity, const Number *number)
-{
-    bool plain = number->unit == UNIT_NONE && !number->range && !number->open && number->value > 0;
-    return plain && (quantity == Q_LR || number->value == (double)(long long)number->value);
-}
-
 /* Where the key of "key: value" ends; 0 when the line has none. */
 static int key_end(const char *text)
 {
     for (int i = 0; text[i] != '\0' && i < 80; i++) {
-        if (text[i] == ':' && (text[i + 1] == ' ' || text[i + 1] == '\0')) {
+        if ((text[i] == ':' && (text[i + 1] == ' ' || text[i + 1] == '\0')) ||
+            (text[i] == '=' && text[i + 1] != '=' && i > 0)) {
             return i;
         }
         if ((text[i] == '.' || text[i] == ';') && text[i + 1] == ' ') {
@@ -115,167 +97,202 @@ static int key_end(const char *text)
     return 0;
 }
 
-/* "worker.epoch.training" is named by its last part. */
-static int last_part(const char *text, int key)
+/* The phrase of a key: of "worker.epoch.training" the last part, without what is in brackets. */
+static void key_phrase(const char *text, int key, char phrase[PHRASE_SIZE])
 {
-    int from = 0;
+    int from = 0, to = key;
     for (int i = 1; i + 1 < key; i++) {
         if (text[i] == '.' && isalnum((unsigned char)text[i - 1]) &&
             isalpha((unsigned char)text[i + 1])) {
             from = i + 1;
         }
     }
-    return from;
+    const char *open = memchr(text, '(', (size_t)key);
+    to = open != NULL && open - text > from ? (int)(open - text) : to;
+    phrase_make(text + from, (size_t)(to - from), phrase);
 }
 
-/* `labelled`: the key holds a setting with its number ("Batch 8: ..."), which names no value. */
-static Quantity name_item(const Reader *reader, const char *text, const ScanItem *item, int key,
-                          bool first_value, bool labelled, bool *by_key)
+/* --- what a number is --- */
+
+/* "tokens" behind a batch makes it tokens per step, "per step" behind a time its time; other words
+ * that go on put the name in doubt. */
+static Quantity refine(Quantity quantity, const char *after, unsigned *marks)
 {
+    static const struct {
+        const char *words;
+        Quantity time;
+    } per[] = {{" per step ", Q_STEP_TIME},
+               {" per iteration ", Q_STEP_TIME},
+               {" per epoch ", Q_EPOCH_TIME}};
+    if (quantity == Q_NONE || after[0] == '\0' || after[1] == '\0') {
+        return quantity;
+    }
+    for (size_t i = 0; i < sizeof per / sizeof per[0] && quantity_is_time(quantity); i++) {
+        if (strcmp(after, per[i].words) == 0) {
+            return per[i].time;
+        }
+    }
+    bool batch = quantity == Q_BATCH || quantity == Q_LOCAL_BATCH || quantity == Q_GLOBAL_BATCH;
+    if (strcmp(after, " tokens ") == 0 || strcmp(after, " toks ") == 0) {
+        return batch ? Q_TOKENS_PER_STEP : quantity;
+    }
+    return quantity == Q_RANKS || phrase_is_idle(after, marks) ? quantity : Q_NONE;
+}
+
+/* In the midst of a sentence: what has a unit of its own, or is counted in words that follow. */
+static Quantity name_in_prose(const Names *names, const ScanItem *item)
+{
+    static const char *const cards[] = {" a100", " h100", " h200", " h800", " a800",
+                                        " v100", " b200", " l40s", " tpu"};
+    const Number *number = &item->number;
+    size_t length;
+    if (number->unit == UNIT_TOKENS_PER_SECOND || number->unit == UNIT_GPU_SECONDS) {
+        return number->unit == UNIT_GPU_SECONDS ? Q_GPU_TIME : Q_TOKENS_PER_SECOND;
+    }
+    if (number->unit == UNIT_SECONDS && number->value >= 3600 &&
+        (ends_with(item->before, " in ") || ends_with(item->before, " took "))) {
+        return Q_TOTAL_TIME;
+    }
+    for (size_t i = 0; i < sizeof cards / sizeof cards[0] && number->counted; i++) {
+        if (strncmp(item->after, cards[i], strlen(cards[i])) == 0 && number->value < 1e6) {
+            return Q_RANKS;
+        }
+    }
+    Quantity found = quantity_begins(names, item->after, number->unit, &length);
+    return (found == Q_TOKENS && number->value >= 1e6) ||
+                   (found == Q_PARAMETERS && number->value >= 1e5) ||
+                   (found == Q_RANKS && number->counted)
+               ? found
+               : Q_NONE;
+}
+
+/* The quantity of an item, and whether it stands in a sentence. */
+static Quantity name_item(const Reader *reader, const LineScope *scope, const ScanItem *items,
+                          int i, bool first_value, unsigned *marks, bool *prose)
+{
+    const ScanItem *item = &items[i];
     const Names *names = &reader->evidence->names;
     Unit unit = item->number.unit;
-    int words = 0;
-    *by_key = false;
-    Quantity after = quantity_find(names, item->after, unit, PHRASE_AT_START, &words);
-    if (after != Q_NONE && words >= 2) {
+    char phrase[PHRASE_SIZE] = "";
+    unsigned after_marks;
+    size_t length;
+    *prose = false;
+    Quantity after = quantity_match(names, item->after, unit, &after_marks), found = Q_NONE;
+    bool keyed = first_value && scope->key > 0;
+    if (keyed && !scope->labelled) {
+        key_phrase(scope->text, scope->key, phrase);
+        found = quantity_match(names, phrase, unit, marks);
+        if (found == Q_NONE && unit == UNIT_TIMES) { /* "GPUs: 8x NVIDIA" */
+            found = quantity_match(names, phrase, UNIT_NONE, marks);
+            found = found == Q_RANKS ? found : Q_NONE;
+        }
+    }
+    /* Words behind the last number may be its own: "2,048 tokens per step (128 x 16)". */
+    bool taken =
+        i > 0 && strlen(items[i - 1].after) > 2 && strcmp(items[i - 1].after, item->before) == 0;
+    if (!keyed && strlen(item->before) > 2 && !taken) {
+        found = quantity_match(names, item->before, unit, marks);
+    }
+    if (after != Q_NONE && (keyed || found == Q_NONE) && !(found != Q_NONE && after == Q_TOKENS)) {
+        *marks = after_marks;
         return after;
     }
-    char phrase[PHRASE_SIZE];
-    Quantity found = quantity_find(names, item->before, unit, PHRASE_AT_END, NULL);
-    if (first_value && key > 0) {
-        int from = last_part(text, key);
-        phrase_make(text + from, (size_t)(key - from), phrase);
-        Quantity keyed = quantity_find(names, phrase, unit, PHRASE_ANYWHERE, NULL);
-        keyed = labelled && quantity_is_setting(keyed) ? Q_NONE : keyed;
-        if (unit == UNIT_TIMES && keyed == Q_NONE) {
-            keyed = quantity_find(names, phrase, UNIT_NONE, PHRASE_ANYWHERE, NULL);
-            keyed = keyed == Q_RANKS ? Q_RANKS : Q_NONE;
-        }
-        found = labelled && quantity_is_setting(found) ? Q_NONE : found;
-        if (keyed != Q_NONE && (found == Q_NONE || found == keyed || item->glue == ':')) {
-            *by_key = true;
-            return keyed;
+    if (found == Q_NONE && keyed) {
+        found = quantity_match(names, item->before, unit, marks);
+        if (found == Q_NONE && scope->labelled) {
+            found = quantity_begins(names, reader->context, unit, &length);
+            found = quantity_is_setting(found) ? Q_NONE : found;
         }
     }
-    found = found != Q_NONE ? found : after;
-    if (found == Q_NONE && unit == UNIT_TOKENS_PER_SECOND) {
-        found = Q_TOKENS_PER_SECOND;
-    }
-    if (found == Q_NONE && first_value && strstr(item->after, " vs ") == NULL) {
-        found = quantity_find(names, reader->context, unit, PHRASE_ANYWHERE, NULL);
-        found = quantity_is_setting(found) || found == Q_STEP || found == Q_RANK ? Q_NONE : found;
+    bool whole = !keyed && after != Q_NONE; /* "GPU with 24 GB memory" */
+    found = whole ? found : refine(found, item->after, marks);
+    if (found == Q_NONE) {
+        found = name_in_prose(names, item);
+        *prose = found != Q_NONE;
     }
     return found;
 }
 
+/* --- lines --- */
+
 static void name_setting(LineScope *scope, Quantity quantity, double value)
 {
-    if (scope->named[quantity] && scope->identity.values[quantity] != value) {
-        scope->ambiguous = true;
-    }
-    scope->named[quantity] = true;
-    scope->identity.values[quantity] = value;
+    scope->several |= scope->settings[quantity] > 0 && scope->settings[quantity] != value;
+    scope->settings[quantity] = value;
 }
 
-/* The setting of a key line belongs to the section; a second value begins another run. */
-static void set_section(Reader *reader, Quantity quantity, double value, int line)
+/* Numbers in the key: a setting ("Batch 8: ..."), or nothing. */
+static void read_in_key(const Reader *reader, const ScanItem *item, LineScope *scope)
 {
-    int at = current_scope(reader);
-    double *values = reader->evidence->scopes[at].identity.values;
-    if (values[quantity] == 0) {
-        values[quantity] = value;
-    } else if (values[quantity] != value && at != 0) {
-        Scope scope = reader->evidence->scopes[at];
-        scope.identity.values[quantity] = value;
-        scope.line = line;
-        int level = reader->level > 0 ? reader->level : 1;
-        reader->level = level;
-        reader->scope[level] = evidence_scope(reader->evidence, &scope);
+    const Names *names = &reader->evidence->names;
+    unsigned marks;
+    size_t length;
+    Quantity quantity = quantity_match(names, item->before, item->number.unit, &marks);
+    if (!quantity_is_setting(quantity)) {
+        quantity = quantity_begins(names, item->after, item->number.unit, &length);
+    }
+    if (quantity_is_setting(quantity) && item->number.unit == UNIT_NONE && item->number.value > 0) {
+        name_setting(scope, quantity, item->number.value);
+        scope->labelled = true;
     }
 }
 
-/* "16 per device" makes a batch the local one. */
-static Quantity refine_batch(Quantity quantity, const ScanItem *item)
-{
-    static const char *const local[] = {" per device ", " per gpu ", " per rank ", " each "};
-    for (size_t i = 0; i < sizeof local / sizeof local[0] && quantity == Q_BATCH; i++) {
-        if (strncmp(item->after, local[i], strlen(local[i])) == 0) {
-            return Q_LOCAL_BATCH;
-        }
-    }
-    return quantity;
-}
-
-static bool only_phase_mean(const ScanItem *items, int i)
+static bool is_mean_of_call(const ScanItem *items, int i)
 {
     return i > 0 && items[i].in_parentheses && items[i].number.unit == UNIT_SECONDS &&
            items[i - 1].number.unit == UNIT_SECONDS && !items[i - 1].in_parentheses;
 }
 
-/* Reads numbers into settings of `scope` and facts behind fact number `reader's count`. */
-static void read_items(Reader *reader, const char *text, int line, LineScope *scope, bool heading)
+/* Reads the numbers of a line into facts of no record yet. */
+static void read_items(Reader *reader, LineScope *scope, bool *any_prose)
 {
     static _Thread_local ScanItem items[SCAN_MAX_ITEMS];
-    int count = scan_line(text, items), key = key_end(text);
-    reader->evidence->numbers += count;
-    reader->evidence->cut |= reader->evidence->numbers > EVIDENCE_MAX_NUMBERS;
-    bool first_value = true, labelled = false;
+    Evidence *evidence = reader->evidence;
+    int count = scan_line(scope->text, items);
+    evidence->numbers += count;
+    evidence->cut |= evidence->numbers > EVIDENCE_MAX_NUMBERS;
+    bool first_value = true;
     Quantity last = Q_NONE;
     for (int i = 0; i < count; i++) {
         const ScanItem *item = &items[i];
-        bool in_key = key > 0 && item->start < key, by_key = false;
+        bool in_key = scope->key > 0 && item->start < scope->key, prose = false;
         if (names_rank(item)) {
             scope->rank = (int)item->number.value;
-            labelled |= in_key;
+            scope->labelled |= in_key;
             continue;
         }
         if (names_moment(item, scope)) {
+            scope->labelled |= in_key;
             continue;
         }
-        bool mean = only_phase_mean(items, i) && quantity_is_time(last);
+        if (in_key) {
+            read_in_key(reader, item, scope);
+            continue;
+        }
+        unsigned marks = 0;
+        bool call = is_mean_of_call(items, i) && quantity_is_time(last);
         Quantity quantity =
-            mean ? last
-                 : name_item(reader, text, item, key, first_value && !in_key, labelled, &by_key);
-        quantity = refine_batch(quantity, item);
-        first_value = first_value && in_key;
+            call ? last : name_item(reader, scope, items, i, first_value, &marks, &prose);
+        first_value = false;
         last = quantity;
-        bool counted_x = quantity == Q_RANKS && item->number.unit == UNIT_TIMES;
-        Number plain = item->number;
-        plain.unit = counted_x ? UNIT_NONE : plain.unit;
-        if (quantity_is_setting(quantity)) {
-            if (!can_be_setting(quantity, &plain)) {
-                continue;
-            }
-            if (by_key && !heading && !in_key) {
-                set_section(reader, quantity, plain.value, line);
-            } else {
-                name_setting(scope, quantity, plain.value);
-                labelled |= in_key;
-            }
-        } else if (quantity > Q_STEP && !heading &&
-                   !(quantity == Q_TOKENS && item->number.value < 1e5)) {
-            Fact fact = {.quantity = quantity,
-                         .number = item->number,
-                         .line = line,
-                         .rank = -1,
-                         .mean = mean,
-                         .prose = !by_key && key == 0};
-            evidence_add(reader->evidence, &fact);
+        Number number = item->number;
+        number.unit = quantity == Q_RANKS ? UNIT_NONE : number.unit;
+        quantity = quantity == Q_BATCH && number.per_rank ? Q_LOCAL_BATCH : quantity;
+        if (quantity <= Q_STEP && !quantity_is_setting(quantity)) {
+            continue;
         }
+        *any_prose |= prose;
+        evidence_add(evidence, &(Fact){.quantity = quantity,
+                                       .marks = marks | (number.per_rank ? MARK_PER_RANK : 0U),
+                                       .number = number,
+                                       .line = scope->number,
+                                       .column = -1,
+                                       .rank = -1,
+                                       .call = call});
     }
 }
 
-static bool same_identity(const Identity *a, const Identity *b)
-{
-    for (int q = 1; q < SETTING_COUNT; q++) {
-        if (a->values[q] != b->values[q]) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Whether a loss or time of a text about the first step is the first loss. */
+/* Whether a loss of a text about the first step is the first loss. */
 static void refine_by_context(const Reader *reader, Fact *fact)
 {
     bool first =
@@ -291,38 +308,55 @@ static void refine_by_context(const Reader *reader, Fact *fact)
 static void read_text(Reader *reader, const Line *line, int number)
 {
     Evidence *evidence = reader->evidence;
-    int section = current_scope(reader), before = evidence->fact_count;
-    LineScope scope = {
-        .identity = evidence->scopes[section].identity, .rank = reader->rank, .moment = -1};
-    if (section == 0) {
-        scope.identity = (Identity){{0}, ""};
-    }
-    bool announces = strpbrk(line->text, "0123456789") == NULL;
+    int before = evidence->fact_count;
+    LineScope scope = {.text = line->text,
+                       .number = number,
+                       .key = key_end(line->text),
+                       .rank = reader->rank,
+                       .moment = -1};
     static const char *const all[] = {" average ", " overall ", " combined ", " mean "};
+    bool announces = strpbrk(line->text, "0123456789") == NULL;
     if (announces && scan_has_any(line->text, all, sizeof all / sizeof all[0])) {
         reader->rank = scope.rank = -1;
     }
     int rank_before = scope.rank;
-    read_items(reader, line->text, number, &scope, false);
+    bool prose = scope.key == 0 && !line->code, named = false; /* a log is one block */
+    if (!(line->code && is_command(line->text))) {
+        read_items(reader, &scope, &prose);
+    }
     bool opens = scope.rank != rank_before && evidence->fact_count == before;
     reader->rank = opens ? scope.rank : reader->rank;
-    if (scope.ambiguous || is_hypothetical(reader)) {
+    if (scope.several) {
         evidence->fact_count = before;
     }
-    int target = current_scope(reader);
-    Identity around = target == 0 ? (Identity){{0}, ""} : evidence->scopes[target].identity;
-    if (evidence->fact_count > before && !same_identity(&scope.identity, &around) &&
-        target == section) {
-        target = evidence_scope(evidence, &(Scope){.identity = scope.identity,
-                                                   .line = number,
-                                                   .prose = key_end(line->text) == 0});
+    for (int q = 1; q <= Q_LAST_SETTING; q++) {
+        named |= scope.settings[q] > 0;
+    }
+    int record = reader->current;
+    if (evidence->fact_count > before && (named || prose)) {
+        record = evidence_record(
+            evidence, &(Record){.kind = RECORD_LINE,
+                                .line = number,
+                                .around = reader->current,
+                                .supposed = evidence->records[reader->current].supposed});
+        for (int q = 1; q <= Q_LAST_SETTING; q++) {
+            if (scope.settings[q] > 0) {
+                evidence_add(evidence, &(Fact){.quantity = (Quantity)q,
+                                               .number = number_exact(scope.settings[q]),
+                                               .line = number,
+                                               .column = -1,
+                                               .rank = -1});
+            }
+        }
     }
     for (int i = before; i < evidence->fact_count; i++) {
-        evidence->facts[i].scope = target;
-        evidence->facts[i].rank = scope.rank;
-        evidence->facts[i].moment = scope.moment;
-        evidence->facts[i].step = scope.step;
-        refine_by_context(reader, &evidence->facts[i]);
+        Fact *fact = &evidence->facts[i];
+        fact->record = record;
+        bool of_all = quantity_is_setting(fact->quantity) || fact->quantity == Q_DEVICE_MEMORY;
+        fact->rank = of_all ? -1 : scope.rank;
+        fact->moment = scope.moment;
+        fact->step = scope.step;
+        refine_by_context(reader, fact);
     }
     size_t length = strlen(line->text);
     if (length > 0 && line->text[length - 1] == ':') {
@@ -332,50 +366,50 @@ static void read_text(Reader *reader, const Line *line, int number)
 
 static void read_heading(Reader *reader, const Line *line, int number)
 {
-    int level = line->level < LEVELS ? line->level : LEVELS - 1;
-    for (int i = level; i < LEVELS; i++) {
-        reader->scope[i] = -1;
-        reader->hypothetical[i] = false;
+    Evidence *evidence = reader->evidence;
+    int level = line->level < LEVELS ? line->level : LEVELS - 1, around = 0;
+    for (int i = 1; i < LEVELS; i++) {
+        if (i >= level) {
+            reader->section[i] = -1;
+        } else if (reader->section[i] >= 0) {
+            around = reader->section[i];
+        }
     }
-    reader->level = level - 1;
-    int parent = current_scope(reader);
-    reader->level = level;
+    bool supposed = evidence->records[around].supposed || plans(line->text);
+    reader->current = evidence_record(
+        evidence, &(Record){.line = number, .around = around, .supposed = supposed});
+    reader->section[level] = reader->current;
     reader->rank = -1;
-    reader->hypothetical[level] = plans(line->text);
-    LineScope scope = {.identity = parent == 0 ? (Identity){{0}, ""}
-                                               : reader->evidence->scopes[parent].identity,
-                       .rank = -1};
-    Identity around = scope.identity;
-    reader->context[0] = '\0';
-    read_items(reader, line->text, number, &scope, true);
+    double settings[Q_LAST_SETTING + 1] = {0};
+    evidence_label(&evidence->names, line->text, settings);
+    for (int q = 1; q <= Q_LAST_SETTING; q++) {
+        if (settings[q] > 0) {
+            evidence_add(evidence, &(Fact){.quantity = (Quantity)q,
+                                           .number = number_exact(settings[q]),
+                                           .line = number,
+                                           .record = reader->current,
+                                           .column = -1,
+                                           .rank = -1,
+                                           .moment = -1});
+        }
+    }
     phrase_make(line->text, strlen(line->text), reader->context);
-    bool title = !reader->seen_heading && line->level == 1;
-    reader->seen_heading = true;
-    if (scope.ambiguous || same_identity(&scope.identity, &around)) {
-        return;
-    }
-    if (title) {
-        reader->evidence->scopes[0].identity = scope.identity;
-    } else {
-        reader->scope[level] =
-            evidence_scope(reader->evidence, &(Scope){.identity = scope.identity, .line = number});
-    }
 }
 
 void evidence_read(Evidence *evidence, const Document *document, const Names *names)
 {
     *evidence = (Evidence){.document = document, .names = *names};
-    evidence_scope(evidence, &(Scope){.line = 1});
+    evidence_record(evidence, &(Record){.line = 1, .around = -1});
     Reader reader = {.evidence = evidence, .rank = -1};
     for (int i = 0; i < LEVELS; i++) {
-        reader.scope[i] = -1;
+        reader.section[i] = -1;
     }
     for (int i = 0; i < document->count && !evidence->cut;) {
         const Line *line = &document->lines[i];
         switch (line->kind) {
         case LINE_TABLE_HEADER:
             reader.rank = -1;
-            i = evidence_read_table(evidence, i, current_scope(&reader), is_hypothetical(&reader));
+            i = evidence_read_table(evidence, i, reader.current);
             continue;
         case LINE_HEADING:
             read_heading(&reader, line, i + 1);
@@ -390,5 +424,22 @@ void evidence_read(Evidence *evidence, const Document *document, const Names *na
         }
         i++;
     }
-    evidence_resolve(evidence);
+    static const char *const split[] = {" tensor parallel ",
+                                        " tensor parallelism ",
+                                        " tp ",
+                                        " pipeline parallel ",
+                                        " pipeline parallelism ",
+                                        " pp ",
+                                        " model parallel ",
+                                        " model parallelism ",
+                                        " 2d ",
+                                        " 3d ",
+                                        " context parallel ",
+                                        " context parallelism "};
+    for (int i = 0; i < document->count && !evidence->split; i++) {
+        evidence->split =
+            document->lines[i].kind != LINE_BLANK &&
+            scan_has_any(document->lines[i].text, split, sizeof split / sizeof split[0]);
+    }
+    evidence_finish(evidence);
 }

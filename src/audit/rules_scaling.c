@@ -1,8 +1,9 @@
-/* Speed-up and efficiency, recomputed. A step is done when its slowest rank is: with times per rank
- * the slowest counts, and a speed-up from their mean is a finding. Then what the ranks of one run
- * say about each other: stragglers, and communication of a rank that has nobody to talk to. */
+/* Speed-up, recomputed from the times or rates of its own table. A step is done when its slowest
+ * rank is: with times per rank the slowest counts, and a speed-up from their mean is a finding.
+ * Then what the ranks of one run say about each other. */
 #include "audit/findings.h"
 #include "audit/scan.h"
+#include "base/mem.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,26 +11,199 @@
 
 #define SLACK 0.005
 #define SUPERLINEAR 1.02
+#define MANY 3
+#define ROWS_MAX 1000 /* of a table of results; longer ones are logs */
 
-static const Quantity times[] = {Q_EPOCH_TIME, Q_TRAIN_TIME, Q_TOTAL_TIME, Q_STEP_TIME};
-#define TIMES ((int)(sizeof times / sizeof times[0]))
+/* What a speed-up may be of; times first. */
+static const Quantity bases[] = {Q_EPOCH_TIME,        Q_TRAIN_TIME,   Q_TOTAL_TIME,
+                                 Q_STEP_TIME,         Q_COMPUTE_TIME, Q_TOKENS_PER_SECOND,
+                                 Q_SAMPLES_PER_SECOND};
+#define BASES ((int)(sizeof bases / sizeof bases[0]))
 
-/* Times of one kind of a run. */
+/* --- in a table --- */
+
+typedef struct {
+    int first, end; /* records of the table */
+    const Evidence *evidence;
+    Quantity stated; /* Q_SPEEDUP or Q_EFFICIENCY */
+} Rows;
+
+/* What a row states, a share of 1 or a factor. */
+static const Fact *stated_of(const Rows *rows, int record, Number *value)
+{
+    const Record *at = &rows->evidence->records[record];
+    const Fact *fact = at->sum ? NULL : evidence_own(rows->evidence, record, rows->stated);
+    if (fact != NULL) {
+        bool percent = rows->stated == Q_EFFICIENCY && fact->number.unit == UNIT_NONE &&
+                       fact->number.value > 2;
+        *value = percent ? number_multiply(fact->number, number_exact(0.01)) : fact->number;
+    }
+    return fact;
+}
+
+/* Whether two rows differ in ranks alone, and in what grows with them. */
+static bool are_of_one_series(const Rows *rows, int a, int b)
+{
+    const Evidence *evidence = rows->evidence;
+    bool same = strcmp(evidence->records[a].label, evidence->records[b].label) == 0;
+    for (int q = 1; q <= Q_LAST_SETTING && same; q++) {
+        const Fact *left = evidence_own(evidence, a, (Quantity)q);
+        const Fact *right = evidence_own(evidence, b, (Quantity)q);
+        same = q == Q_RANKS || q == Q_GLOBAL_BATCH ||
+               ((left != NULL) == (right != NULL) &&
+                (left == NULL || left->number.value == right->number.value));
+    }
+    return same;
+}
+
+/* The row that states 1 in the series of a row, or of the table; -1. */
+static int base_of(const Rows *rows, int record)
+{
+    int base = -1, only = -1, ones = 0;
+    for (int i = rows->first; i < rows->end; i++) {
+        Number value;
+        if (stated_of(rows, i, &value) != NULL && fabs(value.value - 1) < 0.005) {
+            ones++;
+            only = i;
+            base = base < 0 && are_of_one_series(rows, record, i) ? i : base;
+        }
+    }
+    return base >= 0 ? base : ones == 1 ? only : -1;
+}
+
+/* One way to come to the stated number: by a quantity, and, for an efficiency, of a problem that
+ * grows with the ranks (weak) or does not. */
+typedef struct {
+    Quantity quantity;
+    bool weak;
+} Way;
+
+/* What row `record` should state; false: something is not there. */
+static bool derive(const Rows *rows, int record, int base, Way way, Number *ratio)
+{
+    const Evidence *evidence = rows->evidence;
+    const Fact *mine = evidence_own(evidence, record, way.quantity);
+    const Fact *its = evidence_own(evidence, base, way.quantity);
+    if (mine == NULL || its == NULL || !(mine->number.value > 0) || !(its->number.value > 0) ||
+        mine->number.unit != its->number.unit) {
+        return false;
+    }
+    bool time = quantity_is_time(way.quantity);
+    *ratio =
+        time ? number_divide(its->number, mine->number) : number_divide(mine->number, its->number);
+    if (rows->stated == Q_EFFICIENCY && !way.weak) {
+        const Fact *ranks = evidence_own(evidence, record, Q_RANKS);
+        const Fact *few = evidence_own(evidence, base, Q_RANKS);
+        if (ranks == NULL || few == NULL) {
+            return false;
+        }
+        *ratio = number_multiply(*ratio, number_exact(few->number.value / ranks->number.value));
+    }
+    return true;
+}
+
+/* Rows that follow by a way and rows that do not; these are reported when asked. */
+static void follow(const Rows *rows, Way way, int *agree, int *disagree, Findings *findings)
+{
+    *agree = *disagree = 0;
+    for (int i = rows->first; i < rows->end; i++) {
+        Number value, ratio;
+        const Fact *stated = stated_of(rows, i, &value);
+        int base = stated != NULL ? base_of(rows, i) : -1;
+        bool has_speedup = rows->stated == Q_EFFICIENCY &&
+                           evidence_own(rows->evidence, i, Q_SPEEDUP) != NULL; /* compared there */
+        if (base < 0 || base == i || has_speedup || !derive(rows, i, base, way, &ratio)) {
+            continue;
+        }
+        bool good = number_agrees(ratio, value, SLACK);
+        *agree += good;
+        *disagree += !good;
+        if (!good && findings != NULL) {
+            const Fact *mine = evidence_own(rows->evidence, i, way.quantity);
+            const Fact *its = evidence_own(rows->evidence, base, way.quantity);
+            bool share = rows->stated == Q_EFFICIENCY;
+            finding_about(findings, FINDING_DISAGREES,
+                          share ? "efficiency = speed-up / ranks, from times"
+                                : "speed-up = time of the base / time of the run",
+                          stated->line, i,
+                          "%s %.4g does not follow from the %s; %.6g (line %d) against %.6g (line "
+                          "%d) make %.3g",
+                          share ? "efficiency" : "speed-up", value.value,
+                          quantity_is_time(way.quantity) ? "times" : "rates", mine->number.value,
+                          mine->line, its->number.value, its->line, ratio.value);
+        }
+    }
+}
+
+/* The way that explains most rows is what was meant; rows that it does not explain are wrong. A
+ * table that no way explains is left alone, unless it is too small to tell and has one column
+ * that can be meant. */
+static void check_table(const Rows *rows, Findings *findings)
+{
+    Way best = {Q_NONE, false};
+    int agree = 0, disagree = 0, candidates = 0;
+    bool ranks = false;
+    for (int i = rows->first; i < rows->end; i++) {
+        ranks |= evidence_own(rows->evidence, i, Q_RANKS) != NULL;
+    }
+    for (int k = 0; k < 2 * BASES; k++) {
+        Way way = {bases[k / 2], k % 2 == 1};
+        int yes = 0, no = 0;
+        if (!way.weak || rows->stated == Q_EFFICIENCY) {
+            follow(rows, way, &yes, &no, NULL);
+        }
+        candidates += yes + no > 0 && !way.weak;
+        if (yes + no > 0 && (best.quantity == Q_NONE || yes > agree)) {
+            best = way;
+            agree = yes;
+            disagree = no;
+        }
+    }
+    bool sure = agree > 0 ? agree >= disagree : candidates == 1 && ranks && disagree < MANY;
+    findings->compared += sure ? agree + disagree : 0;
+    if (sure && disagree > 0) {
+        follow(rows, best, &agree, &disagree, findings);
+    }
+}
+
+static void check_superlinear(const Rows *rows, Findings *findings)
+{
+    for (int i = rows->first; i < rows->end; i++) {
+        Number value;
+        const Fact *stated = stated_of(rows, i, &value);
+        const Fact *ranks = evidence_own(rows->evidence, i, Q_RANKS);
+        int base = stated != NULL && ranks != NULL ? base_of(rows, i) : -1;
+        const Fact *its = base >= 0 ? evidence_own(rows->evidence, base, Q_RANKS) : NULL;
+        double more = its != NULL ? ranks->number.value / its->number.value : 0;
+        if (more > 1 && stated->number.low > more * (SUPERLINEAR - 0.02) + 0.005 &&
+            stated->number.value > more * 1.005) {
+            finding_about(findings, FINDING_WARNING,
+                          "faster than the ranks allow: cache effects, or a slow or differently "
+                          "measured base",
+                          stated->line, i, "speed-up %.4g on %.4g times the ranks (%.4g %%)",
+                          stated->number.value, more, 100 * stated->number.value / more);
+        }
+    }
+}
+
+/* --- against the ranks' own times --- */
+
+/* Times of one kind of a run that a section is about. */
 typedef struct {
     const Fact *whole;   /* as stated for the run; NULL if not */
     const Fact *slowest; /* of its ranks; NULL with fewer than two */
     double mean;         /* of its ranks */
 } RunTime;
 
-static RunTime time_of(const Evidence *evidence, int run, Quantity quantity)
+static RunTime time_of(const Evidence *evidence, int record, Quantity quantity)
 {
-    RunTime time = {.whole = evidence_find(evidence, run, quantity, false)};
+    RunTime time = {.whole = evidence_own(evidence, record, quantity)};
+    const Record *at = &evidence->records[record];
     int ranks = 0;
     double sum = 0;
-    for (int i = evidence_first(evidence, run, quantity); evidence_is(evidence, i, run, quantity);
-         i++) {
+    for (int i = at->first; i < at->first + at->count; i++) {
         const Fact *fact = &evidence->facts[i];
-        if (fact->rank >= 0 && fact->point == 0 && !fact->mean) {
+        if (fact->quantity == quantity && fact->rank >= 0 && !fact->call) {
             bool slower = time.slowest == NULL || fact->number.value > time.slowest->number.value;
             time.slowest = slower ? fact : time.slowest;
             sum += fact->number.value;
@@ -41,191 +215,51 @@ static RunTime time_of(const Evidence *evidence, int run, Quantity quantity)
     return time;
 }
 
-/* The run that differs in the number of ranks alone and has the fewest; -1. What grows with ranks
- * (the global batch) may differ too. */
-static int base_of(const Evidence *evidence, int run)
+/* The one section about the run of a row; -1. */
+static int section_of(const Evidence *evidence, int row)
 {
-    int base = -1;
-    double fewest = evidence_setting(evidence, run, Q_RANKS);
-    for (int other = 0; other < evidence->run_count; other++) {
-        double ranks = evidence_setting(evidence, other, Q_RANKS);
-        bool same =
-            strcmp(evidence->runs[other].identity.label, evidence->runs[run].identity.label) == 0;
-        for (int q = 1; q < SETTING_COUNT && same; q++) {
-            same = q == Q_RANKS || q == Q_GLOBAL_BATCH ||
-                   evidence_setting(evidence, other, (Quantity)q) ==
-                       evidence_setting(evidence, run, (Quantity)q);
-        }
-        if (same && ranks > 0 && ranks < fewest) {
-            fewest = ranks;
-            base = other;
-        }
-    }
-    return base;
-}
-
-static Number ratio(const Fact *of, const Fact *to)
-{
-    return number_divide(of->number, to->number);
-}
-
-/* Throughput against throughput: true when it explains the stated value. */
-static bool from_throughput(const Evidence *evidence, int run, int base, Number stated, bool *known)
-{
-    const Fact *mine = evidence_find(evidence, run, Q_TOKENS_PER_SECOND, false);
-    const Fact *its = evidence_find(evidence, base, Q_TOKENS_PER_SECOND, false);
-    *known = mine != NULL && its != NULL && its->number.value > 0;
-    return *known && number_agrees(ratio(mine, its), stated, SLACK);
-}
-
-/* Compares a stated speed-up (already of the kind base / run) and says what is wrong with it. */
-static void check_speedup(const Evidence *evidence, const Fact *stated, int base, Number value,
-                          const char *rule, const char *what, Findings *findings)
-{
-    int run = stated->run;
-    bool known;
-    bool explained = from_throughput(evidence, run, base, value, &known);
-    const Fact *slow = NULL, *from = NULL;
-    bool by_mean = false, compared = known;
-    for (int i = 0; i < TIMES && !explained; i++) {
-        RunTime mine = time_of(evidence, run, times[i]), its = time_of(evidence, base, times[i]);
-        const Fact *end = mine.slowest != NULL ? mine.slowest : mine.whole;
-        const Fact *start = its.slowest != NULL ? its.slowest : its.whole;
-        if (end == NULL || start == NULL || !(end->number.value > 0)) {
-            continue;
-        }
-        compared = true;
-        if (number_agrees(ratio(start, end), value, SLACK)) {
-            /* Agreement with a mean elsewhere does not outweigh the ranks' own times. */
-            explained = slow == NULL || mine.slowest != NULL;
-        } else if (slow == NULL || (mine.slowest != NULL && !by_mean)) {
-            slow = end;
-            from = start;
-            by_mean =
-                mine.slowest != NULL &&
-                number_agrees(number_divide(start->number, number_exact(mine.mean)), value, SLACK);
-        }
-    }
-    findings->compared += compared;
-    if (explained || slow == NULL || finding_said(findings, rule, run)) {
-        return;
-    }
-    double derived = from->number.value / slow->number.value;
-    double scale = stated->number.value / value.value;
-    finding_about(findings, FINDING_DISAGREES, rule, stated->line, run,
-                  "%s %.4g %s; from the slowest%s (%.6g s, line %d) against %.6g s (line %d) it is "
-                  "%.3g",
-                  what, stated->number.value,
-                  by_mean ? "is from the mean of the ranks" : "does not follow from the times",
-                  slow->rank >= 0 ? " rank" : " time", slow->number.value, slow->line,
-                  from->number.value, from->line, derived * scale);
-}
-
-static void check_stated(const Evidence *evidence, const Fact *fact, Findings *findings)
-{
-    double ranks = evidence_setting(evidence, fact->run, Q_RANKS);
-    int base = ranks > 1 ? base_of(evidence, fact->run) : -1;
-    if (base < 0) {
-        return;
-    }
-    double more = ranks / evidence_setting(evidence, base, Q_RANKS);
-    bool share = fact->quantity == Q_EFFICIENCY;
-    Number value = fact->number;
-    if (share && value.unit == UNIT_NONE && value.value > 2) {
-        value = number_multiply(value, number_exact(0.01));
-    }
-    value = share ? number_multiply(value, number_exact(more)) : value;
-    if (share) {
-        /* Weak scaling keeps the time: its efficiency is base time over time. */
-        RunTime mine = time_of(evidence, fact->run, Q_EPOCH_TIME);
-        RunTime its = time_of(evidence, base, Q_EPOCH_TIME);
-        const Fact *said = evidence_find(evidence, fact->run, Q_SPEEDUP, false);
-        bool weak = mine.whole != NULL && its.whole != NULL &&
-                    number_agrees(ratio(its.whole, mine.whole), fact->number, 0.02);
-        if (weak || (said != NULL && number_agrees(said->number, value, 0.02))) {
-            findings->compared++;
-            return;
-        }
-    }
-    check_speedup(evidence, fact, base, value,
-                  share ? "efficiency = speed-up / ranks, from times"
-                        : "speed-up = time of the base / time of the slowest rank",
-                  share ? "efficiency" : "speed-up", findings);
-    static const char rule[] =
-        "faster than the ranks allow: cache effects, or a slow or differently "
-        "measured base";
-    if (value.low > more * SUPERLINEAR - 0.02 * more + 0.005 && value.value > more * 1.005 &&
-        !finding_said(findings, rule, fact->run)) {
-        finding_about(findings, FINDING_WARNING, rule, fact->line, fact->run,
-                      "speed-up %.4g on %.4g times the ranks (%.4g %%)", value.value, more,
-                      100 * value.value / more);
-    }
-}
-
-static bool says_sublinear(const char *text)
-{
-    static const char *const words[] = {" sub linear ", " sublinear ", " diminishing returns ",
-                                        " less than linear "};
-    return scan_has_any(text, words, sizeof words / sizeof words[0]);
-}
-
-/* The first stated speed-up above its ranks; NULL. */
-static const Fact *superlinear_fact(const Evidence *evidence)
-{
-    for (int i = 0; i < evidence->fact_count; i++) {
-        const Fact *fact = &evidence->facts[i];
-        if (fact->quantity == Q_SPEEDUP && fact->run > 0) {
-            double ranks = evidence->runs[fact->run].identity.values[Q_RANKS];
-            if (ranks > 1 && fact->number.value > ranks * SUPERLINEAR) {
-                return fact;
+    int found = -1;
+    for (int i = 0; i < evidence->record_count; i++) {
+        if (evidence->records[i].kind == RECORD_SECTION && evidence_names(evidence, i, row) &&
+            evidence_names(evidence, row, i)) {
+            if (found >= 0) {
+                return -1;
             }
+            found = i;
         }
     }
-    return NULL;
+    return found;
 }
 
-static void check_words(const Evidence *evidence, Findings *findings)
+static void check_slowest(const Rows *rows, int record, Findings *findings)
 {
-    static const char rule[] = "words against numbers";
-    static _Thread_local ScanItem items[SCAN_MAX_ITEMS];
-    const Fact *above = superlinear_fact(evidence);
-    for (int i = 0; i < evidence->document->count; i++) {
-        const Line *line = &evidence->document->lines[i];
-        if (line->kind != LINE_TEXT || !says_sublinear(line->text)) {
+    const Evidence *evidence = rows->evidence;
+    Number value;
+    const Fact *stated = stated_of(rows, record, &value);
+    int base = stated != NULL ? base_of(rows, record) : -1;
+    int mine = base >= 0 && base != record ? section_of(evidence, record) : -1;
+    int its = mine >= 0 ? section_of(evidence, base) : -1;
+    for (int k = 0; k < BASES && its >= 0 && quantity_is_time(bases[k]); k++) {
+        RunTime run = time_of(evidence, mine, bases[k]), start = time_of(evidence, its, bases[k]);
+        const Fact *from = start.slowest != NULL ? start.slowest : start.whole;
+        if (run.slowest == NULL || from == NULL) {
             continue;
-        }
-        int count = scan_line(line->text, items);
-        double ranks = 0, most = 0;
-        for (int k = 0; k < count; k++) {
-            Quantity after = quantity_find(&evidence->names, items[k].after, items[k].number.unit,
-                                           PHRASE_AT_START, NULL);
-            ranks = after == Q_RANKS ? fmax(ranks, items[k].number.value) : ranks;
-            most = items[k].number.unit == UNIT_TIMES ? fmax(most, items[k].number.value) : most;
         }
         findings->compared++;
-        if (ranks > 1 && most > ranks) {
-            finding_add(findings, FINDING_DISAGREES, rule, i + 1, 0,
-                        "the text says sub-linear beside a speed-up of %.4g on %.4g ranks", most,
-                        ranks);
-        } else if (above != NULL) {
-            finding_add(findings, FINDING_DISAGREES, rule, i + 1, 0,
-                        "the text says sub-linear; line %d has a speed-up of %.4g on %.4g ranks",
-                        above->line, above->number.value,
-                        evidence->runs[above->run].identity.values[Q_RANKS]);
+        Number derived = number_divide(from->number, run.slowest->number);
+        bool by_mean = number_agrees(number_divide(from->number, number_exact(run.mean)),
+                                     stated->number, SLACK);
+        if (by_mean && !number_agrees(derived, stated->number, SLACK)) {
+            finding_about(
+                findings, FINDING_DISAGREES,
+                "speed-up = time of the base / time of the slowest rank", stated->line, record,
+                "speed-up %.4g is from the mean of the ranks; from the slowest rank (%.6g "
+                "s, line %d) against %.6g s (line %d) it is %.3g",
+                stated->number.value, run.slowest->number.value, run.slowest->line,
+                from->number.value, from->line, derived.value);
         }
+        return;
     }
-}
-
-void rules_scaling(const Evidence *evidence, Findings *findings)
-{
-    for (int i = 0; i < evidence->fact_count; i++) {
-        const Fact *fact = &evidence->facts[i];
-        bool stated = fact->quantity == Q_SPEEDUP || fact->quantity == Q_EFFICIENCY;
-        if (stated && fact->run >= 0 && fact->rank < 0 && fact->point == 0 && !fact->number.open) {
-            check_stated(evidence, fact, findings);
-        }
-    }
-    check_words(evidence, findings);
 }
 
 /* --- ranks of one run --- */
@@ -237,22 +271,6 @@ static int by_value(const void *left, const void *right)
 {
     const Fact *a = *(const Fact *const *)left, *b = *(const Fact *const *)right;
     return (a->number.value > b->number.value) - (a->number.value < b->number.value);
-}
-
-/* The ranks' facts of one kind, fastest first; returns their number. */
-static int facts_of_ranks(const Evidence *evidence, int run, Quantity quantity,
-                          const Fact *facts[RANKS_MAX])
-{
-    int count = 0;
-    for (int i = evidence_first(evidence, run, quantity);
-         evidence_is(evidence, i, run, quantity) && count < RANKS_MAX; i++) {
-        const Fact *fact = &evidence->facts[i];
-        if (fact->rank >= 0 && fact->point == 0 && !fact->mean) {
-            facts[count++] = fact;
-        }
-    }
-    qsort(facts, (size_t)count, sizeof facts[0], by_value);
-    return count;
 }
 
 static bool mentions_stragglers(const Evidence *evidence)
@@ -270,26 +288,35 @@ static bool mentions_stragglers(const Evidence *evidence)
     return false;
 }
 
-static void check_stragglers(const Evidence *evidence, int run, bool mentioned, Findings *findings)
+static void check_stragglers(const Evidence *evidence, int record, Findings *findings)
 {
     static const Quantity of_ranks[] = {Q_EPOCH_TIME, Q_TRAIN_TIME, Q_TOTAL_TIME, Q_STEP_TIME,
                                         Q_COMPUTE_TIME};
-    for (size_t i = 0; i < sizeof of_ranks / sizeof of_ranks[0]; i++) {
+    const Record *at = &evidence->records[record];
+    for (size_t k = 0; k < sizeof of_ranks / sizeof of_ranks[0]; k++) {
         const Fact *facts[RANKS_MAX];
-        int count = facts_of_ranks(evidence, run, of_ranks[i], facts);
-        if (count < 2) {
+        int ranks = 0;
+        for (int i = at->first; i < at->first + at->count && ranks < RANKS_MAX; i++) {
+            const Fact *fact = &evidence->facts[i];
+            if (fact->quantity == of_ranks[k] && fact->rank >= 0 && !fact->call) {
+                facts[ranks++] = fact;
+            }
+        }
+        if (ranks < 2) {
             continue;
         }
+        qsort(facts, (size_t)ranks, sizeof facts[0], by_value);
         findings->compared++;
-        const Fact *slowest = facts[count - 1], *median = facts[(count - 1) / 2];
+        const Fact *slowest = facts[ranks - 1], *median = facts[(ranks - 1) / 2];
         double factor = slowest->number.value / median->number.value;
         if (median->number.value > 0 && factor > STRAGGLER) {
             finding_about(
                 findings, FINDING_WARNING,
-                mentioned ? "a rank is slower than its peers, which wait for it"
-                          : "a rank is slower than its peers, which wait for it; the text "
-                            "does not mention it",
-                slowest->line, run,
+                mentions_stragglers(evidence)
+                    ? "a rank is slower than its peers, which wait for it"
+                    : "a rank is slower than its peers, which wait for it; the text does not "
+                      "mention it",
+                slowest->line, record,
                 "rank %d takes %.6g s, %.3g times the %.6g s of its peers (line %d)", slowest->rank,
                 slowest->number.value, factor, median->number.value, median->line);
         }
@@ -297,25 +324,23 @@ static void check_stragglers(const Evidence *evidence, int run, bool mentioned, 
     }
 }
 
-static void check_lone_communication(const Evidence *evidence, int run, Findings *findings)
+void rules_scaling(const Evidence *evidence, Findings *findings)
 {
-    const Fact *time = evidence_find(evidence, run, Q_COMMUNICATION_TIME, false);
-    if (time != NULL && evidence_setting(evidence, run, Q_RANKS) == 1) {
-        findings->compared++;
-        if (time->number.low > 0) {
-            finding_about(findings, FINDING_DISAGREES,
-                          "one rank has nobody to communicate with: the timer holds something else",
-                          time->line, run, "%.6g s of communication; 0 expected",
-                          time->number.value);
+    for (int i = 0; i < evidence->record_count;) {
+        Rows rows = {.first = i, .end = evidence_table_end(evidence, i), .evidence = evidence};
+        if (evidence->records[i].table > 0 && !evidence->records[i].supposed &&
+            rows.end - i <= ROWS_MAX) {
+            rows.stated = Q_EFFICIENCY;
+            check_table(&rows, findings);
+            rows.stated = Q_SPEEDUP;
+            check_table(&rows, findings);
+            check_superlinear(&rows, findings);
+            for (int k = rows.first; k < rows.end; k++) {
+                check_slowest(&rows, k, findings);
+            }
+        } else if (evidence->records[i].table == 0 && !evidence->records[i].supposed) {
+            check_stragglers(evidence, i, findings);
         }
-    }
-}
-
-void rules_ranks(const Evidence *evidence, Findings *findings)
-{
-    bool mentioned = mentions_stragglers(evidence);
-    for (int run = 0; run < evidence->run_count; run++) {
-        check_stragglers(evidence, run, mentioned, findings);
-        check_lone_communication(evidence, run, findings);
+        i = rows.end;
     }
 }

@@ -13,7 +13,10 @@ static const char *const fillers[] = {
 static const char *const about_words[] = {"about",  "around", "approximately", "roughly",
                                           "nearly", "almost", "approx"};
 /* Letters that make a setting together with the digits glued to them: b64, bs16, g4. */
-static const char *const prefixes[] = {"b", "bs", "g", "gpus", "seq", "ctx"};
+static const struct {
+    const char *letters, *phrase;
+} prefixes[] = {{"b", " batch "},   {"bs", " batch "}, {"g", " gpus "},
+                {"gpus", " gpus "}, {"seq", " seq "},  {"ctx", " ctx "}};
 
 static bool is_word(char c)
 {
@@ -63,11 +66,13 @@ static size_t break_at(const char *text)
     return 0;
 }
 
-static size_t prefix_length(const char *word)
+static size_t prefix_length(const char *word, const char **phrase)
 {
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
-        size_t length = strlen(prefixes[i]);
-        if (strncasecmp(word, prefixes[i], length) == 0 && isdigit((unsigned char)word[length])) {
+        size_t length = strlen(prefixes[i].letters);
+        *phrase = prefixes[i].phrase;
+        if (strncasecmp(word, prefixes[i].letters, length) == 0 &&
+            isdigit((unsigned char)word[length])) {
             size_t end = length + strspn(word + length, "0123456789");
             return is_word(word[end]) && word[end] != '_' ? 0 : length;
         }
@@ -104,11 +109,12 @@ static void fill_after(const char *text, ScanItem *item)
 {
     int end = item->end;
     while (text[end] != '\0' && end < item->end + 60 && break_at(text + end) == 0 &&
-           text[end] != '(' && text[end] != ':' && text[end] != '~' &&
+           strchr("(:=~", text[end]) == NULL && (unsigned char)text[end] < 0x80 &&
            !(isdigit((unsigned char)text[end]) && !is_word(text[end - 1]))) {
         end++;
     }
-    phrase_make(text + item->end, (size_t)(end - item->end), item->after);
+    bool key = text[end] == ':' || text[end] == '='; /* of what follows */
+    phrase_make(text + item->end, key ? 0 : (size_t)(end - item->end), item->after);
 }
 
 int scan_line(const char *text, ScanItem items[SCAN_MAX_ITEMS])
@@ -139,7 +145,8 @@ int scan_line(const char *text, ScanItem items[SCAN_MAX_ITEMS])
                      ((text[at] == ':' || text[at] == '.' || text[at] == '-') &&
                       isdigit((unsigned char)text[at + 1])));
         } else if (isalpha(c)) {
-            size_t prefix = is_word(last) && last != '_' ? 0 : prefix_length(text + at);
+            const char *phrase;
+            size_t prefix = is_word(last) && last != '_' ? 0 : prefix_length(text + at, &phrase);
             if (prefix > 0) {
                 ScanItem *item = &items[count++];
                 char *end;
@@ -150,7 +157,7 @@ int scan_line(const char *text, ScanItem items[SCAN_MAX_ITEMS])
                 item->end = (int)(end - text);
                 item->in_parentheses = depth > 0;
                 item->glue = '=';
-                phrase_make(text + at, prefix, item->before);
+                strcpy(item->before, phrase);
                 at = from = item->end;
                 continue;
             }
@@ -173,6 +180,7 @@ int scan_line(const char *text, ScanItem items[SCAN_MAX_ITEMS])
                 while (!sign_before && is_word(text[at])) {
                     at++;
                 }
+                from = sign_before ? from : at; /* words of other scripts end a phrase */
             }
         }
     }

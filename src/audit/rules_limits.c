@@ -1,0 +1,263 @@
+/* What cannot be, whatever else is said: memory above the device's, more work per second than the
+ * device can do, a fresh model that knows the answer, messages to nobody. */
+#include "audit/findings.h"
+#include "audit/scan.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define SLACK 0.08 /* GB and GiB are confused: 1.0737 */
+#define MFU_LOW 0.01
+
+static bool has_any(const Evidence *evidence, const char *const *words, size_t count)
+{
+    for (int i = 0; i < evidence->document->count; i++) {
+        const Line *line = &evidence->document->lines[i];
+        if (line->kind != LINE_BLANK && scan_has_any(line->text, words, count)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- memory --- */
+
+static void check_memory(const Evidence *evidence, const Fact *fact, Findings *findings)
+{
+    const Fact *device = evidence_known(evidence, fact->record, Q_DEVICE_MEMORY);
+    if (device == NULL || fact->number.unit != UNIT_BYTES || (fact->marks & MARK_TOTAL) ||
+        fact->number.open) {
+        return;
+    }
+    findings->compared++;
+    if (fact->number.low > (1 + SLACK) * device->number.high) {
+        finding_add(findings, FINDING_DISAGREES,
+                    "memory allocated is at most what the device has; more is in system memory",
+                    fact->line, "%.4g GiB allocated on a device of %.4g GiB (line %d)",
+                    fact->number.value / 1073741824.0, device->number.value / 1073741824.0,
+                    device->line);
+    }
+}
+
+/* --- work --- */
+
+static void check_mfu(const Fact *fact, Findings *findings)
+{
+    double share = fact->number.unit == UNIT_NONE && fact->number.value > 2
+                       ? fact->number.value / 100
+                       : fact->number.value;
+    findings->compared++;
+    if (!(share >= 0 && share <= 1)) {
+        finding_about(findings, FINDING_DISAGREES, "MFU is between 0 and 100 %", fact->line,
+                      fact->record, "%.4g %% is stated", 100 * share);
+    }
+}
+
+typedef struct {
+    const char *name;
+    double peak; /* dense bf16 or fp16 FLOP/s, as the vendor states it */
+} Gpu;
+
+static const Gpu gpus[] = {{" h100 ", 989e12},  {" h200 ", 989e12}, {" b200 ", 2250e12},
+                           {" a100 ", 312e12},  {" v100 ", 125e12}, {" l40s ", 362e12},
+                           {" 4090 ", 165e12},  {" 3090 ", 71e12},  {" a10g ", 70e12},
+                           {" t4 ", 65e12},     {" l4 ", 121e12},   {" a6000 ", 155e12},
+                           {" h100s ", 989e12}, {" a100s ", 312e12}};
+#define GPUS (sizeof gpus / sizeof gpus[0])
+
+/* The GPU that the document names, if it names one kind only. */
+static const Gpu *gpu_of(const Evidence *evidence)
+{
+    const Gpu *found = NULL;
+    for (size_t k = 0; k < GPUS; k++) {
+        if (has_any(evidence, &gpus[k].name, 1)) {
+            if (found != NULL && found->peak != gpus[k].peak) {
+                return NULL;
+            }
+            found = found == NULL ? &gpus[k] : found;
+        }
+    }
+    return found;
+}
+
+/* Sections where a token does not cost 6 FLOP per parameter, or where the peak is another: by
+ * their own words, or by headings around them. */
+static bool has_other_work(const Evidence *evidence, int record)
+{
+    static const char *const words[] = {
+        " inference ", " generation ",  " generate ", " decode ", " decoding ", " lora ",
+        " qlora ",     " moe ",         " experts ",  " fp8 ",    " mxfp8 ",    " int8 ",
+        " nvfp4 ",     " cpu ",         " cpus ",     " cores ",  " mixture ",  " frozen ",
+        " latency ",   " fine tuning ", " adapter "};
+    const Record *at = &evidence->records[record];
+    at = at->kind == RECORD_SECTION ? at : &evidence->records[at->around];
+    for (int i = at->line - 1; i < evidence->document->count; i++) {
+        const Line *line = &evidence->document->lines[i];
+        if (i >= at->line && line->kind == LINE_HEADING) {
+            break;
+        }
+        if (line->kind != LINE_BLANK &&
+            scan_has_any(line->text, words, sizeof words / sizeof words[0])) {
+            return true;
+        }
+    }
+    for (; at->around >= 0; at = &evidence->records[at->around]) {
+        const Line *line = &evidence->document->lines[evidence->records[at->around].line - 1];
+        if (line->kind == LINE_HEADING &&
+            scan_has_any(line->text, words, sizeof words / sizeof words[0])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* 6 FLOP per parameter and token, against the peak that the vendor states. */
+static void check_work(const Evidence *evidence, const Gpu *gpu, const Fact *rate, bool *idle,
+                       Findings *findings)
+{
+    const Fact *parameters = evidence_known(evidence, rate->record, Q_PARAMETERS);
+    const Fact *known = evidence_known(evidence, rate->record, Q_RANKS);
+    bool each = (rate->marks & MARK_PER_RANK) != 0;
+    if (parameters == NULL || parameters->number.value < 1e5 || (known == NULL && !each) ||
+        has_other_work(evidence, rate->record)) {
+        return;
+    }
+    double ranks = each ? 1 : fmax(1, known->number.value);
+    double mfu = 6 * parameters->number.value * rate->number.value / (ranks * gpu->peak);
+    findings->compared++;
+    if (mfu > 1) {
+        finding_about(findings, FINDING_DISAGREES,
+                      "6 FLOP x parameters x tokens per second is at most the device's peak",
+                      rate->line, rate->record,
+                      "%.6g tok/s of %.4g parameters are %.4g %% of the peak of %.4g x%sranks",
+                      rate->number.value, parameters->number.value, 100 * mfu, ranks, gpu->name);
+    } else if (mfu < MFU_LOW && !*idle) {
+        *idle = true; /* once */
+        finding_about(findings, FINDING_WARNING,
+                      "the device is idle most of the time: waiting, launch overhead or data, not "
+                      "arithmetic (a guess)",
+                      rate->line, rate->record,
+                      "%.6g tok/s of %.4g parameters on %.4g x%sare %.2g %% of their peak",
+                      rate->number.value, parameters->number.value, ranks, gpu->name, 100 * mfu);
+    }
+}
+
+/* --- the first loss --- */
+
+typedef struct {
+    const char *word; /* at the start of a word of the document */
+    double vocab;
+} Family;
+
+static const Family families[] = {{" ttt", 32000},      {" gpt2 ", 50257},   {" gpt 2 ", 50257},
+                                  {" llama 3", 128256}, {" llama3", 128256}, {" llama", 32000},
+                                  {" nanogpt ", 50257}, {" qwen", 151936},   {" mistral", 32000}};
+
+/* The family that the document is about, if it names one kind only. */
+static const Family *family_of(const Evidence *evidence)
+{
+    const Family *found = NULL;
+    for (size_t k = 0; k < sizeof families / sizeof families[0]; k++) {
+        if (has_any(evidence, &families[k].word, 1)) {
+            if (found != NULL && found->vocab != families[k].vocab) {
+                return NULL;
+            }
+            found = &families[k];
+        }
+    }
+    return found;
+}
+
+/* Whether the document's models may have learned before their first step here. */
+static bool starts_from_weights(const Evidence *evidence)
+{
+    static const char *const words[] = {
+        " pretrained ", " pre trained ",  " fine tuning ", " finetuning ", " fine tune ",
+        " finetune ",   " fine tuned ",   " finetuned ",   " resumed ",    " resume ",
+        " checkpoint ", " checkpoints ",  " continual ",   " continued ",  " lora ",
+        " sft ",        " distillation ", " warm start "};
+    return has_any(evidence, words, sizeof words / sizeof words[0]);
+}
+
+static bool is_first_loss(const Evidence *evidence, const Fact *fact)
+{
+    const Fact *step = evidence_own(evidence, fact->record, Q_STEP);
+    bool loss = fact->quantity == Q_LOSS || fact->quantity == Q_TRAIN_LOSS;
+    bool first = (fact->step && fact->moment >= 0 && fact->moment <= 1) ||
+                 (evidence->records[fact->record].point && step != NULL && step->number.value <= 1);
+    return fact->quantity == Q_FIRST_LOSS || (loss && first);
+}
+
+static void check_first_loss(const Evidence *evidence, const Fact *fact, Findings *findings)
+{
+    const Fact *stated = evidence_known(evidence, fact->record, Q_VOCAB);
+    const Family *family = stated == NULL ? family_of(evidence) : NULL;
+    double vocab = stated != NULL ? stated->number.value : family != NULL ? family->vocab : 0;
+    double expected = vocab > 1 ? log(vocab) : 0, value = fact->number.value;
+    /* The mean over the ranks that state it. */
+    double sum = 0;
+    int count = 0;
+    const Record *record = &evidence->records[fact->record];
+    for (int i = record->first; i < record->first + record->count && fact->rank >= 0; i++) {
+        if (evidence->facts[i].quantity == fact->quantity && evidence->facts[i].rank >= 0) {
+            sum += evidence->facts[i].number.value;
+            count++;
+        }
+    }
+    value = count > 0 ? sum / count : value;
+    if (!(expected > 0)) {
+        return;
+    }
+    findings->compared++;
+    bool far = !(value > 0.85 * expected && value < 1.5 * expected);
+    if (far && (stated != NULL || value < 0.5 * expected)) {
+        finding_about(findings, FINDING_DISAGREES,
+                      "a fresh model's first loss is about ln(vocabulary)", fact->line,
+                      fact->record,
+                      "the first loss is %.4g, a guess among %.3g tokens; ln(%.10g) = %.4g "
+                      "expected (%s)",
+                      value, exp(value), vocab, expected,
+                      stated != NULL ? "the vocabulary stated" : "the family's usual vocabulary");
+    }
+}
+
+/* --- messages to nobody --- */
+
+static void check_lone_communication(const Evidence *evidence, const Fact *fact, Findings *findings)
+{
+    if (evidence_value(evidence, fact->record, Q_RANKS) == 1) {
+        findings->compared++;
+        if (fact->number.low > 0) {
+            finding_about(findings, FINDING_DISAGREES,
+                          "one rank has nobody to communicate with: the timer holds something else",
+                          fact->line, fact->record, "%.6g s of communication; 0 expected",
+                          fact->number.value);
+        }
+    }
+}
+
+void rules_limits(const Evidence *evidence, Findings *findings)
+{
+    const Gpu *gpu = gpu_of(evidence);
+    bool fresh = !starts_from_weights(evidence);
+    int first_record = -1;
+    bool idle = false;
+    for (int i = 0; i < evidence->fact_count; i++) {
+        const Fact *fact = &evidence->facts[i];
+        if (evidence->records[fact->record].supposed || fact->call) {
+            continue;
+        }
+        if (fact->quantity == Q_MEMORY) {
+            check_memory(evidence, fact, findings);
+        } else if (fact->quantity == Q_MFU) {
+            check_mfu(fact, findings);
+        } else if (fact->quantity == Q_TOKENS_PER_SECOND && gpu != NULL && fact->rank < 0) {
+            check_work(evidence, gpu, fact, &idle, findings);
+        } else if (fact->quantity == Q_COMMUNICATION_TIME && fact->rank < 0) {
+            check_lone_communication(evidence, fact, findings);
+        } else if (fresh && first_record != fact->record && is_first_loss(evidence, fact)) {
+            first_record = fact->record; /* once, for all its ranks */
+            check_first_loss(evidence, fact, findings);
+        }
+    }
+}

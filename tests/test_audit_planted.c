@@ -1,0 +1,253 @@
+/* The audit against truth that was planted: one wrong number in each document, found in its line
+ * and nowhere else; and documents that look wrong to whoever reads too quickly, about which it is
+ * silent. */
+#include "audit/audit.h"
+#include "base/io.h"
+#include "support/data_files.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Audits a document; returns how many of its numbers disagree, *line is that of the first. */
+static int disagreements(const char *name, const char *text, int *line)
+{
+    char *folder = data_files_folder(), *path = io_join(folder, name);
+    data_files_write(path, text, strlen(text));
+    Audit audit;
+    assert_int_equal(audit_file(path, &(Names){NULL, 0}, &audit), 0);
+    int count = audit_count(&audit, FINDING_DISAGREES);
+    *line = 0;
+    for (int i = audit.findings.count - 1; i >= 0; i--) {
+        const Finding *finding = &audit.findings.items[i];
+        *line = finding->kind == FINDING_DISAGREES ? finding->line : *line;
+    }
+    audit_free(&audit);
+    free(path);
+    data_files_remove(folder);
+    return count;
+}
+
+static const struct {
+    const char *name;
+    int line;
+    const char *text;
+} planted[] = {
+    {"gpu-hours.md", 3,
+     "# Model card\n"
+     "\n"
+     "The model was trained on 2.2T tokens in 162,000 GPU hours, at 3,500 tok/s per GPU.\n"},
+    {"clock.md", 5,
+     "## Runs\n"
+     "\n"
+     "| Model | Tokens | Throughput (tok/s) | Training time |\n"
+     "|--|--|--|--|\n"
+     "| A | 3.0B | 177,000 | 4.42 h |\n"
+     "| B | 1.5B | 177,000 | 2.35 h |\n"
+     "| C | 6.0B | 177,000 | 9.42 h |\n"},
+    {"speedup.md", 5,
+     "| GPUs | Time (s) | Speedup |\n"
+     "|--|--|--|\n"
+     "| 1 | 800 | 1.00 |\n"
+     "| 2 | 420 | 1.90 |\n"
+     "| 4 | 230 | 3.74 |\n"
+     "| 8 | 120 | 6.67 |\n"},
+    {"efficiency.md", 5,
+     "| GPUs | Throughput (tok/s) | Speedup | Efficiency |\n"
+     "|--|--|--|--|\n"
+     "| 1 | 10,000 | 1.00x | 100% |\n"
+     "| 2 | 19,000 | 1.90x | 95% |\n"
+     "| 4 | 36,000 | 3.60x | 80% |\n"
+     "| 8 | 68,000 | 6.80x | 85% |\n"},
+    {"mfu.md", 4,
+     "| Model | GPUs | MFU[^2] |\n"
+     "|--|--|--|\n"
+     "| 1B | 8 | 41.2% |\n"
+     "| 3B | 8 | 141.2% |\n"
+     "\n"
+     "[^2]: of the bf16 peak\n"},
+    {"phases.md", 4,
+     "| Batch | Forward (ms) | Backward (ms) | Optimizer (ms) | Step time (ms) |\n"
+     "|--|--|--|--|--|\n"
+     "| 8 | 30 | 62 | 8 | 101 |\n"
+     "| 16 | 58 | 121 | 8 | 141 |\n"
+     "| 32 | 115 | 240 | 8 | 365 |\n"},
+    {"tokens-step.md", 6,
+     "## Setup\n"
+     "- Sequence length: 1024\n"
+     "- Micro batch size: 8\n"
+     "- Gradient accumulation steps: 4\n"
+     "- GPUs: 8\n"
+     "- Tokens per step: 131,072\n"},
+    {"total-tokens.csv", 4,
+     "run,batch size,seq len,gpus,grad accum,steps,tokens\n"
+     "a,8,512,1,1,1000,4096000\n"
+     "b,16,512,1,1,1000,8192000\n"
+     "c,32,512,1,1,1000,8192000\n"
+     "d,64,512,1,1,1000,32768000\n"},
+    {"step-time.csv", 4,
+     "seq,ranks,local batch,accum,tok/s,step time (ms)\n"
+     "1024,4,8,1,65536,500\n"
+     "1024,4,8,1,81920,400\n"
+     "1024,4,16,1,65536,500\n"
+     "1024,4,16,1,131072,500\n"},
+    {"memory.md", 10,
+     "## Hardware\n"
+     "- GPU memory capacity: 24 GB\n"
+     "\n"
+     "## Results\n"
+     "\n"
+     "| Batch | Peak memory (GB) | tok/s |\n"
+     "|--|--|--|\n"
+     "| 8 | 9.8 | 21,000 |\n"
+     "| 16 | 17.2 | 23,000 |\n"
+     "| 32 | 31.9 | 24,000 |\n"},
+    {"adam.md", 4,
+     "### Memory\n"
+     "- Parameters: 400 MB\n"
+     "- Gradients: 400 MB\n"
+     "- Optimizer states (Adam): 1.2 GB\n"},
+    {"first-loss.md", 3,
+     "## Training from scratch\n"
+     "- Vocabulary size: 32,000\n"
+     "- Initial loss: 4.2\n"
+     "- Final loss: 2.9\n"},
+    {"ppl.md", 5,
+     "| Model | Val loss | Val ppl |\n"
+     "|--|--|--|\n"
+     "| A | 3.00 | 20.1 |\n"
+     "| B | 2.90 | 18.2 |\n"
+     "| C | 2.80 | 14.4 |\n"},
+    {"best.md", 4,
+     "| Run | Final val loss | Best val loss |\n"
+     "|--|--|--|\n"
+     "| A | 2.31 | 2.30 |\n"
+     "| B | 2.25 | 2.35 |\n"
+     "| C | 2.40 | 2.38 |\n"},
+    {"product.md", 1,
+     "The global batch is 2,048 tokens (128 tokens \xc3\x97 16 sequences \xc3\x97 8 GPUs).\n"},
+    {"ratio.md", 1,
+     "Switching to flash attention cut the step from 412 ms to 203 ms, a 3.1x speedup.\n"},
+    {"percent.md", 1,
+     "Fusing the optimizer raised throughput from 91,000 tok/s to 103,000 tok/s, an increase of "
+     "31%.\n"},
+    {"epochs.md", 4,
+     "| Model | Epochs | Epoch time (s) | Total time (s) |\n"
+     "|--|--|--|--|\n"
+     "| A | 5 | 37.1 | 186.0 |\n"
+     "| B | 5 | 56.8 | 184.0 |\n"
+     "| C | 5 | 46.2 | 232.0 |\n"},
+    {"global.md", 5,
+     "| GPUs | Local batch | Global batch | Samples/epoch | Steps/epoch |\n"
+     "|--|--|--|--|--|\n"
+     "| 1 | 4 | 4 | 204 | 51 |\n"
+     "| 2 | 4 | 8 | 408 | 51 |\n"
+     "| 4 | 4 | 8 | 408 | 51 |\n"
+     "| 8 | 4 | 32 | 1632 | 51 |\n"},
+    {"cost.md", 4,
+     "| Model | GPU hours | Price per GPU hour ($) | Cost ($) |\n"
+     "|--|--|--|--|\n"
+     "| A | 1,000 | 2.00 | 2,000 |\n"
+     "| B | 4,000 | 2.00 | 12,000 |\n"
+     "| C | 9,000 | 2.00 | 18,000 |\n"},
+    {"gpus-hours.md", 4,
+     "| Model | GPUs | Training time (h) | GPU hours |\n"
+     "|--|--|--|--|\n"
+     "| A | 64 | 100 | 6,400 |\n"
+     "| B | 256 | 120 | 36,000 |\n"
+     "| C | 512 | 90 | 46,080 |\n"},
+    {"quote.md", 7,
+     "| Batch size | Val loss | tok/s |\n"
+     "|--|--|--|\n"
+     "| 8 | 3.21 | 11,000 |\n"
+     "| 16 | 3.10 | 19,000 |\n"
+     "| 32 | 3.05 | 30,000 |\n"
+     "\n"
+     "- Batch size 16: val loss 3.01\n"},
+    {"sublinear.md", 1, "Scaling is sub-linear: 8 GPUs give a 9.1x speedup.\n"},
+    {"comm.md", 3,
+     "### run_b32_g1\n"
+     "epoch time: 900 s\n"
+     "communication time: 120 s\n"},
+    {"prose-days.md", 1,
+     "We pretrain on 3 trillion tokens with 16 A100 GPUs in 45 days, at 24k tokens per second per "
+     "GPU.\n"},
+    {"work.md", 5,
+     "# One A100\n"
+     "\n"
+     "- Parameters: 1.5B\n"
+     "- GPUs: 1\n"
+     "- Training throughput: 90,000 tok/s\n"},
+};
+
+static void test_audit_planted__each_error_is_found(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof planted / sizeof planted[0]; i++) {
+        int line, count = disagreements(planted[i].name, planted[i].text, &line);
+        if (count != 1 || line != planted[i].line) {
+            fail_msg("%s: %d disagree, the first in line %d; 1 in line %d expected",
+                     planted[i].name, count, line, planted[i].line);
+        }
+    }
+}
+
+static const struct {
+    const char *name, *text;
+} honest[] = {
+    /* Samples per second are no tokens, and a footnote is no value. */
+    {"samples.md", "- Sequence length: 512\n- GPUs: 8\n\n"
+                   "| Batch size | Throughput (S/s) | Step time (ms) | MFU[^2] |\n|-|-|-|-|\n"
+                   "| 64 | 320 | 200 | 41% |\n| 128 | 560 | 229 | 45% |\n\n[^2]: of the peak\n"},
+    /* Versions, defaults and step counts in names. */
+    {"names.md", "CUDA runtime 13000, driver 580\n\n| Option | Default |\n|-|-|\n"
+                 "| batch size | 32 |\n| learning rate | 3e-4 |\n| steps | 1000 |\n\n"
+                 "| Model | Loss at 1000 steps | Loss at 5000 steps |\n|-|-|-|\n"
+                 "| a | 4.1 | 3.2 |\n| b | 4.0 | 3.1 |\n"},
+    /* The mean of five runs and one of them; what was planned and what was reached. */
+    {"means.md",
+     "| Model | Time (s) | Average time (s) | Target throughput (tok/s) | tok/s | Tokens |\n"
+     "|-|-|-|-|-|-|\n| a | 100 | 140 | 50,000 | 21,000 | 2.1M |\n"
+     "| b | 200 | 210 | 50,000 | 22,000 | 4.4M |\n"},
+    /* Weights that have learned before. */
+    {"tuned.md",
+     "Fine-tuning GPT-2 on our data.\n\n- Vocabulary size: 50257\n- Initial loss: 3.1\n"},
+    /* A model split over ranks shares a batch. */
+    {"split.md", "We use tensor parallelism.\n\n| GPUs | Local batch | Global batch |\n|-|-|-|\n"
+                 "| 64 | 2 | 16 |\n| 128 | 2 | 32 |\n"},
+    /* Two models: the settings of one are not the other's. */
+    {"two.md", "## Small\n- Sequence length: 512\n- Batch size: 8\n- Tokens per step: 4,096\n\n"
+               "## Large\n- Sequence length: 2048\n- Batch size: 4\n- Tokens per step: 8,192\n\n"
+               "## Speed\n| Model | tok/s | Step time (ms) |\n|-|-|-|\n"
+               "| small | 40,960 | 100 |\n| large | 16,384 | 500 |\n"},
+    /* Speed-up over another program, not over another row. */
+    {"versus.md", "| GPUs | Time (s) | Speedup |\n|-|-|-|\n| 1 | 100 | 1.8x |\n| 2 | 55 | 1.7x |\n"
+                  "| 4 | 30 | 1.6x |\n"},
+    /* Communication behind the computation is in no sum; products with units of their own. */
+    {"overlap.md", "| Run | Compute (s) | Communication (s) | Step time (s) |\n|-|-|-|-|\n"
+                   "| a | 0.9 | 0.8 | 1.0 |\n| b | 0.8 | 0.9 | 0.95 |\n\n"
+                   "Eight links of 50 GB/s: 8 * 50 = 3.2 Tbps. A buffer of 2**14 * 2 bytes.\n"},
+};
+
+static void test_audit_planted__silent_where_in_doubt(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof honest / sizeof honest[0]; i++) {
+        int line, count = disagreements(honest[i].name, honest[i].text, &line);
+        if (count != 0) {
+            fail_msg("%s: %d disagree, the first in line %d", honest[i].name, count, line);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_audit_planted__each_error_is_found),
+        cmocka_unit_test(test_audit_planted__silent_where_in_doubt),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
