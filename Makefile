@@ -6,17 +6,39 @@
 #   SECONDS=600   how long `make fuzz` runs
 #   FAULTS=train  which scenarios `make faults` walks; all if not given
 #   PREFIX=/usr/local  DESTDIR=   where `make install` puts things
+#   DEPS=DIR      packages unpacked below DIR instead of installed (tools/setup.sh says how)
 BUILD ?= build
 CUDA ?= auto
 SECONDS ?= 600
 PREFIX ?= /usr/local
 DESTDIR ?=
 
+ifneq ($(DEPS),)
+deps := $(abspath $(DEPS))
+libraries := $(wildcard $(deps)/usr/lib/*-linux-gnu)
+export PATH := $(deps)/usr/bin:$(PATH)
+export PKG_CONFIG_PATH := $(libraries:%=%/pkgconfig):$(PKG_CONFIG_PATH)
+export PKG_CONFIG_SYSROOT_DIR := $(deps)
+export CMAKE_PREFIX_PATH := $(deps)/usr
+export LD_LIBRARY_PATH := $(libraries):$(LD_LIBRARY_PATH)
+endif
+
 cuda_0 = OFF
 cuda_1 = ON
 cuda_auto = AUTO
 ifeq ($(cuda_$(CUDA)),)
 $(error CUDA=$(CUDA): use 1, 0 or auto)
+endif
+
+# A tree that was copied or moved with its build folders: these still build the old place.
+stale := $(shell for dir in $(BUILD) $(BUILD)-asan $(BUILD)-tsan; do \
+	test -f $$dir/CMakeCache.txt || continue; \
+	grep -qx "CMAKE_HOME_DIRECTORY:INTERNAL=$(CURDIR)" $$dir/CMakeCache.txt && \
+	grep -qx "CMAKE_CACHEFILE_DIR:INTERNAL=$$(cd $$dir && pwd -P)" $$dir/CMakeCache.txt || \
+	echo $$dir; done)
+ifneq ($(stale),)
+$(info configuring anew what was configured elsewhere: $(stale))
+$(shell for dir in $(stale); do rm -rf $$dir/CMakeCache.txt $$dir/CMakeFiles $$dir/build.ninja; done)
 endif
 
 configure = cmake -S . -G Ninja --log-level=NOTICE

@@ -3,8 +3,9 @@
 #   --tests  also what the tests and the linter need
 #   --list   only print the packages that are missing, one per line
 # Says nothing when nothing is missing. Installs as root, or through sudo; without either it prints
-# the command to run and exits 1. A package counts as present when the distribution says so, or when
-# what it brings is found another way (a newer cmake, a library of one's own).
+# the command to run and, if pacer cannot be built without, exits 1. A package counts as present when
+# the distribution says so, or when what it brings is found another way (a newer cmake, a library of
+# one's own that PKG_CONFIG_PATH leads to).
 set -euo pipefail
 
 # package:probe. A probe is a command to find, or a module of pkg-config after "pc=".
@@ -18,8 +19,6 @@ needs=(
     libyaml-dev:pc=yaml-0.1
     libxxhash-dev:pc=libxxhash
     libpcre2-dev:pc=libpcre2-8
-    git:git
-    gnuplot-nox:gnuplot
 )
 test_needs=(
     libcmocka-dev:pc=cmocka
@@ -29,8 +28,9 @@ test_needs=(
     openmpi-bin:mpirun
 )
 
-# Installed where the distribution has them; pacer builds without, and is slower or runs as one rank only.
-wanted=(libdnnl-dev libopenmpi-dev openmpi-bin)
+# Installed where that is possible; without them pacer draws no charts, names no commit in its records,
+# is slower, or runs as one rank only.
+wanted=(gnuplot-nox git libdnnl-dev libopenmpi-dev openmpi-bin)
 
 list=0
 for argument in "$@"; do
@@ -67,6 +67,7 @@ for need in "${needs[@]}"; do
         missing+=("$package")
     fi
 done
+required=("${missing[@]}")
 
 # add_wanted: appends to missing what is wanted, known here and not yet in it.
 add_wanted() {
@@ -78,12 +79,12 @@ add_wanted() {
         fi
     done
 }
-if [[ ${#missing[@]} != 0 ]]; then
+if [[ ${#missing[@]} != 0 ]] || ! command -v gnuplot >/dev/null || ! command -v git >/dev/null; then
     add_wanted
 fi
 
 if [[ $list == 1 ]]; then
-    printf '%s\n' "${missing[@]}"
+    ((${#missing[@]} == 0)) || printf '%s\n' "${missing[@]}"
     exit 0
 fi
 if [[ ${#missing[@]} == 0 ]]; then
@@ -92,14 +93,39 @@ fi
 
 if ! command -v apt-get >/dev/null; then
     {
-        echo "pacer needs a C compiler, CMake 3.22, Ninja, pkg-config, git, OpenBLAS (OpenMP build),"
-        echo "cJSON, libyaml, xxHash, PCRE2 and gnuplot; its tests need cmocka, clang-format,"
-        echo "clang-tidy and Open MPI."
+        echo "pacer needs a C compiler, CMake 3.22, Ninja, pkg-config, OpenBLAS (OpenMP build),"
+        echo "cJSON, libyaml, xxHash and PCRE2; its tests need cmocka, clang-format, clang-tidy and"
+        echo "Open MPI. gnuplot (charts), git, oneDNN (speed) and MPI (ranks) are optional."
         echo "Not found here, by the names of Debian's packages: ${missing[*]}"
         echo "Install them with this system's package manager, then run make again."
     } >&2
     exit 1
 fi
+
+# What to do where nobody can become root; what is only wanted stops nothing.
+explain_without_root() {
+    local optional=() package
+    for package in "${missing[@]}"; do
+        [[ " ${required[*]} " == *" $package "* ]] || optional+=("$package")
+    done
+    if [[ ${#required[@]} == 0 ]]; then
+        echo "optional, for root to install: ${optional[*]}"
+        return
+    fi
+    echo "pacer cannot be built without these packages, which only root can install:"
+    echo "    sudo apt-get install --no-install-recommends ${required[*]}"
+    [[ ${#optional[@]} == 0 ]] || echo "and is better with: ${optional[*]}"
+    echo "Without root, unpack them into a folder of your own and build against that:"
+    echo "    mkdir -p ~/pacer-deps && cd ~/pacer-deps && apt-get download $(with_libraries)"
+    echo "    for deb in *.deb; do dpkg -x \$deb .; done"
+    echo "    make DEPS=~/pacer-deps"
+}
+
+# The packages that are required, and those that they need in turn and that are not here.
+with_libraries() {
+    apt-get install --print-uris --no-install-recommends -qq -y "${required[@]}" 2>/dev/null |
+        awk '{ sub(/_.*/, "", $2); printf "%s ", $2 }' | sed 's/ $//' | grep . || echo "${required[*]}"
+}
 
 install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends)
 update=(env DEBIAN_FRONTEND=noninteractive apt-get update)
@@ -110,11 +136,8 @@ if [[ $(id -u) != 0 ]]; then
     elif command -v sudo >/dev/null && [[ -t 0 && -t 2 ]]; then
         as_root=(sudo)
     else
-        {
-            echo "pacer needs packages that only root can install. Run, then make again:"
-            echo "    sudo apt-get install --no-install-recommends ${missing[*]}"
-        } >&2
-        exit 1
+        explain_without_root >&2
+        exit $((${#required[@]} > 0))
     fi
 fi
 
