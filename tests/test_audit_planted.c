@@ -181,6 +181,85 @@ static const struct {
      "- Parameters: 1.5B\n"
      "- GPUs: 1\n"
      "- Training throughput: 90,000 tok/s\n"},
+    {"columns.md", 4,
+     "| GPUs | Throughput - FP32 (tok/s) | Throughput - Mixed precision (tok/s) | Throughput "
+     "speedup (FP32 to mixed) |\n"
+     "|-|-|-|-|\n"
+     "| 1 | 21860 | 76438 | 3.497 |\n"
+     "| 4 | 80224 | 249168 | 3.016 |\n"
+     "| 8 | 154168 | 447832 | 2.905 |\n"},
+    {"weak.md", 5,
+     "| GPUs | Throughput (tok/s) | Strong scaling - FP32 |\n"
+     "|-|-|-|\n"
+     "| 1 | 21860 | 1.000 |\n"
+     "| 4 | 80224 | 3.670 |\n"
+     "| 8 | 154168 | 7.530 |\n"},
+    {"gain.md", 4,
+     "Experiment | tok/s | Speedup over baseline\n"
+     "--- | --- | ---\n"
+     "bf16 | 6150 | -\n"
+     "tensorwise | 7689.5 | 35.03%\n"
+     "rowwise | 7200 | 17.07%\n"},
+    {"hours.md", 4,
+     "| Config | Time (h:mm) | Hours |\n"
+     "|-|-|-|\n"
+     "| a | 5:30 | 5.50 |\n"
+     "| b | 3:20 | 3.20 |\n"
+     "| c | 2:45 | 2.75 |\n"},
+    {"checkpoints.md", 4,
+     "| Checkpoint | Tokens | Steps |\n"
+     "|-|-|-|\n"
+     "| a | 105B | 50K |\n"
+     "| b | 530B | 240K |\n"
+     "| c | 1T | 480K |\n"
+     "| d | 1.5T | 715K |\n"},
+    {"shares.md", 7,
+     "| Phase | Share of step |\n"
+     "|-|-|\n"
+     "| data | 2.1 % |\n"
+     "| forward | 28.4 % |\n"
+     "| backward | 56.9 % |\n"
+     "| all-reduce | 31.5 % |\n"
+     "| optimizer | 13.1 % |\n"},
+    {"ranks.csv", 6,
+     "rank,step,tokens_per_sec\n"
+     "0,500,23410\n"
+     "1,500,23388\n"
+     "2,500,23402\n"
+     "3,500,23395\n"
+     "total,500,97595\n"},
+    {"label.md", 8,
+     "| Optimizer | Val loss | Tokens/s |\n"
+     "|-|-|-|\n"
+     "| AdamW | 3.412 | 412,000 |\n"
+     "| Muon | 3.298 | 398,000 |\n"
+     "| Shampoo | 3.340 | 291,000 |\n"
+     "\n"
+     "Muon is the best. Shampoo reaches\n"
+     "a val loss of 3.304 but is the slowest at 291,000 tokens/s.\n"},
+    {"wrapped.md", 2,
+     "With checkpointing the memory falls from 36.4 GB\n"
+     "to 18.9 GB, a reduction of 58 %.\n"},
+    {"card.md", 6,
+     "Each H100 GPU is equipped with 96GB HBM2e.\n"
+     "\n"
+     "| Parallelism | Sequence length | Memory (GiB) |\n"
+     "|-|-|-|\n"
+     "| CP 4 | 131072 | 77.1 |\n"
+     "| CP 8 | 262144 | 104.5 |\n"},
+    {"flop.md", 6,
+     "The peak of the A100 is 312 TFLOP/s.\n"
+     "\n"
+     "| Model | TFLOP/s per GPU | MFU |\n"
+     "|-|-|-|\n"
+     "| 1.3B | 140.4 | 45.0% |\n"
+     "| 2.7B | 143.5 | 56.0% |\n"
+     "| 7B | 156.0 | 50.0% |\n"},
+    {"underscore.csv", 4,
+     "run,gpus,global_batch_size,seq_len,step_time_s,tokens_per_sec\n"
+     "bf16,8,128,2048,1.31,200110\n"
+     "fp16,8,128,2048,1.28,204800\n"
+     "fp8,8,128,2048,0.97,217252\n"},
 };
 
 static void test_audit_planted__each_error_is_found(void **state)

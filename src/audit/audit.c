@@ -19,19 +19,22 @@ int audit_file(const char *path, const Names *names, Audit *audit)
     evidence_read(&evidence, &document, names);
     audit->cut = evidence.cut || document.cut;
     audit->facts = evidence.fact_count;
-    if (audit->facts == 0) {
+    evidence.peak = limits_peak(&evidence);
+    audit->findings.evidence = &evidence;
+    if (audit->facts > 0) {
+        rules_run(&evidence, &audit->findings);
+        rules_limits(&evidence, &audit->findings);
+        rules_scaling(&evidence, &audit->findings);
+        rules_sweep(&evidence, &audit->findings);
+        rules_columns(&evidence, &audit->findings);
+    }
+    rules_text(&evidence, &audit->findings);
+    if (audit->facts == 0 && audit->findings.compared == 0) {
         char list[1024];
         code = err_set(ERR_INPUT,
                        "%s: no quantity of a training run recognised in its columns and words; "
                        "looked for %s. --map 'their name=quantity' tells what a name means",
                        path, quantity_list(list));
-    } else {
-        audit->findings.evidence = &evidence;
-        rules_run(&evidence, &audit->findings);
-        rules_limits(&evidence, &audit->findings);
-        rules_scaling(&evidence, &audit->findings);
-        rules_sweep(&evidence, &audit->findings);
-        rules_text(&evidence, &audit->findings);
     }
     audit->findings.evidence = NULL;
     evidence_free(&evidence);

@@ -69,7 +69,9 @@ static void clear(int one[Q_COUNT])
 
 void evidence_finish(Evidence *evidence)
 {
-    qsort(evidence->facts, (size_t)evidence->fact_count, sizeof *evidence->facts, by_record);
+    if (evidence->fact_count > 0) {
+        qsort(evidence->facts, (size_t)evidence->fact_count, sizeof *evidence->facts, by_record);
+    }
     evidence->own = mem_zalloc((size_t)evidence->record_count, sizeof *evidence->own);
     int exact[Q_COUNT];
     clear(evidence->single);

@@ -49,6 +49,7 @@ typedef struct {
     int record_count, record_capacity;
     int (*own)[Q_COUNT]; /* of each record: the fact with its one value, NO_FACT or SEVERAL_FACTS */
     int single[Q_COUNT]; /* of the document */
+    double peak;         /* FLOP/s of the one kind of GPU that the document names; 0 */
     bool split;          /* speaks of models split over ranks, which then share a batch */
     int numbers;
     bool cut; /* more numbers, facts or records than are kept */

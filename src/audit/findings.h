@@ -30,9 +30,13 @@ void finding_add(Findings *findings, FindingKind kind, const char *rule, int lin
 void finding_about(Findings *findings, FindingKind kind, const char *rule, int line, int record,
                    const char *format, ...) __attribute__((format(printf, 6, 7)));
 
+/* Dense bf16 FLOP/s of the one kind of GPU that the document names; 0. */
+double limits_peak(const Evidence *evidence);
+
 /* The rules, by theme. */
 void rules_run(const Evidence *evidence, Findings *findings);     /* numbers of one run */
 void rules_limits(const Evidence *evidence, Findings *findings);  /* what cannot be */
 void rules_scaling(const Evidence *evidence, Findings *findings); /* one run against another */
 void rules_sweep(const Evidence *evidence, Findings *findings);   /* runs over batch sizes */
+void rules_columns(const Evidence *evidence, Findings *findings); /* columns of one table */
 void rules_text(const Evidence *evidence, Findings *findings);    /* what a text works out */

@@ -20,7 +20,7 @@ static const UnitRow units[] = {
     {UNIT_TOKENS_PER_SECOND, 1e3, "ktok/s"},
     {UNIT_SAMPLES_PER_SECOND, 1,
      "samples per second|samples/second|samples/sec|samples/s|sequences/second|sequences/sec|"
-     "sequences/s|seqs/s|seq/s"},
+     "sequences/s|seqs/s|seq/s|/s"},
     {UNIT_FLOP_PER_SECOND, 1e12, "tflop/s|tflops/s|tflops"},
     {UNIT_FLOP_PER_SECOND, 1e15, "pflop/s|pflops"},
     {UNIT_GPU_SECONDS, 3600,
@@ -74,10 +74,11 @@ static size_t read_unit(const char *text, bool glued, Unit *unit, double *scale)
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         for (const char *name = units[i].names; *name != '\0';) {
             size_t length = (size_t)(strchrnul(name, '|') - name);
-            bool word = is_word(name[length - 1]) &&
-                        (is_word(text[length]) || (!glued && text[length] == '\''));
+            bool named = length > longest && strncasecmp(text, name, length) == 0;
+            bool goes_on = named && is_word(name[length - 1]) &&
+                           (is_word(text[length]) || (!glued && text[length] == '\''));
             bool times = units[i].unit == UNIT_TIMES && !glued; /* "2 x 3" multiplies */
-            if (length > longest && strncasecmp(text, name, length) == 0 && !word && !times) {
+            if (named && !goes_on && !times) {
                 longest = length;
                 *unit = units[i].unit;
                 *scale = units[i].scale;

@@ -44,14 +44,14 @@ static const Row rows[Q_COUNT] = {
                         "effective batch|total batch size|total batch"},
     [Q_ACCUM] = {"accum", KIND_COUNT,
                  "accumulation steps|gradient accumulation steps|grad accum steps|accum steps|"
-                 "gradient accumulation|grad accum|accumulation|accum|ga steps"},
+                 "gradient accumulation|grad accum|accumulation|accum|ga steps|ga"},
     [Q_SEQ] = {"seq", KIND_COUNT,
                "sequence length|seq length|seq len|seqlen|max seq length|max seq len|max length|"
                "context length|context size|block size|context window|context|token sequences|"
                "token sequence|tokens per sequence|seq|ctx|sequence len|max sequence length"},
     [Q_RANKS] = {"ranks", KIND_COUNT,
                  "world size|num gpus|number of gpus|gpu count|n gpus|gpus|gpu|ranks|num ranks|"
-                 "number of ranks|devices|num devices|workers|processes|n gpu"},
+                 "number of ranks|devices|num devices|n gpu"},
     [Q_LR] = {"lr", KIND_COUNT, "learning rate|max learning rate|peak learning rate|max lr|lr"},
     [Q_RANK] = {"rank", KIND_COUNT, "rank|local rank|gpu id|gpu index|device id"},
     [Q_STEP] = {"step", KIND_COUNT, "step|iter|iteration|global step|update"},
@@ -91,7 +91,12 @@ static const Row rows[Q_COUNT] = {
                            "!tflops|!tflop per s|!model tflop|!model tflops|!model flops|!tflop|"
                            "!throughput|!performance|!flops|!achieved flops"},
     [Q_SPEEDUP] = {"speedup", KIND_RATIO,
-                   "speedup|speed up|scaling factor|speedup factor|acceleration"},
+                   "speedup|speed up|scaling factor|speedup factor|acceleration|relative speedup|"
+                   "speedup over baseline|speedup vs baseline|speedup over the baseline"},
+    [Q_RATIO] = {"ratio", KIND_RATIO, ""},
+    [Q_SHARE] = {"share", KIND_SHARE,
+                 "share|share of step|share of total|share of time|share of step time|share of the "
+                 "step|of step|of total|of time|of step time|of total time|!percentage|!fraction"},
     [Q_EFFICIENCY] = {"efficiency", KIND_SHARE,
                       "scaling efficiency|parallel efficiency|efficiency|weak scaling efficiency|"
                       "strong scaling efficiency"},
@@ -103,7 +108,7 @@ static const Row rows[Q_COUNT] = {
                       "total time|wall time|wall clock time|wall clock|total wall time|wall|"
                       "execution time|exec time|total exec time|total execution time|"
                       "script execution time|elapsed time|elapsed|runtime|total runtime|run time|"
-                      "!duration|!took|!time"},
+                      "!duration|!took|!time|!hours|!minutes"},
     [Q_WORKER_TIME] = {"worker-time", KIND_TIME,
                        "!train worker|!worker|worker time|train worker time"},
     [Q_EPOCH_TIME] = {"epoch-time", KIND_TIME,
@@ -155,10 +160,12 @@ static const Row rows[Q_COUNT] = {
     [Q_VAL_LOSS] = {"val-loss", KIND_COUNT,
                     "val loss|validation loss|eval loss|test loss|evaluation loss|valid loss"},
     [Q_FINAL_VAL_LOSS] = {"final-val-loss", KIND_COUNT,
-                          "final val loss|final validation loss|last val loss"},
+                          "final val loss|final validation loss|last val loss|val loss final|"
+                          "validation loss final"},
     [Q_BEST_VAL_LOSS] = {"best-val-loss", KIND_COUNT,
                          "best val loss|best validation loss|min val loss|lowest val loss|"
-                         "lowest validation loss|minimum validation loss"},
+                         "lowest validation loss|minimum validation loss|val loss best|"
+                         "validation loss best"},
     [Q_VAL_PERPLEXITY] = {"val-perplexity", KIND_COUNT,
                           "val perplexity|validation perplexity|val ppl|validation ppl|"
                           "test perplexity|test ppl|eval perplexity|eval ppl|valid ppl"},
@@ -236,7 +243,7 @@ static bool unit_fits(Kind kind, Unit unit, bool needs_unit)
     case UNIT_BYTES:
         return kind == KIND_BYTES;
     case UNIT_PERCENT:
-        return kind == KIND_SHARE;
+        return kind == KIND_SHARE || kind == KIND_RATIO; /* "25 % faster" */
     case UNIT_TIMES:
         return kind == KIND_RATIO;
     case UNIT_TOKENS_PER_SECOND:
@@ -318,6 +325,17 @@ static const struct {
     {" per run ", 0},
     {" num ", 0},
     {" number ", 0},
+    {" h100 ", 0},
+    {" a100 ", 0},
+    {" h200 ", 0},
+    {" v100 ", 0},
+    {" bf16 ", 0},
+    {" fp16 ", 0},
+    {" fp32 ", 0},
+    {" tf32 ", 0},
+    {" fp8 ", 0},
+    {" mixed precision ", 0},
+    {" amp ", 0},
     {" used ", 0},
     {" final ", 0},
     {" our ", 0},
@@ -348,12 +366,16 @@ Quantity quantity_match(const Names *names, const char *phrase, Unit unit, unsig
 {
     char rest[PHRASE_SIZE];
     *marks = 0;
+    memcpy(rest, phrase, strlen(phrase) + 1);
+    Quantity exact = strlen(rest) < 3 ? Q_NONE : named(names, rest + 1, strlen(rest) - 2, unit);
+    if (exact != Q_NONE) {
+        return exact;
+    }
     for (size_t i = 0; i < sizeof supposed / sizeof supposed[0]; i++) {
         if (strstr(phrase, supposed[i]) != NULL) {
             return Q_NONE;
         }
     }
-    memcpy(rest, phrase, strlen(phrase) + 1);
     for (;;) {
         size_t length = strlen(rest);
         if (length < 3) {

@@ -33,6 +33,8 @@ typedef enum {
     Q_SAMPLES_PER_SECOND,
     Q_FLOP_PER_SECOND,
     Q_SPEEDUP,
+    Q_RATIO, /* a speed-up or scaling of something that its name goes on to say */
+    Q_SHARE, /* of a total, by parts */
     Q_EFFICIENCY,
     Q_MFU,
     /* time, outer before inner */

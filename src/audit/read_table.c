@@ -21,6 +21,7 @@ typedef struct {
     double scale;
     double settings[Q_LAST_SETTING + 1]; /* that the header names: "Batch-size 64" */
     bool identified, empty;
+    bool clock; /* "Time (h:mm)" */
 } Column;
 
 typedef struct {
@@ -57,41 +58,73 @@ bool evidence_label(const Names *names, const char *text, double settings[Q_LAST
     return found;
 }
 
-/* "Time (ms)", "Peak GPU MB", "tok/s/GPU": the name and the unit. */
-static void name_column(const Names *names, const char *cell, Column *column)
+/* Takes the unit off a name, "Time (ms)", "Peak GPU MB", "step_time_s", "tok/s/GPU"; returns how
+ * much of it is the name. */
+static size_t split_unit(const Names *names, const char *cell, Column *column, bool *per_rank)
 {
-    size_t length = strlen(cell), name = length;
-    bool per_rank = false;
-    column->unit = UNIT_NONE;
-    column->scale = 1;
+    size_t length = strlen(cell);
     const char *last = strrchr(cell, ' ');
     const char *open = strrchr(cell, '('), *bracket = strrchr(cell, '[');
     open = bracket > open ? bracket : open;
-    if (number_unit(cell, length, &column->unit, &column->scale, &per_rank) > 0) {
-        /* the unit is the name */
-    } else if (open != NULL && (cell[length - 1] == ')' || cell[length - 1] == ']') &&
-               number_unit(open + 1, (size_t)(cell + length - 1 - (open + 1)), &column->unit,
-                           &column->scale, &per_rank) > 0) {
-        name = (size_t)(open - cell);
-    } else if (last != NULL && length - (size_t)(last + 1 - cell) > 1 &&
-               number_unit(last + 1, length - (size_t)(last + 1 - cell), &column->unit,
-                           &column->scale, &per_rank) > 0) {
-        name = (size_t)(last - cell);
-    } else if (length > 1 && cell[length - 1] == '%') {
+    if (number_unit(cell, length, &column->unit, &column->scale, per_rank) > 0) {
+        return length; /* the unit is the name */
+    }
+    if (open != NULL && (cell[length - 1] == ')' || cell[length - 1] == ']')) {
+        size_t size = (size_t)(cell + length - 1 - (open + 1));
+        column->clock = size == 4 && strncasecmp(open + 1, "h:mm", 4) == 0;
+        if (column->clock ||
+            number_unit(open + 1, size, &column->unit, &column->scale, per_rank) > 0) {
+            return (size_t)(open - cell);
+        }
+    }
+    size_t size = last != NULL ? length - (size_t)(last + 1 - cell) : 0;
+    if (size > 0 && number_unit(last + 1, size, &column->unit, &column->scale, per_rank) > 0) {
+        unsigned marks;
+        phrase_make(cell, length - size, column->phrase);
+        if (size > 1 || quantity_match(names, column->phrase, column->unit, &marks) != Q_NONE) {
+            return length - size;
+        }
+        column->unit = UNIT_NONE;
+        column->scale = 1;
+    }
+    if (length > 1 && cell[length - 1] == '%') {
         column->unit = UNIT_PERCENT;
         column->scale = 0.01;
-        name = length - 1;
+        return length - 1;
     }
+    return length;
+}
+
+/* What a column, or a row, is called. */
+static void name_column(const Names *names, const char *header, Column *column)
+{
+    char cell[PHRASE_SIZE];
+    size_t length = strnlen(header, sizeof cell - 1);
+    bool per_rank = false;
+    for (size_t i = 0; i < length; i++) {
+        cell[i] = header[i] == '_' ? ' ' : header[i];
+    }
+    cell[length] = '\0';
+    column->unit = UNIT_NONE;
+    column->scale = 1;
+    size_t name = split_unit(names, cell, column, &per_rank);
+    Unit unit = column->clock ? UNIT_SECONDS : column->unit;
     phrase_make(cell, name, column->phrase);
-    column->quantity = quantity_match(names, column->phrase, column->unit, &column->marks);
+    column->quantity = quantity_match(names, column->phrase, unit, &column->marks);
     if (column->quantity == Q_NONE && name < length) { /* "tokens / sec" is a name as a whole */
         phrase_make(cell, length, column->phrase);
-        column->quantity = quantity_match(names, column->phrase, column->unit, &column->marks);
+        column->quantity = quantity_match(names, column->phrase, unit, &column->marks);
     }
     column->marks |= per_rank ? MARK_PER_RANK : 0;
-    if (column->unit == UNIT_NONE && quantity_is_time(column->quantity)) { /* "s/epoch" */
+    if (unit == UNIT_NONE && quantity_is_time(column->quantity)) { /* "s/epoch" */
         number_unit(column->phrase + 1, strcspn(column->phrase + 1, " "), &column->unit,
                     &column->scale, &per_rank);
+    }
+    static const char *const ratios[] = {" speedup ", " speed up ", " strong scaling ",
+                                         " weak scaling "};
+    if (column->quantity == Q_NONE && (unit == UNIT_NONE || unit == UNIT_TIMES) &&
+        scan_has_any(cell, ratios, sizeof ratios / sizeof ratios[0])) {
+        column->quantity = Q_RATIO;
     }
 }
 
@@ -102,7 +135,13 @@ static int read_cell(const char *cell, const Column *column, Number numbers[2])
     cell += bound;
     cell += strncmp(cell, "\xe2\x89\x88", 3) == 0 ? 3 : 0;
     cell += strspn(cell, " ");
-    size_t length = number_read_clock(cell, &numbers[0]);
+    char timed[32];
+    size_t length = number_read_clock(cell, &numbers[0]), size = strlen(cell);
+    if (length == 0 && column->clock && size + 3 < sizeof timed) {
+        memcpy(timed, cell, size);
+        memcpy(timed + size, " h", 3);
+        length = number_read_clock(timed, &numbers[0]) == size + 2 ? size : 0;
+    }
     length = length > 0 ? length : number_read(cell, false, &numbers[0]);
     if (length == 0) {
         return 0;
@@ -115,8 +154,13 @@ static int read_cell(const char *cell, const Column *column, Number numbers[2])
             numbers[1].unit == numbers[0].unit && numbers[0].unit == UNIT_SECONDS) {
             count = 2;
         }
+    } else if (column->quantity == Q_RANKS && (*rest == 'x' || strncmp(rest, "\xc3\x97", 2) == 0)) {
+        numbers[0].unit = UNIT_NONE; /* "8 x A100" */
     } else if (*rest != '\0' && strncmp(rest, "\xc2\xb1", 2) != 0 && strncmp(rest, "+/-", 3) != 0) {
         return 0;
+    }
+    if (column->quantity == Q_RANKS && numbers[0].unit == UNIT_TIMES) {
+        numbers[0].unit = UNIT_NONE; /* "8x" */
     }
     numbers[0].open |= bound;
     for (int i = 0; i < count; i++) {
@@ -197,20 +241,22 @@ static void read_row(const Table *table, char **cells, int count, int line)
 {
     double settings[Q_LAST_SETTING + 1] = {0};
     char label[RECORD_LABEL_SIZE] = "";
-    int rank = table->by_rank ? 0 : -1;
+    int rank = -1;
+    bool ranked = false;
     Number numbers[2];
     for (int i = 0; i < count && i < table->count; i++) {
         const Column *column = &table->columns[i];
         int found = read_cell(cells[i], column, numbers);
         if (found > 0 && column->quantity == Q_RANK) {
             rank = (int)numbers[0].value;
+            ranked = true;
         } else if (column->quantity == Q_NONE && !column->identified && cells[i][0] != '\0' &&
                    !(i == 0 && evidence_label(&table->evidence->names, cells[i], settings)) &&
                    found == 0) {
             append_label(label, cells[i]);
         }
     }
-    bool sum = is_sum(cells[0]);
+    bool sum = is_sum(cells[0]) || (table->by_rank && !ranked);
     rank = sum ? -1 : rank;
     int record = -1;
     const double *group = NULL;
@@ -220,7 +266,7 @@ static void read_row(const Table *table, char **cells, int count, int line)
                                                                     sizeof column->settings) != 0);
         if (record < 0 || other) {
             record = open_record(table, line, table->log || table->by_rank ? "" : label);
-            table->evidence->records[record].sum = sum && !table->by_rank;
+            table->evidence->records[record].sum = sum;
             add_settings(table, settings, line, record);
             group = column->identified ? column->settings : NULL;
             if (group != NULL) {

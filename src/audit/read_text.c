@@ -20,6 +20,7 @@ typedef struct {
     int section[LEVELS]; /* record of the heading of each level; -1: none */
     int current;
     int rank;                  /* of the block, -1 */
+    int paragraph;             /* record of the sentences under way, -1 */
     char context[PHRASE_SIZE]; /* of the last line that ends in a colon, or heading */
 } Reader;
 
@@ -114,6 +115,11 @@ static void key_phrase(const char *text, int key, char phrase[PHRASE_SIZE])
 
 /* --- what a number is --- */
 
+static bool is_batch(Quantity quantity)
+{
+    return quantity == Q_BATCH || quantity == Q_LOCAL_BATCH || quantity == Q_GLOBAL_BATCH;
+}
+
 /* "tokens" behind a batch makes it tokens per step, "per step" behind a time its time; other words
  * that go on put the name in doubt. */
 static Quantity refine(Quantity quantity, const char *after, unsigned *marks)
@@ -132,9 +138,12 @@ static Quantity refine(Quantity quantity, const char *after, unsigned *marks)
             return per[i].time;
         }
     }
-    bool batch = quantity == Q_BATCH || quantity == Q_LOCAL_BATCH || quantity == Q_GLOBAL_BATCH;
     if (strcmp(after, " tokens ") == 0 || strcmp(after, " toks ") == 0) {
-        return batch ? Q_TOKENS_PER_STEP : quantity;
+        return is_batch(quantity) ? Q_TOKENS_PER_STEP : quantity;
+    }
+    if (is_batch(quantity) &&
+        (strcmp(after, " sequences ") == 0 || strcmp(after, " samples ") == 0)) {
+        return quantity;
     }
     return quantity == Q_RANKS || phrase_is_idle(after, marks) ? quantity : Q_NONE;
 }
@@ -153,12 +162,25 @@ static Quantity name_in_prose(const Names *names, const ScanItem *item)
         (ends_with(item->before, " in ") || ends_with(item->before, " took "))) {
         return Q_TOTAL_TIME;
     }
+    if (number->unit == UNIT_BYTES) { /* "96GB HBM2e", "H100 80GB" */
+        bool device = strncmp(item->after, " hbm", 4) == 0;
+        for (size_t i = 0; i < sizeof cards / sizeof cards[0]; i++) {
+            const char *card = strstr(item->before, cards[i]);
+            device |=
+                card != NULL && strchr(card + 1, ' ') != NULL && strchr(card + 1, ' ')[1] == '\0';
+        }
+        return device ? Q_DEVICE_MEMORY : Q_NONE;
+    }
     for (size_t i = 0; i < sizeof cards / sizeof cards[0] && number->counted; i++) {
         if (strncmp(item->after, cards[i], strlen(cards[i])) == 0 && number->value < 1e6) {
             return Q_RANKS;
         }
     }
     Quantity found = quantity_begins(names, item->after, number->unit, &length);
+    bool model = ends_with(item->before, " rtx ") || item->glue == '/'; /* "RTX 3090/4090 GPUs" */
+    if (model || (found != Q_NONE && strncmp(item->after + length, "per ", 4) == 0)) {
+        return Q_NONE; /* "40B tokens/day" */
+    }
     return (found == Q_TOKENS && number->value >= 1e6) ||
                    (found == Q_PARAMETERS && number->value >= 1e5) ||
                    (found == Q_RANKS && number->counted)
@@ -178,6 +200,9 @@ static Quantity name_item(const Reader *reader, const LineScope *scope, const Sc
     size_t length;
     *prose = false;
     Quantity after = quantity_match(names, item->after, unit, &after_marks), found = Q_NONE;
+    if (scope->key == 0 && after != Q_SPEEDUP && after != Q_MEMORY) {
+        after = Q_NONE; /* "warmup over 2000 steps": in a sentence the rest of it counts */
+    }
     bool keyed = first_value && scope->key > 0;
     if (keyed && !scope->labelled) {
         key_phrase(scope->text, scope->key, phrase);
@@ -274,10 +299,17 @@ static void read_items(Reader *reader, LineScope *scope, bool *any_prose)
         Quantity quantity =
             call ? last : name_item(reader, scope, items, i, first_value, &marks, &prose);
         first_value = false;
+        Quantity before = last;
         last = quantity;
         Number number = item->number;
         number.unit = quantity == Q_RANKS ? UNIT_NONE : number.unit;
         quantity = quantity == Q_BATCH && number.per_rank ? Q_LOCAL_BATCH : quantity;
+        if (item->in_parentheses && !call && quantity == before) {
+            continue; /* the same in other words: "per GPU (so much in all)" */
+        }
+        if (item->in_parentheses && is_batch(before) && quantity == Q_TOKENS) {
+            quantity = Q_TOKENS_PER_STEP;
+        }
         if (quantity <= Q_STEP && !quantity_is_setting(quantity)) {
             continue;
         }
@@ -333,7 +365,10 @@ static void read_text(Reader *reader, const Line *line, int number)
         named |= scope.settings[q] > 0;
     }
     int record = reader->current;
-    if (evidence->fact_count > before && (named || prose)) {
+    bool goes_on = prose && !named && !line->item && reader->paragraph >= 0;
+    if (evidence->fact_count > before && goes_on) {
+        record = reader->paragraph;
+    } else if (evidence->fact_count > before && (named || prose)) {
         record = evidence_record(
             evidence, &(Record){.kind = RECORD_LINE,
                                 .line = number,
@@ -349,6 +384,8 @@ static void read_text(Reader *reader, const Line *line, int number)
             }
         }
     }
+    bool sentence = prose && !named && evidence->fact_count > before;
+    reader->paragraph = sentence ? record : prose && !line->item ? reader->paragraph : -1;
     for (int i = before; i < evidence->fact_count; i++) {
         Fact *fact = &evidence->facts[i];
         fact->record = record;
@@ -400,12 +437,13 @@ void evidence_read(Evidence *evidence, const Document *document, const Names *na
 {
     *evidence = (Evidence){.document = document, .names = *names};
     evidence_record(evidence, &(Record){.line = 1, .around = -1});
-    Reader reader = {.evidence = evidence, .rank = -1};
+    Reader reader = {.evidence = evidence, .rank = -1, .paragraph = -1};
     for (int i = 0; i < LEVELS; i++) {
         reader.section[i] = -1;
     }
     for (int i = 0; i < document->count && !evidence->cut;) {
         const Line *line = &document->lines[i];
+        reader.paragraph = line->kind == LINE_TEXT ? reader.paragraph : -1;
         switch (line->kind) {
         case LINE_TABLE_HEADER:
             reader.rank = -1;

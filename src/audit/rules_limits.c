@@ -41,8 +41,11 @@ static void check_memory(const Evidence *evidence, const Fact *fact, Findings *f
 
 /* --- work --- */
 
-static void check_mfu(const Fact *fact, Findings *findings)
+static void check_mfu(const Evidence *evidence, const Fact *fact, Findings *findings)
 {
+    if (fact->moment >= 0 || evidence->records[fact->record].point) {
+        return; /* a log writes -100 % before it has measured */
+    }
     double share = fact->number.unit == UNIT_NONE && fact->number.value > 2
                        ? fact->number.value / 100
                        : fact->number.value;
@@ -63,21 +66,18 @@ static const Gpu gpus[] = {{" h100 ", 989e12},  {" h200 ", 989e12}, {" b200 ", 2
                            {" 4090 ", 165e12},  {" 3090 ", 71e12},  {" a10g ", 70e12},
                            {" t4 ", 65e12},     {" l4 ", 121e12},   {" a6000 ", 155e12},
                            {" h100s ", 989e12}, {" a100s ", 312e12}};
-#define GPUS (sizeof gpus / sizeof gpus[0])
-
-/* The GPU that the document names, if it names one kind only. */
-static const Gpu *gpu_of(const Evidence *evidence)
+double limits_peak(const Evidence *evidence)
 {
-    const Gpu *found = NULL;
-    for (size_t k = 0; k < GPUS; k++) {
+    double peak = 0;
+    for (size_t k = 0; k < sizeof gpus / sizeof gpus[0]; k++) {
         if (has_any(evidence, &gpus[k].name, 1)) {
-            if (found != NULL && found->peak != gpus[k].peak) {
-                return NULL;
+            if (peak > 0 && peak != gpus[k].peak) {
+                return 0;
             }
-            found = found == NULL ? &gpus[k] : found;
+            peak = gpus[k].peak;
         }
     }
-    return found;
+    return peak;
 }
 
 /* Sections where a token does not cost 6 FLOP per parameter, or where the peak is another: by
@@ -112,8 +112,7 @@ static bool has_other_work(const Evidence *evidence, int record)
 }
 
 /* 6 FLOP per parameter and token, against the peak that the vendor states. */
-static void check_work(const Evidence *evidence, const Gpu *gpu, const Fact *rate, bool *idle,
-                       Findings *findings)
+static void check_work(const Evidence *evidence, const Fact *rate, bool *idle, Findings *findings)
 {
     const Fact *parameters = evidence_known(evidence, rate->record, Q_PARAMETERS);
     const Fact *known = evidence_known(evidence, rate->record, Q_RANKS);
@@ -123,22 +122,23 @@ static void check_work(const Evidence *evidence, const Gpu *gpu, const Fact *rat
         return;
     }
     double ranks = each ? 1 : fmax(1, known->number.value);
-    double mfu = 6 * parameters->number.value * rate->number.value / (ranks * gpu->peak);
+    double mfu = 6 * parameters->number.value * rate->number.value / (ranks * evidence->peak);
     findings->compared++;
     if (mfu > 1) {
-        finding_about(findings, FINDING_DISAGREES,
-                      "6 FLOP x parameters x tokens per second is at most the device's peak",
-                      rate->line, rate->record,
-                      "%.6g tok/s of %.4g parameters are %.4g %% of the peak of %.4g x%sranks",
-                      rate->number.value, parameters->number.value, 100 * mfu, ranks, gpu->name);
+        finding_about(
+            findings, FINDING_DISAGREES,
+            "6 FLOP x parameters x tokens per second is at most the device's peak", rate->line,
+            rate->record, "%.6g tok/s of %.4g parameters are %.4g %% of the peak of %.4g GPU%s",
+            rate->number.value, parameters->number.value, 100 * mfu, ranks, ranks > 1 ? "s" : "");
     } else if (mfu < MFU_LOW && !*idle) {
         *idle = true; /* once */
         finding_about(findings, FINDING_WARNING,
                       "the device is idle most of the time: waiting, launch overhead or data, not "
                       "arithmetic (a guess)",
                       rate->line, rate->record,
-                      "%.6g tok/s of %.4g parameters on %.4g x%sare %.2g %% of their peak",
-                      rate->number.value, parameters->number.value, ranks, gpu->name, 100 * mfu);
+                      "%.6g tok/s of %.4g parameters are %.2g %% of the peak of %.4g GPU%s",
+                      rate->number.value, parameters->number.value, 100 * mfu, ranks,
+                      ranks > 1 ? "s" : "");
     }
 }
 
@@ -238,7 +238,6 @@ static void check_lone_communication(const Evidence *evidence, const Fact *fact,
 
 void rules_limits(const Evidence *evidence, Findings *findings)
 {
-    const Gpu *gpu = gpu_of(evidence);
     bool fresh = !starts_from_weights(evidence);
     int first_record = -1;
     bool idle = false;
@@ -250,9 +249,9 @@ void rules_limits(const Evidence *evidence, Findings *findings)
         if (fact->quantity == Q_MEMORY) {
             check_memory(evidence, fact, findings);
         } else if (fact->quantity == Q_MFU) {
-            check_mfu(fact, findings);
-        } else if (fact->quantity == Q_TOKENS_PER_SECOND && gpu != NULL && fact->rank < 0) {
-            check_work(evidence, gpu, fact, &idle, findings);
+            check_mfu(evidence, fact, findings);
+        } else if (fact->quantity == Q_TOKENS_PER_SECOND && evidence->peak > 0 && fact->rank < 0) {
+            check_work(evidence, fact, &idle, findings);
         } else if (fact->quantity == Q_COMMUNICATION_TIME && fact->rank < 0) {
             check_lone_communication(evidence, fact, findings);
         } else if (fresh && first_record != fact->record && is_first_loss(evidence, fact)) {

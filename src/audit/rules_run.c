@@ -414,13 +414,44 @@ static bool efficiency(const Evidence *evidence, int record, Outcome *outcome)
     if (share.unit == UNIT_NONE && share.value > 2) {
         share = number_multiply(share, number_exact(0.01));
     }
-    Number more = number_divide(speedup->number, share); /* times the ranks of the base */
-    for (double base = 1; base <= ranks->number.value; base *= 2) {
-        outcome->agrees |= number_agrees(more, number_exact(ranks->number.value / base), 0.005);
+    /* The row whose speed-up is 1 is the base; without one it may be any power of two. */
+    const Record *at = &evidence->records[record];
+    double base = 0;
+    for (int i = record; at->table > 0 && i >= 0 && evidence->records[i].table == at->table; i--) {
+        const Fact *one = evidence_own(evidence, i, Q_SPEEDUP);
+        if (one != NULL && fabs(one->number.value - 1) < 0.005) {
+            base = evidence_value(evidence, i, Q_RANKS);
+        }
     }
-    SAY(outcome, "efficiency %.4g %% is stated; speed-up %.4g / %.6g ranks is %.4g %%",
-        100 * share.value, speedup->number.value, ranks->number.value,
-        100 * speedup->number.value / ranks->number.value);
+    Number more = number_divide(speedup->number, share); /* times the ranks of the base */
+    double least = base > 0 ? base : 1, most = base > 0 ? base : ranks->number.value;
+    for (double few = least; few <= most; few *= 2) {
+        outcome->agrees |= number_agrees(more, number_exact(ranks->number.value / few), 0.005);
+    }
+    SAY(outcome, "efficiency %.4g %% is stated; speed-up %.4g on %.6g times the ranks is %.4g %%",
+        100 * share.value, speedup->number.value, ranks->number.value / least,
+        100 * speedup->number.value * least / ranks->number.value);
+    return true;
+}
+
+static bool mfu_of_flop(const Evidence *evidence, int record, Outcome *outcome)
+{
+    const Fact *work = measured(evidence, record, Q_FLOP_PER_SECOND);
+    outcome->stated = measured(evidence, record, Q_MFU);
+    if (outcome->stated == NULL || work == NULL || evidence->peak == 0) {
+        return false;
+    }
+    Number share = outcome->stated->number;
+    if (share.unit == UNIT_NONE && share.value > 2) {
+        share = number_multiply(share, number_exact(0.01));
+    }
+    Number derived = number_divide(work->number, number_exact(evidence->peak));
+    double ranks = evidence_value(evidence, record, Q_RANKS);
+    outcome->agrees = number_agrees(derived, share, 0.02) ||
+                      (ranks > 1 && !(work->marks & MARK_PER_RANK) &&
+                       number_agrees(number_divide(derived, number_exact(ranks)), share, 0.02));
+    SAY(outcome, "MFU %.4g %% is stated; %.6g TFLOP/s of the peak of %.6g are %.4g %%",
+        100 * share.value, work->number.value / 1e12, evidence->peak / 1e12, 100 * derived.value);
     return true;
 }
 
@@ -543,6 +574,7 @@ static const Rule rules[] = {
     {"perplexity = exp(loss)", perplexity, false},
     {"the best loss is at most the final one", best_and_final, true},
     {"efficiency = speed-up / ranks", efficiency, false},
+    {"MFU = FLOP/s / peak", mfu_of_flop, false},
     {"phases sum to their total: the rest has no timer", phases_missing, true},
     {"phases sum to more than their total: they overlap or count twice", phases_overfull, true},
     {"Adam keeps two numbers per parameter", optimizer_bytes, false},

@@ -37,6 +37,9 @@ static const Fact *stated_of(const Rows *rows, int record, Number *value)
         bool percent = rows->stated == Q_EFFICIENCY && fact->number.unit == UNIT_NONE &&
                        fact->number.value > 2;
         *value = percent ? number_multiply(fact->number, number_exact(0.01)) : fact->number;
+        if (rows->stated == Q_SPEEDUP && fact->number.unit == UNIT_PERCENT) {
+            *value = number_add(*value, number_exact(1)); /* "25 % faster" */
+        }
     }
     return fact;
 }
@@ -56,19 +59,24 @@ static bool are_of_one_series(const Rows *rows, int a, int b)
     return same;
 }
 
-/* The row that states 1 in the series of a row, or of the table; -1. */
+/* The row that states 1 in the series of a row, or of the table, or the one row that states
+ * nothing; -1. */
 static int base_of(const Rows *rows, int record)
 {
-    int base = -1, only = -1, ones = 0;
+    int base = -1, only = -1, ones = 0, silent = -1, silents = 0;
     for (int i = rows->first; i < rows->end; i++) {
         Number value;
-        if (stated_of(rows, i, &value) != NULL && fabs(value.value - 1) < 0.005) {
+        if (stated_of(rows, i, &value) == NULL) {
+            silents += rows->evidence->records[i].count > 0;
+            silent = rows->evidence->records[i].count > 0 ? i : silent;
+        } else if (fabs(value.value - 1) < 0.005) {
             ones++;
             only = i;
             base = base < 0 && are_of_one_series(rows, record, i) ? i : base;
         }
     }
-    return base >= 0 ? base : ones == 1 ? only : -1;
+    bool first = ones == 0 && silents == 1 && silent == rows->first;
+    return base >= 0 ? base : ones == 1 ? only : first ? silent : -1;
 }
 
 /* One way to come to the stated number: by a quantity, and, for an efficiency, of a problem that

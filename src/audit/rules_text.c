@@ -9,6 +9,51 @@
 #include <stdio.h>
 #include <string.h>
 
+/* --- paragraphs --- */
+
+/* Lines that a text is wrapped into. */
+typedef struct {
+    char text[DOCUMENT_LINE_SIZE];
+    int lines, first; /* how many, and the number of the first */
+    size_t starts[64];
+} Paragraph;
+
+static int line_at(const Paragraph *paragraph, size_t offset)
+{
+    int line = 0;
+    while (line + 1 < paragraph->lines && paragraph->starts[line + 1] <= offset) {
+        line++;
+    }
+    return paragraph->first + line;
+}
+
+/* The text from line `at` on; returns the index of the line behind it. */
+static int read_paragraph(const Document *document, int at, Paragraph *paragraph)
+{
+    size_t used = 0;
+    paragraph->lines = 0;
+    paragraph->first = at + 1;
+    bool goes_on = true;
+    for (; at < document->count && goes_on && paragraph->lines < 64; at++) {
+        const Line *line = &document->lines[at];
+        size_t length = strlen(line->text);
+        bool fresh = line->item || line->code || line->kind != LINE_TEXT;
+        if (paragraph->lines > 0 && (fresh || used + length + 2 > sizeof paragraph->text)) {
+            break;
+        }
+        paragraph->starts[paragraph->lines++] = used;
+        length =
+            length < sizeof paragraph->text - 2 - used ? length : sizeof paragraph->text - 2 - used;
+        memcpy(paragraph->text + used, line->text, length);
+        used += length;
+        goes_on =
+            line->kind == LINE_TEXT && !line->code && length > 0 && line->text[length - 1] != ':';
+        paragraph->text[used++] = ' ';
+    }
+    paragraph->text[used > 0 ? used - 1 : 0] = '\0';
+    return at;
+}
+
 /* --- products --- */
 
 #define PRODUCT_SLACK 0.01
@@ -78,9 +123,10 @@ static bool is_factor(const char *text, const ScanItem *item)
            (item->number.counted || item->number.unit == UNIT_BYTES || worded);
 }
 
-static void check_chain(const char *text, int line, const ScanItem *items, int first, int last,
+static void check_chain(const Paragraph *paragraph, const ScanItem *items, int first, int last,
                         int count, Findings *findings)
 {
+    const char *text = paragraph->text;
     const ScanItem *result = NULL;
     if (last + 1 < count && gap_has_only(text, items[last].end, items[last + 1].start, '=')) {
         result = &items[last + 1];
@@ -106,22 +152,33 @@ static void check_chain(const char *text, int line, const ScanItem *items, int f
         unit = factor.unit == UNIT_BYTES ? UNIT_BYTES : unit;
         product = number_multiply(product, factor.counted ? number_exact(factor.value) : factor);
     }
-    if (result->number.unit != unit || (unit == UNIT_NONE && !result->number.counted)) {
+    for (int i = first; i <= last; i++) {
+        if (items[i].number.value == result->number.value) {
+            return; /* "with MBS=2 (8*2)" */
+        }
+    }
+    static const char *const counts[] = {" tokens ",  " parameters ", " params ",
+                                         " samples ", " sequences ",  " elements "};
+    bool counted = result->number.counted ||
+                   scan_has_any(result->after, counts, sizeof counts / sizeof counts[0]);
+    if (result->number.unit != unit || (unit == UNIT_NONE && !counted)) {
         return; /* "80 * 4 = 320 Gbps" */
     }
     findings->compared++;
     /* MB may mean either million: 1024 x 1024 / 1,000,000 = 1.049. */
     double slack = result->number.unit == UNIT_BYTES ? 0.075 : PRODUCT_SLACK;
     if (!number_agrees(product, result->number, slack)) {
-        finding_add(findings, FINDING_DISAGREES, "a product that is written out", line,
-                    "%.10g is stated; %.*s makes %.10g", result->number.value,
-                    items[last].end - items[first].start, text + items[first].start, product.value);
+        finding_add(findings, FINDING_DISAGREES, "a product that is written out",
+                    line_at(paragraph, (size_t)result->start), "%.10g is stated; %.*s makes %.10g",
+                    result->number.value, items[last].end - items[first].start,
+                    text + items[first].start, product.value);
     }
 }
 
-static void check_products(const char *text, int line, const ScanItem *items, int count,
+static void check_products(const Paragraph *paragraph, const ScanItem *items, int count,
                            Findings *findings)
 {
+    const char *text = paragraph->text;
     for (int first = 0; first < count;) {
         int last = first;
         while (last + 1 < count && (is_times(text, items[last].end, items[last + 1].start) ||
@@ -129,7 +186,7 @@ static void check_products(const char *text, int line, const ScanItem *items, in
             last++;
         }
         if (last > first) {
-            check_chain(text, line, items, first, last, count, findings);
+            check_chain(paragraph, items, first, last, count, findings);
         }
         first = last + 1;
     }
@@ -161,19 +218,24 @@ static bool speaks_of_change(const char *text, int from, int to)
 }
 
 /* "from A to B, N times": three numbers in a row, and a word of change. */
-static void check_change(const char *text, int line, const ScanItem *items, int count,
+static void check_change(const Paragraph *paragraph, const ScanItem *items, int count,
                          Findings *findings)
 {
+    const char *text = paragraph->text;
     for (int i = 0; i + 2 < count; i++) {
-        const Number *a = &items[i].number, *b = &items[i + 1].number, *n = &items[i + 2].number;
+        Number first = items[i].number;
+        const Number *a = &first, *b = &items[i + 1].number, *n = &items[i + 2].number;
         bool change = n->unit == UNIT_TIMES || n->unit == UNIT_PERCENT;
+        bool like = a->value < 100 * b->value && b->value < 100 * a->value;
+        first.unit = first.unit == UNIT_NONE && like ? b->unit : first.unit; /* "from 2 to 3 s" */
         int end = items[i + 2].end + (int)strcspn(text + items[i + 2].end, ".;,");
         if (!stands_before(text, items[i].start, "from") ||
             !stands_before(text, items[i + 1].start, "to") || !change || a->unit != b->unit ||
             a->unit == UNIT_PERCENT || !(a->value > 0) || !(b->value > 0) || n->range || n->open ||
             a->range || b->range || items[i + 2].start - items[i + 1].end > 60 ||
             memchr(text + items[i + 1].end, '.', (size_t)(items[i + 2].start - items[i + 1].end)) ||
-            !speaks_of_change(text, items[i + 1].end, end)) {
+            !(speaks_of_change(text, items[i + 1].end, end) ||
+              strchr("+-", text[items[i + 2].start - 1]) != NULL)) {
             continue;
         }
         Number up = number_divide(*b, *a), down = number_divide(*a, *b);
@@ -185,7 +247,8 @@ static void check_change(const char *text, int line, const ScanItem *items, int 
                       fabs(fabs(down.value - 1) - share) <= half + (down.high - down.low) / 2;
         findings->compared++;
         if (!good) {
-            finding_add(findings, FINDING_DISAGREES, "a ratio that is written out", line,
+            finding_add(findings, FINDING_DISAGREES, "a ratio that is written out",
+                        line_at(paragraph, (size_t)items[i + 2].start),
                         "from %.6g to %.6g is %.4g times or %+.3g %%; %.4g%s is stated", a->value,
                         b->value, fmax(up.value, down.value), 100 * (up.value - 1),
                         n->unit == UNIT_TIMES ? n->value : 100 * n->value,
@@ -196,30 +259,28 @@ static void check_change(const char *text, int line, const ScanItem *items, int 
 
 /* --- words against numbers --- */
 
-/* The first stated speed-up above its ranks; NULL. */
-static const Fact *superlinear_fact(const Evidence *evidence)
+/* The first finding of a speed-up above its ranks; NULL. */
+static const Finding *superlinear_finding(const Findings *findings)
 {
-    for (int i = 0; i < evidence->fact_count; i++) {
-        const Fact *fact = &evidence->facts[i];
-        const Fact *ranks = evidence_own(evidence, fact->record, Q_RANKS);
-        if (fact->quantity == Q_SPEEDUP && ranks != NULL && ranks->number.value > 1 &&
-            fact->number.value > ranks->number.value * 1.02) {
-            return fact;
+    for (int i = 0; i < findings->count; i++) {
+        if (strncmp(findings->items[i].rule, "faster than the ranks", 21) == 0) {
+            return &findings->items[i];
         }
     }
     return NULL;
 }
 
-static void check_sublinear(const Evidence *evidence, const char *text, int line,
+static void check_sublinear(const Evidence *evidence, const Paragraph *paragraph,
                             const ScanItem *items, int count, Findings *findings)
 {
+    const char *text = paragraph->text;
     static const char *const words[] = {" sub linear ", " sublinear ", " diminishing returns ",
                                         " less than linear "};
     static const char rule[] = "words against numbers";
     if (!scan_has_any(text, words, sizeof words / sizeof words[0])) {
         return;
     }
-    const Fact *above = superlinear_fact(evidence);
+    const Finding *above = superlinear_finding(findings);
     double ranks = 0, most = 0;
     for (int k = 0; k < count; k++) {
         size_t length;
@@ -229,15 +290,20 @@ static void check_sublinear(const Evidence *evidence, const char *text, int line
         most = items[k].number.unit == UNIT_TIMES ? fmax(most, items[k].number.value) : most;
     }
     findings->compared++;
+    int line = paragraph->first;
+    for (int k = 1; k < paragraph->lines; k++) {
+        line = scan_has_any(text + paragraph->starts[k], words, sizeof words / sizeof words[0])
+                   ? paragraph->first + k
+                   : line;
+    }
     if (ranks > 1 && most > ranks) {
         finding_add(findings, FINDING_DISAGREES, rule, line,
                     "the text says sub-linear beside a speed-up of %.4g on %.4g ranks", most,
                     ranks);
     } else if (above != NULL) {
         finding_add(findings, FINDING_DISAGREES, rule, line,
-                    "the text says sub-linear; line %d has a speed-up of %.4g on %.4g ranks",
-                    above->line, above->number.value,
-                    evidence_value(evidence, above->record, Q_RANKS));
+                    "the text says sub-linear; line %d has a speed-up above the number of ranks",
+                    above->line);
     }
 }
 
@@ -326,16 +392,119 @@ static void check_quote(const Evidence *evidence, int line, Findings *findings)
     }
 }
 
+/* The quantity whose name ends the phrase, "shampoo reaches a val loss": the longest. */
+static Quantity ends_in_name(const Names *names, const char *phrase, Unit unit)
+{
+    unsigned marks;
+    for (const char *at = phrase; *at != '\0' && at[1] != '\0'; at = strchrnul(at + 1, ' ')) {
+        Quantity found = quantity_match(names, at, unit, &marks);
+        if (found != Q_NONE) {
+            return found;
+        }
+    }
+    return Q_NONE;
+}
+
+/* Whether the number is that of some row. */
+static bool is_in_table(const Evidence *evidence, Quantity quantity, const Number *number)
+{
+    for (int i = 0; i < evidence->record_count; i++) {
+        const Fact *own = evidence_own(evidence, i, quantity);
+        if (evidence->records[i].kind == RECORD_ROW && own != NULL &&
+            number_agrees(own->number, *number, 1e-9)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The one row of the document whose label stands in the sentence; -1. */
+static int row_of(const Evidence *evidence, const char *sentence)
+{
+    int found = -1;
+    for (int i = 0; i < evidence->record_count; i++) {
+        const Record *record = &evidence->records[i];
+        char label[PHRASE_SIZE];
+        phrase_make(record->label, strlen(record->label), label);
+        if (record->kind == RECORD_ROW && strlen(label) > 4 && scan_has(sentence, label)) {
+            if (found >= 0) {
+                return -1;
+            }
+            found = i;
+        }
+    }
+    return found;
+}
+
+/* A sentence about one row of a table, which it names by its label: one number that is not the
+ * row's, nor another's, beside nothing else or beside numbers that are. */
+static void check_label(const Evidence *evidence, const char *sentence, int line,
+                        Findings *findings)
+{
+    static _Thread_local ScanItem items[SCAN_MAX_ITEMS];
+    int count = scan_line(sentence, items), agree = 0, disagree = 0;
+    int row = count > 0 && count <= 4 ? row_of(evidence, sentence) : -1;
+    const Fact *own = NULL;
+    Number said = {0};
+    for (int k = 0; k < count && row >= 0; k++) {
+        const Number *number = &items[k].number;
+        Quantity quantity = ends_in_name(&evidence->names, items[k].before, number->unit);
+        quantity = number->unit == UNIT_TOKENS_PER_SECOND ? Q_TOKENS_PER_SECOND : quantity;
+        const Fact *fact = quantity > Q_STEP ? evidence_own(evidence, row, quantity) : NULL;
+        if (fact == NULL || fact->number.unit != number->unit || number->range || number->open) {
+            continue;
+        }
+        bool known = is_in_table(evidence, quantity, number);
+        agree += known;
+        disagree += !known;
+        own = known ? own : fact;
+        said = known ? said : *number;
+    }
+    findings->compared += agree + disagree;
+    if (disagree == 1 && (agree > 0 || count == 1)) {
+        finding_add(findings, FINDING_DISAGREES, twice, line,
+                    "%s of %s is %.6g here and %.6g in line %d", quantity_name(own->quantity),
+                    evidence->records[row].label, said.value, own->number.value, own->line);
+    }
+}
+
+static void check_sentences(const Evidence *evidence, const Paragraph *paragraph,
+                            Findings *findings)
+{
+    char sentence[DOCUMENT_LINE_SIZE];
+    for (const char *at = paragraph->text; *at != '\0';) {
+        const char *end = strstr(at, ". ");
+        size_t length = end != NULL ? (size_t)(end - at) + 1 : strlen(at);
+        memcpy(sentence, at, length);
+        sentence[length] = '\0';
+        size_t digits = strcspn(sentence, "0123456789");
+        check_label(evidence, sentence, line_at(paragraph, (size_t)(at - paragraph->text) + digits),
+                    findings);
+        at += length + (at[length] == ' ');
+    }
+}
+
 void rules_text(const Evidence *evidence, Findings *findings)
 {
     static _Thread_local ScanItem items[SCAN_MAX_ITEMS];
-    for (int i = 0; i < evidence->document->count; i++) {
-        const Line *line = &evidence->document->lines[i];
-        if (line->kind == LINE_TEXT && !(line->code && strstr(line->text, "==") != NULL)) {
-            int count = scan_line(line->text, items);
-            check_products(line->text, i + 1, items, count, findings);
-            check_change(line->text, i + 1, items, count, findings);
-            check_sublinear(evidence, line->text, i + 1, items, count, findings);
+    const Document *document = evidence->document;
+    static _Thread_local Paragraph paragraph;
+    for (int i = 0; i < document->count;) {
+        const Line *line = &document->lines[i];
+        bool code = line->code && strstr(line->text, "==") != NULL;
+        if ((line->kind != LINE_TEXT && line->kind != LINE_TABLE_ROW) || code) {
+            i++;
+            continue;
+        }
+        i = read_paragraph(document, i, &paragraph);
+        int count = scan_line(paragraph.text, items);
+        check_products(&paragraph, items, count, findings);
+        if (line->kind == LINE_TEXT) {
+            check_change(&paragraph, items, count, findings);
+            check_sublinear(evidence, &paragraph, items, count, findings);
+        }
+        if (line->kind == LINE_TEXT && !line->code) {
+            check_sentences(evidence, &paragraph, findings);
         }
     }
     int quotes = 0;

@@ -84,7 +84,8 @@ static char glue_before(const char *text, int from, int start)
 {
     char glue = ' ';
     for (int i = start - 1; i >= from && !is_word(text[i]) && (unsigned char)text[i] < 0x80; i--) {
-        glue = text[i] == '=' || text[i] == ':' || text[i] == '(' ? text[i] : glue;
+        glue =
+            text[i] == '=' || text[i] == ':' || text[i] == '(' || text[i] == '/' ? text[i] : glue;
     }
     return glue;
 }

@@ -9,7 +9,7 @@ typedef struct {
     int start, end;           /* of the number and its unit in the text */
     char before[PHRASE_SIZE]; /* words since the last number or break, fill words at the end gone */
     char after[PHRASE_SIZE];  /* words up to the next number or break */
-    char glue; /* what stands between the last word and the number: ' ', '=', ':', '(' */
+    char glue; /* what stands between the last word and the number: ' ', '=', ':', '(', '/' */
     bool in_parentheses;
 } ScanItem;
 
