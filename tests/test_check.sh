@@ -16,7 +16,7 @@ cat >bad.md <<'END'
 END
 
 expect 0 'good.csv: 0 disagree, 0 warnings' check good.csv
-expect 4 'bad.md:5: 2048 tokens per step are stated' check bad.md
+expect 4 'ranks 2: 2048 tokens per step are stated' check bad.md
 grep -qF 'makes 4096' out || fail 'the other number is missing'
 expect 4 'something does not agree' check good.csv bad.md
 grep -qF 'good.csv: 0 disagree' out || fail 'the first file is missing'
