@@ -340,10 +340,8 @@ static int bench_lengths(Bench *b)
     return code;
 }
 
-int cmd_bench_attention(Config *cfg, int argc, char **argv)
+int cmd_bench_attention(Config *cfg)
 {
-    (void)argc;
-    (void)argv;
     signals_install();
     int code = run_resolve(cfg);
     if (code != 0) {

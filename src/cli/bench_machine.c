@@ -165,13 +165,10 @@ static int write_json(const Bench *b, const char *path)
 
 static bool names_model(const Config *cfg)
 {
-    size_t count;
-    const Option *options = config_options(&count);
-    for (size_t i = 0; i < count; i++) {
-        const Option *o = &options[i];
-        bool shape = strcmp(o->group, "Model") == 0 || strcmp(o->name, "batch") == 0 ||
-                     strcmp(o->name, "seq") == 0;
-        if (shape && config_is_set(cfg, o->name)) {
+    for (const Option *option = config_options(); option->name != NULL; option++) {
+        bool shape = strcmp(option->group, "Model") == 0 || strcmp(option->name, "batch") == 0 ||
+                     strcmp(option->name, "seq") == 0;
+        if (shape && config_is_set(cfg, option->name)) {
             return true;
         }
     }
@@ -214,10 +211,8 @@ static int measure_products(Bench *b)
     return code;
 }
 
-int cmd_bench_machine(Config *cfg, int argc, char **argv)
+int cmd_bench_machine(Config *cfg)
 {
-    (void)argc;
-    (void)argv;
     if (comm_is_launched()) {
         return bench_link(cfg);
     }

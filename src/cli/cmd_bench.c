@@ -229,10 +229,8 @@ static int verify_bench(Bench *b, const Config *cfg)
                                           .seconds = host ? VERIFY_SECONDS : GPU_VERIFY_SECONDS});
 }
 
-int cmd_bench(Config *cfg, int argc, char **argv)
+int cmd_bench(Config *cfg)
 {
-    (void)argc;
-    (void)argv;
     Bench b;
     signals_install();
     int code = bench_open(&b, cfg, NULL);

@@ -41,7 +41,7 @@ static int check_file(const char *path, const Names *names, bool *failed)
     return code;
 }
 
-int cmd_check(Config *cfg, int argc, char **argv)
+int cmd_check(Config *cfg)
 {
     NameMapping *mappings;
     int count, unreadable = 0;
@@ -51,20 +51,21 @@ int cmd_check(Config *cfg, int argc, char **argv)
     }
     Names names = {mappings, count};
     bool failed = false;
-    for (int i = 0; i < argc; i++) {
-        code = io_is_folder(argv[i]) ? check_run(argv[i], &failed)
-                                     : check_file(argv[i], &names, &failed);
+    for (int i = 0; i < cfg->argc; i++) {
+        code = io_is_folder(cfg->argv[i]) ? check_run(cfg->argv[i], &failed)
+                                          : check_file(cfg->argv[i], &names, &failed);
         if (code != 0) {
             unreadable++;
-            if (argc > 1) { /* the others are looked at all the same */
+            if (cfg->argc > 1) { /* the others are looked at all the same */
                 log_error("%s", err_message());
             }
         }
     }
     free(mappings);
     if (unreadable > 0) {
-        return argc == 1 ? code
-                         : err_set(ERR_INPUT, "%d of %d paths not checked", unreadable, argc);
+        return cfg->argc == 1
+                   ? code
+                   : err_set(ERR_INPUT, "%d of %d paths not checked", unreadable, cfg->argc);
     }
     return failed ? err_set(ERR_CHECK, "something does not agree; see above") : 0;
 }

@@ -83,11 +83,9 @@ static Expectation expectation_of(const Option *option)
 /* Calls `each` for every option that the command takes. */
 static void for_options(Command command, void (*each)(const Option *option, Command command))
 {
-    size_t count;
-    const Option *options = config_options(&count);
-    for (size_t i = 0; i < count; i++) {
-        if (options[i].commands & 1u << command) {
-            each(&options[i], command);
+    for (const Option *option = config_options(); option->name != NULL; option++) {
+        if (option->commands & 1u << command) {
+            each(option, command);
         }
     }
 }
@@ -158,12 +156,10 @@ static void bash_option_name(const Option *option, Command command)
 
 static void bash_print_values(void)
 {
-    size_t count;
-    const Option *options = config_options(&count);
-    for (size_t i = 0; i < count; i++) {
-        Expectation expected = expectation_of(&options[i]);
-        printf("    --%s) ", options[i].name);
-        if (options[i].type == OPTION_BOOL) {
+    for (const Option *option = config_options(); option->name != NULL; option++) {
+        Expectation expected = expectation_of(option);
+        printf("    --%s) ", option->name);
+        if (option->type == OPTION_BOOL) {
             /* Behind a switch something new begins, unless "=" joins them. */
             printf("[[ $joined ]] && words='%s' || option= ;;\n", expected.words);
         } else {
@@ -438,20 +434,18 @@ static void print_fish(void)
     }
 }
 
-int cmd_completion(Config *cfg, int argc, char **argv)
+int cmd_completion(Config *cfg)
 {
-    (void)cfg;
-    (void)argc;
     static const struct {
         const char *name;
         void (*print)(void);
     } shells[] = {{"bash", print_bash}, {"zsh", print_zsh}, {"fish", print_fish}};
     for (size_t i = 0; i < sizeof shells / sizeof *shells; i++) {
-        if (strcmp(argv[0], shells[i].name) == 0) {
+        if (strcmp(cfg->argv[0], shells[i].name) == 0) {
             shells[i].print();
             return 0;
         }
     }
     return err_set(ERR_INPUT, "completion: there is none for '%.60s'; use bash, zsh or fish",
-                   argv[0]);
+                   cfg->argv[0]);
 }

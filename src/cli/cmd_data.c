@@ -1,6 +1,5 @@
 #include "cli/commands.h"
 
-#include "base/assert.h"
 #include "base/err.h"
 #include "base/escape.h"
 #include "base/log.h"
@@ -100,12 +99,11 @@ static void print_sample(const Dataset *dataset)
     tokenizer_free(tokenizer);
 }
 
-static int info(Config *cfg, const char *data)
+int cmd_data_info(Config *cfg)
 {
-    (void)cfg;
     Dataset dataset;
-    int code =
-        dataset_open(&dataset, data, (DatasetOptions){.vocab = RANDOM_VOCAB, .verify = true});
+    int code = dataset_open(&dataset, cfg->argv[0],
+                            (DatasetOptions){.vocab = RANDOM_VOCAB, .verify = true});
     if (code == 0) {
         print_dataset(&dataset);
         print_sample(&dataset);
@@ -121,7 +119,7 @@ static const char *base_name(const char *path)
     return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
-static int prepare(Config *cfg, int argc, char **argv)
+int cmd_data_prepare(Config *cfg)
 {
     Tokenizer *tokenizer;
     int code = tokenizer_open(cfg->tokenizer, &tokenizer);
@@ -129,7 +127,7 @@ static int prepare(Config *cfg, int argc, char **argv)
         return code;
     }
     PrepareOptions options = {.out = cfg->out,
-                              .source = text_source_options(cfg, argc, argv),
+                              .source = text_source_options(cfg, cfg->argc, cfg->argv),
                               .tokenizer = tokenizer,
                               .tokenizer_name = base_name(cfg->tokenizer),
                               .val_fraction = cfg->val_fraction,
@@ -152,7 +150,7 @@ static int prepare(Config *cfg, int argc, char **argv)
     return code;
 }
 
-static int stories(Config *cfg)
+int cmd_data_stories(Config *cfg)
 {
     signals_install();
     int code = stories_write(cfg->out, (uint64_t)cfg->bytes, text_source_seed(cfg),
@@ -161,19 +159,4 @@ static int stories(Config *cfg)
         log_info("wrote %s", cfg->out);
     }
     return code;
-}
-
-int cmd_data(Config *cfg, int argc, char **argv)
-{
-    if (cfg->command == COMMAND_DATA_PREPARE) {
-        return prepare(cfg, argc, argv);
-    }
-    if (cfg->command == COMMAND_DATA_STORIES) {
-        return stories(cfg);
-    }
-    PACER_ASSERT(cfg->command == COMMAND_DATA_INFO, "command %d", (int)cfg->command);
-    if (argc != 1) {
-        return err_set(ERR_INPUT, "pacer data info takes one dataset, not %d", argc);
-    }
-    return info(cfg, argv[0]);
 }

@@ -82,16 +82,16 @@ static void print_command(Command command, const char *const *options, const cha
     fflush(stdout);
 }
 
-typedef int (*RunCommand)(Config *cfg, int argc, char **argv);
-
-static int run_command(Command command, RunCommand run, const Config *given,
-                       const char *const *options, char *input)
+static int run_command(Command command, const Config *given, const char *const *options,
+                       char *input)
 {
     Config cfg;
     config_init(&cfg, command);
+    cfg.argc = input != NULL;
+    cfg.argv = &input;
     print_command(command, options, input);
     int code = set_options(&cfg, given, options);
-    code = code != 0 ? code : run(&cfg, input != NULL ? 1 : 0, &input);
+    code = code != 0 ? code : command_rows[command].run(&cfg);
     config_free(&cfg);
     return code;
 }
@@ -225,12 +225,9 @@ static int make_data(const Config *given, const Paths *paths)
     const char *const learn[] = {"vocab", "4096", "out", paths->tokenizer, NULL};
     const char *const prepare[] = {"tokenizer", paths->tokenizer, "out", paths->shards, NULL};
     int code = io_make_folders(paths->folder);
-    code = code != 0 ? code : run_command(COMMAND_DATA_STORIES, cmd_data, given, stories, NULL);
-    code = code != 0
-               ? code
-               : run_command(COMMAND_TOKENIZER_TRAIN, cmd_tokenizer, given, learn, paths->text);
-    return code != 0 ? code
-                     : run_command(COMMAND_DATA_PREPARE, cmd_data, given, prepare, paths->text);
+    code = code != 0 ? code : run_command(COMMAND_DATA_STORIES, given, stories, NULL);
+    code = code != 0 ? code : run_command(COMMAND_TOKENIZER_TRAIN, given, learn, paths->text);
+    return code != 0 ? code : run_command(COMMAND_DATA_PREPARE, given, prepare, paths->text);
 }
 
 static int show_result(const Config *train, const TrainResult *result, const Paths *paths)
@@ -273,10 +270,8 @@ static int show_result(const Config *train, const TrainResult *result, const Pat
     return code;
 }
 
-int cmd_demo(Config *cfg, int argc, char **argv)
+int cmd_demo(Config *cfg)
 {
-    (void)argc;
-    (void)argv;
     Paths paths;
     paths_init(&paths, cfg->out);
     /* A GPU's timings, which otherwise stay in the user's cache for all runs. */

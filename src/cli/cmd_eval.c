@@ -301,15 +301,15 @@ static int evaluate(Eval *e, const char *model, int count, char **inputs)
     return code;
 }
 
-int cmd_eval(Config *cfg, int argc, char **argv)
+int cmd_eval(Config *cfg)
 {
     Eval e = {.cfg = cfg, .report = {.model = &e.model, .ranks = 1}};
-    int code = evaluation_check(cfg, argc - 1, argv + 1);
+    int code = evaluation_check(cfg, cfg->argc - 1, cfg->argv + 1);
     code = code != 0 ? code : ranks_enter(cfg, NULL, &e.comm);
     if (code == 0) {
         signals_install();
         e.report.ranks = e.comm != NULL ? comm_ranks(e.comm) : 1;
-        code = evaluate(&e, argv[0], argc - 1, argv + 1);
+        code = evaluate(&e, cfg->argv[0], cfg->argc - 1, cfg->argv + 1);
     }
     return ranks_leave(e.comm, code);
 }

@@ -23,21 +23,19 @@ static int export_model(const Config *cfg, const char *path)
     return code;
 }
 
-int cmd_export(Config *cfg, int argc, char **argv)
+int cmd_export(Config *cfg)
 {
-    (void)argc;
     switch (cfg->format) {
     case CONFIG_FORMAT_CSV:
-        return export_csv(argv[0], cfg->out);
+        return export_csv(cfg->argv[0], cfg->out);
     case CONFIG_FORMAT_TENSORBOARD:
-        return export_events(argv[0], cfg->out);
+        return export_events(cfg->argv[0], cfg->out);
     default: /* config_check lets nothing else through */
-        return export_model(cfg, argv[0]);
+        return export_model(cfg, cfg->argv[0]);
     }
 }
 
-int cmd_import(Config *cfg, int argc, char **argv)
+int cmd_import(Config *cfg)
 {
-    (void)argc;
-    return import_model(argv[0], cfg->out);
+    return import_model(cfg->argv[0], cfg->out);
 }

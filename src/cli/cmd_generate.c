@@ -14,7 +14,6 @@
 #include "base/output.h"
 #include "base/signals.h"
 #include "cli/commands.h"
-#include "base/json.h"
 #include "text/unicode.h"
 
 #include <errno.h>
@@ -253,10 +252,10 @@ static int write_json(const Generation *g)
 
 /* --- the command --- */
 
-static int load(Generation *g, Config *cfg, const char *path)
+static int load(Generation *g, Config *cfg)
 {
     double start = clock_seconds();
-    int code = loaded_open(&g->loaded, path, cfg, NULL);
+    int code = loaded_open(&g->loaded, cfg->argv[0], cfg, NULL);
     g->load_seconds = clock_seconds() - start;
     code =
         code != 0 ? code : writer_prompt(&g->loaded, g->prompt.bytes, g->prompt.size, &g->tokens);
@@ -289,9 +288,8 @@ static int write_texts(Generation *g)
                : err_set(pending, "stopped after %lld tokens", (long long)g->written.tokens);
 }
 
-int cmd_generate(Config *cfg, int argc, char **argv)
+int cmd_generate(Config *cfg)
 {
-    (void)argc;
     Generation g = {.cfg = cfg, .terminal = isatty(STDOUT_FILENO)};
     g.mute = strcmp(cfg->json, "-") == 0;
     g.stream = cfg->stream && cfg->samples == 1 && !g.mute;
@@ -300,7 +298,7 @@ int cmd_generate(Config *cfg, int argc, char **argv)
     int code = read_prompt(&g); /* before signals are caught: Ctrl-C ends the wait for it */
     signals_install();
     signal(SIGPIPE, SIG_DFL); /* nothing is lost when a reader goes away (pacer generate | head) */
-    code = code != 0 ? code : load(&g, cfg, argv[0]);
+    code = code != 0 ? code : load(&g, cfg);
     code = code != 0 ? code : write_texts(&g);
     stops_free(g.stops);
     written_free(&g.written);

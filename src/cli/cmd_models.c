@@ -4,11 +4,9 @@
 
 #include <stdio.h>
 
-int cmd_models(Config *cfg, int argc, char **argv)
+int cmd_models(Config *cfg)
 {
     (void)cfg;
-    (void)argc;
-    (void)argv;
     printf("%-12s %15s %7s %8s %6s %6s %8s %8s  %s\n", "model", "parameters", "layers", "d-model",
            "heads", "ffn", "vocab", "context", "made of");
     for (int i = 0; spec_preset(i) != NULL; i++) {

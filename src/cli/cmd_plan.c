@@ -238,10 +238,8 @@ static int plan(const Config *cfg, Comm *comm, bool predicting)
     return code;
 }
 
-int cmd_plan(Config *cfg, int argc, char **argv)
+int cmd_plan(Config *cfg)
 {
-    (void)argc;
-    (void)argv;
     Comm *comm = NULL;
     bool predicting = wants_prediction(cfg);
     int code = predicting ? check_prediction(cfg) : 0;

@@ -80,10 +80,8 @@ static int profile_to(const char *path, Config *cfg, Comm *comm)
     return code;
 }
 
-int cmd_profile(Config *cfg, int argc, char **argv)
+int cmd_profile(Config *cfg)
 {
-    (void)argc;
-    (void)argv;
     Comm *comm;
     int code = ranks_enter(cfg, NULL, &comm);
     code = code == 0 ? profile_to(cfg->out[0] != '\0' ? cfg->out : DEFAULT_FILE, cfg, comm) : code;

@@ -5,12 +5,12 @@
 
 #include <stdio.h>
 
-int cmd_report(Config *cfg, int argc, char **argv)
+int cmd_report(Config *cfg)
 {
-    if (argc == 2) {
-        return compare_report(argv[0], argv[1], stdout);
+    if (cfg->argc == 2) {
+        return compare_report(cfg->argv[0], cfg->argv[1], stdout);
     }
-    const char *dir = argv[0], *out = cfg->out[0] != '\0' ? cfg->out : dir;
+    const char *dir = cfg->argv[0], *out = cfg->out[0] != '\0' ? cfg->out : dir;
     bool experiment;
     int code = results_kind(dir, &experiment);
     if (code == 0) {

@@ -284,15 +284,14 @@ static int sweep(const Config *cfg, const char *path)
     return code;
 }
 
-int cmd_sweep(Config *cfg, int argc, char **argv)
+int cmd_sweep(Config *cfg)
 {
-    (void)argc;
     if (comm_is_launched()) {
         return err_set(ERR_INPUT,
                        "a sweep starts its ranks itself: start it without mpirun or srun");
     }
     signals_install();
-    char *path = find_recipe(argv[0]);
+    char *path = find_recipe(cfg->argv[0]);
     int code = sweep(cfg, path);
     free(path);
     return code;

@@ -127,7 +127,7 @@ static int train_on(const Config *cfg, TextSource *source, WordCount *words,
     return code;
 }
 
-static int train(Config *cfg, int argc, char **argv)
+int cmd_tokenizer_train(Config *cfg)
 {
     Progress progress = progress_begin("counting");
     size_t special_count;
@@ -147,7 +147,7 @@ static int train(Config *cfg, int argc, char **argv)
     signals_install();
     int code = bpe_train_check(&options);
     code = code != 0 ? code : pretok_open(cfg->pattern, &pretok);
-    code = code != 0 ? code : source_open(text_source_options(cfg, argc, argv), &source);
+    code = code != 0 ? code : source_open(text_source_options(cfg, cfg->argc, cfg->argv), &source);
     if (code == 0) {
         size_t limit = cfg->memory_limit > 0 ? (size_t)cfg->memory_limit : mem_available() / 4;
         WordCount *words =
@@ -227,8 +227,9 @@ static void show_longest(const Tokenizer *tokenizer)
     }
 }
 
-static int info(const char *source)
+int cmd_tokenizer_info(Config *cfg)
 {
+    const char *source = cfg->argv[0];
     Tokenizer *tokenizer;
     int code = tokenizer_open(source, &tokenizer);
     if (code != 0) {
@@ -263,44 +264,86 @@ static int info(const char *source)
 
 /* --- encode and decode: files or pipes of any size, to ids and back --- */
 
-/* What both directions read from. */
 typedef struct {
+    Tokenizer *tokenizer;
+    Output *output;
+    int form; /* CONFIG_IDS_* */
+    /* What is read. */
     const char *name;
     int file;
     uint64_t size, done; /* size 0: unknown */
     double started;
     Progress progress;
     uint8_t chunk[CHUNK_BYTES];
-} Input;
+    /* Ids written by encode; ids read by decode and not decoded yet, the number of ids before
+     * them, and a number or an integer that the chunk's end has cut. */
+    uint64_t position;
+    uint32_t ids[IDS_AT_ONCE];
+    size_t count;
+    uint64_t partial;
+    int partial_length;
+} Coding;
 
-static int input_open(const char *path, Input *input)
+static int open_input(Coding *c, const char *path)
 {
     bool standard = strcmp(path, "-") == 0;
-    input->name = standard ? "standard input" : path;
-    input->file = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    input->size = input->done = 0;
-    input->started = clock_seconds();
-    input->progress = progress_begin(input->name);
+    c->name = standard ? "standard input" : path;
+    c->file = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    c->started = clock_seconds();
+    c->progress = progress_begin(c->name);
     struct stat info;
-    if (input->file < 0 || fstat(input->file, &info) != 0) {
+    if (c->file < 0 || fstat(c->file, &info) != 0) {
         return io_error(path, "read");
     }
     if (S_ISDIR(info.st_mode)) {
         return err_set(ERR_INPUT, "%s: is a folder; name a file", path);
     }
-    input->size = S_ISREG(info.st_mode) ? (uint64_t)info.st_size : 0;
+    c->size = S_ISREG(info.st_mode) ? (uint64_t)info.st_size : 0;
     return 0;
 }
 
-static void input_close(Input *input)
+static int check_width(const Config *cfg, const Tokenizer *tokenizer)
 {
-    if (input->file > STDIN_FILENO) {
-        close(input->file);
-    }
+    bool narrow = cfg->command == COMMAND_TOKENIZER_ENCODE && cfg->ids == CONFIG_IDS_UINT16;
+    return narrow && tokenizer_vocab(tokenizer) > 65536
+               ? err_set(ERR_INPUT,
+                         "--ids uint16 cannot hold the ids of %s, which has %" PRIu32
+                         " entries; use uint32",
+                         cfg->tokenizer, tokenizer_vocab(tokenizer))
+               : 0;
 }
 
-/* The next bytes in input->chunk; 0 in *size at the end. */
-static int input_read(Input *input, size_t *size)
+/* To be ended by coding_close whatever it returns. */
+static int coding_open(Coding *c, const Config *cfg)
+{
+    c->form = cfg->ids;
+    int code = tokenizer_open(cfg->tokenizer, &c->tokenizer);
+    code = code != 0 ? code : check_width(cfg, c->tokenizer);
+    code = code != 0 ? code : open_input(c, cfg->argc > 0 ? cfg->argv[0] : "-");
+    code = code != 0 ? code : output_open(cfg->out, &c->output);
+    if (code == 0) {
+        signals_install();
+    }
+    return code;
+}
+
+/* Keeps what was written if code is 0. */
+static int coding_close(Coding *c, int code)
+{
+    if (code == 0) {
+        code = output_commit(c->output);
+    } else {
+        output_abandon(c->output);
+    }
+    if (c->file > STDIN_FILENO) {
+        close(c->file);
+    }
+    tokenizer_free(c->tokenizer);
+    return code;
+}
+
+/* The next bytes in c->chunk; 0 in *size at the end. */
+static int read_chunk(Coding *c, size_t *size)
 {
     *size = 0;
     int code = signals_pending();
@@ -308,38 +351,32 @@ static int input_read(Input *input, size_t *size)
         return err_set(code, "stopped; nothing was written");
     }
     while (*size < CHUNK_BYTES) {
-        ssize_t part = read(input->file, input->chunk + *size, CHUNK_BYTES - *size);
+        ssize_t part = read(c->file, c->chunk + *size, CHUNK_BYTES - *size);
         if (part < 0 && errno == EINTR) {
             continue;
         }
         if (part < 0) {
-            return io_error(input->name, "read");
+            return io_error(c->name, "read");
         }
         if (part == 0) {
             break;
         }
         *size += (size_t)part;
     }
-    input->done += *size;
-    if (input->size > 0) {
-        progress_say(&input->progress, input->done, input->size);
+    c->done += *size;
+    if (c->size > 0) {
+        progress_say(&c->progress, c->done, c->size);
     }
     return 0;
 }
 
 /* --- encode --- */
 
-typedef struct {
-    Output *output;
-    int form; /* CONFIG_IDS_* */
-    uint64_t written;
-} IdWriter;
-
-static size_t format_ids(const IdWriter *writer, const uint32_t *ids, size_t count, char *out)
+static size_t format_ids(const Coding *c, const uint32_t *ids, size_t count, char *out)
 {
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
-        if (writer->form == CONFIG_IDS_TEXT) {
+        if (c->form == CONFIG_IDS_TEXT) {
             char digits[12];
             int length = 0;
             uint32_t rest = ids[i];
@@ -347,14 +384,14 @@ static size_t format_ids(const IdWriter *writer, const uint32_t *ids, size_t cou
                 digits[length++] = (char)('0' + rest % 10);
                 rest /= 10;
             } while (rest > 0);
-            if (writer->written + i > 0) {
+            if (c->position + i > 0) {
                 out[used++] = ' ';
             }
             while (length > 0) {
                 out[used++] = digits[--length];
             }
         } else {
-            for (int byte = 0; byte < (writer->form == CONFIG_IDS_UINT16 ? 2 : 4); byte++) {
+            for (int byte = 0; byte < (c->form == CONFIG_IDS_UINT16 ? 2 : 4); byte++) {
                 out[used++] = (char)(ids[i] >> 8 * byte & 0xff);
             }
         }
@@ -366,202 +403,129 @@ static int write_ids(void *context, uint64_t tag, const uint32_t *ids, size_t co
                      bool ends)
 {
     (void)tag, (void)bytes, (void)ends;
-    IdWriter *writer = context;
+    Coding *c = context;
     char text[IDS_AT_ONCE * 12];
     int code = 0;
     for (size_t at = 0; code == 0 && at < count; at += IDS_AT_ONCE) {
         size_t part = count - at < IDS_AT_ONCE ? count - at : IDS_AT_ONCE;
-        code = output_put(writer->output, text, format_ids(writer, ids + at, part, text));
-        writer->written += part;
+        code = output_put(c->output, text, format_ids(c, ids + at, part, text));
+        c->position += part;
     }
     return code;
 }
 
-static int encode(Input *input, EncodeStream *stream, IdWriter *writer)
+static int encode(Coding *c, EncodeStream *stream)
 {
     size_t size = 1;
     int code = 0;
     encode_stream_begin(stream, 0);
     while (code == 0 && size > 0) {
-        code = input_read(input, &size);
-        code = code != 0 ? code : encode_stream_put(stream, input->chunk, size);
+        code = read_chunk(c, &size);
+        code = code != 0 ? code : encode_stream_put(stream, c->chunk, size);
     }
     code = code != 0 ? code : encode_stream_end(stream);
     code = code != 0 ? code : encode_stream_flush(stream);
-    if (code == 0 && writer->form == CONFIG_IDS_TEXT && writer->written > 0) {
-        code = output_put(writer->output, "\n", 1);
+    if (code == 0 && c->form == CONFIG_IDS_TEXT && c->position > 0) {
+        code = output_put(c->output, "\n", 1);
     }
     return code;
 }
 
-static int check_width(const Config *cfg, const Tokenizer *tokenizer)
+int cmd_tokenizer_encode(Config *cfg)
 {
-    bool narrow = cfg->ids == CONFIG_IDS_UINT16;
-    return narrow && tokenizer_vocab(tokenizer) > 65536
-               ? err_set(ERR_INPUT,
-                         "--ids uint16 cannot hold the ids of %s, which has %" PRIu32
-                         " entries; use uint32",
-                         cfg->tokenizer, tokenizer_vocab(tokenizer))
-               : 0;
-}
-
-static int encode_file(const Config *cfg, const char *path)
-{
-    Tokenizer *tokenizer;
-    int code = tokenizer_open(cfg->tokenizer, &tokenizer);
-    if (code != 0) {
-        return code;
-    }
-    static Input input;
-    IdWriter writer = {.form = cfg->ids};
-    code = check_width(cfg, tokenizer);
-    code = code != 0 ? code : input_open(path, &input);
-    code = code != 0 ? code : output_open(cfg->out, &writer.output);
+    static Coding c;
+    uint64_t invalid = 0;
+    double seconds = 0;
+    int code = coding_open(&c, cfg);
     if (code == 0) {
-        signals_install();
-        EncodeStream *stream =
-            encode_stream_open(tokenizer, config_threads(cfg), write_ids, &writer);
-        code = encode(&input, stream, &writer);
-        double seconds = clock_seconds() - input.started;
-        if (code == 0) {
-            code = output_commit(writer.output);
-        } else {
-            output_abandon(writer.output);
-        }
-        if (code == 0) {
-            log_info("%" PRIu64 " bytes are %" PRIu64 " tokens (%.3f bytes per token), %.1f MB/s",
-                     input.done, writer.written,
-                     writer.written > 0 ? (double)input.done / (double)writer.written : 0,
-                     (double)input.done / 1e6 / seconds);
-        }
-        if (code == 0 && encode_stream_invalid(stream) > 0) {
-            log_warn("%s: %" PRIu64 " bytes are not UTF-8; they are kept as they are", input.name,
-                     encode_stream_invalid(stream));
-        }
+        EncodeStream *stream = encode_stream_open(c.tokenizer, config_threads(cfg), write_ids, &c);
+        code = encode(&c, stream);
+        seconds = clock_seconds() - c.started;
+        invalid = encode_stream_invalid(stream);
         encode_stream_close(stream);
     }
-    input_close(&input);
-    tokenizer_free(tokenizer);
+    code = coding_close(&c, code);
+    if (code == 0) {
+        log_info("%" PRIu64 " bytes are %" PRIu64 " tokens (%.3f bytes per token), %.1f MB/s",
+                 c.done, c.position, c.position > 0 ? (double)c.done / (double)c.position : 0,
+                 (double)c.done / 1e6 / seconds);
+    }
+    if (code == 0 && invalid > 0) {
+        log_warn("%s: %" PRIu64 " bytes are not UTF-8; they are kept as they are", c.name, invalid);
+    }
     return code;
 }
 
 /* --- decode --- */
 
-/* Ids read so far that are not decoded yet, and a number or an integer that the chunk's end has
- * cut. */
-typedef struct {
-    const Tokenizer *tokenizer;
-    Output *output;
-    uint64_t position; /* of ids[0] in the input */
-    uint32_t ids[IDS_AT_ONCE];
-    size_t count;
-    uint64_t partial;
-    int partial_length;
-} IdReader;
-
-static int decode_ids(IdReader *reader)
+static int decode_ids(Coding *c)
 {
     ByteList bytes = {0};
-    int code = tokenizer_decode(reader->tokenizer, reader->ids, reader->count, &bytes);
-    if (code != 0) {
-        code = err_wrap(code, "behind %" PRIu64 " tokens", reader->position);
-    } else {
-        code = output_put(reader->output, bytes.bytes, bytes.size);
-    }
-    reader->position += reader->count;
-    reader->count = 0;
+    int code = tokenizer_decode(c->tokenizer, c->ids, c->count, &bytes);
+    code = code != 0 ? err_wrap(code, "behind %" PRIu64 " tokens", c->position)
+                     : output_put(c->output, bytes.bytes, bytes.size);
+    c->position += c->count;
+    c->count = 0;
     byte_list_free(&bytes);
     return code;
 }
 
-static int add_id(IdReader *reader)
+static int add_id(Coding *c)
 {
-    reader->ids[reader->count++] = (uint32_t)reader->partial;
-    reader->partial = 0;
-    reader->partial_length = 0;
-    return reader->count == IDS_AT_ONCE ? decode_ids(reader) : 0;
+    c->ids[c->count++] = (uint32_t)c->partial;
+    c->partial = 0;
+    c->partial_length = 0;
+    return c->count == IDS_AT_ONCE ? decode_ids(c) : 0;
 }
 
-static int read_text(IdReader *reader, const Input *input, uint8_t byte)
+static int read_text(Coding *c, uint8_t byte)
 {
-    if (byte >= '0' && byte <= '9' && reader->partial_length < 10) {
-        reader->partial = reader->partial * 10 + (uint64_t)(byte - '0');
-        reader->partial_length++;
-        return reader->partial <= UINT32_MAX
+    if (byte >= '0' && byte <= '9' && c->partial_length < 10) {
+        c->partial = c->partial * 10 + (uint64_t)(byte - '0');
+        c->partial_length++;
+        return c->partial <= UINT32_MAX
                    ? 0
-                   : err_set(ERR_INPUT, "%s: token %" PRIu64 " is too large a number", input->name,
-                             reader->position + reader->count);
+                   : err_set(ERR_INPUT, "%s: token %" PRIu64 " is too large a number", c->name,
+                             c->position + c->count);
     }
     if (byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r' || byte == ',') {
-        return reader->partial_length > 0 ? add_id(reader) : 0;
+        return c->partial_length > 0 ? add_id(c) : 0;
     }
     return err_set(ERR_INPUT,
                    "%s: behind %" PRIu64 " tokens: not a list of numbers; binary ids are read with "
                    "--ids uint16 or uint32",
-                   input->name, reader->position + reader->count);
+                   c->name, c->position + c->count);
 }
 
-static int read_binary(IdReader *reader, int width, uint8_t byte)
+static int read_binary(Coding *c, int width, uint8_t byte)
 {
-    reader->partial |= (uint64_t)byte << 8 * reader->partial_length++;
-    return reader->partial_length == width ? add_id(reader) : 0;
+    c->partial |= (uint64_t)byte << 8 * c->partial_length++;
+    return c->partial_length == width ? add_id(c) : 0;
 }
 
-static int decode(Input *input, IdReader *reader, int form)
+static int decode(Coding *c)
 {
+    bool text = c->form == CONFIG_IDS_TEXT;
     size_t size = 1;
-    int code = 0, width = form == CONFIG_IDS_UINT16 ? 2 : 4;
+    int code = 0, width = c->form == CONFIG_IDS_UINT16 ? 2 : 4;
     while (code == 0 && size > 0) {
-        code = input_read(input, &size);
+        code = read_chunk(c, &size);
         for (size_t i = 0; code == 0 && i < size; i++) {
-            code = form == CONFIG_IDS_TEXT ? read_text(reader, input, input->chunk[i])
-                                           : read_binary(reader, width, input->chunk[i]);
+            code = text ? read_text(c, c->chunk[i]) : read_binary(c, width, c->chunk[i]);
         }
     }
-    if (code == 0 && reader->partial_length > 0) {
-        code = form == CONFIG_IDS_TEXT
-                   ? add_id(reader)
-                   : err_set(ERR_INPUT, "%s: its size is not a multiple of %d bytes", input->name,
-                             width);
+    if (code == 0 && c->partial_length > 0) {
+        code =
+            text ? add_id(c)
+                 : err_set(ERR_INPUT, "%s: its size is not a multiple of %d bytes", c->name, width);
     }
-    return code != 0 ? code : decode_ids(reader);
+    return code != 0 ? code : decode_ids(c);
 }
 
-static int decode_file(const Config *cfg, const char *path)
+int cmd_tokenizer_decode(Config *cfg)
 {
-    Tokenizer *tokenizer;
-    int code = tokenizer_open(cfg->tokenizer, &tokenizer);
-    if (code != 0) {
-        return code;
-    }
-    static Input input;
-    IdReader reader = {.tokenizer = tokenizer};
-    code = input_open(path, &input);
-    code = code != 0 ? code : output_open(cfg->out, &reader.output);
-    if (code == 0) {
-        signals_install();
-        code = decode(&input, &reader, cfg->ids);
-        if (code == 0) {
-            code = output_commit(reader.output);
-        } else {
-            output_abandon(reader.output);
-        }
-    }
-    input_close(&input);
-    tokenizer_free(tokenizer);
-    return code;
-}
-
-int cmd_tokenizer(Config *cfg, int argc, char **argv)
-{
-    switch (cfg->command) {
-    case COMMAND_TOKENIZER_TRAIN:
-        return train(cfg, argc, argv);
-    case COMMAND_TOKENIZER_ENCODE:
-        return encode_file(cfg, argc > 0 ? argv[0] : "-");
-    case COMMAND_TOKENIZER_DECODE:
-        return decode_file(cfg, argc > 0 ? argv[0] : "-");
-    default:
-        return info(argv[0]);
-    }
+    static Coding c;
+    int code = coding_open(&c, cfg);
+    code = code != 0 ? code : decode(&c);
+    return coding_close(&c, code);
 }

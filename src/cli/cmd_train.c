@@ -7,10 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-int cmd_train(Config *cfg, int argc, char **argv)
+int cmd_train(Config *cfg)
 {
-    (void)argc;
-    (void)argv;
     Comm *comm;
     signals_install();
     char *board = api_board(cfg);

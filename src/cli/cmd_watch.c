@@ -140,10 +140,9 @@ static int follow(Watched *watched, WatchFlags *flags, double every)
                                     : code;
 }
 
-int cmd_watch(Config *cfg, int argc, char **argv)
+int cmd_watch(Config *cfg)
 {
-    (void)argc;
-    Watched watched = {.dir = argv[0]};
+    Watched watched = {.dir = cfg->argv[0]};
     if (io_exists(watched.dir) && !io_is_folder(watched.dir)) {
         return err_set(ERR_INPUT, "%s: not a folder; give the run's directory", watched.dir);
     }

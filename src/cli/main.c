@@ -20,8 +20,8 @@ static void print_overview(FILE *file)
     fputs("pacer trains language models from scratch and accounts for every second and byte.\n\n"
           "Usage: pacer COMMAND [OPTIONS]\n\nCommands\n",
           file);
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        fprintf(file, "  %-18s%s\n", command_words((Command)i), command_rows[i].summary);
+    for (Command c = 0; c < COMMAND_COUNT; c++) {
+        fprintf(file, "  %-18s%s\n", command_words(c), command_rows[c].summary);
     }
     fputs("  version           release, commit and what this program was built with\n"
           "  help              this text; `pacer help COMMAND` is `pacer COMMAND --help`\n\n"
@@ -47,14 +47,20 @@ static void print_command_help(Command command)
     }
 }
 
+/* Whether the command is one of those with this first word and a second. */
+static bool is_in_group(Command command, const char *group)
+{
+    const char *words = command_words(command);
+    size_t length = strlen(group);
+    return strncmp(words, group, length) == 0 && words[length] == ' ';
+}
+
 static void print_group_help(const char *group)
 {
     printf("Usage: pacer %s COMMAND [OPTIONS]\n\nCommands\n", group);
-    size_t length = strlen(group);
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        const char *words = command_words((Command)i);
-        if (strncmp(words, group, length) == 0 && words[length] == ' ') {
-            printf("  %-18s%s\n", words, command_rows[i].summary);
+    for (Command c = 0; c < COMMAND_COUNT; c++) {
+        if (is_in_group(c, group)) {
+            printf("  %-18s%s\n", command_words(c), command_rows[c].summary);
         }
     }
     printf("\n`pacer %s COMMAND --help` explains one of them.\n", group);
@@ -69,50 +75,33 @@ static void print_version(void)
 
 typedef enum { FOUND_COMMAND, FOUND_GROUP, FOUND_NOTHING } Found;
 
-static bool is_group(const char *word)
+/* The words that may stand first (group NULL) or behind `group`. They live until the next call. */
+static const char *const *candidates(const char *group)
 {
-    size_t length = strlen(word);
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        const char *words = command_words((Command)i);
-        if (strncmp(words, word, length) == 0 && words[length] == ' ') {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Fills names with the words that may stand here: first words, or second words of `group`. Returned
- * strings live in `storage`. */
-static void candidates(const char *group, char storage[][32], const char **names)
-{
+    static char first[COMMAND_COUNT][32];
+    static const char *names[COMMAND_COUNT + 3];
     int used = 0;
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        const char *words = command_words((Command)i), *space = strchr(words, ' ');
-        size_t length = space != NULL ? (size_t)(space - words) : strlen(words);
+    for (Command c = 0; c < COMMAND_COUNT; c++) {
+        const char *words = command_words(c);
         if (group == NULL) {
-            snprintf(storage[used], 32, "%.*s", (int)length, words);
-        } else if (space != NULL && strlen(group) == length && strncmp(words, group, length) == 0) {
-            snprintf(storage[used], 32, "%s", space + 1);
-        } else {
-            continue;
+            snprintf(first[c], sizeof first[c], "%.*s", (int)strcspn(words, " "), words);
+            names[used++] = first[c];
+        } else if (is_in_group(c, group)) {
+            names[used++] = words + strlen(group) + 1;
         }
-        names[used] = storage[used];
-        used++;
     }
     if (group == NULL) {
         names[used++] = "help";
         names[used++] = "version";
     }
     names[used] = NULL;
+    return names;
 }
 
 static int unknown_command(const char *group, const char *word)
 {
-    char storage[COMMAND_COUNT][32];
-    const char *names[COMMAND_COUNT + 3];
-    candidates(group, storage, names);
     bool likely;
-    const char *nearest = config_nearest(word, names, &likely);
+    const char *nearest = config_nearest(word, candidates(group), &likely);
     const char *before = group != NULL ? group : "", *space = group != NULL ? " " : "";
     return err_set(ERR_INPUT, "unknown command '%s%s%.60s'; %s %s%s%s%s", before, space, word,
                    likely ? "did you mean" : "the nearest is", before, space, nearest,
@@ -121,9 +110,8 @@ static int unknown_command(const char *group, const char *word)
 
 static int missing_subcommand(const char *group)
 {
-    char storage[COMMAND_COUNT][32], all[256] = "";
-    const char *names[COMMAND_COUNT + 3];
-    candidates(group, storage, names);
+    char all[256] = "";
+    const char *const *names = candidates(group);
     for (int i = 0; names[i] != NULL; i++) {
         size_t used = strlen(all);
         snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "", names[i]);
@@ -135,35 +123,23 @@ static int missing_subcommand(const char *group)
  * FOUND_NOTHING the message is set. */
 static Found find_command(int argc, char **argv, Command *command, int *used)
 {
-    *used = 1;
-    bool one_word = strchr(argv[0], ' ') == NULL;
-    for (int i = 0; i < COMMAND_COUNT && one_word; i++) {
-        if (strcmp(argv[0], command_words((Command)i)) == 0) {
-            *command = (Command)i;
+    bool group = false;
+    for (*command = 0; *command < COMMAND_COUNT; ++*command) {
+        const char *words = command_words(*command), *space = strchr(words, ' ');
+        bool inside = is_in_group(*command, argv[0]);
+        *used = inside ? 2 : 1;
+        group |= inside;
+        if (inside ? argc > 1 && strcmp(argv[1], space + 1) == 0
+                   : space == NULL && strcmp(argv[0], words) == 0) {
             return FOUND_COMMAND;
         }
     }
-    if (!one_word || !is_group(argv[0])) {
-        unknown_command(NULL, argv[0]);
-        return FOUND_NOTHING;
-    }
-    if (argc < 2 || argv[1][0] == '-') {
+    *used = 1;
+    if (group && (argc < 2 || argv[1][0] == '-')) {
         return FOUND_GROUP;
     }
-    *used = 2;
-    char *both = mem_format("%s %s", argv[0], argv[1]);
-    Found found = FOUND_NOTHING;
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(both, command_words((Command)i)) == 0) {
-            *command = (Command)i;
-            found = FOUND_COMMAND;
-        }
-    }
-    free(both);
-    if (found == FOUND_NOTHING) {
-        unknown_command(argv[0], argv[1]);
-    }
-    return found;
+    unknown_command(group ? argv[0] : NULL, argv[group ? 1 : 0]);
+    return FOUND_NOTHING;
 }
 
 /* --- running --- */
@@ -176,16 +152,22 @@ static int fail(int code, const char *words)
     return err_exit_status(code);
 }
 
-static int check_arguments(Command command, int count, char **arguments)
+/* By the row's text: those in brackets may be left out, dots allow any number. */
+static int check_arguments(const Config *cfg)
 {
-    const CommandRow *row = &command_rows[command];
-    const char *words = command_words(command);
-    if (count < row->min_arguments) {
-        return err_set(ERR_INPUT, "%s needs an argument: pacer %s [OPTIONS]%s", words, words,
-                       row->arguments);
+    const char *arguments = command_rows[cfg->command].arguments;
+    const char *words = command_words(cfg->command);
+    int least = 0, most = 0;
+    for (const char *at = arguments; (at = strchr(at, ' ')) != NULL; at++) {
+        least += at[1] != '[';
+        most++;
     }
-    if (count > row->max_arguments) {
-        const char *extra = arguments[row->max_arguments];
+    if (cfg->argc < least) {
+        return err_set(ERR_INPUT, "%s needs an argument: pacer %s [OPTIONS]%s", words, words,
+                       arguments);
+    }
+    if (cfg->argc > most && strstr(arguments, "...") == NULL) {
+        const char *extra = cfg->argv[most];
         return err_set(ERR_INPUT, "%s: unexpected argument '%.60s'%s", words, extra,
                        config_find(extra) != NULL
                            ? "; options start with two dashes"
@@ -197,23 +179,20 @@ static int check_arguments(Command command, int count, char **arguments)
 static int run_command(Command command, int argc, char **argv)
 {
     Config cfg;
-    int count;
     config_init(&cfg, command);
-    int code = config_parse(&cfg, argc, argv, &count);
+    int code = config_parse(&cfg, argc, argv);
     if (code == 0 && cfg.help) {
         config_free(&cfg);
         print_command_help(command);
         return 0;
     }
-    if (code == 0) {
-        code = check_arguments(command, count, argv);
-    }
+    code = code != 0 ? code : check_arguments(&cfg);
     if (code != 0) {
         config_free(&cfg);
         return fail(code, command_words(command));
     }
     log_setup(cfg.quiet ? LOG_WARN : cfg.verbose ? LOG_DEBUG : LOG_INFO, 0, 1);
-    code = command_rows[command].run(&cfg, count, argv);
+    code = command_rows[command].run(&cfg);
     if (code == ERR_INTERRUPTED || code == ERR_TERMINATED) {
         log_info("%s", err_message());
     } else if (code != 0) {
@@ -241,8 +220,8 @@ static int help_as_manual(int argc, char **argv)
         manual_print_command(command, stdout);
         return 0;
     }
-    err_set(ERR_INPUT, "help --man: there is a page for each command, and one without");
-    return fail(ERR_INPUT, "");
+    return fail(err_set(ERR_INPUT, "help --man: there is a page for each command, and one without"),
+                "");
 }
 
 static int help_for(int argc, char **argv)
@@ -285,15 +264,15 @@ static int dispatch(int argc, char **argv)
     }
     if (strcmp(word, "version") == 0 || strcmp(word, "--version") == 0) {
         if (argc > 1) {
-            err_set(ERR_INPUT, "version: unexpected argument '%.60s'", argv[1]);
-            return fail(ERR_INPUT, "");
+            return fail(err_set(ERR_INPUT, "version: unexpected argument '%.60s'", argv[1]), "");
         }
         print_version();
         return 0;
     }
     if (word[0] == '-') {
-        err_set(ERR_INPUT, "'%.60s' stands before the command; options come behind it", word);
-        return fail(ERR_INPUT, "");
+        return fail(
+            err_set(ERR_INPUT, "'%.60s' stands before the command; options come behind it", word),
+            "");
     }
     Command command;
     int used;

@@ -75,12 +75,9 @@ char *manual_next_example(const char **line)
 
 static void put_options(Command command, FILE *file)
 {
-    size_t count;
-    const Option *options = config_options(&count);
     const char *group = "";
     fputs(".SH OPTIONS\n", file);
-    for (size_t i = 0; i < count; i++) {
-        const Option *option = &options[i];
+    for (const Option *option = config_options(); option->name != NULL; option++) {
         if (!(option->commands & 1u << command)) {
             continue;
         }

@@ -210,21 +210,19 @@ static void print_command(const Search *search, const Config *found, double rate
                                           "recompute", "config", "ranks",        "ddp",
                                           "tokens",    "steps",  "epochs"};
     const Config *cfg = search->cfg;
-    size_t count;
-    const Option *options = config_options(&count);
     printf("pacer train%s", search->own_data ? "" : " --data DATA");
-    for (size_t i = 0; i < count; i++) {
-        bool own = !config_is_set(cfg, options[i].name) ||
-                   (!search->own_data && strcmp(options[i].name, "data") == 0) ||
-                   (options[i].commands & 1u << COMMAND_TRAIN) == 0;
+    for (const Option *option = config_options(); option->name != NULL; option++) {
+        const char *name = option->name;
+        bool own = !config_is_set(cfg, name) || (!search->own_data && strcmp(name, "data") == 0) ||
+                   (option->commands & 1u << COMMAND_TRAIN) == 0;
         for (size_t k = 0; k < sizeof decided / sizeof decided[0] && !own; k++) {
-            own = strcmp(options[i].name, decided[k]) == 0;
+            own = strcmp(name, decided[k]) == 0;
         }
-        char *value = own ? NULL : config_value_text(cfg, &options[i]);
-        if (value != NULL && options[i].type == OPTION_BOOL) {
-            printf(" --%s=%s", options[i].name, value);
+        char *value = own ? NULL : config_value_text(cfg, option);
+        if (value != NULL && option->type == OPTION_BOOL) {
+            printf(" --%s=%s", name, value);
         } else if (value != NULL) {
-            print_value(options[i].name, value);
+            print_value(name, value);
         }
         free(value);
     }

@@ -136,11 +136,9 @@ static int check_format(const Config *cfg)
 
 int config_check(Config *cfg)
 {
-    size_t count;
-    const Option *options = config_options(&count);
-    for (size_t i = 0; i < count; i++) {
-        if (cfg->origin[i].kind == ORIGIN_DERIVED) {
-            option_reset(cfg, &options[i]);
+    for (const Option *option = config_options(); option->name != NULL; option++) {
+        if (kind_of(cfg, option) == ORIGIN_DERIVED) {
+            option_reset(cfg, option);
         }
     }
     if (cfg->quiet && cfg->verbose) {

@@ -57,25 +57,6 @@ static void store(Config *cfg, const Option *option, OptionValue value)
     }
 }
 
-static OptionValue load(const Config *cfg, const Option *option)
-{
-    const void *field = option_field_const(cfg, option);
-    switch (option->type) {
-    case OPTION_BOOL:
-        return (OptionValue){.flag = *(const bool *)field};
-    case OPTION_REAL:
-        return (OptionValue){.real = *(const double *)field};
-    case OPTION_CHOICE:
-        return (OptionValue){.choice = *(const int *)field};
-    case OPTION_TEXT:
-        return (OptionValue){.text = *(char *const *)field};
-    case OPTION_INT:
-    case OPTION_BYTES:
-        break;
-    }
-    return (OptionValue){.whole = *(const int64_t *)field};
-}
-
 void option_reset(Config *cfg, const Option *option)
 {
     OptionValue value;
@@ -89,20 +70,16 @@ void config_init(Config *cfg, Command command)
 {
     memset(cfg, 0, sizeof *cfg);
     cfg->command = command;
-    size_t count;
-    const Option *options = config_options(&count);
-    for (size_t i = 0; i < count; i++) {
-        option_reset(cfg, &options[i]);
+    for (const Option *option = config_options(); option->name != NULL; option++) {
+        option_reset(cfg, option);
     }
 }
 
 void config_free(Config *cfg)
 {
-    size_t count;
-    const Option *options = config_options(&count);
-    for (size_t i = 0; i < count; i++) {
-        if (options[i].type == OPTION_TEXT) {
-            free(*(char **)option_field(cfg, &options[i]));
+    for (const Option *option = config_options(); option->name != NULL; option++) {
+        if (option->type == OPTION_TEXT) {
+            free(*(char **)option_field(cfg, option));
         }
     }
     memset(cfg, 0, sizeof *cfg);
@@ -111,11 +88,9 @@ void config_free(Config *cfg)
 void config_copy(Config *to, const Config *from)
 {
     *to = *from;
-    size_t count;
-    const Option *options = config_options(&count);
-    for (size_t i = 0; i < count; i++) {
-        if (options[i].type == OPTION_TEXT) {
-            char **field = option_field(to, &options[i]);
+    for (const Option *option = config_options(); option->name != NULL; option++) {
+        if (option->type == OPTION_TEXT) {
+            char **field = option_field(to, option);
             *field = mem_strdup(*field);
         }
     }
@@ -154,12 +129,11 @@ int source_error(Source source, const char *name, const char *format, ...)
 static const Option *unknown_option(const Config *cfg, const char *name, Source source)
 {
     const char *names[CONFIG_MAX_OPTIONS + 1];
-    size_t count, used = 0;
-    const Option *options = config_options(&count);
-    for (size_t i = 0; i < count; i++) {
-        bool possible = source.kind == ORIGIN_COMMAND_LINE || !(options[i].flags & OPTION_NO_FILE);
-        if (possible && option_taken_by(&options[i], cfg->command)) {
-            names[used++] = options[i].name;
+    size_t used = 0;
+    for (const Option *option = config_options(); option->name != NULL; option++) {
+        bool possible = source.kind == ORIGIN_COMMAND_LINE || !(option->flags & OPTION_NO_FILE);
+        if (possible && option_taken_by(option, cfg->command)) {
+            names[used++] = option->name;
         }
     }
     names[used] = NULL;
@@ -255,13 +229,13 @@ int config_set_at(Config *cfg, const char *name, const char *text, const char *p
 
 void config_inherit(Config *to, const Config *from)
 {
-    size_t count;
-    const Option *options = config_options(&count);
-    for (size_t i = 0; i < count; i++) {
-        bool common = option_taken_by(&options[i], to->command);
-        if (common && origin_is_given(from->origin[i].kind)) {
-            store(to, &options[i], load(from, &options[i]));
-            to->origin[i] = from->origin[i];
+    for (const Option *option = config_options(); option->name != NULL; option++) {
+        Source source = option_source(from, option);
+        if (option_taken_by(option, to->command) && origin_is_given(source.kind)) {
+            char *text = config_value_text(from, option);
+            int code = option_assign(to, option, text, source);
+            PACER_ASSERT(code == 0, "%s %s: %s", option->name, text, err_message());
+            free(text);
         }
     }
 }

@@ -5,7 +5,7 @@
  *
  *     Config cfg;
  *     config_init(&cfg, COMMAND_TRAIN);
- *     int code = config_parse(&cfg, argc, argv, &rest);
+ *     int code = config_parse(&cfg, argc, argv);
  *     ... cfg.batch ...
  *     config_free(&cfg);
  *
@@ -231,6 +231,10 @@ typedef struct Config {
     char *config; /* "": none */
     bool quiet, verbose, help;
 
+    /* arguments that are no options; the caller's */
+    int argc;
+    char **argv;
+
     Origin origin[CONFIG_MAX_OPTIONS]; /* by index in the table */
 } Config;
 
@@ -287,8 +291,8 @@ typedef struct Option {
     const OptionHelp *elsewhere; /* in place of help in these commands; NULL: nowhere */
 } Option;
 
-/* The table, in the order of help and printouts. */
-const Option *config_options(size_t *count);
+/* The table, in the order of help and printouts; a row without a name ends it. */
+const Option *config_options(void);
 const Option *config_find(const char *name); /* NULL if there is none */
 
 void config_init(Config *cfg, Command command);   /* every option at its default */
@@ -296,9 +300,9 @@ void config_free(Config *cfg);                    /* a no-op on a zeroed Config 
 void config_copy(Config *to, const Config *from); /* `to` is not initialised before */
 
 /* Reads the arguments behind the command's words, then the file that --config names (the command
- * line wins), then runs config_check. Arguments that are no options move to the front of argv;
- * *rest is their number. With --help or -h anywhere only cfg->help is set. */
-int config_parse(Config *cfg, int argc, char **argv, int *rest);
+ * line wins), then runs config_check. Arguments that are no options move to the front of argv.
+ * With --help or -h anywhere only cfg->help is set. */
+int config_parse(Config *cfg, int argc, char **argv);
 
 /* Sets options from a flat YAML mapping. Those set on the command line keep their value, but the
  * file's is checked too. */
@@ -393,7 +397,7 @@ typedef struct {
 /* The recorded options of cfg->command whose value in `record` (config_to_json of an earlier call)
  * is neither that of cfg nor that of `settled`, cfg with everything settled that it leaves open,
  * in the order of the table. What the record lacks, and what only it knows, is of another version
- * and is passed over. Caller frees with config_changes_free. */
+ * and is passed over. Caller frees with config_changes_free, also after a failure. */
 int config_changes(const Config *cfg, const Config *settled, const struct cJSON *record,
                    const char *where, ConfigChange **changes, size_t *count);
 void config_changes_free(ConfigChange *changes, size_t count);
@@ -401,10 +405,6 @@ void config_changes_free(ConfigChange *changes, size_t count);
 /* Hex XXH3 of the OPTION_RESULT and OPTION_ROUNDING values, each as text. */
 #define CONFIG_ID_SIZE 17
 void config_run_id(const Config *cfg, char id[CONFIG_ID_SIZE]);
-
-/* The first option with one of `flags` (0: the first recorded option) whose values differ, or
- * NULL. */
-const Option *config_first_difference(const Config *a, const Config *b, unsigned flags);
 
 /* The entry of names (NULL-terminated) closest to text by edit distance, ignoring case; NULL when
  * names is empty. *likely: close enough to be a slip of the keyboard. */

@@ -85,10 +85,7 @@ static int single_dash(const Config *cfg, const char *argument)
 
 int config_check_required(const Config *cfg)
 {
-    size_t count;
-    const Option *options = config_options(&count);
-    for (size_t i = 0; i < count; i++) {
-        const Option *option = &options[i];
+    for (const Option *option = config_options(); option->name != NULL; option++) {
         if ((option->required & 1u << cfg->command) && !config_is_set(cfg, option->name)) {
             return err_set(ERR_INPUT, "%s needs --%s %s: %s", command_words(cfg->command),
                            option->name, option->metavar, config_help(option, cfg->command));
@@ -131,9 +128,10 @@ static int load_file(Config *cfg)
     return code;
 }
 
-int config_parse(Config *cfg, int argc, char **argv, int *rest)
+int config_parse(Config *cfg, int argc, char **argv)
 {
-    *rest = 0;
+    cfg->argc = 0;
+    cfg->argv = argv;
     if (asks_for_help(argc, argv)) {
         cfg->help = true;
         return 0;
@@ -143,7 +141,7 @@ int config_parse(Config *cfg, int argc, char **argv, int *rest)
     for (int i = 0; i < argc && code == 0; i++) {
         char *argument = argv[i];
         if (ended || argument[0] != '-' || argument[1] == '\0') {
-            argv[(*rest)++] = argument;
+            argv[cfg->argc++] = argument;
         } else if (strcmp(argument, "--") == 0) {
             ended = true;
         } else if (argument[1] != '-') {
@@ -155,12 +153,8 @@ int config_parse(Config *cfg, int argc, char **argv, int *rest)
     if (code == 0 && config_is_set(cfg, "config")) {
         code = load_file(cfg);
     }
-    if (code == 0) {
-        code = config_check(cfg);
-    }
-    if (code == 0) {
-        code = config_check_required(cfg);
-    }
+    code = code != 0 ? code : config_check(cfg);
+    code = code != 0 ? code : config_check_required(cfg);
     if (code == 0) {
         warn_of_no_effect(cfg);
     }

@@ -106,11 +106,8 @@ const char *config_help(const Option *option, Command command)
 
 void config_print_help(Command command, FILE *file)
 {
-    size_t count;
-    const Option *options = config_options(&count);
     const char *group = NULL;
-    for (size_t i = 0; i < count; i++) {
-        const Option *option = &options[i];
+    for (const Option *option = config_options(); option->name != NULL; option++) {
         if (!option_taken_by(option, command)) {
             continue;
         }
@@ -138,11 +135,8 @@ static bool is_silent(const Config *cfg, const Option *option)
 
 void config_print_resolved(const Config *cfg, FILE *file)
 {
-    size_t count;
-    const Option *options = config_options(&count);
     const char *group = NULL;
-    for (size_t i = 0; i < count; i++) {
-        const Option *option = &options[i];
+    for (const Option *option = config_options(); option->name != NULL; option++) {
         if (!option_taken_by(option, cfg->command) || (option->flags & OPTION_NO_RECORD) ||
             is_silent(cfg, option)) {
             continue;
@@ -150,7 +144,7 @@ void config_print_resolved(const Config *cfg, FILE *file)
         print_group(option, &group, file);
         char *value = config_value_text(cfg, option), origin[CONFIG_ORIGIN_SIZE];
         fprintf(file, "  %-*s", VALUE_INDENT - 2, option->name);
-        if (cfg->origin[i].kind == ORIGIN_DEFAULT) {
+        if (cfg->origin[option_index(option)].kind == ORIGIN_DEFAULT) {
             escape_printf(file, "%s\n", value);
         } else {
             escape_printf(file, "%-16s * %s\n", value, config_origin(cfg, option->name, origin));

@@ -25,15 +25,21 @@ static const char *const ties[] = {"ids", "lexicographic", NULL};
 static const char *const units[] = {"document", "line", NULL};
 static const char *const id_forms[] = {"text", "uint16", "uint32", NULL};
 
-/* Type and offset of a field; does not compile when the field has another type. */
+/* Offset of a field; does not compile when the field has another type. */
 #define FIELD(field, ctype) \
     offsetof(Config, field) + 0 * sizeof(_Generic(&((Config *)0)->field, ctype * : 0))
-#define BOOL(field) OPTION_BOOL, FIELD(field, bool)
-#define INT(field) OPTION_INT, FIELD(field, int64_t)
-#define BYTES(field) OPTION_BYTES, FIELD(field, int64_t)
-#define REAL(field) OPTION_REAL, FIELD(field, double)
-#define CHOICE(field) OPTION_CHOICE, FIELD(field, int)
-#define TEXT(field) OPTION_TEXT, FIELD(field, char *)
+
+/* What the rows of a type say: type, field, default, limits, choices, metavar. */
+#define BOOL(field, initial) OPTION_BOOL, FIELD(field, bool), initial, 0, 0, NULL, NULL
+#define INT(field, initial, min, max) \
+    OPTION_INT, FIELD(field, int64_t), initial, min, max, NULL, NULL
+#define BYTES(field, initial, min, max) \
+    OPTION_BYTES, FIELD(field, int64_t), initial, min, max, NULL, NULL
+#define REAL(field, initial, min, max) \
+    OPTION_REAL, FIELD(field, double), initial, min, max, NULL, NULL
+#define CHOICE(field, initial, words) OPTION_CHOICE, FIELD(field, int), initial, 0, 0, words, NULL
+#define TEXT(field, initial, metavar) \
+    OPTION_TEXT, FIELD(field, char *), initial, 0, 0, NULL, metavar
 
 #define BIT(command) (1u << COMMAND_##command)
 #define EVERY ((1u << COMMAND_COUNT) - 1)
@@ -71,135 +77,131 @@ enum { ROWS_BEGIN = __COUNTER__ };
     }
 
 /* The fields of a model: each is left to the preset unless it is given. */
-#define TYPE_WHOLE(field) INT(fields.field), "0"
-#define TYPE_REAL(field) REAL(fields.field), "0"
-#define TYPE_CHOICE(field) CHOICE(fields.field), "preset"
-#define TYPE_FLAG(field) TYPE_CHOICE(field)
-#define NAMES_WHOLE(...) NULL
-#define NAMES_REAL(...) NULL
-#define NAMES_CHOICE(...)           \
+#define WORDS(...)                  \
     (const char *const[])           \
     {                               \
         "preset", __VA_ARGS__, NULL \
     }
-#define NAMES_FLAG(...) NAMES_CHOICE(__VA_ARGS__)
+#define TYPE_WHOLE(field, most, words) INT(fields.field, "0", 0, most)
+#define TYPE_REAL(field, most, words) REAL(fields.field, "0", 0, most)
+#define TYPE_CHOICE(field, most, words) CHOICE(fields.field, "preset", WORDS words)
+#define TYPE_FLAG(field, most, words) TYPE_CHOICE(field, most, words)
 #define ROW(kind, type, field, name, stored, words, most, gpt2, hf, commands, flags, help, also) \
-    {name,  TYPE_##kind(field), 0, most,    NAMES_##kind words, NULL, help,                      \
-     GROUP, commands,           0, REFUSED, RESULT | (flags),   also},
+    {name, TYPE_##kind(field, most, words), help, GROUP, commands, 0, REFUSED, RESULT | (flags), \
+     also},
 #define NO_ROW(...)
 
-/* name, type and field, default, limits, choices, metavar, help, group, commands, required,
- * resume, flags, help of other commands */
+/* name, type with field, default and limits, help, group, commands, required, resume, flags, help
+ * of other commands */
 static const Option options[] = {
 #define GROUP "Model"
-    {"model", TEXT(model), "tiny", 0, 0, NULL, "NAME", "preset; `pacer models` lists them", GROUP,
+    {"model", TEXT(model, "tiny", "NAME"), "preset; `pacer models` lists them", GROUP,
      STEP | MACHINE, 0, REFUSED, RESULT},
     MODEL_FIELDS(ROW, NO_ROW)
 #undef GROUP
 
 #define GROUP "Data"
-        {"data", TEXT(data), "", 0, 0, NULL, "DATA",
+        {"data", TEXT(data, "", "DATA"),
          "folder that `pacer data prepare` made, nanoGPT's or llm.c's .bin files, builtin:stories, "
          "or builtin:random (what bench and profile take when none is given)",
          GROUP, STEP | BIT(EVAL), BIT(TRAIN), REFUSED, RESULT},
 #undef GROUP
 
 #define GROUP "Batch and length"
-    {"batch", INT(batch), "8", 1, 1e6, NULL, NULL, "sequences per rank per micro-step", GROUP,
+    {"batch", INT(batch, "8", 1, 1e6), "sequences per rank per micro-step", GROUP,
      STEP | KERNEL | MACHINE | BIT(EVAL), 0, RECORDED, RESULT,
      ALSO({KERNEL,
            "sequences; unless given, as many as make 65,536 tokens on a GPU, 4,096 on a CPU"},
           {BIT(EVAL), "sequences at a time; unless given, the run's"})},
-    {"accum", INT(accum), "1", 1, 1e6, NULL, NULL, "micro-steps whose gradients make one update",
-     GROUP, STEP, 0, RECORDED, RESULT},
-    {"global-batch", INT(global_batch), "0", 0, 1e9, NULL, NULL,
+    {"accum", INT(accum, "1", 1, 1e6), "micro-steps whose gradients make one update", GROUP, STEP,
+     0, RECORDED, RESULT},
+    {"global-batch", INT(global_batch, "0", 0, 1e9),
      "sequences per update over all ranks, a multiple of batch; instead of accum", GROUP, TRAINING,
      0, RECORDED, UNSET},
-    {"seq", INT(seq), "0", 0, 10e6, NULL, NULL, "tokens per sequence; 0: the model's context",
-     GROUP, STEP | KERNEL | MACHINE | BIT(EVAL), 0, REFUSED, RESULT,
+    {"seq", INT(seq, "0", 0, 10e6), "tokens per sequence; 0: the model's context", GROUP,
+     STEP | KERNEL | MACHINE | BIT(EVAL), 0, REFUSED, RESULT,
      ALSO({KERNEL, "longest sequence; 0: 16,384 tokens on a GPU, 1,024 on a CPU"},
           {BIT(EVAL), "tokens per sequence; 0: the run's"})},
-    {"steps", INT(steps), "0", 0, 1e12, NULL, NULL,
+    {"steps", INT(steps, "0", 0, 1e12),
      "updates to make. Give one of steps, tokens and epochs; with none, 1000 steps", GROUP,
      TRAINING, 0, RECORDED, RESULT | UNSET},
-    {"tokens", INT(tokens), "0", 0, 1e15, NULL, NULL,
+    {"tokens", INT(tokens, "0", 0, 1e15),
      "tokens to train on, rounded up to a whole update; instead of steps", GROUP, TRAINING, 0,
      RECORDED, RESULT | UNSET},
-    {"epochs", REAL(epochs), "0", 0, 1e6, NULL, NULL,
+    {"epochs", REAL(epochs, "0", 0, 1e6),
      "passes over the training data, rounded down to a whole update; instead of steps", GROUP,
      TRAINING, 0, RECORDED, RESULT | UNSET},
-    {"seed", INT(seed), "1337", 0, 1e15, NULL, NULL,
+    {"seed", INT(seed, "1337", 0, 1e15),
      "of the initial weights and of the order of the data; of what is drawn when generating; of "
      "stories, which take 1 unless it is given",
      GROUP, STEP | KERNEL | READING | BIT(GENERATE) | BIT(DATA_STORIES), 0, REFUSED, RESULT},
 #undef GROUP
 
 #define GROUP "Optimizer"
-    {"lr", REAL(lr), "3e-4", 0, 100, NULL, NULL, "highest learning rate", GROUP, TRAINING, 0,
-     RECORDED, RESULT},
-    {"min-lr", REAL(min_lr), "auto", 0, 100, NULL, NULL,
+    {"lr", REAL(lr, "3e-4", 0, 100), "highest learning rate", GROUP, TRAINING, 0, RECORDED, RESULT},
+    {"min-lr", REAL(min_lr, "auto", 0, 100),
      "learning rate that the schedule ends at; auto: lr / 10", GROUP, TRAINING, 0, RECORDED,
      RESULT | OPTION_AUTO},
-    {"warmup", INT(warmup), "auto", 0, 1e12, NULL, NULL,
+    {"warmup", INT(warmup, "auto", 0, 1e12),
      "steps over which the learning rate rises from 0; auto: 5 % of all", GROUP, TRAINING, 0,
      RECORDED, RESULT | OPTION_AUTO},
-    {"schedule", CHOICE(schedule), "cosine", 0, 0, schedules, NULL,
-     "course of the learning rate after warm-up", GROUP, TRAINING, 0, RECORDED, RESULT},
-    {"wsd-decay", REAL(wsd_decay), "0.2", 0, 1, NULL, NULL,
+    {"schedule", CHOICE(schedule, "cosine", schedules), "course of the learning rate after warm-up",
+     GROUP, TRAINING, 0, RECORDED, RESULT},
+    {"wsd-decay", REAL(wsd_decay, "0.2", 0, 1),
      "part of all steps over which schedule wsd falls to min-lr", GROUP, TRAINING, 0, RECORDED,
      RESULT},
-    {"weight-decay", REAL(weight_decay), "0.1", 0, 10, NULL, NULL,
+    {"weight-decay", REAL(weight_decay, "0.1", 0, 10),
      "decay of matrices and embeddings per unit of learning rate, not of norms and biases; TTT "
      "models: of everything",
      GROUP, TRAINING, 0, RECORDED, RESULT},
-    {"optimizer", CHOICE(optimizer), "adamw", 0, 0, optimizers, NULL,
+    {"optimizer", CHOICE(optimizer, "adamw", optimizers),
      "AdamW, or SGD with momentum; both with decoupled weight decay", GROUP, STEP, 0, REFUSED,
      RESULT | LATER},
-    {"momentum", REAL(momentum), "0.9", 0, 0.9999999, NULL, NULL,
+    {"momentum", REAL(momentum, "0.9", 0, 0.9999999),
      "SGD: part of the last step's direction that stays", GROUP, TRAINING, 0, RECORDED,
      RESULT | LATER},
-    {"beta1", REAL(beta1), "0.9", 0, 0.9999999, NULL, NULL, "AdamW: memory of the mean gradient",
-     GROUP, TRAINING, 0, RECORDED, RESULT},
-    {"beta2", REAL(beta2), "0.95", 0, 0.9999999, NULL, NULL,
-     "AdamW: memory of the squared gradient", GROUP, TRAINING, 0, RECORDED, RESULT},
-    {"eps", REAL(eps), "1e-8", 1e-30, 1, NULL, NULL,
-     "AdamW: added to the root of the squared gradient", GROUP, TRAINING, 0, RECORDED, RESULT},
-    {"clip", REAL(clip), "1", 0, 1e6, NULL, NULL,
-     "largest norm of the whole gradient; 0: no clipping", GROUP, TRAINING, 0, RECORDED, RESULT},
+    {"beta1", REAL(beta1, "0.9", 0, 0.9999999), "AdamW: memory of the mean gradient", GROUP,
+     TRAINING, 0, RECORDED, RESULT},
+    {"beta2", REAL(beta2, "0.95", 0, 0.9999999), "AdamW: memory of the squared gradient", GROUP,
+     TRAINING, 0, RECORDED, RESULT},
+    {"eps", REAL(eps, "1e-8", 1e-30, 1), "AdamW: added to the root of the squared gradient", GROUP,
+     TRAINING, 0, RECORDED, RESULT},
+    {"clip", REAL(clip, "1", 0, 1e6), "largest norm of the whole gradient; 0: no clipping", GROUP,
+     TRAINING, 0, RECORDED, RESULT},
 #undef GROUP
 
 #define GROUP "Machine"
-    {"device", CHOICE(device), "auto", 0, 0, devices, NULL,
+    {"device", CHOICE(device, "auto", devices),
      "where to compute; auto: a GPU where there is one; ref is the slow plain-C truth that the "
      "others are tested against",
      GROUP, STEP | KERNEL | MACHINE | USE, 0, RECORDED, ROUNDING},
-    {"dtype", CHOICE(dtype), "auto", 0, 0, dtypes, NULL,
+    {"dtype", CHOICE(dtype, "auto", dtypes),
      "type of activations and of the weights they meet; the optimizer keeps f32; auto: bf16 on a "
      "GPU, else f32",
      GROUP, STEP | KERNEL | MACHINE | USE | BIT(EXPORT), 0, RECORDED, RESULT,
      ALSO({BIT(EXPORT), "type of the tensors; auto: f32"})},
-    {"attention", CHOICE(attention), "auto", 0, 0, attentions, NULL,
+    {"attention", CHOICE(attention, "auto", attentions),
      "kernel: naive stores the T x T probabilities, flash and cudnn (a GPU's library) do not; "
      "auto: "
      "the fastest there is",
      GROUP, STEP, 0, RECORDED, ROUNDING},
-    {"ttt-keep", BOOL(ttt_keep), "off", 0, 0, NULL, NULL,
+    {"ttt-keep", BOOL(ttt_keep, "off"),
      "TTT-Linear on a GPU: keep the inner states of the forward pass for the backward pass, which "
      "else "
      "computes them again: some 5 % faster, the same bits, 8 KiB more per head and mini-batch of "
      "each layer",
      GROUP, STEP, 0, FREE, 0},
-    {"graph", BOOL(graph), "on", 0, 0, NULL, NULL,
+    {"graph", BOOL(graph, "on"),
      "on a GPU: record a step once and replay it with one launch; the same bits as off", GROUP,
      STEP, 0, FREE, 0},
-    {"recompute", CHOICE(recompute), "none", 0, 0, recomputes, NULL,
+    {"recompute", CHOICE(recompute, "none", recomputes),
      "block: keep only each block's input and compute its inside again in the backward pass", GROUP,
      STEP, 0, RECORDED, ROUNDING},
-    {"threads", INT(threads), "0", 0, 4096, NULL, NULL, "CPU threads; 0: all cores", GROUP,
+    {"threads", INT(threads, "0", 0, 4096), "CPU threads; 0: all cores", GROUP,
      STEP | KERNEL | MACHINE | READING | USE | BIT(TOKENIZER_ENCODE) | BIT(DATA_STORIES) |
          BIT(DEMO),
      0, RECORDED, ROUNDING},
-    {"memory-limit", BYTES(memory_limit), "0", 0, 1e15, NULL, NULL,
+    {"memory-limit", BYTES(memory_limit, "0", 0, 1e15),
      "refuse what needs more than this (24G, 512MiB); 0: what the machine has. Training a "
      "tokenizer: "
      "of its table of words, whose rarest are dropped beyond it; 0: a quarter of the machine's",
@@ -207,50 +209,50 @@ static const Option options[] = {
 #undef GROUP
 
 #define GROUP "Ranks"
-    {"ranks", INT(ranks), "1", 1, 65536, NULL, NULL,
+    {"ranks", INT(ranks, "1", 1, 65536),
      "processes that train together, each on --batch sequences of every micro-step; started here "
      "through mpirun, or found by mpirun or srun",
      GROUP, TOGETHER | BIT(EVAL), 0, RECORDED, RESULT},
-    {"ddp", CHOICE(ddp), "overlap", 0, 0, ddps, NULL,
+    {"ddp", CHOICE(ddp, "overlap", ddps),
      "how ranks share gradients: one all-reduce per parameter, one for all, buckets behind the "
      "backward pass, or zero1: each rank keeps a part of the optimizer's state",
      GROUP, TOGETHER, 0, RECORDED, ROUNDING},
-    {"bucket-mb", INT(bucket_mb), "25", 0, 1e6, NULL, NULL,
+    {"bucket-mb", INT(bucket_mb, "25", 0, 1e6),
      "megabytes of gradients, at least, that overlap and zero1 send at a time", GROUP, TOGETHER, 0,
      FREE, 0},
-    {"comm-dtype", CHOICE(comm_dtype), "f32", 0, 0, comm_dtypes, NULL,
+    {"comm-dtype", CHOICE(comm_dtype, "f32", comm_dtypes),
      "type of gradients on their way between ranks", GROUP, TOGETHER, 0, RECORDED, ROUNDING},
-    {"oversubscribe", BOOL(oversubscribe), "off", 0, 0, NULL, NULL,
+    {"oversubscribe", BOOL(oversubscribe, "off"),
      "let ranks share a GPU: a test of the code, no measurement of scaling, and recorded as such",
      GROUP, TOGETHER | BIT(EVAL), 0, FREE, 0},
-    {"comm-timeout", REAL(comm_timeout), "300", 0, 1e6, NULL, NULL,
+    {"comm-timeout", REAL(comm_timeout, "300", 0, 1e6),
      "seconds to wait for a rank before the job ends and says which one; 0: for ever", GROUP,
      TOGETHER | BIT(EVAL), 0, FREE, 0},
-    {"verify-every", INT(verify_every), "100", 0, 1e12, NULL, NULL,
+    {"verify-every", INT(verify_every, "100", 0, 1e12),
      "steps between comparisons of the ranks' weights by checksum; 0: never", GROUP, TRAINING, 0,
      FREE, 0},
 #undef GROUP
 
 #define GROUP "Prediction"
-    {"link", CHOICE(link), "none", 0, 0, links, NULL,
+    {"link", CHOICE(link, "none", links),
      "predict --ranks ranks joined by this: one rank's step is measured here, the rest computed; "
      "measured: between the ranks that mpirun has started",
      GROUP, BIT(PLAN), 0, NO_RUN, 0},
-    {"link-us", REAL(link_us), "auto", 0, 1e6, NULL, NULL,
+    {"link-us", REAL(link_us, "auto", 0, 1e6),
      "microseconds that a message takes, in place of the link's own", GROUP, BIT(PLAN), 0, NO_RUN,
      OPTION_AUTO},
-    {"link-gbs", REAL(link_gbs), "auto", 1e-6, 1e6, NULL, NULL,
+    {"link-gbs", REAL(link_gbs, "auto", 1e-6, 1e6),
      "gigabytes per second of a rank, in place of the link's own", GROUP, BIT(PLAN), 0, NO_RUN,
      OPTION_AUTO},
-    {"per-node", INT(per_node), "1", 1, 65536, NULL, NULL,
+    {"per-node", INT(per_node, "1", 1, 65536),
      "ranks of a node, which are joined by --node-link and share the node's Ethernet", GROUP,
      BIT(PLAN), 0, NO_RUN, 0},
-    {"node-link", CHOICE(node_link), "nvlink", 0, 0, links, NULL, "between ranks of a node", GROUP,
-     BIT(PLAN), 0, NO_RUN, 0},
+    {"node-link", CHOICE(node_link, "nvlink", links), "between ranks of a node", GROUP, BIT(PLAN),
+     0, NO_RUN, 0},
 #undef GROUP
 
 #define GROUP "Output"
-    {"out", TEXT(out), "", 0, 0, NULL, "PATH",
+    {"out", TEXT(out, "", "PATH"),
      "folder or file to write; train without it makes runs/MODEL-ID, sweep experiments/NAME, "
      "encode and decode without it write to standard output, profile to profile.json, report "
      "beside the records",
@@ -258,215 +260,209 @@ static const Option options[] = {
      TRAINING | READING | CODING | BIT(DATA_STORIES) | BIT(PROFILE) | BIT(REPORT) | BIT(SWEEP) |
          BIT(EXPORT) | BIT(IMPORT) | BIT(DEMO),
      READING | BIT(DATA_STORIES) | BIT(EXPORT) | BIT(IMPORT), FREE, 0},
-    {"resume", TEXT(resume), "auto", 0, 0, NULL, "auto|never|DIR",
+    {"resume", TEXT(resume, "auto", "auto|never|DIR"),
      "auto: go on from the newest checkpoint in the run directory; never: start anew; or the run "
      "directory to go on from. Other options than before are refused where that would be another "
      "training (model, data, seed), else recorded",
      GROUP, TRAINING, 0, FREE, 0},
-    {"init", TEXT(init), "", 0, 0, NULL, "MODEL",
+    {"init", TEXT(init, "", "MODEL"),
      "take the first weights from this run, checkpoint or Hugging Face folder, which must have the "
      "same dimensions, and train them further; without it from the seed",
      GROUP, TRAINING, 0, REFUSED, RESULT | LATER},
-    {"tensorboard", BOOL(tensorboard), "on", 0, 0, NULL, NULL,
-     "write a TensorBoard event file beside metrics.jsonl", GROUP, BIT(TRAIN), 0, FREE, 0},
-    {"log-every", INT(log_every), "10", 1, 1e9, NULL, NULL,
-     "steps from one recorded line to the next", GROUP, TRAINING, 0, FREE, 0},
-    {"eval-every", INT(eval_every), "250", 0, 1e9, NULL, NULL,
+    {"tensorboard", BOOL(tensorboard, "on"), "write a TensorBoard event file beside metrics.jsonl",
+     GROUP, BIT(TRAIN), 0, FREE, 0},
+    {"log-every", INT(log_every, "10", 1, 1e9), "steps from one recorded line to the next", GROUP,
+     TRAINING, 0, FREE, 0},
+    {"eval-every", INT(eval_every, "250", 0, 1e9),
      "steps from one evaluation to the next, and once at the end; 0: never", GROUP, TRAINING, 0,
      FREE, 0},
-    {"eval-batches", INT(eval_batches), "20", 1, 1e6, NULL, NULL, "batches of one evaluation",
-     GROUP, TRAINING, 0, RECORDED, 0},
-    {"save-every", INT(save_every), "0", 0, 1e9, NULL, NULL,
+    {"eval-batches", INT(eval_batches, "20", 1, 1e6), "batches of one evaluation", GROUP, TRAINING,
+     0, RECORDED, 0},
+    {"save-every", INT(save_every, "0", 0, 1e9),
      "steps from one checkpoint to the next, and once at the end; 0: by time alone", GROUP,
      TRAINING, 0, FREE, 0},
-    {"save-minutes", REAL(save_minutes), "10", 0, 1e6, NULL, NULL,
+    {"save-minutes", REAL(save_minutes, "10", 0, 1e6),
      "minutes after which a checkpoint is written besides those of save-every; 0: never by time",
      GROUP, TRAINING, 0, FREE, 0},
-    {"keep", INT(keep), "2", 0, 1e6, NULL, NULL, "newest checkpoints to keep; 0: all", GROUP,
-     TRAINING, 0, FREE, 0},
+    {"keep", INT(keep, "2", 0, 1e6), "newest checkpoints to keep; 0: all", GROUP, TRAINING, 0, FREE,
+     0},
 #undef GROUP
 
 #define GROUP "Text"
-    {"format", CHOICE(format), "auto", 0, 0, formats, NULL,
+    {"format", CHOICE(format, "auto", formats),
      "of the inputs: text or jsonl; auto: jsonl for names that end in .jsonl or .ndjson, else text",
      GROUP, READING | BIT(EVAL) | BIT(EXPORT), 0, NO_RUN, 0,
      ALSO({BIT(EXPORT), "hf for Hugging Face, csv or tensorboard; auto: hf"})},
-    {"field", TEXT(field), "text", 0, 0, NULL, "NAME", "of a JSON line: what holds the document",
+    {"field", TEXT(field, "text", "NAME"), "of a JSON line: what holds the document", GROUP,
+     READING | BIT(EVAL), 0, NO_RUN, 0},
+    {"skip-bad", BOOL(skip_bad, "off"), "leave out JSON lines that are broken, and say how many",
      GROUP, READING | BIT(EVAL), 0, NO_RUN, 0},
-    {"skip-bad", BOOL(skip_bad), "off", 0, 0, NULL, NULL,
-     "leave out JSON lines that are broken, and say how many", GROUP, READING | BIT(EVAL), 0,
+    {"bytes", BYTES(bytes, "16M", 1, 1e15), "of stories, at most", GROUP, BIT(DATA_STORIES), 0,
      NO_RUN, 0},
-    {"bytes", BYTES(bytes), "16M", 1, 1e15, NULL, NULL, "of stories, at most", GROUP,
-     BIT(DATA_STORIES), 0, NO_RUN, 0},
 #undef GROUP
 
 #define GROUP "Tokenizer"
-    {"tokenizer", TEXT(tokenizer), "bytes", 0, 0, NULL, "PATH",
+    {"tokenizer", TEXT(tokenizer, "bytes", "PATH"),
      "tokenizer.json, or GPT-2's vocab.json with merges.txt beside it, or a folder with either; "
      "the "
      "word bytes makes every byte a token. Of a trained model: in place of its own",
      GROUP, CODING | USE | BIT(DATA_PREPARE), CODING, NO_RUN, 0},
-    {"special", TEXT(special), "<|endoftext|>", 0, 0, NULL, "TOKEN",
+    {"special", TEXT(special, "<|endoftext|>", "TOKEN"),
      "token that is kept whole and learns no merges; may be given several times", GROUP,
      BIT(TOKENIZER_TRAIN), 0, NO_RUN, OPTION_LIST},
-    {"pattern", TEXT(pattern), "gpt2", 0, 0, NULL, "NAME|REGEX",
+    {"pattern", TEXT(pattern, "gpt2", "NAME|REGEX"),
      "what cuts text into the pieces that merges stay within: gpt2, llama3, qwen2, or a regular "
      "expression (PCRE2)",
      GROUP, BIT(TOKENIZER_TRAIN), 0, NO_RUN, 0},
-    {"ties", CHOICE(ties), "ids", 0, 0, ties, NULL,
+    {"ties", CHOICE(ties, "ids", ties),
      "of equally frequent pairs: the one with the smaller ids, as Hugging Face tokenizers does; or "
      "the one whose bytes are lexicographically greater",
      GROUP, BIT(TOKENIZER_TRAIN), 0, NO_RUN, 0},
-    {"unit", CHOICE(unit), "document", 0, 0, units, NULL,
+    {"unit", CHOICE(unit, "document", units),
      "line: no piece crosses the end of a line, as when Hugging Face tokenizers trains on files",
      GROUP, BIT(TOKENIZER_TRAIN), 0, NO_RUN, 0},
-    {"min-frequency", INT(min_frequency), "1", 1, 1e15, NULL, NULL,
-     "pairs that are rarer are not merged", GROUP, BIT(TOKENIZER_TRAIN), 0, NO_RUN, 0},
-    {"ids", CHOICE(ids), "text", 0, 0, id_forms, NULL,
+    {"min-frequency", INT(min_frequency, "1", 1, 1e15), "pairs that are rarer are not merged",
+     GROUP, BIT(TOKENIZER_TRAIN), 0, NO_RUN, 0},
+    {"ids", CHOICE(ids, "text", id_forms),
      "how ids are written or read: decimal numbers between blanks, or little-endian integers",
      GROUP, CODING, 0, NO_RUN, 0},
 #undef GROUP
 
 #define GROUP "Shards"
-    {"end", TEXT(end), "", 0, 0, NULL, "TOKEN",
+    {"end", TEXT(end, "", "TOKEN"),
      "put behind every document; without it <|endoftext|>, <|end_of_text|>, </s> or <eos>, the "
      "first that the tokenizer has",
      GROUP, BIT(DATA_PREPARE) | BIT(EVAL), 0, NO_RUN, 0},
-    {"val-fraction", REAL(val_fraction), "0.01", 0, 0.5, NULL, NULL,
+    {"val-fraction", REAL(val_fraction, "0.01", 0, 0.5),
      "part of the documents set aside for validation", GROUP, BIT(DATA_PREPARE), 0, NO_RUN, 0},
-    {"shard-tokens", INT(shard_tokens), "100M", 1, 1e12, NULL, NULL, "tokens per shard file", GROUP,
+    {"shard-tokens", INT(shard_tokens, "100M", 1, 1e12), "tokens per shard file", GROUP,
      BIT(DATA_PREPARE), 0, NO_RUN, 0},
 #undef GROUP
 
 #define GROUP "Measurement"
-    {"repeats", INT(repeats), "5", 1, 1e6, NULL, NULL, "timed repetitions; the median is reported",
-     GROUP, BENCH | KERNEL, 0, NO_RUN, 0},
-    {"warm", INT(warm), "2", 0, 1e6, NULL, NULL, "untimed repetitions before them", GROUP,
+    {"repeats", INT(repeats, "5", 1, 1e6), "timed repetitions; the median is reported", GROUP,
      BENCH | KERNEL, 0, NO_RUN, 0},
-    {"verify", BOOL(verify), "on", 0, 0, NULL, NULL,
+    {"warm", INT(warm, "2", 0, 1e6), "untimed repetitions before them", GROUP, BENCH | KERNEL, 0,
+     NO_RUN, 0},
+    {"verify", BOOL(verify, "on"),
      "afterwards compare loss, gradients and update of the timed step with those of the CPU, or of "
      "ref for the CPU's",
      GROUP, BIT(BENCH_STEP) | BIT(BENCH_OPS), 0, NO_RUN, 0},
-    {"json", TEXT(json), "", 0, 0, NULL, "FILE",
+    {"json", TEXT(json, "", "FILE"),
      "write the numbers there as JSON; - is standard output, in place of the table", GROUP,
      MACHINE | USE, 0, NO_RUN, 0},
 #undef GROUP
 
 #define GROUP "Audit"
-    {"map", TEXT(map), "", 0, 0, NULL, "NAME=QUANTITY",
+    {"map", TEXT(map, "", "NAME=QUANTITY"),
      "what a column, row or key of the file means, such as 'Zeit=train-time'; may be given several "
      "times; a wrong quantity is answered with all there are",
      GROUP, BIT(CHECK), 0, NO_RUN, OPTION_LIST},
 #undef GROUP
 
 #define GROUP "Experiment"
-    {"smoke", BOOL(smoke), "off", 0, 0, NULL, NULL,
+    {"smoke", BOOL(smoke, "off"),
      "the recipe's small version, which its key smoke describes: seconds instead of hours", GROUP,
      BIT(SWEEP), 0, NO_RUN, 0},
-    {"dry-run", BOOL(dry_run), "off", 0, 0, NULL, NULL,
+    {"dry-run", BOOL(dry_run, "off"),
      "show the runs with their planned memory and predicted time, and run nothing", GROUP,
      BIT(SWEEP), 0, NO_RUN, 0},
 #undef GROUP
 
 #define GROUP "Generation"
-    {"prompt", TEXT(prompt), "", 0, 0, NULL, "TEXT",
+    {"prompt", TEXT(prompt, "", "TEXT"),
      "text to go on from; - is standard input; without it the model begins anew", GROUP,
      BIT(GENERATE), 0, NO_RUN, OPTION_BREAKS},
-    {"max-tokens", INT(max_tokens), "200", 0, 1e9, NULL, NULL, "tokens to add, at most", GROUP,
+    {"max-tokens", INT(max_tokens, "200", 0, 1e9), "tokens to add, at most", GROUP, BIT(GENERATE),
+     0, NO_RUN, 0},
+    {"samples", INT(samples, "1", 1, 4096), "texts to make at once from the one prompt", GROUP,
      BIT(GENERATE), 0, NO_RUN, 0},
-    {"samples", INT(samples), "1", 1, 4096, NULL, NULL, "texts to make at once from the one prompt",
-     GROUP, BIT(GENERATE), 0, NO_RUN, 0},
-    {"temperature", REAL(temperature), "0.8", 0, 100, NULL, NULL,
+    {"temperature", REAL(temperature, "0.8", 0, 100),
      "how freely to choose: 1 as the model says, less for likelier tokens; 0 always takes the "
      "likeliest",
      GROUP, BIT(GENERATE), 0, NO_RUN, 0},
-    {"top-k", INT(top_k), "0", 0, 10e6, NULL, NULL, "choose among the k likeliest tokens; 0: all",
-     GROUP, BIT(GENERATE), 0, NO_RUN, 0},
-    {"top-p", REAL(top_p), "1", 0, 1, NULL, NULL,
+    {"top-k", INT(top_k, "0", 0, 10e6), "choose among the k likeliest tokens; 0: all", GROUP,
+     BIT(GENERATE), 0, NO_RUN, 0},
+    {"top-p", REAL(top_p, "1", 0, 1),
      "choose among the likeliest tokens that together have this probability; 1: all", GROUP,
      BIT(GENERATE), 0, NO_RUN, 0},
-    {"stop", TEXT(stop), "", 0, 0, NULL, "TEXT",
+    {"stop", TEXT(stop, "", "TEXT"),
      "end a text before this (\\n: a line break, \\t: a tab, \\\\: a backslash); may be given "
      "several times; the tokenizer's end of document always ends it",
      GROUP, BIT(GENERATE), 0, NO_RUN, OPTION_LIST},
-    {"stream", BOOL(stream), "on", 0, 0, NULL, NULL,
-     "print a single text as it is made; off: when it is complete", GROUP, BIT(GENERATE), 0, NO_RUN,
-     0},
-    {"cache", BOOL(cache), "on", 0, 0, NULL, NULL,
+    {"stream", BOOL(stream, "on"), "print a single text as it is made; off: when it is complete",
+     GROUP, BIT(GENERATE), 0, NO_RUN, 0},
+    {"cache", BOOL(cache, "on"),
      "keep keys and values of earlier tokens; off: a pass over all of them for each new one, with "
      "the same result up to rounding",
      GROUP, BIT(GENERATE), 0, NO_RUN, 0},
 #undef GROUP
 
 #define GROUP "Evaluation"
-    {"split", CHOICE(split), "val", 0, 0, splits, NULL, "which part of --data", GROUP, BIT(EVAL), 0,
-     NO_RUN, 0},
-    {"batches", INT(batches), "0", 0, 1e12, NULL, NULL,
-     "of --data, from its beginning; 0: all there are", GROUP, BIT(EVAL), 0, NO_RUN, 0},
-    {"documents", BOOL(documents), "off", 0, 0, NULL, NULL, "a line for each document of the texts",
+    {"split", CHOICE(split, "val", splits), "which part of --data", GROUP, BIT(EVAL), 0, NO_RUN, 0},
+    {"batches", INT(batches, "0", 0, 1e12), "of --data, from its beginning; 0: all there are",
      GROUP, BIT(EVAL), 0, NO_RUN, 0},
+    {"documents", BOOL(documents, "off"), "a line for each document of the texts", GROUP, BIT(EVAL),
+     0, NO_RUN, 0},
 #undef GROUP
 
 #define GROUP "Export"
-    {"shard-bytes", BYTES(shard_bytes), "5G", 1, 1e15, NULL, NULL,
+    {"shard-bytes", BYTES(shard_bytes, "5G", 1, 1e15),
      "size above which the tensors are spread over several files", GROUP, BIT(EXPORT), 0, NO_RUN,
      0},
 #undef GROUP
 
 #define GROUP "Watching"
-    {"every", REAL(every), "1", 0.1, 3600, NULL, NULL, "seconds from one look to the next", GROUP,
-     BIT(WATCH), 0, NO_RUN, 0},
-    {"once", BOOL(once), "off", 0, 0, NULL, NULL, "print the view once and end", GROUP, BIT(WATCH),
+    {"every", REAL(every, "1", 0.1, 3600), "seconds from one look to the next", GROUP, BIT(WATCH),
      0, NO_RUN, 0},
+    {"once", BOOL(once, "off"), "print the view once and end", GROUP, BIT(WATCH), 0, NO_RUN, 0},
 #undef GROUP
 
 #define GROUP "Recommendation"
-    {"recommend", BOOL(recommend), "off", 0, 0, NULL, NULL,
+    {"recommend", BOOL(recommend, "off"),
      "find batch, accumulation, kernel and strategy for this model and machine by plan and short "
      "probes",
      GROUP, BIT(PLAN), 0, NO_RUN, 0},
-    {"hours", REAL(hours), "0", 0, 1e6, NULL, NULL,
+    {"hours", REAL(hours, "0", 0, 1e6),
      "with recommend: time there is; says how many tokens it is enough for. 0: as long as tokens, "
      "steps or epochs take",
      GROUP, BIT(PLAN), 0, NO_RUN, 0},
-    {"expected-tok-s", REAL(expected_tok_s), "0", 0, 1e15, NULL, NULL,
+    {"expected-tok-s", REAL(expected_tok_s, "0", 0, 1e15),
      "tokens per second that plan --recommend predicted, for the report to put beside those "
      "measured; 0: none",
      GROUP, BIT(TRAIN), 0, FREE, 0},
 #undef GROUP
 
 #define GROUP "General"
-    {"config", TEXT(config), "", 0, 0, NULL, "FILE",
+    {"config", TEXT(config, "", "FILE"),
      "YAML file of `option: value` lines; the command line wins over it", GROUP, EVERY, 0, FREE,
      OPTION_NO_FILE | OPTION_NO_RECORD},
-    {"quiet", BOOL(quiet), "off", 0, 0, NULL, NULL, "say only warnings and errors", GROUP, EVERY, 0,
-     FREE, OPTION_NO_RECORD},
-    {"verbose", BOOL(verbose), "off", 0, 0, NULL, NULL, "say more", GROUP, EVERY, 0, FREE,
+    {"quiet", BOOL(quiet, "off"), "say only warnings and errors", GROUP, EVERY, 0, FREE,
      OPTION_NO_RECORD},
-    {"help", BOOL(help), "off", 0, 0, NULL, NULL, "this text", GROUP, EVERY, 0, FREE,
+    {"verbose", BOOL(verbose, "off"), "say more", GROUP, EVERY, 0, FREE, OPTION_NO_RECORD},
+    {"help", BOOL(help, "off"), "this text", GROUP, EVERY, 0, FREE,
      OPTION_NO_FILE | OPTION_NO_RECORD},
 #undef GROUP
+    {NULL},
 };
 
-#define COUNT (sizeof options / sizeof options[0])
+#define COUNT (sizeof options / sizeof options[0] - 1)
 _Static_assert(COUNT <= CONFIG_MAX_OPTIONS, "raise CONFIG_MAX_OPTIONS");
 _Static_assert(__COUNTER__ - ROWS_BEGIN - 1 == COUNT,
                "an option does not say what a resume does with it");
 
-const Option *config_options(size_t *count)
+const Option *config_options(void)
 {
-    *count = COUNT;
     return options;
 }
 
 const Option *config_find(const char *name)
 {
-    for (size_t i = 0; i < COUNT; i++) {
-        if (strcmp(options[i].name, name) == 0) {
-            return &options[i];
-        }
+    const Option *option = options;
+    while (option->name != NULL && strcmp(option->name, name) != 0) {
+        option++;
     }
-    return NULL;
+    return option->name != NULL ? option : NULL;
 }
 
 size_t option_index(const Option *option)

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -221,25 +222,12 @@ static int parse_choice(const Option *option, const char *text, int *out)
 }
 
 /* Bytes of the UTF-8 character at `at`; 0 if it is none, or a control character. */
-static size_t character_length(const unsigned char *at)
+static size_t character_length(const char *at)
 {
-    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (at[0] < 0x80) {
-        return at[0] >= 0x20 && at[0] != 0x7f;
-    }
-    size_t length = at[0] >> 5 == 6 ? 2 : at[0] >> 4 == 14 ? 3 : at[0] >> 3 == 30 ? 4 : 0;
-    if (length == 0) {
-        return 0;
-    }
-    uint32_t code = at[0] & (0x7fu >> length);
-    for (size_t i = 1; i < length; i++) {
-        if (at[i] >> 6 != 2) {
-            return 0;
-        }
-        code = code << 6 | (at[i] & 0x3f);
-    }
-    bool valid = code >= smallest[length] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
-    return valid && code >= 0xa0 ? length : 0; /* 0x80 to 0x9f are control characters too */
+    const uint8_t *text = (const uint8_t *)at;
+    int length = utf8_length(text, strnlen(at, 4));
+    bool control = text[0] < 0x20 || text[0] == 0x7f || (text[0] == 0xc2 && text[1] < 0xa0);
+    return control ? 0 : (size_t)length;
 }
 
 static int parse_text(const Option *option, const char *text)
@@ -247,7 +235,7 @@ static int parse_text(const Option *option, const char *text)
     if (strnlen(text, MAX_TEXT_LENGTH + 1) > MAX_TEXT_LENGTH) {
         return err_set(ERR_INPUT, "longer than %d bytes", MAX_TEXT_LENGTH);
     }
-    for (const unsigned char *at = (const unsigned char *)text; *at != '\0';) {
+    for (const char *at = text; *at != '\0';) {
         bool between = *at == '\n' && (option->flags & (OPTION_LIST | OPTION_BREAKS));
         bool tab = *at == '\t' && (option->flags & OPTION_BREAKS);
         size_t length = between || tab ? 1 : character_length(at);
@@ -323,19 +311,17 @@ const char *value_quote(const char *text, char quoted[VALUE_QUOTE_SIZE])
     const size_t room = VALUE_QUOTE_SIZE - 6; /* two quotes, three dots, NUL */
     size_t used = 0;
     quoted[used++] = '\'';
-    const unsigned char *at = (const unsigned char *)text;
-    while (*at != '\0') {
-        size_t length = character_length(at);
-        size_t step = length > 0 ? length : 1;
+    while (*text != '\0') {
+        size_t length = character_length(text), step = length > 0 ? length : 1;
         if (used + step > room) {
             memcpy(quoted + used, "...", 3);
             used += 3;
             break;
         }
         for (size_t i = 0; i < step; i++) {
-            quoted[used++] = length > 0 ? (char)at[i] : '?';
+            quoted[used++] = length > 0 ? text[i] : '?';
         }
-        at += step;
+        text += step;
     }
     quoted[used++] = '\'';
     quoted[used] = '\0';

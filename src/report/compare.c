@@ -101,9 +101,8 @@ static void compare_configurations(Comparison *both, int in_a, int in_b, const c
 
 static void compare_options(Comparison *both)
 {
-    size_t count;
-    const Option *options = config_options(&count);
-    for (size_t i = 0; i < count; i++) {
+    const Option *options = config_options();
+    for (size_t i = 0; options[i].name != NULL; i++) {
         char a_buffer[RESULT_SETTING_SIZE], b_buffer[RESULT_SETTING_SIZE];
         const char *a = result_setting(&both->a.runs[0], options[i].name, a_buffer);
         const char *b = result_setting(&both->b.runs[0], options[i].name, b_buffer);

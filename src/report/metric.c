@@ -418,13 +418,13 @@ static Unit option_unit(const Option *option)
 
 static int unknown(const char *name)
 {
-    size_t option_count, count = 0;
-    const Option *options = config_options(&option_count);
-    const char **names = mem_zalloc(ROW_COUNT + option_count + 1, sizeof *names);
+    size_t count = 0;
+    const Option *options = config_options();
+    const char **names = mem_zalloc(ROW_COUNT + CONFIG_MAX_OPTIONS + 1, sizeof *names);
     for (size_t i = 0; i < ROW_COUNT; i++) {
         names[count++] = rows[i].name;
     }
-    for (size_t i = 0; i < option_count; i++) {
+    for (size_t i = 0; options[i].name != NULL; i++) {
         if (train_option(options[i].name) != NULL) {
             names[count++] = options[i].name;
         }

@@ -568,9 +568,8 @@ char *watch_resume_command(const WatchRun *run)
     Page page = {0};
     if (config_from_json(&cfg, json_get(run->run, "config"), run->dir) == 0) {
         page_put(&page, "pacer train");
-        size_t count;
-        const Option *options = config_options(&count);
-        for (size_t i = 0; i < count; i++) {
+        const Option *options = config_options();
+        for (size_t i = 0; options[i].name != NULL; i++) {
             const char *name = options[i].name;
             bool other = !was_given(json_get(run->run, "given"), &options[i]) ||
                          (options[i].commands & 1u << COMMAND_TRAIN) == 0 ||

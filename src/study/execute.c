@@ -71,12 +71,10 @@ static char **train_arguments(const Experiment *experiment, const ExperimentRun 
     int count = 0;
     char **list = add_argument(NULL, &count, mem_strdup(program));
     list = add_argument(list, &count, mem_strdup("train"));
-    size_t options;
-    const Option *table = config_options(&options);
-    for (size_t i = 0; i < options; i++) {
-        if (is_passed_on(&run->cfg, &table[i])) {
-            char *value = config_value_text(&run->cfg, &table[i]);
-            list = add_argument(list, &count, mem_format("--%s=%s", table[i].name, value));
+    for (const Option *option = config_options(); option->name != NULL; option++) {
+        if (is_passed_on(&run->cfg, option)) {
+            char *value = config_value_text(&run->cfg, option);
+            list = add_argument(list, &count, mem_format("--%s=%s", option->name, value));
             free(value);
         }
     }

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/err.h"
+#include "support/config_difference.h"
 
 #include <cjson/cJSON.h>
 #include <string.h>

@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     log_setup(LOG_ERROR, 0, 1);
     char *lines = fuzz_text(data, size), *remaining = lines, *line;
     char *arguments[MAX_ARGUMENTS];
-    int count = 0, rest = 0;
+    int count = 0;
     while (count < MAX_ARGUMENTS && (line = strsep(&remaining, "\n")) != NULL) {
         if (strncmp(line, "--config", 8) != 0) { /* which would read any file there is */
             arguments[count++] = line;
@@ -37,9 +37,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     Config cfg;
     config_init(&cfg, (Command)(size % COMMAND_COUNT));
     fuzz_forget();
-    int code = config_parse(&cfg, count, arguments, &rest);
+    int code = config_parse(&cfg, count, arguments);
     fuzz_expect(code);
-    PACER_ASSERT(rest >= 0 && rest <= count, "%d of %d arguments", rest, count);
+    PACER_ASSERT(cfg.argc >= 0 && cfg.argc <= count, "%d of %d arguments", cfg.argc, count);
     if (code == 0 && !cfg.help) {
         fuzz_config_again(&cfg);
         print(&cfg);
