@@ -1,5 +1,6 @@
 /* `pacer bench machine`: the ceilings of the device, measured now and at best; what its sensors
  * say; and with a model, how fast each of its matrix products runs beside the best of all. */
+#include "analyse/predict_measure.h"
 #include "analyse/products.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -8,7 +9,6 @@
 #include "base/output.h"
 #include "base/signals.h"
 #include "cli/commands.h"
-#include "comm/comm.h"
 #include "devices/devices.h"
 #include "record/ceilings.h"
 #include "train/setup.h"
@@ -158,6 +158,45 @@ static int write_json(const Bench *b, const char *path)
     }
     int code = json_write(path, tree);
     cJSON_Delete(tree);
+    return code;
+}
+
+/* --- as several ranks: what lies between them; the other ceilings are those of one process --- */
+
+static void print_points(const Comm *comm, const LinkPoint *points)
+{
+    double ranks = comm_ranks(comm);
+    printf("all-reduce of f32 between %d ranks (%s), median of the slowest rank\n",
+           comm_ranks(comm), comm_library(comm));
+    printf("%12s %12s %14s %14s\n", "bytes", "us", "GB/s", "bus GB/s");
+    for (int i = 0; i < LINK_SIZES; i++) {
+        double rate = 1e-9 * points[i].bytes / points[i].seconds;
+        printf("%12.0f %12.1f %14.3f %14.3f\n", points[i].bytes, 1e6 * points[i].seconds, rate,
+               rate * 2 * (ranks - 1) / ranks);
+    }
+}
+
+static int bench_link(Config *cfg)
+{
+    Comm *comm;
+    Backend *backend = NULL;
+    LinkPoint points[LINK_SIZES];
+    int code = run_resolve(cfg);
+    code = code != 0 ? code : comm_open((CommOptions){.timeout_s = 60}, &comm);
+    if (code != 0) {
+        return code;
+    }
+    log_setup(comm_rank(comm) == 0 ? LOG_INFO : LOG_WARN, comm_rank(comm), comm_ranks(comm));
+    code = backend_open(cfg, comm, &backend);
+    code = code != 0 ? code : predict_time_link(comm, backend, points);
+    if (code == 0 && comm_rank(comm) == 0) {
+        log_live("%s", "");
+        print_points(comm, points);
+    }
+    if (backend != NULL) {
+        backend->close(backend);
+    }
+    comm_close(comm);
     return code;
 }
 

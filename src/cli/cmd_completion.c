@@ -109,36 +109,28 @@ static size_t brief(const char *help)
     return strcspn(help, ";");
 }
 
-/* --- commands of two words --- */
+/* --- commands of two words, which stand together in the list of commands --- */
 
 static size_t first_word(Command command)
 {
     return strcspn(command_words(command), " ");
 }
 
-/* The first command with its first word: where a group begins, or a command of one word. */
+static bool same_group(Command a, Command b)
+{
+    size_t length = first_word(a);
+    return length == first_word(b) && strncmp(command_words(a), command_words(b), length) == 0;
+}
+
+/* Where a group begins, or a command of one word. */
 static bool is_first(Command command)
 {
-    const char *words = command_words(command);
-    size_t length = first_word(command);
-    for (int i = 0; i < (int)command; i++) {
-        if (first_word((Command)i) == length &&
-            strncmp(command_words((Command)i), words, length) == 0) {
-            return false;
-        }
-    }
-    return true;
+    return command == 0 || !same_group(command, command - 1);
 }
 
 static bool is_grouped(Command command)
 {
     return strchr(command_words(command), ' ') != NULL;
-}
-
-static bool same_group(Command a, Command b)
-{
-    size_t length = first_word(a);
-    return length == first_word(b) && strncmp(command_words(a), command_words(b), length) == 0;
 }
 
 static const char *second_word(Command command)
@@ -171,10 +163,10 @@ static void bash_print_values(void)
 
 static void bash_print_commands(void)
 {
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        Expectation expected = argument_of((Command)i);
-        printf("    '%s')\n        options='", command_words((Command)i));
-        for_options((Command)i, bash_option_name);
+    for (Command c = 0; c < COMMAND_COUNT; c++) {
+        Expectation expected = argument_of(c);
+        printf("    '%s')\n        options='", command_words(c));
+        for_options(c, bash_option_name);
         printf("' words='%s'%s ;;\n", expected.words, expected.files ? " files=1" : "");
         free(expected.words);
     }
@@ -182,11 +174,11 @@ static void bash_print_commands(void)
 
 static void bash_print_words(Command group, bool seconds)
 {
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        if (seconds && same_group((Command)i, group)) {
-            printf(" %s", second_word((Command)i));
-        } else if (!seconds && is_first((Command)i)) {
-            printf(" %.*s", (int)first_word((Command)i), command_words((Command)i));
+    for (Command c = 0; c < COMMAND_COUNT; c++) {
+        if (seconds && same_group(c, group)) {
+            printf(" %s", second_word(c));
+        } else if (!seconds && is_first(c)) {
+            printf(" %.*s", (int)first_word(c), command_words(c));
         }
     }
 }
@@ -208,10 +200,10 @@ static void print_bash(void)
           "    fi\n"
           "    case $command in\n",
           stdout);
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        if (is_grouped((Command)i) && is_first((Command)i)) {
-            printf("    %.*s) words='", (int)first_word((Command)i), command_words((Command)i));
-            bash_print_words((Command)i, true);
+    for (Command c = 0; c < COMMAND_COUNT; c++) {
+        if (is_grouped(c) && is_first(c)) {
+            printf("    %.*s) words='", (int)first_word(c), command_words(c));
+            bash_print_words(c, true);
             fputs("' ;;\n", stdout);
         }
     }
@@ -308,11 +300,10 @@ static void print_zsh(void)
           "    if ((CURRENT == 2)); then\n"
           "        commands=(\n",
           stdout);
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        if (is_first((Command)i)) {
-            const char *summary =
-                is_grouped((Command)i) ? "several commands" : command_rows[i].summary;
-            zsh_print_row(command_words((Command)i), first_word((Command)i), summary);
+    for (Command c = 0; c < COMMAND_COUNT; c++) {
+        if (is_first(c)) {
+            const char *summary = is_grouped(c) ? "several commands" : command_rows[c].summary;
+            zsh_print_row(command_words(c), first_word(c), summary);
         }
     }
     zsh_print_row("help", 4, "what a command does");
@@ -321,16 +312,14 @@ static void print_zsh(void)
           "    local command=$words[2]\n"
           "    case $command in\n",
           stdout);
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        if (!is_grouped((Command)i) || !is_first((Command)i)) {
+    for (Command c = 0; c < COMMAND_COUNT; c++) {
+        if (!is_grouped(c) || !is_first(c)) {
             continue;
         }
-        printf("    %.*s)\n        commands=(\n", (int)first_word((Command)i),
-               command_words((Command)i));
-        for (int k = i; k < COMMAND_COUNT; k++) {
-            if (same_group((Command)i, (Command)k)) {
-                zsh_print_row(second_word((Command)k), strlen(second_word((Command)k)),
-                              command_rows[k].summary);
+        printf("    %.*s)\n        commands=(\n", (int)first_word(c), command_words(c));
+        for (Command k = c; k < COMMAND_COUNT; k++) {
+            if (same_group(c, k)) {
+                zsh_print_row(second_word(k), strlen(second_word(k)), command_rows[k].summary);
             }
         }
         fputs("        ) ;;\n", stdout);
@@ -349,10 +338,10 @@ static void print_zsh(void)
           "    ((CURRENT--))\n"
           "    case $command in\n",
           stdout);
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        printf("    '%s')\n        _arguments \\\n", command_words((Command)i));
-        for_options((Command)i, zsh_print_option);
-        Expectation expected = argument_of((Command)i);
+    for (Command c = 0; c < COMMAND_COUNT; c++) {
+        printf("    '%s')\n        _arguments \\\n", command_words(c));
+        for_options(c, zsh_print_option);
+        Expectation expected = argument_of(c);
         fputs("            '*", stdout);
         zsh_put_action(expected);
         fputs("' ;;\n", stdout);
@@ -406,31 +395,31 @@ static void print_fish(void)
         "end\n"
         "complete -c pacer -f\n",
         stdout);
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        if (is_first((Command)i)) {
+    for (Command c = 0; c < COMMAND_COUNT; c++) {
+        if (is_first(c)) {
             printf("complete -c pacer -n 'test (count (commandline -opc)) -eq 1' -a %.*s",
-                   (int)first_word((Command)i), command_words((Command)i));
-            fish_put_help(is_grouped((Command)i) ? "several commands" : command_rows[i].summary);
+                   (int)first_word(c), command_words(c));
+            fish_put_help(is_grouped(c) ? "several commands" : command_rows[c].summary);
         }
-        if (is_grouped((Command)i)) {
-            printf("complete -c pacer -n '__pacer_after %.*s' -a %s", (int)first_word((Command)i),
-                   command_words((Command)i), second_word((Command)i));
-            fish_put_help(command_rows[i].summary);
+        if (is_grouped(c)) {
+            printf("complete -c pacer -n '__pacer_after %.*s' -a %s", (int)first_word(c),
+                   command_words(c), second_word(c));
+            fish_put_help(command_rows[c].summary);
         }
     }
     fputs("complete -c pacer -n 'test (count (commandline -opc)) -eq 1' -a 'help version'\n",
           stdout);
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        Expectation expected = argument_of((Command)i);
+    for (Command c = 0; c < COMMAND_COUNT; c++) {
+        Expectation expected = argument_of(c);
         if (expected.files) {
-            printf("complete -c pacer -n '__pacer_is %s' -F\n", command_words((Command)i));
+            printf("complete -c pacer -n '__pacer_is %s' -F\n", command_words(c));
         }
         if (expected.words[0] != '\0') {
-            printf("complete -c pacer -n '__pacer_is %s' -a '%s'\n", command_words((Command)i),
+            printf("complete -c pacer -n '__pacer_is %s' -a '%s'\n", command_words(c),
                    expected.words);
         }
         free(expected.words);
-        for_options((Command)i, fish_print_option);
+        for_options(c, fish_print_option);
     }
 }
 

@@ -8,15 +8,12 @@
 #include "base/signals.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
-#include "model/generate.h"
-#include "model/sample.h"
 #include "report/report.h"
 #include "report/watch.h"
-#include "text/encode.h"
-#include "text/unicode.h"
 #include "train/checkpoint.h"
 #include "train/loop.h"
 #include "train/setup.h"
+#include "use/writer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -124,8 +121,10 @@ static void tell_word(Teller *teller)
     fflush(stdout);
 }
 
-static void tell(Teller *teller, const uint8_t *bytes, size_t size)
+static int tell(void *user, int64_t sample, const uint8_t *bytes, size_t size)
 {
+    (void)sample;
+    Teller *teller = user;
     for (size_t i = 0; i < size; i++) {
         if (bytes[i] == ' ' || bytes[i] == '\n' || teller->size == sizeof teller->word) {
             tell_word(teller);
@@ -136,53 +135,35 @@ static void tell(Teller *teller, const uint8_t *bytes, size_t size)
             teller->word[teller->size++] = bytes[i];
         }
     }
+    return 0;
 }
 
-/* Continues the prompt with the model's weights, up to the end of the story. */
-static int tell_story(Trainer *trainer, Backend *backend, const Tokenizer *tokenizer, int64_t most)
+/* Continues the prompt with the model's weights, up to the end of the story or `most` tokens. */
+static int tell_story(const Trainer *trainer, Backend *backend, Tokenizer *tokenizer, int64_t most)
 {
-    uint32_t end = 0;
-    Generator generator;
-    int code = tokenizer_end(tokenizer, NULL, &end);
-    code = code != 0 ? code : generator_open(&generator, &trainer->model, backend, 1, true);
-    if (code != 0) {
-        return code;
-    }
-    Encoder *encoder = encoder_open(tokenizer);
+    LoadedModel loaded = {.backend = backend, .model = trainer->model, .tokenizer = tokenizer};
     TokenList prompt = {0};
-    encoder_run(encoder, (const uint8_t *)PROMPT, strlen(PROMPT), &prompt);
-    int32_t beginning[SAMPLE_TOKENS] = {(int32_t)end}; /* what stands before every story */
-    int64_t count = 1;
-    for (size_t i = 0; i < prompt.count; i++) {
-        beginning[count++] = (int32_t)prompt.ids[i];
+    Written written = {0};
+    const uint8_t *text = (const uint8_t *)PROMPT;
+    int code = writer_prompt(&loaded, text, strlen(PROMPT), &prompt);
+    if (code == 0) {
+        Teller teller = {.column = 0};
+        WriterSettings settings = {.sampling = {.temperature = 0.6, .top_k = 40, .seed = 7},
+                                   .samples = 1,
+                                   .max_tokens = most - (int64_t)prompt.count,
+                                   .cached = true,
+                                   .stops = (const char *const[]){NULL},
+                                   .tell = tell,
+                                   .user = &teller};
+        fputs("  ", stdout);
+        tell(&teller, 0, text, strlen(PROMPT));
+        code = writer_run(&loaded, &prompt, &settings, &written);
+        tell_word(&teller);
+        fputs("\n", stdout);
     }
-    generator_begin(&generator, beginning, count);
-    Teller teller = {.column = 0};
-    fputs("  ", stdout);
-    tell(&teller, (const uint8_t *)PROMPT, strlen(PROMPT));
-    SampleSettings sampling = {.temperature = 0.6, .top_k = 40, .seed = 7};
-    int64_t vocab = trainer->model.spec.vocab;
-    SampleCandidate *candidates =
-        mem_zalloc((size_t)sample_room(&sampling, vocab), sizeof *candidates);
-    for (uint64_t place = 0; count < most; place++, count++) {
-        int32_t token =
-            sample_token(generator_logits(&generator, 0), vocab, &sampling, 0, place, candidates);
-        size_t size = 0;
-        const uint8_t *bytes =
-            token < 0 ? NULL : tokenizer_bytes(tokenizer, (uint32_t)token, &size);
-        if (token == (int32_t)end || bytes == NULL) {
-            break;
-        }
-        tell(&teller, bytes, size);
-        generator_append(&generator, &token);
-    }
-    free(candidates);
-    tell_word(&teller);
-    fputs("\n", stdout);
+    written_free(&written);
     token_list_free(&prompt);
-    encoder_close(encoder);
-    generator_close(&generator);
-    return 0;
+    return code;
 }
 
 /* A story from fresh weights, or from the run's last checkpoint. */

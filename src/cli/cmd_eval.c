@@ -163,15 +163,6 @@ static void report_print(const EvalReport *r)
 
 /* --- JSON --- */
 
-static cJSON *inputs_json(const EvalReport *r)
-{
-    cJSON *array = json_array();
-    for (int i = 0; i < r->input_count; i++) {
-        json_append_text(array, r->inputs[i]);
-    }
-    return array;
-}
-
 static cJSON *report_json(const EvalReport *r)
 {
     const LoadedModel *m = r->model;
@@ -192,7 +183,8 @@ static cJSON *report_json(const EvalReport *r)
         json_put_text(tree, "data", r->data);
         json_put_text(tree, "split", r->split);
     } else {
-        json_put_item(tree, "inputs", inputs_json(r));
+        json_put_item(tree, "inputs",
+                      cJSON_CreateStringArray((const char *const *)r->inputs, r->input_count));
         json_put_whole(tree, "documents", (int64_t)r->documents);
     }
     json_put_bool(tree, "complete", r->complete);

@@ -19,7 +19,6 @@ int cmd_data_stories(Config *cfg);
 int cmd_bench(Config *cfg); /* COMMAND_BENCH_STEP and _OPS */
 int cmd_bench_attention(Config *cfg);
 int cmd_bench_machine(Config *cfg);
-int bench_link(Config *cfg); /* bench_link.c: bench machine as one of several ranks */
 int cmd_profile(Config *cfg);
 int cmd_report(Config *cfg);
 int cmd_check(Config *cfg);

@@ -128,12 +128,12 @@ void manual_print_overview(FILE *file)
 {
     put_head("pacer", "train language models and account for every second and byte", file);
     fputs(".SH SYNOPSIS\n\\fBpacer\\fR COMMAND [OPTIONS]\n.SH COMMANDS\n", file);
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        char *name = page_name((Command)i);
+    for (Command c = 0; c < COMMAND_COUNT; c++) {
+        char *name = page_name(c);
         fputs(".TP\n\\fB", file);
         put_text(name, file);
         fputs("\\fR(1)\n", file);
-        put_line(command_rows[i].summary, file);
+        put_line(command_rows[c].summary, file);
         free(name);
     }
     fputs(

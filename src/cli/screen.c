@@ -28,7 +28,7 @@
 static const char enter[] = "\033[?1049h\033[?25l\033[?7l\033[2J";
 static const char leave[] = "\033[?7h\033[0m\033[?25h\033[?1049l";
 
-static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP};
 static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 
 static struct {
@@ -150,19 +150,15 @@ static void set_handlers(const int *numbers, size_t count, void (*handler)(int))
 
 int screen_open(void)
 {
-    static const int others[] = {SIGWINCH, SIGTSTP};
     signals_unshield(); /* nothing is computed here, and ppoll is to end with a signal */
     screen.has_keys = isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &screen.before) == 0;
     sigset_t blocked;
     sigemptyset(&blocked);
-    for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++) {
-        sigaddset(&blocked, ending[i]);
+    for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++) {
+        sigaddset(&blocked, handled[i]);
     }
-    sigaddset(&blocked, SIGWINCH);
-    sigaddset(&blocked, SIGTSTP);
     sigprocmask(SIG_BLOCK, &blocked, &screen.waiting);
-    set_handlers(ending, sizeof ending / sizeof ending[0], on_signal);
-    set_handlers(others, sizeof others / sizeof others[0], on_signal);
+    set_handlers(handled, sizeof handled / sizeof handled[0], on_signal);
     set_handlers(crashes, sizeof crashes / sizeof crashes[0], on_crash);
     signal(SIGPIPE, SIG_IGN);
     if (!screen.exits && atexit(give_back) == 0) {

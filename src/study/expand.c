@@ -86,7 +86,7 @@ static void free_run(ExperimentRun *run)
 /* Names the combination behind what is wrong with it. */
 static int combination_fault(const ExperimentRun *run, int code)
 {
-    char *label = setting_label(&run->settings, run->settings.count);
+    char *label = setting_label(&run->settings);
     err_set(code, "%s (with %s)", err_message(), label);
     free(label);
     return code;
@@ -108,17 +108,14 @@ static int make_run(const Recipe *recipe, int64_t index, int factor, int repeat,
         const Setting *s = &recipe->base.items[i];
         code = config_set_at(&run->cfg, s->option, s->value, recipe->path, s->line);
     }
-    int64_t below = 1; /* combinations of the axes behind */
-    for (int i = 0; i < recipe->axis_count; i++) {
-        below *= recipe->axes[i].points;
-    }
+    int64_t below = recipe_combinations(recipe); /* of the axes behind */
     for (int i = 0; code == 0 && i < recipe->axis_count; i++) {
         const RecipeAxis *axis = &recipe->axes[i];
-        below /= axis->points;
-        int64_t point = index / below % axis->points;
-        for (int k = 0; code == 0 && k < axis->options; k++) {
-            code = vary(run, &axis->cells[point * axis->options + k], recipe_axis_shows(axis, k),
-                        recipe->path);
+        below /= recipe_axis_points(axis);
+        int64_t point = index / below % recipe_axis_points(axis);
+        for (int k = 0; code == 0 && k < axis->count; k++) {
+            code =
+                vary(run, &axis->options[k].items[point], recipe_axis_shows(axis, k), recipe->path);
         }
     }
     code = code != 0 ? code : config_check(&run->cfg);
@@ -130,7 +127,7 @@ static int make_run(const Recipe *recipe, int64_t index, int factor, int repeat,
     if (code == 0 && *wanted && rate_shows) {
         code = apply_lr_rule(recipe, run);
     }
-    run->label = setting_label(&run->settings, run->settings.count);
+    run->label = setting_label(&run->settings);
     if (code == 0 && *wanted && !rate_shows) {
         code = apply_lr_rule(recipe, run);
     }
@@ -143,7 +140,7 @@ static int count_combinations(const Recipe *recipe, int64_t *count)
     int per_combination = recipe->repeats * (recipe->probe.probing ? recipe->probe.count : 1) *
                           (1 + __builtin_popcount(recipe->peers));
     for (int i = 0; i < recipe->axis_count; i++) {
-        *count *= recipe->axes[i].points;
+        *count *= recipe_axis_points(&recipe->axes[i]);
         if (*count * per_combination > MAX_RUNS) {
             return err_set(ERR_INPUT, "%s: more than %d runs; shorten the axes or repeats",
                            recipe->path, MAX_RUNS);
@@ -236,8 +233,8 @@ static void make_id(const Recipe *recipe, ExperimentRun *run)
     config_init(&defaults, COMMAND_TRAIN);
     for (int i = 0; i < recipe->axis_count; i++) {
         const RecipeAxis *axis = &recipe->axes[i];
-        for (int k = 0; k < axis->options; k++) {
-            const Option *option = config_find(axis->cells[k].option);
+        for (int k = 0; k < axis->count; k++) {
+            const Option *option = config_find(recipe_axis_option(axis, k));
             bool decides = (option->flags & (OPTION_RESULT | OPTION_ROUNDING)) != 0 ||
                            strcmp(option->name, "global-batch") == 0; /* batch and accum do */
             if (!decides && recipe_axis_shows(axis, k)) {

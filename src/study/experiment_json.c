@@ -20,9 +20,9 @@ static cJSON *axes_json(const Recipe *recipe)
     cJSON *axes = json_array();
     for (int i = 0; i < recipe->axis_count; i++) {
         cJSON *names = json_array();
-        for (int k = 0; k < recipe->axes[i].options; k++) {
+        for (int k = 0; k < recipe->axes[i].count; k++) {
             if (recipe_axis_shows(&recipe->axes[i], k)) {
-                json_append_text(names, recipe->axes[i].cells[k].option);
+                json_append_text(names, recipe_axis_option(&recipe->axes[i], k));
             }
         }
         json_append(axes, names);

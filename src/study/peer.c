@@ -146,14 +146,15 @@ static char *label_of(const Recipe *recipe, const ExperimentRun *run)
 {
     SettingList shown = {0};
     for (int i = 0; i < recipe->axis_count; i++) {
-        for (int k = 0; k < recipe->axes[i].options; k++) {
-            const Setting *s = setting_find(&run->settings, recipe->axes[i].cells[k].option);
+        for (int k = 0; k < recipe->axes[i].count; k++) {
+            const Setting *s =
+                setting_find(&run->settings, recipe_axis_option(&recipe->axes[i], k));
             if (s != NULL) {
                 setting_add(&shown, s->option, s->value, s->line);
             }
         }
     }
-    char *settings = setting_label(&shown, shown.count);
+    char *settings = setting_label(&shown);
     char *label =
         mem_format("%s%s%s", peer_title(run->peer), shown.count > 0 ? ": " : "", settings);
     free(settings);
@@ -173,10 +174,7 @@ static ExperimentRun run_of_peer(const Recipe *recipe, const ExperimentRun *own,
                          .steps = own->steps,
                          .tokens = own->tokens};
     config_copy(&run.cfg, &own->cfg);
-    for (int i = 0; i < own->settings.count; i++) {
-        const Setting *s = &own->settings.items[i];
-        setting_add(&run.settings, s->option, s->value, s->line);
-    }
+    setting_add_all(&run.settings, &own->settings);
     drop_meaningless(&run);
     map_attention(&run);
     run.label = label_of(recipe, &run);

@@ -13,24 +13,11 @@
 
 /* --- its recipe --- */
 
-/* Whether an axis varies the option. */
-static bool is_varied(const Recipe *recipe, const char *option)
-{
-    for (int i = 0; i < recipe->axis_count; i++) {
-        for (int k = 0; k < recipe->axes[i].options; k++) {
-            if (strcmp(recipe->axes[i].cells[k].option, option) == 0) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 int recipe_check_probe(const Recipe *recipe)
 {
     static const char *const fixed[] = {"lr", "steps", "tokens", "epochs"};
     for (size_t i = 0; recipe->probe.count > 0 && i < sizeof fixed / sizeof fixed[0]; i++) {
-        if (is_varied(recipe, fixed[i])) {
+        if (recipe_varies(recipe, recipe->axis_count, fixed[i])) {
             return err_set(ERR_INPUT,
                            "%s: lr-probe finds a rate for runs of one length; an axis over %s "
                            "leaves it nothing to find; leave one of the two out",
@@ -47,9 +34,9 @@ static void show_rates(Recipe *recipe)
     const char *columns[64], *series = NULL;
     int count = 0;
     for (int i = 0; i < recipe->axis_count; i++) {
-        for (int k = 0; k < recipe->axes[i].options && count < 48; k++) {
+        for (int k = 0; k < recipe->axes[i].count && count < 48; k++) {
             if (recipe_axis_shows(&recipe->axes[i], k)) {
-                columns[count++] = recipe->axes[i].cells[k].option;
+                columns[count++] = recipe_axis_option(&recipe->axes[i], k);
                 series = series == NULL ? columns[count - 1] : series;
             }
         }
@@ -144,13 +131,10 @@ static int nearest_to_one(const LrProbe *probe)
 static char *label_of(const ExperimentRun *run)
 {
     SettingList settings = {0};
-    for (int i = 0; i < run->settings.count; i++) {
-        const Setting *s = &run->settings.items[i];
-        setting_add(&settings, s->option, s->value, s->line);
-    }
+    setting_add_all(&settings, &run->settings);
     setting_remove(&settings, "lr");
     setting_remove(&settings, "seed");
-    char *label = setting_label(&settings, settings.count);
+    char *label = setting_label(&settings);
     setting_free(&settings);
     return label;
 }
@@ -178,10 +162,7 @@ static void say(const Best *best, const LrProbe *probe)
 int probe_choose(const Experiment *probe, Recipe *recipe)
 {
     LrProbe *rates = &recipe->probe;
-    int64_t combinations = 1;
-    for (int i = 0; i < recipe->axis_count; i++) {
-        combinations *= recipe->axes[i].points;
-    }
+    int64_t combinations = recipe_combinations(recipe);
     Best *best = mem_zalloc((size_t)combinations, sizeof *best);
     int code = 0;
     for (int i = 0; code == 0 && i < probe->count; i++) {

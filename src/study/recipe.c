@@ -24,13 +24,12 @@ const Setting *setting_find(const SettingList *list, const char *option)
     return NULL;
 }
 
-static void free_cells(Setting *cells, int count)
+void setting_add_all(SettingList *list, const SettingList *others)
 {
-    for (int i = 0; i < count; i++) {
-        free(cells[i].option);
-        free(cells[i].value);
+    for (int i = 0; i < others->count; i++) {
+        const Setting *s = &others->items[i];
+        setting_add(list, s->option, s->value, s->line);
     }
-    free(cells);
 }
 
 void setting_remove(SettingList *list, const char *option)
@@ -49,7 +48,11 @@ void setting_remove(SettingList *list, const char *option)
 
 void setting_free(SettingList *list)
 {
-    free_cells(list->items, list->count);
+    for (int i = 0; i < list->count; i++) {
+        free(list->items[i].option);
+        free(list->items[i].value);
+    }
+    free(list->items);
     *list = (SettingList){0};
 }
 
@@ -68,19 +71,50 @@ static bool is_of_records(const char *option)
     return found != NULL && strcmp(found->group, "Output") == 0;
 }
 
+const char *recipe_axis_option(const RecipeAxis *axis, int i)
+{
+    return axis->options[i].items[0].option;
+}
+
+int recipe_axis_points(const RecipeAxis *axis)
+{
+    return axis->options[0].count;
+}
+
+int64_t recipe_combinations(const Recipe *recipe)
+{
+    int64_t count = 1;
+    for (int i = 0; i < recipe->axis_count; i++) {
+        count *= recipe_axis_points(&recipe->axes[i]);
+    }
+    return count;
+}
+
+bool recipe_varies(const Recipe *recipe, int count, const char *option)
+{
+    for (int i = 0; i < count; i++) {
+        for (int k = 0; k < recipe->axes[i].count; k++) {
+            if (strcmp(recipe_axis_option(&recipe->axes[i], k), option) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 bool recipe_axis_shows(const RecipeAxis *axis, int i)
 {
     bool alone = true;
-    for (int k = 0; k < axis->options; k++) {
-        alone = alone && is_of_records(axis->cells[k].option);
+    for (int k = 0; k < axis->count; k++) {
+        alone = alone && is_of_records(recipe_axis_option(axis, k));
     }
-    return alone || !is_of_records(axis->cells[i].option);
+    return alone || !is_of_records(recipe_axis_option(axis, i));
 }
 
-char *setting_label(const SettingList *list, int count)
+char *setting_label(const SettingList *list)
 {
     char *label = mem_strdup("");
-    for (int i = 0; i < count && i < list->count; i++) {
+    for (int i = 0; i < list->count; i++) {
         char *longer = mem_format("%s%s%s %s", label, i > 0 ? ", " : "", list->items[i].option,
                                   list->items[i].value);
         free(label);
@@ -92,7 +126,10 @@ char *setting_label(const SettingList *list, int count)
 void recipe_clear_axes(Recipe *recipe)
 {
     for (int i = 0; i < recipe->axis_count; i++) {
-        free_cells(recipe->axes[i].cells, recipe->axes[i].options * recipe->axes[i].points);
+        for (int k = 0; k < recipe->axes[i].count; k++) {
+            setting_free(&recipe->axes[i].options[k]);
+        }
+        free(recipe->axes[i].options);
     }
     free(recipe->axes);
     recipe->axes = NULL;

@@ -18,10 +18,10 @@ typedef struct {
     int count;
 } SettingList;
 
-/* Options that vary together: point p gives option i the value cells[p x options + i]. */
+/* Options that vary together: point p gives option i the value options[i].items[p]. */
 typedef struct {
-    Setting *cells;
-    int options, points;
+    SettingList *options; /* equally long, with the same option in all items of each */
+    int count;
 } RecipeAxis;
 
 typedef enum { LR_RULE_NONE, LR_RULE_LINEAR, LR_RULE_SQRT } LrRule;
@@ -49,11 +49,11 @@ typedef struct {
     double timeout_s;     /* of one run; 0: none */
     SettingList baseline; /* marks the runs that others are compared with */
     Value target_loss;
-    LrRule lr_rule;
+    int lr_rule;  /* LrRule */
     double lr_at; /* global batch at which lr stands as it is given */
     LrProbe probe;
     unsigned peers;         /* programs to run beside pacer: bit i is peer_name(i) */
-    bool drop_checkpoints;  /* of runs that are done */
+    int drop_checkpoints;   /* of runs that are done: 0 or 1 */
     cJSON *tables, *charts; /* arrays, as experiment.json has them */
 } Recipe;
 
@@ -69,15 +69,23 @@ void recipe_clear_skips(Recipe *recipe);
 
 /* Helpers over settings. */
 void setting_add(SettingList *list, const char *option, const char *value, int line);
+void setting_add_all(SettingList *list, const SettingList *others);
 const Setting *setting_find(const SettingList *list, const char *option); /* NULL: not there */
 void setting_remove(SettingList *list, const char *option);
 void setting_free(SettingList *list);
 cJSON *setting_json(const SettingList *list); /* {option: value}; caller deletes */
+
+const char *recipe_axis_option(const RecipeAxis *axis, int i);
+int recipe_axis_points(const RecipeAxis *axis);
+int64_t recipe_combinations(const Recipe *recipe); /* of the points of all axes */
+
+/* Whether one of the first `count` axes varies the option. */
+bool recipe_varies(const Recipe *recipe, int count, const char *option);
 
 /* Whether option i of an axis tells its points apart. Options about records (eval-every,
  * save-every) may go along with others, so that runs of different length are recorded alike;
  * they are then no part of what the experiment varies. */
 bool recipe_axis_shows(const RecipeAxis *axis, int i);
 
-/* "batch 16, accum 64" of a list's first `count` settings; caller frees. */
-char *setting_label(const SettingList *list, int count);
+/* "batch 16, accum 64"; caller frees. */
+char *setting_label(const SettingList *list);

@@ -68,7 +68,7 @@ bool reader_item(RecipeReader *reader, const yaml_node_t *sequence, int i, yaml_
     return true;
 }
 
-int reader_want_mapping(const RecipeReader *reader, const yaml_node_t *node, const char *what)
+static int want_mapping(const RecipeReader *reader, const yaml_node_t *node, const char *what)
 {
     return node->type == YAML_MAPPING_NODE
                ? 0
@@ -82,6 +82,17 @@ int reader_want_sequence(const RecipeReader *reader, const yaml_node_t *node, co
     return filled
                ? 0
                : reader_fault(reader, node, "%s: must be a list such as [a, b], not empty", what);
+}
+
+int reader_each(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, RecipeRead *read,
+                void *into)
+{
+    yaml_node_t *item;
+    int code = reader_want_sequence(reader, node, key->name);
+    for (int i = 0; code == 0 && reader_item(reader, node, i, &item); i++) {
+        code = read(reader, key, item, into);
+    }
+    return code;
 }
 
 /* Index of the key's row; -1 and a fault when it is none of them. */
@@ -108,14 +119,14 @@ int reader_mapping(RecipeReader *reader, yaml_node_t *node, const char *what, co
 {
     bool seen[RECIPE_MAX_KEYS] = {false};
     yaml_node_t *key, *value;
-    int code = reader_want_mapping(reader, node, what);
+    int code = want_mapping(reader, node, what);
     for (int i = 0; code == 0 && reader_pair(reader, node, i, &key, &value); i++) {
         int row = find_key(reader, key, keys);
         if (row < 0) {
             return ERR_INPUT;
         }
         code = seen[row] ? reader_fault(reader, key, "%s is given twice", keys[row].name)
-                         : keys[row].read(reader, &keys[row], value, into);
+                         : keys[row].read(reader, &keys[row], value, (char *)into + keys[row].at);
         seen[row] = true;
     }
     for (int i = 0; code == 0 && keys[i].name != NULL; i++) {
@@ -180,125 +191,98 @@ static int read_setting(RecipeReader *reader, yaml_node_t *key, yaml_node_t *val
     return 0;
 }
 
-int reader_settings(RecipeReader *reader, yaml_node_t *node, const char *what, SettingList *list)
+int reader_settings(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *list)
 {
-    int code = reader_want_mapping(reader, node, what);
-    yaml_node_t *key, *value;
-    for (int i = 0; code == 0 && reader_pair(reader, node, i, &key, &value); i++) {
-        const char *option = reader_text(reader, key, "option name");
+    int code = want_mapping(reader, node, key->name);
+    yaml_node_t *name, *value;
+    for (int i = 0; code == 0 && reader_pair(reader, node, i, &name, &value); i++) {
+        const char *option = reader_text(reader, name, "option name");
         if (option != NULL && setting_find(list, option) != NULL) {
-            return reader_fault(reader, key, "%s is given twice", option);
+            return reader_fault(reader, name, "%s is given twice", option);
         }
-        code = read_setting(reader, key, value, list);
+        code = read_setting(reader, name, value, list);
     }
     return code;
 }
 
-int reader_skips(RecipeReader *reader, yaml_node_t *node, Recipe *recipe)
+static int read_skip(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
 {
-    int code = reader_want_sequence(reader, node, "skip");
-    yaml_node_t *item;
-    for (int i = 0; code == 0 && reader_item(reader, node, i, &item); i++) {
-        recipe->skips =
-            mem_realloc(recipe->skips, (size_t)recipe->skip_count + 1, sizeof *recipe->skips);
-        SettingList *skip = &recipe->skips[recipe->skip_count++];
-        *skip = (SettingList){0};
-        code = reader_settings(reader, item, "skip", skip);
-        if (code == 0 && skip->count == 0) {
-            code = reader_fault(reader, item, "skip: an empty entry would leave out everything");
-        }
-    }
-    return code;
+    Recipe *recipe = into;
+    recipe->skips =
+        mem_realloc(recipe->skips, (size_t)recipe->skip_count + 1, sizeof *recipe->skips);
+    SettingList *skip = &recipe->skips[recipe->skip_count++];
+    *skip = (SettingList){0};
+    int code = reader_settings(reader, key, node, skip);
+    return code != 0 || skip->count > 0
+               ? code
+               : reader_fault(reader, node, "skip: an empty entry would leave out everything");
+}
+
+int reader_skips(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+{
+    recipe_clear_skips(recipe);
+    return reader_each(reader, key, node, read_skip, recipe);
 }
 
 /* --- axes --- */
 
-static bool varies_elsewhere(const Recipe *recipe, const char *option)
+/* The last option of the last axis: its values, as many as others of the axis have. */
+static int read_column(RecipeReader *reader, Recipe *recipe, yaml_node_t *name, yaml_node_t *node)
 {
-    for (int i = 0; i + 1 < recipe->axis_count; i++) {
-        for (int k = 0; k < recipe->axes[i].options; k++) {
-            if (strcmp(recipe->axes[i].cells[k].option, option) == 0) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* One option of an axis: its values, as column `column` of the cells. */
-static int read_column(RecipeReader *reader, Recipe *recipe, yaml_node_t *key, yaml_node_t *node,
-                       SettingList *values)
-{
-    const char *option = reader_text(reader, key, "option name");
+    RecipeAxis *axis = &recipe->axes[recipe->axis_count - 1];
+    int last = axis->count - 1;
+    SettingList *values = &axis->options[last];
+    const char *option = reader_text(reader, name, "option name");
     if (option == NULL) {
         return ERR_INPUT;
     }
-    if (varies_elsewhere(recipe, option)) {
-        return reader_fault(reader, key, "%s varies on two axes", option);
+    if (recipe_varies(recipe, recipe->axis_count - 1, option)) {
+        return reader_fault(reader, name, "%s varies on two axes", option);
     }
-    int code = reader_want_sequence(reader, node, option);
     yaml_node_t *item;
+    int code = reader_want_sequence(reader, node, option);
     for (int i = 0; code == 0 && reader_item(reader, node, i, &item); i++) {
-        code = read_setting(reader, key, item, values);
+        code = read_setting(reader, name, item, values);
         if (code == 0) {
             values->items[i].line = yaml_input_line(item->start_mark);
         }
     }
+    if (code == 0 && values->count != axis->options[0].count) {
+        code = reader_fault(reader, name,
+                            "%s has %d values and %s has %d; options of one axis change "
+                            "together and need as many each",
+                            option, values->count, recipe_axis_option(axis, 0),
+                            axis->options[0].count);
+    }
+    for (int k = 0; code == 0 && k < last; k++) {
+        if (strcmp(recipe_axis_option(axis, k), option) == 0) {
+            code = reader_fault(reader, name, "%s is given twice", option);
+        }
+    }
     return code;
 }
 
-static int read_axis(RecipeReader *reader, yaml_node_t *node, Recipe *recipe)
+static int read_axis(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
 {
-    int code = reader_want_mapping(reader, node, "an axis");
+    (void)key;
+    Recipe *recipe = into;
     recipe->axes = mem_realloc(recipe->axes, (size_t)recipe->axis_count + 1, sizeof *recipe->axes);
     RecipeAxis *axis = &recipe->axes[recipe->axis_count++];
     *axis = (RecipeAxis){0};
-    SettingList columns[CONFIG_MAX_OPTIONS] = {0};
-    int count = 0;
-    yaml_node_t *key, *value;
-    for (int i = 0; code == 0 && reader_pair(reader, node, i, &key, &value); i++) {
-        code = count < CONFIG_MAX_OPTIONS ? read_column(reader, recipe, key, value, &columns[count])
-                                          : reader_fault(reader, key, "an axis of so many options");
-        count++;
-        if (code == 0 && columns[count - 1].count != columns[0].count) {
-            code = reader_fault(reader, key,
-                                "%s has %d values and %s has %d; options of one axis change "
-                                "together and need as many each",
-                                columns[count - 1].items[0].option, columns[count - 1].count,
-                                columns[0].items[0].option, columns[0].count);
-        }
-        for (int k = 0; code == 0 && k + 1 < count; k++) {
-            if (strcmp(columns[k].items[0].option, columns[count - 1].items[0].option) == 0) {
-                code = reader_fault(reader, key, "%s is given twice", columns[k].items[0].option);
-            }
-        }
+    yaml_node_t *name, *values;
+    int code = want_mapping(reader, node, "an axis");
+    for (int i = 0; code == 0 && reader_pair(reader, node, i, &name, &values); i++) {
+        axis->options = mem_realloc(axis->options, (size_t)i + 1, sizeof *axis->options);
+        axis->options[axis->count++] = (SettingList){0};
+        code = read_column(reader, recipe, name, values);
     }
-    if (code == 0 && count == 0) {
-        code = reader_fault(reader, node, "an axis needs an option with a list of values");
-    }
-    if (code == 0) { /* the strings move over */
-        *axis = (RecipeAxis){.options = count, .points = columns[0].count};
-        axis->cells = mem_zalloc((size_t)(count * axis->points), sizeof *axis->cells);
-        for (int i = 0; i < count; i++) {
-            for (int p = 0; p < axis->points; p++) {
-                axis->cells[p * count + i] = columns[i].items[p];
-            }
-            free(columns[i].items);
-        }
-        return 0;
-    }
-    for (int i = 0; i < count && i < CONFIG_MAX_OPTIONS; i++) {
-        setting_free(&columns[i]);
-    }
-    return code;
+    return code != 0 || axis->count > 0
+               ? code
+               : reader_fault(reader, node, "an axis needs an option with a list of values");
 }
 
-int reader_axes(RecipeReader *reader, yaml_node_t *node, Recipe *recipe)
+int reader_axes(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
 {
-    int code = reader_want_sequence(reader, node, "axes");
-    yaml_node_t *item;
-    for (int i = 0; code == 0 && reader_item(reader, node, i, &item); i++) {
-        code = read_axis(reader, item, recipe);
-    }
-    return code;
+    recipe_clear_axes(recipe);
+    return reader_each(reader, key, node, read_axis, recipe);
 }

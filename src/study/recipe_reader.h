@@ -15,13 +15,16 @@ typedef struct {
     yaml_node_t *x;     /* of the chart that is read */
 } RecipeReader;
 
-/* A key of a mapping: its reader puts the value where `into` is. choices (NULL-terminated) and
- * needed are for the keys that have them. */
+/* Reads the value of a key, or an item of its list, into what `into` is. */
 typedef struct RecipeKey RecipeKey;
+typedef int RecipeRead(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into);
+
 struct RecipeKey {
     const char *name;
-    int (*read)(RecipeReader *reader, const RecipeKey *key, yaml_node_t *value, void *into);
-    const char *const *choices;
+    RecipeRead *read;
+    size_t at;                  /* offset in the whole of what `read` is to fill; 0: all of it */
+    const char *const *choices; /* NULL-terminated, for keys that have them */
+    RecipeRead *item;           /* of a list of tables or charts */
     bool needed;
 };
 #define RECIPE_MAX_KEYS 20
@@ -40,25 +43,22 @@ bool reader_pair(RecipeReader *reader, const yaml_node_t *mapping, int i, yaml_n
                  yaml_node_t **value);
 bool reader_item(RecipeReader *reader, const yaml_node_t *sequence, int i, yaml_node_t **item);
 
-/* Fails unless the node is a mapping, or a sequence with at least one entry. */
-int reader_want_mapping(const RecipeReader *reader, const yaml_node_t *node, const char *what);
-int reader_want_sequence(const RecipeReader *reader, const yaml_node_t *node, const char *what);
-
-/* Reads a mapping key by key; keys end with a NULL name. A key that is unknown (the nearest one is
- * named), stands twice or is needed and missing is a fault. */
+/* Reads a mapping into `into` key by key; keys end with a NULL name. A key that is unknown (the
+ * nearest one is named), stands twice or is needed and missing is a fault. */
 int reader_mapping(RecipeReader *reader, yaml_node_t *node, const char *what, const RecipeKey *keys,
                    void *into);
+
+/* Fails unless the node is a sequence with at least one entry. */
+int reader_want_sequence(const RecipeReader *reader, const yaml_node_t *node, const char *what);
+
+/* Has every item of such a sequence read. */
+int reader_each(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, RecipeRead *read,
+                void *into);
 
 int reader_real(RecipeReader *reader, const yaml_node_t *node, const char *what, double *number);
 int reader_choice(RecipeReader *reader, const yaml_node_t *node, const char *what,
                   const char *const *choices, int *choice);
 
-/* Options of train with a value each, skip, and axes. What was read stays in the lists when it
- * fails. */
-int reader_settings(RecipeReader *reader, yaml_node_t *node, const char *what, SettingList *list);
-int reader_skips(RecipeReader *reader, yaml_node_t *node, Recipe *recipe);
-int reader_axes(RecipeReader *reader, yaml_node_t *node, Recipe *recipe);
-
-/* recipe_view.c: the keys tables and charts, as arrays. Caller deletes. */
-int reader_tables(RecipeReader *reader, yaml_node_t *node, cJSON **tables);
-int reader_charts(RecipeReader *reader, yaml_node_t *node, cJSON **charts);
+/* Options of train with a value each (into a SettingList); skip and axes (in place of those of a
+ * Recipe). What was read stays there when it fails. */
+RecipeRead reader_settings, reader_skips, reader_axes;

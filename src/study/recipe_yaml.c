@@ -4,11 +4,13 @@
 #include "study/recipe_reader.h"
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "record/names.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define MAX_REPEATS 1000
 #define MAX_TIMEOUT 1e9 /* seconds */
@@ -17,8 +19,9 @@
 
 /* Each reader below replaces what the recipe had of its key. */
 
-static int replace_text(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, char **text)
+static int read_text(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
 {
+    char **text = into;
     const char *found = reader_text(reader, node, key->name);
     if (found == NULL) {
         return ERR_INPUT;
@@ -32,17 +35,27 @@ static int replace_text(RecipeReader *reader, const RecipeKey *key, yaml_node_t 
     return 0;
 }
 
+static int read_real(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *number)
+{
+    return reader_real(reader, node, key->name, number);
+}
+
+static int read_choice(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *choice)
+{
+    return reader_choice(reader, node, key->name, key->choices, choice);
+}
+
 static int refuse_inside(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node)
 {
     return reader->inside ? reader_fault(reader, node, "%s does not belong into smoke", key->name)
                           : 0;
 }
 
-static int read_name(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+static int read_name(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
 {
-    char **name = &((Recipe *)recipe)->name;
+    char **name = into;
     int code = refuse_inside(reader, key, node);
-    code = code != 0 ? code : replace_text(reader, key, node, name);
+    code = code != 0 ? code : read_text(reader, key, node, name);
     if (code == 0 && ((*name)[0] == '.' || (*name)[0] == '\0' || strlen(*name) > 80 ||
                       strspn(*name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                     "0123456789-_.") != strlen(*name))) {
@@ -51,18 +64,6 @@ static int read_name(RecipeReader *reader, const RecipeKey *key, yaml_node_t *no
     }
     return code;
 }
-
-static int read_title(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
-{
-    return replace_text(reader, key, node, &((Recipe *)recipe)->title);
-}
-
-static int read_about(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
-{
-    return replace_text(reader, key, node, &((Recipe *)recipe)->about);
-}
-
-/* --- settings --- */
 
 /* Puts base of the small version over the other. Of options that answer one question the new one
  * stands. */
@@ -84,93 +85,65 @@ static void replace_base(SettingList *base, const SettingList *over)
             }
         }
     }
-    for (int i = 0; i < over->count; i++) {
-        setting_add(base, over->items[i].option, over->items[i].value, over->items[i].line);
-    }
+    setting_add_all(base, over);
 }
 
-static int read_base(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+static int read_base(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *base)
 {
     SettingList given = {0};
-    int code = reader_settings(reader, node, key->name, &given);
-    replace_base(&((Recipe *)recipe)->base, &given);
+    int code = reader_settings(reader, key, node, &given);
+    replace_base(base, &given);
     setting_free(&given);
     return code;
 }
 
-static int read_axes(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+static int read_baseline(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *list)
 {
-    (void)key;
-    recipe_clear_axes(recipe);
-    return reader_axes(reader, node, recipe);
+    setting_free(list);
+    return reader_settings(reader, key, node, list);
 }
 
-static int read_skip(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+static int read_repeats(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
 {
-    (void)key;
-    recipe_clear_skips(recipe);
-    return reader_skips(reader, node, recipe);
-}
-
-static int read_baseline(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node,
-                         void *recipe)
-{
-    SettingList *baseline = &((Recipe *)recipe)->baseline;
-    setting_free(baseline);
-    return reader_settings(reader, node, key->name, baseline);
-}
-
-/* --- single values --- */
-
-static int read_repeats(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
-{
+    int *repeats = into;
     double number = 1;
     int code = reader_real(reader, node, key->name, &number);
     if (code == 0 && !(number >= 1 && number <= MAX_REPEATS && number == (int)number)) {
         return reader_fault(reader, node, "repeats: a whole number from 1 to %d", MAX_REPEATS);
     }
-    ((Recipe *)recipe)->repeats = code == 0 ? (int)number : 1;
+    *repeats = code == 0 ? (int)number : 1;
     return code;
 }
 
 /* 90, 90s, 10m, 2h */
-static int read_timeout(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+static int read_timeout(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
 {
+    double *seconds = into;
     const char *text = reader_text(reader, node, key->name);
     if (text == NULL) {
         return ERR_INPUT;
     }
     char *end;
-    double seconds = strtod(text, &end);
+    *seconds = strtod(text, &end);
     double unit = strcmp(end, "m") == 0 ? 60 : strcmp(end, "h") == 0 ? 3600 : 1;
     bool known = *end == '\0' || strcmp(end, "s") == 0 || unit > 1;
-    seconds *= unit;
-    ((Recipe *)recipe)->timeout_s = seconds;
-    return end != text && known && seconds > 0 && seconds <= MAX_TIMEOUT
+    *seconds *= unit;
+    return end != text && known && *seconds > 0 && *seconds <= MAX_TIMEOUT
                ? 0
                : reader_fault(reader, node, "timeout '%.60s': a time such as 90s, 10m or 2h", text);
 }
 
-static int read_target_loss(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node,
-                            void *recipe)
+static int read_value(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
 {
-    Value *target = &((Recipe *)recipe)->target_loss;
-    target->known = true;
-    return reader_real(reader, node, key->name, &target->number);
-}
-
-static int read_checkpoints(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node,
-                            void *recipe)
-{
-    int choice, code = reader_choice(reader, node, key->name, key->choices, &choice);
-    ((Recipe *)recipe)->drop_checkpoints = choice == 1;
-    return code;
+    Value *value = into;
+    value->known = true;
+    return reader_real(reader, node, key->name, &value->number);
 }
 
 /* One name or a list of them; none: no peers. */
-static int read_peers(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
+static int read_peers(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
 {
-    unsigned *peers = &((Recipe *)recipe)->peers;
+    unsigned *peers = into;
     const char *names[8] = {"none"};
     for (int i = 0; peer_name(i) != NULL && i < 6; i++) {
         names[i + 1] = peer_name(i);
@@ -193,24 +166,13 @@ static int read_peers(RecipeReader *reader, const RecipeKey *key, yaml_node_t *n
 
 /* --- learning rates --- */
 
-static int read_rule(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
-{
-    int choice, code = reader_choice(reader, node, key->name, key->choices, &choice);
-    ((Recipe *)recipe)->lr_rule = (LrRule)choice;
-    return code;
-}
-
-static int read_at(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
-{
-    return reader_real(reader, node, key->name, &((Recipe *)recipe)->lr_at);
-}
-
 static int read_lr_rule(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
 {
     static const char *const rules[] = {"none", "linear", "sqrt", NULL};
-    static const RecipeKey keys[] = {{.name = "rule", .read = read_rule, .choices = rules},
-                                     {.name = "at", .read = read_at},
-                                     {.name = NULL}};
+    static const RecipeKey keys[] = {
+        {.name = "rule", .read = read_choice, .at = offsetof(Recipe, lr_rule), .choices = rules},
+        {.name = "at", .read = read_real, .at = offsetof(Recipe, lr_at)},
+        {.name = NULL}};
     Recipe *recipe = into;
     recipe->lr_rule = LR_RULE_NONE;
     recipe->lr_at = 0;
@@ -222,49 +184,49 @@ static int read_lr_rule(RecipeReader *reader, const RecipeKey *key, yaml_node_t 
     return code;
 }
 
-static int read_factors(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
+static int read_factor(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
 {
     LrProbe *probe = into;
-    int code = reader_want_sequence(reader, node, key->name);
-    free(probe->factors);
-    probe->factors = mem_zalloc(MAX_FACTORS, sizeof *probe->factors);
-    probe->count = 0;
-    yaml_node_t *item;
-    for (int i = 0; code == 0 && reader_item(reader, node, i, &item); i++) {
-        double factor;
-        code = reader_real(reader, item, key->name, &factor);
-        double last = probe->count > 0 ? probe->factors[probe->count - 1] : 0;
-        if (code == 0 && !(factor > last && factor <= MAX_FACTOR)) {
-            code = reader_fault(reader, item, "factors: positive numbers, each above the last");
-        } else if (code == 0 && probe->count == MAX_FACTORS) {
-            code = reader_fault(reader, item, "factors: at most %d", MAX_FACTORS);
-        } else if (code == 0) {
-            probe->factors[probe->count++] = factor;
-        }
-    }
-    if (code == 0 && probe->count < 2) {
-        code = reader_fault(reader, node, "factors: at least two, to choose between");
+    double factor, last = probe->count > 0 ? probe->factors[probe->count - 1] : 0;
+    int code = reader_real(reader, node, key->name, &factor);
+    if (code == 0 && !(factor > last && factor <= MAX_FACTOR)) {
+        code = reader_fault(reader, node, "factors: positive numbers, each above the last");
+    } else if (code == 0 && probe->count == MAX_FACTORS) {
+        code = reader_fault(reader, node, "factors: at most %d", MAX_FACTORS);
+    } else if (code == 0) {
+        probe->factors[probe->count++] = factor;
     }
     return code;
 }
 
-static int read_tokens(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *probe)
+static int read_factors(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
+{
+    LrProbe *probe = into;
+    probe->factors = mem_zalloc(MAX_FACTORS, sizeof *probe->factors);
+    int code = reader_each(reader, key, node, read_factor, probe);
+    return code != 0 || probe->count > 1
+               ? code
+               : reader_fault(reader, node, "factors: at least two, to choose between");
+}
+
+static int read_tokens(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *tokens)
 {
     const char *text = reader_text(reader, node, key->name);
     if (text == NULL) {
         return ERR_INPUT;
     }
-    return config_parse_bytes(text, &((LrProbe *)probe)->tokens) == 0
+    return config_parse_bytes(text, tokens) == 0
                ? 0
                : reader_fault(reader, node, "tokens '%.60s': a number such as 500k or 2M", text);
 }
 
 static int read_lr_probe(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
 {
-    static const RecipeKey keys[] = {{.name = "factors", .read = read_factors},
-                                     {.name = "tokens", .read = read_tokens},
-                                     {.name = NULL}};
-    LrProbe *probe = &((Recipe *)into)->probe;
+    static const RecipeKey keys[] = {
+        {.name = "factors", .read = read_factors},
+        {.name = "tokens", .read = read_tokens, .at = offsetof(LrProbe, tokens)},
+        {.name = NULL}};
+    LrProbe *probe = into;
     free(probe->factors);
     *probe = (LrProbe){.tokens = -1};
     if (node->type == YAML_SCALAR_NODE && strcmp((char *)node->data.scalar.value, "none") == 0) {
@@ -280,21 +242,145 @@ static int read_lr_probe(RecipeReader *reader, const RecipeKey *key, yaml_node_t
     return code;
 }
 
+/* --- tables and charts, in the form that experiment.json has --- */
+
+static int check_metric(const RecipeReader *reader, const RecipeKey *key, const yaml_node_t *node,
+                        const char *text)
+{
+    return reader->metric == NULL || reader->metric(text) == 0
+               ? 0
+               : err_wrap(ERR_INPUT, "%s:%d: %s", reader->input.path,
+                          yaml_input_line(node->start_mark), key->name);
+}
+
+static int add_metric(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *array)
+{
+    const char *text = reader_text(reader, node, key->name);
+    int code = text == NULL ? ERR_INPUT : check_metric(reader, key, node, text);
+    if (code == 0) {
+        json_append_text(array, text);
+    }
+    return code;
+}
+
+/* A list of columns, or one, as an array. */
+static int put_metrics(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
+{
+    cJSON *array = json_put_array(object, key->name);
+    return node->type == YAML_SCALAR_NODE ? add_metric(reader, key, node, array)
+                                          : reader_each(reader, key, node, add_metric, array);
+}
+
+static int put_choice(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
+{
+    int choice, code = reader_choice(reader, node, key->name, key->choices, &choice);
+    json_put_text(object, key->name, code == 0 ? key->choices[choice] : NULL);
+    return code;
+}
+
+static int put_text(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
+{
+    const char *text = reader_text(reader, node, key->name);
+    json_put_text(object, key->name, text);
+    return text == NULL ? ERR_INPUT : 0;
+}
+
+static int put_metric(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
+{
+    int code = put_text(reader, key, node, object);
+    return code != 0 ? code : check_metric(reader, key, node, json_text(object, key->name));
+}
+
+static int put_flag(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
+{
+    static const char *const on[] = {"true", "on", "yes"}, *const off[] = {"false", "off", "no"};
+    const char *text = reader_text(reader, node, key->name);
+    for (int i = 0; text != NULL && i < 3; i++) {
+        if (strcasecmp(text, on[i]) == 0 || strcasecmp(text, off[i]) == 0) {
+            json_put_bool(object, key->name, strcasecmp(text, on[i]) == 0);
+            return 0;
+        }
+    }
+    return text == NULL ? ERR_INPUT
+                        : reader_fault(reader, node, "%s '%.60s': on or off", key->name, text);
+}
+
+static int put_settings(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
+{
+    SettingList list = {0};
+    int code = reader_settings(reader, key, node, &list);
+    json_put_item(object, key->name, setting_json(&list));
+    setting_free(&list);
+    return code;
+}
+
+static int read_table(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *tables)
+{
+    (void)key;
+    static const char *const pers[] = {"configuration", "run", "rank", NULL};
+    static const RecipeKey keys[] = {{.name = "title", .read = put_text, .needed = true},
+                                     {.name = "per", .read = put_choice, .choices = pers},
+                                     {.name = "columns", .read = put_metrics, .needed = true},
+                                     {.name = NULL}};
+    cJSON *table = json_object();
+    json_append(tables, table);
+    int code = reader_mapping(reader, node, "a table", keys, table);
+    if (code == 0 && json_get(table, "per") == NULL) {
+        json_put_text(table, "per", pers[0]);
+    }
+    return code;
+}
+
+/* What x may be depends on the kind, which may come behind it: read_chart puts it last. */
+static int find_x(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
+{
+    (void)key, (void)object;
+    reader->x = node;
+    return 0;
+}
+
+static int read_chart(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *charts)
+{
+    (void)key;
+    static const char *const kinds[] = {"bars", "lines", "stack", "curves", NULL};
+    static const char *const curve_xs[] = {"tokens", "seconds", "step", NULL};
+    static const RecipeKey keys[] = {
+        {.name = "name", .read = put_text, .needed = true},
+        {.name = "title", .read = put_text, .needed = true},
+        {.name = "kind", .read = put_choice, .choices = kinds, .needed = true},
+        {.name = "x", .read = find_x, .needed = true},
+        {.name = "y", .read = put_metrics, .needed = true},
+        {.name = "series", .read = put_metric},
+        {.name = "where", .read = put_settings},
+        {.name = "logx", .read = put_flag},
+        {.name = "logy", .read = put_flag},
+        {.name = "ideal", .read = put_flag},
+        {.name = NULL}};
+    cJSON *chart = json_object();
+    json_append(charts, chart);
+    int code = reader_mapping(reader, node, "a chart", keys, chart);
+    if (code != 0) {
+        return code;
+    }
+    const char *name = json_text(chart, "name");
+    if (strchr(name, '/') != NULL || name[0] == '.') {
+        return reader_fault(reader, node, "name '%.60s': becomes a file; no slash, no dot in front",
+                            name);
+    }
+    const RecipeKey x = {.name = "x", .choices = curve_xs};
+    bool curves = strcmp(json_text(chart, "kind"), "curves") == 0;
+    return (curves ? put_choice : put_metric)(reader, &x, reader->x, chart);
+}
+
+static int read_list(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
+{
+    cJSON **list = into;
+    cJSON_Delete(*list);
+    *list = json_array();
+    return reader_each(reader, key, node, key->item, *list);
+}
+
 /* --- the whole --- */
-
-static int read_tables(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
-{
-    (void)key;
-    cJSON_Delete(((Recipe *)recipe)->tables);
-    return reader_tables(reader, node, &((Recipe *)recipe)->tables);
-}
-
-static int read_charts(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
-{
-    (void)key;
-    cJSON_Delete(((Recipe *)recipe)->charts);
-    return reader_charts(reader, node, &((Recipe *)recipe)->charts);
-}
 
 static int find_smoke(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
 {
@@ -305,22 +391,25 @@ static int find_smoke(RecipeReader *reader, const RecipeKey *key, yaml_node_t *n
 
 static const char *const checkpoints[] = {"keep", "remove", NULL};
 static const RecipeKey keys_of_recipe[] = {
-    {.name = "name", .read = read_name},
-    {.name = "title", .read = read_title},
-    {.name = "about", .read = read_about},
-    {.name = "base", .read = read_base},
-    {.name = "axes", .read = read_axes},
-    {.name = "skip", .read = read_skip},
-    {.name = "repeats", .read = read_repeats},
-    {.name = "timeout", .read = read_timeout},
-    {.name = "baseline", .read = read_baseline},
-    {.name = "target-loss", .read = read_target_loss},
+    {.name = "name", .read = read_name, .at = offsetof(Recipe, name)},
+    {.name = "title", .read = read_text, .at = offsetof(Recipe, title)},
+    {.name = "about", .read = read_text, .at = offsetof(Recipe, about)},
+    {.name = "base", .read = read_base, .at = offsetof(Recipe, base)},
+    {.name = "axes", .read = reader_axes},
+    {.name = "skip", .read = reader_skips},
+    {.name = "repeats", .read = read_repeats, .at = offsetof(Recipe, repeats)},
+    {.name = "timeout", .read = read_timeout, .at = offsetof(Recipe, timeout_s)},
+    {.name = "baseline", .read = read_baseline, .at = offsetof(Recipe, baseline)},
+    {.name = "target-loss", .read = read_value, .at = offsetof(Recipe, target_loss)},
     {.name = "lr-rule", .read = read_lr_rule},
-    {.name = "lr-probe", .read = read_lr_probe},
-    {.name = "peers", .read = read_peers},
-    {.name = "checkpoints", .read = read_checkpoints, .choices = checkpoints},
-    {.name = "tables", .read = read_tables},
-    {.name = "charts", .read = read_charts},
+    {.name = "lr-probe", .read = read_lr_probe, .at = offsetof(Recipe, probe)},
+    {.name = "peers", .read = read_peers, .at = offsetof(Recipe, peers)},
+    {.name = "checkpoints",
+     .read = read_choice,
+     .at = offsetof(Recipe, drop_checkpoints),
+     .choices = checkpoints},
+    {.name = "tables", .read = read_list, .at = offsetof(Recipe, tables), .item = read_table},
+    {.name = "charts", .read = read_list, .at = offsetof(Recipe, charts), .item = read_chart},
     {.name = "smoke", .read = find_smoke},
     {.name = NULL},
 };
