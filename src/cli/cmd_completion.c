@@ -1,28 +1,27 @@
 /* `pacer completion`: a script for bash, zsh or fish, written from the table of commands and
  * that of options. What may stand behind an option is decided once (expectation_of); the rest is
  * each shell's grammar. */
+#include "base/assert.h"
 #include "base/err.h"
-#include "base/mem.h"
 #include "cli/commands.h"
 #include "model/spec.h"
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* What may be typed: words, files, both or neither. */
 typedef struct {
-    char *words; /* between blanks, "": none; caller frees */
+    char words[512]; /* between blanks, "": none */
     bool files;
 } Expectation;
 
-static void add_word(char **words, const char *word, size_t length)
+static void add_word(Expectation *expected, const char *word, size_t length)
 {
-    char *longer =
-        mem_format("%s%s%.*s", *words, (*words)[0] != '\0' ? " " : "", (int)length, word);
-    free(*words);
-    *words = longer;
+    size_t used = strlen(expected->words), room = sizeof expected->words - used;
+    int more =
+        snprintf(expected->words + used, room, "%s%.*s", used > 0 ? " " : "", (int)length, word);
+    PACER_ASSERT((size_t)more < room, "no room for %s", word);
 }
 
 /* A text as help writes it: "auto|never|DIR", " bash|zsh|fish", " MODEL [TEXT...]". In small
@@ -32,11 +31,11 @@ static Expectation expectation_from(const char *metavar)
     static const char *const places[] = {"PATH",  "FILE",      "DIR",   "DATA", "MODEL",
                                          "RUN",   "FOLDER",    "INPUT", "TEXT", "RECIPE",
                                          "OTHER", "TOKENIZER", NULL};
-    Expectation expected = {mem_strdup(""), false};
+    Expectation expected = {.files = false};
     while (*metavar != '\0') {
         size_t length = strcspn(metavar, " |[].");
         if (length > 0 && islower((unsigned char)metavar[0])) {
-            add_word(&expected.words, metavar, length);
+            add_word(&expected, metavar, length);
         }
         for (int i = 0; places[i] != NULL; i++) {
             expected.files |=
@@ -56,25 +55,24 @@ static Expectation argument_of(Command command)
 /* Of a switch: what may stand behind "=". */
 static Expectation expectation_of(const Option *option)
 {
-    Expectation expected = {mem_strdup(""), false};
+    Expectation expected = {.files = false};
     if (option->type == OPTION_BOOL) {
-        add_word(&expected.words, "on off", 6);
+        add_word(&expected, "on off", 6);
     } else if (option->type == OPTION_CHOICE) {
         for (int i = 0; option->choices[i] != NULL; i++) {
-            add_word(&expected.words, option->choices[i], strlen(option->choices[i]));
+            add_word(&expected, option->choices[i], strlen(option->choices[i]));
         }
     } else if (strcmp(option->name, "model") == 0) {
         for (int i = 0; spec_preset(i) != NULL; i++) {
-            add_word(&expected.words, spec_preset(i)->name, strlen(spec_preset(i)->name));
+            add_word(&expected, spec_preset(i)->name, strlen(spec_preset(i)->name));
         }
     } else if (option->type == OPTION_TEXT) {
         bool prose = strcmp(option->metavar, "TEXT") == 0; /* a prompt is no file */
-        free(expected.words);
-        expected = prose ? (Expectation){mem_strdup(""), false} : expectation_from(option->metavar);
+        expected = expectation_from(prose ? "" : option->metavar);
         if (strcmp(option->name, "data") == 0) {
-            add_word(&expected.words, "builtin:stories builtin:random", 30);
+            add_word(&expected, "builtin:stories builtin:random", 30);
         } else if (strcmp(option->name, "tokenizer") == 0) {
-            add_word(&expected.words, "bytes", 5);
+            add_word(&expected, "bytes", 5);
         }
     }
     return expected;
@@ -157,7 +155,6 @@ static void bash_print_values(void)
         } else {
             printf("words='%s'%s ;;\n", expected.words, expected.files ? " files=1" : "");
         }
-        free(expected.words);
     }
 }
 
@@ -168,7 +165,6 @@ static void bash_print_commands(void)
         printf("    '%s')\n        options='", command_words(c));
         for_options(c, bash_option_name);
         printf("' words='%s'%s ;;\n", expected.words, expected.files ? " files=1" : "");
-        free(expected.words);
     }
 }
 
@@ -250,15 +246,15 @@ static void print_bash(void)
 
 /* --- zsh --- */
 
-static void zsh_put_action(Expectation expected)
+static void zsh_put_action(const Expectation *expected)
 {
-    if (expected.files && expected.words[0] != '\0') {
+    if (expected->files && expected->words[0] != '\0') {
         fputs(":value:_pacer_words_or_files ", stdout);
-        put_quoted(expected.words, strlen(expected.words), ":");
-    } else if (expected.files) {
+        put_quoted(expected->words, strlen(expected->words), ":");
+    } else if (expected->files) {
         fputs(":file:_files", stdout);
-    } else if (expected.words[0] != '\0') {
-        printf(":value:(%s)", expected.words);
+    } else if (expected->words[0] != '\0') {
+        printf(":value:(%s)", expected->words);
     } else {
         fputs(":value: ", stdout);
     }
@@ -273,9 +269,8 @@ static void zsh_print_option(const Option *option, Command command)
     const char *help = config_help(option, command);
     put_quoted(help, brief(help), "[]:\\");
     printf("]%s", flag ? ":" : "");
-    zsh_put_action(expected);
+    zsh_put_action(&expected);
     fputs("' \\\n", stdout);
-    free(expected.words);
 }
 
 static void zsh_print_row(const char *word, size_t length, const char *summary)
@@ -343,9 +338,8 @@ static void print_zsh(void)
         for_options(c, zsh_print_option);
         Expectation expected = argument_of(c);
         fputs("            '*", stdout);
-        zsh_put_action(expected);
+        zsh_put_action(&expected);
         fputs("' ;;\n", stdout);
-        free(expected.words);
     }
     fputs("    esac\n}\n"
           "if [[ $funcstack[1] == _pacer ]]; then\n    _pacer \"$@\"\nelse\n    compdef _pacer "
@@ -375,7 +369,6 @@ static void fish_print_option(const Option *option, Command command)
         }
     }
     fish_put_help(config_help(option, command));
-    free(expected.words);
 }
 
 static void print_fish(void)
@@ -418,7 +411,6 @@ static void print_fish(void)
             printf("complete -c pacer -n '__pacer_is %s' -a '%s'\n", command_words(c),
                    expected.words);
         }
-        free(expected.words);
         for_options(c, fish_print_option);
     }
 }

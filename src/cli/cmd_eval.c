@@ -227,14 +227,9 @@ typedef struct {
     EvalReport report;
 } Eval;
 
-static bool is_leader(const Eval *e)
-{
-    return e->comm == NULL || comm_rank(e->comm) == 0;
-}
-
 static bool prints_table(const Eval *e)
 {
-    return is_leader(e) && strcmp(e->cfg->json, "-") != 0;
+    return ranks_lead(e->comm) && strcmp(e->cfg->json, "-") != 0;
 }
 
 static int take_document(void *user, const EvalDocument *document)
@@ -262,7 +257,8 @@ static int conclude(Eval *e, int code)
     if (prints_table(e)) {
         report_print(r);
     }
-    int written = is_leader(e) && e->cfg->json[0] != '\0' ? report_write(r, e->cfg->json) : 0;
+    int written =
+        ranks_lead(e->comm) && e->cfg->json[0] != '\0' ? report_write(r, e->cfg->json) : 0;
     if (stopped && written == 0) {
         return err_set(code, "stopped by a signal; the figures are incomplete");
     }

@@ -176,27 +176,26 @@ static void put_json_text(cJSON *object, const char *name, const ByteList *text)
 
 static void put_tokens(cJSON *object, const char *name, const TokenList *tokens)
 {
-    cJSON *array = json_array();
+    cJSON *array = json_put_array(object, name);
     for (size_t i = 0; i < tokens->count; i++) {
         json_append(array, cJSON_CreateNumber(tokens->ids[i]));
     }
-    json_put_item(object, name, array);
 }
 
 static cJSON *settings_json(const Generation *g)
 {
     const Config *cfg = g->cfg;
-    cJSON *object = json_object(), *stops = json_array();
+    cJSON *object = json_object();
     json_put_whole(object, "max_tokens", cfg->max_tokens);
     json_put_whole(object, "samples", cfg->samples);
     json_put_number(object, "temperature", cfg->temperature);
     json_put_whole(object, "top_k", cfg->top_k);
     json_put_number(object, "top_p", cfg->top_p);
     json_put_whole(object, "seed", cfg->seed);
+    cJSON *stops = json_put_array(object, "stop");
     for (char **stop = g->stops; *stop != NULL; stop++) {
         json_append_text(stops, *stop);
     }
-    json_put_item(object, "stop", stops);
     json_put_bool(object, "cache", cfg->cache);
     return object;
 }

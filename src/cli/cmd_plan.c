@@ -6,6 +6,7 @@
 #include "base/signals.h"
 #include "cli/commands.h"
 #include "cli/plan.h"
+#include "cli/ranks.h"
 
 #include <unistd.h>
 
@@ -170,11 +171,6 @@ static double contention_of(const Run *run, const Comm *comm)
     return run->backend->threads * ranks >= sysconf(_SC_NPROCESSORS_ONLN) ? 1 : 0;
 }
 
-static bool leads(const Comm *comm)
-{
-    return comm == NULL || comm_rank(comm) == 0;
-}
-
 int plan_predict(const Run *run, Comm *comm, PredictedRanks *best)
 {
     const Config *cfg = run->cfg;
@@ -187,14 +183,14 @@ int plan_predict(const Run *run, Comm *comm, PredictedRanks *best)
                           .contention = contention_of(run, comm)};
     int64_t repeats = 0;
     double error = 0;
-    if (leads(comm)) {
+    if (ranks_lead(comm)) {
         log_info("measuring one rank's step");
     }
     int code = settle_link(run, comm, &model.network, &error);
     if (code == 0) {
         code = predict_measure_step(run, comm, accum_of(cfg, 1), &model.times, &repeats);
     }
-    if (code == 0 && leads(comm)) {
+    if (code == 0 && ranks_lead(comm)) {
         Model shape;
         model_init(&shape, &s->spec, s->dtype, backend->row_align > 0 ? backend->row_align : 1);
         model.table = &shape.params;
@@ -224,7 +220,7 @@ static int plan(const Config *cfg, Comm *comm, bool predicting)
         return code;
     }
     code = run_check_fits(&run);
-    if (code == 0 && leads(comm)) {
+    if (code == 0 && ranks_lead(comm)) {
         run_print_plan(&run, stdout);
         size_t limit = run_memory_limit(&run);
         if (limit > 0) {

@@ -53,7 +53,7 @@ int bench_ops(Bench *b, const Config *cfg, Output *trace, FILE *table)
 /* The first rank writes. */
 static int profile_to(const char *path, Config *cfg, Comm *comm)
 {
-    bool leads = comm == NULL || comm_rank(comm) == 0, piped = strcmp(path, "-") == 0;
+    bool leads = ranks_lead(comm), piped = strcmp(path, "-") == 0;
     Output *trace = NULL;
     int code = leads ? output_open(path, &trace) : 0;
     code = comm_agree(comm, code);

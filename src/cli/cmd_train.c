@@ -15,7 +15,7 @@ int cmd_train(Config *cfg)
     int code = ranks_enter(cfg, board, &comm);
     free(board);
     code = code != 0 ? code : run_resolve(cfg);
-    if (code == 0 && !cfg->quiet && (comm == NULL || comm_rank(comm) == 0)) {
+    if (code == 0 && !cfg->quiet && ranks_lead(comm)) {
         config_print_resolved(cfg, stdout);
     }
     code = code != 0 ? code : api_train(cfg, comm, NULL, NULL);

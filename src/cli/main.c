@@ -66,11 +66,6 @@ static void print_group_help(const char *group)
     printf("\n`pacer %s COMMAND --help` explains one of them.\n", group);
 }
 
-static void print_version(void)
-{
-    printf("pacer %s (%s)\n%s\n", version_string(), version_commit(), version_build_features());
-}
-
 /* --- finding the command --- */
 
 typedef enum { FOUND_COMMAND, FOUND_GROUP, FOUND_NOTHING } Found;
@@ -266,7 +261,7 @@ static int dispatch(int argc, char **argv)
         if (argc > 1) {
             return fail(err_set(ERR_INPUT, "version: unexpected argument '%.60s'", argv[1]), "");
         }
-        print_version();
+        printf("pacer %s (%s)\n%s\n", version_string(), version_commit(), version_build_features());
         return 0;
     }
     if (word[0] == '-') {

@@ -48,3 +48,8 @@ int ranks_enter(Config *cfg, const char *board, Comm **comm)
     }
     return cfg->ranks > 1 ? launch((int)cfg->ranks) : 0;
 }
+
+bool ranks_lead(const Comm *comm)
+{
+    return comm == NULL || comm_rank(comm) == 0;
+}

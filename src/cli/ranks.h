@@ -6,3 +6,6 @@
  * so, with --ranks above 1, the process becomes mpirun and starts them: it returns only when
  * that fails. *comm is NULL without ranks. board: CommOptions.board. */
 int ranks_enter(Config *cfg, const char *board, Comm **comm);
+
+/* Whether this rank is the one that prints and writes; also without ranks. */
+bool ranks_lead(const Comm *comm);

@@ -8,11 +8,6 @@
 
 #define MAX_LENGTH 48 /* longer text is compared by its beginning */
 
-static size_t clipped_length(const char *text)
-{
-    return strnlen(text, MAX_LENGTH);
-}
-
 static int lower(char c)
 {
     return tolower((unsigned char)c);
@@ -25,7 +20,7 @@ static int smallest(int a, int b)
 
 static int distance(const char *a, const char *b)
 {
-    size_t a_length = clipped_length(a), b_length = clipped_length(b);
+    size_t a_length = strnlen(a, MAX_LENGTH), b_length = strnlen(b, MAX_LENGTH);
     int row[3]
            [MAX_LENGTH + 1]; /* row[i % 3][j]: distance of the first i of a to the first j of b */
     for (size_t j = 0; j <= b_length; j++) {
@@ -50,7 +45,7 @@ const char *config_nearest(const char *text, const char *const *names, bool *lik
 {
     const char *best = NULL;
     int best_distance = 0;
-    size_t length = clipped_length(text);
+    size_t length = strnlen(text, MAX_LENGTH);
     for (size_t i = 0; names[i] != NULL; i++) {
         int d = distance(text, names[i]);
         /* The beginning of a name is as good as one slip: weight for weight-decay. */

@@ -18,9 +18,10 @@ typedef struct {
     int seen[CONFIG_MAX_OPTIONS]; /* line of each option, 0 while it has not come */
 } Reader;
 
-static int fault(const Reader *reader, int line, const char *message)
+static int fault(const Reader *reader, const yaml_event_t *event, const char *message)
 {
-    return err_set(ERR_INPUT, "%s:%d: %s", reader->input.path, line, message);
+    return err_set(ERR_INPUT, "%s:%d: %s", reader->input.path, yaml_input_line(event->start_mark),
+                   message);
 }
 
 static int next_event(Reader *reader, yaml_event_t *event)
@@ -122,22 +123,6 @@ static int read_pair(Reader *reader, const yaml_event_t *key)
     return code;
 }
 
-static int read_mapping(Reader *reader)
-{
-    int code = 0;
-    bool ended = false;
-    while (code == 0 && !ended) {
-        yaml_event_t event;
-        code = next_event(reader, &event);
-        if (code == 0) {
-            ended = event.type == YAML_MAPPING_END_EVENT;
-            code = ended ? 0 : read_pair(reader, &event);
-            yaml_event_delete(&event);
-        }
-    }
-    return code;
-}
-
 static bool is_empty_scalar(const yaml_event_t *event)
 {
     return event->type == YAML_SCALAR_EVENT && event->data.scalar.length == 0 &&
@@ -145,26 +130,21 @@ static bool is_empty_scalar(const yaml_event_t *event)
            event->data.scalar.anchor == NULL && event->data.scalar.tag == NULL;
 }
 
-/* The only document's root: a mapping, or nothing. */
-static int read_root(Reader *reader, const yaml_event_t *root)
+/* The only document's root: a mapping, whose pairs follow, or nothing. */
+static int check_root(const Reader *reader, const yaml_event_t *root)
 {
     if (root->type != YAML_MAPPING_START_EVENT) {
-        return is_empty_scalar(root) ? 0
-                                     : fault(reader, yaml_input_line(root->start_mark),
-                                             "must be lines of `option: value`");
+        return is_empty_scalar(root) ? 0 : fault(reader, root, "must be lines of `option: value`");
     }
-    if (root->data.mapping_start.anchor != NULL || root->data.mapping_start.tag != NULL) {
-        return fault(reader, yaml_input_line(root->start_mark),
-                     "anchors and tags are not used here");
-    }
-    return read_mapping(reader);
+    bool marked = root->data.mapping_start.anchor != NULL || root->data.mapping_start.tag != NULL;
+    return marked ? fault(reader, root, "anchors and tags are not used here") : 0;
 }
 
 static int read_stream(Reader *reader)
 {
     int documents = 0, code = 0;
-    bool ended = false;
-    while (code == 0 && !ended) {
+    bool inside = false; /* the mapping */
+    for (bool ended = false; code == 0 && !ended;) {
         yaml_event_t event;
         code = next_event(reader, &event);
         if (code != 0) {
@@ -175,17 +155,18 @@ static int read_stream(Reader *reader)
         case YAML_DOCUMENT_END_EVENT:
             break;
         case YAML_DOCUMENT_START_EVENT:
-            if (++documents > 1) {
-                code = fault(reader, yaml_input_line(event.start_mark),
-                             "a second document; one is allowed");
-            }
+            code = ++documents > 1 ? fault(reader, &event, "a second document; one is allowed") : 0;
+            break;
+        case YAML_MAPPING_END_EVENT:
+            inside = false;
             break;
         case YAML_STREAM_END_EVENT:
         case YAML_NO_EVENT:
             ended = true;
             break;
         default:
-            code = read_root(reader, &event);
+            code = inside ? read_pair(reader, &event) : check_root(reader, &event);
+            inside = true;
         }
         yaml_event_delete(&event);
     }

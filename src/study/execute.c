@@ -13,7 +13,6 @@
 #include "base/process.h"
 #include "base/signals.h"
 #include "study/peer.h"
-#include "study/progress.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -84,21 +83,18 @@ static char **train_arguments(const Experiment *experiment, const ExperimentRun 
     return list;
 }
 
-static char **peer_arguments(char *told)
-{
-    int count = 0;
-    char **list = add_argument(NULL, &count, mem_strdup(peer_python()));
-    list = add_argument(list, &count, peer_script());
-    return add_argument(list, &count, told);
-}
-
 static int arguments(const Experiment *experiment, const ExperimentRun *run, char ***list)
 {
-    char *told = NULL;
-    bool peer = run->peer[0] != '\0';
-    int code = peer ? peer_tell(experiment, run, &told) : 0;
+    if (run->peer[0] == '\0') {
+        *list = train_arguments(experiment, run);
+        return 0;
+    }
+    char *told;
+    int count = 0, code = peer_tell(experiment, run, &told);
     if (code == 0) {
-        *list = peer ? peer_arguments(told) : train_arguments(experiment, run);
+        *list = add_argument(NULL, &count, mem_strdup(peer_python()));
+        *list = add_argument(*list, &count, peer_script());
+        *list = add_argument(*list, &count, told);
     }
     return code;
 }
@@ -139,17 +135,11 @@ static void become(char **list, int log, pid_t parent)
     _exit(127);
 }
 
-static void child_free(Child *child)
-{
-    free(child->log);
-    *child = (Child){0};
-}
-
+/* On success child->log is the caller's to free. */
 static int child_start(Child *child, const Experiment *experiment, const ExperimentRun *run)
 {
     char **list;
     int code = arguments(experiment, run, &list);
-    *child = (Child){0};
     if (code != 0) {
         return code;
     }
@@ -158,36 +148,26 @@ static int child_start(Child *child, const Experiment *experiment, const Experim
     child->log_from = size_of(child->log);
     /* O_NONBLOCK: a pipe that nobody reads is an error instead of a wait. */
     int log = open(child->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
-    if (log < 0) {
-        code = io_error(child->log, "write");
-        free_arguments(list);
-        child_free(child);
-        return code;
+    code = log < 0 ? io_error(child->log, "write") : 0;
+    if (code == 0) {
+        pid_t parent = getpid();
+        fflush(NULL);
+        child->started = clock_seconds();
+        child->pid = fork();
+        if (child->pid == 0) {
+            become(list, log, parent);
+        }
+        code =
+            child->pid > 0 ? 0 : err_set(ERR_FAILED, "no process for a run: %s", strerror(errno));
+        close(log);
     }
-    pid_t parent = getpid();
-    fflush(NULL);
-    child->started = clock_seconds();
-    child->pid = fork();
-    if (child->pid == 0) {
-        become(list, log, parent);
-    }
-    code = child->pid > 0 ? 0 : err_set(ERR_FAILED, "no process for a run: %s", strerror(errno));
     if (code == 0) {
         setpgid(child->pid, child->pid); /* whichever of us is first */
+    } else {
+        free(child->log);
     }
     free_arguments(list);
-    close(log);
-    if (code != 0) {
-        child_free(child);
-    }
     return code;
-}
-
-/* Whether it has ended; then *status is as of waitpid, and nothing is left but child_free. */
-static bool child_ended(Child *child, int *status)
-{
-    pid_t got = waitpid(child->pid, status, WNOHANG);
-    return got == child->pid;
 }
 
 /* pacer saves and ends by itself, its ranks included. A peer saves nothing, and its children may
@@ -324,7 +304,7 @@ static Ending watch_child(Child *child, double timeout_s, SweepProgress *progres
 {
     Ending ending = {0};
     double asked = 0; /* when it was asked to end; 0: not yet */
-    while (!child_ended(child, &ending.status)) {
+    while (waitpid(child->pid, &ending.status, WNOHANG) != child->pid) {
         double now = clock_seconds();
         int signal = signals_pending();
         if (asked == 0 && signal != 0) {
@@ -435,7 +415,7 @@ static int go(Experiment *e, int at, bool *torn)
     if (!*torn) {
         sweep_progress_end(&progress);
     }
-    child_free(&child);
+    free(child.log);
     return 0;
 }
 

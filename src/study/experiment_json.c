@@ -73,11 +73,6 @@ static cJSON *peers_json(const Experiment *e)
     return peers;
 }
 
-static cJSON *copy_or_empty(const cJSON *array)
-{
-    return array != NULL ? json_copy(array) : json_array();
-}
-
 static cJSON *experiment_json(const Experiment *e)
 {
     const Recipe *recipe = &e->recipe;
@@ -113,8 +108,8 @@ static cJSON *experiment_json(const Experiment *e)
     }
     json_put_item(tree, "axes", axes_json(recipe));
     json_put_whole(tree, "repeats", recipe->repeats);
-    json_put_item(tree, "tables", copy_or_empty(recipe->tables));
-    json_put_item(tree, "charts", copy_or_empty(recipe->charts));
+    json_put_item(tree, "tables", json_copy(recipe->tables));
+    json_put_item(tree, "charts", json_copy(recipe->charts));
     for (int i = 0; i < e->count; i++) {
         json_append(runs, run_json(&e->runs[i]));
     }

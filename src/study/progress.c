@@ -1,4 +1,4 @@
-#include "study/progress.h"
+#include "study/experiment.h"
 
 #include "base/io.h"
 #include "base/log.h"
@@ -43,7 +43,8 @@ static double share_done(const Experiment *experiment, const ExperimentRun *run)
     return share < 1 ? share : 1;
 }
 
-Value progress_expect(const Experiment *experiment, const ExperimentRun *run)
+/* Seconds that a run is expected to take; missing: nothing to tell it from. */
+static Value expect(const Experiment *experiment, const ExperimentRun *run)
 {
     double alike = 0, measured = 0, predicted = 0, all = 0;
     int alike_count = 0, count = 0;
@@ -81,7 +82,7 @@ static Value seconds_left_here(const SweepProgress *progress, double share)
     if (own >= TRUSTED_SHARE) {
         return value_of(elapsed * (1 - share) / own);
     }
-    Value expected = progress_expect(progress->experiment, run);
+    Value expected = expect(progress->experiment, run);
     if (expected.known) {
         double left = expected.number * (1 - progress->first_share) - elapsed;
         expected.number = left > 0 ? left : 0;
@@ -98,7 +99,7 @@ static void describe_left(const SweepProgress *progress, double share, char *tex
     for (int i = progress->at + 1; i < e->count && left.known; i++) {
         bool waits = e->runs[i].state == RUN_WAITING || e->runs[i].state == RUN_STOPPED;
         if (waits && e->runs[i].obstacle == NULL) {
-            Value expected = progress_expect(e, &e->runs[i]);
+            Value expected = expect(e, &e->runs[i]);
             left.number += expected.known ? expected.number : here;
         }
     }

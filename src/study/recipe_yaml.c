@@ -496,7 +496,11 @@ int recipe_load(Recipe *recipe, const char *path, bool smoke, RecipeMetricCheck 
     if (code != 0) {
         return code;
     }
-    *recipe = (Recipe){.path = mem_strdup(path), .smoke = smoke, .repeats = 1};
+    *recipe = (Recipe){.path = mem_strdup(path),
+                       .smoke = smoke,
+                       .repeats = 1,
+                       .tables = json_array(),
+                       .charts = json_array()};
     config_init(&reader.scratch, COMMAND_TRAIN);
     code = read_document(&reader, smoke, recipe);
     config_free(&reader.scratch);
