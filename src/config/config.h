@@ -282,13 +282,13 @@ typedef struct Option {
     double min, max;            /* numbers, both included */
     const char *const *choices; /* OPTION_CHOICE: names of values 0, 1, ..., then NULL */
     const char *metavar;        /* OPTION_TEXT: what stands behind --name in help */
-    const char *help;
     const char *group;
     unsigned commands; /* bit 1 << Command for each command that takes it */
-    unsigned required; /* and for each that cannot do without */
     OptionResume resume;
-    unsigned flags;              /* OPTION_RESULT, ... */
+    unsigned flags; /* OPTION_RESULT, ... */
+    const char *help;
     const OptionHelp *elsewhere; /* in place of help in these commands; NULL: nowhere */
+    unsigned required;           /* bits of the commands that cannot do without */
 } Option;
 
 /* The table, in the order of help and printouts; a row without a name ends it. */

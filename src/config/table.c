@@ -87,361 +87,306 @@ enum { ROWS_BEGIN = __COUNTER__ };
 #define TYPE_CHOICE(field, most, words) CHOICE(fields.field, "preset", WORDS words)
 #define TYPE_FLAG(field, most, words) TYPE_CHOICE(field, most, words)
 #define ROW(kind, type, field, name, stored, words, most, gpt2, hf, commands, flags, help, also) \
-    {name, TYPE_##kind(field, most, words), help, GROUP, commands, 0, REFUSED, RESULT | (flags), \
-     also},
+    {name, TYPE_##kind(field, most, words), GROUP, commands, REFUSED, RESULT | (flags), help, also},
 #define NO_ROW(...)
 
-/* name, type with field, default and limits, help, group, commands, required, resume, flags, help
- * of other commands */
+/* name, type with field, default and limits, group, commands, resume, flags, help; where there are
+ * any: help of other commands, required */
 static const Option options[] = {
 #define GROUP "Model"
-    {"model", TEXT(model, "tiny", "NAME"), "preset; `pacer models` lists them", GROUP,
-     STEP | MACHINE, 0, REFUSED, RESULT},
+    {"model", TEXT(model, "tiny", "NAME"), GROUP, STEP | MACHINE, REFUSED, RESULT,
+     "preset; `pacer models` lists them"},
     MODEL_FIELDS(ROW, NO_ROW)
 #undef GROUP
 
 #define GROUP "Data"
-        {"data", TEXT(data, "", "DATA"),
-         "folder that `pacer data prepare` made, nanoGPT's or llm.c's .bin files, builtin:stories, "
-         "or builtin:random (what bench and profile take when none is given)",
-         GROUP, STEP | BIT(EVAL), BIT(TRAIN), REFUSED, RESULT},
+        {"data", TEXT(data, "", "DATA"), GROUP, STEP | BIT(EVAL), REFUSED, RESULT,
+         "folder that `pacer data prepare` made, nanoGPT's or llm.c's .bin files, "
+         "builtin:stories, or builtin:random (what bench and profile take when none is given)",
+         .required = BIT(TRAIN)},
 #undef GROUP
 
 #define GROUP "Batch and length"
-    {"batch", INT(batch, "8", 1, 1e6), "sequences per rank per micro-step", GROUP,
-     STEP | KERNEL | MACHINE | BIT(EVAL), 0, RECORDED, RESULT,
+    {"batch", INT(batch, "8", 1, 1e6), GROUP, STEP | KERNEL | MACHINE | BIT(EVAL), RECORDED, RESULT,
+     "sequences per rank per micro-step",
      ALSO({KERNEL,
            "sequences; unless given, as many as make 65,536 tokens on a GPU, 4,096 on a CPU"},
           {BIT(EVAL), "sequences at a time; unless given, the run's"})},
-    {"accum", INT(accum, "1", 1, 1e6), "micro-steps whose gradients make one update", GROUP, STEP,
-     0, RECORDED, RESULT},
-    {"global-batch", INT(global_batch, "0", 0, 1e9),
-     "sequences per update over all ranks, a multiple of batch; instead of accum", GROUP, TRAINING,
-     0, RECORDED, UNSET},
-    {"seq", INT(seq, "0", 0, 10e6), "tokens per sequence; 0: the model's context", GROUP,
-     STEP | KERNEL | MACHINE | BIT(EVAL), 0, REFUSED, RESULT,
+    {"accum", INT(accum, "1", 1, 1e6), GROUP, STEP, RECORDED, RESULT,
+     "micro-steps whose gradients make one update"},
+    {"global-batch", INT(global_batch, "0", 0, 1e9), GROUP, TRAINING, RECORDED, UNSET,
+     "sequences per update over all ranks, a multiple of batch; instead of accum"},
+    {"seq", INT(seq, "0", 0, 10e6), GROUP, STEP | KERNEL | MACHINE | BIT(EVAL), REFUSED, RESULT,
+     "tokens per sequence; 0: the model's context",
      ALSO({KERNEL, "longest sequence; 0: 16,384 tokens on a GPU, 1,024 on a CPU"},
           {BIT(EVAL), "tokens per sequence; 0: the run's"})},
-    {"steps", INT(steps, "0", 0, 1e12),
-     "updates to make. Give one of steps, tokens and epochs; with none, 1000 steps", GROUP,
-     TRAINING, 0, RECORDED, RESULT | UNSET},
-    {"tokens", INT(tokens, "0", 0, 1e15),
-     "tokens to train on, rounded up to a whole update; instead of steps", GROUP, TRAINING, 0,
-     RECORDED, RESULT | UNSET},
-    {"epochs", REAL(epochs, "0", 0, 1e6),
-     "passes over the training data, rounded down to a whole update; instead of steps", GROUP,
-     TRAINING, 0, RECORDED, RESULT | UNSET},
-    {"seed", INT(seed, "1337", 0, 1e15),
+    {"steps", INT(steps, "0", 0, 1e12), GROUP, TRAINING, RECORDED, RESULT | UNSET,
+     "updates to make. Give one of steps, tokens and epochs; with none, 1000 steps"},
+    {"tokens", INT(tokens, "0", 0, 1e15), GROUP, TRAINING, RECORDED, RESULT | UNSET,
+     "tokens to train on, rounded up to a whole update; instead of steps"},
+    {"epochs", REAL(epochs, "0", 0, 1e6), GROUP, TRAINING, RECORDED, RESULT | UNSET,
+     "passes over the training data, rounded down to a whole update; instead of steps"},
+    {"seed", INT(seed, "1337", 0, 1e15), GROUP,
+     STEP | KERNEL | READING | BIT(GENERATE) | BIT(DATA_STORIES), REFUSED, RESULT,
      "of the initial weights and of the order of the data; of what is drawn when generating; of "
-     "stories, which take 1 unless it is given",
-     GROUP, STEP | KERNEL | READING | BIT(GENERATE) | BIT(DATA_STORIES), 0, REFUSED, RESULT},
+     "stories, which take 1 unless it is given"},
 #undef GROUP
 
 #define GROUP "Optimizer"
-    {"lr", REAL(lr, "3e-4", 0, 100), "highest learning rate", GROUP, TRAINING, 0, RECORDED, RESULT},
-    {"min-lr", REAL(min_lr, "auto", 0, 100),
-     "learning rate that the schedule ends at; auto: lr / 10", GROUP, TRAINING, 0, RECORDED,
-     RESULT | OPTION_AUTO},
-    {"warmup", INT(warmup, "auto", 0, 1e12),
-     "steps over which the learning rate rises from 0; auto: 5 % of all", GROUP, TRAINING, 0,
-     RECORDED, RESULT | OPTION_AUTO},
-    {"schedule", CHOICE(schedule, "cosine", schedules), "course of the learning rate after warm-up",
-     GROUP, TRAINING, 0, RECORDED, RESULT},
-    {"wsd-decay", REAL(wsd_decay, "0.2", 0, 1),
-     "part of all steps over which schedule wsd falls to min-lr", GROUP, TRAINING, 0, RECORDED,
-     RESULT},
-    {"weight-decay", REAL(weight_decay, "0.1", 0, 10),
+    {"lr", REAL(lr, "3e-4", 0, 100), GROUP, TRAINING, RECORDED, RESULT, "highest learning rate"},
+    {"min-lr", REAL(min_lr, "auto", 0, 100), GROUP, TRAINING, RECORDED, RESULT | OPTION_AUTO,
+     "learning rate that the schedule ends at; auto: lr / 10"},
+    {"warmup", INT(warmup, "auto", 0, 1e12), GROUP, TRAINING, RECORDED, RESULT | OPTION_AUTO,
+     "steps over which the learning rate rises from 0; auto: 5 % of all"},
+    {"schedule", CHOICE(schedule, "cosine", schedules), GROUP, TRAINING, RECORDED, RESULT,
+     "course of the learning rate after warm-up"},
+    {"wsd-decay", REAL(wsd_decay, "0.2", 0, 1), GROUP, TRAINING, RECORDED, RESULT,
+     "part of all steps over which schedule wsd falls to min-lr"},
+    {"weight-decay", REAL(weight_decay, "0.1", 0, 10), GROUP, TRAINING, RECORDED, RESULT,
      "decay of matrices and embeddings per unit of learning rate, not of norms and biases; TTT "
-     "models: of everything",
-     GROUP, TRAINING, 0, RECORDED, RESULT},
-    {"optimizer", CHOICE(optimizer, "adamw", optimizers),
-     "AdamW, or SGD with momentum; both with decoupled weight decay", GROUP, STEP, 0, REFUSED,
-     RESULT | LATER},
-    {"momentum", REAL(momentum, "0.9", 0, 0.9999999),
-     "SGD: part of the last step's direction that stays", GROUP, TRAINING, 0, RECORDED,
-     RESULT | LATER},
-    {"beta1", REAL(beta1, "0.9", 0, 0.9999999), "AdamW: memory of the mean gradient", GROUP,
-     TRAINING, 0, RECORDED, RESULT},
-    {"beta2", REAL(beta2, "0.95", 0, 0.9999999), "AdamW: memory of the squared gradient", GROUP,
-     TRAINING, 0, RECORDED, RESULT},
-    {"eps", REAL(eps, "1e-8", 1e-30, 1), "AdamW: added to the root of the squared gradient", GROUP,
-     TRAINING, 0, RECORDED, RESULT},
-    {"clip", REAL(clip, "1", 0, 1e6), "largest norm of the whole gradient; 0: no clipping", GROUP,
-     TRAINING, 0, RECORDED, RESULT},
+     "models: of everything"},
+    {"optimizer", CHOICE(optimizer, "adamw", optimizers), GROUP, STEP, REFUSED, RESULT | LATER,
+     "AdamW, or SGD with momentum; both with decoupled weight decay"},
+    {"momentum", REAL(momentum, "0.9", 0, 0.9999999), GROUP, TRAINING, RECORDED, RESULT | LATER,
+     "SGD: part of the last step's direction that stays"},
+    {"beta1", REAL(beta1, "0.9", 0, 0.9999999), GROUP, TRAINING, RECORDED, RESULT,
+     "AdamW: memory of the mean gradient"},
+    {"beta2", REAL(beta2, "0.95", 0, 0.9999999), GROUP, TRAINING, RECORDED, RESULT,
+     "AdamW: memory of the squared gradient"},
+    {"eps", REAL(eps, "1e-8", 1e-30, 1), GROUP, TRAINING, RECORDED, RESULT,
+     "AdamW: added to the root of the squared gradient"},
+    {"clip", REAL(clip, "1", 0, 1e6), GROUP, TRAINING, RECORDED, RESULT,
+     "largest norm of the whole gradient; 0: no clipping"},
 #undef GROUP
 
 #define GROUP "Machine"
-    {"device", CHOICE(device, "auto", devices),
+    {"device", CHOICE(device, "auto", devices), GROUP, STEP | KERNEL | MACHINE | USE, RECORDED,
+     ROUNDING,
      "where to compute; auto: a GPU where there is one; ref is the slow plain-C truth that the "
-     "others are tested against",
-     GROUP, STEP | KERNEL | MACHINE | USE, 0, RECORDED, ROUNDING},
-    {"dtype", CHOICE(dtype, "auto", dtypes),
+     "others are tested against"},
+    {"dtype", CHOICE(dtype, "auto", dtypes), GROUP, STEP | KERNEL | MACHINE | USE | BIT(EXPORT),
+     RECORDED, RESULT,
      "type of activations and of the weights they meet; the optimizer keeps f32; auto: bf16 on a "
      "GPU, else f32",
-     GROUP, STEP | KERNEL | MACHINE | USE | BIT(EXPORT), 0, RECORDED, RESULT,
      ALSO({BIT(EXPORT), "type of the tensors; auto: f32"})},
-    {"attention", CHOICE(attention, "auto", attentions),
+    {"attention", CHOICE(attention, "auto", attentions), GROUP, STEP, RECORDED, ROUNDING,
      "kernel: naive stores the T x T probabilities, flash and cudnn (a GPU's library) do not; "
-     "auto: "
-     "the fastest there is",
-     GROUP, STEP, 0, RECORDED, ROUNDING},
-    {"ttt-keep", BOOL(ttt_keep, "off"),
+     "auto: the fastest there is"},
+    {"ttt-keep", BOOL(ttt_keep, "off"), GROUP, STEP, FREE, 0,
      "TTT-Linear on a GPU: keep the inner states of the forward pass for the backward pass, which "
-     "else "
-     "computes them again: some 5 % faster, the same bits, 8 KiB more per head and mini-batch of "
-     "each layer",
-     GROUP, STEP, 0, FREE, 0},
-    {"graph", BOOL(graph, "on"),
-     "on a GPU: record a step once and replay it with one launch; the same bits as off", GROUP,
-     STEP, 0, FREE, 0},
-    {"recompute", CHOICE(recompute, "none", recomputes),
-     "block: keep only each block's input and compute its inside again in the backward pass", GROUP,
-     STEP, 0, RECORDED, ROUNDING},
-    {"threads", INT(threads, "0", 0, 4096), "CPU threads; 0: all cores", GROUP,
+     "else computes them again: some 5 % faster, the same bits, 8 KiB more per head and "
+     "mini-batch of each layer"},
+    {"graph", BOOL(graph, "on"), GROUP, STEP, FREE, 0,
+     "on a GPU: record a step once and replay it with one launch; the same bits as off"},
+    {"recompute", CHOICE(recompute, "none", recomputes), GROUP, STEP, RECORDED, ROUNDING,
+     "block: keep only each block's input and compute its inside again in the backward pass"},
+    {"threads", INT(threads, "0", 0, 4096), GROUP,
      STEP | KERNEL | MACHINE | READING | USE | BIT(TOKENIZER_ENCODE) | BIT(DATA_STORIES) |
          BIT(DEMO),
-     0, RECORDED, ROUNDING},
-    {"memory-limit", BYTES(memory_limit, "0", 0, 1e15),
+     RECORDED, ROUNDING, "CPU threads; 0: all cores"},
+    {"memory-limit", BYTES(memory_limit, "0", 0, 1e15), GROUP,
+     STEP | KERNEL | BIT(TOKENIZER_TRAIN) | BIT(EVAL), FREE, 0,
      "refuse what needs more than this (24G, 512MiB); 0: what the machine has. Training a "
-     "tokenizer: "
-     "of its table of words, whose rarest are dropped beyond it; 0: a quarter of the machine's",
-     GROUP, STEP | KERNEL | BIT(TOKENIZER_TRAIN) | BIT(EVAL), 0, FREE, 0},
+     "tokenizer: of its table of words, whose rarest are dropped beyond it; 0: a quarter of the "
+     "machine's"},
 #undef GROUP
 
 #define GROUP "Ranks"
-    {"ranks", INT(ranks, "1", 1, 65536),
+    {"ranks", INT(ranks, "1", 1, 65536), GROUP, TOGETHER | BIT(EVAL), RECORDED, RESULT,
      "processes that train together, each on --batch sequences of every micro-step; started here "
-     "through mpirun, or found by mpirun or srun",
-     GROUP, TOGETHER | BIT(EVAL), 0, RECORDED, RESULT},
-    {"ddp", CHOICE(ddp, "overlap", ddps),
+     "through mpirun, or found by mpirun or srun"},
+    {"ddp", CHOICE(ddp, "overlap", ddps), GROUP, TOGETHER, RECORDED, ROUNDING,
      "how ranks share gradients: one all-reduce per parameter, one for all, buckets behind the "
-     "backward pass, or zero1: each rank keeps a part of the optimizer's state",
-     GROUP, TOGETHER, 0, RECORDED, ROUNDING},
-    {"bucket-mb", INT(bucket_mb, "25", 0, 1e6),
-     "megabytes of gradients, at least, that overlap and zero1 send at a time", GROUP, TOGETHER, 0,
-     FREE, 0},
-    {"comm-dtype", CHOICE(comm_dtype, "f32", comm_dtypes),
-     "type of gradients on their way between ranks", GROUP, TOGETHER, 0, RECORDED, ROUNDING},
-    {"oversubscribe", BOOL(oversubscribe, "off"),
-     "let ranks share a GPU: a test of the code, no measurement of scaling, and recorded as such",
-     GROUP, TOGETHER | BIT(EVAL), 0, FREE, 0},
-    {"comm-timeout", REAL(comm_timeout, "300", 0, 1e6),
-     "seconds to wait for a rank before the job ends and says which one; 0: for ever", GROUP,
-     TOGETHER | BIT(EVAL), 0, FREE, 0},
-    {"verify-every", INT(verify_every, "100", 0, 1e12),
-     "steps between comparisons of the ranks' weights by checksum; 0: never", GROUP, TRAINING, 0,
-     FREE, 0},
+     "backward pass, or zero1: each rank keeps a part of the optimizer's state"},
+    {"bucket-mb", INT(bucket_mb, "25", 0, 1e6), GROUP, TOGETHER, FREE, 0,
+     "megabytes of gradients, at least, that overlap and zero1 send at a time"},
+    {"comm-dtype", CHOICE(comm_dtype, "f32", comm_dtypes), GROUP, TOGETHER, RECORDED, ROUNDING,
+     "type of gradients on their way between ranks"},
+    {"oversubscribe", BOOL(oversubscribe, "off"), GROUP, TOGETHER | BIT(EVAL), FREE, 0,
+     "let ranks share a GPU: a test of the code, no measurement of scaling, and recorded as such"},
+    {"comm-timeout", REAL(comm_timeout, "300", 0, 1e6), GROUP, TOGETHER | BIT(EVAL), FREE, 0,
+     "seconds to wait for a rank before the job ends and says which one; 0: for ever"},
+    {"verify-every", INT(verify_every, "100", 0, 1e12), GROUP, TRAINING, FREE, 0,
+     "steps between comparisons of the ranks' weights by checksum; 0: never"},
 #undef GROUP
 
 #define GROUP "Prediction"
-    {"link", CHOICE(link, "none", links),
+    {"link", CHOICE(link, "none", links), GROUP, BIT(PLAN), NO_RUN, 0,
      "predict --ranks ranks joined by this: one rank's step is measured here, the rest computed; "
-     "measured: between the ranks that mpirun has started",
-     GROUP, BIT(PLAN), 0, NO_RUN, 0},
-    {"link-us", REAL(link_us, "auto", 0, 1e6),
-     "microseconds that a message takes, in place of the link's own", GROUP, BIT(PLAN), 0, NO_RUN,
-     OPTION_AUTO},
-    {"link-gbs", REAL(link_gbs, "auto", 1e-6, 1e6),
-     "gigabytes per second of a rank, in place of the link's own", GROUP, BIT(PLAN), 0, NO_RUN,
-     OPTION_AUTO},
-    {"per-node", INT(per_node, "1", 1, 65536),
-     "ranks of a node, which are joined by --node-link and share the node's Ethernet", GROUP,
-     BIT(PLAN), 0, NO_RUN, 0},
-    {"node-link", CHOICE(node_link, "nvlink", links), "between ranks of a node", GROUP, BIT(PLAN),
-     0, NO_RUN, 0},
+     "measured: between the ranks that mpirun has started"},
+    {"link-us", REAL(link_us, "auto", 0, 1e6), GROUP, BIT(PLAN), NO_RUN, OPTION_AUTO,
+     "microseconds that a message takes, in place of the link's own"},
+    {"link-gbs", REAL(link_gbs, "auto", 1e-6, 1e6), GROUP, BIT(PLAN), NO_RUN, OPTION_AUTO,
+     "gigabytes per second of a rank, in place of the link's own"},
+    {"per-node", INT(per_node, "1", 1, 65536), GROUP, BIT(PLAN), NO_RUN, 0,
+     "ranks of a node, which are joined by --node-link and share the node's Ethernet"},
+    {"node-link", CHOICE(node_link, "nvlink", links), GROUP, BIT(PLAN), NO_RUN, 0,
+     "between ranks of a node"},
 #undef GROUP
 
 #define GROUP "Output"
-    {"out", TEXT(out, "", "PATH"),
+    {"out", TEXT(out, "", "PATH"), GROUP,
+     TRAINING | READING | CODING | BIT(DATA_STORIES) | BIT(PROFILE) | BIT(REPORT) | BIT(SWEEP) |
+         BIT(EXPORT) | BIT(IMPORT) | BIT(DEMO),
+     FREE, 0,
      "folder or file to write; train without it makes runs/MODEL-ID, sweep experiments/NAME, "
      "encode and decode without it write to standard output, profile to profile.json, report "
      "beside the records",
-     GROUP,
-     TRAINING | READING | CODING | BIT(DATA_STORIES) | BIT(PROFILE) | BIT(REPORT) | BIT(SWEEP) |
-         BIT(EXPORT) | BIT(IMPORT) | BIT(DEMO),
-     READING | BIT(DATA_STORIES) | BIT(EXPORT) | BIT(IMPORT), FREE, 0},
-    {"resume", TEXT(resume, "auto", "auto|never|DIR"),
+     .required = READING | BIT(DATA_STORIES) | BIT(EXPORT) | BIT(IMPORT)},
+    {"resume", TEXT(resume, "auto", "auto|never|DIR"), GROUP, TRAINING, FREE, 0,
      "auto: go on from the newest checkpoint in the run directory; never: start anew; or the run "
      "directory to go on from. Other options than before are refused where that would be another "
-     "training (model, data, seed), else recorded",
-     GROUP, TRAINING, 0, FREE, 0},
-    {"init", TEXT(init, "", "MODEL"),
-     "take the first weights from this run, checkpoint or Hugging Face folder, which must have the "
-     "same dimensions, and train them further; without it from the seed",
-     GROUP, TRAINING, 0, REFUSED, RESULT | LATER},
-    {"tensorboard", BOOL(tensorboard, "on"), "write a TensorBoard event file beside metrics.jsonl",
-     GROUP, BIT(TRAIN), 0, FREE, 0},
-    {"log-every", INT(log_every, "10", 1, 1e9), "steps from one recorded line to the next", GROUP,
-     TRAINING, 0, FREE, 0},
-    {"eval-every", INT(eval_every, "250", 0, 1e9),
-     "steps from one evaluation to the next, and once at the end; 0: never", GROUP, TRAINING, 0,
-     FREE, 0},
-    {"eval-batches", INT(eval_batches, "20", 1, 1e6), "batches of one evaluation", GROUP, TRAINING,
-     0, RECORDED, 0},
-    {"save-every", INT(save_every, "0", 0, 1e9),
-     "steps from one checkpoint to the next, and once at the end; 0: by time alone", GROUP,
-     TRAINING, 0, FREE, 0},
-    {"save-minutes", REAL(save_minutes, "10", 0, 1e6),
-     "minutes after which a checkpoint is written besides those of save-every; 0: never by time",
-     GROUP, TRAINING, 0, FREE, 0},
-    {"keep", INT(keep, "2", 0, 1e6), "newest checkpoints to keep; 0: all", GROUP, TRAINING, 0, FREE,
-     0},
+     "training (model, data, seed), else recorded"},
+    {"init", TEXT(init, "", "MODEL"), GROUP, TRAINING, REFUSED, RESULT | LATER,
+     "take the first weights from this run, checkpoint or Hugging Face folder, which must have "
+     "the same dimensions, and train them further; without it from the seed"},
+    {"tensorboard", BOOL(tensorboard, "on"), GROUP, BIT(TRAIN), FREE, 0,
+     "write a TensorBoard event file beside metrics.jsonl"},
+    {"log-every", INT(log_every, "10", 1, 1e9), GROUP, TRAINING, FREE, 0,
+     "steps from one recorded line to the next"},
+    {"eval-every", INT(eval_every, "250", 0, 1e9), GROUP, TRAINING, FREE, 0,
+     "steps from one evaluation to the next, and once at the end; 0: never"},
+    {"eval-batches", INT(eval_batches, "20", 1, 1e6), GROUP, TRAINING, RECORDED, 0,
+     "batches of one evaluation"},
+    {"save-every", INT(save_every, "0", 0, 1e9), GROUP, TRAINING, FREE, 0,
+     "steps from one checkpoint to the next, and once at the end; 0: by time alone"},
+    {"save-minutes", REAL(save_minutes, "10", 0, 1e6), GROUP, TRAINING, FREE, 0,
+     "minutes after which a checkpoint is written besides those of save-every; 0: never by time"},
+    {"keep", INT(keep, "2", 0, 1e6), GROUP, TRAINING, FREE, 0,
+     "newest checkpoints to keep; 0: all"},
 #undef GROUP
 
 #define GROUP "Text"
-    {"format", CHOICE(format, "auto", formats),
+    {"format", CHOICE(format, "auto", formats), GROUP, READING | BIT(EVAL) | BIT(EXPORT), NO_RUN, 0,
      "of the inputs: text or jsonl; auto: jsonl for names that end in .jsonl or .ndjson, else text",
-     GROUP, READING | BIT(EVAL) | BIT(EXPORT), 0, NO_RUN, 0,
      ALSO({BIT(EXPORT), "hf for Hugging Face, csv or tensorboard; auto: hf"})},
-    {"field", TEXT(field, "text", "NAME"), "of a JSON line: what holds the document", GROUP,
-     READING | BIT(EVAL), 0, NO_RUN, 0},
-    {"skip-bad", BOOL(skip_bad, "off"), "leave out JSON lines that are broken, and say how many",
-     GROUP, READING | BIT(EVAL), 0, NO_RUN, 0},
-    {"bytes", BYTES(bytes, "16M", 1, 1e15), "of stories, at most", GROUP, BIT(DATA_STORIES), 0,
-     NO_RUN, 0},
+    {"field", TEXT(field, "text", "NAME"), GROUP, READING | BIT(EVAL), NO_RUN, 0,
+     "of a JSON line: what holds the document"},
+    {"skip-bad", BOOL(skip_bad, "off"), GROUP, READING | BIT(EVAL), NO_RUN, 0,
+     "leave out JSON lines that are broken, and say how many"},
+    {"bytes", BYTES(bytes, "16M", 1, 1e15), GROUP, BIT(DATA_STORIES), NO_RUN, 0,
+     "of stories, at most"},
 #undef GROUP
 
 #define GROUP "Tokenizer"
-    {"tokenizer", TEXT(tokenizer, "bytes", "PATH"),
+    {"tokenizer", TEXT(tokenizer, "bytes", "PATH"), GROUP, CODING | USE | BIT(DATA_PREPARE), NO_RUN,
+     0,
      "tokenizer.json, or GPT-2's vocab.json with merges.txt beside it, or a folder with either; "
-     "the "
-     "word bytes makes every byte a token. Of a trained model: in place of its own",
-     GROUP, CODING | USE | BIT(DATA_PREPARE), CODING, NO_RUN, 0},
-    {"special", TEXT(special, "<|endoftext|>", "TOKEN"),
-     "token that is kept whole and learns no merges; may be given several times", GROUP,
-     BIT(TOKENIZER_TRAIN), 0, NO_RUN, OPTION_LIST},
-    {"pattern", TEXT(pattern, "gpt2", "NAME|REGEX"),
+     "the word bytes makes every byte a token. Of a trained model: in place of its own",
+     .required = CODING},
+    {"special", TEXT(special, "<|endoftext|>", "TOKEN"), GROUP, BIT(TOKENIZER_TRAIN), NO_RUN,
+     OPTION_LIST, "token that is kept whole and learns no merges; may be given several times"},
+    {"pattern", TEXT(pattern, "gpt2", "NAME|REGEX"), GROUP, BIT(TOKENIZER_TRAIN), NO_RUN, 0,
      "what cuts text into the pieces that merges stay within: gpt2, llama3, qwen2, or a regular "
-     "expression (PCRE2)",
-     GROUP, BIT(TOKENIZER_TRAIN), 0, NO_RUN, 0},
-    {"ties", CHOICE(ties, "ids", ties),
-     "of equally frequent pairs: the one with the smaller ids, as Hugging Face tokenizers does; or "
-     "the one whose bytes are lexicographically greater",
-     GROUP, BIT(TOKENIZER_TRAIN), 0, NO_RUN, 0},
-    {"unit", CHOICE(unit, "document", units),
-     "line: no piece crosses the end of a line, as when Hugging Face tokenizers trains on files",
-     GROUP, BIT(TOKENIZER_TRAIN), 0, NO_RUN, 0},
-    {"min-frequency", INT(min_frequency, "1", 1, 1e15), "pairs that are rarer are not merged",
-     GROUP, BIT(TOKENIZER_TRAIN), 0, NO_RUN, 0},
-    {"ids", CHOICE(ids, "text", id_forms),
-     "how ids are written or read: decimal numbers between blanks, or little-endian integers",
-     GROUP, CODING, 0, NO_RUN, 0},
+     "expression (PCRE2)"},
+    {"ties", CHOICE(ties, "ids", ties), GROUP, BIT(TOKENIZER_TRAIN), NO_RUN, 0,
+     "of equally frequent pairs: the one with the smaller ids, as Hugging Face tokenizers does; "
+     "or the one whose bytes are lexicographically greater"},
+    {"unit", CHOICE(unit, "document", units), GROUP, BIT(TOKENIZER_TRAIN), NO_RUN, 0,
+     "line: no piece crosses the end of a line, as when Hugging Face tokenizers trains on files"},
+    {"min-frequency", INT(min_frequency, "1", 1, 1e15), GROUP, BIT(TOKENIZER_TRAIN), NO_RUN, 0,
+     "pairs that are rarer are not merged"},
+    {"ids", CHOICE(ids, "text", id_forms), GROUP, CODING, NO_RUN, 0,
+     "how ids are written or read: decimal numbers between blanks, or little-endian integers"},
 #undef GROUP
 
 #define GROUP "Shards"
-    {"end", TEXT(end, "", "TOKEN"),
+    {"end", TEXT(end, "", "TOKEN"), GROUP, BIT(DATA_PREPARE) | BIT(EVAL), NO_RUN, 0,
      "put behind every document; without it <|endoftext|>, <|end_of_text|>, </s> or <eos>, the "
-     "first that the tokenizer has",
-     GROUP, BIT(DATA_PREPARE) | BIT(EVAL), 0, NO_RUN, 0},
-    {"val-fraction", REAL(val_fraction, "0.01", 0, 0.5),
-     "part of the documents set aside for validation", GROUP, BIT(DATA_PREPARE), 0, NO_RUN, 0},
-    {"shard-tokens", INT(shard_tokens, "100M", 1, 1e12), "tokens per shard file", GROUP,
-     BIT(DATA_PREPARE), 0, NO_RUN, 0},
+     "first that the tokenizer has"},
+    {"val-fraction", REAL(val_fraction, "0.01", 0, 0.5), GROUP, BIT(DATA_PREPARE), NO_RUN, 0,
+     "part of the documents set aside for validation"},
+    {"shard-tokens", INT(shard_tokens, "100M", 1, 1e12), GROUP, BIT(DATA_PREPARE), NO_RUN, 0,
+     "tokens per shard file"},
 #undef GROUP
 
 #define GROUP "Measurement"
-    {"repeats", INT(repeats, "5", 1, 1e6), "timed repetitions; the median is reported", GROUP,
-     BENCH | KERNEL, 0, NO_RUN, 0},
-    {"warm", INT(warm, "2", 0, 1e6), "untimed repetitions before them", GROUP, BENCH | KERNEL, 0,
-     NO_RUN, 0},
-    {"verify", BOOL(verify, "on"),
-     "afterwards compare loss, gradients and update of the timed step with those of the CPU, or of "
-     "ref for the CPU's",
-     GROUP, BIT(BENCH_STEP) | BIT(BENCH_OPS), 0, NO_RUN, 0},
-    {"json", TEXT(json, "", "FILE"),
-     "write the numbers there as JSON; - is standard output, in place of the table", GROUP,
-     MACHINE | USE, 0, NO_RUN, 0},
+    {"repeats", INT(repeats, "5", 1, 1e6), GROUP, BENCH | KERNEL, NO_RUN, 0,
+     "timed repetitions; the median is reported"},
+    {"warm", INT(warm, "2", 0, 1e6), GROUP, BENCH | KERNEL, NO_RUN, 0,
+     "untimed repetitions before them"},
+    {"verify", BOOL(verify, "on"), GROUP, BIT(BENCH_STEP) | BIT(BENCH_OPS), NO_RUN, 0,
+     "afterwards compare loss, gradients and update of the timed step with those of the CPU, or "
+     "of ref for the CPU's"},
+    {"json", TEXT(json, "", "FILE"), GROUP, MACHINE | USE, NO_RUN, 0,
+     "write the numbers there as JSON; - is standard output, in place of the table"},
 #undef GROUP
 
 #define GROUP "Audit"
-    {"map", TEXT(map, "", "NAME=QUANTITY"),
-     "what a column, row or key of the file means, such as 'Zeit=train-time'; may be given several "
-     "times; a wrong quantity is answered with all there are",
-     GROUP, BIT(CHECK), 0, NO_RUN, OPTION_LIST},
+    {"map", TEXT(map, "", "NAME=QUANTITY"), GROUP, BIT(CHECK), NO_RUN, OPTION_LIST,
+     "what a column, row or key of the file means, such as 'Zeit=train-time'; may be given "
+     "several times; a wrong quantity is answered with all there are"},
 #undef GROUP
 
 #define GROUP "Experiment"
-    {"smoke", BOOL(smoke, "off"),
-     "the recipe's small version, which its key smoke describes: seconds instead of hours", GROUP,
-     BIT(SWEEP), 0, NO_RUN, 0},
-    {"dry-run", BOOL(dry_run, "off"),
-     "show the runs with their planned memory and predicted time, and run nothing", GROUP,
-     BIT(SWEEP), 0, NO_RUN, 0},
+    {"smoke", BOOL(smoke, "off"), GROUP, BIT(SWEEP), NO_RUN, 0,
+     "the recipe's small version, which its key smoke describes: seconds instead of hours"},
+    {"dry-run", BOOL(dry_run, "off"), GROUP, BIT(SWEEP), NO_RUN, 0,
+     "show the runs with their planned memory and predicted time, and run nothing"},
 #undef GROUP
 
 #define GROUP "Generation"
-    {"prompt", TEXT(prompt, "", "TEXT"),
-     "text to go on from; - is standard input; without it the model begins anew", GROUP,
-     BIT(GENERATE), 0, NO_RUN, OPTION_BREAKS},
-    {"max-tokens", INT(max_tokens, "200", 0, 1e9), "tokens to add, at most", GROUP, BIT(GENERATE),
-     0, NO_RUN, 0},
-    {"samples", INT(samples, "1", 1, 4096), "texts to make at once from the one prompt", GROUP,
-     BIT(GENERATE), 0, NO_RUN, 0},
-    {"temperature", REAL(temperature, "0.8", 0, 100),
+    {"prompt", TEXT(prompt, "", "TEXT"), GROUP, BIT(GENERATE), NO_RUN, OPTION_BREAKS,
+     "text to go on from; - is standard input; without it the model begins anew"},
+    {"max-tokens", INT(max_tokens, "200", 0, 1e9), GROUP, BIT(GENERATE), NO_RUN, 0,
+     "tokens to add, at most"},
+    {"samples", INT(samples, "1", 1, 4096), GROUP, BIT(GENERATE), NO_RUN, 0,
+     "texts to make at once from the one prompt"},
+    {"temperature", REAL(temperature, "0.8", 0, 100), GROUP, BIT(GENERATE), NO_RUN, 0,
      "how freely to choose: 1 as the model says, less for likelier tokens; 0 always takes the "
-     "likeliest",
-     GROUP, BIT(GENERATE), 0, NO_RUN, 0},
-    {"top-k", INT(top_k, "0", 0, 10e6), "choose among the k likeliest tokens; 0: all", GROUP,
-     BIT(GENERATE), 0, NO_RUN, 0},
-    {"top-p", REAL(top_p, "1", 0, 1),
-     "choose among the likeliest tokens that together have this probability; 1: all", GROUP,
-     BIT(GENERATE), 0, NO_RUN, 0},
-    {"stop", TEXT(stop, "", "TEXT"),
+     "likeliest"},
+    {"top-k", INT(top_k, "0", 0, 10e6), GROUP, BIT(GENERATE), NO_RUN, 0,
+     "choose among the k likeliest tokens; 0: all"},
+    {"top-p", REAL(top_p, "1", 0, 1), GROUP, BIT(GENERATE), NO_RUN, 0,
+     "choose among the likeliest tokens that together have this probability; 1: all"},
+    {"stop", TEXT(stop, "", "TEXT"), GROUP, BIT(GENERATE), NO_RUN, OPTION_LIST,
      "end a text before this (\\n: a line break, \\t: a tab, \\\\: a backslash); may be given "
-     "several times; the tokenizer's end of document always ends it",
-     GROUP, BIT(GENERATE), 0, NO_RUN, OPTION_LIST},
-    {"stream", BOOL(stream, "on"), "print a single text as it is made; off: when it is complete",
-     GROUP, BIT(GENERATE), 0, NO_RUN, 0},
-    {"cache", BOOL(cache, "on"),
+     "several times; the tokenizer's end of document always ends it"},
+    {"stream", BOOL(stream, "on"), GROUP, BIT(GENERATE), NO_RUN, 0,
+     "print a single text as it is made; off: when it is complete"},
+    {"cache", BOOL(cache, "on"), GROUP, BIT(GENERATE), NO_RUN, 0,
      "keep keys and values of earlier tokens; off: a pass over all of them for each new one, with "
-     "the same result up to rounding",
-     GROUP, BIT(GENERATE), 0, NO_RUN, 0},
+     "the same result up to rounding"},
 #undef GROUP
 
 #define GROUP "Evaluation"
-    {"split", CHOICE(split, "val", splits), "which part of --data", GROUP, BIT(EVAL), 0, NO_RUN, 0},
-    {"batches", INT(batches, "0", 0, 1e12), "of --data, from its beginning; 0: all there are",
-     GROUP, BIT(EVAL), 0, NO_RUN, 0},
-    {"documents", BOOL(documents, "off"), "a line for each document of the texts", GROUP, BIT(EVAL),
-     0, NO_RUN, 0},
+    {"split", CHOICE(split, "val", splits), GROUP, BIT(EVAL), NO_RUN, 0, "which part of --data"},
+    {"batches", INT(batches, "0", 0, 1e12), GROUP, BIT(EVAL), NO_RUN, 0,
+     "of --data, from its beginning; 0: all there are"},
+    {"documents", BOOL(documents, "off"), GROUP, BIT(EVAL), NO_RUN, 0,
+     "a line for each document of the texts"},
 #undef GROUP
 
 #define GROUP "Export"
-    {"shard-bytes", BYTES(shard_bytes, "5G", 1, 1e15),
-     "size above which the tensors are spread over several files", GROUP, BIT(EXPORT), 0, NO_RUN,
-     0},
+    {"shard-bytes", BYTES(shard_bytes, "5G", 1, 1e15), GROUP, BIT(EXPORT), NO_RUN, 0,
+     "size above which the tensors are spread over several files"},
 #undef GROUP
 
 #define GROUP "Watching"
-    {"every", REAL(every, "1", 0.1, 3600), "seconds from one look to the next", GROUP, BIT(WATCH),
-     0, NO_RUN, 0},
-    {"once", BOOL(once, "off"), "print the view once and end", GROUP, BIT(WATCH), 0, NO_RUN, 0},
+    {"every", REAL(every, "1", 0.1, 3600), GROUP, BIT(WATCH), NO_RUN, 0,
+     "seconds from one look to the next"},
+    {"once", BOOL(once, "off"), GROUP, BIT(WATCH), NO_RUN, 0, "print the view once and end"},
 #undef GROUP
 
 #define GROUP "Recommendation"
-    {"recommend", BOOL(recommend, "off"),
+    {"recommend", BOOL(recommend, "off"), GROUP, BIT(PLAN), NO_RUN, 0,
      "find batch, accumulation, kernel and strategy for this model and machine by plan and short "
-     "probes",
-     GROUP, BIT(PLAN), 0, NO_RUN, 0},
-    {"hours", REAL(hours, "0", 0, 1e6),
+     "probes"},
+    {"hours", REAL(hours, "0", 0, 1e6), GROUP, BIT(PLAN), NO_RUN, 0,
      "with recommend: time there is; says how many tokens it is enough for. 0: as long as tokens, "
-     "steps or epochs take",
-     GROUP, BIT(PLAN), 0, NO_RUN, 0},
-    {"expected-tok-s", REAL(expected_tok_s, "0", 0, 1e15),
+     "steps or epochs take"},
+    {"expected-tok-s", REAL(expected_tok_s, "0", 0, 1e15), GROUP, BIT(TRAIN), FREE, 0,
      "tokens per second that plan --recommend predicted, for the report to put beside those "
-     "measured; 0: none",
-     GROUP, BIT(TRAIN), 0, FREE, 0},
+     "measured; 0: none"},
 #undef GROUP
 
 #define GROUP "General"
-    {"config", TEXT(config, "", "FILE"),
-     "YAML file of `option: value` lines; the command line wins over it", GROUP, EVERY, 0, FREE,
-     OPTION_NO_FILE | OPTION_NO_RECORD},
-    {"quiet", BOOL(quiet, "off"), "say only warnings and errors", GROUP, EVERY, 0, FREE,
-     OPTION_NO_RECORD},
-    {"verbose", BOOL(verbose, "off"), "say more", GROUP, EVERY, 0, FREE, OPTION_NO_RECORD},
-    {"help", BOOL(help, "off"), "this text", GROUP, EVERY, 0, FREE,
-     OPTION_NO_FILE | OPTION_NO_RECORD},
+    {"config", TEXT(config, "", "FILE"), GROUP, EVERY, FREE, OPTION_NO_FILE | OPTION_NO_RECORD,
+     "YAML file of `option: value` lines; the command line wins over it"},
+    {"quiet", BOOL(quiet, "off"), GROUP, EVERY, FREE, OPTION_NO_RECORD,
+     "say only warnings and errors"},
+    {"verbose", BOOL(verbose, "off"), GROUP, EVERY, FREE, OPTION_NO_RECORD, "say more"},
+    {"help", BOOL(help, "off"), GROUP, EVERY, FREE, OPTION_NO_FILE | OPTION_NO_RECORD, "this text"},
 #undef GROUP
     {NULL},
 };
