@@ -137,24 +137,18 @@ static void print_products(const Bench *b)
 
 /* --- as JSON --- */
 
-static cJSON *model_json(const Bench *b)
-{
-    const TrainerSetup *s = &b->run.setup;
-    cJSON *object = json_object();
-    json_put_text(object, "name", s->spec.name);
-    json_put_whole(object, "batch", s->batch);
-    json_put_whole(object, "seq", s->seq);
-    json_put_text(object, "dtype", dtype_name(s->dtype));
-    json_put(object, "best_flops_s", b->best > 0 ? value_of(b->best) : (Value){0});
-    json_put_item(object, "products", products_json(&b->products, b->best));
-    return object;
-}
-
 static int write_json(const Bench *b, const char *path)
 {
+    const TrainerSetup *s = &b->run.setup;
     cJSON *tree = ceilings_json(&b->ceilings);
     if (b->model) {
-        json_put_item(tree, "model", model_json(b));
+        cJSON *model = json_put_object(tree, "model");
+        json_put_text(model, "name", s->spec.name);
+        json_put_whole(model, "batch", s->batch);
+        json_put_whole(model, "seq", s->seq);
+        json_put_text(model, "dtype", dtype_name(s->dtype));
+        json_put(model, "best_flops_s", b->best > 0 ? value_of(b->best) : (Value){0});
+        json_put_item(model, "products", products_json(&b->products, b->best));
     }
     int code = json_write(path, tree);
     cJSON_Delete(tree);

@@ -6,13 +6,13 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/signals.h"
+#include "cli/bench.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
 #include "report/report.h"
 #include "report/watch.h"
 #include "train/checkpoint.h"
 #include "train/loop.h"
-#include "train/setup.h"
 #include "use/writer.h"
 
 #include <stdlib.h>
@@ -167,34 +167,26 @@ static int tell_story(const Trainer *trainer, Backend *backend, Tokenizer *token
 }
 
 /* A story from fresh weights, or from the run's last checkpoint. */
-static int sample(const Config *train, const char *run_dir)
+static int sample(Config *train, const char *run_dir)
 {
-    Run run;
-    int code = run_open(&run, train, NULL, DATA_REQUIRED);
-    if (code != 0) {
-        return code;
-    }
-    Trainer trainer = {0};
+    Bench bench;
     TrainState state;
     Tokenizer *tokenizer = NULL;
     char *checkpoint = NULL;
-    code = dataset_tokenizer(&run.data, &tokenizer);
-    code = code != 0 ? code : trainer_open(&trainer, &run.setup, run.backend, &run.plan);
-    if (code == 0 && run_dir == NULL) {
-        trainer_init_params(&trainer, (uint64_t)train->seed);
-    } else if (code == 0) {
+    int code = bench_open(&bench, train, NULL);
+    code = code != 0 ? code : dataset_tokenizer(&bench.run.data, &tokenizer);
+    if (code == 0 && run_dir != NULL) {
         code = checkpoint_find(run_dir, &checkpoint);
-        if (code == 0 && checkpoint != NULL) {
-            code = checkpoint_load(checkpoint, &trainer, &state);
-        }
+    }
+    if (code == 0 && checkpoint != NULL) {
+        code = checkpoint_load(checkpoint, &bench.trainer, &state);
     }
     code = code != 0 ? code
-                     : tell_story(&trainer, run.backend, tokenizer,
+                     : tell_story(&bench.trainer, bench.run.backend, tokenizer,
                                   run_dir == NULL ? NOISE_TOKENS : SAMPLE_TOKENS);
     free(checkpoint);
     tokenizer_free(tokenizer);
-    trainer_close(&trainer);
-    run_close(&run);
+    bench_close(&bench);
     return code;
 }
 
@@ -211,7 +203,7 @@ static int make_data(const Config *given, const Paths *paths)
     return code != 0 ? code : run_command(COMMAND_DATA_PREPARE, given, prepare, paths->text);
 }
 
-static int show_result(const Config *train, const TrainResult *result, const Paths *paths)
+static int show_result(Config *train, const TrainResult *result, const Paths *paths)
 {
     WatchRun run;
     WatchText text;

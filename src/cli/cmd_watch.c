@@ -77,31 +77,17 @@ static int print_once(Watched *watched, WatchFlags *flags)
 static bool act_on(char key, WatchFlags *flags)
 {
     WatchPlot *plot = &flags->plot;
-    switch (key) {
-    case 'q':
-        return false;
-    case ' ':
-        flags->paused = !flags->paused;
-        break;
-    case 'l':
-        plot->log_loss = !plot->log_loss;
-        break;
-    case 't':
-        plot->by_tokens = !plot->by_tokens;
-        break;
-    case 'h':
-        flags->help = !flags->help;
-        break;
-    case '+':
-        plot->smoothing += plot->smoothing < WATCH_MAX_SMOOTHING;
-        break;
-    case '-':
-        plot->smoothing -= plot->smoothing > 0;
-        break;
-    default:
-        break;
+    bool *toggled = key == ' '   ? &flags->paused
+                    : key == 'h' ? &flags->help
+                    : key == 'l' ? &plot->log_loss
+                    : key == 't' ? &plot->by_tokens
+                                 : NULL;
+    if (toggled != NULL) {
+        *toggled = !*toggled;
     }
-    return true;
+    plot->smoothing += key == '+' && plot->smoothing < WATCH_MAX_SMOOTHING;
+    plot->smoothing -= key == '-' && plot->smoothing > 0;
+    return key != 'q';
 }
 
 static int follow(Watched *watched, WatchFlags *flags, double every)
@@ -123,16 +109,8 @@ static int follow(Watched *watched, WatchFlags *flags, double every)
         watch_text_free(&frame);
         double left = due - clock_seconds();
         char key = '\0';
-        switch (code == 0 ? screen_wait(left > 0 ? left : 0, &key) : SCREEN_TIME) {
-        case SCREEN_KEY:
-            on = act_on(key, flags);
-            break;
-        case SCREEN_ENDED:
-            on = false;
-            break;
-        default:
-            break;
-        }
+        ScreenEvent event = code == 0 ? screen_wait(left > 0 ? left : 0, &key) : SCREEN_TIME;
+        on = event == SCREEN_KEY ? act_on(key, flags) : event != SCREEN_ENDED;
     }
     screen_close();
     int signal = screen_signal();

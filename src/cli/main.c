@@ -68,8 +68,6 @@ static void print_group_help(const char *group)
 
 /* --- finding the command --- */
 
-typedef enum { FOUND_COMMAND, FOUND_GROUP, FOUND_NOTHING } Found;
-
 /* The words that may stand first (group NULL) or behind `group`. They live until the next call. */
 static const char *const *candidates(const char *group)
 {
@@ -114,27 +112,24 @@ static int missing_subcommand(const char *group)
     return err_set(ERR_INPUT, "%s needs a command behind it: %s", group, all);
 }
 
-/* Looks at the words in argv (without "pacer"). *used is how many of them name the command. With
- * FOUND_NOTHING the message is set. */
-static Found find_command(int argc, char **argv, Command *command, int *used)
+/* How many of the words in argv (without "pacer") name the command; 0 when the first is the first
+ * word of several, and nothing follows; or ERR_INPUT with the message set. */
+static int find_command(int argc, char **argv, Command *command)
 {
     bool group = false;
     for (*command = 0; *command < COMMAND_COUNT; ++*command) {
         const char *words = command_words(*command), *space = strchr(words, ' ');
         bool inside = is_in_group(*command, argv[0]);
-        *used = inside ? 2 : 1;
         group |= inside;
         if (inside ? argc > 1 && strcmp(argv[1], space + 1) == 0
                    : space == NULL && strcmp(argv[0], words) == 0) {
-            return FOUND_COMMAND;
+            return inside ? 2 : 1;
         }
     }
-    *used = 1;
     if (group && (argc < 2 || argv[1][0] == '-')) {
-        return FOUND_GROUP;
+        return 0;
     }
-    unknown_command(group ? argv[0] : NULL, argv[group ? 1 : 0]);
-    return FOUND_NOTHING;
+    return unknown_command(group ? argv[0] : NULL, argv[group ? 1 : 0]);
 }
 
 /* --- running --- */
@@ -206,12 +201,11 @@ static int help_as_manual(int argc, char **argv)
         return code == 0 ? 0 : fail(code, "");
     }
     Command command;
-    int used = 1;
     if (argc == 1) {
         manual_print_overview(stdout);
         return 0;
     }
-    if (find_command(argc - 1, argv + 1, &command, &used) == FOUND_COMMAND && argc == 1 + used) {
+    if (find_command(argc - 1, argv + 1, &command) == argc - 1) {
         manual_print_command(command, stdout);
         return 0;
     }
@@ -229,16 +223,14 @@ static int help_for(int argc, char **argv)
         return help_as_manual(argc, argv);
     }
     Command command;
-    int used;
-    Found found = find_command(argc, argv, &command, &used);
-    if (found != FOUND_NOTHING && argc > used) {
-        err_set(ERR_INPUT, "help: unexpected argument '%.60s'", argv[used]);
-        found = FOUND_NOTHING;
+    int used = find_command(argc, argv, &command), most = used > 0 ? used : 1;
+    if (used >= 0 && argc > most) {
+        used = err_set(ERR_INPUT, "help: unexpected argument '%.60s'", argv[most]);
     }
-    if (found == FOUND_NOTHING) {
-        return fail(ERR_INPUT, "");
+    if (used < 0) {
+        return fail(used, "");
     }
-    if (found == FOUND_GROUP) {
+    if (used == 0) {
         print_group_help(argv[0]);
     } else {
         print_command_help(command);
@@ -270,19 +262,18 @@ static int dispatch(int argc, char **argv)
             "");
     }
     Command command;
-    int used;
-    switch (find_command(argc, argv, &command, &used)) {
-    case FOUND_COMMAND:
+    int used = find_command(argc, argv, &command);
+    if (used > 0) {
         return run_command(command, argc - used, argv + used);
-    case FOUND_GROUP:
-        if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-            print_group_help(word);
-            return 0;
-        }
-        return fail(missing_subcommand(word), word);
-    default:
-        return fail(ERR_INPUT, "");
     }
+    if (used < 0) {
+        return fail(used, "");
+    }
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        print_group_help(word);
+        return 0;
+    }
+    return fail(missing_subcommand(word), word);
 }
 
 int main(int argc, char **argv)

@@ -102,28 +102,22 @@ Source option_source(const Config *cfg, const Option *option)
     return (Source){origin.kind, origin.kind == ORIGIN_FILE ? cfg->config : NULL, origin.line};
 }
 
-/* "FILE:LINE: --name" as far as these are known. */
-static char *place_of(Source source, const char *name)
-{
-    const char *dashes = source.kind == ORIGIN_COMMAND_LINE ? "--" : "";
-    if (source.path == NULL) {
-        return mem_format("%s%s", dashes, name);
-    }
-    return source.line > 0 ? mem_format("%s:%d: %s", source.path, source.line, name)
-                           : mem_format("%s: %s", source.path, name);
-}
-
+/* "FILE:LINE: --name" as far as these are known, then the message. */
 int source_error(Source source, const char *name, const char *format, ...)
 {
-    char message[2048];
+    char message[2048], line[16] = "";
     va_list args;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    char *place = place_of(source, name);
-    err_set(ERR_INPUT, "%s%s", place, message);
-    free(place);
-    return ERR_INPUT;
+    if (source.path == NULL) {
+        const char *dashes = source.kind == ORIGIN_COMMAND_LINE ? "--" : "";
+        return err_set(ERR_INPUT, "%s%s%s", dashes, name, message);
+    }
+    if (source.line > 0) {
+        snprintf(line, sizeof line, ":%d", source.line);
+    }
+    return err_set(ERR_INPUT, "%s%s: %s%s", source.path, line, name, message);
 }
 
 static const Option *unknown_option(const Config *cfg, const char *name, Source source)

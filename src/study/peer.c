@@ -127,18 +127,13 @@ static void map_attention(ExperimentRun *run)
 
 static void drop_meaningless(ExperimentRun *run)
 {
-    Config defaults;
-    config_init(&defaults, COMMAND_TRAIN);
     for (size_t i = 0; i < sizeof without_meaning / sizeof without_meaning[0]; i++) {
         const char *option = without_meaning[i];
-        char *value = config_value_text(&defaults, config_find(option));
         if (config_is_set(&run->cfg, option)) {
-            config_set(&run->cfg, option, value);
+            config_set(&run->cfg, option, config_find(option)->initial);
         }
         setting_remove(&run->settings, option);
-        free(value);
     }
-    config_free(&defaults);
 }
 
 /* "PyTorch: attention flash, ranks 1": of what varies, that which is left. */
