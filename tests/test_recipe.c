@@ -226,7 +226,7 @@ static void test_recipe__a_probe_with_nothing_to_find_is_refused(void **state)
 static Experiment with_peers(const char *text, const PeerTools *tools)
 {
     Experiment e = loaded(text, false);
-    e.runs[e.configurations - 1].spec.mixer = MIXER_TTT;
+    e.runs[e.configurations - 1].plan.spec.mixer = MIXER_TTT;
     peers_add(&e, tools);
     experiment_identify(&e);
     return e;

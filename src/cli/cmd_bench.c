@@ -21,16 +21,6 @@
 #define VERIFY_SECONDS 10.0
 #define GPU_VERIFY_SECONDS 40.0
 
-/* The ranks that train together. */
-static int connect_ranks(Bench *b)
-{
-    int code = channel_open(b->comm, b->run.backend, &b->channel);
-    if (code == 0) {
-        trainer_connect(&b->trainer, b->comm, b->channel);
-    }
-    return code;
-}
-
 int bench_open(Bench *b, Config *cfg, Comm *comm)
 {
     *b = (Bench){.comm = comm != NULL && comm_ranks(comm) > 1 ? comm : NULL};
@@ -47,7 +37,12 @@ int bench_open(Bench *b, Config *cfg, Comm *comm)
         code = trainer_open(&b->trainer, setup, b->run.backend, &b->run.plan);
     }
     code = comm_agree(b->comm, code);
-    code = code == 0 && b->comm != NULL ? connect_ranks(b) : code;
+    if (code == 0 && b->comm != NULL) { /* the ranks that train together */
+        code = channel_open(b->comm, b->run.backend, &b->channel);
+    }
+    if (code == 0 && b->comm != NULL) {
+        trainer_connect(&b->trainer, b->comm, b->channel);
+    }
     if (code == 0) {
         trainer_init_params(&b->trainer, (uint64_t)cfg->seed);
         code = loader_init(&b->loader, &b->run.data.train, setup->seq, (uint64_t)setup->spec.vocab,

@@ -73,15 +73,16 @@ static void print_plan(const Experiment *e)
         char mib[CELL_SIZE], time[CLOCK_DURATION_SIZE], steps[SHOW_COUNT_SIZE],
             tokens[SHOW_COUNT_SIZE];
         escape_printf(stdout, "%-4d %-*.60s %6d %9s %13s %13s %12s%s%s\n", i + 1, width, run->label,
-                      run->repeat + 1, show_count((uint64_t)run->steps, run->steps > 0, steps),
-                      show_count((uint64_t)run->tokens, run->steps > 0, tokens),
-                      cell(in_mebibytes(run->bytes), "%.1f", mib),
-                      duration_cell(run->predicted_s, time), plan_note(run)[0] != '\0' ? "  " : "",
+                      run->repeat + 1,
+                      show_count((uint64_t)run->plan.steps, run->plan.steps > 0, steps),
+                      show_count((uint64_t)run->plan.tokens, run->plan.steps > 0, tokens),
+                      cell(in_mebibytes(run->plan.bytes), "%.1f", mib),
+                      duration_cell(run->plan.seconds, time), plan_note(run)[0] != '\0' ? "  " : "",
                       plan_note(run));
         bool startable = run->state == RUN_WAITING && run->obstacle == NULL;
         waiting += startable;
-        known += startable && run->predicted_s.known;
-        seconds += startable && run->predicted_s.known ? run->predicted_s.number : 0;
+        known += startable && run->plan.seconds.known;
+        seconds += startable && run->plan.seconds.known ? run->plan.seconds.number : 0;
     }
     for (int i = 0; i < e->configurations; i++) {
         if (e->runs[i].obstacle != NULL) {

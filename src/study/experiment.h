@@ -7,11 +7,18 @@
 #include "record/reader.h"
 #include "study/recipe.h"
 
+/* What a run will take. */
+typedef struct {
+    ModelSpec spec; /* with seq */
+    int64_t seq;
+    Value bytes, seconds;  /* seconds: predicted from FLOPs and the machine's measured ceiling */
+    int64_t steps, tokens; /* in all; 0: not planned */
+} RunPlan;
+
 typedef struct {
     Config cfg;       /* of train, checked, device and type settled; without out */
     const char *peer; /* the program that makes this run: peer_name, or "": pacer itself */
-    ModelSpec spec;   /* as planned, with seq */
-    int64_t seq;
+    RunPlan plan;
     char id[CONFIG_ID_SIZE];
     int configuration, repeat;
     int64_t combination;  /* of the axes, skipped ones counted; the last axis varies fastest */
@@ -19,11 +26,9 @@ typedef struct {
     SettingList settings; /* what varies, then lr where a rule sets it, then seed */
     char *label;          /* "batch 16, accum 64" */
     RunState state;
-    char *reason;             /* never NULL; "" when done */
-    Value seconds, exit;      /* of the child's last go */
-    Value bytes, predicted_s; /* planned; predicted from FLOPs and the machine's measured ceiling */
-    int64_t steps, tokens;    /* in all; 0: not planned */
-    char *obstacle;           /* why the plan says that it cannot be run here; NULL: it can */
+    char *reason;        /* never NULL; "" when done */
+    Value seconds, exit; /* of the child's last go */
+    char *obstacle;      /* why the plan says that it cannot be run here; NULL: it can */
     bool too_large; /* that is for lack of memory: train is asked all the same, and records it */
 } ExperimentRun;
 
@@ -50,8 +55,8 @@ void experiment_free(Experiment *experiment); /* a no-op on a zeroed one */
 void experiment_identify(Experiment *experiment);
 
 /* Plans each configuration in a process of its own (so that this one never opens a GPU): settles
- * device and dtype, fills bytes, steps, tokens, predicted_s, obstacle and too_large. ERR_INPUT
- * when a combination is wrong on any machine, or none can be run on this one. plan.c */
+ * device and dtype, fills plan, obstacle and too_large. ERR_INPUT when a combination is wrong on
+ * any machine, or none can be run on this one. plan.c */
 int experiment_plan(Experiment *experiment);
 
 /* execute.c */

@@ -44,8 +44,8 @@ static cJSON *run_json(const ExperimentRun *run)
     json_put_text(object, "reason", run->reason);
     json_put_or_null(object, "seconds", run->seconds);
     json_put_or_null(object, "exit", run->exit);
-    json_put_or_null(object, "planned_bytes", run->bytes);
-    json_put_or_null(object, "predicted_s", run->predicted_s);
+    json_put_or_null(object, "planned_bytes", run->plan.bytes);
+    json_put_or_null(object, "predicted_s", run->plan.seconds);
     if (run->factor >= 0) {
         json_put_whole(object, "lr_factor", run->factor);
     }

@@ -95,10 +95,10 @@ void peer_tools_find(PeerTools *tools)
 static const char *reason_against(const ExperimentRun *run, const PeerTools *tools)
 {
     const Config *cfg = &run->cfg;
-    return run->obstacle != NULL          ? "pacer itself cannot run them here"
-           : run->spec.mixer == MIXER_TTT ? "it is given no TTT layers to train"
-           : cfg->init[0] != '\0'         ? "it does not go on from given weights"
-           : cfg->device == DEVICE_REF    ? "it knows no device ref"
+    return run->obstacle != NULL               ? "pacer itself cannot run them here"
+           : run->plan.spec.mixer == MIXER_TTT ? "it is given no TTT layers to train"
+           : cfg->init[0] != '\0'              ? "it does not go on from given weights"
+           : cfg->device == DEVICE_REF         ? "it knows no device ref"
            : device_of((DeviceId)cfg->device)->count != NULL && cfg->ranks > tools->gpus
                ? "they have more ranks than it finds GPUs"
                : NULL;
@@ -160,14 +160,12 @@ static char *label_of(const Recipe *recipe, const ExperimentRun *run)
 static ExperimentRun run_of_peer(const Recipe *recipe, const ExperimentRun *own, const char *peer)
 {
     ExperimentRun run = {.peer = peer,
-                         .spec = own->spec,
-                         .seq = own->seq,
+                         .plan = own->plan,
                          .repeat = own->repeat,
                          .combination = own->combination,
                          .factor = own->factor,
-                         .reason = mem_strdup(""),
-                         .steps = own->steps,
-                         .tokens = own->tokens};
+                         .reason = mem_strdup("")};
+    run.plan.bytes = run.plan.seconds = (Value){0}; /* pacer's alone */
     config_copy(&run.cfg, &own->cfg);
     setting_add_all(&run.settings, &own->settings);
     drop_meaningless(&run);
@@ -241,11 +239,11 @@ int peer_tell(const Experiment *experiment, const ExperimentRun *run, char **pat
     json_put_text(tree, "peer", run->peer);
     json_put_text(tree, "id", run->id);
     json_put_text(tree, "out", out);
-    json_put_whole(tree, "steps", run->steps);
-    json_put_whole(tree, "seq", run->seq);
-    json_put_whole(tree, "warmup", config_warmup(cfg, run->steps));
+    json_put_whole(tree, "steps", run->plan.steps);
+    json_put_whole(tree, "seq", run->plan.seq);
+    json_put_whole(tree, "warmup", config_warmup(cfg, run->plan.steps));
     json_put_number(tree, "min_lr", config_min_lr(cfg));
-    json_put_item(tree, "model", spec_json(&run->spec));
+    json_put_item(tree, "model", spec_json(&run->plan.spec));
     cJSON *config = config_to_json(cfg);
     for (size_t i = 0; i < sizeof without_meaning / sizeof without_meaning[0]; i++) {
         cJSON_DeleteItemFromObjectCaseSensitive(config, without_meaning[i]);

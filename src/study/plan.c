@@ -21,10 +21,7 @@ typedef struct {
     int code;        /* 0, ERR_MEMORY: does not fit, or why it could not be planned */
     bool here_alone; /* the same options could be planned on another machine */
     int device, dtype;
-    int64_t bytes, steps, tokens;
-    Value seconds;
-    ModelSpec spec;
-    int64_t seq;
+    RunPlan plan;
     char message[1024];
 } Reply;
 
@@ -55,12 +52,12 @@ static int plan_run(Config *cfg, Reply *reply)
         return code;
     }
     run.local_ranks = (int)cfg->ranks; /* a sweep starts all of them on this host */
-    reply->bytes = (int64_t)run.plan.total;
-    reply->steps = run.total_steps;
-    reply->tokens = size_product(run.total_steps, run.tokens_per_update);
-    reply->seconds = predict_seconds(&run);
-    reply->spec = run.setup.spec;
-    reply->seq = run.setup.seq;
+    reply->plan = (RunPlan){.spec = run.setup.spec,
+                            .seq = run.setup.seq,
+                            .bytes = value_of((double)run.plan.total),
+                            .seconds = predict_seconds(&run),
+                            .steps = run.total_steps,
+                            .tokens = size_product(run.total_steps, run.tokens_per_update)};
     code = run_check_fits(&run);
     run_close(&run);
     return code;
@@ -145,15 +142,9 @@ static int take_reply(Experiment *experiment, int configuration, const Reply *re
         config_derive(&run->cfg, "dtype", reply->dtype);
         run->obstacle = reply->code != 0 ? mem_strdup(reply->message) : NULL;
         run->too_large = reply->code == ERR_MEMORY;
-        if (reply->here_alone) {
-            continue;
+        if (!reply->here_alone) {
+            run->plan = reply->plan;
         }
-        run->bytes = value_of((double)reply->bytes);
-        run->steps = reply->steps;
-        run->tokens = reply->tokens;
-        run->predicted_s = reply->seconds;
-        run->spec = reply->spec;
-        run->seq = reply->seq;
     }
     return 0;
 }

@@ -39,7 +39,8 @@ static int64_t steps_done(const Experiment *experiment, const ExperimentRun *run
 
 static double share_done(const Experiment *experiment, const ExperimentRun *run)
 {
-    double share = run->steps > 0 ? (double)steps_done(experiment, run) / (double)run->steps : 0;
+    double share =
+        run->plan.steps > 0 ? (double)steps_done(experiment, run) / (double)run->plan.steps : 0;
     return share < 1 ? share : 1;
 }
 
@@ -57,9 +58,9 @@ static Value expect(const Experiment *experiment, const ExperimentRun *run)
             alike += other->seconds.number;
             alike_count++;
         }
-        if (other->predicted_s.known) {
+        if (other->plan.seconds.known) {
             measured += other->seconds.number;
-            predicted += other->predicted_s.number;
+            predicted += other->plan.seconds.number;
         }
         all += other->seconds.number;
         count++;
@@ -67,8 +68,8 @@ static Value expect(const Experiment *experiment, const ExperimentRun *run)
     if (alike_count > 0) {
         return value_of(alike / alike_count);
     }
-    if (run->predicted_s.known) {
-        return value_of(run->predicted_s.number * (predicted > 0 ? measured / predicted : 1));
+    if (run->plan.seconds.known) {
+        return value_of(run->plan.seconds.number * (predicted > 0 ? measured / predicted : 1));
     }
     return count > 0 ? value_of(all / count) : (Value){0};
 }

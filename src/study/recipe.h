@@ -1,7 +1,7 @@
 #pragma once
 /* A recipe: the question of an experiment as a YAML file, docs/guide/experiments.md. Reading it
  * checks every key, option and value on its own; what only a combination can get wrong is found by
- * runs_expand. */
+ * experiment_expand. */
 #include "base/json.h"
 
 #include <stdbool.h>

@@ -137,9 +137,10 @@ int reader_mapping(RecipeReader *reader, yaml_node_t *node, const char *what, co
     return code;
 }
 
-int reader_real(RecipeReader *reader, const yaml_node_t *node, const char *what, double *number)
+int reader_real(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
 {
-    const char *text = reader_text(reader, node, what);
+    double *number = into;
+    const char *text = reader_text(reader, node, key->name);
     if (text == NULL) {
         return ERR_INPUT;
     }
@@ -147,22 +148,23 @@ int reader_real(RecipeReader *reader, const yaml_node_t *node, const char *what,
     *number = strtod(text, &end);
     return end != text && *end == '\0' && isfinite(*number)
                ? 0
-               : reader_fault(reader, node, "%s '%.60s': not a number", what, text);
+               : reader_fault(reader, node, "%s '%.60s': not a number", key->name, text);
 }
 
-int reader_choice(RecipeReader *reader, const yaml_node_t *node, const char *what,
-                  const char *const *choices, int *choice)
+int reader_choice(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
 {
-    const char *text = reader_text(reader, node, what);
-    for (*choice = 0; text != NULL && choices[*choice] != NULL; ++*choice) {
-        if (strcmp(choices[*choice], text) == 0) {
+    int *choice = into;
+    const char *text = reader_text(reader, node, key->name);
+    for (*choice = 0; text != NULL && key->choices[*choice] != NULL; ++*choice) {
+        if (strcmp(key->choices[*choice], text) == 0) {
             return 0;
         }
     }
     bool likely;
-    return text == NULL ? ERR_INPUT
-                        : reader_fault(reader, node, "%s '%.60s': no such %s; the nearest is %s",
-                                       what, text, what, config_nearest(text, choices, &likely));
+    return text == NULL
+               ? ERR_INPUT
+               : reader_fault(reader, node, "%s '%.60s': no such %s; the nearest is %s", key->name,
+                              text, key->name, config_nearest(text, key->choices, &likely));
 }
 
 /* --- options of train: base, axes, skip, baseline --- */

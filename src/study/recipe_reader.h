@@ -55,10 +55,7 @@ int reader_want_sequence(const RecipeReader *reader, const yaml_node_t *node, co
 int reader_each(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, RecipeRead *read,
                 void *into);
 
-int reader_real(RecipeReader *reader, const yaml_node_t *node, const char *what, double *number);
-int reader_choice(RecipeReader *reader, const yaml_node_t *node, const char *what,
-                  const char *const *choices, int *choice);
-
-/* Options of train with a value each (into a SettingList); skip and axes (in place of those of a
- * Recipe). What was read stays there when it fails. */
-RecipeRead reader_settings, reader_skips, reader_axes;
+/* A double; an int, which of the key's choices it is; options of train with a value each, as a
+ * SettingList; skip and axes, in place of those of a Recipe. What was read stays there when it
+ * fails. */
+RecipeRead reader_real, reader_choice, reader_settings, reader_skips, reader_axes;

@@ -35,16 +35,6 @@ static int read_text(RecipeReader *reader, const RecipeKey *key, yaml_node_t *no
     return 0;
 }
 
-static int read_real(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *number)
-{
-    return reader_real(reader, node, key->name, number);
-}
-
-static int read_choice(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *choice)
-{
-    return reader_choice(reader, node, key->name, key->choices, choice);
-}
-
 static int refuse_inside(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node)
 {
     return reader->inside ? reader_fault(reader, node, "%s does not belong into smoke", key->name)
@@ -107,7 +97,7 @@ static int read_repeats(RecipeReader *reader, const RecipeKey *key, yaml_node_t 
 {
     int *repeats = into;
     double number = 1;
-    int code = reader_real(reader, node, key->name, &number);
+    int code = reader_real(reader, key, node, &number);
     if (code == 0 && !(number >= 1 && number <= MAX_REPEATS && number == (int)number)) {
         return reader_fault(reader, node, "repeats: a whole number from 1 to %d", MAX_REPEATS);
     }
@@ -137,7 +127,7 @@ static int read_value(RecipeReader *reader, const RecipeKey *key, yaml_node_t *n
 {
     Value *value = into;
     value->known = true;
-    return reader_real(reader, node, key->name, &value->number);
+    return reader_real(reader, key, node, &value->number);
 }
 
 /* One name or a list of them; none: no peers. */
@@ -148,13 +138,14 @@ static int read_peers(RecipeReader *reader, const RecipeKey *key, yaml_node_t *n
     for (int i = 0; peer_name(i) != NULL && i < 6; i++) {
         names[i + 1] = peer_name(i);
     }
+    const RecipeKey named = {.name = key->name, .choices = names};
     bool single = node->type == YAML_SCALAR_NODE;
     int code = single ? 0 : reader_want_sequence(reader, node, key->name);
     yaml_node_t *item = node;
     *peers = 0;
     for (int i = 0; code == 0 && (single ? i == 0 : reader_item(reader, node, i, &item)); i++) {
         int choice;
-        code = reader_choice(reader, item, key->name, names, &choice);
+        code = reader_choice(reader, &named, item, &choice);
         if (code == 0 && choice == 0 && !single) {
             code = reader_fault(reader, item, "peers: none stands alone");
         } else if (code == 0 && choice > 0) {
@@ -170,8 +161,8 @@ static int read_lr_rule(RecipeReader *reader, const RecipeKey *key, yaml_node_t 
 {
     static const char *const rules[] = {"none", "linear", "sqrt", NULL};
     static const RecipeKey keys[] = {
-        {.name = "rule", .read = read_choice, .at = offsetof(Recipe, lr_rule), .choices = rules},
-        {.name = "at", .read = read_real, .at = offsetof(Recipe, lr_at)},
+        {.name = "rule", .read = reader_choice, .at = offsetof(Recipe, lr_rule), .choices = rules},
+        {.name = "at", .read = reader_real, .at = offsetof(Recipe, lr_at)},
         {.name = NULL}};
     Recipe *recipe = into;
     recipe->lr_rule = LR_RULE_NONE;
@@ -188,7 +179,7 @@ static int read_factor(RecipeReader *reader, const RecipeKey *key, yaml_node_t *
 {
     LrProbe *probe = into;
     double factor, last = probe->count > 0 ? probe->factors[probe->count - 1] : 0;
-    int code = reader_real(reader, node, key->name, &factor);
+    int code = reader_real(reader, key, node, &factor);
     if (code == 0 && !(factor > last && factor <= MAX_FACTOR)) {
         code = reader_fault(reader, node, "factors: positive numbers, each above the last");
     } else if (code == 0 && probe->count == MAX_FACTORS) {
@@ -273,7 +264,7 @@ static int put_metrics(RecipeReader *reader, const RecipeKey *key, yaml_node_t *
 
 static int put_choice(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
 {
-    int choice, code = reader_choice(reader, node, key->name, key->choices, &choice);
+    int choice, code = reader_choice(reader, key, node, &choice);
     json_put_text(object, key->name, code == 0 ? key->choices[choice] : NULL);
     return code;
 }
@@ -405,7 +396,7 @@ static const RecipeKey keys_of_recipe[] = {
     {.name = "lr-probe", .read = read_lr_probe, .at = offsetof(Recipe, probe)},
     {.name = "peers", .read = read_peers, .at = offsetof(Recipe, peers)},
     {.name = "checkpoints",
-     .read = read_choice,
+     .read = reader_choice,
      .at = offsetof(Recipe, drop_checkpoints),
      .choices = checkpoints},
     {.name = "tables", .read = read_list, .at = offsetof(Recipe, tables), .item = read_table},
