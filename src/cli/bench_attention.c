@@ -53,7 +53,8 @@ typedef struct {
     DType dtype;
     bool gpu;
     Tensor qkv, dout, out, dqkv;
-    void *block; /* theirs */
+    void *block;  /* theirs */
+    size_t bytes; /* of them, as planned */
     AttentionCheck *check;
     double *times[DIRECTIONS]; /* (repeats) */
     int wrong;                 /* results so far */
@@ -116,7 +117,8 @@ static void plan(Bench *b, Result *r)
     r->scratch = c.scratch.peak;
     r->flops[FORWARD] = c.stats[OP_ATTENTION_FORWARD].flops;
     r->flops[BACKWARD] = c.stats[OP_ATTENTION_BACKWARD].flops;
-    r->need = tensors.peak + r->saved + r->scratch;
+    b->bytes = tensors.peak;
+    r->need = b->bytes + r->saved + r->scratch;
     size_t limit = run_memory_limit(&(Run){.cfg = b->cfg, .backend = b->backend});
     if (limit > 0 && r->need > limit) {
         say_too_large(r, (double)r->need);
@@ -128,13 +130,10 @@ static void plan(Bench *b, Result *r)
 /* Memory for the tensors of this length; false when the device has none after all. */
 static bool take_tensors(Bench *b)
 {
-    Arena tensors;
-    arena_init_counting(&tensors, "tensors");
-    push_tensors(b, &tensors);
-    size_t bytes = tensors.peak;
-    b->block = b->backend->alloc(b->backend, bytes);
+    b->block = b->backend->alloc(b->backend, b->bytes);
     if (b->block != NULL) {
-        arena_init(&tensors, "tensors", b->block, bytes);
+        Arena tensors;
+        arena_init(&tensors, "tensors", b->block, b->bytes);
         push_tensors(b, &tensors);
     }
     return b->block != NULL;

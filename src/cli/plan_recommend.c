@@ -28,7 +28,6 @@ typedef struct {
     const RecommendLimits *limits;
     bool own_data; /* the user named some */
     int64_t seq;   /* of the last candidate that was opened */
-    size_t memory;
 } Search;
 
 static int set_whole(Config *cfg, const char *name, int64_t value)
@@ -133,9 +132,9 @@ static int measure(void *user, Candidate *c)
     } else if (code == 0) {
         c->bytes = run.plan.total;
         search->seq = run.setup.seq;
-        search->memory = run_memory_limit(&run);
+        size_t limit = run_memory_limit(&run);
         run_close(&run);
-        if (search->memory > 0 && c->bytes > search->memory) {
+        if (limit > 0 && c->bytes > limit) {
             refuse(c, CANDIDATE_TOO_LARGE, "does not fit");
         } else {
             code = time_candidate(&cfg, c);
