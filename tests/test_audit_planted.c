@@ -243,7 +243,7 @@ static const struct {
     {"card.md", 6,
      "Each H100 GPU is equipped with 96GB HBM2e.\n"
      "\n"
-     "| Parallelism | Sequence length | Memory (GiB) |\n"
+     "| Parallelism | Sequence length | Peak memory (GiB) |\n"
      "|-|-|-|\n"
      "| CP 4 | 131072 | 77.1 |\n"
      "| CP 8 | 262144 | 104.5 |\n"},

@@ -88,8 +88,8 @@ static void test_audit_read__names(void **state)
         {"Loss Comp.", UNIT_SECONDS, Q_LOSS_TIME, 0},
         {"warmup steps", UNIT_NONE, Q_WARMUP, 0},
         {"Training throughput per GPU", UNIT_TOKENS_PER_SECOND, Q_TOKENS_PER_SECOND, MARK_PER_RANK},
-        {"Throughput", UNIT_OTHER, Q_NONE, 0}, /* images per second */
-        {"Throughput", UNIT_NONE, Q_NONE, 0},  /* of what? */
+        {"Throughput", UNIT_OTHER, Q_NONE, 0},              /* images per second */
+        {"Throughput", UNIT_NONE, Q_SAMPLES_PER_SECOND, 0}, /* of what? for ratios */
         {"Target throughput", UNIT_TOKENS_PER_SECOND, Q_NONE, 0},
         {"GPU runtime version", UNIT_NONE, Q_NONE, MARK_PER_RANK},
         {"Avg. step time", UNIT_SECONDS, Q_STEP_TIME, MARK_MEAN},

@@ -78,6 +78,7 @@ void evidence_finish(Evidence *evidence)
     clear(exact);
     for (int i = 0; i < evidence->record_count; i++) {
         clear(evidence->own[i]);
+        evidence->sections += evidence->records[i].kind == RECORD_SECTION;
     }
     for (int i = 0; i < evidence->fact_count; i++) {
         const Fact *fact = &evidence->facts[i];
@@ -116,13 +117,28 @@ const Fact *evidence_own(const Evidence *evidence, int record, Quantity quantity
     return at >= 0 ? &evidence->facts[at] : NULL;
 }
 
-const Fact *evidence_known(const Evidence *evidence, int record, Quantity quantity)
+/* The booking of the record or of the nearest section around it that has one. */
+static int around(const Evidence *evidence, int record, Quantity quantity)
 {
     int at = NO_FACT;
     for (int r = record; r >= 0 && at == NO_FACT; r = evidence->records[r].around) {
         at = evidence->own[r][quantity];
     }
-    at = at == NO_FACT ? evidence->single[quantity] : at;
+    return at;
+}
+
+const Fact *evidence_around(const Evidence *evidence, int record, Quantity quantity)
+{
+    int at = around(evidence, record, quantity);
+    return at >= 0 ? &evidence->facts[at] : NULL;
+}
+
+const Fact *evidence_known(const Evidence *evidence, int record, Quantity quantity)
+{
+    int at = around(evidence, record, quantity);
+    if (at == NO_FACT && evidence->sections <= SECTIONS_MAX) {
+        at = evidence->single[quantity];
+    }
     return at >= 0 && is_plain(&evidence->facts[at]) ? &evidence->facts[at] : NULL;
 }
 

@@ -10,6 +10,7 @@
 #define EVIDENCE_MAX_FACTS 20000
 #define EVIDENCE_MAX_RECORDS 20000
 #define RECORD_LABEL_SIZE 64
+#define SECTIONS_MAX 30 /* of a document about one thing; a book has settings of many */
 #define NO_FACT (-1)
 #define SEVERAL_FACTS (-2) /* that do not agree */
 
@@ -51,6 +52,7 @@ typedef struct {
     int single[Q_COUNT]; /* of the document */
     double peak;         /* FLOP/s of the one kind of GPU that the document names; 0 */
     bool split;          /* speaks of models split over ranks, which then share a batch */
+    int sections;
     int numbers;
     bool cut; /* more numbers, facts or records than are kept */
 } Evidence;
@@ -76,7 +78,10 @@ const Fact *evidence_own(const Evidence *evidence, int record, Quantity quantity
 /* The record's own fact, or that of the sections around it, or the document's. */
 const Fact *evidence_known(const Evidence *evidence, int record, Quantity quantity);
 
-/* Its value, or 0. */
+/* The record's own fact, or that of the sections around it. */
+const Fact *evidence_around(const Evidence *evidence, int record, Quantity quantity);
+
+/* The value that is known, or 0. */
 double evidence_value(const Evidence *evidence, int record, Quantity quantity);
 
 /* The batch a record is identified by, of whichever kind; 0 if by none. */

@@ -75,18 +75,21 @@ static const Row rows[Q_COUNT] = {
     [Q_TOKENS_PER_STEP] = {"tokens-per-step", KIND_COUNT,
                            "tokens per step|tokens per update|tokens per batch|tok per step|"
                            "tokens per iteration|tokens per iter|total batch tokens|"
+                           "tokens per optimizer step|"
                            "batch size tokens|global batch tokens|batch size in tokens"},
     [Q_SAMPLES_PER_EPOCH] = {"samples-per-epoch", KIND_COUNT,
                              "samples per epoch|samples per ep|sequences per epoch|"
                              "examples per epoch"},
-    [Q_TOKENS_PER_SECOND] = {"tok-s", KIND_RATE,
-                             "tok per s|tok per sec|tokens per s|tokens per sec|"
-                             "tokens per second|!throughput|toks per s|"
-                             "tok per second|token per s|!performance|!speed|!training speed"},
+    [Q_TOKENS_PER_SECOND] =
+        {"tok-s", KIND_RATE,
+         "tok per s|tok per sec|tokens per s|tokens per sec|"
+         "tokens per second|!throughput|toks per s|"
+         "tok per second|token per s|!performance|!speed|!training speed|!total|!sum|"
+         "!global throughput"},
     [Q_SAMPLES_PER_SECOND] = {"samples-s", KIND_SAMPLES,
                               "samples per s|samples per sec|samples per second|"
                               "sequences per s|sequences per sec|sequences per second|"
-                              "seq per s|seqs per s|!throughput|!performance"},
+                              "seq per s|seqs per s|throughput|performance"},
     [Q_FLOP_PER_SECOND] = {"flop-s", KIND_FLOP,
                            "!tflops|!tflop per s|!model tflop|!model tflops|!model flops|!tflop|"
                            "!throughput|!performance|!flops|!achieved flops"},
@@ -173,11 +176,11 @@ static const Row rows[Q_COUNT] = {
     [Q_PRICE] = {"price-per-gpu-hour", KIND_MONEY,
                  "!price per gpu hour|!cost per gpu hour|!per gpu hour|!price per hour per gpu|"
                  "!gpu hour price|!per gpu h|!rate per gpu hour"},
+    [Q_SOME_MEMORY] = {"some-memory", KIND_BYTES, "gpu memory|mem|memory|memory per gpu|vram"},
     [Q_MEMORY] = {"memory", KIND_BYTES,
                   "memory usage|gpu memory used|memory allocated|allocated memory|"
-                  "gpu memory|mem|memory|memory per gpu|gpu memory usage|!peak gpu|"
-                  "!allocated|!peak|vram|memory used|!gpu peak|!allocated by pytorch|"
-                  "!is allocated by pytorch"},
+                  "gpu memory usage|!peak gpu|!allocated|!peak|memory used|!gpu peak|"
+                  "!allocated by pytorch|!is allocated by pytorch"},
     [Q_DEVICE_MEMORY] = {"device-memory", KIND_BYTES,
                          "device memory|gpu capacity|total capacity|memory capacity|capacity|"
                          "total gpu memory|!gpu|!gpu with|!has a total capacity|"
@@ -237,7 +240,7 @@ static bool unit_fits(Kind kind, Unit unit, bool needs_unit)
 {
     switch (unit) {
     case UNIT_NONE:
-        return !needs_unit;
+        return !needs_unit && kind != KIND_BYTES;
     case UNIT_SECONDS:
         return kind == KIND_TIME;
     case UNIT_BYTES:

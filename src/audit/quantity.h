@@ -66,6 +66,7 @@ typedef enum {
     Q_COST,
     Q_PRICE, /* of a GPU hour */
     /* bytes */
+    Q_SOME_MEMORY, /* used or had */
     Q_MEMORY,
     Q_DEVICE_MEMORY,
     Q_PARAMETER_BYTES,

@@ -28,6 +28,7 @@ typedef struct {
     Evidence *evidence;
     int header, section, count;
     bool log, by_rank;
+    bool doubtful; /* neither rows nor columns are surely runs */
     Column columns[DOCUMENT_MAX_CELLS];
 } Table;
 
@@ -128,6 +129,17 @@ static void name_column(const Names *names, const char *header, Column *column)
     }
 }
 
+static bool is_count_word(const char *text)
+{
+    static const char *const words[] = {"tokens", "sequences", "samples", "steps", "gpus"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcasecmp(text, words[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The number of a cell and the mean of a call in parentheses behind it; 0 when it holds more. */
 static int read_cell(const char *cell, const Column *column, Number numbers[2])
 {
@@ -156,6 +168,8 @@ static int read_cell(const char *cell, const Column *column, Number numbers[2])
         }
     } else if (column->quantity == Q_RANKS && (*rest == 'x' || strncmp(rest, "\xc3\x97", 2) == 0)) {
         numbers[0].unit = UNIT_NONE; /* "8 x A100" */
+    } else if (is_count_word(rest)) {
+        /* "6 sequences" */
     } else if (*rest != '\0' && strncmp(rest, "\xc2\xb1", 2) != 0 && strncmp(rest, "+/-", 3) != 0) {
         return 0;
     }
@@ -220,7 +234,8 @@ static void append_label(char label[RECORD_LABEL_SIZE], const char *cell)
 
 static bool is_sum(const char *cell)
 {
-    static const char *const words[] = {" average ", " avg ", " mean ", " total ", " sum "};
+    static const char *const words[] = {" average ", " avg ", " mean ",
+                                        " total ",   " sum ", " subtotal "};
     return scan_has_any(cell, words, sizeof words / sizeof words[0]);
 }
 
@@ -292,6 +307,8 @@ static void read_named_row(const Table *table, char **cells, int count, int line
         unsigned marks;
         if (runs[i] >= 0 && read_cell(cells[i], &named, numbers) > 0) {
             Quantity quantity = quantity_of_cell(table, &named, &numbers[0], &marks);
+            bool batch = quantity == Q_BATCH || quantity == Q_GLOBAL_BATCH;
+            quantity = batch && strstr(cells[i], "tokens") != NULL ? Q_TOKENS_PER_STEP : quantity;
             add_fact(table, quantity, marks, numbers[0], line, runs[i], line, -1, false);
         }
     }
@@ -346,6 +363,16 @@ static bool read_header(Table *table, char **cells, int count)
             table->columns[i].identified = false;
         }
     }
+    for (int i = 1; i < count && !named; i++) { /* "Optimal sequence length": a name after all */
+        char phrase[PHRASE_SIZE];
+        phrase_make(cells[i], strlen(cells[i]), phrase);
+        for (const char *at = phrase; *at != '\0' && at[1] != '\0'; at = strchrnul(at + 1, ' ')) {
+            size_t length;
+            table->doubtful |=
+                !table->columns[i].identified &&
+                quantity_begins(&table->evidence->names, at, UNIT_NONE, &length) != Q_NONE;
+        }
+    }
     return !named;
 }
 
@@ -376,11 +403,13 @@ int evidence_read_table(Evidence *evidence, int header, int section)
         }
         if (first && columns_are_runs && read_subheader(&table, cells, count)) {
             columns_are_runs = false;
+        } else if (table.doubtful) {
+            continue;
         } else if (!columns_are_runs) {
             read_row(&table, cells, count, line + 1);
         } else {
             for (int i = 0; i < table.count && !opened; i++) {
-                runs[i] = i > 0 && !table.columns[i].empty
+                runs[i] = i > 0 && (!table.columns[i].empty || table.count == 2)
                               ? open_record(&table, line + 1, header_cells[i])
                               : -1;
                 if (runs[i] >= 0) {

@@ -83,13 +83,19 @@ static bool names_moment(const ScanItem *item, LineScope *scope)
     return false;
 }
 
-/* Where the key of "key: value" ends; 0 when the line has none. */
-static int key_end(const char *text)
+/* Where the key of "key: value" ends, or of "key = value" where the key is a name; 0 when the line
+ * has none. */
+static int key_end(const Names *names, const char *text)
 {
+    char phrase[PHRASE_SIZE];
+    unsigned marks;
     for (int i = 0; text[i] != '\0' && i < 80; i++) {
-        if ((text[i] == ':' && (text[i + 1] == ' ' || text[i + 1] == '\0')) ||
-            (text[i] == '=' && text[i + 1] != '=' && i > 0)) {
+        if (text[i] == ':' && (text[i + 1] == ' ' || text[i + 1] == '\0')) {
             return i;
+        }
+        if (text[i] == '=' && i > 0) {
+            phrase_make(text, (size_t)i, phrase);
+            return quantity_match(names, phrase, UNIT_NONE, &marks) != Q_NONE ? i : 0;
         }
         if ((text[i] == '.' || text[i] == ';') && text[i + 1] == ' ') {
             return 0;
@@ -200,7 +206,9 @@ static Quantity name_item(const Reader *reader, const LineScope *scope, const Sc
     size_t length;
     *prose = false;
     Quantity after = quantity_match(names, item->after, unit, &after_marks), found = Q_NONE;
-    if (scope->key == 0 && after != Q_SPEEDUP && after != Q_MEMORY) {
+    bool own = first_value && scope->key > 0;
+    if (!own && !scope->labelled && after != Q_SPEEDUP && after != Q_MEMORY &&
+        after != Q_SOME_MEMORY) {
         after = Q_NONE; /* "warmup over 2000 steps": in a sentence the rest of it counts */
     }
     bool keyed = first_value && scope->key > 0;
@@ -269,7 +277,7 @@ static bool is_mean_of_call(const ScanItem *items, int i)
 }
 
 /* Reads the numbers of a line into facts of no record yet. */
-static void read_items(Reader *reader, LineScope *scope, bool *any_prose)
+static void read_items(Reader *reader, LineScope *scope)
 {
     static _Thread_local ScanItem items[SCAN_MAX_ITEMS];
     Evidence *evidence = reader->evidence;
@@ -294,6 +302,12 @@ static void read_items(Reader *reader, LineScope *scope, bool *any_prose)
             read_in_key(reader, item, scope);
             continue;
         }
+        const char *rest = scope->text + item->end + strspn(scope->text + item->end, " ");
+        bool x = strncmp(rest, "x ", 2) == 0 && isdigit((unsigned char)rest[2]);
+        if (*rest == '*' || strncmp(rest, "\xc3\x97", 2) == 0 || x || *rest == '+') {
+            first_value = false;
+            continue; /* a factor or a summand, not the value */
+        }
         unsigned marks = 0;
         bool call = is_mean_of_call(items, i) && quantity_is_time(last);
         Quantity quantity =
@@ -313,7 +327,9 @@ static void read_items(Reader *reader, LineScope *scope, bool *any_prose)
         if (quantity <= Q_STEP && !quantity_is_setting(quantity)) {
             continue;
         }
-        *any_prose |= prose;
+        if (prose && scope->key > 0 && quantity != Q_PARAMETERS) {
+            continue; /* "(8 GPUs combined)" behind a value */
+        }
         evidence_add(evidence, &(Fact){.quantity = quantity,
                                        .marks = marks | (number.per_rank ? MARK_PER_RANK : 0U),
                                        .number = number,
@@ -343,7 +359,7 @@ static void read_text(Reader *reader, const Line *line, int number)
     int before = evidence->fact_count;
     LineScope scope = {.text = line->text,
                        .number = number,
-                       .key = key_end(line->text),
+                       .key = key_end(&evidence->names, line->text),
                        .rank = reader->rank,
                        .moment = -1};
     static const char *const all[] = {" average ", " overall ", " combined ", " mean "};
@@ -354,7 +370,7 @@ static void read_text(Reader *reader, const Line *line, int number)
     int rank_before = scope.rank;
     bool prose = scope.key == 0 && !line->code, named = false; /* a log is one block */
     if (!(line->code && is_command(line->text))) {
-        read_items(reader, &scope, &prose);
+        read_items(reader, &scope);
     }
     bool opens = scope.rank != rank_before && evidence->fact_count == before;
     reader->rank = opens ? scope.rank : reader->rank;

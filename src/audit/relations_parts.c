@@ -12,7 +12,7 @@ static bool exp_of_loss(const Evidence *evidence, int record, Quantity perplexit
     bool applies = false;
     for (int i = 0; i < count && outcome->stated != NULL; i++) {
         const Fact *loss = relation_measured(evidence, record, losses[i]);
-        if (loss != NULL && loss->number.value < 50) {
+        if (loss != NULL && loss->number.value < 50 && !(loss->marks & MARK_MEAN)) {
             Number power = {.value = exp(loss->number.value),
                             .low = exp(loss->number.low),
                             .high = exp(loss->number.high)};
@@ -184,8 +184,9 @@ static bool optimizer_bytes(const Evidence *evidence, int record, Outcome *outco
     const Fact *weights = relation_measured(evidence, record, Q_PARAMETER_BYTES);
     const Fact *count = evidence_known(evidence, record, Q_PARAMETERS);
     outcome->stated = relation_measured(evidence, record, Q_OPTIMIZER_BYTES);
-    if (outcome->stated == NULL || weights == NULL) {
-        return false;
+    if (outcome->stated == NULL || weights == NULL ||
+        evidence->records[record].kind != RECORD_SECTION) {
+        return false; /* in tables it may be split over ranks */
     }
     bool wide = count != NULL && weights->number.value > 3.5 * count->number.value;
     for (int i = 0; i < (wide ? 3 : 5); i++) {

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#define SEQUENCES_MAX 65536 /* of a batch; what is larger counts tokens */
+
 /* --- factors --- */
 
 /* Numbers a quantity may have; `open`: or a whole multiple of them. */
@@ -43,16 +45,24 @@ static Readings step_tokens(const Evidence *evidence, int record, char *text, si
 {
     Readings readings = {.count = 0};
     const Fact *seq = evidence_known(evidence, record, Q_SEQ);
-    const Fact *all = evidence_known(evidence, record, Q_GLOBAL_BATCH);
-    const Fact *local = evidence_known(evidence, record, Q_LOCAL_BATCH);
-    const Fact *batch = evidence_known(evidence, record, Q_BATCH);
     const Fact *accum = evidence_known(evidence, record, Q_ACCUM);
     const Fact *ranks = evidence_known(evidence, record, Q_RANKS);
+    /* Of the kinds of batch the one that is said nearest. */
+    const Fact *all = evidence_around(evidence, record, Q_GLOBAL_BATCH);
+    const Fact *local = evidence_around(evidence, record, Q_LOCAL_BATCH);
+    const Fact *batch = evidence_around(evidence, record, Q_BATCH);
+    if (all == NULL && local == NULL && batch == NULL) {
+        all = evidence_known(evidence, record, Q_GLOBAL_BATCH);
+        local = evidence_known(evidence, record, Q_LOCAL_BATCH);
+        batch = evidence_known(evidence, record, Q_BATCH);
+    }
     const Fact *base = local != NULL ? local : batch;
     Number a = accum != NULL ? counted(accum) : number_exact(1);
     Number r = ranks != NULL ? counted(ranks) : number_exact(1);
     text[0] = '\0';
-    if (seq == NULL || (all == NULL && base == NULL)) {
+    const Fact *of = all != NULL ? all : base;
+    if (seq == NULL || of == NULL || !(seq->number.value > 0) || !(of->number.value > 0) ||
+        of->number.value > SEQUENCES_MAX) {
         return readings;
     }
     if (all != NULL) {
@@ -113,7 +123,12 @@ static bool tokens_per_step(const Evidence *evidence, int record, Outcome *outco
     if (outcome->stated == NULL || readings.count == 0) {
         return false;
     }
-    outcome->agrees = follows(&readings, outcome->stated->number, 0.005);
+    /* 64K may be 65536. */
+    static const double thousands[] = {1, 1.024, 1.048576};
+    for (int i = 0; i < (outcome->stated->number.counted ? 1 : 3); i++) {
+        Number stated = number_multiply(outcome->stated->number, number_exact(thousands[i]));
+        outcome->agrees |= follows(&readings, stated, 0.005);
+    }
     SAY(outcome, "%.10g tokens per step are stated; %s, makes %.10g", outcome->stated->number.value,
         text, readings.items[0].value);
     return true;

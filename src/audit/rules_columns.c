@@ -215,19 +215,22 @@ static void check_rank_sum(const Table *table, Findings *findings)
     const Evidence *evidence = table->evidence;
     double sum = 0;
     int ranks = 0;
+    bool several = false;
     const Fact *total = NULL;
     for (int k = table->first; k < table->end; k++) {
         const Record *row = &evidence->records[k];
         for (int i = row->first; i < row->first + row->count; i++) {
             const Fact *fact = &evidence->facts[i];
             if (fact->quantity == Q_TOKENS_PER_SECOND) {
-                total = row->sum ? fact : total;
-                sum += row->sum ? 0 : fact->number.value;
-                ranks += !row->sum && fact->rank >= 0;
+                bool whole = row->sum || (row->kind == RECORD_SECTION && fact->rank < 0);
+                several |= whole && total != NULL;
+                total = whole ? fact : total;
+                sum += whole ? 0 : fact->number.value;
+                ranks += !whole && fact->rank >= 0;
             }
         }
     }
-    if (total != NULL && ranks >= 2) {
+    if (total != NULL && ranks >= 2 && !several) {
         findings->compared++;
         double mean = sum / ranks, stated = total->number.value;
         if (fabs(stated - sum) > 0.02 * sum && fabs(stated - mean) > 0.02 * mean) {
@@ -273,6 +276,8 @@ void rules_columns(const Evidence *evidence, Findings *findings)
         }
         if (record->table > 0 && !record->supposed && table.end - i <= ROWS_MAX) {
             check_table(&table, findings);
+        } else if (record->kind == RECORD_SECTION && !record->supposed) {
+            check_rank_sum(&table, findings);
         }
         i = table.end;
     }

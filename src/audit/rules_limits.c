@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define SLACK 0.08 /* GB and GiB are confused: 1.0737 */
 #define MFU_LOW 0.01
@@ -22,9 +23,36 @@ static bool has_any(const Evidence *evidence, const char *const *words, size_t c
 
 /* --- memory --- */
 
+/* The size of the device in the record, or in the text of the sections around it; NULL: none, or
+ * several. Exercises elsewhere in a document are about other devices. */
+static const Fact *device_of(const Evidence *evidence, int record)
+{
+    const Fact *found = NULL;
+    for (int i = 0; i < evidence->fact_count; i++) {
+        const Fact *fact = &evidence->facts[i];
+        if (fact->quantity != Q_DEVICE_MEMORY) {
+            continue;
+        }
+        const Record *of = &evidence->records[fact->record];
+        bool single = evidence->single[Q_DEVICE_MEMORY] >= 0 && of->kind == RECORD_SECTION &&
+                      evidence->sections <= SECTIONS_MAX;
+        bool near = single || fact->record == record;
+        int section = of->kind == RECORD_SECTION ? fact->record : of->around;
+        for (int at = record; at >= 0 && !near; at = evidence->records[at].around) {
+            near = at == section;
+        }
+        if (near && found != NULL && !number_agrees(found->number, fact->number, SLACK)) {
+            return NULL;
+        }
+        found = near && found == NULL ? fact : found;
+    }
+    return found;
+}
+
 static void check_memory(const Evidence *evidence, const Fact *fact, Findings *findings)
 {
-    const Fact *device = evidence_known(evidence, fact->record, Q_DEVICE_MEMORY);
+    bool prose = evidence->records[fact->record].kind == RECORD_LINE;
+    const Fact *device = prose ? NULL : device_of(evidence, fact->record);
     if (device == NULL || fact->number.unit != UNIT_BYTES || (fact->marks & MARK_TOTAL) ||
         fact->number.open) {
         return;
@@ -153,16 +181,23 @@ static const Family families[] = {{" ttt", 32000},      {" gpt2 ", 50257},   {" 
                                   {" llama 3", 128256}, {" llama3", 128256}, {" llama", 32000},
                                   {" nanogpt ", 50257}, {" qwen", 151936},   {" mistral", 32000}};
 
-/* The family that the document is about, if it names one kind only. */
+/* The family that a line "Model: ..." names, if all of them name one; NULL. */
 static const Family *family_of(const Evidence *evidence)
 {
     const Family *found = NULL;
-    for (size_t k = 0; k < sizeof families / sizeof families[0]; k++) {
-        if (has_any(evidence, &families[k].word, 1)) {
-            if (found != NULL && found->vocab != families[k].vocab) {
-                return NULL;
+    for (int i = 0; i < evidence->document->count; i++) {
+        const Line *line = &evidence->document->lines[i];
+        if (line->kind != LINE_TEXT || strncasecmp(line->text, "model:", 6) != 0) {
+            continue;
+        }
+        for (size_t k = 0; k < sizeof families / sizeof families[0]; k++) {
+            if (scan_has(line->text, families[k].word)) {
+                if (found != NULL && found->vocab != families[k].vocab) {
+                    return NULL;
+                }
+                found = &families[k];
+                break;
             }
-            found = &families[k];
         }
     }
     return found;
@@ -246,7 +281,8 @@ void rules_limits(const Evidence *evidence, Findings *findings)
         if (evidence->records[fact->record].supposed || fact->call) {
             continue;
         }
-        if (fact->quantity == Q_MEMORY) {
+        if (fact->quantity == Q_MEMORY ||
+            (fact->quantity == Q_SOME_MEMORY && (fact->marks & MARK_PEAK))) {
             check_memory(evidence, fact, findings);
         } else if (fact->quantity == Q_MFU) {
             check_mfu(evidence, fact, findings);

@@ -124,6 +124,11 @@ static void follow(const Rows *rows, Way way, int *agree, int *disagree, Finding
             continue;
         }
         bool good = number_agrees(ratio, value, SLACK);
+        if (stated->number.unit == UNIT_PERCENT && rows->stated == Q_SPEEDUP) { /* of time saved */
+            Number saved = number_add(number_exact(1), stated->number);
+            saved = number_exact(2 - saved.value);
+            good |= number_agrees(number_divide(number_exact(1), ratio), saved, 0.01);
+        }
         *agree += good;
         *disagree += !good;
         if (!good && findings != NULL) {
@@ -167,7 +172,9 @@ static void check_table(const Rows *rows, Findings *findings)
             disagree = no;
         }
     }
-    bool sure = agree > 0 ? agree >= disagree : candidates == 1 && ranks && disagree < MANY;
+    bool sure = agree > 0
+                    ? agree >= disagree
+                    : candidates == 1 && (ranks ? disagree < MANY : rows->end - rows->first == 2);
     findings->compared += sure ? agree + disagree : 0;
     if (sure && disagree > 0) {
         follow(rows, best, &agree, &disagree, findings);
@@ -301,6 +308,14 @@ static void check_stragglers(const Evidence *evidence, int record, Findings *fin
     static const Quantity of_ranks[] = {Q_EPOCH_TIME, Q_TRAIN_TIME, Q_TOTAL_TIME, Q_STEP_TIME,
                                         Q_COMPUTE_TIME};
     const Record *at = &evidence->records[record];
+    bool of_run = false; /* the heading names its settings: the log of one run */
+    for (int i = at->first; i < at->first + at->count; i++) {
+        of_run |=
+            evidence->facts[i].line == at->line && quantity_is_setting(evidence->facts[i].quantity);
+    }
+    if (!of_run) {
+        return;
+    }
     for (size_t k = 0; k < sizeof of_ranks / sizeof of_ranks[0]; k++) {
         const Fact *facts[RANKS_MAX];
         int ranks = 0;

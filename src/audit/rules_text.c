@@ -87,6 +87,31 @@ static bool is_shape_gap(const char *text, int from, int to)
            memchr(text, '[', (size_t)from) != NULL;
 }
 
+/* In brackets behind a number only what makes batches is surely its product. */
+static bool are_of_a_batch(const char *text, int from, int to)
+{
+    static const char *const known[] = {
+        "tokens", "token", "batch",   "sequences",    "seqs", "seq",
+        "gpus",   "gpu",   "samples", "ranks",        "x",    "accum",
+        "nodes",  "bytes", "params",  "accumulation", "steps"};
+    for (int i = from; i < to;) {
+        int length = 0;
+        while (i + length < to && isalpha((unsigned char)text[i + length])) {
+            length++;
+        }
+        bool found = length == 0;
+        for (size_t k = 0; k < sizeof known / sizeof known[0] && !found; k++) {
+            found = strlen(known[k]) == (size_t)length &&
+                    strncasecmp(text + i, known[k], (size_t)length) == 0;
+        }
+        if (!found) {
+            return false;
+        }
+        i += length + (length == 0);
+    }
+    return true;
+}
+
 /* Only words and one sign of the given kind between two numbers. */
 static bool gap_has_only(const char *text, int from, int to, char sign)
 {
@@ -109,8 +134,11 @@ static bool stands_alone(const char *text, int start, int end)
         start--;
     }
     end += (int)strspn(text + end, " ");
-    bool before = start > 0 && strchr(operators, text[start - 1]) != NULL;
-    return !before && (text[end] == '\0' || strchr("+-*/^", text[end]) == NULL);
+    bool before = start > 0 && (strchr(operators, text[start - 1]) != NULL ||
+                                (unsigned char)text[start - 1] >= 0x80);
+    before |= text[end] == ',' && isdigit((unsigned char)text[end + 1]); /* "2,0971,520" */
+    return !before && (unsigned char)text[end] < 0x80 &&
+           (text[end] == '\0' || strchr("+-*/^", text[end]) == NULL);
 }
 
 /* A count, "4 bytes", or "22.7M params": what a B alone means is not sure. */
@@ -128,13 +156,20 @@ static void check_chain(const Paragraph *paragraph, const ScanItem *items, int f
 {
     const char *text = paragraph->text;
     const ScanItem *result = NULL;
+    bool shape = text[items[first].end] == ',';
+    int next = items[last].end + (int)strspn(text + items[last].end, "] ");
+    if (shape && text[next] != '=' && items[last].number.unit != UNIT_BYTES) {
+        return;
+    }
     if (last + 1 < count && gap_has_only(text, items[last].end, items[last + 1].start, '=')) {
         result = &items[last + 1];
     } else if (first > 0 && gap_has_only(text, items[first - 1].end, items[first].start, '(') &&
+               are_of_a_batch(text, items[first].start, items[last].end) &&
                text[items[last].end + (int)strcspn(text + items[last].end, ")(0123456789")] ==
                    ')') {
         result = &items[first - 1];
-    } else if (first > 0 && gap_has_only(text, items[first - 1].end, items[first].start, '=')) {
+    } else if (first > 0 && !shape &&
+               gap_has_only(text, items[first - 1].end, items[first].start, '=')) {
         result = &items[first - 1];
     }
     if (result == NULL || result->number.open || result->number.value <= 0 ||
