@@ -58,7 +58,7 @@ static int end(void **state)
 static const Finding *find(const char *words)
 {
     for (int i = 0; i < findings.count; i++) {
-        if (strstr(findings.items[i].text, words) != NULL) {
+        if (strstr(findings.items[i].text.text, words) != NULL) {
             return &findings.items[i];
         }
     }
@@ -69,7 +69,7 @@ static void expect(const char *words)
 {
     if (find(words) == NULL) {
         for (int i = 0; i < findings.count; i++) {
-            print_message("found: %s\n", findings.items[i].text);
+            print_message("found: %s\n", findings.items[i].text.text);
         }
         fail_msg("not found: %s", words);
     }
@@ -108,8 +108,8 @@ static void test_findings_peers__the_same_work_is_compared(void **state)
            "(attention naive, ranks 1), 125.0 tokens/s against 83.33 tokens/s");
     expect("pacer (attention flash, ranks 2, ddp overlap) is 2.00 times as fast as PyTorch "
            "(attention flash, ranks 2)");
-    assert_non_null(
-        strstr(find("1.25 times")->evidence, "PyTorch: attention flash, ranks 1: 200.0 tokens/s"));
+    assert_non_null(strstr(find("1.25 times")->evidence.text,
+                           "PyTorch: attention flash, ranks 1: 200.0 tokens/s"));
 }
 
 static void test_findings_peers__other_rules_pass_them_over(void **state)
@@ -119,10 +119,10 @@ static void test_findings_peers__other_rules_pass_them_over(void **state)
     conclude();
     expect("Fastest: attention flash, ranks 2, ddp overlap with 400.0 tokens/s, 20.0 % ahead of "
            "attention flash, ranks 2, ddp flat");
-    assert_null(strstr(find("Fastest")->evidence, "PyTorch"));
+    assert_null(strstr(find("Fastest")->evidence.text, "PyTorch"));
     expect("PyTorch has no rows for some.");
     for (int i = 0; i < findings.count; i++) { /* but for the comparisons and that note */
-        const char *text = findings.items[i].text;
+        const char *text = findings.items[i].text.text;
         bool about = strstr(text, "PyTorch") != NULL || strstr(text, "torch.compile") != NULL;
         assert_true(!about || strstr(text, "times as fast as") != NULL ||
                     strstr(text, "no rows") != NULL);
@@ -151,10 +151,11 @@ static void test_findings_peers__tables_name_the_program(void **state)
     Table table;
     assert_int_equal(table_make(&results, entry, &table), 0);
     assert_int_equal(table.columns, 3);
-    char *text = table_markdown(&table);
-    assert_non_null(strstr(text, "| pacer | naive | overlap |"));
-    assert_non_null(strstr(text, "| torch.compile | flash | \xe2\x80\x93 |"));
-    free(text);
+    Pages pages = {0};
+    table_put(&table, &pages);
+    assert_non_null(strstr(pages.markdown.text, "| pacer | naive | overlap |"));
+    assert_non_null(strstr(pages.markdown.text, "| torch.compile | flash | \xe2\x80\x93 |"));
+    pages_free(&pages);
     table_free(&table);
     cJSON_Delete(entry);
 }

@@ -202,7 +202,7 @@ static void test_report_metrics__names(void **state)
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         char text[64];
         assert_int_equal(metric_find(known[i].name, &metric), 0);
-        metric_format(&metric, known[i].value, text, sizeof text);
+        unit_format(metric.unit, known[i].value, text, sizeof text);
         assert_string_equal(text, known[i].text);
     }
 }
@@ -274,10 +274,12 @@ static void test_report_metrics__shared_devices_have_no_efficiency(void **state)
     assert_true(isnan(value(&results, 1, "efficiency", -1)));
     cJSON *entry = cJSON_Parse("{\"columns\": [\"ranks\", \"speedup\", \"efficiency\"]}");
     assert_int_equal(table_make(&results, entry, &table), 0);
-    char *text = table_markdown(&table);
-    assert_non_null(strstr(text, "| 2 | 1.25 | " DASH " |"));
-    assert_non_null(strstr(text, "ranks 2: ranks shared a device, no measurement of scaling."));
-    free(text);
+    Pages pages = {0};
+    table_put(&table, &pages);
+    assert_non_null(strstr(pages.markdown.text, "| 2 | 1.25 | " DASH " |"));
+    assert_non_null(
+        strstr(pages.markdown.text, "ranks 2: ranks shared a device, no measurement of scaling."));
+    pages_free(&pages);
     table_free(&table);
     cJSON_Delete(entry);
     results_free(&results);

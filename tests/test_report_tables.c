@@ -50,15 +50,16 @@ static void test_report_tables__tables(void **state)
     assert_string_equal(table.cells[6], "failed");
     assert_string_equal(table.cells[7], DASH);
     assert_string_equal(table.cells[9], "a | b <i> & c");
-    char *markdown = table_markdown(&table), *html = table_html(&table);
+    Pages pages = {0};
+    table_put(&table, &pages);
+    const char *markdown = pages.markdown.text, *html = pages.html.text;
     assert_non_null(strstr(markdown, "| batch | State | Training | Updates | Reason |\n"
                                      "| ---: | --- | ---: | ---: | --- |\n"));
     assert_null(strstr(markdown, "a | b"));
     assert_null(strstr(markdown, "<i>"));
     assert_non_null(strstr(html, "&lt;i&gt; &amp; c"));
     assert_null(strstr(html, "<i>"));
-    free(markdown);
-    free(html);
+    pages_free(&pages);
     table_free(&table);
     cJSON_Delete(entry);
     entry = cJSON_Parse("{\"per\": \"run\", \"columns\": [\"repeat\", \"training_s\"]}");
@@ -120,7 +121,9 @@ static void use_everything(const Results *results)
     Table table;
     Findings findings;
     assert_int_equal(table_make(results, entry, &table), 0);
-    free(table_html(&table));
+    Pages pages = {0};
+    table_put(&table, &pages);
+    pages_free(&pages);
     table_free(&table);
     findings_make(results, &findings);
     findings_free(&findings);

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "record/names.h"
+#include "report/page.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -145,14 +146,11 @@ static const char *mark_of(const Results *results, int configuration)
         [RUN_TIMEOUT] = "timeout", [RUN_STOPPED] = "stopped",
     };
     const char *mark = NULL;
-    for (int i = 0; i < results->count; i++) {
-        const Result *run = &results->runs[i];
-        if (run->configuration == configuration) {
-            if (run->state == RUN_DONE) {
-                return "no value";
-            }
-            mark = mark == NULL ? marks[run->state] : mark;
+    for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
+        if (run->state == RUN_DONE) {
+            return "no value";
         }
+        mark = mark == NULL ? marks[run->state] : mark;
     }
     return mark;
 }
@@ -165,9 +163,8 @@ static bool shows(const Chart *chart, const Results *results, int configuration)
     const cJSON *setting;
     cJSON_ArrayForEach(setting, chart->where)
     {
-        char text[RESULT_SETTING_SIZE];
         if (run != NULL && setting->string != NULL &&
-            result_setting(run, setting->string, text) != NULL &&
+            result_setting(run, setting->string) != NULL &&
             !result_has_value(run, setting->string, setting)) {
             return false;
         }
@@ -175,11 +172,10 @@ static bool shows(const Chart *chart, const Results *results, int configuration)
     return run != NULL;
 }
 
-static void append(char text[LABEL_SIZE], const char *option, const char *value)
+static void append(Page *text, const char *option, const char *value)
 {
-    size_t used = strlen(text);
-    snprintf(text + used, LABEL_SIZE - used, "%s%.100s%s%.300s", used > 0 ? ", " : "", option,
-             option[0] != '\0' ? " " : "", value);
+    page_put(text, "%s%s%s%s", text->size > 0 ? ", " : "", option, option[0] != '\0' ? " " : "",
+             value);
 }
 
 static bool is_configuration(const char *quantity)
@@ -194,29 +190,29 @@ static bool is_configuration(const char *quantity)
 static char *name_of(const Chart *chart, const Results *results, int configuration, bool whole)
 {
     const Result *run = results_first(results, configuration);
-    char text[LABEL_SIZE] = "", value[LABEL_SIZE];
+    Page text = {0};
+    char value[LABEL_SIZE];
     Metric metric;
+    page_put_bytes(&text, "", 0);
     if (results_have_peers(results) && !is_configuration(chart->x) &&
         !is_configuration(chart->series)) {
-        append(text, "", peer_title(run->peer));
+        append(&text, "", peer_title(run->peer));
     }
     if (chart->series != NULL && metric_find(chart->series, &metric) == 0) {
         metric_text(&metric, results, run, -1, value, sizeof value);
-        append(text, metric.unit == UNIT_TEXT ? "" : chart->series, value);
+        append(&text, metric.unit == UNIT_TEXT ? "" : chart->series, value);
     }
     int x = chart->x != NULL ? results_axis_of(results, chart->x) : -1;
     int series = chart->series != NULL ? results_axis_of(results, chart->series) : -1;
-    for (int axis = 0; axis < results->axis_count && whole; axis++) {
-        for (int i = 0; i < results->axes[axis].count && axis != x && axis != series; i++) {
-            const char *option = results->axes[axis].options[i];
-            char buffer[RESULT_SETTING_SIZE];
-            const char *setting = result_setting(run, option, buffer);
-            if (setting != NULL && json_get(chart->where, option) == NULL) {
-                append(text, option, setting);
-            }
+    for (int i = 0; i < results->varying_count && whole; i++) {
+        const Varying *varying = &results->varying[i];
+        const char *setting = result_setting(run, varying->option);
+        if (varying->axis != x && varying->axis != series && setting != NULL &&
+            json_get(chart->where, varying->option) == NULL) {
+            append(&text, varying->option, setting);
         }
     }
-    return mem_strdup(text);
+    return text.text;
 }
 
 /* Two configurations at one place that are not told apart. */
@@ -238,10 +234,8 @@ static bool is_shared(const Slots *slots)
 static int ranks_of(const Results *results, int configuration)
 {
     int most = 0;
-    for (int i = 0; i < results->count; i++) {
-        const Result *run = &results->runs[i];
-        bool counts = run->configuration == configuration && run->state == RUN_DONE;
-        most = counts && run->rank_count > most ? run->rank_count : most;
+    for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
+        most = run->state == RUN_DONE && run->rank_count > most ? run->rank_count : most;
     }
     return most;
 }
@@ -297,13 +291,12 @@ static Estimate slot_estimate(const Metric *metric, const Results *results, cons
         return metric_estimate(metric, results, slot->configuration);
     }
     Estimate estimate = {.mean = 0, .half = NAN};
-    for (int i = 0; i < results->count; i++) {
-        const Result *run = &results->runs[i];
-        if (run->configuration == slot->configuration && run->state == RUN_DONE) {
-            double value = metric_value(metric, results, run, slot->rank);
-            estimate.mean += isnan(value) ? 0 : value;
-            estimate.count += !isnan(value);
-        }
+    const Result *run = NULL;
+    while ((run = results_next(results, slot->configuration, run)) != NULL) {
+        double value =
+            run->state == RUN_DONE ? metric_value(metric, results, run, slot->rank) : NAN;
+        estimate.mean += isnan(value) ? 0 : value;
+        estimate.count += !isnan(value);
     }
     estimate.mean = estimate.count > 0 ? estimate.mean / estimate.count : NAN;
     return estimate;
@@ -346,8 +339,6 @@ static PlotSeries *find_series(Plot *plot, const char *label)
 
 static void set_unit(const Metric *y, int count, Plot *plot)
 {
-    char title[64];
-    metric_heading(y, title);
     double most = 0;
     for (int i = 0; i < plot->series_count; i++) {
         for (size_t j = 0; j < plot->series[i].count; j++) {
@@ -383,9 +374,9 @@ static void set_unit(const Metric *y, int count, Plot *plot)
                         : y->unit == UNIT_BYTES ? mem_format("memory (%s)", unit)
                                                 : mem_strdup(common[y->unit]);
     } else if (unit != NULL) {
-        plot->y_title = mem_format("%s (%s)", title, unit);
+        plot->y_title = mem_format("%s (%s)", y->title, unit);
     } else {
-        plot->y_title = mem_strdup(y->title);
+        plot->y_title = metric_axis_title(y);
     }
     plot->from_zero = y->unit != UNIT_LOSS;
 }
@@ -447,23 +438,21 @@ static void collect(const Chart *chart, const Results *results, Plot *plot)
     bool stack = chart->kind == CHART_STACK, lines = chart->kind == CHART_LINES;
     for (int i = 0; i < slots.count; i++) {
         const Slot *slot = &slots.items[i];
-        char label[LABEL_SIZE], title[64];
-        snprintf(label, sizeof label, "%s", slot->place);
-        if (stack && slot->name[0] != '\0') {
-            append(label, "", slot->name);
-        }
-        double at = lines ? place_number(&x, results, slot) : find_category(plot, label);
+        const char *name = slot->name;
+        char *category = stack && name[0] != '\0' ? mem_format("%s, %s", slot->place, name)
+                                                  : mem_strdup(slot->place);
+        double at = lines ? place_number(&x, results, slot) : find_category(plot, category);
         for (int part = 0; part < parts; part++) {
-            snprintf(label, sizeof label, "%s", stack ? "" : slot->name);
-            if (stack || parts > 1 || label[0] == '\0') {
-                metric_heading(&y[part], title);
-                append(label, "", title);
-            }
+            bool named = !stack && name[0] != '\0', titled = !named || parts > 1;
+            char *label = mem_format("%s%s%s", named ? name : "", named && titled ? ", " : "",
+                                     titled ? y[part].title : "");
             Estimate estimate = slot_estimate(&y[part], results, slot);
             PlotPoint *point = plot_add_point(find_series(plot, label), at, estimate.mean);
             point->half = estimate.half;
             point->mark = estimate.count > 0 ? NULL : mark_of(results, slot->configuration);
+            free(label);
         }
+        free(category);
     }
     free_slots(&slots);
     if (lines) {
@@ -473,7 +462,8 @@ static void collect(const Chart *chart, const Results *results, Plot *plot)
         add_ideal(&y[0], plot);
     }
     set_unit(&y[0], parts, plot);
-    plot->x_title = mem_strdup(is_configuration(chart->x) || by_rank(chart) ? "" : x.title);
+    plot->x_title =
+        is_configuration(chart->x) || by_rank(chart) ? mem_strdup("") : metric_axis_title(&x);
 }
 
 /* --- loss curves --- */
@@ -485,30 +475,24 @@ static CurvePlace *place_along(const char *x)
                                        : curve_step;
 }
 
-/* Runs that are done; where there is none, those that got somewhere. */
-static bool takes_part(const Result *run, int configuration, bool any_done)
-{
-    return run->configuration == configuration && (!any_done || run->state == RUN_DONE);
-}
-
 static void add_curve(const Chart *chart, const Results *results, int configuration,
                       bool validation, const char *name, int colour, Plot *plot)
 {
+    /* Runs that are done; where there is none, those that got somewhere. */
     bool any_done = results_in_state(results, configuration, RUN_DONE) != NULL;
+    const Result *run = NULL;
     int64_t last = 0;
-    for (int i = 0; i < results->count; i++) {
-        if (takes_part(&results->runs[i], configuration, any_done)) {
-            int64_t own = curve_last(&results->runs[i].curve, validation);
-            last = own > last ? own : last;
-        }
+    while ((run = results_next(results, configuration, run)) != NULL) {
+        int64_t own = curve_last(&run->curve, validation);
+        last = (!any_done || run->state == RUN_DONE) && own > last ? own : last;
     }
     if (last == 0) {
         return;
     }
     CurveBin sums[CURVE_BINS] = {0};
-    for (int i = 0; i < results->count; i++) {
-        if (takes_part(&results->runs[i], configuration, any_done)) {
-            curve_bin(&results->runs[i].curve, validation, place_along(chart->x), last, sums);
+    while ((run = results_next(results, configuration, run)) != NULL) {
+        if (!any_done || run->state == RUN_DONE) {
+            curve_bin(&run->curve, validation, place_along(chart->x), last, sums);
         }
     }
     const char *mark = any_done ? NULL : mark_of(results, configuration);

@@ -1,10 +1,10 @@
 #include "report/report.h"
 
 #include "base/err.h"
-#include "base/escape.h"
 #include "base/mem.h"
 #include "config/config.h"
 #include "report/findings.h"
+#include "report/scaling.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -60,30 +60,23 @@ static void difference_text(const Metric *metric, double a, double b, char *text
 static void compare_metric(Comparison *both, const char *name, int in_a, int in_b,
                            const char *label)
 {
-    Metric metric = findings_metric(name);
-    double of_a[METRIC_MAX_SAMPLES], of_b[METRIC_MAX_SAMPLES];
-    int a_count = metric_samples(&metric, &both->a, in_a, of_a, METRIC_MAX_SAMPLES);
-    int b_count = metric_samples(&metric, &both->b, in_b, of_b, METRIC_MAX_SAMPLES);
-    if (a_count == 0 && b_count == 0) {
+    Metric metric = metric_named(name);
+    Samples of_a = metric_samples(&metric, &both->a, in_a, true);
+    Samples of_b = metric_samples(&metric, &both->b, in_b, true);
+    if (of_a.count == 0 && of_b.count == 0) {
         return;
     }
-    Estimate a = estimate_of(of_a, a_count), b = estimate_of(of_b, b_count);
-    char heading[64], a_text[160], b_text[160], difference[64],
-        judgement[FINDINGS_JUDGEMENT_SIZE] = "";
-    metric_heading(&metric, heading);
+    Estimate a = estimate_of(of_a.values, of_a.count), b = estimate_of(of_b.values, of_b.count);
+    Welch welch = welch_test(of_a.values, of_a.count, of_b.values, of_b.count);
+    Phrase judgement = findings_judgement(&welch);
+    char a_text[160], b_text[160], difference[64];
     estimate_text(&metric, a, a_text, sizeof a_text);
     estimate_text(&metric, b, b_text, sizeof b_text);
     difference_text(&metric, a.mean, b.mean, difference, sizeof difference);
-    if (a_count > 0 && b_count > 0) {
-        Welch welch = welch_test(of_a, a_count, of_b, b_count);
-        if (isnan(welch.p)) {
-            snprintf(judgement, sizeof judgement, "one run: cannot be judged");
-        } else {
-            findings_judgement(&welch, judgement);
-        }
-    }
-    add_row(both->table,
-            (const char *const[]){label, heading, a_text, b_text, difference, judgement});
+    add_row(both->table, (const char *const[]){label, metric.title, a_text, b_text, difference,
+                                               isnan(welch.difference) ? ""
+                                               : isnan(welch.p)        ? "one run: cannot be judged"
+                                                                       : judgement.text});
 }
 
 static void compare_configurations(Comparison *both, int in_a, int in_b, const char *label)
@@ -103,9 +96,8 @@ static void compare_options(Comparison *both)
 {
     const Option *options = config_options();
     for (size_t i = 0; options[i].name != NULL; i++) {
-        char a_buffer[RESULT_SETTING_SIZE], b_buffer[RESULT_SETTING_SIZE];
-        const char *a = result_setting(&both->a.runs[0], options[i].name, a_buffer);
-        const char *b = result_setting(&both->b.runs[0], options[i].name, b_buffer);
+        const char *a = result_setting(&both->a.runs[0], options[i].name);
+        const char *b = result_setting(&both->b.runs[0], options[i].name);
         a = a != NULL ? a : "";
         b = b != NULL ? b : "";
         if (strcmp(a, b) != 0 && strcmp(options[i].name, "out") != 0) {
@@ -132,28 +124,15 @@ static void compare_runs(Comparison *both)
 
 /* --- two experiments --- */
 
-/* An option that means nothing to a peer is in none of its runs. */
-static bool both_lack(const Result *a, const Result *b, const char *option)
-{
-    char text[RESULT_SETTING_SIZE];
-    return a->peer[0] != '\0' && result_setting(a, option, text) == NULL &&
-           result_setting(b, option, text) == NULL;
-}
-
+/* What is unknown of both runs agrees only in those of a peer, to which it means nothing. */
 static bool agree_on(const Results *axes_of, const Result *a, const Result *b)
 {
-    if (strcmp(a->peer, b->peer) != 0) {
-        return false;
-    }
-    for (int axis = 0; axis < axes_of->axis_count; axis++) {
-        for (int i = 0; i < axes_of->axes[axis].count; i++) {
-            const char *option = axes_of->axes[axis].options[i];
-            if (!result_settings_equal(a, b, option) && !both_lack(a, b, option)) {
-                return false;
-            }
+    for (int i = 0; i < axes_of->varying_count && a->peer[0] == '\0'; i++) {
+        if (result_setting(a, axes_of->varying[i].option) == NULL) {
+            return false;
         }
     }
-    return true;
+    return results_equal_but(axes_of, a, b, -1);
 }
 
 /* The first configuration of b that matches; -1: none. */
@@ -171,9 +150,7 @@ static int match(const Comparison *both, const Result *of_a, const bool *taken)
 
 static void note_alone(Comparison *both, const Results *results, const Result *result)
 {
-    char label[300];
-    result_label(results, result, label, sizeof label);
-    table_add_note(both->table, mem_format("Only in %s: %s.", results->dir, label));
+    table_add_note(both->table, mem_format("Only in %s: %s.", results->dir, result->label));
 }
 
 static void compare_experiments(Comparison *both)
@@ -182,11 +159,9 @@ static void compare_experiments(Comparison *both)
     for (int i = 0; i < both->a.configurations; i++) {
         const Result *of_a = results_first(&both->a, i);
         int other = of_a != NULL ? match(both, of_a, taken) : -1;
-        char label[300];
         if (other >= 0) {
             taken[other] = true;
-            result_label(&both->a, of_a, label, sizeof label);
-            compare_configurations(both, i, other, label);
+            compare_configurations(both, i, other, of_a->label);
         } else if (of_a != NULL) {
             note_alone(both, &both->a, of_a);
         }
@@ -234,11 +209,11 @@ int compare_report(const char *a, const char *b, FILE *file)
     Table table;
     int code = compare_make(a, b, &table);
     if (code == 0) {
-        char *text = table_markdown(&table);
-        char *title = escape_markdown(table.title);
-        fprintf(file, "# %s\n\n%s", title, text);
-        free(title);
-        free(text);
+        Pages pages = {0};
+        pages_put(&pages, table.title, "# ", "\n\n", "", "");
+        table_put(&table, &pages);
+        fputs(pages.markdown.text, file);
+        pages_free(&pages);
         table_free(&table);
     }
     return code;

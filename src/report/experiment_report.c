@@ -1,5 +1,5 @@
-/* The page of an experiment: what it tells is collected once, then written as Markdown, with
- * charts as files beside it, and as one HTML page that has style and charts in it. */
+/* The page of an experiment: what it tells is collected, then written as Markdown, with charts as
+ * files beside it, and as one HTML page that has style and charts in it. */
 #include "report/report.h"
 
 #include "base/err.h"
@@ -20,11 +20,6 @@
 #define MAX_TABLES 64
 #define MAX_CHARTS 64
 #define MAX_CAUTIONS 160
-#define MAX_FACTS 160
-
-typedef struct {
-    char *label, *value;
-} Fact;
 
 typedef struct {
     Chart chart;
@@ -41,11 +36,9 @@ typedef struct {
     int chart_count;
     char *cautions[MAX_CAUTIONS]; /* above everything else: sentences on what this report is not */
     int caution_count;
-    Fact facts[MAX_FACTS]; /* how it was made */
-    int fact_count;
 } Content;
 
-/* --- cautions and facts --- */
+/* --- cautions --- */
 
 /* Takes text. */
 static void add_caution(Content *content, char *text)
@@ -82,86 +75,37 @@ static void add_cautions(Content *content)
     }
 }
 
-/* Takes value; NULL and "" are left out. */
-static void add_fact(Content *content, const char *label, char *value)
-{
-    if (value != NULL && value[0] != '\0' && content->fact_count < MAX_FACTS) {
-        content->facts[content->fact_count++] = (Fact){mem_strdup(label), value};
-    } else {
-        free(value);
-    }
-}
-
-static void add_text(Content *content, const char *label, const cJSON *tree, const char *path)
-{
-    add_fact(content, label, mem_strdup(json_text_or(tree, path, "")));
-}
-
-static void add_machine(Content *content, const cJSON *machine)
-{
-    const cJSON *item;
-    cJSON_ArrayForEach(item, machine)
-    {
-        char label[64];
-        const char *name = item->string != NULL ? item->string : "";
-        size_t length = strlen(name);
-        bool bytes = length > 6 && strcmp(name + length - 6, "_bytes") == 0;
-        snprintf(label, sizeof label, "Machine: %.*s", (int)(bytes ? length - 6 : length), name);
-        for (char *at = label; *at != '\0'; at++) {
-            *at = *at == '_' ? ' ' : *at;
-        }
-        if (cJSON_IsString(item)) {
-            add_fact(content, label, mem_strdup(item->valuestring));
-        } else if (cJSON_IsNumber(item)) {
-            add_fact(content, label,
-                     mem_format(bytes ? "%.1f GiB" : "%.6g",
-                                bytes ? item->valuedouble / (1 << 30) : item->valuedouble));
-        }
-    }
-}
-
 static bool same_text(const cJSON *a, const cJSON *b, const char *name)
 {
     return strcmp(json_text_or(a, name, ""), json_text_or(b, name, "")) == 0;
 }
 
-static void add_facts(Content *content)
+/* That of the first run that names one. */
+static const cJSON *machine_of(const Results *results)
+{
+    const cJSON *machine = NULL;
+    for (int i = 0; i < results->count && machine == NULL; i++) {
+        machine = json_get(results->runs[i].run, "machine");
+    }
+    return machine;
+}
+
+static void compare_machines(Content *content)
 {
     const Results *results = &content->results;
-    const cJSON *json = results->json, *machine = NULL;
-    const char *recipe = json_text(json, "recipe");
-    if (recipe != NULL) {
-        char *word = escape_shell_path(recipe);
-        add_fact(
-            content, "Command",
-            mem_format("pacer sweep %s%s", word, json_is_true(json, "smoke") ? " --smoke" : ""));
-        free(word);
-    }
-    add_text(content, "Started", json, "started");
-    add_text(content, "Last change", json, "updated");
-    add_fact(content, "Version",
-             mem_format("%.60s, commit %.60s", json_text_or(json, "pacer.version", "unknown"),
-                        json_text_or(json, "pacer.commit", "unknown")));
-    add_fact(content, "Runs",
-             mem_format("%d of %d configurations%s", results->count, results->configurations,
-                        results->count > results->configurations ? ", repeats interleaved" : ""));
-    add_text(content, "PyTorch", json, "peers.version");
+    const cJSON *machine = machine_of(results);
     bool differ = false;
     for (int i = 0; i < results->count; i++) {
         const cJSON *own = json_get(results->runs[i].run, "machine");
-        if (own != NULL && machine != NULL) {
-            bool peer = results->runs[i].peer[0] != '\0'; /* which words it in its own way */
-            differ |=
-                !same_text(own, machine, "host") ||
-                (!peer && (!same_text(own, machine, "cpu") || !same_text(own, machine, "gpu")));
-        }
-        machine = machine != NULL ? machine : own;
+        bool peer = results->runs[i].peer[0] != '\0'; /* which words it in its own way */
+        differ |= own != NULL &&
+                  (!same_text(own, machine, "host") ||
+                   (!peer && (!same_text(own, machine, "cpu") || !same_text(own, machine, "gpu"))));
     }
     if (differ) {
         add_caution(content, mem_strdup("Runs come from several machines, so their times do not "
                                         "compare; the machine below is that of the first run."));
     }
-    add_machine(content, machine);
 }
 
 /* --- tables and charts --- */
@@ -254,10 +198,6 @@ static void content_free(Content *content)
     for (int i = 0; i < content->caution_count; i++) {
         free(content->cautions[i]);
     }
-    for (int i = 0; i < content->fact_count; i++) {
-        free(content->facts[i].label);
-        free(content->facts[i].value);
-    }
     findings_free(&content->findings);
     results_free(&content->results);
     free(content);
@@ -276,32 +216,11 @@ static int content_make(Content *content, const char *dir, const char *out)
     findings_make(&content->results, &content->findings);
     add_tables(content);
     code = add_charts(content, out);
-    add_facts(content);
+    compare_machines(content);
     return code;
 }
 
-/* --- writers --- */
-
-typedef void Escape(Page *page, const char *text);
-
-/* Text between two pieces of markup. */
-static void put_within(Page *page, Escape *escape, const char *before, const char *text,
-                       const char *after)
-{
-    page_put(page, "%s", before);
-    escape(page, text);
-    page_put(page, "%s", after);
-}
-
-/* Seconds that a run took, "-" when they are not known. */
-static const char *seconds_text(const Result *run, char text[32])
-{
-    double seconds = json_number(run->entry, "seconds");
-    snprintf(text, 32, isnan(seconds) ? "-" : "%.1f", seconds);
-    return text;
-}
-
-/* HTML */
+/* --- pages --- */
 
 static bool has_charts(const Content *content, int table)
 {
@@ -313,190 +232,168 @@ static bool has_charts(const Content *content, int table)
     return false;
 }
 
-static void html_charts(Page *page, const Content *content, int table, const char *out)
+static void put_charts(Pages *pages, const Content *content, int table, const char *out)
 {
+    char *folder = io_join(out, "charts");
     for (int i = 0; i < content->chart_count; i++) {
-        if (content->charts[i].table != table) {
-            continue;
-        }
-        char *path = mem_format("%s/charts/%s.svg", out, content->charts[i].chart.name);
-        if (page_put_figure(page, path, content->charts[i].chart.title) != 0) {
+        const Chart *chart = &content->charts[i].chart;
+        if (content->charts[i].table == table &&
+            pages_put_figure(pages, folder, "charts/", chart->name, chart->title) != 0) {
             log_warn("%s", err_message());
         }
-        free(path);
     }
+    free(folder);
 }
 
-static void html_contents(Page *page, const Content *content)
+static void put_contents(Page *html, const Content *content)
 {
-    page_put(page,
+    page_put(html,
              "<nav aria-label=\"Contents\"><ul>\n<li><a href=\"#findings\">Findings</a></li>\n");
     for (int i = 0; i < content->table_count; i++) {
-        page_put(page, "<li><a href=\"#table-%d\">", i + 1);
-        put_within(page, page_put_html, "", content->tables[i].title, "</a></li>\n");
+        page_put(html, "<li><a href=\"#table-%d\">", i + 1);
+        page_put_html(html, content->tables[i].title);
+        page_put(html, "</a></li>\n");
     }
     if (has_charts(content, -1)) {
-        page_put(page, "<li><a href=\"#charts\">Charts</a></li>\n");
+        page_put(html, "<li><a href=\"#charts\">Charts</a></li>\n");
     }
-    page_put(page, "<li><a href=\"#runs\">Runs</a></li>\n<li><a href=\"#made\">How it was made</a>"
+    page_put(html, "<li><a href=\"#runs\">Runs</a></li>\n<li><a href=\"#made\">How it was made</a>"
                    "</li>\n</ul></nav>\n");
 }
 
-static void html_findings(Page *page, const Findings *findings)
+static void put_findings(Pages *pages, const Findings *findings)
 {
-    page_put(page, "<h2 id=\"findings\">Findings</h2>\n");
+    pages_mark(pages, "## Findings\n\n", "<h2 id=\"findings\">Findings</h2>\n");
     if (findings->count == 0) {
-        page_put(page, "<p>No rule applied to these numbers.</p>\n");
+        pages_mark(pages, "No rule applied to these numbers.\n\n",
+                   "<p>No rule applied to these numbers.</p>\n");
         return;
     }
-    page_put(page, "<ul class=\"findings\">\n");
+    page_put(&pages->html, "<ul class=\"findings\">\n");
     for (int i = 0; i < findings->count; i++) {
         const Finding *finding = &findings->items[i];
         bool caution = finding->kind == FINDING_CAUTION;
-        put_within(page, page_put_html, caution ? "<li class=\"caution\"><b>Caution:</b> " : "<li>",
-                   finding->text, "");
-        if (finding->evidence != NULL && finding->evidence[0] != '\0') {
-            put_within(page, page_put_html, " <span class=\"evidence\">", finding->evidence,
-                       "</span>");
+        pages_put(pages, finding->text.text, caution ? "- **Caution:** " : "- ", "",
+                  caution ? "<li class=\"caution\"><b>Caution:</b> " : "<li>", "");
+        if (finding->evidence.size > 0) {
+            pages_put(pages, finding->evidence.text, " (", ")", " <span class=\"evidence\">",
+                      "</span>");
         }
-        page_put(page, "</li>\n");
+        pages_mark(pages, "\n", "</li>\n");
     }
-    page_put(page, "</ul>\n");
+    pages_mark(pages, "\n", "</ul>\n");
 }
 
-static void html_tables(Page *page, const Content *content, const char *out)
+static void put_tables(Pages *pages, const Content *content, const char *out)
 {
     for (int i = 0; i < content->table_count; i++) {
-        page_put(page, "<section>\n<h2 id=\"table-%d\">", i + 1);
-        put_within(page, page_put_html, "", content->tables[i].title, "</h2>\n");
-        char *table = table_html(&content->tables[i]);
-        page_put(page, "<div class=\"part\"><div class=\"scroll\" tabindex=\"0\">\n%s</div>\n",
-                 table);
-        free(table);
-        html_charts(page, content, i, out);
-        page_put(page, "</div>\n</section>\n");
+        page_put(&pages->html, "<section>\n<h2 id=\"table-%d\">", i + 1);
+        pages_put(pages, content->tables[i].title, "## ", "\n\n", "",
+                  "</h2>\n<div class=\"part\"><div class=\"scroll\" tabindex=\"0\">\n");
+        table_put(&content->tables[i], pages);
+        pages_mark(pages, "\n", "</div>\n");
+        put_charts(pages, content, i, out);
+        page_put(&pages->html, "</div>\n</section>\n");
     }
     if (has_charts(content, -1)) {
-        page_put(page, "<section>\n<h2 id=\"charts\">Charts</h2>\n<div class=\"part\">\n");
-        html_charts(page, content, -1, out);
-        page_put(page, "</div>\n</section>\n");
+        page_put(&pages->html, "<section>\n<h2 id=\"charts\">Charts</h2>\n<div class=\"part\">\n");
+        put_charts(pages, content, -1, out);
+        page_put(&pages->html, "</div>\n</section>\n");
     }
 }
 
-static void html_runs(Page *page, const Results *results)
+static void put_runs(Pages *pages, const Results *results)
 {
-    page_put(page,
-             "<h2 id=\"runs\">Runs</h2>\n<div class=\"scroll\" tabindex=\"0\"><table>\n<tr>"
-             "<th>Run</th><th>Configuration</th><th class=\"number\">Repeat</th><th>State</th>"
-             "<th class=\"number\">Seconds</th><th>Reason</th></tr>\n");
+    pages_mark(pages,
+               "## Runs\n\n| Run | Configuration | Repeat | State | Seconds | Reason |\n"
+               "| --- | --- | ---: | --- | ---: | --- |\n",
+               "<h2 id=\"runs\">Runs</h2>\n<div class=\"scroll\" tabindex=\"0\"><table>\n<tr>"
+               "<th>Run</th><th>Configuration</th><th class=\"number\">Repeat</th><th>State</th>"
+               "<th class=\"number\">Seconds</th><th>Reason</th></tr>\n");
     for (int i = 0; i < results->count; i++) {
         const Result *run = &results->runs[i];
-        char label[512], seconds[32];
-        result_label(results, run, label, sizeof label);
-        put_within(page, page_put_html, "<tr><td><code>", run->id, "</code></td>");
-        put_within(page, page_put_html, "<td class=\"label\">", label, "</td>");
-        bool open = run->state == RUN_WAITING || run->state == RUN_RUNNING;
-        page_put(page, "<td class=\"number\">%d</td><td class=\"%s\">%s</td>", run->repeat + 1,
-                 run->state == RUN_DONE ? "good"
-                 : open                 ? "soft"
-                                        : "bad",
-                 run_state_name(run->state));
-        page_put(page, "<td class=\"number\">%s</td>", seconds_text(run, seconds));
-        put_within(page, page_put_html, "<td class=\"reason\">", run->reason, "</td></tr>\n");
+        const char *state = run_state_name(run->state), *class = "bad";
+        double number = json_number(run->entry, "seconds");
+        char seconds[32];
+        snprintf(seconds, sizeof seconds, isnan(number) ? "-" : "%.1f", number);
+        if (run->state == RUN_DONE) {
+            class = "good";
+        } else if (run->state == RUN_WAITING || run->state == RUN_RUNNING) {
+            class = "soft";
+        }
+        pages_put(pages, run->id, "| ", " | ", "<tr><td><code>", "</code></td>");
+        pages_put(pages, run->label, "", "", "<td class=\"label\">", "</td>");
+        page_put(&pages->markdown, " | %d | %s | %s", run->repeat + 1, state, seconds);
+        page_put(&pages->html,
+                 "<td class=\"number\">%d</td><td class=\"%s\">%s</td>"
+                 "<td class=\"number\">%s</td>",
+                 run->repeat + 1, class, state, seconds);
+        pages_put(pages, run->reason, " | ", " |\n", "<td class=\"reason\">", "</td></tr>\n");
     }
-    page_put(page, "</table></div>\n");
+    pages_mark(pages, "\n", "</table></div>\n");
 }
 
-static void write_html(const Content *content, const char *out, Page *page)
+/* A line of how it was made. */
+static void put_fact(Pages *pages, const char *label, const char *value)
 {
-    page_open(page, content->title);
-    if (content->about[0] != '\0') {
-        put_within(page, page_put_html, "<p>", content->about, "</p>\n");
+    if (value[0] != '\0') {
+        pages_put(pages, label, "| ", " | ", "<tr><td>", "</td><td>");
+        pages_put(pages, value, "", " |\n", "", "</td></tr>\n");
     }
-    for (int i = 0; i < content->caution_count; i++) {
-        put_within(page, page_put_html, "<p class=\"banner\">", content->cautions[i], "</p>\n");
-    }
-    html_contents(page, content);
-    html_findings(page, &content->findings);
-    html_tables(page, content, out);
-    html_runs(page, &content->results);
-    page_put(page, "<h2 id=\"made\">How it was made</h2>\n<div class=\"scroll\"><table>\n");
-    for (int i = 0; i < content->fact_count; i++) {
-        put_within(page, page_put_html, "<tr><td>", content->facts[i].label, "</td><td>");
-        put_within(page, page_put_html, "", content->facts[i].value, "</td></tr>\n");
-    }
-    page_put(page, "</table></div>\n");
-    page_close(page);
 }
 
-/* Markdown */
-
-static void markdown_charts(Page *page, const Content *content, int table)
+static void put_machine(Pages *pages, const cJSON *machine)
 {
-    for (int i = 0; i < content->chart_count; i++) {
-        if (content->charts[i].table == table) {
-            put_within(page, page_put_markdown, "![", content->charts[i].chart.title, "](charts/");
-            page_put(page, "%s.png)\n\n", content->charts[i].chart.name);
+    const cJSON *item;
+    cJSON_ArrayForEach(item, machine)
+    {
+        char label[64];
+        const char *name = item->string != NULL ? item->string : "";
+        size_t length = strlen(name);
+        bool bytes = length > 6 && strcmp(name + length - 6, "_bytes") == 0;
+        snprintf(label, sizeof label, "Machine: %.*s", (int)(bytes ? length - 6 : length), name);
+        for (char *at = label; *at != '\0'; at++) {
+            *at = *at == '_' ? ' ' : *at;
+        }
+        if (cJSON_IsString(item)) {
+            put_fact(pages, label, item->valuestring);
+        } else if (cJSON_IsNumber(item)) {
+            char number[64];
+            snprintf(number, sizeof number, bytes ? "%.1f GiB" : "%.6g",
+                     bytes ? item->valuedouble / (1 << 30) : item->valuedouble);
+            put_fact(pages, label, number);
         }
     }
 }
 
-static void markdown_findings(Page *page, const Findings *findings)
+static void put_facts(Pages *pages, const Results *results)
 {
-    page_put(page, "## Findings\n\n");
-    for (int i = 0; i < findings->count; i++) {
-        const Finding *finding = &findings->items[i];
-        put_within(page, page_put_markdown,
-                   finding->kind == FINDING_CAUTION ? "- **Caution:** " : "- ", finding->text, "");
-        if (finding->evidence != NULL && finding->evidence[0] != '\0') {
-            put_within(page, page_put_markdown, " (", finding->evidence, ")");
-        }
-        page_put(page, "\n");
+    const cJSON *json = results->json;
+    const char *recipe = json_text(json, "recipe");
+    char text[160];
+    pages_mark(pages, "## How it was made\n\n| | |\n| --- | --- |\n",
+               "<h2 id=\"made\">How it was made</h2>\n<div class=\"scroll\"><table>\n");
+    if (recipe != NULL) {
+        char *word = escape_shell_path(recipe);
+        char *command =
+            mem_format("pacer sweep %s%s", word, json_is_true(json, "smoke") ? " --smoke" : "");
+        put_fact(pages, "Command", command);
+        free(command);
+        free(word);
     }
-    page_put(page, findings->count == 0 ? "No rule applied to these numbers.\n\n" : "\n");
-}
-
-static void markdown_runs(Page *page, const Results *results)
-{
-    page_put(page, "## Runs\n\n| Run | Configuration | Repeat | State | Seconds | Reason |\n"
-                   "| --- | --- | ---: | --- | ---: | --- |\n");
-    for (int i = 0; i < results->count; i++) {
-        const Result *run = &results->runs[i];
-        char label[512], seconds[32];
-        result_label(results, run, label, sizeof label);
-        put_within(page, page_put_markdown, "| ", run->id, " | ");
-        put_within(page, page_put_markdown, "", label, "");
-        page_put(page, " | %d | %s | %s", run->repeat + 1, run_state_name(run->state),
-                 seconds_text(run, seconds));
-        put_within(page, page_put_markdown, " | ", run->reason, " |\n");
-    }
-    page_put(page, "\n");
-}
-
-static void write_markdown(const Content *content, Page *page)
-{
-    put_within(page, page_put_markdown, "# ", content->title, "\n\n");
-    if (content->about[0] != '\0') {
-        put_within(page, page_put_markdown, "", content->about, "\n\n");
-    }
-    for (int i = 0; i < content->caution_count; i++) {
-        put_within(page, page_put_markdown, "> **", content->cautions[i], "**\n\n");
-    }
-    markdown_findings(page, &content->findings);
-    for (int i = 0; i < content->table_count; i++) {
-        put_within(page, page_put_markdown, "## ", content->tables[i].title, "\n\n");
-        char *table = table_markdown(&content->tables[i]);
-        page_put(page, "%s\n", table);
-        free(table);
-        markdown_charts(page, content, i);
-    }
-    markdown_charts(page, content, -1);
-    markdown_runs(page, &content->results);
-    page_put(page, "## How it was made\n\n| | |\n| --- | --- |\n");
-    for (int i = 0; i < content->fact_count; i++) {
-        put_within(page, page_put_markdown, "| ", content->facts[i].label, " | ");
-        put_within(page, page_put_markdown, "", content->facts[i].value, " |\n");
-    }
+    put_fact(pages, "Started", json_text_or(json, "started", ""));
+    put_fact(pages, "Last change", json_text_or(json, "updated", ""));
+    snprintf(text, sizeof text, "%.60s, commit %.60s",
+             json_text_or(json, "pacer.version", "unknown"),
+             json_text_or(json, "pacer.commit", "unknown"));
+    put_fact(pages, "Version", text);
+    snprintf(text, sizeof text, "%d of %d configurations%s", results->count,
+             results->configurations,
+             results->count > results->configurations ? ", repeats interleaved" : "");
+    put_fact(pages, "Runs", text);
+    put_fact(pages, "PyTorch", json_text_or(json, "peers.version", ""));
+    put_machine(pages, machine_of(results));
+    page_put(&pages->html, "</table></div>\n");
 }
 
 int experiment_report(const char *dir, const char *out)
@@ -504,12 +401,21 @@ int experiment_report(const char *dir, const char *out)
     Content *content = mem_zalloc(1, sizeof *content);
     int code = content_make(content, dir, out);
     if (code == 0) {
-        Page markdown = {0}, html = {0};
-        write_markdown(content, &markdown);
-        write_html(content, out, &html);
-        code = page_save(&markdown, out, "report.md");
-        code = code != 0 ? code : page_save(&html, out, "report.html");
-        page_free(&html);
+        Pages pages = {0};
+        pages_open(&pages, content->title);
+        if (content->about[0] != '\0') {
+            pages_put(&pages, content->about, "", "\n\n", "<p>", "</p>\n");
+        }
+        for (int i = 0; i < content->caution_count; i++) {
+            pages_put(&pages, content->cautions[i], "> **", "**\n\n", "<p class=\"banner\">",
+                      "</p>\n");
+        }
+        put_contents(&pages.html, content);
+        put_findings(&pages, &content->findings);
+        put_tables(&pages, content, out);
+        put_runs(&pages, &content->results);
+        put_facts(&pages, &content->results);
+        code = pages_save(&pages, out);
     }
     content_free(content);
     return code;

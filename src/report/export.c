@@ -184,8 +184,8 @@ static int run_columns(Csv *csv, const Results *results)
     if (code == 0 && results_have_peers(results)) {
         code = csv_column(csv, "peer");
     }
-    for (int axis = 0; code == 0 && axis < results->axis_count; axis++) {
-        code = columns_named(csv, results->axes[axis].options, (size_t)results->axes[axis].count);
+    for (int i = 0; code == 0 && i < results->varying_count; i++) {
+        code = csv_column(csv, results->varying[i].option);
     }
     for (int i = 0; code == 0 && i < results->count; i++) {
         code = csv_columns_of(csv, json_get(results->runs[i].entry, "settings"));
@@ -203,12 +203,9 @@ static int run_row(Csv *csv, const Results *results, const Result *result)
         csv_put(csv, entry_first[i], json_get(result->entry, entry_first[i]));
     }
     csv_put(csv, "peer", json_get(result->entry, "peer"));
-    for (int axis = 0; axis < results->axis_count; axis++) {
-        for (int i = 0; i < results->axes[axis].count; i++) {
-            char text[RESULT_SETTING_SIZE];
-            const char *option = results->axes[axis].options[i];
-            csv_put_text(csv, option, result_setting(result, option, text));
-        }
+    for (int i = 0; i < results->varying_count; i++) {
+        const char *option = results->varying[i].option;
+        csv_put_text(csv, option, result_setting(result, option));
     }
     csv_put_tree(csv, json_get(result->entry, "settings"));
     for (size_t i = 0; i < LENGTH(entry_last); i++) {

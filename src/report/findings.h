@@ -7,8 +7,8 @@ typedef enum { FINDING_RESULT, FINDING_CAUTION } FindingKind;
 
 typedef struct {
     FindingKind kind;
-    char *text;     /* a sentence */
-    char *evidence; /* runs and numbers behind it */
+    Page text;     /* a sentence */
+    Page evidence; /* runs and numbers behind it; may be empty */
 } Finding;
 
 typedef struct {
@@ -23,23 +23,27 @@ void findings_free(Findings *findings);
 
 /* --- what rules share --- */
 
-/* Takes both strings. */
-void findings_add(Findings *findings, FindingKind kind, char *text, char *evidence);
+/* A new one, to be filled before the next. */
+Finding *findings_add(Findings *findings, FindingKind kind);
 
-Metric findings_metric(const char *name); /* must exist */
-
-/* "batch 16, ranks 2" */
-#define FINDINGS_LABEL_SIZE 400
-const char *findings_label(const Results *results, int configuration,
-                           char text[FINDINGS_LABEL_SIZE]);
-
-/* The mean over the sound runs of a configuration; NAN: none. Here and below, `name` is that of a
- * metric. */
+/* Over the sound runs of a configuration; the mean is NAN where there is none. Here and below,
+ * `name` is that of a metric. */
+Estimate findings_estimate(const Results *results, int configuration, const char *name);
 double findings_mean(const Results *results, int configuration, const char *name);
 
+/* Of a single run, or one of its ranks. */
+double findings_number(const Results *results, const Result *result, int rank, const char *name);
+
+/* "batch 16, ranks 2" */
+const char *findings_label(const Results *results, int configuration);
+
+/* Text that lives as long as the expression it is made in. */
+typedef struct {
+    char text[120];
+} Phrase;
+
 /* A number with its unit, tokens/s and nats included. */
-#define FINDINGS_VALUE_SIZE 80
-const char *findings_value(const char *name, double value, char text[FINDINGS_VALUE_SIZE]);
+Phrase findings_value(const char *name, double value);
 
 /* Adds "label: 1.25 k ± 12 (3 runs)" for each configuration, as far as known and at most a dozen.
  * configurations NULL: 0, 1, ... */
@@ -48,8 +52,7 @@ void findings_list(Page *page, const char *name, const Results *results, const i
 
 /* What the repeats say about two samples: "significant (p = 0.012)", "within the noise of the
  * repeats (p = 0.4)", "from single runs, so noise cannot be judged". */
-#define FINDINGS_JUDGEMENT_SIZE 120
-const char *findings_judgement(const Welch *welch, char text[FINDINGS_JUDGEMENT_SIZE]);
+Phrase findings_judgement(const Welch *welch);
 Welch findings_welch(const char *name, const Results *results, int a, int b);
 
 /* Configurations that differ along one axis alone, in the order of its numbers: batch 8, 16, 32
@@ -72,35 +75,11 @@ typedef struct {
 void series_make(const Results *results, SeriesList *list);
 void series_free(SeriesList *list);
 
-/* --- the rules, by theme ---
- *
- * A rule adds a finding only when the sound runs of the experiment support it; cautions are about
- * all runs. */
+/* Adds findings as far as the sound runs of the experiment support them; cautions are about all
+ * runs. */
+typedef void Rule(const Results *results, Findings *findings);
 
-void rule_fastest(const Results *results, Findings *findings);
-void rule_diminishing_returns(const Results *results, Findings *findings);
-
-void rule_peers(const Results *results, Findings *findings);
-void rule_missing_peers(const Results *results, Findings *findings);
-
-void rule_memory(const Results *results, Findings *findings);
-
-void rule_communication(const Results *results, Findings *findings);
-void rule_overlap(const Results *results, Findings *findings);
-void rule_amdahl(const Results *results, Findings *findings);
-void rule_superlinear(const Results *results, Findings *findings);
-void rule_mean_speedup(const Results *results, Findings *findings);
-void rule_stragglers(const Results *results, Findings *findings);
-void rule_oversubscribed(const Results *results, Findings *findings);
-
-void rule_batch_quality(const Results *results, Findings *findings);
-void rule_gap(const Results *results, Findings *findings);
-void rule_learning_rate(const Results *results, Findings *findings);
-void rule_probed_rates(const Results *results, Findings *findings);
-
-void rule_smoke(const Results *results, Findings *findings);
-void rule_checks(const Results *results, Findings *findings);
-void rule_failures(const Results *results, Findings *findings);
-void rule_unfinished(const Results *results, Findings *findings);
-void rule_repeats(const Results *results, Findings *findings);
-void rule_noise(const Results *results, Findings *findings);
+Rule rule_fastest, rule_diminishing_returns, rule_memory, rule_peers, rule_missing_peers;
+Rule rule_communication, rule_overlap, rule_amdahl, rule_superlinear, rule_mean_speedup;
+Rule rule_stragglers, rule_oversubscribed;
+Rule rule_batch_quality, rule_gap, rule_learning_rate, rule_probed_rates;

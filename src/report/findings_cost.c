@@ -39,17 +39,12 @@ void rule_fastest(const Results *results, Findings *findings)
     double most = findings_mean(results, best, "tok_s");
     double second = findings_mean(results, next, "tok_s");
     Welch welch = findings_welch("tok_s", results, next, best);
-    char value[FINDINGS_VALUE_SIZE], judgement[FINDINGS_JUDGEMENT_SIZE];
-    char winner[FINDINGS_LABEL_SIZE], other[FINDINGS_LABEL_SIZE];
-    Page evidence = {0};
-    findings_list(&evidence, "tok_s", results, NULL, results->configurations);
-    findings_add(findings, FINDING_RESULT,
-                 mem_format("Fastest: %s with %s, %.1f %% ahead of %s; %s.",
-                            findings_label(results, best, winner),
-                            findings_value("tok_s", most, value), 100 * (most / second - 1),
-                            findings_label(results, next, other),
-                            findings_judgement(&welch, judgement)),
-                 evidence.text);
+    Finding *finding = findings_add(findings, FINDING_RESULT);
+    page_put(&finding->text, "Fastest: %s with %s, %.1f %% ahead of %s; %s.",
+             findings_label(results, best), findings_value("tok_s", most).text,
+             100 * (most / second - 1), findings_label(results, next),
+             findings_judgement(&welch).text);
+    findings_list(&finding->evidence, "tok_s", results, NULL, results->configurations);
 }
 
 /* --- diminishing returns --- */
@@ -66,37 +61,34 @@ static bool is_a_resource(const char *option)
     return false;
 }
 
-static const char *const step_parts[] = {"data_load",    "data_move", "forward", "loss", "backward",
-                                         "comm_exposed", "optimizer", "launch",  "wait"};
-#define STEP_PARTS (sizeof step_parts / sizeof step_parts[0])
-
 /* The part's share of the training time in a configuration; NAN when not known. */
 static double share_of(const Results *results, int configuration, const char *part)
 {
     char name[48];
     snprintf(name, sizeof name, "%s_s", part);
-    Metric own = findings_metric(name);
     double all = findings_mean(results, configuration, "training_s");
-    return all > 0 ? metric_sound_estimate(&own, results, configuration).mean / all : NAN;
+    return all > 0 ? findings_mean(results, configuration, name) / all : NAN;
 }
 
 /* Which part of a step dominates there, and which one took a larger share than before. */
 static void put_parts(Page *page, const Results *results, int before, int after)
 {
+    static const char *const parts[] = {"data_load",    "data_move", "forward", "loss", "backward",
+                                        "comm_exposed", "optimizer", "launch",  "wait"};
     double most = 0, growth = 0, from = 0, to = 0;
     const char *dominant = NULL, *growing = NULL;
-    for (size_t i = 0; i < STEP_PARTS; i++) {
-        double share = share_of(results, after, step_parts[i]);
-        double earlier = share_of(results, before, step_parts[i]);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        double share = share_of(results, after, parts[i]);
+        double earlier = share_of(results, before, parts[i]);
         if (share > most) {
             most = share;
-            dominant = step_parts[i];
+            dominant = parts[i];
         }
         if (share - earlier > growth) {
             growth = share - earlier;
             from = earlier;
             to = share;
-            growing = step_parts[i];
+            growing = parts[i];
         }
     }
     if (dominant == NULL) {
@@ -109,15 +101,6 @@ static void put_parts(Page *page, const Results *results, int before, int after)
     } else if (growth >= 0.01) {
         page_put(page, ", and %s grew most, from %.0f %% to %.0f %%", growing, 100 * from,
                  100 * to);
-    }
-}
-
-static void put_judgement(Page *page, const Results *results, int before, int after)
-{
-    Welch welch = findings_welch("tok_s", results, before, after);
-    char judgement[FINDINGS_JUDGEMENT_SIZE];
-    if (!isnan(welch.p)) {
-        page_put(page, ", %s", findings_judgement(&welch, judgement));
     }
 }
 
@@ -140,18 +123,21 @@ static void returns_along(const Results *results, const Series *series, Findings
         double doublings = before >= 0 ? log2(series->values[i] / series->values[before]) : NAN;
         double gain = before >= 0 ? pow(mean / speed_before, 1 / doublings) - 1 : NAN;
         if (gain < WORTHWHILE) {
-            Page text = {0}, evidence = {0};
-            page_put(
-                &text,
-                "Diminishing returns along %s%s from %.15g on: up to %.15g throughput changes by "
-                "%+.1f %% per doubling, less than %.0f %%",
-                series->option, series->where, series->values[before], series->values[i],
-                100 * gain, 100 * WORTHWHILE);
-            put_judgement(&text, results, series->configurations[before], configuration);
-            put_parts(&text, results, series->configurations[before], configuration);
-            page_put(&text, ".");
-            findings_list(&evidence, "tok_s", results, series->configurations, series->count);
-            findings_add(findings, FINDING_RESULT, text.text, evidence.text);
+            int last = series->configurations[before];
+            Welch welch = findings_welch("tok_s", results, last, configuration);
+            Finding *finding = findings_add(findings, FINDING_RESULT);
+            page_put(&finding->text,
+                     "Diminishing returns along %s%s from %.15g on: up to %.15g throughput changes "
+                     "by %+.1f %% per doubling, less than %.0f %%",
+                     series->option, series->where, series->values[before], series->values[i],
+                     100 * gain, 100 * WORTHWHILE);
+            if (!isnan(welch.p)) {
+                page_put(&finding->text, ", %s", findings_judgement(&welch).text);
+            }
+            put_parts(&finding->text, results, last, configuration);
+            page_put(&finding->text, ".");
+            findings_list(&finding->evidence, "tok_s", results, series->configurations,
+                          series->count);
             return;
         }
         before = i;
@@ -203,16 +189,13 @@ static double room_of(const Results *results, const Result *result, const char *
 
 static void put_bytes(Page *page, const Results *results, const Result *result)
 {
-    Metric planned = findings_metric("planned_bytes");
-    char bytes[FINDINGS_VALUE_SIZE], room_text[FINDINGS_VALUE_SIZE];
     const char *whose;
-    double wanted = metric_value(&planned, results, result, -1);
+    double wanted = findings_number(results, result, -1, "planned_bytes");
     double room = room_of(results, result, &whose);
     if (!isnan(wanted)) {
-        page_put(page, ", planned %s", findings_value("planned_bytes", wanted, bytes));
+        page_put(page, ", planned %s", findings_value("planned_bytes", wanted).text);
         if (!isnan(room)) {
-            page_put(page, " against %s %s", findings_value("planned_bytes", room, room_text),
-                     whose);
+            page_put(page, " against %s %s", findings_value("planned_bytes", room).text, whose);
         }
     }
 }
@@ -230,25 +213,24 @@ static void limit_along(const Results *results, const Series *series, bool *told
         return;
     }
     const Result *refusal = refusal_of(results, series->configurations[limit]);
-    Page text = {0};
-    page_put(&text, "Memory limits %s%s: %.15g does not fit (%s)", series->option, series->where,
-             series->values[limit],
+    Finding *finding = findings_add(findings, FINDING_RESULT);
+    page_put(&finding->text, "Memory limits %s%s: %.15g does not fit (%s)", series->option,
+             series->where, series->values[limit],
              refusal->state == RUN_REFUSED ? "refused by its plan" : "ran out of memory");
-    put_bytes(&text, results, refusal);
+    put_bytes(&finding->text, results, refusal);
     if (fits >= 0) {
-        Metric planned = findings_metric("planned_bytes");
-        int configuration = series->configurations[fits];
-        double bytes = metric_estimate(&planned, results, configuration).mean;
-        char value[FINDINGS_VALUE_SIZE];
-        page_put(&text, "; the largest below it that fits is %.15g", series->values[fits]);
+        Metric planned = metric_named("planned_bytes");
+        double bytes = metric_estimate(&planned, results, series->configurations[fits]).mean;
+        page_put(&finding->text, "; the largest below it that fits is %.15g", series->values[fits]);
         if (!isnan(bytes)) {
-            page_put(&text, " with %s planned", findings_value("planned_bytes", bytes, value));
+            page_put(&finding->text, " with %s planned",
+                     findings_value("planned_bytes", bytes).text);
         }
     } else {
-        page_put(&text, "; nothing smaller was run");
+        page_put(&finding->text, "; nothing smaller was run");
     }
-    page_put(&text, ".");
-    findings_add(findings, FINDING_RESULT, text.text, mem_strdup(refusal->reason));
+    page_put(&finding->text, ".");
+    page_put(&finding->evidence, "%s", refusal->reason);
     for (int i = limit; i < series->count; i++) {
         told[series->configurations[i]] = true;
     }
@@ -265,13 +247,11 @@ void rule_memory(const Results *results, Findings *findings)
     for (int i = 0; i < results->configurations; i++) {
         const Result *refusal = refusal_of(results, i);
         if (refusal != NULL && !told[i]) {
-            char label[FINDINGS_LABEL_SIZE];
-            findings_label(results, i, label);
-            Page text = {0};
-            page_put(&text, "%s does not fit", label);
-            put_bytes(&text, results, refusal);
-            page_put(&text, ".");
-            findings_add(findings, FINDING_RESULT, text.text, mem_strdup(refusal->reason));
+            Finding *finding = findings_add(findings, FINDING_RESULT);
+            page_put(&finding->text, "%s does not fit", findings_label(results, i));
+            put_bytes(&finding->text, results, refusal);
+            page_put(&finding->text, ".");
+            page_put(&finding->evidence, "%s", refusal->reason);
         }
     }
     series_free(&list);
@@ -289,16 +269,12 @@ static bool same_attention(const char *a, const char *b)
 
 static bool same_work(const Results *results, const Result *own, const Result *peer)
 {
-    for (int axis = 0; axis < results->axis_count; axis++) {
-        for (int i = 0; i < results->axes[axis].count; i++) {
-            const char *option = results->axes[axis].options[i];
-            char own_buffer[RESULT_SETTING_SIZE], peer_buffer[RESULT_SETTING_SIZE];
-            const char *a = result_setting(own, option, own_buffer);
-            const char *b = result_setting(peer, option, peer_buffer);
-            bool kernel = strcmp(option, "attention") == 0;
-            if (b != NULL && (a == NULL || !(kernel ? same_attention(a, b) : strcmp(a, b) == 0))) {
-                return false;
-            }
+    for (int i = 0; i < results->varying_count; i++) {
+        const char *option = results->varying[i].option;
+        const char *a = result_setting(own, option), *b = result_setting(peer, option);
+        bool kernel = strcmp(option, "attention") == 0;
+        if (b != NULL && (a == NULL || !(kernel ? same_attention(a, b) : strcmp(a, b) == 0))) {
+            return false;
         }
     }
     return true;
@@ -323,19 +299,9 @@ static int counterpart(const Results *results, const Result *peer)
     return best;
 }
 
-/* Settings alone: the sentence says itself whose they are. */
-static char *settings_of(const Results *results, int configuration)
-{
-    Result plain = *results_first(results, configuration);
-    char text[400], *shown;
-    plain.peer = "";
-    result_label(results, &plain, text, sizeof text);
-    shown = results->axis_count > 0 ? mem_format(" (%s)", text) : mem_strdup("");
-    return shown;
-}
-
 static void compare(const Results *results, int own, int peer, Findings *findings)
 {
+    const Result *us = results_first(results, own), *them = results_first(results, peer);
     double median =
         findings_mean(results, peer, "step_p50_ms") / findings_mean(results, own, "step_p50_ms");
     double mine = findings_mean(results, own, "tok_s");
@@ -343,43 +309,40 @@ static void compare(const Results *results, int own, int peer, Findings *finding
     double share =
         findings_mean(results, own, "peak_bytes") / findings_mean(results, peer, "peak_bytes");
     Welch welch = findings_welch("tok_s", results, peer, own);
-    char *own_settings = settings_of(results, own), *peer_settings = settings_of(results, peer);
-    char mine_text[FINDINGS_VALUE_SIZE], theirs_text[FINDINGS_VALUE_SIZE];
-    char judgement[FINDINGS_JUDGEMENT_SIZE];
-    Page text = {0}, evidence = {0};
-    page_put(&text, "pacer%s is %.2f times as fast as %s%s, %s against %s", own_settings,
-             mine / theirs, peer_title(results_first(results, peer)->peer), peer_settings,
-             findings_value("tok_s", mine, mine_text),
-             findings_value("tok_s", theirs, theirs_text));
+    Finding *finding = findings_add(findings, FINDING_RESULT);
+    if (results->varying_count > 0) {
+        page_put(&finding->text, "pacer (%s) is %.2f times as fast as %s (%s)", us->varying,
+                 mine / theirs, peer_title(them->peer), them->varying);
+    } else {
+        page_put(&finding->text, "pacer is %.2f times as fast as %s", mine / theirs,
+                 peer_title(them->peer));
+    }
+    page_put(&finding->text, ", %s against %s", findings_value("tok_s", mine).text,
+             findings_value("tok_s", theirs).text);
     if (median > 0) {
-        page_put(&text, " (%.2f times by the median update)", median);
+        page_put(&finding->text, " (%.2f times by the median update)", median);
     }
     if (share > 0) {
-        page_put(&text, ", with %.0f %% of its memory", 100 * share);
+        page_put(&finding->text, ", with %.0f %% of its memory", 100 * share);
     }
-    page_put(&text, "; %s.", findings_judgement(&welch, judgement));
-    findings_list(&evidence, "tok_s", results, (int[]){own, peer}, 2);
+    page_put(&finding->text, "; %s.", findings_judgement(&welch).text);
+    findings_list(&finding->evidence, "tok_s", results, (int[]){own, peer}, 2);
     if (share > 0) {
-        findings_list(&evidence, "peak_bytes", results, (int[]){own, peer}, 2);
+        findings_list(&finding->evidence, "peak_bytes", results, (int[]){own, peer}, 2);
     }
-    findings_add(findings, FINDING_RESULT, text.text, evidence.text);
-    free(own_settings);
-    free(peer_settings);
 }
 
 static void tell_of_memory(const Results *results, int own, const Result *peer, Findings *findings)
 {
     double bytes = own >= 0 ? findings_mean(results, own, "peak_bytes") : NAN;
-    char label[FINDINGS_LABEL_SIZE], value[FINDINGS_VALUE_SIZE];
-    findings_label(results, peer->configuration, label);
-    Page text = {0};
-    page_put(&text, "%s ran out of memory", label);
+    Finding *finding = findings_add(findings, FINDING_RESULT);
+    page_put(&finding->text, "%s ran out of memory", findings_label(results, peer->configuration));
     if (!isnan(bytes)) {
-        page_put(&text, "; pacer takes %s for the same",
-                 findings_value("peak_bytes", bytes, value));
+        page_put(&finding->text, "; pacer takes %s for the same",
+                 findings_value("peak_bytes", bytes).text);
     }
-    page_put(&text, ".");
-    findings_add(findings, FINDING_RESULT, text.text, mem_strdup(peer->reason));
+    page_put(&finding->text, ".");
+    page_put(&finding->evidence, "%s", peer->reason);
 }
 
 void rule_peers(const Results *results, Findings *findings)
@@ -403,6 +366,6 @@ void rule_missing_peers(const Results *results, Findings *findings)
 {
     const char *note = json_text(results->json, "peers.note");
     if (note != NULL) {
-        findings_add(findings, FINDING_CAUTION, mem_format("%s.", note), NULL);
+        page_put(&findings_add(findings, FINDING_CAUTION)->text, "%s.", note);
     }
 }

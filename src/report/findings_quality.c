@@ -18,30 +18,20 @@
 typedef struct {
     int configuration;
     double global_batch, mean;
-    double losses[METRIC_MAX_SAMPLES];
-    int count;
+    Samples losses;
 } Contender;
-
-static bool is_about_batches(const Results *results, int axis)
-{
-    static const char *const names[] = {"batch", "accum", "global-batch", "ranks", "lr"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (results_axis_of(results, names[i]) == axis) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* Equal in everything that has nothing to do with batch size. */
 static bool comparable(const Results *results, const Result *a, const Result *b)
 {
-    for (int axis = 0; axis < results->axis_count; axis++) {
-        for (int i = 0; i < results->axes[axis].count && !is_about_batches(results, axis); i++) {
-            const char *option = results->axes[axis].options[i];
-            if (!result_settings_equal(a, b, option)) {
-                return false;
-            }
+    static const char *const names[] = {"batch", "accum", "global-batch", "ranks", "lr"};
+    for (int i = 0; i < results->varying_count; i++) {
+        bool about_batches = false;
+        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+            about_batches |= results_axis_of(results, names[k]) == results->varying[i].axis;
+        }
+        if (!about_batches && !result_same_setting(a, b, results->varying[i].option)) {
+            return false;
         }
     }
     return true;
@@ -83,22 +73,17 @@ static double common_point(const Results *results, const Result *first, CurvePla
 static bool gather(const Results *results, int configuration, CurvePlace *progress, double limit,
                    Contender *contender)
 {
-    Metric batch = findings_metric("global_batch");
+    Samples *losses = &contender->losses;
     *contender = (Contender){.configuration = configuration};
-    for (int i = 0; i < results->count; i++) {
-        const Result *result = &results->runs[i];
-        if (result->configuration != configuration || !result_is_sound(result) ||
-            contender->count == METRIC_MAX_SAMPLES) {
-            continue;
-        }
-        double loss = best_by(result, progress, limit);
-        if (!isnan(loss)) {
-            contender->losses[contender->count++] = loss;
-            contender->global_batch = metric_value(&batch, results, result, -1);
+    for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
+        double loss = result_is_sound(run) ? best_by(run, progress, limit) : NAN;
+        if (!isnan(loss) && losses->count < METRIC_MAX_SAMPLES) {
+            losses->values[losses->count++] = loss;
+            contender->global_batch = findings_number(results, run, -1, "global_batch");
         }
     }
-    contender->mean = estimate_of(contender->losses, contender->count).mean;
-    return contender->count > 0 && contender->global_batch > 0;
+    contender->mean = estimate_of(losses->values, losses->count).mean;
+    return losses->count > 0 && contender->global_batch > 0;
 }
 
 /* The lowest mean loss, among those of another batch size than `except` when that is not NULL. */
@@ -122,24 +107,19 @@ static void tell(const Results *results, const Contender *all, int count, const 
     if (next == NULL) {
         return;
     }
-    Welch welch = welch_test(best->losses, best->count, next->losses, next->count);
-    char judgement[FINDINGS_JUDGEMENT_SIZE];
-    Page evidence = {0};
+    Welch welch = welch_test(best->losses.values, best->losses.count, next->losses.values,
+                             next->losses.count);
+    Finding *finding = findings_add(findings, FINDING_RESULT);
+    page_put(&finding->text,
+             "At equal %s the best validation loss is that of global batch %.15g (%s), %.4f nats; "
+             "the next batch size, %.15g, has %.4f; %s.",
+             where, best->global_batch, findings_label(results, best->configuration), best->mean,
+             next->global_batch, next->mean, findings_judgement(&welch).text);
     for (int i = 0; i < count && i < 24; i++) {
-        char label[FINDINGS_LABEL_SIZE];
-        findings_label(results, all[i].configuration, label);
-        page_put(&evidence, "%s%s: %.4f nats (%d run%s)", i > 0 ? "; " : "", label, all[i].mean,
-                 all[i].count, all[i].count == 1 ? "" : "s");
+        page_put(&finding->evidence, "%s%s: %.4f nats (%d run%s)", i > 0 ? "; " : "",
+                 findings_label(results, all[i].configuration), all[i].mean, all[i].losses.count,
+                 all[i].losses.count == 1 ? "" : "s");
     }
-    char winner[FINDINGS_LABEL_SIZE];
-    findings_label(results, best->configuration, winner);
-    findings_add(
-        findings, FINDING_RESULT,
-        mem_format("At equal %s the best validation loss is that of global batch %.15g (%s), "
-                   "%.4f nats; the next batch size, %.15g, has %.4f; %s.",
-                   where, best->global_batch, winner, best->mean, next->global_batch, next->mean,
-                   findings_judgement(&welch, judgement)),
-        evidence.text);
 }
 
 static void compare_at(const Results *results, const Result *first, CurvePlace *progress,
@@ -159,8 +139,7 @@ static void compare_at(const Results *results, const Result *first, CurvePlace *
         }
     }
     const char *name = strcmp(unit, "tokens") == 0 ? "tokens" : "training_s";
-    char value[FINDINGS_VALUE_SIZE];
-    char *where = mem_format("%s (%s)", unit, findings_value(name, point, value));
+    char *where = mem_format("%s (%s)", unit, findings_value(name, point).text);
     tell(results, all, count, where, findings);
     free(where);
     free(all);
@@ -187,14 +166,13 @@ void rule_batch_quality(const Results *results, Findings *findings)
 void rule_learning_rate(const Results *results, Findings *findings)
 {
     /* In tokens: longer sequences, and fewer of them, make the same update. */
-    Metric batch = findings_metric("tokens_update"), rate = findings_metric("lr");
     size_t most = (size_t)results->count + 1;
     double *batches = mem_zalloc(most, sizeof *batches), *rates = mem_zalloc(most, sizeof *rates);
     int count = 0;
     for (int i = 0; i < results->count; i++) {
         const Result *result = &results->runs[i];
-        double own_batch = metric_value(&batch, results, result, -1);
-        double own_rate = metric_value(&rate, results, result, -1);
+        double own_batch = findings_number(results, result, -1, "tokens_update");
+        double own_rate = findings_number(results, result, -1, "lr");
         if (result->state == RUN_DONE && !isnan(own_batch) && !isnan(own_rate)) {
             batches[count] = own_batch;
             rates[count++] = own_rate;
@@ -204,13 +182,12 @@ void rule_learning_rate(const Results *results, Findings *findings)
     checks_confounded_rates(batches, rates, count, checks);
     const Check *check = checks_find(checks, "learning_rates");
     if (check != NULL && check->verdict != CHECK_PASS) {
-        findings_add(
-            findings, FINDING_CAUTION,
-            mem_format(
-                "All batch sizes were trained at one learning rate, %.6g, which suits "
-                "one of them best: differences in loss confound batch size and learning rate.",
-                rates[0]),
-            mem_format("%d runs; an lr-rule would tell them apart", count));
+        Finding *finding = findings_add(findings, FINDING_CAUTION);
+        page_put(&finding->text,
+                 "All batch sizes were trained at one learning rate, %.6g, which suits one of them "
+                 "best: differences in loss confound batch size and learning rate.",
+                 rates[0]);
+        page_put(&finding->evidence, "%d runs; an lr-rule would tell them apart", count);
     }
     free(checks);
     free(batches);
@@ -234,14 +211,13 @@ static void tell_of_short_probes(const Results *results, double tokens, Findings
         }
     }
     if (few > 0) {
-        char label[FINDINGS_LABEL_SIZE];
-        findings_label(results, worst, label);
-        findings_add(findings, FINDING_CAUTION,
-                     mem_format("The learning rate of %d configuration%s comes from a probe of few "
-                                "updates, %.0f for %s: it may suit the first of them only.",
-                                few, few == 1 ? "" : "s", least, label),
-                     mem_format("more tokens in lr-probe make it surer; %d updates are wanted",
-                                FEW_UPDATES));
+        Finding *finding = findings_add(findings, FINDING_CAUTION);
+        page_put(&finding->text,
+                 "The learning rate of %d configuration%s comes from a probe of few updates, %.0f "
+                 "for %s: it may suit the first of them only.",
+                 few, few == 1 ? "" : "s", least, findings_label(results, worst));
+        page_put(&finding->evidence, "more tokens in lr-probe make it surer; %d updates are wanted",
+                 FEW_UPDATES);
     }
 }
 
@@ -251,35 +227,35 @@ void rule_probed_rates(const Results *results, Findings *findings)
     const cJSON *probe = json_get(results->json, "lr_probe");
     const cJSON *factors = json_get(probe, "factors");
     int count = cJSON_GetArraySize(factors), edges = 0, chosen = 0;
-    char first[256] = "";
-    const char *side = "";
+    const char *first = "", *side = "";
     for (int i = 0; count > 1 && i < results->configurations; i++) {
         const Result *result = results_first(results, i);
         double factor = result != NULL ? json_number(result->entry, "lr_factor") : NAN;
         chosen += !isnan(factor);
         bool low = factor == 0, high = factor == count - 1;
         if ((low || high) && edges++ == 0) {
-            result_label(results, result, first, sizeof first);
+            first = result->label;
             side = low ? "lowest" : "highest";
         }
     }
-    char amount[FINDINGS_VALUE_SIZE];
-    findings_value("tokens", json_number(probe, "tokens"), amount);
-    tell_of_short_probes(results, json_number(probe, "tokens"), findings);
+    double tokens = json_number(probe, "tokens");
+    Phrase amount = findings_value("tokens", tokens);
+    tell_of_short_probes(results, tokens, findings);
+    Finding *finding =
+        chosen > 0 ? findings_add(findings, edges > 0 ? FINDING_CAUTION : FINDING_RESULT) : NULL;
     if (edges > 0) {
-        findings_add(findings, FINDING_CAUTION,
-                     mem_format("The learning rate of %d of %d configurations, first %s, is the %s "
-                                "that the probe tried: a better one may lie beyond.",
-                                edges, chosen, first, side),
-                     mem_format("%d factors, %s tokens each, in lr-probe; widen the factors", count,
-                                amount));
+        page_put(&finding->text,
+                 "The learning rate of %d of %d configurations, first %s, is the %s that the probe "
+                 "tried: a better one may lie beyond.",
+                 edges, chosen, first, side);
+        page_put(&finding->evidence, "%d factors, %s tokens each, in lr-probe; widen the factors",
+                 count, amount.text);
     } else if (chosen > 0) {
-        findings_add(
-            findings, FINDING_RESULT,
-            mem_format("Each configuration has the learning rate that was best for it in a "
-                       "probe of %s tokens, and none at the edge of what was tried.",
-                       amount),
-            mem_format("%d factors of the rule's rate, in lr-probe", count));
+        page_put(&finding->text,
+                 "Each configuration has the learning rate that was best for it in a probe of %s "
+                 "tokens, and none at the edge of what was tried.",
+                 amount.text);
+        page_put(&finding->evidence, "%d factors of the rule's rate, in lr-probe", count);
     }
 }
 
@@ -301,17 +277,16 @@ void rule_gap(const Results *results, Findings *findings)
         return;
     }
     double least = findings_mean(results, worst, "best_val_loss");
-    Page text = {0}, evidence = {0};
-    char label[FINDINGS_LABEL_SIZE];
-    findings_label(results, worst, label);
-    page_put(&text,
+    Finding *finding = findings_add(findings, FINDING_RESULT);
+    page_put(&finding->text,
              "The largest gap between validation and training loss is %.4f nats (%s: %.4f and %.4f "
              "at the last update)",
-             most, label, val, findings_mean(results, worst, "train_loss"));
+             most, findings_label(results, worst), val,
+             findings_mean(results, worst, "train_loss"));
     if (val > RISEN * least) {
-        page_put(&text, "; its validation loss had been down to %.4f and rose again", least);
+        page_put(&finding->text, "; its validation loss had been down to %.4f and rose again",
+                 least);
     }
-    page_put(&text, ".");
-    findings_list(&evidence, "gap", results, NULL, results->configurations);
-    findings_add(findings, FINDING_RESULT, text.text, evidence.text);
+    page_put(&finding->text, ".");
+    findings_list(&finding->evidence, "gap", results, NULL, results->configurations);
 }

@@ -3,6 +3,7 @@
  * memory that a record has. */
 #include "report/metric.h"
 
+#include "base/assert.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "config/config.h"
@@ -243,12 +244,15 @@ static double value_peak_share(MetricQuery q)
     return worst;
 }
 
-static double kind_in(const cJSON *rows, const char *kind, const char *field)
+/* name: mem_KIND_bytes */
+static double kind_in(const cJSON *rows, const char *name, const char *field)
 {
     const cJSON *row;
     cJSON_ArrayForEach(row, rows)
     {
-        if (strcmp(json_text_or(row, "kind", ""), kind) == 0) {
+        char of_row[64];
+        snprintf(of_row, sizeof of_row, "mem_%s_bytes", json_text_or(row, "kind", ""));
+        if (strcmp(of_row, name) == 0) {
             return json_number(row, field);
         }
     }
@@ -279,40 +283,27 @@ static double value_checks(MetricQuery q)
     return cJSON_IsArray(checks) ? count : NAN;
 }
 
+static double value_option(MetricQuery q)
+{
+    return result_setting_number(q.result, q.of);
+}
+
 /* --- the registry --- */
-
-typedef struct {
-    const char *name, *title;
-    Unit unit;
-    bool per_rank;
-    MetricSource *source; /* NULL: only text, see metric_text */
-    const char *of;       /* what the source is asked for */
-} MetricRow;
-
-#define SPAN(name, title)                                                                  \
-    {#name "_s", title " (s)", UNIT_SECONDS, true, value_span, #name},                     \
-    {                                                                                      \
-#name "_mean_s", title " per call (s)", UNIT_SECONDS, true, value_span_mean, #name \
-    }
-#define PHASE(name, title)                                                                  \
-    {#name "_s", title " (s)", UNIT_SECONDS, true, value_phase, #name},                     \
-    {                                                                                       \
-#name "_mean_s", title " per call (s)", UNIT_SECONDS, true, value_phase_mean, #name \
-    }
-#define SUMMARY(name, title, unit)                      \
-    {                                                   \
-#name, title, unit, false, value_summary, #name \
-    }
-#define MEMORY(name, title)                                            \
-    {                                                                  \
-#name, title " (bytes)", UNIT_BYTES, true, value_memory, #name \
-    }
 
 /* Work in steps, without waiting for a device or for other ranks. */
 #define BUSY_PHASES "data_load data_move forward loss backward optimizer launch"
 
 /* clang-format off */
-static const MetricRow rows[] = {
+#define SPAN(name, title) \
+    {#name "_s", title, UNIT_SECONDS, true, value_span, #name}, \
+    {#name "_mean_s", title " per call", UNIT_SECONDS, true, value_span_mean, #name}
+#define PHASE(name, title) \
+    {#name "_s", title, UNIT_SECONDS, true, value_phase, #name}, \
+    {#name "_mean_s", title " per call", UNIT_SECONDS, true, value_phase_mean, #name}
+#define SUMMARY(name, title, unit) {#name, title, unit, false, value_summary, #name}
+#define MEMORY(name, title) {#name, title, UNIT_BYTES, true, value_memory, #name}
+
+static const Metric rows[] = {
     {"configuration", "Configuration", UNIT_TEXT, false, NULL, NULL},
     {"program", "Program", UNIT_TEXT, false, NULL, NULL},
     {"repeat", "Repeat", UNIT_COUNT, false, value_repeat, NULL},
@@ -322,56 +313,56 @@ static const MetricRow rows[] = {
     {"host", "Host", UNIT_TEXT, true, NULL, NULL},
     SPAN(total, "Total"), SPAN(init, "Start-up"), SPAN(worker, "Worker"), SPAN(epoch, "Epochs"),
     SPAN(training, "Training"), SPAN(validation, "Validation"),
-    {"epoch_wall_s", "One epoch (s)", UNIT_SECONDS, true, value_span_mean, "epoch"},
+    {"epoch_wall_s", "One epoch", UNIT_SECONDS, true, value_span_mean, "epoch"},
     PHASE(forward, "Forward"), PHASE(backward, "Backward"), PHASE(loss, "Loss"),
     PHASE(optimizer, "Optimizer"), PHASE(data_load, "Data loading"),
     PHASE(data_move, "Data to the device"), PHASE(comm_exposed, "Communication, exposed"),
     PHASE(comm_hidden, "Communication, overlapped"), PHASE(eval, "Evaluation"),
     PHASE(checkpoint, "Checkpoints"), PHASE(wait, "Waiting for the device"),
     PHASE(launch, "Launching"), PHASE(log, "Logging"),
-    {"unattributed_s", "Unattributed (s)", UNIT_SECONDS, true, value_phase, "unattributed"},
-    {"compute_s", "Compute (s)", UNIT_SECONDS, true, value_phases,
+    {"unattributed_s", "Unattributed", UNIT_SECONDS, true, value_phase, "unattributed"},
+    {"compute_s", "Compute", UNIT_SECONDS, true, value_phases,
      "forward loss backward optimizer"},
-    {"comm_s", "Communication (s)", UNIT_SECONDS, true, value_phases, "comm_exposed comm_hidden"},
-    {"busy_s", "Busy (s)", UNIT_SECONDS, true, value_phases, BUSY_PHASES},
-    {"predicted_s", "Predicted (s)", UNIT_SECONDS, false, value_entry, "predicted_s"},
+    {"comm_s", "Communication", UNIT_SECONDS, true, value_phases, "comm_exposed comm_hidden"},
+    {"busy_s", "Busy", UNIT_SECONDS, true, value_phases, BUSY_PHASES},
+    {"predicted_s", "Predicted", UNIT_SECONDS, false, value_entry, "predicted_s"},
     SUMMARY(steps, "Updates", UNIT_COUNT), SUMMARY(tokens, "Tokens", UNIT_COUNT),
     {"tokens_update", "Tokens per update", UNIT_COUNT, false, value_tokens_update, NULL},
     {"samples_epoch", "Sequences per epoch", UNIT_COUNT, false, value_samples_epoch, NULL},
     {"global_batch", "Global batch", UNIT_COUNT, false, value_global_batch, NULL},
     {"parameters", "Parameters", UNIT_COUNT, false, value_run, "model.parameters"},
-    {"tok_s", "Throughput (tokens/s)", UNIT_RATE, true, value_rate, NULL},
-    {"tok_s_rank", "Throughput per rank (tokens/s)", UNIT_RATE, true, value_rate_ranks, "mean"},
-    {"tok_s_min", "Slowest rank (tokens/s)", UNIT_RATE, true, value_rate_ranks, "min"},
-    {"tok_s_max", "Fastest rank (tokens/s)", UNIT_RATE, true, value_rate_ranks, "max"},
-    {"balance", "Balance of ranks (%)", UNIT_PERCENT, false, value_balance, BUSY_PHASES},
-    {"first_loss", "First loss (nats)", UNIT_LOSS, true, value_first_loss, NULL},
-    SUMMARY(train_loss, "Training loss (nats)", UNIT_LOSS),
-    SUMMARY(val_loss, "Validation loss (nats)", UNIT_LOSS),
-    SUMMARY(best_val_loss, "Best validation loss (nats)", UNIT_LOSS),
-    {"gap", "Validation less training loss (nats)", UNIT_LOSS, false, value_gap, NULL},
+    {"tok_s", "Throughput", UNIT_RATE, true, value_rate, NULL},
+    {"tok_s_rank", "Throughput per rank", UNIT_RATE, true, value_rate_ranks, "mean"},
+    {"tok_s_min", "Slowest rank", UNIT_RATE, true, value_rate_ranks, "min"},
+    {"tok_s_max", "Fastest rank", UNIT_RATE, true, value_rate_ranks, "max"},
+    {"balance", "Balance of ranks", UNIT_PERCENT, false, value_balance, BUSY_PHASES},
+    {"first_loss", "First loss", UNIT_LOSS, true, value_first_loss, NULL},
+    SUMMARY(train_loss, "Training loss", UNIT_LOSS),
+    SUMMARY(val_loss, "Validation loss", UNIT_LOSS),
+    SUMMARY(best_val_loss, "Best validation loss", UNIT_LOSS),
+    {"gap", "Validation less training loss", UNIT_LOSS, false, value_gap, NULL},
     {"tokens_to_target", "Tokens to the target loss", UNIT_COUNT, false, value_to_target, "tokens"},
-    {"seconds_to_target", "Training to the target loss (s)", UNIT_SECONDS, false, value_to_target,
+    {"seconds_to_target", "Training to the target loss", UNIT_SECONDS, false, value_to_target,
      "seconds"},
     MEMORY(peak_bytes, "Peak memory"), MEMORY(planned_bytes, "Planned memory"),
     MEMORY(allocated_bytes, "Allocated memory"), MEMORY(reserved_bytes, "Reserved memory"),
-    {"peak_share", "Peak, of the device (%)", UNIT_PERCENT, true, value_peak_share,
+    {"peak_share", "Peak, of the device", UNIT_PERCENT, true, value_peak_share,
      "peak_bytes"},
-    {"speedup", "Speed-up", UNIT_RATIO, false, value_speedup, NULL},
-    {"speedup_mean", "Speed-up by the mean rank", UNIT_RATIO, false, value_speedup_mean, NULL},
-    {"efficiency", "Efficiency (%)", UNIT_PERCENT, false, value_efficiency, NULL},
-    {"amdahl", "Serial fraction (%)", UNIT_PERCENT, false, value_amdahl, NULL},
-    SUMMARY(mfu_peak, "Of the stated peak (%)", UNIT_PERCENT),
-    SUMMARY(mfu_measured, "Of the measured ceiling (%)", UNIT_PERCENT),
-    SUMMARY(step_p50_ms, "Update, median (ms)", UNIT_MILLISECONDS),
-    SUMMARY(step_p95_ms, "Update, 95th percentile (ms)", UNIT_MILLISECONDS),
+    {"speedup", "Speed-up", UNIT_RATIO, false, value_speedup, "slowest"},
+    {"speedup_mean", "Speed-up by the mean rank", UNIT_RATIO, false, value_speedup, "mean"},
+    {"efficiency", "Efficiency", UNIT_PERCENT, false, value_efficiency, NULL},
+    {"amdahl", "Serial fraction", UNIT_PERCENT, false, value_amdahl, NULL},
+    SUMMARY(mfu_peak, "Of the stated peak", UNIT_PERCENT),
+    SUMMARY(mfu_measured, "Of the measured ceiling", UNIT_PERCENT),
+    SUMMARY(step_p50_ms, "Update, median", UNIT_MILLISECONDS),
+    SUMMARY(step_p95_ms, "Update, 95th percentile", UNIT_MILLISECONDS),
     {"checks_failed", "Checks failed", UNIT_COUNT, false, value_checks, "fail"},
     {"checks_warned", "Checks with a warning", UNIT_COUNT, false, value_checks, "warn"},
 };
 /* clang-format on */
 #define ROW_COUNT (sizeof rows / sizeof rows[0])
 
-static const MetricRow *row_of(const char *name)
+static const Metric *row_of(const char *name)
 {
     for (size_t i = 0; i < ROW_COUNT; i++) {
         if (strcmp(rows[i].name, name) == 0) {
@@ -382,19 +373,6 @@ static const MetricRow *row_of(const char *name)
 }
 
 /* --- names --- */
-
-/* "ffn" of mem_ffn_bytes; false for other names. */
-static bool memory_kind(const char *name, char kind[48])
-{
-    size_t length = strlen(name), around = strlen("mem_") + strlen("_bytes");
-    if (strncmp(name, "mem_", 4) != 0 || length <= around || length - around >= 48 ||
-        strcmp(name + length - strlen("_bytes"), "_bytes") != 0) {
-        return false;
-    }
-    memcpy(kind, name + 4, length - around);
-    kind[length - around] = '\0';
-    return true;
-}
 
 static const Option *train_option(const char *name)
 {
@@ -439,20 +417,19 @@ static int unknown(const char *name)
 
 int metric_find(const char *name, Metric *metric)
 {
-    const MetricRow *row = row_of(name);
+    const Metric *row = row_of(name);
     const Option *option = row == NULL ? train_option(name) : NULL;
-    char kind[48];
+    size_t length = strlen(name), around = strlen("mem_") + strlen("_bytes");
     *metric = (Metric){.unit = UNIT_TEXT};
     if (row != NULL) {
-        metric->unit = row->unit;
-        metric->per_rank = row->per_rank;
-        snprintf(metric->title, sizeof metric->title, "%s", row->title);
-    } else if (memory_kind(name, kind)) {
-        metric->unit = UNIT_BYTES;
-        metric->per_rank = true;
-        snprintf(metric->title, sizeof metric->title, "Memory: %s (bytes)", kind);
+        *metric = *row;
+    } else if (length > around && length < sizeof metric->name && strncmp(name, "mem_", 4) == 0 &&
+               strcmp(name + length - strlen("_bytes"), "_bytes") == 0) {
+        *metric = (Metric){.unit = UNIT_BYTES, .per_rank = true, .source = value_memory_kind};
+        snprintf(metric->title, sizeof metric->title, "Memory: %.*s", (int)(length - around),
+                 name + strlen("mem_"));
     } else if (option != NULL) {
-        metric->unit = option_unit(option);
+        *metric = (Metric){.unit = option_unit(option), .source = value_option};
         metric->per_rank = strcmp(name, "device") == 0;
         snprintf(metric->title, sizeof metric->title, "%s", name);
     } else {
@@ -462,22 +439,35 @@ int metric_find(const char *name, Metric *metric)
     return 0;
 }
 
+Metric metric_named(const char *name)
+{
+    Metric metric;
+    int code = metric_find(name, &metric);
+    PACER_ASSERT(code == 0, "%s", name);
+    return metric;
+}
+
+char *metric_axis_title(const Metric *metric)
+{
+    static const char *const units[] = {
+        [UNIT_SECONDS] = " (s)", [UNIT_BYTES] = " (bytes)", [UNIT_RATE] = " (tokens/s)",
+        [UNIT_LOSS] = " (nats)", [UNIT_PERCENT] = " (%)",   [UNIT_MILLISECONDS] = " (ms)",
+        [UNIT_TEXT] = NULL,
+    };
+    const char *unit = metric->source != value_option ? units[metric->unit] : NULL;
+    return mem_format("%s%s", metric->title, unit != NULL ? unit : "");
+}
+
 /* --- values of a metric --- */
 
 double metric_value(const Metric *metric, const Results *results, const Result *result, int rank)
 {
-    const MetricRow *row = row_of(metric->name);
-    char kind[48];
-    double value = NAN;
-    if (row != NULL) {
-        value = row->source != NULL && (rank < 0 || row->per_rank)
-                    ? row->source((MetricQuery){results, result, rank, row->of})
-                    : NAN;
-    } else if (memory_kind(metric->name, kind)) {
-        value = value_memory_kind((MetricQuery){results, result, rank, kind});
-    } else if (metric->unit != UNIT_TEXT) {
-        value = result_setting_number(result, metric->name);
+    if (metric->source == NULL || metric->unit == UNIT_TEXT ||
+        (rank >= 0 && !metric->per_rank && metric->source != value_option)) {
+        return NAN;
     }
+    const char *of = metric->of != NULL ? metric->of : metric->name;
+    double value = metric->source((MetricQuery){results, result, rank, of});
     return isfinite(value) ? value : NAN;
 }
 
@@ -487,99 +477,51 @@ bool result_is_sound(const Result *result)
            !(value_checks((MetricQuery){NULL, result, -1, "fail"}) > 0);
 }
 
-static int collect(const Metric *metric, const Results *results, int configuration, bool sound,
-                   double *values, int room)
+Samples metric_samples(const Metric *metric, const Results *results, int configuration, bool sound)
 {
-    int count = 0;
-    for (int i = 0; i < results->count && count < room; i++) {
-        const Result *result = &results->runs[i];
-        if (result->configuration != configuration ||
-            !(sound ? result_is_sound(result) : result->state == RUN_DONE)) {
-            continue;
-        }
-        double value = metric_value(metric, results, result, -1);
-        if (!isnan(value)) {
-            values[count++] = value;
+    Samples samples = {.count = 0};
+    for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
+        bool counts = sound ? result_is_sound(run) : run->state == RUN_DONE;
+        double value = counts ? metric_value(metric, results, run, -1) : NAN;
+        if (!isnan(value) && samples.count < METRIC_MAX_SAMPLES) {
+            samples.values[samples.count++] = value;
         }
     }
-    return count;
-}
-
-int metric_samples(const Metric *metric, const Results *results, int configuration, double *values,
-                   int room)
-{
-    return collect(metric, results, configuration, true, values, room);
-}
-
-Estimate metric_sound_estimate(const Metric *metric, const Results *results, int configuration)
-{
-    double values[METRIC_MAX_SAMPLES];
-    int count = collect(metric, results, configuration, true, values, METRIC_MAX_SAMPLES);
-    return estimate_of(values, count);
+    return samples;
 }
 
 Estimate metric_estimate(const Metric *metric, const Results *results, int configuration)
 {
-    double values[METRIC_MAX_SAMPLES];
-    int count = collect(metric, results, configuration, false, values, METRIC_MAX_SAMPLES);
-    return estimate_of(values, count);
+    Samples samples = metric_samples(metric, results, configuration, false);
+    return estimate_of(samples.values, samples.count);
 }
 
 /* --- text --- */
 
-void metric_format(const Metric *metric, double value, char *text, size_t size)
+static const char *plain_text(const Metric *metric, const Result *result, int rank)
 {
-    unit_format(metric->unit, value, text, size);
-}
-
-void metric_heading(const Metric *metric, char text[64])
-{
-    snprintf(text, 64, "%s", metric->title);
-    char *unit = strstr(text, " (");
-    if (unit != NULL && metric->unit != UNIT_TEXT) {
-        *unit = '\0';
-    }
-}
-
-static const char *plain_text(const Metric *metric, const Results *results, const Result *result,
-                              int rank, char *buffer, size_t size)
-{
-    bool known_rank = rank >= 0 && rank < result->rank_count;
-    const cJSON *file = known_rank ? result->ranks[rank] : NULL;
-    if (strcmp(metric->name, "configuration") == 0) {
-        result_label(results, result, buffer, size);
-        return buffer;
-    }
-    if (strcmp(metric->name, "program") == 0) {
-        return peer_title(result->peer);
-    }
-    if (strcmp(metric->name, "state") == 0) {
-        return run_state_name(result->state);
-    }
-    if (strcmp(metric->name, "reason") == 0) {
-        return result->reason;
-    }
-    if (strcmp(metric->name, "host") == 0) {
-        file = rank < 0 && result->rank_count > 0 ? result->ranks[0] : file;
-        return json_text(file, "host");
-    }
-    if (strcmp(metric->name, "device") == 0 && file != NULL) {
-        return json_text(file, "device");
-    }
-    return NULL;
+    const char *name = metric->name;
+    bool host = strcmp(name, "host") == 0, device = strcmp(name, "device") == 0;
+    int file = host && rank < 0 ? 0 : rank; /* a run's host is that of its first rank */
+    const char *own = (host || device) && file >= 0 && file < result->rank_count
+                          ? json_text(result->ranks[file], name)
+                          : NULL;
+    return own != NULL                          ? own
+           : metric->source == value_option     ? result_setting(result, name)
+           : strcmp(name, "configuration") == 0 ? result->label
+           : strcmp(name, "program") == 0       ? peer_title(result->peer)
+           : strcmp(name, "state") == 0         ? run_state_name(result->state)
+           : strcmp(name, "reason") == 0        ? result->reason
+                                                : NULL;
 }
 
 void metric_text(const Metric *metric, const Results *results, const Result *result, int rank,
                  char *text, size_t size)
 {
-    char buffer[512], setting[RESULT_SETTING_SIZE], kind[48];
-    const char *plain = plain_text(metric, results, result, rank, buffer, sizeof buffer);
-    if (plain == NULL && row_of(metric->name) == NULL && !memory_kind(metric->name, kind)) {
-        plain = result_setting(result, metric->name, setting); /* an option, as it was given */
-    }
+    const char *plain = plain_text(metric, result, rank);
     if (plain != NULL) {
         snprintf(text, size, "%s", plain);
     } else {
-        metric_format(metric, metric_value(metric, results, result, rank), text, size);
+        unit_format(metric->unit, metric_value(metric, results, result, rank), text, size);
     }
 }

@@ -156,53 +156,75 @@ int page_put_wrapped(Page *page, const char *text, size_t fit, int most)
     return count;
 }
 
-void page_open(Page *page, const char *title)
-{
-    page_put(page, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-                   "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-                   "<title>");
-    page_put_html(page, title);
-    page_put(page, "</title>\n<style>\n%s</style>\n</head><body><main>\n<h1>", style);
-    page_put_html(page, title);
-    page_put(page, "</h1>\n");
-}
-
-void page_close(Page *page)
-{
-    page_put(page, "</main></body></html>\n");
-}
-
-int page_put_figure(Page *page, const char *path, const char *alt)
-{
-    char *svg;
-    size_t size;
-    int code = io_read_all(path, MAX_SVG_BYTES, &svg, &size);
-    if (code != 0) {
-        return code;
-    }
-    page_put(page, "<figure><img alt=\"");
-    page_put_html(page, alt);
-    page_put(page, "\" src=\"data:image/svg+xml,");
-    for (size_t i = 0; i < size; i++) { /* what RFC 3986 lets stand, and what browsers do besides */
-        bool plain = svg[i] > ' ' && svg[i] < 127 && strchr("\"#%<>&?[]^`{|}\\", svg[i]) == NULL;
-        page_put(page, plain || svg[i] == ' ' ? "%c" : "%%%02X", (unsigned char)svg[i]);
-    }
-    page_put(page, "\"></figure>\n");
-    free(svg);
-    return 0;
-}
-
-int page_save(Page *page, const char *folder, const char *name)
-{
-    char *path = io_join(folder, name);
-    int code = io_write_atomic(path, page->text, page->size);
-    free(path);
-    page_free(page);
-    return code;
-}
-
 void page_free(Page *page)
 {
     free(page->text);
     *page = (Page){0};
+}
+
+/* --- reports --- */
+
+void pages_mark(Pages *pages, const char *markdown, const char *html)
+{
+    page_put(&pages->markdown, "%s", markdown);
+    page_put(&pages->html, "%s", html);
+}
+
+void pages_put(Pages *pages, const char *text, const char *before, const char *behind,
+               const char *html_before, const char *html_behind)
+{
+    pages_mark(pages, before, html_before);
+    page_put_markdown(&pages->markdown, text);
+    page_put_html(&pages->html, text);
+    pages_mark(pages, behind, html_behind);
+}
+
+void pages_open(Pages *pages, const char *title)
+{
+    Page *html = &pages->html;
+    page_put(html, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+                   "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+                   "<title>");
+    page_put_html(html, title);
+    page_put(html, "</title>\n<style>\n%s</style>\n</head><body><main>\n", style);
+    pages_put(pages, title, "# ", "\n\n", "<h1>", "</h1>\n");
+}
+
+int pages_put_figure(Pages *pages, const char *folder, const char *shown, const char *name,
+                     const char *alt)
+{
+    char *path = mem_format("%s/%s.svg", folder, name), *svg;
+    size_t size;
+    int code = io_read_all(path, MAX_SVG_BYTES, &svg, &size);
+    free(path);
+    if (code != 0) {
+        return code;
+    }
+    pages_put(pages, alt, "![", "](", "<figure><img alt=\"", "\" src=\"data:image/svg+xml,");
+    page_put(&pages->markdown, "%s%s.png)\n\n", shown, name);
+    for (size_t i = 0; i < size; i++) { /* what RFC 3986 lets stand, and what browsers do besides */
+        bool plain = svg[i] > ' ' && svg[i] < 127 && strchr("\"#%<>&?[]^`{|}\\", svg[i]) == NULL;
+        page_put(&pages->html, plain || svg[i] == ' ' ? "%c" : "%%%02X", (unsigned char)svg[i]);
+    }
+    page_put(&pages->html, "\"></figure>\n");
+    free(svg);
+    return 0;
+}
+
+int pages_save(Pages *pages, const char *folder)
+{
+    page_put(&pages->html, "</main></body></html>\n");
+    char *markdown = io_join(folder, "report.md"), *html = io_join(folder, "report.html");
+    int code = io_write_atomic(markdown, pages->markdown.text, pages->markdown.size);
+    code = code != 0 ? code : io_write_atomic(html, pages->html.text, pages->html.size);
+    free(markdown);
+    free(html);
+    pages_free(pages);
+    return code;
+}
+
+void pages_free(Pages *pages)
+{
+    page_free(&pages->markdown);
+    page_free(&pages->html);
 }

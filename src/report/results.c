@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "config/config.h"
 #include "record/reader.h"
+#include "report/page.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,65 +22,67 @@
 
 /* --- settings --- */
 
-static const char *print_number(double number, char text[RESULT_SETTING_SIZE])
+/* What 0 stands for: the model's, or what follows from other options. NAN: not known. */
+static double meant_by_zero(const Result *result, const char *option)
 {
-    snprintf(text, RESULT_SETTING_SIZE, "%.15g", number);
-    return text;
-}
-
-static const char *value_text(const cJSON *item, char text[RESULT_SETTING_SIZE])
-{
-    if (cJSON_IsString(item)) {
-        return item->valuestring;
-    }
-    if (cJSON_IsBool(item)) {
-        return cJSON_IsTrue(item) ? "on" : "off";
-    }
-    return cJSON_IsNumber(item) ? print_number(item->valuedouble, text) : NULL;
-}
-
-const char *result_setting(const Result *result, const char *option, char text[RESULT_SETTING_SIZE])
-{
-    const cJSON *config = json_get(result->run, "config");
-    const char *given = value_text(json_get(json_get(result->entry, "settings"), option), text);
-    const char *value = given != NULL ? given : value_text(json_get(config, option), text);
-    if (value == NULL || strcmp(value, "0") != 0) {
-        return value;
-    }
-    if (strcmp(option, "seq") == 0 || strcmp(option, "context") == 0) {
-        double context = json_number(result->run, "model.context");
-        return isnan(context) ? value : print_number(context, text);
-    }
     if (strcmp(option, "global-batch") == 0) {
-        double sequences = json_number(config, "batch") * json_number(config, "accum") *
-                           json_number(config, "ranks");
-        return isnan(sequences) ? NULL : print_number(sequences, text);
+        const cJSON *config = json_get(result->run, "config");
+        return json_number(config, "batch") * json_number(config, "accum") *
+               json_number(config, "ranks");
     }
-    return value;
+    bool length = strcmp(option, "seq") == 0 || strcmp(option, "context") == 0;
+    double context = length ? json_number(result->run, "model.context") : 0;
+    return isnan(context) ? 0 : context;
+}
+
+/* Behind those that are there, which come first when one is looked up. */
+static void add_settings(Result *result, const cJSON *values)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, values)
+    {
+        char number[32];
+        const char *text =
+            cJSON_IsBool(item) ? (cJSON_IsTrue(item) ? "on" : "off") : cJSON_GetStringValue(item);
+        if (item->string == NULL) {
+            continue;
+        }
+        if (cJSON_IsNumber(item)) {
+            snprintf(number, sizeof number, "%.15g", item->valuedouble);
+            text = number;
+        }
+        if (text != NULL && strcmp(text, "0") == 0) {
+            double meant = meant_by_zero(result, item->string);
+            snprintf(number, sizeof number, "%.15g", meant);
+            text = isnan(meant) ? NULL : number;
+        }
+        json_put_text(result->settings, item->string, text);
+    }
+}
+
+const char *result_setting(const Result *result, const char *option)
+{
+    return cJSON_GetStringValue(json_get(result->settings, option));
 }
 
 bool result_has_value(const Result *result, const char *option, const cJSON *wanted)
 {
-    char text[RESULT_SETTING_SIZE];
-    const char *value = result_setting(result, option, text);
+    const char *value = result_setting(result, option);
     if (cJSON_IsNumber(wanted)) {
         return result_setting_number(result, option) == wanted->valuedouble;
     }
     return value != NULL && cJSON_IsString(wanted) && strcmp(value, wanted->valuestring) == 0;
 }
 
-bool result_settings_equal(const Result *a, const Result *b, const char *option)
+bool result_same_setting(const Result *a, const Result *b, const char *option)
 {
-    char a_buffer[RESULT_SETTING_SIZE], b_buffer[RESULT_SETTING_SIZE];
-    const char *a_text = result_setting(a, option, a_buffer);
-    const char *b_text = result_setting(b, option, b_buffer);
-    return a_text != NULL && b_text != NULL && strcmp(a_text, b_text) == 0;
+    const char *of_a = result_setting(a, option), *of_b = result_setting(b, option);
+    return of_a == NULL || of_b == NULL ? of_a == of_b : strcmp(of_a, of_b) == 0;
 }
 
 double result_setting_number(const Result *result, const char *option)
 {
-    char buffer[RESULT_SETTING_SIZE];
-    const char *text = result_setting(result, option, buffer);
+    const char *text = result_setting(result, option);
     if (text == NULL || text[0] == '\0') {
         return NAN;
     }
@@ -95,34 +98,36 @@ double result_setting_number(const Result *result, const char *option)
 
 int results_axis_of(const Results *results, const char *option)
 {
-    for (int axis = 0; axis < results->axis_count; axis++) {
-        for (int i = 0; i < results->axes[axis].count; i++) {
-            if (strcmp(results->axes[axis].options[i], option) == 0) {
-                return axis;
-            }
+    for (int i = 0; i < results->varying_count; i++) {
+        if (strcmp(results->varying[i].option, option) == 0) {
+            return results->varying[i].axis;
         }
     }
     return -1;
 }
 
-const Result *results_first(const Results *results, int configuration)
+const Result *results_next(const Results *results, int configuration, const Result *run)
 {
-    for (int i = 0; i < results->count; i++) {
-        if (results->runs[i].configuration == configuration) {
-            return &results->runs[i];
+    for (run = run != NULL ? run + 1 : results->runs; run < results->runs + results->count; run++) {
+        if (run->configuration == configuration) {
+            return run;
         }
     }
     return NULL;
 }
 
+const Result *results_first(const Results *results, int configuration)
+{
+    return results_next(results, configuration, NULL);
+}
+
 const Result *results_in_state(const Results *results, int configuration, RunState state)
 {
-    for (int i = 0; i < results->count; i++) {
-        if (results->runs[i].configuration == configuration && results->runs[i].state == state) {
-            return &results->runs[i];
-        }
+    const Result *run = results_first(results, configuration);
+    while (run != NULL && run->state != state) {
+        run = results_next(results, configuration, run);
     }
-    return NULL;
+    return run;
 }
 
 bool result_has_all_ranks(const Result *result)
@@ -167,28 +172,20 @@ void results_own_free(Results *own)
     *own = (Results){0};
 }
 
-void result_label(const Results *results, const Result *result, char *text, size_t size)
+static void name_run(const Results *results, Result *result)
 {
-    size_t used = 0, prefix = 0;
-    text[0] = '\0';
-    if (result->peer[0] != '\0') {
-        prefix = used = (size_t)snprintf(text, size, "%.40s", peer_title(result->peer));
-    }
-    for (int axis = 0; axis < results->axis_count; axis++) {
-        for (int i = 0; i < results->axes[axis].count && used < size; i++) {
-            const char *option = results->axes[axis].options[i];
-            char buffer[RESULT_SETTING_SIZE];
-            const char *value = result_setting(result, option, buffer);
-            if (value != NULL) {
-                const char *before = used == 0 ? "" : used == prefix ? ": " : ", ";
-                used +=
-                    (size_t)snprintf(text + used, size - used, "%s%s %s", before, option, value);
-            }
+    Page text = {0};
+    for (int i = 0; i < results->varying_count; i++) {
+        const char *option = results->varying[i].option, *value = result_setting(result, option);
+        if (value != NULL) {
+            page_put(&text, "%s%s %s", text.size > 0 ? ", " : "", option, value);
         }
     }
-    if (text[0] == '\0') {
-        snprintf(text, size, "configuration %d", result->configuration);
-    }
+    bool none = text.size == 0, peer = result->peer[0] != '\0';
+    result->varying = none ? mem_format("configuration %d", result->configuration) : text.text;
+    result->label = peer ? mem_format("%.40s%s%s", peer_title(result->peer), none ? "" : ": ",
+                                      none ? "" : result->varying)
+                         : mem_strdup(result->varying);
 }
 
 /* --- a run's own files --- */
@@ -239,10 +236,14 @@ static void read_ranks(Result *result, const char *folder)
     }
 }
 
-static void read_files(Result *result, const char *experiment_dir)
+static void read_files(const Results *results, Result *result)
 {
-    char *folder = io_join(experiment_dir, result->dir);
+    char *folder = io_join(results->dir, result->dir);
     result->run = load_optional(folder, RECORD_RUN);
+    result->settings = json_object();
+    add_settings(result, json_get(result->entry, "settings"));
+    add_settings(result, json_get(result->run, "config"));
+    name_run(results, result);
     read_ranks(result, folder);
     if (curve_read(&result->curve, folder) != 0) {
         result->curve = (Curve){0};
@@ -299,23 +300,25 @@ static int read_entry(const char *path, const cJSON *entry, int index, int count
 static int read_axes(Results *results, const char *path)
 {
     const cJSON *axis, *option;
+    int axes = 0;
     cJSON_ArrayForEach(axis, json_get(results->json, "axes"))
     {
-        if (results->axis_count == RESULTS_MAX_AXES || !cJSON_IsArray(axis)) {
+        if (axes == RESULTS_MAX_AXES || !cJSON_IsArray(axis)) {
             return err_set(ERR_INPUT, "%s: \"axes\" is not a list of at most %d lists", path,
                            RESULTS_MAX_AXES);
         }
-        Axis *fresh = &results->axes[results->axis_count++];
+        int count = 0;
         cJSON_ArrayForEach(option, axis)
         {
-            if (fresh->count == AXIS_MAX_OPTIONS || !cJSON_IsString(option)) {
+            if (count++ == AXIS_MAX_OPTIONS || !cJSON_IsString(option)) {
                 return err_set(ERR_INPUT,
                                "%s: \"axes\" has an axis of other things than at most "
                                "%d names",
                                path, AXIS_MAX_OPTIONS);
             }
-            fresh->options[fresh->count++] = option->valuestring;
+            results->varying[results->varying_count++] = (Varying){option->valuestring, axes};
         }
+        axes++;
     }
     return 0;
 }
@@ -352,9 +355,16 @@ int results_read(Results *results, const char *dir)
         code = err_set(ERR_INPUT, "%s: not an experiment of format %d", path, EXPERIMENT_FORMAT);
     }
     code = code != 0 ? code : read_axes(results, path);
+    const cJSON *baseline = json_get(results->json, "baseline");
+    if (cJSON_IsObject(baseline) && baseline->child != NULL) {
+        results->baseline = json_copy(baseline);
+    } else if (results_axis_of(results, "ranks") >= 0) {
+        results->baseline = json_object();
+        json_put_whole(results->baseline, "ranks", 1);
+    }
     code = code != 0 ? code : read_runs(results, path);
     for (int i = 0; code == 0 && i < results->count; i++) {
-        read_files(&results->runs[i], dir);
+        read_files(results, &results->runs[i]);
     }
     if (code != 0) {
         results_free(results);
@@ -392,7 +402,7 @@ int results_read_run(Results *results, const char *run_dir)
         code = read_runs(results, path);
     }
     if (code == 0) {
-        read_files(&results->runs[0], run_dir);
+        read_files(results, &results->runs[0]);
     } else {
         results_free(results);
     }
@@ -434,9 +444,13 @@ void results_free(Results *results)
         }
         free(result->ranks);
         cJSON_Delete(result->run);
+        cJSON_Delete(result->settings);
+        free(result->varying);
+        free(result->label);
         curve_free(&result->curve);
     }
     free(results->runs);
+    cJSON_Delete(results->baseline);
     cJSON_Delete(results->json);
     free(results->dir);
     *results = (Results){0};

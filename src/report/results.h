@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-/* One run. Strings live in the experiment's JSON. */
+/* One run. Strings live in the experiment's JSON, but for its own: settings, label, varying. */
 typedef struct {
     const char *id, *dir, *reason;
     const char *peer; /* the program that made it; "": pacer */
@@ -14,25 +14,29 @@ typedef struct {
     RunState state;
     const cJSON *entry; /* of experiment.json's runs */
     cJSON *run;         /* run.json; NULL: there is none */
+    cJSON *settings;    /* options as text: see result_setting */
+    char *varying;      /* settings of the axes, such as "batch 16, accum 64" */
+    char *label;        /* the same, of a peer with its title in front: "PyTorch: batch 16" */
     cJSON **ranks;      /* ranks/K.json; NULL where one is missing */
     int rank_count;
     int slowest; /* rank with the longest worker time; 0 when unknown */
     Curve curve; /* empty when metrics.jsonl is missing */
 } Result;
 
-/* Options that vary together. Strings live in the experiment's JSON. */
+/* An option that varies; those of one axis vary together. */
 #define AXIS_MAX_OPTIONS 8
 #define RESULTS_MAX_AXES 16
 typedef struct {
-    const char *options[AXIS_MAX_OPTIONS];
-    int count;
-} Axis;
+    const char *option;
+    int axis;
+} Varying;
 
 typedef struct {
     char *dir;
-    cJSON *json; /* experiment.json */
-    Axis axes[RESULTS_MAX_AXES];
-    int axis_count;
+    cJSON *json;     /* experiment.json */
+    cJSON *baseline; /* {option: value} of what runs are compared with; NULL: nothing */
+    Varying varying[RESULTS_MAX_AXES * AXIS_MAX_OPTIONS]; /* axis by axis */
+    int varying_count;
     Result *runs;
     int count;
     int configurations;
@@ -55,6 +59,9 @@ int results_kind(const char *dir, bool *experiment);
 int results_read_any(Results *results, const char *dir, bool *experiment);
 void results_free(Results *results); /* a no-op on a zeroed one */
 
+/* The next run of a configuration behind `run`, the first behind NULL; NULL: no more. */
+const Result *results_next(const Results *results, int configuration, const Result *run);
+
 /* A configuration's first run; NULL when there is none of that number. */
 const Result *results_first(const Results *results, int configuration);
 
@@ -67,18 +74,16 @@ int results_axis_of(const Results *results, const char *option);
 /* Every rank's file is there. */
 bool result_has_all_ranks(const Result *result);
 
-/* The value of an option in a run, as text: of its settings, or else of its run.json's config;
- * NULL when neither has it. What the config leaves to the model or to other options (seq,
- * global-batch) is worked out. text is a buffer for numbers. */
-#define RESULT_SETTING_SIZE 64
-const char *result_setting(const Result *result, const char *option,
-                           char text[RESULT_SETTING_SIZE]);
+/* The value of an option in a run, as text: of its entry's settings, or else of its run.json's
+ * config; NULL when neither has it. What the config leaves to the model or to other options (seq,
+ * global-batch) is worked out. */
+const char *result_setting(const Result *result, const char *option);
 
 /* Whether a run has the option with this value, a text or a number. */
 bool result_has_value(const Result *result, const char *option, const cJSON *wanted);
 
-/* Whether both runs have the option, with the same value. */
-bool result_settings_equal(const Result *a, const Result *b, const char *option);
+/* Whether the option has the same value in both runs, or is unknown of both. */
+bool result_same_setting(const Result *a, const Result *b, const char *option);
 
 /* The same as a number; "64K" is 64000. NAN when it is none. */
 double result_setting_number(const Result *result, const char *option);
@@ -91,7 +96,3 @@ bool results_have_peers(const Results *results);
  * stay without gaps. */
 Results results_own(const Results *results);
 void results_own_free(Results *own);
-
-/* The varying settings of a configuration, such as "batch 16, accum 64"; of its first run. Of a
- * peer's its title is in front: "PyTorch: batch 16". */
-void result_label(const Results *results, const Result *result, char *text, size_t size);

@@ -92,38 +92,23 @@ static char *value_of_fact(const cJSON *run, const Fact *fact)
 
 static int write_pages(const cJSON *run, bool drawn, const char *out)
 {
-    Page markdown = {0}, html = {0};
-    const char *title = json_text_or(run, "model.name", "run");
-    page_put(&markdown, "# ");
-    page_put_markdown(&markdown, title);
-    page_put(&markdown, "\n\n%s| | |\n| --- | --- |\n",
-             drawn ? "![" CURVE_TITLE "](loss.png)\n\n" : "");
-    page_open(&html, title);
-    int code = 0;
-    if (drawn) {
-        char *svg = io_join(out, "loss.svg");
-        code = page_put_figure(&html, svg, CURVE_TITLE);
-        free(svg);
-    }
-    page_put(&html, "<table>\n");
+    Pages pages = {0};
+    pages_open(&pages, json_text_or(run, "model.name", "run"));
+    int code = drawn ? pages_put_figure(&pages, out, "", "loss", CURVE_TITLE) : 0;
+    pages_mark(&pages, "| | |\n| --- | --- |\n", "<table>\n");
     for (size_t i = 0; i < FACT_COUNT; i++) {
         char *value = value_of_fact(run, &facts[i]);
         if (value != NULL) {
-            page_put(&markdown, "| %s | ", facts[i].label);
-            page_put_markdown(&markdown, value);
-            page_put(&markdown, " |\n");
-            page_put(&html, "<tr><td>%s</td><td>", facts[i].label);
-            page_put_html(&html, value);
-            page_put(&html, "</td></tr>\n");
+            pages_put(&pages, facts[i].label, "| ", " | ", "<tr><td>", "</td><td>");
+            pages_put(&pages, value, "", " |\n", "", "</td></tr>\n");
         }
         free(value);
     }
-    page_put(&html, "</table>\n");
-    page_close(&html);
-    code = code != 0 ? code : page_save(&markdown, out, "report.md");
-    code = code != 0 ? code : page_save(&html, out, "report.html");
-    page_free(&markdown);
-    page_free(&html);
+    page_put(&pages.html, "</table>\n");
+    if (code == 0) {
+        return pages_save(&pages, out);
+    }
+    pages_free(&pages);
     return code;
 }
 

@@ -7,86 +7,63 @@
 
 /* --- who is compared with whom --- */
 
-static bool same_text(const char *a, const char *b)
-{
-    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
-
-static bool same_setting(const Result *a, const Result *b, const char *option)
-{
-    char a_text[RESULT_SETTING_SIZE], b_text[RESULT_SETTING_SIZE];
-    return same_text(result_setting(a, option, a_text), result_setting(b, option, b_text));
-}
-
-static bool same_on_axis(const Results *results, const Result *a, const Result *b, int axis)
-{
-    for (int i = 0; i < results->axes[axis].count; i++) {
-        if (!same_setting(a, b, results->axes[axis].options[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 bool results_equal_but(const Results *results, const Result *a, const Result *b, int axis)
 {
-    for (int i = 0; i < results->axis_count; i++) {
-        if (i != axis && !same_on_axis(results, a, b, i)) {
+    for (int i = 0; i < results->varying_count; i++) {
+        const Varying *varying = &results->varying[i];
+        if (varying->axis != axis && !result_same_setting(a, b, varying->option)) {
             return false;
         }
     }
     return strcmp(a->peer, b->peer) == 0;
 }
 
-static bool is_baseline_of(const Results *results, const cJSON *baseline, const Result *candidate,
-                           const Result *result)
+/* Whether a setting of the baseline belongs to the axis. */
+static bool names_axis(const Results *results, int axis)
 {
-    bool named[RESULTS_MAX_AXES] = {false};
     const cJSON *setting;
-    if (strcmp(candidate->peer, result->peer) != 0) {
-        return false;
-    }
-    cJSON_ArrayForEach(setting, baseline)
+    cJSON_ArrayForEach(setting, results->baseline)
     {
-        int axis = setting->string != NULL ? results_axis_of(results, setting->string) : -1;
-        if (setting->string == NULL || !result_has_value(candidate, setting->string, setting)) {
-            return false;
-        }
-        if (axis >= 0) {
-            named[axis] = true;
+        if (results_axis_of(results, setting->string) == axis) {
+            return true;
         }
     }
-    if (baseline == NULL) {
-        int axis = results_axis_of(results, "ranks");
-        if (axis < 0 || result_setting_number(candidate, "ranks") != 1) {
-            return false;
-        }
-        named[axis] = true;
-    }
-    for (int axis = 0; axis < results->axis_count; axis++) {
-        if (!named[axis] && !same_on_axis(results, candidate, result, axis)) {
-            return false;
-        }
-    }
-    return true;
+    return false;
 }
 
-int scaling_baseline(const Results *results, const Result *result)
+static bool is_baseline_of(const Results *results, const Result *candidate, const Result *result)
 {
-    const cJSON *baseline = json_get(results->json, "baseline");
-    baseline = cJSON_IsObject(baseline) && baseline->child != NULL ? baseline : NULL;
-    for (int i = 0; i < results->count; i++) {
-        if (is_baseline_of(results, baseline, &results->runs[i], result)) {
-            return results->runs[i].configuration;
+    const cJSON *setting;
+    cJSON_ArrayForEach(setting, results->baseline)
+    {
+        if (!result_has_value(candidate, setting->string, setting)) {
+            return false;
         }
     }
-    return -1;
+    for (int i = 0; i < results->varying_count; i++) {
+        const Varying *varying = &results->varying[i];
+        if (!names_axis(results, varying->axis) &&
+            !result_same_setting(candidate, result, varying->option)) {
+            return false;
+        }
+    }
+    return strcmp(candidate->peer, result->peer) == 0;
+}
+
+/* The first run of the baseline's configuration; NULL: there is none. */
+static const Result *baseline_of(const Results *results, const Result *result)
+{
+    for (int i = 0; results->baseline != NULL && i < results->count; i++) {
+        if (is_baseline_of(results, &results->runs[i], result)) {
+            return results_first(results, results->runs[i].configuration);
+        }
+    }
+    return NULL;
 }
 
 double scaling_ranks(const Results *results, const Result *result)
 {
-    int configuration = scaling_baseline(results, result);
-    const Result *base = configuration >= 0 ? results_first(results, configuration) : NULL;
+    const Result *base = baseline_of(results, result);
     return base != NULL
                ? result_setting_number(result, "ranks") / result_setting_number(base, "ranks")
                : NAN;
@@ -94,20 +71,19 @@ double scaling_ranks(const Results *results, const Result *result)
 
 bool result_is_oversubscribed(const Result *result)
 {
-    char text[RESULT_SETTING_SIZE];
     if (result_setting_number(result, "ranks") == 1) {
         return false;
     }
-    const char *value = result_setting(result, "oversubscribe", text);
+    const char *value = result_setting(result, "oversubscribe");
     if (value != NULL && (strcmp(value, "on") == 0 || strcmp(value, "true") == 0 ||
                           strcmp(value, "yes") == 0 || strcmp(value, "1") == 0)) {
         return true;
     }
-    const cJSON *summary = json_get(result->run, "summary"), *check;
-    cJSON_ArrayForEach(check, json_get(summary, "checks"))
+    const cJSON *check;
+    cJSON_ArrayForEach(check, json_find(result->run, "summary.checks"))
     {
-        const char *name = json_text(check, "name"), *verdict = json_text(check, "verdict");
-        if (same_text(name, "shared_device") && !same_text(verdict, "pass")) {
+        if (strcmp(json_text_or(check, "name", ""), "shared_device") == 0 &&
+            strcmp(json_text_or(check, "verdict", ""), "pass") != 0) {
             return true;
         }
     }
@@ -117,11 +93,11 @@ bool result_is_oversubscribed(const Result *result)
 char *results_oversubscribed(const Results *results)
 {
     int shared = 0;
-    char first[300] = "";
+    const char *first = "";
     for (int i = 0; i < results->configurations; i++) {
         const Result *result = results_first(results, i);
         if (result != NULL && result_is_oversubscribed(result) && shared++ == 0) {
-            result_label(results, result, first, sizeof first);
+            first = result->label;
         }
     }
     return shared == 0   ? NULL
@@ -150,13 +126,11 @@ static double seconds_per_token(const Result *result, RankChoice choice)
 
 static double baseline_seconds(const Results *results, const Result *result, RankChoice choice)
 {
-    int configuration = scaling_baseline(results, result), count = 0;
+    int count = 0;
     double sum = 0;
-    for (int i = 0; i < results->count && configuration >= 0; i++) {
-        const Result *run = &results->runs[i];
-        double seconds = run->configuration == configuration && result_is_sound(run)
-                             ? seconds_per_token(run, choice)
-                             : NAN;
+    for (const Result *run = baseline_of(results, result); run != NULL;
+         run = results_next(results, run->configuration, run)) {
+        double seconds = result_is_sound(run) ? seconds_per_token(run, choice) : NAN;
         if (!isnan(seconds)) {
             sum += seconds;
             count++;
@@ -172,22 +146,16 @@ static double speedup(const Results *results, const Result *result, RankChoice c
 
 double value_speedup(MetricQuery q)
 {
-    return speedup(q.results, q.result, SLOWEST_RANK);
-}
-
-double value_speedup_mean(MetricQuery q)
-{
-    return speedup(q.results, q.result, MEAN_RANK);
+    return speedup(q.results, q.result, strcmp(q.of, "mean") == 0 ? MEAN_RANK : SLOWEST_RANK);
 }
 
 double value_efficiency(MetricQuery q)
 {
     const Results *results = q.results;
     const Result *result = q.result;
-    int configuration = scaling_baseline(results, result);
-    if (results_axis_of(results, "ranks") < 0 || configuration < 0 ||
-        result_is_oversubscribed(result) ||
-        result_is_oversubscribed(results_first(results, configuration))) {
+    const Result *base = baseline_of(results, result);
+    if (results_axis_of(results, "ranks") < 0 || base == NULL || result_is_oversubscribed(result) ||
+        result_is_oversubscribed(base)) {
         return NAN;
     }
     return speedup(results, result, SLOWEST_RANK) / scaling_ranks(results, result);

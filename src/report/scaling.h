@@ -5,11 +5,9 @@
  * program; options zipped with a named one may differ. */
 #include "report/metric.h"
 
-/* Of the slowest rank's training time per token. */
+/* Of the slowest rank's training time per token; of "mean": what the mean over ranks would
+ * claim. */
 double value_speedup(MetricQuery q);
-
-/* What the mean over ranks would claim. */
-double value_speedup_mean(MetricQuery q);
 
 /* Speed-up per added rank; NAN unless ranks vary, and where ranks shared a device. */
 double value_efficiency(MetricQuery q);
@@ -17,9 +15,6 @@ double value_efficiency(MetricQuery q);
 /* Serial fraction f of 1 / speedup = f + (1 - f) / ranks, by least squares over all rank counts
  * with the run's other settings; NAN with fewer than three. */
 double value_amdahl(MetricQuery q);
-
-/* The baseline configuration of a run; -1: there is none. */
-int scaling_baseline(const Results *results, const Result *result);
 
 /* Ranks of the run over those of its baseline; NAN when unknown. */
 double scaling_ranks(const Results *results, const Result *result);

@@ -1,10 +1,8 @@
-/* Cells are made once, as plain text; the two writers only put marks around them. */
 #include "report/tables.h"
 
 #include "base/err.h"
 #include "base/mem.h"
 #include "report/scaling.h"
-#include "report/page.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,27 +121,14 @@ void table_add_note(Table *table, char *text)
     table->notes[table->note_count++] = text;
 }
 
-static void put_run(Table *table, const Results *results, const Result *result, int rank)
-{
-    table_add_row(table);
-    for (int column = 0; column < table->columns; column++) {
-        char text[CELL_SIZE];
-        bool whole = rank >= 0 && !table->heads[column].per_rank; /* the same for all its ranks */
-        metric_text(&table->heads[column], results, result, whole ? -1 : rank, text, sizeof text);
-        table_set(table, column, text);
-    }
-}
-
 /* "done", or "2 done, 1 failed". */
 static void states_text(const Results *results, int configuration, char *text, size_t size)
 {
     int counts[RUN_STATE_COUNT] = {0}, all = 0;
     size_t used = 0;
-    for (int i = 0; i < results->count; i++) {
-        if (results->runs[i].configuration == configuration) {
-            counts[results->runs[i].state]++;
-            all++;
-        }
+    for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
+        counts[run->state]++;
+        all++;
     }
     text[0] = '\0';
     for (int state = 0; state < RUN_STATE_COUNT && used < size; state++) {
@@ -159,30 +144,18 @@ static void states_text(const Results *results, int configuration, char *text, s
 
 static const char *first_reason(const Results *results, int configuration)
 {
-    for (int i = 0; i < results->count; i++) {
-        if (results->runs[i].configuration == configuration && results->runs[i].reason[0] != '\0') {
-            return results->runs[i].reason;
-        }
+    const Result *run = results_first(results, configuration);
+    while (run != NULL && run->reason[0] == '\0') {
+        run = results_next(results, configuration, run);
     }
-    return "";
-}
-
-/* What is planned and predicted is known of runs that never ended, too. */
-static void planned_text(const Metric *head, const Results *results, int configuration, char *text,
-                         size_t size)
-{
-    for (int i = 0; i < results->count && text[0] == '\0'; i++) {
-        if (results->runs[i].configuration == configuration) {
-            metric_text(head, results, &results->runs[i], -1, text, size);
-        }
-    }
+    return run != NULL ? run->reason : "";
 }
 
 void estimate_text(const Metric *metric, Estimate estimate, char *text, size_t size)
 {
     char mean[64], half[64];
-    metric_format(metric, estimate.mean, mean, sizeof mean);
-    metric_format(metric, estimate.half, half, sizeof half);
+    unit_format(metric->unit, estimate.mean, mean, sizeof mean);
+    unit_format(metric->unit, estimate.half, half, sizeof half);
     bool spread = estimate.half > 0;
     snprintf(text, size, "%s%s%s", mean, spread ? " " PLUS_MINUS " " : "", spread ? half : "");
 }
@@ -210,23 +183,29 @@ static void configuration_cell(Table *table, const Metric *head, const Results *
                                                  "mean over the repeats that are done "
                                                  "(Student's t)."));
         }
-        if (text[0] == '\0' &&
-            (strcmp(head->name, "planned_bytes") == 0 || strcmp(head->name, "predicted_s") == 0)) {
-            planned_text(head, results, configuration, text, size);
+        /* What is planned and predicted is known of runs that never ended, too. */
+        bool ahead =
+            strcmp(head->name, "planned_bytes") == 0 || strcmp(head->name, "predicted_s") == 0;
+        for (const Result *run = first; ahead && run != NULL && text[0] == '\0';
+             run = results_next(results, configuration, run)) {
+            metric_text(head, results, run, -1, text, size);
         }
     }
 }
 
-static void put_configuration(Table *table, const Results *results, int configuration)
+/* A row of a run (rank -1), one of its ranks, or its configuration. */
+static void put_row(Table *table, const Results *results, RowKind kind, const Result *result,
+                    int rank)
 {
-    const Result *first = results_first(results, configuration);
-    if (first == NULL) {
-        return;
-    }
     table_add_row(table);
     for (int column = 0; column < table->columns; column++) {
+        const Metric *head = &table->heads[column];
         char text[CELL_SIZE];
-        configuration_cell(table, &table->heads[column], results, first, text, sizeof text);
+        if (kind == PER_CONFIGURATION) {
+            configuration_cell(table, head, results, result, text, sizeof text);
+        } else { /* what no rank has of its own is the same for all */
+            metric_text(head, results, result, head->per_rank ? rank : -1, text, sizeof text);
+        }
         table_set(table, column, text);
     }
 }
@@ -246,7 +225,6 @@ static bool is_about_scaling(const Table *table)
 
 static void add_cautions(Table *table, const Results *results)
 {
-    char label[300];
     char *shared = is_about_scaling(table) ? results_oversubscribed(results) : NULL;
     if (shared != NULL) {
         table_add_note(table,
@@ -255,10 +233,9 @@ static void add_cautions(Table *table, const Results *results)
     free(shared);
     for (int i = 0; i < results->count; i++) {
         const Result *result = &results->runs[i];
-        result_label(results, result, label, sizeof label);
         if (result->state == RUN_DONE && !result_is_sound(result)) {
             table_add_note(table, mem_format("%s, repeat %d: checks of the run itself failed.",
-                                             label, result->repeat + 1));
+                                             result->label, result->repeat + 1));
         }
     }
 }
@@ -276,16 +253,20 @@ int table_make(const Results *results, const cJSON *entry, Table *table)
         return code;
     }
     for (int i = 0; kind == PER_CONFIGURATION && i < results->configurations; i++) {
-        put_configuration(table, results, i);
+        const Result *first = results_first(results, i);
+        if (first != NULL) {
+            put_row(table, results, kind, first, -1);
+        }
     }
-    for (int i = 0; kind == PER_RUN && i < results->count; i++) {
-        put_run(table, results, &results->runs[i], -1);
-    }
-    for (int i = 0; kind == PER_RANK && i < results->count; i++) {
-        for (int rank = 0; rank < results->runs[i].rank_count; rank++) {
-            if (results->runs[i].ranks[rank] != NULL) {
-                put_run(table, results, &results->runs[i], rank);
+    for (int i = 0; kind != PER_CONFIGURATION && i < results->count; i++) {
+        const Result *run = &results->runs[i];
+        for (int rank = 0; kind == PER_RANK && rank < run->rank_count; rank++) {
+            if (run->ranks[rank] != NULL) {
+                put_row(table, results, kind, run, rank);
             }
+        }
+        if (kind == PER_RUN) {
+            put_row(table, results, kind, run, -1);
         }
     }
     add_cautions(table, results);
@@ -308,43 +289,7 @@ void table_free(Table *table)
     *table = (Table){0};
 }
 
-/* --- writers --- */
-
-static const char *cell_of(const Table *table, int row, int column)
-{
-    return table->cells[(size_t)row * (size_t)table->columns + (size_t)column];
-}
-
-char *table_markdown(const Table *table)
-{
-    Page page = {0};
-    char head[64];
-    for (int column = 0; column < table->columns; column++) {
-        metric_heading(&table->heads[column], head);
-        page_put(&page, "| ");
-        page_put_markdown(&page, head);
-        page_put(&page, " ");
-    }
-    page_put(&page, "|\n");
-    for (int column = 0; column < table->columns; column++) {
-        page_put(&page, "| %s ", table->numeric[column] ? "---:" : "---");
-    }
-    page_put(&page, "|\n");
-    for (int row = 0; row < table->rows; row++) {
-        for (int column = 0; column < table->columns; column++) {
-            page_put(&page, "| ");
-            page_put_markdown(&page, cell_of(table, row, column));
-            page_put(&page, " ");
-        }
-        page_put(&page, "|\n");
-    }
-    for (int i = 0; i < table->note_count; i++) {
-        page_put(&page, "\n");
-        page_put_markdown(&page, table->notes[i]);
-        page_put(&page, "\n");
-    }
-    return page.text;
-}
+/* --- both pages --- */
 
 static const char *class_of(const Table *table, int column)
 {
@@ -355,32 +300,29 @@ static const char *class_of(const Table *table, int column)
                                                 : "text";
 }
 
-char *table_html(const Table *table)
+void table_put(const Table *table, Pages *pages)
 {
-    Page page = {0};
-    char head[64];
-    page_put(&page, "<table class=\"results\">\n<thead><tr>");
+    page_put(&pages->html, "<table class=\"results\">\n<thead><tr>");
     for (int column = 0; column < table->columns; column++) {
-        metric_heading(&table->heads[column], head);
-        page_put(&page, "<th class=\"%s\">", class_of(table, column));
-        page_put_html(&page, head);
-        page_put(&page, "</th>");
+        page_put(&pages->html, "<th class=\"%s\">", class_of(table, column));
+        pages_put(pages, table->heads[column].title, "| ", " ", "", "</th>");
     }
-    page_put(&page, "</tr></thead>\n<tbody>\n");
+    pages_mark(pages, "|\n", "</tr></thead>\n<tbody>\n");
+    for (int column = 0; column < table->columns; column++) {
+        page_put(&pages->markdown, "| %s ", table->numeric[column] ? "---:" : "---");
+    }
+    page_put(&pages->markdown, "|\n");
     for (int row = 0; row < table->rows; row++) {
-        page_put(&page, "<tr>");
+        page_put(&pages->html, "<tr>");
         for (int column = 0; column < table->columns; column++) {
-            page_put(&page, "<td class=\"%s\">", class_of(table, column));
-            page_put_html(&page, cell_of(table, row, column));
-            page_put(&page, "</td>");
+            size_t cell = (size_t)row * (size_t)table->columns + (size_t)column;
+            page_put(&pages->html, "<td class=\"%s\">", class_of(table, column));
+            pages_put(pages, table->cells[cell], "| ", " ", "", "</td>");
         }
-        page_put(&page, "</tr>\n");
+        pages_mark(pages, "|\n", "</tr>\n");
     }
-    page_put(&page, "</tbody>\n</table>\n");
+    page_put(&pages->html, "</tbody>\n</table>\n");
     for (int i = 0; i < table->note_count; i++) {
-        page_put(&page, "<p class=\"note\">");
-        page_put_html(&page, table->notes[i]);
-        page_put(&page, "</p>\n");
+        pages_put(pages, table->notes[i], "\n", "\n", "<p class=\"note\">", "</p>\n");
     }
-    return page.text;
 }

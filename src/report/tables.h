@@ -1,7 +1,8 @@
 #pragma once
 /* Tables of an experiment: what an entry of experiment.json's "tables" asks for, as cells of
- * plain text that the Markdown and the HTML writer share. */
+ * plain text. */
 #include "report/metric.h"
+#include "report/page.h"
 
 #define TABLE_MAX_COLUMNS 64
 
@@ -32,7 +33,6 @@ void estimate_text(const Metric *metric, Estimate estimate, char *text, size_t s
 
 void table_free(Table *table); /* a no-op on a zeroed one */
 
-/* Both are given to the caller to free. The title is not in them. HTML is escaped; its classes:
- * table "results", td and th "number", "label" (a configuration), "reason" or "text", p "note". */
-char *table_markdown(const Table *table);
-char *table_html(const Table *table);
+/* Without the title. Classes of HTML: table "results", td and th "number", "label" (a
+ * configuration), "reason" or "text", p "note". */
+void table_put(const Table *table, Pages *pages);

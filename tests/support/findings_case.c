@@ -29,7 +29,7 @@ void findings_case_end(FindingsCase *one)
 const Finding *find_finding(const FindingsCase *one, const char *words)
 {
     for (int i = 0; i < one->findings.count; i++) {
-        if (strstr(one->findings.items[i].text, words) != NULL) {
+        if (strstr(one->findings.items[i].text.text, words) != NULL) {
             return &one->findings.items[i];
         }
     }
@@ -42,14 +42,14 @@ void expect_finding(const FindingsCase *one, FindingKind kind, const char *words
     const Finding *finding = find_finding(one, words);
     if (finding == NULL) {
         for (int i = 0; i < one->findings.count; i++) {
-            print_message("found: %s [%s]\n", one->findings.items[i].text,
-                          one->findings.items[i].evidence);
+            print_message("found: %s [%s]\n", one->findings.items[i].text.text,
+                          one->findings.items[i].evidence.text);
         }
         fail_msg("not found: %s", words);
     }
     assert_int_equal(finding->kind, kind);
-    if (strstr(finding->evidence, evidence) == NULL) {
-        fail_msg("\"%s\" has the evidence \"%s\" without \"%s\"", words, finding->evidence,
+    if (strstr(finding->evidence.text, evidence) == NULL) {
+        fail_msg("\"%s\" has the evidence \"%s\" without \"%s\"", words, finding->evidence.text,
                  evidence);
     }
 }
@@ -58,6 +58,6 @@ void expect_no_finding(const FindingsCase *one, const char *words)
 {
     const Finding *finding = find_finding(one, words);
     if (finding != NULL) {
-        fail_msg("found, but not so: %s", finding->text);
+        fail_msg("found, but not so: %s", finding->text.text);
     }
 }
