@@ -124,8 +124,9 @@ static void test_watch_view__the_curve_has_its_shape(void **state)
     }
     assert_true(watch_add_line(&run, "{\"step\":61,\"val_loss\":9.9}", 26));
     WatchText text;
-    watch_text_init(&text, 49, 11, false, false); /* 40 columns and 10 rows within the axes */
-    watch_plot(&text, &run, (WatchPlot){0}, 11);
+    /* 40 columns and 10 rows within the axes */
+    watch_text_init(&text, &(WatchFlags){.width = 49, .height = 11});
+    watch_plot(&text, &run, 11);
     assert_int_equal(text.count, 11);
     int last = -1;
     for (int row = 0; row < 10; row++) {
@@ -142,8 +143,11 @@ static void test_watch_view__the_curve_has_its_shape(void **state)
     assert_non_null(strstr(text.lines[9].text, "3.90 |"));
     assert_non_null(strstr(text.lines[10].text, "step 61"));
     watch_text_free(&text);
-    watch_text_init(&text, 80, 11, true, false);
-    watch_plot(&text, &run, (WatchPlot){.by_tokens = true, .log_loss = true}, 11);
+    watch_text_init(&text, &(WatchFlags){.width = 80,
+                                         .height = 11,
+                                         .utf8 = true,
+                                         .plot = {.by_tokens = true, .log_loss = true}});
+    watch_plot(&text, &run, 11);
     assert_non_null(strstr(text.lines[10].text, "tokens 61.0k"));
     assert_non_null(strstr(text.lines[10].text, "loss, log"));
     assert_non_null(strstr(text.lines[0].text, "◆"));
@@ -174,7 +178,7 @@ static void test_watch_view__records_cannot_steer_the_terminal(void **state)
     (void)state;
     assert_non_null(setlocale(LC_CTYPE, "C.UTF-8"));
     WatchText text;
-    watch_text_init(&text, 10, 2, true, true);
+    watch_text_init(&text, &(WatchFlags){.width = 10, .height = 2, .utf8 = true, .colour = true});
     watch_text_line(&text);
     watch_text_put(&text, INK_PLAIN, "%s", "\033[2J\x9b\a\xff\xe2\x80\xae");
     assert_string_equal(text.lines[0].text, "?[2J????");
@@ -183,7 +187,7 @@ static void test_watch_view__records_cannot_steer_the_terminal(void **state)
     assert_string_equal(text.lines[1].text, "\033[31m日本語日本\033[0m");
     assert_false(watch_text_line(&text));
     watch_text_free(&text);
-    watch_text_init(&text, 5, 1, false, false);
+    watch_text_init(&text, &(WatchFlags){.width = 5, .height = 1});
     watch_text_line(&text);
     watch_text_put(&text, INK_RED, "%s", "aäb日c");
     assert_string_equal(text.lines[0].text, "a?b?c");

@@ -209,8 +209,11 @@ static int show_result(Config *train, const TrainResult *result, const Paths *pa
     WatchText text;
     watch_open(&run, result->dir);
     watch_poll(&run);
-    watch_text_init(&text, CURVE_COLUMNS, CURVE_ROWS, screen_has_utf8(), screen_has_colour());
-    watch_plot(&text, &run, (WatchPlot){.smoothing = 0}, CURVE_ROWS);
+    watch_text_init(&text, &(WatchFlags){.width = CURVE_COLUMNS,
+                                         .height = CURVE_ROWS,
+                                         .utf8 = screen_has_utf8(),
+                                         .colour = screen_has_colour()});
+    watch_plot(&text, &run, CURVE_ROWS);
     fputc('\n', stdout);
     for (int i = 0; i < text.count; i++) {
         puts(text.lines[i].text);

@@ -178,8 +178,8 @@ int screen_show(const WatchText *frame)
 {
     WatchText *shown = &screen.shown;
     Page out = {0};
-    bool anew =
-        shown->lines == NULL || shown->width != frame->width || shown->height != frame->height;
+    bool anew = shown->lines == NULL || shown->flags.width != frame->flags.width ||
+                shown->flags.height != frame->flags.height;
     if (anew) {
         page_put(&out, "\033[2J");
     }
@@ -194,7 +194,7 @@ int screen_show(const WatchText *frame)
     bool good = out.size == 0 || write_all(out.text, out.size);
     page_free(&out);
     watch_text_free(shown);
-    watch_text_init(shown, frame->width, frame->height, frame->utf8, frame->colour);
+    watch_text_init(shown, &frame->flags);
     for (int i = 0; i < frame->count; i++) {
         watch_text_copy(shown, frame, i);
     }

@@ -10,25 +10,100 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add(CurvePoint **points, size_t *count, int64_t step, double loss)
+/* Begins an entry, of which there are `count` before. */
+static void *grown(void *entries, size_t count, size_t size, CurveThinning *thinning)
 {
-    if ((*count & (*count - 1)) == 0) { /* full at powers of two */
-        *points = mem_realloc(*points, *count == 0 ? 1 : 2 * *count, sizeof **points);
+    thinning->filled = 1;
+    if ((count & (count - 1)) != 0) {
+        return entries;
     }
+    return mem_realloc(entries, count == 0 ? 1 : 2 * count, size); /* full at powers of two */
+}
+
+/* Whether an array is as long as it may be; then an entry stands for twice as many lines. */
+static bool is_full(const Curve *curve, size_t count, CurveThinning *thinning)
+{
+    bool full = curve->most > 0 && count == curve->most;
+    if (full) {
+        thinning->lines = thinning->lines > 0 ? 2 * thinning->lines : 2;
+    }
+    return full;
+}
+
+static void add_point(const Curve *curve, CurvePoint **points, size_t *count,
+                      CurveThinning *thinning, int64_t step, double loss)
+{
+    if (*count > 0 && thinning->filled < thinning->lines) {
+        CurvePoint *last = &(*points)[*count - 1];
+        last->loss += (loss - last->loss) / (double)++thinning->filled;
+        last->step = step;
+        return;
+    }
+    if (is_full(curve, *count, thinning)) {
+        *count /= 2;
+        for (size_t i = 0; i < *count; i++) {
+            const CurvePoint *a = &(*points)[2 * i], *b = a + 1;
+            (*points)[i] = (CurvePoint){b->step, 0.5 * (a->loss + b->loss)};
+        }
+    }
+    *points = grown(*points, *count, sizeof **points, thinning);
     (*points)[(*count)++] = (CurvePoint){step, loss};
 }
 
-/* A line's `ms` is the mean of the steps since the line before. */
-static void add_mark(Curve *curve, const cJSON *line, int64_t step)
+void curve_add_train(Curve *curve, int64_t step, double loss)
+{
+    add_point(curve, &curve->train, &curve->train_count, &curve->train_thinning, step, loss);
+}
+
+void curve_add_validation(Curve *curve, int64_t step, double loss)
+{
+    add_point(curve, &curve->validation, &curve->validation_count, &curve->validation_thinning,
+              step, loss);
+}
+
+void curve_add_mark(Curve *curve, int64_t step, double tokens, double ms)
 {
     size_t count = curve->mark_count;
+    CurveThinning *thinning = &curve->mark_thinning;
     CurveMark last = count > 0 ? curve->marks[count - 1] : (CurveMark){0};
-    if ((count & (count - 1)) == 0) {
-        curve->marks = mem_realloc(curve->marks, count == 0 ? 1 : 2 * count, sizeof *curve->marks);
+    double spent = 1e-3 * ms * ((double)step - (double)last.step);
+    if (count > 0 && thinning->filled < thinning->lines) {
+        thinning->filled++;
+        count--;
+    } else {
+        if (is_full(curve, count, thinning)) {
+            count /= 2;
+            for (size_t i = 0; i < count; i++) {
+                curve->marks[i] = curve->marks[2 * i + 1];
+            }
+        }
+        curve->marks = grown(curve->marks, count, sizeof *curve->marks, thinning);
     }
-    double spent = 1e-3 * json_number(line, "ms") * ((double)step - (double)last.step);
-    curve->marks[curve->mark_count++] =
-        (CurveMark){step, json_number(line, "tokens"), last.seconds + spent};
+    curve->marks[count] = (CurveMark){step, tokens, last.seconds + spent};
+    curve->mark_count = count + 1;
+}
+
+static void cut_points(const CurvePoint *points, size_t *count, CurveThinning *thinning,
+                       int64_t step)
+{
+    while (*count > 0 && points[*count - 1].step >= step) {
+        (*count)--;
+        thinning->filled = thinning->lines; /* the next line begins a point */
+    }
+}
+
+void curve_cut_train(Curve *curve, int64_t step)
+{
+    cut_points(curve->train, &curve->train_count, &curve->train_thinning, step);
+    while (curve->mark_count > 0 && curve->marks[curve->mark_count - 1].step >= step) {
+        curve->mark_count--;
+        curve->mark_thinning.filled = curve->mark_thinning.lines;
+    }
+}
+
+void curve_cut_validation(Curve *curve, int64_t step)
+{
+    cut_points(curve->validation, &curve->validation_count, &curve->validation_thinning, step);
 }
 
 static int add_line(void *context, const cJSON *line, const char *where, long number)
@@ -42,12 +117,12 @@ static int add_line(void *context, const cJSON *line, const char *where, long nu
     int64_t step = (int64_t)number_of_step;
     const cJSON *loss = json_get(line, "loss"), *validation = json_get(line, "val_loss");
     if (cJSON_IsNumber(loss)) {
-        add(&curve->train, &curve->train_count, step, loss->valuedouble);
+        curve_add_train(curve, step, loss->valuedouble);
     }
     if (validation == NULL) {
-        add_mark(curve, line, step);
+        curve_add_mark(curve, step, json_number(line, "tokens"), json_number(line, "ms"));
     } else if (cJSON_IsNumber(validation)) {
-        add(&curve->validation, &curve->validation_count, step, validation->valuedouble);
+        curve_add_validation(curve, step, validation->valuedouble);
     }
     return 0;
 }

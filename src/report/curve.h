@@ -17,17 +17,34 @@ typedef struct {
     double seconds;
 } CurveMark;
 
+/* How an array is thinned: its entries stand for `lines` lines each, the last for `filled`. */
+typedef struct {
+    size_t lines, filled;
+} CurveThinning;
+
 typedef struct {
     CurvePoint *train, *validation; /* ascending steps */
     size_t train_count, validation_count;
     CurveMark *marks; /* of the lines of steps */
     size_t mark_count;
+    size_t most; /* entries of an array, of which then two become one; 0: any number */
+    CurveThinning train_thinning, validation_thinning, mark_thinning;
 } Curve;
 
 /* ERR_INPUT naming the file and line when there is no such record. A value that was not
  * recorded, or was NaN, is no point. */
 int curve_read(Curve *curve, const char *run_dir);
 void curve_free(Curve *curve); /* no-op on a zeroed curve */
+
+/* Line by line. Points are joined to their mean, at the last of their steps. A line's `ms` is the
+ * mean of the steps since the line before. */
+void curve_add_train(Curve *curve, int64_t step, double loss);
+void curve_add_validation(Curve *curve, int64_t step, double loss);
+void curve_add_mark(Curve *curve, int64_t step, double tokens, double ms);
+
+/* Takes back training losses and marks, or validation losses, from a step on. */
+void curve_cut_train(Curve *curve, int64_t step);
+void curve_cut_validation(Curve *curve, int64_t step);
 
 /* Tokens and seconds of training after a step, on the straight line between the marks around it
  * (the first begins at 0); NAN when the record does not say. */

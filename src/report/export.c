@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* --- CSV ---
@@ -250,15 +249,6 @@ int export_csv(const char *run, const char *out)
 
 /* --- TensorBoard --- */
 
-/* Seconds since 1970 of a stamp such as 2026-01-31T12:00:00Z; NAN when it is none. */
-static double stamp_seconds(const cJSON *run, const char *name)
-{
-    const char *text = json_text(run, name);
-    struct tm parts = {0};
-    const char *end = text != NULL ? strptime(text, "%Y-%m-%dT%H:%M:%SZ", &parts) : NULL;
-    return end != NULL && *end == '\0' ? (double)timegm(&parts) : NAN;
-}
-
 typedef struct {
     Events *events;
     const cJSON *run;
@@ -325,7 +315,7 @@ static int lock_folder(const char *path, int *lock)
 /* Written under a name that TensorBoard does not take for an event file, then renamed. */
 static int events_of_run(const Result *result, const char *run_dir, const char *out)
 {
-    double started = stamp_seconds(result->run, "started");
+    double started = results_stamp(result->run, "started");
     started = isnan(started) ? 0 : started;
     char *path = file_name(result, out, started);
     char *temporary = mem_format("%s/export" IO_TEMPORARY, out);
@@ -334,7 +324,7 @@ static int events_of_run(const Result *result, const char *run_dir, const char *
     code = code != 0 ? code : lock_folder(out, &lock);
     code = code != 0 ? code : events_create(temporary, started, &export.events);
     if (code == 0) {
-        code = write_events(&export, run_dir, stamp_seconds(result->run, "updated"));
+        code = write_events(&export, run_dir, results_stamp(result->run, "updated"));
         int closed = events_close(export.events, true);
         code = code != 0 ? code : closed;
         if (code == 0 && rename(temporary, path) != 0) {

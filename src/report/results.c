@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define MAX_RUNS 10000
 #define MAX_RANKS 65536 /* as the option ranks */
@@ -128,6 +129,14 @@ const Result *results_in_state(const Results *results, int configuration, RunSta
         run = results_next(results, configuration, run);
     }
     return run;
+}
+
+double results_stamp(const cJSON *record, const char *path)
+{
+    const char *text = json_text(record, path);
+    struct tm parts = {0};
+    const char *end = text != NULL ? strptime(text, "%Y-%m-%dT%H:%M:%SZ", &parts) : NULL;
+    return end != NULL && *end == '\0' ? (double)timegm(&parts) : NAN;
 }
 
 bool result_has_all_ranks(const Result *result)

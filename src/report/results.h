@@ -71,6 +71,9 @@ const Result *results_in_state(const Results *results, int configuration, RunSta
 /* The axis that an option belongs to; -1: it does not vary. */
 int results_axis_of(const Results *results, const char *option);
 
+/* Seconds since 1970 of a record's stamp such as 2026-01-31T12:00:00Z; NAN when it is none. */
+double results_stamp(const cJSON *record, const char *path);
+
 /* Every rank's file is there. */
 bool result_has_all_ranks(const Result *result);
 

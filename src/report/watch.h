@@ -27,17 +27,22 @@ enum {
     WATCH_STATE_COUNT
 };
 
-/* How one of the curve's arrays is thinned: points that stand for `lines` lines each, the last
- * for `filled`. */
-typedef struct {
-    size_t lines, filled;
-} WatchThinning;
-
 /* A line of a step. NAN: not recorded, or not a number. */
 typedef struct {
     int64_t step;
     double tokens, loss, lr, grad_norm, tok_s, ms;
 } WatchLine;
+
+/* Which file a tree was read from, which is read again when another has taken its place. */
+typedef struct {
+    bool there;
+    ino_t inode;
+    struct timespec changed;
+} WatchedFile;
+
+/* Looks at dir/name; true when *tree is new, or gone. A file that is damaged is as one that is
+ * not there. */
+bool watch_reload(WatchedFile *file, const char *dir, const char *name, cJSON **tree);
 
 typedef struct {
     char *dir;
@@ -54,14 +59,14 @@ typedef struct {
     int rank_count;
 
     /* From metrics.jsonl. */
-    WatchLine last; /* step 0: none yet */
-    Curve curve;    /* thinned */
-    WatchThinning train, validation, marks;
+    WatchLine last;                 /* step 0: none yet */
+    Curve curve;                    /* thinned */
     double val_loss, best_val_loss; /* NAN: none */
     int64_t val_step, best_val_step;
-    double recent_tok_s[WATCH_RECENT], recent_ms[WATCH_RECENT], recent_gap_s[WATCH_RECENT];
-    size_t recent;                 /* lines seen: entry i lies at i % WATCH_RECENT */
-    int64_t odd_lines, not_finite; /* unreadable ones; those whose loss is NaN or infinite */
+    double recent_tok_s[WATCH_RECENT], recent_ms[WATCH_RECENT];
+    double recent_gap_s[WATCH_RECENT]; /* seconds of steps from one line to the next */
+    size_t recent;                     /* lines seen: entry i lies at i % WATCH_RECENT */
+    int64_t odd_lines, not_finite;     /* unreadable ones; those whose loss is NaN or infinite */
 
     /* Where reading stands. */
     int file;      /* metrics.jsonl; -1 */
@@ -70,8 +75,7 @@ typedef struct {
     char tail[64]; /* the bytes before offset, by which a replaced file is noticed */
     size_t tail_size;
     double grown; /* clock_seconds when it last grew; NAN: not while watched */
-    struct timespec run_changed;
-    ino_t run_inode;
+    WatchedFile run_file;
 } WatchRun;
 
 void watch_open(WatchRun *run, const char *dir); /* reads nothing yet */
@@ -84,11 +88,9 @@ void watch_poll(WatchRun *run);
  * the curve anew from there. */
 bool watch_add_line(WatchRun *run, const char *line, size_t size);
 
-/* The medians over the last lines; NAN when there is none. */
-double watch_median_tok_s(const WatchRun *run);
-double watch_median_ms(const WatchRun *run);
-double watch_pace_ms(const WatchRun *run);    /* mean of a step over the last WATCH_PACE lines */
-double watch_median_gap(const WatchRun *run); /* seconds of steps from one line to the next */
+/* The median over the last lines of run->recent_tok_s or another of them; NAN when there is
+ * none. */
+double watch_median(const WatchRun *run, const double recent[WATCH_RECENT]);
 
 /* Seconds that are left by the pace of the last lines, evaluations and saves at their share so
  * far; NAN: unknown. */
@@ -121,15 +123,30 @@ typedef enum {
     INK_COUNT
 } Ink;
 
+/* How the loss is drawn: the training loss as a line, evaluations as marks. */
 typedef struct {
-    int width, height; /* columns, and lines at most */
+    int smoothing; /* a mean over about 2^smoothing lines, at most an eighth of them; 0: none */
+    bool log_loss, by_tokens;
+} WatchPlot;
+
+#define WATCH_MAX_SMOOTHING 12
+
+typedef struct {
+    int width, height; /* of the terminal; at least 1 */
     bool utf8, colour;
-    Page *lines; /* colours as escape sequences, set back at the end of each line */
+    WatchPlot plot;
+    bool keys; /* someone sits at the keyboard: say which key ends it */
+    bool help, paused;
+} WatchFlags;
+
+typedef struct {
+    WatchFlags flags; /* width: columns; height: lines at most */
+    Page *lines;      /* colours as escape sequences, set back at the end of each line */
     int count;
     int column; /* of the last line, from 0: where the next character goes */
 } WatchText;
 
-void watch_text_init(WatchText *text, int width, int height, bool utf8, bool colour);
+void watch_text_init(WatchText *text, const WatchFlags *flags);
 void watch_text_free(WatchText *text);
 
 /* Begins a line; false when there is no more room, and then all that is put is lost. */
@@ -161,18 +178,8 @@ int watch_text_columns(const char *line, bool utf8);
 
 /* --- the loss as a drawing --- */
 
-/* The loss of a run as a drawing in characters: the training loss as a line, evaluations as
- * marks. */
-
-typedef struct {
-    int smoothing; /* a mean over about 2^smoothing lines, at most an eighth of them; 0: none */
-    bool log_loss, by_tokens;
-} WatchPlot;
-
-#define WATCH_MAX_SMOOTHING 12
-
 /* Adds `rows` lines, the axis among them; fewer than 3 rows draw nothing. */
-void watch_plot(WatchText *text, const WatchRun *run, WatchPlot plot, int rows);
+void watch_plot(WatchText *text, const WatchRun *run, int rows);
 
 /* The smoothed loss of every point of the curve, into values[run->curve.train_count]. */
 void watch_smooth(const WatchRun *run, int smoothing, double *values);
@@ -182,20 +189,12 @@ void watch_smooth(const WatchRun *run, int smoothing, double *values);
 /* What was read of a run, as a screen of text. Nothing here looks at a file, a clock or a
  * terminal. */
 
-typedef struct {
-    int width, height; /* of the terminal; at least 1 */
-    bool utf8, colour;
-    WatchPlot plot;
-    bool keys; /* someone sits at the keyboard: say which key ends it */
-    bool help, paused;
-} WatchFlags;
-
 /* Fills out (not initialised before) with at most `height` lines of at most `width` columns.
  * Caller frees it. */
 void watch_view(const WatchRun *run, const WatchFlags *flags, WatchText *out);
 
 /* The line of keys, for every view. */
-void watch_view_keys(const WatchFlags *flags, WatchText *out);
+void watch_view_keys(WatchText *out);
 
 /* --- the view of an experiment --- */
 
@@ -213,8 +212,7 @@ typedef struct {
     int count;
     int current;  /* that runs, or was running when the sweep ended; -1: none */
     WatchRun run; /* the current one, open while `current` is not -1 */
-    struct timespec changed;
-    ino_t inode;
+    WatchedFile file;
 } WatchExperiment;
 
 void watch_experiment_open(WatchExperiment *experiment, const char *dir);

@@ -1,7 +1,6 @@
 #include "report/watch.h"
 
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "record/reader.h"
@@ -10,7 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define MAX_RUNS 10000
 #define LIST_SHARE 3 /* the list takes at most one part in this many while a run is shown too */
@@ -29,8 +27,6 @@ static void forget_runs(WatchExperiment *experiment)
     free(experiment->runs);
     experiment->runs = NULL;
     experiment->count = 0;
-    cJSON_Delete(experiment->json);
-    experiment->json = NULL;
 }
 
 static void choose(WatchExperiment *experiment, int current, const char *dir)
@@ -49,6 +45,7 @@ void watch_experiment_close(WatchExperiment *experiment)
 {
     choose(experiment, -1, NULL);
     forget_runs(experiment);
+    cJSON_Delete(experiment->json);
     free(experiment->dir);
     *experiment = (WatchExperiment){.current = -1};
 }
@@ -119,24 +116,13 @@ static void load(WatchExperiment *experiment)
 
 void watch_experiment_poll(WatchExperiment *experiment)
 {
-    char *path = io_join(experiment->dir, RECORD_EXPERIMENT);
-    struct stat now;
-    bool there = stat(path, &now) == 0;
-    bool same = there && experiment->json != NULL && now.st_ino == experiment->inode &&
-                now.st_mtim.tv_sec == experiment->changed.tv_sec &&
-                now.st_mtim.tv_nsec == experiment->changed.tv_nsec;
-    if (!same) {
+    if (watch_reload(&experiment->file, experiment->dir, RECORD_EXPERIMENT, &experiment->json)) {
         forget_runs(experiment);
-        if (there && json_load(path, &experiment->json) == 0) {
-            experiment->inode = now.st_ino;
-            experiment->changed = now.st_mtim;
-        }
         load(experiment);
     }
     if (experiment->current >= 0) {
         watch_poll(&experiment->run);
     }
-    free(path);
 }
 
 static Ink state_ink(const char *state)
@@ -175,7 +161,7 @@ static void put_header(const WatchExperiment *experiment, WatchText *out)
 void watch_experiment_view(const WatchExperiment *experiment, const WatchFlags *flags,
                            WatchText *out)
 {
-    watch_text_init(out, flags->width, flags->height, flags->utf8, flags->colour);
+    watch_text_init(out, flags);
     put_header(experiment, out);
     bool shown = experiment->current >= 0;
     int room = flags->height - 1, rows = shown ? room / LIST_SHARE : room - flags->keys;
@@ -191,7 +177,7 @@ void watch_experiment_view(const WatchExperiment *experiment, const WatchFlags *
         watch_text_put(out, INK_PLAIN, " %s", run->line);
     }
     if (!shown) {
-        watch_view_keys(flags, out);
+        watch_view_keys(out);
         return;
     }
     WatchFlags rest = *flags;

@@ -15,6 +15,8 @@
 #define LABELLED_FROM 30 /* columns of the terminal */
 
 typedef struct {
+    const WatchRun *run;
+    WatchPlot plot;
     int columns, rows;   /* characters */
     int fine_x, fine_y;  /* dots of a character */
     unsigned char *dots; /* a bit for each dot: braille's own numbering, or 1 */
@@ -25,7 +27,7 @@ typedef struct {
 void watch_smooth(const WatchRun *run, int smoothing, double *values)
 {
     const Curve *curve = &run->curve;
-    double lines = run->train.lines > 0 ? (double)run->train.lines : 1;
+    double lines = curve->train_thinning.lines > 0 ? (double)curve->train_thinning.lines : 1;
     double window = fmin(ldexp(1, smoothing) / lines, (double)curve->train_count / SHORTEST);
     double share = window > 1 ? 2 / (window + 1) : 1;
     for (size_t i = 0; i < curve->train_count; i++) {
@@ -36,14 +38,14 @@ void watch_smooth(const WatchRun *run, int smoothing, double *values)
     }
 }
 
-static double place(const WatchRun *run, bool by_tokens, int64_t step)
+static double place(const Canvas *canvas, int64_t step)
 {
-    return by_tokens ? curve_tokens(&run->curve, step) : (double)step;
+    return canvas->plot.by_tokens ? curve_tokens(&canvas->run->curve, step) : (double)step;
 }
 
-static double height(WatchPlot plot, double loss)
+static double height(const Canvas *canvas, double loss)
 {
-    return plot.log_loss ? log(loss) : loss;
+    return canvas->plot.log_loss ? log(loss) : loss;
 }
 
 static void widen(Canvas *canvas, double loss)
@@ -78,15 +80,15 @@ static void set_dot(Canvas *canvas, int x, int y)
 }
 
 /* Means of the columns of dots; between two that have points, the straight line. */
-static void bin(const WatchRun *run, WatchPlot plot, const Canvas *canvas, const double *values,
-                double *means)
+static void bin(const Canvas *canvas, const double *values, double *means)
 {
+    const Curve *curve = &canvas->run->curve;
     int columns = canvas->columns * canvas->fine_x, before = -1;
     int *counts = mem_zalloc((size_t)columns, sizeof *counts);
     memset(means, 0, (size_t)columns * sizeof *means);
-    for (size_t i = 0; i < run->curve.train_count; i++) {
-        double at = place(run, plot.by_tokens, run->curve.train[i].step);
-        double loss = height(plot, values[i]);
+    for (size_t i = 0; i < curve->train_count; i++) {
+        double at = place(canvas, curve->train[i].step);
+        double loss = height(canvas, values[i]);
         if (isfinite(at) && isfinite(loss)) {
             int column = column_at(canvas, at, columns);
             means[column] += (loss - means[column]) / ++counts[column];
@@ -127,11 +129,12 @@ static void draw_line(Canvas *canvas, const double *means)
     }
 }
 
-static void draw_marks(const WatchRun *run, WatchPlot plot, Canvas *canvas)
+static void draw_marks(Canvas *canvas)
 {
-    for (size_t i = 0; i < run->curve.validation_count; i++) {
-        double at = place(run, plot.by_tokens, run->curve.validation[i].step);
-        double loss = height(plot, run->curve.validation[i].loss);
+    const Curve *curve = &canvas->run->curve;
+    for (size_t i = 0; i < curve->validation_count; i++) {
+        double at = place(canvas, curve->validation[i].step);
+        double loss = height(canvas, curve->validation[i].loss);
         if (isfinite(at) && isfinite(loss)) {
             int row = dot_row(canvas, loss) / canvas->fine_y;
             canvas->marks[row * canvas->columns + column_at(canvas, at, canvas->columns)] = true;
@@ -147,16 +150,16 @@ static void put_dots(WatchText *text, unsigned char dots)
 }
 
 /* With the digits that tell neighbouring labels apart. */
-static void loss_text(const Canvas *canvas, WatchPlot plot, double loss, char *text, size_t size)
+static void loss_text(const Canvas *canvas, double loss, char *text, size_t size)
 {
-    double range =
-        plot.log_loss ? exp(canvas->high) - exp(canvas->low) : canvas->high - canvas->low;
+    bool logarithmic = canvas->plot.log_loss;
+    double range = logarithmic ? exp(canvas->high) - exp(canvas->low) : canvas->high - canvas->low;
     int digits = 2 - (int)floor(log10(range));
     digits = digits < 0 ? 0 : digits > 5 ? 5 : digits;
-    snprintf(text, size, "%.*f", digits, plot.log_loss ? exp(loss) : loss);
+    snprintf(text, size, "%.*f", digits, logarithmic ? exp(loss) : loss);
 }
 
-static void put_row(WatchText *text, const Canvas *canvas, WatchPlot plot, int row, bool labelled)
+static void put_row(WatchText *text, const Canvas *canvas, int row, bool labelled)
 {
     if (labelled) {
         /* The loss at the upper edge of the first row, the lower edge of the last, and between. */
@@ -165,7 +168,7 @@ static void put_row(WatchText *text, const Canvas *canvas, WatchPlot plot, int r
         bool shown = row == canvas->rows - 1 || (row % 4 == 0 && row + 2 < canvas->rows);
         char number[32] = "";
         if (shown) {
-            loss_text(canvas, plot, loss, number, sizeof number);
+            loss_text(canvas, loss, number, sizeof number);
         }
         watch_text_put(text, INK_DIM, "%*.*s ", LABEL_COLUMNS - 2, LABEL_COLUMNS - 2, number);
         watch_text_glyph(text, INK_DIM, "│", '|', 1);
@@ -189,8 +192,9 @@ static void put_row(WatchText *text, const Canvas *canvas, WatchPlot plot, int r
 
 /* What the axes are, under the drawing: the ends of the range, and what the signs mean where
  * there is room. */
-static void put_axis(WatchText *text, const Canvas *canvas, WatchPlot plot, int indent)
+static void put_axis(WatchText *text, const Canvas *canvas, int indent)
 {
+    WatchPlot plot = canvas->plot;
     char left[48], right[48], legend[96], count[UNIT_SHORT_SIZE];
     const char *what = plot.by_tokens ? "tokens" : "step";
     if (plot.by_tokens) {
@@ -203,11 +207,11 @@ static void put_axis(WatchText *text, const Canvas *canvas, WatchPlot plot, int 
     bool marked = memchr(canvas->marks, true, (size_t)(canvas->columns * canvas->rows)) != NULL;
     snprintf(legend, sizeof legend, "loss%s%s%s%s", plot.log_loss ? ", log" : "",
              plot.smoothing > 0 ? ", smoothed" : "", marked ? ", validation " : "",
-             !marked      ? ""
-             : text->utf8 ? "◆"
-                          : "o");
-    int room = text->width - indent - (int)strlen(left) - (int)strlen(right);
-    int middle = watch_text_columns(legend, text->utf8);
+             !marked            ? ""
+             : text->flags.utf8 ? "◆"
+                                : "o");
+    int room = text->flags.width - indent - (int)strlen(left) - (int)strlen(right);
+    int middle = watch_text_columns(legend, text->flags.utf8);
     watch_text_put(text, INK_DIM, "%*s%s", indent, "", left);
     int before = room >= middle + 2 ? (room - middle) / 2 : room;
     watch_text_put(text, INK_PLAIN, "%*s", before > 1 ? before : 1, "");
@@ -218,18 +222,18 @@ static void put_axis(WatchText *text, const Canvas *canvas, WatchPlot plot, int 
 }
 
 /* The range of both axes; false when there is nothing to draw. */
-static bool scale(const WatchRun *run, WatchPlot plot, const double *values, Canvas *canvas)
+static bool scale(const double *values, Canvas *canvas)
 {
-    const Curve *curve = &run->curve;
-    canvas->left = place(run, plot.by_tokens, curve->train[0].step);
-    canvas->right = place(run, plot.by_tokens, curve->train[curve->train_count - 1].step);
+    const Curve *curve = &canvas->run->curve;
+    canvas->left = place(canvas, curve->train[0].step);
+    canvas->right = place(canvas, curve->train[curve->train_count - 1].step);
     canvas->low = INFINITY;
     canvas->high = -INFINITY;
     for (size_t i = 0; i < curve->train_count; i++) {
-        widen(canvas, height(plot, values[i]));
+        widen(canvas, height(canvas, values[i]));
     }
     for (size_t i = 0; i < curve->validation_count; i++) {
-        widen(canvas, height(plot, curve->validation[i].loss));
+        widen(canvas, height(canvas, curve->validation[i].loss));
     }
     if (!(canvas->high > canvas->low)) {
         canvas->low -= 0.5;
@@ -238,34 +242,36 @@ static bool scale(const WatchRun *run, WatchPlot plot, const double *values, Can
     return canvas->right >= canvas->left && isfinite(canvas->low) && isfinite(canvas->high);
 }
 
-void watch_plot(WatchText *text, const WatchRun *run, WatchPlot plot, int rows)
+void watch_plot(WatchText *text, const WatchRun *run, int rows)
 {
-    bool labelled = text->width >= LABELLED_FROM;
+    bool labelled = text->flags.width >= LABELLED_FROM;
     int indent = labelled ? LABEL_COLUMNS : 0;
-    Canvas canvas = {.columns = text->width - indent,
+    Canvas canvas = {.run = run,
+                     .plot = text->flags.plot,
+                     .columns = text->flags.width - indent,
                      .rows = rows - 1,
-                     .fine_x = text->utf8 ? 2 : 1,
-                     .fine_y = text->utf8 ? 4 : 1};
+                     .fine_x = text->flags.utf8 ? 2 : 1,
+                     .fine_y = text->flags.utf8 ? 4 : 1};
     size_t points = run->curve.train_count;
     if (rows < 3 || canvas.columns < 2 || points == 0) {
         return;
     }
     double *values = mem_zalloc(points, sizeof *values);
-    watch_smooth(run, plot.smoothing, values);
-    if (scale(run, plot, values, &canvas)) {
+    watch_smooth(run, canvas.plot.smoothing, values);
+    if (scale(values, &canvas)) {
         size_t cells = (size_t)canvas.columns * (size_t)canvas.rows;
         canvas.dots = mem_zalloc(cells, 1);
         canvas.marks = mem_zalloc(cells, sizeof *canvas.marks);
         double *means = mem_zalloc((size_t)(canvas.columns * canvas.fine_x), sizeof *means);
-        bin(run, plot, &canvas, values, means);
+        bin(&canvas, values, means);
         draw_line(&canvas, means);
-        draw_marks(run, plot, &canvas);
+        draw_marks(&canvas);
         for (int row = 0; row < canvas.rows; row++) {
             watch_text_line(text);
-            put_row(text, &canvas, plot, row, labelled);
+            put_row(text, &canvas, row, labelled);
         }
         watch_text_line(text);
-        put_axis(text, &canvas, plot, indent);
+        put_axis(text, &canvas, indent);
         free(means);
         free(canvas.dots);
         free(canvas.marks);

@@ -35,95 +35,14 @@
 
 /* --- lines of metrics.jsonl ---
  *
- * What lines of metrics.jsonl amount to. Points are thinned by joining neighbours whenever an
- * array is full, so that memory is bounded and no part of the run is favoured. A run that was
- * resumed writes steps again: the curve is cut back to them first, as a resume cuts the file. */
-
-/* --- thinning --- */
-
-static void halve_points(CurvePoint *points, size_t *count)
-{
-    *count /= 2;
-    for (size_t i = 0; i < *count; i++) {
-        points[i] = (CurvePoint){points[2 * i + 1].step,
-                                 0.5 * (points[2 * i].loss + points[2 * i + 1].loss)};
-    }
-}
-
-/* The mean of the lines that a point stands for, at the last of their steps. */
-static void add_point(CurvePoint **points, size_t *count, WatchThinning *thinning, int64_t step,
-                      double loss)
-{
-    if (*points == NULL) {
-        *points = mem_zalloc(WATCH_POINTS, sizeof **points);
-        thinning->lines = 1;
-    }
-    if (*count > 0 && thinning->filled < thinning->lines) {
-        CurvePoint *last = &(*points)[*count - 1];
-        last->loss += (loss - last->loss) / (double)++thinning->filled;
-        last->step = step;
-        return;
-    }
-    if (*count == WATCH_POINTS) {
-        halve_points(*points, count);
-        thinning->lines *= 2;
-    }
-    (*points)[(*count)++] = (CurvePoint){step, loss};
-    thinning->filled = 1;
-}
-
-static void add_mark(WatchRun *run, const WatchLine *line)
-{
-    Curve *curve = &run->curve;
-    if (curve->marks == NULL) {
-        curve->marks = mem_zalloc(WATCH_POINTS, sizeof *curve->marks);
-        run->marks.lines = 1;
-    }
-    CurveMark before = curve->mark_count > 0 ? curve->marks[curve->mark_count - 1] : (CurveMark){0};
-    double spent = 1e-3 * line->ms * ((double)line->step - (double)before.step);
-    CurveMark mark = {line->step, line->tokens, before.seconds + spent};
-    if (curve->mark_count > 0 && run->marks.filled < run->marks.lines) {
-        run->marks.filled++;
-        curve->marks[curve->mark_count - 1] = mark;
-        return;
-    }
-    if (curve->mark_count == WATCH_POINTS) {
-        curve->mark_count /= 2;
-        for (size_t i = 0; i < curve->mark_count; i++) {
-            curve->marks[i] = curve->marks[2 * i + 1];
-        }
-        run->marks.lines *= 2;
-    }
-    curve->marks[curve->mark_count++] = mark;
-    run->marks.filled = 1;
-}
-
-/* --- steps that come again --- */
-
-static void cut_points(const CurvePoint *points, size_t *count, WatchThinning *thinning,
-                       int64_t step)
-{
-    while (*count > 0 && points[*count - 1].step >= step) {
-        (*count)--;
-        thinning->filled = thinning->lines; /* the next line begins a point */
-    }
-}
-
-static void cut_train(WatchRun *run, int64_t step)
-{
-    Curve *curve = &run->curve;
-    cut_points(curve->train, &curve->train_count, &run->train, step);
-    while (curve->mark_count > 0 && curve->marks[curve->mark_count - 1].step >= step) {
-        curve->mark_count--;
-        run->marks.filled = run->marks.lines;
-    }
-}
+ * A run that was resumed writes steps again: the curve is cut back to them first, as a resume cuts
+ * the file. */
 
 static void cut_validation(WatchRun *run, int64_t step)
 {
     Curve *curve = &run->curve;
     size_t before = curve->validation_count;
-    cut_points(curve->validation, &curve->validation_count, &run->validation, step);
+    curve_cut_validation(curve, step);
     if (curve->validation_count == before) {
         return;
     }
@@ -139,63 +58,44 @@ static void cut_validation(WatchRun *run, int64_t step)
     }
 }
 
-/* --- lines --- */
-
-enum { STEP, TOKENS, LOSS, LR, GRAD_NORM, TOK_S, MS, VAL_LOSS, FIELDS };
-static const char *const field_names[FIELDS] = {"step",      "tokens", "loss", "lr",
-                                                "grad_norm", "tok_s",  "ms",   "val_loss"};
-
-typedef struct {
-    double values[FIELDS]; /* NAN: missing, null, or not a number */
-    bool present[FIELDS];
-} Fields;
-
-static bool parse(const char *line, size_t size, Fields *fields)
+static void add_step(WatchRun *run, const cJSON *object, int64_t step)
 {
-    cJSON *object = cJSON_ParseWithLength(line, size);
-    for (int i = 0; i < FIELDS; i++) {
-        fields->values[i] = json_number(object, field_names[i]);
-        fields->present[i] = json_get(object, field_names[i]) != NULL;
-    }
-    bool good = cJSON_IsObject(object);
-    cJSON_Delete(object);
-    return good;
-}
-
-static void add_step(WatchRun *run, const Fields *fields, int64_t step)
-{
-    const double *values = fields->values;
-    WatchLine line = {step,          values[TOKENS], values[LOSS], values[LR], values[GRAD_NORM],
-                      values[TOK_S], values[MS]};
+    WatchLine line = {.step = step,
+                      .tokens = json_number(object, "tokens"),
+                      .loss = json_number(object, "loss"),
+                      .lr = json_number(object, "lr"),
+                      .grad_norm = json_number(object, "grad_norm"),
+                      .tok_s = json_number(object, "tok_s"),
+                      .ms = json_number(object, "ms")};
+    Curve *curve = &run->curve;
     if (step <= run->last.step) {
-        cut_train(run, step);
+        curve_cut_train(curve, step);
         cut_validation(run, step);
     }
-    const Curve *curve = &run->curve;
     int64_t before = curve->mark_count > 0 ? curve->marks[curve->mark_count - 1].step : 0;
     size_t at = run->recent++ % WATCH_RECENT;
     run->recent_tok_s[at] = line.tok_s;
     run->recent_ms[at] = line.ms;
     run->recent_gap_s[at] = 1e-3 * line.ms * (double)(step - before);
-    add_mark(run, &line);
+    curve_add_mark(curve, step, line.tokens, line.ms);
     if (isfinite(line.loss)) {
-        add_point(&run->curve.train, &run->curve.train_count, &run->train, step, line.loss);
+        curve_add_train(curve, step, line.loss);
     } else {
-        run->not_finite += fields->present[LOSS];
+        run->not_finite += json_get(object, "loss") != NULL;
     }
     run->last = line;
 }
 
 static void add_evaluation(WatchRun *run, double loss, int64_t step)
 {
-    cut_train(run, step + 1);
+    curve_cut_train(&run->curve, step + 1);
     cut_validation(run, step);
     run->val_loss = loss;
     run->val_step = step;
     if (!isfinite(loss)) {
         return;
     }
-    add_point(&run->curve.validation, &run->curve.validation_count, &run->validation, step, loss);
+    curve_add_validation(&run->curve, step, loss);
     if (!(run->best_val_loss <= loss)) {
         run->best_val_loss = loss;
         run->best_val_step = step;
@@ -204,50 +104,34 @@ static void add_evaluation(WatchRun *run, double loss, int64_t step)
 
 bool watch_add_line(WatchRun *run, const char *line, size_t size)
 {
-    Fields fields;
-    bool good = parse(line, size, &fields);
-    double step = fields.values[STEP];
-    if (!good || !(step >= 0 && step <= JSON_WHOLE_MAX)) {
-        return false;
+    cJSON *object = cJSON_ParseWithLength(line, size);
+    double step = json_number(object, "step");
+    bool good = cJSON_IsObject(object) && step >= 0 && step <= JSON_WHOLE_MAX;
+    if (good && json_get(object, "val_loss") != NULL) {
+        add_evaluation(run, json_number(object, "val_loss"), (int64_t)step);
+    } else if (good) {
+        add_step(run, object, (int64_t)step);
     }
-    if (fields.present[VAL_LOSS]) {
-        add_evaluation(run, fields.values[VAL_LOSS], (int64_t)step);
-    } else {
-        add_step(run, &fields, (int64_t)step);
-    }
-    return true;
+    cJSON_Delete(object);
+    return good;
 }
 
 /* --- what follows --- */
 
-static double median(const double *ring, size_t seen)
+double watch_median(const WatchRun *run, const double recent[WATCH_RECENT])
 {
     double known[WATCH_RECENT];
-    size_t count = 0, held = seen < WATCH_RECENT ? seen : WATCH_RECENT;
+    size_t count = 0, held = run->recent < WATCH_RECENT ? run->recent : WATCH_RECENT;
     for (size_t i = 0; i < held; i++) {
-        if (isfinite(ring[i])) {
-            known[count++] = ring[i];
+        if (isfinite(recent[i])) {
+            known[count++] = recent[i];
         }
     }
     return clock_quantile(known, count, 0.5);
 }
 
-double watch_median_tok_s(const WatchRun *run)
-{
-    return median(run->recent_tok_s, run->recent);
-}
-
-double watch_median_ms(const WatchRun *run)
-{
-    return median(run->recent_ms, run->recent);
-}
-
-double watch_median_gap(const WatchRun *run)
-{
-    return median(run->recent_gap_s, run->recent);
-}
-
-double watch_pace_ms(const WatchRun *run)
+/* Mean of a step over the last WATCH_PACE lines. */
+static double pace_ms(const WatchRun *run)
 {
     double sum = 0;
     size_t held = run->recent < WATCH_RECENT ? run->recent : WATCH_RECENT, count = 0;
@@ -271,6 +155,7 @@ const char *watch_state_name(int state)
 void watch_open(WatchRun *run, const char *dir)
 {
     *run = (WatchRun){.dir = mem_strdup(dir), .file = -1, .saved_step = -1};
+    run->curve.most = WATCH_POINTS;
     run->begun = run->wrote = run->grown = NAN;
     run->val_loss = run->best_val_loss = NAN;
 }
@@ -292,12 +177,12 @@ static void forget_lines(WatchRun *run)
         close(run->file);
     }
     curve_free(&run->curve);
+    run->curve.most = WATCH_POINTS;
     run->file = -1;
     run->offset = 0;
     run->skipping = false;
     run->tail_size = 0;
     run->last = (WatchLine){0};
-    run->train = run->validation = run->marks = (WatchThinning){0};
     run->val_loss = run->best_val_loss = NAN;
     run->val_step = run->best_val_step = 0;
     run->recent = 0;
@@ -390,12 +275,26 @@ static void poll_lines(WatchRun *run)
 
 /* --- run.json and the other files --- */
 
-static double parse_stamp(const cJSON *item)
+bool watch_reload(WatchedFile *file, const char *dir, const char *name, cJSON **tree)
 {
-    struct tm parts = {0};
-    const char *text = cJSON_GetStringValue(item);
-    const char *end = text != NULL ? strptime(text, "%Y-%m-%dT%H:%M:%SZ", &parts) : NULL;
-    return end != NULL && *end == '\0' ? (double)timegm(&parts) : NAN;
+    char *path = io_join(dir, name);
+    struct stat now = {0};
+    WatchedFile before = *file;
+    file->there = stat(path, &now) == 0;
+    file->inode = now.st_ino;
+    file->changed = now.st_mtim;
+    bool same = file->there && *tree != NULL && file->inode == before.inode &&
+                file->changed.tv_sec == before.changed.tv_sec &&
+                file->changed.tv_nsec == before.changed.tv_nsec;
+    if (!same) {
+        cJSON_Delete(*tree);
+        *tree = NULL;
+    }
+    if (file->there && !same) {
+        json_load(path, tree);
+    }
+    free(path);
+    return !same;
 }
 
 /* Of records that do not say: steps as asked, or tokens over those of an update. */
@@ -425,38 +324,21 @@ static void load_ranks(WatchRun *run)
 
 static void poll_run(WatchRun *run)
 {
-    char *path = io_join(run->dir, RECORD_RUN);
-    struct stat now;
-    cJSON *json = NULL;
-    bool there = stat(path, &now) == 0;
-    bool same = there && run->run != NULL && now.st_ino == run->run_inode &&
-                now.st_mtim.tv_sec == run->run_changed.tv_sec &&
-                now.st_mtim.tv_nsec == run->run_changed.tv_nsec;
-    if (!same) {
-        cJSON_Delete(run->run);
-        run->run = NULL;
+    if (watch_reload(&run->run_file, run->dir, RECORD_RUN, &run->run)) {
         free_ranks(run);
-        run->total_steps = 0;
-        run->begun = NAN;
-    }
-    if (there && !same && json_load(path, &json) == 0) {
-        run->run = json;
-        run->run_inode = now.st_ino;
-        run->run_changed = now.st_mtim;
-        double total = json_number(json, "total_steps");
-        run->total_steps = total >= 1 && total < 1e15 ? (int64_t)total : steps_of_config(json);
-        const cJSON *resumed = json_get(json, "resumed");
+        double total = json_number(run->run, "total_steps");
+        run->total_steps = total >= 1 && total < 1e15 ? (int64_t)total : steps_of_config(run->run);
+        const cJSON *resumed = json_get(run->run, "resumed");
         int count = cJSON_GetArraySize(resumed);
-        run->begun = parse_stamp(count > 0 ? json_get(cJSON_GetArrayItem(resumed, count - 1), "at")
-                                           : json_get(json, "started"));
-        if (json_text(json, "status") != NULL && !record_is(json, RUN_RUNNING)) {
+        run->begun = count > 0 ? results_stamp(cJSON_GetArrayItem(resumed, count - 1), "at")
+                               : results_stamp(run->run, "started");
+        if (json_text(run->run, "status") != NULL && !record_is(run->run, RUN_RUNNING)) {
             load_ranks(run);
         }
     }
-    if (there && run->file < 0) {
-        run->wrote = seconds_of(now.st_mtim);
+    if (run->run_file.there && run->file < 0) {
+        run->wrote = seconds_of(run->run_file.changed);
     }
-    free(path);
 }
 
 static void poll_checkpoint(WatchRun *run)
@@ -474,7 +356,7 @@ static void poll_checkpoint(WatchRun *run)
  * not the clock of the file's host. */
 static int judge_by_silence(const WatchRun *run)
 {
-    double usual = SILENCE_GAPS * watch_median_gap(run);
+    double usual = SILENCE_GAPS * watch_median(run, run->recent_gap_s);
     return run->silent > (usual > SILENCE_LEAST ? usual : SILENCE_LEAST) ? WATCH_SILENT
                                                                          : RUN_RUNNING;
 }
@@ -538,7 +420,7 @@ double watch_seconds_left(const WatchRun *run)
     }
     double steps = watch_session_seconds(run), share = (run->wrote - run->begun) / steps;
     bool known = steps >= OVERHEAD_AFTER && share >= 1 && share <= OVERHEAD_MOST;
-    return 1e-3 * watch_pace_ms(run) * left * (known ? share : 1);
+    return 1e-3 * pace_ms(run) * left * (known ? share : 1);
 }
 
 /* --- going on --- */

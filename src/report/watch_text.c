@@ -12,10 +12,10 @@
 
 #define ITEM_GAP 2
 
-void watch_text_init(WatchText *text, int width, int height, bool utf8, bool colour)
+void watch_text_init(WatchText *text, const WatchFlags *flags)
 {
-    *text = (WatchText){.width = width, .height = height, .utf8 = utf8, .colour = colour};
-    text->lines = mem_zalloc((size_t)height + 1, sizeof *text->lines);
+    *text = (WatchText){.flags = *flags};
+    text->lines = mem_zalloc((size_t)flags->height + 1, sizeof *text->lines);
 }
 
 void watch_text_free(WatchText *text)
@@ -29,8 +29,8 @@ void watch_text_free(WatchText *text)
 
 bool watch_text_line(WatchText *text)
 {
-    if (text->count >= text->height) {
-        text->column = text->width; /* what follows is clipped */
+    if (text->count >= text->flags.height) {
+        text->column = text->flags.width; /* what follows is clipped */
         return false;
     }
     page_put(&text->lines[text->count++], "%s", "");
@@ -94,30 +94,30 @@ static const char *const inks[INK_COUNT] = {
 
 static void begin_ink(WatchText *text, Ink ink)
 {
-    if (text->colour && ink != INK_PLAIN) {
+    if (text->flags.colour && ink != INK_PLAIN) {
         page_put(&text->lines[text->count - 1], "%s", inks[ink]);
     }
 }
 
 static void end_ink(WatchText *text, Ink ink)
 {
-    if (text->colour && ink != INK_PLAIN) {
+    if (text->flags.colour && ink != INK_PLAIN) {
         page_put(&text->lines[text->count - 1], "%s", "\033[0m");
     }
 }
 
 static void put(WatchText *text, Ink ink, const char *string)
 {
-    if (text->count == 0 || text->column >= text->width || *string == '\0') {
+    if (text->count == 0 || text->column >= text->flags.width || *string == '\0') {
         return;
     }
     Page *line = &text->lines[text->count - 1];
     begin_ink(text, ink);
     while (*string != '\0') {
         const char *shown;
-        int size, taken, columns = next_character(string, text->utf8, &shown, &size, &taken);
-        if (text->column + columns > text->width) {
-            text->column = text->width;
+        int size, taken, columns = next_character(string, text->flags.utf8, &shown, &size, &taken);
+        if (text->column + columns > text->flags.width) {
+            text->column = text->flags.width;
             break;
         }
         page_put_bytes(line, shown, (size_t)size);
@@ -149,8 +149,9 @@ void watch_text_item(WatchText *text, Ink ink, const char *format, ...)
     va_start(args, format);
     char *string = print(format, args);
     va_end(args);
-    int columns = watch_text_columns(string, text->utf8);
-    if (text->count == 0 || (text->column > 0 && text->column + ITEM_GAP + columns > text->width)) {
+    int columns = watch_text_columns(string, text->flags.utf8);
+    if (text->count == 0 ||
+        (text->column > 0 && text->column + ITEM_GAP + columns > text->flags.width)) {
         watch_text_line(text);
     } else if (text->column > 0) {
         put(text, INK_PLAIN, "  ");
@@ -167,8 +168,8 @@ void watch_text_wrap(WatchText *text, Ink ink, const char *format, ...)
     va_end(args);
     bool first = true;
     for (char *word; (word = strsep(&rest, " \n")) != NULL;) {
-        int columns = watch_text_columns(word, text->utf8);
-        if (first || (text->column > 0 && text->column + 1 + columns > text->width)) {
+        int columns = watch_text_columns(word, text->flags.utf8);
+        if (first || (text->column > 0 && text->column + 1 + columns > text->flags.width)) {
             if (!watch_text_line(text)) {
                 break;
             }
@@ -186,12 +187,12 @@ void watch_text_glyph(WatchText *text, Ink ink, const char *utf8, char ascii, in
     if (text->count == 0 || count <= 0) {
         return;
     }
-    int room = text->width - text->column;
+    int room = text->flags.width - text->column;
     count = count < room ? count : room;
     begin_ink(text, ink);
     for (int i = 0; i < count; i++) {
         Page *line = &text->lines[text->count - 1];
-        text->utf8 ? page_put(line, "%s", utf8) : page_put(line, "%c", ascii);
+        text->flags.utf8 ? page_put(line, "%s", utf8) : page_put(line, "%c", ascii);
     }
     end_ink(text, ink);
     text->column += count > 0 ? count : 0;

@@ -88,9 +88,8 @@ static char *state_sentence(const WatchRun *run)
     return sentence;
 }
 
-static void put_message(const WatchRun *run, const WatchFlags *flags, WatchText *out)
+static void put_message(const WatchRun *run, WatchText *out)
 {
-    (void)flags;
     char *sentence = state_sentence(run);
     if (sentence != NULL) {
         watch_text_wrap(out, state_ink(run->state), "%s", sentence);
@@ -112,17 +111,17 @@ static void put_message(const WatchRun *run, const WatchFlags *flags, WatchText 
 
 /* --- numbers --- */
 
-static void put_loss(const WatchRun *run, const WatchFlags *flags, WatchText *out)
+static void put_loss(const WatchRun *run, WatchText *out)
 {
     if (run->recent == 0) {
         return;
     }
     size_t points = run->curve.train_count;
     double *values = mem_zalloc(points + 1, sizeof *values);
-    watch_smooth(run, flags->plot.smoothing, values);
+    watch_smooth(run, out->flags.plot.smoothing, values);
     watch_text_line(out);
     watch_text_item(out, INK_BOLD, "loss %.4f", run->last.loss);
-    if (points > 0 && flags->plot.smoothing > 0) {
+    if (points > 0 && out->flags.plot.smoothing > 0) {
         watch_text_item(out, INK_CYAN, "smoothed %.4f", values[points - 1]);
     }
     if (run->val_step > 0) {
@@ -138,17 +137,17 @@ static void put_loss(const WatchRun *run, const WatchFlags *flags, WatchText *ou
     free(values);
 }
 
-static void put_speed(const WatchRun *run, const WatchFlags *flags, WatchText *out)
+static void put_speed(const WatchRun *run, WatchText *out)
 {
-    (void)flags;
     if (run->recent == 0) {
         return;
     }
     char count[UNIT_SHORT_SIZE];
-    double tok_s = json_number(run->run, "summary.tok_s"), ms = watch_median_ms(run);
+    double tok_s = json_number(run->run, "summary.tok_s"), ms = watch_median(run, run->recent_ms);
     watch_text_line(out);
     watch_text_item(out, INK_BOLD, "%s tok/s", unit_count(run->last.tok_s, count));
-    watch_text_item(out, INK_PLAIN, "median %s", unit_count(watch_median_tok_s(run), count));
+    watch_text_item(out, INK_PLAIN, "median %s",
+                    unit_count(watch_median(run, run->recent_tok_s), count));
     if (isfinite(tok_s)) {
         watch_text_item(out, INK_PLAIN, "in all %s", unit_count(tok_s, count));
     }
@@ -170,9 +169,8 @@ static void put_speed(const WatchRun *run, const WatchFlags *flags, WatchText *o
 
 /* --- memory --- */
 
-static void put_memory(const WatchRun *run, const WatchFlags *flags, WatchText *out)
+static void put_memory(const WatchRun *run, WatchText *out)
 {
-    (void)flags;
     char text[UNIT_SHORT_SIZE];
     double planned = 0;
     const cJSON *row;
@@ -236,11 +234,11 @@ static void put_phase_bar(const Phase *phases, int count, double all, WatchText 
     int at = 0;
     for (int i = 0; i < count; i++) {
         sum += phases[i].seconds;
-        int end = (int)lround(sum / all * out->width);
+        int end = (int)lround(sum / all * out->flags.width);
         char letter[2] = {phases[i].name[0] > ' ' && phases[i].name[0] < 127 ? phases[i].name[0]
                                                                              : '?'};
-        watch_text_glyph(out, phase_ink(i), out->colour ? "█" : letter,
-                         out->colour ? '#' : letter[0], end - at);
+        watch_text_glyph(out, phase_ink(i), out->flags.colour ? "█" : letter,
+                         out->flags.colour ? '#' : letter[0], end - at);
         at = end;
     }
 }
@@ -259,9 +257,8 @@ static void put_shares_so_far(const WatchRun *run, WatchText *out)
     watch_text_item(out, INK_DIM, "(parts of a step: at the end)");
 }
 
-static void put_phases(const WatchRun *run, const WatchFlags *flags, WatchText *out)
+static void put_phases(const WatchRun *run, WatchText *out)
 {
-    (void)flags;
     Phase phases[MAX_PHASES];
     int count = 0;
     double all = 0, other = 0;
@@ -299,9 +296,8 @@ static void put_phases(const WatchRun *run, const WatchFlags *flags, WatchText *
 
 /* --- checks, ranks --- */
 
-static void put_checks(const WatchRun *run, const WatchFlags *flags, WatchText *out)
+static void put_checks(const WatchRun *run, WatchText *out)
 {
-    (void)flags;
     const cJSON *checks = json_find(run->run, "summary.checks"), *check;
     int pass = 0, warn = 0, fail = 0;
     cJSON_ArrayForEach(check, checks)
@@ -334,9 +330,8 @@ static void put_checks(const WatchRun *run, const WatchFlags *flags, WatchText *
     }
 }
 
-static void put_ranks(const WatchRun *run, const WatchFlags *flags, WatchText *out)
+static void put_ranks(const WatchRun *run, WatchText *out)
 {
-    (void)flags;
     for (int i = 0; run->rank_count > 1 && i < run->rank_count; i++) {
         const cJSON *rank = run->ranks[i];
         char peak[UNIT_SHORT_SIZE], time[CLOCK_DURATION_SIZE];
@@ -354,7 +349,7 @@ static void put_ranks(const WatchRun *run, const WatchFlags *flags, WatchText *o
 
 #define CURVE_LEAST 5
 
-static void title(const WatchRun *run, const WatchFlags *flags, WatchText *out)
+static void title(const WatchRun *run, WatchText *out)
 {
     const cJSON *json = run->run;
     const cJSON *machine = json_get(json, "machine");
@@ -366,7 +361,7 @@ static void title(const WatchRun *run, const WatchFlags *flags, WatchText *out)
     watch_text_line(out);
     watch_text_put(out, INK_BOLD, "%s ", model != NULL ? model : "pacer watch");
     watch_text_put(out, state_ink(run->state), " %s", watch_state_name(run->state));
-    watch_text_put(out, INK_YELLOW, "%s", flags->paused ? "  view paused" : "");
+    watch_text_put(out, INK_YELLOW, "%s", out->flags.paused ? "  view paused" : "");
     watch_text_put(out, INK_PLAIN, "  %s", run->dir);
     if (host != NULL) {
         watch_text_put(out, INK_DIM, "  on %s", host);
@@ -389,9 +384,8 @@ static void bar(WatchText *out, double share, int columns)
     watch_text_glyph(out, INK_DIM, "░", '.', columns - full);
 }
 
-static void progress(const WatchRun *run, const WatchFlags *flags, WatchText *out)
+static void progress(const WatchRun *run, WatchText *out)
 {
-    (void)flags;
     char count[UNIT_SHORT_SIZE], time[CLOCK_DURATION_SIZE];
     bool done = run->state == RUN_DONE && run->total_steps == 0;
     double total = (double)(done ? run->last.step : run->total_steps);
@@ -402,8 +396,8 @@ static void progress(const WatchRun *run, const WatchFlags *flags, WatchText *ou
     }
     watch_text_line(out);
     if (total > 0 && share >= 0 && share <= 1) {
-        if (out->width >= 60) {
-            bar(out, share, out->width / 4);
+        if (out->flags.width >= 60) {
+            bar(out, share, out->flags.width / 4);
         }
         watch_text_item(out, INK_BOLD, "%.0f %%", floor(100 * share));
         watch_text_item(out, INK_PLAIN, "step %lld of %.0f", (long long)run->last.step, total);
@@ -430,12 +424,12 @@ static void progress(const WatchRun *run, const WatchFlags *flags, WatchText *ou
 
 /* --- putting together --- */
 
-enum { CURVE = 4, BLOCKS = 11 };
+#define BLOCKS 11
 
 typedef struct {
-    void (*make)(const WatchRun *run, const WatchFlags *flags, WatchText *out);
-    int rank;   /* 0 matters most */
-    bool whole; /* all of its lines or none */
+    void (*make)(const WatchRun *run, WatchText *out); /* NULL: the curve */
+    int rank;                                          /* 0 matters most */
+    bool whole;                                        /* all of its lines or none */
     int shown;
     WatchText text;
 } Block;
@@ -450,7 +444,7 @@ static int share_out(Block *blocks, int height, bool has_curve)
             if (block->rank != rank) {
                 continue;
             }
-            if (i == CURVE) {
+            if (block->make == NULL) {
                 curve = has_curve && left >= CURVE_LEAST ? CURVE_LEAST : 0;
                 left -= curve;
                 continue;
@@ -463,21 +457,15 @@ static int share_out(Block *blocks, int height, bool has_curve)
     return curve > 0 ? curve + left : 0;
 }
 
-static void no_block(const WatchRun *run, const WatchFlags *flags, WatchText *out)
+static void keys(const WatchRun *run, WatchText *out)
 {
     (void)run;
-    (void)flags;
-    (void)out;
+    watch_view_keys(out);
 }
 
-static void keys(const WatchRun *run, const WatchFlags *flags, WatchText *out)
+void watch_view_keys(WatchText *out)
 {
-    (void)run;
-    watch_view_keys(flags, out);
-}
-
-void watch_view_keys(const WatchFlags *flags, WatchText *out)
-{
+    const WatchFlags *flags = &out->flags;
     if (flags->help) {
         watch_text_item(out, INK_YELLOW, "q quit");
         watch_text_item(out, INK_YELLOW, "space pause");
@@ -497,7 +485,7 @@ void watch_view(const WatchRun *run, const WatchFlags *flags, WatchText *out)
         {.make = put_message, .rank = 2},
         {.make = progress, .rank = 1},
         {.make = put_loss, .rank = 3},
-        {.make = no_block, .rank = 5}, /* the curve */
+        {.make = NULL, .rank = 5},
         {.make = put_speed, .rank = 6},
         {.make = put_memory, .rank = 7, .whole = true},
         {.make = put_phases, .rank = 8, .whole = true},
@@ -506,14 +494,16 @@ void watch_view(const WatchRun *run, const WatchFlags *flags, WatchText *out)
         {.make = keys, .rank = flags->help ? 4 : 6, .whole = true},
     };
     for (int i = 0; i < BLOCKS; i++) {
-        watch_text_init(&blocks[i].text, flags->width, flags->height, flags->utf8, flags->colour);
-        blocks[i].make(run, flags, &blocks[i].text);
+        watch_text_init(&blocks[i].text, flags);
+        if (blocks[i].make != NULL) {
+            blocks[i].make(run, &blocks[i].text);
+        }
     }
     int curve = share_out(blocks, flags->height, run->curve.train_count > 0);
-    watch_text_init(out, flags->width, flags->height, flags->utf8, flags->colour);
+    watch_text_init(out, flags);
     for (int i = 0; i < BLOCKS; i++) {
-        if (i == CURVE) {
-            watch_plot(out, run, flags->plot, curve);
+        if (blocks[i].make == NULL) {
+            watch_plot(out, run, curve);
         }
         for (int line = 0; line < blocks[i].shown; line++) {
             watch_text_copy(out, &blocks[i].text, line);
