@@ -18,74 +18,81 @@
 
 /* --- entries of experiment.json --- */
 
-static int read_kind(const cJSON *entry, Chart *chart)
+static int read_kind(const cJSON *entry, Chart *chart, bool *curves)
 {
-    static const char *const kinds[] = {"bars", "lines", "stack", "curves"};
-    const char *kind = json_text(entry, "kind");
-    for (int i = 0; kind != NULL && i < 4; i++) {
+    static const char *const kinds[] = {
+        [PLOT_LINES] = "lines", [PLOT_BARS] = "bars", [PLOT_STACK] = "stack"};
+    const char *kind = json_text_or(entry, "kind", "");
+    *curves = strcmp(kind, "curves") == 0;
+    chart->kind = PLOT_LINES;
+    for (int i = 0; i < 3 && !*curves; i++) {
         if (strcmp(kind, kinds[i]) == 0) {
-            chart->kind = (ChartKind)i;
+            chart->kind = (PlotKind)i;
             return 0;
         }
     }
-    return err_set(ERR_INPUT,
-                   "chart %s: its kind is \"%.40s\", and not bars, lines, stack or curves",
-                   chart->name, kind != NULL ? kind : "");
+    return *curves
+               ? 0
+               : err_set(ERR_INPUT,
+                         "chart %s: its kind is \"%.40s\", and not bars, lines, stack or curves",
+                         chart->name, kind);
 }
 
 /* y: one name or a list of them. */
-static int read_values(const cJSON *entry, Chart *chart)
+static int read_names(const cJSON *entry, bool curves, Chart *chart,
+                      const char *names[CHART_MAX_VALUES])
 {
     const cJSON *y = json_get(entry, "y");
-    int count = 0;
-    if (cJSON_IsString(y)) {
-        chart->y[count++] = y->valuestring;
-    }
     const cJSON *items = cJSON_IsArray(y) ? y->child : NULL;
+    if (cJSON_IsString(y) || (curves && items == NULL)) {
+        names[chart->y_count++] = cJSON_IsString(y) ? y->valuestring : "train_loss";
+    }
     for (const cJSON *item = items; item != NULL; item = item->next) {
-        if (count == 15 || !cJSON_IsString(item)) {
+        if (chart->y_count == CHART_MAX_VALUES || !cJSON_IsString(item)) {
             return err_set(ERR_INPUT, "chart %s: y is not a list of up to 15 names", chart->name);
         }
-        chart->y[count++] = item->valuestring;
+        names[chart->y_count++] = item->valuestring;
     }
-    if (count == 0 && chart->kind == CHART_CURVES) {
-        chart->y[count++] = "train_loss";
-    }
-    return count > 0 ? 0 : err_set(ERR_INPUT, "chart %s: y names no quantity", chart->name);
+    return chart->y_count > 0 ? 0
+                              : err_set(ERR_INPUT, "chart %s: y names no quantity", chart->name);
 }
 
-static int check_curves(const Chart *chart)
+static int read_curves(const cJSON *entry, const char *const *names, Chart *chart)
 {
-    for (int i = 0; chart->y[i] != NULL; i++) {
-        if (strcmp(chart->y[i], "train_loss") != 0 && strcmp(chart->y[i], "val_loss") != 0) {
+    const char *x = json_text_or(entry, "x", "step");
+    for (int i = 0; i < chart->y_count; i++) {
+        if (strcmp(names[i], "train_loss") != 0 && strcmp(names[i], "val_loss") != 0) {
             return err_set(ERR_INPUT, "chart %s: curves show train_loss and val_loss, not %.40s",
-                           chart->name, chart->y[i]);
+                           chart->name, names[i]);
         }
+        chart->y[i] = metric_named(names[i]);
     }
-    bool known = strcmp(chart->x, "tokens") == 0 || strcmp(chart->x, "seconds") == 0 ||
-                 strcmp(chart->x, "step") == 0;
-    return known ? 0
-                 : err_set(ERR_INPUT,
-                           "chart %s: curves go over step, tokens or seconds, not over %.40s",
-                           chart->name, chart->x);
+    chart->along = strcmp(x, "tokens") == 0    ? curve_tokens
+                   : strcmp(x, "seconds") == 0 ? curve_seconds
+                   : strcmp(x, "step") == 0    ? curve_step
+                                               : NULL;
+    return chart->along != NULL
+               ? 0
+               : err_set(ERR_INPUT,
+                         "chart %s: curves go over step, tokens or seconds, not over %.40s",
+                         chart->name, x);
 }
 
-static int check_metrics(const Chart *chart)
+static int read_metrics(const cJSON *entry, const char *const *names, Chart *chart)
 {
-    Metric first, metric;
-    int code = metric_find(chart->x, &metric);
-    if (code == 0 && chart->kind == CHART_LINES && metric.unit == UNIT_TEXT) {
+    int code = metric_find(json_text_or(entry, "x", "configuration"), &chart->x);
+    if (code == 0 && chart->kind == PLOT_LINES && chart->x.unit == UNIT_TEXT) {
         return err_set(ERR_INPUT, "chart %s: %s is no number, and lines go over numbers",
-                       chart->name, chart->x);
+                       chart->name, chart->x.name);
     }
-    for (int i = 0; code == 0 && chart->y[i] != NULL; i++) {
-        code = metric_find(chart->y[i], i == 0 ? &first : &metric);
-        if (code == 0 && (i == 0 ? first : metric).unit == UNIT_TEXT) {
-            return err_set(ERR_INPUT, "chart %s: %s is no number", chart->name, chart->y[i]);
+    for (int i = 0; code == 0 && i < chart->y_count; i++) {
+        code = metric_find(names[i], &chart->y[i]);
+        if (code == 0 && chart->y[i].unit == UNIT_TEXT) {
+            return err_set(ERR_INPUT, "chart %s: %s is no number", chart->name, names[i]);
         }
-        if (code == 0 && i > 0 && metric.unit != first.unit) {
+        if (code == 0 && chart->y[i].unit != chart->y[0].unit) {
             return err_set(ERR_INPUT, "chart %s: %s and %s have no unit in common", chart->name,
-                           chart->y[0], chart->y[i]);
+                           names[0], names[i]);
         }
     }
     return code != 0 ? err_wrap(code, "chart %s", chart->name) : 0;
@@ -93,32 +100,26 @@ static int check_metrics(const Chart *chart)
 
 int chart_read(const cJSON *entry, Chart *chart)
 {
-    *chart = (Chart){.name = json_text(entry, "name"),
-                     .title = json_text(entry, "title"),
-                     .x = json_text(entry, "x"),
-                     .series = json_text(entry, "series"),
+    const char *name = json_text_or(entry, "name", ""), *series = json_text(entry, "series");
+    *chart = (Chart){.name = name,
+                     .title = json_text_or(entry, "title", name),
                      .where = json_get(entry, "where"),
                      .log_x = json_is_true(entry, "logx"),
                      .log_y = json_is_true(entry, "logy"),
                      .ideal = json_is_true(entry, "ideal")};
-    const char *name = chart->name;
-    if (name == NULL || name[0] == '\0' || strlen(name) > 60 ||
-        name[strspn(name, NAME_LETTERS)] != '\0') {
+    if (name[0] == '\0' || strlen(name) > 60 || name[strspn(name, NAME_LETTERS)] != '\0') {
         return err_set(ERR_INPUT,
                        "a chart's name is \"%.60s\"; it needs one of letters, digits, - and _",
-                       name != NULL ? name : "");
+                       name);
     }
-    chart->title = chart->title != NULL ? chart->title : name;
-    int code = read_kind(entry, chart);
-    if (code == 0 && chart->x == NULL) {
-        chart->x = chart->kind == CHART_CURVES ? "step" : "configuration";
-    }
-    code = code != 0 ? code : read_values(entry, chart);
+    const char *names[CHART_MAX_VALUES];
+    bool curves;
+    int code = read_kind(entry, chart, &curves);
+    code = code != 0 ? code : read_names(entry, curves, chart, names);
     if (code == 0) {
-        code = chart->kind == CHART_CURVES ? check_curves(chart) : check_metrics(chart);
+        code = curves ? read_curves(entry, names, chart) : read_metrics(entry, names, chart);
     }
-    Metric metric;
-    if (code == 0 && chart->series != NULL && metric_find(chart->series, &metric) != 0) {
+    if (code == 0 && series != NULL && metric_find(series, &chart->series) != 0) {
         code = err_wrap(ERR_INPUT, "chart %s", name);
     }
     return code;
@@ -178,9 +179,9 @@ static void append(Page *text, const char *option, const char *value)
              value);
 }
 
-static bool is_configuration(const char *quantity)
+static bool is_configuration(const Metric *metric)
 {
-    return quantity != NULL && strcmp(quantity, "configuration") == 0;
+    return strcmp(metric->name, "configuration") == 0;
 }
 
 /* "flash" of a series that is a word, "ranks 4" of one that is a number; "" without a series.
@@ -191,19 +192,17 @@ static char *name_of(const Chart *chart, const Results *results, int configurati
 {
     const Result *run = results_first(results, configuration);
     Page text = {0};
+    const Metric *by = &chart->series;
     char value[LABEL_SIZE];
-    Metric metric;
     page_put_bytes(&text, "", 0);
-    if (results_have_peers(results) && !is_configuration(chart->x) &&
-        !is_configuration(chart->series)) {
+    if (results_have_peers(results) && !is_configuration(&chart->x) && !is_configuration(by)) {
         append(&text, "", peer_title(run->peer));
     }
-    if (chart->series != NULL && metric_find(chart->series, &metric) == 0) {
-        metric_text(&metric, results, run, -1, value, sizeof value);
-        append(&text, metric.unit == UNIT_TEXT ? "" : chart->series, value);
+    if (by->name[0] != '\0') {
+        metric_text(by, results, run, -1, value, sizeof value);
+        append(&text, by->unit == UNIT_TEXT ? "" : by->name, value);
     }
-    int x = chart->x != NULL ? results_axis_of(results, chart->x) : -1;
-    int series = chart->series != NULL ? results_axis_of(results, chart->series) : -1;
+    int x = results_axis_of(results, chart->x.name), series = results_axis_of(results, by->name);
     for (int i = 0; i < results->varying_count && whole; i++) {
         const Varying *varying = &results->varying[i];
         const char *setting = result_setting(run, varying->option);
@@ -242,11 +241,11 @@ static int ranks_of(const Results *results, int configuration)
 
 static bool by_rank(const Chart *chart)
 {
-    return chart->x != NULL && strcmp(chart->x, "rank") == 0;
+    return strcmp(chart->x.name, "rank") == 0;
 }
 
-/* x NULL: all share one place, so that each configuration gets a name of its own. */
-static Slots make_slots(const Chart *chart, const Results *results, const Metric *x)
+/* Loss curves share one place, so that each configuration gets a name of its own. */
+static Slots make_slots(const Chart *chart, const Results *results)
 {
     Slots slots = {0};
     for (int i = 0; i < results->configurations; i++) {
@@ -255,8 +254,8 @@ static Slots make_slots(const Chart *chart, const Results *results, const Metric
             char text[LABEL_SIZE] = "";
             if (by_rank(chart)) {
                 snprintf(text, sizeof text, "rank %d", k);
-            } else if (x != NULL) {
-                metric_text(x, results, results_first(results, i), -1, text, sizeof text);
+            } else if (chart->along == NULL) {
+                metric_text(&chart->x, results, results_first(results, i), -1, text, sizeof text);
                 if (text[0] == '\0') {
                     strcpy(text, "-");
                 }
@@ -427,21 +426,16 @@ static void add_ideal(const Metric *y, Plot *plot)
 
 static void collect(const Chart *chart, const Results *results, Plot *plot)
 {
-    Metric x, y[16];
-    int parts = 0;
-    metric_find(chart->x, &x);
-    while (chart->y[parts] != NULL) {
-        metric_find(chart->y[parts], &y[parts]);
-        parts++;
-    }
-    Slots slots = make_slots(chart, results, &x);
-    bool stack = chart->kind == CHART_STACK, lines = chart->kind == CHART_LINES;
+    const Metric *x = &chart->x, *y = chart->y;
+    int parts = chart->y_count;
+    Slots slots = make_slots(chart, results);
+    bool stack = chart->kind == PLOT_STACK, lines = chart->kind == PLOT_LINES;
     for (int i = 0; i < slots.count; i++) {
         const Slot *slot = &slots.items[i];
         const char *name = slot->name;
         char *category = stack && name[0] != '\0' ? mem_format("%s, %s", slot->place, name)
                                                   : mem_strdup(slot->place);
-        double at = lines ? place_number(&x, results, slot) : find_category(plot, category);
+        double at = lines ? place_number(x, results, slot) : find_category(plot, category);
         for (int part = 0; part < parts; part++) {
             bool named = !stack && name[0] != '\0', titled = !named || parts > 1;
             char *label = mem_format("%s%s%s", named ? name : "", named && titled ? ", " : "",
@@ -462,18 +456,10 @@ static void collect(const Chart *chart, const Results *results, Plot *plot)
         add_ideal(&y[0], plot);
     }
     set_unit(&y[0], parts, plot);
-    plot->x_title =
-        is_configuration(chart->x) || by_rank(chart) ? mem_strdup("") : metric_axis_title(&x);
+    plot->x_title = is_configuration(x) || by_rank(chart) ? mem_strdup("") : metric_axis_title(x);
 }
 
 /* --- loss curves --- */
-
-static CurvePlace *place_along(const char *x)
-{
-    return strcmp(x, "tokens") == 0    ? curve_tokens
-           : strcmp(x, "seconds") == 0 ? curve_seconds
-                                       : curve_step;
-}
 
 static void add_curve(const Chart *chart, const Results *results, int configuration,
                       bool validation, const char *name, int colour, Plot *plot)
@@ -492,7 +478,7 @@ static void add_curve(const Chart *chart, const Results *results, int configurat
     CurveBin sums[CURVE_BINS] = {0};
     while ((run = results_next(results, configuration, run)) != NULL) {
         if (!any_done || run->state == RUN_DONE) {
-            curve_bin(&run->curve, validation, place_along(chart->x), last, sums);
+            curve_bin(&run->curve, validation, chart->along, last, sums);
         }
     }
     const char *mark = any_done ? NULL : mark_of(results, configuration);
@@ -512,13 +498,11 @@ static void add_curve(const Chart *chart, const Results *results, int configurat
 static void collect_curves(const Chart *chart, const Results *results, Plot *plot)
 {
     bool training = false, validation = false;
-    for (int i = 0; chart->y[i] != NULL; i++) {
-        validation |= strcmp(chart->y[i], "val_loss") == 0;
-        training |= strcmp(chart->y[i], "val_loss") != 0;
+    for (int i = 0; i < chart->y_count; i++) {
+        validation |= strcmp(chart->y[i].name, "val_loss") == 0;
+        training |= strcmp(chart->y[i].name, "val_loss") != 0;
     }
-    Chart unplaced = *chart;
-    unplaced.x = NULL;
-    Slots slots = make_slots(&unplaced, results, NULL);
+    Slots slots = make_slots(chart, results);
     for (int i = 0; i < slots.count; i++) {
         const Slot *slot = &slots.items[i];
         const char *name = slot->name[0] != '\0' ? slot->name : "loss";
@@ -536,9 +520,9 @@ static void collect_curves(const Chart *chart, const Results *results, Plot *plo
         }
     }
     free_slots(&slots);
-    plot->x_title = mem_strdup(strcmp(chart->x, "tokens") == 0    ? "tokens"
-                               : strcmp(chart->x, "seconds") == 0 ? "seconds in training"
-                                                                  : "update");
+    plot->x_title = mem_strdup(chart->along == curve_tokens    ? "tokens"
+                               : chart->along == curve_seconds ? "seconds in training"
+                                                               : "update");
     plot->y_title = mem_strdup(training == validation ? "loss (nats per token)"
                                : training             ? "training loss (nats per token)"
                                                       : "validation loss (nats per token)");
@@ -546,15 +530,11 @@ static void collect_curves(const Chart *chart, const Results *results, Plot *plo
 
 Plot chart_plot(const Chart *chart, const Results *results)
 {
-    static const PlotKind kinds[] = {[CHART_BARS] = PLOT_BARS,
-                                     [CHART_LINES] = PLOT_LINES,
-                                     [CHART_STACK] = PLOT_STACK,
-                                     [CHART_CURVES] = PLOT_LINES};
-    Plot plot = {.kind = kinds[chart->kind],
+    Plot plot = {.kind = chart->kind,
                  .title = mem_strdup(chart->title),
-                 .log_x = chart->log_x && chart->kind != CHART_BARS && chart->kind != CHART_STACK,
-                 .log_y = chart->log_y && chart->kind != CHART_STACK};
-    if (chart->kind == CHART_CURVES) {
+                 .log_x = chart->log_x && chart->kind == PLOT_LINES,
+                 .log_y = chart->log_y && chart->kind != PLOT_STACK};
+    if (chart->along != NULL) {
         collect_curves(chart, results, &plot);
     } else {
         collect(chart, results, &plot);

@@ -3,15 +3,17 @@
 #include "report/metric.h"
 #include "report/plot.h"
 
-typedef enum { CHART_BARS, CHART_LINES, CHART_STACK, CHART_CURVES } ChartKind;
-
 /* As experiment.json's "charts" entries say. */
+#define CHART_MAX_VALUES 15
 typedef struct {
     const char *name, *title;
-    ChartKind kind;
-    const char *x;     /* metric; of curves: "tokens", "seconds" or "step" */
-    const char *y[16]; /* metrics; several: parts of a stack, or lines; ends at NULL */
-    const char *series;
+    PlotKind kind;
+    CurvePlace
+        *along; /* of loss curves, which are lines over tokens, seconds or steps; else NULL */
+    Metric x;
+    Metric y[CHART_MAX_VALUES]; /* several: parts of a stack, or lines */
+    int y_count;
+    Metric series;      /* without a name: none */
     const cJSON *where; /* {option: value} that configurations must have; NULL: all are shown */
     bool log_x, log_y, ideal;
 } Chart;

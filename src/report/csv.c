@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "report/page.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,37 +91,32 @@ static bool is_formula(const char *text)
 }
 
 /* Quotes what would otherwise end the cell, a quote doubled. */
-static int write_cell(Output *output, const char *text)
+static void put_cell(Page *row, const char *text)
 {
-    const char *mark = is_formula(text) ? "'" : "";
-    if (text[strcspn(text, ",\"\r\n")] == '\0') {
-        int code = output_put(output, mark, strlen(mark));
-        return code != 0 ? code : output_put(output, text, strlen(text));
-    }
-    int code = output_put(output, "\"", 1);
-    code = code != 0 ? code : output_put(output, mark, strlen(mark));
-    for (const char *at = text; code == 0 && *at != '\0';) {
-        size_t plain = strcspn(at, "\"");
-        code = output_put(output, at, plain);
-        at += plain;
-        if (code == 0 && *at == '"') {
-            code = output_put(output, "\"\"", 2);
-            at++;
+    const char *quote = text[strcspn(text, ",\"\r\n")] != '\0' ? "\"" : "";
+    page_put(row, "%s%s", quote, is_formula(text) ? "'" : "");
+    for (; *text != '\0'; text++) {
+        if (*text == '"') {
+            page_put(row, "\"");
         }
+        page_put_bytes(row, text, 1);
     }
-    return code != 0 ? code : output_put(output, "\"", 1);
+    page_put(row, "%s", quote);
 }
 
 static int write_row(Csv *csv, char *const *cells)
 {
-    int code = 0;
-    for (int i = 0; code == 0 && i < csv->count; i++) {
-        code = i > 0 ? output_put(csv->output, ",", 1) : 0;
-        if (code == 0 && cells[i] != NULL) {
-            code = write_cell(csv->output, cells[i]);
+    Page row = {0};
+    for (int i = 0; i < csv->count; i++) {
+        page_put(&row, "%s", i > 0 ? "," : "");
+        if (cells[i] != NULL) {
+            put_cell(&row, cells[i]);
         }
     }
-    return code != 0 ? code : output_put(csv->output, "\n", 1);
+    page_put_bytes(&row, "\n", 1);
+    int code = output_put(csv->output, row.text, row.size);
+    page_free(&row);
+    return code;
 }
 
 int csv_open(Csv *csv, const char *folder, const char *name)
@@ -137,22 +133,12 @@ int csv_open(Csv *csv, const char *folder, const char *name)
     return write_row(csv, csv->names);
 }
 
-/* Takes text. */
-static void set_cell(Csv *csv, const char *column, char *text)
-{
-    int found = find_column(csv, column);
-    if (found >= 0) {
-        free(csv->cells[found]);
-        csv->cells[found] = text;
-    } else {
-        free(text);
-    }
-}
-
 void csv_put_text(Csv *csv, const char *column, const char *text)
 {
-    if (text != NULL) {
-        set_cell(csv, column, mem_strdup(text));
+    int found = text != NULL ? find_column(csv, column) : -1;
+    if (found >= 0) {
+        free(csv->cells[found]);
+        csv->cells[found] = mem_strdup(text);
     }
 }
 

@@ -145,8 +145,8 @@ void curve_free(Curve *curve)
     *curve = (Curve){0};
 }
 
-/* The mark at or behind the step, and the one before it; false when there is none. */
-static bool marks_around(const Curve *curve, int64_t step, CurveMark *before, CurveMark *after)
+/* On the straight line between the marks around the step. */
+static double at_step(const Curve *curve, int64_t step, bool seconds)
 {
     size_t low = 0, high = curve->mark_count;
     while (low < high) {
@@ -158,37 +158,25 @@ static bool marks_around(const Curve *curve, int64_t step, CurveMark *before, Cu
         }
     }
     if (low == curve->mark_count) {
-        return false;
+        return NAN;
     }
-    *before = low > 0 ? curve->marks[low - 1] : (CurveMark){0};
-    *after = curve->marks[low];
-    return true;
-}
-
-static double between(double from, double to, const CurveMark *before, const CurveMark *after,
-                      int64_t step)
-{
-    if (step == after->step || after->step <= before->step) {
+    CurveMark before = low > 0 ? curve->marks[low - 1] : (CurveMark){0}, after = curve->marks[low];
+    double from = seconds ? before.seconds : before.tokens;
+    double to = seconds ? after.seconds : after.tokens;
+    if (step == after.step || after.step <= before.step) {
         return to;
     }
-    return from +
-           (to - from) * (double)(step - before->step) / (double)(after->step - before->step);
+    return from + (to - from) * (double)(step - before.step) / (double)(after.step - before.step);
 }
 
 double curve_tokens(const Curve *curve, int64_t step)
 {
-    CurveMark before, after;
-    return marks_around(curve, step, &before, &after)
-               ? between(before.tokens, after.tokens, &before, &after, step)
-               : NAN;
+    return at_step(curve, step, false);
 }
 
 double curve_seconds(const Curve *curve, int64_t step)
 {
-    CurveMark before, after;
-    return marks_around(curve, step, &before, &after)
-               ? between(before.seconds, after.seconds, &before, &after, step)
-               : NAN;
+    return at_step(curve, step, true);
 }
 
 double curve_step(const Curve *curve, int64_t step)

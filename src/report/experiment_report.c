@@ -19,7 +19,6 @@
 
 #define MAX_TABLES 64
 #define MAX_CHARTS 64
-#define MAX_CAUTIONS 160
 
 typedef struct {
     Chart chart;
@@ -34,8 +33,7 @@ typedef struct {
     int table_count;
     PlacedChart charts[MAX_CHARTS]; /* those that were drawn, as charts/NAME.svg and .png */
     int chart_count;
-    char *cautions[MAX_CAUTIONS]; /* above everything else: sentences on what this report is not */
-    int caution_count;
+    Pages cautions; /* above everything else: sentences on what this report is not */
 } Content;
 
 /* --- cautions --- */
@@ -43,11 +41,8 @@ typedef struct {
 /* Takes text. */
 static void add_caution(Content *content, char *text)
 {
-    if (content->caution_count < MAX_CAUTIONS) {
-        content->cautions[content->caution_count++] = text;
-    } else {
-        free(text);
-    }
+    pages_put(&content->cautions, text, "> **", "**\n\n", "<p class=\"banner\">", "</p>\n");
+    free(text);
 }
 
 static void add_cautions(Content *content)
@@ -140,8 +135,8 @@ static int table_of(const Content *content, const Chart *chart)
     for (int i = 0; i < content->table_count; i++) {
         const Table *table = &content->tables[i];
         for (int column = 0; column < table->columns; column++) {
-            for (int y = 0; chart->y[y] != NULL; y++) {
-                if (strcmp(table->heads[column].name, chart->y[y]) == 0) {
+            for (int y = 0; y < chart->y_count; y++) {
+                if (strcmp(table->heads[column].name, chart->y[y].name) == 0) {
                     return i;
                 }
             }
@@ -195,9 +190,7 @@ static void content_free(Content *content)
     for (int i = 0; i < content->table_count; i++) {
         table_free(&content->tables[i]);
     }
-    for (int i = 0; i < content->caution_count; i++) {
-        free(content->cautions[i]);
-    }
+    pages_free(&content->cautions);
     findings_free(&content->findings);
     results_free(&content->results);
     free(content);
@@ -399,6 +392,7 @@ static void put_facts(Pages *pages, const Results *results)
 int experiment_report(const char *dir, const char *out)
 {
     Content *content = mem_zalloc(1, sizeof *content);
+    pages_mark(&content->cautions, "", "");
     int code = content_make(content, dir, out);
     if (code == 0) {
         Pages pages = {0};
@@ -406,10 +400,7 @@ int experiment_report(const char *dir, const char *out)
         if (content->about[0] != '\0') {
             pages_put(&pages, content->about, "", "\n\n", "<p>", "</p>\n");
         }
-        for (int i = 0; i < content->caution_count; i++) {
-            pages_put(&pages, content->cautions[i], "> **", "**\n\n", "<p class=\"banner\">",
-                      "</p>\n");
-        }
+        pages_mark(&pages, content->cautions.markdown.text, content->cautions.html.text);
         put_contents(&pages.html, content);
         put_findings(&pages, &content->findings);
         put_tables(&pages, content, out);

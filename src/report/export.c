@@ -16,6 +16,19 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Lines of metrics.jsonl; a refused run has none. */
+static int each_line(const char *run_dir, LineTake *take, void *context, bool warn)
+{
+    char *path = io_join(run_dir, RECORD_LINES);
+    bool torn = false;
+    int code = io_exists(path) ? lines_read(run_dir, take, context, &torn) : 0;
+    if (torn && warn) {
+        log_warn("%s: the last line is incomplete and left out", path);
+    }
+    free(path);
+    return code;
+}
+
 /* --- CSV ---
  *
  * Each table is made in two passes over its source: the first collects the columns, the second
@@ -53,17 +66,11 @@ static int export_metrics(const char *run, const char *out)
 {
     static const char *const usual[] = {"step",  "tokens", "loss",       "lr",      "grad_norm",
                                         "tok_s", "ms",     "peak_bytes", "val_loss"};
-    char *path = io_join(run, "metrics.jsonl");
-    bool there = io_exists(path), torn = false; /* a refused run has no lines */
     Csv csv = {0};
     int code = COLUMNS(&csv, usual);
-    code = code == 0 && there ? lines_read(run, take_columns, &csv, NULL) : code;
+    code = code != 0 ? code : each_line(run, take_columns, &csv, false);
     code = code != 0 ? code : csv_open(&csv, out, "metrics.csv");
-    code = code == 0 && there ? lines_read(run, take_row, &csv, &torn) : code;
-    if (torn) {
-        log_warn("%s: the last line is incomplete and left out", path);
-    }
-    free(path);
+    code = code != 0 ? code : each_line(run, take_row, &csv, true);
     return csv_close(&csv, code);
 }
 
@@ -152,7 +159,8 @@ static int export_phases(const Result *result, const char *out)
 
 /* --- runs.csv --- */
 
-/* The numbers of a summary, with the prefix that keeps them apart from options of the same name. */
+/* The numbers of a summary, with the prefix that keeps them apart from options of the same name:
+ * their columns, or cells. */
 static int add_numbers(Csv *csv, const Result *result, bool columns)
 {
     int code = 0;
@@ -161,12 +169,10 @@ static int add_numbers(Csv *csv, const Result *result, bool columns)
     {
         char name[128];
         snprintf(name, sizeof name, "summary.%s", item->string);
-        if (cJSON_IsObject(item) || cJSON_IsArray(item) || code != 0) {
-            continue;
-        }
-        if (columns) {
+        bool nested = cJSON_IsObject(item) || cJSON_IsArray(item);
+        if (columns && !nested && code == 0) {
             code = csv_column(csv, name);
-        } else {
+        } else if (!columns && !nested) {
             csv_put(csv, name, item);
         }
     }
@@ -272,18 +278,10 @@ static int take_line(void *context, const cJSON *line, const char *where, long n
 
 static int write_events(Export *export, const char *run_dir, double ended)
 {
-    char *lines = io_join(run_dir, "metrics.jsonl");
-    bool torn = false;
     int code = event_log_start(export->events, export->run, export->time, -1);
     double init = json_number(export->run, "summary.init_s");
     export->time += init > 0 ? init : 0;
-    if (code == 0 && io_exists(lines)) { /* a refused run has none */
-        code = lines_read(run_dir, take_line, export, &torn);
-    }
-    if (torn) {
-        log_warn("%s: the last line is incomplete and left out", lines);
-    }
-    free(lines);
+    code = code != 0 ? code : each_line(run_dir, take_line, export, true);
     bool later = ended > export->time;
     return code != 0 ? code
                      : event_log_end(export->events, export->run, later ? ended : export->time);
@@ -292,10 +290,9 @@ static int write_events(Export *export, const char *run_dir, double ended)
 /* The name that the run itself would have given, but for the process. Caller frees. */
 static char *file_name(const Result *result, const char *out, double started)
 {
-    const cJSON *machine = json_get(result->run, "machine");
-    const char *host = json_text(machine, "host");
+    const char *host = json_text_or(result->run, "machine.host", "");
     char *path = mem_format("%s/events.out.tfevents.%010lld.%.64s.0.0", out, (long long)started,
-                            host != NULL && host[0] != '\0' ? host : "host");
+                            host[0] != '\0' ? host : "host");
     for (char *at = path + strlen(out) + 1; *at != '\0'; at++) {
         *at = *at == '/' || (unsigned char)*at <= ' ' ? '_' : *at;
     }

@@ -36,32 +36,25 @@ static MetricQuery of_rank(MetricQuery q, int rank)
     return q;
 }
 
-static double number_in(MetricQuery q, const char *group, const char *field)
+/* of: a path in a rank's file */
+static double value_file(MetricQuery q)
 {
-    char path[128];
-    snprintf(path, sizeof path, "%s.%s.%s", group, q.of, field);
-    return json_number(file_of(q), path);
-}
-
-static double value_span(MetricQuery q)
-{
-    return number_in(q, "spans", "total_s");
-}
-
-static double value_span_mean(MetricQuery q)
-{
-    return number_in(q, "spans", "mean_s");
+    return json_number(file_of(q), q.of);
 }
 
 static double value_phase(MetricQuery q)
 {
+    char path[128];
     bool beside = strcmp(q.of, "comm_hidden") == 0;
-    return number_in(q, "timers", beside ? "total_s" : "exclusive_s");
+    snprintf(path, sizeof path, "timers.%s.%s", q.of, beside ? "total_s" : "exclusive_s");
+    return json_number(file_of(q), path);
 }
 
 static double value_phase_mean(MetricQuery q)
 {
-    double count = number_in(q, "timers", "count");
+    char path[128];
+    snprintf(path, sizeof path, "timers.%s.count", q.of);
+    double count = json_number(file_of(q), path);
     return count > 0 ? value_phase(q) / count : NAN;
 }
 
@@ -79,11 +72,7 @@ static double value_phases(MetricQuery q)
     return sum;
 }
 
-static double value_summary(MetricQuery q)
-{
-    return json_number(json_get(q.result->run, "summary"), q.of);
-}
-
+/* of: a path in run.json */
 static double value_run(MetricQuery q)
 {
     return json_number(q.result->run, q.of);
@@ -189,8 +178,8 @@ static double value_first_loss(MetricQuery q)
 
 static double value_gap(MetricQuery q)
 {
-    return json_number(q.result->run, "summary.val_loss") -
-           json_number(q.result->run, "summary.train_loss");
+    const cJSON *summary = json_get(q.result->run, "summary");
+    return json_number(summary, "val_loss") - json_number(summary, "train_loss");
 }
 
 /* of: "tokens", "seconds" */
@@ -215,7 +204,7 @@ static double value_memory(MetricQuery q)
     if (q.rank >= 0) {
         return json_number(file_of(q), path);
     }
-    double worst = value_summary(q);
+    double worst = json_number(json_get(q.result->run, "summary"), q.of);
     for (int i = 0; i < q.result->rank_count; i++) {
         worst = fmax(worst, json_number(q.result->ranks[i], path)); /* fmax passes over NAN */
     }
@@ -295,12 +284,12 @@ static double value_option(MetricQuery q)
 
 /* clang-format off */
 #define SPAN(name, title) \
-    {#name "_s", title, UNIT_SECONDS, true, value_span, #name}, \
-    {#name "_mean_s", title " per call", UNIT_SECONDS, true, value_span_mean, #name}
+    {#name "_s", title, UNIT_SECONDS, true, value_file, "spans." #name ".total_s"}, \
+    {#name "_mean_s", title " per call", UNIT_SECONDS, true, value_file, "spans." #name ".mean_s"}
 #define PHASE(name, title) \
     {#name "_s", title, UNIT_SECONDS, true, value_phase, #name}, \
     {#name "_mean_s", title " per call", UNIT_SECONDS, true, value_phase_mean, #name}
-#define SUMMARY(name, title, unit) {#name, title, unit, false, value_summary, #name}
+#define SUMMARY(name, title, unit) {#name, title, unit, false, value_run, "summary." #name}
 #define MEMORY(name, title) {#name, title, UNIT_BYTES, true, value_memory, #name}
 
 static const Metric rows[] = {
@@ -313,7 +302,7 @@ static const Metric rows[] = {
     {"host", "Host", UNIT_TEXT, true, NULL, NULL},
     SPAN(total, "Total"), SPAN(init, "Start-up"), SPAN(worker, "Worker"), SPAN(epoch, "Epochs"),
     SPAN(training, "Training"), SPAN(validation, "Validation"),
-    {"epoch_wall_s", "One epoch", UNIT_SECONDS, true, value_span_mean, "epoch"},
+    {"epoch_wall_s", "One epoch", UNIT_SECONDS, true, value_file, "spans.epoch.mean_s"},
     PHASE(forward, "Forward"), PHASE(backward, "Backward"), PHASE(loss, "Loss"),
     PHASE(optimizer, "Optimizer"), PHASE(data_load, "Data loading"),
     PHASE(data_move, "Data to the device"), PHASE(comm_exposed, "Communication, exposed"),

@@ -56,7 +56,6 @@ static int read_columns(const Results *results, const cJSON *entry, const char *
                        TABLE_MAX_COLUMNS);
     }
     table->heads = mem_zalloc((size_t)count + 1, sizeof *table->heads);
-    table->numeric = mem_zalloc((size_t)count + 1, sizeof *table->numeric);
     if (lacks_program(results, columns)) {
         metric_find("program", &table->heads[table->columns++]);
     }
@@ -65,12 +64,10 @@ static int read_columns(const Results *results, const cJSON *entry, const char *
         if (!cJSON_IsString(column)) {
             return err_set(ERR_INPUT, "table \"%s\": a column is no name", title);
         }
-        int code = metric_find(column->valuestring, &table->heads[table->columns]);
+        int code = metric_find(column->valuestring, &table->heads[table->columns++]);
         if (code != 0) {
             return err_wrap(code, "table \"%s\"", title);
         }
-        table->numeric[table->columns] = table->heads[table->columns].unit != UNIT_TEXT;
-        table->columns++;
     }
     return 0;
 }
@@ -79,13 +76,10 @@ static int read_columns(const Results *results, const cJSON *entry, const char *
 
 void table_add_column(Table *table, const char *title, bool numeric)
 {
-    size_t count = (size_t)table->columns;
-    table->heads = mem_realloc(table->heads, count + 1, sizeof *table->heads);
-    table->numeric = mem_realloc(table->numeric, count + 1, sizeof *table->numeric);
-    table->heads[count] = (Metric){.unit = UNIT_TEXT};
-    snprintf(table->heads[count].title, sizeof table->heads[count].title, "%s", title);
-    table->numeric[count] = numeric;
-    table->columns++;
+    table->heads = mem_realloc(table->heads, (size_t)table->columns + 1, sizeof *table->heads);
+    Metric *head = &table->heads[table->columns++];
+    *head = (Metric){.unit = numeric ? UNIT_RATIO : UNIT_TEXT};
+    snprintf(head->title, sizeof head->title, "%s", title);
 }
 
 void table_add_row(Table *table)
@@ -284,7 +278,6 @@ void table_free(Table *table)
     free(table->cells);
     free(table->notes);
     free(table->heads);
-    free(table->numeric);
     free(table->title);
     *table = (Table){0};
 }
@@ -294,10 +287,10 @@ void table_free(Table *table)
 static const char *class_of(const Table *table, int column)
 {
     const char *name = table->heads[column].name;
-    return table->numeric[column]               ? "number"
-           : strcmp(name, "configuration") == 0 ? "label"
-           : strcmp(name, "reason") == 0        ? "reason"
-                                                : "text";
+    return table->heads[column].unit != UNIT_TEXT ? "number"
+           : strcmp(name, "configuration") == 0   ? "label"
+           : strcmp(name, "reason") == 0          ? "reason"
+                                                  : "text";
 }
 
 void table_put(const Table *table, Pages *pages)
@@ -309,7 +302,8 @@ void table_put(const Table *table, Pages *pages)
     }
     pages_mark(pages, "|\n", "</tr></thead>\n<tbody>\n");
     for (int column = 0; column < table->columns; column++) {
-        page_put(&pages->markdown, "| %s ", table->numeric[column] ? "---:" : "---");
+        page_put(&pages->markdown, "| %s ",
+                 table->heads[column].unit != UNIT_TEXT ? "---:" : "---");
     }
     page_put(&pages->markdown, "|\n");
     for (int row = 0; row < table->rows; row++) {

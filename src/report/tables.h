@@ -9,9 +9,8 @@
 typedef struct {
     char *title;
     int columns, rows;
-    Metric *heads; /* of the columns */
+    Metric *heads; /* of the columns; those that are no text are aligned to the right */
     char **cells;  /* row-major, rows x columns, plain text; a dash where a value is missing */
-    bool *numeric; /* of the columns: aligned to the right */
     char **notes; /* below the table, such as runs that are no measurement of scaling; plain text */
     int note_count;
 } Table;
