@@ -130,8 +130,8 @@ static void test_chart__any_numbers_end_in_a_picture(void **state)
                      .y_title = mem_strdup("y"),
                      .log_x = log && !bars,
                      .log_y = log};
-        plot_add_category(&plot, "%s 1.5 %n");
-        plot_add_category(&plot, "");
+        plot_category(&plot, "%s 1.5 %n");
+        plot_category(&plot, "");
         PlotSeries *series = plot_add_series(&plot, "a");
         plot_add_point(series, bars ? 0 : pair[0], pair[0])->half = pair[1];
         plot_add_point(series, bars ? 1 : pair[1], pair[1])->mark = "OOM";

@@ -14,7 +14,6 @@
 #define MAX_SERIES 40
 #define MAX_CATEGORIES 200
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
-#define LABEL_SIZE 512
 
 /* --- entries of experiment.json --- */
 
@@ -193,14 +192,14 @@ static char *name_of(const Chart *chart, const Results *results, int configurati
     const Result *run = results_first(results, configuration);
     Page text = {0};
     const Metric *by = &chart->series;
-    char value[LABEL_SIZE];
     page_put_bytes(&text, "", 0);
     if (results_have_peers(results) && !is_configuration(&chart->x) && !is_configuration(by)) {
         append(&text, "", peer_title(run->peer));
     }
     if (by->name[0] != '\0') {
-        metric_text(by, results, run, -1, value, sizeof value);
+        char *value = metric_text(by, results, run, -1);
         append(&text, by->unit == UNIT_TEXT ? "" : by->name, value);
+        free(value);
     }
     int x = results_axis_of(results, chart->x.name), series = results_axis_of(results, by->name);
     for (int i = 0; i < results->varying_count && whole; i++) {
@@ -251,18 +250,13 @@ static Slots make_slots(const Chart *chart, const Results *results)
     for (int i = 0; i < results->configurations; i++) {
         int ranks = by_rank(chart) ? ranks_of(results, i) : 1;
         for (int k = 0; k < ranks && shows(chart, results, i); k++) {
-            char text[LABEL_SIZE] = "";
-            if (by_rank(chart)) {
-                snprintf(text, sizeof text, "rank %d", k);
-            } else if (chart->along == NULL) {
-                metric_text(&chart->x, results, results_first(results, i), -1, text, sizeof text);
-                if (text[0] == '\0') {
-                    strcpy(text, "-");
-                }
-            }
+            char *place = by_rank(chart) ? mem_format("rank %d", k)
+                          : chart->along != NULL
+                              ? mem_strdup("")
+                              : metric_text(&chart->x, results, results_first(results, i), -1);
             slots.items = mem_realloc(slots.items, (size_t)slots.count + 1, sizeof *slots.items);
-            slots.items[slots.count++] = (Slot){i, by_rank(chart) ? k : -1, mem_strdup(text),
-                                                name_of(chart, results, i, false)};
+            slots.items[slots.count++] =
+                (Slot){i, by_rank(chart) ? k : -1, place, name_of(chart, results, i, false)};
         }
     }
     bool shared = is_shared(&slots);
@@ -311,17 +305,6 @@ static double place_number(const Metric *x, const Results *results, const Slot *
     return estimate.count > 0
                ? estimate.mean
                : metric_value(x, results, results_first(results, slot->configuration), -1);
-}
-
-static int find_category(Plot *plot, const char *label)
-{
-    for (int i = 0; i < plot->category_count; i++) {
-        if (strcmp(plot->categories[i], label) == 0) {
-            return i;
-        }
-    }
-    plot_add_category(plot, label);
-    return plot->category_count - 1;
 }
 
 static PlotSeries *find_series(Plot *plot, const char *label)
@@ -433,9 +416,9 @@ static void collect(const Chart *chart, const Results *results, Plot *plot)
     for (int i = 0; i < slots.count; i++) {
         const Slot *slot = &slots.items[i];
         const char *name = slot->name;
-        char *category = stack && name[0] != '\0' ? mem_format("%s, %s", slot->place, name)
-                                                  : mem_strdup(slot->place);
-        double at = lines ? place_number(x, results, slot) : find_category(plot, category);
+        char *category = mem_format("%s%s%s", slot->place[0] != '\0' ? slot->place : "-",
+                                    stack && name[0] != '\0' ? ", " : "", stack ? name : "");
+        double at = lines ? place_number(x, results, slot) : plot_category(plot, category);
         for (int part = 0; part < parts; part++) {
             bool named = !stack && name[0] != '\0', titled = !named || parts > 1;
             char *label = mem_format("%s%s%s", named ? name : "", named && titled ? ", " : "",

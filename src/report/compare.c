@@ -34,9 +34,8 @@ static void begin(Table *table, const char *a, const char *b)
 
 static void add_row(Table *table, const char *const cells[COLUMNS])
 {
-    table_add_row(table);
     for (int i = 0; i < COLUMNS; i++) {
-        table_set(table, i, cells[i]);
+        table_add_cell(table, mem_strdup(cells[i]));
     }
 }
 
@@ -69,14 +68,15 @@ static void compare_metric(Comparison *both, const char *name, int in_a, int in_
     Estimate a = estimate_of(of_a.values, of_a.count), b = estimate_of(of_b.values, of_b.count);
     Welch welch = welch_test(of_a.values, of_a.count, of_b.values, of_b.count);
     Phrase judgement = findings_judgement(&welch);
-    char a_text[160], b_text[160], difference[64];
-    estimate_text(&metric, a, a_text, sizeof a_text);
-    estimate_text(&metric, b, b_text, sizeof b_text);
+    char *a_text = estimate_text(&metric, a), *b_text = estimate_text(&metric, b);
+    char difference[64];
     difference_text(&metric, a.mean, b.mean, difference, sizeof difference);
     add_row(both->table, (const char *const[]){label, metric.title, a_text, b_text, difference,
                                                isnan(welch.difference) ? ""
                                                : isnan(welch.p)        ? "one run: cannot be judged"
                                                                        : judgement.text});
+    free(a_text);
+    free(b_text);
 }
 
 static void compare_configurations(Comparison *both, int in_a, int in_b, const char *label)

@@ -69,11 +69,10 @@ double findings_number(const Results *results, const Result *result, int rank, c
 
 Phrase findings_value(const char *name, double value)
 {
-    char number[64];
-    Phrase phrase;
     Unit unit = metric_named(name).unit;
-    unit_format(unit, value, number, sizeof number);
-    snprintf(phrase.text, sizeof phrase.text, "%s%s", number[0] != '\0' ? number : "unknown",
+    Phrase number = unit_format(unit, value), phrase;
+    snprintf(phrase.text, sizeof phrase.text, "%.100s%s",
+             number.text[0] != '\0' ? number.text : "unknown",
              unit == UNIT_RATE   ? " tokens/s"
              : unit == UNIT_LOSS ? " nats"
                                  : "");

@@ -37,11 +37,6 @@ double findings_number(const Results *results, const Result *result, int rank, c
 /* "batch 16, ranks 2" */
 const char *findings_label(const Results *results, int configuration);
 
-/* Text that lives as long as the expression it is made in. */
-typedef struct {
-    char text[120];
-} Phrase;
-
 /* A number with its unit, tokens/s and nats included. */
 Phrase findings_value(const char *name, double value);
 

@@ -231,19 +231,20 @@ static void look_at(const Results *results, int configuration, int rank, Finding
         return;
     }
     Metric host = metric_named("host"), device = metric_named("device");
-    char host_text[80], device_text[80];
-    metric_text(&host, results, worst, rank, host_text, sizeof host_text);
-    metric_text(&device, results, worst, rank, device_text, sizeof device_text);
+    char *host_text = metric_text(&host, results, worst, rank);
+    char *device_text = metric_text(&device, results, worst, rank);
     Finding *finding = findings_add(findings, FINDING_CAUTION);
-    page_put(&finding->text,
-             "%s: rank %d on %s %s is a straggler, busy %.2f times as long as the median rank (in "
-             "%d of %d runs); the others wait for it.",
-             findings_label(results, configuration), rank, host_text, device_text, most, seen,
-             runs);
+    page_put(
+        &finding->text,
+        "%s: rank %d on %.79s %.79s is a straggler, busy %.2f times as long as the median rank (in "
+        "%d of %d runs); the others wait for it.",
+        findings_label(results, configuration), rank, host_text, device_text, most, seen, runs);
     for (int i = 0; i < worst->rank_count && i < 16; i++) {
         page_put(&finding->evidence, "%srank %d %s", i > 0 ? ", " : "busy: ", i,
                  findings_value("busy_s", findings_number(results, worst, i, "busy_s")).text);
     }
+    free(host_text);
+    free(device_text);
 }
 
 void rule_stragglers(const Results *results, Findings *findings)

@@ -504,13 +504,11 @@ static const char *plain_text(const Metric *metric, const Result *result, int ra
                                                 : NULL;
 }
 
-void metric_text(const Metric *metric, const Results *results, const Result *result, int rank,
-                 char *text, size_t size)
+char *metric_text(const Metric *metric, const Results *results, const Result *result, int rank)
 {
     const char *plain = plain_text(metric, result, rank);
-    if (plain != NULL) {
-        snprintf(text, size, "%s", plain);
-    } else {
-        unit_format(metric->unit, metric_value(metric, results, result, rank), text, size);
-    }
+    return mem_strdup(
+        plain != NULL
+            ? plain
+            : unit_format(metric->unit, metric_value(metric, results, result, rank)).text);
 }

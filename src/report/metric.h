@@ -33,9 +33,8 @@ char *metric_axis_title(const Metric *metric);
 /* Its value in a run; NAN: not known. rank >= 0: of that rank, where the metric has one. */
 double metric_value(const Metric *metric, const Results *results, const Result *result, int rank);
 
-/* The value as text for a table, of any metric; "" when it is not known. */
-void metric_text(const Metric *metric, const Results *results, const Result *result, int rank,
-                 char *text, size_t size);
+/* The value as text for a table, of any metric; "" when it is not known. Caller frees. */
+char *metric_text(const Metric *metric, const Results *results, const Result *result, int rank);
 
 /* Done, and none of the run's own checks failed: conclusions are drawn from such runs alone. */
 bool result_is_sound(const Result *result);

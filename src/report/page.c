@@ -79,14 +79,12 @@ void page_put_bytes(Page *page, const char *bytes, size_t count)
 
 void page_put(Page *page, const char *format, ...)
 {
-    va_list args, again;
+    char *text = NULL;
+    va_list args;
     va_start(args, format);
-    va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, args);
+    int length = vasprintf(&text, format, args);
     va_end(args);
-    char *text = mem_alloc((size_t)length + 1);
-    vsnprintf(text, (size_t)length + 1, format, again);
-    va_end(again);
+    text = mem_checked(length >= 0 ? text : NULL, strlen(format));
     page_put_bytes(page, text, (size_t)length);
     free(text);
 }

@@ -28,12 +28,17 @@ PlotPoint *plot_add_point(PlotSeries *series, double x, double y)
     return &series->points[series->count++];
 }
 
-void plot_add_category(Plot *plot, const char *label)
+int plot_category(Plot *plot, const char *label)
 {
+    for (int i = 0; i < plot->category_count; i++) {
+        if (strcmp(plot->categories[i], label) == 0) {
+            return i;
+        }
+    }
     size_t count = (size_t)plot->category_count;
     plot->categories = mem_realloc(plot->categories, count + 1, sizeof *plot->categories);
     plot->categories[count] = mem_strdup(label);
-    plot->category_count++;
+    return plot->category_count++;
 }
 
 bool plot_has_values(const Plot *plot)

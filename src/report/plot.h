@@ -37,7 +37,7 @@ typedef struct {
 
 PlotSeries *plot_add_series(Plot *plot, const char *label); /* valid until the next is added */
 PlotPoint *plot_add_point(PlotSeries *series, double x, double y);
-void plot_add_category(Plot *plot, const char *label);
+int plot_category(Plot *plot, const char *label); /* its index; added unless it is there */
 bool plot_has_values(const Plot *plot);
 void plot_free(Plot *plot);
 

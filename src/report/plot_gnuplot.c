@@ -150,9 +150,7 @@ static void put_range(Page *script, const Axis *axis, char name)
 
 static void put_tic(Page *script, const char *before, double at, int digits, const char *unit)
 {
-    char text[32];
-    unit_tic(at, digits, text);
-    page_put(script, "%s\"%s%s\" %.17g", before, text, unit, at);
+    page_put(script, "%s\"%s%s\" %.17g", before, unit_tic(at, digits).text, unit, at);
 }
 
 /* Tics at round numbers; of a logarithmic axis over many decades only at those. */
@@ -224,7 +222,6 @@ static int compare_numbers(const void *a, const void *b)
 static Axis put_line_axis(Page *script, const Plot *plot)
 {
     size_t room = 0, count = 0, distinct = 0, longest = 0;
-    char text[32];
     for (int i = 0; i < plot->series_count; i++) {
         room += plot->series[i].count;
     }
@@ -240,8 +237,8 @@ static Axis put_line_axis(Page *script, const Plot *plot)
     qsort(places, count, sizeof *places, compare_numbers);
     for (size_t i = 0; i < count; i++) {
         if (distinct == 0 || places[i] != places[distinct - 1]) {
-            unit_tic(places[i], 5, text);
-            longest = strlen(text) > longest ? strlen(text) : longest;
+            size_t length = strlen(unit_tic(places[i], 5).text);
+            longest = length > longest ? length : longest;
             places[distinct++] = places[i];
         }
     }
@@ -301,7 +298,7 @@ static void put_bars(Page *script, const Plot *plot, const Axis *values, int ind
         const PlotPoint *point = &series->points[j];
         int category = (int)point->x;
         double at = category + aside, to = stack ? base[category] + fmax(point->y, 0) : point->y;
-        char place[128], text[40];
+        char place[128];
         if (!isfinite(point->y)) {
             page_put(script, "NaN NaN NaN NaN NaN NaN NaN NaN\n");
             if (point->mark != NULL && (!stack || index == 0)) {
@@ -321,20 +318,20 @@ static void put_bars(Page *script, const Plot *plot, const Axis *values, int ind
                  half > 0 ? fmin(to + half, values->high) : NAN);
         base[category] = to;
         if (!stack || index == plot->series_count - 1) {
-            unit_tic(to, 3, text);
-            strcat(text, plot->percent ? " %" : "");
+            Phrase text = unit_tic(to, 3);
+            strcat(text.text, plot->percent ? " %" : "");
             snprintf(place, sizeof place, "first %.17g, %.17g offset character 0.5, 0", end, at);
-            put_note(&notes, text, place, "left", "black");
+            put_note(&notes, text.text, place, "left", "black");
         }
     }
     page_put(script, "EOD\n%s", notes.text);
     page_free(&notes);
 }
 
-static bool any_finite(const PlotSeries *series, bool errors)
+static bool has_errors(const PlotSeries *series)
 {
     for (size_t j = 0; j < series->count; j++) {
-        if (isfinite(errors ? series->points[j].half : series->points[j].y)) {
+        if (isfinite(series->points[j].half)) {
             return true;
         }
     }
@@ -363,7 +360,7 @@ static void put_bar_chart(Page *script, const Plot *plot, const Axis *values)
         page_put(script, "%s $bars%d using 1:2:3:4:5:6 with boxxyerror lc rgb '%s'", word, i,
                  colour_of(series));
         put_name(script, plot, series);
-        if (plot->kind == PLOT_BARS && any_finite(series, true)) {
+        if (plot->kind == PLOT_BARS && has_errors(series)) {
             page_put(script, ", $bars%d using 7:2:($8-$7):(0) " ERROR_BARS "'black' notitle", i);
         }
         word = ",";
@@ -419,7 +416,7 @@ static void put_line_chart(Page *script, const Plot *plot, const Axis *values)
             page_put(script, " pt %d ps 0.7", shapes[(size_t)i % (sizeof shapes / sizeof *shapes)]);
         }
         put_name(script, plot, series);
-        if (any_finite(series, true)) {
+        if (has_errors(series)) {
             page_put(script, ", $line%d using 1:3:(0):($4-$3) " ERROR_BARS "'%s' notitle", i,
                      colour_of(series));
         }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CELL_SIZE 600
+#define CELL_MOST 599       /* bytes of a text, such as the reason of a failure */
 #define DASH "\xe2\x80\x93" /* en dash */
 #define PLUS_MINUS "\xc2\xb1"
 
@@ -82,25 +82,13 @@ void table_add_column(Table *table, const char *title, bool numeric)
     snprintf(head->title, sizeof head->title, "%s", title);
 }
 
-void table_add_row(Table *table)
+void table_add_cell(Table *table, char *text)
 {
-    if ((table->rows & (table->rows - 1)) == 0) { /* full at powers of two */
-        size_t rows = table->rows == 0 ? 1 : 2 * (size_t)table->rows;
-        table->cells =
-            mem_realloc(table->cells, rows * (size_t)table->columns, sizeof *table->cells);
-    }
-    table->rows++;
-    for (int column = 0; column < table->columns; column++) {
-        table->cells[(size_t)(table->rows - 1) * (size_t)table->columns + (size_t)column] =
-            mem_strdup(DASH);
-    }
-}
-
-void table_set(Table *table, int column, const char *text)
-{
-    size_t at = (size_t)(table->rows - 1) * (size_t)table->columns + (size_t)column;
-    free(table->cells[at]);
-    table->cells[at] = mem_strdup(text[0] != '\0' ? text : DASH);
+    table->cells = mem_realloc(table->cells, (size_t)table->cell_count + 1, sizeof *table->cells);
+    table->cells[table->cell_count++] =
+        text[0] != '\0' ? mem_format("%.*s", CELL_MOST, text) : mem_strdup(DASH);
+    table->rows = table->cell_count / table->columns;
+    free(text);
 }
 
 void table_add_note(Table *table, char *text)
@@ -116,91 +104,80 @@ void table_add_note(Table *table, char *text)
 }
 
 /* "done", or "2 done, 1 failed". */
-static void states_text(const Results *results, int configuration, char *text, size_t size)
+static char *states_text(const Results *results, int configuration)
 {
     int counts[RUN_STATE_COUNT] = {0}, all = 0;
-    size_t used = 0;
     for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
         counts[run->state]++;
         all++;
     }
-    text[0] = '\0';
-    for (int state = 0; state < RUN_STATE_COUNT && used < size; state++) {
+    Page text = {0};
+    for (int state = 0; state < RUN_STATE_COUNT; state++) {
         const char *name = run_state_name((RunState)state);
         if (counts[state] == all) {
-            snprintf(text, size, "%s", name);
+            page_put(&text, "%s", name);
         } else if (counts[state] > 0) {
-            used += (size_t)snprintf(text + used, size - used, "%s%d %s", used > 0 ? ", " : "",
-                                     counts[state], name);
+            page_put(&text, "%s%d %s", text.size > 0 ? ", " : "", counts[state], name);
         }
     }
+    return text.text;
 }
 
-static const char *first_reason(const Results *results, int configuration)
+char *estimate_text(const Metric *metric, Estimate estimate)
 {
-    const Result *run = results_first(results, configuration);
-    while (run != NULL && run->reason[0] == '\0') {
-        run = results_next(results, configuration, run);
-    }
-    return run != NULL ? run->reason : "";
-}
-
-void estimate_text(const Metric *metric, Estimate estimate, char *text, size_t size)
-{
-    char mean[64], half[64];
-    unit_format(metric->unit, estimate.mean, mean, sizeof mean);
-    unit_format(metric->unit, estimate.half, half, sizeof half);
     bool spread = estimate.half > 0;
-    snprintf(text, size, "%s%s%s", mean, spread ? " " PLUS_MINUS " " : "", spread ? half : "");
+    return mem_format("%s%s%s", unit_format(metric->unit, estimate.mean).text,
+                      spread ? " " PLUS_MINUS " " : "",
+                      spread ? unit_format(metric->unit, estimate.half).text : "");
 }
 
-static void configuration_cell(Table *table, const Metric *head, const Results *results,
-                               const Result *first, char *text, size_t size)
+static char *configuration_cell(Table *table, const Metric *head, const Results *results,
+                                const Result *first)
 {
     int configuration = first->configuration;
-    text[0] = '\0';
+    const Result *run = first;
     if (strcmp(head->name, "state") == 0) {
-        states_text(results, configuration, text, size);
-    } else if (strcmp(head->name, "reason") == 0) {
-        snprintf(text, size, "%s", first_reason(results, configuration));
-    } else if (head->unit == UNIT_TEXT || results_axis_of(results, head->name) >= 0) {
-        metric_text(head, results, first, -1, text, size);
-    } else if (strcmp(head->name, "repeat") == 0) {
-        Estimate estimate = metric_estimate(head, results, configuration);
-        snprintf(text, size, "%d", estimate.count); /* how many there are */
-    } else {
-        Estimate estimate = metric_estimate(head, results, configuration);
-        estimate_text(head, estimate, text, size);
-        if (estimate.half > 0) {
-            table_add_note(table,
-                           mem_strdup(PLUS_MINUS " is half of the 95 % confidence interval of the "
-                                                 "mean over the repeats that are done "
-                                                 "(Student's t)."));
-        }
-        /* What is planned and predicted is known of runs that never ended, too. */
-        bool ahead =
-            strcmp(head->name, "planned_bytes") == 0 || strcmp(head->name, "predicted_s") == 0;
-        for (const Result *run = first; ahead && run != NULL && text[0] == '\0';
-             run = results_next(results, configuration, run)) {
-            metric_text(head, results, run, -1, text, size);
-        }
+        return states_text(results, configuration);
     }
+    if (strcmp(head->name, "reason") == 0) {
+        while (run != NULL && run->reason[0] == '\0') {
+            run = results_next(results, configuration, run);
+        }
+        return mem_strdup(run != NULL ? run->reason : "");
+    }
+    if (head->unit == UNIT_TEXT || results_axis_of(results, head->name) >= 0) {
+        return metric_text(head, results, first, -1);
+    }
+    Estimate estimate = metric_estimate(head, results, configuration);
+    if (strcmp(head->name, "repeat") == 0) {
+        return mem_format("%d", estimate.count); /* how many there are */
+    }
+    if (estimate.half > 0) {
+        table_add_note(table, mem_strdup(PLUS_MINUS " is half of the 95 % confidence interval of "
+                                                    "the mean over the repeats that are done "
+                                                    "(Student's t)."));
+    }
+    char *text = estimate_text(head, estimate);
+    /* What is planned and predicted is known of runs that never ended, too. */
+    bool ahead = strcmp(head->name, "planned_bytes") == 0 || strcmp(head->name, "predicted_s") == 0;
+    for (; ahead && run != NULL && text[0] == '\0';
+         run = results_next(results, configuration, run)) {
+        free(text);
+        text = metric_text(head, results, run, -1);
+    }
+    return text;
 }
 
 /* A row of a run (rank -1), one of its ranks, or its configuration. */
 static void put_row(Table *table, const Results *results, RowKind kind, const Result *result,
                     int rank)
 {
-    table_add_row(table);
     for (int column = 0; column < table->columns; column++) {
         const Metric *head = &table->heads[column];
-        char text[CELL_SIZE];
-        if (kind == PER_CONFIGURATION) {
-            configuration_cell(table, head, results, result, text, sizeof text);
-        } else { /* what no rank has of its own is the same for all */
-            metric_text(head, results, result, head->per_rank ? rank : -1, text, sizeof text);
-        }
-        table_set(table, column, text);
+        int of = head->per_rank ? rank : -1; /* what no rank has of its own is the same for all */
+        table_add_cell(table, kind == PER_CONFIGURATION
+                                  ? configuration_cell(table, head, results, result)
+                                  : metric_text(head, results, result, of));
     }
 }
 
@@ -269,7 +246,7 @@ int table_make(const Results *results, const cJSON *entry, Table *table)
 
 void table_free(Table *table)
 {
-    for (size_t i = 0; i < (size_t)table->rows * (size_t)table->columns; i++) {
+    for (int i = 0; i < table->cell_count; i++) {
         free(table->cells[i]);
     }
     for (int i = 0; i < table->note_count; i++) {

@@ -8,7 +8,7 @@
 
 typedef struct {
     char *title;
-    int columns, rows;
+    int columns, rows, cell_count;
     Metric *heads; /* of the columns; those that are no text are aligned to the right */
     char **cells;  /* row-major, rows x columns, plain text; a dash where a value is missing */
     char **notes; /* below the table, such as runs that are no measurement of scaling; plain text */
@@ -20,15 +20,14 @@ typedef struct {
  * be freed then. */
 int table_make(const Results *results, const cJSON *entry, Table *table);
 
-/* A table made by hand, beginning with a zeroed one: columns, then rows, whose cells are dashes
- * until they are set. table_add_note takes text, and leaves out what is there already. */
+/* A table made by hand, beginning with a zeroed one: columns, then cells, row by row. Both of the
+ * latter take text; table_add_note leaves out what is there already. */
 void table_add_column(Table *table, const char *title, bool numeric);
-void table_add_row(Table *table);
-void table_set(Table *table, int column, const char *text); /* of the last row */
+void table_add_cell(Table *table, char *text);
 void table_add_note(Table *table, char *text);
 
-/* "1.25 k +- 0.02 k", or the mean alone. */
-void estimate_text(const Metric *metric, Estimate estimate, char *text, size_t size);
+/* "1.25 k +- 0.02 k", or the mean alone. Caller frees. */
+char *estimate_text(const Metric *metric, Estimate estimate);
 
 void table_free(Table *table); /* a no-op on a zeroed one */
 

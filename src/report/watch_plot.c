@@ -195,15 +195,11 @@ static void put_row(WatchText *text, const Canvas *canvas, int row, bool labelle
 static void put_axis(WatchText *text, const Canvas *canvas, int indent)
 {
     WatchPlot plot = canvas->plot;
-    char left[48], right[48], legend[96], count[UNIT_SHORT_SIZE];
-    const char *what = plot.by_tokens ? "tokens" : "step";
-    if (plot.by_tokens) {
-        snprintf(left, sizeof left, "%s", unit_count(canvas->left, count));
-        snprintf(right, sizeof right, "%s %s", what, unit_count(canvas->right, count));
-    } else {
-        snprintf(left, sizeof left, "%.0f", canvas->left);
-        snprintf(right, sizeof right, "%s %.0f", what, canvas->right);
-    }
+    char *left = plot.by_tokens ? mem_format("%s", unit_count(canvas->left).text)
+                                : mem_format("%.0f", canvas->left);
+    char *right = plot.by_tokens ? mem_format("tokens %s", unit_count(canvas->right).text)
+                                 : mem_format("step %.0f", canvas->right);
+    char legend[96];
     bool marked = memchr(canvas->marks, true, (size_t)(canvas->columns * canvas->rows)) != NULL;
     snprintf(legend, sizeof legend, "loss%s%s%s%s", plot.log_loss ? ", log" : "",
              plot.smoothing > 0 ? ", smoothed" : "", marked ? ", validation " : "",
@@ -219,6 +215,8 @@ static void put_axis(WatchText *text, const Canvas *canvas, int indent)
         watch_text_put(text, INK_DIM, "%s%*s", legend, room - middle - before, "");
     }
     watch_text_put(text, INK_DIM, "%s", right);
+    free(left);
+    free(right);
 }
 
 /* The range of both axes; false when there is nothing to draw. */

@@ -59,42 +59,29 @@ static char *last_sign(const WatchRun *run)
                       clock_duration(run->silent, ago));
 }
 
-static char *state_sentence(const WatchRun *run)
+static void put_message(const WatchRun *run, WatchText *out)
 {
     const char *host = json_text_or(run->run, "machine.host", "an unknown host");
     const char *why = json_text_or(run->run, "message", NULL);
-    char *sign = last_sign(run), *sentence = NULL;
-    char time[CLOCK_DURATION_SIZE];
-    switch (run->state) {
-    case RUN_WAITING:
-        sentence = mem_format("Waiting for %s/run.json: the run has not begun", run->dir);
-        break;
-    case WATCH_DEAD:
-        sentence = mem_format("Dead: process %.0f on %s is gone and did not end its record; %s.",
-                              json_number(run->run, "process.pid"), host, sign);
-        break;
-    case WATCH_SILENT:
-        sentence = mem_format("Silent for %s: its process on %s is not to be seen from here, so it "
-                              "may be dead or slow; %s.",
-                              clock_duration(run->silent, time), host, sign);
-        break;
-    case RUN_RUNNING:
-        sentence = run->last.step > 0 ? NULL : mem_strdup("No step is done yet.");
-        break;
-    default:
-        sentence = why != NULL ? mem_strdup(why) : NULL;
+    char *sign = last_sign(run), time[CLOCK_DURATION_SIZE];
+    Ink ink = state_ink(run->state);
+    if (run->state == RUN_WAITING) {
+        watch_text_wrap(out, ink, "Waiting for %s/run.json: the run has not begun", run->dir);
+    } else if (run->state == WATCH_DEAD) {
+        watch_text_wrap(out, ink,
+                        "Dead: process %.0f on %s is gone and did not end its record; %s.",
+                        json_number(run->run, "process.pid"), host, sign);
+    } else if (run->state == WATCH_SILENT) {
+        watch_text_wrap(out, ink,
+                        "Silent for %s: its process on %s is not to be seen from here, so it may "
+                        "be dead or slow; %s.",
+                        clock_duration(run->silent, time), host, sign);
+    } else if (run->state == RUN_RUNNING && run->last.step == 0) {
+        watch_text_wrap(out, ink, "No step is done yet.");
+    } else if (run->state != RUN_RUNNING && why != NULL) {
+        watch_text_wrap(out, ink, "%s", why);
     }
     free(sign);
-    return sentence;
-}
-
-static void put_message(const WatchRun *run, WatchText *out)
-{
-    char *sentence = state_sentence(run);
-    if (sentence != NULL) {
-        watch_text_wrap(out, state_ink(run->state), "%s", sentence);
-    }
-    free(sentence);
     if (run->state == WATCH_DEAD || run->state == RUN_STOPPED ||
         (run->state == RUN_FAILED && run->saved_step >= 0)) {
         say_how_to_go_on(run, out);
@@ -142,14 +129,13 @@ static void put_speed(const WatchRun *run, WatchText *out)
     if (run->recent == 0) {
         return;
     }
-    char count[UNIT_SHORT_SIZE];
     double tok_s = json_number(run->run, "summary.tok_s"), ms = watch_median(run, run->recent_ms);
     watch_text_line(out);
-    watch_text_item(out, INK_BOLD, "%s tok/s", unit_count(run->last.tok_s, count));
+    watch_text_item(out, INK_BOLD, "%s tok/s", unit_count(run->last.tok_s).text);
     watch_text_item(out, INK_PLAIN, "median %s",
-                    unit_count(watch_median(run, run->recent_tok_s), count));
+                    unit_count(watch_median(run, run->recent_tok_s)).text);
     if (isfinite(tok_s)) {
-        watch_text_item(out, INK_PLAIN, "in all %s", unit_count(tok_s, count));
+        watch_text_item(out, INK_PLAIN, "in all %s", unit_count(tok_s).text);
     }
     watch_text_item(out, INK_PLAIN, "%.4g ms/step", run->last.ms);
     watch_text_item(out, INK_PLAIN, "median %.4g ms", ms);
@@ -171,7 +157,6 @@ static void put_speed(const WatchRun *run, WatchText *out)
 
 static void put_memory(const WatchRun *run, WatchText *out)
 {
-    char text[UNIT_SHORT_SIZE];
     double planned = 0;
     const cJSON *row;
     cJSON_ArrayForEach(row, json_get(run->run, "memory_plan"))
@@ -186,23 +171,23 @@ static void put_memory(const WatchRun *run, WatchText *out)
     }
     watch_text_line(out);
     watch_text_item(out, INK_BOLD, "memory");
-    watch_text_item(out, INK_PLAIN, "planned %s", unit_bytes(planned, text));
+    watch_text_item(out, INK_PLAIN, "planned %s", unit_bytes(planned).text);
     if (isfinite(peak)) {
-        watch_text_item(out, INK_PLAIN, "peak %s", unit_bytes(peak, text));
+        watch_text_item(out, INK_PLAIN, "peak %s", unit_bytes(peak).text);
     }
     if (isfinite(held)) {
-        watch_text_item(out, INK_PLAIN, "held %s", unit_bytes(held, text));
+        watch_text_item(out, INK_PLAIN, "held %s", unit_bytes(held).text);
     }
     if (run->resident_now > 0) {
-        watch_text_item(out, INK_PLAIN, "process %s", unit_bytes((double)run->resident_now, text));
-        watch_text_item(out, INK_PLAIN, "at most %s", unit_bytes((double)run->resident_most, text));
+        watch_text_item(out, INK_PLAIN, "process %s", unit_bytes((double)run->resident_now).text);
+        watch_text_item(out, INK_PLAIN, "at most %s", unit_bytes((double)run->resident_most).text);
     }
     cJSON_ArrayForEach(row, json_get(run->run, "memory_plan"))
     {
         double bytes = json_number(row, "bytes");
         if (bytes >= 0.05 * planned) {
             watch_text_item(out, INK_DIM, "%s %s", json_text_or(row, "kind", "?"),
-                            unit_bytes(bytes, text));
+                            unit_bytes(bytes).text);
         }
     }
 }
@@ -334,12 +319,12 @@ static void put_ranks(const WatchRun *run, WatchText *out)
 {
     for (int i = 0; run->rank_count > 1 && i < run->rank_count; i++) {
         const cJSON *rank = run->ranks[i];
-        char peak[UNIT_SHORT_SIZE], time[CLOCK_DURATION_SIZE];
+        char time[CLOCK_DURATION_SIZE];
         watch_text_line(out);
         watch_text_put(out, INK_PLAIN, "rank %.0f  %s %s", json_number(rank, "rank"),
                        json_text_or(rank, "host", "?"), json_text_or(rank, "device", "?"));
         watch_text_put(out, INK_DIM, "  peak %s",
-                       unit_bytes(json_number(rank, "memory.peak_bytes"), peak));
+                       unit_bytes(json_number(rank, "memory.peak_bytes")).text);
         watch_text_put(out, INK_DIM, "  training %s",
                        clock_duration(json_number(rank, "spans.training.total_s"), time));
         double waited = json_number(rank, "timers.comm_exposed.exclusive_s");
@@ -386,7 +371,7 @@ static void bar(WatchText *out, double share, int columns)
 
 static void progress(const WatchRun *run, WatchText *out)
 {
-    char count[UNIT_SHORT_SIZE], time[CLOCK_DURATION_SIZE];
+    char time[CLOCK_DURATION_SIZE];
     bool done = run->state == RUN_DONE && run->total_steps == 0;
     double total = (double)(done ? run->last.step : run->total_steps);
     double share = (double)run->last.step / total;
@@ -405,7 +390,7 @@ static void progress(const WatchRun *run, WatchText *out)
         watch_text_item(out, INK_BOLD, "step %lld", (long long)run->last.step);
     }
     if (run->last.step > 0 && isfinite(run->last.tokens)) {
-        watch_text_item(out, INK_PLAIN, "%s tokens", unit_count(run->last.tokens, count));
+        watch_text_item(out, INK_PLAIN, "%s tokens", unit_count(run->last.tokens).text);
     }
     double wall = json_number(run->run, "summary.wall_s");
     double elapsed = run->state == RUN_RUNNING ? run->now - run->begun
