@@ -1,6 +1,6 @@
 /* Records as CSV and as TensorBoard events, with the record of a run that never was and its
  * oddities. */
-#include "report/export.h"
+#include "report/report.h"
 
 #include "base/err.h"
 #include "base/io.h"
@@ -40,7 +40,7 @@ static char *read_text(const char *folder, const char *name)
 typedef struct {
     char **cells;
     int rows, columns;
-} Table;
+} CsvTable;
 
 /* Takes the cell at *at apart; true when it was the last of its row. */
 static bool take_cell(const char **at, char **cell)
@@ -63,10 +63,10 @@ static bool take_cell(const char **at, char **cell)
 }
 
 /* Every row has as many cells as the first. */
-static Table read_table(const char *folder, const char *name)
+static CsvTable read_table(const char *folder, const char *name)
 {
     char *text = read_text(folder, name);
-    Table table = {0};
+    CsvTable table = {0};
     int count = 0;
     for (const char *at = text; *at != '\0';) {
         table.cells = mem_realloc(table.cells, (size_t)count + 1, sizeof *table.cells);
@@ -79,7 +79,7 @@ static Table read_table(const char *folder, const char *name)
     return table;
 }
 
-static void free_table(Table *table)
+static void free_table(CsvTable *table)
 {
     for (int i = 0; i < table->rows * table->columns; i++) {
         free(table->cells[i]);
@@ -88,7 +88,7 @@ static void free_table(Table *table)
 }
 
 /* Rows are counted from 1, the first below the names. */
-static const char *cell(const Table *table, int row, const char *column)
+static const char *cell(const CsvTable *table, int row, const char *column)
 {
     for (int i = 0; i < table->columns; i++) {
         if (strcmp(table->cells[i], column) == 0) {
@@ -100,7 +100,7 @@ static const char *cell(const Table *table, int row, const char *column)
     return NULL;
 }
 
-static int row_of(const Table *table, const char *column, const char *text)
+static int row_of(const CsvTable *table, const char *column, const char *text)
 {
     for (int row = 1; row < table->rows; row++) {
         if (strcmp(cell(table, row, column), text) == 0) {
@@ -125,7 +125,7 @@ static void test_export_csv__tables_of_a_run(void **state)
     must(export_csv(dir, out));
 
     char *lines = read_text(dir, "metrics.jsonl");
-    Table metrics = read_table(out, "metrics.csv");
+    CsvTable metrics = read_table(out, "metrics.csv");
     int count = 0;
     for (const char *at = lines; *at != '\0'; at = strchr(at, '\n') + 1) {
         cJSON *line = cJSON_Parse(at);
@@ -150,7 +150,7 @@ static void test_export_csv__tables_of_a_run(void **state)
     assert_true(strtod(cell(&metrics, 1, "loss"), NULL) == 9.1234567890123461);
     free_table(&metrics);
 
-    Table summary = read_table(out, "summary.csv");
+    CsvTable summary = read_table(out, "summary.csv");
     assert_int_equal(summary.columns, 2);
 #define VALUE(name) cell(&summary, row_of(&summary, "name", name), "value")
     assert_string_equal(VALUE("message"), "say \"a, b\"\nand c");
@@ -162,7 +162,7 @@ static void test_export_csv__tables_of_a_run(void **state)
 #undef VALUE
     free_table(&summary);
 
-    Table ranks = read_table(out, "ranks.csv");
+    CsvTable ranks = read_table(out, "ranks.csv");
     assert_int_equal(ranks.rows, 1 + 2);
     assert_string_equal(ranks.cells[0], "rank");
     assert_string_equal(cell(&ranks, 2, "host"), "node1");
@@ -171,7 +171,7 @@ static void test_export_csv__tables_of_a_run(void **state)
     assert_string_equal(cell(&ranks, 1, "timers.unattributed.count"), "");
     free_table(&ranks);
 
-    Table phases = read_table(out, "phases.csv");
+    CsvTable phases = read_table(out, "phases.csv");
     int row = row_of(&phases, "name", "forward");
     assert_string_equal(cell(&phases, row, "rank"), "");
     assert_string_equal(cell(&phases, row, "kind"), "phase");
@@ -216,14 +216,14 @@ static void test_export_csv__runs_under_way_and_damaged_ones(void **state)
     run_record_edit(dir, "run.json", "summary", NULL);
     run_record_edit(dir, "run.json", "status", "\"running\"");
     must(export_csv(dir, out));
-    Table whole = read_table(out, "metrics.csv"), none = read_table(out, "ranks.csv"),
-          phases = read_table(out, "phases.csv");
+    CsvTable whole = read_table(out, "metrics.csv"), none = read_table(out, "ranks.csv"),
+             phases = read_table(out, "phases.csv");
     assert_int_equal(none.rows, 1);
     assert_int_equal(phases.rows, 1);
     append_text(dir, "metrics.jsonl", "{\"step\":101,\"lo");
     must(export_csv(dir, out));
     must(export_events(dir, out));
-    Table torn = read_table(out, "metrics.csv");
+    CsvTable torn = read_table(out, "metrics.csv");
     assert_int_equal(torn.rows, whole.rows);
     append_text(dir, "metrics.jsonl", "\n");
     char *before = read_text(out, "metrics.csv");
@@ -279,7 +279,7 @@ static void test_export_csv__no_text_is_a_formula(void **state)
     }
     cJSON_Delete(number);
     must(csv_close(&csv, 0));
-    Table table = read_table(own_folder, "formulas.csv");
+    CsvTable table = read_table(own_folder, "formulas.csv");
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         assert_string_equal(cell(&table, (int)i + 1, "text"), texts[i][1]);
         assert_string_equal(cell(&table, (int)i + 1, "'=column"), "-2.5");
@@ -328,7 +328,7 @@ static void test_export_csv__one_row_per_run_of_an_experiment(void **state)
                                         .without_files = 1});
     planted_save(&planted);
     must(export_csv(planted.dir, out));
-    Table runs = read_table(out, "runs.csv");
+    CsvTable runs = read_table(out, "runs.csv");
     assert_int_equal(runs.rows, 1 + 2);
     assert_string_equal(cell(&runs, 1, "id"), "0-0");
     assert_string_equal(cell(&runs, 1, "batch"), "8");

@@ -40,11 +40,11 @@ static void test_report__curve_from_a_record(void **state)
     write_record(folder, lines, sizeof lines - 1);
     Curve curve;
     assert_int_equal(curve_read(&curve, folder), 0);
-    assert_int_equal(curve.train_count, 2);
-    assert_true(curve.train[0].step == 1 && curve.train[0].loss == 4.5);
-    assert_true(curve.train[1].step == 10 && curve.train[1].loss == 0.5);
-    assert_int_equal(curve.validation_count, 1);
-    assert_true(curve.validation[0].step == 2 && curve.validation[0].loss == 4.25);
+    assert_int_equal(curve.train.count, 2);
+    assert_true(curve.train.points[0].step == 1 && curve.train.points[0].loss == 4.5);
+    assert_true(curve.train.points[1].step == 10 && curve.train.points[1].loss == 0.5);
+    assert_int_equal(curve.validation.count, 1);
+    assert_true(curve.validation.points[0].step == 2 && curve.validation.points[0].loss == 4.25);
     curve_free(&curve);
     data_files_remove(folder);
 }

@@ -36,7 +36,7 @@ static void test_watch__lines_are_read_as_they_come(void **state)
     watched_put_lines(dir, 1, 3, 5);
     watch_poll(&run);
     assert_int_equal(run.last.step, 3);
-    assert_int_equal(run.curve.train_count, 3);
+    assert_int_equal(run.curve.train.count, 3);
 
     /* Half a line is not taken for a line, nor for a damaged one. */
     watched_put(dir, "metrics.jsonl", "a", "{\"step\":4,\"tokens\":400,\"lo");
@@ -55,7 +55,7 @@ static void test_watch__lines_are_read_as_they_come(void **state)
     assert_int_equal(run.not_finite, 1);
     assert_int_equal(run.last.step, 5);
     assert_true(isnan(run.last.loss));
-    assert_int_equal(run.curve.train_count, 4); /* NaN is no point */
+    assert_int_equal(run.curve.train.count, 4); /* NaN is no point */
     assert_true(run.val_loss == 3.5 && run.best_val_loss == 3.5);
     watch_close(&run);
     free(dir);
@@ -69,31 +69,31 @@ static void test_watch__a_file_cut_or_replaced_is_read_anew(void **state)
     watch_open(&run, dir);
     watched_put_lines(dir, 1, 20, 5);
     watch_poll(&run);
-    assert_int_equal(run.curve.train_count, 20);
+    assert_int_equal(run.curve.train.count, 20);
     assert_int_equal(truncate(path, 0), 0);
     watch_poll(&run);
-    assert_int_equal(run.curve.train_count, 0);
+    assert_int_equal(run.curve.train.count, 0);
     watched_put_lines(dir, 1, 2, 4);
     watch_poll(&run);
-    assert_int_equal(run.curve.train_count, 2);
+    assert_int_equal(run.curve.train.count, 2);
 
     /* Cut, and longer than before by the time of the next look: its size and inode say nothing. */
     assert_int_equal(truncate(path, 0), 0);
     watched_put_lines(dir, 1, 5, 3);
     watch_poll(&run);
-    assert_int_equal(run.curve.train_count, 5);
-    assert_true(fabs(run.curve.train[0].loss - 2.999) < 1e-9);
+    assert_int_equal(run.curve.train.count, 5);
+    assert_true(fabs(run.curve.train.points[0].loss - 2.999) < 1e-9);
 
     /* Another file under the name, as a resume leaves it. */
     char *other = watched_dir(), *replacement = io_join(other, "metrics.jsonl");
     watched_put_lines(other, 1, 9, 2);
     assert_int_equal(rename(replacement, path), 0);
     watch_poll(&run);
-    assert_int_equal(run.curve.train_count, 9);
-    assert_true(fabs(run.curve.train[0].loss - 1.999) < 1e-9);
+    assert_int_equal(run.curve.train.count, 9);
+    assert_true(fabs(run.curve.train.points[0].loss - 1.999) < 1e-9);
     assert_int_equal(unlink(path), 0);
     watch_poll(&run);
-    assert_int_equal(run.curve.train_count, 0);
+    assert_int_equal(run.curve.train.count, 0);
     watch_close(&run);
     free(replacement);
     free(other);
@@ -113,11 +113,11 @@ static void test_watch__steps_that_come_again_are_the_newest(void **state)
     watched_put_lines(dir, 7, 8, 3);
     watch_poll(&run);
     assert_int_equal(run.last.step, 8);
-    assert_int_equal(run.curve.train_count, 8);
+    assert_int_equal(run.curve.train.count, 8);
     for (size_t i = 0; i < 8; i++) {
-        assert_int_equal(run.curve.train[i].step, (int64_t)i + 1);
+        assert_int_equal(run.curve.train.points[i].step, (int64_t)i + 1);
         double loss = (i < 6 ? 5 : 3) - 1e-3 * (double)(i + 1);
-        assert_true(fabs(run.curve.train[i].loss - loss) < 1e-9);
+        assert_true(fabs(run.curve.train.points[i].loss - loss) < 1e-9);
     }
     assert_true(isnan(run.best_val_loss)); /* of a step that is no more */
     assert_true(fabs(watch_session_seconds(&run) - 8 * 0.02) < 1e-9);
@@ -138,12 +138,12 @@ static void test_watch__memory_is_bounded(void **state)
                             10 * step, step % 2 + step / 50000);
         assert_true(watch_add_line(&run, line, (size_t)size));
     }
-    assert_true(run.curve.train_count <= WATCH_POINTS && run.curve.train_count > WATCH_POINTS / 4);
+    assert_true(run.curve.train.count <= WATCH_POINTS && run.curve.train.count > WATCH_POINTS / 4);
     assert_true(run.curve.mark_count <= WATCH_POINTS);
     /* 0 and 1 in turn have the mean 0.5 wherever two lines or more make a point. */
-    assert_true(fabs(run.curve.train[10].loss - 0.5) < 1e-9);
-    assert_true(fabs(run.curve.train[run.curve.train_count - 2].loss - 1.5) < 1e-9);
-    assert_int_equal(run.curve.train[run.curve.train_count - 1].step, LINES);
+    assert_true(fabs(run.curve.train.points[10].loss - 0.5) < 1e-9);
+    assert_true(fabs(run.curve.train.points[run.curve.train.count - 2].loss - 1.5) < 1e-9);
+    assert_int_equal(run.curve.train.points[run.curve.train.count - 1].step, LINES);
     assert_true(curve_tokens(&run.curve, LINES) == 10.0 * LINES);
     assert_true(fabs(watch_session_seconds(&run) - 1e-3 * LINES) < 1e-6);
     assert_true(watch_median(&run, run.recent_tok_s) == 7);

@@ -2,7 +2,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "exchange/hf_export.h"
-#include "report/export.h"
+#include "report/report.h"
 #include "train/import.h"
 #include "train/model_source.h"
 

@@ -195,9 +195,7 @@ int screen_show(const WatchText *frame)
     page_free(&out);
     watch_text_free(shown);
     watch_text_init(shown, &frame->flags);
-    for (int i = 0; i < frame->count; i++) {
-        watch_text_copy(shown, frame, i);
-    }
+    watch_text_append(shown, frame, frame->count);
     return good ? 0 : err_set(ERR_FAILED, "cannot write to the terminal: %s", strerror(errno));
 }
 

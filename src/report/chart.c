@@ -452,7 +452,8 @@ static void add_curve(const Chart *chart, const Results *results, int configurat
     const Result *run = NULL;
     int64_t last = 0;
     while ((run = results_next(results, configuration, run)) != NULL) {
-        int64_t own = curve_last(&run->curve, validation);
+        const CurveLine *line = validation ? &run->curve.validation : &run->curve.train;
+        int64_t own = line->count > 0 ? line->points[line->count - 1].step : 0;
         last = (!any_done || run->state == RUN_DONE) && own > last ? own : last;
     }
     if (last == 0) {
@@ -461,7 +462,8 @@ static void add_curve(const Chart *chart, const Results *results, int configurat
     CurveBin sums[CURVE_BINS] = {0};
     while ((run = results_next(results, configuration, run)) != NULL) {
         if (!any_done || run->state == RUN_DONE) {
-            curve_bin(&run->curve, validation, chart->along, last, sums);
+            const CurveLine *line = validation ? &run->curve.validation : &run->curve.train;
+            curve_bin(&run->curve, line, chart->along, last, sums);
         }
     }
     const char *mark = any_done ? NULL : mark_of(results, configuration);

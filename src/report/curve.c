@@ -30,35 +30,24 @@ static bool is_full(const Curve *curve, size_t count, CurveThinning *thinning)
     return full;
 }
 
-static void add_point(const Curve *curve, CurvePoint **points, size_t *count,
-                      CurveThinning *thinning, int64_t step, double loss)
+void curve_add(const Curve *curve, CurveLine *line, int64_t step, double loss)
 {
-    if (*count > 0 && thinning->filled < thinning->lines) {
-        CurvePoint *last = &(*points)[*count - 1];
+    CurveThinning *thinning = &line->thinning;
+    if (line->count > 0 && thinning->filled < thinning->lines) {
+        CurvePoint *last = &line->points[line->count - 1];
         last->loss += (loss - last->loss) / (double)++thinning->filled;
         last->step = step;
         return;
     }
-    if (is_full(curve, *count, thinning)) {
-        *count /= 2;
-        for (size_t i = 0; i < *count; i++) {
-            const CurvePoint *a = &(*points)[2 * i], *b = a + 1;
-            (*points)[i] = (CurvePoint){b->step, 0.5 * (a->loss + b->loss)};
+    if (is_full(curve, line->count, thinning)) {
+        line->count /= 2;
+        for (size_t i = 0; i < line->count; i++) {
+            const CurvePoint *a = &line->points[2 * i], *b = a + 1;
+            line->points[i] = (CurvePoint){b->step, 0.5 * (a->loss + b->loss)};
         }
     }
-    *points = grown(*points, *count, sizeof **points, thinning);
-    (*points)[(*count)++] = (CurvePoint){step, loss};
-}
-
-void curve_add_train(Curve *curve, int64_t step, double loss)
-{
-    add_point(curve, &curve->train, &curve->train_count, &curve->train_thinning, step, loss);
-}
-
-void curve_add_validation(Curve *curve, int64_t step, double loss)
-{
-    add_point(curve, &curve->validation, &curve->validation_count, &curve->validation_thinning,
-              step, loss);
+    line->points = grown(line->points, line->count, sizeof *line->points, thinning);
+    line->points[line->count++] = (CurvePoint){step, loss};
 }
 
 void curve_add_mark(Curve *curve, int64_t step, double tokens, double ms)
@@ -83,27 +72,20 @@ void curve_add_mark(Curve *curve, int64_t step, double tokens, double ms)
     curve->mark_count = count + 1;
 }
 
-static void cut_points(const CurvePoint *points, size_t *count, CurveThinning *thinning,
-                       int64_t step)
+void curve_cut(CurveLine *line, int64_t step)
 {
-    while (*count > 0 && points[*count - 1].step >= step) {
-        (*count)--;
-        thinning->filled = thinning->lines; /* the next line begins a point */
+    while (line->count > 0 && line->points[line->count - 1].step >= step) {
+        line->count--;
+        line->thinning.filled = line->thinning.lines; /* the next line begins a point */
     }
 }
 
-void curve_cut_train(Curve *curve, int64_t step)
+void curve_cut_marks(Curve *curve, int64_t step)
 {
-    cut_points(curve->train, &curve->train_count, &curve->train_thinning, step);
     while (curve->mark_count > 0 && curve->marks[curve->mark_count - 1].step >= step) {
         curve->mark_count--;
         curve->mark_thinning.filled = curve->mark_thinning.lines;
     }
-}
-
-void curve_cut_validation(Curve *curve, int64_t step)
-{
-    cut_points(curve->validation, &curve->validation_count, &curve->validation_thinning, step);
 }
 
 static int add_line(void *context, const cJSON *line, const char *where, long number)
@@ -117,12 +99,12 @@ static int add_line(void *context, const cJSON *line, const char *where, long nu
     int64_t step = (int64_t)number_of_step;
     const cJSON *loss = json_get(line, "loss"), *validation = json_get(line, "val_loss");
     if (cJSON_IsNumber(loss)) {
-        curve_add_train(curve, step, loss->valuedouble);
+        curve_add(curve, &curve->train, step, loss->valuedouble);
     }
     if (validation == NULL) {
         curve_add_mark(curve, step, json_number(line, "tokens"), json_number(line, "ms"));
     } else if (cJSON_IsNumber(validation)) {
-        curve_add_validation(curve, step, validation->valuedouble);
+        curve_add(curve, &curve->validation, step, validation->valuedouble);
     }
     return 0;
 }
@@ -139,8 +121,8 @@ int curve_read(Curve *curve, const char *run_dir)
 
 void curve_free(Curve *curve)
 {
-    free(curve->train);
-    free(curve->validation);
+    free(curve->train.points);
+    free(curve->validation.points);
     free(curve->marks);
     *curve = (Curve){0};
 }
@@ -185,31 +167,17 @@ double curve_step(const Curve *curve, int64_t step)
     return (double)step;
 }
 
-static const CurvePoint *points_of(const Curve *curve, bool validation, size_t *count)
-{
-    *count = validation ? curve->validation_count : curve->train_count;
-    return validation ? curve->validation : curve->train;
-}
-
-int64_t curve_last(const Curve *curve, bool validation)
-{
-    size_t count;
-    const CurvePoint *points = points_of(curve, validation, &count);
-    return count > 0 ? points[count - 1].step : 0;
-}
-
-void curve_bin(const Curve *curve, bool validation, CurvePlace *place, int64_t last,
+void curve_bin(const Curve *curve, const CurveLine *line, CurvePlace *place, int64_t last,
                CurveBin sums[CURVE_BINS])
 {
     CurveBin own[CURVE_BINS] = {0};
-    size_t count;
-    const CurvePoint *points = points_of(curve, validation, &count);
-    for (size_t i = 0; i < count; i++) {
-        double at = place(curve, points[i].step);
-        double share = (double)points[i].step / ((double)last + 1);
-        if (isfinite(at) && isfinite(points[i].loss) && share >= 0 && share < 1) {
+    for (size_t i = 0; i < line->count; i++) {
+        const CurvePoint *point = &line->points[i];
+        double at = place(curve, point->step);
+        double share = (double)point->step / ((double)last + 1);
+        if (isfinite(at) && isfinite(point->loss) && share >= 0 && share < 1) {
             CurveBin *bin = &own[(int)(share * CURVE_BINS)];
-            bin->loss += points[i].loss;
+            bin->loss += point->loss;
             bin->place += at;
             bin->count++;
         }

@@ -23,12 +23,17 @@ typedef struct {
 } CurveThinning;
 
 typedef struct {
-    CurvePoint *train, *validation; /* ascending steps */
-    size_t train_count, validation_count;
+    CurvePoint *points; /* ascending steps */
+    size_t count;
+    CurveThinning thinning;
+} CurveLine;
+
+typedef struct {
+    CurveLine train, validation;
     CurveMark *marks; /* of the lines of steps */
     size_t mark_count;
+    CurveThinning mark_thinning;
     size_t most; /* entries of an array, of which then two become one; 0: any number */
-    CurveThinning train_thinning, validation_thinning, mark_thinning;
 } Curve;
 
 /* ERR_INPUT naming the file and line when there is no such record. A value that was not
@@ -38,13 +43,12 @@ void curve_free(Curve *curve); /* no-op on a zeroed curve */
 
 /* Line by line. Points are joined to their mean, at the last of their steps. A line's `ms` is the
  * mean of the steps since the line before. */
-void curve_add_train(Curve *curve, int64_t step, double loss);
-void curve_add_validation(Curve *curve, int64_t step, double loss);
+void curve_add(const Curve *curve, CurveLine *line, int64_t step, double loss);
 void curve_add_mark(Curve *curve, int64_t step, double tokens, double ms);
 
-/* Takes back training losses and marks, or validation losses, from a step on. */
-void curve_cut_train(Curve *curve, int64_t step);
-void curve_cut_validation(Curve *curve, int64_t step);
+/* Takes back points, or marks, from a step on. */
+void curve_cut(CurveLine *line, int64_t step);
+void curve_cut_marks(Curve *curve, int64_t step);
 
 /* Tokens and seconds of training after a step, on the straight line between the marks around it
  * (the first begins at 0); NAN when the record does not say. */
@@ -52,9 +56,6 @@ double curve_tokens(const Curve *curve, int64_t step);
 double curve_seconds(const Curve *curve, int64_t step);
 double curve_step(const Curve *curve, int64_t step); /* the step itself */
 typedef double CurvePlace(const Curve *curve, int64_t step);
-
-/* The last step with a training or validation loss; 0: none. */
-int64_t curve_last(const Curve *curve, bool validation);
 
 /* A long curve thinned: steps up to `last` are cut into spans, and a span's point is the mean of
  * its losses, which also takes the noise of single batches out. Adds the means of this curve's
@@ -64,5 +65,5 @@ typedef struct {
     double loss, place;
     int count;
 } CurveBin;
-void curve_bin(const Curve *curve, bool validation, CurvePlace *place, int64_t last,
+void curve_bin(const Curve *curve, const CurveLine *line, CurvePlace *place, int64_t last,
                CurveBin sums[CURVE_BINS]);

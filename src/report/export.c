@@ -1,4 +1,4 @@
-#include "report/export.h"
+#include "report/report.h"
 
 #include "base/err.h"
 #include "base/io.h"

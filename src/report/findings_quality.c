@@ -40,16 +40,16 @@ static bool comparable(const Results *results, const Result *a, const Result *b)
 static double reach_of(const Result *result, CurvePlace *progress)
 {
     const Curve *curve = &result->curve;
-    return curve->validation_count > 0
-               ? progress(curve, curve->validation[curve->validation_count - 1].step)
+    return curve->validation.count > 0
+               ? progress(curve, curve->validation.points[curve->validation.count - 1].step)
                : NAN;
 }
 
 static double best_by(const Result *result, CurvePlace *progress, double limit)
 {
     double best = NAN;
-    for (size_t i = 0; i < result->curve.validation_count; i++) {
-        const CurvePoint *point = &result->curve.validation[i];
+    for (size_t i = 0; i < result->curve.validation.count; i++) {
+        const CurvePoint *point = &result->curve.validation.points[i];
         if (progress(&result->curve, point->step) <= limit) {
             best = fmin(best, point->loss); /* fmin passes over NAN */
         }

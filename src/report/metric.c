@@ -173,7 +173,8 @@ static double value_first_loss(MetricQuery q)
         return json_number(file_of(q), "first_loss");
     }
     const Curve *curve = &q.result->curve;
-    return curve->train_count > 0 && curve->train[0].step == 1 ? curve->train[0].loss : NAN;
+    return curve->train.count > 0 && curve->train.points[0].step == 1 ? curve->train.points[0].loss
+                                                                      : NAN;
 }
 
 static double value_gap(MetricQuery q)
@@ -187,9 +188,9 @@ static double value_to_target(MetricQuery q)
 {
     double target = json_number(q.results->json, "target_loss");
     const Curve *curve = &q.result->curve;
-    for (size_t i = 0; i < curve->validation_count; i++) {
-        if (curve->validation[i].loss <= target) {
-            int64_t step = curve->validation[i].step;
+    for (size_t i = 0; i < curve->validation.count; i++) {
+        if (curve->validation.points[i].loss <= target) {
+            int64_t step = curve->validation.points[i].step;
             return strcmp(q.of, "tokens") == 0 ? curve_tokens(curve, step)
                                                : curve_seconds(curve, step);
         }

@@ -1,6 +1,6 @@
 #pragma once
-/* Reports from records alone, as files for readers. Charts need gnuplot; without it there are
- * none, and a warning says so. */
+/* Reports from records alone, as files for readers, and the records for other programs. Charts
+ * need gnuplot; without it there are none, and a warning says so. */
 #include "report/tables.h"
 
 #include <stdio.h>
@@ -23,3 +23,14 @@ int compare_make(const char *a, const char *b, Table *table);
 
 /* Prints it as Markdown. */
 int compare_report(const char *a, const char *b, FILE *file);
+
+/* Tables for spreadsheets and data frames. Of a run: metrics.csv, summary.csv, phases.csv and
+ * ranks.csv; of an experiment: runs.csv. They go into the folder `out`, which is made; files of
+ * these names are replaced, others stay. docs/reference/formats.md lists the columns. */
+int export_csv(const char *dir, const char *out);
+
+/* TensorBoard's event files, for runs that were made without them or elsewhere. Of a run: one file
+ * in the folder `out`, which is made; of an experiment: out/ID for each run that has a record. The
+ * file's name follows from the record, so that a second export replaces it. Records have no time
+ * for each line: wall times are the start of the run plus the steps' durations. */
+int export_events(const char *dir, const char *out);

@@ -221,11 +221,8 @@ static cJSON *load_optional(const char *folder, const char *name)
 static void read_ranks(Result *result, const char *folder)
 {
     double ranks = result_setting_number(result, "ranks");
-    result->rank_count = ranks >= 1 && ranks <= MAX_RANKS ? (int)ranks : 0;
-    if (result->rank_count == 0 || result->run == NULL) {
-        result->rank_count = 0;
-        return;
-    }
+    bool known = result->run != NULL && ranks >= 1 && ranks <= MAX_RANKS;
+    result->rank_count = known ? (int)ranks : 0;
     result->ranks = mem_zalloc((size_t)result->rank_count, sizeof *result->ranks);
     double longest = -1;
     for (int rank = 0; rank < result->rank_count; rank++) {
@@ -268,18 +265,6 @@ static int bad(const char *path, int run, const char *what)
                    what);
 }
 
-/* Stays inside the experiment's folder. */
-static bool is_inside(const char *dir)
-{
-    const char *up = strstr(dir, "..");
-    return dir[0] != '\0' && dir[0] != '/' && up == NULL;
-}
-
-static bool whole_below(double number, int limit)
-{
-    return number >= 0 && number < limit && floor(number) == number;
-}
-
 static int read_entry(const char *path, const cJSON *entry, int index, int count, Result *result)
 {
     result->entry = entry;
@@ -290,12 +275,13 @@ static int read_entry(const char *path, const cJSON *entry, int index, int count
     if (result->id == NULL) {
         return bad(path, index, "no \"id\"");
     }
-    if (result->dir == NULL || !is_inside(result->dir)) {
+    if (result->dir == NULL || result->dir[0] == '\0' || result->dir[0] == '/' ||
+        strstr(result->dir, "..") != NULL) {
         return bad(path, index, "\"dir\" is not a folder within the experiment's");
     }
-    double configuration = json_number(entry, "configuration");
-    double repeat = json_number(entry, "repeat");
-    if (!whole_below(configuration, count) || !whole_below(repeat, MAX_RUNS)) {
+    int64_t configuration, repeat;
+    if (!json_whole(json_get(entry, "configuration"), count - 1, &configuration) ||
+        !json_whole(json_get(entry, "repeat"), MAX_RUNS - 1, &repeat)) {
         return bad(path, index, "\"configuration\" or \"repeat\" is not a number that can be");
     }
     result->configuration = (int)configuration;
@@ -400,7 +386,8 @@ static cJSON *experiment_of_run(const cJSON *run)
     return json;
 }
 
-int results_read_run(Results *results, const char *run_dir)
+/* A run directory as an experiment of one run, without axes. */
+static int read_run(Results *results, const char *run_dir)
 {
     *results = (Results){.dir = mem_strdup(run_dir)};
     char *path = io_join(run_dir, RECORD_RUN);
@@ -441,7 +428,7 @@ int results_read_any(Results *results, const char *dir, bool *experiment)
     if (code != 0) {
         return code;
     }
-    return *experiment ? results_read(results, dir) : results_read_run(results, dir);
+    return *experiment ? results_read(results, dir) : read_run(results, dir);
 }
 
 void results_free(Results *results)

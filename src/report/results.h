@@ -46,16 +46,14 @@ typedef struct {
  * or broken records of single runs are no error: they are what the report has to tell. */
 int results_read(Results *results, const char *dir);
 
-/* A run directory as an experiment of one run, without axes. ERR_INPUT when it has no run.json. */
-int results_read_run(Results *results, const char *run_dir);
-
 /* Whether the folder has an experiment.json. */
 bool results_is_experiment(const char *dir);
 
 /* The same, and ERR_INPUT when it has no run.json either. */
 int results_kind(const char *dir, bool *experiment);
 
-/* Reads whichever of the two the folder is; *experiment says which. */
+/* Reads whichever of the two the folder is; *experiment says which. A run directory is read as an
+ * experiment of one run, without axes. */
 int results_read_any(Results *results, const char *dir, bool *experiment);
 void results_free(Results *results); /* a no-op on a zeroed one */
 

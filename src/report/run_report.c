@@ -16,11 +16,11 @@
 
 #define CURVE_TITLE "Loss over the updates"
 
-static void add_series(Plot *plot, const char *label, const CurvePoint *points, size_t count)
+static void add_series(Plot *plot, const char *label, const CurveLine *line)
 {
-    PlotSeries *series = count > 0 ? plot_add_series(plot, label) : NULL;
-    for (size_t i = 0; i < count; i++) {
-        plot_add_point(series, (double)points[i].step, points[i].loss);
+    PlotSeries *series = line->count > 0 ? plot_add_series(plot, label) : NULL;
+    for (size_t i = 0; i < line->count; i++) {
+        plot_add_point(series, (double)line->points[i].step, line->points[i].loss);
     }
 }
 
@@ -30,8 +30,8 @@ static int draw(const Curve *curve, const char *out)
                  .title = mem_strdup(CURVE_TITLE),
                  .x_title = mem_strdup("update"),
                  .y_title = mem_strdup("loss (nats per token)")};
-    add_series(&plot, "training", curve->train, curve->train_count);
-    add_series(&plot, "validation", curve->validation, curve->validation_count);
+    add_series(&plot, "training", &curve->train);
+    add_series(&plot, "validation", &curve->validation);
     if (plot.series_count == 2) {
         plot.series[1].markers = true;
     }

@@ -169,8 +169,8 @@ void watch_text_wrap(WatchText *text, Ink ink, const char *format, ...)
 /* `count` times a character of one column of ours, or its stand-in. */
 void watch_text_glyph(WatchText *text, Ink ink, const char *utf8, char ascii, int count);
 
-/* The line as it is (taken from another text of the same width). */
-void watch_text_copy(WatchText *text, const WatchText *from, int line);
+/* The first `count` lines of another text of the same width, as they are. */
+void watch_text_append(WatchText *text, const WatchText *from, int count);
 
 /* Columns that a NUL-terminated string takes once put, escape sequences of colours not counted:
  * for tests and layout. */
@@ -181,7 +181,7 @@ int watch_text_columns(const char *line, bool utf8);
 /* Adds `rows` lines, the axis among them; fewer than 3 rows draw nothing. */
 void watch_plot(WatchText *text, const WatchRun *run, int rows);
 
-/* The smoothed loss of every point of the curve, into values[run->curve.train_count]. */
+/* The smoothed loss of every point of the curve, into values[run->curve.train.count]. */
 void watch_smooth(const WatchRun *run, int smoothing, double *values);
 
 /* --- the view of a run --- */
@@ -202,7 +202,8 @@ void watch_view_keys(WatchText *out);
  * one that runs. */
 
 typedef struct {
-    char *state, *line; /* "done", and what is said of it */
+    const char *state; /* "done"; lives in experiment.json */
+    char *line;        /* what is said of it */
 } WatchedRun;
 
 typedef struct {

@@ -21,7 +21,6 @@ void watch_experiment_open(WatchExperiment *experiment, const char *dir)
 static void forget_runs(WatchExperiment *experiment)
 {
     for (int i = 0; i < experiment->count; i++) {
-        free(experiment->runs[i].state);
         free(experiment->runs[i].line);
     }
     free(experiment->runs);
@@ -54,9 +53,10 @@ void watch_experiment_close(WatchExperiment *experiment)
 static char *describe(const char *dir, const cJSON *entry)
 {
     Page page = {0};
+    const char *peer = json_text_or(entry, "peer", ""), *reason = json_text_or(entry, "reason", "");
     page_put(&page, "%s", json_text_or(entry, "id", ""));
-    if (json_text_or(entry, "peer", "")[0] != '\0') {
-        page_put(&page, "  %s", peer_title(json_text_or(entry, "peer", "")));
+    if (peer[0] != '\0') {
+        page_put(&page, "  %s", peer_title(peer));
     }
     const cJSON *setting;
     cJSON_ArrayForEach(setting, json_get(entry, "settings"))
@@ -81,8 +81,8 @@ static char *describe(const char *dir, const cJSON *entry)
     if (isfinite(seconds)) {
         page_put(&page, "  %s", clock_duration(seconds, time));
     }
-    if (json_text_or(entry, "reason", "")[0] != '\0') {
-        page_put(&page, "  %s", json_text_or(entry, "reason", ""));
+    if (reason[0] != '\0') {
+        page_put(&page, "  %s", reason);
     }
     cJSON_Delete(run);
     free(path);
@@ -102,9 +102,9 @@ static void load(WatchExperiment *experiment)
         if (at == count) {
             break;
         }
-        experiment->runs[experiment->count++] = (WatchedRun){
-            mem_strdup(json_text_or(entry, "state", "")), describe(experiment->dir, entry)};
-        if (strcmp(json_text_or(entry, "state", ""), run_state_name(RUN_RUNNING)) == 0) {
+        experiment->runs[experiment->count++] =
+            (WatchedRun){json_text_or(entry, "state", ""), describe(experiment->dir, entry)};
+        if (strcmp(experiment->runs[at].state, run_state_name(RUN_RUNNING)) == 0) {
             free(dir);
             dir = mem_format("%s/%s", experiment->dir, json_text_or(entry, "dir", ""));
             current = at;
@@ -185,9 +185,7 @@ void watch_experiment_view(const WatchExperiment *experiment, const WatchFlags *
     if (rest.height >= 1) {
         WatchText view;
         watch_view(&experiment->run, &rest, &view);
-        for (int line = 0; line < view.count; line++) {
-            watch_text_copy(out, &view, line);
-        }
+        watch_text_append(out, &view, view.count);
         watch_text_free(&view);
     }
 }

@@ -27,14 +27,14 @@ typedef struct {
 void watch_smooth(const WatchRun *run, int smoothing, double *values)
 {
     const Curve *curve = &run->curve;
-    double lines = curve->train_thinning.lines > 0 ? (double)curve->train_thinning.lines : 1;
-    double window = fmin(ldexp(1, smoothing) / lines, (double)curve->train_count / SHORTEST);
+    double lines = curve->train.thinning.lines > 0 ? (double)curve->train.thinning.lines : 1;
+    double window = fmin(ldexp(1, smoothing) / lines, (double)curve->train.count / SHORTEST);
     double share = window > 1 ? 2 / (window + 1) : 1;
-    for (size_t i = 0; i < curve->train_count; i++) {
+    for (size_t i = 0; i < curve->train.count; i++) {
         /* The first ones are a plain mean of all so far. */
         double own = fmax(share, 1 / ((double)i + 1));
         double before = i > 0 ? values[i - 1] : 0;
-        values[i] = before + (share < 1 ? own : 1) * (curve->train[i].loss - before);
+        values[i] = before + (share < 1 ? own : 1) * (curve->train.points[i].loss - before);
     }
 }
 
@@ -86,8 +86,8 @@ static void bin(const Canvas *canvas, const double *values, double *means)
     int columns = canvas->columns * canvas->fine_x, before = -1;
     int *counts = mem_zalloc((size_t)columns, sizeof *counts);
     memset(means, 0, (size_t)columns * sizeof *means);
-    for (size_t i = 0; i < curve->train_count; i++) {
-        double at = place(canvas, curve->train[i].step);
+    for (size_t i = 0; i < curve->train.count; i++) {
+        double at = place(canvas, curve->train.points[i].step);
         double loss = height(canvas, values[i]);
         if (isfinite(at) && isfinite(loss)) {
             int column = column_at(canvas, at, columns);
@@ -132,9 +132,9 @@ static void draw_line(Canvas *canvas, const double *means)
 static void draw_marks(Canvas *canvas)
 {
     const Curve *curve = &canvas->run->curve;
-    for (size_t i = 0; i < curve->validation_count; i++) {
-        double at = place(canvas, curve->validation[i].step);
-        double loss = height(canvas, curve->validation[i].loss);
+    for (size_t i = 0; i < curve->validation.count; i++) {
+        double at = place(canvas, curve->validation.points[i].step);
+        double loss = height(canvas, curve->validation.points[i].loss);
         if (isfinite(at) && isfinite(loss)) {
             int row = dot_row(canvas, loss) / canvas->fine_y;
             canvas->marks[row * canvas->columns + column_at(canvas, at, canvas->columns)] = true;
@@ -223,15 +223,15 @@ static void put_axis(WatchText *text, const Canvas *canvas, int indent)
 static bool scale(const double *values, Canvas *canvas)
 {
     const Curve *curve = &canvas->run->curve;
-    canvas->left = place(canvas, curve->train[0].step);
-    canvas->right = place(canvas, curve->train[curve->train_count - 1].step);
+    canvas->left = place(canvas, curve->train.points[0].step);
+    canvas->right = place(canvas, curve->train.points[curve->train.count - 1].step);
     canvas->low = INFINITY;
     canvas->high = -INFINITY;
-    for (size_t i = 0; i < curve->train_count; i++) {
+    for (size_t i = 0; i < curve->train.count; i++) {
         widen(canvas, height(canvas, values[i]));
     }
-    for (size_t i = 0; i < curve->validation_count; i++) {
-        widen(canvas, height(canvas, curve->validation[i].loss));
+    for (size_t i = 0; i < curve->validation.count; i++) {
+        widen(canvas, height(canvas, curve->validation.points[i].loss));
     }
     if (!(canvas->high > canvas->low)) {
         canvas->low -= 0.5;
@@ -250,7 +250,7 @@ void watch_plot(WatchText *text, const WatchRun *run, int rows)
                      .rows = rows - 1,
                      .fine_x = text->flags.utf8 ? 2 : 1,
                      .fine_y = text->flags.utf8 ? 4 : 1};
-    size_t points = run->curve.train_count;
+    size_t points = run->curve.train.count;
     if (rows < 3 || canvas.columns < 2 || points == 0) {
         return;
     }

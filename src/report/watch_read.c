@@ -14,7 +14,6 @@
 #include "report/results.h"
 #include "train/checkpoint.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -38,19 +37,25 @@
  * A run that was resumed writes steps again: the curve is cut back to them first, as a resume cuts
  * the file. */
 
+static void cut_train(WatchRun *run, int64_t step)
+{
+    curve_cut(&run->curve.train, step);
+    curve_cut_marks(&run->curve, step);
+}
+
 static void cut_validation(WatchRun *run, int64_t step)
 {
     Curve *curve = &run->curve;
-    size_t before = curve->validation_count;
-    curve_cut_validation(curve, step);
-    if (curve->validation_count == before) {
+    size_t before = curve->validation.count;
+    curve_cut(&curve->validation, step);
+    if (curve->validation.count == before) {
         return;
     }
     run->val_loss = run->best_val_loss = NAN;
     run->val_step = run->best_val_step = 0;
-    for (size_t i = 0; i < curve->validation_count; i++) {
-        run->val_loss = curve->validation[i].loss;
-        run->val_step = curve->validation[i].step;
+    for (size_t i = 0; i < curve->validation.count; i++) {
+        run->val_loss = curve->validation.points[i].loss;
+        run->val_step = curve->validation.points[i].step;
         if (!(run->best_val_loss <= run->val_loss)) {
             run->best_val_loss = run->val_loss;
             run->best_val_step = run->val_step;
@@ -69,7 +74,7 @@ static void add_step(WatchRun *run, const cJSON *object, int64_t step)
                       .ms = json_number(object, "ms")};
     Curve *curve = &run->curve;
     if (step <= run->last.step) {
-        curve_cut_train(curve, step);
+        cut_train(run, step);
         cut_validation(run, step);
     }
     int64_t before = curve->mark_count > 0 ? curve->marks[curve->mark_count - 1].step : 0;
@@ -79,7 +84,7 @@ static void add_step(WatchRun *run, const cJSON *object, int64_t step)
     run->recent_gap_s[at] = 1e-3 * line.ms * (double)(step - before);
     curve_add_mark(curve, step, line.tokens, line.ms);
     if (isfinite(line.loss)) {
-        curve_add_train(curve, step, line.loss);
+        curve_add(curve, &curve->train, step, line.loss);
     } else {
         run->not_finite += json_get(object, "loss") != NULL;
     }
@@ -88,14 +93,14 @@ static void add_step(WatchRun *run, const cJSON *object, int64_t step)
 
 static void add_evaluation(WatchRun *run, double loss, int64_t step)
 {
-    curve_cut_train(&run->curve, step + 1);
+    cut_train(run, step + 1);
     cut_validation(run, step);
     run->val_loss = loss;
     run->val_step = step;
     if (!isfinite(loss)) {
         return;
     }
-    curve_add_validation(&run->curve, step, loss);
+    curve_add(&run->curve, &run->curve.validation, step, loss);
     if (!(run->best_val_loss <= loss)) {
         run->best_val_loss = loss;
         run->best_val_step = step;
@@ -352,17 +357,9 @@ static void poll_checkpoint(WatchRun *run)
 
 /* --- state --- */
 
-/* Of a run whose process cannot be looked up: what was seen to grow while it was watched counts,
- * not the clock of the file's host. */
-static int judge_by_silence(const WatchRun *run)
-{
-    double usual = SILENCE_GAPS * watch_median(run, run->recent_gap_s);
-    return run->silent > (usual > SILENCE_LEAST ? usual : SILENCE_LEAST) ? WATCH_SILENT
-                                                                         : RUN_RUNNING;
-}
-
 static void judge(WatchRun *run)
 {
+    /* What was seen to grow while it was watched counts, not the clock of the file's host. */
     double since = isnan(run->grown) ? run->now - run->wrote : clock_seconds() - run->grown;
     run->silent = since > 0 ? since : 0;
     run->resident_now = run->resident_most = 0;
@@ -372,6 +369,7 @@ static void judge(WatchRun *run)
     if (run->state != RUN_RUNNING) {
         return;
     }
+    double usual = fmax(SILENCE_GAPS * watch_median(run, run->recent_gap_s), SILENCE_LEAST);
     const cJSON *process = json_get(run->run, "process");
     const char *host = json_text(run->run, "machine.host");
     switch (process_life(process, host)) {
@@ -382,7 +380,7 @@ static void judge(WatchRun *run)
         run->state = WATCH_DEAD;
         break;
     case PROCESS_ELSEWHERE:
-        run->state = judge_by_silence(run);
+        run->state = run->silent > usual ? WATCH_SILENT : RUN_RUNNING;
         break;
     }
 }

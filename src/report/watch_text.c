@@ -198,10 +198,9 @@ void watch_text_glyph(WatchText *text, Ink ink, const char *utf8, char ascii, in
     text->column += count > 0 ? count : 0;
 }
 
-void watch_text_copy(WatchText *text, const WatchText *from, int line)
+void watch_text_append(WatchText *text, const WatchText *from, int count)
 {
-    if (watch_text_line(text)) {
-        page_put_bytes(&text->lines[text->count - 1], from->lines[line].text,
-                       from->lines[line].size);
+    for (int i = 0; i < count && watch_text_line(text); i++) {
+        page_put_bytes(&text->lines[text->count - 1], from->lines[i].text, from->lines[i].size);
     }
 }

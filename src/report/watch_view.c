@@ -103,7 +103,7 @@ static void put_loss(const WatchRun *run, WatchText *out)
     if (run->recent == 0) {
         return;
     }
-    size_t points = run->curve.train_count;
+    size_t points = run->curve.train.count;
     double *values = mem_zalloc(points + 1, sizeof *values);
     watch_smooth(run, out->flags.plot.smoothing, values);
     watch_text_line(out);
@@ -484,15 +484,13 @@ void watch_view(const WatchRun *run, const WatchFlags *flags, WatchText *out)
             blocks[i].make(run, &blocks[i].text);
         }
     }
-    int curve = share_out(blocks, flags->height, run->curve.train_count > 0);
+    int curve = share_out(blocks, flags->height, run->curve.train.count > 0);
     watch_text_init(out, flags);
     for (int i = 0; i < BLOCKS; i++) {
         if (blocks[i].make == NULL) {
             watch_plot(out, run, curve);
         }
-        for (int line = 0; line < blocks[i].shown; line++) {
-            watch_text_copy(out, &blocks[i].text, line);
-        }
+        watch_text_append(out, &blocks[i].text, blocks[i].shown);
         watch_text_free(&blocks[i].text);
     }
 }
