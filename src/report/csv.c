@@ -12,26 +12,30 @@
 
 /* --- trees to leaves --- */
 
-static int flatten(const cJSON *item, const char *name, int depth, FlatTake *take, void *context)
+static void flatten(Csv *csv, const cJSON *item, const char *name, int depth, CsvTake *take)
 {
     bool nested = cJSON_IsObject(item) || cJSON_IsArray(item);
     if (!nested || depth == MAX_DEPTH) {
-        return take(context, name, item);
+        take(csv, name, item);
+        return;
     }
-    int code = 0, index = 0;
-    for (const cJSON *child = item->child; code == 0 && child != NULL; child = child->next) {
+    int index = 0;
+    const cJSON *child;
+    cJSON_ArrayForEach(child, item)
+    {
         const char *dot = name[0] != '\0' ? "." : "";
         char *inner = cJSON_IsObject(item) ? mem_format("%s%s%s", name, dot, child->string)
                                            : mem_format("%s%s%d", name, dot, index++);
-        code = flatten(child, inner, depth + 1, take, context);
+        flatten(csv, child, inner, depth + 1, take);
         free(inner);
     }
-    return code;
 }
 
-int csv_flatten(const cJSON *tree, FlatTake *take, void *context)
+void csv_flatten(Csv *csv, const cJSON *tree, CsvTake *take)
 {
-    return tree != NULL ? flatten(tree, "", 0, take, context) : 0;
+    if (tree != NULL) {
+        flatten(csv, tree, "", 0, take);
+    }
 }
 
 /* --- columns --- */
@@ -48,30 +52,19 @@ static int find_column(Csv *csv, const char *name)
     return -1;
 }
 
-int csv_column(Csv *csv, const char *name)
+void csv_column(Csv *csv, const char *name)
 {
-    if (find_column(csv, name) >= 0) {
-        return 0;
+    if (csv->code != 0 || find_column(csv, name) >= 0) {
+        return;
     }
     if (csv->count == CSV_MAX_COLUMNS) {
-        return err_set(ERR_INPUT,
-                       "more than %d different names; the record is damaged, or not pacer's",
-                       CSV_MAX_COLUMNS);
+        csv->code = err_set(ERR_INPUT,
+                            "more than %d different names; the record is damaged, or not pacer's",
+                            CSV_MAX_COLUMNS);
+        return;
     }
     csv->names = mem_realloc(csv->names, (size_t)csv->count + 1, sizeof *csv->names);
     csv->names[csv->count++] = mem_strdup(name);
-    return 0;
-}
-
-static int add_column(void *csv, const char *name, const cJSON *leaf)
-{
-    (void)leaf;
-    return csv_column(csv, name);
-}
-
-int csv_columns_of(Csv *csv, const cJSON *tree)
-{
-    return csv_flatten(tree, add_column, csv);
 }
 
 /* --- rows --- */
@@ -104,7 +97,7 @@ static void put_cell(Page *row, const char *text)
     page_put(row, "%s", quote);
 }
 
-static int write_row(Csv *csv, char *const *cells)
+static void write_row(Csv *csv, char *const *cells)
 {
     Page row = {0};
     for (int i = 0; i < csv->count; i++) {
@@ -114,27 +107,33 @@ static int write_row(Csv *csv, char *const *cells)
         }
     }
     page_put_bytes(&row, "\n", 1);
-    int code = output_put(csv->output, row.text, row.size);
+    csv->code = output_put(csv->output, row.text, row.size);
     page_free(&row);
-    return code;
 }
 
-int csv_open(Csv *csv, const char *folder, const char *name)
+void csv_open(Csv *csv, const char *folder, const char *name)
 {
-    char *path = io_join(folder, name);
-    int code = output_open(path, &csv->output);
-    free(path);
-    if (code != 0) {
-        csv->output = NULL;
-        return code;
+    if (csv->code != 0) {
+        return;
     }
-    csv->cells = mem_zalloc((size_t)csv->count + 1, sizeof *csv->cells);
-    csv->expected = 0;
-    return write_row(csv, csv->names);
+    char *path = io_join(folder, name);
+    csv->code = output_open(path, &csv->output);
+    free(path);
+    if (csv->code == 0) {
+        csv->cells = mem_zalloc((size_t)csv->count, sizeof *csv->cells);
+        csv->expected = 0;
+        write_row(csv, csv->names);
+    } else {
+        csv->output = NULL;
+    }
 }
 
 void csv_put_text(Csv *csv, const char *column, const char *text)
 {
+    if (csv->output == NULL) {
+        csv_column(csv, column);
+        return;
+    }
     int found = text != NULL ? find_column(csv, column) : -1;
     if (found >= 0) {
         free(csv->cells[found]);
@@ -144,39 +143,32 @@ void csv_put_text(Csv *csv, const char *column, const char *text)
 
 void csv_put(Csv *csv, const char *column, const cJSON *leaf)
 {
-    if (cJSON_IsString(leaf)) {
-        csv_put_text(csv, column, leaf->valuestring);
-    } else if (leaf != NULL && !cJSON_IsNull(leaf)) {
-        char *printed = cJSON_PrintUnformatted(leaf);
-        csv_put_text(csv, column, printed);
-        cJSON_free(printed);
-    }
-}
-
-static int put_leaf(void *csv, const char *name, const cJSON *leaf)
-{
-    csv_put(csv, name, leaf);
-    return 0;
+    bool printed = leaf != NULL && !cJSON_IsString(leaf) && !cJSON_IsNull(leaf);
+    char *text = printed ? cJSON_PrintUnformatted(leaf) : NULL;
+    csv_put_text(csv, column, printed ? text : cJSON_GetStringValue(leaf));
+    cJSON_free(text);
 }
 
 void csv_put_tree(Csv *csv, const cJSON *tree)
 {
-    csv_flatten(tree, put_leaf, csv);
+    csv_flatten(csv, tree, csv_put);
 }
 
-int csv_end_row(Csv *csv)
+void csv_end_row(Csv *csv)
 {
-    int code = write_row(csv, csv->cells);
-    for (int i = 0; i < csv->count; i++) {
+    if (csv->output != NULL && csv->code == 0) {
+        write_row(csv, csv->cells);
+    }
+    for (int i = 0; csv->output != NULL && i < csv->count; i++) {
         free(csv->cells[i]);
         csv->cells[i] = NULL;
     }
     csv->expected = 0;
-    return code;
 }
 
-int csv_close(Csv *csv, int code)
+int csv_close(Csv *csv)
 {
+    int code = csv->code;
     if (csv->output != NULL && code == 0) {
         code = output_commit(csv->output);
     } else {

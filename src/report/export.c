@@ -35,31 +35,23 @@ static int each_line(const char *run_dir, LineTake *take, void *context, bool wa
  * writes rows. Of a run that is under way the second may meet more lines than the first; what
  * has no column then is left out. */
 
-static int columns_named(Csv *csv, const char *const *names, size_t count)
+static void columns_named(Csv *csv, const char *const *names, size_t count)
 {
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < count; i++) {
-        code = csv_column(csv, names[i]);
+    for (size_t i = 0; i < count; i++) {
+        csv_column(csv, names[i]);
     }
-    return code;
 }
 #define COLUMNS(csv, names) columns_named(csv, names, sizeof names / sizeof names[0])
 
 /* --- metrics.csv --- */
 
-static int take_columns(void *csv, const cJSON *line, const char *where, long number)
+static int take_row(void *context, const cJSON *line, const char *where, long number)
 {
     (void)number;
-    int code = csv_columns_of(csv, line);
-    return code != 0 ? err_wrap(code, "%s", where) : 0;
-}
-
-static int take_row(void *csv, const cJSON *line, const char *where, long number)
-{
-    (void)where;
-    (void)number;
+    Csv *csv = context;
     csv_put_tree(csv, line);
-    return csv_end_row(csv);
+    csv_end_row(csv);
+    return csv->code != 0 && csv->output == NULL ? err_wrap(csv->code, "%s", where) : csv->code;
 }
 
 static int export_metrics(const char *run, const char *out)
@@ -67,76 +59,73 @@ static int export_metrics(const char *run, const char *out)
     static const char *const usual[] = {"step",  "tokens", "loss",       "lr",      "grad_norm",
                                         "tok_s", "ms",     "peak_bytes", "val_loss"};
     Csv csv = {0};
-    int code = COLUMNS(&csv, usual);
-    code = code != 0 ? code : each_line(run, take_columns, &csv, false);
-    code = code != 0 ? code : csv_open(&csv, out, "metrics.csv");
-    code = code != 0 ? code : each_line(run, take_row, &csv, true);
-    return csv_close(&csv, code);
+    COLUMNS(&csv, usual);
+    csv.code = each_line(run, take_row, &csv, false);
+    csv_open(&csv, out, "metrics.csv");
+    csv.code = csv.code != 0 ? csv.code : each_line(run, take_row, &csv, true);
+    return csv_close(&csv);
 }
 
 /* --- summary.csv --- */
 
 #define PHASES "summary.phases." /* they have a table of their own */
 
-static int take_name(void *context, const char *name, const cJSON *leaf)
+static void put_name(Csv *csv, const char *name, const cJSON *leaf)
 {
-    if (strncmp(name, PHASES, strlen(PHASES)) == 0) {
-        return 0;
+    if (strncmp(name, PHASES, strlen(PHASES)) != 0) {
+        csv_put_text(csv, "name", name);
+        csv_put(csv, "value", leaf);
+        csv_end_row(csv);
     }
-    Csv *csv = context;
-    csv_put_text(csv, "name", name);
-    csv_put(csv, "value", leaf);
-    return csv_end_row(csv);
 }
 
 static int export_summary(const Result *result, const char *out)
 {
     static const char *const columns[] = {"name", "value"};
     Csv csv = {0};
-    int code = COLUMNS(&csv, columns);
-    code = code != 0 ? code : csv_open(&csv, out, "summary.csv");
-    code = code != 0 ? code : csv_flatten(result->run, take_name, &csv);
-    return csv_close(&csv, code);
+    COLUMNS(&csv, columns);
+    csv_open(&csv, out, "summary.csv");
+    csv_flatten(&csv, result->run, put_name);
+    return csv_close(&csv);
 }
 
 /* --- ranks.csv --- */
 
 static int export_ranks(const Result *result, const char *out)
 {
-    static const char *const first[] = {"rank"};
     Csv csv = {0};
-    int code = COLUMNS(&csv, first);
-    for (int i = 0; code == 0 && i < result->rank_count; i++) {
-        code = csv_columns_of(&csv, result->ranks[i]);
+    csv_column(&csv, "rank");
+    for (int i = 0; i < result->rank_count; i++) {
+        csv_put_tree(&csv, result->ranks[i]);
     }
-    code = code != 0 ? code : csv_open(&csv, out, "ranks.csv");
-    for (int i = 0; code == 0 && i < result->rank_count; i++) {
+    csv_open(&csv, out, "ranks.csv");
+    for (int i = 0; i < result->rank_count; i++) {
         if (result->ranks[i] != NULL) {
             csv_put_tree(&csv, result->ranks[i]);
-            code = csv_end_row(&csv);
+            csv_end_row(&csv);
         }
     }
-    return csv_close(&csv, code);
+    return csv_close(&csv);
 }
 
 /* --- phases.csv --- */
 
-static int add_phases(Csv *csv, const cJSON *rank, const char *kind, const cJSON *phases)
+static void put_phases(Csv *csv, const cJSON *rank, const char *kind, const cJSON *phases)
 {
-    int code = 0;
-    for (const cJSON *phase = phases != NULL ? phases->child : NULL; code == 0 && phase != NULL;
-         phase = phase->next) {
+    const cJSON *phase, *time;
+    cJSON_ArrayForEach(phase, phases)
+    {
         csv_put(csv, "rank", rank);
         csv_put_text(csv, "kind", kind);
         csv_put_text(csv, "name", phase->string);
-        for (const cJSON *time = phase->child; time != NULL; time = time->next) {
+        cJSON_ArrayForEach(time, phase)
+        {
             if (time->string != NULL) {
                 csv_put(csv, time->string, time);
             }
         }
-        code = csv_end_row(csv);
+        csv_end_row(csv);
     }
-    return code;
 }
 
 static int export_phases(const Result *result, const char *out)
@@ -145,90 +134,74 @@ static int export_phases(const Result *result, const char *out)
                                           "exclusive_s", "count", "mean_s", "p50_s",
                                           "p95_s",       "p99_s", "max_s"};
     Csv csv = {0};
-    int code = COLUMNS(&csv, columns);
-    code = code != 0 ? code : csv_open(&csv, out, "phases.csv");
-    code = code != 0 ? code
-                     : add_phases(&csv, NULL, "phase", json_find(result->run, "summary.phases"));
-    for (int i = 0; code == 0 && i < result->rank_count; i++) {
+    COLUMNS(&csv, columns);
+    csv_open(&csv, out, "phases.csv");
+    put_phases(&csv, NULL, "phase", json_find(result->run, "summary.phases"));
+    for (int i = 0; i < result->rank_count; i++) {
         const cJSON *file = result->ranks[i], *rank = json_get(file, "rank");
-        code = add_phases(&csv, rank, "phase", json_get(file, "timers"));
-        code = code != 0 ? code : add_phases(&csv, rank, "span", json_get(file, "spans"));
+        put_phases(&csv, rank, "phase", json_get(file, "timers"));
+        put_phases(&csv, rank, "span", json_get(file, "spans"));
     }
-    return csv_close(&csv, code);
+    return csv_close(&csv);
 }
 
 /* --- runs.csv --- */
 
-/* The numbers of a summary, with the prefix that keeps them apart from options of the same name:
- * their columns, or cells. */
-static int add_numbers(Csv *csv, const Result *result, bool columns)
+/* The numbers of a summary, with the prefix that keeps them apart from options of the same name. */
+static void put_summary(Csv *csv, const Result *result)
 {
-    int code = 0;
     const cJSON *item;
     cJSON_ArrayForEach(item, json_get(result->run, "summary"))
     {
         char name[128];
         snprintf(name, sizeof name, "summary.%s", item->string);
-        bool nested = cJSON_IsObject(item) || cJSON_IsArray(item);
-        if (columns && !nested && code == 0) {
-            code = csv_column(csv, name);
-        } else if (!columns && !nested) {
+        if (!cJSON_IsObject(item) && !cJSON_IsArray(item)) {
             csv_put(csv, name, item);
         }
     }
-    return code;
 }
 
-static const char *const entry_first[] = {"id", "configuration", "repeat", "state", "reason"};
-static const char *const entry_last[] = {"seconds", "exit", "planned_bytes", "predicted_s"};
-#define LENGTH(array) (sizeof array / sizeof array[0])
-
-static int run_columns(Csv *csv, const Results *results)
+static void put_members(Csv *csv, const cJSON *entry, const char *const *names, size_t count)
 {
-    int code = COLUMNS(csv, entry_first);
-    if (code == 0 && results_have_peers(results)) {
-        code = csv_column(csv, "peer");
+    for (size_t i = 0; i < count; i++) {
+        csv_put(csv, names[i], json_get(entry, names[i]));
     }
-    for (int i = 0; code == 0 && i < results->varying_count; i++) {
-        code = csv_column(csv, results->varying[i].option);
-    }
-    for (int i = 0; code == 0 && i < results->count; i++) {
-        code = csv_columns_of(csv, json_get(results->runs[i].entry, "settings"));
-    }
-    code = code != 0 ? code : COLUMNS(csv, entry_last);
-    for (int i = 0; code == 0 && i < results->count; i++) {
-        code = add_numbers(csv, &results->runs[i], true);
-    }
-    return code;
-}
-
-static int run_row(Csv *csv, const Results *results, const Result *result)
-{
-    for (size_t i = 0; i < LENGTH(entry_first); i++) {
-        csv_put(csv, entry_first[i], json_get(result->entry, entry_first[i]));
-    }
-    csv_put(csv, "peer", json_get(result->entry, "peer"));
-    for (int i = 0; i < results->varying_count; i++) {
-        const char *option = results->varying[i].option;
-        csv_put_text(csv, option, result_setting(result, option));
-    }
-    csv_put_tree(csv, json_get(result->entry, "settings"));
-    for (size_t i = 0; i < LENGTH(entry_last); i++) {
-        csv_put(csv, entry_last[i], json_get(result->entry, entry_last[i]));
-    }
-    add_numbers(csv, result, false);
-    return csv_end_row(csv);
 }
 
 static int export_runs(const Results *results, const char *out)
 {
+    static const char *const first[] = {"id", "configuration", "repeat", "state", "reason"};
+    static const char *const last[] = {"seconds", "exit", "planned_bytes", "predicted_s"};
     Csv csv = {0};
-    int code = run_columns(&csv, results);
-    code = code != 0 ? code : csv_open(&csv, out, "runs.csv");
-    for (int i = 0; code == 0 && i < results->count; i++) {
-        code = run_row(&csv, results, &results->runs[i]);
+    COLUMNS(&csv, first);
+    if (results_have_peers(results)) {
+        csv_column(&csv, "peer");
     }
-    return csv_close(&csv, code);
+    for (int i = 0; i < results->varying_count; i++) {
+        csv_column(&csv, results->varying[i].option);
+    }
+    for (int i = 0; i < results->count; i++) {
+        csv_put_tree(&csv, json_get(results->runs[i].entry, "settings"));
+    }
+    COLUMNS(&csv, last);
+    for (int i = 0; i < results->count; i++) {
+        put_summary(&csv, &results->runs[i]);
+    }
+    csv_open(&csv, out, "runs.csv");
+    for (int i = 0; csv.code == 0 && i < results->count; i++) {
+        const Result *result = &results->runs[i];
+        put_members(&csv, result->entry, first, sizeof first / sizeof first[0]);
+        csv_put(&csv, "peer", json_get(result->entry, "peer"));
+        for (int k = 0; k < results->varying_count; k++) {
+            const char *option = results->varying[k].option;
+            csv_put_text(&csv, option, result_setting(result, option));
+        }
+        csv_put_tree(&csv, json_get(result->entry, "settings"));
+        put_members(&csv, result->entry, last, sizeof last / sizeof last[0]);
+        put_summary(&csv, result);
+        csv_end_row(&csv);
+    }
+    return csv_close(&csv);
 }
 
 int export_csv(const char *run, const char *out)

@@ -49,18 +49,6 @@ void rule_fastest(const Results *results, Findings *findings)
 
 /* --- diminishing returns --- */
 
-static bool is_a_resource(const char *option)
-{
-    static const char *const names[] = {"batch",     "accum", "global-batch", "ranks", "threads",
-                                        "bucket-mb", NULL};
-    for (const char *const *name = names; *name != NULL; name++) {
-        if (strcmp(*name, option) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The part's share of the training time in a configuration; NAN when not known. */
 static double share_of(const Results *results, int configuration, const char *part)
 {
@@ -147,10 +135,12 @@ static void returns_along(const Results *results, const Series *series, Findings
 
 void rule_diminishing_returns(const Results *results, Findings *findings)
 {
+    static const char *const resources[] = {
+        "batch", "accum", "global-batch", "ranks", "threads", "bucket-mb", NULL};
     SeriesList list;
     series_make(results, &list);
     for (int i = 0; i < list.count; i++) {
-        if (is_a_resource(list.items[i].option)) {
+        if (metric_is_one_of(list.items[i].option, resources)) {
             returns_along(results, &list.items[i], findings);
         }
     }

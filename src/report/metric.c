@@ -437,6 +437,14 @@ Metric metric_named(const char *name)
     return metric;
 }
 
+bool metric_is_one_of(const char *name, const char *const *names)
+{
+    while (*names != NULL && strcmp(*names, name) != 0) {
+        names++;
+    }
+    return *names != NULL;
+}
+
 char *metric_axis_title(const Metric *metric)
 {
     static const char *const units[] = {

@@ -27,6 +27,9 @@ typedef struct {
 int metric_find(const char *name, Metric *metric);
 Metric metric_named(const char *name); /* the same, of one that must exist */
 
+/* Whether a name is one of a list that ends with NULL. */
+bool metric_is_one_of(const char *name, const char *const *names);
+
 /* The title with the unit, for the numbers of an axis; an option has none. Caller frees. */
 char *metric_axis_title(const Metric *metric);
 

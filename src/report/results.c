@@ -245,7 +245,7 @@ static void read_ranks(Result *result, const char *folder)
 static void read_files(const Results *results, Result *result)
 {
     char *folder = io_join(results->dir, result->dir);
-    result->run = load_optional(folder, RECORD_RUN);
+    result->run = result->run != NULL ? result->run : load_optional(folder, RECORD_RUN);
     result->settings = json_object();
     add_settings(result, json_get(result->entry, "settings"));
     add_settings(result, json_get(result->run, "config"));
@@ -368,42 +368,29 @@ int results_read(Results *results, const char *dir)
     return code;
 }
 
-/* As a sweep would have written it. */
-static cJSON *experiment_of_run(const cJSON *run)
-{
-    const char *status = json_text(run, "status"), *id = json_text(run, "id");
-    cJSON *json = json_object(), *runs = json_array(), *entry = json_object();
-    json_put_text(json, "name", id);
-    json_put_item(json, "runs", runs);
-    json_put_text(entry, "id", id != NULL ? id : "run");
-    json_put_text(entry, "dir", ".");
-    json_put_text(entry, "reason", json_text(run, "message"));
-    json_put_whole(entry, "configuration", 0);
-    json_put_whole(entry, "repeat", 0);
-    json_put_text(entry, "state", status != NULL ? status : "running");
-    json_put_text(entry, "peer", json_text(run, "peer.name"));
-    json_append(runs, entry);
-    return json;
-}
-
-/* A run directory as an experiment of one run, without axes. */
 static int read_run(Results *results, const char *run_dir)
 {
-    *results = (Results){.dir = mem_strdup(run_dir)};
-    char *path = io_join(run_dir, RECORD_RUN);
-    cJSON *run;
-    int code = record_load(run_dir, RECORD_RUN, &run);
-    if (code == 0) {
-        results->json = experiment_of_run(run);
-        code = read_runs(results, path);
+    *results = (Results){.dir = mem_strdup(run_dir),
+                         .runs = mem_zalloc(1, sizeof *results->runs),
+                         .count = 1,
+                         .configurations = 1};
+    Result *result = &results->runs[0];
+    int code = record_load(run_dir, RECORD_RUN, &result->run);
+    result->id = json_text_or(result->run, "id", "run");
+    result->dir = ".";
+    result->reason = json_text_or(result->run, "message", "");
+    result->peer = json_text_or(result->run, "peer.name", "");
+    if (code == 0 &&
+        !run_state_find(json_text_or(result->run, "status", "running"), &result->state)) {
+        char *path = io_join(run_dir, RECORD_RUN);
+        code = bad(path, 0, "\"state\" is none that is known");
+        free(path);
     }
     if (code == 0) {
-        read_files(results, &results->runs[0]);
+        read_files(results, result);
     } else {
         results_free(results);
     }
-    cJSON_Delete(run);
-    free(path);
     return code;
 }
 

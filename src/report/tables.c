@@ -159,7 +159,8 @@ static char *configuration_cell(Table *table, const Metric *head, const Results 
     }
     char *text = estimate_text(head, estimate);
     /* What is planned and predicted is known of runs that never ended, too. */
-    bool ahead = strcmp(head->name, "planned_bytes") == 0 || strcmp(head->name, "predicted_s") == 0;
+    static const char *const known_before[] = {"planned_bytes", "predicted_s", NULL};
+    bool ahead = metric_is_one_of(head->name, known_before);
     for (; ahead && run != NULL && text[0] == '\0';
          run = results_next(results, configuration, run)) {
         free(text);
@@ -183,15 +184,12 @@ static void put_row(Table *table, const Results *results, RowKind kind, const Re
 
 static bool is_about_scaling(const Table *table)
 {
-    static const char *const names[] = {"speedup", "speedup_mean", "efficiency", "amdahl"};
-    for (int column = 0; column < table->columns; column++) {
-        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-            if (strcmp(table->heads[column].name, names[i]) == 0) {
-                return true;
-            }
-        }
+    static const char *const names[] = {"speedup", "speedup_mean", "efficiency", "amdahl", NULL};
+    int column = 0;
+    while (column < table->columns && !metric_is_one_of(table->heads[column].name, names)) {
+        column++;
     }
-    return false;
+    return column < table->columns;
 }
 
 static void add_cautions(Table *table, const Results *results)
