@@ -7,7 +7,6 @@
 #include "report/page.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

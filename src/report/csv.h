@@ -6,7 +6,6 @@
 #include "base/output.h"
 
 #include <cjson/cJSON.h>
-#include <stddef.h>
 
 #define CSV_MAX_COLUMNS 4096
 

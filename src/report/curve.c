@@ -8,7 +8,6 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Begins an entry, of which there are `count` before. */
 static void *grown(void *entries, size_t count, size_t size, CurveThinning *thinning)

@@ -1,6 +1,5 @@
 #pragma once
 /* The loss of a run over its steps, from metrics.jsonl alone. */
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

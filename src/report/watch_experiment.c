@@ -4,7 +4,6 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "record/reader.h"
-#include "report/results.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -140,9 +139,9 @@ static void put_header(const WatchExperiment *experiment, WatchText *out)
 {
     int counts[RUN_STATE_COUNT] = {0};
     for (int i = 0; i < experiment->count; i++) {
-        for (int state = 0; state < RUN_STATE_COUNT; state++) {
-            counts[state] +=
-                strcmp(experiment->runs[i].state, run_state_name((RunState)state)) == 0;
+        RunState state;
+        if (run_state_find(experiment->runs[i].state, &state)) {
+            counts[state]++;
         }
     }
     watch_text_line(out);

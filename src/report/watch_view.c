@@ -5,10 +5,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "report/results.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
