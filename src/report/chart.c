@@ -345,15 +345,13 @@ static void set_unit(const Metric *y, int count, Plot *plot)
     default:
         break;
     }
-    static const char *const common[] = {
-        [UNIT_COUNT] = "",        [UNIT_SECONDS] = "seconds",        [UNIT_BYTES] = "memory",
-        [UNIT_RATE] = "tokens/s", [UNIT_LOSS] = "loss (nats)",       [UNIT_PERCENT] = "",
-        [UNIT_RATIO] = "",        [UNIT_MILLISECONDS] = "time (ms)", [UNIT_TEXT] = "",
-    };
     if (count > 1) { /* the series have the names, the axis has what they share */
-        plot->y_title = y->unit == UNIT_SECONDS ? mem_format("time (%s)", unit)
-                        : y->unit == UNIT_BYTES ? mem_format("memory (%s)", unit)
-                                                : mem_strdup(common[y->unit]);
+        plot->y_title = y->unit == UNIT_SECONDS        ? mem_format("time (%s)", unit)
+                        : y->unit == UNIT_BYTES        ? mem_format("memory (%s)", unit)
+                        : y->unit == UNIT_MILLISECONDS ? mem_strdup("time (ms)")
+                        : y->unit == UNIT_RATE         ? mem_strdup("tokens/s")
+                        : y->unit == UNIT_LOSS         ? mem_strdup("loss (nats)")
+                                                       : mem_strdup("");
     } else if (unit != NULL) {
         plot->y_title = mem_format("%s (%s)", y->title, unit);
     } else {

@@ -41,19 +41,12 @@ static void add_row(Table *table, const char *const cells[COLUMNS])
 
 /* --- rows --- */
 
-static void difference_text(const Metric *metric, double a, double b, char *text, size_t size)
+static Phrase difference_text(const Metric *metric, double a, double b)
 {
-    text[0] = '\0';
-    if (isnan(a) || isnan(b)) {
-        return;
-    }
-    if (metric->unit == UNIT_LOSS) {
-        snprintf(text, size, "%+.4f", b - a);
-    } else if (a != 0) {
-        snprintf(text, size, "%+.1f %%", 100 * (b / a - 1));
-    } else {
-        snprintf(text, size, b == 0 ? "none" : "from nothing");
-    }
+    return isnan(a) || isnan(b)        ? (Phrase){""}
+           : metric->unit == UNIT_LOSS ? phrase("%+.4f", b - a)
+           : a != 0                    ? phrase("%+.1f %%", 100 * (b / a - 1))
+                                       : phrase(b == 0 ? "none" : "from nothing");
 }
 
 static void compare_metric(Comparison *both, const char *name, int in_a, int in_b,
@@ -69,9 +62,8 @@ static void compare_metric(Comparison *both, const char *name, int in_a, int in_
     Welch welch = welch_test(of_a.values, of_a.count, of_b.values, of_b.count);
     Phrase judgement = findings_judgement(&welch);
     char *a_text = estimate_text(&metric, a), *b_text = estimate_text(&metric, b);
-    char difference[64];
-    difference_text(&metric, a.mean, b.mean, difference, sizeof difference);
-    add_row(both->table, (const char *const[]){label, metric.title, a_text, b_text, difference,
+    Phrase difference = difference_text(&metric, a.mean, b.mean);
+    add_row(both->table, (const char *const[]){label, metric.title, a_text, b_text, difference.text,
                                                isnan(welch.difference) ? ""
                                                : isnan(welch.p)        ? "one run: cannot be judged"
                                                                        : judgement.text});

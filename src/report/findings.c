@@ -70,13 +70,10 @@ double findings_number(const Results *results, const Result *result, int rank, c
 Phrase findings_value(const char *name, double value)
 {
     Unit unit = metric_named(name).unit;
-    Phrase number = unit_format(unit, value), phrase;
-    snprintf(phrase.text, sizeof phrase.text, "%.100s%s",
-             number.text[0] != '\0' ? number.text : "unknown",
-             unit == UNIT_RATE   ? " tokens/s"
-             : unit == UNIT_LOSS ? " nats"
-                                 : "");
-    return phrase;
+    return phrase("%s%s", isfinite(value) ? unit_format(unit, value).text : "unknown",
+                  unit == UNIT_RATE   ? " tokens/s"
+                  : unit == UNIT_LOSS ? " nats"
+                                      : "");
 }
 
 void findings_list(Page *page, const char *name, const Results *results, const int *configurations,
@@ -103,16 +100,18 @@ void findings_list(Page *page, const char *name, const Results *results, const i
 
 Phrase findings_judgement(const Welch *welch)
 {
-    Phrase phrase;
-    const char *format = isnan(welch->p) ? "from single runs, so noise cannot be judged"
-                         : welch->p == 0 && isnan(welch->t)
-                             ? "every repeat gave the same, so their noise is not known"
-                         : welch->p < 0.001 ? "significant over the repeats (p < 0.001)"
-                         : welch->p < WELCH_SIGNIFICANT
-                             ? "significant over the repeats (p = %.3f)"
-                             : "within the noise of the repeats (p = %.2f)";
-    snprintf(phrase.text, sizeof phrase.text, format, welch->p);
-    return phrase;
+    if (isnan(welch->p)) {
+        return phrase("from single runs, so noise cannot be judged");
+    }
+    if (welch->p == 0 && isnan(welch->t)) {
+        return phrase("every repeat gave the same, so their noise is not known");
+    }
+    if (welch->p < 0.001) {
+        return phrase("significant over the repeats (p < 0.001)");
+    }
+    return welch->p < WELCH_SIGNIFICANT
+               ? phrase("significant over the repeats (p = %.3f)", welch->p)
+               : phrase("within the noise of the repeats (p = %.2f)", welch->p);
 }
 
 Welch findings_welch(const char *name, const Results *results, int a, int b)

@@ -14,13 +14,39 @@
 
 #define WORTHWHILE 0.10 /* gain per doubling */
 
-/* The configuration of the highest mean besides `except`; -1: none. */
-static int fastest_but(const Results *results, int except)
+/* Kernels are equal that keep the T x T probabilities, or do not: what kernel it has is up to
+ * each program. */
+static bool same_attention(const char *a, const char *b)
+{
+    return (strcmp(a, "naive") == 0) == (strcmp(b, "naive") == 0);
+}
+
+static bool same_work(const Results *results, const Result *own, const Result *peer)
+{
+    for (int i = 0; i < results->varying_count; i++) {
+        const char *option = results->varying[i].option;
+        const char *a = result_setting(own, option), *b = result_setting(peer, option);
+        bool kernel = strcmp(option, "attention") == 0;
+        if (b != NULL && (a == NULL || !(kernel ? same_attention(a, b) : strcmp(a, b) == 0))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* pacer's configuration of the highest mean besides `except`, and of the same work as a peer's
+ * unless that is NULL; -1: none came to its end. */
+static int fastest_but(const Results *results, int except, const Result *peer)
 {
     int best = -1;
     double most = 0;
     for (int i = 0; i < results->configurations; i++) {
-        double mean = i != except ? findings_mean(results, i, "tok_s") : NAN;
+        const Result *own = results_first(results, i);
+        if (i == except || own == NULL || own->peer[0] != '\0' ||
+            (peer != NULL && !same_work(results, own, peer))) {
+            continue;
+        }
+        double mean = findings_mean(results, i, "tok_s");
         if (mean > most) {
             most = mean;
             best = i;
@@ -31,8 +57,8 @@ static int fastest_but(const Results *results, int except)
 
 void rule_fastest(const Results *results, Findings *findings)
 {
-    int best = fastest_but(results, -1);
-    int next = best >= 0 ? fastest_but(results, best) : -1;
+    int best = fastest_but(results, -1, NULL);
+    int next = best >= 0 ? fastest_but(results, best, NULL) : -1;
     if (next < 0) {
         return;
     }
@@ -250,45 +276,6 @@ void rule_memory(const Results *results, Findings *findings)
 
 /* --- pacer against the programs beside it --- */
 
-/* Kernels are equal that keep the T x T probabilities, or do not: what kernel it has is up to
- * each program. */
-static bool same_attention(const char *a, const char *b)
-{
-    return (strcmp(a, "naive") == 0) == (strcmp(b, "naive") == 0);
-}
-
-static bool same_work(const Results *results, const Result *own, const Result *peer)
-{
-    for (int i = 0; i < results->varying_count; i++) {
-        const char *option = results->varying[i].option;
-        const char *a = result_setting(own, option), *b = result_setting(peer, option);
-        bool kernel = strcmp(option, "attention") == 0;
-        if (b != NULL && (a == NULL || !(kernel ? same_attention(a, b) : strcmp(a, b) == 0))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* pacer's fastest configuration of the same work; -1: none came to its end. */
-static int counterpart(const Results *results, const Result *peer)
-{
-    int best = -1;
-    double most = 0;
-    for (int i = 0; i < results->configurations; i++) {
-        const Result *own = results_first(results, i);
-        if (own == NULL || own->peer[0] != '\0' || !same_work(results, own, peer)) {
-            continue;
-        }
-        double mean = findings_mean(results, i, "tok_s");
-        if (mean > most) {
-            most = mean;
-            best = i;
-        }
-    }
-    return best;
-}
-
 static void compare(const Results *results, int own, int peer, Findings *findings)
 {
     const Result *us = results_first(results, own), *them = results_first(results, peer);
@@ -342,7 +329,7 @@ void rule_peers(const Results *results, Findings *findings)
         if (peer == NULL || peer->peer[0] == '\0') {
             continue;
         }
-        int own = counterpart(results, peer);
+        int own = fastest_but(results, -1, peer);
         const Result *full = results_in_state(results, i, RUN_OOM);
         if (full != NULL) {
             tell_of_memory(results, own, full, findings);

@@ -5,9 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-static Phrase phrase(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static Phrase phrase(const char *format, ...)
+Phrase phrase(const char *format, ...)
 {
     Phrase result;
     va_list args;

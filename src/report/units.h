@@ -17,6 +17,7 @@ typedef enum {
 typedef struct {
     char text[120];
 } Phrase;
+Phrase phrase(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* "1.25 k", "3.4 GiB", "87.1 %", "253.84 s"; "" of what is not finite. */
 Phrase unit_format(Unit unit, double value);

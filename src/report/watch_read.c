@@ -315,8 +315,7 @@ static int64_t steps_of_config(const cJSON *json)
 
 static void load_ranks(WatchRun *run)
 {
-    double ranks = json_number(run->run, "config.ranks");
-    int count = ranks >= 1 && ranks <= MAX_RANKS ? (int)ranks : ranks > MAX_RANKS ? MAX_RANKS : 1;
+    int count = (int)fmin(fmax(json_number(run->run, "config.ranks"), 1), MAX_RANKS);
     run->ranks = mem_zalloc((size_t)count, sizeof *run->ranks);
     for (int rank = 0; rank < count; rank++) {
         char *path = mem_format("%s/ranks/%d.json", run->dir, rank);
