@@ -92,17 +92,11 @@ static const char *const inks[INK_COUNT] = {
     [INK_GREEN] = "\033[32m",   [INK_YELLOW] = "\033[33m", [INK_BLUE] = "\033[34m",
     [INK_MAGENTA] = "\033[35m", [INK_CYAN] = "\033[36m"};
 
-static void begin_ink(WatchText *text, Ink ink)
+/* What begins an ink or ends it, in the last line. */
+static void put_code(WatchText *text, Ink ink, const char *code)
 {
     if (text->flags.colour && ink != INK_PLAIN) {
-        page_put(&text->lines[text->count - 1], "%s", inks[ink]);
-    }
-}
-
-static void end_ink(WatchText *text, Ink ink)
-{
-    if (text->flags.colour && ink != INK_PLAIN) {
-        page_put(&text->lines[text->count - 1], "%s", "\033[0m");
+        page_put(&text->lines[text->count - 1], "%s", code);
     }
 }
 
@@ -112,7 +106,7 @@ static void put(WatchText *text, Ink ink, const char *string)
         return;
     }
     Page *line = &text->lines[text->count - 1];
-    begin_ink(text, ink);
+    put_code(text, ink, inks[ink]);
     while (*string != '\0') {
         const char *shown;
         int size, taken, columns = next_character(string, text->flags.utf8, &shown, &size, &taken);
@@ -124,7 +118,7 @@ static void put(WatchText *text, Ink ink, const char *string)
         text->column += columns;
         string += taken;
     }
-    end_ink(text, ink);
+    put_code(text, ink, "\033[0m");
 }
 
 static char *print(const char *format, va_list args)
@@ -189,12 +183,12 @@ void watch_text_glyph(WatchText *text, Ink ink, const char *utf8, char ascii, in
     }
     int room = text->flags.width - text->column;
     count = count < room ? count : room;
-    begin_ink(text, ink);
+    put_code(text, ink, inks[ink]);
     for (int i = 0; i < count; i++) {
         Page *line = &text->lines[text->count - 1];
         text->flags.utf8 ? page_put(line, "%s", utf8) : page_put(line, "%c", ascii);
     }
-    end_ink(text, ink);
+    put_code(text, ink, "\033[0m");
     text->column += count > 0 ? count : 0;
 }
 
