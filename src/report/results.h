@@ -12,7 +12,7 @@ typedef struct {
     const char *peer; /* the program that made it; "": pacer */
     int configuration, repeat;
     RunState state;
-    const cJSON *entry; /* of experiment.json's runs */
+    const cJSON *entry; /* of experiment.json's runs; NULL of a run by itself */
     cJSON *run;         /* run.json; NULL: there is none */
     cJSON *settings;    /* options as text: see result_setting */
     char *varying;      /* settings of the axes, such as "batch 16, accum 64" */
@@ -33,7 +33,7 @@ typedef struct {
 
 typedef struct {
     char *dir;
-    cJSON *json;     /* experiment.json */
+    cJSON *json;     /* experiment.json; NULL of a run by itself */
     cJSON *baseline; /* {option: value} of what runs are compared with; NULL: nothing */
     Varying varying[RESULTS_MAX_AXES * AXIS_MAX_OPTIONS]; /* axis by axis */
     int varying_count;
