@@ -403,23 +403,6 @@ static void test_checks__throttling_says_why(void **state)
     free(ranks);
 }
 
-static void test_checks__speedup_is_that_of_the_slowest_rank(void **state)
-{
-    (void)state;
-    Checks checks = {0};
-    assert_true(checks_speedup(100, (double[]){26, 25, 40, 30}, 4, &checks) == 2.5);
-    assert_int_equal(checks.items[0].verdict, CHECK_PASS);
-    assert_true(checks_speedup(100, (double[]){25, 25, 25, 25}, 4, &checks) == 4);
-    assert_int_equal(checks.items[1].verdict, CHECK_PASS);
-    assert_true(checks_speedup(100, (double[]){20, 20, 20, 20}, 4, &checks) == 5);
-    assert_int_equal(checks.items[2].verdict, CHECK_WARN);
-    assert_true(checks.items[2].expected == 4 && checks.items[2].found == 5);
-    assert_true(isnan(checks_speedup(100, (double[]){20, 0}, 2, &checks)));
-    assert_true(isnan(checks_speedup(NAN, (double[]){20, 20}, 2, &checks)));
-    assert_true(isnan(checks_speedup(100, NULL, 0, &checks)));
-    assert_int_equal(checks.count, 3);
-}
-
 static void test_checks__batch_sizes_under_one_rate_are_flagged(void **state)
 {
     (void)state;
@@ -446,7 +429,6 @@ int main(void)
         cmocka_unit_test(test_checks__stragglers_are_named),
         cmocka_unit_test(test_checks__shared_devices_are_labelled),
         cmocka_unit_test(test_checks__throttling_says_why),
-        cmocka_unit_test(test_checks__speedup_is_that_of_the_slowest_rank),
         cmocka_unit_test(test_checks__batch_sizes_under_one_rate_are_flagged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,7 @@
  *     checks_run     what the summary says against itself and the configuration
  *     checks_ranks   the ranks against the summary and against each other
  *     check_lines_*  the lines of metrics.jsonl against both
- *     checks_speedup, checks_confounded_rates   what a comparison of several runs must not claim
+ *     checks_confounded_rates   what a comparison of several runs must not claim
  * docs/reference/metrics.md has the table of all of them. */
 #include "record/summary.h"
 
@@ -54,6 +54,10 @@ void checks_put(Checks *checks, const char *name, CheckVerdict verdict, double e
 void checks_add(Checks *checks, const char *name, bool holds, double expected, double found,
                 const char *subject);
 
+/* Two numbers that must be the same but for a share of what is expected. Left out when one of them
+ * is missing. */
+void checks_agree(Checks *checks, const char *name, Value expected, Value found, double slack);
+
 /* --- the summary --- */
 
 /* What the summary does not hold. */
@@ -87,6 +91,9 @@ void checks_run(const Summary *summary, const CheckInput *input, Checks *checks)
 /* Exclusive and total times, means and quantiles of each phase that contradict each other; the
  * name of the first such phase, "unattributed" when that is below 0, NULL when there is none. */
 const char *check_phase_numbers(const TimerReport *report, bool complete);
+
+/* Exclusive seconds of all phases and what is in none. */
+double check_phase_sum(const TimerReport *report);
 
 /* --- ranks --- */
 
@@ -158,11 +165,6 @@ void check_lines_end(CheckLines *lines, const Summary *summary, const CheckInput
                      Checks *checks);
 
 /* --- several runs --- */
-
-/* How many times faster `ranks` ranks were than one: judged by the slowest of them. NaN, and no
- * check, when a time is not a positive number. Warns above `ranks`. */
-double checks_speedup(double one_rank_seconds, const double *rank_seconds, int ranks,
-                      Checks *checks);
 
 /* A comparison of n runs over batch sizes: warns when they all used one learning rate. No check
  * when the batch size is the same everywhere. */

@@ -134,11 +134,6 @@ static void add_finding(Checks *checks, const char *name, const CheckFinding *fi
     }
 }
 
-static bool same(Value one, Value other)
-{
-    return fabs(one.number - other.number) <= CHECK_ROUNDING * fabs(one.number);
-}
-
 static void compare(const CheckLines *lines, const Summary *s, const CheckInput *in, Checks *checks)
 {
     bool has_last = lines->last_step.known && s->steps.known;
@@ -156,19 +151,15 @@ static void compare(const CheckLines *lines, const Summary *s, const CheckInput 
         bool good = in->ranks == 1 ? fabs(found - expected) <= slack : found <= expected + slack;
         checks_add(checks, "line_time", good, expected, found, NULL);
     }
-    if (at_end && s->train_loss.known && lines->last_loss.known) {
-        checks_add(checks, "train_loss", same(s->train_loss, lines->last_loss),
-                   lines->last_loss.number, s->train_loss.number, NULL);
+    if (at_end) {
+        checks_agree(checks, "train_loss", lines->last_loss, s->train_loss, CHECK_ROUNDING);
     }
-    if (s->val_loss.known && lines->last_val.known) {
-        checks_add(checks, "val_loss", same(s->val_loss, lines->last_val), lines->last_val.number,
-                   s->val_loss.number, NULL);
-    }
+    checks_agree(checks, "val_loss", lines->last_val, s->val_loss, CHECK_ROUNDING);
     /* A run that went on from another one's checkpoint has that one's best as well. */
     if (s->best_val_loss.known && lines->best_val.known) {
         double best = lines->best_val.number, found = s->best_val_loss.number;
-        bool good = lines->first_loss.known ? same(lines->best_val, s->best_val_loss)
-                                            : found <= best + CHECK_ROUNDING * fabs(best);
+        double slack = CHECK_ROUNDING * fabs(best);
+        bool good = found <= best + slack && (!lines->first_loss.known || found >= best - slack);
         checks_add(checks, "best_val_loss", good, best, found, NULL);
     }
 }

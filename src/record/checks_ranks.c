@@ -10,14 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- ranks by name --- */
+/* --- a check of one rank after the other --- */
 
 #define LAST_WORDS 32 /* room for " and N more" */
 
 typedef struct {
-    char text[CHECK_SUBJECT_SIZE];
-    size_t named, unnamed; /* those that fit, and those that did not */
-} Names;
+    bool seen;
+    double expected, found;         /* of the first one at fault, else of the last */
+    char names[CHECK_SUBJECT_SIZE]; /* of those at fault */
+    size_t named, unnamed;          /* those that fit, and those that did not */
+} OfEach;
 
 static size_t describe(const CheckRank *rank, char *text, size_t size)
 {
@@ -26,66 +28,54 @@ static size_t describe(const CheckRank *rank, char *text, size_t size)
                             rank->device[0] != '\0' ? " " : "", rank->device);
 }
 
-/* Adds a rank, with a remark in brackets unless it is "". */
-static void names_add(Names *names, const CheckRank *rank, const char *remark)
+/* Adds a rank at fault, with a remark in brackets unless it is "". */
+static void each_name(OfEach *each, const CheckRank *rank, const char *remark)
 {
     char one[CHECK_SUBJECT_SIZE + 160];
     size_t size = describe(rank, one, sizeof one);
     if (remark[0] != '\0') {
         size += (size_t)snprintf(one + size, sizeof one - size, " (%s)", remark);
     }
-    size_t used = strlen(names->text), room = sizeof names->text - used;
-    bool fits = names->unnamed == 0 && size + LAST_WORDS < room;
-    if (fits) {
-        snprintf(names->text + used, room, "%s%s", used > 0 ? ", " : "", one);
-        names->named++;
-    } else if (names->named == 0) {
-        snprintf(names->text, sizeof names->text, "%.*s", CHECK_SUBJECT_SIZE - LAST_WORDS, one);
-        names->named++;
-    } else {
-        names->unnamed++;
+    size_t used = strlen(each->names), room = sizeof each->names - used;
+    if (each->named > 0 && (each->unnamed > 0 || size + LAST_WORDS >= room)) {
+        each->unnamed++;
+        return;
     }
+    snprintf(each->names + used, room, "%s%.*s", used > 0 ? ", " : "",
+             CHECK_SUBJECT_SIZE - LAST_WORDS, one);
+    each->named++;
 }
-
-static const char *names_end(Names *names)
-{
-    if (names->unnamed > 0) {
-        size_t used = strlen(names->text);
-        snprintf(names->text + used, sizeof names->text - used, " and %zu more", names->unnamed);
-    }
-    return names->text;
-}
-
-static bool any(const Names *names)
-{
-    return names->named > 0;
-}
-
-/* A check of one rank after the other: the numbers of the first one at fault, else of the last. */
-typedef struct {
-    Names names;
-    bool seen;
-    double expected, found;
-} OfEach;
 
 static void each_take(OfEach *each, const CheckRank *rank, bool good, double expected, double found,
                       const char *remark)
 {
-    if (!any(&each->names)) {
+    if (each->named == 0) {
         each->expected = expected;
         each->found = found;
     }
     each->seen = true;
     if (!good) {
-        names_add(&each->names, rank, remark);
+        each_name(each, rank, remark);
     }
+}
+
+/* A number that is at most `limit`; found is the worst of all. */
+static void each_limit(OfEach *each, const CheckRank *rank, double limit, double found,
+                       const char *remark)
+{
+    double worst = found <= each->found ? each->found : found;
+    each_take(each, rank, found <= limit, limit, worst, remark);
+    each->found = worst;
 }
 
 static void each_end(OfEach *each, const char *name, Checks *checks)
 {
+    if (each->unnamed > 0) {
+        size_t used = strlen(each->names);
+        snprintf(each->names + used, sizeof each->names - used, " and %zu more", each->unnamed);
+    }
     if (each->seen) {
-        checks_add(checks, name, !any(&each->names), each->expected, each->found,
-                   names_end(&each->names));
+        checks_add(checks, name, each->named == 0, each->expected, each->found, each->names);
     }
 }
 
@@ -135,29 +125,6 @@ static double step_seconds(const CheckRank *rank)
            rank->timers.phases[PHASE_COMM_EXPOSED].exclusive_s;
 }
 
-static double phase_sum(const CheckRank *rank)
-{
-    double sum = rank->timers.unattributed_s + rank->other_phases;
-    for (int i = 0; i < PHASE_COUNT; i++) {
-        sum += rank->timers.phases[i].exclusive_s;
-    }
-    return sum;
-}
-
-static void check_phases(const CheckInput *in, const CheckRank *ranks, size_t count, Checks *checks)
-{
-    OfEach each = {0};
-    for (size_t i = 0; i < count; i++) {
-        if (ranks[i].has_timers && ranks[i].wall_s.known) {
-            double wall = ranks[i].wall_s.number, sum = phase_sum(&ranks[i]);
-            const char *wrong = check_phase_numbers(&ranks[i].timers, in->complete);
-            bool good = wrong == NULL && fabs(wall - sum) <= CHECK_PHASES_SLACK * wall;
-            each_take(&each, &ranks[i], good, wall, sum, wrong != NULL ? wrong : "");
-        }
-    }
-    each_end(&each, "rank_phases", checks);
-}
-
 /* What a run took is what its slowest rank took. */
 static void check_slowest(const Summary *s, const CheckRank *ranks, size_t count, Checks *checks)
 {
@@ -198,20 +165,17 @@ static void check_stragglers(const CheckRank *ranks, size_t count, Checks *check
             busy[timed++] = seconds;
         }
     }
-    if (timed > 1) {
-        double limit = CHECK_STRAGGLER * clock_quantile(busy, timed, 0.5), worst = 0;
-        Names names = {0};
-        for (size_t i = 0; i < count; i++) {
-            double seconds = ranks[i].has_timers ? busy_seconds(&ranks[i]) : NAN;
-            worst = seconds > worst ? seconds : worst;
-            if (seconds > limit) {
-                char remark[32];
-                snprintf(remark, sizeof remark, "%.3g s", seconds);
-                names_add(&names, &ranks[i], remark);
-            }
+    OfEach each = {0};
+    double limit = timed > 1 ? CHECK_STRAGGLER * clock_quantile(busy, timed, 0.5) : NAN;
+    for (size_t i = 0; timed > 1 && i < count; i++) {
+        double seconds = ranks[i].has_timers ? busy_seconds(&ranks[i]) : NAN;
+        char remark[32];
+        snprintf(remark, sizeof remark, "%.3g s", seconds);
+        if (!isnan(seconds)) {
+            each_limit(&each, &ranks[i], limit, seconds, remark);
         }
-        checks_add(checks, "stragglers", !any(&names), limit, worst, names_end(&names));
     }
+    each_end(&each, "stragglers", checks);
     free(busy);
 }
 
@@ -239,68 +203,19 @@ static void check_sharing(const CheckRank *ranks, size_t count, Checks *checks)
         }
     }
     qsort(sorted, known, sizeof *sorted, by_device);
-    Names names = {0};
+    OfEach each = {0};
     for (size_t i = 0; i < known; i++) {
         bool as_before = i > 0 && by_device(&sorted[i - 1], &sorted[i]) == 0;
         bool as_next = i + 1 < known && by_device(&sorted[i], &sorted[i + 1]) == 0;
         distinct += !as_before;
-        if (as_before || as_next) {
-            names_add(&names, sorted[i], "");
-        }
+        each_take(&each, sorted[i], !as_before && !as_next, 0, 0, "");
     }
     if (known > 1) {
-        checks_add(checks, "shared_device", !any(&names), (double)known, (double)distinct,
-                   names_end(&names));
+        each.expected = (double)known;
+        each.found = (double)distinct;
+        each_end(&each, "shared_device", checks);
     }
     free(sorted);
-}
-
-/* A reading of the ranks' GPUs, at most `limit`; found is the worst. */
-static void check_readings(const CheckRank *ranks, size_t count, const char *name, double limit,
-                           Value (*reading)(const CheckRank *rank), Checks *checks)
-{
-    Names names = {0};
-    bool known = false;
-    double worst = 0;
-    for (size_t i = 0; i < count; i++) {
-        Value value = reading(&ranks[i]);
-        if (value.known) {
-            known = true;
-            worst = value.number <= worst ? worst : value.number;
-            if (!(value.number <= limit)) {
-                names_add(&names, &ranks[i], limit > 0 ? ranks[i].throttle : "");
-            }
-        }
-    }
-    if (known) {
-        checks_add(checks, name, !any(&names), limit, worst, names_end(&names));
-    }
-}
-
-static Value throttled_share(const CheckRank *rank)
-{
-    return rank->throttled_share;
-}
-
-static Value other_processes(const CheckRank *rank)
-{
-    return rank->other_processes;
-}
-
-/* Memory beyond what the GPU has lies in the host's, behind the bus. */
-static void check_spill(const CheckRank *ranks, size_t count, Checks *checks)
-{
-    OfEach each = {0};
-    for (size_t i = 0; i < count; i++) {
-        const CheckRank *rank = &ranks[i];
-        if (rank->total_bytes.known && (rank->used_bytes.known || rank->allocated_bytes.known)) {
-            double most = fmax(rank->used_bytes.known ? rank->used_bytes.number : 0,
-                               rank->allocated_bytes.known ? rank->allocated_bytes.number : 0);
-            each_take(&each, rank, most <= rank->total_bytes.number, rank->total_bytes.number, most,
-                      "");
-        }
-    }
-    each_end(&each, "gpu_memory", checks);
 }
 
 static bool memory_agrees(const CheckRank *rank)
@@ -312,30 +227,46 @@ static bool memory_agrees(const CheckRank *rank)
            (!rank->peak_sum.known || rank->peak_sum.number == peak);
 }
 
-static void check_memory(const CheckRank *ranks, size_t count, Checks *checks)
-{
-    OfEach each = {0};
-    for (size_t i = 0; i < count; i++) {
-        if (ranks[i].peak_bytes.known && ranks[i].planned_bytes.known) {
-            each_take(&each, &ranks[i], memory_agrees(&ranks[i]), ranks[i].planned_bytes.number,
-                      ranks[i].peak_bytes.number, "");
-        }
-    }
-    each_end(&each, "rank_memory", checks);
-}
-
 void checks_ranks(const Summary *summary, const CheckInput *input, const CheckRank *ranks,
                   size_t count, Checks *checks)
 {
+    OfEach phases = {0}, memory = {0}, throttled = {0}, alone = {0}, spill = {0};
+    for (const CheckRank *rank = ranks; rank < ranks + count; rank++) {
+        if (rank->has_timers && rank->wall_s.known) {
+            double wall = rank->wall_s.number;
+            double sum = check_phase_sum(&rank->timers) + rank->other_phases;
+            const char *wrong = check_phase_numbers(&rank->timers, input->complete);
+            bool good = wrong == NULL && fabs(wall - sum) <= CHECK_PHASES_SLACK * wall;
+            each_take(&phases, rank, good, wall, sum, wrong != NULL ? wrong : "");
+        }
+        if (rank->peak_bytes.known && rank->planned_bytes.known) {
+            each_take(&memory, rank, memory_agrees(rank), rank->planned_bytes.number,
+                      rank->peak_bytes.number, "");
+        }
+        if (rank->throttled_share.known) {
+            each_limit(&throttled, rank, CHECK_THROTTLED, rank->throttled_share.number,
+                       rank->throttle);
+        }
+        if (rank->other_processes.known) {
+            each_limit(&alone, rank, 0, rank->other_processes.number, "");
+        }
+        /* Memory beyond what the GPU has lies in the host's, behind the bus. */
+        if (rank->total_bytes.known && (rank->used_bytes.known || rank->allocated_bytes.known)) {
+            double total = rank->total_bytes.number;
+            double most = fmax(rank->used_bytes.known ? rank->used_bytes.number : 0,
+                               rank->allocated_bytes.known ? rank->allocated_bytes.number : 0);
+            each_take(&spill, rank, most <= total, total, most, "");
+        }
+    }
     if (input->ranks > 0) {
         check_presence(input, ranks, count, checks);
     }
-    check_phases(input, ranks, count, checks);
-    check_memory(ranks, count, checks);
+    each_end(&phases, "rank_phases", checks);
+    each_end(&memory, "rank_memory", checks);
     check_slowest(summary, ranks, count, checks);
     check_stragglers(ranks, count, checks);
     check_sharing(ranks, count, checks);
-    check_readings(ranks, count, "throttled", CHECK_THROTTLED, throttled_share, checks);
-    check_readings(ranks, count, "gpu_alone", 0, other_processes, checks);
-    check_spill(ranks, count, checks);
+    each_end(&throttled, "throttled", checks);
+    each_end(&alone, "gpu_alone", checks);
+    each_end(&spill, "gpu_memory", checks);
 }

@@ -36,56 +36,42 @@ typedef struct {
     Value per_step;   /* tokens of one step of one rank in the last session */
     double *starts;   /* where the sessions after the first began, ascending */
     size_t sessions;
-    cJSON *stored; /* the verdicts of the run itself, an array; NULL: none */
+    const cJSON *stored; /* in the file: the verdicts of the run itself; NULL: none */
 } RunFile;
 
-typedef struct {
-    Value batch, accum, seq, ranks, vocab, context;
-    Value model_vocab, model_context;
-    char name[32];
-} Shape;
-
-static Shape read_shape(JsonReader *reader, const cJSON *tree)
+/* The first of these counts that is above 0, each of which must be one if it is there. */
+static int64_t first_count(JsonReader *reader, const cJSON *tree, const char *const *paths,
+                           int64_t otherwise)
 {
-    Shape shape = {.batch = json_read_count(reader, tree, "config.batch"),
-                   .accum = json_read_count(reader, tree, "config.accum"),
-                   .seq = json_read_count(reader, tree, "config.seq"),
-                   .ranks = json_read_count(reader, tree, "config.ranks"),
-                   .vocab = json_read_count(reader, tree, "config.vocab"),
-                   .context = json_read_count(reader, tree, "config.context"),
-                   .model_vocab = json_read_count(reader, tree, "model.vocab"),
-                   .model_context = json_read_count(reader, tree, "model.context")};
-    json_read_text(reader, tree, "model.name", shape.name, sizeof shape.name);
-    return shape;
-}
-
-static int64_t first_positive(const Value *values, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (values[i].known && values[i].number > 0) {
-            return (int64_t)values[i].number;
-        }
+    int64_t first = 0;
+    for (; *paths != NULL; paths++) {
+        Value count = json_read_count(reader, tree, *paths);
+        first = first == 0 && count.known ? (int64_t)count.number : first;
     }
-    return 0;
+    return first > 0 ? first : otherwise;
 }
 
 /* An option of 0 leaves a dimension to the preset, and the vocabulary of some to the data. */
-static void settle_shape(const Shape *shape, RunFile *run)
+static void read_shape(JsonReader *reader, const cJSON *tree, RunFile *run)
 {
-    const ModelSpec *preset = spec_find(shape->name);
-    Value preset_vocab = value_of(preset != NULL ? (double)preset->vocab : 0);
-    Value preset_context = value_of(preset != NULL ? (double)preset->context : 0);
+    static const char *const vocab[] = {"model.vocab", "config.vocab", NULL};
+    static const char *const seq[] = {"config.seq", "model.context", "config.context", NULL};
+    static const char *const ranks[] = {"config.ranks", NULL};
+    char name[32];
+    json_read_text(reader, tree, "model.name", name, sizeof name);
+    const ModelSpec *preset = spec_find(name);
+    Value batch = json_read_count(reader, tree, "config.batch");
+    Value accum = json_read_count(reader, tree, "config.accum");
     CheckInput *in = &run->input;
-    in->vocab = first_positive((Value[]){shape->model_vocab, shape->vocab, preset_vocab}, 3);
-    int64_t seq = first_positive(
-        (Value[]){shape->seq, shape->model_context, shape->context, preset_context}, 4);
-    if (seq > 0 && shape->batch.known && shape->accum.known) {
-        in->batch = (int64_t)shape->batch.number;
-        in->accum = (int64_t)shape->accum.number;
-        in->seq = seq;
-        run->per_step = value_of(shape->batch.number * shape->accum.number * (double)seq);
+    in->vocab = first_count(reader, tree, vocab, preset != NULL ? preset->vocab : 0);
+    in->ranks = first_count(reader, tree, ranks, 0);
+    int64_t tokens = first_count(reader, tree, seq, preset != NULL ? preset->context : 0);
+    if (tokens > 0 && batch.known && accum.known) {
+        in->batch = (int64_t)batch.number;
+        in->accum = (int64_t)accum.number;
+        in->seq = tokens;
+        run->per_step = value_of(batch.number * accum.number * (double)tokens);
     }
-    in->ranks = first_positive(&shape->ranks, 1);
 }
 
 /* A resume from an earlier step undoes those behind it. */
@@ -156,38 +142,27 @@ static void read_summary(JsonReader *reader, const cJSON *tree, RunFile *run)
         run->phases.wall_s = run->summary.wall_s.number;
         run->summary.phases = &run->phases;
     }
-    run->stored = json_copy(json_read_array(&inside, summary, "checks"));
+    run->stored = json_read_array(&inside, summary, "checks");
     reader->code = inside.code;
 }
 
-static void free_run(RunFile *run)
-{
-    free(run->starts);
-    cJSON_Delete(run->stored);
-}
-
-/* On failure there is nothing to free. */
+/* run->starts is the caller's to free, also after a failure. */
 static int read_run(const char *path, const cJSON *tree, RunFile *run)
 {
     JsonReader reader = {.path = path, .inside = ""};
     char state[16];
-    *run = (RunFile){0};
     check_schema(&reader, tree);
     json_read_text(&reader, tree, "status", state, sizeof state);
     if (!run_state_find(state, &run->state)) {
         json_wrong(&reader, "status", "the status of a run");
     }
-    Shape shape = read_shape(&reader, tree);
+    read_shape(&reader, tree, run);
     run->input.flops_update = json_read_number(&reader, tree, "model.flops_update");
     read_sessions(&reader, tree, run);
     read_plan(&reader, tree, &run->input);
     read_ceiling(&reader, tree, &run->input);
     read_summary(&reader, tree, run);
-    settle_shape(&shape, run);
     run->input.complete = run->state == RUN_DONE;
-    if (reader.code != 0) {
-        free_run(run);
-    }
     return reader.code;
 }
 
@@ -419,19 +394,17 @@ static int check_run(const char *dir, const char *path, RunFile *run, Checks *ch
 int recheck_dir(const char *dir, Checks *checks)
 {
     *checks = (Checks){0};
-    RunFile run;
+    RunFile run = {0};
     cJSON *tree;
     char *path = io_join(dir, RECORD_RUN);
     int code = record_load(dir, RECORD_RUN, &tree);
     code = code != 0 ? code : read_run(path, tree, &run);
-    cJSON_Delete(tree);
-    if (code == 0) {
-        code = check_run(dir, path, &run, checks);
-        free_run(&run);
-    }
+    code = code != 0 ? code : check_run(dir, path, &run, checks);
     if (code != 0) {
         *checks = (Checks){0};
     }
+    free(run.starts);
+    cJSON_Delete(tree);
     free(path);
     return code;
 }

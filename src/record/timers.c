@@ -243,11 +243,6 @@ void timers_report(Timers *timers, TimerReport *report)
     free(room);
 }
 
-double timers_wall(const Timers *timers)
-{
-    return 1e-9 * (double)(timers_now_ns(timers) - timers->start_ns);
-}
-
 static Value measured(const PhaseReport *phase, double seconds)
 {
     return phase->count > 0 ? value_of(seconds) : (Value){0};

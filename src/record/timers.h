@@ -115,7 +115,6 @@ typedef struct {
 /* The state now; phases that are still open count up to this moment in total_s and exclusive_s. */
 void timers_report(Timers *timers, TimerReport *report);
 
-double timers_wall(const Timers *timers); /* seconds since timers_init */
 const char *phase_name(Phase phase);
 
 /* {"forward": {"total_s": ..., "exclusive_s": ..., "count": ...}, ..., "unattributed": {...}} */
