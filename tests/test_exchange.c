@@ -10,8 +10,7 @@
 #include "support/gold.h"
 #include "tensor/half.h"
 #include "train/checkpoint.h"
-#include "train/import.h"
-#include "train/initial.h"
+#include "train/model_source.h"
 #include "train/model_source.h"
 
 #include <cjson/cJSON.h>

@@ -10,7 +10,7 @@
 #include "support/json_assert.h"
 #include "support/own_folder.h"
 #include "support/says.h"
-#include "train/checkpoint_state.h"
+#include "train/checkpoint.h"
 #include "train/loop.h"
 #include "train/resume.h"
 
@@ -126,7 +126,11 @@ static int resume(Config *cfg, const char *checkpoint, LegChanges *changes)
     Run run;
     settle(cfg);
     must(run_open(&run, cfg, NULL, DATA_REQUIRED));
-    int code = resume_check(&run, checkpoint, changes);
+    StateFile file;
+    int code = state_read(checkpoint, &file);
+    *changes = (LegChanges){0};
+    code = code != 0 ? code : resume_check(&run, checkpoint, &file, changes);
+    state_free(&file);
     run_close(&run);
     return code;
 }
@@ -411,12 +415,12 @@ static cJSON *legs_of(const char *out)
 {
     char *record = io_join(out, "run.json"), *latest = io_join(out, "ckpt/latest");
     cJSON *run;
-    StateRecord kept;
+    StateFile kept;
     must(json_load(record, &run));
-    must(state_read_record(latest, &kept));
+    must(state_read(latest, &kept));
     cJSON *legs = cJSON_DetachItemFromObject(run, "legs");
     assert_true(cJSON_IsArray(legs) && cJSON_Compare(legs, kept.legs, true));
-    state_record_free(&kept);
+    state_free(&kept);
     cJSON_Delete(run);
     free(record);
     free(latest);

@@ -27,7 +27,7 @@ typedef struct {
     Trace *trace;
     Channel *channel; /* NULL: one rank */
     DeviceClock clock;
-    int64_t step, steps, micro;
+    int64_t step, steps;
     ProfiledStep current;
     double kept_s;    /* of the slowest rank: the step that is kept */
     const char *open; /* name of the host's span under way; NULL: none */
@@ -45,31 +45,23 @@ static void close_span(Profiler *p)
         s->host = mem_realloc(s->host, (size_t)s->host_room, sizeof *s->host);
     }
     s->host[s->host_count++] =
-        (ProfileSpan){p->open, p->micro, p->opened_ns, trace_host_now(p->trace)};
+        (ProfileSpan){p->open, p->trainer->micro, p->opened_ns, trace_host_now(p->trace)};
     p->open = NULL;
 }
 
-static void open_span(Profiler *p, const char *name)
-{
-    close_span(p);
-    p->open = name;
-    p->opened_ns = trace_host_now(p->trace);
-}
-
-/* Computation is no span of the host's: the ops show it. */
-static void on_part(void *user, TrainPart part)
+/* Computation is no span of the host's: the ops show it. Nor is waiting for other ranks, which the
+ * channel's spans show. */
+static void on_phase(void *user, Phase phase, bool begins)
 {
     Profiler *p = user;
-    if (part == PART_STALL || part == PART_RESUME) {
-        return; /* the channel's spans show it */
+    if (phase != PHASE_DATA_LOAD && phase != PHASE_DATA_MOVE && phase != PHASE_LAUNCH &&
+        phase != PHASE_WAIT) {
+        return;
     }
-    const char *name = part == PART_MOVE     ? "data_move"
-                       : part == PART_LAUNCH ? "launch"
-                       : part == PART_WAIT   ? "wait"
-                                             : NULL;
     close_span(p);
-    if (name != NULL) {
-        open_span(p, name);
+    if (begins) {
+        p->open = phase_name(phase);
+        p->opened_ns = trace_host_now(p->trace);
     }
 }
 
@@ -97,19 +89,10 @@ static int run_step(Profiler *p)
         return code;
     }
     p->current.start_ns = trace_host_now(p->trace);
-    for (p->micro = 0; p->micro < t->setup.accum; p->micro++) {
-        Batch batch;
-        open_span(p, "data_load");
-        code = prefetch_next(p->prefetch, &batch, NULL);
-        close_span(p);
-        if (code != 0) {
-            return code;
-        }
-        trainer_micro_step(t, (HostBatch){batch.tokens, batch.targets, batch.order}, p->micro);
+    code = trainer_step(t, p->prefetch, RATE, p->step++, NULL);
+    if (code != 0) {
+        return code;
     }
-    p->micro = -1;
-    trainer_update(t, RATE, p->step++);
-    trainer_post(t);
     while (t->fetched < t->posted) {
         trainer_fetch(t, &loss, &norm);
     }
@@ -367,9 +350,9 @@ int profile_measure(Profile *profile, Trainer *trainer, Prefetch *prefetch, Prof
         close_traces(&p);
         return code;
     }
-    TrainPartHook hook = trainer->hook;
+    TrainHook hook = trainer->hook;
     void *hook_user = trainer->hook_user;
-    trainer->hook = on_part;
+    trainer->hook = on_phase;
     trainer->hook_user = &p;
     profile->device = trace_is_device(p.trace);
     code = measure(&p, profile, options);

@@ -304,10 +304,12 @@ TrainerSetup verify_trusted_setup(const TrainerSetup *timed, int sequences)
     return setup;
 }
 
-static void show_progress(void *user, TrainPart part)
+static void show_progress(void *user, Phase phase, bool begins)
 {
-    log_live("verifying on %s: %s", ((const Backend *)user)->name,
-             part == PART_BACKWARD ? "backward" : "forward");
+    if (begins) {
+        log_live("verifying on %s: %s", ((const Backend *)user)->name,
+                 phase == PHASE_BACKWARD ? "backward" : "forward");
+    }
 }
 
 int verify_against(Trainer *t, Backend *backend, int sequences, Verification *found)

@@ -49,28 +49,6 @@ int api_train(Config *cfg, Comm *comm, const TrainWatcher *watcher, pacer_result
 
 /* --- as a function of the library --- */
 
-typedef struct {
-    pacer_step_function *function;
-    void *user;
-} StepCallback;
-
-static void tell_step(const TrainLine *line, void *user)
-{
-    const StepCallback *callback = user;
-    pacer_step step = {.size = sizeof step,
-                       .step = line->step,
-                       .steps = line->steps,
-                       .tokens = line->tokens,
-                       .loss = line->loss,
-                       .lr = line->lr,
-                       .grad_norm = line->grad_norm,
-                       .tok_s = line->tok_s,
-                       .seconds_left = line->seconds_left};
-    if (callback->function(&step, callback->user) != 0) {
-        signals_request(ERR_INTERRUPTED);
-    }
-}
-
 static int join_ranks(Config *cfg, Comm **comm)
 {
     *comm = NULL;
@@ -106,8 +84,7 @@ int pacer_train(const pacer_options *options, pacer_step_function *on_step, void
     int code = api_config(options, COMMAND_TRAIN, &cfg);
     code = code != 0 ? code : join_ranks(&cfg, &comm);
     if (code == 0) {
-        StepCallback callback = {on_step, user};
-        TrainWatcher watcher = {tell_step, &callback};
+        TrainWatcher watcher = {on_step, user};
         code = api_train(&cfg, comm, on_step != NULL ? &watcher : NULL, result);
     }
     code = ranks_leave(comm, code);

@@ -89,21 +89,11 @@ static int one_step(Bench *b, int64_t step, double *waited)
 {
     double loss, norm;
     Trainer *t = &b->trainer;
-    for (int64_t micro = 0; micro < b->run.setup.accum; micro++) {
-        Batch batch;
-        int code = prefetch_next(b->prefetch, &batch, waited);
-        if (code != 0) {
-            return code;
-        }
-        trainer_micro_step(&b->trainer, (HostBatch){batch.tokens, batch.targets, batch.order},
-                           micro);
-    }
-    trainer_update(t, 1e-4, step);
-    trainer_post(t);
-    while (t->posted - t->fetched > trainer_ahead(t)) {
+    int code = trainer_step(t, b->prefetch, 1e-4, step, waited);
+    while (code == 0 && t->posted - t->fetched > trainer_ahead(t)) {
         trainer_fetch(t, &loss, &norm);
     }
-    return 0;
+    return code;
 }
 
 /* Seconds of each timed step into times (repeats), sgemm rates into rates (PROBES x repeats). */

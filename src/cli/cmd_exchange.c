@@ -3,7 +3,6 @@
 #include "cli/commands.h"
 #include "exchange/hf_export.h"
 #include "report/report.h"
-#include "train/import.h"
 #include "train/model_source.h"
 
 static int export_model(const Config *cfg, const char *path)

@@ -4,45 +4,14 @@
 
 #include "base/clock.h"
 
-static const Phase phase_of[] = {
-    [PART_MOVE] = PHASE_DATA_MOVE,    [PART_FORWARD] = PHASE_FORWARD,  [PART_LOSS] = PHASE_LOSS,
-    [PART_BACKWARD] = PHASE_BACKWARD, [PART_UPDATE] = PHASE_OPTIMIZER, [PART_LAUNCH] = PHASE_LAUNCH,
-    [PART_WAIT] = PHASE_WAIT,         [PART_COMM] = PHASE_COMM_EXPOSED};
-
-static bool is_part(Phase phase)
+static void on_phase(void *timers, Phase phase, bool begins)
 {
-    for (int part = 0; part < PART_END; part++) {
-        if (phase_of[part] == phase) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Each part of a step ends where the next begins; standing still is inside of one. */
-static void on_part(void *user, TrainPart part)
-{
-    Timers *timers = user;
-    if (part == PART_STALL) {
-        timers_enter(timers, PHASE_COMM_EXPOSED);
-        return;
-    }
-    if (part == PART_RESUME) {
-        timers_leave(timers, PHASE_COMM_EXPOSED);
-        return;
-    }
-    Phase top = timers->depth > 0 ? timers->stack[timers->depth - 1] : PHASE_INIT;
-    if (is_part(top)) {
-        timers_leave(timers, top);
-    }
-    if (part != PART_END) {
-        timers_enter(timers, phase_of[part]);
-    }
+    (begins ? timers_enter : timers_leave)(timers, phase);
 }
 
 void account_open(Session *s)
 {
-    s->trainer.hook = on_part;
+    s->trainer.hook = on_phase;
     s->trainer.hook_user = &s->timers;
     s->reading_cost = timers_reading_cost(&s->timers);
     s->stamp_cost = trainer_stamp_cost(&s->trainer);

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "tensor/safetensors.h"
-#include "train/checkpoint_state.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -380,16 +379,19 @@ static int check_resumable(const char *checkpoint)
 
 int checkpoint_load(const char *checkpoint, Trainer *t, TrainState *state)
 {
-    CheckpointDigests digests;
+    StateFile file = {0};
     int code = check_resumable(checkpoint);
-    code = code != 0 ? code : state_read(checkpoint, &t->setup.spec, state, &digests);
+    code = code != 0 ? code : state_read(checkpoint, &file);
+    code = code != 0 ? code : state_compare(checkpoint, &file, &t->setup.spec);
+    *state = file.state;
     if (code == 0) {
-        code = read_tensors(checkpoint, "model.safetensors", digests.model, t, STATE_PARAMS);
+        code = read_tensors(checkpoint, "model.safetensors", file.digests.model, t, STATE_PARAMS);
     }
     for (int i = 0; code == 0 && i < t->optimizer.kind->states; i++) {
-        code =
-            read_tensors(checkpoint, "optimizer.safetensors", i == 0 ? digests.optimizer : 0, t, i);
+        code = read_tensors(checkpoint, "optimizer.safetensors",
+                            i == 0 ? file.digests.optimizer : 0, t, i);
     }
+    state_free(&file);
     return code;
 }
 

@@ -55,3 +55,30 @@ int checkpoint_check_file(const char *path, uint64_t digest);
 
 /* Removes what an interrupted save left behind. */
 void checkpoint_clean(const char *run);
+
+/* --- state.json --- */
+
+typedef struct {
+    uint64_t model, optimizer; /* XXH3 of the two tensor files */
+} CheckpointDigests;
+
+int state_write(const char *folder, const TrainState *state, const ModelSpec *spec,
+                const struct cJSON *config, CheckpointDigests digests);
+
+/* What the file says. A checkpoint that was written before there was one of the last three has
+ * NULL there. */
+typedef struct {
+    TrainState state;
+    CheckpointDigests digests;
+    struct cJSON *tree;         /* owns the rest */
+    const struct cJSON *config; /* the options of the session that wrote it */
+    const struct cJSON *legs;   /* of the run, up to that session's */
+    const struct cJSON *model;  /* its fields by key: those that the writer knew */
+} StateFile;
+
+int state_read(const char *folder, StateFile *out); /* ERR_INPUT when it is damaged: then zeroed */
+void state_free(StateFile *file);                   /* a no-op on a zeroed one */
+
+/* ERR_INPUT when it is of another model, naming the first difference. A field that the file does
+ * not have is of a later version than its writer. */
+int state_compare(const char *folder, const StateFile *file, const ModelSpec *spec);

@@ -1,4 +1,6 @@
-#include "train/checkpoint_state.h"
+/* state.json of a checkpoint: {"state": {...}, "digest": "..."}, where digest is the hash of the
+ * state as text without spaces, so that a damaged byte is found here too. */
+#include "train/checkpoint.h"
 
 #include "base/err.h"
 #include "base/io.h"
@@ -93,30 +95,18 @@ static bool read_whole(const cJSON *object, const char *name, int64_t *out)
     return good;
 }
 
-/* A field that the file does not have is of a later version than its writer. */
-static int compare_model(const char *path, const cJSON *model, const ModelSpec *spec)
+/* An object or a list; what is neither is none. */
+static const cJSON *find_tree(const cJSON *object, const char *name)
 {
-    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
-        double stored = json_number(model, field->stored), own = spec_value(spec, field);
-        if (json_get(model, field->stored) != NULL && !(stored == own)) {
-            char then[SPEC_TEXT_SIZE], now[SPEC_TEXT_SIZE], advice[64] = "the same --model";
-            spec_text(field, stored, then);
-            if (field->option) {
-                snprintf(advice, sizeof advice, "--%s %s", field->name, then);
-            }
-            return err_set(ERR_INPUT,
-                           "%s: the checkpoint is of another model: its %s is %s, this run's is "
-                           "%s; give %s, or start anew with another --out",
-                           path, field->stored, then, spec_text(field, own, now), advice);
-        }
-    }
-    return 0;
+    const cJSON *item = json_get(object, name);
+    return cJSON_IsObject(item) || cJSON_IsArray(item) ? item : NULL;
 }
 
-static int parse_state(const char *path, const cJSON *object, const ModelSpec *spec,
-                       TrainState *state, CheckpointDigests *digests)
+static int parse_state(const char *path, const cJSON *object, StateFile *out)
 {
     const cJSON *files = json_get(object, "files");
+    TrainState *state = &out->state;
+    CheckpointDigests *digests = &out->digests;
     if (json_number(object, "version") != STATE_VERSION) {
         return err_set(ERR_INPUT,
                        "%s: written by another version of pacer (format %g, this one reads %d)",
@@ -139,26 +129,10 @@ static int parse_state(const char *path, const cJSON *object, const ModelSpec *s
     state->train_seconds = json_number(object, "train_s");
     state->first_loss = json_number(object, "first_loss");
     state->best_val_loss = json_number(object, "best_val_loss");
-    const cJSON *model = json_get(object, "model");
-    return spec != NULL ? compare_model(path, model, spec) : 0;
-}
-
-/* Whether all that was meant is in the text: cJSON leaves out what it has no memory for. */
-static bool reads_back(const char *path, const char *text, const ModelSpec *spec,
-                       const cJSON *config)
-{
-    TrainState state;
-    CheckpointDigests digests;
-    uint64_t digest;
-    cJSON *whole = text != NULL ? cJSON_Parse(text) : NULL;
-    const cJSON *object = json_get(whole, "state");
-    const cJSON *stored = json_get(object, "config");
-    bool same = read_text(whole, "digest", 16, UINT64_MAX, &digest) &&
-                digest == digest_of(object) &&
-                parse_state(path, object, spec, &state, &digests) == 0 &&
-                (config != NULL ? cJSON_Compare(config, stored, true) : cJSON_IsNull(stored));
-    cJSON_Delete(whole);
-    return same;
+    out->config = find_tree(object, "config");
+    out->legs = find_tree(object, "legs");
+    out->model = find_tree(object, "model");
+    return 0;
 }
 
 int state_write(const char *folder, const TrainState *state, const ModelSpec *spec,
@@ -168,84 +142,61 @@ int state_write(const char *folder, const TrainState *state, const ModelSpec *sp
     cJSON *object = state_object(state, spec, config, digests);
     json_put_item(whole, "state", object);
     add_hex(whole, "digest", digest_of(object));
-    char *text = cJSON_Print(whole), *path = io_join(folder, "state.json");
-    int code =
-        reads_back(path, text, spec, config)
-            ? io_write_atomic(path, text, strlen(text))
-            : err_set(ERR_MEMORY, "%s: there was no memory to describe the checkpoint", path);
+    char *text = mem_checked(cJSON_Print(whole), sizeof *whole);
+    char *path = io_join(folder, "state.json");
+    int code = io_write_atomic(path, text, strlen(text));
     free(path);
     cJSON_free(text);
     cJSON_Delete(whole);
     return code;
 }
 
-/* The file as a tree whose state is the one that was written. *whole is NULL on failure; caller
- * deletes. */
-static int load_state(const char *path, cJSON **whole)
+int state_read(const char *folder, StateFile *out)
 {
-    char *text = NULL;
+    char *path = io_join(folder, "state.json"), *text = NULL;
     size_t size = 0;
     uint64_t digest;
+    *out = (StateFile){0};
     int code = io_read_all(path, STATE_LIMIT, &text, &size);
-    *whole = code == 0 ? json_parse(text, size, NULL) : NULL;
-    const cJSON *object = json_get(*whole, "state");
-    if (code == 0 && (object == NULL || !read_text(*whole, "digest", 16, UINT64_MAX, &digest) ||
+    out->tree = code == 0 ? json_parse(text, size, NULL) : NULL;
+    const cJSON *object = json_get(out->tree, "state");
+    if (code == 0 && (object == NULL || !read_text(out->tree, "digest", 16, UINT64_MAX, &digest) ||
                       digest != digest_of(object))) {
         code =
             err_set(ERR_INPUT,
                     "%s: was changed or damaged; take another checkpoint (RUN/ckpt/step-N)", path);
-        cJSON_Delete(*whole);
-        *whole = NULL;
+    }
+    code = code != 0 ? code : parse_state(path, object, out);
+    if (code != 0) {
+        state_free(out);
     }
     free(text);
-    return code;
-}
-
-int state_read(const char *folder, const ModelSpec *spec, TrainState *state,
-               CheckpointDigests *digests)
-{
-    char *path = io_join(folder, "state.json");
-    cJSON *whole;
-    memset(state, 0, sizeof *state);
-    memset(digests, 0, sizeof *digests);
-    int code = load_state(path, &whole);
-    const cJSON *object = json_get(whole, "state");
-    code = code != 0 ? code : parse_state(path, object, spec, state, digests);
-    cJSON_Delete(whole);
     free(path);
     return code;
 }
 
-/* The member if it is an object or a list, which the caller then owns; else NULL. */
-static cJSON *take(cJSON *object, const char *name)
+int state_compare(const char *folder, const StateFile *file, const ModelSpec *spec)
 {
-    const cJSON *item = json_get(object, name);
-    return cJSON_IsObject(item) || cJSON_IsArray(item)
-               ? cJSON_DetachItemFromObjectCaseSensitive(object, name)
-               : NULL;
-}
-
-int state_read_record(const char *folder, StateRecord *record)
-{
-    char *path = io_join(folder, "state.json");
-    cJSON *whole;
-    *record = (StateRecord){0};
-    int code = load_state(path, &whole);
-    if (code == 0) {
-        cJSON *object = json_get(whole, "state");
-        record->config = take(object, "config");
-        record->legs = take(object, "legs");
-        record->model = take(object, "model");
+    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
+        double stored = json_number(file->model, field->stored), own = spec_value(spec, field);
+        if (json_get(file->model, field->stored) != NULL && !(stored == own)) {
+            char then[SPEC_TEXT_SIZE], now[SPEC_TEXT_SIZE], advice[64] = "the same --model";
+            spec_text(field, stored, then);
+            if (field->option) {
+                snprintf(advice, sizeof advice, "--%s %s", field->name, then);
+            }
+            return err_set(
+                ERR_INPUT,
+                "%s/state.json: the checkpoint is of another model: its %s is %s, this run's is "
+                "%s; give %s, or start anew with another --out",
+                folder, field->stored, then, spec_text(field, own, now), advice);
+        }
     }
-    cJSON_Delete(whole);
-    free(path);
-    return code;
+    return 0;
 }
 
-void state_record_free(StateRecord *record)
+void state_free(StateFile *file)
 {
-    cJSON_Delete(record->config);
-    cJSON_Delete(record->legs);
-    cJSON_Delete(record->model);
-    *record = (StateRecord){0};
+    cJSON_Delete(file->tree);
+    *file = (StateFile){0};
 }

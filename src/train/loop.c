@@ -60,26 +60,14 @@ static int step(Session *s)
 {
     const TrainerSetup *setup = &s->run.setup;
     comm_at_step(s->comm, s->state.step + 1);
-    for (int64_t micro = 0; micro < setup->accum; micro++) {
-        Batch batch;
-        timers_enter(&s->timers, PHASE_DATA_LOAD);
-        int code = prefetch_next(s->prefetch, &batch, NULL);
-        timers_leave(&s->timers, PHASE_DATA_LOAD);
-        if (code != 0 && s->ranks > 1) {
-            session_fail_alone(s, code);
-        }
-        if (code != 0) {
-            return code;
-        }
-        trainer_micro_step(&s->trainer, (HostBatch){batch.tokens, batch.targets, batch.order},
-                           micro);
-        if (s->state.step == 0 && s->ranks > 1) {
-            trainer_add_own_loss(&s->trainer, micro);
-        }
-    }
     s->rate = schedule_rate(&s->run.schedule, s->state.step);
-    trainer_update(&s->trainer, s->rate, s->state.step);
-    trainer_post(&s->trainer);
+    int code = trainer_step(&s->trainer, s->prefetch, s->rate, s->state.step, NULL);
+    if (code != 0 && s->ranks > 1) {
+        session_fail_alone(s, code);
+    }
+    if (code != 0) {
+        return code;
+    }
     s->state.step++;
     s->state.sequences += (uint64_t)(setup->batch * setup->accum * s->ranks);
     s->state.tokens += s->run.tokens_per_update;

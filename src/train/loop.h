@@ -3,21 +3,18 @@
 #include "comm/comm.h"
 #include "config/config.h"
 
+#include <pacer.h>
+
 /* What a caller may want to show afterwards. */
 typedef struct {
     char *dir; /* run directory; caller frees */
     double loss, val_loss, tok_s;
 } TrainResult;
 
-/* A recorded line (--log-every) as it is made. */
+/* Who wants to know of each recorded line (--log-every) as it is made. Called by the first rank's
+ * thread that trains, which waits for the answer. */
 typedef struct {
-    int64_t step, steps, tokens; /* made so far, of so many, on so many tokens */
-    double loss, lr, grad_norm, tok_s, seconds_left;
-} TrainLine;
-
-/* Who wants to know. Called by the first rank's thread that trains, which waits for the answer. */
-typedef struct {
-    void (*line)(const TrainLine *line, void *user);
+    pacer_step_function *function;
     void *user;
 } TrainWatcher;
 

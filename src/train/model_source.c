@@ -2,14 +2,20 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "exchange/fresh_folder.h"
+#include "exchange/hf_export.h"
 #include "exchange/weight_files.h"
-#include "train/checkpoint_state.h"
+#include "exchange/weight_write.h"
+#include "train/checkpoint.h"
 #include "train/setup.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* RUN of RUN/ckpt/step-N, also behind the link RUN/ckpt/latest; NULL: the checkpoint lies
  * elsewhere. */
@@ -29,34 +35,24 @@ static char *run_of(const char *checkpoint)
 }
 
 /* Options, dimensions and step of a checkpoint of pacer's own. */
-static int describe_checkpoint(ModelSource *source, const char *state_path)
+static int open_checkpoint(ModelSource *source)
 {
-    StateRecord record;
-    TrainState state;
-    CheckpointDigests digests;
-    int code = state_read_record(source->path, &record);
-    code = code != 0 ? code : config_from_json(&source->config, record.config, state_path);
-    state_record_free(&record);
+    char *state_path = io_join(source->path, "state.json");
+    char *weights = io_join(source->path, WEIGHT_FILE);
+    StateFile file = {0};
+    config_init(&source->config, COMMAND_TRAIN);
+    int code = weight_folder_open(source->path, &source->weights);
+    code = code != 0 ? code : state_read(source->path, &file);
+    code = code != 0 ? code : config_from_json(&source->config, file.config, state_path);
     if (code == 0) {
         code = setup_spec(&source->config, weight_folder_vocab(source->weights), &source->spec);
         code = code != 0 ? err_wrap(code, "%s", state_path) : 0;
     }
-    code = code != 0 ? code : state_read(source->path, &source->spec, &state, &digests);
-    if (code == 0) {
-        char *weights = io_join(source->path, WEIGHT_FILE);
-        code = checkpoint_check_file(weights, digests.model);
-        free(weights);
-        source->step = state.step;
-    }
-    return code;
-}
-
-static int open_checkpoint(ModelSource *source)
-{
-    char *state_path = io_join(source->path, "state.json");
-    config_init(&source->config, COMMAND_TRAIN);
-    int code = weight_folder_open(source->path, &source->weights);
-    code = code != 0 ? code : describe_checkpoint(source, state_path);
+    code = code != 0 ? code : state_compare(source->path, &file, &source->spec);
+    code = code != 0 ? code : checkpoint_check_file(weights, file.digests.model);
+    source->step = file.state.step;
+    state_free(&file);
+    free(weights);
     free(state_path);
     return code;
 }
@@ -134,4 +130,159 @@ void model_source_close(ModelSource *source)
 const char *model_source_tokenizer(const ModelSource *source)
 {
     return source->run != NULL ? source->run : source->path;
+}
+
+int model_source_rows(const ModelSource *source, const ParamTable *table, ModelRowTake *take,
+                      void *user)
+{
+    int64_t longest = 0;
+    for (int r = 0; r < table->count; r++) {
+        longest = table->rows[r].count > longest ? table->rows[r].count : longest;
+    }
+    float *values = mem_try_aligned((size_t)longest * sizeof *values);
+    int code = values != NULL
+                   ? 0
+                   : err_set(ERR_MEMORY, "%s: no memory to read its weights through", source->path);
+    for (int r = 0; code == 0 && r < table->count; r++) {
+        code = weight_folder_read(source->weights, table, r, values);
+        if (code == 0) {
+            take(user, &table->rows[r], values);
+        }
+    }
+    free(values);
+    return code;
+}
+
+/* --- the first weights of a run --- */
+
+/* Whether two models have the same parameters and compute the same with them. The context counts
+ * only where positions are parameters. */
+static int compare(const char *path, const ModelSpec *theirs, const ModelSpec *own)
+{
+    if (theirs->names != own->names) {
+        return err_set(ERR_INPUT,
+                       "--init %s: has a model of the kind of %s, this run of %s: give --model %s",
+                       path, theirs->name, own->name, theirs->name);
+    }
+    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
+        double there = spec_value(theirs, field), here = spec_value(own, field);
+        bool counts =
+            field->option && (strcmp(field->name, "context") != 0 || own->learned_positions);
+        if (counts && there != here) {
+            char then[SPEC_TEXT_SIZE], now[SPEC_TEXT_SIZE];
+            spec_text(field, there, then);
+            return err_set(ERR_INPUT, "--init %s: its %s is %s, this run's is %s: give --%s %s",
+                           path, field->name, then, spec_text(field, here, now), field->name, then);
+        }
+    }
+    return 0;
+}
+
+static void write_row(void *trainer, const Param *row, float *values)
+{
+    trainer_write_state(trainer, STATE_PARAMS, row->offset, row->count, values);
+}
+
+int initial_weights(Trainer *t, const char *path)
+{
+    ModelSource source;
+    int code = model_source_open(&source, path);
+    if (code != 0) {
+        return err_wrap(code, "--init");
+    }
+    code = compare(path, &source.spec, &t->setup.spec);
+    if (code == 0) {
+        code = weight_folder_check(source.weights, &t->setup.spec, &t->model.params);
+        code = code != 0 ? err_wrap(code, "--init")
+                         : model_source_rows(&source, &t->model.params, write_row, t);
+    }
+    if (code == 0) {
+        log_info("Starting from the weights of %s", source.path);
+    }
+    model_source_close(&source);
+    return code;
+}
+
+/* --- a Hugging Face model as a run --- */
+
+#define STEP_NAME "step-0"
+
+static int write_checkpoint(const char *folder, const ModelSource *source, const ParamTable *table)
+{
+    WeightLayout layout = {.foreign = false, .dtype = DT_F32};
+    CheckpointDigests digests = {0, 0};
+    TrainState state = {.seed = (uint64_t)source->config.seed,
+                        .seq = source->spec.context,
+                        .first_loss = NAN,
+                        .best_val_loss = NAN};
+    int code = io_make_folders(folder);
+    code = code != 0 ? code
+                     : weight_write(folder, source->weights, &source->spec, table, layout,
+                                    &digests.model);
+    if (code == 0) {
+        cJSON *config = config_to_json(&source->config);
+        code = state_write(folder, &state, &source->spec, config, digests);
+        cJSON_Delete(config);
+    }
+    return code != 0 ? code : io_sync_folder(folder);
+}
+
+static int fill(const char *run, const ModelSource *source, const ParamTable *table)
+{
+    char *ckpt = io_join(run, "ckpt"), *step = io_join(ckpt, STEP_NAME);
+    char *latest = io_join(ckpt, "latest");
+    bool found;
+    int64_t begin, end;
+    int code = hf_bring_tokenizer(source->path, run, &found, &begin, &end);
+    code = code != 0 ? code : write_checkpoint(step, source, table);
+    if (code == 0 && symlink(STEP_NAME, latest) != 0) {
+        code = err_set(ERR_FAILED, "%s: cannot make the link: %s", latest, strerror(errno));
+    }
+    code = code != 0 ? code : io_sync_folder(ckpt);
+    free(latest);
+    free(step);
+    free(ckpt);
+    return code;
+}
+
+/* What the run would be trained with says where the weights came from. */
+static int write_run(ModelSource *source, const char *out)
+{
+    FreshFolder folder;
+    Model shapes;
+    model_init(&shapes, &source->spec, DT_F32, 1);
+    int code = weight_folder_check(source->weights, &source->spec, &shapes.params);
+    code = code != 0 ? code : config_set(&source->config, "init", source->path);
+    code = code != 0 ? code : config_check(&source->config);
+    code = code != 0 ? code : fresh_folder_open(&folder, out);
+    if (code == 0) {
+        code = fill(folder.partial, source, &shapes.params);
+        if (code == 0) {
+            code = fresh_folder_commit(&folder);
+        } else {
+            fresh_folder_abandon(&folder);
+        }
+    }
+    if (code == 0) {
+        log_info("%s: %lld parameters, as --model %s", out, (long long)shapes.params.parameters,
+                 source->spec.name);
+    }
+    model_free(&shapes);
+    return code;
+}
+
+int import_model(const char *path, const char *out)
+{
+    ModelSource source;
+    int code = model_source_open(&source, path);
+    if (code != 0) {
+        return code;
+    }
+    code = weight_folder_spec(source.weights) != NULL
+               ? write_run(&source, out)
+               : err_set(ERR_INPUT,
+                         "%s: is a run of pacer's already; use it as it is, or with train --init",
+                         path);
+    model_source_close(&source);
+    return code;
 }

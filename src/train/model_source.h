@@ -4,6 +4,7 @@
  * here. */
 #include "config/config.h"
 #include "exchange/weight_folder.h"
+#include "train/trainer.h"
 
 typedef struct {
     char *path;   /* of the checkpoint or Hugging Face folder */
@@ -22,3 +23,19 @@ void model_source_close(ModelSource *source); /* a no-op on a zeroed one */
 
 /* The folder to look for its tokenizer in: the run directory, or the Hugging Face folder. */
 const char *model_source_tokenizer(const ModelSource *source);
+
+/* Gives the values of each row of the table in turn, so that the host holds no second copy of the
+ * model. They may be changed; what lies between the rows and behind them is given to nobody. */
+typedef void ModelRowTake(void *user, const Param *row, float *values);
+int model_source_rows(const ModelSource *source, const ParamTable *table, ModelRowTake *take,
+                      void *user);
+
+/* The first weights of a run (--init): fills the master weights, which are f32, from what `path`
+ * means; moments stay as they are. The model must have the dimensions of the trainer's: else
+ * ERR_INPUT names the first that differs and the option to give. */
+int initial_weights(Trainer *trainer, const char *path);
+
+/* A Hugging Face model as a run directory with one checkpoint, step 0, which has no optimizer
+ * state. ERR_INPUT names what is wrong with the folder, or that `out` exists and is no empty
+ * folder. */
+int import_model(const char *folder, const char *out);

@@ -1,6 +1,8 @@
 /* What a person sees of a step, and the line that metrics.jsonl keeps. */
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "train/session.h"
 
 #include <stdio.h>
@@ -60,16 +62,18 @@ int session_report_step(Session *s, double seconds, bool tells)
     s->line_steps = 0;
     s->line_seconds = 0;
     if (s->watcher != NULL) {
-        double left = (double)(s->run.total_steps - step) * s->step_seconds;
-        TrainLine told = {step,
-                          s->run.total_steps,
-                          (int64_t)s->state.tokens,
-                          s->loss,
-                          s->rate,
-                          s->grad_norm,
-                          tok_s,
-                          left};
-        s->watcher->line(&told, s->watcher->user);
+        pacer_step told = {.size = sizeof told,
+                           .step = step,
+                           .steps = s->run.total_steps,
+                           .tokens = s->state.tokens,
+                           .loss = s->loss,
+                           .lr = s->rate,
+                           .grad_norm = s->grad_norm,
+                           .tok_s = tok_s,
+                           .seconds_left = (double)(s->run.total_steps - step) * s->step_seconds};
+        if (s->watcher->function(&told, s->watcher->user) != 0) {
+            signals_request(ERR_INTERRUPTED);
+        }
     }
     return record_step(s->record, &line);
 }

@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
-#include "train/checkpoint_state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,14 +42,13 @@ static int refuse_number(const Run *run, const char *checkpoint, const char *nam
 }
 
 /* What decides which sequence comes next must not change, or the position means nothing. */
-static int compare_order(const Run *run, const char *checkpoint, const TrainState *state,
-                         const cJSON *config)
+static int compare_order(const Run *run, const char *checkpoint, const StateFile *file)
 {
+    const TrainState *state = &file->state;
     uint64_t tokens = run->data.train.tokens, digest = dataset_digest(&run->data);
     bool known = state->data_digest != 0 && digest != 0;
     if (state->data_tokens != tokens || (known && state->data_digest != digest)) {
-        const cJSON *data = json_get(config, "data");
-        const char *was = cJSON_IsString(data) ? data->valuestring : "another";
+        const char *was = json_text_or(file->config, "data", "another");
         bool moved = strcmp(was, run->cfg->data) != 0;
         return err_set(ERR_INPUT,
                        "%s: --data %s does not hold the tokens that it was trained on (%llu for "
@@ -72,7 +70,7 @@ static int compare_order(const Run *run, const char *checkpoint, const TrainStat
 
 /* Whether what the option stands for was compared already and is the same, whatever is written
  * there. */
-static bool stands_for_same(const Option *option, const StateRecord *record)
+static bool stands_for_same(const Option *option, const StateFile *file)
 {
     static const char *const compared[] = {"data", "seed", "seq", "model"};
     for (size_t i = 0; i < sizeof compared / sizeof compared[0]; i++) {
@@ -81,19 +79,18 @@ static bool stands_for_same(const Option *option, const StateRecord *record)
         }
     }
     const SpecField *field = spec_field_of(option->name);
-    return field != NULL && json_get(record->model, field->stored) != NULL;
+    return field != NULL && json_get(file->model, field->stored) != NULL;
 }
 
 /* Leaves the changes that are recorded, or refuses. */
-static int judge(const Run *run, const char *checkpoint, const StateRecord *record,
-                 LegChanges *changes)
+static int judge(const Run *run, const char *checkpoint, const StateFile *file, LegChanges *changes)
 {
     size_t kept = 0;
     int code = 0;
     for (size_t i = 0; i < changes->count; i++) {
         ConfigChange change = changes->rows[i];
         bool refused =
-            change.option->resume == RESUME_REFUSED && !stands_for_same(change.option, record);
+            change.option->resume == RESUME_REFUSED && !stands_for_same(change.option, file);
         if (refused && code == 0) {
             code = refuse(run, checkpoint, change.option, change.from, change.to);
         }
@@ -108,30 +105,22 @@ static int judge(const Run *run, const char *checkpoint, const StateRecord *reco
     return code;
 }
 
-int resume_check(const Run *run, const char *checkpoint, LegChanges *changes)
+int resume_check(const Run *run, const char *checkpoint, const StateFile *file, LegChanges *changes)
 {
-    TrainState state;
-    CheckpointDigests digests;
-    StateRecord record;
-    *changes = (LegChanges){0};
-    int code = state_read_record(checkpoint, &record);
-    code = code != 0 ? code : state_read(checkpoint, NULL, &state, &digests);
-    bool trained = code == 0 && state.data_tokens > 0; /* else checkpoint_load says why not */
-    if (trained) {
-        code = compare_order(run, checkpoint, &state, record.config);
-        code = code != 0 ? code : state_read(checkpoint, &run->setup.spec, &state, &digests);
+    *changes = (LegChanges){.data_unknown = file->state.data_digest == 0};
+    if (file->state.data_tokens == 0) {
+        return 0; /* it was not trained: checkpoint_load says why not */
     }
-    if (code == 0 && trained && record.config != NULL) {
-        code = config_changes(run->cfg, &run->settled, record.config, checkpoint, &changes->rows,
+    int code = compare_order(run, checkpoint, file);
+    code = code != 0 ? code : state_compare(checkpoint, file, &run->setup.spec);
+    if (code == 0 && file->config != NULL) {
+        code = config_changes(run->cfg, &run->settled, file->config, checkpoint, &changes->rows,
                               &changes->count);
-        code = code != 0 ? code : judge(run, checkpoint, &record, changes);
+        code = code != 0 ? code : judge(run, checkpoint, file, changes);
     }
-    if (code == 0) {
-        changes->data_unknown = state.data_digest == 0;
-    } else {
+    if (code != 0) {
         leg_changes_free(changes);
     }
-    state_record_free(&record);
     return code;
 }
 

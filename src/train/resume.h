@@ -2,9 +2,8 @@
 /* Whether a run may go on from a checkpoint with the options it has now, and what it says when
  * it does. Each option's row in config/table.c tells: another value is refused, recorded, or
  * nobody's business. */
+#include "train/checkpoint.h"
 #include "train/setup.h"
-
-struct cJSON;
 
 /* Options that a leg of a run has other than the one before it. */
 typedef struct {
@@ -17,7 +16,8 @@ typedef struct {
  * *changes are then none. Else they are those to be recorded. A refused option whose value
  * differs but stands for the same (a dimension that the preset has anyway, the same tokens in
  * another place) is among them. */
-int resume_check(const Run *run, const char *checkpoint, LegChanges *changes);
+int resume_check(const Run *run, const char *checkpoint, const StateFile *file,
+                 LegChanges *changes);
 void leg_changes_free(LegChanges *changes);
 
 /* A line for each change, loud where the option was not given. */

@@ -6,8 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "devices/devices.h"
-#include "train/checkpoint_state.h"
-#include "train/initial.h"
+#include "train/model_source.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -117,13 +116,12 @@ static int start_state(Session *s)
         trainer_init_params(&s->trainer, (uint64_t)s->run.cfg->seed);
         return 0;
     }
-    StateRecord record = {0};
-    code = resume_check(&s->run, checkpoint, &s->changes);
-    code = code != 0 ? code : state_read_record(checkpoint, &record);
+    StateFile file;
+    code = state_read(checkpoint, &file);
+    code = code != 0 ? code : resume_check(&s->run, checkpoint, &file, &s->changes);
     code = code != 0 ? code : checkpoint_load(checkpoint, &s->trainer, &s->state);
-    s->legs = record.legs;
-    record.legs = NULL;
-    state_record_free(&record);
+    s->legs = json_copy(file.legs);
+    state_free(&file);
     if (code == 0) {
         s->state.data_digest = dataset_digest(&s->run.data); /* an older checkpoint has none */
         s->first_step = s->state.step;

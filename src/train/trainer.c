@@ -3,7 +3,6 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "data/prefetch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +91,7 @@ static void lay_out(Trainer *t)
 
 static void begin(Trainer *t, const TrainerSetup *setup, Backend *backend)
 {
-    *t = (Trainer){.setup = *setup, .backend = backend};
+    *t = (Trainer){.setup = *setup, .backend = backend, .part = PHASE_COUNT};
     ctx_init(&t->ctx, backend);
     t->ctx.attention = setup->attention;
     t->ctx.ttt_keep = setup->ttt_keep;
@@ -254,14 +253,19 @@ int trainer_open(Trainer *t, const TrainerSetup *setup, Backend *backend, const 
                                        sizeof *t->fetched_stamps);
     }
     if (tensor_given(t->model.rope)) {
-        Tensor host = t->model.rope;
-        host.data = mem_alloc(tensor_bytes(host));
-        model_fill_rope(&t->model, host);
-        backend->upload(backend, t->model.rope.data, host.data, tensor_bytes(host));
-        backend->sync(backend);
-        free(host.data);
+        rope_upload(&t->model, backend, t->model.rope);
     }
     return 0;
+}
+
+void rope_upload(const Model *model, Backend *backend, Tensor rope)
+{
+    Tensor host = rope;
+    host.data = mem_alloc(tensor_bytes(host));
+    model_fill_rope(model, host);
+    backend->upload(backend, rope.data, host.data, tensor_bytes(host));
+    backend->sync(backend);
+    free(host.data);
 }
 
 void trainer_close(Trainer *t)

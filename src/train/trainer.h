@@ -2,8 +2,10 @@
 /* Everything a training step touches, in three blocks of memory: state (parameters, gradients,
  * moments, constants, the batch), saved activations, and scratch. The same code lays them out
  * twice: counting, to plan, and for real. */
+#include "data/prefetch.h"
 #include "model/model.h"
 #include "optim/optimizer.h"
+#include "record/timers.h"
 #include "tensor/workspace.h"
 #include "train/ddp.h"
 
@@ -36,23 +38,6 @@ typedef struct {
     const int32_t *ids, *targets, *order;
 } HostBatch;
 
-/* Called before each part of a step, so that its time can be booked. A device with a clock of
- * its own stamps forward, loss, backward and update itself; the host then launches and later
- * waits. */
-typedef enum {
-    PART_MOVE,
-    PART_FORWARD,
-    PART_LOSS,
-    PART_BACKWARD,
-    PART_UPDATE,
-    PART_COMM, /* waiting for other ranks */
-    PART_LAUNCH,
-    PART_WAIT,
-    PART_END,
-    PART_STALL, /* in the midst of a part: it waits for other ranks */
-    PART_RESUME /* and goes on */
-} TrainPart;
-
 /* What a device stamps: the beginning of a micro-step and the ends of its parts; then, once for
  * the update, the ends of waiting for the gradients of other ranks (with several) and of the
  * update. With zero1, also how long waits had lasted (channel_note_stalled) before and after the
@@ -74,7 +59,11 @@ enum {
 /* What is fetched of an update: these numbers, of at most 8 bytes each, and then the stamps. */
 enum { FETCH_LOSS, FETCH_NORM_SQ, FETCH_OWN_LOSS, FETCH_COUNT };
 
-typedef void (*TrainPartHook)(void *user, TrainPart part);
+/* Told where the host's parts of a step begin and end, so that their time can be booked. They
+ * follow each other; only PHASE_COMM_EXPOSED also lies inside others, which wait for ranks. A
+ * device with a clock of its own stamps forward, loss, backward and update itself; the host then
+ * launches and later waits. */
+typedef void (*TrainHook)(void *user, Phase phase, bool begins);
 
 typedef struct {
     TrainerSetup setup;
@@ -88,7 +77,7 @@ typedef struct {
     Tensor checksum;            /* (2) i32; none with one rank */
     Tensor results;             /* what is fetched of an update: the next four, side by side */
     Tensor loss;     /* (1) acc: mean over the update so far; optimizer.norm_sq is the second */
-    Tensor own_loss; /* (1) acc: see trainer_add_own_loss */
+    Tensor own_loss; /* (1) acc: of this rank's own sequences; see trainer_step */
     int64_t *stamps; /* (STAMP_COUNT) of the micro-step under way, in the device's memory */
     int64_t posted, fetched; /* results of updates on their way to the host */
     int64_t *fetched_stamps; /* host: (accum x STAMP_MICRO + STAMP_TAIL), of the last fetched */
@@ -96,8 +85,10 @@ typedef struct {
     Ddp ddp;
     Comm *comm;     /* NULL: one rank */
     bool scattered; /* zero1: the last update's weights are not all here */
-    TrainPartHook hook;
+    TrainHook hook;
     void *hook_user;
+    Phase part;    /* of a step, under way; PHASE_COUNT: none */
+    int64_t micro; /* micro-step under way; -1: the update */
 } Trainer;
 
 /* ERR_INPUT naming the options whose product makes a tensor of more than 2^50 bytes, beyond all
@@ -117,6 +108,9 @@ int64_t trainer_largest_batch(const TrainerSetup *setup, Backend *backend, size_
 int trainer_open(Trainer *trainer, const TrainerSetup *setup, Backend *backend,
                  const TrainPlan *plan);
 void trainer_close(Trainer *trainer); /* a no-op on a zeroed trainer; the backend stays open */
+
+/* The model's rotary angles into `rope`, of the shape of model_rope_shape in the backend's memory. */
+void rope_upload(const Model *model, Backend *backend, Tensor rope);
 
 /* Has the ops of later steps traced (NULL: no more), in sections of at most as many calls as an
  * update with one micro-step has. What the backend has recorded is dropped: it holds the stamps
@@ -152,11 +146,6 @@ uint64_t trainer_checksum(Trainer *trainer);
 /* Micro-step `micro` (0 .. accum - 1): forward, loss, backward. */
 void trainer_micro_step(Trainer *trainer, HostBatch batch, int64_t micro);
 
-/* Behind each micro-step of an update, with several ranks: sums up the mean loss of this rank's
- * own sequences, which the loss of all ranks does not tell. Queued as the micro-step is, and no
- * part of what is recorded, so that updates without it cost nothing more. */
-void trainer_add_own_loss(Trainer *trainer, int64_t micro);
-
 /* Clips and applies the update with this rate; step counts from 0. */
 void trainer_update(Trainer *trainer, double rate, int64_t step);
 
@@ -165,6 +154,11 @@ void trainer_update(Trainer *trainer, double rate, int64_t step);
  * fetched, waiting for that update alone. At most trainer_ahead may be under way. */
 void trainer_post(Trainer *trainer);
 void trainer_fetch(Trainer *trainer, double *loss, double *grad_norm);
+
+/* A whole update on the next batches, its results posted. Of the first one, with several ranks, the
+ * loss of this rank's own sequences is fetched besides. waited: see prefetch_next, whose errors
+ * are returned. */
+int trainer_step(Trainer *trainer, Prefetch *prefetch, double rate, int64_t step, double *waited);
 
 /* Joins the ranks, which must agree in setup but for ddp.rank. The channel is of the trainer's
  * backend; both stay the caller's. */

@@ -15,15 +15,23 @@ static bool is_recorded(const Trainer *t)
     return t->setup.graph && !t->ctx.dry && t->backend->replay != NULL;
 }
 
-static void enter(Trainer *t, TrainPart part)
+static void tell(Trainer *t, Phase phase, bool begins)
 {
-    if (t->hook != NULL && !t->ctx.dry) {
-        t->hook(t->hook_user, part);
+    if (t->hook != NULL && !t->ctx.dry && phase != PHASE_COUNT) {
+        t->hook(t->hook_user, phase, begins);
     }
 }
 
+/* Ends the part of the step that is under way and begins another; PHASE_COUNT: none. */
+static void enter(Trainer *t, Phase part)
+{
+    tell(t, t->part, false);
+    t->part = part;
+    tell(t, t->part, true);
+}
+
 /* Part of a step that the backend computes: what the host does is not what the device does then. */
-static void enter_computed(Trainer *t, TrainPart part, int stamp)
+static void enter_computed(Trainer *t, Phase part, int stamp)
 {
     if (trainer_is_stamped(t)) {
         t->backend->stamp(t->backend, t->stamps + stamp);
@@ -81,13 +89,10 @@ static void on_need(void *trainer, int64_t offset, int64_t count)
     Trainer *t = trainer;
     int64_t ticket = ddp_awaited(&t->ddp, offset, count);
     if (ticket > 0) {
-        if (!trainer_is_stamped(t)) {
-            enter(t, PART_STALL);
-        }
+        Phase stall = trainer_is_stamped(t) ? PHASE_COUNT : PHASE_COMM_EXPOSED;
+        tell(t, stall, true);
         ddp_wait_for(&t->ddp, ticket);
-        if (!trainer_is_stamped(t)) {
-            enter(t, PART_RESUME);
-        }
+        tell(t, stall, false);
     }
 }
 
@@ -135,25 +140,25 @@ static void compute(Trainer *t, Mode mode, bool send)
         c->ready = on_ready;
         c->ready_user = &t->ddp;
     }
-    enter_computed(t, PART_FORWARD, STAMP_START);
+    enter_computed(t, PHASE_FORWARD, STAMP_START);
     trace_body(c->trace, "forward");
     forward(t, mode == MODE_SET && has_scattered_weights(t));
-    enter_computed(t, PART_LOSS, STAMP_FORWARD);
+    enter_computed(t, PHASE_LOSS, STAMP_FORWARD);
     trace_part(c->trace, "loss");
     model_head(c, &t->model, t->losses, scale, true, mode);
     op_sum(c, t->losses, scale, t->loss, mode);
     if (send) {
         ddp_sum(&t->ddp, t->loss);
     }
-    enter_computed(t, PART_BACKWARD, STAMP_LOSS);
+    enter_computed(t, PHASE_BACKWARD, STAMP_LOSS);
     trace_part(c->trace, "backward");
     model_backward(c, &t->model, mode);
     model_end(c, &t->model);
     c->ready = NULL;
-    enter_computed(t, send ? PART_COMM : PART_END, STAMP_BACKWARD);
+    enter_computed(t, send ? PHASE_COMM_EXPOSED : PHASE_COUNT, STAMP_BACKWARD);
     if (send) {
         ddp_end(&t->ddp);
-        enter_computed(t, PART_END, STAMP_COMM);
+        enter_computed(t, PHASE_COUNT, STAMP_COMM);
     }
 }
 
@@ -184,7 +189,7 @@ static void update(void *trainer)
         ddp_wait(&t->ddp);
     }
     optimizer_step(&t->ctx, &t->optimizer);
-    enter_computed(t, PART_END, STAMP_UPDATE);
+    enter_computed(t, PHASE_COUNT, STAMP_UPDATE);
 }
 
 /* Where the copies of update number `update` arrive: stamps of its micro-steps but the last,
@@ -196,10 +201,11 @@ static int read_slot(const Trainer *t, int64_t update, int64_t micro)
 
 void trainer_micro_step(Trainer *t, HostBatch host, int64_t micro)
 {
-    enter(t, PART_MOVE);
+    t->micro = micro;
+    enter(t, PHASE_DATA_MOVE);
     send_batch(t, host);
     if (trainer_is_stamped(t)) {
-        enter(t, PART_LAUNCH);
+        enter(t, PHASE_LAUNCH);
     }
     if (has_ranks(t) && micro + 1 == t->setup.accum) {
         run_recorded(t, RECORD_LAST, compute_last);
@@ -213,24 +219,17 @@ void trainer_micro_step(Trainer *t, HostBatch host, int64_t micro)
         t->backend->read_start(t->backend, read_slot(t, t->posted, micro), t->stamps,
                                STAMP_MICRO * sizeof *t->stamps);
     }
-    enter(t, PART_END);
-}
-
-/* The tokens' losses are those of the last micro-step until the next one's head. */
-void trainer_add_own_loss(Trainer *t, int64_t micro)
-{
-    const TrainerSetup *s = &t->setup;
-    op_sum(&t->ctx, t->losses, 1.0 / ((double)s->batch * (double)s->seq * (double)s->accum),
-           t->own_loss, micro == 0 ? MODE_SET : MODE_ADD);
+    enter(t, PHASE_COUNT);
 }
 
 void trainer_update(Trainer *t, double rate, int64_t step)
 {
-    enter(t, trainer_is_stamped(t) ? PART_LAUNCH : PART_UPDATE);
+    t->micro = -1;
+    enter(t, trainer_is_stamped(t) ? PHASE_LAUNCH : PHASE_OPTIMIZER);
     optimizer_prepare(&t->ctx, &t->optimizer, rate, step);
     run_recorded(t, RECORD_UPDATE, update);
     t->scattered = has_scattered_weights(t);
-    enter(t, PART_END);
+    enter(t, PHASE_COUNT);
 }
 
 void trainer_settle(Trainer *t)
@@ -264,6 +263,37 @@ void trainer_post(Trainer *t)
     t->posted++;
 }
 
+/* Sums up the mean loss of this rank's own sequences, which the loss of all ranks does not tell.
+ * The tokens' losses are those of the last micro-step until the next one's head. No part of what
+ * is recorded, so that updates without it cost nothing more. */
+static void add_own_loss(Trainer *t, int64_t micro)
+{
+    const TrainerSetup *s = &t->setup;
+    op_sum(&t->ctx, t->losses, 1.0 / ((double)s->batch * (double)s->seq * (double)s->accum),
+           t->own_loss, micro == 0 ? MODE_SET : MODE_ADD);
+}
+
+int trainer_step(Trainer *t, Prefetch *prefetch, double rate, int64_t step, double *waited)
+{
+    for (int64_t micro = 0; micro < t->setup.accum; micro++) {
+        Batch batch;
+        t->micro = micro;
+        enter(t, PHASE_DATA_LOAD);
+        int code = prefetch_next(prefetch, &batch, waited);
+        enter(t, PHASE_COUNT);
+        if (code != 0) {
+            return code;
+        }
+        trainer_micro_step(t, (HostBatch){batch.tokens, batch.targets, batch.order}, micro);
+        if (step == 0 && t->comm != NULL) {
+            add_own_loss(t, micro);
+        }
+    }
+    trainer_update(t, rate, step);
+    trainer_post(t);
+    return 0;
+}
+
 /* The update's results, and its stamps where there are any; the last copy is waited for, which
  * means all. */
 static void read_results(Trainer *t, void *raw)
@@ -292,13 +322,13 @@ void trainer_fetch(Trainer *t, double *loss, double *grad_norm)
 {
     PACER_ASSERT(t->fetched < t->posted, "nothing was posted");
     double raw[FETCH_COUNT + STAMP_COUNT];
-    enter(t, trainer_is_stamped(t) ? PART_WAIT : PART_UPDATE);
+    enter(t, trainer_is_stamped(t) ? PHASE_WAIT : PHASE_OPTIMIZER);
     if (t->backend->read_wait != NULL) {
         read_results(t, raw);
     } else {
         t->backend->download(t->backend, raw, t->results.data, tensor_bytes(t->results));
     }
-    enter(t, PART_END);
+    enter(t, PHASE_COUNT);
     t->fetched++;
     *loss = widen(&raw[FETCH_LOSS], t->loss.dtype);
     *grad_norm = sqrt(widen(&raw[FETCH_NORM_SQ], t->loss.dtype));

@@ -43,37 +43,19 @@ static void narrow(float *values, int64_t count)
     }
 }
 
-/* One row of the table after the other, so that the host holds no second copy of the model. */
-static int upload(LoadedModel *loaded, const WeightFolder *folder)
+static void upload_row(void *user, const Param *row, float *values)
 {
-    const ParamTable *table = &loaded->model.params;
+    const LoadedModel *loaded = user;
     Backend *backend = loaded->backend;
-    int64_t longest = 0;
-    for (int r = 0; r < table->count; r++) {
-        longest = table->rows[r].count > longest ? table->rows[r].count : longest;
+    int64_t matrices = tensor_count(loaded->weights);
+    Tensor to = row->offset < matrices
+                    ? tensor_rows(loaded->weights, row->offset, row->count)
+                    : tensor_rows(loaded->others, row->offset - matrices, row->count);
+    if (to.dtype == DT_BF16) {
+        narrow(values, row->count);
     }
-    float *values = mem_try_aligned((size_t)longest * sizeof *values);
-    if (values == NULL) {
-        return err_set(ERR_MEMORY, "%s: no memory to read its weights through", loaded->path);
-    }
-    int code = 0;
-    for (int r = 0; code == 0 && r < table->count; r++) {
-        const Param *row = &table->rows[r];
-        code = weight_folder_read(folder, table, r, values);
-        if (code == 0) {
-            int64_t matrices = tensor_count(loaded->weights);
-            Tensor to = row->offset < matrices
-                            ? tensor_rows(loaded->weights, row->offset, row->count)
-                            : tensor_rows(loaded->others, row->offset - matrices, row->count);
-            if (to.dtype == DT_BF16) {
-                narrow(values, row->count);
-            }
-            backend->upload(backend, to.data, values, tensor_bytes(to));
-            backend->sync(backend);
-        }
-    }
-    free(values);
-    return code;
+    backend->upload(backend, to.data, values, tensor_bytes(to));
+    backend->sync(backend);
 }
 
 static int place_rope(LoadedModel *loaded, Tensor *rope)
@@ -82,21 +64,15 @@ static int place_rope(LoadedModel *loaded, Tensor *rope)
     if (!tensor_given(*rope)) {
         return 0;
     }
-    Backend *backend = loaded->backend;
     int code = allocate(loaded, rope, &loaded->blocks[2]);
     if (code == 0) {
-        Tensor host = *rope;
-        host.data = mem_alloc(tensor_bytes(host));
-        model_fill_rope(&loaded->model, host);
-        backend->upload(backend, rope->data, host.data, tensor_bytes(host));
-        backend->sync(backend);
-        free(host.data);
+        rope_upload(&loaded->model, loaded->backend, *rope);
     }
     return code;
 }
 
 /* split: the matrices in bf16 under a model that computes in f32. */
-static int place_weights(LoadedModel *loaded, const WeightFolder *folder, bool split)
+static int place_weights(LoadedModel *loaded, const ModelSource *source, bool split)
 {
     Model *model = &loaded->model;
     const ParamTable *table = &model->params;
@@ -108,7 +84,7 @@ static int place_weights(LoadedModel *loaded, const WeightFolder *folder, bool s
         loaded->others = tensor_1d(NULL, DT_F32, table->flat - table->decayed);
         code = code != 0 ? code : allocate(loaded, &loaded->others, &loaded->blocks[1]);
     }
-    code = code != 0 ? code : upload(loaded, folder);
+    code = code != 0 ? code : model_source_rows(source, table, upload_row, loaded);
     code = code != 0 ? code : place_rope(loaded, &rope);
     if (code == 0 && split) {
         model_bind_split(model, loaded->weights, loaded->others, rope);
@@ -186,7 +162,7 @@ static int open_parts(LoadedModel *loaded, const ModelSource *source, const Conf
                        "takes f32 there");
     }
     code = code != 0 ? code : open_tokenizer(loaded, source, cfg);
-    return code != 0 ? code : place_weights(loaded, source->weights, split);
+    return code != 0 ? code : place_weights(loaded, source, split);
 }
 
 int loaded_open(LoadedModel *loaded, const char *path, Config *cfg, const Comm *comm)

@@ -27,15 +27,15 @@ typedef struct {
     double since, stalled_s;
 } Listener;
 
-static void listen(void *user, TrainPart part)
+static void listen(void *user, Phase phase, bool begins)
 {
     Listener *l = user;
-    if (part == PART_STALL) {
+    if (phase == PHASE_FORWARD) {
+        l->forward = begins;
+    } else if (phase == PHASE_COMM_EXPOSED && begins) {
         l->since = clock_seconds();
-    } else if (part == PART_RESUME) {
+    } else if (phase == PHASE_COMM_EXPOSED) {
         l->stalled_s += l->forward ? clock_seconds() - l->since : 0;
-    } else {
-        l->forward = part == PART_FORWARD;
     }
 }
 
