@@ -416,7 +416,7 @@ static void check_file(const Fixture *f, const cJSON *tree)
     {
         int lane = (int)number(event, "tid");
         assert_in_range(lane, 0, LANES - 1);
-        assert_true(number(event, "pid") == 5);
+        assert_true(number(event, "pid") == 0);
         assert_true(cJSON_IsString(member(event, "name")));
         const cJSON *args = member(event, "args");
         if (strcmp(member(event, "ph")->valuestring, "M") == 0) {
@@ -465,10 +465,11 @@ static void test_trace__file_is_what_viewers_expect(void **state)
         Output *output;
         char *text;
         size_t size;
+        ProfileRanks ranks = {.title = "a \"title\""};
         open_fixture(&f, "llama-22m", device == 1);
         measure(&f, &p);
         assert_int_equal(output_open(path, &output), 0);
-        assert_int_equal(profile_write(&p, ceilings, 5, "a \"title\"", output), 0);
+        assert_int_equal(profile_write(&p, ceilings, ranks, output), 0);
         assert_int_equal(output_commit(output), 0);
         assert_int_equal(io_read_all(path, 64 << 20, &text, &size), 0);
         cJSON *tree = cJSON_Parse(text);

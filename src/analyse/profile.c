@@ -132,6 +132,11 @@ static int plain_step(Profiler *p, double *seconds)
     return code;
 }
 
+static int64_t to_host(const Profiler *p, int64_t ns)
+{
+    return trace_is_device(p->trace) ? device_clock_to_host(&p->clock, ns) : ns;
+}
+
 /* Events of the step just made, with times moved to the host's clock, into p->current. */
 static void take_events(Profiler *p)
 {
@@ -143,10 +148,8 @@ static void take_events(Profiler *p)
     }
     for (int64_t i = 0; i < s->event_count; i++) {
         s->events[i] = events[i];
-        if (trace_is_device(p->trace)) {
-            s->events[i].start_ns = device_clock_to_host(&p->clock, events[i].start_ns);
-            s->events[i].end_ns = device_clock_to_host(&p->clock, events[i].end_ns);
-        }
+        s->events[i].start_ns = to_host(p, events[i].start_ns);
+        s->events[i].end_ns = to_host(p, events[i].end_ns);
     }
 }
 
@@ -179,10 +182,8 @@ static void take_communication(Profiler *p)
     }
     for (int64_t i = 0; i < s->comm_count; i++) {
         s->comm[i] = spans[i];
-        if (trace_is_device(p->trace)) {
-            s->comm[i].start_ns = device_clock_to_host(&p->clock, spans[i].start_ns);
-            s->comm[i].end_ns = device_clock_to_host(&p->clock, spans[i].end_ns);
-        }
+        s->comm[i].start_ns = to_host(p, spans[i].start_ns);
+        s->comm[i].end_ns = to_host(p, spans[i].end_ns);
     }
     cut_waits(s);
 }
@@ -207,38 +208,25 @@ static int traced_step(Profiler *p)
     return code;
 }
 
-/* What is known of each repeat. */
-typedef struct {
-    double *plain, *traced, *ops, *outside, *share, *exposed, *hidden; /* (repeats) each */
-    double *by_op;                                                     /* (OP_COUNT, repeats) */
-} Samples;
+/* What is known of each repeat; behind the others the time of each op. */
+enum { OF_PLAIN, OF_TRACED, OF_OPS, OF_OUTSIDE, OF_SHARE, OF_EXPOSED, OF_HIDDEN, OF_OP };
 
-static Samples samples_new(int64_t repeats)
-{
-    size_t n = (size_t)repeats;
-    double *all = mem_zalloc((7 + OP_COUNT) * n, sizeof *all);
-    return (Samples){all,         all + n,     all + 2 * n, all + 3 * n,
-                     all + 4 * n, all + 5 * n, all + 6 * n, all + 7 * n};
-}
-
-static void samples_free(Samples *samples)
-{
-    free(samples->plain);
-}
-
-static void book(const Profiler *p, Samples *samples, int64_t at, int64_t repeats)
+/* samples: (OF_OP + OP_COUNT, repeats) */
+static void book(const Profiler *p, double *samples, int64_t at, int64_t repeats)
 {
     const ProfiledStep *s = &p->current;
+    double ops = 0, traced = step_seconds(p);
     for (int64_t i = 0; i < s->event_count; i++) {
         double seconds = 1e-9 * (double)(s->events[i].end_ns - s->events[i].start_ns);
-        samples->by_op[s->events[i].call.op * repeats + at] += seconds;
-        samples->ops[at] += seconds;
+        samples[(OF_OP + s->events[i].call.op) * repeats + at] += seconds;
+        ops += seconds;
     }
-    samples->traced[at] = step_seconds(p);
-    samples->outside[at] = samples->traced[at] - samples->ops[at];
-    samples->share[at] = samples->ops[at] / samples->traced[at];
-    samples->exposed[at] = s->comm_times.exposed_s;
-    samples->hidden[at] = channel_hidden(&s->comm_times);
+    samples[OF_TRACED * repeats + at] = traced;
+    samples[OF_OPS * repeats + at] = ops;
+    samples[OF_OUTSIDE * repeats + at] = traced - ops;
+    samples[OF_SHARE * repeats + at] = ops / traced;
+    samples[OF_EXPOSED * repeats + at] = s->comm_times.exposed_s;
+    samples[OF_HIDDEN * repeats + at] = channel_hidden(&s->comm_times);
 }
 
 static void count_work(Profile *profile, const ProfiledStep *s)
@@ -268,34 +256,33 @@ static int keep_if_fastest(Profiler *p, Profile *profile, int64_t at)
 
 static int measure(Profiler *p, Profile *profile, ProfileOptions options)
 {
-    int64_t repeats = options.repeats;
-    Samples samples = samples_new(repeats);
+    size_t n = (size_t)options.repeats;
+    double *samples = mem_zalloc((OF_OP + OP_COUNT) * n, sizeof *samples);
     int code = run_steps(p, options.warm);
-    for (int64_t at = 0; at < repeats && code == 0; at++) {
-        code = plain_step(p, &samples.plain[at]);
+    for (int64_t at = 0; at < options.repeats && code == 0; at++) {
+        code = plain_step(p, &samples[OF_PLAIN * n + (size_t)at]);
         code = code == 0 ? traced_step(p) : code;
         if (code == 0) {
-            book(p, &samples, at, repeats);
+            book(p, samples, at, options.repeats);
             code = keep_if_fastest(p, profile, at);
         }
     }
     if (code == 0) {
-        size_t n = (size_t)repeats;
-        count_work(profile, &profile->fastest);
-        profile->plain_s = clock_quantile(samples.plain, n, 0.5);
-        profile->traced_s = clock_quantile(samples.traced, n, 0.5);
-        profile->ops_s = clock_quantile(samples.ops, n, 0.5);
-        profile->outside_s = clock_quantile(samples.outside, n, 0.5);
-        profile->fastest_plain_s = samples.plain[0]; /* sorted by now */
-        profile->fastest_traced_s = samples.traced[0];
-        profile->share = clock_quantile(samples.share, n, 0.5);
-        profile->exposed_s = clock_quantile(samples.exposed, n, 0.5);
-        profile->hidden_s = clock_quantile(samples.hidden, n, 0.5);
-        for (int op = 0; op < OP_COUNT; op++) {
-            profile->op_s[op] = clock_quantile(samples.by_op + (size_t)op * n, n, 0.5);
+        double *const medians[OF_OP] = {
+            [OF_PLAIN] = &profile->plain_s,   [OF_TRACED] = &profile->traced_s,
+            [OF_OPS] = &profile->ops_s,       [OF_OUTSIDE] = &profile->outside_s,
+            [OF_SHARE] = &profile->share,     [OF_EXPOSED] = &profile->exposed_s,
+            [OF_HIDDEN] = &profile->hidden_s,
+        };
+        for (size_t i = 0; i < OF_OP + OP_COUNT; i++) {
+            double *to = i < OF_OP ? medians[i] : &profile->op_s[i - OF_OP];
+            *to = clock_quantile(samples + i * n, n, 0.5);
         }
+        profile->fastest_plain_s = samples[OF_PLAIN * n]; /* sorted by now */
+        profile->fastest_traced_s = samples[OF_TRACED * n];
+        count_work(profile, &profile->fastest);
     }
-    samples_free(&samples);
+    free(samples);
     return code;
 }
 

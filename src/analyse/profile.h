@@ -65,24 +65,19 @@ typedef struct {
 } ProfileShare;
 ProfileShare profile_share(ProfileCeilings ceilings, double flops, double bytes, double seconds);
 
-/* Ops by time. */
-void profile_print(const Profile *profile, ProfileCeilings ceilings, FILE *file);
-
-/* The fastest step as trace events in Chrome's JSON format, which Perfetto and chrome://tracing
- * open; the caller commits the output. title: what was profiled. */
-int profile_write(const Profile *profile, ProfileCeilings ceilings, int rank, const char *title,
-                  Output *output);
-
-/* profile_ranks.c: the same of several ranks, which all call these. */
+/* Ranks that trained together, which all make the calls below; or one. */
 typedef struct {
-    Comm *comm;
+    Comm *comm;         /* NULL: one rank */
     const char *device; /* what this rank computes with */
     const char *title;  /* what was profiled */
 } ProfileRanks;
 
-/* Ops of the slowest rank, and a line for each rank, into the first rank's file. */
-int profile_print_ranks(const Profile *profile, ProfileCeilings ceilings, ProfileRanks ranks,
-                        FILE *file);
-/* Lanes of all ranks into the first rank's output; the others' is NULL. */
-int profile_write_ranks(const Profile *profile, ProfileCeilings ceilings, ProfileRanks ranks,
-                        Output *output);
+/* Ops by time. With several ranks those of the slowest, and a line for each rank, into the first
+ * one's file. */
+int profile_print(const Profile *profile, ProfileCeilings ceilings, ProfileRanks ranks, FILE *file);
+
+/* The fastest step as trace events in Chrome's JSON format, which Perfetto and chrome://tracing
+ * open. Lanes of all ranks go into the first one's output, which the caller commits; the others'
+ * is NULL. */
+int profile_write(const Profile *profile, ProfileCeilings ceilings, ProfileRanks ranks,
+                  Output *output);

@@ -1,5 +1,8 @@
 #include "analyse/profile.h"
 
+#include "base/escape.h"
+#include "base/mem.h"
+
 #include <stdlib.h>
 
 /* A clock that ticks once in a microsecond may find that no time has passed. */
@@ -28,7 +31,7 @@ static int by_time(const void *a, const void *b)
                : (int)left->op - (int)right->op;
 }
 
-void profile_print(const Profile *p, ProfileCeilings ceilings, FILE *file)
+static void print_ops(const Profile *p, ProfileCeilings ceilings, FILE *file)
 {
     Row rows[OP_COUNT];
     size_t count = 0;
@@ -65,4 +68,79 @@ void profile_print(const Profile *p, ProfileCeilings ceilings, FILE *file)
             "without a trace %10.3f ms  profiling adds %.1f %% (%.1f %% by the fastest of each)\n",
             1e3 * p->plain_s, 100 * (p->traced_s / p->plain_s - 1),
             100 * (p->fastest_traced_s / p->fastest_plain_s - 1));
+}
+
+/* --- several ranks --- */
+
+typedef struct {
+    char host[64], device[64];
+    double step_s, exposed_s, hidden_s;
+} RankLine;
+
+/* Without what it waited for others. */
+static double own_seconds(const RankLine *line)
+{
+    return line->step_s - line->exposed_s;
+}
+
+static int find_slowest(const RankLine *lines, int ranks)
+{
+    int slowest = 0;
+    for (int i = 1; i < ranks; i++) {
+        slowest = own_seconds(&lines[i]) > own_seconds(&lines[slowest]) ? i : slowest;
+    }
+    return slowest;
+}
+
+static void print_lines(const RankLine *lines, int ranks, FILE *file)
+{
+    fprintf(file, "\n%4s %12s %12s %12s %12s  %s\n", "rank", "step ms", "own ms", "exposed ms",
+            "hidden ms", "on");
+    for (int i = 0; i < ranks; i++) {
+        const RankLine *line = &lines[i];
+        fprintf(file, "%4d %12.3f %12.3f %12.3f %12.3f  %s, %s\n", i, 1e3 * line->step_s,
+                1e3 * own_seconds(line), 1e3 * line->exposed_s, 1e3 * line->hidden_s, line->host,
+                line->device);
+    }
+}
+
+static int print_ranks(const Profile *profile, ProfileCeilings ceilings, ProfileRanks ranks,
+                       FILE *file)
+{
+    int count = comm_ranks(ranks.comm);
+    RankLine *lines = mem_zalloc((size_t)count, sizeof *lines);
+    RankLine mine = {.step_s = profile->traced_s,
+                     .exposed_s = profile->exposed_s,
+                     .hidden_s = profile->hidden_s};
+    snprintf(mine.host, sizeof mine.host, "%s", comm_host(ranks.comm));
+    snprintf(mine.device, sizeof mine.device, "%s", ranks.device);
+    int code = comm_gather(ranks.comm, &mine, sizeof mine, lines);
+    if (code != 0) {
+        return code; /* a message may still come into lines */
+    }
+    struct {
+        Profile profile;
+        ProfileCeilings ceilings;
+    } slowest = {*profile, ceilings};
+    int rank = find_slowest(lines, count);
+    slowest.profile.fastest = (ProfiledStep){0}; /* memory of this process */
+    code = comm_broadcast(ranks.comm, &slowest, sizeof slowest, rank);
+    if (code == 0 && comm_rank(ranks.comm) == 0) {
+        escape_printf(file, "%s\n", ranks.title);
+        fprintf(file, "ops of rank %d, the slowest by its own time\n", rank);
+        print_ops(&slowest.profile, slowest.ceilings, file);
+        print_lines(lines, count, file);
+    }
+    free(lines);
+    return code;
+}
+
+int profile_print(const Profile *profile, ProfileCeilings ceilings, ProfileRanks ranks, FILE *file)
+{
+    if (ranks.comm != NULL) {
+        return print_ranks(profile, ceilings, ranks, file);
+    }
+    escape_printf(file, "%s\n", ranks.title);
+    print_ops(profile, ceilings, file);
+    return 0;
 }

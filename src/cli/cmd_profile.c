@@ -1,7 +1,6 @@
 /* `pacer profile`: one training step, of one rank or of several, as a file of trace events and
  * as a table; the table alone is `bench ops`. */
 #include "analyse/profile.h"
-#include "base/escape.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "cli/bench.h"
@@ -16,19 +15,14 @@
 static int show(const Bench *b, const Profile *profile, Output *trace, FILE *table)
 {
     ProfileCeilings ceilings = {b->sgemm * 1e9, b->copy * 1e9};
+    const Backend *backend = b->run.backend;
     char *title = bench_title(b);
-    int code = 0;
-    if (b->comm != NULL) {
-        const Backend *backend = b->run.backend;
-        ProfileRanks ranks = {.comm = b->comm,
-                              .device = backend->device != NULL ? backend->device : backend->name,
-                              .title = title};
-        code = profile_print_ranks(profile, ceilings, ranks, table);
-        code = code == 0 ? profile_write_ranks(profile, ceilings, ranks, trace) : code;
-    } else {
-        escape_printf(table, "%s\n", title);
-        profile_print(profile, ceilings, table);
-        code = trace != NULL ? profile_write(profile, ceilings, 0, title, trace) : 0;
+    ProfileRanks ranks = {.comm = b->comm,
+                          .device = backend->device != NULL ? backend->device : backend->name,
+                          .title = title};
+    int code = profile_print(profile, ceilings, ranks, table);
+    if (code == 0 && (trace != NULL || b->comm != NULL)) {
+        code = profile_write(profile, ceilings, ranks, trace);
     }
     free(title);
     return code;

@@ -1,33 +1,82 @@
 /* Trace events as Chrome's format has them: complete events (ph X) with beginning and length in
- * microseconds, on lanes of one process for each rank. Written one line per event, so that a
- * step of many micro-steps needs no more memory. */
-#include "analyse/profile_lanes.h"
+ * microseconds, on lanes of one process for each rank. Written one line per event, and a rank's
+ * lanes go to the first one in pieces of fixed size, so neither the number of ranks nor the length
+ * of a step costs memory.
+ *
+ * Ranks of one machine read the same clock, so their times can be compared as they are. Between
+ * machines all that is known is that a step begins behind a barrier: the file's time begins
+ * where the first rank of a machine left it, and machines are as far apart in the file as these
+ * ranks were, which is about the way of a message. */
+#include "analyse/profile.h"
+
+#include "base/assert.h"
 #include "base/json.h"
+#include "base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { LANE_STEP, LANE_PARTS, LANE_OPS, LANE_HOST, LANE_COMM, LANE_COUNT };
+
+#define PIECE_TEXT 65000
 
 typedef struct {
     const ProfiledStep *step;
     ProfileCeilings ceilings;
-    ProfileLanes lanes;
-    ProfileSink sink;
-    int64_t written;
+    Comm *comm; /* NULL: one rank */
+    int rank;
+    const char *name, *label; /* of the rank's process; label NULL: none */
+    int64_t origin_ns;        /* where the file's time begins by this rank's clock */
+    int64_t written;          /* items before */
+    Output *output;           /* of the first rank */
+    size_t size;              /* of the piece under way; 0 sent: that was all */
+    char text[PIECE_TEXT];
 } Writer;
+
+/* --- text --- */
+
+/* A piece from one rank to all. */
+static int pass_on(Writer *w, int from)
+{
+    int code = comm_broadcast(w->comm, &w->size, sizeof w->size, from);
+    PACER_ASSERT(code != 0 || w->size <= PIECE_TEXT, "a piece of %zu bytes", w->size);
+    return code != 0 ? code : comm_broadcast(w->comm, w->text, w->size, from);
+}
+
+static int flush(Writer *w)
+{
+    int code = w->rank == 0 ? output_put(w->output, w->text, w->size) : pass_on(w, w->rank);
+    w->size = 0;
+    return code;
+}
+
+static int put_text(Writer *w, const char *text)
+{
+    int code = 0;
+    for (size_t left = strlen(text); left > 0 && code == 0;) {
+        size_t room = PIECE_TEXT - w->size, taken = left < room ? left : room;
+        memcpy(w->text + w->size, text, taken);
+        w->size += taken;
+        text += taken;
+        left -= taken;
+        code = w->size == PIECE_TEXT ? flush(w) : 0;
+    }
+    return code;
+}
 
 /* Takes item. */
 static int put_item(Writer *w, cJSON *item)
 {
-    const char *between = w->written++ > 0 ? ",\n" : "\n";
     char *text = json_line(item);
-    int code = w->sink.put(w->sink.user, between, strlen(between));
-    code = code != 0 ? code : w->sink.put(w->sink.user, text, strlen(text));
+    int code = put_text(w, w->written++ > 0 ? ",\n" : "\n");
+    code = code != 0 ? code : put_text(w, text);
     free(text);
     cJSON_Delete(item);
     return code;
 }
+
+/* --- the lanes of a rank --- */
 
 /* Takes args. */
 static int put_metadata(Writer *w, const char *name, int lane, cJSON *args)
@@ -35,7 +84,7 @@ static int put_metadata(Writer *w, const char *name, int lane, cJSON *args)
     cJSON *item = json_object();
     json_put_text(item, "ph", "M");
     json_put_text(item, "name", name);
-    json_put_whole(item, "pid", w->lanes.rank);
+    json_put_whole(item, "pid", w->rank);
     json_put_whole(item, "tid", lane);
     json_put_item(item, "args", args);
     return put_item(w, item);
@@ -63,9 +112,9 @@ static int put_span(Writer *w, int lane, const char *name, const char *category,
     json_put_text(item, "ph", "X");
     json_put_text(item, "name", name);
     json_put_text(item, "cat", category);
-    json_put_whole(item, "pid", w->lanes.rank);
+    json_put_whole(item, "pid", w->rank);
     json_put_whole(item, "tid", lane);
-    json_put_number(item, "ts", (double)(start_ns - w->lanes.origin_ns) / 1e3);
+    json_put_number(item, "ts", (double)(start_ns - w->origin_ns) / 1e3);
     json_put_number(item, "dur", (double)(end_ns - start_ns) / 1e3);
     json_put_item(item, "args", args);
     return put_item(w, item);
@@ -195,7 +244,7 @@ static int put_step(Writer *w)
 {
     const ProfiledStep *s = w->step;
     cJSON *args = json_object();
-    if (w->lanes.has_comm) {
+    if (w->comm != NULL) {
         json_put_number(args, "comm_s", s->comm_times.busy_s);
         json_put_number(args, "exposed_s", s->comm_times.exposed_s);
         json_put_number(args, "hidden_s", channel_hidden(&s->comm_times));
@@ -205,15 +254,16 @@ static int put_step(Writer *w)
 
 static int put_process(Writer *w)
 {
-    int code = put_name(w, "process_name", 0, w->lanes.name);
-    if (code == 0 && w->lanes.label != NULL) {
+    int code = put_name(w, "process_name", 0, w->name);
+    if (code == 0 && w->label != NULL) {
         cJSON *args = json_object();
-        json_put_text(args, "labels", w->lanes.label);
+        json_put_text(args, "labels", w->label);
         code = put_metadata(w, "process_labels", 0, args);
     }
     return code;
 }
 
+/* Everything of this rank. */
 static int put_lanes(Writer *w)
 {
     static const char *const names[] = {[LANE_STEP] = "step",
@@ -221,55 +271,129 @@ static int put_lanes(Writer *w)
                                         [LANE_OPS] = "ops",
                                         [LANE_HOST] = "host: data, launches, waiting",
                                         [LANE_COMM] = "communication"};
-    int code = put_process(w), count = w->lanes.has_comm ? LANE_COUNT : LANE_COMM;
+    int code = put_process(w), count = w->comm != NULL ? LANE_COUNT : LANE_COMM;
     for (int lane = 0; lane < count && code == 0; lane++) {
         code = put_name(w, "thread_name", lane, names[lane]);
         code = code == 0 ? put_order(w, lane) : code;
     }
-    return code;
+    code = code == 0 ? put_step(w) : code;
+    code = code == 0 ? put_events(w) : code;
+    code = code == 0 ? put_host(w) : code;
+    return code == 0 ? put_communication(w) : code;
 }
 
-int profile_put_head(ProfileSink sink)
+/* --- one file --- */
+
+#define SAME_CLOCK_NS 1000000000LL /* ranks that leave a barrier further apart have two clocks */
+
+/* Which clock a rank reads, and when its step began by it. */
+typedef struct {
+    char host[64], boot[40];
+    uint64_t space; /* time namespace */
+    int64_t start_ns;
+} RankClock;
+
+static RankClock describe_clock(const Comm *comm, int64_t start_ns)
 {
-    static const char text[] = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
-    return sink.put(sink.user, text, strlen(text));
+    RankClock clock = {.start_ns = start_ns};
+    snprintf(clock.host, sizeof clock.host, "%s", comm_host(comm));
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+    if (file == NULL || fgets(clock.boot, sizeof clock.boot, file) == NULL) {
+        snprintf(clock.boot, sizeof clock.boot, "of rank %d", comm_rank(comm));
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    struct stat space;
+    clock.space = stat("/proc/self/ns/time", &space) == 0 ? (uint64_t)space.st_ino : 0;
+    return clock;
 }
 
-int profile_put_tail(ProfileSink sink)
+static bool same_clock(const RankClock *a, const RankClock *b)
 {
-    static const char text[] = "\n]}\n";
-    return sink.put(sink.user, text, strlen(text));
+    return strcmp(a->host, b->host) == 0 && strcmp(a->boot, b->boot) == 0 && a->space == b->space &&
+           llabs(a->start_ns - b->start_ns) < SAME_CLOCK_NS;
 }
 
-int profile_put_lanes(const Profile *profile, ProfileCeilings ceilings, ProfileLanes lanes,
-                      ProfileSink sink)
+/* Where the file's time begins by this rank's clock. */
+static int find_origin(Comm *comm, int64_t start_ns, int64_t *origin_ns)
 {
-    Writer w = {.step = &profile->fastest,
-                .ceilings = ceilings,
-                .lanes = lanes,
-                .sink = sink,
-                .written = lanes.first ? 0 : 1};
-    int code = put_lanes(&w);
-    code = code == 0 ? put_step(&w) : code;
-    code = code == 0 ? put_events(&w) : code;
-    code = code == 0 ? put_host(&w) : code;
-    return code == 0 ? put_communication(&w) : code;
+    int ranks = comm_ranks(comm);
+    RankClock mine = describe_clock(comm, start_ns);
+    RankClock *all = mem_zalloc((size_t)ranks, sizeof *all);
+    int code = comm_gather(comm, &mine, sizeof mine, all);
+    if (code != 0) {
+        return code; /* a message may still come into it */
+    }
+    *origin_ns = start_ns;
+    for (int i = 0; i < ranks; i++) {
+        if (same_clock(&all[i], &mine) && all[i].start_ns < *origin_ns) {
+            *origin_ns = all[i].start_ns;
+        }
+    }
+    free(all);
+    return 0;
 }
 
-int profile_put_output(void *output, const char *text, size_t size)
+/* The lanes of this rank to the first. */
+static int send_lanes(Writer *w)
 {
-    return output_put(output, text, size);
+    int code = put_lanes(w);
+    if (code == 0 && w->size > 0) {
+        code = flush(w);
+    }
+    return code == 0 ? flush(w) : code;
 }
 
-int profile_write(const Profile *profile, ProfileCeilings ceilings, int rank, const char *title,
+/* The other end. An output that fails does not stop the rank that sends. */
+static int take_lanes(Writer *w, int from, bool writes)
+{
+    int code = 0, written = 0;
+    do {
+        code = pass_on(w, from);
+        if (code == 0 && writes && written == 0) {
+            written = output_put(w->output, w->text, w->size);
+        }
+    } while (code == 0 && w->size > 0);
+    return code != 0 ? code : written;
+}
+
+int profile_write(const Profile *profile, ProfileCeilings ceilings, ProfileRanks ranks,
                   Output *output)
 {
-    ProfileSink sink = {profile_put_output, output};
-    int code = profile_put_head(sink);
-    if (code == 0) {
-        ProfileLanes lanes = {
-            .rank = rank, .name = title, .origin_ns = profile->fastest.start_ns, .first = true};
-        code = profile_put_lanes(profile, ceilings, lanes, sink);
+    Comm *comm = ranks.comm;
+    int rank = comm != NULL ? comm_rank(comm) : 0, count = comm != NULL ? comm_ranks(comm) : 1;
+    int64_t origin_ns = profile->fastest.start_ns;
+    int code = comm != NULL ? find_origin(comm, origin_ns, &origin_ns) : 0;
+    if (code != 0) {
+        return code;
     }
-    return code == 0 ? profile_put_tail(sink) : code;
+    char *name = comm != NULL ? mem_format("rank %d (%s, %s)", rank, comm_host(comm), ranks.device)
+                              : mem_strdup(ranks.title);
+    Writer *w = mem_alloc(sizeof *w);
+    *w = (Writer){.step = &profile->fastest,
+                  .ceilings = ceilings,
+                  .comm = comm,
+                  .rank = rank,
+                  .name = name,
+                  .label = comm != NULL ? ranks.title : NULL,
+                  .origin_ns = origin_ns,
+                  .written = rank,
+                  .output = output};
+    if (rank == 0) {
+        code = put_text(w, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+        code = code == 0 ? put_lanes(w) : code;
+        code = code == 0 ? flush(w) : code;
+    }
+    for (int from = 1; from < count; from++) {
+        int passed = from == rank ? send_lanes(w) : take_lanes(w, from, rank == 0 && code == 0);
+        code = code == 0 ? passed : code;
+    }
+    if (rank == 0 && code == 0) {
+        code = put_text(w, "\n]}\n");
+        code = code == 0 ? flush(w) : code;
+    }
+    free(w);
+    free(name);
+    return comm_agree(comm, code);
 }
