@@ -3,8 +3,7 @@
 #include "base/mem.h"
 #include "support/gold.h"
 #include "support/own_folder.h"
-#include "use/evaluate_data.h"
-#include "use/evaluate_text.h"
+#include "use/evaluate_inputs.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -202,7 +201,7 @@ static void write_documents(const char *path)
     fclose(file);
 }
 
-static int evaluate_file(const char *path, EvaluatorSetup setup, Seen *seen, EvalProgress *progress)
+static int evaluate_file(const char *path, EvaluatorSetup setup, Seen *seen, EvalTotals *totals)
 {
     Tokenizer *tokenizer;
     assert_int_equal(tokenizer_open(TOKENIZER_BYTES, &tokenizer), 0);
@@ -212,10 +211,10 @@ static int evaluate_file(const char *path, EvaluatorSetup setup, Seen *seen, Eva
                      0);
     Evaluator e;
     assert_int_equal(evaluator_open(&e, &setup), 0);
-    *progress = eval_progress_begin();
     *seen = (Seen){0};
     uint64_t documents;
-    int code = evaluate_text(&e, &text, progress, &documents);
+    int code = evaluate_text(&e, &text, &documents);
+    *totals = e.totals;
     assert_int_equal(documents, seen->count);
     evaluator_close(&e);
     for (int i = 0; i < seen->count; i++) {
@@ -252,8 +251,8 @@ static void test_evaluate__every_token_of_a_document_counts_once(void **state)
     static const int64_t seqs[] = {21, 1, 2, CONTEXT};
     for (size_t s = 0; s < sizeof seqs / sizeof seqs[0]; s++) {
         Seen seen;
-        EvalProgress progress;
-        assert_int_equal(evaluate_file(own_file, setup_of(&f, 3, seqs[s]), &seen, &progress), 0);
+        EvalTotals totals;
+        assert_int_equal(evaluate_file(own_file, setup_of(&f, 3, seqs[s]), &seen, &totals), 0);
         assert_int_equal(seen.count, DOCUMENTS);
         uint64_t tokens = 0, bytes = 0;
         double nats = 0;
@@ -273,10 +272,10 @@ static void test_evaluate__every_token_of_a_document_counts_once(void **state)
             bytes += document->bytes;
             nats += document->nats;
         }
-        assert_int_equal(progress.totals.tokens, tokens);
-        assert_int_equal(progress.totals.bytes, bytes);
-        assert_near(progress.totals.nats, nats, 1e-12);
-        assert_near(eval_bits_per_byte(&progress.totals), nats / log(2) / (double)bytes, 1e-12);
+        assert_int_equal(totals.tokens, tokens);
+        assert_int_equal(totals.bytes, bytes);
+        assert_near(totals.nats, nats, 1e-12);
+        assert_near(eval_bits_per_byte(&totals), nats / log(2) / (double)bytes, 1e-12);
     }
     close_fixture(&f);
 }
@@ -288,7 +287,7 @@ static void test_evaluate__a_document_may_end_with_its_round(void **state)
     (void)state;
     Fixture f;
     Seen seen;
-    EvalProgress progress;
+    EvalTotals totals;
     open_fixture(&f, "llama-22m", 0, cpu_backend_open(1));
     FILE *file = fopen(own_file, "w");
     assert_non_null(file);
@@ -299,7 +298,7 @@ static void test_evaluate__a_document_may_end_with_its_round(void **state)
     assert_int_equal(evaluator_open(&e, &setup), 0);
     assert_int_equal(evaluator_round(&e), 64);
     evaluator_close(&e);
-    assert_int_equal(evaluate_file(own_file, setup, &seen, &progress), 0);
+    assert_int_equal(evaluate_file(own_file, setup, &seen, &totals), 0);
     assert_int_equal(seen.count, 1);
     assert_int_equal(seen.documents[0].tokens, 64);
     close_fixture(&f);
@@ -358,8 +357,8 @@ static void test_evaluate__a_broken_model_is_named_with_its_document(void **stat
     /* The head has rows of its own, so only documents that contain the letter are touched. */
     assert_int_equal(f.trainer.model.spec.tied, 0);
     Seen seen;
-    EvalProgress progress;
-    assert_int_equal(evaluate_file(own_file, setup_of(&f, 3, 16), &seen, &progress), ERR_FAILED);
+    EvalTotals totals;
+    assert_int_equal(evaluate_file(own_file, setup_of(&f, 3, 16), &seen, &totals), ERR_FAILED);
     assert_non_null(strstr(err_message(), "/x.yaml:3: the loss of document 2 is "));
     free(broken);
     close_fixture(&f);
@@ -402,9 +401,8 @@ static void test_evaluate__whole_batches_give_the_trainer_s_mean(void **state)
     EvaluatorSetup setup = setup_of(&f, 1, CONTEXT); /* the trainer's batch */
     Evaluator e;
     assert_int_equal(evaluator_open(&e, &setup), 0);
-    EvalProgress progress = eval_progress_begin();
-    assert_int_equal(evaluate_data(&e, &loader, 5, NULL, &progress), 0);
-    assert_int_equal(progress.totals.tokens, 5 * CONTEXT);
+    assert_int_equal(evaluate_data(&e, &loader, 5, NULL), 0);
+    assert_int_equal(e.totals.tokens, 5 * CONTEXT);
     f.trainer.ctx.attention = ATTENTION_FLASH;
     double sum = 0, mean;
     for (uint64_t k = 0; k < 5; k++) {
@@ -416,7 +414,7 @@ static void test_evaluate__whole_batches_give_the_trainer_s_mean(void **state)
     assert_int_equal(evaluator_mean(&e, &mean, &whole), 0);
     assert_true(whole);
     assert_true(mean == sum / 5);
-    assert_near(eval_loss(&progress.totals), sum / 5, 1e-6);
+    assert_near(eval_loss(&e.totals), sum / 5, 1e-6);
     evaluator_close(&e);
     dataset_close(&dataset);
     close_fixture(&f);

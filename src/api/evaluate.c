@@ -10,7 +10,6 @@
 #include "base/signals.h"
 #include "data/dataset.h"
 #include "data/source.h"
-#include "use/evaluate_data.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -71,9 +70,7 @@ static int open_evaluator(Evaluation *e)
                             .comm = e->comm,
                             .batch = given ? cfg->batch : e->model->config.batch,
                             .fit = !given,
-                            .interrupted = signals_pending,
-                            .tick = eval_progress_tick,
-                            .tick_user = &e->progress};
+                            .interrupted = signals_pending};
     if (limit > 0) {
         setup.memory = limit > model ? limit - model : 1;
     }
@@ -133,8 +130,7 @@ static int evaluate_split(Evaluation *e, const Dataset *dataset)
     }
     e->report->split = split->name;
     uint32_t *sizes = token_sizes(e, dataset);
-    e->progress = eval_progress_begin();
-    code = evaluate_data(&e->evaluator, &loader, count_sequences(e, &loader), sizes, &e->progress);
+    code = evaluate_data(&e->evaluator, &loader, count_sequences(e, &loader), sizes);
     free(sizes);
     int told =
         code == 0 ? evaluator_mean(&e->evaluator, &e->report->mean, &e->report->has_mean) : 0;
@@ -184,8 +180,7 @@ static int evaluate_texts(Evaluation *e, int count, char **inputs)
     int code = tokenizer_end(tokenizer, cfg->end[0] != '\0' ? cfg->end : NULL, &text.end);
     code = code != 0 ? code : source_open(options, &text.source);
     if (code == 0) {
-        e->progress = eval_progress_begin();
-        code = evaluate_text(&e->evaluator, &text, &e->progress, &e->report->documents);
+        code = evaluate_text(&e->evaluator, &text, &e->report->documents);
         source_close(text.source);
     }
     return code;
@@ -200,9 +195,9 @@ int evaluation_run(Evaluation *e, int count, char **inputs)
     if (code == 0) {
         code = count > 0 ? evaluate_texts(e, count, inputs) : evaluate_dataset(e);
         bool stopped = code == ERR_INTERRUPTED || code == ERR_TERMINATED;
-        r->totals = e->progress.totals;
+        r->totals = e->evaluator.totals;
         r->complete = !stopped;
-        r->seconds = clock_seconds() - e->progress.progress.started;
+        r->seconds = clock_seconds() - e->evaluator.progress.started;
         if ((code == 0 || stopped) && r->totals.tokens == 0) {
             code = err_set(stopped ? code : ERR_INPUT, stopped
                                                            ? "stopped before anything was evaluated"

@@ -1,7 +1,6 @@
 #pragma once
 /* An evaluation by the options of `pacer eval`. */
-#include "use/evaluate_progress.h"
-#include "use/evaluate_text.h"
+#include "use/evaluate_inputs.h"
 #include "use/loaded.h"
 
 #include <cjson/cJSON.h>
@@ -40,7 +39,6 @@ typedef struct {
     int (*document)(void *user, const EvalDocument *document);
     void *user;
     Evaluator evaluator;
-    EvalProgress progress;
 } Evaluation;
 
 /* Whether the options go together. Before ranks are started, and again when their number is

@@ -8,7 +8,9 @@
 #include "use/evaluate.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "text/tokenizer.h"
 
@@ -303,6 +305,30 @@ static int share(Evaluator *e, EvalWindow *windows, int64_t count, int code)
     return failed != 0 ? failed : -(int)stopped;
 }
 
+void evaluator_begin(Evaluator *e)
+{
+    e->progress = progress_begin("evaluating");
+    e->totals = (EvalTotals){0};
+    e->done = e->round = 0;
+}
+
+/* part: of the round, 0 to 1. */
+static void say_progress(Evaluator *e, double part)
+{
+    double done = e->done + part * e->round;
+    if (done <= 0 || !progress_due(&e->progress)) {
+        return;
+    }
+    double seconds = clock_seconds() - e->progress.started;
+    char left[CLOCK_DURATION_SIZE], loss[64] = "";
+    clock_duration(done < 1 ? seconds * (1 - done) / done : 0, left);
+    if (e->totals.tokens > 0) {
+        snprintf(loss, sizeof loss, ", loss %.4f so far", eval_loss(&e->totals));
+    }
+    (log_is_terminal() ? log_live : log_info)("%s: %.0f %%%s, %s left", e->progress.what,
+                                              100 * (done < 1 ? done : 1), loss, left);
+}
+
 int evaluator_run(Evaluator *e, EvalWindow *windows, int64_t count)
 {
     int rank = e->setup.comm != NULL ? comm_rank(e->setup.comm) : 0;
@@ -323,8 +349,8 @@ int evaluator_run(Evaluator *e, EvalWindow *windows, int64_t count)
         code = e->setup.interrupted != NULL ? e->setup.interrupted() : 0;
         int64_t part = count - first < each ? count - first : each;
         code = code != 0 ? code : run_batch(e, order + first, part);
-        if (code == 0 && e->setup.tick != NULL) {
-            e->setup.tick(e->setup.tick_user, (double)(first + part) / (double)count);
+        if (code == 0) {
+            say_progress(e, (double)(first + part) / (double)count);
         }
     }
     free(order);

@@ -8,6 +8,7 @@
  * ranks; then each has all results. How batches are put together does not depend on the number
  * of ranks, and sums are made in double in the order of the windows, so the results do not
  * either. */
+#include "base/progress.h"
 #include "comm/comm.h"
 #include "model/model.h"
 #include "tensor/workspace.h"
@@ -20,11 +21,15 @@ typedef struct {
     size_t memory;            /* bytes that may be taken; 0: what there is */
     bool fit;                 /* a batch that is too large is made smaller instead of refused */
     int (*interrupted)(void); /* 0, or the code to end with; NULL: never */
-    /* Told after each batch of this rank which part of evaluator_run's work is done, 0 to 1.
-     * NULL: nobody asks. */
-    void (*tick)(void *user, double part);
-    void *tick_user;
 } EvaluatorSetup;
+
+/* What the windows of an evaluation come to. */
+typedef struct {
+    uint64_t tokens;  /* predicted */
+    uint64_t bytes;   /* of text that these tokens are; 0 unknown */
+    uint64_t windows; /* passes through the model */
+    double nats;      /* sum of the losses */
+} EvalTotals;
 
 typedef struct {
     EvaluatorSetup setup; /* batch is the one that fits */
@@ -39,6 +44,9 @@ typedef struct {
     double means;            /* sum of the means of this rank's batches, rounded as in training */
     int64_t batches;         /* of this rank */
     bool whole;              /* all batches so far had batch x seq tokens, all predicted */
+    EvalTotals totals;       /* so far */
+    Progress progress;       /* shown after each batch */
+    double done, round;      /* parts of everything: what is behind us, what the current round is */
 } Evaluator;
 
 /* One piece of text. */
@@ -62,6 +70,9 @@ size_t evaluator_bytes(const EvaluatorSetup *setup, int64_t batch, int64_t seq);
  * rank; the windows that were done before are good then. A loss may be no finite number. */
 int evaluator_run(Evaluator *evaluator, EvalWindow *windows, int64_t count);
 
+/* Starts totals and progress anew; begin and end of a round are told by done and round. */
+void evaluator_begin(Evaluator *evaluator);
+
 /* Windows for one evaluator_run: enough for every rank, and for windows of like length to meet.
  * It depends on the number of ranks only when there are very many. */
 int64_t evaluator_round(const Evaluator *evaluator);
@@ -69,14 +80,6 @@ int64_t evaluator_round(const Evaluator *evaluator);
 /* Mean loss as a training run computes it: mean over batches of means in the accumulator's type.
  * False unless all batches were whole. All ranks together. */
 int evaluator_mean(Evaluator *evaluator, double *mean, bool *whole);
-
-/* What the windows of an evaluation come to. */
-typedef struct {
-    uint64_t tokens;  /* predicted */
-    uint64_t bytes;   /* of text that these tokens are; 0 unknown */
-    uint64_t windows; /* passes through the model */
-    double nats;      /* sum of the losses */
-} EvalTotals;
 
 double eval_loss(const EvalTotals *totals);          /* nats per token */
 double eval_bits_per_byte(const EvalTotals *totals); /* NAN without bytes */

@@ -1,8 +1,4 @@
-/* Text is read and encoded by a stream, whose ids arrive in order in take_ids. There they become
- * windows of a round; a full round is evaluated at once, so memory does not depend on the size
- * of documents or inputs. All windows of earlier rounds are done, so at the end of a round every
- * document that has ended is complete, and at most the last one is still under way. */
-#include "use/evaluate_text.h"
+#include "use/evaluate_inputs.h"
 
 #include "base/assert.h"
 #include "base/err.h"
@@ -13,6 +9,78 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* --- prepared tokens --- */
+
+/* Sequences [first, first + count) as windows; tokens (count, seq + 1), scratch (2, seq). */
+static int read_round(const Loader *loader, uint64_t first, int64_t count, EvalWindow *windows,
+                      int32_t *tokens, int32_t *scratch)
+{
+    int64_t seq = loader->seq;
+    int code = 0;
+    for (int64_t i = 0; code == 0 && i < count; i++, tokens += seq + 1) {
+        code = loader_fill(loader, first + (uint64_t)i, 1, scratch, scratch + seq);
+        tokens[0] = scratch[0];
+        memcpy(tokens + 1, scratch + seq, (size_t)seq * sizeof *tokens);
+        windows[i] = (EvalWindow){.tokens = tokens, .count = seq};
+    }
+    return code;
+}
+
+static int add_round(const Loader *loader, uint64_t first, int64_t count, const EvalWindow *windows,
+                     const uint32_t *sizes, EvalTotals *totals)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (windows[i].done && !isfinite(windows[i].nats)) {
+            uint64_t sequence = first + (uint64_t)i, inside;
+            const Shard *shard =
+                split_locate(loader->split, loader_start(loader, sequence), &inside);
+            return err_set(ERR_FAILED,
+                           "the loss of sequence %" PRIu64 " (from token %" PRIu64
+                           " of %s on) is %f: the model's weights are broken, or its dtype is too "
+                           "narrow for them",
+                           sequence, inside, shard->path, windows[i].nats);
+        }
+        if (windows[i].done) {
+            eval_totals_add(totals, &windows[i], sizes);
+        }
+    }
+    return 0;
+}
+
+int evaluate_data(Evaluator *e, const Loader *loader, uint64_t count, const uint32_t *sizes)
+{
+    evaluator_begin(e);
+    PACER_ASSERT(loader->seq == e->setup.seq, "seq %lld of the loader, %lld of the evaluator",
+                 (long long)loader->seq, (long long)e->setup.seq);
+    size_t round = (size_t)evaluator_round(e), seq = (size_t)loader->seq;
+    round = round < count ? round : (size_t)count;
+    EvalWindow *windows = mem_zalloc(round, sizeof *windows);
+    int32_t *tokens = mem_zalloc(round * (seq + 1) + 2 * seq, sizeof *tokens);
+    int code = 0;
+    for (uint64_t first = 0; code == 0 && first < count; first += round) {
+        int64_t part = (int64_t)(count - first < round ? count - first : round);
+        e->done = (double)first / (double)count;
+        e->round = (double)part / (double)count;
+        code = read_round(loader, first, part, windows, tokens, tokens + round * (seq + 1));
+        code = comm_agree(e->setup.comm, code);
+        if (code == 0) {
+            code = evaluator_run(e, windows, part);
+            int broken = add_round(loader, first, part, windows, sizes, &e->totals);
+            code = code != 0 ? code : broken;
+        }
+    }
+    free(windows);
+    free(tokens);
+    return code;
+}
+
+/* --- documents --- */
+
+/* Text is read and encoded by a stream, whose ids arrive in order in take_ids. There they become
+ * windows of a round; a full round is evaluated at once, so memory does not depend on the size
+ * of documents or inputs. All windows of earlier rounds are done, so at the end of a round every
+ * document that has ended is complete, and at most the last one is still under way. */
+
 typedef struct {
     EvalDocument document; /* bytes: of what its windows so far predict */
     uint64_t text_bytes;   /* that were encoded */
@@ -22,7 +90,6 @@ typedef struct {
 typedef struct {
     Evaluator *evaluator;
     const EvalText *text;
-    EvalProgress *progress;
     uint32_t *sizes; /* eval_token_sizes */
     int64_t seq, stride;
     /* Documents that were read and not yet reported; the first has number `reported` + 1. */
@@ -48,8 +115,6 @@ static Pending *pending_of(Evaluation *v, uint64_t number)
     return &v->pending[number - v->reported - 1];
 }
 
-/* --- a round --- */
-
 static int add_windows(Evaluation *v)
 {
     for (int64_t i = 0; i < v->count; i++) {
@@ -63,7 +128,7 @@ static int add_windows(Evaluation *v)
                            document->file, document->line, document->number, window->nats);
         }
         if (window->done) {
-            document->bytes += eval_totals_add(&v->progress->totals, window, v->sizes);
+            document->bytes += eval_totals_add(&v->evaluator->totals, window, v->sizes);
             document->tokens += (uint64_t)(window->count - window->skip);
             document->nats += window->nats;
         }
@@ -79,7 +144,7 @@ static int report(Evaluation *v)
     int code = 0;
     for (; code == 0 && complete < v->pending_count && v->pending[complete].ended; complete++) {
         Pending *pending = &v->pending[complete];
-        v->progress->totals.bytes += pending->text_bytes - pending->document.bytes;
+        v->evaluator->totals.bytes += pending->text_bytes - pending->document.bytes;
         pending->document.bytes = pending->text_bytes;
         if (v->text->document != NULL) {
             code = v->text->document(v->text->user, &pending->document);
@@ -102,8 +167,8 @@ static void place_round(Evaluation *v)
     for (int64_t i = 0; i < v->count; i++) {
         eval_totals_add(&round, &v->windows[i], v->sizes);
     }
-    v->progress->done = text > 0 ? (double)v->progress->totals.bytes / text : 0;
-    v->progress->round = text > 0 ? (double)round.bytes / text : 0;
+    v->evaluator->done = text > 0 ? (double)v->evaluator->totals.bytes / text : 0;
+    v->evaluator->round = text > 0 ? (double)round.bytes / text : 0;
 }
 
 /* Where an interruption has left windows out, no document of this round counts as complete. */
@@ -120,8 +185,6 @@ static int run_round(Evaluation *v)
     v->count = 0;
     return code;
 }
-
-/* --- windows --- */
 
 /* Puts the open window into the round, which is run when it is full. */
 static int close_window(Evaluation *v)
@@ -177,8 +240,6 @@ static int take_ids(void *context, uint64_t tag, const uint32_t *ids, size_t cou
     return code == 0 && ends ? end_document(v) : code;
 }
 
-/* --- documents --- */
-
 static void add_pending(Evaluation *v, const SourceDocument *source)
 {
     if (v->pending_count == v->pending_room) {
@@ -224,13 +285,13 @@ static int read_documents(Evaluation *v, EncodeStream *stream)
     }
 }
 
-int evaluate_text(Evaluator *evaluator, const EvalText *text, EvalProgress *progress,
-                  uint64_t *documents)
+int evaluate_text(Evaluator *evaluator, const EvalText *text, uint64_t *documents)
 {
     int64_t vocab = evaluator->setup.model->spec.vocab, seq = evaluator->setup.seq;
     PACER_ASSERT(tokenizer_vocab(text->tokenizer) <= vocab, "%u tokens, vocabulary %lld",
                  tokenizer_vocab(text->tokenizer), (long long)vocab);
-    Evaluation v = {.evaluator = evaluator, .text = text, .progress = progress, .seq = seq};
+    Evaluation v = {.evaluator = evaluator, .text = text, .seq = seq};
+    evaluator_begin(evaluator);
     v.stride = seq > 1 ? seq / 2 : 1;
     v.sizes = eval_token_sizes(text->tokenizer, text->end, vocab);
     v.room = evaluator_round(evaluator);
