@@ -9,6 +9,11 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+#define LIVE_EVERY 0.1 /* seconds: a GPU makes thousands of steps in one */
+
+/* --- checkpoints and evaluations --- */
 
 /* Checkpoints that are asked for by time are a step late, so that all ranks make them after the
  * same step. */
@@ -33,11 +38,39 @@ static int save(Session *s)
     return code == 0 ? 0 : err_wrap(code, "saving step %lld", (long long)s->state.step);
 }
 
+/* Mean validation loss over --eval-batches batches, in the order of the stream. */
+static int measure_loss(Session *s, double *loss)
+{
+    const TrainerSetup *setup = &s->run.setup;
+    int64_t rows = setup->batch * setup->seq;
+    int64_t batches = (int64_t)s->val_loader.windows / setup->batch;
+    batches = batches < s->run.cfg->eval_batches ? batches : s->run.cfg->eval_batches;
+    batches = batches > 0 ? batches : 1; /* a short split is repeated to fill one batch */
+    int32_t *tokens = mem_alloc((size_t)rows * 2 * sizeof *tokens), *targets = tokens + rows;
+    double sum = 0;
+    int code = 0;
+    trainer_settle(&s->trainer); /* also on a rank that has no batch to evaluate */
+    for (int64_t b = s->rank; code == 0 && b < batches; b += s->ranks) {
+        code = loader_fill(&s->val_loader, (uint64_t)(b * setup->batch), setup->batch, tokens,
+                           targets);
+        if (code == 0) {
+            sum += trainer_evaluate(&s->trainer, (HostBatch){tokens, targets, NULL});
+        }
+    }
+    code = session_agree(s, code);
+    if (code == 0 && s->ranks > 1) {
+        code = comm_sum(s->comm, &sum, 1);
+    }
+    free(tokens);
+    *loss = sum / (double)batches;
+    return code;
+}
+
 static int evaluate(Session *s)
 {
     account_pause(s);
     timers_enter(&s->timers, PHASE_EVAL);
-    int code = session_evaluate(s, &s->val_loss);
+    int code = measure_loss(s, &s->val_loss);
     timers_leave(&s->timers, PHASE_EVAL);
     if (code != 0) {
         return code;
@@ -55,6 +88,16 @@ static int evaluate(Session *s)
     return code;
 }
 
+/* --- a step --- */
+
+/* Says why on this rank and ends the others: an error that they do not know of. */
+static void fail_alone(Session *s, int code)
+{
+    log_error("rank %d on %s: %s", s->rank, comm_host(s->comm), err_message());
+    fflush(NULL);
+    comm_abort(s->comm, err_exit_status(code));
+}
+
 /* Forward and backward of every micro-step, then the update. */
 static int step(Session *s)
 {
@@ -63,7 +106,7 @@ static int step(Session *s)
     s->rate = schedule_rate(&s->run.schedule, s->state.step);
     int code = trainer_step(&s->trainer, s->prefetch, s->rate, s->state.step, NULL);
     if (code != 0 && s->ranks > 1) {
-        session_fail_alone(s, code);
+        fail_alone(s, code);
     }
     if (code != 0) {
         return code;
@@ -72,6 +115,21 @@ static int step(Session *s)
     s->state.sequences += (uint64_t)(setup->batch * setup->accum * s->ranks);
     s->state.tokens += s->run.tokens_per_update;
     return 0;
+}
+
+/* The step that was just made gets a recorded line. */
+static bool is_due(const Session *s)
+{
+    int64_t step = s->state.step;
+    return step % s->run.cfg->log_every == 0 || step == s->run.total_steps || step == 1;
+}
+
+/* This rank is about to write of the step that was just made: a recorded line, or a live one on a
+ * terminal. */
+static bool is_telling(const Session *s)
+{
+    bool live = log_is_terminal() && log_shows(LOG_INFO) && clock_seconds() - s->shown > LIVE_EVERY;
+    return session_leads(s) && (live || is_due(s));
 }
 
 static bool every(int64_t step, int64_t interval)
@@ -85,7 +143,7 @@ static bool is_needed(const Session *s)
 {
     const Config *cfg = s->run.cfg;
     int64_t step = s->state.step;
-    return session_is_due(s) || every(step, cfg->eval_every) || every(step, cfg->save_every) ||
+    return is_due(s) || every(step, cfg->eval_every) || every(step, cfg->save_every) ||
            s->save_next || step == s->run.total_steps || signals_pending() != 0;
 }
 
@@ -142,6 +200,23 @@ static int stop_on_signal(Session *s, int signal)
                    (long long)s->state.step);
 }
 
+/* --- what ranks say to each other, and to people --- */
+
+/* After a step, from whichever rank it comes. */
+typedef struct {
+    int signal; /* that one has got; 0: none */
+    bool tells; /* is_telling of the first rank */
+    bool save;  /* one has asked for a checkpoint */
+} StepNews;
+
+static int exchange(Session *s, bool save, StepNews *news)
+{
+    double any[] = {-signals_pending(), is_telling(s), save};
+    int code = s->ranks > 1 ? comm_max(s->comm, any, 3) : 0;
+    *news = (StepNews){.signal = -(int)any[0], .tells = any[1] != 0, .save = any[2] != 0};
+    return code;
+}
+
 /* What ranks have to say to each other after a step: whether their weights are still the same,
  * whether one of them was told to stop, whether the first one is about to write, and whether it is
  * time for a checkpoint, by the first rank's clock. */
@@ -152,7 +227,7 @@ static int meet(Session *s, StepNews *news)
         timers_enter(&s->timers, PHASE_COMM_EXPOSED);
     }
     int code = every(s->state.step, s->run.cfg->verify_every) ? session_verify_weights(s) : 0;
-    code = code != 0 ? code : session_exchange(s, due, news);
+    code = code != 0 ? code : exchange(s, due, news);
     if (together) {
         timers_leave(&s->timers, PHASE_COMM_EXPOSED);
     }
@@ -160,16 +235,76 @@ static int meet(Session *s, StepNews *news)
     return code;
 }
 
+static void describe(const Session *s, double tok_s, char *text, size_t size)
+{
+    char left[CLOCK_DURATION_SIZE];
+    int64_t remaining = s->run.total_steps - s->state.step;
+    clock_duration((double)remaining * s->step_seconds, left);
+    snprintf(text, size, "step %lld/%lld  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s  %s left",
+             (long long)s->state.step, (long long)s->run.total_steps, s->loss, s->rate,
+             s->grad_norm, tok_s, left);
+}
+
+/* One finished step: live line, recorded line; neither unless the first rank tells. */
+static int report_step(Session *s, double seconds, bool tells)
+{
+    /* A mean over about the last 20 steps. */
+    s->step_seconds =
+        s->step_seconds > 0 ? s->step_seconds + 0.05 * (seconds - s->step_seconds) : seconds;
+    s->line_steps++;
+    s->line_seconds += seconds;
+    double tokens = (double)(s->line_steps * s->run.tokens_per_update);
+    double tok_s = s->line_seconds > 0 ? tokens / s->line_seconds : 0;
+    if (!tells || !session_leads(s)) {
+        return 0;
+    }
+    char text[192];
+    describe(s, tok_s, text, sizeof text);
+    (log_is_terminal() ? log_live : log_info)("%s", text);
+    s->shown = clock_seconds();
+    if (!is_due(s)) {
+        return 0;
+    }
+    int64_t step = s->state.step;
+    RecordStep line = {.step = step,
+                       .tokens = s->state.tokens,
+                       .loss = value_of(s->loss),
+                       .lr = value_of(s->rate),
+                       .grad_norm = value_of(s->grad_norm),
+                       .tok_s = value_of(tok_s),
+                       .ms = value_of(1e3 * s->line_seconds / (double)s->line_steps),
+                       .peak_bytes = value_of((double)trainer_peak_bytes(&s->trainer))};
+    s->line_steps = 0;
+    s->line_seconds = 0;
+    if (s->watcher != NULL) {
+        pacer_step told = {.size = sizeof told,
+                           .step = step,
+                           .steps = s->run.total_steps,
+                           .tokens = s->state.tokens,
+                           .loss = s->loss,
+                           .lr = s->rate,
+                           .grad_norm = s->grad_norm,
+                           .tok_s = tok_s,
+                           .seconds_left = (double)(s->run.total_steps - step) * s->step_seconds};
+        if (s->watcher->function(&told, s->watcher->user) != 0) {
+            signals_request(ERR_INTERRUPTED);
+        }
+    }
+    return record_step(s->record, &line);
+}
+
 /* Lines about the step. Where the first rank writes some, the others wait for it here: in their
  * next step it would count as training. */
 static int tell(Session *s, double seconds, bool tells)
 {
     timers_enter(&s->timers, PHASE_LOG);
-    int code = session_report_step(s, seconds, tells);
+    int code = report_step(s, seconds, tells);
     code = tells ? session_agree(s, code) : code;
     timers_leave(&s->timers, PHASE_LOG);
     return code;
 }
+
+/* --- the run --- */
 
 static int loop(Session *s)
 {

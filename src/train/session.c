@@ -16,6 +16,66 @@
 
 #define MEASURE_SECONDS 0.4 /* spent on the machine's ceilings at the start of a run */
 
+/* --- ranks --- */
+
+int session_agree(Session *s, int code)
+{
+    int agreed = comm_agree(s->comm, code);
+    s->all_failed = s->all_failed || agreed != 0;
+    return agreed;
+}
+
+typedef struct {
+    uint64_t sum;
+    char host[64];
+} WeightSum;
+
+/* The checksum that most ranks have; of equally many, the lowest rank's. */
+static uint64_t common_sum(const WeightSum *all, int ranks)
+{
+    int best = 0, most = 0;
+    for (int i = 0; i < ranks; i++) {
+        int same = 0;
+        for (int k = 0; k < ranks; k++) {
+            same += all[k].sum == all[i].sum;
+        }
+        if (same > most) {
+            most = same;
+            best = i;
+        }
+    }
+    return all[best].sum;
+}
+
+int session_verify_weights(Session *s)
+{
+    if (s->ranks <= 1) {
+        return 0;
+    }
+    WeightSum mine = {.sum = trainer_checksum(&s->trainer)};
+    snprintf(mine.host, sizeof mine.host, "%.63s", comm_host(s->comm));
+    WeightSum *all = mem_zalloc((size_t)s->ranks, sizeof *all);
+    int code = comm_gather(s->comm, &mine, sizeof mine, all);
+    uint64_t common = common_sum(all, s->ranks);
+    char names[256] = "";
+    size_t used = 0;
+    for (int i = 0; code == 0 && i < s->ranks; i++) {
+        if (all[i].sum != common && used < sizeof names - 1) {
+            used += (size_t)snprintf(names + used, sizeof names - used, "%srank %d on %s",
+                                     used > 0 ? ", " : "", i, all[i].host);
+        }
+    }
+    free(all);
+    if (code == 0 && names[0] != '\0') {
+        code =
+            err_set(ERR_FAILED,
+                    "the weights of %s differ from those of the other ranks at step %lld: memory "
+                    "or a device is faulty; the last checkpoint is from before the comparison",
+                    names, (long long)s->state.step);
+    }
+    return code;
+}
+
 /* --- run directory --- */
 
 static int make_directory(Session *s)
@@ -380,31 +440,4 @@ void session_close(Session *s)
     free(s->dir);
     memset(s, 0, sizeof *s);
     s->lock = -1;
-}
-
-int session_evaluate(Session *s, double *loss)
-{
-    const TrainerSetup *setup = &s->run.setup;
-    int64_t rows = setup->batch * setup->seq;
-    int64_t batches = (int64_t)s->val_loader.windows / setup->batch;
-    batches = batches < s->run.cfg->eval_batches ? batches : s->run.cfg->eval_batches;
-    batches = batches > 0 ? batches : 1; /* a short split is repeated to fill one batch */
-    int32_t *tokens = mem_alloc((size_t)rows * 2 * sizeof *tokens), *targets = tokens + rows;
-    double sum = 0;
-    int code = 0;
-    trainer_settle(&s->trainer); /* also on a rank that has no batch to evaluate */
-    for (int64_t b = s->rank; code == 0 && b < batches; b += s->ranks) {
-        code = loader_fill(&s->val_loader, (uint64_t)(b * setup->batch), setup->batch, tokens,
-                           targets);
-        if (code == 0) {
-            sum += trainer_evaluate(&s->trainer, (HostBatch){tokens, targets, NULL});
-        }
-    }
-    code = session_agree(s, code);
-    if (code == 0 && s->ranks > 1) {
-        code = comm_sum(s->comm, &sum, 1);
-    }
-    free(tokens);
-    *loss = sum / (double)batches;
-    return code;
 }

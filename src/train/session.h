@@ -69,19 +69,6 @@ bool session_is_complete(const Session *session);
  * Returns code, or ERR_CHECK when code is 0 and a check failed. */
 int session_finish(Session *session, int code);
 
-/* Mean validation loss over --eval-batches batches, in the order of the stream. */
-int session_evaluate(Session *session, double *loss);
-
-/* The step that was just made gets a recorded line. */
-bool session_is_due(const Session *session);
-
-/* This rank is about to write of the step that was just made: a recorded line, or a live one on
- * a terminal. */
-bool session_tells(const Session *session);
-
-/* One finished step: live line, recorded line; neither unless the first rank tells. */
-int session_report_step(Session *session, double seconds, bool tells);
-
 /* account.c: the time of the run. open, once the trainer is there; fetched, after each
  * trainer_fetch; begin and end, around the loop; step, after each update. */
 void account_open(Session *session);
@@ -93,8 +80,6 @@ void account_step(Session *session);
 void account_end(Session *session);
 double account_overhead(const Session *session, double wall_s); /* share that the timers took */
 
-/* ranks.c: what the ranks of a run do together. With one rank each of these is nothing. */
-
 /* The first rank keeps directory, record and log. */
 static inline bool session_leads(const Session *session)
 {
@@ -105,16 +90,5 @@ static inline bool session_leads(const Session *session)
  * failed". */
 int session_agree(Session *session, int code);
 
-/* After a step, from whichever rank it comes. */
-typedef struct {
-    int signal; /* that one has got; 0: none */
-    bool tells; /* session_tells of the first rank */
-    bool save;  /* one has asked for a checkpoint */
-} StepNews;
-int session_exchange(Session *session, bool save, StepNews *news);
-
 /* Compares the ranks' weights by checksum. ERR_FAILED names those that differ from the others. */
 int session_verify_weights(Session *session);
-
-/* Says why on this rank and ends the others: an error that they do not know of. */
-void session_fail_alone(Session *session, int code) __attribute__((noreturn));
