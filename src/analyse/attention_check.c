@@ -37,23 +37,13 @@ static int64_t qkv_width(HeadShape s)
     return (s.heads + 2 * s.kv_heads) * s.head_dim;
 }
 
-static int64_t out_width(HeadShape s)
-{
-    return s.heads * s.head_dim;
-}
-
-static float rounded(DType dtype, float value)
-{
-    return dtype == DT_BF16 ? f32_from_bf16(bf16_from_f32(value)) : value;
-}
-
 /* Elements first .. first + count - 1 of the input that belongs to the stream. */
 static void input_values(const AttentionInputs *inputs, uint64_t stream, int64_t first,
                          int64_t count, float *out)
 {
     rng_normals(inputs->seed, stream, (uint64_t)first, (uint64_t)count, out);
-    for (int64_t i = 0; i < count; i++) {
-        out[i] = rounded(inputs->dtype, out[i]);
+    for (int64_t i = 0; inputs->dtype == DT_BF16 && i < count; i++) {
+        out[i] = f32_from_bf16(bf16_from_f32(out[i]));
     }
 }
 
@@ -131,7 +121,7 @@ static int64_t v_at(const Truth *t, int64_t token)
 static int64_t out_at(const Truth *t, int64_t token, int64_t h)
 {
     HeadShape s = t->inputs->shape;
-    return row_of(t, token) * out_width(s) + h * s.head_dim;
+    return (row_of(t, token) * s.heads + h) * s.head_dim;
 }
 
 static int truth_open(Truth *t, const AttentionInputs *inputs)

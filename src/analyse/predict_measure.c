@@ -122,11 +122,6 @@ static void conclude(Measurement *m, PredictTimes *times)
     }
 }
 
-static int agree(Comm *comm, double *value)
-{
-    return comm != NULL ? comm_max(comm, value, 1) : 0;
-}
-
 static int repeat(Measurement *m, Comm *comm)
 {
     double started = clock_seconds(), spent = 0;
@@ -141,7 +136,7 @@ static int repeat(Measurement *m, Comm *comm)
             book(m, &profile.fastest);
             m->repeats++;
             spent = clock_seconds() - started;
-            code = agree(comm, &spent);
+            code = comm != NULL ? comm_max(comm, &spent, 1) : 0;
         }
         profile_free(&profile);
     }
@@ -150,20 +145,13 @@ static int repeat(Measurement *m, Comm *comm)
 
 /* One rank that keeps everything. With gradients that are rounded on their way it believes in a
  * second one, so that the rounding is measured; there is no channel, and nothing is sent. */
-static TrainerSetup setup_alone(const Run *run, int64_t accum)
-{
-    TrainerSetup setup = run->setup;
-    bool rounds = setup.ddp.wire == DT_BF16;
-    setup.accum = accum > 1 ? 2 : 1;
-    setup.ddp = (DdpSetup){.kind = DDP_FLAT, .ranks = rounds ? 2 : 1, .wire = setup.ddp.wire};
-    return setup;
-}
-
 static int open_measurement(Measurement *m, const Run *run, int64_t accum)
 {
     Run one = *run;
-    const TrainerSetup *setup = &one.setup;
-    one.setup = setup_alone(run, accum);
+    TrainerSetup *setup = &one.setup;
+    DType wire = setup->ddp.wire;
+    setup->accum = accum > 1 ? 2 : 1;
+    setup->ddp = (DdpSetup){.kind = DDP_FLAT, .ranks = wire == DT_BF16 ? 2 : 1, .wire = wire};
     trainer_plan(setup, one.backend, &one.plan);
     int code = run_check_fits(&one);
     code = code != 0 ? code : trainer_open(&m->trainer, setup, one.backend, &one.plan);

@@ -65,17 +65,6 @@ static void on_phase(void *user, Phase phase, bool begins)
     }
 }
 
-/* All ranks begin a step together, and its communication is counted from here. */
-static int start_together(Profiler *p)
-{
-    if (p->channel == NULL) {
-        return 0;
-    }
-    channel_trace_next(p->channel, p->trainer->ctx.trace != NULL);
-    channel_take_times(p->channel, &p->current.comm_times);
-    return comm_barrier(p->trainer->comm, "step to profile");
-}
-
 /* One update from an idle device to an idle device; its time by the host's clock is in
  * p->current. */
 static int run_step(Profiler *p)
@@ -84,7 +73,12 @@ static int run_step(Profiler *p)
     double loss, norm;
     log_live("step %lld of %lld", (long long)p->step + 1, (long long)p->steps);
     p->current.host_count = 0;
-    int code = start_together(p);
+    int code = 0;
+    if (p->channel != NULL) { /* all ranks begin together, and communication counts from here */
+        channel_trace_next(p->channel, t->ctx.trace != NULL);
+        channel_take_times(p->channel, &p->current.comm_times);
+        code = comm_barrier(t->comm, "step to profile");
+    }
     if (code != 0) {
         return code;
     }
@@ -122,14 +116,6 @@ static int64_t steps_to_record(const Trainer *t)
 static double step_seconds(const Profiler *p)
 {
     return 1e-9 * (double)(p->current.end_ns - p->current.start_ns);
-}
-
-static int plain_step(Profiler *p, double *seconds)
-{
-    trainer_trace(p->trainer, NULL);
-    int code = run_steps(p, steps_to_record(p->trainer) + 1);
-    *seconds = step_seconds(p);
-    return code;
 }
 
 static int64_t to_host(const Profiler *p, int64_t ns)
@@ -260,7 +246,9 @@ static int measure(Profiler *p, Profile *profile, ProfileOptions options)
     double *samples = mem_zalloc((OF_OP + OP_COUNT) * n, sizeof *samples);
     int code = run_steps(p, options.warm);
     for (int64_t at = 0; at < options.repeats && code == 0; at++) {
-        code = plain_step(p, &samples[OF_PLAIN * n + (size_t)at]);
+        trainer_trace(p->trainer, NULL);
+        code = run_steps(p, steps_to_record(p->trainer) + 1);
+        samples[OF_PLAIN * n + (size_t)at] = step_seconds(p);
         code = code == 0 ? traced_step(p) : code;
         if (code == 0) {
             book(p, samples, at, options.repeats);
@@ -293,24 +281,18 @@ static void free_step(ProfiledStep *s)
     free(s->comm);
 }
 
-/* Op calls of a whole update with one micro-step, which no section exceeds. */
-static int64_t calls_at_most(const Trainer *t)
+static int open_traces(Profiler *p, ProfileOptions options)
 {
+    Trainer *t = p->trainer;
     TrainerSetup setup = t->setup;
     TrainPlan plan;
-    int64_t calls = 0;
+    int64_t calls = 0; /* of a whole update with one micro-step, which no section exceeds */
     setup.accum = 1;
     trainer_plan(&setup, t->backend, &plan);
     for (int op = 0; op < OP_COUNT; op++) {
         calls += plan.step[op].calls;
     }
-    return calls;
-}
-
-static int open_traces(Profiler *p, ProfileOptions options)
-{
-    Trainer *t = p->trainer;
-    int code = trace_open(&p->trace, t->backend, calls_at_most(t), options.now);
+    int code = trace_open(&p->trace, t->backend, calls, options.now);
     if (code == 0 && p->channel != NULL) {
         code = channel_trace(p->channel, ddp_spans(&t->ddp));
     }

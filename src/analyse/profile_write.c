@@ -97,13 +97,6 @@ static int put_name(Writer *w, const char *what, int lane, const char *name)
     return put_metadata(w, what, lane, args);
 }
 
-static int put_order(Writer *w, int lane)
-{
-    cJSON *args = json_object();
-    json_put_whole(args, "sort_index", lane);
-    return put_metadata(w, "thread_sort_index", lane, args);
-}
-
 /* Takes args. */
 static int put_span(Writer *w, int lane, const char *name, const char *category, int64_t start_ns,
                     int64_t end_ns, cJSON *args)
@@ -120,14 +113,10 @@ static int put_span(Writer *w, int lane, const char *name, const char *category,
     return put_item(w, item);
 }
 
-static bool is_update(const TraceEvent *event)
-{
-    return strcmp(event->call.part, "optimizer") == 0;
-}
-
+/* Which micro-step it belongs to, if to any. */
 static void put_micro(cJSON *args, const TraceEvent *event)
 {
-    if (!is_update(event)) {
+    if (strcmp(event->call.part, "optimizer") != 0) {
         json_put_whole(args, "micro_step", event->run);
     }
 }
@@ -274,7 +263,11 @@ static int put_lanes(Writer *w)
     int code = put_process(w), count = w->comm != NULL ? LANE_COUNT : LANE_COMM;
     for (int lane = 0; lane < count && code == 0; lane++) {
         code = put_name(w, "thread_name", lane, names[lane]);
-        code = code == 0 ? put_order(w, lane) : code;
+        if (code == 0) {
+            cJSON *args = json_object();
+            json_put_whole(args, "sort_index", lane);
+            code = put_metadata(w, "thread_sort_index", lane, args);
+        }
     }
     code = code == 0 ? put_step(w) : code;
     code = code == 0 ? put_events(w) : code;

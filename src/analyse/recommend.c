@@ -76,11 +76,6 @@ static int64_t first_batch(const RecommendLimits *limits)
     return batch;
 }
 
-static bool is_faster(const RecommendLimits *limits, const Candidate *a, const Candidate *b)
-{
-    return b == NULL || recommend_rate(limits, a) > recommend_rate(limits, b);
-}
-
 /* Step 1: the fastest kind, at the largest batch up to `batch` that any of them can do. NULL:
  * none can do even 1. */
 static int compare_kinds(const RecommendLimits *limits, CandidateMeasure measure, void *user,
@@ -96,7 +91,9 @@ static int compare_kinds(const RecommendLimits *limits, CandidateMeasure measure
             if (code != 0) {
                 return code;
             }
-            if (c != NULL && c->state == CANDIDATE_MEASURED && is_faster(limits, c, *best)) {
+            bool faster = *best == NULL ||
+                          (c != NULL && recommend_rate(limits, c) > recommend_rate(limits, *best));
+            if (c != NULL && c->state == CANDIDATE_MEASURED && faster) {
                 *best = c;
             }
         }

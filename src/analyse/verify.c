@@ -130,11 +130,6 @@ typedef struct {
     double expected, difference;
 } Part;
 
-static int64_t width_of(const Param *param)
-{
-    return param->count / param->dim[0];
-}
-
 /* Every parameter, those with the rows of a packed qkv in three. Caller frees. */
 static Part *list_parts(const Trainer *t, int *count)
 {
@@ -161,7 +156,7 @@ static void compare_part(const Trainer *t, Tensor found, const Trainer *trusted,
                          Part *part, float *host)
 {
     int64_t row = part->param - t->model.params.rows;
-    int64_t width = width_of(part->param), end = part->last * width;
+    int64_t width = part->param->count / part->param->dim[0], end = part->last * width;
     int64_t here = part->param->offset, there = trusted->model.params.rows[row].offset;
     for (int64_t at = part->first * width; at < end; at += PIECE) {
         int64_t n = end - at < PIECE ? end - at : PIECE;

@@ -83,13 +83,6 @@ static int open_evaluator(Evaluation *e)
 
 /* --- prepared tokens --- */
 
-static uint64_t count_sequences(const Evaluation *e, const Loader *loader)
-{
-    uint64_t batches = (uint64_t)e->cfg->batches, batch = (uint64_t)e->report->batch;
-    bool some = batches > 0 && batches < loader->windows / batch;
-    return some ? batches * batch : loader->windows;
-}
-
 /* Bytes of each token by the tokenizer that made the data, or else the model's; NULL when there
  * is none. */
 static uint32_t *token_sizes(Evaluation *e, const Dataset *dataset)
@@ -130,7 +123,9 @@ static int evaluate_split(Evaluation *e, const Dataset *dataset)
     }
     e->report->split = split->name;
     uint32_t *sizes = token_sizes(e, dataset);
-    code = evaluate_data(&e->evaluator, &loader, count_sequences(e, &loader), sizes);
+    uint64_t batches = (uint64_t)e->cfg->batches, batch = (uint64_t)e->report->batch;
+    bool some = batches > 0 && batches < loader.windows / batch;
+    code = evaluate_data(&e->evaluator, &loader, some ? batches * batch : loader.windows, sizes);
     free(sizes);
     int told =
         code == 0 ? evaluator_mean(&e->evaluator, &e->report->mean, &e->report->has_mean) : 0;

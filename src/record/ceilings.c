@@ -219,17 +219,6 @@ static bool is_credible(const Ceiling *item, double value)
     return !(item->stated > 0) || value <= CEILINGS_OVER_STATED * item->stated;
 }
 
-static void take_better(Ceiling *item, const cJSON *tree)
-{
-    double value;
-    char date[CLOCK_STAMP_SIZE];
-    if (stored(tree, item->name, &value, date) && is_credible(item, value) &&
-        (item->is_time ? value < item->best : value > item->best)) {
-        item->best = value;
-        memcpy(item->date, date, sizeof date);
-    }
-}
-
 /* Those measured now replace their rows in the tree; rows of other names stay. */
 static void put_best(cJSON *tree, const Ceilings *c)
 {
@@ -260,7 +249,14 @@ int ceilings_store(Ceilings *c)
     }
     cJSON *tree = load(path, &c->key);
     for (int i = 0; i < c->count; i++) {
-        take_better(&c->items[i], tree);
+        Ceiling *item = &c->items[i];
+        double value;
+        char date[CLOCK_STAMP_SIZE];
+        if (stored(tree, item->name, &value, date) && is_credible(item, value) &&
+            (item->is_time ? value < item->best : value > item->best)) {
+            item->best = value;
+            memcpy(item->date, date, sizeof date);
+        }
     }
     if (tree == NULL) {
         tree = json_object();

@@ -85,13 +85,6 @@ static void put_float(Bytes *out, int field, float value)
     put_fixed(out, bits, 4);
 }
 
-static void put_block(Bytes *out, int field, const void *data, size_t size)
-{
-    put_key(out, field, WIRE_LENGTH);
-    put_varint(out, size);
-    put_bytes(out, data, size);
-}
-
 /* A field of type string must be UTF-8, or readers refuse the whole event. */
 static void put_text(Bytes *out, int field, const char *text)
 {
@@ -109,7 +102,9 @@ static void put_text(Bytes *out, int field, const char *text)
 /* Takes the inner message. */
 static void put_message(Bytes *out, int field, Bytes *inner)
 {
-    put_block(out, field, inner->data, inner->size);
+    put_key(out, field, WIRE_LENGTH);
+    put_varint(out, inner->size);
+    put_bytes(out, inner->data, inner->size);
     free(inner->data);
     *inner = (Bytes){0};
 }
@@ -145,16 +140,6 @@ static uint32_t masked_crc(const void *data, size_t size)
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* length, checksum of the length, message, checksum of the message */
-static void put_record(Bytes *out, const Bytes *message)
-{
-    size_t from = out->size;
-    put_fixed(out, message->size, 8);
-    put_fixed(out, masked_crc(out->data + from, 8), 4);
-    put_bytes(out, message->data, message->size);
-    put_fixed(out, masked_crc(message->data, message->size), 4);
-}
-
 /* --- the file --- */
 
 struct Events {
@@ -173,21 +158,15 @@ double events_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static int write_error(Events *events)
-{
-    int code = io_error(events->path, "write");
-    events->failed = true;
-    if (ftruncate(events->file, events->written) != 0) {
-        code = err_wrap(code, "the last event is incomplete");
-    }
-    return code;
-}
-
-/* Writes the message as a record; takes it. */
+/* Writes the message as a record (length, checksum of the length, message, checksum of the
+ * message); takes it. */
 static int write_message(Events *events, Bytes *message)
 {
     Bytes record = {0};
-    put_record(&record, message);
+    put_fixed(&record, message->size, 8);
+    put_fixed(&record, masked_crc(record.data, 8), 4);
+    put_bytes(&record, message->data, message->size);
+    put_fixed(&record, masked_crc(message->data, message->size), 4);
     int code =
         events->failed ? err_set(ERR_FAILED, "%s: an earlier write failed", events->path) : 0;
     for (size_t done = 0; code == 0 && done < record.size;) {
@@ -195,7 +174,11 @@ static int write_message(Events *events, Bytes *message)
         if (part >= 0) {
             done += (size_t)part;
         } else if (errno != EINTR) {
-            code = write_error(events);
+            code = io_error(events->path, "write");
+            events->failed = true;
+            if (ftruncate(events->file, events->written) != 0) {
+                code = err_wrap(code, "the last event is incomplete");
+            }
         }
     }
     events->written += code == 0 ? (off_t)record.size : 0;
@@ -207,22 +190,18 @@ static int write_message(Events *events, Bytes *message)
 
 enum { EVENT_WALL_TIME = 1, EVENT_STEP, EVENT_FILE_VERSION, EVENT_SUMMARY = 5, EVENT_SESSION = 7 };
 
-static int start_file(Events *events, double wall_time)
-{
-    Bytes message = {0};
-    put_double(&message, EVENT_WALL_TIME, wall_time);
-    put_text(&message, EVENT_FILE_VERSION, "brain.Event:2");
-    return write_message(events, &message);
-}
-
 /* Takes path. exclusive: no file may be there. */
 static int create(char *path, bool exclusive, double wall_time, Events **out)
 {
     Events *events = mem_zalloc(1, sizeof *events);
     events->path = path;
     int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (exclusive ? O_EXCL : O_TRUNC);
+    Bytes start = {0};
+    put_double(&start, EVENT_WALL_TIME, wall_time);
+    put_text(&start, EVENT_FILE_VERSION, "brain.Event:2");
     events->file = open(path, flags, 0644);
-    int code = events->file >= 0 ? start_file(events, wall_time) : io_error(path, "write");
+    int code = events->file >= 0 ? write_message(events, &start) : io_error(path, "write");
+    free(start.data);
     if (code != 0) {
         events_close(events, false);
         events = NULL;

@@ -116,14 +116,6 @@ static void read_plan(JsonReader *reader, const cJSON *tree, CheckInput *input)
     reader->code = inside.code;
 }
 
-static void read_ceiling(JsonReader *reader, const cJSON *tree, CheckInput *input)
-{
-    Value own = json_read_number(reader, tree, "machine.sgemm_gflops");
-    Value device = json_read_number(reader, tree, "machine.device_matmul_gflops");
-    Value gflops = device.known ? device : own;
-    input->ceiling = (Value){gflops.known, 1e9 * gflops.number};
-}
-
 static void read_summary(JsonReader *reader, const cJSON *tree, RunFile *run)
 {
     const cJSON *summary = json_read_object(reader, tree, "summary");
@@ -160,7 +152,10 @@ static int read_run(const char *path, const cJSON *tree, RunFile *run)
     run->input.flops_update = json_read_number(&reader, tree, "model.flops_update");
     read_sessions(&reader, tree, run);
     read_plan(&reader, tree, &run->input);
-    read_ceiling(&reader, tree, &run->input);
+    Value own = json_read_number(&reader, tree, "machine.sgemm_gflops");
+    Value device = json_read_number(&reader, tree, "machine.device_matmul_gflops");
+    Value gflops = device.known ? device : own;
+    run->input.ceiling = (Value){gflops.known, 1e9 * gflops.number};
     read_summary(&reader, tree, run);
     run->input.complete = run->state == RUN_DONE;
     return reader.code;
@@ -245,16 +240,6 @@ static int read_ranks(const char *dir, CheckRank **ranks, size_t *count)
     return code;
 }
 
-/* Leaves out files of ranks that the last session did not have and that say themselves that they
- * were of another: pacer 0.1 kept those of an earlier session with more ranks. */
-static size_t own_ranks(const CheckRank *ranks, size_t count, int64_t of)
-{
-    while (count > 0 && ranks[count - 1].rank >= of && ranks[count - 1].ranks != of) {
-        count--;
-    }
-    return count;
-}
-
 /* --- metrics.jsonl --- */
 
 static int take_line(void *context, const cJSON *object, const char *where, long number)
@@ -310,16 +295,6 @@ static CheckVerdict read_verdict(JsonReader *reader, const cJSON *item)
     return CHECK_FAIL;
 }
 
-/* Adds "tokens was pass, is fail" to the subject. */
-static void describe(char subject[CHECK_SUBJECT_SIZE], const char *name, CheckVerdict stored,
-                     const Check *now)
-{
-    size_t used = strlen(subject);
-    snprintf(subject + used, CHECK_SUBJECT_SIZE - used, "%s%s was %s, %s%s", used > 0 ? "; " : "",
-             name, check_verdict_name(stored), now != NULL ? "is " : "cannot be repeated",
-             now != NULL ? check_verdict_name(now->verdict) : "");
-}
-
 #define STORED "stored"
 
 /* A verdict that was better than what the same record gives now was not made from this record. */
@@ -352,7 +327,10 @@ static int compare_stored(const char *path, const cJSON *stored, Checks *checks)
         }
         bool worse = now != NULL && now->verdict == CHECK_FAIL;
         verdict = worse || verdict == CHECK_FAIL ? CHECK_FAIL : CHECK_WARN;
-        describe(subject, name, then, now);
+        size_t used = strlen(subject);
+        snprintf(subject + used, sizeof subject - used, "%s%s was %s, %s%s", used > 0 ? "; " : "",
+                 name, check_verdict_name(then), now != NULL ? "is " : "cannot be repeated",
+                 now != NULL ? check_verdict_name(now->verdict) : "");
     }
     checks_put(checks, STORED, verdict, total, agree, subject);
     return 0;
@@ -381,9 +359,14 @@ static int check_run(const char *dir, const char *path, RunFile *run, Checks *ch
         settle_input(run, &lines);
         checks_run(&run->summary, &run->input, checks);
         check_lines_end(&lines, &run->summary, &run->input, checks);
+        /* Files of ranks that the last session did not have and that say themselves that they were
+         * of another are left out: pacer 0.1 kept those of an earlier session with more ranks. */
+        int64_t of = run->input.ranks;
+        while (count > 0 && ranks[count - 1].rank >= of && ranks[count - 1].ranks != of) {
+            count--;
+        }
         if (run->has_summary && run->state != RUN_RUNNING) { /* else of the session before */
-            checks_ranks(&run->summary, &run->input, ranks,
-                         own_ranks(ranks, count, run->input.ranks), checks);
+            checks_ranks(&run->summary, &run->input, ranks, count, checks);
         }
         code = compare_stored(path, run->stored, checks);
     }

@@ -141,23 +141,6 @@ static void keep_events(Record *record, int code)
     }
 }
 
-static void open_events(Record *record, const char *dir, int64_t resume_step)
-{
-    int code = events_open(dir, &record->events);
-    code =
-        code != 0 ? code : event_log_start(record->events, record->run, events_now(), resume_step);
-    keep_events(record, code);
-}
-
-/* What the run amounted to, if it has ended. */
-static void close_events(Record *record)
-{
-    if (record->events != NULL && !record_is(record->run, RUN_RUNNING)) {
-        keep_events(record, event_log_end(record->events, record->run, events_now()));
-    }
-    events_close(record->events, false);
-}
-
 /* Whether dir has the record of an earlier run, whose files this one may remove. Lines without a
  * record are not pacer's. */
 static int find_earlier(const char *dir, bool *earlier)
@@ -201,15 +184,10 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
     } else if (!fresh) {
         code = carry_over(record, dir, resume_step);
     }
-    if (code == 0) {
-        code = open_metrics(record, fresh);
-    }
-    if (code == 0) {
-        code = record_save(record, RUN_RUNNING, NULL, NULL);
-    }
-    if (code == 0 &&
-        (earlier ||
-         !fresh)) { /* not before: a record that says that it is done has all its files */
+    code = code != 0 ? code : open_metrics(record, fresh);
+    code = code != 0 ? code : record_save(record, RUN_RUNNING, NULL, NULL);
+    /* Not before: a record that says that it is done has all its files. */
+    if (code == 0 && (earlier || !fresh)) {
         code = remove_rank_files(dir);
     }
     if (code != 0) {
@@ -217,7 +195,10 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
         return code;
     }
     if (info->events) {
-        open_events(record, dir, resume_step);
+        code = events_open(dir, &record->events);
+        keep_events(record, code != 0 ? code
+                                      : event_log_start(record->events, record->run, events_now(),
+                                                        resume_step));
     }
     *out = record;
     return 0;
@@ -253,7 +234,10 @@ void record_close(Record *record)
     if (record->metrics >= 0) {
         close(record->metrics);
     }
-    close_events(record);
+    if (record->events != NULL && !record_is(record->run, RUN_RUNNING)) {
+        keep_events(record, event_log_end(record->events, record->run, events_now()));
+    }
+    events_close(record->events, false);
     cJSON_Delete(record->run);
     free(record->metrics_path);
     free(record->run_path);
@@ -317,18 +301,6 @@ int record_eval(Record *record, int64_t step, double val_loss)
     return put_line(record, line);
 }
 
-/* The step of a line, or -1 when it is not an object with one. */
-static int64_t line_step(const char *line, size_t size)
-{
-    cJSON *object = json_parse(line, size, NULL);
-    int64_t found = -1;
-    if (!json_whole(json_get(object, "step"), 9007199254740991.0, &found)) {
-        found = -1;
-    }
-    cJSON_Delete(object);
-    return found;
-}
-
 int record_resume(const char *dir, int64_t step)
 {
     char *path = io_join(dir, RECORD_LINES);
@@ -341,9 +313,12 @@ int record_resume(const char *dir, int64_t step)
     for (size_t at = 0; at < length && code == 0;) {
         const char *newline = memchr(text + at, '\n', length - at);
         size_t size = newline != NULL ? (size_t)(newline - text) - at : length - at;
-        int64_t found = line_step(text + at, size);
+        cJSON *line = json_parse(text + at, size, NULL);
+        int64_t found = 0;
+        bool good = json_whole(json_get(line, "step"), 9007199254740991.0, &found);
+        cJSON_Delete(line);
         number++;
-        if (found < 0) {
+        if (!good) {
             damaged = damaged != 0 ? damaged : number;
         } else if (damaged != 0) {
             code = err_set(ERR_INPUT, "%s:%ld: damaged line; remove it to resume", path, damaged);

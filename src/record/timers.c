@@ -50,12 +50,6 @@ void timers_free(Timers *timers)
     *timers = (Timers){0};
 }
 
-/* The phase or span that the host is in; -1: none. */
-static int owner_of(const Timers *timers)
-{
-    return timers->depth > 0 ? (int)timers->stack[timers->depth - 1] : -1;
-}
-
 /* Adds to the owner's exclusive time; what is in no phase is unattributed. */
 static void give(Timers *timers, int owner, int64_t ns)
 {
@@ -104,7 +98,7 @@ static int64_t settle(Timers *timers)
     int64_t now = timers_now_ns(timers);
     int64_t elapsed = now - timers->last_ns;
     PACER_ASSERT(elapsed >= 0, "the clock went back by %lld ns", (long long)-elapsed);
-    int owner = owner_of(timers);
+    int owner = timers->depth > 0 ? (int)timers->stack[timers->depth - 1] : -1;
     give(timers, owner, elapsed);
     if (timers->follows_device) {
         remember(timers, timers->last_ns, now, owner);

@@ -64,18 +64,12 @@ void account_fetched(Session *s)
     s->last_update_ns = end;
 }
 
-static void book_hidden(Session *s)
-{
-    ChannelTimes times;
-    if (s->channel == NULL || !channel_take_times(s->channel, &times)) {
-        return;
-    }
-    timers_add_hidden(&s->timers, PHASE_COMM_HIDDEN, channel_hidden(&times));
-}
-
 void account_host_update(Session *s, double seconds)
 {
-    book_hidden(s);
+    ChannelTimes times;
+    if (s->channel != NULL && channel_take_times(s->channel, &times)) {
+        timers_add_hidden(&s->timers, PHASE_COMM_HIDDEN, channel_hidden(&times));
+    }
     if (trainer_stamps(&s->trainer) == NULL) {
         timers_add_hidden(&s->timers, SPAN_UPDATE, seconds);
     }

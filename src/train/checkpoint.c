@@ -104,11 +104,9 @@ static int write_tensors(const char *folder, const char *file, Trainer *t, int f
 static int write_all_tensors(const char *folder, Trainer *t, CheckpointDigests *digests)
 {
     int code = write_tensors(folder, "model.safetensors", t, STATE_PARAMS, 1, &digests->model);
-    if (code == 0) {
-        code = write_tensors(folder, "optimizer.safetensors", t, 0, t->optimizer.kind->states,
-                             &digests->optimizer);
-    }
-    return code;
+    return code != 0 ? code
+                     : write_tensors(folder, "optimizer.safetensors", t, 0,
+                                     t->optimizer.kind->states, &digests->optimizer);
 }
 
 int checkpoint_hand_over(Trainer *trainer)
@@ -116,20 +114,6 @@ int checkpoint_hand_over(Trainer *trainer)
     CheckpointDigests unused;
     trainer_settle(trainer);
     return write_all_tensors(NULL, trainer, &unused);
-}
-
-static int write_folder(const char *folder, Trainer *t, const TrainState *state,
-                        const struct cJSON *config)
-{
-    CheckpointDigests digests;
-    int code = io_make_folders(folder);
-    if (code == 0) {
-        code = write_all_tensors(folder, t, &digests);
-    }
-    if (code == 0) {
-        code = state_write(folder, state, &t->setup.spec, config, digests);
-    }
-    return code == 0 ? io_sync_folder(folder) : code;
 }
 
 /* Replaces the link ckpt/latest in one step. */
@@ -196,9 +180,7 @@ static int discard(const char *ckpt, const char *name)
     if (code == 0 && rename(old, doomed) != 0 && errno != ENOENT) {
         code = io_error(old, "remove");
     }
-    if (code == 0) {
-        code = io_remove_tree(doomed);
-    }
+    code = code != 0 ? code : io_remove_tree(doomed);
     free(old);
     free(doomed);
     return code;
@@ -268,19 +250,15 @@ int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
     checkpoint_name(state->step, name);
     char *ckpt = io_join(run, "ckpt");
     char *temporary = mem_format("%s/" TEMPORARY "%s", ckpt, name);
+    CheckpointDigests digests;
     int code = io_remove_tree(temporary);
-    if (code == 0) {
-        code = write_folder(temporary, trainer, state, config);
-    }
-    if (code == 0) {
-        code = put_in_place(ckpt, name, temporary);
-    }
-    if (code == 0) {
-        code = io_sync_folder(ckpt);
-    }
-    if (code == 0) {
-        code = point_latest(ckpt, name);
-    }
+    code = code != 0 ? code : io_make_folders(temporary);
+    code = code != 0 ? code : write_all_tensors(temporary, trainer, &digests);
+    code = code != 0 ? code : state_write(temporary, state, &trainer->setup.spec, config, digests);
+    code = code != 0 ? code : io_sync_folder(temporary);
+    code = code != 0 ? code : put_in_place(ckpt, name, temporary);
+    code = code != 0 ? code : io_sync_folder(ckpt);
+    code = code != 0 ? code : point_latest(ckpt, name);
     if (code == 0) {
         code = prune(ckpt, state->step, keep);
     } else {
@@ -343,9 +321,7 @@ static int read_tensors(const char *folder, const char *file, uint64_t digest, T
     char *path = io_join(folder, file);
     SafeFile safe = {0};
     int code = digest != 0 ? checkpoint_check_file(path, digest) : 0;
-    if (code == 0) {
-        code = safetensors_open(path, &safe);
-    }
+    code = code != 0 ? code : safetensors_open(path, &safe);
     for (int r = 0; code == 0 && r < table->count; r++) {
         const Param *row = &table->rows[r];
         char name[NAME_SIZE];

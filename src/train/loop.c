@@ -15,14 +15,6 @@
 
 /* --- checkpoints and evaluations --- */
 
-/* Checkpoints that are asked for by time are a step late, so that all ranks make them after the
- * same step. */
-static bool save_is_due(const Session *s)
-{
-    double minutes = s->run.cfg->save_minutes;
-    return minutes > 0 && clock_seconds() - s->saved_at >= 60 * minutes;
-}
-
 static int save(Session *s)
 {
     account_pause(s);
@@ -90,14 +82,6 @@ static int evaluate(Session *s)
 
 /* --- a step --- */
 
-/* Says why on this rank and ends the others: an error that they do not know of. */
-static void fail_alone(Session *s, int code)
-{
-    log_error("rank %d on %s: %s", s->rank, comm_host(s->comm), err_message());
-    fflush(NULL);
-    comm_abort(s->comm, err_exit_status(code));
-}
-
 /* Forward and backward of every micro-step, then the update. */
 static int step(Session *s)
 {
@@ -105,8 +89,10 @@ static int step(Session *s)
     comm_at_step(s->comm, s->state.step + 1);
     s->rate = schedule_rate(&s->run.schedule, s->state.step);
     int code = trainer_step(&s->trainer, s->prefetch, s->rate, s->state.step, NULL);
-    if (code != 0 && s->ranks > 1) {
-        fail_alone(s, code);
+    if (code != 0 && s->ranks > 1) { /* an error that the others do not know of */
+        log_error("rank %d on %s: %s", s->rank, comm_host(s->comm), err_message());
+        fflush(NULL);
+        comm_abort(s->comm, err_exit_status(code));
     }
     if (code != 0) {
         return code;
@@ -206,48 +192,35 @@ static int stop_on_signal(Session *s, int signal)
 typedef struct {
     int signal; /* that one has got; 0: none */
     bool tells; /* is_telling of the first rank */
-    bool save;  /* one has asked for a checkpoint */
 } StepNews;
-
-static int exchange(Session *s, bool save, StepNews *news)
-{
-    double any[] = {-signals_pending(), is_telling(s), save};
-    int code = s->ranks > 1 ? comm_max(s->comm, any, 3) : 0;
-    *news = (StepNews){.signal = -(int)any[0], .tells = any[1] != 0, .save = any[2] != 0};
-    return code;
-}
 
 /* What ranks have to say to each other after a step: whether their weights are still the same,
  * whether one of them was told to stop, whether the first one is about to write, and whether it is
- * time for a checkpoint, by the first rank's clock. */
+ * time for a checkpoint, by the first rank's clock: that is made a step late, so that all ranks
+ * make it after the same step. */
 static int meet(Session *s, StepNews *news)
 {
-    bool due = session_leads(s) && save_is_due(s), together = s->ranks > 1;
+    double minutes = s->run.cfg->save_minutes;
+    bool due = session_leads(s) && minutes > 0 && clock_seconds() - s->saved_at >= 60 * minutes;
+    bool together = s->ranks > 1;
     if (together) {
         timers_enter(&s->timers, PHASE_COMM_EXPOSED);
     }
     int code = every(s->state.step, s->run.cfg->verify_every) ? session_verify_weights(s) : 0;
-    code = code != 0 ? code : exchange(s, due, news);
+    double any[] = {-signals_pending(), is_telling(s), due};
+    code = code == 0 && together ? comm_max(s->comm, any, 3) : code;
     if (together) {
         timers_leave(&s->timers, PHASE_COMM_EXPOSED);
     }
-    s->save_next = code == 0 && news->save;
+    *news = (StepNews){.signal = -(int)any[0], .tells = any[1] != 0};
+    s->save_next = code == 0 && any[2] != 0;
     return code;
-}
-
-static void describe(const Session *s, double tok_s, char *text, size_t size)
-{
-    char left[CLOCK_DURATION_SIZE];
-    int64_t remaining = s->run.total_steps - s->state.step;
-    clock_duration((double)remaining * s->step_seconds, left);
-    snprintf(text, size, "step %lld/%lld  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s  %s left",
-             (long long)s->state.step, (long long)s->run.total_steps, s->loss, s->rate,
-             s->grad_norm, tok_s, left);
 }
 
 /* One finished step: live line, recorded line; neither unless the first rank tells. */
 static int report_step(Session *s, double seconds, bool tells)
 {
+    int64_t step = s->state.step, steps = s->run.total_steps;
     /* A mean over about the last 20 steps. */
     s->step_seconds =
         s->step_seconds > 0 ? s->step_seconds + 0.05 * (seconds - s->step_seconds) : seconds;
@@ -258,14 +231,15 @@ static int report_step(Session *s, double seconds, bool tells)
     if (!tells || !session_leads(s)) {
         return 0;
     }
-    char text[192];
-    describe(s, tok_s, text, sizeof text);
-    (log_is_terminal() ? log_live : log_info)("%s", text);
+    char duration[CLOCK_DURATION_SIZE];
+    double left = (double)(steps - step) * s->step_seconds;
+    (log_is_terminal() ? log_live : log_info)(
+        "step %lld/%lld  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s  %s left", (long long)step,
+        (long long)steps, s->loss, s->rate, s->grad_norm, tok_s, clock_duration(left, duration));
     s->shown = clock_seconds();
     if (!is_due(s)) {
         return 0;
     }
-    int64_t step = s->state.step;
     RecordStep line = {.step = step,
                        .tokens = s->state.tokens,
                        .loss = value_of(s->loss),
@@ -279,13 +253,13 @@ static int report_step(Session *s, double seconds, bool tells)
     if (s->watcher != NULL) {
         pacer_step told = {.size = sizeof told,
                            .step = step,
-                           .steps = s->run.total_steps,
+                           .steps = steps,
                            .tokens = s->state.tokens,
                            .loss = s->loss,
                            .lr = s->rate,
                            .grad_norm = s->grad_norm,
                            .tok_s = tok_s,
-                           .seconds_left = (double)(s->run.total_steps - step) * s->step_seconds};
+                           .seconds_left = left};
         if (s->watcher->function(&told, s->watcher->user) != 0) {
             signals_request(ERR_INTERRUPTED);
         }

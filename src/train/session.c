@@ -336,9 +336,8 @@ static int open_trainer(Session *s)
     if (code == ERR_MEMORY && session_leads(s)) {
         record_refusal(s);
     }
-    if (code == 0) {
-        code = trainer_open(&s->trainer, &s->run.setup, s->run.backend, &s->run.plan);
-    }
+    code =
+        code != 0 ? code : trainer_open(&s->trainer, &s->run.setup, s->run.backend, &s->run.plan);
     code = session_agree(s, code);
     if (code == 0 && s->ranks > 1) {
         code = channel_open(s->comm, s->run.backend, &s->channel);
@@ -370,18 +369,14 @@ static int open_parts(Session *s, const Config *cfg)
     int code = run_open(&s->run, cfg, s->comm, DATA_REQUIRED);
     code = session_agree(s, code);
     code = code != 0 ? code : check_same_options(s);
-    if (code == 0) {
-        code = make_directory(s);
-    }
+    code = code != 0 ? code : make_directory(s);
     code = session_agree(s, code);
     if (code == 0) {
         s->config = config_to_json(&s->run.settled);
         machine_describe(&s->machine, device_isa(s->run.backend));
         code = open_trainer(s);
     }
-    if (code == 0) {
-        code = start_state(s);
-    }
+    code = code != 0 ? code : start_state(s);
     code = code == 0 ? session_agree(s, code) : code;
     if (code == 0 && session_is_complete(s)) {
         return complete_record(s);

@@ -112,11 +112,6 @@ int run_resolve(Config *cfg)
                : 0;
 }
 
-static HeadShape head_shape(const TrainerSetup *s)
-{
-    return (HeadShape){s->batch, s->seq, s->spec.heads, s->spec.kv_heads, s->spec.head_dim};
-}
-
 const char *setup_mixer_name(const TrainerSetup *s)
 {
     static const char *const kinds[] = {[ATTENTION_NAIVE] = "naive attention",
@@ -149,7 +144,7 @@ static int choose_attention(Run *run)
                                           [CONFIG_ATTENTION_LIBRARY] = ATTENTION_LIBRARY};
     const Config *cfg = run->cfg;
     TrainerSetup *s = &run->setup;
-    HeadShape shape = head_shape(s);
+    HeadShape shape = {s->batch, s->seq, s->spec.heads, s->spec.kv_heads, s->spec.head_dim};
     if (cfg->attention != CONFIG_ATTENTION_AUTO) {
         s->attention = kinds[cfg->attention];
         const char *why = backend_attention_refusal(run->backend, s->attention, shape, s->dtype);
@@ -312,22 +307,12 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
                         .bucket_bytes = cfg->bucket_mb * 1000000,
                         .wire = cfg->comm_dtype == CONFIG_COMM_DTYPE_BF16 ? DT_BF16 : DT_F32};
     int code = check_model_name(cfg->model);
-    if (code == 0) {
-        code = open_data(run, need);
-    }
-    if (code == 0) {
-        code = resolve_model(run);
-    }
-    if (code == 0) {
-        s->attention = cfg->attention == CONFIG_ATTENTION_NAIVE ? ATTENTION_NAIVE : ATTENTION_FLASH;
-        code = trainer_check_sizes(s);
-    }
-    if (code == 0) {
-        code = open_backend(run, comm);
-    }
-    if (code == 0) {
-        code = count_steps(run);
-    }
+    s->attention = cfg->attention == CONFIG_ATTENTION_NAIVE ? ATTENTION_NAIVE : ATTENTION_FLASH;
+    code = code != 0 ? code : open_data(run, need);
+    code = code != 0 ? code : resolve_model(run);
+    code = code != 0 ? code : trainer_check_sizes(s);
+    code = code != 0 ? code : open_backend(run, comm);
+    code = code != 0 ? code : count_steps(run);
     if (code != 0) {
         run_close(run);
         return code;

@@ -15,17 +15,10 @@ static Tensor buffer_of(const Trainer *t, int which)
 }
 
 /* Weights in f32 are kept whole by every rank; anything else only by its keeper. */
-static bool is_whole(const Trainer *t, int which)
-{
-    return !ddp_is_sharded(&t->ddp) || (which == STATE_PARAMS && !tensor_given(t->optimizer.low));
-}
-
 static DdpPiece piece_of(const Trainer *t, int which, int64_t offset, int64_t end)
 {
-    if (is_whole(t, which)) {
-        return (DdpPiece){offset, end - offset, offset, -1};
-    }
-    return ddp_piece(&t->ddp, offset, end);
+    bool whole = which == STATE_PARAMS && !tensor_given(t->optimizer.low);
+    return whole ? (DdpPiece){offset, end - offset, offset, -1} : ddp_piece(&t->ddp, offset, end);
 }
 
 static bool is_kept_here(const Trainer *t, DdpPiece piece)

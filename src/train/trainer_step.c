@@ -9,12 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Work goes through the backend's recorder. */
-static bool is_recorded(const Trainer *t)
-{
-    return t->setup.graph && !t->ctx.dry && t->backend->replay != NULL;
-}
-
 static void tell(Trainer *t, Phase phase, bool begins)
 {
     if (t->hook != NULL && !t->ctx.dry && phase != PHASE_COUNT) {
@@ -65,7 +59,7 @@ enum { RECORD_FIRST, RECORD_REST, RECORD_LAST, RECORD_UPDATE, RECORD_STAMPS };
 static void run_recorded(Trainer *t, int slot, void (*body)(void *))
 {
     trace_enter(t->ctx.trace, slot);
-    if (is_recorded(t)) {
+    if (t->setup.graph && !t->ctx.dry && t->backend->replay != NULL) {
         t->backend->replay(t->backend, slot, body, t);
     } else {
         body(t);

@@ -75,32 +75,22 @@ size_t evaluator_bytes(const EvaluatorSetup *setup, int64_t batch, int64_t seq)
     return sizes[0] + sizes[1] + sizes[2];
 }
 
-static int64_t largest_batch(const EvaluatorSetup *setup, size_t limit)
-{
-    int64_t fits = 0, fails = setup->batch;
-    while (fails - fits > 1) {
-        int64_t trial = fits + (fails - fits) / 2;
-        *(evaluator_bytes(setup, trial, setup->seq) <= limit ? &fits : &fails) = trial;
-    }
-    return fits;
-}
-
-/* Host memory is shared by the ranks of a host. */
-static size_t memory_limit(const EvaluatorSetup *setup)
-{
-    size_t limit = setup->memory > 0 ? setup->memory : setup->backend->available(setup->backend);
-    bool shared = setup->memory == 0 && setup->backend->device == NULL && setup->comm != NULL;
-    return shared ? limit / (size_t)comm_local_ranks(setup->comm) : limit;
-}
-
 static int check_fits(EvaluatorSetup *setup)
 {
-    size_t limit = memory_limit(setup);
+    Backend *backend = setup->backend;
+    size_t limit = setup->memory > 0 ? setup->memory : backend->available(backend);
+    if (setup->memory == 0 && backend->device == NULL && setup->comm != NULL) {
+        limit /= (size_t)comm_local_ranks(setup->comm); /* they share the host's memory */
+    }
     size_t need = evaluator_bytes(setup, setup->batch, setup->seq);
     if (limit == 0 || need <= limit) {
         return 0;
     }
-    int64_t largest = largest_batch(setup, limit);
+    int64_t largest = 0;
+    for (int64_t fails = setup->batch; fails - largest > 1;) {
+        int64_t trial = largest + (fails - largest) / 2;
+        *(evaluator_bytes(setup, trial, setup->seq) <= limit ? &largest : &fails) = trial;
+    }
     if (largest > 0 && setup->fit) {
         setup->batch = largest;
         return 0;
@@ -227,21 +217,10 @@ static void fill(Evaluator *e, EvalWindow *const *windows, int64_t count, int64_
     }
 }
 
-static double loss_at(const Evaluator *e, int64_t row)
+/* A number of the accumulator's type. */
+static double number_at(const void *numbers, DType dtype, int64_t index)
 {
-    return e->losses.dtype == DT_F64 ? ((const double *)e->host_losses)[row]
-                                     : ((const float *)e->host_losses)[row];
-}
-
-static void note_mean(Evaluator *e)
-{
-    double raw = 0;
-    Backend *backend = e->setup.backend;
-    backend->download(backend, &raw, e->mean.data, tensor_bytes(e->mean));
-    float narrow;
-    memcpy(&narrow, &raw, sizeof narrow);
-    e->means += e->mean.dtype == DT_F64 ? raw : narrow;
-    e->batches++;
+    return dtype == DT_F64 ? ((const double *)numbers)[index] : ((const float *)numbers)[index];
 }
 
 /* One pass over at most setup.batch windows, the longest first. */
@@ -259,12 +238,15 @@ static int run_batch(Evaluator *e, EvalWindow *const *windows, int64_t count)
     backend->upload(backend, e->targets.data, e->host_ids + batch * seq, tensor_bytes(e->targets));
     compute(e, batch, seq);
     backend->download(backend, e->host_losses, e->losses.data, tensor_bytes(e->losses));
-    note_mean(e);
+    double mean;
+    backend->download(backend, &mean, e->mean.data, tensor_bytes(e->mean));
+    e->means += number_at(&mean, e->mean.dtype, 0);
+    e->batches++;
     e->whole = e->whole && count == e->setup.batch && seq == e->setup.seq;
     for (int64_t row = 0; row < count; row++) {
         EvalWindow *window = windows[row];
         for (int64_t i = window->skip; i < window->count; i++) {
-            window->nats += loss_at(e, row * seq + i);
+            window->nats += number_at(e->host_losses, e->losses.dtype, row * seq + i);
         }
         window->done = true;
         e->whole = e->whole && window->count == seq && window->skip == 0;

@@ -32,17 +32,6 @@ static int allocate(LoadedModel *loaded, Tensor *tensor, void **block)
     return 0;
 }
 
-/* The values as they lie in memory, in the place of the f32 ones: never behind what is yet to be
- * read. */
-static void narrow(float *values, int64_t count)
-{
-    char *to = (char *)values;
-    for (int64_t i = 0; i < count; i++) {
-        uint16_t half = bf16_from_f32(values[i]);
-        memcpy(to + (size_t)i * sizeof half, &half, sizeof half);
-    }
-}
-
 static void upload_row(void *user, const Param *row, float *values)
 {
     const LoadedModel *loaded = user;
@@ -51,24 +40,13 @@ static void upload_row(void *user, const Param *row, float *values)
     Tensor to = row->offset < matrices
                     ? tensor_rows(loaded->weights, row->offset, row->count)
                     : tensor_rows(loaded->others, row->offset - matrices, row->count);
-    if (to.dtype == DT_BF16) {
-        narrow(values, row->count);
+    /* In the place of the f32 values: never behind what is yet to be read. */
+    for (int64_t i = 0; to.dtype == DT_BF16 && i < row->count; i++) {
+        uint16_t half = bf16_from_f32(values[i]);
+        memcpy((char *)values + (size_t)i * sizeof half, &half, sizeof half);
     }
     backend->upload(backend, to.data, values, tensor_bytes(to));
     backend->sync(backend);
-}
-
-static int place_rope(LoadedModel *loaded, Tensor *rope)
-{
-    *rope = model_rope_shape(&loaded->model);
-    if (!tensor_given(*rope)) {
-        return 0;
-    }
-    int code = allocate(loaded, rope, &loaded->blocks[2]);
-    if (code == 0) {
-        rope_upload(&loaded->model, loaded->backend, *rope);
-    }
-    return code;
 }
 
 /* split: the matrices in bf16 under a model that computes in f32. */
@@ -76,7 +54,7 @@ static int place_weights(LoadedModel *loaded, const ModelSource *source, bool sp
 {
     Model *model = &loaded->model;
     const ParamTable *table = &model->params;
-    Tensor rope = TENSOR_NONE;
+    Tensor rope = model_rope_shape(model);
     loaded->weights =
         tensor_1d(NULL, split ? DT_BF16 : model->act, split ? table->decayed : table->flat);
     int code = allocate(loaded, &loaded->weights, &loaded->blocks[0]);
@@ -85,7 +63,12 @@ static int place_weights(LoadedModel *loaded, const ModelSource *source, bool sp
         code = code != 0 ? code : allocate(loaded, &loaded->others, &loaded->blocks[1]);
     }
     code = code != 0 ? code : model_source_rows(source, table, upload_row, loaded);
-    code = code != 0 ? code : place_rope(loaded, &rope);
+    if (code == 0 && tensor_given(rope)) {
+        code = allocate(loaded, &rope, &loaded->blocks[2]);
+        if (code == 0) {
+            rope_upload(model, loaded->backend, rope);
+        }
+    }
     if (code == 0 && split) {
         model_bind_split(model, loaded->weights, loaded->others, rope);
     } else if (code == 0) {

@@ -209,16 +209,6 @@ static int take_chosen(const Writer *writer, const Chooser *chooser, Written *ou
     return code;
 }
 
-static void interrupt(const Writer *writer, Written *out)
-{
-    for (int64_t s = 0; s < out->samples; s++) {
-        if (!out->texts[s].done) {
-            finish(&out->texts[s], WROTE_INTERRUPTED);
-            tell(writer, &out->texts[s], s);
-        }
-    }
-}
-
 static int go_on(const Writer *writer, Generator *generator, int64_t vocab, Written *out)
 {
     const WriterSettings *settings = writer->settings;
@@ -237,7 +227,12 @@ static int go_on(const Writer *writer, Generator *generator, int64_t vocab, Writ
         code = take_chosen(writer, &chooser, out, &going);
         if (code == 0 && going > 0 && settings->interrupted != NULL &&
             settings->interrupted() != 0) {
-            interrupt(writer, out);
+            for (int64_t s = 0; s < out->samples; s++) {
+                if (!out->texts[s].done) {
+                    finish(&out->texts[s], WROTE_INTERRUPTED);
+                    tell(writer, &out->texts[s], s);
+                }
+            }
             going = 0;
         } else if (code == 0 && going > 0) {
             generator_append(generator, chooser.next);
