@@ -139,22 +139,8 @@ static void take_events(Profiler *p)
     }
 }
 
-/* An op of a device begins where the one before it ended: what was waited for other ranks in
- * between is none of it. */
-static void cut_waits(ProfiledStep *s)
-{
-    for (int64_t i = 0; i < s->comm_count; i++) {
-        const ChannelSpan *wait = &s->comm[i];
-        for (int64_t k = 0; wait->is_wait && k < s->event_count; k++) {
-            TraceEvent *event = &s->events[k];
-            if (event->start_ns <= wait->start_ns && wait->end_ns <= event->end_ns) {
-                event->start_ns = wait->end_ns;
-            }
-        }
-    }
-}
-
-/* The same of the communication. */
+/* The same of the communication. An op of a device begins where the one before it ended: what was
+ * waited for other ranks in between is none of it. */
 static void take_communication(Profiler *p)
 {
     ProfiledStep *s = &p->current;
@@ -170,8 +156,14 @@ static void take_communication(Profiler *p)
         s->comm[i] = spans[i];
         s->comm[i].start_ns = to_host(p, spans[i].start_ns);
         s->comm[i].end_ns = to_host(p, spans[i].end_ns);
+        const ChannelSpan *wait = &s->comm[i];
+        for (int64_t k = 0; wait->is_wait && k < s->event_count; k++) {
+            TraceEvent *event = &s->events[k];
+            if (event->start_ns <= wait->start_ns && wait->end_ns <= event->end_ns) {
+                event->start_ns = wait->end_ns;
+            }
+        }
     }
-    cut_waits(s);
 }
 
 static int traced_step(Profiler *p)

@@ -83,15 +83,6 @@ static double own_seconds(const RankLine *line)
     return line->step_s - line->exposed_s;
 }
 
-static int find_slowest(const RankLine *lines, int ranks)
-{
-    int slowest = 0;
-    for (int i = 1; i < ranks; i++) {
-        slowest = own_seconds(&lines[i]) > own_seconds(&lines[slowest]) ? i : slowest;
-    }
-    return slowest;
-}
-
 static void print_lines(const RankLine *lines, int ranks, FILE *file)
 {
     fprintf(file, "\n%4s %12s %12s %12s %12s  %s\n", "rank", "step ms", "own ms", "exposed ms",
@@ -122,7 +113,10 @@ static int print_ranks(const Profile *profile, ProfileCeilings ceilings, Profile
         Profile profile;
         ProfileCeilings ceilings;
     } slowest = {*profile, ceilings};
-    int rank = find_slowest(lines, count);
+    int rank = 0; /* of the slowest */
+    for (int i = 1; i < count; i++) {
+        rank = own_seconds(&lines[i]) > own_seconds(&lines[rank]) ? i : rank;
+    }
     slowest.profile.fastest = (ProfiledStep){0}; /* memory of this process */
     code = comm_broadcast(ranks.comm, &slowest, sizeof slowest, rank);
     if (code == 0 && comm_rank(ranks.comm) == 0) {

@@ -229,29 +229,6 @@ static int put_communication(Writer *w)
     return code;
 }
 
-static int put_step(Writer *w)
-{
-    const ProfiledStep *s = w->step;
-    cJSON *args = json_object();
-    if (w->comm != NULL) {
-        json_put_number(args, "comm_s", s->comm_times.busy_s);
-        json_put_number(args, "exposed_s", s->comm_times.exposed_s);
-        json_put_number(args, "hidden_s", channel_hidden(&s->comm_times));
-    }
-    return put_span(w, LANE_STEP, "step", "step", s->start_ns, s->end_ns, args);
-}
-
-static int put_process(Writer *w)
-{
-    int code = put_name(w, "process_name", 0, w->name);
-    if (code == 0 && w->label != NULL) {
-        cJSON *args = json_object();
-        json_put_text(args, "labels", w->label);
-        code = put_metadata(w, "process_labels", 0, args);
-    }
-    return code;
-}
-
 /* Everything of this rank. */
 static int put_lanes(Writer *w)
 {
@@ -260,7 +237,14 @@ static int put_lanes(Writer *w)
                                         [LANE_OPS] = "ops",
                                         [LANE_HOST] = "host: data, launches, waiting",
                                         [LANE_COMM] = "communication"};
-    int code = put_process(w), count = w->comm != NULL ? LANE_COUNT : LANE_COMM;
+    const ProfiledStep *s = w->step;
+    int code = put_name(w, "process_name", 0, w->name),
+        count = w->comm != NULL ? LANE_COUNT : LANE_COMM;
+    if (code == 0 && w->label != NULL) {
+        cJSON *args = json_object();
+        json_put_text(args, "labels", w->label);
+        code = put_metadata(w, "process_labels", 0, args);
+    }
     for (int lane = 0; lane < count && code == 0; lane++) {
         code = put_name(w, "thread_name", lane, names[lane]);
         if (code == 0) {
@@ -269,7 +253,15 @@ static int put_lanes(Writer *w)
             code = put_metadata(w, "thread_sort_index", lane, args);
         }
     }
-    code = code == 0 ? put_step(w) : code;
+    if (code == 0) {
+        cJSON *args = json_object();
+        if (w->comm != NULL) {
+            json_put_number(args, "comm_s", s->comm_times.busy_s);
+            json_put_number(args, "exposed_s", s->comm_times.exposed_s);
+            json_put_number(args, "hidden_s", channel_hidden(&s->comm_times));
+        }
+        code = put_span(w, LANE_STEP, "step", "step", s->start_ns, s->end_ns, args);
+    }
     code = code == 0 ? put_events(w) : code;
     code = code == 0 ? put_host(w) : code;
     return code == 0 ? put_communication(w) : code;

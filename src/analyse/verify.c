@@ -279,14 +279,10 @@ static void compare_update(Trainer *t, Trainer *trusted, Verification *found)
  * bf16 are between three and four times that, ten for the loss. f32 has more room, for a GPU
  * that sums 65,536 rows in another order, and is still far below what a mistake does. The update
  * takes the same numbers on both sides and was seen to differ by 2e-6 rates. */
-static void set_limits(DType dtype, Verification *found)
-{
-    bool low = dtype == DT_BF16;
-    found->limit = low ? 0.15 : 1e-4;
-    found->norm_limit = low ? 0.015 : 1e-4;
-    found->loss_limit = low ? 0.005 : 5e-5;
-    found->update_limit = 1e-4;
-}
+static const Verification low_limits = {
+    .limit = 0.15, .norm_limit = 0.015, .loss_limit = 0.005, .update_limit = 1e-4};
+static const Verification f32_limits = {
+    .limit = 1e-4, .norm_limit = 1e-4, .loss_limit = 5e-5, .update_limit = 1e-4};
 
 TrainerSetup verify_trusted_setup(const TrainerSetup *timed, int sequences)
 {
@@ -313,9 +309,8 @@ int verify_against(Trainer *t, Backend *backend, int sequences, Verification *fo
     Copies copies = {t->setup.spec.vocab, sequences};
     PACER_ASSERT(sequences == 1 || (sequences == 2 && t->setup.batch * t->setup.accum % 2 == 0),
                  "%d sequences do not share the update equally", sequences);
-    *found = (Verification){.trusted = strcmp(backend->name, "cpu") == 0 ? "the CPU's"
-                                                                         : "the reference's"};
-    set_limits(t->setup.dtype, found);
+    *found = t->setup.dtype == DT_BF16 ? low_limits : f32_limits;
+    found->trusted = strcmp(backend->name, "cpu") == 0 ? "the CPU's" : "the reference's";
     TrainPlan plan;
     Trainer trusted;
     trainer_plan(&setup, backend, &plan);

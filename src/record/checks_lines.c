@@ -74,17 +74,6 @@ static void take_tokens(CheckLines *lines, double step, double tokens, long numb
     }
 }
 
-static void take_rate(CheckLines *lines, const CheckLine *line, long number)
-{
-    if (!line->ms.known || !line->tok_s.known || !lines->slope.known) {
-        return;
-    }
-    double expected = lines->slope.number, found = 1e-3 * line->ms.number * line->tok_s.number;
-    bool good =
-        line->ms.number >= 0 && fabs(found - expected) <= CHECK_LINE_RATE_SLACK * fabs(expected);
-    note(&lines->rate, good, number, expected, found);
-}
-
 /* Training lines rise by themselves, evaluations too, and none falls behind a line before it. */
 static void take_step(CheckLines *lines, const CheckLine *line, bool training, long number)
 {
@@ -111,7 +100,12 @@ void check_lines_take(CheckLines *lines, const CheckLine *line, long number)
         return;
     }
     take_tokens(lines, line->step, line->tokens.number, number);
-    take_rate(lines, line, number);
+    if (line->ms.known && line->tok_s.known && lines->slope.known) {
+        double expected = lines->slope.number, found = 1e-3 * line->ms.number * line->tok_s.number;
+        bool good = line->ms.number >= 0 &&
+                    fabs(found - expected) <= CHECK_LINE_RATE_SLACK * fabs(expected);
+        note(&lines->rate, good, number, expected, found);
+    }
     lines->last_loss = line->loss;
     if (line->step == 1) {
         lines->first_loss = line->loss;

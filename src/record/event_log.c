@@ -64,17 +64,6 @@ int event_log_start(Events *events, const cJSON *run, double wall_time, int64_t 
 
 /* --- lines --- */
 
-/* FLOP of one rank's update over its time and the measured rate of its device. */
-static Value utilization(const cJSON *run, Value ms)
-{
-    Value flops = json_value(json_get(run, "model"), "flops_update");
-    Value device = json_value(json_get(run, "machine"), "device_matmul_gflops");
-    Value own = json_value(json_get(run, "machine"), "sgemm_gflops");
-    Value gflops = device.known ? device : own;
-    bool known = flops.known && gflops.known && gflops.number > 0 && ms.known && ms.number > 0;
-    return known ? value_of(flops.number / (1e-3 * ms.number) / (1e9 * gflops.number)) : (Value){0};
-}
-
 int event_log_line(Events *events, const cJSON *run, const cJSON *line, double wall_time)
 {
     static const struct {
@@ -97,7 +86,15 @@ int event_log_line(Events *events, const cJSON *run, const cJSON *line, double w
     for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++) {
         put(events, scalars[i].tag, json_value(line, scalars[i].field));
     }
-    put(events, "speed/mfu", utilization(run, json_value(line, "ms")));
+    /* FLOP of one rank's update over its time and the measured rate of its device. */
+    Value ms = json_value(line, "ms"), flops = json_value(json_get(run, "model"), "flops_update");
+    Value device = json_value(json_get(run, "machine"), "device_matmul_gflops");
+    Value own = json_value(json_get(run, "machine"), "sgemm_gflops");
+    Value gflops = device.known ? device : own;
+    if (flops.known && gflops.known && gflops.number > 0 && ms.known && ms.number > 0) {
+        events_scalar(events, "speed/mfu",
+                      flops.number / (1e-3 * ms.number) / (1e9 * gflops.number));
+    }
     return events_end(events);
 }
 

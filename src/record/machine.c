@@ -57,19 +57,14 @@ static int read_limits(const char *path, double *first, double *second)
     return count;
 }
 
-static int usable_cores(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
-        return CPU_COUNT(&set);
-    }
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (int)online : 1;
-}
-
 void machine_describe(Machine *machine, const char *simd)
 {
-    *machine = (Machine){.cores = usable_cores()};
+    cpu_set_t set;
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    *machine = (Machine){.cores = online > 0 ? (int)online : 1};
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        machine->cores = CPU_COUNT(&set);
+    }
     struct utsname names;
     if (uname(&names) == 0) {
         snprintf(machine->host, sizeof machine->host, "%s", names.nodename);

@@ -163,23 +163,6 @@ static int read_run(const char *path, const cJSON *tree, RunFile *run)
 
 /* --- ranks/K.json --- */
 
-static void read_identity(JsonReader *reader, const cJSON *tree, int64_t number, CheckRank *rank)
-{
-    check_schema(reader, tree);
-    Value own = json_read_count(reader, tree, "rank"), all = json_read_count(reader, tree, "ranks");
-    if (!own.known || own.number != (double)number) {
-        json_wrong(reader, "rank", "that of the file's name");
-    }
-    if (!all.known || all.number < 1) {
-        json_wrong(reader, "ranks", "a whole number from 1 on");
-    }
-    rank->rank = number;
-    rank->ranks = (int64_t)all.number;
-    json_read_text(reader, tree, "host", rank->host, sizeof rank->host);
-    json_read_text(reader, tree, "device", rank->device, sizeof rank->device);
-    json_read_text(reader, tree, "uuid", rank->uuid, sizeof rank->uuid);
-}
-
 static void read_categories(JsonReader *reader, const cJSON *tree, CheckRank *rank)
 {
     const cJSON *row, *categories = json_read_array(reader, tree, "memory.categories");
@@ -200,7 +183,20 @@ static void read_categories(JsonReader *reader, const cJSON *tree, CheckRank *ra
 static int read_rank(const char *path, const cJSON *tree, int64_t number, CheckRank *rank)
 {
     JsonReader reader = {.path = path, .inside = ""};
-    read_identity(&reader, tree, number, rank);
+    check_schema(&reader, tree);
+    Value own = json_read_count(&reader, tree, "rank");
+    Value all = json_read_count(&reader, tree, "ranks");
+    if (!own.known || own.number != (double)number) {
+        json_wrong(&reader, "rank", "that of the file's name");
+    }
+    if (!all.known || all.number < 1) {
+        json_wrong(&reader, "ranks", "a whole number from 1 on");
+    }
+    rank->rank = number;
+    rank->ranks = (int64_t)all.number;
+    json_read_text(&reader, tree, "host", rank->host, sizeof rank->host);
+    json_read_text(&reader, tree, "device", rank->device, sizeof rank->device);
+    json_read_text(&reader, tree, "uuid", rank->uuid, sizeof rank->uuid);
     rank->wall_s = json_read_number(&reader, tree, "wall_s");
     if (json_read_object(&reader, tree, "timers") != NULL) {
         rank->has_timers = true;

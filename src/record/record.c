@@ -221,9 +221,9 @@ int record_save(Record *record, RunState state, const char *message, cJSON *summ
     return json_save(record->run_path, record->run);
 }
 
-void record_machine(Record *record, const cJSON *machine)
+void record_machine(Record *record, cJSON *machine)
 {
-    json_replace(record->run, "machine", json_copy(machine));
+    json_replace(record->run, "machine", machine);
 }
 
 void record_close(Record *record)
@@ -339,27 +339,6 @@ int record_resume(const char *dir, int64_t step)
     return code;
 }
 
-static cJSON *memory_json(const RecordRank *rank)
-{
-    cJSON *memory = json_object();
-    json_put_or_null(memory, "peak_bytes", rank->peak_bytes);
-    json_put_or_null(memory, "allocated_bytes", rank->allocated_bytes);
-    json_put_or_null(memory, "reserved_bytes", rank->reserved_bytes);
-    json_put_or_null(memory, "planned_bytes", rank->planned_bytes);
-    json_put_or_null(memory, "resident_bytes", rank->resident_bytes);
-    json_put_or_null(memory, "loader_bytes", rank->loader_bytes);
-    cJSON *categories = json_array();
-    for (int i = 0; i < rank->category_count; i++) {
-        cJSON *row = json_object();
-        json_put_text(row, "kind", rank->categories[i].kind);
-        json_put_whole(row, "planned_bytes", (int64_t)rank->categories[i].planned);
-        json_put_whole(row, "peak_bytes", (int64_t)rank->categories[i].peak);
-        json_append(categories, row);
-    }
-    json_put_item(memory, "categories", categories);
-    return memory;
-}
-
 int record_rank(const char *dir, const RecordRank *rank)
 {
     cJSON *object = json_object();
@@ -374,7 +353,21 @@ int record_rank(const char *dir, const RecordRank *rank)
     json_put_or_null(object, "first_loss", rank->first_loss);
     json_put_item(object, "timers", rank->timers != NULL ? timers_json(rank->timers) : NULL);
     json_put_item(object, "spans", rank->timers != NULL ? timers_spans_json(rank->timers) : NULL);
-    json_put_item(object, "memory", memory_json(rank));
+    cJSON *memory = json_put_object(object, "memory");
+    json_put_or_null(memory, "peak_bytes", rank->peak_bytes);
+    json_put_or_null(memory, "allocated_bytes", rank->allocated_bytes);
+    json_put_or_null(memory, "reserved_bytes", rank->reserved_bytes);
+    json_put_or_null(memory, "planned_bytes", rank->planned_bytes);
+    json_put_or_null(memory, "resident_bytes", rank->resident_bytes);
+    json_put_or_null(memory, "loader_bytes", rank->loader_bytes);
+    cJSON *categories = json_put_array(memory, "categories");
+    for (int i = 0; i < rank->category_count; i++) {
+        cJSON *row = json_object();
+        json_put_text(row, "kind", rank->categories[i].kind);
+        json_put_whole(row, "planned_bytes", (int64_t)rank->categories[i].planned);
+        json_put_whole(row, "peak_bytes", (int64_t)rank->categories[i].peak);
+        json_append(categories, row);
+    }
     json_put_item(object, "gpu", json_copy(rank->gpu));
     char *folder = io_join(dir, "ranks");
     char *path = mem_format("%s/%d.json", folder, rank->rank);

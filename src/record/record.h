@@ -40,8 +40,8 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
 /* Rewrites run.json. message may be NULL; summary (taken) may be NULL, which keeps the last one. */
 int record_save(Record *record, RunState state, const char *message, cJSON *summary);
 
-/* Replaces the machine's description (copied): a ceiling was measured again. */
-void record_machine(Record *record, const cJSON *machine);
+/* Replaces the machine's description (taken): a ceiling was measured again. */
+void record_machine(Record *record, cJSON *machine);
 
 void record_close(Record *record); /* frees; NULL is fine; the status stays what was saved last */
 

@@ -20,28 +20,11 @@ static Value known(bool measured, double number)
     return measured ? value_of(number) : (Value){0};
 }
 
-/* Faster than the ceiling: it may have been taken at a bad moment of a shared machine. Once
- * more. */
-static void raise_ceiling(Session *s)
-{
-    Machine again = s->machine;
-    machine_measure_device(&again, s->run.backend, s->run.setup.dtype, CEILING_SECONDS);
-    if (machine_ceiling(&again).number > machine_ceiling(&s->machine).number) {
-        s->machine = again;
-        cJSON *machine = machine_json(&s->machine);
-        record_machine(s->record, machine);
-        cJSON_Delete(machine);
-    }
-}
-
-/* Held by the process where it computes. */
-static size_t reserved_bytes(Backend *backend)
-{
-    return backend->reserved != NULL ? backend->reserved(backend) : mem_peak_resident();
-}
-
 static void fill_summary(Session *s, const TimerReport *report, Summary *out)
 {
+    Backend *backend = s->run.backend;
+    /* Held by the process where it computes. */
+    size_t reserved = backend->reserved != NULL ? backend->reserved(backend) : mem_peak_resident();
     *out = (Summary){.steps = value_of((double)s->state.step),
                      .tokens = value_of((double)s->state.tokens),
                      .wall_s = value_of(report->wall_s),
@@ -53,7 +36,7 @@ static void fill_summary(Session *s, const TimerReport *report, Summary *out)
                      .best_val_loss = known(!isnan(s->state.best_val_loss), s->state.best_val_loss),
                      .peak_bytes = value_of((double)trainer_peak_bytes(&s->trainer)),
                      .allocated_bytes = value_of((double)s->run.plan.blocks),
-                     .reserved_bytes = value_of((double)reserved_bytes(s->run.backend)),
+                     .reserved_bytes = value_of((double)reserved),
                      .planned_bytes = value_of((double)s->run.plan.blocks),
                      .timer_overhead = value_of(account_overhead(s, report->wall_s)),
                      .phases = report};
@@ -222,11 +205,19 @@ static void fill_rates(Session *s, Summary *out)
     if (stated > 0) {
         out->mfu_peak = value_of(rate / stated);
     }
-    if (machine_ceiling(&s->machine).known) {
-        if (1e-9 * rate > machine_ceiling(&s->machine).number) {
-            raise_ceiling(s);
+    Value ceiling = machine_ceiling(&s->machine);
+    if (ceiling.known && 1e-9 * rate > ceiling.number) {
+        /* It may have been taken at a bad moment of a shared machine. Once more. */
+        Machine again = s->machine;
+        machine_measure_device(&again, s->run.backend, s->run.setup.dtype, CEILING_SECONDS);
+        if (machine_ceiling(&again).number > ceiling.number) {
+            s->machine = again;
+            ceiling = machine_ceiling(&again);
+            record_machine(s->record, machine_json(&again));
         }
-        out->mfu_measured = value_of(1e-9 * rate / machine_ceiling(&s->machine).number);
+    }
+    if (ceiling.known) {
+        out->mfu_measured = value_of(1e-9 * rate / ceiling.number);
     }
 }
 

@@ -218,7 +218,7 @@ static int meet(Session *s, StepNews *news)
 }
 
 /* One finished step: live line, recorded line; neither unless the first rank tells. */
-static int report_step(Session *s, double seconds, bool tells)
+static int tell(Session *s, double seconds, bool tells)
 {
     int64_t step = s->state.step, steps = s->run.total_steps;
     /* A mean over about the last 20 steps. */
@@ -267,17 +267,6 @@ static int report_step(Session *s, double seconds, bool tells)
     return record_step(s->record, &line);
 }
 
-/* Lines about the step. Where the first rank writes some, the others wait for it here: in their
- * next step it would count as training. */
-static int tell(Session *s, double seconds, bool tells)
-{
-    timers_enter(&s->timers, PHASE_LOG);
-    int code = report_step(s, seconds, tells);
-    code = tells ? session_agree(s, code) : code;
-    timers_leave(&s->timers, PHASE_LOG);
-    return code;
-}
-
 /* --- the run --- */
 
 static int loop(Session *s)
@@ -310,7 +299,12 @@ static int loop(Session *s)
         s->session_seconds += seconds;
         s->state.train_seconds += seconds;
         bool last = s->state.step == s->run.total_steps;
+        /* Where the first rank writes, the others wait for it here: in their next step it would
+         * count as training. */
+        timers_enter(&s->timers, PHASE_LOG);
         code = tell(s, seconds, news.tells);
+        code = news.tells ? session_agree(s, code) : code;
+        timers_leave(&s->timers, PHASE_LOG);
         if (s->ranks <= 1) {
             news.signal = signals_pending(); /* whoever got that line may have asked for it */
         }

@@ -267,19 +267,6 @@ static int start_loader(Session *s)
     return code;
 }
 
-/* A refusal for lack of memory is a result, which sweeps show as a row; but never in the place
- * of an earlier run's record. */
-static void record_refusal(Session *s)
-{
-    char *record = io_join(s->dir, "run.json"), *why = mem_strdup(err_message());
-    if (!io_exists(record) && start_record(s) == 0) {
-        record_save(s->record, RUN_OOM, why, NULL);
-    }
-    err_set(ERR_MEMORY, "%s", why);
-    free(why);
-    free(record);
-}
-
 bool session_is_complete(const Session *s)
 {
     return s->first_step >= s->run.total_steps;
@@ -333,8 +320,16 @@ static int keep_tokenizer(const Session *s)
 static int open_trainer(Session *s)
 {
     int code = run_check_fits(&s->run);
+    /* A refusal for lack of memory is a result, which sweeps show as a row; but never in the place
+     * of an earlier run's record. */
     if (code == ERR_MEMORY && session_leads(s)) {
-        record_refusal(s);
+        char *record = io_join(s->dir, "run.json"), *why = mem_strdup(err_message());
+        if (!io_exists(record) && start_record(s) == 0) {
+            record_save(s->record, RUN_OOM, why, NULL);
+        }
+        err_set(ERR_MEMORY, "%s", why);
+        free(why);
+        free(record);
     }
     code =
         code != 0 ? code : trainer_open(&s->trainer, &s->run.setup, s->run.backend, &s->run.plan);

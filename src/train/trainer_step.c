@@ -257,19 +257,10 @@ void trainer_post(Trainer *t)
     t->posted++;
 }
 
-/* Sums up the mean loss of this rank's own sequences, which the loss of all ranks does not tell.
- * The tokens' losses are those of the last micro-step until the next one's head. No part of what
- * is recorded, so that updates without it cost nothing more. */
-static void add_own_loss(Trainer *t, int64_t micro)
-{
-    const TrainerSetup *s = &t->setup;
-    op_sum(&t->ctx, t->losses, 1.0 / ((double)s->batch * (double)s->seq * (double)s->accum),
-           t->own_loss, micro == 0 ? MODE_SET : MODE_ADD);
-}
-
 int trainer_step(Trainer *t, Prefetch *prefetch, double rate, int64_t step, double *waited)
 {
-    for (int64_t micro = 0; micro < t->setup.accum; micro++) {
+    const TrainerSetup *s = &t->setup;
+    for (int64_t micro = 0; micro < s->accum; micro++) {
         Batch batch;
         t->micro = micro;
         enter(t, PHASE_DATA_LOAD);
@@ -279,8 +270,12 @@ int trainer_step(Trainer *t, Prefetch *prefetch, double rate, int64_t step, doub
             return code;
         }
         trainer_micro_step(t, (HostBatch){batch.tokens, batch.targets, batch.order}, micro);
+        /* The loss of all ranks does not tell that of this rank's own sequences; the tokens' losses
+         * are those of the last micro-step until the next one's head. No part of what is recorded,
+         * so that updates without it cost nothing more. */
         if (step == 0 && t->comm != NULL) {
-            add_own_loss(t, micro);
+            op_sum(&t->ctx, t->losses, 1.0 / ((double)s->batch * (double)s->seq * (double)s->accum),
+                   t->own_loss, micro == 0 ? MODE_SET : MODE_ADD);
         }
     }
     trainer_update(t, rate, step);

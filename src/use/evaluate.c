@@ -146,18 +146,6 @@ static int choose_kernels(Evaluator *e)
     return why == NULL ? 0 : err_set(ERR_INPUT, "the model's TTT layers: %s", why);
 }
 
-/* Ranks with different amounts of free memory go by the least. */
-static int agree_on_batch(Evaluator *e, int code)
-{
-    double negative = -(double)e->setup.batch;
-    code = comm_agree(e->setup.comm, code);
-    if (code == 0 && e->setup.comm != NULL) {
-        code = comm_max(e->setup.comm, &negative, 1);
-        e->setup.batch = (int64_t)-negative;
-    }
-    return code;
-}
-
 int evaluator_open(Evaluator *e, const EvaluatorSetup *setup)
 {
     PACER_ASSERT(setup->batch > 0 && setup->seq > 0 && setup->seq <= setup->model->spec.context,
@@ -165,7 +153,12 @@ int evaluator_open(Evaluator *e, const EvaluatorSetup *setup)
                  (long long)setup->seq, (long long)setup->model->spec.context);
     *e = (Evaluator){.setup = *setup, .whole = true};
     ctx_init(&e->ctx, setup->backend);
-    int code = agree_on_batch(e, check_fits(&e->setup));
+    int code = comm_agree(setup->comm, check_fits(&e->setup));
+    if (code == 0 && setup->comm != NULL) { /* ranks with less free memory decide for all */
+        double negative = -(double)e->setup.batch;
+        code = comm_max(setup->comm, &negative, 1);
+        e->setup.batch = (int64_t)-negative;
+    }
     code = code != 0 ? code : choose_kernels(e);
     code = code != 0 ? code : reserve(e, e->setup.batch, setup->seq);
     code = comm_agree(setup->comm, code);

@@ -158,17 +158,6 @@ typedef struct {
     int64_t room_size;     /* of one */
 } Chooser;
 
-/* The same number all the time: the runtime keeps threads only while it does not change. So
- * where the processor computes it is that of the backend. */
-static int threads_to_choose(const Backend *backend, const WriterSettings *settings)
-{
-    if (backend->device == NULL) {
-        return backend->threads > 1 ? backend->threads : 1;
-    }
-    int64_t most = settings->threads < settings->samples ? settings->threads : settings->samples;
-    return most > 1 ? (int)most : 1;
-}
-
 /* A token for each text that goes on; one that is done repeats its last, which nobody looks at.
  * Every choice is a function of its own text's logits alone. */
 static void choose(const Writer *writer, const Chooser *chooser, const Written *out, int64_t going)
@@ -212,9 +201,14 @@ static int take_chosen(const Writer *writer, const Chooser *chooser, Written *ou
 static int go_on(const Writer *writer, Generator *generator, int64_t vocab, Written *out)
 {
     const WriterSettings *settings = writer->settings;
+    const Backend *backend = generator->ctx.backend;
+    /* The same number all the time: the runtime keeps threads only while it does not change. So
+     * where the processor computes it is that of the backend. */
+    int64_t most = settings->threads < settings->samples ? settings->threads : settings->samples;
+    most = backend->device == NULL ? backend->threads : most;
     Chooser chooser = {.generator = generator,
                        .vocab = vocab,
-                       .threads = threads_to_choose(generator->ctx.backend, settings),
+                       .threads = most > 1 ? (int)most : 1,
                        .next = mem_zalloc((size_t)out->samples, sizeof *chooser.next),
                        .room_size = sample_room(&settings->sampling, vocab)};
     chooser.room =
