@@ -234,7 +234,7 @@ static void test_cuda_train__stamps_are_in_order_and_fill_the_step(void **state)
             trainer_update(&t, 1e-3, update);
             trainer_post(&t);
             trainer_fetch(&t, &loss, &norm);
-            const int64_t *stamps = trainer_stamps(&t);
+            const int64_t *stamps = t.fetched_stamps;
             assert_non_null(stamps);
             for (int i = 0; i <= ACCUM * STAMP_MICRO; i++) {
                 bool end = i == ACCUM * STAMP_MICRO; /* of the update */

@@ -1,6 +1,6 @@
 /* A record in which everything adds up passes when it is checked again, and with one planted
  * fault the check that is about it finds it. Damaged and hostile files are refused by name. */
-#include "record/recheck.h"
+#include "record/checks.h"
 
 #include "base/err.h"
 #include "base/io.h"

@@ -80,11 +80,6 @@ double predict_reduce_scatter(const PredictNetwork *network, int ranks, double b
     return within + ring(span.across, span.nodes, bytes / span.local);
 }
 
-double predict_all_gather(const PredictNetwork *network, int ranks, double bytes)
-{
-    return predict_reduce_scatter(network, ranks, bytes); /* the same way in the other direction */
-}
-
 /* Least squares of (latency x messages + seconds per byte x traffic) / seconds - 1. */
 PredictLink predict_fit(const double *bytes, const double *seconds, int count, int ranks)
 {
@@ -218,7 +213,7 @@ static void gather(const PredictModel *model, const Ddp *ddp, int ranks, Predict
         const Bucket *bucket = &ddp->buckets[i];
         double bytes = (double)(bucket->part * ranks) * (double)dtype_size(model->weights);
         double needed = fmax(needed_at(model, bucket), computed);
-        asked += bytes > 0 ? predict_all_gather(&model->network, ranks, bytes) : 0;
+        asked += bytes > 0 ? predict_reduce_scatter(&model->network, ranks, bytes) : 0;
         sent += (needed - computed) * speed;
         computed = needed;
         if (sent < asked) {

@@ -22,10 +22,10 @@ typedef struct {
     int per_node;          /* ranks of a node; 1: node_link is not used */
 } PredictNetwork;
 
-/* Seconds that a collective of `bytes` (the whole tensor, on each of the ranks) takes. */
+/* Seconds that a collective of `bytes` (the whole tensor, on each of the ranks) takes. An
+ * all-gather is a reduce-scatter in the other direction. */
 double predict_all_reduce(const PredictNetwork *network, int ranks, double bytes);
 double predict_reduce_scatter(const PredictNetwork *network, int ranks, double bytes);
-double predict_all_gather(const PredictNetwork *network, int ranks, double bytes);
 
 /* The link between `ranks` ranks that fits measured all-reduces best, by relative error. count
  * >= 2 different sizes. */

@@ -1,7 +1,6 @@
 /* Text from a model, by options: what pacer_generate and `pacer generate` have in common. */
-#include "api/generate.h"
-
 #include "api/internal.h"
+
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"

@@ -7,7 +7,7 @@
 #include "model/generate.h"
 #include "text/encode.h"
 #include "train/loop.h"
-#include "use/loaded.h"
+#include "use/writer.h"
 
 #include <pacer.h>
 
@@ -48,3 +48,30 @@ char *api_board(const Config *cfg);
 /* pacer_train. comm may be NULL: one rank. *out may be NULL when code is not 0; out itself may
  * be NULL. */
 int api_train(Config *cfg, Comm *comm, const TrainWatcher *watcher, pacer_result **out);
+
+/* --- text --- */
+
+typedef int WriterTell(void *user, int64_t sample, const uint8_t *text, size_t size);
+
+/* The lines of --stop as texts, then NULL; stops_free. */
+char **stops_read(const char *lines);
+void stops_free(char **stops);
+
+/* writer_run with what `generate`'s options say of sampling and lengths. Ctrl-C or
+ * signals_request ends it. */
+int api_write(LoadedModel *loaded, const Config *cfg, char **stops, const TokenList *prompt,
+              WriterTell *tell, void *user, Written *out);
+
+/* --- code that several ranks run together --- */
+
+/* Joins the ranks that this process was started among (comm_is_launched); cfg then has their
+ * number. board: CommOptions.board. */
+int ranks_join(Config *cfg, const char *board, Comm **comm);
+
+/* Ends the job when code is an error that the other ranks may not know of and would wait for
+ * ever with; else, and with comm NULL, it does nothing. Before anything that waits for them is
+ * closed. */
+void ranks_fail(Comm *comm, int code);
+
+/* Closes comm (NULL is fine) and returns code, unless ranks_fail ends the job. */
+int ranks_leave(Comm *comm, int code);

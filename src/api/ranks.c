@@ -1,4 +1,4 @@
-#include "api/ranks.h"
+#include "api/internal.h"
 
 #include "base/err.h"
 #include "base/log.h"

@@ -1,7 +1,6 @@
 /* pacer_train and what it gives back. The numbers of a result are those of the record that the
  * run has written, so that a program and a reader of run.json see the same. */
 #include "api/internal.h"
-#include "api/ranks.h"
 
 #include "base/err.h"
 #include "base/mem.h"

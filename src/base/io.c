@@ -437,6 +437,14 @@ bool io_exists(const char *path)
     return stat(path, &info) == 0;
 }
 
+bool io_has(const char *folder, const char *name)
+{
+    char *path = io_join(folder, name);
+    bool found = io_exists(path);
+    free(path);
+    return found;
+}
+
 bool io_is_folder(const char *path)
 {
     struct stat info;

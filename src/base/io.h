@@ -69,6 +69,7 @@ int io_make_folders(const char *path); /* like mkdir -p */
 int io_sync_folder(const char *path);  /* makes renames inside it durable */
 int io_remove_tree(const char *path);  /* like rm -rf, links as links; a missing path is fine */
 bool io_exists(const char *path);
+bool io_has(const char *folder, const char *name); /* whether folder/name exists */
 bool io_is_folder(const char *path);
 char *io_join(const char *folder, const char *name); /* caller frees */
 

@@ -6,7 +6,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "cli/commands.h"
-#include "record/recheck.h"
+#include "record/checks.h"
 
 #include <stdio.h>
 #include <stdlib.h>

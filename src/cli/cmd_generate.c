@@ -4,7 +4,7 @@
  * A terminal is shown whole characters as they come, control characters and bytes that are no
  * text as \xNN, and the prompt before them. A pipe or file gets the bytes of the text as they
  * are. */
-#include "api/generate.h"
+#include "api/internal.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/escape.h"

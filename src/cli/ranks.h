@@ -1,6 +1,6 @@
 #pragma once
 /* For commands that several ranks run together. */
-#include "api/ranks.h"
+#include "api/internal.h"
 
 /* Joins the ranks that this process was started among; cfg then has their number. Not started
  * so, with --ranks above 1, the process becomes mpirun and starts them: it returns only when

@@ -185,3 +185,8 @@ const char *check_line(const Check *check, char text[CHECK_LINE_SIZE]);
 
 void checks_log(const Checks *checks);    /* what did not pass, and how many did */
 cJSON *checks_json(const Checks *checks); /* [{name, verdict, expected, found, rule, subject}] */
+
+/* The checks of a finished run once more, from its records alone (run.json, metrics.jsonl,
+ * ranks/K.json): what the run said about itself is not believed but computed again. ERR_INPUT when
+ * dir holds no readable record; 0 otherwise, whatever the verdicts are. */
+int recheck_dir(const char *dir, Checks *checks);

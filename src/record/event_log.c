@@ -1,4 +1,4 @@
-#include "record/event_log.h"
+#include "record/events.h"
 
 #include "base/assert.h"
 #include "base/escape.h"

@@ -47,3 +47,17 @@ void events_remove(const char *dir); /* event files of an earlier run */
 
 /* CRC-32C (Castagnoli). */
 uint32_t events_crc32c(const void *data, size_t size);
+
+/* --- a run's record as events (event_log.c): which numbers go under which names, while a run goes
+ * on and afterwards; docs/reference/formats.md lists the names --- */
+
+/* The configuration (config of run.json) as text and as hyperparameters; a run that goes on
+ * behind resume_step (< 0: none) takes back what comes again. */
+int event_log_start(Events *events, const cJSON *run, double wall_time, int64_t resume_step);
+
+/* A line of metrics.jsonl. run.json gives what the share of the machine's rate is computed from.
+ * A line without a step is nothing. */
+int event_log_line(Events *events, const cJSON *run, const cJSON *line, double wall_time);
+
+/* Memory and phases of run.json's summary, at the last step; nothing when there is no summary. */
+int event_log_end(Events *events, const cJSON *run, double wall_time);

@@ -3,7 +3,7 @@
  * everything that the checks compare is computed from the configuration, the lines and the files
  * of the ranks; the verdicts that the run itself stored come last, to be compared with what was
  * found now. */
-#include "record/recheck.h"
+#include "record/checks.h"
 
 #include "base/io.h"
 #include "base/mem.h"

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
-#include "record/event_log.h"
+#include "record/events.h"
 #include "record/process.h"
 
 #include <errno.h>
@@ -145,9 +145,9 @@ static void keep_events(Record *record, int code)
  * record are not pacer's. */
 static int find_earlier(const char *dir, bool *earlier)
 {
-    char *run = io_join(dir, RECORD_RUN), *metrics = io_join(dir, RECORD_LINES);
+    char *metrics = io_join(dir, RECORD_LINES);
     struct stat info;
-    *earlier = io_exists(run);
+    *earlier = io_has(dir, RECORD_RUN);
     int code = 0;
     if (!*earlier && stat(metrics, &info) == 0 && (!S_ISREG(info.st_mode) || info.st_size > 0)) {
         code = err_set(ERR_INPUT,
@@ -156,7 +156,6 @@ static int find_earlier(const char *dir, bool *earlier)
                        metrics);
     }
     free(metrics);
-    free(run);
     return code;
 }
 

@@ -4,7 +4,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "record/event_log.h"
+#include "record/events.h"
 #include "record/reader.h"
 #include "report/csv.h"
 #include "report/results.h"

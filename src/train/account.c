@@ -15,7 +15,7 @@ void account_open(Session *s)
     s->trainer.hook_user = &s->timers;
     s->reading_cost = timers_reading_cost(&s->timers);
     s->stamp_cost = trainer_stamp_cost(&s->trainer);
-    if (trainer_stamps(&s->trainer) != NULL) {
+    if (s->trainer.fetched_stamps != NULL) {
         timers_follow_device(&s->timers);
     }
     s->sensors = backend_sensors(s->run.backend);
@@ -31,7 +31,7 @@ static void book(Session *s, Phase phase, int64_t from, int64_t to)
 
 void account_fetched(Session *s)
 {
-    const int64_t *stamps = trainer_stamps(&s->trainer);
+    const int64_t *stamps = s->trainer.fetched_stamps;
     if (stamps == NULL) {
         return;
     }
@@ -70,7 +70,7 @@ void account_host_update(Session *s, double seconds)
     if (s->channel != NULL && channel_take_times(s->channel, &times)) {
         timers_add_hidden(&s->timers, PHASE_COMM_HIDDEN, channel_hidden(&times));
     }
-    if (trainer_stamps(&s->trainer) == NULL) {
+    if (s->trainer.fetched_stamps == NULL) {
         timers_add_hidden(&s->timers, SPAN_UPDATE, seconds);
     }
 }

@@ -163,12 +163,11 @@ static bool is_temporary(const char *name)
 /* Whether ckpt/name is a checkpoint of this run: a folder, no link to one, with a state. */
 static bool is_checkpoint(const char *ckpt, const char *name)
 {
-    char *path = io_join(ckpt, name), *state = io_join(path, "state.json");
+    char *path = io_join(ckpt, name);
     struct stat info;
     bool found = checkpoint_step(name) >= 0 && lstat(path, &info) == 0 && S_ISDIR(info.st_mode) &&
-                 io_exists(state);
+                 io_has(path, "state.json");
     free(path);
-    free(state);
     return found;
 }
 
@@ -282,21 +281,12 @@ int checkpoint_prune(const char *run, int64_t newest, int64_t keep)
 
 int checkpoint_find(const char *path, char **out)
 {
-    *out = NULL;
-    char *state = io_join(path, "state.json"), *latest = io_join(path, "ckpt/latest");
-    char *record = io_join(path, "run.json");
-    int code = 0;
-    if (io_exists(state)) {
-        *out = mem_strdup(path);
-    } else if (io_exists(latest)) {
-        *out = mem_strdup(latest);
-    } else if (!io_exists(record)) {
-        code = err_set(ERR_INPUT, "%s: neither a run directory nor a checkpoint", path);
-    }
-    free(state);
-    free(latest);
-    free(record);
-    return code;
+    *out = io_has(path, "state.json")    ? mem_strdup(path)
+           : io_has(path, "ckpt/latest") ? io_join(path, "ckpt/latest")
+                                         : NULL;
+    return *out != NULL || io_has(path, "run.json")
+               ? 0
+               : err_set(ERR_INPUT, "%s: neither a run directory nor a checkpoint", path);
 }
 
 int checkpoint_check_file(const char *path, uint64_t expected)
@@ -338,26 +328,16 @@ static int read_tensors(const char *folder, const char *file, uint64_t digest, T
     return code;
 }
 
-/* An imported model has weights alone. */
-static int check_resumable(const char *checkpoint)
-{
-    char *path = io_join(checkpoint, "optimizer.safetensors");
-    int code = io_exists(path)
-                   ? 0
-                   : err_set(ERR_INPUT,
-                             "%s: has no optimizer state to go on from (an imported model has "
-                             "none): start a new run with these weights by --init %s and another "
-                             "--out",
-                             checkpoint, checkpoint);
-    free(path);
-    return code;
-}
-
 int checkpoint_load(const char *checkpoint, Trainer *t, TrainState *state)
 {
-    StateFile file = {0};
-    int code = check_resumable(checkpoint);
-    code = code != 0 ? code : state_read(checkpoint, &file);
+    if (!io_has(checkpoint, "optimizer.safetensors")) {
+        return err_set(ERR_INPUT,
+                       "%s: has no optimizer state to go on from (an imported model has none): "
+                       "start a new run with these weights by --init %s and another --out",
+                       checkpoint, checkpoint);
+    }
+    StateFile file;
+    int code = state_read(checkpoint, &file);
     code = code != 0 ? code : state_compare(checkpoint, &file, &t->setup.spec);
     *state = file.state;
     if (code == 0) {

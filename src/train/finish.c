@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "record/recheck.h"
+#include "record/checks.h"
 #include "train/session.h"
 
 #include <math.h>

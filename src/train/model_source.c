@@ -71,16 +71,8 @@ static int open_foreign(ModelSource *source)
 /* A Hugging Face folder has config.json, which neither a run nor a checkpoint has. */
 static bool is_foreign(const char *path)
 {
-    static const char *const own[] = {"state.json", "ckpt/latest", "run.json"};
-    char *config = io_join(path, "config.json");
-    bool foreign = io_exists(config);
-    free(config);
-    for (int i = 0; foreign && i < 3; i++) {
-        char *file = io_join(path, own[i]);
-        foreign = !io_exists(file);
-        free(file);
-    }
-    return foreign;
+    return io_has(path, "config.json") && !io_has(path, "state.json") &&
+           !io_has(path, "ckpt/latest") && !io_has(path, "run.json");
 }
 
 int model_source_open(ModelSource *source, const char *path)

@@ -116,9 +116,7 @@ static int choose_checkpoint(Session *s, char **checkpoint)
 {
     const char *resume = s->run.cfg->resume;
     *checkpoint = NULL;
-    char *latest = io_join(s->dir, "ckpt/latest");
-    bool here = io_exists(latest);
-    free(latest);
+    bool here = io_has(s->dir, "ckpt/latest");
     if (strcmp(resume, "never") == 0) {
         return !here ? 0
                      : err_set(ERR_INPUT,
@@ -323,13 +321,12 @@ static int open_trainer(Session *s)
     /* A refusal for lack of memory is a result, which sweeps show as a row; but never in the place
      * of an earlier run's record. */
     if (code == ERR_MEMORY && session_leads(s)) {
-        char *record = io_join(s->dir, "run.json"), *why = mem_strdup(err_message());
-        if (!io_exists(record) && start_record(s) == 0) {
+        char *why = mem_strdup(err_message());
+        if (!io_has(s->dir, RECORD_RUN) && start_record(s) == 0) {
             record_save(s->record, RUN_OOM, why, NULL);
         }
         err_set(ERR_MEMORY, "%s", why);
         free(why);
-        free(record);
     }
     code =
         code != 0 ? code : trainer_open(&s->trainer, &s->run.setup, s->run.backend, &s->run.plan);

@@ -80,7 +80,9 @@ typedef struct {
     Tensor own_loss; /* (1) acc: of this rank's own sequences; see trainer_step */
     int64_t *stamps; /* (STAMP_COUNT) of the micro-step under way, in the device's memory */
     int64_t posted, fetched; /* results of updates on their way to the host */
-    int64_t *fetched_stamps; /* host: (accum x STAMP_MICRO + STAMP_TAIL), of the last fetched */
+    /* Host: of the update fetched last, in nanoseconds of the device's clock, STAMP_MICRO for each
+     * micro-step, then STAMP_TAIL of the update; NULL where the backend has no clock. */
+    int64_t *fetched_stamps;
     double fetched_own_loss; /* of the last fetched, if it was asked for */
     Ddp ddp;
     Comm *comm;     /* NULL: one rank */
@@ -109,7 +111,7 @@ int trainer_open(Trainer *trainer, const TrainerSetup *setup, Backend *backend,
                  const TrainPlan *plan);
 void trainer_close(Trainer *trainer); /* a no-op on a zeroed trainer; the backend stays open */
 
-/* The model's rotary angles into `rope`, of the shape of model_rope_shape in the backend's memory. */
+/* The model's rotary angles into `rope`: model_rope_shape in the backend's memory. */
 void rope_upload(const Model *model, Backend *backend, Tensor rope);
 
 /* Has the ops of later steps traced (NULL: no more), in sections of at most as many calls as an
@@ -163,10 +165,6 @@ int trainer_step(Trainer *trainer, Prefetch *prefetch, double rate, int64_t step
 /* Joins the ranks, which must agree in setup but for ddp.rank. The channel is of the trainer's
  * backend; both stay the caller's. */
 void trainer_connect(Trainer *trainer, Comm *comm, Channel *channel);
-
-/* Stamps of the update fetched last, in nanoseconds of the device's clock: STAMP_MICRO for each
- * micro-step, then STAMP_TAIL of the update. NULL where the backend has no clock. */
-const int64_t *trainer_stamps(const Trainer *trainer);
 
 /* Lets a device choose its algorithms and load its kernels by running the step's work once on
  * made-up tokens, so that the first step is like any other. Parameters and moments stay;

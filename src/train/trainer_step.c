@@ -302,11 +302,6 @@ static void read_results(Trainer *t, void *raw)
            STAMP_COUNT * sizeof *t->fetched_stamps);
 }
 
-const int64_t *trainer_stamps(const Trainer *t)
-{
-    return t->fetched_stamps;
-}
-
 void trainer_fetch(Trainer *t, double *loss, double *grad_norm)
 {
     PACER_ASSERT(t->fetched < t->posted, "nothing was posted");

@@ -84,11 +84,9 @@ static int place_weights(LoadedModel *loaded, const ModelSource *source, bool sp
 static char *own_tokenizer(const ModelSource *source)
 {
     const char *folder = model_source_tokenizer(source);
-    char *file = io_join(folder, "tokenizer.json"), *pair = io_join(folder, "vocab.json");
-    char *found = io_exists(file) ? mem_strdup(file) : io_exists(pair) ? mem_strdup(folder) : NULL;
-    free(file);
-    free(pair);
-    return found;
+    return io_has(folder, "tokenizer.json") ? io_join(folder, "tokenizer.json")
+           : io_has(folder, "vocab.json")   ? mem_strdup(folder)
+                                            : NULL;
 }
 
 /* A tokenizer of the model's own that pacer cannot read is no reason to refuse the model: what

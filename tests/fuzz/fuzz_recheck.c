@@ -5,7 +5,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/io.h"
-#include "record/recheck.h"
+#include "record/checks.h"
 
 #include <math.h>
 #include <stdlib.h>
