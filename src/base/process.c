@@ -10,40 +10,38 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct {
-    pid_t pid, parent;
-    char state;
-} Row;
-
-static bool read_row(long pid, Row *row)
+bool process_stat(pid_t pid, ProcessStat *out)
 {
-    char path[64], line[512];
+    char path[64], text[1024] = "";
     int parent = 0;
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    *out = (ProcessStat){.pid = pid};
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
     FILE *file = fopen(path, "r");
-    bool good = false;
-    if (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        const char *name_end = strrchr(line, ')'); /* the name may hold anything */
-        good = name_end != NULL && sscanf(name_end + 1, " %c %d", &row->state, &parent) == 2;
-    }
     if (file != NULL) {
+        text[fread(text, 1, sizeof text - 1, file)] = '\0';
         fclose(file);
     }
-    row->pid = (pid_t)pid;
-    row->parent = (pid_t)parent;
+    /* Fields 3, 4 and 22. The second is the program's name in parentheses, which may hold anything.
+     */
+    const char *name_end = strrchr(text, ')');
+    bool good = name_end != NULL && sscanf(name_end + 1,
+                                           " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                                           "%*s %*s %*s %*s %*s %lf",
+                                           &out->state, &parent, &out->start) == 3;
+    out->parent = (pid_t)parent;
     return good;
 }
 
 bool process_is_alive(pid_t pid)
 {
-    Row row;
-    if (read_row(pid, &row)) {
-        return row.state != 'Z' && row.state != 'X';
+    ProcessStat stat;
+    if (process_stat(pid, &stat)) {
+        return stat.state != 'Z' && stat.state != 'X';
     }
-    return !read_row(getpid(), &row); /* if we are there, it is not */
+    return !process_stat(getpid(), &stat); /* if we are there, it is not */
 }
 
-static size_t read_all(Row **rows)
+static size_t read_all(ProcessStat **rows)
 {
     DIR *folder = opendir("/proc");
     size_t count = 0, room = 0;
@@ -56,7 +54,7 @@ static size_t read_all(Row **rows)
             room = room > 0 ? 2 * room : 256;
             *rows = mem_realloc(*rows, room, sizeof **rows);
         }
-        count += read_row(atol(entry->d_name), &(*rows)[count]);
+        count += process_stat((pid_t)atol(entry->d_name), &(*rows)[count]);
     }
     if (folder != NULL) {
         closedir(folder);
@@ -66,7 +64,7 @@ static size_t read_all(Row **rows)
 
 size_t process_descendants(pid_t root, pid_t **list)
 {
-    Row *rows;
+    ProcessStat *rows;
     size_t count = read_all(&rows), found = 0;
     pid_t *below = mem_zalloc(count + 1, sizeof *below);
     for (size_t at = 0; at <= found; at++) {

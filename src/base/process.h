@@ -5,6 +5,15 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+/* What /proc/PID/stat says. */
+typedef struct {
+    pid_t pid, parent;
+    char state;   /* Z and X: it has ended */
+    double start; /* in clock ticks since the host was booted */
+} ProcessStat;
+
+bool process_stat(pid_t pid, ProcessStat *out); /* false: the system does not show it */
+
 /* False once it has ended, also when nobody has asked how. */
 bool process_is_alive(pid_t pid);
 

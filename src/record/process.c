@@ -1,16 +1,14 @@
 #include "record/process.h"
 
 #include "base/json.h"
+#include "base/process.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define START_FIELD 22 /* of /proc/PID/stat, from 1 */
-#define STATE_FIELD 3
 #define MAX_PID 2147483647.0
 
 /* "pid:[4026531836]": a number means one process only within one of these. "" when there are
@@ -21,39 +19,14 @@ static void own_namespace(char *text, size_t size)
     text[length > 0 ? length : 0] = '\0';
 }
 
-/* State letter and start time of a process; false when the system does not show it. */
-static bool look_up(long pid, char *state, double *start)
-{
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    FILE *file = fopen(path, "r");
-    if (file == NULL) {
-        return false;
-    }
-    size_t size = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[size] = '\0';
-    /* The second field is the program's name in parentheses, which may hold anything. */
-    const char *at = strrchr(text, ')');
-    for (int field = STATE_FIELD; at != NULL && field <= START_FIELD; field++) {
-        at = strchr(at, ' ');
-        at = at != NULL ? at + 1 : NULL;
-        if (at != NULL && field == STATE_FIELD) {
-            *state = *at;
-        }
-    }
-    *start = at != NULL ? strtod(at, NULL) : 0;
-    return at != NULL;
-}
-
 cJSON *process_describe(void)
 {
     cJSON *process = json_object();
-    char space[64], state;
-    double start;
+    char space[64];
+    ProcessStat stat;
     json_put_whole(process, "pid", (int64_t)getpid());
-    if (look_up((long)getpid(), &state, &start)) {
-        json_put_whole(process, "start", (int64_t)start);
+    if (process_stat(getpid(), &stat)) {
+        json_put_whole(process, "start", (int64_t)stat.start);
     }
     own_namespace(space, sizeof space);
     json_put_text(process, "namespace", space);
@@ -62,9 +35,10 @@ cJSON *process_describe(void)
 
 ProcessLife process_life(const cJSON *process, const char *host)
 {
-    double pid = json_number(process, "pid"), recorded = json_number(process, "start"), start;
+    double pid = json_number(process, "pid"), recorded = json_number(process, "start");
     const char *space = json_text(process, "namespace");
-    char here[256] = "", own[64], state;
+    char here[256] = "", own[64];
+    ProcessStat stat;
     gethostname(here, sizeof here - 1);
     own_namespace(own, sizeof own);
     if (!(pid >= 1 && pid <= MAX_PID) || host == NULL || space == NULL || strcmp(host, here) != 0 ||
@@ -74,11 +48,11 @@ ProcessLife process_life(const cJSON *process, const char *host)
     if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) {
         return PROCESS_GONE;
     }
-    if (!look_up((long)pid, &state, &start)) {
+    if (!process_stat((pid_t)pid, &stat)) {
         return PROCESS_ALIVE; /* of another user, and hidden */
     }
-    bool ended = state == 'Z' || state == 'X';
-    return ended || (recorded > 0 && start != recorded) ? PROCESS_GONE : PROCESS_ALIVE;
+    bool ended = stat.state == 'Z' || stat.state == 'X';
+    return ended || (recorded > 0 && stat.start != recorded) ? PROCESS_GONE : PROCESS_ALIVE;
 }
 
 void process_memory(const cJSON *process, int64_t *now, int64_t *most)

@@ -154,15 +154,16 @@ void leg_changes_say(const Run *run, const LegChanges *changes)
     }
 }
 
-void legs_add(struct cJSON *legs, const Leg *leg, const LegChanges *changes)
+void legs_add(struct cJSON *legs, int64_t step, int ranks, const char *host,
+              const LegChanges *changes)
 {
     char now[CLOCK_STAMP_SIZE];
     clock_stamp(now);
     cJSON *object = json_object(), *changed = json_array();
-    json_put_whole(object, "step", leg->step);
+    json_put_whole(object, "step", step);
     json_put_text(object, "started", now);
-    json_put_whole(object, "ranks", leg->ranks);
-    json_put_text(object, "host", leg->host);
+    json_put_whole(object, "ranks", ranks);
+    json_put_text(object, "host", host);
     json_put_text(object, "version", version_string());
     json_put_text(object, "commit", version_commit());
     for (size_t i = 0; i < changes->count; i++) {

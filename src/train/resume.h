@@ -23,11 +23,7 @@ void leg_changes_free(LegChanges *changes);
 /* A line for each change, loud where the option was not given. */
 void leg_changes_say(const Run *run, const LegChanges *changes);
 
-/* One more leg for the list of a run: docs/reference/formats.md. */
-typedef struct {
-    int64_t step; /* that it goes on behind; 0: from the start */
-    int ranks;
-    const char *host;
-} Leg;
-
-void legs_add(struct cJSON *legs, const Leg *leg, const LegChanges *changes);
+/* One more leg for the list of a run (docs/reference/formats.md), going on behind `step`; 0: from
+ * the start. */
+void legs_add(struct cJSON *legs, int64_t step, int ranks, const char *host,
+              const LegChanges *changes);

@@ -194,12 +194,11 @@ static int start_state(Session *s)
 /* A leg of the run begins: what is saved and recorded from here on lists it. */
 static void begin_leg(Session *s)
 {
-    Leg leg = {.step = s->first_step, .ranks = s->ranks, .host = comm_host(s->comm)};
     if (!cJSON_IsArray(s->legs)) {
         cJSON_Delete(s->legs);
         s->legs = json_array();
     }
-    legs_add(s->legs, &leg, &s->changes);
+    legs_add(s->legs, s->first_step, s->ranks, comm_host(s->comm), &s->changes);
     s->state.legs = s->legs;
     if (session_leads(s)) {
         leg_changes_say(&s->run, &s->changes);

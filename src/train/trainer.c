@@ -174,9 +174,7 @@ void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
         }
         plan->blocks = size_sum(plan->blocks, arenas[i]->peak);
     }
-    plan->state = t.work.state.peak;
-    plan->saved = t.ctx.saved.peak;
-    plan->scratch = t.ctx.scratch.peak;
+    workspace_peaks(&t.work, &t.ctx, plan->sizes);
     plan->loader = prefetch_bytes(setup->batch, setup->seq, (uint64_t)setup->spec.vocab);
     plan->total = size_sum(plan->blocks, plan->loader);
     plan->parameters = t.model.params.parameters;
@@ -239,14 +237,14 @@ int64_t trainer_largest_batch(const TrainerSetup *setup, Backend *backend, size_
 int trainer_open(Trainer *t, const TrainerSetup *setup, Backend *backend, const TrainPlan *plan)
 {
     begin(t, setup, backend);
-    const size_t sizes[WORK_BLOCKS] = {plan->state, plan->saved, plan->scratch};
-    int code = workspace_reserve(&t->work, &t->ctx, sizes, "for the run; try a smaller --batch");
+    int code =
+        workspace_reserve(&t->work, &t->ctx, plan->sizes, "for the run; try a smaller --batch");
     if (code != 0) {
         trainer_close(t);
         return code;
     }
     /* Zero gradients, moments and the padding between parameters, which no kernel writes. */
-    backend->zero(backend, t->work.blocks[WORK_STATE], plan->state);
+    backend->zero(backend, t->work.blocks[WORK_STATE], plan->sizes[WORK_STATE]);
     lay_out(t);
     if (trainer_is_stamped(t)) {
         t->fetched_stamps = mem_zalloc((size_t)(setup->accum * STAMP_MICRO + STAMP_TAIL),

@@ -23,11 +23,11 @@ typedef struct {
 
 /* What training takes, known before anything is allocated. */
 typedef struct {
-    size_t state, saved, scratch; /* bytes of the three blocks */
-    size_t by_kind[MEM_KINDS];    /* the same bytes by purpose, each block at its peak */
-    size_t blocks;                /* the three together */
-    size_t loader;                /* host memory for batches made ahead */
-    size_t total;                 /* blocks + loader */
+    size_t sizes[WORK_BLOCKS]; /* bytes of the three blocks */
+    size_t by_kind[MEM_KINDS]; /* the same bytes by purpose, each block at its peak */
+    size_t blocks;             /* the three together */
+    size_t loader;             /* host memory for batches made ahead */
+    size_t total;              /* blocks + loader */
     int64_t parameters;
     OpStat step[OP_COUNT]; /* work of one update, all its micro-steps included */
     double flops_update;   /* matrix products of one update */
