@@ -82,17 +82,17 @@ static void test_predict__fit_finds_the_link_again(void **state)
 {
     (void)state;
     PredictNetwork n = {.link = {"test", 7e-6, 3e9, false}, .per_node = 1};
-    double bytes[5], seconds[5];
+    LinkPoint points[5];
     for (int i = 0; i < 5; i++) {
-        bytes[i] = 1e5 * pow(4, i);
-        seconds[i] = 6 * 7e-6 + 1.5 * bytes[i] / 3e9; /* the ring of 4 */
+        points[i].bytes = 1e5 * pow(4, i);
+        points[i].seconds = 6 * 7e-6 + 1.5 * points[i].bytes / 3e9; /* the ring of 4 */
     }
-    PredictLink link = predict_fit(bytes, seconds, 5, 4);
+    PredictLink link = predict_fit(points, 5, 4);
     assert_close(link.latency_s, n.link.latency_s);
     assert_close(link.bytes_per_s, n.link.bytes_per_s);
     /* Times from which a negative latency would follow. */
-    double odd[] = {1e-6, 10e-6}, sizes[] = {1e3, 5e3};
-    link = predict_fit(sizes, odd, 2, 2);
+    LinkPoint odd[] = {{1e3, 1e-6}, {5e3, 10e-6}};
+    link = predict_fit(odd, 2, 2);
     assert_true(link.latency_s == 0 && link.bytes_per_s > 0);
 }
 

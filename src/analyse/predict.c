@@ -81,13 +81,13 @@ double predict_reduce_scatter(const PredictNetwork *network, int ranks, double b
 }
 
 /* Least squares of (latency x messages + seconds per byte x traffic) / seconds - 1. */
-PredictLink predict_fit(const double *bytes, const double *seconds, int count, int ranks)
+PredictLink predict_fit(const LinkPoint *points, int count, int ranks)
 {
     double xx = 0, xy = 0, yy = 0, x1 = 0, y1 = 0;
     PACER_ASSERT(count >= 2 && ranks >= 2, "%d sizes, %d ranks", count, ranks);
     for (int i = 0; i < count; i++) {
-        double x = 2.0 * (ranks - 1) / seconds[i];
-        double y = 2.0 * (ranks - 1) / ranks * bytes[i] / seconds[i];
+        double x = 2.0 * (ranks - 1) / points[i].seconds;
+        double y = 2.0 * (ranks - 1) / ranks * points[i].bytes / points[i].seconds;
         xx += x * x;
         xy += x * y;
         yy += y * y;

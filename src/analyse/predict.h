@@ -27,9 +27,14 @@ typedef struct {
 double predict_all_reduce(const PredictNetwork *network, int ranks, double bytes);
 double predict_reduce_scatter(const PredictNetwork *network, int ranks, double bytes);
 
+/* A measured all-reduce. */
+typedef struct {
+    double bytes, seconds;
+} LinkPoint;
+
 /* The link between `ranks` ranks that fits measured all-reduces best, by relative error. count
  * >= 2 different sizes. */
-PredictLink predict_fit(const double *bytes, const double *seconds, int count, int ranks);
+PredictLink predict_fit(const LinkPoint *points, int count, int ranks);
 
 /* From at_s of the backward pass on, gradients of decaying parameters from this flat offset on
  * are complete. */

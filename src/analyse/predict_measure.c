@@ -236,21 +236,17 @@ int predict_time_link(Comm *comm, Backend *backend, LinkPoint points[LINK_SIZES]
 int predict_measure_link(Comm *comm, Backend *backend, PredictLink *link, double *error)
 {
     LinkPoint points[LINK_SIZES];
-    double bytes[LINK_SIZES], seconds[LINK_SIZES];
     int code = predict_time_link(comm, backend, points);
     if (code != 0) {
         return code;
     }
-    for (int i = 0; i < LINK_SIZES; i++) {
-        bytes[i] = points[i].bytes;
-        seconds[i] = points[i].seconds;
-    }
     int ranks = comm_ranks(comm);
-    *link = predict_fit(bytes, seconds, LINK_SIZES, ranks);
+    *link = predict_fit(points, LINK_SIZES, ranks);
     PredictNetwork network = {.link = *link, .per_node = 1};
     *error = 0;
     for (int i = 0; i < LINK_SIZES; i++) {
-        *error = fmax(*error, fabs(predict_all_reduce(&network, ranks, bytes[i]) / seconds[i] - 1));
+        double predicted = predict_all_reduce(&network, ranks, points[i].bytes);
+        *error = fmax(*error, fabs(predicted / points[i].seconds - 1));
     }
     return 0;
 }

@@ -15,9 +15,6 @@ int predict_measure_step(const Run *run, Comm *comm, int64_t accum, PredictTimes
 /* All-reduces of f32 between the ranks of comm, by size: the median of several, of the slowest
  * rank. */
 #define LINK_SIZES 7
-typedef struct {
-    double bytes, seconds;
-} LinkPoint;
 int predict_time_link(Comm *comm, Backend *backend, LinkPoint points[LINK_SIZES]);
 
 /* The link that all-reduces between the ranks of comm behave like. error: the largest relative

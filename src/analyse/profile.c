@@ -207,18 +207,6 @@ static void book(const Profiler *p, double *samples, int64_t at, int64_t repeats
     samples[OF_HIDDEN * repeats + at] = channel_hidden(&s->comm_times);
 }
 
-static void count_work(Profile *profile, const ProfiledStep *s)
-{
-    memset(profile->ops, 0, sizeof profile->ops);
-    for (int64_t i = 0; i < s->event_count; i++) {
-        const TraceCall *call = &s->events[i].call;
-        OpStat *stat = &profile->ops[call->op];
-        stat->calls++;
-        stat->flops += call->flops;
-        stat->bytes += call->bytes;
-    }
-}
-
 static int keep_if_fastest(Profiler *p, Profile *profile, int64_t at)
 {
     ProfiledStep *kept = &profile->fastest, old = *kept;
@@ -260,7 +248,13 @@ static int measure(Profiler *p, Profile *profile, ProfileOptions options)
         }
         profile->fastest_plain_s = samples[OF_PLAIN * n]; /* sorted by now */
         profile->fastest_traced_s = samples[OF_TRACED * n];
-        count_work(profile, &profile->fastest);
+        for (int64_t i = 0; i < profile->fastest.event_count; i++) {
+            const TraceCall *call = &profile->fastest.events[i].call;
+            OpStat *stat = &profile->ops[call->op];
+            stat->calls++;
+            stat->flops += call->flops;
+            stat->bytes += call->bytes;
+        }
     }
     free(samples);
     return code;

@@ -81,19 +81,6 @@ static int tell_text(void *user, int64_t sample, const uint8_t *text, size_t siz
     return 0;
 }
 
-static pacer_result *result_of(const Written *written, const TokenList *prompt)
-{
-    cJSON *numbers = json_object();
-    json_put_whole(numbers, "prompt_tokens", (int64_t)prompt->count);
-    json_put_whole(numbers, "tokens", written->tokens);
-    json_put_number(numbers, "prompt_s", written->prompt_seconds);
-    json_put_number(numbers, "generate_s", written->seconds);
-    if (written->seconds > 0) {
-        json_put_number(numbers, "tokens_per_s", (double)written->tokens / written->seconds);
-    }
-    return result_new(NULL, numbers);
-}
-
 int pacer_generate(pacer_model *model, const pacer_options *options, const char *prompt,
                    size_t size, pacer_text_function *on_text, void *user, pacer_result **result)
 {
@@ -120,7 +107,15 @@ int pacer_generate(pacer_model *model, const pacer_options *options, const char 
         stops_free(stops);
     }
     if (code == 0 && result != NULL) {
-        *result = result_of(&written, &tokens);
+        cJSON *numbers = json_object();
+        json_put_whole(numbers, "prompt_tokens", (int64_t)tokens.count);
+        json_put_whole(numbers, "tokens", written.tokens);
+        json_put_number(numbers, "prompt_s", written.prompt_seconds);
+        json_put_number(numbers, "generate_s", written.seconds);
+        if (written.seconds > 0) {
+            json_put_number(numbers, "tokens_per_s", (double)written.tokens / written.seconds);
+        }
+        *result = result_new(NULL, numbers);
     }
     if (code == 0 && signals_pending() != 0) {
         code = err_set(signals_pending(), "stopped after %lld tokens", (long long)written.tokens);

@@ -3,27 +3,58 @@
 #include "api/internal.h"
 
 #include "base/err.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
 #include "record/reader.h"
 #include "train/setup.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-/* dir is taken over. */
-static int result_of_run(char *dir, pacer_result **out)
+/* --- ranks --- */
+
+int ranks_join(Config *cfg, const char *board, Comm **comm)
 {
-    cJSON *record;
-    int code = record_load(dir, RECORD_RUN, &record);
-    if (code == 0) {
-        *out = result_new(dir, cJSON_DetachItemFromObjectCaseSensitive(record, "summary"));
-    } else {
-        free(dir);
+    CommOptions options = {
+        .timeout_s = cfg->comm_timeout, .board = board, .shared_gpus = cfg->oversubscribe};
+    int code = comm_open(options, comm);
+    if (code != 0) {
+        return code;
     }
-    cJSON_Delete(record);
+    int ranks = comm_ranks(*comm);
+    if (config_is_set(cfg, "ranks") && cfg->ranks != ranks) {
+        return err_set(ERR_INPUT, "--ranks %lld, but this job has %d; leave the option out",
+                       (long long)cfg->ranks, ranks);
+    }
+    char text[16];
+    snprintf(text, sizeof text, "%d", ranks);
+    code = config_set(cfg, "ranks", text);
+    if (code == 0) {
+        code = config_check(cfg);
+    }
+    log_set_rank(comm_rank(*comm), ranks);
     return code;
 }
+
+void ranks_fail(Comm *comm, int code)
+{
+    bool broken = code == ERR_FAILED || code == ERR_INPUT || code == ERR_MEMORY;
+    if (broken && comm != NULL && comm_ranks(comm) > 1) {
+        log_error("%s", err_message()); /* the other ranks may not know */
+        comm_abort(comm, err_exit_status(code));
+    }
+}
+
+int ranks_leave(Comm *comm, int code)
+{
+    ranks_fail(comm, code);
+    comm_close(comm);
+    return code;
+}
+
+/* --- training --- */
 
 char *api_board(const Config *cfg)
 {
@@ -37,11 +68,16 @@ int api_train(Config *cfg, Comm *comm, const TrainWatcher *watcher, pacer_result
     int code = run_resolve(cfg);
     code = code != 0 ? code : train_run(cfg, comm, watcher, &trained);
     if (out != NULL && trained.dir != NULL) {
-        int read = result_of_run(trained.dir, out);
+        cJSON *record;
+        int read = record_load(trained.dir, RECORD_RUN, &record);
+        if (read == 0) {
+            *out = result_new(mem_strdup(trained.dir),
+                              cJSON_DetachItemFromObjectCaseSensitive(record, "summary"));
+        }
+        cJSON_Delete(record);
         code = code != 0 ? code : read;
-    } else {
-        free(trained.dir);
     }
+    free(trained.dir);
     signals_unshield();
     return code;
 }

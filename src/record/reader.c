@@ -3,9 +3,11 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "record/summary.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,4 +117,128 @@ int lines_read(const char *dir, LineTake *take, void *context, bool *torn)
         *torn = left_over;
     }
     return code;
+}
+
+/* --- the summary --- */
+
+void summary_read(JsonReader *reader, const cJSON *object, Summary *summary)
+{
+#define X(name) summary->name = json_read_number(reader, object, #name);
+    PACER_SUMMARY(X)
+#undef X
+}
+
+/* A time that is missing is NaN: the checks find it where there should be one. */
+static PhaseReport read_phase(JsonReader *reader, const cJSON *object)
+{
+    PhaseReport phase = {0};
+    const struct {
+        const char *name;
+        double *seconds;
+    } fields[] = {{"total_s", &phase.total_s}, {"exclusive_s", &phase.exclusive_s},
+                  {"mean_s", &phase.mean_s},   {"p50_s", &phase.p50_s},
+                  {"p95_s", &phase.p95_s},     {"p99_s", &phase.p99_s},
+                  {"max_s", &phase.max_s}};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        Value value = json_read_number(reader, object, fields[i].name);
+        *fields[i].seconds = value.known ? value.number : NAN;
+    }
+    Value count = json_read_count(reader, object, "count");
+    phase.count = count.known ? (int64_t)count.number : 0;
+    return phase;
+}
+
+double summary_read_phases(JsonReader *reader, const char *name, const cJSON *object,
+                           TimerReport *report)
+{
+    const cJSON *item, *phases = json_read_object(reader, object, name);
+    const char *dot = reader->inside[0] != '\0' ? "." : "";
+    double other = 0;
+    memset(report, 0, sizeof *report);
+    cJSON_ArrayForEach(item, phases)
+    {
+        char *inside = mem_format("%s%s%s", reader->inside, dot, name);
+        char *within = mem_format("%s.%s", inside, item->string);
+        JsonReader in_all = {reader->path, inside, reader->code};
+        if (!cJSON_IsObject(item)) {
+            json_wrong(&in_all, item->string, "an object");
+        }
+        JsonReader in_one = {reader->path, within, in_all.code};
+        PhaseReport phase = read_phase(&in_one, item);
+        reader->code = in_one.code;
+        free(within);
+        free(inside);
+        int known = 0;
+        while (known < PHASE_COUNT && strcmp(phase_name((Phase)known), item->string) != 0) {
+            known++;
+        }
+        if (known < PHASE_COUNT) {
+            report->phases[known] = phase;
+        } else if (strcmp(item->string, "unattributed") == 0) {
+            report->unattributed_s = phase.exclusive_s;
+        } else {
+            other += phase.exclusive_s;
+        }
+    }
+    return other;
+}
+
+/* --- names --- */
+
+static const struct {
+    const char *name, *words;
+    bool over;
+} states[] = {
+#define X(name, record, words, over) {record, words, over},
+    PACER_RUN_STATES(X)
+#undef X
+};
+
+const char *run_state_name(RunState state)
+{
+    return states[state].name;
+}
+
+const char *run_state_words(RunState state)
+{
+    return states[state].words;
+}
+
+bool run_state_is_over(RunState state)
+{
+    return states[state].over;
+}
+
+bool run_state_find(const char *name, RunState *state)
+{
+    for (int i = 0; name != NULL && i < RUN_STATE_COUNT; i++) {
+        if (strcmp(states[i].name, name) == 0) {
+            *state = (RunState)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct {
+    const char *name, *title;
+} peers[] = {
+    {"torch", "PyTorch"},
+    {"torch-compile", "torch.compile"},
+};
+#define PEER_COUNT ((int)(sizeof peers / sizeof peers[0]))
+
+const char *peer_name(int index)
+{
+    return index >= 0 && index < PEER_COUNT ? peers[index].name : NULL;
+}
+
+const char *peer_title(const char *name)
+{
+    for (int i = 0; i < PEER_COUNT; i++) {
+        if (strcmp(peers[i].name, name) == 0) {
+            return peers[i].title;
+        }
+    }
+    return name[0] != '\0' ? name : "pacer";
 }

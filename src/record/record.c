@@ -203,6 +203,17 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
     return 0;
 }
 
+cJSON *summary_json(const Summary *summary, cJSON *checks)
+{
+    cJSON *object = json_object();
+#define X(name) json_put_or_null(object, #name, summary->name);
+    PACER_SUMMARY(X)
+#undef X
+    json_put_item(object, "phases", summary->phases != NULL ? timers_json(summary->phases) : NULL);
+    json_put_item(object, "checks", checks);
+    return object;
+}
+
 int record_save(Record *record, RunState state, const char *message, cJSON *summary)
 {
     char now[CLOCK_STAMP_SIZE];

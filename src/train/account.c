@@ -75,11 +75,6 @@ void account_host_update(Session *s, double seconds)
     }
 }
 
-void account_pause(Session *s)
-{
-    s->last_update_ns = 0;
-}
-
 /* An epoch ends where the loader has given every window once. */
 static uint64_t epoch_of(const Session *s)
 {
@@ -103,14 +98,6 @@ void account_step(Session *s)
         s->epoch = epoch_of(s);
         timers_leave(&s->timers, SPAN_EPOCH);
         timers_enter(&s->timers, SPAN_EPOCH);
-    }
-}
-
-/* An error may have left any depth. */
-void account_end(Session *s)
-{
-    while (s->timers.depth > 0) {
-        timers_leave(&s->timers, s->timers.stack[s->timers.depth - 1]);
     }
 }
 

@@ -185,23 +185,24 @@ static int discard(const char *ckpt, const char *name)
     return code;
 }
 
-static int prune(const char *ckpt, int64_t newest, int64_t keep)
+int checkpoint_prune(const char *run, int64_t newest, int64_t keep)
 {
+    char *ckpt = io_join(run, "ckpt");
     int code = 0;
     for (bool more = keep > 0; code == 0 && more;) {
         DIR *folder = opendir(ckpt);
-        if (folder == NULL) {
-            return io_error(ckpt, "read");
-        }
+        code = folder == NULL ? io_error(ckpt, "read") : 0;
         int64_t count = 0, oldest = newest;
-        for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
             if (is_checkpoint(ckpt, entry->d_name)) {
                 int64_t step = checkpoint_step(entry->d_name);
                 count++;
                 oldest = step < oldest ? step : oldest;
             }
         }
-        closedir(folder);
+        if (folder != NULL) {
+            closedir(folder);
+        }
         more = count > keep && oldest < newest;
         if (more) {
             char name[CHECKPOINT_NAME_SIZE];
@@ -209,6 +210,7 @@ static int prune(const char *ckpt, int64_t newest, int64_t keep)
             code = discard(ckpt, name);
         }
     }
+    free(ckpt);
     return code;
 }
 
@@ -259,7 +261,7 @@ int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
     code = code != 0 ? code : io_sync_folder(ckpt);
     code = code != 0 ? code : point_latest(ckpt, name);
     if (code == 0) {
-        code = prune(ckpt, state->step, keep);
+        code = checkpoint_prune(run, state->step, keep);
     } else {
         char *why = mem_strdup(err_message());
         io_remove_tree(temporary);
@@ -267,14 +269,6 @@ int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
         free(why);
     }
     free(temporary);
-    free(ckpt);
-    return code;
-}
-
-int checkpoint_prune(const char *run, int64_t newest, int64_t keep)
-{
-    char *ckpt = io_join(run, "ckpt");
-    int code = prune(ckpt, newest, keep);
     free(ckpt);
     return code;
 }

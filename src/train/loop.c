@@ -17,7 +17,7 @@
 
 static int save(Session *s)
 {
-    account_pause(s);
+    s->last_update_ns = 0; /* something else than updates is done now */
     timers_enter(&s->timers, PHASE_CHECKPOINT);
     int code = session_leads(s)
                    ? checkpoint_save(s->dir, &s->trainer, &s->state, s->config, s->run.cfg->keep)
@@ -60,7 +60,7 @@ static int measure_loss(Session *s, double *loss)
 
 static int evaluate(Session *s)
 {
-    account_pause(s);
+    s->last_update_ns = 0; /* something else than updates is done now */
     timers_enter(&s->timers, PHASE_EVAL);
     int code = measure_loss(s, &s->val_loss);
     timers_leave(&s->timers, PHASE_EVAL);
@@ -397,7 +397,9 @@ static int run_session(const Config *cfg, Comm *comm, const TrainWatcher *watche
         code = session_agree(&s, 0);
         timers_leave(&s.timers, PHASE_LOG);
         code = code == 0 ? loop(&s) : code;
-        account_end(&s);
+        while (s.timers.depth > 0) { /* an error may have left any depth */
+            timers_leave(&s.timers, s.timers.stack[s.timers.depth - 1]);
+        }
         code = session_finish(&s, code);
         if (code == 0) {
             conclude(&s);

@@ -57,36 +57,26 @@ static int open_checkpoint(ModelSource *source)
     return code;
 }
 
-static int open_foreign(ModelSource *source)
-{
-    int code = weight_folder_open(source->path, &source->weights);
-    if (code == 0) {
-        source->spec = *weight_folder_spec(source->weights);
-        config_init(&source->config, COMMAND_TRAIN);
-        code = setup_options(&source->spec, &source->config);
-    }
-    return code;
-}
-
-/* A Hugging Face folder has config.json, which neither a run nor a checkpoint has. */
-static bool is_foreign(const char *path)
-{
-    return io_has(path, "config.json") && !io_has(path, "state.json") &&
-           !io_has(path, "ckpt/latest") && !io_has(path, "run.json");
-}
-
 int model_source_open(ModelSource *source, const char *path)
 {
     *source = (ModelSource){.step = -1};
+    /* A Hugging Face folder has config.json, which neither a run nor a checkpoint has. */
+    bool foreign = io_has(path, "config.json") && !io_has(path, "state.json") &&
+                   !io_has(path, "ckpt/latest") && !io_has(path, "run.json");
     int code = 0;
     if (!io_is_folder(path)) {
         code = err_set(ERR_INPUT,
                        "%s: is no folder; give a run directory, a checkpoint in it, or a Hugging "
                        "Face folder",
                        path);
-    } else if (is_foreign(path)) {
+    } else if (foreign) {
         source->path = mem_strdup(path);
-        code = open_foreign(source);
+        code = weight_folder_open(path, &source->weights);
+        if (code == 0) {
+            source->spec = *weight_folder_spec(source->weights);
+            config_init(&source->config, COMMAND_TRAIN);
+            code = setup_options(&source->spec, &source->config);
+        }
     } else {
         code = checkpoint_find(path, &source->path);
         if (code != 0) {

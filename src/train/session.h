@@ -70,14 +70,12 @@ bool session_is_complete(const Session *session);
 int session_finish(Session *session, int code);
 
 /* account.c: the time of the run. open, once the trainer is there; fetched, after each
- * trainer_fetch; begin and end, around the loop; step, after each update. */
+ * trainer_fetch; begin, before the loop; step, after each update. */
 void account_open(Session *session);
 void account_begin(Session *session);
 void account_fetched(Session *session);
 void account_host_update(Session *session, double seconds); /* length of an update on the host */
-void account_pause(Session *session); /* something else than updates is done now */
 void account_step(Session *session);
-void account_end(Session *session);
 double account_overhead(const Session *session, double wall_s); /* share that the timers took */
 
 /* The first rank keeps directory, record and log. */

@@ -182,15 +182,6 @@ void evaluator_close(Evaluator *e)
 
 /* --- passes --- */
 
-static int64_t padded_batch(const Backend *backend, int64_t count, int64_t most)
-{
-    int64_t batch = backend->few_shapes ? 1 : count;
-    while (batch < count) {
-        batch *= 2;
-    }
-    return batch < most ? batch : most;
-}
-
 /* Rows of ids and targets: the windows, with target -1 (no loss) behind their end and in rows
  * without one. */
 static void fill(Evaluator *e, EvalWindow *const *windows, int64_t count, int64_t batch,
@@ -221,7 +212,11 @@ static int run_batch(Evaluator *e, EvalWindow *const *windows, int64_t count)
 {
     Backend *backend = e->setup.backend;
     int64_t seq = model_pass_length(backend, windows[0]->count, e->setup.seq);
-    int64_t batch = padded_batch(backend, count, e->setup.batch);
+    int64_t batch = backend->few_shapes ? 1 : count;
+    while (batch < count) {
+        batch *= 2;
+    }
+    batch = batch < e->setup.batch ? batch : e->setup.batch;
     int code = reserve(e, batch, seq);
     if (code != 0) {
         return code;

@@ -240,17 +240,6 @@ static int take_ids(void *context, uint64_t tag, const uint32_t *ids, size_t cou
     return code == 0 && ends ? end_document(v) : code;
 }
 
-static void add_pending(Evaluation *v, const SourceDocument *source)
-{
-    if (v->pending_count == v->pending_room) {
-        v->pending_room = v->pending_room > 0 ? v->pending_room * 2 : 64;
-        v->pending = mem_realloc(v->pending, v->pending_room, sizeof *v->pending);
-    }
-    uint64_t number = v->reported + v->pending_count + 1;
-    v->pending[v->pending_count++] =
-        (Pending){.document = {.file = source->file, .line = source->line, .number = number}};
-}
-
 static int read_documents(Evaluation *v, EncodeStream *stream)
 {
     int (*interrupted)(void) = v->evaluator->setup.interrupted;
@@ -265,8 +254,14 @@ static int read_documents(Evaluation *v, EncodeStream *stream)
         if (code != 0) {
             return code;
         }
-        add_pending(v, &document);
-        encode_stream_begin(stream, v->reported + v->pending_count);
+        if (v->pending_count == v->pending_room) {
+            v->pending_room = v->pending_room > 0 ? v->pending_room * 2 : 64;
+            v->pending = mem_realloc(v->pending, v->pending_room, sizeof *v->pending);
+        }
+        uint64_t number = v->reported + v->pending_count + 1;
+        v->pending[v->pending_count++] =
+            (Pending){.document = {.file = document.file, .line = document.line, .number = number}};
+        encode_stream_begin(stream, number);
         for (size_t size = 1; code == 0 && size > 0;) {
             const uint8_t *bytes;
             code = source_chunk(v->text->source, &bytes, &size);
