@@ -206,15 +206,6 @@ static char *make_noise(DType dtype)
     return noise;
 }
 
-static void fill(Backend *backend, char *block, size_t bytes, const char *noise)
-{
-    for (size_t at = 0; at < bytes; at += NOISE_BYTES) {
-        size_t part = bytes - at < NOISE_BYTES ? bytes - at : NOISE_BYTES;
-        backend->upload(backend, block + at, noise, part);
-    }
-    backend->sync(backend);
-}
-
 static void measure(ModelProduct *product, Backend *backend, DType dtype, const char *noise,
                     double seconds)
 {
@@ -234,7 +225,11 @@ static void measure(ModelProduct *product, Backend *backend, DType dtype, const 
     if (block == NULL) {
         return;
     }
-    fill(backend, block, bytes, noise);
+    for (size_t at = 0; at < bytes; at += NOISE_BYTES) {
+        size_t part = bytes - at < NOISE_BYTES ? bytes - at : NOISE_BYTES;
+        backend->upload(backend, block + at, noise, part);
+    }
+    backend->sync(backend);
     arena_init(&operands, "operands", block, bytes);
     push_operands(&t, &operands, dtype);
     ctx_init(&t.c, backend);

@@ -22,30 +22,31 @@ double recommend_rate(const RecommendLimits *limits, const Candidate *candidate)
     return accum * (double)candidate->batch / seconds;
 }
 
-/* The same settings were tried before; NULL: not. */
-static Candidate *tried(Recommendation *r, Candidate like)
+typedef struct {
+    RecommendLimits limits;
+    CandidateMeasure measure;
+    void *user;
+    Recommendation *found;
+} Search;
+
+/* *out is what came of these settings, now or when they were tried before; NULL when there is no
+ * room for more. */
+static int try(const Search *search, Candidate candidate, Candidate **out)
 {
-    for (int i = 0; i < r->count; i++) {
-        Candidate *c = &r->candidates[i];
-        if (c->attention == like.attention && c->recompute == like.recompute &&
-            c->batch == like.batch) {
-            return c;
+    Recommendation *r = search->found;
+    for (Candidate *c = r->candidates; c < r->candidates + r->count; c++) {
+        if (c->attention == candidate.attention && c->recompute == candidate.recompute &&
+            c->batch == candidate.batch) {
+            *out = c;
+            return 0;
         }
     }
-    return NULL;
-}
-
-/* *out is what came of it; NULL when there is no room for more. */
-static int try(CandidateMeasure measure, void *user, Recommendation *r, Candidate candidate,
-               Candidate **out)
-{
-    *out = tried(r, candidate);
-    if (*out != NULL || r->count == RECOMMEND_MOST) {
+    *out = r->count < RECOMMEND_MOST ? &r->candidates[r->count++] : NULL;
+    if (*out == NULL) {
         return 0;
     }
-    *out = &r->candidates[r->count++];
     **out = candidate;
-    int code = measure(user, *out);
+    int code = search->measure(search->user, *out);
     PACER_ASSERT(code != 0 || (*out)->state != CANDIDATE_MEASURED || (*out)->last_s > 0,
                  "a step of batch %lld that took no time", (long long)candidate.batch);
     return code;
@@ -78,16 +79,16 @@ static int64_t first_batch(const RecommendLimits *limits)
 
 /* Step 1: the fastest kind, at the largest batch up to `batch` that any of them can do. NULL:
  * none can do even 1. */
-static int compare_kinds(const RecommendLimits *limits, CandidateMeasure measure, void *user,
-                         Recommendation *r, int64_t batch, Candidate **best)
+static int compare_kinds(const Search *search, int64_t batch, Candidate **best)
 {
+    const RecommendLimits *limits = &search->limits;
     *best = NULL;
     for (; *best == NULL && batch > 0; batch = limits->batch > 0 ? 0 : batch / 2) {
         for (int i = 0; i < limits->kind_count; i++) {
             Candidate *c, like = {.attention = limits->kinds[i],
                                   .recompute = limits->recompute,
                                   .batch = batch};
-            int code = try(measure, user, r, like, &c);
+            int code = try(search, like, &c);
             if (code != 0) {
                 return code;
             }
@@ -102,9 +103,9 @@ static int compare_kinds(const RecommendLimits *limits, CandidateMeasure measure
 }
 
 /* Step 2, from a measured candidate on. *ended says what ended it. */
-static int grow_batch(const RecommendLimits *limits, CandidateMeasure measure, void *user,
-                      Recommendation *r, const Candidate *from, CandidateState *ended)
+static int grow_batch(const Search *search, const Candidate *from, CandidateState *ended)
 {
+    const RecommendLimits *limits = &search->limits;
     const Candidate *last = from;
     *ended = CANDIDATE_MEASURED;
     for (int64_t batch = from->batch; (batch = next_batch(limits, batch)) > 0;) {
@@ -115,7 +116,7 @@ static int grow_batch(const RecommendLimits *limits, CandidateMeasure measure, v
             *ended = CANDIDATE_TOO_SLOW;
             return 0;
         }
-        int code = try(measure, user, r, like, &c);
+        int code = try(search, like, &c);
         if (code != 0 || c == NULL) {
             return code;
         }
@@ -154,22 +155,23 @@ int recommend_search(const RecommendLimits *limits, CandidateMeasure measure, vo
 {
     *out = (Recommendation){.best = -1};
     Candidate *base, *smaller;
-    RecommendLimits own = *limits;
-    int code = compare_kinds(&own, measure, user, out, first_batch(&own), &base);
+    Search search = {*limits, measure, user, out};
+    RecommendLimits *own = &search.limits;
+    int code = compare_kinds(&search, first_batch(own), &base);
     CandidateState ended = base != NULL ? CANDIDATE_MEASURED : CANDIDATE_TOO_LARGE;
-    if (code == 0 && base != NULL && own.batch == 0) {
-        code = grow_batch(&own, measure, user, out, base, &ended);
+    if (code == 0 && base != NULL && own->batch == 0) {
+        code = grow_batch(&search, base, &ended);
     }
-    if (code == 0 && ended == CANDIDATE_TOO_LARGE && !own.recompute_given) {
-        own.recompute = CONFIG_RECOMPUTE_BLOCK;
+    if (code == 0 && ended == CANDIDATE_TOO_LARGE && !own->recompute_given) {
+        own->recompute = CONFIG_RECOMPUTE_BLOCK;
         if (base != NULL) { /* the kind is known; beyond the batch that did not fit without */
-            own.kinds[0] = base->attention;
-            own.kind_count = 1;
+            own->kinds[0] = base->attention;
+            own->kind_count = 1;
         }
-        int64_t batch = base != NULL ? out->candidates[out->count - 1].batch : first_batch(&own);
-        code = compare_kinds(&own, measure, user, out, batch, &smaller);
-        if (code == 0 && smaller != NULL && own.batch == 0) {
-            code = grow_batch(&own, measure, user, out, smaller, &ended);
+        int64_t batch = base != NULL ? out->candidates[out->count - 1].batch : first_batch(own);
+        code = compare_kinds(&search, batch, &smaller);
+        if (code == 0 && smaller != NULL && own->batch == 0) {
+            code = grow_batch(&search, smaller, &ended);
         }
     }
     choose(limits, out);

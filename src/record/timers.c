@@ -204,15 +204,6 @@ void timers_add_hidden(Timers *timers, Phase phase, double seconds)
     finish_visit(&timers->phases[phase], to_ns(seconds));
 }
 
-static double quantile(const PhaseClock *clock, double *room, double p)
-{
-    if (clock->sample_count == 0) {
-        return NAN;
-    }
-    memcpy(room, clock->samples, (size_t)clock->sample_count * sizeof *room);
-    return clock_quantile(room, (size_t)clock->sample_count, p);
-}
-
 void timers_report(Timers *timers, TimerReport *report)
 {
     int64_t now = settle(timers);
@@ -223,14 +214,18 @@ void timers_report(Timers *timers, TimerReport *report)
         const PhaseClock *clock = &timers->phases[i];
         int64_t running = clock->open > 0 ? now - clock->opened_ns : 0;
         double finished = 1e-9 * (double)clock->total_ns;
+        size_t n = (size_t)clock->sample_count;
+        if (n > 0) {
+            memcpy(room, clock->samples, n * sizeof *room);
+        }
         report->phases[i] = (PhaseReport){
             .total_s = 1e-9 * (double)(clock->total_ns + running),
             .exclusive_s = 1e-9 * (double)clock->exclusive_ns,
             .max_s = 1e-9 * (double)clock->max_ns,
             .mean_s = clock->count > 0 ? finished / (double)clock->count : NAN,
-            .p50_s = quantile(clock, room, 0.50),
-            .p95_s = quantile(clock, room, 0.95),
-            .p99_s = quantile(clock, room, 0.99),
+            .p50_s = n > 0 ? clock_quantile(room, n, 0.50) : NAN,
+            .p95_s = n > 0 ? clock_quantile(room, n, 0.95) : NAN,
+            .p99_s = n > 0 ? clock_quantile(room, n, 0.99) : NAN,
             .count = clock->count,
         };
     }
