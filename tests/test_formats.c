@@ -161,7 +161,7 @@ static cJSON *load(const char *name)
 static void write_run(void)
 {
     cJSON *machine = full_machine();
-    RecordMemory plan = {"state", 1};
+    RecordMemory plan = {"state", 1, 0};
     cJSON *legs = json_array();
     ConfigChange change = {config_find("lr"), "1", "2"};
     legs_add(legs, 0, 0, "here", &(LegChanges){&change, 1, false});
@@ -235,7 +235,7 @@ static void test_formats__rank_files(void **state)
 {
     (void)state;
     cJSON *gpu = full_gpu();
-    RecordCategory category = {"state", 1, 1};
+    RecordMemory category = {"state", 1, 1};
     TimerReport report = {0};
     RecordRank rank = {.ranks = 1,
                        .host = "h",

@@ -42,7 +42,7 @@ static int remove_folder(void **state)
 
 static RecordInfo some_info(const cJSON *config)
 {
-    static const RecordMemory plan[] = {{"params", 4096}, {"grads", (size_t)5 << 40}};
+    static const RecordMemory plan[] = {{"params", 4096, 0}, {"grads", (size_t)5 << 40, 0}};
     return (RecordInfo){.id = "tiny-1a2b",
                         .spec = spec_find("llama-22m"),
                         .parameters = 124439808,

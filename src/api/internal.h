@@ -51,8 +51,6 @@ int api_train(Config *cfg, Comm *comm, const TrainWatcher *watcher, pacer_result
 
 /* --- text --- */
 
-typedef int WriterTell(void *user, int64_t sample, const uint8_t *text, size_t size);
-
 /* The lines of --stop as texts, then NULL; stops_free. */
 char **stops_read(const char *lines);
 void stops_free(char **stops);

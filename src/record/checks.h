@@ -124,12 +124,6 @@ void checks_ranks(const Summary *summary, const CheckInput *input, const CheckRa
 
 /* --- lines of metrics.jsonl --- */
 
-typedef struct {
-    double step;
-    Value tokens, loss, tok_s, ms; /* tokens are missing in the line of an evaluation */
-    Value val_loss;
-} CheckLine;
-
 /* Of one kind: the first line at fault, or the latest one when none is. */
 typedef struct {
     bool seen;
@@ -156,7 +150,9 @@ typedef struct {
 } CheckLines;
 
 void check_lines_begin(CheckLines *lines, const double *starts, size_t sessions, Value per_step);
-void check_lines_take(CheckLines *lines, const CheckLine *line, long number); /* number: from 1 */
+
+/* A LineTake (record/reader.h) for lines_read; ERR_INPUT when a member is not what it must be. */
+int check_lines_take(void *lines, const cJSON *line, const char *where, long number);
 
 #define CHECK_LINE_RATE_SLACK 1e-3
 

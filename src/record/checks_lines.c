@@ -75,46 +75,60 @@ static void take_tokens(CheckLines *lines, double step, double tokens, long numb
 }
 
 /* Training lines rise by themselves, evaluations too, and none falls behind a line before it. */
-static void take_step(CheckLines *lines, const CheckLine *line, bool training, long number)
+static void take_step(CheckLines *lines, double step, bool training, long number)
 {
     Value *own = training ? &lines->last_step : &lines->last_eval;
     double before = own->known ? own->number : training ? 0 : -1;
-    bool good = line->step > before && (!lines->latest.known || line->step >= lines->latest.number);
+    bool good = step > before && (!lines->latest.known || step >= lines->latest.number);
     double least = lines->latest.known ? fmax(before, lines->latest.number) : before;
-    note(&lines->steps, good, number, good ? line->step : least, line->step);
-    *own = lines->latest = value_of(line->step);
+    note(&lines->steps, good, number, good ? step : least, step);
+    *own = lines->latest = value_of(step);
 }
 
-void check_lines_take(CheckLines *lines, const CheckLine *line, long number)
+int check_lines_take(void *context, const cJSON *line, const char *where, long number)
 {
-    bool training = line->tokens.known;
-    take_step(lines, line, training, number);
-    enter_session(lines, line->step);
-    if (!training) {
-        if (line->val_loss.known) {
-            lines->last_val = line->val_loss;
-            if (!(lines->best_val.known && lines->best_val.number <= line->val_loss.number)) {
-                lines->best_val = line->val_loss;
+    CheckLines *lines = context;
+    JsonReader reader = {.path = where, .inside = ""};
+    Value at = json_read_count(&reader, line, "step");
+    if (!at.known) {
+        json_wrong(&reader, "step", "a whole number");
+    }
+    Value tokens = json_read_count(&reader, line, "tokens"); /* missing: an evaluation's line */
+    Value loss = json_read_number(&reader, line, "loss");
+    Value tok_s = json_read_number(&reader, line, "tok_s");
+    Value ms = json_read_number(&reader, line, "ms");
+    Value val_loss = json_read_number(&reader, line, "val_loss");
+    if (reader.code != 0) {
+        return reader.code;
+    }
+    double step = at.number;
+    take_step(lines, step, tokens.known, number);
+    enter_session(lines, step);
+    if (!tokens.known) {
+        if (val_loss.known) {
+            lines->last_val = val_loss;
+            if (!(lines->best_val.known && lines->best_val.number <= val_loss.number)) {
+                lines->best_val = val_loss;
             }
         }
-        return;
+        return 0;
     }
-    take_tokens(lines, line->step, line->tokens.number, number);
-    if (line->ms.known && line->tok_s.known && lines->slope.known) {
-        double expected = lines->slope.number, found = 1e-3 * line->ms.number * line->tok_s.number;
-        bool good = line->ms.number >= 0 &&
-                    fabs(found - expected) <= CHECK_LINE_RATE_SLACK * fabs(expected);
+    take_tokens(lines, step, tokens.number, number);
+    if (ms.known && tok_s.known && lines->slope.known) {
+        double expected = lines->slope.number, found = 1e-3 * ms.number * tok_s.number;
+        bool good =
+            ms.number >= 0 && fabs(found - expected) <= CHECK_LINE_RATE_SLACK * fabs(expected);
         note(&lines->rate, good, number, expected, found);
     }
-    lines->last_loss = line->loss;
-    if (line->step == 1) {
-        lines->first_loss = line->loss;
+    lines->last_loss = loss;
+    if (step == 1) {
+        lines->first_loss = loss;
     }
     if (in_last_session(lines)) {
-        lines->session_s +=
-            1e-3 * (line->ms.known ? line->ms.number : NAN) * (line->step - lines->session_from);
-        lines->session_from = line->step;
+        lines->session_s += 1e-3 * (ms.known ? ms.number : NAN) * (step - lines->session_from);
+        lines->session_from = step;
     }
+    return 0;
 }
 
 static void add_finding(Checks *checks, const char *name, const CheckFinding *finding)

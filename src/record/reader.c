@@ -33,17 +33,6 @@ bool record_is(const cJSON *run, RunState state)
     return run_state_find(json_text(run, "status"), &found) && found == state;
 }
 
-int record_is_done(const char *dir, bool *done)
-{
-    char *path = io_join(dir, RECORD_RUN);
-    cJSON *run;
-    int code = json_load_optional(path, &run);
-    *done = record_is(run, RUN_DONE);
-    cJSON_Delete(run);
-    free(path);
-    return code;
-}
-
 /* K of "K.json", as pacer writes it; -1 for any other name. */
 static int64_t rank_of_name(const char *name)
 {

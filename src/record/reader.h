@@ -20,9 +20,6 @@ int record_load(const char *dir, const char *name, cJSON **tree);
 /* Whether the run of a run.json is in the state; no tree is in none. */
 bool record_is(const cJSON *run, RunState state);
 
-/* Whether the run.json in dir says that its run is done. No file: it is not. */
-int record_is_done(const char *dir, bool *done);
-
 /* K of all dir/ranks/K.json, ascending; no folder is no ranks. Caller frees *ranks, also after
  * ERR_INPUT. */
 int record_rank_files(const char *dir, int64_t **ranks, size_t *count);

@@ -238,25 +238,6 @@ static int read_ranks(const char *dir, CheckRank **ranks, size_t *count)
 
 /* --- metrics.jsonl --- */
 
-static int take_line(void *context, const cJSON *object, const char *where, long number)
-{
-    JsonReader reader = {.path = where, .inside = ""};
-    Value step = json_read_count(&reader, object, "step");
-    if (!step.known) {
-        json_wrong(&reader, "step", "a whole number");
-    }
-    CheckLine line = {.step = step.number,
-                      .tokens = json_read_count(&reader, object, "tokens"),
-                      .loss = json_read_number(&reader, object, "loss"),
-                      .tok_s = json_read_number(&reader, object, "tok_s"),
-                      .ms = json_read_number(&reader, object, "ms"),
-                      .val_loss = json_read_number(&reader, object, "val_loss")};
-    if (reader.code == 0) {
-        check_lines_take(context, &line, number);
-    }
-    return reader.code;
-}
-
 /* What the checks need that run.json does not hold itself. */
 static void settle_input(RunFile *run, const CheckLines *lines)
 {
@@ -349,7 +330,7 @@ static int check_run(const char *dir, const char *path, RunFile *run, Checks *ch
         }
         Value per_step = {run->per_step.known, run->per_step.number * (double)run->input.ranks};
         check_lines_begin(&lines, run->starts, run->sessions, per_step);
-        code = lines_read(dir, take_line, &lines, NULL);
+        code = lines_read(dir, check_lines_take, &lines, NULL);
     }
     if (code == 0) {
         settle_input(run, &lines);

@@ -64,7 +64,7 @@ static cJSON *describe(const RecordInfo *info)
     for (int i = 0; i < info->plan_rows; i++) {
         cJSON *row = json_object();
         json_put_text(row, "kind", info->plan[i].kind);
-        json_put_whole(row, "bytes", (int64_t)info->plan[i].bytes);
+        json_put_whole(row, "bytes", (int64_t)info->plan[i].planned);
         json_append(plan, row);
     }
     json_put_item(run, "memory_plan", plan);

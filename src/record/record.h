@@ -6,9 +6,10 @@
 #include "record/reader.h"
 #include "record/summary.h"
 
+/* Bytes of one purpose: as planned, and the most that was in use. */
 typedef struct {
     const char *kind;
-    size_t bytes;
+    size_t planned, peak;
 } RecordMemory;
 
 /* What is known when a run starts. Everything is copied. */
@@ -16,13 +17,13 @@ typedef struct {
     const char *id;
     const ModelSpec *spec;
     int64_t parameters;
-    int64_t total_steps;  /* that the run is to make; 0: not known */
-    double flops_update;  /* of one rank */
-    const cJSON *config;  /* may be NULL: null */
-    const cJSON *given;   /* names of options that somebody gave; may be NULL: left out */
-    const cJSON *machine; /* may be NULL: null */
-    const cJSON *legs;    /* the run's, this one last; may be NULL: left out */
-    const RecordMemory *plan;
+    int64_t total_steps;      /* that the run is to make; 0: not known */
+    double flops_update;      /* of one rank */
+    const cJSON *config;      /* may be NULL: null */
+    const cJSON *given;       /* names of options that somebody gave; may be NULL: left out */
+    const cJSON *machine;     /* may be NULL: null */
+    const cJSON *legs;        /* the run's, this one last; may be NULL: left out */
+    const RecordMemory *plan; /* peaks are not looked at */
     int plan_rows;
     bool events; /* every line goes into a TensorBoard event file in dir, too */
 } RecordInfo;
@@ -62,12 +63,6 @@ int record_eval(Record *record, int64_t step, double val_loss);
  * fine. A damaged line with good ones after it is ERR_INPUT. */
 int record_resume(const char *dir, int64_t step);
 
-/* Bytes of one purpose: as planned, and the most that was in use. */
-typedef struct {
-    const char *kind;
-    size_t planned, peak;
-} RecordCategory;
-
 typedef struct {
     int rank, ranks;
     const char *host, *device;
@@ -78,7 +73,7 @@ typedef struct {
      * by this process in all (a GPU's kernels and libraries included), planned. Then of the
      * host: resident at most, and the batches made ahead. On a processor the two are one memory. */
     Value peak_bytes, allocated_bytes, reserved_bytes, planned_bytes, resident_bytes, loader_bytes;
-    const RecordCategory *categories;
+    const RecordMemory *categories;
     int category_count;
     const cJSON *gpu; /* copied; NULL: missing */
 } RecordRank;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define TEMPORARY "tmp-"
+#define STEP_NAME_SIZE 32
 
 /* Where the tensors of a file come from: flat buffers of state, from `first` on, after each other,
  * row by row of the table. */
@@ -132,19 +133,19 @@ static int point_latest(const char *ckpt, const char *name)
     return code;
 }
 
-void checkpoint_name(int64_t step, char name[CHECKPOINT_NAME_SIZE])
+static void name_step(int64_t step, char name[STEP_NAME_SIZE])
 {
-    snprintf(name, CHECKPOINT_NAME_SIZE, "step-%lld", (long long)step);
+    snprintf(name, STEP_NAME_SIZE, "step-%lld", (long long)step);
 }
 
 int64_t checkpoint_step(const char *name)
 {
-    char again[CHECKPOINT_NAME_SIZE];
+    char again[STEP_NAME_SIZE];
     long long step;
     if (sscanf(name, "step-%lld", &step) != 1 || step < 0) {
         return -1;
     }
-    checkpoint_name(step, again);
+    name_step(step, again);
     return strcmp(name, again) == 0 ? step : -1;
 }
 
@@ -205,8 +206,8 @@ int checkpoint_prune(const char *run, int64_t newest, int64_t keep)
         }
         more = count > keep && oldest < newest;
         if (more) {
-            char name[CHECKPOINT_NAME_SIZE];
-            checkpoint_name(oldest, name);
+            char name[STEP_NAME_SIZE];
+            name_step(oldest, name);
             code = discard(ckpt, name);
         }
     }
@@ -246,9 +247,9 @@ static int put_in_place(const char *ckpt, const char *name, const char *temporar
 int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
                     const struct cJSON *config, int64_t keep)
 {
-    char name[CHECKPOINT_NAME_SIZE];
+    char name[STEP_NAME_SIZE];
     trainer_settle(trainer); /* before anything can fail here alone */
-    checkpoint_name(state->step, name);
+    name_step(state->step, name);
     char *ckpt = io_join(run, "ckpt");
     char *temporary = mem_format("%s/" TEMPORARY "%s", ckpt, name);
     CheckpointDigests digests;

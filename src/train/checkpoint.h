@@ -23,9 +23,7 @@ typedef struct {
     const struct cJSON *legs; /* of the run, as in run.json; NULL: unknown. Saved, never loaded */
 } TrainState;
 
-/* step-N, and N of such a name; -1 for all others, 04 for 4 among them. */
-#define CHECKPOINT_NAME_SIZE 32
-void checkpoint_name(int64_t step, char name[CHECKPOINT_NAME_SIZE]);
+/* N of a name step-N; -1 for all others, 04 for 4 among them. */
 int64_t checkpoint_step(const char *name);
 
 /* Writes step-N (replacing one of that name), points latest at it, and removes the oldest ones

@@ -74,15 +74,8 @@ static bool name_cores(const Session *s, char *text, size_t size)
 
 static int write_rank(const Session *s, const TimerReport *report, const Summary *summary)
 {
-    RecordCategory categories[MEM_KINDS];
-    int count = 0;
-    for (int kind = 0; kind < MEM_KINDS; kind++) {
-        if (s->run.plan.by_kind[kind] > 0) {
-            categories[count++] =
-                (RecordCategory){mem_kind_name((MemKind)kind), s->run.plan.by_kind[kind],
-                                 trainer_peak_kind(&s->trainer, (MemKind)kind)};
-        }
-    }
+    RecordMemory categories[MEM_KINDS];
+    int count = session_memory(s, categories);
     cJSON *gpu = gpu_watch_json(&s->watch);
     const Backend *backend = s->run.backend;
     char uuid[96];

@@ -31,7 +31,7 @@ static int save(Session *s)
 }
 
 /* Mean validation loss over --eval-batches batches, in the order of the stream. */
-static int measure_loss(Session *s, double *loss)
+static int evaluate(Session *s)
 {
     const TrainerSetup *setup = &s->run.setup;
     int64_t rows = setup->batch * setup->seq;
@@ -41,6 +41,8 @@ static int measure_loss(Session *s, double *loss)
     int32_t *tokens = mem_alloc((size_t)rows * 2 * sizeof *tokens), *targets = tokens + rows;
     double sum = 0;
     int code = 0;
+    s->last_update_ns = 0; /* something else than updates is done now */
+    timers_enter(&s->timers, PHASE_EVAL);
     trainer_settle(&s->trainer); /* also on a rank that has no batch to evaluate */
     for (int64_t b = s->rank; code == 0 && b < batches; b += s->ranks) {
         code = loader_fill(&s->val_loader, (uint64_t)(b * setup->batch), setup->batch, tokens,
@@ -54,15 +56,7 @@ static int measure_loss(Session *s, double *loss)
         code = comm_sum(s->comm, &sum, 1);
     }
     free(tokens);
-    *loss = sum / (double)batches;
-    return code;
-}
-
-static int evaluate(Session *s)
-{
-    s->last_update_ns = 0; /* something else than updates is done now */
-    timers_enter(&s->timers, PHASE_EVAL);
-    int code = measure_loss(s, &s->val_loss);
+    s->val_loss = sum / (double)batches;
     timers_leave(&s->timers, PHASE_EVAL);
     if (code != 0) {
         return code;

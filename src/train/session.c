@@ -207,6 +207,19 @@ static void begin_leg(Session *s)
 
 /* --- record, loader --- */
 
+int session_memory(const Session *s, RecordMemory rows[MEM_KINDS])
+{
+    int count = 0;
+    for (MemKind kind = 0; kind < MEM_KINDS; kind++) {
+        size_t planned = s->run.plan.by_kind[kind];
+        if (planned > 0) {
+            rows[count++] =
+                (RecordMemory){mem_kind_name(kind), planned, trainer_peak_kind(&s->trainer, kind)};
+        }
+    }
+    return count;
+}
+
 static int start_record(Session *s)
 {
     if (!session_leads(s)) {
@@ -214,13 +227,8 @@ static int start_record(Session *s)
     }
     const TrainPlan *plan = &s->run.plan;
     RecordMemory rows[MEM_KINDS + 1];
-    int count = 0;
-    for (int kind = 0; kind < MEM_KINDS; kind++) {
-        if (plan->by_kind[kind] > 0) {
-            rows[count++] = (RecordMemory){mem_kind_name((MemKind)kind), plan->by_kind[kind]};
-        }
-    }
-    rows[count++] = (RecordMemory){"loader", plan->loader};
+    int count = session_memory(s, rows);
+    rows[count++] = (RecordMemory){"loader", plan->loader, 0};
     cJSON *machine = machine_json(&s->machine), *given = config_given_json(s->run.cfg);
     RecordInfo info = {.id = s->run.id,
                        .spec = &s->run.setup.spec,
@@ -276,9 +284,12 @@ static int complete_record(Session *s)
     bool auto_resumed = strcmp(s->run.cfg->resume, "auto") == 0;
     int code = 0;
     if (session_leads(s) && auto_resumed && s->state.step == s->run.total_steps) {
-        bool done;
-        code = record_is_done(s->dir, &done);
-        s->unrecorded = code == 0 && !done;
+        char *path = io_join(s->dir, RECORD_RUN);
+        cJSON *run;
+        code = json_load_optional(path, &run);
+        s->unrecorded = code == 0 && !record_is(run, RUN_DONE);
+        cJSON_Delete(run);
+        free(path);
     }
     code = session_agree(s, code);
     if (code == 0 && s->ranks > 1) {

@@ -65,6 +65,9 @@ void session_close(Session *session);
  * loader were opened, and the record of the run stays as it is. */
 bool session_is_complete(const Session *session);
 
+/* What the run takes by purpose, as planned and at most so far. Returns how many rows. */
+int session_memory(const Session *session, RecordMemory rows[MEM_KINDS]);
+
 /* Fills run.json's summary and the rank's file, runs the self-checks, and sets the final status.
  * Returns code, or ERR_CHECK when code is 0 and a check failed. */
 int session_finish(Session *session, int code);

@@ -210,20 +210,6 @@ int backend_open(const Config *cfg, const Comm *comm, Backend **out)
     return device->open(index, threads, out);
 }
 
-static int open_backend(Run *run, const Comm *comm)
-{
-    const Config *cfg = run->cfg;
-    TrainerSetup *s = &run->setup;
-    s->dtype = cfg->dtype == CONFIG_DTYPE_BF16 ? DT_BF16 : DT_F32;
-    s->graph = cfg->graph;
-    s->ttt_keep = cfg->ttt_keep;
-    int code = backend_open(cfg, comm, &run->backend);
-    if (code != 0) {
-        return code;
-    }
-    return s->spec.mixer == MIXER_TTT ? check_ttt(run) : choose_attention(run);
-}
-
 static int count_steps(Run *run)
 {
     const Config *cfg = run->cfg;
@@ -293,6 +279,9 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
     TrainerSetup *s = &run->setup;
     s->batch = cfg->batch;
     s->accum = cfg->accum;
+    s->dtype = cfg->dtype == CONFIG_DTYPE_BF16 ? DT_BF16 : DT_F32;
+    s->graph = cfg->graph;
+    s->ttt_keep = cfg->ttt_keep;
     s->recompute = cfg->recompute == CONFIG_RECOMPUTE_BLOCK;
     s->optimizer = (OptimizerSettings){.id = (OptimizerId)cfg->optimizer,
                                        .beta1 = cfg->beta1,
@@ -311,7 +300,10 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
     code = code != 0 ? code : open_data(run, need);
     code = code != 0 ? code : resolve_model(run);
     code = code != 0 ? code : trainer_check_sizes(s);
-    code = code != 0 ? code : open_backend(run, comm);
+    code = code != 0 ? code : backend_open(cfg, comm, &run->backend);
+    if (code == 0) {
+        code = s->spec.mixer == MIXER_TTT ? check_ttt(run) : choose_attention(run);
+    }
     code = code != 0 ? code : count_steps(run);
     if (code != 0) {
         run_close(run);

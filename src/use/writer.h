@@ -24,6 +24,9 @@ typedef struct {
     WroteReason reason;
 } WrittenText;
 
+/* Told of text number `sample` as it grows, up to its end. Another code than 0 ends it all. */
+typedef int WriterTell(void *user, int64_t sample, const uint8_t *text, size_t size);
+
 typedef struct {
     SampleSettings sampling;
     int64_t samples, max_tokens;
@@ -31,9 +34,7 @@ typedef struct {
     bool cached;
     const char *const *stops; /* texts, none empty, each ending a text before it; then NULL */
     int (*interrupted)(void); /* 0, or a code that ends all texts; may be NULL */
-    /* Told of text number `sample` as it grows, up to its end; may be NULL. Another code than 0
-     * ends it all. */
-    int (*tell)(void *user, int64_t sample, const uint8_t *text, size_t size);
+    WriterTell *tell;         /* may be NULL */
     void *user;
 } WriterSettings;
 

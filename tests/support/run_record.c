@@ -60,7 +60,7 @@ static void write_rank(const char *dir, int rank, int ranks, const TimerReport *
     cJSON *gpu = cJSON_Parse("{\"readings\": 9, \"throttled_share\": 0, \"throttle\": \"\", "
                              "\"used_bytes\": {\"min\": 900, \"mean\": 900, \"max\": 900}, "
                              "\"total_bytes\": 2000, \"other_processes\": 0}");
-    RecordCategory categories[] = {{"parameters", 400, 400}, {"scratch", 600, 600}};
+    RecordMemory categories[] = {{"parameters", 400, 400}, {"scratch", 600, 600}};
     RecordRank one = {.rank = rank,
                       .ranks = ranks,
                       .host = rank % 2 == 0 ? "node0" : "node1",
@@ -98,7 +98,8 @@ static void write_lines(Record *record, int64_t per_step)
 
 void run_record_write(const char *dir, int ranks)
 {
-    static const RecordMemory plan[] = {{"parameters", 400}, {"scratch", 600}, {"loader", 77}};
+    static const RecordMemory plan[] = {
+        {"parameters", 400, 0}, {"scratch", 600, 0}, {"loader", 77, 0}};
     int64_t per_step = (int64_t)TOKENS_PER_RANK * ranks;
     double tokens = (double)(RUN_RECORD_STEPS * per_step), train_s = 1e-3 * STEP_MS * 100;
     char *config_text = mem_format("{\"batch\": 4, \"accum\": 2, \"seq\": 16, \"vocab\": 10000, "
