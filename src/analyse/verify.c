@@ -170,17 +170,6 @@ static void compare_part(const Trainer *t, Tensor found, const Trainer *trusted,
     }
 }
 
-static void name_part(const Part *part, char *text, size_t size)
-{
-    const Param *param = part->param;
-    if (part->last - part->first == param->dim[0]) {
-        snprintf(text, size, "%s", param->name);
-    } else {
-        snprintf(text, size, "%s, rows %lld to %lld", param->name, (long long)part->first,
-                 (long long)part->last - 1);
-    }
-}
-
 static void compare_gradients(const Trainer *t, const Trainer *trusted, Verification *found)
 {
     int count;
@@ -194,11 +183,16 @@ static void compare_gradients(const Trainer *t, const Trainer *trusted, Verifica
     found->expected_norm = sqrt(whole);
     found->error = -1;
     for (int i = 0; i < count; i++) {
-        double scale = fmax(sqrt(parts[i].expected), FLOOR * sqrt(whole));
-        double error = sqrt(parts[i].difference) / scale;
+        const Part *part = &parts[i];
+        double scale = fmax(sqrt(part->expected), FLOOR * sqrt(whole));
+        double error = sqrt(part->difference) / scale;
         if (!(error <= found->error)) { /* not a number is the worst */
             found->error = isnan(error) ? INFINITY : error;
-            name_part(&parts[i], found->worst, sizeof found->worst);
+            int used = snprintf(found->worst, sizeof found->worst, "%s", part->param->name);
+            if (part->last - part->first < part->param->dim[0]) {
+                snprintf(found->worst + used, sizeof found->worst - (size_t)used,
+                         ", rows %lld to %lld", (long long)part->first, (long long)part->last - 1);
+            }
         }
     }
     found->tensors = t->model.params.count;

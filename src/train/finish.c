@@ -142,21 +142,6 @@ static void run_checks(const Session *s, const Summary *summary, bool complete, 
     checks_run(summary, &input, checks);
 }
 
-/* The summary with the checks. They are made a second time, from what now lies on the disk,
- * which has the lines and the ranks' files besides. */
-static int save_summary(Session *s, RunState status, const char *why, const Summary *summary,
-                        Checks *checks)
-{
-    int code = record_save(s->record, status, why, summary_json(summary, checks_json(checks)));
-    if (code == 0 && status == RUN_DONE && checks->count > 0) {
-        code = recheck_dir(s->dir, checks);
-        if (code == 0) {
-            code = record_save(s->record, status, why, summary_json(summary, checks_json(checks)));
-        }
-    }
-    return code;
-}
-
 /* What the whole run took is what its slowest rank took, and its memory that of the largest.
  * Evaluation and init are those of the rank with the longest training: a rank that starts early
  * waits in its first step for one that starts late, so that the longest of each, taken from
@@ -249,7 +234,17 @@ int session_finish(Session *s, int code)
         }
         /* Without the rank's own file the record is not complete: it stays as it is. */
         if (status != RUN_DONE || code == 0) {
-            note_failure(save_summary(s, status, why, &summary, &checks), &code, &why);
+            int saved =
+                record_save(s->record, status, why, summary_json(&summary, checks_json(&checks)));
+            /* Once more from what now lies on the disk, which has the lines and the ranks' files
+             * besides. */
+            if (saved == 0 && status == RUN_DONE && checks.count > 0) {
+                saved = recheck_dir(s->dir, &checks);
+                saved = saved != 0 ? saved
+                                   : record_save(s->record, status, why,
+                                                 summary_json(&summary, checks_json(&checks)));
+            }
+            note_failure(saved, &code, &why);
         }
         if (code == 0) {
             checks_log(&checks);

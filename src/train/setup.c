@@ -164,27 +164,16 @@ static int choose_attention(Run *run)
     return 0;
 }
 
-/* Cores of this rank: those it is bound to, or else its share of the host's. */
-static int rank_threads(const Config *cfg, const Comm *comm)
+int backend_open(const Config *cfg, const Comm *comm, Backend **out)
 {
-    int all = config_threads(cfg);
-    bool bound = all < (int)sysconf(_SC_NPROCESSORS_ONLN);
-    if (comm == NULL || cfg->threads > 0 || bound) {
-        return all;
-    }
-    int share = all / comm_local_ranks(comm);
-    return share > 0 ? share : 1;
-}
-
-/* One for each rank of the host, or several ranks on one when that is asked for. */
-static int device_index(const Config *cfg, const Comm *comm, int *index)
-{
+    PACER_ASSERT(cfg->device != DEVICE_AUTO && cfg->dtype != CONFIG_DTYPE_AUTO,
+                 "run_resolve was not called");
     const Device *device = device_of((DeviceId)cfg->device);
     int local = comm != NULL ? comm_local_rank(comm) : 0;
     int ranks = comm != NULL ? comm_local_ranks(comm) : 1;
+    /* A device for each rank of the host, or several ranks on one when that is asked for. */
     char why[256];
     int count = device->count != NULL ? device->count(why, sizeof why) : 0;
-    *index = count > 0 ? local % count : 0;
     if (count > 0 && ranks > count && !cfg->oversubscribe) {
         return err_set(
             ERR_INPUT,
@@ -192,22 +181,16 @@ static int device_index(const Config *cfg, const Comm *comm, int *index)
             "to let them share (a test, no measurement of scaling)",
             ranks, comm_host(comm), count, count == 1 ? "" : "s");
     }
-    return 0;
-}
-
-int backend_open(const Config *cfg, const Comm *comm, Backend **out)
-{
-    PACER_ASSERT(cfg->device != DEVICE_AUTO && cfg->dtype != CONFIG_DTYPE_AUTO,
-                 "run_resolve was not called");
-    const Device *device = device_of((DeviceId)cfg->device);
-    int index, threads = rank_threads(cfg, comm), code = device_index(cfg, comm, &index);
-    if (code != 0) {
-        return code;
+    /* Cores of this rank: those it is bound to, or else its share of the host's. */
+    int threads = config_threads(cfg);
+    bool bound = threads < (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (cfg->threads <= 0 && !bound) {
+        threads = threads > ranks ? threads / ranks : 1;
     }
     if (device->count == NULL) {
         omp_set_num_threads(threads); /* before the first product: libraries must not take more */
     }
-    return device->open(index, threads, out);
+    return device->open(count > 0 ? local % count : 0, threads, out);
 }
 
 static int count_steps(Run *run)

@@ -133,21 +133,6 @@ int trainer_check_sizes(const TrainerSetup *setup)
                    (long long)sizes[largest].value, bytes);
 }
 
-/* Counts all micro-steps of an update. */
-static void plan_micro_steps(Trainer *t)
-{
-    int64_t accum = t->setup.accum;
-    OpStat before[OP_COUNT];
-    for (int64_t micro = 0; micro < accum; micro++) {
-        memcpy(before, t->ctx.stats, sizeof before);
-        trainer_micro_step(t, (HostBatch){0}, micro);
-        if (micro == 1 && accum > 3) {
-            ctx_repeat(&t->ctx, before, accum - 3);
-            micro = accum - 2;
-        }
-    }
-}
-
 void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
 {
     Trainer t;
@@ -158,7 +143,15 @@ void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
     begin(&t, setup, backend);
     workspace_count(&t.work, &t.ctx);
     lay_out(&t);
-    plan_micro_steps(&t);
+    for (int64_t micro = 0, accum = setup->accum; micro < accum; micro++) {
+        OpStat before[OP_COUNT];
+        memcpy(before, t.ctx.stats, sizeof before);
+        trainer_micro_step(&t, (HostBatch){0}, micro);
+        if (micro == 1 && accum > 3) { /* all but the last are like it */
+            ctx_repeat(&t.ctx, before, accum - 3);
+            micro = accum - 2;
+        }
+    }
     trainer_update(&t, 0, 0);
     memset(plan, 0, sizeof *plan);
     memcpy(plan->step, t.ctx.stats, sizeof plan->step);

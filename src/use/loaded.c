@@ -79,16 +79,6 @@ static int place_weights(LoadedModel *loaded, const ModelSource *source, bool sp
 
 /* --- tokenizer --- */
 
-/* Where the model's own tokenizer is: a tokenizer.json, or the folder with GPT-2's two files;
- * NULL: nowhere. */
-static char *own_tokenizer(const ModelSource *source)
-{
-    const char *folder = model_source_tokenizer(source);
-    return io_has(folder, "tokenizer.json") ? io_join(folder, "tokenizer.json")
-           : io_has(folder, "vocab.json")   ? mem_strdup(folder)
-                                            : NULL;
-}
-
 /* A tokenizer of the model's own that pacer cannot read is no reason to refuse the model: what
  * needs none goes on. */
 static int open_tokenizer(LoadedModel *loaded, const ModelSource *from, const Config *cfg)
@@ -99,7 +89,11 @@ static int open_tokenizer(LoadedModel *loaded, const ModelSource *from, const Co
             return err_wrap(code, "--tokenizer");
         }
     } else {
-        char *source = own_tokenizer(from);
+        /* A tokenizer.json, or the folder with GPT-2's two files. */
+        const char *folder = model_source_tokenizer(from);
+        char *source = io_has(folder, "tokenizer.json") ? io_join(folder, "tokenizer.json")
+                       : io_has(folder, "vocab.json")   ? mem_strdup(folder)
+                                                        : NULL;
         if (source != NULL && tokenizer_open(source, &loaded->tokenizer) != 0) {
             log_warn("the model's tokenizer is left out: %s", err_message());
         }
