@@ -21,22 +21,24 @@
 
 #define MAX_LINE ((size_t)1 << 28)
 
-/* Reads a file of these bytes. All documents as "LINE:TEXT|" in *out, which the caller frees. */
-static int read_jsonl(const char *bytes, size_t size, JsonlOptions options, char **out)
+/* Reads a file of these bytes, as the reader is told to. All documents as "LINE:TEXT|" in *out, which the caller frees. */
+static int read_jsonl(const char *bytes, size_t size, DocumentReader reader, char **out)
 {
     char *folder = data_files_folder(), *path = io_join(folder, "x.jsonl");
     data_files_write(path, bytes, size);
     SourceFile file;
-    assert_int_equal(source_file_open(&file, path, NULL), 0);
-    options.field = options.field == NULL ? "text" : options.field;
-    options.max_line = options.max_line == 0 ? MAX_LINE : options.max_line;
-    JsonlDocuments *reader = jsonl_documents_open(&file, options);
+    char *objection;
+    assert_int_equal(source_file_open(&file, path, NULL, &objection), 0);
+    free(objection);
+    reader.file = &file;
+    reader.field = reader.field == NULL ? "text" : reader.field;
+    reader.max_line = reader.max_line == 0 ? MAX_LINE : reader.max_line;
     Text text = {0};
     bool found = true;
     int code = 0;
     while (code == 0 && found) {
         Document document;
-        code = jsonl_documents_next(reader, &document, &found);
+        code = jsonl_document_next(&reader, &document, &found);
         if (code == 0 && found) {
             assert_int_equal(document.hash, io_hash(document.bytes, (size_t)document.size));
             char line[32];
@@ -47,18 +49,18 @@ static int read_jsonl(const char *bytes, size_t size, JsonlOptions options, char
         }
     }
     if (code == 0) {
-        assert_int_equal(jsonl_documents_position(reader), size);
+        assert_int_equal(reader.at, size);
     }
     text_add(&text, "", 1);
     *out = text.bytes;
-    jsonl_documents_close(reader);
+    cJSON_Delete(reader.root);
     source_file_close(&file);
     free(path);
     data_files_remove(folder);
     return code;
 }
 
-static void check(const char *text, JsonlOptions options, const char *expected)
+static void check(const char *text, DocumentReader options, const char *expected)
 {
     char *got;
     int code = read_jsonl(text, strlen(text), options, &got);
@@ -70,7 +72,7 @@ static void check(const char *text, JsonlOptions options, const char *expected)
 }
 
 /* The line is the second of a file; the message must name it. */
-static void check_wrong(const char *line, size_t size, JsonlOptions options, const char *says)
+static void check_wrong(const char *line, size_t size, DocumentReader options, const char *says)
 {
     Text text = {0};
     text_add_line(&text, "{\"text\": \"fine\", \"body\": \"fine\"}\n");
@@ -96,7 +98,7 @@ static void check_wrong(const char *line, size_t size, JsonlOptions options, con
 static void test_source_jsonl__texts_are_decoded(void **state)
 {
     (void)state;
-    JsonlOptions plain = {0}, body = {.field = "body"};
+    DocumentReader plain = {0}, body = {.field = "body"};
     check("", plain, "");
     check("{\"text\": \"a\"}\n{\"text\":\"b\"}\n", plain, "1:a|2:b|");
     check("{\"text\": \"a\"}\r\n\r\n \t\n{\"text\":\"b\"} \r", plain, "1:a|4:b|");
@@ -139,9 +141,9 @@ static void test_source_jsonl__wrong_lines(void **state)
         {"{\"text\\u0000more\": \"a\"}", "no field \"text\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        check_wrong(cases[i].line, strlen(cases[i].line), (JsonlOptions){0}, cases[i].says);
+        check_wrong(cases[i].line, strlen(cases[i].line), (DocumentReader){0}, cases[i].says);
     }
-    check_wrong("{\"text\": \"a\0b\"}", 15, (JsonlOptions){0},
+    check_wrong("{\"text\": \"a\0b\"}", 15, (DocumentReader){0},
                 "not valid JSON (a byte of it is 0)");
     Text many = {0};
     text_add_line(&many, "{");
@@ -151,11 +153,11 @@ static void test_source_jsonl__wrong_lines(void **state)
         text_add_line(&many, field);
     }
     text_add_line(&many, "}");
-    check_wrong(many.bytes, many.size, (JsonlOptions){0}, "field0, field1, ");
+    check_wrong(many.bytes, many.size, (DocumentReader){0}, "field0, field1, ");
     free(many.bytes);
 }
 
-/* Lines longer than the first buffer; and than what is allowed, which are never held. */
+/* Lines longer than what is searched at a time; and than what is allowed. */
 static void test_source_jsonl__long_lines(void **state)
 {
     (void)state;
@@ -165,13 +167,13 @@ static void test_source_jsonl__long_lines(void **state)
     text_add_line(&text, "{\"text\": \"a\"}\n{\"text\": \"");
     text_add(&text, filler, size);
     text_add_line(&text, "\"}\n{\"text\": \"b\"}");
-    assert_int_equal(read_jsonl(text.bytes, text.size, (JsonlOptions){0}, &got), 0);
+    assert_int_equal(read_jsonl(text.bytes, text.size, (DocumentReader){0}, &got), 0);
     assert_int_equal(strlen(got), 4 + 2 + size + 1 + 4);
     assert_memory_equal(got + 6, filler, size);
     assert_string_equal(got + 6 + size, "|3:b|");
     free(got);
     BadLines bad = {0};
-    JsonlOptions options = {.max_line = (size_t)2 << 20, .bad = &bad};
+    DocumentReader options = {.max_line = (size_t)2 << 20, .bad = &bad};
     assert_int_equal(read_jsonl(text.bytes, text.size, options, &got), 0);
     assert_string_equal(got, "1:a|3:b|");
     assert_non_null(strstr(bad.first, "x.jsonl:2: longer than 2097152 bytes"));
@@ -181,12 +183,12 @@ static void test_source_jsonl__long_lines(void **state)
     assert_int_equal(read_jsonl(text.bytes, text.size, options, &got), ERR_INPUT);
     assert_says("x.jsonl:2: longer than 2097152 bytes");
     free(got);
-    check_wrong(filler, 100, (JsonlOptions){.max_line = 64}, "longer than 64 bytes");
+    check_wrong(filler, 100, (DocumentReader){.max_line = 64}, "longer than 64 bytes");
     free(text.bytes);
     free(filler);
 }
 
-/* Random lines of random text, across the edges of the buffer, against the text itself. */
+/* Random lines of random text, against the text itself. */
 static void test_source_jsonl__random_texts(void **state)
 {
     (void)state;
@@ -211,7 +213,7 @@ static void test_source_jsonl__random_texts(void **state)
         text_add_line(&expected, "|");
     }
     char *got;
-    assert_int_equal(read_jsonl(text.bytes, text.size, (JsonlOptions){0}, &got), 0);
+    assert_int_equal(read_jsonl(text.bytes, text.size, (DocumentReader){0}, &got), 0);
     assert_int_equal(strlen(got), expected.size);
     assert_memory_equal(got, expected.bytes, expected.size);
     free(got);
@@ -232,7 +234,7 @@ static void test_source_jsonl__damaged_lines(void **state)
         size_t size = data_files_mutate(bytes, sizeof good - 1, sizeof bytes, round);
         BadLines bad = {0};
         char *got;
-        assert_int_equal(read_jsonl((const char *)bytes, size, (JsonlOptions){.bad = &bad}, &got),
+        assert_int_equal(read_jsonl((const char *)bytes, size, (DocumentReader){.bad = &bad}, &got),
                          0);
         free(bad.first);
         free(got);

@@ -12,52 +12,34 @@
 #include <string.h>
 #include <cmocka.h>
 
-static void check_document(const Document *document, TextDocuments *reader, const Text *text,
-                           PlainDocument expected)
-{
-    const char *content = text->bytes + expected.offset;
-    assert_int_equal(document->size, expected.size);
-    assert_int_equal(document->line, expected.line);
-    assert_int_equal(document->hash, io_hash(content, expected.size));
-    if (document->bytes != NULL) {
-        assert_memory_equal(document->bytes, content, expected.size);
-        return;
-    }
-    for (size_t at = 0; at < expected.size;) {
-        const uint8_t *bytes;
-        size_t size;
-        assert_int_equal(text_documents_chunk(reader, at, &bytes, &size), 0);
-        assert_true(size > 0 && size <= expected.size - at);
-        assert_memory_equal(bytes, content + at, size);
-        at += size;
-    }
-}
-
-/* The reader finds what the plain way finds, with a buffer of this size. */
-static void check_text(const char *path, const Text *text, size_t buffer)
+/* The reader finds what the plain way finds. */
+static void check_text(const char *path, const Text *text)
 {
     data_files_write(path, text->bytes, text->size);
     PlainDocument *expected = mem_alloc((text->size + 1) * sizeof *expected);
     size_t count = plain_documents(text, expected);
     SourceFile file;
     char *objection;
-    assert_int_equal(source_file_open(&file, path, NULL), 0);
-    assert_int_equal(source_file_inspect(&file, &objection), 0);
+    assert_int_equal(source_file_open(&file, path, NULL, &objection), 0);
     assert_null(objection);
-    TextDocuments *reader = text_documents_open(&file, buffer);
+    DocumentReader reader = {.file = &file, .at = file.start};
     Document document;
     bool found;
     for (size_t i = 0; i < count; i++) {
-        assert_int_equal(text_documents_next(reader, &document, &found), 0);
+        const char *content = text->bytes + expected[i].offset;
+        assert_int_equal(text_document_next(&reader, &document, &found), 0);
         assert_true(found);
-        check_document(&document, reader, text, expected[i]);
+        assert_int_equal(document.size, expected[i].size);
+        assert_int_equal(document.offset, expected[i].offset);
+        assert_int_equal(document.line, expected[i].line);
+        assert_int_equal(document.hash, io_hash(content, expected[i].size));
+        assert_memory_equal(document.bytes, content, expected[i].size);
     }
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(text_documents_next(reader, &document, &found), 0);
+        assert_int_equal(text_document_next(&reader, &document, &found), 0);
         assert_false(found);
     }
-    assert_int_equal(text_documents_position(reader), text->size);
-    text_documents_close(reader);
+    assert_int_equal(reader.at, text->size);
     source_file_close(&file);
     free(expected);
 }
@@ -101,30 +83,28 @@ static void test_source_text__documents_by_separators(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         Text text = {0};
         text_add_line(&text, texts[i]);
-        check_text(path, &text, 32);
-        check_text(path, &text, 4096);
+        check_text(path, &text);
         free(text.bytes);
     }
     free(path);
     data_files_remove(folder);
 }
 
-/* Random pieces, with separators whole, broken and doubled, in buffers so small that every one of
- * their bytes comes to lie at an edge. */
-static void test_source_text__documents_across_buffers(void **state)
+/* Random pieces, with separators whole, broken and doubled; and separators around the edge of what
+ * is searched at a time. */
+static void test_source_text__documents_across_edges(void **state)
 {
     (void)state;
-    static const char *const pieces[] = {
-        "<|endoftext|>\n",
-        "<|endoftext|>\r\n",
-        "<|endo",
-        "text|>\n",
-        "\n",
-        "a story of more than one buffer, in one line or two ...\n",
-        "<|endoftext|>",
-        "\r\n",
-        "<|",
-        "|>"};
+    static const char *const pieces[] = {"<|endoftext|>\n",
+                                         "<|endoftext|>\r\n",
+                                         "<|endo",
+                                         "text|>\n",
+                                         "\n",
+                                         "a story of some length, in one line or two ...\n",
+                                         "<|endoftext|>",
+                                         "\r\n",
+                                         "<|",
+                                         "|>"};
     char *folder = data_files_folder(), *path = io_join(folder, "text");
     for (uint64_t round = 0; round < 400; round++) {
         Text text = {0};
@@ -132,17 +112,17 @@ static void test_source_text__documents_across_buffers(void **state)
         for (uint64_t i = 0; i < count; i++) {
             text_add_line(&text, pieces[rng_below(1, round, 1 + i, 10)]);
         }
-        check_text(path, &text, 32 + (size_t)(round % 40));
+        check_text(path, &text);
         free(text.bytes);
     }
-    char *filler = memset(mem_alloc(3 << 20), 'x', 3 << 20); /* the size that is really used */
+    char *filler = memset(mem_alloc(3 << 20), 'x', 3 << 20);
     for (uint64_t round = 0; round < 18; round++) {
         Text text = {0};
         text_add(&text, filler, (1 << 20) - 17 + round);
         text_add_line(&text, round % 2 == 0 ? "\n" : "y");
         text_add_line(&text, "<|endoftext|>\r\nrest\n");
         text_add(&text, filler, round == 5 ? 3 << 20 : 0);
-        check_text(path, &text, 1 << 20);
+        check_text(path, &text);
         free(text.bytes);
     }
     free(filler);
@@ -154,7 +134,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_source_text__documents_by_separators),
-        cmocka_unit_test(test_source_text__documents_across_buffers),
+        cmocka_unit_test(test_source_text__documents_across_edges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,28 +12,20 @@
 #include <string.h>
 #include <xxhash.h>
 
-#define TEXT_BUFFER ((size_t)1 << 20)
 #define MAX_JSONL_LINE ((size_t)256 << 20)
 #define CHUNK_BYTES ((size_t)1 << 20)
 #define DEFAULT_FIELD "text"
 
-/* builtin:stories: the stories that stories_fill would put into the same bytes. */
-typedef struct {
-    uint64_t index, used;
-    char text[STORY_MAX_BYTES];
-} Stories;
-
-/* One input is open at a time: `file` (its own, or a copy of the input's kept one) and the
- * reader of its kind. */
+/* One input is open at a time: `file` (its own, or a copy of the input's kept one) with the reader
+ * of its documents; or builtin:stories, of which `reader` counts bytes and stories. */
 struct TextSource {
     SourceOptions options;
     SourceInputs inputs;
     size_t at; /* input that is being read */
     bool open;
     SourceFile file;
-    TextDocuments *text;
-    JsonlDocuments *jsonl;
-    Stories stories;
+    DocumentReader reader;
+    char story[STORY_MAX_BYTES];
     uint64_t documents_here, documents; /* of this input, of all */
     uint64_t passed;                    /* bytes of the inputs before this one */
     BadLines bad;
@@ -79,10 +71,8 @@ static const SourceInput *current(const TextSource *source)
 
 static void close_input(TextSource *source)
 {
-    text_documents_close(source->text);
-    jsonl_documents_close(source->jsonl);
-    source->text = NULL;
-    source->jsonl = NULL;
+    cJSON_Delete(source->reader.root);
+    source->reader.root = NULL;
     if (source->open && current(source)->kept.name == NULL) {
         source_file_close(&source->file);
     }
@@ -107,17 +97,16 @@ static int open_file(TextSource *source, const SourceInput *input)
         source->file = input->kept;
         return 0;
     }
-    int code = source_file_open(&source->file, input->name, source->options.interrupted);
+    char *objection;
+    int code =
+        source_file_open(&source->file, input->name, source->options.interrupted, &objection);
     if (code != 0) {
         return code;
     }
-    char *objection;
-    code = source_file_inspect(&source->file, &objection);
     if (objection != NULL) {
         code = err_set(ERR_INPUT, "%s: %s", input->name, objection);
         free(objection);
-    }
-    if (code == 0 && source->file.size < input->bytes) {
+    } else if (source->file.map.size < input->bytes) {
         code = err_set(ERR_INPUT, "%s: became shorter while it was read; run again", input->name);
     }
     if (code != 0) {
@@ -130,51 +119,43 @@ static int open_input(TextSource *source)
 {
     const SourceInput *input = current(source);
     source->documents_here = 0;
-    source->stories.index = source->stories.used = 0;
     int code = input->kind == INPUT_STORIES ? 0 : open_file(source, input);
-    if (code != 0) {
-        return code;
-    }
-    source->open = true;
-    if (input->kind == INPUT_TEXT) {
-        source->text = text_documents_open(&source->file, TEXT_BUFFER);
-    } else if (input->kind == INPUT_JSONL) {
-        JsonlOptions options = {.field = source->options.field,
-                                .bad = source->options.skip_bad ? &source->bad : NULL,
-                                .max_line = MAX_JSONL_LINE};
-        source->jsonl = jsonl_documents_open(&source->file, options);
-    }
-    return 0;
+    source->open = code == 0;
+    source->reader = (DocumentReader){.file = &source->file,
+                                      .at = source->file.start,
+                                      .field = source->options.field,
+                                      .bad = source->options.skip_bad ? &source->bad : NULL,
+                                      .max_line = MAX_JSONL_LINE};
+    return code;
 }
 
+/* The stories that stories_fill would put into the same bytes. */
 static bool next_story(TextSource *source, uint64_t bytes)
 {
-    Stories *stories = &source->stories;
-    size_t size = story_write(source->options.stories_seed, stories->index, stories->text,
-                              sizeof stories->text);
+    DocumentReader *reader = &source->reader;
+    size_t size = story_write(source->options.stories_seed, reader->line, source->story,
+                              sizeof source->story);
     size_t taken = size + sizeof STORY_SEPARATOR - 1;
-    if (taken > bytes - stories->used) {
+    if (taken > bytes - reader->at) {
         return false;
     }
-    const uint8_t *text = (const uint8_t *)stories->text;
-    source->document = (Document){text, size, XXH3_64bits(text, size), stories->index + 1};
-    stories->used += taken;
-    stories->index++;
+    const uint8_t *text = (const uint8_t *)source->story;
+    source->document = (Document){text, size, XXH3_64bits(text, size), ++reader->line, reader->at};
+    reader->at += taken;
     return true;
 }
 
 static int next_here(TextSource *source, bool *found)
 {
-    switch (current(source)->kind) {
-    case INPUT_TEXT:
-        return text_documents_next(source->text, &source->document, found);
-    case INPUT_JSONL:
-        return jsonl_documents_next(source->jsonl, &source->document, found);
-    case INPUT_STORIES:
-        break;
+    const SourceInput *input = current(source);
+    if (input->kind == INPUT_STORIES) {
+        *found = next_story(source, input->bytes);
+        return 0;
     }
-    *found = next_story(source, current(source)->bytes);
-    return 0;
+    int code = (input->kind == INPUT_TEXT ? text_document_next : jsonl_document_next)(
+        &source->reader, &source->document, found);
+    int lost = source_file_check(&source->file);
+    return lost != 0 ? lost : code;
 }
 
 /* What is to be said when everything was read. */
@@ -195,7 +176,8 @@ static int finish(TextSource *source)
 int source_next(TextSource *source, SourceDocument *document, bool *found)
 {
     *found = false;
-    source->read = source->document.size = 0;
+    source->document = (Document){0};
+    source->read = 0;
     while (source->at < source->inputs.count) {
         int code = source->open ? 0 : open_input(source);
         code = code != 0 ? code : next_here(source, found);
@@ -215,7 +197,6 @@ int source_next(TextSource *source, SourceDocument *document, bool *found)
         close_input(source);
         source->passed += current(source)->bytes;
         source->at++;
-        source->document.size = 0;
     }
     return finish(source);
 }
@@ -224,15 +205,10 @@ int source_chunk(TextSource *source, const uint8_t **bytes, size_t *size)
 {
     const Document *document = &source->document;
     uint64_t left = document->size - source->read;
-    int code = 0;
-    if (document->bytes != NULL || left == 0) {
-        *bytes = left == 0 ? NULL : document->bytes + source->read;
-        *size = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
-    } else {
-        code = text_documents_chunk(source->text, source->read, bytes, size);
-    }
-    source->read += code == 0 ? *size : 0;
-    return code;
+    *bytes = left == 0 ? NULL : document->bytes + source->read;
+    *size = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
+    source->read += *size;
+    return source_file_check(&source->file);
 }
 
 uint64_t source_bytes(const TextSource *source)
@@ -245,9 +221,7 @@ uint64_t source_position(const TextSource *source)
     if (!source->open) {
         return source->passed;
     }
-    uint64_t here = source->text != NULL    ? text_documents_position(source->text)
-                    : source->jsonl != NULL ? jsonl_documents_position(source->jsonl)
-                                            : source->stories.used;
+    uint64_t here = source->document.offset + source->read;
     uint64_t bytes = current(source)->bytes; /* a file may have grown since it was measured */
     return source->passed + (here < bytes ? here : bytes);
 }

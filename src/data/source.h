@@ -8,8 +8,8 @@
  *   a folder: its files and folders in byte order of their names, hidden ones left out;
  *   "-": standard input;
  *   builtin:stories or builtin:stories:BYTES: pacer's own stories (stories.h).
- * Documents without a byte are left out. Memory does not depend on the size of files, documents or
- * lines of text; a line of JSONL is held whole. */
+ * Documents without a byte are left out. Files are mapped: memory does not depend on the size of
+ * files, documents or lines of text; a line of JSONL is held whole. */
 #include "config/config.h"
 
 #include <stdbool.h>

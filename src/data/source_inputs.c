@@ -1,7 +1,6 @@
 #include "data/source_internal.h"
 
 #include "base/err.h"
-#include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
@@ -19,41 +18,16 @@
 
 #define SPOOL_BYTES ((size_t)1 << 18)
 #define HEAD_BYTES ((size_t)64 << 10)
+#define FIND_BYTES ((size_t)1 << 20) /* searched between two checks */
 #define STANDARD_INPUT "standard input"
 #define STORIES_TEXT_BYTES 16000000 /* of builtin:stories, unless the name says how many */
 
 /* ---- One file ---- */
 
-int source_file_open(SourceFile *file, const char *path, int (*interrupted)(void))
-{
-    *file = (SourceFile){0};
-    /* Without O_NONBLOCK a named pipe would wait here for somebody to write. */
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0) {
-        return io_error(path, "read");
-    }
-    struct stat info;
-    if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
-        close(descriptor);
-        return err_set(
-            ERR_INPUT,
-            "%s: not a regular file; give files or folders, or pipe the text in and give "
-            "- as the input",
-            path);
-    }
-    *file = (SourceFile){.name = mem_strdup(path),
-                         .file = descriptor,
-                         .size = (uint64_t)info.st_size,
-                         .interrupted = interrupted};
-    return 0;
-}
-
 void source_file_close(SourceFile *file)
 {
-    if (file->name != NULL) {
-        close(file->file);
-        free(file->name);
-    }
+    io_unmap(&file->map);
+    free(file->name);
     *file = (SourceFile){0};
 }
 
@@ -63,26 +37,33 @@ static int check_interrupted(const SourceFile *file)
     return code == 0 ? 0 : err_set(code, "interrupted while reading %s", file->name);
 }
 
-int source_file_read(const SourceFile *file, uint64_t offset, void *out, size_t size)
+int source_file_check(const SourceFile *file)
 {
     int code = check_interrupted(file);
-    if (code != 0) {
-        return code;
+    if (code == 0 && io_map_check(&file->map, file->name) != 0) {
+        code = err_set(ERR_INPUT, "%s: became shorter while it was read; run again", file->name);
     }
-    for (size_t done = 0; done < size;) {
-        ssize_t part = pread(file->file, (char *)out + done, size - done, (off_t)(offset + done));
-        if (part < 0 && errno == EINTR) {
-            continue;
+    return code;
+}
+
+int source_file_find(const SourceFile *file, size_t from, const char *what, size_t *at)
+{
+    size_t length = strlen(what), left = file->map.size - from;
+    while (left >= length) {
+        size_t part = left < FIND_BYTES ? left : FIND_BYTES;
+        const uint8_t *found = memmem(file->map.data + from, part, what, length);
+        if (found != NULL) {
+            *at = (size_t)(found - file->map.data);
+            return 0;
         }
-        if (part < 0) {
-            return io_error(file->name, "read");
+        int code = source_file_check(file);
+        if (code != 0) {
+            return code;
         }
-        if (part == 0) {
-            return err_set(ERR_INPUT, "%s: became shorter while it was read; run again",
-                           file->name);
-        }
-        done += (size_t)part;
+        from += part - (length - 1);
+        left -= part - (length - 1);
     }
+    *at = file->map.size;
     return 0;
 }
 
@@ -115,52 +96,58 @@ static int keep(int file, const char *name, const char *bytes, size_t size)
     return 0;
 }
 
-/* Copies to the end of `from`, or until an end is asked for. */
-static int copy_all(SourceFile *file, int from)
+/* Copies all that can be read from standard input, or until an end is asked for. */
+static int copy_all(const SourceFile *file, int to)
 {
     char *buffer = mem_alloc(SPOOL_BYTES);
     int code = 0;
-    for (;;) {
-        signals_wait_readable(from);
+    for (ssize_t part = 1; code == 0 && part != 0;) {
+        signals_wait_readable(STDIN_FILENO);
         code = check_interrupted(file);
-        if (code != 0) {
-            break;
+        part = code == 0 ? read(STDIN_FILENO, buffer, SPOOL_BYTES) : 0;
+        if (part > 0) {
+            code = keep(to, file->name, buffer, (size_t)part);
+        } else if (part < 0 && errno != EINTR && errno != EAGAIN) {
+            code = io_error(file->name, "read");
         }
-        ssize_t part = read(from, buffer, SPOOL_BYTES);
-        if (part < 0 && (errno == EINTR || errno == EAGAIN)) {
-            continue;
-        }
-        if (part <= 0) {
-            code = part < 0 ? io_error(file->name, "read") : 0;
-            break;
-        }
-        code = keep(file->file, file->name, buffer, (size_t)part);
-        if (code != 0) {
-            break;
-        }
-        file->size += (uint64_t)part;
     }
     free(buffer);
     return code;
 }
 
-int source_file_spool(SourceFile *file, int from, const char *name, int (*interrupted)(void))
+/* Standard input is kept in a file without a name in $TMPDIR or /tmp, so that it can be mapped. */
+static int map_standard_input(SourceFile *file)
 {
-    *file = (SourceFile){0};
     char *path = mem_format("%s/pacer-input-XXXXXX", temporary_folder());
     int descriptor = mkostemp(path, O_CLOEXEC);
-    int code = descriptor < 0 ? keep_error(name) : 0;
+    int code = descriptor < 0 ? keep_error(file->name) : 0;
     if (code == 0) {
         unlink(path);
-        *file =
-            (SourceFile){.name = mem_strdup(name), .file = descriptor, .interrupted = interrupted};
-        code = copy_all(file, from);
+        code = copy_all(file, descriptor);
     }
     free(path);
-    if (code != 0) {
-        source_file_close(file);
+    if (code == 0) {
+        char *open_file = mem_format("/proc/self/fd/%d", descriptor);
+        code = io_map(open_file, &file->map);
+        free(open_file);
+    }
+    if (descriptor >= 0) {
+        close(descriptor);
     }
     return code;
+}
+
+static int map_file(SourceFile *file)
+{
+    struct stat info;
+    if (stat(file->name, &info) == 0 && !S_ISREG(info.st_mode)) {
+        return err_set(
+            ERR_INPUT,
+            "%s: not a regular file; give files or folders, or pipe the text in and give "
+            "- as the input",
+            file->name);
+    }
+    return io_map(file->name, &file->map);
 }
 
 /* Packed files by their first bytes, and the program that unpacks them to standard output. */
@@ -220,17 +207,25 @@ static char *find_objection(const char *path, const uint8_t *head, size_t size)
     return NULL;
 }
 
-int source_file_inspect(SourceFile *file, char **objection)
+int source_file_open(SourceFile *file, const char *path, int (*interrupted)(void), char **objection)
 {
+    bool standard = strcmp(path, "-") == 0;
+    *file = (SourceFile){.name = mem_strdup(standard ? STANDARD_INPUT : path),
+                         .interrupted = interrupted};
     *objection = NULL;
-    size_t size = file->size < HEAD_BYTES ? (size_t)file->size : HEAD_BYTES;
-    uint8_t *head = mem_alloc(HEAD_BYTES);
-    int code = source_file_read(file, 0, head, size);
+    int code = standard ? map_standard_input(file) : map_file(file);
     if (code == 0) {
+        const uint8_t *head = file->map.data;
+        size_t size = file->map.size < HEAD_BYTES ? file->map.size : HEAD_BYTES;
         file->start = begins(head, size, "\xef\xbb\xbf", 3) ? 3 : 0;
-        *objection = find_objection(file->name, head, size);
+        *objection = size > 0 ? find_objection(file->name, head, size) : NULL;
+        code = source_file_check(file);
     }
-    free(head);
+    if (code != 0) {
+        free(*objection);
+        *objection = NULL;
+        source_file_close(file);
+    }
     return code;
 }
 
@@ -273,20 +268,19 @@ static int add_file(SourceInputs *inputs, const SourceOptions *options, const ch
                     bool named)
 {
     SourceFile file;
-    int code = source_file_open(&file, path, options->interrupted);
+    char *objection;
+    int code = source_file_open(&file, path, options->interrupted, &objection);
     if (code != 0) {
         return code;
     }
-    char *objection = NULL;
-    code = source_file_inspect(&file, &objection);
     if (objection != NULL && named) {
         code = err_set(ERR_INPUT, "%s: %s", path, objection);
     } else if (objection != NULL) {
         source_inputs_leave_out(inputs, path, objection);
-    } else if (code == 0) {
+    } else {
         add_input(inputs, (SourceInput){.name = mem_strdup(path),
                                         .kind = kind_of(path, options->format),
-                                        .bytes = file.size});
+                                        .bytes = file.map.size});
     }
     free(objection);
     source_file_close(&file);
@@ -401,33 +395,26 @@ static int add_standard_input(SourceInputs *inputs, const SourceOptions *options
         }
     }
     SourceFile kept;
-    int code = source_file_spool(&kept, STDIN_FILENO, STANDARD_INPUT, options->interrupted);
+    char *objection;
+    int code = source_file_open(&kept, "-", options->interrupted, &objection);
     if (code != 0) {
         return code;
     }
-    char *objection = NULL;
-    code = source_file_inspect(&kept, &objection);
     if (objection != NULL) {
         code = err_set(ERR_INPUT, "%s: %s", kept.name, objection);
         free(objection);
-    }
-    char begin[2] = "";
-    if (code == 0 && options->format == CONFIG_FORMAT_AUTO &&
-        kept.size >= kept.start + sizeof begin) {
-        code = source_file_read(&kept, kept.start, begin, sizeof begin);
-        if (code == 0 && memcmp(begin, "{\"", 2) == 0) {
-            log_warn("%s looks like JSON and is taken as text; --format jsonl would take one field "
-                     "of each line",
-                     kept.name);
-        }
-    }
-    if (code != 0) {
         source_file_close(&kept);
         return code;
     }
+    if (options->format == CONFIG_FORMAT_AUTO &&
+        begins(kept.map.data + kept.start, kept.map.size - kept.start, "{\"", 2)) {
+        log_warn("%s looks like JSON and is taken as text; --format jsonl would take one field "
+                 "of each line",
+                 kept.name);
+    }
     add_input(inputs, (SourceInput){.name = mem_strdup(kept.name),
                                     .kind = kind_of("", options->format),
-                                    .bytes = kept.size,
+                                    .bytes = kept.map.size,
                                     .kept = kept});
     return 0;
 }

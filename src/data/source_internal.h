@@ -1,32 +1,32 @@
 #pragma once
-/* The parts of source.c: source_inputs.c makes a list of what to read and reads files at any place,
+/* The parts of source.c: source_inputs.c makes a list of what to read and opens files,
  * source_text.c and source_jsonl.c find the documents of one file. */
+#include "base/io.h"
+#include "base/json.h"
 #include "data/source.h"
 
-/* A file of text that is open, read at any place. */
+/* A file of text, mapped: what is read twice, or longer than memory, needs no buffer. */
 typedef struct {
     char *name; /* its path, or "standard input" */
-    int file;
-    uint64_t size;            /* as it was when opened */
-    uint64_t start;           /* of the text: behind a byte order mark */
-    int (*interrupted)(void); /* asked before each read, as in SourceOptions; may be NULL */
+    IoMap map;
+    size_t start;             /* of the text: behind a byte order mark */
+    int (*interrupted)(void); /* as in SourceOptions; may be NULL */
 } SourceFile;
 
-/* ERR_INPUT when it cannot be read or is no regular file. */
-int source_file_open(SourceFile *file, const char *path, int (*interrupted)(void));
-
-/* All that can be read from descriptor `from`, kept in a file without a name in $TMPDIR or /tmp, so
- * that it can be read at any place and again. */
-int source_file_spool(SourceFile *file, int from, const char *name, int (*interrupted)(void));
+/* ERR_INPUT when it cannot be read or is no regular file. Looks at the first bytes: `*objection` is
+ * what stands against reading the file as text, with advice; NULL when nothing does. Caller
+ * frees it. */
+int source_file_open(SourceFile *file, const char *path, int (*interrupted)(void),
+                     char **objection);
 
 void source_file_close(SourceFile *file); /* no-op on a zeroed one */
 
-/* Bytes [offset, offset + size). ERR_INPUT when the file has become shorter. */
-int source_file_read(const SourceFile *file, uint64_t offset, void *out, size_t size);
+/* To be asked behind every use of the bytes: the code to end with when that was asked for,
+ * ERR_INPUT when the file has become shorter. */
+int source_file_check(const SourceFile *file);
 
-/* Looks at the first bytes: sets `start`, and `*objection` to what stands against reading the
- * file as text, with advice; NULL when nothing does. Caller frees it. */
-int source_file_inspect(SourceFile *file, char **objection);
+/* Where the first `what` from `from` on begins; the file's size when there is none. */
+int source_file_find(const SourceFile *file, size_t from, const char *what, size_t *at);
 
 /* What a user gave as inputs, as a list of files to read: folders are walked, standard input is
  * kept, every file's first bytes are looked at. */
@@ -54,32 +54,11 @@ void source_inputs_close(SourceInputs *inputs); /* no-op on a zeroed list */
 #define SOURCE_MOST_WARNINGS 5
 void source_inputs_leave_out(SourceInputs *inputs, const char *name, const char *why);
 
-/* A document as the readers of one file hand it on. */
 typedef struct {
-    const uint8_t *bytes; /* all of it, until the reader's next call; NULL: not all in memory */
+    const uint8_t *bytes;      /* until the reader's next call */
     uint64_t size, hash, line; /* as in SourceDocument (source.h) */
+    uint64_t offset;           /* where in the input it begins */
 } Document;
-
-/* The documents of one text file, found with a buffer of fixed size. */
-
-typedef struct TextDocuments TextDocuments;
-
-/* The file stays open until text_documents_close. The buffer has at least 32 bytes. */
-TextDocuments *text_documents_open(const SourceFile *file, size_t buffer_bytes);
-void text_documents_close(TextDocuments *documents); /* NULL is fine */
-
-/* The next one; *found is false behind the last. `bytes` is NULL when it does not fit the
- * buffer. */
-int text_documents_next(TextDocuments *documents, Document *document, bool *found);
-
-/* Bytes of that document from `at` (below its size) on, some of them, until the next call. */
-int text_documents_chunk(TextDocuments *documents, uint64_t at, const uint8_t **bytes,
-                         size_t *size);
-
-/* Where in the file the last call was. */
-uint64_t text_documents_position(const TextDocuments *documents);
-
-/* The documents of a JSONL file: a JSON object on each line, of which one field is the text. */
 
 /* Lines that were left out, over all files. */
 typedef struct {
@@ -87,20 +66,20 @@ typedef struct {
     char *first; /* the message of the first; NULL: none */
 } BadLines;
 
+/* Goes through a file from document to document. Zeroed but for the file, its start and, for JSONL,
+ * field, bad and max_line: at the beginning. */
 typedef struct {
+    const SourceFile *file;
+    size_t at;        /* bytes gone through */
+    uint64_t line;    /* line breaks before them */
+    bool inside_line; /* text: a separator on the same line is before `at` */
     const char *field;
     BadLines *bad;   /* lines that are wrong are counted here; NULL: they are errors */
     size_t max_line; /* bytes; a longer line is wrong */
-} JsonlOptions;
+    cJSON *root;     /* holds the current text of JSONL; the owner deletes the last one */
+} DocumentReader;
 
-typedef struct JsonlDocuments JsonlDocuments;
-
-/* File and options stay where they are until jsonl_documents_close. */
-JsonlDocuments *jsonl_documents_open(const SourceFile *file, JsonlOptions options);
-void jsonl_documents_close(JsonlDocuments *documents); /* NULL is fine */
-
-/* The next one; *found is false behind the last. A line that is wrong: ERR_INPUT as FILE:LINE. */
-int jsonl_documents_next(JsonlDocuments *documents, Document *document, bool *found);
-
-/* Where in the file the last call was. */
-uint64_t jsonl_documents_position(const JsonlDocuments *documents);
+/* The next document; *found is false behind the last. A line of JSONL that is wrong: ERR_INPUT as
+ * FILE:LINE. */
+int text_document_next(DocumentReader *reader, Document *document, bool *found);
+int jsonl_document_next(DocumentReader *reader, Document *document, bool *found);
