@@ -51,6 +51,15 @@ void mem_claim_json(void)
     cJSON_InitHooks(&(cJSON_Hooks){mem_alloc, free});
 }
 
+void *mem_grow(void *list, size_t count, size_t *capacity, size_t size)
+{
+    if (count < *capacity) {
+        return list;
+    }
+    *capacity = count + count / 2 + 16;
+    return mem_realloc(list, *capacity, size);
+}
+
 char *mem_strdup(const char *text)
 {
     size_t bytes = strlen(text) + 1;

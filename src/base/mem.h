@@ -7,6 +7,11 @@
 void *mem_alloc(size_t bytes);               /* uninitialised; never NULL */
 void *mem_zalloc(size_t count, size_t size); /* zeroed; count x size checked for overflow */
 void *mem_realloc(void *old, size_t count, size_t size);
+
+/* A list of `count` items that has room for one more: its memory grows by half when *capacity is
+ * used up. */
+void *mem_grow(void *list, size_t count, size_t *capacity, size_t size);
+
 char *mem_strdup(const char *text);
 char *mem_format(const char *format, ...) __attribute__((format(printf, 1, 2))); /* caller frees */
 

@@ -247,10 +247,7 @@ void source_inputs_leave_out(SourceInputs *inputs, const char *name, const char 
 
 static void add_input(SourceInputs *inputs, SourceInput input)
 {
-    if (inputs->count == inputs->capacity) {
-        inputs->capacity = inputs->capacity == 0 ? 16 : 2 * inputs->capacity;
-        inputs->list = mem_realloc(inputs->list, inputs->capacity, sizeof *inputs->list);
-    }
+    inputs->list = mem_grow(inputs->list, inputs->count, &inputs->capacity, sizeof *inputs->list);
     inputs->list[inputs->count++] = input;
     inputs->bytes += input.bytes;
 }

@@ -17,7 +17,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "text/bpe_pairs.h"
+#include "text/pair_table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +32,94 @@ typedef struct {
     const uint8_t *bytes; /* in `ids` */
     uint32_t size;
 } Token;
+
+/* A candidate for the next merge. */
+typedef struct {
+    uint64_t pair; /* pair_of */
+    int64_t count; /* when it came in, or was last looked at */
+    uint32_t list; /* of words */
+    uint32_t age;  /* of two candidates alike the one that came first is first */
+} PairEntry;
+
+/* ---- Lists of words ---- */
+
+/* Many lists of word numbers in one block of memory, as chains of small chunks. A list is read
+ * once, front to back, and its chunks serve other lists from then on. */
+enum { WORD_LIST_CHUNK = 3 };
+
+typedef struct {
+    uint32_t next;                   /* chunk; 0: the last one */
+    uint32_t words[WORD_LIST_CHUNK]; /* 0 where there is none */
+} WordChunk;
+
+typedef struct {
+    WordChunk *chunks; /* chunk 0 is not used */
+    size_t count, capacity;
+    uint32_t unused; /* first of a chain */
+} WordLists;         /* zeroed: empty */
+
+/* A list that is being written; zeroed: empty. */
+typedef struct {
+    uint32_t head, tail; /* chunks */
+    uint32_t last;       /* word */
+} WordList;
+
+static uint32_t take_chunk(WordLists *lists)
+{
+    uint32_t chunk = lists->unused;
+    if (chunk != 0) {
+        lists->unused = lists->chunks[chunk].next;
+    } else {
+        lists->count += lists->count == 0;
+        lists->chunks =
+            mem_grow(lists->chunks, lists->count, &lists->capacity, sizeof *lists->chunks);
+        PACER_ASSERT(lists->count < UINT32_MAX, "%zu chunks of words", lists->count);
+        chunk = (uint32_t)lists->count++;
+    }
+    lists->chunks[chunk] = (WordChunk){0};
+    return chunk;
+}
+
+/* Appends a word, which is not 0, unless it is the last one already. */
+static void word_list_add(WordLists *lists, WordList *list, uint32_t word)
+{
+    if (list->last == word) {
+        return;
+    }
+    list->last = word;
+    if (list->head != 0) {
+        uint32_t *words = lists->chunks[list->tail].words;
+        for (int i = 1; i < WORD_LIST_CHUNK; i++) {
+            if (words[i] == 0) {
+                words[i] = word;
+                return;
+            }
+        }
+    }
+    uint32_t chunk = take_chunk(lists);
+    lists->chunks[chunk].words[0] = word;
+    if (list->head == 0) {
+        list->head = chunk;
+    } else {
+        lists->chunks[list->tail].next = chunk;
+    }
+    list->tail = chunk;
+}
+
+/* The words of chunk *head, which is given back; *head is then the next chunk. False: *head is
+ * 0. */
+static bool word_list_take(WordLists *lists, uint32_t *head, uint32_t words[WORD_LIST_CHUNK])
+{
+    uint32_t chunk = *head;
+    if (chunk == 0) {
+        return false;
+    }
+    memcpy(words, lists->chunks[chunk].words, sizeof lists->chunks[chunk].words);
+    *head = lists->chunks[chunk].next;
+    lists->chunks[chunk].next = lists->unused;
+    lists->unused = chunk;
+    return true;
+}
 
 /* What a merge changes for pairs with one id on one side. */
 typedef struct {
@@ -50,7 +138,9 @@ typedef struct {
     uint32_t *text; /* the words, from 1 on */
     size_t text_size, text_capacity;
     PairTable counts;
-    PairHeap heap;
+    PairEntry *heap; /* the most frequent first */
+    size_t heap_count, heap_capacity;
+    uint32_t next_age;
     WordLists lists;
     WordTable *ids; /* of the tokens' bytes, plus one */
     Token *tokens;
@@ -61,6 +151,96 @@ typedef struct {
     size_t merge_count, merge_capacity;
     uint8_t *scratch; /* max_token_bytes */
 } Trainer;
+
+/* ---- The heap of candidates ---- */
+
+static int compare_tokens(Token a, Token b)
+{
+    int order = memcmp(a.bytes, b.bytes, a.size < b.size ? a.size : b.size);
+    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
+}
+
+/* Of two pairs that are equally frequent, whether `a` comes first. */
+static bool pair_before(const Trainer *t, uint64_t a, uint64_t b)
+{
+    if (t->options.ties == TIES_IDS) {
+        return a < b;
+    }
+    const Token *tokens = t->tokens;
+    int order = compare_tokens(tokens[pair_left(a)], tokens[pair_left(b)]);
+    return (order != 0 ? order : compare_tokens(tokens[pair_right(a)], tokens[pair_right(b)])) > 0;
+}
+
+/* A heap with four children to a node, so that few cache lines are touched on the way down. */
+enum { CHILDREN = 4 };
+
+static bool comes_first(const Trainer *t, const PairEntry *a, const PairEntry *b)
+{
+    if (a->count != b->count) {
+        return a->count > b->count;
+    }
+    if (a->pair != b->pair) {
+        return pair_before(t, a->pair, b->pair);
+    }
+    return a->age < b->age;
+}
+
+/* Puts the entry where it belongs on the way down from `at`, whose own entry is gone. */
+static void sink(Trainer *t, size_t at, PairEntry entry)
+{
+    for (;;) {
+        size_t child = CHILDREN * at + 1, best = child;
+        if (child >= t->heap_count) {
+            break;
+        }
+        size_t end = child + CHILDREN < t->heap_count ? child + CHILDREN : t->heap_count;
+        for (size_t i = child + 1; i < end; i++) {
+            if (comes_first(t, &t->heap[i], &t->heap[best])) {
+                best = i;
+            }
+        }
+        if (!comes_first(t, &t->heap[best], &entry)) {
+            break;
+        }
+        t->heap[at] = t->heap[best];
+        at = best;
+    }
+    t->heap[at] = entry;
+}
+
+static void heap_push(Trainer *t, uint64_t pair, int64_t count, uint32_t list)
+{
+    t->heap = mem_grow(t->heap, t->heap_count, &t->heap_capacity, sizeof *t->heap);
+    PairEntry entry = {.pair = pair, .count = count, .list = list, .age = t->next_age++};
+    size_t at = t->heap_count++;
+    while (at > 0) {
+        size_t parent = (at - 1) / CHILDREN;
+        if (!comes_first(t, &entry, &t->heap[parent])) {
+            break;
+        }
+        t->heap[at] = t->heap[parent];
+        at = parent;
+    }
+    t->heap[at] = entry;
+}
+
+/* The first candidate of a heap that is not empty. */
+static PairEntry heap_pop(Trainer *t)
+{
+    PairEntry first = t->heap[0];
+    sink(t, 0, t->heap[--t->heap_count]);
+    return first;
+}
+
+/* Gives the first candidate another count, and thereby its place. */
+static void heap_recount(Trainer *t, int64_t count)
+{
+    PairEntry entry = t->heap[0];
+    entry.count = count;
+    sink(t, 0, entry);
+}
+
+/* ---- Training ---- */
 
 static int check_specials(const BpeTrainOptions *options)
 {
@@ -149,27 +329,6 @@ static void add_first_tokens(Trainer *trainer)
                  trainer->token_count);
 }
 
-/* Of equally frequent pairs: the one with the smaller ids. */
-static bool ids_before(const void *context, uint64_t a, uint64_t b)
-{
-    (void)context;
-    return a < b;
-}
-
-static int compare_tokens(Token a, Token b)
-{
-    int order = memcmp(a.bytes, b.bytes, a.size < b.size ? a.size : b.size);
-    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
-}
-
-/* Of equally frequent pairs: the greater one as byte strings. */
-static bool strings_before(const void *context, uint64_t a, uint64_t b)
-{
-    const Token *tokens = ((const Trainer *)context)->tokens;
-    int order = compare_tokens(tokens[pair_left(a)], tokens[pair_left(b)]);
-    return (order != 0 ? order : compare_tokens(tokens[pair_right(a)], tokens[pair_right(b)])) > 0;
-}
-
 /* Room for `size` more numbers behind the first `used` ones; false when that is more than words
  * can be named in. */
 static bool grow_text(Trainer *trainer, size_t used, size_t size)
@@ -237,8 +396,8 @@ static void count_bytes(Trainer *trainer)
     for (uint32_t i = 0; i < BYTES * BYTES; i++) {
         if (pairs[i].change > 0) {
             uint64_t pair = pair_of(first + i / BYTES, first + i % BYTES);
-            pair_table_add(&trainer->counts, pair, pairs[i].change);
-            pair_heap_push(&trainer->heap, pair, pairs[i].change, pairs[i].words.head);
+            *pair_table_at(&trainer->counts, pair) += pairs[i].change;
+            heap_push(trainer, pair, pairs[i].change, pairs[i].words.head);
         }
     }
     free(pairs);
@@ -289,22 +448,17 @@ static void merge_in_word(Trainer *trainer, uint32_t word, uint64_t pair, uint32
     head[WORD_LENGTH] = out;
 }
 
-static void count_changes(Trainer *trainer, uint64_t pair, uint32_t result)
+/* What the neighbours on one side lose with the merged pair and win with the new token. */
+static void count_changes(Trainer *trainer, const Side *side, uint64_t pair, uint32_t result)
 {
-    for (size_t i = 0; i < trainer->before.touched_count; i++) {
-        uint32_t id = trainer->before.touched[i];
-        int64_t change = trainer->before.of[id].change;
-        pair_table_add(&trainer->counts, pair_of(id, pair_left(pair)), -change);
+    bool before = side == &trainer->before;
+    for (size_t i = 0; i < side->touched_count; i++) {
+        uint32_t id = side->touched[i];
+        uint64_t lost = before ? pair_of(id, pair_left(pair)) : pair_of(pair_right(pair), id);
+        *pair_table_at(&trainer->counts, lost) -= side->of[id].change;
         if (fits(trainer, id, result)) {
-            pair_table_add(&trainer->counts, pair_of(id, result), change);
-        }
-    }
-    for (size_t i = 0; i < trainer->after.touched_count; i++) {
-        uint32_t id = trainer->after.touched[i];
-        int64_t change = trainer->after.of[id].change;
-        pair_table_add(&trainer->counts, pair_of(pair_right(pair), id), -change);
-        if (fits(trainer, id, result)) {
-            pair_table_add(&trainer->counts, pair_of(result, id), change);
+            uint64_t won = before ? pair_of(id, result) : pair_of(result, id);
+            *pair_table_at(&trainer->counts, won) += side->of[id].change;
         }
     }
 }
@@ -317,7 +471,7 @@ static void push_candidates(Trainer *trainer, Side *side, uint32_t result)
         uint64_t pair = side == &trainer->before ? pair_of(id, result) : pair_of(result, id);
         int64_t count = list != 0 ? pair_table_get(&trainer->counts, pair) : 0;
         if (count > 0) {
-            pair_heap_push(&trainer->heap, pair, count, list);
+            heap_push(trainer, pair, count, list);
         } else {
             uint32_t unused[WORD_LIST_CHUNK];
             while (word_list_take(&trainer->lists, &list, unused)) {}
@@ -327,16 +481,6 @@ static void push_candidates(Trainer *trainer, Side *side, uint32_t result)
     side->touched_count = 0;
 }
 
-static void record_merge(Trainer *trainer, uint64_t pair)
-{
-    if (trainer->merge_count == trainer->merge_capacity) {
-        trainer->merge_capacity = trainer->merge_capacity > 0 ? 2 * trainer->merge_capacity : 1024;
-        trainer->merges =
-            mem_realloc(trainer->merges, trainer->merge_capacity, sizeof *trainer->merges);
-    }
-    trainer->merges[trainer->merge_count++] = pair;
-}
-
 static void merge(Trainer *trainer, PairEntry entry)
 {
     Token left = trainer->tokens[pair_left(entry.pair)];
@@ -344,7 +488,9 @@ static void merge(Trainer *trainer, PairEntry entry)
     memcpy(trainer->scratch, left.bytes, left.size);
     memcpy(trainer->scratch + left.size, right.bytes, right.size);
     uint32_t result = token_id(trainer, trainer->scratch, (size_t)left.size + right.size);
-    record_merge(trainer, entry.pair);
+    trainer->merges = mem_grow(trainer->merges, trainer->merge_count, &trainer->merge_capacity,
+                               sizeof *trainer->merges);
+    trainer->merges[trainer->merge_count++] = entry.pair;
 
     uint32_t words[WORD_LIST_CHUNK];
     while (word_list_take(&trainer->lists, &entry.list, words)) {
@@ -352,7 +498,8 @@ static void merge(Trainer *trainer, PairEntry entry)
             merge_in_word(trainer, words[i], entry.pair, result);
         }
     }
-    count_changes(trainer, entry.pair, result);
+    count_changes(trainer, &trainer->before, entry.pair, result);
+    count_changes(trainer, &trainer->after, entry.pair, result);
     push_candidates(trainer, &trainer->before, result);
     push_candidates(trainer, &trainer->after, result);
 }
@@ -367,17 +514,17 @@ static void report(const Trainer *trainer, uint32_t done)
 static void merge_all(Trainer *trainer)
 {
     uint32_t reported = 0;
-    while (trainer->token_count < trainer->options.vocab && trainer->heap.count > 0) {
-        PairEntry top = trainer->heap.entries[0];
+    while (trainer->token_count < trainer->options.vocab && trainer->heap_count > 0) {
+        PairEntry top = trainer->heap[0];
         int64_t count = pair_table_get(&trainer->counts, top.pair);
         if (top.count != count) {
-            pair_heap_recount(&trainer->heap, count);
+            heap_recount(trainer, count);
             continue;
         }
         if (count < 1 || (uint64_t)count < trainer->options.min_frequency) {
             break;
         }
-        merge(trainer, pair_heap_pop(&trainer->heap));
+        merge(trainer, heap_pop(trainer));
         if (trainer->token_count - reported >= PROGRESS_EVERY) {
             reported = trainer->token_count;
             report(trainer, reported);
@@ -410,25 +557,24 @@ static int build(const Trainer *trainer, Tokenizer *tokenizer)
 static void free_words(Trainer *trainer)
 {
     free(trainer->text);
-    trainer->text = NULL;
     pair_table_free(&trainer->counts);
-    pair_heap_free(&trainer->heap);
-    word_lists_free(&trainer->lists);
+    free(trainer->heap);
+    free(trainer->lists.chunks);
 }
 
 static int train(Trainer *trainer, const WordCount *words, Tokenizer **out)
 {
-    int rc;
     add_first_tokens(trainer);
-    if (trainer->options.max_token_bytes > 1) {
-        rc = load_words(trainer, words);
-        if (rc != 0) {
-            return rc;
-        }
+    bool merges = trainer->options.max_token_bytes > 1;
+    int rc = merges ? load_words(trainer, words) : 0;
+    if (rc == 0 && merges) {
         count_bytes(trainer);
         merge_all(trainer);
     }
     free_words(trainer);
+    if (rc != 0) {
+        return rc;
+    }
     Tokenizer *tokenizer = tokenizer_new();
     rc = build(trainer, tokenizer);
     if (rc != 0) {
@@ -450,13 +596,10 @@ int bpe_train(const WordCount *words, BpeTrainOptions options, Tokenizer **out)
         options.max_token_bytes = TOKENIZER_MAX_TOKEN_BYTES;
     }
     Trainer trainer = {.options = options};
-    trainer.heap.before = options.ties == TIES_IDS ? ids_before : strings_before;
-    trainer.heap.context = &trainer;
     trainer.ids = word_table_open(0);
     trainer.scratch = mem_alloc(options.max_token_bytes);
     pair_table_init(&trainer.counts);
     rc = train(&trainer, words, out);
-    free_words(&trainer);
     free(trainer.tokens);
     free(trainer.before.of);
     free(trainer.before.touched);

@@ -7,35 +7,23 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "text/string_finder.h"
+#include "text/word_table.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #define SHORT_PIECE 96
 #define NO_RANK UINT32_MAX
 #define CACHE_LONGEST 128
-#define CACHE_FIRST_SLOTS ((size_t)1 << 12)
-#define CACHE_MOST_SLOTS ((size_t)1 << 17)
-#define CACHE_MOST_WORDS ((size_t)1 << 20) /* of the arena, 4 bytes each */
+#define CACHE_MOST_PIECES ((size_t)1 << 16)
+#define CACHE_MOST_IDS ((size_t)1 << 20)
 
 /* The ids of pre-tokens met before: text repeats itself, so nine of ten pieces are answered here.
- * It never takes more than a few MiB: when full it starts anew. Open addressing over the 64-bit
- * hash; ids and bytes of a piece lie together in one arena: the ids, then the bytes. */
+ * It never takes more than a few MiB: when full it starts anew. */
 typedef struct {
-    uint64_t key;
-    uint32_t at; /* in the arena */
-    uint8_t size, count;
-    uint16_t used;
-} CacheSlot;
-
-typedef struct {
-    CacheSlot *slots;
-    size_t slot_count, used;
-    uint32_t *arena;
-    size_t arena_used, arena_capacity;
+    WordTable *pieces; /* where in `ids` those of a piece are, and how many: first << 8 | count */
+    TokenList ids;
 } PieceCache;
 
 /* A neighbouring pair of a long piece that may be merged. */
@@ -100,76 +88,19 @@ void token_list_free(TokenList *list)
     *list = (TokenList){0};
 }
 
-/* ---- The cache ---- */
-
-/* The ids of these bytes, valid until the next add; NULL when they are not known. */
-static const uint32_t *cache_find(const PieceCache *cache, uint64_t key, const uint8_t *bytes,
-                                  size_t size, size_t *count)
-{
-    size_t mask = cache->slot_count - 1;
-    for (size_t i = key & mask; cache->slots[i].used; i = (i + 1) & mask) {
-        const CacheSlot *slot = &cache->slots[i];
-        const uint32_t *ids = cache->arena + slot->at;
-        if (slot->key == key && slot->size == size && memcmp(ids + slot->count, bytes, size) == 0) {
-            *count = slot->count;
-            return ids;
-        }
-    }
-    return NULL;
-}
-
-static void cache_put(PieceCache *cache, CacheSlot slot)
-{
-    size_t mask = cache->slot_count - 1, i = slot.key & mask;
-    while (cache->slots[i].used) {
-        i = (i + 1) & mask;
-    }
-    cache->slots[i] = slot;
-    cache->used++;
-}
-
-/* Twice the slots, or at the limit none of the pieces. */
-static void cache_make_room(PieceCache *cache)
-{
-    if (cache->slot_count == CACHE_MOST_SLOTS || cache->arena_used > CACHE_MOST_WORDS) {
-        memset(cache->slots, 0, cache->slot_count * sizeof *cache->slots);
-        cache->used = cache->arena_used = 0;
-        return;
-    }
-    CacheSlot *old = cache->slots;
-    size_t count = cache->slot_count;
-    cache->slot_count *= 2;
-    cache->slots = mem_zalloc(cache->slot_count, sizeof *cache->slots);
-    cache->used = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (old[i].used) {
-            cache_put(cache, old[i]);
-        }
-    }
-    free(old);
-}
-
-/* Remembers them; pieces that are too long to come back often are let go. */
-static void cache_add(PieceCache *cache, uint64_t key, const uint8_t *bytes, size_t size,
-                      const uint32_t *ids, size_t count)
+/* Remembers the ids of a piece; one that is too long to come back often is let go. */
+static void cache_add(PieceCache *cache, const uint8_t *bytes, size_t size, const uint32_t *ids,
+                      size_t count)
 {
     if (size > CACHE_LONGEST) {
         return;
     }
-    if (2 * cache->used >= cache->slot_count || cache->arena_used > CACHE_MOST_WORDS) {
-        cache_make_room(cache);
+    if (word_table_words(cache->pieces) >= CACHE_MOST_PIECES || cache->ids.count > CACHE_MOST_IDS) {
+        word_table_clear(cache->pieces);
+        cache->ids.count = 0;
     }
-    size_t words = count + (size + 3) / 4;
-    if (cache->arena_used + words > cache->arena_capacity) {
-        cache->arena_capacity = (cache->arena_used + words) * 3 / 2 + 1024;
-        cache->arena = mem_realloc(cache->arena, cache->arena_capacity, sizeof *cache->arena);
-    }
-    uint32_t *at = cache->arena + cache->arena_used;
-    memcpy(at, ids, count * sizeof *ids);
-    memcpy(at + count, bytes, size);
-    cache_put(cache,
-              (CacheSlot){key, (uint32_t)cache->arena_used, (uint8_t)size, (uint8_t)count, 1});
-    cache->arena_used += words;
+    *word_table_at(cache->pieces, bytes, size) = (uint64_t)cache->ids.count << 8 | count;
+    token_list_add(&cache->ids, ids, count);
 }
 
 /* ---- Added tokens ---- */
@@ -228,8 +159,7 @@ Encoder *encoder_open(const Tokenizer *tokenizer)
     encoder->tokenizer = tokenizer;
     encoder->walk = pretok_walk_open(tokenizer_pretok(tokenizer));
     spans_open(&encoder->spans, tokenizer);
-    encoder->cache.slot_count = CACHE_FIRST_SLOTS;
-    encoder->cache.slots = mem_zalloc(CACHE_FIRST_SLOTS, sizeof(CacheSlot));
+    encoder->cache.pieces = word_table_open(0);
     encoder->direct = tokenizer_merge_count(tokenizer) == 0 && !tokenizer_ignore_merges(tokenizer);
     for (int byte = 0; byte < 256; byte++) {
         encoder->byte_ids[byte] = tokenizer_byte_id(tokenizer, (uint8_t)byte);
@@ -243,8 +173,8 @@ void encoder_close(Encoder *encoder)
         pretok_walk_close(encoder->walk);
         string_finder_close(encoder->spans.plain);
         string_finder_close(encoder->spans.normalized);
-        free(encoder->cache.slots);
-        free(encoder->cache.arena);
+        word_table_close(encoder->cache.pieces);
+        token_list_free(&encoder->cache.ids);
         free(encoder->symbols);
         free(encoder->next);
         free(encoder->previous);
@@ -304,10 +234,7 @@ static bool before(const Candidate *a, const Candidate *b)
 
 static void heap_push(Encoder *e, Candidate candidate)
 {
-    if (e->heap_count == e->heap_capacity) {
-        e->heap_capacity = e->heap_capacity * 2 + 256;
-        e->heap = mem_realloc(e->heap, e->heap_capacity, sizeof *e->heap);
-    }
+    e->heap = mem_grow(e->heap, e->heap_count, &e->heap_capacity, sizeof *e->heap);
     size_t at = e->heap_count++;
     while (at > 0 && before(&candidate, &e->heap[(at - 1) / 2])) {
         e->heap[at] = e->heap[(at - 1) / 2];
@@ -388,17 +315,17 @@ static void merge_long(Encoder *e, const uint8_t *bytes, size_t size, TokenList 
     }
 }
 
-static void encode_piece(Encoder *e, const uint8_t *bytes, size_t size, TokenList *out)
+/* `readable`: bytes of the text from this piece on. */
+static void encode_piece(Encoder *e, const uint8_t *bytes, size_t size, size_t readable,
+                         TokenList *out)
 {
     if (size == 1) {
         token_list_add(out, &e->byte_ids[bytes[0]], 1);
         return;
     }
-    uint64_t key = XXH3_64bits(bytes, size);
-    size_t count;
-    const uint32_t *known = cache_find(&e->cache, key, bytes, size, &count);
-    if (known != NULL) {
-        token_list_add(out, known, count);
+    uint64_t known;
+    if (word_table_find(e->cache.pieces, bytes, size, readable, &known)) {
+        token_list_add(out, e->cache.ids.ids + (known >> 8), known & 0xff);
         return;
     }
     size_t from = out->count;
@@ -411,7 +338,7 @@ static void encode_piece(Encoder *e, const uint8_t *bytes, size_t size, TokenLis
     } else {
         merge_long(e, bytes, size, out);
     }
-    cache_add(&e->cache, key, bytes, size, out->ids + from, out->count - from);
+    cache_add(&e->cache, bytes, size, out->ids + from, out->count - from);
 }
 
 static void encode_ordinary(Encoder *e, const uint8_t *text, size_t size, TokenList *out)
@@ -426,7 +353,7 @@ static void encode_ordinary(Encoder *e, const uint8_t *text, size_t size, TokenL
     }
     size_t start = 0, end;
     while (pretok_walk_next(e->walk, &end)) {
-        encode_piece(e, text + start, end - start, out);
+        encode_piece(e, text + start, end - start, size - start, out);
         start = end;
     }
 }

@@ -82,7 +82,8 @@ size_t string_finder_find(const StringFinder *finder, const uint8_t *text, size_
         }
         for (size_t i = 0; i < finder->length_count; i++) {
             size_t length = finder->lengths[i];
-            if (length <= end - at && word_table_find(finder->table, text + at, length, number)) {
+            if (length <= end - at &&
+                word_table_find(finder->table, text + at, length, end - at, number)) {
                 *size = length;
                 return at;
             }

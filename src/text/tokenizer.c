@@ -1,13 +1,13 @@
 /* The tokenizer as tables. A WordTable keeps the bytes of tokens and says which token has these
- * bytes. Which merge joins two ids is asked for every pair of neighbours in every word, so an
- * open-addressing table, at most half full, has the whole answer in a slot: key, rank and result in
- * 16 bytes. */
+ * bytes. Which merge joins two ids is asked for every pair of neighbours in every word, so the
+ * number of a pair is the whole answer: one more than the rank, and the result. */
 #include "text/tokenizer_internal.h"
 
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "text/pair_table.h"
 #include "text/word_table.h"
 
 #include <inttypes.h>
@@ -16,18 +16,11 @@
 #include <xxhash.h>
 
 #define NO_ID UINT32_MAX
-#define NO_KEY UINT64_MAX /* of ids that no token has */
-#define FIRST_BITS 9      /* log2 of the slots a table starts with */
 
 typedef struct {
     const uint8_t *bytes; /* in the table of ids */
     uint32_t size;        /* 0: no token */
 } Token;
-
-typedef struct {
-    uint64_t key; /* left << 32 | right; NO_KEY: empty */
-    uint32_t rank, result;
-} MergeSlot;
 
 struct Tokenizer {
     Token *tokens; /* by id */
@@ -40,9 +33,7 @@ struct Tokenizer {
     /* Until the tokenizer is finished, a merge that was given again is NO_ID in its old place. */
     Merge *merges;
     size_t merge_count, merge_capacity;
-    MergeSlot *merge_slots;
-    int merge_bits;
-    size_t merge_used; /* slots taken */
+    PairTable merge_of; /* merge_number */
 
     AddedToken *added;
     uint32_t *apart; /* ids of the added tokens that are not part of the vocabulary */
@@ -54,19 +45,12 @@ struct Tokenizer {
     bool ignore_merges, finished;
 };
 
-static MergeSlot *empty_merge_slots(int bits)
-{
-    size_t bytes = sizeof(MergeSlot) << bits;
-    return memset(mem_alloc(bytes), 0xff, bytes); /* NO_KEY, NO_ID */
-}
-
 Tokenizer *tokenizer_new(void)
 {
     Tokenizer *t = mem_zalloc(1, sizeof *t);
     t->ids = word_table_open(0);
     t->added_ids = word_table_open(0);
-    t->merge_bits = FIRST_BITS;
-    t->merge_slots = empty_merge_slots(t->merge_bits);
+    pair_table_init(&t->merge_of);
     return t;
 }
 
@@ -80,7 +64,7 @@ void tokenizer_free(Tokenizer *tokenizer)
     word_table_close(tokenizer->ids);
     word_table_close(tokenizer->added_ids);
     free(tokenizer->merges);
-    free(tokenizer->merge_slots);
+    pair_table_free(&tokenizer->merge_of);
     free(tokenizer->added);
     free(tokenizer->apart);
     free(tokenizer);
@@ -101,7 +85,7 @@ static bool has_token(const Tokenizer *t, uint32_t id)
 static bool find_id(const WordTable *ids, const uint8_t *bytes, size_t size, uint32_t *id)
 {
     uint64_t number;
-    bool found = word_table_find(ids, bytes, size, &number);
+    bool found = word_table_find(ids, bytes, size, size, &number);
     *id = found ? (uint32_t)(number - 1) : NO_ID;
     return found;
 }
@@ -198,39 +182,18 @@ const uint8_t *tokenizer_bytes(const Tokenizer *tokenizer, uint32_t id, size_t *
 
 /* Merges. */
 
-/* The slot of a pair, or the empty one where it would be put. The multiplication mixes both ids
- * into the upper bits of the product. */
-static MergeSlot *merge_slot(MergeSlot *slots, int bits, uint64_t key)
+static int64_t merge_number(size_t rank, uint32_t result)
 {
-    size_t mask = ((size_t)1 << bits) - 1;
-    size_t at = (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - bits));
-    while (slots[at].key != key && slots[at].key != NO_KEY) {
-        at = (at + 1) & mask;
-    }
-    return &slots[at];
+    return (int64_t)((uint64_t)(rank + 1) << 32 | result);
 }
 
 bool tokenizer_merge_of(const Tokenizer *tokenizer, uint32_t left, uint32_t right, uint32_t *rank,
                         uint32_t *result)
 {
-    uint64_t key = (uint64_t)left << 32 | right;
-    const MergeSlot *slot = merge_slot(tokenizer->merge_slots, tokenizer->merge_bits, key);
-    *rank = slot->rank;
-    *result = slot->result;
-    return slot->result != NO_ID;
-}
-
-static void grow_merge_slots(Tokenizer *t)
-{
-    MergeSlot *old = t->merge_slots;
-    size_t count = (size_t)1 << t->merge_bits;
-    t->merge_slots = empty_merge_slots(++t->merge_bits);
-    for (size_t i = 0; i < count; i++) {
-        if (old[i].key != NO_KEY) {
-            *merge_slot(t->merge_slots, t->merge_bits, old[i].key) = old[i];
-        }
-    }
-    free(old);
+    uint64_t number = (uint64_t)pair_table_get(&tokenizer->merge_of, pair_of(left, right));
+    *rank = (uint32_t)(number >> 32) - 1;
+    *result = (uint32_t)number;
+    return number != 0;
 }
 
 /* The token that is left's bytes and then right's, or NO_ID. */
@@ -266,21 +229,13 @@ int tokenizer_add_merge(Tokenizer *tokenizer, uint32_t left, uint32_t right)
     if (t->merge_count == NO_ID) {
         return err_set(ERR_INPUT, "more than %u merges", NO_ID);
     }
-    if (t->merge_count == t->merge_capacity) {
-        t->merge_capacity = 2 * t->merge_capacity + 256;
-        t->merges = mem_realloc(t->merges, t->merge_capacity, sizeof *t->merges);
+    t->merges = mem_grow(t->merges, t->merge_count, &t->merge_capacity, sizeof *t->merges);
+    uint32_t rank;
+    if (tokenizer_merge_of(t, left, right, &rank, &(uint32_t){0})) {
+        t->merges[rank].result = NO_ID; /* given again: the last one counts */
     }
-    uint64_t key = (uint64_t)left << 32 | right;
-    MergeSlot *slot = merge_slot(t->merge_slots, t->merge_bits, key);
-    bool again = slot->key == key;
-    if (again) {
-        t->merges[slot->rank].result = NO_ID;
-    }
-    *slot = (MergeSlot){key, (uint32_t)t->merge_count, result};
+    *pair_table_at(&t->merge_of, pair_of(left, right)) = merge_number(t->merge_count, result);
     t->merges[t->merge_count++] = (Merge){left, right, result};
-    if (!again && 2 * ++t->merge_used > (size_t)1 << t->merge_bits) {
-        grow_merge_slots(t);
-    }
     return 0;
 }
 
@@ -291,8 +246,8 @@ static void rank_merges(Tokenizer *t)
     for (size_t i = 0; i < t->merge_count; i++) {
         Merge merge = t->merges[i];
         if (merge.result != NO_ID) {
-            uint64_t key = (uint64_t)merge.left << 32 | merge.right;
-            merge_slot(t->merge_slots, t->merge_bits, key)->rank = (uint32_t)kept;
+            *pair_table_at(&t->merge_of, pair_of(merge.left, merge.right)) =
+                merge_number(kept, merge.result);
             t->merges[kept++] = merge;
         }
     }

@@ -213,10 +213,7 @@ static int read_added_list(const cJSON *list, WrittenAdded **added, size_t *coun
     const cJSON *item;
     cJSON_ArrayForEach(item, list)
     {
-        if (*count == capacity) {
-            capacity = 2 * capacity + 16;
-            *added = mem_realloc(*added, capacity, sizeof **added);
-        }
+        *added = mem_grow(*added, *count, &capacity, sizeof **added);
         int code = read_added(item, &(*added)[*count]);
         if (code != 0) {
             return err_wrap(code, "added_tokens[%zu]", index);

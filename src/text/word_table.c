@@ -48,10 +48,8 @@ struct WordTable {
 static void add_block(WordTable *table, size_t units)
 {
     PACER_ASSERT(table->block_count < UINT32_MAX / BLOCK_UNITS, "%zu blocks", table->block_count);
-    if (table->block_count == table->block_capacity) {
-        table->block_capacity = table->block_capacity > 0 ? 2 * table->block_capacity : 8;
-        table->blocks = mem_realloc(table->blocks, table->block_capacity, sizeof *table->blocks);
-    }
+    table->blocks =
+        mem_grow(table->blocks, table->block_count, &table->block_capacity, sizeof *table->blocks);
     table->blocks[table->block_count++] =
         (Block){.units = mem_alloc(units * UNIT + SHORT), .size = units};
 }
@@ -280,10 +278,12 @@ static Key key_of_bytes(const WordTable *table, const uint8_t *bytes, size_t siz
     return key_of(table, bytes, size);
 }
 
-bool word_table_find(const WordTable *table, const uint8_t *bytes, size_t size, uint64_t *number)
+bool word_table_find(const WordTable *table, const uint8_t *bytes, size_t size, size_t readable,
+                     uint64_t *number)
 {
     uint8_t copy[SHORT];
-    Key key = key_of_bytes(table, bytes, size, copy);
+    Key key =
+        readable >= SHORT ? key_of(table, bytes, size) : key_of_bytes(table, bytes, size, copy);
     const Slot *slot = search(table, &key);
     *number = slot != NULL ? slot->number : 0;
     return slot != NULL;

@@ -25,9 +25,11 @@ void word_table_clear(WordTable *table); /* keeps its memory for the next words 
  * size is under 4 GiB. */
 uint64_t *word_table_at(WordTable *table, const uint8_t *bytes, size_t size);
 
-/* The number of a string that is there already; false when it is not. Threads may share a table
+/* The number of a string that is there already; false when it is not. From `bytes` on `readable`
+ * bytes can be read, at least size: WORD_TABLE_AHEAD or more are faster. Threads may share a table
  * that is only asked. */
-bool word_table_find(const WordTable *table, const uint8_t *bytes, size_t size, uint64_t *number);
+bool word_table_find(const WordTable *table, const uint8_t *bytes, size_t size, size_t readable,
+                     uint64_t *number);
 
 /* As word_table_at, and in *stored where the table keeps the bytes. */
 uint64_t *word_table_keep(WordTable *table, const uint8_t *bytes, size_t size,
