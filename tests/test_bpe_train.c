@@ -57,8 +57,8 @@ static Tokenizer *train(const char *text, BpeTrainOptions options)
 
 static void assert_merges(const Tokenizer *tokenizer, const IdPair *pairs, size_t count)
 {
-    const Merge *merges = tokenizer_merges(tokenizer);
-    assert_int_equal(tokenizer_merge_count(tokenizer), count);
+    const Merge *merges = tokenizer->merges;
+    assert_int_equal(tokenizer->merge_count, count);
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(merges[i].left, pairs[i].left);
         assert_int_equal(merges[i].right, pairs[i].right);
@@ -87,7 +87,7 @@ static void test_bpe_train__makes_the_merges_of_hugging_face(void **state)
     Tokenizer *tokenizer =
         train(STORY, (BpeTrainOptions){.vocab = 297, .specials = &END, .special_count = 1});
     assert_merges(tokenizer, STORY_MERGES, 40);
-    assert_int_equal(tokenizer_vocab(tokenizer), 297);
+    assert_int_equal(tokenizer->vocab, 297);
     assert_token(tokenizer, 0, "<|endoftext|>");
     assert_token(tokenizer, 1, "!");
     assert_token(tokenizer, 94, "~");
@@ -98,10 +98,10 @@ static void test_bpe_train__makes_the_merges_of_hugging_face(void **state)
     assert_token(tokenizer, 257, "he");
     assert_token(tokenizer, 288, " went");
     assert_token(tokenizer, 296, "hre");
-    const AddedToken *added = tokenizer_added(tokenizer);
-    assert_int_equal(tokenizer_added_count(tokenizer), 1);
+    const AddedToken *added = tokenizer->added;
+    assert_int_equal(tokenizer->added_count, 1);
     assert_true(added[0].id == 0 && added[0].special && !added[0].normalized);
-    assert_string_equal(pretok_name(tokenizer_pretok(tokenizer)), PRETOK_GPT2);
+    assert_string_equal(pretok_name(tokenizer->pretok), PRETOK_GPT2);
     tokenizer_free(tokenizer);
 }
 
@@ -128,7 +128,7 @@ static void test_bpe_train__stops_at_the_least_frequency(void **state)
         STORY,
         (BpeTrainOptions){.vocab = 1000, .specials = &END, .special_count = 1, .min_frequency = 5});
     assert_merges(tokenizer, STORY_MERGES, 8);
-    assert_int_equal(tokenizer_vocab(tokenizer), 265);
+    assert_int_equal(tokenizer->vocab, 265);
     tokenizer_free(tokenizer);
 }
 
@@ -150,15 +150,15 @@ static void test_bpe_train__runs_out_of_pairs(void **state)
         train("hug hugs pug",
               (BpeTrainOptions){.vocab = 1000, .progress = count_reports, .context = seen});
     assert_merges(tokenizer, pairs, 6);
-    assert_int_equal(tokenizer_vocab(tokenizer), 262);
+    assert_int_equal(tokenizer->vocab, 262);
     assert_true(seen[0] == 262 && seen[1] == 1000);
     tokenizer_free(tokenizer);
 
     tokenizer = train("a b c\n", (BpeTrainOptions){.vocab = 256, .pattern = PATTERN_WORDS});
-    assert_int_equal(tokenizer_merge_count(tokenizer), 0);
+    assert_int_equal(tokenizer->merge_count, 0);
     tokenizer_free(tokenizer);
     tokenizer = train("", (BpeTrainOptions){.vocab = 300});
-    assert_int_equal(tokenizer_vocab(tokenizer), 256);
+    assert_int_equal(tokenizer->vocab, 256);
     tokenizer_free(tokenizer);
 }
 
@@ -180,7 +180,7 @@ static void test_bpe_train__keeps_tokens_short(void **state)
     tokenizer_free(tokenizer);
     options.max_token_bytes = 1;
     tokenizer = train(STORY, options);
-    assert_int_equal(tokenizer_vocab(tokenizer), 257);
+    assert_int_equal(tokenizer->vocab, 257);
     tokenizer_free(tokenizer);
 }
 
@@ -194,8 +194,8 @@ static void test_bpe_train__reuses_the_id_of_a_special_token(void **state)
     Tokenizer *tokenizer =
         train(STORY, (BpeTrainOptions){.vocab = 268, .specials = specials, .special_count = 2});
     assert_merges(tokenizer, pairs, 11);
-    assert_int_equal(tokenizer_vocab(tokenizer), 268);
-    assert_int_equal(tokenizer_merges(tokenizer)[0].result, 0);
+    assert_int_equal(tokenizer->vocab, 268);
+    assert_int_equal(tokenizer->merges[0].result, 0);
     tokenizer_free(tokenizer);
 }
 

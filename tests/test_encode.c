@@ -84,12 +84,12 @@ static void naive_piece(const Tokenizer *t, const uint8_t *bytes, size_t size, T
     uint32_t *symbols = mem_alloc((size + 1) * sizeof *symbols);
     size_t count = size;
     for (size_t i = 0; i < size; i++) {
-        symbols[i] = tokenizer_byte_id(t, bytes[i]);
+        symbols[i] = t->byte_ids[bytes[i]];
     }
-    const Merge *merges = tokenizer_merges(t);
+    const Merge *merges = t->merges;
     for (bool merged = true; merged;) {
         merged = false;
-        for (size_t rank = 0; rank < tokenizer_merge_count(t) && !merged; rank++) {
+        for (size_t rank = 0; rank < t->merge_count && !merged; rank++) {
             for (size_t i = 0; i + 1 < count && !merged; i++) {
                 if (symbols[i] == merges[rank].left && symbols[i + 1] == merges[rank].right) {
                     symbols[i] = merges[rank].result;
@@ -106,7 +106,7 @@ static void naive_piece(const Tokenizer *t, const uint8_t *bytes, size_t size, T
 
 static void naive_plain(const Tokenizer *t, const uint8_t *text, size_t size, TokenList *out)
 {
-    PretokWalk *walk = pretok_walk_open(tokenizer_pretok(t));
+    PretokWalk *walk = pretok_walk_open(t->pretok);
     pretok_walk_begin(walk, text, size);
     size_t start = 0, end;
     while (pretok_walk_next(walk, &end)) {
@@ -122,8 +122,8 @@ static size_t added_at(const Tokenizer *t, bool normalized, const uint8_t *text,
                        uint32_t *id)
 {
     size_t best = 0;
-    for (size_t i = 0; i < tokenizer_added_count(t); i++) {
-        AddedToken added = tokenizer_added(t)[i];
+    for (size_t i = 0; i < t->added_count; i++) {
+        AddedToken added = t->added[i];
         size_t length;
         const uint8_t *bytes = tokenizer_bytes(t, added.id, &length);
         if (added.normalized == normalized && length <= size && length > best &&

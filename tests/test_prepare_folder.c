@@ -104,7 +104,7 @@ static void test_prepare_folder__the_tokenizer_is_in_the_folder(void **state)
     assert_int_equal(dataset_open(&dataset, out, (DatasetOptions){0}), 0);
     assert_null(dataset.tokenizer_path);
     assert_int_equal(dataset_tokenizer(&dataset, &tokenizer), 0);
-    assert_int_equal(tokenizer_vocab(tokenizer), 257);
+    assert_int_equal(tokenizer->vocab, 257);
     tokenizer_free(tokenizer);
     dataset.tokenizer_hash++;
     assert_int_equal(dataset_tokenizer(&dataset, &tokenizer), ERR_INPUT);

@@ -89,23 +89,23 @@ static void test_tokenizer__bytes_are_tokens(void **state)
     (void)state;
     Tokenizer *tokenizer;
     assert_int_equal(tokenizer_open("bytes", &tokenizer), 0);
-    assert_int_equal(tokenizer_vocab(tokenizer), 257);
-    assert_int_equal(tokenizer_merge_count(tokenizer), 0);
+    assert_int_equal(tokenizer->vocab, 257);
+    assert_int_equal(tokenizer->merge_count, 0);
     for (uint32_t i = 0; i < 256; i++) {
         size_t size;
-        assert_int_equal(tokenizer_byte_id(tokenizer, (uint8_t)i), i);
+        assert_int_equal(tokenizer->byte_ids[i], i);
         assert_int_equal(*tokenizer_bytes(tokenizer, i, &size), i);
         assert_int_equal(size, 1);
     }
     uint32_t end, rank, result;
     assert_int_equal(tokenizer_end(tokenizer, NULL, &end), 0);
     assert_int_equal(end, 256);
-    assert_int_equal(tokenizer_added_count(tokenizer), 1);
-    assert_true(tokenizer_added(tokenizer)->special);
+    assert_int_equal(tokenizer->added_count, 1);
+    assert_true(tokenizer->added->special);
     assert_false(tokenizer_merge_of(tokenizer, 0, 1, &rank, &result));
-    assert_string_equal(pretok_name(tokenizer_pretok(tokenizer)), "gpt2");
+    assert_string_equal(pretok_name(tokenizer->pretok), "gpt2");
     /* Datasets carry this number. */
-    assert_true(tokenizer_hash(tokenizer) == io_hash("bytes", 5));
+    assert_true(tokenizer->hash == io_hash("bytes", 5));
     tokenizer_free(tokenizer);
     tokenizer_free(NULL);
 }
@@ -122,7 +122,7 @@ static void test_tokenizer__tokens_are_found_both_ways(void **state)
         assert_int_equal(tokenizer_add_token(tokenizer, 1000 + 3 * i, bytes, 7 + i % 4), 0);
     }
     finish(tokenizer);
-    assert_int_equal(tokenizer_vocab(tokenizer), 1000 + 3 * (COUNT - 1) + 1);
+    assert_int_equal(tokenizer->vocab, 1000 + 3 * (COUNT - 1) + 1);
     for (uint32_t i = 0; i < COUNT; i++) {
         uint32_t id;
         size_t size;
@@ -165,7 +165,7 @@ static void test_tokenizer__wrong_tokens_are_refused(void **state)
     free(large);
     assert_int_equal(add_text(tokenizer, TOKENIZER_MAX_VOCAB - 1, "new"), 0);
     finish(tokenizer);
-    assert_int_equal(tokenizer_vocab(tokenizer), TOKENIZER_MAX_VOCAB);
+    assert_int_equal(tokenizer->vocab, TOKENIZER_MAX_VOCAB);
     tokenizer_free(tokenizer);
 
     tokenizer = tokenizer_new();
@@ -209,8 +209,8 @@ static void test_tokenizer__merges_keep_their_order(void **state)
     assert_says("id 7777 has no token");
     assert_int_equal(tokenizer_add_merge(tokenizer, UINT32_MAX, id_of('x')), ERR_INPUT);
     finish(tokenizer);
-    const Merge *merges = tokenizer_merges(tokenizer);
-    assert_int_equal(tokenizer_merge_count(tokenizer), 4);
+    const Merge *merges = tokenizer->merges;
+    assert_int_equal(tokenizer->merge_count, 4);
     assert_int_equal(merges[0].result, 257);
     assert_int_equal(merges[1].result, 259);
     assert_int_equal(merges[2].result, 258);
@@ -280,8 +280,8 @@ static void test_tokenizer__added_tokens_may_share_bytes(void **state)
     assert_true(tokenizer_find_added(tokenizer, bytes_of("  "), 2, &id));
     assert_int_equal(id, 400);
     assert_false(tokenizer_find_added(tokenizer, bytes_of("a"), 1, &id));
-    const AddedToken *added = tokenizer_added(tokenizer);
-    assert_int_equal(tokenizer_added_count(tokenizer), 3);
+    const AddedToken *added = tokenizer->added;
+    assert_int_equal(tokenizer->added_count, 3);
     assert_int_equal(added[0].id, 257);
     assert_int_equal(added[1].id, 300);
     assert_int_equal(added[2].id, 400);
@@ -372,9 +372,9 @@ static uint64_t hash_of_variant(int variant)
     if (variant == OTHER_PATTERN) {
         assert_int_equal(tokenizer_set_pattern(tokenizer, PRETOK_LLAMA3), 0);
     }
-    tokenizer_set_ignore_merges(tokenizer, variant == IGNORES_MERGES);
+    tokenizer->ignore_merges = variant == IGNORES_MERGES;
     finish(tokenizer);
-    uint64_t hash = tokenizer_hash(tokenizer);
+    uint64_t hash = tokenizer->hash;
     tokenizer_free(tokenizer);
     return hash;
 }

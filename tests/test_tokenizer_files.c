@@ -86,7 +86,7 @@ static Tokenizer *accept(Pieces pieces)
 static void accept_same(Pieces pieces, uint64_t hash)
 {
     Tokenizer *tokenizer = accept(pieces);
-    assert_true(tokenizer_hash(tokenizer) == hash);
+    assert_true(tokenizer->hash == hash);
     tokenizer_free(tokenizer);
 }
 
@@ -119,26 +119,26 @@ static void test_tokenizer_files__json_is_read(void **state)
 {
     (void)state;
     Tokenizer *tokenizer = accept((Pieces){0});
-    assert_int_equal(tokenizer_vocab(tokenizer), 260);
+    assert_int_equal(tokenizer->vocab, 260);
     assert_token(tokenizer, 256, "ab");
     assert_token(tokenizer, 258, " ab");
     assert_token(tokenizer, 259, "<|endoftext|>");
     for (uint32_t i = 0; i < 256; i++) {
-        assert_int_equal(tokenizer_byte_id(tokenizer, (uint8_t)i), i);
+        assert_int_equal(tokenizer->byte_ids[i], i);
     }
-    assert_int_equal(tokenizer_merge_count(tokenizer), 3);
-    const Merge *merges = tokenizer_merges(tokenizer);
+    assert_int_equal(tokenizer->merge_count, 3);
+    const Merge *merges = tokenizer->merges;
     assert_int_equal(merges[0].left, 'a');
     assert_int_equal(merges[2].left, 257);
     assert_int_equal(merges[2].right, 'b');
     assert_int_equal(merges[2].result, 258);
-    const AddedToken *added = tokenizer_added(tokenizer);
-    assert_int_equal(tokenizer_added_count(tokenizer), 1);
+    const AddedToken *added = tokenizer->added;
+    assert_int_equal(tokenizer->added_count, 1);
     assert_int_equal(added->id, 259);
     assert_true(added->special);
     assert_false(added->normalized);
-    assert_string_equal(pretok_name(tokenizer_pretok(tokenizer)), "gpt2");
-    assert_false(tokenizer_ignore_merges(tokenizer));
+    assert_string_equal(pretok_name(tokenizer->pretok), "gpt2");
+    assert_false(tokenizer->ignore_merges);
     uint32_t end;
     assert_int_equal(tokenizer_end(tokenizer, NULL, &end), 0);
     assert_int_equal(end, 259);
@@ -150,7 +150,7 @@ static void test_tokenizer_files__json_variations_are_read(void **state)
 {
     (void)state;
     Tokenizer *tokenizer = accept((Pieces){0});
-    uint64_t hash = tokenizer_hash(tokenizer);
+    uint64_t hash = tokenizer->hash;
     tokenizer_free(tokenizer);
     accept_same((Pieces){.model = ""}, hash); /* old files have no type */
     accept_same((Pieces){.model = "\"type\": \"BPE\", \"dropout\": 0.0, \"unk_token\": \"<unk>\", "
@@ -180,7 +180,7 @@ static void test_tokenizer_files__json_variations_are_read(void **state)
     accept_same((Pieces){.added = SPECIAL("300", "<|endoftext|>")}, hash);
 
     tokenizer = accept((Pieces){.model = "\"ignore_merges\": true, "});
-    assert_true(tokenizer_ignore_merges(tokenizer));
+    assert_true(tokenizer->ignore_merges);
     tokenizer_free(tokenizer);
 }
 
@@ -190,14 +190,14 @@ static void test_tokenizer_files__patterns_are_read(void **state)
     Tokenizer *tokenizer =
         accept((Pieces){.pre_tokenizer = SEQUENCE(
                             SPLIT(DIGITS, "Isolated", "false") ", " BYTE_LEVEL("false", "false"))});
-    assert_string_equal(pretok_name(tokenizer_pretok(tokenizer)), "regex");
-    assert_string_equal(pretok_regex(tokenizer_pretok(tokenizer)), "[0-9]+|[^0-9]\\S*");
+    assert_string_equal(pretok_name(tokenizer->pretok), "regex");
+    assert_string_equal(pretok_regex(tokenizer->pretok), "[0-9]+|[^0-9]\\S*");
     tokenizer_free(tokenizer);
     /* Not a name of pacer's, but these four characters. */
     tokenizer = accept(
         (Pieces){.pre_tokenizer = SEQUENCE(SPLIT("\"Regex\": \"gpt2\"", "Isolated",
                                                  "false") ", " BYTE_LEVEL("false", "false"))});
-    assert_string_equal(pretok_name(tokenizer_pretok(tokenizer)), "regex");
+    assert_string_equal(pretok_name(tokenizer->pretok), "regex");
     tokenizer_free(tokenizer);
 }
 
@@ -217,13 +217,13 @@ static void test_tokenizer_files__added_tokens_are_plain_text(void **state)
     assert_token(tokenizer, 258, "ab");
     assert_token(tokenizer, 300, "  ");
     assert_token(tokenizer, 260, "  "); /* the number of entries, as Hugging Face counts */
-    assert_int_equal(tokenizer_added_count(tokenizer), 4);
-    const AddedToken *last = &tokenizer_added(tokenizer)[3];
+    assert_int_equal(tokenizer->added_count, 4);
+    const AddedToken *last = &tokenizer->added[3];
     assert_int_equal(last->id, 260);
     assert_true(last->normalized);
     assert_false(last->special);
-    assert_int_equal(tokenizer_merges(tokenizer)[0].result, 258);
-    assert_int_equal(tokenizer_merges(tokenizer)[1].result, 300);
+    assert_int_equal(tokenizer->merges[0].result, 258);
+    assert_int_equal(tokenizer->merges[1].result, 300);
     tokenizer_free(tokenizer);
 }
 
@@ -358,9 +358,9 @@ static void test_tokenizer_files__what_is_written_reads_the_same(void **state)
         if (tokenizer_open(i % 2 == 0 ? path : folder, &again) != 0) {
             fail_msg("%zu: %s", i, err_message());
         }
-        assert_true(tokenizer_hash(tokenizer) == tokenizer_hash(again));
+        assert_true(tokenizer->hash == again->hash);
         if (i + 1 == sizeof all / sizeof *all) {
-            assert_true(tokenizer_hash(tokenizer) == io_hash("bytes", 5));
+            assert_true(tokenizer->hash == io_hash("bytes", 5));
         }
         tokenizer_free(tokenizer);
         tokenizer_free(again);
@@ -415,7 +415,7 @@ static void test_tokenizer_files__gpt2s_files_are_read(void **state)
         if (open_in(folder, names[i], &tokenizer) != 0) {
             fail_msg("%s", err_message());
         }
-        assert_true(tokenizer_hash(tokenizer) == tokenizer_hash(json));
+        assert_true(tokenizer->hash == json->hash);
         tokenizer_free(tokenizer);
     }
     write_file(folder, "small-merges.txt", "a b\n\nx y\n");

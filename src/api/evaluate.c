@@ -92,7 +92,7 @@ static uint32_t *token_sizes(Evaluation *e, const Dataset *dataset)
     Tokenizer *own = NULL;
     const Tokenizer *tokenizer = e->model->tokenizer;
     if (tokenizer != NULL && dataset->tokenizer_hash != 0 &&
-        tokenizer_hash(tokenizer) != dataset->tokenizer_hash) {
+        tokenizer->hash != dataset->tokenizer_hash) {
         log_warn("%s was made with another tokenizer than the model's", dataset->source);
     }
     if (dataset_tokenizer(dataset, &own) == 0) {

@@ -44,7 +44,7 @@ void pacer_tokenizer_close(pacer_tokenizer *handle)
 
 int64_t pacer_tokenizer_vocab(const pacer_tokenizer *handle)
 {
-    return tokenizer_vocab(handle->tokenizer);
+    return handle->tokenizer->vocab;
 }
 
 int pacer_tokenize(pacer_tokenizer *handle, const char *text, size_t size, int32_t **ids,

@@ -110,9 +110,9 @@ static int train_on(const Config *cfg, TextSource *source, WordCount *words,
     code = code != 0 ? code : tokenizer_write_json(tokenizer, cfg->out);
     if (code == 0) {
         char entries[SHOW_COUNT_SIZE];
-        uint32_t vocab = tokenizer_vocab(tokenizer);
+        uint32_t vocab = tokenizer->vocab;
         log_info("wrote %s: %s entries, %zu merges (%.1f s)", cfg->out,
-                 show_count(vocab, true, entries), tokenizer_merge_count(tokenizer),
+                 show_count(vocab, true, entries), tokenizer->merge_count,
                  clock_seconds() - counted);
         if (vocab < options->vocab) {
             log_warn("the text has no more pairs to merge: %" PRIu32 " entries instead of %" PRIu32
@@ -179,8 +179,8 @@ static void show_token(const Tokenizer *tokenizer, uint32_t id)
 
 static bool is_added(const Tokenizer *tokenizer, uint32_t id)
 {
-    const AddedToken *added = tokenizer_added(tokenizer);
-    for (size_t i = 0; i < tokenizer_added_count(tokenizer); i++) {
+    const AddedToken *added = tokenizer->added;
+    for (size_t i = 0; i < tokenizer->added_count; i++) {
         if (added[i].id == id) {
             return true;
         }
@@ -190,8 +190,8 @@ static bool is_added(const Tokenizer *tokenizer, uint32_t id)
 
 static void show_added(const Tokenizer *tokenizer)
 {
-    size_t count = tokenizer_added_count(tokenizer);
-    const AddedToken *added = tokenizer_added(tokenizer);
+    size_t count = tokenizer->added_count;
+    const AddedToken *added = tokenizer->added;
     printf("\nadded tokens\n");
     for (size_t i = 0; i < count && i < SHOWN_TOKENS; i++) {
         show_token(tokenizer, added[i].id);
@@ -204,7 +204,7 @@ static void show_added(const Tokenizer *tokenizer)
 /* The longest entries tell what kind of text the tokenizer knows. */
 static void show_longest(const Tokenizer *tokenizer)
 {
-    uint32_t longest[SHOWN_TOKENS], vocab = tokenizer_vocab(tokenizer);
+    uint32_t longest[SHOWN_TOKENS], vocab = tokenizer->vocab;
     size_t sizes[SHOWN_TOKENS];
     int count = 0;
     for (uint32_t id = 0; id < vocab; id++) {
@@ -236,14 +236,13 @@ int cmd_tokenizer_info(Config *cfg)
         return code;
     }
     char count[SHOW_COUNT_SIZE];
-    const Pretok *pretok = tokenizer_pretok(tokenizer);
+    const Pretok *pretok = tokenizer->pretok;
     escape_printf(stdout, "tokenizer  %s (byte-level BPE)\n", source);
-    printf("vocabulary %s\n", show_count(tokenizer_vocab(tokenizer), true, count));
-    printf("merges     %s%s\n", show_count(tokenizer_merge_count(tokenizer), true, count),
-           tokenizer_ignore_merges(tokenizer) ? ", not needed for pre-tokens that are entries"
-                                              : "");
+    printf("vocabulary %s\n", show_count(tokenizer->vocab, true, count));
+    printf("merges     %s%s\n", show_count(tokenizer->merge_count, true, count),
+           tokenizer->ignore_merges ? ", not needed for pre-tokens that are entries" : "");
     escape_printf(stdout, "pattern    %s: %s\n", pretok_name(pretok), pretok_regex(pretok));
-    printf("hash       %016" PRIx64 "\n", tokenizer_hash(tokenizer));
+    printf("hash       %016" PRIx64 "\n", tokenizer->hash);
     uint32_t end;
     if (tokenizer_end(tokenizer, NULL, &end) == 0) {
         size_t size;
@@ -252,10 +251,10 @@ int cmd_tokenizer_info(Config *cfg)
         escape_write(stdout, bytes, size, false);
         printf(" (%" PRIu32 ")\n", end);
     }
-    if (tokenizer_added_count(tokenizer) > 0) {
+    if (tokenizer->added_count > 0) {
         show_added(tokenizer);
     }
-    if (tokenizer_merge_count(tokenizer) > 0) {
+    if (tokenizer->merge_count > 0) {
         show_longest(tokenizer);
     }
     tokenizer_free(tokenizer);
@@ -305,11 +304,11 @@ static int open_input(Coding *c, const char *path)
 static int check_width(const Config *cfg, const Tokenizer *tokenizer)
 {
     bool narrow = cfg->command == COMMAND_TOKENIZER_ENCODE && cfg->ids == CONFIG_IDS_UINT16;
-    return narrow && tokenizer_vocab(tokenizer) > 65536
+    return narrow && tokenizer->vocab > 65536
                ? err_set(ERR_INPUT,
                          "--ids uint16 cannot hold the ids of %s, which has %" PRIu32
                          " entries; use uint32",
-                         cfg->tokenizer, tokenizer_vocab(tokenizer))
+                         cfg->tokenizer, tokenizer->vocab)
                : 0;
 }
 

@@ -72,10 +72,10 @@ static void add_stories(Split *split, const Tokenizer *bytes, uint64_t index, ui
         tokens[used++] = (uint16_t)end;
     }
     Shard shard;
-    shard_from_memory(&shard, "builtin:stories", tokens, used, 2, tokenizer_vocab(bytes));
+    shard_from_memory(&shard, "builtin:stories", tokens, used, 2, bytes->vocab);
     shard.documents = documents;
     shard.text_bytes = used - documents;
-    shard.tokenizer = tokenizer_hash(bytes);
+    shard.tokenizer = bytes->hash;
     split_add(split, shard);
 }
 

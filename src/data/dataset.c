@@ -405,11 +405,11 @@ int dataset_tokenizer(const Dataset *dataset, Tokenizer **out)
     }
     const char *source = bytes ? TOKENIZER_BYTES : dataset->tokenizer_path;
     int code = tokenizer_open(source, out);
-    if (code == 0 && tokenizer_hash(*out) != dataset->tokenizer_hash) {
+    if (code == 0 && (*out)->hash != dataset->tokenizer_hash) {
         code = err_set(ERR_INPUT,
                        "%s: not the tokenizer that made the shards beside it (hash %016" PRIx64
                        ", theirs is %016" PRIx64 "); prepare the data again",
-                       source, tokenizer_hash(*out), dataset->tokenizer_hash);
+                       source, (*out)->hash, dataset->tokenizer_hash);
         tokenizer_free(*out);
         *out = NULL;
     }

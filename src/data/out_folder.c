@@ -170,7 +170,7 @@ int out_folder_open(OutFolder *folder, const char *path)
 int out_folder_put_tokenizer(const OutFolder *folder, const Tokenizer *tokenizer,
                              Manifest *manifest)
 {
-    char *name = mem_format(OUT_FOLDER_TOKENIZER "-%016" PRIx64 ".json", tokenizer_hash(tokenizer));
+    char *name = mem_format(OUT_FOLDER_TOKENIZER "-%016" PRIx64 ".json", tokenizer->hash);
     char *path = io_join(folder->path, name);
     int code = tokenizer_write_json(tokenizer, path);
     free(path);

@@ -199,9 +199,8 @@ static int check_shards(const Preparation *p)
 {
     const Tokenizer *tokenizer = p->options->tokenizer;
     size_t longest = 1, added = 0;
-    for (uint32_t id = 0; id < tokenizer_vocab(tokenizer); id++) {
-        bool is_added =
-            added < tokenizer_added_count(tokenizer) && tokenizer_added(tokenizer)[added].id == id;
+    for (uint32_t id = 0; id < tokenizer->vocab; id++) {
+        bool is_added = added < tokenizer->added_count && tokenizer->added[added].id == id;
         added += is_added;
         size_t size = 0;
         tokenizer_bytes(tokenizer, id, &size);
@@ -237,8 +236,8 @@ int prepare_dataset(const PrepareOptions *options)
     }
     Preparation *p = mem_zalloc(1, sizeof *p);
     p->options = options;
-    manifest_init(&p->manifest, options->tokenizer_name, tokenizer_hash(options->tokenizer),
-                  tokenizer_vocab(options->tokenizer));
+    manifest_init(&p->manifest, options->tokenizer_name, options->tokenizer->hash,
+                  options->tokenizer->vocab);
     int code = source_open(options->source, &p->source);
     p->progress = progress_begin("preparing");
     code = code != 0 ? code : check_shards(p);

@@ -28,11 +28,6 @@ enum { BYTES = 256, PROGRESS_EVERY = 128 };
  * which is never 0. */
 enum { WORD_COUNT = 0, WORD_LENGTH = 2, WORD_IDS = 3 };
 
-typedef struct {
-    const uint8_t *bytes; /* in `ids` */
-    uint32_t size;
-} Token;
-
 /* A candidate for the next merge. */
 typedef struct {
     uint64_t pair; /* pair_of */

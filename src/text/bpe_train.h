@@ -26,6 +26,6 @@ typedef struct {
  * twice, a single byte or too long: what can be said before any text is read. */
 int bpe_train_check(const BpeTrainOptions *options);
 
-/* Fewer merges than asked for when the words run out of pairs: tokenizer_vocab says how many
+/* Fewer merges than asked for when the words run out of pairs: its vocab says how many
  * entries there are. Fails as bpe_train_check does. */
 int bpe_train(const WordCount *words, BpeTrainOptions options, Tokenizer **out);

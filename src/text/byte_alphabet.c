@@ -1,7 +1,7 @@
 /* Bytes as text. In the byte alphabet every byte is a printable character: bytes that print in
  * Latin-1 stand for themselves, and the others, in ascending order, for the characters from U+0100
  * on. */
-#include "text/tokenizer_internal.h"
+#include "text/tokenizer.h"
 
 #include "text/unicode.h"
 

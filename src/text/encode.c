@@ -107,10 +107,10 @@ static void cache_add(PieceCache *cache, const uint8_t *bytes, size_t size, cons
 
 static void spans_open(Spans *spans, const Tokenizer *tokenizer)
 {
-    const AddedToken *added = tokenizer_added(tokenizer);
+    const AddedToken *added = tokenizer->added;
     spans->plain = string_finder_open();
     spans->normalized = string_finder_open();
-    for (size_t i = 0; i < tokenizer_added_count(tokenizer); i++) {
+    for (size_t i = 0; i < tokenizer->added_count; i++) {
         size_t size;
         const uint8_t *bytes = tokenizer_bytes(tokenizer, added[i].id, &size);
         string_finder_add(added[i].normalized ? spans->normalized : spans->plain, bytes, size,
@@ -157,12 +157,12 @@ Encoder *encoder_open(const Tokenizer *tokenizer)
 {
     Encoder *encoder = mem_zalloc(1, sizeof *encoder);
     encoder->tokenizer = tokenizer;
-    encoder->walk = pretok_walk_open(tokenizer_pretok(tokenizer));
+    encoder->walk = pretok_walk_open(tokenizer->pretok);
     spans_open(&encoder->spans, tokenizer);
     encoder->cache.pieces = word_table_open(0);
-    encoder->direct = tokenizer_merge_count(tokenizer) == 0 && !tokenizer_ignore_merges(tokenizer);
+    encoder->direct = tokenizer->merge_count == 0 && !tokenizer->ignore_merges;
     for (int byte = 0; byte < 256; byte++) {
-        encoder->byte_ids[byte] = tokenizer_byte_id(tokenizer, (uint8_t)byte);
+        encoder->byte_ids[byte] = tokenizer->byte_ids[byte];
     }
     return encoder;
 }
@@ -330,8 +330,7 @@ static void encode_piece(Encoder *e, const uint8_t *bytes, size_t size, size_t r
     }
     size_t from = out->count;
     uint32_t whole, symbols[SHORT_PIECE];
-    if (tokenizer_ignore_merges(e->tokenizer) &&
-        tokenizer_find(e->tokenizer, bytes, size, &whole)) {
+    if (e->tokenizer->ignore_merges && tokenizer_find(e->tokenizer, bytes, size, &whole)) {
         token_list_add(out, &whole, 1);
     } else if (size <= SHORT_PIECE) {
         token_list_add(out, symbols, merge_short(e, bytes, size, symbols));
@@ -411,7 +410,7 @@ int tokenizer_decode(const Tokenizer *tokenizer, const uint32_t *ids, size_t cou
             return err_set(ERR_INPUT,
                            "token %zu is %" PRIu32 ", which this tokenizer does not have (its "
                            "vocabulary has %" PRIu32 " entries)",
-                           i, ids[i], tokenizer_vocab(tokenizer));
+                           i, ids[i], tokenizer->vocab);
         }
         if (out->size + size > out->capacity) {
             out->capacity = (out->size + size) * 3 / 2 + 256;

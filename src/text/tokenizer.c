@@ -1,14 +1,12 @@
 /* The tokenizer as tables. A WordTable keeps the bytes of tokens and says which token has these
  * bytes. Which merge joins two ids is asked for every pair of neighbours in every word, so the
  * number of a pair is the whole answer: one more than the rank, and the result. */
-#include "text/tokenizer_internal.h"
+#include "text/tokenizer.h"
 
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "text/pair_table.h"
-#include "text/word_table.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,34 +14,6 @@
 #include <xxhash.h>
 
 #define NO_ID UINT32_MAX
-
-typedef struct {
-    const uint8_t *bytes; /* in the table of ids */
-    uint32_t size;        /* 0: no token */
-} Token;
-
-struct Tokenizer {
-    Token *tokens; /* by id */
-    size_t token_capacity;
-    uint32_t vocab;   /* one more than the largest id */
-    size_t all_bytes; /* of all tokens */
-
-    WordTable *ids, *added_ids; /* 1 + the id of these bytes, of all tokens and of added ones */
-
-    /* Until the tokenizer is finished, a merge that was given again is NO_ID in its old place. */
-    Merge *merges;
-    size_t merge_count, merge_capacity;
-    PairTable merge_of; /* merge_number */
-
-    AddedToken *added;
-    uint32_t *apart; /* ids of the added tokens that are not part of the vocabulary */
-    size_t added_count, apart_count;
-
-    uint32_t byte_ids[256];
-    Pretok *pretok;
-    uint64_t hash;
-    bool ignore_merges, finished;
-};
 
 Tokenizer *tokenizer_new(void)
 {
@@ -378,12 +348,6 @@ int tokenizer_set_pattern(Tokenizer *tokenizer, const char *pattern)
     return pretok_open(pattern, &tokenizer->pretok);
 }
 
-void tokenizer_set_ignore_merges(Tokenizer *tokenizer, bool ignore_merges)
-{
-    PACER_ASSERT(!tokenizer->finished, "ignore_merges comes after tokenizer_finish");
-    tokenizer->ignore_merges = ignore_merges;
-}
-
 int tokenizer_finish(Tokenizer *tokenizer)
 {
     Tokenizer *t = tokenizer;
@@ -403,49 +367,4 @@ int tokenizer_finish(Tokenizer *tokenizer)
     t->hash = compute_hash(t);
     t->finished = true;
     return 0;
-}
-
-uint32_t tokenizer_vocab(const Tokenizer *tokenizer)
-{
-    return tokenizer->vocab;
-}
-
-uint64_t tokenizer_hash(const Tokenizer *tokenizer)
-{
-    return tokenizer->hash;
-}
-
-uint32_t tokenizer_byte_id(const Tokenizer *tokenizer, uint8_t byte)
-{
-    return tokenizer->byte_ids[byte];
-}
-
-size_t tokenizer_merge_count(const Tokenizer *tokenizer)
-{
-    return tokenizer->merge_count;
-}
-
-const Merge *tokenizer_merges(const Tokenizer *tokenizer)
-{
-    return tokenizer->merges;
-}
-
-size_t tokenizer_added_count(const Tokenizer *tokenizer)
-{
-    return tokenizer->added_count;
-}
-
-const AddedToken *tokenizer_added(const Tokenizer *tokenizer)
-{
-    return tokenizer->added;
-}
-
-const Pretok *tokenizer_pretok(const Tokenizer *tokenizer)
-{
-    return tokenizer->pretok;
-}
-
-bool tokenizer_ignore_merges(const Tokenizer *tokenizer)
-{
-    return tokenizer->ignore_merges;
 }

@@ -3,7 +3,9 @@
  * them in order of rank, a pattern that cuts text into pre-tokens, and added tokens that are
  * found in the text before anything else (<|endoftext|> and the like). Read-only once made:
  * threads share it. */
+#include "text/pair_table.h"
 #include "text/pretok.h"
+#include "text/word_table.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,7 +26,34 @@ typedef struct {
     bool normalized; /* found after those that are not */
 } AddedToken;
 
-typedef struct Tokenizer Tokenizer;
+typedef struct {
+    const uint8_t *bytes; /* in the table of ids */
+    uint32_t size;        /* 0: no token */
+} Token;
+
+/* Read by anybody once it is finished, written by the functions below alone. */
+typedef struct Tokenizer {
+    uint32_t vocab; /* one more than the largest id; ids between may be without a token */
+    uint64_t hash;  /* XXH3 of everything that decides ids */
+    Merge *merges;  /* in order of rank */
+    size_t merge_count;
+    AddedToken *added; /* ascending ids */
+    size_t added_count;
+    uint32_t byte_ids[256];
+    Pretok *pretok;
+    bool ignore_merges;
+
+    Token *tokens; /* by id */
+    size_t token_capacity;
+    size_t all_bytes;           /* of all tokens */
+    WordTable *ids, *added_ids; /* 1 + the id of these bytes, of all tokens and of added ones */
+    size_t merge_capacity;      /* until it is finished, a merge given again is no merge in its old
+                                   place: its result is UINT32_MAX */
+    PairTable merge_of;         /* one more than the rank << 32, and the result */
+    uint32_t *apart;            /* ids of the added tokens that are not part of the vocabulary */
+    size_t apart_count;
+    bool finished;
+} Tokenizer;
 
 /* A tokenizer is put together with these, then finished once. */
 Tokenizer *tokenizer_new(void);
@@ -36,8 +65,8 @@ int tokenizer_add_merge(Tokenizer *tokenizer, uint32_t left, uint32_t right);
 /* The token exists under this id, or is made with these bytes (which a token that is not added may
  * have too; tokenizer_find then gives that one). */
 int tokenizer_add_added(Tokenizer *tokenizer, AddedToken added, const uint8_t *bytes, size_t size);
+bool tokenizer_is_apart(const Tokenizer *tokenizer, uint32_t id); /* whether that made it */
 int tokenizer_set_pattern(Tokenizer *tokenizer, const char *pattern); /* pretok_open */
-void tokenizer_set_ignore_merges(Tokenizer *tokenizer, bool ignore_merges);
 /* Checks that every byte has a token (ERR_INPUT naming the first that has none), builds the lookup
  * tables and the hash. */
 int tokenizer_finish(Tokenizer *tokenizer);
@@ -57,27 +86,16 @@ int tokenizer_parse_gpt2(const char *vocab, size_t vocab_size, const char *vocab
                          const char *merges, size_t merges_size, const char *merges_path,
                          Tokenizer **out);
 
-/* One more than the largest id. Ids between may be without a token. */
-uint32_t tokenizer_vocab(const Tokenizer *tokenizer);
-/* XXH3 of everything that decides ids. */
-uint64_t tokenizer_hash(const Tokenizer *tokenizer);
 /* The bytes of a token; NULL when the id has none. */
 const uint8_t *tokenizer_bytes(const Tokenizer *tokenizer, uint32_t id, size_t *size);
 /* The id of these bytes; false when no token has them. One that is not added comes first. */
 bool tokenizer_find(const Tokenizer *tokenizer, const uint8_t *bytes, size_t size, uint32_t *id);
 bool tokenizer_find_added(const Tokenizer *tokenizer, const uint8_t *bytes, size_t size,
                           uint32_t *id); /* among the added tokens alone */
-uint32_t tokenizer_byte_id(const Tokenizer *tokenizer, uint8_t byte);
 
-size_t tokenizer_merge_count(const Tokenizer *tokenizer);
-const Merge *tokenizer_merges(const Tokenizer *tokenizer); /* in order of rank */
 /* The merge of two neighbours: its rank and result; false when there is none. */
 bool tokenizer_merge_of(const Tokenizer *tokenizer, uint32_t left, uint32_t right, uint32_t *rank,
                         uint32_t *result);
-size_t tokenizer_added_count(const Tokenizer *tokenizer);
-const AddedToken *tokenizer_added(const Tokenizer *tokenizer); /* ascending ids */
-const Pretok *tokenizer_pretok(const Tokenizer *tokenizer);
-bool tokenizer_ignore_merges(const Tokenizer *tokenizer);
 
 /* The token that ends documents: the added token `name`; or with NULL the first there is of
  * <|endoftext|>, <|end_of_text|>, </s>, <eos>. ERR_INPUT saying what to do when there is none. */
@@ -86,3 +104,14 @@ int tokenizer_end(const Tokenizer *tokenizer, const char *name, uint32_t *id);
 /* The alphabet of tokenizer.json: every byte as a printable character (GPT-2's table). */
 uint32_t byte_character(uint8_t byte);
 bool character_byte(uint32_t character, uint8_t *byte); /* false: not of the alphabet */
+
+/* Text in the byte alphabet to bytes; `out` has room for `length`. False when a character is not of
+ * the alphabet. */
+bool alphabet_to_bytes(const char *text, size_t length, uint8_t *out, size_t *size);
+
+/* A token's bytes for a message: as text, with what does not print escaped, and cut when long. */
+#define TOKEN_SHOWN_SIZE 80
+typedef struct {
+    char text[TOKEN_SHOWN_SIZE];
+} ShownToken;
+ShownToken token_shown(const void *bytes, size_t size);

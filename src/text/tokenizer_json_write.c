@@ -1,7 +1,7 @@
 /* Writing Hugging Face's tokenizer.json: one token and one merge per line, so that a person can
  * read it and two of them can be compared. Merges are written as "left right", which every
  * version of Hugging Face tokenizers reads. */
-#include "text/tokenizer_internal.h"
+#include "text/tokenizer.h"
 
 #include "base/err.h"
 #include "base/io.h"
@@ -13,63 +13,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    char *text;
-    size_t size, capacity;
-} Text;
-
-static void put(Text *text, const void *bytes, size_t size)
-{
-    if (size > text->capacity - text->size) {
-        text->capacity = 2 * (text->size + size) + 4096;
-        text->text = mem_realloc(text->text, text->capacity, 1);
-    }
-    memcpy(text->text + text->size, bytes, size);
-    text->size += size;
-}
-
-static void put_text(Text *text, const char *string)
-{
-    put(text, string, strlen(string));
-}
-
-static void put_number(Text *text, uint32_t number)
-{
-    char digits[16];
-    put(text, digits, (size_t)snprintf(digits, sizeof digits, "%" PRIu32, number));
-}
-
 /* UTF-8 inside a JSON string: quotes, backslashes and control characters are escaped. */
-static void put_escaped(Text *text, const uint8_t *bytes, size_t size)
+static void put_escaped(FILE *out, const uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
-        char escape[8];
-        if (bytes[i] == '"' || bytes[i] == '\\') {
-            put_text(text, bytes[i] == '"' ? "\\\"" : "\\\\");
-        } else if (bytes[i] < 0x20) {
-            put(text, escape, (size_t)snprintf(escape, sizeof escape, "\\u%04x", bytes[i]));
-        } else {
-            put(text, &bytes[i], 1);
+        if (bytes[i] < 0x20) {
+            fprintf(out, "\\u%04x", bytes[i]);
+            continue;
         }
+        if (bytes[i] == '"' || bytes[i] == '\\') {
+            fputc('\\', out);
+        }
+        fputc(bytes[i], out);
     }
 }
 
 /* A token in the byte alphabet, which has quotes and backslashes but no control characters. */
-static void put_alphabet(Text *text, const Tokenizer *tokenizer, uint32_t id)
+static void put_alphabet(FILE *out, const Tokenizer *tokenizer, uint32_t id)
 {
     size_t size;
     const uint8_t *bytes = tokenizer_bytes(tokenizer, id, &size);
     for (size_t i = 0; i < size; i++) {
         uint8_t character[4];
-        put_escaped(text, character, (size_t)utf8_encode(byte_character(bytes[i]), character));
+        put_escaped(out, character, (size_t)utf8_encode(byte_character(bytes[i]), character));
     }
 }
 
-static void put_plain(Text *text, const Tokenizer *tokenizer, uint32_t id)
+static void put_plain(FILE *out, const Tokenizer *tokenizer, uint32_t id)
 {
     size_t size;
     const uint8_t *bytes = tokenizer_bytes(tokenizer, id, &size);
-    put_escaped(text, bytes, size);
+    put_escaped(out, bytes, size);
 }
 
 static int by_id(const void *a, const void *b)
@@ -80,9 +54,8 @@ static int by_id(const void *a, const void *b)
 
 static bool is_added(const Tokenizer *tokenizer, uint32_t id)
 {
-    size_t count = tokenizer_added_count(tokenizer);
-    return count > 0 &&
-           bsearch(&id, tokenizer_added(tokenizer), count, sizeof(AddedToken), by_id) != NULL;
+    size_t count = tokenizer->added_count;
+    return count > 0 && bsearch(&id, tokenizer->added, count, sizeof(AddedToken), by_id) != NULL;
 }
 
 /* Added tokens are plain text in the file, so they must be UTF-8 without U+0000. The rest of the
@@ -129,11 +102,11 @@ static int check_merged(const Tokenizer *tokenizer, uint32_t id)
 static int check_expressible(const Tokenizer *tokenizer)
 {
     int code = 0;
-    for (size_t i = 0; i < tokenizer_added_count(tokenizer) && code == 0; i++) {
-        code = check_added(tokenizer, tokenizer_added(tokenizer)[i].id);
+    for (size_t i = 0; i < tokenizer->added_count && code == 0; i++) {
+        code = check_added(tokenizer, tokenizer->added[i].id);
     }
-    const Merge *merges = tokenizer_merges(tokenizer);
-    for (size_t i = 0; i < tokenizer_merge_count(tokenizer) && code == 0; i++) {
+    const Merge *merges = tokenizer->merges;
+    for (size_t i = 0; i < tokenizer->merge_count && code == 0; i++) {
         if (is_added(tokenizer, merges[i].result)) {
             code = check_merged(tokenizer, merges[i].result);
         }
@@ -147,12 +120,12 @@ static int check_expressible(const Tokenizer *tokenizer)
 static bool apart_follow(const Tokenizer *tokenizer)
 {
     uint32_t next = 0; /* entries */
-    for (uint32_t id = 0; id < tokenizer_vocab(tokenizer); id++) {
+    for (uint32_t id = 0; id < tokenizer->vocab; id++) {
         size_t size;
         next += tokenizer_bytes(tokenizer, id, &size) != NULL && !tokenizer_is_apart(tokenizer, id);
     }
-    const AddedToken *added = tokenizer_added(tokenizer);
-    for (size_t i = 0; i < tokenizer_added_count(tokenizer); i++) {
+    const AddedToken *added = tokenizer->added;
+    for (size_t i = 0; i < tokenizer->added_count; i++) {
         if (tokenizer_is_apart(tokenizer, added[i].id) && added[i].id != next++) {
             return false;
         }
@@ -160,77 +133,82 @@ static bool apart_follow(const Tokenizer *tokenizer)
     return true;
 }
 
-static void put_added(Text *text, const Tokenizer *tokenizer)
+static const char *truth(bool value)
 {
-    const AddedToken *added = tokenizer_added(tokenizer);
-    size_t count = tokenizer_added_count(tokenizer);
-    put_text(text, "  \"added_tokens\": [");
-    for (size_t i = 0; i < count; i++) {
-        put_text(text, i == 0 ? "\n    {\"id\": " : ",\n    {\"id\": ");
-        put_number(text, added[i].id);
-        put_text(text, ", \"content\": \"");
-        put_plain(text, tokenizer, added[i].id);
-        put_text(text, "\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false");
-        put_text(text, added[i].normalized ? ", \"normalized\": true" : ", \"normalized\": false");
-        put_text(text, added[i].special ? ", \"special\": true}" : ", \"special\": false}");
-    }
-    put_text(text, count > 0 ? "\n  ],\n" : "],\n");
+    return value ? "true" : "false";
 }
 
-static void put_pre_tokenizer(Text *text, const Pretok *pretok)
+static void put_added(FILE *out, const Tokenizer *tokenizer)
+{
+    size_t count = tokenizer->added_count;
+    fputs("  \"added_tokens\": [", out);
+    for (size_t i = 0; i < count; i++) {
+        const AddedToken *added = &tokenizer->added[i];
+        fprintf(out, "%s\n    {\"id\": %" PRIu32 ", \"content\": \"", i == 0 ? "" : ",", added->id);
+        put_plain(out, tokenizer, added->id);
+        fprintf(out,
+                "\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
+                "\"normalized\": %s, \"special\": %s}",
+                truth(added->normalized), truth(added->special));
+    }
+    fputs(count > 0 ? "\n  ],\n" : "],\n", out);
+}
+
+static void put_pre_tokenizer(FILE *out, const Pretok *pretok)
 {
     if (strcmp(pretok_name(pretok), PRETOK_GPT2) == 0) {
-        put_text(text,
-                 "  \"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
-                 "\"trim_offsets\": true, \"use_regex\": true},\n");
+        fputs("  \"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
+              "\"trim_offsets\": true, \"use_regex\": true},\n",
+              out);
         return;
     }
     const char *regex = pretok_regex(pretok);
-    put_text(text, "  \"pre_tokenizer\": {\n    \"type\": \"Sequence\",\n    \"pretokenizers\": [\n"
-                   "      {\"type\": \"Split\", \"pattern\": {\"Regex\": \"");
-    put_escaped(text, (const uint8_t *)regex, strlen(regex));
-    put_text(text, "\"}, \"behavior\": \"Isolated\", \"invert\": false},\n"
-                   "      {\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
-                   "\"trim_offsets\": true, \"use_regex\": false}\n    ]\n  },\n");
+    fputs("  \"pre_tokenizer\": {\n    \"type\": \"Sequence\",\n    \"pretokenizers\": [\n"
+          "      {\"type\": \"Split\", \"pattern\": {\"Regex\": \"",
+          out);
+    put_escaped(out, (const uint8_t *)regex, strlen(regex));
+    fputs("\"}, \"behavior\": \"Isolated\", \"invert\": false},\n"
+          "      {\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
+          "\"trim_offsets\": true, \"use_regex\": false}\n    ]\n  },\n",
+          out);
 }
 
-static void put_vocab(Text *text, const Tokenizer *tokenizer)
+static void put_vocab(FILE *out, const Tokenizer *tokenizer)
 {
     bool leave_apart = apart_follow(tokenizer);
     const char *before = "\n      \"";
-    put_text(text, "    \"vocab\": {");
-    for (uint32_t id = 0; id < tokenizer_vocab(tokenizer); id++) {
+    fputs("    \"vocab\": {", out);
+    for (uint32_t id = 0; id < tokenizer->vocab; id++) {
         size_t size;
         if (tokenizer_bytes(tokenizer, id, &size) == NULL ||
             (leave_apart && tokenizer_is_apart(tokenizer, id))) {
             continue;
         }
-        put_text(text, before);
+        fputs(before, out);
         if (is_added(tokenizer, id)) {
-            put_plain(text, tokenizer, id);
+            put_plain(out, tokenizer, id);
         } else {
-            put_alphabet(text, tokenizer, id);
+            put_alphabet(out, tokenizer, id);
         }
-        put_text(text, "\": ");
-        put_number(text, id);
+        fprintf(out, "\": %" PRIu32, id);
         before = ",\n      \"";
     }
-    put_text(text, "\n    },\n");
+    fputs("\n    },\n", out);
 }
 
-static void put_merges(Text *text, const Tokenizer *tokenizer)
+static void put_merges(FILE *out, const Tokenizer *tokenizer)
 {
-    const Merge *merges = tokenizer_merges(tokenizer);
-    size_t count = tokenizer_merge_count(tokenizer);
-    put_text(text, "    \"merges\": [");
+    const Merge *merges = tokenizer->merges;
+    size_t count = tokenizer->merge_count;
+    fputs("    \"merges\": [", out);
     for (size_t i = 0; i < count; i++) {
-        put_text(text, i == 0 ? "\n      \"" : ",\n      \"");
-        put_alphabet(text, tokenizer, merges[i].left);
-        put_text(text, " ");
-        put_alphabet(text, tokenizer, merges[i].right);
-        put_text(text, "\"");
+        fputs(i == 0 ? "\n      \"" : ",\n      \"", out);
+        put_alphabet(out, tokenizer, merges[i].left);
+        fputs(" ", out);
+        put_alphabet(out, tokenizer, merges[i].right);
+        fputs("\"", out);
     }
-    put_text(text, count > 0 ? "\n    ]\n" : "]\n");
+    fputs(count > 0 ? "\n    ]\n" : "]\n", out);
 }
 
 int tokenizer_write_json(const Tokenizer *tokenizer, const char *path)
@@ -239,24 +217,27 @@ int tokenizer_write_json(const Tokenizer *tokenizer, const char *path)
     if (code != 0) {
         return err_wrap(code, "%s: cannot write the tokenizer", path);
     }
-    Text text = {0};
-    put_text(&text, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n");
-    put_added(&text, tokenizer);
-    put_text(&text, "  \"normalizer\": null,\n");
-    put_pre_tokenizer(&text, tokenizer_pretok(tokenizer));
-    put_text(&text, "  \"post_processor\": null,\n"
-                    "  \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, "
-                    "\"trim_offsets\": true, \"use_regex\": true},\n"
-                    "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n"
-                    "    \"unk_token\": null,\n    \"continuing_subword_prefix\": null,\n"
-                    "    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n"
-                    "    \"byte_fallback\": false,\n");
-    put_text(&text, tokenizer_ignore_merges(tokenizer) ? "    \"ignore_merges\": true,\n"
-                                                       : "    \"ignore_merges\": false,\n");
-    put_vocab(&text, tokenizer);
-    put_merges(&text, tokenizer);
-    put_text(&text, "  }\n}\n");
-    code = io_write_atomic(path, text.text, text.size);
-    free(text.text);
+    char *text = NULL;
+    size_t size;
+    FILE *out = mem_checked(open_memstream(&text, &size), sizeof *out);
+    fputs("{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n", out);
+    put_added(out, tokenizer);
+    fputs("  \"normalizer\": null,\n", out);
+    put_pre_tokenizer(out, tokenizer->pretok);
+    fprintf(out,
+            "  \"post_processor\": null,\n"
+            "  \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, "
+            "\"trim_offsets\": true, \"use_regex\": true},\n"
+            "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n"
+            "    \"unk_token\": null,\n    \"continuing_subword_prefix\": null,\n"
+            "    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n"
+            "    \"byte_fallback\": false,\n    \"ignore_merges\": %s,\n",
+            truth(tokenizer->ignore_merges));
+    put_vocab(out, tokenizer);
+    put_merges(out, tokenizer);
+    fputs("  }\n}\n", out);
+    mem_checked(fclose(out) == 0 ? text : NULL, size);
+    code = io_write_atomic(path, text, size);
+    free(text);
     return code;
 }

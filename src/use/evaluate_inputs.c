@@ -283,8 +283,8 @@ static int read_documents(Evaluation *v, EncodeStream *stream)
 int evaluate_text(Evaluator *evaluator, const EvalText *text, uint64_t *documents)
 {
     int64_t vocab = evaluator->setup.model->spec.vocab, seq = evaluator->setup.seq;
-    PACER_ASSERT(tokenizer_vocab(text->tokenizer) <= vocab, "%u tokens, vocabulary %lld",
-                 tokenizer_vocab(text->tokenizer), (long long)vocab);
+    PACER_ASSERT(text->tokenizer->vocab <= vocab, "%u tokens, vocabulary %lld",
+                 text->tokenizer->vocab, (long long)vocab);
     Evaluation v = {.evaluator = evaluator, .text = text, .seq = seq};
     evaluator_begin(evaluator);
     v.stride = seq > 1 ? seq / 2 : 1;

@@ -102,7 +102,7 @@ static int open_tokenizer(LoadedModel *loaded, const ModelSource *from, const Co
     if (loaded->tokenizer == NULL) {
         return 0;
     }
-    int64_t known = tokenizer_vocab(loaded->tokenizer), vocab = loaded->model.spec.vocab;
+    int64_t known = loaded->tokenizer->vocab, vocab = loaded->model.spec.vocab;
     if (known > vocab) {
         return err_set(ERR_INPUT,
                        "the tokenizer has %lld tokens and %s a vocabulary of %lld: give the one "

@@ -251,7 +251,7 @@ static int run(const Writer *writer, LoadedModel *loaded, const TokenList *promp
         tokens[i] = (int32_t)prompt->ids[i];
     }
     /* Ids that the tokenizer has no text for are never chosen. */
-    int64_t vocab = loaded->model.spec.vocab, known = tokenizer_vocab(loaded->tokenizer);
+    int64_t vocab = loaded->model.spec.vocab, known = loaded->tokenizer->vocab;
     double start = clock_seconds();
     generator_begin(&generator, tokens, (int64_t)prompt->count);
     out->prompt_seconds = clock_seconds() - start;

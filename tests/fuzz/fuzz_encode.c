@@ -58,7 +58,7 @@ static Tokenizer *make(int variant)
         must(tokenizer_add_added(tokenizer, token, (const uint8_t *)added[i], strlen(added[i])));
     }
     must(tokenizer_set_pattern(tokenizer, patterns[variant]));
-    tokenizer_set_ignore_merges(tokenizer, variant == 1);
+    tokenizer->ignore_merges = variant == 1;
     must(tokenizer_finish(tokenizer));
     return tokenizer;
 }
@@ -66,13 +66,13 @@ static Tokenizer *make(int variant)
 static void add_piece(const Tokenizer *tokenizer, const uint8_t *piece, size_t size, TokenList *out)
 {
     uint32_t whole;
-    if (tokenizer_ignore_merges(tokenizer) && tokenizer_find(tokenizer, piece, size, &whole)) {
+    if (tokenizer->ignore_merges && tokenizer_find(tokenizer, piece, size, &whole)) {
         token_list_add(out, &whole, 1);
         return;
     }
     uint32_t *ids = mem_alloc(size * sizeof *ids);
     for (size_t i = 0; i < size; i++) {
-        ids[i] = tokenizer_byte_id(tokenizer, piece[i]);
+        ids[i] = tokenizer->byte_ids[piece[i]];
     }
     while (true) {
         size_t best = size;
@@ -100,7 +100,7 @@ static void check_definition(const Tokenizer *tokenizer, Encoder *encoder, const
                              size_t size)
 {
     TokenList wanted = {0}, ids = {0};
-    PretokWalk *walk = pretok_walk_open(tokenizer_pretok(tokenizer));
+    PretokWalk *walk = pretok_walk_open(tokenizer->pretok);
     pretok_walk_begin(walk, text, size);
     for (size_t start = 0, end; pretok_walk_next(walk, &end); start = end) {
         add_piece(tokenizer, text + start, end - start, &wanted);

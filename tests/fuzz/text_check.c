@@ -77,7 +77,7 @@ void fuzz_ids(const Tokenizer *tokenizer, Encoder *encoder, const uint8_t *text,
     TokenList ids = {0};
     encoder_run(encoder, text, size, &ids);
     for (size_t i = 0; i < ids.count; i++) {
-        PACER_ASSERT(ids.ids[i] < tokenizer_vocab(tokenizer), "id %u", ids.ids[i]);
+        PACER_ASSERT(ids.ids[i] < tokenizer->vocab, "id %u", ids.ids[i]);
     }
     ByteList bytes = {0};
     int code = tokenizer_decode(tokenizer, ids.ids, ids.count, &bytes);
