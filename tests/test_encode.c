@@ -336,16 +336,16 @@ static void test_encode__streams_give_the_same_ids(void **state)
             encoder_run(encoder, text, size, &whole);
             ends[i] = whole.count;
             bytes += size;
-            encode_stream_begin(stream, (uint64_t)(7 * i));
+            rounds_begin(stream->rounds, (uint64_t)(7 * i));
             for (size_t at = 0, part; at < size; at += part) {
                 part = 1 + draw(&d, 200000);
                 part = part < size - at ? part : size - at;
-                assert_int_equal(encode_stream_put(stream, text + at, part), 0);
+                assert_int_equal(rounds_put(stream->rounds, text + at, part), 0);
             }
-            assert_int_equal(encode_stream_end(stream), 0);
+            assert_int_equal(rounds_end(stream->rounds), 0);
             free(text);
         }
-        assert_int_equal(encode_stream_flush(stream), 0);
+        assert_int_equal(rounds_flush(stream->rounds), 0);
         same_ids(&whole, &r.ids);
         assert_int_equal(r.documents, DOCUMENTS);
         assert_memory_equal(r.ends, ends, sizeof ends);
@@ -368,11 +368,11 @@ static void test_encode__nothing_at_all(void **state)
         Received r = {0};
         EncodeStream *stream = encode_stream_open(t, 2, receive, &r);
         for (int i = 0; i < documents; i++) {
-            encode_stream_begin(stream, 0);
-            assert_int_equal(encode_stream_put(stream, "", 0), 0);
-            assert_int_equal(encode_stream_end(stream), 0);
+            rounds_begin(stream->rounds, 0);
+            assert_int_equal(rounds_put(stream->rounds, "", 0), 0);
+            assert_int_equal(rounds_end(stream->rounds), 0);
         }
-        assert_int_equal(encode_stream_flush(stream), 0);
+        assert_int_equal(rounds_flush(stream->rounds), 0);
         assert_true(r.ids.count == 0 && r.bytes == 0);
         assert_int_equal(r.documents, documents);
         encode_stream_close(stream);
@@ -392,10 +392,10 @@ static void test_encode__no_place_to_cut(void **state)
     size_t size = 3 << 20;
     uint8_t *text = mem_alloc(size);
     memset(text, 'a', size);
-    encode_stream_begin(stream, 0);
-    assert_int_equal(encode_stream_put(stream, text, size), 0);
-    assert_int_equal(encode_stream_end(stream), 0);
-    assert_int_equal(encode_stream_flush(stream), 0);
+    rounds_begin(stream->rounds, 0);
+    assert_int_equal(rounds_put(stream->rounds, text, size), 0);
+    assert_int_equal(rounds_end(stream->rounds), 0);
+    assert_int_equal(rounds_flush(stream->rounds), 0);
     decodes_to(t, &r.ids, text, size);
     encode_stream_close(stream);
     token_list_free(&r.ids);

@@ -417,13 +417,13 @@ static int encode(Coding *c, EncodeStream *stream)
 {
     size_t size = 1;
     int code = 0;
-    encode_stream_begin(stream, 0);
+    rounds_begin(stream->rounds, 0);
     while (code == 0 && size > 0) {
         code = read_chunk(c, &size);
-        code = code != 0 ? code : encode_stream_put(stream, c->chunk, size);
+        code = code != 0 ? code : rounds_put(stream->rounds, c->chunk, size);
     }
-    code = code != 0 ? code : encode_stream_end(stream);
-    code = code != 0 ? code : encode_stream_flush(stream);
+    code = code != 0 ? code : rounds_end(stream->rounds);
+    code = code != 0 ? code : rounds_flush(stream->rounds);
     if (code == 0 && c->form == CONFIG_IDS_TEXT && c->position > 0) {
         code = output_put(c->output, "\n", 1);
     }

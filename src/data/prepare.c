@@ -135,18 +135,18 @@ static int check_interrupted(const Preparation *p)
 static int prepare_document(Preparation *p, const SourceDocument *document)
 {
     double draw = (double)(document->hash >> 11) * 0x1p-53; /* in [0, 1) */
-    encode_stream_begin(p->stream, draw < p->options->val_fraction ? VALIDATION : TRAIN);
+    rounds_begin(p->stream->rounds, draw < p->options->val_fraction ? VALIDATION : TRAIN);
     int code = 0;
     for (size_t size = 1; code == 0 && size > 0;) {
         const uint8_t *bytes;
         code = source_chunk(p->source, &bytes, &size);
         if (code == 0 && size > 0) {
-            code = encode_stream_put(p->stream, bytes, size);
+            code = rounds_put(p->stream->rounds, bytes, size);
         }
         progress_say(&p->progress, source_position(p->source), source_bytes(p->source));
         code = code != 0 ? code : check_interrupted(p);
     }
-    return code != 0 ? code : encode_stream_end(p->stream);
+    return code != 0 ? code : rounds_end(p->stream->rounds);
 }
 
 static int prepare_documents(Preparation *p)
@@ -156,7 +156,7 @@ static int prepare_documents(Preparation *p)
         bool found;
         int code = source_next(p->source, &document, &found);
         if (code == 0 && !found) {
-            return encode_stream_flush(p->stream);
+            return rounds_flush(p->stream->rounds);
         }
         code = code != 0 ? code : prepare_document(p, &document);
         if (code != 0) {

@@ -1,15 +1,14 @@
-/* Text goes into a buffer of one round. What is known to be whole (a document that ended, or a long
- * one up to a cut) becomes spans: stretches between special tokens, cut again so that threads have
- * something to share. Threads take spans as they come and count into tables of their own, which are
- * added to the main one; one thread alone counts into the main one. A cut never changes the pieces,
- * so neither the number of threads nor the size of a round shows in the counts. */
+/* Threads take parts of a round (rounds.h) as they come and count what lies between special tokens
+ * into tables of their own, which are added to the main one; one thread alone counts into the main
+ * one. A cut never changes the pieces, so neither the number of threads nor the size of a round
+ * shows in the counts. */
 #include "text/word_count.h"
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "text/rounds.h"
 #include "text/string_finder.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -17,16 +16,12 @@
 enum {
     ROUND_BYTES = 4 << 20,
     LEAST_ROUND = 64,
-    ROUNDS_TOGETHER = 16, /* text without a cut lets the buffer grow to this many rounds */
-    SPANS_PER_ROUND = 128,
-    SPAN_CAPACITY = 4096, /* spans that are counted at a time */
-    SPANS_AT_ONCE = 4,    /* taken by a thread */
+    ROUNDS_TOGETHER = 16, /* of text without a cut */
+    PARTS_PER_ROUND = 64,
 };
 #define MOST_TABLE ((size_t)8 << 30)
 
-typedef struct {
-    size_t begin, size; /* in the buffer */
-} Span;
+_Static_assert(ROUNDS_AHEAD >= WORD_TABLE_AHEAD, "words are counted in the text of a round");
 
 typedef struct {
     PretokWalk *walk;
@@ -39,13 +34,8 @@ struct WordCount {
     size_t longest_special; /* 0: there are none */
     bool by_line;
     size_t table_limit, round_bytes;
-
-    uint8_t *buffer; /* NULL between a flush and the next text */
-    size_t capacity, size;
-    size_t begin; /* text before it is in spans or counted */
-    Span *spans;
-    size_t span_count;
-
+    TextRounds *rounds; /* NULL between a flush and the next text */
+    bool open;          /* a document has begun */
     Worker *workers;
     int threads;
     uint64_t seed;
@@ -82,50 +72,25 @@ WordCount *word_count_open(WordCountOptions options)
     return count;
 }
 
-/* Memory that is only needed while text comes in. */
-static void open_round(WordCount *count)
+/* Where text can be cut whatever follows; 0 when no place is found. */
+static size_t find_cut(void *context, const uint8_t *text, size_t size)
 {
-    if (count->buffer == NULL) {
-        count->capacity = count->round_bytes;
-        count->buffer = mem_alloc(count->capacity + WORD_TABLE_AHEAD);
-        count->spans = mem_alloc(SPAN_CAPACITY * sizeof *count->spans);
-        for (int i = 0; i < count->threads; i++) {
-            count->workers[i].table =
-                count->threads == 1 ? count->table : word_table_open(count->seed);
-        }
+    const WordCount *count = context;
+    /* What comes may complete a special token, or a longer one, that starts behind `limit`. */
+    size_t kept = count->longest_special > 0 ? count->longest_special - 1 : 0;
+    size_t limit = size > kept ? size - kept : 0, start = 0, length;
+    do {
+        uint64_t unused;
+        size_t at = string_finder_find(count->specials, text, start, limit, size, &length, &unused);
+        start = length > 0 ? at + length : start;
+    } while (length > 0);
+    if (start >= limit) {
+        return start;
     }
-    free(count->order);
-    count->order = NULL;
-}
-
-static void close_round(WordCount *count)
-{
-    free(count->buffer);
-    free(count->spans);
-    count->buffer = NULL;
-    count->spans = NULL;
-    for (int i = 0; i < count->threads; i++) {
-        if (count->threads > 1) {
-            word_table_close(count->workers[i].table);
-        }
-        count->workers[i].table = NULL;
-    }
-}
-
-void word_count_close(WordCount *count)
-{
-    if (count == NULL) {
-        return;
-    }
-    close_round(count);
-    for (int i = 0; i < count->threads; i++) {
-        pretok_walk_close(count->workers[i].walk);
-    }
-    free(count->workers);
-    string_finder_close(count->specials);
-    free(count->order);
-    word_table_close(count->table);
-    free(count);
+    const uint8_t *line_end = count->by_line ? memrchr(text + start, '\n', limit - start) : NULL;
+    return line_end != NULL
+               ? (size_t)(line_end - text) + 1
+               : start + pretok_walk_cut(count->workers[0].walk, text + start, limit - start);
 }
 
 static void count_text(Worker *worker, const uint8_t *text, size_t size)
@@ -144,10 +109,11 @@ static void count_text(Worker *worker, const uint8_t *text, size_t size)
     } while (pieces > 0);
 }
 
-static void count_lines(Worker *worker, const uint8_t *text, size_t size)
+/* Text without special tokens. */
+static void count_lines(Worker *worker, const uint8_t *text, size_t size, bool by_line)
 {
     while (size > 0) {
-        const uint8_t *line_end = memchr(text, '\n', size);
+        const uint8_t *line_end = by_line ? memchr(text, '\n', size) : NULL;
         size_t line = line_end != NULL ? (size_t)(line_end - text) + 1 : size;
         count_text(worker, text, line);
         text += line;
@@ -155,29 +121,24 @@ static void count_lines(Worker *worker, const uint8_t *text, size_t size)
     }
 }
 
-static void count_span(const WordCount *count, Worker *worker, Span span)
+static void count_part(void *context, int thread, const uint8_t *text, TextPart *part)
 {
-    (count->by_line ? count_lines : count_text)(worker, count->buffer + span.begin, span.size);
-}
-
-static void count_spans(WordCount *count)
-{
-    if (count->threads == 1) {
-        for (size_t i = 0; i < count->span_count; i++) {
-            count_span(count, &count->workers[0], count->spans[i]);
-        }
-    } else {
-#pragma omp parallel for num_threads(count->threads) schedule(dynamic, SPANS_AT_ONCE)
-        for (size_t i = 0; i < count->span_count; i++) {
-            count_span(count, &count->workers[omp_get_thread_num()], count->spans[i]);
-        }
+    const WordCount *count = context;
+    size_t size = part->end - part->start;
+    for (size_t start = 0, length = 0; start < size; start += length) {
+        uint64_t unused;
+        size_t special =
+            string_finder_find(count->specials, text, start, size, size, &length, &unused);
+        count_lines(&count->workers[thread], text + start, special - start, count->by_line);
+        start = special;
     }
-    count->span_count = 0;
 }
 
-static void end_round(WordCount *count)
+static int end_round(void *context, const TextPart *parts, size_t part_count)
 {
-    count_spans(count);
+    (void)parts;
+    (void)part_count;
+    WordCount *count = context;
     for (int i = 0; count->threads > 1 && i < count->threads; i++) {
         word_table_add(count->table, count->workers[i].table);
         word_table_clear(count->workers[i].table);
@@ -185,124 +146,74 @@ static void end_round(WordCount *count)
     if (word_table_memory(count->table) > count->table_limit) {
         count->dropped += word_table_drop(count->table, count->table_limit / 2);
     }
+    return 0;
 }
 
-static void add_span(WordCount *count, size_t begin, size_t end)
+/* Memory that is only needed while text comes in. */
+static void open_rounds(WordCount *count)
 {
-    if (begin < end) {
-        if (count->span_count == SPAN_CAPACITY) {
-            count_spans(count);
+    for (int i = 0; i < count->threads; i++) {
+        count->workers[i].table = count->threads == 1 ? count->table : word_table_open(count->seed);
+    }
+    count->rounds =
+        rounds_open((RoundOptions){.threads = count->threads,
+                                   .round_bytes = count->round_bytes,
+                                   .part_bytes = count->round_bytes / PARTS_PER_ROUND + 1,
+                                   .most_bytes = ROUNDS_TOGETHER * count->round_bytes,
+                                   .margin = count->longest_special + 1,
+                                   .cut = find_cut,
+                                   .work = count_part,
+                                   .finish = end_round,
+                                   .context = count});
+}
+
+static void close_rounds(WordCount *count)
+{
+    for (int i = 0; i < count->threads; i++) {
+        if (count->threads > 1) {
+            word_table_close(count->workers[i].table);
         }
-        count->spans[count->span_count++] = (Span){begin, end - begin};
+        count->workers[i].table = NULL;
     }
+    rounds_close(count->rounds);
+    count->rounds = NULL;
 }
 
-/* Where [begin, end) can be cut whatever follows; `begin` when no place is found. */
-static size_t find_cut(const WordCount *count, size_t begin, size_t end)
+void word_count_close(WordCount *count)
 {
-    const uint8_t *text = count->buffer + begin;
-    if (count->by_line && end > begin) {
-        const uint8_t *line_end = memrchr(text, '\n', end - begin);
-        if (line_end != NULL) {
-            return begin + (size_t)(line_end - text) + 1;
-        }
+    if (count == NULL) {
+        return;
     }
-    return end > begin ? begin + pretok_walk_cut(count->workers[0].walk, text, end - begin) : begin;
-}
-
-/* Spans for text without special tokens. When it is not whole, what follows its last cut is left.
- * Returns where the spans end. */
-static size_t split_text(WordCount *count, size_t begin, size_t end, bool whole)
-{
-    size_t stride = count->round_bytes / SPANS_PER_ROUND + 1, window = stride;
-    while (end - begin > window) {
-        size_t cut = find_cut(count, begin, begin + window);
-        add_span(count, begin, cut);
-        window = cut > begin ? stride : 2 * window;
-        begin = cut;
+    close_rounds(count);
+    for (int i = 0; i < count->threads; i++) {
+        pretok_walk_close(count->workers[i].walk);
     }
-    size_t cut = whole ? end : find_cut(count, begin, end);
-    add_span(count, begin, cut);
-    return cut;
-}
-
-/* Spans for the text of the current document, as far as it is known. */
-static void split_document(WordCount *count, bool whole)
-{
-    size_t begin = count->begin, end = count->size, limit = end, size;
-    if (!whole && count->longest_special > 0) {
-        /* What comes may complete a special token, or a longer one, that starts behind this. */
-        size_t kept = count->longest_special - 1;
-        limit = end - begin > kept ? end - kept : begin;
-    }
-    for (;;) {
-        uint64_t unused;
-        size_t special =
-            string_finder_find(count->specials, count->buffer, begin, limit, end, &size, &unused);
-        if (size == 0) {
-            break;
-        }
-        split_text(count, begin, special, true);
-        begin = special + size;
-    }
-    count->begin = begin < limit ? split_text(count, begin, limit, whole) : begin;
-}
-
-/* The end of the last whole character in text[begin, end); `end` when that is far off. */
-static size_t character_end(const uint8_t *text, size_t begin, size_t end)
-{
-    size_t at = end;
-    while (at > begin && end - at < 3 && (text[at] & 0xc0) == 0x80) {
-        at--;
-    }
-    return at > begin && (text[at] & 0xc0) != 0x80 ? at : end;
-}
-
-/* Counts what can be counted of a full buffer and makes room in it. */
-static void run_round(WordCount *count)
-{
-    split_document(count, false);
-    size_t left = count->size - count->begin;
-    bool grow = left > count->capacity / 2;
-    if (grow && count->capacity >= ROUNDS_TOGETHER * count->round_bytes) {
-        size_t kept = count->longest_special + 1;
-        size_t cut = character_end(count->buffer, count->begin, count->size - kept);
-        add_span(count, count->begin, cut);
-        count->begin = cut;
-        left = count->size - cut;
-        grow = false;
-    }
-    end_round(count);
-    memmove(count->buffer, count->buffer + count->begin, left);
-    count->size = left;
-    count->begin = 0;
-    if (grow) {
-        count->capacity *= 2;
-        count->buffer = mem_realloc(count->buffer, count->capacity + WORD_TABLE_AHEAD, 1);
-    }
+    free(count->workers);
+    string_finder_close(count->specials);
+    free(count->order);
+    word_table_close(count->table);
+    free(count);
 }
 
 void word_count_put(WordCount *count, const void *bytes, size_t size)
 {
-    const uint8_t *text = bytes;
-    open_round(count);
-    while (size > 0) {
-        size_t part = count->capacity - count->size;
-        part = size < part ? size : part;
-        memcpy(count->buffer + count->size, text, part);
-        count->size += part;
-        text += part;
-        size -= part;
-        if (count->size == count->capacity) {
-            run_round(count);
-        }
+    if (count->rounds == NULL) {
+        open_rounds(count);
+        free(count->order);
+        count->order = NULL;
     }
+    if (!count->open) {
+        rounds_begin(count->rounds, 0);
+        count->open = true;
+    }
+    rounds_put(count->rounds, bytes, size);
 }
 
 void word_count_end(WordCount *count)
 {
-    if (count->buffer != NULL) {
-        split_document(count, true);
+    if (count->open) {
+        rounds_end(count->rounds);
+        count->open = false;
     }
 }
 
@@ -348,12 +259,10 @@ static void sort_words(WordCount *count)
 
 void word_count_flush(WordCount *count)
 {
-    if (count->buffer != NULL) {
-        split_document(count, true);
-        end_round(count);
-        count->size = 0;
-        count->begin = 0;
-        close_round(count);
+    word_count_end(count);
+    if (count->rounds != NULL) {
+        rounds_flush(count->rounds);
+        close_rounds(count);
     }
     if (count->order == NULL) {
         sort_words(count);

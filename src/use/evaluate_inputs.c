@@ -248,7 +248,7 @@ static int read_documents(Evaluation *v, EncodeStream *stream)
         bool found;
         int code = source_next(v->text->source, &document, &found);
         if (code == 0 && !found) {
-            code = encode_stream_flush(stream);
+            code = rounds_flush(stream->rounds);
             return code != 0 ? code : run_round(v);
         }
         if (code != 0) {
@@ -261,16 +261,16 @@ static int read_documents(Evaluation *v, EncodeStream *stream)
         uint64_t number = v->reported + v->pending_count + 1;
         v->pending[v->pending_count++] =
             (Pending){.document = {.file = document.file, .line = document.line, .number = number}};
-        encode_stream_begin(stream, number);
+        rounds_begin(stream->rounds, number);
         for (size_t size = 1; code == 0 && size > 0;) {
             const uint8_t *bytes;
             code = source_chunk(v->text->source, &bytes, &size);
             v->read += code == 0 ? size : 0;
             if (code == 0 && size > 0) {
-                code = encode_stream_put(stream, bytes, size);
+                code = rounds_put(stream->rounds, bytes, size);
             }
         }
-        code = code != 0 ? code : encode_stream_end(stream);
+        code = code != 0 ? code : rounds_end(stream->rounds);
         if (code == 0 && interrupted != NULL && v->evaluator->setup.comm == NULL) {
             code = interrupted(); /* several ranks find out together, in a round */
         }
