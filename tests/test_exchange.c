@@ -107,8 +107,8 @@ static void assert_same_weights(const ModelSource *a, const ModelSource *b)
     for (int r = 0; r < table->count; r++) {
         size_t bytes = (size_t)table->rows[r].count * sizeof(float);
         float *x = mem_alloc(bytes), *y = mem_alloc(bytes);
-        assert_int_equal(weight_folder_read(a->weights, table, r, x), 0);
-        assert_int_equal(weight_folder_read(b->weights, table, r, y), 0);
+        assert_int_equal(weight_folder_read(a->weights, table, r, false, x), 0);
+        assert_int_equal(weight_folder_read(b->weights, table, r, false, y), 0);
         assert_memory_equal(x, y, bytes);
         free(x);
         free(y);
@@ -240,8 +240,8 @@ static void test_exchange__bf16_export_rounds_to_nearest(void **state)
     int row = params_find(&shapes.params, "h.1.mlp.fc.weight");
     int64_t count = shapes.params.rows[row].count;
     float *a = mem_alloc((size_t)count * sizeof *a), *b = mem_alloc((size_t)count * sizeof *b);
-    assert_int_equal(weight_folder_read(source.weights, &shapes.params, row, a), 0);
-    assert_int_equal(weight_folder_read(rounded.weights, &shapes.params, row, b), 0);
+    assert_int_equal(weight_folder_read(source.weights, &shapes.params, row, false, a), 0);
+    assert_int_equal(weight_folder_read(rounded.weights, &shapes.params, row, false, b), 0);
     int changed = 0;
     for (int64_t i = 0; i < count; i++) {
         assert_true(f32_from_bf16(bf16_from_f32(a[i])) == b[i]);

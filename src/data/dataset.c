@@ -105,6 +105,14 @@ static int add_file(Split *split, const char *path)
     return code;
 }
 
+static int add_in(Split *split, const char *folder, const char *name)
+{
+    char *path = io_join(folder, name);
+    int code = add_file(split, path);
+    free(path);
+    return code;
+}
+
 /* The header must agree with what the manifest says of this shard. */
 static int check_listed(const Shard *shard, const Manifest *manifest, const ShardInfo *info)
 {
@@ -126,12 +134,10 @@ static int open_manifest(Dataset *dataset, const char *folder)
     for (int i = 0; code == 0 && i < manifest.shard_count; i++) {
         const ManifestShard *listed = &manifest.shards[i];
         Split *split = listed->validation ? &dataset->validation : &dataset->train;
-        char *path = io_join(folder, listed->info.file);
-        code = add_file(split, path);
+        code = add_in(split, folder, listed->info.file);
         if (code == 0) {
             code = check_listed(&split->shards[split->shard_count - 1], &manifest, &listed->info);
         }
-        free(path);
     }
     if (code == 0) {
         free(dataset->tokenizer);
@@ -239,19 +245,19 @@ static bool any_match(const char *folder, const char *ending)
 
 static int open_folder(Dataset *dataset, const char *folder)
 {
-    char *manifest = io_join(folder, MANIFEST_FILE), *train = io_join(folder, "train.bin"),
-         *val = io_join(folder, "val.bin");
-    char *quoted = quote_pattern(folder), *prefix = io_join(quoted, "*");
     int code;
-    if (io_exists(manifest)) {
+    if (io_holds(folder, MANIFEST_FILE)) {
         code = open_manifest(dataset, folder);
-    } else if (io_exists(train)) {
-        code = add_file(&dataset->train, train);
-        if (code == 0 && io_exists(val)) {
-            code = add_file(&dataset->validation, val);
+    } else if (io_holds(folder, "train.bin")) {
+        code = add_in(&dataset->train, folder, "train.bin");
+        if (code == 0 && io_holds(folder, "val.bin")) {
+            code = add_in(&dataset->validation, folder, "val.bin");
         }
     } else {
+        char *quoted = quote_pattern(folder), *prefix = io_join(quoted, "*");
         code = add_llmc(dataset, prefix);
+        free(prefix);
+        free(quoted);
     }
     if (code == 0 && dataset->train.tokens == 0) {
         bool partial = any_match(folder, "*" SHARD_SUFFIX "*");
@@ -262,11 +268,6 @@ static int open_folder(Dataset *dataset, const char *folder)
                                  " (pacer data prepare), train.bin, or NAME_train*.bin",
                        folder);
     }
-    free(prefix);
-    free(quoted);
-    free(val);
-    free(train);
-    free(manifest);
     return code;
 }
 

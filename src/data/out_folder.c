@@ -115,10 +115,7 @@ static int take_lock(OutFolder *folder)
 
 static int check_content(OutFolder *folder)
 {
-    char *manifest = io_join(folder->path, MANIFEST_FILE);
-    bool dataset = io_exists(manifest);
-    free(manifest);
-    if (dataset) {
+    if (io_holds(folder->path, MANIFEST_FILE)) {
         int code = manifest_read(&folder->manifest, folder->path);
         return code == 0 ? 0
                          : err_wrap(code,

@@ -118,6 +118,17 @@ static int clear_leftovers(FreshFolder *folder)
     return code;
 }
 
+/* Removes the content after an error, whose message stays. */
+static void abandon(const FreshFolder *folder, int code)
+{
+    char *why = mem_strdup(err_message());
+    if (clear(folder) != 0) {
+        log_warn("%s", err_message());
+    }
+    err_set(code, "%s", why);
+    free(why);
+}
+
 static int make(FreshFolder *folder)
 {
     int code = io_make_folders(folder->work);
@@ -129,7 +140,7 @@ static int make(FreshFolder *folder)
     /* Another process may have been faster between the first look and the lock. */
     code = code != 0 ? code : check_free(folder->path);
     if (code != 0) {
-        fresh_folder_abandon(folder);
+        abandon(folder, code);
     }
     return code;
 }
@@ -151,7 +162,7 @@ int fresh_folder_open(FreshFolder *folder, const char *path)
     return code;
 }
 
-int fresh_folder_commit(FreshFolder *folder)
+static int commit(const FreshFolder *folder)
 {
     const char *slash = strrchr(folder->path, '/');
     /* Before the rename: behind it nothing may end the program. */
@@ -164,33 +175,21 @@ int fresh_folder_commit(FreshFolder *folder)
     } else if (code == 0) {
         code = io_sync_folder(parent);
         if (code != 0) { /* it may not last: then it is not there */
-            char *why = mem_strdup(err_message());
             rename(folder->path, folder->partial);
-            err_set(code, "%s", why);
-            free(why);
         }
     }
     free(parent);
+    return code;
+}
+
+int fresh_folder_end(FreshFolder *folder, int code)
+{
+    code = code != 0 ? code : commit(folder);
     if (code != 0) {
-        fresh_folder_abandon(folder);
-        return code;
-    }
-    if (clear(folder) != 0) {
+        abandon(folder, code);
+    } else if (clear(folder) != 0) {
         log_warn("%s", err_message());
     }
     release(folder);
-    return 0;
-}
-
-void fresh_folder_abandon(FreshFolder *folder)
-{
-    if (folder->partial != NULL) {
-        char *why = mem_strdup(err_message());
-        if (clear(folder) != 0) {
-            log_warn("%s", err_message());
-        }
-        err_set(ERR_FAILED, "%s", why);
-        free(why);
-        release(folder);
-    }
+    return code;
 }

@@ -15,9 +15,6 @@ typedef struct {
  * NAME.partial is in the way. */
 int fresh_folder_open(FreshFolder *folder, const char *path);
 
-/* Makes it durable and gives it its name. Ends the folder, also on failure, which leaves
- * nothing. */
-int fresh_folder_commit(FreshFolder *folder);
-
-void fresh_folder_abandon(
-    FreshFolder *folder); /* leaves nothing; keeps the message; no-op on a zeroed one */
+/* With code 0 makes it durable and gives it its name. Otherwise, or when that fails, leaves nothing
+ * and keeps the message. Returns the code. */
+int fresh_folder_end(FreshFolder *folder, int code);

@@ -18,14 +18,6 @@
 
 /* --- tokenizer --- */
 
-static bool holds(const char *folder, const char *name)
-{
-    char *path = io_join(folder, name);
-    bool there = io_exists(path);
-    free(path);
-    return there;
-}
-
 static int copy_file(const char *from, const char *to)
 {
     char *bytes;
@@ -58,8 +50,8 @@ int hf_bring_tokenizer(const char *from, const char *folder, bool *found, int64_
 {
     *found = false;
     *begin = *end = -1;
-    bool whole = from != NULL && holds(from, TOKENIZER_FILE);
-    if (!whole && (from == NULL || !holds(from, "vocab.json"))) {
+    bool whole = from != NULL && io_holds(from, TOKENIZER_FILE);
+    if (!whole && (from == NULL || !io_holds(from, "vocab.json"))) {
         return 0;
     }
     char *source = io_join(from, TOKENIZER_FILE), *target = io_join(folder, TOKENIZER_FILE);
@@ -160,11 +152,7 @@ int hf_export(const HfModel *model, HfExport options, const char *out)
         code = code != 0 ? code
                          : weight_write(folder.partial, model->weights, model->spec, &shapes.params,
                                         layout, NULL);
-        if (code == 0) {
-            code = fresh_folder_commit(&folder);
-        } else {
-            fresh_folder_abandon(&folder);
-        }
+        code = fresh_folder_end(&folder, code);
     }
     model_free(&shapes);
     return code;

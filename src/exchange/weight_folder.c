@@ -3,15 +3,18 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "exchange/hf_config.h"
-#include "exchange/weight_files.h"
 #include "tensor/half.h"
+#include "tensor/safetensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #define CONFIG_LIMIT ((size_t)4 << 20)
+#define INDEX_LIMIT ((size_t)64 << 20)
+#define MOST_FILES 10000
 #define NAMED_FAULTS 3 /* in a message; the others are counted */
 #define TURNED_LINES \
     16 /* of a matrix that are transposed together: one cache line of each output */
@@ -20,8 +23,177 @@ struct WeightFolder {
     char *path;
     bool foreign; /* Hugging Face's: names and orientation are theirs */
     ModelSpec spec;
-    WeightFiles files;
+    SafeFile *files; /* model.safetensors, or those that the index lists */
+    int file_count;
 };
+
+/* --- files ---
+ *
+ * An index is an object with "weight_map": tensor name to file name. The names come from outside: a
+ * file name that could lead out of the folder is refused, and the map is held against what the
+ * files hold, so that neither can say something that the other does not. */
+
+/* safetensors_check of them all. */
+static int check_files(const WeightFolder *folder)
+{
+    int code = 0;
+    for (int i = 0; code == 0 && i < folder->file_count; i++) {
+        code = safetensors_check(&folder->files[i]);
+    }
+    return code;
+}
+
+/* NULL: not there. */
+static const SafeTensor *find(const WeightFolder *folder, const char *name)
+{
+    const SafeTensor *found = NULL;
+    for (int i = 0; found == NULL && i < folder->file_count; i++) {
+        found = safetensors_find(&folder->files[i], name);
+    }
+    return found;
+}
+
+static int open_one(WeightFolder *folder, const char *name)
+{
+    char *path = io_join(folder->path, name);
+    folder->files =
+        mem_realloc(folder->files, (size_t)folder->file_count + 1, sizeof *folder->files);
+    int code = safetensors_open(path, &folder->files[folder->file_count]);
+    folder->file_count += code == 0;
+    free(path);
+    return code;
+}
+
+/* The place of a file in the set; -1: it was not opened yet. */
+static int file_index(const WeightFolder *folder, const char *name)
+{
+    for (int i = 0; i < folder->file_count; i++) {
+        const char *slash = strrchr(folder->files[i].path, '/');
+        if (strcmp(slash != NULL ? slash + 1 : folder->files[i].path, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static bool stays_inside(const char *name)
+{
+    return name[0] != '\0' && name[0] != '.' && strchr(name, '/') == NULL && strlen(name) < 256;
+}
+
+/* A tensor of the map with its place in the set. */
+typedef struct {
+    const char *name;
+    int file;
+} Listed;
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const Listed *)a)->name, ((const Listed *)b)->name);
+}
+
+static int open_listed(WeightFolder *folder, const char *path, const cJSON *map, Listed *listed,
+                       int *count)
+{
+    int code = 0;
+    for (const cJSON *item = map->child; code == 0 && item != NULL; item = item->next) {
+        if (!cJSON_IsString(item) || !stays_inside(item->valuestring)) {
+            return err_set(ERR_INPUT,
+                           "%s: tensor \"%.200s\": its file must be a plain name in this folder",
+                           path, item->string);
+        }
+        int file = file_index(folder, item->valuestring);
+        if (file < 0 && folder->file_count == MOST_FILES) {
+            return err_set(ERR_INPUT, "%s: lists more than %d files", path, MOST_FILES);
+        }
+        if (file < 0) {
+            file = folder->file_count;
+            code = open_one(folder, item->valuestring);
+        }
+        listed[(*count)++] = (Listed){item->string, file};
+    }
+    return code;
+}
+
+/* The map and the files say the same. */
+static int compare(const WeightFolder *folder, const char *path, Listed *listed, int count)
+{
+    qsort(listed, (size_t)count, sizeof *listed, by_name);
+    for (int i = 0; i < count; i++) {
+        const SafeFile *file = &folder->files[listed[i].file];
+        if (i > 0 && strcmp(listed[i].name, listed[i - 1].name) == 0) {
+            return err_set(ERR_INPUT, "%s: tensor \"%.200s\" is listed twice", path,
+                           listed[i].name);
+        }
+        if (safetensors_find(file, listed[i].name) == NULL) {
+            return err_set(ERR_INPUT, "%s: tensor \"%.200s\" is not in %s, where it is listed",
+                           path, listed[i].name, file->path);
+        }
+    }
+    for (int f = 0; f < folder->file_count; f++) {
+        for (int t = 0; t < folder->files[f].count; t++) {
+            Listed wanted = {folder->files[f].tensors[t].name, f};
+            const Listed *found = bsearch(&wanted, listed, (size_t)count, sizeof *listed, by_name);
+            if (found == NULL || found->file != f) {
+                return err_set(ERR_INPUT,
+                               "%s: tensor \"%.200s\" is not listed as one of this file in %s",
+                               folder->files[f].path, wanted.name, path);
+            }
+        }
+    }
+    return 0;
+}
+
+static int open_index(WeightFolder *folder)
+{
+    char *path = io_join(folder->path, WEIGHT_INDEX), *text = NULL;
+    size_t size;
+    int code = io_read_all(path, INDEX_LIMIT, &text, &size);
+    if (code != 0) {
+        free(path);
+        return code;
+    }
+    cJSON *root = json_parse(text, size, NULL);
+    free(text);
+    const cJSON *map = json_get(root, "weight_map");
+    if (!cJSON_IsObject(map) || map->child == NULL) {
+        code = err_set(ERR_INPUT, "%s: needs \"weight_map\", an object of tensors and files", path);
+    } else {
+        Listed *listed = mem_zalloc((size_t)cJSON_GetArraySize(map), sizeof *listed);
+        int count = 0;
+        code = open_listed(folder, path, map, listed, &count);
+        code = code != 0 ? code : compare(folder, path, listed, count);
+        free(listed);
+    }
+    cJSON_Delete(root);
+    free(path);
+    return code;
+}
+
+/* What to say where there are no safetensors files. */
+static int refuse(const char *folder)
+{
+    static const char *const others[] = {"pytorch_model.bin", "pytorch_model.bin.index.json",
+                                         "consolidated.00.pth", "tf_model.h5",
+                                         "flax_model.msgpack"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (io_holds(folder, others[i])) {
+            return err_set(ERR_INPUT,
+                           "%s: has %s, but no " WEIGHT_FILE ": load the model with transformers "
+                           "and save it again with save_pretrained(folder, "
+                           "safe_serialization=True)",
+                           folder, others[i]);
+        }
+    }
+    return err_set(ERR_INPUT, "%s: has neither " WEIGHT_FILE " nor " WEIGHT_INDEX, folder);
+}
+
+static int open_files(WeightFolder *folder)
+{
+    return io_holds(folder->path, WEIGHT_FILE)    ? open_one(folder, WEIGHT_FILE)
+           : io_holds(folder->path, WEIGHT_INDEX) ? open_index(folder)
+                                                  : refuse(folder->path);
+}
 
 static int read_config(WeightFolder *folder)
 {
@@ -37,10 +209,7 @@ static int read_config(WeightFolder *folder)
 int weight_folder_open(const char *path, WeightFolder **out)
 {
     *out = NULL;
-    char *state = io_join(path, "state.json"), *config = io_join(path, "config.json");
-    bool own = io_exists(state), foreign = !own && io_exists(config);
-    free(state);
-    free(config);
+    bool own = io_holds(path, "state.json"), foreign = !own && io_holds(path, "config.json");
     if (!own && !foreign) {
         return err_set(ERR_INPUT,
                        "%s: is neither a checkpoint (state.json) nor a Hugging Face folder "
@@ -51,7 +220,7 @@ int weight_folder_open(const char *path, WeightFolder **out)
     folder->path = mem_strdup(path);
     folder->foreign = foreign;
     int code = foreign ? read_config(folder) : 0;
-    code = code != 0 ? code : weight_files_open(&folder->files, path);
+    code = code != 0 ? code : open_files(folder);
     if (code != 0) {
         weight_folder_close(folder);
         return code;
@@ -63,7 +232,10 @@ int weight_folder_open(const char *path, WeightFolder **out)
 void weight_folder_close(WeightFolder *folder)
 {
     if (folder != NULL) {
-        weight_files_close(&folder->files);
+        for (int i = 0; i < folder->file_count; i++) {
+            safetensors_close(&folder->files[i]);
+        }
+        free(folder->files);
         free(folder->path);
         free(folder);
     }
@@ -80,11 +252,6 @@ typedef struct {
     const SafeTensor *tensor; /* NULL: not there */
     bool transposed;
 } Stored;
-
-static const SafeTensor *find(const WeightFolder *folder, const char *name)
-{
-    return weight_files_find(&folder->files, name, NULL);
-}
 
 /* The tensor of a row, under Hugging Face's name with its prefix or without, or pacer's own. */
 static Stored find_row(const WeightFolder *folder, const char *row)
@@ -225,8 +392,8 @@ static int check_rest(const WeightFolder *folder, const ModelSpec *spec, const P
     }
     qsort(names, (size_t)table->count, sizeof *names, by_address);
     int code = 0;
-    for (int f = 0; code == 0 && f < folder->files.count; f++) {
-        const SafeFile *file = &folder->files.files[f];
+    for (int f = 0; code == 0 && f < folder->file_count; f++) {
+        const SafeFile *file = &folder->files[f];
         for (int t = 0; code == 0 && t < file->count; t++) {
             const SafeTensor *tensor = &file->tensors[t];
             bool claimed = bsearch(&tensor->name, names, (size_t)table->count, sizeof *names,
@@ -254,8 +421,8 @@ int weight_folder_check(const WeightFolder *folder, const ModelSpec *spec, const
 {
     int claimed = 0, stored = 0;
     int code = check_rows(folder, table, &claimed);
-    for (int f = 0; f < folder->files.count; f++) {
-        stored += folder->files.files[f].count;
+    for (int f = 0; f < folder->file_count; f++) {
+        stored += folder->files[f].count;
     }
     return code != 0 || claimed == stored ? code : check_rest(folder, spec, table);
 }
@@ -278,28 +445,29 @@ static void convert(const SafeTensor *t, int64_t first, int64_t n, float *out)
     }
 }
 
-int weight_folder_read(const WeightFolder *folder, const ParamTable *table, int row, float *out)
+int weight_folder_read(const WeightFolder *folder, const ParamTable *table, int row,
+                       bool transposed, float *out)
 {
     const Param *param = &table->rows[row];
     Stored stored = find_row(folder, param->name);
-    PACER_ASSERT(stored.tensor != NULL && element_size(stored.tensor) > 0 &&
-                     same_shape(stored.tensor, param, stored.transposed),
+    const SafeTensor *t = stored.tensor;
+    PACER_ASSERT(t != NULL && element_size(t) > 0 && same_shape(t, param, stored.transposed),
                  "%s was not checked", param->name);
-    if (!stored.transposed) {
-        convert(stored.tensor, 0, param->count, out);
-        return weight_files_check(&folder->files);
+    if (stored.transposed == transposed) {
+        convert(t, 0, param->count, out);
+        return check_files(folder);
     }
-    int64_t inputs = param->dim[1], outputs = param->dim[0];
-    float *lines = mem_alloc((size_t)(outputs * TURNED_LINES) * sizeof *lines);
-    for (int64_t i = 0; i < inputs; i += TURNED_LINES) {
-        int64_t n = inputs - i < TURNED_LINES ? inputs - i : TURNED_LINES;
-        convert(stored.tensor, i * outputs, n * outputs, lines);
-        for (int64_t o = 0; o < outputs; o++) {
+    int64_t rows = t->dim[0], columns = t->dim[1];
+    float *lines = mem_alloc((size_t)(columns * TURNED_LINES) * sizeof *lines);
+    for (int64_t r = 0; r < rows; r += TURNED_LINES) {
+        int64_t n = rows - r < TURNED_LINES ? rows - r : TURNED_LINES;
+        convert(t, r * columns, n * columns, lines);
+        for (int64_t c = 0; c < columns; c++) {
             for (int64_t k = 0; k < n; k++) {
-                out[o * inputs + i + k] = lines[k * outputs + o];
+                out[c * rows + r + k] = lines[k * columns + c];
             }
         }
     }
     free(lines);
-    return weight_files_check(&folder->files);
+    return check_files(folder);
 }

@@ -6,6 +6,9 @@
  * unchecked. */
 #include "model/params.h"
 
+#define WEIGHT_FILE "model.safetensors"
+#define WEIGHT_INDEX "model.safetensors.index.json"
+
 typedef struct WeightFolder WeightFolder;
 
 /* ERR_INPUT names the file and what is wrong with it, or which models are understood. *out is
@@ -24,5 +27,7 @@ int64_t weight_folder_vocab(const WeightFolder *folder);
  * that are missing, have another shape, or have no place in the model. */
 int weight_folder_check(const WeightFolder *folder, const ModelSpec *spec, const ParamTable *table);
 
-/* Row `row` of the table, table->rows[row].count values, after weight_folder_check. */
-int weight_folder_read(const WeightFolder *folder, const ParamTable *table, int row, float *out);
+/* Row `row` of the table, table->rows[row].count values, after weight_folder_check. `transposed`: a
+ * matrix as (inputs, outputs), where the table has (outputs, inputs). */
+int weight_folder_read(const WeightFolder *folder, const ParamTable *table, int row,
+                       bool transposed, float *out);

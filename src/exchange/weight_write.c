@@ -1,20 +1,16 @@
 #include "exchange/weight_write.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "exchange/hf_config.h"
-#include "exchange/weight_files.h"
 #include "tensor/safetensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-#define QUIET_SECONDS 2.0 /* nothing is said about what takes less */
-#define LINE_SECONDS 10.0 /* between lines where no line can replace itself */
 
 /* One row of the table and where it goes. */
 typedef struct {
@@ -32,37 +28,8 @@ typedef struct {
     int row;       /* whose values `values` has; -1: none */
     float *values; /* as they are to be stored */
     int64_t done;  /* elements */
-    double start, said;
+    Progress progress;
 } Writing;
-
-static void tell(Writing *w)
-{
-    double now = clock_seconds();
-    int percent = (int)(100.0 * (double)w->done / (double)w->table->parameters);
-    if (now - w->start < QUIET_SECONDS) {
-        return;
-    }
-    if (log_is_terminal()) {
-        log_live("Writing weights: %d %%", percent);
-    } else if (now - w->said >= LINE_SECONDS) {
-        log_info("Writing weights: %d %%", percent);
-        w->said = now;
-    }
-}
-
-/* Puts a (rows, columns) matrix the other way round. */
-static void transpose(const float *from, int64_t rows, int64_t columns, float *to)
-{
-    const int64_t tile = 16;
-    for (int64_t r = 0; r < rows; r += tile) {
-        int64_t last = r + tile < rows ? r + tile : rows;
-        for (int64_t c = 0; c < columns; c++) {
-            for (int64_t i = r; i < last; i++) {
-                to[c * rows + i] = from[i * columns + c];
-            }
-        }
-    }
-}
 
 static int read_row(Writing *w, int row)
 {
@@ -76,18 +43,7 @@ static int read_row(Writing *w, int row)
                        param->name);
     }
     w->row = row;
-    int code = weight_folder_read(w->from, w->table, row, values);
-    if (code == 0 && w->places[row].as.transposed) {
-        float *turned = mem_try_aligned(bytes);
-        if (turned == NULL) {
-            return err_set(ERR_MEMORY, "no memory for the %.1f MB of %s twice", (double)bytes / 1e6,
-                           param->name);
-        }
-        transpose(values, param->dim[0], param->dim[1], turned);
-        free(values);
-        w->values = turned;
-    }
-    return code;
+    return weight_folder_read(w->from, w->table, row, w->places[row].as.transposed, values);
 }
 
 static int fetch(void *user, const SafeEntry *entry, size_t offset, void *to, size_t bytes)
@@ -112,7 +68,11 @@ static int fetch(void *user, const SafeEntry *entry, size_t offset, void *to, si
         }
     }
     w->done += count;
-    tell(w);
+    if (progress_due(&w->progress)) {
+        (log_is_terminal() ? log_live : log_info)(
+            "Writing weights: %d %%",
+            (int)(100.0 * (double)w->done / (double)w->table->parameters));
+    }
     return 0;
 }
 
@@ -208,7 +168,7 @@ int weight_write(const char *folder, const WeightFolder *from, const ModelSpec *
                  .layout = layout,
                  .places = places,
                  .row = -1,
-                 .start = clock_seconds()};
+                 .progress = progress_begin(NULL)};
     for (int file = 0; code == 0 && file < files; file++) {
         code = write_file(&w, folder, file, files, digest);
     }

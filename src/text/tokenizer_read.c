@@ -738,22 +738,18 @@ static int open_file(const char *path, Tokenizer **out)
 
 static int open_folder(const char *folder, Tokenizer **out)
 {
-    char *json = io_join(folder, JSON_NAME), *vocab = io_join(folder, VOCAB_NAME),
-         *merges = io_join(folder, MERGES_NAME);
-    int code;
-    if (io_exists(json)) {
-        code = open_file(json, out);
-    } else if (io_exists(vocab) && io_exists(merges)) {
-        code = open_gpt2(vocab, merges, out);
-    } else {
-        code = err_set(ERR_INPUT,
+    const char *name = io_holds(folder, JSON_NAME)                                     ? JSON_NAME
+                       : io_holds(folder, VOCAB_NAME) && io_holds(folder, MERGES_NAME) ? VOCAB_NAME
+                                                                                       : NULL;
+    if (name == NULL) {
+        return err_set(ERR_INPUT,
                        "%s: no tokenizer in this folder (neither " JSON_NAME " nor " VOCAB_NAME
                        " with " MERGES_NAME ")",
                        folder);
     }
-    free(json);
-    free(vocab);
-    free(merges);
+    char *path = io_join(folder, name);
+    int code = open_file(path, out);
+    free(path);
     return code;
 }
 

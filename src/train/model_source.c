@@ -6,7 +6,6 @@
 #include "base/mem.h"
 #include "exchange/fresh_folder.h"
 #include "exchange/hf_export.h"
-#include "exchange/weight_files.h"
 #include "exchange/weight_write.h"
 #include "train/checkpoint.h"
 #include "train/setup.h"
@@ -126,7 +125,7 @@ int model_source_rows(const ModelSource *source, const ParamTable *table, ModelR
                    ? 0
                    : err_set(ERR_MEMORY, "%s: no memory to read its weights through", source->path);
     for (int r = 0; code == 0 && r < table->count; r++) {
-        code = weight_folder_read(source->weights, table, r, values);
+        code = weight_folder_read(source->weights, table, r, false, values);
         if (code == 0) {
             take(user, &table->rows[r], values);
         }
@@ -239,11 +238,7 @@ static int write_run(ModelSource *source, const char *out)
     code = code != 0 ? code : fresh_folder_open(&folder, out);
     if (code == 0) {
         code = fill(folder.partial, source, &shapes.params);
-        if (code == 0) {
-            code = fresh_folder_commit(&folder);
-        } else {
-            fresh_folder_abandon(&folder);
-        }
+        code = fresh_folder_end(&folder, code);
     }
     if (code == 0) {
         log_info("%s: %lld parameters, as --model %s", out, (long long)shapes.params.parameters,
