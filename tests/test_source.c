@@ -8,6 +8,7 @@
 #include "support/data_files.h"
 #include "support/plain_documents.h"
 #include "support/says.h"
+#include "support/story_text.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "data/stories.h"
 #include "data/stories_engine.h"
+#include "support/story_text.h"
 
 #include <ctype.h>
 #include <pthread.h>
@@ -422,6 +423,17 @@ static void check_words(const char *story, bool male, bool female)
     }
 }
 
+/* Whether facts has the fact of this name; false for a name that no content uses. */
+static bool has_fact(const StoryGrammar *grammar, const StoryFacts *facts, const char *name)
+{
+    for (uint32_t i = 0; i < grammar->facts_count; i++) {
+        if (strcmp(grammar->fact_names[i], name) == 0) {
+            return facts->bit[i / 64] >> (i % 64) & 1;
+        }
+    }
+    return false;
+}
+
 static void test_stories__english_holds_together(void **state)
 {
     (void)state;
@@ -434,8 +446,8 @@ static void test_stories__english_holds_together(void **state)
                                    STORY_MAX_BYTES, &facts, NULL);
         story[size] = '\0';
         assert_int_equal(strlen(story), size);
-        bool male = stories_has_fact(grammar, &facts, "any_m");
-        bool female = stories_has_fact(grammar, &facts, "any_f");
+        bool male = has_fact(grammar, &facts, "any_m");
+        bool female = has_fact(grammar, &facts, "any_f");
         assert_true(male || female);
         all_male += male && !female;
         all_female += female && !male;

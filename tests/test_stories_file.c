@@ -5,6 +5,7 @@
 #include "support/capture.h"
 #include "support/data_files.h"
 #include "support/says.h"
+#include "support/story_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

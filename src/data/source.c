@@ -129,7 +129,7 @@ static int open_input(TextSource *source)
     return code;
 }
 
-/* The stories that stories_fill would put into the same bytes. */
+/* As many stories as stories_write would put into the same bytes. */
 static bool next_story(TextSource *source, uint64_t bytes)
 {
     DocumentReader *reader = &source->reader;

@@ -43,30 +43,6 @@ size_t story_write(uint64_t seed, uint64_t index, char *out, size_t capacity)
     return stories_tell(stories_grammar(), state, out, STORY_MAX_BYTES, NULL, NULL);
 }
 
-size_t stories_fill(uint64_t seed, uint64_t first_index, char *out, size_t bytes,
-                    uint64_t *next_index)
-{
-    size_t used = 0;
-    uint64_t index = first_index;
-    for (;; index++) {
-        char last[STORY_MAX_BYTES];
-        size_t room = bytes - used;
-        bool direct = room >= STORY_MAX_BYTES;
-        char *story = direct ? out + used : last;
-        size_t length = story_write(seed, index, story, STORY_MAX_BYTES);
-        if (length + SEPARATOR_LENGTH > room) {
-            break;
-        }
-        if (!direct) {
-            memcpy(out + used, story, length);
-        }
-        memcpy(out + used + length, STORY_SEPARATOR, SEPARATOR_LENGTH);
-        used += length + SEPARATOR_LENGTH;
-    }
-    *next_index = index;
-    return used;
-}
-
 #define BLOCK_STORIES 256 /* made by one thread at a time */
 #define BLOCKS_PER_THREAD 4
 

@@ -18,13 +18,8 @@
  * the bytes written; capacity must be at least STORY_MAX_BYTES. */
 size_t story_write(uint64_t seed, uint64_t index, char *out, size_t capacity);
 
-/* Fills out with as many whole stories as fit in `bytes`, from first_index on, each followed by
- * STORY_SEPARATOR. Returns the bytes used; *next_index is the first story that was left out. */
-size_t stories_fill(uint64_t seed, uint64_t first_index, char *out, size_t bytes,
-                    uint64_t *next_index);
-
 /* Stories 0, 1, ... of the corpus `seed`, each followed by STORY_SEPARATOR, as many as fit in
- * `bytes`: what stories_fill makes, with `threads`. Into the file `path` as one event (temporary
+ * `bytes`, made with `threads`. Into the file `path` as one event (temporary
  * file, rename), or to standard output when it is "-" (output.h). `interrupted` gives 0 or the
  * code to end with, and may be NULL; after an error the old file, if any, is still there. */
 int stories_write(const char *path, uint64_t bytes, uint64_t seed, int threads,

@@ -6,7 +6,365 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two passes. The first gives a number to every name: rules, tables, and the roles and bound texts
+#define SLOT_MAX 64
+
+typedef struct {
+    const StoryItem *source;
+    uint32_t first_row, rows, width; /* width: lines of a row, guard included */
+} StoryTableInfo;
+
+typedef struct {
+    uint32_t rule;
+    uint32_t next; /* 1 + the next phrase with the same first character; 0: none */
+    size_t length;
+    const char *text;
+} StoryPhrase;
+
+typedef struct {
+    StorySource source;
+    StoryNames rules, tables, roles, texts, facts, plot_names;
+    StoryArray table_info;     /* StoryTableInfo by table */
+    StoryArray table_of_role;  /* uint32_t by role: its table */
+    StoryArray phrases;        /* StoryPhrase: what is to be put in other words */
+    uint32_t phrase_from[256]; /* by first character: 1 + a phrase, the head of a chain; 0: none */
+    bool rephrase;             /* whether to do so in the template being compiled */
+    const StoryLine *at;       /* what is being compiled, for messages */
+    bool *rule_used;           /* by rule: something refers to it */
+    bool set[STORY_FACTS_MAX], asked[STORY_FACTS_MAX]; /* facts that something sets, needs */
+    /* What becomes the StoryGrammar. */
+    StoryArray text, ops, alternatives, list, cells, choices, guards, picks, plots;
+} StoryCompiler;
+
+/* The table that a role picks from. */
+static const StoryTableInfo *role_table(const StoryCompiler *c, uint32_t role)
+{
+    uint32_t table = ((const uint32_t *)c->table_of_role.data)[role];
+    return (const StoryTableInfo *)c->table_info.data + table;
+}
+
+/* ---- The inside of a template ----
+ *
+ * A sequence of texts, slots and choices becomes a program of ops. Nested
+ * sequences are gathered in a list of their own and appended when complete, so that each program
+ * and each choice is one contiguous range. */
+
+/* The number of a fact, new or known. */
+static uint32_t compile_fact(StoryCompiler *c, const char *name, size_t length)
+{
+    uint32_t number = story_names_add(&c->facts, name, length);
+    PACER_ASSERT(number < STORY_FACTS_MAX, "too many facts, at %.*s", (int)length, name);
+    return number;
+}
+
+static void fact_set(StoryFacts *facts, uint32_t number)
+{
+    facts->bit[number / 64] |= UINT64_C(1) << (number % 64);
+}
+
+/* Parses "rain !home +wet". A role other than "" goes in front of the facts that are set, which is
+ * how one table serves several roles. */
+static StoryGuard compile_guard(StoryCompiler *c, const char *text, size_t length, const char *role)
+{
+    StoryGuard guard = {0};
+    for (size_t i = 0; i < length;) {
+        size_t end = i + strcspn(text + i, " >");
+        end = end < length ? end : length;
+        char sign = text[i];
+        size_t begin = i + (sign == '!' || sign == '+');
+        PACER_ASSERT(end > begin, "%s:%u: empty fact", c->at->file, c->at->line);
+        char name[2 * SLOT_MAX];
+        bool plain = sign != '+' || *role == '\0' || strncmp(text + begin, "any_", 4) == 0;
+        size_t prefix = plain ? 0 : strlen(role) + 1;
+        size_t size = prefix + end - begin;
+        PACER_ASSERT(size < sizeof name, "%s:%u: fact too long", c->at->file, c->at->line);
+        if (!plain) {
+            memcpy(name, role, prefix - 1);
+            name[prefix - 1] = '.';
+        }
+        memcpy(name + prefix, text + begin, end - begin);
+        uint32_t number = compile_fact(c, name, size);
+        if (sign == '+') {
+            fact_set(&guard.set, number);
+            c->set[number] = true;
+        } else {
+            fact_set(sign == '!' ? &guard.forbid : &guard.need, number);
+            c->asked[number] = true;
+        }
+        i = end + strspn(text + end, " ");
+    }
+    return guard;
+}
+
+/* The same without a role, kept: returns the number of the guard, 0 for an empty one. */
+static uint32_t keep_guard(StoryCompiler *c, const char *text, size_t length)
+{
+    if (length == 0) {
+        return 0;
+    }
+    StoryGuard guard = compile_guard(c, text, length, "");
+    story_array_push(&c->guards, &guard, 1, sizeof guard);
+    return c->guards.count - 1;
+}
+
+/* The column that "" (the first one) or a dot and a name stands for; UINT32_MAX: there is none. */
+static uint32_t find_column(const StoryCompiler *c, uint32_t role, const char *tail)
+{
+    const StoryItem *table = role_table(c, role)->source;
+    uint32_t column = 0;
+    while (*tail != '\0' && column < table->columns &&
+           strcmp(story_lines(&c->source, table)[column].text, tail + 1) != 0) {
+        column++;
+    }
+    return column < table->columns ? column : UINT32_MAX;
+}
+
+static StoryOp resolve_slot(StoryCompiler *c, const char *slot, size_t length)
+{
+    StoryOp op = {0};
+    char name[SLOT_MAX];
+    PACER_ASSERT(length > 0 && length < sizeof name, "%s:%u: bad slot", c->at->file, c->at->line);
+    memcpy(name, slot, length);
+    name[length] = '\0';
+    if (name[0] >= 'A' && name[0] <= 'Z') {
+        op.flags |= STORY_CAPITAL;
+        name[0] = (char)(name[0] - 'A' + 'a');
+    }
+    uint32_t number = story_names_find(&c->texts, name, length);
+    if (number != UINT32_MAX) {
+        op.kind = STORY_OP_BOUND;
+        op.arg = number;
+        return op;
+    }
+    number = story_names_find(&c->rules, name, length);
+    size_t role_length = strcspn(name, ".");
+    uint32_t role = story_names_find(&c->roles, name, role_length);
+    if (number != UINT32_MAX) {
+        PACER_ASSERT(role == UINT32_MAX || find_column(c, role, name + role_length) == UINT32_MAX,
+                     "%s:%u: {%s} is a rule and a column of a role", c->at->file, c->at->line,
+                     name);
+        c->rule_used[number] = true;
+        op.kind = STORY_OP_CHOICE;
+        op.arg = number;
+        return op;
+    }
+    PACER_ASSERT(role != UINT32_MAX, "%s:%u: unknown {%s}", c->at->file, c->at->line, name);
+    uint32_t column = find_column(c, role, name + role_length);
+    PACER_ASSERT(column != UINT32_MAX, "%s:%u: unknown column {%s}", c->at->file, c->at->line,
+                 name);
+    op.kind = STORY_OP_CELL;
+    op.arg = role;
+    op.length = (uint16_t)column;
+    return op;
+}
+
+static uint32_t parse_sequence(StoryCompiler *c, const char **cursor, bool nested);
+
+/* Parses "<guard>x", where the guard may be missing. */
+static uint32_t parse_alternative(StoryCompiler *c, const char **cursor, bool nested)
+{
+    StoryAlternative alternative = {0};
+    if (**cursor == '<') {
+        size_t length = strcspn(*cursor, ">");
+        PACER_ASSERT((*cursor)[length] == '>', "%s:%u: guard without end", c->at->file,
+                     c->at->line);
+        alternative.guard = keep_guard(c, *cursor + 1, length - 1);
+        *cursor += length + 1;
+    }
+    alternative.program = parse_sequence(c, cursor, nested);
+    story_array_push(&c->alternatives, &alternative, 1, sizeof alternative);
+    return c->alternatives.count - 1;
+}
+
+/* Parses "x|y|z]" behind an opening bracket. */
+static uint32_t parse_choice(StoryCompiler *c, const char **cursor)
+{
+    StoryArray numbers = {0};
+    do {
+        uint32_t number = parse_alternative(c, cursor, true);
+        story_array_push(&numbers, &number, 1, sizeof number);
+    } while (*(*cursor)++ == '|');
+    StoryChoice choice = {c->list.count, numbers.count};
+    story_array_push(&c->list, numbers.data, numbers.count, sizeof(uint32_t));
+    story_array_push(&c->choices, &choice, 1, sizeof choice);
+    free(numbers.data);
+    return c->choices.count - 1;
+}
+
+static bool is_word(char c)
+{
+    return story_is_lower(c) || (c >= 'A' && c <= 'Z') || c == '\'' || c == '-';
+}
+
+/* Appends text with capitals where sentences start inside it: behind a full stop and a space, and
+ * behind an opening quote. Its own first letter is decided when the story is told. */
+static void add_text(StoryCompiler *c, StoryArray *ops, const char *text, size_t length)
+{
+    if (length == 0) {
+        return;
+    }
+    StoryOp op = {STORY_OP_TEXT, 0, (uint16_t)length, c->text.count};
+    story_array_push(&c->text, text, (uint32_t)length, 1);
+    char *copy = (char *)c->text.data + op.arg;
+    for (size_t i = 1; i < length; i++) {
+        bool sentence = i > 1 && copy[i - 1] == ' ' && story_ends_sentence(copy[i - 2]);
+        bool quote = copy[i - 1] == '"'; /* a closing one is followed by no letter */
+        if ((sentence || quote) && story_is_lower(copy[i])) {
+            copy[i] = (char)(copy[i] - 'a' + 'A');
+        }
+    }
+    story_array_push(ops, &op, 1, sizeof op);
+}
+
+static bool is_capital(char c)
+{
+    return c >= 'A' && c <= 'Z' && c != 'I'; /* I is a word of its own, never lowered */
+}
+
+/* The longer of best and the longest phrase of the chain that starts at text, but for its first
+ * character, which the chain stands for. limit: bytes of text. */
+static const StoryPhrase *search_chain(const StoryCompiler *c, uint32_t chain, const char *text,
+                                       size_t limit, const StoryPhrase *best)
+{
+    while (chain != 0) {
+        const StoryPhrase *phrase = (const StoryPhrase *)c->phrases.data + chain - 1;
+        size_t length = phrase->length;
+        chain = phrase->next;
+        if (length <= limit && (best == NULL || length > best->length) &&
+            memcmp(phrase->text + 1, text + 1, length - 1) == 0 &&
+            (length == limit || !is_word(text[length - 1]) || !is_word(text[length]))) {
+            best = phrase;
+        }
+    }
+    return best;
+}
+
+/* The longest phrase to put in other words that starts at text; NULL if there is none. A capital in
+ * the text matches a small letter too; a capital in the phrase only one that no quote is before. */
+static const StoryPhrase *find_phrase(const StoryCompiler *c, const char *text, size_t limit,
+                                      char before)
+{
+    const StoryPhrase *best = NULL;
+    if (!is_capital(text[0]) || before != '"') {
+        best = search_chain(c, c->phrase_from[(unsigned char)text[0]], text, limit, best);
+    }
+    if (is_capital(text[0])) {
+        best = search_chain(c, c->phrase_from[text[0] - 'A' + 'a'], text, limit, best);
+    }
+    return best;
+}
+
+/* Bytes of an article, with its space, at the end of text. */
+static size_t article_before(const char *text, size_t length)
+{
+    static const char *const articles[] = {"a ", "an ", "A ", "An "};
+    for (size_t i = 0; i < 4; i++) {
+        size_t size = strlen(articles[i]);
+        if (length >= size && memcmp(text + length - size, articles[i], size) == 0 &&
+            (length == size || !is_word(text[length - size - 1]))) {
+            return size;
+        }
+    }
+    return 0;
+}
+
+/* Flags of a slot or choice behind text: what an article there asks for, and no capital behind a
+ * closing quote of this template, as in `"{wow}!" {he} said`. *article: bytes to take off text. */
+static uint8_t flags_behind(const char *text, size_t length, size_t *article)
+{
+    *article = article_before(text, length);
+    if (*article > 0) {
+        return STORY_ARTICLE | (text[length - *article] == 'A' ? STORY_CAPITAL : 0);
+    }
+    bool quoted = length >= 2 && text[length - 1] == ' ' && text[length - 2] == '"' &&
+                  (length == 2 || story_ends_sentence(text[length - 3]));
+    return quoted ? STORY_LOWER : 0;
+}
+
+/* Appends a stretch of a template without slots, with its phrases turned into choices. */
+static void add_words(StoryCompiler *c, StoryArray *ops, const char *text, size_t length)
+{
+    size_t done = 0;
+    for (size_t i = 0; c->rephrase && i < length; i++) {
+        if (i > 0 && is_word(text[i]) && is_word(text[i - 1])) {
+            continue;
+        }
+        const StoryPhrase *phrase =
+            find_phrase(c, text + i, length - i, i > 0 ? text[i - 1] : '\0');
+        if (phrase == NULL) {
+            continue;
+        }
+        size_t article;
+        StoryOp op = {STORY_OP_CHOICE, 0, 0, phrase->rule};
+        c->rule_used[phrase->rule] = true;
+        op.flags = flags_behind(text + done, i - done, &article);
+        if (is_capital(text[i])) {
+            op.flags = STORY_CAPITAL;
+        }
+        add_text(c, ops, text + done, i - done - article);
+        story_array_push(ops, &op, 1, sizeof op);
+        i += phrase->length - 1;
+        done = i + 1;
+    }
+    add_text(c, ops, text + done, length - done);
+}
+
+/* Compiles up to the end of text, or, nested, up to | or ]. Returns the first op. */
+static uint32_t parse_sequence(StoryCompiler *c, const char **cursor, bool nested)
+{
+    StoryArray ops = {0};
+    const char *p = *cursor;
+    for (;;) {
+        size_t length = strcspn(p, "{[]|<>}");
+        size_t article;
+        uint8_t flags = flags_behind(p, length, &article);
+        bool open = p[length] == '{' || p[length] == '[';
+        add_words(c, &ops, p, length - (open ? article : 0));
+        p += length;
+        if (*p == '{') {
+            size_t size = strcspn(p, "}");
+            PACER_ASSERT(p[size] == '}', "%s:%u: slot without end", c->at->file, c->at->line);
+            StoryOp op = resolve_slot(c, p + 1, size - 1);
+            op.flags |= flags;
+            story_array_push(&ops, &op, 1, sizeof op);
+            p += size + 1;
+        } else if (*p == '[') {
+            p++;
+            StoryOp op = {STORY_OP_CHOICE, flags, 0, parse_choice(c, &p)};
+            story_array_push(&ops, &op, 1, sizeof op);
+        } else {
+            break;
+        }
+    }
+    PACER_ASSERT(nested ? *p == '|' || *p == ']' : *p == '\0', "%s:%u: unexpected '%c' in \"%s\"",
+                 c->at->file, c->at->line, *p, c->at->text);
+    StoryOp end = {STORY_OP_END, 0, 0, 0};
+    story_array_push(&ops, &end, 1, sizeof end);
+    uint32_t first = c->ops.count;
+    story_array_push(&c->ops, ops.data, ops.count, sizeof end);
+    free(ops.data);
+    *cursor = p;
+    return first;
+}
+
+/* Compiles a template; returns its first op. */
+static uint32_t compile_text(StoryCompiler *c, const StoryLine *line)
+{
+    const char *text = line->text;
+    c->at = line;
+    return parse_sequence(c, &text, false);
+}
+
+/* Compiles a template that may begin with a <guard>; returns the number of the alternative. */
+static uint32_t compile_line(StoryCompiler *c, const StoryLine *line)
+{
+    const char *text = line->text;
+    c->at = line;
+    return parse_alternative(c, &text, false);
+}
+
+/* ---- Rules, tables and plots ----
+ *
+ * Two passes. The first gives a number to every name: rules, tables, and the roles and bound texts
  * that plots pick. The second compiles what stands under the names, all names resolved. */
 
 static void compile_rule(StoryCompiler *c, uint32_t rule)
@@ -16,7 +374,7 @@ static void compile_rule(StoryCompiler *c, uint32_t rule)
     StoryArray numbers = {0};
     c->rephrase = source->name.text[0] != '~';
     for (uint32_t i = 0; i < source->lines; i++) {
-        uint32_t number = story_compile_line(c, &lines[i]);
+        uint32_t number = compile_line(c, &lines[i]);
         story_array_push(&numbers, &number, 1, sizeof number);
     }
     StoryChoice choice = {c->list.count, numbers.count};
@@ -38,13 +396,13 @@ static void compile_table(StoryCompiler *c, StoryTableInfo *table)
     for (uint32_t row = 0; row < table->rows; row++) {
         c->at = row_lines(c, table, row);
         StoryAlternative alternative = {row * (table->width - 1) + c->cells.count,
-                                        story_keep_guard(c, c->at->text, strlen(c->at->text))};
+                                        keep_guard(c, c->at->text, strlen(c->at->text))};
         story_array_push(&c->alternatives, &alternative, 1, sizeof alternative);
     }
     for (uint32_t row = 0; row < table->rows; row++) {
         for (uint32_t i = 1; i < table->width; i++) {
             c->rephrase = i > 1; /* names stay as they are */
-            uint32_t program = story_compile_text(c, row_lines(c, table, row) + i);
+            uint32_t program = compile_text(c, row_lines(c, table, row) + i);
             story_array_push(&c->cells, &program, 1, sizeof program);
         }
     }
@@ -131,10 +489,10 @@ static void register_picks(StoryCompiler *c, const StoryItem *plot)
                          pick.name);
             uint32_t role = story_names_add(&c->roles, pick.name, pick.name_length);
             PACER_ASSERT(role < STORY_ROLES_MAX, "too many roles");
-            if (role == c->role_table.count) {
-                story_array_push(&c->role_table, &table, 1, sizeof table);
+            if (role == c->table_of_role.count) {
+                story_array_push(&c->table_of_role, &table, 1, sizeof table);
             }
-            PACER_ASSERT(((uint32_t *)c->role_table.data)[role] == table,
+            PACER_ASSERT(((uint32_t *)c->table_of_role.data)[role] == table,
                          "%s:%u: role %s has another table elsewhere", c->at->file, c->at->line,
                          pick.name);
         }
@@ -145,7 +503,7 @@ static void register_picks(StoryCompiler *c, const StoryItem *plot)
 static StoryChoice rows_with_tags(StoryCompiler *c, const StoryTableInfo *table,
                                   const PickText *pick)
 {
-    StoryGuard wanted = story_compile_guard(c, pick->tags, pick->tags_length, "");
+    StoryGuard wanted = compile_guard(c, pick->tags, pick->tags_length, "");
     StoryChoice choice = {c->list.count, 0};
     for (uint32_t row = 0; row < table->rows; row++) {
         uint32_t number = table->first_row + row;
@@ -171,7 +529,7 @@ static void compile_plot(StoryCompiler *c, const StoryItem *source)
         StoryPick pick = {0};
         if (text.kind == '+') {
             pick.kind = STORY_PICK_FACT;
-            pick.target = story_compile_fact(c, text.name, text.name_length);
+            pick.target = compile_fact(c, text.name, text.name_length);
             c->set[pick.target] = true;
         } else if (text.kind == '=') {
             uint32_t rule = story_names_find(&c->rules, text.from, text.from_length);
@@ -184,13 +542,13 @@ static void compile_plot(StoryCompiler *c, const StoryItem *source)
         } else {
             pick.kind = STORY_PICK_ROW;
             pick.target = story_names_find(&c->roles, text.name, text.name_length);
-            pick.choice = rows_with_tags(c, story_role_table(c, pick.target), &text);
+            pick.choice = rows_with_tags(c, role_table(c, pick.target), &text);
         }
         story_array_push(&c->picks, &pick, 1, sizeof pick);
         plot.picks++;
     }
     c->rephrase = true;
-    plot.program = story_compile_text(c, &lines[1]);
+    plot.program = compile_text(c, &lines[1]);
     story_array_push(&c->plots, &plot, 1, sizeof plot);
 }
 
@@ -198,13 +556,13 @@ static void compile_roles(StoryCompiler *c, StoryGrammar *g)
 {
     g->roles = mem_zalloc(c->roles.count, sizeof *g->roles);
     for (uint32_t role = 0; role < c->roles.count; role++) {
-        const StoryTableInfo *table = story_role_table(c, role);
+        const StoryTableInfo *table = role_table(c, role);
         bool plain = strcmp(c->roles.name[role], table->source->name.text) == 0;
         StoryFacts *sets = mem_zalloc(table->rows, sizeof *sets);
         for (uint32_t row = 0; row < table->rows; row++) {
             c->at = row_lines(c, table, row);
             const char *name = plain ? "" : c->roles.name[role];
-            sets[row] = story_compile_guard(c, c->at->text, strlen(c->at->text), name).set;
+            sets[row] = compile_guard(c, c->at->text, strlen(c->at->text), name).set;
         }
         g->roles[role] = (StoryRole){table->first_row, sets};
     }
@@ -310,7 +668,7 @@ StoryGrammar *stories_compile(const StoryText *files)
     free(c.phrases.data);
     free(c.rule_used);
     free(c.table_info.data);
-    free(c.role_table.data);
+    free(c.table_of_role.data);
     story_source_free(&c.source);
     return g;
 }

@@ -111,9 +111,6 @@ size_t stories_tell(const StoryGrammar *grammar, uint64_t state, char *out, size
 /* The compiled built-in content, made on first use and kept. */
 const StoryGrammar *stories_grammar(void);
 
-/* Whether facts has the fact of this name; false for a name that no content uses. */
-bool stories_has_fact(const StoryGrammar *grammar, const StoryFacts *facts, const char *name);
-
 static inline bool story_ends_sentence(char c)
 {
     return c == '.' || c == '!' || c == '?';

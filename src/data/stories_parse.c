@@ -265,65 +265,30 @@ void story_array_push(StoryArray *array, const void *items, uint32_t count, size
     array->count += count;
 }
 
-/* The bucket that holds the name, or the empty one where it belongs. FNV-1a hash. */
-static uint32_t *bucket_of(const StoryNames *names, const char *name, size_t length)
-{
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < length; i++) {
-        hash = (hash ^ (unsigned char)name[i]) * 16777619u;
-    }
-    for (uint32_t i = hash;; i++) {
-        uint32_t *bucket = &names->bucket[i & (names->buckets - 1)];
-        if (*bucket == 0) {
-            return bucket;
-        }
-        const char *other = names->name[*bucket - 1];
-        if (strncmp(other, name, length) == 0 && other[length] == '\0') {
-            return bucket;
-        }
-    }
-}
-
 uint32_t story_names_find(const StoryNames *names, const char *name, size_t length)
 {
-    return names->buckets == 0 ? UINT32_MAX : *bucket_of(names, name, length) - 1;
-}
-
-static void grow_buckets(StoryNames *names)
-{
-    names->buckets = names->buckets == 0 ? 32 : 4 * names->buckets;
-    free(names->bucket);
-    names->bucket = mem_zalloc(names->buckets, sizeof *names->bucket);
-    for (uint32_t i = 0; i < names->count; i++) {
-        *bucket_of(names, names->name[i], strlen(names->name[i])) = i + 1;
-    }
+    uint64_t number;
+    bool found = names->numbers != NULL &&
+                 word_table_find(names->numbers, (const uint8_t *)name, length, length, &number);
+    return found ? (uint32_t)number - 1 : UINT32_MAX;
 }
 
 uint32_t story_names_add(StoryNames *names, const char *name, size_t length)
 {
-    uint32_t found = story_names_find(names, name, length);
-    if (found != UINT32_MAX) {
-        return found;
+    names->numbers = names->numbers == NULL ? word_table_open(0) : names->numbers;
+    uint64_t *number = word_table_at(names->numbers, (const uint8_t *)name, length);
+    if (*number == 0) {
+        names->name = mem_grow(names->name, names->count, &names->capacity, sizeof *names->name);
+        names->name[names->count] = mem_format("%.*s", (int)length, name);
+        *number = ++names->count;
     }
-    if (2 * (names->count + 1) > names->buckets) {
-        grow_buckets(names);
-    }
-    if (names->count == names->capacity) {
-        names->capacity = 2 * names->capacity + 16;
-        names->name = mem_realloc(names->name, names->capacity, sizeof *names->name);
-    }
-    char *copy = mem_alloc(length + 1);
-    memcpy(copy, name, length);
-    copy[length] = '\0';
-    *bucket_of(names, name, length) = names->count + 1;
-    names->name[names->count] = copy;
-    return names->count++;
+    return (uint32_t)*number - 1;
 }
 
 char **story_names_release(StoryNames *names)
 {
     char **strings = names->name;
-    free(names->bucket);
+    word_table_close(names->numbers);
     *names = (StoryNames){0};
     return strings;
 }

@@ -321,13 +321,3 @@ size_t stories_tell(const StoryGrammar *grammar, uint64_t state, char *out, size
     }
     return (size_t)(t.out - t.begin);
 }
-
-bool stories_has_fact(const StoryGrammar *grammar, const StoryFacts *facts, const char *name)
-{
-    for (uint32_t i = 0; i < grammar->facts_count; i++) {
-        if (strcmp(grammar->fact_names[i], name) == 0) {
-            return facts->bit[i / 64] >> (i % 64) & 1;
-        }
-    }
-    return false;
-}
