@@ -1,14 +1,19 @@
+#define PCRE2_CODE_UNIT_WIDTH 8
+
 #include "text/pretok.h"
 
 #include "base/assert.h"
+#include "base/err.h"
 #include "base/mem.h"
-#include "text/pretok_internal.h"
 #include "text/unicode.h"
 
+#include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Scanners for the patterns of GPT-2 and of Llama 3 (and Qwen 2, which differs in one number). Each
+/* ---- Scanners ----
+ *
+ * For the patterns of GPT-2 and of Llama 3 (and Qwen 2, which differs in one number). Each
  * function below answers what the alternatives of its pattern, tried in order, would match at a
  * place. Both patterns match every character of any text, so pieces follow each other without gaps,
  * and none looks behind its start: a piece depends on what follows alone.
@@ -243,7 +248,8 @@ static size_t scan_cut(const uint8_t *text, size_t size)
     return 0;
 }
 
-uint64_t scan_invalid(const uint8_t *text, size_t size)
+/* Bytes that are not UTF-8. */
+static uint64_t scan_invalid(const uint8_t *text, size_t size)
 {
     uint64_t invalid = 0;
     size_t at = 0;
@@ -293,10 +299,344 @@ static const Known known_patterns[] = {
 };
 
 struct Pretok {
-    const Known *known; /* NULL: the pattern is `regex` */
+    const Known *known; /* NULL: the pattern is `pattern`, compiled */
     char *pattern;      /* owned; NULL when known */
-    Regex *regex;
+    pcre2_code *code;
+    bool looks_behind;
 };
+
+/* ---- Patterns without a scanner ----
+ *
+ * These go through PCRE2 and its just-in-time compiler where that works.
+ * Letters, numbers and white space are then those of the installed PCRE2: its version of Unicode,
+ * and what it takes \s and \w to be, decide (the \w of 10.42 has no combining marks). ^ and $
+ * match at every line, as in Oniguruma, the engine that tokenizer.json files are written for;
+ * classes within classes, which PCRE2 would take for something else without a word, are refused.
+ *
+ * The subject that PCRE2 sees is the text itself, or a copy with U+FFFD in the place of every byte
+ * that is not UTF-8. Positions in a copy are mapped back by walking along both. Because the subject
+ * is known to be valid, PCRE2 never checks it, which would take the length of the text for every
+ * match.
+ *
+ * A match that takes too long or too much memory fails. What follows up to the next white space is
+ * then one piece: every text has pieces and every walk ends, however evil the pattern is. */
+#define MAX_PATTERN_BYTES ((size_t)64 << 10)
+#define MATCH_LIMIT 10000000u             /* steps of one match */
+#define HEAP_LIMIT_KIB (256u << 10)       /* memory of one match */
+#define JIT_STACK_BYTES ((size_t)8 << 20) /* then the interpreter takes over */
+#define CUT_WINDOW ((size_t)8 << 10)      /* bytes before the end where a cut is looked for */
+#define CUT_TRIES 8
+
+/* PCRE2's own words, for a message. */
+static int compile_error(int code, size_t offset)
+{
+    PCRE2_UCHAR words[256];
+    pcre2_get_error_message(code, words, sizeof words);
+    return err_set(ERR_INPUT, "the pre-token pattern does not compile: %s (at byte %zu of it)",
+                   (const char *)words, offset);
+}
+
+static int compile(const char *pattern, pcre2_code **out)
+{
+    pcre2_compile_context *context =
+        mem_checked(pcre2_compile_context_create(NULL), sizeof(pcre2_compile_context *));
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    int code;
+    size_t offset;
+    *out = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+                         PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code,
+                         &offset, context);
+    pcre2_compile_context_free(context);
+    if (*out == NULL && code == PCRE2_ERROR_HEAP_FAILED) {
+        mem_checked(NULL, strlen(pattern));
+    }
+    return *out != NULL ? 0 : compile_error(code, offset);
+}
+
+/* Oniguruma has classes within classes and their intersection; PCRE2 takes both for plain
+ * characters. */
+static int check_classes(const char *pattern)
+{
+    bool in_class = false;
+    for (const char *c = pattern; *c != 0; c++) {
+        if (c[0] == '\\' && c[1] != 0) {
+            c++;
+        } else if (!in_class && *c == '[') {
+            in_class = true;
+            c += c[1] == '^';
+            c += c[1] == ']'; /* there it is a character */
+        } else if (in_class && c[0] == '[' && c[1] == ':' && strstr(c, ":]") != NULL) {
+            c = strstr(c, ":]") + 1;
+        } else if (in_class && (*c == '[' || (c[0] == '&' && c[1] == '&'))) {
+            return err_set(ERR_INPUT,
+                           "the pre-token pattern has a character class within another, or their "
+                           "intersection, at byte %zu of it, which is not supported; write \\%c "
+                           "if the character is meant",
+                           (size_t)(c - pattern), *c);
+        } else if (*c == ']') {
+            in_class = false;
+        }
+    }
+    return 0;
+}
+
+/* True when ^ may be an anchor, which looks at the character before it though PCRE2 does not
+ * count that as a lookbehind. A ^ that is none, but neither escaped nor the first of a class, is
+ * taken for one: then texts are not cut, which is safe. */
+static bool has_circumflex(const char *pattern)
+{
+    for (const char *at = pattern; *at != '\0'; at++) {
+        if (at[0] == '\\' && at[1] != '\0') {
+            at += at[1] == 'c' && at[2] != '\0' ? 2 : 1;
+        } else if (at[0] == '[' && at[1] == '^') {
+            at++;
+        } else if (at[0] == '^') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The compiled pattern of a Pretok that has no scanner. */
+static int open_regex(Pretok *pretok)
+{
+    const char *pattern = pretok->pattern;
+    if (strlen(pattern) > MAX_PATTERN_BYTES) {
+        return err_set(ERR_INPUT, "the pre-token pattern has %zu bytes; %zu are allowed",
+                       strlen(pattern), MAX_PATTERN_BYTES);
+    }
+    int code = check_classes(pattern);
+    code = code != 0 ? code : compile(pattern, &pretok->code);
+    if (code != 0) {
+        return code;
+    }
+    /* Where this fails (no executable memory, a build without it) PCRE2 interprets the pattern. */
+    pcre2_jit_compile(pretok->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
+    uint32_t behind = 0;
+    pcre2_pattern_info(pretok->code, PCRE2_INFO_MAXLOOKBEHIND, &behind);
+    pretok->looks_behind = behind > 0 || has_circumflex(pattern);
+
+    pcre2_match_data *data =
+        mem_checked(pcre2_match_data_create(1, NULL), sizeof(pcre2_match_data *));
+    bool empty = pcre2_match(pretok->code, (PCRE2_SPTR) "", 0, 0, 0, data, NULL) >= 0;
+    pcre2_match_data_free(data);
+    return empty ? err_set(ERR_INPUT, "the pre-token pattern matches the empty string; "
+                                      "use + where it has *")
+                 : 0;
+}
+
+/* What PCRE2 sees of a text. */
+typedef struct {
+    const uint8_t *bytes;
+    size_t size;
+    uint8_t *copy; /* holds the bytes when they are not the text's own */
+} Subject;
+
+static Subject subject_of(const uint8_t *text, size_t size, uint64_t invalid)
+{
+    if (invalid == 0) {
+        return (Subject){text, size, NULL};
+    }
+    uint8_t *copy = mem_alloc(size + 2 * (size_t)invalid);
+    size_t used = 0;
+    for (size_t at = 0; at < size;) {
+        int length;
+        uint32_t character = utf8_decode(text + at, size - at, &length);
+        used += (size_t)utf8_encode(character, copy + used);
+        at += (size_t)length;
+    }
+    return (Subject){copy, used, copy};
+}
+
+/* A walk over a subject. A match that lies ahead of the piece's start is kept for the next piece.
+ */
+typedef struct {
+    size_t at;           /* where the next piece starts */
+    size_t ahead;        /* end of the match that starts there, or 0 when it is not known yet */
+    const uint8_t *text; /* the text behind a copy, and the position in it of */
+    size_t text_size, text_at;
+    size_t mapped; /* this position in the copy */
+} Position;
+
+struct PretokWalk {
+    const Pretok *pretok;
+    const uint8_t *text;
+    size_t size, at;
+    uint64_t invalid;
+    /* Of a pattern without a scanner; zeroed for others. */
+    pcre2_match_data *data;
+    pcre2_match_context *context;
+    pcre2_jit_stack *stack; /* NULL without just-in-time compiler */
+    Subject subject;
+    Position position;
+};
+
+typedef enum { SEARCH_FOUND, SEARCH_NONE, SEARCH_UNDECIDED, SEARCH_FAILED } Search;
+
+/* The first match in the subject that starts at `from` or later. With PCRE2_PARTIAL_HARD in options
+ * SEARCH_UNDECIDED says that the end of the subject had a part in the answer. */
+static Search search(PretokWalk *walk, Subject subject, size_t from, uint32_t options,
+                     size_t *start, size_t *end)
+{
+    options |= PCRE2_NO_UTF_CHECK;
+    int code = pcre2_match(walk->pretok->code, subject.bytes, subject.size, from, options,
+                           walk->data, walk->context);
+    if (code == PCRE2_ERROR_JIT_STACKLIMIT) {
+        code = pcre2_match(walk->pretok->code, subject.bytes, subject.size, from,
+                           options | PCRE2_NO_JIT, walk->data, walk->context);
+    }
+    if (code == PCRE2_ERROR_NOMATCH || code == PCRE2_ERROR_PARTIAL) {
+        return code == PCRE2_ERROR_NOMATCH ? SEARCH_NONE : SEARCH_UNDECIDED;
+    }
+    const size_t *span = pcre2_get_ovector_pointer(walk->data);
+    *start = span[0];
+    *end = span[1];
+    /* \K in a lookahead can bend a match over itself. */
+    return code < 0 || *start < from || *end < *start ? SEARCH_FAILED : SEARCH_FOUND;
+}
+
+static size_t after_character(Subject subject, size_t at)
+{
+    int length = utf8_length(subject.bytes + at, subject.size - at);
+    return at + (size_t)length;
+}
+
+static size_t next_space(Subject subject, size_t at)
+{
+    int length;
+    do {
+        at = after_character(subject, at);
+    } while (at < subject.size && unicode_class(utf8_decode(subject.bytes + at, subject.size - at,
+                                                            &length)) != CHAR_SPACE);
+    return at;
+}
+
+/* The piece that starts at position->at < subject.size: its end is the position's next start.
+ * SEARCH_FOUND: it is a match. SEARCH_NONE: it lies between matches. Else the position has not
+ * moved. A match of nothing is no piece, but ends the one before it; the search goes on behind the
+ * character that follows, as in Hugging Face's find_matches. */
+static Search next_piece(PretokWalk *walk, Subject subject, uint32_t options, Position *position)
+{
+    size_t at = position->at, start = at, end = position->ahead;
+    Search result = SEARCH_FOUND;
+    if (position->ahead == 0) {
+        size_t from = at;
+        do {
+            result = search(walk, subject, from, options, &start, &end);
+            if (result != SEARCH_FOUND || end > at) {
+                break;
+            }
+            from = after_character(subject, from);
+        } while (true);
+    }
+    position->ahead = 0;
+    if (result == SEARCH_UNDECIDED || (result == SEARCH_NONE && options != 0)) {
+        return SEARCH_UNDECIDED;
+    }
+    if (result == SEARCH_FAILED) {
+        return result;
+    }
+    if (result == SEARCH_NONE) {
+        position->at = subject.size;
+    } else if (start > at) {
+        position->at = start;
+        position->ahead = end > start ? end : 0;
+        result = SEARCH_NONE;
+    } else {
+        position->at = end;
+    }
+    return result;
+}
+
+/* The position in the text of position->at. */
+static size_t map_back(Position *position, Subject subject)
+{
+    if (subject.copy == NULL) {
+        return position->at;
+    }
+    while (position->mapped < position->at) {
+        size_t left = position->text_size - position->text_at;
+        int length = utf8_length(position->text + position->text_at, left);
+        position->mapped += length == 0 ? 3 : (size_t)length;
+        position->text_at += length == 0 ? 1 : (size_t)length;
+    }
+    return position->text_at;
+}
+
+/* End of the piece at walk->at. */
+static size_t next_match(PretokWalk *walk)
+{
+    Position *position = &walk->position;
+    if (next_piece(walk, walk->subject, 0, position) == SEARCH_FAILED) {
+        position->at = next_space(walk->subject, position->at);
+    }
+    return map_back(position, walk->subject);
+}
+
+/* Whether the pieces from `from` to the cut are the same when the text ends at the cut. */
+static bool cut_holds(PretokWalk *walk, Subject subject, Position from, size_t cut)
+{
+    Subject part = {subject.bytes, cut, subject.copy};
+    Position whole = from, alone = from;
+    while (whole.at < cut) {
+        if (next_piece(walk, subject, PCRE2_PARTIAL_HARD, &whole) > SEARCH_NONE ||
+            alone.at >= cut || next_piece(walk, part, 0, &alone) > SEARCH_NONE ||
+            alone.at != whole.at) {
+            return false;
+        }
+    }
+    return whole.at == cut;
+}
+
+/* A cut is the end of a match. Two things have to hold: the pieces up to it do not depend on what
+ * follows the text, and they stay when nothing follows the cut (a lookahead may have gone past it).
+ * Pieces that are decided when the subject ends some way before the text does, without having
+ * touched that end, have both for any cut behind it. For the few pieces from there on both are
+ * tried. */
+static size_t match_cut(PretokWalk *walk, const uint8_t *text, size_t size)
+{
+    size -= utf8_cut_off(text, size); /* more bytes could make it anything */
+    if (size == 0 || walk->pretok->looks_behind) {
+        return 0;
+    }
+    Subject subject = subject_of(text, size, scan_invalid(text, size));
+    Subject early = subject;
+    early.size = subject.size > CUT_WINDOW ? subject.size - CUT_WINDOW : 0;
+    while (early.size > 0 && (subject.bytes[early.size] & 0xc0) == 0x80) {
+        early.size--;
+    }
+    Position certain = {.text = text, .text_size = size}, position;
+    while (certain.at < early.size) {
+        position = certain;
+        if (next_piece(walk, early, PCRE2_PARTIAL_HARD, &position) > SEARCH_NONE) {
+            break;
+        }
+        certain = position;
+    }
+    size_t ends[CUT_TRIES], count = 0; /* the last matches that end behind early.size */
+    position = certain;
+    while (position.at < subject.size) {
+        Search result = next_piece(walk, subject, PCRE2_PARTIAL_HARD, &position);
+        if (result > SEARCH_NONE) {
+            break;
+        }
+        if (result == SEARCH_FOUND && position.at >= early.size) {
+            ends[count++ % CUT_TRIES] = position.at;
+        }
+    }
+    size_t cut = 0;
+    for (size_t i = 0; i < CUT_TRIES && i < count && cut == 0; i++) {
+        size_t end = ends[(count - 1 - i) % CUT_TRIES];
+        if (cut_holds(walk, subject, certain, end)) {
+            certain.at = end;
+            cut = map_back(&certain, subject);
+        }
+    }
+    free(subject.copy);
+    return cut;
+}
+
+/* ---- Walks ---- */
 
 static const Known *find_known(const char *pattern)
 {
@@ -312,25 +652,21 @@ static const Known *find_known(const char *pattern)
 
 int pretok_open(const char *pattern, Pretok **out)
 {
-    *out = NULL;
-    const Known *known = find_known(pattern);
-    Regex *regex = NULL;
-    int code = known != NULL ? 0 : regex_open(pattern, &regex);
-    if (code != 0) {
-        return code;
-    }
     Pretok *pretok = mem_zalloc(1, sizeof *pretok);
-    pretok->known = known;
-    pretok->pattern = known != NULL ? NULL : mem_strdup(pattern);
-    pretok->regex = regex;
-    *out = pretok;
-    return 0;
+    pretok->known = find_known(pattern);
+    pretok->pattern = pretok->known != NULL ? NULL : mem_strdup(pattern);
+    int code = pretok->known != NULL ? 0 : open_regex(pretok);
+    if (code != 0) {
+        pretok_close(pretok);
+    }
+    *out = code == 0 ? pretok : NULL;
+    return code;
 }
 
 void pretok_close(Pretok *pretok)
 {
     if (pretok != NULL) {
-        regex_close(pretok->regex);
+        pcre2_code_free(pretok->code);
         free(pretok->pattern);
         free(pretok);
     }
@@ -346,21 +682,20 @@ const char *pretok_name(const Pretok *pretok)
     return pretok->known != NULL ? pretok->known->name : "regex";
 }
 
-struct PretokWalk {
-    int most_digits;  /* Known's */
-    RegexWalk *regex; /* NULL when the pattern has a scanner */
-    const uint8_t *text;
-    size_t size, at;
-    uint64_t invalid;
-};
-
 PretokWalk *pretok_walk_open(const Pretok *pretok)
 {
     PretokWalk *walk = mem_zalloc(1, sizeof *walk);
-    if (pretok->known != NULL) {
-        walk->most_digits = pretok->known->most_digits;
-    } else {
-        walk->regex = regex_walk_open(pretok->regex);
+    walk->pretok = pretok;
+    if (pretok->known == NULL) {
+        /* Groups are of no interest. */
+        walk->data = mem_checked(pcre2_match_data_create(1, NULL), sizeof walk->data);
+        walk->context = mem_checked(pcre2_match_context_create(NULL), sizeof walk->context);
+        pcre2_set_match_limit(walk->context, MATCH_LIMIT);
+        pcre2_set_heap_limit(walk->context, HEAP_LIMIT_KIB);
+        walk->stack = pcre2_jit_stack_create((size_t)32 << 10, JIT_STACK_BYTES, NULL);
+        if (walk->stack != NULL) {
+            pcre2_jit_stack_assign(walk->context, NULL, walk->stack);
+        }
     }
     return walk;
 }
@@ -368,7 +703,10 @@ PretokWalk *pretok_walk_open(const Pretok *pretok)
 void pretok_walk_close(PretokWalk *walk)
 {
     if (walk != NULL) {
-        regex_walk_close(walk->regex);
+        pcre2_jit_stack_free(walk->stack);
+        pcre2_match_context_free(walk->context);
+        pcre2_match_data_free(walk->data);
+        free(walk->subject.copy);
         free(walk);
     }
 }
@@ -380,8 +718,10 @@ void pretok_walk_begin(PretokWalk *walk, const uint8_t *text, size_t size)
     walk->size = size;
     walk->at = 0;
     walk->invalid += invalid;
-    if (walk->regex != NULL) {
-        regex_walk_begin(walk->regex, text, size, invalid);
+    if (walk->pretok->known == NULL) {
+        free(walk->subject.copy);
+        walk->subject = subject_of(text, size, invalid);
+        walk->position = (Position){.text = text, .text_size = size};
     }
 }
 
@@ -390,14 +730,11 @@ bool pretok_walk_next(PretokWalk *walk, size_t *end)
     if (walk->at >= walk->size) {
         return false;
     }
-    size_t next = walk->at;
-    if (walk->regex != NULL) {
-        regex_walk_next(walk->regex, &next);
-    } else if (walk->most_digits > 0) {
-        next = scan_llama3(walk->text, walk->size, walk->at, walk->most_digits);
-    } else {
-        next = scan_gpt2(walk->text, walk->size, walk->at);
-    }
+    const Known *known = walk->pretok->known;
+    size_t next = known == NULL ? next_match(walk)
+                  : known->most_digits > 0
+                      ? scan_llama3(walk->text, walk->size, walk->at, known->most_digits)
+                      : scan_gpt2(walk->text, walk->size, walk->at);
     PACER_ASSERT(next > walk->at && next <= walk->size, "piece from %zu to %zu of %zu", walk->at,
                  next, walk->size);
     walk->at = next;
@@ -412,5 +749,5 @@ uint64_t pretok_walk_invalid(const PretokWalk *walk)
 
 size_t pretok_walk_cut(PretokWalk *walk, const uint8_t *text, size_t size)
 {
-    return walk->regex != NULL ? regex_walk_cut(walk->regex, text, size) : scan_cut(text, size);
+    return walk->pretok->known == NULL ? match_cut(walk, text, size) : scan_cut(text, size);
 }

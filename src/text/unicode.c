@@ -10,7 +10,7 @@
 
 /* Classes are looked up in two stages: the upper bits of a character choose a block of 256 classes
  * of two bits, and equal blocks are stored once. The ranges that tools/unicode_ranges.py wrote are
- * expanded into this form when the first character beyond ASCII is asked for. */
+ * expanded into this form when the first character is asked for. */
 #define BLOCK_BITS 8
 #define BLOCK_CHARACTERS (1u << BLOCK_BITS)
 #define BLOCK_BYTES (BLOCK_CHARACTERS / 4)
@@ -72,22 +72,8 @@ static void build_blocks(void)
     atomic_store_explicit(&ready, true, memory_order_release);
 }
 
-static CharClass ascii_class(uint32_t character)
-{
-    if ((character | 0x20) - 'a' < 26) {
-        return CHAR_LETTER;
-    }
-    if (character - '0' < 10) {
-        return CHAR_NUMBER;
-    }
-    return character == ' ' || character - '\t' < 5 ? CHAR_SPACE : CHAR_OTHER;
-}
-
 CharClass unicode_class(uint32_t character)
 {
-    if (character < 0x80) {
-        return ascii_class(character);
-    }
     if (character >= CHARACTERS) {
         return CHAR_OTHER;
     }
