@@ -37,7 +37,7 @@ static int read_jsonl(const char *bytes, size_t size, DocumentReader reader, cha
     bool found = true;
     int code = 0;
     while (code == 0 && found) {
-        Document document;
+        SourceDocument document;
         code = jsonl_document_next(&reader, &document, &found);
         if (code == 0 && found) {
             assert_int_equal(document.hash, io_hash(document.bytes, (size_t)document.size));

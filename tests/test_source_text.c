@@ -23,7 +23,7 @@ static void check_text(const char *path, const Text *text)
     assert_int_equal(source_file_open(&file, path, NULL, &objection), 0);
     assert_null(objection);
     DocumentReader reader = {.file = &file, .at = file.start};
-    Document document;
+    SourceDocument document;
     bool found;
     for (size_t i = 0; i < count; i++) {
         const char *content = text->bytes + expected[i].offset;

@@ -364,7 +364,8 @@ static uint64_t hash_of_variant(int variant)
         uint32_t left = id_of(merges[i][0]), right = id_of(merges[i][1]);
         assert_int_equal(tokenizer_add_merge(tokenizer, left, right), 0);
     }
-    AddedToken added = {258, variant != NOT_SPECIAL, variant == NORMALIZED};
+    AddedToken added = {
+        .id = 258, .special = variant != NOT_SPECIAL, .normalized = variant == NORMALIZED};
     assert_int_equal(variant == NOT_ADDED
                          ? add_text(tokenizer, 258, "<s>")
                          : tokenizer_add_added(tokenizer, added, bytes_of("<s>"), 3),

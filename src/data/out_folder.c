@@ -1,5 +1,6 @@
 #include "data/out_folder.h"
 
+#include "base/assert.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
@@ -12,71 +13,33 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *skip_digits(const char *at, const char *digits, int least)
-{
-    size_t count = strspn(at, digits);
-    return count >= (size_t)least ? at + count : NULL;
-}
-
-static const char *skip(const char *at, const char *text)
-{
-    return at != NULL && strncmp(at, text, strlen(text)) == 0 ? at + strlen(text) : NULL;
-}
-
-/* As io_replace_open names them, on a file system without locks with the process. */
-static bool is_temporary_end(const char *at)
-{
-    const char *process = skip(at, ".");
-    process = process == NULL ? NULL : skip_digits(process, "0123456789", 1);
-    return strcmp(process != NULL ? process : at, IO_TEMPORARY) == 0;
-}
-
-/* tokenizer-HASH.json, or that with the end of a temporary file. */
-static bool is_tokenizer_name(const char *name)
-{
-    const char *at = skip(name, OUT_FOLDER_TOKENIZER "-");
-    at = at == NULL ? NULL : skip_digits(at, "0123456789abcdef", 16);
-    at = skip(at, ".json");
-    return at != NULL && (*at == '\0' || is_temporary_end(at));
-}
-
 /* STEM-00000-HASH.shard, tokenizer-HASH.json, and the temporary files of STEM-00000.shard,
- * manifest.json and the tokenizer: names that only a preparation gives. */
-static bool is_own_name(const char *name)
+ * manifest.json and the tokenizer, as io_replace_open names them (on a file system without locks
+ * with the process): names that only a preparation gives. */
+#define HASH "[0-9a-f]{16,}"
+#define TEMPORARY_END "(\\.[0-9]+)?\\" IO_TEMPORARY
+#define OWN_NAMES                                                                                \
+    "^(manifest\\.json" TEMPORARY_END "|" OUT_FOLDER_TOKENIZER "-" HASH "\\.json(" TEMPORARY_END \
+    ")?|(train|validation)-[0-9]{5,}(-" HASH "\\" SHARD_SUFFIX "|\\" SHARD_SUFFIX TEMPORARY_END  \
+    "))$"
+
+static bool is_own_name(const OutFolder *folder, const char *name)
 {
-    const char *at = skip(name, MANIFEST_FILE);
-    if (at != NULL) {
-        return is_temporary_end(at);
-    }
-    if (is_tokenizer_name(name)) {
-        return true;
-    }
-    at = skip(name, "train-");
-    at = at == NULL ? skip(name, "validation-") : at;
-    at = at == NULL ? NULL : skip_digits(at, "0123456789", 5);
-    if (at == NULL) {
-        return false;
-    }
-    if (*at == '-') {
-        at = skip_digits(at + 1, "0123456789abcdef", 16);
-        return at != NULL && strcmp(at, SHARD_SUFFIX) == 0;
-    }
-    at = skip(at, SHARD_SUFFIX);
-    return at != NULL && is_temporary_end(at);
+    return regexec(&folder->own_names, name, 0, NULL, 0) == 0;
 }
 
 /* Name of the first entry that a preparation did not make; NULL if none. Caller frees. */
-static int find_foreign(const char *path, char **foreign)
+static int find_foreign(const OutFolder *folder, char **foreign)
 {
-    DIR *entries = opendir(path);
+    DIR *entries = opendir(folder->path);
     *foreign = NULL;
     if (entries == NULL) {
-        return io_error(path, "read");
+        return io_error(folder->path, "read");
     }
     const struct dirent *entry;
     while (*foreign == NULL && (entry = readdir(entries)) != NULL) {
         bool self = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
-        if (!self && !is_own_name(entry->d_name)) {
+        if (!self && !is_own_name(folder, entry->d_name)) {
             *foreign = mem_strdup(entry->d_name);
         }
     }
@@ -89,7 +52,8 @@ static void sweep(const OutFolder *folder)
     DIR *entries = opendir(folder->path);
     const struct dirent *entry;
     while (entries != NULL && (entry = readdir(entries)) != NULL) {
-        if (is_own_name(entry->d_name) && !manifest_lists(&folder->manifest, entry->d_name)) {
+        if (is_own_name(folder, entry->d_name) &&
+            !manifest_lists(&folder->manifest, entry->d_name)) {
             unlinkat(dirfd(entries), entry->d_name, 0);
         }
     }
@@ -124,7 +88,7 @@ static int check_content(OutFolder *folder)
                                     folder->path);
     }
     char *foreign;
-    int code = find_foreign(folder->path, &foreign);
+    int code = find_foreign(folder, &foreign);
     if (foreign != NULL) {
         code =
             err_set(ERR_INPUT,
@@ -142,6 +106,7 @@ static void release(OutFolder *folder)
         close(folder->lock);
     }
     manifest_free(&folder->manifest);
+    regfree(&folder->own_names);
     free(folder->path);
     *folder = (OutFolder){0};
 }
@@ -154,6 +119,7 @@ int out_folder_open(OutFolder *folder, const char *path)
         return code;
     }
     folder->path = mem_strdup(path);
+    PACER_ASSERT(regcomp(&folder->own_names, OWN_NAMES, REG_EXTENDED | REG_NOSUB) == 0, OWN_NAMES);
     code = take_lock(folder);
     code = code != 0 ? code : check_content(folder);
     if (code != 0) {

@@ -10,6 +10,7 @@
 #include "data/manifest.h"
 #include "text/tokenizer.h"
 
+#include <regex.h>
 #include <stdbool.h>
 
 #define OUT_FOLDER_TOKENIZER "tokenizer" /* tokenizer-HASH.json */
@@ -19,6 +20,7 @@ typedef struct {
     int lock;          /* the folder, held with flock */
     bool unsure;       /* a commit failed: the disk has the old manifest or the new one */
     Manifest manifest; /* of the dataset that is there now; no shards: none */
+    regex_t own_names; /* of files that a preparation makes */
 } OutFolder;
 
 int out_folder_open(OutFolder *folder, const char *path);

@@ -93,9 +93,7 @@ static uint64_t text_of(const Tokenizer *tokenizer, const uint32_t *ids, size_t 
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
-        size_t size = 0;
-        tokenizer_bytes(tokenizer, ids[i], &size);
-        bytes += size;
+        bytes += tokenizer->tokens[ids[i]].size;
     }
     return bytes;
 }
@@ -198,13 +196,10 @@ static int finish(Preparation *p)
 static int check_shards(const Preparation *p)
 {
     const Tokenizer *tokenizer = p->options->tokenizer;
-    size_t longest = 1, added = 0;
+    size_t longest = 1;
     for (uint32_t id = 0; id < tokenizer->vocab; id++) {
-        bool is_added = added < tokenizer->added_count && tokenizer->added[added].id == id;
-        added += is_added;
-        size_t size = 0;
-        tokenizer_bytes(tokenizer, id, &size);
-        longest = !is_added && size > longest ? size : longest;
+        size_t size = tokenizer_added_of(tokenizer, id) == NULL ? tokenizer->tokens[id].size : 0;
+        longest = size > longest ? size : longest;
     }
     uint64_t tokens = source_bytes(p->source) / longest;
     return tokens / p->options->shard_tokens < MANIFEST_MAX_SHARDS ? 0 : too_many_shards(p);

@@ -63,35 +63,34 @@ static int check_length(Shard *shard, uint64_t header)
 
 static int open_pacer(Shard *shard)
 {
-    const uint8_t *header = shard->map.data;
     if (shard->map.size < SHARD_HEADER_BYTES) {
         return err_set(ERR_INPUT,
                        "%s: truncated: a shard has at least %d bytes, the file has %zu; prepare or "
                        "copy it again",
                        shard->path, SHARD_HEADER_BYTES, shard->map.size);
     }
-    uint64_t version = load_little(header + SHARD_AT_VERSION, 4);
-    if (version != SHARD_VERSION) {
+    ShardHeader header;
+    memcpy(&header, shard->map.data, sizeof header);
+    if (header.version != SHARD_VERSION) {
         return err_set(ERR_INPUT,
-                       "%s: shard format version %" PRIu64
+                       "%s: shard format version %" PRIu32
                        ", this pacer reads version %u; prepare it again with this pacer",
-                       shard->path, version, SHARD_VERSION);
+                       shard->path, header.version, SHARD_VERSION);
     }
-    uint64_t hash = io_hash(header, SHARD_AT_HEADER_HASH);
-    if (hash != load_little(header + SHARD_AT_HEADER_HASH, 8)) {
+    if (io_hash(&header, offsetof(ShardHeader, header_hash)) != header.header_hash) {
         return err_set(ERR_INPUT,
                        "%s: the header was changed or damaged (its hash does not match); prepare "
                        "it again",
                        shard->path);
     }
     shard->format = SHARD_PACER;
-    shard->token_bytes = (int)load_little(header + SHARD_AT_TOKEN_BYTES, 4);
-    shard->tokens = load_little(header + SHARD_AT_TOKENS, 8);
-    shard->vocab = load_little(header + SHARD_AT_VOCAB, 8);
-    shard->documents = load_little(header + SHARD_AT_DOCUMENTS, 8);
-    shard->text_bytes = load_little(header + SHARD_AT_TEXT_BYTES, 8);
-    shard->tokenizer = load_little(header + SHARD_AT_TOKENIZER, 8);
-    shard->hash = load_little(header + SHARD_AT_PAYLOAD_HASH, 8);
+    shard->token_bytes = (int)header.token_bytes;
+    shard->tokens = header.tokens;
+    shard->vocab = header.vocab;
+    shard->documents = header.documents;
+    shard->text_bytes = header.text_bytes;
+    shard->tokenizer = header.tokenizer;
+    shard->hash = header.payload_hash;
     bool width = shard->token_bytes == 2 || shard->token_bytes == 4;
     uint64_t limit = shard->token_bytes == 2 ? UINT16_MAX + 1u : SHARD_MAX_VOCAB;
     if (!width || shard->tokens == 0 || shard->vocab == 0 || shard->vocab > limit ||
@@ -105,7 +104,7 @@ static int open_pacer(Shard *shard)
     return check_length(shard, SHARD_HEADER_BYTES);
 }
 
-static int open_llmc(Shard *shard, uint64_t magic)
+static int open_llmc(Shard *shard, const uint32_t header[3])
 {
     if (shard->map.size < LLMC_HEADER_BYTES) {
         return err_set(ERR_INPUT,
@@ -113,17 +112,17 @@ static int open_llmc(Shard *shard, uint64_t magic)
                        "or copy it again",
                        shard->path, LLMC_HEADER_BYTES, shard->map.size);
     }
-    uint64_t version = load_little(shard->map.data + 4, 4);
-    uint64_t known = magic == LLMC_MAGIC_U16 ? LLMC_VERSION_U16 : LLMC_VERSION_U32;
-    if (version != known) {
+    bool narrow = header[0] == LLMC_MAGIC_U16;
+    uint32_t known = narrow ? LLMC_VERSION_U16 : LLMC_VERSION_U32;
+    if (header[1] != known) {
         return err_set(ERR_INPUT,
-                       "%s: llm.c file of version %" PRIu64 ", pacer reads version %" PRIu64
+                       "%s: llm.c file of version %" PRIu32 ", pacer reads version %" PRIu32
                        "; make it again with a current llm.c",
-                       shard->path, version, known);
+                       shard->path, header[1], known);
     }
     shard->format = SHARD_LLMC;
-    shard->token_bytes = magic == LLMC_MAGIC_U16 ? 2 : 4;
-    shard->tokens = load_little(shard->map.data + 8, 4);
+    shard->token_bytes = narrow ? 2 : 4;
+    shard->tokens = header[2];
     if (shard->tokens == 0 || shard->tokens > INT32_MAX) {
         return err_set(ERR_INPUT,
                        "%s: the llm.c header gives %d tokens, which cannot be; make it again",
@@ -184,14 +183,18 @@ int shard_open(Shard *shard, const char *path, bool raw)
         return code;
     }
     shard->path = mem_strdup(path);
-    uint64_t magic = shard->map.size >= 4 ? load_little(shard->map.data, 4) : 0;
+    uint32_t start[3] = {0}; /* of llm.c */
+    if (shard->map.size > 0) {
+        memcpy(start, shard->map.data,
+               shard->map.size < sizeof start ? shard->map.size : sizeof start);
+    }
     if (shard->map.size == 0) {
         code = err_set(ERR_INPUT, "%s: the file is empty; prepare or copy it again", path);
     } else if (shard->map.size >= 8 && memcmp(shard->map.data, SHARD_MAGIC, 8) == 0) {
         code = open_pacer(shard);
-    } else if (magic == LLMC_MAGIC_U16 || magic == LLMC_MAGIC_U32) {
-        code = open_llmc(shard, magic);
-    } else if (magic == LLMC_MAGIC_EVAL) {
+    } else if (start[0] == LLMC_MAGIC_U16 || start[0] == LLMC_MAGIC_U32) {
+        code = open_llmc(shard, start);
+    } else if (start[0] == LLMC_MAGIC_EVAL) {
         code = err_set(ERR_INPUT,
                        "%s: an llm.c evaluation file (multiple choice), not a stream of tokens; "
                        "give a _train or _val file",
@@ -428,32 +431,27 @@ uint64_t shard_writer_tokens(const ShardWriter *writer)
 }
 
 /* Puts the header over the zeros at the front of the finished file. */
-static int write_header(const char *path, const uint8_t header[SHARD_HEADER_BYTES])
+static int seal(const ShardWriter *writer, const ShardInfo *info)
 {
+    ShardHeader header = {.magic = SHARD_MAGIC,
+                          .version = SHARD_VERSION,
+                          .token_bytes = (uint32_t)writer->token_bytes,
+                          .tokens = info->tokens,
+                          .vocab = writer->vocab,
+                          .documents = info->documents,
+                          .text_bytes = info->text_bytes,
+                          .tokenizer = writer->tokenizer,
+                          .payload_hash = info->hash};
+    header.header_hash = io_hash(&header, offsetof(ShardHeader, header_hash));
+    const char *path = writer->temporary;
     int file = open(path, O_WRONLY | O_CLOEXEC);
-    bool done = file >= 0 && pwrite(file, header, SHARD_HEADER_BYTES, 0) == SHARD_HEADER_BYTES &&
-                fsync(file) == 0;
+    bool done =
+        file >= 0 && pwrite(file, &header, sizeof header, 0) == sizeof header && fsync(file) == 0;
     int code = done ? 0 : io_error(path, "write");
     if (file >= 0 && close(file) != 0 && code == 0) {
         code = io_error(path, "write");
     }
     return code;
-}
-
-static int seal(ShardWriter *writer, uint64_t documents, uint64_t text_bytes, uint64_t hash)
-{
-    uint8_t header[SHARD_HEADER_BYTES] = {0};
-    memcpy(header + SHARD_AT_MAGIC, SHARD_MAGIC, 8);
-    store_little(header + SHARD_AT_VERSION, 4, SHARD_VERSION);
-    store_little(header + SHARD_AT_TOKEN_BYTES, 4, (uint64_t)writer->token_bytes);
-    store_little(header + SHARD_AT_TOKENS, 8, writer->tokens);
-    store_little(header + SHARD_AT_VOCAB, 8, writer->vocab);
-    store_little(header + SHARD_AT_DOCUMENTS, 8, documents);
-    store_little(header + SHARD_AT_TEXT_BYTES, 8, text_bytes);
-    store_little(header + SHARD_AT_TOKENIZER, 8, writer->tokenizer);
-    store_little(header + SHARD_AT_PAYLOAD_HASH, 8, hash);
-    store_little(header + SHARD_AT_HEADER_HASH, 8, io_hash(header, SHARD_AT_HEADER_HASH));
-    return write_header(writer->temporary, header);
 }
 
 int shard_writer_finish(ShardWriter *writer, uint64_t documents, uint64_t text_bytes,
@@ -470,7 +468,7 @@ int shard_writer_finish(ShardWriter *writer, uint64_t documents, uint64_t text_b
     char *path = io_join(writer->folder, info->file);
     int code = io_writer_close(writer->file, NULL);
     if (code == 0) {
-        code = seal(writer, documents, text_bytes, hash);
+        code = seal(writer, info);
     }
     if (code == 0 && rename(writer->temporary, path) != 0) {
         code = io_error(path, "write");

@@ -29,7 +29,7 @@ struct TextSource {
     uint64_t documents_here, documents; /* of this input, of all */
     uint64_t passed;                    /* bytes of the inputs before this one */
     BadLines bad;
-    Document document;
+    SourceDocument document;
     uint64_t read; /* bytes of the document that were handed out */
 };
 
@@ -140,7 +140,11 @@ static bool next_story(TextSource *source, uint64_t bytes)
         return false;
     }
     const uint8_t *text = (const uint8_t *)source->story;
-    source->document = (Document){text, size, XXH3_64bits(text, size), ++reader->line, reader->at};
+    source->document = (SourceDocument){.bytes = text,
+                                        .size = size,
+                                        .hash = XXH3_64bits(text, size),
+                                        .line = ++reader->line,
+                                        .offset = reader->at};
     reader->at += taken;
     return true;
 }
@@ -176,7 +180,7 @@ static int finish(TextSource *source)
 int source_next(TextSource *source, SourceDocument *document, bool *found)
 {
     *found = false;
-    source->document = (Document){0};
+    source->document = (SourceDocument){0};
     source->read = 0;
     while (source->at < source->inputs.count) {
         int code = source->open ? 0 : open_input(source);
@@ -187,8 +191,8 @@ int source_next(TextSource *source, SourceDocument *document, bool *found)
         if (*found) {
             source->documents_here++;
             source->documents++;
-            *document = (SourceDocument){source->document.size, source->document.hash,
-                                         current(source)->name, source->document.line};
+            source->document.file = current(source)->name;
+            *document = source->document;
             return 0;
         }
         if (source->documents_here == 0) {
@@ -203,7 +207,7 @@ int source_next(TextSource *source, SourceDocument *document, bool *found)
 
 int source_chunk(TextSource *source, const uint8_t **bytes, size_t *size)
 {
-    const Document *document = &source->document;
+    const SourceDocument *document = &source->document;
     uint64_t left = document->size - source->read;
     *bytes = left == 0 ? NULL : document->bytes + source->read;
     *size = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;

@@ -33,10 +33,12 @@ SourceOptions text_source_options(const Config *cfg, int argc, char **argv);
 uint64_t text_source_seed(const Config *cfg); /* of stories */
 
 typedef struct {
-    uint64_t size;    /* bytes, at least 1 */
-    uint64_t hash;    /* XXH3 of them */
-    const char *file; /* where it is, for messages; valid until source_close */
-    uint64_t line;    /* on which it begins, from 1 */
+    const uint8_t *bytes; /* for source_chunk */
+    uint64_t size;        /* of them, at least 1 */
+    uint64_t hash;        /* XXH3 of them */
+    uint64_t line;        /* on which it begins, from 1 */
+    uint64_t offset;      /* where in the input it begins */
+    const char *file;     /* where it is, for messages; valid until source_close */
 } SourceDocument;
 
 typedef struct TextSource TextSource;

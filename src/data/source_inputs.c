@@ -260,7 +260,7 @@ static InputKind kind_of(const char *path, int format)
                                                                                     : INPUT_TEXT;
 }
 
-/* `named`: the user gave this file, and not a folder that it is in. */
+/* A file, or "-". `named`: the user gave it, and not a folder that it is in. */
 static int add_file(SourceInputs *inputs, const SourceOptions *options, const char *path,
                     bool named)
 {
@@ -270,17 +270,21 @@ static int add_file(SourceInputs *inputs, const SourceOptions *options, const ch
     if (code != 0) {
         return code;
     }
+    bool kept = strcmp(path, "-") == 0;
     if (objection != NULL && named) {
-        code = err_set(ERR_INPUT, "%s: %s", path, objection);
+        code = err_set(ERR_INPUT, "%s: %s", file.name, objection);
     } else if (objection != NULL) {
         source_inputs_leave_out(inputs, path, objection);
     } else {
-        add_input(inputs, (SourceInput){.name = mem_strdup(path),
+        add_input(inputs, (SourceInput){.name = mem_strdup(file.name),
                                         .kind = kind_of(path, options->format),
-                                        .bytes = file.map.size});
+                                        .bytes = file.map.size,
+                                        .kept = kept ? file : (SourceFile){0}});
+    }
+    if (!kept || objection != NULL) {
+        source_file_close(&file);
     }
     free(objection);
-    source_file_close(&file);
     return code;
 }
 
@@ -391,29 +395,16 @@ static int add_standard_input(SourceInputs *inputs, const SourceOptions *options
             return err_set(ERR_INPUT, "-: standard input can be given only once");
         }
     }
-    SourceFile kept;
-    char *objection;
-    int code = source_file_open(&kept, "-", options->interrupted, &objection);
-    if (code != 0) {
-        return code;
+    int code = add_file(inputs, options, "-", true);
+    if (code == 0 && options->format == CONFIG_FORMAT_AUTO) {
+        const SourceFile *kept = &inputs->list[inputs->count - 1].kept;
+        if (begins(kept->map.data + kept->start, kept->map.size - kept->start, "{\"", 2)) {
+            log_warn("%s looks like JSON and is taken as text; --format jsonl would take one field "
+                     "of each line",
+                     kept->name);
+        }
     }
-    if (objection != NULL) {
-        code = err_set(ERR_INPUT, "%s: %s", kept.name, objection);
-        free(objection);
-        source_file_close(&kept);
-        return code;
-    }
-    if (options->format == CONFIG_FORMAT_AUTO &&
-        begins(kept.map.data + kept.start, kept.map.size - kept.start, "{\"", 2)) {
-        log_warn("%s looks like JSON and is taken as text; --format jsonl would take one field "
-                 "of each line",
-                 kept.name);
-    }
-    add_input(inputs, (SourceInput){.name = mem_strdup(kept.name),
-                                    .kind = kind_of("", options->format),
-                                    .bytes = kept.map.size,
-                                    .kept = kept});
-    return 0;
+    return code;
 }
 
 /* "builtin:stories" or "builtin:stories:BYTES" as a source of text: how many bytes. */

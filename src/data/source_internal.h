@@ -54,12 +54,6 @@ void source_inputs_close(SourceInputs *inputs); /* no-op on a zeroed list */
 #define SOURCE_MOST_WARNINGS 5
 void source_inputs_leave_out(SourceInputs *inputs, const char *name, const char *why);
 
-typedef struct {
-    const uint8_t *bytes;      /* until the reader's next call */
-    uint64_t size, hash, line; /* as in SourceDocument (source.h) */
-    uint64_t offset;           /* where in the input it begins */
-} Document;
-
 /* Lines that were left out, over all files. */
 typedef struct {
     uint64_t count;
@@ -79,7 +73,7 @@ typedef struct {
     cJSON *root;     /* holds the current text of JSONL; the owner deletes the last one */
 } DocumentReader;
 
-/* The next document; *found is false behind the last. A line of JSONL that is wrong: ERR_INPUT as
- * FILE:LINE. */
-int text_document_next(DocumentReader *reader, Document *document, bool *found);
-int jsonl_document_next(DocumentReader *reader, Document *document, bool *found);
+/* The next document, valid until the next call; *found is false behind the last. A line of JSONL
+ * that is wrong: ERR_INPUT as FILE:LINE. */
+int text_document_next(DocumentReader *reader, SourceDocument *document, bool *found);
+int jsonl_document_next(DocumentReader *reader, SourceDocument *document, bool *found);

@@ -160,7 +160,7 @@ static int handle_wrong(const DocumentReader *r, int code)
     return 0;
 }
 
-int jsonl_document_next(DocumentReader *r, Document *document, bool *found)
+int jsonl_document_next(DocumentReader *r, SourceDocument *document, bool *found)
 {
     *found = false;
     while (r->at < r->file->map.size) {
@@ -183,8 +183,11 @@ int jsonl_document_next(DocumentReader *r, Document *document, bool *found)
             }
         } else if (text[0] != '\0') {
             size_t size = strlen(text);
-            *document =
-                (Document){(const uint8_t *)text, size, XXH3_64bits(text, size), r->line, start};
+            *document = (SourceDocument){.bytes = (const uint8_t *)text,
+                                         .size = size,
+                                         .hash = XXH3_64bits(text, size),
+                                         .line = r->line,
+                                         .offset = start};
             *found = true;
             return 0;
         }

@@ -54,14 +54,15 @@ static void pass_separator(DocumentReader *r, bool begins_line)
     r->inside_line = line_break == 0;
 }
 
-int text_document_next(DocumentReader *r, Document *document, bool *found)
+int text_document_next(DocumentReader *r, SourceDocument *document, bool *found)
 {
     const uint8_t *text = r->file->map.data;
     *found = false;
     while (!*found && r->at < r->file->map.size) {
         size_t start = r->at, end;
         int code = source_file_find(r->file, start, TOKENIZER_END, &end);
-        *document = (Document){text + start, end - start, 0, r->line + 1, start};
+        *document = (SourceDocument){
+            .bytes = text + start, .size = end - start, .line = r->line + 1, .offset = start};
         code = code != 0 ? code : pass_document(r, end, &document->hash);
         if (code != 0) {
             return code;

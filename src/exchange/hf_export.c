@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "exchange/fresh_folder.h"
 #include "exchange/hf_config.h"
-#include "exchange/weight_write.h"
 #include "model/model.h"
 #include "text/tokenizer.h"
 

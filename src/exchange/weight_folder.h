@@ -3,7 +3,7 @@
  * Face's (config.json with model.safetensors, or several files and
  * model.safetensors.index.json), read as the rows of a parameter table in f32, whatever type,
  * names, orientation and files they are kept in. A folder is input: nothing in it is believed
- * unchecked. */
+ * unchecked. From such a folder, weights are written into another. */
 #include "model/params.h"
 
 #define WEIGHT_FILE "model.safetensors"
@@ -31,3 +31,15 @@ int weight_folder_check(const WeightFolder *folder, const ModelSpec *spec, const
  * matrix as (inputs, outputs), where the table has (outputs, inputs). */
 int weight_folder_read(const WeightFolder *folder, const ParamTable *table, int row,
                        bool transposed, float *out);
+
+typedef struct {
+    bool foreign;        /* Hugging Face's names and orientation; else pacer's */
+    DType dtype;         /* DT_F32 or DT_BF16 */
+    int64_t shard_bytes; /* several files and an index above it; 0: always one file */
+} WeightLayout;
+
+/* Writes model.safetensors, or model-0000i-of-0000n.safetensors with their index. One parameter
+ * at a time is in memory. from was checked against the table. digest (may be NULL) is that of
+ * the last file. Says how far it is when it takes long. */
+int weight_write(const char *folder, const WeightFolder *from, const ModelSpec *spec,
+                 const ParamTable *table, WeightLayout layout, uint64_t *digest);

@@ -36,7 +36,6 @@ void tokenizer_free(Tokenizer *tokenizer)
     free(tokenizer->merges);
     pair_table_free(&tokenizer->merge_of);
     free(tokenizer->added);
-    free(tokenizer->apart);
     free(tokenizer);
 }
 
@@ -235,15 +234,13 @@ int tokenizer_add_added(Tokenizer *tokenizer, AddedToken added, const uint8_t *b
         return err_set(ERR_INPUT, "added token \"%s\" is there twice",
                        token_shown(bytes, size).text);
     }
-    bool known = has_token(t, added.id) && t->tokens[added.id].size == size &&
-                 memcmp(t->tokens[added.id].bytes, bytes, size) == 0;
-    if (!known) {
+    added.apart = !has_token(t, added.id) || t->tokens[added.id].size != size ||
+                  memcmp(t->tokens[added.id].bytes, bytes, size) != 0;
+    if (added.apart) {
         int code = add_token(t, added.id, bytes, size, true);
         if (code != 0) {
             return code;
         }
-        t->apart = mem_realloc(t->apart, t->apart_count + 1, sizeof *t->apart);
-        t->apart[t->apart_count++] = added.id;
     }
     put_id(t->added_ids, bytes, size, added.id);
     t->added = mem_realloc(t->added, t->added_count + 1, sizeof *t->added);
@@ -251,27 +248,17 @@ int tokenizer_add_added(Tokenizer *tokenizer, AddedToken added, const uint8_t *b
     return 0;
 }
 
-/* For ids, and for AddedTokens, which begin with one. */
+/* For AddedTokens, which begin with their id, and for ids. */
 static int by_id(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
 }
 
-static void sort_added(Tokenizer *t)
+const AddedToken *tokenizer_added_of(const Tokenizer *t, uint32_t id)
 {
-    if (t->added_count > 0) {
-        qsort(t->added, t->added_count, sizeof *t->added, by_id);
-    }
-    if (t->apart_count > 0) {
-        qsort(t->apart, t->apart_count, sizeof *t->apart, by_id);
-    }
-}
-
-bool tokenizer_is_apart(const Tokenizer *tokenizer, uint32_t id)
-{
-    return tokenizer->apart_count > 0 &&
-           bsearch(&id, tokenizer->apart, tokenizer->apart_count, sizeof id, by_id) != NULL;
+    return t->added_count == 0 ? NULL
+                               : bsearch(&id, t->added, t->added_count, sizeof *t->added, by_id);
 }
 
 /* The hash, which identifies a tokenizer in datasets and checkpoints, whichever file it is from. */
@@ -362,7 +349,9 @@ int tokenizer_finish(Tokenizer *tokenizer)
                            (unsigned)i, token_shown(&byte, 1).text);
         }
     }
-    sort_added(t);
+    if (t->added_count > 0) {
+        qsort(t->added, t->added_count, sizeof *t->added, by_id);
+    }
     rank_merges(t);
     t->hash = compute_hash(t);
     t->finished = true;

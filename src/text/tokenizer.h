@@ -24,6 +24,7 @@ typedef struct {
     uint32_t id;
     bool special;
     bool normalized; /* found after those that are not */
+    bool apart;      /* made by tokenizer_add_added: not part of the vocabulary */
 } AddedToken;
 
 typedef struct {
@@ -50,8 +51,6 @@ typedef struct Tokenizer {
     size_t merge_capacity;      /* until it is finished, a merge given again is no merge in its old
                                    place: its result is UINT32_MAX */
     PairTable merge_of;         /* one more than the rank << 32, and the result */
-    uint32_t *apart;            /* ids of the added tokens that are not part of the vocabulary */
-    size_t apart_count;
     bool finished;
 } Tokenizer;
 
@@ -65,7 +64,6 @@ int tokenizer_add_merge(Tokenizer *tokenizer, uint32_t left, uint32_t right);
 /* The token exists under this id, or is made with these bytes (which a token that is not added may
  * have too; tokenizer_find then gives that one). */
 int tokenizer_add_added(Tokenizer *tokenizer, AddedToken added, const uint8_t *bytes, size_t size);
-bool tokenizer_is_apart(const Tokenizer *tokenizer, uint32_t id); /* whether that made it */
 int tokenizer_set_pattern(Tokenizer *tokenizer, const char *pattern); /* pretok_open */
 /* Checks that every byte has a token (ERR_INPUT naming the first that has none), builds the lookup
  * tables and the hash. */
@@ -90,6 +88,7 @@ int tokenizer_parse_gpt2(const char *vocab, size_t vocab_size, const char *vocab
 const uint8_t *tokenizer_bytes(const Tokenizer *tokenizer, uint32_t id, size_t *size);
 /* The id of these bytes; false when no token has them. One that is not added comes first. */
 bool tokenizer_find(const Tokenizer *tokenizer, const uint8_t *bytes, size_t size, uint32_t *id);
+const AddedToken *tokenizer_added_of(const Tokenizer *tokenizer, uint32_t id); /* NULL: not added */
 bool tokenizer_find_added(const Tokenizer *tokenizer, const uint8_t *bytes, size_t size,
                           uint32_t *id); /* among the added tokens alone */
 

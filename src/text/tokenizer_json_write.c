@@ -29,41 +29,20 @@ static void put_escaped(FILE *out, const uint8_t *bytes, size_t size)
 }
 
 /* A token in the byte alphabet, which has quotes and backslashes but no control characters. */
-static void put_alphabet(FILE *out, const Tokenizer *tokenizer, uint32_t id)
+static void put_alphabet(FILE *out, Token token)
 {
-    size_t size;
-    const uint8_t *bytes = tokenizer_bytes(tokenizer, id, &size);
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = 0; i < token.size; i++) {
         uint8_t character[4];
-        put_escaped(out, character, (size_t)utf8_encode(byte_character(bytes[i]), character));
+        put_escaped(out, character, (size_t)utf8_encode(byte_character(token.bytes[i]), character));
     }
-}
-
-static void put_plain(FILE *out, const Tokenizer *tokenizer, uint32_t id)
-{
-    size_t size;
-    const uint8_t *bytes = tokenizer_bytes(tokenizer, id, &size);
-    put_escaped(out, bytes, size);
-}
-
-static int by_id(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = ((const AddedToken *)b)->id;
-    return (x > y) - (x < y);
-}
-
-static bool is_added(const Tokenizer *tokenizer, uint32_t id)
-{
-    size_t count = tokenizer->added_count;
-    return count > 0 && bsearch(&id, tokenizer->added, count, sizeof(AddedToken), by_id) != NULL;
 }
 
 /* Added tokens are plain text in the file, so they must be UTF-8 without U+0000. The rest of the
  * vocabulary is in the byte alphabet, and one text cannot name two tokens. */
 static int check_added(const Tokenizer *tokenizer, uint32_t id)
 {
-    size_t size, at = 0, other_size;
-    const uint8_t *bytes = tokenizer_bytes(tokenizer, id, &size);
+    const uint8_t *bytes = tokenizer->tokens[id].bytes;
+    size_t size = tokenizer->tokens[id].size, at = 0, other_size;
     while (at < size && bytes[at] != 0 && utf8_length(bytes + at, size - at) > 0) {
         at += (size_t)utf8_length(bytes + at, size - at);
     }
@@ -85,15 +64,13 @@ static int check_added(const Tokenizer *tokenizer, uint32_t id)
 
 /* A token that merges make is written in the byte alphabet, and an added one in plain text; one
  * that is both must be spelled the same. */
-static int check_merged(const Tokenizer *tokenizer, uint32_t id)
+static int check_merged(Token token)
 {
-    size_t size;
-    const uint8_t *bytes = tokenizer_bytes(tokenizer, id, &size);
-    for (size_t at = 0; at < size; at++) {
-        if (bytes[at] >= 0x80 || byte_character(bytes[at]) != bytes[at]) {
+    for (size_t at = 0; at < token.size; at++) {
+        if (token.bytes[at] >= 0x80 || byte_character(token.bytes[at]) != token.bytes[at]) {
             return err_set(ERR_INPUT,
                            "added token \"%s\" is made by merges too, which the file cannot say",
-                           token_shown(bytes, size).text);
+                           token_shown(token.bytes, token.size).text);
         }
     }
     return 0;
@@ -107,8 +84,8 @@ static int check_expressible(const Tokenizer *tokenizer)
     }
     const Merge *merges = tokenizer->merges;
     for (size_t i = 0; i < tokenizer->merge_count && code == 0; i++) {
-        if (is_added(tokenizer, merges[i].result)) {
-            code = check_merged(tokenizer, merges[i].result);
+        if (tokenizer_added_of(tokenizer, merges[i].result) != NULL) {
+            code = check_merged(tokenizer->tokens[merges[i].result]);
         }
     }
     return code;
@@ -121,12 +98,13 @@ static bool apart_follow(const Tokenizer *tokenizer)
 {
     uint32_t next = 0; /* entries */
     for (uint32_t id = 0; id < tokenizer->vocab; id++) {
-        size_t size;
-        next += tokenizer_bytes(tokenizer, id, &size) != NULL && !tokenizer_is_apart(tokenizer, id);
+        next += tokenizer->tokens[id].size > 0;
     }
-    const AddedToken *added = tokenizer->added;
     for (size_t i = 0; i < tokenizer->added_count; i++) {
-        if (tokenizer_is_apart(tokenizer, added[i].id) && added[i].id != next++) {
+        next -= tokenizer->added[i].apart;
+    }
+    for (size_t i = 0; i < tokenizer->added_count; i++) {
+        if (tokenizer->added[i].apart && tokenizer->added[i].id != next++) {
             return false;
         }
     }
@@ -145,7 +123,8 @@ static void put_added(FILE *out, const Tokenizer *tokenizer)
     for (size_t i = 0; i < count; i++) {
         const AddedToken *added = &tokenizer->added[i];
         fprintf(out, "%s\n    {\"id\": %" PRIu32 ", \"content\": \"", i == 0 ? "" : ",", added->id);
-        put_plain(out, tokenizer, added->id);
+        Token token = tokenizer->tokens[added->id];
+        put_escaped(out, token.bytes, token.size);
         fprintf(out,
                 "\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
                 "\"normalized\": %s, \"special\": %s}",
@@ -179,16 +158,16 @@ static void put_vocab(FILE *out, const Tokenizer *tokenizer)
     const char *before = "\n      \"";
     fputs("    \"vocab\": {", out);
     for (uint32_t id = 0; id < tokenizer->vocab; id++) {
-        size_t size;
-        if (tokenizer_bytes(tokenizer, id, &size) == NULL ||
-            (leave_apart && tokenizer_is_apart(tokenizer, id))) {
+        Token token = tokenizer->tokens[id];
+        const AddedToken *added = tokenizer_added_of(tokenizer, id);
+        if (token.size == 0 || (added != NULL && added->apart && leave_apart)) {
             continue;
         }
         fputs(before, out);
-        if (is_added(tokenizer, id)) {
-            put_plain(out, tokenizer, id);
+        if (added != NULL) {
+            put_escaped(out, token.bytes, token.size);
         } else {
-            put_alphabet(out, tokenizer, id);
+            put_alphabet(out, token);
         }
         fprintf(out, "\": %" PRIu32, id);
         before = ",\n      \"";
@@ -203,9 +182,9 @@ static void put_merges(FILE *out, const Tokenizer *tokenizer)
     fputs("    \"merges\": [", out);
     for (size_t i = 0; i < count; i++) {
         fputs(i == 0 ? "\n      \"" : ",\n      \"", out);
-        put_alphabet(out, tokenizer, merges[i].left);
+        put_alphabet(out, tokenizer->tokens[merges[i].left]);
         fputs(" ", out);
-        put_alphabet(out, tokenizer, merges[i].right);
+        put_alphabet(out, tokenizer->tokens[merges[i].right]);
         fputs("\"", out);
     }
     fputs(count > 0 ? "\n    ]\n" : "]\n", out);

@@ -6,7 +6,6 @@
 #include "base/mem.h"
 #include "exchange/fresh_folder.h"
 #include "exchange/hf_export.h"
-#include "exchange/weight_write.h"
 #include "train/checkpoint.h"
 #include "train/setup.h"
 

@@ -53,9 +53,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size >= SHARD_HEADER_BYTES && memcmp(data, SHARD_MAGIC, 8) == 0) {
         uint8_t *whole = mem_alloc(size);
         memcpy(whole, data, size);
-        store_little(whole + SHARD_AT_PAYLOAD_HASH, 8,
-                     io_hash(whole + SHARD_HEADER_BYTES, size - SHARD_HEADER_BYTES));
-        store_little(whole + SHARD_AT_HEADER_HASH, 8, io_hash(whole, SHARD_AT_HEADER_HASH));
+        ShardHeader header;
+        memcpy(&header, whole, sizeof header);
+        header.payload_hash = io_hash(whole + SHARD_HEADER_BYTES, size - SHARD_HEADER_BYTES);
+        header.header_hash = io_hash(&header, offsetof(ShardHeader, header_hash));
+        memcpy(whole, &header, sizeof header);
         try_file(fuzz_file("0.shard", whole, size), size, false);
         free(whole);
     }
