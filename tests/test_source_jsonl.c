@@ -21,7 +21,8 @@
 
 #define MAX_LINE ((size_t)1 << 28)
 
-/* Reads a file of these bytes, as the reader is told to. All documents as "LINE:TEXT|" in *out, which the caller frees. */
+/* Reads a file of these bytes, as the reader is told to. All documents as "LINE:TEXT|" in *out,
+ * which the caller frees. */
 static int read_jsonl(const char *bytes, size_t size, DocumentReader reader, char **out)
 {
     char *folder = data_files_folder(), *path = io_join(folder, "x.jsonl");

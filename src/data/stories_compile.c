@@ -120,41 +120,33 @@ static uint32_t find_column(const StoryCompiler *c, uint32_t role, const char *t
 
 static StoryOp resolve_slot(StoryCompiler *c, const char *slot, size_t length)
 {
-    StoryOp op = {0};
     char name[SLOT_MAX];
     PACER_ASSERT(length > 0 && length < sizeof name, "%s:%u: bad slot", c->at->file, c->at->line);
     memcpy(name, slot, length);
     name[length] = '\0';
+    uint8_t flags = 0;
     if (name[0] >= 'A' && name[0] <= 'Z') {
-        op.flags |= STORY_CAPITAL;
+        flags = STORY_CAPITAL;
         name[0] = (char)(name[0] - 'A' + 'a');
     }
-    uint32_t number = story_names_find(&c->texts, name, length);
-    if (number != UINT32_MAX) {
-        op.kind = STORY_OP_BOUND;
-        op.arg = number;
-        return op;
+    uint32_t text = story_names_find(&c->texts, name, length);
+    if (text != UINT32_MAX) {
+        return (StoryOp){STORY_OP_BOUND, flags, 0, text};
     }
-    number = story_names_find(&c->rules, name, length);
+    uint32_t rule = story_names_find(&c->rules, name, length);
     size_t role_length = strcspn(name, ".");
     uint32_t role = story_names_find(&c->roles, name, role_length);
-    if (number != UINT32_MAX) {
-        PACER_ASSERT(role == UINT32_MAX || find_column(c, role, name + role_length) == UINT32_MAX,
-                     "%s:%u: {%s} is a rule and a column of a role", c->at->file, c->at->line,
-                     name);
-        c->rule_used[number] = true;
-        op.kind = STORY_OP_CHOICE;
-        op.arg = number;
-        return op;
+    uint32_t column = role == UINT32_MAX ? UINT32_MAX : find_column(c, role, name + role_length);
+    if (rule != UINT32_MAX) {
+        PACER_ASSERT(column == UINT32_MAX, "%s:%u: {%s} is a rule and a column of a role",
+                     c->at->file, c->at->line, name);
+        c->rule_used[rule] = true;
+        return (StoryOp){STORY_OP_CHOICE, flags, 0, rule};
     }
     PACER_ASSERT(role != UINT32_MAX, "%s:%u: unknown {%s}", c->at->file, c->at->line, name);
-    uint32_t column = find_column(c, role, name + role_length);
     PACER_ASSERT(column != UINT32_MAX, "%s:%u: unknown column {%s}", c->at->file, c->at->line,
                  name);
-    op.kind = STORY_OP_CELL;
-    op.arg = role;
-    op.length = (uint16_t)column;
-    return op;
+    return (StoryOp){STORY_OP_CELL, flags, (uint16_t)column, role};
 }
 
 static uint32_t parse_sequence(StoryCompiler *c, const char **cursor, bool nested);
@@ -408,78 +400,11 @@ static void compile_table(StoryCompiler *c, StoryTableInfo *table)
     }
 }
 
-/* One word of a plot's picks, split: name, then ':', '=' or '+', then what it is picked from. */
-typedef struct {
-    const char *name, *from, *tags;
-    size_t name_length, from_length, tags_length;
-    char kind;
-} PickText;
-
-/* Where the next pick begins, and where to go on behind a list that the plot names with @. */
-typedef struct {
-    const char *next, *after;
-} PickCursor;
-
-/* Steps into a list of picks, or out of one at its end. */
-static void follow_lists(const StoryCompiler *c, PickCursor *cursor)
-{
-    for (;;) {
-        cursor->next += strspn(cursor->next, " ");
-        if (*cursor->next == '\0' && cursor->after != NULL) {
-            *cursor = (PickCursor){cursor->after, NULL};
-            continue;
-        }
-        if (*cursor->next != '@') {
-            return;
-        }
-        const char *name = cursor->next + 1, *picks = NULL;
-        size_t length = strcspn(name, " ");
-        for (uint32_t i = 0; i < c->source.picks.count; i++) {
-            const StoryItem *list = (const StoryItem *)c->source.picks.data + i;
-            if (strncmp(list->name.text, name, length) == 0 && list->name.text[length] == '\0') {
-                picks = story_lines(&c->source, list)->text;
-            }
-        }
-        PACER_ASSERT(picks != NULL && cursor->after == NULL, "%s:%u: no picks @%.*s", c->at->file,
-                     c->at->line, (int)length, name);
-        *cursor = (PickCursor){picks, name + length};
-    }
-}
-
-static bool next_pick(const StoryCompiler *c, PickCursor *cursor, PickText *pick)
-{
-    follow_lists(c, cursor);
-    const char *p = cursor->next;
-    if (*p == '\0') {
-        return false;
-    }
-    *pick = (PickText){.name = p + (*p == '+'), .tags = ""};
-    pick->kind = *p == '+' ? '+' : p[strcspn(p, ":=")];
-    pick->name_length = strcspn(pick->name, ":= ");
-    p = pick->name + pick->name_length;
-    if (pick->kind != '+') {
-        PACER_ASSERT(*p == ':' || *p == '=', "%s:%u: bad pick %s", c->at->file, c->at->line,
-                     pick->name);
-        pick->from = p + 1;
-        pick->from_length = strcspn(pick->from, "< ");
-        p = pick->from + pick->from_length;
-    }
-    if (*p == '<') {
-        pick->tags = p + 1;
-        pick->tags_length = strcspn(pick->tags, ">");
-        PACER_ASSERT(pick->tags[pick->tags_length] == '>', "%s:%u: bad pick %s", c->at->file,
-                     c->at->line, pick->name);
-        p = pick->tags + pick->tags_length + 1;
-    }
-    cursor->next = p;
-    return true;
-}
-
 static void register_picks(StoryCompiler *c, const StoryItem *plot)
 {
     c->at = story_lines(&c->source, plot);
-    PickCursor cursor = {c->at->text, NULL};
-    for (PickText pick; next_pick(c, &cursor, &pick);) {
+    StoryPickCursor cursor = {c->at->text, NULL};
+    for (StoryPickText pick; story_next_pick(&c->source, c->at, &cursor, &pick);) {
         if (pick.kind == '=') {
             uint32_t text = story_names_add(&c->texts, pick.name, pick.name_length);
             PACER_ASSERT(text < STORY_TEXTS_MAX, "too many bound texts");
@@ -501,7 +426,7 @@ static void register_picks(StoryCompiler *c, const StoryItem *plot)
 
 /* The rows whose guard sets all wanted tags and none that is refused. */
 static StoryChoice rows_with_tags(StoryCompiler *c, const StoryTableInfo *table,
-                                  const PickText *pick)
+                                  const StoryPickText *pick)
 {
     StoryGuard wanted = compile_guard(c, pick->tags, pick->tags_length, "");
     StoryChoice choice = {c->list.count, 0};
@@ -524,8 +449,8 @@ static void compile_plot(StoryCompiler *c, const StoryItem *source)
     const StoryLine *lines = story_lines(&c->source, source);
     StoryPlot plot = {.first_pick = c->picks.count};
     c->at = &lines[0];
-    PickCursor cursor = {lines[0].text, NULL};
-    for (PickText text; next_pick(c, &cursor, &text);) {
+    StoryPickCursor cursor = {lines[0].text, NULL};
+    for (StoryPickText text; story_next_pick(&c->source, c->at, &cursor, &text);) {
         StoryPick pick = {0};
         if (text.kind == '+') {
             pick.kind = STORY_PICK_FACT;
@@ -671,22 +596,4 @@ StoryGrammar *stories_compile(const StoryText *files)
     free(c.table_of_role.data);
     story_source_free(&c.source);
     return g;
-}
-
-void stories_grammar_free(StoryGrammar *g)
-{
-    for (uint32_t i = 0; i < g->roles_count; i++) {
-        free(g->roles[i].row_sets);
-    }
-    void *const owned[] = {g->roles, g->text,    g->ops,    g->alternatives, g->list,
-                           g->cells, g->choices, g->guards, g->picks,        g->plots};
-    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) {
-        free(owned[i]);
-    }
-    story_strings_free(g->rule_names, g->rules_count);
-    story_strings_free(g->fact_names, g->facts_count);
-    story_strings_free(g->role_names, g->roles_count);
-    story_strings_free(g->text_names, g->texts_count);
-    story_strings_free(g->plot_names, g->plots_count);
-    free(g);
 }

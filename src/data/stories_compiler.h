@@ -63,3 +63,19 @@ static inline const StoryLine *story_lines(const StorySource *source, const Stor
 {
     return (const StoryLine *)source->lines.data + item->first_line;
 }
+
+/* One word of a plot's picks, split: name, then ':', '=' or '+', then what it is picked from. */
+typedef struct {
+    const char *name, *from, *tags;
+    size_t name_length, from_length, tags_length;
+    char kind;
+} StoryPickText;
+
+/* Where the next pick begins, and where to go on behind a list that the plot names with @. */
+typedef struct {
+    const char *next, *after;
+} StoryPickCursor;
+
+/* The next one of the plot at `at`, in its own list or one that it names; false behind the last. */
+bool story_next_pick(const StorySource *source, const StoryLine *at, StoryPickCursor *cursor,
+                     StoryPickText *pick);

@@ -99,9 +99,8 @@ typedef struct {
 extern const StoryText stories_texts[];
 
 /* Compiles files. Content is part of the program: an unknown name, a rule that nothing refers to, a
- * fact that nothing sets or a row of the wrong length is a broken contract. */
+ * fact that nothing sets or a row of the wrong length is a broken contract. The grammar is kept. */
 StoryGrammar *stories_compile(const StoryText *files);
-void stories_grammar_free(StoryGrammar *grammar);
 
 /* Tells one story drawn from the random state into out. Returns its bytes, newline included. facts,
  * if not NULL, receives what was true at the end; which, if not NULL, the number of the plot. */

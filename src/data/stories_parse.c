@@ -253,6 +253,61 @@ void story_source_free(StorySource *source)
     free(source->text);
 }
 
+/* Steps into a list of picks, or out of one at its end. */
+static void follow_lists(const StorySource *s, const StoryLine *at, StoryPickCursor *cursor)
+{
+    for (;;) {
+        cursor->next += strspn(cursor->next, " ");
+        if (*cursor->next == '\0' && cursor->after != NULL) {
+            *cursor = (StoryPickCursor){cursor->after, NULL};
+            continue;
+        }
+        if (*cursor->next != '@') {
+            return;
+        }
+        const char *name = cursor->next + 1, *picks = NULL;
+        size_t length = strcspn(name, " ");
+        for (uint32_t i = 0; i < s->picks.count; i++) {
+            const StoryItem *list = (const StoryItem *)s->picks.data + i;
+            if (strncmp(list->name.text, name, length) == 0 && list->name.text[length] == '\0') {
+                picks = story_lines(s, list)->text;
+            }
+        }
+        PACER_ASSERT(picks != NULL && cursor->after == NULL, "%s:%u: no picks @%.*s", at->file,
+                     at->line, (int)length, name);
+        *cursor = (StoryPickCursor){picks, name + length};
+    }
+}
+
+bool story_next_pick(const StorySource *s, const StoryLine *at, StoryPickCursor *cursor,
+                     StoryPickText *pick)
+{
+    follow_lists(s, at, cursor);
+    const char *p = cursor->next;
+    if (*p == '\0') {
+        return false;
+    }
+    *pick = (StoryPickText){.name = p + (*p == '+'), .tags = ""};
+    pick->kind = *p == '+' ? '+' : p[strcspn(p, ":=")];
+    pick->name_length = strcspn(pick->name, ":= ");
+    p = pick->name + pick->name_length;
+    if (pick->kind != '+') {
+        PACER_ASSERT(*p == ':' || *p == '=', "%s:%u: bad pick %s", at->file, at->line, pick->name);
+        pick->from = p + 1;
+        pick->from_length = strcspn(pick->from, "< ");
+        p = pick->from + pick->from_length;
+    }
+    if (*p == '<') {
+        pick->tags = p + 1;
+        pick->tags_length = strcspn(pick->tags, ">");
+        PACER_ASSERT(pick->tags[pick->tags_length] == '>', "%s:%u: bad pick %s", at->file, at->line,
+                     pick->name);
+        p = pick->tags + pick->tags_length + 1;
+    }
+    cursor->next = p;
+    return true;
+}
+
 void story_array_push(StoryArray *array, const void *items, uint32_t count, size_t size)
 {
     if (array->count + count > array->capacity) {

@@ -32,6 +32,9 @@ int weight_folder_check(const WeightFolder *folder, const ModelSpec *spec, const
 int weight_folder_read(const WeightFolder *folder, const ParamTable *table, int row,
                        bool transposed, float *out);
 
+/* A row of the table as it is stored. */
+Tensor weight_shape(const Param *row, bool transposed, DType dtype);
+
 typedef struct {
     bool foreign;        /* Hugging Face's names and orientation; else pacer's */
     DType dtype;         /* DT_F32 or DT_BF16 */

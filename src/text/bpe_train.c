@@ -324,21 +324,6 @@ static void add_first_tokens(Trainer *trainer)
                  trainer->token_count);
 }
 
-/* Room for `size` more numbers behind the first `used` ones; false when that is more than words
- * can be named in. */
-static bool grow_text(Trainer *trainer, size_t used, size_t size)
-{
-    if (used + size > trainer->text_capacity) {
-        size_t capacity = (used + size) / 2 * 3 + 1024;
-        if (used + size > UINT32_MAX) {
-            return false;
-        }
-        trainer->text = mem_realloc(trainer->text, capacity, sizeof *trainer->text);
-        trainer->text_capacity = capacity;
-    }
-    return true;
-}
-
 /* Words of one byte have no pairs and are left out. */
 static int load_words(Trainer *trainer, const WordCount *words)
 {
@@ -348,11 +333,17 @@ static int load_words(Trainer *trainer, const WordCount *words)
         if (word.size < 2) {
             continue;
         }
-        if (!grow_text(trainer, used, WORD_IDS + (size_t)word.size)) {
+        size_t end = used + WORD_IDS + word.size;
+        if (end > UINT32_MAX) {
             return err_set(ERR_INPUT,
                            "%zu different words are more than BPE training holds; train on a part "
                            "of the text",
                            count);
+        }
+        if (end > trainer->text_capacity) {
+            trainer->text_capacity = end / 2 * 3 + 1024;
+            trainer->text =
+                mem_realloc(trainer->text, trainer->text_capacity, sizeof *trainer->text);
         }
         uint32_t *out = trainer->text + used;
         memcpy(out + WORD_COUNT, &word.count, sizeof word.count);
@@ -360,7 +351,7 @@ static int load_words(Trainer *trainer, const WordCount *words)
         for (uint32_t k = 0; k < word.size; k++) {
             out[WORD_IDS + k] = trainer->byte_ids[word.bytes[k]];
         }
-        used += WORD_IDS + (size_t)word.size;
+        used = end;
     }
     trainer->text_size = used;
     return 0;

@@ -1,0 +1,261 @@
+#include "text/pretok_scan.h"
+
+#include "text/unicode.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* Each scanner answers what the alternatives of its pattern, tried in order, would match at a
+ * place. Both patterns match every character of any text, so pieces follow each other without gaps,
+ * and none looks behind its start: a piece depends on what follows alone.
+ *
+ * ASCII is handled by a table of byte classes, and runs of ASCII letters eight bytes at a time:
+ * most pieces of an English text end within one such step, without a branch per letter. */
+#define CUT_LOOK_BACK ((size_t)64 << 10)
+#define LANES(byte) (UINT64_C(0x0101010101010101) * (byte))
+#define HIGH_BITS LANES(0x80)
+
+enum { WIDE = CHAR_SPACE + 1 }; /* class of a byte that is not ASCII: the character decides */
+
+#define O CHAR_OTHER
+#define L CHAR_LETTER
+#define N CHAR_NUMBER
+#define S CHAR_SPACE
+#define W8 WIDE, WIDE, WIDE, WIDE, WIDE, WIDE, WIDE, WIDE
+static const uint8_t byte_classes[256] = {
+    O,  O,  O,  O,  O,  O,  O,  O,  O,  S,  S,  S,  S,  S,  O,  O,  /* 00: \t \n \v \f \r */
+    O,  O,  O,  O,  O,  O,  O,  O,  O,  O,  O,  O,  O,  O,  O,  O,  /* 10 */
+    S,  O,  O,  O,  O,  O,  O,  O,  O,  O,  O,  O,  O,  O,  O,  O,  /* 20: space */
+    N,  N,  N,  N,  N,  N,  N,  N,  N,  N,  O,  O,  O,  O,  O,  O,  /* 30 */
+    O,  L,  L,  L,  L,  L,  L,  L,  L,  L,  L,  L,  L,  L,  L,  L,  /* 40 */
+    L,  L,  L,  L,  L,  L,  L,  L,  L,  L,  L,  O,  O,  O,  O,  O,  /* 50 */
+    O,  L,  L,  L,  L,  L,  L,  L,  L,  L,  L,  L,  L,  L,  L,  L,  /* 60 */
+    L,  L,  L,  L,  L,  L,  L,  L,  L,  L,  L,  O,  O,  O,  O,  O,  /* 70 */
+    W8, W8, W8, W8, W8, W8, W8, W8, W8, W8, W8, W8, W8, W8, W8, W8, /* 80 to ff */
+};
+#undef O
+#undef L
+#undef N
+#undef S
+#undef W8
+
+static inline bool is_newline(uint8_t byte)
+{
+    return byte == '\n' || byte == '\r';
+}
+
+/* Class and length of the character at `at` < size. */
+static inline int class_at(const uint8_t *text, size_t size, size_t at, int *length)
+{
+    int class = byte_classes[text[at]];
+    *length = 1;
+    if (class == WIDE) {
+        class = (int)unicode_class(utf8_decode(text + at, size - at, length));
+    }
+    return class;
+}
+
+static inline uint64_t load_lanes(const uint8_t *text)
+{
+    uint64_t lanes;
+    memcpy(&lanes, text, sizeof lanes);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    lanes = __builtin_bswap64(lanes);
+#endif
+    return lanes;
+}
+
+/* The high bit of each lane that is not an ASCII letter. The sums stay within their lanes because
+ * their operands are below 0x80 and at most 0x80. */
+static inline uint64_t other_lanes(uint64_t lanes)
+{
+    uint64_t lower = (lanes | LANES(0x20)) & ~HIGH_BITS;
+    uint64_t from_a = lower + LANES(0x80 - 'a');
+    uint64_t past_z = lower + LANES(0x80 - 'z' - 1);
+    return (~from_a | past_z | lanes) & HIGH_BITS;
+}
+
+/* End of the run of letters at `at`. */
+static inline size_t skip_letters(const uint8_t *text, size_t size, size_t at)
+{
+    for (;;) {
+        while (size - at >= 8) {
+            uint64_t others = other_lanes(load_lanes(text + at));
+            if (others != 0) {
+                at += (size_t)__builtin_ctzll(others) / 8;
+                break;
+            }
+            at += 8;
+        }
+        while (at < size && byte_classes[text[at]] == CHAR_LETTER) {
+            at++;
+        }
+        size_t ascii_end = at;
+        while (at < size && text[at] >= 0x80) {
+            int length;
+            if (class_at(text, size, at, &length) != CHAR_LETTER) {
+                return at;
+            }
+            at += (size_t)length;
+        }
+        if (at == ascii_end) {
+            return at;
+        }
+    }
+}
+
+/* End of the run of characters of `class` at `at`, of at most `most` characters. */
+static inline size_t skip_class(const uint8_t *text, size_t size, size_t at, int class, size_t most)
+{
+    int length;
+    for (size_t i = 0; i < most && at < size && class_at(text, size, at, &length) == class; i++) {
+        at += (size_t)length;
+    }
+    return at;
+}
+
+/* Length of 's 't 're 've 'm 'll 'd at the apostrophe, or 0. Without regard to case when `fold`:
+ * then U+017F is an s too, as it is for Oniguruma and PCRE2. */
+static inline size_t contraction(const uint8_t *text, size_t size, size_t at, bool fold)
+{
+    uint8_t lower = fold ? 0x20 : 0;
+    if (size - at < 2) {
+        return 0;
+    }
+    uint8_t first = text[at + 1] | lower;
+    if (first == 's' || first == 't' || first == 'm' || first == 'd') {
+        return 2;
+    }
+    if (size - at < 3) {
+        return 0;
+    }
+    uint8_t second = text[at + 2] | lower;
+    if ((first == 'l' && second == 'l') || ((first == 'v' || first == 'r') && second == 'e')) {
+        return 3;
+    }
+    return fold && text[at + 1] == 0xc5 && text[at + 2] == 0xbf ? 3 : 0;
+}
+
+/* \s+(?!\S)|\s+ at a white space: a run that something follows leaves its last character to that,
+ * unless it has no other. With `newlines`, \s*[\r\n]+ goes before: up to the last of them. */
+static size_t skip_spaces(const uint8_t *text, size_t size, size_t at, bool newlines)
+{
+    size_t start = at, last = at, after_newline = 0;
+    int length;
+    while (at < size && class_at(text, size, at, &length) == CHAR_SPACE) {
+        last = at;
+        at += (size_t)length;
+        if (is_newline(text[last])) {
+            after_newline = at;
+        }
+    }
+    if (newlines && after_newline > 0) {
+        return after_newline;
+    }
+    return at == size || last == start ? at : last;
+}
+
+/* '(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
+size_t scan_gpt2(const uint8_t *text, size_t size, size_t at)
+{
+    size_t from = at;
+    int length;
+    if (text[at] == ' ' && size - at > 1) {
+        from++;
+    } else if (text[at] == '\'') {
+        size_t matched = contraction(text, size, at, false);
+        if (matched > 0) {
+            return at + matched;
+        }
+    }
+    int class = class_at(text, size, from, &length);
+    if (class == CHAR_LETTER) {
+        return skip_letters(text, size, from + (size_t)length);
+    }
+    if (class == CHAR_SPACE) {
+        return skip_spaces(text, size, at, false);
+    }
+    return skip_class(text, size, from + (size_t)length, class, SIZE_MAX);
+}
+
+/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
+ * \s*[\r\n]+|\s+(?!\S)|\s+ with most_digits in the place of 3. */
+size_t scan_llama3(const uint8_t *text, size_t size, size_t at, int most_digits)
+{
+    int length, next_length;
+    if (text[at] == '\'') {
+        size_t matched = contraction(text, size, at, true);
+        if (matched > 0) {
+            return at + matched;
+        }
+    }
+    int class = class_at(text, size, at, &length);
+    size_t next = at + (size_t)length;
+    if (class == CHAR_LETTER) {
+        return skip_letters(text, size, next);
+    }
+    if (class == CHAR_NUMBER) {
+        return skip_class(text, size, next, class, (size_t)most_digits - 1);
+    }
+    if (next < size && !is_newline(text[at])) {
+        int next_class = class_at(text, size, next, &next_length);
+        if (next_class == CHAR_LETTER) {
+            return skip_letters(text, size, next + (size_t)next_length);
+        }
+        if (next_class == CHAR_OTHER && text[at] == ' ') {
+            class = CHAR_OTHER;
+        }
+    }
+    if (class == CHAR_SPACE) {
+        return skip_spaces(text, size, at, true);
+    }
+    next = skip_class(text, size, next, CHAR_OTHER, SIZE_MAX);
+    while (next < size && is_newline(text[next])) {
+        next++;
+    }
+    return next;
+}
+
+/* A letter followed by a character that is none ends a piece in every pattern above, whatever is
+ * around them: letters are matched by runs and by contractions alone, which end with them. */
+size_t scan_cut(const uint8_t *text, size_t size)
+{
+    size_t lowest = size > CUT_LOOK_BACK ? size - CUT_LOOK_BACK : 1;
+    for (size_t cut = size; cut-- > lowest;) {
+        int length = utf8_length(text + cut, size - cut);
+        if (length == 0 ||
+            unicode_class(utf8_decode(text + cut, size - cut, &length)) == CHAR_LETTER) {
+            continue;
+        }
+        size_t start = cut - 1;
+        while (start > 0 && cut - start < 4 && (text[start] & 0xc0) == 0x80) {
+            start--;
+        }
+        uint32_t before = utf8_decode(text + start, cut - start, &length);
+        if (start + (size_t)length == cut && unicode_class(before) == CHAR_LETTER) {
+            return cut;
+        }
+    }
+    return 0;
+}
+
+uint64_t scan_invalid(const uint8_t *text, size_t size)
+{
+    uint64_t invalid = 0;
+    size_t at = 0;
+    while (at < size) {
+        if (text[at] >= 0x80) {
+            int length = utf8_length(text + at, size - at);
+            invalid += length == 0;
+            at += length == 0 ? 1 : (size_t)length;
+            continue;
+        }
+        at++;
+        while (size - at >= 32 && ((load_lanes(text + at) | load_lanes(text + at + 8) |
+                                    load_lanes(text + at + 16) | load_lanes(text + at + 24)) &
+                                   HIGH_BITS) == 0) {
+            at += 32;
+        }
+    }
+    return invalid;
+}
