@@ -458,14 +458,6 @@ char *io_join(const char *folder, const char *name)
     return mem_format("%s%s%s", folder, slash ? "" : "/", name);
 }
 
-bool io_holds(const char *folder, const char *name)
-{
-    char *path = io_join(folder, name);
-    bool there = io_exists(path);
-    free(path);
-    return there;
-}
-
 /* Up to the last slash of an absolute path. */
 static char *folder_of(const char *path)
 {

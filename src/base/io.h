@@ -71,7 +71,6 @@ int io_remove_tree(const char *path);  /* like rm -rf, links as links; a missing
 bool io_exists(const char *path);
 bool io_has(const char *folder, const char *name); /* whether folder/name exists */
 bool io_is_folder(const char *path);
-bool io_holds(const char *folder, const char *name); /* io_exists of what the folder has */
 char *io_join(const char *folder, const char *name); /* caller frees */
 
 /* The folder of the running program, and of the file that this code was linked into (the same,

@@ -246,11 +246,11 @@ static bool any_match(const char *folder, const char *ending)
 static int open_folder(Dataset *dataset, const char *folder)
 {
     int code;
-    if (io_holds(folder, MANIFEST_FILE)) {
+    if (io_has(folder, MANIFEST_FILE)) {
         code = open_manifest(dataset, folder);
-    } else if (io_holds(folder, "train.bin")) {
+    } else if (io_has(folder, "train.bin")) {
         code = add_in(&dataset->train, folder, "train.bin");
-        if (code == 0 && io_holds(folder, "val.bin")) {
+        if (code == 0 && io_has(folder, "val.bin")) {
             code = add_in(&dataset->validation, folder, "val.bin");
         }
     } else {

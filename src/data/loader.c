@@ -46,8 +46,7 @@ uint64_t shuffle_at(uint64_t n, uint64_t seed, uint64_t epoch, uint64_t k)
     return k;
 }
 
-static int init(Loader *loader, const Split *split, int64_t seq, uint64_t vocab, uint64_t seed,
-                bool shuffled)
+int loader_init(Loader *loader, const Split *split, int64_t seq, uint64_t vocab, uint64_t seed)
 {
     PACER_ASSERT(seq > 0 && vocab > 0 && vocab <= SHARD_MAX_VOCAB,
                  "seq %" PRId64 " vocabulary %" PRIu64, seq, vocab);
@@ -56,7 +55,7 @@ static int init(Loader *loader, const Split *split, int64_t seq, uint64_t vocab,
                        .vocab = vocab,
                        .seed = seed,
                        .windows = split->tokens > 0 ? (split->tokens - 1) / (uint64_t)seq : 0,
-                       .shuffled = shuffled};
+                       .shuffled = true};
     if (split->tokens == 0) {
         return err_set(ERR_INPUT, "the data has no %s split", split->name);
     }
@@ -70,14 +69,11 @@ static int init(Loader *loader, const Split *split, int64_t seq, uint64_t vocab,
     return 0;
 }
 
-int loader_init(Loader *loader, const Split *split, int64_t seq, uint64_t vocab, uint64_t seed)
-{
-    return init(loader, split, seq, vocab, seed, true);
-}
-
 int loader_init_sequential(Loader *loader, const Split *split, int64_t seq, uint64_t vocab)
 {
-    return init(loader, split, seq, vocab, 0, false);
+    int code = loader_init(loader, split, seq, vocab, 0);
+    loader->shuffled = false;
+    return code;
 }
 
 uint64_t loader_start(const Loader *loader, uint64_t sequence)

@@ -79,7 +79,7 @@ static int take_lock(OutFolder *folder)
 
 static int check_content(OutFolder *folder)
 {
-    if (io_holds(folder->path, MANIFEST_FILE)) {
+    if (io_has(folder->path, MANIFEST_FILE)) {
         int code = manifest_read(&folder->manifest, folder->path);
         return code == 0 ? 0
                          : err_wrap(code,

@@ -120,12 +120,13 @@ static int lay_out(Prefetch *prefetch)
     return 0;
 }
 
-static int start_thread(Prefetch *prefetch)
+static void release(Prefetch *prefetch)
 {
-    int error = pthread_create(&prefetch->thread, NULL, run, prefetch);
-    return error == 0 ? 0
-                      : err_set(ERR_FAILED, "cannot start the thread that loads data: %s",
-                                strerror(error));
+    pthread_cond_destroy(&prefetch->changed);
+    pthread_mutex_destroy(&prefetch->lock);
+    free(prefetch->message);
+    free(prefetch->owned);
+    free(prefetch);
 }
 
 int prefetch_open(Prefetch **out, const Loader *loader, PrefetchOptions options)
@@ -138,19 +139,15 @@ int prefetch_open(Prefetch **out, const Loader *loader, PrefetchOptions options)
     Prefetch *prefetch = mem_zalloc(1, sizeof *prefetch);
     prefetch->loader = loader;
     prefetch->options = options;
+    pthread_mutex_init(&prefetch->lock, NULL);
+    pthread_cond_init(&prefetch->changed, NULL);
     int code = lay_out(prefetch);
-    if (code == 0) {
-        pthread_mutex_init(&prefetch->lock, NULL);
-        pthread_cond_init(&prefetch->changed, NULL);
-        code = start_thread(prefetch);
-        if (code != 0) {
-            pthread_cond_destroy(&prefetch->changed);
-            pthread_mutex_destroy(&prefetch->lock);
-        }
+    int error = code == 0 ? pthread_create(&prefetch->thread, NULL, run, prefetch) : 0;
+    if (error != 0) {
+        code = err_set(ERR_FAILED, "cannot start the thread that loads data: %s", strerror(error));
     }
     if (code != 0) {
-        free(prefetch->owned);
-        free(prefetch);
+        release(prefetch);
         return code;
     }
     *out = prefetch;
@@ -194,9 +191,5 @@ void prefetch_close(Prefetch *prefetch)
     pthread_cond_broadcast(&prefetch->changed);
     pthread_mutex_unlock(&prefetch->lock);
     pthread_join(prefetch->thread, NULL);
-    pthread_cond_destroy(&prefetch->changed);
-    pthread_mutex_destroy(&prefetch->lock);
-    free(prefetch->message);
-    free(prefetch->owned);
-    free(prefetch);
+    release(prefetch);
 }

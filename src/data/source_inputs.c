@@ -6,9 +6,9 @@
 #include "base/signals.h"
 #include "data/dataset.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,13 +231,6 @@ int source_file_open(SourceFile *file, const char *path, int (*interrupted)(void
 
 /* ---- All inputs ---- */
 
-/* The folders that the walk is in, innermost first: one that comes up again is a loop of links. */
-typedef struct Ancestor {
-    const struct Ancestor *outer;
-    dev_t device;
-    ino_t node;
-} Ancestor;
-
 void source_inputs_leave_out(SourceInputs *inputs, const char *name, const char *why)
 {
     if (inputs->left_out++ < SOURCE_MOST_WARNINGS) {
@@ -288,100 +281,54 @@ static int add_file(SourceInputs *inputs, const SourceOptions *options, const ch
     return code;
 }
 
-static int compare_names(const void *a, const void *b)
+static int by_name(const FTSENT **a, const FTSENT **b)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* The entries of a folder that are not hidden, in byte order. Caller frees names and list. */
-static int list_folder(const char *path, char ***names, size_t *count)
+/* An entry of the walk through a folder. A folder that links lead into again is left out. */
+static int add_entry(SourceInputs *inputs, const SourceOptions *options, const FTSENT *entry)
 {
-    *names = NULL;
-    *count = 0;
-    DIR *entries = opendir(path);
-    if (entries == NULL) {
-        return io_error(path, "read the folder");
-    }
-    size_t capacity = 0;
-    const struct dirent *entry;
-    while ((entry = readdir(entries)) != NULL) {
-        if (entry->d_name[0] == '.') {
-            continue;
-        }
-        if (*count == capacity) {
-            capacity = capacity == 0 ? 16 : 2 * capacity;
-            *names = mem_realloc(*names, capacity, sizeof **names);
-        }
-        (*names)[(*count)++] = mem_strdup(entry->d_name);
-    }
-    closedir(entries);
-    if (*count > 0) {
-        qsort(*names, *count, sizeof **names, compare_names);
-    }
-    return 0;
-}
-
-static bool is_loop(const Ancestor *ancestor, const struct stat *info)
-{
-    while (ancestor != NULL &&
-           (ancestor->device != info->st_dev || ancestor->node != info->st_ino)) {
-        ancestor = ancestor->outer;
-    }
-    return ancestor != NULL;
-}
-
-static int walk(SourceInputs *inputs, const SourceOptions *options, const char *path,
-                const Ancestor *outer);
-
-static int add_entry(SourceInputs *inputs, const SourceOptions *options, const char *path,
-                     const Ancestor *folder)
-{
+    const char *path = entry->fts_path;
     struct stat info;
-    if (stat(path, &info) != 0) {
-        /* A link to nowhere, or a file that has just been removed: neither is text. */
-        if (errno == ENOENT || errno == ELOOP) {
-            source_inputs_leave_out(inputs, path, "a link that leads nowhere");
-            return 0;
-        }
-        return io_error(path, "read");
-    }
-    if (S_ISDIR(info.st_mode)) {
-        return is_loop(folder, &info) ? 0 : walk(inputs, options, path, folder);
-    }
-    if (!S_ISREG(info.st_mode)) {
+    switch (entry->fts_info) {
+    case FTS_F:
+        return add_file(inputs, options, path, false);
+    case FTS_DEFAULT:
         source_inputs_leave_out(inputs, path, "not a regular file");
         return 0;
-    }
-    return add_file(inputs, options, path, false);
-}
-
-static int walk(SourceInputs *inputs, const SourceOptions *options, const char *path,
-                const Ancestor *outer)
-{
-    struct stat info;
-    if (stat(path, &info) != 0) {
+    case FTS_NS:
+    case FTS_SLNONE:
+        /* A link to nowhere, or a file that has just been removed: neither is text. */
+        if (stat(path, &info) != 0 && errno != ENOENT && errno != ELOOP) {
+            return io_error(path, "read");
+        }
+        source_inputs_leave_out(inputs, path, "a link that leads nowhere");
+        return 0;
+    case FTS_DNR:
+    case FTS_ERR:
+        errno = entry->fts_errno;
         return io_error(path, "read the folder");
     }
-    Ancestor here = {outer, info.st_dev, info.st_ino};
-    char **names;
-    size_t count;
-    int code = list_folder(path, &names, &count);
-    for (size_t i = 0; i < count; i++) {
-        if (code == 0) {
-            char *joined = io_join(path, names[i]);
-            code = add_entry(inputs, options, joined, &here);
-            free(joined);
-        }
-        free(names[i]);
-    }
-    free(names);
-    return code;
+    return 0;
 }
 
 static int add_folder(SourceInputs *inputs, const SourceOptions *options, const char *path)
 {
     size_t before = inputs->count;
-    int code = walk(inputs, options, path, NULL);
+    char *const roots[] = {(char *)path, NULL};
+    FTS *tree = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, by_name);
+    int code = tree == NULL ? io_error(path, "read the folder") : 0;
+    for (FTSENT *entry; code == 0 && (entry = fts_read(tree)) != NULL;) {
+        if (entry->fts_level > 0 && entry->fts_name[0] == '.') {
+            fts_set(tree, entry, FTS_SKIP);
+        } else {
+            code = add_entry(inputs, options, entry);
+        }
+    }
+    if (tree != NULL) {
+        fts_close(tree);
+    }
     if (code == 0 && inputs->count == before) {
         code = err_set(ERR_INPUT, "%s: no text files in this folder", path);
     }

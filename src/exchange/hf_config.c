@@ -410,27 +410,6 @@ static int put_activation(cJSON *o, const Family *family, const ModelSpec *s)
                    spec_text(spec_field_of("ffn-kind"), s->ffn_kind, kind), family->architecture);
 }
 
-static void put_gpt2_constants(cJSON *o, const ModelSpec *s)
-{
-    json_put_whole(o, "n_ctx", s->context);
-    json_put_bool(o, "scale_attn_weights", true);
-    json_put_bool(o, "scale_attn_by_inverse_layer_idx", false);
-    json_put_bool(o, "reorder_and_upcast_attn", false);
-    put_real(o, "attn_pdrop", 0);
-    put_real(o, "embd_pdrop", 0);
-    put_real(o, "resid_pdrop", 0);
-}
-
-static void put_llama_constants(cJSON *o, const ModelSpec *s)
-{
-    cJSON *rope = json_put_object(o, "rope_parameters");
-    put_real(rope, "rope_theta", s->rope_base);
-    json_put_text(rope, "rope_type", "default");
-    json_put_bool(o, "attention_bias", false);
-    json_put_bool(o, "mlp_bias", false);
-    put_real(o, "attention_dropout", 0);
-}
-
 /* The tree as text, which is the caller's. */
 static char *finish(cJSON *object)
 {
@@ -456,9 +435,20 @@ int hf_config_text(const ModelSpec *s, HfConfigExtra extra, char **text)
         return code;
     }
     if (s->names == NAMES_GPT2) {
-        put_gpt2_constants(o, s);
+        json_put_whole(o, "n_ctx", s->context);
+        json_put_bool(o, "scale_attn_weights", true);
+        json_put_bool(o, "scale_attn_by_inverse_layer_idx", false);
+        json_put_bool(o, "reorder_and_upcast_attn", false);
+        put_real(o, "attn_pdrop", 0);
+        put_real(o, "embd_pdrop", 0);
+        put_real(o, "resid_pdrop", 0);
     } else {
-        put_llama_constants(o, s);
+        cJSON *rope = json_put_object(o, "rope_parameters");
+        put_real(rope, "rope_theta", s->rope_base);
+        json_put_text(rope, "rope_type", "default");
+        json_put_bool(o, "attention_bias", false);
+        json_put_bool(o, "mlp_bias", false);
+        put_real(o, "attention_dropout", 0);
     }
     put_id(o, "bos_token_id", extra.begin);
     put_id(o, "eos_token_id", extra.end);

@@ -49,8 +49,8 @@ int hf_bring_tokenizer(const char *from, const char *folder, bool *found, int64_
 {
     *found = false;
     *begin = *end = -1;
-    bool whole = from != NULL && io_holds(from, TOKENIZER_FILE);
-    if (!whole && (from == NULL || !io_holds(from, "vocab.json"))) {
+    bool whole = from != NULL && io_has(from, TOKENIZER_FILE);
+    if (!whole && (from == NULL || !io_has(from, "vocab.json"))) {
         return 0;
     }
     char *source = io_join(from, TOKENIZER_FILE), *target = io_join(folder, TOKENIZER_FILE);

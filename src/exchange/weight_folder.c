@@ -8,6 +8,7 @@
 #include "exchange/hf_config.h"
 #include "tensor/half.h"
 #include "tensor/safetensors.h"
+#include "text/word_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +65,11 @@ static int open_one(WeightFolder *folder, const char *name)
     return code;
 }
 
+static uint64_t *number_of(WordTable *tensors, const char *name)
+{
+    return word_table_at(tensors, (const uint8_t *)name, strlen(name));
+}
+
 /* The place of a file in the set; -1: it was not opened yet. */
 static int file_index(const WeightFolder *folder, const char *name)
 {
@@ -81,22 +87,10 @@ static bool stays_inside(const char *name)
     return name[0] != '\0' && name[0] != '.' && strchr(name, '/') == NULL && strlen(name) < 256;
 }
 
-/* A tensor of the map with its place in the set. */
-typedef struct {
-    const char *name;
-    int file;
-} Listed;
-
-static int by_name(const void *a, const void *b)
+/* Opens the files that the map names. In `listed`, by tensor: 1 + the place of its file. */
+static int open_listed(WeightFolder *folder, const char *path, const cJSON *map, WordTable *listed)
 {
-    return strcmp(((const Listed *)a)->name, ((const Listed *)b)->name);
-}
-
-static int open_listed(WeightFolder *folder, const char *path, const cJSON *map, Listed *listed,
-                       int *count)
-{
-    int code = 0;
-    for (const cJSON *item = map->child; code == 0 && item != NULL; item = item->next) {
+    for (const cJSON *item = map->child; item != NULL; item = item->next) {
         if (!cJSON_IsString(item) || !stays_inside(item->valuestring)) {
             return err_set(ERR_INPUT,
                            "%s: tensor \"%.200s\": its file must be a plain name in this folder",
@@ -108,36 +102,34 @@ static int open_listed(WeightFolder *folder, const char *path, const cJSON *map,
         }
         if (file < 0) {
             file = folder->file_count;
-            code = open_one(folder, item->valuestring);
+            int code = open_one(folder, item->valuestring);
+            if (code != 0) {
+                return code;
+            }
         }
-        listed[(*count)++] = (Listed){item->string, file};
+        uint64_t *place = number_of(listed, item->string);
+        if (*place != 0) {
+            return err_set(ERR_INPUT, "%s: tensor \"%.200s\" is listed twice", path, item->string);
+        }
+        if (safetensors_find(&folder->files[file], item->string) == NULL) {
+            return err_set(ERR_INPUT, "%s: tensor \"%.200s\" is not in %s, where it is listed",
+                           path, item->string, folder->files[file].path);
+        }
+        *place = (uint64_t)file + 1;
     }
-    return code;
+    return 0;
 }
 
-/* The map and the files say the same. */
-static int compare(const WeightFolder *folder, const char *path, Listed *listed, int count)
+/* What is in the files is in the map, too. */
+static int check_listed(const WeightFolder *folder, const char *path, WordTable *listed)
 {
-    qsort(listed, (size_t)count, sizeof *listed, by_name);
-    for (int i = 0; i < count; i++) {
-        const SafeFile *file = &folder->files[listed[i].file];
-        if (i > 0 && strcmp(listed[i].name, listed[i - 1].name) == 0) {
-            return err_set(ERR_INPUT, "%s: tensor \"%.200s\" is listed twice", path,
-                           listed[i].name);
-        }
-        if (safetensors_find(file, listed[i].name) == NULL) {
-            return err_set(ERR_INPUT, "%s: tensor \"%.200s\" is not in %s, where it is listed",
-                           path, listed[i].name, file->path);
-        }
-    }
     for (int f = 0; f < folder->file_count; f++) {
         for (int t = 0; t < folder->files[f].count; t++) {
-            Listed wanted = {folder->files[f].tensors[t].name, f};
-            const Listed *found = bsearch(&wanted, listed, (size_t)count, sizeof *listed, by_name);
-            if (found == NULL || found->file != f) {
+            const char *name = folder->files[f].tensors[t].name;
+            if (*number_of(listed, name) != (uint64_t)f + 1) {
                 return err_set(ERR_INPUT,
                                "%s: tensor \"%.200s\" is not listed as one of this file in %s",
-                               folder->files[f].path, wanted.name, path);
+                               folder->files[f].path, name, path);
             }
         }
     }
@@ -159,11 +151,10 @@ static int open_index(WeightFolder *folder)
     if (!cJSON_IsObject(map) || map->child == NULL) {
         code = err_set(ERR_INPUT, "%s: needs \"weight_map\", an object of tensors and files", path);
     } else {
-        Listed *listed = mem_zalloc((size_t)cJSON_GetArraySize(map), sizeof *listed);
-        int count = 0;
-        code = open_listed(folder, path, map, listed, &count);
-        code = code != 0 ? code : compare(folder, path, listed, count);
-        free(listed);
+        WordTable *listed = word_table_open(0);
+        code = open_listed(folder, path, map, listed);
+        code = code != 0 ? code : check_listed(folder, path, listed);
+        word_table_close(listed);
     }
     cJSON_Delete(root);
     free(path);
@@ -177,7 +168,7 @@ static int refuse(const char *folder)
                                          "consolidated.00.pth", "tf_model.h5",
                                          "flax_model.msgpack"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        if (io_holds(folder, others[i])) {
+        if (io_has(folder, others[i])) {
             return err_set(ERR_INPUT,
                            "%s: has %s, but no " WEIGHT_FILE ": load the model with transformers "
                            "and save it again with save_pretrained(folder, "
@@ -190,9 +181,9 @@ static int refuse(const char *folder)
 
 static int open_files(WeightFolder *folder)
 {
-    return io_holds(folder->path, WEIGHT_FILE)    ? open_one(folder, WEIGHT_FILE)
-           : io_holds(folder->path, WEIGHT_INDEX) ? open_index(folder)
-                                                  : refuse(folder->path);
+    return io_has(folder->path, WEIGHT_FILE)    ? open_one(folder, WEIGHT_FILE)
+           : io_has(folder->path, WEIGHT_INDEX) ? open_index(folder)
+                                                : refuse(folder->path);
 }
 
 static int read_config(WeightFolder *folder)
@@ -209,7 +200,7 @@ static int read_config(WeightFolder *folder)
 int weight_folder_open(const char *path, WeightFolder **out)
 {
     *out = NULL;
-    bool own = io_holds(path, "state.json"), foreign = !own && io_holds(path, "config.json");
+    bool own = io_has(path, "state.json"), foreign = !own && io_has(path, "config.json");
     if (!own && !foreign) {
         return err_set(ERR_INPUT,
                        "%s: is neither a checkpoint (state.json) nor a Hugging Face folder "
@@ -333,7 +324,8 @@ static const char *describe(const SafeTensor *t, char *text, size_t size)
     return text;
 }
 
-static int check_rows(const WeightFolder *folder, const ParamTable *table, int *claimed)
+/* `claimed` gets the names of the tensors that are rows of the table. */
+static int check_rows(const WeightFolder *folder, const ParamTable *table, WordTable *claimed)
 {
     Faults missing = {.count = 0}, wrong = {.count = 0};
     for (int r = 0; r < table->count; r++) {
@@ -345,7 +337,7 @@ static int check_rows(const WeightFolder *folder, const ParamTable *table, int *
                       "");
             continue;
         }
-        ++*claimed;
+        *number_of(claimed, stored.tensor->name) = 1;
         if (!same_shape(stored.tensor, row, stored.transposed) ||
             element_size(stored.tensor) == 0) {
             char is[128], what[320], wanted[TENSOR_TEXT_SIZE];
@@ -383,55 +375,42 @@ static int check_tied_head(const WeightFolder *folder, const SafeTensor *head)
                           folder->path, head->name);
 }
 
-static int by_address(const void *a, const void *b)
-{
-    const char *x = *(const char *const *)a, *y = *(const char *const *)b;
-    return (x > y) - (x < y);
-}
-
 /* Tensors that no row of the table claims. */
-static int check_rest(const WeightFolder *folder, const ModelSpec *spec, const ParamTable *table)
+static int check_rest(const WeightFolder *folder, const ModelSpec *spec, WordTable *claimed)
 {
     Faults extra = {.count = 0};
-    const char **names = mem_zalloc((size_t)table->count, sizeof *names);
-    for (int r = 0; r < table->count; r++) {
-        names[r] = find_row(folder, table->rows[r].name).tensor->name;
-    }
-    qsort(names, (size_t)table->count, sizeof *names, by_address);
-    int code = 0;
-    for (int f = 0; code == 0 && f < folder->file_count; f++) {
+    for (int f = 0; f < folder->file_count; f++) {
         const SafeFile *file = &folder->files[f];
-        for (int t = 0; code == 0 && t < file->count; t++) {
+        for (int t = 0; t < file->count; t++) {
             const SafeTensor *tensor = &file->tensors[t];
-            bool claimed = bsearch(&tensor->name, names, (size_t)table->count, sizeof *names,
-                                   by_address) != NULL;
-            if (claimed || (folder->foreign && hf_is_computed(tensor->name))) {
+            if (*number_of(claimed, tensor->name) != 0 ||
+                (folder->foreign && hf_is_computed(tensor->name))) {
                 continue;
             }
             if (folder->foreign && spec->tied && strcmp(tensor->name, HF_HEAD_ROW) == 0) {
-                code = check_tied_head(folder, tensor);
+                int code = check_tied_head(folder, tensor);
+                if (code != 0) {
+                    return code;
+                }
             } else {
                 add_fault(&extra, tensor->name, "");
             }
         }
     }
-    free(names);
-    if (code == 0 && extra.count > 0) {
-        code = err_set(ERR_INPUT, "%s: %d tensor%s no place in the model: %s%s", folder->path,
-                       extra.count, extra.count == 1 ? " has" : "s have", extra.text,
-                       extra.count > NAMED_FAULTS ? ", ..." : "");
-    }
-    return code;
+    return extra.count == 0
+               ? 0
+               : err_set(ERR_INPUT, "%s: %d tensor%s no place in the model: %s%s", folder->path,
+                         extra.count, extra.count == 1 ? " has" : "s have", extra.text,
+                         extra.count > NAMED_FAULTS ? ", ..." : "");
 }
 
 int weight_folder_check(const WeightFolder *folder, const ModelSpec *spec, const ParamTable *table)
 {
-    int claimed = 0, stored = 0;
-    int code = check_rows(folder, table, &claimed);
-    for (int f = 0; f < folder->file_count; f++) {
-        stored += folder->files[f].count;
-    }
-    return code != 0 || claimed == stored ? code : check_rest(folder, spec, table);
+    WordTable *claimed = word_table_open(0);
+    int code = check_rows(folder, table, claimed);
+    code = code != 0 ? code : check_rest(folder, spec, claimed);
+    word_table_close(claimed);
+    return code;
 }
 
 /* --- reading --- */

@@ -318,13 +318,6 @@ static bool is_bytes_tokenizer(const Tokenizer *t)
     return same;
 }
 
-/* Every byte tokenizer is the same, so its name identifies it. */
-static uint64_t compute_hash(const Tokenizer *t)
-{
-    return is_bytes_tokenizer(t) ? io_hash(TOKENIZER_BYTES, sizeof TOKENIZER_BYTES - 1)
-                                 : hash_parts(t);
-}
-
 /* The whole. */
 
 int tokenizer_set_pattern(Tokenizer *tokenizer, const char *pattern)
@@ -353,7 +346,9 @@ int tokenizer_finish(Tokenizer *tokenizer)
         qsort(t->added, t->added_count, sizeof *t->added, by_id);
     }
     rank_merges(t);
-    t->hash = compute_hash(t);
+    /* Every byte tokenizer is the same, so its name identifies it. */
+    t->hash = is_bytes_tokenizer(t) ? io_hash(TOKENIZER_BYTES, sizeof TOKENIZER_BYTES - 1)
+                                    : hash_parts(t);
     t->finished = true;
     return 0;
 }

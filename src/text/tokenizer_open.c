@@ -121,9 +121,9 @@ static int open_file(const char *path, Tokenizer **out)
 
 static int open_folder(const char *folder, Tokenizer **out)
 {
-    const char *name = io_holds(folder, JSON_NAME)                                     ? JSON_NAME
-                       : io_holds(folder, VOCAB_NAME) && io_holds(folder, MERGES_NAME) ? VOCAB_NAME
-                                                                                       : NULL;
+    const char *name = io_has(folder, JSON_NAME)                                   ? JSON_NAME
+                       : io_has(folder, VOCAB_NAME) && io_has(folder, MERGES_NAME) ? VOCAB_NAME
+                                                                                   : NULL;
     if (name == NULL) {
         return err_set(ERR_INPUT,
                        "%s: no tokenizer in this folder (neither " JSON_NAME " nor " VOCAB_NAME
