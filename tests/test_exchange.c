@@ -207,10 +207,13 @@ static void test_exchange__ttt_models_go_out_and_come_back(void **state)
         entries[r] = (SafeEntry){row->name, {values, DT_F32, row->rank, {0}}};
         memcpy(entries[r].tensor.dim, row->dim, sizeof row->dim);
     }
-    char *path = io_join(exchange_folder, "ttt"), *config;
+    char *path = io_join(exchange_folder, "ttt");
+    cJSON *tree;
     HfConfigExtra extra = {-1, -1, DT_F32};
     assert_int_equal(io_make_folders(path), 0);
-    assert_int_equal(hf_config_text(&spec, extra, &config), 0);
+    assert_int_equal(hf_config(&spec, extra, &tree), 0);
+    char *config = json_print(tree);
+    cJSON_Delete(tree);
     exchange_write(path, "config.json", config);
     char *file = io_join(path, "model.safetensors");
     assert_int_equal(safetensors_write(file, entries, table->count, NULL, NULL, NULL), 0);

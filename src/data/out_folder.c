@@ -130,18 +130,6 @@ int out_folder_open(OutFolder *folder, const char *path)
     return 0;
 }
 
-int out_folder_put_tokenizer(const OutFolder *folder, const Tokenizer *tokenizer,
-                             Manifest *manifest)
-{
-    char *name = mem_format(OUT_FOLDER_TOKENIZER "-%016" PRIx64 ".json", tokenizer->hash);
-    char *path = io_join(folder->path, name);
-    int code = tokenizer_write_json(tokenizer, path);
-    free(path);
-    free(manifest->tokenizer_file);
-    manifest->tokenizer_file = name;
-    return code;
-}
-
 int out_folder_commit(OutFolder *folder, Manifest *manifest)
 {
     int code = manifest_write(manifest, folder->path);

@@ -8,7 +8,6 @@
  * touched, and make it refuse where no pacer manifest says that this is a dataset. One
  * preparation at a time. */
 #include "data/manifest.h"
-#include "text/tokenizer.h"
 
 #include <regex.h>
 #include <stdbool.h>
@@ -24,10 +23,6 @@ typedef struct {
 } OutFolder;
 
 int out_folder_open(OutFolder *folder, const char *path);
-
-/* Writes tokenizer-HASH.json, HASH being the tokenizer's, and names it in the manifest. */
-int out_folder_put_tokenizer(const OutFolder *folder, const Tokenizer *tokenizer,
-                             Manifest *manifest);
 
 /* The folder now is this dataset. Takes the manifest's content on success. */
 int out_folder_commit(OutFolder *folder, Manifest *manifest);

@@ -216,7 +216,12 @@ static int commit(Preparation *p)
 {
     qsort(p->manifest.shards, (size_t)p->manifest.shard_count, sizeof *p->manifest.shards,
           compare_shards); /* they were finished in any order */
-    int code = out_folder_put_tokenizer(&p->folder, p->options->tokenizer, &p->manifest);
+    const Tokenizer *tokenizer = p->options->tokenizer;
+    char *name = mem_format(OUT_FOLDER_TOKENIZER "-%016" PRIx64 ".json", tokenizer->hash);
+    char *path = io_join(p->folder.path, name);
+    p->manifest.tokenizer_file = name;
+    int code = tokenizer_write_json(tokenizer, path);
+    free(path);
     code = code != 0 ? code : check_interrupted(p);
     return code != 0 ? code : out_folder_commit(&p->folder, &p->manifest);
 }

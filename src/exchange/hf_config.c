@@ -8,7 +8,6 @@
 
 #include "base/assert.h"
 #include "base/err.h"
-#include "base/json.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -410,21 +409,13 @@ static int put_activation(cJSON *o, const Family *family, const ModelSpec *s)
                    spec_text(spec_field_of("ffn-kind"), s->ffn_kind, kind), family->architecture);
 }
 
-/* The tree as text, which is the caller's. */
-static char *finish(cJSON *object)
-{
-    char *text = json_print(object);
-    cJSON_Delete(object);
-    return text;
-}
-
-int hf_config_text(const ModelSpec *s, HfConfigExtra extra, char **text)
+int hf_config(const ModelSpec *s, HfConfigExtra extra, cJSON **out)
 {
     const Family *family = families;
     while (family->names != s->names) {
         family++;
     }
-    *text = NULL;
+    *out = NULL;
     cJSON *o = json_object();
     json_append_text(json_put_array(o, "architectures"), family->architecture);
     json_put_text(o, "model_type", family->type);
@@ -456,11 +447,11 @@ int hf_config_text(const ModelSpec *s, HfConfigExtra extra, char **text)
     json_put_text(o, "dtype", dtype);
     json_put_text(o, "torch_dtype", dtype);
     json_put_bool(o, "use_cache", true);
-    *text = finish(o);
+    *out = o;
     return 0;
 }
 
-char *hf_generation_text(HfConfigExtra extra)
+cJSON *hf_generation_config(HfConfigExtra extra)
 {
     cJSON *o = json_object();
     json_put_bool(o, "_from_model_config", true);
@@ -469,7 +460,7 @@ char *hf_generation_text(HfConfigExtra extra)
         put_id(o, "eos_token_id", extra.end);
         put_id(o, "pad_token_id", extra.end); /* so that batches can be filled up */
     }
-    return finish(o);
+    return o;
 }
 
 /* --- names of parameters --- */

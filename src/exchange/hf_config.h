@@ -2,6 +2,7 @@
 /* How Hugging Face describes a model: config.json, to and from a ModelSpec, and the names of
  * parameters. Reading refuses, by the name of the field, whatever would make the model compute
  * something else than pacer's models do. */
+#include "base/json.h"
 #include "model/params.h"
 #include "model/spec.h"
 
@@ -13,12 +14,12 @@ typedef struct {
     DType dtype;        /* of the stored tensors */
 } HfConfigExtra;
 
-/* The file's text; caller frees with free. ERR_INPUT, naming the option, for a model that
+/* The file's tree; caller frees. ERR_INPUT, naming the option, for a model that
  * transformers has no class for: a GPT-2 with fewer key/value heads, say. */
-int hf_config_text(const ModelSpec *spec, HfConfigExtra extra, char **text);
+int hf_config(const ModelSpec *spec, HfConfigExtra extra, cJSON **out);
 
 /* generation_config.json; caller frees. */
-char *hf_generation_text(HfConfigExtra extra);
+cJSON *hf_generation_config(HfConfigExtra extra);
 
 /* --- names of parameters --- */
 

@@ -8,7 +8,6 @@
 #include "exchange/fresh_folder.h"
 #include "exchange/hf_config.h"
 #include "model/model.h"
-#include "text/tokenizer.h"
 
 #include <stdlib.h>
 
@@ -44,98 +43,75 @@ static void find_ids(const Tokenizer *tokenizer, int64_t *begin, int64_t *end)
     }
 }
 
-int hf_bring_tokenizer(const char *from, const char *folder, bool *found, int64_t *begin,
-                       int64_t *end)
+int hf_bring_tokenizer(const char *from, const char *folder, Tokenizer **tokenizer)
 {
-    *found = false;
-    *begin = *end = -1;
+    *tokenizer = NULL;
     bool whole = from != NULL && io_has(from, TOKENIZER_FILE);
     if (!whole && (from == NULL || !io_has(from, "vocab.json"))) {
         return 0;
     }
     char *source = io_join(from, TOKENIZER_FILE), *target = io_join(folder, TOKENIZER_FILE);
-    Tokenizer *tokenizer = NULL;
-    int code = tokenizer_open(whole ? source : from, &tokenizer);
-    *found = code == 0;
+    int code = tokenizer_open(whole ? source : from, tokenizer);
     if (code == ERR_INPUT) {
         log_warn("the tokenizer is of a kind that pacer does not read, and is %s: %s",
                  whole ? "copied as it is" : "left out", err_message());
         code = whole ? copy_file(source, target) : 0;
     } else if (code == 0) {
-        find_ids(tokenizer, begin, end);
-        code = whole ? copy_file(source, target) : tokenizer_write_json(tokenizer, target);
+        code = whole ? copy_file(source, target) : tokenizer_write_json(*tokenizer, target);
     }
-    tokenizer_free(tokenizer);
     free(source);
     free(target);
     return code;
 }
 
-/* The text of a token, for the names of tokenizer_config.json; NULL: none. Caller frees. */
-static char *token_text(const Tokenizer *tokenizer, int64_t id)
-{
-    size_t size;
-    const uint8_t *bytes = id >= 0 ? tokenizer_bytes(tokenizer, (uint32_t)id, &size) : NULL;
-    return bytes != NULL ? mem_format("%.*s", (int)size, (const char *)bytes) : NULL;
-}
+/* --- the folder --- */
 
-static int write_text(const char *folder, const char *name, const char *text)
+/* Frees the tree. */
+static int save(const char *folder, const char *name, cJSON *tree)
 {
     char *path = io_join(folder, name);
-    int code = io_write_atomic(path, text, strlen(text));
+    int code = json_save(path, tree);
     free(path);
+    cJSON_Delete(tree);
     return code;
+}
+
+static void put_token(cJSON *object, const char *name, Token token)
+{
+    char *text = mem_format("%.*s", (int)token.size, (const char *)token.bytes);
+    json_put_text(object, name, text);
+    free(text);
 }
 
 /* What AutoTokenizer reads beside tokenizer.json. */
-static int write_tokenizer_config(const char *folder, const ModelSpec *spec, HfConfigExtra ids)
+static cJSON *tokenizer_config(const Tokenizer *tokenizer, const ModelSpec *spec, HfConfigExtra ids)
 {
-    char *path = io_join(folder, TOKENIZER_FILE);
-    Tokenizer *tokenizer;
-    int code = tokenizer_open(path, &tokenizer);
-    free(path);
-    if (code != 0) {
-        return code;
-    }
     cJSON *o = json_object();
-    char *begin = token_text(tokenizer, ids.begin), *end = token_text(tokenizer, ids.end);
     json_put_text(o, "tokenizer_class", "PreTrainedTokenizerFast");
-    if (begin != NULL && end != NULL) {
-        json_put_text(o, "bos_token", begin);
-        json_put_text(o, "eos_token", end);
+    if (ids.begin >= 0 && ids.end >= 0) {
+        put_token(o, "bos_token", tokenizer->tokens[ids.begin]);
+        put_token(o, "eos_token", tokenizer->tokens[ids.end]);
     }
     json_put_whole(o, "model_max_length", spec->context);
     json_put_bool(o, "clean_up_tokenization_spaces", false);
-    char *text = json_print(o);
-    code = write_text(folder, "tokenizer_config.json", text);
-    free(text);
-    tokenizer_free(tokenizer);
-    cJSON_Delete(o);
-    free(begin);
-    free(end);
-    return code;
+    return o;
 }
-
-/* --- the folder --- */
 
 static int write_descriptions(const char *folder, const HfModel *model, DType dtype)
 {
-    HfConfigExtra extra = {.dtype = dtype};
-    bool found;
-    char *config = NULL;
-    int code = hf_bring_tokenizer(model->tokenizer, folder, &found, &extra.begin, &extra.end);
-    if (code == 0 && found) {
-        code = write_tokenizer_config(folder, model->spec, extra);
+    HfConfigExtra extra = {.begin = -1, .end = -1, .dtype = dtype};
+    Tokenizer *tokenizer;
+    cJSON *config = NULL;
+    int code = hf_bring_tokenizer(model->tokenizer, folder, &tokenizer);
+    if (code == 0 && tokenizer != NULL) {
+        find_ids(tokenizer, &extra.begin, &extra.end);
+        code =
+            save(folder, "tokenizer_config.json", tokenizer_config(tokenizer, model->spec, extra));
     }
-    code = code != 0 ? code : hf_config_text(model->spec, extra, &config);
-    code = code != 0 ? code : write_text(folder, "config.json", config);
-    free(config);
-    if (code == 0) {
-        char *generation = hf_generation_text(extra);
-        code = write_text(folder, "generation_config.json", generation);
-        free(generation);
-    }
-    return code;
+    tokenizer_free(tokenizer);
+    code = code != 0 ? code : hf_config(model->spec, extra, &config);
+    code = code != 0 ? code : save(folder, "config.json", config);
+    return code != 0 ? code : save(folder, "generation_config.json", hf_generation_config(extra));
 }
 
 int hf_export(const HfModel *model, HfExport options, const char *out)

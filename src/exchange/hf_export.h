@@ -2,6 +2,7 @@
 /* A model as a Hugging Face folder: config.json, safetensors, tokenizer.json with
  * tokenizer_config.json, and generation_config.json. */
 #include "exchange/weight_folder.h"
+#include "text/tokenizer.h"
 
 typedef struct {
     const WeightFolder *weights;
@@ -20,7 +21,6 @@ int hf_export(const HfModel *model, HfExport options, const char *out);
 
 /* Brings the tokenizer that `from` holds, if any, into `folder` as tokenizer.json: a copy of
  * that file, so that nothing in it is lost, or one made from vocab.json and merges.txt. One that
- * pacer cannot read is copied with a warning. *found: whether there is one that pacer reads, and
- * then its ids in *begin and *end (-1: it has none). */
-int hf_bring_tokenizer(const char *from, const char *folder, bool *found, int64_t *begin,
-                       int64_t *end);
+ * pacer cannot read is copied with a warning. *tokenizer is for the caller to free; NULL: there is
+ * none that pacer reads. */
+int hf_bring_tokenizer(const char *from, const char *folder, Tokenizer **tokenizer);

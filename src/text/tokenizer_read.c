@@ -373,6 +373,7 @@ static int refuse_pre_tokenizer(const cJSON *part)
                    type_of(part), names);
 }
 
+/* *pattern: what tokenizer_set_pattern takes; caller frees. */
 static int read_pre_tokenizer(const cJSON *part, char **pattern)
 {
     const cJSON *first = part, *second = NULL, *list = json_get(part, "pretokenizers");
@@ -390,16 +391,6 @@ static int read_pre_tokenizer(const cJSON *part, char **pattern)
         return code != 0 ? code : read_split(first, pattern);
     }
     return refuse_pre_tokenizer(part);
-}
-
-/* Checks that normalizer, pre_tokenizer and decoder are those of byte-level BPE. *pattern: what
- * tokenizer_set_pattern takes, made for the caller to free. */
-static int read_parts(const cJSON *root, char **pattern)
-{
-    *pattern = NULL;
-    int code = check_normalizer(json_get(root, "normalizer"));
-    code = code != 0 ? code : check_decoder(json_get(root, "decoder"));
-    return code != 0 ? code : read_pre_tokenizer(json_get(root, "pre_tokenizer"), pattern);
 }
 
 static bool is_utf8(const char *text)
@@ -559,7 +550,9 @@ static int read_root(Tokenizer *tokenizer, const cJSON *root, const char *path)
     size_t added_count = 0;
     uint32_t entries = 0;
     bool ignore_merges = false;
-    code = code != 0 ? code : read_parts(root, &pattern);
+    code = code != 0 ? code : check_normalizer(json_get(root, "normalizer"));
+    code = code != 0 ? code : check_decoder(json_get(root, "decoder"));
+    code = code != 0 ? code : read_pre_tokenizer(json_get(root, "pre_tokenizer"), &pattern);
     code = code != 0 ? code : tokenizer_set_pattern(tokenizer, pattern);
     code = code != 0 ? code : get_flag(model, "ignore_merges", false, &ignore_merges);
     code = code != 0 ? code : read_added_list(json_get(root, "added_tokens"), &added, &added_count);

@@ -211,9 +211,9 @@ static int fill(const char *run, const ModelSource *source, const ParamTable *ta
 {
     char *ckpt = io_join(run, "ckpt"), *step = io_join(ckpt, STEP_NAME);
     char *latest = io_join(ckpt, "latest");
-    bool found;
-    int64_t begin, end;
-    int code = hf_bring_tokenizer(source->path, run, &found, &begin, &end);
+    Tokenizer *tokenizer;
+    int code = hf_bring_tokenizer(source->path, run, &tokenizer);
+    tokenizer_free(tokenizer);
     code = code != 0 ? code : write_checkpoint(step, source, table);
     if (code == 0 && symlink(STEP_NAME, latest) != 0) {
         code = err_set(ERR_FAILED, "%s: cannot make the link: %s", latest, strerror(errno));

@@ -16,10 +16,12 @@
 
 static char *written(const ModelSpec *spec)
 {
-    char *text;
+    cJSON *tree;
     HfConfigExtra extra = {0, 0, DT_F32};
-    int code = hf_config_text(spec, extra, &text);
+    int code = hf_config(spec, extra, &tree);
     PACER_ASSERT(code == 0, "cannot be written: %s", err_message());
+    char *text = json_print(tree);
+    cJSON_Delete(tree);
     return text;
 }
 
