@@ -10,16 +10,6 @@
 #define ROUNDS 8
 #define SHUFFLE_STREAM UINT64_C(0x53687566000000) /* in the upper bits; the epoch counts below */
 
-/* Bits needed to write n - 1. */
-static int bit_length(uint64_t n)
-{
-    int bits = 0;
-    while (bits < 63 && (UINT64_C(1) << bits) < n) {
-        bits++;
-    }
-    return bits;
-}
-
 /* A Feistel network permutes the smallest power of two that holds n; a result of n or more goes
  * through it again until it falls below n (cycle walking). That stays a permutation of [0, n), and
  * takes two passes on average at most, since more than half of the power of two is below n.
@@ -30,7 +20,8 @@ static int bit_length(uint64_t n)
 uint64_t shuffle_at(uint64_t n, uint64_t seed, uint64_t epoch, uint64_t k)
 {
     PACER_ASSERT(k < n && n <= UINT64_C(1) << 62, "k %" PRIu64 " n %" PRIu64, k, n);
-    int bits = bit_length(n), low_bits = bits / 2, high_bits = bits - low_bits;
+    int bits = n > 1 ? 64 - __builtin_clzll(n - 1) : 0; /* that n - 1 has */
+    int low_bits = bits / 2, high_bits = bits - low_bits;
     uint64_t low_mask = (UINT64_C(1) << low_bits) - 1, high_mask = (UINT64_C(1) << high_bits) - 1;
     uint64_t stream = SHUFFLE_STREAM + epoch;
     do {

@@ -32,6 +32,10 @@ typedef struct {
     uint32_t left, right, result;
 } Candidate;
 
+typedef struct {
+    uint32_t id, next, previous;
+} Symbol;
+
 /* A stretch of text: an added token, or ordinary text. */
 typedef struct {
     size_t start, end;
@@ -54,10 +58,10 @@ struct Encoder {
     PretokWalk *walk;
     Spans spans;
     PieceCache cache;
-    bool direct; /* no merges: every byte is its token */
-    uint32_t byte_ids[256];
-    /* Of a long piece: symbols, the indices of their neighbours, and the heap. */
-    uint32_t *symbols, *next, *previous;
+    bool direct;              /* no merges: every byte is its token */
+    const uint32_t *byte_ids; /* the tokenizer's */
+    /* Of a long piece: symbols with the indices of their neighbours, and the heap. */
+    Symbol *symbols;
     size_t symbol_capacity;
     Candidate *heap;
     size_t heap_count, heap_capacity;
@@ -111,10 +115,9 @@ static void spans_open(Spans *spans, const Tokenizer *tokenizer)
     spans->plain = string_finder_open();
     spans->normalized = string_finder_open();
     for (size_t i = 0; i < tokenizer->added_count; i++) {
-        size_t size;
-        const uint8_t *bytes = tokenizer_bytes(tokenizer, added[i].id, &size);
-        string_finder_add(added[i].normalized ? spans->normalized : spans->plain, bytes, size,
-                          added[i].id);
+        Token token = tokenizer->tokens[added[i].id];
+        string_finder_add(added[i].normalized ? spans->normalized : spans->plain, token.bytes,
+                          token.size, added[i].id);
     }
 }
 
@@ -161,9 +164,7 @@ Encoder *encoder_open(const Tokenizer *tokenizer)
     spans_open(&encoder->spans, tokenizer);
     encoder->cache.pieces = word_table_open(0);
     encoder->direct = tokenizer->merge_count == 0 && !tokenizer->ignore_merges;
-    for (int byte = 0; byte < 256; byte++) {
-        encoder->byte_ids[byte] = tokenizer->byte_ids[byte];
-    }
+    encoder->byte_ids = tokenizer->byte_ids;
     return encoder;
 }
 
@@ -176,8 +177,6 @@ void encoder_close(Encoder *encoder)
         word_table_close(encoder->cache.pieces);
         token_list_free(&encoder->cache.ids);
         free(encoder->symbols);
-        free(encoder->next);
-        free(encoder->previous);
         free(encoder->heap);
         free(encoder);
     }
@@ -263,7 +262,7 @@ static Candidate heap_pop(Encoder *e)
 
 static void propose(Encoder *e, uint32_t at, uint32_t next)
 {
-    uint32_t left = e->symbols[at], right = e->symbols[next], result;
+    uint32_t left = e->symbols[at].id, right = e->symbols[next].id, result;
     uint32_t rank = rank_of(e->tokenizer, left, right, &result);
     if (rank != NO_RANK) {
         heap_push(e, (Candidate){rank, at, left, right, result});
@@ -276,14 +275,11 @@ static void merge_long(Encoder *e, const uint8_t *bytes, size_t size, TokenList 
     const uint32_t end = (uint32_t)size; /* stands for no symbol */
     if (size > e->symbol_capacity) {
         e->symbols = mem_realloc(e->symbols, size, sizeof *e->symbols);
-        e->next = mem_realloc(e->next, size, sizeof *e->next);
-        e->previous = mem_realloc(e->previous, size, sizeof *e->previous);
         e->symbol_capacity = size;
     }
+    Symbol *s = e->symbols;
     for (uint32_t i = 0; i < end; i++) {
-        e->symbols[i] = e->byte_ids[bytes[i]];
-        e->next[i] = i + 1;
-        e->previous[i] = i == 0 ? end : i - 1;
+        s[i] = (Symbol){e->byte_ids[bytes[i]], i + 1, i == 0 ? end : i - 1};
     }
     e->heap_count = 0;
     for (uint32_t i = 0; i + 1 < end; i++) {
@@ -293,25 +289,24 @@ static void merge_long(Encoder *e, const uint8_t *bytes, size_t size, TokenList 
         Candidate c = heap_pop(e);
         /* An entry is out of date when its left symbol is gone (it then points to itself) or either
          * symbol has changed. */
-        uint32_t right = e->next[c.at];
-        if (right == c.at || right == end || e->symbols[c.at] != c.left ||
-            e->symbols[right] != c.right) {
+        uint32_t right = s[c.at].next;
+        if (right == c.at || right == end || s[c.at].id != c.left || s[right].id != c.right) {
             continue;
         }
-        uint32_t behind = e->next[right];
-        e->symbols[c.at] = c.result;
-        e->next[c.at] = behind;
-        e->next[right] = right;
+        uint32_t behind = s[right].next;
+        s[c.at].id = c.result;
+        s[c.at].next = behind;
+        s[right].next = right;
         if (behind != end) {
-            e->previous[behind] = c.at;
+            s[behind].previous = c.at;
             propose(e, c.at, behind);
         }
-        if (e->previous[c.at] != end) {
-            propose(e, e->previous[c.at], c.at);
+        if (s[c.at].previous != end) {
+            propose(e, s[c.at].previous, c.at);
         }
     }
-    for (uint32_t i = 0; i < end; i = e->next[i]) {
-        token_list_add(out, &e->symbols[i], 1);
+    for (uint32_t i = 0; i < end; i = s[i].next) {
+        token_list_add(out, &s[i].id, 1);
     }
 }
 
