@@ -18,12 +18,10 @@
 
 void split_add(Split *split, Shard shard)
 {
-    size_t count = (size_t)split->shard_count + 1;
-    split->shards = mem_realloc(split->shards, count, sizeof *split->shards);
-    split->starts = mem_realloc(split->starts, count, sizeof *split->starts);
-    split->shards[split->shard_count] = shard;
-    split->starts[split->shard_count] = split->tokens;
-    split->shard_count++;
+    shard.start = split->tokens;
+    split->shards =
+        mem_realloc(split->shards, (size_t)split->shard_count + 1, sizeof *split->shards);
+    split->shards[split->shard_count++] = shard;
     split->tokens += shard.tokens;
     split->documents += shard.documents;
     split->text_bytes += shard.text_bytes;
@@ -35,7 +33,7 @@ static int shard_at(const Split *split, uint64_t position)
     int low = 0, high = split->shard_count;
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
-        if (split->starts[middle] <= position) {
+        if (split->shards[middle].start <= position) {
             low = middle;
         } else {
             high = middle;
@@ -49,7 +47,7 @@ const Shard *split_locate(const Split *split, uint64_t position, uint64_t *insid
     PACER_ASSERT(position < split->tokens, "position %" PRIu64 " of %" PRIu64, position,
                  split->tokens);
     int index = shard_at(split, position);
-    *inside = position - split->starts[index];
+    *inside = position - split->shards[index].start;
     return &split->shards[index];
 }
 
@@ -61,7 +59,7 @@ int32_t split_read(const Split *split, uint64_t first, uint64_t count, int32_t *
     int32_t largest = 0;
     for (int index = shard_at(split, first); count > 0; index++) {
         const Shard *shard = &split->shards[index];
-        uint64_t inside = first - split->starts[index];
+        uint64_t inside = first - shard->start;
         uint64_t part = shard->tokens - inside < count ? shard->tokens - inside : count;
         int32_t here = shard_read(shard, inside, part, out);
         largest = here > largest ? here : largest;
@@ -382,7 +380,6 @@ static void split_close(Split *split)
         shard_close(&split->shards[i]);
     }
     free(split->shards);
-    free(split->starts);
 }
 
 void dataset_close(Dataset *dataset)

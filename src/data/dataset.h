@@ -18,7 +18,6 @@
 typedef struct {
     const char *name; /* "train" or "validation" */
     Shard *shards;
-    uint64_t *starts; /* position of each shard's first token in the stream */
     int shard_count;
     uint64_t tokens;     /* 0: the dataset has no such split */
     uint64_t documents;  /* 0 unknown */

@@ -16,6 +16,7 @@ typedef struct {
     char *path; /* or a name for memory, as messages give it */
     ShardFormat format;
     uint64_t tokens;
+    uint64_t start;      /* of its first token in the stream of a split (dataset.h) */
     int token_bytes;     /* 2 or 4 */
     const void *data;    /* tokens x token_bytes, little endian */
     uint64_t vocab;      /* every token is below it, by the word of the header; 0 unknown */

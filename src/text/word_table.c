@@ -28,18 +28,13 @@ typedef struct {
     uint32_t place; /* 0: empty; nothing is stored in unit 0 of block 0 */
 } Slot;
 
-typedef struct {
-    uint32_t *units;
-    size_t size; /* in units */
-} Block;
-
 struct WordTable {
     uint64_t seed;
     Slot *slots;
     size_t slot_count; /* a power of two */
     size_t words;
     size_t text_units; /* of all strings with their sizes */
-    Block *blocks;
+    uint32_t **blocks;
     size_t block_count, block_capacity;
     size_t current; /* the block that is being filled */
     size_t filled;  /* units of it */
@@ -50,8 +45,7 @@ static void add_block(WordTable *table, size_t units)
     PACER_ASSERT(table->block_count < UINT32_MAX / BLOCK_UNITS, "%zu blocks", table->block_count);
     table->blocks =
         mem_grow(table->blocks, table->block_count, &table->block_capacity, sizeof *table->blocks);
-    table->blocks[table->block_count++] =
-        (Block){.units = mem_alloc(units * UNIT + SHORT), .size = units};
+    table->blocks[table->block_count++] = mem_alloc(units * UNIT + SHORT);
 }
 
 static void start_filling(WordTable *table)
@@ -76,7 +70,7 @@ WordTable *word_table_open(uint64_t seed)
 static void free_content(WordTable *table)
 {
     for (size_t i = 0; i < table->block_count; i++) {
-        free(table->blocks[i].units);
+        free(table->blocks[i]);
     }
     free(table->blocks);
     free(table->slots);
@@ -93,21 +87,15 @@ void word_table_close(WordTable *table)
 void word_table_clear(WordTable *table)
 {
     memset(table->slots, 0, table->slot_count * sizeof *table->slots);
-    size_t kept = 0;
-    for (size_t i = 0; i < table->block_count; i++) {
-        if (table->blocks[i].size == BLOCK_UNITS) {
-            table->blocks[kept++] = table->blocks[i];
-        } else {
-            free(table->blocks[i].units);
-        }
+    while (table->block_count > 1) {
+        free(table->blocks[--table->block_count]);
     }
-    table->block_count = kept;
     start_filling(table);
 }
 
 static const uint32_t *units_at(const WordTable *table, uint32_t place)
 {
-    return table->blocks[place / BLOCK_UNITS].units + place % BLOCK_UNITS;
+    return table->blocks[place / BLOCK_UNITS] + place % BLOCK_UNITS;
 }
 
 static size_t units_of(size_t size)
@@ -115,37 +103,25 @@ static size_t units_of(size_t size)
     return 1 + (size + UNIT - 1) / UNIT;
 }
 
-/* The next block of the common size; blocks of single strings lie between. */
-static void next_block(WordTable *table)
-{
-    do {
-        table->current++;
-    } while (table->current < table->block_count &&
-             table->blocks[table->current].size != BLOCK_UNITS);
-    if (table->current == table->block_count) {
-        add_block(table, BLOCK_UNITS);
-    }
-    table->filled = 0;
-}
-
 static uint32_t store(WordTable *table, const uint8_t *bytes, size_t size)
 {
     PACER_ASSERT(size < UINT32_MAX, "a word of %zu bytes", size);
     size_t units = units_of(size), block, unit;
     if (units >= BLOCK_UNITS) {
-        /* One unit more than the string needs, so that no such block has the common size. */
-        add_block(table, units + 1);
+        add_block(table, units);
         block = table->block_count - 1;
         unit = 0;
     } else {
         if (table->filled + units > BLOCK_UNITS) {
-            next_block(table);
+            add_block(table, BLOCK_UNITS);
+            table->current = table->block_count - 1;
+            table->filled = 0;
         }
         block = table->current;
         unit = table->filled;
         table->filled += units;
     }
-    uint32_t *out = table->blocks[block].units + unit;
+    uint32_t *out = table->blocks[block] + unit;
     out[0] = (uint32_t)size;
     memcpy(out + 1, bytes, size);
     table->text_units += units;

@@ -19,7 +19,7 @@ typedef struct WordTable WordTable;
  * from filling one place. Tables that are added to each other share it. */
 WordTable *word_table_open(uint64_t seed);
 void word_table_close(WordTable *table); /* NULL is fine */
-void word_table_clear(WordTable *table); /* keeps its memory for the next words */
+void word_table_clear(WordTable *table);
 
 /* The number of these bytes, to read or to write until the next call; a new string comes in with 0.
  * size is under 4 GiB. */

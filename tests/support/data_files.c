@@ -106,7 +106,6 @@ void positions_close(Positions *positions)
         shard_close(&positions->split.shards[i]);
     }
     free(positions->split.shards);
-    free(positions->split.starts);
     data_files_remove(positions->folder);
 }
 
