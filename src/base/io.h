@@ -20,6 +20,9 @@ typedef struct {
 int io_map(const char *path, IoMap *map); /* io_unmap releases it */
 void io_unmap(IoMap *map);                /* no-op on a zeroed map */
 
+/* Gives back the memory of what was read: it is read from the file again where it is asked for. */
+void io_map_forget(const IoMap *map);
+
 /* ERR_INPUT when what was read from the map so far need not have been in the file: it has become
  * shorter, or could not be read. To be asked behind every use of the bytes, before anybody
  * relies on them. */

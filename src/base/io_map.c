@@ -115,6 +115,13 @@ void io_unmap(IoMap *map)
     *map = (IoMap){0};
 }
 
+void io_map_forget(const IoMap *map)
+{
+    if (map->data != NULL) {
+        madvise((void *)map->data, map->size, MADV_DONTNEED);
+    }
+}
+
 int io_map_check(const IoMap *map, const char *path)
 {
     if (map->data == NULL) {

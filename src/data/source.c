@@ -158,7 +158,7 @@ static int next_here(TextSource *source, bool *found)
     }
     int code = (input->kind == INPUT_TEXT ? text_document_next : jsonl_document_next)(
         &source->reader, &source->document, found);
-    int lost = source_file_check(&source->file);
+    int lost = source_file_check(&source->file, source->reader.at);
     return lost != 0 ? lost : code;
 }
 
@@ -212,7 +212,7 @@ int source_chunk(TextSource *source, const uint8_t **bytes, size_t *size)
     *bytes = left == 0 ? NULL : document->bytes + source->read;
     *size = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
     source->read += *size;
-    return source_file_check(&source->file);
+    return source_file_check(&source->file, (size_t)(document->offset + source->read));
 }
 
 uint64_t source_bytes(const TextSource *source)

@@ -18,6 +18,7 @@
 
 #define SPOOL_BYTES ((size_t)1 << 18)
 #define HEAD_BYTES ((size_t)64 << 10)
+#define KEPT_BYTES ((size_t)8 << 20) /* of a map, in memory at a time */
 #define FIND_BYTES ((size_t)1 << 20) /* searched between two checks */
 #define STANDARD_INPUT "standard input"
 #define STORIES_TEXT_BYTES 16000000 /* of builtin:stories, unless the name says how many */
@@ -37,8 +38,13 @@ static int check_interrupted(const SourceFile *file)
     return code == 0 ? 0 : err_set(code, "interrupted while reading %s", file->name);
 }
 
-int source_file_check(const SourceFile *file)
+int source_file_check(SourceFile *file, size_t at)
 {
+    /* A long document is gone through twice: behind a step back the difference is large, too. */
+    if (at - file->forgotten > KEPT_BYTES) {
+        io_map_forget(&file->map);
+        file->forgotten = at;
+    }
     int code = check_interrupted(file);
     if (code == 0 && io_map_check(&file->map, file->name) != 0) {
         code = err_set(ERR_INPUT, "%s: became shorter while it was read; run again", file->name);
@@ -46,7 +52,7 @@ int source_file_check(const SourceFile *file)
     return code;
 }
 
-int source_file_find(const SourceFile *file, size_t from, const char *what, size_t *at)
+int source_file_find(SourceFile *file, size_t from, const char *what, size_t *at)
 {
     size_t length = strlen(what), left = file->map.size - from;
     while (left >= length) {
@@ -56,7 +62,7 @@ int source_file_find(const SourceFile *file, size_t from, const char *what, size
             *at = (size_t)(found - file->map.data);
             return 0;
         }
-        int code = source_file_check(file);
+        int code = source_file_check(file, from);
         if (code != 0) {
             return code;
         }
@@ -219,7 +225,7 @@ int source_file_open(SourceFile *file, const char *path, int (*interrupted)(void
         size_t size = file->map.size < HEAD_BYTES ? file->map.size : HEAD_BYTES;
         file->start = begins(head, size, "\xef\xbb\xbf", 3) ? 3 : 0;
         *objection = size > 0 ? find_objection(file->name, head, size) : NULL;
-        code = source_file_check(file);
+        code = source_file_check(file, 0);
     }
     if (code != 0) {
         free(*objection);

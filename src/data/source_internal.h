@@ -10,6 +10,7 @@ typedef struct {
     char *name; /* its path, or "standard input" */
     IoMap map;
     size_t start;             /* of the text: behind a byte order mark */
+    size_t forgotten;         /* where the memory of what was read was last given back */
     int (*interrupted)(void); /* as in SourceOptions; may be NULL */
 } SourceFile;
 
@@ -21,12 +22,12 @@ int source_file_open(SourceFile *file, const char *path, int (*interrupted)(void
 
 void source_file_close(SourceFile *file); /* no-op on a zeroed one */
 
-/* To be asked behind every use of the bytes: the code to end with when that was asked for,
- * ERR_INPUT when the file has become shorter. */
-int source_file_check(const SourceFile *file);
+/* To be asked behind every use of the bytes, which has come to `at`: the code to end with when that
+ * was asked for, ERR_INPUT when the file has become shorter. */
+int source_file_check(SourceFile *file, size_t at);
 
 /* Where the first `what` from `from` on begins; the file's size when there is none. */
-int source_file_find(const SourceFile *file, size_t from, const char *what, size_t *at);
+int source_file_find(SourceFile *file, size_t from, const char *what, size_t *at);
 
 /* What a user gave as inputs, as a list of files to read: folders are walked, standard input is
  * kept, every file's first bytes are looked at. */
@@ -63,7 +64,7 @@ typedef struct {
 /* Goes through a file from document to document. Zeroed but for the file, its start and, for JSONL,
  * field, bad and max_line: at the beginning. */
 typedef struct {
-    const SourceFile *file;
+    SourceFile *file;
     size_t at;        /* bytes gone through */
     uint64_t line;    /* line breaks before them */
     bool inside_line; /* text: a separator on the same line is before `at` */

@@ -31,7 +31,7 @@ static int pass_document(DocumentReader *r, size_t end, uint64_t *hash)
         XXH3_64bits_update(state, bytes, part);
         r->line += count_lines(bytes, part);
         r->at += part;
-        code = r->at < end ? source_file_check(r->file) : 0;
+        code = r->at < end ? source_file_check(r->file, r->at) : 0;
     }
     *hash = XXH3_64bits_digest(state);
     XXH3_freeState(state);
