@@ -57,43 +57,36 @@ bool manifest_lists(const Manifest *manifest, const char *file)
            (tokenizer != NULL && strcmp(tokenizer, file) == 0);
 }
 
-/* What is being read, for messages: entry is "shard 3: " inside the list, else "". */
-typedef struct {
-    const char *path;
-    char entry[32];
-} Place;
-
-static int wrong(const Place *place, const char *key, const char *wanted)
+static int wrong(const char *key, const char *wanted)
 {
-    return err_set(ERR_INPUT, "%s: %s\"%s\" must be %s; prepare the data again", place->path,
-                   place->entry, key, wanted);
+    return err_set(ERR_INPUT, "\"%s\" must be %s; prepare the data again", key, wanted);
 }
 
-static int get_text(const Place *place, const cJSON *object, const char *key, const char **out)
+static int get_text(const cJSON *object, const char *key, const char **out)
 {
     const cJSON *item = json_get(object, key);
     if (!cJSON_IsString(item)) {
-        return wrong(place, key, "a string");
+        return wrong(key, "a string");
     }
     *out = item->valuestring;
     return 0;
 }
 
-static int get_count(const Place *place, const cJSON *object, const char *key, uint64_t *out)
+static int get_count(const cJSON *object, const char *key, uint64_t *out)
 {
     const cJSON *item = json_get(object, key);
     int64_t value;
     if (!json_whole(item, MAX_EXACT, &value)) {
-        return wrong(place, key, "a whole number");
+        return wrong(key, "a whole number");
     }
     *out = (uint64_t)value;
     return 0;
 }
 
-static int get_hash(const Place *place, const cJSON *object, const char *key, uint64_t *out)
+static int get_hash(const cJSON *object, const char *key, uint64_t *out)
 {
     const char *text = NULL;
-    int code = get_text(place, object, key, &text);
+    int code = get_text(object, key, &text);
     if (code != 0) {
         return code;
     }
@@ -102,7 +95,7 @@ static int get_hash(const Place *place, const cJSON *object, const char *key, ui
         valid = isxdigit((unsigned char)text[i]) != 0;
     }
     if (!valid) {
-        return wrong(place, key, "16 hexadecimal digits");
+        return wrong(key, "16 hexadecimal digits");
     }
     *out = strtoull(text, NULL, 16);
     return 0;
@@ -115,29 +108,28 @@ static bool is_plain_name(const char *name)
     return name[0] != '\0' && name[0] != '.' && strchr(name, '/') == NULL;
 }
 
-static int parse_shard(Manifest *manifest, const Place *place, const cJSON *object)
+static int parse_shard(Manifest *manifest, const cJSON *object)
 {
     const char *file = NULL, *split = NULL;
     ShardInfo info = {0};
-    int code = get_text(place, object, "file", &file);
-    code = code != 0 ? code : get_text(place, object, "split", &split);
-    code = code != 0 ? code : get_count(place, object, "tokens", &info.tokens);
-    code = code != 0 ? code : get_count(place, object, "documents", &info.documents);
-    code = code != 0 ? code : get_count(place, object, "bytes", &info.text_bytes);
-    code = code != 0 ? code : get_hash(place, object, "hash", &info.hash);
+    int code = get_text(object, "file", &file);
+    code = code != 0 ? code : get_text(object, "split", &split);
+    code = code != 0 ? code : get_count(object, "tokens", &info.tokens);
+    code = code != 0 ? code : get_count(object, "documents", &info.documents);
+    code = code != 0 ? code : get_count(object, "bytes", &info.text_bytes);
+    code = code != 0 ? code : get_hash(object, "hash", &info.hash);
     if (code != 0) {
         return code;
     }
     if (!is_plain_name(file)) {
-        return wrong(place, "file", "the name of a file beside the manifest");
+        return wrong("file", "the name of a file beside the manifest");
     }
     if (manifest_find(manifest, file) != NULL) {
-        return err_set(ERR_INPUT, "%s: %s%s is listed twice; prepare the data again", place->path,
-                       place->entry, file);
+        return err_set(ERR_INPUT, "%s is listed twice; prepare the data again", file);
     }
     bool validation = strcmp(split, "validation") == 0;
     if (!validation && strcmp(split, "train") != 0) {
-        return wrong(place, "split", "\"train\" or \"validation\"");
+        return wrong("split", "\"train\" or \"validation\"");
     }
     info.file = mem_strdup(file);
     manifest_add(manifest, validation, info);
@@ -145,71 +137,63 @@ static int parse_shard(Manifest *manifest, const Place *place, const cJSON *obje
 }
 
 /* *out is NULL where there is none. */
-static int get_tokenizer_file(const Place *place, const cJSON *root, const char **out)
+static int get_tokenizer_file(const cJSON *root, const char **out)
 {
     *out = NULL;
     if (json_get(root, "tokenizer_file") == NULL) {
         return 0;
     }
-    int code = get_text(place, root, "tokenizer_file", out);
+    int code = get_text(root, "tokenizer_file", out);
     return code != 0 || is_plain_name(*out)
                ? code
-               : wrong(place, "tokenizer_file", "the name of a file beside the manifest");
+               : wrong("tokenizer_file", "the name of a file beside the manifest");
 }
 
-static int parse_root(Manifest *manifest, const char *path, const cJSON *root)
+static int parse_root(Manifest *manifest, const cJSON *root)
 {
-    Place place = {path, ""};
     const cJSON *format = json_get(root, "format");
     if (!cJSON_IsString(format) || strcmp(format->valuestring, FORMAT_NAME) != 0) {
-        return err_set(ERR_INPUT,
-                       "%s: not the manifest of a pacer dataset (\"format\" is not \"%s\")", path,
+        return err_set(ERR_INPUT, "not the manifest of a pacer dataset (\"format\" is not \"%s\")",
                        FORMAT_NAME);
     }
     uint64_t version = 0;
-    int code = get_count(&place, root, "version", &version);
+    int code = get_count(root, "version", &version);
     if (code == 0 && version != FORMAT_VERSION) {
         code = err_set(ERR_INPUT,
-                       "%s: dataset version %" PRIu64
+                       "dataset version %" PRIu64
                        ", this pacer reads version %d; prepare it again with this pacer",
-                       path, version, FORMAT_VERSION);
+                       version, FORMAT_VERSION);
     }
     const char *tokenizer = NULL, *tokenizer_file = NULL;
     uint64_t hash = 0, vocab = 0;
-    code = code != 0 ? code : get_text(&place, root, "tokenizer", &tokenizer);
-    code = code != 0 ? code : get_tokenizer_file(&place, root, &tokenizer_file);
-    code = code != 0 ? code : get_hash(&place, root, "tokenizer_hash", &hash);
-    code = code != 0 ? code : get_count(&place, root, "vocab", &vocab);
+    code = code != 0 ? code : get_text(root, "tokenizer", &tokenizer);
+    code = code != 0 ? code : get_tokenizer_file(root, &tokenizer_file);
+    code = code != 0 ? code : get_hash(root, "tokenizer_hash", &hash);
+    code = code != 0 ? code : get_count(root, "vocab", &vocab);
     if (code == 0 && (vocab == 0 || vocab > SHARD_MAX_VOCAB)) {
-        code = wrong(&place, "vocab", "from 1 to 2147483647");
+        code = wrong("vocab", "from 1 to 2147483647");
     }
     const cJSON *shards = json_get(root, "shards");
     if (code == 0 && !cJSON_IsArray(shards)) {
-        code = wrong(&place, "shards", "a list");
+        code = wrong("shards", "a list");
     }
     if (code != 0) {
         return code;
     }
     manifest_init(manifest, tokenizer, hash, vocab);
     manifest->tokenizer_file = tokenizer_file == NULL ? NULL : mem_strdup(tokenizer_file);
-    const cJSON *item;
-    cJSON_ArrayForEach(item, shards)
-    {
+    for (const cJSON *item = shards->child; code == 0 && item != NULL; item = item->next) {
         if (manifest->shard_count == MANIFEST_MAX_SHARDS) {
-            manifest_free(manifest);
             return err_set(ERR_INPUT,
-                           "%s: more than %d shards; prepare the data again with a larger "
+                           "more than %d shards; prepare the data again with a larger "
                            "--shard-tokens",
-                           path, MANIFEST_MAX_SHARDS);
+                           MANIFEST_MAX_SHARDS);
         }
-        snprintf(place.entry, sizeof place.entry, "shard %d: ", manifest->shard_count);
-        code = parse_shard(manifest, &place, item);
-        if (code != 0) {
-            manifest_free(manifest);
-            return code;
-        }
+        int index = manifest->shard_count;
+        code = parse_shard(manifest, item);
+        code = code != 0 ? err_wrap(code, "shard %d", index) : 0;
     }
-    return 0;
+    return code;
 }
 
 int manifest_parse(Manifest *manifest, const char *path, const char *text, size_t size)
@@ -221,8 +205,12 @@ int manifest_parse(Manifest *manifest, const char *path, const char *text, size_
         return err_set(ERR_INPUT, "%s:%d: not valid JSON; prepare the data again", path,
                        fault.line);
     }
-    int code = parse_root(manifest, path, root);
+    int code = parse_root(manifest, root);
     cJSON_Delete(root);
+    if (code != 0) {
+        manifest_free(manifest);
+        err_wrap(code, "%s", path);
+    }
     return code;
 }
 

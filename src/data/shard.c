@@ -45,16 +45,16 @@ static int check_length(Shard *shard, uint64_t header)
     uint64_t width = (uint64_t)shard->token_bytes, actual = shard->map.size;
     if (shard->tokens > (UINT64_MAX - header) / width) {
         return err_set(ERR_INPUT,
-                       "%s: the header promises an impossible %" PRIu64
+                       "the header promises an impossible %" PRIu64
                        " tokens: it was damaged; prepare or copy the file again",
-                       shard->path, shard->tokens);
+                       shard->tokens);
     }
     uint64_t expected = header + shard->tokens * width;
     if (actual != expected) {
         return err_set(ERR_INPUT,
-                       "%s: %s: %" PRIu64 " tokens make %" PRIu64 " bytes, the file has %" PRIu64
+                       "%s: %" PRIu64 " tokens make %" PRIu64 " bytes, the file has %" PRIu64
                        "; prepare or copy it again",
-                       shard->path, actual < expected ? "truncated" : "longer than its header says",
+                       actual < expected ? "truncated" : "longer than its header says",
                        shard->tokens, expected, actual);
     }
     shard->data = shard->map.data + header;
@@ -65,23 +65,22 @@ static int open_pacer(Shard *shard)
 {
     if (shard->map.size < SHARD_HEADER_BYTES) {
         return err_set(ERR_INPUT,
-                       "%s: truncated: a shard has at least %d bytes, the file has %zu; prepare or "
+                       "truncated: a shard has at least %d bytes, the file has %zu; prepare or "
                        "copy it again",
-                       shard->path, SHARD_HEADER_BYTES, shard->map.size);
+                       SHARD_HEADER_BYTES, shard->map.size);
     }
     ShardHeader header;
     memcpy(&header, shard->map.data, sizeof header);
     if (header.version != SHARD_VERSION) {
         return err_set(ERR_INPUT,
-                       "%s: shard format version %" PRIu32
+                       "shard format version %" PRIu32
                        ", this pacer reads version %u; prepare it again with this pacer",
-                       shard->path, header.version, SHARD_VERSION);
+                       header.version, SHARD_VERSION);
     }
     if (io_hash(&header, offsetof(ShardHeader, header_hash)) != header.header_hash) {
         return err_set(ERR_INPUT,
-                       "%s: the header was changed or damaged (its hash does not match); prepare "
-                       "it again",
-                       shard->path);
+                       "the header was changed or damaged (its hash does not match); prepare "
+                       "it again");
     }
     shard->format = SHARD_PACER;
     shard->token_bytes = (int)header.token_bytes;
@@ -96,10 +95,9 @@ static int open_pacer(Shard *shard)
     if (!width || shard->tokens == 0 || shard->vocab == 0 || shard->vocab > limit ||
         shard->documents > shard->tokens) {
         return err_set(ERR_INPUT,
-                       "%s: the header makes no sense (%d bytes per token, %" PRIu64
+                       "the header makes no sense (%d bytes per token, %" PRIu64
                        " tokens, vocabulary %" PRIu64 ", %" PRIu64 " documents); prepare it again",
-                       shard->path, shard->token_bytes, shard->tokens, shard->vocab,
-                       shard->documents);
+                       shard->token_bytes, shard->tokens, shard->vocab, shard->documents);
     }
     return check_length(shard, SHARD_HEADER_BYTES);
 }
@@ -108,25 +106,25 @@ static int open_llmc(Shard *shard, const uint32_t header[3])
 {
     if (shard->map.size < LLMC_HEADER_BYTES) {
         return err_set(ERR_INPUT,
-                       "%s: truncated: an llm.c file has at least %d bytes, this one has %zu; make "
+                       "truncated: an llm.c file has at least %d bytes, this one has %zu; make "
                        "or copy it again",
-                       shard->path, LLMC_HEADER_BYTES, shard->map.size);
+                       LLMC_HEADER_BYTES, shard->map.size);
     }
     bool narrow = header[0] == LLMC_MAGIC_U16;
     uint32_t known = narrow ? LLMC_VERSION_U16 : LLMC_VERSION_U32;
     if (header[1] != known) {
         return err_set(ERR_INPUT,
-                       "%s: llm.c file of version %" PRIu32 ", pacer reads version %" PRIu32
+                       "llm.c file of version %" PRIu32 ", pacer reads version %" PRIu32
                        "; make it again with a current llm.c",
-                       shard->path, header[1], known);
+                       header[1], known);
     }
     shard->format = SHARD_LLMC;
     shard->token_bytes = narrow ? 2 : 4;
     shard->tokens = header[2];
     if (shard->tokens == 0 || shard->tokens > INT32_MAX) {
         return err_set(ERR_INPUT,
-                       "%s: the llm.c header gives %d tokens, which cannot be; make it again",
-                       shard->path, (int)(int32_t)shard->tokens);
+                       "the llm.c header gives %d tokens, which cannot be; make it again",
+                       (int)(int32_t)shard->tokens);
     }
     return check_length(shard, LLMC_HEADER_BYTES);
 }
@@ -135,9 +133,9 @@ static int open_raw(Shard *shard)
 {
     if (shard->map.size % 2 != 0) {
         return err_set(ERR_INPUT,
-                       "%s: %zu bytes are no whole number of uint16 tokens: truncated, or not a "
+                       "%zu bytes are no whole number of uint16 tokens: truncated, or not a "
                        "token file; prepare or copy it again",
-                       shard->path, shard->map.size);
+                       shard->map.size);
     }
     shard->format = SHARD_RAW;
     shard->token_bytes = 2;
@@ -163,16 +161,15 @@ static int unknown_format(const Shard *shard)
     if (looks_like_text(&shard->map)) {
         char *word = escape_shell_path(shard->path);
         int code = err_set(ERR_INPUT,
-                           "%s: looks like text, not tokens; make tokens of it first: pacer data "
+                           "looks like text, not tokens; make tokens of it first: pacer data "
                            "prepare --out DIR %s",
-                           shard->path, word);
+                           word);
         free(word);
         return code;
     }
     return err_set(ERR_INPUT,
-                   "%s: neither a pacer shard nor an llm.c token file (unknown first bytes); "
-                   "headerless uint16 files are read under nanoGPT's names train.bin and val.bin",
-                   shard->path);
+                   "neither a pacer shard nor an llm.c token file (unknown first bytes); "
+                   "headerless uint16 files are read under nanoGPT's names train.bin and val.bin");
 }
 
 int shard_open(Shard *shard, const char *path, bool raw)
@@ -189,16 +186,15 @@ int shard_open(Shard *shard, const char *path, bool raw)
                shard->map.size < sizeof start ? shard->map.size : sizeof start);
     }
     if (shard->map.size == 0) {
-        code = err_set(ERR_INPUT, "%s: the file is empty; prepare or copy it again", path);
+        code = err_set(ERR_INPUT, "the file is empty; prepare or copy it again");
     } else if (shard->map.size >= 8 && memcmp(shard->map.data, SHARD_MAGIC, 8) == 0) {
         code = open_pacer(shard);
     } else if (start[0] == LLMC_MAGIC_U16 || start[0] == LLMC_MAGIC_U32) {
         code = open_llmc(shard, start);
     } else if (start[0] == LLMC_MAGIC_EVAL) {
         code = err_set(ERR_INPUT,
-                       "%s: an llm.c evaluation file (multiple choice), not a stream of tokens; "
-                       "give a _train or _val file",
-                       path);
+                       "an llm.c evaluation file (multiple choice), not a stream of tokens; "
+                       "give a _train or _val file");
     } else if (raw) {
         code = open_raw(shard);
     } else {
@@ -206,6 +202,7 @@ int shard_open(Shard *shard, const char *path, bool raw)
     }
     if (code != 0) {
         shard_close(shard);
+        err_wrap(code, "%s", path);
     }
     return code;
 }

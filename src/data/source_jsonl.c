@@ -4,7 +4,6 @@
 #include "base/mem.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,41 +55,32 @@ static const char *list_fields(const cJSON *object, char *out, size_t room)
     return out;
 }
 
-__attribute__((format(printf, 2, 3))) static int wrong(const DocumentReader *r, const char *format,
-                                                       ...)
-{
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return err_set(ERR_INPUT, "%s:%" PRIu64 ": %s", r->file->name, r->line, text);
-}
-
-static int parse(const DocumentReader *r, const char *bytes, size_t size, cJSON **root)
+static int parse(const char *bytes, size_t size, cJSON **root)
 {
     JsonFault fault;
     *root = json_parse(bytes, size, &fault);
-    return *root != NULL ? 0 : wrong(r, "not valid JSON (at byte %zu of the line)", fault.byte + 1);
+    return *root != NULL
+               ? 0
+               : err_set(ERR_INPUT, "not valid JSON (at byte %zu of the line)", fault.byte + 1);
 }
 
 static int get_text(const DocumentReader *r, const cJSON *root, const char **text)
 {
     if (!cJSON_IsObject(root)) {
-        return wrong(r, "%s, not a JSON object", type_name(root));
+        return err_set(ERR_INPUT, "%s, not a JSON object", type_name(root));
     }
     const char *field = r->field;
     const cJSON *item = json_get(root, field);
     if (item == NULL && root->child == NULL) {
-        return wrong(r, "no field \"%s\", nor any other", field);
+        return err_set(ERR_INPUT, "no field \"%s\", nor any other", field);
     }
     if (item == NULL) {
         char names[256];
-        return wrong(r, "no field \"%s\"; there is: %s (choose one with --field)", field,
-                     list_fields(root, names, sizeof names));
+        return err_set(ERR_INPUT, "no field \"%s\"; there is: %s (choose one with --field)", field,
+                       list_fields(root, names, sizeof names));
     }
     if (!cJSON_IsString(item)) {
-        return wrong(r, "field \"%s\" is %s, not a string", field, type_name(item));
+        return err_set(ERR_INPUT, "field \"%s\" is %s, not a string", field, type_name(item));
     }
     *text = item->valuestring;
     return 0;
@@ -115,11 +105,12 @@ static int parse_zeros(DocumentReader *r, Line line, const char **text)
                 at++; /* the character behind a backslash begins no escape */
             }
         }
-        code = parse(r, copy, line.size, &roots[i]);
+        code = parse(copy, line.size, &roots[i]);
         code = code != 0 ? code : get_text(r, roots[i], &texts[i]);
     }
     if (code == 0 && strcmp(texts[0], texts[1]) != 0) {
-        code = wrong(r, "field \"%s\" has " ESCAPED_ZERO " in it, which is no text", r->field);
+        code = err_set(ERR_INPUT, "field \"%s\" has " ESCAPED_ZERO " in it, which is no text",
+                       r->field);
     }
     free(copy);
     cJSON_Delete(roots[1]);
@@ -132,25 +123,26 @@ static int parse_zeros(DocumentReader *r, Line line, const char **text)
 static int parse_line(DocumentReader *r, Line line, const char **text)
 {
     if (line.size > r->max_line) {
-        return wrong(r, "longer than %zu bytes", r->max_line);
+        return err_set(ERR_INPUT, "longer than %zu bytes", r->max_line);
     }
     if (is_blank(line)) {
         return 0;
     }
     if (memchr(line.bytes, '\0', line.size) != NULL) {
-        return wrong(r, "not valid JSON (a byte of it is 0)");
+        return err_set(ERR_INPUT, "not valid JSON (a byte of it is 0)");
     }
     if (memmem(line.bytes, line.size, ESCAPED_ZERO, ESCAPED_ZERO_LENGTH) != NULL) {
         return parse_zeros(r, line, text);
     }
-    int code = parse(r, line.bytes, line.size, &r->root);
+    int code = parse(line.bytes, line.size, &r->root);
     return code != 0 ? code : get_text(r, r->root, text);
 }
 
-/* Passes the error on, or counts it. */
+/* Passes the error of this line on, or counts it. */
 static int handle_wrong(const DocumentReader *r, int code)
 {
     BadLines *bad = r->bad;
+    err_wrap(code, "%s:%" PRIu64, r->file->name, r->line);
     if (bad == NULL) {
         return code;
     }

@@ -74,7 +74,6 @@ static const ModelSpec *family_preset(ParamNames names)
 /* --- reading --- */
 
 typedef struct {
-    const char *path;
     const cJSON *root;
     int code; /* the first failure; later questions then do nothing */
 } Reader;
@@ -95,7 +94,7 @@ static int64_t whole(Reader *r, const char *name, int64_t initial, double most)
     }
     double value = cJSON_IsNumber(item) ? item->valuedouble : 0;
     if (!(value >= 1 && value <= most) || value != floor(value)) {
-        r->code = err_set(ERR_INPUT, "%s: \"%s\" %s a whole number from 1 to %.0f", r->path, name,
+        r->code = err_set(ERR_INPUT, "\"%s\" %s a whole number from 1 to %.0f", name,
                           item == NULL ? "is missing; it must be" : "must be", most);
         return 0;
     }
@@ -111,8 +110,7 @@ static double real(Reader *r, const cJSON *object, const char *name, double init
     }
     double value = cJSON_IsNumber(item) ? item->valuedouble : 0;
     if (!(value > 0 && value <= most)) {
-        r->code = err_set(ERR_INPUT, "%s: \"%s\" must be a number above 0, at most %g", r->path,
-                          name, most);
+        r->code = err_set(ERR_INPUT, "\"%s\" must be a number above 0, at most %g", name, most);
         return initial;
     }
     char digits[40];
@@ -124,7 +122,7 @@ static bool truth(Reader *r, const char *name, bool initial)
 {
     const cJSON *item = member(r, r->root, name);
     if (item != NULL && !cJSON_IsBool(item)) {
-        r->code = err_set(ERR_INPUT, "%s: \"%s\" must be true or false", r->path, name);
+        r->code = err_set(ERR_INPUT, "\"%s\" must be true or false", name);
     }
     return item != NULL && cJSON_IsBool(item) ? cJSON_IsTrue(item) : initial;
 }
@@ -145,9 +143,8 @@ static void refuse_name(Reader *r, const cJSON *object, const char *field, const
 {
     const cJSON *item = member(r, object, field);
     if (r->code == 0) {
-        r->code = err_set(
-            ERR_INPUT, "%s: \"%s\" is %.60s, which pacer's models do not compute; %s is", r->path,
-            field, cJSON_IsString(item) ? item->valuestring : "not a name", instead);
+        r->code = err_set(ERR_INPUT, "\"%s\" is %.60s, which pacer's models do not compute; %s is",
+                          field, cJSON_IsString(item) ? item->valuestring : "not a name", instead);
     }
 }
 
@@ -163,8 +160,8 @@ static int choice(Reader *r, const cJSON *object, const char *field, const char 
 static void require_truth(Reader *r, const char *name, bool value)
 {
     if (truth(r, name, value) != value && r->code == 0) {
-        r->code = err_set(ERR_INPUT, "%s: \"%s\" is %s, which pacer's models do not compute",
-                          r->path, name, value ? "false" : "true");
+        r->code = err_set(ERR_INPUT, "\"%s\" is %s, which pacer's models do not compute", name,
+                          value ? "false" : "true");
     }
 }
 
@@ -172,8 +169,7 @@ static void require_absent(Reader *r, const char *name)
 {
     const cJSON *item = member(r, r->root, name);
     if (item != NULL && !cJSON_IsFalse(item)) {
-        r->code = err_set(ERR_INPUT, "%s: has \"%s\", which pacer's models do not compute", r->path,
-                          name);
+        r->code = err_set(ERR_INPUT, "has \"%s\", which pacer's models do not compute", name);
     }
 }
 
@@ -181,8 +177,7 @@ static void require_whole_heads(Reader *r, const cJSON *object)
 {
     if (real(r, object, "partial_rotary_factor", 1, 1) != 1 && r->code == 0) {
         r->code = err_set(ERR_INPUT,
-                          "%s: \"partial_rotary_factor\" is not 1: pacer's models turn whole heads",
-                          r->path);
+                          "\"partial_rotary_factor\" is not 1: pacer's models turn whole heads");
     }
 }
 
@@ -198,8 +193,7 @@ static void read_rope(Reader *r, ModelSpec *s)
             continue;
         }
         if (!cJSON_IsObject(rope)) {
-            r->code =
-                err_set(ERR_INPUT, "%s: \"%s\" must be an object or null", r->path, objects[i]);
+            r->code = err_set(ERR_INPUT, "\"%s\" must be an object or null", objects[i]);
             return;
         }
         choice(r, rope, "rope_type", plain);
@@ -303,8 +297,7 @@ static int read_root(Reader *r, ModelSpec *out)
     if (!cJSON_IsObject(r->root) || !cJSON_IsString(type)) {
         return err_set(
             ERR_INPUT,
-            "%s: has no \"model_type\", so it describes no model; those understood: " UNDERSTOOD,
-            r->path);
+            "has no \"model_type\", so it describes no model; those understood: " UNDERSTOOD);
     }
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
         if (strcmp(type->valuestring, families[i].type) == 0) {
@@ -313,27 +306,25 @@ static int read_root(Reader *r, ModelSpec *out)
                 return r->code;
             }
             name_nearest(out);
-            int code = spec_check(out);
-            return code != 0 ? err_wrap(code, "%s", r->path) : 0;
+            return spec_check(out);
         }
     }
-    return err_set(ERR_INPUT, "%s: a model of type \"%.60s\"; those understood: " UNDERSTOOD,
-                   r->path, type->valuestring);
+    return err_set(ERR_INPUT, "a model of type \"%.60s\"; those understood: " UNDERSTOOD,
+                   type->valuestring);
 }
 
 int hf_config_parse(const char *text, size_t size, const char *path, ModelSpec *out)
 {
     *out = (ModelSpec){0};
-    Reader r = {.path = path, .root = NULL};
     cJSON *root = json_parse(text, size, NULL);
     if (root == NULL) {
         return err_set(ERR_INPUT, "%s: is not JSON", path);
     }
-    r.root = root;
-    int code = read_root(&r, out);
+    int code = read_root(&(Reader){.root = root}, out);
     cJSON_Delete(root);
     if (code != 0) {
         *out = (ModelSpec){0};
+        err_wrap(code, "%s", path);
     }
     return code;
 }
