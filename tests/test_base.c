@@ -231,20 +231,6 @@ static void test_base__clock_seconds_go_forward(void **state)
 
 /* ---- memory ---- */
 
-static void test_base__mem_multiply_sees_overflow(void **state)
-{
-    (void)state;
-    size_t product = 1;
-    assert_true(mem_multiply(0, SIZE_MAX, &product));
-    assert_int_equal(product, 0);
-    assert_true(mem_multiply(SIZE_MAX, 1, &product));
-    assert_true(product == SIZE_MAX);
-    assert_true(mem_multiply(SIZE_MAX / 3, 3, &product));
-    assert_true(product == SIZE_MAX / 3 * 3);
-    assert_false(mem_multiply(SIZE_MAX / 3 + 1, 3, &product));
-    assert_false(mem_multiply((size_t)1 << 32, (size_t)1 << 32, &product));
-}
-
 static void test_base__mem_try_aligned_answers(void **state)
 {
     (void)state;
@@ -290,7 +276,6 @@ int main(void)
         cmocka_unit_test(test_base__clock_quantile_interpolates),
         cmocka_unit_test(test_base__clock_durations_read_well),
         cmocka_unit_test(test_base__clock_seconds_go_forward),
-        cmocka_unit_test(test_base__mem_multiply_sees_overflow),
         cmocka_unit_test(test_base__mem_try_aligned_answers),
         cmocka_unit_test(test_base__mem_system_numbers_are_plausible),
         cmocka_unit_test(test_base__version_is_known),

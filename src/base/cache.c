@@ -7,27 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The folder in which path lies, "" for one without. Caller frees. */
-static char *folder_of(const char *path)
-{
-    char *folder = mem_strdup(path), *slash = strrchr(folder, '/');
-    if (slash == folder) {
-        slash++; /* the root */
-    }
-    *(slash != NULL ? slash : folder) = '\0';
-    return folder;
-}
-
 static char *cache_folder(void)
 {
     const char *given = getenv("PACER_TUNE_CACHE");
     if (given != NULL && given[0] != '\0') {
-        char *folder = folder_of(given);
-        if (folder[0] != '\0') {
-            return folder;
-        }
-        free(folder);
-        return mem_strdup(".");
+        return io_parent(given);
     }
     const char *cache = getenv("XDG_CACHE_HOME");
     if (cache != NULL && cache[0] == '/') {
@@ -63,8 +47,8 @@ bool cache_in_use(void)
 
 int cache_make_folder(const char *path)
 {
-    char *folder = folder_of(path);
-    int code = folder[0] != '\0' ? io_make_folders(folder) : 0;
+    char *folder = io_parent(path);
+    int code = io_make_folders(folder);
     free(folder);
     return code;
 }

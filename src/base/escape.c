@@ -103,26 +103,12 @@ void escape_printf(FILE *file, const char *format, ...)
 
 /* --- other readers --- */
 
-/* A text that is made piece by piece. */
-typedef struct {
-    char *text;
-    size_t used, room;
-} Pieces;
-
-static void add(Pieces *pieces, const char *text, size_t size)
+/* The text that was written to `out`, a stream into *text. */
+static char *finished(FILE *out, char *const *text)
 {
-    if (pieces->used + size >= pieces->room) {
-        pieces->room = 2 * (pieces->used + size + 1);
-        pieces->text = mem_realloc(pieces->text, pieces->room, 1);
-    }
-    memcpy(pieces->text + pieces->used, text, size);
-    pieces->used += size;
-    pieces->text[pieces->used] = '\0';
-}
-
-static void add_text(Pieces *pieces, const char *text)
-{
-    add(pieces, text, strlen(text));
+    bool complete = ferror(out) == 0;
+    complete = fclose(out) == 0 && complete;
+    return mem_checked(complete ? *text : NULL, 0);
 }
 
 /* Whether the sign means something in Markdown; at the start of a line some begin a list or a
@@ -136,44 +122,43 @@ static bool is_markdown(const char *at, bool starts)
 char *escape_markdown(const char *text)
 {
     char byte[ESCAPE_BYTE_SIZE];
-    Pieces out = {0};
-    add_text(&out, "");
+    char *made = NULL;
+    size_t size;
+    FILE *out = mem_checked(open_memstream(&made, &size), 0);
     for (const char *at = text; *at != '\0';) {
         int plain = visible(at);
         if (*at == '<' || *at == '&') {
-            add_text(&out, *at == '<' ? "&lt;" : "&amp;");
+            fputs(*at == '<' ? "&lt;" : "&amp;", out);
         } else if (*at == '\n' || *at == '\t' || *at == '\r') {
-            add(&out, " ", 1);
+            fputc(' ', out);
         } else if (plain == 0) {
-            add(&out, "\\", 1);
-            add_text(&out, escape_byte((unsigned char)*at, byte));
+            fputc('\\', out);
+            fputs(escape_byte((unsigned char)*at, byte), out);
         } else {
-            add(&out, "\\", is_markdown(at, at == text) ? 1 : 0);
-            add(&out, at, (size_t)plain);
+            fputs(is_markdown(at, at == text) ? "\\" : "", out);
+            fwrite(at, 1, (size_t)plain, out);
         }
         at += plain > 0 ? plain : 1;
     }
-    return out.text;
+    return finished(out, &made);
 }
 
 char *escape_json(const char *json)
 {
-    Pieces out = {0};
-    add_text(&out, "");
+    char *made = NULL;
+    size_t size;
+    FILE *out = mem_checked(open_memstream(&made, &size), 0);
     while (*json != '\0') {
         int length;
         uint32_t character = utf8_decode((const uint8_t *)json, strnlen(json, 4), &length);
         if (visible(json) > 0 || *json == '\n' || *json == '\t') {
-            add(&out, json, (size_t)length);
+            fwrite(json, 1, (size_t)length, out);
         } else {
-            char number[16];
-            snprintf(number, sizeof number, "\\u%04x",
-                     character <= 0xffff ? character : UTF8_REPLACEMENT);
-            add_text(&out, number);
+            fprintf(out, "\\u%04x", character <= 0xffff ? character : UTF8_REPLACEMENT);
         }
         json += length;
     }
-    return out.text;
+    return finished(out, &made);
 }
 
 static bool needs_no_quotes(const char *word)
@@ -199,29 +184,28 @@ char *escape_shell(const char *word)
     if (needs_no_quotes(word)) {
         return mem_strdup(word);
     }
-    Pieces out = {0};
-    add_text(&out, "");
+    char *made = NULL;
+    size_t size;
+    FILE *out = mem_checked(open_memstream(&made, &size), 0);
     bool seen = is_all_visible(word);
-    add_text(&out, seen ? "'" : "$'");
+    fputs(seen ? "'" : "$'", out);
     while (*word != '\0') {
         int plain = visible(word);
         if (*word == '\'') {
-            add_text(&out, seen ? "'\\''" : "\\'");
+            fputs(seen ? "'\\''" : "\\'", out);
         } else if (*word == '\\') {
-            add_text(&out, seen ? "\\" : "\\\\");
+            fputs(seen ? "\\" : "\\\\", out);
         } else if (plain > 0) {
-            add(&out, word, (size_t)plain);
+            fwrite(word, 1, (size_t)plain, out);
         } else if (*word == '\n') {
-            add_text(&out, "\\n");
+            fputs("\\n", out);
         } else {
-            char octal[8];
-            snprintf(octal, sizeof octal, "\\%03o", (unsigned char)*word);
-            add_text(&out, octal);
+            fprintf(out, "\\%03o", (unsigned char)*word);
         }
         word += plain > 0 ? plain : 1;
     }
-    add_text(&out, "'");
-    return out.text;
+    fputs("'", out);
+    return finished(out, &made);
 }
 
 char *escape_shell_path(const char *path)

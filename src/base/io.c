@@ -273,20 +273,6 @@ static void writer_free(IoWriter *writer)
     free(writer);
 }
 
-static char *parent_of(const char *path)
-{
-    char *folder = mem_strdup(path);
-    char *slash = strrchr(folder, '/');
-    if (slash == NULL) {
-        strcpy(folder, ".");
-    } else if (slash == folder) {
-        slash[1] = '\0';
-    } else {
-        *slash = '\0';
-    }
-    return folder;
-}
-
 int io_writer_close(IoWriter *writer, uint64_t *digest)
 {
     int code = flush(writer);
@@ -308,7 +294,7 @@ int io_writer_close(IoWriter *writer, uint64_t *digest)
         *digest = XXH3_64bits_digest(writer->hash);
     }
     if (renamed) {
-        char *folder = parent_of(writer->target);
+        char *folder = io_parent(writer->target);
         int synced = io_sync_folder(folder);
         code = code != 0 ? code : synced;
         free(folder);
@@ -458,10 +444,11 @@ char *io_join(const char *folder, const char *name)
     return mem_format("%s%s%s", folder, slash ? "" : "/", name);
 }
 
-/* Up to the last slash of an absolute path. */
-static char *folder_of(const char *path)
+char *io_parent(const char *path)
 {
-    return mem_format("%.*s", (int)(strrchr(path, '/') - path), path);
+    const char *slash = strrchr(path, '/');
+    size_t length = slash == path ? 1 : slash != NULL ? (size_t)(slash - path) : 0;
+    return length > 0 ? mem_format("%.*s", (int)length, path) : mem_strdup(".");
 }
 
 char *io_program_folder(void)
@@ -472,7 +459,7 @@ char *io_program_folder(void)
         return mem_strdup(".");
     }
     path[length] = '\0';
-    return folder_of(path);
+    return io_parent(path);
 }
 
 char *io_find_from(char *folder, const char *const *places, const char *name)
@@ -496,7 +483,7 @@ char *io_library_folder(void)
     Dl_info info;
     static const char here;
     bool found = dladdr(&here, &info) != 0 && info.dli_fname != NULL && info.dli_fname[0] == '/';
-    return found ? folder_of(info.dli_fname) : io_program_folder();
+    return found ? io_parent(info.dli_fname) : io_program_folder();
 }
 
 uint64_t io_hash(const void *data, size_t size)

@@ -75,6 +75,7 @@ bool io_exists(const char *path);
 bool io_has(const char *folder, const char *name); /* whether folder/name exists */
 bool io_is_folder(const char *path);
 char *io_join(const char *folder, const char *name); /* caller frees */
+char *io_parent(const char *path); /* the folder in which it lies, "." at least; caller frees */
 
 /* The folder of the running program, and of the file that this code was linked into (the same,
  * or that of libpacer.so), without a slash at the end; "." when the system does not say. Caller

@@ -40,7 +40,7 @@ void *mem_zalloc(size_t count, size_t size)
 void *mem_realloc(void *old, size_t count, size_t size)
 {
     size_t bytes;
-    if (!mem_multiply(count, size, &bytes)) {
+    if (__builtin_mul_overflow(count, size, &bytes)) {
         mem_checked(NULL, SIZE_MAX);
     }
     return mem_checked(realloc(old, bytes > 0 ? bytes : 1), bytes);
@@ -87,11 +87,6 @@ void *mem_try_aligned(size_t bytes)
         return NULL;
     }
     return aligned_alloc(64, rounded > 0 ? rounded : 64);
-}
-
-bool mem_multiply(size_t a, size_t b, size_t *out)
-{
-    return !__builtin_mul_overflow(a, b, out);
 }
 
 /* The number in a one-value file of the system, or 0. */

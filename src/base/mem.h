@@ -1,6 +1,7 @@
 #pragma once
 /* Checked host memory for small things (tables, strings, buffers of known size): running out ends
- * the program with a message. The big arenas ask mem_try_aligned, where failure is an answer. */
+ * the program with a message. Large blocks come from mem_try_aligned, where failure is an
+ * answer. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -25,9 +26,6 @@ void mem_claim_json(void);
 
 /* 64-byte aligned; NULL when the system has no more. Free with free(). */
 void *mem_try_aligned(size_t bytes);
-
-/* a x b in *out; false on overflow. */
-bool mem_multiply(size_t a, size_t b, size_t *out);
 
 /* Bytes of physical memory this process could still use (MemAvailable, lowered by a cgroup limit);
  * 0 when the system does not say. */

@@ -193,7 +193,7 @@ static int parse_tensor(const SafeFile *file, const cJSON *item, const uint8_t *
     size_t bytes = type->size;
     bool fits = true;
     for (int i = 0; i < tensor->rank && fits; i++) {
-        fits = mem_multiply(bytes, (size_t)tensor->dim[i], &bytes);
+        fits = !__builtin_mul_overflow(bytes, (size_t)tensor->dim[i], &bytes);
     }
     if (!fits || bytes != (size_t)(end - begin)) {
         return err_set(ERR_INPUT,
