@@ -128,15 +128,25 @@ void channel_close(Channel *channel)
     }
 }
 
-/* parts: of `count` elements that the payload has. */
-static void run(Channel *channel, Work work, int parts)
+static void run(Channel *channel, WorkKind kind, const void *in, void *out, int64_t count,
+                DType dtype)
 {
-    PACER_ASSERT(work.count >= 0, "%s of %lld elements", work.name, (long long)work.count);
-    work.size = dtype_size(work.dtype);
+    static const char *const names[] = {[WORK_ALL_REDUCE] = "all-reduce",
+                                        [WORK_REDUCE_SCATTER] = "reduce-scatter",
+                                        [WORK_ALL_GATHER] = "all-gather"};
+    int parts = kind == WORK_ALL_REDUCE ? 1 : channel->comm->ranks; /* of the payload */
+    Work work = {.kind = kind,
+                 .name = names[kind],
+                 .in = in,
+                 .out = out,
+                 .count = count,
+                 .size = dtype_size(dtype),
+                 .dtype = dtype};
+    PACER_ASSERT(count >= 0, "%s of %lld elements", work.name, (long long)count);
     channel->times.calls++;
-    work.bytes = (double)parts * (double)work.count * (double)work.size;
+    work.bytes = (double)parts * (double)count * (double)work.size;
     channel->times.bytes += work.bytes;
-    if (work.count > 0) {
+    if (count > 0) {
         ChannelSpan span = {.name = work.name, .tag = channel->tag, .bytes = work.bytes};
         work.span = channel_new_span(channel, span);
         channel->table->run(channel, &work);
@@ -145,51 +155,17 @@ static void run(Channel *channel, Work work, int parts)
 
 void channel_all_reduce(Channel *channel, void *data, int64_t count, DType dtype)
 {
-    run(channel,
-        (Work){.kind = WORK_ALL_REDUCE,
-               .name = "all-reduce",
-               .out = data,
-               .count = count,
-               .dtype = dtype},
-        1);
+    run(channel, WORK_ALL_REDUCE, NULL, data, count, dtype);
 }
 
 void channel_reduce_scatter(Channel *channel, const void *in, void *out, int64_t count, DType dtype)
 {
-    run(channel,
-        (Work){.kind = WORK_REDUCE_SCATTER,
-               .name = "reduce-scatter",
-               .in = in,
-               .out = out,
-               .count = count,
-               .dtype = dtype},
-        channel->comm->ranks);
+    run(channel, WORK_REDUCE_SCATTER, in, out, count, dtype);
 }
 
 void channel_all_gather(Channel *channel, const void *in, void *out, int64_t count, DType dtype)
 {
-    run(channel,
-        (Work){.kind = WORK_ALL_GATHER,
-               .name = "all-gather",
-               .in = in,
-               .out = out,
-               .count = count,
-               .dtype = dtype},
-        channel->comm->ranks);
-}
-
-void channel_broadcast(Channel *channel, void *data, int64_t count, DType dtype, int root)
-{
-    PACER_ASSERT(root >= 0 && root < channel->comm->ranks, "root %d of %d ranks", root,
-                 channel->comm->ranks);
-    run(channel,
-        (Work){.kind = WORK_BROADCAST,
-               .name = "broadcast",
-               .out = data,
-               .count = count,
-               .dtype = dtype,
-               .root = root},
-        1);
+    run(channel, WORK_ALL_GATHER, in, out, count, dtype);
 }
 
 int64_t channel_ticket(Channel *channel)

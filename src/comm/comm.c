@@ -1,8 +1,4 @@
-#include "comm/comm.h"
-
 #include "comm/internal.h"
-#include "comm/launch.h"
-#include "comm/module.h"
 
 #include "base/assert.h"
 #include "base/err.h"

@@ -78,7 +78,6 @@ void channel_reduce_scatter(Channel *channel, const void *in, void *out, int64_t
 /* out (ranks, count): the parts `in` (count) of all ranks in order. in may be its own part of
  * out. */
 void channel_all_gather(Channel *channel, const void *in, void *out, int64_t count, DType dtype);
-void channel_broadcast(Channel *channel, void *data, int64_t count, DType dtype, int root);
 
 /* What is computed from now on sees the results of everything queued. On the host this waits; on
  * a device the stream does, and what is queued inside a recorded body (Backend.replay) is waited

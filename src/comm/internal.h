@@ -61,3 +61,23 @@ int wait_for_first(Comm *comm);
 /* sum.c: out (count) = the sum of parts[0], parts[1], ... in this order, each (count). Sums of
  * bf16 are made in f32 and rounded once. out may be one of the parts. */
 void sum_parts(void *out, const void *const *parts, int ranks, int64_t count, DType dtype);
+
+/* launch.c: how ranks are started, as a launcher left it in the environment. Ranks of the job that
+ * this process was started in: 0 when it was not started as a rank. */
+int launch_ranks(void);
+
+/* A warning, before MPI starts, of what makes Open MPI end the process in its start: srun
+ * without PMIx. */
+void launch_warn(const MpiModule *module);
+/* ERR_FAILED saying how to start them instead: launched as so many ranks, of which MPI sees
+ * others. */
+int launch_refuse(const MpiModule *module, const MpiWorld *world, int launched);
+
+/* Whether the process that stays for these ranks (comm_launch) has ended; then signals_request.
+ * Twice a second at most, however often it is called. */
+void launch_look(void);
+
+/* module.c: loads the module that brings MPI, which stays until the process ends. ERR_FAILED with
+ * what to install when it is not there or does not load. Looked for: $PACER_MPI_MODULE; beside the
+ * program; one folder up; ../lib/pacer. */
+int module_load(const MpiModule **out);

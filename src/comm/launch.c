@@ -3,10 +3,7 @@
  * them a second later, whether they have saved or not; so it runs with these signals blocked, in
  * a process group that the terminal does not reach. Ranks ask twice a second whether this
  * process lives: also when it is killed they save and end. */
-#include "comm/launch.h"
-
-#include "comm/comm.h"
-#include "comm/module.h"
+#include "comm/internal.h"
 
 #include "base/clock.h"
 #include "base/err.h"

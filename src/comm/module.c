@@ -1,4 +1,4 @@
-#include "comm/module.h"
+#include "comm/internal.h"
 
 #include "base/err.h"
 #include "base/io.h"

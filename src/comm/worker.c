@@ -1,7 +1,6 @@
 /* One thread per rank talks to MPI; the others hand it works through a ring and go on, or wait.
  * It sleeps while there is nothing to do, waking twice a second to show that the rank lives. */
 #include "comm/internal.h"
-#include "comm/launch.h"
 
 #include "base/assert.h"
 #include "base/clock.h"

@@ -59,12 +59,6 @@ static int32_t all_parts(int64_t i, int64_t count)
     return value((int)(i / count), i % count);
 }
 
-static int32_t the_last_rank(int64_t i, int64_t count)
-{
-    (void)count;
-    return value(ranks - 1, i);
-}
-
 /* Releases data. */
 static void expect(void *data, DType dtype, int64_t length, int64_t count, Expected expected)
 {
@@ -87,10 +81,6 @@ static void check_collectives(DType dtype, int64_t count)
     void *data = place(dtype, count, 0, me);
     channel_all_reduce(channel, data, count, dtype);
     expect(data, dtype, count, count, the_sum);
-
-    data = place(dtype, count, 0, me);
-    channel_broadcast(channel, data, count, dtype, ranks - 1);
-    expect(data, dtype, count, count, the_last_rank);
 
     void *in = place(dtype, count * ranks, 0, me);
     data = place(dtype, count, 0, 0);

@@ -133,8 +133,7 @@ static void check_all_gather(DType dtype, int64_t count, bool in_place)
 static void check_broadcast(DType dtype, int64_t count, int root)
 {
     void *data = filled(dtype, count, 0, me);
-    channel_broadcast(channel, data, count, dtype, root);
-    channel_wait(channel);
+    must(comm_broadcast(comm, data, (size_t)count * dtype_size(dtype), root));
     for (int64_t i = 0; i < count; i++) {
         CHECK(load(data, dtype, i) == value(root, i), "root %d", root);
     }
@@ -224,7 +223,7 @@ static void check_order(void)
             CHECK(one == ranks, "%g", one);
         }
     }
-    channel_broadcast(channel, x + 1, 1, DT_I32, ranks - 1);
+    must(comm_broadcast(comm, x + 1, sizeof x[1], ranks - 1));
     channel_all_gather(channel, x + 1, all, 1, DT_I32);
     channel_reduce_scatter(channel, all, x + 2, 1, DT_I32);
     channel_wait(channel);
