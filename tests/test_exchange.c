@@ -240,7 +240,7 @@ static void test_exchange__bf16_export_rounds_to_nearest(void **state)
     assert_int_equal(model_source_open(&rounded, out), 0);
     Model shapes;
     model_init(&shapes, &source.spec, DT_F32, 1);
-    int row = params_find(&shapes.params, "h.1.mlp.fc.weight");
+    int row = shapes.layers[1].up.weight.first;
     int64_t count = shapes.params.rows[row].count;
     float *a = mem_alloc((size_t)count * sizeof *a), *b = mem_alloc((size_t)count * sizeof *b);
     assert_int_equal(weight_folder_read(source.weights, &shapes.params, row, false, a), 0);

@@ -345,8 +345,10 @@ static void generate(const ModelSpec *spec, Backend *backend, bool split, int64_
     } else {
         model_bind(&model, tensor_1d(flat, DT_F32, table->flat), TENSOR_NONE, rope);
     }
-    int norm = params_find(table, spec->names == NAMES_GPT2 ? "ln_f.weight" : "model.norm.weight");
-    assert_ptr_equal(model.final_norm.weight.value.data, flat + table->rows[norm].offset);
+    const Weight *norm = &model.final_norm.weight;
+    assert_string_equal(table->rows[norm->first].name,
+                        spec->names == NAMES_GPT2 ? "ln_f.weight" : "model.norm.weight");
+    assert_ptr_equal(norm->value.data, flat + table->rows[norm->first].offset);
     Generator generator;
     assert_int_equal(generator_open(&generator, &model, backend, 2, true), 0);
     generator_begin(&generator, (const int32_t[]){1, 5, 2, 2, 9}, 5);

@@ -4,34 +4,25 @@
  * memory, so that both run the same code. */
 #include "model/linear.h"
 
-#include <math.h>
-
 enum { LINEAR_QKV, LINEAR_OUT };
 enum { SAVED_QKV, SAVED_OUT, SAVED_AUX };
 
-static void declare(const ModelSpec *s, ParamTable *table, int layer)
-{
-    int64_t inner = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    double out_std = s->scaled_residual ? 0.02 / sqrt(2.0 * (double)s->layers) : 0;
-    const TensorNames *names = tensor_names(s);
-    if (names->qkv != NULL) {
-        linear_declare(table, names->qkv, layer, inner + 2 * kv, s->width, 0, s->bias);
-    } else {
-        linear_declare(table, names->q, layer, inner, s->width, 0, false);
-        linear_declare_joined(table, names->k, layer, kv, s->width);
-        linear_declare_joined(table, names->v, layer, kv, s->width);
-    }
-    linear_declare(table, names->out, layer, s->width, inner, out_std, s->bias);
-}
-
-static int bind(Model *model, int layer, int row, ParamParts values, Tensor grads)
+static void declare(Model *model, int layer)
 {
     const ModelSpec *s = &model->spec;
-    Linear *linears = model->layers[layer].mixing;
-    bool one = tensor_names(s)->qkv != NULL;
-    row = linear_bind(&model->params, row, one ? 1 : 3, one && s->bias, values, grads,
-                      &linears[LINEAR_QKV]);
-    return linear_bind(&model->params, row, 1, s->bias, values, grads, &linears[LINEAR_OUT]);
+    ParamTable *table = &model->params;
+    Linear *linears = model->layers[layer].mixing, *qkv = &linears[LINEAR_QKV];
+    int64_t inner = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    const TensorNames *names = tensor_names(s);
+    if (names->qkv != NULL) {
+        linear_declare(table, qkv, names->qkv, layer, inner + 2 * kv, s->width, 0, s->bias);
+    } else {
+        linear_declare(table, qkv, names->q, layer, inner, s->width, 0, false);
+        linear_declare(table, qkv, names->k, layer, kv, s->width, 0, false);
+        linear_declare(table, qkv, names->v, layer, kv, s->width, 0, false);
+    }
+    linear_declare(table, &linears[LINEAR_OUT], names->out, layer, s->width, inner, spec_out_std(s),
+                   s->bias);
 }
 
 static HeadShape shape_of(const Model *model)
@@ -109,7 +100,6 @@ static Tensor decode_shape(const Model *model, int64_t sequences)
 
 const BlockPart part_attention = {.name = "attention",
                                   .declare = declare,
-                                  .bind = bind,
                                   .forward = forward,
                                   .backward = backward,
                                   .decode_shape = decode_shape,

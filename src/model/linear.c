@@ -2,80 +2,55 @@
 
 #include <stdio.h>
 
-#define INIT_STD 0.02
+void weight_declare(ParamTable *table, Weight *weight, const char *name, int layer, Param row)
+{
+    ParamPlace place = weight->rows == 0 ? PARAM_ALIGNED : PARAM_JOINED;
+    int index = params_add(table, place, name, layer, row);
+    weight->first = weight->rows == 0 ? index : weight->first;
+    weight->rows++;
+}
 
-static void declare(ParamTable *table, ParamPlace place, const char *name, const char *part,
-                    int layer, Param row)
+static void declare_part(ParamTable *table, Weight *weight, const char *name, const char *part,
+                         int layer, Param row)
 {
     char full[80];
     snprintf(full, sizeof full, "%s.%s", name, part);
-    params_add(table, place, full, layer, row);
+    weight_declare(table, weight, full, layer, row);
 }
 
-void linear_declare(ParamTable *table, const char *name, int layer, int64_t outputs, int64_t inputs,
-                    double std, bool bias)
+void linear_declare(ParamTable *table, Linear *l, const char *name, int layer, int64_t outputs,
+                    int64_t inputs, double std, bool bias)
 {
     Param weight = {.rank = 2, .dim = {outputs, inputs}, .init = INIT_NORMAL, .decay = true};
     weight.std = std > 0 ? std : INIT_STD;
-    declare(table, PARAM_ALIGNED, name, "weight", layer, weight);
+    declare_part(table, &l->weight, name, "weight", layer, weight);
     if (bias) {
-        declare(table, PARAM_ALIGNED, name, "bias", layer,
-                (Param){.rank = 1, .dim = {outputs}, .init = INIT_ZERO});
+        declare_part(table, &l->bias, name, "bias", layer,
+                     (Param){.rank = 1, .dim = {outputs}, .init = INIT_ZERO});
     }
 }
 
-void linear_declare_joined(ParamTable *table, const char *name, int layer, int64_t outputs,
-                           int64_t inputs)
+void linear_declare_vocab(ParamTable *table, Linear *l, const char *name, int64_t vocab,
+                          int64_t width, int64_t row_align)
 {
-    declare(table, PARAM_JOINED, name, "weight", layer,
-            (Param){.rank = 2,
-                    .dim = {outputs, inputs},
-                    .init = INIT_NORMAL,
-                    .std = INIT_STD,
-                    .decay = true});
+    declare_part(table, &l->weight, name, "weight", -1,
+                 (Param){.rank = 2,
+                         .dim = {vocab, width},
+                         .spare_rows = (row_align - vocab % row_align) % row_align,
+                         .init = INIT_NORMAL,
+                         .std = INIT_STD,
+                         .decay = true});
 }
 
-void linear_declare_vocab(ParamTable *table, const char *name, int64_t vocab, int64_t width,
-                          int64_t row_align)
+void norm_declare(ParamTable *table, Linear *norm, const char *name, int layer, NormKind kind,
+                  int64_t width)
 {
-    declare(table, PARAM_ALIGNED, name, "weight", -1,
-            (Param){.rank = 2,
-                    .dim = {vocab, width},
-                    .spare_rows = (row_align - vocab % row_align) % row_align,
-                    .init = INIT_NORMAL,
-                    .std = INIT_STD,
-                    .decay = true});
-}
-
-void norm_declare(ParamTable *table, const char *name, int layer, NormKind kind, int64_t width)
-{
-    declare(table, PARAM_ALIGNED, name, "weight", layer,
-            (Param){.rank = 1, .dim = {width}, .init = INIT_ONE});
+    declare_part(table, &norm->weight, name, "weight", layer,
+                 (Param){.rank = 1, .dim = {width}, .init = INIT_ONE});
     if (kind == NORM_LAYER) {
-        declare(table, PARAM_ALIGNED, name, "bias", layer,
-                (Param){.rank = 1, .dim = {width}, .init = INIT_ZERO});
+        declare_part(table, &norm->bias, name, "bias", layer,
+                     (Param){.rank = 1, .dim = {width}, .init = INIT_ZERO});
     }
-}
-
-static Weight view(const ParamTable *table, int row, int joined, ParamParts values, Tensor grads)
-{
-    Weight weight = {.value = params_view_parts(table, values, row, joined)};
-    if (tensor_given(grads)) {
-        weight.grad = params_view(table, grads, row, joined);
-    }
-    return weight;
-}
-
-int linear_bind(const ParamTable *table, int row, int joined, bool bias, ParamParts values,
-                Tensor grads, Linear *out)
-{
-    *out = (Linear){.weight = view(table, row, joined, values, grads)};
-    row += joined;
-    if (bias) {
-        out->bias = view(table, row, 1, values, grads);
-        row++;
-    }
-    return row;
 }
 
 Norm linear_as_norm(const ModelSpec *spec, const Linear *l)

@@ -1,28 +1,27 @@
 #pragma once
-/* Shorthands over op_linear_* for a weight with its gradient and optional bias. */
+/* Weights with their gradients and optional bias: their rows of the table, and shorthands over
+ * op_linear_*. */
 #include "model/model.h"
 
-/* Declares a (outputs, inputs) matrix named `name`.weight and, with bias, `name`.bias. std <= 0
- * means the common 0.02. */
-void linear_declare(ParamTable *table, const char *name, int layer, int64_t outputs, int64_t inputs,
-                    double std, bool bias);
+#define INIT_STD 0.02 /* of most matrices */
 
-/* A matrix right behind the row before it, without bias. */
-void linear_declare_joined(ParamTable *table, const char *name, int layer, int64_t outputs,
-                           int64_t inputs);
+/* Adds a row to the table for the weight. Where it has one already the new row is joined to it:
+ * both are then one matrix. */
+void weight_declare(ParamTable *table, Weight *weight, const char *name, int layer, Param row);
+
+/* Declares a (outputs, inputs) matrix named `name`.weight and, with bias, `name`.bias. std <= 0
+ * means INIT_STD. */
+void linear_declare(ParamTable *table, Linear *linear, const char *name, int layer, int64_t outputs,
+                    int64_t inputs, double std, bool bias);
 
 /* linear_declare for a table with a row for each token of the vocabulary, padded to whole
  * multiples of row_align rows (1: not). */
-void linear_declare_vocab(ParamTable *table, const char *name, int64_t vocab, int64_t width,
-                          int64_t row_align);
+void linear_declare_vocab(ParamTable *table, Linear *linear, const char *name, int64_t vocab,
+                          int64_t width, int64_t row_align);
 
 /* Declares a norm's weight (ones) and, for LayerNorm, bias (zeros). */
-void norm_declare(ParamTable *table, const char *name, int layer, NormKind kind, int64_t width);
-
-/* Binds `joined` weight rows starting at row as one matrix, and the bias row behind them if
- * there is one; returns the row behind. */
-int linear_bind(const ParamTable *table, int row, int joined, bool bias, ParamParts values,
-                Tensor grads, Linear *out);
+void norm_declare(ParamTable *table, Linear *norm, const char *name, int layer, NormKind kind,
+                  int64_t width);
 
 Norm linear_as_norm(const ModelSpec *spec, const Linear *l);
 

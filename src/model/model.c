@@ -2,7 +2,6 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
-#include "model/block.h"
 #include "model/linear.h"
 
 #include <math.h>
@@ -22,8 +21,19 @@ static void choose_parts(Model *model)
     model->layers = mem_zalloc((size_t)s->layers, sizeof *model->layers);
     for (int64_t l = 0; l < s->layers; l++) {
         model->layers[l].mixer = mixers[s->mixer];
-        model->layers[l].ffn = ffn_part(s->ffn_kind);
+        model->layers[l].ffn = &part_ffn;
     }
+}
+
+static void declare_block(Model *model, int layer)
+{
+    const ModelSpec *s = &model->spec;
+    const TensorNames *names = tensor_names(s);
+    Layer *l = &model->layers[layer];
+    norm_declare(&model->params, &l->norm1, names->norm1, layer, s->norm, s->width);
+    l->mixer->declare(model, layer);
+    norm_declare(&model->params, &l->norm2, names->norm2, layer, s->norm, s->width);
+    l->ffn->declare(model, layer);
 }
 
 void model_init(Model *model, const ModelSpec *spec, DType act, int64_t row_align)
@@ -33,18 +43,19 @@ void model_init(Model *model, const ModelSpec *spec, DType act, int64_t row_alig
     ParamTable *table = &model->params;
     const TensorNames *names = tensor_names(spec);
     table->decay_all = spec->decay_all;
-    linear_declare_vocab(table, names->embed, spec->vocab, spec->width, row_align);
+    linear_declare_vocab(table, &model->embed, names->embed, spec->vocab, spec->width, row_align);
     model->vocab_rows = spec->vocab + table->rows[0].spare_rows;
     if (spec->learned_positions) {
-        linear_declare(table, names->positions, -1, spec->context, spec->width, 0, false);
+        linear_declare(table, &model->positions, names->positions, -1, spec->context, spec->width,
+                       0, false);
     }
     for (int l = 0; l < spec->layers; l++) {
-        block_declare(model, l);
+        declare_block(model, l);
     }
-    norm_declare(table, names->final_norm, -1, spec->norm, spec->width);
+    norm_declare(table, &model->final_norm, names->final_norm, -1, spec->norm, spec->width);
     if (!spec->tied) {
         model->row_head = table->count;
-        linear_declare_vocab(table, names->head, spec->vocab, spec->width, row_align);
+        linear_declare_vocab(table, &model->head, names->head, spec->vocab, spec->width, row_align);
     }
     params_place(table);
     model->saved = mem_zalloc((size_t)spec->layers, sizeof *model->saved);
@@ -58,23 +69,45 @@ void model_free(Model *model)
     *model = (Model){0};
 }
 
-static void bind_rows(Model *model, ParamParts values, Tensor grads)
+static void bind_weight(const ParamTable *table, Weight *w, ParamParts values, ParamParts grads)
 {
-    const ModelSpec *s = &model->spec;
+    if (w->rows > 0) {
+        bool graded = tensor_given(grads.decayed);
+        w->value = params_view(table, values, w->first, w->rows);
+        w->grad = graded ? params_view(table, grads, w->first, w->rows) : TENSOR_NONE;
+    }
+}
+
+static void bind_linear(const ParamTable *table, Linear *l, ParamParts values, ParamParts grads)
+{
+    bind_weight(table, &l->weight, values, grads);
+    bind_weight(table, &l->bias, values, grads);
+}
+
+static void bind_all(Model *model, ParamParts values, ParamParts grads)
+{
     const ParamTable *table = &model->params;
-    int row = linear_bind(table, 0, 1, false, values, grads, &model->embed);
-    if (s->learned_positions) {
-        row = linear_bind(table, row, 1, false, values, grads, &model->positions);
+    bind_linear(table, &model->embed, values, grads);
+    bind_linear(table, &model->positions, values, grads);
+    for (int64_t i = 0; i < model->spec.layers; i++) {
+        Layer *l = &model->layers[i];
+        bind_linear(table, &l->norm1, values, grads);
+        bind_linear(table, &l->norm2, values, grads);
+        bind_linear(table, &l->up, values, grads);
+        bind_linear(table, &l->down, values, grads);
+        for (int k = 0; k < MIXER_LINEARS; k++) {
+            bind_linear(table, &l->mixing[k], values, grads);
+        }
+        for (int k = 0; k < MIXER_INNER; k++) {
+            bind_weight(table, &l->inner[k], values, grads);
+        }
     }
-    for (int l = 0; l < s->layers; l++) {
-        row = block_bind(model, l, row, values, grads);
+    bind_linear(table, &model->final_norm, values, grads);
+    if (model->spec.tied) {
+        model->head = model->embed;
+    } else {
+        bind_linear(table, &model->head, values, grads);
     }
-    row = linear_bind(table, row, 1, s->norm == NORM_LAYER, values, grads, &model->final_norm);
-    model->head = model->embed;
-    if (!s->tied) {
-        row = linear_bind(table, row, 1, false, values, grads, &model->head);
-    }
-    PACER_ASSERT(row == table->count, "%d of %d parameters bound", row, table->count);
 }
 
 void model_bind(Model *model, Tensor values, Tensor grads, Tensor rope)
@@ -82,7 +115,9 @@ void model_bind(Model *model, Tensor values, Tensor grads, Tensor rope)
     const ParamTable *table = &model->params;
     PACER_ASSERT(values.dtype == model->act && values.dim[0] == table->flat, "%lld values for %lld",
                  (long long)values.dim[0], (long long)table->flat);
-    bind_rows(model, params_parts(table, values), grads);
+    ParamParts none = {0};
+    bind_all(model, params_parts(table, values),
+             tensor_given(grads) ? params_parts(table, grads) : none);
     model->rope = rope;
 }
 
@@ -101,7 +136,7 @@ void model_bind_split(Model *model, Tensor matrices, Tensor others, Tensor rope)
                  "%lld and %lld values for %lld, %lld of them in matrices",
                  (long long)matrices.dim[0], (long long)others.dim[0], (long long)table->flat,
                  (long long)table->decayed);
-    bind_rows(model, (ParamParts){matrices, others}, TENSOR_NONE);
+    bind_all(model, (ParamParts){matrices, others}, (ParamParts){0});
     model->rope = rope;
 }
 
@@ -132,6 +167,93 @@ void model_fill_rope(const Model *model, Tensor host_rope)
             }
         }
     }
+}
+
+/* From the norm of the block's input onward; run again by backward when only inputs were kept.
+ * r2 is where the stream after the mixer goes; none: pushed and kept. */
+static void block_body(Ctx *c, Model *model, int layer, Tensor r2, Tensor h_out)
+{
+    const ModelSpec *s = &model->spec;
+    const Layer *l = &model->layers[layer];
+    BlockSaved *saved = &model->saved[layer];
+    int64_t rows = saved->r1.dim[0];
+    l->mixer->forward(c, model, layer, saved->n1, h_out);
+
+    saved->r2 = tensor_given(r2) ? r2 : ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width);
+    saved->n2 = ctx_save(c, MEM_NORM, model->act, rows, s->width);
+    saved->stats2 = ctx_save(c, MEM_NORM, dtype_accumulate(model->act), rows, 2);
+    op_add_norm_forward(c, saved->r1, h_out, linear_as_norm(s, &l->norm2), saved->r2, saved->n2,
+                        saved->stats2);
+
+    l->ffn->forward(c, model, layer, saved->n2, h_out);
+}
+
+static void push_first_norm(Ctx *c, Model *model, BlockSaved *saved)
+{
+    int64_t rows = saved->r1.dim[0];
+    saved->n1 = ctx_save(c, MEM_NORM, model->act, rows, model->spec.width);
+    saved->stats1 = ctx_save(c, MEM_NORM, dtype_accumulate(model->act), rows, 2);
+}
+
+/* One pre-norm block: norm, mixer, norm, feed-forward, with residual additions. x (N,C) residual
+ * stream, h (N,C) branch not yet added to it, or none in the first block. Leaves the new stream in
+ * *x and the new branch in h_out (which may be h). */
+static void block_forward(Ctx *c, Model *model, int layer, Tensor *x, Tensor h, Tensor h_out)
+{
+    const ModelSpec *s = &model->spec;
+    BlockSaved *saved = &model->saved[layer];
+    Norm norm1 = linear_as_norm(s, &model->layers[layer].norm1);
+    Keep keep = model->keep;
+    saved->mark = arena_mark(&c->saved);
+    saved->r1 = *x;
+    if (tensor_given(h) && keep != KEEP_NOTHING) {
+        saved->r1 = ctx_save(c, MEM_RESIDUAL, model->act, x->dim[0], s->width);
+    }
+    ArenaMark inside = arena_mark(&c->saved);
+    push_first_norm(c, model, saved);
+    if (tensor_given(h)) {
+        op_add_norm_forward(c, *x, h, norm1, saved->r1, saved->n1, saved->stats1);
+    } else {
+        op_norm_forward(c, saved->r1, norm1, saved->n1, saved->stats1);
+    }
+    block_body(c, model, layer, keep == KEEP_ALL ? TENSOR_NONE : model->carry, h_out);
+    *x = saved->r2;
+    if (keep != KEEP_ALL) {
+        arena_release(&c->saved, inside);
+    }
+}
+
+/* Runs the block's forward again from its kept input; the branch it makes is thrown away. */
+static void block_recompute(Ctx *c, Model *model, int layer)
+{
+    BlockSaved *saved = &model->saved[layer];
+    const ModelSpec *s = &model->spec;
+    ArenaMark mark = arena_mark(&c->scratch);
+    Tensor branch = ctx_scratch(c, MEM_SCRATCH, model->act, saved->r1.dim[0], s->width);
+    push_first_norm(c, model, saved);
+    op_norm_forward(c, saved->r1, linear_as_norm(s, &model->layers[layer].norm1), saved->n1,
+                    saved->stats1);
+    block_body(c, model, layer, TENSOR_NONE, branch);
+    arena_release(&c->scratch, mark);
+}
+
+/* dres (N,C): gradient of the stream behind the block, replaced by that before it. */
+static void block_backward(Ctx *c, Model *model, int layer, Tensor dres, Mode mode)
+{
+    const ModelSpec *s = &model->spec;
+    const Layer *l = &model->layers[layer];
+    BlockSaved *saved = &model->saved[layer];
+    if (model->keep == KEEP_INPUTS) {
+        block_recompute(c, model, layer);
+    }
+    l->ffn->backward(c, model, layer, dres, saved->n2, mode);
+    op_norm_backward(c, saved->n2, saved->r2, linear_as_norm(s, &l->norm2), saved->stats2, dres,
+                     MODE_ADD, l->norm2.weight.grad, l->norm2.bias.grad, mode);
+
+    l->mixer->backward(c, model, layer, dres, saved->n1, mode);
+    op_norm_backward(c, saved->n1, saved->r1, linear_as_norm(s, &l->norm1), saved->stats1, dres,
+                     MODE_ADD, l->norm1.weight.grad, l->norm1.bias.grad, mode);
+    arena_release(&c->saved, saved->mark);
 }
 
 /* Tells of the parameters from `row` on that belong to this layer; they lie in forward order, so

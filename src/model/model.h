@@ -6,8 +6,9 @@
 
 /* A weight and where its gradient goes; given or not like any tensor. */
 typedef struct {
-    Tensor value; /* act */
-    Tensor grad;  /* acc */
+    int first, rows; /* of the parameter table, joined; none: 0 rows */
+    Tensor value;    /* act */
+    Tensor grad;     /* acc */
 } Weight;
 
 typedef struct {
@@ -20,9 +21,9 @@ typedef struct {
 typedef struct {
     const BlockPart *mixer, *ffn;
     Linear norm1, norm2; /* (C) each */
+    Linear up, down;     /* up: (F,C), or (2F,C) with a gate, which comes first; down: (C,F) */
     Linear mixing[MIXER_LINEARS];
     Weight inner[MIXER_INNER];
-    Linear up, down; /* up: (F,C), or (2F,C) with a gate, which comes first; down: (C,F) */
 } Layer;
 
 #define MIXER_SAVED 5

@@ -66,11 +66,18 @@ void params_place(ParamTable *table)
     place_rows(table, false);
 }
 
-/* Of a buffer that begins with element `start` of the flat one. */
-static Tensor view_from(const ParamTable *table, Tensor buffer, int64_t start, int first,
-                        int joined)
+ParamParts params_parts(const ParamTable *table, Tensor flat)
+{
+    return (ParamParts){
+        .decayed = tensor_rows(flat, 0, table->decayed),
+        .others = tensor_rows(flat, table->decayed, table->flat - table->decayed),
+    };
+}
+
+Tensor params_view(const ParamTable *table, ParamParts parts, int first, int joined)
 {
     const Param *row = &table->rows[first];
+    Tensor buffer = row->decay ? parts.decayed : parts.others;
     Tensor view = {.dtype = buffer.dtype, .rank = row->rank};
     for (int i = first; i < first + joined; i++) {
         PACER_ASSERT(i == first || table->rows[i].offset ==
@@ -82,30 +89,10 @@ static Tensor view_from(const ParamTable *table, Tensor buffer, int64_t start, i
         view.dim[i] = row->dim[i];
     }
     if (buffer.data != NULL) {
-        view.data = (char *)buffer.data + (size_t)(row->offset - start) * dtype_size(buffer.dtype);
+        int64_t at = row->offset - (row->decay ? 0 : table->decayed);
+        view.data = (char *)buffer.data + (size_t)at * dtype_size(buffer.dtype);
     }
     return view;
-}
-
-Tensor params_view(const ParamTable *table, Tensor flat, int first, int joined)
-{
-    return view_from(table, flat, 0, first, joined);
-}
-
-ParamParts params_parts(const ParamTable *table, Tensor flat)
-{
-    return (ParamParts){
-        .decayed = tensor_rows(flat, 0, table->decayed),
-        .others = tensor_rows(flat, table->decayed, table->flat - table->decayed),
-    };
-}
-
-Tensor params_view_parts(const ParamTable *table, ParamParts parts, int first, int joined)
-{
-    if (table->rows[first].decay) {
-        return view_from(table, parts.decayed, 0, first, joined);
-    }
-    return view_from(table, parts.others, table->decayed, first, joined);
 }
 
 void params_init_values(const ParamTable *table, int row, uint64_t seed, int64_t first, int64_t n,
@@ -175,14 +162,4 @@ const TensorNames *tensor_names(const ModelSpec *spec)
                        .down = LAYER "mlp.down_proj"},
     };
     return &schemes[spec->names];
-}
-
-int params_find(const ParamTable *table, const char *name)
-{
-    for (int i = 0; i < table->count; i++) {
-        if (strcmp(table->rows[i].name, name) == 0) {
-            return i;
-        }
-    }
-    return -1;
 }

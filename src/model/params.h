@@ -42,10 +42,6 @@ int params_add(ParamTable *table, ParamPlace place, const char *name, int layer,
 /* Gives every row its offset; after the last params_add. */
 void params_place(ParamTable *table);
 
-/* Row `first` and the `joined - 1` rows behind it as one tensor inside the flat buffer: outermost
- * dimensions added up. */
-Tensor params_view(const ParamTable *table, Tensor flat, int first, int joined);
-
 /* Where the values of a table's rows lie: the two halves of one flat buffer, or two buffers that
  * may differ in type. */
 typedef struct {
@@ -56,8 +52,8 @@ typedef struct {
 /* The halves of a flat buffer. */
 ParamParts params_parts(const ParamTable *table, Tensor flat);
 
-/* params_view over parts. */
-Tensor params_view_parts(const ParamTable *table, ParamParts parts, int first, int joined);
+/* Row `first` and the `joined - 1` rows behind it as one tensor: outermost dimensions added up. */
+Tensor params_view(const ParamTable *table, ParamParts parts, int first, int joined);
 
 /* Initial values of elements [first, first + n) of a row. They depend on the seed, the row's
  * index and the element's alone. */
@@ -76,6 +72,3 @@ typedef struct {
     const char *gate, *up, *down;
 } TensorNames;
 const TensorNames *tensor_names(const ModelSpec *spec);
-
-/* Index of a name; -1 if there is none. */
-int params_find(const ParamTable *table, const char *name);

@@ -10,12 +10,8 @@ typedef struct Model Model;
 typedef struct {
     const char *name;
 
-    /* Adds the part's rows for one layer to the table. */
-    void (*declare)(const ModelSpec *spec, ParamTable *table, int layer);
-
-    /* Points the layer's weights at the rows that declare added, the first of which is `row`;
-     * returns the row behind the last. */
-    int (*bind)(Model *model, int layer, int row, ParamParts values, Tensor grads);
+    /* Adds rows to the table for the layer's weights that are the part's. */
+    void (*declare)(Model *model, int layer);
 
     /* out (N,C) from x (N,C); saves on c->saved what backward needs. */
     void (*forward)(Ctx *c, Model *model, int layer, Tensor x, Tensor out);
@@ -35,6 +31,4 @@ typedef struct {
     bool keeps_tokens;
 } BlockPart;
 
-extern const BlockPart part_attention, part_ttt;
-
-const BlockPart *ffn_part(FfnKind kind);
+extern const BlockPart part_attention, part_ttt, part_ffn;

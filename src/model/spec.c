@@ -72,10 +72,9 @@ const SpecField *spec_field_of(const char *option)
     return NULL;
 }
 
-double spec_value(const ModelSpec *spec, const SpecField *field)
+static double get(SpecKind kind, const void *at)
 {
-    const char *at = (const char *)spec + field->offset;
-    switch (field->kind) {
+    switch (kind) {
     case FIELD_WHOLE:
         return (double)*(const int64_t *)at;
     case FIELD_REAL:
@@ -88,10 +87,9 @@ double spec_value(const ModelSpec *spec, const SpecField *field)
     return *(const int *)at;
 }
 
-void spec_set(ModelSpec *spec, const SpecField *field, double value)
+static void put(SpecKind kind, void *at, double value)
 {
-    char *at = (char *)spec + field->offset;
-    switch (field->kind) {
+    switch (kind) {
     case FIELD_WHOLE:
         *(int64_t *)at = (int64_t)value;
         break;
@@ -107,31 +105,33 @@ void spec_set(ModelSpec *spec, const SpecField *field, double value)
     }
 }
 
+double spec_value(const ModelSpec *spec, const SpecField *field)
+{
+    return get(field->kind, (const char *)spec + field->offset);
+}
+
+void spec_set(ModelSpec *spec, const SpecField *field, double value)
+{
+    put(field->kind, (char *)spec + field->offset, value);
+}
+
+/* The override of a switch is an int like that of a choice: 1 + its value. */
+static SpecKind override_kind(const SpecField *field)
+{
+    return field->kind == FIELD_FLAG ? FIELD_CHOICE : field->kind;
+}
+
 double spec_override(const SpecOverrides *overrides, const SpecField *field)
 {
-    const char *at = (const char *)overrides + field->override;
-    switch (field->kind) {
-    case FIELD_WHOLE:
-        return *(const int64_t *)at > 0 ? (double)*(const int64_t *)at : NAN;
-    case FIELD_REAL:
-        return *(const double *)at > 0 ? *(const double *)at : NAN;
-    case FIELD_CHOICE:
-    case FIELD_FLAG:
-        break;
-    }
-    return *(const int *)at > 0 ? *(const int *)at - 1 : NAN;
+    SpecKind kind = override_kind(field);
+    double value = get(kind, (const char *)overrides + field->override);
+    return value > 0 ? value - (kind == FIELD_CHOICE) : NAN;
 }
 
 static void set_override(SpecOverrides *overrides, const SpecField *field, double value)
 {
-    char *at = (char *)overrides + field->override;
-    if (field->kind == FIELD_WHOLE) {
-        *(int64_t *)at = (int64_t)value;
-    } else if (field->kind == FIELD_REAL) {
-        *(double *)at = value;
-    } else {
-        *(int *)at = 1 + (int)value;
-    }
+    SpecKind kind = override_kind(field);
+    put(kind, (char *)overrides + field->override, value + (kind == FIELD_CHOICE));
 }
 
 bool spec_has(const ModelSpec *spec, const SpecField *field)
@@ -298,6 +298,11 @@ int spec_check(const ModelSpec *s)
             (long long)s->head_dim, (long long)s->width, (long long)s->heads);
     }
     return 0;
+}
+
+double spec_out_std(const ModelSpec *s)
+{
+    return s->scaled_residual ? 0.02 / sqrt(2.0 * (double)s->layers) : 0;
 }
 
 /* Rows of packed q, k, v and rates are whole multiples of this many elements, so that they start on

@@ -71,6 +71,9 @@ double spec_override(const SpecOverrides *overrides, const SpecField *field);
 /* 0, or ERR_INPUT naming the first dimension that cannot work. */
 int spec_check(const ModelSpec *spec);
 
+/* Standard deviation of the maps back to the residual stream at first; 0: as of others. */
+double spec_out_std(const ModelSpec *spec);
+
 /* What the ops of a TTT layer are told. */
 TttShape spec_ttt_shape(const ModelSpec *spec, int64_t batch, int64_t seq);
 

@@ -19,32 +19,32 @@ enum {
 };
 
 #define LAYER_NAME "model.layers.%d.seq_modeling_block."
-#define INIT_STD 0.02
 
-/* Rows of the joined matrix that makes the packed input: q, k, v, rates. */
-#define JOINED 4
-
-static void declare_input(const ModelSpec *s, ParamTable *table, int layer)
+static void declare_input(Model *model, int layer)
 {
+    const ModelSpec *s = &model->spec;
+    ParamTable *table = &model->params;
+    Weight *in = &model->layers[layer].mixing[LINEAR_IN].weight;
     Param row = {.rank = 2,
                  .dim = {s->width, s->width},
                  .init = INIT_NORMAL,
                  .std = INIT_STD,
                  .decay = true};
-    params_add(table, PARAM_ALIGNED, LAYER_NAME "q_proj.weight", layer, row);
-    params_add(table, PARAM_JOINED, LAYER_NAME "k_proj.weight", layer, row);
-    params_add(table, PARAM_JOINED, LAYER_NAME "v_proj.weight", layer, row);
+    weight_declare(table, in, LAYER_NAME "q_proj.weight", layer, row);
+    weight_declare(table, in, LAYER_NAME "k_proj.weight", layer, row);
+    weight_declare(table, in, LAYER_NAME "v_proj.weight", layer, row);
     row.rank = 3;
     row.dim[0] = s->heads;
     row.dim[1] = 1;
     row.dim[2] = s->width;
     row.spare_rows = spec_ttt_shape(s, 1, 1).width - 3 * s->width - s->heads;
-    params_add(table, PARAM_JOINED, LAYER_NAME "learnable_ttt_lr_weight", layer, row);
+    weight_declare(table, in, LAYER_NAME "learnable_ttt_lr_weight", layer, row);
 }
 
 /* In the order of INNER_*. */
-static void declare_inner(const ModelSpec *s, ParamTable *table, int layer)
+static void declare_inner(Model *model, int layer)
 {
+    const ModelSpec *s = &model->spec;
     int64_t h = s->heads, d = s->head_dim;
     TttShape shape = spec_ttt_shape(s, 1, 1);
     int64_t f = ttt_inner(&shape);
@@ -65,31 +65,19 @@ static void declare_inner(const ModelSpec *s, ParamTable *table, int layer)
     for (int i = 0; i < count; i++) {
         Param row = {.rank = rows[i].rank, .init = rows[i].init, .std = INIT_STD, .decay = true};
         memcpy(row.dim, rows[i].dim, sizeof row.dim);
-        params_add(table, PARAM_ALIGNED, rows[i].name, layer, row);
+        weight_declare(&model->params, &model->layers[layer].inner[i], rows[i].name, layer, row);
     }
 }
 
-static void declare(const ModelSpec *s, ParamTable *table, int layer)
+static void declare(Model *model, int layer)
 {
-    declare_input(s, table, layer);
-    declare_inner(s, table, layer);
-    norm_declare(table, LAYER_NAME "post_norm", layer, NORM_LAYER, s->width);
-    linear_declare(table, LAYER_NAME "o_proj", layer, s->width, s->width, 0, false);
-}
-
-static int bind(Model *model, int layer, int row, ParamParts values, Tensor grads)
-{
-    const ParamTable *table = &model->params;
-    Layer *l = &model->layers[layer];
-    row = linear_bind(table, row, JOINED, false, values, grads, &l->mixing[LINEAR_IN]);
-    int count = model->spec.ttt == TTT_MLP ? INNER_B2 + 1 : INNER_B1 + 1;
-    for (int i = 0; i < count; i++) {
-        Linear one;
-        row = linear_bind(table, row, 1, false, values, grads, &one);
-        l->inner[i] = one.weight;
-    }
-    row = linear_bind(table, row, 1, true, values, grads, &l->mixing[LINEAR_NORM]);
-    return linear_bind(table, row, 1, false, values, grads, &l->mixing[LINEAR_OUT]);
+    int64_t width = model->spec.width;
+    ParamTable *table = &model->params;
+    Linear *linears = model->layers[layer].mixing;
+    declare_input(model, layer);
+    declare_inner(model, layer);
+    norm_declare(table, &linears[LINEAR_NORM], LAYER_NAME "post_norm", layer, NORM_LAYER, width);
+    linear_declare(table, &linears[LINEAR_OUT], LAYER_NAME "o_proj", layer, width, width, 0, false);
 }
 
 static TttShape shape_of(const Model *model)
@@ -177,7 +165,6 @@ static void decode_start(Ctx *c, Model *model, int layer, Tensor state)
 
 const BlockPart part_ttt = {.name = "ttt",
                             .declare = declare,
-                            .bind = bind,
                             .forward = forward,
                             .backward = backward,
                             .decode_shape = decode_shape,
