@@ -30,7 +30,7 @@ static int close_devices(void **state)
 #define MOST_WORK 0
 #endif
 
-#define X(name, text)                                                            \
+#define X(name, slot, fused)                                                     \
     static void test_ops_cpu__##name(void **state)                               \
     {                                                                            \
         const OpDevices *all = *state;                                           \
@@ -42,7 +42,7 @@ PACER_OPS(X)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define X(name, text) {"test_ops_cpu__" text, test_ops_cpu__##name, NULL, NULL, NULL},
+#define X(name, slot, fused) {"test_ops_cpu__" #slot, test_ops_cpu__##name, NULL, NULL, NULL},
         PACER_OPS(X)
 #undef X
     };

@@ -81,21 +81,9 @@ static void *host_alloc(Backend *backend, size_t bytes)
         if (align == HUGE_PAGE) {
             madvise(block, rounded, MADV_HUGEPAGE); /* advice: small pages do as well */
         }
-        threads_zero(block, rounded, backend->threads);
+        threads_copy(block, NULL, rounded, backend->threads);
     }
     return block;
-}
-
-static void host_release(Backend *backend, void *block)
-{
-    (void)backend;
-    free(block);
-}
-
-static size_t host_available(Backend *backend)
-{
-    (void)backend;
-    return mem_available();
 }
 
 static void host_copy(Backend *backend, void *to, const void *from, size_t bytes)
@@ -105,18 +93,13 @@ static void host_copy(Backend *backend, void *to, const void *from, size_t bytes
 
 static void host_zero(Backend *backend, void *to, size_t bytes)
 {
-    threads_zero(to, bytes, backend->threads);
-}
-
-static void host_sync(Backend *backend)
-{
-    (void)backend;
+    threads_copy(to, NULL, bytes, backend->threads);
 }
 
 static void cpu_close(Backend *backend)
 {
     CpuBackend *cpu = (CpuBackend *)backend;
-    host_release(backend, cpu->block);
+    backend->release(backend, cpu->block);
     free(cpu);
 }
 
@@ -140,17 +123,16 @@ Backend *cpu_backend_open(int threads)
         .head_bytes = BACKEND_HEAD_BYTES,
         .bf16_weights = true,
         .threads = threads,
-        .alloc = host_alloc,
-        .release = host_release,
-        .available = host_available,
-        .upload = host_copy,
-        .download = host_copy,
-        .zero = host_zero,
-        .sync = host_sync,
         .close = cpu_close,
     };
+    ref_fill_memory(&cpu->backend);
+    cpu->backend.alloc = host_alloc;
+    cpu->backend.upload = host_copy;
+    cpu->backend.download = host_copy;
+    cpu->backend.zero = host_zero;
     cpu->block = mem_checked(host_alloc(&cpu->backend, CPU_BLOCK_BYTES), CPU_BLOCK_BYTES);
     ref_fill_ops(&cpu->ref);
+    cpu->backend.other_ops = &cpu->ref;
     cpu->backend.ops = cpu->ref;
     isa.fill(&cpu->backend.ops);
     matmul_fill(&cpu->backend.ops);

@@ -1,6 +1,6 @@
 #pragma once
 /* The CPU backend's own view of itself, for the files of src/cpu and for reports. Its operations
- * are fast for f32; a slot called with another element type hands over to the reference. */
+ * are for f32; those of other element types are the reference's (Backend.other_ops). */
 #include "tensor/ctx.h"
 
 /* Room for a block of rows of a product whose result goes where one of the fused op's inputs is, or
@@ -18,12 +18,6 @@ typedef struct {
 static inline const CpuBackend *cpu_backend(const Ctx *c)
 {
     return (const CpuBackend *)c->backend;
-}
-
-/* The reference operations, for element types without a fast one. */
-static inline const Ops *cpu_ref(const Ctx *c)
-{
-    return &cpu_backend(c)->ref;
 }
 
 /* "base", "v3" or "v4": the instruction set that cpu_backend_open chose. */

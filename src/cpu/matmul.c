@@ -54,10 +54,6 @@ void matmul_linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y)
 
 static void linear_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor dx, Mode mode)
 {
-    if (dy.dtype != DT_F32) {
-        cpu_ref(c)->linear_backward_input(c, dy, w, dx, mode);
-        return;
-    }
     sgemm(c->backend->threads, false, false, dy.dim[0], w.dim[1], w.dim[0], dy.data, w.data,
           dx.data, w.dim[1], mode);
 }
@@ -98,10 +94,6 @@ static void bias_backward(const Ctx *c, Tensor dy, Tensor dbias, Mode mode, floa
 static void linear_backward_weight(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tensor dbias, Mode mode,
                                    void *ws)
 {
-    if (x.dtype != DT_F32) {
-        cpu_ref(c)->linear_backward_weight(c, x, dy, dw, dbias, mode, ws);
-        return;
-    }
     sgemm(c->backend->threads, true, false, dw.dim[0], dw.dim[1], x.dim[0], dy.data, x.data,
           dw.data, dw.dim[1], mode);
     if (tensor_given(dbias)) {
@@ -111,18 +103,15 @@ static void linear_backward_weight(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tenso
 
 static size_t linear_backward_weight_ws(const Ctx *c, Tensor x, Tensor dy)
 {
-    if (x.dtype != DT_F32) {
-        const Ops *ref = cpu_ref(c);
-        return ref->linear_backward_weight_ws != NULL ? ref->linear_backward_weight_ws(c, x, dy)
-                                                      : 0;
-    }
+    (void)c;
+    (void)x;
     return (size_t)dy.dim[1] * THREADS_SUM_PARTS * sizeof(float);
 }
 
 /* Over the same memory the product waits in the block, one block of rows after the other. */
 static void linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tensor dpre)
 {
-    const Ops *ops = dy.dtype == DT_F32 ? &c->backend->ops : cpu_ref(c);
+    const Ops *ops = &c->backend->ops;
     if (dpre.data != pre.data) {
         ops->linear_backward_input(c, dy, w, dpre, MODE_SET);
         ops->act_backward(c, ACT_GELU, dpre, pre, dpre);

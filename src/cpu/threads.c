@@ -24,19 +24,6 @@ void threads_shield(int threads)
     }
 }
 
-void threads_zero(void *to, size_t bytes, int threads)
-{
-    if (bytes == 0) {
-        return; /* to may then be NULL */
-    }
-    int parts = bytes < WORTH_BYTES ? 1 : threads;
-#pragma omp parallel for num_threads(parts) schedule(static)
-    for (int part = 0; part < parts; part++) {
-        size_t first = cut(bytes, parts, part), last = cut(bytes, parts, part + 1);
-        memset((char *)to + first, 0, last - first);
-    }
-}
-
 void threads_copy(void *to, const void *from, size_t bytes, int threads)
 {
     if (bytes == 0) {
@@ -45,8 +32,12 @@ void threads_copy(void *to, const void *from, size_t bytes, int threads)
     int parts = bytes < WORTH_BYTES ? 1 : threads;
 #pragma omp parallel for num_threads(parts) schedule(static)
     for (int part = 0; part < parts; part++) {
-        size_t first = cut(bytes, parts, part), last = cut(bytes, parts, part + 1);
-        memcpy((char *)to + first, (const char *)from + first, last - first);
+        size_t first = cut(bytes, parts, part), size = cut(bytes, parts, part + 1) - first;
+        if (from != NULL) {
+            memcpy((char *)to + first, (const char *)from + first, size);
+        } else {
+            memset((char *)to + first, 0, size);
+        }
     }
 }
 

@@ -45,6 +45,5 @@ void threads_join_sums(float *partial, int64_t stride, int64_t width, float *out
  * (base/signals.h). */
 void threads_shield(int threads);
 
-/* memset to zero and memcpy by several threads where that is faster. */
-void threads_zero(void *to, size_t bytes, int threads);
+/* memcpy by several threads where that is faster; from NULL: zeros. */
 void threads_copy(void *to, const void *from, size_t bytes, int threads);

@@ -1,5 +1,5 @@
-/* Causal attention, one query at a time. For query i of head h, with s_j = scale * q_i . k_j over
- * j <= i and scale = 1/sqrt(D):
+/* Rotary positions, and causal attention one query at a time. For query i of head h, with
+ * s_j = scale * q_i . k_j over j <= i and scale = 1/sqrt(D):
  *   p = softmax(s),  out_i = sum_j p_j v_j,
  * and backward, from dout_i:
  *   dp_j = dout_i . v_j,  ds_j = p_j (dp_j - sum_k p_k dp_k),
@@ -9,20 +9,39 @@
  * diagonal; FLASH log(sum_j exp(s_j)), from which backward makes p again. */
 #include "ref/ref.h"
 
-/* Where the parts of packed rows begin, in elements. */
-static int64_t row_width(HeadShape s)
+#include "base/assert.h"
+
+/* Turns the pairs (i, i + D/2) of each q and k head by the angle of the row's position, in place:
+ * (a, b) becomes (a cos - b sin, a sin + b cos); inverse negates the angle. A row of qkv starts
+ * with the H + G heads to turn; its v heads stay. */
+static void rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse)
 {
-    return (s.heads + 2 * s.kv_heads) * s.head_dim;
+    (void)c;
+    int64_t half = shape.head_dim / 2, width = packed_width(shape);
+    for (int64_t n = 0; n < shape.batch * shape.seq; n++) {
+        int64_t angles = n % shape.seq * shape.head_dim;
+        for (int64_t h = 0; h < shape.heads + shape.kv_heads; h++) {
+            int64_t head = n * width + h * shape.head_dim;
+            for (int64_t i = 0; i < half; i++) {
+                double cosine = ref_get(table, angles + i);
+                double sine = ref_get(table, angles + half + i) * (inverse ? -1 : 1);
+                double a = ref_get(qkv, head + i), b = ref_get(qkv, head + half + i);
+                ref_put(qkv, head + i, a * cosine - b * sine);
+                ref_put(qkv, head + half + i, a * sine + b * cosine);
+            }
+        }
+    }
 }
 
+/* Where the parts of packed rows begin, in elements. */
 static int64_t q_at(HeadShape s, int64_t row, int64_t h)
 {
-    return row * row_width(s) + h * s.head_dim;
+    return row * packed_width(s) + h * s.head_dim;
 }
 
 static int64_t k_at(HeadShape s, int64_t row, int64_t h)
 {
-    return row * row_width(s) + (s.heads + h / (s.heads / s.kv_heads)) * s.head_dim;
+    return row * packed_width(s) + (s.heads + h / (s.heads / s.kv_heads)) * s.head_dim;
 }
 
 static int64_t v_at(HeadShape s, int64_t row, int64_t h)
@@ -105,7 +124,7 @@ static size_t attention_backward_ws(const Ctx *c, HeadShape shape, DType dtype)
 {
     (void)c;
     (void)dtype;
-    return (size_t)(shape.seq * (2 + row_width(shape))) * sizeof(double);
+    return (size_t)(shape.seq * (2 + packed_width(shape))) * sizeof(double);
 }
 
 /* p[j] for j <= i as the forward found them. */
@@ -150,7 +169,7 @@ static void attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tens
 {
     (void)out; /* sum_k p_k dp_k equals dout_i . out_i, but is not rounded */
     double *p = ws, *ds = p + s.seq, *sums = ds + s.seq;
-    int64_t count = s.seq * row_width(s);
+    int64_t count = s.seq * packed_width(s);
     for (int64_t b = 0; b < s.batch; b++) {
         memset(sums, 0, (size_t)count * sizeof *sums);
         for (int64_t h = 0; h < s.heads; h++) {
@@ -165,10 +184,103 @@ static void attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tens
     }
 }
 
+/* --- token by token from kept keys and values: row j of the keys and values of one sequence and
+ * head is token j; the attention of a new token is that of the last query of a sequence. Turned q
+ * and k are rounded to the activation type, as op_rope rounds them before a whole pass --- */
+
+/* Where row `row` of a head of the cache begins, in elements: heads 0 .. G-1 are keys, G .. 2G-1
+ * values. */
+static int64_t cache_at(HeadShape s, Tensor cache, int64_t sequence, int64_t head, int64_t row)
+{
+    int64_t context = cache.dim[1] / (2 * s.kv_heads);
+    return ((sequence * 2 * s.kv_heads + head) * context + row) * s.head_dim;
+}
+
+/* Keys and values of a packed row of qkv into row `row` of the sequence. */
+static void keep_row(Tensor qkv, int64_t packed_row, HeadShape s, Tensor cache, int64_t sequence,
+                     int64_t row)
+{
+    for (int64_t head = 0; head < 2 * s.kv_heads; head++) {
+        int64_t from = packed_row * packed_width(s) + (s.heads + head) * s.head_dim;
+        int64_t to = cache_at(s, cache, sequence, head, row);
+        for (int64_t d = 0; d < s.head_dim; d++) {
+            ref_put(cache, to + d, ref_get(qkv, from + d));
+        }
+    }
+}
+
+static void attention_fill(Ctx *c, Tensor qkv, HeadShape s, Tensor cache)
+{
+    (void)c;
+    for (int64_t sequence = 0; sequence < cache.dim[0]; sequence++) {
+        for (int64_t t = 0; t < s.seq; t++) {
+            keep_row(qkv, sequence % s.batch * s.seq + t, s, cache, sequence, t);
+        }
+    }
+}
+
+/* ws: the scores of one query. */
+static size_t attention_step_ws(const Ctx *c, HeadShape shape, DType dtype, int64_t context)
+{
+    (void)c;
+    (void)shape;
+    (void)dtype;
+    return (size_t)context * sizeof(double);
+}
+
+/* out (D) of one query head over `count` rows of its keys and values. */
+static void attend(Tensor qkv, HeadShape s, Tensor cache, int64_t sequence, int64_t h,
+                   int64_t count, Tensor out, double *p)
+{
+    int64_t kv = h / (s.heads / s.kv_heads);
+    int64_t q = sequence * packed_width(s) + h * s.head_dim;
+    int64_t keys = cache_at(s, cache, sequence, kv, 0);
+    int64_t values = cache_at(s, cache, sequence, s.kv_heads + kv, 0);
+    double largest = -INFINITY, total = 0;
+    for (int64_t j = 0; j < count; j++) {
+        p[j] = dot(qkv, q, cache, keys + j * s.head_dim, s.head_dim) / sqrt((double)s.head_dim);
+        largest = fmax(largest, p[j]);
+    }
+    for (int64_t j = 0; j < count; j++) {
+        p[j] = exp(p[j] - largest);
+        total += p[j];
+    }
+    for (int64_t d = 0; d < s.head_dim; d++) {
+        double sum = 0;
+        for (int64_t j = 0; j < count; j++) {
+            sum += p[j] * ref_get(cache, values + j * s.head_dim + d);
+        }
+        ref_put(out, (sequence * s.heads + h) * s.head_dim + d, sum / total);
+    }
+}
+
+static void attention_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor position,
+                           Tensor cache, Tensor out, void *ws)
+{
+    int64_t at = ref_index(position, 0), context = cache.dim[1] / (2 * shape.kv_heads);
+    PACER_ASSERT(at >= 0 && at < context, "position %lld, context %lld", (long long)at,
+                 (long long)context);
+    if (tensor_given(rope)) {
+        HeadShape single = shape;
+        single.seq = 1;
+        ops_for(c, qkv.dtype)->rope(c, qkv, single, tensor_rows(rope, at, 1), false);
+    }
+    for (int64_t sequence = 0; sequence < shape.batch; sequence++) {
+        keep_row(qkv, sequence, shape, cache, sequence, at);
+        for (int64_t h = 0; h < shape.heads; h++) {
+            attend(qkv, shape, cache, sequence, h, at + 1, out, ws);
+        }
+    }
+}
+
 void ref_fill_attention(Ops *ops)
 {
+    ops->rope = rope;
     ops->attention_forward = attention_forward;
     ops->attention_forward_ws = attention_forward_ws;
     ops->attention_backward = attention_backward;
     ops->attention_backward_ws = attention_backward_ws;
+    ops->attention_fill = attention_fill;
+    ops->attention_step = attention_step;
+    ops->attention_step_ws = attention_step_ws;
 }

@@ -5,31 +5,20 @@
 
 #include <stdlib.h>
 
-/* The block that mem_try_aligned gave lies up to ARENA_ALIGN bytes below the one handed out, which
- * keeps its address in the word below itself. Both are multiples of 64, so the word has room. */
 static void *host_alloc(Backend *backend, size_t bytes)
 {
     (void)backend;
     if (bytes > SIZE_MAX - ARENA_ALIGN) {
         return NULL;
     }
-    char *given = mem_try_aligned(bytes + ARENA_ALIGN);
-    if (given == NULL) {
-        return NULL;
-    }
-    char *block = given + ARENA_ALIGN - (uintptr_t)given % ARENA_ALIGN;
-    memcpy(block - sizeof given, &given, sizeof given);
-    return block;
+    size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+    return aligned_alloc(ARENA_ALIGN, rounded > 0 ? rounded : ARENA_ALIGN);
 }
 
 static void host_release(Backend *backend, void *block)
 {
     (void)backend;
-    if (block != NULL) {
-        void *given;
-        memcpy(&given, (char *)block - sizeof given, sizeof given);
-        free(given);
-    }
+    free(block);
 }
 
 static size_t host_available(Backend *backend)
@@ -81,14 +70,12 @@ void ref_fill_ops(Ops *ops)
     ref_fill_embed(ops);
     ref_fill_matmul(ops);
     ref_fill_norm(ops);
-    ref_fill_rope(ops);
     ref_fill_attention(ops);
     ref_fill_mlp(ops);
     ref_fill_loss(ops);
     ref_fill_optim(ops);
     ref_fill_bits(ops);
     ref_fill_ttt(ops);
-    ref_fill_decode(ops);
 }
 
 Backend *ref_backend_open(void)

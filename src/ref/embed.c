@@ -28,6 +28,19 @@ static void embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, in
     }
 }
 
+static void embed_step(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor position,
+                       Tensor out)
+{
+    Tensor row = positions;
+    if (tensor_given(positions)) {
+        int64_t at = ref_index(position, 0);
+        PACER_ASSERT(at >= 0 && at < positions.dim[0], "position %lld of %lld", (long long)at,
+                     (long long)positions.dim[0]);
+        row = tensor_rows(positions, at, 1);
+    }
+    embed_forward(c, ids, table, row, 1, out);
+}
+
 /* dtable (V,C): the rows of one token are a run of `order`, [first, last). */
 static void table_backward(Tensor ids, Tensor order, Tensor dout, Tensor dtable, Mode mode)
 {
@@ -78,5 +91,6 @@ static void embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor
 void ref_fill_embed(Ops *ops)
 {
     ops->embed_forward = embed_forward;
+    ops->embed_step = embed_step;
     ops->embed_backward = embed_backward;
 }

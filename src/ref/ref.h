@@ -17,14 +17,12 @@ void ref_fill_memory(Backend *backend);
 void ref_fill_embed(Ops *ops);
 void ref_fill_matmul(Ops *ops);
 void ref_fill_norm(Ops *ops);
-void ref_fill_rope(Ops *ops);
 void ref_fill_attention(Ops *ops);
 void ref_fill_mlp(Ops *ops);
 void ref_fill_loss(Ops *ops);
 void ref_fill_optim(Ops *ops);
 void ref_fill_bits(Ops *ops);
 void ref_fill_ttt(Ops *ops);
-void ref_fill_decode(Ops *ops);
 
 static inline double ref_get(Tensor t, int64_t i)
 {

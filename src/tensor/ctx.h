@@ -35,6 +35,13 @@ struct Ctx {
     OpStat stats[OP_COUNT];
 };
 
+/* The slots that do ops over this element type. */
+static inline const Ops *ops_for(const Ctx *c, DType dtype)
+{
+    const Ops *other = c->backend->other_ops;
+    return dtype != DT_F32 && other != NULL ? other : &c->backend->ops;
+}
+
 /* Everything but the arenas, which the caller sets up. */
 void ctx_init(Ctx *c, Backend *backend);
 

@@ -1,16 +1,15 @@
-/* With ops_small.c the only place that checks, counts and dispatches. Each op_* asserts the shapes
- * and types of its contract, adds its work to the counters, takes the slot's workspace from the
- * scratch arena, and calls the slot unless this is a dry run. This file has the names, what opens
- * and closes every op, and the ops over rows of the model: embedding, linear maps, norms,
- * attention.
+/* With ops_small.c and ops_ttt.c the only place that checks, counts and dispatches. Each op_*
+ * asserts the shapes and types of its contract, adds its work to the counters, takes the slot's
+ * workspace from the scratch arena, and calls the slot unless this is a dry run. This file has the
+ * names, what opens and closes every op, and the ops over rows of the model: embedding, linear
+ * maps, norms, attention.
  *
  * FLOPs are those of the matrix products (2 per multiply-add), attention included; a causal
  * attention counts the lower triangle with its diagonal only, and its backward counts four
  * products, not the recomputation of the scores. Bytes are the least that must be read and
- * written once. */
+ * written once. How far a sequence has come that is generated token by token lies in backend
+ * memory: a step of attention is counted for a full context, the most that it may take. */
 #include "tensor/ops_internal.h"
-
-#include "tensor/compose.h"
 
 const char *attention_name(AttentionKind kind)
 {
@@ -57,7 +56,7 @@ AttentionKind backend_attention(const Backend *backend, AttentionKind wanted, He
 const char *op_name(OpId op)
 {
     static const char *const names[] = {
-#define X(name, text) [OP_##name] = text,
+#define X(name, slot, fused) #slot,
         PACER_OPS(X)
 #undef X
     };
@@ -66,42 +65,14 @@ const char *op_name(OpId op)
 
 const char *ops_missing(const Ops *ops)
 {
-    const struct {
-        const char *name;
-        bool filled;
-    } required[] = {
-#define REQUIRED(slot) {#slot, ops->slot != NULL}
-        REQUIRED(embed_forward),
-        REQUIRED(embed_backward),
-        REQUIRED(linear_forward),
-        REQUIRED(linear_backward_input),
-        REQUIRED(linear_backward_weight),
-        REQUIRED(add),
-        REQUIRED(norm_forward),
-        REQUIRED(norm_backward),
-        REQUIRED(rope),
-        REQUIRED(attention_forward),
-        REQUIRED(attention_backward),
-        REQUIRED(gated_forward),
-        REQUIRED(gated_backward),
-        REQUIRED(act_forward),
-        REQUIRED(act_backward),
-        REQUIRED(xent),
-        REQUIRED(sum),
-        REQUIRED(sum_squares),
-        REQUIRED(adamw),
-        REQUIRED(sgd),
-        REQUIRED(cast),
-        REQUIRED(checksum),
-        REQUIRED(ttt_forward),
-        REQUIRED(ttt_backward),
-        REQUIRED(ttt_start),
-        REQUIRED(ttt_step),
-#undef REQUIRED
+    const bool missing[] = {
+#define X(name, slot, fused) !(fused) && ops->slot == NULL,
+        PACER_OPS(X)
+#undef X
     };
-    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
-        if (!required[i].filled) {
-            return required[i].name;
+    for (OpId op = 0; op < OP_COUNT; op++) {
+        if (missing[op]) {
+            return op_name(op);
         }
     }
     return NULL;
@@ -134,6 +105,20 @@ void op_end(OpCall call)
     arena_release(&call.c->scratch, call.mark);
 }
 
+void check_rope(Tensor table, int64_t positions, int64_t head_dim, DType dtype)
+{
+    PACER_ASSERT(head_dim % 2 == 0, "rope needs an even head width, not %lld", (long long)head_dim);
+    PACER_ASSERT(table.rank == 2 && table.dim[0] >= positions && table.dim[1] == head_dim,
+                 "rope table is %s for %lld positions", DESCRIBE(table), (long long)positions);
+    CHECK_DTYPE(table, dtype_accumulate(dtype));
+}
+
+void check_position(Tensor position)
+{
+    CHECK_SHAPE_1D(position, 1);
+    CHECK_DTYPE(position, DT_I32);
+}
+
 static OpShape shape_of_linear(Tensor x, Tensor y)
 {
     return (OpShape){{x.dim[0], x.dim[1], y.dim[1]}};
@@ -144,8 +129,11 @@ static OpShape shape_of_heads(HeadShape s)
     return (OpShape){{s.batch, s.seq, s.heads, s.head_dim}};
 }
 
-void op_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq, Tensor out)
+/* positions, if there are any: a row for each of `seq`. */
+static void check_embed(const Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq,
+                        Tensor out)
 {
+    PACER_ASSERT(out.rank == 2, "out is %s", DESCRIBE(out));
     CHECK_DTYPE(ids, DT_I32);
     CHECK_SHAPE_1D(ids, out.dim[0]);
     CHECK_SHAPE_2D(table, table.dim[0], out.dim[1]);
@@ -158,9 +146,23 @@ void op_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_
                          positions.dim[1] == out.dim[1],
                      "positions are %s, seq %lld", DESCRIBE(positions), (long long)seq);
     }
+}
+
+void op_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq, Tensor out)
+{
+    check_embed(c, ids, table, positions, seq, out);
     double bytes = bytes_of(ids) + 2 * bytes_of(out);
     OpCall call = op_begin(c, OP_EMBED_FORWARD, 0, bytes, 0, shape_of(out));
-    DISPATCH(call, c->backend->ops.embed_forward(c, ids, table, positions, seq, out));
+    DISPATCH(call, ops_for(c, out.dtype)->embed_forward(c, ids, table, positions, seq, out));
+}
+
+void op_embed_step(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor position, Tensor out)
+{
+    check_embed(c, ids, table, positions, 1, out);
+    check_position(position);
+    double bytes = bytes_of(ids) + 2 * bytes_of(out);
+    OpCall call = op_begin(c, OP_EMBED_STEP, 0, bytes, 0, shape_of(out));
+    DISPATCH(call, ops_for(c, out.dtype)->embed_step(c, ids, table, positions, position, out));
 }
 
 void op_embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
@@ -183,8 +185,9 @@ void op_embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dta
         bytes += bytes_of(dout) + bytes_out(dpositions, dpositions_mode);
     }
     OpCall call = op_begin(c, OP_EMBED_BACKWARD, 0, bytes, 0, shape_of(dout));
-    DISPATCH(call, c->backend->ops.embed_backward(c, ids, order, dout, dtable, dpositions, seq,
-                                                  dtable_mode, dpositions_mode));
+    DISPATCH(call, ops_for(c, dout.dtype)
+                       ->embed_backward(c, ids, order, dout, dtable, dpositions, seq, dtable_mode,
+                                        dpositions_mode));
 }
 
 /* rows x outputs x inputs of a linear map, checked. */
@@ -212,7 +215,7 @@ void op_linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y)
     check_bias(bias, w, x.dtype);
     OpCall call = op_begin(c, OP_LINEAR_FORWARD, flops, bytes_of(x) + bytes_of(w) + bytes_of(y), 0,
                            shape_of_linear(x, y));
-    DISPATCH(call, c->backend->ops.linear_forward(c, x, w, bias, y));
+    DISPATCH(call, ops_for(c, x.dtype)->linear_forward(c, x, w, bias, y));
 }
 
 void op_linear_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor dx, Mode mode)
@@ -221,7 +224,7 @@ void op_linear_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor dx, Mode mode)
     CHECK_DTYPE(w, dx.dtype);
     double bytes = bytes_of(dy) + bytes_of(w) + bytes_out(dx, mode);
     OpCall call = op_begin(c, OP_LINEAR_BACKWARD_INPUT, flops, bytes, 0, shape_of_linear(dx, dy));
-    DISPATCH(call, c->backend->ops.linear_backward_input(c, dy, w, dx, mode));
+    DISPATCH(call, ops_for(c, dy.dtype)->linear_backward_input(c, dy, w, dx, mode));
 }
 
 void op_linear_backward_weight(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tensor dbias, Mode mode)
@@ -229,7 +232,7 @@ void op_linear_backward_weight(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tensor db
     double flops = check_linear(x, dw, dy);
     CHECK_DTYPE(dw, dtype_accumulate(x.dtype));
     check_bias(dbias, dw, dw.dtype);
-    const Ops *ops = &c->backend->ops;
+    const Ops *ops = ops_for(c, x.dtype);
     size_t ws =
         ops->linear_backward_weight_ws != NULL ? ops->linear_backward_weight_ws(c, x, dy) : 0;
     double bytes = bytes_of(x) + bytes_of(dy) + bytes_out(dw, mode);
@@ -239,8 +242,10 @@ void op_linear_backward_weight(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tensor db
 
 void op_linear_gelu_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor pre, Tensor y)
 {
-    if (c->backend->ops.linear_gelu_forward == NULL || c->composed) {
-        compose_linear_gelu_forward(c, x, w, bias, pre, y);
+    const Ops *ops = ops_for(c, x.dtype);
+    if (ops->linear_gelu_forward == NULL || c->composed) {
+        op_linear_forward(c, x, w, bias, pre);
+        op_act_forward(c, ACT_GELU, pre, y);
         return;
     }
     double flops = check_linear(x, w, y);
@@ -249,13 +254,18 @@ void op_linear_gelu_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor pre,
     check_bias(bias, w, x.dtype);
     double bytes = bytes_of(x) + bytes_of(w) + 2 * bytes_of(y);
     OpCall call = op_begin(c, OP_LINEAR_GELU_FORWARD, flops, bytes, 0, shape_of_linear(x, y));
-    DISPATCH(call, c->backend->ops.linear_gelu_forward(c, x, w, bias, pre, y));
+    DISPATCH(call, ops->linear_gelu_forward(c, x, w, bias, pre, y));
 }
 
 void op_linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tensor dpre)
 {
-    if (c->backend->ops.linear_gelu_backward_input == NULL || c->composed) {
-        compose_linear_gelu_backward_input(c, dy, w, pre, dpre);
+    const Ops *ops = ops_for(c, dy.dtype);
+    if (ops->linear_gelu_backward_input == NULL || c->composed) {
+        ArenaMark mark = arena_mark(&c->scratch);
+        Tensor dact = ctx_scratch(c, MEM_SCRATCH, pre.dtype, pre.dim[0], pre.dim[1]);
+        op_linear_backward_input(c, dy, w, dact, MODE_SET);
+        op_act_backward(c, ACT_GELU, dact, pre, dpre);
+        arena_release(&c->scratch, mark);
         return;
     }
     double flops = check_linear(dpre, w, dy);
@@ -264,7 +274,7 @@ void op_linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tens
     double bytes = bytes_of(dy) + bytes_of(w) + 2 * bytes_of(pre);
     OpCall call =
         op_begin(c, OP_LINEAR_GELU_BACKWARD_INPUT, flops, bytes, 0, shape_of_linear(dpre, dy));
-    DISPATCH(call, c->backend->ops.linear_gelu_backward_input(c, dy, w, pre, dpre));
+    DISPATCH(call, ops->linear_gelu_backward_input(c, dy, w, pre, dpre));
 }
 
 static void check_norm(Tensor x, Norm norm, Tensor stats)
@@ -287,13 +297,15 @@ void op_norm_forward(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats)
     CHECK_SAME(x, y);
     OpCall call =
         op_begin(c, OP_NORM_FORWARD, 0, 2 * bytes_of(x) + bytes_of(stats), 0, shape_of(x));
-    DISPATCH(call, c->backend->ops.norm_forward(c, x, norm, y, stats));
+    DISPATCH(call, ops_for(c, x.dtype)->norm_forward(c, x, norm, y, stats));
 }
 
 void op_add_norm_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor y, Tensor stats)
 {
-    if (c->backend->ops.add_norm_forward == NULL || c->composed) {
-        compose_add_norm_forward(c, x, h, norm, r, y, stats);
+    const Ops *ops = ops_for(c, x.dtype);
+    if (ops->add_norm_forward == NULL || c->composed) {
+        op_add(c, x, h, r);
+        op_norm_forward(c, r, norm, y, stats);
         return;
     }
     check_norm(r, norm, stats);
@@ -302,7 +314,7 @@ void op_add_norm_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor
     CHECK_SAME(x, y);
     OpCall call =
         op_begin(c, OP_ADD_NORM_FORWARD, 0, 4 * bytes_of(x) + bytes_of(stats), 0, shape_of(x));
-    DISPATCH(call, c->backend->ops.add_norm_forward(c, x, h, norm, r, y, stats));
+    DISPATCH(call, ops->add_norm_forward(c, x, h, norm, r, y, stats));
 }
 
 void op_norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tensor dx, Mode dx_mode,
@@ -318,7 +330,7 @@ void op_norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tens
     if (tensor_given(dbias)) {
         CHECK_SAME(dbias, dweight);
     }
-    const Ops *ops = &c->backend->ops;
+    const Ops *ops = ops_for(c, x.dtype);
     size_t ws = ops->norm_backward_ws != NULL ? ops->norm_backward_ws(c, x) : 0;
     double bytes = 2 * bytes_of(x) + bytes_out(dx, dx_mode) + bytes_of(stats);
     OpCall call = op_begin(c, OP_NORM_BACKWARD, 0, bytes, ws, shape_of(x));
@@ -326,25 +338,21 @@ void op_norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tens
              ops->norm_backward(c, dy, x, norm, stats, dx, dx_mode, dweight, dbias, mode, call.ws));
 }
 
-static void check_heads(Tensor qkv, HeadShape s)
+static void check_heads(Tensor qkv, int64_t rows, HeadShape s)
 {
-    CHECK_SHAPE_2D(qkv, s.batch * s.seq, (s.heads + 2 * s.kv_heads) * s.head_dim);
+    CHECK_SHAPE_2D(qkv, rows, packed_width(s));
     PACER_ASSERT(s.kv_heads > 0 && s.heads % s.kv_heads == 0,
                  "%lld heads over %lld key/value heads", (long long)s.heads, (long long)s.kv_heads);
 }
 
 void op_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse)
 {
-    check_heads(qkv, shape);
-    PACER_ASSERT(shape.head_dim % 2 == 0, "rope needs an even head width, not %lld",
-                 (long long)shape.head_dim);
-    PACER_ASSERT(table.rank == 2 && table.dim[0] >= shape.seq && table.dim[1] == shape.head_dim,
-                 "rope table is %s for seq %lld", DESCRIBE(table), (long long)shape.seq);
-    CHECK_DTYPE(table, dtype_accumulate(qkv.dtype));
+    check_heads(qkv, shape.batch * shape.seq, shape);
+    check_rope(table, shape.seq, shape.head_dim, qkv.dtype);
     double share =
         (double)(shape.heads + shape.kv_heads) / (double)(shape.heads + 2 * shape.kv_heads);
     OpCall call = op_begin(c, OP_ROPE, 0, 2 * share * bytes_of(qkv), 0, shape_of_heads(shape));
-    DISPATCH(call, c->backend->ops.rope(c, qkv, shape, table, inverse));
+    DISPATCH(call, ops_for(c, qkv.dtype)->rope(c, qkv, shape, table, inverse));
 }
 
 Tensor op_attention_aux(Ctx *c, HeadShape s, DType dtype)
@@ -373,11 +381,11 @@ static double attention_flops(HeadShape s)
 
 void op_attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor aux)
 {
-    check_heads(qkv, shape);
+    check_heads(qkv, shape.batch * shape.seq, shape);
     CHECK_SHAPE_2D(out, qkv.dim[0], shape.heads * shape.head_dim);
     CHECK_DTYPE(out, qkv.dtype);
     check_aux(c, aux, shape, qkv.dtype);
-    const Ops *ops = &c->backend->ops;
+    const Ops *ops = ops_for(c, qkv.dtype);
     size_t ws =
         ops->attention_forward_ws != NULL ? ops->attention_forward_ws(c, shape, qkv.dtype) : 0;
     double bytes = bytes_of(qkv) + bytes_of(out) + bytes_of(aux);
@@ -389,16 +397,67 @@ void op_attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tenso
 void op_attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor aux, HeadShape shape,
                            Tensor dqkv)
 {
-    check_heads(qkv, shape);
+    check_heads(qkv, shape.batch * shape.seq, shape);
     CHECK_SAME(dqkv, qkv);
     CHECK_SAME(dout, out);
     CHECK_SHAPE_2D(out, qkv.dim[0], shape.heads * shape.head_dim);
     check_aux(c, aux, shape, qkv.dtype);
-    const Ops *ops = &c->backend->ops;
+    const Ops *ops = ops_for(c, qkv.dtype);
     size_t ws =
         ops->attention_backward_ws != NULL ? ops->attention_backward_ws(c, shape, qkv.dtype) : 0;
     double bytes = 2 * bytes_of(qkv) + 2 * bytes_of(out) + bytes_of(aux);
     OpCall call = op_begin(c, OP_ATTENTION_BACKWARD, 2 * attention_flops(shape), bytes, ws,
                            shape_of_heads(shape));
     DISPATCH(call, ops->attention_backward(c, dout, qkv, out, aux, shape, dqkv, call.ws));
+}
+
+/* The context of the cache: tokens of a sequence that it has room for. */
+static int64_t check_cache(Tensor cache, HeadShape s, DType dtype)
+{
+    CHECK_DTYPE(cache, dtype);
+    PACER_ASSERT(cache.rank == 3 && cache.dim[1] > 0 && cache.dim[1] % (2 * s.kv_heads) == 0 &&
+                     cache.dim[2] == s.head_dim,
+                 "the cache of %lld key/value heads of %lld is %s", (long long)s.kv_heads,
+                 (long long)s.head_dim, DESCRIBE(cache));
+    return cache.dim[1] / (2 * s.kv_heads);
+}
+
+void op_attention_fill(Ctx *c, Tensor qkv, HeadShape shape, Tensor cache)
+{
+    check_heads(qkv, shape.batch * shape.seq, shape);
+    int64_t context = check_cache(cache, shape, qkv.dtype), sequences = cache.dim[0];
+    PACER_ASSERT(sequences > 0 && shape.batch > 0 && sequences % shape.batch == 0,
+                 "%lld sequences from a batch of %lld", (long long)sequences,
+                 (long long)shape.batch);
+    PACER_ASSERT(shape.seq > 0 && shape.seq <= context, "%lld tokens for a cache of %lld",
+                 (long long)shape.seq, (long long)context);
+    double read = (double)(shape.batch * shape.seq * 2 * shape.kv_heads * shape.head_dim) *
+                  (double)dtype_size(qkv.dtype);
+    double copies = (double)(sequences / shape.batch);
+    OpCall call = op_begin(c, OP_ATTENTION_FILL, 0, read * (1 + copies), 0,
+                           (OpShape){{shape.batch, shape.seq, shape.kv_heads, shape.head_dim}});
+    DISPATCH(call, ops_for(c, qkv.dtype)->attention_fill(c, qkv, shape, cache));
+}
+
+void op_attention_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor position,
+                       Tensor cache, Tensor out)
+{
+    const Ops *ops = ops_for(c, qkv.dtype);
+    check_heads(qkv, shape.batch, shape);
+    int64_t context = check_cache(cache, shape, qkv.dtype);
+    PACER_ASSERT(cache.dim[0] == shape.batch, "%lld sequences, cache %s", (long long)shape.batch,
+                 DESCRIBE(cache));
+    CHECK_SHAPE_2D(out, shape.batch, shape.heads * shape.head_dim);
+    CHECK_DTYPE(out, qkv.dtype);
+    check_position(position);
+    if (tensor_given(rope)) {
+        check_rope(rope, context, shape.head_dim, qkv.dtype);
+    }
+    size_t ws =
+        ops->attention_step_ws != NULL ? ops->attention_step_ws(c, shape, qkv.dtype, context) : 0;
+    double flops = 4.0 * (double)(shape.batch * shape.heads * shape.head_dim) * (double)context;
+    double bytes = bytes_of(qkv) + bytes_of(out) + bytes_of(cache);
+    OpCall call = op_begin(c, OP_ATTENTION_STEP, flops, bytes, ws,
+                           (OpShape){{shape.batch, context, shape.heads, shape.head_dim}});
+    DISPATCH(call, ops->attention_step(c, qkv, shape, rope, position, cache, out, call.ws));
 }

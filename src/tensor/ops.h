@@ -2,8 +2,7 @@
 /* The op contract. An op is what one good kernel does. The functions op_* below are what the model
  * calls: they check shapes and types, count FLOPs and bytes, take workspace, and call the backend's
  * slot of the same name; in a dry run everything but the slot happens. Slots marked "fused" may be
- * NULL: the op is then composed from the plain ones (compose.c), which is also what it is tested
- * against.
+ * NULL: the op is then composed from the plain ones, which is also what it is tested against.
  *
  * Every output is assigned unless a Mode says otherwise. Tensors are contiguous. `act` below is the
  * activation type (f32, bf16; f64 in ref), `acc` is dtype_accumulate(act). Outputs must not overlap
@@ -24,6 +23,11 @@ typedef enum { ATTENTION_NAIVE, ATTENTION_FLASH, ATTENTION_LIBRARY } AttentionKi
 typedef struct {
     int64_t batch, seq, heads, kv_heads, head_dim;
 } HeadShape;
+
+static inline int64_t packed_width(HeadShape s)
+{
+    return (s.heads + 2 * s.kv_heads) * s.head_dim;
+}
 
 typedef struct {
     NormKind kind;
@@ -56,43 +60,44 @@ typedef struct {
     bool decay;      /* whether HYPER_DECAY applies to this range */
 } UpdateArgs;
 
-/* X(name, text): every op that is counted. */
-#define PACER_OPS(X)                                            \
-    X(EMBED_FORWARD, "embed_forward")                           \
-    X(EMBED_BACKWARD, "embed_backward")                         \
-    X(LINEAR_FORWARD, "linear_forward")                         \
-    X(LINEAR_BACKWARD_INPUT, "linear_backward_input")           \
-    X(LINEAR_BACKWARD_WEIGHT, "linear_backward_weight")         \
-    X(LINEAR_GELU_FORWARD, "linear_gelu_forward")               \
-    X(LINEAR_GELU_BACKWARD_INPUT, "linear_gelu_backward_input") \
-    X(ADD, "add")                                               \
-    X(NORM_FORWARD, "norm_forward")                             \
-    X(ADD_NORM_FORWARD, "add_norm_forward")                     \
-    X(NORM_BACKWARD, "norm_backward")                           \
-    X(ROPE, "rope")                                             \
-    X(ATTENTION_FORWARD, "attention_forward")                   \
-    X(ATTENTION_BACKWARD, "attention_backward")                 \
-    X(GATED_FORWARD, "gated_forward")                           \
-    X(GATED_BACKWARD, "gated_backward")                         \
-    X(ACT_FORWARD, "act_forward")                               \
-    X(ACT_BACKWARD, "act_backward")                             \
-    X(XENT, "xent")                                             \
-    X(SUM, "sum")                                               \
-    X(SUM_SQUARES, "sum_squares")                               \
-    X(ADAMW, "adamw")                                           \
-    X(SGD, "sgd")                                               \
-    X(CAST, "cast")                                             \
-    X(CHECKSUM, "checksum")                                     \
-    X(TTT_FORWARD, "ttt_forward")                               \
-    X(TTT_BACKWARD, "ttt_backward")                             \
-    X(TTT_START, "ttt_start")                                   \
-    X(TTT_STEP, "ttt_step")                                     \
-    X(EMBED_STEP, "embed_step")                                 \
-    X(ATTENTION_FILL, "attention_fill")                         \
-    X(ATTENTION_STEP, "attention_step")
+/* X(NAME, slot, fused): every op, which is counted under its name, and whether its slot may be
+ * NULL. */
+#define PACER_OPS(X)                                             \
+    X(EMBED_FORWARD, embed_forward, 0)                           \
+    X(EMBED_BACKWARD, embed_backward, 0)                         \
+    X(LINEAR_FORWARD, linear_forward, 0)                         \
+    X(LINEAR_BACKWARD_INPUT, linear_backward_input, 0)           \
+    X(LINEAR_BACKWARD_WEIGHT, linear_backward_weight, 0)         \
+    X(LINEAR_GELU_FORWARD, linear_gelu_forward, 1)               \
+    X(LINEAR_GELU_BACKWARD_INPUT, linear_gelu_backward_input, 1) \
+    X(ADD, add, 0)                                               \
+    X(NORM_FORWARD, norm_forward, 0)                             \
+    X(ADD_NORM_FORWARD, add_norm_forward, 1)                     \
+    X(NORM_BACKWARD, norm_backward, 0)                           \
+    X(ROPE, rope, 0)                                             \
+    X(ATTENTION_FORWARD, attention_forward, 0)                   \
+    X(ATTENTION_BACKWARD, attention_backward, 0)                 \
+    X(GATED_FORWARD, gated_forward, 0)                           \
+    X(GATED_BACKWARD, gated_backward, 0)                         \
+    X(ACT_FORWARD, act_forward, 0)                               \
+    X(ACT_BACKWARD, act_backward, 0)                             \
+    X(XENT, xent, 0)                                             \
+    X(SUM, sum, 0)                                               \
+    X(SUM_SQUARES, sum_squares, 0)                               \
+    X(ADAMW, adamw, 0)                                           \
+    X(SGD, sgd, 0)                                               \
+    X(CAST, cast, 0)                                             \
+    X(CHECKSUM, checksum, 0)                                     \
+    X(TTT_FORWARD, ttt_forward, 0)                               \
+    X(TTT_BACKWARD, ttt_backward, 0)                             \
+    X(TTT_START, ttt_start, 0)                                   \
+    X(TTT_STEP, ttt_step, 0)                                     \
+    X(EMBED_STEP, embed_step, 0)                                 \
+    X(ATTENTION_FILL, attention_fill, 0)                         \
+    X(ATTENTION_STEP, attention_step, 0)
 
 typedef enum {
-#define X(name, text) OP_##name,
+#define X(name, slot, fused) OP_##name,
     PACER_OPS(X)
 #undef X
         OP_COUNT

@@ -1,6 +1,6 @@
 #pragma once
-/* What the wrappers of ops.c and ops_small.c share: checks of a contract, the frame around a
- * call of a slot, and counts. */
+/* What the wrappers of ops.c, ops_small.c and ops_ttt.c share: checks of a contract, the frame
+ * around a call of a slot, and counts. */
 #include "base/assert.h"
 #include "tensor/ctx.h"
 
@@ -28,6 +28,10 @@
                      ((t).dtype == DT_BF16 && (act) == DT_F32 && (c)->backend->bf16_weights), \
                  #t " is %s beside activations of %s on %s", DESCRIBE(t), dtype_name(act),    \
                  (c)->backend->name)
+
+/* Of rotary positions from 0 on, for heads of activations of that type. */
+void check_rope(Tensor table, int64_t positions, int64_t head_dim, DType dtype);
+void check_position(Tensor position);
 
 /* An open op: its workspace is on the scratch arena until op_end. */
 typedef struct {

@@ -8,7 +8,7 @@ void op_add(Ctx *c, Tensor a, Tensor b, Tensor out)
     CHECK_SAME(a, b);
     CHECK_SAME(a, out);
     OpCall call = op_begin(c, OP_ADD, 0, 3 * bytes_of(out), 0, shape_of(out));
-    DISPATCH(call, c->backend->ops.add(c, a, b, out));
+    DISPATCH(call, ops_for(c, out.dtype)->add(c, a, b, out));
 }
 
 void op_gated_forward(Ctx *c, Activation act, Tensor gate_up, Tensor y)
@@ -16,7 +16,7 @@ void op_gated_forward(Ctx *c, Activation act, Tensor gate_up, Tensor y)
     CHECK_SHAPE_2D(gate_up, y.dim[0], 2 * y.dim[1]);
     CHECK_DTYPE(gate_up, y.dtype);
     OpCall call = op_begin(c, OP_GATED_FORWARD, 0, 3 * bytes_of(y), 0, shape_of(y));
-    DISPATCH(call, c->backend->ops.gated_forward(c, act, gate_up, y));
+    DISPATCH(call, ops_for(c, y.dtype)->gated_forward(c, act, gate_up, y));
 }
 
 void op_gated_backward(Ctx *c, Activation act, Tensor dy, Tensor gate_up, Tensor dgate_up)
@@ -25,14 +25,14 @@ void op_gated_backward(Ctx *c, Activation act, Tensor dy, Tensor gate_up, Tensor
     CHECK_SAME(gate_up, dgate_up);
     CHECK_DTYPE(gate_up, dy.dtype);
     OpCall call = op_begin(c, OP_GATED_BACKWARD, 0, 5 * bytes_of(dy), 0, shape_of(dy));
-    DISPATCH(call, c->backend->ops.gated_backward(c, act, dy, gate_up, dgate_up));
+    DISPATCH(call, ops_for(c, dy.dtype)->gated_backward(c, act, dy, gate_up, dgate_up));
 }
 
 void op_act_forward(Ctx *c, Activation act, Tensor x, Tensor y)
 {
     CHECK_SAME(x, y);
     OpCall call = op_begin(c, OP_ACT_FORWARD, 0, 2 * bytes_of(x), 0, shape_of(x));
-    DISPATCH(call, c->backend->ops.act_forward(c, act, x, y));
+    DISPATCH(call, ops_for(c, x.dtype)->act_forward(c, act, x, y));
 }
 
 void op_act_backward(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx)
@@ -40,7 +40,7 @@ void op_act_backward(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx)
     CHECK_SAME(dy, x);
     CHECK_SAME(dx, x);
     OpCall call = op_begin(c, OP_ACT_BACKWARD, 0, 3 * bytes_of(x), 0, shape_of(x));
-    DISPATCH(call, c->backend->ops.act_backward(c, act, dy, x, dx));
+    DISPATCH(call, ops_for(c, x.dtype)->act_backward(c, act, dy, x, dx));
 }
 
 void op_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses, double scale,
@@ -55,7 +55,8 @@ void op_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor loss
     CHECK_DTYPE(losses, dtype_accumulate(logits.dtype));
     double bytes = bytes_of(logits) * (gradient ? 2 : 1) + bytes_of(losses);
     OpCall call = op_begin(c, OP_XENT, 0, bytes, 0, shape_of(logits));
-    DISPATCH(call, c->backend->ops.xent(c, logits, classes, targets, losses, scale, gradient));
+    DISPATCH(call,
+             ops_for(c, logits.dtype)->xent(c, logits, classes, targets, losses, scale, gradient));
 }
 
 void op_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode)
@@ -64,7 +65,7 @@ void op_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode)
     CHECK_SHAPE_1D(out, 1);
     CHECK_DTYPE(out, x.dtype);
     OpCall call = op_begin(c, OP_SUM, 0, bytes_of(x), 0, shape_of(x));
-    DISPATCH(call, c->backend->ops.sum(c, x, scale, out, mode));
+    DISPATCH(call, ops_for(c, x.dtype)->sum(c, x, scale, out, mode));
 }
 
 void op_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode)
@@ -72,10 +73,16 @@ void op_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode)
     CHECK_SHAPE_1D(x, tensor_count(x));
     CHECK_SHAPE_1D(out, 1);
     CHECK_DTYPE(out, x.dtype);
-    const Ops *ops = &c->backend->ops;
+    const Ops *ops = ops_for(c, x.dtype);
     size_t ws = ops->sum_squares_ws != NULL ? ops->sum_squares_ws(c, x) : 0;
     OpCall call = op_begin(c, OP_SUM_SQUARES, 0, bytes_of(x), ws, shape_of(x));
     DISPATCH(call, ops->sum_squares(c, x, out, mode, call.ws));
+}
+
+/* The slots of an update: a copy in bf16 is written with the weights. */
+static const Ops *ops_of_update(const Ctx *c, const UpdateArgs *args)
+{
+    return ops_for(c, tensor_given(args->low) ? args->low.dtype : args->param.dtype);
 }
 
 /* Reads gradient, weights and states; writes weights, states and the copy in bf16. */
@@ -100,28 +107,24 @@ static OpCall begin_update(Ctx *c, OpId op, const UpdateArgs *args, int states)
 void op_adamw(Ctx *c, UpdateArgs args)
 {
     OpCall call = begin_update(c, OP_ADAMW, &args, 2);
-    DISPATCH(call, c->backend->ops.adamw(c, args));
+    DISPATCH(call, ops_of_update(c, &args)->adamw(c, args));
 }
 
 void op_sgd(Ctx *c, UpdateArgs args)
 {
     OpCall call = begin_update(c, OP_SGD, &args, 1);
-    DISPATCH(call, c->backend->ops.sgd(c, args));
-}
-
-static bool is_float(DType dtype)
-{
-    return dtype != DT_I32;
+    DISPATCH(call, ops_of_update(c, &args)->sgd(c, args));
 }
 
 void op_cast(Ctx *c, Tensor from, Tensor to)
 {
     PACER_ASSERT(tensor_count(from) == tensor_count(to), "from is %s, to is %s", DESCRIBE(from),
                  DESCRIBE(to));
-    PACER_ASSERT(is_float(from.dtype) && is_float(to.dtype), "from is %s, to is %s", DESCRIBE(from),
+    PACER_ASSERT(from.dtype != DT_I32 && to.dtype != DT_I32, "from is %s, to is %s", DESCRIBE(from),
                  DESCRIBE(to));
     OpCall call = op_begin(c, OP_CAST, 0, bytes_of(from) + bytes_of(to), 0, shape_of(from));
-    DISPATCH(call, c->backend->ops.cast(c, from, to));
+    const Ops *ops = ops_for(c, from.dtype == DT_F64 || to.dtype == DT_F64 ? DT_F64 : DT_F32);
+    DISPATCH(call, ops->cast(c, from, to));
 }
 
 void op_checksum(Ctx *c, Tensor x, Tensor out)

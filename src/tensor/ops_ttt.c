@@ -53,29 +53,19 @@ static void check_shape(const TttShape *s, int64_t rows, Tensor x, const TttWeig
                  "ttt of %lld x %lld, %lld heads of %lld, mini-batch %lld", (long long)s->batch,
                  (long long)s->seq, (long long)s->heads, (long long)s->head_dim,
                  (long long)s->mini);
-    PACER_ASSERT(s->head_dim % 2 == 0, "rotary pairs need an even head width, not %lld",
-                 (long long)s->head_dim);
     PACER_ASSERT(s->width >= 3 * s->heads * s->head_dim + s->heads, "rows of %lld elements",
                  (long long)s->width);
     CHECK_SHAPE_2D(x, rows, s->width);
     CHECK_SHAPE_2D(out, rows, s->heads * s->head_dim);
     CHECK_DTYPE(out, x.dtype);
-    CHECK_DTYPE(rope, dtype_accumulate(x.dtype));
-    PACER_ASSERT(rope.rank == 2 && rope.dim[1] == s->head_dim &&
-                     rope.dim[0] >= (s->mini < s->seq ? s->mini : s->seq),
-                 "rope table is %s for mini-batches of %lld", DESCRIBE(rope), (long long)s->mini);
+    check_rope(rope, s->mini < s->seq ? s->mini : s->seq, s->head_dim, x.dtype);
     check_weights(s, w, x.dtype);
-}
-
-static size_t states_bytes(const Ctx *c, const TttShape *shape, DType dtype)
-{
-    const Ops *ops = &c->backend->ops;
-    return ops->ttt_states_bytes != NULL ? ops->ttt_states_bytes(c, shape, dtype) : 0;
 }
 
 Tensor op_ttt_states(Ctx *c, const TttShape *shape, DType dtype)
 {
-    size_t bytes = states_bytes(c, shape, dtype);
+    const Ops *ops = ops_for(c, dtype);
+    size_t bytes = ops->ttt_states_bytes != NULL ? ops->ttt_states_bytes(c, shape, dtype) : 0;
     int64_t words = (int64_t)((bytes + 3) / 4);
     return bytes > 0 ? arena_push(&c->saved, MEM_ATTENTION, DT_I32, 1, &words) : TENSOR_NONE;
 }
@@ -84,7 +74,7 @@ void op_ttt_forward(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w
                     Tensor out, Tensor states)
 {
     check_shape(shape, shape->batch * shape->seq, x, w, rope, out);
-    const Ops *ops = &c->backend->ops;
+    const Ops *ops = ops_for(c, x.dtype);
     size_t ws = ops->ttt_forward_ws != NULL ? ops->ttt_forward_ws(c, shape, x.dtype) : 0;
     double bytes = bytes_of(x) + bytes_of(out) + bytes_of(states) + weight_bytes(w);
     OpCall call = op_begin(c, OP_TTT_FORWARD, ttt_flops(shape), bytes, ws, shape_of_ttt(shape));
@@ -97,7 +87,7 @@ void op_ttt_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, const
     check_shape(shape, shape->batch * shape->seq, x, w, rope, dout);
     CHECK_SAME(dx, x);
     check_weights(shape, grads, dtype_accumulate(x.dtype));
-    const Ops *ops = &c->backend->ops;
+    const Ops *ops = ops_for(c, x.dtype);
     size_t ws = ops->ttt_backward_ws != NULL ? ops->ttt_backward_ws(c, shape, x.dtype) : 0;
     double bytes = 2 * bytes_of(x) + bytes_of(dout) + bytes_of(states) + weight_bytes(w) +
                    weight_bytes(grads) * (mode == MODE_ADD ? 2 : 1);
@@ -118,7 +108,7 @@ void op_ttt_start(Ctx *c, const TttShape *shape, const TttWeights *w, Tensor sta
     check_state(shape, w, state);
     OpCall call =
         op_begin(c, OP_TTT_START, 0, weight_bytes(w) + bytes_of(state), 0, shape_of_ttt(shape));
-    DISPATCH(call, c->backend->ops.ttt_start(c, shape, w, state));
+    DISPATCH(call, ops_for(c, w->w1.dtype)->ttt_start(c, shape, w, state));
 }
 
 void op_ttt_step(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
@@ -126,12 +116,11 @@ void op_ttt_step(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, T
 {
     check_shape(shape, shape->batch, x, w, rope, out);
     check_state(shape, w, state);
-    CHECK_SHAPE_1D(position, 1);
-    CHECK_DTYPE(position, DT_I32);
+    check_position(position);
     /* Products of a row with a matrix: k W, q W, and the outer product of the update. */
     double flops = 6.0 * (double)(shape->batch * shape->heads) * (double)shape->head_dim *
                    (double)ttt_inner(shape) * (shape->kind == TTT_MLP ? 2 : 1);
     OpCall call = op_begin(c, OP_TTT_STEP, flops, bytes_of(x) + bytes_of(out) + 2 * bytes_of(state),
                            0, shape_of_ttt(shape));
-    DISPATCH(call, c->backend->ops.ttt_step(c, x, shape, w, rope, position, state, out));
+    DISPATCH(call, ops_for(c, x.dtype)->ttt_step(c, x, shape, w, rope, position, state, out));
 }

@@ -45,13 +45,6 @@ Tensor tensor_rows(Tensor t, int64_t first, int64_t count)
     return t;
 }
 
-Tensor tensor_as_2d(Tensor t, int64_t a, int64_t b)
-{
-    PACER_ASSERT(a * b == tensor_count(t), "%lld x %lld from %lld elements", (long long)a,
-                 (long long)b, (long long)tensor_count(t));
-    return tensor_2d(t.data, t.dtype, a, b);
-}
-
 bool tensor_same_shape(Tensor a, Tensor b)
 {
     bool same = a.rank == b.rank;

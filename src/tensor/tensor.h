@@ -95,9 +95,6 @@ Tensor tensor_2d(void *data, DType dtype, int64_t a, int64_t b);
 /* Rows [first, first + count) of the outermost dimension. */
 Tensor tensor_rows(Tensor t, int64_t first, int64_t count);
 
-/* The same elements under another shape of equal count. */
-Tensor tensor_as_2d(Tensor t, int64_t a, int64_t b);
-
 bool tensor_same_shape(Tensor a, Tensor b);
 
 /* "(128, 64) f32" into text, for messages. */

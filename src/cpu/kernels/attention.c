@@ -26,7 +26,7 @@ static Layout layout_of(HeadShape shape)
         .heads = shape.heads,
         .kv_heads = shape.kv_heads,
         .group = shape.heads / shape.kv_heads,
-        .qkv_row = (shape.heads + 2 * shape.kv_heads) * shape.head_dim,
+        .qkv_row = packed_width(shape),
         .out_row = shape.heads * shape.head_dim,
         .scale = (float)(1.0 / sqrt((double)shape.head_dim)),
     };
@@ -78,10 +78,7 @@ static ForwardSpace forward_space(const Ctx *c, const Layout *l, float *base, in
 
 static size_t attention_forward_ws(const Ctx *c, HeadShape shape, DType dtype)
 {
-    if (dtype != DT_F32) {
-        const Ops *ref = cpu_ref(c);
-        return ref->attention_forward_ws != NULL ? ref->attention_forward_ws(c, shape, dtype) : 0;
-    }
+    (void)dtype;
     Layout l = layout_of(shape);
     int64_t used;
     forward_space(c, &l, NULL, &used);
@@ -90,10 +87,6 @@ static size_t attention_forward_ws(const Ctx *c, HeadShape shape, DType dtype)
 
 static void attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor aux, void *ws)
 {
-    if (qkv.dtype != DT_F32) {
-        cpu_ref(c)->attention_forward(c, qkv, shape, out, aux, ws);
-        return;
-    }
     Layout l = layout_of(shape);
     const AttentionMethod *method = method_of(c);
 #pragma omp parallel num_threads(threads_of(c, shape))
@@ -149,10 +142,7 @@ static BackwardSpace backward_space(const Layout *l, float *base, int64_t *used)
 
 static size_t attention_backward_ws(const Ctx *c, HeadShape shape, DType dtype)
 {
-    if (dtype != DT_F32) {
-        const Ops *ref = cpu_ref(c);
-        return ref->attention_backward_ws != NULL ? ref->attention_backward_ws(c, shape, dtype) : 0;
-    }
+    (void)dtype;
     Layout l = layout_of(shape);
     int64_t used;
     backward_space(&l, NULL, &used);
@@ -239,10 +229,6 @@ static void backward_head(const Layout *l, const AttentionMethod *method, const 
 static void attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor aux,
                                HeadShape shape, Tensor dqkv, void *ws)
 {
-    if (qkv.dtype != DT_F32) {
-        cpu_ref(c)->attention_backward(c, dout, qkv, out, aux, shape, dqkv, ws);
-        return;
-    }
     Layout l = layout_of(shape);
     const AttentionMethod *method = method_of(c);
 #pragma omp parallel num_threads(threads_of(c, shape))

@@ -50,7 +50,7 @@ static void take_tile(const Layout *l, int64_t row, int64_t keys, const Space *s
         for (int64_t j = VEC_LANES; j < keys; j += VEC_LANES) {
             most = vec_max(most, vec_load(scores + r * TILE_KEYS + j));
         }
-        rescale[r] = greatest_lane(most);
+        rescale[r] = vec_greatest(most);
     }
     for (int r = 0; r < MR; r += VEC_LANES) {
         Vec before = vec_load(greatest + r), now = vec_max(before, vec_load(rescale + r));
@@ -92,7 +92,7 @@ static void finish_block(const Layout *l, int64_t queries, float *out, float *ls
 {
     float sums[TILE_ROWS + VEC_LANES];
     for (int64_t row = 0; row < queries; row++) {
-        sums[row] = sum_lanes(vec_load(s->sums + row * VEC_LANES));
+        sums[row] = vec_sum(vec_load(s->sums + row * VEC_LANES));
         unpack_rows(s->out + row * l->width, 1, l->width, 1.0f / sums[row], l->depth,
                     out + row * l->out_row, l->out_row);
     }

@@ -26,14 +26,14 @@ static void softmax(float *scores, int64_t keys)
     for (int64_t j = VEC_LANES; j < keys; j += VEC_LANES) {
         most = vec_max(most, vec_load(scores + j));
     }
-    float greatest = greatest_lane(most);
+    float greatest = vec_greatest(most);
     Vec sum = {0};
     for (int64_t j = 0; j < keys; j += VEC_LANES) {
         Vec e = vec_exp(vec_load(scores + j) - greatest);
         vec_store(scores + j, e);
         sum += e;
     }
-    float factor = 1.0f / sum_lanes(sum);
+    float factor = 1.0f / vec_sum(sum);
     for (int64_t j = 0; j < keys; j += VEC_LANES) {
         vec_store(scores + j, factor * vec_load(scores + j));
     }

@@ -24,16 +24,6 @@
 #define PANEL (NR * VEC_LANES)
 #define MOST_VECTORS (WIDE > NR ? WIDE : NR)
 
-static inline int64_t round_up(int64_t n, int64_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
-
-static inline int64_t lesser(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* The next `count` floats of a workspace, on a cache line; only counts when base is NULL. */
 static inline float *take(float *base, int64_t *used, int64_t count)
 {
@@ -163,23 +153,6 @@ static inline void product_columns(int64_t width, int64_t inner, const float *a,
     product_width(width, inner, a, 1, a_row, b, out);
 }
 
-/* Which lane, counted as __builtin_shufflevector does, comes to lane l when two vectors exchange
- * blocks of h lanes: every second block of the first for every other one of the second. */
-#define TO_FIRST(l, h) ((l) & (h) ? VEC_LANES + (l) - (h) : (l))
-#define TO_SECOND(l, h) ((l) & (h) ? VEC_LANES + (l) : (l) + (h))
-#define TO_OTHER(l, h) ((l) ^ (h))
-#define LANES_4(f, l, h) f(l, h), f(l + 1, h), f(l + 2, h), f(l + 3, h)
-#define LANES_8(f, l, h) LANES_4(f, l, h), LANES_4(f, l + 4, h)
-#if VEC_LANES == 16
-#define LANES(f, h) LANES_8(f, 0, h), LANES_8(f, 8, h)
-#elif VEC_LANES == 8
-#define LANES(f, h) LANES_8(f, 0, h)
-#else
-#define LANES(f, h) LANES_4(f, 0, h)
-#endif
-
-#define SHUFFLE(a, b, f, h) __builtin_shufflevector(a, b, LANES(f, h))
-
 #define EXCHANGE(rows, h)                                           \
     _Pragma("GCC unroll 16") for (int r = 0; r < VEC_LANES; r++)    \
     {                                                               \
@@ -203,33 +176,6 @@ VEC_INLINE void transpose(Vec rows[VEC_LANES])
     EXCHANGE(rows, 1)
 }
 
-/* vec_greatest and vec_sum without a way through memory. */
-VEC_INLINE float greatest_lane(Vec v)
-{
-#if VEC_LANES >= 16
-    v = vec_max(v, SHUFFLE(v, v, TO_OTHER, 8));
-#endif
-#if VEC_LANES >= 8
-    v = vec_max(v, SHUFFLE(v, v, TO_OTHER, 4));
-#endif
-    v = vec_max(v, SHUFFLE(v, v, TO_OTHER, 2));
-    v = vec_max(v, SHUFFLE(v, v, TO_OTHER, 1));
-    return v[0];
-}
-
-VEC_INLINE float sum_lanes(Vec v)
-{
-#if VEC_LANES >= 16
-    v += SHUFFLE(v, v, TO_OTHER, 8);
-#endif
-#if VEC_LANES >= 8
-    v += SHUFFLE(v, v, TO_OTHER, 4);
-#endif
-    v += SHUFFLE(v, v, TO_OTHER, 2);
-    v += SHUFFLE(v, v, TO_OTHER, 1);
-    return v[0];
-}
-
 /* Rows of a head lie a whole row of the tensor apart, where no hardware prefetcher finds them. */
 #define ROWS_AHEAD 8
 
@@ -238,12 +184,6 @@ static inline void prefetch_row(const float *row, int64_t depth)
     for (int64_t d = 0; d < depth; d += 16) {
         __builtin_prefetch(row + d);
     }
-}
-
-/* The vector at row[d] of a row that ends at depth; lanes past it are 0. */
-VEC_INLINE Vec load_within(const float *row, int64_t d, int64_t depth)
-{
-    return d + VEC_LANES <= depth ? vec_load(row + d) : vec_load_part(row + d, depth - d);
 }
 
 /* VEC_LANES by VEC_LANES elements from rows[d] on; rows past count are 0. */
@@ -299,12 +239,7 @@ static inline void unpack_rows(const float *rows, int64_t count, int64_t width, 
     for (int64_t r = 0; r < count; r++) {
         prefetch_row(to + lesser(r + ROWS_AHEAD, count - 1) * to_stride, depth);
         for (int64_t d = 0; d < depth; d += VEC_LANES) {
-            Vec value = factor * vec_load(rows + r * width + d);
-            if (d + VEC_LANES <= depth) {
-                vec_store(to + r * to_stride + d, value);
-            } else {
-                vec_store_part(to + r * to_stride + d, value, depth - d);
-            }
+            store_within(to + r * to_stride, d, depth, factor * vec_load(rows + r * width + d));
         }
     }
 }

@@ -25,10 +25,6 @@ static void cast(Ctx *c, Tensor from, Tensor to)
         threads_copy(to.data, from.data, tensor_bytes(from), c->backend->threads);
         return;
     }
-    if (from.dtype == DT_F64 || to.dtype == DT_F64) {
-        cpu_ref(c)->cast(c, from, to);
-        return;
-    }
     int64_t count = tensor_count(from);
     int parts = threads_for(c, count);
 #pragma omp parallel for num_threads(parts) schedule(static)

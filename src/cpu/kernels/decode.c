@@ -27,10 +27,10 @@ static StepLayout step_layout(HeadShape s, int64_t context, int64_t count)
     return (StepLayout){.heads = s.heads,
                         .kv_heads = s.kv_heads,
                         .depth = s.head_dim,
-                        .width = (s.head_dim + VEC_LANES - 1) / VEC_LANES * VEC_LANES,
+                        .width = round_up(s.head_dim, VEC_LANES),
                         .context = context,
                         .count = count,
-                        .row = (s.heads + 2 * s.kv_heads) * s.head_dim,
+                        .row = packed_width(s),
                         .parts = (count + PART_ROWS - 1) / PART_ROWS};
 }
 
@@ -42,9 +42,8 @@ static int64_t part_floats(const StepLayout *l)
 
 static size_t attention_step_ws(const Ctx *c, HeadShape shape, DType dtype, int64_t context)
 {
-    if (dtype != DT_F32) {
-        return cpu_ref(c)->attention_step_ws(c, shape, dtype, context);
-    }
+    (void)c;
+    (void)dtype;
     StepLayout l = step_layout(shape, context, context);
     return (size_t)(shape.batch * l.heads * l.parts * part_floats(&l)) * sizeof(float);
 }
@@ -53,11 +52,6 @@ static size_t attention_step_ws(const Ctx *c, HeadShape shape, DType dtype, int6
 static float *cache_head(const StepLayout *l, Tensor cache, int64_t sequence, int64_t head)
 {
     return (float *)cache.data + (sequence * 2 * l->kv_heads + head) * l->context * l->depth;
-}
-
-VEC_INLINE Vec load_within(const float *row, int64_t i, int64_t depth)
-{
-    return i + VEC_LANES <= depth ? vec_load(row + i) : vec_load_part(row + i, depth - i);
 }
 
 /* scores (count) = scale * keys (count, D) q; four rows at a time, so that their sums do not
@@ -97,7 +91,7 @@ static float exponentials(float *scores, int64_t count, float greatest)
 {
     Vec sum = {0};
     for (int64_t j = 0; j < count; j += VEC_LANES) {
-        int64_t lanes = count - j < VEC_LANES ? count - j : VEC_LANES;
+        int64_t lanes = lesser(VEC_LANES, count - j);
         Vec e = vec_exp(vec_load_part(scores + j, lanes) - greatest);
         vec_store_part(scores + j, e, lanes);
         sum += vec_load_part(scores + j, lanes);
@@ -146,8 +140,7 @@ static void weigh_rows(const StepLayout *l, const float *weights, const float *v
 static void attend_part(const StepLayout *l, const float *q, const float *keys, const float *values,
                         int64_t part, float *result)
 {
-    int64_t first = part * PART_ROWS;
-    int64_t rows = l->count - first < PART_ROWS ? l->count - first : PART_ROWS;
+    int64_t first = part * PART_ROWS, rows = lesser(PART_ROWS, l->count - first);
     float scores[PART_ROWS];
     score_rows(l, q, keys + first * l->depth, rows, scores);
     float greatest = scores[0];
@@ -178,8 +171,7 @@ static void join_parts(const StepLayout *l, float *parts, float *out)
             const float *part = parts + p * stride;
             sum = vec_fma(vec_set(part[0]), vec_load(part + 2 + i), sum);
         }
-        int64_t lanes = l->depth - i < VEC_LANES ? l->depth - i : VEC_LANES;
-        vec_store_part(out + i, sum / total, lanes);
+        store_within(out, i, l->depth, sum / total);
     }
 }
 
@@ -196,10 +188,6 @@ static void keep_row(const StepLayout *l, const float *packed, Tensor cache, int
 static void attention_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor position,
                            Tensor cache, Tensor out, void *ws)
 {
-    if (qkv.dtype != DT_F32) {
-        cpu_ref(c)->attention_step(c, qkv, shape, rope, position, cache, out, ws);
-        return;
-    }
     int64_t at = ((const int32_t *)position.data)[0], context = cache.dim[1] / (2 * shape.kv_heads);
     PACER_ASSERT(at >= 0 && at < context, "position %lld, context %lld", (long long)at,
                  (long long)context);
@@ -234,10 +222,6 @@ static void attention_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Ten
 
 static void attention_fill(Ctx *c, Tensor qkv, HeadShape shape, Tensor cache)
 {
-    if (qkv.dtype != DT_F32) {
-        cpu_ref(c)->attention_fill(c, qkv, shape, cache);
-        return;
-    }
     StepLayout l = step_layout(shape, cache.dim[1] / (2 * shape.kv_heads), shape.seq);
     int64_t sequences = cache.dim[0];
     int threads = threads_for(c, sequences * shape.seq * 2 * l.kv_heads * l.depth);

@@ -47,10 +47,6 @@ static void put_row(Tensor table, int64_t token, Tensor positions, int64_t posit
 static void embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq,
                           Tensor out)
 {
-    if (out.dtype != DT_F32) {
-        cpu_ref(c)->embed_forward(c, ids, table, positions, seq, out);
-        return;
-    }
     int64_t rows = out.dim[0], width = out.dim[1];
     const int32_t *tokens = ids.data;
     int threads = threads_for(c, rows * width);
@@ -151,11 +147,6 @@ static void positions_backward(const Ctx *c, Tensor dout, Tensor dpositions, int
 static void embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
                            Tensor dpositions, int64_t seq, Mode dtable_mode, Mode dpositions_mode)
 {
-    if (dout.dtype != DT_F32) {
-        cpu_ref(c)->embed_backward(c, ids, order, dout, dtable, dpositions, seq, dtable_mode,
-                                   dpositions_mode);
-        return;
-    }
     int64_t width = dout.dim[1], vocab = dtable.dim[0];
     Sorted s = {ids.data, order.data, dout.dim[0], vocab, dtable_mode == MODE_SET};
     PACER_ASSERT(rows_below(&s, 0) == 0 && rows_below(&s, vocab) == s.rows,

@@ -202,10 +202,6 @@ static void make_outputs(const Map *map, int64_t output)
 
 static void linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y)
 {
-    if (x.dtype != DT_F32) {
-        cpu_ref(c)->linear_forward(c, x, w, bias, y);
-        return;
-    }
     if (x.dim[0] > CPU_FEW_ROWS) {
         matmul_linear_forward(c, x, w, bias, y);
         return;

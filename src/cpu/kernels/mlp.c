@@ -41,73 +41,83 @@ VEC_INLINE Slopes slopes_of(Activation act, Vec x)
         break;             \
     }
 
-/* y (F) = act(gate) * up */
-VEC_INLINE void gate_step(Activation act, const float *gate, const float *up, float *y, int64_t i,
-                          int64_t count)
+/* y = act(x), times up where that is given. */
+VEC_INLINE void act_step(Activation act, const float *x, const float *up, float *y, int64_t i,
+                         int64_t count)
 {
-    Vec value = slopes_of(act, vec_load_part(gate + i, count)).value;
-    vec_store_part(y + i, value * vec_load_part(up + i, count), count);
+    Vec value = slopes_of(act, vec_load_part(x + i, count)).value;
+    vec_store_part(y + i, up != NULL ? value * vec_load_part(up + i, count) : value, count);
 }
 
-VEC_INLINE void gate_row(Activation act, const float *gate, const float *up, float *y,
-                         int64_t width)
+VEC_INLINE void act_row(Activation act, const float *x, const float *up, float *y, int64_t width)
 {
     int64_t i = 0;
     for (; i + VEC_LANES <= width; i += VEC_LANES) {
-        gate_step(act, gate, up, y, i, VEC_LANES);
+        act_step(act, x, up, y, i, VEC_LANES);
     }
     if (i < width) {
-        gate_step(act, gate, up, y, i, width - i);
+        act_step(act, x, up, y, i, width - i);
     }
 }
 
 static void gated_forward(Ctx *c, Activation act, Tensor gate_up, Tensor y)
 {
-    if (y.dtype != DT_F32) {
-        cpu_ref(c)->gated_forward(c, act, gate_up, y);
-        return;
-    }
     int64_t rows = y.dim[0], width = y.dim[1];
     int threads = threads_for(c, rows * width);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t row = 0; row < rows; row++) {
         const float *gate = (const float *)gate_up.data + row * 2 * width, *up = gate + width;
         float *to = (float *)y.data + row * width;
-#define ROW(kind) gate_row(kind, gate, up, to, width)
+#define ROW(kind) act_row(kind, gate, up, to, width)
         BY_KIND(act, ROW)
 #undef ROW
     }
 }
 
-/* dgate and dup may be gate and up. */
-VEC_INLINE void gate_step_backward(Activation act, const float *dy, const float *gate,
-                                   const float *up, float *dgate, float *dup, int64_t i,
-                                   int64_t count)
+static void act_forward(Ctx *c, Activation act, Tensor x, Tensor y)
 {
-    Vec u = vec_load_part(up + i, count), d = vec_load_part(dy + i, count);
-    Slopes at = slopes_of(act, vec_load_part(gate + i, count));
-    vec_store_part(dgate + i, d * u * at.slope, count);
+    int64_t count = tensor_count(x);
+    int parts = threads_for(c, count);
+#pragma omp parallel for num_threads(parts) schedule(static)
+    for (int part = 0; part < parts; part++) {
+        Span s = span_of_floats(count, parts, part);
+        const float *from = (const float *)x.data + s.first;
+        float *to = (float *)y.data + s.first;
+#define PART(kind) act_row(kind, from, NULL, to, s.last - s.first)
+        BY_KIND(act, PART)
+#undef PART
+    }
+}
+
+/* dx and, where up is given, dup; they may be x and up. */
+VEC_INLINE void act_step_backward(Activation act, const float *dy, const float *x, const float *up,
+                                  float *dx, float *dup, int64_t i, int64_t count)
+{
+    Vec d = vec_load_part(dy + i, count);
+    Slopes at = slopes_of(act, vec_load_part(x + i, count));
+    if (up == NULL) {
+        vec_store_part(dx + i, d * at.slope, count);
+        return;
+    }
+    Vec u = vec_load_part(up + i, count);
+    vec_store_part(dx + i, d * u * at.slope, count);
     vec_store_part(dup + i, d * at.value, count);
 }
 
-VEC_INLINE void gate_row_backward(Activation act, const float *dy, const float *gate,
-                                  const float *up, float *dgate, float *dup, int64_t width)
+VEC_INLINE void act_row_backward(Activation act, const float *dy, const float *x, const float *up,
+                                 float *dx, float *dup, int64_t width)
 {
     int64_t i = 0;
     for (; i + VEC_LANES <= width; i += VEC_LANES) {
-        gate_step_backward(act, dy, gate, up, dgate, dup, i, VEC_LANES);
+        act_step_backward(act, dy, x, up, dx, dup, i, VEC_LANES);
     }
     if (i < width) {
-        gate_step_backward(act, dy, gate, up, dgate, dup, i, width - i);
+        act_step_backward(act, dy, x, up, dx, dup, i, width - i);
     }
 }
 
 static void gated_backward(Ctx *c, Activation act, Tensor dy, Tensor gate_up, Tensor dgate_up)
 {
-    if (dy.dtype != DT_F32) {
-        cpu_ref(c)->gated_backward(c, act, dy, gate_up, dgate_up);
-        return;
-    }
     int64_t rows = dy.dim[0], width = dy.dim[1];
     int threads = threads_for(c, rows * width);
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -115,80 +125,22 @@ static void gated_backward(Ctx *c, Activation act, Tensor dy, Tensor gate_up, Te
         const float *d = (const float *)dy.data + row * width;
         const float *gate = (const float *)gate_up.data + row * 2 * width, *up = gate + width;
         float *dgate = (float *)dgate_up.data + row * 2 * width, *dup = dgate + width;
-#define ROW(kind) gate_row_backward(kind, d, gate, up, dgate, dup, width)
+#define ROW(kind) act_row_backward(kind, d, gate, up, dgate, dup, width)
         BY_KIND(act, ROW)
 #undef ROW
     }
 }
 
-VEC_INLINE void act_step(Activation act, const float *x, float *y, int64_t i, int64_t count)
-{
-    vec_store_part(y + i, slopes_of(act, vec_load_part(x + i, count)).value, count);
-}
-
-VEC_INLINE void act_part(Activation act, const float *x, float *y, Span s)
-{
-    int64_t i = s.first;
-    for (; i + VEC_LANES <= s.last; i += VEC_LANES) {
-        act_step(act, x, y, i, VEC_LANES);
-    }
-    if (i < s.last) {
-        act_step(act, x, y, i, s.last - i);
-    }
-}
-
-static void act_forward(Ctx *c, Activation act, Tensor x, Tensor y)
-{
-    if (x.dtype != DT_F32) {
-        cpu_ref(c)->act_forward(c, act, x, y);
-        return;
-    }
-    const float *from = x.data;
-    float *to = y.data;
-    int64_t count = tensor_count(x);
-    int parts = threads_for(c, count);
-#pragma omp parallel for num_threads(parts) schedule(static)
-    for (int part = 0; part < parts; part++) {
-        Span s = span_of_floats(count, parts, part);
-#define PART(kind) act_part(kind, from, to, s)
-        BY_KIND(act, PART)
-#undef PART
-    }
-}
-
-VEC_INLINE void act_step_backward(Activation act, const float *dy, const float *x, float *dx,
-                                  int64_t i, int64_t count)
-{
-    Vec slope = slopes_of(act, vec_load_part(x + i, count)).slope;
-    vec_store_part(dx + i, vec_load_part(dy + i, count) * slope, count);
-}
-
-VEC_INLINE void act_part_backward(Activation act, const float *dy, const float *x, float *dx,
-                                  Span s)
-{
-    int64_t i = s.first;
-    for (; i + VEC_LANES <= s.last; i += VEC_LANES) {
-        act_step_backward(act, dy, x, dx, i, VEC_LANES);
-    }
-    if (i < s.last) {
-        act_step_backward(act, dy, x, dx, i, s.last - i);
-    }
-}
-
 static void act_backward(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx)
 {
-    if (x.dtype != DT_F32) {
-        cpu_ref(c)->act_backward(c, act, dy, x, dx);
-        return;
-    }
-    const float *d = dy.data, *from = x.data;
-    float *to = dx.data;
     int64_t count = tensor_count(x);
     int parts = threads_for(c, count);
 #pragma omp parallel for num_threads(parts) schedule(static)
     for (int part = 0; part < parts; part++) {
         Span s = span_of_floats(count, parts, part);
-#define PART(kind) act_part_backward(kind, d, from, to, s)
+        const float *d = (const float *)dy.data + s.first, *from = (const float *)x.data + s.first;
+        float *to = (float *)dx.data + s.first;
+#define PART(kind) act_row_backward(kind, d, from, NULL, to, NULL, s.last - s.first)
         BY_KIND(act, PART)
 #undef PART
     }

@@ -10,10 +10,6 @@
 
 static void add(Ctx *c, Tensor a, Tensor b, Tensor out)
 {
-    if (out.dtype != DT_F32) {
-        cpu_ref(c)->add(c, a, b, out);
-        return;
-    }
     const float *a_data = a.data, *b_data = b.data;
     float *to = out.data;
     int64_t count = tensor_count(out);
@@ -87,10 +83,6 @@ static void normalise_row(const float *x, Norm norm, int64_t width, float *y, fl
 
 static void norm_forward(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats)
 {
-    if (x.dtype != DT_F32) {
-        cpu_ref(c)->norm_forward(c, x, norm, y, stats);
-        return;
-    }
     int64_t rows = x.dim[0], width = x.dim[1];
     const float *from = x.data;
     float *to = y.data, *row_stats = stats.data;
@@ -104,11 +96,6 @@ static void norm_forward(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats)
 static void add_norm_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor y,
                              Tensor stats)
 {
-    if (x.dtype != DT_F32) {
-        cpu_ref(c)->add(c, x, h, r);
-        cpu_ref(c)->norm_forward(c, r, norm, y, stats);
-        return;
-    }
     int64_t rows = x.dim[0], width = x.dim[1];
     const float *stream = x.data, *branch = h.data;
     float *sum = r.data, *to = y.data, *row_stats = stats.data;
@@ -181,10 +168,6 @@ static void row_backward(RowBackward b, int64_t width, bool centred)
 static void norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tensor dx,
                           Mode dx_mode, Tensor dweight, Tensor dbias, Mode mode, void *ws)
 {
-    if (x.dtype != DT_F32) {
-        cpu_ref(c)->norm_backward(c, dy, x, norm, stats, dx, dx_mode, dweight, dbias, mode, ws);
-        return;
-    }
     int64_t rows = x.dim[0], width = x.dim[1];
     const float *row_stats = stats.data;
     float *partial = ws;
@@ -218,10 +201,7 @@ static void norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, 
 
 static size_t norm_backward_ws(const Ctx *c, Tensor x)
 {
-    if (x.dtype != DT_F32) {
-        const Ops *ref = cpu_ref(c);
-        return ref->norm_backward_ws != NULL ? ref->norm_backward_ws(c, x) : 0;
-    }
+    (void)c;
     return (size_t)x.dim[1] * 2 * THREADS_SUM_PARTS * sizeof(float);
 }
 

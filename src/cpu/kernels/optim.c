@@ -28,7 +28,7 @@ static float block_squares(const float *x, int64_t count)
         e = vec_fma(s, s, e);
     }
     for (int64_t i = 4 * quarter; i < count; i += VEC_LANES) {
-        Vec p = vec_load_part(x + i, count - i < VEC_LANES ? count - i : VEC_LANES);
+        Vec p = vec_load_part(x + i, lesser(VEC_LANES, count - i));
         a = vec_fma(p, p, a);
     }
     return vec_sum((a + b) + (d + e));
@@ -37,18 +37,14 @@ static float block_squares(const float *x, int64_t count)
 /* ws: one double per block. */
 static void sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws)
 {
-    if (x.dtype != DT_F32) {
-        cpu_ref(c)->sum_squares(c, x, out, mode, ws);
-        return;
-    }
     const float *from = x.data;
     double *sums = ws, total = 0;
     int64_t count = tensor_count(x), blocks = block_count(count);
     int threads = threads_for(c, count);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t block = 0; block < blocks; block++) {
-        int64_t first = block * BLOCK, size = count - first < BLOCK ? count - first : BLOCK;
-        sums[block] = block_squares(from + first, size);
+        int64_t first = block * BLOCK;
+        sums[block] = block_squares(from + first, lesser(BLOCK, count - first));
     }
     for (int64_t block = 0; block < blocks; block++) {
         total += sums[block];
@@ -59,10 +55,7 @@ static void sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws)
 
 static size_t sum_squares_ws(const Ctx *c, Tensor x)
 {
-    if (x.dtype != DT_F32) {
-        const Ops *ref = cpu_ref(c);
-        return ref->sum_squares_ws != NULL ? ref->sum_squares_ws(c, x) : 0;
-    }
+    (void)c;
     return (size_t)block_count(tensor_count(x)) * sizeof(double);
 }
 
@@ -116,10 +109,6 @@ VEC_INLINE void adamw_step(Coefficients k, const float *grad, float *param, floa
 
 static void adamw(Ctx *c, UpdateArgs args)
 {
-    if (args.param.dtype != DT_F32 || tensor_given(args.low)) {
-        cpu_ref(c)->adamw(c, args);
-        return;
-    }
     Coefficients k = coefficients(args);
     const float *grad = args.grad.data;
     float *param = args.param.data, *m = args.state[0].data, *v = args.state[1].data;
@@ -150,10 +139,6 @@ VEC_INLINE void sgd_step(Coefficients k, const float *grad, float *param, float 
 
 static void sgd(Ctx *c, UpdateArgs args)
 {
-    if (args.param.dtype != DT_F32 || tensor_given(args.low)) {
-        cpu_ref(c)->sgd(c, args);
-        return;
-    }
     const float *hyper = args.hyper.data, *grad = args.grad.data;
     Coefficients k = {.beta1 = hyper[HYPER_BETA1],
                       .grad1 = (float)clipping(args),

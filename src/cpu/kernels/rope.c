@@ -21,10 +21,6 @@ VEC_INLINE void rotate_step(float *heads, int64_t head_count, int64_t half, cons
 /* q and k lie at the start of a row of qkv, one head after the other: H + G heads to rotate. */
 static void rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse)
 {
-    if (qkv.dtype != DT_F32) {
-        cpu_ref(c)->rope(c, qkv, shape, table, inverse);
-        return;
-    }
     int64_t rows = qkv.dim[0], width = qkv.dim[1];
     int64_t head_count = shape.heads + shape.kv_heads, half = shape.head_dim / 2;
     float *data = qkv.data, sign = inverse ? -1.0f : 1.0f;

@@ -9,21 +9,11 @@
 
 static size_t ttt_forward_ws(const Ctx *c, const TttShape *shape, DType dtype)
 {
-    if (dtype != DT_F32) {
-        const Ops *ref = cpu_ref(c);
-        return ref->ttt_forward_ws != NULL ? ref->ttt_forward_ws(c, shape, dtype) : 0;
-    }
+    (void)dtype;
     HeadLayout l = head_layout(shape);
     int64_t used;
     take_tokens(&l, NULL, &used);
     return (size_t)used * sizeof(float) * (size_t)c->backend->threads;
-}
-
-static size_t ttt_states_bytes(const Ctx *c, const TttShape *shape, DType dtype)
-{
-    const Ops *ref = cpu_ref(c);
-    bool asks = dtype != DT_F32 && ref->ttt_states_bytes != NULL;
-    return asks ? ref->ttt_states_bytes(c, shape, dtype) : 0;
 }
 
 /* One sequence of one head: out (seq, D), out_row apart, from its rows x; the first state is
@@ -57,10 +47,7 @@ static void forward_head(const HeadLayout *l, const TokenSpace *s, const float *
 static void ttt_forward(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
                         Tensor out, Tensor states, void *ws)
 {
-    if (x.dtype != DT_F32) {
-        cpu_ref(c)->ttt_forward(c, x, shape, w, rope, out, states, ws);
-        return;
-    }
+    (void)states;
     HeadLayout l = head_layout(shape);
     int threads = threads_for(c, tensor_count(out) * l.inner);
 #pragma omp parallel num_threads(threads)
@@ -87,7 +74,6 @@ void PACER_ISA_NAME(ttt_fill)(Ops *ops)
 {
     ops->ttt_forward = ttt_forward;
     ops->ttt_forward_ws = ttt_forward_ws;
-    ops->ttt_states_bytes = ttt_states_bytes;
     PACER_ISA_NAME(ttt_backward_fill)(ops);
     PACER_ISA_NAME(ttt_step_fill)(ops);
 }

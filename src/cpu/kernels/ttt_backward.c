@@ -146,7 +146,7 @@ static float row_product(const float *a, const float *b, int64_t width)
     for (int64_t i = 0; i < width; i += VEC_LANES) {
         sum = vec_fma(vec_load(a + i), vec_load(b + i), sum);
     }
-    return sum_lanes(sum);
+    return vec_sum(sum);
 }
 
 /* Row i: drate grows by du . g, and du becomes dg = rate * du. */
@@ -213,7 +213,7 @@ static void slope_row(const HeadLayout *l, const Mini *t, const BackwardSpace *s
         vec_store(s->du1 + c, dg * slope);
         vec_store(s->dz1 + c, dg * r * vec_load(t->curve + c));
     }
-    s->drate[i] += sum_lanes(sum);
+    s->drate[i] += vec_sum(sum);
 }
 
 /* Backward of what happens to keys and values: from du and du1, drate, dk and de. */
@@ -266,11 +266,7 @@ static void store_rotated(const HeadLayout *l, const Head *h, const float *from,
             int64_t at = i * l->width + c;
             Vec value = rotate_pairs(vec_load(from + at), vec_load(h->cosine + at),
                                      -vec_load(h->sine + at));
-            if (c + VEC_LANES <= l->depth) {
-                vec_store(to + i * l->x_row + c, value);
-            } else {
-                vec_store_part(to + i * l->x_row + c, value, l->depth - c);
-            }
+            store_within(to + i * l->x_row, c, l->depth, value);
         }
     }
 }
@@ -384,10 +380,7 @@ static void join_index(const HeadLayout *l, const TttWeights *w, float *heads, i
 
 static size_t ttt_backward_ws(const Ctx *c, const TttShape *shape, DType dtype)
 {
-    if (dtype != DT_F32) {
-        const Ops *ref = cpu_ref(c);
-        return ref->ttt_backward_ws != NULL ? ref->ttt_backward_ws(c, shape, dtype) : 0;
-    }
+    (void)dtype;
     HeadLayout l = head_layout(shape);
     Cut cut = cut_of(&l, shape);
     int64_t own, sums;
@@ -401,10 +394,7 @@ static void ttt_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, c
                          Tensor rope, Tensor states, Tensor dx, const TttWeights *grads, Mode mode,
                          void *ws)
 {
-    if (x.dtype != DT_F32) {
-        cpu_ref(c)->ttt_backward(c, dout, x, shape, w, rope, states, dx, grads, mode, ws);
-        return;
-    }
+    (void)states;
     HeadLayout l = head_layout(shape);
     Cut cut = cut_of(&l, shape);
     int64_t own, unit_floats, units = l.heads * cut.runs;

@@ -247,7 +247,7 @@ static inline void layer_backward(const Layer *l, const LayerGradient *g, MiniSi
             sum = vec_fma(product, vec_load(t->p + i * row + j), sum);
             vec_store(c, product * -size.tau[i]);
         }
-        dtau[i] -= sum_lanes(sum);
+        dtau[i] -= vec_sum(sum);
     }
     multiply_lower(size, l->in_width, s->c, t->x, dxq);
     multiply_lower_turned(size, l->in_width, s->c, t->xq, dx);
@@ -267,7 +267,7 @@ static inline void layer_backward(const Layer *l, const LayerGradient *g, MiniSi
         sum = vec_fma(j, vec_load(t->u + i), sum);
         vec_store(du + i, vec_fma(vec_set(last), j, vec_load(du + i)));
     }
-    dtau[n - 1] -= sum_lanes(sum);
+    dtau[n - 1] -= vec_sum(sum);
 
     turn_set(dzq, l->out_width, n, l->out, s->turned, row);
     clear(s->back, round_up(l->in, MR) * row);

@@ -19,13 +19,13 @@ static inline float centre_row(const RowNorm *n, const float *z, float *centred)
     for (int64_t i = 0; i < n->width; i += VEC_LANES) {
         sum += vec_load(z + i);
     }
-    Vec mean = vec_set(sum_lanes(sum) * n->share);
+    Vec mean = vec_set(vec_sum(sum) * n->share);
     for (int64_t i = 0; i < n->width; i += VEC_LANES) {
         Vec distance = (vec_load(z + i) - mean) * vec_load(n->mask + i);
         squares = vec_fma(distance, distance, squares);
         vec_store(centred + i, distance);
     }
-    return (float)(1 / sqrt((double)(sum_lanes(squares) * n->share) + n->eps));
+    return (float)(1 / sqrt((double)(vec_sum(squares) * n->share) + n->eps));
 }
 
 /* x - mean of x - zh * mean of x * zh, all times rstd: a gradient on zh taken back to z. x may
@@ -64,8 +64,8 @@ static inline void inner_gradient_row(const RowNorm *n, const float *z, const fl
         vec_store(r.g + i, y);
     }
     *r.rstd = rstd;
-    *r.tilt = sum_lanes(tilt) * n->share;
-    pull_row(n, r.g, r.zh, rstd, sum_lanes(sum) * n->share, *r.tilt, r.g);
+    *r.tilt = vec_sum(tilt) * n->share;
+    pull_row(n, r.g, r.zh, rstd, vec_sum(sum) * n->share, *r.tilt, r.g);
 }
 
 /* Backward of inner_gradient_row: from dg, which is used up, dz; the target's gradient with its
@@ -82,8 +82,8 @@ static inline void inner_gradient_row_backward(const RowNorm *n, InnerRow r, flo
         own = vec_fma(grad, vec_load(r.g + i), own);
         vec_store(dg + i, scaled);
     }
-    float mean = sum_lanes(sum) * n->share, slope = sum_lanes(along) * n->share;
-    float shrink = sum_lanes(own) * n->share;
+    float mean = vec_sum(sum) * n->share, slope = vec_sum(along) * n->share;
+    float shrink = vec_sum(own) * n->share;
     sum = along = (Vec){0};
     for (int64_t i = 0; i < n->width; i += VEC_LANES) {
         Vec scaled = vec_load(dg + i), zh = vec_load(r.zh + i), e = vec_load(r.e + i);
@@ -100,8 +100,7 @@ static inline void inner_gradient_row_backward(const RowNorm *n, InnerRow r, flo
         vec_store(dgamma + i, grown);
         vec_store(dbeta + i, vec_load(dbeta + i) + target);
     }
-    pull_row(n, dz, r.zh, rstd, sum_lanes(sum) * n->share, sum_lanes(along) * n->share + shrink,
-             dz);
+    pull_row(n, dz, r.zh, rstd, vec_sum(sum) * n->share, vec_sum(along) * n->share + shrink, dz);
 }
 
 /* Backward of q + gamma * zh + beta: from dout, dz in the place of z. */
@@ -120,7 +119,7 @@ static inline void output_row_backward(const RowNorm *n, const float *dout, floa
         vec_store(dgamma + i, vec_fma(d, normal, vec_load(dgamma + i)));
         vec_store(dbeta + i, vec_load(dbeta + i) + d);
     }
-    pull_row(n, z, zh, rstd, sum_lanes(sum) * n->share, sum_lanes(along) * n->share, z);
+    pull_row(n, z, zh, rstd, vec_sum(sum) * n->share, vec_sum(along) * n->share, z);
 }
 
 /* out (D) = q + gamma * zh + beta, zh the normalised z, which is used up. */
@@ -129,12 +128,7 @@ static inline void output_row(const RowNorm *n, const float *q, float *z, int64_
     float rstd = centre_row(n, z, z);
     for (int64_t i = 0; i < depth; i += VEC_LANES) {
         Vec normal = vec_fma(vec_load(z + i) * rstd, vec_load(n->gamma + i), vec_load(n->beta + i));
-        Vec value = vec_load(q + i) + normal;
-        if (i + VEC_LANES <= depth) {
-            vec_store(out + i, value);
-        } else {
-            vec_store_part(out + i, value, depth - i);
-        }
+        store_within(out, i, depth, vec_load(q + i) + normal);
     }
 }
 

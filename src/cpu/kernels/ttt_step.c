@@ -23,15 +23,6 @@ static StepLayer step_layer(int64_t in, int64_t out, float *state, int64_t count
     return (StepLayer){in, out, state, b, state + count, b + count};
 }
 
-VEC_INLINE void store_within(float *row, int64_t i, int64_t width, Vec v)
-{
-    if (i + VEC_LANES <= width) {
-        vec_store(row + i, v);
-    } else {
-        vec_store_part(row + i, v, width - i);
-    }
-}
-
 /* z = x w + b */
 static void apply_layer(const StepLayer *l, const float *x, float *z)
 {
@@ -75,7 +66,7 @@ static void turned_layer(const StepLayer *l, const float *g, float *r)
         for (int64_t o = 0; o < l->out; o += VEC_LANES) {
             sum = vec_fma(load_within(l->w + e * l->out, o, l->out), vec_load(g + o), sum);
         }
-        r[e] = sum_lanes(sum);
+        r[e] = vec_sum(sum);
     }
 }
 
@@ -137,8 +128,8 @@ static void ttt_step(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *
     int64_t own, count = ttt_state(shape);
     take_tokens(&l, NULL, &own);
     bool fits = (size_t)own * sizeof(float) * (size_t)c->backend->threads <= CPU_BLOCK_BYTES;
-    if (x.dtype != DT_F32 || !fits) {
-        cpu_ref(c)->ttt_step(c, x, shape, w, rope, position, state, out);
+    if (!fits) {
+        c->backend->other_ops->ttt_step(c, x, shape, w, rope, position, state, out);
         return;
     }
     int64_t i = ((const int32_t *)position.data)[0] % shape->mini;
@@ -179,10 +170,6 @@ static float *copy_part(Tensor t, int64_t head, int64_t heads, float *to)
 
 static void ttt_start(Ctx *c, const TttShape *shape, const TttWeights *w, Tensor state)
 {
-    if (w->w1.dtype != DT_F32) {
-        cpu_ref(c)->ttt_start(c, shape, w, state);
-        return;
-    }
     int64_t count = ttt_state(shape);
     int threads = threads_for(c, tensor_count(state));
 #pragma omp parallel for num_threads(threads) schedule(static)

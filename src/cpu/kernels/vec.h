@@ -20,6 +20,16 @@
 #define VEC_LANES 4
 #endif
 
+static inline int64_t round_up(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+static inline int64_t lesser(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 #define VEC_INLINE static inline __attribute__((always_inline, unused))
 
 typedef float Vec __attribute__((vector_size(VEC_LANES * 4)));
@@ -76,6 +86,21 @@ VEC_INLINE void vec_store_part(float *to, Vec v, int64_t count)
 #else
     memcpy(to, &v, (size_t)count * sizeof(float));
 #endif
+}
+
+/* The vector at row[i] of a row that ends at width; lanes past it are 0. */
+VEC_INLINE Vec load_within(const float *row, int64_t i, int64_t width)
+{
+    return i + VEC_LANES <= width ? vec_load(row + i) : vec_load_part(row + i, width - i);
+}
+
+VEC_INLINE void store_within(float *row, int64_t i, int64_t width, Vec v)
+{
+    if (i + VEC_LANES <= width) {
+        vec_store(row + i, v);
+    } else {
+        vec_store_part(row + i, v, width - i);
+    }
 }
 
 /* a * b + c; rounded once where the machine can. */
@@ -156,45 +181,48 @@ VEC_INLINE Vec vec_sqrt(Vec a)
 #endif
 }
 
-/* Lane i is added to lane i + half, then the same over each half, down to one. */
+/* Which lane, counted as __builtin_shufflevector does, comes to lane l when two vectors exchange
+ * blocks of h lanes: every second block of the first for every other one of the second. */
+#define TO_FIRST(l, h) ((l) & (h) ? VEC_LANES + (l) - (h) : (l))
+#define TO_SECOND(l, h) ((l) & (h) ? VEC_LANES + (l) : (l) + (h))
+#define TO_OTHER(l, h) ((l) ^ (h))
+#define LANES_4(f, l, h) f(l, h), f(l + 1, h), f(l + 2, h), f(l + 3, h)
+#define LANES_8(f, l, h) LANES_4(f, l, h), LANES_4(f, l + 4, h)
+#if VEC_LANES == 16
+#define LANES(f, h) LANES_8(f, 0, h), LANES_8(f, 8, h)
+#elif VEC_LANES == 8
+#define LANES(f, h) LANES_8(f, 0, h)
+#else
+#define LANES(f, h) LANES_4(f, 0, h)
+#endif
+
+#define SHUFFLE(a, b, f, h) __builtin_shufflevector(a, b, LANES(f, h))
+
+/* The lanes of the greater half are added to those of the lesser, and so on down to one. */
 VEC_INLINE float vec_sum(Vec v)
 {
-#if defined(__SSE2__)
-#if defined(__AVX512F__)
-    __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v),
-                                 _mm256_castpd_ps(_mm512_extractf64x4_pd((__m512d)v, 1)));
-#elif defined(__AVX__)
-    __m256 eight = v;
+#if VEC_LANES >= 16
+    v += SHUFFLE(v, v, TO_OTHER, 8);
 #endif
-#if defined(__AVX__)
-    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-#else
-    __m128 four = v;
+#if VEC_LANES >= 8
+    v += SHUFFLE(v, v, TO_OTHER, 4);
 #endif
-    __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
-#else
-    float lane[VEC_LANES];
-    memcpy(lane, &v, sizeof v);
-    for (int half = VEC_LANES / 2; half > 0; half /= 2) {
-        for (int i = 0; i < half; i++) {
-            lane[i] += lane[i + half];
-        }
-    }
-    return lane[0];
-#endif
+    v += SHUFFLE(v, v, TO_OTHER, 2);
+    v += SHUFFLE(v, v, TO_OTHER, 1);
+    return v[0];
 }
 
 VEC_INLINE float vec_greatest(Vec v)
 {
-    float lane[VEC_LANES];
-    memcpy(lane, &v, sizeof v);
-    for (int half = VEC_LANES / 2; half > 0; half /= 2) {
-        for (int i = 0; i < half; i++) {
-            lane[i] = lane[i] > lane[i + half] ? lane[i] : lane[i + half];
-        }
-    }
-    return lane[0];
+#if VEC_LANES >= 16
+    v = vec_max(v, SHUFFLE(v, v, TO_OTHER, 8));
+#endif
+#if VEC_LANES >= 8
+    v = vec_max(v, SHUFFLE(v, v, TO_OTHER, 4));
+#endif
+    v = vec_max(v, SHUFFLE(v, v, TO_OTHER, 2));
+    v = vec_max(v, SHUFFLE(v, v, TO_OTHER, 1));
+    return v[0];
 }
 
 /* e^x. About 1 ulp off at most from -87.3 to 88.3; 0 below -87.7, infinity above 88.4.
