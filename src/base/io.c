@@ -173,14 +173,13 @@ int io_writer_open(const char *path, IoWriter **out)
     return 0;
 }
 
-/* Waits for a lock. False on a file system without locks. */
-static bool wait_for_lock(int file)
+static int lock(int file, int how)
 {
     int result;
     do {
-        result = flock(file, LOCK_EX);
+        result = flock(file, how);
     } while (result != 0 && errno == EINTR);
-    return result == 0;
+    return result;
 }
 
 /* Opens the temporary file `name`, empty and locked by this process until it is closed. What a
@@ -199,7 +198,7 @@ static int open_temporary(const char *name, int *out, bool *lockless)
             code = err_set(ERR_INPUT,
                            "%s: is in the way, and no temporary file of pacer's; remove it", name);
         }
-        *lockless = code == 0 && !wait_for_lock(file);
+        *lockless = code == 0 && lock(file, LOCK_EX) != 0;
         /* The process that was waited for has given the file its final name, or removed it. */
         bool current = code == 0 && !*lockless && lstat(name, &named) == 0 &&
                        named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
@@ -327,10 +326,7 @@ int io_write_atomic(const char *path, const void *data, size_t size)
 bool io_lock(int file, const char *path)
 {
     static atomic_bool told;
-    int result;
-    do {
-        result = flock(file, LOCK_EX | LOCK_NB);
-    } while (result != 0 && errno == EINTR);
+    int result = lock(file, LOCK_EX | LOCK_NB);
     if (result != 0 && errno == EWOULDBLOCK) {
         return false;
     }

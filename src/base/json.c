@@ -339,15 +339,6 @@ static const cJSON *holder(JsonReader *reader, const cJSON *tree, const char *pa
     return reader->code == 0 ? tree : NULL;
 }
 
-/* NULL for what is absent or null. */
-static const cJSON *present(JsonReader *reader, const cJSON *tree, const char *path)
-{
-    const char *name;
-    const cJSON *object = holder(reader, tree, path, &name);
-    const cJSON *item = json_get(object, name);
-    return cJSON_IsNull(item) ? NULL : item;
-}
-
 Value json_read_number(JsonReader *reader, const cJSON *tree, const char *path)
 {
     const char *name;
@@ -370,14 +361,26 @@ Value json_read_count(JsonReader *reader, const cJSON *tree, const char *path)
     return value;
 }
 
+/* NULL for what is absent or null. */
+static const cJSON *of_kind(JsonReader *reader, const cJSON *tree, const char *path,
+                            cJSON_bool (*is)(const cJSON *), const char *kind)
+{
+    const char *name;
+    const cJSON *object = holder(reader, tree, path, &name), *item = json_get(object, name);
+    if (json_is_nothing(item)) {
+        return NULL;
+    }
+    if (!is(item)) {
+        json_wrong(reader, path, kind);
+        return NULL;
+    }
+    return item;
+}
+
 void json_read_text(JsonReader *reader, const cJSON *tree, const char *path, char *out, size_t size)
 {
-    const cJSON *item = present(reader, tree, path);
-    if (item != NULL && !cJSON_IsString(item)) {
-        json_wrong(reader, path, "text");
-    }
-    const char *text = cJSON_IsString(item) ? item->valuestring : "";
-    snprintf(out, size, "%s", text);
+    const cJSON *item = of_kind(reader, tree, path, cJSON_IsString, "text");
+    snprintf(out, size, "%s", item != NULL ? item->valuestring : "");
     for (char *at = out; *at != '\0'; at++) {
         *at = (unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at;
     }
@@ -385,22 +388,12 @@ void json_read_text(JsonReader *reader, const cJSON *tree, const char *path, cha
 
 const cJSON *json_read_object(JsonReader *reader, const cJSON *tree, const char *path)
 {
-    const cJSON *item = present(reader, tree, path);
-    if (item != NULL && !cJSON_IsObject(item)) {
-        json_wrong(reader, path, "an object");
-        return NULL;
-    }
-    return item;
+    return of_kind(reader, tree, path, cJSON_IsObject, "an object");
 }
 
 const cJSON *json_read_array(JsonReader *reader, const cJSON *tree, const char *path)
 {
-    const cJSON *item = present(reader, tree, path);
-    if (item != NULL && !cJSON_IsArray(item)) {
-        json_wrong(reader, path, "an array");
-        return NULL;
-    }
-    return item;
+    return of_kind(reader, tree, path, cJSON_IsArray, "an array");
 }
 
 int json_read_format(const char *path, const cJSON *object, const char *name, int newest)

@@ -28,12 +28,6 @@ RngBlock rng_block(uint64_t seed, uint64_t stream, uint64_t index)
     return (RngBlock){{counter[0], counter[1], counter[2], counter[3]}};
 }
 
-static double unit(uint32_t high, uint32_t low)
-{
-    uint64_t bits = ((uint64_t)high << 32 | low) >> 11;
-    return (double)bits * 0x1p-53;
-}
-
 /* Box-Muller: a block of four words gives four normals, so number i comes from block i / 4. */
 static void normal_pair(uint32_t a, uint32_t b, float *out)
 {
@@ -66,5 +60,6 @@ uint64_t rng_below(uint64_t seed, uint64_t stream, uint64_t index, uint64_t n)
 double rng_uniform(uint64_t seed, uint64_t stream, uint64_t index)
 {
     RngBlock block = rng_block(seed, stream, index);
-    return unit(block.word[0], block.word[1]);
+    uint64_t bits = ((uint64_t)block.word[0] << 32 | block.word[1]) >> 11;
+    return (double)bits * 0x1p-53;
 }
