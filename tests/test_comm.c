@@ -271,7 +271,7 @@ static void test_comm__board_ignores_other_jobs_and_files(void **state)
     data_files_remove(folder);
 }
 
-static void assert_explained(const Ranks *r, BoardWait wait, const char *expected)
+static void assert_explained(BoardWait wait, const char *expected)
 {
     char text[BOARD_TEXT_SIZE], pid[32], *filled = mem_strdup(expected), *place;
     snprintf(pid, sizeof pid, "%d", (int)getpid());
@@ -280,7 +280,7 @@ static void assert_explained(const Ranks *r, BoardWait wait, const char *expecte
         free(filled);
         filled = more;
     }
-    board_explain(&wait, r->first, r->second, text);
+    board_explain(&wait, text);
     assert_string_equal(text, filled);
     free(filled);
 }
@@ -290,7 +290,7 @@ static void test_comm__explains_who_is_behind(void **state)
     (void)state;
     Ranks r;
     ranks_open(&r);
-    BoardWait wait = {0, RANKS, 17, "all-reduce", 60, false};
+    BoardWait wait = {0, RANKS, 17, "all-reduce", 60, false, r.first, r.second};
     for (int i = 0; i < RANKS; i++) {
         board_enter(r.boards[i], 16, "all-reduce");
         board_leave(r.boards[i]);
@@ -299,31 +299,28 @@ static void test_comm__explains_who_is_behind(void **state)
         }
     }
     ranks_read(&r, -1);
-    assert_explained(&r, wait,
-                     "rank 2 on host host-2 (pid PID) is at step 40, before "
-                     "all-reduce 17; ranks "
-                     "0, 1, 3 have waited 60 s in all-reduce 17 for it");
-    assert_int_equal(board_speaker(&wait, r.first, r.second), 0);
+    assert_explained(wait, "rank 2 on host host-2 (pid PID) is at step 40, before "
+                           "all-reduce 17; ranks "
+                           "0, 1, 3 have waited 60 s in all-reduce 17 for it");
+    assert_int_equal(board_speaker(&wait), 0);
     wait.rank = 3;
-    assert_int_equal(board_speaker(&wait, r.first, r.second), 0);
+    assert_int_equal(board_speaker(&wait), 0);
     ranks_read(&r, 0);
-    assert_int_equal(board_speaker(&wait, r.first, r.second), 1);
+    assert_int_equal(board_speaker(&wait), 1);
 
     ranks_read(&r, 2);
-    assert_explained(&r, wait,
-                     "rank 2 on host host-2 (pid PID) is at step 40, before "
-                     "all-reduce 17, and "
-                     "shows no sign of life; ranks 0, 1, 3 have waited 60 s in "
-                     "all-reduce 17 for it");
+    assert_explained(wait, "rank 2 on host host-2 (pid PID) is at step 40, before "
+                           "all-reduce 17, and "
+                           "shows no sign of life; ranks 0, 1, 3 have waited 60 s in "
+                           "all-reduce 17 for it");
     board_enter(r.boards[1], 12, "barrier 'save'");
     board_step(r.boards[2], -1);
     ranks_read(&r, -1);
-    assert_explained(&r, wait,
-                     "rank 1 on host host-1 (pid PID) is at step 40, in barrier "
-                     "'save' 12; rank 2 "
-                     "on host host-2 (pid PID) is before its first step, before "
-                     "all-reduce 17; "
-                     "ranks 0, 3 have waited 60 s in all-reduce 17 for them");
+    assert_explained(wait, "rank 1 on host host-1 (pid PID) is at step 40, in barrier "
+                           "'save' 12; rank 2 "
+                           "on host host-2 (pid PID) is before its first step, before "
+                           "all-reduce 17; "
+                           "ranks 0, 3 have waited 60 s in all-reduce 17 for them");
     ranks_close(&r);
 }
 
@@ -332,31 +329,27 @@ static void test_comm__explains_silence_and_ignorance(void **state)
     (void)state;
     Ranks r;
     ranks_open(&r);
-    BoardWait wait = {3, RANKS, 9, "broadcast", 2.5, false};
+    BoardWait wait = {3, RANKS, 9, "broadcast", 2.5, false, r.first, r.second};
     for (int i = 0; i < RANKS; i++) {
         board_enter(r.boards[i], 9, "broadcast");
     }
     ranks_read(&r, 1);
-    assert_explained(&r, wait,
-                     "rank 1 on host host-1 (pid PID) is at step 40, in broadcast 9, and "
-                     "shows no "
-                     "sign of life; ranks 0, 2, 3 have waited 2.5 s in broadcast 9 for it");
+    assert_explained(wait, "rank 1 on host host-1 (pid PID) is at step 40, in broadcast 9, and "
+                           "shows no "
+                           "sign of life; ranks 0, 2, 3 have waited 2.5 s in broadcast 9 for it");
     ranks_read(&r, -1);
-    assert_explained(&r, wait,
-                     "all 4 ranks are in broadcast 9 and alive, but it was not "
-                     "finished within "
-                     "2.5 s: the way between them is blocked");
+    assert_explained(wait, "all 4 ranks are in broadcast 9 and alive, but it was not "
+                           "finished within "
+                           "2.5 s: the way between them is blocked");
     r.first[2] = r.second[2] = (BoardEntry){0};
-    assert_explained(&r, wait,
-                     "rank 2 has told nothing of itself; ranks 0, 1, 3 have waited 2.5 s in "
-                     "broadcast 9 for it");
+    assert_explained(wait, "rank 2 has told nothing of itself; ranks 0, 1, 3 have waited 2.5 s in "
+                           "broadcast 9 for it");
     char text[BOARD_TEXT_SIZE];
     board_explain_end(&wait, 2, &r.second[2], text);
     assert_string_equal(text, "rank 2 has ended; rank 3 waits for it in broadcast 9");
     memset(r.second, 0, sizeof r.second);
-    assert_explained(&r, wait,
-                     "broadcast 9 was not finished within 2.5 s: another rank is missing or "
-                     "stopped");
+    assert_explained(wait, "broadcast 9 was not finished within 2.5 s: another rank is missing or "
+                           "stopped");
     ranks_close(&r);
 }
 
@@ -365,16 +358,15 @@ static void test_comm__explains_devices_by_their_own_count(void **state)
     (void)state;
     Ranks r;
     ranks_open(&r);
-    BoardWait wait = {0, RANKS, 30, "GPU collective", 5, true};
+    BoardWait wait = {0, RANKS, 30, "GPU collective", 5, true, r.first, r.second};
     for (int i = 0; i < RANKS; i++) {
         board_enter(r.boards[i], 4, "sum");
         board_device(r.boards[i], i == 3 ? 28 : 30);
     }
     ranks_read(&r, -1);
-    assert_explained(&r, wait,
-                     "rank 3 on host host-3 (pid PID) is at step 40, before "
-                     "collective 29; ranks "
-                     "0, 1, 2 have waited 5 s in GPU collective 30 for it");
+    assert_explained(wait, "rank 3 on host host-3 (pid PID) is at step 40, before "
+                           "collective 29; ranks "
+                           "0, 1, 2 have waited 5 s in GPU collective 30 for it");
     ranks_close(&r);
 }
 
@@ -390,9 +382,9 @@ static void test_comm__explains_many_ranks_in_few_words(void **state)
         second[i] = first[i];
         second[i].beats = 1;
     }
-    BoardWait wait = {400, MANY, 5, "sum", 1, false};
+    BoardWait wait = {400, MANY, 5, "sum", 1, false, first, second};
     char text[BOARD_TEXT_SIZE];
-    board_explain(&wait, first, second, text);
+    board_explain(&wait, text);
     assert_non_null(strstr(text, "; and 96 more; ranks 100, 101, 102, 103, 104, 105, 106, 107 and "
                                  "392 more have waited 1 s in sum 5 for them"));
 }

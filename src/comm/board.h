@@ -45,18 +45,19 @@ typedef struct {
     int64_t number;   /* of the collective */
     const char *what; /* "all-reduce" */
     double waited_s;
-    bool on_device; /* numbered as BoardEntry.device */
+    bool on_device;                   /* numbered as BoardEntry.device */
+    const BoardEntry *first, *second; /* (ranks): two readings some time apart */
 } BoardWait;
 
-/* Says who is behind, from two readings of all ranks' entries some time apart, into text. */
+/* Says who is behind, by the two readings, into text. */
 #define BOARD_TEXT_SIZE 1024
-void board_explain(const BoardWait *wait, const BoardEntry *first, const BoardEntry *second,
-                   char text[BOARD_TEXT_SIZE]);
+void board_explain(const BoardWait *wait, char text[BOARD_TEXT_SIZE]);
 
-/* "rank 2 on host a (pid 7) has ended: it was at step 40, before all-reduce 17" */
+/* "rank 2 on host a (pid 7) has ended: it was at step 40, before all-reduce 17"; without
+ * readings. */
 void board_explain_end(const BoardWait *wait, int rank, const BoardEntry *entry,
                        char text[BOARD_TEXT_SIZE]);
 
 /* The lowest rank that is alive and inside what `wait` waits for: the one to speak for all of
- * them. */
-int board_speaker(const BoardWait *wait, const BoardEntry *first, const BoardEntry *second);
+ * them, by the two readings. */
+int board_speaker(const BoardWait *wait);

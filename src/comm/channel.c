@@ -99,7 +99,7 @@ bool comm_device_overdue(Comm *comm, int64_t number, double waited_s, char reaso
     bool overdue = comm->options.timeout_s > 0 && waited_s > comm->options.timeout_s;
     if (overdue) {
         _Static_assert(COMM_REASON_SIZE >= BOARD_TEXT_SIZE, "room for the reason");
-        wait_explain(comm, &wait, reason);
+        wait_explain(comm, wait, reason);
     }
     return overdue;
 }

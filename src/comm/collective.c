@@ -32,13 +32,18 @@
 #define LOOK_EVERY 0.05 /* s: for ranks that have ended, and for the timeout */
 #define GRACE 0.1       /* s that what a rank sent before it ended may take */
 
+/* Messages of one piece. */
+typedef struct {
+    MpiRequest *requests; /* (2 x ranks): sends and receives */
+    int count, tag;
+} Flight;
+
 enum { TAG_SCATTER, TAG_GATHER };
 
 struct Engine {
     Comm *comm;
     const MpiModule *module;
-    MpiRequest *scatter[UNDER_WAY], *gather[UNDER_WAY]; /* (2 x ranks): sends and receives */
-    int scatter_count[UNDER_WAY], gather_count[UNDER_WAY];
+    Flight scatter[UNDER_WAY], gather[UNDER_WAY];
     char *scratch[UNDER_WAY]; /* (ranks, PIECE_BYTES) */
     const void **parts;       /* (ranks) */
     const Work *work;
@@ -62,8 +67,9 @@ Engine *engine_new(Comm *comm, const MpiModule *module)
     e->module = module;
     e->parts = mem_zalloc((size_t)comm->ranks, sizeof *e->parts);
     for (int i = 0; i < UNDER_WAY; i++) {
-        e->scatter[i] = mem_zalloc((size_t)comm->ranks, 2 * sizeof **e->scatter);
-        e->gather[i] = mem_zalloc((size_t)comm->ranks, 2 * sizeof **e->gather);
+        size_t requests = 2 * (size_t)comm->ranks;
+        e->scatter[i] = (Flight){mem_zalloc(requests, sizeof(MpiRequest)), 0, TAG_SCATTER};
+        e->gather[i] = (Flight){mem_zalloc(requests, sizeof(MpiRequest)), 0, TAG_GATHER};
         e->scratch[i] = mem_alloc((size_t)comm->ranks * PIECE_BYTES);
     }
     return e;
@@ -75,8 +81,8 @@ void engine_free(Engine *e)
         return;
     }
     for (int i = 0; i < UNDER_WAY; i++) {
-        free(e->scatter[i]);
-        free(e->gather[i]);
+        free(e->scatter[i].requests);
+        free(e->gather[i].requests);
         free(e->scratch[i]);
     }
     free(e->parts);
@@ -123,19 +129,19 @@ static int rest(Engine *e, int polls, long *sleep_ns)
     }
     double timeout = e->comm->options.timeout_s;
     if (timeout > 0 && wait.waited_s > timeout) {
-        wait_explain(e->comm, &wait, text);
+        wait_explain(e->comm, wait, text);
         return err_set(ERR_FAILED, "%s", text);
     }
     return 0;
 }
 
-static int finish(Engine *e, MpiRequest *requests, int *count)
+static int finish(Engine *e, Flight *flight)
 {
-    for (int i = 0; i < *count; i++) {
+    for (int i = 0; i < flight->count; i++) {
         long sleep_ns = SLEEP_LEAST;
         for (int polls = 0;; polls++) {
             bool done = false;
-            int code = e->module->test(&requests[i], &done);
+            int code = e->module->test(&flight->requests[i], &done);
             if (code != 0) {
                 return mpi_failed(e, code);
             }
@@ -150,7 +156,7 @@ static int finish(Engine *e, MpiRequest *requests, int *count)
         e->moved = clock_seconds();
         e->death = 0;
     }
-    *count = 0;
+    flight->count = 0;
     return 0;
 }
 
@@ -173,50 +179,36 @@ static int64_t pieces_of(const Layout *l)
     return (l->part + l->piece - 1) / l->piece;
 }
 
-static int start(Engine *e, MpiRequest *list, int *count, bool is_send, void *bytes, size_t size,
-                 int peer, int tag)
+static int start(Engine *e, Flight *flight, bool is_send, void *bytes, size_t size, int peer)
 {
     if (size == 0) {
         return 0;
     }
-    MpiRequest *request = &list[(*count)++];
-    int code = is_send ? e->module->send(request, bytes, size, peer, tag)
-                       : e->module->receive(request, bytes, size, peer, tag);
+    MpiRequest *request = &flight->requests[flight->count++];
+    int code = is_send ? e->module->send(request, bytes, size, peer, flight->tag)
+                       : e->module->receive(request, bytes, size, peer, flight->tag);
     return code != 0 ? mpi_failed(e, code) : 0;
 }
 
-/* Piece p of everybody's part goes to its owner; the others' shares of mine come into scratch. */
-static int start_scatter(Engine *e, const Layout *l, const void *in, int64_t p)
+/* Piece p. Scattered, each rank's share of it goes to its owner, and the others' shares of mine
+ * come into scratch; gathered, mine goes to everybody, and theirs come to their places. */
+static int start_piece(Engine *e, Flight *flights, const Layout *l, const void *data, int64_t p)
 {
     int slot = (int)(p % UNDER_WAY), me = e->comm->rank, ranks = e->comm->ranks, code = 0;
+    Flight *flight = &flights[slot];
+    bool scatters = flight->tag == TAG_SCATTER;
     size_t mine = (size_t)length_of(l, me, p) * l->size;
     for (int i = 1; i < ranks && code == 0; i++) {
         int from = (me + ranks - i) % ranks;
-        code = start(e, e->scatter[slot], &e->scatter_count[slot], false,
-                     e->scratch[slot] + (size_t)from * PIECE_BYTES, mine, from, TAG_SCATTER);
+        char *place =
+            scatters ? e->scratch[slot] + (size_t)from * PIECE_BYTES : address_of(l, data, from, p);
+        size_t size = scatters ? mine : (size_t)length_of(l, from, p) * l->size;
+        code = start(e, flight, false, place, size, from);
     }
     for (int i = 1; i < ranks && code == 0; i++) {
-        int to = (me + i) % ranks;
-        code = start(e, e->scatter[slot], &e->scatter_count[slot], true, address_of(l, in, to, p),
-                     (size_t)length_of(l, to, p) * l->size, to, TAG_SCATTER);
-    }
-    return code;
-}
-
-/* Piece p of mine goes to everybody, and theirs come to their places. */
-static int start_gather(Engine *e, const Layout *l, void *out, int64_t p)
-{
-    int slot = (int)(p % UNDER_WAY), me = e->comm->rank, ranks = e->comm->ranks, code = 0;
-    size_t mine = (size_t)length_of(l, me, p) * l->size;
-    for (int i = 1; i < ranks && code == 0; i++) {
-        int from = (me + ranks - i) % ranks;
-        code = start(e, e->gather[slot], &e->gather_count[slot], false, address_of(l, out, from, p),
-                     (size_t)length_of(l, from, p) * l->size, from, TAG_GATHER);
-    }
-    for (int i = 1; i < ranks && code == 0; i++) {
-        int to = (me + i) % ranks;
-        code = start(e, e->gather[slot], &e->gather_count[slot], true, address_of(l, out, me, p),
-                     mine, to, TAG_GATHER);
+        int to = (me + i) % ranks, part = scatters ? to : me;
+        size_t size = (size_t)length_of(l, part, p) * l->size;
+        code = start(e, flight, true, address_of(l, data, part, p), size, to);
     }
     return code;
 }
@@ -225,7 +217,7 @@ static int finish_gathers(Engine *e)
 {
     int code = 0;
     for (int slot = 0; slot < UNDER_WAY && code == 0; slot++) {
-        code = finish(e, e->gather[slot], &e->gather_count[slot]);
+        code = finish(e, &e->gather[slot]);
     }
     return code;
 }
@@ -246,23 +238,23 @@ static void sum_piece(Engine *e, const Layout *l, const void *in, char *mine, in
 static int run_reduce(Engine *e, const Layout *l, const void *in, char *mine, void *gathered)
 {
     int64_t pieces = pieces_of(l);
-    int code = pieces > 0 ? start_scatter(e, l, in, 0) : 0;
+    int code = pieces > 0 ? start_piece(e, e->scatter, l, in, 0) : 0;
     for (int64_t p = 0; p < pieces && code == 0; p++) {
         int slot = (int)(p % UNDER_WAY);
         if (p + 1 < pieces) {
-            code = start_scatter(e, l, in, p + 1);
+            code = start_piece(e, e->scatter, l, in, p + 1);
         }
         if (code == 0) {
-            code = finish(e, e->scatter[slot], &e->scatter_count[slot]);
+            code = finish(e, &e->scatter[slot]);
         }
         if (code == 0) {
             sum_piece(e, l, in, mine, p, e->work->dtype);
         }
         if (code == 0 && gathered != NULL) {
-            code = finish(e, e->gather[slot], &e->gather_count[slot]);
+            code = finish(e, &e->gather[slot]);
         }
         if (code == 0 && gathered != NULL) {
-            code = start_gather(e, l, gathered, p);
+            code = start_piece(e, e->gather, l, gathered, p);
         }
     }
     return code != 0 ? code : finish_gathers(e);
@@ -278,9 +270,9 @@ static int run_gather(Engine *e, const Layout *l, const void *in, void *out)
     int code = 0;
     for (int64_t p = 0; p < pieces && code == 0; p++) {
         int slot = (int)(p % UNDER_WAY);
-        code = finish(e, e->gather[slot], &e->gather_count[slot]);
+        code = finish(e, &e->gather[slot]);
         if (code == 0) {
-            code = start_gather(e, l, out, p);
+            code = start_piece(e, e->gather, l, out, p);
         }
     }
     return code != 0 ? code : finish_gathers(e);
@@ -319,9 +311,9 @@ static int run_broadcast(Engine *e, const Work *work)
     for (size_t at = 0; at < bytes; at += BROADCAST_BYTES) {
         size_t part = bytes - at < BROADCAST_BYTES ? bytes - at : BROADCAST_BYTES;
         MpiRequest request;
-        int count = 1;
+        Flight one = {.requests = &request, .count = 1};
         int code = e->module->broadcast(&request, (char *)work->out + at, part, work->root);
-        code = code != 0 ? mpi_failed(e, code) : finish(e, &request, &count);
+        code = code != 0 ? mpi_failed(e, code) : finish(e, &one);
         if (code != 0) {
             return code;
         }

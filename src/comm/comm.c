@@ -40,14 +40,6 @@ static void fill(Comm *comm, CommOptions options, const MpiWorld *world)
     board_open(NULL, 0, comm->rank, "", &comm->board);
 }
 
-static void comm_free(Comm *comm)
-{
-    board_close(comm->board);
-    free((char *)comm->options.board);
-    free(comm->peers);
-    free(comm);
-}
-
 /* Who the others are, and a board that belongs to this job. */
 static int introduce(Comm *comm)
 {
@@ -128,7 +120,10 @@ void comm_close(Comm *comm)
         }
         worker_close(comm->worker);
     }
-    comm_free(comm);
+    board_close(comm->board);
+    free((char *)comm->options.board);
+    free(comm->peers);
+    free(comm);
 }
 
 int comm_rank(const Comm *comm)

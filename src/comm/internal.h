@@ -50,7 +50,7 @@ void worker_abort(Worker *worker, int status) __attribute__((noreturn));
 bool worker_is_ending(Worker *worker);
 
 /* wait.c: what a rank that has waited for too long finds out and says. */
-void wait_explain(Comm *comm, const BoardWait *wait, char text[BOARD_TEXT_SIZE]);
+void wait_explain(Comm *comm, BoardWait wait, char text[BOARD_TEXT_SIZE]);
 /* A rank of this machine that is no more, or -1. */
 int wait_find_dead(const Comm *comm);
 void wait_explain_end(Comm *comm, const BoardWait *wait, int dead, char text[BOARD_TEXT_SIZE]);

@@ -33,7 +33,7 @@ static void read_all(Comm *comm, BoardEntry *entries)
     }
 }
 
-void wait_explain(Comm *comm, const BoardWait *wait, char text[BOARD_TEXT_SIZE])
+void wait_explain(Comm *comm, BoardWait wait, char text[BOARD_TEXT_SIZE])
 {
     BoardEntry *first = mem_zalloc((size_t)comm->ranks, sizeof *first);
     BoardEntry *second = mem_zalloc((size_t)comm->ranks, sizeof *second);
@@ -46,8 +46,10 @@ void wait_explain(Comm *comm, const BoardWait *wait, char text[BOARD_TEXT_SIZE])
         }
         read_all(comm, second);
     }
-    board_explain(wait, first, second, text);
-    if (board_speaker(wait, first, second) != comm->rank) {
+    wait.first = first;
+    wait.second = second;
+    board_explain(&wait, text);
+    if (board_speaker(&wait) != comm->rank) {
         sleep_for(TURN);
     }
     free(first);
