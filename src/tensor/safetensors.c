@@ -75,39 +75,36 @@ const char *safetensors_header_fault(const void *header, size_t size)
 static int parse_header(SafeFile *file, const uint8_t *bytes, size_t size, size_t *data_start)
 {
     if (size < LENGTH_BYTES) {
-        return err_set(ERR_INPUT, "%s: %zu bytes are too few for a safetensors file", file->path,
-                       size);
+        return err_set(ERR_INPUT, "%zu bytes are too few for a safetensors file", size);
     }
     uint64_t length = 0;
     for (int i = 0; i < LENGTH_BYTES; i++) {
         length |= (uint64_t)bytes[i] << (8 * i);
     }
     if (length > HEADER_LIMIT) {
-        return err_set(
-            ERR_INPUT,
-            "%s: header of %llu bytes is above the limit of %llu: not a safetensors file?",
-            file->path, (unsigned long long)length, (unsigned long long)HEADER_LIMIT);
+        return err_set(ERR_INPUT,
+                       "header of %llu bytes is above the limit of %llu: not a safetensors file?",
+                       (unsigned long long)length, (unsigned long long)HEADER_LIMIT);
     }
     if (length > size - LENGTH_BYTES) {
-        return err_set(ERR_INPUT,
-                       "%s: header of %llu bytes in a file of %zu: the file is cut short",
-                       file->path, (unsigned long long)length, size);
+        return err_set(ERR_INPUT, "header of %llu bytes in a file of %zu: the file is cut short",
+                       (unsigned long long)length, size);
     }
     const char *text = (const char *)bytes + LENGTH_BYTES;
     const char *fault = safetensors_header_fault(bytes + LENGTH_BYTES, (size_t)length);
     if (fault != NULL) {
-        return err_set(ERR_INPUT, "%s: the header %s", file->path, fault);
+        return err_set(ERR_INPUT, "the header %s", fault);
     }
     const char *end = NULL;
     file->header = cJSON_ParseWithLengthOpts(text, (size_t)length, &end, 0);
     if (file->header == NULL) {
-        return err_set(ERR_INPUT, "%s: the header is not JSON, at or before byte %lld of it",
-                       file->path, end != NULL ? (long long)(end - text) : 0LL);
+        return err_set(ERR_INPUT, "the header is not JSON, at or before byte %lld of it",
+                       end != NULL ? (long long)(end - text) : 0LL);
     }
     for (; end < text + length; end++) {
         if (strchr(" \t\r\n", *end) == NULL) {
-            return err_set(ERR_INPUT, "%s: the header goes on after its JSON, at byte %lld of it",
-                           file->path, (long long)(end - text));
+            return err_set(ERR_INPUT, "the header goes on after its JSON, at byte %lld of it",
+                           (long long)(end - text));
         }
     }
     *data_start = LENGTH_BYTES + (size_t)length;
@@ -129,49 +126,43 @@ static const cJSON *only_member(const cJSON *object, const char *name)
     return found;
 }
 
-static int parse_shape(const SafeFile *file, const cJSON *shape, SafeTensor *tensor)
+static int parse_shape(const cJSON *shape, SafeTensor *tensor)
 {
     if (!cJSON_IsArray(shape)) {
-        return err_set(ERR_INPUT, "%s: tensor \"%.200s\": needs one \"shape\", an array",
-                       file->path, tensor->name);
+        return err_set(ERR_INPUT, "needs one \"shape\", an array");
     }
     for (const cJSON *item = shape->child; item != NULL; item = item->next) {
         if (tensor->rank == TENSOR_MAX_RANK) {
-            return err_set(ERR_INPUT, "%s: tensor \"%.200s\": more than %d dimensions", file->path,
-                           tensor->name, TENSOR_MAX_RANK);
+            return err_set(ERR_INPUT, "more than %d dimensions", TENSOR_MAX_RANK);
         }
         if (!json_whole(item, EXACT_LIMIT - 1, &tensor->dim[tensor->rank])) {
-            return err_set(ERR_INPUT,
-                           "%s: tensor \"%.200s\": dimension %d is not a whole number below 2^53",
-                           file->path, tensor->name, tensor->rank);
+            return err_set(ERR_INPUT, "dimension %d is not a whole number below 2^53",
+                           tensor->rank);
         }
         tensor->rank++;
     }
     return 0;
 }
 
-static int parse_tensor(const SafeFile *file, const cJSON *item, const uint8_t *data,
-                        size_t data_size, SafeTensor *tensor)
+static int parse_tensor(const cJSON *item, const uint8_t *data, size_t data_size,
+                        SafeTensor *tensor)
 {
     *tensor = (SafeTensor){.name = item->string};
     if (!cJSON_IsObject(item)) {
-        return err_set(ERR_INPUT, "%s: tensor \"%.200s\": its entry is not an object", file->path,
-                       tensor->name);
+        return err_set(ERR_INPUT, "its entry is not an object");
     }
     const cJSON *dtype = only_member(item, "dtype");
     if (!cJSON_IsString(dtype)) {
-        return err_set(ERR_INPUT, "%s: tensor \"%.200s\": needs one \"dtype\", a string",
-                       file->path, tensor->name);
+        return err_set(ERR_INPUT, "needs one \"dtype\", a string");
     }
     const FileType *type = find_type(dtype->valuestring);
     if (type == NULL) {
-        return err_set(ERR_INPUT, "%s: tensor \"%.200s\": unknown dtype \"%.40s\"", file->path,
-                       tensor->name, dtype->valuestring);
+        return err_set(ERR_INPUT, "unknown dtype \"%.40s\"", dtype->valuestring);
     }
     tensor->type = type->name;
     tensor->supported = type->supported;
     tensor->dtype = type->dtype;
-    int code = parse_shape(file, only_member(item, "shape"), tensor);
+    int code = parse_shape(only_member(item, "shape"), tensor);
     if (code != 0) {
         return code;
     }
@@ -180,15 +171,14 @@ static int parse_tensor(const SafeFile *file, const cJSON *item, const uint8_t *
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
         !json_whole(offsets->child, EXACT_LIMIT - 1, &begin) ||
         !json_whole(offsets->child->next, EXACT_LIMIT - 1, &end)) {
-        return err_set(ERR_INPUT,
-                       "%s: tensor \"%.200s\": needs one \"data_offsets\", two whole numbers",
-                       file->path, tensor->name);
+        return err_set(ERR_INPUT, "needs one \"data_offsets\", two whole numbers");
     }
     if (begin > end || (uint64_t)end > data_size) {
-        return err_set(ERR_INPUT,
-                       "%s: tensor \"%.200s\": bytes %lld to %lld do not lie in the %zu bytes of "
-                       "data: the file is damaged or cut short",
-                       file->path, tensor->name, (long long)begin, (long long)end, data_size);
+        return err_set(
+            ERR_INPUT,
+            "bytes %lld to %lld do not lie in the %zu bytes of data: the file is damaged "
+            "or cut short",
+            (long long)begin, (long long)end, data_size);
     }
     size_t bytes = type->size;
     bool fits = true;
@@ -196,9 +186,8 @@ static int parse_tensor(const SafeFile *file, const cJSON *item, const uint8_t *
         fits = !__builtin_mul_overflow(bytes, (size_t)tensor->dim[i], &bytes);
     }
     if (!fits || bytes != (size_t)(end - begin)) {
-        return err_set(ERR_INPUT,
-                       "%s: tensor \"%.200s\": shape and dtype do not make its %lld bytes",
-                       file->path, tensor->name, (long long)(end - begin));
+        return err_set(ERR_INPUT, "shape and dtype do not make its %lld bytes",
+                       (long long)(end - begin));
     }
     tensor->data = data + begin;
     tensor->bytes = bytes;
@@ -230,28 +219,26 @@ static int check_tiling(SafeFile *file, const uint8_t *data, size_t data_size)
     for (int i = 0; i < file->count; i++) {
         const SafeTensor *tensor = &file->tensors[i];
         if (tensor->data != expected) {
-            return err_set(ERR_INPUT, "%s: tensor \"%.200s\": %s the tensor before it", file->path,
-                           tensor->name,
+            return err_set(ERR_INPUT, "tensor \"%.200s\": %s the tensor before it", tensor->name,
                            tensor->data < expected ? "overlaps" : "leaves a hole after");
         }
         expected += tensor->bytes;
     }
     if (expected != data + data_size) {
-        return err_set(ERR_INPUT, "%s: %zu bytes after the last tensor belong to none", file->path,
+        return err_set(ERR_INPUT, "%zu bytes after the last tensor belong to none",
                        (size_t)(data + data_size - expected));
     }
     return 0;
 }
 
-static int check_metadata(const SafeFile *file, const cJSON *metadata)
+static int check_metadata(const cJSON *metadata)
 {
     if (!cJSON_IsObject(metadata)) {
-        return err_set(ERR_INPUT, "%s: __metadata__ is not an object", file->path);
+        return err_set(ERR_INPUT, "__metadata__ is not an object");
     }
     for (const cJSON *item = metadata->child; item != NULL; item = item->next) {
         if (!cJSON_IsString(item)) {
-            return err_set(ERR_INPUT, "%s: __metadata__: \"%.200s\" is not a string", file->path,
-                           item->string);
+            return err_set(ERR_INPUT, "__metadata__: \"%.200s\" is not a string", item->string);
         }
     }
     return 0;
@@ -265,12 +252,12 @@ static int parse_tensors(SafeFile *file, const uint8_t *data, size_t data_size)
     for (const cJSON *item = file->header->child; item != NULL; item = item->next) {
         int code;
         if (strcmp(item->string, "__metadata__") != 0) {
-            code = parse_tensor(file, item, data, data_size, &file->tensors[file->count]);
-            file->count++;
+            code = parse_tensor(item, data, data_size, &file->tensors[file->count++]);
+            code = code != 0 ? err_wrap(code, "tensor \"%.200s\"", item->string) : 0;
         } else if (metadata_seen) {
-            code = err_set(ERR_INPUT, "%s: more than one __metadata__", file->path);
+            code = err_set(ERR_INPUT, "more than one __metadata__");
         } else {
-            code = check_metadata(file, item);
+            code = check_metadata(item);
             metadata_seen = true;
         }
         if (code != 0) {
@@ -290,8 +277,7 @@ static int parse_tensors(SafeFile *file, const uint8_t *data, size_t data_size)
     }
     for (int i = 1; i < file->count; i++) {
         if (by_name(&file->by_name[i - 1], &file->by_name[i]) == 0) {
-            return err_set(ERR_INPUT, "%s: tensor \"%.200s\" appears twice", file->path,
-                           file->by_name[i]->name);
+            return err_set(ERR_INPUT, "tensor \"%.200s\" appears twice", file->by_name[i]->name);
         }
     }
     return 0;
@@ -306,6 +292,7 @@ int safetensors_open_bytes(const char *name, const void *data, size_t size, Safe
         code = parse_tensors(file, (const uint8_t *)data + data_start, size - data_start);
     }
     if (code != 0) {
+        err_wrap(code, "%s", name);
         safetensors_close(file);
     }
     return code;
