@@ -336,6 +336,7 @@ static void test_writer__logits_come_to_memory_of_the_backend(void **state)
     (void)state;
     WriterSettings settings = settings_of(2, 1);
     Written plain = write_with(&settings), written;
+    Backend before = *model.backend;
     model.backend->host_alloc = host_alloc;
     model.backend->host_release = host_release;
     written = write_with(&settings);
@@ -349,8 +350,8 @@ static void test_writer__logits_come_to_memory_of_the_backend(void **state)
     assert_int_equal(writer_run(&model, &prompt, &settings, &written), ERR_MEMORY);
     assert_int_equal(host_blocks, 0);
     token_list_free(&prompt);
-    model.backend->host_alloc = NULL;
-    model.backend->host_release = NULL;
+    model.backend->host_alloc = before.host_alloc;
+    model.backend->host_release = before.host_release;
 }
 
 int main(void)

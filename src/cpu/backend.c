@@ -6,7 +6,6 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "cpu/kernels/table.h"
 #include "cpu/threads.h"
 #include "ref/ref.h"
 

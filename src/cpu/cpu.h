@@ -23,6 +23,12 @@ static inline const CpuBackend *cpu_backend(const Ctx *c)
 /* "base", "v3" or "v4": the instruction set that cpu_backend_open chose. */
 const char *cpu_backend_isa(const Backend *backend);
 
+/* The kernels of one instruction set (kernels/table.c), each put over its slot of ops. v3 and v4
+ * exist only where the build made them (PACER_ISA_X86). */
+void kernels_fill_base(Ops *ops);
+void kernels_fill_v3(Ops *ops);
+void kernels_fill_v4(Ops *ops);
+
 /* The matrix products (matmul.c). */
 void matmul_fill(Ops *ops);
 

@@ -49,7 +49,7 @@ static void forward(Ctx *c, Model *model, int layer, Tensor x, Tensor out)
     Tensor *saved = model->saved[layer].mixer;
     HeadShape shape = shape_of(model);
     int64_t rows = x.dim[0];
-    Tensor qkv = ctx_save(c, MEM_MIXER, x.dtype, rows, spec_qkv_width(s));
+    Tensor qkv = ctx_save(c, MEM_MIXER, x.dtype, rows, packed_width(shape));
     Tensor mixed = ctx_save(c, MEM_MIXER, x.dtype, rows, s->heads * s->head_dim);
     Tensor aux = model_steps(model) ? TENSOR_NONE : op_attention_aux(c, shape, x.dtype);
     linear_forward(c, &linears[LINEAR_QKV], x, qkv);
@@ -98,8 +98,7 @@ static Tensor decode_shape(const Model *model, int64_t sequences)
                     .dim = {sequences, 2 * s->kv_heads * s->context, s->head_dim}};
 }
 
-const BlockPart part_attention = {.name = "attention",
-                                  .declare = declare,
+const BlockPart part_attention = {.declare = declare,
                                   .forward = forward,
                                   .backward = backward,
                                   .decode_shape = decode_shape,

@@ -68,5 +68,4 @@ static void backward(Ctx *c, Model *model, int layer, Tensor dout, Tensor x, Mod
     linear_backward_input(c, &l->up, dup, x);
 }
 
-const BlockPart part_ffn = {
-    .name = "feed-forward", .declare = declare, .forward = forward, .backward = backward};
+const BlockPart part_ffn = {.declare = declare, .forward = forward, .backward = backward};

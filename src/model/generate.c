@@ -103,26 +103,12 @@ static void rehearse(Generator *g)
     }
 }
 
-static void *host_alloc(Backend *backend, size_t bytes)
-{
-    return backend->host_alloc != NULL ? backend->host_alloc(backend, bytes)
-                                       : mem_try_aligned(bytes);
-}
-
-static void host_release(Backend *backend, void *block)
-{
-    if (backend->host_release != NULL) {
-        backend->host_release(backend, block);
-    } else {
-        free(block);
-    }
-}
-
 /* Where the logits come to on the host. */
 static int place_logits(Generator *g)
 {
+    Backend *backend = g->ctx.backend;
     size_t bytes = tensor_bytes(g->logits);
-    g->host_logits = host_alloc(g->ctx.backend, bytes);
+    g->host_logits = backend->host_alloc(backend, bytes);
     if (g->host_logits == NULL) {
         return err_set(ERR_MEMORY, "cannot allocate %zu bytes of the host for the model's logits",
                        bytes);
@@ -178,7 +164,7 @@ void generator_close(Generator *g)
     }
     workspace_free(&g->work, g->ctx.backend);
     if (g->host_logits != NULL) {
-        host_release(g->ctx.backend, g->host_logits);
+        g->ctx.backend->host_release(g->ctx.backend, g->host_logits);
     }
     free(g->rows);
     free(g->tokens);

@@ -129,8 +129,7 @@ bool model_splits(const Model *model)
 void model_bind_split(Model *model, Tensor matrices, Tensor others, Tensor rope)
 {
     const ParamTable *table = &model->params;
-    PACER_ASSERT(model_splits(model), "a model with %s layers is not split",
-                 model->layers[0].mixer->name);
+    PACER_ASSERT(model_splits(model), "a model like %s is not split", model->spec.name);
     PACER_ASSERT(matrices.dtype == DT_BF16 && matrices.dim[0] == table->decayed &&
                      others.dtype == model->act && others.dim[0] == table->flat - table->decayed,
                  "%lld and %lld values for %lld, %lld of them in matrices",

@@ -8,8 +8,6 @@
 typedef struct Model Model;
 
 typedef struct {
-    const char *name;
-
     /* Adds rows to the table for the layer's weights that are the part's. */
     void (*declare)(Model *model, int layer);
 

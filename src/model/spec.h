@@ -76,8 +76,3 @@ double spec_out_std(const ModelSpec *spec);
 
 /* What the ops of a TTT layer are told. */
 TttShape spec_ttt_shape(const ModelSpec *spec, int64_t batch, int64_t seq);
-
-static inline int64_t spec_qkv_width(const ModelSpec *spec)
-{
-    return (spec->heads + 2 * spec->kv_heads) * spec->head_dim;
-}

@@ -163,8 +163,7 @@ static void decode_start(Ctx *c, Model *model, int layer, Tensor state)
     op_ttt_start(c, &shape, &weights, state);
 }
 
-const BlockPart part_ttt = {.name = "ttt",
-                            .declare = declare,
+const BlockPart part_ttt = {.declare = declare,
                             .forward = forward,
                             .backward = backward,
                             .decode_shape = decode_shape,

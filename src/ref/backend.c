@@ -57,6 +57,8 @@ void ref_fill_memory(Backend *backend)
 {
     backend->alloc = host_alloc;
     backend->release = host_release;
+    backend->host_alloc = host_alloc;
+    backend->host_release = host_release;
     backend->available = host_available;
     backend->upload = host_copy;
     backend->download = host_copy;

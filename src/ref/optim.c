@@ -18,6 +18,14 @@ static double clip_coefficient(double clip, double norm_sq)
     return clip > 0 ? fmin(1, clip / (sqrt(norm_sq) + 1e-6)) : 1;
 }
 
+static void put_param(const UpdateArgs *args, int64_t i, double value)
+{
+    ref_put(args->param, i, value);
+    if (tensor_given(args->low)) {
+        ref_put(args->low, i, ref_get(args->param, i));
+    }
+}
+
 /* One AdamW step on a flat range, decay decoupled from the gradient (see op_adamw). */
 static void adamw(Ctx *c, UpdateArgs args)
 {
@@ -38,10 +46,7 @@ static void adamw(Ctx *c, UpdateArgs args)
         p -= lr * (m / correction1) / (sqrt(v / correction2) + eps);
         ref_put(args.state[0], i, m);
         ref_put(args.state[1], i, v);
-        ref_put(args.param, i, p);
-        if (tensor_given(args.low)) {
-            ref_put(args.low, i, ref_get(args.param, i));
-        }
+        put_param(&args, i, p);
     }
 }
 
@@ -55,10 +60,7 @@ static void sgd(Ctx *c, UpdateArgs args)
         double p = ref_get(args.param, i);
         double m = momentum * ref_get(args.state[0], i) + ref_get(args.grad, i) * clip;
         ref_put(args.state[0], i, m);
-        ref_put(args.param, i, p - lr * (m + decay * p));
-        if (tensor_given(args.low)) {
-            ref_put(args.low, i, ref_get(args.param, i));
-        }
+        put_param(&args, i, p - lr * (m + decay * p));
     }
 }
 

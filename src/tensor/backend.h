@@ -39,7 +39,7 @@ struct Backend {
     void *(*alloc)(Backend *backend, size_t bytes);
     void (*release)(Backend *backend, void *block);
     /* Host memory that download fills fastest, for what is fetched again and again; NULL when
-     * there is not that much. NULL slots: any host memory will do. */
+     * there is not that much. */
     void *(*host_alloc)(Backend *backend, size_t bytes);
     void (*host_release)(Backend *backend, void *block);
     size_t (*available)(Backend *backend); /* bytes that alloc could still give; 0 if unknown */

@@ -14,6 +14,7 @@
 #include <math.h>
 
 #define PART_ROWS 128
+#define ROWS_AT_ONCE 4 /* of keys */
 
 /* Sizes of one call, in floats. */
 typedef struct {
@@ -54,35 +55,35 @@ static float *cache_head(const StepLayout *l, Tensor cache, int64_t sequence, in
     return (float *)cache.data + (sequence * 2 * l->kv_heads + head) * l->context * l->depth;
 }
 
-/* scores (count) = scale * keys (count, D) q; four rows at a time, so that their sums do not
- * wait for each other. */
+/* scores (rows) = scale * keys (rows, D) q; rows is a constant at each use, so that the sums are
+ * in registers and do not wait for each other. */
+VEC_INLINE void score_group(int rows, const StepLayout *l, float scale, const float *q,
+                            const float *keys, float *scores)
+{
+    Vec sums[ROWS_AT_ONCE] = {{0}};
+    for (int64_t i = 0; i < l->depth; i += VEC_LANES) {
+        Vec x = load_within(q, i, l->depth);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            sums[r] = vec_fma(x, load_within(keys + r * l->depth, i, l->depth), sums[r]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) {
+        scores[r] = vec_sum(sums[r]) * scale;
+    }
+}
+
 static void score_rows(const StepLayout *l, const float *q, const float *keys, int64_t count,
                        float *scores)
 {
     float scale = (float)(1 / sqrt((double)l->depth));
     int64_t j = 0;
-    for (; j + 4 <= count; j += 4) {
-        const float *k = keys + j * l->depth;
-        Vec a = {0}, b = {0}, c = {0}, d = {0};
-        for (int64_t i = 0; i < l->depth; i += VEC_LANES) {
-            Vec x = load_within(q, i, l->depth);
-            a = vec_fma(x, load_within(k, i, l->depth), a);
-            b = vec_fma(x, load_within(k + l->depth, i, l->depth), b);
-            c = vec_fma(x, load_within(k + 2 * l->depth, i, l->depth), c);
-            d = vec_fma(x, load_within(k + 3 * l->depth, i, l->depth), d);
-        }
-        scores[j] = vec_sum(a) * scale;
-        scores[j + 1] = vec_sum(b) * scale;
-        scores[j + 2] = vec_sum(c) * scale;
-        scores[j + 3] = vec_sum(d) * scale;
+    for (; j + ROWS_AT_ONCE <= count; j += ROWS_AT_ONCE) {
+        score_group(ROWS_AT_ONCE, l, scale, q, keys + j * l->depth, scores + j);
     }
     for (; j < count; j++) {
-        Vec sum = {0};
-        for (int64_t i = 0; i < l->depth; i += VEC_LANES) {
-            sum = vec_fma(load_within(q, i, l->depth),
-                          load_within(keys + j * l->depth, i, l->depth), sum);
-        }
-        scores[j] = vec_sum(sum) * scale;
+        score_group(1, l, scale, q, keys + j * l->depth, scores + j);
     }
 }
 
@@ -106,19 +107,18 @@ static void weigh_rows(const StepLayout *l, const float *weights, const float *v
 {
     int64_t i = 0;
     for (; i + 4 * VEC_LANES <= l->depth; i += 4 * VEC_LANES) {
-        Vec a = {0}, b = {0}, c = {0}, d = {0};
+        Vec sums[4] = {{0}};
         for (int64_t j = 0; j < count; j++) {
-            const float *v = values + j * l->depth + i;
             Vec w = vec_set(weights[j]);
-            a = vec_fma(w, vec_load(v), a);
-            b = vec_fma(w, vec_load(v + VEC_LANES), b);
-            c = vec_fma(w, vec_load(v + 2 * VEC_LANES), c);
-            d = vec_fma(w, vec_load(v + 3 * VEC_LANES), d);
+#pragma GCC unroll 4
+            for (int v = 0; v < 4; v++) {
+                const float *at = values + j * l->depth + i + v * VEC_LANES;
+                sums[v] = vec_fma(w, vec_load(at), sums[v]);
+            }
         }
-        vec_store(out + i, a);
-        vec_store(out + i + VEC_LANES, b);
-        vec_store(out + i + 2 * VEC_LANES, c);
-        vec_store(out + i + 3 * VEC_LANES, d);
+        for (int v = 0; v < 4; v++) {
+            vec_store(out + i + v * VEC_LANES, sums[v]);
+        }
     }
     for (; i < l->depth; i += VEC_LANES) {
         Vec even = {0}, odd = {0};

@@ -7,13 +7,6 @@
 #include "cpu/kernels/vec.h"
 #include "cpu/threads.h"
 
-static int64_t checked_token(int64_t id, int64_t vocab)
-{
-    PACER_ASSERT(id >= 0 && id < vocab, "token %lld, vocabulary %lld", (long long)id,
-                 (long long)vocab);
-    return id;
-}
-
 /* to (count) = or += from. */
 static void put_bf16(const uint16_t *from, float *to, int64_t count, Mode mode)
 {
@@ -27,7 +20,9 @@ static void put_bf16(const uint16_t *from, float *to, int64_t count, Mode mode)
  * both bf16. */
 static void put_row(Tensor table, int64_t token, Tensor positions, int64_t position, float *to)
 {
-    int64_t width = table.dim[1], at = checked_token(token, table.dim[0]) * width;
+    PACER_ASSERT(token >= 0 && token < table.dim[0], "token %lld, vocabulary %lld",
+                 (long long)token, (long long)table.dim[0]);
+    int64_t width = table.dim[1], at = token * width;
     bool add = tensor_given(positions);
     if (table.dtype == DT_BF16) {
         put_bf16((const uint16_t *)table.data + at, to, width, MODE_SET);

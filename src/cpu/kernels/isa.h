@@ -24,4 +24,3 @@ void PACER_ISA_NAME(optim_fill)(Ops *ops);
 void PACER_ISA_NAME(rope_fill)(Ops *ops);
 void PACER_ISA_NAME(ttt_fill)(Ops *ops);
 void PACER_ISA_NAME(ttt_backward_fill)(Ops *ops);
-void PACER_ISA_NAME(ttt_step_fill)(Ops *ops);

@@ -81,31 +81,27 @@ static void normalise_row(const float *x, Norm norm, int64_t width, float *y, fl
     stats[1] = n.rstd;
 }
 
-static void norm_forward(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats)
-{
-    int64_t rows = x.dim[0], width = x.dim[1];
-    const float *from = x.data;
-    float *to = y.data, *row_stats = stats.data;
-    int threads = threads_for(c, rows * width);
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t row = 0; row < rows; row++) {
-        normalise_row(from + row * width, norm, width, to + row * width, row_stats + 2 * row);
-    }
-}
-
+/* Of x, or of r = x + h where h is given. */
 static void add_norm_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor y,
                              Tensor stats)
 {
     int64_t rows = x.dim[0], width = x.dim[1];
-    const float *stream = x.data, *branch = h.data;
+    const float *stream = x.data, *branch = tensor_given(h) ? h.data : NULL;
     float *sum = r.data, *to = y.data, *row_stats = stats.data;
     int threads = threads_for(c, rows * width);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t row = 0; row < rows; row++) {
         int64_t at = row * width;
-        vec_add_rows(stream + at, branch + at, sum + at, width);
+        if (branch != NULL) {
+            vec_add_rows(stream + at, branch + at, sum + at, width);
+        }
         normalise_row(sum + at, norm, width, to + at, row_stats + 2 * row);
     }
+}
+
+static void norm_forward(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats)
+{
+    add_norm_forward(c, x, TENSOR_NONE, norm, x, y, stats);
 }
 
 /* One row of the backward, with g = dy * weight, rounded: what is taken off g is a sum of such. */

@@ -1,5 +1,4 @@
-#include "cpu/kernels/table.h"
-
+#include "cpu/cpu.h"
 #include "cpu/kernels/isa.h"
 
 void PACER_ISA_NAME(kernels_fill)(Ops *ops)
@@ -15,4 +14,5 @@ void PACER_ISA_NAME(kernels_fill)(Ops *ops)
     PACER_ISA_NAME(optim_fill)(ops);
     PACER_ISA_NAME(rope_fill)(ops);
     PACER_ISA_NAME(ttt_fill)(ops);
+    PACER_ISA_NAME(ttt_backward_fill)(ops);
 }

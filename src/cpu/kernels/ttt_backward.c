@@ -140,22 +140,16 @@ static void scan(const HeadLayout *l, const Cut *cut, const BackwardSpace *s, co
     }
 }
 
-static float row_product(const float *a, const float *b, int64_t width)
-{
-    Vec sum = {0};
-    for (int64_t i = 0; i < width; i += VEC_LANES) {
-        sum = vec_fma(vec_load(a + i), vec_load(b + i), sum);
-    }
-    return vec_sum(sum);
-}
-
 /* Row i: drate grows by du . g, and du becomes dg = rate * du. */
 static void rate_row(float *du, const float *g, int64_t width, float rate, float *drate)
 {
-    *drate += row_product(du, g, width);
+    Vec sum = {0};
     for (int64_t c = 0; c < width; c += VEC_LANES) {
-        vec_store(du + c, vec_load(du + c) * rate);
+        Vec d = vec_load(du + c);
+        sum = vec_fma(d, vec_load(g + c), sum);
+        vec_store(du + c, d * rate);
     }
+    *drate += vec_sum(sum);
 }
 
 /* A mini-batch's first rows in the tensors, at the head: q, dout and dq. What is written soon,
