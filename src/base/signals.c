@@ -1,6 +1,7 @@
 #include "base/signals.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/err.h"
 
 #include <errno.h>
@@ -14,16 +15,15 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
-#define SAME_NS 1000000000 /* a signal this soon after another is the same request */
+#define SAME 1.0 /* s: a signal this soon after another is the same request */
 
 static const int asking[] = {SIGINT, SIGTERM, SIGHUP};
 enum { ASKING = sizeof asking / sizeof asking[0] };
 
-static atomic_int pending;       /* number of the signal */
-static _Atomic int64_t asked_ns; /* when the first one came */
+static atomic_int pending;     /* number of the signal */
+static _Atomic double asked_s; /* when the first one came */
 static bool claimed;
 static bool no_hang_up; /* started by nohup */
 static int wake = -1;   /* eventfd that can be read while an end is asked for */
@@ -42,13 +42,6 @@ static _Thread_local struct {
     sigset_t before;
 } shield;
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* Safe in a handler. */
 static void wake_up(void)
 {
@@ -62,11 +55,11 @@ static void wake_up(void)
 static void on_signal(int number)
 {
     int none = 0;
-    int64_t now = now_ns();
+    double now = clock_seconds();
     if (atomic_compare_exchange_strong(&pending, &none, number)) {
-        atomic_store(&asked_ns, now);
+        atomic_store(&asked_s, now);
         wake_up();
-    } else if (now - atomic_load(&asked_ns) >= SAME_NS) {
+    } else if (now - atomic_load(&asked_s) >= SAME) {
         signal(number, SIG_DFL);
         raise(number); /* once this handler has returned */
     }

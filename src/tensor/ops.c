@@ -44,13 +44,11 @@ Sensors *backend_sensors(Backend *backend)
 AttentionKind backend_attention(const Backend *backend, AttentionKind wanted, HeadShape shape,
                                 DType dtype)
 {
-    const AttentionKind kinds[] = {wanted, ATTENTION_FLASH};
-    for (int i = 0; i < 2; i++) {
-        if (backend_attention_refusal(backend, kinds[i], shape, dtype) == NULL) {
-            return kinds[i];
-        }
+    if (backend_attention_refusal(backend, wanted, shape, dtype) == NULL) {
+        return wanted;
     }
-    return ATTENTION_NAIVE;
+    const char *refusal = backend_attention_refusal(backend, ATTENTION_FLASH, shape, dtype);
+    return refusal == NULL ? ATTENTION_FLASH : ATTENTION_NAIVE;
 }
 
 const char *op_name(OpId op)
