@@ -32,8 +32,8 @@ typedef struct {
 typedef struct {
     void (*close)(Channel *channel);
     void (*run)(Channel *channel, const Work *work); /* counts in channel->queued */
-    void (*ticket)(Channel *channel);                /* will be waited for: channel->queued */
-    void (*wait)(Channel *channel, int64_t ticket);  /* for one that was not waited for */
+    void (*ticket)(Channel *channel); /* will be waited for: channel->queued; NULL: it can be */
+    void (*wait)(Channel *channel, int64_t ticket); /* for one that was not waited for */
     void (*note_stalled)(Channel *channel, int64_t *ns);
     bool (*take_times)(Channel *channel, ChannelTimes *times);
     void *(*alloc)(size_t bytes); /* of spans, where times are written by whoever does the work */

@@ -30,18 +30,6 @@ void linear_declare(ParamTable *table, Linear *l, const char *name, int layer, i
     }
 }
 
-void linear_declare_vocab(ParamTable *table, Linear *l, const char *name, int64_t vocab,
-                          int64_t width, int64_t row_align)
-{
-    declare_part(table, &l->weight, name, "weight", -1,
-                 (Param){.rank = 2,
-                         .dim = {vocab, width},
-                         .spare_rows = (row_align - vocab % row_align) % row_align,
-                         .init = INIT_NORMAL,
-                         .std = INIT_STD,
-                         .decay = true});
-}
-
 void norm_declare(ParamTable *table, Linear *norm, const char *name, int layer, NormKind kind,
                   int64_t width)
 {

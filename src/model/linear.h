@@ -14,11 +14,6 @@ void weight_declare(ParamTable *table, Weight *weight, const char *name, int lay
 void linear_declare(ParamTable *table, Linear *linear, const char *name, int layer, int64_t outputs,
                     int64_t inputs, double std, bool bias);
 
-/* linear_declare for a table with a row for each token of the vocabulary, padded to whole
- * multiples of row_align rows (1: not). */
-void linear_declare_vocab(ParamTable *table, Linear *linear, const char *name, int64_t vocab,
-                          int64_t width, int64_t row_align);
-
 /* Declares a norm's weight (ones) and, for LayerNorm, bias (zeros). */
 void norm_declare(ParamTable *table, Linear *norm, const char *name, int layer, NormKind kind,
                   int64_t width);

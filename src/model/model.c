@@ -36,6 +36,14 @@ static void declare_block(Model *model, int layer)
     l->ffn->declare(model, layer);
 }
 
+/* A matrix with a row for each token of the vocabulary, padded to a multiple of row_align. */
+static void declare_vocab(Model *model, Linear *l, const char *name, int64_t row_align)
+{
+    const ModelSpec *s = &model->spec;
+    linear_declare(&model->params, l, name, -1, s->vocab, s->width, 0, false);
+    model->params.rows[l->weight.first].spare_rows = (row_align - s->vocab % row_align) % row_align;
+}
+
 void model_init(Model *model, const ModelSpec *spec, DType act, int64_t row_align)
 {
     *model = (Model){.spec = *spec, .act = act, .row_head = -1};
@@ -43,7 +51,7 @@ void model_init(Model *model, const ModelSpec *spec, DType act, int64_t row_alig
     ParamTable *table = &model->params;
     const TensorNames *names = tensor_names(spec);
     table->decay_all = spec->decay_all;
-    linear_declare_vocab(table, &model->embed, names->embed, spec->vocab, spec->width, row_align);
+    declare_vocab(model, &model->embed, names->embed, row_align);
     model->vocab_rows = spec->vocab + table->rows[0].spare_rows;
     if (spec->learned_positions) {
         linear_declare(table, &model->positions, names->positions, -1, spec->context, spec->width,
@@ -55,7 +63,7 @@ void model_init(Model *model, const ModelSpec *spec, DType act, int64_t row_alig
     norm_declare(table, &model->final_norm, names->final_norm, -1, spec->norm, spec->width);
     if (!spec->tied) {
         model->row_head = table->count;
-        linear_declare_vocab(table, &model->head, names->head, spec->vocab, spec->width, row_align);
+        declare_vocab(model, &model->head, names->head, row_align);
     }
     params_place(table);
     model->saved = mem_zalloc((size_t)spec->layers, sizeof *model->saved);
