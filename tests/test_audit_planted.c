@@ -260,6 +260,18 @@ static const struct {
      "bf16,8,128,2048,1.31,200110\n"
      "fp16,8,128,2048,1.28,204800\n"
      "fp8,8,128,2048,0.97,217252\n"},
+    {"log.log", 3,
+     "step 10 | loss: 9.1 | dt: 2000.00ms | tok/sec: 6553.60\n"
+     "step 20 | loss: 8.2 | dt: 1900.00ms | tok/sec: 6898.53\n"
+     "step 30 | loss: 7.4 | dt: 1950.00ms | tok/sec: 7721.64\n"
+     "step 40 | loss: 6.9 | dt: 2100.00ms | tok/sec: 6241.52\n"
+     "step 50 | loss: 6.5 | dt: 2050.00ms | tok/sec: 6393.76\n"},
+    {"sum.log", 4,
+     "rank 0: 18432 tokens/s\n"
+     "rank 1: 18415 tokens/s\n"
+     "rank 2: 18402 tokens/s\n"
+     "total: 59249 tokens/s\n"},
+    {"versus.md", 1, "The kernel is 5.64x faster than the reference (27.20 ms vs 177.82 ms).\n"},
 };
 
 static void test_audit_planted__each_error_is_found(void **state)

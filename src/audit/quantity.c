@@ -126,7 +126,7 @@ static const Row rows[Q_COUNT] = {
     [Q_STEP_TIME] = {"step-time", KIND_TIME,
                      "step time|time per step|s per step|ms per step|seconds per step|"
                      "sec per step|time per iteration|iteration time|iter time|s per it|"
-                     "ms per it|ms per iter|s per iter|!per step|!per iteration|!per update|"
+                     "ms per it|ms per iter|s per iter|!per step|!per iteration|!per update|!dt|"
                      "update time|batch time|!step"},
     [Q_COMPUTE_TIME] = {"compute-time", KIND_TIME,
                         "compute time|computation time|training compute time|!compute|"

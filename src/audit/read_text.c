@@ -236,6 +236,9 @@ static Quantity name_item(const Reader *reader, const LineScope *scope, const Sc
             found = quantity_begins(names, reader->context, unit, &length);
             found = quantity_is_setting(found) ? Q_NONE : found;
         }
+        if (found == Q_NONE && scope->labelled && unit == UNIT_TOKENS_PER_SECOND) {
+            found = Q_TOKENS_PER_SECOND; /* "rank 0: 18432 tokens/s" */
+        }
     }
     bool whole = !keyed && after != Q_NONE; /* "GPU with 24 GB memory" */
     found = whole ? found : refine(found, item->after, marks);

@@ -241,6 +241,52 @@ static void check_rank_sum(const Table *table, Findings *findings)
     }
 }
 
+/* --- lines of a log --- */
+
+/* The two numbers of the line that fact i stands in, whose product is the tokens of a step; 0 if
+ * one is missing. */
+static double step_of_line(const Evidence *evidence, const Record *at, int i)
+{
+    double time = 0, rate = 0;
+    int line = evidence->facts[i].line;
+    for (; i < at->first + at->count && evidence->facts[i].line == line; i++) {
+        const Fact *fact = &evidence->facts[i];
+        time = fact->quantity == Q_STEP_TIME && !fact->call ? fact->number.value : time;
+        rate = fact->quantity == Q_TOKENS_PER_SECOND ? fact->number.value : rate;
+    }
+    return time * rate;
+}
+
+/* Steps of one log have as many tokens, by the time and the rate of their lines. */
+static void check_log(const Evidence *evidence, int record, Findings *findings)
+{
+    const Record *at = &evidence->records[record];
+    double usual = 0;
+    for (int pass = 0, agree = 0, lines = 0; pass < 2; pass++) {
+        for (int i = at->first, last = 0; i < at->first + at->count; i++) {
+            const Fact *fact = &evidence->facts[i];
+            double tokens = fact->line != last && fact->moment >= 0 && fact->step
+                                ? step_of_line(evidence, at, i)
+                                : 0;
+            last = fact->line;
+            if (!(tokens > 0)) {
+                continue;
+            }
+            usual = usual > 0 ? usual : tokens;
+            bool good = fabs(tokens - usual) < 0.02 * usual;
+            agree += pass == 0 && good;
+            lines += pass == 0;
+            if (pass == 1 && !good && agree >= 3 && agree >= 4 * (lines - agree)) {
+                finding_add(findings, FINDING_DISAGREES,
+                            "tokens per second x step time = tokens per step", fact->line,
+                            "time and rate make %.6g tokens; the other lines have %.6g", tokens,
+                            usual);
+            }
+        }
+        findings->compared += pass == 0 && agree >= 3 ? agree : 0;
+    }
+}
+
 static void check_table(const Table *table, Findings *findings)
 {
     for (int a = 0; a < DOCUMENT_MAX_CELLS; a++) {
@@ -278,6 +324,7 @@ void rules_columns(const Evidence *evidence, Findings *findings)
             check_table(&table, findings);
         } else if (record->kind == RECORD_SECTION && !record->supposed) {
             check_rank_sum(&table, findings);
+            check_log(evidence, i, findings);
         }
         i = table.end;
     }

@@ -292,6 +292,39 @@ static void check_change(const Paragraph *paragraph, const ScanItem *items, int 
     }
 }
 
+/* "5.6x faster (27.2 ms vs 177.8 ms)": a ratio, and what it is of. */
+static void check_versus(const Paragraph *paragraph, const ScanItem *items, int count,
+                         Findings *findings)
+{
+    const char *text = paragraph->text;
+    for (int i = 0; i + 2 < count; i++) {
+        const Number *n = &items[i].number, *a = &items[i + 1].number, *b = &items[i + 2].number;
+        int start = items[i].end, open = items[i + 1].start;
+        while (open > start && strchr(" ~", text[open - 1]) != NULL) {
+            open--;
+        }
+        bool bracketed = open > start && text[open - 1] == '(' && open - start < 100 &&
+                         text[items[i + 2].end] == ')';
+        bool versus = stands_before(text, items[i + 2].start, "vs") ||
+                      stands_before(text, items[i + 2].start, "vs.");
+        bool plain = !n->range && !n->open && !a->range && !b->range && a->unit == b->unit &&
+                     a->unit != UNIT_PERCENT && a->value > 0 && b->value > 0;
+        if (n->unit != UNIT_TIMES || !bracketed || !versus || !plain ||
+            !speaks_of_change(text, start, open) ||
+            memchr(text + start, ',', (size_t)(open - start))) {
+            continue;
+        }
+        Number up = number_divide(*b, *a), down = number_divide(*a, *b);
+        findings->compared++;
+        if (!number_agrees(up, *n, 0.01) && !number_agrees(down, *n, 0.01)) {
+            finding_add(findings, FINDING_DISAGREES, "a ratio that is written out",
+                        line_at(paragraph, (size_t)items[i].start),
+                        "%.6g against %.6g is %.4g times; %.4g times is stated", a->value, b->value,
+                        fmax(up.value, down.value), n->value);
+        }
+    }
+}
+
 /* --- words against numbers --- */
 
 /* The first finding of a speed-up above its ranks; NULL. */
@@ -534,6 +567,7 @@ void rules_text(const Evidence *evidence, Findings *findings)
         i = read_paragraph(document, i, &paragraph);
         int count = scan_line(paragraph.text, items);
         check_products(&paragraph, items, count, findings);
+        check_versus(&paragraph, items, count, findings);
         if (line->kind == LINE_TEXT) {
             check_change(&paragraph, items, count, findings);
             check_sublinear(evidence, &paragraph, items, count, findings);
