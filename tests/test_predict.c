@@ -94,6 +94,10 @@ static void test_predict__fit_finds_the_link_again(void **state)
     LinkPoint odd[] = {{1e3, 1e-6}, {5e3, 10e-6}};
     link = predict_fit(odd, 2, 2);
     assert_true(link.latency_s == 0 && link.bytes_per_s > 0);
+    /* More bytes in less time, as on a machine that was busy at first. */
+    LinkPoint busy[] = {{1e3, 90e-6}, {5e3, 40e-6}, {25e3, 30e-6}};
+    link = predict_fit(busy, 3, 2);
+    assert_true(link.latency_s == 0 && link.bytes_per_s > 0 && isfinite(link.bytes_per_s));
 }
 
 static void test_predict__three_messages_by_hand(void **state)

@@ -97,11 +97,10 @@ PredictLink predict_fit(const LinkPoint *points, int count, int ranks)
     double determinant = xx * yy - xy * xy;
     double latency = (x1 * yy - y1 * xy) / determinant;
     double per_byte = (y1 * xx - x1 * xy) / determinant;
-    if (latency < 0) { /* noise: the best without it */
+    if (!(latency >= 0 && per_byte > 0)) { /* noise: the best without a latency */
         latency = 0;
         per_byte = y1 / yy;
     }
-    PACER_ASSERT(per_byte > 0, "%g seconds per byte", per_byte);
     return (PredictLink){"measured", latency, 1 / per_byte, false};
 }
 
