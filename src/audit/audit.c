@@ -29,6 +29,7 @@ int audit_file(const char *path, const Names *names, Audit *audit)
         rules_columns(&evidence, &audit->findings);
     }
     rules_text(&evidence, &audit->findings);
+    rules_quotes(&evidence, &audit->findings);
     if (audit->facts == 0 && audit->findings.compared == 0) {
         char list[1024];
         code = err_set(ERR_INPUT,

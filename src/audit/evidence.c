@@ -48,15 +48,17 @@ static bool is_plain(const Fact *fact)
     return !fact->number.open && !fact->number.range;
 }
 
-/* Books a fact as the one of its quantity, or as one of several. */
+/* Books a fact as the one of its quantity, one of a section before others, or as one of several. */
 static void book(const Evidence *evidence, int one[Q_COUNT], int fact)
 {
-    int *at = &one[evidence->facts[fact].quantity];
+    const Fact *facts = evidence->facts;
+    int *at = &one[facts[fact].quantity];
     if (*at == NO_FACT) {
         *at = fact;
-    } else if (*at >= 0 &&
-               !number_agrees(evidence->facts[*at].number, evidence->facts[fact].number, 1e-9)) {
+    } else if (*at >= 0 && !number_agrees(facts[*at].number, facts[fact].number, 1e-9)) {
         *at = SEVERAL_FACTS;
+    } else if (*at >= 0 && evidence->records[facts[*at].record].kind != RECORD_SECTION) {
+        *at = fact;
     }
 }
 
@@ -139,7 +141,11 @@ const Fact *evidence_known(const Evidence *evidence, int record, Quantity quanti
     if (at == NO_FACT && evidence->sections <= SECTIONS_MAX) {
         at = evidence->single[quantity];
     }
-    return at >= 0 && is_plain(&evidence->facts[at]) ? &evidence->facts[at] : NULL;
+    const Fact *fact = at >= 0 ? &evidence->facts[at] : NULL;
+    bool stated =
+        fact != NULL && is_plain(fact) &&
+        (fact->record == record || evidence->records[fact->record].kind == RECORD_SECTION);
+    return stated ? fact : NULL;
 }
 
 double evidence_value(const Evidence *evidence, int record, Quantity quantity)

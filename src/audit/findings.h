@@ -40,3 +40,8 @@ void rules_scaling(const Evidence *evidence, Findings *findings); /* one run aga
 void rules_sweep(const Evidence *evidence, Findings *findings);   /* runs over batch sizes */
 void rules_columns(const Evidence *evidence, Findings *findings); /* columns of one table */
 void rules_text(const Evidence *evidence, Findings *findings);    /* what a text works out */
+void rules_quotes(const Evidence *evidence, Findings *findings);  /* what it says twice */
+
+/* Part of rules_text: a sentence about one row of a table, which it names by its label. */
+void quote_check_sentence(const Evidence *evidence, const char *sentence, int line,
+                          Findings *findings);

@@ -161,7 +161,7 @@ static const Row rows[Q_COUNT] = {
     [Q_TRAIN_LOSS] = {"train-loss", KIND_COUNT,
                       "train loss|training loss|final train loss|final training loss"},
     [Q_VAL_LOSS] = {"val-loss", KIND_COUNT,
-                    "val loss|validation loss|eval loss|test loss|evaluation loss|valid loss"},
+                    "val loss|validation loss|eval loss|evaluation loss|valid loss"},
     [Q_FINAL_VAL_LOSS] = {"final-val-loss", KIND_COUNT,
                           "final val loss|final validation loss|last val loss|val loss final|"
                           "validation loss final"},
@@ -171,7 +171,7 @@ static const Row rows[Q_COUNT] = {
                          "validation loss best"},
     [Q_VAL_PERPLEXITY] = {"val-perplexity", KIND_COUNT,
                           "val perplexity|validation perplexity|val ppl|validation ppl|"
-                          "test perplexity|test ppl|eval perplexity|eval ppl|valid ppl"},
+                          "eval perplexity|eval ppl|valid ppl"},
     [Q_COST] = {"cost", KIND_MONEY, "!cost|!total cost|!price|!training cost|!total"},
     [Q_PRICE] = {"price-per-gpu-hour", KIND_MONEY,
                  "!price per gpu hour|!cost per gpu hour|!per gpu hour|!price per hour per gpu|"

@@ -206,11 +206,6 @@ static Quantity name_item(const Reader *reader, const LineScope *scope, const Sc
     size_t length;
     *prose = false;
     Quantity after = quantity_match(names, item->after, unit, &after_marks), found = Q_NONE;
-    bool own = first_value && scope->key > 0;
-    if (!own && !scope->labelled && after != Q_SPEEDUP && after != Q_MEMORY &&
-        after != Q_SOME_MEMORY) {
-        after = Q_NONE; /* "warmup over 2000 steps": in a sentence the rest of it counts */
-    }
     bool keyed = first_value && scope->key > 0;
     if (keyed && !scope->labelled) {
         key_phrase(scope->text, scope->key, phrase);
@@ -219,6 +214,14 @@ static Quantity name_item(const Reader *reader, const LineScope *scope, const Sc
             found = quantity_match(names, phrase, UNIT_NONE, marks);
             found = found == Q_RANKS ? found : Q_NONE;
         }
+    }
+    bool named = keyed && (found != Q_NONE || strstr(phrase, " time ") != NULL);
+    if (!named && !scope->labelled && after != Q_SPEEDUP && after != Q_MEMORY &&
+        after != Q_SOME_MEMORY) {
+        after = Q_NONE; /* "Schedule: warmup (100 steps)": the rest of the line counts */
+    }
+    if (item->glue == '=' && i > 0 && strpbrk(scope->text, "+*/") != NULL) {
+        return Q_NONE; /* what a sum comes to */
     }
     /* Words behind the last number may be its own: "2,048 tokens per step (128 x 16)". */
     bool taken =

@@ -18,7 +18,8 @@ typedef bool Relation(const Evidence *evidence, int record, Outcome *outcome);
 typedef struct {
     const char *rule;
     Relation *check;
-    bool alone; /* a row needs no other row's witness */
+    bool alone;    /* a row needs no other row's witness */
+    bool in_prose; /* sure enough for the numbers of a sentence */
 } Rule;
 
 /* Of tokens, time and money; of losses, shares, phases and bytes. They end with a NULL rule. */

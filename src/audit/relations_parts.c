@@ -84,7 +84,12 @@ static bool mfu_of_flop(const Evidence *evidence, int record, Outcome *outcome)
 {
     const Fact *work = relation_measured(evidence, record, Q_FLOP_PER_SECOND);
     outcome->stated = relation_measured(evidence, record, Q_MFU);
-    if (outcome->stated == NULL || work == NULL || evidence->peak == 0) {
+    int rows = 0; /* two rows may be of two devices, of which one is not known */
+    for (int i = record - 2; i <= record + 2; i++) {
+        rows += i >= 0 && i < evidence->record_count &&
+                evidence->records[i].table == evidence->records[record].table;
+    }
+    if (outcome->stated == NULL || work == NULL || evidence->peak == 0 || rows < 3) {
         return false;
     }
     Number share = outcome->stated->number;
@@ -200,12 +205,13 @@ static bool optimizer_bytes(const Evidence *evidence, int record, Outcome *outco
 }
 
 const Rule rules_of_parts[] = {
-    {"perplexity = exp(loss)", perplexity, false},
-    {"the best loss is at most the final one", best_and_final, true},
-    {"efficiency = speed-up / ranks", efficiency, false},
-    {"MFU = FLOP/s / peak", mfu_of_flop, false},
-    {"phases sum to their total: the rest has no timer", phases_missing, true},
-    {"phases sum to more than their total: they overlap or count twice", phases_overfull, true},
-    {"Adam keeps two numbers per parameter", optimizer_bytes, false},
-    {NULL, NULL, false},
+    {"perplexity = exp(loss)", perplexity, false, false},
+    {"the best loss is at most the final one", best_and_final, true, false},
+    {"efficiency = speed-up / ranks", efficiency, false, false},
+    {"MFU = FLOP/s / peak", mfu_of_flop, false, false},
+    {"phases sum to their total: the rest has no timer", phases_missing, true, false},
+    {"phases sum to more than their total: they overlap or count twice", phases_overfull, true,
+     false},
+    {"Adam keeps two numbers per parameter", optimizer_bytes, false, false},
+    {NULL, NULL, false, false},
 };

@@ -86,6 +86,7 @@ static Readings step_tokens(const Evidence *evidence, int record, char *text, si
     }
     readings.open = accum == NULL || ranks == NULL;
     if (accum == NULL && ranks != NULL && local != NULL &&
+        evidence->records[record].kind == RECORD_SECTION &&
         evidence_own(evidence, record, Q_TOKENS_PER_STEP) != NULL) {
         readings.open = false; /* a stated product names its factors */
     }
@@ -140,7 +141,8 @@ static bool global_batch(const Evidence *evidence, int record, Outcome *outcome)
     const Fact *ranks = evidence_own(evidence, record, Q_RANKS);
     const Fact *accum = evidence_known(evidence, record, Q_ACCUM);
     outcome->stated = relation_measured(evidence, record, Q_GLOBAL_BATCH);
-    if (outcome->stated == NULL || local == NULL || ranks == NULL) {
+    if (outcome->stated == NULL || local == NULL || ranks == NULL ||
+        outcome->stated->number.value > SEQUENCES_MAX) {
         return false;
     }
     Readings readings = {.open = accum == NULL || evidence->split};
@@ -349,15 +351,16 @@ static bool cost(const Evidence *evidence, int record, Outcome *outcome)
 }
 
 const Rule rules_of_tokens[] = {
-    {"tokens per step = batch x accumulation x sequence length x ranks", tokens_per_step, false},
-    {"global batch = local batch x accumulation x ranks", global_batch, false},
-    {"tokens = steps x tokens per step", tokens_of_steps, false},
-    {"tokens per second x step time = tokens per step", rate_of_step, false},
-    {"tokens per second x time = tokens", rate_of_run, false},
-    {"steps = epochs x steps per epoch", steps_of_epochs, false},
-    {"time = epochs x time of an epoch", time_of_epochs, false},
-    {"samples per epoch = steps per epoch x global batch", samples_of_epoch, false},
-    {"GPU hours = GPUs x hours", gpu_time, false},
-    {"cost = GPU hours x price of an hour", cost, false},
-    {NULL, NULL, false},
+    {"tokens per step = batch x accumulation x sequence length x ranks", tokens_per_step, false,
+     false},
+    {"global batch = local batch x accumulation x ranks", global_batch, false, false},
+    {"tokens = steps x tokens per step", tokens_of_steps, false, false},
+    {"tokens per second x step time = tokens per step", rate_of_step, false, false},
+    {"tokens per second x time = tokens", rate_of_run, false, true},
+    {"steps = epochs x steps per epoch", steps_of_epochs, false, false},
+    {"time = epochs x time of an epoch", time_of_epochs, false, false},
+    {"samples per epoch = steps per epoch x global batch", samples_of_epoch, false, false},
+    {"GPU hours = GPUs x hours", gpu_time, false, true},
+    {"cost = GPU hours x price of an hour", cost, false, true},
+    {NULL, NULL, false, false},
 };

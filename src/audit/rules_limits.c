@@ -71,7 +71,8 @@ static void check_memory(const Evidence *evidence, const Fact *fact, Findings *f
 
 static void check_mfu(const Evidence *evidence, const Fact *fact, Findings *findings)
 {
-    if (fact->moment >= 0 || evidence->records[fact->record].point) {
+    const Record *record = &evidence->records[fact->record];
+    if (fact->moment >= 0 || record->point || record->kind == RECORD_LINE || fact->number.range) {
         return; /* a log writes -100 % before it has measured */
     }
     double share = fact->number.unit == UNIT_NONE && fact->number.value > 2

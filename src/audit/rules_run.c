@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-#define MANY 3 /* rows that would all be wrong are read wrongly */
-
 const Fact *relation_measured(const Evidence *evidence, int record, Quantity quantity)
 {
     const Fact *fact = evidence_own(evidence, record, quantity);
@@ -43,9 +41,14 @@ static int apply(const Evidence *evidence, const Rule *rule, int first, Findings
         agree += outcome->agrees;
         disagree += !outcome->agrees;
     }
-    bool witnessed = agree >= disagree || (agree == 0 && disagree < MANY);
-    findings->compared += agree + (witnessed || rule->alone ? disagree : 0);
-    for (int i = first; i < end && (witnessed || rule->alone); i++) {
+    /* Numbers of a sentence are about one thing only where money and time are concerned. */
+    bool table = records[first].table > 0;
+    bool prose = records[first].kind == RECORD_LINE && !rule->in_prose;
+    bool witnessed = table ? agree >= 2 && agree >= 2 * disagree : !prose;
+    witnessed |= table && end - first <= 2 && agree + disagree == end - first && agree <= disagree;
+    findings->compared += agree + (witnessed ? disagree : 0);
+    bool speaks = witnessed || (rule->alone && !prose);
+    for (int i = first; i < end && speaks; i++) {
         const Outcome *outcome = &outcomes[i - first];
         if (outcome->stated != NULL && !outcome->agrees &&
             (records[i].table > 0 || !is_said(findings, rule->rule, i))) {

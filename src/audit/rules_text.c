@@ -151,6 +151,19 @@ static bool is_factor(const char *text, const ScanItem *item)
            (item->number.counted || item->number.unit == UNIT_BYTES || worded);
 }
 
+/* Factors are numbers alone, "4 bytes" apart: "500 steps x batch 16" leaves something out. */
+static bool has_no_words(const char *text, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        if (isalpha((unsigned char)text[i]) && strncasecmp(text + i, "bytes", 5) != 0 &&
+            !(text[i] == 'x' && text[i - 1] == ' ' && text[i + 1] == ' ')) {
+            return false;
+        }
+        i += strncasecmp(text + i, "bytes", 5) == 0 ? 4 : 0;
+    }
+    return true;
+}
+
 static void check_chain(const Paragraph *paragraph, const ScanItem *items, int first, int last,
                         int count, Findings *findings)
 {
@@ -172,7 +185,9 @@ static void check_chain(const Paragraph *paragraph, const ScanItem *items, int f
                gap_has_only(text, items[first - 1].end, items[first].start, '=')) {
         result = &items[first - 1];
     }
-    if (result == NULL || result->number.open || result->number.value <= 0 ||
+    bool worded =
+        result == &items[last + 1] && !has_no_words(text, items[first].end, items[last].end);
+    if (result == NULL || worded || result->number.open || result->number.value <= 0 ||
         !stands_alone(text, items[first].start, items[last].end) ||
         !stands_alone(text, result->start, result->end)) {
         return;
@@ -239,17 +254,25 @@ static bool stands_before(const char *text, int start, const char *word)
            (start == length || !isalnum((unsigned char)text[start - length - 1]));
 }
 
-static bool speaks_of_change(const char *text, int from, int to)
+/* A word of change right behind the number, or "a reduction of" right before it. */
+static bool speaks_of_change(const char *text, const ScanItem *number)
 {
-    static const char *const words[] = {
-        " faster ",   " improvement ", " speedup ", " speed up ", " reduction ", " increase ",
-        " decrease ", " lower ",       " higher ",  " smaller ",  " less ",      " more ",
-        " drop ",     " gain ",        " better ",  " saving ",   " savings ",   " slower "};
-    char part[160];
-    size_t length = (size_t)(to - from) < sizeof part - 1 ? (size_t)(to - from) : sizeof part - 1;
-    memcpy(part, text + from, length);
-    part[length] = '\0';
-    return scan_has_any(part, words, sizeof words / sizeof words[0]);
+    static const char *const behind[] = {" faster ",      " slower ",    " speedup ",  " speed up ",
+                                         " improvement ", " reduction ", " increase ", " decrease ",
+                                         " drop ",        " gain ",      " saving "};
+    static const char *const before[] = {"reduction of", "increase of",    "decrease of", "drop of",
+                                         "gain of",      "improvement of", "speedup of",  "by"};
+    for (size_t i = 0; i < sizeof behind / sizeof behind[0]; i++) {
+        if (strncmp(number->after, behind[i], strlen(behind[i])) == 0) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < sizeof before / sizeof before[0]; i++) {
+        if (stands_before(text, number->start, before[i])) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* "from A to B, N times": three numbers in a row, and a word of change. */
@@ -263,13 +286,12 @@ static void check_change(const Paragraph *paragraph, const ScanItem *items, int 
         bool change = n->unit == UNIT_TIMES || n->unit == UNIT_PERCENT;
         bool like = a->value < 100 * b->value && b->value < 100 * a->value;
         first.unit = first.unit == UNIT_NONE && like ? b->unit : first.unit; /* "from 2 to 3 s" */
-        int end = items[i + 2].end + (int)strcspn(text + items[i + 2].end, ".;,");
         if (!stands_before(text, items[i].start, "from") ||
             !stands_before(text, items[i + 1].start, "to") || !change || a->unit != b->unit ||
             a->unit == UNIT_PERCENT || !(a->value > 0) || !(b->value > 0) || n->range || n->open ||
             a->range || b->range || items[i + 2].start - items[i + 1].end > 60 ||
             memchr(text + items[i + 1].end, '.', (size_t)(items[i + 2].start - items[i + 1].end)) ||
-            !(speaks_of_change(text, items[i + 1].end, end) ||
+            !(speaks_of_change(text, &items[i + 2]) ||
               strchr("+-", text[items[i + 2].start - 1]) != NULL)) {
             continue;
         }
@@ -310,7 +332,7 @@ static void check_versus(const Paragraph *paragraph, const ScanItem *items, int 
         bool plain = !n->range && !n->open && !a->range && !b->range && a->unit == b->unit &&
                      a->unit != UNIT_PERCENT && a->value > 0 && b->value > 0;
         if (n->unit != UNIT_TIMES || !bracketed || !versus || !plain ||
-            !speaks_of_change(text, start, open) ||
+            !speaks_of_change(text, &items[i]) ||
             memchr(text + start, ',', (size_t)(open - start))) {
             continue;
         }
@@ -375,167 +397,6 @@ static void check_sublinear(const Evidence *evidence, const Paragraph *paragraph
     }
 }
 
-/* --- the same twice --- */
-
-static const char twice[] = "the same number twice, with two values";
-
-static void report_twice(const Fact *first, const Fact *second, Findings *findings)
-{
-    char rank[40] = "";
-    double gap = fabs(first->number.value - second->number.value) /
-                 fmax(fabs(first->number.value), fabs(second->number.value));
-    if (second->rank >= 0) {
-        snprintf(rank, sizeof rank, " (said by rank %d)", second->rank);
-    }
-    /* A rank's own share of the data explains a small difference. */
-    finding_about(findings, second->rank >= 0 && gap < 0.05 ? FINDING_WARNING : FINDING_DISAGREES,
-                  twice, second->line, second->record, "%s is %.6g here and %.6g in line %d%s",
-                  quantity_name(second->quantity), second->number.value, first->number.value,
-                  first->line, rank);
-}
-
-/* The loss of a run's log, and the same loss said again by one rank. */
-static void check_log(const Evidence *evidence, int record, Findings *findings)
-{
-    static const Quantity losses[] = {Q_TRAIN_LOSS, Q_VAL_LOSS};
-    const Record *at = &evidence->records[record];
-    for (int k = 0; k < 2 && evidence_names(evidence, record, record); k++) {
-        const Fact *first = NULL, *second = NULL;
-        int ranks = 0;
-        for (int i = at->first; i < at->first + at->count; i++) {
-            const Fact *fact = &evidence->facts[i];
-            if (fact->quantity == losses[k]) {
-                ranks += fact->rank >= 0;
-                first = fact->rank < 0 && first == NULL ? fact : first;
-                second = fact->rank >= 0 ? fact : second;
-            }
-        }
-        if (first != NULL && ranks == 1) {
-            findings->compared++;
-            if (!number_agrees(first->number, second->number, 1e-9)) {
-                report_twice(first, second, findings);
-            }
-        }
-    }
-}
-
-/* What a number of a line may be in a table: a validation loss that is called neither final nor
- * best may be either. */
-static bool is_in_row(const Evidence *evidence, int row, const Fact *said, const Fact **other)
-{
-    static const Quantity kinds[] = {Q_VAL_LOSS, Q_FINAL_VAL_LOSS, Q_BEST_VAL_LOSS};
-    *other = evidence_own(evidence, row, said->quantity);
-    bool agrees = *other != NULL && number_agrees((*other)->number, said->number, 1e-9);
-    for (int k = 0; k < 3 && said->quantity == Q_VAL_LOSS && !agrees; k++) {
-        const Fact *kind = evidence_own(evidence, row, kinds[k]);
-        agrees = kind != NULL && number_agrees(kind->number, said->number, 1e-9);
-        *other = *other == NULL ? kind : *other;
-    }
-    return agrees;
-}
-
-/* A line about a run against the one row of the document about it. */
-static void check_quote(const Evidence *evidence, int line, Findings *findings)
-{
-    static const Quantity quoted[] = {Q_STEPS,      Q_TOKENS_PER_SECOND, Q_SPEEDUP,
-                                      Q_VAL_LOSS,   Q_FINAL_VAL_LOSS,    Q_BEST_VAL_LOSS,
-                                      Q_TRAIN_TIME, Q_EPOCH_TIME};
-    for (size_t k = 0; k < sizeof quoted / sizeof quoted[0]; k++) {
-        const Fact *said = evidence_own(evidence, line, quoted[k]), *found = NULL, *other;
-        int rows = 0;
-        bool agrees = false;
-        for (int i = 0; i < evidence->record_count && said != NULL; i++) {
-            if (evidence->records[i].kind == RECORD_ROW && evidence_names(evidence, line, i)) {
-                agrees |= is_in_row(evidence, i, said, &other);
-                rows += other != NULL;
-                found = other != NULL ? other : found;
-            }
-        }
-        if (rows == 1) {
-            findings->compared++;
-            if (!agrees) {
-                report_twice(found, said, findings);
-            }
-        }
-    }
-}
-
-/* The quantity whose name ends the phrase, "shampoo reaches a val loss": the longest. */
-static Quantity ends_in_name(const Names *names, const char *phrase, Unit unit)
-{
-    unsigned marks;
-    for (const char *at = phrase; *at != '\0' && at[1] != '\0'; at = strchrnul(at + 1, ' ')) {
-        Quantity found = quantity_match(names, at, unit, &marks);
-        if (found != Q_NONE) {
-            return found;
-        }
-    }
-    return Q_NONE;
-}
-
-/* Whether the number is that of some row. */
-static bool is_in_table(const Evidence *evidence, Quantity quantity, const Number *number)
-{
-    for (int i = 0; i < evidence->record_count; i++) {
-        const Fact *own = evidence_own(evidence, i, quantity);
-        if (evidence->records[i].kind == RECORD_ROW && own != NULL &&
-            number_agrees(own->number, *number, 1e-9)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The one row of the document whose label stands in the sentence; -1. */
-static int row_of(const Evidence *evidence, const char *sentence)
-{
-    int found = -1;
-    for (int i = 0; i < evidence->record_count; i++) {
-        const Record *record = &evidence->records[i];
-        char label[PHRASE_SIZE];
-        phrase_make(record->label, strlen(record->label), label);
-        if (record->kind == RECORD_ROW && strlen(label) > 4 && scan_has(sentence, label)) {
-            if (found >= 0) {
-                return -1;
-            }
-            found = i;
-        }
-    }
-    return found;
-}
-
-/* A sentence about one row of a table, which it names by its label: one number that is not the
- * row's, nor another's, beside nothing else or beside numbers that are. */
-static void check_label(const Evidence *evidence, const char *sentence, int line,
-                        Findings *findings)
-{
-    static _Thread_local ScanItem items[SCAN_MAX_ITEMS];
-    int count = scan_line(sentence, items), agree = 0, disagree = 0;
-    int row = count > 0 && count <= 4 ? row_of(evidence, sentence) : -1;
-    const Fact *own = NULL;
-    Number said = {0};
-    for (int k = 0; k < count && row >= 0; k++) {
-        const Number *number = &items[k].number;
-        Quantity quantity = ends_in_name(&evidence->names, items[k].before, number->unit);
-        quantity = number->unit == UNIT_TOKENS_PER_SECOND ? Q_TOKENS_PER_SECOND : quantity;
-        const Fact *fact = quantity > Q_STEP ? evidence_own(evidence, row, quantity) : NULL;
-        if (fact == NULL || fact->number.unit != number->unit || number->range || number->open) {
-            continue;
-        }
-        bool known = is_in_table(evidence, quantity, number);
-        agree += known;
-        disagree += !known;
-        own = known ? own : fact;
-        said = known ? said : *number;
-    }
-    findings->compared += agree + disagree;
-    if (disagree == 1 && (agree > 0 || count == 1)) {
-        finding_add(findings, FINDING_DISAGREES, twice, line,
-                    "%s of %s is %.6g here and %.6g in line %d", quantity_name(own->quantity),
-                    evidence->records[row].label, said.value, own->number.value, own->line);
-    }
-}
-
 static void check_sentences(const Evidence *evidence, const Paragraph *paragraph,
                             Findings *findings)
 {
@@ -546,8 +407,8 @@ static void check_sentences(const Evidence *evidence, const Paragraph *paragraph
         memcpy(sentence, at, length);
         sentence[length] = '\0';
         size_t digits = strcspn(sentence, "0123456789");
-        check_label(evidence, sentence, line_at(paragraph, (size_t)(at - paragraph->text) + digits),
-                    findings);
+        quote_check_sentence(evidence, sentence,
+                             line_at(paragraph, (size_t)(at - paragraph->text) + digits), findings);
         at += length + (at[length] == ' ');
     }
 }
@@ -574,15 +435,6 @@ void rules_text(const Evidence *evidence, Findings *findings)
         }
         if (line->kind == LINE_TEXT && !line->code) {
             check_sentences(evidence, &paragraph, findings);
-        }
-    }
-    int quotes = 0;
-    for (int i = 0; i < evidence->record_count; i++) {
-        const Record *record = &evidence->records[i];
-        if (record->kind == RECORD_SECTION) {
-            check_log(evidence, i, findings);
-        } else if (record->kind == RECORD_LINE && !record->supposed && quotes++ < 1000) {
-            check_quote(evidence, i, findings);
         }
     }
 }

@@ -71,7 +71,7 @@ static size_t prefix_length(const char *word, const char **phrase)
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         size_t length = strlen(prefixes[i].letters);
         *phrase = prefixes[i].phrase;
-        if (strncasecmp(word, prefixes[i].letters, length) == 0 &&
+        if (strncmp(word, prefixes[i].letters, length) == 0 &&
             isdigit((unsigned char)word[length])) {
             size_t end = length + strspn(word + length, "0123456789");
             return is_word(word[end]) && word[end] != '_' ? 0 : length;
