@@ -9,6 +9,7 @@
 #define EVIDENCE_MAX_NUMBERS 200000 /* looked at, in sentences and cells */
 #define EVIDENCE_MAX_FACTS 20000
 #define EVIDENCE_MAX_RECORDS 20000
+#define TABLE_ROWS_MAX 1000 /* of a table of results; longer ones are logs */
 #define RECORD_LABEL_SIZE 64
 #define SECTIONS_MAX 30 /* of a document about one thing; a book has settings of many */
 #define NO_FACT (-1)

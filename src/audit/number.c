@@ -362,6 +362,12 @@ Number number_add(Number a, Number b)
     return (Number){.value = a.value + b.value, .low = a.low + b.low, .high = a.high + b.high};
 }
 
+Number number_share(Number number)
+{
+    bool bare = number.unit == UNIT_NONE && number.value > 2;
+    return bare ? number_multiply(number, number_exact(0.01)) : number;
+}
+
 bool number_agrees(Number a, Number b, double slack)
 {
     double reach = slack * fmax(fabs(a.value), fabs(b.value));

@@ -52,5 +52,8 @@ Number number_multiply(Number a, Number b);
 Number number_divide(Number a, Number b);
 Number number_add(Number a, Number b);
 
+/* A share of 1, also where it is written as a number of per cent without the sign: 41.2. */
+Number number_share(Number number);
+
 /* Whether the intervals meet once each is widened by a share `slack`. */
 bool number_agrees(Number a, Number b, double slack);

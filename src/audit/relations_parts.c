@@ -56,10 +56,7 @@ static bool efficiency(const Evidence *evidence, int record, Outcome *outcome)
     if (outcome->stated == NULL || speedup == NULL || ranks == NULL) {
         return false;
     }
-    Number share = outcome->stated->number;
-    if (share.unit == UNIT_NONE && share.value > 2) {
-        share = number_multiply(share, number_exact(0.01));
-    }
+    Number share = number_share(outcome->stated->number);
     /* The row whose speed-up is 1 is the base; without one it may be any power of two. */
     const Record *at = &evidence->records[record];
     double base = 0;
@@ -92,10 +89,7 @@ static bool mfu_of_flop(const Evidence *evidence, int record, Outcome *outcome)
     if (outcome->stated == NULL || work == NULL || evidence->peak == 0 || rows < 3) {
         return false;
     }
-    Number share = outcome->stated->number;
-    if (share.unit == UNIT_NONE && share.value > 2) {
-        share = number_multiply(share, number_exact(0.01));
-    }
+    Number share = number_share(outcome->stated->number);
     Number derived = number_divide(work->number, number_exact(evidence->peak));
     double ranks = evidence_value(evidence, record, Q_RANKS);
     outcome->agrees = number_agrees(derived, share, 0.02) ||

@@ -6,7 +6,6 @@
 
 #include <math.h>
 
-#define ROWS_MAX 1000
 #define SLACK 0.005
 
 typedef struct {
@@ -320,7 +319,7 @@ void rules_columns(const Evidence *evidence, Findings *findings)
                 }
             }
         }
-        if (record->table > 0 && !record->supposed && table.end - i <= ROWS_MAX) {
+        if (record->table > 0 && !record->supposed && table.end - i <= TABLE_ROWS_MAX) {
             check_table(&table, findings);
         } else if (record->kind == RECORD_SECTION && !record->supposed) {
             check_rank_sum(&table, findings);

@@ -75,9 +75,7 @@ static void check_mfu(const Evidence *evidence, const Fact *fact, Findings *find
     if (fact->moment >= 0 || record->point || record->kind == RECORD_LINE || fact->number.range) {
         return; /* a log writes -100 % before it has measured */
     }
-    double share = fact->number.unit == UNIT_NONE && fact->number.value > 2
-                       ? fact->number.value / 100
-                       : fact->number.value;
+    double share = number_share(fact->number).value;
     findings->compared++;
     if (!(share >= 0 && share <= 1)) {
         finding_about(findings, FINDING_DISAGREES, "MFU is between 0 and 100 %", fact->line,

@@ -123,8 +123,11 @@ static int row_of(const Evidence *evidence, const char *sentence)
     for (int i = 0; i < evidence->record_count; i++) {
         const Record *record = &evidence->records[i];
         char label[PHRASE_SIZE];
+        if (record->kind != RECORD_ROW || record->label[0] == '\0') {
+            continue;
+        }
         phrase_make(record->label, strlen(record->label), label);
-        if (record->kind == RECORD_ROW && strlen(label) > 4 && scan_has(sentence, label)) {
+        if (strlen(label) > 4 && scan_has(sentence, label)) {
             if (found >= 0) {
                 return -1;
             }
@@ -141,7 +144,8 @@ void quote_check_sentence(const Evidence *evidence, const char *sentence, int li
 {
     static _Thread_local ScanItem items[SCAN_MAX_ITEMS];
     int count = scan_line(sentence, items), agree = 0, disagree = 0;
-    int row = count > 0 && count <= 4 ? row_of(evidence, sentence) : -1;
+    bool results = evidence->record_count <= TABLE_ROWS_MAX; /* else every sentence by every row */
+    int row = results && count > 0 && count <= 4 ? row_of(evidence, sentence) : -1;
     const Fact *own = NULL;
     Number said = {0};
     for (int k = 0; k < count && row >= 0; k++) {

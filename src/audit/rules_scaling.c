@@ -12,7 +12,6 @@
 #define SLACK 0.005
 #define SUPERLINEAR 1.02
 #define MANY 3
-#define ROWS_MAX 1000 /* of a table of results; longer ones are logs */
 
 /* What a speed-up may be of; times first. */
 static const Quantity bases[] = {Q_EPOCH_TIME,        Q_TRAIN_TIME,   Q_TOTAL_TIME,
@@ -34,9 +33,7 @@ static const Fact *stated_of(const Rows *rows, int record, Number *value)
     const Record *at = &rows->evidence->records[record];
     const Fact *fact = at->sum ? NULL : evidence_own(rows->evidence, record, rows->stated);
     if (fact != NULL) {
-        bool percent = rows->stated == Q_EFFICIENCY && fact->number.unit == UNIT_NONE &&
-                       fact->number.value > 2;
-        *value = percent ? number_multiply(fact->number, number_exact(0.01)) : fact->number;
+        *value = rows->stated == Q_EFFICIENCY ? number_share(fact->number) : fact->number;
         if (rows->stated == Q_SPEEDUP && fact->number.unit == UNIT_PERCENT) {
             *value = number_add(*value, number_exact(1)); /* "25 % faster" */
         }
@@ -125,8 +122,7 @@ static void follow(const Rows *rows, Way way, int *agree, int *disagree, Finding
         }
         bool good = number_agrees(ratio, value, SLACK);
         if (stated->number.unit == UNIT_PERCENT && rows->stated == Q_SPEEDUP) { /* of time saved */
-            Number saved = number_add(number_exact(1), stated->number);
-            saved = number_exact(2 - saved.value);
+            Number saved = number_exact(1 - stated->number.value);
             good |= number_agrees(number_divide(number_exact(1), ratio), saved, 0.01);
         }
         *agree += good;
@@ -352,7 +348,7 @@ void rules_scaling(const Evidence *evidence, Findings *findings)
     for (int i = 0; i < evidence->record_count;) {
         Rows rows = {.first = i, .end = evidence_table_end(evidence, i), .evidence = evidence};
         if (evidence->records[i].table > 0 && !evidence->records[i].supposed &&
-            rows.end - i <= ROWS_MAX) {
+            rows.end - i <= TABLE_ROWS_MAX) {
             rows.stated = Q_EFFICIENCY;
             check_table(&rows, findings);
             rows.stated = Q_SPEEDUP;

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define DROP 2.5 /* a fall of throughput between neighbours */
-#define ROWS_MAX 1000
 
 typedef struct {
     int record;
@@ -315,7 +314,7 @@ void rules_sweep(const Evidence *evidence, Findings *findings)
 {
     for (int i = 0; i < evidence->record_count;) {
         int end = evidence_table_end(evidence, i), table = evidence->records[i].table;
-        if (table > 0 && !evidence->records[i].supposed && end - i <= ROWS_MAX) {
+        if (table > 0 && !evidence->records[i].supposed && end - i <= TABLE_ROWS_MAX) {
             check_table(evidence, i, end, findings);
             note_sequence(evidence, i, end, findings);
         }
