@@ -4,6 +4,7 @@
 #include "support/op_hand.h"
 
 #include "base/mem.h"
+#include "optim/optimizer.h"
 #include "ref/ref.h"
 
 #include <float.h>
@@ -343,6 +344,8 @@ static void test_ops_ref__adamw_three_steps(void **state)
     ref_put(args.hyper, HYPER_LR, lr);
     ref_put(args.hyper, HYPER_BETA1, b1);
     ref_put(args.hyper, HYPER_BETA2, b2);
+    ref_put(args.hyper, HYPER_REST1, 1 - b1);
+    ref_put(args.hyper, HYPER_REST2, 1 - b2);
     ref_put(args.hyper, HYPER_EPS, eps);
     ref_put(args.hyper, HYPER_DECAY, decay);
     ref_put(args.hyper, HYPER_CLIP, 0);
@@ -373,13 +376,38 @@ static void test_ops_ref__adamw_three_steps(void **state)
     hand_close_to(ref_get(args.param, 0), 3 - 3 / 32.0 - 1 / 9.0, 1e-15);
 }
 
+/* Whatever the betas, the first update moves a weight by the rate, against its gradient's sign. */
+static void test_ops_ref__adamw_first_update_at_any_beta(void **state)
+{
+    Ctx *c = *state;
+    const double betas[] = {0, 0.9, 0.999, 0.999999, 0.9999999};
+    for (size_t i = 0; i < sizeof betas / sizeof betas[0]; i++) {
+        OptimizerSettings settings = {.beta1 = betas[i], .beta2 = betas[i], .eps = 1e-20};
+        float hyper[HYPER_COUNT] = {0};
+        optimizer_kind(OPTIMIZER_ADAMW)->fill_hyper(&settings, 0.5, 0, hyper);
+        UpdateArgs args = {.param = hand_flat(hand_filled(c, DT_F64, 2, 1, (double[]){3, 3}))};
+        args.state[0] = hand_flat(hand_filled(c, DT_F64, 2, 1, (double[]){0, 0}));
+        args.state[1] = hand_flat(hand_filled(c, DT_F64, 2, 1, (double[]){0, 0}));
+        args.grad = hand_flat(hand_filled(c, DT_F64, 2, 1, (double[]){0.25, -8}));
+        args.norm_sq = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){1}));
+        args.hyper = hand_flat(hand_filled(c, DT_F32, HYPER_COUNT, 1, NULL));
+        for (int k = 0; k < HYPER_COUNT; k++) {
+            ref_put(args.hyper, k, hyper[k]);
+        }
+        op_adamw(c, args);
+        hand_close_to(ref_get(args.param, 0), 2.5, 1e-7);
+        hand_close_to(ref_get(args.param, 1), 3.5, 1e-7);
+    }
+}
+
 /* A norm of 5 clipped to 1 divides the gradient by 5 (and a hair); one of 0.5 is left alone. */
 static void test_ops_ref__adamw_clips_and_skips_decay(void **state)
 {
     Ctx *c = *state;
     double hyper[HYPER_COUNT] = {
-        [HYPER_LR] = 0.5,        [HYPER_DECAY] = 0.5, [HYPER_CORRECTION1] = 1,
-        [HYPER_CORRECTION2] = 1, [HYPER_EPS] = 1,     [HYPER_CLIP] = 1};
+        [HYPER_LR] = 0.5,        [HYPER_REST1] = 1, [HYPER_REST2] = 1,
+        [HYPER_DECAY] = 0.5,     [HYPER_EPS] = 1,   [HYPER_CORRECTION1] = 1,
+        [HYPER_CORRECTION2] = 1, [HYPER_CLIP] = 1};
     UpdateArgs args = {.param = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){3}))};
     args.state[0] = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){7}));
     args.state[1] = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){7}));
@@ -440,6 +468,7 @@ int main(void)
         HAND_TEST(test_ops_ref__xent_of_uniform_logits),
         HAND_TEST(test_ops_ref__xent_by_hand_and_without_target),
         HAND_TEST(test_ops_ref__adamw_three_steps),
+        HAND_TEST(test_ops_ref__adamw_first_update_at_any_beta),
         HAND_TEST(test_ops_ref__adamw_clips_and_skips_decay),
         HAND_TEST(test_ops_ref__sgd_two_steps),
     };

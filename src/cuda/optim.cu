@@ -90,7 +90,7 @@ struct UpdateRange {
 
 /* What all elements have in common. */
 struct UpdateStep {
-    float lr, beta1, beta2, eps, decay, correction1, correction2, clip;
+    float lr, beta1, beta2, rest1, rest2, eps, decay, correction1, correction2, clip;
 };
 
 __device__ static UpdateStep read_step(const UpdateRange &args)
@@ -99,6 +99,8 @@ __device__ static UpdateStep read_step(const UpdateRange &args)
     step.lr = args.hyper[HYPER_LR];
     step.beta1 = args.hyper[HYPER_BETA1];
     step.beta2 = args.hyper[HYPER_BETA2];
+    step.rest1 = args.hyper[HYPER_REST1];
+    step.rest2 = args.hyper[HYPER_REST2];
     step.eps = args.hyper[HYPER_EPS];
     step.decay = args.decay ? args.hyper[HYPER_DECAY] : 0;
     step.correction1 = 1 / args.hyper[HYPER_CORRECTION1];
@@ -123,8 +125,8 @@ __device__ static void update(const UpdateRange &args, const UpdateStep &step, i
     for (int k = 0; k < LANES; k++) {
         g[k] *= step.clip;
         if constexpr (Adaptive) {
-            m[k] = step.beta1 * m[k] + (1 - step.beta1) * g[k];
-            v[k] = step.beta2 * v[k] + (1 - step.beta2) * g[k] * g[k];
+            m[k] = step.beta1 * m[k] + step.rest1 * g[k];
+            v[k] = step.beta2 * v[k] + step.rest2 * g[k] * g[k];
             p[k] -= step.lr * step.decay * p[k];
             p[k] -=
                 step.lr * (m[k] * step.correction1) / (sqrtf(v[k] * step.correction2) + step.eps);

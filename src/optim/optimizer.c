@@ -14,6 +14,8 @@ static void fill_adamw(const OptimizerSettings *s, double rate, int64_t step,
     hyper[HYPER_LR] = (float)rate;
     hyper[HYPER_BETA1] = (float)s->beta1;
     hyper[HYPER_BETA2] = (float)s->beta2;
+    hyper[HYPER_REST1] = (float)(1 - s->beta1);
+    hyper[HYPER_REST2] = (float)(1 - s->beta2);
     hyper[HYPER_EPS] = (float)s->eps;
     hyper[HYPER_DECAY] = (float)s->weight_decay;
     hyper[HYPER_CORRECTION1] = (float)(1 - pow(s->beta1, (double)(step + 1)));

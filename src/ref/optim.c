@@ -32,6 +32,7 @@ static void adamw(Ctx *c, UpdateArgs args)
     (void)c;
     double lr = ref_get(args.hyper, HYPER_LR);
     double beta1 = ref_get(args.hyper, HYPER_BETA1), beta2 = ref_get(args.hyper, HYPER_BETA2);
+    double rest1 = ref_get(args.hyper, HYPER_REST1), rest2 = ref_get(args.hyper, HYPER_REST2);
     double eps = ref_get(args.hyper, HYPER_EPS);
     double decay = args.decay ? ref_get(args.hyper, HYPER_DECAY) : 0;
     double correction1 = ref_get(args.hyper, HYPER_CORRECTION1);
@@ -40,8 +41,8 @@ static void adamw(Ctx *c, UpdateArgs args)
     for (int64_t i = 0; i < tensor_count(args.param); i++) {
         double g = ref_get(args.grad, i) * clip;
         double p = ref_get(args.param, i);
-        double m = beta1 * ref_get(args.state[0], i) + (1 - beta1) * g;
-        double v = beta2 * ref_get(args.state[1], i) + (1 - beta2) * g * g;
+        double m = beta1 * ref_get(args.state[0], i) + rest1 * g;
+        double v = beta2 * ref_get(args.state[1], i) + rest2 * g * g;
         p -= lr * decay * p;
         p -= lr * (m / correction1) / (sqrt(v / correction2) + eps);
         ref_put(args.state[0], i, m);

@@ -42,6 +42,8 @@ typedef enum {
     HYPER_LR,
     HYPER_BETA1,
     HYPER_BETA2,
+    HYPER_REST1, /* 1 - beta1, taken before beta1 is rounded to f32 */
+    HYPER_REST2, /* 1 - beta2, likewise */
     HYPER_EPS,
     HYPER_DECAY,
     HYPER_CORRECTION1, /* 1 - beta1^t, t = 1 at the first update */

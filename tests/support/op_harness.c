@@ -73,6 +73,8 @@ static void fill_hyper(const OpCase *k, double *hyper)
     hyper[HYPER_LR] = 0.01;
     hyper[HYPER_BETA1] = 0.9;
     hyper[HYPER_BETA2] = 0.95;
+    hyper[HYPER_REST1] = 1 - 0.9;
+    hyper[HYPER_REST2] = 1 - 0.95;
     hyper[HYPER_EPS] = 1e-8;
     hyper[HYPER_DECAY] = 0.1;
     hyper[HYPER_CORRECTION1] = 1 - 0.9 * 0.9 * 0.9;

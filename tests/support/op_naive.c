@@ -426,8 +426,8 @@ static void adamw(Ctx *c, UpdateArgs a)
     }
     for (int64_t i = 0; i < tensor_count(a.param); i++) {
         float g = get(a.grad, i) * clip, p = get(a.param, i);
-        float m = h[HYPER_BETA1] * get(a.state[0], i) + (1 - h[HYPER_BETA1]) * g;
-        float v = h[HYPER_BETA2] * get(a.state[1], i) + (1 - h[HYPER_BETA2]) * g * g;
+        float m = h[HYPER_BETA1] * get(a.state[0], i) + h[HYPER_REST1] * g;
+        float v = h[HYPER_BETA2] * get(a.state[1], i) + h[HYPER_REST2] * g * g;
         if (a.decay) {
             p -= h[HYPER_LR] * h[HYPER_DECAY] * p;
         }

@@ -79,12 +79,12 @@ static Coefficients coefficients(UpdateArgs args)
 {
     const float *hyper = args.hyper.data;
     double shrink = clipping(args);
-    double lr = hyper[HYPER_LR], beta1 = hyper[HYPER_BETA1], beta2 = hyper[HYPER_BETA2];
+    double lr = hyper[HYPER_LR];
     return (Coefficients){
-        .beta1 = (float)beta1,
-        .grad1 = (float)((1 - beta1) * shrink),
-        .beta2 = (float)beta2,
-        .grad2 = (float)((1 - beta2) * shrink * shrink),
+        .beta1 = hyper[HYPER_BETA1],
+        .grad1 = (float)(hyper[HYPER_REST1] * shrink),
+        .beta2 = hyper[HYPER_BETA2],
+        .grad2 = (float)(hyper[HYPER_REST2] * shrink * shrink),
         .decay = args.decay ? (float)(lr * hyper[HYPER_DECAY]) : 0,
         .rate = (float)(lr / hyper[HYPER_CORRECTION1]),
         .root = (float)(1 / sqrt((double)hyper[HYPER_CORRECTION2])),
