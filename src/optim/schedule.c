@@ -4,14 +4,14 @@
 
 #define PI 3.14159265358979323846
 
-/* Part of [from, to) that lies before step, in 0 .. 1. */
-static double progress(int64_t step, double from, double to)
+/* How far step is from the step `from` to the last step, in 0 .. 1. */
+static double progress(const Schedule *s, int64_t step, double from)
 {
-    if ((double)step <= from || to <= from) {
+    double last = (double)(s->total - 1);
+    if ((double)step <= from || last <= from) {
         return 0;
     }
-    double part = ((double)step - from) / (to - from);
-    return part < 1 ? part : 1;
+    return (double)step < last ? ((double)step - from) / (last - from) : 1;
 }
 
 double schedule_rate(const Schedule *s, int64_t step)
@@ -19,7 +19,8 @@ double schedule_rate(const Schedule *s, int64_t step)
     if (step < s->warmup) {
         return s->peak * (double)(step + 1) / (double)s->warmup;
     }
-    double done = progress(step, (double)s->warmup, (double)s->total);
+    double top = s->warmup > 0 ? (double)(s->warmup - 1) : 0; /* step that has the peak */
+    double done = progress(s, step, top);
     double height = 1; /* 1 at the peak, 0 at the floor */
     switch (s->kind) {
     case SCHEDULE_COSINE:
@@ -30,7 +31,7 @@ double schedule_rate(const Schedule *s, int64_t step)
         break;
     case SCHEDULE_WSD:
         height =
-            1 - sqrt(progress(step, (1 - s->decay_fraction) * (double)s->total, (double)s->total));
+            1 - sqrt(progress(s, step, fmax(top, (1 - s->decay_fraction) * (double)s->total - 1)));
         break;
     case SCHEDULE_CONSTANT:
         break;

@@ -12,7 +12,7 @@ typedef struct {
 } Schedule;
 
 /* Rate of update `step`, counted from 0. Rises linearly over the warm-up to the peak, which step
- * warmup - 1 reaches; then cosine or linear from peak to floor over the remaining steps; or
- * constant (to the end; with WSD until the last decay_fraction, where it falls to floor as 1 -
- * sqrt(progress)). Steps beyond the total keep the last value. */
+ * warmup - 1 has (step 0 without a warm-up); then falls to the floor, which the last step, total
+ * - 1, has: as a cosine or linearly over all of them, or (WSD) as 1 - sqrt(progress) over the last
+ * decay_fraction of the steps; or stays. Steps beyond the total keep the last value. */
 double schedule_rate(const Schedule *schedule, int64_t step);

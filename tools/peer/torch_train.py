@@ -117,22 +117,22 @@ class Record:
 
 
 def rate_at(told, step):
-    """Learning rate of update `step`, counted from 0, as docs/reference/metrics.md defines the schedules."""
+    """Learning rate of update `step`, counted from 0, as docs/guide/train.md defines the schedules."""
     config, warmup, total, floor = told["config"], told["warmup"], told["steps"], told["min_lr"]
-    peak, kind = config["lr"], config["schedule"]
+    peak, kind, top = config["lr"], config["schedule"], max(0, warmup - 1)
 
     def progress(start):
-        return min(1.0, max(0.0, (step - start) / (total - start))) if total > start else 0.0
+        return min(1.0, max(0.0, (step - start) / (total - 1 - start))) if total - 1 > start else 0.0
 
     if step < warmup:
         return peak * (step + 1) / warmup
     height = 1.0
     if kind == "cosine":
-        height = 0.5 * (1 + math.cos(math.pi * progress(warmup)))
+        height = 0.5 * (1 + math.cos(math.pi * progress(top)))
     elif kind == "linear":
-        height = 1 - progress(warmup)
+        height = 1 - progress(top)
     elif kind == "wsd":
-        height = 1 - math.sqrt(progress((1 - config["wsd-decay"]) * total))
+        height = 1 - math.sqrt(progress(max(top, (1 - config["wsd-decay"]) * total - 1)))
     return floor + height * (peak - floor)
 
 
