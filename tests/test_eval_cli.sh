@@ -29,6 +29,18 @@ if [[ $("$PACER" --version) == *"with "*MPI* ]] && command -v mpirun >/dev/null;
 fi
 [[ -z $(number b.json mean_of_batches) ]] || fail "a mean of batches that are not whole"
 
+# As many batches as asked for, also where the next one would be the last; and where the split has fewer sequences than
+# a run's validation asks for, both take them all, a last batch that is not full included.
+windows=$(($(number b.json tokens) / 32))
+((windows > 7 && windows % 7 != 0)) || fail "the split has $windows sequences: not what this tests"
+expect 0 'sequences of 32 tokens' eval run --data shards --batch 7 --batches $((windows / 7)) --json d.json
+[[ $(number d.json tokens) == $((windows / 7 * 7 * 32)) ]] || fail "$(number d.json tokens) tokens of $((windows / 7)) batches of 7"
+"$PACER" train --model tiny --layers 2 --d-model 32 --heads 2 --ffn 48 --context 32 --data shards --batch 7 \
+    --steps 4 --eval-every 4 --eval-batches 1000 --device cpu --threads 1 --out small --quiet 2>err || fail "train small"
+recorded=$(sed -n 's/.*"val_loss":\([0-9.]*\).*/\1/p' small/metrics.jsonl | tail -1)
+expect 0 'sequences of 32 tokens' eval small --json small.json
+near "$(number small.json loss)" "$recorded" || fail "eval $(number small.json loss), the run's validation $recorded"
+
 # A document is read as in prepared tokens: the second of these is the second sequence of the shards, its beginning and
 # its end included.
 printf '%s<|endoftext|>%s' 'Once there was a cat in the sun.' 'The cat sat by the big red box.' >two.txt

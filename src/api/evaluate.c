@@ -124,8 +124,9 @@ static int evaluate_split(Evaluation *e, const Dataset *dataset)
     e->report->split = split->name;
     uint32_t *sizes = token_sizes(e, dataset);
     uint64_t batches = (uint64_t)e->cfg->batches, batch = (uint64_t)e->report->batch;
-    bool some = batches > 0 && batches < loader.windows / batch;
-    code = evaluate_data(&e->evaluator, &loader, some ? batches * batch : loader.windows, sizes);
+    uint64_t all = loader.windows;
+    uint64_t count = batches == 0 || batches > all / batch ? all : batches * batch;
+    code = evaluate_data(&e->evaluator, &loader, count, sizes);
     free(sizes);
     int told =
         code == 0 ? evaluator_mean(&e->evaluator, &e->report->mean, &e->report->has_mean) : 0;

@@ -30,14 +30,32 @@ static int save(Session *s)
     return code == 0 ? 0 : err_wrap(code, "saving step %lld", (long long)s->state.step);
 }
 
-/* Mean validation loss over --eval-batches batches, in the order of the stream. */
+/* Fills batch b of the first `sequences`; what lies behind the last of them has no targets, and
+ * thus no loss. */
+static int fill_validation(const Session *s, int64_t b, int64_t sequences, int32_t *tokens,
+                           int32_t *targets)
+{
+    const TrainerSetup *setup = &s->run.setup;
+    int64_t first = b * setup->batch;
+    int code = loader_fill(&s->val_loader, (uint64_t)first, setup->batch, tokens, targets);
+    for (int64_t i = (sequences - first) * setup->seq; i < setup->batch * setup->seq; i++) {
+        targets[i] = -1;
+    }
+    return code;
+}
+
+/* Mean validation loss over the sequences of --eval-batches batches, or as many as there are, in
+ * the order of the stream. */
 static int evaluate(Session *s)
 {
     const TrainerSetup *setup = &s->run.setup;
     int64_t rows = setup->batch * setup->seq;
-    int64_t batches = (int64_t)s->val_loader.windows / setup->batch;
-    batches = batches < s->run.cfg->eval_batches ? batches : s->run.cfg->eval_batches;
-    batches = batches > 0 ? batches : 1; /* a short split is repeated to fill one batch */
+    int64_t sequences = (int64_t)s->val_loader.windows;
+    int64_t batches = (sequences + setup->batch - 1) / setup->batch;
+    if (batches > s->run.cfg->eval_batches) {
+        batches = s->run.cfg->eval_batches;
+        sequences = batches * setup->batch;
+    }
     int32_t *tokens = mem_alloc((size_t)rows * 2 * sizeof *tokens), *targets = tokens + rows;
     double sum = 0;
     int code = 0;
@@ -45,8 +63,7 @@ static int evaluate(Session *s)
     timers_enter(&s->timers, PHASE_EVAL);
     trainer_settle(&s->trainer); /* also on a rank that has no batch to evaluate */
     for (int64_t b = s->rank; code == 0 && b < batches; b += s->ranks) {
-        code = loader_fill(&s->val_loader, (uint64_t)(b * setup->batch), setup->batch, tokens,
-                           targets);
+        code = fill_validation(s, b, sequences, tokens, targets);
         if (code == 0) {
             sum += trainer_evaluate(&s->trainer, (HostBatch){tokens, targets, NULL});
         }
@@ -56,7 +73,7 @@ static int evaluate(Session *s)
         code = comm_sum(s->comm, &sum, 1);
     }
     free(tokens);
-    s->val_loss = sum / (double)batches;
+    s->val_loss = sum / ((double)sequences / (double)setup->batch);
     timers_leave(&s->timers, PHASE_EVAL);
     if (code != 0) {
         return code;
