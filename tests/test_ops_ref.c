@@ -405,9 +405,8 @@ static void test_ops_ref__adamw_clips_and_skips_decay(void **state)
 {
     Ctx *c = *state;
     double hyper[HYPER_COUNT] = {
-        [HYPER_LR] = 0.5,        [HYPER_REST1] = 1, [HYPER_REST2] = 1,
-        [HYPER_DECAY] = 0.5,     [HYPER_EPS] = 1,   [HYPER_CORRECTION1] = 1,
-        [HYPER_CORRECTION2] = 1, [HYPER_CLIP] = 1};
+        [HYPER_LR] = 0.5, [HYPER_REST1] = 1,       [HYPER_REST2] = 1,       [HYPER_DECAY] = 0.5,
+        [HYPER_EPS] = 1,  [HYPER_CORRECTION1] = 1, [HYPER_CORRECTION2] = 1, [HYPER_CLIP] = 1};
     UpdateArgs args = {.param = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){3}))};
     args.state[0] = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){7}));
     args.state[1] = hand_flat(hand_filled(c, DT_F64, 1, 1, (double[]){7}));
