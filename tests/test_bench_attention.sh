@@ -1,12 +1,8 @@
 #!/usr/bin/env bash
 # pacer bench attention on the CPU: the lengths and kinds of its table, odd shapes, what does not fit, and that
 # everything timed was found right. PACER names the program.
-set -uo pipefail
-
-work=$(mktemp -d "${TMPDIR:-/tmp}/pacer-bench-XXXXXX") || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failed=0
+# shellcheck source=tests/support/program.sh
+source "$(dirname "${BASH_SOURCE[0]}")/support/program.sh"
 
 # rows EXPECTED ARGUMENT...: the command succeeds, and its rows, cut to length, batch and kind (and the note
 # of a row without numbers), are EXPECTED.
@@ -28,7 +24,7 @@ rows '37 3 naive, 37 3 flash' --device cpu --seq 37 --batch 3 --heads 6 --kv-hea
 rows '16 1 naive, 16 1 flash' --device cpu --seq 16 --batch 1 --heads 1 --head-dim 1
 rows '40 2 naive, 40 2 flash' --device ref --dtype bf16 --seq 40 --batch 2 --heads 2 --head-dim 8
 rows '256 1 naive, 256 1 flash, 512 1 naive too large, 512 1 flash' --device cpu --seq 512 --batch 1 \
-    --heads 4 --head-dim 16 --threads 1 --memory-limit 3M
+    --heads 16 --head-dim 16 --threads 1 --memory-limit "$(limit 12)"
 rows '256 1000000 naive too large, 256 1000000 flash too large' --device cpu --seq 256 --batch 1M \
     --heads 100k --head-dim 1024
 

@@ -217,7 +217,7 @@ static void expect_machine(Backend *backend, double gflops, const char *source)
 {
     Machine machine;
     machine_describe(&machine, NULL);
-    machine_measure_device(&machine, backend, DT_BF16, 0);
+    machine_measure_device(&machine, backend, DT_BF16, (Effort){0});
     assert_true(machine_ceiling(&machine).number == gflops);
     cJSON *json = machine_json(&machine);
     assert_text(json, "ceiling_source", source);

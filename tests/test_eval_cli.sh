@@ -68,7 +68,7 @@ expect 2 'nothing.txt' eval run nothing.txt
 : >empty.txt
 expect 2 'no text in' eval run empty.txt
 expect 2 'only one of several ranks has a standard input' eval run - --ranks 2
-expect 3 'the largest that fits is --batch ' eval run --batch 5000 --memory-limit 2M
+expect 3 'the largest that fits is --batch ' eval run --batch 50000 --threads 1 --memory-limit "$(limit 64)"
 expect 2 'the data has no validation split' eval run --data two
 mv run/tokenizer.json tokenizer.json
 expect 2 'has no tokenizer, which texts need' eval run two.txt

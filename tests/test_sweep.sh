@@ -117,11 +117,11 @@ status=$?
 
 # --- rows that are no success ---
 
-recipe rows <<'YAML' >rows.yaml
-  memory-limit: 32M
+recipe rows <<YAML >rows.yaml
+  memory-limit: $(limit 64)
   clip: 0
 axes:
-  - batch: [2, 8192, 2]
+  - batch: [2, 100000, 2]
     steps: [20, 20, 400]
     lr: [1e-3, 1e-3, 100]
     weight-decay: [0, 0, 10]

@@ -1,24 +1,8 @@
 #!/usr/bin/env bash
 # `pacer train` from the outside: resuming gives the bits of a run that never stopped, whatever stopped
 # it; checkpoints survive kill -9; bad input is named and exits as documented.
-set -u
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-
-fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
-
-# expect STATUS 'part of the message' ARGUMENTS...: pacer exits so and says so.
-expect() {
-    local status=$1 message=$2
-    shift 2
-    local said
-    said=$("$PACER" "$@" 2>&1 >/dev/null)
-    local got=$?
-    [ "$got" = "$status" ] || fail "exit $got, wanted $status: pacer $* ($said)"
-    case $said in *"$message"*) ;; *) fail "no '$message' from: pacer $* ($said)" ;; esac
-}
+# shellcheck source=tests/support/program.sh
+source "$(dirname "${BASH_SOURCE[0]}")/support/program.sh"
 
 cat >base.yaml <<'YAML'
 model: tiny
@@ -147,9 +131,20 @@ expect 2 'heads' train --config base.yaml --heads 5 --out x
 expect 2 'did you mean tiny?' train --config base.yaml --model tinny --out x
 expect 2 'base.yaml' train --config base.yaml --out base.yaml
 expect 2 'bf16' train --config base.yaml --dtype bf16 --out x
-expect 3 'largest that fits is --batch' train --config base.yaml --batch 4096 --memory-limit 64M --out oom
+expect 3 'largest that fits is --batch' train --config base.yaml --batch 100000 --threads 1 --memory-limit "$(limit 64)" --out oom
 grep -q '"status":[[:space:]]*"oom"' oom/run.json || fail "a refused plan is not recorded as oom"
 expect 3 'not even --batch 1' plan --config base.yaml --memory-limit 10k
+
+# The plan is of the process, which stays within the limit it was given, measuring the machine included.
+roomy=(--batch 1024 --accum 1 --threads 1)
+process=$("$PACER" plan --config base.yaml "${roomy[@]}" | awk '$1 == "process," { print $3 }')
+expect 3 'the largest that fits is --batch' plan --config base.yaml "${roomy[@]}" --memory-limit $((process - 4000000))
+train "${roomy[@]}" --steps 2 --memory-limit "$((process + 2000000))" --out roomy || fail "a run in the memory that its plan names"
+peak=$(sed -n 's/.*"reserved_bytes":[[:space:]]*\([0-9]*\).*/\1/p' roomy/run.json | head -1)
+if [[ -z ${ASAN_OPTIONS:-} ]]; then # whose own memory grows with the program's
+    ((peak <= process + 2000000)) || fail "a process of $peak bytes, planned $process"
+    ((peak > process * 3 / 5)) || fail "a process of only $peak bytes, planned $process"
+fi
 
 # A rate that blows up stops the run, and leaves the good checkpoint as it was.
 train --steps 5 --schedule constant --warmup 0 --out nan || fail "start of the diverging run"
@@ -181,5 +176,5 @@ loader=$("$PACER" plan --config base.yaml | awk '$1 == "loader" { print $2 }')
 used=$(grep -o '"peak_bytes":[[:space:]]*[0-9]*' whole/run.json | grep -o '[0-9]*$')
 [ $((planned - loader)) = "$used" ] || fail "planned $planned less $loader, used $used"
 
-[ "$failures" = 0 ] && echo "all of pacer train holds"
-exit $((failures > 0))
+[[ $failed == 0 ]] && echo "all of pacer train holds"
+exit $failed

@@ -10,6 +10,7 @@
 #include "base/signals.h"
 #include "data/dataset.h"
 #include "data/source.h"
+#include "train/setup.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -64,7 +65,10 @@ static int open_evaluator(Evaluation *e)
 {
     const Config *cfg = e->cfg;
     bool given = config_is_set(cfg, "batch");
-    size_t limit = (size_t)cfg->memory_limit, model = tensor_bytes(e->model->weights);
+    size_t limit = (size_t)cfg->memory_limit;
+    /* The weights are there already: part of the process, or of the device's memory. */
+    size_t held = e->model->backend->device == NULL ? run_program(e->model->backend)
+                                                    : tensor_bytes(e->model->weights);
     EvaluatorSetup setup = {.model = &e->model->model,
                             .backend = e->model->backend,
                             .comm = e->comm,
@@ -72,7 +76,7 @@ static int open_evaluator(Evaluation *e)
                             .fit = !given,
                             .interrupted = signals_pending};
     if (limit > 0) {
-        setup.memory = limit > model ? limit - model : 1;
+        setup.memory = limit > held ? limit - held : 1;
     }
     int code = choose_seq(e, &setup.seq);
     code = code != 0 ? code : evaluator_open(&e->evaluator, &setup);

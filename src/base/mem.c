@@ -125,6 +125,19 @@ size_t mem_available(void)
     return available;
 }
 
+size_t mem_resident(void)
+{
+    size_t pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file != NULL) {
+        if (fscanf(file, "%*s %zu", &pages) != 1) {
+            pages = 0;
+        }
+        fclose(file);
+    }
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 size_t mem_peak_resident(void)
 {
     struct rusage usage;

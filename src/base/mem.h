@@ -31,5 +31,8 @@ void *mem_try_aligned(size_t bytes);
  * 0 when the system does not say. */
 size_t mem_available(void);
 
+/* Resident size of this process now, in bytes; 0 when the system does not say. */
+size_t mem_resident(void);
+
 /* Largest resident size of this process so far, in bytes; 0 when the system does not say. */
 size_t mem_peak_resident(void);

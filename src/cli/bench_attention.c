@@ -119,8 +119,9 @@ static void plan(Bench *b, Result *r)
     r->flops[BACKWARD] = c.stats[OP_ATTENTION_BACKWARD].flops;
     b->bytes = tensors.peak;
     r->need = b->bytes + r->saved + r->scratch;
-    size_t limit = run_memory_limit(&(Run){.cfg = b->cfg, .backend = b->backend});
-    if (limit > 0 && r->need > limit) {
+    size_t room =
+        run_room(&(Run){.cfg = b->cfg, .backend = b->backend, .program = run_program(b->backend)});
+    if (r->need > room) {
         say_too_large(r, (double)r->need);
     }
 }

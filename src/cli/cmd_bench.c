@@ -160,6 +160,13 @@ static void print_steps(const Bench *b, const Config *cfg, double *times, double
            (double)mem_peak_resident() / 1048576);
 }
 
+/* What is left to measure with, the trainer's memory being taken. */
+static Effort effort_beside(const Bench *b)
+{
+    size_t room = run_room(&b->run), held = b->run.plan.total;
+    return (Effort){CEILING_SECONDS, room > held ? room - held : 0};
+}
+
 /* The ceilings of the device that computes. On the processor, which others may share, they are
  * taken before and after the steps and products are put between them; a GPU is ours. */
 int bench_ceilings_before(Bench *b)
@@ -170,8 +177,9 @@ int bench_ceilings_before(Bench *b)
         b->copy = backend->copy_rate(backend) * 1e-9;
         return 0;
     }
-    b->sgemm = machine_sgemm_rate(backend->threads, CEILING_SECONDS);
-    return machine_probe_open(&b->probe, backend->threads)
+    Effort effort = effort_beside(b);
+    b->sgemm = machine_sgemm_rate(backend->threads, effort);
+    return machine_probe_open(&b->probe, backend->threads, effort.bytes)
                ? 0
                : err_set(ERR_MEMORY, "no memory left to measure sgemm beside the steps");
 }
@@ -180,9 +188,10 @@ void bench_ceilings_after(Bench *b, bool copy)
 {
     int threads = b->run.backend->threads;
     if (b->run.backend->matmul_rate == NULL) {
-        double again = machine_sgemm_rate(threads, CEILING_SECONDS);
+        Effort effort = effort_beside(b);
+        double again = machine_sgemm_rate(threads, effort);
         b->sgemm = again > b->sgemm ? again : b->sgemm;
-        b->copy = copy ? machine_copy_rate(threads, CEILING_SECONDS) : 0;
+        b->copy = copy ? machine_copy_rate(threads, effort) : 0;
     }
 }
 

@@ -223,10 +223,10 @@ static int plan(const Config *cfg, Comm *comm, bool predicting)
     if (code == 0 && ranks_lead(comm)) {
         run_print_plan(&run, stdout);
         size_t limit = run_memory_limit(&run);
-        if (limit > 0) {
+        if (limit < SIZE_MAX) {
             printf("Fits in %.1f MiB; the largest batch that does is %lld\n",
                    (double)limit / (1024.0 * 1024.0),
-                   (long long)trainer_largest_batch(&run.setup, run.backend, limit));
+                   (long long)trainer_largest_batch(&run.setup, run.backend, run_room(&run)));
         }
     }
     code = code == 0 && predicting ? plan_predict(&run, comm, NULL) : code;

@@ -132,9 +132,9 @@ static int measure(void *user, Candidate *c)
     } else if (code == 0) {
         c->bytes = run.plan.total;
         search->seq = run.setup.seq;
-        size_t limit = run_memory_limit(&run);
+        size_t room = run_room(&run);
         run_close(&run);
-        if (limit > 0 && c->bytes > limit) {
+        if (c->bytes > room) {
             refuse(c, CANDIDATE_TOO_LARGE, "does not fit");
         } else {
             code = time_candidate(&cfg, c);

@@ -186,9 +186,9 @@ static const Option options[] = {
      RECORDED, ROUNDING, "CPU threads; 0: all cores"},
     {"memory-limit", BYTES(memory_limit, "0", 0, 1e15), GROUP,
      STEP | KERNEL | BIT(TOKENIZER_TRAIN) | BIT(EVAL), FREE, 0,
-     "refuse what needs more than this (24G, 512MiB); 0: what the machine has. Training a "
-     "tokenizer: of its table of words, whose rarest are dropped beyond it; 0: a quarter of the "
-     "machine's"},
+     "refuse what makes the process larger than this (24G, 512MiB), on a GPU what takes more of "
+     "its memory; 0: what the machine has. Training a tokenizer: of its table of words, whose "
+     "rarest are dropped beyond it; 0: a quarter of the machine's"},
 #undef GROUP
 
 #define GROUP "Ranks"

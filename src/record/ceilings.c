@@ -103,12 +103,13 @@ static int measure_processor(Ceilings *c, Backend *backend, double seconds)
 {
     const int threads[] = {1, backend->threads};
     int kinds = backend->threads > 1 ? 2 : 1, code = 0;
+    Effort effort = {seconds / 2 / kinds, EFFORT_BYTES};
     for (int i = 0; i < kinds && code == 0; i++) {
         char name[CEILING_NAME_SIZE];
         log_live("measuring matrix products with %d thread%s", threads[i],
                  threads[i] == 1 ? "" : "s");
         snprintf(name, sizeof name, "sgemm_%d", threads[i]);
-        add(c, name, "FLOP/s", 1e9 * machine_sgemm_rate(threads[i], seconds / 2 / kinds),
+        add(c, name, "FLOP/s", 1e9 * machine_sgemm_rate(threads[i], effort),
             "f32, n = 512, 1024 and 2048, the best");
         code = stopped();
     }
@@ -116,7 +117,7 @@ static int measure_processor(Ceilings *c, Backend *backend, double seconds)
         char name[CEILING_NAME_SIZE];
         log_live("measuring copies with %d thread%s", threads[i], threads[i] == 1 ? "" : "s");
         snprintf(name, sizeof name, "copy_%d", threads[i]);
-        add(c, name, "B/s", 1e9 * machine_copy_rate(threads[i], seconds / 2 / kinds),
+        add(c, name, "B/s", 1e9 * machine_copy_rate(threads[i], effort),
             "bytes read plus written, the best");
         code = stopped();
     }

@@ -94,11 +94,11 @@ void machine_describe(Machine *machine, const char *simd)
     snprintf(machine->simd, sizeof machine->simd, "%s", simd != NULL ? simd : "");
 }
 
-void machine_measure(Machine *machine, int threads, double seconds)
+void machine_measure(Machine *machine, int threads, Effort effort)
 {
     machine->threads = threads;
-    double sgemm = machine_sgemm_rate(threads, seconds / 2);
-    double copy = machine_copy_rate(threads, seconds / 2);
+    effort.seconds /= 2;
+    double sgemm = machine_sgemm_rate(threads, effort), copy = machine_copy_rate(threads, effort);
     machine->sgemm_gflops = isnan(sgemm) ? (Value){0} : value_of(sgemm);
     machine->copy_gbs = isnan(copy) ? (Value){0} : value_of(copy);
 }
@@ -131,10 +131,10 @@ static void raise_to_stored(Machine *machine, const Backend *backend, DType dtyp
                machine->copy_source);
 }
 
-void machine_measure_device(Machine *machine, Backend *backend, DType dtype, double seconds)
+void machine_measure_device(Machine *machine, Backend *backend, DType dtype, Effort effort)
 {
     if (backend->matmul_rate == NULL) {
-        machine_measure(machine, backend->threads, seconds);
+        machine_measure(machine, backend->threads, effort);
         raise_to_stored(machine, backend, dtype);
         return;
     }
@@ -222,47 +222,59 @@ static double best_product(int threads, float *a, float *b, float *c, int64_t n,
     return product_is_right(c, n) ? 2e-9 * (double)(n * n * n) / best : NAN;
 }
 
-double machine_sgemm_rate(int threads, double seconds)
+/* The smallest are short enough to pass between two processes that share the cores. */
+#define SMALLEST_PRODUCT ((int64_t)512)
+#define PRODUCT_SIZES 3
+
+/* How many of the sizes, each twice the one before it, the bytes hold: three matrices each. */
+static int product_sizes(size_t bytes)
+{
+    int sizes = 1;
+    while (sizes < PRODUCT_SIZES && 12 * (SMALLEST_PRODUCT * SMALLEST_PRODUCT << 2 * sizes) <=
+                                        (int64_t)(bytes < EFFORT_BYTES ? bytes : EFFORT_BYTES)) {
+        sizes++;
+    }
+    return sizes;
+}
+
+double machine_sgemm_rate(int threads, Effort effort)
 {
     PACER_ASSERT(threads > 0, "%d threads", threads);
-    /* The smallest ones are short enough to pass between two processes that share the cores. */
-    static const int64_t sizes[] = {512, 1024, 2048};
-    enum { SIZES = sizeof sizes / sizeof sizes[0] };
-    int64_t largest = sizes[SIZES - 1] * sizes[SIZES - 1];
+    int sizes = product_sizes(effort.bytes);
+    int64_t n = SMALLEST_PRODUCT << (sizes - 1), largest = n * n;
     float *block = mem_try_aligned((size_t)(3 * largest) * sizeof *block);
     if (block == NULL) {
         return NAN;
     }
     double best = 0;
-    for (int i = 0; i < SIZES && !isnan(best); i++) {
-        int64_t n = sizes[i];
+    for (int i = 0; i < sizes && !isnan(best); i++) {
+        n = SMALLEST_PRODUCT << i;
         /* On few threads the largest take longer than the budget and are hardly faster. */
-        if (i == SIZES - 1 && PRODUCT_RUNS * 2e-9 * (double)(n * n * n) / best > seconds) {
+        if (i == PRODUCT_SIZES - 1 &&
+            PRODUCT_RUNS * 2e-9 * (double)(n * n * n) / best > effort.seconds) {
             break;
         }
-        double rate =
-            best_product(threads, block, block + largest, block + 2 * largest, n, seconds / SIZES);
+        double rate = best_product(threads, block, block + largest, block + 2 * largest, n,
+                                   effort.seconds / sizes);
         best = rate <= best ? best : rate; /* NaN stays */
     }
     free(block);
     return best;
 }
 
-#define PROBE_SIZE ((int64_t)2048)
-
-bool machine_probe_open(SgemmProbe *probe, int threads)
+bool machine_probe_open(SgemmProbe *probe, int threads, size_t bytes)
 {
-    int64_t count = 3 * PROBE_SIZE * PROBE_SIZE;
-    *probe = (SgemmProbe){threads, mem_try_aligned((size_t)count * sizeof *probe->block)};
+    int64_t n = SMALLEST_PRODUCT << (product_sizes(bytes) - 1), count = 3 * n * n;
+    *probe = (SgemmProbe){threads, n, mem_try_aligned((size_t)count * sizeof *probe->block)};
     for (int64_t i = 0; probe->block != NULL && i < count; i++) {
-        probe->block[i] = (float)element(i / PROBE_SIZE, i % PROBE_SIZE);
+        probe->block[i] = (float)element(i / n, i % n);
     }
     return probe->block != NULL;
 }
 
 double machine_probe_sample(SgemmProbe *probe)
 {
-    int64_t n = PROBE_SIZE;
+    int64_t n = probe->n;
     float *a = probe->block, *b = a + n * n, *c = b + n * n;
     double start = clock_seconds();
     sgemm(probe->threads, false, false, n, n, n, a, b, c, n, MODE_SET);
@@ -275,17 +287,18 @@ void machine_probe_close(SgemmProbe *probe)
     *probe = (SgemmProbe){0};
 }
 
-double machine_copy_rate(int threads, double seconds)
+double machine_copy_rate(int threads, Effort effort)
 {
     PACER_ASSERT(threads > 0, "%d threads", threads);
-    size_t bytes = (size_t)256 << 20, available = mem_available();
-    while (available > 0 && bytes > available / 8 && bytes > (size_t)16 << 20) {
+    size_t bytes = EFFORT_BYTES / 2, available = mem_available();
+    size_t most = available > 0 && available / 4 < effort.bytes ? available / 4 : effort.bytes;
+    while (2 * bytes > most && bytes > (size_t)8 << 20) {
         bytes /= 2;
     }
     char *from = mem_try_aligned(bytes), *to = mem_try_aligned(bytes);
     double best = INFINITY, spent = 0;
     bool right = from != NULL && to != NULL;
-    for (int run = 0; right && (run < 4 || spent < seconds); run++) {
+    for (int run = 0; right && (run < 4 || spent < effort.seconds); run++) {
         double start = clock_seconds();
 #pragma omp parallel num_threads(threads)
         {

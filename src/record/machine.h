@@ -24,13 +24,21 @@ typedef struct {
 /* Everything but the rates. simd: the name of the instruction set in use, may be NULL. */
 void machine_describe(Machine *machine, const char *simd);
 
+/* What measuring may take. */
+typedef struct {
+    double seconds;
+    size_t bytes; /* of the host's memory; the least that a measurement needs is taken anyway */
+} Effort;
+
+#define EFFORT_BYTES ((size_t)512 << 20) /* with more, nothing is measured better */
+
 /* Fills threads and both rates, each with about half of the seconds. */
-void machine_measure(Machine *machine, int threads, double seconds);
+void machine_measure(Machine *machine, int threads, Effort effort);
 
 /* The same of the backend's own device, which the run computes on; of the processor when it is
  * that. Where `pacer bench machine` once measured more (record/ceilings.h), that counts: a
  * ceiling is what the machine can do, not what it gave at a bad moment. */
-void machine_measure_device(Machine *machine, Backend *backend, DType dtype, double seconds);
+void machine_measure_device(Machine *machine, Backend *backend, DType dtype, Effort effort);
 
 /* The rate of matrix products, in GFLOP/s, that the run is held against. */
 Value machine_ceiling(const Machine *machine);
@@ -38,24 +46,26 @@ Value machine_ceiling(const Machine *machine);
 cJSON *machine_json(const Machine *machine);
 
 /* Rate of pacer's own matrix product (cpu/sgemm.h), in GFLOP/s (2 n^3 operations per product):
- * the best single one over n = 512, 1024 and 2048, square, row-major, not transposed, beta 0,
- * each warmed up once and repeated for a third of the budget, three times at least. The product
- * is checked; NaN when it is wrong or there is no memory. */
-double machine_sgemm_rate(int threads, double seconds);
+ * the best single one over n = 512, 1024 and 2048 (of which 3, 12 and 48 MiB must be there),
+ * square, row-major, not transposed, beta 0, each warmed up once and repeated for a third of the
+ * time, three times at least. The product is checked; NaN when it is wrong or there is no
+ * memory. */
+double machine_sgemm_rate(int threads, Effort effort);
 
-/* Rates of single products of n = 2048 taken one at a time, to be put between other
+/* Rates of single products of one of these sizes taken one at a time, to be put between other
  * measurements: what the machine gives at that moment, where machine_sgemm_rate gives what it
  * can do at best. */
 typedef struct {
     int threads;
+    int64_t n;
     float *block; /* a, b and c; NULL: not open */
 } SgemmProbe;
 
-bool machine_probe_open(SgemmProbe *probe, int threads); /* false: no memory */
-double machine_probe_sample(SgemmProbe *probe);          /* GFLOP/s */
+bool machine_probe_open(SgemmProbe *probe, int threads, size_t bytes); /* false: no memory */
+double machine_probe_sample(SgemmProbe *probe);                        /* GFLOP/s */
 void machine_probe_close(SgemmProbe *probe);
 
-/* Rate of memcpy between two blocks beyond the caches (256 MiB each, less on small machines), split
- * among threads, in GB/s of bytes read plus bytes written: the best of at least three. NaN when
- * there is no memory. */
-double machine_copy_rate(int threads, double seconds);
+/* Rate of memcpy between two blocks (256 MiB each, which is beyond the caches, where that much may
+ * be taken; 8 MiB at least), split among threads, in GB/s of bytes read plus bytes written: the
+ * best of at least three. NaN when there is no memory. */
+double machine_copy_rate(int threads, Effort effort);

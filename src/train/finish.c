@@ -187,7 +187,9 @@ static void fill_rates(Session *s, Summary *out)
     if (ceiling.known && 1e-9 * rate > ceiling.number) {
         /* It may have been taken at a bad moment of a shared machine. Once more. */
         Machine again = s->machine;
-        machine_measure_device(&again, s->run.backend, s->run.setup.dtype, CEILING_SECONDS);
+        size_t room = run_room(&s->run), held = s->run.plan.total;
+        machine_measure_device(&again, s->run.backend, s->run.setup.dtype,
+                               (Effort){CEILING_SECONDS, room > held ? room - held : 0});
         if (machine_ceiling(&again).number > ceiling.number) {
             s->machine = again;
             ceiling = machine_ceiling(&again);

@@ -325,7 +325,7 @@ static int keep_tokenizer(const Session *s)
     return code;
 }
 
-static int open_trainer(Session *s)
+static int run_fits(Session *s)
 {
     int code = run_check_fits(&s->run);
     /* A refusal for lack of memory is a result, which sweeps show as a row; but never in the place
@@ -338,8 +338,22 @@ static int open_trainer(Session *s)
         err_set(ERR_MEMORY, "%s", why);
         free(why);
     }
-    code =
-        code != 0 ? code : trainer_open(&s->trainer, &s->run.setup, s->run.backend, &s->run.plan);
+    return session_agree(s, code);
+}
+
+/* Before the run's memory is taken, and with no more than that, so that it does not add to the
+ * process's peak. The others wait: it is the rate of one undisturbed rank. */
+static void measure_machine(Session *s)
+{
+    if (session_leads(s)) {
+        machine_measure_device(&s->machine, s->run.backend, s->run.setup.dtype,
+                               (Effort){MEASURE_SECONDS, s->run.plan.total});
+    }
+}
+
+static int open_trainer(Session *s)
+{
+    int code = trainer_open(&s->trainer, &s->run.setup, s->run.backend, &s->run.plan);
     code = session_agree(s, code);
     if (code == 0 && s->ranks > 1) {
         code = channel_open(s->comm, s->run.backend, &s->channel);
@@ -376,6 +390,13 @@ static int open_parts(Session *s, const Config *cfg)
     if (code == 0) {
         s->config = config_to_json(&s->run.settled);
         machine_describe(&s->machine, device_isa(s->run.backend));
+        code = run_fits(s);
+    }
+    if (code == 0) {
+        measure_machine(s);
+        code = session_agree(s, 0);
+    }
+    if (code == 0) {
         code = open_trainer(s);
     }
     code = code != 0 ? code : start_state(s);
@@ -387,15 +408,9 @@ static int open_parts(Session *s, const Config *cfg)
         return code;
     }
     begin_leg(s);
-    if (session_leads(s)) { /* the others wait: it is the rate of one undisturbed rank */
-        machine_measure_device(&s->machine, s->run.backend, s->run.setup.dtype, MEASURE_SECONDS);
-    }
-    code = session_agree(s, 0);
-    if (code == 0) {
-        trainer_warm(&s->trainer);
-        account_open(s);
-        code = start_record(s);
-    }
+    trainer_warm(&s->trainer);
+    account_open(s);
+    code = start_record(s);
     code = code != 0 ? code : keep_tokenizer(s);
     code = code != 0 ? code : start_loader(s);
     return session_agree(s, code);

@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "data/loader.h"
 #include "devices/devices.h"
 
@@ -293,6 +294,7 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
         return code;
     }
     settle_options(run);
+    run->program = run_program(run->backend);
     trainer_plan(s, run->backend, &run->plan);
     if (run->plan.total > INT64_MAX) {
         code = err_set(ERR_INPUT,
@@ -317,14 +319,39 @@ void run_close(Run *run)
 
 /* --- the memory plan as a person reads it, and the refusal of what does not fit --- */
 
+/* What libraries take once they compute, beside the tensors: buffers and code that they make, the
+ * record, a checkpoint being written; and each thread's stack and buffers. */
+#define LIBRARY_BYTES ((size_t)8 << 20)
+#define THREAD_BYTES ((size_t)16 << 20)
+
+size_t run_program(const Backend *backend)
+{
+    if (backend->device != NULL) {
+        return 0;
+    }
+    return mem_resident() + LIBRARY_BYTES + (size_t)backend->threads * THREAD_BYTES;
+}
+
 size_t run_memory_limit(const Run *run)
 {
     if (run->cfg->memory_limit > 0) {
         return (size_t)run->cfg->memory_limit;
     }
     size_t free_bytes = run->backend->available(run->backend);
-    bool shared = run->backend->device == NULL; /* the host's memory, which its ranks share */
-    return shared && run->local_ranks > 1 ? free_bytes / (size_t)run->local_ranks : free_bytes;
+    if (free_bytes == 0) {
+        return SIZE_MAX;
+    }
+    if (run->backend->device != NULL) {
+        return free_bytes;
+    }
+    /* the host's memory, which its ranks share */
+    return mem_resident() + free_bytes / (size_t)(run->local_ranks > 1 ? run->local_ranks : 1);
+}
+
+size_t run_room(const Run *run)
+{
+    size_t limit = run_memory_limit(run);
+    return limit == SIZE_MAX ? limit : limit > run->program ? limit - run->program : 0;
 }
 
 static void print_row(FILE *file, const char *name, size_t bytes)
@@ -349,6 +376,10 @@ void run_print_plan(const Run *run, FILE *file)
     }
     print_row(file, "loader", plan->loader);
     print_row(file, "total", plan->total);
+    if (run->program > 0) {
+        print_row(file, "program, about", run->program);
+        print_row(file, "process, about", size_sum(run->program, plan->total));
+    }
     double tokens = (double)(s->batch * s->accum * s->seq); /* of one rank, as the FLOPs are */
     fprintf(file,
             "Work: %.4g FLOP per update, %.4g per token, %lld tokens per update, %lld updates\n",
@@ -358,14 +389,15 @@ void run_print_plan(const Run *run, FILE *file)
 
 int run_check_fits(const Run *run)
 {
-    size_t limit = run_memory_limit(run), need = run->plan.total;
-    if (limit == 0 || need <= limit) {
+    size_t limit = run_memory_limit(run), room = run_room(run);
+    size_t need = size_sum(run->program, run->plan.total);
+    if (run->plan.total <= room) {
         return 0;
     }
     if (log_shows(LOG_ERROR)) {
         run_print_plan(run, stderr);
     }
-    int64_t largest = trainer_largest_batch(&run->setup, run->backend, limit);
+    int64_t largest = trainer_largest_batch(&run->setup, run->backend, room);
     if (largest == 0) {
         return err_set(
             ERR_MEMORY,

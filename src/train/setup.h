@@ -19,6 +19,7 @@ typedef struct {
     int64_t tokens_per_update, total_steps;
     Schedule schedule;
     int local_ranks; /* on this host: they share its memory and cores */
+    size_t program;  /* bytes of the process beside the plan's: see run_program */
 } Run;
 
 /* Settles what auto stands for on this machine: device and dtype. */
@@ -49,8 +50,17 @@ void run_close(Run *run); /* a no-op on a zeroed run */
 /* "flash attention", "TTT-Linear" and the like: what moves information between tokens. */
 const char *setup_mixer_name(const TrainerSetup *setup);
 
-/* Bytes that this run may use: --memory-limit, or what the backend has. 0: unknown. */
+/* Bytes that the process takes beside its tensors where they are in the host's memory: what it
+ * holds now, before they are there, and what libraries and threads will take. On a device whose
+ * memory is its own: 0. Pages of mapped files, which the system can take back, are not counted. */
+size_t run_program(const Backend *backend);
+
+/* Bytes that the process may use: --memory-limit, or what it holds now and what the backend still
+ * has. SIZE_MAX: unknown. */
 size_t run_memory_limit(const Run *run);
+
+/* What of that is left for the plan. */
+size_t run_room(const Run *run);
 
 /* 0 when the plan fits; else ERR_MEMORY, after printing the plan's table to stderr; the message
  * names the largest batch that fits. */

@@ -39,6 +39,13 @@ takes_term() {
     ((0x$mask >> 14 & 1))
 }
 
+# limit MIB: a --memory-limit that leaves a small model's process with one thread this much for tensors.
+limit() {
+    "$PACER" plan --model tiny --vocab 300 --threads 1 --device cpu |
+        awk -v mib="$1" '$1 == "program," { print $3 + mib * 1048576; found = 1 } END { exit !found }' ||
+        fail "the plan has no row for the program"
+}
+
 # expect STATUS TEXT ARGUMENT...: pacer exits with STATUS and says TEXT, on stdout or stderr.
 expect() {
     local status=$1 text=$2 actual
