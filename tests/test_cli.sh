@@ -161,6 +161,9 @@ printf 'batch: 4\nglobal-batch: 6\n' >run.yaml
 refuse 'run.yaml:2: global-batch 6: not a multiple of batch 4' 'pacer plan --help' plan --config run.yaml
 refuse 'missing.yaml: cannot read' 'pacer plan --help' plan --config missing.yaml
 
+# A reader that has seen enough is no error.
+"$pacer" help train 2>err | head -1 >out
+[[ ${PIPESTATUS[0]} == 0 && ! -s err ]] || { echo "pacer help train | head: $(<err)"; failed=1; }
 if [[ -e /dev/full ]]; then
     "$pacer" help >/dev/full 2>err
     [[ $? == 1 && $(<err) == 'pacer: error: '* ]] || { echo "a full disk went unnoticed"; failed=1; }

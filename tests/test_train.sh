@@ -71,7 +71,10 @@ step=$(readlink stopped/ckpt/latest)
 [ -f "stopped/ckpt/$step/state.json" ] || fail "no checkpoint after SIGTERM"
 expect 3 'not even --batch 1' train --config base.yaml --memory-limit 1k --out stopped
 [ "$(wc -l <stopped/metrics.jsonl)" -ge 5 ] || fail "a refused run harmed an earlier run's record"
-train --steps $((${step#step-} + 3)) --schedule constant --warmup 0 --threads 1 --eval-every 0 --out stopped || fail "resume after SIGTERM"
+train --steps $((${step#step-} + 3)) --schedule constant --warmup 0 --threads 1 --eval-every 0 --out stopped 2>err || fail "resume after SIGTERM"
+grep -q "; since step ${step#step-}: 3 in " err || fail "a resumed run does not say what its last leg was"
+awk -F'[:,]' '/"train_s"/ { leg = $2 } /"train_all_s"/ { all = $2 } END { exit !(leg > 0 && all > leg) }' stopped/run.json ||
+    fail "the time of all legs is not more than that of the last"
 
 # kill -9 at random moments with --save-every 1: the latest checkpoint always loads, and the run that is
 # started again until it is through ends with the bits of the unbroken one.
@@ -120,6 +123,10 @@ expect 2 '--seed' train --config base.yaml --seed 3 --steps 40 --out whole
 expect 2 '--seq' train --config base.yaml --seq 16 --steps 40 --out whole
 expect 2 '--out whole' train --config base.yaml --resume never --steps 40 --out whole
 expect 2 'nowhere' train --config base.yaml --resume nowhere --steps 40 --out fresh
+
+# Through one pipe, what is printed first comes first.
+"$PACER" train --config base.yaml --steps 2 --out piped >both 2>&1 || fail "output into one file"
+[[ $(grep -n '^Output$' both | cut -d: -f1) -lt $(grep -n '^Done: ' both | cut -d: -f1) ]] || fail "the options come behind the end"
 
 # Data and options that cannot work.
 expect 2 '--data' train --model tiny --out x

@@ -62,6 +62,7 @@ static void emit(LogLevel level, const char *prefix, const char *format, va_list
     if (!log_shows(level)) {
         return;
     }
+    fflush(stdout); /* what was printed before comes before, also where both go into one pipe */
     end_live();
     /* In one piece: other ranks and threads may write to the same place. */
     char rank[32] = "", text[LINE_SIZE], line[LINE_SIZE];

@@ -10,8 +10,10 @@
 #include "base/version.h"
 #include "comm/comm.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- help --- */
 
@@ -276,6 +278,13 @@ static int dispatch(int argc, char **argv)
     return fail(missing_subcommand(word), word);
 }
 
+/* A reader that has seen enough (pacer help train | head) is no failure. */
+static bool reader_is_gone(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 int main(int argc, char **argv)
 {
     wait_policy_set(argv); /* before signals and threads: it starts anew */
@@ -283,7 +292,7 @@ int main(int argc, char **argv)
     mem_claim_json();
     io_claim_bus_errors();
     int status = dispatch(argc > 0 ? argc - 1 : 0, argv + 1);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
+    if ((fflush(stdout) != 0 || ferror(stdout)) && !reader_is_gone()) {
         log_error("standard output could not be written");
         status = status != 0 ? status : err_exit_status(ERR_FAILED);
     }

@@ -4,26 +4,27 @@
 #include "record/timers.h"
 
 /* X(name): every number of a summary. */
-#define PACER_SUMMARY(X)                                                       \
-    X(steps)      /* optimizer updates done, those before a resume included */ \
-    X(tokens)     /* trained on, likewise */                                   \
-    X(tok_s)      /* per second of train_s, over all ranks */                  \
-    X(wall_s)     /* of this process */                                        \
-    X(train_s)    /* in steps, of this process */                              \
-    X(val_s)      /* in evaluations */                                         \
-    X(init_s)     /* before the first step */                                  \
-    X(train_loss) /* of the last step */                                       \
-    X(val_loss)   /* of the last evaluation */                                 \
-    X(best_val_loss)                                                           \
-    X(mfu_peak)        /* share of the device's stated peak rate */            \
-    X(mfu_measured)    /* share of the rate measured on this machine */        \
-    X(peak_bytes)      /* most in use at one moment */                         \
-    X(allocated_bytes) /* asked from the system for arenas */                  \
-    X(reserved_bytes)  /* held by the process or the device's allocator */     \
-    X(planned_bytes)   /* by the dry run */                                    \
-    X(step_p50_ms)     /* quantiles of the steps' lengths, of this process */  \
-    X(step_p95_ms)                                                             \
-    X(step_max_ms)                                                             \
+#define PACER_SUMMARY(X)                                                        \
+    X(steps)       /* optimizer updates done, those before a resume included */ \
+    X(tokens)      /* trained on, likewise */                                   \
+    X(tok_s)       /* per second of train_s, over all ranks */                  \
+    X(wall_s)      /* of this process */                                        \
+    X(train_s)     /* in steps, of this process */                              \
+    X(train_all_s) /* in steps, those before a resume included */               \
+    X(val_s)       /* in evaluations */                                         \
+    X(init_s)      /* before the first step */                                  \
+    X(train_loss)  /* of the last step */                                       \
+    X(val_loss)    /* of the last evaluation */                                 \
+    X(best_val_loss)                                                            \
+    X(mfu_peak)        /* share of the device's stated peak rate */             \
+    X(mfu_measured)    /* share of the rate measured on this machine */         \
+    X(peak_bytes)      /* most in use at one moment */                          \
+    X(allocated_bytes) /* asked from the system for arenas */                   \
+    X(reserved_bytes)  /* held by the process or the device's allocator */      \
+    X(planned_bytes)   /* by the dry run */                                     \
+    X(step_p50_ms)     /* quantiles of the steps' lengths, of this process */   \
+    X(step_p95_ms)                                                              \
+    X(step_max_ms)                                                              \
     X(timer_overhead) /* share of wall_s that timing itself took */
 
 typedef struct {

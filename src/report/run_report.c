@@ -49,6 +49,7 @@ typedef struct {
 } Fact;
 
 #define PREDICTED "config.expected-tok-s"
+#define ALL_LEGS "summary.train_all_s" /* told where there are several */
 
 static const Fact facts[] = {
     {"Model", "model.name", NULL, 0},
@@ -61,6 +62,7 @@ static const Fact facts[] = {
     {"Tokens per second", "summary.tok_s", "%.0f", 1},
     {"Tokens per second predicted", PREDICTED, "%.0f", 1},
     {"Seconds in training steps", "summary.train_s", "%.1f", 1},
+    {"Seconds in training steps, all legs", ALL_LEGS, "%.1f", 1},
     {"Seconds of wall time", "summary.wall_s", "%.1f", 1},
     {"Peak memory, MiB", "summary.peak_bytes", "%.1f", 1.0 / (1 << 20)},
     {"Processor", "machine.cpu", NULL, 0},
@@ -71,6 +73,21 @@ static const Fact facts[] = {
 };
 #define FACT_COUNT (sizeof facts / sizeof facts[0])
 
+/* " since update N" for what a resumed run measured in its last leg alone, else "". */
+static void since(const cJSON *run, const char *path, char text[64])
+{
+    static const char *const of_leg[] = {"summary.tok_s", "summary.train_s", "summary.wall_s"};
+    const cJSON *legs = json_get(run, "legs");
+    int count = cJSON_GetArraySize(legs);
+    text[0] = '\0';
+    for (size_t i = 0; count > 1 && i < sizeof of_leg / sizeof of_leg[0]; i++) {
+        if (strcmp(path, of_leg[i]) == 0) {
+            snprintf(text, 64, " since update %.0f",
+                     json_number(cJSON_GetArrayItem(legs, count - 1), "step"));
+        }
+    }
+}
+
 /* Its value in a run, NULL when there is none. Caller frees. */
 static char *value_of_fact(const cJSON *run, const Fact *fact)
 {
@@ -79,15 +96,19 @@ static char *value_of_fact(const cJSON *run, const Fact *fact)
         return text != NULL ? mem_strdup(text) : NULL;
     }
     double number = json_number(run, fact->path);
+    if (strcmp(fact->path, ALL_LEGS) == 0 && cJSON_GetArraySize(json_get(run, "legs")) < 2) {
+        return NULL;
+    }
     if (strcmp(fact->path, PREDICTED) == 0) {
         double measured = json_number(run, "summary.tok_s");
         return number > 0 && measured > 0
                    ? mem_format("%.0f; measured: %+.1f %%", number, 100 * (measured / number - 1))
                    : NULL;
     }
-    char text[64];
+    char text[64], leg[64];
     snprintf(text, sizeof text, fact->format, number * fact->scale);
-    return isnan(number) ? NULL : mem_strdup(text);
+    since(run, fact->path, leg);
+    return isnan(number) ? NULL : mem_format("%s%s", text, leg);
 }
 
 static int write_pages(const cJSON *run, bool drawn, const char *out)

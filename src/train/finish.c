@@ -29,6 +29,7 @@ static void fill_summary(Session *s, const TimerReport *report, Summary *out)
                      .tokens = value_of((double)s->state.tokens),
                      .wall_s = value_of(report->wall_s),
                      .train_s = value_of(s->session_seconds),
+                     .train_all_s = known(!isnan(s->state.train_seconds), s->state.train_seconds),
                      .val_s = value_of(report->phases[PHASE_EVAL].total_s),
                      .init_s = value_of(report->phases[PHASE_INIT].total_s),
                      .train_loss = known(s->state.step > s->first_step, s->loss),

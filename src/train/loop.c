@@ -367,17 +367,20 @@ static void announce(const Session *s)
 
 static void conclude(const Session *s)
 {
-    char text[CLOCK_DURATION_SIZE];
-    int64_t tokens = (s->state.step - s->first_step) * s->run.tokens_per_update;
-    double rate = s->run.plan.flops_update * (double)(s->state.step - s->first_step) /
-                  s->session_seconds; /* of one rank */
+    char text[CLOCK_DURATION_SIZE], leg[128] = "";
+    int64_t steps = s->state.step - s->first_step;
+    double tokens = (double)(steps * s->run.tokens_per_update);
+    double rate = s->run.plan.flops_update * (double)steps / s->session_seconds; /* of one rank */
     Value ceiling = machine_ceiling(&s->machine);
-    log_info(
-        "Done: %lld steps, %lld tokens in %s of training, %.0f tok/s, %.1f GFLOP/s (%.0f %% of "
-        "the matrix products measured here)",
-        (long long)s->state.step, (long long)s->state.tokens,
-        clock_duration(s->session_seconds, text), (double)tokens / s->session_seconds, rate * 1e-9,
-        ceiling.known ? 100e-9 * rate / ceiling.number : NAN);
+    if (s->first_step > 0) {
+        snprintf(leg, sizeof leg, "; since step %lld: %lld in %s", (long long)s->first_step,
+                 (long long)steps, clock_duration(s->session_seconds, text));
+    }
+    log_info("Done: %lld steps, %lld tokens in %s of training%s, %.0f tok/s, %.1f GFLOP/s (%.0f %% "
+             "of the matrix products measured here)",
+             (long long)s->state.step, (long long)s->state.tokens,
+             clock_duration(s->state.train_seconds, text), leg, tokens / s->session_seconds,
+             rate * 1e-9, ceiling.known ? 100e-9 * rate / ceiling.number : NAN);
     if (s->evaluated) {
         log_info("train loss %.4f, validation loss %.4f", s->loss, s->val_loss);
     }
