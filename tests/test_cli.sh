@@ -40,7 +40,7 @@ refuse() {
 # options_of COMMAND: the names in its help, one per line.
 options_of() {
     # shellcheck disable=SC2086
-    "$pacer" $1 --help | sed -n 's/^  --\([a-z0-9-]*\).*/\1/p'
+    "$pacer" $1 --help | sed -n 's/^  --\(\[no-\]\)\{0,1\}\([a-z0-9-]*\).*/\2/p'
 }
 
 # takes COMMAND OPTION...: its help has exactly these options, besides the general ones.
@@ -149,8 +149,8 @@ expect 2 err '--kv-heads 5 does not divide the 12 heads' bench attention --devic
 refuse 'train needs --data DATA' 'pacer train --help' train
 refuse "train: unexpected argument 'batch'; options start with two dashes" 'pacer train --help' \
     train --data d batch 8
-refuse "unexpected argument 'off'; options are written --name value or --name=value" \
-    'pacer models --help' models --quiet off
+refuse "unexpected argument 'maybe'; options are written --name value or --name=value" \
+    'pacer models --help' models --quiet maybe
 refuse 'data info needs an argument: pacer data info [OPTIONS] DATA' 'pacer data info --help' \
     data info
 refuse "data info: unexpected argument 'b'" 'pacer data info --help' data info a b

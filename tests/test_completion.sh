@@ -51,11 +51,11 @@ completes '' models x
 # The same options as in help, for every command.
 while read -r command; do
     # shellcheck disable=SC2086
-    "$PACER" $command --help | sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p' | sort >in-help
+    "$PACER" $command --help | sed -n 's/^  \(--\[\{0,1\}[]a-z0-9-]*\).*/\1/p' | sort >in-help
     COMP_WORDS=(pacer $command --)
     COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
     _pacer
-    printf '%s\n' "${COMPREPLY[@]}" | sort | diff - in-help >/dev/null ||
+    printf '%s\n' "${COMPREPLY[@]}" | sort | diff - <(sed 's/\[no-]//' in-help | sort) >/dev/null ||
         fail "pacer $command: completion and help have different options"
     # shellcheck disable=SC2086
     "$PACER" help --man $command | sed -n 's/^\\fB\\-\\-\([^\\ ]*\(\\-[^\\ ]*\)*\)\\fR.*/--\1/p' |

@@ -38,6 +38,48 @@ static int parse(Config *cfg, Command command, const char *line, int *rest, char
     return code;
 }
 
+static void test_config__switches_in_every_form(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        bool graph, quiet;
+        int rest;
+    } forms[] = {
+        {"", true, false, 0},
+        {"--no-graph --quiet", false, true, 0},
+        {"--graph off --quiet on", false, true, 0},
+        {"--graph=off --quiet=on", false, true, 0},
+        {"--graph --no-quiet", true, false, 0},
+        {"--graph on --quiet off", true, false, 0},
+        {"--quiet other", true, true, 1},
+        {"--no-graph on", false, false, 1},
+        {"--quiet -- on", true, true, 1},
+    };
+    for (size_t i = 0; i < COUNT(forms); i++) {
+        Config cfg;
+        int rest;
+        assert_int_equal(parse(&cfg, COMMAND_PLAN, forms[i].line, &rest, NULL), 0);
+        assert_int_equal(cfg.graph, forms[i].graph);
+        assert_int_equal(cfg.quiet, forms[i].quiet);
+        assert_int_equal(rest, forms[i].rest);
+        config_free(&cfg);
+    }
+    static const char *const bad[][2] = {
+        {"--no-graph=on", "--graph is turned off by --no-graph alone"},
+        {"--graph --no-graph", "--graph is given twice"},
+        {"--no-lr", "unknown option '--no-lr'"},
+        {"--graph=perhaps", "--graph 'perhaps': must be on or off"},
+    };
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        Config cfg;
+        int rest;
+        assert_int_equal(parse(&cfg, COMMAND_TRAIN, bad[i][0], &rest, NULL), ERR_INPUT);
+        assert_says(bad[i][1]);
+        config_free(&cfg);
+    }
+}
+
 static void test_config__choices_flags_and_text(void **state)
 {
     (void)state;
@@ -361,6 +403,7 @@ static void test_config__nearest_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_config__switches_in_every_form),
         cmocka_unit_test(test_config__choices_flags_and_text),
         cmocka_unit_test(test_config__table_is_sound),
         cmocka_unit_test(test_config__command_line_forms),

@@ -87,7 +87,7 @@ static void put_options(Command command, FILE *file)
         }
         char *metavar = config_metavar(option), *limits = config_limits(option, command);
         fputs(".TP\n\\fB", file);
-        char *name = mem_format("--%s", option->name);
+        char *name = config_label(option);
         put_text(name, file);
         fputs("\\fR\\fI", file);
         put_text(metavar, file);
@@ -101,7 +101,8 @@ static void put_options(Command command, FILE *file)
         free(metavar);
     }
     fputs(".PP\nNumbers take k, M, G, T (powers of 1000) and Ki, Mi, Gi, Ti (of 1024).\n"
-          "A switch is written \\fB\\-\\-name\\fR or \\fB\\-\\-name=off\\fR.\n",
+          "A switch is written \\fB\\-\\-name\\fR, \\fB\\-\\-no\\-name\\fR, or with on or off "
+          "behind it.\n",
           file);
 }
 

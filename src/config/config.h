@@ -372,6 +372,7 @@ const char *config_help(const Option *option, Command command);
 
 /* What help says beside a name: " N", " f32|bf16" or "" for a switch; and "(default 8; 1 to
  * 1M)". Caller frees. */
+char *config_label(const Option *option); /* "--lr", "--[no-]graph" */
 char *config_metavar(const Option *option);
 char *config_limits(const Option *option, Command command);
 

@@ -1,5 +1,5 @@
-/* The command line: --name value, --name=value, --flag, --flag=off, and -- before arguments that
- * start with dashes. */
+/* The command line: --name value, --name=value; a switch as --flag, --no-flag, --flag on, --flag off
+ * or with =; and -- before arguments that start with dashes. */
 #include "config/config.h"
 #include "config/internal.h"
 
@@ -43,21 +43,30 @@ static int parse_option(Config *cfg, int argc, char **argv, int *at)
     const char *equals = strchr(argument, '=');
     size_t length = equals != NULL ? (size_t)(equals - argument) : strlen(argument);
     char *name = mem_format("%.*s", (int)length, argument);
-    const Option *option = option_lookup(cfg, name, command_line);
+    const Option *turned_off = strncmp(name, "no-", 3) == 0 ? config_find(name + 3) : NULL;
+    bool off = turned_off != NULL && turned_off->type == OPTION_BOOL;
+    const Option *option = option_lookup(cfg, off ? name + 3 : name, command_line);
     free(name);
     if (option == NULL) {
         return ERR_INPUT;
+    }
+    if (off && equals != NULL) {
+        return source_error(command_line, option->name, " is turned off by --no-%s alone",
+                            option->name);
     }
     bool again = cfg->origin[option_index(option)].kind == ORIGIN_COMMAND_LINE;
     if (again && !(option->flags & OPTION_LIST)) {
         return source_error(command_line, option->name, " is given twice");
     }
-    const char *text;
+    const char *text, *next = *at + 1 < argc ? argv[*at + 1] : "";
     if (equals != NULL) {
         text = equals + 1;
+    } else if (off) {
+        text = "off";
     } else if (option->type == OPTION_BOOL) {
-        text = "on";
-    } else if (*at + 1 < argc && strncmp(argv[*at + 1], "--", 2) != 0) {
+        bool told = strcmp(next, "on") == 0 || strcmp(next, "off") == 0;
+        text = told ? argv[++*at] : "on";
+    } else if (*at + 1 < argc && strncmp(next, "--", 2) != 0) {
         text = argv[++*at];
     } else {
         return missing_value(option);

@@ -49,6 +49,12 @@ void config_print_paragraph(const char *text, FILE *file)
     print_wrapped(text, "", 0, file);
 }
 
+char *config_label(const Option *option)
+{
+    bool both = option->type == OPTION_BOOL && !(option->flags & OPTION_NO_FILE);
+    return mem_format("--%s%s", both ? "[no-]" : "", option->name);
+}
+
 char *config_metavar(const Option *option)
 {
     switch (option->type) {
@@ -80,10 +86,11 @@ char *config_limits(const Option *option, Command command)
     if (option->required & 1u << command) {
         return mem_strdup("(required)");
     }
-    if (option->type == OPTION_BOOL || option->initial[0] == '\0') {
+    if (option->initial[0] == '\0' || strcmp(option->name, "help") == 0) {
         return mem_strdup("");
     }
-    if (option->type == OPTION_TEXT || option->type == OPTION_CHOICE) {
+    if (option->type == OPTION_TEXT || option->type == OPTION_CHOICE ||
+        option->type == OPTION_BOOL) {
         return mem_format("(default %s)", option->initial);
     }
     if (option->flags & OPTION_UNSET) {
@@ -113,7 +120,7 @@ void config_print_help(Command command, FILE *file)
         }
         print_group(option, &group, file);
         char *metavar = config_metavar(option), *limits = config_limits(option, command);
-        char *label = mem_format("  --%s%s", option->name, metavar);
+        char *name = config_label(option), *label = mem_format("  %s%s", name, metavar);
         if (strlen(label) + 2 > HELP_INDENT) {
             fprintf(file, "%s\n%*s", label, HELP_INDENT, "");
         } else {
@@ -121,6 +128,7 @@ void config_print_help(Command command, FILE *file)
         }
         print_wrapped(config_help(option, command), limits, HELP_INDENT, file);
         free(label);
+        free(name);
         free(limits);
         free(metavar);
     }
