@@ -51,16 +51,27 @@ grep -q '"bfloat16"' low/config.json || fail "no bfloat16 in config.json"
 
 expect 2 "no optimizer state" "${train[@]}" "${model[@]}" --steps 2 --resume imported --out z
 expect 2 "give --ffn 48" "${train[@]}" "${model[@]/48/64}" --steps 1 --init hf --out z
-expect 2 "give --model gpt2-124m" "${train[@]}" --steps 1 --init hf --out z
+expect 2 "give --model gpt2-124m" "${train[@]}" --model tiny --steps 1 --init hf --out z
 # The first loss of a run that starts from the weights is what they are worth, and is the same from every form of them.
 first_loss() { sed -n '1s/.*"loss":\([0-9.]*\).*/\1/p' "$1/metrics.jsonl"; }
 for from in run sharded; do
-    "$PACER" "${train[@]}" "${model[@]}" --steps 1 --log-every 1 --init $from --out from-$from >out 2>err || fail "--init $from"
+    "$PACER" "${train[@]}" "${model[@]}" --steps 1 --lr 3e-4 --log-every 1 --init $from --out from-$from >out 2>err || fail "--init $from"
 done
 grep -q '"init":[[:space:]]*"sharded"' from-sharded/run.json || fail "run.json does not say where the weights came from"
 [[ -n $(first_loss from-run) && $(first_loss from-run) == "$(first_loss from-sharded)" ]] ||
     fail "first losses $(first_loss from-run), $(first_loss from-sharded)"
 cmp -s from-run/ckpt/latest/model.safetensors from-sharded/ckpt/latest/model.safetensors || fail "--init: other weights"
+# The dimensions are the model's unless given; once it has a checkpoint the run goes on also when the folder is gone.
+for from in run sharded; do
+    "$PACER" "${train[@]}" --steps 1 --lr 3e-4 --log-every 1 --init $from --out dims-$from || fail "train ended with $?"
+    cmp -s from-run/ckpt/latest/model.safetensors dims-$from/ckpt/latest/model.safetensors || fail "--init $from: other dimensions or weights"
+done
+grep -q '"ffn":[[:space:]]*48' dims-run/run.json || fail "run.json does not have the model's dimensions"
+cp -r sharded gone
+"$PACER" "${train[@]}" "${model[@]}" --steps 1 --init gone --out went || fail "train ended with $?"
+rm -r gone
+"$PACER" "${train[@]}" "${model[@]}" --steps 2 --init gone --out went || fail "train ended with $?"
+expect 2 '--init' "${train[@]}" --steps 1 --init gone --out never
 
 # A byte that was changed is noticed.
 printf 'x' | dd of=run/ckpt/step-2/model.safetensors bs=1 seek=9000 conv=notrunc 2>/dev/null

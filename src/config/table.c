@@ -238,8 +238,8 @@ static const Option options[] = {
      "directory to go on from. Other options than before are refused where that would be another "
      "training (model, data, seed), else recorded"},
     {"init", TEXT(init, "", "MODEL"), GROUP, TRAINING, REFUSED, RESULT | LATER,
-     "take the first weights from this run, checkpoint or Hugging Face folder, which must have "
-     "the same dimensions, and train them further; without it from the seed"},
+     "take the first weights and the model's dimensions from this run, checkpoint or Hugging Face "
+     "folder, and train them further; without it from the seed"},
     {"tensorboard", BOOL(tensorboard, "on"), GROUP, BIT(TRAIN), FREE, 0,
      "write a TensorBoard event file beside metrics.jsonl"},
     {"log-every", INT(log_every, "10", 1, 1e9), GROUP, TRAINING, FREE, 0,

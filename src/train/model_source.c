@@ -33,7 +33,7 @@ static char *run_of(const char *checkpoint)
 }
 
 /* Options, dimensions and step of a checkpoint of pacer's own. */
-static int open_checkpoint(ModelSource *source)
+static int open_checkpoint(ModelSource *source, bool check_weights)
 {
     char *state_path = io_join(source->path, "state.json");
     char *weights = io_join(source->path, WEIGHT_FILE);
@@ -47,7 +47,9 @@ static int open_checkpoint(ModelSource *source)
         code = code != 0 ? err_wrap(code, "%s", state_path) : 0;
     }
     code = code != 0 ? code : state_compare(source->path, &file, &source->spec);
-    code = code != 0 ? code : checkpoint_check_file(weights, file.digests.model);
+    if (code == 0 && check_weights) {
+        code = checkpoint_check_file(weights, file.digests.model);
+    }
     source->step = file.state.step;
     state_free(&file);
     free(weights);
@@ -55,7 +57,7 @@ static int open_checkpoint(ModelSource *source)
     return code;
 }
 
-int model_source_open(ModelSource *source, const char *path)
+static int open_source(ModelSource *source, const char *path, bool check_weights)
 {
     *source = (ModelSource){.step = -1};
     /* A Hugging Face folder has config.json, which neither a run nor a checkpoint has. */
@@ -89,13 +91,23 @@ int model_source_open(ModelSource *source, const char *path)
                            path);
         } else {
             source->run = run_of(source->path);
-            code = open_checkpoint(source);
+            code = open_checkpoint(source, check_weights);
         }
     }
     if (code != 0) {
         model_source_close(source);
     }
     return code;
+}
+
+int model_source_open(ModelSource *source, const char *path)
+{
+    return open_source(source, path, true);
+}
+
+int model_source_describe(ModelSource *source, const char *path)
+{
+    return open_source(source, path, false);
 }
 
 void model_source_close(ModelSource *source)

@@ -19,6 +19,9 @@ typedef struct {
 /* ERR_INPUT names the file and what is wrong with it; a checkpoint's weights are compared with
  * their digest. On failure *source is zeroed. */
 int model_source_open(ModelSource *source, const char *path);
+
+/* The same, with the weights left unread: what its files say of the model. */
+int model_source_describe(ModelSource *source, const char *path);
 void model_source_close(ModelSource *source); /* a no-op on a zeroed one */
 
 /* The folder to look for its tokenizer in: the run directory, or the Hugging Face folder. */

@@ -2,10 +2,12 @@
 
 #include "base/assert.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "data/loader.h"
 #include "devices/devices.h"
+#include "train/model_source.h"
 
 #include <math.h>
 #include <omp.h>
@@ -104,9 +106,37 @@ void device_resolve(Config *cfg)
     }
 }
 
+/* What --init's model has, where the options leave it open. A given one stays, and is compared
+ * with the model when its weights are taken. A folder that is gone is no error here: a run that
+ * has checkpoints of its own goes on from them. */
+static int take_dimensions(Config *cfg)
+{
+    ModelSource source;
+    int code = model_source_describe(&source, cfg->init);
+    if (code != 0) {
+        return io_is_folder(cfg->init) ? err_wrap(code, "--init") : 0;
+    }
+    if (!config_is_set(cfg, "model")) {
+        config_settle(cfg, "model", source.spec.name);
+    }
+    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
+        char text[SPEC_TEXT_SIZE];
+        if (field->option && spec_has(&source.spec, field) && !config_is_set(cfg, field->name)) {
+            config_settle(cfg, field->name,
+                          spec_text(field, spec_value(&source.spec, field), text));
+        }
+    }
+    model_source_close(&source);
+    return 0;
+}
+
 int run_resolve(Config *cfg)
 {
     device_resolve(cfg);
+    int code = cfg->init[0] != '\0' ? take_dimensions(cfg) : 0;
+    if (code != 0) {
+        return code;
+    }
     const char *why = device_of((DeviceId)cfg->device)->no_bf16;
     return cfg->dtype == CONFIG_DTYPE_BF16 && why != NULL
                ? err_set(ERR_INPUT, "--dtype bf16 %s", why)
