@@ -148,7 +148,7 @@ static void round_trip(const char *path, int64_t shard)
     assert_null(weight_folder_spec(second.weights));
     assert_same_spec(&first.spec, &second.spec);
     assert_same_weights(&first, &second);
-    HfModel model = {second.weights, &second.spec, model_source_tokenizer(&second)};
+    HfModel model = {second.weights, &second.spec, model_source_tokenizer(&second), false};
     HfExport options = {DT_F32, shard};
     assert_int_equal(hf_export(&model, options, out), 0);
     assert_int_equal(model_source_open(&third, out), 0);
@@ -234,7 +234,7 @@ static void test_exchange__bf16_export_rounds_to_nearest(void **state)
     char *path = exchange_fixture("hf_gpt2"), *out = io_join(exchange_folder, "bf16");
     ModelSource source, rounded;
     assert_int_equal(model_source_open(&source, path), 0);
-    HfModel model = {source.weights, &source.spec, NULL};
+    HfModel model = {source.weights, &source.spec, NULL, false};
     HfExport options = {DT_BF16, 1000000};
     assert_int_equal(hf_export(&model, options, out), 0);
     assert_int_equal(model_source_open(&rounded, out), 0);

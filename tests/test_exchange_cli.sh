@@ -44,6 +44,15 @@ cmp -s run/ckpt/latest/model.safetensors imported/ckpt/latest/model.safetensors 
 expect 2 "is a run of pacer's already" import run --out y
 expect 2 "is not empty" import hf --out imported
 
+# All three begin a text with the same token, so that the same seed gives the same text.
+for model_of in run hf imported; do
+    "$PACER" generate $model_of --prompt 'Once' --max-tokens 40 --seed 5 --threads 1 >text-$model_of 2>err || fail "generate $model_of"
+done
+cmp -s text-run text-hf && cmp -s text-run text-imported || fail "run, export and import write different texts"
+sed 's/"add_bos_token":.*/"add_bos_token": false,/' hf/tokenizer_config.json >plain.json && cp -r hf plain && cp plain.json plain/tokenizer_config.json
+"$PACER" generate plain --prompt 'Once' --max-tokens 40 --seed 5 --threads 1 >text-plain 2>err || fail "generate plain"
+cmp -s text-run text-plain && fail "tokenizer_config.json has no effect"
+
 expect 0 "sharded: the model" export imported --out sharded --shard-bytes 10k
 [[ -s sharded/model.safetensors.index.json && -s sharded/model-00001-of-00006.safetensors ]] || fail "no shards: $(ls sharded)"
 expect 0 "low: the model" export run/ckpt/step-2 --out low --dtype bf16

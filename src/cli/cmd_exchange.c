@@ -12,7 +12,8 @@ static int export_model(const Config *cfg, const char *path)
     if (code != 0) {
         return code;
     }
-    HfModel model = {source.weights, &source.spec, model_source_tokenizer(&source)};
+    HfModel model = {source.weights, &source.spec, model_source_tokenizer(&source),
+                     source.step > 0};
     HfExport options = {cfg->dtype == CONFIG_DTYPE_BF16 ? DT_BF16 : DT_F32, cfg->shard_bytes};
     code = hf_export(&model, options, cfg->out);
     if (code == 0) {

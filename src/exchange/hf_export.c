@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #define TOKENIZER_FILE "tokenizer.json"
+#define TOKENIZER_CONFIG_FILE "tokenizer_config.json"
 #define TOKENIZER_LIMIT ((size_t)256 << 20)
 
 /* --- tokenizer --- */
@@ -61,7 +62,31 @@ int hf_bring_tokenizer(const char *from, const char *folder, Tokenizer **tokeniz
     }
     free(source);
     free(target);
+    if (code == 0 && io_has(from, TOKENIZER_CONFIG_FILE)) {
+        source = io_join(from, TOKENIZER_CONFIG_FILE);
+        target = io_join(folder, TOKENIZER_CONFIG_FILE);
+        code = copy_file(source, target);
+        free(source);
+        free(target);
+    }
     return code;
+}
+
+bool hf_first_token(const char *folder, const Tokenizer *tokenizer, uint32_t *id)
+{
+    char *path = io_join(folder, TOKENIZER_CONFIG_FILE);
+    cJSON *tree = NULL;
+    bool found = false;
+    if (io_exists(path) && json_load(path, &tree) == 0) {
+        const cJSON *token = json_get(tree, "bos_token");
+        const char *text =
+            cJSON_IsString(token) ? token->valuestring : json_text_or(token, "content", NULL);
+        found = cJSON_IsTrue(json_get(tree, "add_bos_token")) && text != NULL &&
+                tokenizer_find_added(tokenizer, (const uint8_t *)text, strlen(text), id);
+    }
+    cJSON_Delete(tree);
+    free(path);
+    return found;
 }
 
 /* --- the folder --- */
@@ -84,15 +109,16 @@ static void put_token(cJSON *object, const char *name, Token token)
 }
 
 /* What AutoTokenizer reads beside tokenizer.json. */
-static cJSON *tokenizer_config(const Tokenizer *tokenizer, const ModelSpec *spec, HfConfigExtra ids)
+static cJSON *tokenizer_config(const Tokenizer *tokenizer, const HfModel *model, HfConfigExtra ids)
 {
     cJSON *o = json_object();
     json_put_text(o, "tokenizer_class", "PreTrainedTokenizerFast");
     if (ids.begin >= 0 && ids.end >= 0) {
         put_token(o, "bos_token", tokenizer->tokens[ids.begin]);
         put_token(o, "eos_token", tokenizer->tokens[ids.end]);
+        json_put_bool(o, "add_bos_token", model->trained);
     }
-    json_put_whole(o, "model_max_length", spec->context);
+    json_put_whole(o, "model_max_length", model->spec->context);
     json_put_bool(o, "clean_up_tokenization_spaces", false);
     return o;
 }
@@ -105,8 +131,10 @@ static int write_descriptions(const char *folder, const HfModel *model, DType dt
     int code = hf_bring_tokenizer(model->tokenizer, folder, &tokenizer);
     if (code == 0 && tokenizer != NULL) {
         find_ids(tokenizer, &extra.begin, &extra.end);
-        code =
-            save(folder, "tokenizer_config.json", tokenizer_config(tokenizer, model->spec, extra));
+        extra.begin = model->trained ? extra.end : extra.begin;
+        if (model->trained || !io_has(folder, TOKENIZER_CONFIG_FILE)) {
+            code = save(folder, TOKENIZER_CONFIG_FILE, tokenizer_config(tokenizer, model, extra));
+        }
     }
     tokenizer_free(tokenizer);
     code = code != 0 ? code : hf_config(model->spec, extra, &config);

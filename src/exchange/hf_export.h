@@ -9,6 +9,7 @@ typedef struct {
     const ModelSpec *spec;
     const char
         *tokenizer; /* folder with tokenizer.json, or vocab.json and merges.txt, if it has any */
+    bool trained;   /* by pacer, whose documents begin with the token that ends them */
 } HfModel;
 
 typedef struct {
@@ -20,7 +21,11 @@ typedef struct {
 int hf_export(const HfModel *model, HfExport options, const char *out);
 
 /* Brings the tokenizer that `from` holds, if any, into `folder` as tokenizer.json: a copy of
- * that file, so that nothing in it is lost, or one made from vocab.json and merges.txt. One that
+ * that file, so that nothing in it is lost, or one made from vocab.json and merges.txt; and
+ * tokenizer_config.json. One that
  * pacer cannot read is copied with a warning. *tokenizer is for the caller to free; NULL: there is
  * none that pacer reads. */
 int hf_bring_tokenizer(const char *from, const char *folder, Tokenizer **tokenizer);
+
+/* The token that the folder's tokenizer_config.json has put before every text; false: none. */
+bool hf_first_token(const char *folder, const Tokenizer *tokenizer, uint32_t *id);

@@ -124,6 +124,12 @@ const char *model_source_tokenizer(const ModelSource *source)
     return source->run != NULL ? source->run : source->path;
 }
 
+bool model_source_first_token(const ModelSource *source, const Tokenizer *tokenizer, uint32_t *id)
+{
+    return source->step > 0 ? tokenizer_end(tokenizer, NULL, id) == 0
+                            : hf_first_token(model_source_tokenizer(source), tokenizer, id);
+}
+
 int model_source_rows(const ModelSource *source, const ParamTable *table, ModelRowTake *take,
                       void *user)
 {

@@ -27,6 +27,10 @@ void model_source_close(ModelSource *source); /* a no-op on a zeroed one */
 /* The folder to look for its tokenizer in: the run directory, or the Hugging Face folder. */
 const char *model_source_tokenizer(const ModelSource *source);
 
+/* The token that comes before every text, as the model met it in training: the end of a document
+ * where pacer trained it; else what tokenizer_config.json puts there. false: none. */
+bool model_source_first_token(const ModelSource *source, const Tokenizer *tokenizer, uint32_t *id);
+
 /* Gives the values of each row of the table in turn, so that the host holds no second copy of the
  * model. They may be changed; what lies between the rows and behind them is given to nobody. */
 typedef void ModelRowTake(void *user, const Param *row, float *values);

@@ -109,6 +109,9 @@ static int open_tokenizer(LoadedModel *loaded, const ModelSource *from, const Co
                        "that the model was trained with as --tokenizer",
                        (long long)known, loaded->path, (long long)vocab);
     }
+    uint32_t first;
+    bool has = model_source_first_token(from, loaded->tokenizer, &first);
+    loaded->first = has ? (int64_t)first : -1;
     if (vocab - known > vocab / 10) {
         log_warn("the tokenizer has %lld tokens, the model a vocabulary of %lld: is it the one "
                  "that the model was trained with?",
@@ -150,7 +153,6 @@ int loaded_open(LoadedModel *loaded, const char *path, Config *cfg, const Comm *
         loaded->path = mem_strdup(source.path);
         loaded->run = source.run != NULL ? mem_strdup(source.run) : NULL;
         loaded->step = source.step;
-        loaded->foreign = weight_folder_spec(source.weights) != NULL || source.step == 0;
         config_copy(&loaded->config, &source.config);
         code = open_parts(loaded, &source, cfg, comm);
     }

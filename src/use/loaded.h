@@ -15,7 +15,6 @@ typedef struct {
     int64_t step; /* updates it was trained for; -1: unknown */
     /* of the run; train's defaults with the model's dimensions for a Hugging Face folder */
     Config config;
-    bool foreign; /* pacer never trained it: a Hugging Face folder, or one that was imported */
     Backend *backend;
     Model model; /* bound to the weights */
     /* All weights in the model's type. With bf16 on the CPU, which computes in f32: the matrices
@@ -23,6 +22,7 @@ typedef struct {
     Tensor weights, others;
     void *blocks[3];      /* weights, others, rope */
     Tokenizer *tokenizer; /* NULL: none was found with it or given */
+    int64_t first;        /* token before every prompt, as in training; -1: none */
 } LoadedModel;
 
 /* Opens what `path` means on the device that cfg (of generate or eval: device, dtype, threads,

@@ -19,7 +19,7 @@
 static int beginning(const LoadedModel *loaded, uint32_t *id)
 {
     static const char *const names[] = {"<|begin_of_text|>", "<s>", "<bos>"};
-    for (size_t i = 0; loaded->foreign && i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (tokenizer_find_added(loaded->tokenizer, (const uint8_t *)names[i], strlen(names[i]),
                                  id)) {
             return 0;
@@ -36,12 +36,15 @@ int writer_prompt(const LoadedModel *loaded, const uint8_t *text, size_t size, T
                        "--tokenizer (a tokenizer.json, a folder with one, or the word bytes)",
                        loaded->path);
     }
-    uint32_t first;
-    int code = beginning(loaded, &first);
-    if (code != 0 && size == 0) {
-        return err_wrap(code, "an empty prompt needs a token that begins a text; give --prompt");
+    uint32_t first = (uint32_t)loaded->first;
+    if (loaded->first < 0 && size == 0) {
+        int code = beginning(loaded, &first);
+        if (code != 0) {
+            return err_wrap(code,
+                            "an empty prompt needs a token that begins a text; give --prompt");
+        }
     }
-    if (code == 0 && (!loaded->foreign || size == 0)) {
+    if (loaded->first >= 0 || size == 0) {
         token_list_add(out, &first, 1);
     }
     Encoder *encoder = encoder_open(loaded->tokenizer);
