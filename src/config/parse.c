@@ -1,5 +1,5 @@
-/* The command line: --name value, --name=value; a switch as --flag, --no-flag, --flag on, --flag off
- * or with =; and -- before arguments that start with dashes. */
+/* The command line: --name value, --name=value; a switch as --flag, --no-flag, --flag on, --flag
+ * off or with =; and -- before arguments that start with dashes. */
 #include "config/config.h"
 #include "config/internal.h"
 

@@ -9,7 +9,8 @@
 /* The tokens of a prompt as the model met them in training, added tokens (<|endoftext|>) in the
  * text included. Pacer's own models see the end of a document before each document, so it comes
  * first; models from elsewhere are given the token that their tokenizer_config.json puts there, or
- * the prompt alone. An empty prompt is the token that begins or ends a document. ERR_INPUT when there is no tokenizer, or no such token. */
+ * the prompt alone. An empty prompt is the token that begins or ends a document. ERR_INPUT when
+ * there is no tokenizer, or no such token. */
 int writer_prompt(const LoadedModel *loaded, const uint8_t *text, size_t size, TokenList *out);
 
 typedef enum { WROTE_END, WROTE_STOP, WROTE_LENGTH, WROTE_INTERRUPTED } WroteReason;
