@@ -108,7 +108,7 @@ takes 'bench ops' "${bench[@]}" verify
 takes 'bench attention' heads kv-heads head-dim batch seq seed device dtype threads memory-limit repeats warm
 takes profile "${step[@]}" ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout out repeats warm
 takes check map
-takes sweep smoke dry-run out
+takes sweep smoke dry-run jobs out
 takes watch every once
 takes generate seed device dtype threads tokenizer json prompt max-tokens samples temperature top-k top-p stop stream cache
 takes eval data batch seq device dtype threads memory-limit ranks oversubscribe comm-timeout "${text[@]}" tokenizer end json \

@@ -82,7 +82,6 @@ static void test_loaded__a_run_and_its_checkpoint_give_the_trainers_logits(void 
             assert_int_equal(open_with(&loaded, paths[i], "cpu", "auto", NULL), 0);
             assert_int_equal(loaded.step, SAVED_STEP);
             assert_non_null(loaded.run);
-            assert_false(loaded.foreign);
             assert_null(loaded.tokenizer);
             expect_logits(&saved, &loaded, 0);
             loaded_close(&loaded);

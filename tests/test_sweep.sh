@@ -143,5 +143,35 @@ expect 1 '1 of 1 runs did not come to their end' sweep late.yaml --out late
 [[ $(values late/experiment.json state) == timeout ]] || fail "late: $(values late/experiment.json state)"
 grep -q '"reason":.*timeout' late/experiment.json || fail "the timeout has no reason"
 
+# --- several at once ---
+
+if (($(nproc) > 1)); then
+    recipe jobs <<'YAML' >jobs.yaml
+  steps: 40
+axes: [{lr: [1e-3, 2e-3, 3e-3, 4e-3, 5e-3]}]
+YAML
+    expect 0 'run 5/5' sweep jobs.yaml --out one
+    expect 0 'run 5/5' sweep jobs.yaml --out two --jobs 2
+    losses() { values "$1/runs/$2/run.json" train_loss; }
+    for run in $(values one/experiment.json id); do
+        [[ -n $(losses one "$run") && $(losses one "$run") == "$(losses two "$run")" ]] ||
+            fail "run $run: loss $(losses one "$run") alone, $(losses two "$run") beside another"
+    done
+    [[ $(values two/experiment.json jobs) == 2 ]] || fail "the record does not say how many were made at once"
+    # Stopped, both of the runs under way save, and the same command goes on.
+    sed -i 's/steps: 40/steps: 1M/; s/\[1e-3.*5e-3\]/[1e-3, 2e-3, 3e-3]/' jobs.yaml
+    "$PACER" sweep jobs.yaml --out both --jobs 2 >out 2>err &
+    pid=$!
+    await '(($(cat both/runs/*/metrics.jsonl 2>/dev/null | grep -c "\"step\":1,") == 2))'
+    kill -TERM $pid
+    wait $pid
+    status=$?
+    [[ $status == 143 ]] || fail "SIGTERM with two runs gave exit $status"
+    [[ $(values both/experiment.json state | tr '\n' ' ') == 'stopped stopped waiting ' ]] || fail "both: $(values both/experiment.json state)"
+    [[ $(ls -d both/runs/*/ckpt/latest | wc -l) == 2 ]] || fail "not both runs saved"
+    [[ -z $(children both) ]] || fail "children are left: $(children both)"
+fi
+expect 2 'processors here; give at most that' sweep jobs.yaml --out many --jobs 1000
+
 ((failed)) || echo "all of pacer sweep holds"
 exit $failed

@@ -16,6 +16,7 @@
 #include "study/peer.h"
 #include "study/probe.h"
 
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -152,13 +153,14 @@ static char *find_recipe(const char *name)
 }
 
 /* Takes the recipe, which is freed with the experiment, also when this fails. */
-static int plan_runs(Experiment *experiment, Recipe *recipe, const char *dir)
+static int plan_runs(Experiment *experiment, Recipe *recipe, const char *dir, int64_t jobs)
 {
     int code = experiment_expand(experiment, recipe);
     if (code != 0) {
         recipe_free(recipe);
         return code;
     }
+    experiment->jobs = (int)jobs;
     code = experiment_plan(experiment);
     if (code != 0) {
         experiment_free(experiment);
@@ -241,7 +243,7 @@ static int find_rates(const Config *cfg, const char *path, const char *dir, Reci
     code = recipe_load(&shorter, path, cfg->smoke, check_metric);
     if (code == 0) {
         recipe_make_probe(&shorter);
-        code = plan_runs(&probe, &shorter, folder);
+        code = plan_runs(&probe, &shorter, folder, cfg->jobs);
     }
     if (code == 0 && cfg->dry_run) {
         puts("Learning rates are probed first; below, they stand as the probe has left them so "
@@ -272,7 +274,7 @@ static int sweep(const Config *cfg, const char *path)
     if (code != 0) {
         recipe_free(&recipe);
     } else {
-        code = plan_runs(&experiment, &recipe, dir);
+        code = plan_runs(&experiment, &recipe, dir, cfg->jobs);
     }
     if (code == 0 && cfg->dry_run) {
         code = show_plan(&experiment);
@@ -290,6 +292,11 @@ int cmd_sweep(Config *cfg)
     if (comm_is_launched()) {
         return err_set(ERR_INPUT,
                        "a sweep starts its ranks itself: start it without mpirun or srun");
+    }
+    if (cfg->jobs > omp_get_num_procs()) {
+        return err_set(ERR_INPUT,
+                       "--jobs %lld: pacer may use %d processors here; give at most that",
+                       (long long)cfg->jobs, omp_get_num_procs());
     }
     signals_install();
     char *path = find_recipe(cfg->argv[0]);

@@ -192,6 +192,7 @@ typedef struct Config {
     int64_t shard_tokens;
 
     /* bench */
+    int64_t jobs;
     int64_t repeats; /* timed */
     int64_t warm;    /* before them, untimed */
     bool verify;     /* the timed step beside a trusted one */

@@ -323,6 +323,9 @@ static const Option options[] = {
      "the recipe's small version, which its key smoke describes: seconds instead of hours"},
     {"dry-run", BOOL(dry_run, "off"), GROUP, BIT(SWEEP), NO_RUN, 0,
      "show the runs with their planned memory and predicted time, and run nothing"},
+    {"jobs", INT(jobs, "1", 1, 1024), GROUP, BIT(SWEEP), NO_RUN, 0,
+     "runs at once, each on its share of the processors: for losses, since speeds are then those "
+     "of a part of the machine. Runs on a GPU, of several ranks or of a peer are made alone"},
 #undef GROUP
 
 #define GROUP "Generation"

@@ -389,7 +389,7 @@ void findings_make(const Results *results, Findings *findings)
         {rule_fastest, false},      {rule_peers, true},          {rule_diminishing_returns, false},
         {rule_memory, false},       {rule_communication, false}, {rule_overlap, false},
         {rule_amdahl, false},       {rule_batch_quality, false}, {rule_gap, false},
-        {rule_smoke, true},         {rule_unfinished, true},     {rule_missing_peers, true},
+        {rule_smoke, true},         {rule_unfinished, true},     {rule_circumstances, true},
         {rule_failures, true},      {rule_checks, true},         {rule_repeats, true},
         {rule_noise, true},         {rule_stragglers, false},    {rule_oversubscribed, false},
         {rule_superlinear, false},  {rule_mean_speedup, false},  {rule_learning_rate, false},

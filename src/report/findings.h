@@ -74,7 +74,7 @@ void series_free(SeriesList *list);
  * runs. */
 typedef void Rule(const Results *results, Findings *findings);
 
-Rule rule_fastest, rule_diminishing_returns, rule_memory, rule_peers, rule_missing_peers;
+Rule rule_fastest, rule_diminishing_returns, rule_memory, rule_peers, rule_circumstances;
 Rule rule_communication, rule_overlap, rule_amdahl, rule_superlinear, rule_mean_speedup;
 Rule rule_stragglers, rule_oversubscribed;
 Rule rule_batch_quality, rule_gap, rule_learning_rate, rule_probed_rates;

@@ -339,10 +339,17 @@ void rule_peers(const Results *results, Findings *findings)
     }
 }
 
-void rule_missing_peers(const Results *results, Findings *findings)
+void rule_circumstances(const Results *results, Findings *findings)
 {
     const char *note = json_text(results->json, "peers.note");
+    double jobs = json_number(results->json, "jobs");
     if (note != NULL) {
         page_put(&findings_add(findings, FINDING_CAUTION)->text, "%s.", note);
+    }
+    if (jobs > 1) {
+        page_put(&findings_add(findings, FINDING_CAUTION)->text,
+                 "Up to %.0f runs were made at once (--jobs), each on its share of the processors: "
+                 "speeds are those of a part of the machine, losses are not touched.",
+                 jobs);
     }
 }

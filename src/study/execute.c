@@ -1,4 +1,5 @@
-/* Running an experiment: one child after the other, each state on disk before and after. A child is
+/* Running an experiment: one child after the other, or as many at once as there are jobs, each
+ * state on disk before and after. A child is
  * `pacer train` with the run's options, or a peer's program (peer.h), its output in a file beside
  * the run directory. It leads a process group of its own, so that Ctrl-C at the terminal reaches it
  * once, through us; and it is told to stop (SIGTERM: it saves) when we die, whatever kills us. */
@@ -12,12 +13,14 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/signals.h"
+#include "devices/devices.h"
 #include "study/peer.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,8 +44,16 @@ typedef struct {
     char *log;      /* path */
     long log_from;  /* bytes that were in it before */
     double started; /* clock_seconds */
+    double asked;   /* when it was asked to end; 0: not yet */
+    bool timed_out; /* that was for the recipe's timeout */
     bool peer;
+    int status; /* as of waitpid */
 } Child;
+
+/* Part `at` of the processors, which are cut into `of` parts. */
+typedef struct {
+    int at, of;
+} Share;
 
 /* --- its arguments --- */
 
@@ -115,8 +126,29 @@ static long size_of(const char *path)
     return stat(path, &info) == 0 ? (long)info.st_size : 0;
 }
 
+/* Binds this process to its part of the processors that it may use; train then has as many threads
+ * as it has processors. */
+static void take_share(Share share)
+{
+    cpu_set_t all, own;
+    if (share.of < 2 || sched_getaffinity(0, sizeof all, &all) != 0) {
+        return;
+    }
+    int count = CPU_COUNT(&all), seen = 0;
+    CPU_ZERO(&own);
+    for (int i = 0; i < CPU_SETSIZE; i++) {
+        if (CPU_ISSET(i, &all)) {
+            if (seen >= count * share.at / share.of && seen < count * (share.at + 1) / share.of) {
+                CPU_SET(i, &own);
+            }
+            seen++;
+        }
+    }
+    sched_setaffinity(0, sizeof own, &own);
+}
+
 /* In the child: becomes train, or the peer, or ends with 127. */
-static void become(char **list, int log, pid_t parent)
+static void become(char **list, int log, pid_t parent, Share share)
 {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -124,6 +156,7 @@ static void become(char **list, int log, pid_t parent)
         _exit(127); /* it died before the line above */
     }
     signals_restore();
+    take_share(share);
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) {
         dup2(nothing, STDIN_FILENO);
@@ -136,7 +169,8 @@ static void become(char **list, int log, pid_t parent)
 }
 
 /* On success child->log is the caller's to free. */
-static int child_start(Child *child, const Experiment *experiment, const ExperimentRun *run)
+static int child_start(Child *child, const Experiment *experiment, const ExperimentRun *run,
+                       Share share)
 {
     char **list;
     int code = arguments(experiment, run, &list);
@@ -155,7 +189,7 @@ static int child_start(Child *child, const Experiment *experiment, const Experim
         child->started = clock_seconds();
         child->pid = fork();
         if (child->pid == 0) {
-            become(list, log, parent);
+            become(list, log, parent, share);
         }
         code =
             child->pid > 0 ? 0 : err_set(ERR_FAILED, "no process for a run: %s", strerror(errno));
@@ -293,37 +327,6 @@ int experiment_enter(const Experiment *experiment, int *lock)
 
 /* --- one run --- */
 
-typedef struct {
-    int status;     /* as of waitpid */
-    bool timed_out; /* we ended it for that */
-} Ending;
-
-/* Until the child has ended. A signal to us is passed on once; a second one ends us, and the
- * child with us. */
-static Ending watch_child(Child *child, double timeout_s, SweepProgress *progress)
-{
-    Ending ending = {0};
-    double asked = 0; /* when it was asked to end; 0: not yet */
-    while (waitpid(child->pid, &ending.status, WNOHANG) != child->pid) {
-        double now = clock_seconds();
-        int signal = signals_pending();
-        if (asked == 0 && signal != 0) {
-            child_signal(child, signal == ERR_INTERRUPTED ? SIGINT : SIGTERM);
-            asked = now;
-            log_info("stopping: the run under way saves and ends");
-        } else if (asked == 0 && timeout_s > 0 && now - child->started > timeout_s) {
-            child_signal(child, SIGTERM);
-            asked = now;
-            ending.timed_out = true;
-        } else if (asked > 0 && ending.timed_out && now - asked > GRACE_SECONDS) {
-            child_signal(child, SIGKILL);
-        }
-        sweep_progress_say(progress);
-        pause_briefly();
-    }
-    return ending;
-}
-
 /* A run directory whose record was not finished, or finished without training, although nothing
  * is left to train: its sweep was killed between the last checkpoint and the record. Times of
  * such a run are lost, so it is made again. A record that only cannot be read at the moment is
@@ -358,16 +361,16 @@ static void set_with(ExperimentRun *run, RunState state, char *error, const char
 }
 
 /* What the ending of a child means. */
-static void judge(const Experiment *e, ExperimentRun *run, const Child *child, Ending ending)
+static void judge(const Experiment *e, ExperimentRun *run, const Child *child)
 {
     char text[160];
-    bool exited = WIFEXITED(ending.status);
-    int status = exited ? WEXITSTATUS(ending.status) : 0;
+    bool exited = WIFEXITED(child->status);
+    int status = exited ? WEXITSTATUS(child->status) : 0;
     run->seconds = value_of(clock_seconds() - child->started);
     run->exit = exited ? value_of(status) : (Value){0};
     if (exited && (status == 0 || status == err_exit_status(ERR_CHECK))) {
         experiment_set(run, RUN_DONE, "");
-    } else if (ending.timed_out) {
+    } else if (child->timed_out) {
         snprintf(text, sizeof text, "ended after %.0f s, the recipe's timeout",
                  e->recipe.timeout_s);
         experiment_set(run, RUN_TIMEOUT, text);
@@ -383,7 +386,7 @@ static void judge(const Experiment *e, ExperimentRun *run, const Child *child, E
         snprintf(text, sizeof text, "exit status %d; its log tells more", status);
         set_with(run, RUN_FAILED, child_last_error(child), text);
     } else {
-        int signal = WTERMSIG(ending.status);
+        int signal = WTERMSIG(child->status);
         snprintf(text, sizeof text, "killed by signal %d (%s)%s", signal, strsignal(signal),
                  signal == SIGKILL ? ", as the system does when memory runs out" : "");
         experiment_set(run, RUN_FAILED, text);
@@ -398,72 +401,167 @@ static int remove_part(const Experiment *e, const ExperimentRun *run, const char
     return code;
 }
 
-static int go(Experiment *e, int at, bool *torn)
-{
-    ExperimentRun *run = &e->runs[at];
-    experiment_set(run, RUN_RUNNING, "");
-    int code = experiment_save(e);
+/* --- places for runs --- */
+
+/* A place where one run at a time is made, on its share of the processors. */
+typedef struct {
+    int at; /* of its run; -1: free */
     Child child;
-    code = code != 0 ? code : child_start(&child, e, run);
-    if (code != 0) {
-        return code;
-    }
-    SweepProgress progress = sweep_progress_begin(e, at);
-    Ending ending = watch_child(&child, e->recipe.timeout_s, &progress);
-    judge(e, run, &child, ending);
-    *torn = run->state == RUN_DONE && is_torn(e, run, (int)run->exit.number);
-    if (!*torn) {
-        sweep_progress_end(&progress);
-    }
-    free(child.log);
-    return 0;
+    SweepProgress progress;
+    bool again; /* the run was torn, and is made a second time */
+} Place;
+
+/* On a GPU, of several ranks or of a peer: it takes the whole machine. */
+static bool needs_all(const ExperimentRun *run)
+{
+    return run->cfg.ranks > 1 || device_of((DeviceId)run->cfg.device)->count != NULL ||
+           run->peer[0] != '\0';
 }
 
-/* One run from waiting to whatever becomes of it. */
-static int make_run(Experiment *e, int at)
+static int start(Experiment *e, Place *place, int share, int at)
 {
     ExperimentRun *run = &e->runs[at];
-    if (run->obstacle != NULL && !run->too_large) {
-        experiment_set(run, RUN_FAILED, run->obstacle);
-        log_warn("run %d/%d %s cannot be made here: %s", at + 1, e->count, run->label,
-                 run->obstacle);
-        return experiment_save(e);
-    }
     char *dir = experiment_run_path(e, run, "");
     int code = wait_until_free(dir);
     free(dir);
-    bool torn = false;
-    code = code != 0 ? code : go(e, at, &torn);
-    if (code == 0 && torn) {
+    if (code == 0) {
+        experiment_set(run, RUN_RUNNING, "");
+        code = experiment_save(e);
+    }
+    if (code == 0) {
+        Share cores = {share, needs_all(run) ? 1 : e->jobs};
+        code = child_start(&place->child, e, run, cores);
+    }
+    if (code == 0) {
+        place->at = at;
+        place->progress = sweep_progress_begin(e, at);
+    }
+    return code;
+}
+
+/* A signal to us is passed on once; a second one ends us, and the child with us. broken: the record
+ * of the experiment cannot be kept. */
+static void tend(Child *child, double timeout_s, bool broken)
+{
+    double now = clock_seconds();
+    int signal = signals_pending();
+    if (child->asked == 0 && (signal != 0 || broken)) {
+        child_signal(child, signal == ERR_INTERRUPTED ? SIGINT : SIGTERM);
+        child->asked = now;
+        log_info("stopping: the run under way saves and ends");
+    } else if (child->asked == 0 && timeout_s > 0 && now - child->started > timeout_s) {
+        child_signal(child, SIGTERM);
+        child->asked = now;
+        child->timed_out = true;
+    } else if (child->asked > 0 && child->timed_out && now - child->asked > GRACE_SECONDS) {
+        child_signal(child, SIGKILL);
+    }
+}
+
+/* The place's run has ended: what became of it, or once more from the start. */
+static int finish(Experiment *e, Place *place, int share)
+{
+    int at = place->at, code = 0;
+    ExperimentRun *run = &e->runs[at];
+    judge(e, run, &place->child);
+    free(place->child.log);
+    place->at = -1;
+    bool torn = run->state == RUN_DONE && is_torn(e, run, (int)run->exit.number);
+    if (torn && !place->again) {
         log_info("run %d/%d was cut off while it wrote its record; it is made again", at + 1,
                  e->count);
         code = remove_part(e, run, "");
-        code = code != 0 ? code : go(e, at, &torn);
-        if (code == 0 && torn) {
-            experiment_set(run, RUN_FAILED, "it ended well and left no record");
-        }
+        place->again = true;
+        return code != 0 ? code : start(e, place, share, at);
     }
-    if (code == 0 && run->state == RUN_DONE && e->recipe.drop_checkpoints) {
+    place->again = false;
+    if (torn) {
+        experiment_set(run, RUN_FAILED, "it ended well and left no record");
+    }
+    sweep_progress_end(&place->progress);
+    if (run->state == RUN_DONE && e->recipe.drop_checkpoints) {
         code = remove_part(e, run, "/ckpt");
     }
     return code != 0 ? code : experiment_save(e);
 }
 
-int experiment_execute(Experiment *e)
+/* --- all of them --- */
+
+/* The next run to be made, from *next on; -1: there is none. What cannot be made here is told and
+ * passed over. */
+static int next_run(Experiment *e, int *next, int *code)
 {
-    e->finished = false;
-    int code = experiment_save(e);
-    for (int i = 0; code == 0 && i < e->count; i++) {
-        bool wanted = e->runs[i].state == RUN_WAITING || e->runs[i].state == RUN_STOPPED;
-        if (!wanted) {
+    for (; *code == 0 && *next < e->count; ++*next) {
+        ExperimentRun *run = &e->runs[*next];
+        if (run->state != RUN_WAITING && run->state != RUN_STOPPED) {
             continue;
         }
-        code = signals_pending() == 0 ? make_run(e, i) : 0;
-        if (code == 0 && signals_pending() != 0) {
-            code = err_set(signals_pending(),
-                           "stopped in run %d of %d; the same command goes on from there", i + 1,
-                           e->count);
+        if (run->obstacle == NULL || run->too_large) {
+            return *next;
         }
+        experiment_set(run, RUN_FAILED, run->obstacle);
+        log_warn("run %d/%d %s cannot be made here: %s", *next + 1, e->count, run->label,
+                 run->obstacle);
+        *code = experiment_save(e);
+    }
+    return -1;
+}
+
+/* Looks after the places; returns how many are taken. */
+static int look_after(Experiment *e, Place *places, int *code)
+{
+    int taken = 0, first = -1;
+    for (int i = 0; i < e->jobs; i++) {
+        Place *place = &places[i];
+        if (place->at >= 0 &&
+            waitpid(place->child.pid, &place->child.status, WNOHANG) == place->child.pid) {
+            int failure = finish(e, place, i);
+            *code = *code != 0 ? *code : failure;
+        }
+        if (place->at >= 0) {
+            tend(&place->child, e->recipe.timeout_s, *code != 0);
+            first = first < 0 ? i : first;
+            taken++;
+        }
+    }
+    if (first >= 0) {
+        sweep_progress_say(&places[first].progress, taken - 1);
+    }
+    return taken;
+}
+
+int experiment_execute(Experiment *e)
+{
+    int next = 0, taken = 0, last = 0;
+    Place *places = mem_zalloc((size_t)e->jobs, sizeof *places);
+    for (int i = 0; i < e->jobs; i++) {
+        places[i].at = -1;
+    }
+    e->finished = false;
+    int code = experiment_save(e);
+    bool alone = false; /* the run under way takes the whole machine */
+    do {
+        for (int i = 0; i < e->jobs && code == 0 && signals_pending() == 0; i++) {
+            int at = places[i].at < 0 && !(alone && taken > 0) ? next_run(e, &next, &code) : -1;
+            if (at < 0 || (taken > 0 && needs_all(&e->runs[at]))) {
+                continue;
+            }
+            alone = needs_all(&e->runs[at]);
+            next = at + 1;
+            last = at;
+            code = start(e, &places[i], i, at);
+            taken += code == 0;
+        }
+        taken = look_after(e, places, &code);
+        if (taken > 0) {
+            pause_briefly();
+        }
+    } while (taken > 0 || (code == 0 && signals_pending() == 0 && next_run(e, &next, &code) >= 0));
+    free(places);
+    if (code == 0 && signals_pending() != 0) {
+        code = err_set(signals_pending(),
+                       "stopped in run %d of %d; the same command goes on from there", last + 1,
+                       e->count);
     }
     if (code == 0) {
         e->finished = true;

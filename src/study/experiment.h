@@ -38,6 +38,7 @@ typedef struct {
     ExperimentRun
         *runs; /* in the order of execution: repeat 0 of all configurations, then repeat 1, ... */
     int count, configurations;
+    int jobs; /* runs at once, each on its share of the processors */
     char started[CLOCK_STAMP_SIZE];
     bool finished;         /* every run was given its chance */
     char peer_version[32]; /* of the peers' library; "": there is none */
@@ -101,8 +102,9 @@ typedef struct {
 /* A run begins; says so where nothing is shown live. */
 SweepProgress sweep_progress_begin(const Experiment *experiment, int at);
 
-/* "run 5/12 batch 32 (repeat 2/3): 41 %, 3 min left of all", now and then. */
-void sweep_progress_say(SweepProgress *progress);
+/* "run 5/12 batch 32 (repeat 2/3): 41 %, 3 min left of all", now and then; `others` are under way
+ * beside it. */
+void sweep_progress_say(SweepProgress *progress, int others);
 
 /* A run has ended: its state in a line that stays. */
 void sweep_progress_end(const SweepProgress *progress);

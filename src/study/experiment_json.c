@@ -108,6 +108,9 @@ static cJSON *experiment_json(const Experiment *e)
     }
     json_put_item(tree, "axes", axes_json(recipe));
     json_put_whole(tree, "repeats", recipe->repeats);
+    if (e->jobs > 1) {
+        json_put_whole(tree, "jobs", e->jobs);
+    }
     json_put_item(tree, "tables", json_copy(recipe->tables));
     json_put_item(tree, "charts", json_copy(recipe->charts));
     for (int i = 0; i < e->count; i++) {

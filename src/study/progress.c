@@ -101,7 +101,7 @@ static void describe_left(const SweepProgress *progress, double share, char *tex
         bool waits = e->runs[i].state == RUN_WAITING || e->runs[i].state == RUN_STOPPED;
         if (waits && e->runs[i].obstacle == NULL) {
             Value expected = expect(e, &e->runs[i]);
-            left.number += expected.known ? expected.number : here;
+            left.number += (expected.known ? expected.number : here) / e->jobs;
         }
     }
     char duration[CLOCK_DURATION_SIZE];
@@ -130,27 +130,32 @@ SweepProgress sweep_progress_begin(const Experiment *experiment, int at)
     return (SweepProgress){experiment, at, now, share_done(experiment, &experiment->runs[at]), now};
 }
 
-void sweep_progress_say(SweepProgress *progress)
+void sweep_progress_say(SweepProgress *progress, int others)
 {
     double now = clock_seconds();
     if (now - progress->said < (log_is_terminal() ? LIVE_EVERY : PLAIN_EVERY)) {
         return;
     }
     progress->said = now;
-    char name[320], left[64];
+    char name[320], left[64], more[32] = "";
     const Experiment *e = progress->experiment;
     double share = share_done(e, &e->runs[progress->at]);
     describe_run(e, progress->at, name, sizeof name);
     describe_left(progress, share, left, sizeof left);
-    (log_is_terminal() ? log_live : log_info)("%s: %.0f %%%s", name, 100 * share, left);
+    if (others > 0) {
+        snprintf(more, sizeof more, " and %d more", others);
+    }
+    (log_is_terminal() ? log_live : log_info)("%s%s: %.0f %%%s", name, more, 100 * share, left);
 }
 
 void sweep_progress_end(const SweepProgress *progress)
 {
-    char name[320], duration[CLOCK_DURATION_SIZE];
+    char name[320], duration[CLOCK_DURATION_SIZE], left[64];
     const ExperimentRun *run = &progress->experiment->runs[progress->at];
     describe_run(progress->experiment, progress->at, name, sizeof name);
-    log_info("%s: %s after %s%s%s", name, run_state_name(run->state),
+    describe_left(progress, 1, left, sizeof left);
+    log_info("%s: %s after %s%s%s%s", name, run_state_name(run->state),
              clock_duration(clock_seconds() - progress->started, duration),
+             progress->at + 1 < progress->experiment->count ? left : "",
              run->reason[0] != '\0' ? ": " : "", run->reason);
 }
