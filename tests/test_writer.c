@@ -82,13 +82,13 @@ static void test_writer__own_models_see_the_end_of_a_document_first(void **state
     assert_int_equal(own.count, 3);
     assert_int_equal(own.ids[0], 256);
     assert_int_equal(own.ids[1], 'a');
-    model.foreign = true;
+    model.first = -1;
     assert_int_equal(writer_prompt(&model, (const uint8_t *)"ab", 2, &foreign), 0);
     assert_int_equal(foreign.count, 2);
     assert_int_equal(writer_prompt(&model, (const uint8_t *)"", 0, &empty), 0);
     assert_int_equal(empty.count, 1);
     assert_int_equal(empty.ids[0], 256);
-    model.foreign = false;
+    model.first = 256;
     token_list_free(&own);
     token_list_free(&foreign);
     token_list_free(&empty);
