@@ -14,6 +14,7 @@
  * four times less when blocks are computed again, which costs a third more time. */
 typedef struct {
     double fixed_s, per_sequence_s[4], update_s; /* by CONFIG_ATTENTION_* */
+    double spread;
     size_t base_bytes, sequence_bytes, memory;
     int calls;
 } Machine;
@@ -34,6 +35,7 @@ static int measure(void *user, Candidate *c)
         c->micro_s = (m->fixed_s + (double)c->batch * m->per_sequence_s[c->attention]) *
                      (again ? 4.0 / 3 : 1);
         c->last_s = c->micro_s + m->update_s;
+        c->spread = m->spread;
     }
     return 0;
 }
@@ -73,6 +75,25 @@ static void test_recommend__fastest_kind_and_the_batch_behind_which_little_is_ga
     assert_int_equal(best->batch, 512);
     assert_int_equal(m.calls, r.count);
     assert_true(r.count <= 12);
+}
+
+/* Of 1024 batches, 512 has 98.8 % of the rate, 256 96.5 %, 128 92.2 %, 64 84.7 %. */
+static void test_recommend__what_the_spread_hides_is_not_told_apart(void **state)
+{
+    (void)state;
+    static const struct {
+        double spread;
+        int64_t batch;
+    } cases[] = {{0.01, 512}, {0.05, 256}, {0.08, 128}, {0.5, 128}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        Machine m = machine();
+        m.spread = cases[i].spread;
+        RecommendLimits limits = all_kinds();
+        Recommendation r;
+        assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
+        assert_int_equal(r.candidates[r.best].batch, cases[i].batch);
+        assert_true(recommend_spread(&r) == cases[i].spread);
+    }
 }
 
 static void test_recommend__a_kind_that_is_refused_is_a_row_and_not_taken(void **state)
@@ -178,6 +199,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_recommend__fastest_kind_and_the_batch_behind_which_little_is_gained),
+        cmocka_unit_test(test_recommend__what_the_spread_hides_is_not_told_apart),
         cmocka_unit_test(test_recommend__a_kind_that_is_refused_is_a_row_and_not_taken),
         cmocka_unit_test(test_recommend__memory_ends_the_growth_and_recomputing_is_tried),
         cmocka_unit_test(test_recommend__batches_divide_the_global_batch),

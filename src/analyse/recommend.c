@@ -5,7 +5,8 @@
 
 #include <math.h>
 
-#define FIRST_BATCH 4 /* at which kinds of attention are compared */
+#define FIRST_BATCH 4  /* at which kinds of attention are compared */
+#define MOST_APART 0.1 /* what is slower by this is not taken, however busy the machine is */
 
 int64_t recommend_accum(const RecommendLimits *limits, const Candidate *candidate)
 {
@@ -133,17 +134,27 @@ static int grow_batch(const Search *search, const Candidate *from, CandidateStat
     return 0;
 }
 
+double recommend_spread(const Recommendation *r)
+{
+    double most = 0;
+    for (int i = 0; i < r->count; i++) {
+        most = r->candidates[i].state == CANDIDATE_MEASURED ? fmax(most, r->candidates[i].spread)
+                                                            : most;
+    }
+    return most;
+}
+
 static void choose(const RecommendLimits *limits, Recommendation *r)
 {
-    double fastest = 0;
+    double fastest = 0, apart = fmin(fmax(recommend_spread(r), RECOMMEND_GAIN), MOST_APART);
     for (int i = 0; i < r->count; i++) {
         fastest = fmax(fastest, recommend_rate(limits, &r->candidates[i]));
     }
     r->best = -1;
     for (int i = 0; i < r->count; i++) {
         const Candidate *c = &r->candidates[i];
-        bool near = c->state == CANDIDATE_MEASURED &&
-                    recommend_rate(limits, c) >= fastest * (1 - RECOMMEND_GAIN);
+        bool near =
+            c->state == CANDIDATE_MEASURED && recommend_rate(limits, c) >= fastest * (1 - apart);
         if (near && (r->best < 0 || c->bytes < r->candidates[r->best].bytes)) {
             r->best = i;
         }

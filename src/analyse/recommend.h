@@ -8,13 +8,15 @@
  *      RECOMMEND_GAIN;
  *   3. recomputation, when memory alone ended the doubling.
  *
- * Of settings within RECOMMEND_GAIN of the fastest the one with the least memory is recommended.
+ * Of settings within RECOMMEND_GAIN of the fastest, or within the spread of what was measured where
+ * that is more, the one with the least memory is recommended.
  * The search is separate from the measuring, so that it can be tested without any. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define RECOMMEND_GAIN 0.02
+#define RECOMMEND_BUSY 0.05 /* a spread above it says more of the machine than of the settings */
 #define RECOMMEND_MOST 48 /* candidates */
 #define RECOMMEND_KINDS 3
 
@@ -33,6 +35,7 @@ typedef struct {
     CandidateState state;
     size_t bytes;           /* planned; 0: not planned */
     double micro_s, last_s; /* a micro-step that is not the last; the last one with the update */
+    double spread; /* of its steps: half of what lies between their quartiles, over the median */
     char why[160];          /* not measured: the reason */
 } Candidate;
 
@@ -61,3 +64,5 @@ int recommend_search(const RecommendLimits *limits, CandidateMeasure measure, vo
 /* Micro-steps per update, and sequences per second of one rank with them. */
 int64_t recommend_accum(const RecommendLimits *limits, const Candidate *candidate);
 double recommend_rate(const RecommendLimits *limits, const Candidate *candidate);
+
+double recommend_spread(const Recommendation *recommendation); /* the largest of those measured */

@@ -95,9 +95,16 @@ static int time_steps(Bench *bench, Candidate *c)
             update[count++] = clock_seconds() - middle;
         }
     }
+    double whole[REPEATS_MOST];
+    for (int i = 0; i < count; i++) {
+        whole[i] = micro[i] + update[i];
+    }
     c->state = CANDIDATE_MEASURED;
     c->micro_s = clock_quantile(micro, (size_t)count, 0.5);
     c->last_s = c->micro_s + clock_quantile(update, (size_t)count, 0.5);
+    c->spread =
+        (clock_quantile(whole, (size_t)count, 0.75) - clock_quantile(whole, (size_t)count, 0.25)) /
+        (2 * clock_quantile(whole, (size_t)count, 0.5));
     return 0;
 }
 
@@ -175,8 +182,8 @@ static int limits_of(const Config *cfg, const ModelSpec *spec, RecommendLimits *
 
 static void print_candidates(const Search *search, const Recommendation *r)
 {
-    printf("  %-10s %-10s %7s %6s %14s %12s\n", "attention", "recompute", "batch", "accum",
-           "planned MiB", "tok/s");
+    printf("  %-10s %-10s %7s %6s %14s %12s %7s\n", "attention", "recompute", "batch", "accum",
+           "planned MiB", "tok/s", "+- %");
     for (int i = 0; i < r->count; i++) {
         const Candidate *c = &r->candidates[i];
         char rate[SHOW_COUNT_SIZE];
@@ -185,8 +192,8 @@ static void print_candidates(const Search *search, const Recommendation *r)
                choice_name("attention", c->attention), choice_name("recompute", c->recompute),
                (long long)c->batch, (long long)recommend_accum(search->limits, c));
         if (c->state == CANDIDATE_MEASURED) {
-            printf("%14.1f %12s\n", (double)c->bytes / MIB,
-                   show_count((uint64_t)tokens, true, rate));
+            printf("%14.1f %12s %7.1f\n", (double)c->bytes / MIB,
+                   show_count((uint64_t)tokens, true, rate), 100 * c->spread);
         } else if (c->bytes > 0) {
             escape_printf(stdout, "%14.1f %12s  %s\n", (double)c->bytes / MIB, "-", c->why);
         } else {
@@ -205,9 +212,9 @@ static void print_value(const char *name, const char *value)
 /* What the user gave, as far as train takes it, then what was found. */
 static void print_command(const Search *search, const Config *found, double rate)
 {
-    static const char *const decided[] = {"batch",     "accum",  "global-batch", "attention",
-                                          "recompute", "config", "ranks",        "ddp",
-                                          "tokens",    "steps",  "epochs"};
+    static const char *const decided[] = {"batch",     "lr",        "accum",  "global-batch",
+                                          "attention", "recompute", "config", "ranks",
+                                          "ddp",       "tokens",    "steps",  "epochs"};
     const Config *cfg = search->cfg;
     printf("pacer train%s", search->own_data ? "" : " --data DATA");
     for (const Option *option = config_options(); option->name != NULL; option++) {
@@ -225,12 +232,12 @@ static void print_command(const Search *search, const Config *found, double rate
         }
         free(value);
     }
-    static const char *const shown[] = {"batch", "accum", "attention", "recompute", "ranks",
-                                        "ddp",   "steps", "tokens",    "epochs"};
+    static const char *const shown[] = {"batch", "lr",  "accum", "attention", "recompute",
+                                        "ranks", "ddp", "steps", "tokens",    "epochs"};
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
         const Option *option = config_find(shown[i]);
         char *value = config_value_text(found, option);
-        if (strcmp(value, option->initial) != 0 || strcmp(shown[i], "batch") == 0) {
+        if (i < 2 || strcmp(value, option->initial) != 0) {
             print_value(shown[i], value);
         }
         free(value);
@@ -285,10 +292,14 @@ static int print_recommendation(Search *search, const Recommendation *r, bool pr
         puts("Recommended:");
         print_command(search, &found, rate);
         print_time(cfg, &run, rate);
+        if (!config_is_set(cfg, "lr")) {
+            printf("--lr %g is what suits %s (`pacer models`); another batch or much more data can "
+                   "want another, which a short sweep over lr finds.\n",
+                   cfg->lr, cfg->model);
+        }
         if (cfg->global_batch == 0) {
             puts("The number of sequences per update is the least that is fast here; what it does "
-                 "to the "
-                 "loss, recipes/batch-sweep.yaml measures.");
+                 "to the loss, recipes/batch-sweep.yaml measures.");
         }
         run_close(&run);
     }
@@ -328,6 +339,12 @@ int plan_recommend(Config *cfg, bool predicting)
         return code;
     }
     print_candidates(&search, &r);
+    double spread = recommend_spread(&r);
+    if (spread > RECOMMEND_BUSY) {
+        log_warn("the machine is too busy to tell settings apart: steps of one differed by +- %.0f "
+                 "%%; run this again when it is idle",
+                 100 * spread);
+    }
     return r.best >= 0 ? print_recommendation(&search, &r, predicting)
                        : err_set(ERR_MEMORY, "nothing fits, not even one sequence with --recompute "
                                              "block: take a smaller model or --seq");
