@@ -17,7 +17,7 @@
 
 #define RECOMMEND_GAIN 0.02
 #define RECOMMEND_BUSY 0.05 /* a spread above it says more of the machine than of the settings */
-#define RECOMMEND_MOST 48 /* candidates */
+#define RECOMMEND_MOST 48   /* candidates */
 #define RECOMMEND_KINDS 3
 
 typedef enum {
@@ -36,7 +36,7 @@ typedef struct {
     size_t bytes;           /* planned; 0: not planned */
     double micro_s, last_s; /* a micro-step that is not the last; the last one with the update */
     double spread; /* of its steps: half of what lies between their quartiles, over the median */
-    char why[160];          /* not measured: the reason */
+    char why[160]; /* not measured: the reason */
 } Candidate;
 
 /* Fills what is found by measuring; an error ends the search. */
