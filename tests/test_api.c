@@ -67,7 +67,7 @@ static void test_api__options_are_those_of_the_command_line(void **state)
     assert_int_equal(pacer_options_set(options, "batch", "zero"), PACER_INPUT);
     assert_non_null(strstr(pacer_error(), "batch"));
     assert_int_equal(pacer_options_get(options, "batch", &value), 0);
-    assert_string_equal(value, "8");
+    assert_string_equal(value, "auto");
     pacer_free(value);
     assert_int_equal(pacer_options_set(options, "temperature", "1"), PACER_INPUT);
     assert_non_null(strstr(pacer_error(), "generate"));

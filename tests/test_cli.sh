@@ -137,7 +137,7 @@ refuse "unknown command 'tarin'" 'pacer --help' help tarin
 refuse "unknown option '--bacth'; did you mean --batch?" 'pacer train --help' train --bacth 8
 refuse "--schedule 'cosin': no such value; did you mean cosine" 'pacer train --help' train \
     --schedule cosin
-refuse "--batch '0': outside its limits, 1 to 1M" 'pacer plan --help' plan --batch 0
+refuse "--batch '0': outside its limits, auto or 1 to 1M" 'pacer plan --help' plan --batch 0
 refuse '--batch is given twice' 'pacer plan --help' plan --batch 1 --batch 2
 refuse '--batch is not an option of models; it belongs to: train, plan, bench step, bench ops, bench attention' \
     'pacer models --help' models --batch 8

@@ -211,7 +211,7 @@ static void test_config__command_line_forms(void **state)
         {COMMAND_TRAIN, "--out", "--out needs a value: PATH"},
         {COMMAND_TRAIN, "--dtype", "--dtype needs a value, such as auto"},
         {COMMAND_TRAIN, "--batch=", "--batch ''"},
-        {COMMAND_TRAIN, "--batch 0", "--batch '0': outside its limits, 1 to 1M"},
+        {COMMAND_TRAIN, "--batch 0", "--batch '0': outside its limits, auto or 1 to 1M"},
         {COMMAND_TRAIN, "--steps 0", "--steps 0: must be above 0"},
         {COMMAND_TRAIN, "--epochs 0.0", "--epochs 0: must be above 0"},
         {COMMAND_TRAIN, "--global-batch 0", "--global-batch 0: must be above 0"},
@@ -349,7 +349,18 @@ static void test_config__values_that_follow(void **state)
     (void)state;
     Config cfg;
     config_init(&cfg, COMMAND_TRAIN);
-    assert_true(config_min_lr(&cfg) == 3e-4 / 10);
+    assert_int_equal(config_check(&cfg), 0);
+    assert_true(cfg.lr == config_start("tiny")->lr && cfg.batch == config_start("tiny")->batch);
+    assert_true(config_min_lr(&cfg) == cfg.lr / 10);
+    assert_int_equal(config_set(&cfg, "model", "gpt2-124m"), 0); /* what was derived follows */
+    assert_int_equal(config_check(&cfg), 0);
+    assert_true(cfg.lr == config_start("gpt2-124m")->lr && cfg.lr < config_start("tiny")->lr);
+    assert_int_equal(config_set(&cfg, "init", "folder"), 0);
+    assert_int_equal(config_check(&cfg), 0);
+    assert_true(cfg.lr == 1e-4);
+    assert_int_equal(config_set(&cfg, "lr", "7e-3"), 0); /* what was given stays */
+    assert_int_equal(config_check(&cfg), 0);
+    assert_true(cfg.lr == 7e-3);
     assert_true(config_warmup(&cfg, 1000) == 50 && config_warmup(&cfg, 19) == 0);
     cfg.min_lr = 0;
     cfg.warmup = 3;

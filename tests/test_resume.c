@@ -463,7 +463,7 @@ static void legs_tell_what_changed(void **state)
     trains(out, OPTIONS("steps", "2", "keep", "0", "lr", "1e-3"), "Training tiny");
     trains(out, OPTIONS("steps", "3", "keep", "0", "lr", "1e-3"), "another --steps: 2 -> 3");
     trains(out, OPTIONS("steps", "4", "keep", "0", "beta2", "0.9"),
-           "--lr 0.0003, the default, where it was 0.001");
+           "--lr 0.003, the default, where it was 0.001");
     cJSON *legs = legs_of(out);
     assert_int_equal(cJSON_GetArraySize(legs), 3);
     const cJSON *first = cJSON_GetArrayItem(legs, 0), *last = cJSON_GetArrayItem(legs, 2);
@@ -474,8 +474,8 @@ static void legs_tell_what_changed(void **state)
     assert_true(cJSON_IsString(member(last, "started")) && cJSON_IsString(member(last, "host")));
     assert_true(cJSON_IsString(member(last, "version")) && cJSON_IsString(member(last, "commit")));
     static const char *const expected[][3] = {{"steps", "3", "4"},
-                                              {"lr", "0.001", "0.0003"},
-                                              {"min-lr", "0.0001", "3e-05"}, /* follows from lr */
+                                              {"lr", "0.001", "0.003"},
+                                              {"min-lr", "0.0001", "0.0003"}, /* follows from lr */
                                               {"beta2", "0.95", "0.9"}};
     const cJSON *changed = member(last, "changed");
     assert_int_equal(cJSON_GetArraySize(changed), 4);

@@ -128,6 +128,12 @@ expect 2 'nowhere' train --config base.yaml --resume nowhere --steps 40 --out fr
 "$PACER" train --config base.yaml --steps 2 --out piped >both 2>&1 || fail "output into one file"
 [[ $(grep -n '^Output$' both | cut -d: -f1) -lt $(grep -n '^Done: ' both | cut -d: -f1) ]] || fail "the options come behind the end"
 
+# How often the data is met is said, and warned of when that is often.
+"$PACER" data stories --bytes 6k --out few.txt 2>err && "$PACER" data prepare few.txt --val-fraction 0 --out few >out 2>err || fail "a small dataset"
+expect 0 'passes over' train --config base.yaml --data few --steps 10 --out seldom
+grep -q 'by heart' err && fail "few passes are warned of"
+expect 0 'by heart' train --config base.yaml --data few --steps 1000 --save-every 0 --eval-every 0 --log-every 1000 --out often
+
 # Data and options that cannot work.
 expect 2 '--data' train --model tiny --out x
 expect 2 'no/such' train --config base.yaml --data no/such --out x

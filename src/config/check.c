@@ -11,10 +11,12 @@
 #include <inttypes.h>
 #include <math.h>
 #include <omp.h>
+#include <string.h>
 
 #define DEFAULT_STEPS 1000
 #define AUTO_WARMUP_PART 20 /* warmup auto: one step in 20 */
 #define AUTO_MIN_LR_PART 10
+#define INIT_LR 1e-4
 
 static bool is_zero(const Config *cfg, const Option *option)
 {
@@ -134,6 +136,21 @@ static int check_format(const Config *cfg)
         export ? "an export is hf, csv or tensorboard" : "texts are read as text or jsonl");
 }
 
+/* What suits the preset, where the options leave it open. Weights that are trained already (--init)
+ * are moved by a smaller rate. */
+static void take_start(Config *cfg)
+{
+    const ModelStart *start = config_start(cfg->model);
+    if (cfg->lr < 0) {
+        cfg->lr = cfg->init[0] != '\0' ? INIT_LR : start->lr;
+        cfg->origin[option_index(config_find("lr"))] = (Origin){ORIGIN_DERIVED, 0};
+    }
+    if (cfg->batch < 0) {
+        cfg->batch = start->batch;
+        cfg->origin[option_index(config_find("batch"))] = (Origin){ORIGIN_DERIVED, 0};
+    }
+}
+
 int config_check(Config *cfg)
 {
     for (const Option *option = config_options(); option->name != NULL; option++) {
@@ -141,6 +158,7 @@ int config_check(Config *cfg)
             option_reset(cfg, option);
         }
     }
+    take_start(cfg);
     if (cfg->quiet && cfg->verbose) {
         return source_error(option_source(cfg, config_find("verbose")), "verbose",
                             " and quiet exclude each other");
@@ -154,6 +172,20 @@ int config_check(Config *cfg)
     code = code != 0 ? code : check_length(cfg);
     return code != 0 ? code : check_batch(cfg);
 }
+
+#define START(name, lr, batch, ...) {name, lr, batch},
+const ModelStart *config_start(const char *model)
+{
+    static const ModelStart starts[] = {MODEL_PRESETS(START, START, START)};
+    static const ModelStart unknown = {"", 3e-4, 8};
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
+        if (strcmp(starts[i].name, model) == 0) {
+            return &starts[i];
+        }
+    }
+    return &unknown; /* an error that is told elsewhere */
+}
+#undef START
 
 double config_min_lr(const Config *cfg)
 {

@@ -346,6 +346,14 @@ bool config_is_set(const Config *cfg, const char *name);
 const char *config_origin(const Config *cfg, const char *name, char text[CONFIG_ORIGIN_SIZE]);
 
 /* Values that follow from options; total_steps > 0. */
+/* What a run of a preset starts with: the learning rate and batch that `auto` stands for. */
+typedef struct {
+    const char *name;
+    double lr;
+    int64_t batch;
+} ModelStart;
+const ModelStart *config_start(const char *model);
+
 double config_min_lr(const Config *cfg);                       /* auto: lr / 10 */
 int64_t config_warmup(const Config *cfg, int64_t total_steps); /* auto: 5 %, rounded down */
 

@@ -107,8 +107,8 @@ static const Option options[] = {
 #undef GROUP
 
 #define GROUP "Batch and length"
-    {"batch", INT(batch, "8", 1, 1e6), GROUP, STEP | KERNEL | MACHINE | BIT(EVAL), RECORDED, RESULT,
-     "sequences per rank per micro-step",
+    {"batch", INT(batch, "auto", 1, 1e6), GROUP, STEP | KERNEL | MACHINE | BIT(EVAL), RECORDED,
+     RESULT | OPTION_AUTO, "sequences per rank per micro-step; auto: the preset's",
      ALSO({KERNEL,
            "sequences; unless given, as many as make 65,536 tokens on a GPU, 4,096 on a CPU"},
           {BIT(EVAL), "sequences at a time; unless given, the run's"})},
@@ -133,7 +133,8 @@ static const Option options[] = {
 #undef GROUP
 
 #define GROUP "Optimizer"
-    {"lr", REAL(lr, "3e-4", 0, 100), GROUP, TRAINING, RECORDED, RESULT, "highest learning rate"},
+    {"lr", REAL(lr, "auto", 0, 100), GROUP, TRAINING, RECORDED, RESULT | OPTION_AUTO,
+     "highest learning rate; auto: the preset's, which `pacer models` lists, or 1e-4 with --init"},
     {"min-lr", REAL(min_lr, "auto", 0, 100), GROUP, TRAINING, RECORDED, RESULT | OPTION_AUTO,
      "learning rate that the schedule ends at; auto: lr / 10"},
     {"warmup", INT(warmup, "auto", 0, 1e12), GROUP, TRAINING, RECORDED, RESULT | OPTION_AUTO,

@@ -8,39 +8,64 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GPT2(label, n_layers, n_width, n_heads)                                          \
-    {                                                                                    \
-        .name = label, .names = NAMES_GPT2, .layers = n_layers, .width = n_width,        \
-        .heads = n_heads, .kv_heads = n_heads, .head_dim = (n_width) / (n_heads),        \
-        .ffn = 4 * (n_width), .vocab = 50257, .context = 1024, .norm = NORM_LAYER,       \
-        .ffn_kind = FFN_GELU, .norm_eps = 1e-5, .learned_positions = true, .bias = true, \
-        .tied = true, .scaled_residual = true                                            \
-    }
+#define GPT2(label, lr, batch, n_layers, n_width, n_heads) \
+    {.name = label,                                        \
+     .names = NAMES_GPT2,                                  \
+     .layers = n_layers,                                   \
+     .width = n_width,                                     \
+     .heads = n_heads,                                     \
+     .kv_heads = n_heads,                                  \
+     .head_dim = (n_width) / (n_heads),                    \
+     .ffn = 4 * (n_width),                                 \
+     .vocab = 50257,                                       \
+     .context = 1024,                                      \
+     .norm = NORM_LAYER,                                   \
+     .ffn_kind = FFN_GELU,                                 \
+     .norm_eps = 1e-5,                                     \
+     .learned_positions = true,                            \
+     .bias = true,                                         \
+     .tied = true,                                         \
+     .scaled_residual = true},
 
-#define LLAMA(label, n_layers, n_width, n_heads, n_ffn, n_vocab, n_context)                     \
-    {                                                                                           \
-        .name = label, .names = NAMES_LLAMA, .layers = n_layers, .width = n_width,              \
-        .heads = n_heads, .kv_heads = n_heads, .head_dim = (n_width) / (n_heads), .ffn = n_ffn, \
-        .vocab = n_vocab, .context = n_context, .norm = NORM_RMS, .ffn_kind = FFN_SWIGLU,       \
-        .norm_eps = 1e-5, .rope_base = 10000.0                                                  \
-    }
+#define LLAMA(label, lr, batch, n_layers, n_width, n_heads, n_ffn, n_vocab, n_context) \
+    {.name = label,                                                                    \
+     .names = NAMES_LLAMA,                                                             \
+     .layers = n_layers,                                                               \
+     .width = n_width,                                                                 \
+     .heads = n_heads,                                                                 \
+     .kv_heads = n_heads,                                                              \
+     .head_dim = (n_width) / (n_heads),                                                \
+     .ffn = n_ffn,                                                                     \
+     .vocab = n_vocab,                                                                 \
+     .context = n_context,                                                             \
+     .norm = NORM_RMS,                                                                 \
+     .ffn_kind = FFN_SWIGLU,                                                           \
+     .norm_eps = 1e-5,                                                                 \
+     .rope_base = 10000.0},
 
-#define TTT(label, n_layers, n_width, n_heads, n_ffn)                                              \
-    {                                                                                              \
-        .name = label, .names = NAMES_TTT, .layers = n_layers, .width = n_width, .heads = n_heads, \
-        .kv_heads = n_heads, .head_dim = (n_width) / (n_heads), .ffn = n_ffn, .vocab = 50257,      \
-        .context = 2048, .norm = NORM_RMS, .ffn_kind = FFN_SWIGLU, .norm_eps = 1e-6,               \
-        .rope_base = 10000.0, .tied = true, .decay_all = true, .mixer = MIXER_TTT,                 \
-        .ttt = TTT_LINEAR, .mini = 16, .ttt_rate = 1.0                                             \
-    }
+#define TTT(label, lr, batch, n_layers, n_width, n_heads, n_ffn) \
+    {.name = label,                                              \
+     .names = NAMES_TTT,                                         \
+     .layers = n_layers,                                         \
+     .width = n_width,                                           \
+     .heads = n_heads,                                           \
+     .kv_heads = n_heads,                                        \
+     .head_dim = (n_width) / (n_heads),                          \
+     .ffn = n_ffn,                                               \
+     .vocab = 50257,                                             \
+     .context = 2048,                                            \
+     .norm = NORM_RMS,                                           \
+     .ffn_kind = FFN_SWIGLU,                                     \
+     .norm_eps = 1e-6,                                           \
+     .rope_base = 10000.0,                                       \
+     .tied = true,                                               \
+     .decay_all = true,                                          \
+     .mixer = MIXER_TTT,                                         \
+     .ttt = TTT_LINEAR,                                          \
+     .mini = 16,                                                 \
+     .ttt_rate = 1.0},
 
-static const ModelSpec presets[] = {
-    LLAMA("tiny", 4, 128, 4, 344, 0, 128), LLAMA("llama-22m", 4, 512, 16, 1344, 10000, 256),
-    GPT2("gpt2-124m", 12, 768, 12),        GPT2("gpt2-350m", 24, 1024, 16),
-    GPT2("gpt2-774m", 36, 1280, 20),       GPT2("gpt2-1558m", 48, 1600, 25),
-    TTT("ttt-125m", 12, 768, 12, 2048),    TTT("ttt-350m", 24, 1024, 16, 2736),
-    TTT("ttt-760m", 24, 1536, 16, 4096),   TTT("ttt-1b", 24, 2048, 32, 5504),
-};
+static const ModelSpec presets[] = {MODEL_PRESETS(LLAMA, GPT2, TTT)};
 
 #define LIST(...) __VA_ARGS__
 #define OPTION(of, type, field, n, s, w, m, g, h, commands, flags, help, also) \

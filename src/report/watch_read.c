@@ -445,6 +445,9 @@ char *watch_resume_command(const WatchRun *run)
     config_init(&defaults, COMMAND_TRAIN);
     Page page = {0};
     if (config_from_json(&cfg, json_get(run->run, "config"), run->dir) == 0) {
+        const ModelStart *start = config_start(cfg.model);
+        defaults.lr = start->lr;
+        defaults.batch = start->batch;
         page_put(&page, "pacer train");
         const Option *options = config_options();
         for (size_t i = 0; options[i].name != NULL; i++) {

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define MANY_PASSES 20
 #define LIVE_EVERY 0.1 /* seconds: a GPU makes thousands of steps in one */
 
 /* --- checkpoints and evaluations --- */
@@ -340,6 +341,22 @@ static int loop(Session *s)
     return s->state.step > s->saved_step ? save(s) : 0;
 }
 
+/* How often each token of the data is met. */
+static void tell_passes(const Run *run)
+{
+    double tokens = (double)run->total_steps * (double)run->tokens_per_update;
+    double passes = tokens / (double)run->tokens_per_epoch;
+    if (run->tokens_per_epoch == 0) {
+        return;
+    }
+    log_info("%.3g passes over %lld tokens of data", passes, (long long)run->tokens_per_epoch);
+    if (passes > MANY_PASSES) {
+        log_warn("%.0f passes over %lld tokens: the model will learn them by heart and the "
+                 "validation loss will rise; take more text, or fewer --steps",
+                 passes, (long long)run->tokens_per_epoch);
+    }
+}
+
 static void announce(const Session *s)
 {
     const Run *run = &s->run;
@@ -363,6 +380,7 @@ static void announce(const Session *s)
              (double)run->plan.total / (1024.0 * 1024.0),
              run->plan.flops_update * s->ranks / (double)run->tokens_per_update,
              setup_mixer_name(&run->setup));
+    tell_passes(run);
 }
 
 static void conclude(const Session *s)

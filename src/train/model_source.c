@@ -76,6 +76,7 @@ static int open_source(ModelSource *source, const char *path, bool check_weights
             source->spec = *weight_folder_spec(source->weights);
             config_init(&source->config, COMMAND_TRAIN);
             code = setup_options(&source->spec, &source->config);
+            code = code != 0 ? code : config_check(&source->config);
         }
     } else {
         code = checkpoint_find(path, &source->path);

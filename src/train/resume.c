@@ -134,11 +134,13 @@ void leg_changes_say(const Run *run, const LegChanges *changes)
 {
     for (size_t i = 0; i < changes->count; i++) {
         const ConfigChange *change = &changes->rows[i];
-        char place[CONFIG_ORIGIN_SIZE];
+        char place[CONFIG_ORIGIN_SIZE], before[CONFIG_ORIGIN_SIZE];
         config_origin(&run->settled, change->option->name, place);
+        config_origin(run->cfg, change->option->name, before);
+        bool preset = (change->option->flags & OPTION_AUTO) && strcmp(before, "derived") == 0;
         /* One of steps, tokens and epochs that gave way to another was not forgotten. */
         bool unset = (change->option->flags & OPTION_UNSET) != 0;
-        if (strcmp(place, "default") == 0 && !unset) {
+        if ((strcmp(place, "default") == 0 || preset) && !unset) {
             log_warn("Going on with --%s %s, the default, where it was %s: give --%s %s to keep it",
                      change->option->name, change->to, change->from, change->option->name,
                      change->from);

@@ -249,6 +249,7 @@ static int count_steps(Run *run)
     } else if (cfg->epochs > 0) {
         return err_set(ERR_INPUT, "--epochs needs --data to know how long an epoch is");
     }
+    run->tokens_per_epoch = tokens_per_epoch;
     run->total_steps = config_total_steps(cfg, run->tokens_per_update, tokens_per_epoch);
     run->schedule = (Schedule){.kind = (ScheduleKind)cfg->schedule,
                                .peak = cfg->lr,

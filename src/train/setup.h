@@ -17,6 +17,7 @@ typedef struct {
     TrainerSetup setup;
     TrainPlan plan;
     int64_t tokens_per_update, total_steps;
+    int64_t tokens_per_epoch; /* of a pass over the training data; 0: there is none */
     Schedule schedule;
     int local_ranks; /* on this host: they share its memory and cores */
     size_t program;  /* bytes of the process beside the plan's: see run_program */
