@@ -71,7 +71,7 @@ step=$(readlink stopped/ckpt/latest)
 [ -f "stopped/ckpt/$step/state.json" ] || fail "no checkpoint after SIGTERM"
 expect 3 'not even --batch 1' train --config base.yaml --memory-limit 1k --out stopped
 [ "$(wc -l <stopped/metrics.jsonl)" -ge 5 ] || fail "a refused run harmed an earlier run's record"
-train --steps $((${step#step-} + 3)) --schedule constant --warmup 0 --threads 1 --eval-every 0 --out stopped 2>err || fail "resume after SIGTERM"
+train --steps $((${step#step-} + 3)) --schedule constant --warmup 0 --threads 1 --eval-every 0 --no-quiet --out stopped >out 2>err || fail "resume after SIGTERM"
 grep -q "; since step ${step#step-}: 3 in " err || fail "a resumed run does not say what its last leg was"
 awk -F'[:,]' '/"train_s"/ { leg = $2 } /"train_all_s"/ { all = $2 } END { exit !(leg > 0 && all > leg) }' stopped/run.json ||
     fail "the time of all legs is not more than that of the last"
@@ -125,12 +125,12 @@ expect 2 '--out whole' train --config base.yaml --resume never --steps 40 --out 
 expect 2 'nowhere' train --config base.yaml --resume nowhere --steps 40 --out fresh
 
 # Through one pipe, what is printed first comes first.
-"$PACER" train --config base.yaml --steps 2 --out piped >both 2>&1 || fail "output into one file"
+"$PACER" train --config base.yaml --no-quiet --steps 2 --out piped >both 2>&1 || fail "output into one file"
 [[ $(grep -n '^Output$' both | cut -d: -f1) -lt $(grep -n '^Done: ' both | cut -d: -f1) ]] || fail "the options come behind the end"
 
 # How often the data is met is said, and warned of when that is often.
 "$PACER" data stories --bytes 6k --out few.txt 2>err && "$PACER" data prepare few.txt --val-fraction 0 --out few >out 2>err || fail "a small dataset"
-expect 0 'passes over' train --config base.yaml --data few --steps 10 --out seldom
+expect 0 'passes over' train --config base.yaml --data few --steps 10 --no-quiet --out seldom
 grep -q 'by heart' err && fail "few passes are warned of"
 expect 0 'by heart' train --config base.yaml --data few --steps 1000 --save-every 0 --eval-every 0 --log-every 1000 --out often
 
