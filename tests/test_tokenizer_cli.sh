@@ -51,6 +51,13 @@ cmp -s one three || fail "ids depend on the threads"
 # --- patterns and special tokens ---
 expect 0 'pattern    llama3' tokenizer info <("$PACER" tokenizer train --quiet --vocab 300 \
     --pattern llama3 --out llama3.json stories.txt >&2; cat llama3.json)
+for name in gpt2 llama3 qwen2 cl100k o200k tekken; do
+    expect 0 'wrote' tokenizer train --vocab 400 --pattern $name --out $name.json stories.txt
+    expect 0 "pattern    $name" tokenizer info $name.json
+    round_trip stories.txt --tokenizer $name.json
+done
+"$PACER" tokenizer train --help | tr -s ' \n' ' ' | grep -q 'gpt2, llama3, qwen2, cl100k, o200k, tekken' ||
+    fail "help does not list the patterns"
 expect 0 'wrote' tokenizer train --vocab 400 --pattern '\w+|\W' --special '<|a|>' --special '<b c>' \
     --out special.json stories.txt
 expect 0 '"<b c>"' tokenizer info special.json

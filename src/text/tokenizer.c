@@ -294,7 +294,7 @@ static uint64_t hash_parts(const Tokenizer *t)
         hash_number(state, added->id);
         hash_number(state, (uint32_t)added->special | (uint32_t)added->normalized << 1);
     }
-    const char *regex = pretok_regex(t->pretok);
+    const char *regex = pretok_identity(t->pretok);
     hash_number(state, (uint32_t)strlen(regex));
     XXH3_64bits_update(state, regex, strlen(regex));
     hash_number(state, t->ignore_merges);

@@ -337,21 +337,23 @@ static int read_split(const cJSON *split, char **pattern)
     if (!cJSON_IsString(regex)) {
         return err_set(ERR_INPUT, "pre_tokenizer Split: pattern must be a Regex, not a String");
     }
-    if (!cJSON_IsString(behavior) || strcmp(behavior->valuestring, "Isolated") != 0) {
+    const char *text = regex->valuestring,
+               *keeps = cJSON_IsString(behavior) ? behavior->valuestring : "null";
+    const cJSON *invert = json_get(split, "invert");
+    bool inverted = invert != NULL && !cJSON_IsFalse(invert);
+    /* What is no match is removed: nothing, where every text is all matches. */
+    bool removes_nothing = strcmp(keeps, "Removed") == 0 && inverted && pretok_has_scanner(text);
+    if (strcmp(keeps, "Isolated") != 0 && !removes_nothing) {
         return err_set(ERR_INPUT,
                        "pre_tokenizer Split: behavior %.60s is not supported; it must be Isolated",
-                       cJSON_IsString(behavior) ? behavior->valuestring : "null");
+                       keeps);
     }
-    const cJSON *invert = json_get(split, "invert");
-    if (invert != NULL && !cJSON_IsFalse(invert)) {
+    if (inverted && !removes_nothing) {
         return err_set(ERR_INPUT,
                        "pre_tokenizer Split: invert true is not supported; it must be false");
     }
     /* A regular expression that spells one of pacer's names is not meant as the name. */
-    const char *text = regex->valuestring;
-    bool is_name = strcmp(text, PRETOK_GPT2) == 0 || strcmp(text, PRETOK_LLAMA3) == 0 ||
-                   strcmp(text, PRETOK_QWEN2) == 0;
-    *pattern = mem_format(is_name ? "(?:%s)" : "%s", text);
+    *pattern = mem_format(pretok_is_name(text) ? "(?:%s)" : "%s", text);
     return 0;
 }
 
