@@ -69,6 +69,17 @@ printf 'special: [<|a|>, "<b c>"]\npattern: "\\\\w+|\\\\W"\nvocab: 400\n' >optio
 expect 0 'wrote' tokenizer train --config options.yaml --out yaml.json stories.txt
 cmp -s yaml.json special.json || fail "options from a file make another tokenizer"
 
+# --- parts of a file that are not applied are said once, and stay in what is written ---
+sed 's/"truncation": null/"truncation": {"max_length": 5}/
+    s/"post_processor": null/"post_processor": {"type": "TemplateProcessing"}/' llama3.json >cut.json
+expect 0 'cut.json: not applied: truncation, post_processor. pacer' data prepare --tokenizer cut.json --out cut \
+    stories.txt
+expect 0 'cut.json: not applied' tokenizer info cut.json
+"$PACER" data info cut >out 2>&1 && ! grep -q 'not applied' out || fail "said again of pacer's own copy"
+grep -q '"truncation": {"max_length":5}' cut/tokenizer-*.json || fail "truncation is lost"
+sed 's/"post_processor": null/"post_processor": {"type": "ByteLevel"}/' llama3.json >level.json
+"$PACER" tokenizer info level.json >out 2>&1 && ! grep -q 'not applied' out || fail "ByteLevel adds no tokens"
+
 # --- bad input ---
 expect 2 'vocab' tokenizer train --vocab 200 --out bad.json stories.txt
 expect 2 'given twice' tokenizer train --special a1 --special a1 --out bad.json stories.txt

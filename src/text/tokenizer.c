@@ -24,6 +24,9 @@ Tokenizer *tokenizer_new(void)
     return t;
 }
 
+const char *const tokenizer_unused_names[TOKENIZER_UNUSED] = {"truncation", "padding",
+                                                              "post_processor"};
+
 void tokenizer_free(Tokenizer *tokenizer)
 {
     if (tokenizer == NULL) {
@@ -36,6 +39,9 @@ void tokenizer_free(Tokenizer *tokenizer)
     free(tokenizer->merges);
     pair_table_free(&tokenizer->merge_of);
     free(tokenizer->added);
+    for (int i = 0; i < TOKENIZER_UNUSED; i++) {
+        free(tokenizer->unused[i]);
+    }
     free(tokenizer);
 }
 

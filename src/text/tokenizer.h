@@ -27,6 +27,11 @@ typedef struct {
     bool apart;      /* made by tokenizer_add_added: not part of the vocabulary */
 } AddedToken;
 
+/* Parts of a tokenizer.json that do not concern the ids of a text, and that pacer does not apply:
+ * it neither cuts nor pads texts, nor puts tokens around them. They are kept for what it writes. */
+#define TOKENIZER_UNUSED 3
+extern const char *const tokenizer_unused_names[TOKENIZER_UNUSED];
+
 typedef struct {
     const uint8_t *bytes; /* in the table of ids */
     uint32_t size;        /* 0: no token */
@@ -43,6 +48,8 @@ typedef struct Tokenizer {
     uint32_t byte_ids[256];
     Pretok *pretok;
     bool ignore_merges;
+    char *unused[TOKENIZER_UNUSED];       /* as JSON; NULL: null */
+    bool unused_matter[TOKENIZER_UNUSED]; /* Hugging Face would make other tokens with it */
 
     Token *tokens; /* by id */
     size_t token_capacity;
@@ -71,8 +78,10 @@ int tokenizer_finish(Tokenizer *tokenizer);
 void tokenizer_free(Tokenizer *tokenizer); /* NULL is fine */
 
 /* TOKENIZER_BYTES; or a tokenizer.json; or a vocab.json with merges.txt beside it; or a folder that
- * holds one of these. ERR_INPUT naming the file and the part that is wrong or not supported. */
+ * holds one of these. ERR_INPUT naming the file and the part that is wrong or not supported; a
+ * warning where one of the unused parts would change what Hugging Face makes of a text. */
 int tokenizer_open(const char *source, Tokenizer **out);
+int tokenizer_open_copy(const char *source, Tokenizer **out); /* one that pacer wrote: no warning */
 
 /* Hugging Face's tokenizer.json, from memory (`path` is what messages name), and into a file
  * (atomic). */

@@ -111,6 +111,14 @@ static bool apart_follow(const Tokenizer *tokenizer)
     return true;
 }
 
+static void put_unused(FILE *out, const Tokenizer *tokenizer)
+{
+    for (int i = 0; i < TOKENIZER_UNUSED; i++) {
+        const char *json = tokenizer->unused[i];
+        fprintf(out, "  \"%s\": %s,\n", tokenizer_unused_names[i], json != NULL ? json : "null");
+    }
+}
+
 static const char *truth(bool value)
 {
     return value ? "true" : "false";
@@ -199,12 +207,12 @@ int tokenizer_write_json(const Tokenizer *tokenizer, const char *path)
     char *text = NULL;
     size_t size;
     FILE *out = mem_checked(open_memstream(&text, &size), sizeof *out);
-    fputs("{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n", out);
+    fputs("{\n  \"version\": \"1.0\",\n", out);
+    put_unused(out, tokenizer);
     put_added(out, tokenizer);
     fputs("  \"normalizer\": null,\n", out);
     put_pre_tokenizer(out, tokenizer->pretok);
     fprintf(out,
-            "  \"post_processor\": null,\n"
             "  \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, "
             "\"trim_offsets\": true, \"use_regex\": true},\n"
             "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n"

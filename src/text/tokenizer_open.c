@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -136,7 +137,7 @@ static int open_folder(const char *folder, Tokenizer **out)
     return code;
 }
 
-int tokenizer_open(const char *source, Tokenizer **out)
+int tokenizer_open_copy(const char *source, Tokenizer **out)
 {
     *out = NULL;
     if (strcmp(source, TOKENIZER_BYTES) == 0) {
@@ -151,6 +152,28 @@ int tokenizer_open(const char *source, Tokenizer **out)
                        source);
     }
     return io_is_folder(source) ? open_folder(source, out) : open_file(source, out);
+}
+
+int tokenizer_open(const char *source, Tokenizer **out)
+{
+    int code = tokenizer_open_copy(source, out);
+    char *names = NULL;
+    for (int i = 0; code == 0 && i < TOKENIZER_UNUSED; i++) {
+        if ((*out)->unused_matter[i]) {
+            char *longer = mem_format("%s%s%s", names != NULL ? names : "",
+                                      names != NULL ? ", " : "", tokenizer_unused_names[i]);
+            free(names);
+            names = longer;
+        }
+    }
+    if (names != NULL) {
+        log_warn(
+            "%s: not applied: %s. pacer neither cuts nor pads texts, and puts no tokens around "
+            "them",
+            source, names);
+    }
+    free(names);
+    return code;
 }
 
 static bool find_added(const Tokenizer *tokenizer, const char *name, uint32_t *id)

@@ -1,8 +1,6 @@
 /* Reading tokenizers: GPT-2's pair of files (vocab.json maps token names to ids, merges.txt has a
  * merge per line) and Hugging Face's tokenizer.json. Of the latter, what pacer would do otherwise
- * than Hugging Face is refused, with three exceptions that do not concern the ids of a text:
- * post_processor (pacer adds no tokens around a text), truncation and padding (pacer makes its own
- * batches). */
+ * than Hugging Face is refused, but for what TOKENIZER_UNUSED names. */
 #include "text/tokenizer.h"
 
 #include "base/err.h"
@@ -532,14 +530,25 @@ static int add_merges(Tokenizer *tokenizer, const cJSON *merges)
     return 0;
 }
 
-static void warn_of_ignored(const cJSON *root, const char *path)
+/* True for the post_processor ByteLevel, or a Sequence of it alone: they change offsets, no
+ * tokens. */
+static bool is_without_effect(const cJSON *part)
 {
-    bool truncation = !json_is_nothing(json_get(root, "truncation"));
-    bool padding = !json_is_nothing(json_get(root, "padding"));
-    if (truncation || padding) {
-        log_warn("%s: pacer makes its own batches and does not heed %s%s%s", path,
-                 truncation ? "truncation" : "", truncation && padding ? " and " : "",
-                 padding ? "padding" : "");
+    const cJSON *list = json_get(part, "processors"), *item;
+    bool alone = is_type(part, "ByteLevel") || (is_type(part, "Sequence") && cJSON_IsArray(list));
+    cJSON_ArrayForEach(item, list)
+    {
+        alone = alone && is_type(item, "ByteLevel");
+    }
+    return alone;
+}
+
+static void keep_unused(Tokenizer *tokenizer, const cJSON *root)
+{
+    for (int i = 0; i < TOKENIZER_UNUSED; i++) {
+        const cJSON *part = json_get(root, tokenizer_unused_names[i]);
+        tokenizer->unused[i] = json_is_nothing(part) ? NULL : json_line(part);
+        tokenizer->unused_matter[i] = !json_is_nothing(part) && !is_without_effect(part);
     }
 }
 
@@ -566,9 +575,7 @@ static int read_root(Tokenizer *tokenizer, const cJSON *root, const char *path)
         tokenizer->ignore_merges = ignore_merges;
         code = tokenizer_finish(tokenizer);
     }
-    if (code == 0) {
-        warn_of_ignored(root, path);
-    }
+    keep_unused(tokenizer, root);
     free(added);
     free(pattern);
     return code;
