@@ -80,6 +80,27 @@ grep -q '"truncation": {"max_length":5}' cut/tokenizer-*.json || fail "truncatio
 sed 's/"post_processor": null/"post_processor": {"type": "ByteLevel"}/' llama3.json >level.json
 "$PACER" tokenizer info level.json >out 2>&1 && ! grep -q 'not applied' out || fail "ByteLevel adds no tokens"
 
+# --- files that pacer did not make stay as they are; its own are made again ---
+echo '{"my": "settings"}' >mine.json
+sed 's/"vocab": {/"vocab":  {/' llama3.json >formatted.json
+for file in mine.json formatted.json stories.txt; do
+    cp $file before
+    expect 2 "$file: exists, and is no tokenizer that pacer made" tokenizer train --out $file stories.txt
+    cmp -s $file before || fail "$file was overwritten"
+done
+expect 2 'folder: is a folder' tokenizer train --out folder stories.txt
+expect 0 'wrote llama3.json' tokenizer train --vocab 310 --out llama3.json stories.txt
+expect 0 'wrote cut/tokenizer' tokenizer train --vocab 310 --out cut/tokenizer-*.json stories.txt
+expect 2 '--out stories.txt is the input too' tokenizer encode --tokenizer tok.json --out stories.txt stories.txt
+expect 2 '--out linked is the input too' tokenizer decode --tokenizer tok.json --out linked $(ln ids linked; echo ids)
+
+# --- a byte order mark is no part of a text, but of a file's bytes ---
+printf '\xef\xbb\xbfone\r\ntwo \xff\r\n' >marked
+expect 0 'marked: 1 byte is not UTF-8, the first on line 2 at byte 12 (kept' tokenizer train --vocab 257 \
+    --out marked.json marked
+expect 0 'marked: the byte order mark at its start is kept' tokenizer encode --tokenizer tok.json --out ids marked
+round_trip marked --tokenizer tok.json
+
 # --- bad input ---
 expect 2 'vocab' tokenizer train --vocab 200 --out bad.json stories.txt
 expect 2 'given twice' tokenizer train --special a1 --special a1 --out bad.json stories.txt

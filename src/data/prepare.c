@@ -177,11 +177,6 @@ static int finish(Preparation *p)
                  "--val-fraction help.",
                  train);
     }
-    uint64_t invalid = encode_stream_invalid(p->stream);
-    if (invalid > 0) {
-        log_warn("%" PRIu64 " byte%s of the text %s not UTF-8; kept as found", invalid,
-                 invalid == 1 ? "" : "s", invalid == 1 ? "is" : "are");
-    }
     int code = 0;
     for (int split = 0; code == 0 && split < SPLITS; split++) {
         if (p->sinks[split].writer != NULL) {
@@ -243,6 +238,9 @@ int prepare_dataset(const PrepareOptions *options)
     code = code != 0 ? code : check_shards(p);
     code = code != 0 ? code : out_folder_open(&p->folder, options->out);
     if (code == 0) {
+        if (p->folder.manifest.shard_count > 0) {
+            log_info("%s holds a dataset, which the new one replaces", options->out);
+        }
         p->stream = encode_stream_open(options->tokenizer, options->threads, take_ids, p);
         code = prepare_documents(p);
     }

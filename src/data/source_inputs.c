@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
+#include "base/utf8.h"
 #include "data/dataset.h"
 
 #include <errno.h>
@@ -223,7 +224,7 @@ int source_file_open(SourceFile *file, const char *path, int (*interrupted)(void
     if (code == 0) {
         const uint8_t *head = file->map.data;
         size_t size = file->map.size < HEAD_BYTES ? file->map.size : HEAD_BYTES;
-        file->start = begins(head, size, "\xef\xbb\xbf", 3) ? 3 : 0;
+        file->start = begins(head, size, UTF8_MARK, UTF8_MARK_SIZE) ? UTF8_MARK_SIZE : 0;
         *objection = size > 0 ? find_objection(file->name, head, size) : NULL;
         code = source_file_check(file, 0);
     }

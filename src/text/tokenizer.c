@@ -24,8 +24,11 @@ Tokenizer *tokenizer_new(void)
     return t;
 }
 
-const char *const tokenizer_unused_names[TOKENIZER_UNUSED] = {"truncation", "padding",
-                                                              "post_processor"};
+const char *const tokenizer_unused_names[TOKENIZER_UNUSED] = {
+    [UNUSED_TRUNCATION] = "truncation",
+    [UNUSED_PADDING] = "padding",
+    [UNUSED_POST_PROCESSOR] = "post_processor",
+};
 
 void tokenizer_free(Tokenizer *tokenizer)
 {

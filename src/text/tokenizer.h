@@ -29,7 +29,7 @@ typedef struct {
 
 /* Parts of a tokenizer.json that do not concern the ids of a text, and that pacer does not apply:
  * it neither cuts nor pads texts, nor puts tokens around them. They are kept for what it writes. */
-#define TOKENIZER_UNUSED 3
+enum { UNUSED_TRUNCATION, UNUSED_PADDING, UNUSED_POST_PROCESSOR, TOKENIZER_UNUSED };
 extern const char *const tokenizer_unused_names[TOKENIZER_UNUSED];
 
 typedef struct {
@@ -87,6 +87,8 @@ int tokenizer_open_copy(const char *source, Tokenizer **out); /* one that pacer 
  * (atomic). */
 int tokenizer_parse_json(const char *text, size_t size, const char *path, Tokenizer **out);
 int tokenizer_write_json(const Tokenizer *tokenizer, const char *path);
+/* ERR_INPUT when a file is there that tokenizer_write_json did not make. */
+int tokenizer_check_target(const char *path);
 
 /* GPT-2's pair of files, from memory. */
 int tokenizer_parse_gpt2(const char *vocab, size_t vocab_size, const char *vocab_path,

@@ -12,6 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#define MAX_FILE_BYTES ((size_t)512 << 20)
 
 /* UTF-8 inside a JSON string: quotes, backslashes and control characters are escaped. */
 static void put_escaped(FILE *out, const uint8_t *bytes, size_t size)
@@ -111,12 +114,10 @@ static bool apart_follow(const Tokenizer *tokenizer)
     return true;
 }
 
-static void put_unused(FILE *out, const Tokenizer *tokenizer)
+static void put_unused(FILE *out, const Tokenizer *tokenizer, int part)
 {
-    for (int i = 0; i < TOKENIZER_UNUSED; i++) {
-        const char *json = tokenizer->unused[i];
-        fprintf(out, "  \"%s\": %s,\n", tokenizer_unused_names[i], json != NULL ? json : "null");
-    }
+    const char *json = tokenizer->unused[part];
+    fprintf(out, "  \"%s\": %s,\n", tokenizer_unused_names[part], json != NULL ? json : "null");
 }
 
 static const char *truth(bool value)
@@ -198,20 +199,18 @@ static void put_merges(FILE *out, const Tokenizer *tokenizer)
     fputs(count > 0 ? "\n    ]\n" : "]\n", out);
 }
 
-int tokenizer_write_json(const Tokenizer *tokenizer, const char *path)
+/* The file's text; caller frees. */
+static char *print_json(const Tokenizer *tokenizer, size_t *size)
 {
-    int code = check_expressible(tokenizer);
-    if (code != 0) {
-        return err_wrap(code, "%s: cannot write the tokenizer", path);
-    }
     char *text = NULL;
-    size_t size;
-    FILE *out = mem_checked(open_memstream(&text, &size), sizeof *out);
+    FILE *out = mem_checked(open_memstream(&text, size), sizeof *out);
     fputs("{\n  \"version\": \"1.0\",\n", out);
-    put_unused(out, tokenizer);
+    put_unused(out, tokenizer, UNUSED_TRUNCATION);
+    put_unused(out, tokenizer, UNUSED_PADDING);
     put_added(out, tokenizer);
     fputs("  \"normalizer\": null,\n", out);
     put_pre_tokenizer(out, tokenizer->pretok);
+    put_unused(out, tokenizer, UNUSED_POST_PROCESSOR);
     fprintf(out,
             "  \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, "
             "\"trim_offsets\": true, \"use_regex\": true},\n"
@@ -223,8 +222,50 @@ int tokenizer_write_json(const Tokenizer *tokenizer, const char *path)
     put_vocab(out, tokenizer);
     put_merges(out, tokenizer);
     fputs("  }\n}\n", out);
-    mem_checked(fclose(out) == 0 ? text : NULL, size);
+    return mem_checked(fclose(out) == 0 ? text : NULL, *size);
+}
+
+int tokenizer_write_json(const Tokenizer *tokenizer, const char *path)
+{
+    int code = check_expressible(tokenizer);
+    if (code != 0) {
+        return err_wrap(code, "%s: cannot write the tokenizer", path);
+    }
+    size_t size;
+    char *text = print_json(tokenizer, &size);
     code = io_write_atomic(path, text, size);
     free(text);
     return code;
+}
+
+/* True when the file is what would be written of the tokenizer in it. */
+static bool is_own(const char *path)
+{
+    size_t size, printed = 0;
+    char *text = NULL, *again = NULL;
+    Tokenizer *tokenizer = NULL;
+    bool own = io_read_all(path, MAX_FILE_BYTES, &text, &size) == 0;
+    if (own && tokenizer_parse_json(text, size, path, &tokenizer) == 0) {
+        again = print_json(tokenizer, &printed);
+    }
+    own = own && again != NULL && printed == size && memcmp(text, again, size) == 0;
+    free(again);
+    free(text);
+    tokenizer_free(tokenizer);
+    return own;
+}
+
+int tokenizer_check_target(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) != 0 || (S_ISREG(info.st_mode) && (info.st_size == 0 || is_own(path))) ||
+        (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))) {
+        return 0;
+    }
+    return S_ISDIR(info.st_mode)
+               ? err_set(ERR_INPUT, "%s: is a folder; name a file", path)
+               : err_set(ERR_INPUT,
+                         "%s: exists, and is no tokenizer that pacer made; choose another --out, "
+                         "or remove it",
+                         path);
 }
