@@ -31,7 +31,7 @@ validation=$(awk '$1 == "validation" {print $3}' out)
 ((validation > 15 && validation < 75)) || fail "$validation of 4000 documents for validation, not 1 %"
 expect 0 'train' data prepare --out again text
 same plain again
-expect 0 'again holds a dataset, which the new one replaces' data prepare --out again text # over itself
+expect 0 'replaced the dataset that was in again' data prepare --out again text # over itself
 same plain again
 expect 0 'train' data prepare --out again --shard-tokens 300k --val-fraction 0.1 text
 expect 0 'validation' data info again
@@ -56,6 +56,10 @@ expect 2 'looks like text' data info text
 expect 0 'train' data prepare --out noise-set --val-fraction 0 noise
 expect 0 'beginning of train' data info noise-set
 expect 2 'not text: byte' data prepare --out none "$PACER"
+printf '{"text": "a"}\n{"text": "b"}\n' >lines.json
+expect 0 'lines.json looks like JSON and is taken as text; --format jsonl' data prepare --out json lines.json
+printf '[\n  {"text": "a"}]' >list.json
+expect 0 "list.json looks like a JSON list" data prepare --out json list.json
 gzip -c first >first.gz
 expect 2 'gzip -dc first.gz | pacer' data prepare --out none first.gz
 

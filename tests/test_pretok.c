@@ -163,7 +163,7 @@ static void test_pretok__bad_patterns_are_refused_with_a_reason(void **state)
 {
     (void)state;
     char *huge = mem_alloc((1 << 17) + 1);
-    memset(huge, 'a', 1 << 17);
+    memset(huge, '.', 1 << 17);
     huge[1 << 17] = 0;
     const char *bad[][2] = {
         {"a(b", "at byte 3"},
@@ -176,6 +176,8 @@ static void test_pretok__bad_patterns_are_refused_with_a_reason(void **state)
         {"[\\w&&a]", "at byte 3"},
         {"a|\\p{N}{1,3}+", "has {1,3}+ at byte 7"},
         {"a{2}+", "(?:...{2})+"},
+        {"cl100k_base", "no pattern \"cl100k_base\", but " PRETOK_LISTED},
+        {"O200K", "written as (?:O200K)"},
         {"a\xff", "UTF-8"},
         {huge, "65536"},
         {"(?:a{60000}){60000}", "too"},

@@ -88,6 +88,8 @@ for file in mine.json formatted.json stories.txt; do
     expect 2 "$file: exists, and is no tokenizer that pacer made" tokenizer train --out $file stories.txt
     cmp -s $file before || fail "$file was overwritten"
 done
+expect 2 'there is no folder none' tokenizer train --out none/tok.json stories.txt
+expect 2 'there is no pattern "gpt4", but gpt2, llama3' tokenizer train --pattern gpt4 --out bad.json stories.txt
 expect 2 'folder: is a folder' tokenizer train --out folder stories.txt
 expect 0 'wrote llama3.json' tokenizer train --vocab 310 --out llama3.json stories.txt
 expect 0 'wrote cut/tokenizer' tokenizer train --vocab 310 --out cut/tokenizer-*.json stories.txt

@@ -473,7 +473,7 @@ static void test_tokenizer_files__gpt2s_files_are_read(void **state)
     assert_int_equal(tokenizer_open(folder, &tokenizer), ERR_INPUT);
     assert_int_equal(open_in(folder, "vocab.json", &tokenizer), ERR_INPUT);
     assert_says("merges.txt is not there");
-    write_file(folder, "merges.txt", "#version: 0.2\r\na b\r\nĠ a\r\n\nĠa b");
+    write_file(folder, "merges.txt", "\xef\xbb\xbf#version: 0.2\r\na b\r\nĠ a\r\n\nĠa b");
     write_file(folder, "encoder.json", vocab);
     write_file(folder, "small-vocab.json", vocab);
     write_file(folder, "small-merges.txt", "a b\nĠ a\nĠa b\n");

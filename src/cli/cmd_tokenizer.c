@@ -465,7 +465,8 @@ int cmd_tokenizer_encode(Config *cfg)
         log_warn("%s: the byte order mark at its start is kept, as all bytes are", c.name);
     }
     if (code == 0 && invalid > 0) {
-        log_warn("%s: %" PRIu64 " bytes are not UTF-8; they are kept as they are", c.name, invalid);
+        log_warn("%s: %" PRIu64 " byte%s not UTF-8 (kept as found)", c.name, invalid,
+                 invalid == 1 ? " is" : "s are");
     }
     return code;
 }

@@ -218,7 +218,12 @@ static int commit(Preparation *p)
     int code = tokenizer_write_json(tokenizer, path);
     free(path);
     code = code != 0 ? code : check_interrupted(p);
-    return code != 0 ? code : out_folder_commit(&p->folder, &p->manifest);
+    bool replaces = p->folder.manifest.shard_count > 0;
+    code = code != 0 ? code : out_folder_commit(&p->folder, &p->manifest);
+    if (code == 0 && replaces) {
+        log_info("replaced the dataset that was in %s", p->folder.path);
+    }
+    return code;
 }
 
 int prepare_dataset(const PrepareOptions *options)
@@ -238,9 +243,6 @@ int prepare_dataset(const PrepareOptions *options)
     code = code != 0 ? code : check_shards(p);
     code = code != 0 ? code : out_folder_open(&p->folder, options->out);
     if (code == 0) {
-        if (p->folder.manifest.shard_count > 0) {
-            log_info("%s holds a dataset, which the new one replaces", options->out);
-        }
         p->stream = encode_stream_open(options->tokenizer, options->threads, take_ids, p);
         code = prepare_documents(p);
     }

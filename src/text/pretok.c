@@ -378,15 +378,11 @@ const char *pretok_names(size_t i)
     return NULL;
 }
 
-bool pretok_is_name(const char *text)
+bool pretok_reads_as_name(const char *text)
 {
-    const char *name;
-    for (size_t i = 0; (name = pretok_names(i)) != NULL; i++) {
-        if (strcmp(text, name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    size_t length =
+        strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+    return length > 0 && text[length] == '\0';
 }
 
 static bool is_known(const Known *known, const char *pattern)
@@ -415,9 +411,19 @@ bool pretok_has_scanner(const char *pattern)
 int pretok_open(const char *pattern, Pretok **out)
 {
     Pretok *pretok = mem_zalloc(1, sizeof *pretok);
+    bool named = pretok_reads_as_name(pattern);
     pretok->known = find_known(pattern);
-    pretok->pattern = mem_strdup(pretok_is_name(pattern) ? pretok->known->regexes[0] : pattern);
-    int code = pretok->known != NULL ? 0 : open_regex(pretok);
+    pretok->pattern =
+        mem_strdup(named && pretok->known != NULL ? pretok->known->regexes[0] : pattern);
+    int code = 0;
+    if (pretok->known == NULL && named) {
+        code = err_set(ERR_INPUT,
+                       "there is no pattern \"%.60s\", but " PRETOK_LISTED
+                       "; a regular expression of one word is written as (?:%.60s)",
+                       pattern, pattern);
+    } else if (pretok->known == NULL) {
+        code = open_regex(pretok);
+    }
     if (code != 0) {
         pretok_close(pretok);
     }

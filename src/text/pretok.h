@@ -15,14 +15,16 @@ typedef struct Pretok Pretok; /* read-only once open: threads may share it */
 
 /* Names of patterns (PRETOK_* of base/choices.h); NULL behind the last. */
 const char *pretok_names(size_t i);
-bool pretok_is_name(const char *text);
+/* Letters, digits, _ and - alone: a name or a misspelt one, though it would be a regular expression
+ * too. */
+bool pretok_reads_as_name(const char *text);
 /* By name or spelling. Then no text has a gap between two matches. */
 bool pretok_has_scanner(const char *pattern);
 
 /* `pattern`: a name, or a regular expression as Hugging Face tokenizers reads it. One that is
- * a named one's, in any of its usual spellings, is served by its scanner. ERR_INPUT with PCRE2's
- * own words and the offset when it does not compile, or when it matches the empty string at
- * once. */
+ * a named one's, in any of its usual spellings, is served by its scanner. ERR_INPUT for a
+ * name that there is not, with PCRE2's own words and the offset for what does not compile, and
+ * when it matches the empty string at once. */
 int pretok_open(const char *pattern, Pretok **out);
 void pretok_close(Pretok *pretok); /* NULL is fine */
 

@@ -87,7 +87,8 @@ int tokenizer_open_copy(const char *source, Tokenizer **out); /* one that pacer 
  * (atomic). */
 int tokenizer_parse_json(const char *text, size_t size, const char *path, Tokenizer **out);
 int tokenizer_write_json(const Tokenizer *tokenizer, const char *path);
-/* ERR_INPUT when a file is there that tokenizer_write_json did not make. */
+/* ERR_INPUT when a file is there that tokenizer_write_json did not make, or no folder to write
+ * in. */
 int tokenizer_check_target(const char *path);
 
 /* GPT-2's pair of files, from memory. */

@@ -258,14 +258,21 @@ static bool is_own(const char *path)
 int tokenizer_check_target(const char *path)
 {
     struct stat info;
-    if (stat(path, &info) != 0 || (S_ISREG(info.st_mode) && (info.st_size == 0 || is_own(path))) ||
-        (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))) {
-        return 0;
+    if (io_is_folder(path)) {
+        return err_set(ERR_INPUT, "%s: is a folder; name a file", path);
     }
-    return S_ISDIR(info.st_mode)
-               ? err_set(ERR_INPUT, "%s: is a folder; name a file", path)
-               : err_set(ERR_INPUT,
-                         "%s: exists, and is no tokenizer that pacer made; choose another --out, "
-                         "or remove it",
-                         path);
+    if (stat(path, &info) == 0) {
+        return !S_ISREG(info.st_mode) || info.st_size == 0 || is_own(path)
+                   ? 0
+                   : err_set(ERR_INPUT,
+                             "%s: exists, and is no tokenizer that pacer made; choose another "
+                             "--out, or remove it",
+                             path);
+    }
+    char *parent = io_parent(path);
+    int code = io_is_folder(parent)
+                   ? 0
+                   : err_set(ERR_INPUT, "%s: cannot write: there is no folder %s", path, parent);
+    free(parent);
+    return code;
 }

@@ -6,6 +6,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,7 @@ static int open_pair(const char *path, char *other, bool path_is_vocab, Tokenize
  * tokenizer.json has none at its top. */
 static bool looks_like_vocab(const char *text)
 {
+    text += strncmp(text, UTF8_MARK, UTF8_MARK_SIZE) == 0 ? UTF8_MARK_SIZE : 0;
     text += strspn(text, " \t\r\n");
     if (*text++ != '{') {
         return false;

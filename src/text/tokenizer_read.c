@@ -202,7 +202,8 @@ static int add_merge_lines(Tokenizer *tokenizer, const char *text, size_t size, 
 {
     const char *end = text + size;
     size_t line = 1;
-    for (const char *at = text; at < end; line++) {
+    bool marked = size >= UTF8_MARK_SIZE && memcmp(text, UTF8_MARK, UTF8_MARK_SIZE) == 0;
+    for (const char *at = text + (marked ? UTF8_MARK_SIZE : 0); at < end; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         stop = stop != NULL ? stop : end;
         size_t length = (size_t)(stop - at);
@@ -350,8 +351,8 @@ static int read_split(const cJSON *split, char **pattern)
         return err_set(ERR_INPUT,
                        "pre_tokenizer Split: invert true is not supported; it must be false");
     }
-    /* A regular expression that spells one of pacer's names is not meant as the name. */
-    *pattern = mem_format(pretok_is_name(text) ? "(?:%s)" : "%s", text);
+    /* In a file it is a regular expression, and no name of pacer's. */
+    *pattern = mem_format(pretok_reads_as_name(text) ? "(?:%s)" : "%s", text);
     return 0;
 }
 
