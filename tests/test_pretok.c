@@ -40,6 +40,8 @@ static void test_pretok__patterns_cut_as_hugging_face_does(void **state)
                     "b| \xc2\x85\xe3\x80\x80|c"},
         {"[\\S]", "a|\xe1\xa0\x8e|b| |c"},
         {"[\\S\\n]+", "a\n\xe1\xa0\x8e| |c"},
+        {"\\h+|[\\H]", "x|aF09|g| |\t|@|G|`"},
+        {"[\\h-]+|\\H", "x|a-F|g| |\xe1\xa0\x8e"},
         {"\\S", "a|\xe1\xa0\x8e|b| |c"},
         {"[[:space:]x]+", "a\xe1\xa0\x8e"
                           "b|x x|c"},

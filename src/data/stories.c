@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/output.h"
 #include "base/progress.h"
@@ -117,10 +118,11 @@ static int check_target(const char *path, uint64_t seed)
         return 0;
     }
     FILE *file = fopen(path, "rb");
-    size_t size = file != NULL ? fread(head, 1, sizeof head, file) : 0;
-    if (file != NULL) {
-        fclose(file);
+    if (file == NULL) {
+        return io_error(path, "read");
     }
+    size_t size = fread(head, 1, sizeof head, file);
+    fclose(file);
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
         size_t length = story_write(seeds[i], 0, story, sizeof story);
         memcpy(story + length, STORY_SEPARATOR, SEPARATOR_LENGTH);

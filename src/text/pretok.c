@@ -133,7 +133,7 @@ static int open_regex(Pretok *pretok)
     code = code != 0 ? code : compile(pattern, &pretok->code); /* for errors at the right place */
     if (code == 0) {
         pcre2_code_free(pretok->code);
-        char *spelled = dialect_spell_spaces(pattern);
+        char *spelled = dialect_spell_out(pattern);
         code = compile(spelled, &pretok->code);
         free(spelled);
     }

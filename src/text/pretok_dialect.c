@@ -15,13 +15,15 @@
     "\\x{1fff}\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}" \
     "\\x{3001}-\\x{10ffff}"
 
-/* What stands for white space, and its characters inside a class. */
+/* What stands for several characters, and these as they are written inside a class. */
 static const struct {
     const char *written, *characters;
     bool in_class_only;
 } shorthands[] = {
     {"\\s", SPACES, false},
     {"\\S", NO_SPACES, false},
+    {"\\h", "0-9A-Fa-f", false},
+    {"\\H", "\\x{0}-\\x{2f}\\x{3a}-\\x{40}\\x{47}-\\x{60}\\x{67}-\\x{10ffff}", false},
     {"[:space:]", SPACES, true},
     {"[:^space:]", NO_SPACES, true},
 };
@@ -113,7 +115,7 @@ bool dialect_has_circumflex(const char *pattern)
     return found;
 }
 
-char *dialect_spell_spaces(const char *pattern)
+char *dialect_spell_out(const char *pattern)
 {
     char *out = NULL;
     size_t size;

@@ -238,21 +238,37 @@ int tokenizer_write_json(const Tokenizer *tokenizer, const char *path)
     return code;
 }
 
-/* True when the file is what would be written of the tokenizer in it. */
-static bool is_own(const char *path)
+/* True when the text is what would be written of the tokenizer in it. */
+static bool is_own(const char *text, size_t size, const char *path)
 {
-    size_t size, printed = 0;
-    char *text = NULL, *again = NULL;
-    Tokenizer *tokenizer = NULL;
-    bool own = io_read_all(path, MAX_FILE_BYTES, &text, &size) == 0;
-    if (own && tokenizer_parse_json(text, size, path, &tokenizer) == 0) {
-        again = print_json(tokenizer, &printed);
+    Tokenizer *tokenizer;
+    if (tokenizer_parse_json(text, size, path, &tokenizer) != 0) {
+        return false;
     }
-    own = own && again != NULL && printed == size && memcmp(text, again, size) == 0;
+    size_t printed;
+    char *again = print_json(tokenizer, &printed);
+    bool own = printed == size && memcmp(text, again, size) == 0;
     free(again);
-    free(text);
     tokenizer_free(tokenizer);
     return own;
+}
+
+static int check_old(const char *path)
+{
+    char *text;
+    size_t size;
+    int code = io_read_all(path, MAX_FILE_BYTES, &text, &size);
+    if (code != 0) {
+        return code;
+    }
+    if (size > 0 && !is_own(text, size, path)) {
+        code = err_set(ERR_INPUT,
+                       "%s: exists, and is no tokenizer that pacer made; choose another --out, or "
+                       "remove it",
+                       path);
+    }
+    free(text);
+    return code;
 }
 
 int tokenizer_check_target(const char *path)
@@ -262,12 +278,7 @@ int tokenizer_check_target(const char *path)
         return err_set(ERR_INPUT, "%s: is a folder; name a file", path);
     }
     if (stat(path, &info) == 0) {
-        return !S_ISREG(info.st_mode) || info.st_size == 0 || is_own(path)
-                   ? 0
-                   : err_set(ERR_INPUT,
-                             "%s: exists, and is no tokenizer that pacer made; choose another "
-                             "--out, or remove it",
-                             path);
+        return S_ISREG(info.st_mode) ? check_old(path) : 0;
     }
     char *parent = io_parent(path);
     int code = io_is_folder(parent)
