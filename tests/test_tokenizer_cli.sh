@@ -88,6 +88,13 @@ for file in mine.json formatted.json stories.txt; do
     expect 2 "$file: exists, and is no tokenizer that pacer made" tokenizer train --out $file stories.txt
     cmp -s $file before || fail "$file was overwritten"
 done
+"$PACER" tokenizer train --quiet --vocab 310 --out - stories.txt >stdout.json 2>err || fail "to standard output"
+mkfifo pipe
+cat pipe >piped.json &
+"$PACER" tokenizer train --quiet --vocab 310 --out pipe stories.txt 2>err || fail "into a pipe"
+wait
+cmp -s stdout.json piped.json || fail "a pipe gets another tokenizer than standard output"
+[[ -p pipe ]] || fail "a pipe was replaced by a file"
 expect 2 'there is no folder none' tokenizer train --out none/tok.json stories.txt
 expect 2 'there is no pattern "gpt4", but gpt2, llama3' tokenizer train --pattern gpt4 --out bad.json stories.txt
 expect 2 'folder: is a folder' tokenizer train --out folder stories.txt

@@ -108,7 +108,8 @@ static int train_on(const Config *cfg, TextSource *source, WordCount *words,
     if (code == 0) {
         char entries[SHOW_COUNT_SIZE];
         uint32_t vocab = tokenizer->vocab;
-        log_info("wrote %s: %s entries, %zu merges (%.1f s)", cfg->out,
+        log_info("wrote %s: %s entries, %zu merges (%.1f s)",
+                 strcmp(cfg->out, "-") == 0 ? "standard output" : cfg->out,
                  show_count(vocab, true, entries), tokenizer->merge_count,
                  clock_seconds() - counted);
         if (vocab < options->vocab) {
@@ -116,9 +117,12 @@ static int train_on(const Config *cfg, TextSource *source, WordCount *words,
                      "; give more text or a smaller --vocab",
                      vocab, options->vocab);
         }
-        char *out = escape_shell_path(cfg->out);
-        log_info("next: pacer data prepare --tokenizer %s --out shards FILE...", out);
-        free(out);
+        struct stat info;
+        if (stat(cfg->out, &info) == 0 && S_ISREG(info.st_mode)) {
+            char *out = escape_shell_path(cfg->out);
+            log_info("next: pacer data prepare --tokenizer %s --out shards FILE...", out);
+            free(out);
+        }
     }
     tokenizer_free(tokenizer);
     return code;

@@ -83,8 +83,8 @@ void tokenizer_free(Tokenizer *tokenizer); /* NULL is fine */
 int tokenizer_open(const char *source, Tokenizer **out);
 int tokenizer_open_copy(const char *source, Tokenizer **out); /* one that pacer wrote: no warning */
 
-/* Hugging Face's tokenizer.json, from memory (`path` is what messages name), and into a file
- * (atomic). */
+/* Hugging Face's tokenizer.json, from memory (`path` is what messages name), and into what `path`
+ * names (output.h). */
 int tokenizer_parse_json(const char *text, size_t size, const char *path, Tokenizer **out);
 int tokenizer_write_json(const Tokenizer *tokenizer, const char *path);
 /* ERR_INPUT when a file is there that tokenizer_write_json did not make, or no folder to write

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/output.h"
 #include "text/unicode.h"
 
 #include <inttypes.h>
@@ -233,7 +234,12 @@ int tokenizer_write_json(const Tokenizer *tokenizer, const char *path)
     }
     size_t size;
     char *text = print_json(tokenizer, &size);
-    code = io_write_atomic(path, text, size);
+    Output *output;
+    code = output_open(path, &output);
+    if (code == 0) {
+        output_put(output, text, size);
+        code = output_commit(output);
+    }
     free(text);
     return code;
 }
@@ -276,6 +282,9 @@ int tokenizer_check_target(const char *path)
     struct stat info;
     if (io_is_folder(path)) {
         return err_set(ERR_INPUT, "%s: is a folder; name a file", path);
+    }
+    if (strcmp(path, "-") == 0) {
+        return 0;
     }
     if (stat(path, &info) == 0) {
         return S_ISREG(info.st_mode) ? check_old(path) : 0;
