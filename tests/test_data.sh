@@ -31,7 +31,7 @@ validation=$(awk '$1 == "validation" {print $3}' out)
 ((validation > 15 && validation < 75)) || fail "$validation of 4000 documents for validation, not 1 %"
 expect 0 'train' data prepare --out again text
 same plain again
-expect 0 'train' data prepare --out again text # over itself
+expect 0 'replaced the dataset that was in again' data prepare --out again text # over itself
 same plain again
 expect 0 'train' data prepare --out again --shard-tokens 300k --val-fraction 0.1 text
 expect 0 'validation' data info again
@@ -48,6 +48,7 @@ same plain with-empty
 mkdir mine && echo precious >mine/file
 expect 2 'holds other files' data prepare --out mine text
 [[ $(cat mine/file) == precious && $(ls -A mine) == file ]] || fail 'a foreign folder was touched'
+expect 2 'text: is a file; --out names the folder' data prepare --out text text
 expect 2 'cannot write' data prepare --out text/sub text
 expect 2 'no such file or folder' data info absent
 expect 2 'looks like text' data info text
@@ -55,6 +56,10 @@ expect 2 'looks like text' data info text
 expect 0 'train' data prepare --out noise-set --val-fraction 0 noise
 expect 0 'beginning of train' data info noise-set
 expect 2 'not text: byte' data prepare --out none "$PACER"
+printf '{"text": "a"}\n{"text": "b"}\n' >lines.json
+expect 0 'lines.json looks like JSON and is taken as text; --format jsonl' data prepare --out json lines.json
+printf '[\n  {"text": "a"}]' >list.json
+expect 0 "list.json looks like a JSON list" data prepare --out json list.json
 gzip -c first >first.gz
 expect 2 'gzip -dc first.gz | pacer' data prepare --out none first.gz
 
@@ -79,6 +84,10 @@ same plain skipped
 "$PACER" data stories --bytes 300k --out stories.txt >out 2>err || fail 'stories to a file'
 "$PACER" data stories --bytes 300k --out - >stories.out 2>err || fail 'stories to standard output'
 cmp -s stories.txt stories.out || fail 'stories to a file and to standard output differ'
+expect 0 'wrote stories.txt' data stories --bytes 300k --out stories.txt # over itself
+cp text kept
+expect 2 'kept: exists, and is no text of pacer data stories' data stories --bytes 300k --out kept
+cmp -s kept text || fail "data stories has overwritten a text"
 expect 0 'train' data prepare --out told stories.txt
 expect 0 'train' data prepare --out built-in builtin:stories:300k
 same told built-in

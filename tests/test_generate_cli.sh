@@ -53,6 +53,8 @@ generate run --prompt 'Once upon' --max-tokens 0 --json none.json >none || fail 
 field none.json reason | grep -qF '"length"' || fail "--max-tokens 0: reason"
 printf 'Once upon' | generate run --prompt - --temperature 0 --max-tokens 20 >piped || fail "--prompt -"
 cmp -s cached piped || fail "--prompt - gives another text"
+printf '\xef\xbb\xbfOnce upon' | generate run --prompt - --temperature 0 --max-tokens 20 >piped || fail "a marked prompt"
+cmp -s cached piped || fail "a byte order mark is part of the prompt"
 printf 'word %.0s' {1..200} | generate run --prompt - --max-tokens 3 >out || fail "a long prompt"
 grep -qF 'does not see the first' err || fail "a long prompt: no warning"
 

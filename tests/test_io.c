@@ -116,6 +116,23 @@ static void test_io__write_atomic_does_not_replace_a_folder(void **state)
     free(path);
 }
 
+/* Nor a link to one: as root, /dev/stdout itself would be gone. */
+static void test_io__write_atomic_does_not_replace_a_pipe(void **state)
+{
+    char *path = io_join(*state, "pipe"), *link = io_join(*state, "link");
+    struct stat info;
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(symlink(path, link), 0);
+    assert_int_equal(io_write_atomic(path, "x", 1), ERR_INPUT);
+    assert_int_equal(io_write_atomic(link, "x", 1), ERR_INPUT);
+    assert_non_null(strstr(err_message(), link));
+    assert_true(stat(path, &info) == 0 && S_ISFIFO(info.st_mode));
+    assert_true(lstat(link, &info) == 0 && S_ISLNK(info.st_mode));
+    assert_int_equal(entries_below(*state), 2);
+    free(link);
+    free(path);
+}
+
 static void test_io__write_atomic_in_an_unwritable_folder_keeps_the_old_file(void **state)
 {
     if (geteuid() == 0) {
@@ -460,6 +477,7 @@ int main(void)
         FILE_TEST(test_io__write_atomic_keeps_the_old_file_when_the_disk_is_full),
         FILE_TEST(test_io__write_atomic_into_a_missing_folder_names_the_path),
         FILE_TEST(test_io__write_atomic_does_not_replace_a_folder),
+        FILE_TEST(test_io__write_atomic_does_not_replace_a_pipe),
         FILE_TEST(test_io__write_atomic_in_an_unwritable_folder_keeps_the_old_file),
         FILE_TEST(test_io__writer_digest_is_the_hash_of_the_file),
         cmocka_unit_test(test_io__hash_is_xxh3),

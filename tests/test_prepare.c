@@ -290,7 +290,8 @@ static void test_prepare__bytes_that_are_not_utf8_are_kept(void **state)
         options.val_fraction = 0;
         assert_int_equal(prepare_quietly(&options, &said), 0);
         check_dataset(out, &text, 0, which);
-        assert_true(strstr(said, "5 bytes of the text are not UTF-8") != NULL);
+        assert_true(strstr(said, "text: 5 bytes are not UTF-8, the first on line 1 at byte 3") !=
+                    NULL);
         free(said);
     }
     free(text.bytes);

@@ -103,6 +103,95 @@ static int count_of(const char *text, const char *part)
     return count;
 }
 
+/* What is odd in a text is said once per file, and stays. */
+static void test_source__odd_text_is_said_with_its_file(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *bytes, *text, *says; /* says NULL: nothing */
+    } cases[] = {
+        {"plain.txt", "caf\xc3\xa9\n\r x", "caf\xc3\xa9\n\r x|", NULL},
+        {"latin.txt", "a\nb\ncaf\xe9 \xff\n", "a\nb\ncaf\xe9 \xff\n|",
+         "latin.txt: 2 bytes are not UTF-8, the first on line 3 at byte 7 (kept"},
+        {"later.txt", "a\n<|endoftext|>\n\xe9", "a\n|\xe9|",
+         "later.txt: 1 byte is not UTF-8, the first on line 3 at byte 16 (kept"},
+        {"dos.txt", "a\r\nb\r\n<|endoftext|>\r\nc\r\n", "a\r\nb\r\n|c\r\n|",
+         "dos.txt: 3 lines end in CR LF (kept"},
+        {"marked.txt", "\xef\xbb\xbfone", "one|",
+         "marked.txt: the byte order mark at its start is left out"},
+        {"all.txt", "\xef\xbb\xbf\xff\r\n", "\xff\r\n|",
+         "all.txt: 1 byte is not UTF-8, the first on line 1 at byte 3 (kept; iconv converts other "
+         "encodings); 1 line ends in CR LF (kept; tr -d '\\r' makes it LF); the byte order mark"},
+        {"marked.jsonl", "\xef\xbb\xbf{\"text\": \"one\"}\r\n", "one|", "byte order mark"},
+        {"odd.jsonl", "{\"text\": \"a\"}\r\n{\"text\": \"x\\ny\xe9\\r\\nz\"}\r\n",
+         "a|x\ny\xe9\r\nz|",
+         "odd.jsonl: 1 byte is not UTF-8, the first on line 2 (kept; iconv converts other "
+         "encodings); 1 line ends"},
+    };
+    char *folder = data_files_folder();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *path = io_join(folder, cases[i].name);
+        const char *inputs[] = {path};
+        data_files_write(path, cases[i].bytes, strlen(cases[i].bytes));
+        Gathered gathered = gather((SourceOptions){.inputs = inputs, .input_count = 1});
+        assert_int_equal(gathered.code, 0);
+        assert_string_equal(gathered.text, cases[i].text);
+        assert_int_equal(count_of(gathered.warnings, "\n"), cases[i].says != NULL);
+        assert_contains(gathered.warnings, cases[i].says != NULL ? cases[i].says : "");
+        gathered_free(&gathered);
+        free(path);
+    }
+    data_files_remove(folder);
+}
+
+/* A character or a line end may lie across what is looked at in one step. */
+static void test_source__steps_hide_nothing_odd(void **state)
+{
+    (void)state;
+    char *folder = data_files_folder(), *path = io_join(folder, "long.txt");
+    const char *inputs[] = {path};
+    size_t step = (size_t)1 << 20, size = 3 * step;
+    char *bytes = memset(mem_alloc(size), 'x', size);
+    for (size_t around = 0; around < 4; around++) {
+        memset(bytes, 'x', size);
+        memcpy(bytes + step - around, "\xf0\x9f\x99\x82", 4);
+        memcpy(bytes + 2 * step - around, "\r\n", 2);
+        bytes[size - 1] = '\xff';
+        data_files_write(path, bytes, size);
+        Gathered gathered = gather((SourceOptions){.inputs = inputs, .input_count = 1});
+        char *says = mem_format("1 byte is not UTF-8, the first on line 2 at byte %zu", size - 1);
+        assert_contains(gathered.warnings, says);
+        assert_contains(gathered.warnings, "1 line ends in CR LF");
+        free(says);
+        gathered_free(&gathered);
+    }
+    free(bytes);
+    free(path);
+    data_files_remove(folder);
+}
+
+static void test_source__many_odd_files_do_not_flood(void **state)
+{
+    (void)state;
+    char *folder = data_files_folder();
+    const char *inputs[] = {folder};
+    for (int i = 0; i < 12; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%02d.txt", i);
+        char *path = io_join(folder, name);
+        data_files_write(path, "\xff\xffx\r\n", 5);
+        free(path);
+    }
+    Gathered gathered = gather((SourceOptions){.inputs = inputs, .input_count = 1});
+    assert_int_equal(gathered.code, 0);
+    assert_int_equal(count_of(gathered.warnings, "\n"), 6);
+    assert_contains(gathered.warnings, "04.txt: 2 bytes");
+    assert_contains(gathered.warnings, "in 7 more files: 14 bytes are not UTF-8 (kept");
+    assert_contains(gathered.warnings, "7 lines end in CR LF");
+    gathered_free(&gathered);
+    data_files_remove(folder);
+}
+
 static void test_source__files_that_are_no_text(void **state)
 {
     (void)state;
@@ -381,6 +470,9 @@ static void test_source__stories(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_source__odd_text_is_said_with_its_file),
+        cmocka_unit_test(test_source__steps_hide_nothing_odd),
+        cmocka_unit_test(test_source__many_odd_files_do_not_flood),
         cmocka_unit_test(test_source__files_that_are_no_text),
         cmocka_unit_test(test_source__empty_files_are_left_out),
         cmocka_unit_test(test_source__files_that_become_shorter),

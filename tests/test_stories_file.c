@@ -77,7 +77,9 @@ static void test_stories_file__failures_leave_the_old_file(void **state)
     (void)state;
     char *folder = data_files_folder(), *path = io_join(folder, "stories"),
          *below = io_join(path, "x");
-    data_files_write(path, "old", 3);
+    assert_int_equal(stories_write(path, 3000, 1, 2, NULL), 0);
+    size_t old_size, size;
+    uint8_t *old = data_files_read(path, &old_size);
     calls_left = 1;
     assert_int_equal(stories_write(path, 1000000000, 1, 2, interrupted_later), ERR_INTERRUPTED);
     assert_int_equal(stories_write(path, 10, 1, 2, NULL), ERR_INPUT);
@@ -86,16 +88,42 @@ static void test_stories_file__failures_leave_the_old_file(void **state)
     assert_says("cannot write");
     assert_int_equal(stories_write(folder, 10000, 1, 2, NULL), ERR_INPUT);
     assert_says("is a folder");
-    size_t size;
     uint8_t *bytes = data_files_read(path, &size);
-    assert_int_equal(size, 3);
-    assert_memory_equal(bytes, "old", 3);
+    assert_int_equal(size, old_size);
+    assert_memory_equal(bytes, old, size);
     free(bytes);
+    free(old);
     unlink(path);
     assert_int_equal(rmdir(folder), 0); /* nothing else was in it */
     free(below);
     free(path);
     free(folder);
+}
+
+/* Only stories of the seed, or of the usual one, make room for others. */
+static void test_stories_file__a_file_of_another_kind_stays(void **state)
+{
+    (void)state;
+    char *folder = data_files_folder(), *path = io_join(folder, "stories");
+    static const char *const others[] = {"old", "Once upon a time.\n<|endoftext|>\n"};
+    size_t size;
+    for (size_t i = 0; i < 2; i++) {
+        data_files_write(path, others[i], strlen(others[i]));
+        assert_int_equal(stories_write(path, 10000, 1, 2, NULL), ERR_INPUT);
+        assert_says("choose another --out");
+        uint8_t *bytes = data_files_read(path, &size);
+        assert_int_equal(size, strlen(others[i]));
+        assert_memory_equal(bytes, others[i], size);
+        free(bytes);
+    }
+    data_files_write(path, "", 0);
+    static const uint64_t seeds[] = {1, 1, 7, 7};
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(stories_write(path, 10000 * (i + 1), seeds[i], 2, NULL), 0);
+    }
+    assert_int_equal(stories_write(path, 10000, 8, 2, NULL), ERR_INPUT);
+    free(path);
+    data_files_remove(folder);
 }
 
 int main(void)
@@ -104,6 +132,7 @@ int main(void)
         cmocka_unit_test(test_stories_file__the_stories_in_order),
         cmocka_unit_test(test_stories_file__standard_output),
         cmocka_unit_test(test_stories_file__failures_leave_the_old_file),
+        cmocka_unit_test(test_stories_file__a_file_of_another_kind_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

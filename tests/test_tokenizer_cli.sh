@@ -51,6 +51,13 @@ cmp -s one three || fail "ids depend on the threads"
 # --- patterns and special tokens ---
 expect 0 'pattern    llama3' tokenizer info <("$PACER" tokenizer train --quiet --vocab 300 \
     --pattern llama3 --out llama3.json stories.txt >&2; cat llama3.json)
+for name in gpt2 llama3 qwen2 cl100k o200k tekken; do
+    expect 0 'wrote' tokenizer train --vocab 400 --pattern $name --out $name.json stories.txt
+    expect 0 "pattern    $name" tokenizer info $name.json
+    round_trip stories.txt --tokenizer $name.json
+done
+"$PACER" tokenizer train --help | tr -s ' \n' ' ' | grep -q 'gpt2, llama3, qwen2, cl100k, o200k, tekken' ||
+    fail "help does not list the patterns"
 expect 0 'wrote' tokenizer train --vocab 400 --pattern '\w+|\W' --special '<|a|>' --special '<b c>' \
     --out special.json stories.txt
 expect 0 '"<b c>"' tokenizer info special.json
@@ -61,6 +68,47 @@ round_trip inside --tokenizer special.json
 printf 'special: [<|a|>, "<b c>"]\npattern: "\\\\w+|\\\\W"\nvocab: 400\n' >options.yaml
 expect 0 'wrote' tokenizer train --config options.yaml --out yaml.json stories.txt
 cmp -s yaml.json special.json || fail "options from a file make another tokenizer"
+
+# --- parts of a file that are not applied are said once, and stay in what is written ---
+sed 's/"truncation": null/"truncation": {"max_length": 5}/
+    s/"post_processor": null/"post_processor": {"type": "TemplateProcessing"}/' llama3.json >cut.json
+expect 0 'cut.json: not applied: truncation, post_processor. pacer' data prepare --tokenizer cut.json --out cut \
+    stories.txt
+expect 0 'cut.json: not applied' tokenizer info cut.json
+"$PACER" data info cut >out 2>&1 && ! grep -q 'not applied' out || fail "said again of pacer's own copy"
+grep -q '"truncation": {"max_length":5}' cut/tokenizer-*.json || fail "truncation is lost"
+sed 's/"post_processor": null/"post_processor": {"type": "ByteLevel"}/' llama3.json >level.json
+"$PACER" tokenizer info level.json >out 2>&1 && ! grep -q 'not applied' out || fail "ByteLevel adds no tokens"
+
+# --- files that pacer did not make stay as they are; its own are made again ---
+echo '{"my": "settings"}' >mine.json
+sed 's/"vocab": {/"vocab":  {/' llama3.json >formatted.json
+for file in mine.json formatted.json stories.txt; do
+    cp $file before
+    expect 2 "$file: exists, and is no tokenizer that pacer made" tokenizer train --out $file stories.txt
+    cmp -s $file before || fail "$file was overwritten"
+done
+"$PACER" tokenizer train --quiet --vocab 310 --out - stories.txt >stdout.json 2>err || fail "to standard output"
+mkfifo pipe
+cat pipe >piped.json &
+"$PACER" tokenizer train --quiet --vocab 310 --out pipe stories.txt 2>err || fail "into a pipe"
+wait
+cmp -s stdout.json piped.json || fail "a pipe gets another tokenizer than standard output"
+[[ -p pipe ]] || fail "a pipe was replaced by a file"
+expect 2 'there is no folder none' tokenizer train --out none/tok.json stories.txt
+expect 2 'there is no pattern "gpt4", but gpt2, llama3' tokenizer train --pattern gpt4 --out bad.json stories.txt
+expect 2 'folder: is a folder' tokenizer train --out folder stories.txt
+expect 0 'wrote llama3.json' tokenizer train --vocab 310 --out llama3.json stories.txt
+expect 0 'wrote cut/tokenizer' tokenizer train --vocab 310 --out cut/tokenizer-*.json stories.txt
+expect 2 '--out stories.txt is the input too' tokenizer encode --tokenizer tok.json --out stories.txt stories.txt
+expect 2 '--out linked is the input too' tokenizer decode --tokenizer tok.json --out linked $(ln ids linked; echo ids)
+
+# --- a byte order mark is no part of a text, but of a file's bytes ---
+printf '\xef\xbb\xbfone\r\ntwo \xff\r\n' >marked
+expect 0 'marked: 1 byte is not UTF-8, the first on line 2 at byte 12 (kept' tokenizer train --vocab 257 \
+    --out marked.json marked
+expect 0 'marked: the byte order mark at its start is kept' tokenizer encode --tokenizer tok.json --out ids marked
+round_trip marked --tokenizer tok.json
 
 # --- bad input ---
 expect 2 'vocab' tokenizer train --vocab 200 --out bad.json stories.txt

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 #define MUTATIONS 1500
@@ -25,6 +26,24 @@
     "\", \"invert\": " invert "}"
 #define SEQUENCE(parts) "{\"type\": \"Sequence\", \"pretokenizers\": [" parts "]}"
 #define DIGITS "\"Regex\": \"[0-9]+|[^0-9]\\\\S*\""
+/* Patterns of OpenAI's, as JSON. */
+#define CL100K_OLD                                                                       \
+    "\"Regex\": \"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|" \
+    "\\\\p{N}{1,3}| "                                                                    \
+    "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\""
+#define CL100K_NEW(braces)                                                                         \
+    "\"Regex\": \"'(?i:[sdmt]|ll|ve|re)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?+\\\\p{L}++|\\\\p{N}" braces \
+    "| "                                                                                           \
+    "?[^\\\\s\\\\p{L}\\\\p{N}]++[\\\\r\\\\n]*+|\\\\s++$|\\\\s*[\\\\r\\\\n]|\\\\s+(?!\\\\S)|"       \
+    "\\\\s\""
+#define O200K_WORD(first, second)                                                        \
+    "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]" first \
+    "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]" second "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+#define O200K                                                         \
+    "\"Regex\": \"" O200K_WORD("*", "+")                              \
+        O200K_WORD("+", "*") "\\\\p{N}{1,3}| "                        \
+                             "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/" \
+                             "]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\""
 #define FLAGS "\"single_word\": false, \"lstrip\": false, \"rstrip\": false"
 #define SPECIAL(id, text)                                \
     "{\"id\": " id ", \"content\": \"" text "\", " FLAGS \
@@ -199,6 +218,55 @@ static void test_tokenizer_files__patterns_are_read(void **state)
                                                  "false") ", " BYTE_LEVEL("false", "false"))});
     assert_string_equal(pretok_name(tokenizer->pretok), "regex");
     tokenizer_free(tokenizer);
+    /* What lies between matches is removed: with this pattern nothing does. */
+    tokenizer =
+        accept((Pieces){.pre_tokenizer = SEQUENCE(SPLIT(
+                            CL100K_OLD, "Removed", "true") ", " BYTE_LEVEL("false", "false"))});
+    assert_string_equal(pretok_name(tokenizer->pretok), PRETOK_LLAMA3);
+    tokenizer_free(tokenizer);
+}
+
+static char *written(const Tokenizer *tokenizer)
+{
+    char *text, *folder = data_files_folder(), *path = io_join(folder, "tokenizer.json");
+    size_t size;
+    assert_int_equal(tokenizer_write_json(tokenizer, path), 0);
+    assert_int_equal(io_read_all(path, 1 << 20, &text, &size), 0);
+    free(path);
+    data_files_remove(folder);
+    return text;
+}
+
+/* In the spelling of the file, and what pacer does not apply too. */
+static void test_tokenizer_files__what_is_read_is_written_again(void **state)
+{
+    (void)state;
+    static const char *const regexes[] = {CL100K_OLD, CL100K_NEW("{1,3}"), CL100K_NEW("{1,3}+"),
+                                          O200K, DIGITS};
+    static const char around[] =
+        "\"truncation\":{\"max_length\":5},\"padding\":{\"x\":[1,2.5,null]},"
+        "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":\"\xc3\xa9\"},";
+    for (size_t i = 0; i < sizeof regexes / sizeof *regexes; i++) {
+        char *split =
+            mem_format(SEQUENCE(SPLIT("%s", "Isolated", "false") ", " BYTE_LEVEL("false", "false")),
+                       regexes[i]);
+        Tokenizer *tokenizer = accept((Pieces){.pre_tokenizer = split, .around = around});
+        char *first = written(tokenizer);
+        assert_non_null(strstr(first, regexes[i]));
+        assert_non_null(strstr(first, "\"truncation\": {\"max_length\":5}"));
+        assert_non_null(strstr(first, "\"padding\": {\"x\":[1,2.5,null]}"));
+        assert_non_null(strstr(first, "\"single\":\"\xc3\xa9\""));
+        Tokenizer *again;
+        assert_int_equal(tokenizer_parse_json(first, strlen(first), "x", &again), 0);
+        assert_int_equal(again->hash, tokenizer->hash);
+        char *second = written(again);
+        assert_string_equal(first, second);
+        free(second);
+        free(first);
+        free(split);
+        tokenizer_free(again);
+        tokenizer_free(tokenizer);
+    }
 }
 
 static void test_tokenizer_files__added_tokens_are_plain_text(void **state)
@@ -405,7 +473,7 @@ static void test_tokenizer_files__gpt2s_files_are_read(void **state)
     assert_int_equal(tokenizer_open(folder, &tokenizer), ERR_INPUT);
     assert_int_equal(open_in(folder, "vocab.json", &tokenizer), ERR_INPUT);
     assert_says("merges.txt is not there");
-    write_file(folder, "merges.txt", "#version: 0.2\r\na b\r\nĠ a\r\n\nĠa b");
+    write_file(folder, "merges.txt", "\xef\xbb\xbf#version: 0.2\r\na b\r\nĠ a\r\n\nĠa b");
     write_file(folder, "encoder.json", vocab);
     write_file(folder, "small-vocab.json", vocab);
     write_file(folder, "small-merges.txt", "a b\nĠ a\nĠa b\n");
@@ -480,6 +548,7 @@ int main(void)
         cmocka_unit_test(test_tokenizer_files__json_is_read),
         cmocka_unit_test(test_tokenizer_files__json_variations_are_read),
         cmocka_unit_test(test_tokenizer_files__patterns_are_read),
+        cmocka_unit_test(test_tokenizer_files__what_is_read_is_written_again),
         cmocka_unit_test(test_tokenizer_files__added_tokens_are_plain_text),
         cmocka_unit_test(test_tokenizer_files__unsupported_parts_are_named),
         cmocka_unit_test(test_tokenizer_files__wrong_content_is_named),

@@ -23,7 +23,7 @@ static void test_unicode__classes_are_those_of_unicode_16(void **state)
     assert_int_equal(unicode_class(UINT32_MAX), CHAR_OTHER);
     struct {
         uint32_t character;
-        CharClass class;
+        CharKind class;
     } some[] = {{'A', CHAR_LETTER},     {'z', CHAR_LETTER},    {'@', CHAR_OTHER},
                 {'[', CHAR_OTHER},      {'0', CHAR_NUMBER},    {'9', CHAR_NUMBER},
                 {'/', CHAR_OTHER},      {':', CHAR_OTHER},     {'\t', CHAR_SPACE},
@@ -36,6 +36,31 @@ static void test_unicode__classes_are_those_of_unicode_16(void **state)
                 {0x323b0, CHAR_OTHER},  {0xfffd, CHAR_OTHER},  {0x10ffff, CHAR_OTHER}};
     for (size_t i = 0; i < COUNT(some); i++) {
         assert_int_equal(unicode_class(some[i].character), some[i].class);
+    }
+}
+
+static void test_unicode__kinds_are_those_of_unicode_16(void **state)
+{
+    (void)state;
+    size_t counts[16] = {0};
+    for (uint32_t c = 0; c < 0x110000; c++) {
+        counts[unicode_kind(c)]++;
+    }
+    assert_int_equal(counts[CHAR_UPPER], 1858 + 31);
+    assert_int_equal(counts[CHAR_LOWER], 2258);
+    assert_int_equal(counts[CHAR_LETTER], 404 + 136477);
+    assert_int_equal(counts[CHAR_MARK], 2501);
+    struct {
+        uint32_t character;
+        CharKind kind;
+    } some[] = {{'Z', CHAR_UPPER},     {'a', CHAR_LOWER},     {0xaa, CHAR_LETTER},
+                {0xdf, CHAR_LOWER},    {0x100, CHAR_UPPER},   {0x101, CHAR_LOWER},
+                {0x137, CHAR_LOWER},   {0x138, CHAR_LOWER},   {0x1c5, CHAR_UPPER},
+                {0x2b0, CHAR_LETTER},  {0x301, CHAR_MARK},    {0x488, CHAR_MARK},
+                {0x903, CHAR_MARK},    {0x1c89, CHAR_UPPER},  {0x1c8a, CHAR_LOWER},
+                {0x4e00, CHAR_LETTER}, {0x10d50, CHAR_UPPER}, {0x10d70, CHAR_LOWER}};
+    for (size_t i = 0; i < COUNT(some); i++) {
+        assert_int_equal(unicode_kind(some[i].character), some[i].kind);
     }
 }
 
@@ -119,6 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unicode__classes_are_those_of_unicode_16),
+        cmocka_unit_test(test_unicode__kinds_are_those_of_unicode_16),
         cmocka_unit_test(test_unicode__utf8_takes_every_character_there_and_back),
         cmocka_unit_test(test_unicode__utf8_refuses_what_is_none),
         cmocka_unit_test(test_unicode__a_character_cut_off_at_the_end_is_seen),

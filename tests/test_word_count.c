@@ -280,7 +280,6 @@ static void test_word_count__text_without_a_cut_is_cut_between_characters(void *
             bytes += word.size * word.count;
         }
         assert_int_equal(bytes, 6001);
-        assert_int_equal(word_count_invalid(count), 0);
         assert_true(word_count_total(count) < 14);
         word_count_close(count);
     }
@@ -398,28 +397,6 @@ static void test_word_count__table_drops_one_number_at_a_time(void **state)
     word_table_close(NULL);
 }
 
-static void test_word_count__reports_bytes_that_are_not_utf8(void **state)
-{
-    (void)state;
-    Pretok *pretok = open_pretok();
-    size_t size, invalid = 0;
-    char *text = random_text(77, 5000, &size);
-    for (size_t i = 0; i < size; i++) {
-        invalid += text[i] == '\xff';
-    }
-    for (int threads = 1; threads <= 2; threads++) {
-        WordCount *count = word_count_open(
-            (WordCountOptions){.pretok = pretok, .threads = threads, .round_bytes = 500});
-        word_count_put(count, text, size);
-        word_count_flush(count);
-        assert_true(invalid > 0);
-        assert_int_equal(word_count_invalid(count), invalid);
-        word_count_close(count);
-    }
-    free(text);
-    pretok_close(pretok);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,7 +408,6 @@ int main(void)
         cmocka_unit_test(test_word_count__holds_long_and_many_words),
         cmocka_unit_test(test_word_count__drops_the_rarest_alike_for_any_threads),
         cmocka_unit_test(test_word_count__table_drops_one_number_at_a_time),
-        cmocka_unit_test(test_word_count__reports_bytes_that_are_not_utf8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes src/text/unicode_ranges.h: tools/unicode_ranges.py >src/text/unicode_ranges.h
 
-The ranges of letters (L*), numbers (N*) and white space of one version of Unicode. The categories
-come from the module unicodedata2 of that version, or from Python's own unicodedata if it has it;
+The ranges of letters by their case, marks, numbers and white space of one version of Unicode. The
+categories come from the module unicodedata2 of that version, or from Python's own unicodedata if it has it;
 White_Space is a property that neither knows, and short enough to be written down here. Run it again
 only to move to another version of Unicode: the same text then has other tokens."""
 import sys
@@ -18,22 +18,26 @@ WHITE_SPACE = [(0x9, 0xD), (0x20, 0x20), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x
                (0x3000, 0x3000)]
 
 
-def ranges(major):
+def ranges(*categories):
+    """Of characters one or two apart: where capitals and small letters alternate, two."""
     found = []
     for character in range(0x110000):
-        if unicodedata.category(chr(character))[0] == major:
-            if found and found[-1][1] == character - 1:
-                found[-1][1] = character
+        if unicodedata.category(chr(character)) in categories:
+            first, last, step = found[-1] if found else (None, None, None)
+            if found and first == last and character - last <= 2:
+                found[-1] = (first, character, character - last)
+            elif found and first < last and character - last == step:
+                found[-1] = (first, character, step)
             else:
-                found.append([character, character])
+                found.append((character, character, 1))
     return found
 
 
-def emit(name, pairs):
+def emit(name, rows):
     print(f"\nstatic const UnicodeRange {name}[] = {{")
     line = "   "
-    for first, last in pairs:
-        item = f" {{0x{first:x}, 0x{last:x}}},"
+    for first, last, step in rows:
+        item = f" {{0x{first:x}, 0x{last:x}, {step}}},"
         if len(line) + len(item) > 100:
             print(line)
             line = "   "
@@ -49,12 +53,15 @@ print(f"""#pragma once
 /* Written by tools/unicode_ranges.py from Unicode {VERSION}; not to be edited. */
 #include <stdint.h>
 
-/* Ascending ranges of characters, both ends included. */
+/* Ascending ranges of characters, both ends included: every one, or every second. */
 typedef struct {{
-    uint32_t first, last;
+    uint32_t first, last, step;
 }} UnicodeRange;
 
 /* clang-format off */""")
-emit("unicode_letters", ranges("L"))
-emit("unicode_numbers", ranges("N"))
-emit("unicode_spaces", WHITE_SPACE)
+emit("unicode_upper", ranges("Lu", "Lt"))
+emit("unicode_lower", ranges("Ll"))
+emit("unicode_letters", ranges("Lm", "Lo"))
+emit("unicode_marks", ranges("Mn", "Mc", "Me"))
+emit("unicode_numbers", ranges("Nd", "Nl", "No"))
+emit("unicode_spaces", [(first, last, 1) for first, last in WHITE_SPACE])

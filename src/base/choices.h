@@ -26,6 +26,17 @@
     X(DDP_OVERLAP, "overlap") \
     X(DDP_ZERO1, "zero1")
 
+/* Patterns that cut text into pieces (text/pretok.c, which has the rows). */
+#define PRETOK_GPT2 "gpt2"
+#define PRETOK_LLAMA3 "llama3"
+#define PRETOK_QWEN2 "qwen2"
+#define PRETOK_CL100K "cl100k"
+#define PRETOK_O200K "o200k"
+#define PRETOK_TEKKEN "tekken"
+#define PRETOK_LISTED                                                                     \
+    PRETOK_GPT2 ", " PRETOK_LLAMA3 ", " PRETOK_QWEN2 ", " PRETOK_CL100K ", " PRETOK_O200K \
+                ", " PRETOK_TEKKEN
+
 #define CHOICE_VALUE(value, word) value,
 #define CHOICE_WORD(value, word) word,
 

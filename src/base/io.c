@@ -219,6 +219,11 @@ static int open_temporary(const char *name, int *out, bool *lockless)
 int io_replace_open(const char *path, IoWriter **out)
 {
     *out = NULL;
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
+        return err_set(ERR_INPUT, "%s: cannot write: a device or a pipe, which is not replaced",
+                       path);
+    }
     char *name = mem_format("%s" IO_TEMPORARY, path);
     int file = -1;
     bool lockless;

@@ -5,6 +5,10 @@
 
 #define UTF8_LAST 0x10ffffu /* character */
 
+/* The byte order mark, which some programs put before a text. */
+#define UTF8_MARK "\xef\xbb\xbf"
+#define UTF8_MARK_SIZE (sizeof UTF8_MARK - 1)
+
 /* Length of the UTF-8 character at text (1 to 4), or 0 where it is none (RFC 3629: no overlong
  * forms, no surrogates, nothing cut off by the end). size >= 1. */
 int utf8_length(const uint8_t *text, size_t size);

@@ -78,8 +78,15 @@ static int read_standard_input(ByteList *out)
 static int read_prompt(Generation *g)
 {
     const char *text = g->cfg->prompt;
+    ByteList *prompt = &g->prompt;
     if (strcmp(text, "-") == 0) {
-        return read_standard_input(&g->prompt);
+        int code = read_standard_input(prompt);
+        if (code == 0 && prompt->size >= UTF8_MARK_SIZE &&
+            memcmp(prompt->bytes, UTF8_MARK, UTF8_MARK_SIZE) == 0) {
+            prompt->size -= UTF8_MARK_SIZE;
+            memmove(prompt->bytes, prompt->bytes + UTF8_MARK_SIZE, prompt->size);
+        }
+        return code;
     }
     append(&g->prompt, (const uint8_t *)text, strlen(text));
     return 0;

@@ -9,6 +9,7 @@
 #include "base/output.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "base/utf8.h"
 #include "cli/show.h"
 #include "data/source.h"
 #include "text/bpe_train.h"
@@ -90,10 +91,6 @@ static void say_what_was_read(const WordCount *words, const TextSource *source, 
                  "raises it",
                  show_count(word_count_dropped(words), true, total));
     }
-    if (word_count_invalid(words) > 0) {
-        log_warn("%s bytes are not UTF-8; they were counted as they are",
-                 show_count(word_count_invalid(words), true, total));
-    }
 }
 
 static int train_on(const Config *cfg, TextSource *source, WordCount *words,
@@ -111,7 +108,8 @@ static int train_on(const Config *cfg, TextSource *source, WordCount *words,
     if (code == 0) {
         char entries[SHOW_COUNT_SIZE];
         uint32_t vocab = tokenizer->vocab;
-        log_info("wrote %s: %s entries, %zu merges (%.1f s)", cfg->out,
+        log_info("wrote %s: %s entries, %zu merges (%.1f s)",
+                 strcmp(cfg->out, "-") == 0 ? "standard output" : cfg->out,
                  show_count(vocab, true, entries), tokenizer->merge_count,
                  clock_seconds() - counted);
         if (vocab < options->vocab) {
@@ -119,9 +117,12 @@ static int train_on(const Config *cfg, TextSource *source, WordCount *words,
                      "; give more text or a smaller --vocab",
                      vocab, options->vocab);
         }
-        char *out = escape_shell_path(cfg->out);
-        log_info("next: pacer data prepare --tokenizer %s --out shards FILE...", out);
-        free(out);
+        struct stat info;
+        if (stat(cfg->out, &info) == 0 && S_ISREG(info.st_mode)) {
+            char *out = escape_shell_path(cfg->out);
+            log_info("next: pacer data prepare --tokenizer %s --out shards FILE...", out);
+            free(out);
+        }
     }
     tokenizer_free(tokenizer);
     return code;
@@ -146,6 +147,7 @@ int cmd_tokenizer_train(Config *cfg)
     TextSource *source = NULL;
     signals_install();
     int code = bpe_train_check(&options);
+    code = code != 0 ? code : tokenizer_check_target(cfg->out);
     code = code != 0 ? code : pretok_open(cfg->pattern, &pretok);
     code = code != 0 ? code : source_open(text_source_options(cfg, cfg->argc, cfg->argv), &source);
     if (code == 0) {
@@ -271,6 +273,7 @@ typedef struct {
     const char *name;
     int file;
     uint64_t size, done; /* size 0: unknown */
+    bool marked;         /* begins with a byte order mark */
     double started;
     Progress progress;
     uint8_t chunk[CHUNK_BYTES];
@@ -301,6 +304,15 @@ static int open_input(Coding *c, const char *path)
     return 0;
 }
 
+/* What is read would be replaced by what is made of it. */
+static int check_target(const Coding *c, const char *path)
+{
+    struct stat in, out;
+    bool same = c->size > 0 && stat(path, &out) == 0 && fstat(c->file, &in) == 0 &&
+                in.st_dev == out.st_dev && in.st_ino == out.st_ino;
+    return same ? err_set(ERR_INPUT, "--out %s is the input too; name another file", path) : 0;
+}
+
 static int check_width(const Config *cfg, const Tokenizer *tokenizer)
 {
     bool narrow = cfg->command == COMMAND_TOKENIZER_ENCODE && cfg->ids == CONFIG_IDS_UINT16;
@@ -319,6 +331,7 @@ static int coding_open(Coding *c, const Config *cfg)
     int code = tokenizer_open(cfg->tokenizer, &c->tokenizer);
     code = code != 0 ? code : check_width(cfg, c->tokenizer);
     code = code != 0 ? code : open_input(c, cfg->argc > 0 ? cfg->argv[0] : "-");
+    code = code != 0 ? code : check_target(c, cfg->out);
     code = code != 0 ? code : output_open(cfg->out, &c->output);
     if (code == 0) {
         signals_install();
@@ -361,6 +374,9 @@ static int read_chunk(Coding *c, size_t *size)
             break;
         }
         *size += (size_t)part;
+    }
+    if (c->done == 0 && *size >= UTF8_MARK_SIZE) {
+        c->marked = memcmp(c->chunk, UTF8_MARK, UTF8_MARK_SIZE) == 0;
     }
     c->done += *size;
     if (c->size > 0) {
@@ -449,8 +465,12 @@ int cmd_tokenizer_encode(Config *cfg)
                  c.done, c.position, c.position > 0 ? (double)c.done / (double)c.position : 0,
                  (double)c.done / 1e6 / seconds);
     }
+    if (code == 0 && c.marked) {
+        log_warn("%s: the byte order mark at its start is kept, as all bytes are", c.name);
+    }
     if (code == 0 && invalid > 0) {
-        log_warn("%s: %" PRIu64 " bytes are not UTF-8; they are kept as they are", c.name, invalid);
+        log_warn("%s: %" PRIu64 " byte%s not UTF-8 (kept as found)", c.name, invalid,
+                 invalid == 1 ? " is" : "s are");
     }
     return code;
 }

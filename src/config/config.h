@@ -181,7 +181,7 @@ typedef struct Config {
     /* tokenizer */
     char *tokenizer; /* "bytes", or a file or folder */
     char *special;   /* lines */
-    char *pattern;   /* gpt2, llama3, or a regular expression */
+    char *pattern;   /* a name (PRETOK_LISTED) or a regular expression */
     int ties, unit;  /* CONFIG_TIES_*, CONFIG_UNIT_* */
     int64_t min_frequency;
     int ids; /* CONFIG_IDS_* */

@@ -278,8 +278,8 @@ static const Option options[] = {
     {"special", TEXT(special, "<|endoftext|>", "TOKEN"), GROUP, BIT(TOKENIZER_TRAIN), NO_RUN,
      OPTION_LIST, "token that is kept whole and learns no merges; may be given several times"},
     {"pattern", TEXT(pattern, "gpt2", "NAME|REGEX"), GROUP, BIT(TOKENIZER_TRAIN), NO_RUN, 0,
-     "what cuts text into the pieces that merges stay within: gpt2, llama3, qwen2, or a regular "
-     "expression (PCRE2)"},
+     "what cuts text into the pieces that merges stay within: " PRETOK_LISTED
+     ", or a regular expression as in a tokenizer.json"},
     {"ties", CHOICE(ties, "ids", ties), GROUP, BIT(TOKENIZER_TRAIN), NO_RUN, 0,
      "of equally frequent pairs: the one with the smaller ids, as Hugging Face tokenizers does; "
      "or the one whose bytes are lexicographically greater"},

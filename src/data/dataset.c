@@ -402,7 +402,7 @@ int dataset_tokenizer(const Dataset *dataset, Tokenizer **out)
                        dataset->source);
     }
     const char *source = bytes ? TOKENIZER_BYTES : dataset->tokenizer_path;
-    int code = tokenizer_open(source, out);
+    int code = tokenizer_open_copy(source, out);
     if (code == 0 && (*out)->hash != dataset->tokenizer_hash) {
         code = err_set(ERR_INPUT,
                        "%s: not the tokenizer that made the shards beside it (hash %016" PRIx64

@@ -177,11 +177,6 @@ static int finish(Preparation *p)
                  "--val-fraction help.",
                  train);
     }
-    uint64_t invalid = encode_stream_invalid(p->stream);
-    if (invalid > 0) {
-        log_warn("%" PRIu64 " byte%s of the text %s not UTF-8; kept as found", invalid,
-                 invalid == 1 ? "" : "s", invalid == 1 ? "is" : "are");
-    }
     int code = 0;
     for (int split = 0; code == 0 && split < SPLITS; split++) {
         if (p->sinks[split].writer != NULL) {
@@ -223,7 +218,12 @@ static int commit(Preparation *p)
     int code = tokenizer_write_json(tokenizer, path);
     free(path);
     code = code != 0 ? code : check_interrupted(p);
-    return code != 0 ? code : out_folder_commit(&p->folder, &p->manifest);
+    bool replaces = p->folder.manifest.shard_count > 0;
+    code = code != 0 ? code : out_folder_commit(&p->folder, &p->manifest);
+    if (code == 0 && replaces) {
+        log_info("replaced the dataset that was in %s", p->folder.path);
+    }
+    return code;
 }
 
 int prepare_dataset(const PrepareOptions *options)

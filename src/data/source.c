@@ -29,6 +29,7 @@ struct TextSource {
     uint64_t documents_here, documents; /* of this input, of all */
     uint64_t passed;                    /* bytes of the inputs before this one */
     BadLines bad;
+    OddFiles odd;
     SourceDocument document;
     uint64_t read; /* bytes of the document that were handed out */
 };
@@ -174,6 +175,7 @@ static int finish(TextSource *source)
         log_warn("%" PRIu64 " files were left out in all", source->inputs.left_out);
         source->inputs.left_out = 0;
     }
+    odd_say_rest(&source->odd);
     return source->documents > 0 ? 0 : err_set(ERR_INPUT, "no text in the files given");
 }
 
@@ -195,6 +197,7 @@ int source_next(TextSource *source, SourceDocument *document, bool *found)
             *document = source->document;
             return 0;
         }
+        odd_say(&source->odd, &source->reader.odd, current(source)->name, source->file.start > 0);
         if (source->documents_here == 0) {
             source_inputs_leave_out(&source->inputs, current(source)->name, "no text in it");
         }

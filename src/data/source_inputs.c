@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
+#include "base/utf8.h"
 #include "data/dataset.h"
 
 #include <errno.h>
@@ -223,7 +224,7 @@ int source_file_open(SourceFile *file, const char *path, int (*interrupted)(void
     if (code == 0) {
         const uint8_t *head = file->map.data;
         size_t size = file->map.size < HEAD_BYTES ? file->map.size : HEAD_BYTES;
-        file->start = begins(head, size, "\xef\xbb\xbf", 3) ? 3 : 0;
+        file->start = begins(head, size, UTF8_MARK, UTF8_MARK_SIZE) ? UTF8_MARK_SIZE : 0;
         *objection = size > 0 ? find_objection(file->name, head, size) : NULL;
         code = source_file_check(file, 0);
     }
@@ -259,6 +260,27 @@ static InputKind kind_of(const char *path, int format)
                                                                                     : INPUT_TEXT;
 }
 
+/* Says when a file that is taken as text has JSON in it. */
+static void warn_of_json(const SourceFile *file)
+{
+    const char *text = (const char *)file->map.data + file->start;
+    size_t size = file->map.size - file->start, at = 1;
+    if (size < 2 || (text[0] != '{' && text[0] != '[')) {
+        return;
+    }
+    while (at < size && strchr(" \t\r\n", text[at]) != NULL) {
+        at++;
+    }
+    if (at < size && text[0] == '{' && text[at] == '"') {
+        log_warn("%s looks like JSON and is taken as text; --format jsonl would take one field "
+                 "of each line",
+                 file->name);
+    } else if (at < size && text[0] == '[' && text[at] == '{') {
+        log_warn("%s looks like a JSON list and is taken as text; jq -c '.[]' makes JSONL of it",
+                 file->name);
+    }
+}
+
 /* A file, or "-". `named`: the user gave it, and not a folder that it is in. */
 static int add_file(SourceInputs *inputs, const SourceOptions *options, const char *path,
                     bool named)
@@ -275,8 +297,12 @@ static int add_file(SourceInputs *inputs, const SourceOptions *options, const ch
     } else if (objection != NULL) {
         source_inputs_leave_out(inputs, path, objection);
     } else {
+        InputKind kind = kind_of(path, options->format);
+        if (named && kind == INPUT_TEXT && options->format == CONFIG_FORMAT_AUTO) {
+            warn_of_json(&file);
+        }
         add_input(inputs, (SourceInput){.name = mem_strdup(file.name),
-                                        .kind = kind_of(path, options->format),
+                                        .kind = kind,
                                         .bytes = file.map.size,
                                         .kept = kept ? file : (SourceFile){0}});
     }
@@ -348,16 +374,7 @@ static int add_standard_input(SourceInputs *inputs, const SourceOptions *options
             return err_set(ERR_INPUT, "-: standard input can be given only once");
         }
     }
-    int code = add_file(inputs, options, "-", true);
-    if (code == 0 && options->format == CONFIG_FORMAT_AUTO) {
-        const SourceFile *kept = &inputs->list[inputs->count - 1].kept;
-        if (begins(kept->map.data + kept->start, kept->map.size - kept->start, "{\"", 2)) {
-            log_warn("%s looks like JSON and is taken as text; --format jsonl would take one field "
-                     "of each line",
-                     kept->name);
-        }
-    }
-    return code;
+    return add_file(inputs, options, "-", true);
 }
 
 /* "builtin:stories" or "builtin:stories:BYTES" as a source of text: how many bytes. */

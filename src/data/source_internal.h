@@ -1,6 +1,7 @@
 #pragma once
 /* The parts of source.c: source_inputs.c makes a list of what to read and opens files,
- * source_text.c and source_jsonl.c find the documents of one file. */
+ * source_text.c and source_jsonl.c find the documents of one file, source_odd.c says what is odd in
+ * them. */
 #include "base/io.h"
 #include "base/json.h"
 #include "data/source.h"
@@ -55,6 +56,30 @@ void source_inputs_close(SourceInputs *inputs); /* no-op on a zeroed list */
 #define SOURCE_MOST_WARNINGS 5
 void source_inputs_leave_out(SourceInputs *inputs, const char *name, const char *why);
 
+/* What is odd in a text and stays in it all the same. */
+typedef struct {
+    uint64_t invalid;      /* bytes that are not UTF-8 */
+    uint64_t first_line;   /* where the first of them is, from 1; 0: unknown */
+    uint64_t first_offset; /* in the file; UINT64_MAX: unknown */
+    uint64_t crlf;         /* line ends */
+} OddText;
+
+/* Adds what is odd in a piece of text. No character and no line end lies in two pieces. Returns
+ * where the first byte that is not UTF-8 is, if there was none before; else size. */
+size_t odd_look(OddText *odd, const uint8_t *bytes, size_t size);
+
+/* Files that were said to have odd text; from some number on, only what they have together. */
+typedef struct {
+    uint64_t count;
+    OddText rest;
+} OddFiles;
+
+/* `mark`: a byte order mark was left out. */
+void odd_say(OddFiles *files, const OddText *odd, const char *name, bool mark);
+void odd_say_rest(OddFiles *files);
+
+uint64_t source_count_lines(const uint8_t *bytes, size_t size); /* line feeds */
+
 /* Lines that were left out, over all files. */
 typedef struct {
     uint64_t count;
@@ -71,6 +96,7 @@ typedef struct {
     const char *field;
     BadLines *bad;   /* lines that are wrong are counted here; NULL: they are errors */
     size_t max_line; /* bytes; a longer line is wrong */
+    OddText odd;     /* in the documents so far */
     cJSON *root;     /* holds the current text of JSONL; the owner deletes the last one */
 } DocumentReader;
 

@@ -175,6 +175,10 @@ int jsonl_document_next(DocumentReader *r, SourceDocument *document, bool *found
             }
         } else if (text[0] != '\0') {
             size_t size = strlen(text);
+            if (odd_look(&r->odd, (const uint8_t *)text, size) < size) {
+                r->odd.first_line = r->line;
+                r->odd.first_offset = UINT64_MAX;
+            }
             *document = (SourceDocument){.bytes = (const uint8_t *)text,
                                          .size = size,
                                          .hash = XXH3_64bits(text, size),

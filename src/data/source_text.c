@@ -1,6 +1,7 @@
 #include "data/source_internal.h"
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "text/tokenizer.h"
 
 #include <string.h>
@@ -8,16 +9,6 @@
 
 #define SEPARATOR_LENGTH (sizeof TOKENIZER_END - 1)
 #define STEP ((size_t)1 << 20) /* bytes of a document that are hashed between two checks */
-
-static uint64_t count_lines(const uint8_t *bytes, size_t size)
-{
-    uint64_t count = 0;
-#pragma omp simd reduction(+ : count)
-    for (size_t i = 0; i < size; i++) {
-        count += bytes[i] == '\n';
-    }
-    return count;
-}
 
 /* Hash of the bytes from reader->at to `end`, which the reader then has behind it. */
 static int pass_document(DocumentReader *r, size_t end, uint64_t *hash)
@@ -27,9 +18,18 @@ static int pass_document(DocumentReader *r, size_t end, uint64_t *hash)
     int code = 0;
     while (code == 0 && r->at < end) {
         const uint8_t *bytes = r->file->map.data + r->at;
-        size_t part = end - r->at < STEP ? end - r->at : STEP;
+        size_t part = end - r->at;
+        if (part > STEP) {
+            part = STEP - utf8_cut_off(bytes, STEP);
+            part -= bytes[part - 1] == '\r';
+        }
         XXH3_64bits_update(state, bytes, part);
-        r->line += count_lines(bytes, part);
+        size_t invalid = odd_look(&r->odd, bytes, part);
+        if (invalid < part) {
+            r->odd.first_line = r->line + 1 + source_count_lines(bytes, invalid);
+            r->odd.first_offset = r->at + invalid;
+        }
+        r->line += source_count_lines(bytes, part);
         r->at += part;
         code = r->at < end ? source_file_check(r->file, r->at) : 0;
     }

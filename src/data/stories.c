@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/output.h"
 #include "base/progress.h"
@@ -10,8 +11,10 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Keeps the stories' random numbers apart from every other use of the same seed. */
 #define STORY_STREAM UINT64_C(0x73746f72696573)
@@ -104,11 +107,42 @@ static int write_all(Output *output, uint64_t bytes, uint64_t seed, int threads,
     return code;
 }
 
+/* ERR_INPUT when a file is there that does not begin with the first story of this seed, or of the
+ * usual one. */
+static int check_target(const char *path, uint64_t seed)
+{
+    const uint64_t seeds[] = {seed, STORIES_SEED};
+    char head[STORY_MAX_BYTES + SEPARATOR_LENGTH], story[sizeof head];
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) {
+        return 0;
+    }
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        return io_error(path, "read");
+    }
+    size_t size = fread(head, 1, sizeof head, file);
+    fclose(file);
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        size_t length = story_write(seeds[i], 0, story, sizeof story);
+        memcpy(story + length, STORY_SEPARATOR, SEPARATOR_LENGTH);
+        length += SEPARATOR_LENGTH;
+        if (size >= length && memcmp(head, story, length) == 0) {
+            return 0;
+        }
+    }
+    return err_set(ERR_INPUT,
+                   "%s: exists, and is no text of pacer data stories with this --seed; choose "
+                   "another --out, or remove it",
+                   path);
+}
+
 int stories_write(const char *path, uint64_t bytes, uint64_t seed, int threads,
                   int (*interrupted)(void))
 {
     Output *output;
-    int code = output_open(path, &output);
+    int code = check_target(path, seed);
+    code = code != 0 ? code : output_open(path, &output);
     if (code != 0) {
         return code;
     }

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "text/pretok_dialect.h"
 #include "text/pretok_scan.h"
 #include "text/unicode.h"
 
@@ -14,35 +15,61 @@
 
 /* ---- Patterns ---- */
 
+#define GPT2_PATTERN(contractions) \
+    contractions "| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define LLAMA_PATTERN(contractions, digits)               \
     contractions "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits \
                  "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define GPT2_PATTERN(contractions) \
-    contractions "| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+#define CL100K_PATTERN(digits)                                      \
+    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|" digits \
+    "| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+|\\s++$|\\s*[\\r\\n]|\\s+(?!\\S)|\\s"
+#define CASED_PATTERN(suffix, digits)                                                            \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"   \
+    "+" suffix "|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{" \
+    "Lo}\\p{M}]*" suffix "|" digits                                                              \
+    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 typedef struct {
-    const char *name;
-    const char *regexes[2]; /* spellings of the same; pretok_regex gives the first */
-    int most_digits;        /* of scan_llama3; 0: scan_gpt2 */
+    const char *name;       /* NULL: none */
+    const char *regexes[4]; /* spellings of the same, NULL behind the last */
+    ScanRule rule;
 } Known;
 
+/* Possessive spellings are tiktoken's. The quantifiers mean the same without their second + where
+ * what follows cannot begin with what they match. {1,3}+ is the exception: Oniguruma has no
+ * possessive braces and repeats, so that row, which is tiktoken's cl100k as Hugging Face tokenizers
+ * reads it, takes all digits. */
 static const Known known_patterns[] = {
     {PRETOK_GPT2,
-     {GPT2_PATTERN("'s|'t|'re|'ve|'m|'ll|'d"), GPT2_PATTERN("'(?:[sdmt]|ll|ve|re)")},
-     0},
+     {GPT2_PATTERN("'s|'t|'re|'ve|'m|'ll|'d"), GPT2_PATTERN("'(?:[sdmt]|ll|ve|re)"),
+      "'(?:[sdmt]|ll|ve|re)| ?\\p{L}++| ?\\p{N}++| ?[^\\s\\p{L}\\p{N}]++|\\s++$|\\s+(?!\\S)|\\s"},
+     {.scan = scan_gpt2}},
     {PRETOK_LLAMA3,
      {LLAMA_PATTERN("(?i:'s|'t|'re|'ve|'m|'ll|'d)", "\\p{N}{1,3}"),
-      LLAMA_PATTERN("'(?i:[sdmt]|ll|ve|re)", "\\p{N}{1,3}")},
-     3},
+      LLAMA_PATTERN("'(?i:[sdmt]|ll|ve|re)", "\\p{N}{1,3}"),
+      "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,3}| "
+      "?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"},
+     {.scan = scan_llama3, .most_digits = 3}},
     {PRETOK_QWEN2,
      {LLAMA_PATTERN("(?i:'s|'t|'re|'ve|'m|'ll|'d)", "\\p{N}"),
       LLAMA_PATTERN("'(?i:[sdmt]|ll|ve|re)", "\\p{N}")},
-     1},
+     {.scan = scan_llama3, .most_digits = 1}},
+    {PRETOK_CL100K,
+     {CL100K_PATTERN("\\p{N}{1,3}")},
+     {.scan = scan_llama3, .most_digits = 3, .keeps_end = true}},
+    {NULL,
+     {CL100K_PATTERN("\\p{N}{1,3}+")},
+     {.scan = scan_llama3, .most_digits = SCAN_ALL_DIGITS, .keeps_end = true}},
+    {PRETOK_O200K,
+     {CASED_PATTERN("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "\\p{N}{1,3}")},
+     {.scan = scan_cased, .most_digits = 3, .suffixes = true}},
+    {PRETOK_TEKKEN, {CASED_PATTERN("", "\\p{N}")}, {.scan = scan_cased, .most_digits = 1}},
 };
+#define KNOWN_COUNT (sizeof known_patterns / sizeof known_patterns[0])
 
 struct Pretok {
-    const Known *known; /* NULL: the pattern is `pattern`, compiled */
-    char *pattern;      /* owned; NULL when known */
+    char *pattern;      /* as given, or the first spelling of a name */
+    const Known *known; /* NULL: the pattern is compiled */
     pcre2_code *code;
     bool looks_behind;
 };
@@ -50,10 +77,9 @@ struct Pretok {
 /* ---- Patterns without a scanner ----
  *
  * These go through PCRE2 and its just-in-time compiler where that works.
- * Letters, numbers and white space are then those of the installed PCRE2: its version of Unicode,
- * and what it takes \s and \w to be, decide (the \w of 10.42 has no combining marks). ^ and $
- * match at every line, as in Oniguruma, the engine that tokenizer.json files are written for;
- * classes within classes, which PCRE2 would take for something else without a word, are refused.
+ * Letters and numbers are then those of the installed PCRE2: its version of Unicode, and what it
+ * takes \w to be, decide (the \w of 10.42 has no combining marks). White space is the scanners',
+ * and ^ and $ match at every line, as in Oniguruma (pretok_dialect.h).
  *
  * The subject that PCRE2 sees is the text itself, or a copy with U+FFFD in the place of every byte
  * that is not UTF-8. Positions in a copy are mapped back by walking along both. Because the subject
@@ -95,50 +121,6 @@ static int compile(const char *pattern, pcre2_code **out)
     return *out != NULL ? 0 : compile_error(code, offset);
 }
 
-/* Oniguruma has classes within classes and their intersection; PCRE2 takes both for plain
- * characters. */
-static int check_classes(const char *pattern)
-{
-    bool in_class = false;
-    for (const char *c = pattern; *c != 0; c++) {
-        if (c[0] == '\\' && c[1] != 0) {
-            c++;
-        } else if (!in_class && *c == '[') {
-            in_class = true;
-            c += c[1] == '^';
-            c += c[1] == ']'; /* there it is a character */
-        } else if (in_class && c[0] == '[' && c[1] == ':' && strstr(c, ":]") != NULL) {
-            c = strstr(c, ":]") + 1;
-        } else if (in_class && (*c == '[' || (c[0] == '&' && c[1] == '&'))) {
-            return err_set(ERR_INPUT,
-                           "the pre-token pattern has a character class within another, or their "
-                           "intersection, at byte %zu of it, which is not supported; write \\%c "
-                           "if the character is meant",
-                           (size_t)(c - pattern), *c);
-        } else if (*c == ']') {
-            in_class = false;
-        }
-    }
-    return 0;
-}
-
-/* True when ^ may be an anchor, which looks at the character before it though PCRE2 does not
- * count that as a lookbehind. A ^ that is none, but neither escaped nor the first of a class, is
- * taken for one: then texts are not cut, which is safe. */
-static bool has_circumflex(const char *pattern)
-{
-    for (const char *at = pattern; *at != '\0'; at++) {
-        if (at[0] == '\\' && at[1] != '\0') {
-            at += at[1] == 'c' && at[2] != '\0' ? 2 : 1;
-        } else if (at[0] == '[' && at[1] == '^') {
-            at++;
-        } else if (at[0] == '^') {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The compiled pattern of a Pretok that has no scanner. */
 static int open_regex(Pretok *pretok)
 {
@@ -147,8 +129,14 @@ static int open_regex(Pretok *pretok)
         return err_set(ERR_INPUT, "the pre-token pattern has %zu bytes; %zu are allowed",
                        strlen(pattern), MAX_PATTERN_BYTES);
     }
-    int code = check_classes(pattern);
-    code = code != 0 ? code : compile(pattern, &pretok->code);
+    int code = dialect_check(pattern);
+    code = code != 0 ? code : compile(pattern, &pretok->code); /* for errors at the right place */
+    if (code == 0) {
+        pcre2_code_free(pretok->code);
+        char *spelled = dialect_spell_out(pattern);
+        code = compile(spelled, &pretok->code);
+        free(spelled);
+    }
     if (code != 0) {
         return code;
     }
@@ -156,7 +144,7 @@ static int open_regex(Pretok *pretok)
     pcre2_jit_compile(pretok->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
     uint32_t behind = 0;
     pcre2_pattern_info(pretok->code, PCRE2_INFO_MAXLOOKBEHIND, &behind);
-    pretok->looks_behind = behind > 0 || has_circumflex(pattern);
+    pretok->looks_behind = behind > 0 || dialect_has_circumflex(pattern);
 
     pcre2_match_data *data =
         mem_checked(pcre2_match_data_create(1, NULL), sizeof(pcre2_match_data *));
@@ -380,24 +368,62 @@ static size_t match_cut(PretokWalk *walk, const uint8_t *text, size_t size)
 
 /* ---- Walks ---- */
 
-static const Known *find_known(const char *pattern)
+const char *pretok_names(size_t i)
 {
-    for (size_t i = 0; i < sizeof known_patterns / sizeof known_patterns[0]; i++) {
-        const Known *known = &known_patterns[i];
-        if (strcmp(pattern, known->name) == 0 || strcmp(pattern, known->regexes[0]) == 0 ||
-            strcmp(pattern, known->regexes[1]) == 0) {
-            return known;
+    for (size_t row = 0; row < KNOWN_COUNT; row++) {
+        if (known_patterns[row].name != NULL && i-- == 0) {
+            return known_patterns[row].name;
         }
     }
     return NULL;
 }
 
+bool pretok_reads_as_name(const char *text)
+{
+    size_t length =
+        strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+    return length > 0 && text[length] == '\0';
+}
+
+static bool is_known(const Known *known, const char *pattern)
+{
+    bool same = known->name != NULL && strcmp(pattern, known->name) == 0;
+    for (size_t i = 0; !same && known->regexes[i] != NULL; i++) {
+        same = strcmp(pattern, known->regexes[i]) == 0;
+    }
+    return same;
+}
+
+static const Known *find_known(const char *pattern)
+{
+    const Known *known = known_patterns, *end = known + KNOWN_COUNT;
+    while (known < end && !is_known(known, pattern)) {
+        known++;
+    }
+    return known < end ? known : NULL;
+}
+
+bool pretok_has_scanner(const char *pattern)
+{
+    return find_known(pattern) != NULL;
+}
+
 int pretok_open(const char *pattern, Pretok **out)
 {
     Pretok *pretok = mem_zalloc(1, sizeof *pretok);
+    bool named = pretok_reads_as_name(pattern);
     pretok->known = find_known(pattern);
-    pretok->pattern = pretok->known != NULL ? NULL : mem_strdup(pattern);
-    int code = pretok->known != NULL ? 0 : open_regex(pretok);
+    pretok->pattern =
+        mem_strdup(named && pretok->known != NULL ? pretok->known->regexes[0] : pattern);
+    int code = 0;
+    if (pretok->known == NULL && named) {
+        code = err_set(ERR_INPUT,
+                       "there is no pattern \"%.60s\", but " PRETOK_LISTED
+                       "; a regular expression of one word is written as (?:%.60s)",
+                       pattern, pattern);
+    } else if (pretok->known == NULL) {
+        code = open_regex(pretok);
+    }
     if (code != 0) {
         pretok_close(pretok);
     }
@@ -416,12 +442,18 @@ void pretok_close(Pretok *pretok)
 
 const char *pretok_regex(const Pretok *pretok)
 {
+    return pretok->pattern;
+}
+
+const char *pretok_identity(const Pretok *pretok)
+{
     return pretok->known != NULL ? pretok->known->regexes[0] : pretok->pattern;
 }
 
 const char *pretok_name(const Pretok *pretok)
 {
-    return pretok->known != NULL ? pretok->known->name : "regex";
+    bool named = pretok->known != NULL && pretok->known->name != NULL;
+    return named ? pretok->known->name : "regex";
 }
 
 PretokWalk *pretok_walk_open(const Pretok *pretok)
@@ -474,9 +506,7 @@ bool pretok_walk_next(PretokWalk *walk, size_t *end)
     }
     const Known *known = walk->pretok->known;
     size_t next = known == NULL ? next_match(walk)
-                  : known->most_digits > 0
-                      ? scan_llama3(walk->text, walk->size, walk->at, known->most_digits)
-                      : scan_gpt2(walk->text, walk->size, walk->at);
+                                : known->rule.scan(&known->rule, walk->text, walk->size, walk->at);
     PACER_ASSERT(next > walk->at && next <= walk->size, "piece from %zu to %zu of %zu", walk->at,
                  next, walk->size);
     walk->at = next;

@@ -1,28 +1,36 @@
 #pragma once
 /* Pre-tokens: the pieces of a text that byte-pair merges never cross. A regular expression decides:
  * each match is a piece, and so is what lies between two matches (the behaviour "Isolated" of
- * Hugging Face's Split). The patterns of GPT-2, Llama 3 and Qwen 2 have scanners written for them;
- * any other runs through PCRE2, whose idea of letters, numbers and white space then holds. A byte
+ * Hugging Face's Split). Patterns that have a name have scanners written for them; any other
+ * runs through PCRE2, whose idea of letters and numbers then holds. A byte
  * that is not part of a UTF-8 character counts as one character that is neither letter, number nor
  * white space (as U+FFFD would). */
+#include "base/choices.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define PRETOK_GPT2 "gpt2"
-#define PRETOK_LLAMA3 "llama3"
-#define PRETOK_QWEN2 "qwen2"
-
 typedef struct Pretok Pretok; /* read-only once open: threads may share it */
 
-/* `pattern`: a name above, or a regular expression. One that equals a named one is served by its
- * scanner. ERR_INPUT with PCRE2's own words and the offset when it does not compile, or when it
- * matches the empty string at once. */
+/* Names of patterns (PRETOK_* of base/choices.h); NULL behind the last. */
+const char *pretok_names(size_t i);
+/* Letters, digits, _ and - alone: a name or a misspelt one, though it would be a regular expression
+ * too. */
+bool pretok_reads_as_name(const char *text);
+/* By name or spelling. Then no text has a gap between two matches. */
+bool pretok_has_scanner(const char *pattern);
+
+/* `pattern`: a name, or a regular expression as Hugging Face tokenizers reads it. One that is
+ * a named one's, in any of its usual spellings, is served by its scanner. ERR_INPUT for a
+ * name that there is not, with PCRE2's own words and the offset for what does not compile, and
+ * when it matches the empty string at once. */
 int pretok_open(const char *pattern, Pretok **out);
 void pretok_close(Pretok *pretok); /* NULL is fine */
 
-const char *pretok_regex(const Pretok *pretok); /* as tokenizer.json carries it */
-const char *pretok_name(const Pretok *pretok);  /* a name above, or "regex" */
+const char *pretok_regex(const Pretok *pretok);    /* as given: what tokenizer.json carries */
+const char *pretok_identity(const Pretok *pretok); /* the same for all spellings of one pattern */
+const char *pretok_name(const Pretok *pretok);     /* a name, or "regex" */
 
 /* What one thread needs while it walks texts; threads do not share it. */
 typedef struct PretokWalk PretokWalk;

@@ -1,11 +1,23 @@
 #pragma once
-/* Scanners for the patterns of GPT-2 and of Llama 3 (and Qwen 2, which differs in one number). */
+/* Scanners for patterns that many tokenizers share. Those of one family differ in numbers. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* End of the piece at `at` < size. */
-size_t scan_gpt2(const uint8_t *text, size_t size, size_t at);
-size_t scan_llama3(const uint8_t *text, size_t size, size_t at, int most_digits);
+#define SCAN_ALL_DIGITS SIZE_MAX
+
+typedef struct ScanRule {
+    /* End of the piece at `at` < size. */
+    size_t (*scan)(const struct ScanRule *rule, const uint8_t *text, size_t size, size_t at);
+    size_t most_digits; /* in a piece */
+    bool keeps_end;     /* scan_llama3: white space up to the end of the text is one piece, with
+                           line breaks in it or not */
+    bool suffixes;      /* scan_cased: 's and the like belong to the word before them */
+} ScanRule;
+
+size_t scan_gpt2(const ScanRule *rule, const uint8_t *text, size_t size, size_t at);
+size_t scan_llama3(const ScanRule *rule, const uint8_t *text, size_t size, size_t at);
+size_t scan_cased(const ScanRule *rule, const uint8_t *text, size_t size, size_t at);
 
 /* pretok_walk_cut for these patterns. */
 size_t scan_cut(const uint8_t *text, size_t size);

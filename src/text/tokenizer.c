@@ -24,6 +24,12 @@ Tokenizer *tokenizer_new(void)
     return t;
 }
 
+const char *const tokenizer_unused_names[TOKENIZER_UNUSED] = {
+    [UNUSED_TRUNCATION] = "truncation",
+    [UNUSED_PADDING] = "padding",
+    [UNUSED_POST_PROCESSOR] = "post_processor",
+};
+
 void tokenizer_free(Tokenizer *tokenizer)
 {
     if (tokenizer == NULL) {
@@ -36,6 +42,9 @@ void tokenizer_free(Tokenizer *tokenizer)
     free(tokenizer->merges);
     pair_table_free(&tokenizer->merge_of);
     free(tokenizer->added);
+    for (int i = 0; i < TOKENIZER_UNUSED; i++) {
+        free(tokenizer->unused[i]);
+    }
     free(tokenizer);
 }
 
@@ -294,7 +303,7 @@ static uint64_t hash_parts(const Tokenizer *t)
         hash_number(state, added->id);
         hash_number(state, (uint32_t)added->special | (uint32_t)added->normalized << 1);
     }
-    const char *regex = pretok_regex(t->pretok);
+    const char *regex = pretok_identity(t->pretok);
     hash_number(state, (uint32_t)strlen(regex));
     XXH3_64bits_update(state, regex, strlen(regex));
     hash_number(state, t->ignore_merges);

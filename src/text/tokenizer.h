@@ -27,6 +27,11 @@ typedef struct {
     bool apart;      /* made by tokenizer_add_added: not part of the vocabulary */
 } AddedToken;
 
+/* Parts of a tokenizer.json that do not concern the ids of a text, and that pacer does not apply:
+ * it neither cuts nor pads texts, nor puts tokens around them. They are kept for what it writes. */
+enum { UNUSED_TRUNCATION, UNUSED_PADDING, UNUSED_POST_PROCESSOR, TOKENIZER_UNUSED };
+extern const char *const tokenizer_unused_names[TOKENIZER_UNUSED];
+
 typedef struct {
     const uint8_t *bytes; /* in the table of ids */
     uint32_t size;        /* 0: no token */
@@ -43,6 +48,8 @@ typedef struct Tokenizer {
     uint32_t byte_ids[256];
     Pretok *pretok;
     bool ignore_merges;
+    char *unused[TOKENIZER_UNUSED];       /* as JSON; NULL: null */
+    bool unused_matter[TOKENIZER_UNUSED]; /* Hugging Face would make other tokens with it */
 
     Token *tokens; /* by id */
     size_t token_capacity;
@@ -71,13 +78,18 @@ int tokenizer_finish(Tokenizer *tokenizer);
 void tokenizer_free(Tokenizer *tokenizer); /* NULL is fine */
 
 /* TOKENIZER_BYTES; or a tokenizer.json; or a vocab.json with merges.txt beside it; or a folder that
- * holds one of these. ERR_INPUT naming the file and the part that is wrong or not supported. */
+ * holds one of these. ERR_INPUT naming the file and the part that is wrong or not supported; a
+ * warning where one of the unused parts would change what Hugging Face makes of a text. */
 int tokenizer_open(const char *source, Tokenizer **out);
+int tokenizer_open_copy(const char *source, Tokenizer **out); /* one that pacer wrote: no warning */
 
-/* Hugging Face's tokenizer.json, from memory (`path` is what messages name), and into a file
- * (atomic). */
+/* Hugging Face's tokenizer.json, from memory (`path` is what messages name), and into what `path`
+ * names (output.h). */
 int tokenizer_parse_json(const char *text, size_t size, const char *path, Tokenizer **out);
 int tokenizer_write_json(const Tokenizer *tokenizer, const char *path);
+/* ERR_INPUT when a file is there that tokenizer_write_json did not make, or no folder to write
+ * in. */
+int tokenizer_check_target(const char *path);
 
 /* GPT-2's pair of files, from memory. */
 int tokenizer_parse_gpt2(const char *vocab, size_t vocab_size, const char *vocab_path,

@@ -6,12 +6,16 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/output.h"
 #include "text/unicode.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#define MAX_FILE_BYTES ((size_t)512 << 20)
 
 /* UTF-8 inside a JSON string: quotes, backslashes and control characters are escaped. */
 static void put_escaped(FILE *out, const uint8_t *bytes, size_t size)
@@ -111,6 +115,12 @@ static bool apart_follow(const Tokenizer *tokenizer)
     return true;
 }
 
+static void put_unused(FILE *out, const Tokenizer *tokenizer, int part)
+{
+    const char *json = tokenizer->unused[part];
+    fprintf(out, "  \"%s\": %s,\n", tokenizer_unused_names[part], json != NULL ? json : "null");
+}
+
 static const char *truth(bool value)
 {
     return value ? "true" : "false";
@@ -190,21 +200,19 @@ static void put_merges(FILE *out, const Tokenizer *tokenizer)
     fputs(count > 0 ? "\n    ]\n" : "]\n", out);
 }
 
-int tokenizer_write_json(const Tokenizer *tokenizer, const char *path)
+/* The file's text; caller frees. */
+static char *print_json(const Tokenizer *tokenizer, size_t *size)
 {
-    int code = check_expressible(tokenizer);
-    if (code != 0) {
-        return err_wrap(code, "%s: cannot write the tokenizer", path);
-    }
     char *text = NULL;
-    size_t size;
-    FILE *out = mem_checked(open_memstream(&text, &size), sizeof *out);
-    fputs("{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n", out);
+    FILE *out = mem_checked(open_memstream(&text, size), sizeof *out);
+    fputs("{\n  \"version\": \"1.0\",\n", out);
+    put_unused(out, tokenizer, UNUSED_TRUNCATION);
+    put_unused(out, tokenizer, UNUSED_PADDING);
     put_added(out, tokenizer);
     fputs("  \"normalizer\": null,\n", out);
     put_pre_tokenizer(out, tokenizer->pretok);
+    put_unused(out, tokenizer, UNUSED_POST_PROCESSOR);
     fprintf(out,
-            "  \"post_processor\": null,\n"
             "  \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, "
             "\"trim_offsets\": true, \"use_regex\": true},\n"
             "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n"
@@ -215,8 +223,76 @@ int tokenizer_write_json(const Tokenizer *tokenizer, const char *path)
     put_vocab(out, tokenizer);
     put_merges(out, tokenizer);
     fputs("  }\n}\n", out);
-    mem_checked(fclose(out) == 0 ? text : NULL, size);
-    code = io_write_atomic(path, text, size);
+    return mem_checked(fclose(out) == 0 ? text : NULL, *size);
+}
+
+int tokenizer_write_json(const Tokenizer *tokenizer, const char *path)
+{
+    int code = check_expressible(tokenizer);
+    if (code != 0) {
+        return err_wrap(code, "%s: cannot write the tokenizer", path);
+    }
+    size_t size;
+    char *text = print_json(tokenizer, &size);
+    Output *output;
+    code = output_open(path, &output);
+    if (code == 0) {
+        output_put(output, text, size);
+        code = output_commit(output);
+    }
     free(text);
+    return code;
+}
+
+/* True when the text is what would be written of the tokenizer in it. */
+static bool is_own(const char *text, size_t size, const char *path)
+{
+    Tokenizer *tokenizer;
+    if (tokenizer_parse_json(text, size, path, &tokenizer) != 0) {
+        return false;
+    }
+    size_t printed;
+    char *again = print_json(tokenizer, &printed);
+    bool own = printed == size && memcmp(text, again, size) == 0;
+    free(again);
+    tokenizer_free(tokenizer);
+    return own;
+}
+
+static int check_old(const char *path)
+{
+    char *text;
+    size_t size;
+    int code = io_read_all(path, MAX_FILE_BYTES, &text, &size);
+    if (code != 0) {
+        return code;
+    }
+    if (size > 0 && !is_own(text, size, path)) {
+        code = err_set(ERR_INPUT,
+                       "%s: exists, and is no tokenizer that pacer made; choose another --out, or "
+                       "remove it",
+                       path);
+    }
+    free(text);
+    return code;
+}
+
+int tokenizer_check_target(const char *path)
+{
+    struct stat info;
+    if (io_is_folder(path)) {
+        return err_set(ERR_INPUT, "%s: is a folder; name a file", path);
+    }
+    if (strcmp(path, "-") == 0) {
+        return 0;
+    }
+    if (stat(path, &info) == 0) {
+        return S_ISREG(info.st_mode) ? check_old(path) : 0;
+    }
+    char *parent = io_parent(path);
+    int code = io_is_folder(parent)
+                   ? 0
+                   : err_set(ERR_INPUT, "%s: cannot write: there is no folder %s", path, parent);
+    free(parent);
     return code;
 }

@@ -4,7 +4,9 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +80,7 @@ static int open_pair(const char *path, char *other, bool path_is_vocab, Tokenize
  * tokenizer.json has none at its top. */
 static bool looks_like_vocab(const char *text)
 {
+    text += strncmp(text, UTF8_MARK, UTF8_MARK_SIZE) == 0 ? UTF8_MARK_SIZE : 0;
     text += strspn(text, " \t\r\n");
     if (*text++ != '{') {
         return false;
@@ -136,7 +139,7 @@ static int open_folder(const char *folder, Tokenizer **out)
     return code;
 }
 
-int tokenizer_open(const char *source, Tokenizer **out)
+int tokenizer_open_copy(const char *source, Tokenizer **out)
 {
     *out = NULL;
     if (strcmp(source, TOKENIZER_BYTES) == 0) {
@@ -151,6 +154,28 @@ int tokenizer_open(const char *source, Tokenizer **out)
                        source);
     }
     return io_is_folder(source) ? open_folder(source, out) : open_file(source, out);
+}
+
+int tokenizer_open(const char *source, Tokenizer **out)
+{
+    int code = tokenizer_open_copy(source, out);
+    char *names = NULL;
+    for (int i = 0; code == 0 && i < TOKENIZER_UNUSED; i++) {
+        if ((*out)->unused_matter[i]) {
+            char *longer = mem_format("%s%s%s", names != NULL ? names : "",
+                                      names != NULL ? ", " : "", tokenizer_unused_names[i]);
+            free(names);
+            names = longer;
+        }
+    }
+    if (names != NULL) {
+        log_warn(
+            "%s: not applied: %s. pacer neither cuts nor pads texts, and puts no tokens around "
+            "them",
+            source, names);
+    }
+    free(names);
+    return code;
 }
 
 static bool find_added(const Tokenizer *tokenizer, const char *name, uint32_t *id)

@@ -1,8 +1,6 @@
 /* Reading tokenizers: GPT-2's pair of files (vocab.json maps token names to ids, merges.txt has a
  * merge per line) and Hugging Face's tokenizer.json. Of the latter, what pacer would do otherwise
- * than Hugging Face is refused, with three exceptions that do not concern the ids of a text:
- * post_processor (pacer adds no tokens around a text), truncation and padding (pacer makes its own
- * batches). */
+ * than Hugging Face is refused, but for what TOKENIZER_UNUSED names. */
 #include "text/tokenizer.h"
 
 #include "base/err.h"
@@ -204,7 +202,8 @@ static int add_merge_lines(Tokenizer *tokenizer, const char *text, size_t size, 
 {
     const char *end = text + size;
     size_t line = 1;
-    for (const char *at = text; at < end; line++) {
+    bool marked = size >= UTF8_MARK_SIZE && memcmp(text, UTF8_MARK, UTF8_MARK_SIZE) == 0;
+    for (const char *at = text + (marked ? UTF8_MARK_SIZE : 0); at < end; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         stop = stop != NULL ? stop : end;
         size_t length = (size_t)(stop - at);
@@ -337,21 +336,23 @@ static int read_split(const cJSON *split, char **pattern)
     if (!cJSON_IsString(regex)) {
         return err_set(ERR_INPUT, "pre_tokenizer Split: pattern must be a Regex, not a String");
     }
-    if (!cJSON_IsString(behavior) || strcmp(behavior->valuestring, "Isolated") != 0) {
+    const char *text = regex->valuestring,
+               *keeps = cJSON_IsString(behavior) ? behavior->valuestring : "null";
+    const cJSON *invert = json_get(split, "invert");
+    bool inverted = invert != NULL && !cJSON_IsFalse(invert);
+    /* What is no match is removed: nothing, where every text is all matches. */
+    bool removes_nothing = strcmp(keeps, "Removed") == 0 && inverted && pretok_has_scanner(text);
+    if (strcmp(keeps, "Isolated") != 0 && !removes_nothing) {
         return err_set(ERR_INPUT,
                        "pre_tokenizer Split: behavior %.60s is not supported; it must be Isolated",
-                       cJSON_IsString(behavior) ? behavior->valuestring : "null");
+                       keeps);
     }
-    const cJSON *invert = json_get(split, "invert");
-    if (invert != NULL && !cJSON_IsFalse(invert)) {
+    if (inverted && !removes_nothing) {
         return err_set(ERR_INPUT,
                        "pre_tokenizer Split: invert true is not supported; it must be false");
     }
-    /* A regular expression that spells one of pacer's names is not meant as the name. */
-    const char *text = regex->valuestring;
-    bool is_name = strcmp(text, PRETOK_GPT2) == 0 || strcmp(text, PRETOK_LLAMA3) == 0 ||
-                   strcmp(text, PRETOK_QWEN2) == 0;
-    *pattern = mem_format(is_name ? "(?:%s)" : "%s", text);
+    /* In a file it is a regular expression, and no name of pacer's. */
+    *pattern = mem_format(pretok_reads_as_name(text) ? "(?:%s)" : "%s", text);
     return 0;
 }
 
@@ -530,14 +531,25 @@ static int add_merges(Tokenizer *tokenizer, const cJSON *merges)
     return 0;
 }
 
-static void warn_of_ignored(const cJSON *root, const char *path)
+/* True for the post_processor ByteLevel, or a Sequence of it alone: they change offsets, no
+ * tokens. */
+static bool is_without_effect(const cJSON *part)
 {
-    bool truncation = !json_is_nothing(json_get(root, "truncation"));
-    bool padding = !json_is_nothing(json_get(root, "padding"));
-    if (truncation || padding) {
-        log_warn("%s: pacer makes its own batches and does not heed %s%s%s", path,
-                 truncation ? "truncation" : "", truncation && padding ? " and " : "",
-                 padding ? "padding" : "");
+    const cJSON *list = json_get(part, "processors"), *item;
+    bool alone = is_type(part, "ByteLevel") || (is_type(part, "Sequence") && cJSON_IsArray(list));
+    cJSON_ArrayForEach(item, list)
+    {
+        alone = alone && is_type(item, "ByteLevel");
+    }
+    return alone;
+}
+
+static void keep_unused(Tokenizer *tokenizer, const cJSON *root)
+{
+    for (int i = 0; i < TOKENIZER_UNUSED; i++) {
+        const cJSON *part = json_get(root, tokenizer_unused_names[i]);
+        tokenizer->unused[i] = json_is_nothing(part) ? NULL : json_line(part);
+        tokenizer->unused_matter[i] = !json_is_nothing(part) && !is_without_effect(part);
     }
 }
 
@@ -564,9 +576,7 @@ static int read_root(Tokenizer *tokenizer, const cJSON *root, const char *path)
         tokenizer->ignore_merges = ignore_merges;
         code = tokenizer_finish(tokenizer);
     }
-    if (code == 0) {
-        warn_of_ignored(root, path);
-    }
+    keep_unused(tokenizer, root);
     free(added);
     free(pattern);
     return code;

@@ -296,12 +296,3 @@ uint64_t word_count_dropped(const WordCount *count)
 {
     return count->dropped;
 }
-
-uint64_t word_count_invalid(const WordCount *count)
-{
-    uint64_t invalid = 0;
-    for (int i = 0; i < count->threads; i++) {
-        invalid += pretok_walk_invalid(count->workers[i].walk);
-    }
-    return invalid;
-}

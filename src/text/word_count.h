@@ -38,4 +38,3 @@ size_t word_count_words(const WordCount *count);
 Word word_count_word(const WordCount *count, size_t index);
 uint64_t word_count_total(const WordCount *count);   /* pre-tokens counted, dropped ones included */
 uint64_t word_count_dropped(const WordCount *count); /* occurrences of words that were dropped */
-uint64_t word_count_invalid(const WordCount *count); /* bytes that are not UTF-8 */

@@ -94,7 +94,7 @@ static int open_tokenizer(LoadedModel *loaded, const ModelSource *from, const Co
         char *source = io_has(folder, "tokenizer.json") ? io_join(folder, "tokenizer.json")
                        : io_has(folder, "vocab.json")   ? mem_strdup(folder)
                                                         : NULL;
-        if (source != NULL && tokenizer_open(source, &loaded->tokenizer) != 0) {
+        if (source != NULL && tokenizer_open_copy(source, &loaded->tokenizer) != 0) {
             log_warn("the model's tokenizer is left out: %s", err_message());
         }
         free(source);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VARIANTS 4
+#define VARIANTS 6
 
 /* In order of rank; each side is a byte or made by an earlier line. */
 static const char *const merges[][2] = {
@@ -37,7 +37,7 @@ static uint32_t id_of(const Tokenizer *tokenizer, const void *bytes, size_t size
 static Tokenizer *make(int variant)
 {
     static const char *const patterns[VARIANTS] = {PRETOK_GPT2, PRETOK_LLAMA3, "\\w+|\\s",
-                                                   "a+?b|."};
+                                                   "a+?b|.",    PRETOK_O200K,  PRETOK_CL100K};
     static const char *const added[] = {"<|endoftext|>", "<|e", "<|endof", "<>"};
     Tokenizer *tokenizer = tokenizer_new();
     uint32_t next = 0;
