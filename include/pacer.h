@@ -30,7 +30,7 @@
 extern "C" {
 #endif
 
-#define PACER_API_VERSION 1 /* raised when functions are added */
+#define PACER_API_VERSION 2 /* raised when functions are added */
 
 #if defined(__GNUC__)
 #define PACER_EXPORT __attribute__((visibility("default")))
@@ -121,11 +121,36 @@ PACER_EXPORT int pacer_train(const pacer_options *options, pacer_step_function *
                              pacer_result **result);
 PACER_EXPORT void pacer_result_free(pacer_result *result);
 
-/* Asks the training or generation under way to end as if its callback had: from any thread, or a
- * signal handler. */
+/* A validation loss as a training measures it (the options "eval-every" and "eval-batches"); `size`
+ * as in pacer_step. */
+typedef struct pacer_validation {
+    size_t size;
+    int64_t step, steps; /* updates made, of so many */
+    double loss;         /* nats per token */
+    double best;         /* lowest of the run so far, this one included */
+} pacer_validation;
+
+/* Called for each of them. Not 0 ends the training after this step, saved. `validation` is valid
+ * during the call. */
+typedef int pacer_validation_function(const pacer_validation *validation, void *user);
+
+/* Whom trainings with these options tell of validation losses; NULL: nobody. Of several ranks, in
+ * the first. */
+PACER_EXPORT void pacer_options_on_validation(pacer_options *options,
+                                              pacer_validation_function *function, void *user);
+
+/* Numbers that a run has recorded step by step, from its directory, also while it is under way:
+ * "val_loss", or "loss", "lr", "tok_s", ... (docs/reference/formats.md, metrics.jsonl). *count of
+ * them by ascending steps, *steps and *values to pacer_free; steps without the number are left
+ * out, so that none of them is no error. */
+PACER_EXPORT int pacer_run_curve(const char *run, const char *name, int64_t **steps,
+                                 double **values, size_t *count);
+
+/* Asks the training, generation, evaluation, tokenizer training or preparation under way to end
+ * as if its callback had: from any thread, or a signal handler. */
 PACER_EXPORT void pacer_stop(void);
 
-/* Of a training, its run directory; else "". */
+/* Of a training, its run directory; of prepared data, the folder; else "". */
 PACER_EXPORT const char *pacer_result_directory(const pacer_result *result);
 
 /* A number of the outcome by its name; NaN when there is none of that name. Of a training: those
@@ -149,6 +174,25 @@ PACER_EXPORT int pacer_tokenize(pacer_tokenizer *tokenizer, const char *text, si
                                 int32_t **ids, size_t *count);
 PACER_EXPORT int pacer_detokenize(pacer_tokenizer *tokenizer, const int32_t *ids, size_t count,
                                   char **text, size_t *size);
+
+/* `pacer tokenizer train`: learns a vocabulary from texts (files, folders, JSONL files,
+ * "builtin:stories"; count of them) and writes the tokenizer.json that the option "out" names.
+ * options: of "tokenizer train" ("vocab", "special", "pattern", ...). The result, which may be
+ * NULL, has "vocab", "merges", "bytes" (of the texts), "pieces" that the pattern cut them into,
+ * "different_pieces", "dropped_pieces" (for memory) and "invalid_bytes" (not UTF-8). Ended early:
+ * PACER_STOPPED, and no file. */
+PACER_EXPORT int pacer_tokenizer_train(const pacer_options *options, const char *const *texts,
+                                       size_t count, pacer_result **result);
+
+/* --- data --- */
+
+/* `pacer data prepare`: texts, as above, to shards of tokens in the folder that the option "out"
+ * names, for the option "data" of a training. options: of "data prepare" ("tokenizer",
+ * "val-fraction", ...). The result, which may be NULL, has "vocab", "train_tokens",
+ * "train_documents", "train_bytes" (of text), "train_shards", and the same with "val_". Ended
+ * early: PACER_STOPPED, and the folder is as before. */
+PACER_EXPORT int pacer_prepare(const pacer_options *options, const char *const *texts, size_t count,
+                               pacer_result **result);
 
 /* --- models --- */
 
@@ -174,6 +218,13 @@ PACER_EXPORT int pacer_model_begin(pacer_model *model, const int32_t *tokens, si
 PACER_EXPORT int pacer_model_append(pacer_model *model, int32_t token);
 PACER_EXPORT int pacer_model_logits(pacer_model *model, const float **logits, size_t *count);
 
+/* Batches: the logits of `batch` texts of `seq` tokens each. tokens: batch x seq, at most a context
+ * each; logits: batch x seq x vocab, the caller's, in which row t of a text is of the token that
+ * follows its tokens 0 to t. A batch that does not fit in memory goes through the model in
+ * parts. What pacer_model_begin began goes on as before. */
+PACER_EXPORT int pacer_model_forward(pacer_model *model, const int32_t *tokens, size_t batch,
+                                     size_t seq, float *logits);
+
 /* A piece of text number `sample`, in whole characters; not 0 ends it all. Not terminated by a
  * zero byte. */
 typedef int pacer_text_function(const char *text, size_t size, int64_t sample, void *user);
@@ -195,6 +246,16 @@ PACER_EXPORT int pacer_generate(pacer_model *model, const pacer_options *options
  * PACER_STOPPED, with a result once there is one. */
 PACER_EXPORT int pacer_evaluate(pacer_model *model, const pacer_options *options,
                                 const char *const *texts, size_t count, pacer_result **result);
+
+/* --- exchange with Hugging Face --- */
+
+/* `pacer import`: a Hugging Face folder with a GPT-2 or Llama model as a run directory with one
+ * checkpoint. options: of "import", whose "out" is the run directory. */
+PACER_EXPORT int pacer_import(const char *folder, const pacer_options *options);
+
+/* `pacer export`: a run's model (or what else pacer_model_open takes) as a Hugging Face folder.
+ * options: of "export" ("out", "dtype", "shard-bytes"). */
+PACER_EXPORT int pacer_export(const char *model, const pacer_options *options);
 
 #ifdef __cplusplus
 }

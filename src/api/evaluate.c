@@ -237,13 +237,9 @@ static pacer_result *result_of(const EvalReport *r, bool texts)
 int pacer_evaluate(pacer_model *model, const pacer_options *options, const char *const *texts,
                    size_t count, pacer_result **result)
 {
-    api_enter();
-    *result = NULL;
-    signals_forget();
-    signals_shield();
     Config cfg;
     char **inputs = (char **)texts;
-    int code = api_config(options, COMMAND_EVAL, &cfg);
+    int code = api_begin(options, COMMAND_EVAL, result, &cfg);
     if (code == 0 && cfg.ranks > 1) {
         code = err_set(ERR_INPUT, "ranks %lld: pacer_evaluate is for one; `pacer eval` is for more",
                        (long long)cfg.ranks);
@@ -257,7 +253,5 @@ int pacer_evaluate(pacer_model *model, const pacer_options *options, const char 
             *result = result_of(&report, count > 0);
         }
     }
-    signals_unshield();
-    config_free(&cfg);
-    return code;
+    return api_end(&cfg, code);
 }

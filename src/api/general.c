@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/signals.h"
 #include "base/version.h"
 
 #include <math.h>
@@ -90,6 +91,13 @@ int pacer_options_get(const pacer_options *options, const char *name, char **val
     return config_get(&options->config, name, value);
 }
 
+void pacer_options_on_validation(pacer_options *options, pacer_validation_function *function,
+                                 void *user)
+{
+    options->on_validation = function;
+    options->validation_user = user;
+}
+
 int pacer_options_load(pacer_options *options, const char *path)
 {
     /* Messages name FILE:LINE of a value, and a Config knows one file. */
@@ -105,15 +113,33 @@ int api_config(const pacer_options *options, Command command, Config *out)
 {
     if (options == NULL) {
         config_init(out, command);
-        return 0;
+    } else {
+        config_copy(out, &options->config);
     }
-    config_copy(out, &options->config);
     if (out->command != command) {
         return err_set(ERR_INPUT, "these are options of '%s'; those of '%s' are needed",
                        command_words(out->command), command_words(command));
     }
     int code = config_check(out);
     return code != 0 ? code : config_check_required(out);
+}
+
+int api_begin(const pacer_options *options, Command command, pacer_result **result, Config *out)
+{
+    api_enter();
+    if (result != NULL) {
+        *result = NULL;
+    }
+    signals_forget();
+    signals_shield();
+    return api_config(options, command, out);
+}
+
+int api_end(Config *cfg, int code)
+{
+    signals_unshield();
+    config_free(cfg);
+    return code;
 }
 
 /* --- results --- */

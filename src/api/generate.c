@@ -84,17 +84,11 @@ static int tell_text(void *user, int64_t sample, const uint8_t *text, size_t siz
 int pacer_generate(pacer_model *model, const pacer_options *options, const char *prompt,
                    size_t size, pacer_text_function *on_text, void *user, pacer_result **result)
 {
-    api_enter();
-    if (result != NULL) {
-        *result = NULL;
-    }
     Config cfg;
     TokenList tokens = {0};
     Written written = {0};
     TextCallback callback = {on_text, user};
-    signals_forget();
-    signals_shield();
-    int code = api_config(options, COMMAND_GENERATE, &cfg);
+    int code = api_begin(options, COMMAND_GENERATE, result, &cfg);
     if (code == 0) {
         const char *text = prompt != NULL ? prompt : cfg.prompt;
         code = writer_prompt(&model->loaded, (const uint8_t *)text,
@@ -120,9 +114,7 @@ int pacer_generate(pacer_model *model, const pacer_options *options, const char 
     if (code == 0 && signals_pending() != 0) {
         code = err_set(signals_pending(), "stopped after %lld tokens", (long long)written.tokens);
     }
-    signals_unshield();
     written_free(&written);
     token_list_free(&tokens);
-    config_free(&cfg);
-    return code;
+    return api_end(&cfg, code);
 }

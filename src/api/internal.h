@@ -4,15 +4,19 @@
 #include "base/json.h"
 #include "comm/comm.h"
 #include "config/config.h"
+#include "data/dataset.h"
 #include "model/generate.h"
 #include "text/encode.h"
 #include "train/loop.h"
+#include "use/evaluate.h"
 #include "use/writer.h"
 
 #include <pacer.h>
 
 struct pacer_options {
     Config config;
+    pacer_validation_function *on_validation; /* NULL: none */
+    void *validation_user;
 };
 
 /* A tokenizer together with the encoder that remembers pieces it has met. */
@@ -27,6 +31,8 @@ struct pacer_model {
     pacer_tokenizer *tokenizer; /* of the model; NULL: it has none */
     Generator generator;        /* of one text, once one was begun */
     bool begun;
+    Evaluator batches;     /* for pacer_model_forward, once it was called */
+    int64_t batches_of[2]; /* batch and seq that it was opened for */
 };
 
 /* The outcome of a command: named numbers (an object; NULL: none), and for a training its
@@ -42,12 +48,36 @@ void api_enter(void);
  * one it cannot do without. */
 int api_config(const pacer_options *options, Command command, Config *out);
 
+/* Around what a function does by options: api_enter and api_config, with *result NULL (result may
+ * be NULL), no end asked for, and this thread shielded from signals. api_end, also on failure,
+ * undoes it and returns code. */
+int api_begin(const pacer_options *options, Command command, pacer_result **result, Config *out);
+int api_end(Config *cfg, int code);
+
 /* CommOptions.board of a training; caller frees. */
 char *api_board(const Config *cfg);
 
 /* pacer_train. comm may be NULL: one rank. *out may be NULL when code is not 0; out itself may
  * be NULL. */
 int api_train(Config *cfg, Comm *comm, const TrainWatcher *watcher, pacer_result **out);
+
+/* --- tokenizers and data --- */
+
+typedef struct {
+    uint32_t vocab;
+    size_t merges;
+    uint64_t bytes;             /* of the texts */
+    uint64_t pieces, different; /* that the pattern cut them into */
+    uint64_t dropped;           /* rare pieces, to stay within the memory limit */
+    uint64_t invalid;           /* bytes that are not UTF-8 */
+} TrainedTokenizer;
+
+/* Learns from the texts and writes cfg->out. Ctrl-C or signals_request ends it. */
+int api_tokenizer_train(const Config *cfg, int count, char **inputs, TrainedTokenizer *out);
+
+/* The texts as shards in cfg->out; on success *dataset is what was made, opened. Ctrl-C or
+ * signals_request ends it. */
+int api_prepare(const Config *cfg, int count, char **inputs, Dataset *dataset);
 
 /* --- text --- */
 

@@ -104,6 +104,7 @@ void pacer_model_close(pacer_model *model)
 {
     if (model != NULL) {
         generator_close(&model->generator);
+        evaluator_close(&model->batches);
         pacer_tokenizer_close(model->tokenizer);
         loaded_close(&model->loaded);
         free(model);
@@ -187,5 +188,60 @@ int pacer_model_logits(pacer_model *model, const float **logits, size_t *count)
         *logits = generator_logits(&model->generator, 0);
         *count = (size_t)model->loaded.model.spec.vocab;
     }
+    return code;
+}
+
+/* --- batches --- */
+
+#define PASS_TOKENS 8192 /* of a batch that go through the model together, or one text */
+
+/* Memory for passes over texts of this length; a batch that is larger goes through it in parts. */
+static int open_batches(pacer_model *model, int64_t batch, int64_t seq)
+{
+    ModelSpec *spec = &model->loaded.model.spec;
+    if (seq > spec->context && spec->mixer == MIXER_TTT) {
+        spec->context = seq; /* nothing in the model depends on it */
+    }
+    if (seq > spec->context) {
+        return err_set(ERR_INPUT, "texts of %" PRId64 " tokens: the model's context is %" PRId64,
+                       seq, spec->context);
+    }
+    int64_t most = PASS_TOKENS / seq > 1 ? PASS_TOKENS / seq : 1;
+    most = batch < most ? batch : most;
+    if (model->batches_of[0] == most && model->batches_of[1] == seq) {
+        return 0;
+    }
+    EvaluatorSetup setup = {.model = &model->loaded.model,
+                            .backend = model->loaded.backend,
+                            .batch = most,
+                            .seq = seq,
+                            .fit = true};
+    evaluator_close(&model->batches);
+    int code = evaluator_open(&model->batches, &setup);
+    model->batches_of[0] = code == 0 ? most : 0;
+    model->batches_of[1] = seq;
+    return code;
+}
+
+int pacer_model_forward(pacer_model *model, const int32_t *tokens, size_t batch, size_t seq,
+                        float *logits)
+{
+    api_enter();
+    size_t vocab = (size_t)model->loaded.model.spec.vocab, rows, all;
+    if (batch == 0 || seq == 0 || __builtin_mul_overflow(batch, seq, &rows) ||
+        __builtin_mul_overflow(rows, vocab * sizeof *logits, &all) || all > PTRDIFF_MAX) {
+        return err_set(ERR_INPUT, "a batch of %zu texts of %zu tokens cannot be", batch, seq);
+    }
+    int code = check_tokens(model, tokens, rows);
+    signals_shield();
+    code = code != 0 ? code : open_batches(model, (int64_t)batch, (int64_t)seq);
+    for (size_t first = 0; code == 0 && first < batch;) {
+        size_t part = (size_t)model->batches.setup.batch;
+        part = part < batch - first ? part : batch - first;
+        code = evaluator_logits(&model->batches, tokens + first * seq, (int64_t)part,
+                                logits + first * seq * vocab);
+        first += part;
+    }
+    signals_unshield();
     return code;
 }

@@ -119,8 +119,12 @@ int pacer_train(const pacer_options *options, pacer_step_function *on_step, void
     int code = api_config(options, COMMAND_TRAIN, &cfg);
     code = code != 0 ? code : join_ranks(&cfg, &comm);
     if (code == 0) {
-        TrainWatcher watcher = {on_step, user};
-        code = api_train(&cfg, comm, on_step != NULL ? &watcher : NULL, result);
+        TrainWatcher watcher = {.step = on_step, .step_user = user};
+        if (options != NULL) {
+            watcher.validation = options->on_validation;
+            watcher.validation_user = options->validation_user;
+        }
+        code = api_train(&cfg, comm, &watcher, result);
     }
     code = ranks_leave(comm, code);
     config_free(&cfg);
@@ -131,4 +135,50 @@ int pacer_train(const pacer_options *options, pacer_step_function *on_step, void
 void pacer_stop(void)
 {
     signals_request(ERR_INTERRUPTED);
+}
+
+/* --- what a run has recorded --- */
+
+typedef struct {
+    const char *name;
+    int64_t *steps;
+    double *values;
+    size_t count, step_room, value_room;
+} Curve;
+
+static int add_line(void *context, const cJSON *line, const char *where, long number)
+{
+    (void)number;
+    Curve *curve = context;
+    double step = json_number(line, "step");
+    const cJSON *value = json_get(line, curve->name);
+    if (!(step >= 0 && step <= JSON_WHOLE_MAX)) {
+        return err_set(ERR_INPUT, "%s: not a line of a run's record", where);
+    }
+    if (cJSON_IsNumber(value)) {
+        curve->steps =
+            mem_grow(curve->steps, curve->count, &curve->step_room, sizeof *curve->steps);
+        curve->values =
+            mem_grow(curve->values, curve->count, &curve->value_room, sizeof *curve->values);
+        curve->steps[curve->count] = (int64_t)step;
+        curve->values[curve->count++] = value->valuedouble;
+    }
+    return 0;
+}
+
+int pacer_run_curve(const char *run, const char *name, int64_t **steps, double **values,
+                    size_t *count)
+{
+    api_enter();
+    Curve curve = {.name = name};
+    int code = lines_read(run, add_line, &curve, NULL);
+    if (code != 0) {
+        free(curve.steps);
+        free(curve.values);
+        return code;
+    }
+    *steps = curve.steps != NULL ? curve.steps : mem_alloc(sizeof **steps);
+    *values = curve.values != NULL ? curve.values : mem_alloc(sizeof **values);
+    *count = curve.count;
+    return 0;
 }

@@ -1,12 +1,13 @@
 #include "cli/commands.h"
 
+#include "api/internal.h"
 #include "base/err.h"
 #include "base/escape.h"
 #include "base/log.h"
+#include "base/show.h"
 #include "base/signals.h"
-#include "cli/show.h"
 #include "data/dataset.h"
-#include "data/prepare.h"
+#include "data/source.h"
 #include "data/stories.h"
 #include "text/encode.h"
 #include "text/unicode.h"
@@ -112,32 +113,11 @@ int cmd_data_info(Config *cfg)
     return code;
 }
 
-/* The last part of the path: what a manifest calls the tokenizer. */
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
-}
-
 int cmd_data_prepare(Config *cfg)
 {
-    Tokenizer *tokenizer;
-    int code = tokenizer_open(cfg->tokenizer, &tokenizer);
-    if (code != 0) {
-        return code;
-    }
-    PrepareOptions options = {.out = cfg->out,
-                              .source = text_source_options(cfg, cfg->argc, cfg->argv),
-                              .tokenizer = tokenizer,
-                              .tokenizer_name = base_name(cfg->tokenizer),
-                              .val_fraction = cfg->val_fraction,
-                              .shard_tokens = (uint64_t)cfg->shard_tokens,
-                              .threads = config_threads(cfg)};
-    code = tokenizer_end(tokenizer, cfg->end[0] != '\0' ? cfg->end : NULL, &options.end);
-    signals_install();
-    code = code != 0 ? code : prepare_dataset(&options);
     Dataset dataset;
-    code = code != 0 ? code : dataset_open(&dataset, cfg->out, (DatasetOptions){0});
+    signals_install();
+    int code = api_prepare(cfg, cfg->argc, cfg->argv, &dataset);
     if (code == 0) {
         print_dataset(&dataset);
         dataset_close(&dataset);
@@ -146,7 +126,6 @@ int cmd_data_prepare(Config *cfg)
         log_info("ready: pacer train --data %s", out);
         free(out);
     }
-    tokenizer_free(tokenizer);
     return code;
 }
 

@@ -7,10 +7,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/output.h"
+#include "base/show.h"
 #include "base/signals.h"
 #include "cli/commands.h"
 #include "cli/ranks.h"
-#include "cli/show.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,5 +1,5 @@
+#include "base/show.h"
 #include "cli/commands.h"
-#include "cli/show.h"
 #include "model/model.h"
 
 #include <stdio.h>

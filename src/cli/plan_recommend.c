@@ -6,11 +6,11 @@
 #include "base/escape.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/show.h"
 #include "base/signals.h"
 #include "cli/bench.h"
 #include "cli/commands.h"
 #include "cli/plan.h"
-#include "cli/show.h"
 #include "devices/devices.h"
 
 #include <stdlib.h>

@@ -315,7 +315,7 @@ void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep)
                         model->statsf);
 }
 
-static int64_t head_chunk_rows(const Ctx *c, const Model *model, int64_t rows)
+int64_t model_head_rows(const Ctx *c, const Model *model, int64_t rows)
 {
     int64_t fit =
         (int64_t)c->backend->head_bytes / (model->vocab_rows * (int64_t)dtype_size(model->act));
@@ -341,7 +341,7 @@ static void ready_from(Ctx *c, const Model *model, int layer)
 
 void model_head(Ctx *c, Model *model, Tensor losses, double scale, bool gradient, Mode mode)
 {
-    int64_t rows = model->nf.dim[0], chunk = head_chunk_rows(c, model, rows);
+    int64_t rows = model->nf.dim[0], chunk = model_head_rows(c, model, rows);
     ArenaMark mark = arena_mark(&c->scratch);
     Tensor buffer = ctx_scratch(c, MEM_HEAD, model->act, chunk, model->vocab_rows);
     OpStat before[OP_COUNT];

@@ -119,6 +119,9 @@ void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep);
  * replaced by its gradient; scale multiplies every gradient (1 / rows of the whole update). */
 void model_head(Ctx *c, Model *model, Tensor losses, double scale, bool gradient, Mode mode);
 
+/* Rows of such a chunk, of that many in all. */
+int64_t model_head_rows(const Ctx *c, const Model *model, int64_t rows);
+
 /* Gradients of everything below the head, by mode. After model_head with gradient. */
 void model_backward(Ctx *c, Model *model, Mode mode);
 

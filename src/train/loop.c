@@ -45,6 +45,19 @@ static int fill_validation(const Session *s, int64_t b, int64_t sequences, int32
     return code;
 }
 
+static void tell_validation(const Session *s)
+{
+    pacer_validation told = {.size = sizeof told,
+                             .step = s->state.step,
+                             .steps = s->run.total_steps,
+                             .loss = s->val_loss,
+                             .best = s->state.best_val_loss};
+    if (s->watcher != NULL && s->watcher->validation != NULL &&
+        s->watcher->validation(&told, s->watcher->validation_user) != 0) {
+        signals_request(ERR_INTERRUPTED);
+    }
+}
+
 /* Mean validation loss over the sequences of --eval-batches batches, or as many as there are, in
  * the order of the stream. */
 static int evaluate(Session *s)
@@ -86,7 +99,10 @@ static int evaluate(Session *s)
     timers_enter(&s->timers, PHASE_LOG);
     log_info("step %lld/%lld  val_loss %.4f", (long long)s->state.step,
              (long long)s->run.total_steps, s->val_loss);
-    code = session_leads(s) ? record_eval(s->record, s->state.step, s->val_loss) : 0;
+    if (session_leads(s)) {
+        tell_validation(s);
+        code = record_eval(s->record, s->state.step, s->val_loss);
+    }
     code = session_agree(s, code); /* wait here for the first rank, not in the next step */
     timers_leave(&s->timers, PHASE_LOG);
     return code;
@@ -262,7 +278,7 @@ static int tell(Session *s, double seconds, bool tells)
                        .peak_bytes = value_of((double)trainer_peak_bytes(&s->trainer))};
     s->line_steps = 0;
     s->line_seconds = 0;
-    if (s->watcher != NULL) {
+    if (s->watcher != NULL && s->watcher->step != NULL) {
         pacer_step told = {.size = sizeof told,
                            .step = step,
                            .steps = steps,
@@ -272,7 +288,7 @@ static int tell(Session *s, double seconds, bool tells)
                            .grad_norm = s->grad_norm,
                            .tok_s = tok_s,
                            .seconds_left = left};
-        if (s->watcher->function(&told, s->watcher->user) != 0) {
+        if (s->watcher->step(&told, s->watcher->step_user) != 0) {
             signals_request(ERR_INTERRUPTED);
         }
     }
@@ -317,15 +333,15 @@ static int loop(Session *s)
         code = tell(s, seconds, news.tells);
         code = news.tells ? session_agree(s, code) : code;
         timers_leave(&s->timers, PHASE_LOG);
-        if (s->ranks <= 1) {
-            news.signal = signals_pending(); /* whoever got that line may have asked for it */
-        }
         if (code == 0 && !finite) {
             return diverged(s);
         }
         if (code == 0 && s->has_validation &&
             (every(s->state.step, cfg->eval_every) || (last && cfg->eval_every > 0))) {
             code = evaluate(s);
+        }
+        if (s->ranks <= 1) {
+            news.signal = signals_pending(); /* whoever was told of this may have asked for it */
         }
         if (code == 0 && saving) {
             code = save(s);

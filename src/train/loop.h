@@ -11,11 +11,14 @@ typedef struct {
     double loss, val_loss, tok_s;
 } TrainResult;
 
-/* Who wants to know of each recorded line (--log-every) as it is made. Called by the first rank's
- * thread that trains, which waits for the answer. */
+/* Who wants to know of each recorded line (--log-every), and of each validation loss, as it is
+ * made; either may be NULL. Called by the first rank's thread that trains, which waits for the
+ * answer. */
 typedef struct {
-    pacer_step_function *function;
-    void *user;
+    pacer_step_function *step;
+    void *step_user;
+    pacer_validation_function *validation;
+    void *validation_user;
 } TrainWatcher;
 
 /* comm may be NULL: one rank. watcher may be NULL. Returns 0, ERR_INTERRUPTED or ERR_TERMINATED

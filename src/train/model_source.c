@@ -281,3 +281,23 @@ int import_model(const char *path, const char *out)
     model_source_close(&source);
     return code;
 }
+
+/* --- and back --- */
+
+int export_model(const Config *cfg, const char *path)
+{
+    ModelSource source;
+    int code = model_source_open(&source, path);
+    if (code != 0) {
+        return code;
+    }
+    HfModel model = {source.weights, &source.spec, model_source_tokenizer(&source),
+                     source.step > 0};
+    HfExport options = {cfg->dtype == CONFIG_DTYPE_BF16 ? DT_BF16 : DT_F32, cfg->shard_bytes};
+    code = hf_export(&model, options, cfg->out);
+    if (code == 0) {
+        log_info("%s: the model of %s for Hugging Face", cfg->out, source.path);
+    }
+    model_source_close(&source);
+    return code;
+}

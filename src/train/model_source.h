@@ -46,3 +46,7 @@ int initial_weights(Trainer *trainer, const char *path);
  * state. ERR_INPUT names what is wrong with the folder, or that `out` exists and is no empty
  * folder. */
 int import_model(const char *folder, const char *out);
+
+/* The model that `path` means as a Hugging Face folder, by the options out, dtype and shard-bytes.
+ * ERR_INPUT as model_source_open and hf_export say. */
+int export_model(const Config *cfg, const char *path);

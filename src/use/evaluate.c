@@ -207,16 +207,22 @@ static double number_at(const void *numbers, DType dtype, int64_t index)
     return dtype == DT_F64 ? ((const double *)numbers)[index] : ((const float *)numbers)[index];
 }
 
+/* How many windows a pass over `count` of them has room for. */
+static int64_t pass_windows(const Evaluator *e, int64_t count)
+{
+    int64_t batch = e->setup.backend->few_shapes ? 1 : count;
+    while (batch < count) {
+        batch *= 2;
+    }
+    return batch < e->setup.batch ? batch : e->setup.batch;
+}
+
 /* One pass over at most setup.batch windows, the longest first. */
 static int run_batch(Evaluator *e, EvalWindow *const *windows, int64_t count)
 {
     Backend *backend = e->setup.backend;
     int64_t seq = model_pass_length(backend, windows[0]->count, e->setup.seq);
-    int64_t batch = backend->few_shapes ? 1 : count;
-    while (batch < count) {
-        batch *= 2;
-    }
-    batch = batch < e->setup.batch ? batch : e->setup.batch;
+    int64_t batch = pass_windows(e, count);
     int code = reserve(e, batch, seq);
     if (code != 0) {
         return code;
@@ -239,6 +245,61 @@ static int run_batch(Evaluator *e, EvalWindow *const *windows, int64_t count)
         window->done = true;
         e->whole = e->whole && window->count == seq && window->skip == 0;
     }
+    return 0;
+}
+
+/* Rows of logits from the device to their place; host (count, vocab_rows) act is room for them. */
+static void take_logits(Evaluator *e, Tensor from, void *host, float *logits)
+{
+    const Model *model = e->setup.model;
+    int64_t vocab = model->spec.vocab;
+    e->setup.backend->download(e->setup.backend, host, from.data, tensor_bytes(from));
+    for (int64_t row = 0; row < from.dim[0]; row++, logits += vocab) {
+        int64_t first = row * model->vocab_rows;
+        if (model->act == DT_F32) {
+            memcpy(logits, (const float *)host + first, (size_t)vocab * sizeof *logits);
+            continue;
+        }
+        PACER_ASSERT(model->act == DT_BF16, "logits in %s", dtype_name(model->act));
+        for (int64_t i = 0; i < vocab; i++) {
+            logits[i] = f32_from_bf16(((const uint16_t *)host)[first + i]);
+        }
+    }
+}
+
+int evaluator_logits(Evaluator *e, const int32_t *tokens, int64_t batch, float *logits)
+{
+    Model *model = e->setup.model;
+    Backend *backend = e->setup.backend;
+    int64_t seq = e->setup.seq, windows = pass_windows(e, batch), all = windows * seq;
+    PACER_ASSERT(batch > 0 && batch <= e->setup.batch, "%lld windows of %lld", (long long)batch,
+                 (long long)e->setup.batch);
+    int code = reserve(e, windows, seq);
+    if (code != 0) {
+        return code;
+    }
+    int64_t chunk = model_head_rows(&e->ctx, model, all);
+    void *host = mem_try_aligned((size_t)(chunk * model->vocab_rows) * dtype_size(model->act));
+    if (host == NULL) {
+        return err_set(ERR_MEMORY, "no memory for logits; try a smaller batch");
+    }
+    memset(e->host_ids, 0, (size_t)all * sizeof *e->host_ids);
+    memcpy(e->host_ids, tokens, (size_t)(batch * seq) * sizeof *tokens);
+    backend->upload(backend, e->ids.data, e->host_ids, tensor_bytes(e->ids));
+    model_forward(&e->ctx, model, (DeviceBatch){.batch = windows, .seq = seq, .ids = e->ids},
+                  KEEP_NOTHING);
+    /* The room that model_head takes for the same rows, and so planned. */
+    ArenaMark mark = arena_mark(&e->ctx.scratch);
+    Tensor buffer = ctx_scratch(&e->ctx, MEM_HEAD, model->act, chunk, model->vocab_rows);
+    for (int64_t first = 0; first < batch * seq; first += chunk) {
+        int64_t count = batch * seq - first < chunk ? batch * seq - first : chunk;
+        Tensor part = tensor_rows(buffer, 0, count);
+        model_logits(&e->ctx, model, first, part);
+        take_logits(e, part, host, logits + first * model->spec.vocab);
+    }
+    arena_release(&e->ctx.scratch, mark);
+    model_end(&e->ctx, model);
+    free(host);
     return 0;
 }
 

@@ -70,6 +70,11 @@ size_t evaluator_bytes(const EvaluatorSetup *setup, int64_t batch, int64_t seq);
  * rank; the windows that were done before are good then. A loss may be no finite number. */
 int evaluator_run(Evaluator *evaluator, EvalWindow *windows, int64_t count);
 
+/* Logits of the tokens that follow: row t of text b is of the token behind tokens[b][0..t]. tokens
+ * (batch, seq) of the model's vocabulary, batch at most the setup's; logits (batch, seq, vocab) in
+ * host memory. 0 or ERR_MEMORY. */
+int evaluator_logits(Evaluator *evaluator, const int32_t *tokens, int64_t batch, float *logits);
+
 /* Starts totals and progress anew; begin and end of a round are told by done and round. */
 void evaluator_begin(Evaluator *evaluator);
 

@@ -1,4 +1,4 @@
-#include "cli/show.h"
+#include "base/show.h"
 
 #include <inttypes.h>
 
