@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "support/exchange_files.h"
 #include "support/own_folder.h"
-#include "tensor/safetensors.h"
+#include "support/safe_values.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -228,6 +228,34 @@ static void test_chain__validation_losses_are_told_and_recorded(void **state)
     assert_int_equal(pacer_run_curve("/nowhere", "loss", &steps, &losses, &count), PACER_INPUT);
 }
 
+/* The shards become shorter under the training: its error, and not the end of this process. */
+static int cut_shards(const pacer_step *step, void *user)
+{
+    char *command = mem_format("truncate -s 300 '%s'/*.shard", (const char *)user);
+    assert_int_equal(step->step > 1 ? 0 : system(command), 0);
+    free(command);
+    return 0;
+}
+
+static void test_chain__files_that_become_shorter_end_no_process(void **state)
+{
+    (void)state;
+    char *data = in_folder("cut-shards"), *out = in_folder("cut-run");
+    char *copy = mem_format("cp -r '%s/own-shards' '%s'", own_folder, data);
+    assert_int_equal(system(copy), 0);
+    pacer_options *options = training();
+    set(options, "data", data);
+    set(options, "out", out);
+    set(options, "steps", "5000");
+    assert_int_equal(pacer_train(options, cut_shards, data, NULL), PACER_INPUT);
+    assert_non_null(strstr(pacer_error(), "became shorter"));
+    assert_non_null(strstr(pacer_error(), ".shard"));
+    pacer_options_free(options);
+    free(copy);
+    free(out);
+    free(data);
+}
+
 /* --- logits of batches --- */
 
 static pacer_model *open_model(const char *path)
@@ -242,37 +270,26 @@ static pacer_model *open_model(const char *path)
     return model;
 }
 
-/* The fixture's ids, the caller's, and its expected logits, of the file. */
-static int32_t *read_ids(const SafeFile *file, size_t shape[2])
-{
-    const SafeTensor *ids = safetensors_find(file, "ids");
-    int32_t *out = mem_alloc(ids->bytes);
-    memcpy(out, ids->data, ids->bytes);
-    shape[0] = (size_t)ids->dim[0];
-    shape[1] = (size_t)ids->dim[1];
-    return out;
-}
-
 static void compare_with_gold(const char *name)
 {
     char *path = exchange_fixture(name), *file = io_join(path, "expected.safetensors");
     SafeFile expected;
-    size_t shape[2];
     done(safetensors_open(file, &expected));
-    int32_t *ids = read_ids(&expected, shape);
+    const SafeTensor *ids = safetensors_find(&expected, "ids");
     const SafeTensor *want = safetensors_find(&expected, "logits");
+    int32_t *tokens = safe_values(ids);
+    float *values = safe_values(want), *logits = mem_alloc(want->bytes);
     pacer_model *model = open_model(path);
     size_t vocab = (size_t)pacer_model_number(model, "vocab");
-    assert_int_equal(want->bytes, shape[0] * shape[1] * vocab * sizeof(float));
-    float *logits = mem_alloc(want->bytes);
-    done(pacer_model_forward(model, ids, shape[0], shape[1], logits));
-    for (size_t i = 0; i < want->bytes / sizeof(float); i++) {
-        float value;
-        memcpy(&value, want->data + i * sizeof value, sizeof value);
-        assert_true(fabsf(logits[i] - value) <= 1e-4F);
+    size_t batch = (size_t)ids->dim[0], seq = (size_t)ids->dim[1];
+    assert_int_equal(want->bytes, batch * seq * vocab * sizeof(float));
+    done(pacer_model_forward(model, tokens, batch, seq, logits));
+    for (size_t i = 0; i < batch * seq * vocab; i++) {
+        assert_true(fabsf(logits[i] - values[i]) <= 1e-4F);
     }
     free(logits);
-    free(ids);
+    free(values);
+    free(tokens);
     pacer_model_close(model);
     safetensors_close(&expected);
     free(file);
@@ -426,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_chain__a_tokenizer_is_that_of_the_program),
         cmocka_unit_test(test_chain__prepared_data_are_those_of_the_program),
         cmocka_unit_test(test_chain__validation_losses_are_told_and_recorded),
+        cmocka_unit_test(test_chain__files_that_become_shorter_end_no_process),
         cmocka_unit_test(test_chain__logits_of_a_batch_are_those_of_transformers),
         cmocka_unit_test(test_chain__logits_give_the_loss_that_eval_gives),
         cmocka_unit_test(test_chain__large_batches_go_in_parts),

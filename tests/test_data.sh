@@ -99,6 +99,11 @@ expect 0 'Document 0 tells on line 0 of the square of 0: 0.' data info merged
 bytes=$(awk '$1 == "train" || $1 == "validation" {gsub(",", ""); n += $4} END {print n}' out)
 [[ $bytes == "$expected" ]] || fail "with merges info counts $bytes bytes of text, not $expected"
 
+# --- more shards than a process may have open files ---
+expect 0 'train' data prepare --shard-tokens 4000 --out many text
+[[ $(ls many/*.shard | wc -l) -gt 48 ]] || fail "only $(ls many/*.shard | wc -l) shards"
+(ulimit -n 48 && "$PACER" data info many >out 2>err) || fail "more shards than open files: $(tail -n 1 err)"
+
 # --- damage ---
 cp -r plain damaged
 shard=$(cd damaged && ls train-00000-*.shard)

@@ -7,6 +7,7 @@
 #include "exchange/weight_folder.h"
 #include "model/model.h"
 #include "support/exchange_files.h"
+#include "support/safe_values.h"
 #include "tensor/safetensors.h"
 #include "train/model_source.h"
 
@@ -108,10 +109,12 @@ static int check_changed(Change c)
     exchange_write(to, "config.json", config);
     SafeEntry *entries = mem_zalloc((size_t)safe.count + 1, sizeof *entries);
     float *values = mem_zalloc(100000, sizeof *values);
+    void **copies = mem_zalloc((size_t)safe.count, sizeof *copies);
     int count = 0;
     for (int i = 0; i < safe.count; i++) {
         const SafeTensor *t = &safe.tensors[i];
-        Tensor tensor = {(void *)t->data, t->dtype, t->rank, {0}};
+        copies[i] = safe_values(t);
+        Tensor tensor = {copies[i], t->dtype, t->rank, {0}};
         memcpy(tensor.dim, t->dim, sizeof tensor.dim);
         if (c.drop != NULL && strcmp(t->name, c.drop) == 0) {
             if (c.longer == 0) {
@@ -121,7 +124,7 @@ static int check_changed(Change c)
             tensor.data = values;
         }
         if (c.like != NULL && strcmp(t->name, c.like) == 0) {
-            memcpy(values, t->data, t->bytes);
+            memcpy(values, copies[i], t->bytes);
             values[0] += c.change;
             entries[count++] = (SafeEntry){c.add, tensor};
             entries[count - 1].tensor.data = values;
@@ -139,7 +142,11 @@ static int check_changed(Change c)
         model_free(&shapes);
         weight_folder_close(changed);
     }
+    for (int i = 0; i < safe.count; i++) {
+        free(copies[i]);
+    }
     safetensors_close(&safe);
+    free(copies);
     free(entries);
     free(values);
     free(config);

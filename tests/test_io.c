@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -259,23 +258,26 @@ static void test_io__read_all_keeps_to_its_limit(void **state)
     free(path);
 }
 
-static void test_io__map_shows_the_file(void **state)
+static void test_io__files_are_read_from_any_place(void **state)
 {
-    char *path = io_join(*state, "file");
-    IoMap map;
-    assert_int_equal(io_write_atomic(path, "mapped", 6), 0);
-    assert_int_equal(io_map(path, &map), 0);
-    assert_int_equal(map.size, 6);
-    assert_memory_equal(map.data, "mapped", 6);
-    io_unmap(&map);
-    assert_null(map.data);
-
+    char *path = io_join(*state, "file"), bytes[8] = "";
+    IoFile *file;
+    assert_int_equal(io_write_atomic(path, "some text", 9), 0);
+    assert_int_equal(io_file_open(path, &file), 0);
+    assert_int_equal(io_file_size(file), 9);
+    assert_int_equal(io_file_read(file, 5, bytes, 4), 0);
+    assert_string_equal(bytes, "text");
+    assert_int_equal(io_file_read(file, 9, bytes, 0), 0);
+    assert_int_equal(io_file_check(file), 0);
+    io_file_close(file);
+    io_file_close(NULL);
     assert_int_equal(io_write_atomic(path, "", 0), 0);
-    assert_int_equal(io_map(path, &map), 0);
-    assert_null(map.data);
-    io_unmap(&map);
-    assert_int_equal(io_map(*state, &map), ERR_INPUT);
-    assert_int_equal(io_map("/no/such/file", &map), ERR_INPUT);
+    assert_int_equal(io_file_open(path, &file), 0);
+    assert_int_equal(io_file_size(file), 0);
+    io_file_close(file);
+    assert_int_equal(io_file_open(*state, &file), ERR_INPUT);
+    assert_null(file);
+    assert_int_equal(io_file_open("/no/such/file", &file), ERR_INPUT);
     free(path);
 }
 
@@ -285,87 +287,86 @@ static void test_io__pipes_are_refused(void **state)
 {
     char *path = io_join(*state, "pipe"), *data;
     size_t size;
-    IoMap map;
+    IoFile *file;
     assert_int_equal(mkfifo(path, 0600), 0);
     alarm(60);
     assert_int_equal(io_read_all(path, 100, &data, &size), ERR_INPUT);
     assert_non_null(strstr(err_message(), "not a regular file"));
-    assert_int_equal(io_map(path, &map), ERR_INPUT);
+    assert_int_equal(io_file_open(path, &file), ERR_INPUT);
     assert_non_null(strstr(err_message(), path));
     alarm(0);
     free(path);
 }
 
-#define PAGE ((size_t)4096)
+#define LENGTH ((size_t)3 << 12)
 
-/* Sum of all bytes of a map: they are there to be read, whatever became of the file. */
-static unsigned sum_of(const IoMap *map)
+/* How many bytes of a file of ones are still there; the others read as zeros. */
+static size_t count_left(IoFile *file, int *code)
 {
-    unsigned sum = 0;
-    for (size_t i = 0; i < map->size; i++) {
-        sum += map->data[i];
+    uint8_t bytes[LENGTH];
+    size_t left = 0;
+    memset(bytes, 7, sizeof bytes);
+    *code = io_file_read(file, 0, bytes, sizeof bytes);
+    for (size_t i = 0; i < LENGTH; i++) {
+        assert_in_range(bytes[i], 0, 1);
+        left += bytes[i];
     }
-    return sum;
+    return left;
 }
 
-static void test_io__a_file_cut_short_while_mapped_is_an_error(void **state)
+/* More files than are kept open: the last ones are opened for each reading. */
+#define MANY_FILES 203
+
+static void test_io__a_file_cut_short_while_it_is_read_is_an_error(void **state)
 {
-    static const size_t lengths[] = {3 * PAGE - 1, 2 * PAGE, PAGE + 7,
-                                     0}; /* the first within a page */
-    char *path = io_join(*state, "file"), *bytes = mem_alloc(3 * PAGE);
-    void (*handler)(int) = signal(SIGBUS, SIG_DFL); /* cmocka's */
-    io_claim_bus_errors();
-    memset(bytes, 1, 3 * PAGE);
+    static const size_t lengths[] = {LENGTH - 1, LENGTH / 2, 7, 0};
+    char *path = io_join(*state, "file"), *bytes = mem_alloc(LENGTH);
+    IoFile *files[MANY_FILES];
+    int code;
+    memset(bytes, 1, LENGTH);
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
-        IoMap map, other;
-        assert_int_equal(io_write_atomic(path, bytes, 3 * PAGE), 0);
-        assert_int_equal(io_map(path, &map), 0);
-        assert_int_equal(io_map(path, &other), 0);
-        assert_int_equal(sum_of(&map), 3 * PAGE);
-        assert_int_equal(io_map_check(&map, path), 0);
+        assert_int_equal(io_write_atomic(path, bytes, LENGTH), 0);
+        for (int k = 0; k < MANY_FILES; k++) {
+            assert_int_equal(io_file_open(path, &files[k]), 0);
+            assert_int_equal(count_left(files[k], &code), LENGTH);
+            assert_int_equal(code, 0);
+        }
         assert_int_equal(truncate(path, (off_t)lengths[i]), 0);
-        assert_int_equal(sum_of(&map), lengths[i]);
-        assert_int_equal(io_map_check(&map, path), ERR_INPUT);
-        assert_non_null(strstr(err_message(), path));
-        assert_int_equal(io_map_check(&other, path), ERR_INPUT);
-        io_unmap(&map);
-        assert_int_equal(sum_of(&other), lengths[i]);
-        io_unmap(&other);
+        for (int k = 0; k < MANY_FILES; k++) {
+            assert_int_equal(io_file_check(files[k]), 0); /* what was read was there */
+            assert_int_equal(count_left(files[k], &code), lengths[i]);
+            assert_int_equal(code, ERR_INPUT);
+            assert_int_equal(io_file_check(files[k]), ERR_INPUT);
+            assert_non_null(strstr(err_message(), path));
+            io_file_close(files[k]);
+        }
     }
-    /* A file that takes its place does not matter: the map is of the one before. */
-    IoMap map;
-    assert_int_equal(io_write_atomic(path, bytes, 3 * PAGE), 0);
-    assert_int_equal(io_map(path, &map), 0);
-    assert_int_equal(io_write_atomic(path, "new", 3), 0);
-    assert_int_equal(sum_of(&map), 3 * PAGE);
-    assert_int_equal(io_map_check(&map, path), 0);
-    io_unmap(&map);
-    signal(SIGBUS, handler);
     free(bytes);
     free(path);
 }
 
-/* A bus error that is none of ours ends the program as ever. */
-static void test_io__other_bus_errors_stay_fatal(void **state)
+/* Another file that takes its name is not read in its place: the old one is, where it was kept
+ * open, and else it is gone. */
+static void test_io__a_file_that_was_replaced_is_not_mistaken(void **state)
 {
-    char *path = io_join(*state, "file");
-    IoMap map;
-    assert_int_equal(io_write_atomic(path, "mapped", 6), 0);
-    pid_t child = fork();
-    if (child == 0) {
-        signal(SIGBUS, SIG_DFL);
-        io_claim_bus_errors();
-        if (io_map(path, &map) == 0) {
-            int file = open(path, O_RDONLY);
-            volatile char *other = mmap(NULL, 6, PROT_READ, MAP_SHARED, file, 0);
-            char byte = truncate(path, 0) == 0 ? other[0] : 0;
-            _exit(byte);
-        }
-        _exit(1);
+    char *path = io_join(*state, "file"), *bytes = mem_alloc(LENGTH);
+    IoFile *files[MANY_FILES];
+    memset(bytes, 1, LENGTH);
+    assert_int_equal(io_write_atomic(path, bytes, LENGTH), 0);
+    for (int k = 0; k < MANY_FILES; k++) {
+        assert_int_equal(io_file_open(path, &files[k]), 0);
     }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+    memset(bytes, 0, LENGTH);
+    assert_int_equal(io_write_atomic(path, bytes, LENGTH), 0);
+    int code;
+    assert_int_equal(count_left(files[0], &code), LENGTH);
+    assert_int_equal(code, 0);
+    count_left(files[MANY_FILES - 1], &code);
+    assert_int_equal(code, ERR_INPUT);
+    for (int k = 0; k < MANY_FILES; k++) {
+        io_file_close(files[k]);
+    }
+    free(bytes);
     free(path);
 }
 
@@ -485,10 +486,10 @@ int main(void)
         FILE_TEST(test_io__writer_abandon_removes_the_file),
         FILE_TEST(test_io__make_folders_and_remove_tree),
         FILE_TEST(test_io__read_all_keeps_to_its_limit),
-        FILE_TEST(test_io__map_shows_the_file),
+        FILE_TEST(test_io__files_are_read_from_any_place),
         FILE_TEST(test_io__pipes_are_refused),
-        FILE_TEST(test_io__a_file_cut_short_while_mapped_is_an_error),
-        FILE_TEST(test_io__other_bus_errors_stay_fatal),
+        FILE_TEST(test_io__a_file_cut_short_while_it_is_read_is_an_error),
+        FILE_TEST(test_io__a_file_that_was_replaced_is_not_mistaken),
         FILE_TEST(test_io__a_temporary_file_that_was_left_is_used_again),
         FILE_TEST(test_io__a_temporary_name_never_leads_elsewhere),
         FILE_TEST(test_io__writers_of_one_file_take_turns),

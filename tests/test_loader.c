@@ -221,11 +221,11 @@ static void test_loader__builtin_random_is_reproducible(void **state)
         options.seed = 6;
         assert_int_equal(dataset_open(&c, "builtin:random", options), 0);
         size_t bytes = (size_t)(a.train.tokens * (uint64_t)a.train.shards[0].token_bytes);
-        assert_memory_equal(a.train.shards[0].data, b.train.shards[0].data, bytes);
+        assert_memory_equal(a.train.shards[0].memory, b.train.shards[0].memory, bytes);
         assert_true(vocabs[i] == 1 ||
-                    memcmp(a.train.shards[0].data, c.train.shards[0].data, bytes) != 0);
+                    memcmp(a.train.shards[0].memory, c.train.shards[0].memory, bytes) != 0);
         assert_true(vocabs[i] == 1 ||
-                    memcmp(a.train.shards[0].data, a.validation.shards[0].data, 1000) != 0);
+                    memcmp(a.train.shards[0].memory, a.validation.shards[0].memory, 1000) != 0);
         assert_int_equal(a.vocab, vocabs[i]);
         assert_int_equal(dataset_check_vocab(&a, vocabs[i]), 0);
         double sum = 0; /* the mean of uniform tokens, within 6 standard deviations */

@@ -33,7 +33,11 @@ static void check_text(const char *path, const Text *text)
         assert_int_equal(document.offset, expected[i].offset);
         assert_int_equal(document.line, expected[i].line);
         assert_int_equal(document.hash, io_hash(content, expected[i].size));
-        assert_memory_equal(document.bytes, content, expected[i].size);
+        const uint8_t *bytes;
+        size_t more;
+        assert_int_equal(source_file_bytes(&file, document.offset, document.size, &bytes, &more),
+                         0);
+        assert_memory_equal(bytes, content, expected[i].size);
     }
     for (int again = 0; again < 2; again++) {
         assert_int_equal(text_document_next(&reader, &document, &found), 0);

@@ -9,28 +9,22 @@ struct stat;
 /* "PATH: cannot WHAT: ..." by errno, with the code that belongs to it. */
 int io_error(const char *path, const char *what);
 
-/* A file mapped read-only. Its owner may cut it short meanwhile, or its disk fail: after
- * io_claim_bus_errors what is gone then reads as zeros, and io_map_check tells. */
-typedef struct {
-    const uint8_t *data; /* NULL when size is 0 */
-    size_t size;
-    struct IoGuard *guard;
-} IoMap;
+/* A regular file, read from any place by any thread. Its owner may cut it short meanwhile, put
+ * another in its place, or its disk fail. */
+typedef struct IoFile IoFile;
 
-int io_map(const char *path, IoMap *map); /* io_unmap releases it */
-void io_unmap(IoMap *map);                /* no-op on a zeroed map */
+int io_file_open(const char *path, IoFile **out);
+void io_file_close(IoFile *file); /* NULL is fine */
 
-/* Gives back the memory of what was read: it is read from the file again where it is asked for. */
-void io_map_forget(const IoMap *map);
+/* The same of an open descriptor, which becomes the file's; name is for messages. */
+int io_file_adopt(int descriptor, const char *name, IoFile **out);
 
-/* ERR_INPUT when what was read from the map so far need not have been in the file: it has become
- * shorter, or could not be read. To be asked behind every use of the bytes, before anybody
- * relies on them. */
-int io_map_check(const IoMap *map, const char *path);
+uint64_t io_file_size(const IoFile *file); /* bytes, when it was opened */
 
-/* Handles the signal that reading lost parts of a map raises, in place of what the process did
- * with it. For pacer's own program: a library leaves signals alone. */
-void io_claim_bus_errors(void);
+/* Bytes [offset, offset + size). Where they are not in the file any more `to` gets zeros:
+ * ERR_INPUT, of this call and of io_file_check from then on. */
+int io_file_read(IoFile *file, uint64_t offset, void *to, size_t size);
+int io_file_check(const IoFile *file);
 
 /* Opens a file for reading that is a regular one: no pipe or device, which could keep the reader
  * waiting. */

@@ -290,7 +290,6 @@ int main(int argc, char **argv)
     wait_policy_set(argv); /* before signals and threads: it starts anew */
     signals_claim();
     mem_claim_json();
-    io_claim_bus_errors();
     int status = dispatch(argc > 0 ? argc - 1 : 0, argv + 1);
     if ((fflush(stdout) != 0 || ferror(stdout)) && !reader_is_gone()) {
         log_error("standard output could not be written");

@@ -23,6 +23,8 @@
 
 #define SCAN_CHUNK ((uint64_t)1 << 20) /* bytes: hash and maximum while they are in the cache */
 #define PUT_CHUNK 4096                 /* tokens narrowed to uint16 at a time */
+#define READ_CHUNK 4096                /* tokens read at a time */
+#define HEAD_BYTES 512                 /* of a file, by which its format is known */
 
 const char *shard_format_name(ShardFormat format)
 {
@@ -42,7 +44,7 @@ const char *shard_format_name(ShardFormat format)
 /* The file holds a header of `header` bytes and shard->tokens tokens, and nothing else. */
 static int check_length(Shard *shard, uint64_t header)
 {
-    uint64_t width = (uint64_t)shard->token_bytes, actual = shard->map.size;
+    uint64_t width = (uint64_t)shard->token_bytes, actual = io_file_size(shard->file);
     if (shard->tokens > (UINT64_MAX - header) / width) {
         return err_set(ERR_INPUT,
                        "the header promises an impossible %" PRIu64
@@ -57,20 +59,26 @@ static int check_length(Shard *shard, uint64_t header)
                        actual < expected ? "truncated" : "longer than its header says",
                        shard->tokens, expected, actual);
     }
-    shard->data = shard->map.data + header;
+    shard->header = header;
     return 0;
 }
 
-static int open_pacer(Shard *shard)
+/* The first bytes of a file, as many as it has. */
+typedef struct {
+    uint8_t bytes[HEAD_BYTES];
+    size_t size;
+} Head;
+
+static int open_pacer(Shard *shard, const Head *head)
 {
-    if (shard->map.size < SHARD_HEADER_BYTES) {
+    if (head->size < SHARD_HEADER_BYTES) {
         return err_set(ERR_INPUT,
                        "truncated: a shard has at least %d bytes, the file has %zu; prepare or "
                        "copy it again",
-                       SHARD_HEADER_BYTES, shard->map.size);
+                       SHARD_HEADER_BYTES, head->size);
     }
     ShardHeader header;
-    memcpy(&header, shard->map.data, sizeof header);
+    memcpy(&header, head->bytes, sizeof header);
     if (header.version != SHARD_VERSION) {
         return err_set(ERR_INPUT,
                        "shard format version %" PRIu32
@@ -104,11 +112,12 @@ static int open_pacer(Shard *shard)
 
 static int open_llmc(Shard *shard, const uint32_t header[3])
 {
-    if (shard->map.size < LLMC_HEADER_BYTES) {
+    uint64_t size = io_file_size(shard->file);
+    if (size < LLMC_HEADER_BYTES) {
         return err_set(ERR_INPUT,
-                       "truncated: an llm.c file has at least %d bytes, this one has %zu; make "
-                       "or copy it again",
-                       LLMC_HEADER_BYTES, shard->map.size);
+                       "truncated: an llm.c file has at least %d bytes, this one has %" PRIu64
+                       "; make or copy it again",
+                       LLMC_HEADER_BYTES, size);
     }
     bool narrow = header[0] == LLMC_MAGIC_U16;
     uint32_t known = narrow ? LLMC_VERSION_U16 : LLMC_VERSION_U32;
@@ -131,24 +140,24 @@ static int open_llmc(Shard *shard, const uint32_t header[3])
 
 static int open_raw(Shard *shard)
 {
-    if (shard->map.size % 2 != 0) {
+    uint64_t size = io_file_size(shard->file);
+    if (size % 2 != 0) {
         return err_set(ERR_INPUT,
-                       "%zu bytes are no whole number of uint16 tokens: truncated, or not a "
-                       "token file; prepare or copy it again",
-                       shard->map.size);
+                       "%" PRIu64 " bytes are no whole number of uint16 tokens: truncated, or "
+                       "not a token file; prepare or copy it again",
+                       size);
     }
     shard->format = SHARD_RAW;
     shard->token_bytes = 2;
-    shard->tokens = shard->map.size / 2;
+    shard->tokens = size / 2;
     return check_length(shard, 0);
 }
 
 /* No byte of the first few hundred is a control character that text does not have. */
-static bool looks_like_text(const IoMap *map)
+static bool looks_like_text(const Head *head)
 {
-    size_t size = map->size < 512 ? map->size : 512;
-    for (size_t i = 0; i < size; i++) {
-        uint8_t byte = map->data[i];
+    for (size_t i = 0; i < head->size; i++) {
+        uint8_t byte = head->bytes[i];
         if (byte < 32 && byte != '\n' && byte != '\r' && byte != '\t') {
             return false;
         }
@@ -156,9 +165,9 @@ static bool looks_like_text(const IoMap *map)
     return true;
 }
 
-static int unknown_format(const Shard *shard)
+static int unknown_format(const Shard *shard, const Head *head)
 {
-    if (looks_like_text(&shard->map)) {
+    if (looks_like_text(head)) {
         char *word = escape_shell_path(shard->path);
         int code = err_set(ERR_INPUT,
                            "looks like text, not tokens; make tokens of it first: pacer data "
@@ -175,20 +184,24 @@ static int unknown_format(const Shard *shard)
 int shard_open(Shard *shard, const char *path, bool raw)
 {
     *shard = (Shard){0};
-    int code = io_map(path, &shard->map);
+    int code = io_file_open(path, &shard->file);
     if (code != 0) {
         return code;
     }
-    shard->path = mem_strdup(path);
-    uint32_t start[3] = {0}; /* of llm.c */
-    if (shard->map.size > 0) {
-        memcpy(start, shard->map.data,
-               shard->map.size < sizeof start ? shard->map.size : sizeof start);
+    Head head = {.size = HEAD_BYTES};
+    head.size = io_file_size(shard->file) < HEAD_BYTES ? io_file_size(shard->file) : HEAD_BYTES;
+    code = io_file_read(shard->file, 0, head.bytes, head.size);
+    if (code != 0) {
+        shard_close(shard);
+        return code;
     }
-    if (shard->map.size == 0) {
+    shard->path = mem_strdup(path);
+    uint32_t start[3]; /* of llm.c */
+    memcpy(start, head.bytes, sizeof start);
+    if (head.size == 0) {
         code = err_set(ERR_INPUT, "the file is empty; prepare or copy it again");
-    } else if (shard->map.size >= 8 && memcmp(shard->map.data, SHARD_MAGIC, 8) == 0) {
-        code = open_pacer(shard);
+    } else if (head.size >= 8 && memcmp(head.bytes, SHARD_MAGIC, 8) == 0) {
+        code = open_pacer(shard, &head);
     } else if (start[0] == LLMC_MAGIC_U16 || start[0] == LLMC_MAGIC_U32) {
         code = open_llmc(shard, start);
     } else if (start[0] == LLMC_MAGIC_EVAL) {
@@ -198,13 +211,25 @@ int shard_open(Shard *shard, const char *path, bool raw)
     } else if (raw) {
         code = open_raw(shard);
     } else {
-        code = unknown_format(shard);
+        code = unknown_format(shard, &head);
     }
     if (code != 0) {
         shard_close(shard);
         err_wrap(code, "%s", path);
     }
     return code;
+}
+
+/* Tokens [first, first + count) as they are stored: in memory, or read into `room`. What a file has
+ * lost reads as zeros (shard_check). */
+static const void *stored(const Shard *shard, uint64_t first, uint64_t count, void *room)
+{
+    uint64_t width = (uint64_t)shard->token_bytes;
+    if (shard->memory != NULL) {
+        return (const uint8_t *)shard->memory + first * width;
+    }
+    (void)io_file_read(shard->file, shard->header + first * width, room, (size_t)(count * width));
+    return room;
 }
 
 static uint32_t largest_u16(const uint16_t *tokens, uint64_t count)
@@ -227,10 +252,9 @@ static uint32_t largest_u32(const uint32_t *tokens, uint64_t count)
     return largest;
 }
 
-static uint32_t largest_in(const Shard *shard, uint64_t first, uint64_t count)
+static uint32_t largest_in(const void *tokens, int token_bytes, uint64_t count)
 {
-    return shard->token_bytes == 2 ? largest_u16((const uint16_t *)shard->data + first, count)
-                                   : largest_u32((const uint32_t *)shard->data + first, count);
+    return token_bytes == 2 ? largest_u16(tokens, count) : largest_u32(tokens, count);
 }
 
 int shard_scan(Shard *shard)
@@ -242,13 +266,15 @@ int shard_scan(Shard *shard)
     XXH3_64bits_reset(hash);
     uint32_t largest = 0;
     uint64_t step = SCAN_CHUNK / (uint64_t)shard->token_bytes;
+    void *room = mem_alloc(SCAN_CHUNK);
     for (uint64_t first = 0; first < shard->tokens; first += step) {
         uint64_t count = shard->tokens - first < step ? shard->tokens - first : step;
-        const uint8_t *bytes = (const uint8_t *)shard->data + first * (uint64_t)shard->token_bytes;
-        XXH3_64bits_update(hash, bytes, (size_t)(count * (uint64_t)shard->token_bytes));
-        uint32_t here = largest_in(shard, first, count);
+        const void *tokens = stored(shard, first, count, room);
+        XXH3_64bits_update(hash, tokens, (size_t)(count * (uint64_t)shard->token_bytes));
+        uint32_t here = largest_in(tokens, shard->token_bytes, count);
         largest = here > largest ? here : largest;
     }
+    free(room);
     uint64_t digest = XXH3_64bits_digest(hash);
     XXH3_freeState(hash);
     int code = shard_check(shard);
@@ -282,27 +308,49 @@ void shard_from_memory(Shard *shard, const char *name, void *tokens, uint64_t co
                      .format = SHARD_MEMORY,
                      .tokens = count,
                      .token_bytes = token_bytes,
-                     .data = tokens,
                      .vocab = vocab,
                      .hash = io_hash(tokens, (size_t)count * (size_t)token_bytes),
                      .scanned = true,
-                     .owned = tokens};
-    shard->largest = largest_in(shard, 0, count);
+                     .memory = tokens};
+    shard->largest = largest_in(tokens, token_bytes, count);
     PACER_ASSERT(vocab == 0 || shard->largest < vocab, "token %u, vocabulary %" PRIu64,
                  shard->largest, vocab);
 }
 
 void shard_close(Shard *shard)
 {
-    io_unmap(&shard->map);
-    free(shard->owned);
+    io_file_close(shard->file);
+    free(shard->memory);
     free(shard->path);
     *shard = (Shard){0};
 }
 
 int shard_check(const Shard *shard)
 {
-    return io_map_check(&shard->map, shard->path);
+    return shard->file != NULL ? io_file_check(shard->file) : 0;
+}
+
+/* Tokens as int32; returns the largest. */
+static int32_t widen_u16(const uint16_t *in, uint64_t count, int32_t *out)
+{
+    int32_t largest = 0;
+#pragma omp simd reduction(max : largest)
+    for (uint64_t i = 0; i < count; i++) {
+        out[i] = in[i];
+        largest = out[i] > largest ? out[i] : largest;
+    }
+    return largest;
+}
+
+static int32_t widen_u32(const uint32_t *in, uint64_t count, int32_t *out)
+{
+    int32_t largest = 0;
+#pragma omp simd reduction(max : largest)
+    for (uint64_t i = 0; i < count; i++) {
+        out[i] = in[i] > INT32_MAX ? INT32_MAX : (int32_t)in[i];
+        largest = out[i] > largest ? out[i] : largest;
+    }
+    return largest;
 }
 
 int32_t shard_read(const Shard *shard, uint64_t first, uint64_t count, int32_t *out)
@@ -311,20 +359,19 @@ int32_t shard_read(const Shard *shard, uint64_t first, uint64_t count, int32_t *
                  "first %" PRIu64 " count %" PRIu64 " tokens %" PRIu64, first, count,
                  shard->tokens);
     int32_t largest = 0;
-    if (shard->token_bytes == 2) {
-        const uint16_t *in = (const uint16_t *)shard->data + first;
-#pragma omp simd reduction(max : largest)
-        for (uint64_t i = 0; i < count; i++) {
-            out[i] = in[i];
-            largest = out[i] > largest ? out[i] : largest;
-        }
-    } else {
-        const uint32_t *in = (const uint32_t *)shard->data + first;
-#pragma omp simd reduction(max : largest)
-        for (uint64_t i = 0; i < count; i++) {
-            out[i] = in[i] > INT32_MAX ? INT32_MAX : (int32_t)in[i];
-            largest = out[i] > largest ? out[i] : largest;
-        }
+    while (count > 0) {
+        union {
+            uint16_t narrow[READ_CHUNK];
+            uint32_t wide[READ_CHUNK];
+        } room;
+        uint64_t part = count < READ_CHUNK ? count : READ_CHUNK;
+        const void *tokens = stored(shard, first, part, &room);
+        int32_t here =
+            shard->token_bytes == 2 ? widen_u16(tokens, part, out) : widen_u32(tokens, part, out);
+        largest = here > largest ? here : largest;
+        first += part;
+        count -= part;
+        out += part;
     }
     return largest;
 }
@@ -333,17 +380,29 @@ uint32_t shard_token(const Shard *shard, uint64_t position)
 {
     PACER_ASSERT(position < shard->tokens, "position %" PRIu64 " of %" PRIu64, position,
                  shard->tokens);
-    return shard->token_bytes == 2 ? ((const uint16_t *)shard->data)[position]
-                                   : ((const uint32_t *)shard->data)[position];
+    union {
+        uint16_t narrow;
+        uint32_t wide;
+    } room;
+    const void *token = stored(shard, position, 1, &room);
+    return shard->token_bytes == 2 ? *(const uint16_t *)token : *(const uint32_t *)token;
 }
 
 uint64_t shard_find_at_least(const Shard *shard, uint64_t limit)
 {
-    uint64_t at = 0;
-    while (at < shard->tokens && shard_token(shard, at) < limit) {
-        at++;
+    int32_t tokens[READ_CHUNK];
+    for (uint64_t first = 0; first < shard->tokens; first += READ_CHUNK) {
+        uint64_t left = shard->tokens - first, count = left < READ_CHUNK ? left : READ_CHUNK;
+        if ((uint64_t)shard_read(shard, first, count, tokens) < limit) {
+            continue;
+        }
+        uint64_t at = 0;
+        while ((uint64_t)tokens[at] < limit) {
+            at++;
+        }
+        return first + at;
     }
-    return at;
+    return shard->tokens;
 }
 
 /* ---- Writing ---- */

@@ -1,6 +1,7 @@
 #pragma once
-/* A shard is a file of tokens, mapped into memory: pacer's own (docs/reference/formats.md, Shards),
- * llm.c's .bin files, or nanoGPT's headerless uint16 files. Tokens are read in place. */
+/* A shard is a file of tokens: pacer's own (docs/reference/formats.md, Shards), llm.c's .bin files,
+ * or nanoGPT's headerless uint16 files. It stays on disk; tokens are read where they are asked
+ * for. */
 #include "base/io.h"
 
 #include <stdbool.h>
@@ -18,7 +19,7 @@ typedef struct {
     uint64_t tokens;
     uint64_t start;      /* of its first token in the stream of a split (dataset.h) */
     int token_bytes;     /* 2 or 4 */
-    const void *data;    /* tokens x token_bytes, little endian */
+    uint64_t header;     /* bytes before the tokens, which are little endian */
     uint64_t vocab;      /* every token is below it, by the word of the header; 0 unknown */
     uint64_t documents;  /* that end in this shard; 0 unknown */
     uint64_t text_bytes; /* of the text that became these tokens; 0 unknown */
@@ -26,11 +27,11 @@ typedef struct {
     uint64_t hash;       /* XXH3 of the tokens, by the word of the header or by a scan; 0 unknown */
     bool scanned;        /* shard_scan has passed: largest is known */
     uint32_t largest;    /* largest token */
-    IoMap map;
-    void *owned;
+    IoFile *file;        /* NULL: in memory */
+    void *memory;        /* tokens x token_bytes; NULL: in a file */
 } Shard;
 
-/* Maps the file and checks everything but its tokens: format, version, sizes, fields, hash of the
+/* Opens the file and checks everything but its tokens: format, version, sizes, fields, hash of the
  * header. A file without a known header is taken as raw uint16 only when `raw` allows it. */
 int shard_open(Shard *shard, const char *path, bool raw);
 

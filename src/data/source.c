@@ -16,14 +16,14 @@
 #define CHUNK_BYTES ((size_t)1 << 20)
 #define DEFAULT_FIELD "text"
 
-/* One input is open at a time: `file` (its own, or a copy of the input's kept one) with the reader
- * of its documents; or builtin:stories, of which `reader` counts bytes and stories. */
+/* One input is open at a time: `file` (`own`, or the input's kept one) with the reader of its
+ * documents; or builtin:stories, of which `reader` counts bytes and stories. */
 struct TextSource {
     SourceOptions options;
     SourceInputs inputs;
     size_t at; /* input that is being read */
     bool open;
-    SourceFile file;
+    SourceFile own, *file;
     DocumentReader reader;
     char story[STORY_MAX_BYTES];
     uint64_t documents_here, documents; /* of this input, of all */
@@ -65,7 +65,7 @@ int source_open(SourceOptions options, TextSource **out)
     return code;
 }
 
-static const SourceInput *current(const TextSource *source)
+static SourceInput *current(const TextSource *source)
 {
     return &source->inputs.list[source->at];
 }
@@ -74,10 +74,8 @@ static void close_input(TextSource *source)
 {
     cJSON_Delete(source->reader.root);
     source->reader.root = NULL;
-    if (source->open && current(source)->kept.name == NULL) {
-        source_file_close(&source->file);
-    }
-    source->file = (SourceFile){0};
+    source_file_close(&source->own);
+    source->file = NULL;
     source->open = false;
 }
 
@@ -92,38 +90,37 @@ void source_close(TextSource *source)
 }
 
 /* The file was looked at before; it may have become another one since. */
-static int open_file(TextSource *source, const SourceInput *input)
+static int open_file(TextSource *source, SourceInput *input)
 {
+    source->file = input->kept.name != NULL ? &input->kept : &source->own;
     if (input->kept.name != NULL) {
-        source->file = input->kept;
         return 0;
     }
     char *objection;
-    int code =
-        source_file_open(&source->file, input->name, source->options.interrupted, &objection);
+    int code = source_file_open(&source->own, input->name, source->options.interrupted, &objection);
     if (code != 0) {
         return code;
     }
     if (objection != NULL) {
         code = err_set(ERR_INPUT, "%s: %s", input->name, objection);
         free(objection);
-    } else if (source->file.map.size < input->bytes) {
+    } else if (source->own.size < input->bytes) {
         code = err_set(ERR_INPUT, "%s: became shorter while it was read; run again", input->name);
     }
     if (code != 0) {
-        source_file_close(&source->file);
+        source_file_close(&source->own);
     }
     return code;
 }
 
 static int open_input(TextSource *source)
 {
-    const SourceInput *input = current(source);
+    SourceInput *input = current(source);
     source->documents_here = 0;
     int code = input->kind == INPUT_STORIES ? 0 : open_file(source, input);
     source->open = code == 0;
-    source->reader = (DocumentReader){.file = &source->file,
-                                      .at = source->file.start,
+    source->reader = (DocumentReader){.file = source->file,
+                                      .at = source->file != NULL ? source->file->start : 0,
                                       .field = source->options.field,
                                       .bad = source->options.skip_bad ? &source->bad : NULL,
                                       .max_line = MAX_JSONL_LINE};
@@ -157,10 +154,10 @@ static int next_here(TextSource *source, bool *found)
         *found = next_story(source, input->bytes);
         return 0;
     }
-    int code = (input->kind == INPUT_TEXT ? text_document_next : jsonl_document_next)(
-        &source->reader, &source->document, found);
-    int lost = source_file_check(&source->file, source->reader.at);
-    return lost != 0 ? lost : code;
+    int code = source_file_interrupted(source->file);
+    return code != 0 ? code
+                     : (input->kind == INPUT_TEXT ? text_document_next : jsonl_document_next)(
+                           &source->reader, &source->document, found);
 }
 
 /* What is to be said when everything was read. */
@@ -197,7 +194,8 @@ int source_next(TextSource *source, SourceDocument *document, bool *found)
             *document = source->document;
             return 0;
         }
-        odd_say(&source->odd, &source->reader.odd, current(source)->name, source->file.start > 0);
+        odd_say(&source->odd, &source->reader.odd, current(source)->name,
+                source->file != NULL && source->file->start > 0);
         if (source->documents_here == 0) {
             source_inputs_leave_out(&source->inputs, current(source)->name, "no text in it");
         }
@@ -212,10 +210,21 @@ int source_chunk(TextSource *source, const uint8_t **bytes, size_t *size)
 {
     const SourceDocument *document = &source->document;
     uint64_t left = document->size - source->read;
-    *bytes = left == 0 ? NULL : document->bytes + source->read;
     *size = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
+    *bytes = NULL;
+    if (left > 0 && document->bytes != NULL) {
+        *bytes = document->bytes + source->read;
+    } else if (left > 0) {
+        size_t part;
+        int code = source_file_bytes(source->file, (size_t)(document->offset + source->read), 1,
+                                     bytes, &part);
+        if (code != 0) {
+            return code;
+        }
+        *size = *size < part ? *size : part;
+    }
     source->read += *size;
-    return source_file_check(&source->file, (size_t)(document->offset + source->read));
+    return source->file != NULL ? source_file_interrupted(source->file) : 0;
 }
 
 uint64_t source_bytes(const TextSource *source)

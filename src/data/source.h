@@ -8,8 +8,8 @@
  *   a folder: its files and folders in byte order of their names, hidden ones left out;
  *   "-": standard input;
  *   builtin:stories or builtin:stories:BYTES: pacer's own stories (stories.h).
- * Documents without a byte are left out. Files are mapped: memory does not depend on the size of
- * files, documents or lines of text; a line of JSONL is held whole. */
+ * Documents without a byte are left out. Memory does not depend on the size of files, documents or
+ * lines of text; a line of JSONL is held whole. */
 #include "config/config.h"
 
 #include <stdbool.h>
@@ -33,7 +33,7 @@ SourceOptions text_source_options(const Config *cfg, int argc, char **argv);
 uint64_t text_source_seed(const Config *cfg); /* of stories */
 
 typedef struct {
-    const uint8_t *bytes; /* for source_chunk */
+    const uint8_t *bytes; /* for source_chunk; NULL: in the file, from `offset` on */
     uint64_t size;        /* of them, at least 1 */
     uint64_t hash;        /* XXH3 of them */
     uint64_t line;        /* on which it begins, from 1 */

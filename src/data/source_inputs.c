@@ -19,8 +19,7 @@
 
 #define SPOOL_BYTES ((size_t)1 << 18)
 #define HEAD_BYTES ((size_t)64 << 10)
-#define KEPT_BYTES ((size_t)8 << 20) /* of a map, in memory at a time */
-#define FIND_BYTES ((size_t)1 << 20) /* searched between two checks */
+#define WINDOW_BYTES ((size_t)1 << 20)
 #define STANDARD_INPUT "standard input"
 #define STORIES_TEXT_BYTES 16000000 /* of builtin:stories, unless the name says how many */
 
@@ -28,49 +27,64 @@
 
 void source_file_close(SourceFile *file)
 {
-    io_unmap(&file->map);
+    io_file_close(file->file);
+    free(file->window);
     free(file->name);
     *file = (SourceFile){0};
 }
 
-static int check_interrupted(const SourceFile *file)
+int source_file_interrupted(const SourceFile *file)
 {
     int code = file->interrupted == NULL ? 0 : file->interrupted();
     return code == 0 ? 0 : err_set(code, "interrupted while reading %s", file->name);
 }
 
-int source_file_check(SourceFile *file, size_t at)
+int source_file_bytes(SourceFile *file, size_t at, size_t least, const uint8_t **bytes,
+                      size_t *size)
 {
-    /* A long document is gone through twice: behind a step back the difference is large, too. */
-    if (at - file->forgotten > KEPT_BYTES) {
-        io_map_forget(&file->map);
-        file->forgotten = at;
+    if (at < file->window_at || at + least > file->window_at + file->window_size) {
+        size_t wanted = file->size - at < WINDOW_BYTES ? file->size - at : WINDOW_BYTES;
+        wanted = wanted > least ? wanted : least;
+        int code = source_file_interrupted(file);
+        if (code != 0) {
+            return code;
+        }
+        if (file->window_room < wanted) {
+            free(file->window);
+            file->window = mem_alloc(wanted);
+            file->window_room = wanted;
+        }
+        file->window_at = at;
+        file->window_size = wanted;
+        code = io_file_read(file->file, at, file->window, wanted);
+        if (code != 0) {
+            file->window_size = 0;
+            return code;
+        }
     }
-    int code = check_interrupted(file);
-    if (code == 0 && io_map_check(&file->map, file->name) != 0) {
-        code = err_set(ERR_INPUT, "%s: became shorter while it was read; run again", file->name);
-    }
-    return code;
+    *bytes = file->window + (at - file->window_at);
+    *size = file->window_size - (at - file->window_at);
+    return 0;
 }
 
 int source_file_find(SourceFile *file, size_t from, const char *what, size_t *at)
 {
-    size_t length = strlen(what), left = file->map.size - from;
-    while (left >= length) {
-        size_t part = left < FIND_BYTES ? left : FIND_BYTES;
-        const uint8_t *found = memmem(file->map.data + from, part, what, length);
-        if (found != NULL) {
-            *at = (size_t)(found - file->map.data);
-            return 0;
-        }
-        int code = source_file_check(file, from);
+    size_t length = strlen(what);
+    while (file->size - from >= length) {
+        const uint8_t *bytes;
+        size_t size;
+        int code = source_file_bytes(file, from, length, &bytes, &size);
         if (code != 0) {
             return code;
         }
-        from += part - (length - 1);
-        left -= part - (length - 1);
+        const uint8_t *found = memmem(bytes, size, what, length);
+        if (found != NULL) {
+            *at = from + (size_t)(found - bytes);
+            return 0;
+        }
+        from += size - (length - 1);
     }
-    *at = file->map.size;
+    *at = file->size;
     return 0;
 }
 
@@ -110,7 +124,7 @@ static int copy_all(const SourceFile *file, int to)
     int code = 0;
     for (ssize_t part = 1; code == 0 && part != 0;) {
         signals_wait_readable(STDIN_FILENO);
-        code = check_interrupted(file);
+        code = source_file_interrupted(file);
         part = code == 0 ? read(STDIN_FILENO, buffer, SPOOL_BYTES) : 0;
         if (part > 0) {
             code = keep(to, file->name, buffer, (size_t)part);
@@ -122,8 +136,8 @@ static int copy_all(const SourceFile *file, int to)
     return code;
 }
 
-/* Standard input is kept in a file without a name in $TMPDIR or /tmp, so that it can be mapped. */
-static int map_standard_input(SourceFile *file)
+/* Standard input is kept in a file without a name in $TMPDIR or /tmp: it is read more than once. */
+static int keep_standard_input(SourceFile *file)
 {
     char *path = mem_format("%s/pacer-input-XXXXXX", temporary_folder());
     int descriptor = mkostemp(path, O_CLOEXEC);
@@ -133,18 +147,14 @@ static int map_standard_input(SourceFile *file)
         code = copy_all(file, descriptor);
     }
     free(path);
-    if (code == 0) {
-        char *open_file = mem_format("/proc/self/fd/%d", descriptor);
-        code = io_map(open_file, &file->map);
-        free(open_file);
-    }
-    if (descriptor >= 0) {
+    code = code != 0 ? code : io_file_adopt(descriptor, file->name, &file->file);
+    if (code != 0 && descriptor >= 0) {
         close(descriptor);
     }
     return code;
 }
 
-static int map_file(SourceFile *file)
+static int open_file(SourceFile *file)
 {
     struct stat info;
     if (stat(file->name, &info) == 0 && !S_ISREG(info.st_mode)) {
@@ -154,7 +164,7 @@ static int map_file(SourceFile *file)
             "- as the input",
             file->name);
     }
-    return io_map(file->name, &file->map);
+    return io_file_open(file->name, &file->file);
 }
 
 /* Packed files by their first bytes, and the program that unpacks them to standard output. */
@@ -220,17 +230,18 @@ int source_file_open(SourceFile *file, const char *path, int (*interrupted)(void
     *file = (SourceFile){.name = mem_strdup(standard ? STANDARD_INPUT : path),
                          .interrupted = interrupted};
     *objection = NULL;
-    int code = standard ? map_standard_input(file) : map_file(file);
+    int code = standard ? keep_standard_input(file) : open_file(file);
     if (code == 0) {
-        const uint8_t *head = file->map.data;
-        size_t size = file->map.size < HEAD_BYTES ? file->map.size : HEAD_BYTES;
-        file->start = begins(head, size, UTF8_MARK, UTF8_MARK_SIZE) ? UTF8_MARK_SIZE : 0;
-        *objection = size > 0 ? find_objection(file->name, head, size) : NULL;
-        code = source_file_check(file, 0);
+        file->size = (size_t)io_file_size(file->file);
+        const uint8_t *head;
+        size_t size = file->size < HEAD_BYTES ? file->size : HEAD_BYTES, more;
+        code = source_file_bytes(file, 0, size, &head, &more);
+        if (code == 0 && size > 0) {
+            file->start = begins(head, size, UTF8_MARK, UTF8_MARK_SIZE) ? UTF8_MARK_SIZE : 0;
+            *objection = find_objection(file->name, head, size);
+        }
     }
     if (code != 0) {
-        free(*objection);
-        *objection = NULL;
         source_file_close(file);
     }
     return code;
@@ -261,11 +272,12 @@ static InputKind kind_of(const char *path, int format)
 }
 
 /* Says when a file that is taken as text has JSON in it. */
-static void warn_of_json(const SourceFile *file)
+static void warn_of_json(SourceFile *file)
 {
-    const char *text = (const char *)file->map.data + file->start;
-    size_t size = file->map.size - file->start, at = 1;
-    if (size < 2 || (text[0] != '{' && text[0] != '[')) {
+    const uint8_t *text;
+    size_t size, at = 1;
+    int code = source_file_bytes(file, file->start, 0, &text, &size); /* it was looked at before */
+    if (code != 0 || size < 2 || (text[0] != '{' && text[0] != '[')) {
         return;
     }
     while (at < size && strchr(" \t\r\n", text[at]) != NULL) {
@@ -303,7 +315,7 @@ static int add_file(SourceInputs *inputs, const SourceOptions *options, const ch
         }
         add_input(inputs, (SourceInput){.name = mem_strdup(file.name),
                                         .kind = kind,
-                                        .bytes = file.map.size,
+                                        .bytes = file.size,
                                         .kept = kept ? file : (SourceFile){0}});
     }
     if (!kept || objection != NULL) {

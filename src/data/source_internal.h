@@ -6,12 +6,14 @@
 #include "base/json.h"
 #include "data/source.h"
 
-/* A file of text, mapped: what is read twice, or longer than memory, needs no buffer. */
+/* A file of text, of which a window is in memory. */
 typedef struct {
     char *name; /* its path, or "standard input" */
-    IoMap map;
-    size_t start;             /* of the text: behind a byte order mark */
-    size_t forgotten;         /* where the memory of what was read was last given back */
+    IoFile *file;
+    size_t size;
+    size_t start; /* of the text: behind a byte order mark */
+    uint8_t *window;
+    size_t window_at, window_size, window_room;
     int (*interrupted)(void); /* as in SourceOptions; may be NULL */
 } SourceFile;
 
@@ -23,9 +25,14 @@ int source_file_open(SourceFile *file, const char *path, int (*interrupted)(void
 
 void source_file_close(SourceFile *file); /* no-op on a zeroed one */
 
-/* To be asked behind every use of the bytes, which has come to `at`: the code to end with when that
- * was asked for, ERR_INPUT when the file has become shorter. */
-int source_file_check(SourceFile *file, size_t at);
+/* The code to end with when that was asked for. */
+int source_file_interrupted(const SourceFile *file);
+
+/* Bytes from `at` on, at least `least` of them and *size in all, valid until the next call; the
+ * least lie within the file. Few of them need no more memory than a window has. ERR_INPUT when
+ * the file has become shorter; or the code to end with. */
+int source_file_bytes(SourceFile *file, size_t at, size_t least, const uint8_t **bytes,
+                      size_t *size);
 
 /* Where the first `what` from `from` on begins; the file's size when there is none. */
 int source_file_find(SourceFile *file, size_t from, const char *what, size_t *at);

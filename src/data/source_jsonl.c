@@ -155,7 +155,7 @@ static int handle_wrong(const DocumentReader *r, int code)
 int jsonl_document_next(DocumentReader *r, SourceDocument *document, bool *found)
 {
     *found = false;
-    while (r->at < r->file->map.size) {
+    while (r->at < r->file->size) {
         cJSON_Delete(r->root);
         r->root = NULL;
         size_t start = r->at, end;
@@ -163,11 +163,18 @@ int jsonl_document_next(DocumentReader *r, SourceDocument *document, bool *found
         if (code != 0) {
             return code;
         }
-        Line line = {(const char *)r->file->map.data + start, end - start};
-        r->at = end + (end < r->file->map.size);
+        r->at = end + (end < r->file->size);
         r->line++;
+        const uint8_t *bytes = NULL;
+        size_t more;
+        if (end - start <= r->max_line) {
+            code = source_file_bytes(r->file, start, end - start, &bytes, &more);
+        }
+        if (code != 0) {
+            return code;
+        }
         const char *text = "";
-        code = parse_line(r, line, &text);
+        code = parse_line(r, (Line){(const char *)bytes, end - start}, &text);
         if (code != 0) {
             code = handle_wrong(r, code);
             if (code != 0) {

@@ -8,20 +8,28 @@
 #include <xxhash.h>
 
 #define SEPARATOR_LENGTH (sizeof TOKENIZER_END - 1)
-#define STEP ((size_t)1 << 20) /* bytes of a document that are hashed between two checks */
+#define LEAST_BYTES ((size_t)4096) /* of a document that are looked at together, if it has them */
 
-/* Hash of the bytes from reader->at to `end`, which the reader then has behind it. */
-static int pass_document(DocumentReader *r, size_t end, uint64_t *hash)
+/* Hash of the bytes from reader->at to `end`, which the reader then has behind it, and whether the
+ * last of them is a line break. */
+static int pass_document(DocumentReader *r, size_t end, uint64_t *hash, bool *ends_line)
 {
     XXH3_state_t *state = mem_checked(XXH3_createState(), sizeof(XXH3_state_t *));
     XXH3_64bits_reset(state);
     int code = 0;
     while (code == 0 && r->at < end) {
-        const uint8_t *bytes = r->file->map.data + r->at;
-        size_t part = end - r->at;
-        if (part > STEP) {
-            part = STEP - utf8_cut_off(bytes, STEP);
+        size_t left = end - r->at, part;
+        const uint8_t *bytes;
+        code = source_file_bytes(r->file, r->at, left < LEAST_BYTES ? left : LEAST_BYTES, &bytes,
+                                 &part);
+        if (code != 0) {
+            break;
+        }
+        if (part < left) {
+            part -= utf8_cut_off(bytes, part);
             part -= bytes[part - 1] == '\r';
+        } else {
+            part = left;
         }
         XXH3_64bits_update(state, bytes, part);
         size_t invalid = odd_look(&r->odd, bytes, part);
@@ -31,7 +39,7 @@ static int pass_document(DocumentReader *r, size_t end, uint64_t *hash)
         }
         r->line += source_count_lines(bytes, part);
         r->at += part;
-        code = r->at < end ? source_file_check(r->file, r->at) : 0;
+        *ends_line = bytes[part - 1] == '\n';
     }
     *hash = XXH3_64bits_digest(state);
     XXH3_freeState(state);
@@ -39,11 +47,15 @@ static int pass_document(DocumentReader *r, size_t end, uint64_t *hash)
 }
 
 /* Takes the separator at reader->at, and the line break behind it when it begins a line. */
-static void pass_separator(DocumentReader *r, bool begins_line)
+static int pass_separator(DocumentReader *r, bool begins_line)
 {
     r->at += SEPARATOR_LENGTH;
-    const uint8_t *after = r->file->map.data + r->at;
-    size_t left = r->file->map.size - r->at, line_break = 0;
+    size_t left = r->file->size - r->at, line_break = 0, size;
+    const uint8_t *after;
+    int code = source_file_bytes(r->file, r->at, left < 2 ? left : 2, &after, &size);
+    if (code != 0) {
+        return code;
+    }
     if (begins_line && left > 0 && after[0] == '\n') {
         line_break = 1;
     } else if (begins_line && left > 1 && memcmp(after, "\r\n", 2) == 0) {
@@ -52,24 +64,24 @@ static void pass_separator(DocumentReader *r, bool begins_line)
     r->at += line_break;
     r->line += line_break > 0;
     r->inside_line = line_break == 0;
+    return 0;
 }
 
 int text_document_next(DocumentReader *r, SourceDocument *document, bool *found)
 {
-    const uint8_t *text = r->file->map.data;
     *found = false;
-    while (!*found && r->at < r->file->map.size) {
-        size_t start = r->at, end;
+    while (!*found && r->at < r->file->size) {
+        size_t start = r->at, end = 0;
+        bool ends_line = !r->inside_line;
         int code = source_file_find(r->file, start, TOKENIZER_END, &end);
-        *document = (SourceDocument){
-            .bytes = text + start, .size = end - start, .line = r->line + 1, .offset = start};
-        code = code != 0 ? code : pass_document(r, end, &document->hash);
+        *document = (SourceDocument){.size = end - start, .line = r->line + 1, .offset = start};
+        code = code != 0 ? code : pass_document(r, end, &document->hash, &ends_line);
+        *found = code == 0 && end > start;
+        if (code == 0 && end < r->file->size) {
+            code = pass_separator(r, ends_line);
+        }
         if (code != 0) {
             return code;
-        }
-        *found = end > start;
-        if (end < r->file->map.size) {
-            pass_separator(r, *found ? text[end - 1] == '\n' : !r->inside_line);
         }
     }
     return 0;

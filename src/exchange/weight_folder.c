@@ -17,6 +17,7 @@
 #define INDEX_LIMIT ((size_t)64 << 20)
 #define MOST_FILES 10000
 #define NAMED_FAULTS 3 /* in a message; the others are counted */
+#define COMPARED_BYTES ((size_t)32 << 10)
 #define TURNED_LINES \
     16 /* of a matrix that are transposed together: one cache line of each output */
 
@@ -33,16 +34,6 @@ struct WeightFolder {
  * An index is an object with "weight_map": tensor name to file name. The names come from outside: a
  * file name that could lead out of the folder is refused, and the map is held against what the
  * files hold, so that neither can say something that the other does not. */
-
-/* safetensors_check of them all. */
-static int check_files(const WeightFolder *folder)
-{
-    int code = 0;
-    for (int i = 0; code == 0 && i < folder->file_count; i++) {
-        code = safetensors_check(&folder->files[i]);
-    }
-    return code;
-}
 
 /* NULL: not there. */
 static const SafeTensor *find(const WeightFolder *folder, const char *name)
@@ -360,13 +351,30 @@ static int check_rows(const WeightFolder *folder, const ParamTable *table, WordT
     return 0;
 }
 
+/* Whether two tensors have the same bytes. */
+static int compare_bytes(const SafeTensor *a, const SafeTensor *b, bool *same)
+{
+    uint8_t part[2][COMPARED_BYTES];
+    int code = 0;
+    *same = a->bytes == b->bytes;
+    for (size_t at = 0; code == 0 && *same && at < a->bytes; at += COMPARED_BYTES) {
+        size_t size = a->bytes - at < COMPARED_BYTES ? a->bytes - at : COMPARED_BYTES;
+        code = safetensors_read(a, at, part[0], size);
+        code = code != 0 ? code : safetensors_read(b, at, part[1], size);
+        *same = code == 0 && memcmp(part[0], part[1], size) == 0;
+    }
+    return code;
+}
+
 /* A head that is stored although it is the embedding: the same numbers, or a contradiction. */
 static int check_tied_head(const WeightFolder *folder, const SafeTensor *head)
 {
     const SafeTensor *embedding = find_row(folder, hf_embedding_row(folder->spec.names)).tensor;
-    bool same = embedding != NULL && strcmp(head->type, embedding->type) == 0 &&
-                head->bytes == embedding->bytes &&
-                memcmp(head->data, embedding->data, head->bytes) == 0;
+    bool same = embedding != NULL && strcmp(head->type, embedding->type) == 0;
+    int code = same ? compare_bytes(head, embedding, &same) : 0;
+    if (code != 0) {
+        return code;
+    }
     return same ? 0
                 : err_set(ERR_INPUT,
                           "%s: \"%s\" differs from the embedding, though config.json says that "
@@ -416,12 +424,14 @@ int weight_folder_check(const WeightFolder *folder, const ModelSpec *spec, const
 /* --- reading --- */
 
 /* n numbers of a tensor's type from position `first` on. */
-static void convert(const SafeTensor *t, int64_t first, int64_t n, float *out)
+static int convert(const SafeTensor *t, int64_t first, int64_t n, float *out)
 {
-    const uint8_t *from = t->data + (size_t)first * element_size(t);
-    if (element_size(t) == 4) {
-        memcpy(out, from, (size_t)n * sizeof *out);
-        return;
+    size_t width = element_size(t);
+    /* Halves lie in the second half of their place, where none is overwritten before it is read. */
+    const uint8_t *from = (uint8_t *)out + (size_t)n * (sizeof *out - width);
+    int code = safetensors_read(t, (size_t)first * width, (void *)from, (size_t)n * width);
+    if (code != 0 || width == sizeof *out) {
+        return code;
     }
     bool bf16 = strcmp(t->type, "BF16") == 0;
     for (int64_t i = 0; i < n; i++) {
@@ -429,6 +439,7 @@ static void convert(const SafeTensor *t, int64_t first, int64_t n, float *out)
         memcpy(&half, from + 2 * i, sizeof half);
         out[i] = bf16 ? f32_from_bf16(half) : f32_from_f16(half);
     }
+    return 0;
 }
 
 int weight_folder_read(const WeightFolder *folder, const ParamTable *table, int row,
@@ -440,14 +451,14 @@ int weight_folder_read(const WeightFolder *folder, const ParamTable *table, int 
     PACER_ASSERT(t != NULL && element_size(t) > 0 && same_shape(t, param, stored.transposed),
                  "%s was not checked", param->name);
     if (stored.transposed == transposed) {
-        convert(t, 0, param->count, out);
-        return check_files(folder);
+        return convert(t, 0, param->count, out);
     }
     int64_t rows = t->dim[0], columns = t->dim[1];
     float *lines = mem_alloc((size_t)(columns * TURNED_LINES) * sizeof *lines);
-    for (int64_t r = 0; r < rows; r += TURNED_LINES) {
+    int code = 0;
+    for (int64_t r = 0; code == 0 && r < rows; r += TURNED_LINES) {
         int64_t n = rows - r < TURNED_LINES ? rows - r : TURNED_LINES;
-        convert(t, r * columns, n * columns, lines);
+        code = convert(t, r * columns, n * columns, lines);
         for (int64_t c = 0; c < columns; c++) {
             for (int64_t k = 0; k < n; k++) {
                 out[c * rows + r + k] = lines[k * columns + c];
@@ -455,5 +466,5 @@ int weight_folder_read(const WeightFolder *folder, const ParamTable *table, int 
         }
     }
     free(lines);
-    return check_files(folder);
+    return code;
 }

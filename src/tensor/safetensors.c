@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #define HEADER_LIMIT ((uint64_t)100 << 20)
 #define EXACT_LIMIT 9007199254740992.0 /* 2^53: from here on a double may stand for two integers */
@@ -71,12 +72,53 @@ const char *safetensors_header_fault(const void *header, size_t size)
     return NULL;
 }
 
-/* Parses the header into file->header; *data_start is where the tensors begin. */
-static int parse_header(SafeFile *file, const uint8_t *bytes, size_t size, size_t *data_start)
+/* A file, or bytes of the caller's: one of them is NULL. */
+typedef struct {
+    IoFile *file;
+    const uint8_t *data;
+    size_t size;
+} Input;
+
+static int read_input(Input from, size_t at, void *to, size_t size)
 {
+    if (from.file != NULL) {
+        return io_file_read(from.file, at, to, size);
+    }
+    memcpy(to, from.data + at, size);
+    return 0;
+}
+
+/* The text of the header, of which the first byte is at LENGTH_BYTES. */
+static int parse_text(SafeFile *file, const char *text, size_t length)
+{
+    const char *fault = safetensors_header_fault(text, length);
+    if (fault != NULL) {
+        return err_set(ERR_INPUT, "the header %s", fault);
+    }
+    const char *end = NULL;
+    file->header = cJSON_ParseWithLengthOpts(text, length, &end, 0);
+    if (file->header == NULL) {
+        return err_set(ERR_INPUT, "the header is not JSON, at or before byte %lld of it",
+                       end != NULL ? (long long)(end - text) : 0LL);
+    }
+    for (; end < text + length; end++) {
+        if (strchr(" \t\r\n", *end) == NULL) {
+            return err_set(ERR_INPUT, "the header goes on after its JSON, at byte %lld of it",
+                           (long long)(end - text));
+        }
+    }
+    return 0;
+}
+
+/* Parses the header into file->header; *data_start is where the tensors begin. */
+static int parse_header(SafeFile *file, Input from, size_t *data_start)
+{
+    size_t size = from.size;
     if (size < LENGTH_BYTES) {
         return err_set(ERR_INPUT, "%zu bytes are too few for a safetensors file", size);
     }
+    uint8_t bytes[LENGTH_BYTES];
+    int code = read_input(from, 0, bytes, sizeof bytes);
     uint64_t length = 0;
     for (int i = 0; i < LENGTH_BYTES; i++) {
         length |= (uint64_t)bytes[i] << (8 * i);
@@ -90,25 +132,12 @@ static int parse_header(SafeFile *file, const uint8_t *bytes, size_t size, size_
         return err_set(ERR_INPUT, "header of %llu bytes in a file of %zu: the file is cut short",
                        (unsigned long long)length, size);
     }
-    const char *text = (const char *)bytes + LENGTH_BYTES;
-    const char *fault = safetensors_header_fault(bytes + LENGTH_BYTES, (size_t)length);
-    if (fault != NULL) {
-        return err_set(ERR_INPUT, "the header %s", fault);
-    }
-    const char *end = NULL;
-    file->header = cJSON_ParseWithLengthOpts(text, (size_t)length, &end, 0);
-    if (file->header == NULL) {
-        return err_set(ERR_INPUT, "the header is not JSON, at or before byte %lld of it",
-                       end != NULL ? (long long)(end - text) : 0LL);
-    }
-    for (; end < text + length; end++) {
-        if (strchr(" \t\r\n", *end) == NULL) {
-            return err_set(ERR_INPUT, "the header goes on after its JSON, at byte %lld of it",
-                           (long long)(end - text));
-        }
-    }
+    char *text = mem_alloc((size_t)length + 1);
+    code = code != 0 ? code : read_input(from, LENGTH_BYTES, text, (size_t)length);
+    code = code != 0 ? code : parse_text(file, text, (size_t)length);
+    free(text);
     *data_start = LENGTH_BYTES + (size_t)length;
-    return 0;
+    return code;
 }
 
 /* The only member of that name; NULL if there is none or more than one. */
@@ -144,8 +173,8 @@ static int parse_shape(const cJSON *shape, SafeTensor *tensor)
     return 0;
 }
 
-static int parse_tensor(const cJSON *item, const uint8_t *data, size_t data_size,
-                        SafeTensor *tensor)
+/* Its offset is that within the data. */
+static int parse_tensor(const cJSON *item, size_t data_size, SafeTensor *tensor)
 {
     *tensor = (SafeTensor){.name = item->string};
     if (!cJSON_IsObject(item)) {
@@ -189,7 +218,7 @@ static int parse_tensor(const cJSON *item, const uint8_t *data, size_t data_size
         return err_set(ERR_INPUT, "shape and dtype do not make its %lld bytes",
                        (long long)(end - begin));
     }
-    tensor->data = data + begin;
+    tensor->offset = (size_t)begin;
     tensor->bytes = bytes;
     return 0;
 }
@@ -197,8 +226,8 @@ static int parse_tensor(const cJSON *item, const uint8_t *data, size_t data_size
 static int by_position(const void *a, const void *b)
 {
     const SafeTensor *x = a, *y = b;
-    if (x->data != y->data) {
-        return x->data < y->data ? -1 : 1;
+    if (x->offset != y->offset) {
+        return x->offset < y->offset ? -1 : 1;
     }
     return (x->bytes > y->bytes) -
            (x->bytes < y->bytes); /* empty tensors before what starts there */
@@ -210,23 +239,23 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Sorts by position and demands that the tensors tile the data. */
-static int check_tiling(SafeFile *file, const uint8_t *data, size_t data_size)
+static int check_tiling(SafeFile *file, size_t data_size)
 {
     if (file->count > 0) {
         qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, by_position);
     }
-    const uint8_t *expected = data;
+    size_t expected = 0;
     for (int i = 0; i < file->count; i++) {
         const SafeTensor *tensor = &file->tensors[i];
-        if (tensor->data != expected) {
+        if (tensor->offset != expected) {
             return err_set(ERR_INPUT, "tensor \"%.200s\": %s the tensor before it", tensor->name,
-                           tensor->data < expected ? "overlaps" : "leaves a hole after");
+                           tensor->offset < expected ? "overlaps" : "leaves a hole after");
         }
         expected += tensor->bytes;
     }
-    if (expected != data + data_size) {
+    if (expected != data_size) {
         return err_set(ERR_INPUT, "%zu bytes after the last tensor belong to none",
-                       (size_t)(data + data_size - expected));
+                       data_size - expected);
     }
     return 0;
 }
@@ -244,7 +273,7 @@ static int check_metadata(const cJSON *metadata)
     return 0;
 }
 
-static int parse_tensors(SafeFile *file, const uint8_t *data, size_t data_size)
+static int parse_tensors(SafeFile *file, size_t data_size)
 {
     size_t members = (size_t)cJSON_GetArraySize(file->header);
     file->tensors = mem_zalloc(members, sizeof *file->tensors);
@@ -252,7 +281,7 @@ static int parse_tensors(SafeFile *file, const uint8_t *data, size_t data_size)
     for (const cJSON *item = file->header->child; item != NULL; item = item->next) {
         int code;
         if (strcmp(item->string, "__metadata__") != 0) {
-            code = parse_tensor(item, data, data_size, &file->tensors[file->count++]);
+            code = parse_tensor(item, data_size, &file->tensors[file->count++]);
             code = code != 0 ? err_wrap(code, "tensor \"%.200s\"", item->string) : 0;
         } else if (metadata_seen) {
             code = err_set(ERR_INPUT, "more than one __metadata__");
@@ -264,7 +293,7 @@ static int parse_tensors(SafeFile *file, const uint8_t *data, size_t data_size)
             return code;
         }
     }
-    int code = check_tiling(file, data, data_size);
+    int code = check_tiling(file, data_size);
     if (code != 0) {
         return code;
     }
@@ -283,13 +312,17 @@ static int parse_tensors(SafeFile *file, const uint8_t *data, size_t data_size)
     return 0;
 }
 
-int safetensors_open_bytes(const char *name, const void *data, size_t size, SafeFile *file)
+static int open_input(const char *name, Input from, SafeFile *file)
 {
-    *file = (SafeFile){.path = mem_strdup(name)};
+    *file = (SafeFile){.path = mem_strdup(name), .file = from.file};
     size_t data_start = 0;
-    int code = parse_header(file, data, size, &data_start);
-    if (code == 0) {
-        code = parse_tensors(file, (const uint8_t *)data + data_start, size - data_start);
+    int code = parse_header(file, from, &data_start);
+    code = code != 0 ? code : parse_tensors(file, from.size - data_start);
+    for (int i = 0; code == 0 && i < file->count; i++) {
+        SafeTensor *tensor = &file->tensors[i];
+        tensor->file = from.file;
+        tensor->offset += data_start;
+        tensor->data = from.file == NULL ? from.data + tensor->offset : NULL;
     }
     if (code != 0) {
         err_wrap(code, "%s", name);
@@ -298,19 +331,19 @@ int safetensors_open_bytes(const char *name, const void *data, size_t size, Safe
     return code;
 }
 
+int safetensors_open_bytes(const char *name, const void *data, size_t size, SafeFile *file)
+{
+    return open_input(name, (Input){.data = data, .size = size}, file);
+}
+
 int safetensors_open(const char *path, SafeFile *file)
 {
     *file = (SafeFile){0};
-    IoMap map;
-    int code = io_map(path, &map);
-    if (code != 0) {
-        return code;
-    }
-    code = safetensors_open_bytes(path, map.data, map.size, file);
-    if (code != 0) {
-        io_unmap(&map);
-    } else {
-        file->map = map;
+    Input from = {0};
+    int code = io_file_open(path, &from.file);
+    if (code == 0) {
+        from.size = (size_t)io_file_size(from.file);
+        code = open_input(path, from, file);
     }
     return code;
 }
@@ -320,7 +353,7 @@ void safetensors_close(SafeFile *file)
     free(file->by_name);
     free(file->tensors);
     cJSON_Delete(file->header);
-    io_unmap(&file->map);
+    io_file_close(file->file);
     free(file->path);
     *file = (SafeFile){0};
 }
@@ -340,7 +373,7 @@ const SafeTensor *safetensors_find(const SafeFile *file, const char *name)
     return found != NULL ? *found : NULL;
 }
 
-int safetensors_require(const SafeFile *file, const char *name, Tensor want, const void **data)
+int safetensors_require(const SafeFile *file, const char *name, Tensor want, const SafeTensor **out)
 {
     const SafeTensor *found = safetensors_find(file, name);
     if (found == NULL) {
@@ -357,13 +390,14 @@ int safetensors_require(const SafeFile *file, const char *name, Tensor want, con
         return err_set(ERR_INPUT, "%s: tensor \"%.200s\": is %s, wanted %s", file->path, name,
                        tensor_describe(shape, present), tensor_describe(want, wanted));
     }
-    *data = found->data;
+    *out = found;
     return 0;
 }
 
-int safetensors_check(const SafeFile *file)
+int safetensors_read(const SafeTensor *tensor, size_t first, void *to, size_t bytes)
 {
-    return io_map_check(&file->map, file->path);
+    return read_input((Input){.file = tensor->file, .data = tensor->data},
+                      (tensor->file != NULL ? tensor->offset : 0) + first, to, bytes);
 }
 
 const char *safetensors_metadata(const SafeFile *file, const char *key)
@@ -375,12 +409,23 @@ const char *safetensors_metadata(const SafeFile *file, const char *key)
 
 int safetensors_digest(const char *path, uint64_t *digest)
 {
-    IoMap map;
-    int code = io_map(path, &map);
-    if (code == 0) {
-        *digest = io_hash(map.data, map.size);
-        code = io_map_check(&map, path);
-        io_unmap(&map);
+    IoFile *file;
+    int code = io_file_open(path, &file);
+    if (code != 0) {
+        return code;
     }
+    XXH3_state_t *state = mem_checked(XXH3_createState(), sizeof(XXH3_state_t *));
+    XXH3_64bits_reset(state);
+    void *bytes = mem_alloc(SAFETENSORS_PIECE);
+    uint64_t size = io_file_size(file);
+    for (uint64_t at = 0; code == 0 && at < size; at += SAFETENSORS_PIECE) {
+        size_t part = size - at < SAFETENSORS_PIECE ? (size_t)(size - at) : SAFETENSORS_PIECE;
+        code = io_file_read(file, at, bytes, part);
+        XXH3_64bits_update(state, bytes, part);
+    }
+    *digest = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    free(bytes);
+    io_file_close(file);
     return code;
 }

@@ -44,20 +44,22 @@ typedef struct {
     DType dtype;
     int rank; /* 0: a single number */
     int64_t dim[TENSOR_MAX_RANK];
-    const uint8_t *data; /* in the mapped file; need not be aligned for its type: copy it out */
+    const uint8_t *data; /* in the caller's memory, not aligned for its type; NULL: in `file` */
+    IoFile *file;
+    size_t offset; /* of its bytes in the file */
     size_t bytes;
 } SafeTensor;
 
 typedef struct {
     char *path;
-    IoMap map; /* empty when the bytes are the caller's */
+    IoFile *file; /* NULL: the bytes are the caller's */
     struct cJSON *header;
     SafeTensor *tensors; /* in the order of their data */
     int count;
     const SafeTensor **by_name; /* sorted */
 } SafeFile;
 
-/* Maps and checks a file; ERR_INPUT names the path, the tensor and what is wrong. On failure
+/* Opens and checks a file; ERR_INPUT names the path, the tensor and what is wrong. On failure
  * *file is zeroed. Pointers into it hold until safetensors_close. */
 int safetensors_open(const char *path, SafeFile *file);
 
@@ -68,13 +70,13 @@ void safetensors_close(SafeFile *file); /* no-op on a zeroed file */
 
 const SafeTensor *safetensors_find(const SafeFile *file, const char *name); /* NULL: not there */
 
-/* The bytes of tensor `name`, which must have the type and shape of `want` (want.data is ignored);
- * else ERR_INPUT saying what the file has instead. */
-int safetensors_require(const SafeFile *file, const char *name, Tensor want, const void **data);
+/* Tensor `name`, which must have the type and shape of `want` (want.data is ignored); else
+ * ERR_INPUT saying what the file has instead. */
+int safetensors_require(const SafeFile *file, const char *name, Tensor want,
+                        const SafeTensor **found);
 
-/* ERR_INPUT when bytes that were read need not have been those of the file, which was cut short
- * meanwhile: to be asked behind using them. */
-int safetensors_check(const SafeFile *file);
+/* Bytes [first, first + bytes) of a tensor. ERR_INPUT when the file was cut short meanwhile. */
+int safetensors_read(const SafeTensor *tensor, size_t first, void *to, size_t bytes);
 
 const char *safetensors_metadata(const SafeFile *file, const char *key); /* NULL: not there */
 

@@ -298,6 +298,22 @@ int checkpoint_check_file(const char *path, uint64_t expected)
     return code;
 }
 
+/* Copies a tensor into its place, in pieces of SAFETENSORS_PIECE through `room`. */
+static int read_row(Trainer *t, int which, const Param *row, const SafeTensor *stored, void *room)
+{
+    int64_t width = (int64_t)dtype_size(stored->dtype);
+    int64_t piece = (int64_t)SAFETENSORS_PIECE / width;
+    int code = 0;
+    for (int64_t at = 0; code == 0 && at < row->count; at += piece) {
+        int64_t n = row->count - at < piece ? row->count - at : piece;
+        code = safetensors_read(stored, (size_t)(at * width), room, (size_t)(n * width));
+        if (code == 0) {
+            trainer_write_state(t, which, row->offset + at, n, room);
+        }
+    }
+    return code;
+}
+
 /* Copies each of the file's tensors into its place. */
 static int read_tensors(const char *folder, const char *file, uint64_t digest, Trainer *t,
                         int which)
@@ -305,20 +321,19 @@ static int read_tensors(const char *folder, const char *file, uint64_t digest, T
     const ParamTable *table = &t->model.params;
     char *path = io_join(folder, file);
     SafeFile safe = {0};
+    void *room = mem_alloc(SAFETENSORS_PIECE);
     int code = digest != 0 ? checkpoint_check_file(path, digest) : 0;
     code = code != 0 ? code : safetensors_open(path, &safe);
     for (int r = 0; code == 0 && r < table->count; r++) {
         const Param *row = &table->rows[r];
         char name[NAME_SIZE];
-        const void *data;
+        const SafeTensor *stored;
         name_tensor(t, which, row, name);
-        code = safetensors_require(&safe, name, shape_of(row, t->optimizer.param.dtype), &data);
-        if (code == 0) {
-            trainer_write_state(t, which, row->offset, row->count, data);
-            code = safetensors_check(&safe);
-        }
+        code = safetensors_require(&safe, name, shape_of(row, t->optimizer.param.dtype), &stored);
+        code = code != 0 ? code : read_row(t, which, row, stored, room);
     }
     safetensors_close(&safe);
+    free(room);
     free(path);
     return code;
 }

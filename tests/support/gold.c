@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "support/safe_values.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -28,9 +29,9 @@ static double number(const Gold *gold, const char *key)
 
 static int32_t *integers(const Gold *gold, const char *name, int64_t count)
 {
-    const void *data;
-    require(safetensors_require(&gold->file, name, tensor_1d(NULL, DT_I32, count), &data));
-    return memcpy(mem_alloc((size_t)count * 4), data, (size_t)count * 4);
+    const SafeTensor *found;
+    require(safetensors_require(&gold->file, name, tensor_1d(NULL, DT_I32, count), &found));
+    return safe_values(found);
 }
 
 void gold_sort_order(const int32_t *ids, int64_t n, int32_t *order)
@@ -102,16 +103,16 @@ double *gold_values(const Gold *gold, const char *name, int64_t *count)
         abort();
     }
     *count = (int64_t)(t->bytes / dtype_size(t->dtype));
-    double *values = mem_alloc((size_t)*count * sizeof *values);
-    for (int64_t i = 0; i < *count; i++) {
-        float narrow;
-        if (t->dtype == DT_F64) {
-            memcpy(&values[i], t->data + 8 * i, 8);
-        } else {
-            memcpy(&narrow, t->data + 4 * i, 4);
-            values[i] = narrow;
-        }
+    double *values = safe_values(t);
+    if (t->dtype == DT_F64) {
+        return values;
     }
+    float *narrow = (float *)(void *)values;
+    values = mem_alloc((size_t)*count * sizeof *values);
+    for (int64_t i = 0; i < *count; i++) {
+        values[i] = narrow[i];
+    }
+    free(narrow);
     return values;
 }
 
