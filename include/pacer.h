@@ -179,8 +179,8 @@ PACER_EXPORT int pacer_detokenize(pacer_tokenizer *tokenizer, const int32_t *ids
  * "builtin:stories"; count of them) and writes the tokenizer.json that the option "out" names.
  * options: of "tokenizer train" ("vocab", "special", "pattern", ...). The result, which may be
  * NULL, has "vocab", "merges", "bytes" (of the texts), "pieces" that the pattern cut them into,
- * "different_pieces", "dropped_pieces" (for memory) and "invalid_bytes" (not UTF-8). Ended early:
- * PACER_STOPPED, and no file. */
+ * "different_pieces" and "dropped_pieces" (for memory). Ended early: PACER_STOPPED, and no
+ * file. */
 PACER_EXPORT int pacer_tokenizer_train(const pacer_options *options, const char *const *texts,
                                        size_t count, pacer_result **result);
 

@@ -69,7 +69,6 @@ typedef struct {
     uint64_t bytes;             /* of the texts */
     uint64_t pieces, different; /* that the pattern cut them into */
     uint64_t dropped;           /* rare pieces, to stay within the memory limit */
-    uint64_t invalid;           /* bytes that are not UTF-8 */
 } TrainedTokenizer;
 
 /* Learns from the texts and writes cfg->out. Ctrl-C or signals_request ends it. */

@@ -168,7 +168,6 @@ int pacer_tokenizer_train(const pacer_options *options, const char *const *texts
         json_put_whole(numbers, "pieces", (int64_t)trained.pieces);
         json_put_whole(numbers, "different_pieces", (int64_t)trained.different);
         json_put_whole(numbers, "dropped_pieces", (int64_t)trained.dropped);
-        json_put_whole(numbers, "invalid_bytes", (int64_t)trained.invalid);
         *result = result_new(NULL, numbers);
     }
     return api_end(&cfg, code);
