@@ -12,10 +12,12 @@
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -143,6 +145,38 @@ static void test_chain__prepared_data_are_those_of_the_program(void **state)
     free(tokenizer);
     free(folder);
     pacer_options_free(options);
+}
+
+static void on_alarm(int number)
+{
+    (void)number;
+    pacer_stop();
+}
+
+/* Of texts that would take minutes, with an end asked for again and again. */
+static void test_chain__long_work_ends_when_asked(void **state)
+{
+    (void)state;
+    static const char *const much[] = {"builtin:stories:4G"};
+    static const char *const commands[] = {"tokenizer train", "data prepare"};
+    const struct itimerval often = {{0, 10000}, {0, 10000}}, never = {{0, 0}, {0, 0}};
+    struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART}, old;
+    assert_int_equal(sigaction(SIGALRM, &action, &old), 0);
+    for (int i = 0; i < 2; i++) {
+        pacer_options *options = options_to(commands[i], "stopped");
+        char *out = in_folder("stopped");
+        pacer_result *result = (pacer_result *)&options;
+        assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+        int code = i == 0 ? pacer_tokenizer_train(options, much, 1, &result)
+                          : pacer_prepare(options, much, 1, &result);
+        assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+        assert_int_equal(code, PACER_STOPPED);
+        assert_null(result);
+        assert_false(io_has(out, "manifest.json") || (i == 0 && io_exists(out)));
+        free(out);
+        pacer_options_free(options);
+    }
+    assert_int_equal(sigaction(SIGALRM, &old, NULL), 0);
 }
 
 /* --- validation losses of a training --- */
@@ -461,6 +495,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chain__a_tokenizer_is_that_of_the_program),
         cmocka_unit_test(test_chain__prepared_data_are_those_of_the_program),
+        cmocka_unit_test(test_chain__long_work_ends_when_asked),
         cmocka_unit_test(test_chain__validation_losses_are_told_and_recorded),
         cmocka_unit_test(test_chain__files_that_become_shorter_end_no_process),
         cmocka_unit_test(test_chain__logits_of_a_batch_are_those_of_transformers),

@@ -23,9 +23,9 @@ typedef struct {
     Trainer trainer;
 } Fixture;
 
-static void open_fixture(Fixture *f, const char *preset, int ttt, Backend *backend)
+static void open_fixture_in(Fixture *f, const char *preset, int ttt, Backend *backend, DType dtype)
 {
-    TrainerSetup setup = {.batch = 1, .seq = CONTEXT, .accum = 1, .dtype = DT_F32};
+    TrainerSetup setup = {.batch = 1, .seq = CONTEXT, .accum = 1, .dtype = dtype};
     setup.attention = ATTENTION_NAIVE;
     SpecOverrides o = {.layers = 2,
                        .width = 36,
@@ -55,6 +55,11 @@ static void open_fixture(Fixture *f, const char *preset, int ttt, Backend *backe
     }
 }
 
+static void open_fixture(Fixture *f, const char *preset, int ttt, Backend *backend)
+{
+    open_fixture_in(f, preset, ttt, backend, DT_F32);
+}
+
 static void close_fixture(Fixture *f)
 {
     trainer_close(&f->trainer);
@@ -67,9 +72,8 @@ static EvaluatorSetup setup_of(Fixture *f, int64_t batch, int64_t seq)
         .model = &f->trainer.model, .backend = f->backend, .batch = batch, .seq = seq};
 }
 
-/* -log p(tokens[i + 1] | tokens[0..i]) for i in [0, count), by a pass of its own and a softmax
- * in double. */
-static void losses_of_logits(Fixture *f, const int32_t *tokens, int64_t count, double *losses)
+/* Logits (count, VOCAB) of the tokens that follow, by a pass of its own, a row at a time. */
+static void logits_of_pass(Fixture *f, const int32_t *tokens, int64_t count, double *out)
 {
     Trainer *t = &f->trainer;
     Ctx *c = &t->ctx;
@@ -77,19 +81,30 @@ static void losses_of_logits(Fixture *f, const int32_t *tokens, int64_t count, d
     model_forward(c, &t->model,
                   (DeviceBatch){.batch = 1, .seq = count, .ids = tensor_rows(t->ids, 0, count)},
                   KEEP_NOTHING);
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; i++, out += VOCAB) {
         ArenaMark mark = arena_mark(&c->scratch);
         Tensor logits = ctx_scratch(c, MEM_HEAD, t->model.act, 1, t->model.vocab_rows);
         model_logits(c, &t->model, i, logits);
-        double *values = gold_download(f->backend, logits), sum = 0;
-        for (int64_t k = 0; k < VOCAB; k++) {
-            sum += exp(values[k] - values[tokens[i + 1]]);
-        }
-        losses[i] = log(sum);
+        double *values = gold_download(f->backend, logits);
+        memcpy(out, values, VOCAB * sizeof *out);
         free(values);
         arena_release(&c->scratch, mark);
     }
     model_end(c, &t->model);
+}
+
+/* -log p(tokens[i + 1] | tokens[0..i]) for i in [0, count), with a softmax in double. */
+static void losses_of_logits(Fixture *f, const int32_t *tokens, int64_t count, double *losses)
+{
+    double logits[CONTEXT][VOCAB];
+    logits_of_pass(f, tokens, count, logits[0]);
+    for (int64_t i = 0; i < count; i++) {
+        double sum = 0;
+        for (int64_t k = 0; k < VOCAB; k++) {
+            sum += exp(logits[i][k] - logits[i][tokens[i + 1]]);
+        }
+        losses[i] = log(sum);
+    }
 }
 
 static void assert_near(double got, double want, double relative)
@@ -156,6 +171,47 @@ static void test_evaluate__losses_are_those_of_the_logits(void **state)
     compare("llama-22m", 0, cpu_backend_open(2));
     compare("gpt2-124m", 0, cpu_backend_open(1));
     compare("llama-22m", 0, ref_backend_open());
+}
+
+/* On a backend as a GPU is: few shapes, a padded vocabulary, and logits in several chunks. */
+static void compare_logits(const char *preset, int ttt, Backend *backend, DType dtype)
+{
+    Fixture f;
+    Evaluator e;
+    int32_t tokens[WINDOWS * CONTEXT];
+    backend->few_shapes = true;
+    backend->row_align = 64;
+    backend->head_bytes = 1;
+    open_fixture_in(&f, preset, ttt, backend, dtype);
+    assert_int_equal(f.trainer.model.vocab_rows, 320);
+    for (int i = 0; i < WINDOWS * CONTEXT; i++) {
+        tokens[i] = (i / CONTEXT * 31 + i % CONTEXT * 17 + i % CONTEXT * (i % CONTEXT)) % VOCAB;
+    }
+    EvaluatorSetup setup = setup_of(&f, 16, CONTEXT);
+    float *logits = mem_alloc(sizeof(float) * WINDOWS * CONTEXT * VOCAB);
+    assert_int_equal(evaluator_open(&e, &setup), 0);
+    assert_int_equal(evaluator_logits(&e, tokens, WINDOWS, logits), 0);
+    double want[CONTEXT][VOCAB], largest = 0;
+    for (int w = 0; w < WINDOWS; w++) {
+        logits_of_pass(&f, tokens + w * CONTEXT, CONTEXT, want[0]);
+        for (int i = 0; i < CONTEXT * VOCAB; i++) {
+            double got = logits[w * CONTEXT * VOCAB + i], expected = want[i / VOCAB][i % VOCAB];
+            largest = fabs(expected) > largest ? fabs(expected) : largest;
+            assert_true(fabs(got - expected) <= (dtype == DT_F32 ? 1e-4 : 0.02) * (1 + largest));
+        }
+    }
+    assert_true(largest > 1);
+    free(logits);
+    evaluator_close(&e);
+    close_fixture(&f);
+}
+
+static void test_evaluate__logits_of_a_batch_are_those_of_its_texts(void **state)
+{
+    (void)state;
+    compare_logits("gpt2-124m", 0, cpu_backend_open(2), DT_F32);
+    compare_logits("llama-22m", 0, ref_backend_open(), DT_BF16);
+    compare_logits("ttt-125m", 1, cpu_backend_open(1), DT_F32);
 }
 
 static void test_evaluate__padding_does_not_reach_ttt_states(void **state)
@@ -424,6 +480,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_evaluate__losses_are_those_of_the_logits),
+        cmocka_unit_test(test_evaluate__logits_of_a_batch_are_those_of_its_texts),
         cmocka_unit_test(test_evaluate__padding_does_not_reach_ttt_states),
         cmocka_unit_test(test_evaluate__every_token_of_a_document_counts_once),
         cmocka_unit_test(test_evaluate__a_document_may_end_with_its_round),

@@ -48,7 +48,6 @@
     X(open, EMFILE)   \
     X(close, EIO)     \
     X(flock, ENOLCK)  \
-    X(mmap, ENODEV)   \
     X(malloc, ENOMEM) \
     X(mkdir, ENOSPC)  \
     X(unlink, EIO)    \
@@ -275,12 +274,6 @@ int posix_memalign(void **out, size_t alignment, size_t size)
     void *memory = fails(KIND_malloc, CALLER) ? NULL : __libc_memalign(alignment, size);
     *out = memory != NULL ? memory : *out;
     return memory != NULL ? 0 : ENOMEM;
-}
-
-void *mmap(void *address, size_t size, int protection, int flags, int file, off_t offset)
-{
-    return fails(KIND_mmap, CALLER) ? MAP_FAILED
-                                    : NEXT(mmap)(address, size, protection, flags, file, offset);
 }
 
 /* --- files --- */

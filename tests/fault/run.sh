@@ -27,7 +27,7 @@ done
 shift $((OPTIND - 1))
 wanted=("$@")
 
-calls=(write fsync rename open close flock mmap malloc mkdir unlink read) # in the order of KINDS in faultlib.c
+calls=(write fsync rename open close flock malloc mkdir unlink read) # in the order of KINDS in faultlib.c
 scenarios=(tokenizer prepare again train resume export import sweep)
 patience=900 # seconds until a command counts as hanging
 
