@@ -7,7 +7,7 @@
 source "$(dirname "$0")/support/program.sh"
 : "${PACER:?names the program}" "${SLOW_IO:?names the preloaded library}"
 
-small=(--model tiny --layers 2 --d-model 32 --heads 2 --ffn 48 --context 32 --data builtin:stories --batch 4 --lr 2e-3
+small=(--model tiny --layers 2 --d-model 32 --heads 2 --ffn 48 --context 32 --data builtin:bytes --batch 4 --lr 2e-3
     --log-every 1 --eval-every 5 --eval-batches 2 --threads 1)
 others=() # processes of this script, by id
 end_others() {
@@ -27,7 +27,7 @@ kind_busy() { # beside four busy processes; every other run of the whole `tiny` 
         others+=($!)
     done
     if (($1 % 2)); then
-        "$PACER" train --model tiny --data builtin:stories --batch 2 --steps 6 --eval-every 3 --eval-batches 1 --log-every 1 --out run >/dev/null 2>err
+        "$PACER" train --model tiny --data builtin:bytes --batch 2 --steps 6 --eval-every 3 --eval-batches 1 --log-every 1 --out run >/dev/null 2>err
     else
         train --steps 20 --ranks $(($1 / 2 % 3 + 1)) --oversubscribe --out run 2>err
     fi

@@ -28,15 +28,10 @@ static int output_before; /* stderr as it was */
 
 static pacer_options *small_training(const char *out, const char *steps)
 {
-    static const char *const settings[][2] = {{"data", "builtin:stories"},
-                                              {"layers", "1"},
-                                              {"d-model", "16"},
-                                              {"heads", "2"},
-                                              {"context", "32"},
-                                              {"batch", "2"},
-                                              {"log-every", "1"},
-                                              {"threads", "1"},
-                                              {"device", "cpu"}};
+    static const char *const settings[][2] = {
+        {"data", "builtin:bytes"}, {"layers", "1"}, {"d-model", "16"},  {"heads", "2"},
+        {"context", "32"},         {"batch", "2"},  {"log-every", "1"}, {"threads", "1"},
+        {"device", "cpu"}};
     pacer_options *options;
     assert_int_equal(pacer_options_new("train", &options), 0);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {

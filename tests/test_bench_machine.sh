@@ -30,11 +30,11 @@ expect 2 'bf16 is not supported on the CPU' bench machine --device cpu --dtype b
 expect 2 'longer than the model' bench machine --device cpu --model gpt2-124m --seq 5000
 
 # A run says which ceiling it is held against.
-expect 0 '' train --data builtin:stories --steps 1 --batch 1 --seq 8 --eval-every 0 --out run --device cpu --threads 1
+expect 0 '' train --data builtin:bytes --steps 1 --batch 1 --seq 8 --eval-every 0 --out run --device cpu --threads 1
 grep -q '"ceiling_source":.*"bench machine of 2001-02-03T04:05:06Z"' run/run.json ||
     fail "the run does not take the stored ceiling"
 rm -r cache run
-expect 0 '' train --data builtin:stories --steps 1 --batch 1 --seq 8 --eval-every 0 --out run --device cpu --threads 1
+expect 0 '' train --data builtin:bytes --steps 1 --batch 1 --seq 8 --eval-every 0 --out run --device cpu --threads 1
 grep -q '"ceiling_source":.*"measured now"' run/run.json || fail "the run does not say what it measured"
 [[ -e cache/pacer ]] && fail "a run stored ceilings"
 

@@ -39,7 +39,7 @@ completes 'off on' train --graph =
 completes '--graph' train --quiet --gra
 completes 'gpt2-124m' train --model gpt2-12
 completes '' train --steps ''
-completes '_pacer builtin:random builtin:stories err out pacer.bash pacer.fish recipe.yaml runs' train --data ''
+completes '_pacer builtin:bytes builtin:random builtin:stories err out pacer.bash pacer.fish recipe.yaml runs' train --data ''
 completes 'recipe.yaml runs' train --data r
 completes 'recipe.yaml' sweep re
 completes 'runs' report ru

@@ -63,38 +63,53 @@ static void test_dataset__foreign_files_are_named(void **state)
     data_files_remove(folder);
 }
 
-/* The documents of both splits are the stories, in order, and nothing else. */
+/* The documents of both splits are the stories, in order, and nothing else: as bytes, and as tokens
+ * that the dataset's own tokenizer reads back. */
 static void test_dataset__builtin_stories_are_the_stories(void **state)
 {
     (void)state;
-    Dataset dataset;
-    assert_int_equal(dataset_open(&dataset, "builtin:stories", (DatasetOptions){.seed = 77}), 0);
-    assert_int_equal(dataset.vocab, 257);
-    assert_string_equal(dataset.tokenizer, "bytes");
-    const Split *splits[] = {&dataset.train, &dataset.validation};
-    const uint64_t firsts[] = {0, UINT64_C(1) << 40}, sizes[] = {4000000, 200000};
-    for (int s = 0; s < 2; s++) {
-        const Split *split = splits[s];
-        assert_in_range(split->tokens, sizes[s] - STORY_MAX_BYTES, sizes[s]);
-        assert_int_equal(split->text_bytes + split->documents, split->tokens);
-        int32_t *tokens = mem_alloc((size_t)split->tokens * sizeof *tokens);
-        split_read(split, 0, split->tokens, tokens);
-        uint64_t at = 0;
-        for (uint64_t d = 0; d < split->documents; d++) {
-            char story[STORY_MAX_BYTES];
-            size_t length = story_write(1, firsts[s] + d, story, sizeof story);
-            assert_true(at + length < split->tokens);
-            bool same = tokens[at + length] == 256;
-            for (size_t i = 0; i < length; i++) {
-                same = same && tokens[at + i] == (unsigned char)story[i];
+    static const struct {
+        const char *source;
+        uint64_t vocab, sizes[2];
+    } kinds[] = {{"builtin:bytes", 257, {4000000, 200000}},
+                 {"builtin:stories", 2048, {8000000, 400000}}};
+    const uint64_t firsts[] = {0, UINT64_C(1) << 40};
+    for (int k = 0; k < 2; k++) {
+        Dataset dataset;
+        Tokenizer *tokenizer;
+        uint32_t end;
+        assert_int_equal(dataset_open(&dataset, kinds[k].source, (DatasetOptions){.seed = 77}), 0);
+        assert_int_equal(dataset.vocab, kinds[k].vocab);
+        assert_int_equal(dataset_tokenizer(&dataset, &tokenizer), 0);
+        assert_int_equal(tokenizer->hash, dataset.tokenizer_hash);
+        assert_int_equal(tokenizer_end(tokenizer, NULL, &end), 0);
+        const Split *splits[] = {&dataset.train, &dataset.validation};
+        for (int s = 0; s < 2; s++) {
+            const Split *split = splits[s];
+            assert_in_range(split->text_bytes + split->documents,
+                            kinds[k].sizes[s] - STORY_MAX_BYTES, kinds[k].sizes[s]);
+            int32_t *tokens = mem_alloc((size_t)split->tokens * sizeof *tokens);
+            split_read(split, 0, split->tokens, tokens);
+            uint64_t at = 0;
+            for (uint64_t d = 0; d < split->documents; d++) {
+                char story[STORY_MAX_BYTES];
+                size_t length = story_write(1, firsts[s] + d, story, sizeof story), read = 0;
+                bool same = true;
+                for (; at < split->tokens && (uint32_t)tokens[at] != end; at++) {
+                    size_t size;
+                    const uint8_t *bytes = tokenizer_bytes(tokenizer, (uint32_t)tokens[at], &size);
+                    same = same && read + size <= length && memcmp(story + read, bytes, size) == 0;
+                    read += size;
+                }
+                assert_true(same && read == length && at < split->tokens);
+                at++;
             }
-            assert_true(same);
-            at += length + 1;
+            assert_int_equal(at, split->tokens);
+            free(tokens);
         }
-        assert_int_equal(at, split->tokens);
-        free(tokens);
+        tokenizer_free(tokenizer);
+        dataset_close(&dataset);
     }
-    dataset_close(&dataset);
 }
 
 static void test_dataset__unfinished_shard_is_no_data(void **state)

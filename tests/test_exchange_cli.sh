@@ -5,7 +5,7 @@
 source "$(dirname "$0")/support/program.sh"
 
 model=(--model gpt2-124m --layers 1 --d-model 32 --heads 2 --ffn 48 --vocab 300 --context 32)
-train=(train --data builtin:stories --batch 2 --eval-every 0 --threads 1 --quiet)
+train=(train --data builtin:bytes --batch 2 --eval-every 0 --threads 1 --quiet)
 
 "$PACER" "${train[@]}" "${model[@]}" --steps 2 --out run >out 2>err || fail "train ended with $?"
 

@@ -2,7 +2,7 @@
 # `pacer generate` from outside: one tiny run, then what it writes and where, how texts end, and what is refused.
 source "$(dirname "${BASH_SOURCE[0]}")/support/program.sh"
 
-"$PACER" train --model tiny --layers 1 --d-model 32 --heads 2 --data builtin:stories --steps 3 --batch 1 --seq 32 \
+"$PACER" train --model tiny --layers 1 --d-model 32 --heads 2 --data builtin:bytes --steps 3 --batch 1 --seq 32 \
     --eval-every 0 --out run --device cpu --quiet >out 2>err || fail "training the run"
 
 # Whatever is asked, on one thread: the model is too small for more.

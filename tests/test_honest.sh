@@ -10,7 +10,7 @@ ranks=(1 2)
 if [[ $("$PACER" --version) != *"with "*MPI* ]] || ! command -v mpirun >/dev/null; then
     ranks=(1)
 fi
-small=(--model tiny --layers 1 --d-model 16 --heads 2 --ffn 24 --context 16 --data builtin:stories --batch 2 --lr 2e-3
+small=(--model tiny --layers 1 --d-model 16 --heads 2 --ffn 24 --context 16 --data builtin:bytes --batch 2 --lr 2e-3
     --threads 1 --eval-batches 1 --oversubscribe)
 train() { # with what is slow in front
     local slow_setting=$1

@@ -168,7 +168,7 @@ cat >"$all.yaml" <<YAML
 name: hostile
 title: "$text"
 about: "$text"
-base: {model: tiny, layers: 1, d-model: 16, heads: 2, ffn: 32, context: 16, data: builtin:stories, threads: 1,
+base: {model: tiny, layers: 1, d-model: 16, heads: 2, ffn: 32, context: 16, data: builtin:bytes, threads: 1,
   schedule: constant, warmup: 0, eval-every: 0, steps: 2}
 axes: [{batch: [1]}]
 tables: [{title: "$text", columns: [batch, tok_s]}]

@@ -25,7 +25,7 @@ typedef struct {
     double logits, loss, gradient, losses; /* bounds: absolute, absolute, relative, relative */
 } Variant;
 
-#define BF16_BOUNDS 0.12, 0.01, 0.5, 0.2
+#define BF16_BOUNDS 0.12, 0.01, 0.5, 0.24
 
 /* Losses and norms of the f64 runs drift by the rounding of the rates, which the backend holds
  * in f32. */
@@ -39,7 +39,8 @@ static const Variant variants[] = {
     {"gpu f32 flash", GPU, 1, DT_F32, ATTENTION_FLASH, false, 1e-5, 1e-5, 1e-4, 1e-4},
     {"gpu f32 naive", GPU, 1, DT_F32, ATTENTION_NAIVE, false, 1e-5, 1e-5, 1e-4, 1e-4},
     {"gpu f32 flash recompute", GPU, 1, DT_F32, ATTENTION_FLASH, true, 1e-5, 1e-5, 1e-4, 1e-4},
-    /* bf16 keeps 8 bits: the bounds are about twice what ref needs in it. */
+    /* bf16 keeps 8 bits: the bounds are about twice what ref needs in it (of the losses and norms
+     * of ten updates 0.12). */
     {"ref bf16", REF, 1, DT_BF16, ATTENTION_NAIVE, false, BF16_BOUNDS},
     {"gpu bf16 naive", GPU, 1, DT_BF16, ATTENTION_NAIVE, false, BF16_BOUNDS},
 };

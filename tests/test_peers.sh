@@ -11,7 +11,7 @@ PACER=$work/bin/pacer
 
 cat >peers.yaml <<'YAML'
 name: peers
-base: {model: tiny, layers: 1, d-model: 16, heads: 2, ffn: 32, context: 16, data: "builtin:stories", threads: 1, steps: 6,
+base: {model: tiny, layers: 1, d-model: 16, heads: 2, ffn: 32, context: 16, data: "builtin:bytes", threads: 1, steps: 6,
        eval-every: 0, log-every: 1}
 axes:
   - batch: [4, 8]

@@ -59,7 +59,7 @@ expect 2 'goes with --recommend' plan --hours 2
 expect 2 'needs --link' plan "${small[@]}" --recommend --ranks 2
 expect 3 'nothing fits' plan "${small[@]}" --recommend --memory-limit 20k
 expect 0 'pacer train --data DATA' plan "${small[@]}" --recommend --batch 4 --attention flash --recompute none --tokens 10k
-expect 0 'Recommended:' plan "${small[@]}" --recommend --data builtin:stories --global-batch 12 --steps 5 --hours 1
+expect 0 'Recommended:' plan "${small[@]}" --recommend --data builtin:bytes --global-batch 12 --steps 5 --hours 1
 cp out recommended
 grep -qE '^. flash +none +4 +3 ' recommended && grep -qE '^. naive +none +4 +3 ' recommended || fail "not all kinds were tried: $(cat recommended)"
 grep -q 'the training fits' recommended || fail "five steps do not fit into an hour"

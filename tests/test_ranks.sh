@@ -16,8 +16,8 @@ if [[ -n $sanitized ]]; then # slow; and MPI keeps memory to the end
     strategies=(overlap zero1)
 fi
 
-small=(--data builtin:stories --layers 2 --d-model 64 --heads 4 --ffn 96 --context 64 --seq 64 --threads 1
-    --lr 3e-3 --log-every 1 --eval-every 25 --quiet)
+small=(--data builtin:bytes --layers 2 --d-model 64 --heads 4 --ffn 96 --context 64 --seq 64 --threads 1
+    --lr 1e-3 --log-every 1 --eval-every 25 --quiet)
 whole=(--global-batch 8 --steps 50 --save-every 25 --keep 0)
 
 # Losses of all steps and evaluations of runs $1 and $2 are within 1e-5 of each other.
@@ -97,7 +97,7 @@ expect 0 ' checks' check two-zero1
 grep -q '"ranks":2' <(tr -d ' \n\t' <two-zero1/ranks/1.json) || fail "ranks in the rank's file"
 
 # Wrong use.
-expect 2 'which is a sign to mpirun' train --model tiny --data builtin:stories --ranks 2 --out : --batch 4
+expect 2 'which is a sign to mpirun' train --model tiny --data builtin:bytes --ranks 2 --out : --batch 4
 expect 2 'not a multiple of batch 4 x ranks 3' plan --model tiny --ranks 3 --batch 4 --global-batch 16
 if mpirun -n 1 "$PACER" train --model tiny "${small[@]}" --batch 4 --out odd : \
     -n 1 "$PACER" train --model tiny "${small[@]}" --batch 4 --out odd --seed 7 >/dev/null 2>err; then
@@ -106,7 +106,7 @@ fi
 grep -q 'rank 1 on .* was started with other options' err || fail "different options: $(cat err)"
 
 # A loss that is no number stops all ranks, and the record says so.
-"$PACER" train --model tiny "${small[@]//3e-3/100}" --ranks 2 --batch 4 --steps 2000 --warmup 0 --clip 0 --out wild >/dev/null 2>err
+"$PACER" train --model tiny "${small[@]//1e-3/100}" --ranks 2 --batch 4 --steps 2000 --warmup 0 --clip 0 --out wild >/dev/null 2>err
 [[ $? == 1 ]] || fail "a run that diverges ended well"
 grep -q 'became .*nan at step\|became .*inf at step' err || fail "divergence is not named"
 grep -q '"status":[[:space:]]*"failed"' wild/run.json || fail "record of a run that diverged"

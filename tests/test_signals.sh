@@ -6,7 +6,7 @@
 source "$(dirname "$0")/support/program.sh"
 [[ $("$PACER" --version) == *"with "*MPI* ]] && most=2 || most=1
 
-small=(train --model tiny --data builtin:stories --layers 1 --d-model 32 --heads 2 --ffn 32 --context 32 --batch 2 --seed 3
+small=(train --model tiny --data builtin:bytes --layers 1 --d-model 32 --heads 2 --ffn 32 --context 32 --batch 2 --seed 3
     --lr 1e-3 --schedule constant --warmup 0 --log-every 1 --eval-every 0)
 
 # Processes of this test that run the program with --out $1.

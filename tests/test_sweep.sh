@@ -13,7 +13,7 @@ base:
   heads: 2
   ffn: 32
   context: 16
-  data: builtin:stories
+  data: builtin:bytes
   threads: 1
   schedule: constant
   warmup: 0

@@ -11,7 +11,7 @@ d-model: 32
 heads: 2
 ffn: 48
 context: 32
-data: builtin:stories
+data: builtin:bytes
 batch: 4
 accum: 2
 lr: 2e-3

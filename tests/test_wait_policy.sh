@@ -51,13 +51,13 @@ loader=$(readelf -p .interp "$PACER" | grep -o '/.*')
 if [[ $("$PACER" --version) == *"with "*MPI* ]]; then
     printf '#!/bin/sh\nenv\n' >launcher
     chmod +x launcher
-    PACER_MPI_LAUNCHER=./launcher "$PACER" train --model tiny --data builtin:stories --ranks 2 >out 2>err ||
+    PACER_MPI_LAUNCHER=./launcher "$PACER" train --model tiny --data builtin:bytes --ranks 2 >out 2>err ||
         fail "another launcher: status $?"
     grep -q '^PATH=' out || fail "the launcher was not started"
     grep -E '^(GOMP_SPINCOUNT|KMP_BLOCKTIME|PACER_RESTARTED_AS)=' out && fail "the launcher has them in its environment"
     if type -t mpirun >/dev/null; then
         [[ -n ${ASAN_OPTIONS:-} ]] && export ASAN_OPTIONS=detect_leaks=0 # MPI keeps memory to the end
-        "$PACER" train --model tiny --data builtin:stories --ranks 2 --threads 2 --batch 1 --steps 2 --eval-every 0 \
+        "$PACER" train --model tiny --data builtin:bytes --ranks 2 --threads 2 --batch 1 --steps 2 --eval-every 0 \
             --quiet --out two 2>err || fail "two ranks: status $?"
     fi
 fi

@@ -11,7 +11,7 @@ expect 2 "not a folder" watch file
 
 train() {
     exec "$PACER" train --model tiny --layers 1 --d-model 16 --heads 2 --ffn 16 --context 16 --batch 2 \
-        --data builtin:stories --threads 1 --log-every 1 --eval-every 20 --eval-batches 1 \
+        --data builtin:bytes --threads 1 --log-every 1 --eval-every 20 --eval-batches 1 \
         --save-every 10 --quiet --out 'a run' "$@"
 }
 

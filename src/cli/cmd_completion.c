@@ -70,7 +70,7 @@ static Expectation expectation_of(const Option *option)
         bool prose = strcmp(option->metavar, "TEXT") == 0; /* a prompt is no file */
         expected = expectation_from(prose ? "" : option->metavar);
         if (strcmp(option->name, "data") == 0) {
-            add_word(&expected, "builtin:stories builtin:random", 30);
+            add_word(&expected, "builtin:stories builtin:bytes builtin:random", 44);
         } else if (strcmp(option->name, "tokenizer") == 0) {
             add_word(&expected, "bytes", 5);
         }

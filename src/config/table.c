@@ -102,7 +102,8 @@ static const Option options[] = {
 #define GROUP "Data"
         {"data", TEXT(data, "", "DATA"), GROUP, STEP | BIT(EVAL), REFUSED, RESULT,
          "folder that `pacer data prepare` made, nanoGPT's or llm.c's .bin files, "
-         "builtin:stories, or builtin:random (what bench and profile take when none is given)",
+         "builtin:stories, the same as builtin:bytes, or builtin:random (what bench and profile "
+         "take when none is given)",
          .required = BIT(TRAIN)},
 #undef GROUP
 

@@ -5,7 +5,8 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/stories.h"
-#include "text/tokenizer.h"
+#include "text/bpe_train.h"
+#include "text/encode.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -14,8 +15,8 @@
 #define RANDOM_VALIDATION_TOKENS ((uint64_t)1 << 18)
 #define RANDOM_STREAM UINT64_C(0x52616e646f6d0000) /* plus the split */
 
-#define STORIES_TRAIN_TOKENS 4000000
-#define STORIES_VALIDATION_TOKENS 200000
+#define STORIES_VOCAB 2048
+#define STORIES_LEARNT_FROM 2000                     /* stories */
 #define STORIES_VALIDATION_INDEX ((uint64_t)1 << 40) /* far behind the stories of train */
 
 /* Uniform tokens, 32 random bits each: the bias is below vocab / 2^32. */
@@ -52,44 +53,94 @@ static int open_random(Dataset *dataset, DatasetOptions options)
     return 0;
 }
 
-/* Whole stories, as many as fit into `capacity` tokens, as bytes. */
-static void add_stories(Split *split, const Tokenizer *bytes, uint64_t index, uint64_t capacity)
+/* --- stories --- */
+
+/* Whole stories, as many as fit into `bytes` with their ends, as tokens. */
+static void add_stories(Split *split, const char *source, const Tokenizer *tokenizer,
+                        uint64_t index, uint64_t bytes)
 {
     uint32_t end;
-    int code = tokenizer_end(bytes, NULL, &end);
-    PACER_ASSERT(code == 0 && end <= UINT16_MAX, "%s", err_message());
-    uint16_t *tokens = mem_alloc((size_t)capacity * sizeof *tokens);
-    uint64_t used = 0, documents = 0;
+    int code = tokenizer_end(tokenizer, NULL, &end);
+    PACER_ASSERT(code == 0 && tokenizer->vocab <= UINT16_MAX + 1u, "%s", err_message());
+    uint16_t *tokens = mem_alloc((size_t)bytes * sizeof *tokens); /* no story has more than bytes */
+    uint64_t used = 0, documents = 0, taken = 0;
     char story[STORY_MAX_BYTES];
+    Encoder *encoder = encoder_open(tokenizer);
+    TokenList list = {0};
     for (;; documents++) {
         size_t length = story_write(STORIES_SEED, index + documents, story, sizeof story);
-        if (length + 1 > capacity - used) {
+        if (length + 1 > bytes - taken) {
             break;
         }
-        for (size_t i = 0; i < length; i++) {
-            tokens[used++] = (uint8_t)story[i];
+        taken += length + 1;
+        list.count = 0;
+        encoder_run(encoder, (const uint8_t *)story, length, &list);
+        for (size_t i = 0; i < list.count; i++) {
+            tokens[used++] = (uint16_t)list.ids[i];
         }
         tokens[used++] = (uint16_t)end;
     }
+    token_list_free(&list);
+    encoder_close(encoder);
     Shard shard;
-    shard_from_memory(&shard, "builtin:stories", tokens, used, 2, bytes->vocab);
+    shard_from_memory(&shard, source, mem_realloc(tokens, used, sizeof *tokens), used, 2,
+                      tokenizer->vocab);
     shard.documents = documents;
-    shard.text_bytes = used - documents;
-    shard.tokenizer = bytes->hash;
+    shard.text_bytes = taken - documents;
+    shard.tokenizer = tokenizer->hash;
     split_add(split, shard);
 }
 
-static int open_stories(Dataset *dataset)
+/* Learnt from the first stories, in the same way on every machine. */
+static int learn_tokenizer(Tokenizer **out)
 {
-    Tokenizer *bytes;
-    int code = tokenizer_open(TOKENIZER_BYTES, &bytes);
-    if (code == 0) {
-        add_stories(&dataset->train, bytes, 0, STORIES_TRAIN_TOKENS);
-        add_stories(&dataset->validation, bytes, STORIES_VALIDATION_INDEX,
-                    STORIES_VALIDATION_TOKENS);
-        tokenizer_free(bytes);
+    const ByteString end = {(const uint8_t *)TOKENIZER_END, strlen(TOKENIZER_END)};
+    Pretok *pretok;
+    *out = NULL;
+    int code = pretok_open(PRETOK_GPT2, &pretok);
+    if (code != 0) {
+        return code;
     }
+    WordCount *words = word_count_open((WordCountOptions){.pretok = pretok, .threads = 1});
+    char story[STORY_MAX_BYTES];
+    for (uint64_t i = 0; i < STORIES_LEARNT_FROM; i++) {
+        word_count_put(words, story, story_write(STORIES_SEED, i, story, sizeof story));
+        word_count_end(words);
+    }
+    word_count_flush(words);
+    code = bpe_train(words,
+                     (BpeTrainOptions){.vocab = STORIES_VOCAB,
+                                       .specials = &end,
+                                       .special_count = 1,
+                                       .min_frequency = 1,
+                                       .pattern = PRETOK_GPT2},
+                     out);
+    word_count_close(words);
+    pretok_close(pretok);
     return code;
+}
+
+/* --- by name --- */
+
+static const struct {
+    const char *name;
+    bool bytes; /* a token is a byte */
+    uint64_t train, validation;
+} story_kinds[] = {
+    {"stories", false, 8000000, 400000},
+    {"bytes", true, 4000000, 200000},
+};
+
+int builtin_tokenizer(const char *source, Tokenizer **out)
+{
+    for (size_t i = 0; i < sizeof story_kinds / sizeof story_kinds[0]; i++) {
+        if (strcmp(source + strlen(BUILTIN_PREFIX), story_kinds[i].name) == 0) {
+            return story_kinds[i].bytes ? tokenizer_open(TOKENIZER_BYTES, out)
+                                        : learn_tokenizer(out);
+        }
+    }
+    *out = NULL;
+    return err_set(ERR_INPUT, "data %s: its tokens are no text", source);
 }
 
 int builtin_open(Dataset *dataset, DatasetOptions options)
@@ -98,9 +149,22 @@ int builtin_open(Dataset *dataset, DatasetOptions options)
     if (strcmp(name, "random") == 0) {
         return open_random(dataset, options);
     }
-    if (strcmp(name, "stories") == 0) {
-        return open_stories(dataset);
+    for (size_t i = 0; i < sizeof story_kinds / sizeof story_kinds[0]; i++) {
+        Tokenizer *tokenizer;
+        if (strcmp(name, story_kinds[i].name) != 0) {
+            continue;
+        }
+        int code = builtin_tokenizer(dataset->source, &tokenizer);
+        if (code == 0) {
+            add_stories(&dataset->train, dataset->source, tokenizer, 0, story_kinds[i].train);
+            add_stories(&dataset->validation, dataset->source, tokenizer, STORIES_VALIDATION_INDEX,
+                        story_kinds[i].validation);
+            tokenizer_free(tokenizer);
+        }
+        return code;
     }
-    return err_set(ERR_INPUT, "data %s: there is builtin:stories and builtin:random",
+    return err_set(ERR_INPUT,
+                   "data %s: there is builtin:stories, builtin:bytes (the same, a token per byte) "
+                   "and builtin:random",
                    dataset->source);
 }

@@ -365,6 +365,10 @@ int dataset_open(Dataset *dataset, const char *data, DatasetOptions options)
     if (code == 0) {
         code = check_agreement(dataset);
     }
+    if (code == 0 && builtin && dataset->tokenizer[0] == '\0' && dataset->tokenizer_hash != 0) {
+        free(dataset->tokenizer);
+        dataset->tokenizer = mem_strdup("learnt from the stories");
+    }
     if (code == 0) {
         code = scan_all(dataset, options.verify);
     }
@@ -396,6 +400,9 @@ int dataset_tokenizer(const Dataset *dataset, Tokenizer **out)
 {
     *out = NULL;
     bool bytes = dataset->tokenizer_hash == bytes_hash();
+    if (!bytes && strncmp(dataset->source, BUILTIN_PREFIX, strlen(BUILTIN_PREFIX)) == 0) {
+        return builtin_tokenizer(dataset->source, out);
+    }
     if (!bytes && dataset->tokenizer_path == NULL) {
         return err_set(ERR_INPUT,
                        "data %s: comes without its tokenizer, so its tokens cannot be read as text",

@@ -5,7 +5,7 @@
  *   a folder of llm.c files (NAME_train.bin, NAME_train_000001.bin, NAME_val...), the path up to
  *   "_train" of such files, or a pattern with * or ? (split by whether the name has "_val");
  *   one shard file (all train);
- *   builtin:stories, builtin:random.
+ *   builtin:stories, builtin:bytes (the same, a token per byte), builtin:random.
  * Shards follow each other in the order of the manifest, or of their names. */
 #include "data/shard.h"
 #include "text/tokenizer.h"
@@ -45,6 +45,7 @@ void dataset_close(Dataset *dataset); /* no-op on a zeroed dataset */
 /* builtin.c: fills the splits of a dataset whose source is "builtin:NAME", which pacer makes itself
  * in memory. */
 int builtin_open(Dataset *dataset, DatasetOptions options);
+int builtin_tokenizer(const char *source, Tokenizer **out); /* caller frees it */
 
 /* The tokenizer that made the tokens; caller frees it. ERR_INPUT when the dataset comes without
  * one, or when the file is another one than that of the shards. */

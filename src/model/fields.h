@@ -101,13 +101,13 @@ typedef struct {
  * GPT2(name, lr, batch, layers, width, heads)
  * TTT(name, lr, batch, layers, width, heads, ffn) */
 #define MODEL_PRESETS(LLAMA, GPT2, TTT)                       \
-    LLAMA("tiny", 3e-3, 8, 4, 128, 4, 344, 0, 128)            \
+    LLAMA("tiny", 3e-3, 32, 4, 128, 4, 344, 0, 128)           \
     LLAMA("llama-22m", 1e-3, 8, 4, 512, 16, 1344, 10000, 256) \
     GPT2("gpt2-124m", 6e-4, 8, 12, 768, 12)                   \
     GPT2("gpt2-350m", 3e-4, 8, 24, 1024, 16)                  \
-    GPT2("gpt2-774m", 2.5e-4, 8, 36, 1280, 20)                \
-    GPT2("gpt2-1558m", 2e-4, 8, 48, 1600, 25)                 \
-    TTT("ttt-125m", 2e-3, 8, 12, 768, 12, 2048)               \
-    TTT("ttt-350m", 1.5e-3, 8, 24, 1024, 16, 2736)            \
-    TTT("ttt-760m", 1.25e-3, 8, 24, 1536, 16, 4096)           \
-    TTT("ttt-1b", 1e-3, 8, 24, 2048, 32, 5504)
+    GPT2("gpt2-774m", 2e-4, 8, 36, 1280, 20)                  \
+    GPT2("gpt2-1558m", 1e-4, 8, 48, 1600, 25)                 \
+    TTT("ttt-125m", 6e-4, 8, 12, 768, 12, 2048)               \
+    TTT("ttt-350m", 4e-4, 8, 24, 1024, 16, 2736)              \
+    TTT("ttt-760m", 2e-4, 8, 24, 1536, 16, 4096)              \
+    TTT("ttt-1b", 1.5e-4, 8, 24, 2048, 32, 5504)

@@ -56,7 +56,10 @@ static int compare_order(const Run *run, const char *checkpoint, const StateFile
                        "anew",
                        checkpoint, run->cfg->data, (unsigned long long)tokens,
                        (unsigned long long)state->data_tokens, was,
-                       moved ? "give that data" : "bring back the files as they were");
+                       moved ? "give that data"
+                       : strcmp(was, "builtin:stories") == 0
+                           ? "runs of pacer 0.1 on it go on with --data builtin:bytes"
+                           : "bring back the files as they were");
     }
     if (state->seed != (uint64_t)run->cfg->seed) {
         return refuse_number(run, checkpoint, "seed", state->seed, (uint64_t)run->cfg->seed);
