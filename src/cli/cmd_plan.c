@@ -238,6 +238,9 @@ int cmd_plan(Config *cfg)
 {
     Comm *comm = NULL;
     bool predicting = wants_prediction(cfg);
+    if (config_is_set(cfg, "out") && !cfg->recommend) {
+        log_warn("plan writes no files: --out has no effect");
+    }
     int code = predicting ? check_prediction(cfg) : 0;
     if (code == 0 && cfg->recommend) {
         return plan_recommend(cfg, predicting);
