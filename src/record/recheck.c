@@ -36,7 +36,8 @@ typedef struct {
     Value per_step;   /* tokens of one step of one rank in the last session */
     double *starts;   /* where the sessions after the first began, ascending */
     size_t sessions;
-    const cJSON *stored; /* in the file: the verdicts of the run itself; NULL: none */
+    const cJSON *stored;  /* in the file: the verdicts of the run itself; NULL: none */
+    char started_from[8]; /* --init, as much of it as tells that there is one */
 } RunFile;
 
 /* The first of these counts that is above 0, each of which must be one if it is there. */
@@ -59,6 +60,7 @@ static void read_shape(JsonReader *reader, const cJSON *tree, RunFile *run)
     static const char *const ranks[] = {"config.ranks", NULL};
     char name[32];
     json_read_text(reader, tree, "model.name", name, sizeof name);
+    json_read_text(reader, tree, "config.init", run->started_from, sizeof run->started_from);
     const ModelSpec *preset = spec_find(name);
     Value batch = json_read_count(reader, tree, "config.batch");
     Value accum = json_read_count(reader, tree, "config.accum");
@@ -243,7 +245,7 @@ static void settle_input(RunFile *run, const CheckLines *lines)
 {
     CheckInput *in = &run->input;
     Summary *s = &run->summary;
-    in->first_loss = lines->first_loss;
+    in->first_loss = run->started_from[0] == '\0' ? lines->first_loss : (Value){0};
     if (s->steps.known && lines->per_step.known) {
         in->timed_tokens =
             value_of((s->steps.number - (double)in->steps_before) * lines->per_step.number);

@@ -138,7 +138,8 @@ static void run_checks(const Session *s, const Summary *summary, bool complete, 
     Value ceiling = machine_ceiling(&s->machine);
     input.ceiling = known(ceiling.known, 1e9 * ceiling.number);
     if (s->first_step == 0) {
-        input.first_loss = known(s->state.step > 0, s->state.first_loss);
+        bool fresh = s->state.step > 0 && s->run.cfg->init[0] == '\0';
+        input.first_loss = known(fresh, s->state.first_loss);
     }
     checks_run(summary, &input, checks);
 }

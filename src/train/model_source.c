@@ -202,6 +202,27 @@ int initial_weights(Trainer *t, const char *path)
     return code;
 }
 
+void initial_tokenizer_check(const char *path, const char *data, uint64_t tokenizer_hash)
+{
+    ModelSource source;
+    if (tokenizer_hash == 0 || model_source_describe(&source, path) != 0) {
+        return;
+    }
+    Tokenizer *tokenizer = NULL;
+    const char *folder = model_source_tokenizer(&source);
+    char *file = io_join(folder, "tokenizer.json");
+    if (io_exists(file) && tokenizer_open_copy(file, &tokenizer) == 0 &&
+        tokenizer->hash != tokenizer_hash) {
+        log_warn(
+            "--data %s was made with another tokenizer than that of --init %s: prepare it with "
+            "--tokenizer %s",
+            data, path, file);
+    }
+    tokenizer_free(tokenizer);
+    free(file);
+    model_source_close(&source);
+}
+
 /* --- a Hugging Face model as a run --- */
 
 #define STEP_NAME "step-0"

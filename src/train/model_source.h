@@ -42,6 +42,10 @@ int model_source_rows(const ModelSource *source, const ParamTable *table, ModelR
  * ERR_INPUT names the first that differs and the option to give. */
 int initial_weights(Trainer *trainer, const char *path);
 
+/* Warns where the data was made with another tokenizer than the one that comes with --init's model:
+ * the same numbers then mean other text. tokenizer_hash 0: unknown. */
+void initial_tokenizer_check(const char *path, const char *data, uint64_t tokenizer_hash);
+
 /* A Hugging Face model as a run directory with one checkpoint, step 0, which has no optimizer
  * state. ERR_INPUT names what is wrong with the folder, or that `out` exists and is no empty
  * folder. */

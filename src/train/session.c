@@ -168,8 +168,12 @@ static int start_state(Session *s)
                                 .data_digest = dataset_digest(&s->run.data),
                                 .first_loss = NAN,
                                 .best_val_loss = NAN};
-        if (s->run.cfg->init[0] != '\0') {
-            return initial_weights(&s->trainer, s->run.cfg->init);
+        const char *init = s->run.cfg->init;
+        if (init[0] != '\0') {
+            if (session_leads(s)) {
+                initial_tokenizer_check(init, s->run.cfg->data, s->run.data.tokenizer_hash);
+            }
+            return initial_weights(&s->trainer, init);
         }
         trainer_init_params(&s->trainer, (uint64_t)s->run.cfg->seed);
         return 0;

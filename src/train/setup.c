@@ -116,6 +116,11 @@ static int take_dimensions(Config *cfg)
     if (code != 0) {
         return io_is_folder(cfg->init) ? err_wrap(code, "--init") : 0;
     }
+    const ModelSpec *given = config_is_set(cfg, "model") ? spec_find(cfg->model) : NULL;
+    if (given != NULL && given->names != source.spec.names) {
+        model_source_close(&source);
+        return 0; /* of another kind: initial_weights says so */
+    }
     if (!config_is_set(cfg, "model")) {
         config_settle(cfg, "model", source.spec.name);
     }
