@@ -83,6 +83,10 @@ for command in "${commands[@]}"; do
 done
 expect 0 out 'data prepare' help data
 expect 0 out 'bench ops' bench --help
+# Each command says what an option is there, and its default there.
+expect 0 out 'run directory; without it runs/MODEL-ID' train --help
+expect 0 out 'of the stories (default 1;' data stories --help
+expect 0 out 'folder of the experiment; without it experiments/NAME' sweep --help
 
 model=(model layers d-model heads kv-heads head-dim ffn vocab context tied ttt mini-batch ttt-lr norm-eps rope-base norm ffn-kind)
 training=("${model[@]}" data batch accum global-batch seq steps tokens epochs seed lr min-lr warmup

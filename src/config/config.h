@@ -273,6 +273,7 @@ typedef enum {
 typedef struct {
     unsigned commands; /* bits as in Option; 0 ends a list */
     const char *help;
+    const char *initial; /* default that help shows there; "": none, NULL: the option's */
 } OptionHelp;
 
 typedef struct Option {

@@ -80,35 +80,43 @@ char *config_metavar(const Option *option)
     return all;
 }
 
+/* What the command says of the option in place of its row; NULL: nothing. */
+static const OptionHelp *help_elsewhere(const Option *option, Command command)
+{
+    const OptionHelp *other = option->elsewhere;
+    while (other != NULL && other->commands != 0 && !(other->commands & 1u << command)) {
+        other++;
+    }
+    return other != NULL && other->commands != 0 ? other : NULL;
+}
+
 char *config_limits(const Option *option, Command command)
 {
     char low[VALUE_BRIEF_SIZE], high[VALUE_BRIEF_SIZE];
+    const OptionHelp *other = help_elsewhere(option, command);
+    const char *initial =
+        other != NULL && other->initial != NULL ? other->initial : option->initial;
     if (option->required & 1u << command) {
         return mem_strdup("(required)");
     }
-    if (option->initial[0] == '\0' || strcmp(option->name, "help") == 0) {
+    if (initial[0] == '\0' || strcmp(option->name, "help") == 0) {
         return mem_strdup("");
     }
     if (option->type == OPTION_TEXT || option->type == OPTION_CHOICE ||
         option->type == OPTION_BOOL) {
-        return mem_format("(default %s)", option->initial);
+        return mem_format("(default %s)", initial);
     }
     if (option->flags & OPTION_UNSET) {
         return mem_format("(at most %s)", value_brief(option->max, high));
     }
-    return mem_format("(default %s; %s to %s)", option->initial, value_brief(option->min, low),
+    return mem_format("(default %s; %s to %s)", initial, value_brief(option->min, low),
                       value_brief(option->max, high));
 }
 
 const char *config_help(const Option *option, Command command)
 {
-    for (const OptionHelp *other = option->elsewhere; other != NULL && other->commands != 0;
-         other++) {
-        if (other->commands & 1u << command) {
-            return other->help;
-        }
-    }
-    return option->help;
+    const OptionHelp *other = help_elsewhere(option, command);
+    return other != NULL ? other->help : option->help;
 }
 
 void config_print_help(Command command, FILE *file)

@@ -102,8 +102,10 @@ static const Option options[] = {
 #define GROUP "Data"
         {"data", TEXT(data, "", "DATA"), GROUP, STEP | BIT(EVAL), REFUSED, RESULT,
          "folder that `pacer data prepare` made, nanoGPT's or llm.c's .bin files, "
-         "builtin:stories, the same as builtin:bytes, or builtin:random (what bench and profile "
-         "take when none is given)",
+         "builtin:stories, the same as builtin:bytes, or builtin:random",
+         ALSO({BENCH, "tokens to time steps on: a folder that `pacer data prepare` made, or "
+                      "builtin:stories; builtin:random unless given"},
+              {BIT(EVAL), "tokens to evaluate on, in place of texts; unless given, the run's own"}),
          .required = BIT(TRAIN)},
 #undef GROUP
 
@@ -111,8 +113,8 @@ static const Option options[] = {
     {"batch", INT(batch, "auto", 1, 1e6), GROUP, STEP | KERNEL | MACHINE | BIT(EVAL), RECORDED,
      RESULT | OPTION_AUTO, "sequences per rank per micro-step; auto: the preset's",
      ALSO({KERNEL,
-           "sequences; unless given, as many as make 65,536 tokens on a GPU, 4,096 on a CPU"},
-          {BIT(EVAL), "sequences at a time; unless given, the run's"})},
+           "sequences; unless given, as many as make 65,536 tokens on a GPU, 4,096 on a CPU", ""},
+          {BIT(EVAL), "sequences at a time; unless given, the run's", ""})},
     {"accum", INT(accum, "1", 1, 1e6), GROUP, STEP, RECORDED, RESULT,
      "micro-steps whose gradients make one update"},
     {"global-batch", INT(global_batch, "0", 0, 1e9), GROUP, TRAINING, RECORDED, UNSET,
@@ -129,8 +131,10 @@ static const Option options[] = {
      "passes over the training data, rounded down to a whole update; instead of steps"},
     {"seed", INT(seed, "1337", 0, 1e15), GROUP,
      STEP | KERNEL | READING | BIT(GENERATE) | BIT(DATA_STORIES), REFUSED, RESULT,
-     "of the initial weights and of the order of the data; of what is drawn when generating; of "
-     "stories, which take 1 unless it is given"},
+     "of the initial weights and of the order of the data",
+     ALSO({KERNEL, "of the random numbers that it is timed and checked on"},
+          {READING, "of the stories, where builtin:stories is read", "1"},
+          {BIT(GENERATE), "of what is drawn"}, {BIT(DATA_STORIES), "of the stories", "1"})},
 #undef GROUP
 
 #define GROUP "Optimizer"
@@ -170,7 +174,9 @@ static const Option options[] = {
      RECORDED, RESULT,
      "type of activations and of the weights they meet; the optimizer keeps f32; auto: bf16 on a "
      "GPU, else f32",
-     ALSO({BIT(EXPORT), "type of the tensors; auto: f32"})},
+     ALSO({BIT(EXPORT), "type of the tensors; auto: f32"},
+          {USE, "type of the weights; auto: bf16 on a GPU, else f32"},
+          {KERNEL | MACHINE, "type that is timed; auto: bf16 on a GPU, else f32"})},
     {"attention", CHOICE(attention, "auto", attentions), GROUP, STEP, RECORDED, ROUNDING,
      "kernel: naive stores the T x T probabilities, flash and cudnn (a GPU's library) do not; "
      "auto: the fastest there is"},
@@ -189,14 +195,18 @@ static const Option options[] = {
     {"memory-limit", BYTES(memory_limit, "0", 0, 1e15), GROUP,
      STEP | KERNEL | BIT(TOKENIZER_TRAIN) | BIT(EVAL), FREE, 0,
      "refuse what makes the process larger than this (24G, 512MiB), on a GPU what takes more of "
-     "its memory; 0: what the machine has. Training a tokenizer: of its table of words, whose "
-     "rarest are dropped beyond it; 0: a quarter of the machine's"},
+     "its memory; 0: what the machine has",
+     ALSO({BIT(TOKENIZER_TRAIN),
+           "of the table of words, whose rarest are dropped beyond it; 0: a quarter of the "
+           "machine's"})},
 #undef GROUP
 
 #define GROUP "Ranks"
     {"ranks", INT(ranks, "1", 1, 65536), GROUP, TOGETHER | BIT(EVAL), RECORDED, RESULT,
      "processes that train together, each on --batch sequences of every micro-step; started here "
-     "through mpirun, or found by mpirun or srun"},
+     "through mpirun, or found by mpirun or srun",
+     ALSO({BIT(EVAL), "processes that share the sequences; started here through mpirun, or found "
+                      "by mpirun or srun"})},
     {"ddp", CHOICE(ddp, "overlap", ddps), GROUP, TOGETHER, RECORDED, ROUNDING,
      "how ranks share gradients: one all-reduce per parameter, one for all, buckets behind the "
      "backward pass, or zero1: each rank keeps a part of the optimizer's state"},
@@ -230,10 +240,18 @@ static const Option options[] = {
     {"out", TEXT(out, "", "PATH"), GROUP,
      TRAINING | READING | CODING | BIT(DATA_STORIES) | BIT(PROFILE) | BIT(REPORT) | BIT(SWEEP) |
          BIT(EXPORT) | BIT(IMPORT) | BIT(DEMO),
-     FREE, 0,
-     "folder or file to write; train without it makes runs/MODEL-ID, sweep experiments/NAME, "
-     "encode and decode without it write to standard output, profile to profile.json, report "
-     "beside the records",
+     FREE, 0, "run directory; without it runs/MODEL-ID",
+     ALSO({BIT(PLAN), "of the run that is planned; plan itself writes no files"},
+          {BIT(TOKENIZER_TRAIN), "tokenizer.json to write; - is standard output"},
+          {BIT(DATA_PREPARE), "folder to make"},
+          {CODING, "file to write; without it standard output"},
+          {BIT(DATA_STORIES), "file to write; - is standard output"},
+          {BIT(PROFILE), "trace to write; without it profile.json; - is standard output"},
+          {BIT(REPORT), "folder to write to; without it beside the records"},
+          {BIT(SWEEP), "folder of the experiment; without it experiments/NAME"},
+          {BIT(EXPORT), "folder to make; with --format csv or tensorboard what is written there"},
+          {BIT(IMPORT), "run directory to make"},
+          {BIT(DEMO), "folder of the demo; without it demo"}),
      .required = READING | BIT(DATA_STORIES) | BIT(EXPORT) | BIT(IMPORT)},
     {"resume", TEXT(resume, "auto", "auto|never|DIR"), GROUP, TRAINING, FREE, 0,
      "auto: go on from the newest checkpoint in the run directory; never: start anew; or the run "
@@ -274,7 +292,11 @@ static const Option options[] = {
     {"tokenizer", TEXT(tokenizer, "bytes", "PATH"), GROUP, CODING | USE | BIT(DATA_PREPARE), NO_RUN,
      0,
      "tokenizer.json, or GPT-2's vocab.json with merges.txt beside it, or a folder with either; "
-     "the word bytes makes every byte a token. Of a trained model: in place of its own",
+     "the word bytes makes every byte a token",
+     ALSO({USE,
+           "in place of the model's own: a tokenizer.json, GPT-2's vocab.json with merges.txt "
+           "beside it, a folder with either, or the word bytes",
+           ""}),
      .required = CODING},
     {"special", TEXT(special, "<|endoftext|>", "TOKEN"), GROUP, BIT(TOKENIZER_TRAIN), NO_RUN,
      OPTION_LIST, "token that is kept whole and learns no merges; may be given several times"},
@@ -294,8 +316,8 @@ static const Option options[] = {
 
 #define GROUP "Shards"
     {"end", TEXT(end, "", "TOKEN"), GROUP, BIT(DATA_PREPARE) | BIT(EVAL), NO_RUN, 0,
-     "put behind every document; without it <|endoftext|>, <|end_of_text|>, </s> or <eos>, the "
-     "first that the tokenizer has"},
+     "token put behind every document; without it <|endoftext|>, <|end_of_text|>, </s> or <eos>, "
+     "the first that the tokenizer has"},
     {"val-fraction", REAL(val_fraction, "0.01", 0, 0.5), GROUP, BIT(DATA_PREPARE), NO_RUN, 0,
      "part of the documents set aside for validation"},
     {"shard-tokens", INT(shard_tokens, "100M", 1, 1e12), GROUP, BIT(DATA_PREPARE), NO_RUN, 0,
