@@ -53,7 +53,11 @@ static void clean(char *text)
             to += 2;
             from += broken;
         } else if (silent > 0) {
+            bool tag = *from == '<' && to > text && isdigit((unsigned char)to[-1]);
             from += silent;
+            if (tag && isdigit((unsigned char)*from)) {
+                *to++ = ' '; /* a tag keeps two numbers apart */
+            }
         } else {
             *to++ = *from == '\t' ? ' ' : *from;
             from++;
