@@ -3,6 +3,7 @@
 #include "audit/paragraph.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <string.h>
 
 typedef struct {
@@ -33,10 +34,29 @@ static size_t factor_sign(const Parser *parser, bool *divides)
 
 static Number parse_sum(Parser *parser, int depth);
 
+static const struct {
+    const char *name;
+    double (*apply)(double);
+} functions[] = {{"ln", log}, {"exp", exp}, {"sqrt", sqrt}};
+#define FUNCTIONS (sizeof functions / sizeof functions[0])
+
 static Number parse_atom(Parser *parser, int depth)
 {
     Number number = {0};
     skip(parser);
+    for (size_t i = 0; i < FUNCTIONS; i++) {
+        size_t size = strlen(functions[i].name);
+        if ((size_t)(parser->end - parser->at) > size && depth < 8 && parser->at[size] == '(' &&
+            strncmp(parser->at, functions[i].name, size) == 0) {
+            parser->at += size;
+            parser->operators++;
+            number = parse_atom(parser, depth + 1);
+            parser->failed |= !(number.low > 0);
+            return (Number){.value = functions[i].apply(number.value),
+                            .low = functions[i].apply(number.low),
+                            .high = functions[i].apply(number.high)};
+        }
+    }
     if (parser->at < parser->end && *parser->at == '(' && depth < 8) {
         parser->at++;
         number = parse_sum(parser, depth + 1);
@@ -94,6 +114,20 @@ static Number parse_sum(Parser *parser, int depth)
     }
 }
 
+/* Length of the name of a function that ends at `start`, its bracket behind it; 0. */
+static int function_before(const char *text, int start)
+{
+    for (size_t i = 0; i < FUNCTIONS; i++) {
+        int size = (int)strlen(functions[i].name);
+        if (start >= size && text[start] == '(' &&
+            strncmp(text + start - size, functions[i].name, (size_t)size) == 0 &&
+            (start == size || !isalnum((unsigned char)text[start - size - 1]))) {
+            return size;
+        }
+    }
+    return 0;
+}
+
 /* Where the digits and signs that end before `end` begin. */
 static int expression_start(const char *text, int end)
 {
@@ -104,10 +138,11 @@ static int expression_start(const char *text, int end)
             start >= 2 && (unsigned char)text[start - 2] == 0xc3 && (c == 0x97 || c == 0xb7);
         bool letter =
             (c == 'x' || c == 'X') && start >= 2 && strchr(" 0123456789", text[start - 2]) != NULL;
-        if (!cross && !letter && !isdigit(c) && strchr(" .,+-*/()", c) == NULL) {
+        int name = function_before(text, start);
+        if (!cross && !letter && name == 0 && !isdigit(c) && strchr(" .,+-*/()", c) == NULL) {
             break;
         }
-        start -= cross ? 2 : 1;
+        start -= cross ? 2 : name > 0 ? name : 1;
     }
     /* Not into the end of a name ("A100", "1e-4"), a function, an exponent or a formula. */
     unsigned char before = start > 0 ? (unsigned char)text[start - 1] : ' ';
@@ -179,7 +214,8 @@ static void check_expression(const Paragraph *paragraph, int equals, int behind,
     static const double thousands[] = {1, 1.024, 1.048576, 1.073741824};
     double slack = about ? 0.05 : 0.01;
     bool good = false;
-    for (int k = 0; k < (stated.counted ? 1 : 4); k++) {
+    bool letter = isalpha((unsigned char)text[behind + (int)length - 1]);
+    for (int k = 0; k < (letter ? 4 : 1); k++) {
         Number read = number_multiply(stated, number_exact(thousands[k]));
         good |= number_agrees(derived, read, slack);
     }

@@ -156,6 +156,12 @@ static const ScanItem *change_behind(const Paragraph *paragraph, int i, Pair pai
     bool minus = open - 3 >= from && memcmp(text + open - 3, "\xe2\x88\x92", 3) == 0;
     open -= minus ? 3 : 0;
     bool bracketed = open > from && text[open - 1] == '(' && open - from <= 3;
+    if (pair == PAIR_ARROW && !bracketed && open > from && text[open - 1] == '(') {
+        /* what is left of a unit, or one short word: "74.6 -> 89.9 GB/s (+20.5 %)" */
+        int word = from + (text[from] == ' ');
+        word += (int)strcspn(text + word, " (,.;");
+        bracketed = word - from <= 8 && word == open - 2 && text[word] == ' ';
+    }
     bool signs = strchr("+-", text[to - 1]) != NULL || minus;
     const char *stop = memchr(text + from, '.', (size_t)(to - from));
     bool goes_on =
@@ -282,47 +288,68 @@ static void check_plus(const Paragraph *paragraph, int i, Findings *findings)
     }
 }
 
-static bool is_followed_by(const ScanItem *item, const char *const *words, size_t count)
+/* Three numbers of a sentence, each known by the words behind it; the third is the product. */
+typedef struct {
+    const char *rule;
+    const char *words[3]; /* alternatives between bars */
+    bool equated;         /* "=" stands before the product */
+} Product;
+
+static const Product products[] = {
+    {"steps = epochs x steps per epoch",
+     {" epochs ", " steps per epoch ",
+      " optimizer steps in total | total steps | steps in total | total optimizer steps | training "
+      "steps in total | total training steps "},
+     false},
+    {"tokens = steps x tokens per step",
+     {" steps ", " tokens per step | tokens per optimizer step | tokens per batch ", " tokens "},
+     true},
+};
+
+static bool is_followed_by(const char *text, const ScanItem *item, const char *words)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (strncmp(item->after, words[i], strlen(words[i])) == 0) {
-            return item->number.counted && item->number.value > 0;
+    char after[PHRASE_SIZE];
+    phrase_make(text + item->end, 40, after);
+    while (*words != '\0') {
+        size_t length = (size_t)(strchrnul(words, '|') - words);
+        if (strncmp(after, words, length) == 0) {
+            return is_plain(&item->number) && item->number.unit == UNIT_NONE;
         }
+        words += length + (words[length] == '|');
     }
     return false;
 }
 
-/* "3 epochs with 1,250 steps per epoch, 3,750 optimizer steps in total", in one sentence. */
-static void check_epochs(const Paragraph *paragraph, Findings *findings)
+/* "3 epochs with 1,250 steps per epoch, 3,750 optimizer steps in total"; "131,072 tokens per step;
+ * 3,814 steps = 499,908,608 tokens". */
+static void check_product(const Paragraph *paragraph, const Product *product, Findings *findings)
 {
-    static const char *const epochs[] = {" epochs "}, *const each[] = {" steps per epoch "};
-    static const char *const all[] = {" optimizer steps in total ", " total steps ",
-                                      " steps in total ",           " total optimizer steps ",
-                                      " training steps in total ",  " total training steps "};
     const ScanItem *of[3] = {NULL, NULL, NULL};
     int counts[3] = {0, 0, 0};
     for (int i = 0; i < paragraph->count; i++) {
         const ScanItem *item = &paragraph->items[i];
-        int kind = is_followed_by(item, each, 1)                           ? 1
-                   : is_followed_by(item, epochs, 1)                       ? 0
-                   : is_followed_by(item, all, sizeof all / sizeof all[0]) ? 2
-                                                                           : -1;
+        int kind = is_followed_by(paragraph->text, item, product->words[1])   ? 1
+                   : is_followed_by(paragraph->text, item, product->words[0]) ? 0
+                   : is_followed_by(paragraph->text, item, product->words[2]) ? 2
+                                                                              : -1;
         if (kind >= 0) {
             of[kind] = item;
             counts[kind]++;
         }
     }
-    if (counts[0] != 1 || counts[1] != 1 || counts[2] != 1 || of[2]->end - of[0]->start > 200) {
+    if (counts[0] != 1 || counts[1] != 1 || counts[2] != 1 || of[2]->end - of[0]->start > 200 ||
+        (product->equated && of[2]->glue != '=')) {
         return;
     }
-    double product = of[0]->number.value * of[1]->number.value;
+    Number a = of[0]->number, b = of[1]->number;
+    Number made = number_multiply(a.counted ? number_exact(a.value) : a,
+                                  b.counted ? number_exact(b.value) : b);
     findings->compared++;
-    if (fabs(product - of[2]->number.value) > 0.01 * product) {
-        finding_add(findings, FINDING_DISAGREES, "steps = epochs x steps per epoch",
+    if (!number_agrees(made, of[2]->number, 0.01)) {
+        finding_add(findings, FINDING_DISAGREES, product->rule,
                     paragraph_line(paragraph, of[2]->start),
-                    "%.10g x %.10g makes %.10g; %.10g is "
-                    "stated",
-                    of[0]->number.value, of[1]->number.value, product, of[2]->number.value);
+                    "%.10g x %.10g makes %.10g; %.10g is stated", of[0]->number.value,
+                    of[1]->number.value, made.value, of[2]->number.value);
     }
 }
 
@@ -331,7 +358,9 @@ void sentence_check_sums(const Paragraph *paragraph, Findings *findings)
     for (int i = 0; i + 2 < paragraph->count; i++) {
         check_plus(paragraph, i, findings);
     }
-    check_epochs(paragraph, findings);
+    for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
+        check_product(paragraph, &products[i], findings);
+    }
 }
 
 /* --- loss and perplexity --- */
