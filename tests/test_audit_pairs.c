@@ -80,6 +80,18 @@ static const struct {
      "| Books | 9% |\n"
      "| Papers | 7% |\n"
      "| Encyclopedia | 4% |\n"},
+    {"hours.md", 9, "7.7M", "8.7M",
+     "<table>\n"
+     "  <tr><td></td><td><strong>Time (GPU hours)</strong></td></tr>\n"
+     "  <tr>\n"
+     "   <td>8B\n"
+     "   </td>\n"
+     "   <td>1.3M</td>\n"
+     "  </tr>\n"
+     "  <tr><td>70B</td><td>6.4M</td></tr>\n"
+     "  <tr><td>Total</td>\n"
+     "   <td>@</td></tr>\n"
+     "</table>\n"},
     /* columns in proportion, and what is the same in all rows */
     {"price.md", 5, "$108", "$158",
      "| Hourly rate | GPU cost |\n"

@@ -71,13 +71,7 @@ static bool is_comparing(const char *name)
 bool grid_read(const Document *document, int header, Grid *grid)
 {
     char copy[DOCUMENT_LINE_SIZE], *cells[DOCUMENT_MAX_CELLS];
-    int end = header + 1;
-    while (end < document->count && end - header <= TABLE_ROWS_MAX + 1 &&
-           (document->lines[end].kind == LINE_TABLE_ROW ||
-            (document->lines[end].kind == LINE_BLANK && end + 1 < document->count &&
-             document->lines[end + 1].kind == LINE_TABLE_ROW))) {
-        end++;
-    }
+    int end = document_table_end(document, header);
     *grid = (Grid){.document = document, .header = header};
     grid->columns = document_cells(document, &document->lines[header], copy, cells);
     if (end - header > TABLE_ROWS_MAX || end - header < 2) {

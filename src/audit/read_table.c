@@ -412,14 +412,10 @@ int evidence_read_table(Evidence *evidence, int header, int section)
     bool columns_are_runs = read_header(&table, header_cells, count);
     int runs[DOCUMENT_MAX_CELLS], line = header + 1;
     bool first = true, opened = false;
-    for (; line < document->count; line++) {
-        LineKind kind = document->lines[line].kind;
-        if (kind == LINE_BLANK && line + 1 < document->count &&
-            document->lines[line + 1].kind == LINE_TABLE_ROW) {
+    int end = document_table_end(document, header);
+    for (; line < end; line++) {
+        if (document->lines[line].kind == LINE_BLANK) {
             continue; /* the line of dashes */
-        }
-        if (kind != LINE_TABLE_ROW) {
-            break;
         }
         count = document_cells(document, &document->lines[line], copy, cells);
         evidence->numbers += count;
