@@ -229,8 +229,10 @@ static void check_part(const Paragraph *paragraph, int i, Findings *findings)
         !(divided || worded) || items[i].glue == '/' || text[items[i + 2].end] == '/') {
         return;
     }
-    static const char *const moments[] = {" epoch ", " epochs ", " batch ", " step ", " eta "};
-    if (scan_has_any(items[i].before, moments, sizeof moments / sizeof moments[0])) {
+    /* Progress is of batches, of which the last may be short. */
+    static const char *const moments[] = {" epoch ", " epochs ", " batch ", " step ",
+                                          " eta ",   " iter ",   " loss "};
+    if (scan_has_any(text, moments, sizeof moments / sizeof moments[0])) {
         return;
     }
     double share = a->value / b->value, half = (p->high - p->low) / 2 + 0.01 * p->value;
