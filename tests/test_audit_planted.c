@@ -330,6 +330,22 @@ static const struct {
     {"moving.md",
      "| Run | Val loss | Delta |\n|-|-|-|\n| a | 4.3525 | - |\n| b | 4.2021 | 0.1504 |\n"
      "| c | 4.1011 | 0.2514 |\n| d | 4.0863 | 0.0148 |\n| e | 4.0482 | 0.0381 |\n"},
+    /* A difference that leaves its unit out; two sizes that are not used and had; a slow step beside
+     * a mean rate; micro-steps; two models, each with its table. */
+    {"units.md",
+     "| Metric | A | B | Delta |\n|-|-|-|-|\n| Loss | 1.2793 | 1.2702 | -0.0091 |\n"
+     "| Bits | 1.2830 | 1.2783 | -0.0047 |\n| Memory | 2,194 MiB | 2,559 MiB | +365 |\n\n"
+     "| Model | Memory (train / infer) |\n|-|-|\n| a | 40 GB / 16 GB |\n"},
+    {"mean-rate.log",
+     "step 1 | dt: 200.0ms | tok/sec: 1000\nstep 2 | dt: 201.0ms | tok/sec: 1000\n"
+     "step 3 | dt: 199.0ms | tok/sec: 1000\nstep 4 | dt: 350.0ms | tok/sec: 995\n"
+     "step 5 | dt: 200.5ms | tok/sec: 998\nstep 6 | dt: 200.0ms | tok/sec: 1000\n"},
+    {"micro.md",
+     "- Training samples: 51,200\n- Global batch size: 128\n- Steps per epoch: 1,600\n"},
+    {"apart.md",
+     "Small:\n\n| Setting | Value |\n|-|-|\n| Global batch size | 8 |\n| Sequence length | 512 |\n"
+     "\nLarge:\n\n| Metric | Value |\n|-|-|\n| Throughput | 100,000 tok/s |\n| Step time | 1 s "
+     "|\n"},
     /* Totals of some rows, a part named beside its whole, a whole that is no sum. */
     {"subtotals.md",
      "| Component | Size | Share |\n|-|-|-|\n| Weights | 14 GB | 11.7% |\n| Moments | 56 GB | "

@@ -402,6 +402,16 @@ static bool read_header(Table *table, char **cells, int count)
     return !named;
 }
 
+static bool is_only_table(const Evidence *evidence, int header, int section)
+{
+    const Line *lines = evidence->document->lines;
+    int count = evidence->document->count, tables = 0;
+    for (int i = evidence->records[section].line; i < count && lines[i].kind != LINE_HEADING; i++) {
+        tables += lines[i].kind == LINE_TABLE_HEADER;
+    }
+    return tables == 1 || (tables == 0 && header == 0);
+}
+
 int evidence_read_table(Evidence *evidence, int header, int section)
 {
     const Document *document = evidence->document;
@@ -410,6 +420,8 @@ int evidence_read_table(Evidence *evidence, int header, int section)
     Table table = {.evidence = evidence, .header = header, .section = section};
     int count = document_cells(document, &document->lines[header], header_copy, header_cells);
     bool columns_are_runs = read_header(&table, header_cells, count);
+    /* "Parameter | Value": lines of the section, where it has no other table. */
+    bool pairs = table.count == 2 && is_only_table(evidence, header, section);
     int runs[DOCUMENT_MAX_CELLS], line = header + 1;
     bool first = true, opened = false;
     int end = document_table_end(document, header);
@@ -431,11 +443,10 @@ int evidence_read_table(Evidence *evidence, int header, int section)
             read_row(&table, cells, count, line + 1);
         } else {
             for (int i = 0; i < table.count && !opened; i++) {
-                bool pairs = table.count == 2; /* "Parameter | Value": lines of the section */
-                runs[i] = i > 0 && pairs ? section
-                          : i > 0 && !table.columns[i].empty
-                              ? open_record(&table, line + 1, header_cells[i])
-                              : -1;
+                bool run = i > 0 && (!table.columns[i].empty || table.count == 2);
+                runs[i] = run && pairs ? section
+                          : run        ? open_record(&table, line + 1, header_cells[i])
+                                       : -1;
                 if (runs[i] >= 0) {
                     add_settings(&table, table.columns[i].settings, header + 1, runs[i]);
                 }

@@ -112,7 +112,7 @@ static bool mfu_of_rate(const Evidence *evidence, int record, Outcome *outcome)
     outcome->stated = relation_measured(evidence, record, Q_MFU);
     if (outcome->stated == NULL || rate == NULL || parameters == NULL || evidence->peak == 0 ||
         !(rate->marks & MARK_PER_RANK) || parameters->number.value < 1e8 ||
-        (seq != NULL && seq->number.value > 4096)) {
+        evidence->records[record].table == 0 || (seq != NULL && seq->number.value > 4096)) {
         return false;
     }
     double share = number_share(outcome->stated->number).value;

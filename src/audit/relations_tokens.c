@@ -346,7 +346,9 @@ static bool steps_of_samples(const Evidence *evidence, int record, Outcome *outc
         return false;
     }
     Number steps = number_divide(samples->number, counted(batch));
-    outcome->agrees = outcome->stated->number.value <= 1.01 * steps.high + 1;
+    double times = outcome->stated->number.value / steps.value; /* a whole number: micro-steps */
+    outcome->agrees = outcome->stated->number.value <= 1.01 * steps.high + 1 ||
+                      fabs(times - round(times)) < 0.02 * times;
     SAY(outcome, "%.10g steps per epoch are stated; %.10g samples / %.10g make %.6g",
         outcome->stated->number.value, samples->number.value, batch->number.value, steps.value);
     return true;

@@ -198,7 +198,8 @@ static void check_rank_sum(const Table *table, Findings *findings)
 
 /* The two numbers of the line that fact i stands in, whose product is the tokens, or samples, of a
  * step; 0 if one is missing. */
-static Number step_of_line(const Evidence *evidence, const Record *at, int i, Quantity kind)
+static Number step_of_line(const Evidence *evidence, const Record *at, int i, Quantity kind,
+                           double *seconds)
 {
     Number time = number_exact(0), rate = time;
     int line = evidence->facts[i].line;
@@ -207,20 +208,27 @@ static Number step_of_line(const Evidence *evidence, const Record *at, int i, Qu
         time = fact->quantity == Q_STEP_TIME && !fact->call ? fact->number : time;
         rate = fact->quantity == kind ? fact->number : rate;
     }
+    *seconds = time.value;
     return number_multiply(time, rate);
 }
 
-/* Steps of one log have as many tokens, by the time and the rate of their lines. */
+/* Steps of one log have as many tokens, by the time and the rate of their lines. A step that takes
+ * its own time beside a rate that is a mean over steps says nothing, so it is left out. */
 static void check_log(const Evidence *evidence, int record, Quantity kind, Findings *findings)
 {
     const Record *at = &evidence->records[record];
     Point *points = mem_zalloc((size_t)at->count + 1, sizeof *points);
     int count = 0;
+    double usual_time = 0; /* of the line before */
     for (int i = at->first, last = 0; i < at->first + at->count; i++) {
         const Fact *fact = &evidence->facts[i];
         if (fact->line != last && fact->moment >= 0 && fact->step) {
-            points[count] = (Point){step_of_line(evidence, at, i, kind), fact->line};
-            count += points[count].number.value > 0;
+            double time;
+            points[count] = (Point){step_of_line(evidence, at, i, kind, &time), fact->line};
+            bool known = points[count].number.value > 0;
+            bool usual = usual_time == 0 || fabs(time - usual_time) < 0.25 * usual_time;
+            usual_time = known ? time : usual_time;
+            count += known && usual;
         }
         last = fact->line;
     }

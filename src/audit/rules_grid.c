@@ -82,6 +82,18 @@ static bool fits(const Number *stated, Form form, bool percent, Number *value)
     return percent || stated->unit == UNIT_PERCENT;
 }
 
+/* "2,194 MiB | 2,559 MiB | +365": the difference in the unit of the two. */
+static bool leaves_unit_out(Number stated, Number derived)
+{
+    static const double scales[] = {1e-3, 60, 3600, 1e3, 1024, 1e6, 1048576, 1e9, 1073741824, 1e12};
+    for (size_t i = 0; i < sizeof scales / sizeof scales[0] && stated.unit == UNIT_NONE; i++) {
+        if (number_agrees(number_multiply(stated, number_exact(scales[i])), derived, SLACK)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Rows that follow by a way, those of them to three digits, and rows that do not; these are
  * reported when asked. */
 static void follow(const Grid *grid, int column, Way way, int *agree, int *sure, int *disagree,
@@ -99,6 +111,9 @@ static void follow(const Grid *grid, int column, Way way, int *agree, int *sure,
                       stated->number.unit != derived.unit;
         derived = way.form == FORM_RATIO ? derived : magnitude(derived);
         bool good = !unlike && number_agrees(derived, value, SLACK);
+        if (way.form == FORM_DIFFERENCE && !good && leaves_unit_out(value, derived)) {
+            continue;
+        }
         if (way.form == FORM_RATIO && way.base < 0) { /* 2x is better, whichever is larger */
             good |= number_agrees(number_divide(number_exact(1), derived), value, SLACK);
         }
@@ -106,7 +121,8 @@ static void follow(const Grid *grid, int column, Way way, int *agree, int *sure,
         bool trivial = value.high - value.low > 0.15 * value.value ||
                        derived.high - derived.low > 0.3 * derived.value ||
                        (way.form == FORM_RATIO && fabs(value.value - 1) < 0.005);
-        bool sharp = value.high - value.low < 0.01 * value.value;
+        bool sharp =
+            value.high - value.low < 0.01 * value.value && number_agrees(derived, value, 1e-3);
         *agree += good && !trivial;
         *sure += good && !trivial && sharp;
         *disagree += !good;
@@ -387,8 +403,15 @@ static void check_shares(const Grid *grid, int column, Findings *findings)
 
 /* --- cells of two numbers --- */
 
+typedef struct {
+    int within, above; /* cells of memory used and had */
+    int line;          /* of the last above */
+    double used, had;
+} Memory;
+
 /* "114 GB / 141 GB" of memory: used, of what there is. "2.65 h (2:39 h)": one time twice. */
-static void check_pair(const Grid *grid, int row, int column, const char *text, Findings *findings)
+static void check_pair(const Grid *grid, int row, int column, const char *text, Memory *found,
+                       Findings *findings)
 {
     static const char *const memory[] = {" memory ", " vram ", " mem "};
     Number first, second;
@@ -410,13 +433,13 @@ static void check_pair(const Grid *grid, int row, int column, const char *text, 
         bool named =
             name_has(grid, column, memory, 3) || scan_has_any(grid->labels[row], memory, 3);
         if (whole && named && second.unit == UNIT_BYTES) {
-            findings->compared++;
-            if (first.low > GB_SLACK * second.high) {
-                finding_add(findings, FINDING_DISAGREES,
-                            "memory allocated is at most what the device has; more is in system "
-                            "memory",
-                            grid->lines[row], "%.4g GB of %.4g GB", first.value / 1e9,
-                            second.value / 1e9);
+            bool above = first.low > GB_SLACK * second.high;
+            found->within += !above;
+            if (above) {
+                found->above++;
+                found->line = grid->lines[row];
+                found->used = first.value;
+                found->had = second.value;
             }
         }
     }
@@ -425,13 +448,22 @@ static void check_pair(const Grid *grid, int row, int column, const char *text, 
 static void check_cells(const Grid *grid, Findings *findings)
 {
     char copy[DOCUMENT_LINE_SIZE], *cells[DOCUMENT_MAX_CELLS];
+    Memory memory = {.line = 0};
     for (int row = 0; row < grid->rows; row++) {
         const Line *line = &grid->document->lines[grid->lines[row] - 1];
         int count = document_cells(grid->document, line, copy, cells);
         for (int i = 1; i < count && i < grid->columns; i++) {
             if (isdigit((unsigned char)cells[i][0]) || cells[i][0] == '~') {
-                check_pair(grid, row, i, cells[i], findings);
+                check_pair(grid, row, i, cells[i], &memory, findings);
             }
+        }
+    }
+    if (memory.within > 0) { /* else it may be of two things */
+        findings->compared += memory.within + memory.above;
+        if (memory.above == 1) {
+            finding_add(findings, FINDING_DISAGREES,
+                        "memory allocated is at most what the device has; more is in system memory",
+                        memory.line, "%.4g GB of %.4g GB", memory.used / 1e9, memory.had / 1e9);
         }
     }
 }

@@ -226,7 +226,8 @@ static void check_part(const Paragraph *paragraph, int i, Findings *findings)
                      gap_has(text, behind, open, "/") == false;
     if (!a->counted || !b->counted || !is_plain(a) || !is_plain(b) || !is_plain(p) ||
         p->unit != UNIT_PERCENT || a->value > b->value || b->value < 1000 || !bracketed ||
-        !(divided || worded) || items[i].glue == '/' || text[items[i + 2].end] == '/') {
+        !(divided || worded) || items[i].glue == '/' ||
+        strchr("),", text[items[i + 2].end]) == NULL || text[items[i + 2].end] == '\0') {
         return;
     }
     /* Progress is of batches, of which the last may be short. */
