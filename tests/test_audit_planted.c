@@ -359,6 +359,9 @@ static const struct {
      "Thus sqrt(1/(14336*3)) = 0.0048, and 100^(2/4) = 10. Also $175 \\times (2 + 8 + 4) = 2450$.\n"
      "\nQ:1/4=120\n\n<b>13 + 29 = 42</b><i>42</i>\n\nEpoch 3/2000 (25%).\n\nTrain Epoch: 7 "
      "[640/60000 (2%)] Loss: 0.06\n"},
+    {"terms.md", "Budget: 2 tables x 2048 x 128 + projection (128 x 1024) = 1.2M params.\n\n"
+                 "```\nITERATIONS=500000 \\\nTRAIN_SEQ_LEN=1024 \\\ntorchrun train.py\n```\n\n"
+                 "- Global batch: `524288` tokens/step\n- Total tokens: 172,716,195,840\n"},
     /* Losses that are no cross-entropy alone, and another split's perplexity. */
     {"losses.md", "Step 10 has total loss 3.40 and ppl 20.1, train loss 3.1 | val ppl 25.0.\n"},
     /* Fewer steps than samples: packed; a device of another section. */

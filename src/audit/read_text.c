@@ -48,8 +48,9 @@ static bool plans(const char *text)
 static bool is_command(const char *text)
 {
     const char *flag = strstr(text, "--");
-    return text[0] == '$' || strncmp(text, "python", 6) == 0 ||
-           (flag != NULL && isalpha((unsigned char)flag[2]));
+    size_t length = strlen(text);
+    return text[0] == '$' || (length > 0 && text[length - 1] == '\\') ||
+           strncmp(text, "python", 6) == 0 || (flag != NULL && isalpha((unsigned char)flag[2]));
 }
 
 /* --- what a line is about --- */

@@ -169,6 +169,26 @@ static int drop_open(const char *text, int start, int end)
     return start;
 }
 
+/* Whether what stands before is part of the same: "2 tables x 128 + projection (128 x 1024) = ". */
+static bool is_last_term(const char *text, int start, int end)
+{
+    int at = start, close = start, depth = 0;
+    do { /* to the partner of a bracket that begins it */
+        depth += text[close] == '(' ? 1 : text[close] == ')' ? -1 : 0;
+        close++;
+    } while (depth > 0 && close < end);
+    bool bracketed = text[start] == '(' && close + (int)strspn(text + close, " ") >= end;
+    while (at > 0 && text[at - 1] == ' ') {
+        at--;
+    }
+    bool named = bracketed && at > 0 && isalnum((unsigned char)text[at - 1]);
+    for (; at > 0 && start - at < 80 && strchr(".,;:=|(", text[at - 1]) == NULL; at--) {
+        named |= strchr("+*/", text[at - 1]) != NULL ||
+                 (at >= 2 && memcmp(text + at - 2, "\xc3\x97", 2) == 0);
+    }
+    return named;
+}
+
 static bool is_counted_word(const char *text)
 {
     static const char *const words[] = {"tokens", "samples", "sequences", "steps",
@@ -189,6 +209,9 @@ static void check_expression(const Paragraph *paragraph, int equals, int behind,
     const char *text = paragraph->text;
     int start = expression_start(text, equals);
     start = drop_open(text, start, equals);
+    if (is_last_term(text, start, equals)) {
+        return;
+    }
     Parser parser = {.at = text + start, .end = text + equals};
     Number derived = parse_sum(&parser, 0), stated;
     skip(&parser);
