@@ -335,7 +335,8 @@ static const struct {
     {"units.md",
      "| Metric | A | B | Delta |\n|-|-|-|-|\n| Loss | 1.2793 | 1.2702 | -0.0091 |\n"
      "| Bits | 1.2830 | 1.2783 | -0.0047 |\n| Memory | 2,194 MiB | 2,559 MiB | +365 |\n\n"
-     "| Model | Memory (train / infer) |\n|-|-|\n| a | 40 GB / 16 GB |\n"},
+     "| Run | Wall time |\n|-|-|\n| a | ~22 min (19:27:14 to 19:50:02) |\n\n| Model | Memory "
+     "(train / infer) |\n|-|-|\n| a | 40 GB / 16 GB |\n"},
     {"mean-rate.log",
      "step 1 | dt: 200.0ms | tok/sec: 1000\nstep 2 | dt: 201.0ms | tok/sec: 1000\n"
      "step 3 | dt: 199.0ms | tok/sec: 1000\nstep 4 | dt: 350.0ms | tok/sec: 995\n"

@@ -420,7 +420,8 @@ static void check_pair(const Grid *grid, int row, int column, const char *text, 
     if (length == 0 || first.range || first.open) {
         return;
     }
-    if (*rest == '(' && first.unit == UNIT_SECONDS && number_read_clock(rest + 1, &second) > 0) {
+    size_t clock = *rest == '(' ? number_read_clock(rest + 1, &second) : 0;
+    if (clock > 0 && first.unit == UNIT_SECONDS && strcmp(rest + 1 + clock, ")") == 0) {
         findings->compared++;
         if (!number_agrees(first, second, SLACK)) {
             finding_add(findings, FINDING_DISAGREES, "one time, by the clock and as a decimal",
