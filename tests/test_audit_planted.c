@@ -330,12 +330,14 @@ static const struct {
     {"moving.md",
      "| Run | Val loss | Delta |\n|-|-|-|\n| a | 4.3525 | - |\n| b | 4.2021 | 0.1504 |\n"
      "| c | 4.1011 | 0.2514 |\n| d | 4.0863 | 0.0148 |\n| e | 4.0482 | 0.0381 |\n"},
-    /* A difference that leaves its unit out; two sizes that are not used and had; a slow step beside
-     * a mean rate; micro-steps; two models, each with its table. */
+    /* A difference that leaves its unit out; times of day; two sizes that are not used and had; a
+     * slow step beside a mean rate; micro-steps; two models, each with its table. */
     {"units.md",
      "| Metric | A | B | Delta |\n|-|-|-|-|\n| Loss | 1.2793 | 1.2702 | -0.0091 |\n"
      "| Bits | 1.2830 | 1.2783 | -0.0047 |\n| Memory | 2,194 MiB | 2,559 MiB | +365 |\n\n"
-     "| Run | Wall time |\n|-|-|\n| a | ~22 min (19:27:14 to 19:50:02) |\n\n| Model | Memory "
+     "| Run | Wall time |\n|-|-|\n"
+     "| a | ~22 min (19:27:14 to 19:50:02) |\n\n"
+     "| Model | Memory "
      "(train / infer) |\n|-|-|\n| a | 40 GB / 16 GB |\n"},
     {"mean-rate.log",
      "step 1 | dt: 200.0ms | tok/sec: 1000\nstep 2 | dt: 201.0ms | tok/sec: 1000\n"

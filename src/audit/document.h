@@ -1,7 +1,7 @@
 #pragma once
 /* A file as lines that know what they are: a heading, a row of a table, text or nothing. CSV files
- * are one table, and tables in HTML are as those with bars. Sizes are bounded: lines longer than DOCUMENT_LINE_SIZE and lines past
- * DOCUMENT_MAX_LINES are cut off. */
+ * are one table, and tables in HTML are as those with bars. Sizes are bounded: lines longer than
+ * DOCUMENT_LINE_SIZE and lines past DOCUMENT_MAX_LINES are cut off. */
 #include <stdbool.h>
 
 #define DOCUMENT_MAX_BYTES (16 << 20)
