@@ -321,6 +321,54 @@ static const struct {
     {"overlap.md", "| Run | Compute (s) | Communication (s) | Step time (s) |\n|-|-|-|-|\n"
                    "| a | 0.9 | 0.8 | 1.0 |\n| b | 0.8 | 0.9 | 0.95 |\n\n"
                    "Eight links of 50 GB/s: 8 * 50 = 3.2 Tbps. A buffer of 2**14 * 2 bytes.\n"},
+    /* A change of something else than the two numbers; either may be the better one. */
+    {"flops.md",
+     "Reduce the width from 768 to 640 dims, reducing FLOPs per step by ~30%.\n\n"
+     "| Metric | Before | After | Improvement |\n|-|-|-|-|\n| Speed | 8K tok/s | 24K tok/s | 3x |\n"
+     "| Memory | 22GB | 10GB | 2.2x |\n| Steps | 100 | 250 | 2.5x |\n"},
+    /* A base that moves with the best row. */
+    {"moving.md",
+     "| Run | Val loss | Delta |\n|-|-|-|\n| a | 4.3525 | - |\n| b | 4.2021 | 0.1504 |\n"
+     "| c | 4.1011 | 0.2514 |\n| d | 4.0863 | 0.0148 |\n| e | 4.0482 | 0.0381 |\n"},
+    /* A difference that leaves its unit out; times of day; two sizes that are not used and had; a
+     * slow step beside a mean rate; micro-steps; two models, each with its table. */
+    {"units.md",
+     "| Metric | A | B | Delta |\n|-|-|-|-|\n| Loss | 1.2793 | 1.2702 | -0.0091 |\n"
+     "| Bits | 1.2830 | 1.2783 | -0.0047 |\n| Memory | 2,194 MiB | 2,559 MiB | +365 |\n\n"
+     "| Run | Wall time |\n|-|-|\n"
+     "| a | ~22 min (19:27:14 to 19:50:02) |\n\n"
+     "| Model | Memory "
+     "(train / infer) |\n|-|-|\n| a | 40 GB / 16 GB |\n"},
+    {"mean-rate.log",
+     "step 1 | dt: 200.0ms | tok/sec: 1000\nstep 2 | dt: 201.0ms | tok/sec: 1000\n"
+     "step 3 | dt: 199.0ms | tok/sec: 1000\nstep 4 | dt: 350.0ms | tok/sec: 995\n"
+     "step 5 | dt: 200.5ms | tok/sec: 998\nstep 6 | dt: 200.0ms | tok/sec: 1000\n"},
+    {"micro.md",
+     "- Training samples: 51,200\n- Global batch size: 128\n- Steps per epoch: 1,600\n"},
+    {"apart.md",
+     "Small:\n\n| Setting | Value |\n|-|-|\n| Global batch size | 8 |\n| Sequence length | 512 |\n"
+     "\nLarge:\n\n| Metric | Value |\n|-|-|\n| Throughput | 100,000 tok/s |\n| Step time | 1 s "
+     "|\n"},
+    /* Totals of some rows, a part named beside its whole, a whole that is no sum. */
+    {"subtotals.md",
+     "| Component | Size | Share |\n|-|-|-|\n| Weights | 14 GB | 11.7% |\n| Moments | 56 GB | "
+     "46.7% |\n"
+     "| State subtotal | 70 GB | 58.4% |\n| Activations | 50 GB | 41.6% |\n"
+     "| Total | 120 GB | 100% |\n\n"
+     "| Part | Parameters |\n|-|-|\n| Encoder | 80M |\n| Trainable | 20M |\n| Total | 80M |\n\n"
+     "| Stage | Seconds |\n|-|-|\n| compute | 9.0 |\n| overlapped copy | 8.0 |\n| Total | 9.5 |\n"},
+    /* Functions, powers, formulas, music and tags. */
+    {"formulas.md",
+     "Thus sqrt(1/(14336*3)) = 0.0048, and 100^(2/4) = 10. Also $175 \\times (2 + 8 + 4) = 2450$.\n"
+     "\nQ:1/4=120\n\n<b>13 + 29 = 42</b><i>42</i>\n\nEpoch 3/2000 (25%).\n\nTrain Epoch: 7 "
+     "[640/60000 (2%)] Loss: 0.06\n"},
+    {"terms.md", "Budget: 2 tables x 2048 x 128 + projection (128 x 1024) = 1.2M params.\n\n"
+                 "```\nITERATIONS=500000 \\\nTRAIN_SEQ_LEN=1024 \\\ntorchrun train.py\n```\n\n"
+                 "- Global batch: `524288` tokens/step\n- Total tokens: 172,716,195,840\n"},
+    /* Losses that are no cross-entropy alone, and another split's perplexity. */
+    {"losses.md", "Step 10 has total loss 3.40 and ppl 20.1, train loss 3.1 | val ppl 25.0.\n"},
+    /* Fewer steps than samples: packed; a device of another section. */
+    {"packed.md", "- Training samples: 52,000\n- Global batch size: 128\n- Steps per epoch: 212\n"},
 };
 
 static void test_audit_planted__silent_where_in_doubt(void **state)

@@ -28,6 +28,7 @@ int audit_file(const char *path, const Names *names, Audit *audit)
         rules_sweep(&evidence, &audit->findings);
         rules_columns(&evidence, &audit->findings);
     }
+    rules_grid(&evidence, &audit->findings);
     rules_text(&evidence, &audit->findings);
     rules_quotes(&evidence, &audit->findings);
     if (audit->facts == 0 && audit->findings.compared == 0) {

@@ -53,7 +53,11 @@ static void clean(char *text)
             to += 2;
             from += broken;
         } else if (silent > 0) {
+            bool tag = *from == '<' && to > text && isdigit((unsigned char)to[-1]);
             from += silent;
+            if (tag && isdigit((unsigned char)*from)) {
+                *to++ = ' '; /* a tag keeps two numbers apart */
+            }
         } else {
             *to++ = *from == '\t' ? ' ' : *from;
             from++;
@@ -133,6 +137,115 @@ static void find_tables(Document *document)
                 document->lines[i].kind = LINE_TABLE_ROW;
             }
         }
+    }
+}
+
+/* --- HTML tables --- */
+
+/* The next place of a tag, "<td" or "</td", from line *at on; NULL: none before line `end`. */
+static char *find_tag(const Document *document, int *at, int end, char *from, const char *tag)
+{
+    for (; *at < end; ++*at, from = NULL) {
+        from = from != NULL ? from : document->lines[*at].text;
+        char *found = strcasestr(from, tag);
+        if (found != NULL) {
+            return found;
+        }
+    }
+    return NULL;
+}
+
+/* Writes a row, from its line on, as "| a | b |" into the line where it begins, and blanks the
+ * others. Lines lie behind each other in the text of the document, so there is room: a cell has
+ * more tags than that has marks. Returns the first line behind the row, `end` if it has none. */
+static int read_html_row(Document *document, int line, int end, bool *header)
+{
+    char row[DOCUMENT_LINE_SIZE] = "|";
+    size_t used = 1;
+    int first = line;
+    char *open = find_tag(document, &first, end, NULL, "<tr");
+    if (open == NULL) {
+        return end;
+    }
+    int last = first;
+    char *close = find_tag(document, &last, end, open, "</tr");
+    int cells = 0, at = first;
+    for (char *from = open; close != NULL;) {
+        int stop = at;
+        char *data = find_tag(document, &at, last + 1, from, "<td");
+        char *head = find_tag(document, &stop, last + 1, from, "<th");
+        if (head != NULL && (data == NULL || stop < at || (stop == at && head < data))) {
+            data = head;
+            at = stop;
+        }
+        if (data == NULL || (at == last && data > close) || strchr(data, '>') == NULL) {
+            break;
+        }
+        int until = at;
+        char *text = strchr(data, '>') + 1,
+             *finish = find_tag(document, &until, last + 1, text, "</t");
+        for (int i = at; i <= until && finish != NULL; i++) {
+            const char *part = i == at ? text : document->lines[i].text;
+            size_t length = i == until ? (size_t)(finish - part) : strlen(part);
+            length = used + length + 4 < sizeof row ? length : 0;
+            row[used++] = ' ';
+            memcpy(row + used, part, length);
+            used += length;
+            if (used + 8 > sizeof row) {
+                return end;
+            }
+        }
+        row[used++] = '|';
+        cells++;
+        if (finish == NULL) {
+            break;
+        }
+        from = finish;
+        at = until;
+    }
+    if (close == NULL || cells < 2) {
+        return close == NULL ? end : last + 1;
+    }
+    row[used] = '\0';
+    char *to = document->lines[first].text;
+    if (used > (size_t)(close - to)) {
+        return last + 1;
+    }
+    memcpy(to, row, used + 1);
+    for (int i = first + 1; i <= last; i++) {
+        document->lines[i].text = to + used;
+    }
+    clean(to);
+    document->lines[first].kind = *header ? LINE_TABLE_HEADER : LINE_TABLE_ROW;
+    *header = false;
+    return last + 1;
+}
+
+/* Tables in HTML become such with bars. One with cells over several columns or rows is left alone:
+ * what belongs together is not sure. */
+static void find_html_tables(Document *document)
+{
+    bool fenced = false;
+    for (int i = 0; i < document->count; i++) {
+        int first = i;
+        fenced ^= is_fence(document->lines[i].text);
+        char *open = fenced ? NULL : strcasestr(document->lines[i].text, "<table");
+        if (open == NULL) {
+            continue;
+        }
+        int last = first;
+        bool plain = find_tag(document, &last, document->count, open, "</table") != NULL;
+        for (int k = first; k <= last && plain; k++) {
+            plain = strcasestr(document->lines[k].text, "span=") == NULL;
+        }
+        bool header = true;
+        for (int k = first; k < last && plain;) {
+            k = read_html_row(document, k, last + 1, &header);
+        }
+        for (int k = first; k <= last && !header; k++) {
+            document->lines[k].joined = document->lines[k].kind == LINE_BLANK;
+        }
+        i = plain ? last : i;
     }
 }
 
@@ -220,10 +333,15 @@ int document_read(const char *path, Document *document)
     memset(document->text, ' ', mark);
     split_lines(document, size);
     char delimiter = csv_delimiter(document, path);
+    if (delimiter == '\0') {
+        find_html_tables(document);
+    }
     bool fenced = false;
     for (int i = 0; i < document->count; i++) {
         Line *line = &document->lines[i];
-        if (delimiter == '\0' && is_fence(line->text)) {
+        if (line->kind != LINE_BLANK || line->joined) {
+            line->code = false; /* of an HTML table */
+        } else if (delimiter == '\0' && is_fence(line->text)) {
             fenced = !fenced;
             line->kind = LINE_BLANK;
         } else if (delimiter == '\0') {
@@ -251,6 +369,20 @@ void document_free(Document *document)
     free(document->text);
     free(document->lines);
     *document = (Document){0};
+}
+
+int document_table_end(const Document *document, int header)
+{
+    int line = header + 1;
+    for (; line < document->count; line++) {
+        const Line *at = &document->lines[line];
+        bool dashes = at->kind == LINE_BLANK && line + 1 < document->count &&
+                      document->lines[line + 1].kind == LINE_TABLE_ROW;
+        if (at->kind != LINE_TABLE_ROW && !dashes && !at->joined) {
+            break;
+        }
+    }
+    return line;
 }
 
 static char *trim(char *cell)

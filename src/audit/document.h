@@ -1,7 +1,7 @@
 #pragma once
 /* A file as lines that know what they are: a heading, a row of a table, text or nothing. CSV files
- * are one table. Sizes are bounded: lines longer than DOCUMENT_LINE_SIZE and lines past
- * DOCUMENT_MAX_LINES are cut off. */
+ * are one table, and tables in HTML are as those with bars. Sizes are bounded: lines longer than
+ * DOCUMENT_LINE_SIZE and lines past DOCUMENT_MAX_LINES are cut off. */
 #include <stdbool.h>
 
 #define DOCUMENT_MAX_BYTES (16 << 20)
@@ -14,9 +14,10 @@ typedef enum { LINE_BLANK, LINE_HEADING, LINE_TABLE_HEADER, LINE_TABLE_ROW, LINE
 typedef struct {
     char *text; /* of the document, without marks, bullets, links, footnotes, time stamps */
     LineKind kind;
-    int level; /* of a heading, from 1 */
-    bool item; /* a bullet or a numbered line */
-    bool code; /* between fences */
+    int level;   /* of a heading, from 1 */
+    bool item;   /* a bullet or a numbered line */
+    bool code;   /* between fences */
+    bool joined; /* blank, within a table: a row may take several lines */
 } Line;
 
 typedef struct {
@@ -29,6 +30,9 @@ typedef struct {
 
 int document_read(const char *path, Document *document);
 void document_free(Document *document);
+
+/* The line behind the table whose header is line `header`. */
+int document_table_end(const Document *document, int header);
 
 /* Splits a copy of a table row into trimmed cells, quotes removed. Returns their number. */
 int document_cells(const Document *document, const Line *line, char copy[DOCUMENT_LINE_SIZE],

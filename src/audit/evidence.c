@@ -1,5 +1,6 @@
 #include "audit/evidence.h"
 
+#include "audit/scan.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -187,6 +188,17 @@ bool evidence_names(const Evidence *evidence, int a, int b)
         named += mine != NULL;
     }
     return named > 0;
+}
+
+bool evidence_has_any(const Evidence *evidence, const char *const *words, size_t count)
+{
+    for (int i = 0; i < evidence->document->count; i++) {
+        const Line *line = &evidence->document->lines[i];
+        if (line->kind != LINE_BLANK && scan_has_any(line->text, words, count)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 const char *evidence_text(const Evidence *evidence, int record, char text[RUN_TEXT_SIZE])

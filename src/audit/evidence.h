@@ -94,6 +94,9 @@ int evidence_table_end(const Evidence *evidence, int first);
 /* Whether both records name settings, and every one that `a` names has that value in `b`. */
 bool evidence_names(const Evidence *evidence, int a, int b);
 
+/* Whether one of the phrases stands somewhere in the document. */
+bool evidence_has_any(const Evidence *evidence, const char *const *words, size_t count);
+
 /* "batch 64, ranks 2" for findings; settings of the sections around it included. */
 #define RUN_TEXT_SIZE 160
 const char *evidence_text(const Evidence *evidence, int record, char text[RUN_TEXT_SIZE]);

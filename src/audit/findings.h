@@ -39,6 +39,7 @@ void rules_limits(const Evidence *evidence, Findings *findings);  /* what cannot
 void rules_scaling(const Evidence *evidence, Findings *findings); /* one run against another */
 void rules_sweep(const Evidence *evidence, Findings *findings);   /* runs over batch sizes */
 void rules_columns(const Evidence *evidence, Findings *findings); /* columns of one table */
+void rules_grid(const Evidence *evidence, Findings *findings);    /* any table, by its arithmetic */
 void rules_text(const Evidence *evidence, Findings *findings);    /* what a text works out */
 void rules_quotes(const Evidence *evidence, Findings *findings);  /* what it says twice */
 

@@ -20,7 +20,7 @@ static const UnitRow units[] = {
     {UNIT_TOKENS_PER_SECOND, 1e3, "ktok/s"},
     {UNIT_SAMPLES_PER_SECOND, 1,
      "samples per second|samples/second|samples/sec|samples/s|sequences/second|sequences/sec|"
-     "sequences/s|seqs/s|seq/s|/s"},
+     "sequences/s|seqs/s|seq/s|s/s|/s"},
     {UNIT_FLOP_PER_SECOND, 1e12, "tflop/s|tflops/s|tflops"},
     {UNIT_FLOP_PER_SECOND, 1e15, "pflop/s|pflops"},
     {UNIT_GPU_SECONDS, 3600,

@@ -51,7 +51,7 @@ static const Row rows[Q_COUNT] = {
                "token sequence|tokens per sequence|seq|ctx|sequence len|max sequence length"},
     [Q_RANKS] = {"ranks", KIND_COUNT,
                  "world size|num gpus|number of gpus|gpu count|n gpus|gpus|gpu|ranks|num ranks|"
-                 "number of ranks|devices|num devices|n gpu"},
+                 "number of ranks|devices|num devices|n gpu|gpu num|chips|num chips|npus|tpus"},
     [Q_LR] = {"lr", KIND_COUNT, "learning rate|max learning rate|peak learning rate|max lr|lr"},
     [Q_RANK] = {"rank", KIND_COUNT, "rank|local rank|gpu id|gpu index|device id"},
     [Q_STEP] = {"step", KIND_COUNT, "step|iter|iteration|global step|update"},
@@ -71,15 +71,18 @@ static const Row rows[Q_COUNT] = {
                   "warmup steps|steps warmup|warm up steps|warmup|steps of warmup"},
     [Q_TOKENS] = {"tokens", KIND_COUNT,
                   "total tokens|training tokens|tokens processed|tokens trained|token budget|"
-                  "tokens seen|tokens|train tokens|number of tokens"},
+                  "tokens seen|tokens|train tokens|number of tokens|planned tokens"},
     [Q_TOKENS_PER_STEP] = {"tokens-per-step", KIND_COUNT,
                            "tokens per step|tokens per update|tokens per batch|tok per step|"
                            "tokens per iteration|tokens per iter|total batch tokens|"
                            "tokens per optimizer step|"
-                           "batch size tokens|global batch tokens|batch size in tokens"},
+                           "batch size tokens|global batch tokens|batch size in tokens|"
+                           "effective batch tokens"},
     [Q_SAMPLES_PER_EPOCH] = {"samples-per-epoch", KIND_COUNT,
                              "samples per epoch|samples per ep|sequences per epoch|"
                              "examples per epoch"},
+    [Q_SAMPLES] = {"samples", KIND_COUNT,
+                   "training samples|train samples|training examples|train examples"},
     [Q_TOKENS_PER_SECOND] =
         {"tok-s", KIND_RATE,
          "tok per s|tok per sec|tokens per s|tokens per sec|"
@@ -96,10 +99,6 @@ static const Row rows[Q_COUNT] = {
     [Q_SPEEDUP] = {"speedup", KIND_RATIO,
                    "speedup|speed up|scaling factor|speedup factor|acceleration|relative speedup|"
                    "speedup over baseline|speedup vs baseline|speedup over the baseline"},
-    [Q_RATIO] = {"ratio", KIND_RATIO, ""},
-    [Q_SHARE] = {"share", KIND_SHARE,
-                 "share|share of step|share of total|share of time|share of step time|share of the "
-                 "step|of step|of total|of time|of step time|of total time|!percentage|!fraction"},
     [Q_EFFICIENCY] = {"efficiency", KIND_SHARE,
                       "scaling efficiency|parallel efficiency|efficiency|weak scaling efficiency|"
                       "strong scaling efficiency"},
@@ -123,11 +122,13 @@ static const Row rows[Q_COUNT] = {
     [Q_VALIDATION_TIME] = {"validation-time", KIND_TIME,
                            "validation time|val time|eval time|evaluation time|!validation|!val|"
                            "!evaluation"},
-    [Q_STEP_TIME] = {"step-time", KIND_TIME,
-                     "step time|time per step|s per step|ms per step|seconds per step|"
-                     "sec per step|time per iteration|iteration time|iter time|s per it|"
-                     "ms per it|ms per iter|s per iter|!per step|!per iteration|!per update|!dt|"
-                     "update time|batch time|!step"},
+    [Q_STEP_TIME] =
+        {"step-time", KIND_TIME,
+         "step time|time per step|s per step|ms per step|seconds per step|"
+         "sec per step|time per iteration|iteration time|iter time|s per it|time per iter|"
+         "elapsed time per iteration|elapsed time per iteration ms|"
+         "ms per it|ms per iter|s per iter|!per step|!per iteration|!per update|!dt|"
+         "update time|batch time|!step"},
     [Q_COMPUTE_TIME] = {"compute-time", KIND_TIME,
                         "compute time|computation time|training compute time|!compute|"
                         "!computation|compute sec|compute s"},

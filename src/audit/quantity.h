@@ -28,13 +28,12 @@ typedef enum {
     Q_TOKENS,
     Q_TOKENS_PER_STEP,
     Q_SAMPLES_PER_EPOCH,
+    Q_SAMPLES, /* of the training set */
     /* speed */
     Q_TOKENS_PER_SECOND,
     Q_SAMPLES_PER_SECOND,
     Q_FLOP_PER_SECOND,
     Q_SPEEDUP,
-    Q_RATIO, /* a speed-up or scaling of something that its name goes on to say */
-    Q_SHARE, /* of a total, by parts */
     Q_EFFICIENCY,
     Q_MFU,
     /* time, outer before inner */

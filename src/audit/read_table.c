@@ -88,6 +88,17 @@ static size_t split_unit(const Names *names, const char *cell, Column *column, b
         column->unit = UNIT_NONE;
         column->scale = 1;
     }
+    static const char *const per[] = {"/step", "/iter", "/iteration"};
+    for (size_t i = 0; i < sizeof per / sizeof per[0] && size > 0; i++) { /* "all-reduce ms/step" */
+        size_t tail = strlen(per[i]);
+        if (size > tail && strcasecmp(cell + length - tail, per[i]) == 0 &&
+            number_unit(last + 1, size - tail, &column->unit, &column->scale, per_rank) > 0 &&
+            column->unit == UNIT_SECONDS) {
+            return length - size;
+        }
+        column->unit = UNIT_NONE;
+        column->scale = 1;
+    }
     if (length > 1 && cell[length - 1] == '%') {
         column->unit = UNIT_PERCENT;
         column->scale = 0.01;
@@ -96,16 +107,10 @@ static size_t split_unit(const Names *names, const char *cell, Column *column, b
     return length;
 }
 
-/* What a column, or a row, is called. */
-static void name_column(const Names *names, const char *header, Column *column)
+static void name_cell(const Names *names, const char *cell, Column *column)
 {
-    char cell[PHRASE_SIZE];
-    size_t length = strnlen(header, sizeof cell - 1);
+    size_t length = strlen(cell);
     bool per_rank = false;
-    for (size_t i = 0; i < length; i++) {
-        cell[i] = header[i] == '_' ? ' ' : header[i];
-    }
-    cell[length] = '\0';
     column->unit = UNIT_NONE;
     column->scale = 1;
     size_t name = split_unit(names, cell, column, &per_rank);
@@ -121,11 +126,32 @@ static void name_column(const Names *names, const char *header, Column *column)
         number_unit(column->phrase + 1, strcspn(column->phrase + 1, " "), &column->unit,
                     &column->scale, &per_rank);
     }
-    static const char *const ratios[] = {" speedup ", " speed up ", " strong scaling ",
-                                         " weak scaling "};
-    if (column->quantity == Q_NONE && (unit == UNIT_NONE || unit == UNIT_TIMES) &&
-        scan_has_any(cell, ratios, sizeof ratios / sizeof ratios[0])) {
-        column->quantity = Q_RATIO;
+}
+
+/* What a column, or a row, is called: "global_batch_size", and where that is no name, also
+ * "GlobalBatchSize". */
+static void name_column(const Names *names, const char *header, Column *column)
+{
+    char cell[PHRASE_SIZE];
+    size_t used = 0;
+    for (int split = 0; split < 2; split++) {
+        used = 0;
+        for (size_t i = 0; header[i] != '\0' && used + 2 < sizeof cell; i++) {
+            char before = i > 0 ? header[i - 1] : ' ';
+            bool word = isupper((unsigned char)header[i]) &&
+                        (islower((unsigned char)before) ||
+                         (isupper((unsigned char)before) && islower((unsigned char)header[i + 1])));
+            if (split && word) {
+                cell[used++] = ' ';
+            }
+            cell[used++] = header[i] == '_' ? ' ' : header[i];
+        }
+        cell[used] = '\0';
+        if (split == 0 || column->quantity == Q_NONE) {
+            Column kept = *column;
+            name_cell(names, cell, column);
+            *column = split == 1 && column->quantity == Q_NONE ? kept : *column;
+        }
     }
 }
 
@@ -376,6 +402,16 @@ static bool read_header(Table *table, char **cells, int count)
     return !named;
 }
 
+static bool is_only_table(const Evidence *evidence, int header, int section)
+{
+    const Line *lines = evidence->document->lines;
+    int count = evidence->document->count, tables = 0;
+    for (int i = evidence->records[section].line; i < count && lines[i].kind != LINE_HEADING; i++) {
+        tables += lines[i].kind == LINE_TABLE_HEADER;
+    }
+    return tables == 1 || (tables == 0 && header == 0);
+}
+
 int evidence_read_table(Evidence *evidence, int header, int section)
 {
     const Document *document = evidence->document;
@@ -384,16 +420,14 @@ int evidence_read_table(Evidence *evidence, int header, int section)
     Table table = {.evidence = evidence, .header = header, .section = section};
     int count = document_cells(document, &document->lines[header], header_copy, header_cells);
     bool columns_are_runs = read_header(&table, header_cells, count);
+    /* "Parameter | Value": lines of the section, where it has no other table. */
+    bool pairs = table.count == 2 && is_only_table(evidence, header, section);
     int runs[DOCUMENT_MAX_CELLS], line = header + 1;
     bool first = true, opened = false;
-    for (; line < document->count; line++) {
-        LineKind kind = document->lines[line].kind;
-        if (kind == LINE_BLANK && line + 1 < document->count &&
-            document->lines[line + 1].kind == LINE_TABLE_ROW) {
+    int end = document_table_end(document, header);
+    for (; line < end; line++) {
+        if (document->lines[line].kind == LINE_BLANK) {
             continue; /* the line of dashes */
-        }
-        if (kind != LINE_TABLE_ROW) {
-            break;
         }
         count = document_cells(document, &document->lines[line], copy, cells);
         evidence->numbers += count;
@@ -409,9 +443,10 @@ int evidence_read_table(Evidence *evidence, int header, int section)
             read_row(&table, cells, count, line + 1);
         } else {
             for (int i = 0; i < table.count && !opened; i++) {
-                runs[i] = i > 0 && (!table.columns[i].empty || table.count == 2)
-                              ? open_record(&table, line + 1, header_cells[i])
-                              : -1;
+                bool run = i > 0 && (!table.columns[i].empty || table.count == 2);
+                runs[i] = run && pairs ? section
+                          : run        ? open_record(&table, line + 1, header_cells[i])
+                                       : -1;
                 if (runs[i] >= 0) {
                     add_settings(&table, table.columns[i].settings, header + 1, runs[i]);
                 }

@@ -48,8 +48,9 @@ static bool plans(const char *text)
 static bool is_command(const char *text)
 {
     const char *flag = strstr(text, "--");
-    return text[0] == '$' || strncmp(text, "python", 6) == 0 ||
-           (flag != NULL && isalpha((unsigned char)flag[2]));
+    size_t length = strlen(text);
+    return text[0] == '$' || (length > 0 && text[length - 1] == '\\') ||
+           strncmp(text, "python", 6) == 0 || (flag != NULL && isalpha((unsigned char)flag[2]));
 }
 
 /* --- what a line is about --- */
@@ -75,8 +76,8 @@ static bool names_moment(const ScanItem *item, LineScope *scope)
     for (int i = 0; i < 4; i++) {
         if (ends_with(item->before, words[i]) && strstr(item->before, " per ") == NULL &&
             item->number.counted && item->number.value >= 0 && item->number.value < 1e9) {
-            scope->moment = (int)item->number.value;
-            scope->step = i > 0;
+            scope->moment = scope->step ? scope->moment : (int)item->number.value;
+            scope->step |= i > 0; /* "step 400 | ... | epoch: 1" */
             return true;
         }
     }
@@ -157,23 +158,25 @@ static Quantity refine(Quantity quantity, const char *after, unsigned *marks)
 /* In the midst of a sentence: what has a unit of its own, or is counted in words that follow. */
 static Quantity name_in_prose(const Names *names, const ScanItem *item)
 {
-    static const char *const cards[] = {" a100", " h100", " h200", " h800", " a800",
-                                        " v100", " b200", " l40s", " tpu"};
+    static const char *const cards[] = {" a100", " h100", " h200", " h800", " a800", " v100",
+                                        " b200", " l40s", " tpu",  " a10",  " a10g", " p100"};
     const Number *number = &item->number;
     size_t length;
     if (number->unit == UNIT_TOKENS_PER_SECOND || number->unit == UNIT_GPU_SECONDS) {
         return number->unit == UNIT_GPU_SECONDS ? Q_GPU_TIME : Q_TOKENS_PER_SECOND;
     }
     if (number->unit == UNIT_SECONDS && number->value >= 3600 &&
-        (ends_with(item->before, " in ") || ends_with(item->before, " took "))) {
+        (ends_with(item->before, " in ") || ends_with(item->before, " took ") ||
+         ends_with(item->before, " gpus for "))) {
         return Q_TOTAL_TIME;
     }
-    if (number->unit == UNIT_BYTES) { /* "96GB HBM2e", "H100 80GB" */
+    if (number->unit == UNIT_BYTES) { /* "96GB HBM2e", "H100 80GB", "A10 GPUs (24 GB)" */
         bool device = strncmp(item->after, " hbm", 4) == 0;
         for (size_t i = 0; i < sizeof cards / sizeof cards[0]; i++) {
             const char *card = strstr(item->before, cards[i]);
-            device |=
-                card != NULL && strchr(card + 1, ' ') != NULL && strchr(card + 1, ' ')[1] == '\0';
+            card = card != NULL ? card + strlen(cards[i]) : NULL;
+            device |= card != NULL && (strcmp(card, " ") == 0 || strcmp(card, " gpu ") == 0 ||
+                                       strcmp(card, " gpus ") == 0);
         }
         return device ? Q_DEVICE_MEMORY : Q_NONE;
     }
@@ -245,6 +248,10 @@ static Quantity name_item(const Reader *reader, const LineScope *scope, const Sc
     }
     bool whole = !keyed && after != Q_NONE; /* "GPU with 24 GB memory" */
     found = whole ? found : refine(found, item->after, marks);
+    if (found == Q_NONE && unit == UNIT_BYTES && i > 0 && item->start - items[i - 1].end <= 2 &&
+        (ends_with(items[i - 1].before, " rtx ") || ends_with(items[i - 1].before, " gtx "))) {
+        return Q_DEVICE_MEMORY; /* "RTX 3090 (24 GB)" */
+    }
     if (found == Q_NONE) {
         found = name_in_prose(names, item);
         *prose = found != Q_NONE;
@@ -333,7 +340,7 @@ static void read_items(Reader *reader, LineScope *scope)
         if (quantity <= Q_STEP && !quantity_is_setting(quantity)) {
             continue;
         }
-        if (prose && scope->key > 0 && quantity != Q_PARAMETERS) {
+        if (prose && scope->key > 0 && quantity != Q_PARAMETERS && quantity != Q_DEVICE_MEMORY) {
             continue; /* "(8 GPUs combined)" behind a value */
         }
         evidence_add(evidence, &(Fact){.quantity = quantity,
@@ -496,10 +503,6 @@ void evidence_read(Evidence *evidence, const Document *document, const Names *na
                                         " 3d ",
                                         " context parallel ",
                                         " context parallelism "};
-    for (int i = 0; i < document->count && !evidence->split; i++) {
-        evidence->split =
-            document->lines[i].kind != LINE_BLANK &&
-            scan_has_any(document->lines[i].text, split, sizeof split / sizeof split[0]);
-    }
+    evidence->split = evidence_has_any(evidence, split, sizeof split / sizeof split[0]);
     evidence_finish(evidence);
 }

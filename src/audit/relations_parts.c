@@ -86,7 +86,8 @@ static bool mfu_of_flop(const Evidence *evidence, int record, Outcome *outcome)
         rows += i >= 0 && i < evidence->record_count &&
                 evidence->records[i].table == evidence->records[record].table;
     }
-    if (outcome->stated == NULL || work == NULL || evidence->peak == 0 || rows < 3) {
+    if (outcome->stated == NULL || work == NULL || evidence->peak == 0 || rows < 3 ||
+        evidence->records[record].table == 0) {
         return false;
     }
     Number share = number_share(outcome->stated->number);
@@ -98,6 +99,29 @@ static bool mfu_of_flop(const Evidence *evidence, int record, Outcome *outcome)
     SAY(outcome, "MFU %.4g %% is stated; %.6g TFLOP/s of the peak of %.6g are %.4g %%",
         100 * share.value, work->number.value / 1e12, evidence->peak / 1e12, 100 * derived.value);
     return true;
+}
+
+/* 6 FLOP per parameter and token against the peak of the one device that is named. Attention,
+ * recomputation and other peaks make up to half or twice of it; between that and agreement there
+ * is no word. */
+static bool mfu_of_rate(const Evidence *evidence, int record, Outcome *outcome)
+{
+    const Fact *rate = relation_measured(evidence, record, Q_TOKENS_PER_SECOND);
+    const Fact *parameters = evidence_known(evidence, record, Q_PARAMETERS);
+    const Fact *seq = evidence_known(evidence, record, Q_SEQ);
+    outcome->stated = relation_measured(evidence, record, Q_MFU);
+    if (outcome->stated == NULL || rate == NULL || parameters == NULL || evidence->peak == 0 ||
+        !(rate->marks & MARK_PER_RANK) || parameters->number.value < 1e8 ||
+        evidence->records[record].table == 0 || (seq != NULL && seq->number.value > 4096)) {
+        return false;
+    }
+    double share = number_share(outcome->stated->number).value;
+    double derived = 6 * parameters->number.value * rate->number.value / evidence->peak;
+    double off = share / derived;
+    outcome->agrees = off > 0.9 && off < 1.4;
+    SAY(outcome, "MFU %.4g %% is stated; 6 x %.4g parameters x %.6g tok/s are %.3g %% of the peak",
+        100 * share, parameters->number.value, rate->number.value, 100 * derived);
+    return outcome->agrees || off > 1.9 || off < 0.45;
 }
 
 /* --- phases --- */
@@ -203,6 +227,7 @@ const Rule rules_of_parts[] = {
     {"the best loss is at most the final one", best_and_final, true, false},
     {"efficiency = speed-up / ranks", efficiency, false, false},
     {"MFU = FLOP/s / peak", mfu_of_flop, false, false},
+    {"MFU = 6 x parameters x tokens per second / peak", mfu_of_rate, false, false},
     {"phases sum to their total: the rest has no timer", phases_missing, true, false},
     {"phases sum to more than their total: they overlap or count twice", phases_overfull, true,
      false},

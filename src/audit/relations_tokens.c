@@ -39,12 +39,12 @@ static Number counted(const Fact *fact)
     return fact->number.counted ? number_exact(fact->number.value) : fact->number;
 }
 
-/* Tokens of a step from batch, accumulation, sequence length and ranks. The batch may be that of a
- * rank or of all where its name does not say. */
-static Readings step_tokens(const Evidence *evidence, int record, char *text, size_t size)
+/* Tokens of a step from batch, accumulation, sequence length and ranks; sequences, where the length
+ * is 1. The batch may be that of a rank or of all where its name does not say. */
+static Readings step_work(const Evidence *evidence, int record, const Fact *seq, char *text,
+                          size_t size)
 {
     Readings readings = {.count = 0};
-    const Fact *seq = evidence_known(evidence, record, Q_SEQ);
     const Fact *accum = evidence_known(evidence, record, Q_ACCUM);
     const Fact *ranks = evidence_known(evidence, record, Q_RANKS);
     /* Of the kinds of batch the one that is said nearest. */
@@ -95,7 +95,19 @@ static Readings step_tokens(const Evidence *evidence, int record, char *text, si
     return readings;
 }
 
-/* Tokens per second of all ranks. */
+static Readings step_tokens(const Evidence *evidence, int record, char *text, size_t size)
+{
+    return step_work(evidence, record, evidence_known(evidence, record, Q_SEQ), text, size);
+}
+
+static Readings step_samples(const Evidence *evidence, int record)
+{
+    static const Fact one = {.number = {.value = 1, .low = 1, .high = 1, .counted = true}};
+    char text[120];
+    return step_work(evidence, record, &one, text, sizeof text);
+}
+
+/* Tokens, or samples, per second of all ranks. */
 static Readings total_rate(const Evidence *evidence, int record, const Fact *rate)
 {
     Readings readings = {.count = 0};
@@ -185,11 +197,12 @@ static bool tokens_of_steps(const Evidence *evidence, int record, Outcome *outco
     return true;
 }
 
-static bool rate_of_step(const Evidence *evidence, int record, Outcome *outcome)
+static bool rate_by_step(const Evidence *evidence, int record, Quantity quantity, Readings step,
+                         Outcome *outcome)
 {
     const Fact *time = relation_measured(evidence, record, Q_STEP_TIME);
-    Readings step = known_step_tokens(evidence, record);
-    outcome->stated = relation_measured(evidence, record, Q_TOKENS_PER_SECOND);
+    bool tokens_counted = quantity == Q_TOKENS_PER_SECOND;
+    outcome->stated = relation_measured(evidence, record, quantity);
     if (outcome->stated == NULL || time == NULL || step.count == 0 ||
         (outcome->stated->marks & MARK_PEAK)) {
         return false;
@@ -203,11 +216,23 @@ static bool rate_of_step(const Evidence *evidence, int record, Outcome *outcome)
     double tokens = rate.items[0].value * time->number.value, stated = step.items[0].value;
     double off = fmax(tokens / stated, stated / tokens);
     SAY(outcome,
-        "%.6g tok/s x %.6g s per step (line %d) = %.6g tokens, but a step has %.6g (%.3g "
-        "times %s)",
-        outcome->stated->number.value, time->number.value, time->line, tokens, stated, off,
+        "%.6g %s/s x %.6g s per step (line %d) = %.6g %s, but a step has %.6g (%.3g times %s)",
+        outcome->stated->number.value, tokens_counted ? "tok" : "samples", time->number.value,
+        time->line, tokens, tokens_counted ? "tokens" : "samples", stated, off,
         tokens > stated ? "fewer" : "more");
     return true;
+}
+
+static bool rate_of_step(const Evidence *evidence, int record, Outcome *outcome)
+{
+    return rate_by_step(evidence, record, Q_TOKENS_PER_SECOND, known_step_tokens(evidence, record),
+                        outcome);
+}
+
+static bool samples_of_step(const Evidence *evidence, int record, Outcome *outcome)
+{
+    return rate_by_step(evidence, record, Q_SAMPLES_PER_SECOND, step_samples(evidence, record),
+                        outcome);
 }
 
 /* "4.42 h" for 4:42 h: the same digits read by the clock. */
@@ -311,6 +336,24 @@ static bool samples_of_epoch(const Evidence *evidence, int record, Outcome *outc
     return applies;
 }
 
+/* More steps than the samples of an epoch allow; there may be fewer, of a part of them. */
+static bool steps_of_samples(const Evidence *evidence, int record, Outcome *outcome)
+{
+    const Fact *samples = relation_measured(evidence, record, Q_SAMPLES);
+    const Fact *batch = relation_measured(evidence, record, Q_GLOBAL_BATCH);
+    outcome->stated = relation_measured(evidence, record, Q_STEPS_PER_EPOCH);
+    if (samples == NULL || batch == NULL || outcome->stated == NULL || !batch->number.counted) {
+        return false;
+    }
+    Number steps = number_divide(samples->number, counted(batch));
+    double times = outcome->stated->number.value / steps.value; /* a whole number: micro-steps */
+    outcome->agrees = outcome->stated->number.value <= 1.01 * steps.high + 1 ||
+                      fabs(times - round(times)) < 0.02 * times;
+    SAY(outcome, "%.10g steps per epoch are stated; %.10g samples / %.10g make %.6g",
+        outcome->stated->number.value, samples->number.value, batch->number.value, steps.value);
+    return true;
+}
+
 /* --- GPU time and money --- */
 
 static bool gpu_time(const Evidence *evidence, int record, Outcome *outcome)
@@ -356,10 +399,12 @@ const Rule rules_of_tokens[] = {
     {"global batch = local batch x accumulation x ranks", global_batch, false, false},
     {"tokens = steps x tokens per step", tokens_of_steps, false, false},
     {"tokens per second x step time = tokens per step", rate_of_step, false, false},
+    {"samples per second x step time = batch", samples_of_step, false, false},
     {"tokens per second x time = tokens", rate_of_run, false, true},
     {"steps = epochs x steps per epoch", steps_of_epochs, false, false},
     {"time = epochs x time of an epoch", time_of_epochs, false, false},
     {"samples per epoch = steps per epoch x global batch", samples_of_epoch, false, false},
+    {"steps per epoch = samples / global batch", steps_of_samples, false, false},
     {"GPU hours = GPUs x hours", gpu_time, false, true},
     {"cost = GPU hours x price of an hour", cost, false, true},
     {NULL, NULL, false, false},

@@ -1,12 +1,11 @@
-/* Columns of one table against each other, where most rows show how they belong together: a ratio
- * of two columns, or of a row to the first; a number given twice; tokens that grow with the steps;
- * parts of a total; ranks that sum to it. */
+/* Columns of one table against each other, where most rows show how they belong together: a number
+ * given twice; what is the same in all rows, tokens of a step for one; ranks that sum to the
+ * whole. */
 #include "audit/findings.h"
-#include "audit/scan.h"
+#include "base/mem.h"
 
 #include <math.h>
-
-#define SLACK 0.005
+#include <stdlib.h>
 
 typedef struct {
     const Evidence *evidence;
@@ -25,93 +24,6 @@ static const Fact *cell(const Table *table, int record, int column)
         }
     }
     return NULL;
-}
-
-/* --- ratios --- */
-
-/* How a column of ratios may come about: column a over column b of the row, or over a of the
- * base. */
-typedef struct {
-    int a, b, base;
-} Way;
-
-static bool derive(const Table *table, int record, Way way, Number *ratio)
-{
-    const Fact *up = cell(table, record, way.a);
-    const Fact *down = way.base >= 0 ? cell(table, way.base, way.a) : cell(table, record, way.b);
-    if (up == NULL || down == NULL || !(up->number.value > 0) || !(down->number.value > 0) ||
-        record == way.base) {
-        return false;
-    }
-    bool time = quantity_is_time(table->quantities[way.a]) && way.base >= 0;
-    *ratio =
-        time ? number_divide(down->number, up->number) : number_divide(up->number, down->number);
-    return true;
-}
-
-/* Rows that follow by a way and rows that do not; these are reported when asked. */
-static void follow(const Table *table, int column, Way way, int *agree, int *disagree,
-                   Findings *findings)
-{
-    *agree = *disagree = 0;
-    for (int i = table->first; i < table->end; i++) {
-        Number ratio;
-        const Fact *stated = cell(table, i, column);
-        if (stated == NULL || !derive(table, i, way, &ratio)) {
-            continue;
-        }
-        bool good = number_agrees(ratio, stated->number, SLACK);
-        *agree += good;
-        *disagree += !good;
-        if (!good && findings != NULL) {
-            const Fact *other =
-                way.base >= 0 ? cell(table, way.base, way.a) : cell(table, i, way.b);
-            finding_about(findings, FINDING_DISAGREES,
-                          "a ratio follows from the numbers beside it, as in the other rows",
-                          stated->line, i, "%.4g is stated; %.6g and %.6g make %.4g",
-                          stated->number.value, cell(table, i, way.a)->number.value,
-                          other->number.value, ratio.value);
-        }
-    }
-}
-
-static bool can_be_compared(Quantity quantity)
-{
-    return quantity_is_time(quantity) || quantity == Q_TOKENS_PER_SECOND ||
-           quantity == Q_SAMPLES_PER_SECOND || quantity == Q_FLOP_PER_SECOND;
-}
-
-static void check_ratios(const Table *table, int column, Findings *findings)
-{
-    Way best = {-1, -1, -1};
-    int most = 0, wrong = 0, base = -1, ones = 0;
-    for (int i = table->first; i < table->end && table->quantities[column] == Q_RATIO; i++) {
-        const Fact *one = cell(table, i, column);
-        if (one != NULL && fabs(one->number.value - 1) < 0.005) {
-            base = i;
-            ones++;
-        }
-    }
-    for (int a = 0; a < DOCUMENT_MAX_CELLS; a++) {
-        for (int b = 0; b < DOCUMENT_MAX_CELLS && can_be_compared(table->quantities[a]); b++) {
-            bool pair = a != b && table->quantities[a] == table->quantities[b];
-            Way way = {a, b, a == b && ones == 1 ? base : -1};
-            int agree = 0, disagree = 0;
-            if (pair || way.base >= 0) {
-                follow(table, column, way, &agree, &disagree, NULL);
-            }
-            int needed = pair ? 2 * disagree : disagree;
-            if (agree > most && agree >= needed && agree >= (pair ? 2 : 1)) {
-                best = way;
-                most = agree;
-                wrong = disagree;
-            }
-        }
-    }
-    findings->compared += most + wrong;
-    if (wrong > 0) {
-        follow(table, column, best, &most, &wrong, findings);
-    }
 }
 
 /* --- twice --- */
@@ -139,74 +51,116 @@ static void check_twice(const Table *table, int a, int b, Findings *findings)
     findings->compared += agree >= 2 ? agree : 0;
 }
 
-/* --- tokens that grow with the steps --- */
+/* --- what is the same in all rows --- */
 
-static double per_step(const Table *table, int record, const Fact **steps)
+/* What a row or a line makes of its numbers, tokens of a step for one. */
+typedef struct {
+    Number number;
+    int line;
+} Point;
+
+typedef struct {
+    const char *rule, *what;
+    int least;  /* points that must agree */
+    bool whole; /* a power of two times as much is as good: other ranks */
+} Steady;
+
+static int by_value(const void *left, const void *right)
 {
-    const Fact *tokens = evidence_own(table->evidence, record, Q_TOKENS);
-    *steps = evidence_own(table->evidence, record, Q_STEPS);
-    *steps = *steps != NULL ? *steps : evidence_own(table->evidence, record, Q_STEP);
-    bool known =
-        tokens != NULL && *steps != NULL && (*steps)->number.value > 0 && tokens->number.value > 0;
-    return known ? tokens->number.value / (*steps)->number.value : 0;
+    double a = ((const Point *)left)->number.value, b = ((const Point *)right)->number.value;
+    return (a > b) - (a < b);
 }
 
-/* Checkpoints of one run have seen as many tokens per step, each of them. */
-static void check_tokens(const Table *table, Findings *findings)
+static bool is_usual(const Point *point, const Number *usual, bool whole)
 {
-    const Fact *steps;
-    for (int k = table->first; k < table->end; k++) {
-        double one = per_step(table, k, &steps);
-        int agree = 0, disagree = 0, far = -1;
-        for (int i = table->first; i < table->end && one > 0; i++) {
-            double other = per_step(table, i, &steps);
-            bool good = fabs(other - one) < 0.02 * one;
-            agree += other > 0 && good;
-            disagree += other > 0 && !good;
-            far = other > 0 && !good ? i : far;
+    double scale = whole ? exp2(round(log2(point->number.value / usual->value))) : 1;
+    return number_agrees(number_multiply(*usual, number_exact(scale)), point->number, 0.02);
+}
+
+/* All points but one have one value, and that one is wrong. */
+static void check_steady(const Steady *steady, Point *points, int count, Findings *findings)
+{
+    int agree = 0, far = -1;
+    qsort(points, (size_t)count, sizeof *points, by_value);
+    for (int i = 0; i < count; i++) {
+        bool good = is_usual(&points[i], &points[count / 2].number, steady->whole);
+        agree += good;
+        far = good ? far : i;
+    }
+    if (agree < steady->least || count - agree > 1) {
+        return;
+    }
+    findings->compared += count;
+    for (int k = 0; k < findings->count && far >= 0; k++) {
+        bool said = findings->items[k].line == points[far].line &&
+                    findings->items[k].kind == FINDING_DISAGREES;
+        far = said ? -1 : far;
+    }
+    if (far >= 0) {
+        finding_add(findings, FINDING_DISAGREES, steady->rule, points[far].line,
+                    "%.6g %s; the others have %.6g", points[far].number.value, steady->what,
+                    points[count / 2].number.value);
+    }
+}
+
+static const Steady step_tokens = {"tokens per second x step time = tokens per step",
+                                   "tokens are made by time and rate", 4, true};
+static const Steady step_samples = {"samples per second x step time = batch",
+                                    "samples are made by time and rate", 4, true};
+static const Steady tokens_per_step = {"tokens = steps x tokens per step", "tokens per step follow",
+                                       3, false};
+static const Steady run_tokens = {"tokens per second x time = tokens",
+                                  "of the tokens are made by time and rate", 4, false};
+
+/* a x b / c of a row's own numbers; Q_NONE: 1. Its value is 0 where one is missing. */
+static Number make(const Table *table, int record, Quantity a, Quantity b, Quantity c)
+{
+    const Quantity of[] = {a, b, c};
+    Number made = number_exact(1);
+    for (int i = 0; i < 3; i++) {
+        const Fact *fact = of[i] != Q_NONE ? evidence_own(table->evidence, record, of[i]) : NULL;
+        if (of[i] != Q_NONE && (fact == NULL || !(fact->number.value > 0))) {
+            return number_exact(0);
         }
-        if (agree >= 3 && disagree <= 1) {
-            findings->compared += agree + disagree;
-            if (disagree == 1) {
-                double other = per_step(table, far, &steps);
-                finding_about(
-                    findings, FINDING_DISAGREES, "tokens = steps x tokens per step", steps->line,
-                    far, "%.6g tokens in %.6g steps are %.4g per step; the other rows have %.4g",
-                    other * steps->number.value, steps->number.value, other, one);
+        if (fact != NULL) {
+            made = i < 2 ? number_multiply(made, fact->number) : number_divide(made, fact->number);
+        }
+    }
+    return made;
+}
+
+/* Checkpoints of one run have seen as many tokens per step; runs whose batch is not said do as much
+ * work in a step; a rate over the whole is that of the tokens and the time. */
+static void check_rows(const Table *table, Findings *findings)
+{
+    static const struct {
+        const Steady *steady;
+        Quantity a, b, c;
+        bool unsaid; /* only where the rows do not say their batch */
+    } kinds[] = {{&tokens_per_step, Q_TOKENS, Q_NONE, Q_STEPS, false},
+                 {&tokens_per_step, Q_TOKENS, Q_NONE, Q_STEP, false},
+                 {&step_tokens, Q_TOKENS_PER_SECOND, Q_STEP_TIME, Q_NONE, true},
+                 {&step_samples, Q_SAMPLES_PER_SECOND, Q_STEP_TIME, Q_NONE, true},
+                 {&run_tokens, Q_TOKENS_PER_SECOND, Q_TRAIN_TIME, Q_TOKENS, false},
+                 {&run_tokens, Q_TOKENS_PER_SECOND, Q_TOTAL_TIME, Q_TOKENS, false}};
+    Point *points = mem_zalloc((size_t)(table->end - table->first), sizeof *points);
+    for (size_t kind = 0; kind < sizeof kinds / sizeof kinds[0]; kind++) {
+        int count = 0;
+        for (int i = table->first; i < table->end; i++) {
+            const Record *row = &table->evidence->records[i];
+            Number number = make(table, i, kinds[kind].a, kinds[kind].b, kinds[kind].c);
+            bool said = evidence_batch(table->evidence, i) > 0 ||
+                        evidence_own(table->evidence, i, Q_SEQ) != NULL;
+            if (number.value > 0 && !row->sum && !(kinds[kind].unsaid && said)) {
+                points[count++] = (Point){number, row->line};
             }
-            return;
         }
+        check_steady(kinds[kind].steady, points, count, findings);
     }
+    free(points);
 }
 
-/* --- parts of a total --- */
-
-static void check_shares(const Table *table, int column, Findings *findings)
-{
-    static const char *const parts[] = {" phase ",     " component ", " stage ", " part ",
-                                        " operation ", " kernel ",    " op ",    " section "};
-    const Line *header =
-        &table->evidence->document->lines[table->evidence->records[table->first].table - 1];
-    double sum = 0;
-    int rows = 0, line = 0;
-    for (int i = table->first; i < table->end; i++) {
-        const Fact *share = cell(table, i, column);
-        if (share != NULL) {
-            sum +=
-                share->number.unit == UNIT_NONE ? share->number.value / 100 : share->number.value;
-            line = share->line;
-            rows++;
-        }
-    }
-    if (rows >= 3 && scan_has_any(header->text, parts, sizeof parts / sizeof parts[0])) {
-        findings->compared++;
-        if (sum > 1.05) {
-            finding_add(findings, FINDING_DISAGREES,
-                        "phases sum to more than their total: they overlap or count twice", line,
-                        "%d shares sum to %.4g %%", rows, 100 * sum);
-        }
-    }
-}
+/* --- ranks --- */
 
 /* Rates of the ranks sum to that of all, in a row "total"; or the row has their mean. */
 static void check_rank_sum(const Table *table, Findings *findings)
@@ -242,66 +196,58 @@ static void check_rank_sum(const Table *table, Findings *findings)
 
 /* --- lines of a log --- */
 
-/* The two numbers of the line that fact i stands in, whose product is the tokens of a step; 0 if
- * one is missing. */
-static double step_of_line(const Evidence *evidence, const Record *at, int i)
+/* The two numbers of the line that fact i stands in, whose product is the tokens, or samples, of a
+ * step; 0 if one is missing. */
+static Number step_of_line(const Evidence *evidence, const Record *at, int i, Quantity kind,
+                           double *seconds)
 {
-    double time = 0, rate = 0;
+    Number time = number_exact(0), rate = time;
     int line = evidence->facts[i].line;
     for (; i < at->first + at->count && evidence->facts[i].line == line; i++) {
         const Fact *fact = &evidence->facts[i];
-        time = fact->quantity == Q_STEP_TIME && !fact->call ? fact->number.value : time;
-        rate = fact->quantity == Q_TOKENS_PER_SECOND ? fact->number.value : rate;
+        time = fact->quantity == Q_STEP_TIME && !fact->call ? fact->number : time;
+        rate = fact->quantity == kind ? fact->number : rate;
     }
-    return time * rate;
+    *seconds = time.value;
+    return number_multiply(time, rate);
 }
 
-/* Steps of one log have as many tokens, by the time and the rate of their lines. */
-static void check_log(const Evidence *evidence, int record, Findings *findings)
+/* Steps of one log have as many tokens, by the time and the rate of their lines. A step that takes
+ * its own time beside a rate that is a mean over steps says nothing, so it is left out. */
+static void check_log(const Evidence *evidence, int record, Quantity kind, Findings *findings)
 {
     const Record *at = &evidence->records[record];
-    double usual = 0;
-    for (int pass = 0, agree = 0, lines = 0; pass < 2; pass++) {
-        for (int i = at->first, last = 0; i < at->first + at->count; i++) {
-            const Fact *fact = &evidence->facts[i];
-            double tokens = fact->line != last && fact->moment >= 0 && fact->step
-                                ? step_of_line(evidence, at, i)
-                                : 0;
-            last = fact->line;
-            if (!(tokens > 0)) {
-                continue;
-            }
-            usual = usual > 0 ? usual : tokens;
-            bool good = fabs(tokens - usual) < 0.02 * usual;
-            agree += pass == 0 && good;
-            lines += pass == 0;
-            if (pass == 1 && !good && agree >= 3 && agree >= 4 * (lines - agree)) {
-                finding_add(findings, FINDING_DISAGREES,
-                            "tokens per second x step time = tokens per step", fact->line,
-                            "time and rate make %.6g tokens; the other lines have %.6g", tokens,
-                            usual);
-            }
+    Point *points = mem_zalloc((size_t)at->count + 1, sizeof *points);
+    int count = 0;
+    double usual_time = 0; /* of the line before */
+    for (int i = at->first, last = 0; i < at->first + at->count; i++) {
+        const Fact *fact = &evidence->facts[i];
+        if (fact->line != last && fact->moment >= 0 && fact->step) {
+            double time;
+            points[count] = (Point){step_of_line(evidence, at, i, kind, &time), fact->line};
+            bool known = points[count].number.value > 0;
+            bool usual = usual_time == 0 || fabs(time - usual_time) < 0.25 * usual_time;
+            usual_time = known ? time : usual_time;
+            count += known && usual;
         }
-        findings->compared += pass == 0 && agree >= 3 ? agree : 0;
+        last = fact->line;
     }
+    check_steady(kind == Q_TOKENS_PER_SECOND ? &step_tokens : &step_samples, points, count,
+                 findings);
+    free(points);
 }
 
 static void check_table(const Table *table, Findings *findings)
 {
     for (int a = 0; a < DOCUMENT_MAX_CELLS; a++) {
         Quantity quantity = table->quantities[a];
-        if (quantity == Q_RATIO || quantity == Q_SPEEDUP) {
-            check_ratios(table, a, findings);
-        } else if (quantity == Q_SHARE) {
-            check_shares(table, a, findings);
-        }
         for (int b = a + 1; b < DOCUMENT_MAX_CELLS && quantity > Q_STEP; b++) {
-            if (table->quantities[b] == quantity && quantity != Q_RATIO) {
+            if (table->quantities[b] == quantity) {
                 check_twice(table, a, b, findings);
             }
         }
     }
-    check_tokens(table, findings);
+    check_rows(table, findings);
     check_rank_sum(table, findings);
 }
 
@@ -323,7 +269,8 @@ void rules_columns(const Evidence *evidence, Findings *findings)
             check_table(&table, findings);
         } else if (record->kind == RECORD_SECTION && !record->supposed) {
             check_rank_sum(&table, findings);
-            check_log(evidence, i, findings);
+            check_log(evidence, i, Q_TOKENS_PER_SECOND, findings);
+            check_log(evidence, i, Q_SAMPLES_PER_SECOND, findings);
         }
         i = table.end;
     }

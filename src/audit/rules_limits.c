@@ -5,21 +5,11 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SLACK 0.08 /* GB and GiB are confused: 1.0737 */
 #define MFU_LOW 0.01
-
-static bool has_any(const Evidence *evidence, const char *const *words, size_t count)
-{
-    for (int i = 0; i < evidence->document->count; i++) {
-        const Line *line = &evidence->document->lines[i];
-        if (line->kind != LINE_BLANK && scan_has_any(line->text, words, count)) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* --- memory --- */
 
@@ -28,16 +18,24 @@ static bool has_any(const Evidence *evidence, const char *const *words, size_t c
 static const Fact *device_of(const Evidence *evidence, int record)
 {
     const Fact *found = NULL;
+    int said = 0; /* how often, in all the document */
+    for (int i = 0; i < evidence->fact_count; i++) {
+        said += evidence->facts[i].quantity == Q_DEVICE_MEMORY;
+    }
     for (int i = 0; i < evidence->fact_count; i++) {
         const Fact *fact = &evidence->facts[i];
         if (fact->quantity != Q_DEVICE_MEMORY) {
             continue;
         }
         const Record *of = &evidence->records[fact->record];
-        bool single = evidence->single[Q_DEVICE_MEMORY] >= 0 && of->kind == RECORD_SECTION &&
-                      evidence->sections <= SECTIONS_MAX;
-        bool near = single || fact->record == record;
         int section = of->kind == RECORD_SECTION ? fact->record : of->around;
+        const Line *heading = &evidence->document->lines[evidence->records[section].line - 1];
+        static const char *const about[] = {" hardware ", " setup ", " environment ", " system "};
+        bool single =
+            evidence->single[Q_DEVICE_MEMORY] >= 0 &&
+            (said >= 3 || ((of->kind == RECORD_SECTION || scan_has_any(heading->text, about, 4)) &&
+                           evidence->sections <= SECTIONS_MAX));
+        bool near = single || fact->record == record;
         for (int at = record; at >= 0 && !near; at = evidence->records[at].around) {
             near = at == section;
         }
@@ -49,13 +47,27 @@ static const Fact *device_of(const Evidence *evidence, int record)
     return found;
 }
 
+/* How many other rows of the fact's column hold what the device can. */
+static int rows_within(const Evidence *evidence, const Fact *fact, const Fact *device)
+{
+    int rows = 0;
+    for (int i = 0; i < evidence->fact_count; i++) {
+        const Fact *other = &evidence->facts[i];
+        rows += other->quantity == fact->quantity && other->column == fact->column &&
+                evidence->records[other->record].table == evidence->records[fact->record].table &&
+                other->number.value <= device->number.high;
+    }
+    return evidence->records[fact->record].table > 0 ? rows : 0;
+}
+
 static void check_memory(const Evidence *evidence, const Fact *fact, Findings *findings)
 {
-    bool prose = evidence->records[fact->record].kind == RECORD_LINE;
+    bool prose = evidence->records[fact->record].kind == RECORD_LINE && fact->moment < 0;
     const Fact *device = prose ? NULL : device_of(evidence, fact->record);
+    bool used = fact->quantity == Q_MEMORY || (fact->marks & MARK_PEAK);
     if (device == NULL || fact->number.unit != UNIT_BYTES || (fact->marks & MARK_TOTAL) ||
-        fact->number.open) {
-        return;
+        fact->number.open || (!used && rows_within(evidence, fact, device) < 3)) {
+        return; /* "memory" of a column that the device holds in other rows is its own */
     }
     findings->compared++;
     if (fact->number.low > (1 + SLACK) * device->number.high) {
@@ -85,20 +97,23 @@ static void check_mfu(const Evidence *evidence, const Fact *fact, Findings *find
 
 typedef struct {
     const char *name;
-    double peak; /* dense bf16 or fp16 FLOP/s, as the vendor states it */
+    double peak; /* dense bf16 or fp16 FLOP/s, as the vendor states it; NAN: not kept here */
 } Gpu;
 
-static const Gpu gpus[] = {{" h100 ", 989e12},  {" h200 ", 989e12}, {" b200 ", 2250e12},
-                           {" a100 ", 312e12},  {" v100 ", 125e12}, {" l40s ", 362e12},
-                           {" 4090 ", 165e12},  {" 3090 ", 71e12},  {" a10g ", 70e12},
-                           {" t4 ", 65e12},     {" l4 ", 121e12},   {" a6000 ", 155e12},
-                           {" h100s ", 989e12}, {" a100s ", 312e12}};
+static const Gpu gpus[] = {
+    {" h100 ", 989e12},  {" h200 ", 989e12},  {" b200 ", 2250e12}, {" a100 ", 312e12},
+    {" v100 ", 125e12},  {" l40s ", 362e12},  {" 4090 ", 165e12},  {" 3090 ", 71e12},
+    {" a10g ", 70e12},   {" t4 ", 65e12},     {" l4 ", 121e12},    {" a6000 ", 155e12},
+    {" h100s ", 989e12}, {" a100s ", 312e12}, {" h800 ", 989e12},  {" a800 ", 312e12},
+    {" b300 ", NAN},     {" gb200 ", NAN},    {" gb300 ", NAN},    {" mi300x ", NAN},
+    {" mi250x ", NAN},   {" tpu ", NAN},      {" gb10 ", NAN},     {" 5090 ", NAN},
+    {" a10 ", NAN},      {" p100 ", NAN},     {" l20 ", NAN}};
 double limits_peak(const Evidence *evidence)
 {
     double peak = 0;
     for (size_t k = 0; k < sizeof gpus / sizeof gpus[0]; k++) {
-        if (has_any(evidence, &gpus[k].name, 1)) {
-            if (peak > 0 && peak != gpus[k].peak) {
+        if (evidence_has_any(evidence, &gpus[k].name, 1)) {
+            if (isnan(gpus[k].peak) || (peak > 0 && peak != gpus[k].peak)) {
                 return 0;
             }
             peak = gpus[k].peak;
@@ -210,7 +225,7 @@ static bool starts_from_weights(const Evidence *evidence)
         " finetune ",   " fine tuned ",   " finetuned ",   " resumed ",    " resume ",
         " checkpoint ", " checkpoints ",  " continual ",   " continued ",  " lora ",
         " sft ",        " distillation ", " warm start "};
-    return has_any(evidence, words, sizeof words / sizeof words[0]);
+    return evidence_has_any(evidence, words, sizeof words / sizeof words[0]);
 }
 
 static bool is_first_loss(const Evidence *evidence, const Fact *fact)
@@ -222,11 +237,31 @@ static bool is_first_loss(const Evidence *evidence, const Fact *fact)
     return fact->quantity == Q_FIRST_LOSS || (loss && first);
 }
 
+/* The vocabulary of a model that the document prints, "(lm_head): Linear(..., out_features=N"; 0:
+ * it prints none. */
+static double printed_vocab(const Evidence *evidence)
+{
+    for (int i = 0; i < evidence->document->count; i++) {
+        const Line *line = &evidence->document->lines[i];
+        const char *head =
+            line->kind == LINE_TEXT ? strstr(line->text, "(lm_head): Linear(") : NULL;
+        const char *out = head != NULL ? strstr(head, "out_features=") : NULL;
+        if (out != NULL) {
+            return strtod(out + strlen("out_features="), NULL);
+        }
+    }
+    return 0;
+}
+
 static void check_first_loss(const Evidence *evidence, const Fact *fact, Findings *findings)
 {
     const Fact *stated = evidence_known(evidence, fact->record, Q_VOCAB);
     const Family *family = stated == NULL ? family_of(evidence) : NULL;
-    double vocab = stated != NULL ? stated->number.value : family != NULL ? family->vocab : 0;
+    double printed = stated == NULL ? printed_vocab(evidence) : 0;
+    double vocab = stated != NULL   ? stated->number.value
+                   : printed > 0    ? printed
+                   : family != NULL ? family->vocab
+                                    : 0;
     double expected = vocab > 1 ? log(vocab) : 0, value = fact->number.value;
     /* The mean over the ranks that state it. */
     double sum = 0;
@@ -244,14 +279,15 @@ static void check_first_loss(const Evidence *evidence, const Fact *fact, Finding
     }
     findings->compared++;
     bool far = !(value > 0.85 * expected && value < 1.5 * expected);
-    if (far && (stated != NULL || value < 0.5 * expected)) {
+    if (far && (stated != NULL || printed > 0 || value < 0.5 * expected)) {
         finding_about(findings, FINDING_DISAGREES,
                       "a fresh model's first loss is about ln(vocabulary)", fact->line,
                       fact->record,
                       "the first loss is %.4g, a guess among %.3g tokens; ln(%.10g) = %.4g "
                       "expected (%s)",
                       value, exp(value), vocab, expected,
-                      stated != NULL ? "the vocabulary stated" : "the family's usual vocabulary");
+                      stated != NULL || printed > 0 ? "the vocabulary stated"
+                                                    : "the family's usual vocabulary");
     }
 }
 
@@ -280,8 +316,7 @@ void rules_limits(const Evidence *evidence, Findings *findings)
         if (evidence->records[fact->record].supposed || fact->call) {
             continue;
         }
-        if (fact->quantity == Q_MEMORY ||
-            (fact->quantity == Q_SOME_MEMORY && (fact->marks & MARK_PEAK))) {
+        if (fact->quantity == Q_MEMORY || fact->quantity == Q_SOME_MEMORY) {
             check_memory(evidence, fact, findings);
         } else if (fact->quantity == Q_MFU) {
             check_mfu(evidence, fact, findings);

@@ -3,6 +3,7 @@
 #include "audit/findings.h"
 #include "audit/scan.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -116,18 +117,57 @@ static bool is_in_table(const Evidence *evidence, Quantity quantity, const Numbe
     return false;
 }
 
-/* The one row of the document whose label stands in the sentence; -1. */
-static int row_of(const Evidence *evidence, const char *sentence)
+/* Letters and digits alone: "ZeRO-2" and "ZERO2" are one name. */
+static void squeeze(const char *text, char out[PHRASE_SIZE])
 {
+    size_t used = 0;
+    for (; *text != '\0' && used < PHRASE_SIZE - 1; text++) {
+        if (isalnum((unsigned char)*text)) {
+            out[used++] = (char)tolower((unsigned char)*text);
+        }
+    }
+    out[used] = '\0';
+}
+
+/* Whether the label stands in the sentence as whole words, joined in any way. */
+static bool has_label(const char *sentence, const char *label)
+{
+    char wanted[PHRASE_SIZE], words[PHRASE_SIZE], joined[PHRASE_SIZE];
+    squeeze(label, wanted);
+    phrase_make(sentence, strlen(sentence), words);
+    for (const char *start = words; *start == ' ' && start[1] != '\0';
+         start = strchrnul(start + 1, ' ')) {
+        size_t used = 0;
+        for (const char *at = start + 1; *at != '\0' && used < strlen(wanted); at++) {
+            if (*at != ' ') {
+                joined[used++] = *at;
+            }
+            if (used == strlen(wanted) && at[1] == ' ') {
+                joined[used] = '\0';
+                if (strcmp(joined, wanted) == 0) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
+/* The one row of the document whose label stands in the sentence, and whose settings are not others
+ * than the sentence's; -1. */
+static int row_of(const Evidence *evidence, const char *sentence, bool *set)
+{
+    double settings[Q_LAST_SETTING + 1] = {0};
+    *set = evidence_label(&evidence->names, sentence, settings);
     int found = -1;
     for (int i = 0; i < evidence->record_count; i++) {
         const Record *record = &evidence->records[i];
-        char label[PHRASE_SIZE];
-        if (record->kind != RECORD_ROW || record->label[0] == '\0') {
-            continue;
+        bool other = record->kind != RECORD_ROW || strlen(record->label) < 3;
+        for (int q = 1; q <= Q_LAST_SETTING && !other; q++) {
+            const Fact *own = evidence_own(evidence, i, (Quantity)q);
+            other = own != NULL && settings[q] > 0 && own->number.value != settings[q];
         }
-        phrase_make(record->label, strlen(record->label), label);
-        if (strlen(label) > 4 && scan_has(sentence, label)) {
+        if (!other && has_label(sentence, record->label)) {
             if (found >= 0) {
                 return -1;
             }
@@ -145,7 +185,8 @@ void quote_check_sentence(const Evidence *evidence, const char *sentence, int li
     static _Thread_local ScanItem items[SCAN_MAX_ITEMS];
     int count = scan_line(sentence, items), agree = 0, disagree = 0;
     bool results = evidence->record_count <= TABLE_ROWS_MAX; /* else every sentence by every row */
-    int row = results && count > 0 && count <= 4 ? row_of(evidence, sentence) : -1;
+    bool set = false; /* the sentence names settings of the row */
+    int row = results && count > 0 && count <= 4 ? row_of(evidence, sentence, &set) : -1;
     const Fact *own = NULL;
     Number said = {0};
     for (int k = 0; k < count && row >= 0; k++) {
@@ -163,7 +204,7 @@ void quote_check_sentence(const Evidence *evidence, const char *sentence, int li
         said = known ? said : *number;
     }
     findings->compared += agree + disagree;
-    if (disagree == 1 && (agree > 0 || count == 1)) {
+    if (disagree == 1 && (agree > 0 || count == 1 || set)) {
         finding_add(findings, FINDING_DISAGREES, twice, line,
                     "%s of %s is %.6g here and %.6g in line %d", quantity_name(own->quantity),
                     evidence->records[row].label, said.value, own->number.value, own->line);

@@ -289,14 +289,7 @@ static bool mentions_stragglers(const Evidence *evidence)
     static const char *const words[] = {" straggler ",  " stragglers ",   " imbalance ",
                                         " imbalanced ", " slowest rank ", " slow rank ",
                                         " skew "};
-    for (int i = 0; i < evidence->document->count; i++) {
-        if (evidence->document->lines[i].kind == LINE_TEXT &&
-            scan_has_any(evidence->document->lines[i].text, words,
-                         sizeof words / sizeof words[0])) {
-            return true;
-        }
-    }
-    return false;
+    return evidence_has_any(evidence, words, sizeof words / sizeof words[0]);
 }
 
 static void check_stragglers(const Evidence *evidence, int record, Findings *findings)

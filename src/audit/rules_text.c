@@ -1,8 +1,7 @@
 /* What a text works out itself, or says twice. Products that are spelled out come out: "[512, 256]
  * x 4 bytes = 524 KB", "2,048 tokens (128 x 16 x 8)"; so do ratios: "from 10 s to 2 s, 5x faster".
  * What a line says of a run is what the table says of it. */
-#include "audit/findings.h"
-#include "audit/scan.h"
+#include "audit/paragraph.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -11,28 +10,22 @@
 
 /* --- paragraphs --- */
 
-/* Lines that a text is wrapped into. */
-typedef struct {
-    char text[DOCUMENT_LINE_SIZE];
-    int lines, first; /* how many, and the number of the first */
-    size_t starts[64];
-} Paragraph;
-
-static int line_at(const Paragraph *paragraph, size_t offset)
+int paragraph_line(const Paragraph *paragraph, int offset)
 {
     int line = 0;
-    while (line + 1 < paragraph->lines && paragraph->starts[line + 1] <= offset) {
+    while (line + 1 < paragraph->lines && paragraph->starts[line + 1] <= (size_t)offset) {
         line++;
     }
     return paragraph->first + line;
 }
 
-/* The text from line `at` on; returns the index of the line behind it. */
-static int read_paragraph(const Document *document, int at, Paragraph *paragraph)
+int paragraph_read(const Document *document, int at, Paragraph *paragraph)
 {
     size_t used = 0;
     paragraph->lines = 0;
     paragraph->first = at + 1;
+    paragraph->kind = document->lines[at].kind;
+    paragraph->code = document->lines[at].code;
     bool goes_on = true;
     for (; at < document->count && goes_on && paragraph->lines < 64; at++) {
         const Line *line = &document->lines[at];
@@ -51,6 +44,7 @@ static int read_paragraph(const Document *document, int at, Paragraph *paragraph
         paragraph->text[used++] = ' ';
     }
     paragraph->text[used > 0 ? used - 1 : 0] = '\0';
+    paragraph->count = scan_line(paragraph->text, paragraph->items);
     return at;
 }
 
@@ -68,7 +62,7 @@ static bool is_times(const char *text, int from, int to)
     for (int i = from; i < to; i++) {
         unsigned char c = (unsigned char)text[i];
         bool cross = c == 0xc3 && (unsigned char)text[i + 1] == 0x97;
-        bool letter = c == 'x' && text[i - 1] == ' ' && text[i + 1] == ' ';
+        bool letter = (c == 'x' || c == 'X') && text[i - 1] == ' ' && text[i + 1] == ' ';
         if (cross || letter || c == '*') {
             signs++;
             i += cross;
@@ -87,20 +81,16 @@ static bool is_shape_gap(const char *text, int from, int to)
            memchr(text, '[', (size_t)from) != NULL;
 }
 
-/* In brackets behind a number only what makes batches is surely its product. */
-static bool are_of_a_batch(const char *text, int from, int to)
+/* Whether all words of a part of the text are among these. */
+static bool has_only(const char *text, int from, int to, const char *const *known, size_t count)
 {
-    static const char *const known[] = {
-        "tokens", "token", "batch",   "sequences",    "seqs", "seq",
-        "gpus",   "gpu",   "samples", "ranks",        "x",    "accum",
-        "nodes",  "bytes", "params",  "accumulation", "steps"};
     for (int i = from; i < to;) {
         int length = 0;
         while (i + length < to && isalpha((unsigned char)text[i + length])) {
             length++;
         }
         bool found = length == 0;
-        for (size_t k = 0; k < sizeof known / sizeof known[0] && !found; k++) {
+        for (size_t k = 0; k < count && !found; k++) {
             found = strlen(known[k]) == (size_t)length &&
                     strncasecmp(text + i, known[k], (size_t)length) == 0;
         }
@@ -110,6 +100,16 @@ static bool are_of_a_batch(const char *text, int from, int to)
         i += length + (length == 0);
     }
     return true;
+}
+
+/* In brackets behind a number only what makes batches is surely its product. */
+static bool are_of_a_batch(const char *text, int from, int to)
+{
+    static const char *const known[] = {
+        "tokens", "token", "batch",   "sequences",    "seqs", "seq",
+        "gpus",   "gpu",   "samples", "ranks",        "x",    "accum",
+        "nodes",  "bytes", "params",  "accumulation", "steps"};
+    return has_only(text, from, to, known, sizeof known / sizeof known[0]);
 }
 
 /* Only words and one sign of the given kind between two numbers. */
@@ -151,23 +151,21 @@ static bool is_factor(const char *text, const ScanItem *item)
            (item->number.counted || item->number.unit == UNIT_BYTES || worded);
 }
 
-/* Factors are numbers alone, "4 bytes" apart: "500 steps x batch 16" leaves something out. */
+/* Factors are numbers alone, or of a batch as a whole: "500 steps x batch 16" leaves something
+ * out. */
 static bool has_no_words(const char *text, int from, int to)
 {
-    for (int i = from; i < to; i++) {
-        if (isalpha((unsigned char)text[i]) && strncasecmp(text + i, "bytes", 5) != 0 &&
-            !(text[i] == 'x' && text[i - 1] == ' ' && text[i + 1] == ' ')) {
-            return false;
-        }
-        i += strncasecmp(text + i, "bytes", 5) == 0 ? 4 : 0;
-    }
-    return true;
+    static const char *const known[] = {"bytes", "x",    "local", "batch", "size",
+                                        "micro", "of",   "fsdp",  "ranks", "number",
+                                        "gpus",  "data", "dp",    "grad",  "accumulation"};
+    return has_only(text, from, to, known, sizeof known / sizeof known[0]);
 }
 
-static void check_chain(const Paragraph *paragraph, const ScanItem *items, int first, int last,
-                        int count, Findings *findings)
+static void check_chain(const Paragraph *paragraph, int first, int last, Findings *findings)
 {
     const char *text = paragraph->text;
+    const ScanItem *items = paragraph->items;
+    int count = paragraph->count;
     const ScanItem *result = NULL;
     bool shape = text[items[first].end] == ',';
     int next = items[last].end + (int)strspn(text + items[last].end, "] ");
@@ -219,16 +217,17 @@ static void check_chain(const Paragraph *paragraph, const ScanItem *items, int f
     double slack = result->number.unit == UNIT_BYTES ? 0.075 : PRODUCT_SLACK;
     if (!number_agrees(product, result->number, slack)) {
         finding_add(findings, FINDING_DISAGREES, "a product that is written out",
-                    line_at(paragraph, (size_t)result->start), "%.10g is stated; %.*s makes %.10g",
+                    paragraph_line(paragraph, result->start), "%.10g is stated; %.*s makes %.10g",
                     result->number.value, items[last].end - items[first].start,
                     text + items[first].start, product.value);
     }
 }
 
-static void check_products(const Paragraph *paragraph, const ScanItem *items, int count,
-                           Findings *findings)
+static void check_products(const Paragraph *paragraph, Findings *findings)
 {
     const char *text = paragraph->text;
+    const ScanItem *items = paragraph->items;
+    int count = paragraph->count;
     for (int first = 0; first < count;) {
         int last = first;
         while (last + 1 < count && (is_times(text, items[last].end, items[last + 1].start) ||
@@ -236,114 +235,9 @@ static void check_products(const Paragraph *paragraph, const ScanItem *items, in
             last++;
         }
         if (last > first) {
-            check_chain(paragraph, items, first, last, count, findings);
+            check_chain(paragraph, first, last, findings);
         }
         first = last + 1;
-    }
-}
-
-/* --- ratios --- */
-
-static bool stands_before(const char *text, int start, const char *word)
-{
-    while (start > 0 && strchr(" ~$", text[start - 1]) != NULL) {
-        start--;
-    }
-    int length = (int)strlen(word);
-    return start >= length && strncasecmp(text + start - length, word, (size_t)length) == 0 &&
-           (start == length || !isalnum((unsigned char)text[start - length - 1]));
-}
-
-/* A word of change right behind the number, or "a reduction of" right before it. */
-static bool speaks_of_change(const char *text, const ScanItem *number)
-{
-    static const char *const behind[] = {" faster ",      " slower ",    " speedup ",  " speed up ",
-                                         " improvement ", " reduction ", " increase ", " decrease ",
-                                         " drop ",        " gain ",      " saving "};
-    static const char *const before[] = {"reduction of", "increase of",    "decrease of", "drop of",
-                                         "gain of",      "improvement of", "speedup of",  "by"};
-    for (size_t i = 0; i < sizeof behind / sizeof behind[0]; i++) {
-        if (strncmp(number->after, behind[i], strlen(behind[i])) == 0) {
-            return true;
-        }
-    }
-    for (size_t i = 0; i < sizeof before / sizeof before[0]; i++) {
-        if (stands_before(text, number->start, before[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* "from A to B, N times": three numbers in a row, and a word of change. */
-static void check_change(const Paragraph *paragraph, const ScanItem *items, int count,
-                         Findings *findings)
-{
-    const char *text = paragraph->text;
-    for (int i = 0; i + 2 < count; i++) {
-        Number first = items[i].number;
-        const Number *a = &first, *b = &items[i + 1].number, *n = &items[i + 2].number;
-        bool change = n->unit == UNIT_TIMES || n->unit == UNIT_PERCENT;
-        bool like = a->value < 100 * b->value && b->value < 100 * a->value;
-        first.unit = first.unit == UNIT_NONE && like ? b->unit : first.unit; /* "from 2 to 3 s" */
-        if (!stands_before(text, items[i].start, "from") ||
-            !stands_before(text, items[i + 1].start, "to") || !change || a->unit != b->unit ||
-            a->unit == UNIT_PERCENT || !(a->value > 0) || !(b->value > 0) || n->range || n->open ||
-            a->range || b->range || items[i + 2].start - items[i + 1].end > 60 ||
-            memchr(text + items[i + 1].end, '.', (size_t)(items[i + 2].start - items[i + 1].end)) ||
-            !(speaks_of_change(text, &items[i + 2]) ||
-              strchr("+-", text[items[i + 2].start - 1]) != NULL)) {
-            continue;
-        }
-        Number up = number_divide(*b, *a), down = number_divide(*a, *b);
-        double share = fabs(n->value), half = (n->high - n->low) / 2 + 0.01 * share;
-        bool good =
-            n->unit == UNIT_TIMES
-                ? number_agrees(up, *n, 0.01) || number_agrees(down, *n, 0.01)
-                : fabs(fabs(up.value - 1) - share) <= half + (up.high - up.low) / 2 ||
-                      fabs(fabs(down.value - 1) - share) <= half + (down.high - down.low) / 2;
-        findings->compared++;
-        if (!good) {
-            finding_add(findings, FINDING_DISAGREES, "a ratio that is written out",
-                        line_at(paragraph, (size_t)items[i + 2].start),
-                        "from %.6g to %.6g is %.4g times or %+.3g %%; %.4g%s is stated", a->value,
-                        b->value, fmax(up.value, down.value), 100 * (up.value - 1),
-                        n->unit == UNIT_TIMES ? n->value : 100 * n->value,
-                        n->unit == UNIT_TIMES ? " times" : " %");
-        }
-    }
-}
-
-/* "5.6x faster (27.2 ms vs 177.8 ms)": a ratio, and what it is of. */
-static void check_versus(const Paragraph *paragraph, const ScanItem *items, int count,
-                         Findings *findings)
-{
-    const char *text = paragraph->text;
-    for (int i = 0; i + 2 < count; i++) {
-        const Number *n = &items[i].number, *a = &items[i + 1].number, *b = &items[i + 2].number;
-        int start = items[i].end, open = items[i + 1].start;
-        while (open > start && strchr(" ~", text[open - 1]) != NULL) {
-            open--;
-        }
-        bool bracketed = open > start && text[open - 1] == '(' && open - start < 100 &&
-                         text[items[i + 2].end] == ')';
-        bool versus = stands_before(text, items[i + 2].start, "vs") ||
-                      stands_before(text, items[i + 2].start, "vs.");
-        bool plain = !n->range && !n->open && !a->range && !b->range && a->unit == b->unit &&
-                     a->unit != UNIT_PERCENT && a->value > 0 && b->value > 0;
-        if (n->unit != UNIT_TIMES || !bracketed || !versus || !plain ||
-            !speaks_of_change(text, &items[i]) ||
-            memchr(text + start, ',', (size_t)(open - start))) {
-            continue;
-        }
-        Number up = number_divide(*b, *a), down = number_divide(*a, *b);
-        findings->compared++;
-        if (!number_agrees(up, *n, 0.01) && !number_agrees(down, *n, 0.01)) {
-            finding_add(findings, FINDING_DISAGREES, "a ratio that is written out",
-                        line_at(paragraph, (size_t)items[i].start),
-                        "%.6g against %.6g is %.4g times; %.4g times is stated", a->value, b->value,
-                        fmax(up.value, down.value), n->value);
-        }
     }
 }
 
@@ -361,9 +255,10 @@ static const Finding *superlinear_finding(const Findings *findings)
 }
 
 static void check_sublinear(const Evidence *evidence, const Paragraph *paragraph,
-                            const ScanItem *items, int count, Findings *findings)
+                            Findings *findings)
 {
     const char *text = paragraph->text;
+    const ScanItem *items = paragraph->items;
     static const char *const words[] = {" sub linear ", " sublinear ", " diminishing returns ",
                                         " less than linear "};
     static const char rule[] = "words against numbers";
@@ -372,7 +267,7 @@ static void check_sublinear(const Evidence *evidence, const Paragraph *paragraph
     }
     const Finding *above = superlinear_finding(findings);
     double ranks = 0, most = 0;
-    for (int k = 0; k < count; k++) {
+    for (int k = 0; k < paragraph->count; k++) {
         size_t length;
         Quantity after =
             quantity_begins(&evidence->names, items[k].after, items[k].number.unit, &length);
@@ -408,16 +303,17 @@ static void check_sentences(const Evidence *evidence, const Paragraph *paragraph
         sentence[length] = '\0';
         size_t digits = strcspn(sentence, "0123456789");
         quote_check_sentence(evidence, sentence,
-                             line_at(paragraph, (size_t)(at - paragraph->text) + digits), findings);
+                             paragraph_line(paragraph, (int)(at - paragraph->text) + (int)digits),
+                             findings);
         at += length + (at[length] == ' ');
     }
 }
 
 void rules_text(const Evidence *evidence, Findings *findings)
 {
-    static _Thread_local ScanItem items[SCAN_MAX_ITEMS];
-    const Document *document = evidence->document;
     static _Thread_local Paragraph paragraph;
+    const Document *document = evidence->document;
+    Perplexities perplexities = {.agree = 0};
     for (int i = 0; i < document->count;) {
         const Line *line = &document->lines[i];
         bool code = line->code && strstr(line->text, "==") != NULL;
@@ -425,16 +321,18 @@ void rules_text(const Evidence *evidence, Findings *findings)
             i++;
             continue;
         }
-        i = read_paragraph(document, i, &paragraph);
-        int count = scan_line(paragraph.text, items);
-        check_products(&paragraph, items, count, findings);
-        check_versus(&paragraph, items, count, findings);
+        i = paragraph_read(document, i, &paragraph);
+        check_products(&paragraph, findings);
+        sentence_check_ratios(&paragraph, findings);
+        sentence_check_expressions(&paragraph, findings);
+        sentence_check_sums(&paragraph, findings);
         if (line->kind == LINE_TEXT) {
-            check_change(&paragraph, items, count, findings);
-            check_sublinear(evidence, &paragraph, items, count, findings);
+            sentence_note_perplexity(&paragraph, &perplexities);
+            check_sublinear(evidence, &paragraph, findings);
         }
         if (line->kind == LINE_TEXT && !line->code) {
             check_sentences(evidence, &paragraph, findings);
         }
     }
+    sentence_check_perplexities(&perplexities, findings);
 }

@@ -167,8 +167,9 @@ int scan_line(const char *text, ScanItem items[SCAN_MAX_ITEMS])
             }
         } else if (gap > 0) {
             depth -= c == ')' && depth > 0;
+            bool key = c == ')' && text[at + 1] == ':'; /* "time (ms): 12" */
             at += (int)gap;
-            from = at;
+            from = key ? from : at;
         } else {
             depth += c == '(';
             at++;
@@ -177,6 +178,7 @@ int scan_line(const char *text, ScanItem items[SCAN_MAX_ITEMS])
                     at++;
                 }
                 bool sign_before = strncmp(text + (at >= 3 ? at - 3 : 0), "\xe2\x89\x88", 3) == 0 ||
+                                   strncmp(text + (at >= 3 ? at - 3 : 0), "\xe2\x88\x92", 3) == 0 ||
                                    strncmp(text + (at >= 2 ? at - 2 : 0), "\xc3\x97", 2) == 0;
                 while (!sign_before && is_word(text[at])) {
                     at++;
