@@ -97,11 +97,14 @@ static void describe_left(const SweepProgress *progress, double share, char *tex
     const Experiment *e = progress->experiment;
     Value left = seconds_left_here(progress, share);
     double here = clock_seconds() - progress->started + left.number; /* for want of better */
-    for (int i = progress->at + 1; i < e->count && left.known; i++) {
-        bool waits = e->runs[i].state == RUN_WAITING || e->runs[i].state == RUN_STOPPED;
-        if (waits && e->runs[i].obstacle == NULL) {
-            Value expected = expect(e, &e->runs[i]);
-            left.number += (expected.known ? expected.number : here) / e->jobs;
+    for (int i = 0; i < e->count && left.known; i++) {
+        const ExperimentRun *run = &e->runs[i];
+        bool beside = run->state == RUN_RUNNING && i != progress->at;
+        bool waits = run->state == RUN_WAITING || run->state == RUN_STOPPED;
+        if (beside || (waits && i > progress->at && run->obstacle == NULL)) {
+            Value expected = expect(e, run);
+            double seconds = expected.known ? expected.number : here;
+            left.number += seconds * (beside ? 1 - share_done(e, run) : 1) / e->jobs;
         }
     }
     char duration[CLOCK_DURATION_SIZE];
