@@ -47,8 +47,8 @@ configure += -DPACER_CUDA=$(cuda_$(CUDA))
 endif
 # Progress for a person; for a log, only what goes wrong (Ninja knows how since 1.11).
 ninja = ninja $$([ -t 2 ] || ! ninja --quiet --version >/dev/null 2>&1 || echo --quiet)
-# Twice as many tests as processors: half of them wait for processes they started.
-ctest = ctest --output-on-failure --no-tests=error -j $$((2 * $$(nproc)))
+# More tests than processors: most of the long ones wait for processes they started.
+ctest = ctest --output-on-failure --no-tests=error -j $$((3 * $$(nproc)))
 
 .PHONY: all
 all: $(BUILD)/build.ninja ## build the program, build/pacer

@@ -49,6 +49,7 @@ typedef struct {
 typedef struct {
     const Config *cfg;
     Backend *backend;
+    size_t program;  /* run_program, before anything was measured */
     HeadShape shape; /* of the length at hand */
     DType dtype;
     bool gpu;
@@ -119,8 +120,7 @@ static void plan(Bench *b, Result *r)
     r->flops[BACKWARD] = c.stats[OP_ATTENTION_BACKWARD].flops;
     b->bytes = tensors.peak;
     r->need = b->bytes + r->saved + r->scratch;
-    size_t room =
-        run_room(&(Run){.cfg = b->cfg, .backend = b->backend, .program = run_program(b->backend)});
+    size_t room = run_room(&(Run){.cfg = b->cfg, .backend = b->backend, .program = b->program});
     if (r->need > room) {
         say_too_large(r, (double)r->need);
     }
@@ -355,6 +355,7 @@ int cmd_bench_attention(Config *cfg)
     if (code != 0) {
         return code;
     }
+    b.program = run_program(b.backend);
     for (int way = 0; way < DIRECTIONS; way++) {
         b.times[way] = mem_zalloc((size_t)cfg->repeats, sizeof *b.times[way]);
     }
