@@ -358,15 +358,16 @@ static int loop(Session *s)
 }
 
 /* How often each token of the data is met. */
-static void tell_passes(const Run *run)
+static void tell_passes(const Session *s)
 {
+    const Run *run = &s->run;
     double tokens = (double)run->total_steps * (double)run->tokens_per_update;
     double passes = tokens / (double)run->tokens_per_epoch;
     if (run->tokens_per_epoch == 0) {
         return;
     }
     log_info("%.3g passes over %lld tokens of data", passes, (long long)run->tokens_per_epoch);
-    if (passes > MANY_PASSES) {
+    if (passes > MANY_PASSES && session_leads(s)) {
         log_warn("%.0f passes over %lld tokens: the model will learn them by heart and the "
                  "validation loss will rise; take more text, or fewer --steps",
                  passes, (long long)run->tokens_per_epoch);
@@ -396,7 +397,7 @@ static void announce(const Session *s)
              (double)run->plan.total / (1024.0 * 1024.0),
              run->plan.flops_update * s->ranks / (double)run->tokens_per_update,
              setup_mixer_name(&run->setup));
-    tell_passes(run);
+    tell_passes(s);
 }
 
 static void conclude(const Session *s)
