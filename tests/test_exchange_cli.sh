@@ -75,7 +75,9 @@ for from in run sharded; do
     "$PACER" "${train[@]}" --steps 1 --lr 3e-4 --log-every 1 --init $from --out dims-$from || fail "train ended with $?"
     cmp -s from-run/ckpt/latest/model.safetensors dims-$from/ckpt/latest/model.safetensors || fail "--init $from: other dimensions or weights"
 done
-grep -q '"first_loss"' <(grep -A3 '"name":[[:space:]]*"first_loss"' dims-run/run.json) && fail "trained weights are held against ln(vocabulary)"
+first_checked() { grep -q '"name":[[:space:]]*"first_loss"' "$1/run.json"; }
+first_checked run || fail "fresh weights are not held against ln(vocabulary)"
+first_checked dims-run && fail "trained weights are held against ln(vocabulary)"
 "$PACER" check dims-run >out 2>err || fail "check of a run that began with --init"
 grep -q 'first_loss' out && fail "check holds trained weights against ln(vocabulary)"
 "$PACER" tokenizer train --vocab 280 --out own.json builtin:stories:50k >out 2>err &&

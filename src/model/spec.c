@@ -8,14 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SHAPE(label, n_layers, n_width, n_heads)                                                \
+    .name = label, .layers = n_layers, .width = n_width, .heads = n_heads, .kv_heads = n_heads, \
+    .head_dim = (n_width) / (n_heads)
+
 #define GPT2(label, lr, batch, n_layers, n_width, n_heads) \
-    {.name = label,                                        \
+    {SHAPE(label, n_layers, n_width, n_heads),             \
      .names = NAMES_GPT2,                                  \
-     .layers = n_layers,                                   \
-     .width = n_width,                                     \
-     .heads = n_heads,                                     \
-     .kv_heads = n_heads,                                  \
-     .head_dim = (n_width) / (n_heads),                    \
      .ffn = 4 * (n_width),                                 \
      .vocab = 50257,                                       \
      .context = 1024,                                      \
@@ -28,13 +27,8 @@
      .scaled_residual = true},
 
 #define LLAMA(label, lr, batch, n_layers, n_width, n_heads, n_ffn, n_vocab, n_context) \
-    {.name = label,                                                                    \
+    {SHAPE(label, n_layers, n_width, n_heads),                                         \
      .names = NAMES_LLAMA,                                                             \
-     .layers = n_layers,                                                               \
-     .width = n_width,                                                                 \
-     .heads = n_heads,                                                                 \
-     .kv_heads = n_heads,                                                              \
-     .head_dim = (n_width) / (n_heads),                                                \
      .ffn = n_ffn,                                                                     \
      .vocab = n_vocab,                                                                 \
      .context = n_context,                                                             \
@@ -44,13 +38,8 @@
      .rope_base = 10000.0},
 
 #define TTT(label, lr, batch, n_layers, n_width, n_heads, n_ffn) \
-    {.name = label,                                              \
+    {SHAPE(label, n_layers, n_width, n_heads),                   \
      .names = NAMES_TTT,                                         \
-     .layers = n_layers,                                         \
-     .width = n_width,                                           \
-     .heads = n_heads,                                           \
-     .kv_heads = n_heads,                                        \
-     .head_dim = (n_width) / (n_heads),                          \
      .ffn = n_ffn,                                               \
      .vocab = 50257,                                             \
      .context = 2048,                                            \
