@@ -36,14 +36,14 @@ static int close_devices(void **state)
         const OpDevices *all = *state;                                           \
         op_check_devices(all->device, all->count, OP_##name, DT_F32, MOST_WORK); \
     }
-PACER_OPS(X)
+PACER_ACT_OPS(X)
 #undef X
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define X(name, slot, fused) {"test_ops_cpu__" #slot, test_ops_cpu__##name, NULL, NULL, NULL},
-        PACER_OPS(X)
+        PACER_ACT_OPS(X)
 #undef X
     };
     return cmocka_run_group_tests(tests, open_devices, close_devices);

@@ -82,7 +82,7 @@ static void test_ops_ref__f32_and_f64_storage(void **state)
 static void check_type(DType act)
 {
     Backend *ref = ref_backend_open();
-    for (int op = 0; op < OP_COUNT; op++) {
+    for (int op = 0; op < OP_QUANTISE; op++) { /* test_quant has those behind it */
         op_check_devices(&(OpDevice){.name = "ref", .backend = ref}, 1, (OpId)op, act, 1e6);
     }
     ref->close(ref);

@@ -53,6 +53,8 @@ void sum_parts(void *out, const void *const *parts, int ranks, int64_t count, DT
     case DT_BF16:
         sum = sum_bf16;
         break;
+    case DT_E4M3:
+        break;
     }
     PACER_ASSERT(sum != NULL, "sum of dtype %d", (int)dtype);
     for (int64_t first = 0; first < count; first += BLOCK) {

@@ -107,6 +107,8 @@ static int nccl_type(DType dtype)
         return NCCL_FLOAT64;
     case DT_I32:
         return NCCL_INT32;
+    case DT_E4M3:
+        break;
     }
     PACER_ASSERT(false, "dtype %d", (int)dtype);
 }

@@ -78,6 +78,7 @@ void ref_fill_ops(Ops *ops)
     ref_fill_optim(ops);
     ref_fill_bits(ops);
     ref_fill_ttt(ops);
+    ref_fill_quant(ops);
 }
 
 Backend *ref_backend_open(void)

@@ -23,6 +23,7 @@ void ref_fill_loss(Ops *ops);
 void ref_fill_optim(Ops *ops);
 void ref_fill_bits(Ops *ops);
 void ref_fill_ttt(Ops *ops);
+void ref_fill_quant(Ops *ops);
 
 static inline double ref_get(Tensor t, int64_t i)
 {
@@ -35,6 +36,8 @@ static inline double ref_get(Tensor t, int64_t i)
         return ((const double *)t.data)[i];
     case DT_I32:
         return ((const int32_t *)t.data)[i];
+    case DT_E4M3:
+        return f32_from_e4m3(((const uint8_t *)t.data)[i]);
     }
     return NAN;
 }
@@ -54,6 +57,9 @@ static inline void ref_put(Tensor t, int64_t i, double value)
         break;
     case DT_I32:
         ((int32_t *)t.data)[i] = (int32_t)value;
+        break;
+    case DT_E4M3:
+        ((uint8_t *)t.data)[i] = e4m3_from_f32((float)value);
         break;
     }
 }

@@ -106,6 +106,13 @@ struct Backend {
      * all do. */
     const char *(*ttt_refusal)(const Backend *backend, const TttShape *shape, DType dtype);
 
+    /* Why products in e4m3 are not possible, as a sentence; NULL when they are. NULL slot: they
+     * are. */
+    const char *(*quant_refusal)(const Backend *backend);
+    /* Whether a linear map of so many rows, with its gradients, is faster with products in e4m3,
+     * the making of codes included; the same in later runs. NULL: it is. */
+    bool (*quant_pays)(Backend *backend, int64_t rows, int64_t inputs, int64_t outputs);
+
     void (*close)(Backend *backend); /* frees the backend itself */
 };
 

@@ -7,6 +7,7 @@ void ctx_init(Ctx *c, Backend *backend)
     memset(c, 0, sizeof *c);
     c->backend = backend;
     c->attention = ATTENTION_FLASH;
+    c->watching = true;
     c->layer = CTX_NO_LAYER;
     arena_init_counting(&c->saved, "saved");
     arena_init_counting(&c->scratch, "scratch");

@@ -30,6 +30,7 @@ struct Ctx {
     void (*need)(void *user, int64_t offset, int64_t count);
     void *need_user;
     AttentionKind attention;
+    bool watching; /* the largest values that become codes are kept (Quant.largest) */
     bool
         ttt_keep; /* a TTT layer's forward keeps its inner states, where the backend can use them */
     OpStat stats[OP_COUNT];

@@ -36,6 +36,33 @@ typedef struct {
     Tensor bias;   /* (C) act; none for NORM_RMS */
 } Norm;
 
+/* A matrix in e4m3 as products read it. A code stands for its e4m3 number times scale[INVERSE]. */
+typedef struct {
+    Tensor rows;    /* (N,C) e4m3, or none */
+    Tensor columns; /* (C,N) e4m3, or none: the transpose, the inner dimension of dy^T x being N */
+    int64_t stride; /* of columns: elements from one of the C to the next, N or more */
+    Tensor scale;   /* (SCALE_COUNT) f32 */
+    Tensor largest; /* (1) f32: grows to the largest |value| made into codes; NaN if one was */
+} Quant;
+
+/* What scales are made of. They follow the largest values of earlier updates (op_rescale), so that
+ * whoever makes the values makes the codes too. */
+enum { SCALE_INVERSE, SCALE_FACTOR, SCALE_HELD, SCALE_SPARE, SCALE_COUNT };
+
+/* held = max(largest, SCALE_DECAY held): the largest value lately. factor = 1 / inverse: the
+ * largest power of 2, 2^-SCALE_MOST to 2^SCALE_MOST, that leaves held at most half the largest
+ * code. */
+#define SCALE_DECAY 0.9375f
+#define SCALE_MOST 100
+
+static inline bool quant_given(Quant q)
+{
+    return tensor_given(q.rows) || tensor_given(q.columns);
+}
+
+/* Rows [first, first + count). */
+Quant quant_rows(Quant q, int64_t first, int64_t count);
+
 /* Scalars that change from step to step, read from backend memory so that a captured step can be
  * replayed. A (HYPER_COUNT) f32 tensor. */
 typedef enum {
@@ -63,8 +90,9 @@ typedef struct {
 } UpdateArgs;
 
 /* X(NAME, slot, fused): every op, which is counted under its name, and whether its slot may be
- * NULL. */
-#define PACER_OPS(X)                                             \
+ * NULL. Those over act alone, and those over e4m3. */
+#define PACER_OPS(X) PACER_ACT_OPS(X) PACER_QUANT_OPS(X)
+#define PACER_ACT_OPS(X)                                         \
     X(EMBED_FORWARD, embed_forward, 0)                           \
     X(EMBED_BACKWARD, embed_backward, 0)                         \
     X(LINEAR_FORWARD, linear_forward, 0)                         \
@@ -97,6 +125,16 @@ typedef struct {
     X(EMBED_STEP, embed_step, 0)                                 \
     X(ATTENTION_FILL, attention_fill, 0)                         \
     X(ATTENTION_STEP, attention_step, 0)
+#define PACER_QUANT_OPS(X)                             \
+    X(QUANTISE, quantise, 0)                           \
+    X(RESCALE, rescale, 0)                             \
+    X(QUANT_FORWARD, quant_forward, 0)                 \
+    X(QUANT_BACKWARD_INPUT, quant_backward_input, 0)   \
+    X(QUANT_BACKWARD_WEIGHT, quant_backward_weight, 0) \
+    X(QUANT_NORM, quant_norm, 1)                       \
+    X(QUANT_ACT, quant_act, 1)                         \
+    X(QUANT_ACT_BACKWARD, quant_act_backward, 1)       \
+    X(QUANT_XENT, quant_xent, 1)
 
 typedef enum {
 #define X(name, slot, fused) OP_##name,
@@ -170,6 +208,21 @@ typedef struct {
     void (*attention_step)(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor position,
                            Tensor cache, Tensor out, void *ws);
     size_t (*attention_step_ws)(const Ctx *c, HeadShape shape, DType dtype, int64_t context);
+    void (*quantise)(Ctx *c, Tensor x, Quant q, Tensor dbias, Mode mode, void *ws);
+    size_t (*quantise_ws)(const Ctx *c, Tensor x, Tensor dbias);
+    void (*rescale)(Ctx *c, Tensor scales, Tensor largest, double share);
+    void (*quant_forward)(Ctx *c, Quant x, Quant w, Tensor bias, Tensor y);
+    void (*quant_backward_input)(Ctx *c, Quant dy, Quant w, Tensor dx, Mode mode);
+    void (*quant_backward_weight)(Ctx *c, Quant x, Quant dy, Tensor dw, Mode mode);
+    void (*quant_norm)(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Quant y,
+                       Tensor stats);                                         /* fused */
+    void (*quant_act)(Ctx *c, Activation act, bool gated, Tensor x, Quant y); /* fused */
+    void (*quant_act_backward)(Ctx *c, Activation act, bool gated, Tensor dy, Tensor x, Quant dx,
+                               Tensor dbias, Mode mode, void *ws); /* fused */
+    size_t (*quant_act_backward_ws)(const Ctx *c, Tensor x, Tensor dbias);
+    void (*quant_xent)(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
+                       double scale, Quant dlogits, void *ws); /* fused */
+    size_t (*quant_xent_ws)(const Ctx *c, Tensor logits);
 } Ops;
 
 /* Returns the name of the first slot that is required and empty, or NULL. */
@@ -327,3 +380,39 @@ void op_attention_fill(Ctx *c, Tensor qkv, HeadShape shape, Tensor cache);
  * scale 1/sqrt(D). qkv may be overwritten. */
 void op_attention_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor position,
                        Tensor cache, Tensor out);
+
+/* Products in e4m3, and what makes their operands. Activations are bf16, sums f32; N and every
+ * width are multiples of 16. A Quant that is an output gets the codes of value * factor, both
+ * layouts or the one that is given; its largest grows unless c->watching is off. The numbers
+ * that codes are made of are rounded to bf16 first, as if stored. */
+
+/* q (N,C) = x (N,C), act or f32, and dbias (C) acc or none = column sums of what is rounded. */
+void op_quantise(Ctx *c, Tensor x, Quant q, Tensor dbias, Mode mode);
+
+/* scales (n, SCALE_COUNT) f32 for the next update, from the largest (n) f32 seen in this one times
+ * `share`; largest becomes 0. A largest of 0 leaves held as it is; one that is not finite makes
+ * held NaN, and with it everything that is multiplied. */
+void op_rescale(Ctx *c, Tensor scales, Tensor largest, double share);
+
+/* y (N,O) act = x (N,I) w^T + bias: rows of both. bias (O) act or none. */
+void op_quant_forward(Ctx *c, Quant x, Quant w, Tensor bias, Tensor y);
+
+/* dx (N,I) act = dy (N,O) w: rows of dy, columns of w. */
+void op_quant_backward_input(Ctx *c, Quant dy, Quant w, Tensor dx, Mode mode);
+
+/* dw (O,I) acc = dy^T x: columns of both. */
+void op_quant_backward_weight(Ctx *c, Quant x, Quant dy, Tensor dw, Mode mode);
+
+/* op_norm_forward, or with h given op_add_norm_forward, whose y is codes. Fused. */
+void op_quant_norm(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Quant y, Tensor stats);
+
+/* op_act_forward, or op_gated_forward, whose y is codes. Fused. */
+void op_quant_act(Ctx *c, Activation act, bool gated, Tensor x, Quant y);
+
+/* op_act_backward, or op_gated_backward, whose dx is codes; dbias as in op_quantise. Fused. */
+void op_quant_act_backward(Ctx *c, Activation act, bool gated, Tensor dy, Tensor x, Quant dx,
+                           Tensor dbias, Mode mode);
+
+/* op_xent with gradient, which is codes. logits may be overwritten. Fused. */
+void op_quant_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
+                   double scale, Quant dlogits);

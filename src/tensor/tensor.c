@@ -6,20 +6,52 @@
 
 size_t dtype_size(DType dtype)
 {
-    static const size_t sizes[] = {[DT_F32] = 4, [DT_BF16] = 2, [DT_F64] = 8, [DT_I32] = 4};
+    static const size_t sizes[] = {
+        [DT_F32] = 4, [DT_BF16] = 2, [DT_F64] = 8, [DT_I32] = 4, [DT_E4M3] = 1};
     return sizes[dtype];
 }
 
 const char *dtype_name(DType dtype)
 {
-    static const char *const names[] = {
-        [DT_F32] = "f32", [DT_BF16] = "bf16", [DT_F64] = "f64", [DT_I32] = "i32"};
+    static const char *const names[] = {[DT_F32] = "f32",
+                                        [DT_BF16] = "bf16",
+                                        [DT_F64] = "f64",
+                                        [DT_I32] = "i32",
+                                        [DT_E4M3] = "fp8"};
     return names[dtype];
 }
 
 DType dtype_accumulate(DType dtype)
 {
     return dtype == DT_F64 ? DT_F64 : DT_F32;
+}
+
+uint8_t e4m3_from_f32(float value)
+{
+    uint8_t sign = signbit(value) ? 0x80 : 0;
+    float size = fabsf(value);
+    if (isnan(size)) {
+        return 0x7F;
+    }
+    if (size >= E4M3_MOST) {
+        return sign | 0x7E;
+    }
+    int exponent = -8; /* of 0 */
+    if (size > 0) {
+        frexpf(size, &exponent); /* size = f 2^exponent, f in [0.5, 1) */
+    }
+    int step = exponent - 1 < -6 ? -9 : exponent - 4; /* exponent of the last bit that is kept */
+    int units = (int)rintf(ldexpf(size, -step));      /* up to 16: then the next exponent's first */
+    return sign | (uint8_t)(step == -9 ? units : (step + 9) * 8 + units);
+}
+
+float f32_from_e4m3(uint8_t code)
+{
+    int exponent = code >> 3 & 15, fraction = code & 7;
+    float size =
+        exponent == 0 ? ldexpf((float)fraction, -9) : ldexpf((float)(8 + fraction), exponent - 10);
+    size = (code & 0x7F) == 0x7F ? NAN : size;
+    return code & 0x80 ? -size : size;
 }
 
 Tensor tensor_1d(void *data, DType dtype, int64_t a)

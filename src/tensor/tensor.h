@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef enum { DT_F32, DT_BF16, DT_F64, DT_I32 } DType;
+typedef enum { DT_F32, DT_BF16, DT_F64, DT_I32, DT_E4M3 } DType;
 
 #define TENSOR_MAX_RANK 4
 
@@ -28,6 +28,12 @@ const char *dtype_name(DType dtype);
 /* The type in which sums over `dtype` are kept and stored: f64 for f64, f32 for the others.
  * Gradients of parameters, norm statistics, losses and attention statistics have this type. */
 DType dtype_accumulate(DType dtype);
+
+/* The type of activations in a model of that type: bf16 beside products in e4m3. */
+static inline DType dtype_act(DType dtype)
+{
+    return dtype == DT_E4M3 ? DT_BF16 : dtype;
+}
 
 /* bf16 is the upper half of f32; rounding is to nearest, ties to even, and a NaN stays one. */
 static inline uint16_t bf16_from_f32(float value)
@@ -47,6 +53,12 @@ static inline float f32_from_bf16(uint16_t half)
     memcpy(&value, &bits, sizeof value);
     return value;
 }
+
+/* e4m3: sign, 4 bits of exponent (bias 7), 3 of fraction. 2^-9 to 448; no infinity. Rounding is
+ * to nearest, ties to even; what is too large becomes the largest. */
+#define E4M3_MOST 448.0f
+uint8_t e4m3_from_f32(float value);
+float f32_from_e4m3(uint8_t code);
 
 #define TENSOR_NONE ((Tensor){0})
 

@@ -32,6 +32,8 @@ static void store(void *data, DType dtype, int64_t i, double number)
     case DT_I32:
         ((int32_t *)data)[i] = (int32_t)number;
         break;
+    case DT_E4M3: /* ranks do not exchange it */
+        break;
     }
 }
 
@@ -46,6 +48,8 @@ static double load(const void *data, DType dtype, int64_t i)
         return (double)f32_from_bf16(((const uint16_t *)data)[i]);
     case DT_I32:
         return ((const int32_t *)data)[i];
+    case DT_E4M3:
+        break;
     }
     return NAN;
 }
