@@ -229,8 +229,22 @@ static void gpu_close(Backend *backend)
     free(gpu);
 }
 
+#define FP8_COMPUTE 89
+
+static const char *gpu_quant_refusal(const Backend *backend)
+{
+    return ((const CudaBackend *)backend)->compute >= FP8_COMPUTE
+               ? NULL
+               : "this GPU has no tensor cores for it (Ada, Hopper and newer have); take --dtype "
+                 "bf16";
+}
+
 static double gpu_stated_rate(const Backend *backend, DType dtype)
 {
+    if (dtype == DT_E4M3) { /* twice that of bf16, where there is any */
+        return gpu_quant_refusal(backend) == NULL ? 2 * cuda_peak_flops(backend->device, DT_BF16)
+                                                  : 0;
+    }
     return cuda_peak_flops(backend->device, dtype);
 }
 
@@ -277,6 +291,18 @@ static const Ops gpu_ops = {
     .attention_fill = cuda_attention_fill,
     .attention_step = cuda_attention_step,
     .attention_step_ws = cuda_attention_step_ws,
+    .quantise = cuda_quantise,
+    .quantise_ws = cuda_quantise_ws,
+    .rescale = cuda_rescale,
+    .quant_forward = cuda_quant_forward,
+    .quant_backward_input = cuda_quant_backward_input,
+    .quant_backward_weight = cuda_quant_backward_weight,
+    .quant_norm = cuda_quant_norm,
+    .quant_act = cuda_quant_act,
+    .quant_act_backward = cuda_quant_act_backward,
+    .quant_act_backward_ws = cuda_quantise_ws,
+    .quant_xent = cuda_quant_xent,
+    .quant_xent_ws = cuda_quant_xent_ws,
 };
 
 int cuda_devices(char *why, size_t size)
@@ -368,6 +394,8 @@ int cuda_backend_open(int device, Backend **out)
         .attention_refusal = gpu_attention_refusal,
         .attention_choose = cuda_attention_choose,
         .ttt_refusal = gpu_ttt_refusal,
+        .quant_refusal = gpu_quant_refusal,
+        .quant_pays = cuda_quant_pays,
         .close = gpu_close,
     };
     const char *missing = ops_missing(&gpu_ops);

@@ -9,6 +9,7 @@ extern "C" {
 #include "cuda/cuda.h"
 }
 
+#include <cuda_fp8.h>
 #include <string.h>
 
 #define SIDE 8192
@@ -41,6 +42,14 @@ __global__ void fill_bf16(uint16_t *out, int64_t count)
     for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < count;
          i += (int64_t)gridDim.x * blockDim.x) {
         out[i] = (uint16_t)(__float_as_uint(noise(i)) >> 16);
+    }
+}
+
+__global__ void fill_e4m3(uint8_t *out, int64_t count)
+{
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < count;
+         i += (int64_t)gridDim.x * blockDim.x) {
+        out[i] = __nv_cvt_float_to_fp8(noise(i), __NV_SATFINITE, __NV_E4M3);
     }
 }
 
@@ -95,6 +104,8 @@ void cuda_fill_noise(CudaBackend *cuda, void *out, DType dtype, int64_t count)
 {
     if (dtype == DT_F32) {
         fill_f32<<<1024, 256, 0, cuda->stream>>>((float *)out, count);
+    } else if (dtype == DT_E4M3) {
+        fill_e4m3<<<1024, 256, 0, cuda->stream>>>((uint8_t *)out, count);
     } else {
         fill_bf16<<<1024, 256, 0, cuda->stream>>>((uint16_t *)out, count);
     }
@@ -105,11 +116,18 @@ double cuda_matmul_rate(Backend *backend, DType dtype)
 {
     CudaBackend *cuda = (CudaBackend *)backend;
     int64_t count = (int64_t)SIDE * SIDE;
-    size_t bytes = (size_t)count * dtype_size(dtype);
-    char *block = (char *)backend->alloc(backend, 3 * bytes);
+    DType out_type = dtype_act(dtype);
+    size_t bytes = (size_t)count * dtype_size(dtype), out = (size_t)count * dtype_size(out_type);
+    if (dtype == DT_E4M3 && backend->quant_refusal(backend) != NULL) {
+        return 0;
+    }
+    char *block = (char *)backend->alloc(backend, 2 * bytes + out + sizeof(float));
     if (block == NULL) {
         return 0;
     }
+    const float one = 1;
+    float *scale = (float *)(block + 2 * bytes + out);
+    backend->upload(backend, scale, &one, sizeof one);
     cuda_fill_noise(cuda, block, dtype, 2 * count);
     Gemm gemm = {};
     gemm.m = gemm.n = gemm.k = SIDE;
@@ -119,7 +137,9 @@ double cuda_matmul_rate(Backend *backend, DType dtype)
     gemm.out = block + 2 * bytes;
     gemm.lda = gemm.ldb = gemm.ldc = SIDE;
     gemm.batch = 1;
-    gemm.in_type = gemm.out_type = dtype;
+    gemm.in_type = dtype;
+    gemm.out_type = out_type;
+    gemm.scale_a = gemm.scale_b = scale;
     gemm.alpha = 1;
     double seconds = seconds_of(cuda->stream, [&] { cuda_gemm(cuda, &gemm); });
     backend->release(backend, block);

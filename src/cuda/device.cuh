@@ -216,6 +216,22 @@ template <typename T> __device__ inline float sigmoid_for(float x)
     return sizeof(T) == 4 ? 1 / below : __fdividef(1, below);
 }
 
+#define LOG2_E 1.4426950408889634f
+
+/* e^(logit - largest). In bf16 with the device's power of 2, whose error of 2^-22 is nothing
+ * beside that of a logit; the difference comes first, since a large product of it would be
+ * rounded. */
+template <typename T> __device__ inline float exp_above(float logit, float largest)
+{
+    if constexpr (sizeof(T) == 4) {
+        return expf(logit - largest);
+    } else {
+        float power;
+        asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"((logit - largest) * LOG2_E));
+        return power;
+    }
+}
+
 /* ---- Sums, the same in every thread that takes part ---- */
 
 __device__ inline float warp_sum(float value)

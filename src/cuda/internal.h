@@ -68,6 +68,8 @@ void cuda_add_norm_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tens
 void cuda_norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tensor dx,
                         Mode dx_mode, Tensor dweight, Tensor dbias, Mode mode, void *ws);
 size_t cuda_norm_backward_ws(const Ctx *c, Tensor x);
+/* With h given r = x + h; stats (N,2) of x or r, and no output. */
+void cuda_norm_stats(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor stats);
 /* pointwise.cu */
 void cuda_add(Ctx *c, Tensor a, Tensor b, Tensor out);
 void cuda_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse);
@@ -81,12 +83,27 @@ DeviceLink cuda_measure_link(Backend *backend);
 bool cuda_place(const Backend *backend, char *text, size_t size);
 void cuda_versions(const Backend *backend, char *text, size_t size);
 AttentionKind cuda_attention_choose(Backend *backend, HeadShape shape, DType dtype);
+bool cuda_quant_pays(Backend *backend, int64_t rows, int64_t inputs, int64_t outputs);
 int cuda_channel_open(Backend *backend, struct Comm *comm, struct Channel **out);
 
 /* loss.cu */
 void cuda_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses, double scale,
                bool gradient);
+/* Losses, and of each row the largest logit and 1 / the sum of exponentials above it. */
+void cuda_xent_tallies(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
+                       float *tallies);
 void cuda_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode);
+/* quant.cu */
+void cuda_quantise(Ctx *c, Tensor x, Quant q, Tensor dbias, Mode mode, void *ws);
+size_t cuda_quantise_ws(const Ctx *c, Tensor x, Tensor dbias);
+void cuda_rescale(Ctx *c, Tensor scales, Tensor largest, double share);
+void cuda_quant_norm(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Quant y, Tensor stats);
+void cuda_quant_act(Ctx *c, Activation act, bool gated, Tensor x, Quant y);
+void cuda_quant_act_backward(Ctx *c, Activation act, bool gated, Tensor dy, Tensor x, Quant dx,
+                             Tensor dbias, Mode mode, void *ws);
+void cuda_quant_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
+                     double scale, Quant dlogits, void *ws);
+size_t cuda_quant_xent_ws(const Ctx *c, Tensor logits);
 /* optim.cu */
 void cuda_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws);
 size_t cuda_sum_squares_ws(const Ctx *c, Tensor x);
@@ -104,6 +121,9 @@ void cuda_linear_backward_weight(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tensor 
 size_t cuda_linear_backward_weight_ws(const Ctx *c, Tensor x, Tensor dy);
 void cuda_linear_gelu_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor pre, Tensor y);
 void cuda_linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tensor dpre);
+void cuda_quant_forward(Ctx *c, Quant x, Quant w, Tensor bias, Tensor y);
+void cuda_quant_backward_input(Ctx *c, Quant dy, Quant w, Tensor dx, Mode mode);
+void cuda_quant_backward_weight(Ctx *c, Quant x, Quant dy, Tensor dw, Mode mode);
 /* column_sum.cu: out (C) f32 = or += column sums of x (N,C); ws as its function asks. */
 void cuda_column_sum(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws);
 size_t cuda_column_sum_ws(const Ctx *c, Tensor x);
@@ -187,7 +207,8 @@ size_t cuda_naive_backward_ws(const CudaBackend *backend, HeadShape shape, DType
 
 /* A batch of row-major products: out (m,n) = alpha * op(a) op(b) + beta * out, op(a) being (m,k)
  * and op(b) (k,n). lda, ldb, ldc are elements from row to row as stored; strides elements from
- * one product of the batch to the next. Inputs have one type, f32 or bf16; sums are f32. */
+ * one product of the batch to the next. Inputs have one type, f32, bf16 or e4m3 (of which a is used
+ * as stored and b transposed); sums are f32. */
 typedef struct {
     int64_t m, n, k;
     bool transpose_a, transpose_b;
@@ -197,6 +218,7 @@ typedef struct {
     int batch;
     DType in_type, out_type;
     float alpha, beta;
+    const float *scale_a, *scale_b; /* of e4m3, in device memory: what the operands are times */
 } Gemm;
 void cuda_gemm(CudaBackend *backend, const Gemm *gemm); /* matmul.c */
 

@@ -22,8 +22,6 @@
 #define XENT_MOST_THREADS 1024
 #define XENT_RESERVED 1024 /* shared bytes left for the sums of a block */
 
-#define LOG2_E 1.4426950408889634f
-
 #define SUM_THREADS 1024
 #define SUM_FLIGHT 8
 
@@ -35,20 +33,6 @@ struct Tally {
 __device__ static Tally no_logits()
 {
     return Tally{-FLT_MAX / 2, 0};
-}
-
-/* e^(logit - largest). In bf16 with the device's power of 2, whose error of 2^-22 is nothing
- * beside that of a logit; the difference comes first, since a large product of it would be
- * rounded. */
-template <typename T> __device__ static float exp_above(float logit, float largest)
-{
-    if constexpr (sizeof(T) == 4) {
-        return expf(logit - largest);
-    } else {
-        float power;
-        asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"((logit - largest) * LOG2_E));
-        return power;
-    }
 }
 
 template <typename T, int LANES>
@@ -165,11 +149,12 @@ template <typename T> __device__ static void clear_row(const Row<T> &row)
 }
 
 /* kept: room for the first `room` pieces of the row. Blocks have no fewer threads than a row has
- * edges. */
+ * edges. tallies (rows, 2), or NULL: largest logit and 1 / sum, which make 0 of a row without
+ * target. */
 template <typename T>
 __global__ void __launch_bounds__(XENT_MOST_THREADS)
     xent_row(T *logits, const int32_t *targets, float *losses, int width, int classes, float scale,
-             bool gradient, int room)
+             bool gradient, int room, float *tallies)
 {
     extern __shared__ uint4 kept[];
     constexpr int lanes = wide_lanes<T>;
@@ -181,6 +166,10 @@ __global__ void __launch_bounds__(XENT_MOST_THREADS)
     if (target < 0) {
         if (thread == 0) {
             losses[blockIdx.x] = 0;
+            if (tallies != NULL) {
+                tallies[2LL * blockIdx.x] = INFINITY;
+                tallies[2LL * blockIdx.x + 1] = 0;
+            }
         }
         if (gradient) {
             clear_row(row);
@@ -216,6 +205,10 @@ __global__ void __launch_bounds__(XENT_MOST_THREADS)
     tally = block_join<T>(tally, 0);
     if (thread == 0) {
         losses[blockIdx.x] = logf(tally.sum) + (tally.largest - target_logit);
+        if (tallies != NULL) {
+            tallies[2LL * blockIdx.x] = tally.largest;
+            tallies[2LL * blockIdx.x + 1] = 1 / tally.sum;
+        }
     }
     if (!gradient) {
         return;
@@ -382,7 +375,7 @@ template <typename T> static bool launch_stream(Ctx *c, Stream<T> args)
 
 template <typename T>
 static void launch_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
-                        float scale, bool gradient)
+                        float scale, bool gradient, float *tallies)
 {
     Stream<T> args = {};
     args.logits = (T *)logits.data;
@@ -406,7 +399,8 @@ static void launch_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, 
     CUDA_CHECK(
         cudaFuncSetAttribute(xent_row<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, most * 16));
     xent_row<T><<<(unsigned)args.rows, (unsigned)threads, (size_t)room * 16, cuda_of(c)->stream>>>(
-        args.logits, args.targets, args.losses, args.width, args.classes, scale, gradient, room);
+        args.logits, args.targets, args.losses, args.width, args.classes, scale, gradient, room,
+        tallies);
     CUDA_LAUNCHED("xent_row");
 }
 
@@ -414,7 +408,14 @@ void cuda_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor lo
                bool gradient)
 {
     CUDA_FOR_TYPE(logits.dtype, launch_xent, c, logits, classes, targets, losses, (float)scale,
-                  gradient);
+                  gradient, (float *)NULL);
+}
+
+void cuda_xent_tallies(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
+                       float *tallies)
+{
+    CUDA_FOR_TYPE(logits.dtype, launch_xent, c, logits, classes, targets, losses, 0.0f, false,
+                  tallies);
 }
 
 /* One block; out = or += scale * sum. */

@@ -300,6 +300,57 @@ size_t cuda_linear_backward_weight_ws(const Ctx *c, Tensor x, Tensor dy)
     return cuda_column_sum_ws(c, dy);
 }
 
+/* out (m,n) = a (m,k) b^T, b being (n,k): the one form that e4m3 has. */
+static Gemm quant_gemm(Tensor a, int64_t lda, Quant of_a, Tensor b, int64_t ldb, Quant of_b,
+                       Tensor out, Mode mode)
+{
+    return (Gemm){.m = a.dim[0],
+                  .n = b.dim[0],
+                  .k = a.dim[1],
+                  .transpose_b = true,
+                  .a = a.data,
+                  .b = b.data,
+                  .out = out.data,
+                  .lda = lda,
+                  .ldb = ldb,
+                  .ldc = b.dim[0],
+                  .batch = 1,
+                  .in_type = DT_E4M3,
+                  .out_type = out.dtype,
+                  .alpha = 1.0f,
+                  .beta = beta_of(mode),
+                  .scale_a = (const float *)of_a.scale.data + SCALE_INVERSE,
+                  .scale_b = (const float *)of_b.scale.data + SCALE_INVERSE};
+}
+
+void cuda_quant_forward(Ctx *c, Quant x, Quant w, Tensor bias, Tensor y)
+{
+    int64_t in = x.rows.dim[1];
+    Product product = {.gemm = quant_gemm(x.rows, in, x, w.rows, in, w, y, MODE_SET),
+                       .epilogue = CUBLASLT_EPILOGUE_DEFAULT};
+    if (tensor_given(bias)) {
+        product.epilogue = CUBLASLT_EPILOGUE_BIAS;
+        product.bias = bias.data;
+    }
+    run_or_fail(matmul_of(c), &product);
+}
+
+void cuda_quant_backward_input(Ctx *c, Quant dy, Quant w, Tensor dx, Mode mode)
+{
+    Product product = {
+        .gemm = quant_gemm(dy.rows, dy.rows.dim[1], dy, w.columns, w.stride, w, dx, mode),
+        .epilogue = CUBLASLT_EPILOGUE_DEFAULT};
+    run_or_fail(matmul_of(c), &product);
+}
+
+void cuda_quant_backward_weight(Ctx *c, Quant x, Quant dy, Tensor dw, Mode mode)
+{
+    Product product = {.gemm =
+                           quant_gemm(dy.columns, dy.stride, dy, x.columns, x.stride, x, dw, mode),
+                       .epilogue = CUBLASLT_EPILOGUE_DEFAULT};
+    run_or_fail(matmul_of(c), &product);
+}
+
 /* cuBLASLt's gelu is the tanh form, but computed with bf16 results in mind; in f32 it is left to
  * pacer's own kernel. Rows of aux have to be a multiple of 8 elements, and its start aligned. */
 static bool epilogue_covers(Tensor aux)

@@ -17,7 +17,7 @@
 /* The file of choices made by timing: text, one per GPU model, driver and cuBLASLt version, since a
  * choice means nothing to another. Its first line says which it is for; every further line is what
  * was chosen for, " =", and the choice: for a product (product_key_text) cuBLASLt's description of
- * the algorithm, eight numbers in hex; for attention (attention_choice.c) the name of the kernel. A
+ * the algorithm, eight numbers in hex; for what choice.c decides a name. A
  * file with another first line is not used and replaced at the next choice; a line that does not
  * parse is skipped, and of several for one product the last counts. Deleting the file makes the
  * next run time everything anew.

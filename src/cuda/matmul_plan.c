@@ -75,9 +75,10 @@ const char *product_key_text(const ProductKey *key, char text[PRODUCT_KEY_TEXT_S
 
 static cudaDataType_t type_of(int32_t dtype)
 {
-    PACER_ASSERT(dtype == DT_F32 || dtype == DT_BF16,
-                 "a product on the device takes f32 or bf16, not %s", dtype_name((DType)dtype));
-    return dtype == DT_F32 ? CUDA_R_32F : CUDA_R_16BF;
+    PACER_ASSERT(dtype == DT_F32 || dtype == DT_BF16 || dtype == DT_E4M3,
+                 "a product on the device takes f32, bf16 or fp8, not %s",
+                 dtype_name((DType)dtype));
+    return dtype == DT_F32 ? CUDA_R_32F : dtype == DT_BF16 ? CUDA_R_16BF : CUDA_R_8F_E4M3;
 }
 
 /* A matrix stored as (rows, columns) row-major. */
@@ -103,6 +104,13 @@ static void set_op(Plan *plan, cublasLtMatmulDescAttributes_t attribute, const v
 
 static void set_pointers(const Plan *plan, const Product *product)
 {
+    const Gemm *g = &product->gemm;
+    if (g->in_type == DT_E4M3) {
+        LT_CHECK(cublasLtMatmulDescSetAttribute(plan->op, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER,
+                                                &g->scale_b, sizeof g->scale_b));
+        LT_CHECK(cublasLtMatmulDescSetAttribute(plan->op, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
+                                                &g->scale_a, sizeof g->scale_a));
+    }
     if (product->bias != NULL) {
         LT_CHECK(cublasLtMatmulDescSetAttribute(plan->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                                 &product->bias, sizeof product->bias));

@@ -26,8 +26,8 @@
 /* Operands of the forward kernels; h and r only when two inputs are added first. */
 template <typename T> struct ForwardArgs {
     const T *x, *h, *weight, *bias; /* bias may be NULL */
-    T *r, *y;
-    float *stats; /* (rows, 2) */
+    T *r, *y;                       /* y may be NULL */
+    float *stats;                   /* (rows, 2) */
     int64_t rows, width;
     float eps;
     bool layer;
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(MOST_THREADS) norm_forward_kept(ForwardArgs<T>
 #pragma unroll
     for (int i = 0; i < KEPT_PIECES; i++) {
         int at = threadIdx.x + i * step;
-        if (at < pieces) {
+        if (at < pieces && args.y != NULL) {
             float weight[lanes], bias[lanes] = {};
             unpack<T>(kept[i], value);
             load_lanes(args.weight + at * lanes, weight);
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(PLAIN_THREADS) norm_forward_plain(ForwardArgs<
         squares += distance * distance;
     }
     float rstd = 1 / sqrtf(block_sum(squares) / (float)width + args.eps);
-    for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
+    for (int64_t i = threadIdx.x; i < width && args.y != NULL; i += blockDim.x) {
         float bias = args.bias != NULL ? to_f32(args.bias[i]) : 0;
         float value = (to_f32(from[i]) - mean) * rstd * to_f32(args.weight[i]) + bias;
         args.y[start + i] = from_f32<T>(value);
@@ -193,6 +193,16 @@ template <typename T>
 static void launch_add_norm(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor y, Tensor stats)
 {
     launch_forward<T, true>(c, x, h, norm, r, y, stats);
+}
+
+void cuda_norm_stats(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor stats)
+{
+    Tensor none = {};
+    if (tensor_given(h)) {
+        CUDA_FOR_TYPE(x.dtype, launch_add_norm, c, x, h, norm, r, none, stats);
+    } else {
+        CUDA_FOR_TYPE(x.dtype, launch_norm, c, x, norm, none, stats);
+    }
 }
 
 void cuda_norm_forward(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats)

@@ -2,23 +2,13 @@
  * part. They move memory and little else, so each reads and writes every element once, 16 bytes
  * at a time, with f32 in between. Every thread reads what it overwrites, so that outputs may be
  * inputs. */
-#include "cuda/device.cuh"
+#include "cuda/activation.cuh"
 
 #define MAP_THREADS 256
 #define MAP_PIECES 2 /* pieces of LANES elements that a thread has in flight */
 #define ROW_THREADS 256
 
 /* ---- Element by element over flat arrays ---- */
-
-/* gelu(x) = x s(x) with s = 1/(1 + exp(-2 a (x + b x^3))), which is the tanh form, a =
- * sqrt(2/pi). */
-#define GELU_A 0.79788456080286535588f
-#define GELU_B 0.044715f
-
-template <typename T> __device__ static float gelu_gate(float x)
-{
-    return sigmoid_for<T>(2 * GELU_A * (x + GELU_B * x * x * x));
-}
 
 template <typename T> struct Add {
     static constexpr bool binary = true;
@@ -27,29 +17,6 @@ template <typename T> struct Add {
         return a + b;
     }
 };
-
-template <typename T, Activation A> __device__ static float act_value(float x)
-{
-    if constexpr (A == ACT_GELU) {
-        return x * gelu_gate<T>(x);
-    } else if constexpr (A == ACT_SILU) {
-        return x * sigmoid_for<T>(x);
-    }
-    return x <= 0 ? 0 : x * x;
-}
-
-/* silu' = s (1 + x (1 - s)); gelu' = s + x s' with s' = 2 a (1 + 3 b x^2) s (1 - s). */
-template <typename T, Activation A> __device__ static float act_slope(float x)
-{
-    if constexpr (A == ACT_GELU) {
-        float s = gelu_gate<T>(x);
-        return s + x * (2 * GELU_A * (1 + 3 * GELU_B * x * x)) * (s * (1 - s));
-    } else if constexpr (A == ACT_SILU) {
-        float s = sigmoid_for<T>(x);
-        return s * (1 + x * (1 - s));
-    }
-    return x <= 0 ? 0 : 2 * x;
-}
 
 template <typename T, Activation A> struct Act {
     static constexpr bool binary = false;
@@ -131,20 +98,6 @@ template <typename T> static void launch_add(Ctx *c, Tensor a, Tensor b, Tensor 
     map<T, Add<T>>(c, a, b, out);
 }
 
-/* call<T, ACT_...>(...) for the activation act. */
-#define FOR_ACT(act, T, call, ...)       \
-    switch (act) {                       \
-    case ACT_SILU:                       \
-        call<T, ACT_SILU>(__VA_ARGS__);  \
-        break;                           \
-    case ACT_GELU:                       \
-        call<T, ACT_GELU>(__VA_ARGS__);  \
-        break;                           \
-    case ACT_RELU2:                      \
-        call<T, ACT_RELU2>(__VA_ARGS__); \
-        break;                           \
-    }
-
 template <typename T, Activation A> static void map_act(Ctx *c, Tensor x, Tensor y)
 {
     Tensor none = {};
@@ -221,15 +174,7 @@ __global__ void __launch_bounds__(ROW_THREADS)
         load_lanes(dy + blockIdx.x * width + at, slope);
 #pragma unroll
         for (int k = 0; k < LANES; k++) {
-            float g = gate[k];
-            if constexpr (A == ACT_SILU) {
-                float s = sigmoid_for<T>(g);
-                gate[k] = slope[k] * up[k] * s * (1 + g * (1 - s));
-                up[k] = slope[k] * g * s;
-            } else {
-                gate[k] = slope[k] * up[k] * act_slope<T, A>(g);
-                up[k] = slope[k] * act_value<T, A>(g);
-            }
+            gated_slope<T, A>(slope[k], &gate[k], &up[k]);
         }
         store_lanes(dgate_up + start + at, gate);
         store_lanes(dgate_up + start + width + at, up);
