@@ -44,12 +44,16 @@ static const char *const presets[] = {"gpt2-124m", "llama-22m"};
 static void test_cuda_train__same_bits_with_and_without_graph(void **state)
 {
     (void)state;
-    for (int i = 0; i < 2; i++) {
+    const DType dtypes[] = {DT_BF16, DT_E4M3};
+    for (int i = 0; i < 4; i++) {
         for (int kind = ATTENTION_NAIVE; kind <= ATTENTION_LIBRARY; kind++) {
-            TrainerSetup setup = gpu_setup(presets[i], 4, 2, 256);
+            TrainerSetup setup = gpu_setup(presets[i % 2], 4, 2, 256);
             setup.attention = (AttentionKind)kind;
+            setup.dtype = dtypes[i / 2];
+            setup.spec.ffn = setup.dtype == DT_E4M3 ? 208 : setup.spec.ffn; /* of 16 */
             HeadShape heads = {4, 256, 4, 4, 32};
-            if (backend_attention_refusal(gpu, setup.attention, heads, setup.dtype) != NULL) {
+            if (backend_attention_refusal(gpu, setup.attention, heads, DT_BF16) != NULL ||
+                (setup.dtype == DT_E4M3 && gpu->quant_refusal(gpu) != NULL)) {
                 continue;
             }
             Outcome first = small_run(setup, gpu, 4);
@@ -180,19 +184,21 @@ static void test_cuda_train__ttt(void **state)
 static void test_cuda_train__plans_are_exact(void **state)
 {
     (void)state;
-    static const DType dtypes[] = {DT_F32, DT_BF16};
+    static const DType dtypes[] = {DT_F32, DT_BF16, DT_E4M3};
+    int types = gpu->quant_refusal(gpu) == NULL ? 3 : 2;
     int runs = 0;
     for (int i = 0; i < 2; i++) {
-        for (int d = 0; d < 2; d++) {
+        for (int d = 0; d < types; d++) {
             for (int64_t accum = 1; accum <= 4; accum *= 2) {
                 for (int variant = 0; variant < 6; variant++) {
                     TrainerSetup setup = gpu_setup(presets[i], 8 / accum, accum, 136);
                     setup.dtype = dtypes[d];
+                    setup.spec.ffn = setup.dtype == DT_E4M3 ? 208 : setup.spec.ffn;
                     setup.attention = (AttentionKind)(variant / 2);
                     setup.recompute = variant % 2 == 1;
                     HeadShape heads = {8 / accum, 136, 4, 4, 32};
-                    if (backend_attention_refusal(gpu, setup.attention, heads, setup.dtype) ==
-                        NULL) {
+                    if (backend_attention_refusal(gpu, setup.attention, heads,
+                                                  dtype_act(setup.dtype)) == NULL) {
                         free(small_run(setup, gpu, 1).params);
                         runs++;
                     }

@@ -27,7 +27,8 @@ static bool is_linear(OpId op)
 {
     return op == OP_LINEAR_FORWARD || op == OP_LINEAR_BACKWARD_INPUT ||
            op == OP_LINEAR_BACKWARD_WEIGHT || op == OP_LINEAR_GELU_FORWARD ||
-           op == OP_LINEAR_GELU_BACKWARD_INPUT;
+           op == OP_LINEAR_GELU_BACKWARD_INPUT || op == OP_QUANT_FORWARD ||
+           op == OP_QUANT_BACKWARD_INPUT || op == OP_QUANT_BACKWARD_WEIGHT;
 }
 
 static void note(void *user, OpId op, OpShape shape, double flops)
@@ -66,8 +67,15 @@ void products_of_model(ModelProducts *out, const ModelSpec *spec, DType dtype, i
     DType acc = dtype_accumulate(dtype);
     int64_t rows = batch * seq;
     model_init(&model, spec, dtype, backend->row_align > 0 ? backend->row_align : 1);
-    model_bind(&model, unreal(dtype, model.params.flat), unreal(acc, model.params.flat),
+    model_bind(&model, unreal(model.act, model.params.flat), unreal(acc, model.params.flat),
                model_rope_shape(&model));
+    if (model.quantised) {
+        int64_t scales = model_quant_scales(&model);
+        model_bind_quant(&model,
+                         (ModelQuant){.scales = tensor_2d(NULL, DT_F32, scales, SCALE_COUNT),
+                                      .largest = unreal(DT_F32, scales),
+                                      .codes = unreal(DT_E4M3, model_quant_codes(&model))});
+    }
     ctx_init(&c, backend);
     c.dry = true;
     c.note = note;
@@ -89,6 +97,7 @@ typedef struct {
     Tensor x, w, y, bias; /* (rows, inputs), (outputs, inputs), (rows, outputs), (outputs) act */
     Tensor dw;            /* (outputs, inputs) acc */
     Tensor pre;           /* gelu's input: like y forward, like x backward */
+    Quant x_codes, w_codes, y_codes;
     int repeats;
 } Trial;
 
@@ -97,9 +106,35 @@ static Tensor push(Arena *arena, DType dtype, int64_t rows, int64_t width)
     return arena_push(arena, MEM_SCRATCH, dtype, 2, (int64_t[]){rows, width});
 }
 
+static Quant push_codes(Arena *arena, Tensor scale, int64_t rows, int64_t width)
+{
+    return (Quant){.rows = push(arena, DT_E4M3, rows, width),
+                   .columns = push(arena, DT_E4M3, width, rows),
+                   .stride = rows,
+                   .scale = scale,
+                   .largest = tensor_rows(scale, 0, 1)};
+}
+
+/* Codes, a scale for all of them, and what is made of them. */
+static void push_coded(Trial *t, Arena *arena)
+{
+    const ModelProduct *p = t->product;
+    Tensor scale = arena_push(arena, MEM_SCRATCH, DT_F32, 1, (int64_t[]){SCALE_COUNT});
+    t->x_codes = push_codes(arena, scale, p->rows, p->inputs);
+    t->w_codes = push_codes(arena, scale, p->outputs, p->inputs);
+    t->y_codes = push_codes(arena, scale, p->rows, p->outputs);
+    t->x = push(arena, DT_BF16, p->rows, p->inputs);
+    t->y = push(arena, DT_BF16, p->rows, p->outputs);
+    t->dw = push(arena, DT_F32, p->outputs, p->inputs);
+}
+
 static void push_operands(Trial *t, Arena *arena, DType dtype)
 {
     const ModelProduct *p = t->product;
+    if (dtype == DT_E4M3) {
+        push_coded(t, arena);
+        return;
+    }
     t->x = push(arena, dtype, p->rows, p->inputs);
     t->w = push(arena, dtype, p->outputs, p->inputs);
     t->y = push(arena, dtype, p->rows, p->outputs);
@@ -133,6 +168,15 @@ static void call_once(Trial *t)
         break;
     case OP_LINEAR_GELU_BACKWARD_INPUT:
         op_linear_gelu_backward_input(c, t->y, t->w, t->pre, t->x);
+        break;
+    case OP_QUANT_FORWARD:
+        op_quant_forward(c, t->x_codes, t->w_codes, TENSOR_NONE, t->y);
+        break;
+    case OP_QUANT_BACKWARD_INPUT:
+        op_quant_backward_input(c, t->y_codes, t->w_codes, t->x, MODE_SET);
+        break;
+    case OP_QUANT_BACKWARD_WEIGHT:
+        op_quant_backward_weight(c, t->x_codes, t->y_codes, t->dw, MODE_SET);
         break;
     default:
         PACER_ASSERT(false, "%s is no linear map", op_name(t->product->op));
@@ -199,6 +243,8 @@ static char *make_noise(DType dtype)
         float value = (float)(2 * rng_uniform(1, 0, i) - 1);
         if (dtype == DT_BF16) {
             ((uint16_t *)noise)[i] = bf16_from_f32(value);
+        } else if (dtype == DT_E4M3) {
+            ((uint8_t *)noise)[i] = e4m3_from_f32(value);
         } else {
             ((float *)noise)[i] = value;
         }
@@ -232,6 +278,10 @@ static void measure(ModelProduct *product, Backend *backend, DType dtype, const 
     backend->sync(backend);
     arena_init(&operands, "operands", block, bytes);
     push_operands(&t, &operands, dtype);
+    if (dtype == DT_E4M3) {
+        const float ones[SCALE_COUNT] = {1, 1};
+        backend->upload(backend, t.x_codes.scale.data, ones, sizeof ones);
+    }
     ctx_init(&t.c, backend);
     arena_init(&t.c.scratch, "scratch", block + bytes, scratch);
     time_calls(&t, product, seconds);

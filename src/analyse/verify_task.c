@@ -113,7 +113,7 @@ static int verify_stand_in(Trainer *timed, Backend *trusted, Task task, size_t f
     HeadShape heads = {setup.batch, setup.seq, spec->heads, spec->kv_heads, spec->head_dim};
     const char *refusal =
         spec->mixer == MIXER_ATTENTION
-            ? backend_attention_refusal(backend, setup.attention, heads, setup.dtype)
+            ? backend_attention_refusal(backend, setup.attention, heads, dtype_act(setup.dtype))
             : NULL;
     if (refusal != NULL) {
         return not_verified("a whole sequence would take %s too long, and in a shorter one %s",

@@ -344,6 +344,7 @@ int cmd_bench_attention(Config *cfg)
 {
     signals_install();
     int code = run_resolve(cfg);
+    code = code != 0 ? code : dtype_refuse_fp8(cfg, "attention");
     if (code != 0) {
         return code;
     }

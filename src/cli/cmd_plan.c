@@ -178,7 +178,7 @@ int plan_predict(const Run *run, Comm *comm, PredictedRanks *best)
     Backend *backend = run->backend;
     PredictModel model = {.ddp = s->ddp,
                           .wire = s->ddp.wire,
-                          .weights = s->dtype,
+                          .weights = dtype_act(s->dtype),
                           .tokens = s->batch * s->seq,
                           .contention = contention_of(run, comm)};
     int64_t repeats = 0;

@@ -58,7 +58,7 @@ typedef enum {
 const char *command_words(Command command); /* "data prepare" */
 
 /* Values of the fields that hold a choice, in the order of the choices in table.c. */
-enum { CONFIG_DTYPE_AUTO, CONFIG_DTYPE_F32, CONFIG_DTYPE_BF16 };
+enum { CONFIG_DTYPE_AUTO, CONFIG_DTYPE_F32, CONFIG_DTYPE_BF16, CONFIG_DTYPE_FP8 };
 enum {
     CONFIG_ATTENTION_AUTO,
     CONFIG_ATTENTION_NAIVE,

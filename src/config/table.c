@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const char *const devices[] = {DEVICE_CHOICES(CHOICE_WORD) NULL};
-static const char *const dtypes[] = {"auto", "f32", "bf16", NULL};
+static const char *const dtypes[] = {"auto", "f32", "bf16", "fp8", NULL};
 static const char *const schedules[] = {SCHEDULE_CHOICES(CHOICE_WORD) NULL};
 static const char *const optimizers[] = {OPTIMIZER_CHOICES(CHOICE_WORD) NULL};
 static const char *const attentions[] = {"auto", "naive", "flash", "cudnn", NULL};
@@ -172,8 +172,9 @@ static const Option options[] = {
      "others are tested against"},
     {"dtype", CHOICE(dtype, "auto", dtypes), GROUP, STEP | KERNEL | MACHINE | USE | BIT(EXPORT),
      RECORDED, RESULT,
-     "type of activations and of the weights they meet; the optimizer keeps f32; auto: bf16 on a "
-     "GPU, else f32",
+     "type of activations and of the weights they meet; the optimizer keeps f32; fp8: bf16, but "
+     "linear layers and the head multiply in e4m3 (Hopper, Ada and newer); auto: bf16 on a GPU, "
+     "else f32",
      ALSO({BIT(EXPORT), "type of the tensors; auto: f32"},
           {USE, "type of the weights; auto: bf16 on a GPU, else f32"},
           {KERNEL | MACHINE, "type that is timed; auto: bf16 on a GPU, else f32"})},

@@ -42,16 +42,16 @@ static void fill_state(Ctx *c, const Model *model, int layer, Tensor qkv)
     }
 }
 
-static void forward(Ctx *c, Model *model, int layer, Tensor x, Tensor out)
+static void forward(Ctx *c, Model *model, int layer, Operand x, Tensor out)
 {
     const ModelSpec *s = &model->spec;
     const Linear *linears = model->layers[layer].mixing;
     Tensor *saved = model->saved[layer].mixer;
     HeadShape shape = shape_of(model);
-    int64_t rows = x.dim[0];
-    Tensor qkv = ctx_save(c, MEM_MIXER, x.dtype, rows, packed_width(shape));
-    Tensor mixed = ctx_save(c, MEM_MIXER, x.dtype, rows, s->heads * s->head_dim);
-    Tensor aux = model_steps(model) ? TENSOR_NONE : op_attention_aux(c, shape, x.dtype);
+    int64_t rows = shape.batch * shape.seq;
+    Tensor qkv = ctx_save(c, MEM_MIXER, model->act, rows, packed_width(shape));
+    Tensor mixed = ctx_save(c, MEM_MIXER, model->act, rows, s->heads * s->head_dim);
+    Tensor aux = model_steps(model) ? TENSOR_NONE : op_attention_aux(c, shape, model->act);
     linear_forward(c, &linears[LINEAR_QKV], x, qkv);
     if (model_steps(model)) {
         op_attention_step(c, qkv, shape, model->rope, model->decode.position,
@@ -63,29 +63,31 @@ static void forward(Ctx *c, Model *model, int layer, Tensor x, Tensor out)
         fill_state(c, model, layer, qkv);
         op_attention_forward(c, qkv, shape, mixed, aux);
     }
-    linear_forward(c, &linears[LINEAR_OUT], mixed, out);
+    ArenaMark mark = arena_mark(&c->scratch);
+    Operand *last = &model->saved[layer].mixed;
+    *last = linear_operand(c, model, &linears[LINEAR_OUT], MEM_MIXER, mixed);
+    linear_forward(c, &linears[LINEAR_OUT], *last, out);
+    arena_release(&c->scratch, mark);
     saved[SAVED_QKV] = qkv;
     saved[SAVED_OUT] = mixed;
     saved[SAVED_AUX] = aux;
 }
 
-static void backward(Ctx *c, Model *model, int layer, Tensor dout, Tensor x, Mode mode)
+static void backward(Ctx *c, Model *model, int layer, Tensor dout, Operand x, Tensor dx, Mode mode)
 {
     const Linear *linears = model->layers[layer].mixing;
     const Tensor *saved = model->saved[layer].mixer;
     Tensor qkv = saved[SAVED_QKV], mixed = saved[SAVED_OUT];
     HeadShape shape = shape_of(model);
     ArenaMark mark = arena_mark(&c->scratch);
-    Tensor dmixed = ctx_scratch(c, MEM_SCRATCH, x.dtype, mixed.dim[0], mixed.dim[1]);
-    Tensor dqkv = ctx_scratch(c, MEM_SCRATCH, x.dtype, qkv.dim[0], qkv.dim[1]);
-    linear_backward_weight(c, &linears[LINEAR_OUT], mixed, dout, mode);
-    linear_backward_input(c, &linears[LINEAR_OUT], dout, dmixed);
+    Tensor dmixed = ctx_scratch(c, MEM_SCRATCH, model->act, mixed.dim[0], mixed.dim[1]);
+    Tensor dqkv = ctx_scratch(c, MEM_SCRATCH, model->act, qkv.dim[0], qkv.dim[1]);
+    linear_backward(c, &linears[LINEAR_OUT], model->saved[layer].mixed, dout, dmixed, mode);
     op_attention_backward(c, dmixed, qkv, mixed, saved[SAVED_AUX], shape, dqkv);
     if (tensor_given(model->rope)) {
         op_rope(c, dqkv, shape, model->rope, true);
     }
-    linear_backward_weight(c, &linears[LINEAR_QKV], x, dqkv, mode);
-    linear_backward_input(c, &linears[LINEAR_QKV], dqkv, x);
+    linear_backward(c, &linears[LINEAR_QKV], x, dqkv, dx, mode);
     arena_release(&c->scratch, mark);
 }
 

@@ -25,47 +25,65 @@ static void declare(Model *model, int layer)
     linear_declare(table, &l->down, names->down, layer, s->width, s->ffn, spec_out_std(s), s->bias);
 }
 
-static void forward(Ctx *c, Model *model, int layer, Tensor x, Tensor out)
+static void forward(Ctx *c, Model *model, int layer, Operand x, Tensor out)
 {
     const Layer *l = &model->layers[layer];
     BlockSaved *saved = &model->saved[layer];
-    int64_t rows = x.dim[0], width = model->spec.ffn;
+    int64_t rows = model->batch.batch * model->batch.seq, width = model->spec.ffn;
     Activation act = kinds[model->spec.ffn_kind].act;
     bool gated = kinds[model->spec.ffn_kind].gated;
+    ArenaMark mark = arena_mark(&c->scratch);
     saved->up = ctx_save(c, MEM_FFN, model->act, rows, gated ? 2 * width : width);
-    saved->act = ctx_save(c, MEM_FFN, model->act, rows, width);
-    if (gated) {
+    saved->act = linear_input(c, model, &l->down, MEM_FFN, rows);
+    Tensor plain = saved->act.plain;
+    if (linear_is_quantised(&l->down)) {
         linear_forward(c, &l->up, x, saved->up);
-        op_gated_forward(c, act, saved->up, saved->act);
-    } else if (act == ACT_GELU) {
-        op_linear_gelu_forward(c, x, l->up.weight.value, l->up.bias.value, saved->up, saved->act);
+        op_quant_act(c, act, gated, saved->up, saved->act.codes);
+    } else if (gated) {
+        linear_forward(c, &l->up, x, saved->up);
+        op_gated_forward(c, act, saved->up, plain);
+    } else if (act == ACT_GELU && !linear_is_quantised(&l->up)) {
+        op_linear_gelu_forward(c, x.plain, l->up.weight.value, l->up.bias.value, saved->up, plain);
     } else {
         linear_forward(c, &l->up, x, saved->up);
-        op_act_forward(c, act, saved->up, saved->act);
+        op_act_forward(c, act, saved->up, plain);
     }
     linear_forward(c, &l->down, saved->act, out);
+    arena_release(&c->scratch, mark);
 }
 
 /* A weight's gradient is taken before the input's, which may then overwrite the activation. */
-static void backward(Ctx *c, Model *model, int layer, Tensor dout, Tensor x, Mode mode)
+static void backward(Ctx *c, Model *model, int layer, Tensor dout, Operand x, Tensor dx, Mode mode)
 {
     const Layer *l = &model->layers[layer];
     const BlockSaved *saved = &model->saved[layer];
     Activation act = kinds[model->spec.ffn_kind].act;
-    Tensor dup = saved->act;
-    linear_backward_weight(c, &l->down, saved->act, dout, mode);
-    if (kinds[model->spec.ffn_kind].gated) {
-        dup = saved->up;
-        linear_backward_input(c, &l->down, dout, saved->act);
-        op_gated_backward(c, act, saved->act, saved->up, dup);
-    } else if (act == ACT_GELU) {
-        op_linear_gelu_backward_input(c, dout, l->down.weight.value, saved->up, dup);
-    } else {
-        linear_backward_input(c, &l->down, dout, dup);
-        op_act_backward(c, act, dup, saved->up, dup);
+    bool gated = kinds[model->spec.ffn_kind].gated;
+    bool down_coded = linear_is_quantised(&l->down), up_coded = linear_is_quantised(&l->up);
+    ArenaMark mark = arena_mark(&c->scratch);
+    Tensor dact = saved->act.plain; /* and, without a gate, what becomes of it before the act */
+    if (down_coded) {
+        dact = ctx_scratch(c, MEM_SCRATCH, model->act, dout.dim[0], model->spec.ffn);
     }
-    linear_backward_weight(c, &l->up, x, dup, mode);
-    linear_backward_input(c, &l->up, dup, x);
+    if (act == ACT_GELU && !gated && !down_coded && !up_coded) {
+        op_linear_backward_weight(c, dact, dout, l->down.weight.grad, l->down.bias.grad, mode);
+        op_linear_gelu_backward_input(c, dout, l->down.weight.value, saved->up, dact);
+        linear_backward(c, &l->up, x, dact, dx, mode);
+    } else {
+        linear_backward(c, &l->down, saved->act, dout, dact, mode);
+        if (up_coded) {
+            Quant dup = linear_slope(c, &l->up, dout.dim[0]);
+            op_quant_act_backward(c, act, gated, dact, saved->up, dup, l->up.bias.grad, mode);
+            linear_backward_codes(c, &l->up, x, dup, dx, mode);
+        } else if (gated) {
+            op_gated_backward(c, act, dact, saved->up, saved->up);
+            linear_backward(c, &l->up, x, saved->up, dx, mode);
+        } else {
+            op_act_backward(c, act, dact, saved->up, dact);
+            linear_backward(c, &l->up, x, dact, dx, mode);
+        }
+    }
+    arena_release(&c->scratch, mark);
 }
 
 const BlockPart part_ffn = {.declare = declare, .forward = forward, .backward = backward};

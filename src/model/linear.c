@@ -23,6 +23,7 @@ void linear_declare(ParamTable *table, Linear *l, const char *name, int layer, i
 {
     Param weight = {.rank = 2, .dim = {outputs, inputs}, .init = INIT_NORMAL, .decay = true};
     weight.std = std > 0 ? std : INIT_STD;
+    l->product = layer >= 0;
     declare_part(table, &l->weight, name, "weight", layer, weight);
     if (bias) {
         declare_part(table, &l->bias, name, "bias", layer,
@@ -46,17 +47,92 @@ Norm linear_as_norm(const ModelSpec *spec, const Linear *l)
     return (Norm){spec->norm, spec->norm_eps, l->weight.value, l->bias.value};
 }
 
-void linear_forward(Ctx *c, const Linear *l, Tensor x, Tensor y)
+enum { SCALES_INPUT, SCALES_SLOPE };
+
+/* With room for neither layout yet. */
+static Quant quant_of(const Linear *l, int scales, int64_t rows)
 {
-    op_linear_forward(c, x, l->weight.value, l->bias.value, y);
+    return (Quant){.stride = rows, .scale = l->scales[scales][0], .largest = l->scales[scales][1]};
 }
 
-void linear_backward_weight(Ctx *c, const Linear *l, Tensor x, Tensor dy, Mode mode)
+Operand linear_input(Ctx *c, const Model *model, const Linear *l, MemKind kind, int64_t rows)
 {
-    op_linear_backward_weight(c, x, dy, l->weight.grad, l->bias.grad, mode);
+    int64_t width = l->weight.value.dim[1];
+    if (!linear_is_quantised(l)) {
+        return (Operand){.plain = ctx_save(c, kind, model->act, rows, width)};
+    }
+    Quant codes = quant_of(l, SCALES_INPUT, rows);
+    codes.rows = ctx_scratch(c, MEM_SCRATCH, DT_E4M3, rows, width);
+    if (model->keep != KEEP_NOTHING) {
+        codes.columns = ctx_save(c, kind, DT_E4M3, width, rows);
+    }
+    return (Operand){.codes = codes};
 }
 
-void linear_backward_input(Ctx *c, const Linear *l, Tensor dy, Tensor dx)
+Operand linear_operand(Ctx *c, const Model *model, const Linear *l, MemKind kind, Tensor x)
 {
-    op_linear_backward_input(c, dy, l->weight.value, dx, MODE_SET);
+    if (!linear_is_quantised(l)) {
+        return (Operand){.plain = x};
+    }
+    Operand made = linear_input(c, model, l, kind, x.dim[0]);
+    op_quantise(c, x, made.codes, TENSOR_NONE, MODE_SET);
+    return made;
+}
+
+Quant linear_slope(Ctx *c, const Linear *l, int64_t rows)
+{
+    int64_t width = l->weight.value.dim[0];
+    Quant codes = quant_of(l, SCALES_SLOPE, rows);
+    codes.rows = ctx_scratch(c, MEM_SCRATCH, DT_E4M3, rows, width);
+    codes.columns = ctx_scratch(c, MEM_SCRATCH, DT_E4M3, width, rows);
+    return codes;
+}
+
+Operand operand_rows(Operand x, int64_t first, int64_t count)
+{
+    if (tensor_given(x.plain)) {
+        x.plain = tensor_rows(x.plain, first, count);
+    }
+    x.codes = quant_rows(x.codes, first, count);
+    return x;
+}
+
+void linear_forward(Ctx *c, const Linear *l, Operand x, Tensor y)
+{
+    if (linear_is_quantised(l)) {
+        op_quant_forward(c, x.codes, l->codes, l->bias.value, y);
+    } else {
+        op_linear_forward(c, x.plain, l->weight.value, l->bias.value, y);
+    }
+}
+
+void linear_backward_codes(Ctx *c, const Linear *l, Operand x, Quant dy, Tensor dx, Mode mode)
+{
+    op_quant_backward_weight(c, x.codes, dy, l->weight.grad, mode);
+    op_quant_backward_input(c, dy, l->codes, dx, MODE_SET);
+}
+
+void linear_backward(Ctx *c, const Linear *l, Operand x, Tensor dy, Tensor dx, Mode mode)
+{
+    if (linear_is_quantised(l)) {
+        ArenaMark mark = arena_mark(&c->scratch);
+        Quant codes = linear_slope(c, l, dy.dim[0]);
+        op_quantise(c, dy, codes, l->bias.grad, mode);
+        linear_backward_codes(c, l, x, codes, dx, mode);
+        arena_release(&c->scratch, mark);
+    } else {
+        op_linear_backward_weight(c, x.plain, dy, l->weight.grad, l->bias.grad, mode);
+        op_linear_backward_input(c, dy, l->weight.value, dx, MODE_SET);
+    }
+}
+
+void norm_operand(Ctx *c, Norm norm, Tensor x, Tensor h, Tensor r, Operand y, Tensor stats)
+{
+    if (!tensor_given(y.plain)) {
+        op_quant_norm(c, x, h, norm, r, y.codes, stats);
+    } else if (tensor_given(h)) {
+        op_add_norm_forward(c, x, h, norm, r, y.plain, stats);
+    } else {
+        op_norm_forward(c, x, norm, y.plain, stats);
+    }
 }

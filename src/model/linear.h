@@ -10,7 +10,7 @@
 void weight_declare(ParamTable *table, Weight *weight, const char *name, int layer, Param row);
 
 /* Declares a (outputs, inputs) matrix named `name`.weight and, with bias, `name`.bias. std <= 0
- * means INIT_STD. */
+ * means INIT_STD. Inside a layer it has products. */
 void linear_declare(ParamTable *table, Linear *linear, const char *name, int layer, int64_t outputs,
                     int64_t inputs, double std, bool bias);
 
@@ -20,10 +20,30 @@ void norm_declare(ParamTable *table, Linear *norm, const char *name, int layer, 
 
 Norm linear_as_norm(const ModelSpec *spec, const Linear *l);
 
-void linear_forward(Ctx *c, const Linear *l, Tensor x, Tensor y);
+static inline bool linear_is_quantised(const Linear *l)
+{
+    return quant_given(l->codes);
+}
 
-/* Weight and bias gradients by mode. */
-void linear_backward_weight(Ctx *c, const Linear *l, Tensor x, Tensor dy, Mode mode);
+/* Room for the map's input of so many rows: plain on c->saved; codes, their columns there unless
+ * the pass keeps nothing, their rows on c->scratch, for the map's forward alone. */
+Operand linear_input(Ctx *c, const Model *model, const Linear *l, MemKind kind, int64_t rows);
 
-/* dx = dy w, assigned. */
-void linear_backward_input(Ctx *c, const Linear *l, Tensor dy, Tensor dx);
+/* The same of an x (N,I) that is there: x itself, or its codes. */
+Operand linear_operand(Ctx *c, const Model *model, const Linear *l, MemKind kind, Tensor x);
+
+/* Room on c->scratch for the codes of the gradient by the map's output. */
+Quant linear_slope(Ctx *c, const Linear *l, int64_t rows);
+
+Operand operand_rows(Operand x, int64_t first, int64_t count);
+
+void linear_forward(Ctx *c, const Linear *l, Operand x, Tensor y);
+
+/* Weight and bias gradients by mode, then dx (N,I) = dy w, assigned; dx may be x.plain. */
+void linear_backward(Ctx *c, const Linear *l, Operand x, Tensor dy, Tensor dx, Mode mode);
+
+/* The same from codes; the bias has its gradient already. */
+void linear_backward_codes(Ctx *c, const Linear *l, Operand x, Quant dy, Tensor dx, Mode mode);
+
+/* y = norm(x), or with h given r = x + h, y = norm(r). */
+void norm_operand(Ctx *c, Norm norm, Tensor x, Tensor h, Tensor r, Operand y, Tensor stats);

@@ -46,7 +46,9 @@ static void declare_vocab(Model *model, Linear *l, const char *name, int64_t row
 
 void model_init(Model *model, const ModelSpec *spec, DType act, int64_t row_align)
 {
-    *model = (Model){.spec = *spec, .act = act, .row_head = -1};
+    bool quantised = act == DT_E4M3;
+    *model = (Model){.spec = *spec, .act = dtype_act(act), .quantised = quantised, .row_head = -1};
+    row_align = quantised && row_align % 16 != 0 ? 16 * row_align : row_align;
     choose_parts(model);
     ParamTable *table = &model->params;
     const TensorNames *names = tensor_names(spec);
@@ -65,6 +67,7 @@ void model_init(Model *model, const ModelSpec *spec, DType act, int64_t row_alig
         model->row_head = table->count;
         declare_vocab(model, &model->head, names->head, row_align);
     }
+    model->head.product = true;
     params_place(table);
     model->saved = mem_zalloc((size_t)spec->layers, sizeof *model->saved);
 }
@@ -112,7 +115,7 @@ static void bind_all(Model *model, ParamParts values, ParamParts grads)
     }
     bind_linear(table, &model->final_norm, values, grads);
     if (model->spec.tied) {
-        model->head = model->embed;
+        model->head.weight = model->embed.weight;
     } else {
         bind_linear(table, &model->head, values, grads);
     }
@@ -121,11 +124,13 @@ static void bind_all(Model *model, ParamParts values, ParamParts grads)
 void model_bind(Model *model, Tensor values, Tensor grads, Tensor rope)
 {
     const ParamTable *table = &model->params;
-    PACER_ASSERT(values.dtype == model->act && values.dim[0] == table->flat, "%lld values for %lld",
-                 (long long)values.dim[0], (long long)table->flat);
+    int64_t others = table->flat - table->decayed, held = values.dim[0] - others;
+    PACER_ASSERT(values.dtype == model->act &&
+                     (held == table->decayed || held == model_quant_only(model)),
+                 "%lld values for %lld", (long long)values.dim[0], (long long)table->flat);
     ParamParts none = {0};
-    bind_all(model, params_parts(table, values),
-             tensor_given(grads) ? params_parts(table, grads) : none);
+    ParamParts parts = {tensor_rows(values, 0, held), tensor_rows(values, held, others)};
+    bind_all(model, parts, tensor_given(grads) ? params_parts(table, grads) : none);
     model->rope = rope;
 }
 
@@ -187,18 +192,19 @@ static void block_body(Ctx *c, Model *model, int layer, Tensor r2, Tensor h_out)
     l->mixer->forward(c, model, layer, saved->n1, h_out);
 
     saved->r2 = tensor_given(r2) ? r2 : ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width);
-    saved->n2 = ctx_save(c, MEM_NORM, model->act, rows, s->width);
+    saved->n2 = linear_input(c, model, &l->up, MEM_NORM, rows);
     saved->stats2 = ctx_save(c, MEM_NORM, dtype_accumulate(model->act), rows, 2);
-    op_add_norm_forward(c, saved->r1, h_out, linear_as_norm(s, &l->norm2), saved->r2, saved->n2,
-                        saved->stats2);
+    norm_operand(c, linear_as_norm(s, &l->norm2), saved->r1, h_out, saved->r2, saved->n2,
+                 saved->stats2);
 
     l->ffn->forward(c, model, layer, saved->n2, h_out);
 }
 
-static void push_first_norm(Ctx *c, Model *model, BlockSaved *saved)
+static void push_first_norm(Ctx *c, Model *model, int layer)
 {
+    BlockSaved *saved = &model->saved[layer];
     int64_t rows = saved->r1.dim[0];
-    saved->n1 = ctx_save(c, MEM_NORM, model->act, rows, model->spec.width);
+    saved->n1 = linear_input(c, model, &model->layers[layer].mixing[0], MEM_NORM, rows);
     saved->stats1 = ctx_save(c, MEM_NORM, dtype_accumulate(model->act), rows, 2);
 }
 
@@ -216,15 +222,12 @@ static void block_forward(Ctx *c, Model *model, int layer, Tensor *x, Tensor h, 
     if (tensor_given(h) && keep != KEEP_NOTHING) {
         saved->r1 = ctx_save(c, MEM_RESIDUAL, model->act, x->dim[0], s->width);
     }
-    ArenaMark inside = arena_mark(&c->saved);
-    push_first_norm(c, model, saved);
-    if (tensor_given(h)) {
-        op_add_norm_forward(c, *x, h, norm1, saved->r1, saved->n1, saved->stats1);
-    } else {
-        op_norm_forward(c, saved->r1, norm1, saved->n1, saved->stats1);
-    }
+    ArenaMark inside = arena_mark(&c->saved), mark = arena_mark(&c->scratch);
+    push_first_norm(c, model, layer);
+    norm_operand(c, norm1, *x, h, saved->r1, saved->n1, saved->stats1);
     block_body(c, model, layer, keep == KEEP_ALL ? TENSOR_NONE : model->carry, h_out);
     *x = saved->r2;
+    arena_release(&c->scratch, mark);
     if (keep != KEEP_ALL) {
         arena_release(&c->saved, inside);
     }
@@ -237,11 +240,19 @@ static void block_recompute(Ctx *c, Model *model, int layer)
     const ModelSpec *s = &model->spec;
     ArenaMark mark = arena_mark(&c->scratch);
     Tensor branch = ctx_scratch(c, MEM_SCRATCH, model->act, saved->r1.dim[0], s->width);
-    push_first_norm(c, model, saved);
-    op_norm_forward(c, saved->r1, linear_as_norm(s, &model->layers[layer].norm1), saved->n1,
-                    saved->stats1);
+    push_first_norm(c, model, layer);
+    norm_operand(c, linear_as_norm(s, &model->layers[layer].norm1), saved->r1, TENSOR_NONE,
+                 TENSOR_NONE, saved->n1, saved->stats1);
     block_body(c, model, layer, TENSOR_NONE, branch);
     arena_release(&c->scratch, mark);
+}
+
+/* Where the gradient by a norm's output goes: over that, or, where it is codes, into scratch. */
+static Tensor norm_slope(Ctx *c, const Model *model, Operand norm, int64_t rows)
+{
+    return tensor_given(norm.plain)
+               ? norm.plain
+               : ctx_scratch(c, MEM_SCRATCH, model->act, rows, model->spec.width);
 }
 
 /* dres (N,C): gradient of the stream behind the block, replaced by that before it. */
@@ -253,13 +264,17 @@ static void block_backward(Ctx *c, Model *model, int layer, Tensor dres, Mode mo
     if (model->keep == KEEP_INPUTS) {
         block_recompute(c, model, layer);
     }
-    l->ffn->backward(c, model, layer, dres, saved->n2, mode);
-    op_norm_backward(c, saved->n2, saved->r2, linear_as_norm(s, &l->norm2), saved->stats2, dres,
-                     MODE_ADD, l->norm2.weight.grad, l->norm2.bias.grad, mode);
+    ArenaMark mark = arena_mark(&c->scratch);
+    Tensor dn2 = norm_slope(c, model, saved->n2, dres.dim[0]);
+    l->ffn->backward(c, model, layer, dres, saved->n2, dn2, mode);
+    op_norm_backward(c, dn2, saved->r2, linear_as_norm(s, &l->norm2), saved->stats2, dres, MODE_ADD,
+                     l->norm2.weight.grad, l->norm2.bias.grad, mode);
 
-    l->mixer->backward(c, model, layer, dres, saved->n1, mode);
-    op_norm_backward(c, saved->n1, saved->r1, linear_as_norm(s, &l->norm1), saved->stats1, dres,
-                     MODE_ADD, l->norm1.weight.grad, l->norm1.bias.grad, mode);
+    Tensor dn1 = norm_slope(c, model, saved->n1, dres.dim[0]);
+    l->mixer->backward(c, model, layer, dres, saved->n1, dn1, mode);
+    op_norm_backward(c, dn1, saved->r1, linear_as_norm(s, &l->norm1), saved->stats1, dres, MODE_ADD,
+                     l->norm1.weight.grad, l->norm1.bias.grad, mode);
+    arena_release(&c->scratch, mark);
     arena_release(&c->saved, saved->mark);
 }
 
@@ -309,16 +324,22 @@ void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep)
     PACER_ASSERT(row == model->params.count, "%d of %d parameters", row, model->params.count);
     model->rf =
         keep == KEEP_ALL ? ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width) : model->carry;
-    model->nf = ctx_save(c, MEM_NORM, model->act, rows, s->width);
+    model->head_mark = arena_mark(&c->scratch);
+    model->nf = linear_input(c, model, &model->head, MEM_NORM, rows);
     model->statsf = ctx_save(c, MEM_NORM, dtype_accumulate(model->act), rows, 2);
-    op_add_norm_forward(c, x, model->h, linear_as_norm(s, &model->final_norm), model->rf, model->nf,
-                        model->statsf);
+    norm_operand(c, linear_as_norm(s, &model->final_norm), x, model->h, model->rf, model->nf,
+                 model->statsf);
+    model->dnf = model->nf.plain;
+    if (linear_is_quantised(&model->head) && keep != KEEP_NOTHING) {
+        model->dnf = ctx_save(c, MEM_NORM, model->act, rows, s->width);
+    }
 }
 
 int64_t model_head_rows(const Ctx *c, const Model *model, int64_t rows)
 {
-    int64_t fit =
-        (int64_t)c->backend->head_bytes / (model->vocab_rows * (int64_t)dtype_size(model->act));
+    int64_t size = (int64_t)dtype_size(model->act);
+    size += linear_is_quantised(&model->head) ? 2 : 0; /* the gradient's codes */
+    int64_t fit = (int64_t)c->backend->head_bytes / (model->vocab_rows * size);
     fit = fit < HEAD_CHUNK_ROWS ? HEAD_CHUNK_ROWS : fit;
     if (fit >= rows) {
         return rows;
@@ -341,20 +362,32 @@ static void ready_from(Ctx *c, const Model *model, int layer)
 
 void model_head(Ctx *c, Model *model, Tensor losses, double scale, bool gradient, Mode mode)
 {
-    int64_t rows = model->nf.dim[0], chunk = model_head_rows(c, model, rows);
-    ArenaMark mark = arena_mark(&c->scratch);
+    int64_t rows = model->batch.batch * model->batch.seq, chunk = model_head_rows(c, model, rows);
+    bool coded = gradient && linear_is_quantised(&model->head);
     Tensor buffer = ctx_scratch(c, MEM_HEAD, model->act, chunk, model->vocab_rows);
     OpStat before[OP_COUNT];
     for (int64_t first = 0; first < rows; first += chunk) {
         int64_t count = rows - first < chunk ? rows - first : chunk;
         memcpy(before, c->stats, sizeof before);
-        Tensor x = tensor_rows(model->nf, first, count), logits = tensor_rows(buffer, 0, count);
+        Operand x = operand_rows(model->nf, first, count);
+        Tensor logits = tensor_rows(buffer, 0, count), targets = model->batch.targets;
+        Tensor own = tensor_rows(losses, first, count);
+        Mode head_mode = first == 0 ? mode : MODE_ADD;
+        targets = tensor_rows(targets, first, count);
         linear_forward(c, &model->head, x, logits);
-        op_xent(c, logits, model->spec.vocab, tensor_rows(model->batch.targets, first, count),
-                tensor_rows(losses, first, count), scale, gradient);
-        if (gradient) {
-            linear_backward_weight(c, &model->head, x, logits, first == 0 ? mode : MODE_ADD);
-            linear_backward_input(c, &model->head, logits, x);
+        if (coded) {
+            ArenaMark mark = arena_mark(&c->scratch);
+            Quant slope = linear_slope(c, &model->head, count);
+            op_quant_xent(c, logits, model->spec.vocab, targets, own, scale, slope);
+            linear_backward_codes(c, &model->head, x, slope, tensor_rows(model->dnf, first, count),
+                                  head_mode);
+            arena_release(&c->scratch, mark);
+        } else {
+            op_xent(c, logits, model->spec.vocab, targets, own, scale, gradient);
+            if (gradient) {
+                linear_backward(c, &model->head, x, logits, tensor_rows(model->dnf, first, count),
+                                head_mode);
+            }
         }
         /* Between the first chunk and the last one all are alike: a dry run counts them by one. */
         int64_t alike = (rows - 1) / chunk - 2;
@@ -363,7 +396,7 @@ void model_head(Ctx *c, Model *model, Tensor losses, double scale, bool gradient
             first += alike * chunk;
         }
     }
-    arena_release(&c->scratch, mark);
+    arena_release(&c->scratch, model->head_mark);
     if (gradient && model->row_head >= 0) {
         ready_from(c, model, (int)model->spec.layers);
     }
@@ -374,7 +407,7 @@ void model_backward(Ctx *c, Model *model, Mode mode)
     const ModelSpec *s = &model->spec;
     const Linear *norm = &model->final_norm;
     Tensor dres = model->h;
-    op_norm_backward(c, model->nf, model->rf, linear_as_norm(s, norm), model->statsf, dres,
+    op_norm_backward(c, model->dnf, model->rf, linear_as_norm(s, norm), model->statsf, dres,
                      MODE_SET, norm->weight.grad, norm->bias.grad, mode);
     for (int l = (int)s->layers - 1; l >= 0; l--) {
         c->layer = l;
@@ -390,12 +423,13 @@ void model_backward(Ctx *c, Model *model, Mode mode)
 
 void model_logits(Ctx *c, Model *model, int64_t first, Tensor logits)
 {
-    linear_forward(c, &model->head, tensor_rows(model->nf, first, logits.dim[0]), logits);
+    linear_forward(c, &model->head, operand_rows(model->nf, first, logits.dim[0]), logits);
 }
 
 void model_end(Ctx *c, Model *model)
 {
     arena_release(&c->saved, model->pass_mark);
+    arena_release(&c->scratch, model->head_mark);
 }
 
 void model_evaluate(Ctx *c, Model *model, DeviceBatch batch, Tensor losses, Tensor mean)

@@ -4,17 +4,6 @@
 #include "model/part.h"
 #include "tensor/ctx.h"
 
-/* A weight and where its gradient goes; given or not like any tensor. */
-typedef struct {
-    int first, rows; /* of the parameter table, joined; none: 0 rows */
-    Tensor value;    /* act */
-    Tensor grad;     /* acc */
-} Weight;
-
-typedef struct {
-    Weight weight, bias;
-} Linear;
-
 #define MIXER_LINEARS 3 /* linear maps and norms a mixer may have */
 #define MIXER_INNER 8   /* other weights */
 
@@ -22,19 +11,23 @@ typedef struct {
     const BlockPart *mixer, *ffn;
     Linear norm1, norm2; /* (C) each */
     Linear up, down;     /* up: (F,C), or (2F,C) with a gate, which comes first; down: (C,F) */
-    Linear mixing[MIXER_LINEARS];
+    Linear mixing[MIXER_LINEARS]; /* the first reads the mixer's input */
     Weight inner[MIXER_INNER];
 } Layer;
 
-#define MIXER_SAVED 5
+#define MIXER_SAVED 4
 
 /* What one block keeps from forward to backward, rows (N = B*T) by width. */
 typedef struct {
-    ArenaMark mark;        /* of the saved arena, before the block */
-    Tensor r1, n1, stats1; /* residual stream at the block's start, its norm (N,C), (N,2) */
+    ArenaMark mark;    /* of the saved arena, before the block */
+    Tensor r1, stats1; /* residual stream at the block's start (N,C), of its norm (N,2) */
+    Operand n1;        /* that norm (N,C) */
     Tensor mixer[MIXER_SAVED];
-    Tensor r2, n2, stats2; /* the same after the mixer */
-    Tensor up, act;        /* (N,F) or (N,2F) before the activation, (N,F) after it */
+    Operand mixed; /* what the mixer's last product reads */
+    Tensor r2, stats2;
+    Operand n2;  /* the same after the mixer */
+    Tensor up;   /* (N,F) or (N,2F) before the activation */
+    Operand act; /* (N,F) after it */
 } BlockSaved;
 
 /* How much of forward is kept: everything; the blocks' inputs only (backward runs each block
@@ -64,6 +57,8 @@ typedef struct {
 struct Model {
     ModelSpec spec;
     DType act;
+    bool quantised; /* products are in e4m3, but for those of plain_products: bits by place */
+    unsigned plain_products;
     ParamTable params;
     int64_t vocab_rows; /* of the embedding and head: the vocabulary, padded */
     int row_head;       /* of the head's own weights; -1 when tied */
@@ -76,18 +71,23 @@ struct Model {
     DeviceBatch batch;
     BlockSaved *saved;
     ArenaMark pass_mark;
-    Tensor carry;          /* residual stream between blocks that are not kept */
-    Tensor h;              /* (N,C) branch waiting to be added; then the stream's gradient */
-    Tensor rf, nf, statsf; /* before and after the final norm */
+    ArenaMark head_mark; /* of scratch, before the rows of nf's codes */
+    Tensor carry;        /* residual stream between blocks that are not kept */
+    Tensor h;            /* (N,C) branch waiting to be added; then the stream's gradient */
+    Tensor rf, statsf;   /* before the final norm */
+    Operand nf;          /* after it */
+    Tensor dnf;          /* (N,C) gradient by nf; nf itself where that is plain */
 };
 
-/* Builds the table; allocates nothing on the backend. The rows of embedding and head are padded
+/* Builds the table; allocates nothing on the backend. DT_E4M3: products in e4m3, all else in bf16.
+ * The rows of embedding and head are padded
  * with zero rows to a multiple of row_align (Backend.row_align; 1: not). */
 void model_init(Model *model, const ModelSpec *spec, DType act, int64_t row_align);
 void model_free(Model *model);
 
-/* Points the weights into flat buffers of params.flat elements (act; acc) and the rope table into
- * memory of model_rope_bytes. grads may be none for a model that only evaluates. */
+/* Points the weights into flat buffers of params.flat elements (act; acc) and the rope table
+ * into memory of model_rope_bytes. Those of act may lack the elements that model_quant_only
+ * tells of. grads may be none for a model that only evaluates. */
 void model_bind(Model *model, Tensor flat_values, Tensor flat_grads, Tensor rope);
 
 /* Matrices and embeddings in bf16 under a model that computes in f32 and only evaluates, on a
@@ -104,6 +104,43 @@ void model_bind_split(Model *model, Tensor matrices, Tensor others, Tensor rope)
  * the rows that decay, nor where every row decays, nor for a model that computes in another type
  * than f32. Such a model takes model_bind. */
 bool model_splits(const Model *model);
+
+/* Products in e4m3 (DT_E4M3 in model_init). Every linear map with products has three scales: of its
+ * weight, its input and its output's gradient, in that order for each kind: all weights first. */
+typedef struct {
+    Tensor scales;  /* (model_quant_scales, SCALE_COUNT) f32 */
+    Tensor largest; /* (model_quant_scales) f32 */
+    Tensor codes;   /* (model_quant_codes) e4m3: of the weights */
+    Tensor masters; /* (flat) f32, where the weights with codes have no others; else none */
+} ModelQuant;
+
+/* Elements of the flat buffer [first, params.decayed) belong to weights with codes alone, which
+ * need not be there in act; returns first, or params.decayed when there are none. */
+int64_t model_quant_only(Model *model);
+/* The places of linear maps with products: the same in every layer, and the head's. */
+enum {
+    PRODUCT_MIXER,
+    PRODUCT_UP = PRODUCT_MIXER + MIXER_LINEARS,
+    PRODUCT_DOWN,
+    PRODUCT_HEAD,
+    PRODUCT_PLACES
+};
+/* (outputs, inputs) of one; false when the model has none there. After model_bind. */
+bool model_product(Model *model, int place, int64_t *outputs, int64_t *inputs);
+/* Its tensor's name, of the first layer. */
+const char *model_product_name(Model *model, int place);
+
+int64_t model_quant_scales(Model *model);
+int64_t model_quant_weights(Model *model); /* scales of these, the first */
+int64_t model_quant_codes(Model *model);
+void model_bind_quant(Model *model, ModelQuant quant);
+
+/* Makes the weights' codes anew. */
+void model_quantise(Ctx *c, Model *model);
+
+/* What scale number i is of: "layer 3, mlp.c_fc, gradient". */
+#define MODEL_SCALE_NAME 128
+void model_scale_name(Model *model, int64_t i, char name[MODEL_SCALE_NAME]);
 
 /* (positions, D) acc, to be filled by model_fill_rope on the host; rank 0 without rope. The
  * positions of a TTT layer start anew with each mini-batch; others go to the end of the context. */

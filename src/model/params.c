@@ -88,8 +88,8 @@ Tensor params_view(const ParamTable *table, ParamParts parts, int first, int joi
     for (int i = 1; i < row->rank; i++) {
         view.dim[i] = row->dim[i];
     }
-    if (buffer.data != NULL) {
-        int64_t at = row->offset - (row->decay ? 0 : table->decayed);
+    int64_t at = row->offset - (row->decay ? 0 : table->decayed);
+    if (buffer.data != NULL && at < buffer.dim[0]) {
         view.data = (char *)buffer.data + (size_t)at * dtype_size(buffer.dtype);
     }
     return view;

@@ -52,7 +52,8 @@ typedef struct {
 /* The halves of a flat buffer. */
 ParamParts params_parts(const ParamTable *table, Tensor flat);
 
-/* Row `first` and the `joined - 1` rows behind it as one tensor: outermost dimensions added up. */
+/* Row `first` and the `joined - 1` rows behind it as one tensor: outermost dimensions added up.
+ * It has no data where the buffer ends before it. */
 Tensor params_view(const ParamTable *table, ParamParts parts, int first, int joined);
 
 /* Initial values of elements [first, first + n) of a row. They depend on the seed, the row's

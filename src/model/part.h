@@ -7,15 +7,38 @@
 
 typedef struct Model Model;
 
+/* A weight and where its gradient goes; given or not like any tensor. */
+typedef struct {
+    int first, rows; /* of the parameter table, joined; none: 0 rows */
+    Tensor value;    /* act */
+    Tensor grad;     /* acc */
+} Weight;
+
+typedef struct {
+    Weight weight, bias;
+    bool product;        /* its weight is a matrix that rows are multiplied with */
+    Tensor master;       /* what codes are made of where weight.value has no data; f32 */
+    Quant codes;         /* the weight in e4m3; none: products are in act */
+    Tensor scales[2][2]; /* of its input and of its output's gradient: Quant.scale, Quant.largest */
+} Linear;
+
+/* The input of a linear map, as its products read it: plain, or in codes, whose rows forward reads
+ * and whose columns the weight's gradient. */
+typedef struct {
+    Tensor plain; /* (N,C) act */
+    Quant codes;
+} Operand;
+
 typedef struct {
     /* Adds rows to the table for the layer's weights that are the part's. */
     void (*declare)(Model *model, int layer);
 
     /* out (N,C) from x (N,C); saves on c->saved what backward needs. */
-    void (*forward)(Ctx *c, Model *model, int layer, Tensor x, Tensor out);
+    void (*forward)(Ctx *c, Model *model, int layer, Operand x, Tensor out);
 
-    /* From dout (N,C) and the forward's x: parameter gradients by mode, then dx, written over x. */
-    void (*backward)(Ctx *c, Model *model, int layer, Tensor dout, Tensor x, Mode mode);
+    /* From dout (N,C) and the forward's x: parameter gradients by mode, then dx (N,C), which may be
+     * x.plain. */
+    void (*backward)(Ctx *c, Model *model, int layer, Tensor dout, Operand x, Tensor dx, Mode mode);
 
     /* Mixers only. Shape of the state from which one layer goes on token by token, for that many
      * sequences, and the state before the first token (NULL: anything is). While Model.decode has

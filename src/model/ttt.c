@@ -6,7 +6,7 @@
 #include "model/linear.h"
 
 enum { LINEAR_IN, LINEAR_OUT, LINEAR_NORM };
-enum { SAVED_PACKED, SAVED_MIXED, SAVED_STATES, SAVED_NORMED, SAVED_STATS };
+enum { SAVED_PACKED, SAVED_MIXED, SAVED_STATES, SAVED_STATS };
 enum {
     INNER_INDEX,
     INNER_RATE_BIAS,
@@ -25,6 +25,7 @@ static void declare_input(Model *model, int layer)
     const ModelSpec *s = &model->spec;
     ParamTable *table = &model->params;
     Weight *in = &model->layers[layer].mixing[LINEAR_IN].weight;
+    model->layers[layer].mixing[LINEAR_IN].product = true;
     Param row = {.rank = 2,
                  .dim = {s->width, s->width},
                  .init = INIT_NORMAL,
@@ -101,19 +102,21 @@ static Norm post_norm(const Model *model, const Layer *l)
     return (Norm){NORM_LAYER, model->spec.norm_eps, norm->weight.value, norm->bias.value};
 }
 
-static void forward(Ctx *c, Model *model, int layer, Tensor x, Tensor out)
+static void forward(Ctx *c, Model *model, int layer, Operand x, Tensor out)
 {
     const Layer *l = &model->layers[layer];
     Tensor *saved = model->saved[layer].mixer;
     TttShape shape = shape_of(model);
     TttWeights weights = INNER(l, value);
-    int64_t rows = x.dim[0], width = model->spec.width;
-    saved[SAVED_PACKED] = ctx_save(c, MEM_MIXER, x.dtype, rows, shape.width);
-    saved[SAVED_MIXED] = ctx_save(c, MEM_MIXER, x.dtype, rows, width);
+    int64_t rows = model->batch.batch * model->batch.seq, width = model->spec.width;
+    saved[SAVED_PACKED] = ctx_save(c, MEM_MIXER, model->act, rows, shape.width);
+    saved[SAVED_MIXED] = ctx_save(c, MEM_MIXER, model->act, rows, width);
     saved[SAVED_STATES] =
-        model->keep == KEEP_NOTHING ? TENSOR_NONE : op_ttt_states(c, &shape, x.dtype);
-    saved[SAVED_NORMED] = ctx_save(c, MEM_MIXER, x.dtype, rows, width);
-    saved[SAVED_STATS] = ctx_save(c, MEM_NORM, dtype_accumulate(x.dtype), rows, 2);
+        model->keep == KEEP_NOTHING ? TENSOR_NONE : op_ttt_states(c, &shape, model->act);
+    ArenaMark mark = arena_mark(&c->scratch);
+    Operand *normed = &model->saved[layer].mixed;
+    *normed = linear_input(c, model, &l->mixing[LINEAR_OUT], MEM_MIXER, rows);
+    saved[SAVED_STATS] = ctx_save(c, MEM_NORM, dtype_accumulate(model->act), rows, 2);
     linear_forward(c, &l->mixing[LINEAR_IN], x, saved[SAVED_PACKED]);
     if (model_steps(model)) {
         op_ttt_step(c, saved[SAVED_PACKED], &shape, &weights, model->rope, model->decode.position,
@@ -122,12 +125,13 @@ static void forward(Ctx *c, Model *model, int layer, Tensor x, Tensor out)
         op_ttt_forward(c, saved[SAVED_PACKED], &shape, &weights, model->rope, saved[SAVED_MIXED],
                        saved[SAVED_STATES]);
     }
-    op_norm_forward(c, saved[SAVED_MIXED], post_norm(model, l), saved[SAVED_NORMED],
-                    saved[SAVED_STATS]);
-    linear_forward(c, &l->mixing[LINEAR_OUT], saved[SAVED_NORMED], out);
+    norm_operand(c, post_norm(model, l), saved[SAVED_MIXED], TENSOR_NONE, TENSOR_NONE, *normed,
+                 saved[SAVED_STATS]);
+    linear_forward(c, &l->mixing[LINEAR_OUT], *normed, out);
+    arena_release(&c->scratch, mark);
 }
 
-static void backward(Ctx *c, Model *model, int layer, Tensor dout, Tensor x, Mode mode)
+static void backward(Ctx *c, Model *model, int layer, Tensor dout, Operand x, Tensor dx, Mode mode)
 {
     const Layer *l = &model->layers[layer];
     const Tensor *saved = model->saved[layer].mixer;
@@ -135,16 +139,14 @@ static void backward(Ctx *c, Model *model, int layer, Tensor dout, Tensor x, Mod
     TttShape shape = shape_of(model);
     TttWeights weights = INNER(l, value), grads = INNER(l, grad);
     ArenaMark mark = arena_mark(&c->scratch);
-    Tensor dmixed = ctx_scratch(c, MEM_SCRATCH, x.dtype, x.dim[0], model->spec.width);
-    Tensor dpacked = ctx_scratch(c, MEM_SCRATCH, x.dtype, x.dim[0], shape.width);
-    linear_backward_weight(c, &l->mixing[LINEAR_OUT], saved[SAVED_NORMED], dout, mode);
-    linear_backward_input(c, &l->mixing[LINEAR_OUT], dout, dmixed);
+    Tensor dmixed = ctx_scratch(c, MEM_SCRATCH, model->act, dout.dim[0], model->spec.width);
+    Tensor dpacked = ctx_scratch(c, MEM_SCRATCH, model->act, dout.dim[0], shape.width);
+    linear_backward(c, &l->mixing[LINEAR_OUT], model->saved[layer].mixed, dout, dmixed, mode);
     op_norm_backward(c, dmixed, saved[SAVED_MIXED], post_norm(model, l), saved[SAVED_STATS], dmixed,
                      MODE_SET, norm->weight.grad, norm->bias.grad, mode);
     op_ttt_backward(c, dmixed, saved[SAVED_PACKED], &shape, &weights, model->rope,
                     saved[SAVED_STATES], dpacked, &grads, mode);
-    linear_backward_weight(c, &l->mixing[LINEAR_IN], x, dpacked, mode);
-    linear_backward_input(c, &l->mixing[LINEAR_IN], dpacked, x);
+    linear_backward(c, &l->mixing[LINEAR_IN], x, dpacked, dx, mode);
     arena_release(&c->scratch, mark);
 }
 

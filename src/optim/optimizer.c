@@ -67,8 +67,9 @@ void optimizer_add_range(Optimizer *o, OptimizerRange range)
     }
     OptimizerRange *last = o->range_count > 0 ? &o->ranges[o->range_count - 1] : NULL;
     if (last != NULL && last->decay == range.decay && last->counted == range.counted &&
-        last->offset + last->count == range.offset && last->own + last->count == range.own &&
-        last->master + last->count == range.master) {
+        last->offset + last->count == range.offset &&
+        (range.low < 0 ? last->low < 0 : last->low + last->count == range.low) &&
+        last->own + last->count == range.own && last->master + last->count == range.master) {
         last->count += range.count;
         return;
     }
@@ -117,7 +118,8 @@ void optimizer_step(Ctx *c, Optimizer *o)
     for (int i = 0; i < o->range_count; i++) {
         const OptimizerRange *range = &o->ranges[i];
         UpdateArgs args = {.param = part(o->param, range->master, range->count),
-                           .low = part(o->low, range->offset, range->count),
+                           .low = range->low < 0 ? TENSOR_NONE
+                                                 : part(o->low, range->low, range->count),
                            .grad = part(o->grad, range->offset, range->count),
                            .hyper = o->hyper,
                            .norm_sq = o->norm_sq,

@@ -34,7 +34,8 @@ const OptimizerKind *optimizer_kind(OptimizerId id);
 /* A stretch of the flat buffer that decays, or does not. State may be kept in buffers that hold a
  * part of the whole only. */
 typedef struct {
-    int64_t offset; /* in grad and low */
+    int64_t offset; /* in grad */
+    int64_t low;    /* in low; -1: it has no part in it */
     int64_t own;    /* in state */
     int64_t master; /* in param */
     int64_t count;
@@ -47,7 +48,8 @@ typedef struct {
     OptimizerSettings settings;
     OptimizerRange *ranges;
     int range_count;
-    Tensor param, low, grad; /* (flat); low is none when the model runs in the type of param */
+    Tensor param, low, grad; /* (flat); low is none when the model runs in the type of param, and
+                              * may lack ranges */
     Tensor state[OPTIMIZER_STATES];
     Tensor hyper;                  /* (HYPER_COUNT) f32 */
     Tensor norm_sq;                /* (1) acc */

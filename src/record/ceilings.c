@@ -82,8 +82,8 @@ static int measure_device(Ceilings *c, Backend *backend, Sensors *sensors)
     add(c, "to_host", "B/s", link.to_host, "128 MiB to pinned memory");
     log_live("measuring copies in the device's memory");
     add(c, "copy", "B/s", backend->copy_rate(backend), "1 GiB, bytes read plus written");
-    const DType dtypes[] = {DT_F32, DT_BF16};
-    for (int i = 0; i < 2 && stopped() == 0; i++) {
+    const DType dtypes[] = {DT_F32, DT_BF16, DT_E4M3};
+    for (int i = 0; i < 3 && stopped() == 0; i++) {
         char name[CEILING_NAME_SIZE], copy[CEILING_NAME_SIZE];
         ceilings_names(backend, dtypes[i], name, copy);
         log_live("measuring matrix products in %s", dtype_name(dtypes[i]));

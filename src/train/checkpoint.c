@@ -253,10 +253,13 @@ int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
     char *ckpt = io_join(run, "ckpt");
     char *temporary = mem_format("%s/" TEMPORARY "%s", ckpt, name);
     CheckpointDigests digests;
+    TrainState whole = *state;
+    char *scales = trainer_scales_text(trainer);
+    whole.scales = scales;
     int code = io_remove_tree(temporary);
     code = code != 0 ? code : io_make_folders(temporary);
     code = code != 0 ? code : write_all_tensors(temporary, trainer, &digests);
-    code = code != 0 ? code : state_write(temporary, state, &trainer->setup.spec, config, digests);
+    code = code != 0 ? code : state_write(temporary, &whole, &trainer->setup.spec, config, digests);
     code = code != 0 ? code : io_sync_folder(temporary);
     code = code != 0 ? code : put_in_place(ckpt, name, temporary);
     code = code != 0 ? code : io_sync_folder(ckpt);
@@ -269,6 +272,7 @@ int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
         err_set(code, "%s", why);
         free(why);
     }
+    free(scales);
     free(temporary);
     free(ckpt);
     return code;
@@ -350,8 +354,13 @@ int checkpoint_load(const char *checkpoint, Trainer *t, TrainState *state)
     int code = state_read(checkpoint, &file);
     code = code != 0 ? code : state_compare(checkpoint, &file, &t->setup.spec);
     *state = file.state;
+    state->scales = NULL;
     if (code == 0) {
         code = read_tensors(checkpoint, "model.safetensors", file.digests.model, t, STATE_PARAMS);
+    }
+    if (code == 0 && t->model.quantised && file.state.scales != NULL) {
+        code = trainer_scales_take(t, file.state.scales);
+        code = code != 0 ? err_wrap(code, "%s/state.json", checkpoint) : 0;
     }
     for (int i = 0; code == 0 && i < t->optimizer.kind->states; i++) {
         code = read_tensors(checkpoint, "optimizer.safetensors",

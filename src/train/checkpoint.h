@@ -21,6 +21,7 @@ typedef struct {
     double train_seconds;             /* spent in training so far, over all sessions */
     double first_loss, best_val_loss; /* NAN: none yet */
     const struct cJSON *legs; /* of the run, as in run.json; NULL: unknown. Saved, never loaded */
+    const char *scales;       /* trainer_scales_text; NULL: none. The trainer's, saved and loaded */
 } TrainState;
 
 /* N of a name step-N; -1 for all others, 04 for 4 among them. */

@@ -61,6 +61,9 @@ static cJSON *state_object(const TrainState *state, const ModelSpec *spec, const
     cJSON *files = json_put_object(object, "files");
     add_hex(files, "model.safetensors", digests.model);
     add_hex(files, "optimizer.safetensors", digests.optimizer);
+    if (state->scales != NULL) {
+        json_put_text(object, "fp8_scales", state->scales);
+    }
     json_put_item(object, "config", json_copy(config));
     json_put_item(object, "legs", json_copy(state->legs));
     return object;
@@ -129,6 +132,8 @@ static int parse_state(const char *path, const cJSON *object, StateFile *out)
     state->train_seconds = json_number(object, "train_s");
     state->first_loss = json_number(object, "first_loss");
     state->best_val_loss = json_number(object, "best_val_loss");
+    const cJSON *scales = json_get(object, "fp8_scales");
+    state->scales = cJSON_IsString(scales) ? scales->valuestring : NULL;
     out->config = find_tree(object, "config");
     out->legs = find_tree(object, "legs");
     out->model = find_tree(object, "model");

@@ -184,13 +184,17 @@ static int diverged(Session *s)
     s->all_failed = true;
     const char *what = isfinite(s->loss) ? "gradient norm" : "loss";
     double value = isfinite(s->loss) ? s->grad_norm : s->loss;
+    char tensor[MODEL_SCALE_NAME], where[MODEL_SCALE_NAME + 64] = "";
+    if (trainer_overflow(&s->trainer, tensor)) {
+        snprintf(where, sizeof where, " (the first that --dtype fp8 could not hold: %s)", tensor);
+    }
     int64_t step = s->first_step + s->trainer.fetched;
     return err_set(
         ERR_FAILED,
-        "the %s became %f at step %lld; no checkpoint was written since it happened. Try a lower "
+        "the %s became %f at step %lld%s; no checkpoint was written since it happened. Try a lower "
         "--lr (now %g), a longer --warmup (now %lld steps) or a smaller --clip (now %g), and "
         "check the data",
-        what, value, (long long)step, s->run.cfg->lr, (long long)s->run.schedule.warmup,
+        what, value, (long long)step, where, s->run.cfg->lr, (long long)s->run.schedule.warmup,
         s->run.cfg->clip);
 }
 

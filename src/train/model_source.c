@@ -308,7 +308,8 @@ int import_model(const char *path, const char *out)
 int export_model(const Config *cfg, const char *path)
 {
     ModelSource source;
-    int code = model_source_open(&source, path);
+    int code = dtype_refuse_fp8(cfg, "a file of weights");
+    code = code != 0 ? code : model_source_open(&source, path);
     if (code != 0) {
         return code;
     }

@@ -95,6 +95,24 @@ static int resolve_model(Run *run)
     return code;
 }
 
+DType config_dtype(const Config *cfg)
+{
+    return cfg->dtype == CONFIG_DTYPE_FP8    ? DT_E4M3
+           : cfg->dtype == CONFIG_DTYPE_BF16 ? DT_BF16
+                                             : DT_F32;
+}
+
+int dtype_refuse_fp8(const Config *cfg, const char *what)
+{
+    return cfg->dtype != CONFIG_DTYPE_FP8
+               ? 0
+               : err_set(
+                     ERR_INPUT,
+                     "--dtype fp8 is for training; %s takes f32 or bf16 (a run's weights are kept "
+                     "in f32 whatever it trained in)",
+                     what);
+}
+
 void device_resolve(Config *cfg)
 {
     if (cfg->device == DEVICE_AUTO) {
@@ -143,9 +161,38 @@ int run_resolve(Config *cfg)
         return code;
     }
     const char *why = device_of((DeviceId)cfg->device)->no_bf16;
-    return cfg->dtype == CONFIG_DTYPE_BF16 && why != NULL
-               ? err_set(ERR_INPUT, "--dtype bf16 %s", why)
+    return (cfg->dtype == CONFIG_DTYPE_BF16 || cfg->dtype == CONFIG_DTYPE_FP8) && why != NULL
+               ? err_set(ERR_INPUT, "--dtype %s %s", dtype_name(config_dtype(cfg)), why)
                : 0;
+}
+
+/* What products in e4m3 ask of the device and of every dimension that they have. */
+static int check_fp8(const Run *run)
+{
+    const TrainerSetup *s = &run->setup;
+    const ModelSpec *spec = &s->spec;
+    const Backend *backend = run->backend;
+    const char *why = backend->quant_refusal != NULL ? backend->quant_refusal(backend) : NULL;
+    if (why != NULL) {
+        return err_set(ERR_INPUT, "--dtype fp8: %s", why);
+    }
+    const struct {
+        const char *what;
+        int64_t value;
+    } sizes[] = {{"--batch x --seq", s->batch * s->seq},
+                 {"--d-model", spec->width},
+                 {"--ffn", spec->ffn},
+                 {"the heads' width", spec->heads * spec->head_dim},
+                 {"the width of keys", spec->kv_heads * spec->head_dim}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        if (sizes[i].value % 16 != 0) {
+            return err_set(ERR_INPUT,
+                           "--dtype fp8 multiplies in tiles of 16, and %s is %lld, no multiple of "
+                           "it; change that, or take --dtype bf16",
+                           sizes[i].what, (long long)sizes[i].value);
+        }
+    }
+    return 0;
 }
 
 const char *setup_mixer_name(const TrainerSetup *s)
@@ -168,8 +215,43 @@ static int check_ttt(Run *run)
                        s->spec.name);
     }
     TttShape shape = spec_ttt_shape(&s->spec, s->batch, s->seq);
-    const char *why = backend_ttt_refusal(run->backend, &shape, s->dtype);
+    const char *why = backend_ttt_refusal(run->backend, &shape, dtype_act(s->dtype));
     return why == NULL ? 0 : err_set(ERR_INPUT, "--model %s: %s", s->spec.name, why);
+}
+
+/* Which linear maps gain by fp8: those that do not stay in bf16, as the log says. */
+static int choose_products(Run *run)
+{
+    TrainerSetup *s = &run->setup;
+    Backend *backend = run->backend;
+    int code = check_fp8(run);
+    if (code != 0 || backend->quant_pays == NULL) {
+        return code;
+    }
+    Model model;
+    model_init(&model, &s->spec, s->dtype, backend->row_align);
+    model_bind(&model, tensor_1d(NULL, model.act, model.params.flat), TENSOR_NONE, TENSOR_NONE);
+    Ctx c;
+    ctx_init(&c, backend);
+    char names[64 * PRODUCT_PLACES] = "";
+    size_t used = 0;
+    for (int place = 0; place < PRODUCT_PLACES; place++) {
+        int64_t outputs, inputs, rows = s->batch * s->seq;
+        if (!model_product(&model, place, &outputs, &inputs)) {
+            continue;
+        }
+        rows = place == PRODUCT_HEAD ? model_head_rows(&c, &model, rows) : rows;
+        if (!backend->quant_pays(backend, rows, inputs, outputs)) {
+            s->plain_products |= 1u << place;
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%.60s",
+                                     used > 0 ? ", " : "", model_product_name(&model, place));
+        }
+    }
+    if (used > 0) {
+        log_info("--dtype fp8: these stay in bf16, which is faster here: %s", names);
+    }
+    model_free(&model);
+    return 0;
 }
 
 /* The kind of attention: as asked, or the fastest that the device has for the shape. */
@@ -183,15 +265,16 @@ static int choose_attention(Run *run)
     HeadShape shape = {s->batch, s->seq, s->spec.heads, s->spec.kv_heads, s->spec.head_dim};
     if (cfg->attention != CONFIG_ATTENTION_AUTO) {
         s->attention = kinds[cfg->attention];
-        const char *why = backend_attention_refusal(run->backend, s->attention, shape, s->dtype);
+        const char *why =
+            backend_attention_refusal(run->backend, s->attention, shape, dtype_act(s->dtype));
         return why == NULL
                    ? 0
                    : err_set(ERR_INPUT, "--attention %s: %s", attention_name(s->attention), why);
     }
-    s->attention = backend_attention_choose(run->backend, shape, s->dtype);
+    s->attention = backend_attention_choose(run->backend, shape, dtype_act(s->dtype));
     const char *why =
         run->backend->attention_choose != NULL
-            ? backend_attention_refusal(run->backend, ATTENTION_LIBRARY, shape, s->dtype)
+            ? backend_attention_refusal(run->backend, ATTENTION_LIBRARY, shape, dtype_act(s->dtype))
             : NULL;
     if (why != NULL) {
         log_info("--attention auto takes %s without trying %s: %s", attention_name(s->attention),
@@ -299,7 +382,7 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
     TrainerSetup *s = &run->setup;
     s->batch = cfg->batch;
     s->accum = cfg->accum;
-    s->dtype = cfg->dtype == CONFIG_DTYPE_BF16 ? DT_BF16 : DT_F32;
+    s->dtype = config_dtype(cfg);
     s->graph = cfg->graph;
     s->ttt_keep = cfg->ttt_keep;
     s->recompute = cfg->recompute == CONFIG_RECOMPUTE_BLOCK;
@@ -324,6 +407,7 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
     if (code == 0) {
         code = s->spec.mixer == MIXER_TTT ? check_ttt(run) : choose_attention(run);
     }
+    code = code == 0 && s->dtype == DT_E4M3 ? choose_products(run) : code;
     code = code != 0 ? code : count_steps(run);
     if (code != 0) {
         run_close(run);

@@ -26,6 +26,12 @@ typedef struct {
 /* Settles what auto stands for on this machine: device and dtype. */
 void device_resolve(Config *cfg);
 
+/* The type that cfg names, settled by device_resolve. */
+DType config_dtype(const Config *cfg);
+
+/* ERR_INPUT for fp8, which only training multiplies in; what: "generation". */
+int dtype_refuse_fp8(const Config *cfg, const char *what);
+
 /* The same for a run that trains. Before run_open, and before options are
  * printed or recorded. ERR_INPUT for a device that cannot be used. */
 int run_resolve(Config *cfg);

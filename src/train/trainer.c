@@ -17,6 +17,12 @@ Tensor trainer_weights(const Trainer *t)
     return tensor_given(t->optimizer.low) ? t->optimizer.low : t->optimizer.param;
 }
 
+int64_t trainer_low_at(const Trainer *t, int64_t offset)
+{
+    int64_t decayed = t->model.params.decayed;
+    return offset < t->low_end ? offset : offset < decayed ? -1 : offset - decayed + t->low_end;
+}
+
 /* What this rank updates of [first, end). What all ranks keep is counted in the first one's
  * norm. */
 static void add_ranges(Trainer *t, int64_t first, int64_t end, bool decay)
@@ -27,6 +33,7 @@ static void add_ranges(Trainer *t, int64_t first, int64_t end, bool decay)
         optimizer_add_range(
             &t->optimizer,
             (OptimizerRange){.offset = piece.offset,
+                             .low = trainer_low_at(t, piece.offset),
                              .own = piece.own,
                              .master = low ? piece.own : piece.offset,
                              .count = piece.count,
@@ -40,16 +47,18 @@ static void lay_out(Trainer *t)
 {
     const TrainerSetup *s = &t->setup;
     const ParamTable *table = &t->model.params;
-    DType acc = dtype_accumulate(s->dtype);
+    DType act = t->model.act, acc = dtype_accumulate(act);
     int64_t rows = s->batch * s->seq;
     Optimizer *o = &t->optimizer;
     o->settings = s->optimizer;
     o->kind = optimizer_kind(s->optimizer.id);
     ddp_init(&t->ddp, &s->ddp, table);
-    bool low = s->dtype != acc;
+    bool low = act != acc;
     o->param = push_state(t, MEM_PARAMS, acc, low ? t->ddp.owned : table->flat);
+    /* Ranks compare and exchange the whole copy; one alone does without what only codes are of. */
+    t->low_end = s->ddp.ranks > 1 ? table->decayed : model_quant_only(&t->model);
     if (low) {
-        o->low = push_state(t, MEM_PARAMS, s->dtype, table->flat);
+        o->low = push_state(t, MEM_PARAMS, act, table->flat - table->decayed + t->low_end);
     }
     o->grad = push_state(t, MEM_GRADS, acc, table->flat);
     if (s->ddp.ranks > 1 && s->ddp.wire == DT_BF16) {
@@ -84,9 +93,19 @@ static void lay_out(Trainer *t)
     if (s->ddp.ranks > 1) {
         t->checksum = push_state(t, MEM_CONSTANTS, DT_I32, 2);
     }
-    add_ranges(t, 0, table->decayed, true);
+    add_ranges(t, 0, t->low_end, true);
+    add_ranges(t, t->low_end, table->decayed, true);
     add_ranges(t, table->decayed, table->flat, false);
     model_bind(&t->model, trainer_weights(t), o->grad, rope);
+    if (t->model.quantised) {
+        int64_t scales = model_quant_scales(&t->model);
+        t->quant.scales =
+            arena_push(&t->work.state, MEM_CONSTANTS, DT_F32, 2, (int64_t[]){scales, SCALE_COUNT});
+        t->quant.largest = push_state(t, MEM_CONSTANTS, DT_F32, scales);
+        t->quant.codes = push_state(t, MEM_PARAMS, DT_E4M3, model_quant_codes(&t->model));
+        t->quant.masters = t->low_end < table->decayed ? o->param : TENSOR_NONE;
+        model_bind_quant(&t->model, t->quant);
+    }
 }
 
 static void begin(Trainer *t, const TrainerSetup *setup, Backend *backend)
@@ -97,6 +116,7 @@ static void begin(Trainer *t, const TrainerSetup *setup, Backend *backend)
     t->ctx.ttt_keep = setup->ttt_keep;
     model_init(&t->model, &setup->spec, setup->dtype,
                backend->row_align > 0 ? backend->row_align : 1);
+    t->model.plain_products = setup->plain_products;
 }
 
 int trainer_check_sizes(const TrainerSetup *setup)
@@ -239,6 +259,7 @@ int trainer_open(Trainer *t, const TrainerSetup *setup, Backend *backend, const 
     /* Zero gradients, moments and the padding between parameters, which no kernel writes. */
     backend->zero(backend, t->work.blocks[WORK_STATE], plan->sizes[WORK_STATE]);
     lay_out(t);
+    trainer_scales_reset(t);
     if (trainer_is_stamped(t)) {
         t->fetched_stamps = mem_zalloc((size_t)(setup->accum * STAMP_MICRO + STAMP_TAIL),
                                        sizeof *t->fetched_stamps);

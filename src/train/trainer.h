@@ -11,7 +11,8 @@
 
 typedef struct {
     ModelSpec spec;
-    DType dtype;
+    DType dtype;             /* DT_E4M3: products in it, all else in bf16 */
+    unsigned plain_products; /* bits by Model's places: these are in bf16 all the same */
     AttentionKind attention;
     bool recompute; /* keep only the blocks' inputs */
     bool graph;     /* let the backend record and replay whole parts of a step */
@@ -72,6 +73,10 @@ typedef struct {
     Model model;
     Optimizer optimizer;
     Workspace work;
+    ModelQuant quant;  /* none unless products are in e4m3 */
+    int64_t low_end;   /* optimizer.low has no elements [low_end, params.decayed) */
+    bool scaled;       /* quant has scales of the weights: of an update before, or a checkpoint */
+    bool codes_behind; /* the weights were written since their codes were made */
     Tensor ids, targets, order; /* (N) i32 */
     Tensor losses;              /* (N) acc */
     Tensor checksum;            /* (2) i32; none with one rank */
@@ -133,6 +138,20 @@ void trainer_write_state(Trainer *trainer, int which, int64_t offset, int64_t co
 /* Gets them; weights that are settled. With state kept by several ranks, all of them make the
  * same calls and get the same. */
 int trainer_read_state(Trainer *trainer, int which, int64_t offset, int64_t count, void *host);
+
+/* Where in optimizer.low an element of the flat buffer is; -1: nowhere. */
+int64_t trainer_low_at(const Trainer *trainer, int64_t offset);
+
+/* Scales of products in e4m3, which the next update depends on: all of them as text, to be freed;
+ * NULL without such products. ERR_INPUT for text that is not theirs. */
+char *trainer_scales_text(Trainer *trainer);
+int trainer_scales_take(Trainer *trainer, const char *text);
+
+/* As before the first update: guesses that the values of a fresh model fit into. */
+void trainer_scales_reset(Trainer *trainer);
+
+/* Puts into name what became too large for e4m3, or no number; false when nothing did. Waits. */
+bool trainer_overflow(Trainer *trainer, char name[MODEL_SCALE_NAME]);
 
 /* The weights that the model computes with: (flat), on every rank. */
 Tensor trainer_weights(const Trainer *trainer);

@@ -3,9 +3,13 @@
 #include "train/trainer.h"
 
 #include "base/assert.h"
+#include "base/err.h"
 #include "base/mem.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PIECE ((int64_t)1 << 20) /* elements of a parameter handled at a time */
 
@@ -36,7 +40,11 @@ static void write_low(Trainer *t, int64_t offset, int64_t count, const float *fr
         for (int64_t i = 0; i < n; i++) {
             low[i] = bf16_from_f32(from[at + i]);
         }
-        Tensor to = tensor_rows(t->optimizer.low, offset + at, n);
+        int64_t place = trainer_low_at(t, offset + at); /* calls are of one parameter's elements */
+        if (place < 0) {
+            break;
+        }
+        Tensor to = tensor_rows(t->optimizer.low, place, n);
         backend->upload(backend, to.data, low, tensor_bytes(to));
         backend->sync(backend);
     }
@@ -60,6 +68,7 @@ void trainer_write_state(Trainer *t, int which, int64_t offset, int64_t count, c
     if (which == STATE_PARAMS && tensor_given(t->optimizer.low)) {
         write_low(t, offset, count, host);
     }
+    t->codes_behind = t->codes_behind || (which == STATE_PARAMS && t->model.quantised);
     backend->sync(backend);
 }
 
@@ -100,6 +109,103 @@ void trainer_init_params(Trainer *t, uint64_t seed)
         }
     }
     free(values);
+}
+
+/* Scales and the largest values so far, in one array on the host: SCALE_COUNT + 1 of each. */
+static float *fetch_scales(Trainer *t, size_t *count)
+{
+    size_t scales = tensor_bytes(t->quant.scales), largest = tensor_bytes(t->quant.largest);
+    float *host = mem_alloc(scales + largest);
+    t->backend->download(t->backend, host, t->quant.scales.data, scales);
+    t->backend->download(t->backend, (char *)host + scales, t->quant.largest.data, largest);
+    *count = (scales + largest) / sizeof *host;
+    return host;
+}
+
+static void send_scales(Trainer *t, const float *host)
+{
+    Backend *backend = t->backend;
+    size_t scales = tensor_bytes(t->quant.scales), largest = tensor_bytes(t->quant.largest);
+    backend->upload(backend, t->quant.scales.data, host, scales);
+    backend->upload(backend, t->quant.largest.data, (const char *)host + scales, largest);
+    backend->sync(backend);
+}
+
+/* Inputs of products are of the size of a norm's outputs, gradients of that of the loss's; both fit
+ * into e4m3 if they are some hundred times larger or ten thousand times smaller. */
+#define FIRST_INPUT 16.0f
+
+void trainer_scales_reset(Trainer *t)
+{
+    if (!t->model.quantised) {
+        return;
+    }
+    const TrainerSetup *s = &t->setup;
+    int64_t count = model_quant_scales(&t->model), kind = model_quant_weights(&t->model);
+    float *host = mem_zalloc((size_t)count * (SCALE_COUNT + 1), sizeof *host);
+    double tokens = (double)s->batch * (double)s->seq * (double)s->accum;
+    tokens *= s->ddp.ranks > 1 ? s->ddp.ranks : 1;
+    for (int64_t i = kind; i < count; i++) {
+        host[count * SCALE_COUNT + i] = i < 2 * kind ? FIRST_INPUT : (float)(1 / tokens);
+    }
+    send_scales(t, host);
+    op_rescale(&t->ctx, t->quant.scales, t->quant.largest, 1);
+    t->scaled = false;
+    free(host);
+}
+
+/* Eight digits for each number: its bits. */
+char *trainer_scales_text(Trainer *t)
+{
+    if (!t->model.quantised) {
+        return NULL;
+    }
+    size_t count;
+    float *host = fetch_scales(t, &count);
+    char *text = mem_alloc(8 * count + 1);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &host[i], sizeof bits);
+        snprintf(text + 8 * i, 9, "%08" PRIx32, bits);
+    }
+    free(host);
+    return text;
+}
+
+int trainer_scales_take(Trainer *t, const char *text)
+{
+    size_t count = (size_t)model_quant_scales(&t->model) * (SCALE_COUNT + 1);
+    if (strlen(text) != 8 * count || strspn(text, "0123456789abcdef") != 8 * count) {
+        return err_set(ERR_INPUT, "the scales of fp8 are damaged, or of another model");
+    }
+    float *host = mem_alloc(count * sizeof *host);
+    for (size_t i = 0; i < count; i++) {
+        char digits[9] = {0};
+        memcpy(digits, text + 8 * i, 8);
+        uint32_t bits = (uint32_t)strtoul(digits, NULL, 16);
+        memcpy(&host[i], &bits, sizeof bits);
+    }
+    send_scales(t, host);
+    t->scaled = host[SCALE_FACTOR] > 0;
+    free(host);
+    return 0;
+}
+
+bool trainer_overflow(Trainer *t, char name[MODEL_SCALE_NAME])
+{
+    bool found = false;
+    size_t count;
+    float *host = t->model.quantised ? fetch_scales(t, &count) : NULL;
+    int64_t scales = model_quant_scales(&t->model);
+    for (int64_t i = 0; i < scales && !found; i++) {
+        found = !isfinite(host[i * SCALE_COUNT + SCALE_HELD]) ||
+                !isfinite(host[scales * SCALE_COUNT + i]);
+        if (found) {
+            model_scale_name(&t->model, i, name);
+        }
+    }
+    free(host);
+    return found;
 }
 
 uint64_t trainer_checksum(Trainer *t)

@@ -97,6 +97,24 @@ static void note_stalled(Trainer *t, int stamp)
     }
 }
 
+/* Codes of weights that were written from the host. Scales of the weights come first, where they
+ * are not known: from the weights themselves. */
+static void make_codes(Trainer *t)
+{
+    if (!t->codes_behind || t->ctx.dry) {
+        return;
+    }
+    if (!t->scaled) {
+        int64_t weights = model_quant_weights(&t->model);
+        model_quantise(&t->ctx, &t->model);
+        op_rescale(&t->ctx, tensor_rows(t->quant.scales, 0, weights),
+                   tensor_rows(t->quant.largest, 0, weights), 1);
+        t->scaled = true;
+    }
+    model_quantise(&t->ctx, &t->model);
+    t->codes_behind = false;
+}
+
 /* gather: weights come back from other ranks meanwhile. All of them are needed, and so waited
  * for, by the end. */
 static void forward(Trainer *t, bool gather)
@@ -105,8 +123,13 @@ static void forward(Trainer *t, bool gather)
     if (gather) {
         note_stalled(t, STAMP_STALLED_BEFORE);
         ddp_gather(&t->ddp, trainer_weights(t));
-        c->need = on_need;
-        c->need_user = t;
+        if (t->model.quantised) { /* codes are of whole matrices, and scales of all of them */
+            on_need(t, 0, t->model.params.flat);
+            model_quantise(c, &t->model);
+        } else {
+            c->need = on_need;
+            c->need_user = t;
+        }
     }
     model_forward(c, &t->model, device_batch(t), t->setup.recompute ? KEEP_INPUTS : KEEP_ALL);
     if (gather) {
@@ -172,6 +195,20 @@ static void compute_last(void *trainer)
     compute(t, t->setup.accum > 1 ? MODE_ADD : MODE_SET, true);
 }
 
+/* Scales for the next update, the same on all ranks, and the weights in them. */
+static void rescale(Trainer *t)
+{
+    if (has_ranks(t)) {
+        ddp_sum(&t->ddp, t->quant.largest);
+        ddp_wait(&t->ddp);
+    }
+    op_rescale(&t->ctx, t->quant.scales, t->quant.largest,
+               has_ranks(t) ? 1.0 / t->setup.ddp.ranks : 1);
+    if (!has_scattered_weights(t)) {
+        model_quantise(&t->ctx, &t->model);
+    }
+}
+
 /* With zero1 each rank has the gradients, and then the new weights, of its own part. */
 static void update(void *trainer)
 {
@@ -183,6 +220,9 @@ static void update(void *trainer)
         ddp_wait(&t->ddp);
     }
     optimizer_step(&t->ctx, &t->optimizer);
+    if (t->model.quantised) {
+        rescale(t);
+    }
     enter_computed(t, PHASE_COUNT, STAMP_UPDATE);
 }
 
@@ -198,6 +238,7 @@ void trainer_micro_step(Trainer *t, HostBatch host, int64_t micro)
     t->micro = micro;
     enter(t, PHASE_DATA_MOVE);
     send_batch(t, host);
+    make_codes(t);
     if (trainer_is_stamped(t)) {
         enter(t, PHASE_LAUNCH);
     }
@@ -231,6 +272,9 @@ void trainer_settle(Trainer *t)
     if (t->scattered) {
         ddp_gather(&t->ddp, trainer_weights(t));
         on_need(t, 0, t->model.params.flat);
+        if (t->model.quantised) {
+            model_quantise(&t->ctx, &t->model);
+        }
         t->scattered = false;
     }
 }
@@ -330,11 +374,17 @@ void trainer_warm(Trainer *t)
         order[i] = (int32_t)i;
     }
     send_batch(t, (HostBatch){host, host, order});
+    make_codes(t);
+    char *scales = trainer_scales_text(t);
     compute(t, MODE_SET, false);
     if (t->setup.accum > 1) {
         compute(t, MODE_ADD, false);
     }
     t->backend->sync(t->backend);
+    if (scales != NULL) {
+        trainer_scales_take(t, scales);
+    }
+    free(scales);
     free(host);
 }
 
@@ -367,7 +417,10 @@ double trainer_evaluate(Trainer *t, HostBatch host)
     Ctx *c = &t->ctx;
     PACER_ASSERT(!t->scattered, "weights of other ranks are missing");
     send_batch(t, host);
+    make_codes(t);
+    c->watching = false;
     model_evaluate(c, &t->model, device_batch(t), t->losses, t->loss);
+    c->watching = true;
     if (c->dry) {
         return 0;
     }

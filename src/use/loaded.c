@@ -148,7 +148,11 @@ int loaded_open(LoadedModel *loaded, const char *path, Config *cfg, const Comm *
     ModelSource source;
     *loaded = (LoadedModel){0};
     device_resolve(cfg);
-    int code = model_source_open(&source, path);
+    int code = dtype_refuse_fp8(cfg, "using a model");
+    if (code != 0) {
+        return code;
+    }
+    code = model_source_open(&source, path);
     if (code == 0) {
         loaded->path = mem_strdup(source.path);
         loaded->run = source.run != NULL ? mem_strdup(source.run) : NULL;

@@ -1,0 +1,152 @@
+/* Products in e4m3: which linear maps have them, where their scales and codes lie. */
+#include "model/linear.h"
+
+#include <stdio.h>
+
+static Linear *linear_at(Model *model, int64_t layer, int place)
+{
+    Layer *l = &model->layers[layer];
+    Linear *found = place < PRODUCT_UP      ? &l->mixing[place]
+                    : place == PRODUCT_UP   ? &l->up
+                    : place == PRODUCT_DOWN ? &l->down
+                                            : &model->head;
+    return found->product ? found : NULL;
+}
+
+/* The linear maps with products, in forward order: number i, or NULL behind the last; *place of
+ * it. */
+static Linear *product_at(Model *model, int64_t i, int *place)
+{
+    for (int64_t l = 0; l < model->spec.layers; l++) {
+        for (*place = 0; *place < PRODUCT_HEAD; ++*place) {
+            Linear *found = linear_at(model, l, *place);
+            if (found != NULL && i-- == 0) {
+                return found;
+            }
+        }
+    }
+    return i == 0 ? &model->head : NULL;
+}
+
+static int64_t product_count(Model *model)
+{
+    int place;
+    int64_t count = 0;
+    while (product_at(model, count, &place) != NULL) {
+        count++;
+    }
+    return count;
+}
+
+bool model_product(Model *model, int place, int64_t *outputs, int64_t *inputs)
+{
+    const Linear *l = linear_at(model, 0, place);
+    if (l != NULL) {
+        *outputs = l->weight.value.dim[0];
+        *inputs = l->weight.value.dim[1];
+    }
+    return l != NULL;
+}
+
+const char *model_product_name(Model *model, int place)
+{
+    return model->params.rows[linear_at(model, 0, place)->weight.first].name;
+}
+
+int64_t model_quant_only(Model *model)
+{
+    const ParamTable *table = &model->params;
+    bool all = model->quantised && model->plain_products == 0 && !table->decay_all &&
+               model->spec.mixer == MIXER_ATTENTION;
+    return all ? table->rows[params_first_decayed(table, 0)].offset : table->decayed;
+}
+
+enum { SCALES_PER_PRODUCT = 3 };
+
+int64_t model_quant_scales(Model *model)
+{
+    return model->quantised ? SCALES_PER_PRODUCT * product_count(model) : 0;
+}
+
+int64_t model_quant_weights(Model *model)
+{
+    return model_quant_scales(model) / SCALES_PER_PRODUCT;
+}
+
+static bool stays_plain(const Model *model, int place)
+{
+    return (model->plain_products >> place & 1) != 0;
+}
+
+int64_t model_quant_codes(Model *model)
+{
+    int64_t total = 0;
+    const Linear *l;
+    int place;
+    for (int64_t i = 0; model->quantised && (l = product_at(model, i, &place)) != NULL; i++) {
+        if (!stays_plain(model, place)) {
+            total += size_product(tensor_count(l->weight.value), 2);
+        }
+    }
+    return total;
+}
+
+static void bind_scale(ModelQuant quant, int64_t i, Tensor out[2])
+{
+    out[0] = tensor_rows(quant.scales, i, 1);
+    out[0].rank = 1;
+    out[0].dim[0] = SCALE_COUNT;
+    out[1] = tensor_rows(quant.largest, i, 1);
+}
+
+void model_bind_quant(Model *model, ModelQuant quant)
+{
+    int64_t count = product_count(model), at = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int place;
+        Linear *l = product_at(model, i, &place);
+        if (stays_plain(model, place)) {
+            continue;
+        }
+        int64_t outputs = l->weight.value.dim[0], inputs = l->weight.value.dim[1];
+        Tensor scale[2];
+        if (tensor_given(quant.masters)) {
+            l->master = params_view(&model->params, params_parts(&model->params, quant.masters),
+                                    l->weight.first, l->weight.rows);
+        }
+        bind_scale(quant, i, scale);
+        bind_scale(quant, count + i, l->scales[0]);
+        bind_scale(quant, 2 * count + i, l->scales[1]);
+        uint8_t *codes = quant.codes.data;
+        l->codes =
+            (Quant){.rows = tensor_2d(codes != NULL ? codes + at : NULL, DT_E4M3, outputs, inputs),
+                    .stride = outputs,
+                    .scale = scale[0],
+                    .largest = scale[1]};
+        at += outputs * inputs;
+        l->codes.columns = tensor_2d(codes != NULL ? codes + at : NULL, DT_E4M3, inputs, outputs);
+        at += outputs * inputs;
+    }
+}
+
+void model_quantise(Ctx *c, Model *model)
+{
+    Linear *l;
+    int place;
+    for (int64_t i = 0; (l = product_at(model, i, &place)) != NULL; i++) {
+        if (linear_is_quantised(l)) {
+            op_quantise(c, tensor_given(l->master) ? l->master : l->weight.value, l->codes,
+                        TENSOR_NONE, MODE_SET);
+        }
+    }
+}
+
+void model_scale_name(Model *model, int64_t i, char name[MODEL_SCALE_NAME])
+{
+    static const char *const kinds[] = {"weight", "input", "gradient by the output"};
+    int64_t count = product_count(model);
+    int place;
+    const Linear *l = product_at(model, i % count, &place);
+    snprintf(name, MODEL_SCALE_NAME, "%s, %s", model->params.rows[l->weight.first].name,
+             kinds[i / count]);
+}
