@@ -179,11 +179,12 @@ static int check_fp8(const Run *run)
     const struct {
         const char *what;
         int64_t value;
-    } sizes[] = {{"--batch x --seq", s->batch * s->seq},
-                 {"--d-model", spec->width},
-                 {"--ffn", spec->ffn},
-                 {"the heads' width", spec->heads * spec->head_dim},
-                 {"the width of keys", spec->kv_heads * spec->head_dim}};
+    } sizes[] = {
+        {"--batch x --seq", s->batch * s->seq},
+        {"--d-model", spec->width},
+        {"--ffn", spec->ffn},
+        {"the heads' width", spec->heads * spec->head_dim},
+        {"the width of q, k and v together", (spec->heads + 2 * spec->kv_heads) * spec->head_dim}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         if (sizes[i].value % 16 != 0) {
             return err_set(ERR_INPUT,
