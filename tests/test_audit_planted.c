@@ -367,6 +367,29 @@ static const struct {
                  "- Global batch: `524288` tokens/step\n- Total tokens: 172,716,195,840\n"},
     /* Losses that are no cross-entropy alone, and another split's perplexity. */
     {"losses.md", "Step 10 has total loss 3.40 and ppl 20.1, train loss 3.1 | val ppl 25.0.\n"},
+    /* "Total" names the row of one table, not the total of another model. */
+    {"total.md", "### Small\n\n- encoder: `384d`, `10 layers`\n- total params: `147.32M`\n\n"
+                 "### Large\n\n| Component | Params |\n|-|-|\n| Encoder | 5.1M |\n"
+                 "| Decoder | 64.48M |\n| **Total** | **69.58M** |\n"},
+    /* Devices with a sign of multiplication are no speed-up. */
+    {"devices.md", "Near-linear scaling up to 4 GPUs. Diminishing returns after that, but 8x H100 "
+                   "is still ~6.5x faster than 1x H100.\n"},
+    /* Rates that are no parts of a whole; one row compared in another way; correlations. */
+    {"ways.md",
+     "| metric | value |\n|-|-|\n| output_tok_s | 70.3 |\n| prefill_tok_s | 1062.0 |\n"
+     "| total_tok_s | 1205.0 |\n\n"
+     "| Method | Forward | Fwd+Bwd | Speedup |\n|-|-|-|-|\n| a | 2.00ms | 4.79ms | 1.00x |\n"
+     "| b | 1.84ms | 4.55ms | 1.08x |\n| c | 1.45ms | 4.06ms | 1.38x |\n"
+     "| d | 2.89ms | 21.86ms | 0.23x (slow) |\n\n"
+     "| Metric | A | B | Change |\n|-|-|-|-|\n| Size | 100 | 131.4 | 1.314 |\n"
+     "| Time | 200 | 250.0 | 1.250 |\n| Vocabulary | 32,000 | 42,048 | +10,048 |\n\n"
+     "| statistic | x | y | gain |\n|-|-|-|-|\n| ratio a | 0.74 | 0.95 | 0.21 |\n"
+     "| ratio b | 0.95 | -0.74 | 0.63 |\n| ratio c | 0.74 | 0.95 | 0.21 |\n"},
+    /* Points of per cent; a change of the other number; a part of a part in a list. */
+    {"points.md", "| Metric | A | B | Change |\n|-|-|-|-|\n| Loss | 3.89 | 3.38 | -13% |\n"
+                  "| Steps | 100 | 125 | +25% |\n| Time | 100 s | 80 s | 25% faster |\n"
+                  "| Accuracy | 35.2% | 37.0% | +1.8% |\n| F1 | 60.0 | 66.0 | +6% absolute |\n\n"
+                  "- Weights: 4 GB\n  - Embedding: 1 GB\n- Moments: 8 GB\n- Total: 12 GB\n"},
     /* Fewer steps than samples: packed; a device of another section. */
     {"packed.md", "- Training samples: 52,000\n- Global batch size: 128\n- Steps per epoch: 212\n"},
 };
