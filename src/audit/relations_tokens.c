@@ -186,7 +186,8 @@ static bool tokens_of_steps(const Evidence *evidence, int record, Outcome *outco
     const Fact *tokens = relation_measured(evidence, record, Q_TOKENS);
     Readings step = known_step_tokens(evidence, record);
     outcome->stated = relation_measured(evidence, record, Q_STEPS);
-    if (outcome->stated == NULL || tokens == NULL || step.count == 0) {
+    if (outcome->stated == NULL || tokens == NULL || step.count == 0 ||
+        tokens->number.value < outcome->stated->number.value) { /* those of a batch */
         return false;
     }
     Number need = number_divide(tokens->number, step.items[0]);

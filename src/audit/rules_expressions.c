@@ -241,6 +241,9 @@ static void check_expression(const Paragraph *paragraph, int equals, int behind,
     }
     good |= stated.unit == UNIT_PERCENT &&
             number_agrees(derived, number_multiply(stated, number_exact(100)), slack);
+    if (length > 4 && text[behind + (int)length - 4] == '.') { /* "83.306" for 83,306 */
+        good |= number_agrees(derived, number_multiply(stated, number_exact(1e3)), 1e-9);
+    }
     findings->compared++;
     int line = paragraph_line(paragraph, behind);
     if (!good && !finding_said(findings, line)) {

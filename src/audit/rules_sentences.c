@@ -93,9 +93,11 @@ static void check_change(const Paragraph *paragraph, const ScanItem *stated, Num
 {
     const Number *n = &stated->number;
     Number up = number_divide(b, a), down = number_divide(a, b);
+    bool tens = n->unit == UNIT_TIMES && fmod(n->value, 10) == 0; /* "300x" is rounded */
+    double slack = tens ? 0.08 : 0.01;
     double share = fabs(n->value), half = fabs(n->high - n->low) / 2 + 0.01 * share;
     bool good = n->unit == UNIT_TIMES
-                    ? number_agrees(up, *n, 0.01) || number_agrees(down, *n, 0.01)
+                    ? number_agrees(up, *n, slack) || number_agrees(down, *n, slack)
                     : fabs(fabs(up.value - 1) - share) <= half + (up.high - up.low) / 2 ||
                           fabs(fabs(down.value - 1) - share) <= half + (down.high - down.low) / 2;
     findings->compared++;

@@ -179,9 +179,14 @@ static void check_chain(const Paragraph *paragraph, int first, int last, Finding
     if (result->number.unit != unit || (unit == UNIT_NONE && !counted)) {
         return; /* "80 * 4 = 320 Gbps" */
     }
+    double times = result->number.value / product.value; /* FLOPs or bytes of a shape's elements */
+    if (shape && times > 1 && times <= 64 && times == rint(times)) {
+        return;
+    }
     findings->compared++;
     /* MB may mean either million: 1024 x 1024 / 1,000,000 = 1.049. */
-    double slack = result->number.unit == UNIT_BYTES ? 0.075 : PRODUCT_SLACK;
+    double slack =
+        result->number.unit == UNIT_BYTES || result->number.letter != '\0' ? 0.075 : PRODUCT_SLACK;
     if (!number_agrees(product, result->number, slack)) {
         finding_add(findings, FINDING_DISAGREES, "a product that is written out",
                     paragraph_line(paragraph, result->start), "%s is stated; %.*s makes %s",
