@@ -370,6 +370,19 @@ static const struct {
      "FLOPs by 2 * n * m:\n\n* W_q: [4096, 4096] = 33554432\n\nThe matrix has 4096 x 4096 = 16M "
      "params. The loss fell from 12.8 -> 0.044 (300x lower). We expect 2 x 41653 = 83.306 steps.\n"
      "\n- Batch size: 4\n- Sequence length: 1024\n- Total tokens: 4096\n- Total steps: 20000\n"},
+    /* Lengths in brackets and their sum, names before factors, a factor cut off or turned round; a
+     * pair of minutes behind something else; words of the number before. */
+    {"factors.md",
+     "rank 0: lens=[1445, 361] = 1806\n\nExample: bs=4 \xc3\x97 grad_accum=128 \xc3\x97 1 GPU = "
+     "512 "
+     "seqs.\n\nIt is 35x faster (35,885 samples/s vs 1,000 samples/s), and `2/12 = 6x` less.\n\n"
+     "The stall is 3.6x less; async now finishes first (20.75 vs 20.94 min).\n\n"
+     "| result | lexer | choice |\n|-|-|-|\n| tokens | 5,004 | 5,022 |\n| train steps | 53 | 107 "
+     "|\n\nThe lexer control completed the recipe in 53 steps (5,004 tokens) and 165.28 s.\n"},
+    /* A speed-up follows from the rates, though the batches are in the same ratio once. */
+    {"batches.md", "| Model | BS | Perf (seq/sec) | Speedup vs Large |\n|-|-|-|-|\n"
+                   "| Large | 8 | 143 | 1 |\n| Base | 128 | 429 | 3 |\n"
+                   "| Small | 128 | 2300 | 16.0839 |\n"},
     /* Losses that are no cross-entropy alone, and another split's perplexity. */
     {"losses.md", "Step 10 has total loss 3.40 and ppl 20.1, train loss 3.1 | val ppl 25.0.\n"},
     /* "Total" names the row of one table, not the total of another model. */

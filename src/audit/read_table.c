@@ -252,8 +252,7 @@ static void append_label(char label[RECORD_LABEL_SIZE], const char *cell)
 
 static bool is_sum(const char *cell)
 {
-    static const char words[] = " average | avg | mean | total | sum | subtotal ";
-    return scan_has_any(cell, words);
+    return scan_has_any(cell, " average | avg | mean | total | sum | subtotal ");
 }
 
 static int open_record(const Table *table, int line, const char *label)

@@ -38,10 +38,9 @@ typedef struct {
 /* Sections about what was not measured. */
 static bool plans(const char *text)
 {
-    static const char words[] =
-        " recommended | expected | next steps | future | opportunities | projected | todo |"
-        " recommendation | example | usage | quickstart | roadmap ";
-    return scan_has_any(text, words);
+    return scan_has_any(
+        text, " recommended | expected | next steps | future | opportunities | projected | todo |"
+              " recommendation | example | usage | quickstart | roadmap ");
 }
 
 static bool is_command(const char *text)

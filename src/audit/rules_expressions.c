@@ -244,6 +244,8 @@ static void check_expression(const Paragraph *paragraph, int equals, int behind,
     if (length > 4 && text[behind + (int)length - 4] == '.') { /* "83.306" for 83,306 */
         good |= number_agrees(derived, number_multiply(stated, number_exact(1e3)), 1e-9);
     }
+    good |= stated.unit == UNIT_TIMES && /* "2/12 = 6x less" */
+            number_agrees(number_divide(number_exact(1), derived), stated, slack);
     findings->compared++;
     int line = paragraph_line(paragraph, behind);
     if (!good && !finding_said(findings, line)) {

@@ -154,16 +154,16 @@ static int base_of(const Grid *grid, int column)
 static void check_comparing(const Grid *grid, int column, Unit unit, Findings *findings)
 {
     /* Nothing is compared by a setting; "steps to loss 3.28" beside a speed-up leaves no doubt. */
-    static const char settings[] =
-        " gpu | gpus | nodes | ranks | devices | cards | chips | workers | world size | batch ";
+    static const char settings[] = " gpu | gpus | nodes | ranks | devices | cards | chips | "
+                                   "workers | world size | batch | bs ";
     static const char targets[] = " steps to | tokens to | epochs to | iterations to | hours to ";
     Way best = {.base = -1};
     int most = 0, wrong = 0, total = -1, one = base_of(grid, column);
     for (int row = 0; row < grid->rows; row++) {
         total = grid->kinds[row] == ROW_SUM ? row : total;
     }
-    int least = grid->turned ? 3 : 2; /* rows have more in common by chance than columns */
     int columns = grid->columns < PAIRS_MAX ? grid->columns : PAIRS_MAX;
+    int least = columns > 12 ? 5 : grid->turned ? 3 : 2; /* for what chance may bring about */
     for (int a = 0; a < columns; a++) {
         bool sets = scan_has_any(grid->names[a], settings);
         for (int b = 0; b < columns && a != column; b++) {
@@ -178,7 +178,7 @@ static void check_comparing(const Grid *grid, int column, Unit unit, Findings *f
                 bool clear = a != b ? agree >= least && agree >= least * disagree
                                     : agree >= 3 && disagree <= 1;
                 clear |= a == b && (form == FORM_RATIO ? sure > 0 : aim) && agree >= disagree;
-                if (agree > most && clear) {
+                if (clear && (agree > most || (agree == most && disagree < wrong))) {
                     best = way;
                     most = agree;
                     wrong = disagree;

@@ -4,7 +4,6 @@
 #include "audit/scan.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -213,11 +212,11 @@ static const Family *family_of(const Evidence *evidence)
 /* Whether the document's models may have learned before their first step here. */
 static bool starts_from_weights(const Evidence *evidence)
 {
-    static const char words[] =
+    return evidence_has_any(
+        evidence,
         " pretrained | pre trained | fine tuning | finetuning | fine tune | finetune | fine tuned |"
         " finetuned | resumed | resume | checkpoint | checkpoints | continual | continued | lora |"
-        " sft | distillation | warm start ";
-    return evidence_has_any(evidence, words);
+        " sft | distillation | warm start ");
 }
 
 static bool is_first_loss(const Evidence *evidence, const Fact *fact)

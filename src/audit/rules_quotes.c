@@ -132,22 +132,17 @@ static void squeeze(const char *text, char out[PHRASE_SIZE])
 /* Whether the label stands in the sentence as whole words, joined in any way. */
 static bool has_label(const char *sentence, const char *label)
 {
-    char wanted[PHRASE_SIZE], words[PHRASE_SIZE], joined[PHRASE_SIZE];
+    char wanted[PHRASE_SIZE], words[PHRASE_SIZE];
     squeeze(label, wanted);
     phrase_make(sentence, strlen(sentence), words);
     for (const char *start = words; *start == ' ' && start[1] != '\0';
          start = strchrnul(start + 1, ' ')) {
-        size_t used = 0;
-        for (const char *at = start + 1; *at != '\0' && used < strlen(wanted); at++) {
-            if (*at != ' ') {
-                joined[used++] = *at;
-            }
-            if (used == strlen(wanted) && at[1] == ' ') {
-                joined[used] = '\0';
-                if (strcmp(joined, wanted) == 0) {
-                    return true;
-                }
-            }
+        const char *at = start + 1, *to = wanted;
+        for (; *to != '\0' && (*at == ' ' || *at == *to); at++) {
+            to += *at != ' ';
+        }
+        if (*to == '\0' && *at == ' ') {
+            return true;
         }
     }
     return false;
@@ -197,7 +192,10 @@ void quote_check_sentence(const Evidence *evidence, const char *sentence, int li
         const Number *number = &items[k].number;
         Quantity quantity = ends_in_name(&evidence->names, items[k].before, number->unit);
         quantity = number->unit == UNIT_TOKENS_PER_SECOND ? Q_TOKENS_PER_SECOND : quantity;
-        const Fact *fact = quantity > Q_STEP ? evidence_own(evidence, row, quantity) : NULL;
+        /* "53 steps (5,004 tokens)": words of the last number */
+        bool taken = k > 0 && strcmp(items[k - 1].after, items[k].before) == 0;
+        const Fact *fact =
+            quantity > Q_STEP && !taken ? evidence_own(evidence, row, quantity) : NULL;
         if (fact == NULL || fact->number.unit != number->unit || number->range || number->open) {
             continue;
         }

@@ -293,9 +293,9 @@ static int by_value(const void *left, const void *right)
 
 static bool mentions_stragglers(const Evidence *evidence)
 {
-    static const char words[] =
-        " straggler | stragglers | imbalance | imbalanced | slowest rank | slow rank | skew ";
-    return evidence_has_any(evidence, words);
+    return evidence_has_any(
+        evidence,
+        " straggler | stragglers | imbalance | imbalanced | slowest rank | slow rank | skew ");
 }
 
 static void check_stragglers(const Evidence *evidence, int record, Findings *findings)

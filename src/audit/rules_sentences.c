@@ -6,7 +6,6 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char ratio_rule[] = "a ratio that is written out";
@@ -62,8 +61,10 @@ static Pair pair_at(const char *text, const ScanItem *items, int i, Number *a, N
     int gap = items[i + 1].start - items[i].end, from = items[i].end, to = items[i + 1].start;
     *a = items[i].number;
     *b = items[i + 1].number;
-    bool like = a->value < 100 * b->value && b->value < 100 * a->value;
-    a->unit = a->unit == UNIT_NONE && like ? b->unit : a->unit; /* "from 2 to 3 s" */
+    double digits = b->value / (b->scale > 0 ? b->scale : 1);
+    if (a->value < 100 * digits && digits < 100 * a->value) { /* "from 2 to 3 min" */
+        number_apply_unit(a, b->unit, b->scale);
+    }
     if (!is_plain(a) || !is_plain(b) || a->unit != b->unit || a->unit == UNIT_PERCENT ||
         a->unit == UNIT_TIMES || gap > 40) {
         return PAIR_NONE;
@@ -93,8 +94,9 @@ static void check_change(const Paragraph *paragraph, const ScanItem *stated, Num
 {
     const Number *n = &stated->number;
     Number up = number_divide(b, a), down = number_divide(a, b);
-    bool tens = n->unit == UNIT_TIMES && fmod(n->value, 10) == 0; /* "300x" is rounded */
-    double slack = tens ? 0.08 : 0.01;
+    /* "300x" is rounded, "35x" may be cut off. */
+    bool coarse = n->unit == UNIT_TIMES && n->value >= 10 && fmod(n->value, 1) == 0;
+    double slack = !coarse ? 0.01 : fmod(n->value, 10) == 0 ? 0.08 : 1 / n->value;
     double share = fabs(n->value), half = fabs(n->high - n->low) / 2 + 0.01 * share;
     bool good = n->unit == UNIT_TIMES
                     ? number_agrees(up, *n, slack) || number_agrees(down, *n, slack)
@@ -174,7 +176,7 @@ static const ScanItem *change_before(const Paragraph *paragraph, int i, Pair pai
                      text[paragraph->items[i + 1].end] == ')';
     if (i > 0 && bracketed && pair == PAIR_VERSUS && n->number.unit == UNIT_TIMES &&
         is_change(&n->number) && speaks_of_change(text, n) &&
-        memchr(text + from, ',', (size_t)(open - from)) == NULL) {
+        strcspn(text + from, ",;") >= (size_t)(open - from)) {
         return n;
     }
     n = paragraph->items;

@@ -5,7 +5,6 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* --- paragraphs --- */
@@ -99,7 +98,10 @@ static bool gap_has_only(const char *text, int from, int to, char sign)
 static bool stands_alone(const char *text, int start, int end)
 {
     static const char operators[] = "+-*/^.";
-    while (start > 0 && strchr(" [", text[start - 1]) != NULL) {
+    bool named = start > 0 && text[start - 1] == '='; /* "bs=4 x accum=128 x 8" */
+    while (start > 0 && (strchr(" [", text[start - 1]) != NULL ||
+                         (named && (isalnum((unsigned char)text[start - 1]) ||
+                                    strchr("=_", text[start - 1]) != NULL)))) {
         start--;
     }
     end += (int)strspn(text + end, " ");
@@ -180,7 +182,9 @@ static void check_chain(const Paragraph *paragraph, int first, int last, Finding
         return; /* "80 * 4 = 320 Gbps" */
     }
     double times = result->number.value / product.value; /* FLOPs or bytes of a shape's elements */
-    if (shape && times > 1 && times <= 64 && times == rint(times)) {
+    bool summed = first + 1 == last &&
+                  items[first].number.value + items[last].number.value == result->number.value;
+    if (shape && (summed || (times > 1 && times <= 64 && times == rint(times)))) {
         return;
     }
     findings->compared++;

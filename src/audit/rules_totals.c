@@ -72,11 +72,11 @@ static bool can_overlap(const Grid *grid, int column, int from, int to)
 
 static bool is_additive(const Grid *grid, int column)
 {
-    static const char words[] =
+    return !scan_has_any(
+        grid->names[column],
         " per | rate | loss | ppl | perplexity | score | acc | accuracy | avg | average | mean |"
         " speedup | ratio | efficiency | mfu | lr | seed | throughput | speed | median | max |"
-        " min | peak | p50 | p99 | step | rank | f1 | std | power | best | epoch ";
-    return !scan_has_any(grid->names[column], words);
+        " min | peak | p50 | p99 | step | rank | f1 | std | power | best | epoch ");
 }
 
 static void check_total(const Grid *grid, int from, int to, Findings *findings)
