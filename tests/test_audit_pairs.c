@@ -244,6 +244,162 @@ static const struct {
      "It was trained on 32 A100 GPUs for 6 days, @ GPU hours in all.\n"},
     {"words.md", 1, "128", "256",
      "The global batch size = local batch size 2 * number of FSDP ranks 64 = @.\n"},
+    /* tables of settings, and of rates of each rank and of all */
+    {"effective.md", 7, "64", "32",
+     "## Configuration\n"
+     "\n"
+     "| Parameter | Value |\n"
+     "|-|-|\n"
+     "| Batch Size | 2 per GPU |\n"
+     "| Gradient Accumulation | 4 steps |\n"
+     "| Effective Batch Size | @ (8 GPUs) |\n"},
+    {"each.md", 6, "41,468", "44,168",
+     "## Throughput\n"
+     "\n"
+     "| Metric | Value |\n"
+     "|-|-|\n"
+     "| Total throughput | 331,742 tokens/s |\n"
+     "| Per-GPU throughput | @ tokens/s |\n"
+     "| World size | 8 GPUs |\n"},
+    {"scaling.md", 5, "21", "41",
+     "| Metric | 8 GPUs (1 Node) | 16 GPUs (2 Nodes) |\n"
+     "|-|-|-|\n"
+     "| Total Throughput | 331,842 tokens/s | 136,970 tokens/s |\n"
+     "| Per-GPU Throughput | 41,480 tokens/s | 8,561 tokens/s |\n"
+     "| Scaling Efficiency | 100% (baseline) | @% |\n"},
+    {"global-step.md", 5, "12,040", "21,040",
+     "| Model | #GPUs | GBS | Seq Length | Time per Global Step (s) | Tokens/sec/GPU |\n"
+     "|-|-|-|-|-|-|\n"
+     "| a | 64 | 512 | 4096 | 7.286 | 4,497 |\n"
+     "| b | 8 | 512 | 4096 | 15.614 | 16,789 |\n"
+     "| c | 8 | 512 | 4096 | 21.773 | @ |\n"
+     "| d | 8 | 256 | 4096 | 10.04 | 13,058 |\n"},
+    {"budget.md", 5, "153h", "135h",
+     "| Config | tok/s | VRAM | 17.8B in |\n"
+     "|-|-|-|-|\n"
+     "| eager | 20,668 | 15.7GB | 239h |\n"
+     "| compiled | 28,455 | 13.6GB | 174h |\n"
+     "| batch of 16 | 32,425 | 37.4GB | @ |\n"},
+    /* shares */
+    {"trainable.md", 4, "1.028", "1.208",
+     "| Rank | Trainable Parameters | Total Parameters | Trainable Percent |\n"
+     "|-|-|-|-|\n"
+     "| 8 | 9,232,384 | 1,786,320,384 | 0.517% |\n"
+     "| 16 | 18,464,768 | 1,795,552,768 | @% |\n"
+     "| 32 | 36,929,536 | 1,814,017,536 | 2.036% |\n"},
+    {"share.md", 5, "1.9", "2.9",
+     "| Language | Sentences | Share |\n"
+     "|-|-|-|\n"
+     "| Kazakh | 60.1M | 49.3% |\n"
+     "| Russian | 57.0M | 46.8% |\n"
+     "| English | 2.3M | @% |\n"
+     "| Other | 2.5M | 2.0% |\n"
+     "| Total | 121.9M | 100% |\n"},
+    {"rows.md", 6, "2,943,757", "2,493,757",
+     "| Metric | Value |\n"
+     "|-|-|\n"
+     "| Total rows | 24,883,808 |\n"
+     "| Total tokens (old tokenizer) | 6,173,131,446 (6.17B) |\n"
+     "| Kazakh rows | 21,940,051 (88.2%) |\n"
+     "| Russian rows | @ (11.8%) |\n"
+     "| Kazakh tokens | 3,682,298,071 (3.68B, 59.6%) |\n"
+     "| Russian tokens | 2,490,833,375 (2.49B, 40.4%) |\n"},
+    {"adapter.md", 3, "2.1", "21",
+     "| Parameter | Value |\n"
+     "|-|-|\n"
+     "| Trainable Parameters | 161M (@% of 7.7B) |\n"},
+    /* totals */
+    {"vram.md", 6, "2.2", "3.2",
+     "VRAM usage:\n"
+     "\n"
+     "- Base model (4-bit): ~0.8 GB\n"
+     "- Adapters: ~0.4 GB\n"
+     "- Training overhead: ~1 GB\n"
+     "- Total: ~@ GB (well within 8GB)\n"},
+    {"parts.md", 6, "134,077,440", "134,257,440",
+     "| Component | Parameters |\n"
+     "|-|-|\n"
+     "| Token embedding | 38,597,376 |\n"
+     "| Blocks | 56,882,688 |\n"
+     "| Head | 38,597,376 |\n"
+     "| Total | @ |\n"},
+    {"kinds.md", 6, "2.80B", "2.47B",
+     "| Metric | Value |\n"
+     "|-|-|\n"
+     "| Kazakh tokens | 1.33B |\n"
+     "| Russian tokens | 1.46B |\n"
+     "| Parallel tokens | 7.2M |\n"
+     "| Total tokens | ~@ |\n"
+     "| Block size | 2048 |\n"},
+    /* rows and cells that compare */
+    {"delta-row.md", 5, "0.281", "0.218",
+     "| Model | prompt strict | prompt loose | inst strict | inst loose |\n"
+     "|-|-|-|-|-|\n"
+     "| base | 0.2477 \xc2\xb1"
+     "0.0186 | 0.2976 \xc2\xb1"
+     "0.0197 | 0.3921 | 0.4365 |\n"
+     "| tuned | 0.5287 \xc2\xb1"
+     "0.0215 | 0.6044 | 0.6595 | 0.7134 |\n"
+     "| \xce\x94 (tuned - base) | +@ | +0.307 | +0.267 | +0.277 |\n"},
+    {"change-row.md", 5, "+82.4%", "+28.4%",
+     "| Experiment | Train Acc | Train F1 | Train Loss | Val Acc |\n"
+     "|-|-|-|-|-|\n"
+     "| Baseline | 0.3378 | 0.33053 | 1.09993 | 0.44437 |\n"
+     "| Tuned | 0.83005 | 0.82504 | 0.44704 | 0.81068 |\n"
+     "| Change (%) | +145.7% | +149.6% | \xe2\x80\x93"
+     "59.4% | @ |\n"},
+    {"words.md", 6, "9.1x", "8.1x",
+     "| M | V5 | V5b | Diferen\xc3\xa7"
+     "a |\n"
+     "|-|-|-|-|\n"
+     "| Val Loss | 3.89 | 3.38 | -13% (melhor) |\n"
+     "| Epochs | 50 | 4 | 12.5x menos |\n"
+     "| Tempo | 3.2h | 2.9h | 1.1x mais r\xc3\xa1pido |\n"
+     "| Tokens | 6.0B | 0.659B | @ menos |\n"},
+    {"original.md", 6, "18x", "28x",
+     "| Setting | Steps/sec | Note |\n"
+     "|-|-|-|\n"
+     "| original | ~0.5 | bottleneck |\n"
+     "| + data | ~5.0 | 10x speedup |\n"
+     "| + bf16 | ~8.0 | 16x vs original |\n"
+     "| + fused | ~9.0 | @ vs original |\n"
+     "| + compiled | ~11.0 | 22x vs original |\n"},
+    {"margin.md", 3, "5.998", "5.098",
+     "| Dataset | Reference | Fused | Margin |\n"
+     "|-|-|-|-|\n"
+     "| a | 0.27061 | 0.25438 | @ % |\n"
+     "| b | 0.14167 | 0.13963 | 1.440 % |\n"
+     "| c | 0.40571 | 0.38696 | 4.622 % |\n"
+     "| d | 0.09949 | 0.09968 | 0.191 % |\n"},
+    {"steps-to.md", 5, "1.9x", "2.9x",
+     "| Config | Steps to val 1.46 | Speedup | Best val loss |\n"
+     "|-|-|-|-|\n"
+     "| Baseline | 1,900 | 1.0x | 1.4636 |\n"
+     "| Sprint | 500 | 3.8x | 1.4404 |\n"
+     "| Marathon | 1,000 | @ | 1.4149 |\n"},
+    /* lines */
+    {"time.log", 4, "4039.25", "4309.25",
+     "step: 00003/19073 | loss: 10.8198 | time: 1011.47ms | tok-sec: 4049.56 | total time: 4.44s\n"
+     "step: 00004/19073 | loss: 10.8141 | time: 999.93ms | tok-sec: 4096.27 | total time: 5.44s\n"
+     "step: 00005/19073 | loss: 10.8077 | time: 999.49ms | tok-sec: 4098.11 | total time: 6.44s\n"
+     "step: 00006/19073 | loss: 10.8008 | time: 1014.05ms | tok-sec: @ | total time: 7.46s\n"
+     "step: 00007/19073 | loss: 10.7935 | time: 1026.10ms | tok-sec: 3991.83 | total time: 8.48s\n"
+     "step: 00008/19073 | loss: 10.7857 | time: 1001.00ms | tok-sec: 4091.92 | total time: "
+     "9.48s\n"},
+    {"epochs.md", 4, "31.2", "33.2",
+     "```\n"
+     "Val 0: 3.78 (ppl=43.8)\n"
+     "Val 1: 3.52 (ppl=33.8)\n"
+     "Val 2: 3.44 (ppl=@)\n"
+     "Val 3: 3.38 (ppl=29.4)\n"
+     "```\n"},
+    {"loss-medio.md", 4, "4.21", "4.12",
+     "| Modelo | Loss medio | Perplexidade |\n"
+     "|-|-|-|\n"
+     "| v3 | 1.3753 | 3.96 |\n"
+     "| v2 | 1.4366 | @ |\n"
+     "| v1 | 1.5218 | 4.58 |\n"},
+    {"binary.md", 1, "4Mi", "8Mi", "We used a batch size of 1024 * 4096 = @ tokens.\n"},
 };
 
 static int disagreements(const char *name, const char *text, const char *number, int *line)

@@ -365,8 +365,49 @@ static const struct {
     {"terms.md", "Budget: 2 tables x 2048 x 128 + projection (128 x 1024) = 1.2M params.\n\n"
                  "```\nITERATIONS=500000 \\\nTRAIN_SEQ_LEN=1024 \\\ntorchrun train.py\n```\n\n"
                  "- Global batch: `524288` tokens/step\n- Total tokens: 172,716,195,840\n"},
+    /* FLOPs of a shape, M for 2^20, a rounded factor, a point for a comma, tokens of a batch. */
+    {"rounded.md",
+     "FLOPs by 2 * n * m:\n\n* W_q: [4096, 4096] = 33554432\n\nThe matrix has 4096 x 4096 = 16M "
+     "params. The loss fell from 12.8 -> 0.044 (300x lower). We expect 2 x 41653 = 83.306 steps.\n"
+     "\n- Batch size: 4\n- Sequence length: 1024\n- Total tokens: 4096\n- Total steps: 20000\n"},
+    /* Lengths in brackets and their sum, names before factors, a factor cut off or turned round; a
+     * pair of minutes behind something else; words of the number before. */
+    {"factors.md",
+     "rank 0: lens=[1445, 361] = 1806\n\nExample: bs=4 \xc3\x97 grad_accum=128 \xc3\x97 1 GPU = "
+     "512 "
+     "seqs.\n\nIt is 35x faster (35,885 samples/s vs 1,000 samples/s), and `2/12 = 6x` less.\n\n"
+     "The stall is 3.6x less; async now finishes first (20.75 vs 20.94 min).\n\n"
+     "| result | lexer | choice |\n|-|-|-|\n| tokens | 5,004 | 5,022 |\n| train steps | 53 | 107 "
+     "|\n\nThe lexer control completed the recipe in 53 steps (5,004 tokens) and 165.28 s.\n"},
+    /* A speed-up follows from the rates, though the batches are in the same ratio once. */
+    {"batches.md", "| Model | BS | Perf (seq/sec) | Speedup vs Large |\n|-|-|-|-|\n"
+                   "| Large | 8 | 143 | 1 |\n| Base | 128 | 429 | 3 |\n"
+                   "| Small | 128 | 2300 | 16.0839 |\n"},
     /* Losses that are no cross-entropy alone, and another split's perplexity. */
     {"losses.md", "Step 10 has total loss 3.40 and ppl 20.1, train loss 3.1 | val ppl 25.0.\n"},
+    /* "Total" names the row of one table, not the total of another model. */
+    {"total.md", "### Small\n\n- encoder: `384d`, `10 layers`\n- total params: `147.32M`\n\n"
+                 "### Large\n\n| Component | Params |\n|-|-|\n| Encoder | 5.1M |\n"
+                 "| Decoder | 64.48M |\n| **Total** | **69.58M** |\n"},
+    /* Devices with a sign of multiplication are no speed-up. */
+    {"devices.md", "Near-linear scaling up to 4 GPUs. Diminishing returns after that, but 8x H100 "
+                   "is still ~6.5x faster than 1x H100.\n"},
+    /* Rates that are no parts of a whole; one row compared in another way; correlations. */
+    {"ways.md",
+     "| metric | value |\n|-|-|\n| output_tok_s | 70.3 |\n| prefill_tok_s | 1062.0 |\n"
+     "| total_tok_s | 1205.0 |\n\n"
+     "| Method | Forward | Fwd+Bwd | Speedup |\n|-|-|-|-|\n| a | 2.00ms | 4.79ms | 1.00x |\n"
+     "| b | 1.84ms | 4.55ms | 1.08x |\n| c | 1.45ms | 4.06ms | 1.38x |\n"
+     "| d | 2.89ms | 21.86ms | 0.23x (slow) |\n\n"
+     "| Metric | A | B | Change |\n|-|-|-|-|\n| Size | 100 | 131.4 | 1.314 |\n"
+     "| Time | 200 | 250.0 | 1.250 |\n| Vocabulary | 32,000 | 42,048 | +10,048 |\n\n"
+     "| statistic | x | y | gain |\n|-|-|-|-|\n| ratio a | 0.74 | 0.95 | 0.21 |\n"
+     "| ratio b | 0.95 | -0.74 | 0.63 |\n| ratio c | 0.74 | 0.95 | 0.21 |\n"},
+    /* Points of per cent; a change of the other number; a part of a part in a list. */
+    {"points.md", "| Metric | A | B | Change |\n|-|-|-|-|\n| Loss | 3.89 | 3.38 | -13% |\n"
+                  "| Steps | 100 | 125 | +25% |\n| Time | 100 s | 80 s | 25% faster |\n"
+                  "| Accuracy | 35.2% | 37.0% | +1.8% |\n| F1 | 60.0 | 66.0 | +6% absolute |\n\n"
+                  "- Weights: 4 GB\n  - Embedding: 1 GB\n- Moments: 8 GB\n- Total: 12 GB\n"},
     /* Fewer steps than samples: packed; a device of another section. */
     {"packed.md", "- Training samples: 52,000\n- Global batch size: 128\n- Steps per epoch: 212\n"},
 };

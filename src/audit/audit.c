@@ -113,6 +113,13 @@ void audit_print(const Audit *audit, const char *path, FILE *file)
         escape_printf(file, "%s: longer than the audit reads; only its beginning was looked at\n",
                       path);
     }
+    if (audit->findings.compared == 0 && audit->findings.count == 0) {
+        escape_printf(file,
+                      "%s: %d number%s recognised, none of them compared: this says nothing about "
+                      "the page\n",
+                      path, audit->facts, plural(audit->facts));
+        return;
+    }
     escape_printf(file, "%s: %d disagree%s, %d warning%s, %ld number%s compared of %d recognised\n",
                   path, disagree, disagree == 1 ? "s" : "", warnings, plural(warnings),
                   audit->findings.compared, plural(audit->findings.compared), audit->facts);

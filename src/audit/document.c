@@ -89,6 +89,7 @@ static void classify(Line *line)
     }
     if ((text[0] == '-' || text[0] == '*' || text[0] == '+' || text[0] == '>') && text[1] == ' ') {
         line->item = true;
+        line->indent = (int)(text - line->text);
         text = skip_blanks(text + 2);
     }
     size_t digits = strspn(text, "0123456789");

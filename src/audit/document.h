@@ -16,6 +16,7 @@ typedef struct {
     LineKind kind;
     int level;   /* of a heading, from 1 */
     bool item;   /* a bullet or a numbered line */
+    int indent;  /* of a bullet: blanks before it */
     bool code;   /* between fences */
     bool joined; /* blank, within a table: a row may take several lines */
 } Line;

@@ -7,17 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Room for one more of `count` items, of which there is some at every power of two. */
+static void *with_room(void *items, int count, size_t size)
+{
+    bool full = count == 0 || (count >= 64 && (count & (count - 1)) == 0);
+    return full ? mem_realloc(items, count > 0 ? 2 * (size_t)count : 64, size) : items;
+}
+
 int evidence_record(Evidence *evidence, const Record *record)
 {
     if (evidence->record_count == EVIDENCE_MAX_RECORDS) {
         evidence->cut = true;
         return evidence->record_count - 1;
     }
-    if (evidence->record_count == evidence->record_capacity) {
-        evidence->record_capacity = evidence->record_count > 0 ? 2 * evidence->record_count : 64;
-        evidence->records = mem_realloc(evidence->records, (size_t)evidence->record_capacity,
-                                        sizeof *evidence->records);
-    }
+    evidence->records = with_room(evidence->records, evidence->record_count, sizeof *record);
     evidence->records[evidence->record_count] = *record;
     return evidence->record_count++;
 }
@@ -28,11 +31,7 @@ void evidence_add(Evidence *evidence, const Fact *fact)
         evidence->cut = true;
         return;
     }
-    if (evidence->fact_count == evidence->fact_capacity) {
-        evidence->fact_capacity = evidence->fact_count > 0 ? 2 * evidence->fact_count : 64;
-        evidence->facts =
-            mem_realloc(evidence->facts, (size_t)evidence->fact_capacity, sizeof *evidence->facts);
-    }
+    evidence->facts = with_room(evidence->facts, evidence->fact_count, sizeof *fact);
     evidence->facts[evidence->fact_count] = *fact;
     evidence->facts[evidence->fact_count].order = evidence->fact_count;
     evidence->fact_count++;
@@ -120,6 +119,24 @@ const Fact *evidence_own(const Evidence *evidence, int record, Quantity quantity
     return at >= 0 ? &evidence->facts[at] : NULL;
 }
 
+const Fact *evidence_marked(const Evidence *evidence, int record, Quantity quantity, unsigned mark)
+{
+    const Record *at = &evidence->records[record];
+    const Fact *found = NULL;
+    for (int i = at->first; i < at->first + at->count; i++) {
+        const Fact *fact = &evidence->facts[i];
+        if (fact->quantity != quantity || (fact->marks & ~(unsigned)MARK_MEAN) != mark ||
+            fact->rank >= 0 || fact->moment >= 0 || !is_plain(fact)) {
+            continue;
+        }
+        if (found != NULL && !number_agrees(found->number, fact->number, 1e-9)) {
+            return NULL;
+        }
+        found = fact;
+    }
+    return found;
+}
+
 /* The booking of the record or of the nearest section around it that has one. */
 static int around(const Evidence *evidence, int record, Quantity quantity)
 {
@@ -190,11 +207,11 @@ bool evidence_names(const Evidence *evidence, int a, int b)
     return named > 0;
 }
 
-bool evidence_has_any(const Evidence *evidence, const char *const *words, size_t count)
+bool evidence_has_any(const Evidence *evidence, const char *words)
 {
     for (int i = 0; i < evidence->document->count; i++) {
         const Line *line = &evidence->document->lines[i];
-        if (line->kind != LINE_BLANK && scan_has_any(line->text, words, count)) {
+        if (line->kind != LINE_BLANK && scan_has_any(line->text, words)) {
             return true;
         }
     }

@@ -46,9 +46,9 @@ typedef struct {
     const Document *document;
     Names names;
     Fact *facts; /* in order of records */
-    int fact_count, fact_capacity;
+    int fact_count;
     Record *records; /* in order of lines; 0 is what stands before all headings */
-    int record_count, record_capacity;
+    int record_count;
     int (*own)[Q_COUNT]; /* of each record: the fact with its one value, NO_FACT or SEVERAL_FACTS */
     int single[Q_COUNT]; /* of the document */
     double peak;         /* FLOP/s of the one kind of GPU that the document names; 0 */
@@ -76,6 +76,10 @@ bool evidence_label(const Names *names, const char *text, double settings[Q_LAST
  * there are several values. */
 const Fact *evidence_own(const Evidence *evidence, int record, Quantity quantity);
 
+/* The record's one fact of a rate of each rank (MARK_PER_RANK) or of all (MARK_TOTAL), by its
+ * name. NULL as above. */
+const Fact *evidence_marked(const Evidence *evidence, int record, Quantity quantity, unsigned mark);
+
 /* The record's own fact, or that of the sections around it, or the document's. */
 const Fact *evidence_known(const Evidence *evidence, int record, Quantity quantity);
 
@@ -95,7 +99,7 @@ int evidence_table_end(const Evidence *evidence, int first);
 bool evidence_names(const Evidence *evidence, int a, int b);
 
 /* Whether one of the phrases stands somewhere in the document. */
-bool evidence_has_any(const Evidence *evidence, const char *const *words, size_t count);
+bool evidence_has_any(const Evidence *evidence, const char *words);
 
 /* "batch 64, ranks 2" for findings; settings of the sections around it included. */
 #define RUN_TEXT_SIZE 160

@@ -44,3 +44,13 @@ void finding_about(Findings *findings, FindingKind kind, const char *rule, int l
     add(findings, finding, format, arguments);
     va_end(arguments);
 }
+
+bool finding_said(const Findings *findings, int line)
+{
+    for (int i = 0; i < findings->count; i++) {
+        if (findings->items[i].line == line && findings->items[i].kind == FINDING_DISAGREES) {
+            return true;
+        }
+    }
+    return false;
+}

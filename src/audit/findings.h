@@ -30,6 +30,9 @@ void finding_add(Findings *findings, FindingKind kind, const char *rule, int lin
 void finding_about(Findings *findings, FindingKind kind, const char *rule, int line, int record,
                    const char *format, ...) __attribute__((format(printf, 6, 7)));
 
+/* Whether a disagreement about the line is there already. */
+bool finding_said(const Findings *findings, int line);
+
 /* Dense bf16 FLOP/s of the one kind of GPU that the document names; 0. */
 double limits_peak(const Evidence *evidence);
 

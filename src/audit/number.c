@@ -4,47 +4,48 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct {
     Unit unit;
     double scale;
-    const char *names;
+    const char *shown, *names;
 } UnitRow;
 
 static const UnitRow units[] = {
-    {UNIT_TOKENS_PER_SECOND, 1,
+    {UNIT_TOKENS_PER_SECOND, 1, " tok/s",
      "tokens per second|tokens per sec|tokens/second|tokens / second|tokens/sec|tokens / s|"
      "tokens/s|token/s|tok/sec|tok/s|toks/s"},
-    {UNIT_TOKENS_PER_SECOND, 1e3, "ktok/s"},
-    {UNIT_SAMPLES_PER_SECOND, 1,
+    {UNIT_TOKENS_PER_SECOND, 1e3, "k tok/s", "ktok/s"},
+    {UNIT_SAMPLES_PER_SECOND, 1, " samples/s",
      "samples per second|samples/second|samples/sec|samples/s|sequences/second|sequences/sec|"
      "sequences/s|seqs/s|seq/s|s/s|/s"},
-    {UNIT_FLOP_PER_SECOND, 1e12, "tflop/s|tflops/s|tflops"},
-    {UNIT_FLOP_PER_SECOND, 1e15, "pflop/s|pflops"},
-    {UNIT_GPU_SECONDS, 3600,
+    {UNIT_FLOP_PER_SECOND, 1e12, " TFLOP/s", "tflop/s|tflops/s|tflops"},
+    {UNIT_FLOP_PER_SECOND, 1e15, " PFLOP/s", "pflop/s|pflops"},
+    {UNIT_GPU_SECONDS, 3600, " GPU hours",
      "gpu hours|gpu-hours|gpu hrs|gpu-hrs|gpuh|gpu h|gpu-h|a100 hours|a100-hours|h100 hours|"
      "h100-hours"},
-    {UNIT_GPU_SECONDS, 86400, "gpu days|gpu-days"},
-    {UNIT_SECONDS, 1e-6, "us|\xc2\xb5s"},
-    {UNIT_SECONDS, 1e-3, "milliseconds|msec|ms"},
-    {UNIT_SECONDS, 1, "seconds|second|secs|sec|s"},
-    {UNIT_SECONDS, 60, "minutes|minute|mins|min"},
-    {UNIT_SECONDS, 3600, "hours|hour|hrs|hr|h"},
-    {UNIT_SECONDS, 86400, "days|day"},
-    {UNIT_BYTES, 1, "bytes"},
-    {UNIT_BYTES, 1e3, "kb"},
-    {UNIT_BYTES, 1e6, "mb"},
-    {UNIT_BYTES, 1e9, "gb"},
-    {UNIT_BYTES, 1e12, "tb"},
-    {UNIT_BYTES, 1024.0, "kib"},
-    {UNIT_BYTES, 1048576.0, "mib"},
-    {UNIT_BYTES, 1073741824.0, "gib"},
-    {UNIT_BYTES, 1099511627776.0, "tib"},
-    {UNIT_DOLLARS, 1, "usd|$"},
-    {UNIT_PERCENT, 0.01, "%"},
-    {UNIT_TIMES, 1, "x|\xc3\x97"},
+    {UNIT_GPU_SECONDS, 86400, " GPU days", "gpu days|gpu-days"},
+    {UNIT_SECONDS, 1e-6, " us", "us|\xc2\xb5s"},
+    {UNIT_SECONDS, 1e-3, " ms", "milliseconds|msec|ms"},
+    {UNIT_SECONDS, 1, " s", "seconds|second|secs|sec|s"},
+    {UNIT_SECONDS, 60, " min", "minutes|minute|mins|min"},
+    {UNIT_SECONDS, 3600, " h", "hours|hour|hrs|hr|h"},
+    {UNIT_SECONDS, 86400, " days", "days|day"},
+    {UNIT_BYTES, 1, " bytes", "bytes"},
+    {UNIT_BYTES, 1e3, " KB", "kb"},
+    {UNIT_BYTES, 1e6, " MB", "mb"},
+    {UNIT_BYTES, 1e9, " GB", "gb"},
+    {UNIT_BYTES, 1e12, " TB", "tb"},
+    {UNIT_BYTES, 1024.0, " KiB", "kib"},
+    {UNIT_BYTES, 1048576.0, " MiB", "mib"},
+    {UNIT_BYTES, 1073741824.0, " GiB", "gib"},
+    {UNIT_BYTES, 1099511627776.0, " TiB", "tib"},
+    {UNIT_DOLLARS, 1, "", "usd|$"},
+    {UNIT_PERCENT, 0.01, " %", "%"},
+    {UNIT_TIMES, 1, "x", "x|\xc3\x97"},
 };
 
 static bool is_word(char c)
@@ -146,20 +147,10 @@ static size_t read_digits(const char *text, bool about, double *value, double *h
 
 static double letter_scale(char letter)
 {
-    switch (letter) {
-    case 'k':
-    case 'K':
-        return 1e3;
-    case 'M':
-        return 1e6;
-    case 'B':
-    case 'G':
-        return 1e9;
-    case 'T':
-        return 1e12;
-    default:
-        return 0;
-    }
+    static const char letters[] = "kKMBGT";
+    static const double scales[] = {1e3, 1e3, 1e6, 1e9, 1e9, 1e12};
+    const char *at = letter != '\0' ? strchr(letters, letter) : NULL;
+    return at != NULL ? scales[at - letters] : 0;
 }
 
 size_t number_stamp(const char *text)
@@ -214,6 +205,7 @@ size_t number_read(const char *text, bool about, Number *number)
     at += length;
     double low = value - half, high = value + half;
     *number = (Number){.counted = whole && !about};
+    number->grouped = memchr(text + at - length, ',', length) != NULL;
     size_t dash = text[at] == '-' ? 1 : strncmp(text + at, "\xe2\x80\x93", 3) == 0 ? 3 : 0;
     if (dash > 0 && isdigit((unsigned char)text[at + dash])) {
         length = read_digits(text + at + dash, about, &second, &second_half, &second_whole);
@@ -227,8 +219,11 @@ size_t number_read(const char *text, bool about, Number *number)
     at += number->open;
     bool spaced = text[at] == ' ' && (text[at + 1] == 'k' || text[at + 1] == 'M');
     double scale = letter_scale(text[at + spaced]);
-    if (scale > 0 && !is_word(text[at + spaced + 1])) {
-        at += 1 + spaced;
+    bool binary = scale > 0 && text[at + spaced + 1] == 'i' && !is_word(text[at + spaced + 2]);
+    if (binary || (scale > 0 && !is_word(text[at + spaced + 1]))) {
+        number->letter = binary ? '\0' : text[at + spaced];
+        scale = binary ? exp2(10 * round(log10(scale) / 3)) : scale; /* "4Mi" */
+        at += 1 + spaced + binary;
         number->counted = false;
     } else {
         scale = 1;
@@ -236,12 +231,14 @@ size_t number_read(const char *text, bool about, Number *number)
     static const struct {
         const char *name;
         double scale;
-    } words[] = {{" trillion", 1e12}, {" billion", 1e9}, {" million", 1e6}};
+        char letter;
+    } words[] = {{" trillion", 1e12, 'T'}, {" billion", 1e9, 'B'}, {" million", 1e6, 'M'}};
     for (size_t i = 0; i < sizeof words / sizeof words[0] && scale == 1; i++) {
         size_t size = strlen(words[i].name);
         if (strncasecmp(text + at, words[i].name, size) == 0 && !is_word(text[at + size])) {
             at += size;
             scale = words[i].scale;
+            number->letter = words[i].letter;
             number->counted = false;
         }
     }
@@ -251,6 +248,7 @@ size_t number_read(const char *text, bool about, Number *number)
     if (length > 0) {
         at += gap + length;
         scale *= unit_scale;
+        number->scale = unit_scale;
         number->counted = false;
     } else if (is_part_of_a_name(text + at)) {
         return 0;
@@ -297,7 +295,7 @@ size_t number_read_clock(const char *text, Number *number)
     double last = count == 3 ? 1 : scale / 60;
     double value =
         last * (count == 3 ? 3600 * parts[0] + 60 * parts[1] + parts[2] : 60 * parts[0] + parts[1]);
-    *number = (Number){.value = value, .unit = UNIT_SECONDS};
+    *number = (Number){.value = value, .unit = UNIT_SECONDS, .scale = scale > 0 ? scale : 1};
     number->low = value - last / 2;
     number->high = value + last / 2;
     return at + (scale > 0 ? gap + length : 0);
@@ -335,10 +333,49 @@ void number_apply_unit(Number *number, Unit unit, double scale)
 {
     if (number->unit == UNIT_NONE && unit != UNIT_NONE) {
         number->unit = unit;
+        number->scale = scale;
         number->value *= scale;
         number->low *= scale;
         number->high *= scale;
     }
+}
+
+double number_scale(Number number)
+{
+    double letter = letter_scale(number.letter);
+    return (letter > 0 ? letter : 1) * (number.scale > 0 ? number.scale : 1);
+}
+
+const char *number_show(double value, Number like)
+{
+    static _Thread_local char texts[8][64];
+    static _Thread_local unsigned next;
+    char digits[40], *text = texts[next++ % 8], *to = text;
+    double scale = like.scale > 0 ? like.scale : 1;
+    const char *unit = "";
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        bool same = units[i].unit == like.unit && units[i].scale == scale;
+        unit = same ? units[i].shown : unit;
+    }
+    double shown = value / number_scale(like), whole = rint(shown);
+    bool integer = fabs(shown - whole) < 1e-9 * fmax(1, fabs(shown));
+    int size = snprintf(digits, sizeof digits, "%.*g", integer || fabs(shown) >= 1e6 ? 12 : 6,
+                        integer ? whole : shown);
+    to += snprintf(to, 2, "%s", like.unit == UNIT_DOLLARS ? "$" : "");
+    bool commas = like.grouped && strspn(digits, "-0123456789") == (size_t)size;
+    for (int i = 0; i < size; i++) {
+        *to++ = digits[i];
+        if (commas && (size - 1 - i) % 3 == 0 && i + 1 < size && digits[i] != '-') {
+            *to++ = ',';
+        }
+    }
+    snprintf(to, 20, "%.1s%s", &like.letter, unit);
+    return text;
+}
+
+const char *number_text(Number number)
+{
+    return number_show(number.value, number);
 }
 
 Number number_exact(double value)

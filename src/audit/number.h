@@ -22,6 +22,9 @@ typedef enum {
 typedef struct {
     double value, low, high;
     Unit unit;
+    double scale;  /* of the unit as it is written: 3600 of hours; 0: 1 */
+    char letter;   /* k, M, B or T behind the digits; 0 */
+    bool grouped;  /* has commas */
     bool range;    /* two numbers: "26-89 ms" */
     bool open;     /* "512+", "over 100": a bound, not a value */
     bool counted;  /* an integer written out: no decimals, no k or M, no "~" */
@@ -45,6 +48,12 @@ size_t number_unit(const char *text, size_t size, Unit *unit, double *scale, boo
 
 /* Gives a bare number the unit of its column. */
 void number_apply_unit(Number *number, Unit unit, double scale);
+
+/* A value as the page writes the number `like`: "10.4 h", "147.32M", "$40". The text lasts for
+ * seven more calls. */
+const char *number_show(double value, Number like);
+const char *number_text(Number number); /* as it is */
+double number_scale(Number number);     /* of its digits: 1048576 of "2,194 MiB" */
 
 /* Arithmetic on intervals of positive numbers. */
 Number number_exact(double value);

@@ -27,6 +27,7 @@ void sentence_check_sums(const Paragraph *paragraph, Findings *findings);
 /* Losses beside their perplexities; all paragraphs bear witness, so there is a last word. */
 typedef struct {
     int agree, disagree;
+    bool bare;     /* the one that disagrees is not called a loss */
     Finding first; /* that disagrees */
 } Perplexities;
 void sentence_note_perplexity(const Paragraph *paragraph, Perplexities *all);

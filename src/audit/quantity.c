@@ -87,7 +87,7 @@ static const Row rows[Q_COUNT] = {
         {"tok-s", KIND_RATE,
          "tok per s|tok per sec|tokens per s|tokens per sec|"
          "tokens per second|!throughput|toks per s|"
-         "tok per second|token per s|!performance|!speed|!training speed|!total|!sum|"
+         "tok per second|token per s|tok sec|!performance|!speed|!training speed|!total|!sum|"
          "!global throughput"},
     [Q_SAMPLES_PER_SECOND] = {"samples-s", KIND_SAMPLES,
                               "samples per s|samples per sec|samples per second|"
@@ -128,7 +128,7 @@ static const Row rows[Q_COUNT] = {
          "sec per step|time per iteration|iteration time|iter time|s per it|time per iter|"
          "elapsed time per iteration|elapsed time per iteration ms|"
          "ms per it|ms per iter|s per iter|!per step|!per iteration|!per update|!dt|"
-         "update time|batch time|!step"},
+         "update time|batch time|time per global step|global step time|!step"},
     [Q_COMPUTE_TIME] = {"compute-time", KIND_TIME,
                         "compute time|computation time|training compute time|!compute|"
                         "!computation|compute sec|compute s"},
@@ -154,8 +154,8 @@ static const Row rows[Q_COUNT] = {
                               "communication time|comm time|training communication time|"
                               "allreduce time|all reduce time|!communication|!comm|!allreduce|"
                               "!all reduce|!sync|sync time"},
-    [Q_LOSS] = {"loss", KIND_COUNT, "loss|average loss|avg loss|mean loss"},
-    [Q_PERPLEXITY] = {"perplexity", KIND_COUNT, "perplexity|ppl"},
+    [Q_LOSS] = {"loss", KIND_COUNT, "loss|average loss|avg loss|mean loss|loss medio"},
+    [Q_PERPLEXITY] = {"perplexity", KIND_COUNT, "perplexity|ppl|perplexidade|perplejidad"},
     [Q_FIRST_LOSS] = {"first-loss", KIND_COUNT,
                       "initial loss|first loss|starting loss|loss at step 0|step 0 loss|"
                       "initial loss values|initial train loss|initial training loss|start loss"},
@@ -239,31 +239,16 @@ void phrase_make(const char *text, size_t size, char phrase[PHRASE_SIZE])
 
 static bool unit_fits(Kind kind, Unit unit, bool needs_unit)
 {
-    switch (unit) {
-    case UNIT_NONE:
-        return !needs_unit && kind != KIND_BYTES;
-    case UNIT_SECONDS:
-        return kind == KIND_TIME;
-    case UNIT_BYTES:
-        return kind == KIND_BYTES;
-    case UNIT_PERCENT:
-        return kind == KIND_SHARE || kind == KIND_RATIO; /* "25 % faster" */
-    case UNIT_TIMES:
-        return kind == KIND_RATIO;
-    case UNIT_TOKENS_PER_SECOND:
-        return kind == KIND_RATE;
-    case UNIT_SAMPLES_PER_SECOND:
-        return kind == KIND_SAMPLES;
-    case UNIT_GPU_SECONDS:
-        return kind == KIND_GPU_TIME;
-    case UNIT_FLOP_PER_SECOND:
-        return kind == KIND_FLOP;
-    case UNIT_DOLLARS:
-        return kind == KIND_MONEY;
-    case UNIT_OTHER:
-        return false;
+    static const Kind kinds[] = {
+        [UNIT_SECONDS] = KIND_TIME,           [UNIT_BYTES] = KIND_BYTES,
+        [UNIT_PERCENT] = KIND_SHARE,          [UNIT_TIMES] = KIND_RATIO,
+        [UNIT_TOKENS_PER_SECOND] = KIND_RATE, [UNIT_SAMPLES_PER_SECOND] = KIND_SAMPLES,
+        [UNIT_GPU_SECONDS] = KIND_GPU_TIME,   [UNIT_FLOP_PER_SECOND] = KIND_FLOP,
+        [UNIT_DOLLARS] = KIND_MONEY};
+    if (unit == UNIT_NONE || unit == UNIT_OTHER) {
+        return unit == UNIT_NONE && !needs_unit && kind != KIND_BYTES;
     }
-    return false;
+    return kind == kinds[unit] || (unit == UNIT_PERCENT && kind == KIND_RATIO); /* "25 % faster" */
 }
 
 bool quantity_fits(Quantity quantity, Unit unit)
@@ -294,71 +279,71 @@ static Quantity named(const Names *names, const char *name, size_t size, Unit un
     return Q_NONE;
 }
 
-/* Words beside a name that do not make it another. */
+/* Words beside a name that do not make it another, those of a mark behind each other. */
 static const struct {
     const char *words;
     unsigned mark;
 } idle[] = {
-    {" per gpu ", MARK_PER_RANK},
-    {" per device ", MARK_PER_RANK},
-    {" per rank ", MARK_PER_RANK},
-    {" per chip ", MARK_PER_RANK},
-    {" gpu ", MARK_PER_RANK},
-    {" average ", MARK_MEAN},
-    {" avg ", MARK_MEAN},
-    {" mean ", MARK_MEAN},
-    {" median ", MARK_MEAN},
-    {" peak ", MARK_PEAK},
-    {" max ", MARK_PEAK},
-    {" maximum ", MARK_PEAK},
-    {" total ", MARK_TOTAL},
-    {" overall ", MARK_TOTAL},
-    {" combined ", MARK_TOTAL},
-    {" aggregate ", MARK_TOTAL},
-    {" training ", 0},
-    {" train ", 0},
-    {" measured ", 0},
-    {" actual ", 0},
-    {" achieved ", 0},
-    {" observed ", 0},
-    {" approximately ", 0},
-    {" approx ", 0},
-    {" the ", 0},
-    {" of ", 0},
-    {" per experiment ", 0},
-    {" per run ", 0},
-    {" num ", 0},
-    {" number ", 0},
-    {" h100 ", 0},
-    {" a100 ", 0},
-    {" h200 ", 0},
-    {" v100 ", 0},
-    {" bf16 ", 0},
-    {" fp16 ", 0},
-    {" fp32 ", 0},
-    {" tf32 ", 0},
-    {" fp8 ", 0},
-    {" mixed precision ", 0},
-    {" amp ", 0},
-    {" used ", 0},
-    {" final ", 0},
-    {" our ", 0},
+    {" per gpu | per device | per rank | per chip | gpu ", MARK_PER_RANK},
+    {" average | avg | mean | median ", MARK_MEAN},
+    {" peak | max | maximum ", MARK_PEAK},
+    {" total | overall | combined | aggregate ", MARK_TOTAL},
+    {" training | train | measured | actual | achieved | observed | approximately | approx | the | "
+     "of | per experiment | per run | num | number | h100 | a100 | h200 | v100 | bf16 | fp16 | "
+     "fp32 | tf32 | fp8 | mixed precision | amp | used | final | our ",
+     0},
 };
 
 /* Words of numbers that nobody measured in this run. */
-static const char *const supposed[] = {" target ",    " expected ",  " theoretical ", " ideal ",
-                                       " estimated ", " projected ", " predicted ",   " baseline ",
-                                       " reference ", " previous ",  " paper ",       " reported ",
-                                       " required ",  " planned ",   " limit ",       " default "};
+static const char supposed[] =
+    " target | expected | theoretical | ideal | estimated | projected | predicted | baseline |"
+    " reference | previous | paper | reported | required | planned | limit | default ";
+
+char *phrase_find(const char *phrase, const char *words, size_t *length)
+{
+    char *at = NULL;
+    while (*words != '\0' && at == NULL) {
+        *length = (size_t)(strchrnul(words, '|') - words);
+        at = memmem(phrase, strlen(phrase), words, *length);
+        words += *length + (words[*length] == '|');
+    }
+    return at;
+}
+
+bool word_is_one_of(const char *word, size_t size, const char *list)
+{
+    for (size_t length; *list != '\0'; list += length + (list[length] == '|')) {
+        length = (size_t)(strchrnul(list, '|') - list);
+        if (length == size && strncasecmp(word, list, size) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool words_are_among(const char *text, size_t size, const char *list)
+{
+    const char *end = text + size;
+    while (text < end) {
+        const char *from = text++;
+        while (isalpha((unsigned char)*from) && text < end && isalnum((unsigned char)*text)) {
+            text++;
+        }
+        if (isalpha((unsigned char)*from) && !word_is_one_of(from, (size_t)(text - from), list)) {
+            return false;
+        }
+    }
+    return true;
+}
 
 /* Takes one idle expression off the phrase, in place; false: there is none. */
 static bool strip_one(char *phrase, unsigned *marks)
 {
     for (size_t i = 0; i < sizeof idle / sizeof idle[0]; i++) {
-        char *at = strstr(phrase, idle[i].words);
+        size_t length;
+        char *at = phrase_find(phrase, idle[i].words, &length);
         if (at != NULL) {
-            size_t length = strlen(idle[i].words) - 1;
-            memmove(at, at + length, strlen(at + length) + 1);
+            memmove(at, at + length - 1, strlen(at + length - 1) + 1);
             *marks |= idle[i].mark;
             return true;
         }
@@ -375,14 +360,11 @@ Quantity quantity_match(const Names *names, const char *phrase, Unit unit, unsig
     if (exact != Q_NONE) {
         return exact;
     }
-    for (size_t i = 0; i < sizeof supposed / sizeof supposed[0]; i++) {
-        if (strstr(phrase, supposed[i]) != NULL) {
-            return Q_NONE;
-        }
-    }
+    size_t length;
+    bool made_up = phrase_find(phrase, supposed, &length) != NULL;
     for (;;) {
-        size_t length = strlen(rest);
-        if (length < 3) {
+        length = strlen(rest);
+        if (length < 3 || made_up) {
             return Q_NONE;
         }
         Quantity found = named(names, rest + 1, length - 2, unit);

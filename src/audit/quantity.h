@@ -74,8 +74,6 @@ typedef enum {
     Q_COUNT
 } Quantity;
 
-#define SETTING_COUNT (Q_LAST_SETTING + 1) /* indexed by Quantity; Q_NONE is unused */
-
 /* Phrases are cut to this; a name longer than that is no name. */
 #define PHRASE_SIZE 256
 
@@ -99,6 +97,13 @@ bool quantity_is_time(Quantity quantity);
 
 /* " batch size " from "**Batch-Size**"; at most PHRASE_SIZE - 1 characters. */
 void phrase_make(const char *text, size_t size, char phrase[PHRASE_SIZE]);
+
+/* Where the first of the phrases " a | b " that is there stands in the phrase; NULL. */
+char *phrase_find(const char *phrase, const char *words, size_t *length);
+
+/* Whether a word is one of "a|b|c"; whether all words of a text are. Case does not matter. */
+bool word_is_one_of(const char *word, size_t size, const char *list);
+bool words_are_among(const char *text, size_t size, const char *list);
 
 /* What words around a name say of its number. */
 enum {

@@ -42,6 +42,9 @@ bool evidence_label(const Names *names, const char *text, double settings[Q_LAST
         unsigned marks;
         size_t length;
         Quantity quantity = quantity_match(names, items[i].before, number->unit, &marks);
+        if (i > 0 && strcmp(items[i - 1].after, items[i].before) == 0) {
+            quantity = Q_NONE; /* "8 GPUs (1 node)": words of the last number */
+        }
         if (!quantity_is_setting(quantity)) {
             quantity = quantity_begins(names, items[i].after, number->unit, &length);
         }
@@ -155,17 +158,6 @@ static void name_column(const Names *names, const char *header, Column *column)
     }
 }
 
-static bool is_count_word(const char *text)
-{
-    static const char *const words[] = {"tokens", "sequences", "samples", "steps", "gpus"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcasecmp(text, words[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The number of a cell and the mean of a call in parentheses behind it; 0 when it holds more. */
 static int read_cell(const char *cell, const Column *column, Number numbers[2])
 {
@@ -194,7 +186,7 @@ static int read_cell(const char *cell, const Column *column, Number numbers[2])
         }
     } else if (column->quantity == Q_RANKS && (*rest == 'x' || strncmp(rest, "\xc3\x97", 2) == 0)) {
         numbers[0].unit = UNIT_NONE; /* "8 x A100" */
-    } else if (is_count_word(rest)) {
+    } else if (word_is_one_of(rest, strlen(rest), "tokens|sequences|samples|steps|gpus")) {
         /* "6 sequences" */
     } else if (*rest != '\0' && strncmp(rest, "\xc2\xb1", 2) != 0 && strncmp(rest, "+/-", 3) != 0) {
         return 0;
@@ -260,9 +252,7 @@ static void append_label(char label[RECORD_LABEL_SIZE], const char *cell)
 
 static bool is_sum(const char *cell)
 {
-    static const char *const words[] = {" average ", " avg ", " mean ",
-                                        " total ",   " sum ", " subtotal "};
-    return scan_has_any(cell, words, sizeof words / sizeof words[0]);
+    return scan_has_any(cell, " average | avg | mean | total | sum | subtotal ");
 }
 
 static int open_record(const Table *table, int line, const char *label)
@@ -323,6 +313,18 @@ static void read_row(const Table *table, char **cells, int count, int line)
     }
 }
 
+/* What stands in brackets behind a batch: "64 (8 GPUs)", "8 per GPU (128 effective)". */
+static Quantity beside_batch(const char *cell, Number *number)
+{
+    const char *open = strchr(cell, '(');
+    size_t length = open != NULL ? number_read(open + 1, false, number) : 0;
+    const char *rest = length > 0 ? open + 1 + length : "";
+    return !number->counted                       ? Q_NONE
+           : strcasecmp(rest, " gpus)") == 0      ? Q_RANKS
+           : strcasecmp(rest, " effective)") == 0 ? Q_GLOBAL_BATCH
+                                                  : Q_NONE;
+}
+
 /* A row whose first cell names what its columns, each a run, hold. */
 static void read_named_row(const Table *table, char **cells, int count, int line, const int *runs)
 {
@@ -336,6 +338,11 @@ static void read_named_row(const Table *table, char **cells, int count, int line
             bool batch = quantity == Q_BATCH || quantity == Q_GLOBAL_BATCH;
             quantity = batch && strstr(cells[i], "tokens") != NULL ? Q_TOKENS_PER_STEP : quantity;
             add_fact(table, quantity, marks, numbers[0], line, runs[i], line, -1, false);
+            if (batch || quantity == Q_LOCAL_BATCH) {
+                numbers[1] = (Number){.value = 0};
+                Quantity other = beside_batch(cells[i], &numbers[1]);
+                add_fact(table, other, 0, numbers[1], line, runs[i], line, -1, false);
+            }
         }
     }
 }

@@ -38,11 +38,9 @@ typedef struct {
 /* Sections about what was not measured. */
 static bool plans(const char *text)
 {
-    static const char *const words[] = {" recommended ", " expected ",       " next steps ",
-                                        " future ",      " opportunities ",  " projected ",
-                                        " todo ",        " recommendation ", " example ",
-                                        " usage ",       " quickstart ",     " roadmap "};
-    return scan_has_any(text, words, sizeof words / sizeof words[0]);
+    return scan_has_any(
+        text, " recommended | expected | next steps | future | opportunities | projected | todo |"
+              " recommendation | example | usage | quickstart | roadmap ");
 }
 
 static bool is_command(const char *text)
@@ -375,9 +373,9 @@ static void read_text(Reader *reader, const Line *line, int number)
                        .key = key_end(&evidence->names, line->text),
                        .rank = reader->rank,
                        .moment = -1};
-    static const char *const all[] = {" average ", " overall ", " combined ", " mean "};
+    static const char all[] = " average | overall | combined | mean ";
     bool announces = strpbrk(line->text, "0123456789") == NULL;
-    if (announces && scan_has_any(line->text, all, sizeof all / sizeof all[0])) {
+    if (announces && scan_has_any(line->text, all)) {
         reader->rank = scope.rank = -1;
     }
     int rank_before = scope.rank;
@@ -491,18 +489,10 @@ void evidence_read(Evidence *evidence, const Document *document, const Names *na
         }
         i++;
     }
-    static const char *const split[] = {" tensor parallel ",
-                                        " tensor parallelism ",
-                                        " tp ",
-                                        " pipeline parallel ",
-                                        " pipeline parallelism ",
-                                        " pp ",
-                                        " model parallel ",
-                                        " model parallelism ",
-                                        " 2d ",
-                                        " 3d ",
-                                        " context parallel ",
-                                        " context parallelism "};
-    evidence->split = evidence_has_any(evidence, split, sizeof split / sizeof split[0]);
+    static const char split[] =
+        " tensor parallel | tensor parallelism | tp | pipeline parallel | pipeline parallelism |"
+        " pp | model parallel | model parallelism | 2d | 3d | context parallel |"
+        " context parallelism ";
+    evidence->split = evidence_has_any(evidence, split);
     evidence_finish(evidence);
 }

@@ -186,7 +186,8 @@ static bool tokens_of_steps(const Evidence *evidence, int record, Outcome *outco
     const Fact *tokens = relation_measured(evidence, record, Q_TOKENS);
     Readings step = known_step_tokens(evidence, record);
     outcome->stated = relation_measured(evidence, record, Q_STEPS);
-    if (outcome->stated == NULL || tokens == NULL || step.count == 0) {
+    if (outcome->stated == NULL || tokens == NULL || step.count == 0 ||
+        tokens->number.value < outcome->stated->number.value) { /* those of a batch */
         return false;
     }
     Number need = number_divide(tokens->number, step.items[0]);
@@ -233,6 +234,26 @@ static bool samples_of_step(const Evidence *evidence, int record, Outcome *outco
 {
     return rate_by_step(evidence, record, Q_SAMPLES_PER_SECOND, step_samples(evidence, record),
                         outcome);
+}
+
+/* What all ranks do in a second is what each does, times their number. */
+static bool rate_of_ranks(const Evidence *evidence, int record, Outcome *outcome)
+{
+    static const Quantity rates[] = {Q_TOKENS_PER_SECOND, Q_SAMPLES_PER_SECOND};
+    const Fact *ranks = evidence_own(evidence, record, Q_RANKS);
+    for (int i = 0; i < 2 && ranks != NULL; i++) {
+        const Fact *all = evidence_marked(evidence, record, rates[i], MARK_TOTAL);
+        outcome->stated = evidence_marked(evidence, record, rates[i], MARK_PER_RANK);
+        if (all != NULL && outcome->stated != NULL && outcome->stated->number.value > 0) {
+            Number product = number_multiply(counted(ranks), outcome->stated->number);
+            outcome->agrees = number_agrees(product, all->number, 0.02);
+            SAY(outcome, "%s per rank x %.10g ranks makes %s; %s are stated (line %d)",
+                number_text(outcome->stated->number), ranks->number.value,
+                number_show(product.value, all->number), number_text(all->number), all->line);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* "4.42 h" for 4:42 h: the same digits read by the clock. */
@@ -400,6 +421,7 @@ const Rule rules_of_tokens[] = {
     {"tokens = steps x tokens per step", tokens_of_steps, false, false},
     {"tokens per second x step time = tokens per step", rate_of_step, false, false},
     {"samples per second x step time = batch", samples_of_step, false, false},
+    {"rate of all = rate of a rank x ranks", rate_of_ranks, false, false},
     {"tokens per second x time = tokens", rate_of_run, false, true},
     {"steps = epochs x steps per epoch", steps_of_epochs, false, false},
     {"time = epochs x time of an epoch", time_of_epochs, false, false},

@@ -42,9 +42,9 @@ static void check_twice(const Table *table, int a, int b, Findings *findings)
             disagree += pass == 0 && !good;
             if (pass == 1 && !good && agree >= 2 && agree >= 2 * disagree) {
                 finding_about(findings, FINDING_DISAGREES, "two columns of the same number",
-                              right->line, i, "%s is %.6g in one column and %.6g in another",
-                              quantity_name(left->quantity), left->number.value,
-                              right->number.value);
+                              right->line, i, "%s is %s in one column and %s in another",
+                              quantity_name(left->quantity), number_text(left->number),
+                              number_text(right->number));
             }
         }
     }
@@ -91,12 +91,7 @@ static void check_steady(const Steady *steady, Point *points, int count, Finding
         return;
     }
     findings->compared += count;
-    for (int k = 0; k < findings->count && far >= 0; k++) {
-        bool said = findings->items[k].line == points[far].line &&
-                    findings->items[k].kind == FINDING_DISAGREES;
-        far = said ? -1 : far;
-    }
-    if (far >= 0) {
+    if (far >= 0 && !finding_said(findings, points[far].line)) {
         finding_add(findings, FINDING_DISAGREES, steady->rule, points[far].line,
                     "%.6g %s; the others have %.6g", points[far].number.value, steady->what,
                     points[count / 2].number.value);
@@ -205,7 +200,8 @@ static Number step_of_line(const Evidence *evidence, const Record *at, int i, Qu
     int line = evidence->facts[i].line;
     for (; i < at->first + at->count && evidence->facts[i].line == line; i++) {
         const Fact *fact = &evidence->facts[i];
-        time = fact->quantity == Q_STEP_TIME && !fact->call ? fact->number : time;
+        bool bare = fact->quantity == Q_TOTAL_TIME && time.value == 0; /* "time 12 ms" */
+        time = bare || (fact->quantity == Q_STEP_TIME && !fact->call) ? fact->number : time;
         rate = fact->quantity == kind ? fact->number : rate;
     }
     *seconds = time.value;

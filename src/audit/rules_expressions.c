@@ -191,16 +191,13 @@ static bool is_last_term(const char *text, int start, int end)
 
 static bool is_counted_word(const char *text)
 {
-    static const char *const words[] = {"tokens", "samples", "sequences", "steps",
-                                        "gpus",   "params",  "parameters"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        size_t length = strlen(words[i]);
-        if (strncasecmp(text, words[i], length) == 0 && !isalnum((unsigned char)text[length]) &&
-            text[length] != '/') {
-            return true;
-        }
+    size_t length = 0;
+    while (isalpha((unsigned char)text[length])) {
+        length++;
     }
-    return !isalpha((unsigned char)text[0]);
+    return length == 0 ||
+           (word_is_one_of(text, length, "tokens|samples|sequences|steps|gpus|params|parameters") &&
+            !isdigit((unsigned char)text[length]) && text[length] != '/');
 }
 
 static void check_expression(const Paragraph *paragraph, int equals, int behind, bool about,
@@ -244,17 +241,18 @@ static void check_expression(const Paragraph *paragraph, int equals, int behind,
     }
     good |= stated.unit == UNIT_PERCENT &&
             number_agrees(derived, number_multiply(stated, number_exact(100)), slack);
+    if (length > 4 && text[behind + (int)length - 4] == '.') { /* "83.306" for 83,306 */
+        good |= number_agrees(derived, number_multiply(stated, number_exact(1e3)), 1e-9);
+    }
+    good |= stated.unit == UNIT_TIMES && /* "2/12 = 6x less" */
+            number_agrees(number_divide(number_exact(1), derived), stated, slack);
     findings->compared++;
     int line = paragraph_line(paragraph, behind);
-    for (int i = 0; i < findings->count && !good; i++) { /* said as a product */
-        good = findings->items[i].line == line && strstr(findings->items[i].rule, "written out");
-    }
-    if (!good) {
+    if (!good && !finding_said(findings, line)) {
         finding_add(findings, FINDING_DISAGREES, "arithmetic that is written out", line,
-                    "%.*s makes %.6g; %.6g%s is stated", equals - start, text + start,
-                    derived.value * (stated.unit == UNIT_PERCENT && derived.value < 2 ? 100 : 1),
-                    stated.unit == UNIT_PERCENT ? 100 * stated.value : stated.value,
-                    stated.unit == UNIT_PERCENT ? " %" : "");
+                    "%.*s makes %s; %s is stated", equals - start, text + start,
+                    number_show(derived.value, derived.value < 2 ? stated : derived),
+                    number_text(stated));
     }
 }
 
@@ -262,15 +260,13 @@ void sentence_check_expressions(const Paragraph *paragraph, Findings *findings)
 {
     const char *text = paragraph->text;
     for (int i = 1; text[i] != '\0'; i++) {
-        bool about = strncmp(text + i, "\xe2\x89\x88", 3) == 0 || strncmp(text + i, "~=", 2) == 0;
+        int about = strncmp(text + i, "\xe2\x89\x88", 3) == 0 ? 3
+                    : strncmp(text + i, "~=", 2) == 0         ? 2
+                                                              : 0;
         bool equals = text[i] == '=' && text[i + 1] != '=' && strchr("=<>!~:", text[i - 1]) == NULL;
-        if (about || equals) {
-            check_expression(paragraph, i,
-                             i + (text[i] == '='   ? 1
-                                  : text[i] == '~' ? 2
-                                                   : 3),
-                             about || text[i + 1 + (int)strspn(text + i + 1, " ")] == '~',
-                             findings);
+        if (about > 0 || equals) {
+            bool tilde = text[i + 1 + (int)strspn(text + i + 1, " ")] == '~';
+            check_expression(paragraph, i, i + (equals ? 1 : about), about > 0 || tilde, findings);
         }
     }
 }

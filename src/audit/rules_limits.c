@@ -4,7 +4,6 @@
 #include "audit/scan.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,10 +29,10 @@ static const Fact *device_of(const Evidence *evidence, int record)
         const Record *of = &evidence->records[fact->record];
         int section = of->kind == RECORD_SECTION ? fact->record : of->around;
         const Line *heading = &evidence->document->lines[evidence->records[section].line - 1];
-        static const char *const about[] = {" hardware ", " setup ", " environment ", " system "};
+        static const char about[] = " hardware | setup | environment | system ";
         bool single =
             evidence->single[Q_DEVICE_MEMORY] >= 0 &&
-            (said >= 3 || ((of->kind == RECORD_SECTION || scan_has_any(heading->text, about, 4)) &&
+            (said >= 3 || ((of->kind == RECORD_SECTION || scan_has_any(heading->text, about)) &&
                            evidence->sections <= SECTIONS_MAX));
         bool near = single || fact->record == record;
         for (int at = record; at >= 0 && !near; at = evidence->records[at].around) {
@@ -112,7 +111,7 @@ double limits_peak(const Evidence *evidence)
 {
     double peak = 0;
     for (size_t k = 0; k < sizeof gpus / sizeof gpus[0]; k++) {
-        if (evidence_has_any(evidence, &gpus[k].name, 1)) {
+        if (evidence_has_any(evidence, gpus[k].name)) {
             if (isnan(gpus[k].peak) || (peak > 0 && peak != gpus[k].peak)) {
                 return 0;
             }
@@ -126,11 +125,10 @@ double limits_peak(const Evidence *evidence)
  * their own words, or by headings around them. */
 static bool has_other_work(const Evidence *evidence, int record)
 {
-    static const char *const words[] = {
-        " inference ", " generation ",  " generate ", " decode ", " decoding ", " lora ",
-        " qlora ",     " moe ",         " experts ",  " fp8 ",    " mxfp8 ",    " int8 ",
-        " nvfp4 ",     " cpu ",         " cpus ",     " cores ",  " mixture ",  " frozen ",
-        " latency ",   " fine tuning ", " adapter "};
+    static const char words[] =
+        " inference | generation | generate | decode | decoding | lora | qlora | moe | experts |"
+        " fp8 | mxfp8 | int8 | nvfp4 | cpu | cpus | cores | mixture | frozen | latency |"
+        " fine tuning | adapter ";
     const Record *at = &evidence->records[record];
     at = at->kind == RECORD_SECTION ? at : &evidence->records[at->around];
     for (int i = at->line - 1; i < evidence->document->count; i++) {
@@ -138,15 +136,13 @@ static bool has_other_work(const Evidence *evidence, int record)
         if (i >= at->line && line->kind == LINE_HEADING) {
             break;
         }
-        if (line->kind != LINE_BLANK &&
-            scan_has_any(line->text, words, sizeof words / sizeof words[0])) {
+        if (line->kind != LINE_BLANK && scan_has_any(line->text, words)) {
             return true;
         }
     }
     for (; at->around >= 0; at = &evidence->records[at->around]) {
         const Line *line = &evidence->document->lines[evidence->records[at->around].line - 1];
-        if (line->kind == LINE_HEADING &&
-            scan_has_any(line->text, words, sizeof words / sizeof words[0])) {
+        if (line->kind == LINE_HEADING && scan_has_any(line->text, words)) {
             return true;
         }
     }
@@ -166,20 +162,16 @@ static void check_work(const Evidence *evidence, const Fact *rate, bool *idle, F
     double ranks = each ? 1 : fmax(1, known->number.value);
     double mfu = 6 * parameters->number.value * rate->number.value / (ranks * evidence->peak);
     findings->compared++;
-    if (mfu > 1) {
-        finding_about(
-            findings, FINDING_DISAGREES,
-            "6 FLOP x parameters x tokens per second is at most the device's peak", rate->line,
-            rate->record, "%.6g tok/s of %.4g parameters are %.4g %% of the peak of %.4g GPU%s",
-            rate->number.value, parameters->number.value, 100 * mfu, ranks, ranks > 1 ? "s" : "");
-    } else if (mfu < MFU_LOW && !*idle) {
-        *idle = true; /* once */
-        finding_about(findings, FINDING_WARNING,
-                      "the device is idle most of the time: waiting, launch overhead or data, not "
-                      "arithmetic (a guess)",
+    bool above = mfu > 1, below = mfu < MFU_LOW && !*idle;
+    *idle |= below; /* once */
+    if (above || below) {
+        finding_about(findings, above ? FINDING_DISAGREES : FINDING_WARNING,
+                      above ? "6 FLOP x parameters x tokens per second is at most the device's peak"
+                            : "the device is idle most of the time: waiting, launch overhead or "
+                              "data, not arithmetic (a guess)",
                       rate->line, rate->record,
-                      "%.6g tok/s of %.4g parameters are %.2g %% of the peak of %.4g GPU%s",
-                      rate->number.value, parameters->number.value, 100 * mfu, ranks,
+                      "%.6g tok/s of %.4g parameters are %.*g %% of the peak of %.4g GPU%s",
+                      rate->number.value, parameters->number.value, above ? 4 : 2, 100 * mfu, ranks,
                       ranks > 1 ? "s" : "");
     }
 }
@@ -205,7 +197,7 @@ static const Family *family_of(const Evidence *evidence)
             continue;
         }
         for (size_t k = 0; k < sizeof families / sizeof families[0]; k++) {
-            if (scan_has(line->text, families[k].word)) {
+            if (scan_has_any(line->text, families[k].word)) {
                 if (found != NULL && found->vocab != families[k].vocab) {
                     return NULL;
                 }
@@ -220,12 +212,11 @@ static const Family *family_of(const Evidence *evidence)
 /* Whether the document's models may have learned before their first step here. */
 static bool starts_from_weights(const Evidence *evidence)
 {
-    static const char *const words[] = {
-        " pretrained ", " pre trained ",  " fine tuning ", " finetuning ", " fine tune ",
-        " finetune ",   " fine tuned ",   " finetuned ",   " resumed ",    " resume ",
-        " checkpoint ", " checkpoints ",  " continual ",   " continued ",  " lora ",
-        " sft ",        " distillation ", " warm start "};
-    return evidence_has_any(evidence, words, sizeof words / sizeof words[0]);
+    return evidence_has_any(
+        evidence,
+        " pretrained | pre trained | fine tuning | finetuning | fine tune | finetune | fine tuned |"
+        " finetuned | resumed | resume | checkpoint | checkpoints | continual | continued | lora |"
+        " sft | distillation | warm start ");
 }
 
 static bool is_first_loss(const Evidence *evidence, const Fact *fact)

@@ -20,9 +20,9 @@ static void report_twice(const Fact *first, const Fact *second, Findings *findin
     }
     /* A rank's own share of the data explains a small difference. */
     finding_about(findings, second->rank >= 0 && gap < 0.05 ? FINDING_WARNING : FINDING_DISAGREES,
-                  twice, second->line, second->record, "%s is %.6g here and %.6g in line %d%s",
-                  quantity_name(second->quantity), second->number.value, first->number.value,
-                  first->line, rank);
+                  twice, second->line, second->record, "%s is %s here and %s in line %d%s",
+                  quantity_name(second->quantity), number_text(second->number),
+                  number_text(first->number), first->line, rank);
 }
 
 /* The loss of a run's log, and the same loss said again by one rank. */
@@ -132,22 +132,17 @@ static void squeeze(const char *text, char out[PHRASE_SIZE])
 /* Whether the label stands in the sentence as whole words, joined in any way. */
 static bool has_label(const char *sentence, const char *label)
 {
-    char wanted[PHRASE_SIZE], words[PHRASE_SIZE], joined[PHRASE_SIZE];
+    char wanted[PHRASE_SIZE], words[PHRASE_SIZE];
     squeeze(label, wanted);
     phrase_make(sentence, strlen(sentence), words);
     for (const char *start = words; *start == ' ' && start[1] != '\0';
          start = strchrnul(start + 1, ' ')) {
-        size_t used = 0;
-        for (const char *at = start + 1; *at != '\0' && used < strlen(wanted); at++) {
-            if (*at != ' ') {
-                joined[used++] = *at;
-            }
-            if (used == strlen(wanted) && at[1] == ' ') {
-                joined[used] = '\0';
-                if (strcmp(joined, wanted) == 0) {
-                    return true;
-                }
-            }
+        const char *at = start + 1, *to = wanted;
+        for (; *to != '\0' && (*at == ' ' || *at == *to); at++) {
+            to += *at != ' ';
+        }
+        if (*to == '\0' && *at == ' ') {
+            return true;
         }
     }
     return false;
@@ -158,11 +153,15 @@ static bool has_label(const char *sentence, const char *label)
 static int row_of(const Evidence *evidence, const char *sentence, bool *set)
 {
     double settings[Q_LAST_SETTING + 1] = {0};
+    char label[PHRASE_SIZE];
+    unsigned marks;
     *set = evidence_label(&evidence->names, sentence, settings);
     int found = -1;
     for (int i = 0; i < evidence->record_count; i++) {
         const Record *record = &evidence->records[i];
-        bool other = record->kind != RECORD_ROW || strlen(record->label) < 3;
+        phrase_make(record->label, strlen(record->label), label);
+        bool other = record->kind != RECORD_ROW || record->sum || strlen(record->label) < 3 ||
+                     phrase_is_idle(label, &marks); /* "Training" stands in any sentence */
         for (int q = 1; q <= Q_LAST_SETTING && !other; q++) {
             const Fact *own = evidence_own(evidence, i, (Quantity)q);
             other = own != NULL && settings[q] > 0 && own->number.value != settings[q];
@@ -193,7 +192,10 @@ void quote_check_sentence(const Evidence *evidence, const char *sentence, int li
         const Number *number = &items[k].number;
         Quantity quantity = ends_in_name(&evidence->names, items[k].before, number->unit);
         quantity = number->unit == UNIT_TOKENS_PER_SECOND ? Q_TOKENS_PER_SECOND : quantity;
-        const Fact *fact = quantity > Q_STEP ? evidence_own(evidence, row, quantity) : NULL;
+        /* "53 steps (5,004 tokens)": words of the last number */
+        bool taken = k > 0 && strcmp(items[k - 1].after, items[k].before) == 0;
+        const Fact *fact =
+            quantity > Q_STEP && !taken ? evidence_own(evidence, row, quantity) : NULL;
         if (fact == NULL || fact->number.unit != number->unit || number->range || number->open) {
             continue;
         }
@@ -206,8 +208,9 @@ void quote_check_sentence(const Evidence *evidence, const char *sentence, int li
     findings->compared += agree + disagree;
     if (disagree == 1 && (agree > 0 || count == 1 || set)) {
         finding_add(findings, FINDING_DISAGREES, twice, line,
-                    "%s of %s is %.6g here and %.6g in line %d", quantity_name(own->quantity),
-                    evidence->records[row].label, said.value, own->number.value, own->line);
+                    "%s of %s is %s here and %s in line %d", quantity_name(own->quantity),
+                    evidence->records[row].label, number_text(said), number_text(own->number),
+                    own->line);
     }
 }
 

@@ -83,12 +83,19 @@ typedef struct {
     bool weak;
 } Way;
 
+/* The speed of a row by a way; where it has rates of all ranks and of each, the one that fits. */
+static const Fact *speed_of(const Rows *rows, int record, Way way)
+{
+    const Fact *own = evidence_own(rows->evidence, record, way.quantity);
+    unsigned mark = way.weak ? MARK_PER_RANK : MARK_TOTAL;
+    return own != NULL ? own : evidence_marked(rows->evidence, record, way.quantity, mark);
+}
+
 /* What row `record` should state; false: something is not there. */
 static bool derive(const Rows *rows, int record, int base, Way way, Number *ratio)
 {
     const Evidence *evidence = rows->evidence;
-    const Fact *mine = evidence_own(evidence, record, way.quantity);
-    const Fact *its = evidence_own(evidence, base, way.quantity);
+    const Fact *mine = speed_of(rows, record, way), *its = speed_of(rows, base, way);
     if (mine == NULL || its == NULL || !(mine->number.value > 0) || !(its->number.value > 0) ||
         mine->number.unit != its->number.unit) {
         return false;
@@ -128,18 +135,18 @@ static void follow(const Rows *rows, Way way, int *agree, int *disagree, Finding
         *agree += good;
         *disagree += !good;
         if (!good && findings != NULL) {
-            const Fact *mine = evidence_own(rows->evidence, i, way.quantity);
-            const Fact *its = evidence_own(rows->evidence, base, way.quantity);
+            const Fact *mine = speed_of(rows, i, way), *its = speed_of(rows, base, way);
             bool share = rows->stated == Q_EFFICIENCY;
             finding_about(findings, FINDING_DISAGREES,
                           share ? "efficiency = speed-up / ranks, from times"
                                 : "speed-up = time of the base / time of the run",
                           stated->line, i,
-                          "%s %.4g does not follow from the %s; %.6g (line %d) against %.6g (line "
-                          "%d) make %.3g",
-                          share ? "efficiency" : "speed-up", value.value,
-                          quantity_is_time(way.quantity) ? "times" : "rates", mine->number.value,
-                          mine->line, its->number.value, its->line, ratio.value);
+                          "%s %s does not follow from the %s; %s (line %d) against %s (line %d) "
+                          "make %s",
+                          share ? "efficiency" : "speed-up", number_text(stated->number),
+                          quantity_is_time(way.quantity) ? "times" : "rates",
+                          number_text(mine->number), mine->line, number_text(its->number),
+                          its->line, number_show(ratio.value, stated->number));
         }
     }
 }
@@ -286,10 +293,9 @@ static int by_value(const void *left, const void *right)
 
 static bool mentions_stragglers(const Evidence *evidence)
 {
-    static const char *const words[] = {" straggler ",  " stragglers ",   " imbalance ",
-                                        " imbalanced ", " slowest rank ", " slow rank ",
-                                        " skew "};
-    return evidence_has_any(evidence, words, sizeof words / sizeof words[0]);
+    return evidence_has_any(
+        evidence,
+        " straggler | stragglers | imbalance | imbalanced | slowest rank | slow rank | skew ");
 }
 
 static void check_stragglers(const Evidence *evidence, int record, Findings *findings)

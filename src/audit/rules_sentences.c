@@ -6,7 +6,6 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char ratio_rule[] = "a ratio that is written out";
@@ -38,24 +37,20 @@ static bool is_plain(const Number *number)
 /* A word of change in the few words behind the number, or right before it. */
 static bool speaks_of_change(const char *text, const ScanItem *number)
 {
-    static const char *const behind[] = {
-        " faster ",   " slower ", " speedup ", " speed up ", " improvement ", " reduction ",
-        " increase ", " drop ",   " gain ",    " decrease ", " saving ",      " savings ",
-        " lower ",    " higher ", " less ",    " advantage "};
+    static const char behind[] =
+        " faster | slower | speedup | speed up | improvement | reduction | increase | drop | gain |"
+        " decrease | saving | savings | lower | higher | less | advantage ";
     static const char *const before[] = {"reduction of", "increase of",    "decrease of", "drop of",
                                          "gain of",      "improvement of", "speedup of",  "by"};
-    for (size_t i = 0; i < sizeof behind / sizeof behind[0]; i++) {
-        const char *at = strstr(number->after, behind[i]);
-        if (at != NULL && at - number->after < 24) {
-            return true;
-        }
-    }
+    char after[PHRASE_SIZE];
+    size_t length;
+    snprintf(after, sizeof after, "%.36s", number->after);
+    const char *at = phrase_find(after, behind, &length);
+    bool changes = at != NULL && at - after < 24;
     for (size_t i = 0; i < sizeof before / sizeof before[0]; i++) {
-        if (stands_before(text, number->start, before[i])) {
-            return true;
-        }
+        changes |= stands_before(text, number->start, before[i]);
     }
-    return false;
+    return changes;
 }
 
 typedef enum { PAIR_NONE, PAIR_FROM_TO, PAIR_VERSUS, PAIR_ARROW } Pair;
@@ -66,8 +61,10 @@ static Pair pair_at(const char *text, const ScanItem *items, int i, Number *a, N
     int gap = items[i + 1].start - items[i].end, from = items[i].end, to = items[i + 1].start;
     *a = items[i].number;
     *b = items[i + 1].number;
-    bool like = a->value < 100 * b->value && b->value < 100 * a->value;
-    a->unit = a->unit == UNIT_NONE && like ? b->unit : a->unit; /* "from 2 to 3 s" */
+    double digits = b->value / (b->scale > 0 ? b->scale : 1);
+    if (a->value < 100 * digits && digits < 100 * a->value) { /* "from 2 to 3 min" */
+        number_apply_unit(a, b->unit, b->scale);
+    }
     if (!is_plain(a) || !is_plain(b) || a->unit != b->unit || a->unit == UNIT_PERCENT ||
         a->unit == UNIT_TIMES || gap > 40) {
         return PAIR_NONE;
@@ -97,19 +94,20 @@ static void check_change(const Paragraph *paragraph, const ScanItem *stated, Num
 {
     const Number *n = &stated->number;
     Number up = number_divide(b, a), down = number_divide(a, b);
+    /* "300x" is rounded, "35x" may be cut off. */
+    bool coarse = n->unit == UNIT_TIMES && n->value >= 10 && fmod(n->value, 1) == 0;
+    double slack = !coarse ? 0.01 : fmod(n->value, 10) == 0 ? 0.08 : 1 / n->value;
     double share = fabs(n->value), half = fabs(n->high - n->low) / 2 + 0.01 * share;
     bool good = n->unit == UNIT_TIMES
-                    ? number_agrees(up, *n, 0.01) || number_agrees(down, *n, 0.01)
+                    ? number_agrees(up, *n, slack) || number_agrees(down, *n, slack)
                     : fabs(fabs(up.value - 1) - share) <= half + (up.high - up.low) / 2 ||
                           fabs(fabs(down.value - 1) - share) <= half + (down.high - down.low) / 2;
     findings->compared++;
     if (!good) {
-        finding_add(findings, FINDING_DISAGREES, ratio_rule,
-                    paragraph_line(paragraph, stated->start),
-                    "from %.6g to %.6g is %.4g times or %+.3g %%; %.4g%s is stated", a.value,
-                    b.value, fmax(up.value, down.value), 100 * (up.value - 1),
-                    n->unit == UNIT_TIMES ? n->value : 100 * n->value,
-                    n->unit == UNIT_TIMES ? " times" : " %");
+        finding_add(
+            findings, FINDING_DISAGREES, ratio_rule, paragraph_line(paragraph, stated->start),
+            "from %s to %s is %.4g times or %+.3g %%; %s is stated", number_text(a), number_text(b),
+            fmax(up.value, down.value), 100 * (up.value - 1), number_text(*n));
     }
 }
 
@@ -117,26 +115,12 @@ static void check_change(const Paragraph *paragraph, const ScanItem *stated, Num
  * of 48 %" does, "640 dims, reducing FLOPs by 30 %" does not. */
 static bool goes_on_about(const char *text, int from, int to)
 {
-    static const char *const known[] = {
-        "a",     "an",       "the",   "of",        "by",          "is",       "that",    "s",
-        "this",  "which",    "or",    "about",     "roughly",     "nearly",   "almost",  "i",
-        "e",     "per",      "step",  "steps",     "iteration",   "epoch",    "gpu",     "gpus",
-        "token", "tokens",   "sec",   "second",    "seconds",     "total",    "overall", "giving",
-        "in",    "yielding", "gain",  "drop",      "increase",    "decrease", "speedup", "saving",
-        "an",    "another",  "means", "reduction", "improvement", "samples",  "memory",  "for"};
-    char phrase[PHRASE_SIZE], *state;
-    phrase_make(text + from, (size_t)(to - from), phrase);
-    for (char *word = strtok_r(phrase, " ", &state); word != NULL;
-         word = strtok_r(NULL, " ", &state)) {
-        bool found = false;
-        for (size_t i = 0; i < sizeof known / sizeof known[0] && !found; i++) {
-            found = strcmp(word, known[i]) == 0;
-        }
-        if (!found) {
-            return false;
-        }
-    }
-    return true;
+    return words_are_among(
+        text + from, (size_t)(to - from),
+        "a|an|the|of|by|is|that|s|this|which|or|about|roughly|nearly|almost|i|e|per|step|steps|"
+        "iteration|epoch|gpu|gpus|token|tokens|sec|second|seconds|total|overall|giving|in|"
+        "yielding|gain|drop|increase|decrease|speedup|saving|another|means|reduction|improvement|"
+        "samples|memory|for");
 }
 
 /* The number behind the pair i that says how much it changes; NULL. */
@@ -192,7 +176,7 @@ static const ScanItem *change_before(const Paragraph *paragraph, int i, Pair pai
                      text[paragraph->items[i + 1].end] == ')';
     if (i > 0 && bracketed && pair == PAIR_VERSUS && n->number.unit == UNIT_TIMES &&
         is_change(&n->number) && speaks_of_change(text, n) &&
-        memchr(text + from, ',', (size_t)(open - from)) == NULL) {
+        strcspn(text + from, ",;") >= (size_t)(open - from)) {
         return n;
     }
     n = paragraph->items;
@@ -208,14 +192,21 @@ static const ScanItem *change_before(const Paragraph *paragraph, int i, Pair pai
                : NULL;
 }
 
-/* "294,912 of 163,332,096 (0.18 %)". */
-static void check_part(const Paragraph *paragraph, int i, Findings *findings)
+/* "161M (2.1 % of 7.7B)": nothing else between the three. */
+static bool is_share_of(const char *text, const ScanItem *items)
 {
-    const char *text = paragraph->text;
-    const ScanItem *items = paragraph->items;
-    const Number *a = &items[i].number, *b = &items[i + 1].number, *p = &items[i + 2].number;
-    int from = items[i].end, to = items[i + 1].start, behind = items[i + 1].end;
-    int open = items[i + 2].start;
+    int from = items[0].end + (text[items[0].end] == ' ');
+    return items[1].start == from + 1 && text[from] == '(' &&
+           items[1].number.unit == UNIT_PERCENT && items[2].start - items[1].end <= 5 &&
+           stands_before(text, items[2].start, "of") && text[items[2].end] == ')' &&
+           items[0].number.unit == items[2].number.unit;
+}
+
+/* "294,912 of 163,332,096 (0.18 %)". */
+static bool is_part_of(const char *text, const ScanItem *items)
+{
+    const Number *a = &items[0].number, *b = &items[1].number;
+    int from = items[0].end, to = items[1].start, behind = items[1].end, open = items[2].start;
     bool divided = to - from <= 3 && memchr(text + from, '/', (size_t)(to - from)) != NULL;
     bool worded =
         to - from <= 40 && (stands_before(text, to, "of") || stands_before(text, to, "vs"));
@@ -224,27 +215,33 @@ static void check_part(const Paragraph *paragraph, int i, Findings *findings)
     }
     bool bracketed = open > behind && text[open - 1] == '(' && open - behind <= 24 &&
                      gap_has(text, behind, open, "/") == false;
-    if (!a->counted || !b->counted || !is_plain(a) || !is_plain(b) || !is_plain(p) ||
-        p->unit != UNIT_PERCENT || a->value > b->value || b->value < 1000 || !bracketed ||
-        !(divided || worded) || items[i].glue == '/' ||
-        strchr("),", text[items[i + 2].end]) == NULL || text[items[i + 2].end] == '\0') {
-        return;
-    }
+    char next = text[items[2].end];
+    return a->counted && b->counted && items[2].number.unit == UNIT_PERCENT && b->value >= 1000 &&
+           bracketed && (divided || worded) && items[0].glue != '/' && (next == ')' || next == ',');
+}
+
+static void check_part(const Paragraph *paragraph, int i, Findings *findings)
+{
     /* Progress is of batches, of which the last may be short. */
-    static const char *const moments[] = {" epoch ", " epochs ", " batch ", " step ",
-                                          " eta ",   " iter ",   " loss "};
-    if (scan_has_any(text, moments, sizeof moments / sizeof moments[0])) {
+    static const char moments[] = " epoch | epochs | batch | step | eta | iter | loss ";
+    const ScanItem *items = &paragraph->items[i];
+    bool inside = is_share_of(paragraph->text, items);
+    const Number *a = &items[0].number, *b = &items[inside ? 2 : 1].number;
+    const Number *p = &items[inside ? 1 : 2].number;
+    if ((!inside && !is_part_of(paragraph->text, items)) || !is_plain(a) || !is_plain(b) ||
+        !is_plain(p) || a->value > b->value || scan_has_any(paragraph->text, moments)) {
         return;
     }
-    double share = a->value / b->value, half = (p->high - p->low) / 2 + 0.01 * p->value;
+    Number share = number_divide(*a, *b);
+    double half = (p->high - p->low + share.high - share.low) / 2 + 0.01 * p->value;
     findings->compared++;
-    bool good = fabs(share - p->value) <= half || fabs(1 - share - p->value) <= half ||
-                fabs(1 / share - 1 - p->value) <= half;
+    bool good = fabs(share.value - p->value) <= half || fabs(1 - share.value - p->value) <= half ||
+                fabs(1 / share.value - 1 - p->value) <= half;
     if (!good) {
         finding_add(findings, FINDING_DISAGREES, ratio_rule,
-                    paragraph_line(paragraph, items[i + 2].start),
-                    "%.10g of %.10g is %.3g %%; %.4g %% is stated", a->value, b->value, 100 * share,
-                    100 * p->value);
+                    paragraph_line(paragraph, items[2].start), "%s of %s is %s; %s is stated",
+                    number_text(*a), number_text(*b), number_show(share.value, *p),
+                    number_text(*p));
     }
 }
 
@@ -286,8 +283,8 @@ static void check_plus(const Paragraph *paragraph, int i, Findings *findings)
     findings->compared++;
     if (!number_agrees(sum, *c, 0.02)) {
         finding_add(findings, FINDING_DISAGREES, "a sum that is written out",
-                    paragraph_line(paragraph, total), "%.6g and %.6g make %.6g; %.6g is stated",
-                    a->value, b->value, sum.value, c->value);
+                    paragraph_line(paragraph, total), "%s and %s make %s; %s is stated",
+                    number_text(*a), number_text(*b), number_show(sum.value, *c), number_text(*c));
     }
 }
 
@@ -350,9 +347,9 @@ static void check_product(const Paragraph *paragraph, const Product *product, Fi
     findings->compared++;
     if (!number_agrees(made, of[2]->number, 0.01)) {
         finding_add(findings, FINDING_DISAGREES, product->rule,
-                    paragraph_line(paragraph, of[2]->start),
-                    "%.10g x %.10g makes %.10g; %.10g is stated", of[0]->number.value,
-                    of[1]->number.value, made.value, of[2]->number.value);
+                    paragraph_line(paragraph, of[2]->start), "%s x %s makes %s; %s is stated",
+                    number_text(of[0]->number), number_text(of[1]->number),
+                    number_show(made.value, of[2]->number), number_text(of[2]->number));
     }
 }
 
@@ -388,19 +385,14 @@ static const char *word_before(const char *phrase, const char *last, char word[3
  * kind. */
 static int split_of(const char *word)
 {
-    static const struct {
-        const char *word;
-        int split;
-    } words[] = {{"", 0},      {"train", 1},      {"training", 1}, {"val", 2},
-                 {"valid", 2}, {"eval", 2},       {"test", 3},     {"validation", 2},
-                 {"dev", 2},   {"evaluation", 2}, {"final", 0},    {"nll", 0},
-                 {"lm", 0},    {"a", 0},          {"the", 0},      {"entropy", 0}};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcmp(word, words[i].word) == 0) {
-            return words[i].split;
+    static const char *const splits[] = {"final|nll|lm|a|the|entropy", "train|training",
+                                         "val|valid|eval|validation|dev|evaluation", "test"};
+    for (int i = 0; i < 4 && word[0] != '\0'; i++) {
+        if (word_is_one_of(word, strlen(word), splits[i])) {
+            return i;
         }
     }
-    return -1;
+    return word[0] == '\0' ? 0 : -1;
 }
 
 void sentence_note_perplexity(const Paragraph *paragraph, Perplexities *all)
@@ -411,12 +403,14 @@ void sentence_note_perplexity(const Paragraph *paragraph, Perplexities *all)
         const char *of = word_before(loss->before, " loss ", left);
         const char *its = word_before(ppl->before, " perplexity ", right);
         its = its != NULL ? its : word_before(ppl->before, " ppl ", right);
-        if (of == NULL || its == NULL || ppl->start - loss->end > 40) {
+        bool bare = of == NULL && !loss->number.counted && /* "3.44 (ppl=31.2)" */
+                    strncmp(paragraph->text + loss->end, " (ppl", 5) == 0;
+        if ((of == NULL && !bare) || its == NULL || ppl->start - loss->end > 40) {
             continue;
         }
         bool alone = loss->glue == '=' && loss->start > 6 && /* "loss=2.87" */
                      paragraph->text[loss->start - 6] == ' ';
-        int split = alone ? 0 : split_of(of), other = split_of(its);
+        int split = alone || bare ? 0 : split_of(of), other = split_of(its);
         bool fits = split >= 0 && other >= 0 && (other == 0 || split == other);
         const Number *a = &loss->number, *b = &ppl->number;
         if (!fits || !is_plain(a) || !is_plain(b) || a->unit != UNIT_NONE || b->unit != UNIT_NONE ||
@@ -433,6 +427,7 @@ void sentence_note_perplexity(const Paragraph *paragraph, Perplexities *all)
         }
         all->agree += good;
         all->disagree += !good;
+        all->bare |= !good && bare;
         if (!good && all->disagree == 1) {
             all->first.line = paragraph_line(paragraph, ppl->start);
             snprintf(all->first.text, sizeof all->first.text,
@@ -444,7 +439,7 @@ void sentence_note_perplexity(const Paragraph *paragraph, Perplexities *all)
 
 void sentence_check_perplexities(const Perplexities *all, Findings *findings)
 {
-    bool sure = all->disagree == 1 && (all->agree == 0 || all->agree >= 2);
+    bool sure = all->disagree == 1 && ((all->agree == 0 && !all->bare) || all->agree >= 2);
     findings->compared += all->agree + sure;
     if (sure) {
         finding_add(findings, FINDING_DISAGREES, "perplexity = exp(loss)", all->first.line, "%s",

@@ -132,14 +132,13 @@ static const Fact *first_of(const Evidence *evidence, int record, Quantity a, Qu
 /* The line that speaks of this batch as worse; 0. */
 static int line_of_blame(const Evidence *evidence, double batch)
 {
-    static const char *const words[] = {" degrades ",   " degraded ",  " degradation ",
-                                        " regression ", " regresses ", " slower ",
-                                        " worse ",      " slows ",     " slowdown "};
+    static const char words[] =
+        " degrades | degraded | degradation | regression | regresses | slower | worse | slows |"
+        " slowdown ";
     static _Thread_local ScanItem items[SCAN_MAX_ITEMS];
     for (int i = 0; i < evidence->document->count; i++) {
         const Line *line = &evidence->document->lines[i];
-        bool blames = line->kind == LINE_TEXT &&
-                      scan_has_any(line->text, words, sizeof words / sizeof words[0]);
+        bool blames = line->kind == LINE_TEXT && scan_has_any(line->text, words);
         int count = blames ? scan_line(line->text, items) : 0;
         for (int k = 0; k < count; k++) {
             if (items[k].number.value == batch) {
@@ -225,28 +224,25 @@ static void check_drop(const Evidence *evidence, Point small, Point large, Findi
 
 /* --- one learning rate for all --- */
 
+static bool has_loss(const Evidence *evidence, int record)
+{
+    return first_of(evidence, record, Q_VAL_LOSS, Q_FINAL_VAL_LOSS) != NULL ||
+           evidence_own(evidence, record, Q_BEST_VAL_LOSS) != NULL;
+}
+
 static void check_one_rate(const Evidence *evidence, const Point *points, int count,
                            Findings *findings)
 {
-    static const Quantity losses[] = {Q_VAL_LOSS, Q_FINAL_VAL_LOSS, Q_BEST_VAL_LOSS};
     double rate = evidence_value(evidence, points[0].record, Q_LR);
     bool one = count >= 3 && points[count - 1].size >= 4 * points[0].size && rate > 0;
     int judged = 0;
     for (int i = 0; i < count && one; i++) {
-        bool has_loss = false;
-        for (int k = 0; k < 3; k++) {
-            has_loss |= evidence_own(evidence, points[i].record, losses[k]) != NULL;
-        }
-        judged += has_loss;
+        judged += has_loss(evidence, points[i].record);
         one = evidence_value(evidence, points[i].record, Q_LR) == rate;
     }
     if (one && judged >= 3) {
         double most = points[count - 1].size;
-        for (int i = count - 1;
-             i > 0 && evidence_own(evidence, points[i].record, losses[1]) == NULL &&
-             evidence_own(evidence, points[i].record, losses[0]) == NULL &&
-             evidence_own(evidence, points[i].record, losses[2]) == NULL;
-             i--) {
+        for (int i = count - 1; i > 0 && !has_loss(evidence, points[i].record); i--) {
             most = points[i - 1].size; /* a run without a loss did not take place */
         }
         finding_add(findings, FINDING_WARNING,

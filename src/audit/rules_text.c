@@ -5,7 +5,6 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* --- paragraphs --- */
@@ -81,37 +80,6 @@ static bool is_shape_gap(const char *text, int from, int to)
            memchr(text, '[', (size_t)from) != NULL;
 }
 
-/* Whether all words of a part of the text are among these. */
-static bool has_only(const char *text, int from, int to, const char *const *known, size_t count)
-{
-    for (int i = from; i < to;) {
-        int length = 0;
-        while (i + length < to && isalpha((unsigned char)text[i + length])) {
-            length++;
-        }
-        bool found = length == 0;
-        for (size_t k = 0; k < count && !found; k++) {
-            found = strlen(known[k]) == (size_t)length &&
-                    strncasecmp(text + i, known[k], (size_t)length) == 0;
-        }
-        if (!found) {
-            return false;
-        }
-        i += length + (length == 0);
-    }
-    return true;
-}
-
-/* In brackets behind a number only what makes batches is surely its product. */
-static bool are_of_a_batch(const char *text, int from, int to)
-{
-    static const char *const known[] = {
-        "tokens", "token", "batch",   "sequences",    "seqs", "seq",
-        "gpus",   "gpu",   "samples", "ranks",        "x",    "accum",
-        "nodes",  "bytes", "params",  "accumulation", "steps"};
-    return has_only(text, from, to, known, sizeof known / sizeof known[0]);
-}
-
 /* Only words and one sign of the given kind between two numbers. */
 static bool gap_has_only(const char *text, int from, int to, char sign)
 {
@@ -130,7 +98,10 @@ static bool gap_has_only(const char *text, int from, int to, char sign)
 static bool stands_alone(const char *text, int start, int end)
 {
     static const char operators[] = "+-*/^.";
-    while (start > 0 && strchr(" [", text[start - 1]) != NULL) {
+    bool named = start > 0 && text[start - 1] == '='; /* "bs=4 x accum=128 x 8" */
+    while (start > 0 && (strchr(" [", text[start - 1]) != NULL ||
+                         (named && (isalnum((unsigned char)text[start - 1]) ||
+                                    strchr("=_", text[start - 1]) != NULL)))) {
         start--;
     }
     end += (int)strspn(text + end, " ");
@@ -151,15 +122,13 @@ static bool is_factor(const char *text, const ScanItem *item)
            (item->number.counted || item->number.unit == UNIT_BYTES || worded);
 }
 
-/* Factors are numbers alone, or of a batch as a whole: "500 steps x batch 16" leaves something
- * out. */
-static bool has_no_words(const char *text, int from, int to)
-{
-    static const char *const known[] = {"bytes", "x",    "local", "batch", "size",
-                                        "micro", "of",   "fsdp",  "ranks", "number",
-                                        "gpus",  "data", "dp",    "grad",  "accumulation"};
-    return has_only(text, from, to, known, sizeof known / sizeof known[0]);
-}
+/* In brackets behind a number only what makes batches is surely its product; else factors are
+ * numbers alone, or of a batch as a whole: "500 steps x batch 16" leaves something out. */
+static const char batch_words[] =
+    "tokens|token|batch|sequences|seqs|seq|gpus|gpu|samples|ranks|x|accum|nodes|bytes|params|"
+    "accumulation|steps";
+static const char factor_words[] =
+    "bytes|x|local|batch|size|micro|of|fsdp|ranks|number|gpus|data|dp|grad|accumulation";
 
 static void check_chain(const Paragraph *paragraph, int first, int last, Findings *findings)
 {
@@ -175,7 +144,8 @@ static void check_chain(const Paragraph *paragraph, int first, int last, Finding
     if (last + 1 < count && gap_has_only(text, items[last].end, items[last + 1].start, '=')) {
         result = &items[last + 1];
     } else if (first > 0 && gap_has_only(text, items[first - 1].end, items[first].start, '(') &&
-               are_of_a_batch(text, items[first].start, items[last].end) &&
+               words_are_among(text + items[first].start,
+                               (size_t)(items[last].end - items[first].start), batch_words) &&
                text[items[last].end + (int)strcspn(text + items[last].end, ")(0123456789")] ==
                    ')') {
         result = &items[first - 1];
@@ -183,8 +153,9 @@ static void check_chain(const Paragraph *paragraph, int first, int last, Finding
                gap_has_only(text, items[first - 1].end, items[first].start, '=')) {
         result = &items[first - 1];
     }
-    bool worded =
-        result == &items[last + 1] && !has_no_words(text, items[first].end, items[last].end);
+    bool worded = result == &items[last + 1] &&
+                  !words_are_among(text + items[first].end,
+                                   (size_t)(items[last].end - items[first].end), factor_words);
     if (result == NULL || worded || result->number.open || result->number.value <= 0 ||
         !stands_alone(text, items[first].start, items[last].end) ||
         !stands_alone(text, result->start, result->end)) {
@@ -205,21 +176,26 @@ static void check_chain(const Paragraph *paragraph, int first, int last, Finding
             return; /* "with MBS=2 (8*2)" */
         }
     }
-    static const char *const counts[] = {" tokens ",  " parameters ", " params ",
-                                         " samples ", " sequences ",  " elements "};
-    bool counted = result->number.counted ||
-                   scan_has_any(result->after, counts, sizeof counts / sizeof counts[0]);
+    static const char counts[] = " tokens | parameters | params | samples | sequences | elements ";
+    bool counted = result->number.counted || scan_has_any(result->after, counts);
     if (result->number.unit != unit || (unit == UNIT_NONE && !counted)) {
         return; /* "80 * 4 = 320 Gbps" */
     }
+    double times = result->number.value / product.value; /* FLOPs or bytes of a shape's elements */
+    bool summed = first + 1 == last &&
+                  items[first].number.value + items[last].number.value == result->number.value;
+    if (shape && (summed || (times > 1 && times <= 64 && times == rint(times)))) {
+        return;
+    }
     findings->compared++;
     /* MB may mean either million: 1024 x 1024 / 1,000,000 = 1.049. */
-    double slack = result->number.unit == UNIT_BYTES ? 0.075 : PRODUCT_SLACK;
+    double slack =
+        result->number.unit == UNIT_BYTES || result->number.letter != '\0' ? 0.075 : PRODUCT_SLACK;
     if (!number_agrees(product, result->number, slack)) {
         finding_add(findings, FINDING_DISAGREES, "a product that is written out",
-                    paragraph_line(paragraph, result->start), "%.10g is stated; %.*s makes %.10g",
-                    result->number.value, items[last].end - items[first].start,
-                    text + items[first].start, product.value);
+                    paragraph_line(paragraph, result->start), "%s is stated; %.*s makes %s",
+                    number_text(result->number), items[last].end - items[first].start,
+                    text + items[first].start, number_show(product.value, result->number));
     }
 }
 
@@ -243,52 +219,50 @@ static void check_products(const Paragraph *paragraph, Findings *findings)
 
 /* --- words against numbers --- */
 
-/* The first finding of a speed-up above its ranks; NULL. */
-static const Finding *superlinear_finding(const Findings *findings)
-{
-    for (int i = 0; i < findings->count; i++) {
-        if (strncmp(findings->items[i].rule, "faster than the ranks", 21) == 0) {
-            return &findings->items[i];
-        }
-    }
-    return NULL;
-}
-
 static void check_sublinear(const Evidence *evidence, const Paragraph *paragraph,
                             Findings *findings)
 {
     const char *text = paragraph->text;
     const ScanItem *items = paragraph->items;
-    static const char *const words[] = {" sub linear ", " sublinear ", " diminishing returns ",
-                                        " less than linear "};
+    static const char *const words[] = {"sub-linear", "sublinear", "sub linear",
+                                        "diminishing returns", "less than linear"};
+    static const char faster[] = " speedup | speed up | faster ";
     static const char rule[] = "words against numbers";
-    if (!scan_has_any(text, words, sizeof words / sizeof words[0])) {
+    const char *said = NULL;
+    int length = 0;
+    for (size_t i = 0; i < sizeof words / sizeof words[0] && said == NULL; i++) {
+        said = strcasestr(text, words[i]);
+        length = (int)strlen(words[i]);
+    }
+    if (said == NULL) {
         return;
     }
-    const Finding *above = superlinear_finding(findings);
+    const Finding *above = NULL; /* of a speed-up above its ranks, the first */
+    for (int i = findings->count - 1; i >= 0; i--) {
+        bool it = strncmp(findings->items[i].rule, "faster than the ranks", 21) == 0;
+        above = it ? &findings->items[i] : above;
+    }
     double ranks = 0, most = 0;
     for (int k = 0; k < paragraph->count; k++) {
-        size_t length;
-        Quantity after =
-            quantity_begins(&evidence->names, items[k].after, items[k].number.unit, &length);
-        ranks = after == Q_RANKS ? fmax(ranks, items[k].number.value) : ranks;
-        most = items[k].number.unit == UNIT_TIMES ? fmax(most, items[k].number.value) : most;
+        size_t size;
+        const Number *number = &items[k].number;
+        bool times = number->unit == UNIT_TIMES; /* a speed-up, or devices: "8x H100" */
+        bool speedup = times && scan_has_any(items[k].after, faster);
+        bool devices = times || quantity_begins(&evidence->names, items[k].after, number->unit,
+                                                &size) == Q_RANKS;
+        most = speedup ? fmax(most, number->value) : most;
+        ranks = devices && !speedup ? fmax(ranks, number->value) : ranks;
     }
     findings->compared++;
-    int line = paragraph->first;
-    for (int k = 1; k < paragraph->lines; k++) {
-        line = scan_has_any(text + paragraph->starts[k], words, sizeof words / sizeof words[0])
-                   ? paragraph->first + k
-                   : line;
-    }
+    int line = paragraph_line(paragraph, (int)(said - text));
     if (ranks > 1 && most > ranks) {
         finding_add(findings, FINDING_DISAGREES, rule, line,
-                    "the text says sub-linear beside a speed-up of %.4g on %.4g ranks", most,
-                    ranks);
+                    "the text says %.*s beside a speed-up of %.4g on %.4g ranks", length, said,
+                    most, ranks);
     } else if (above != NULL) {
         finding_add(findings, FINDING_DISAGREES, rule, line,
-                    "the text says sub-linear; line %d has a speed-up above the number of ranks",
-                    above->line);
+                    "the text says %.*s; line %d has a speed-up above the number of ranks", length,
+                    said, above->line);
     }
 }
 

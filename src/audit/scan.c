@@ -5,13 +5,10 @@
 #include <string.h>
 
 /* Words that may stand between a name and its number. */
-static const char *const fillers[] = {
-    "is",   "was",           "of",       "about", "around",  "at",      "to",
-    "from", "the",           "only",     "just",  "reached", "reaches", "a",
-    "an",   "approximately", "roughly",  "takes", "mean",    "avg",     "gives",
-    "gave", "are",           "achieved", "with",  "and",     "nearly",  "almost"};
-static const char *const about_words[] = {"about",  "around", "approximately", "roughly",
-                                          "nearly", "almost", "approx"};
+static const char fillers[] =
+    "is|was|of|about|around|at|to|from|the|only|just|reached|reaches|a|an|approximately|roughly|"
+    "takes|mean|avg|gives|gave|are|achieved|with|and|nearly|almost";
+static const char about_words[] = "about|around|approximately|roughly|nearly|almost|approx";
 /* Letters that make a setting together with the digits glued to them: b64, bs16, g4. */
 static const struct {
     const char *letters, *phrase;
@@ -24,26 +21,20 @@ static bool is_word(char c)
 }
 
 /* Takes the last word off a phrase when it is one of `words`; returns whether it was. */
-static bool drop_last(char *phrase, const char *const *words, size_t count, bool keep)
+static bool drop_last(char *phrase, const char *words, bool keep)
 {
-    size_t length = strlen(phrase);
+    size_t length = strlen(phrase), start = length - 1;
     if (length < 3) {
         return false;
     }
-    size_t start = length - 1;
     while (start > 0 && phrase[start - 1] != ' ') {
         start--;
     }
-    for (size_t i = 0; i < count; i++) {
-        if (strlen(words[i]) == length - 1 - start &&
-            memcmp(phrase + start, words[i], length - 1 - start) == 0) {
-            if (!keep) {
-                phrase[start] = '\0';
-            }
-            return true;
-        }
+    bool found = word_is_one_of(phrase + start, length - 1 - start, words);
+    if (found && !keep) {
+        phrase[start] = '\0';
     }
-    return false;
+    return found;
 }
 
 /* Length of a break between phrases at text, 0 if there is none. */
@@ -94,7 +85,7 @@ static void fill_before(const char *text, int from, int start, ScanItem *item)
 {
     phrase_make(text + from, (size_t)(start - from), item->before);
     item->glue = glue_before(text, from, start);
-    while (drop_last(item->before, fillers, sizeof fillers / sizeof fillers[0], false)) {}
+    while (drop_last(item->before, fillers, false)) {}
 }
 
 static bool says_about(const char *text, int from, int start)
@@ -103,7 +94,7 @@ static bool says_about(const char *text, int from, int start)
     int begin = start - from > 40 ? start - 40 : from;
     phrase_make(text + begin, (size_t)(start - begin), phrase);
     bool sign = start >= 3 && memcmp(text + start - 3, "\xe2\x89\x88", 3) == 0;
-    return sign || drop_last(phrase, about_words, sizeof about_words / sizeof about_words[0], true);
+    return sign || drop_last(phrase, about_words, true);
 }
 
 static void fill_after(const char *text, ScanItem *item)
@@ -193,22 +184,15 @@ int scan_line(const char *text, ScanItem items[SCAN_MAX_ITEMS])
     return count;
 }
 
-bool scan_has_any(const char *text, const char *const *words, size_t count)
+bool scan_has_any(const char *text, const char *words)
 {
     char phrase[PHRASE_SIZE];
-    size_t length = strlen(text), step = PHRASE_SIZE - 64;
+    size_t size, length = strlen(text), step = PHRASE_SIZE - 64;
     for (size_t at = 0; at < length; at += step) {
         phrase_make(text + at, length - at, phrase);
-        for (size_t i = 0; i < count; i++) {
-            if (strstr(phrase, words[i]) != NULL) {
-                return true;
-            }
+        if (phrase_find(phrase, words, &size) != NULL) {
+            return true;
         }
     }
     return false;
-}
-
-bool scan_has(const char *text, const char *words)
-{
-    return scan_has_any(text, &words, 1);
 }

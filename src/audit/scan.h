@@ -15,9 +15,5 @@ typedef struct {
 
 int scan_line(const char *text, ScanItem items[SCAN_MAX_ITEMS]);
 
-/* Whether a word or words stand in the text, as whole words. `words` is a phrase: " sub linear
- * ". */
-bool scan_has(const char *text, const char *words);
-
-/* Whether one of them does. */
-bool scan_has_any(const char *text, const char *const *words, size_t count);
+/* Whether one of the phrases stands in the text, as whole words: " step time | step ". */
+bool scan_has_any(const char *text, const char *words);
