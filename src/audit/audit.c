@@ -120,7 +120,8 @@ void audit_print(const Audit *audit, const char *path, FILE *file)
                       path, audit->facts, plural(audit->facts));
         return;
     }
-    escape_printf(file, "%s: %d disagree%s, %d warning%s, %ld number%s compared of %d recognised\n",
-                  path, disagree, disagree == 1 ? "s" : "", warnings, plural(warnings),
-                  audit->findings.compared, plural(audit->findings.compared), audit->facts);
+    escape_printf(
+        file, "%s: %d disagree%s, %d warning%s, %ld comparison%s, %d number%s recognised\n", path,
+        disagree, disagree == 1 ? "s" : "", warnings, plural(warnings), audit->findings.compared,
+        plural(audit->findings.compared), audit->facts, plural(audit->facts));
 }
