@@ -45,8 +45,14 @@ static void test_exchange_bad__config_refuses_what_is_not_computed(void **state)
     static const struct {
         const char *fixture, *field, *value, *message;
     } cases[] = {
-        {"hf_llama", "rope_parameters", "{\"rope_type\":\"llama3\",\"factor\":8}", "rope_type"},
-        {"hf_llama", "rope_scaling", "{\"type\":\"linear\",\"factor\":2}", "\"type\" is linear"},
+        {"hf_llama", "rope_parameters", "{\"rope_type\":\"yarn\",\"factor\":8}", "rope_type"},
+        {"hf_llama", "rope_parameters", "{\"rope_type\":\"llama3\",\"factor\":8}",
+         "low_freq_factor"},
+        {"hf_llama", "rope_scaling", "{\"type\":\"linear\"}", "\"factor\" of the scaled"},
+        {"hf_llama", "layer_types", "[\"full_attention\",\"sliding_attention\"]",
+         "sliding_attention"},
+        {"hf_stretched", "sliding_window", "4096", "sliding_window"},
+        {"hf_llama", "rope_scaling", "{\"type\":\"dynamic\",\"factor\":2}", "\"type\" is dynamic"},
         {"hf_llama", "rope_parameters", "{\"rope_theta\":-1}", "rope_theta"},
         {"hf_llama", "partial_rotary_factor", "0.5", "partial_rotary_factor"},
         {"hf_llama", "attention_bias", "true", "attention_bias"},
@@ -55,7 +61,7 @@ static void test_exchange_bad__config_refuses_what_is_not_computed(void **state)
         {"hf_llama", "hidden_act", "\"gelu\"", "hidden_act"},
         {"hf_llama", "sliding_window", "4096", "sliding_window"},
         {"hf_llama", "quantization_config", "{\"bits\":4}", "quantization_config"},
-        {"hf_llama", "model_type", "\"mistral\"", "gpt2, llama"},
+        {"hf_llama", "model_type", "\"mixtral\"", "gpt2, llama"},
         {"hf_llama", "model_type", "[]", "model_type"},
         {"hf_llama", "hidden_size", "", "\"hidden_size\" is missing"},
         {"hf_llama", "hidden_size", "24.5", "\"hidden_size\" must be a whole number"},
@@ -84,6 +90,12 @@ static void test_exchange_bad__config_refuses_what_is_not_computed(void **state)
     assert_int_equal(parse_with("hf_llama", "num_key_value_heads", "", &spec), 0);
     assert_int_equal(spec.kv_heads, 6);
     exchange_expect(hf_config_parse("[1", 2, "x.json", &spec), "is not JSON");
+    /* A window that is switched off is none; scaled angles, the older way to write them. */
+    assert_int_equal(parse_with("hf_qwen2", "sliding_window", "7", &spec), 0);
+    assert_true(spec.qkv_bias);
+    assert_int_equal(
+        parse_with("hf_llama", "rope_scaling", "{\"type\":\"linear\",\"factor\":2}", &spec), 0);
+    assert_true(spec.rope_scaling == ROPE_LINEAR && spec.rope_factor == 2 && !spec.qkv_bias);
 }
 
 /* --- tensors that do not fit --- */

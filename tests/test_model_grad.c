@@ -28,6 +28,16 @@ static const Case cases[] = {
     {"llama-22m", {.ffn_kind = 1 + FFN_GEGLU, .head_dim = 8, .norm = 1 + NORM_LAYER}, true},
     {"llama-22m", {.ffn_kind = 1 + FFN_RELU2, .tied = 2}, false},
     {"llama-22m", {.ffn_kind = 1 + FFN_GELU}, false},
+    {"llama-22m", {.qkv_bias = 2, .rope_scaling = 1 + ROPE_LINEAR, .rope_factor = 2}, false},
+    {"llama-22m",
+     {.qkv_bias = 2,
+      .kv_heads = 1,
+      .rope_scaling = 1 + ROPE_LLAMA3,
+      .rope_factor = 8,
+      .rope_low = 1,
+      .rope_high = 4,
+      .rope_context = 16},
+     true},
     {"ttt-125m", {.ffn_kind = 1 + FFN_GEGLU}, false},
 };
 

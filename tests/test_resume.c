@@ -71,6 +71,16 @@ static int remove_folders(void **state)
 static const char *const plain[] = {
     "model", "tiny", "layers",  "2",  "d-model", "32", "heads", "4", "kv-heads", "2",   "ffn", "48",
     "vocab", "2100", "context", "32", "seq",     "16", "batch", "2", "device",   "ref", NULL};
+static const char *const stretched[] = {
+    "model", "tiny", "layers", "2",     "d-model",      "32",      "heads",       "4",   "kv-heads",
+    "2",     "ffn",  "48",     "vocab", "2100",         "context", "32",          "seq", "16",
+    "batch", "2",    "device", "ref",   "rope-scaling", "linear",  "rope-factor", "2",   NULL};
+static const char *const llama3[] = {
+    "model",       "tiny", "layers",   "2",  "d-model",   "32",   "heads",        "4",
+    "kv-heads",    "2",    "ffn",      "48", "vocab",     "2100", "context",      "32",
+    "seq",         "16",   "batch",    "2",  "device",    "ref",  "rope-scaling", "llama3",
+    "rope-factor", "4",    "rope-low", "1",  "rope-high", "3",    "rope-context", "16",
+    NULL};
 static const char *const ttt[] = {"model",   "ttt-125m", "layers", "1",  "d-model", "32",
                                   "heads",   "2",        "ffn",    "48", "vocab",   "2100",
                                   "context", "32",       "seq",    "16", "batch",   "2",
@@ -149,11 +159,13 @@ static const ConfigChange *change_of(const LegChanges *changes, const char *name
 
 /* Another value that the small models can have, where the general rule would not find one. */
 static const char *const chosen[][2] = {
-    {"model", "gpt2-124m"}, {"d-model", "64"},      {"heads", "8"},        {"kv-heads", "4"},
-    {"context", "64"},      {"seq", "8"},           {"norm-eps", "1e-3"},  {"rope-base", "500"},
-    {"ttt", "mlp"},         {"tied", "on"},         {"global-batch", "4"}, {"device", "cpu"},
-    {"dtype", "bf16"},      {"attention", "naive"}, {"ttt-lr", "0.5"},     {"mini-batch", "8"},
-    {"head-dim", "16"},     {"norm", "layer"},      {"ffn-kind", "gelu"},
+    {"model", "gpt2-124m"}, {"d-model", "64"},      {"heads", "8"},
+    {"kv-heads", "4"},      {"context", "64"},      {"seq", "8"},
+    {"norm-eps", "1e-3"},   {"rope-base", "500"},   {"ttt", "mlp"},
+    {"tied", "on"},         {"global-batch", "4"},  {"device", "cpu"},
+    {"dtype", "bf16"},      {"attention", "naive"}, {"ttt-lr", "0.5"},
+    {"mini-batch", "8"},    {"head-dim", "16"},     {"norm", "layer"},
+    {"ffn-kind", "gelu"},   {"qkv-bias", "on"},     {"rope-scaling", "llama3"},
 };
 
 static char *other_value(const Config *cfg, const Option *option)
@@ -200,6 +212,11 @@ static void walk_one(const Option *option, const char *const *base, const char *
     configure(&cfg, base);
     char *from = config_value_text(&cfg, option), *to = other_value(&cfg, option);
     must(config_set(&cfg, option->name, to));
+    if (strcmp(to, "llama3") == 0) { /* which has more to it */
+        must(config_set(&cfg, "rope-low", "1"));
+        must(config_set(&cfg, "rope-high", "4"));
+        must(config_set(&cfg, "rope-context", "16"));
+    }
     char *text = config_value_text(&cfg, option), *flag = mem_format("--%s", option->name);
     int code = resume(&cfg, checkpoint, &changes);
     const ConfigChange *change = change_of(&changes, option->name);
@@ -239,6 +256,8 @@ static void every_option_does_what_its_row_says(void **state)
 {
     (void)state;
     char *of_plain = save("plain", plain, SETTLED), *of_ttt = save("ttt", ttt, SETTLED);
+    char *of_stretched = save("stretched", stretched, SETTLED);
+    char *of_llama3 = save("llama3", llama3, SETTLED);
     size_t walked = 0;
     const Option *options = config_options();
     for (size_t i = 0; options[i].name != NULL; i++) {
@@ -258,10 +277,19 @@ static void every_option_does_what_its_row_says(void **state)
         }
         bool inner =
             strncmp(option->name, "ttt", 3) == 0 || strcmp(option->name, "mini-batch") == 0;
-        walk_one(option, inner ? ttt : plain, inner ? of_ttt : of_plain);
+        bool rope = strncmp(option->name, "rope-", 5) == 0;
+        if (strcmp(option->name, "rope-scaling") == 0) {
+            walk_one(option, stretched, of_stretched);
+        } else if (rope && strcmp(option->name, "rope-base") != 0) {
+            walk_one(option, llama3, of_llama3);
+        } else {
+            walk_one(option, inner ? ttt : plain, inner ? of_ttt : of_plain);
+        }
         walked++;
     }
     assert_in_range(walked, 50, CONFIG_MAX_OPTIONS);
+    free(of_stretched);
+    free(of_llama3);
     free(of_plain);
     free(of_ttt);
 }
@@ -323,8 +351,10 @@ static void an_option_left_out_is_named(void **state)
 
 static void make_old(const char *folder)
 {
-    static const char *const unknown[] = {"names", "scaled residual", "decay all", "mixer",
-                                          "ttt",   "mini-batch",      "ttt-lr",    "head-dim"};
+    static const char *const unknown[] = {
+        "names",      "scaled residual", "decay all",    "mixer",        "ttt",
+        "mini-batch", "ttt-lr",          "head-dim",     "rope scaling", "rope factor",
+        "rope low",   "rope high",       "rope context", "qkv bias"};
     char *path = io_join(folder, "state.json");
     cJSON *whole;
     must(json_load(path, &whole));

@@ -50,7 +50,7 @@ static int choose_seq(Evaluation *e, int64_t *seq)
 {
     ModelSpec *spec = &e->model->model.spec;
     *seq = e->cfg->seq > 0 ? e->cfg->seq : e->model->config.seq;
-    *seq = *seq > 0 ? *seq : spec->context;
+    *seq = *seq > 0 ? *seq : spec_seq(spec);
     if (*seq > spec->context && spec->mixer == MIXER_TTT) {
         spec->context = *seq; /* nothing in the model depends on it */
     }

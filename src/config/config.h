@@ -121,7 +121,7 @@ typedef struct Config {
     int64_t batch;        /* sequences per rank per micro-step */
     int64_t accum;        /* micro-steps per update; final after config_check */
     int64_t global_batch; /* sequences per update; 0: not given */
-    int64_t seq;          /* tokens per sequence; 0: the model's context */
+    int64_t seq;          /* tokens per sequence; 0: spec_seq's */
     int64_t steps;        /* after config_check exactly one of steps, tokens and epochs is not 0 */
     int64_t tokens;       /* (train and plan) */
     double epochs;

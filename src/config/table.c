@@ -120,7 +120,7 @@ static const Option options[] = {
     {"global-batch", INT(global_batch, "0", 0, 1e9), GROUP, TRAINING, RECORDED, UNSET,
      "sequences per update over all ranks, a multiple of batch; instead of accum"},
     {"seq", INT(seq, "0", 0, 10e6), GROUP, STEP | KERNEL | MACHINE | BIT(EVAL), REFUSED, RESULT,
-     "tokens per sequence; 0: the model's context",
+     "tokens per sequence; 0: as --context says, else the model's context, at most 2048",
      ALSO({KERNEL, "longest sequence; 0: 16,384 tokens on a GPU, 1,024 on a CPU"},
           {BIT(EVAL), "tokens per sequence; 0: the run's"})},
     {"steps", INT(steps, "0", 0, 1e12), GROUP, TRAINING, RECORDED, RESULT | UNSET,

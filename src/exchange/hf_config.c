@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNDERSTOOD "gpt2, llama, and ttt as pacer exports it"
+#define UNDERSTOOD "gpt2, llama, mistral, qwen2, and ttt as pacer exports it"
 
 typedef struct {
     const char *type, *architecture;
@@ -28,6 +28,10 @@ typedef struct {
     int64_t context;
     double norm_eps;
     bool tied;
+    bool qkv_bias; /* always */
+    /* A "sliding_window" that is not null counts only where the field of this name is true; NULL:
+     * it counts. */
+    const char *window_switch;
 } Family;
 
 static const Family families[] = {
@@ -46,6 +50,22 @@ static const Family families[] = {
      .activations = {{FFN_SWIGLU, {"silu", "swish"}},
                      {FFN_GEGLU, {"gelu_pytorch_tanh", "gelu_new"}}},
      .context = 2048,
+     .norm_eps = 1e-6},
+    {.type = "qwen2",
+     .architecture = "Qwen2ForCausalLM",
+     .names = NAMES_LLAMA,
+     .activation_field = "hidden_act",
+     .activations = {{FFN_SWIGLU, {"silu", "swish"}}},
+     .context = 32768,
+     .norm_eps = 1e-6,
+     .qkv_bias = true,
+     .window_switch = "use_sliding_window"},
+    {.type = "mistral", /* without a window it is a llama, and is written as one */
+     .architecture = "MistralForCausalLM",
+     .names = NAMES_LLAMA,
+     .activation_field = "hidden_act",
+     .activations = {{FFN_SWIGLU, {"silu", "swish"}}},
+     .context = 131072,
      .norm_eps = 1e-6},
     {.type = "ttt",
      .architecture = "TTTForCausalLM",
@@ -173,6 +193,21 @@ static void require_absent(Reader *r, const char *name)
     }
 }
 
+/* "layer_types", where it is there, names nothing but attention over the whole sequence. */
+static void require_full_attention(Reader *r)
+{
+    static const char *const kinds[] = {"full_attention", NULL};
+    const cJSON *types = member(r, r->root, "layer_types"), *item;
+    cJSON_ArrayForEach(item, types)
+    {
+        if (r->code == 0 && (!cJSON_IsString(item) || strcmp(item->valuestring, kinds[0]) != 0)) {
+            r->code = err_set(
+                ERR_INPUT, "\"layer_types\" has %.60s, which pacer's models do not compute; %s is",
+                cJSON_IsString(item) ? item->valuestring : "what is no name", kinds[0]);
+        }
+    }
+}
+
 static void require_whole_heads(Reader *r, const cJSON *object)
 {
     if (real(r, object, "partial_rotary_factor", 1, 1) != 1 && r->code == 0) {
@@ -181,11 +216,36 @@ static void require_whole_heads(Reader *r, const cJSON *object)
     }
 }
 
+static double needed(Reader *r, const cJSON *object, const char *name, double most)
+{
+    double value = real(r, object, name, 0, most);
+    if (r->code == 0 && value == 0) {
+        r->code = err_set(ERR_INPUT, "\"%s\" of the scaled rotary positions is missing", name);
+    }
+    return value;
+}
+
+/* How angles are scaled: by the object's type, under either of its names. */
+static void read_scaling(Reader *r, const cJSON *rope, ModelSpec *s)
+{
+    static const char *const types[] = {"default", "linear", "llama3", NULL};
+    const char *name = member(r, rope, "rope_type") != NULL ? "rope_type" : "type";
+    int type = choice(r, rope, name, types);
+    s->rope_scaling = type > 0 ? (RopeScaling)type : s->rope_scaling;
+    if (type > 0) {
+        s->rope_factor = needed(r, rope, "factor", 1e6);
+    }
+    if (type == ROPE_LLAMA3) {
+        s->rope_low = needed(r, rope, "low_freq_factor", 1e6);
+        s->rope_high = needed(r, rope, "high_freq_factor", 1e6);
+        s->rope_context = (int64_t)needed(r, rope, "original_max_position_embeddings", 10e6);
+    }
+}
+
 /* Rotary positions are described by rope_theta with rope_scaling (null, or an object), or, in
  * newer files, by one object rope_parameters. */
 static void read_rope(Reader *r, ModelSpec *s)
 {
-    static const char *const plain[] = {"default", NULL};
     const char *const objects[] = {"rope_scaling", "rope_parameters"};
     for (int i = 0; i < 2; i++) {
         const cJSON *rope = member(r, r->root, objects[i]);
@@ -196,8 +256,7 @@ static void read_rope(Reader *r, ModelSpec *s)
             r->code = err_set(ERR_INPUT, "\"%s\" must be an object or null", objects[i]);
             return;
         }
-        choice(r, rope, "rope_type", plain);
-        choice(r, rope, "type", plain);
+        read_scaling(r, rope, s);
         require_whole_heads(r, rope);
         s->rope_base = real(r, rope, "rope_theta", s->rope_base, 1e12);
     }
@@ -253,6 +312,7 @@ static void read_family(Reader *r, const Family *family, ModelSpec *s)
     s->context = family->context;
     s->norm_eps = family->norm_eps;
     s->tied = family->tied;
+    s->qkv_bias = family->qkv_bias;
     require_absent(r, "quantization_config");
     for (const SpecField *field = spec_fields; field->name != NULL; field++) {
         read_field(r, family, field, s);
@@ -266,7 +326,10 @@ static void read_family(Reader *r, const Family *family, ModelSpec *s)
     require_truth(r, "add_cross_attention", false);
     require_truth(r, "attention_bias", false);
     require_truth(r, "mlp_bias", false);
-    require_absent(r, "sliding_window");
+    require_full_attention(r);
+    if (family->window_switch == NULL || truth(r, family->window_switch, false)) {
+        require_absent(r, "sliding_window");
+    }
 }
 
 static int differences(const ModelSpec *a, const ModelSpec *b)
@@ -369,11 +432,13 @@ static int put_fields(cJSON *o, const Family *family, const ModelSpec *s)
         double value = spec_value(s, field);
         bool derived = field->offset == offsetof(ModelSpec, kv_heads) ||
                        field->offset == offsetof(ModelSpec, head_dim);
+        bool aside = field->offset == offsetof(ModelSpec, ffn_kind) ||
+                     field->offset == offsetof(ModelSpec, qkv_bias) ||
+                     strncmp(field->name, "rope-", 5) == 0; /* written by themselves */
         double fixed = derived ? initial_value(family, s, field) : spec_value(preset, field);
         if (name != NULL && spec_has(s, field)) {
             put_field(o, name, field, value);
-        } else if (name == NULL && value != fixed &&
-                   field->offset != offsetof(ModelSpec, ffn_kind)) {
+        } else if (name == NULL && value != fixed && !aside) {
             char own[SPEC_TEXT_SIZE], theirs[SPEC_TEXT_SIZE];
             return err_set(ERR_INPUT,
                            "a model with --%s %s: %s of transformers has %s, so there is no "
@@ -400,11 +465,37 @@ static int put_activation(cJSON *o, const Family *family, const ModelSpec *s)
                    spec_text(spec_field_of("ffn-kind"), s->ffn_kind, kind), family->architecture);
 }
 
+/* Under the names of both ages. */
+static void put_rope(cJSON *o, const ModelSpec *s)
+{
+    static const char *const types[] = {
+        [ROPE_PLAIN] = "default", [ROPE_LINEAR] = "linear", [ROPE_LLAMA3] = "llama3"};
+    const char *const objects[] = {"rope_parameters", "rope_scaling"};
+    for (int i = 0; i < (s->rope_scaling == ROPE_PLAIN ? 1 : 2); i++) {
+        cJSON *rope = json_put_object(o, objects[i]);
+        put_real(rope, "rope_theta", s->rope_base);
+        json_put_text(rope, "rope_type", types[s->rope_scaling]);
+        if (s->rope_scaling != ROPE_PLAIN) {
+            put_real(rope, "factor", s->rope_factor);
+        }
+        if (s->rope_scaling == ROPE_LLAMA3) {
+            put_real(rope, "low_freq_factor", s->rope_low);
+            put_real(rope, "high_freq_factor", s->rope_high);
+            json_put_whole(rope, "original_max_position_embeddings", s->rope_context);
+        }
+    }
+}
+
 int hf_config(const ModelSpec *s, HfConfigExtra extra, cJSON **out)
 {
     const Family *family = families;
-    while (family->names != s->names) {
+    while (family->names != s->names || family->qkv_bias != (s->qkv_bias && !s->bias)) {
         family++;
+        if (family == families + sizeof families / sizeof families[0]) {
+            return err_set(ERR_INPUT,
+                           "a model with --qkv-bias on and these names of tensors: no class of "
+                           "transformers has them, so there is no config.json for it");
+        }
     }
     *out = NULL;
     cJSON *o = json_object();
@@ -425,9 +516,7 @@ int hf_config(const ModelSpec *s, HfConfigExtra extra, cJSON **out)
         put_real(o, "embd_pdrop", 0);
         put_real(o, "resid_pdrop", 0);
     } else {
-        cJSON *rope = json_put_object(o, "rope_parameters");
-        put_real(rope, "rope_theta", s->rope_base);
-        json_put_text(rope, "rope_type", "default");
+        put_rope(o, s);
         json_put_bool(o, "attention_bias", false);
         json_put_bool(o, "mlp_bias", false);
         put_real(o, "attention_dropout", 0);

@@ -15,11 +15,17 @@ static void declare(Model *model, int layer)
     int64_t inner = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     const TensorNames *names = tensor_names(s);
     if (names->qkv != NULL) {
-        linear_declare(table, qkv, names->qkv, layer, inner + 2 * kv, s->width, 0, s->bias);
+        linear_declare(table, qkv, names->qkv, layer, inner + 2 * kv, s->width, 0,
+                       s->bias || s->qkv_bias);
     } else {
         linear_declare(table, qkv, names->q, layer, inner, s->width, 0, false);
         linear_declare(table, qkv, names->k, layer, kv, s->width, 0, false);
         linear_declare(table, qkv, names->v, layer, kv, s->width, 0, false);
+        if (s->bias || s->qkv_bias) {
+            linear_declare_bias(table, qkv, names->q, layer, inner);
+            linear_declare_bias(table, qkv, names->k, layer, kv);
+            linear_declare_bias(table, qkv, names->v, layer, kv);
+        }
     }
     linear_declare(table, &linears[LINEAR_OUT], names->out, layer, s->width, inner, spec_out_std(s),
                    s->bias);

@@ -64,11 +64,35 @@
     /* 0: no rotary embedding */                                                                   \
     OPTION(REAL, double, rope_base, "rope-base", "rope base", (NULL), 1e12, NULL, "rope_theta",    \
            STEP | MACHINE, LATER, "base of the rotary positions' angles; 0: the preset's", NULL)   \
+    /* how rotary angles are stretched for contexts longer than those first trained on */          \
+    OPTION(CHOICE, RopeScaling, rope_scaling, "rope-scaling", "rope scaling",                      \
+           ("none", "linear", "llama3"), 0, NULL, NULL, STEP | MACHINE, LATER,                     \
+           "rotary angles: as they are, all divided by --rope-factor, or, as Llama 3 has it, the " \
+           "slow ones only",                                                                       \
+           NULL)                                                                                   \
+    OPTION(REAL, double, rope_factor, "rope-factor", "rope factor", (NULL), 1e6, NULL, NULL,       \
+           STEP | MACHINE, LATER, "what rope-scaling divides angles by; 0: the preset's", NULL)    \
+    /* of llama3: periods over rope_context / low are stretched, those under / high are not */     \
+    OPTION(REAL, double, rope_low, "rope-low", "rope low", (NULL), 1e6, NULL, NULL,                \
+           STEP | MACHINE, LATER,                                                                  \
+           "rope-scaling llama3: angles with fewer turns in rope-context are divided; 0: the "     \
+           "preset's",                                                                             \
+           NULL)                                                                                   \
+    OPTION(REAL, double, rope_high, "rope-high", "rope high", (NULL), 1e6, NULL, NULL,             \
+           STEP | MACHINE, LATER,                                                                  \
+           "rope-scaling llama3: angles with more turns in rope-context stay; 0: the preset's",    \
+           NULL)                                                                                   \
+    OPTION(WHOLE, int64_t, rope_context, "rope-context", "rope context", (NULL), 10e6, NULL, NULL, \
+           STEP | MACHINE, LATER,                                                                  \
+           "rope-scaling llama3: context that was trained on before; 0: the preset's", NULL)       \
     OPTION(CHOICE, NormKind, norm, "norm", "norm", ("layer", "rms"), 0, NULL, NULL,                \
            STEP | MACHINE, LATER, "layer norm (mean and variance, with biases) or RMS norm", NULL) \
     OPTION(CHOICE, FfnKind, ffn_kind, "ffn-kind", "ffn kind",                                      \
            ("gelu", "swiglu", "geglu", "relu2"), 0, NULL, NULL, STEP | MACHINE, LATER,             \
            "activation of the feed-forward layer; swiglu and geglu have a gate beside it", NULL)   \
+    /* on the maps that make q, k and v, where bias is not */                                      \
+    OPTION(FLAG, bool, qkv_bias, "qkv-bias", "qkv bias", ("off", "on"), 0, NULL, NULL,             \
+           STEP | MACHINE, LATER, "whether q, k and v have biases, as Qwen 2 has them", NULL)      \
     /* on every linear map but the head; a gated feed-forward has them behind it only */           \
     PRESET(FLAG, bool, bias, "bias", "bias", ("off", "on"))                                        \
     /* a (context, width) table added to the embedding */                                          \
@@ -98,16 +122,31 @@ typedef struct {
  * (docs/results/rates.md).
  *
  * LLAMA(name, lr, batch, layers, width, heads, ffn, vocab, context); vocab 0: the data's
+ * HUB(name, lr, batch, layers, width, heads, kv_heads, head_dim, ffn, vocab, context, rope_base,
+ *     norm_eps, tied, more): published models; more: other fields
  * GPT2(name, lr, batch, layers, width, heads)
  * TTT(name, lr, batch, layers, width, heads, ffn) */
-#define MODEL_PRESETS(LLAMA, GPT2, TTT)                       \
-    LLAMA("tiny", 3e-3, 32, 4, 128, 4, 344, 0, 128)           \
-    LLAMA("llama-22m", 1e-3, 8, 4, 512, 16, 1344, 10000, 256) \
-    GPT2("gpt2-124m", 6e-4, 8, 12, 768, 12)                   \
-    GPT2("gpt2-350m", 3e-4, 8, 24, 1024, 16)                  \
-    GPT2("gpt2-774m", 2e-4, 8, 36, 1280, 20)                  \
-    GPT2("gpt2-1558m", 1e-4, 8, 48, 1600, 25)                 \
-    TTT("ttt-125m", 6e-4, 8, 12, 768, 12, 2048)               \
-    TTT("ttt-350m", 4e-4, 8, 24, 1024, 16, 2736)              \
-    TTT("ttt-760m", 2e-4, 8, 24, 1536, 16, 4096)              \
+#define MODEL_PRESETS(LLAMA, HUB, GPT2, TTT)                                                    \
+    LLAMA("tiny", 3e-3, 32, 4, 128, 4, 344, 0, 128)                                             \
+    LLAMA("llama-22m", 1e-3, 8, 4, 512, 16, 1344, 10000, 256)                                   \
+    HUB("smollm2-135m", 6e-4, 8, 30, 576, 9, 3, 64, 1536, 49152, 8192, 1e5, 1e-5, true, )       \
+    HUB("smollm2-360m", 3e-4, 8, 32, 960, 15, 5, 64, 2560, 49152, 8192, 1e5, 1e-5, true, )      \
+    HUB("smollm2-1.7b", 1e-4, 8, 24, 2048, 32, 32, 64, 8192, 49152, 8192, 130000, 1e-5, true, ) \
+    HUB("qwen2.5-0.5b", 3e-4, 8, 24, 896, 14, 2, 64, 4864, 151936, 32768, 1e6, 1e-6, true,      \
+        .qkv_bias = true)                                                                       \
+    HUB("qwen2.5-1.5b", 1e-4, 8, 28, 1536, 12, 2, 128, 8960, 151936, 131072, 1e6, 1e-6, true,   \
+        .qkv_bias = true)                                                                       \
+    HUB("qwen2.5-3b", 1e-4, 8, 36, 2048, 16, 2, 128, 11008, 151936, 32768, 1e6, 1e-6, true,     \
+        .qkv_bias = true)                                                                       \
+    HUB("llama-3.2-1b", 1e-4, 8, 16, 2048, 32, 8, 64, 8192, 128256, 131072, 5e5, 1e-5, true,    \
+        LLAMA3(32))                                                                             \
+    HUB("llama-3.2-3b", 1e-4, 8, 28, 3072, 24, 8, 128, 8192, 128256, 131072, 5e5, 1e-5, true,   \
+        LLAMA3(32))                                                                             \
+    GPT2("gpt2-124m", 6e-4, 8, 12, 768, 12)                                                     \
+    GPT2("gpt2-350m", 3e-4, 8, 24, 1024, 16)                                                    \
+    GPT2("gpt2-774m", 2e-4, 8, 36, 1280, 20)                                                    \
+    GPT2("gpt2-1558m", 1e-4, 8, 48, 1600, 25)                                                   \
+    TTT("ttt-125m", 6e-4, 8, 12, 768, 12, 2048)                                                 \
+    TTT("ttt-350m", 4e-4, 8, 24, 1024, 16, 2736)                                                \
+    TTT("ttt-760m", 2e-4, 8, 24, 1536, 16, 4096)                                                \
     TTT("ttt-1b", 1.5e-4, 8, 24, 2048, 32, 5504)

@@ -18,6 +18,12 @@ static void declare_part(ParamTable *table, Weight *weight, const char *name, co
     weight_declare(table, weight, full, layer, row);
 }
 
+void linear_declare_bias(ParamTable *table, Linear *l, const char *name, int layer, int64_t outputs)
+{
+    declare_part(table, &l->bias, name, "bias", layer,
+                 (Param){.rank = 1, .dim = {outputs}, .init = INIT_ZERO});
+}
+
 void linear_declare(ParamTable *table, Linear *l, const char *name, int layer, int64_t outputs,
                     int64_t inputs, double std, bool bias)
 {
@@ -26,8 +32,7 @@ void linear_declare(ParamTable *table, Linear *l, const char *name, int layer, i
     l->product = layer >= 0;
     declare_part(table, &l->weight, name, "weight", layer, weight);
     if (bias) {
-        declare_part(table, &l->bias, name, "bias", layer,
-                     (Param){.rank = 1, .dim = {outputs}, .init = INIT_ZERO});
+        linear_declare_bias(table, l, name, layer, outputs);
     }
 }
 

@@ -14,6 +14,10 @@ void weight_declare(ParamTable *table, Weight *weight, const char *name, int lay
 void linear_declare(ParamTable *table, Linear *linear, const char *name, int layer, int64_t outputs,
                     int64_t inputs, double std, bool bias);
 
+/* Only the bias, `name`.bias of so many outputs: joined to those that the map has. */
+void linear_declare_bias(ParamTable *table, Linear *linear, const char *name, int layer,
+                         int64_t outputs);
+
 /* Declares a norm's weight (ones) and, for LayerNorm, bias (zeros). */
 void norm_declare(ParamTable *table, Linear *norm, const char *name, int layer, NormKind kind,
                   int64_t width);

@@ -12,6 +12,8 @@
  * be no burden beside the activations, large enough that the head's products run at full speed. */
 #define HEAD_CHUNK_ROWS 128 /* chunks have a multiple of it */
 
+#define PI 3.14159265358979323846
+
 /* Which parts each layer has. */
 static void choose_parts(Model *model)
 {
@@ -162,12 +164,30 @@ Tensor model_rope_shape(const Model *model)
     return tensor_2d(NULL, dtype_accumulate(model->act), positions, s->head_dim);
 }
 
+/* Radians that pair i of a head turns from one position to the next. Llama 3 stretches by the turns
+ * that are made within rope_context: all of it below rope_low, none above rope_high, and in between
+ * by a line. */
+static double rope_angle(const ModelSpec *s, int64_t i)
+{
+    double angle = pow(s->rope_base, -2.0 * (double)i / (double)s->head_dim);
+    if (s->rope_scaling == ROPE_LINEAR) {
+        return angle / s->rope_factor;
+    }
+    if (s->rope_scaling == ROPE_LLAMA3) {
+        double turns = (double)s->rope_context * angle / (2 * PI);
+        double kept = (turns - s->rope_low) / (s->rope_high - s->rope_low);
+        kept = kept < 0 ? 0 : kept > 1 ? 1 : kept;
+        return (1 - kept) * angle / s->rope_factor + kept * angle;
+    }
+    return angle;
+}
+
 void model_fill_rope(const Model *model, Tensor host_rope)
 {
     int64_t width = model->spec.head_dim, half = width / 2;
     for (int64_t t = 0; t < host_rope.dim[0]; t++) {
         for (int64_t i = 0; i < half; i++) {
-            double angle = (double)t * pow(model->spec.rope_base, -2.0 * (double)i / (double)width);
+            double angle = (double)t * rope_angle(&model->spec, i);
             if (host_rope.dtype == DT_F64) {
                 double *row = (double *)host_rope.data + t * width;
                 row[i] = cos(angle);

@@ -37,6 +37,29 @@
      .norm_eps = 1e-5,                                                                 \
      .rope_base = 10000.0},
 
+#define LLAMA3(times)                                                                 \
+    .rope_scaling = ROPE_LLAMA3, .rope_factor = times, .rope_low = 1, .rope_high = 4, \
+    .rope_context = 8192
+
+#define HUB(label, lr, batch, n_layers, n_width, n_heads, n_kv, n_head, n_ffn, n_vocab, n_context, \
+            base, eps, is_tied, ...)                                                               \
+    {.name = label,                                                                                \
+     .layers = n_layers,                                                                           \
+     .width = n_width,                                                                             \
+     .heads = n_heads,                                                                             \
+     .kv_heads = n_kv,                                                                             \
+     .head_dim = n_head,                                                                           \
+     .names = NAMES_LLAMA,                                                                         \
+     .ffn = n_ffn,                                                                                 \
+     .vocab = n_vocab,                                                                             \
+     .context = n_context,                                                                         \
+     .norm = NORM_RMS,                                                                             \
+     .ffn_kind = FFN_SWIGLU,                                                                       \
+     .norm_eps = eps,                                                                              \
+     .rope_base = base,                                                                            \
+     .tied = is_tied,                                                                              \
+     __VA_ARGS__},
+
 #define TTT(label, lr, batch, n_layers, n_width, n_heads, n_ffn) \
     {SHAPE(label, n_layers, n_width, n_heads),                   \
      .names = NAMES_TTT,                                         \
@@ -54,7 +77,7 @@
      .mini = 16,                                                 \
      .ttt_rate = 1.0},
 
-static const ModelSpec presets[] = {MODEL_PRESETS(LLAMA, GPT2, TTT)};
+static const ModelSpec presets[] = {MODEL_PRESETS(LLAMA, HUB, GPT2, TTT)};
 
 #define LIST(...) __VA_ARGS__
 #define OPTION(of, type, field, n, s, w, m, g, h, commands, flags, help, also) \
@@ -157,6 +180,16 @@ bool spec_has(const ModelSpec *spec, const SpecField *field)
         return spec->mixer == MIXER_TTT;
     case offsetof(ModelSpec, rope_base):
         return spec->rope_base > 0;
+    case offsetof(ModelSpec, rope_scaling):
+        return spec->rope_base > 0 && spec->mixer != MIXER_TTT;
+    case offsetof(ModelSpec, rope_factor):
+        return spec->rope_scaling != ROPE_PLAIN;
+    case offsetof(ModelSpec, rope_low):
+    case offsetof(ModelSpec, rope_high):
+    case offsetof(ModelSpec, rope_context):
+        return spec->rope_scaling == ROPE_LLAMA3;
+    case offsetof(ModelSpec, qkv_bias):
+        return spec->mixer == MIXER_ATTENTION;
     }
     return true;
 }
@@ -225,6 +258,18 @@ static void derive(const SpecOverrides *o, ModelSpec *out)
     }
 }
 
+/* What a model lacks that does not have the field. */
+static const char *missing_part(const ModelSpec *spec, const SpecField *field)
+{
+    bool scaled = strncmp(field->name, "rope-", 5) == 0 && spec->rope_base > 0 &&
+                  field->offset != offsetof(ModelSpec, rope_scaling);
+    return scaled ? "scaled rotary positions that it would change; give --rope-scaling too"
+           : strncmp(field->name, "rope-", 5) == 0 ? "rotary positions like that; leave it out"
+           : field->offset == offsetof(ModelSpec, qkv_bias)
+               ? "attention; leave it out"
+               : "TTT layers; ttt-125m is one that does";
+}
+
 static int apply(const char *name, const SpecOverrides *o, int64_t data_vocab, ModelSpec *out)
 {
     const ModelSpec *preset = spec_find(name);
@@ -238,11 +283,9 @@ static int apply(const char *name, const SpecOverrides *o, int64_t data_vocab, M
         if (isnan(value)) {
             continue;
         }
-        if (!spec_has(preset, field)) {
-            bool rope = field->offset == offsetof(ModelSpec, rope_base);
+        if (!spec_has(out, field)) {
             return err_set(ERR_INPUT, "--%s: --model %s has no %s", field->name, name,
-                           rope ? "rotary positions; leave it out"
-                                : "TTT layers; ttt-125m is one that does");
+                           missing_part(out, field));
         }
         spec_set(out, field, value);
     }
@@ -304,6 +347,15 @@ int spec_check(const ModelSpec *s)
                        "out",
                        (long long)s->head_dim, (long long)s->width);
     }
+    if (s->rope_scaling != ROPE_PLAIN && !(s->rope_factor >= 1)) {
+        return err_set(ERR_INPUT, "--rope-scaling divides angles: give --rope-factor, 1 or more");
+    }
+    if (s->rope_scaling == ROPE_LLAMA3 &&
+        !(s->rope_context > 0 && s->rope_low > 0 && s->rope_high > s->rope_low)) {
+        return err_set(ERR_INPUT,
+                       "--rope-scaling llama3 also needs --rope-context, and --rope-low below "
+                       "--rope-high (Llama 3 has 8192, 1 and 4)");
+    }
     if (s->rope_base > 0 && s->head_dim % 2 != 0) {
         return err_set(
             ERR_INPUT,
@@ -312,6 +364,13 @@ int spec_check(const ModelSpec *s)
             (long long)s->head_dim, (long long)s->width, (long long)s->heads);
     }
     return 0;
+}
+
+#define SEQ_MOST 2048
+
+int64_t spec_seq(const ModelSpec *s)
+{
+    return s->context < SEQ_MOST ? s->context : SEQ_MOST;
 }
 
 double spec_out_std(const ModelSpec *s)

@@ -8,6 +8,7 @@ struct cJSON;
 
 typedef enum { FFN_GELU, FFN_SWIGLU, FFN_GEGLU, FFN_RELU2 } FfnKind;
 typedef enum { NAMES_GPT2, NAMES_LLAMA, NAMES_TTT } ParamNames; /* of tensors in checkpoints */
+typedef enum { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3 } RopeScaling;
 typedef enum { MIXER_ATTENTION, MIXER_TTT } MixerKind; /* how tokens exchange information */
 
 typedef struct {
@@ -70,6 +71,9 @@ double spec_override(const SpecOverrides *overrides, const SpecField *field);
 
 /* 0, or ERR_INPUT naming the first dimension that cannot work. */
 int spec_check(const ModelSpec *spec);
+
+/* Tokens of a sequence unless told otherwise: the context, or 2048 where that is longer. */
+int64_t spec_seq(const ModelSpec *spec);
 
 /* Standard deviation of the maps back to the residual stream at first; 0: as of others. */
 double spec_out_std(const ModelSpec *spec);

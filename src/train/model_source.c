@@ -232,7 +232,7 @@ static int write_checkpoint(const char *folder, const ModelSource *source, const
     WeightLayout layout = {.foreign = false, .dtype = DT_F32};
     CheckpointDigests digests = {0, 0};
     TrainState state = {.seed = (uint64_t)source->config.seed,
-                        .seq = source->spec.context,
+                        .seq = spec_seq(&source->spec),
                         .first_loss = NAN,
                         .best_val_loss = NAN};
     int code = io_make_folders(folder);

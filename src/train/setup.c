@@ -91,7 +91,10 @@ static int resolve_model(Run *run)
     if (code == 0 && given) {
         code = dataset_check_vocab(&run->data, (uint64_t)spec->vocab);
     }
-    run->setup.seq = run->cfg->seq > 0 ? run->cfg->seq : spec->context;
+    bool long_asked = config_is_set(run->cfg, "context");
+    run->setup.seq = run->cfg->seq > 0 ? run->cfg->seq
+                     : long_asked      ? spec->context
+                                       : spec_seq(spec);
     return code;
 }
 
