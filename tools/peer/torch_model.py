@@ -20,7 +20,7 @@ def make_model(spec, seq, naive, recompute):
     class Attention(nn.Module):
         def __init__(self):
             super().__init__()
-            self.qkv = nn.Linear(width, (heads + 2 * kv_heads) * head, bias=spec["bias"])
+            self.qkv = nn.Linear(width, (heads + 2 * kv_heads) * head, bias=spec["bias"] or spec.get("qkv-bias", False))
             self.proj = nn.Linear(heads * head, width, bias=spec["bias"])
 
         def forward(self, x, angles, mask):
@@ -39,6 +39,16 @@ def make_model(spec, seq, naive, recompute):
             else:
                 y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
             return self.proj(y.transpose(1, 2).reshape(batch, length, heads * head))
+
+    def scaled(rates):
+        kind = spec.get("rope-scaling", "none")
+        if kind == "linear":
+            return rates / spec["rope-factor"]
+        if kind == "llama3":
+            turns = spec["rope-context"] * rates / (2 * math.pi)
+            kept = ((turns - spec["rope-low"]) / (spec["rope-high"] - spec["rope-low"])).clamp(0, 1)
+            return (1 - kept) * rates / spec["rope-factor"] + kept * rates
+        return rates
 
     def turn(x, cosine, sine):
         a, b = x.chunk(2, dim=-1)
@@ -78,7 +88,7 @@ def make_model(spec, seq, naive, recompute):
             self.blocks = nn.ModuleList(Block() for _ in range(spec["layers"]))
             self.norm, self.head = norm(), nn.Linear(width, spec["vocab"], bias=False)
             if "rope-base" in spec:
-                rates = spec["rope-base"] ** (-torch.arange(0, head, 2).float() / head)
+                rates = scaled(spec["rope-base"] ** (-torch.arange(0, head, 2).float() / head))
                 angle = torch.arange(seq).float()[:, None] * rates
                 self.register_buffer("cosine", angle.cos(), persistent=False)
                 self.register_buffer("sine", angle.sin(), persistent=False)
