@@ -119,7 +119,7 @@ typedef struct {
 
 /* Every preset by its family, with its dimensions and what a run of it starts with unless told:
  * the learning rate (of AdamW) and the sequences of a batch, found by sweeps
- * (docs/results/rates.md).
+ * (docs/results/rates.md); those of published models are of the GPT-2 nearest in size.
  *
  * LLAMA(name, lr, batch, layers, width, heads, ffn, vocab, context); vocab 0: the data's
  * HUB(name, lr, batch, layers, width, heads, kv_heads, head_dim, ffn, vocab, context, rope_base,
