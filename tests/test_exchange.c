@@ -26,7 +26,7 @@
 #include <cmocka.h>
 
 static const char *const fixtures[] = {"hf_gpt2",  "hf_llama",  "hf_llama_tied", "hf_sharded",
-                                       "hf_qwen2", "hf_llama3", "hf_stretched"};
+                                       "hf_qwen2", "hf_llama3", "hf_stretched",  "hf_yarn"};
 #define FIXTURES (sizeof fixtures / sizeof fixtures[0])
 
 /* --- a trainer with a folder's weights --- */

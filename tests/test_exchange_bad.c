@@ -45,7 +45,9 @@ static void test_exchange_bad__config_refuses_what_is_not_computed(void **state)
     static const struct {
         const char *fixture, *field, *value, *message;
     } cases[] = {
-        {"hf_llama", "rope_parameters", "{\"rope_type\":\"yarn\",\"factor\":8}", "rope_type"},
+        {"hf_llama", "rope_parameters", "{\"rope_type\":\"longrope\",\"factor\":8}", "rope_type"},
+        {"hf_llama", "rope_parameters", "{\"rope_type\":\"yarn\",\"factor\":8,\"mscale\":1}",
+         "mscale"},
         {"hf_llama", "rope_parameters", "{\"rope_type\":\"llama3\",\"factor\":8}",
          "low_freq_factor"},
         {"hf_llama", "rope_scaling", "{\"type\":\"linear\"}", "\"factor\" of the scaled"},

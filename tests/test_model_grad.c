@@ -38,6 +38,13 @@ static const Case cases[] = {
       .rope_high = 4,
       .rope_context = 16},
      true},
+    {"llama-22m",
+     {.rope_scaling = 1 + ROPE_YARN,
+      .rope_factor = 4,
+      .rope_low = 1,
+      .rope_high = 2,
+      .rope_context = 16},
+     false},
     {"ttt-125m", {.ffn_kind = 1 + FFN_GEGLU}, false},
 };
 

@@ -75,10 +75,10 @@ static const char *const stretched[] = {
     "model", "tiny", "layers", "2",     "d-model",      "32",      "heads",       "4",   "kv-heads",
     "2",     "ffn",  "48",     "vocab", "2100",         "context", "32",          "seq", "16",
     "batch", "2",    "device", "ref",   "rope-scaling", "linear",  "rope-factor", "2",   NULL};
-static const char *const llama3[] = {
+static const char *const yarn[] = {
     "model",       "tiny", "layers",   "2",  "d-model",   "32",   "heads",        "4",
     "kv-heads",    "2",    "ffn",      "48", "vocab",     "2100", "context",      "32",
-    "seq",         "16",   "batch",    "2",  "device",    "ref",  "rope-scaling", "llama3",
+    "seq",         "16",   "batch",    "2",  "device",    "ref",  "rope-scaling", "yarn",
     "rope-factor", "4",    "rope-low", "1",  "rope-high", "3",    "rope-context", "16",
     NULL};
 static const char *const ttt[] = {"model",   "ttt-125m", "layers", "1",  "d-model", "32",
@@ -257,7 +257,7 @@ static void every_option_does_what_its_row_says(void **state)
     (void)state;
     char *of_plain = save("plain", plain, SETTLED), *of_ttt = save("ttt", ttt, SETTLED);
     char *of_stretched = save("stretched", stretched, SETTLED);
-    char *of_llama3 = save("llama3", llama3, SETTLED);
+    char *of_yarn = save("yarn", yarn, SETTLED);
     size_t walked = 0;
     const Option *options = config_options();
     for (size_t i = 0; options[i].name != NULL; i++) {
@@ -281,7 +281,7 @@ static void every_option_does_what_its_row_says(void **state)
         if (strcmp(option->name, "rope-scaling") == 0) {
             walk_one(option, stretched, of_stretched);
         } else if (rope && strcmp(option->name, "rope-base") != 0) {
-            walk_one(option, llama3, of_llama3);
+            walk_one(option, yarn, of_yarn);
         } else {
             walk_one(option, inner ? ttt : plain, inner ? of_ttt : of_plain);
         }
@@ -289,7 +289,7 @@ static void every_option_does_what_its_row_says(void **state)
     }
     assert_in_range(walked, 50, CONFIG_MAX_OPTIONS);
     free(of_stretched);
-    free(of_llama3);
+    free(of_yarn);
     free(of_plain);
     free(of_ttt);
 }
@@ -354,7 +354,7 @@ static void make_old(const char *folder)
     static const char *const unknown[] = {
         "names",      "scaled residual", "decay all",    "mixer",        "ttt",
         "mini-batch", "ttt-lr",          "head-dim",     "rope scaling", "rope factor",
-        "rope low",   "rope high",       "rope context", "qkv bias"};
+        "rope low",   "rope high",       "rope context", "rope gain",    "qkv bias"};
     char *path = io_join(folder, "state.json");
     cJSON *whole;
     must(json_load(path, &whole));

@@ -228,7 +228,7 @@ static double needed(Reader *r, const cJSON *object, const char *name, double mo
 /* How angles are scaled: by the object's type, under either of its names. */
 static void read_scaling(Reader *r, const cJSON *rope, ModelSpec *s)
 {
-    static const char *const types[] = {"default", "linear", "llama3", NULL};
+    static const char *const types[] = {"default", "linear", "llama3", "yarn", NULL};
     const char *name = member(r, rope, "rope_type") != NULL ? "rope_type" : "type";
     int type = choice(r, rope, name, types);
     s->rope_scaling = type > 0 ? (RopeScaling)type : s->rope_scaling;
@@ -239,6 +239,20 @@ static void read_scaling(Reader *r, const cJSON *rope, ModelSpec *s)
         s->rope_low = needed(r, rope, "low_freq_factor", 1e6);
         s->rope_high = needed(r, rope, "high_freq_factor", 1e6);
         s->rope_context = (int64_t)needed(r, rope, "original_max_position_embeddings", 10e6);
+    } else if (type == ROPE_YARN) {
+        s->rope_low = real(r, rope, "beta_slow", 1, 1e6);
+        s->rope_high = real(r, rope, "beta_fast", 32, 1e6);
+        s->rope_context =
+            (int64_t)real(r, rope, "original_max_position_embeddings", (double)s->context, 10e6);
+        s->rope_gain = real(r, rope, "attention_factor", 0, 1000);
+        const char *const others[] = {"mscale", "mscale_all_dim", "truncate"};
+        for (int i = 0; i < 3; i++) {
+            const cJSON *item = member(r, rope, others[i]);
+            if (item != NULL && !cJSON_IsTrue(item)) {
+                r->code = err_set(
+                    ERR_INPUT, "\"%s\" of the scaled rotary positions is not computed", others[i]);
+            }
+        }
     }
 }
 
@@ -468,8 +482,10 @@ static int put_activation(cJSON *o, const Family *family, const ModelSpec *s)
 /* Under the names of both ages. */
 static void put_rope(cJSON *o, const ModelSpec *s)
 {
-    static const char *const types[] = {
-        [ROPE_PLAIN] = "default", [ROPE_LINEAR] = "linear", [ROPE_LLAMA3] = "llama3"};
+    static const char *const types[] = {[ROPE_PLAIN] = "default",
+                                        [ROPE_LINEAR] = "linear",
+                                        [ROPE_LLAMA3] = "llama3",
+                                        [ROPE_YARN] = "yarn"};
     const char *const objects[] = {"rope_parameters", "rope_scaling"};
     for (int i = 0; i < (s->rope_scaling == ROPE_PLAIN ? 1 : 2); i++) {
         cJSON *rope = json_put_object(o, objects[i]);
@@ -482,6 +498,13 @@ static void put_rope(cJSON *o, const ModelSpec *s)
             put_real(rope, "low_freq_factor", s->rope_low);
             put_real(rope, "high_freq_factor", s->rope_high);
             json_put_whole(rope, "original_max_position_embeddings", s->rope_context);
+        } else if (s->rope_scaling == ROPE_YARN) {
+            put_real(rope, "beta_slow", s->rope_low);
+            put_real(rope, "beta_fast", s->rope_high);
+            json_put_whole(rope, "original_max_position_embeddings", s->rope_context);
+            if (s->rope_gain > 0) {
+                put_real(rope, "attention_factor", s->rope_gain);
+            }
         }
     }
 }
@@ -541,58 +564,4 @@ cJSON *hf_generation_config(HfConfigExtra extra)
         put_id(o, "pad_token_id", extra.end); /* so that batches can be filled up */
     }
     return o;
-}
-
-/* --- names of parameters --- */
-
-/* GPT-2's linear maps inside the blocks: other names, and matrices the other way round, because
- * its layers multiply from the right. */
-static const struct {
-    const char *own, *theirs;
-} gpt2_parts[] = {{".attn.qkv.", ".attn.c_attn."},
-                  {".attn.proj.", ".attn.c_proj."},
-                  {".mlp.fc.", ".mlp.c_fc."},
-                  {".mlp.proj.", ".mlp.c_proj."}};
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t size = strlen(text), length = strlen(end);
-    return size >= length && strcmp(text + size - length, end) == 0;
-}
-
-const char *hf_prefix(ParamNames names)
-{
-    return names == NAMES_GPT2 ? "transformer." : "model.";
-}
-
-const char *hf_embedding_row(ParamNames names)
-{
-    return names == NAMES_GPT2 ? "wte.weight" : "model.embed_tokens.weight";
-}
-
-HfName hf_name(ParamNames names, const char *row)
-{
-    HfName out = {.transposed = false};
-    if (names != NAMES_GPT2 || strcmp(row, HF_HEAD_ROW) == 0) {
-        snprintf(out.name, sizeof out.name, "%s", row);
-        return out;
-    }
-    for (size_t i = 0; i < sizeof gpt2_parts / sizeof gpt2_parts[0]; i++) {
-        const char *at = strstr(row, gpt2_parts[i].own);
-        if (at != NULL) {
-            const char *rest = at + strlen(gpt2_parts[i].own);
-            snprintf(out.name, sizeof out.name, "%s%.*s%s%s", hf_prefix(names), (int)(at - row),
-                     row, gpt2_parts[i].theirs, rest);
-            out.transposed = strcmp(rest, "weight") == 0;
-            return out;
-        }
-    }
-    snprintf(out.name, sizeof out.name, "%s%s", hf_prefix(names), row);
-    return out;
-}
-
-bool hf_is_computed(const char *name)
-{
-    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
-           ends_with(name, ".rotary_emb.inv_freq");
 }

@@ -66,25 +66,32 @@
            STEP | MACHINE, LATER, "base of the rotary positions' angles; 0: the preset's", NULL)   \
     /* how rotary angles are stretched for contexts longer than those first trained on */          \
     OPTION(CHOICE, RopeScaling, rope_scaling, "rope-scaling", "rope scaling",                      \
-           ("none", "linear", "llama3"), 0, NULL, NULL, STEP | MACHINE, LATER,                     \
-           "rotary angles: as they are, all divided by --rope-factor, or, as Llama 3 has it, the " \
-           "slow ones only",                                                                       \
+           ("none", "linear", "llama3", "yarn"), 0, NULL, NULL, STEP | MACHINE, LATER,             \
+           "rotary angles: as they are, all divided by --rope-factor, or, as Llama 3 and YaRN "    \
+           "have it, the slow ones only",                                                          \
            NULL)                                                                                   \
     OPTION(REAL, double, rope_factor, "rope-factor", "rope factor", (NULL), 1e6, NULL, NULL,       \
            STEP | MACHINE, LATER, "what rope-scaling divides angles by; 0: the preset's", NULL)    \
-    /* of llama3: periods over rope_context / low are stretched, those under / high are not */     \
+    /* of llama3 and yarn: turns in rope_context below which angles are stretched, above not */    \
     OPTION(REAL, double, rope_low, "rope-low", "rope low", (NULL), 1e6, NULL, NULL,                \
            STEP | MACHINE, LATER,                                                                  \
-           "rope-scaling llama3: angles with fewer turns in rope-context are divided; 0: the "     \
-           "preset's",                                                                             \
+           "rope-scaling llama3, yarn: angles with fewer turns in rope-context are divided; 0: "   \
+           "the preset's",                                                                         \
            NULL)                                                                                   \
     OPTION(REAL, double, rope_high, "rope-high", "rope high", (NULL), 1e6, NULL, NULL,             \
            STEP | MACHINE, LATER,                                                                  \
-           "rope-scaling llama3: angles with more turns in rope-context stay; 0: the preset's",    \
+           "rope-scaling llama3, yarn: angles with more turns in rope-context stay; 0: the "       \
+           "preset's",                                                                             \
            NULL)                                                                                   \
     OPTION(WHOLE, int64_t, rope_context, "rope-context", "rope context", (NULL), 10e6, NULL, NULL, \
            STEP | MACHINE, LATER,                                                                  \
-           "rope-scaling llama3: context that was trained on before; 0: the preset's", NULL)       \
+           "rope-scaling llama3, yarn: context trained on before; 0: the preset's", NULL)          \
+    /* 0: 1 + ln(rope_factor) / 10 */                                                              \
+    OPTION(REAL, double, rope_gain, "rope-gain", "rope gain", (NULL), 1000, NULL, NULL,            \
+           STEP | MACHINE, LATER,                                                                  \
+           "rope-scaling yarn: what turned q and k are multiplied by; 0: 1 + ln(rope-factor) / "   \
+           "10",                                                                                   \
+           NULL)                                                                                   \
     OPTION(CHOICE, NormKind, norm, "norm", "norm", ("layer", "rms"), 0, NULL, NULL,                \
            STEP | MACHINE, LATER, "layer norm (mean and variance, with biases) or RMS norm", NULL) \
     OPTION(CHOICE, FfnKind, ffn_kind, "ffn-kind", "ffn kind",                                      \

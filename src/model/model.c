@@ -164,38 +164,59 @@ Tensor model_rope_shape(const Model *model)
     return tensor_2d(NULL, dtype_accumulate(model->act), positions, s->head_dim);
 }
 
-/* Radians that pair i of a head turns from one position to the next. Llama 3 stretches by the turns
- * that are made within rope_context: all of it below rope_low, none above rope_high, and in between
- * by a line. */
+/* How much of pair i's angle stays, the rest being divided by rope_factor. Llama 3 goes by the
+ * turns that it makes within rope_context: none below rope_low, all above rope_high, in between a
+ * line. YaRN draws the line over the pairs, between the whole ones that make so many turns. */
+static double rope_kept(const ModelSpec *s, int64_t i, double angle)
+{
+    double kept = 0;
+    if (s->rope_scaling == ROPE_LLAMA3) {
+        double turns = (double)s->rope_context * angle / (2 * PI);
+        kept = (turns - s->rope_low) / (s->rope_high - s->rope_low);
+    } else if (s->rope_scaling == ROPE_YARN) {
+        double per_log = (double)s->head_dim / (2 * log(s->rope_base));
+        double period = (double)s->rope_context / (2 * PI);
+        double first = fmax(floor(per_log * log(period / s->rope_high)), 0);
+        double last = fmin(ceil(per_log * log(period / s->rope_low)), (double)s->head_dim - 1);
+        last += last == first ? 0.001 : 0;
+        kept = 1 - ((double)i - first) / (last - first);
+    }
+    return kept < 0 ? 0 : kept > 1 ? 1 : kept;
+}
+
+/* Radians that pair i of a head turns from one position to the next. */
 static double rope_angle(const ModelSpec *s, int64_t i)
 {
     double angle = pow(s->rope_base, -2.0 * (double)i / (double)s->head_dim);
-    if (s->rope_scaling == ROPE_LINEAR) {
-        return angle / s->rope_factor;
+    if (s->rope_scaling == ROPE_PLAIN) {
+        return angle;
     }
-    if (s->rope_scaling == ROPE_LLAMA3) {
-        double turns = (double)s->rope_context * angle / (2 * PI);
-        double kept = (turns - s->rope_low) / (s->rope_high - s->rope_low);
-        kept = kept < 0 ? 0 : kept > 1 ? 1 : kept;
-        return (1 - kept) * angle / s->rope_factor + kept * angle;
-    }
-    return angle;
+    double kept = rope_kept(s, i, angle);
+    return (1 - kept) * angle / s->rope_factor + kept * angle;
+}
+
+static double rope_gain(const ModelSpec *s)
+{
+    return s->rope_scaling != ROPE_YARN ? 1
+           : s->rope_gain > 0           ? s->rope_gain
+                                        : 1 + 0.1 * log(s->rope_factor);
 }
 
 void model_fill_rope(const Model *model, Tensor host_rope)
 {
     int64_t width = model->spec.head_dim, half = width / 2;
+    double gain = rope_gain(&model->spec);
     for (int64_t t = 0; t < host_rope.dim[0]; t++) {
         for (int64_t i = 0; i < half; i++) {
             double angle = (double)t * rope_angle(&model->spec, i);
             if (host_rope.dtype == DT_F64) {
                 double *row = (double *)host_rope.data + t * width;
-                row[i] = cos(angle);
-                row[half + i] = sin(angle);
+                row[i] = gain * cos(angle);
+                row[half + i] = gain * sin(angle);
             } else {
                 float *row = (float *)host_rope.data + t * width;
-                row[i] = (float)cos(angle);
-                row[half + i] = (float)sin(angle);
+                row[i] = (float)(gain * cos(angle));
+                row[half + i] = (float)(gain * sin(angle));
             }
         }
     }

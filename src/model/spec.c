@@ -187,7 +187,9 @@ bool spec_has(const ModelSpec *spec, const SpecField *field)
     case offsetof(ModelSpec, rope_low):
     case offsetof(ModelSpec, rope_high):
     case offsetof(ModelSpec, rope_context):
-        return spec->rope_scaling == ROPE_LLAMA3;
+        return spec->rope_scaling >= ROPE_LLAMA3;
+    case offsetof(ModelSpec, rope_gain):
+        return spec->rope_scaling == ROPE_YARN;
     case offsetof(ModelSpec, qkv_bias):
         return spec->mixer == MIXER_ATTENTION;
     }
@@ -350,11 +352,12 @@ int spec_check(const ModelSpec *s)
     if (s->rope_scaling != ROPE_PLAIN && !(s->rope_factor >= 1)) {
         return err_set(ERR_INPUT, "--rope-scaling divides angles: give --rope-factor, 1 or more");
     }
-    if (s->rope_scaling == ROPE_LLAMA3 &&
+    if (s->rope_scaling >= ROPE_LLAMA3 &&
         !(s->rope_context > 0 && s->rope_low > 0 && s->rope_high > s->rope_low)) {
-        return err_set(ERR_INPUT,
-                       "--rope-scaling llama3 also needs --rope-context, and --rope-low below "
-                       "--rope-high (Llama 3 has 8192, 1 and 4)");
+        return err_set(
+            ERR_INPUT,
+            "--rope-scaling llama3 and yarn also need --rope-context, and --rope-low below "
+            "--rope-high (Llama 3 has 8192, 1 and 4; YaRN 1 and 32)");
     }
     if (s->rope_base > 0 && s->head_dim % 2 != 0) {
         return err_set(

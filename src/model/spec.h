@@ -8,7 +8,7 @@ struct cJSON;
 
 typedef enum { FFN_GELU, FFN_SWIGLU, FFN_GEGLU, FFN_RELU2 } FfnKind;
 typedef enum { NAMES_GPT2, NAMES_LLAMA, NAMES_TTT } ParamNames; /* of tensors in checkpoints */
-typedef enum { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3 } RopeScaling;
+typedef enum { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN } RopeScaling;
 typedef enum { MIXER_ATTENTION, MIXER_TTT } MixerKind; /* how tokens exchange information */
 
 typedef struct {

@@ -48,7 +48,19 @@ def make_model(spec, seq, naive, recompute):
             turns = spec["rope-context"] * rates / (2 * math.pi)
             kept = ((turns - spec["rope-low"]) / (spec["rope-high"] - spec["rope-low"])).clamp(0, 1)
             return (1 - kept) * rates / spec["rope-factor"] + kept * rates
+        if kind == "yarn":
+            per_log, period = head / (2 * math.log(spec["rope-base"])), spec["rope-context"] / (2 * math.pi)
+            first = max(math.floor(per_log * math.log(period / spec["rope-high"])), 0)
+            last = min(math.ceil(per_log * math.log(period / spec["rope-low"])), head - 1)
+            last += 0.001 if last == first else 0
+            kept = (1 - (torch.arange(head // 2).float() - first) / (last - first)).clamp(0, 1)
+            return (1 - kept) * rates / spec["rope-factor"] + kept * rates
         return rates
+
+    def gain():
+        if spec.get("rope-scaling", "none") != "yarn":
+            return 1.0
+        return spec["rope-gain"] or 1 + math.log(spec["rope-factor"]) / 10
 
     def turn(x, cosine, sine):
         a, b = x.chunk(2, dim=-1)
@@ -90,8 +102,8 @@ def make_model(spec, seq, naive, recompute):
             if "rope-base" in spec:
                 rates = scaled(spec["rope-base"] ** (-torch.arange(0, head, 2).float() / head))
                 angle = torch.arange(seq).float()[:, None] * rates
-                self.register_buffer("cosine", angle.cos(), persistent=False)
-                self.register_buffer("sine", angle.sin(), persistent=False)
+                self.register_buffer("cosine", gain() * angle.cos(), persistent=False)
+                self.register_buffer("sine", gain() * angle.sin(), persistent=False)
             if naive:
                 above = torch.ones(seq, seq, dtype=torch.bool).triu(1)
                 self.register_buffer("mask", above, persistent=False)
