@@ -26,17 +26,6 @@
      .tied = true,                                         \
      .scaled_residual = true},
 
-#define LLAMA(label, lr, batch, n_layers, n_width, n_heads, n_ffn, n_vocab, n_context) \
-    {SHAPE(label, n_layers, n_width, n_heads),                                         \
-     .names = NAMES_LLAMA,                                                             \
-     .ffn = n_ffn,                                                                     \
-     .vocab = n_vocab,                                                                 \
-     .context = n_context,                                                             \
-     .norm = NORM_RMS,                                                                 \
-     .ffn_kind = FFN_SWIGLU,                                                           \
-     .norm_eps = 1e-5,                                                                 \
-     .rope_base = 10000.0},
-
 #define LLAMA3(times)                                                                 \
     .rope_scaling = ROPE_LLAMA3, .rope_factor = times, .rope_low = 1, .rope_high = 4, \
     .rope_context = 8192
@@ -59,6 +48,10 @@
      .rope_base = base,                                                                            \
      .tied = is_tied,                                                                              \
      __VA_ARGS__},
+
+#define LLAMA(label, lr, batch, layers, width, heads, ffn, vocab, context)                     \
+    HUB(label, lr, batch, layers, width, heads, heads, (width) / (heads), ffn, vocab, context, \
+        10000.0, 1e-5, false, )
 
 #define TTT(label, lr, batch, n_layers, n_width, n_heads, n_ffn) \
     {SHAPE(label, n_layers, n_width, n_heads),                   \
