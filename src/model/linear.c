@@ -42,8 +42,7 @@ void norm_declare(ParamTable *table, Linear *norm, const char *name, int layer, 
     declare_part(table, &norm->weight, name, "weight", layer,
                  (Param){.rank = 1, .dim = {width}, .init = INIT_ONE});
     if (kind == NORM_LAYER) {
-        declare_part(table, &norm->bias, name, "bias", layer,
-                     (Param){.rank = 1, .dim = {width}, .init = INIT_ZERO});
+        linear_declare_bias(table, norm, name, layer, width);
     }
 }
 

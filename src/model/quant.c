@@ -13,29 +13,36 @@ static Linear *linear_at(Model *model, int64_t layer, int place)
     return found->product ? found : NULL;
 }
 
-/* The linear maps with products, in forward order: number i, or NULL behind the last; *place of
- * it. */
-static Linear *product_at(Model *model, int64_t i, int *place)
+/* Products of a layer: the same in all of them. */
+static int64_t products_per_layer(Model *model)
 {
-    for (int64_t l = 0; l < model->spec.layers; l++) {
-        for (*place = 0; *place < PRODUCT_HEAD; ++*place) {
-            Linear *found = linear_at(model, l, *place);
-            if (found != NULL && i-- == 0) {
-                return found;
-            }
-        }
+    int64_t count = 0;
+    for (int place = 0; place < PRODUCT_HEAD; place++) {
+        count += linear_at(model, 0, place) != NULL;
     }
-    return i == 0 ? &model->head : NULL;
+    return count;
 }
 
 static int64_t product_count(Model *model)
 {
-    int place;
-    int64_t count = 0;
-    while (product_at(model, count, &place) != NULL) {
-        count++;
+    return products_per_layer(model) * model->spec.layers + 1;
+}
+
+/* The linear maps with products, in forward order: number i, or NULL behind the last; *place of
+ * it. */
+static Linear *product_at(Model *model, int64_t i, int *place)
+{
+    int64_t each = products_per_layer(model), layer = i / each, left = i % each;
+    if (layer >= model->spec.layers) {
+        *place = PRODUCT_HEAD;
+        return i == each * model->spec.layers ? &model->head : NULL;
     }
-    return count;
+    for (*place = 0;; ++*place) {
+        Linear *found = linear_at(model, layer, *place);
+        if (found != NULL && left-- == 0) {
+            return found;
+        }
+    }
 }
 
 bool model_product(Model *model, int place, int64_t *outputs, int64_t *inputs)

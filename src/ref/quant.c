@@ -11,11 +11,6 @@ static double inverse_of(Quant q)
     return ((const float *)q.scale.data)[SCALE_INVERSE];
 }
 
-static double code_at(Tensor codes, int64_t i)
-{
-    return f32_from_e4m3(((const uint8_t *)codes.data)[i]);
-}
-
 /* q (N,C) = x (N,C); dbias (C) = or += column sums of x */
 static void quantise(Ctx *c, Tensor x, Quant q, Tensor dbias, Mode mode, void *ws)
 {
@@ -71,56 +66,55 @@ static void rescale(Ctx *c, Tensor scales, Tensor largest, double share)
     }
 }
 
-/* y (N,O) = x (N,I) w^T + bias (O) */
+/* One operand as a product reads it: codes whose rows, `stride` apart, hold the inner dimension. */
+typedef struct {
+    const uint8_t *codes;
+    int64_t stride;
+    double unit;
+} Side;
+
+static Side by_rows(Quant q)
+{
+    return (Side){q.rows.data, q.rows.dim[1], inverse_of(q)};
+}
+
+static Side by_columns(Quant q)
+{
+    return (Side){q.columns.data, q.stride, inverse_of(q)};
+}
+
+/* out (m,n) = or += a (m,inner) b (n,inner)^T + bias (n) */
+static void multiply(Side a, Side b, int64_t inner, Tensor bias, Tensor out, Mode mode)
+{
+    for (int64_t i = 0; i < out.dim[0]; i++) {
+        for (int64_t j = 0; j < out.dim[1]; j++) {
+            const uint8_t *left = a.codes + i * a.stride, *right = b.codes + j * b.stride;
+            double sum = 0;
+            for (int64_t k = 0; k < inner; k++) {
+                sum += (double)f32_from_e4m3(left[k]) * f32_from_e4m3(right[k]);
+            }
+            sum = sum * a.unit * b.unit + (tensor_given(bias) ? ref_get(bias, j) : 0);
+            ref_store(out, i * out.dim[1] + j, sum, mode);
+        }
+    }
+}
+
 static void quant_forward(Ctx *c, Quant x, Quant w, Tensor bias, Tensor y)
 {
     (void)c;
-    int64_t rows = y.dim[0], outputs = y.dim[1], inputs = x.rows.dim[1];
-    double unit = inverse_of(x) * inverse_of(w);
-    for (int64_t n = 0; n < rows; n++) {
-        for (int64_t o = 0; o < outputs; o++) {
-            double sum = 0;
-            for (int64_t i = 0; i < inputs; i++) {
-                sum += code_at(x.rows, n * inputs + i) * code_at(w.rows, o * inputs + i);
-            }
-            ref_put(y, n * outputs + o, sum * unit + (tensor_given(bias) ? ref_get(bias, o) : 0));
-        }
-    }
+    multiply(by_rows(x), by_rows(w), x.rows.dim[1], bias, y, MODE_SET);
 }
 
-/* dx (N,I) = or += dy (N,O) w (O,I) */
 static void quant_backward_input(Ctx *c, Quant dy, Quant w, Tensor dx, Mode mode)
 {
     (void)c;
-    int64_t rows = dx.dim[0], inputs = dx.dim[1], outputs = dy.rows.dim[1];
-    double unit = inverse_of(dy) * inverse_of(w);
-    for (int64_t n = 0; n < rows; n++) {
-        for (int64_t i = 0; i < inputs; i++) {
-            double sum = 0;
-            for (int64_t o = 0; o < outputs; o++) {
-                sum += code_at(dy.rows, n * outputs + o) * code_at(w.columns, i * w.stride + o);
-            }
-            ref_store(dx, n * inputs + i, sum * unit, mode);
-        }
-    }
+    multiply(by_rows(dy), by_columns(w), dy.rows.dim[1], TENSOR_NONE, dx, mode);
 }
 
-/* dw (O,I) = or += dy^T (O,N) x (N,I) */
 static void quant_backward_weight(Ctx *c, Quant x, Quant dy, Tensor dw, Mode mode)
 {
     (void)c;
-    int64_t outputs = dw.dim[0], inputs = dw.dim[1], rows = x.columns.dim[1];
-    double unit = inverse_of(x) * inverse_of(dy);
-    for (int64_t o = 0; o < outputs; o++) {
-        for (int64_t i = 0; i < inputs; i++) {
-            double sum = 0;
-            for (int64_t n = 0; n < rows; n++) {
-                sum +=
-                    code_at(dy.columns, o * dy.stride + n) * code_at(x.columns, i * x.stride + n);
-            }
-            ref_store(dw, o * inputs + i, sum * unit, mode);
-        }
-    }
+    multiply(by_columns(dy), by_columns(x), x.columns.dim[1], TENSOR_NONE, dw, mode);
 }
 
 void ref_fill_quant(Ops *ops)
