@@ -81,8 +81,10 @@ first_checked dims-run && fail "trained weights are held against ln(vocabulary)"
 "$PACER" check dims-run >out 2>err || fail "check of a run that began with --init"
 grep -q 'first_loss' out && fail "check holds trained weights against ln(vocabulary)"
 "$PACER" tokenizer train --vocab 280 --out own.json builtin:stories:50k >out 2>err &&
-    "$PACER" data prepare --tokenizer own.json --out own builtin:stories:50k >out 2>err || fail "data of another tokenizer"
-expect 0 'another tokenizer than that of --init run' train --data own --init run --steps 1 --batch 2 --threads 1 --out other
+    "$PACER" data prepare --tokenizer own.json --out own builtin:stories:50k >out 2>err ||
+    fail "data of another tokenizer"
+expect 0 'another tokenizer than that of --init run' train --data own --init run --steps 1 --batch 2 \
+    --threads 1 --out other
 grep -q '"ffn":[[:space:]]*48' dims-run/run.json || fail "run.json does not have the model's dimensions"
 cp -r sharded gone
 "$PACER" "${train[@]}" "${model[@]}" --steps 1 --init gone --out went || fail "train ended with $?"

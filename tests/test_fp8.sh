@@ -52,7 +52,8 @@ fi
 expect 0 '' generate fp8 --prompt The --max-tokens 4 --device cpu
 expect 0 'bits per byte' eval fp8 --device cpu --batches 2
 expect 0 '' export fp8 --out hf
-expect 0 'quant_backward_weight' bench machine "${small[@]:0:10}" --batch 2 --d-model 32 --device ref --dtype fp8 --vocab 300 --json m.json
+expect 0 'quant_backward_weight' bench machine "${small[@]:0:10}" --batch 2 --d-model 32 --device ref \
+    --dtype fp8 --vocab 300 --json m.json
 expect 0 'parameters' plan "${small[@]}" --dtype fp8
 
 refused() { expect 2 "$@" && [[ ! -e no ]] || fail "a refused run leaves a folder"; }

@@ -133,7 +133,8 @@ astray() { # signal, message
         [[ -e lost-$1/ckpt/latest ]] && break
         sleep 0.1
     done
-    rank=$(processes "^$PACER .*--out lost-$1" | grep -vx "$job" | tail -1) # not the launcher, whose number may be larger
+    # Not the launcher, whose number may be larger.
+    rank=$(processes "^$PACER .*--out lost-$1" | grep -vx "$job" | tail -1)
     kill "-$1" "$rank"
     for ((i = 0; i < 3000; i++)); do
         kill -0 $job 2>/dev/null || break

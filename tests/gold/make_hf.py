@@ -13,11 +13,13 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import (AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig,
-                          MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM)
+from transformers import (AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig,
+                          LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config,
+                          Qwen2ForCausalLM)
 
 LLAMA = dict(vocab_size=53, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=6,
              num_key_value_heads=2, max_position_embeddings=19, bos_token_id=0, eos_token_id=0)
+WIDE = {**LLAMA, "hidden_size": 96, "max_position_embeddings": 31}
 CASES = {
     "gpt2": dict(config=lambda: GPT2Config(vocab_size=59, n_positions=17, n_embd=20, n_layer=2, n_head=4, n_inner=52,
                                            bos_token_id=0, eos_token_id=0, layer_norm_epsilon=2e-5),
@@ -31,24 +33,25 @@ CASES = {
     "sharded": dict(config=lambda: GPT2Config(vocab_size=31, n_positions=13, n_embd=12, n_layer=3, n_head=3,
                                               tie_word_embeddings=False, bos_token_id=0, eos_token_id=0),
                     model=GPT2LMHeadModel, dtype=torch.float32, shard="8KB"),
-    "qwen2": dict(config=lambda: Qwen2Config(**LLAMA, rms_norm_eps=1e-6, tie_word_embeddings=True, sliding_window=7,
-                                             rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}),
-                  model=Qwen2ForCausalLM, dtype=torch.bfloat16),
-    "llama3": dict(config=lambda: LlamaConfig(**{**LLAMA, "hidden_size": 96, "max_position_embeddings": 31}, rms_norm_eps=1e-5,
-                                              tie_word_embeddings=True,
-                                              rope_parameters={"rope_type": "llama3", "rope_theta": 1000.0, "factor": 8.0,
-                                                               "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-                                                               "original_max_position_embeddings": 16}),
-                   model=LlamaForCausalLM, dtype=torch.bfloat16),
-    "yarn": dict(config=lambda: Qwen2Config(**{**LLAMA, "hidden_size": 96, "max_position_embeddings": 31}, rms_norm_eps=1e-6,
-                                            tie_word_embeddings=True,
-                                            rope_parameters={"rope_type": "yarn", "rope_theta": 1000.0, "factor": 4.0,
-                                                             "beta_fast": 2.0, "original_max_position_embeddings": 16}),
-                 model=Qwen2ForCausalLM, dtype=torch.bfloat16),
-    "stretched": dict(config=lambda: MistralConfig(**LLAMA, rms_norm_eps=1e-5, tie_word_embeddings=False, sliding_window=None,
-                                                   head_dim=6,
-                                                   rope_parameters={"rope_type": "linear", "rope_theta": 10000.0, "factor": 3.0}),
-                      model=MistralForCausalLM, dtype=torch.float16),
+    "qwen2": dict(config=lambda: Qwen2Config(
+        **LLAMA, rms_norm_eps=1e-6, tie_word_embeddings=True, sliding_window=7,
+        rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}),
+        model=Qwen2ForCausalLM, dtype=torch.bfloat16),
+    "llama3": dict(config=lambda: LlamaConfig(
+        **WIDE, rms_norm_eps=1e-5, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "llama3", "rope_theta": 1000.0, "factor": 8.0,
+                         "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                         "original_max_position_embeddings": 16}),
+        model=LlamaForCausalLM, dtype=torch.bfloat16),
+    "stretched": dict(config=lambda: MistralConfig(
+        **LLAMA, rms_norm_eps=1e-5, tie_word_embeddings=False, sliding_window=None, head_dim=6,
+        rope_parameters={"rope_type": "linear", "rope_theta": 10000.0, "factor": 3.0}),
+        model=MistralForCausalLM, dtype=torch.float16),
+    "yarn": dict(config=lambda: Qwen2Config(
+        **WIDE, rms_norm_eps=1e-6, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 1000.0, "factor": 4.0,
+                         "beta_fast": 2.0, "original_max_position_embeddings": 16}),
+        model=Qwen2ForCausalLM, dtype=torch.bfloat16),
 }
 
 
