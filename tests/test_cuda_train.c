@@ -51,7 +51,7 @@ static void test_cuda_train__same_bits_with_and_without_graph(void **state)
             setup.attention = (AttentionKind)kind;
             setup.dtype = dtypes[i / 2];
             setup.spec.ffn = setup.dtype == DT_E4M3 ? 208 : setup.spec.ffn; /* of 16 */
-            HeadShape heads = {4, 256, 4, 4, 32};
+            HeadShape heads = head_shape(4, 256, 4, 4, 32);
             if (backend_attention_refusal(gpu, setup.attention, heads, DT_BF16) != NULL ||
                 (setup.dtype == DT_E4M3 && gpu->quant_refusal(gpu) != NULL)) {
                 continue;
@@ -124,7 +124,7 @@ static void test_cuda_train__bf16_near_f32(void **state)
         for (int kind = ATTENTION_NAIVE; kind <= ATTENTION_LIBRARY; kind++) {
             setup = gpu_setup(presets[i], 4, 2, 200);
             setup.attention = (AttentionKind)kind;
-            HeadShape heads = {4, 200, 4, 4, 32};
+            HeadShape heads = head_shape(4, 200, 4, 4, 32);
             if (backend_attention_refusal(gpu, setup.attention, heads, DT_BF16) == NULL) {
                 Outcome there = small_run(setup, gpu, 4);
                 close_losses(there, here, 2e-3, attention_name(setup.attention));
@@ -196,7 +196,7 @@ static void test_cuda_train__plans_are_exact(void **state)
                     setup.spec.ffn = setup.dtype == DT_E4M3 ? 208 : setup.spec.ffn;
                     setup.attention = (AttentionKind)(variant / 2);
                     setup.recompute = variant % 2 == 1;
-                    HeadShape heads = {8 / accum, 136, 4, 4, 32};
+                    HeadShape heads = head_shape(8 / accum, 136, 4, 4, 32);
                     if (backend_attention_refusal(gpu, setup.attention, heads,
                                                   dtype_act(setup.dtype)) == NULL) {
                         free(small_run(setup, gpu, 1).params);

@@ -25,7 +25,7 @@ static Tensor rope_table(Ctx *c, int64_t seq, int64_t width)
 static void test_ops_attention__rope_turns_pairs(void **state)
 {
     Ctx *c = *state;
-    HeadShape shape = {1, 2, 1, 1, 4};
+    HeadShape shape = head_shape(1, 2, 1, 1, 4);
     double row[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, both[24];
     memcpy(both, row, sizeof row);
     memcpy(both + 12, row, sizeof row);
@@ -42,7 +42,7 @@ static void test_ops_attention__rope_turns_pairs(void **state)
 static void test_ops_attention__rope_keeps_lengths_and_relative_angles(void **state)
 {
     Ctx *c = *state;
-    HeadShape shape = {2, 9, 3, 1, 6};
+    HeadShape shape = head_shape(2, 9, 3, 1, 6);
     int64_t width = 5 * 6;
     Tensor qkv = hand_normals(c, DT_F64, 18, width, 1),
            old = hand_filled(c, DT_F64, 18, width, NULL);
@@ -89,7 +89,7 @@ static Attended attend(Ctx *c, Tensor qkv, HeadShape shape, AttentionKind kind)
 static void test_ops_attention__first_token_and_averages(void **state)
 {
     Ctx *c = *state;
-    HeadShape shape = {2, 7, 4, 2, 6};
+    HeadShape shape = head_shape(2, 7, 4, 2, 6);
     int64_t width = 8 * 6;
     Tensor qkv = hand_normals(c, DT_F64, 14, width, 1);
     Attended a = attend(c, qkv, shape, ATTENTION_NAIVE);
@@ -131,10 +131,10 @@ static void test_ops_attention__of_two_tokens(void **state)
     double ln3 = 1.09861228866810969;
     Tensor qkv = hand_filled(c, DT_F64, 2, 12, (double[]){9, 9, 9, 9, 0,   1, 1, 1, 4, 8, 0, -4, //
                                                           2, 0, 0, 0, ln3, 5, 5, 5, 8, 0, 4, 0});
-    Attended a = attend(c, qkv, (HeadShape){1, 2, 1, 1, 4}, ATTENTION_NAIVE);
+    Attended a = attend(c, qkv, head_shape(1, 2, 1, 1, 4), ATTENTION_NAIVE);
     hand_expect_values(tensor_rows(a.out, 1, 1), (double[]){7, 2, 3, -1}, 1e-14);
     hand_expect_values(a.aux, (double[]){1, 0, 0.25, 0.75}, 1e-14);
-    a = attend(c, qkv, (HeadShape){1, 2, 1, 1, 4}, ATTENTION_FLASH);
+    a = attend(c, qkv, head_shape(1, 2, 1, 1, 4), ATTENTION_FLASH);
     hand_expect_values(tensor_rows(a.out, 1, 1), (double[]){7, 2, 3, -1}, 1e-14);
     hand_close_to(ref_get(a.aux, 1), log(4), 1e-14);
 }
@@ -142,7 +142,7 @@ static void test_ops_attention__of_two_tokens(void **state)
 static void test_ops_attention__naive_and_flash_agree(void **state)
 {
     Ctx *c = *state;
-    HeadShape shape = {2, 17, 6, 2, 8};
+    HeadShape shape = head_shape(2, 17, 6, 2, 8);
     Tensor qkv = hand_normals(c, DT_F64, 34, 80, 2), dout = hand_normals(c, DT_F64, 34, 48, 1);
     Tensor gradient[2];
     Attended a[2];
@@ -170,7 +170,7 @@ static void test_ops_attention__naive_and_flash_agree(void **state)
 static void test_ops_attention__survives_large_scores(void **state)
 {
     Ctx *c = *state;
-    HeadShape shape = {1, 9, 1, 1, 2};
+    HeadShape shape = head_shape(1, 9, 1, 1, 2);
     Tensor qkv = hand_normals(c, DT_F64, 9, 6, 100);
     Attended a = attend(c, qkv, shape, ATTENTION_FLASH);
     for (int64_t i = 0; i < 9; i++) {

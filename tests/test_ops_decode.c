@@ -100,8 +100,8 @@ static void fill_and_step(Ctx *c, DType dtype, HeadShape s, bool turned, int64_t
 
 static void fill_and_step_everywhere(Ctx *c, DType dtype, double tolerance)
 {
-    static const HeadShape shapes[] = {
-        {1, 9, 1, 1, 4}, {3, 7, 3, 1, 6}, {2, 12, 4, 2, 20}, {1, 140, 2, 1, 18}};
+    static const HeadShape shapes[] = {HEADS(1, 9, 1, 1, 4), HEADS(3, 7, 3, 1, 6),
+                                       HEADS(2, 12, 4, 2, 20), HEADS(1, 140, 2, 1, 18)};
     for (int i = 0; i < 4; i++) {
         HeadShape s = shapes[i];
         for (int turned = 0; turned < 2; turned++) {
@@ -136,7 +136,7 @@ static void test_ops_decode__steps_are_rows_of_a_whole_attention(void **state)
 static void test_ops_decode__fill_hands_out_sequences_in_turn(void **state)
 {
     Ctx *c = *state;
-    HeadShape s = {2, 2, 1, 1, 2};
+    HeadShape s = head_shape(2, 2, 1, 1, 2);
     double packed[24];
     for (int i = 0; i < 24; i++) {
         packed[i] = i;
@@ -158,7 +158,7 @@ static void test_ops_decode__fill_hands_out_sequences_in_turn(void **state)
 static void test_ops_decode__step_by_hand(void **state)
 {
     Ctx *c = *state;
-    HeadShape s = {1, 1, 1, 1, 1};
+    HeadShape s = head_shape(1, 1, 1, 1, 1);
     Tensor cache = cache_of(c, DT_F64, 1, s, 3), out = hand_filled(c, DT_F64, 1, 1, NULL);
     op_attention_step(c, hand_filled(c, DT_F64, 1, 3, (double[]){7, 0, 8}), s, TENSOR_NONE,
                       one_number(c, 0), cache, out);

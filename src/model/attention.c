@@ -31,10 +31,10 @@ static void declare(Model *model, int layer)
                    s->bias);
 }
 
-static HeadShape shape_of(const Model *model)
+static HeadShape shape_of(const Model *model, int layer)
 {
     const ModelSpec *s = &model->spec;
-    return (HeadShape){model->batch.batch, model->batch.seq, s->heads, s->kv_heads, s->head_dim};
+    return spec_head_shape(s, layer, model->batch.batch, model->batch.seq);
 }
 
 /* The keys and values of a pass, for the sequences that are to go on from it. */
@@ -43,7 +43,7 @@ static void fill_state(Ctx *c, const Model *model, int layer, Tensor qkv)
     const Decode *decode = &model->decode;
     if (decode->filling) {
         Tensor state = model_decode_state(model, layer);
-        op_attention_fill(c, qkv, shape_of(model),
+        op_attention_fill(c, qkv, shape_of(model, layer),
                           tensor_rows(state, decode->fill_first, decode->fill_count));
     }
 }
@@ -53,7 +53,7 @@ static void forward(Ctx *c, Model *model, int layer, Operand x, Tensor out)
     const ModelSpec *s = &model->spec;
     const Linear *linears = model->layers[layer].mixing;
     Tensor *saved = model->saved[layer].mixer;
-    HeadShape shape = shape_of(model);
+    HeadShape shape = shape_of(model, layer);
     int64_t rows = shape.batch * shape.seq;
     Tensor qkv = ctx_save(c, MEM_MIXER, model->act, rows, packed_width(shape));
     Tensor mixed = ctx_save(c, MEM_MIXER, model->act, rows, s->heads * s->head_dim);
@@ -84,7 +84,7 @@ static void backward(Ctx *c, Model *model, int layer, Tensor dout, Operand x, Te
     const Linear *linears = model->layers[layer].mixing;
     const Tensor *saved = model->saved[layer].mixer;
     Tensor qkv = saved[SAVED_QKV], mixed = saved[SAVED_OUT];
-    HeadShape shape = shape_of(model);
+    HeadShape shape = shape_of(model, layer);
     ArenaMark mark = arena_mark(&c->scratch);
     Tensor dmixed = ctx_scratch(c, MEM_SCRATCH, model->act, mixed.dim[0], mixed.dim[1]);
     Tensor dqkv = ctx_scratch(c, MEM_SCRATCH, model->act, qkv.dim[0], qkv.dim[1]);

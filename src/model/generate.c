@@ -126,7 +126,7 @@ int generator_open(Generator *g, Model *model, Backend *backend, int64_t sequenc
     ctx_init(&g->ctx, backend);
     if (forgets(g)) {
         const ModelSpec *s = &model->spec;
-        HeadShape pass = {1, s->context, s->heads, s->kv_heads, s->head_dim};
+        HeadShape pass = spec_head_shape(s, 0, 1, s->context);
         g->ctx.attention = backend_attention(backend, ATTENTION_FLASH, pass, model->act);
     }
     size_t sizes[WORK_BLOCKS];

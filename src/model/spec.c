@@ -378,6 +378,12 @@ double spec_out_std(const ModelSpec *s)
  * boundaries that fast loads need. */
 #define TTT_ROW_ALIGN 16
 
+HeadShape spec_head_shape(const ModelSpec *s, int layer, int64_t batch, int64_t seq)
+{
+    (void)layer;
+    return head_shape(batch, seq, s->heads, s->kv_heads, s->head_dim);
+}
+
 TttShape spec_ttt_shape(const ModelSpec *s, int64_t batch, int64_t seq)
 {
     int64_t used = 3 * s->width + s->heads;

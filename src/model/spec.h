@@ -78,5 +78,6 @@ int64_t spec_seq(const ModelSpec *spec);
 /* Standard deviation of the maps back to the residual stream at first; 0: as of others. */
 double spec_out_std(const ModelSpec *spec);
 
-/* What the ops of a TTT layer are told. */
+/* What the ops of a layer of attention, of a TTT layer are told. */
+HeadShape spec_head_shape(const ModelSpec *spec, int layer, int64_t batch, int64_t seq);
 TttShape spec_ttt_shape(const ModelSpec *spec, int64_t batch, int64_t seq);

@@ -18,11 +18,26 @@ typedef enum { NORM_LAYER, NORM_RMS } NormKind;
 typedef enum { ACT_SILU, ACT_GELU, ACT_RELU2 } Activation;
 typedef enum { ATTENTION_NAIVE, ATTENTION_FLASH, ATTENTION_LIBRARY } AttentionKind;
 
-/* Layout of packed heads. A qkv row holds H*D of q, then G*D of k, then G*D of v; query head h
- * reads key/value head h / (H / G). Rows are ordered (sequence, token). */
+/* Layout of packed heads, and which keys a query sees. A qkv row holds H*D of q, then G*D of k, then
+ * G*D of v; query head h reads key/value head h / (H / G). Rows are ordered (sequence, token).
+ *
+ * The query at t sees keys s <= t of its sequence, of these the last `window`, and none before its
+ * document: with s0 = starts[its row], s0 <= s. Scores are scale q.k, then cap tanh(score / cap). */
 typedef struct {
     int64_t batch, seq, heads, kv_heads, head_dim;
+    int64_t window; /* 0: all */
+    double scale;   /* 0: 1/sqrt(D) */
+    double cap;     /* 0: none */
+    Tensor starts;  /* (N) i32: token of the sequence at which the row's document begins; none: 0 */
 } HeadShape;
+
+/* Plain causal attention. */
+static inline HeadShape head_shape(int64_t batch, int64_t seq, int64_t heads, int64_t kv_heads,
+                                   int64_t head_dim)
+{
+    return (HeadShape){
+        .batch = batch, .seq = seq, .heads = heads, .kv_heads = kv_heads, .head_dim = head_dim};
+}
 
 static inline int64_t packed_width(HeadShape s)
 {

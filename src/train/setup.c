@@ -266,7 +266,7 @@ static int choose_attention(Run *run)
                                           [CONFIG_ATTENTION_LIBRARY] = ATTENTION_LIBRARY};
     const Config *cfg = run->cfg;
     TrainerSetup *s = &run->setup;
-    HeadShape shape = {s->batch, s->seq, s->spec.heads, s->spec.kv_heads, s->spec.head_dim};
+    HeadShape shape = spec_head_shape(&s->spec, 0, s->batch, s->seq);
     if (cfg->attention != CONFIG_ATTENTION_AUTO) {
         s->attention = kinds[cfg->attention];
         const char *why =

@@ -51,7 +51,7 @@ static AttentionKind attention_for(const Evaluator *e, int64_t batch, int64_t se
     if (s->mixer != MIXER_ATTENTION) {
         return e->attention;
     }
-    HeadShape shape = {batch, seq, s->heads, s->kv_heads, s->head_dim};
+    HeadShape shape = spec_head_shape(s, 0, batch, seq);
     return backend_attention(e->setup.backend, e->attention, shape, e->setup.model->act);
 }
 
@@ -137,7 +137,7 @@ static int choose_kernels(Evaluator *e)
     const ModelSpec *spec = &s->model->spec;
     e->attention = ATTENTION_FLASH;
     if (spec->mixer == MIXER_ATTENTION) {
-        HeadShape shape = {s->batch, s->seq, spec->heads, spec->kv_heads, spec->head_dim};
+        HeadShape shape = spec_head_shape(spec, 0, s->batch, s->seq);
         e->attention = backend_attention_choose(s->backend, shape, s->model->act);
         return 0;
     }

@@ -72,8 +72,7 @@ bool op_arg_reads_old(const OpArg *arg, const OpCase *k)
 static HeadShape heads_of(const OpCase *k)
 {
     const TttShape *t = &k->ttt;
-    return t->batch == 0 ? k->heads
-                         : (HeadShape){t->batch, t->seq, t->heads, t->heads, t->head_dim};
+    return t->batch == 0 ? k->heads : head_shape(t->batch, t->seq, t->heads, t->heads, t->head_dim);
 }
 
 static int64_t dimension(char letter, const OpCase *k)

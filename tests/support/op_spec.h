@@ -4,6 +4,12 @@
  * against composed) and the list of shapes are written once over this table. */
 #include "tensor/ctx.h"
 
+/* head_shape() where a constant is asked for. */
+#define HEADS(b, t, h, g, d)                                                     \
+    {                                                                            \
+        .batch = (b), .seq = (t), .heads = (h), .kv_heads = (g), .head_dim = (d) \
+    }
+
 /* One op on one shape with one choice of everything that can be chosen. */
 typedef struct {
     OpId op;
