@@ -228,13 +228,17 @@ static void copy_state(const Trainer *t, Trainer *trusted)
     free(host);
 }
 
-/* Whether every weight that the model reads is its master, rounded. */
+/* Whether the copy in bf16, where the parameter has one, is its master, rounded. */
 static bool low_is_rounded(const Trainer *t, const Param *param, float *host)
 {
     uint16_t *low = (uint16_t *)(host + PIECE);
+    int64_t place = trainer_low_at(t, param->offset);
+    if (!tensor_given(t->optimizer.low) || place < 0) {
+        return true;
+    }
     for (int64_t at = 0; at < param->count; at += PIECE) {
         int64_t n = param->count - at < PIECE ? param->count - at : PIECE;
-        Tensor part = tensor_rows(t->optimizer.low, param->offset + at, n);
+        Tensor part = tensor_rows(t->optimizer.low, place + at, n);
         t->backend->download(t->backend, low, part.data, tensor_bytes(part));
         read_flat(t, t->optimizer.param, param->offset + at, n, host);
         for (int64_t i = 0; i < n; i++) {
@@ -260,8 +264,7 @@ static void compare_update(Trainer *t, Trainer *trusted, Verification *found)
         Part part = {.param = param, .last = param->dim[0]};
         compare_part(t, t->optimizer.param, trusted, trusted->optimizer.param, &part, host);
         double error = sqrt(part.difference / (double)param->count) / RATE;
-        bool good =
-            !isnan(error) && (!tensor_given(t->optimizer.low) || low_is_rounded(t, param, host));
+        bool good = !isnan(error) && low_is_rounded(t, param, host);
         found->update_error = fmax(found->update_error, good ? error : INFINITY);
     }
     free(host);
