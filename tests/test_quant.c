@@ -253,16 +253,16 @@ static void test_quant__scales_follow_the_largest(void **state)
 {
     (void)state;
     /* largest of an update, held before, held after, factor after (0: as it was, NaN: none) */
-    const double cases[][4] = {{1, 0, 1, 128},
-                               {2, 1, 2, 64},
-                               {0.875, 0, 0.875, 256},
-                               {0.876, 0, 0.876, 128},
-                               {0.5, 1, 0.9375, 128},
-                               {0, 1, 1, 128},
+    const double cases[][4] = {{1, 0, 1, 32},
+                               {2, 1, 2, 16},
+                               {0.875, 0, 0.875, 64},
+                               {0.876, 0, 0.876, 32},
+                               {0.5, 1, 0.9375, 32},
+                               {0, 1, 1, 32},
                                {0, 0, 0, 0},
-                               {224, 0, 224, 1},
-                               {448, 0, 448, 0.5},
-                               {1e-20, 0, 1e-20, 0x1p74},
+                               {56, 0, 56, 1},
+                               {448, 0, 448, 0.125},
+                               {1e-20, 0, 1e-20, 0x1p72},
                                {INFINITY, 1, NAN, NAN},
                                {NAN, 1, NAN, NAN},
                                {1, NAN, NAN, NAN}};

@@ -154,6 +154,37 @@ static void test_trainer__largest_batch_is_the_largest(void **state)
     backend->close(backend);
 }
 
+/* Scales of a fresh fp8 run are guesses; those of its second update follow what was seen. */
+static void test_trainer__guessed_scales_last_one_update(void **state)
+{
+    (void)state;
+    Backend *ref = ref_backend_open();
+    TrainerSetup setup = small_setup("gpt2-124m", 2, 1, 16);
+    setup.dtype = DT_E4M3;
+    setup.spec.ffn = 80;
+    TrainPlan plan;
+    Trainer t;
+    trainer_plan(&setup, ref, &plan);
+    assert_int_equal(trainer_open(&t, &setup, ref, &plan), 0);
+    trainer_init_params(&t, 11);
+    Tokens tokens = make_tokens(2, 16, 2, setup.spec.vocab);
+    trainer_micro_step(&t, (HostBatch){tokens.ids, tokens.targets, tokens.order}, 0);
+    int64_t count = tensor_count(t.quant.largest);
+    float seen[64];
+    assert_true(count <= 64);
+    memcpy(seen, t.quant.largest.data, (size_t)count * sizeof *seen);
+    trainer_update(&t, 1e-3, 0);
+    for (int64_t i = count / 3; i < count; i++) { /* weights come first */
+        const float *row = (const float *)t.quant.scales.data + i * SCALE_COUNT;
+        assert_true(seen[i] > 0);
+        assert_true(row[SCALE_HELD] == seen[i]);
+        assert_true(row[SCALE_FACTOR] * seen[i] <= 56 && row[SCALE_FACTOR] * seen[i] > 28);
+    }
+    trainer_close(&t);
+    free_tokens(tokens);
+    ref->close(ref);
+}
+
 static void test_trainer__presets_have_their_exact_size(void **state)
 {
     (void)state;
@@ -266,6 +297,7 @@ int main(void)
         cmocka_unit_test(test_trainer__recompute_gives_the_same_bits),
         cmocka_unit_test(test_trainer__plan_is_exact),
         cmocka_unit_test(test_trainer__largest_batch_is_the_largest),
+        cmocka_unit_test(test_trainer__guessed_scales_last_one_update),
         cmocka_unit_test(test_trainer__presets_have_their_exact_size),
         cmocka_unit_test(test_trainer__flops_of_ttt_are_those_of_its_products),
         cmocka_unit_test(test_trainer__init_follows_the_table),

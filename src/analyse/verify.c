@@ -324,6 +324,10 @@ int verify_against(Trainer *t, Backend *backend, int sequences, Verification *fo
     bool rounded = t->setup.dtype != DT_F32;
     write_weights(t, rounded);
     write_weights(&trusted, rounded);
+    if (t->model.quantised) { /* the scales before the first update are guesses */
+        run_micro_steps(t, &copies, which);
+        trainer_rescale(t);
+    }
     run_micro_steps(t, &copies, which);
     run_micro_steps(&trusted, &copies, each_once);
     found->loss = read_one(t, t->loss);

@@ -528,9 +528,9 @@ __global__ void __launch_bounds__(RESCALE_THREADS)
     if (!fit) {
         held = scale[SCALE_FACTOR] = scale[SCALE_INVERSE] = NAN;
     } else if (held > 0) {
-        int exponent; /* held = part 2^exponent, part in [0.5, 1); half of 448 is 0.875 2^8 */
+        int exponent; /* held = part 2^exponent, part in [0.5, 1); 448 is 0.875 2^9 */
         float part = frexpf(held, &exponent);
-        int power = 8 - exponent - (part > 0.875f);
+        int power = 9 - SCALE_ROOM - exponent - (part > 0.875f);
         power = min(max(power, -SCALE_MOST), SCALE_MOST);
         scale[SCALE_FACTOR] = ldexpf(1, power);
         scale[SCALE_INVERSE] = ldexpf(1, -power);

@@ -55,7 +55,7 @@ static void rescale(Ctx *c, Tensor scales, Tensor largest, double share)
             held = scale[SCALE_FACTOR] = scale[SCALE_INVERSE] = NAN;
         } else if (held > 0) {
             int power = SCALE_MOST;
-            while (power > -SCALE_MOST && ldexp(held, power) > E4M3_MOST / 2) {
+            while (power > -SCALE_MOST && ldexp(held, power + SCALE_ROOM) > E4M3_MOST) {
                 power--;
             }
             scale[SCALE_FACTOR] = ldexpf(1, power);

@@ -35,8 +35,14 @@ typedef struct {
 static inline HeadShape head_shape(int64_t batch, int64_t seq, int64_t heads, int64_t kv_heads,
                                    int64_t head_dim)
 {
-    return (HeadShape){
-        .batch = batch, .seq = seq, .heads = heads, .kv_heads = kv_heads, .head_dim = head_dim};
+    HeadShape shape;
+    memset(&shape, 0, sizeof shape);
+    shape.batch = batch;
+    shape.seq = seq;
+    shape.heads = heads;
+    shape.kv_heads = kv_heads;
+    shape.head_dim = head_dim;
+    return shape;
 }
 
 static inline int64_t packed_width(HeadShape s)
@@ -65,9 +71,10 @@ typedef struct {
 enum { SCALE_INVERSE, SCALE_FACTOR, SCALE_HELD, SCALE_SPARE, SCALE_COUNT };
 
 /* held = max(largest, SCALE_DECAY held): the largest value lately. factor = 1 / inverse: the
- * largest power of 2, 2^-SCALE_MOST to 2^SCALE_MOST, that leaves held at most half the largest
- * code. */
+ * largest power of 2, 2^-SCALE_MOST to 2^SCALE_MOST, that leaves held at most 2^-SCALE_ROOM of the
+ * largest code: gradients of one update can be several times those of all before. */
 #define SCALE_DECAY 0.9375f
+#define SCALE_ROOM 3
 #define SCALE_MOST 100
 
 static inline bool quant_given(Quant q)

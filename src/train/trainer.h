@@ -150,6 +150,10 @@ int trainer_scales_take(Trainer *trainer, const char *text);
 /* As before the first update: guesses that the values of a fresh model fit into. */
 void trainer_scales_reset(Trainer *trainer);
 
+/* Scales for the next update, the same on all ranks, and the weights in them. Without products in
+ * e4m3 a no-op. */
+void trainer_rescale(Trainer *trainer);
+
 /* Puts into name what became too large for e4m3, or no number; false when nothing did. Waits. */
 bool trainer_overflow(Trainer *trainer, char name[MODEL_SCALE_NAME]);
 

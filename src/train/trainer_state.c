@@ -131,8 +131,8 @@ static void send_scales(Trainer *t, const float *host)
     backend->sync(backend);
 }
 
-/* Inputs of products are of the size of a norm's outputs, gradients of that of the loss's; both fit
- * into e4m3 if they are some hundred times larger or ten thousand times smaller. */
+/* Inputs of products are of the size of a norm's outputs, gradients of that of the loss's at most;
+ * both are only for the first update. */
 #define FIRST_INPUT 16.0f
 
 void trainer_scales_reset(Trainer *t)
@@ -150,6 +150,13 @@ void trainer_scales_reset(Trainer *t)
     }
     send_scales(t, host);
     op_rescale(&t->ctx, t->quant.scales, t->quant.largest, 1);
+    free(host);
+    size_t numbers;
+    host = fetch_scales(t, &numbers);
+    for (int64_t i = 0; i < count; i++) {
+        host[i * SCALE_COUNT + SCALE_HELD] = 0; /* what is measured takes the guess's place */
+    }
+    send_scales(t, host);
     t->scaled = false;
     free(host);
 }

@@ -195,9 +195,11 @@ static void compute_last(void *trainer)
     compute(t, t->setup.accum > 1 ? MODE_ADD : MODE_SET, true);
 }
 
-/* Scales for the next update, the same on all ranks, and the weights in them. */
-static void rescale(Trainer *t)
+void trainer_rescale(Trainer *t)
 {
+    if (!t->model.quantised) {
+        return;
+    }
     if (has_ranks(t)) {
         ddp_sum(&t->ddp, t->quant.largest);
         ddp_wait(&t->ddp);
@@ -220,9 +222,7 @@ static void update(void *trainer)
         ddp_wait(&t->ddp);
     }
     optimizer_step(&t->ctx, &t->optimizer);
-    if (t->model.quantised) {
-        rescale(t);
-    }
+    trainer_rescale(t);
     enter_computed(t, PHASE_COUNT, STAMP_UPDATE);
 }
 
