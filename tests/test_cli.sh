@@ -110,7 +110,8 @@ step=("${model[@]}" data batch accum seq seed optimizer device dtype attention t
 bench=("${step[@]}" repeats warm)
 takes 'bench step' "${bench[@]}" verify
 takes 'bench ops' "${bench[@]}" verify
-takes 'bench attention' heads kv-heads head-dim batch seq seed device dtype threads memory-limit repeats warm
+takes 'bench attention' heads kv-heads head-dim batch seq seed device dtype threads memory-limit repeats warm \
+    window document-tokens
 takes profile "${step[@]}" ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout out repeats warm
 takes check map
 takes sweep smoke dry-run jobs out
