@@ -48,7 +48,7 @@ static void send_batch(Trainer *t, HostBatch host)
 
 static DeviceBatch device_batch(const Trainer *t)
 {
-    return (DeviceBatch){t->setup.batch, t->setup.seq, t->ids, t->targets, t->order};
+    return (DeviceBatch){t->setup.batch, t->setup.seq, t->ids, t->targets, t->order, TENSOR_NONE};
 }
 
 /* What the backend may record: a micro-step whose gradients are assigned, one whose gradients
