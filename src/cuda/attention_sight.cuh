@@ -47,7 +47,7 @@ static inline Sight sight_of(HeadShape s)
 {
     Sight sight = {};
     sight.starts = tensor_given(s.starts) ? (const int32_t *)s.starts.data : NULL;
-    sight.window = (int)cuda_window(s, s.seq);
+    sight.window = (int)keys_at_most(s, s.seq);
     sight.seq = (int)s.seq;
     sight.cap = (float)s.cap;
     if (s.cap > 0) {

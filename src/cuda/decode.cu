@@ -281,7 +281,7 @@ __global__ void join_parts(const float *__restrict__ parts, int count, int dim, 
 static int part_count(const Ctx *c, HeadShape s, int64_t context)
 {
     int64_t wanted = ceil_div(2 * cuda_of(c)->processors, s.batch * s.heads);
-    return (int)clamp_to(wanted, 1, ceil_div(cuda_window(s, context), PART_ROWS));
+    return (int)clamp_to(wanted, 1, ceil_div(keys_at_most(s, context), PART_ROWS));
 }
 
 size_t cuda_attention_step_ws(const Ctx *c, HeadShape shape, DType dtype, int64_t context)
@@ -301,7 +301,7 @@ static void launch_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor
     const int32_t *at = (const int32_t *)position.data;
     T *packed = (T *)qkv.data, *kept = (T *)cache.data, *to = (T *)out.data;
     const float *table = tensor_given(rope) ? (const float *)rope.data : NULL;
-    StepSight sight = {cuda_window(shape, s.context), cuda_scale(shape), (float)shape.cap};
+    StepSight sight = {keys_at_most(shape, s.context), cuda_scale(shape), (float)shape.cap};
     float *parts = (float *)ws;
     int count = part_count(c, shape, s.context);
     dim3 blocks((unsigned)count, (unsigned)shape.heads, (unsigned)shape.batch);
