@@ -179,14 +179,15 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
     }
 
     Place<Plan::stages> place;
-    auto pass_over = [&] { /* a tile that these queries do not see */
-                           barrier_wait(at.k_full(place.stage()), place.parity());
-                           warp_arrive(at.k_empty(place.stage()));
-                           barrier_wait(at.v_full(place.stage()), place.parity());
-                           warp_arrive(at.v_empty(place.stage()));
-                           place.count++;
-                           take_turn();
-                           pass_turn();
+    /* For a tile that these queries do not see. */
+    auto pass_over = [&] {
+        barrier_wait(at.k_full(place.stage()), place.parity());
+        warp_arrive(at.k_empty(place.stage()));
+        barrier_wait(at.v_full(place.stage()), place.parity());
+        warp_arrive(at.v_empty(place.stage()));
+        place.count++;
+        take_turn();
+        pass_turn();
     };
     for (uint32_t parity = 0;; parity ^= 1) {
         barrier_wait(at.q_full(), parity);
