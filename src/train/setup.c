@@ -286,10 +286,7 @@ static int choose_attention(Run *run)
                                           [CONFIG_ATTENTION_LIBRARY] = ATTENTION_LIBRARY};
     const Config *cfg = run->cfg;
     TrainerSetup *s = &run->setup;
-    HeadShape shape = spec_head_shape(&s->spec, 0, s->batch, s->seq);
-    if (s->separate) {
-        shape.starts = tensor_1d(NULL, DT_I32, s->batch * s->seq);
-    }
+    HeadShape shape = with_documents(spec_head_shape(&s->spec, 0, s->batch, s->seq), s->separate);
     if (cfg->attention != CONFIG_ATTENTION_AUTO) {
         s->attention = kinds[cfg->attention];
         const char *why =

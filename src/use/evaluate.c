@@ -50,11 +50,7 @@ static void compute(Evaluator *e, int64_t batch, int64_t seq)
 
 static HeadShape shape_of(const EvaluatorSetup *s, int64_t batch, int64_t seq)
 {
-    HeadShape shape = spec_head_shape(&s->model->spec, 0, batch, seq);
-    if (s->separate) {
-        shape.starts = tensor_1d(NULL, DT_I32, batch * seq);
-    }
-    return shape;
+    return with_documents(spec_head_shape(&s->model->spec, 0, batch, seq), s->separate);
 }
 
 /* The kind of attention that was chosen, or one that does this shape. */
