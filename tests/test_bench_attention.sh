@@ -22,6 +22,9 @@ rows() {
 rows '256 16 naive, 256 16 flash, 300 13 naive, 300 13 flash' --device cpu --seq 300 --heads 1 --head-dim 16
 rows '37 3 naive, 37 3 flash' --device cpu --seq 37 --batch 3 --heads 6 --kv-heads 2 --head-dim 20
 rows '16 1 naive, 16 1 flash' --device cpu --seq 16 --batch 1 --heads 1 --head-dim 1
+rows '150 2 naive, 150 2 flash' --device cpu --seq 150 --batch 2 --heads 4 --kv-heads 2 --head-dim 8 --window 33
+rows '150 2 naive, 150 2 flash' --device cpu --seq 150 --batch 2 --heads 2 --head-dim 8 --window 40 --document-tokens 47
+rows '20 2 naive, 20 2 flash' --device cpu --seq 20 --batch 2 --heads 2 --head-dim 8 --document-tokens 1
 rows '40 2 naive, 40 2 flash' --device ref --dtype bf16 --seq 40 --batch 2 --heads 2 --head-dim 8
 rows '256 1 naive, 256 1 flash, 512 1 naive too large, 512 1 flash' --device cpu --seq 512 --batch 1 \
     --heads 16 --head-dim 16 --threads 1 --memory-limit "$(limit 12)"

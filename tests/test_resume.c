@@ -81,6 +81,11 @@ static const char *const yarn[] = {
     "seq",         "16",   "batch",    "2",  "device",    "ref",  "rope-scaling", "yarn",
     "rope-factor", "4",    "rope-low", "1",  "rope-high", "3",    "rope-context", "16",
     NULL};
+static const char *const told[] =
+    {/* data with an end of documents */
+     "data", "builtin:bytes", "model", "tiny", "layers", "2",     "d-model", "32",     "heads",
+     "4",    "context",       "32",    "seq",  "16",     "batch", "2",       "device", "ref",
+     NULL};
 static const char *const ttt[] = {"model",   "ttt-125m", "layers", "1",  "d-model", "32",
                                   "heads",   "2",        "ffn",    "48", "vocab",   "2100",
                                   "context", "32",       "seq",    "16", "batch",   "2",
@@ -131,6 +136,9 @@ static char *save(const char *name, const char *const *options, Recorded recorde
     return folder;
 }
 
+/* An option that the record lacks, as one of an older release does. */
+static const char *lacking;
+
 static int resume(Config *cfg, const char *checkpoint, LegChanges *changes)
 {
     Run run;
@@ -138,6 +146,9 @@ static int resume(Config *cfg, const char *checkpoint, LegChanges *changes)
     must(run_open(&run, cfg, NULL, DATA_REQUIRED));
     StateFile file;
     int code = state_read(checkpoint, &file);
+    if (lacking != NULL) {
+        cJSON_DeleteItemFromObject((cJSON *)file.config, lacking);
+    }
     *changes = (LegChanges){0};
     code = code != 0 ? code : resume_check(&run, checkpoint, &file, changes);
     state_free(&file);
@@ -252,12 +263,30 @@ static void walk_one(const Option *option, const char *const *base, const char *
     config_free(&cfg);
 }
 
+/* What came later was at its default before. */
+static void older_records_have_defaults(void **state)
+{
+    (void)state;
+    const Option *documents = config_find("documents");
+    char *of_told = save("older", told, SETTLED);
+    lacking = "documents";
+    walk_one(documents, told, of_told);
+    Config cfg;
+    LegChanges changes;
+    configure(&cfg, told);
+    must(resume(&cfg, of_told, &changes));
+    lacking = NULL;
+    leg_changes_free(&changes);
+    config_free(&cfg);
+    free(of_told);
+}
+
 static void every_option_does_what_its_row_says(void **state)
 {
     (void)state;
     char *of_plain = save("plain", plain, SETTLED), *of_ttt = save("ttt", ttt, SETTLED);
     char *of_stretched = save("stretched", stretched, SETTLED);
-    char *of_yarn = save("yarn", yarn, SETTLED);
+    char *of_yarn = save("yarn", yarn, SETTLED), *of_told = save("told", told, SETTLED);
     size_t walked = 0;
     const Option *options = config_options();
     for (size_t i = 0; options[i].name != NULL; i++) {
@@ -282,6 +311,8 @@ static void every_option_does_what_its_row_says(void **state)
             walk_one(option, stretched, of_stretched);
         } else if (rope && strcmp(option->name, "rope-base") != 0) {
             walk_one(option, yarn, of_yarn);
+        } else if (strcmp(option->name, "documents") == 0) {
+            walk_one(option, told, of_told);
         } else {
             walk_one(option, inner ? ttt : plain, inner ? of_ttt : of_plain);
         }
@@ -289,6 +320,7 @@ static void every_option_does_what_its_row_says(void **state)
     }
     assert_in_range(walked, 50, CONFIG_MAX_OPTIONS);
     free(of_stretched);
+    free(of_told);
     free(of_yarn);
     free(of_plain);
     free(of_ttt);
@@ -537,6 +569,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_option_does_what_its_row_says),
+        cmocka_unit_test(older_records_have_defaults),
         cmocka_unit_test(the_same_command_changes_nothing),
         cmocka_unit_test(what_stands_for_the_same_is_taken),
         cmocka_unit_test(an_option_left_out_is_named),

@@ -75,9 +75,36 @@ static void fill(const AttentionInputs *inputs, Backend *backend, uint64_t strea
     free(values);
 }
 
+static int64_t start_of(const AttentionInputs *inputs, int64_t i)
+{
+    return inputs->document > 0 ? i - i % inputs->document : 0;
+}
+
+int64_t attention_first_key(const AttentionInputs *inputs, int64_t i)
+{
+    int64_t window = inputs->shape.window, start = start_of(inputs, i);
+    return window > 0 && i - window + 1 > start ? i - window + 1 : start;
+}
+
+static void fill_starts(const AttentionInputs *inputs, Backend *backend)
+{
+    Tensor starts = inputs->shape.starts;
+    int64_t rows = tensor_count(starts);
+    int32_t *values = mem_zalloc((size_t)rows, sizeof *values);
+    for (int64_t row = 0; row < rows; row++) {
+        values[row] = (int32_t)start_of(inputs, row % inputs->shape.seq);
+    }
+    backend->upload(backend, starts.data, values, tensor_bytes(starts));
+    backend->sync(backend);
+    free(values);
+}
+
 void attention_inputs_fill(const AttentionInputs *inputs, Backend *backend, Tensor qkv, Tensor dout,
                            int threads)
 {
+    if (tensor_given(inputs->shape.starts)) {
+        fill_starts(inputs, backend);
+    }
     fill(inputs, backend, STREAM_QKV, qkv, threads);
     fill(inputs, backend, STREAM_DOUT, dout, threads);
 }
@@ -170,25 +197,29 @@ static double dot(const float *a, const float *b, int64_t count)
     return sum;
 }
 
-/* p, out, ds and dq of query i of head h. With s_j = scale q . k_j for j <= i: p = softmax(s), out
- * = sum p_j v_j, ds_j = p_j (dout . v_j - dout . out), dq = scale sum ds_j k_j. */
+/* p, out, ds and dq of query i of head h. With s_j = scale q . k_j for the keys j that it sees, up
+ * to i: p = softmax(s), out = sum p_j v_j, ds_j = p_j (dout . v_j - dout . out), dq = scale sum
+ * ds_j k_j. p and ds of keys before those are 0. */
 static void truth_query(Truth *t, int64_t h, int64_t i)
 {
-    int64_t depth = t->inputs->shape.head_dim;
+    int64_t depth = t->inputs->shape.head_dim, first = attention_first_key(t->inputs, i);
     double scale = 1 / sqrt((double)depth), largest = -INFINITY, sum = 0, delta = 0;
     input_values(t->inputs, STREAM_QKV, q_at(t, i, h), depth, t->q);
     input_values(t->inputs, STREAM_DOUT, out_at(t, i, h), depth, t->dout);
-    for (int64_t j = 0; j <= i; j++) {
+    for (int64_t j = 0; j < first; j++) {
+        t->p[j] = t->ds[j] = 0;
+    }
+    for (int64_t j = first; j <= i; j++) {
         t->p[j] = scale * dot(t->q, t->k + j * depth, depth);
         largest = fmax(largest, t->p[j]);
     }
-    for (int64_t j = 0; j <= i; j++) {
+    for (int64_t j = first; j <= i; j++) {
         t->p[j] = exp(t->p[j] - largest);
         sum += t->p[j];
     }
     memset(t->out, 0, (size_t)depth * sizeof *t->out);
     memset(t->dq, 0, (size_t)depth * sizeof *t->dq);
-    for (int64_t j = 0; j <= i; j++) {
+    for (int64_t j = first; j <= i; j++) {
         t->p[j] /= sum;
         t->ds[j] = dot(t->dout, t->v + j * depth, depth);
         delta += t->p[j] * t->ds[j];
@@ -196,7 +227,7 @@ static void truth_query(Truth *t, int64_t h, int64_t i)
             t->out[d] += t->p[j] * t->v[j * depth + d];
         }
     }
-    for (int64_t j = 0; j <= i; j++) {
+    for (int64_t j = first; j <= i; j++) {
         t->ds[j] = t->p[j] * (t->ds[j] - delta);
         for (int64_t d = 0; d < depth; d++) {
             t->dq[d] += scale * t->ds[j] * t->k[j * depth + d];
@@ -320,7 +351,7 @@ double attention_check_error(const AttentionCheck *check, Backend *backend, Tens
             size += sample->values[i] * sample->values[i];
         }
         free(got.data);
-        double error = sqrt(difference / size);
+        double error = sqrt(difference / (size > 0 ? size : (double)sample->count));
         worst = error <= worst ? worst : error; /* a NaN is the worst, and stays */
         if (isnan(worst)) {
             break;

@@ -11,12 +11,16 @@ typedef struct {
     HeadShape shape; /* seq >= ATTENTION_CHECK_LEAST */
     DType dtype;     /* f32 or bf16 */
     uint64_t seed;
+    int64_t document; /* tokens of each document of a sequence, with shape.starts; 0: not given */
 } AttentionInputs;
 
 #define ATTENTION_CHECK_LEAST 16
 
+/* The first key that query i of a sequence sees. */
+int64_t attention_first_key(const AttentionInputs *inputs, int64_t i);
+
 /* Standard normal numbers, rounded to dtype, into qkv (N, (H+2G)D) and dout (N, H*D) of the
- * backend. */
+ * backend; where documents begin, into shape.starts. */
 void attention_inputs_fill(const AttentionInputs *inputs, Backend *backend, Tensor qkv, Tensor dout,
                            int threads);
 
@@ -28,7 +32,8 @@ int attention_check_open(AttentionCheck **out, const AttentionInputs *inputs);
 void attention_check_close(AttentionCheck *check); /* NULL is fine */
 
 /* The largest relative error over the samples: root of the sum of squared differences over that of
- * squared values. Not a number when a result is none. */
+ * squared values or, where all values are 0, over their number. Not a number when a result is
+ * none. */
 double attention_check_error(const AttentionCheck *check, Backend *backend, Tensor out,
                              Tensor dqkv);
 

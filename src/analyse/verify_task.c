@@ -110,7 +110,8 @@ static int verify_stand_in(Trainer *timed, Backend *trusted, Task task, size_t f
     setup.seq = task.seq;
     setup.batch = setup.accum = STAND_IN;
     const ModelSpec *spec = &setup.spec;
-    HeadShape heads = spec_head_shape(spec, 0, setup.batch, setup.seq);
+    HeadShape heads =
+        with_documents(spec_head_shape(spec, 0, setup.batch, setup.seq), setup.separate);
     const char *refusal =
         spec->mixer == MIXER_ATTENTION
             ? backend_attention_refusal(backend, setup.attention, heads, dtype_act(setup.dtype))

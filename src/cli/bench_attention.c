@@ -72,6 +72,29 @@ static void push_tensors(Bench *b, Arena *arena)
     b->dqkv = arena_push(arena, MEM_MIXER, b->dtype, 2, (int64_t[]){rows, wide});
     b->out = arena_push(arena, MEM_MIXER, b->dtype, 2, (int64_t[]){rows, narrow});
     b->dout = arena_push(arena, MEM_MIXER, b->dtype, 2, (int64_t[]){rows, narrow});
+    if (b->cfg->document_tokens > 0) {
+        b->shape.starts = arena_push(arena, MEM_MIXER, DT_I32, 1, &rows);
+    }
+}
+
+static AttentionInputs inputs_of(const Bench *b)
+{
+    return (AttentionInputs){.shape = b->shape,
+                             .dtype = b->dtype,
+                             .seed = (uint64_t)b->cfg->seed,
+                             .document = b->cfg->document_tokens};
+}
+
+/* FLOPs of the keys that queries see, forward, as the op counts them for whole sequences. */
+static double flops_of(const Bench *b)
+{
+    const AttentionInputs inputs = inputs_of(b);
+    HeadShape s = b->shape;
+    double pairs = 0;
+    for (int64_t i = 0; i < s.seq; i++) {
+        pairs += (double)(i + 1 - attention_first_key(&inputs, i));
+    }
+    return 4.0 * (double)(s.batch * s.heads * s.head_dim) * pairs;
 }
 
 static void say_too_large(Result *r, double bytes)
@@ -99,14 +122,14 @@ static void plan(Bench *b, Result *r)
     if (!countable(b, r)) {
         return;
     }
+    Arena tensors;
+    arena_init_counting(&tensors, "tensors");
+    push_tensors(b, &tensors);
     const char *why = backend_attention_refusal(b->backend, r->kind, b->shape, b->dtype);
     if (why != NULL) {
         snprintf(r->note, sizeof r->note, "%s", why);
         return;
     }
-    Arena tensors;
-    arena_init_counting(&tensors, "tensors");
-    push_tensors(b, &tensors);
     Ctx c;
     ctx_init(&c, b->backend);
     c.dry = true;
@@ -116,8 +139,8 @@ static void plan(Bench *b, Result *r)
     op_attention_backward(&c, b->dout, b->qkv, b->out, aux, b->shape, b->dqkv);
     r->saved = c.saved.peak;
     r->scratch = c.scratch.peak;
-    r->flops[FORWARD] = c.stats[OP_ATTENTION_FORWARD].flops;
-    r->flops[BACKWARD] = c.stats[OP_ATTENTION_BACKWARD].flops;
+    r->flops[FORWARD] = flops_of(b);
+    r->flops[BACKWARD] = 2 * r->flops[FORWARD];
     b->bytes = tensors.peak;
     r->need = b->bytes + r->saved + r->scratch;
     size_t room = run_room(&(Run){.cfg = b->cfg, .backend = b->backend, .program = b->program});
@@ -144,7 +167,7 @@ static bool take_tensors(Bench *b)
 static int make_inputs(Bench *b)
 {
     log_live("seq %lld: making inputs and the results to check by", (long long)b->shape.seq);
-    AttentionInputs inputs = {b->shape, b->dtype, (uint64_t)b->cfg->seed};
+    AttentionInputs inputs = inputs_of(b);
     attention_inputs_fill(&inputs, b->backend, b->qkv, b->dout, config_threads(b->cfg));
     return attention_check_open(&b->check, &inputs);
 }
@@ -221,6 +244,12 @@ static void print_head(const Bench *b)
     HeadShape s = b->shape;
     printf("causal attention, %lld heads of %lld, %lld key/value heads, %s, ", (long long)s.heads,
            (long long)s.head_dim, (long long)s.kv_heads, dtype_name(b->dtype));
+    if (s.window > 0) {
+        printf("window %lld, ", (long long)s.window);
+    }
+    if (b->cfg->document_tokens > 0) {
+        printf("documents of %lld, ", (long long)b->cfg->document_tokens);
+    }
     if (b->backend->device != NULL) {
         printf("%s", b->backend->device);
     } else {
@@ -303,6 +332,7 @@ static int set_shape(Bench *b)
     s->heads = cfg->fields.heads > 0 ? cfg->fields.heads : HEADS;
     s->kv_heads = cfg->fields.kv_heads > 0 ? cfg->fields.kv_heads : s->heads;
     s->head_dim = cfg->fields.head_dim > 0 ? cfg->fields.head_dim : HEAD_DIM;
+    s->window = cfg->window;
     if (s->head_dim > HEAD_DIM_MOST) {
         return err_set(ERR_INPUT, "--head-dim %lld: bench attention takes heads of up to %d",
                        (long long)s->head_dim, HEAD_DIM_MOST);

@@ -88,6 +88,7 @@ enum { CONFIG_TIES_IDS, CONFIG_TIES_LEXICOGRAPHIC };
 enum { CONFIG_UNIT_DOCUMENT, CONFIG_UNIT_LINE };
 enum { CONFIG_IDS_TEXT, CONFIG_IDS_UINT16, CONFIG_IDS_UINT32 };
 enum { CONFIG_SPLIT_VAL, CONFIG_SPLIT_TRAIN };
+enum { CONFIG_DOCUMENTS_JOINED, CONFIG_DOCUMENTS_SEPARATE };
 
 /* Where a value came from. DERIVED values were set by config_check from other options. */
 typedef enum {
@@ -115,7 +116,9 @@ typedef struct Config {
     bool ttt_keep;
 
     /* data */
-    char *data; /* folder or files of shards, or builtin:NAME; "": none */
+    char *data;    /* folder or files of shards, or builtin:NAME; "": none */
+    int documents; /* CONFIG_DOCUMENTS_* */
+    char *end;     /* token behind documents; "": the tokenizer's own */
 
     /* batch and length of the run */
     int64_t batch;        /* sequences per rank per micro-step */
@@ -187,16 +190,17 @@ typedef struct Config {
     int ids; /* CONFIG_IDS_* */
 
     /* data prepare */
-    char *end; /* token; "": the tokenizer's own */
     double val_fraction;
     int64_t shard_tokens;
 
     /* bench */
     int64_t jobs;
-    int64_t repeats; /* timed */
-    int64_t warm;    /* before them, untimed */
-    bool verify;     /* the timed step beside a trusted one */
-    char *json;      /* bench machine: where its numbers go; "": nowhere, "-": standard output */
+    int64_t repeats;         /* timed */
+    int64_t warm;            /* before them, untimed */
+    int64_t window;          /* bench attention: keys that a query sees; 0: all */
+    int64_t document_tokens; /* bench attention: of each document; 0: a sequence is one */
+    bool verify;             /* the timed step beside a trusted one */
+    char *json; /* bench machine: where its numbers go; "": nowhere, "-": standard output */
 
     /* generate */
     char *prompt; /* "-": standard input */
@@ -208,7 +212,7 @@ typedef struct Config {
     /* eval */
     int split;       /* CONFIG_SPLIT_* */
     int64_t batches; /* 0: all */
-    bool documents;  /* one by one */
+    bool each;       /* document by itself */
 
     /* export */
     int64_t shard_bytes;
@@ -407,8 +411,9 @@ typedef struct {
 
 /* The recorded options of cfg->command whose value in `record` (config_to_json of an earlier call)
  * is neither that of cfg nor that of `settled`, cfg with everything settled that it leaves open,
- * in the order of the table. What the record lacks, and what only it knows, is of another version
- * and is passed over. Caller frees with config_changes_free, also after a failure. */
+ * in the order of the table. What the record lacks is of another version: an OPTION_LATER was at
+ * its default, others are passed over, as is what only the record knows. Caller frees with
+ * config_changes_free, also after a failure. */
 int config_changes(const Config *cfg, const Config *settled, const struct cJSON *record,
                    const char *where, ConfigChange **changes, size_t *count);
 void config_changes_free(ConfigChange *changes, size_t count);

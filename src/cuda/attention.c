@@ -6,8 +6,9 @@
 /* The attention slots, which hand over to the kind that the run has chosen. Whoever chose has asked
  * cuda_attention_problem; a shape that is not covered ends the program here.
  *
- * cuDNN wants pointers that are multiples of 16 bytes and sequences of more than one token. Its
- * aux is that of the flash kernels, which do the calls that it cannot take. */
+ * cuDNN wants pointers that are multiples of 16 bytes and sequences of more than one token, and
+ * gets no windows, caps and documents. Its aux is that of the flash kernels, which do the calls
+ * that it cannot take. */
 
 static bool supported_type(DType dtype)
 {
@@ -32,6 +33,10 @@ const char *cuda_attention_problem(const CudaBackend *backend, AttentionKind kin
             static char text[sizeof backend->cudnn_missing + 32];
             snprintf(text, sizeof text, "cuDNN is not available: %s.", backend->cudnn_missing);
             return text;
+        }
+        if (cuda_bounded(shape)) {
+            return "cuDNN attention takes no window, no cap on scores and no documents here; take "
+                   "flash.";
         }
         if (!cudnn_attention_covers(shape, dtype)) {
             return "cuDNN attention takes bf16, heads whose width is a multiple of 8 up to 128, "

@@ -11,11 +11,14 @@
  * A tile is (rows, D) bf16, row by row; the 16-byte chunks of a row are permuted by the row's
  * number so that eight rows of one chunk, which is what ldmatrix reads at a time, lie in
  * different banks. */
-#include "cuda/device.cuh"
+#include "cuda/attention_sight.cuh"
 
 #define FLASH_WARPS 4
 #define FLASH_THREADS (32 * FLASH_WARPS)
 #define LOG2_E 1.4426950408889634f
+/* The largest score so far of a query that has seen no key: of a bounded walk the first may be
+ * beyond its sight. Unlike infinities it can be subtracted from itself. */
+#define UNSEEN -1e30f
 
 typedef struct {
     const Bf16 *qkv, *out, *dout; /* out and dout for backward only */
@@ -23,8 +26,10 @@ typedef struct {
     float *lse, *delta;           /* (B,H,T): read in backward; delta = rowsum(dout * out) */
     int batch, seq, heads, kv_heads;
     int blocks;     /* of rows of a sequence, per head */
-    float scale;    /* 1/sqrt(D) */
+    float scale;    /* of scores */
     bool vectorise; /* every row of every tensor starts at a multiple of 16 bytes */
+    bool bounded;   /* take the variant that minds the sight; the plain one is causal, no more */
+    Sight sight;
 } FlashArgs;
 
 /* attention_flash_whole.cu: short sequences of narrow heads; backward needs no delta. */
@@ -92,6 +97,19 @@ static __device__ __forceinline__ float exp2_fast(float x)
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
     return y;
+}
+
+/* tanh(x / (2 log2(e))), to about 1e-7. The instruction for it is off by 5e-4, which a cap of 50
+ * would make an error of 2 % in a weight. */
+static __device__ __forceinline__ float tanh_fast(float x)
+{
+    return 1.0f - __fdividef(2.0f, exp2_fast(x) + 1.0f);
+}
+
+/* What scores are times when weights are made of them: capped ones are final. */
+template <bool Bounded> static __device__ __forceinline__ float score_unit(const FlashArgs &a)
+{
+    return Bounded && a.sight.cap > 0 ? 1.0f : a.scale;
 }
 
 /* Starts to fill a tile of `count` rows from rows `stride` elements apart; rows from `valid` on
@@ -290,7 +308,9 @@ static inline FlashArgs flash_args(HeadShape s)
     a.seq = (int)s.seq;
     a.heads = (int)s.heads;
     a.kv_heads = (int)s.kv_heads;
-    a.scale = 1.0f / sqrtf((float)s.head_dim);
+    a.scale = cuda_scale(s);
+    a.bounded = cuda_bounded(s);
+    a.sight = sight_of(s);
     return a;
 }
 

@@ -7,8 +7,9 @@
  * has blocks of keys and walks over the queries that see them (all query heads of the key's head,
  * one after the other), a third has blocks of queries and walks over the keys they see. The last
  * two are one template: own rows X (K and V, or Q and dO) against walked rows Y (Q and dO, or K and
- * V). Both products of own with walked rows have the own rows as rows of the result, so that P and
- * dS, rounded to bf16, are operands of the next products as they lie in registers.
+ * V). Bounded, walks leave out what is beyond the sight of all own rows. Both products of own with
+ * walked rows have the own rows as rows of the result, so that P and dS, rounded to bf16, are
+ * operands of the next products as they lie in registers.
  *
  * Hopper has a kernel of its own: attention_flash_hopper_backward.cu. */
 #include "cuda/attention_flash_steps.cuh"
@@ -72,7 +73,7 @@ template <int D, int RowTiles, int Walk> struct BackwardPlan {
 
 /* Keys: blocks own keys and walk over queries (dK, dV); else the reverse (dQ), which has
  * registers for three blocks on a processor up to D = 96. */
-template <int D, int RowTiles, int Walk, bool Keys>
+template <int D, int RowTiles, int Walk, bool Keys, bool Bounded>
 static __global__ void __launch_bounds__(FLASH_THREADS, !Keys && D <= 96 ? 3 : 2)
     flash_backward(FlashArgs a)
 {
@@ -94,6 +95,12 @@ static __global__ void __launch_bounds__(FLASH_THREADS, !Keys && D <= 96 ? 3 : 2
     /* Step i of the walk: rows from walk_row(i) on, of query head walk_head(i). */
     int first = Keys ? own0 / Walk : 0;
     int per_head = ((Keys ? a.seq - first * Walk : own0 + valid) + Walk - 1) / Walk;
+    if constexpr (Bounded && Keys) {
+        per_head = a.sight.last((int)b, own0 + valid - 1) / Walk + 1 - first;
+    } else if constexpr (Bounded) {
+        first = a.sight.first((int)b, own0) / Walk;
+        per_head -= first;
+    }
     int steps = Keys ? per_head * group : per_head;
     auto walk_row = [&](int i) { return (first + (Keys ? i % per_head : i)) * Walk; };
     auto walk_head = [&](int i) { return Keys ? h0 + i / per_head : h0; };
@@ -139,6 +146,10 @@ static __global__ void __launch_bounds__(FLASH_THREADS, !Keys && D <= 96 ? 3 : 2
     OwnRows<D, RowTiles, Plan::held> x(own_tiles[0], row0), dx(own_tiles[1], row0);
     RowStatistics<RowTiles> own_statistics(a.lse + statistics, a.delta + statistics, row0,
                                            Keys ? 0 : valid);
+    Reach reach = {};
+    if constexpr (Bounded) {
+        reach = reach_of<Keys>(a.sight, (int)b, own0 + row0, 16 * RowTiles);
+    }
     float sum[RowTiles][D / 8][4], sum_v[Keys ? RowTiles : 1][D / 8][4];
     clear<RowTiles, D>(sum);
     clear<Keys ? RowTiles : 1, D>(sum_v);
@@ -157,10 +168,15 @@ static __global__ void __launch_bounds__(FLASH_THREADS, !Keys && D <= 96 ? 3 : 2
 #pragma unroll 1
         for (int slice = 0; slice < Walk; slice += SLICE) {
             int ahead = first_ahead + slice; /* is any query at or behind a key? */
-            if (Keys ? ahead + SLICE - 1 >= 0 : ahead < 16 * RowTiles) {
-                gradient_step<SLICE, Keys>(sum, sum_v, x, dx, y_tile, y_tile + Plan::walk_bytes,
-                                           slice, ahead, lse + slice, delta + slice, own_statistics,
-                                           a.scale * LOG2_E);
+            bool met = Keys ? ahead + SLICE - 1 >= 0 : ahead < 16 * RowTiles;
+            if constexpr (Bounded) {
+                int walked = walk_row(i) + slice;
+                met = met && (Keys ? walked <= reach.edge : walked + SLICE > reach.edge);
+            }
+            if (met) {
+                gradient_step<SLICE, Keys, Bounded>(
+                    sum, sum_v, x, dx, y_tile, y_tile + Plan::walk_bytes, slice, ahead, lse + slice,
+                    delta + slice, own_statistics, score_unit<Bounded>(a) * LOG2_E, a.sight, reach);
             }
         }
         __syncthreads();
@@ -194,9 +210,13 @@ static void launch(const CudaBackend *backend, FlashArgs args)
                  backend->stream, args);
     args.blocks = (args.seq + Plan::rows - 1) / Plan::rows;
     int64_t blocks = (int64_t)args.batch * args.blocks;
-    flash_launch("flash_backward, keys", flash_backward<D, RowTiles, Walk, true>,
+    flash_launch("flash_backward, keys",
+                 args.bounded ? flash_backward<D, RowTiles, Walk, true, true>
+                              : flash_backward<D, RowTiles, Walk, true, false>,
                  blocks * args.kv_heads, FLASH_THREADS, Plan::shared, backend->stream, args);
-    flash_launch("flash_backward, queries", flash_backward<D, RowTiles, Walk, false>,
+    flash_launch("flash_backward, queries",
+                 args.bounded ? flash_backward<D, RowTiles, Walk, false, true>
+                              : flash_backward<D, RowTiles, Walk, false, false>,
                  blocks * args.heads, FLASH_THREADS, Plan::shared, backend->stream, args);
 }
 

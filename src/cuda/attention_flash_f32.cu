@@ -21,6 +21,7 @@ typedef struct {
     /* of a tile: dim rounded up to 8, and 4 more so that rows start in different banks */
     int pitch;
     float scale;
+    Sight sight;
 } Args;
 
 /* Fills a (ROWS, pitch) tile; rows from `valid` on and columns from `dim` on become zero. */
@@ -110,6 +111,14 @@ static __device__ __forceinline__ void store_rows(const float (&sum)[2][CHUNKS][
     }
 }
 
+/* A scaled score under its cap, cap * *share. */
+static __device__ __forceinline__ float capped(float score, const Sight &sight, float *share)
+{
+    *share = tanhf(score * sight.inverse);
+    return sight.cap * *share;
+}
+
+template <bool Bounded>
 static __global__ void __launch_bounds__(THREADS) flash_forward_f32_kernel(Args a)
 {
     extern __shared__ __align__(16) float memory[];
@@ -125,9 +134,10 @@ static __global__ void __launch_bounds__(THREADS) flash_forward_f32_kernel(Args 
     int valid = min(ROWS, a.seq - q0);
 
     load_rows(q_tile, a.qkv + (first_row + q0) * width + (int64_t)h * a.dim, width, valid, a);
-    float o[2][CHUNKS][4], m[2] = {-INFINITY, -INFINITY}, l[2] = {0, 0};
+    constexpr float none = Bounded ? UNSEEN : -INFINITY;
+    float o[2][CHUNKS][4], m[2] = {none, none}, l[2] = {0, 0};
     clear(o);
-    for (int k0 = 0; k0 <= q0; k0 += ROWS) {
+    for (int k0 = Bounded ? a.sight.first(b, q0) / ROWS * ROWS : 0; k0 <= q0; k0 += ROWS) {
         __syncthreads();
         load_rows(k_tile, k + k0 * width, width, a.seq - k0, a);
         load_rows(v_tile, v + k0 * width, width, a.seq - k0, a);
@@ -137,9 +147,16 @@ static __global__ void __launch_bounds__(THREADS) flash_forward_f32_kernel(Args 
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             float largest = m[r], sum = 0;
+            int query = q0 + 2 * y + r, first = Bounded ? a.sight.first(b, query) : 0;
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                s[r][j] = k0 + x + 8 * j <= q0 + 2 * y + r ? s[r][j] * a.scale : -INFINITY;
+                int key = k0 + x + 8 * j;
+                s[r][j] *= a.scale;
+                if (Bounded && a.sight.cap > 0) {
+                    float share;
+                    s[r][j] = capped(s[r][j], a.sight, &share);
+                }
+                s[r][j] = key <= query && key >= first ? s[r][j] : -INFINITY;
                 largest = fmaxf(largest, s[r][j]);
             }
             for (int step = 1; step < 8; step *= 2) {
@@ -198,7 +215,7 @@ static __global__ void __launch_bounds__(THREADS) flash_delta_f32_kernel(Args a)
 }
 
 /* Keys: blocks own keys and walk over the queries that see them (dK, dV); else the reverse (dQ). */
-template <bool Keys>
+template <bool Keys, bool Bounded>
 static __global__ void __launch_bounds__(THREADS) flash_backward_f32_kernel(Args a)
 {
     extern __shared__ __align__(16) float memory[];
@@ -227,9 +244,15 @@ static __global__ void __launch_bounds__(THREADS) flash_backward_f32_kernel(Args
     float sum[2][CHUNKS][4], sum_v[2][CHUNKS][4];
     clear(sum);
     clear(sum_v);
-    int per_head = Keys ? a.blocks - block : own0 / ROWS + 1;
+    int first = Keys ? block : 0, end = Keys ? a.blocks : own0 / ROWS + 1; /* blocks of the walk */
+    if constexpr (Bounded && Keys) {
+        end = a.sight.last((int)b, own0 + ROWS - 1) / ROWS + 1;
+    } else if constexpr (Bounded) {
+        first = a.sight.first((int)b, own0) / ROWS;
+    }
+    int per_head = end - first;
     for (int i = 0; i < (Keys ? per_head * group : per_head); i++) {
-        int row0 = (Keys ? block + i % per_head : i) * ROWS, h = Keys ? h0 + i / per_head : h0;
+        int row0 = (first + (Keys ? i % per_head : i)) * ROWS, h = Keys ? h0 + i / per_head : h0;
         int left = a.seq - row0;
         const float *from = rows + row0 * width;
         const float *lse = a.lse + (b * a.heads + h) * a.seq;
@@ -252,9 +275,19 @@ static __global__ void __launch_bounds__(THREADS) flash_backward_f32_kernel(Args
             int own_row = own0 + 2 * y + r, walked_row = row0 + x + 8 * j;
             int query = Keys ? walked_row : own_row, key = Keys ? own_row : walked_row;
             bool seen = key <= query && query < a.seq;
-            float value = seen ? expf(s[r][j] * a.scale - lse[query]) : 0;
+            float score = s[r][j] * a.scale, share = 0; /* of the cap */
+            if constexpr (Bounded) {
+                seen = seen && key >= a.sight.first((int)b, query);
+                if (a.sight.cap > 0) {
+                    score = capped(score, a.sight, &share);
+                }
+            }
+            float value = seen ? expf(score - lse[query]) : 0;
             p[at] = value;
             ds[at] = seen ? value * (dp[r][j] - delta[query]) : 0;
+            if constexpr (Bounded) {
+                ds[at] *= 1.0f - share * share;
+            }
         }
         __syncwarp();
         add_rows(sum, ds, walked, a);
@@ -284,7 +317,8 @@ static Args arguments(Tensor qkv, HeadShape s, Tensor result, Tensor lse)
     a.dim = (int)s.head_dim;
     a.blocks = (a.seq + ROWS - 1) / ROWS;
     a.pitch = (a.dim + 7) / 8 * 8 + 4;
-    a.scale = 1.0f / sqrtf((float)a.dim);
+    a.scale = cuda_scale(s);
+    a.sight = sight_of(s);
     return a;
 }
 
@@ -297,7 +331,9 @@ static int shared_bytes(const Args &a, int tiles, int squares)
 void flash_forward_f32(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor lse)
 {
     Args a = arguments(qkv, shape, out, lse);
-    flash_launch("flash_forward_f32", flash_forward_f32_kernel,
+    flash_launch("flash_forward_f32",
+                 cuda_bounded(shape) ? flash_forward_f32_kernel<true>
+                                     : flash_forward_f32_kernel<false>,
                  (int64_t)a.batch * a.heads * a.blocks, THREADS, shared_bytes(a, 3, 1),
                  cuda_of(c)->stream, a);
 }
@@ -314,8 +350,13 @@ void flash_backward_f32(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor lse,
     int shared = shared_bytes(a, 4, 2);
     flash_launch("flash_delta_f32", flash_delta_f32_kernel, (items * 32 + THREADS - 1) / THREADS,
                  THREADS, 0, stream, a);
-    flash_launch("flash_backward_f32, keys", flash_backward_f32_kernel<true>, blocks * a.kv_heads,
-                 THREADS, shared, stream, a);
-    flash_launch("flash_backward_f32, queries", flash_backward_f32_kernel<false>, blocks * a.heads,
-                 THREADS, shared, stream, a);
+    bool bounded = cuda_bounded(shape);
+    flash_launch("flash_backward_f32, keys",
+                 bounded ? flash_backward_f32_kernel<true, true>
+                         : flash_backward_f32_kernel<true, false>,
+                 blocks * a.kv_heads, THREADS, shared, stream, a);
+    flash_launch("flash_backward_f32, queries",
+                 bounded ? flash_backward_f32_kernel<false, true>
+                         : flash_backward_f32_kernel<false, false>,
+                 blocks * a.heads, THREADS, shared, stream, a);
 }

@@ -1,12 +1,13 @@
 /* Causal attention forward without the (T,T) matrix, bf16, on tensor cores.
  *
  * A block of four warps takes 64 * RowTiles queries of one head; a warp 16 * RowTiles of them.
- * It walks over the keys up to its last query, in blocks of Keys, of which the next is copied
- * while the current is used, and keeps for each query about the largest score m so far, the sum
- * l of exp(score - m), and the sum o of exp(score - m) v; when m grows, l and o are scaled down.
- * Only keys that lie beyond a warp's first query are masked. The probabilities are rounded to
- * bf16 for their product with v; all else is f32. Exponentials are powers of two, with
- * log2(e)/sqrt(D) folded into one factor. */
+ * It walks over the keys up to its last query, Bounded from the first that a query sees on, in
+ * blocks of Keys, of which the next is copied while the current is used, and keeps for each query
+ * about the largest score m so far, the sum l of exp(score - m), and the sum o of exp(score - m) v;
+ * when m grows, l and o are scaled down. Only keys that lie beyond a warp's first query or before
+ * what its last one sees are masked. The probabilities are rounded to bf16 for their product with
+ * v; all else is f32. Exponentials are powers of two, with log2(e) and the scale folded into one
+ * factor. */
 #include "cuda/attention_flash_steps.cuh"
 
 #include "base/assert.h"
@@ -22,7 +23,7 @@ template <int D, int RowTiles, int Keys> struct ForwardPlan {
     static constexpr int blocks_per_processor = D == 32 ? 4 : D == 64 ? 3 : 2; /* by registers */
 };
 
-template <int D, int RowTiles, int Keys>
+template <int D, int RowTiles, int Keys, bool Bounded>
 static __global__ void __launch_bounds__(FLASH_THREADS,
                                          ForwardPlan<D, RowTiles, Keys>::blocks_per_processor)
     flash_forward(FlashArgs a)
@@ -37,6 +38,7 @@ static __global__ void __launch_bounds__(FLASH_THREADS,
     const Bf16 *k = a.qkv + first_row * width + (a.heads + h / (a.heads / a.kv_heads)) * (int64_t)D;
     const Bf16 *v = k + (int64_t)a.kv_heads * D;
     int rows = min(Plan::rows, a.seq - q0), key_blocks = (q0 + rows + Keys - 1) / Keys;
+    int first = Bounded ? a.sight.first(b, q0) / Keys : 0; /* block of keys */
 
     auto load_keys = [&](int block) {
         unsigned char *stage = kv_tiles + block % 2 * 2 * Plan::kv_bytes;
@@ -49,14 +51,18 @@ static __global__ void __launch_bounds__(FLASH_THREADS,
 
     tile_load<D>(q_tile, Plan::rows, q, width, rows, a.vectorise);
     copy_commit();
-    load_keys(0);
+    load_keys(first);
     copy_wait<1>();
     __syncthreads();
 
     int row0 = threadIdx.x / 32 * 16 * RowTiles;
     OwnRows<D, RowTiles, Plan::q_in_registers> own(q_tile, row0);
-    Queries<D, RowTiles> queries;
-    for (int block = 0; block < key_blocks; block++) {
+    Reach reach = {};
+    if constexpr (Bounded) {
+        reach = reach_of<false>(a.sight, b, q0 + row0, 16 * RowTiles);
+    }
+    Queries<D, RowTiles, Bounded> queries;
+    for (int block = first; block < key_blocks; block++) {
         if (block + 1 < key_blocks) {
             load_keys(block + 1);
             copy_wait<1>();
@@ -68,14 +74,17 @@ static __global__ void __launch_bounds__(FLASH_THREADS,
         uint32_t k_tile = shared_address(kv_tiles + block % 2 * 2 * Plan::kv_bytes);
 #pragma unroll 1
         for (int slice = 0; slice < Keys && ahead + slice < 16 * RowTiles; slice += SLICE) {
+            if (Bounded && block * Keys + slice + SLICE <= reach.edge) {
+                continue;
+            }
             queries.template see<SLICE>(own, k_tile, k_tile + Plan::kv_bytes, slice, ahead + slice,
-                                        a.scale * LOG2_E);
+                                        score_unit<Bounded>(a) * LOG2_E, a.sight, reach);
         }
         __syncthreads();
     }
 
     /* Each warp stages its outputs where its queries were. */
-    queries.finish(q_tile, row0, a.lse + (int64_t)head * a.seq + q0, rows, a.scale);
+    queries.finish(q_tile, row0, a.lse + (int64_t)head * a.seq + q0, rows, score_unit<Bounded>(a));
     int64_t out_width = (int64_t)a.heads * D;
     tile_store<D, 16 * RowTiles>(q_tile, row0, a.result + (first_row + q0) * out_width + h * D,
                                  out_width, rows, a.vectorise);
@@ -88,8 +97,10 @@ static void launch(const CudaBackend *backend, FlashArgs args)
     static_assert(Plan::shared <= 99 * 1024, "fits the smallest device of compute capability 8");
     args.blocks = (args.seq + Plan::rows - 1) / Plan::rows;
     int64_t blocks = (int64_t)args.batch * args.heads * args.blocks;
-    flash_launch("flash_forward", flash_forward<D, RowTiles, Keys>, blocks, FLASH_THREADS,
-                 Plan::shared, backend->stream, args);
+    flash_launch("flash_forward",
+                 args.bounded ? flash_forward<D, RowTiles, Keys, true>
+                              : flash_forward<D, RowTiles, Keys, false>,
+                 blocks, FLASH_THREADS, Plan::shared, backend->stream, args);
 }
 
 bool cuda_flash_covers(const CudaBackend *backend, HeadShape shape, DType dtype)

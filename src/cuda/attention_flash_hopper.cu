@@ -5,7 +5,8 @@
  * the loader, copies the job's queries and then its keys and values, KEYS at a time, into a ring of
  * stages, running ahead of Groups warpgroups that compute, and into the next job while these finish
  * the last. Each of them owns 64 queries and walks over the keys from the diagonal down, so that
- * only the first tile it sees is masked.
+ * only the first tile it sees is masked; Bounded, down to the last tile that its queries see, with
+ * masks also where some of them see less than others.
  *
  * A warpgroup gives the tensor cores two products at a time, the scores of a tile and the weighted
  * sum of the values of the tile before it, and makes the weights of the tile while the second runs.
@@ -13,7 +14,8 @@
  *
  * Barriers, per stage, for keys and values each: `full` (the loader's bytes are there) and
  * `empty` (every warp that computes has used them); the same for the queries, with which comes
- * the number of the job. The n-th use of a stage is phase n of both. */
+ * the number of the job and, Bounded, how far its warpgroups see. The n-th use of a stage is
+ * phase n of both. */
 #include "cuda/attention_flash_hopper.cuh"
 
 typedef struct {
@@ -102,10 +104,14 @@ struct Job {
     }
 };
 
-template <int D, int Groups>
+/* What the loader tells the warpgroups of a job: its number, then for each of them the first keys
+ * that its first and its last query see, which only bounded kernels read. */
+enum { NOTE_NUMBER, NOTE_FIRST };
+
+template <int D, int Groups, bool Bounded>
 static __device__ __forceinline__ void load_jobs(const HopperArgs &args,
                                                  const HopperShared<D, Groups> &at,
-                                                 volatile int *job_of_block)
+                                                 volatile int *note)
 {
     typedef HopperPlan<D, Groups> Plan;
     const FlashArgs &a = args.flash;
@@ -122,14 +128,26 @@ static __device__ __forceinline__ void load_jobs(const HopperArgs &args,
         int next = gridDim.x + atomicInc(&flash_jobs_taken, args.jobs - 1);
         Job job(a, number, Plan::rows);
         int k_column = (a.heads + job.head / (a.heads / a.kv_heads)) * D;
-        int v_column = k_column + a.kv_heads * D;
-        for (int tile = job.key_tiles - 1; tile >= 0; tile--) {
+        int v_column = k_column + a.kv_heads * D, first[2 * Groups] = {};
+        if constexpr (Bounded) {
+#pragma unroll
+            for (int i = 0; i < 2 * Groups; i++) {
+                first[i] = a.sight.first(job.batch, max(job.q0 + i / 2 * 64 + i % 2 * 63, 0));
+            }
+        }
+        for (int tile = job.key_tiles - 1; tile >= first[0] / KEYS; tile--) {
             int stage = place.stage();
             barrier_wait(at.k_empty(stage), place.parity() ^ 1);
             load(at.k_at(stage), KEYS, k_column, tile * KEYS, job.batch, at.k_full(stage));
             if (tile == job.key_tiles - 1) {
                 barrier_wait(at.q_empty(), parity);
-                *job_of_block = number;
+                note[NOTE_NUMBER] = number;
+                if constexpr (Bounded) {
+#pragma unroll
+                    for (int i = 0; i < 2 * Groups; i++) {
+                        note[NOTE_FIRST + i] = first[i];
+                    }
+                }
                 load(at.q, Plan::rows, job.head * D, job.q0, job.batch, at.q_full());
             }
             barrier_wait(at.v_empty(stage), place.parity() ^ 1);
@@ -139,19 +157,19 @@ static __device__ __forceinline__ void load_jobs(const HopperArgs &args,
         number = next;
     }
     barrier_wait(at.q_empty(), parity);
-    *job_of_block = number; /* the end */
+    note[NOTE_NUMBER] = number; /* the end */
     barrier_arrive(at.q_full());
 }
 
-template <int D, int Groups>
+template <int D, int Groups, bool Bounded, bool Capped>
 static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
                                                     const HopperShared<D, Groups> &at,
-                                                    const volatile int *job_of_block)
+                                                    const volatile int *note)
 {
     typedef HopperPlan<D, Groups> Plan;
     const FlashArgs &a = args.flash;
     int group = threadIdx.x / WARPGROUP;
-    float factor = a.scale * LOG2_E;
+    float unit = Capped ? 1.0f : a.scale, factor = unit * LOG2_E; /* of scores as weighed */
     uint32_t q = panel_descriptor(at.q + group * 64 * PANEL_ROW, 0);
     /* Warpgroup g waits at barrier 1 + g for the one before it; all take as many turns. */
     auto take_turn = [&] { numbered_wait(1 + group, 2 * WARPGROUP); };
@@ -161,24 +179,46 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
     }
 
     Place<Plan::stages> place;
+    /* For a tile that these queries do not see. */
+    auto pass_over = [&] {
+        barrier_wait(at.k_full(place.stage()), place.parity());
+        warp_arrive(at.k_empty(place.stage()));
+        barrier_wait(at.v_full(place.stage()), place.parity());
+        warp_arrive(at.v_empty(place.stage()));
+        place.count++;
+        take_turn();
+        pass_turn();
+    };
     for (uint32_t parity = 0;; parity ^= 1) {
         barrier_wait(at.q_full(), parity);
-        int number = warp_read(job_of_block);
+        int number = warp_read(note + NOTE_NUMBER);
         if (number >= args.jobs) {
             return;
         }
         Job job(a, number, Plan::rows);
         int row0 = job.q0 + 64 * group, tile = job.key_tiles - 1;
-        for (; tile >= 0 && tile * KEYS > row0; tile--) { /* these queries do not see that far */
-            barrier_wait(at.k_full(place.stage()), place.parity());
-            warp_arrive(at.k_empty(place.stage()));
-            barrier_wait(at.v_full(place.stage()), place.parity());
-            warp_arrive(at.v_empty(place.stage()));
-            place.count++;
-            take_turn();
-            pass_turn();
+        /* The last tile of the walk, and of the job; keys before `clear` are masked. */
+        int low = 0, end = 0, clear = 0;
+        if constexpr (Bounded) {
+            end = warp_read(note + NOTE_FIRST) / KEYS;
+            low = warp_read(note + NOTE_FIRST + 2 * group) / KEYS;
+            clear = warp_read(note + NOTE_FIRST + 2 * group + 1);
         }
-        if (tile < 0) { /* no queries: row0 is negative */
+        auto bound = [&](float(&s)[KEYS / 2], int of_tile) {
+            if constexpr (Capped) {
+#pragma unroll
+                for (int i = 0; i < KEYS / 2; i++) {
+                    s[i] = a.sight.cap * tanh_fast(s[i] * a.sight.bend);
+                }
+            }
+            if (Bounded && of_tile * KEYS < clear) {
+                GroupQueries<D>::mask_before(s, a.sight, job.batch, of_tile * KEYS, row0);
+            }
+        };
+        for (; tile >= end && tile * KEYS > row0; tile--) {
+            pass_over();
+        }
+        if (tile < end) { /* no queries: row0 is negative */
             warp_arrive(at.q_empty());
             continue;
         }
@@ -192,9 +232,10 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
         products_wait<0>();
         pin(s);
         warp_arrive(at.k_empty(place.stage()));
-        if (tile == 0) {
+        if (tile == low) {
             warp_arrive(at.q_empty());
         }
+        bound(s, tile);
         if (tile * KEYS + KEYS - 1 > row0) {
             queries.mask(s, tile * KEYS - row0);
         }
@@ -203,7 +244,7 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
         barrier_wait(at.v_full(place.stage()), place.parity());
 
 #pragma unroll 1
-        for (; tile > 0; tile--) {
+        for (; tile > low; tile--) {
             int stage = place.stage(), next = place.stage(1);
             barrier_wait(at.k_full(next), place.parity(1));
             take_turn();
@@ -213,9 +254,10 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
             products_wait<1>();
             pin(s);
             warp_arrive(at.k_empty(next));
-            if (tile == 1) {
+            if (tile == low + 1) {
                 warp_arrive(at.q_empty());
             }
+            bound(s, tile - 1);
             bool rises = queries.weigh(s, factor, shrink);
             /* The wait for the next tile's values stands here, and seems to depend on the sums,
              * which are not below zero, because it ends a basic block: else the compiler would
@@ -243,16 +285,19 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
         pin(queries.p);
         warp_arrive(at.v_empty(place.stage()));
         place.count++;
+        for (; Bounded && tile > end; tile--) {
+            pass_over();
+        }
 
         int64_t out_width = (int64_t)a.heads * D;
         int64_t head = (int64_t)job.batch * a.heads + job.head;
         queries.finish(a.lse + head * a.seq + row0,
                        a.result + ((int64_t)job.batch * a.seq + row0) * out_width + job.head * D,
-                       out_width, a.seq - row0, a.scale);
+                       out_width, a.seq - row0, unit);
     }
 }
 
-template <int D, int Groups>
+template <int D, int Groups, bool Bounded, bool Capped>
 static __global__ void __launch_bounds__(HopperPlan<D, Groups>::threads, 1)
     flash_forward_hopper(const __grid_constant__ HopperArgs args)
 {
@@ -260,7 +305,7 @@ static __global__ void __launch_bounds__(HopperPlan<D, Groups>::threads, 1)
     typedef HopperPlan<D, Groups> Plan;
     /* That this is static tells the host which of the two bodies it has: see has_hopper_code. */
     __shared__ __align__(8) uint64_t barriers[2 + 4 * Plan::stages];
-    __shared__ int job_of_block;
+    __shared__ int note[NOTE_FIRST + (Bounded ? 2 * Groups : 0)];
     extern __shared__ unsigned char tiles[];
     HopperShared<D, Groups> at;
     at.q = (shared_address(tiles) + PANEL_ALIGN - 1) / PANEL_ALIGN * PANEL_ALIGN;
@@ -281,11 +326,11 @@ static __global__ void __launch_bounds__(HopperPlan<D, Groups>::threads, 1)
         registers_shrink<Plan::loader_registers>();
         if (threadIdx.x % WARPGROUP == 0) {
             map_prefetch(&args.qkv);
-            load_jobs(args, at, &job_of_block);
+            load_jobs<D, Groups, Bounded>(args, at, note);
         }
     } else {
         registers_grow<Plan::registers>();
-        compute_jobs(args, at, &job_of_block);
+        compute_jobs<D, Groups, Bounded, Capped>(args, at, note);
     }
 #else
     (void)args;
@@ -297,7 +342,8 @@ static __global__ void __launch_bounds__(HopperPlan<D, Groups>::threads, 1)
 
 template <int D, int Groups> static bool has_code(const CudaBackend *backend)
 {
-    return has_hopper_code(backend, flash_forward_hopper<D, Groups>, HopperPlan<D, Groups>::shared);
+    return has_hopper_code(backend, flash_forward_hopper<D, Groups, false, false>,
+                           HopperPlan<D, Groups>::shared);
 }
 
 /* Three warpgroups hide each other's exponentials better than two; but not where many of the
@@ -330,8 +376,11 @@ template <int D, int Groups> static void launch(const CudaBackend *backend, cons
     args.qkv = tensor_map(flash.qkv, (int64_t)(flash.heads + 2 * flash.kv_heads) * D, flash.seq,
                           flash.batch);
     int blocks = args.jobs < backend->processors ? args.jobs : backend->processors;
-    flash_launch("flash_forward_hopper", flash_forward_hopper<D, Groups>, blocks, Plan::threads,
-                 Plan::shared, backend->stream, args);
+    flash_launch("flash_forward_hopper",
+                 flash.sight.cap > 0 ? flash_forward_hopper<D, Groups, true, true>
+                 : flash.bounded     ? flash_forward_hopper<D, Groups, true, false>
+                                     : flash_forward_hopper<D, Groups, false, false>,
+                 blocks, Plan::threads, Plan::shared, backend->stream, args);
 }
 
 void flash_hopper_forward(const CudaBackend *backend, const FlashArgs &args, int head_dim)

@@ -34,6 +34,25 @@ template <int D> struct GroupQueries {
         }
     }
 
+    /* The same of keys before the first that their query sees. key, query: the first of each. */
+    static __device__ __forceinline__ void mask_before(float (&s)[KEYS / 2], const Sight &sight,
+                                                       int batch, int key, int query)
+    {
+        int lane = threadIdx.x % 32, warp = threadIdx.x % WARPGROUP / 32;
+        int before[2]; /* keys from that of s[0] on that a query does not see */
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            before[half] =
+                sight.first(batch, query + warp * 16 + lane / 4 + 8 * half) - key - lane % 4 * 2;
+        }
+#pragma unroll
+        for (int i = 0; i < KEYS / 2; i++) {
+            if (i / 4 * 8 + i % 2 < before[i / 2 % 2]) {
+                s[i] = -INFINITY;
+            }
+        }
+    }
+
     /* Turns scores into exp(score - m). True, for a whole warp, when o has to shrink by the
      * factors. */
     __device__ __forceinline__ bool weigh(float (&s)[KEYS / 2], float factor, float (&shrink)[2])

@@ -11,6 +11,10 @@
  * since jobs walk up from the diagonal, one step behind the next block of keys at most, none waits
  * long when blocks start together.
  *
+ * Bounded, a job walks up to the last tile with a query that sees one of its keys, and the last
+ * block to add to dQ of a tile is that of the first key which a query of the tile sees: as that
+ * never falls from query to query, the blocks that meet a tile are still consecutive.
+ *
  * A block has two warpgroups that compute, each 64 keys of the job, a thread that loads (keys and
  * values of a job, and a ring of tiles of queries, their dout and statistics) and a thread that
  * writes dQ. While a warpgroup makes weights and gradients of scores, which keep it from the tensor
@@ -22,10 +26,10 @@
  * and `done` (they have). */
 #include "cuda/attention_flash_hopper_backward.cuh"
 
-/* ---- Before: statistics, and counters that are zero ---- */
+/* ---- Before: statistics, counters that are zero, and what queries see ---- */
 
 /* One group of lanes per (head, query); queries beyond the sequence get weights of zero. */
-template <int D>
+template <int D, bool Bounded>
 static __global__ void __launch_bounds__(256) flash_backward_prepare(BackwardArgs args)
 {
     constexpr int lanes = D / 8, queries = BackwardPlan<D>::queries;
@@ -37,6 +41,11 @@ static __global__ void __launch_bounds__(256) flash_backward_prepare(BackwardArg
     }
     if (thread == 0) {
         *args.next = 0;
+    }
+    if (Bounded && thread < (int64_t)a.batch * a.blocks) {
+        int block = (int)(thread % a.blocks);
+        args.ends[thread] =
+            a.sight.last((int)(thread / a.blocks), block * KEYS + KEYS - 1) / queries + 1;
     }
     if (tile >= tiles) { /* all lanes of a warp or none: a tile is whole warps */
         return;
@@ -64,12 +73,15 @@ static __global__ void __launch_bounds__(256) flash_backward_prepare(BackwardArg
         float *to = args.statistics + tile * 2 * queries + row;
         to[0] = lse;
         to[queries] = sum;
+        if (Bounded && h == 0) {
+            args.firsts[b * args.query_tiles * queries + t] = a.sight.first((int)b, t);
+        }
     }
 }
 
 /* ---- The kernel ---- */
 
-template <int D>
+template <int D, bool Bounded>
 static __device__ __forceinline__ void load_jobs(const BackwardArgs &args,
                                                  const BackwardShared<D> &at,
                                                  volatile int *job_of_stage)
@@ -86,7 +98,7 @@ static __device__ __forceinline__ void load_jobs(const BackwardArgs &args,
             barrier_arrive(at.kv_full(kv_stage));
             return;
         }
-        KeyJob<D> job(args, number);
+        KeyJob<D, Bounded> job(args, number);
         int k_column = (a.heads + job.kv_head) * D, v_column = k_column + a.kv_heads * D;
         barrier_arrive_expect(at.kv_full(kv_stage), 2 * Plan::kv_bytes);
         head_load<D>(at.k(kv_stage), KEYS, &args.qkv, k_column, job.block * KEYS, job.batch,
@@ -105,7 +117,12 @@ static __device__ __forceinline__ void load_jobs(const BackwardArgs &args,
                          at.q_full(stage));
             /* The statistics' last readers are those of dout. */
             barrier_wait(at.dout_empty(stage), place.parity() ^ 1);
-            barrier_arrive_expect(at.dout_full(stage), Plan::q_bytes + Plan::statistics_bytes);
+            barrier_arrive_expect(at.dout_full(stage), Plan::q_bytes + Plan::statistics_bytes +
+                                                           (Bounded ? Plan::firsts_bytes : 0));
+            if constexpr (Bounded) {
+                bytes_load(at.firsts(stage), first_of(args, job, walk.tile), Plan::firsts_bytes,
+                           at.dout_full(stage));
+            }
             bytes_load(at.statistics(stage), args.statistics + tile * 2 * Plan::queries,
                        Plan::statistics_bytes, at.dout_full(stage));
             head_load<D>(at.dout(stage), Plan::queries, &args.dout, walk.head * D, row, job.batch,
@@ -118,7 +135,7 @@ static __device__ __forceinline__ void load_jobs(const BackwardArgs &args,
 
 /* Hands parts of dQ on to memory, each when it is its turn, and takes sums back for the last
  * part. */
-template <int D>
+template <int D, bool Bounded>
 static __device__ __forceinline__ void write_sums(const BackwardArgs &args,
                                                   const BackwardShared<D> &at,
                                                   const volatile int *job_of_stage)
@@ -143,15 +160,16 @@ static __device__ __forceinline__ void write_sums(const BackwardArgs &args,
             return;
         }
         barrier_arrive(at.kv_empty(kv.stage()));
-        KeyJob<D> job(args, number);
+        KeyJob<D, Bounded> job(args, number);
         Walk walk;
         walk.start(job);
+        int low = Bounded ? *first_of(args, job, walk.tile) / KEYS : 0; /* block that adds last */
         for (int step = 0; step < job.steps; step++, parity ^= 1) {
             int64_t tile =
                 ((int64_t)job.batch * args.flash.heads + walk.head) * args.query_tiles + walk.tile;
             float *sum = args.sums + tile * (Plan::queries * D);
             int before = job.before(walk.tile);
-            bool last = job.block == 0, take_back = last && before > 0;
+            bool last = job.block == low, take_back = last && before > 0;
             if (!take_back) {
                 barrier_arrive(at.dq_open());
             }
@@ -162,6 +180,11 @@ static __device__ __forceinline__ void write_sums(const BackwardArgs &args,
             if (take_back) {
                 barrier_arrive_expect(at.dq_open(), Plan::dq_bytes);
                 bytes_load(dq, sum, Plan::dq_bytes, at.dq_open());
+            }
+            if constexpr (Bounded) { /* of the next step, while others compute */
+                Walk next = walk;
+                next.advance(job);
+                low = *first_of(args, job, next.tile) / KEYS;
             }
             barrier_wait(at.dq_done(), parity);
             if (!last) {
@@ -187,7 +210,7 @@ static __device__ __forceinline__ void write_sums(const BackwardArgs &args,
 #define GRADIENTS_THERE 1
 #define GRADIENTS_USED 2
 
-template <int D>
+template <int D, bool Bounded, bool Capped>
 static __device__ __forceinline__ void compute_jobs(const BackwardArgs &args,
                                                     const BackwardShared<D> &at,
                                                     unsigned char *tiles,
@@ -198,7 +221,7 @@ static __device__ __forceinline__ void compute_jobs(const BackwardArgs &args,
     constexpr bool seamless = Plan::kv_stages == 2;             /* from job to job */
     const FlashArgs &a = args.flash;
     int group = threadIdx.x / WARPGROUP;
-    float factor = a.scale * LOG2_E;
+    float factor = (Capped ? 1.0f : a.scale) * LOG2_E;
     int64_t width = (int64_t)(a.heads + 2 * a.kv_heads) * D;
     const float ones[2] = {1, 1}, scales[2] = {a.scale, a.scale};
     float4 *dq_place = reinterpret_cast<float4 *>(tiles + Plan::dq) + group * (32 / 4 * WARPGROUP) +
@@ -237,7 +260,7 @@ static __device__ __forceinline__ void compute_jobs(const BackwardArgs &args,
         if (!seamless) {
             begin_walk();
         }
-        KeyJob<D> job(args, number);
+        KeyJob<D, Bounded> job(args, number);
         int key0 = job.block * KEYS + 64 * group;
         Walk walk;
         walk.start(job);
@@ -247,6 +270,17 @@ static __device__ __forceinline__ void compute_jobs(const BackwardArgs &args,
             int stage = place.stage(), next = place.stage(1), kv_next = kv.stage();
             const float *statistics = reinterpret_cast<const float *>(
                 tiles + Plan::statistics + stage * Plan::statistics_bytes);
+            const int *firsts =
+                reinterpret_cast<const int *>(tiles + Plan::firsts + stage * Plan::firsts_bytes);
+            if constexpr (Capped) {
+#pragma unroll
+                for (int i = 0; i < queries / 2; i++) {
+                    s[i] = a.sight.cap * tanh_fast(s[i] * a.sight.bend);
+                }
+            }
+            if (Bounded && firsts[queries - 1] > key0) {
+                mask_before(s, firsts, key0);
+            }
             int ahead = walk.tile * queries - key0;
             if (ahead < 63) {
                 mask_keys(s, ahead);
@@ -255,12 +289,12 @@ static __device__ __forceinline__ void compute_jobs(const BackwardArgs &args,
              * out between the time of dP and that of dV. The barrier has been waited for; here
              * it ends a basic block, so that the compiler does not move the wait for dP to
              * before the exponentials. */
-            weights_of<0, half>(p, s, statistics, factor);
+            weights_of<0, half, Capped>(p, s, statistics, factor, a.sight.inverse);
             barrier_wait(at.dout_full(stage), place.parity() ^ zero_of<half>(p));
             products_wait<0>();
             pin(dp);
             add_queries<D, 0, half>(dv, p, at.dout(stage), step > 0);
-            weights_of<half, half>(p, s, statistics, factor);
+            weights_of<half, half, Capped>(p, s, statistics, factor, a.sight.inverse);
             gradients_of<0, half>(ds, s, dp, statistics + queries);
             add_queries<D, half, half>(dv, p, at.dout(stage), true);
             gradients_of<half, half>(ds, s, dp, statistics + queries);
@@ -296,11 +330,12 @@ static __device__ __forceinline__ void compute_jobs(const BackwardArgs &args,
             products_wait<1>();
             pin(dq);
             numbered_arrive(GRADIENTS_USED + group, 2 * WARPGROUP);
+            int low = Bounded ? firsts[0] / KEYS : 0; /* block that adds last */
             warp_arrive(at.dout_empty(stage));
 
             barrier_wait(at.dq_open(), dq_parity);
             dq_parity ^= 1;
-            if (job.block > 0) {
+            if (job.block > low) {
 #pragma unroll
                 for (int n = 0; n < 8; n++) {
                     dq_place[n * WARPGROUP] =
@@ -349,7 +384,7 @@ static __device__ __forceinline__ void compute_jobs(const BackwardArgs &args,
     products_wait<0>();
 }
 
-template <int D>
+template <int D, bool Bounded, bool Capped>
 static __global__ void __launch_bounds__(BackwardPlan<D>::threads, 1)
     flash_backward_hopper(const __grid_constant__ BackwardArgs args)
 {
@@ -383,13 +418,14 @@ static __global__ void __launch_bounds__(BackwardPlan<D>::threads, 1)
         if (threadIdx.x == 2 * WARPGROUP) {
             map_prefetch(&args.qkv);
             map_prefetch(&args.dout);
-            load_jobs(args, at, job_of_stage);
+            load_jobs<D, Bounded>(args, at, job_of_stage);
         } else if (threadIdx.x == 2 * WARPGROUP + 32) {
-            write_sums(args, at, job_of_stage);
+            write_sums<D, Bounded>(args, at, job_of_stage);
         }
     } else {
         registers_grow<Plan::registers>();
-        compute_jobs(args, at, memory + (at.tiles - shared_address(memory)), job_of_stage);
+        compute_jobs<D, Bounded, Capped>(args, at, memory + (at.tiles - shared_address(memory)),
+                                         job_of_stage);
     }
 #else
     (void)args;
@@ -407,7 +443,8 @@ template <int D> static int64_t query_tiles(int64_t batch, int64_t heads, int64_
 template <int D> static bool has_code(const CudaBackend *backend, HeadShape s)
 {
     return query_tiles<D>(s.batch, s.heads, s.seq) < INT32_MAX / 2 &&
-           has_hopper_code(backend, flash_backward_hopper<D>, BackwardPlan<D>::shared);
+           has_hopper_code(backend, flash_backward_hopper<D, false, false>,
+                           BackwardPlan<D>::shared(true));
 }
 
 bool flash_hopper_backward_covers(const CudaBackend *backend, HeadShape s, bool vectorise)
@@ -420,20 +457,25 @@ bool flash_hopper_backward_covers(const CudaBackend *backend, HeadShape s, bool 
                                : false;
 }
 
-template <int D> static size_t bytes_for(int64_t batch, int64_t heads, int64_t seq)
+template <int D> static size_t bytes_for(HeadShape s)
 {
     typedef BackwardPlan<D> Plan;
     size_t tile = Plan::statistics_bytes + Plan::dq_bytes + sizeof(unsigned);
-    return (size_t)query_tiles<D>(batch, heads, seq) * tile + sizeof(unsigned);
+    size_t bytes = (size_t)query_tiles<D>(s.batch, s.heads, s.seq) * tile + sizeof(unsigned);
+    if (cuda_bounded(s)) {
+        bytes += (size_t)query_tiles<D>(s.batch, 1, s.seq) * Plan::firsts_bytes +
+                 (size_t)(s.batch * ceil_div(s.seq, KEYS)) * sizeof(int);
+    }
+    return bytes;
 }
 
 size_t flash_hopper_backward_ws(HeadShape s)
 {
-    return s.head_dim == 64 ? bytes_for<64>(s.batch, s.heads, s.seq)
-                            : bytes_for<128>(s.batch, s.heads, s.seq);
+    return s.head_dim == 64 ? bytes_for<64>(s) : bytes_for<128>(s);
 }
 
-template <int D> static void launch(const CudaBackend *backend, const FlashArgs &flash, float *ws)
+template <int D, bool Bounded, bool Capped>
+static void launch(const CudaBackend *backend, const FlashArgs &flash, float *ws)
 {
     typedef BackwardPlan<D> Plan;
     int64_t width = (int64_t)(flash.heads + 2 * flash.kv_heads) * D;
@@ -447,21 +489,29 @@ template <int D> static void launch(const CudaBackend *backend, const FlashArgs 
     args.jobs = flash.batch * flash.kv_heads * args.flash.blocks;
     args.statistics = ws;
     args.sums = ws + tiles * 2 * Plan::queries;
-    args.turns = (unsigned *)(args.sums + tiles * Plan::queries * D);
+    args.firsts = (int *)(args.sums + tiles * Plan::queries * D);
+    args.ends = args.firsts;
+    if (Bounded) {
+        args.ends += (int64_t)flash.batch * args.query_tiles * Plan::queries;
+    }
+    args.turns = (unsigned *)args.ends + (Bounded ? flash.batch * args.flash.blocks : 0);
     args.next = args.turns + tiles;
-    flash_launch("flash_backward_prepare", flash_backward_prepare<D>,
+    flash_launch("flash_backward_prepare", flash_backward_prepare<D, Bounded>,
                  tiles * Plan::queries * (D / 8) / 256, 256, 0, backend->stream, args);
     int blocks = args.jobs < backend->processors ? args.jobs : backend->processors;
-    flash_launch("flash_backward_hopper", flash_backward_hopper<D>, blocks, Plan::threads,
-                 Plan::shared, backend->stream, args);
+    flash_launch("flash_backward_hopper", flash_backward_hopper<D, Bounded, Capped>, blocks,
+                 Plan::threads, Plan::shared(Bounded), backend->stream, args);
 }
 
 void flash_hopper_backward(const CudaBackend *backend, const FlashArgs &args, int head_dim,
                            void *ws)
 {
+    auto by_sight = [&](auto plain, auto bounded, auto capped) {
+        (args.sight.cap > 0 ? capped : args.bounded ? bounded : plain)(backend, args, (float *)ws);
+    };
     if (head_dim == 64) {
-        launch<64>(backend, args, (float *)ws);
+        by_sight(launch<64, false, false>, launch<64, true, false>, launch<64, true, true>);
     } else {
-        launch<128>(backend, args, (float *)ws);
+        by_sight(launch<128, false, false>, launch<128, true, false>, launch<128, true, true>);
     }
 }

@@ -11,6 +11,9 @@ typedef struct {
     float *statistics;      /* (B, H, query tiles, 2, queries of a tile): lse * log2(e), delta */
     float *sums;            /* (B, H, query tiles, queries * D): parts of dQ */
     unsigned *turns, *next; /* (B, H, query tiles): key blocks that have added; next job */
+    /* Of bounded kernels: (B, query tiles, queries of a tile) the first key that a query sees;
+     * (B, key blocks) the tile behind the last that sees a key of the block. */
+    int *firsts, *ends;
     int jobs, query_tiles;
 } BackwardArgs;
 
@@ -23,6 +26,7 @@ template <int D> struct BackwardPlan {
     static constexpr int q_bytes = queries * D * 2;
     static constexpr int statistics_bytes = 2 * queries * (int)sizeof(float);
     static constexpr int ds_bytes = queries * KEYS * 2;
+    static constexpr int firsts_bytes = queries * (int)sizeof(int);
     static constexpr int dq_bytes = queries * D * (int)sizeof(float);
     static constexpr int threads = 3 * WARPGROUP;
     static constexpr int helper_registers = 40;
@@ -33,13 +37,18 @@ template <int D> struct BackwardPlan {
     static constexpr int ds = q + 2 * stages * q_bytes;    /* (queries, KEYS), in panels */
     static constexpr int dq = ds + ds_bytes;               /* as it lies in registers */
     static constexpr int statistics = dq + dq_bytes;       /* by stage */
-    static constexpr int shared = statistics + stages * statistics_bytes + PANEL_ALIGN;
+    static constexpr int firsts = statistics + stages * statistics_bytes; /* by stage; bounded */
+
+    static constexpr int shared(bool bounded)
+    {
+        return firsts + (bounded ? stages * firsts_bytes : 0) + PANEL_ALIGN;
+    }
 };
 
 /* A block of keys: step i of its walk is tile first + i % per_head of the (i / per_head)-th
  * query head that shares the keys. Blocks of one head come one after the other, that with the
  * last keys first. */
-template <int D> struct KeyJob {
+template <int D, bool Bounded> struct KeyJob {
     static constexpr int ratio = KEYS / BackwardPlan<D>::queries; /* query tiles to a key block */
     int batch, kv_head, block, head0, first, per_head, steps;
 
@@ -52,28 +61,36 @@ template <int D> struct KeyJob {
         block = a.blocks - 1 - job % a.blocks;
         head0 = kv_head * group;
         first = block * ratio;
-        per_head = args.query_tiles - first;
+        per_head = (Bounded ? args.ends[batch * a.blocks + block] : args.query_tiles) - first;
         steps = per_head * group;
     }
 
-    /* Key blocks that add to dQ of a tile before this one. */
+    /* Key blocks that add to dQ of a tile before this one: all from that on the diagonal down. */
     __device__ __forceinline__ int before(int tile) const
     {
         return tile / ratio - block;
     }
 };
 
+/* The first keys that the queries of a tile see, in memory. */
+template <int D, bool Bounded>
+static __device__ __forceinline__ const int *first_of(const BackwardArgs &args,
+                                                      const KeyJob<D, Bounded> &job, int tile)
+{
+    return args.firsts + ((int64_t)job.batch * args.query_tiles + tile) * BackwardPlan<D>::queries;
+}
+
 /* The walk of a job, step by step. */
 struct Walk {
     int head, tile;
 
-    template <int D> __device__ __forceinline__ void start(const KeyJob<D> &job)
+    template <typename Job> __device__ __forceinline__ void start(const Job &job)
     {
         head = job.head0;
         tile = job.first;
     }
 
-    template <int D> __device__ __forceinline__ void advance(const KeyJob<D> &job)
+    template <typename Job> __device__ __forceinline__ void advance(const Job &job)
     {
         tile++;
         if (tile == job.first + job.per_head) {
@@ -111,6 +128,11 @@ template <int D> struct BackwardShared {
     __device__ __forceinline__ uint32_t statistics(int stage) const
     {
         return tiles + Plan::statistics + stage * Plan::statistics_bytes;
+    }
+
+    __device__ __forceinline__ uint32_t firsts(int stage) const
+    {
+        return tiles + Plan::firsts + stage * Plan::firsts_bytes;
     }
 
     __device__ __forceinline__ uint32_t dq_open() const
@@ -170,21 +192,48 @@ template <int Count> static __device__ __forceinline__ void mask_keys(float (&s)
     }
 }
 
+/* The same of keys before the first that their query sees: firsts of all queries, key: the
+ * warpgroup's first. */
+template <int Count>
+static __device__ __forceinline__ void mask_before(float (&s)[Count], const int *firsts, int key)
+{
+    int lane = threadIdx.x % 32, warp = threadIdx.x % WARPGROUP / 32;
+    key += warp * 16 + lane / 4; /* of s[0] */
+#pragma unroll
+    for (int n = 0; n < Count / 4; n++) {
+        int2 first = *reinterpret_cast<const int2 *>(firsts + 8 * n + lane % 4 * 2);
+#pragma unroll
+        for (int i = 4 * n; i < 4 * n + 4; i++) {
+            if (key + i / 2 % 2 * 8 < (i % 2 == 0 ? first.x : first.y)) {
+                s[i] = -INFINITY;
+            }
+        }
+    }
+}
+
 /* Of 16 queries at [First, First + Steps): s becomes exp2(s * factor - lse of the query), and p
- * that rounded, as A fragments. */
-template <int First, int Steps, int Count>
+ * that rounded, as A fragments. Capped: s is then times what a score gains from its growth before
+ * the cap, 1 - (s inverse)^2; masked ones, at -infinity, have none. */
+template <int First, int Steps, bool Capped, int Count>
 static __device__ __forceinline__ void weights_of(uint32_t (&p)[Count / 8][4], float (&s)[Count],
-                                                  const float *lse, float factor)
+                                                  const float *lse, float factor, float inverse)
 {
 #pragma unroll
     for (int n = 2 * First; n < 2 * (First + Steps); n++) {
         float2 of = *reinterpret_cast<const float2 *>(lse + 8 * n + threadIdx.x % 4 * 2);
+        float slope[4];
 #pragma unroll
         for (int i = 4 * n; i < 4 * n + 4; i++) {
+            float share = s[i] * inverse;
+            slope[i % 4] = fmaxf(fmaf(-share, share, 1.0f), 0.0f);
             s[i] = exp2_fast(fmaf(s[i], factor, i % 2 == 0 ? -of.x : -of.y));
         }
         p[n / 2][n % 2 * 2] = pack_pair(s[4 * n], s[4 * n + 1]);
         p[n / 2][n % 2 * 2 + 1] = pack_pair(s[4 * n + 2], s[4 * n + 3]);
+#pragma unroll
+        for (int i = 4 * n; Capped && i < 4 * n + 4; i++) {
+            s[i] *= slope[i % 4];
+        }
     }
 }
 

@@ -125,6 +125,54 @@ static __device__ __forceinline__ void mask(float (&s)[RowTiles][Columns / 8][4]
     }
 }
 
+/* What a warp of a bounded kernel meets. Own queries: keys from `edge` on, and from `clear` on they
+ * are seen by all of the warp's queries. Own keys: queries up to `edge`, and up to `clear` they see
+ * all of the warp's keys that are not beyond them. */
+struct Reach {
+    int batch, own, edge, clear; /* own: the warp's first row */
+};
+
+template <bool Keys>
+static __device__ __forceinline__ Reach reach_of(const Sight &sight, int batch, int own, int rows)
+{
+    int end = own + rows - 1;
+    return Keys ? Reach{batch, own, sight.last(batch, end), sight.last(batch, own)}
+                : Reach{batch, own, sight.first(batch, own), sight.first(batch, end)};
+}
+
+/* Sets the elements of keys before the first that their query sees to `value`. Keys: rows are keys,
+ * columns queries; else the reverse. own, walked: positions of the first row and column. */
+template <int RowTiles, int Columns, bool Keys>
+static __device__ __forceinline__ void mask_before(float (&s)[RowTiles][Columns / 8][4],
+                                                   const Sight &sight, int batch, int own,
+                                                   int walked, float value)
+{
+    int lane = threadIdx.x % 32, row = own + lane / 4, column = walked + lane % 4 * 2;
+    if constexpr (Keys) {
+#pragma unroll
+        for (int j = 0; j < Columns / 4; j++) {
+            int first = sight.first(batch, column + j / 2 * 8 + j % 2);
+#pragma unroll
+            for (int i = 0; i < 2 * RowTiles; i++) {
+                if (row + 8 * i < first) {
+                    s[i / 2][j / 2][i % 2 * 2 + j % 2] = value;
+                }
+            }
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < 2 * RowTiles; i++) {
+            int first = sight.first(batch, row + 8 * i);
+#pragma unroll
+            for (int j = 0; j < Columns / 4; j++) {
+                if (column + j / 2 * 8 + j % 2 < first) {
+                    s[i / 2][j / 2][i % 2 * 2 + j % 2] = value;
+                }
+            }
+        }
+    }
+}
+
 /* ---- Forward ---- */
 
 /* What a warp knows of its queries: the sum o of exp(score - m) v, and per row of a tile (lane/4
@@ -133,7 +181,7 @@ static __device__ __forceinline__ void mask(float (&s)[RowTiles][Columns / 8][4]
  * would cost more than it gives. */
 #define LAG 4.0f /* in powers of two */
 
-template <int D, int RowTiles> struct Queries {
+template <int D, int RowTiles, bool Bounded = false> struct Queries {
     float o[RowTiles][D / 8][4], m[RowTiles][2], l[RowTiles][2];
 
     __device__ __forceinline__ Queries()
@@ -141,23 +189,35 @@ template <int D, int RowTiles> struct Queries {
         clear<RowTiles, D>(o);
 #pragma unroll
         for (int t = 0; t < RowTiles; t++) {
-            m[t][0] = m[t][1] = -INFINITY;
+            m[t][0] = m[t][1] = Bounded ? UNSEEN : -INFINITY;
             l[t][0] = l[t][1] = 0;
         }
     }
 
     /* Takes Walk keys and values from row `row` of tiles on. ahead: position of the first key
-     * less that of the first query. The keys of the first call are seen by every query. factor:
-     * log2(e)/sqrt(D). */
+     * less that of the first query. Unless Bounded, the keys of the first call are seen by every
+     * query, and sight and reach are not read. factor: log2(e) score_unit. */
     template <int Walk, bool Held>
     __device__ __forceinline__ void see(const OwnRows<D, RowTiles, Held> &q, uint32_t k_tile,
-                                        uint32_t v_tile, int row, int ahead, float factor)
+                                        uint32_t v_tile, int row, int ahead, float factor,
+                                        const Sight &sight, const Reach &reach)
     {
         float s[RowTiles][Walk / 8][4];
         clear<RowTiles, Walk>(s);
         own_by_walked<D, RowTiles, Walk>(s, q, k_tile, row);
+        if (Bounded && sight.cap > 0) {
+#pragma unroll
+            for (int i = 0; i < RowTiles * Walk / 2; i++) {
+                float &score = s[i / (Walk / 2)][i / 4 % (Walk / 8)][i % 4];
+                score = sight.cap * tanh_fast(score * sight.bend);
+            }
+        }
         if (ahead + Walk - 1 > 0) {
             mask<RowTiles, Walk, false>(s, ahead, -INFINITY);
+        }
+        if (Bounded && reach.own + ahead < reach.clear) {
+            mask_before<RowTiles, Walk, false>(s, sight, reach.batch, reach.own, reach.own + ahead,
+                                               -INFINITY);
         }
 #pragma unroll
         for (int t = 0; t < RowTiles; t++) {
@@ -252,18 +312,19 @@ template <int RowTiles> struct RowStatistics {
     }
 };
 
-/* One step of backward, with P = exp(S - lse), dS = P (dP - delta), where S = x y^T / sqrt(D)
- * and dP = dx dy^T for own rows x, dx and Walk walked rows y, dy from `row` of their tiles on.
+/* One step of backward, with P = exp(S - lse), dS = P (dP - delta), where S = scale x y^T and
+ * dP = dx dy^T for own rows x, dx and Walk walked rows y, dy from `row` of their tiles on. Of
+ * scores that are capped, S = cap tanh(scale x y^T / cap), dS = P (dP - delta) (1 - (S / cap)^2).
  * Keys: own rows are keys and values, walked ones queries and dout: sum (dk) += dS y, sum_v += P
  * dy, and lse and delta point to the walked rows' statistics. Otherwise own rows are queries and
  * dout: sum (dq) += dS y, and the statistics are `own`. ahead: position of the first walked row
- * less that of the first own row. */
-template <int Walk, bool Keys, int D, int RowTiles, bool Held>
+ * less that of the first own row. Unless Bounded, sight and reach are not read. */
+template <int Walk, bool Keys, bool Bounded, int D, int RowTiles, bool Held>
 static __device__ __forceinline__ void gradient_step(
     float (&sum)[RowTiles][D / 8][4], float (&sum_v)[Keys ? RowTiles : 1][D / 8][4],
     const OwnRows<D, RowTiles, Held> &x, const OwnRows<D, RowTiles, Held> &dx, uint32_t y_tile,
     uint32_t dy_tile, int row, int ahead, const float *lse, const float *delta,
-    const RowStatistics<RowTiles> &own, float factor)
+    const RowStatistics<RowTiles> &own, float factor, const Sight &sight, const Reach &reach)
 {
     float p[RowTiles][Walk / 8][4], ds[RowTiles][Walk / 8][4];
     int column = threadIdx.x % 4 * 2; /* of a C fragment */
@@ -284,6 +345,15 @@ static __device__ __forceinline__ void gradient_step(
     }
     own_by_walked<D, RowTiles, Walk>(p, x, y_tile, row);
     own_by_walked<D, RowTiles, Walk>(ds, dx, dy_tile, row);
+    if (Bounded && sight.cap > 0) {
+#pragma unroll
+        for (int i = 0; i < RowTiles * Walk / 2; i++) {
+            float &score = p[i / (Walk / 2)][i / 4 % (Walk / 8)][i % 4];
+            float share = tanh_fast(score * sight.bend);
+            ds[i / (Walk / 2)][i / 4 % (Walk / 8)][i % 4] *= 1.0f - share * share;
+            score = sight.cap * share;
+        }
+    }
 #pragma unroll
     for (int n = 0; n < Walk / 8; n++) {
         float2 of_column = {0, 0};
@@ -303,6 +373,10 @@ static __device__ __forceinline__ void gradient_step(
     }
     if (Keys ? ahead < 16 * RowTiles - 1 : ahead + Walk - 1 > 0) {
         mask<RowTiles, Walk, Keys>(p, ahead, 0);
+    }
+    int walked = reach.own + ahead;
+    if (Bounded && (Keys ? walked + Walk - 1 > reach.clear : walked < reach.clear)) {
+        mask_before<RowTiles, Walk, Keys>(p, sight, reach.batch, reach.own, walked, 0);
     }
 #pragma unroll
     for (int t = 0; t < RowTiles; t++) {

@@ -62,7 +62,7 @@ static __global__ void __launch_bounds__(FLASH_THREADS, 4) flash_forward_whole(F
 #pragma unroll 1
         for (int other = 0; other <= unit; other++) {
             queries.see<UNIT>(own, shared_address(k_tile), shared_address(v_tile), other * UNIT,
-                              (other - unit) * UNIT, a.scale * LOG2_E);
+                              (other - unit) * UNIT, a.scale * LOG2_E, a.sight, {});
         }
         queries.finish(q_tile, unit * UNIT, lse, a.seq, a.scale);
         tile_store<HEAD_DIM, UNIT>(q_tile, unit * UNIT, out, out_width, a.seq, true);
@@ -175,8 +175,9 @@ static __global__ void __launch_bounds__(32 * Warps, BlocksPerProcessor)
             clear<TILES, HEAD_DIM>(dv);
 #pragma unroll 1
             for (int row = own; row < rows; row += KEYS_STEP) {
-                gradient_step<KEYS_STEP, true>(dk, dv, x, dx, q_address, dout_address, row,
-                                               row - own, lse + row, delta + row, none, factor);
+                gradient_step<KEYS_STEP, true, false>(dk, dv, x, dx, q_address, dout_address, row,
+                                                      row - own, lse + row, delta + row, none,
+                                                      factor, a.sight, {});
             }
             unit_store(stage, dk, a.scale, to + own * width + part, width, valid);
             unit_store(stage, dv, 1.0f, to + own * width + 2 * part, width, valid);
@@ -187,8 +188,8 @@ static __global__ void __launch_bounds__(32 * Warps, BlocksPerProcessor)
         clear<TILES, HEAD_DIM>(dq);
 #pragma unroll 1
         for (int row = 0; row <= own; row += UNIT) {
-            gradient_step<UNIT, false>(dq, none, x, dx, k_address, v_address, row, row - own, lse,
-                                       delta, statistics, factor);
+            gradient_step<UNIT, false, false>(dq, none, x, dx, k_address, v_address, row, row - own,
+                                              lse, delta, statistics, factor, a.sight, {});
         }
         unit_store(stage, dq, a.scale, to + own * width, width, valid);
     }
@@ -207,7 +208,8 @@ static int backward_bytes(int seq, int warps)
 
 bool flash_whole_covers(const CudaBackend *backend, HeadShape s, bool vectorise)
 {
-    return vectorise && s.head_dim == HEAD_DIM && s.seq <= SEQ_MOST && s.kv_heads == s.heads &&
+    return vectorise && !cuda_bounded(s) && s.head_dim == HEAD_DIM && s.seq <= SEQ_MOST &&
+           s.kv_heads == s.heads &&
            backward_bytes((int)s.seq, FLASH_WARPS) <= backend->shared_bytes;
 }
 

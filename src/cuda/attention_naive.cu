@@ -1,9 +1,9 @@
-/* Attention that keeps its probabilities, (B,H,T,T) in the activation type: products by
- * cuda_gemm on the packed rows where they lie, with a causal softmax between them. Scores and
- * their gradients are f32: scores of bf16 activations pass through the workspace, those of f32
- * are made in place of the probabilities. To bound the workspace, sequences are taken some at a
- * time. */
-#include "cuda/device.cuh"
+/* Attention that keeps its probabilities, (B,H,T,T) in the activation type: products by cuda_gemm
+ * on the packed rows where they lie, with a softmax over the keys that are seen between them.
+ * Scores and their gradients are f32: scores of bf16 activations pass through the workspace, those
+ * of f32 are made in place of the probabilities. Backward makes scores again only for their caps.
+ * To bound the workspace, sequences are taken some at a time. */
+#include "cuda/attention_sight.cuh"
 
 #define WORKSPACE_BYTES ((int64_t)256 << 20) /* about; at least one sequence */
 #define ROWS_PER_BLOCK 4                     /* a warp per row */
@@ -119,57 +119,78 @@ static void *squares_from(Tensor t, HeadShape s, int64_t first)
     return (char *)t.data + (size_t)(first * s.heads * s.seq * s.seq) * dtype_size(t.dtype);
 }
 
-/* p (rows,seq) = softmax of scores (rows,seq) f32 up to the diagonal, zero above it; p may be
- * scores. Row r is query r % seq. */
+/* Rows of scores, of sequences from `first` on: row r is query r % seq of head r / seq. */
+typedef struct {
+    Sight sight;
+    int first, heads;
+    int64_t rows;
+} ScoreRows;
+
+static __device__ __forceinline__ float capped(float score, const Sight &sight)
+{
+    return sight.cap > 0 ? sight.cap * tanhf(score * sight.inverse) : score;
+}
+
+/* p (rows,seq) = softmax of scores (rows,seq) f32, scaled and not yet capped, over the keys that a
+ * query sees, zero elsewhere; p may be scores. */
 template <typename T>
 static __global__ void __launch_bounds__(ROWS_PER_BLOCK *WARP)
-    softmax_kernel(const float *scores, T *p, int64_t rows, int seq)
+    softmax_kernel(const float *scores, T *p, ScoreRows of)
 {
     int64_t row = (int64_t)blockIdx.x * ROWS_PER_BLOCK + threadIdx.x / WARP;
-    if (row >= rows) {
+    if (row >= of.rows) {
         return;
     }
-    int lane = threadIdx.x % WARP, last = (int)(row % seq);
+    int seq = of.sight.seq, lane = threadIdx.x % WARP, last = (int)(row % seq);
+    int first = of.sight.first(of.first + (int)(row / seq / of.heads), last);
     const float *from = scores + row * seq;
     T *to = p + row * seq;
     float largest = -INFINITY, total = 0;
-    for (int j = lane; j <= last; j += WARP) {
-        largest = fmaxf(largest, from[j]);
+    for (int j = first + lane; j <= last; j += WARP) {
+        largest = fmaxf(largest, capped(from[j], of.sight));
     }
     for (int distance = WARP / 2; distance > 0; distance /= 2) {
         largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, distance));
     }
-    for (int j = lane; j <= last; j += WARP) {
-        total += expf(from[j] - largest);
+    for (int j = first + lane; j <= last; j += WARP) {
+        total += expf(capped(from[j], of.sight) - largest);
     }
     total = warp_sum(total);
     for (int j = lane; j < seq; j += WARP) {
-        to[j] = from_f32<T>(j <= last ? expf(from[j] - largest) / total : 0.0f);
+        bool seen = j >= first && j <= last;
+        to[j] = from_f32<T>(seen ? expf(capped(from[j], of.sight) - largest) / total : 0.0f);
     }
 }
 
-/* Row by row, from p and dp f32: ds = p (dp - sum of p dp), zero above the diagonal, in place of
- * dp. For bf16 a row of ds takes the first half of its row's bytes. */
+/* Row by row, from p and dp f32: ds = p (dp - sum of p dp), zero where a key is not seen, in place
+ * of dp; with a cap times 1 - tanh(score / cap)^2, of scores as softmax_kernel has them. For bf16 a
+ * row of ds takes the first half of its row's bytes. */
 template <typename T>
 static __global__ void __launch_bounds__(ROWS_PER_BLOCK *WARP)
-    softmax_backward_kernel(const T *p, float *dp, int64_t rows, int seq)
+    softmax_backward_kernel(const T *p, const float *scores, float *dp, ScoreRows of)
 {
     int64_t row = (int64_t)blockIdx.x * ROWS_PER_BLOCK + threadIdx.x / WARP;
-    if (row >= rows) {
+    if (row >= of.rows) {
         return;
     }
-    int lane = threadIdx.x % WARP, last = (int)(row % seq);
+    int seq = of.sight.seq, lane = threadIdx.x % WARP, last = (int)(row % seq);
+    int first = of.sight.first(of.first + (int)(row / seq / of.heads), last);
     const T *weight = p + row * seq;
     const float *from = dp + row * seq;
     T *to = (T *)(dp + row * seq);
     float mean = 0;
-    for (int j = lane; j <= last; j += WARP) {
+    for (int j = first + lane; j <= last; j += WARP) {
         mean += to_f32(weight[j]) * from[j];
     }
     mean = warp_sum(mean);
     for (int j0 = 0; j0 < seq; j0 += WARP) {
         int j = j0 + lane;
-        float value = j <= last ? to_f32(weight[j]) * (from[j] - mean) : 0.0f;
+        bool seen = j >= first && j <= last;
+        float value = seen ? to_f32(weight[j]) * (from[j] - mean) : 0.0f;
+        if (seen && of.sight.cap > 0) {
+            float share = tanhf(scores[row * seq + j] * of.sight.inverse);
+            value *= 1.0f - share * share;
+        }
         __syncwarp(); /* the warp has read up to element j0 + 31, and writes no further */
         if (j < seq) {
             to[j] = from_f32<T>(value);
@@ -188,19 +209,18 @@ static __global__ void __launch_bounds__(256)
     }
 }
 
-template <typename T>
-static void softmax(Ctx *c, const float *scores, void *p, int64_t rows, int64_t seq)
+template <typename T> static void softmax(Ctx *c, const float *scores, void *p, ScoreRows of)
 {
-    softmax_kernel<T><<<(unsigned)ceil_div(rows, ROWS_PER_BLOCK), ROWS_PER_BLOCK * WARP, 0,
-                        cuda_of(c)->stream>>>(scores, (T *)p, rows, (int)seq);
+    softmax_kernel<T><<<(unsigned)ceil_div(of.rows, ROWS_PER_BLOCK), ROWS_PER_BLOCK * WARP, 0,
+                        cuda_of(c)->stream>>>(scores, (T *)p, of);
     CUDA_LAUNCHED("naive attention, softmax");
 }
 
 template <typename T>
-static void softmax_backward(Ctx *c, const void *p, float *dp, int64_t rows, int64_t seq)
+static void softmax_backward(Ctx *c, const void *p, const float *scores, float *dp, ScoreRows of)
 {
-    softmax_backward_kernel<T><<<(unsigned)ceil_div(rows, ROWS_PER_BLOCK), ROWS_PER_BLOCK * WARP, 0,
-                                 cuda_of(c)->stream>>>((const T *)p, dp, rows, (int)seq);
+    softmax_backward_kernel<T><<<(unsigned)ceil_div(of.rows, ROWS_PER_BLOCK), ROWS_PER_BLOCK * WARP,
+                                 0, cuda_of(c)->stream>>>((const T *)p, scores, dp, of);
     CUDA_LAUNCHED("naive attention, softmax backward");
 }
 
@@ -217,6 +237,31 @@ static int64_t sequences_at_once(HeadShape s)
 {
     int64_t each = s.heads * s.seq * s.seq * (int64_t)sizeof(float);
     return clamp_to(WORKSPACE_BYTES / each, 1, s.batch);
+}
+
+/* s: the sequences from `first` on. */
+static ScoreRows rows_of(HeadShape s, int64_t first)
+{
+    ScoreRows of = {};
+    of.sight = sight_of(s);
+    of.first = (int)first;
+    of.heads = (int)s.heads;
+    of.rows = s.batch * s.heads * s.seq;
+    return of;
+}
+
+/* out (B,H,T,T) f32 = scale q k^T of the sequences from `first` on. */
+static void score(Ctx *c, Tensor qkv, HeadShape s, int64_t first, Matrices out)
+{
+    HeadProduct product = {};
+    product.a = packed(qkv, s, PART_Q, first);
+    product.b = packed(qkv, s, PART_K, first);
+    product.out = out;
+    product.transpose_b = true;
+    product.m = product.n = s.seq;
+    product.k = s.head_dim;
+    product.alpha = cuda_scale(s);
+    multiply(c, s, &product);
 }
 
 /* ws: scores f32 of some sequences; none for f32. */
@@ -239,18 +284,8 @@ void cuda_naive_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor 
         Matrices p = square(p_data, qkv.dtype, s, seq);
         Matrices scores = square(qkv.dtype == DT_F32 ? p_data : ws, DT_F32, s, seq);
 
-        HeadProduct score = {};
-        score.a = packed(qkv, s, PART_Q, first);
-        score.b = packed(qkv, s, PART_K, first);
-        score.out = scores;
-        score.transpose_b = true;
-        score.m = score.n = seq;
-        score.k = dim;
-        score.alpha = 1.0f / sqrtf((float)dim);
-        multiply(c, s, &score);
-
-        CUDA_FOR_TYPE(qkv.dtype, softmax, c, (const float *)scores.data, p_data,
-                      s.batch * s.heads * seq, seq);
+        score(c, qkv, s, first, scores);
+        CUDA_FOR_TYPE(qkv.dtype, softmax, c, (const float *)scores.data, p_data, rows_of(s, first));
 
         HeadProduct value = {};
         value.a = p;
@@ -269,12 +304,12 @@ static bool sums_apart(HeadShape s, DType dtype)
     return dtype != DT_F32 && s.heads > s.kv_heads;
 }
 
-/* ws, for some sequences: dp, then ds (n,H,T,T) f32; sums of dk and dv (n,T,2GD) f32 where
- * needed. */
+/* ws, for some sequences: dp, then ds (n,H,T,T) f32; where needed scores (n,H,T,T) f32, and sums of
+ * dk and dv (n,T,2GD) f32. */
 size_t cuda_naive_backward_ws(const CudaBackend *backend, HeadShape shape, DType dtype)
 {
     (void)backend;
-    int64_t each = shape.heads * shape.seq * shape.seq;
+    int64_t each = shape.heads * shape.seq * shape.seq * (shape.cap > 0 ? 2 : 1);
     if (sums_apart(shape, dtype)) {
         each += shape.seq * 2 * shape.kv_heads * shape.head_dim;
     }
@@ -292,7 +327,7 @@ static void keys_backward(Ctx *c, HeadShape s, Matrices ds, Matrices p, Matrices
     product.transpose_a = true;
     product.m = product.k = s.seq;
     product.n = s.head_dim;
-    product.alpha = 1.0f / sqrtf((float)s.head_dim);
+    product.alpha = cuda_scale(s);
     multiply(c, s, &product);
     product.a = p;
     product.b = dout;
@@ -305,7 +340,9 @@ void cuda_naive_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor probabilities, 
                          Tensor dqkv, void *ws)
 {
     int64_t seq = shape.seq, dim = shape.head_dim, at_once = sequences_at_once(shape);
-    float *dp_data = (float *)ws, *sums = dp_data + at_once * shape.heads * seq * seq;
+    int64_t squares = at_once * shape.heads * seq * seq;
+    float *dp_data = (float *)ws, *scores = dp_data + squares;
+    float *sums = scores + (shape.cap > 0 ? squares : 0);
     for (int64_t first = 0; first < shape.batch; first += at_once) {
         HeadShape s = shape;
         s.batch = clamp_to(shape.batch - first, 1, at_once);
@@ -324,8 +361,10 @@ void cuda_naive_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor probabilities, 
         product.alpha = 1.0f;
         multiply(c, s, &product);
 
-        CUDA_FOR_TYPE(qkv.dtype, softmax_backward, c, p_data, dp_data, s.batch * s.heads * seq,
-                      seq);
+        if (s.cap > 0) {
+            score(c, qkv, s, first, square(scores, DT_F32, s, seq));
+        }
+        CUDA_FOR_TYPE(qkv.dtype, softmax_backward, c, p_data, scores, dp_data, rows_of(s, first));
 
         HeadProduct query = {};
         query.a = ds;
@@ -333,7 +372,7 @@ void cuda_naive_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor probabilities, 
         query.out = packed(dqkv, s, PART_Q, first);
         query.m = query.k = seq;
         query.n = dim;
-        query.alpha = 1.0f / sqrtf((float)dim);
+        query.alpha = cuda_scale(s);
         multiply(c, s, &query);
 
         Matrices dk = packed(dqkv, s, PART_K, first), dv = packed(dqkv, s, PART_V, first);

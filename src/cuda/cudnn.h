@@ -17,10 +17,12 @@ Cudnn *cudnn_open_described(const char *device, char *why, size_t size);
 void cudnn_close(Cudnn *cudnn); /* NULL is fine */
 
 /* What is asked of shape and type whatever the GPU: bf16, head dims a multiple of 8 up to 128,
- * more than one token. Pointers have to be multiples of 16 bytes besides. */
+ * more than one token, all keys up to the query seen, scores not capped. Pointers have to be
+ * multiples of 16 bytes besides. */
 static inline bool cudnn_attention_covers(HeadShape shape, DType dtype)
 {
-    return dtype == DT_BF16 && shape.head_dim % 8 == 0 && shape.head_dim <= 128 && shape.seq > 1;
+    return dtype == DT_BF16 && shape.head_dim % 8 == 0 && shape.head_dim <= 128 && shape.seq > 1 &&
+           !cuda_bounded(shape);
 }
 
 /* NULL, or why cuDNN cannot do this covered shape on this GPU; the text lasts until the next

@@ -6,7 +6,8 @@
  * the largest score, the sum of exponentials and the weighted sum of values over what it has
  * seen; lane l holds elements l, l + 32, ... of a row. The warps of a block are then joined, and
  * the parts of a head by a second kernel. How many parts there are depends on shape and context
- * alone, not on the position, which only the device knows: parts behind it are empty. */
+ * alone, not on the position, which only the device knows: parts behind it are empty. Of a window
+ * only its positions are shared out. */
 #include "cuda/device.cuh"
 
 #include <math.h>
@@ -149,19 +150,26 @@ __device__ static void join(float &top, float &sum, float other_top, float other
     top = both;
 }
 
+/* What becomes of scores, and how many rows count: the last `window`, 1 .. context. cap 0: none. */
+struct StepSight {
+    int64_t window;
+    float scale, cap;
+};
+
 /* PER: elements of a row that a lane holds, D <= 32 PER. Blocks (parts, H, S). With one part the
  * result goes to out, else to parts. */
 template <typename T, int PER>
 __global__ void __launch_bounds__(WARP *STEP_WARPS)
     attend_next(const T *__restrict__ qkv, CacheShape s, const int32_t *__restrict__ position,
-                const T *__restrict__ cache, float scale, T *__restrict__ out,
+                const T *__restrict__ cache, StepSight sight, T *__restrict__ out,
                 float *__restrict__ parts)
 {
     __shared__ float of_warps[STEP_WARPS][2 + PER * WARP];
     int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     int head = blockIdx.y, kv = head / (s.heads / s.kv_heads);
     int64_t sequence = blockIdx.z, rows = *position + 1;
-    int64_t share = (s.context + gridDim.x - 1) / gridDim.x, first = blockIdx.x * share;
+    int64_t share = (sight.window + gridDim.x - 1) / gridDim.x;
+    int64_t first = (rows > sight.window ? rows - sight.window : 0) + blockIdx.x * share;
     int64_t last = first + share < rows ? first + share : rows;
     const T *keys = cache + cache_at(s, sequence, kv, 0);
     const T *values = cache + cache_at(s, sequence, s.kv_heads + kv, 0);
@@ -171,7 +179,7 @@ __global__ void __launch_bounds__(WARP *STEP_WARPS)
 #pragma unroll
     for (int e = 0; e < PER; e++) {
         int at = e * WARP + lane;
-        q[e] = at < s.dim ? scale * to_f32(query[at]) : 0.0f;
+        q[e] = at < s.dim ? sight.scale * to_f32(query[at]) : 0.0f;
         sum_values[e] = 0;
     }
     for (int64_t row = first + warp * STEP_ROWS; row < last; row += STEP_WARPS * STEP_ROWS) {
@@ -192,6 +200,9 @@ __global__ void __launch_bounds__(WARP *STEP_WARPS)
 #pragma unroll
         for (int r = 0; r < STEP_ROWS; r++) {
             score[r] = row + r < last ? warp_sum(score[r]) : -INFINITY;
+            if (sight.cap > 0 && row + r < last) {
+                score[r] = sight.cap * tanhf(score[r] / sight.cap);
+            }
             most = fmaxf(most, score[r]);
         }
         float keep = sum == 0 ? 0.0f : expf(top - most);
@@ -270,7 +281,7 @@ __global__ void join_parts(const float *__restrict__ parts, int count, int dim, 
 static int part_count(const Ctx *c, HeadShape s, int64_t context)
 {
     int64_t wanted = ceil_div(2 * cuda_of(c)->processors, s.batch * s.heads);
-    return (int)clamp_to(wanted, 1, ceil_div(context, PART_ROWS));
+    return (int)clamp_to(wanted, 1, ceil_div(keys_at_most(s, context), PART_ROWS));
 }
 
 size_t cuda_attention_step_ws(const Ctx *c, HeadShape shape, DType dtype, int64_t context)
@@ -290,20 +301,21 @@ static void launch_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor
     const int32_t *at = (const int32_t *)position.data;
     T *packed = (T *)qkv.data, *kept = (T *)cache.data, *to = (T *)out.data;
     const float *table = tensor_given(rope) ? (const float *)rope.data : NULL;
-    float scale = 1.0f / sqrtf((float)shape.head_dim), *parts = (float *)ws;
+    StepSight sight = {keys_at_most(shape, s.context), cuda_scale(shape), (float)shape.cap};
+    float *parts = (float *)ws;
     int count = part_count(c, shape, s.context);
     dim3 blocks((unsigned)count, (unsigned)shape.heads, (unsigned)shape.batch);
     store_next<T><<<(unsigned)shape.batch, STORE_THREADS, 0, stream>>>(packed, s, table, at, kept);
     CUDA_LAUNCHED("store_next");
     if (s.dim <= 2 * WARP) {
         attend_next<T, 2>
-            <<<blocks, WARP * STEP_WARPS, 0, stream>>>(packed, s, at, kept, scale, to, parts);
+            <<<blocks, WARP * STEP_WARPS, 0, stream>>>(packed, s, at, kept, sight, to, parts);
     } else if (s.dim <= 4 * WARP) {
         attend_next<T, 4>
-            <<<blocks, WARP * STEP_WARPS, 0, stream>>>(packed, s, at, kept, scale, to, parts);
+            <<<blocks, WARP * STEP_WARPS, 0, stream>>>(packed, s, at, kept, sight, to, parts);
     } else if (s.dim <= 32 * WARP) {
         attend_next<T, 32>
-            <<<blocks, WARP * STEP_WARPS, 0, stream>>>(packed, s, at, kept, scale, to, parts);
+            <<<blocks, WARP * STEP_WARPS, 0, stream>>>(packed, s, at, kept, sight, to, parts);
     } else {
         cuda_fail("attention_step", "heads wider than 1024 are not covered", __FILE__, __LINE__);
     }

@@ -11,6 +11,7 @@ extern "C" {
 #include "tensor/ctx.h"
 
 #include <cuda_runtime.h>
+#include <math.h>
 
 typedef struct Matmul Matmul; /* matmul.h */
 typedef struct Cudnn Cudnn;   /* cudnn.h */
@@ -58,10 +59,11 @@ void cuda_fail(const char *what, const char *problem, const char *file, int line
  * Types: f32 and bf16 activations; accumulators are f32. */
 
 /* embed.cu */
-void cuda_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq,
-                        Tensor out);
+void cuda_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor starts,
+                        int64_t seq, Tensor out);
 void cuda_embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
-                         Tensor dpositions, int64_t seq, Mode dtable_mode, Mode dpositions_mode);
+                         Tensor dpositions, Tensor starts, int64_t seq, Mode dtable_mode,
+                         Mode dpositions_mode);
 /* norm.cu */
 void cuda_norm_forward(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats);
 void cuda_add_norm_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor y, Tensor stats);
@@ -189,6 +191,18 @@ void cuda_stamp(Backend *backend, int64_t *slot);
 double cuda_matmul_rate(Backend *backend, DType dtype);
 double cuda_copy_rate(Backend *backend);
 void cuda_fill_noise(CudaBackend *cuda, void *out, DType dtype, int64_t count); /* in [-1, 1) */
+
+/* What HeadShape says: the scale of scores; whether a query sees fewer keys than all up to itself,
+ * or scores are capped, for which kernels have a variant of their own. */
+static inline float cuda_scale(HeadShape s)
+{
+    return s.scale > 0 ? (float)s.scale : 1.0f / sqrtf((float)s.head_dim);
+}
+
+static inline bool cuda_bounded(HeadShape s)
+{
+    return keys_at_most(s, s.seq) < s.seq || s.cap > 0 || tensor_given(s.starts);
+}
 
 /* Kinds of attention, one file each (attention_naive.cu, attention_flash*.cu,
  * cudnn_attention.c). The flash kernels and cuDNN take head dims as their *_covers say; aux of

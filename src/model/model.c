@@ -353,7 +353,7 @@ void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep)
                       model->decode.position, x);
     } else {
         op_embed_forward(c, batch.ids, model->embed.weight.value, model->positions.weight.value,
-                         batch.seq, x);
+                         batch.starts, batch.seq, x);
     }
     for (int l = 0; l < s->layers; l++) {
         c->layer = l;
@@ -458,8 +458,8 @@ void model_backward(Ctx *c, Model *model, Mode mode)
     c->layer = CTX_NO_LAYER;
     /* A tied table already holds the head's part of its gradient. */
     op_embed_backward(c, model->batch.ids, model->batch.order, dres, model->embed.weight.grad,
-                      model->positions.weight.grad, model->batch.seq, s->tied ? MODE_ADD : mode,
-                      mode);
+                      model->positions.weight.grad, model->batch.starts, model->batch.seq,
+                      s->tied ? MODE_ADD : mode, mode);
 }
 
 void model_logits(Ctx *c, Model *model, int64_t first, Tensor logits)

@@ -210,6 +210,26 @@ const char *setup_mixer_name(const TrainerSetup *s)
     return kinds[s->attention];
 }
 
+/* Where documents end, if they are kept apart. */
+static int separate_documents(Run *run)
+{
+    const Config *cfg = run->cfg;
+    if (!run->setup.separate) {
+        return 0;
+    }
+    if (run->setup.spec.mixer == MIXER_TTT) {
+        return err_set(ERR_INPUT,
+                       "--documents separate: --model %s learns along a sequence, whatever "
+                       "documents are in it; leave it out, or take a model with attention",
+                       run->setup.spec.name);
+    }
+    if (run->data.source == NULL) {
+        return 0;
+    }
+    int code = dataset_separate(&run->data, cfg->end[0] != '\0' ? cfg->end : NULL, NULL);
+    return code == 0 ? 0 : err_wrap(code, "--documents separate");
+}
+
 /* Whether TTT layers of this shape can be computed; they know no kinds of attention. */
 static int check_ttt(Run *run)
 {
@@ -266,7 +286,7 @@ static int choose_attention(Run *run)
                                           [CONFIG_ATTENTION_LIBRARY] = ATTENTION_LIBRARY};
     const Config *cfg = run->cfg;
     TrainerSetup *s = &run->setup;
-    HeadShape shape = spec_head_shape(&s->spec, 0, s->batch, s->seq);
+    HeadShape shape = with_documents(spec_head_shape(&s->spec, 0, s->batch, s->seq), s->separate);
     if (cfg->attention != CONFIG_ATTENTION_AUTO) {
         s->attention = kinds[cfg->attention];
         const char *why =
@@ -389,6 +409,7 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
     s->dtype = config_dtype(cfg);
     s->graph = cfg->graph;
     s->ttt_keep = cfg->ttt_keep;
+    s->separate = cfg->documents == CONFIG_DOCUMENTS_SEPARATE;
     s->recompute = cfg->recompute == CONFIG_RECOMPUTE_BLOCK;
     s->optimizer = (OptimizerSettings){.id = (OptimizerId)cfg->optimizer,
                                        .beta1 = cfg->beta1,
@@ -406,6 +427,7 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
     s->attention = cfg->attention == CONFIG_ATTENTION_NAIVE ? ATTENTION_NAIVE : ATTENTION_FLASH;
     code = code != 0 ? code : open_data(run, need);
     code = code != 0 ? code : resolve_model(run);
+    code = code != 0 ? code : separate_documents(run);
     code = code != 0 ? code : trainer_check_sizes(s);
     code = code != 0 ? code : backend_open(cfg, comm, &run->backend);
     if (code == 0) {
