@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "model/attention_kind.h"
 #include "text/tokenizer.h"
 
 #include <math.h>
@@ -51,8 +52,7 @@ static AttentionKind attention_for(const Evaluator *e, int64_t batch, int64_t se
     if (s->mixer != MIXER_ATTENTION) {
         return e->attention;
     }
-    HeadShape shape = spec_head_shape(s, 0, batch, seq);
-    return backend_attention(e->setup.backend, e->attention, shape, e->setup.model->act);
+    return model_attention(e->setup.backend, e->attention, s, batch, seq, e->setup.model->act);
 }
 
 /* Bytes of the three blocks for passes of this shape. */
@@ -137,8 +137,7 @@ static int choose_kernels(Evaluator *e)
     const ModelSpec *spec = &s->model->spec;
     e->attention = ATTENTION_FLASH;
     if (spec->mixer == MIXER_ATTENTION) {
-        HeadShape shape = spec_head_shape(spec, 0, s->batch, s->seq);
-        e->attention = backend_attention_choose(s->backend, shape, s->model->act);
+        e->attention = model_attention_choose(s->backend, spec, s->batch, s->seq, s->model->act);
         return 0;
     }
     TttShape shape = spec_ttt_shape(spec, s->batch, s->seq);

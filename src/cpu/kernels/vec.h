@@ -251,6 +251,15 @@ VEC_INLINE Vec vec_sigmoid(Vec x)
     return 1.0f / (1.0f + vec_exp(-x));
 }
 
+/* cap tanh(x / cap). With e = e^(-2 |y|), tanh |y| = 1 - 2 e / (1 + e): most exact near the cap,
+ * where what is missing to it counts. */
+VEC_INLINE Vec vec_capped(Vec x, float cap)
+{
+    Vec size = vec_max(x, -x), e = vec_exp(size * (-2 / cap));
+    Vec capped = (1.0f - 2.0f * e / (1.0f + e)) * cap;
+    return vec_select(x < 0, -capped, capped);
+}
+
 /* The tanh form of gelu is x s for s the logistic function of x (GELU_LINEAR + GELU_CUBIC x^2). */
 #define GELU_LINEAR 1.59576912f
 #define GELU_CUBIC 0.0713548162726f
