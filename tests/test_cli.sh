@@ -91,7 +91,7 @@ expect 0 out 'folder of the experiment; without it experiments/NAME' sweep --hel
 model=(model layers d-model heads kv-heads head-dim ffn vocab context tied ttt mini-batch ttt-lr norm-eps rope-base
     rope-scaling rope-factor rope-low rope-high rope-context rope-gain norm ffn-kind qkv-bias
     qk-norm window full-every rope-local-base score-scale score-cap post-norm embed-scale logit-cap)
-training=("${model[@]}" data batch accum global-batch seq steps tokens epochs seed lr min-lr warmup
+training=("${model[@]}" data documents end batch accum global-batch seq steps tokens epochs seed lr min-lr warmup
     schedule wsd-decay weight-decay optimizer momentum beta1 beta2 eps clip device dtype attention ttt-keep graph recompute threads
     memory-limit out resume init log-every eval-every eval-batches save-every save-minutes keep
     ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout verify-every)
@@ -107,7 +107,7 @@ takes 'tokenizer info' ''
 takes 'data prepare' seed threads out "${text[@]}" tokenizer end val-fraction shard-tokens
 takes 'data stories' seed threads out bytes
 takes 'data info' ''
-step=("${model[@]}" data batch accum seq seed optimizer device dtype attention ttt-keep graph recompute threads memory-limit)
+step=("${model[@]}" data documents end batch accum seq seed optimizer device dtype attention ttt-keep graph recompute threads memory-limit)
 bench=("${step[@]}" repeats warm)
 takes 'bench step' "${bench[@]}" verify
 takes 'bench ops' "${bench[@]}" verify
@@ -117,8 +117,8 @@ takes check map
 takes sweep smoke dry-run jobs out
 takes watch every once
 takes generate seed device dtype threads tokenizer json prompt max-tokens samples temperature top-k top-p stop stream cache
-takes eval data batch seq device dtype threads memory-limit ranks oversubscribe comm-timeout "${text[@]}" tokenizer end json \
-    split batches documents
+takes eval data documents batch seq device dtype threads memory-limit ranks oversubscribe comm-timeout "${text[@]}" tokenizer end json \
+    split batches each
 takes export dtype out format shard-bytes
 takes import out
 takes completion ''

@@ -234,7 +234,7 @@ static void test_cuda_train__stamps_are_in_order_and_fill_the_step(void **state)
             for (int64_t micro = 0; micro < ACCUM; micro++) {
                 int64_t at = micro * 2 * 256;
                 trainer_micro_step(
-                    &t, (HostBatch){tokens.ids + at, tokens.targets + at, tokens.order + at},
+                    &t, (HostBatch){tokens.ids + at, tokens.targets + at, tokens.order + at, NULL},
                     micro);
             }
             trainer_update(&t, 1e-3, update);

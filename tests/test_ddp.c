@@ -51,7 +51,7 @@ static void check_needs(const char *preset)
     assert_int_equal(trainer_open(&t, &setup, backend, &plan), 0);
     trainer_init_params(&t, 5);
     Tokens tokens = make_tokens(2, setup.seq, 2, setup.spec.vocab);
-    HostBatch batch = {tokens.ids, tokens.targets, tokens.order};
+    HostBatch batch = {tokens.ids, tokens.targets, tokens.order, NULL};
     double expected = trainer_evaluate(&t, batch);
 
     float *flat = t.optimizer.param.data;

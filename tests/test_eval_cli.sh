@@ -47,7 +47,7 @@ printf '%s<|endoftext|>%s' 'Once there was a cat in the sun.' 'The cat sat by th
 expect 0 'train' data prepare two.txt --val-fraction 0 --out two
 expect 0 'train' eval run --data two --split train --batch 1 --json both.json
 expect 0 'train' eval run --data two --split train --batch 1 --batches 1 --json first.json
-expect 0 'two.txt:1' eval run two.txt --documents --json text.json
+expect 0 'two.txt:1' eval run two.txt --each --json text.json
 second=$(sed -n 's/^\t\t\t"nats":\t\([0-9.]*\),$/\1/p' text.json | sed -n 2p)
 near "$second" "$(awk -v a="$(number both.json nats)" -v b="$(number first.json nats)" 'BEGIN { printf "%.9f", a - b }')" ||
     fail "second document $second, by shards $(number both.json nats) - $(number first.json nats)"
@@ -62,7 +62,7 @@ near "$(number in.json nats)" "$(number one.json nats)" || fail "batch changes t
 
 # What is wrong is named.
 expect 2 'give --data or texts, not both' eval run two.txt --data shards
-expect 2 '--documents is for texts' eval run --documents
+expect 2 '--each is for texts' eval run --each
 expect 2 "longer than the model's context" eval run two.txt --seq 64
 expect 2 'nothing.txt' eval run nothing.txt
 : >empty.txt

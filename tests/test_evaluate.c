@@ -464,7 +464,7 @@ static void test_evaluate__whole_batches_give_the_trainer_s_mean(void **state)
     for (uint64_t k = 0; k < 5; k++) {
         int32_t tokens[CONTEXT], targets[CONTEXT];
         assert_int_equal(loader_fill(&loader, k, 1, tokens, targets), 0);
-        sum += trainer_evaluate(&f.trainer, (HostBatch){tokens, targets, NULL});
+        sum += trainer_evaluate(&f.trainer, (HostBatch){tokens, targets, NULL, NULL});
     }
     bool whole;
     assert_int_equal(evaluator_mean(&e, &mean, &whole), 0);

@@ -289,8 +289,8 @@ static void check_embedding(Backend *backend, bool with_positions)
         with_positions ? tensor_2d(wide_positions, DT_F32, SEQ, WIDTH) : TENSOR_NONE;
     Tensor out16 = tensor_2d(from_low, DT_F32, ROWS, WIDTH);
     Tensor out32 = tensor_2d(from_wide, DT_F32, ROWS, WIDTH);
-    op_embed_forward(&c, tokens, table16, positions16, SEQ, out16);
-    op_embed_forward(&c, tokens, table32, positions32, SEQ, out32);
+    op_embed_forward(&c, tokens, table16, positions16, TENSOR_NONE, SEQ, out16);
+    op_embed_forward(&c, tokens, table32, positions32, TENSOR_NONE, SEQ, out32);
     assert_memory_equal(from_low, from_wide, sizeof from_low);
     float expected = wide[3 * WIDTH + 5] + (with_positions ? wide_positions[2 * WIDTH + 5] : 0.0f);
     assert_float_equal(from_low[2 * WIDTH + 5], expected, 0);

@@ -145,7 +145,7 @@ train=(train --model gpt2-124m "${small[@]}" --vocab 300 --batch 2 --steps 2 --e
 hostile 0 "${train[@]}" --data "$given shards" --out "$given run"
 mv "$given run" "$all run"
 hostile 0 check "$all run"
-hostile 0 eval "$all run" "$all.txt" --documents
+hostile 0 eval "$all run" "$all.txt" --each
 hostile 0 eval "$all run" "$all.txt" --json -
 hostile 0 export "$all run" --out "$given hf"
 hostile 2 export "$all run" --out "$given hf"

@@ -94,7 +94,7 @@ static void check(const Case *k)
         }
     }
     Tokens tokens = make_tokens(setup.batch, setup.seq, setup.batch, setup.spec.vocab);
-    HostBatch batch = {tokens.ids, tokens.targets, tokens.order};
+    HostBatch batch = {tokens.ids, tokens.targets, tokens.order, NULL};
     trainer_micro_step(&t, batch, 0);
     const double *grad = t.optimizer.grad.data;
     for (int r = 0; r < table->count; r++) {

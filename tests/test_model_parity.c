@@ -63,7 +63,7 @@ static void check_logits(const Gold *gold, const char *model, const Variant *v, 
     backend->upload(backend, t->ids.data, host.ids, tensor_bytes(t->ids));
     backend->upload(backend, t->targets.data, host.targets, tensor_bytes(t->targets));
     model_forward(c, &t->model,
-                  (DeviceBatch){t->setup.batch, t->setup.seq, t->ids, t->targets, t->order},
+                  (DeviceBatch){.batch = t->setup.batch, .seq = t->setup.seq, .ids = t->ids},
                   KEEP_NOTHING);
     int64_t vocab = t->setup.spec.vocab, width = t->model.vocab_rows;
     Tensor logits = ctx_scratch(c, MEM_HEAD, v->dtype, t->ids.dim[0], width);

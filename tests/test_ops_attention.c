@@ -3,6 +3,7 @@
 #include "support/op_hand.h"
 
 #include "ref/ref.h"
+#include "support/op_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -193,6 +194,145 @@ static void test_ops_attention__survives_large_scores(void **state)
     }
 }
 
+/* D = 4, three tokens, the scores of the third q.k/2 = (ln 2, 0, ln 3). Those of which it sees two
+ * leave weights 1/4 and 3/4; a scale of 1/4 is half of 1/sqrt(D). */
+static void test_ops_attention__of_seen_tokens(void **state)
+{
+    Ctx *c = *state;
+    double ln2 = 0.693147180559945309, ln3 = 1.09861228866810969;
+    double values[] = {9, 9, 9, 9, ln2, 1, 1, 1, 4, 8, 0, -4, //
+                       2, 0, 0, 0, 0,   1, 1, 1, 4, 8, 0, -4, //
+                       2, 0, 0, 0, ln3, 5, 5, 5, 8, 0, 4, 0};
+    Tensor qkv = hand_filled(c, DT_F64, 3, 12, values);
+    Tensor starts = hand_flat(hand_filled(c, DT_I32, 3, 1, (double[]){0, 1, 1}));
+    HeadShape window = head_shape(1, 3, 1, 1, 4), document = window, scaled = window;
+    window.window = 2;
+    document.starts = starts;
+    scaled.scale = 0.25;
+    for (AttentionKind kind = ATTENTION_NAIVE; kind <= ATTENTION_FLASH; kind++) {
+        Attended a = attend(c, qkv, window, kind);
+        hand_expect_values(tensor_rows(a.out, 2, 1), (double[]){7, 2, 3, -1}, 1e-14);
+        a = attend(c, qkv, document, kind);
+        hand_expect_values(tensor_rows(a.out, 1, 1), (double[]){4, 8, 0, -4}, 1e-14);
+        hand_expect_values(tensor_rows(a.out, 2, 1), (double[]){7, 2, 3, -1}, 1e-14);
+        a = attend(c, qkv, scaled, kind);
+        double total = sqrt(2) + 1 + sqrt(3), last = sqrt(3) / total;
+        hand_close_to(ref_get(a.out, 8), 4 * (1 - last) + 8 * last, 1e-14);
+    }
+    Attended a = attend(c, qkv, window, ATTENTION_NAIVE);
+    hand_expect_values(a.aux, (double[]){1, 0, 0, 2.0 / 3, 1.0 / 3, 0, 0, 0.25, 0.75}, 1e-14);
+    a = attend(c, qkv, document, ATTENTION_FLASH);
+    hand_expect_values(hand_flat(a.aux), (double[]){ref_get(a.aux, 0), 0, log(4)}, 1e-14);
+}
+
+/* D = 1: scores of the second token 8 and 1000 become 2 tanh 4 and 2 under a cap of 2. */
+static void test_ops_attention__of_capped_scores(void **state)
+{
+    Ctx *c = *state;
+    Tensor qkv = hand_filled(c, DT_F64, 2, 3, (double[]){1, 0.8, 1, 10, 100, 0});
+    HeadShape shape = head_shape(1, 2, 1, 1, 1);
+    shape.cap = 2;
+    Attended a = attend(c, qkv, shape, ATTENTION_FLASH);
+    double first = exp(2 * tanh(4)), second = exp(2);
+    hand_close_to(ref_get(a.out, 1), first / (first + second), 1e-14);
+    hand_close_to(ref_get(a.aux, 1), log(first + second), 1e-14);
+}
+
+typedef struct {
+    Tensor out, dqkv;
+} Pass;
+
+static Pass pass_of(Ctx *c, Tensor qkv, Tensor dout, HeadShape shape, AttentionKind kind)
+{
+    Attended a = attend(c, qkv, shape, kind);
+    Pass pass = {a.out, hand_filled(c, qkv.dtype, qkv.dim[0], qkv.dim[1], NULL)};
+    op_attention_backward(c, dout, qkv, a.out, a.aux, shape, pass.dqkv);
+    return pass;
+}
+
+/* Sequences of documents against each document by itself, and windows that hide nothing against
+ * none. */
+static void seen_by_parts(Ctx *c, DType dtype, AttentionKind kind, int64_t window, double tolerance)
+{
+    static const int64_t lengths[] = {1, 1, 7, 50, 1, 64, 3, 30, 100, 1}; /* 157 and 101 in all */
+    HeadShape shape = head_shape(2, 129, 4, 2, 12);
+    int64_t rows = shape.batch * shape.seq;
+    Tensor qkv = hand_normals(c, dtype, rows, packed_width(shape), 1);
+    Tensor dout = hand_normals(c, dtype, rows, 48, 1);
+    Tensor starts = hand_flat(hand_filled(c, DT_I32, rows, 1, NULL));
+    int64_t first = 0;
+    for (int i = 0; first < rows; i++) { /* cut where a sequence ends */
+        int64_t left = shape.seq - first % shape.seq;
+        int64_t length = lengths[i % 10] < left ? lengths[i % 10] : left;
+        for (int64_t n = first; n < first + length; n++) {
+            ref_put(starts, n, (double)(first % shape.seq));
+        }
+        first += length;
+    }
+    shape.window = window;
+    HeadShape packed = shape;
+    packed.starts = starts;
+    Pass together = pass_of(c, qkv, dout, packed, kind);
+    for (int64_t n = 0; n < rows;) {
+        int64_t last = n + 1;
+        while (last < rows && last % shape.seq != 0 &&
+               ref_index(starts, last) == ref_index(starts, n)) {
+            last++;
+        }
+        HeadShape alone = shape;
+        alone.batch = 1;
+        alone.seq = last - n;
+        Pass apart =
+            pass_of(c, tensor_rows(qkv, n, last - n), tensor_rows(dout, n, last - n), alone, kind);
+        Tensor parts[][2] = {{apart.out, tensor_rows(together.out, n, last - n)},
+                             {apart.dqkv, tensor_rows(together.dqkv, n, last - n)}};
+        for (int p = 0; p < 2; p++) {
+            for (int64_t e = 0; e < tensor_count(parts[p][0]); e++) {
+                hand_close_to(ref_get(parts[p][1], e), ref_get(parts[p][0], e), tolerance);
+            }
+        }
+        n = last;
+    }
+}
+
+static void on_backend(Backend *backend, DType dtype, double tolerance)
+{
+    for (AttentionKind kind = ATTENTION_NAIVE; kind <= ATTENTION_FLASH; kind++) {
+        for (int64_t window = 0; window < 80; window += 37) {
+            Ctx c;
+            op_ctx_init(&c, backend, (size_t)8 << 20);
+            seen_by_parts(&c, dtype, kind, window, tolerance);
+            op_ctx_free(&c);
+        }
+    }
+    backend->close(backend);
+}
+
+static void test_ops_attention__documents_are_apart(void **state)
+{
+    (void)state;
+    on_backend(ref_backend_open(), DT_F64, 1e-13);
+    on_backend(cpu_backend_open(2), DT_F32, 3e-6);
+}
+
+/* FLOPs of a window of 3 over 5 tokens: 1 + 2 + 3 + 3 + 3 keys, a product each for scores and
+ * values; one beyond the sequence counts and gives what none does. */
+static void test_ops_attention__windows_cost_what_they_see(void **state)
+{
+    Ctx *c = *state;
+    HeadShape shape = head_shape(2, 5, 3, 1, 4);
+    Tensor qkv = hand_normals(c, DT_F64, 10, packed_width(shape), 1);
+    Attended all = attend(c, qkv, shape, ATTENTION_FLASH);
+    assert_true(c->stats[OP_ATTENTION_FORWARD].flops == 2 * 3 * 4 * 4.0 * 15);
+    shape.window = 5;
+    Attended beyond = attend(c, qkv, shape, ATTENTION_FLASH);
+    assert_true(c->stats[OP_ATTENTION_FORWARD].flops == 2 * 3 * 4 * 4.0 * 30);
+    hand_expect_values(beyond.out, all.out.data, 0);
+    shape.window = 3;
+    attend(c, qkv, shape, ATTENTION_FLASH);
+    assert_true(c->stats[OP_ATTENTION_FORWARD].flops == 2 * 3 * 4 * 4.0 * 42);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +342,10 @@ int main(void)
         HAND_TEST(test_ops_attention__of_two_tokens),
         HAND_TEST(test_ops_attention__naive_and_flash_agree),
         HAND_TEST(test_ops_attention__survives_large_scores),
+        HAND_TEST(test_ops_attention__of_seen_tokens),
+        HAND_TEST(test_ops_attention__of_capped_scores),
+        cmocka_unit_test(test_ops_attention__documents_are_apart),
+        HAND_TEST(test_ops_attention__windows_cost_what_they_see),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

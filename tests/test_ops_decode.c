@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#define BYTES ((size_t)4 << 20)
+#define BYTES ((size_t)16 << 20)
 
 static Tensor cache_of(Ctx *c, DType dtype, int64_t sequences, HeadShape s, int64_t context)
 {
@@ -100,9 +100,15 @@ static void fill_and_step(Ctx *c, DType dtype, HeadShape s, bool turned, int64_t
 
 static void fill_and_step_everywhere(Ctx *c, DType dtype, double tolerance)
 {
-    static const HeadShape shapes[] = {HEADS(1, 9, 1, 1, 4), HEADS(3, 7, 3, 1, 6),
-                                       HEADS(2, 12, 4, 2, 20), HEADS(1, 140, 2, 1, 18)};
-    for (int i = 0; i < 4; i++) {
+    static const HeadShape shapes[] = {HEADS(1, 9, 1, 1, 4),
+                                       HEADS(3, 7, 3, 1, 6),
+                                       HEADS(2, 12, 4, 2, 20),
+                                       HEADS(1, 140, 2, 1, 18),
+                                       SEES(3, 9, 3, 1, 6, 2, 0.3, 0, 0),
+                                       SEES(1, 300, 2, 1, 18, 131, 0, 0, 0),
+                                       SEES(2, 12, 4, 2, 20, 1, 0, 2, 0),
+                                       SEES(1, 40, 2, 2, 8, 40, 0, 1.5, 0)};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         HeadShape s = shapes[i];
         for (int turned = 0; turned < 2; turned++) {
             ArenaMark mark = arena_mark(&c->saved);

@@ -107,9 +107,9 @@ static void test_ops_ref__embed(void **state)
     Tensor positions = hand_filled(c, DT_F32, 3, 2, (double[]){0.5, 0.25, -1, -2, 7, 7});
     Tensor ids = hand_flat(hand_filled(c, DT_I32, 4, 1, (double[]){2, 0, 0, 2}));
     Tensor out = hand_filled(c, DT_F32, 4, 2, NULL);
-    op_embed_forward(c, ids, table, positions, 2, out);
+    op_embed_forward(c, ids, table, positions, TENSOR_NONE, 2, out);
     hand_expect_values(out, (double[]){100.5, 200.25, 0, 0, 1.5, 2.25, 99, 198}, 0);
-    op_embed_forward(c, ids, table, TENSOR_NONE, 4, out);
+    op_embed_forward(c, ids, table, TENSOR_NONE, TENSOR_NONE, 4, out);
     hand_expect_values(out, (double[]){100, 200, 1, 2, 1, 2, 100, 200}, 0);
 }
 
@@ -122,13 +122,13 @@ static void test_ops_ref__embed_backward_repeated_and_absent_tokens(void **state
     Tensor dout = hand_filled(c, DT_F32, 4, 1, (double[]){1, 10, 100, 1000});
     Tensor dtable = hand_filled(c, DT_F32, 3, 1, NULL),
            dpositions = hand_filled(c, DT_F32, 3, 1, NULL);
-    op_embed_backward(c, ids, order, dout, dtable, dpositions, 2, MODE_SET, MODE_SET);
+    op_embed_backward(c, ids, order, dout, dtable, dpositions, TENSOR_NONE, 2, MODE_SET, MODE_SET);
     hand_expect_values(dtable, (double[]){110, 0, 1001}, 0);
     hand_expect_values(dpositions, (double[]){101, 1010, 0}, 0);
-    op_embed_backward(c, ids, order, dout, dtable, dpositions, 2, MODE_ADD, MODE_SET);
+    op_embed_backward(c, ids, order, dout, dtable, dpositions, TENSOR_NONE, 2, MODE_ADD, MODE_SET);
     hand_expect_values(dtable, (double[]){220, 0, 2002}, 0);
     hand_expect_values(dpositions, (double[]){101, 1010, 0}, 0);
-    op_embed_backward(c, ids, order, dout, dtable, dpositions, 1, MODE_SET, MODE_ADD);
+    op_embed_backward(c, ids, order, dout, dtable, dpositions, TENSOR_NONE, 1, MODE_SET, MODE_ADD);
     hand_expect_values(dtable, (double[]){110, 0, 1001}, 0);
     hand_expect_values(dpositions, (double[]){101 + 1111, 1010, 0}, 0);
 }

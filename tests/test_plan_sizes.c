@@ -35,7 +35,7 @@ static void counted_as_executed(const char *preset, int64_t accum)
     trainer_init_params(&t, 1);
     Tokens tokens = make_tokens(17, 40, 17, setup.spec.vocab);
     for (int64_t micro = 0; micro < accum; micro++) {
-        trainer_micro_step(&t, (HostBatch){tokens.ids, tokens.targets, tokens.order}, micro);
+        trainer_micro_step(&t, (HostBatch){tokens.ids, tokens.targets, tokens.order, NULL}, micro);
     }
     trainer_update(&t, 1e-3, 0);
     double flops = 0;

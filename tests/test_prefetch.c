@@ -151,7 +151,7 @@ static void test_prefetch__uses_the_memory_given(void **state)
     positions_open(&positions, sizes, 1, 65536);
     Loader loader;
     assert_int_equal(loader_init(&loader, &positions.split, 7, 701, SEED), 0);
-    size_t bytes = prefetch_bytes(3, 7, 701);
+    size_t bytes = prefetch_bytes(3, 7, 701, false);
     uint8_t *memory = mem_try_aligned(bytes + 64);
     memset(memory, 0xa5, bytes + 64);
     Prefetch *prefetch;

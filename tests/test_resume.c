@@ -87,6 +87,11 @@ static const char *const windowed[] = {
     "vocab",      "2100", "context",         "32",  "seq",     "16",
     "batch",      "2",    "device",          "ref", "window",  "8",
     "full-every", "2",    "rope-local-base", "100", NULL};
+static const char *const told[] =
+    {/* data with an end of documents */
+     "data", "builtin:bytes", "model", "tiny", "layers", "2",     "d-model", "32",     "heads",
+     "4",    "context",       "32",    "seq",  "16",     "batch", "2",       "device", "ref",
+     NULL};
 static const char *const ttt[] = {"model",   "ttt-125m", "layers", "1",  "d-model", "32",
                                   "heads",   "2",        "ffn",    "48", "vocab",   "2100",
                                   "context", "32",       "seq",    "16", "batch",   "2",
@@ -264,7 +269,7 @@ static void every_option_does_what_its_row_says(void **state)
     (void)state;
     char *of_plain = save("plain", plain, SETTLED), *of_ttt = save("ttt", ttt, SETTLED);
     char *of_stretched = save("stretched", stretched, SETTLED);
-    char *of_yarn = save("yarn", yarn, SETTLED);
+    char *of_yarn = save("yarn", yarn, SETTLED), *of_told = save("told", told, SETTLED);
     char *of_windowed = save("windowed", windowed, SETTLED);
     size_t walked = 0;
     const Option *options = config_options();
@@ -293,6 +298,8 @@ static void every_option_does_what_its_row_says(void **state)
             walk_one(option, windowed, of_windowed);
         } else if (rope && strcmp(option->name, "rope-base") != 0) {
             walk_one(option, yarn, of_yarn);
+        } else if (strcmp(option->name, "documents") == 0) {
+            walk_one(option, told, of_told);
         } else {
             walk_one(option, inner ? ttt : plain, inner ? of_ttt : of_plain);
         }
@@ -300,6 +307,7 @@ static void every_option_does_what_its_row_says(void **state)
     }
     assert_in_range(walked, 50, CONFIG_MAX_OPTIONS);
     free(of_stretched);
+    free(of_told);
     free(of_yarn);
     free(of_windowed);
     free(of_plain);

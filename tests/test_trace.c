@@ -68,7 +68,8 @@ static double run_step(Fixture *f, int64_t step)
         timed_set_pace(micro + 1);
         trainer_micro_step(
             &f->trainer,
-            (HostBatch){f->tokens.ids + at, f->tokens.targets + at, f->tokens.order + at}, micro);
+            (HostBatch){f->tokens.ids + at, f->tokens.targets + at, f->tokens.order + at, NULL},
+            micro);
     }
     timed_set_pace(1);
     trainer_update(&f->trainer, 1e-3, step);
@@ -244,7 +245,7 @@ static void test_trace__leaves_out_what_is_no_step(void **state)
     run_step(&f, 0);
     trace_stop(f.trace);
     trace_start(f.trace);
-    trainer_evaluate(&f.trainer, (HostBatch){f.tokens.ids, f.tokens.targets, f.tokens.order});
+    trainer_evaluate(&f.trainer, (HostBatch){f.tokens.ids, f.tokens.targets, f.tokens.order, NULL});
     trace_stop(f.trace);
     trace_events(f.trace, &count);
     assert_int_equal(count, 0);

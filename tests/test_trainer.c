@@ -64,7 +64,8 @@ static void test_trainer__accumulated_gradients_equal_the_large_batch(void **sta
         for (int64_t micro = 0; micro < setup.accum; micro++) {
             int64_t at = micro * setup.batch * setup.seq;
             trainer_micro_step(
-                &t, (HostBatch){tokens.ids + at, tokens.targets + at, tokens.order + at}, micro);
+                &t, (HostBatch){tokens.ids + at, tokens.targets + at, tokens.order + at, NULL},
+                micro);
         }
         grads[i] = gold_download(backend, t.optimizer.grad);
         count = t.model.params.flat;

@@ -80,8 +80,11 @@ void products_of_model(ModelProducts *out, const ModelSpec *spec, DType dtype, i
     c.dry = true;
     c.note = note;
     c.note_user = out;
-    DeviceBatch tokens = {batch, seq, unreal(DT_I32, rows), unreal(DT_I32, rows),
-                          unreal(DT_I32, rows)};
+    DeviceBatch tokens = {.batch = batch,
+                          .seq = seq,
+                          .ids = unreal(DT_I32, rows),
+                          .targets = unreal(DT_I32, rows),
+                          .order = unreal(DT_I32, rows)};
     model_forward(&c, &model, tokens, KEEP_ALL);
     model_head(&c, &model, unreal(acc, rows), 1, true, MODE_SET);
     model_backward(&c, &model, MODE_SET);

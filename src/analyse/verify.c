@@ -34,6 +34,7 @@
 #define FLOOR 5e-4
 #define PIECE ((int64_t)1 << 20) /* elements looked at together */
 #define RATE 1e-2                /* of the update: large beside the rounding of weights */
+#define DOCUMENT 37              /* tokens of one, where documents are kept apart */
 #define UPDATE 10                /* its number, which the corrections of the moments depend on */
 
 /* The tokens of the update: sequence s of it is a copy of number which(s). */
@@ -59,17 +60,18 @@ static void run_micro_steps(Trainer *t, const Copies *copies,
                             int (*of)(const Copies *copies, int64_t s))
 {
     int64_t batch = t->setup.batch, seq = t->setup.seq, rows = batch * seq;
-    int32_t *ids = mem_zalloc((size_t)rows, 3 * sizeof *ids);
-    int32_t *targets = ids + rows, *order = targets + rows;
+    int32_t *ids = mem_zalloc((size_t)rows, 4 * sizeof *ids);
+    int32_t *targets = ids + rows, *order = targets + rows, *starts = order + rows;
     uint32_t *counts = mem_zalloc((size_t)copies->vocab, sizeof *counts);
     for (int64_t micro = 0; micro < t->setup.accum; micro++) {
         for (int64_t row = 0; row < rows; row++) {
             int number = of(copies, micro * batch + row / seq);
             ids[row] = token(copies, number, row % seq);
             targets[row] = token(copies, number, row % seq + 1);
+            starts[row] = (int32_t)(row % seq / DOCUMENT * DOCUMENT);
         }
         prefetch_sort(ids, rows, (uint64_t)copies->vocab, counts, order);
-        trainer_micro_step(t, (HostBatch){ids, targets, order}, micro);
+        trainer_micro_step(t, (HostBatch){ids, targets, order, starts}, micro);
         t->backend->sync(t->backend); /* before the tokens are overwritten */
     }
     free(counts);

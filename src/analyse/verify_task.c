@@ -111,9 +111,9 @@ static int verify_stand_in(Trainer *timed, Backend *trusted, Task task, size_t f
     setup.seq = task.seq;
     setup.batch = setup.accum = STAND_IN;
     const ModelSpec *spec = &setup.spec;
+    AttentionUse use = {spec, setup.batch, setup.seq, setup.separate, dtype_act(setup.dtype)};
     const char *refusal = spec->mixer == MIXER_ATTENTION
-                              ? model_attention_refusal(backend, setup.attention, spec, setup.batch,
-                                                        setup.seq, dtype_act(setup.dtype))
+                              ? model_attention_refusal(backend, setup.attention, &use)
                               : NULL;
     if (refusal != NULL) {
         return not_verified("a whole sequence would take %s too long, and in a shorter one %s",

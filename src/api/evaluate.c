@@ -20,7 +20,7 @@
 int evaluation_check(const Config *cfg, int count, char **inputs)
 {
     static const char *const of_data[] = {"data", "split", "batches"};
-    static const char *const of_texts[] = {"documents", "format", "field", "skip-bad"};
+    static const char *const of_texts[] = {"each", "format", "field", "skip-bad"};
     for (size_t i = 0; count > 0 && i < sizeof of_data / sizeof of_data[0]; i++) {
         if (config_is_set(cfg, of_data[i])) {
             return err_set(ERR_INPUT, "--%s does not go with texts: give --data or texts, not both",
@@ -61,6 +61,19 @@ static int choose_seq(Evaluation *e, int64_t *seq)
                          spec->context);
 }
 
+/* The option as it is given here, or else as it was in training. */
+static const Config *documents_of(const Evaluation *e)
+{
+    return config_is_set(e->cfg, "documents") ? e->cfg : &e->model->config;
+}
+
+/* The token that ends documents, or NULL for the tokenizer's own. */
+static const char *end_of(const Evaluation *e)
+{
+    const char *end = config_is_set(e->cfg, "end") ? e->cfg->end : e->model->config.end;
+    return end[0] != '\0' ? end : NULL;
+}
+
 static int open_evaluator(Evaluation *e)
 {
     const Config *cfg = e->cfg;
@@ -74,11 +87,16 @@ static int open_evaluator(Evaluation *e)
                             .comm = e->comm,
                             .batch = given ? cfg->batch : e->model->config.batch,
                             .fit = !given,
+                            .separate = documents_of(e)->documents == CONFIG_DOCUMENTS_SEPARATE,
                             .interrupted = signals_pending};
     if (limit > 0) {
         setup.memory = limit > held ? limit - held : 1;
     }
     int code = choose_seq(e, &setup.seq);
+    if (code == 0 && setup.separate && setup.model->spec.mixer == MIXER_TTT) {
+        code = err_set(ERR_INPUT, "--documents separate: the model has TTT layers, which learn "
+                                  "along a sequence whatever documents are in it; leave it out");
+    }
     code = code != 0 ? code : evaluator_open(&e->evaluator, &setup);
     e->report->batch = e->evaluator.setup.batch;
     e->report->seq = setup.seq;
@@ -91,7 +109,6 @@ static int open_evaluator(Evaluation *e)
  * is none. */
 static uint32_t *token_sizes(Evaluation *e, const Dataset *dataset)
 {
-    const Config *cfg = e->cfg;
     int64_t vocab = e->model->model.spec.vocab;
     Tokenizer *own = NULL;
     const Tokenizer *tokenizer = e->model->tokenizer;
@@ -107,7 +124,7 @@ static uint32_t *token_sizes(Evaluation *e, const Dataset *dataset)
         return NULL;
     }
     uint32_t end;
-    if (tokenizer_end(tokenizer, cfg->end[0] != '\0' ? cfg->end : NULL, &end) != 0) {
+    if (tokenizer_end(tokenizer, end_of(e), &end) != 0) {
         end = UINT32_MAX; /* all tokens are text */
     }
     uint32_t *sizes = eval_token_sizes(tokenizer, end, vocab);
@@ -115,8 +132,15 @@ static uint32_t *token_sizes(Evaluation *e, const Dataset *dataset)
     return sizes;
 }
 
-static int evaluate_split(Evaluation *e, const Dataset *dataset)
+static int evaluate_split(Evaluation *e, Dataset *dataset)
 {
+    if (e->evaluator.setup.separate) {
+        int found = dataset_separate(dataset, end_of(e), e->model->tokenizer);
+        if (found != 0) {
+            return err_wrap(found, "--documents separate");
+        }
+        e->evaluator.setup.end = dataset->train.end;
+    }
     const Split *split =
         e->cfg->split == CONFIG_SPLIT_TRAIN ? &dataset->train : &dataset->validation;
     Loader loader;
@@ -177,7 +201,8 @@ static int evaluate_texts(Evaluation *e, int count, char **inputs)
     if (e->comm != NULL && comm_ranks(e->comm) > 1) {
         options.interrupted = NULL; /* ranks find out together */
     }
-    int code = tokenizer_end(tokenizer, cfg->end[0] != '\0' ? cfg->end : NULL, &text.end);
+    int code = tokenizer_end(tokenizer, end_of(e), &text.end);
+    e->evaluator.setup.end = (int32_t)text.end;
     code = code != 0 ? code : source_open(options, &text.source);
     if (code == 0) {
         code = evaluate_text(&e->evaluator, &text, &e->report->documents);

@@ -27,7 +27,7 @@ typedef struct {
     int input_count;
     uint64_t documents; /* complete ones */
     EvalNamed best, worst;
-    cJSON *each; /* with --documents and --json; NULL else */
+    cJSON *each; /* with --each and --json; NULL else */
 } EvalReport;
 
 typedef struct {

@@ -38,7 +38,7 @@ static double document_bits(const EvalDocument *document)
 
 /* --- documents --- */
 
-/* --documents: the head of their table, and a row. */
+/* --each: the head of their table, and a row. */
 static void print_head(void)
 {
     printf("%8s %10s %10s %9s %9s  %s\n", "document", "tokens", "bytes", "loss", "bits/byte",
@@ -235,7 +235,7 @@ static bool prints_table(const Eval *e)
 static int take_document(void *user, const EvalDocument *document)
 {
     Eval *e = user;
-    if (e->cfg->documents && prints_table(e)) {
+    if (e->cfg->each && prints_table(e)) {
         log_live("%s", "");
         if (document->number == 1) {
             print_head();
@@ -273,7 +273,7 @@ static int evaluate(Eval *e, const char *model, int count, char **inputs)
     if (code != 0) {
         return code;
     }
-    if (count > 0 && e->cfg->documents && e->cfg->json[0] != '\0') {
+    if (count > 0 && e->cfg->each && e->cfg->json[0] != '\0') {
         e->report.each = json_array();
     }
     Evaluation evaluation = {.cfg = e->cfg,

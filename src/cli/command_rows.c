@@ -171,7 +171,7 @@ const CommandRow command_rows[COMMAND_COUNT] = {
          "run directory, a checkpoint in it, or a Hugging Face folder.",
          "eval runs/llama-22m-1a2b --data shards\n"
          "eval gpt2/ book.txt\n"
-         "eval runs/x --documents articles.jsonl\n"
+         "eval runs/x --each articles.jsonl\n"
          "eval runs/x --data shards --ranks 4 --json eval.json\n"},
     [COMMAND_EXPORT] =
         {cmd_export, "a model for Hugging Face, or a record for other tools", " RUN",

@@ -84,7 +84,8 @@ static int time_steps(Bench *bench, Candidate *c)
             return code != 0 ? code : err_set(signals_pending(), "stopped by a signal");
         }
         double start = clock_seconds();
-        trainer_micro_step(t, (HostBatch){batch.tokens, batch.targets, batch.order}, 0);
+        trainer_micro_step(t, (HostBatch){batch.tokens, batch.targets, batch.order, batch.starts},
+                           0);
         backend->sync(backend);
         double middle = clock_seconds();
         trainer_update(t, 1e-4, i + WARM_STEPS);

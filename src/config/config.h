@@ -88,6 +88,7 @@ enum { CONFIG_TIES_IDS, CONFIG_TIES_LEXICOGRAPHIC };
 enum { CONFIG_UNIT_DOCUMENT, CONFIG_UNIT_LINE };
 enum { CONFIG_IDS_TEXT, CONFIG_IDS_UINT16, CONFIG_IDS_UINT32 };
 enum { CONFIG_SPLIT_VAL, CONFIG_SPLIT_TRAIN };
+enum { CONFIG_DOCUMENTS_JOINED, CONFIG_DOCUMENTS_SEPARATE };
 
 /* Where a value came from. DERIVED values were set by config_check from other options. */
 typedef enum {
@@ -104,7 +105,7 @@ typedef struct {
     int line; /* of the config file, from 1; ORIGIN_FILE only */
 } Origin;
 
-#define CONFIG_MAX_OPTIONS 128
+#define CONFIG_MAX_OPTIONS 192
 
 typedef struct Config {
     Command command;
@@ -115,7 +116,9 @@ typedef struct Config {
     bool ttt_keep;
 
     /* data */
-    char *data; /* folder or files of shards, or builtin:NAME; "": none */
+    char *data;    /* folder or files of shards, or builtin:NAME; "": none */
+    int documents; /* CONFIG_DOCUMENTS_* */
+    char *end;     /* token behind documents; "": the tokenizer's own */
 
     /* batch and length of the run */
     int64_t batch;        /* sequences per rank per micro-step */
@@ -187,7 +190,6 @@ typedef struct Config {
     int ids; /* CONFIG_IDS_* */
 
     /* data prepare */
-    char *end; /* token; "": the tokenizer's own */
     double val_fraction;
     int64_t shard_tokens;
 
@@ -208,7 +210,7 @@ typedef struct Config {
     /* eval */
     int split;       /* CONFIG_SPLIT_* */
     int64_t batches; /* 0: all */
-    bool documents;  /* one by one */
+    bool each;       /* document by itself */
 
     /* export */
     int64_t shard_bytes;

@@ -20,6 +20,7 @@ static const char *const comm_dtypes[] = {"f32", "bf16", NULL};
 static const char *const links[] = {"none",   "nvlink", "pcie",     "ib400",
                                     "eth100", "eth10",  "measured", NULL};
 static const char *const formats[] = {"auto", "text", "jsonl", "hf", "csv", "tensorboard", NULL};
+static const char *const document_kinds[] = {"joined", "separate", NULL};
 static const char *const splits[] = {"val", "train", NULL};
 static const char *const ties[] = {"ids", "lexicographic", NULL};
 static const char *const units[] = {"document", "line", NULL};
@@ -107,6 +108,19 @@ static const Option options[] = {
                       "builtin:stories; builtin:random unless given"},
               {BIT(EVAL), "tokens to evaluate on, in place of texts; unless given, the run's own"}),
          .required = BIT(TRAIN)},
+    {"documents", CHOICE(documents, "joined", document_kinds), GROUP, STEP | BIT(EVAL), REFUSED,
+     RESULT | LATER,
+     "joined: a token sees all before it in its sequence; separate: those of its own document "
+     "alone, and positions count from its beginning",
+     ALSO({BIT(EVAL), "joined or separate, as in training; unless given, as the run", ""})},
+    {"end", TEXT(end, "", "TOKEN"), GROUP, STEP | BIT(DATA_PREPARE) | BIT(EVAL), REFUSED,
+     RESULT | LATER,
+     "with --documents separate: token that ends a document, the one that `pacer data prepare` "
+     "was given; without it <|endoftext|>, <|end_of_text|>, </s> or <eos>, the first that the "
+     "tokenizer has",
+     ALSO({BIT(DATA_PREPARE) | BIT(EVAL),
+           "token put behind every document; without it <|endoftext|>, <|end_of_text|>, </s> or "
+           "<eos>, the first that the tokenizer has"})},
 #undef GROUP
 
 #define GROUP "Batch and length"
@@ -316,9 +330,6 @@ static const Option options[] = {
 #undef GROUP
 
 #define GROUP "Shards"
-    {"end", TEXT(end, "", "TOKEN"), GROUP, BIT(DATA_PREPARE) | BIT(EVAL), NO_RUN, 0,
-     "token put behind every document; without it <|endoftext|>, <|end_of_text|>, </s> or <eos>, "
-     "the first that the tokenizer has"},
     {"val-fraction", REAL(val_fraction, "0.01", 0, 0.5), GROUP, BIT(DATA_PREPARE), NO_RUN, 0,
      "part of the documents set aside for validation"},
     {"shard-tokens", INT(shard_tokens, "100M", 1, 1e12), GROUP, BIT(DATA_PREPARE), NO_RUN, 0,
@@ -381,7 +392,7 @@ static const Option options[] = {
     {"split", CHOICE(split, "val", splits), GROUP, BIT(EVAL), NO_RUN, 0, "which part of --data"},
     {"batches", INT(batches, "0", 0, 1e12), GROUP, BIT(EVAL), NO_RUN, 0,
      "of --data, from its beginning; 0: all there are"},
-    {"documents", BOOL(documents, "off"), GROUP, BIT(EVAL), NO_RUN, 0,
+    {"each", BOOL(each, "off"), GROUP, BIT(EVAL), NO_RUN, 0,
      "a line for each document of the texts"},
 #undef GROUP
 

@@ -13,19 +13,21 @@
 #define SUM_FLIGHT 4 /* rows that a lane has in flight */
 #define POSITION_WARPS 8
 
-/* out (N,C) = table[ids] + positions[row mod seq]; one row per warp. */
+/* out (N,C) = table[ids] + positions[row mod seq - starts[row]]; one row per warp. starts may be
+ * NULL: 0. */
 template <typename T, int LANES>
 __global__ void __launch_bounds__(WARP *GATHER_WARPS)
     gather_rows(const int32_t *__restrict__ ids, const T *__restrict__ table,
-                const T *__restrict__ positions, int64_t rows, int64_t width, int64_t seq,
-                T *__restrict__ out)
+                const T *__restrict__ positions, const int32_t *__restrict__ starts, int64_t rows,
+                int64_t width, int64_t seq, T *__restrict__ out)
 {
     int64_t row = (int64_t)blockIdx.x * GATHER_WARPS + threadIdx.x / WARP;
     if (row >= rows) {
         return;
     }
     const T *token = table + ids[row] * width;
-    const T *position = positions != NULL ? positions + row % seq * width : NULL;
+    int64_t t = row % seq - (starts != NULL ? starts[row] : 0);
+    const T *position = positions != NULL ? positions + t * width : NULL;
 #pragma unroll 4
     for (int64_t at = threadIdx.x % WARP * LANES; at < width; at += WARP * LANES) {
         float value[LANES], more[LANES] = {};
@@ -42,10 +44,10 @@ __global__ void __launch_bounds__(WARP *GATHER_WARPS)
 }
 
 template <typename T>
-static void launch_gather(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq,
-                          Tensor out)
+static void launch_gather(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor starts,
+                          int64_t seq, Tensor out)
 {
-    const int32_t *id = (const int32_t *)ids.data;
+    const int32_t *id = (const int32_t *)ids.data, *start = (const int32_t *)starts.data;
     const T *rows_of = (const T *)table.data;
     const T *added = tensor_given(positions) ? (const T *)positions.data : NULL;
     T *to = (T *)out.data;
@@ -53,18 +55,19 @@ static void launch_gather(Ctx *c, Tensor ids, Tensor table, Tensor positions, in
     unsigned blocks = (unsigned)ceil_div(rows, GATHER_WARPS);
     cudaStream_t stream = cuda_of(c)->stream;
     if (width % wide_lanes<T> == 0 && aligned_16(rows_of, added, to)) {
-        gather_rows<T, wide_lanes<T>>
-            <<<blocks, WARP * GATHER_WARPS, 0, stream>>>(id, rows_of, added, rows, width, seq, to);
+        gather_rows<T, wide_lanes<T>><<<blocks, WARP * GATHER_WARPS, 0, stream>>>(
+            id, rows_of, added, start, rows, width, seq, to);
     } else {
-        gather_rows<T, 1>
-            <<<blocks, WARP * GATHER_WARPS, 0, stream>>>(id, rows_of, added, rows, width, seq, to);
+        gather_rows<T, 1><<<blocks, WARP * GATHER_WARPS, 0, stream>>>(id, rows_of, added, start,
+                                                                      rows, width, seq, to);
     }
     CUDA_LAUNCHED("gather_rows");
 }
 
-void cuda_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq, Tensor out)
+void cuda_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor starts,
+                        int64_t seq, Tensor out)
 {
-    CUDA_FOR_TYPE(out.dtype, launch_gather, c, ids, table, positions, seq, out);
+    CUDA_FOR_TYPE(out.dtype, launch_gather, c, ids, table, positions, starts, seq, out);
 }
 
 /* The rows of dout in the order of their ids. */
@@ -212,9 +215,42 @@ __global__ void __launch_bounds__(WARP *POSITION_WARPS)
     }
 }
 
+/* The same where documents begin at starts (count * seq): row blockIdx.x sums the rows that lie so
+ * far behind their document's start. A warp has every warps-th sequence and looks at WARP rows at a
+ * time. */
+template <typename T, int LANES>
+__global__ void __launch_bounds__(WARP *POSITION_WARPS)
+    sum_document_positions(const T *dout, const int32_t *starts, int64_t count, int64_t seq,
+                           int64_t width, float *dpositions, bool add)
+{
+    __shared__ float room[POSITION_WARPS * LANES * WARP];
+    int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+    int64_t position = blockIdx.x, column = ((int64_t)blockIdx.y * WARP + lane) * LANES;
+    bool inside = column < width;
+    float sum[LANES] = {};
+    for (int64_t sequence = warp; sequence < count; sequence += warps) {
+        for (int64_t first = position; first < seq; first += WARP) {
+            int64_t t = first + lane, row = sequence * seq + first;
+            bool here = t < seq && t - starts[row + lane] == position;
+            unsigned found = __ballot_sync(0xFFFFFFFFu, here);
+            for (; found != 0; found &= found - 1) {
+                if (inside) {
+                    const T *from = dout + (row + __ffs((int)found) - 1) * width + column;
+                    add_lanes<1, false>(from, 0, sum);
+                }
+            }
+        }
+    }
+    add_warps(room, warps, sum);
+    if (warp == 0 && inside) {
+        store_by_mode(dpositions + position * width + column, sum, add);
+    }
+}
+
 template <typename T, int LANES>
 static void launch_sums(cudaStream_t stream, Sorted sorted, Tensor dout, Tensor dtable,
-                        Tensor dpositions, int64_t seq, bool table_add, bool positions_add)
+                        Tensor dpositions, Tensor starts, int64_t seq, bool table_add,
+                        bool positions_add)
 {
     const T *from = (const T *)dout.data;
     int64_t width = dout.dim[1], count = dout.dim[0] / seq;
@@ -224,39 +260,48 @@ static void launch_sums(cudaStream_t stream, Sorted sorted, Tensor dout, Tensor 
                                                                 (float *)dtable.data, table_add);
     CUDA_LAUNCHED("sum_runs");
     if (tensor_given(dpositions)) {
-        unsigned warps = (unsigned)clamp_to(count / SUM_FLIGHT, 1, POSITION_WARPS);
+        int64_t at_once = tensor_given(starts) ? 1 : SUM_FLIGHT; /* sequences that a warp reads */
+        unsigned warps = (unsigned)clamp_to(count / at_once, 1, POSITION_WARPS);
         dim3 rows((unsigned)dpositions.dim[0], tiles);
-        sum_positions<T, LANES><<<rows, WARP * warps, 0, stream>>>(
-            from, count, seq, width, (float *)dpositions.data, positions_add);
+        float *to = (float *)dpositions.data;
+        if (tensor_given(starts)) {
+            sum_document_positions<T, LANES><<<rows, WARP * warps, 0, stream>>>(
+                from, (const int32_t *)starts.data, count, seq, width, to, positions_add);
+        } else {
+            sum_positions<T, LANES>
+                <<<rows, WARP * warps, 0, stream>>>(from, count, seq, width, to, positions_add);
+        }
         CUDA_LAUNCHED("sum_positions");
     }
 }
 
 template <typename T>
 static void launch_embed_backward(Ctx *c, Sorted sorted, Tensor dout, Tensor dtable,
-                                  Tensor dpositions, int64_t seq, bool table_add,
+                                  Tensor dpositions, Tensor starts, int64_t seq, bool table_add,
                                   bool positions_add)
 {
     cudaStream_t stream = cuda_of(c)->stream;
     const float *positions = tensor_given(dpositions) ? (const float *)dpositions.data : NULL;
     if (dout.dim[1] % wide_lanes<T> == 0 &&
         aligned_16((const T *)dout.data, (const float *)dtable.data, positions)) {
-        launch_sums<T, wide_lanes<T>>(stream, sorted, dout, dtable, dpositions, seq, table_add,
-                                      positions_add);
+        launch_sums<T, wide_lanes<T>>(stream, sorted, dout, dtable, dpositions, starts, seq,
+                                      table_add, positions_add);
     } else {
-        launch_sums<T, 1>(stream, sorted, dout, dtable, dpositions, seq, table_add, positions_add);
+        launch_sums<T, 1>(stream, sorted, dout, dtable, dpositions, starts, seq, table_add,
+                          positions_add);
     }
 }
 
 /* Rows of the table that no token names are cleared beforehand, with all others, where they must
  * be set. */
 void cuda_embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
-                         Tensor dpositions, int64_t seq, Mode dtable_mode, Mode dpositions_mode)
+                         Tensor dpositions, Tensor starts, int64_t seq, Mode dtable_mode,
+                         Mode dpositions_mode)
 {
     Sorted sorted = {(const int32_t *)ids.data, (const int32_t *)order.data, dout.dim[0]};
     if (dtable_mode == MODE_SET) {
         CUDA_CHECK(cudaMemsetAsync(dtable.data, 0, tensor_bytes(dtable), cuda_of(c)->stream));
     }
-    CUDA_FOR_TYPE(dout.dtype, launch_embed_backward, c, sorted, dout, dtable, dpositions, seq,
-                  dtable_mode == MODE_ADD, dpositions_mode == MODE_ADD);
+    CUDA_FOR_TYPE(dout.dtype, launch_embed_backward, c, sorted, dout, dtable, dpositions, starts,
+                  seq, dtable_mode == MODE_ADD, dpositions_mode == MODE_ADD);
 }

@@ -58,10 +58,11 @@ void cuda_fail(const char *what, const char *problem, const char *file, int line
  * Types: f32 and bf16 activations; accumulators are f32. */
 
 /* embed.cu */
-void cuda_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq,
-                        Tensor out);
+void cuda_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor starts,
+                        int64_t seq, Tensor out);
 void cuda_embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
-                         Tensor dpositions, int64_t seq, Mode dtable_mode, Mode dpositions_mode);
+                         Tensor dpositions, Tensor starts, int64_t seq, Mode dtable_mode,
+                         Mode dpositions_mode);
 /* norm.cu */
 void cuda_norm_forward(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats);
 void cuda_add_norm_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor y, Tensor stats);

@@ -283,14 +283,16 @@ void cuda_gated_backward(Ctx *c, Activation act, Tensor dy, Tensor gate_up, Tens
 }
 
 /* Turns the pairs (i, i + half) of the first `heads` heads of a row of `width`; table (>= seq, 2
- * half). A thread turns LANES pairs at a time, and LANES divides half. */
+ * half). starts (rows), or NULL: where the row's document begins. A thread turns LANES pairs at a
+ * time, and LANES divides half. */
 template <typename T, int LANES>
 __global__ void __launch_bounds__(ROW_THREADS)
-    rotate_heads(T *qkv, const float *table, int64_t width, int heads, int half, int seq,
-                 float direction)
+    rotate_heads(T *qkv, const float *table, const int32_t *starts, int64_t width, int heads,
+                 int half, int seq, float direction)
 {
     T *row = qkv + blockIdx.x * width;
-    const float *angles = table + (int64_t)(blockIdx.x % seq) * 2 * half;
+    int position = (int)(blockIdx.x % seq) - (starts != NULL ? starts[blockIdx.x] : 0);
+    const float *angles = table + (int64_t)position * 2 * half;
     int per_head = half / LANES;
     for (int piece = threadIdx.x; piece < heads * per_head; piece += blockDim.x) {
         int head = piece / per_head, i = (piece - head * per_head) * LANES;
@@ -316,6 +318,7 @@ static void launch_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool 
 {
     T *data = (T *)qkv.data;
     const float *angles = (const float *)table.data;
+    const int32_t *starts = (const int32_t *)shape.starts.data;
     unsigned rows = (unsigned)(shape.batch * shape.seq);
     int heads = (int)(shape.heads + shape.kv_heads), half = (int)(shape.head_dim / 2);
     int64_t width = qkv.dim[1], pairs = (int64_t)heads * half;
@@ -324,10 +327,10 @@ static void launch_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool 
     constexpr int lanes = wide_lanes<T>;
     if (half % lanes == 0 && aligned_16(data, angles)) {
         rotate_heads<T, lanes><<<rows, row_threads(pairs / lanes), 0, stream>>>(
-            data, angles, width, heads, half, (int)shape.seq, direction);
+            data, angles, starts, width, heads, half, (int)shape.seq, direction);
     } else {
         rotate_heads<T, 1><<<rows, row_threads(pairs), 0, stream>>>(
-            data, angles, width, heads, half, (int)shape.seq, direction);
+            data, angles, starts, width, heads, half, (int)shape.seq, direction);
     }
     CUDA_LAUNCHED("rotate_heads");
 }

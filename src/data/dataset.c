@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define SAY_AFTER 2.0 /* seconds of reading before progress is shown */
+#define SCANNED 4096  /* tokens looked at together */
 
 /* ---- Splits ---- */
 
@@ -419,6 +420,60 @@ int dataset_tokenizer(const Dataset *dataset, Tokenizer **out)
         *out = NULL;
     }
     return code;
+}
+
+static bool split_has(const Split *split, int32_t token)
+{
+    int32_t tokens[SCANNED];
+    for (uint64_t at = 0; at < split->tokens; at += SCANNED) {
+        uint64_t left = split->tokens - at, count = left < SCANNED ? left : SCANNED;
+        split_read(split, at, count, tokens);
+        for (uint64_t i = 0; i < count; i++) {
+            if (tokens[i] == token) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+int dataset_separate(Dataset *dataset, const char *end, const Tokenizer *other)
+{
+    Tokenizer *own = NULL;
+    uint32_t id = 0;
+    int code = dataset_tokenizer(dataset, &own);
+    if (code != 0 && other != NULL) {
+        code = 0;
+    } else if (code != 0) {
+        return err_set(ERR_INPUT,
+                       "data %s: comes without a tokenizer, so which token ends its documents is "
+                       "not known, and they cannot be kept apart",
+                       dataset->source);
+    }
+    const Tokenizer *tokenizer = own != NULL ? own : other;
+    code = tokenizer_end(tokenizer, end, &id);
+    if (code == 0 && !split_has(&dataset->train, (int32_t)id)) {
+        size_t size;
+        const uint8_t *bytes = tokenizer_bytes(tokenizer, id, &size);
+        code = err_set(ERR_INPUT,
+                       "data %s: no document ends with %s (token %u) in its train split; give the "
+                       "--end that it was prepared with",
+                       dataset->source, token_shown(bytes, size).text, id);
+    }
+    tokenizer_free(own);
+    if (code == 0) {
+        dataset->train.separate = dataset->validation.separate = true;
+        dataset->train.end = dataset->validation.end = (int32_t)id;
+    }
+    return code;
+}
+
+void document_starts(const int32_t *tokens, int64_t rows, int64_t seq, int32_t end, int32_t *starts)
+{
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t t = row % seq;
+        starts[row] = t == 0 ? 0 : tokens[row] == end ? (int32_t)t : starts[row - 1];
+    }
 }
 
 int dataset_check_vocab(const Dataset *dataset, uint64_t vocab)

@@ -22,6 +22,8 @@ typedef struct {
     uint64_t tokens;     /* 0: the dataset has no such split */
     uint64_t documents;  /* 0 unknown */
     uint64_t text_bytes; /* 0 unknown; nats per token x tokens / text_bytes gives nats per byte */
+    bool separate;       /* documents are kept apart (dataset_separate) */
+    int32_t end;         /* token between them */
 } Split;
 
 typedef struct {
@@ -50,6 +52,18 @@ int builtin_tokenizer(const char *source, Tokenizer **out); /* caller frees it *
 /* The tokenizer that made the tokens; caller frees it. ERR_INPUT when the dataset comes without
  * one, or when the file is another one than that of the shards. */
 int dataset_tokenizer(const Dataset *dataset, Tokenizer **out);
+
+/* From here on loaders keep the documents of both splits apart. Between them stands the added token
+ * `end` (NULL: see tokenizer_end) of the dataset's tokenizer, or of `other` (may be NULL) when it
+ * comes without one. ERR_INPUT when that token is not known or not in the tokens. */
+int dataset_separate(Dataset *dataset, const char *end, const Tokenizer *other);
+
+/* starts (rows), of whole sequences of `seq` tokens: where in its sequence each token's document
+ * begins. A document that is kept apart begins with the `end` before it, as in generation and
+ * evaluation, and ends with its last token, which predicts the `end` behind it. The first token of
+ * a sequence begins one too. */
+void document_starts(const int32_t *tokens, int64_t rows, int64_t seq, int32_t end,
+                     int32_t *starts);
 
 /* ERR_INPUT naming shard, position and token when some token is not below `vocab`. */
 int dataset_check_vocab(const Dataset *dataset, uint64_t vocab);

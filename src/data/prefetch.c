@@ -34,10 +34,16 @@ static size_t align64(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-size_t prefetch_bytes(int64_t batch, int64_t seq, uint64_t vocab)
+/* Arrays of a batch. */
+static size_t arrays(bool separate)
+{
+    return separate ? 4 : 3;
+}
+
+size_t prefetch_bytes(int64_t batch, int64_t seq, uint64_t vocab, bool separate)
 {
     size_t rows = align64((size_t)batch * (size_t)seq * sizeof(int32_t));
-    return 3 * PREFETCH_DEPTH * rows + align64((size_t)vocab * sizeof(uint32_t));
+    return arrays(separate) * PREFETCH_DEPTH * rows + align64((size_t)vocab * sizeof(uint32_t));
 }
 
 void prefetch_sort(const int32_t *ids, int64_t n, uint64_t vocab, uint32_t *counts, int32_t *order)
@@ -64,9 +70,12 @@ static int make(Prefetch *prefetch, uint64_t step, Batch *batch)
     batch->first = options->start + block * (uint64_t)options->batch;
     int code =
         loader_fill(prefetch->loader, batch->first, options->batch, batch->tokens, batch->targets);
+    int64_t seq = prefetch->loader->seq, rows = options->batch * seq;
     if (code == 0) {
-        prefetch_sort(batch->tokens, options->batch * prefetch->loader->seq,
-                      prefetch->loader->vocab, prefetch->counts, batch->order);
+        prefetch_sort(batch->tokens, rows, prefetch->loader->vocab, prefetch->counts, batch->order);
+    }
+    if (code == 0 && batch->starts != NULL) {
+        document_starts(batch->tokens, rows, seq, prefetch->loader->split->end, batch->starts);
     }
     return code;
 }
@@ -101,9 +110,10 @@ static int lay_out(Prefetch *prefetch)
     const PrefetchOptions *options = &prefetch->options;
     int64_t seq = prefetch->loader->seq;
     uint64_t vocab = prefetch->loader->vocab;
+    bool separate = prefetch->loader->split->separate;
     char *at = options->memory;
     if (at == NULL) {
-        size_t bytes = prefetch_bytes(options->batch, seq, vocab);
+        size_t bytes = prefetch_bytes(options->batch, seq, vocab, separate);
         at = prefetch->owned = mem_try_aligned(bytes);
         if (at == NULL) {
             return err_set(ERR_MEMORY, "no memory for %zu bytes of batches; use a smaller --batch",
@@ -111,10 +121,13 @@ static int lay_out(Prefetch *prefetch)
         }
     }
     size_t rows = align64((size_t)options->batch * (size_t)seq * sizeof(int32_t));
-    for (int i = 0; i < PREFETCH_DEPTH; i++, at += 3 * rows) {
+    for (int i = 0; i < PREFETCH_DEPTH; i++, at += arrays(separate) * rows) {
         prefetch->slots[i] = (Batch){.tokens = (int32_t *)(void *)at,
                                      .targets = (int32_t *)(void *)(at + rows),
                                      .order = (int32_t *)(void *)(at + 2 * rows)};
+        if (separate) {
+            prefetch->slots[i].starts = (int32_t *)(void *)(at + 3 * rows);
+        }
     }
     prefetch->counts = (uint32_t *)(void *)at;
     return 0;

@@ -10,7 +10,8 @@ typedef struct {
     int32_t *tokens;  /* (batch, seq) */
     int32_t *targets; /* (batch, seq) */
     int32_t *order;   /* (batch x seq) rows sorted by token, equal tokens in row order */
-    uint64_t first;   /* index of the first sequence */
+    int32_t *starts; /* (batch x seq) of documents that are kept apart (document_starts), or NULL */
+    uint64_t first;  /* index of the first sequence */
 } Batch;
 
 typedef struct {
@@ -22,8 +23,8 @@ typedef struct {
 
 typedef struct Prefetch Prefetch;
 
-/* What the batches and the sort take. */
-size_t prefetch_bytes(int64_t batch, int64_t seq, uint64_t vocab);
+/* What the batches and the sort take; separate: documents are kept apart. */
+size_t prefetch_bytes(int64_t batch, int64_t seq, uint64_t vocab, bool separate);
 
 /* Starts the thread. The loader must outlive it. */
 int prefetch_open(Prefetch **out, const Loader *loader, PrefetchOptions options);

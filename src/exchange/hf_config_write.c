@@ -93,15 +93,24 @@ static void put_window(cJSON *o, const Family *family, const ModelSpec *s)
     }
 }
 
+static void put_cap(cJSON *o, const char *name, double cap)
+{
+    if (cap > 0) {
+        put_real(o, name, cap);
+    } else {
+        json_put_or_null(o, name, (Value){false, 0});
+    }
+}
+
 /* Scores are multiplied by 1 / sqrt(query_pre_attn_scalar), a whole number, embeddings by
  * sqrt(hidden_size), which no file says. */
 static int put_scales(cJSON *o, const Family *family, const ModelSpec *s)
 {
     if (hf_family_says(family, "score-cap")) {
-        put_real(o, "attn_logit_softcapping", s->score_cap);
+        put_cap(o, "attn_logit_softcapping", s->score_cap);
     }
     if (hf_family_says(family, "logit-cap")) {
-        json_put_or_null(o, "final_logit_softcapping", (Value){s->logit_cap > 0, s->logit_cap});
+        put_cap(o, "final_logit_softcapping", s->logit_cap);
     }
     if (hf_family_says(family, "score-scale")) {
         double scalar =

@@ -40,8 +40,10 @@ static void declare(Model *model, int layer)
 
 static HeadShape shape_of(const Model *model, int layer)
 {
-    const ModelSpec *s = &model->spec;
-    return spec_head_shape(s, layer, model->batch.batch, model->batch.seq);
+    const DeviceBatch *batch = &model->batch;
+    HeadShape shape = spec_head_shape(&model->spec, layer, batch->batch, batch->seq);
+    shape.starts = batch->starts;
+    return shape;
 }
 
 static HeadNorm head_norm(const Model *model, int layer)

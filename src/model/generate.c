@@ -127,7 +127,8 @@ int generator_open(Generator *g, Model *model, Backend *backend, int64_t sequenc
     ctx_init(&g->ctx, backend);
     if (forgets(g)) {
         const ModelSpec *s = &model->spec;
-        g->ctx.attention = model_attention(backend, ATTENTION_FLASH, s, 1, s->context, model->act);
+        AttentionUse use = {s, 1, s->context, false, model->act};
+        g->ctx.attention = model_attention(backend, ATTENTION_FLASH, &use);
     }
     size_t sizes[WORK_BLOCKS];
     workspace_count(&g->work, &g->ctx);

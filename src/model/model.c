@@ -428,7 +428,7 @@ void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep)
                       model->decode.position, x);
     } else {
         op_embed_forward(c, batch.ids, model->embed.weight.value, model->positions.weight.value,
-                         batch.seq, x);
+                         batch.starts, batch.seq, x);
     }
     scale_embedding(c, model, x);
     for (int l = 0; l < s->layers; l++) {
@@ -536,8 +536,8 @@ void model_backward(Ctx *c, Model *model, Mode mode)
     scale_embedding(c, model, dres);
     /* A tied table already holds the head's part of its gradient. */
     op_embed_backward(c, model->batch.ids, model->batch.order, dres, model->embed.weight.grad,
-                      model->positions.weight.grad, model->batch.seq, s->tied ? MODE_ADD : mode,
-                      mode);
+                      model->positions.weight.grad, model->batch.starts, model->batch.seq,
+                      s->tied ? MODE_ADD : mode, mode);
 }
 
 void model_logits(Ctx *c, Model *model, int64_t first, Tensor logits)

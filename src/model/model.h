@@ -36,10 +36,11 @@ typedef struct {
  * again); nothing (evaluation). */
 typedef enum { KEEP_ALL, KEEP_INPUTS, KEEP_NOTHING } Keep;
 
-/* Token ids in backend memory, each (B*T) i32. order is for op_embed_backward. */
+/* Token ids in backend memory, each (B*T) i32. order is for op_embed_backward. starts, as in
+ * HeadShape: documents do not see each other; none: a sequence is one. */
 typedef struct {
     int64_t batch, seq;
-    Tensor ids, targets, order;
+    Tensor ids, targets, order, starts;
 } DeviceBatch;
 
 /* Going on token by token from what the layers carry along; none unless model_decode_start was

@@ -1,12 +1,12 @@
 /* Rotary positions, and causal attention one query at a time. For query i of head h, with
- * s_j = scale * q_i . k_j over j <= i and scale = 1/sqrt(D):
+ * s_j = scale * q_i . k_j, or c tanh(scale * q_i . k_j / c) with a cap c, over the j <= i it sees:
  *   p = softmax(s),  out_i = sum_j p_j v_j,
  * and backward, from dout_i:
- *   dp_j = dout_i . v_j,  ds_j = p_j (dp_j - sum_k p_k dp_k),
+ *   dp_j = dout_i . v_j,  ds_j = p_j (dp_j - sum_k p_k dp_k), times 1 - (s_j / c)^2 under a cap,
  *   dq_i += scale ds_j k_j,  dk_j += scale ds_j q_i,  dv_j += p_j dout_i,
  * where heads that share a key/value head add to the same dk and dv.
- * Both kinds compute this. They differ in what aux keeps: NAIVE the probabilities p, zero above the
- * diagonal; FLASH log(sum_j exp(s_j)), from which backward makes p again. */
+ * Both kinds compute this. They differ in what aux keeps: NAIVE the probabilities p, zero where i
+ * does not see; FLASH log(sum_j exp(s_j)), from which backward makes p again. */
 #include "ref/ref.h"
 
 #include "base/assert.h"
@@ -19,7 +19,7 @@ static void rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse
     (void)c;
     int64_t half = shape.head_dim / 2, width = packed_width(shape);
     for (int64_t n = 0; n < shape.batch * shape.seq; n++) {
-        int64_t angles = n % shape.seq * shape.head_dim;
+        int64_t angles = row_position(shape.starts, n, shape.seq) * shape.head_dim;
         for (int64_t h = 0; h < shape.heads + shape.kv_heads; h++) {
             int64_t head = n * width + h * shape.head_dim;
             for (int64_t i = 0; i < half; i++) {
@@ -58,23 +58,43 @@ static double dot(Tensor a, int64_t a_at, Tensor b, int64_t b_at, int64_t count)
     return sum;
 }
 
-/* scores[j] of query i for j <= i; rows of the sequence start at `first`. */
+/* The first key that query i sees; rows of the sequence start at `first`. */
+static int64_t first_key(HeadShape s, int64_t first, int64_t i)
+{
+    int64_t start = tensor_given(s.starts) ? ref_index(s.starts, first + i) : 0;
+    PACER_ASSERT(start >= 0 && start <= i, "token %lld of a document from %lld on", (long long)i,
+                 (long long)start);
+    int64_t outside = i + 1 - keys_at_most(s, i + 1);
+    return start > outside ? start : outside;
+}
+
+static double scale_of(HeadShape s)
+{
+    return s.scale > 0 ? s.scale : 1 / sqrt((double)s.head_dim);
+}
+
+static double capped(HeadShape s, double score)
+{
+    return s.cap > 0 ? s.cap * tanh(score / s.cap) : score;
+}
+
+/* scores[j] of query i for those j that it sees. */
 static void query_scores(Tensor qkv, HeadShape s, int64_t first, int64_t h, int64_t i,
                          double *scores)
 {
-    double scale = 1 / sqrt((double)s.head_dim);
-    for (int64_t j = 0; j <= i; j++) {
-        scores[j] = scale * dot(qkv, q_at(s, first + i, h), qkv, k_at(s, first + j, h), s.head_dim);
+    for (int64_t j = first_key(s, first, i); j <= i; j++) {
+        double product = dot(qkv, q_at(s, first + i, h), qkv, k_at(s, first + j, h), s.head_dim);
+        scores[j] = capped(s, scale_of(s) * product);
     }
 }
 
-static double log_sum_exp(const double *values, int64_t count)
+static double log_sum_exp(const double *values, int64_t from, int64_t to)
 {
-    double largest = values[0], sum = 0;
-    for (int64_t j = 1; j < count; j++) {
+    double largest = values[from], sum = 0;
+    for (int64_t j = from + 1; j < to; j++) {
         largest = fmax(largest, values[j]);
     }
-    for (int64_t j = 0; j < count; j++) {
+    for (int64_t j = from; j < to; j++) {
         sum += exp(values[j] - largest);
     }
     return largest + log(sum);
@@ -95,14 +115,15 @@ static void attention_forward(Ctx *c, Tensor qkv, HeadShape s, Tensor out, Tenso
         for (int64_t h = 0; h < s.heads; h++) {
             for (int64_t i = 0; i < s.seq; i++) {
                 int64_t first = b * s.seq, query = (b * s.heads + h) * s.seq + i;
+                int64_t from = first_key(s, first, i);
                 query_scores(qkv, s, first, h, i, p);
-                double lse = log_sum_exp(p, i + 1);
-                for (int64_t j = 0; j <= i; j++) {
+                double lse = log_sum_exp(p, from, i + 1);
+                for (int64_t j = from; j <= i; j++) {
                     p[j] = exp(p[j] - lse);
                 }
                 for (int64_t d = 0; d < s.head_dim; d++) {
                     double sum = 0;
-                    for (int64_t j = 0; j <= i; j++) {
+                    for (int64_t j = from; j <= i; j++) {
                         sum += p[j] * ref_get(qkv, v_at(s, first + j, h) + d);
                     }
                     ref_put(out, ((first + i) * s.heads + h) * s.head_dim + d, sum);
@@ -111,7 +132,7 @@ static void attention_forward(Ctx *c, Tensor qkv, HeadShape s, Tensor out, Tenso
                     ref_put(aux, query, lse);
                 } else {
                     for (int64_t j = 0; j < s.seq; j++) {
-                        ref_put(aux, query * s.seq + j, j <= i ? p[j] : 0);
+                        ref_put(aux, query * s.seq + j, j >= from && j <= i ? p[j] : 0);
                     }
                 }
             }
@@ -119,23 +140,22 @@ static void attention_forward(Ctx *c, Tensor qkv, HeadShape s, Tensor out, Tenso
     }
 }
 
-/* ws: p and ds of one query, then the gradient of one sequence, (T, (H+2G)D). */
+/* ws: p, slopes and ds of one query, then the gradient of one sequence, (T, (H+2G)D). */
 static size_t attention_backward_ws(const Ctx *c, HeadShape shape, DType dtype)
 {
     (void)c;
     (void)dtype;
-    return (size_t)(shape.seq * (2 + packed_width(shape))) * sizeof(double);
+    return (size_t)(shape.seq * (3 + packed_width(shape))) * sizeof(double);
 }
 
-/* p[j] for j <= i as the forward found them. */
+/* p[j] as the forward found them, and the slope of the cap at each score. */
 static void query_probabilities(Ctx *c, Tensor qkv, HeadShape s, Tensor aux, int64_t b, int64_t h,
-                                int64_t i, double *p)
+                                int64_t i, double *p, double *slopes)
 {
     int64_t query = (b * s.heads + h) * s.seq + i;
-    if (c->attention != ATTENTION_NAIVE) {
-        query_scores(qkv, s, b * s.seq, h, i, p);
-    }
-    for (int64_t j = 0; j <= i; j++) {
+    query_scores(qkv, s, b * s.seq, h, i, p);
+    for (int64_t j = first_key(s, b * s.seq, i); j <= i; j++) {
+        slopes[j] = s.cap > 0 ? 1 - p[j] / s.cap * (p[j] / s.cap) : 1;
         p[j] = c->attention != ATTENTION_NAIVE ? exp(p[j] - ref_get(aux, query))
                                                : ref_get(aux, query * s.seq + j);
     }
@@ -143,17 +163,17 @@ static void query_probabilities(Ctx *c, Tensor qkv, HeadShape s, Tensor aux, int
 
 /* Adds what query i of head h contributes to `sums`, the gradient of the sequence's qkv. */
 static void query_backward(Tensor dout, Tensor qkv, HeadShape s, int64_t first, int64_t h,
-                           int64_t i, const double *p, double *ds, double *sums)
+                           int64_t i, const double *p, const double *slopes, double *ds,
+                           double *sums)
 {
-    double scale = 1 / sqrt((double)s.head_dim);
-    int64_t dout_at = ((first + i) * s.heads + h) * s.head_dim;
-    double mean = 0;
-    for (int64_t j = 0; j <= i; j++) {
+    double scale = scale_of(s), mean = 0;
+    int64_t dout_at = ((first + i) * s.heads + h) * s.head_dim, from = first_key(s, first, i);
+    for (int64_t j = from; j <= i; j++) {
         ds[j] = dot(dout, dout_at, qkv, v_at(s, first + j, h), s.head_dim);
         mean += p[j] * ds[j];
     }
-    for (int64_t j = 0; j <= i; j++) {
-        ds[j] = p[j] * (ds[j] - mean);
+    for (int64_t j = from; j <= i; j++) {
+        ds[j] = p[j] * (ds[j] - mean) * slopes[j];
         for (int64_t d = 0; d < s.head_dim; d++) {
             double q = ref_get(qkv, q_at(s, first + i, h) + d);
             double k = ref_get(qkv, k_at(s, first + j, h) + d);
@@ -168,14 +188,14 @@ static void attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tens
                                Tensor dqkv, void *ws)
 {
     (void)out; /* sum_k p_k dp_k equals dout_i . out_i, but is not rounded */
-    double *p = ws, *ds = p + s.seq, *sums = ds + s.seq;
+    double *p = ws, *slopes = p + s.seq, *ds = slopes + s.seq, *sums = ds + s.seq;
     int64_t count = s.seq * packed_width(s);
     for (int64_t b = 0; b < s.batch; b++) {
         memset(sums, 0, (size_t)count * sizeof *sums);
         for (int64_t h = 0; h < s.heads; h++) {
             for (int64_t i = 0; i < s.seq; i++) {
-                query_probabilities(c, qkv, s, aux, b, h, i, p);
-                query_backward(dout, qkv, s, b * s.seq, h, i, p, ds, sums);
+                query_probabilities(c, qkv, s, aux, b, h, i, p, slopes);
+                query_backward(dout, qkv, s, b * s.seq, h, i, p, slopes, ds, sums);
             }
         }
         for (int64_t i = 0; i < count; i++) {
@@ -228,7 +248,7 @@ static size_t attention_step_ws(const Ctx *c, HeadShape shape, DType dtype, int6
     return (size_t)context * sizeof(double);
 }
 
-/* out (D) of one query head over `count` rows of its keys and values. */
+/* out (D) of one query head over the rows of its keys and values, `count`, that it sees. */
 static void attend(Tensor qkv, HeadShape s, Tensor cache, int64_t sequence, int64_t h,
                    int64_t count, Tensor out, double *p)
 {
@@ -236,18 +256,20 @@ static void attend(Tensor qkv, HeadShape s, Tensor cache, int64_t sequence, int6
     int64_t q = sequence * packed_width(s) + h * s.head_dim;
     int64_t keys = cache_at(s, cache, sequence, kv, 0);
     int64_t values = cache_at(s, cache, sequence, s.kv_heads + kv, 0);
+    int64_t from = count - keys_at_most(s, count);
     double largest = -INFINITY, total = 0;
-    for (int64_t j = 0; j < count; j++) {
-        p[j] = dot(qkv, q, cache, keys + j * s.head_dim, s.head_dim) / sqrt((double)s.head_dim);
+    for (int64_t j = from; j < count; j++) {
+        double product = dot(qkv, q, cache, keys + j * s.head_dim, s.head_dim);
+        p[j] = capped(s, scale_of(s) * product);
         largest = fmax(largest, p[j]);
     }
-    for (int64_t j = 0; j < count; j++) {
+    for (int64_t j = from; j < count; j++) {
         p[j] = exp(p[j] - largest);
         total += p[j];
     }
     for (int64_t d = 0; d < s.head_dim; d++) {
         double sum = 0;
-        for (int64_t j = 0; j < count; j++) {
+        for (int64_t j = from; j < count; j++) {
             sum += p[j] * ref_get(cache, values + j * s.head_dim + d);
         }
         ref_put(out, (sequence * s.heads + h) * s.head_dim + d, sum / total);

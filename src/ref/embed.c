@@ -10,9 +10,9 @@ static int64_t token_at(Tensor ids, int64_t row, int64_t vocab)
     return id;
 }
 
-/* out (N,C) = table[ids] + positions[row mod seq] */
-static void embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq,
-                          Tensor out)
+/* out (N,C) = table[ids] + positions[of the row] */
+static void embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor starts,
+                          int64_t seq, Tensor out)
 {
     (void)c;
     int64_t rows = out.dim[0], width = out.dim[1];
@@ -21,7 +21,7 @@ static void embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, in
         for (int64_t i = 0; i < width; i++) {
             double value = ref_get(table, id * width + i);
             if (tensor_given(positions)) {
-                value += ref_get(positions, n % seq * width + i);
+                value += ref_get(positions, row_position(starts, n, seq) * width + i);
             }
             ref_put(out, n * width + i, value);
         }
@@ -38,7 +38,7 @@ static void embed_step(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tenso
                      (long long)positions.dim[0]);
         row = tensor_rows(positions, at, 1);
     }
-    embed_forward(c, ids, table, row, 1, out);
+    embed_forward(c, ids, table, row, TENSOR_NONE, 1, out);
 }
 
 /* dtable (V,C): the rows of one token are a run of `order`, [first, last). */
@@ -63,15 +63,16 @@ static void table_backward(Tensor ids, Tensor order, Tensor dout, Tensor dtable,
     PACER_ASSERT(first == rows, "order is not sorted by id at %lld", (long long)first);
 }
 
-/* dpositions (P,C): row t sums over sequences; rows from seq on get nothing. */
-static void positions_backward(Tensor dout, Tensor dpositions, int64_t seq, Mode mode)
+/* dpositions (P,C): row t sums over the rows at that position; rows from seq on get nothing. */
+static void positions_backward(Tensor dout, Tensor dpositions, Tensor starts, int64_t seq,
+                               Mode mode)
 {
     int64_t rows = dout.dim[0], width = dout.dim[1];
     for (int64_t t = 0; t < dpositions.dim[0]; t++) {
         for (int64_t i = 0; i < width; i++) {
             double sum = 0;
-            for (int64_t n = t; t < seq && n < rows; n += seq) {
-                sum += ref_get(dout, n * width + i);
+            for (int64_t n = 0; n < rows; n++) {
+                sum += row_position(starts, n, seq) == t ? ref_get(dout, n * width + i) : 0;
             }
             ref_store(dpositions, t * width + i, sum, mode);
         }
@@ -79,12 +80,13 @@ static void positions_backward(Tensor dout, Tensor dpositions, int64_t seq, Mode
 }
 
 static void embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
-                           Tensor dpositions, int64_t seq, Mode dtable_mode, Mode dpositions_mode)
+                           Tensor dpositions, Tensor starts, int64_t seq, Mode dtable_mode,
+                           Mode dpositions_mode)
 {
     (void)c;
     table_backward(ids, order, dout, dtable, dtable_mode);
     if (tensor_given(dpositions)) {
-        positions_backward(dout, dpositions, seq, dpositions_mode);
+        positions_backward(dout, dpositions, starts, seq, dpositions_mode);
     }
 }
 

@@ -95,11 +95,12 @@ void peer_tools_find(PeerTools *tools)
 static const char *reason_against(const ExperimentRun *run, const PeerTools *tools)
 {
     const Config *cfg = &run->cfg;
-    return run->obstacle != NULL               ? "pacer itself cannot run them here"
-           : run->plan.spec.mixer == MIXER_TTT ? "it is given no TTT layers to train"
-           : cfg->init[0] != '\0'              ? "it does not go on from given weights"
-           : cfg->device == DEVICE_REF         ? "it knows no device ref"
-           : cfg->dtype == CONFIG_DTYPE_FP8    ? "it has no fp8 of its own"
+    return run->obstacle != NULL                         ? "pacer itself cannot run them here"
+           : run->plan.spec.mixer == MIXER_TTT           ? "it is given no TTT layers to train"
+           : cfg->init[0] != '\0'                        ? "it does not go on from given weights"
+           : cfg->device == DEVICE_REF                   ? "it knows no device ref"
+           : cfg->dtype == CONFIG_DTYPE_FP8              ? "it has no fp8 of its own"
+           : cfg->documents == CONFIG_DOCUMENTS_SEPARATE ? "it joins documents"
            : device_of((DeviceId)cfg->device)->count != NULL && cfg->ranks > tools->gpus
                ? "they have more ranks than it finds GPUs"
                : NULL;

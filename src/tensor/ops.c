@@ -5,10 +5,10 @@
  * maps, norms, attention.
  *
  * FLOPs are those of the matrix products (2 per multiply-add), attention included; a causal
- * attention counts the lower triangle with its diagonal only, and its backward counts four
- * products, not the recomputation of the scores. Bytes are the least that must be read and
- * written once. How far a sequence has come that is generated token by token lies in backend
- * memory: a step of attention is counted for a full context, the most that it may take. */
+ * attention counts the lower triangle with its diagonal only, of a window what it sees, and its
+ * backward counts four products, not the recomputation of the scores. Bytes are the least that must
+ * be read and written once. How far a sequence has come that is generated token by token lies in
+ * backend memory: a step of attention is counted for a full context, the most that it may take. */
 #include "tensor/ops_internal.h"
 
 const char *attention_name(AttentionKind kind)
@@ -117,6 +117,15 @@ static OpShape shape_of_heads(HeadShape s)
     return (OpShape){{s.batch, s.seq, s.heads, s.head_dim}};
 }
 
+/* rows: of whole sequences. */
+static void check_starts(Tensor starts, int64_t rows)
+{
+    if (tensor_given(starts)) {
+        CHECK_SHAPE_1D(starts, rows);
+        CHECK_DTYPE(starts, DT_I32);
+    }
+}
+
 /* positions, if there are any: a row for each of `seq`. */
 static void check_embed(const Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq,
                         Tensor out)
@@ -136,12 +145,15 @@ static void check_embed(const Ctx *c, Tensor ids, Tensor table, Tensor positions
     }
 }
 
-void op_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq, Tensor out)
+void op_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor starts,
+                      int64_t seq, Tensor out)
 {
     check_embed(c, ids, table, positions, seq, out);
+    check_starts(starts, out.dim[0]);
     double bytes = bytes_of(ids) + 2 * bytes_of(out);
     OpCall call = op_begin(c, OP_EMBED_FORWARD, 0, bytes, 0, shape_of(out));
-    DISPATCH(call, ops_for(c, out.dtype)->embed_forward(c, ids, table, positions, seq, out));
+    DISPATCH(call,
+             ops_for(c, out.dtype)->embed_forward(c, ids, table, positions, starts, seq, out));
 }
 
 void op_embed_step(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor position, Tensor out)
@@ -154,7 +166,8 @@ void op_embed_step(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor po
 }
 
 void op_embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
-                       Tensor dpositions, int64_t seq, Mode dtable_mode, Mode dpositions_mode)
+                       Tensor dpositions, Tensor starts, int64_t seq, Mode dtable_mode,
+                       Mode dpositions_mode)
 {
     CHECK_DTYPE(ids, DT_I32);
     CHECK_SHAPE_1D(ids, dout.dim[0]);
@@ -163,6 +176,7 @@ void op_embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dta
     CHECK_DTYPE(dtable, dtype_accumulate(dout.dtype));
     PACER_ASSERT(seq > 0 && dout.dim[0] % seq == 0, "%lld rows, seq %lld", (long long)dout.dim[0],
                  (long long)seq);
+    check_starts(starts, dout.dim[0]);
     double bytes = 2 * bytes_of(ids) + bytes_of(dout) +
                    (dtable_mode == MODE_SET ? bytes_of(dtable) : 2 * bytes_of(dout));
     if (tensor_given(dpositions)) {
@@ -174,8 +188,8 @@ void op_embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dta
     }
     OpCall call = op_begin(c, OP_EMBED_BACKWARD, 0, bytes, 0, shape_of(dout));
     DISPATCH(call, ops_for(c, dout.dtype)
-                       ->embed_backward(c, ids, order, dout, dtable, dpositions, seq, dtable_mode,
-                                        dpositions_mode));
+                       ->embed_backward(c, ids, order, dout, dtable, dpositions, starts, seq,
+                                        dtable_mode, dpositions_mode));
 }
 
 /* rows x outputs x inputs of a linear map, checked. */
@@ -331,6 +345,9 @@ static void check_heads(Tensor qkv, int64_t rows, HeadShape s)
     CHECK_SHAPE_2D(qkv, rows, packed_width(s));
     PACER_ASSERT(s.kv_heads > 0 && s.heads % s.kv_heads == 0,
                  "%lld heads over %lld key/value heads", (long long)s.heads, (long long)s.kv_heads);
+    PACER_ASSERT(s.window >= 0 && s.scale >= 0 && s.cap >= 0, "window %lld, scale %g, cap %g",
+                 (long long)s.window, s.scale, s.cap);
+    check_starts(s.starts, rows);
 }
 
 /* The part of a row of qkv that is q and k. */
@@ -402,9 +419,12 @@ static void check_aux(const Ctx *c, Tensor aux, HeadShape s, DType dtype)
                  (long long)count);
 }
 
+/* Where documents begin lies in backend memory: they count as one. */
 static double attention_flops(HeadShape s)
 {
-    return 2.0 * (double)(s.batch * s.heads * s.head_dim) * (double)s.seq * (double)(s.seq + 1);
+    double most = (double)keys_at_most(s, s.seq);
+    double seen = most * (most + 1) / 2 + ((double)s.seq - most) * most; /* keys of all queries */
+    return 4.0 * (double)(s.batch * s.heads * s.head_dim) * seen;
 }
 
 void op_attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor aux)
@@ -472,6 +492,7 @@ void op_attention_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor 
 {
     const Ops *ops = ops_for(c, qkv.dtype);
     check_heads(qkv, shape.batch, shape);
+    PACER_ASSERT(!tensor_given(shape.starts), "documents in a sequence that is generated");
     int64_t context = check_cache(cache, shape, qkv.dtype);
     PACER_ASSERT(cache.dim[0] == shape.batch, "%lld sequences, cache %s", (long long)shape.batch,
                  DESCRIBE(cache));
@@ -483,8 +504,9 @@ void op_attention_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor 
     }
     size_t ws =
         ops->attention_step_ws != NULL ? ops->attention_step_ws(c, shape, qkv.dtype, context) : 0;
-    double flops = 4.0 * (double)(shape.batch * shape.heads * shape.head_dim) * (double)context;
-    double bytes = bytes_of(qkv) + bytes_of(out) + bytes_of(cache);
+    double seen = (double)keys_at_most(shape, context);
+    double flops = 4.0 * (double)(shape.batch * shape.heads * shape.head_dim) * seen;
+    double bytes = bytes_of(qkv) + bytes_of(out) + bytes_of(cache) * seen / (double)context;
     OpCall call = op_begin(c, OP_ATTENTION_STEP, flops, bytes, ws,
                            (OpShape){{shape.batch, context, shape.heads, shape.head_dim}});
     DISPATCH(call, ops->attention_step(c, qkv, shape, rope, position, cache, out, call.ws));

@@ -18,17 +18,17 @@ typedef enum { NORM_LAYER, NORM_RMS } NormKind;
 typedef enum { ACT_SILU, ACT_GELU, ACT_RELU2 } Activation;
 typedef enum { ATTENTION_NAIVE, ATTENTION_FLASH, ATTENTION_LIBRARY } AttentionKind;
 
-/* Layout of packed heads, and which keys a query sees. A qkv row holds H*D of q, then G*D of k, then
- * G*D of v; query head h reads key/value head h / (H / G). Rows are ordered (sequence, token).
+/* Layout of packed heads, and which keys a query sees. A qkv row holds H*D of q, then G*D of k,
+ * then G*D of v; query head h reads key/value head h / (H / G). Rows are ordered (sequence, token).
  *
  * The query at t sees keys s <= t of its sequence, of these the last `window`, and none before its
- * document: with s0 = starts[its row], s0 <= s. Scores are scale q.k, then cap tanh(score / cap). */
+ * document: s >= starts[its row]. Scores are scale q.k, then cap tanh(score / cap). */
 typedef struct {
     int64_t batch, seq, heads, kv_heads, head_dim;
     int64_t window; /* 0: all */
     double scale;   /* 0: 1/sqrt(D) */
     double cap;     /* 0: none */
-    Tensor starts;  /* (N) i32: token of the sequence at which the row's document begins; none: 0 */
+    Tensor starts;  /* (N) i32: token of its sequence where the row's document begins; none: 0 */
 } HeadShape;
 
 /* Plain causal attention. */
@@ -42,6 +42,20 @@ static inline HeadShape head_shape(int64_t batch, int64_t seq, int64_t heads, in
 static inline int64_t packed_width(HeadShape s)
 {
     return (s.heads + 2 * s.kv_heads) * s.head_dim;
+}
+
+/* How many of `keys` keys up to its own a query sees in a window. */
+static inline int64_t keys_at_most(HeadShape s, int64_t keys)
+{
+    return s.window > 0 && s.window < keys ? s.window : keys;
+}
+
+/* Position of a row in its document, or in its sequence when starts is none. starts is of host
+ * memory. */
+static inline int64_t row_position(Tensor starts, int64_t row, int64_t seq)
+{
+    int64_t start = tensor_given(starts) ? ((const int32_t *)starts.data)[row] : 0;
+    return row % seq - start;
 }
 
 typedef struct {
@@ -174,10 +188,11 @@ const char *attention_name(AttentionKind kind);
  * (bytes) workspace of the size that the slot's *_ws function asked for; a NULL *_ws asks for
  * none. */
 typedef struct {
-    void (*embed_forward)(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq,
-                          Tensor out);
+    void (*embed_forward)(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor starts,
+                          int64_t seq, Tensor out);
     void (*embed_backward)(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
-                           Tensor dpositions, int64_t seq, Mode dtable_mode, Mode dpositions_mode);
+                           Tensor dpositions, Tensor starts, int64_t seq, Mode dtable_mode,
+                           Mode dpositions_mode);
     void (*linear_forward)(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y);
     void (*linear_backward_input)(Ctx *c, Tensor dy, Tensor w, Tensor dx, Mode mode);
     void (*linear_backward_weight)(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tensor dbias, Mode mode,
@@ -261,16 +276,19 @@ const char *ops_missing(const Ops *ops);
  * op_linear_forward and the tables of op_embed_forward and op_embed_step may be bf16 where
  * everything else is f32. Results are those of the same weights in f32. */
 
-/* out (N,C) act = table[ids] + positions[t], t = row mod seq. table (V,C) act or bf16, ids (N)
- * i32 in [0,V); positions (>= seq, C) of the table's type or none. */
-void op_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq, Tensor out);
+/* out (N,C) act = table[ids] + positions[t], t = row mod seq, less starts[row] where starts, as in
+ * HeadShape, is given. table (V,C) act or bf16, ids (N) i32 in [0,V); positions (>= seq, C) of the
+ * table's type or none. */
+void op_embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor starts,
+                      int64_t seq, Tensor out);
 
 /* dtable (V,C) acc: row v gets the sum of dout over rows with ids == v; dpositions (P,C) acc or
- * none: row t the sum over sequences. MODE_SET writes every row, also those no token names.
- * order (N) i32: rows sorted by id, equal ids in row order; sums run in that order, so the
+ * none: row t the sum over rows at that position. MODE_SET writes every row, also those no token
+ * names. order (N) i32: rows sorted by id, equal ids in row order; sums run in that order, so the
  * result is deterministic. */
 void op_embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
-                       Tensor dpositions, int64_t seq, Mode dtable_mode, Mode dpositions_mode);
+                       Tensor dpositions, Tensor starts, int64_t seq, Mode dtable_mode,
+                       Mode dpositions_mode);
 
 /* y (N,O) = x (N,I) w^T + bias. w (O,I) act or bf16, bias (O) or none and the others act. */
 void op_linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y);
@@ -315,16 +333,17 @@ void op_head_norm_backward(Ctx *c, Tensor dout, Tensor qkv, HeadShape shape, Hea
                            Tensor dqkv, Tensor dq, Tensor dk, Mode mode);
 
 /* Rotates q and k of qkv (N, (H+2G)D) in place. Pairs are (i, i + D/2) of a head; D is even.
- * table (>= seq, D) acc: D/2 cosines, then D/2 sines, per position. inverse rotates back
+ * table (>= seq, D) acc: D/2 cosines, then D/2 sines, per position, which is that of the row in its
+ * document where shape.starts is given, and else in its sequence. inverse rotates back
  * (backward). */
 void op_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse);
 
-/* Causal attention with scale 1/sqrt(D). out (N, H*D). aux keeps what backward needs: its shape
- * comes from op_attention_aux. */
+/* Attention of each query over the keys that `shape` lets it see. out (N, H*D). aux keeps what
+ * backward needs: its shape comes from op_attention_aux. */
 void op_attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor aux);
 
-/* NAIVE: probabilities (B,H,T,T) act. FLASH: log-sum-exp of the scaled scores (B,H,T) acc.
- * CUDNN: as FLASH. */
+/* NAIVE: probabilities (B,H,T,T) act, 0 where a query does not see. FLASH: log-sum-exp of the
+ * scores (B,H,T) acc, scaled and capped. CUDNN: as FLASH. */
 Tensor op_attention_aux(Ctx *c, HeadShape shape, DType dtype);
 
 /* dqkv (N, (H+2G)D), assigned, from dout (N, H*D), qkv (after rope), out and aux of the forward. */
@@ -419,8 +438,9 @@ void op_attention_fill(Ctx *c, Tensor qkv, HeadShape shape, Tensor cache);
 
 /* The next token of each sequence: qkv (S, (H+2G)D) as the projection made it, S = shape.batch,
  * shape.seq is not read. Turns q and k by row `position` of rope (none: not), puts k and v into
- * row `position` of the cache, and gives out (S, H*D): attention of q over rows 0 .. position,
- * scale 1/sqrt(D). qkv may be overwritten. */
+ * row `position` of the cache, and gives out (S, H*D): attention of q over rows 0 .. position, of
+ * which it sees the last shape.window. A sequence is one document: shape.starts is none. qkv may be
+ * overwritten. */
 void op_attention_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor position,
                        Tensor cache, Tensor out);
 

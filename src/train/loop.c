@@ -34,13 +34,16 @@ static int save(Session *s)
 /* Fills batch b of the first `sequences`; what lies behind the last of them has no targets, and
  * thus no loss. */
 static int fill_validation(const Session *s, int64_t b, int64_t sequences, int32_t *tokens,
-                           int32_t *targets)
+                           int32_t *targets, int32_t *starts)
 {
     const TrainerSetup *setup = &s->run.setup;
-    int64_t first = b * setup->batch;
+    int64_t first = b * setup->batch, rows = setup->batch * setup->seq;
     int code = loader_fill(&s->val_loader, (uint64_t)first, setup->batch, tokens, targets);
-    for (int64_t i = (sequences - first) * setup->seq; i < setup->batch * setup->seq; i++) {
+    for (int64_t i = (sequences - first) * setup->seq; i < rows; i++) {
         targets[i] = -1;
+    }
+    if (code == 0 && setup->separate) {
+        document_starts(tokens, rows, setup->seq, s->val_loader.split->end, starts);
     }
     return code;
 }
@@ -70,16 +73,17 @@ static int evaluate(Session *s)
         batches = s->run.cfg->eval_batches;
         sequences = batches * setup->batch;
     }
-    int32_t *tokens = mem_alloc((size_t)rows * 2 * sizeof *tokens), *targets = tokens + rows;
+    int32_t *tokens = mem_alloc((size_t)rows * 3 * sizeof *tokens);
+    int32_t *targets = tokens + rows, *starts = targets + rows;
     double sum = 0;
     int code = 0;
     s->last_update_ns = 0; /* something else than updates is done now */
     timers_enter(&s->timers, PHASE_EVAL);
     trainer_settle(&s->trainer); /* also on a rank that has no batch to evaluate */
     for (int64_t b = s->rank; code == 0 && b < batches; b += s->ranks) {
-        code = fill_validation(s, b, sequences, tokens, targets);
+        code = fill_validation(s, b, sequences, tokens, targets, starts);
         if (code == 0) {
-            sum += trainer_evaluate(&s->trainer, (HostBatch){tokens, targets, NULL});
+            sum += trainer_evaluate(&s->trainer, (HostBatch){tokens, targets, NULL, starts});
         }
     }
     code = session_agree(s, code);

@@ -211,6 +211,26 @@ const char *setup_mixer_name(const TrainerSetup *s)
     return kinds[s->attention];
 }
 
+/* Where documents end, if they are kept apart. */
+static int separate_documents(Run *run)
+{
+    const Config *cfg = run->cfg;
+    if (!run->setup.separate) {
+        return 0;
+    }
+    if (run->setup.spec.mixer == MIXER_TTT) {
+        return err_set(ERR_INPUT,
+                       "--documents separate: --model %s learns along a sequence, whatever "
+                       "documents are in it; leave it out, or take a model with attention",
+                       run->setup.spec.name);
+    }
+    if (run->data.source == NULL) {
+        return 0;
+    }
+    int code = dataset_separate(&run->data, cfg->end[0] != '\0' ? cfg->end : NULL, NULL);
+    return code == 0 ? 0 : err_wrap(code, "--documents separate");
+}
+
 /* Whether TTT layers of this shape can be computed; they know no kinds of attention. */
 static int check_ttt(Run *run)
 {
@@ -267,19 +287,17 @@ static int choose_attention(Run *run)
                                           [CONFIG_ATTENTION_LIBRARY] = ATTENTION_LIBRARY};
     const Config *cfg = run->cfg;
     TrainerSetup *s = &run->setup;
-    DType act = dtype_act(s->dtype);
+    AttentionUse use = {&s->spec, s->batch, s->seq, s->separate, dtype_act(s->dtype)};
     if (cfg->attention != CONFIG_ATTENTION_AUTO) {
         s->attention = kinds[cfg->attention];
-        const char *why =
-            model_attention_refusal(run->backend, s->attention, &s->spec, s->batch, s->seq, act);
+        const char *why = model_attention_refusal(run->backend, s->attention, &use);
         return why == NULL
                    ? 0
                    : err_set(ERR_INPUT, "--attention %s: %s", attention_name(s->attention), why);
     }
-    s->attention = model_attention_choose(run->backend, &s->spec, s->batch, s->seq, act);
+    s->attention = model_attention_choose(run->backend, &use);
     const char *why = run->backend->attention_choose != NULL
-                          ? model_attention_refusal(run->backend, ATTENTION_LIBRARY, &s->spec,
-                                                    s->batch, s->seq, act)
+                          ? model_attention_refusal(run->backend, ATTENTION_LIBRARY, &use)
                           : NULL;
     if (why != NULL) {
         log_info("--attention auto takes %s without trying %s: %s", attention_name(s->attention),
@@ -390,6 +408,7 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
     s->dtype = config_dtype(cfg);
     s->graph = cfg->graph;
     s->ttt_keep = cfg->ttt_keep;
+    s->separate = cfg->documents == CONFIG_DOCUMENTS_SEPARATE;
     s->recompute = cfg->recompute == CONFIG_RECOMPUTE_BLOCK;
     s->optimizer = (OptimizerSettings){.id = (OptimizerId)cfg->optimizer,
                                        .beta1 = cfg->beta1,
@@ -407,6 +426,7 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
     s->attention = cfg->attention == CONFIG_ATTENTION_NAIVE ? ATTENTION_NAIVE : ATTENTION_FLASH;
     code = code != 0 ? code : open_data(run, need);
     code = code != 0 ? code : resolve_model(run);
+    code = code != 0 ? code : separate_documents(run);
     code = code != 0 ? code : trainer_check_sizes(s);
     code = code != 0 ? code : backend_open(cfg, comm, &run->backend);
     if (code == 0) {

@@ -89,6 +89,9 @@ static void lay_out(Trainer *t)
     t->ids = push_state(t, MEM_BATCH, DT_I32, rows);
     t->targets = push_state(t, MEM_BATCH, DT_I32, rows);
     t->order = push_state(t, MEM_BATCH, DT_I32, rows);
+    if (s->separate) {
+        t->starts = push_state(t, MEM_BATCH, DT_I32, rows);
+    }
     t->losses = push_state(t, MEM_HEAD, acc, rows);
     if (s->ddp.ranks > 1) {
         t->checksum = push_state(t, MEM_CONSTANTS, DT_I32, 2);
@@ -188,7 +191,8 @@ void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
         plan->blocks = size_sum(plan->blocks, arenas[i]->peak);
     }
     workspace_peaks(&t.work, &t.ctx, plan->sizes);
-    plan->loader = prefetch_bytes(setup->batch, setup->seq, (uint64_t)setup->spec.vocab);
+    plan->loader =
+        prefetch_bytes(setup->batch, setup->seq, (uint64_t)setup->spec.vocab, setup->separate);
     plan->total = size_sum(plan->blocks, plan->loader);
     plan->parameters = t.model.params.parameters;
     trainer_close(&t);

@@ -17,6 +17,7 @@ typedef struct {
     bool recompute; /* keep only the blocks' inputs */
     bool graph;     /* let the backend record and replay whole parts of a step */
     bool ttt_keep;  /* see Ctx */
+    bool separate;  /* documents do not see each other */
     int64_t batch, accum, seq;
     OptimizerSettings optimizer;
     DdpSetup ddp; /* zeroed: one rank */
@@ -34,9 +35,10 @@ typedef struct {
     double flops_update;   /* matrix products of one update */
 } TrainPlan;
 
-/* Token ids of one micro-step in host memory, each batch x seq. */
+/* Token ids of one micro-step in host memory, each batch x seq. starts: where documents begin
+ * (document_starts); read where setup.separate is set. */
 typedef struct {
-    const int32_t *ids, *targets, *order;
+    const int32_t *ids, *targets, *order, *starts;
 } HostBatch;
 
 /* What a device stamps: the beginning of a micro-step and the ends of its parts; then, once for
@@ -78,6 +80,7 @@ typedef struct {
     bool scaled;       /* quant has scales of the weights: of an update before, or a checkpoint */
     bool codes_behind; /* the weights were written since their codes were made */
     Tensor ids, targets, order; /* (N) i32 */
+    Tensor starts;              /* (N) i32; none where documents are joined */
     Tensor losses;              /* (N) acc */
     Tensor checksum;            /* (2) i32; none with one rank */
     Tensor results;             /* what is fetched of an update: the next four, side by side */

@@ -43,12 +43,15 @@ static void send_batch(Trainer *t, HostBatch host)
         if (host.order != NULL) {
             backend->upload(backend, t->order.data, host.order, tensor_bytes(t->order));
         }
+        if (tensor_given(t->starts)) {
+            backend->upload(backend, t->starts.data, host.starts, tensor_bytes(t->starts));
+        }
     }
 }
 
 static DeviceBatch device_batch(const Trainer *t)
 {
-    return (DeviceBatch){t->setup.batch, t->setup.seq, t->ids, t->targets, t->order};
+    return (DeviceBatch){t->setup.batch, t->setup.seq, t->ids, t->targets, t->order, t->starts};
 }
 
 /* What the backend may record: a micro-step whose gradients are assigned, one whose gradients
@@ -313,7 +316,8 @@ int trainer_step(Trainer *t, Prefetch *prefetch, double rate, int64_t step, doub
         if (code != 0) {
             return code;
         }
-        trainer_micro_step(t, (HostBatch){batch.tokens, batch.targets, batch.order}, micro);
+        trainer_micro_step(t, (HostBatch){batch.tokens, batch.targets, batch.order, batch.starts},
+                           micro);
         /* The loss of all ranks does not tell that of this rank's own sequences; the tokens' losses
          * are those of the last micro-step until the next one's head. No part of what is recorded,
          * so that updates without it cost nothing more. */
@@ -373,7 +377,7 @@ void trainer_warm(Trainer *t)
     for (int64_t i = 0; i < rows; i++) {
         order[i] = (int32_t)i;
     }
-    send_batch(t, (HostBatch){host, host, order});
+    send_batch(t, (HostBatch){host, host, order, host});
     make_codes(t);
     char *scales = trainer_scales_text(t);
     compute(t, MODE_SET, false);

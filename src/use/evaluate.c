@@ -12,8 +12,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "data/dataset.h"
 #include "model/attention_kind.h"
-#include "text/tokenizer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -34,6 +34,9 @@ static void lay_out(Evaluator *e, int64_t rows)
     int64_t one = 1;
     e->ids = arena_push(arena, MEM_BATCH, DT_I32, 1, &rows);
     e->targets = arena_push(arena, MEM_BATCH, DT_I32, 1, &rows);
+    if (e->setup.separate) {
+        e->starts = arena_push(arena, MEM_BATCH, DT_I32, 1, &rows);
+    }
     e->losses = arena_push(arena, MEM_HEAD, acc, 1, &rows);
     e->mean = arena_push(arena, MEM_HEAD, acc, 1, &one);
 }
@@ -41,18 +44,24 @@ static void lay_out(Evaluator *e, int64_t rows)
 /* The pass over a batch that is on the device. */
 static void compute(Evaluator *e, int64_t batch, int64_t seq)
 {
-    DeviceBatch device = {.batch = batch, .seq = seq, .ids = e->ids, .targets = e->targets};
+    DeviceBatch device = {
+        .batch = batch, .seq = seq, .ids = e->ids, .targets = e->targets, .starts = e->starts};
     model_evaluate(&e->ctx, e->setup.model, device, e->losses, e->mean);
+}
+
+static AttentionUse attention_use(const EvaluatorSetup *s, int64_t batch, int64_t seq)
+{
+    return (AttentionUse){&s->model->spec, batch, seq, s->separate, s->model->act};
 }
 
 /* The kind of attention that was chosen, or one that does this shape. */
 static AttentionKind attention_for(const Evaluator *e, int64_t batch, int64_t seq)
 {
-    const ModelSpec *s = &e->setup.model->spec;
-    if (s->mixer != MIXER_ATTENTION) {
+    if (e->setup.model->spec.mixer != MIXER_ATTENTION) {
         return e->attention;
     }
-    return model_attention(e->setup.backend, e->attention, s, batch, seq, e->setup.model->act);
+    AttentionUse use = attention_use(&e->setup, batch, seq);
+    return model_attention(e->setup.backend, e->attention, &use);
 }
 
 /* Bytes of the three blocks for passes of this shape. */
@@ -137,7 +146,8 @@ static int choose_kernels(Evaluator *e)
     const ModelSpec *spec = &s->model->spec;
     e->attention = ATTENTION_FLASH;
     if (spec->mixer == MIXER_ATTENTION) {
-        e->attention = model_attention_choose(s->backend, spec, s->batch, s->seq, s->model->act);
+        AttentionUse use = attention_use(s, s->batch, s->seq);
+        e->attention = model_attention_choose(s->backend, &use);
         return 0;
     }
     TttShape shape = spec_ttt_shape(spec, s->batch, s->seq);
@@ -166,7 +176,7 @@ int evaluator_open(Evaluator *e, const EvaluatorSetup *setup)
         return code;
     }
     size_t rows = (size_t)e->setup.batch * (size_t)setup->seq;
-    e->host_ids = mem_zalloc(rows * 2, sizeof *e->host_ids);
+    e->host_ids = mem_zalloc(rows * 3, sizeof *e->host_ids);
     e->host_losses = mem_zalloc(rows, dtype_size(e->losses.dtype));
     return 0;
 }
@@ -181,8 +191,8 @@ void evaluator_close(Evaluator *e)
 
 /* --- passes --- */
 
-/* Rows of ids and targets: the windows, with target -1 (no loss) behind their end and in rows
- * without one. */
+/* Rows of ids, targets and starts: the windows, with target -1 (no loss) behind their end and in
+ * rows without one. */
 static void fill(Evaluator *e, EvalWindow *const *windows, int64_t count, int64_t batch,
                  int64_t seq)
 {
@@ -198,6 +208,8 @@ static void fill(Evaluator *e, EvalWindow *const *windows, int64_t count, int64_
             targets[i] = -1;
         }
     }
+    int64_t rows = batch * seq;
+    document_starts(e->host_ids, rows, seq, e->setup.end, e->host_ids + 2 * rows);
 }
 
 /* A number of the accumulator's type. */
@@ -229,6 +241,10 @@ static int run_batch(Evaluator *e, EvalWindow *const *windows, int64_t count)
     fill(e, windows, count, batch, seq);
     backend->upload(backend, e->ids.data, e->host_ids, tensor_bytes(e->ids));
     backend->upload(backend, e->targets.data, e->host_ids + batch * seq, tensor_bytes(e->targets));
+    if (tensor_given(e->starts)) {
+        backend->upload(backend, e->starts.data, e->host_ids + 2 * batch * seq,
+                        tensor_bytes(e->starts));
+    }
     compute(e, batch, seq);
     backend->download(backend, e->host_losses, e->losses.data, tensor_bytes(e->losses));
     double mean;

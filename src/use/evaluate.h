@@ -18,6 +18,8 @@ typedef struct {
     Backend *backend;
     Comm *comm;               /* NULL: one rank */
     int64_t batch, seq;       /* windows at a time, tokens of the longest */
+    bool separate;            /* documents in a window do not see each other */
+    int32_t end;              /* token between them; may be set later, before a run */
     size_t memory;            /* bytes that may be taken; 0: what there is */
     bool fit;                 /* a batch that is too large is made smaller instead of refused */
     int (*interrupted)(void); /* 0, or the code to end with; NULL: never */
@@ -37,8 +39,9 @@ typedef struct {
     Workspace work;          /* state: batch and losses */
     int64_t ready[2];        /* batch and seq that it was last laid out for */
     Tensor ids, targets;     /* (batch * seq) i32 */
+    Tensor starts;           /* likewise (document_starts); none unless setup.separate is set */
     Tensor losses, mean;     /* (batch * seq), (1) acc */
-    int32_t *host_ids;       /* ids, then targets */
+    int32_t *host_ids;       /* ids, then targets, then starts */
     void *host_losses;       /* as losses */
     AttentionKind attention; /* for whole batches; others may need another kind */
     double means;            /* sum of the means of this rank's batches, rounded as in training */

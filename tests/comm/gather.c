@@ -76,7 +76,8 @@ static Course train(const TrainerSetup *setup, Backend *backend, bool settled)
         for (int64_t micro = 0; micro < setup->accum; micro++) {
             int64_t at = ((u * ranks + me) * each + micro * BATCH) * SEQUENCE;
             trainer_micro_step(
-                &t, (HostBatch){tokens.ids + at, tokens.targets + at, tokens.order + at}, micro);
+                &t, (HostBatch){tokens.ids + at, tokens.targets + at, tokens.order + at, NULL},
+                micro);
         }
         trainer_update(&t, 1e-2, u);
         trainer_post(&t);
@@ -88,7 +89,8 @@ static Course train(const TrainerSetup *setup, Backend *backend, bool settled)
             trainer_settle(&t);
         }
         if (u == MIDDLE) {
-            course.evaluation = trainer_evaluate(&t, (HostBatch){tokens.ids, tokens.targets, NULL});
+            course.evaluation =
+                trainer_evaluate(&t, (HostBatch){tokens.ids, tokens.targets, NULL, NULL});
         }
     }
     CHECK(settled || stalled > 0, "rank %d never waited for the one that was late", me);

@@ -23,7 +23,7 @@ from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM,
 LLAMA = dict(vocab_size=53, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=6,
              num_key_value_heads=2, max_position_embeddings=19, bos_token_id=0, eos_token_id=0)
 WIDE = {**LLAMA, "hidden_size": 96, "max_position_embeddings": 31}
-GEMMA = {**LLAMA, "head_dim": 8, "pad_token_id": 0, "sliding_window": 5, "query_pre_attn_scalar": 12, "rms_norm_eps": 1e-5,
+GEMMA = {**LLAMA, "head_dim": 8, "pad_token_id": None, "sliding_window": 5, "query_pre_attn_scalar": 12, "rms_norm_eps": 1e-5,
          "final_logit_softcapping": 6.0}
 PROMPT = 5
 CASES = {

@@ -148,7 +148,7 @@ void gold_trainer(const Gold *gold, const TrainerSetup *setup, Backend *backend,
 HostBatch gold_batch(const Gold *gold, int64_t first_sequence)
 {
     int64_t at = first_sequence * gold->setup.seq;
-    return (HostBatch){gold->ids + at, gold->targets + at, gold->order};
+    return (HostBatch){gold->ids + at, gold->targets + at, gold->order, NULL};
 }
 
 double *gold_download(Backend *backend, Tensor t)

@@ -43,6 +43,10 @@ bool op_arg_given(const OpArg *arg, const OpCase *k)
         return k->attention != ATTENTION_NAIVE;
     case WHEN_TTT_MLP:
         return k->ttt.kind == TTT_MLP;
+    case WHEN_STARTS:
+        return tensor_given(k->heads.starts);
+    case WHEN_FLAG:
+        return k->flag;
     }
     return false;
 }
@@ -203,6 +207,12 @@ const char *op_case_label(const OpCase *k, char text[OP_LABEL_SIZE])
         HeadShape s = k->heads;
         used += snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), " B=%d T=%d H=%d G=%d D=%d",
                          (int)s.batch, (int)s.seq, (int)s.heads, (int)s.kv_heads, (int)s.head_dim);
+        used += snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), "%s",
+                         tensor_given(s.starts) ? " documents" : "");
+        if (s.window > 0 || s.scale > 0 || s.cap > 0) {
+            used += snprintf(text + used, (size_t)(OP_LABEL_SIZE - used),
+                             " window=%d scale=%g cap=%g", (int)s.window, s.scale, s.cap);
+        }
         if (k->context > 0) {
             used += snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), " S=%d context=%d",
                              (int)k->sequences, (int)k->context);

@@ -61,6 +61,20 @@ static const Heads forward_shapes[] = {
     {HEADS(1, 200, 2, 1, 128), 3}, {HEADS(1, 385, 2, 1, 64), 1},  {HEADS(1, 385, 1, 1, 128), 1},
 };
 
+/* Of which a query sees some: windows of one key, below, at and beyond the sequence, beside tiles
+ * of queries and of keys; other scales; caps that most scores are far below and that most pass;
+ * documents of a token and longer, and all of it at once. rope reads the documents alone. */
+static const Heads seeing_shapes[] = {
+    {SEES(1, 1, 1, 1, 4, 1, 0, 0, 1), 1},           {SEES(3, 7, 3, 1, 6, 2, 0.7, 0, 0), 1},
+    {SEES(3, 7, 3, 1, 6, 0, 0, 1.5, 1), 2},         {SEES(2, 17, 4, 2, 32, 5, 0, 0, 0), 1},
+    {SEES(2, 65, 2, 2, 64, 0, 0, 0, 1), 1},         {SEES(1, 130, 3, 1, 80, 33, 0, 0, 0), 1},
+    {SEES(1, 130, 2, 1, 64, 0, 0, 7.5, 0), 3},      {SEES(2, 70, 3, 3, 96, 1, 0, 0, 0), 1},
+    {SEES(1, 129, 4, 2, 128, 64, 0.11, 20, 1), 1},  {SEES(1, 257, 2, 1, 32, 100, 0, 0, 1), 1},
+    {SEES(1, 200, 2, 2, 64, 200, 0.125, 50, 0), 1}, {SEES(1, 200, 1, 1, 64, 1000, 0, 0, 0), 1},
+    {SEES(2, 97, 2, 1, 64, 48, 0, 3, 1), 3},        {SEES(1, 300, 1, 1, 64, 130, 0, 0, 0), 1},
+    {SEES(1, 257, 1, 1, 128, 63, 0, 30, 0), 1},
+};
+
 /* Backward only: the same in fewer numbers, with a sequence of three blocks of keys. */
 static const Heads backward_shapes[] = {
     {HEADS(2, 63, 2, 1, 128), 1},
@@ -108,13 +122,25 @@ typedef struct {
 } Cached;
 
 static const Cached step_shapes[] = {
-    {HEADS(1, 1, 3, 1, 5), 1, 7, 1},        {HEADS(3, 2, 3, 1, 5), 3, 7, 1},
-    {HEADS(3, 7, 3, 3, 5), 3, 7, 1},        {HEADS(1, 1, 3, 1, 64), 1, 33, 1},
-    {HEADS(3, 2, 3, 1, 64), 3, 33, 1},      {HEADS(1, 17, 4, 2, 64), 1, 33, 1},
-    {HEADS(3, 33, 3, 1, 64), 3, 33, 1},     {HEADS(1, 4, 2, 1, 80), 1, 7, 1},
-    {HEADS(3, 33, 3, 1, 80), 3, 33, 1},     {HEADS(2, 129, 2, 1, 128), 2, 200, 1},
-    {HEADS(1, 256, 4, 4, 6), 1, 257, 1},    {HEADS(1, 700, 2, 1, 64), 1, 1030, 6},
+    {HEADS(1, 1, 3, 1, 5), 1, 7, 1},
+    {HEADS(3, 2, 3, 1, 5), 3, 7, 1},
+    {HEADS(3, 7, 3, 3, 5), 3, 7, 1},
+    {HEADS(1, 1, 3, 1, 64), 1, 33, 1},
+    {HEADS(3, 2, 3, 1, 64), 3, 33, 1},
+    {HEADS(1, 17, 4, 2, 64), 1, 33, 1},
+    {HEADS(3, 33, 3, 1, 64), 3, 33, 1},
+    {HEADS(1, 4, 2, 1, 80), 1, 7, 1},
+    {HEADS(3, 33, 3, 1, 80), 3, 33, 1},
+    {HEADS(2, 129, 2, 1, 128), 2, 200, 1},
+    {HEADS(1, 256, 4, 4, 6), 1, 257, 1},
+    {HEADS(1, 700, 2, 1, 64), 1, 1030, 6},
     {HEADS(1, 1030, 1, 1, 96), 1, 1030, 1},
+    {SEES(3, 2, 3, 1, 6, 3, 0.6, 0, 0), 3, 7, 1},
+    {SEES(1, 17, 4, 2, 64, 1, 0, 0, 0), 1, 33, 1},
+    {SEES(2, 129, 2, 1, 128, 50, 0, 20, 0), 2, 200, 1},
+    {SEES(1, 700, 2, 1, 64, 257, 0, 4, 0), 1, 1030, 3},
+    {SEES(1, 300, 2, 2, 80, 300, 0.05, 0, 0), 1, 400, 1},
+    {SEES(1, 301, 2, 1, 80, 1000, 0, 0, 0), 1, 400, 1},
 };
 
 static const Cached fill_shapes[] = {
@@ -132,12 +158,15 @@ static const Cached fill_shapes[] = {
 static bool heads_of(OpId op, int i, OpCase *k)
 {
     const Heads *shape = NULL;
-    if (i < LENGTH(head_shapes)) {
+    int more = i - LENGTH(head_shapes), rest = more - LENGTH(seeing_shapes);
+    if (more < 0) {
         shape = &head_shapes[i];
-    } else if (op == OP_ATTENTION_FORWARD && i - LENGTH(head_shapes) < LENGTH(forward_shapes)) {
-        shape = &forward_shapes[i - LENGTH(head_shapes)];
-    } else if (op == OP_ATTENTION_BACKWARD && i - LENGTH(head_shapes) < LENGTH(backward_shapes)) {
-        shape = &backward_shapes[i - LENGTH(head_shapes)];
+    } else if (rest < 0) {
+        shape = &seeing_shapes[more];
+    } else if (op == OP_ATTENTION_FORWARD && rest < LENGTH(forward_shapes)) {
+        shape = &forward_shapes[rest];
+    } else if (op == OP_ATTENTION_BACKWARD && rest < LENGTH(backward_shapes)) {
+        shape = &backward_shapes[rest];
     }
     if (shape != NULL) {
         *k = (OpCase){.op = op, .heads = shape->heads, .scale = shape->scale};
@@ -266,6 +295,9 @@ static bool is_worthwhile(const OpCase *k)
 {
     if (k->op == OP_EMBED_BACKWARD && !k->option && k->mode2 == MODE_ADD) {
         return false;
+    }
+    if ((k->op == OP_EMBED_BACKWARD || k->op == OP_EMBED_FORWARD) && !k->option && k->flag) {
+        return false; /* documents change positions alone */
     }
     if (k->op == OP_ATTENTION_STEP && k->option && k->heads.head_dim % 2 != 0) {
         return false; /* rope turns pairs */

@@ -82,6 +82,22 @@ static void fill_hyper(const OpCase *k, double *hyper)
     hyper[HYPER_CLIP] = k->option ? 1 : 0;
 }
 
+/* Documents of 1 to 40 tokens within sequences of `seq`: the same ones for every seed, so that two
+ * inputs of one case agree in them. */
+static void fill_starts(int64_t seq, double *starts, int64_t count)
+{
+    int64_t start = 0, next = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t t = i % seq;
+        if (t == 0 || t == next) {
+            uint64_t length = i % 3 == 0 ? 1 : 1 + rng_below(1, OP_ARGS_MAX, (uint64_t)i, 40);
+            start = t;
+            next = t + (int64_t)length;
+        }
+        starts[i] = (double)start;
+    }
+}
+
 /* Element i, from the standard normal number that belongs to it. */
 static double random_value(const OpCase *k, ArgFill fill, uint64_t seed, int64_t i, double normal)
 {
@@ -161,6 +177,12 @@ static void derive(OpInput *in)
     for (int i = 0; i < op_spec_count(spec); i++) {
         t[i] = shape_in(in, i, DT_F64);
         t[i].data = in->before[i];
+        if (t[i].dtype == DT_I32 && in->before[i] != NULL) {
+            t[i].data = mem_alloc(tensor_bytes(t[i]));
+            for (int64_t n = 0; n < tensor_count(t[i]); n++) {
+                ref_put(t[i], n, in->before[i][n]);
+            }
+        }
     }
     Backend *ref = ref_backend_open();
     Ctx c;
@@ -169,6 +191,11 @@ static void derive(OpInput *in)
     spec->derive(&in->k, &c, t);
     op_ctx_free(&c);
     ref->close(ref);
+    for (int i = 0; i < op_spec_count(spec); i++) {
+        if (t[i].dtype == DT_I32 && in->before[i] != NULL) {
+            free(t[i].data);
+        }
+    }
 }
 
 void op_input_follow(OpInput *in)
@@ -204,6 +231,8 @@ OpInput op_input_make(const OpCase *k, DType act, uint64_t seed)
             fill_rope(shape_in(&in, i, act), in.before[i]);
         } else if (spec->arg[i].fill == FILL_HYPER) {
             fill_hyper(k, in.before[i]);
+        } else if (spec->arg[i].fill == FILL_STARTS) {
+            fill_starts(k->seq > 0 ? k->seq : k->heads.seq, in.before[i], count);
         } else {
             fill_random(k, spec->arg[i].fill, seed, i, in.before[i], count);
         }

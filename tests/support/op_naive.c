@@ -3,20 +3,28 @@
 
 #include "support/op_naive_parts.h"
 
-static void embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq,
-                          Tensor out)
+/* Token of its document that row n is. */
+static int64_t place(Tensor starts, int64_t n, int64_t seq)
+{
+    return tensor_given(starts) ? n % seq - ref_index(starts, n) : n % seq;
+}
+
+static void embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor starts,
+                          int64_t seq, Tensor out)
 {
     (void)c;
     int64_t width = out.dim[1];
     for (int64_t e = 0; e < tensor_count(out); e++) {
         int64_t n = e / width, i = e % width;
-        float position = tensor_given(positions) ? get(positions, n % seq * width + i) : 0;
+        float position =
+            tensor_given(positions) ? get(positions, place(starts, n, seq) * width + i) : 0;
         put(out, e, get(table, ref_index(ids, n) * width + i) + position, MODE_SET);
     }
 }
 
 static void embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
-                           Tensor dpositions, int64_t seq, Mode dtable_mode, Mode dpositions_mode)
+                           Tensor dpositions, Tensor starts, int64_t seq, Mode dtable_mode,
+                           Mode dpositions_mode)
 {
     (void)c;
     (void)order;
@@ -33,7 +41,7 @@ static void embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor
     for (int64_t e = 0; e < tensor_count(dpositions); e++) {
         float sum = 0;
         for (int64_t n = 0; n < dout.dim[0]; n++) {
-            if (n % seq == e / width) {
+            if (place(starts, n, seq) == e / width) {
                 sum += get(dout, n * width + e % width);
             }
         }
@@ -236,11 +244,12 @@ static void rope(Ctx *c, Tensor qkv, HeadShape s, Tensor table, bool inverse)
     (void)c;
     int64_t half = s.head_dim / 2;
     for (int64_t n = 0; n < qkv.dim[0]; n++) {
+        int64_t turn = place(s.starts, n, s.seq) * s.head_dim;
         for (int64_t h = 0; h < s.heads + s.kv_heads; h++) {
             for (int64_t i = 0; i < half; i++) {
                 int64_t at = n * qkv.dim[1] + h * s.head_dim + i;
-                float cosine = get(table, n % s.seq * s.head_dim + i);
-                float sine = get(table, n % s.seq * s.head_dim + half + i);
+                float cosine = get(table, turn + i);
+                float sine = get(table, turn + half + i);
                 float a = get(qkv, at), b = get(qkv, at + half);
                 put(qkv, at, inverse ? a * cosine + b * sine : a * cosine - b * sine, MODE_SET);
                 put(qkv, at + half, inverse ? b * cosine - a * sine : b * cosine + a * sine,
@@ -264,14 +273,19 @@ static float packed(Tensor t, HeadShape s, int64_t b, int64_t token, int64_t hea
     return get(t, (b * s.seq + token) * t.dim[1] + head * s.head_dim + d);
 }
 
+/* -infinity where query i does not see key j. */
 static float score(Tensor qkv, HeadShape s, int64_t b, int64_t h, int64_t i, int64_t j)
 {
     float sum = 0;
+    if (j > i || (s.window > 0 && j <= i - s.window) ||
+        i - j > place(s.starts, b * s.seq + i, s.seq)) {
+        return -INFINITY;
+    }
     for (int64_t d = 0; d < s.head_dim; d++) {
         sum += packed(qkv, s, b, i, h, d) *
                packed(qkv, s, b, j, s.heads + h * s.kv_heads / s.heads, d);
     }
-    return sum * (1 / sqrtf((float)s.head_dim));
+    return score_of(s, sum);
 }
 
 static void attention_forward(Ctx *c, Tensor qkv, HeadShape s, Tensor out, Tensor aux, void *ws)
@@ -305,7 +319,7 @@ static void attention_forward(Ctx *c, Tensor qkv, HeadShape s, Tensor out, Tenso
     }
 }
 
-/* p and scale * ds (T,T) of one head. */
+/* p and scale * slope * ds (T,T) of one head. */
 static void head_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor aux, HeadShape s, int64_t b,
                           int64_t h, float *p, float *ds)
 {
@@ -324,8 +338,9 @@ static void head_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor aux, HeadShape
             mean += p[at] * ds[at];
         }
         for (int64_t j = 0; j <= i; j++) {
-            ds[i * s.seq + j] =
-                p[i * s.seq + j] * (ds[i * s.seq + j] - mean) / sqrtf((float)s.head_dim);
+            float share = score(qkv, s, b, h, i, j) / (float)s.cap;
+            float slope = s.cap == 0 ? 1 : isinf(share) ? 0 : 1 - share * share;
+            ds[i * s.seq + j] = p[i * s.seq + j] * (ds[i * s.seq + j] - mean) * slope * scale_of(s);
         }
     }
 }

@@ -88,21 +88,22 @@ static void attention_step(Ctx *c, Tensor qkv, HeadShape s, Tensor rope, Tensor 
         int64_t keys = (sequence * 2 * s.kv_heads + g) * context * d;
         int64_t values = keys + s.kv_heads * context * d;
         float largest = -INFINITY, total = 0;
-        for (int64_t j = 0; j <= t; j++) {
+        int64_t from = s.window > 0 && s.window <= t ? t + 1 - s.window : 0;
+        for (int64_t j = from; j <= t; j++) {
             float score = 0;
             for (int64_t i = 0; i < d; i++) {
                 score += get(qkv, sequence * qkv.dim[1] + h * d + i) * get(cache, keys + j * d + i);
             }
-            p[j] = score / sqrtf((float)d);
+            p[j] = score_of(s, score);
             largest = fmaxf(largest, p[j]);
         }
-        for (int64_t j = 0; j <= t; j++) {
+        for (int64_t j = from; j <= t; j++) {
             p[j] = expf(p[j] - largest);
             total += p[j];
         }
         for (int64_t i = 0; i < d; i++) {
             float sum = 0;
-            for (int64_t j = 0; j <= t; j++) {
+            for (int64_t j = from; j <= t; j++) {
                 sum += p[j] / total * get(cache, values + j * d + i);
             }
             put(out, unit * d + i, sum, MODE_SET);

@@ -1,5 +1,6 @@
 #pragma once
-/* What the files of the naive backend share: elements as f32, and gelu with its derivatives. */
+/* What the files of the naive backend share: elements as f32, scores of attention, and gelu with
+ * its derivatives. */
 #include "ref/ref.h"
 
 static inline float get(Tensor t, int64_t i)
@@ -10,6 +11,18 @@ static inline float get(Tensor t, int64_t i)
 static inline void put(Tensor t, int64_t i, float value, Mode mode)
 {
     ref_put(t, i, mode == MODE_ADD ? get(t, i) + value : value);
+}
+
+static inline float scale_of(HeadShape s)
+{
+    return s.scale > 0 ? (float)s.scale : 1 / sqrtf((float)s.head_dim);
+}
+
+/* From q.k. */
+static inline float score_of(HeadShape s, float product)
+{
+    float score = product * scale_of(s), cap = (float)s.cap;
+    return cap > 0 ? cap * tanhf(score / cap) : score;
 }
 
 static inline float tanh_of(float x)

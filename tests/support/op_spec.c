@@ -14,6 +14,13 @@ static Tensor either(Tensor a, Tensor b)
     return tensor_given(a) ? a : b;
 }
 
+static HeadShape heads_with(const OpCase *k, Tensor starts)
+{
+    HeadShape shape = k->heads;
+    shape.starts = starts;
+    return shape;
+}
+
 static Norm norm_of(const OpCase *k, Tensor weight, Tensor bias)
 {
     return (Norm){.kind = k->norm, .eps = NORM_EPS, .weight = weight, .bias = bias};
@@ -21,12 +28,12 @@ static Norm norm_of(const OpCase *k, Tensor weight, Tensor bias)
 
 static void call_embed_forward(const OpCase *k, Ctx *c, const Tensor *t)
 {
-    op_embed_forward(c, t[0], t[1], t[2], k->seq, t[3]);
+    op_embed_forward(c, t[0], t[1], t[2], t[3], k->seq, t[4]);
 }
 
 static void call_embed_backward(const OpCase *k, Ctx *c, const Tensor *t)
 {
-    op_embed_backward(c, t[0], t[1], t[2], t[3], t[4], k->seq, k->mode, k->mode2);
+    op_embed_backward(c, t[0], t[1], t[2], t[3], t[4], t[5], k->seq, k->mode, k->mode2);
 }
 
 static void call_linear_forward(const OpCase *k, Ctx *c, const Tensor *t)
@@ -104,22 +111,22 @@ static void call_head_norm_backward(const OpCase *k, Ctx *c, const Tensor *t)
 
 static void call_rope(const OpCase *k, Ctx *c, const Tensor *t)
 {
-    op_rope(c, t[0], k->heads, t[1], k->flag);
+    op_rope(c, t[0], heads_with(k, t[2]), t[1], k->flag);
 }
 
 static void call_attention_forward(const OpCase *k, Ctx *c, const Tensor *t)
 {
-    op_attention_forward(c, t[0], k->heads, t[1], either(t[2], t[3]));
+    op_attention_forward(c, t[0], heads_with(k, t[4]), t[1], either(t[2], t[3]));
 }
 
 static void call_attention_backward(const OpCase *k, Ctx *c, const Tensor *t)
 {
-    op_attention_backward(c, t[0], t[1], t[2], either(t[3], t[4]), k->heads, t[5]);
+    op_attention_backward(c, t[0], t[1], t[2], either(t[3], t[4]), heads_with(k, t[6]), t[5]);
 }
 
 static void derive_attention_backward(const OpCase *k, Ctx *c, const Tensor *t)
 {
-    op_attention_forward(c, t[1], k->heads, t[2], either(t[3], t[4]));
+    op_attention_forward(c, t[1], heads_with(k, t[6]), t[2], either(t[3], t[4]));
 }
 
 static void call_gated_forward(const OpCase *k, Ctx *c, const Tensor *t)
@@ -249,6 +256,9 @@ static void call_attention_step(const OpCase *k, Ctx *c, const Tensor *t)
 /* clang-format off */
 #define ARG(text, dims, ...) {.name = text, .shape = dims, __VA_ARGS__}
 
+#define STARTS(dims, given) \
+    ARG("starts", dims, .type = TYPE_I32, .fill = FILL_STARTS, .when = given)
+
 #define TTT_PARAMETERS \
     ARG("index", "M", .fill = FILL_TTT_INDEX), \
     ARG("rate_bias", "H", .fill = FILL_SMALL), \
@@ -267,8 +277,9 @@ static const OpSpec specs[OP_COUNT] = {
         .arg = {ARG("ids", "N", .type = TYPE_I32, .fill = FILL_IDS),
                 ARG("table", "OC"),
                 ARG("positions", "PC", .when = WHEN_OPTION),
+                STARTS("N", WHEN_FLAG),
                 ARG("out", "NC", .use = USE_OUT)},
-        .varies = VARY_OPTION,
+        .varies = VARY_OPTION | VARY_FLAG,
         .call = call_embed_forward},
     [OP_EMBED_BACKWARD] = {
         .arg = {ARG("ids", "N", .type = TYPE_I32, .fill = FILL_IDS),
@@ -276,8 +287,9 @@ static const OpSpec specs[OP_COUNT] = {
                 ARG("dout", "NC"),
                 ARG("dtable", "OC", .use = USE_BY_MODE, .type = TYPE_ACC),
                 ARG("dpositions", "PC", .use = USE_BY_MODE2, .type = TYPE_ACC,
-                    .when = WHEN_OPTION)},
-        .varies = VARY_OPTION | VARY_MODE | VARY_MODE2,
+                    .when = WHEN_OPTION),
+                STARTS("N", WHEN_FLAG)},
+        .varies = VARY_OPTION | VARY_FLAG | VARY_MODE | VARY_MODE2,
         .call = call_embed_backward},
     [OP_LINEAR_FORWARD] = {
         .arg = {ARG("x", "NC"),
@@ -378,14 +390,16 @@ static const OpSpec specs[OP_COUNT] = {
         .call = call_head_norm_backward},
     [OP_ROPE] = {
         .arg = {ARG("qkv", "RQ", .use = USE_UPDATE),
-                ARG("table", "SD", .type = TYPE_ACC, .fill = FILL_ROPE)},
+                ARG("table", "SD", .type = TYPE_ACC, .fill = FILL_ROPE),
+                STARTS("R", WHEN_STARTS)},
         .varies = VARY_FLAG,
         .call = call_rope},
     [OP_ATTENTION_FORWARD] = {
         .arg = {ARG("qkv", "RQ"),
                 ARG("out", "RA", .use = USE_OUT),
                 ARG("aux", "BHTT", .use = USE_OUT, .when = WHEN_NAIVE),
-                ARG("aux", "BHT", .use = USE_OUT, .type = TYPE_ACC, .when = WHEN_FLASH)},
+                ARG("aux", "BHT", .use = USE_OUT, .type = TYPE_ACC, .when = WHEN_FLASH),
+                STARTS("R", WHEN_STARTS)},
         .varies = VARY_ATTENTION,
         .call = call_attention_forward},
     [OP_ATTENTION_BACKWARD] = {
@@ -394,7 +408,8 @@ static const OpSpec specs[OP_COUNT] = {
                 ARG("out", "RA", .fill = FILL_DERIVED),
                 ARG("aux", "BHTT", .fill = FILL_DERIVED, .when = WHEN_NAIVE),
                 ARG("aux", "BHT", .type = TYPE_ACC, .fill = FILL_DERIVED, .when = WHEN_FLASH),
-                ARG("dqkv", "RQ", .use = USE_OUT)},
+                ARG("dqkv", "RQ", .use = USE_OUT),
+                STARTS("R", WHEN_STARTS)},
         .varies = VARY_ATTENTION,
         .call = call_attention_backward,
         .derive = derive_attention_backward},

@@ -10,12 +10,23 @@
         .batch = (b), .seq = (t), .heads = (h), .kv_heads = (g), .head_dim = (d) \
     }
 
+/* The same with all that says which keys a query sees; docs: 1 with documents, else 0. */
+#define SEES(b, t, h, g, d, keys, factor, most, docs)                              \
+    {                                                                              \
+        .batch = (b), .seq = (t), .heads = (h), .kv_heads = (g), .head_dim = (d),  \
+        .window = (keys), .scale = (factor), .cap = (most), .starts.rank = (docs), \
+        .starts.dtype = DT_I32, .starts.dim = {                                    \
+            (b) * (t)                                                              \
+        }                                                                          \
+    }
+
 /* One op on one shape with one choice of everything that can be chosen. */
 typedef struct {
     OpId op;
     int64_t rows, width, outs;  /* N; C, I, F or n; O or V */
     int64_t seq;                /* embed: rows of a sequence; embed_step: the position */
-    HeadShape heads;            /* rope, attention; attention_step: seq is position + 1 */
+    HeadShape heads;            /* rope, attention; attention_step: seq is position + 1; starts: its
+                                 * shape alone */
     int64_t sequences, context; /* attention_fill and _step: of the cache */
     TttShape ttt;               /* ttt; batch is 0 in the cases of all other ops */
     double inner;               /* ttt: scale of the inner model's random weights */
@@ -23,9 +34,9 @@ typedef struct {
     double scale;               /* of random inputs; 0 stands for 1 */
     double cap;                 /* scale, xent */
     bool option; /* bias, positions, rope, gradient of xent, low and clip of adamw, cast to bf16 */
-    bool flag;   /* rope backwards, adamw with decay, xent with padded columns */
-    Mode mode;   /* of gradients of parameters, and of single outputs */
-    Mode mode2;  /* norm_backward: of dx; embed_backward: of dpositions */
+    bool flag;  /* rope backwards, adamw with decay, xent with padded columns, embed of documents */
+    Mode mode;  /* of gradients of parameters, and of single outputs */
+    Mode mode2; /* norm_backward: of dx; embed_backward: of dpositions */
     NormKind norm;
     Activation act;
     AttentionKind attention;
@@ -51,7 +62,9 @@ typedef enum {
     WHEN_LAYER_NORM,
     WHEN_NAIVE,
     WHEN_FLASH,
-    WHEN_TTT_MLP
+    WHEN_TTT_MLP,
+    WHEN_STARTS,
+    WHEN_FLAG
 } ArgWhen;
 typedef enum {
     FILL_NORMAL,
@@ -62,6 +75,7 @@ typedef enum {
     FILL_IDS,     /* [0, V) */
     FILL_ORDER,   /* rows sorted by the argument before, stable */
     FILL_TARGETS, /* [0, V), and -1 in some rows */
+    FILL_STARTS,  /* of documents, some of one token */
     FILL_ROPE,    /* cosines and sines */
     FILL_HYPER,
     FILL_NORM_SQ, /* sum of squares of the argument named "grad" */

@@ -60,7 +60,8 @@ Outcome small_run(TrainerSetup setup, Backend *backend, int updates)
         for (int64_t micro = 0; micro < setup.accum; micro++) {
             int64_t at = (u * 8 + micro * setup.batch) * setup.seq;
             trainer_micro_step(
-                &t, (HostBatch){tokens.ids + at, tokens.targets + at, tokens.order + at}, micro);
+                &t, (HostBatch){tokens.ids + at, tokens.targets + at, tokens.order + at, NULL},
+                micro);
         }
         trainer_update(&t, 1e-3, u);
         trainer_post(&t);

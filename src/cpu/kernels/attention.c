@@ -1,12 +1,13 @@
 /* Causal attention for f32; other element types go to the reference.
  *
- * Backward takes one tile of keys through all blocks of queries from the diagonal on, so that the
- * gradients of the keys stay near while those of the queries pass by; with p the probabilities of a
- * block and delta = dout . out per query:
- *   dp = dout v^T,  ds = p * (dp - delta),
+ * Backward takes one tile of keys through the blocks of queries from the diagonal on, as far as
+ * they see it, so that the gradients of the keys stay near while those of the queries pass by; with
+ * p the probabilities of a block and delta = dout . out per query:
+ *   dp = dout v^T,  ds = p * (dp - delta), times the slope of a cap,
  *   dq += ds k,  dk += ds^T q,  dv += p^T dout,
  * and the scale of the scores is applied to dq and dk at the end.
- * What lies above the diagonal is left out, in steps of MR.
+ * What lies above the diagonal is left out, in steps of MR; what lies before a window or a document
+ * in whole blocks.
  *
  * One thread owns a query head in forward, and a key/value head with all its query heads in
  * backward: results do not depend on the number of threads. */
@@ -28,8 +29,20 @@ static Layout layout_of(HeadShape shape)
         .group = shape.heads / shape.kv_heads,
         .qkv_row = packed_width(shape),
         .out_row = shape.heads * shape.head_dim,
-        .scale = (float)(1.0 / sqrt((double)shape.head_dim)),
+        .scale = (float)(shape.scale > 0 ? shape.scale : 1.0 / sqrt((double)shape.head_dim)),
+        .cap = (float)shape.cap,
+        .window = keys_at_most(shape, shape.seq),
     };
+}
+
+/* The layout of sequence b. */
+static Layout layout_in(const Layout *all, HeadShape shape, int64_t b)
+{
+    Layout l = *all;
+    if (tensor_given(shape.starts)) {
+        l.starts = (const int32_t *)shape.starts.data + b * l.seq;
+    }
+    return l;
 }
 
 /* Where head h of q, and head g of k and of v, begin in a row of qkv. */
@@ -56,7 +69,7 @@ static const AttentionMethod *method_of(const Ctx *c)
 
 static int threads_of(const Ctx *c, HeadShape shape)
 {
-    return threads_for(c, shape.batch * shape.heads * shape.seq * shape.seq);
+    return threads_for(c, shape.batch * shape.heads * shape.seq * keys_at_most(shape, shape.seq));
 }
 
 /* A thread's workspace in forward. */
@@ -87,17 +100,18 @@ static size_t attention_forward_ws(const Ctx *c, HeadShape shape, DType dtype)
 
 static void attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor aux, void *ws)
 {
-    Layout l = layout_of(shape);
+    Layout all = layout_of(shape);
     const AttentionMethod *method = method_of(c);
 #pragma omp parallel num_threads(threads_of(c, shape))
     {
         int thread = omp_get_thread_num();
         int64_t size, packed = -1;
-        forward_space(c, &l, NULL, &size);
-        ForwardSpace s = forward_space(c, &l, (float *)ws + thread * size, &size);
-        Span units = span_of(shape.batch * l.heads, omp_get_num_threads(), thread);
+        forward_space(c, &all, NULL, &size);
+        ForwardSpace s = forward_space(c, &all, (float *)ws + thread * size, &size);
+        Span units = span_of(shape.batch * all.heads, omp_get_num_threads(), thread);
         for (int64_t unit = units.first; unit < units.last; unit++) {
-            int64_t b = unit / l.heads, h = unit % l.heads, g = h / l.group;
+            int64_t b = unit / all.heads, h = unit % all.heads, g = h / all.group;
+            Layout l = layout_in(&all, shape, b);
             const float *rows = (const float *)qkv.data + b * l.seq * l.qkv_row;
             if (packed != unit / l.group) { /* heads of a group share keys and values */
                 packed = unit / l.group;
@@ -118,7 +132,7 @@ typedef struct {
     float *q, *dout;            /* (T in MR, width) */
     float *dq, *dk, *dv;        /* (T in MR, width), sums */
     float *delta;               /* (T in MR, and a vector) */
-    float *p, *ds;              /* (BLOCK_ROWS, BLOCK_KEYS) */
+    float *p, *slopes, *ds;     /* (BLOCK_ROWS, BLOCK_KEYS) */
 } BackwardSpace;
 
 static BackwardSpace backward_space(const Layout *l, float *base, int64_t *used)
@@ -136,6 +150,7 @@ static BackwardSpace backward_space(const Layout *l, float *base, int64_t *used)
     s.dv = take(base, used, rows * l->width);
     s.delta = take(base, used, rows + VEC_LANES);
     s.p = take(base, used, BLOCK_ROWS * BLOCK_KEYS);
+    s.slopes = take(base, used, BLOCK_ROWS * BLOCK_KEYS);
     s.ds = take(base, used, BLOCK_ROWS * BLOCK_KEYS);
     return s;
 }
@@ -150,22 +165,24 @@ static size_t attention_backward_ws(const Ctx *c, HeadShape shape, DType dtype)
 }
 
 /* Adds to dq, dk and dv what queries [query, query + queries) and keys [key, key + keys)
- * contribute; p of the block is there. */
+ * contribute; p of the block is there, and slopes under a cap. */
 static void backward_block(const Layout *l, int64_t query, int64_t queries, int64_t key,
                            int64_t keys, const BackwardSpace *s)
 {
-    int64_t rows = round_up(queries, MR), width = l->width;
+    int64_t rows = round_up(queries, MR), width = l->width, seeing = 0; /* rows that reach a key */
     multiply_keys(l, 1.0f, s->dout + query * width, query, rows, s->v_panels, key, keys, s->ds,
                   BLOCK_KEYS);
     for (int64_t row = 0; row < rows; row += MR) {
-        int64_t reached = keys_reached(query + row, key, keys);
+        int64_t reached = keys_reached(l, query + row, key, keys);
         if (reached <= 0) {
             continue;
         }
+        seeing = row + MR;
         for (int64_t r = row; r < row + MR; r++) {
             Vec delta = vec_set(s->delta[query + r]);
             for (int64_t j = r * BLOCK_KEYS; j < r * BLOCK_KEYS + reached; j += VEC_LANES) {
-                vec_store(s->ds + j, vec_load(s->p + j) * (vec_load(s->ds + j) - delta));
+                Vec ds = vec_load(s->p + j) * (vec_load(s->ds + j) - delta);
+                vec_store(s->ds + j, l->cap > 0 ? ds * vec_load(s->slopes + j) : ds);
             }
         }
         product_rows(width, reached, s->ds + row * BLOCK_KEYS, BLOCK_KEYS, s->k + key * width,
@@ -173,11 +190,11 @@ static void backward_block(const Layout *l, int64_t query, int64_t queries, int6
     }
     for (int64_t j = 0; j < keys; j += MR) {
         int64_t blind = key + j > query ? key + j - query : 0; /* queries before these keys */
-        if (blind < rows) {
+        if (blind < seeing) {
             int64_t from = (query + blind) * width, to = (key + j) * width;
-            product_columns(width, rows - blind, s->p + blind * BLOCK_KEYS + j, BLOCK_KEYS,
+            product_columns(width, seeing - blind, s->p + blind * BLOCK_KEYS + j, BLOCK_KEYS,
                             s->dout + from, s->dv + to);
-            product_columns(width, rows - blind, s->ds + blind * BLOCK_KEYS + j, BLOCK_KEYS,
+            product_columns(width, seeing - blind, s->ds + blind * BLOCK_KEYS + j, BLOCK_KEYS,
                             s->q + from, s->dk + to);
         }
     }
@@ -216,10 +233,11 @@ static void backward_head(const Layout *l, const AttentionMethod *method, const 
     memset(s->dq, 0, (size_t)(rows * l->width) * sizeof *s->dq);
     for (int64_t key = 0; key < l->seq; key += BLOCK_KEYS) {
         int64_t keys = lesser(BLOCK_KEYS, l->seq - key);
-        for (int64_t query = key / BLOCK_ROWS * BLOCK_ROWS; query < l->seq; query += BLOCK_ROWS) {
+        for (int64_t query = key / BLOCK_ROWS * BLOCK_ROWS;
+             query < l->seq && first_key(l, query) < key + keys; query += BLOCK_ROWS) {
             int64_t queries = lesser(BLOCK_ROWS, l->seq - query);
             method->probabilities(l, aux, query, queries, key, keys, s->q + query * l->width,
-                                  s->k_panels, s->p);
+                                  s->k_panels, s->p, s->slopes);
             backward_block(l, query, queries, key, keys, s);
         }
     }
@@ -229,17 +247,18 @@ static void backward_head(const Layout *l, const AttentionMethod *method, const 
 static void attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor aux,
                                HeadShape shape, Tensor dqkv, void *ws)
 {
-    Layout l = layout_of(shape);
+    Layout all = layout_of(shape);
     const AttentionMethod *method = method_of(c);
 #pragma omp parallel num_threads(threads_of(c, shape))
     {
         int thread = omp_get_thread_num();
         int64_t size;
-        backward_space(&l, NULL, &size);
-        BackwardSpace s = backward_space(&l, (float *)ws + thread * size, &size);
-        Span units = span_of(shape.batch * l.kv_heads, omp_get_num_threads(), thread);
+        backward_space(&all, NULL, &size);
+        BackwardSpace s = backward_space(&all, (float *)ws + thread * size, &size);
+        Span units = span_of(shape.batch * all.kv_heads, omp_get_num_threads(), thread);
         for (int64_t unit = units.first; unit < units.last; unit++) {
-            int64_t b = unit / l.kv_heads, g = unit % l.kv_heads;
+            int64_t b = unit / all.kv_heads, g = unit % all.kv_heads;
+            Layout l = layout_in(&all, shape, b);
             const float *rows = (const float *)qkv.data + b * l.seq * l.qkv_row;
             float *grads = (float *)dqkv.data + b * l.seq * l.qkv_row;
             pack_panels(rows + k_at(&l, g), l.qkv_row, l.seq, l.depth, s.k_panels);

@@ -13,7 +13,9 @@ typedef struct {
     int64_t seq, depth, width;      /* T, D, and D in whole vectors */
     int64_t heads, kv_heads, group; /* H, G, H / G */
     int64_t qkv_row, out_row;
-    float scale; /* 1 / sqrt(D) */
+    float scale, cap;      /* cap 0: none */
+    int64_t window;        /* keys that a query sees at most */
+    const int32_t *starts; /* (T) of the sequence at hand, or NULL: 0 */
 } Layout;
 
 typedef struct {
@@ -27,19 +29,30 @@ typedef struct {
                          float *out, float *aux, float *space);
 
     /* p (BLOCK_ROWS, BLOCK_KEYS) = probabilities of queries [query, query + queries) with keys
-     * [key, key + keys), 0 past the diagonal; q (queries in MR, width) are these queries. Rows are
-     * written in groups of MR, each up to the last key that the group reaches, in whole vectors. */
+     * [key, key + keys), 0 where a query does not see; q (queries in MR, width) are these queries.
+     * Rows are written in groups of MR, each up to the last key that the group reaches, in whole
+     * vectors, and not at all where it reaches none. slopes, likewise, of a layout with a cap: the
+     * cap's slope at each score, any number where a query does not see. */
     void (*probabilities)(const Layout *l, const float *aux, int64_t query, int64_t queries,
                           int64_t key, int64_t keys, const float *q, const float *k_panels,
-                          float *p);
+                          float *p, float *slopes);
 } AttentionMethod;
 
 extern const AttentionMethod PACER_ISA_NAME(attention_flash), PACER_ISA_NAME(attention_naive);
 
-/* How many of keys [key, key + keys) the MR queries from `query` on reach; may be negative. */
-static inline int64_t keys_reached(int64_t query, int64_t key, int64_t keys)
+/* The first key that a query sees, a later one for a later query. Queries past the sequence, which
+ * fill up a group, count as its last. */
+static inline int64_t first_key(const Layout *l, int64_t query)
 {
-    return lesser(query + MR - key, keys);
+    int64_t last = lesser(query, l->seq - 1), outside = last + 1 - l->window;
+    int64_t start = l->starts != NULL ? l->starts[last] : 0;
+    return outside > start ? outside : start;
+}
+
+/* How many of keys [key, key + keys) the MR queries from `query` on reach; 0 or less: none. */
+static inline int64_t keys_reached(const Layout *l, int64_t query, int64_t key, int64_t keys)
+{
+    return first_key(l, query) < key + keys ? lesser(query + MR - key, keys) : 0;
 }
 
 /* out (rows, keys) = factor * a (rows, width) times keys [key, key + keys). Row r belongs to query
@@ -50,18 +63,19 @@ static inline void multiply_keys(const Layout *l, float factor, const float *a, 
 {
     for (int64_t j = 0; j < keys; j += PANEL) {
         for (int64_t row = 0; row < rows; row += MR) {
-            product_panel(keys_reached(query + row, key, keys) - j, l->depth, factor,
+            product_panel(keys_reached(l, query + row, key, keys) - j, l->depth, factor,
                           a + row * l->width, l->width, panels + (key + j) * l->depth,
                           out + row * out_row + j, out_row);
         }
     }
 }
 
-/* Scores of MR queries, the first of which is `ahead` keys past the first key, become -infinity
- * for the keys past each query, up to `keys` in whole vectors. */
-static inline void hide_future(float *scores, int64_t row_stride, int64_t ahead, int64_t keys)
+/* scores (MR, keys in whole vectors) of the queries from `query` on and the keys from `key` on
+ * become -infinity where a query does not see. */
+static inline void hide_unseen(const Layout *l, float *scores, int64_t row_stride, int64_t query,
+                               int64_t key, int64_t keys)
 {
-    if (ahead + 1 >= round_up(keys, VEC_LANES)) {
+    if (query + 1 >= key + round_up(keys, VEC_LANES) && first_key(l, query + MR - 1) <= key) {
         return;
     }
     VecInt lane;
@@ -69,11 +83,29 @@ static inline void hide_future(float *scores, int64_t row_stride, int64_t ahead,
         lane[i] = i;
     }
     for (int64_t r = 0; r < MR; r++) {
-        int64_t seen = ahead + r + 1;
-        for (int64_t j = seen / VEC_LANES * VEC_LANES; j < keys; j += VEC_LANES) {
-            float *at = scores + r * row_stride + j;
-            VecInt visible = lane < (int32_t)(seen - j);
-            vec_store(at, vec_select(visible, vec_load(at), vec_set(-INFINITY)));
+        int64_t first = first_key(l, query + r) - key, end = query + r + 1 - key;
+        for (int64_t j = 0; j < keys; j += VEC_LANES) {
+            if (j < first || j + VEC_LANES > end) {
+                float *at = scores + r * row_stride + j;
+                VecInt seen = (lane >= (int32_t)(first - j)) & (lane < (int32_t)(end - j));
+                vec_store(at, vec_select(seen, vec_load(at), vec_set(-INFINITY)));
+            }
+        }
+    }
+}
+
+/* scores (MR, keys in whole vectors) become cap tanh(score / cap); slopes, unless NULL, the slope
+ * there. */
+static inline void cap_scores(const Layout *l, float *scores, float *slopes, int64_t row_stride,
+                              int64_t keys)
+{
+    for (int64_t r = 0; r < MR; r++) {
+        for (int64_t j = r * row_stride; j < r * row_stride + keys; j += VEC_LANES) {
+            Vec share = vec_tanh(vec_load(scores + j) / l->cap);
+            vec_store(scores + j, l->cap * share);
+            if (slopes != NULL) {
+                vec_store(slopes + j, 1.0f - share * share);
+            }
         }
     }
 }

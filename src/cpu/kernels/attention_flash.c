@@ -1,9 +1,11 @@
-/* Attention without a matrix of probabilities. The forward takes a block of queries through all
- * keys up to the diagonal, a tile at a time, and keeps per query the greatest score so far, the sum
- * of exponentials relative to it, and the sum of values weighted by them; when the greatest score
- * grows, both sums are scaled down to match. aux is the log-sum-exp of the scores, (T) per head,
- * from which backward computes the probabilities of a block again. */
+/* Attention without a matrix of probabilities. The forward takes a block of queries through the
+ * keys that it sees, up to the diagonal, a tile at a time, and keeps per query the greatest score
+ * so far, the sum of exponentials relative to it, and the sum of values weighted by them; when the
+ * greatest score grows, both sums are scaled down to match. aux is the log-sum-exp of the scores,
+ * (T) per head, from which backward computes the probabilities of a block again. */
 #include "cpu/kernels/attention.h"
+
+#include <float.h>
 
 /* The forward's block of queries by tile of keys; multiples of MR and PANEL. */
 #define TILE_ROWS 48
@@ -114,16 +116,20 @@ static void forward_head(const Layout *l, const float *q, const float *k_panels,
         memset(s.out, 0, (size_t)(rows * l->width) * sizeof *s.out);
         memset(s.sums, 0, (size_t)(rows * VEC_LANES) * sizeof *s.sums);
         for (int64_t row = 0; row < TILE_ROWS + VEC_LANES; row++) {
-            s.greatest[row] = -INFINITY;
+            s.greatest[row] = -FLT_MAX; /* finite: a row may see nothing of its first tile */
         }
-        for (int64_t key = 0; key < query + queries; key += TILE_KEYS) {
+        int64_t first = first_key(l, query) / PANEL * PANEL;
+        for (int64_t key = first; key < query + queries; key += TILE_KEYS) {
             int64_t keys = lesser(TILE_KEYS, query + queries - key);
             multiply_keys(l, l->scale, s.q, query, rows, k_panels, key, keys, s.scores, TILE_KEYS);
             for (int64_t row = 0; row < rows; row += MR) {
-                int64_t reached = keys_reached(query + row, key, keys);
+                int64_t reached = keys_reached(l, query + row, key, keys);
                 if (reached > 0) {
                     float *scores = s.scores + row * TILE_KEYS;
-                    hide_future(scores, TILE_KEYS, query + row - key, reached);
+                    if (l->cap > 0) {
+                        cap_scores(l, scores, NULL, TILE_KEYS, reached);
+                    }
+                    hide_unseen(l, scores, TILE_KEYS, query + row, key, reached);
                     take_tile(l, row, reached, &s);
                     product_rows(l->width, reached, scores, TILE_KEYS, v + key * l->width,
                                  s.out + row * l->width);
@@ -136,18 +142,20 @@ static void forward_head(const Layout *l, const float *q, const float *k_panels,
 
 static void probabilities(const Layout *l, const float *lse, int64_t query, int64_t queries,
                           int64_t key, int64_t keys, const float *q, const float *k_panels,
-                          float *p)
+                          float *p, float *slopes)
 {
     int64_t rows = round_up(queries, MR);
     multiply_keys(l, l->scale, q, query, rows, k_panels, key, keys, p, BLOCK_KEYS);
     for (int64_t row = 0; row < rows; row += MR) {
-        int64_t reached = keys_reached(query + row, key, keys);
-        hide_future(p + row * BLOCK_KEYS, BLOCK_KEYS, query + row - key, reached);
+        int64_t reached = keys_reached(l, query + row, key, keys), at = row * BLOCK_KEYS;
+        if (l->cap > 0) {
+            cap_scores(l, p + at, slopes + at, BLOCK_KEYS, reached);
+        }
+        hide_unseen(l, p + at, BLOCK_KEYS, query + row, key, reached);
         for (int64_t r = row; r < row + MR; r++) {
             float shift = r < queries ? lse[query + r] : 0.0f;
-            for (int64_t j = 0; j < reached; j += VEC_LANES) {
-                float *at = p + r * BLOCK_KEYS + j;
-                vec_store(at, vec_exp(vec_load(at) - shift));
+            for (int64_t j = r * BLOCK_KEYS; j < r * BLOCK_KEYS + reached; j += VEC_LANES) {
+                vec_store(p + j, vec_exp(vec_load(p + j) - shift));
             }
         }
     }

@@ -1,6 +1,6 @@
 /* Attention as it is usually written down: the forward stores all probabilities, backward reads
- * them. aux is (T,T) per head, zero above the diagonal. It is the baseline to compare the tiled
- * method with, so its products are the same; only the matrix makes the difference. */
+ * them. aux is (T,T) per head, zero where a query does not see. It is the baseline to compare the
+ * tiled method with, so its products are the same; only the matrix makes the difference. */
 #include "cpu/kernels/attention.h"
 
 /* The columns of a block of scores: all keys. */
@@ -47,22 +47,27 @@ static void forward_head(const Layout *l, const float *q, const float *k_panels,
     float *p_block = out_block + BLOCK_ROWS * l->width;
     for (int64_t query = 0; query < l->seq; query += BLOCK_ROWS) {
         int64_t queries = lesser(BLOCK_ROWS, l->seq - query), rows = round_up(queries, MR);
-        int64_t keys = query + queries;
+        int64_t key = first_key(l, query) / PANEL * PANEL, keys = query + queries - key;
         pack_rows(q + query * l->qkv_row, l->qkv_row, queries, l->depth, rows, l->width, q_block);
         memset(out_block, 0, (size_t)(rows * l->width) * sizeof *out_block);
-        multiply_keys(l, l->scale, q_block, query, rows, k_panels, 0, keys, p_block, columns);
+        multiply_keys(l, l->scale, q_block, query, rows, k_panels, key, keys, p_block, columns);
         for (int64_t row = 0; row < rows; row += MR) {
             float *p = p_block + row * columns;
-            int64_t reached = keys_reached(query + row, 0, keys);
-            hide_future(p, columns, query + row, reached);
+            int64_t reached = keys_reached(l, query + row, key, keys);
+            if (l->cap > 0) {
+                cap_scores(l, p, NULL, columns, reached);
+            }
+            hide_unseen(l, p, columns, query + row, key, reached);
             for (int64_t r = 0; r < MR; r++) {
                 softmax(p + r * columns, reached);
             }
-            product_rows(l->width, reached, p, columns, v, out_block + row * l->width);
+            product_rows(l->width, reached, p, columns, v + key * l->width,
+                         out_block + row * l->width);
             for (int64_t r = 0; r < MR && row + r < queries; r++) {
-                float *to = aux + (query + row + r) * l->seq;
-                memcpy(to, p + r * columns, (size_t)reached * sizeof *to);
-                memset(to + reached, 0, (size_t)(l->seq - reached) * sizeof *to);
+                float *to = aux + (query + row + r) * l->seq, *end = to + key + reached;
+                memset(to, 0, (size_t)key * sizeof *to);
+                memcpy(to + key, p + r * columns, (size_t)reached * sizeof *to);
+                memset(end, 0, (size_t)(l->seq - key - reached) * sizeof *to);
             }
         }
         unpack_rows(out_block, queries, l->width, 1.0f, l->depth, out + query * l->out_row,
@@ -72,12 +77,18 @@ static void forward_head(const Layout *l, const float *q, const float *k_panels,
 
 static void probabilities(const Layout *l, const float *aux, int64_t query, int64_t queries,
                           int64_t key, int64_t keys, const float *q, const float *k_panels,
-                          float *p)
+                          float *p, float *slopes)
 {
-    (void)q;
-    (void)k_panels;
-    for (int64_t row = 0; row < round_up(queries, MR); row++) {
-        int64_t reached = keys_reached(query + row / MR * MR, key, keys);
+    int64_t rows = round_up(queries, MR);
+    if (l->cap > 0) { /* from the scores, which p has for now */
+        multiply_keys(l, l->scale, q, query, rows, k_panels, key, keys, p, BLOCK_KEYS);
+    }
+    for (int64_t row = 0; row < rows && l->cap > 0; row += MR) {
+        int64_t reached = keys_reached(l, query + row, key, keys), at = row * BLOCK_KEYS;
+        cap_scores(l, p + at, slopes + at, BLOCK_KEYS, reached);
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t reached = keys_reached(l, query + row / MR * MR, key, keys);
         for (int64_t j = 0; j < reached; j += VEC_LANES) {
             Vec value = {0};
             if (row < queries) {

@@ -19,20 +19,27 @@
 /* Sizes of one call, in floats. */
 typedef struct {
     int64_t heads, kv_heads, depth, width; /* H, G, D, and D in whole vectors */
-    int64_t context, count; /* rows of a head in the cache; those that are attended to */
-    int64_t row, parts;     /* a packed row; parts of a head */
+    int64_t context;                       /* rows of a head in the cache */
+    int64_t first, count;                  /* those that are attended to */
+    int64_t row, parts;                    /* a packed row; parts of a head */
+    float scale, cap;                      /* cap 0: none */
 } StepLayout;
 
-static StepLayout step_layout(HeadShape s, int64_t context, int64_t count)
+/* After `tokens` tokens of a sequence, the new one included. */
+static StepLayout step_layout(HeadShape s, int64_t context, int64_t tokens)
 {
+    int64_t count = keys_at_most(s, tokens);
     return (StepLayout){.heads = s.heads,
                         .kv_heads = s.kv_heads,
                         .depth = s.head_dim,
                         .width = round_up(s.head_dim, VEC_LANES),
                         .context = context,
+                        .first = tokens - count,
                         .count = count,
                         .row = packed_width(s),
-                        .parts = (count + PART_ROWS - 1) / PART_ROWS};
+                        .parts = (count + PART_ROWS - 1) / PART_ROWS,
+                        .scale = (float)(s.scale > 0 ? s.scale : 1 / sqrt((double)s.head_dim)),
+                        .cap = (float)s.cap};
 }
 
 /* A part in the workspace: greatest score, sum, then the weighted values. */
@@ -55,10 +62,10 @@ static float *cache_head(const StepLayout *l, Tensor cache, int64_t sequence, in
     return (float *)cache.data + (sequence * 2 * l->kv_heads + head) * l->context * l->depth;
 }
 
-/* scores (rows) = scale * keys (rows, D) q; rows is a constant at each use, so that the sums are
- * in registers and do not wait for each other. */
-VEC_INLINE void score_group(int rows, const StepLayout *l, float scale, const float *q,
-                            const float *keys, float *scores)
+/* scores (rows) = keys (rows, D) q, scaled and capped; rows is a constant at each use, so that the
+ * sums are in registers and do not wait for each other. */
+VEC_INLINE void score_group(int rows, const StepLayout *l, const float *q, const float *keys,
+                            float *scores)
 {
     Vec sums[ROWS_AT_ONCE] = {{0}};
     for (int64_t i = 0; i < l->depth; i += VEC_LANES) {
@@ -70,20 +77,20 @@ VEC_INLINE void score_group(int rows, const StepLayout *l, float scale, const fl
     }
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++) {
-        scores[r] = vec_sum(sums[r]) * scale;
+        float score = vec_sum(sums[r]) * l->scale;
+        scores[r] = l->cap > 0 ? l->cap * tanhf(score / l->cap) : score;
     }
 }
 
 static void score_rows(const StepLayout *l, const float *q, const float *keys, int64_t count,
                        float *scores)
 {
-    float scale = (float)(1 / sqrt((double)l->depth));
     int64_t j = 0;
     for (; j + ROWS_AT_ONCE <= count; j += ROWS_AT_ONCE) {
-        score_group(ROWS_AT_ONCE, l, scale, q, keys + j * l->depth, scores + j);
+        score_group(ROWS_AT_ONCE, l, q, keys + j * l->depth, scores + j);
     }
     for (; j < count; j++) {
-        score_group(1, l, scale, q, keys + j * l->depth, scores + j);
+        score_group(1, l, q, keys + j * l->depth, scores + j);
     }
 }
 
@@ -140,7 +147,8 @@ static void weigh_rows(const StepLayout *l, const float *weights, const float *v
 static void attend_part(const StepLayout *l, const float *q, const float *keys, const float *values,
                         int64_t part, float *result)
 {
-    int64_t first = part * PART_ROWS, rows = lesser(PART_ROWS, l->count - first);
+    int64_t before = part * PART_ROWS, first = l->first + before;
+    int64_t rows = lesser(PART_ROWS, l->count - before);
     float scores[PART_ROWS];
     score_rows(l, q, keys + first * l->depth, rows, scores);
     float greatest = scores[0];

@@ -39,15 +39,16 @@ static void put_row(Tensor table, int64_t token, Tensor positions, int64_t posit
     }
 }
 
-static void embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, int64_t seq,
-                          Tensor out)
+static void embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, Tensor starts,
+                          int64_t seq, Tensor out)
 {
     int64_t rows = out.dim[0], width = out.dim[1];
     const int32_t *tokens = ids.data;
     int threads = threads_for(c, rows * width);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t row = 0; row < rows; row++) {
-        put_row(table, tokens[row], positions, row % seq, (float *)out.data + row * width);
+        put_row(table, tokens[row], positions, row_position(starts, row, seq),
+                (float *)out.data + row * width);
     }
 }
 
@@ -121,26 +122,26 @@ static void table_backward(const Sorted *s, Span tokens, const float *dout, floa
     PACER_ASSERT(at == end, "order is not sorted by id at %lld", (long long)at);
 }
 
-/* dpositions (P,C): row t = or += its rows of all sequences. */
-static void positions_backward(const Ctx *c, Tensor dout, Tensor dpositions, int64_t seq, Mode mode)
+/* dpositions (P,C): row t = or += the rows at that position, columns [columns.first, .last) of
+ * them. */
+static void positions_backward(Tensor dout, Tensor dpositions, Tensor starts, int64_t seq,
+                               Mode mode, Span columns)
 {
-    int64_t rows = dout.dim[0], width = dout.dim[1];
-    const float *from = dout.data;
-    int threads = threads_for(c, rows * width);
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t t = 0; t < dpositions.dim[0]; t++) {
-        float *to = (float *)dpositions.data + t * width;
-        if (mode == MODE_SET) {
-            memset(to, 0, (size_t)width * sizeof *to);
-        }
-        for (int64_t row = t; t < seq && row < rows; row += seq) {
-            vec_add_rows(from + row * width, to, to, width);
-        }
+    int64_t width = dout.dim[1], count = columns.last - columns.first;
+    const float *from = (const float *)dout.data + columns.first;
+    float *to = (float *)dpositions.data + columns.first;
+    for (int64_t t = 0; mode == MODE_SET && t < dpositions.dim[0]; t++) {
+        memset(to + t * width, 0, (size_t)count * sizeof *to);
+    }
+    for (int64_t row = 0; row < dout.dim[0]; row++) {
+        float *sum = to + row_position(starts, row, seq) * width;
+        vec_add_rows(from + row * width, sum, sum, count);
     }
 }
 
 static void embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor dtable,
-                           Tensor dpositions, int64_t seq, Mode dtable_mode, Mode dpositions_mode)
+                           Tensor dpositions, Tensor starts, int64_t seq, Mode dtable_mode,
+                           Mode dpositions_mode)
 {
     int64_t width = dout.dim[1], vocab = dtable.dim[0];
     Sorted s = {ids.data, order.data, dout.dim[0], vocab, dtable_mode == MODE_SET};
@@ -153,7 +154,12 @@ static void embed_backward(Ctx *c, Tensor ids, Tensor order, Tensor dout, Tensor
         table_backward(&s, tokens, dout.data, dtable.data, width);
     }
     if (tensor_given(dpositions)) {
-        positions_backward(c, dout, dpositions, seq, dpositions_mode);
+        int threads = threads_for(c, s.rows * width);
+#pragma omp parallel for num_threads(threads) schedule(static)
+        for (int part = 0; part < threads; part++) {
+            positions_backward(dout, dpositions, starts, seq, dpositions_mode,
+                               span_of_floats(width, threads, part));
+        }
     }
 }
 

@@ -27,7 +27,8 @@ static void rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse
     int threads = threads_for(c, rows * width);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t row = 0; row < rows; row++) {
-        const float *angles = (const float *)table.data + row % shape.seq * shape.head_dim;
+        int64_t position = row_position(shape.starts, row, shape.seq);
+        const float *angles = (const float *)table.data + position * shape.head_dim;
         float *heads = data + row * width;
         int64_t i = 0;
         for (; i + VEC_LANES <= half; i += VEC_LANES) {
