@@ -1,9 +1,11 @@
 /* Documents that are kept apart: where they begin, and that a batch in which several of them stand
  * gives the loss and the gradients of each by itself. */
 #include "base/err.h"
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/dataset.h"
+#include "support/data_files.h"
 #include "support/gold.h"
 #include "support/says.h"
 #include "support/small_run.h"
@@ -71,6 +73,31 @@ static void test_documents__of_data(void **state)
     assert_says("builtin:random: comes without a tokenizer");
     assert_false(data.train.separate);
     dataset_close(&data);
+}
+
+/* Data of others, by a tokenizer that the caller has. */
+static void test_documents__of_data_without_tokenizer(void **state)
+{
+    (void)state;
+    Tokenizer *bytes;
+    Dataset data;
+    char *folder = data_files_folder(), *file = io_join(folder, "train.bin");
+    assert_int_equal(tokenizer_open("bytes", &bytes), 0);
+    for (uint32_t count = 200; count <= 300; count += 100) { /* 256 is in the second alone */
+        data_files_raw(file, 0, count);
+        assert_int_equal(dataset_open(&data, folder, (DatasetOptions){0}), 0);
+        assert_int_equal(dataset_separate(&data, NULL, NULL), ERR_INPUT);
+        assert_says("comes without a tokenizer");
+        assert_int_equal(dataset_separate(&data, NULL, bytes), count > 256 ? 0 : ERR_INPUT);
+        assert_int_equal(data.train.separate, count > 256);
+        if (count <= 256) {
+            assert_says("no document ends with <|endoftext|> (token 256)");
+        }
+        dataset_close(&data);
+    }
+    tokenizer_free(bytes);
+    data_files_remove(folder);
+    free(file);
 }
 
 /* Tokens in documents of these lengths, their ends included: some are an end alone, and some go on
@@ -225,6 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_documents__begin_with_an_end),
         cmocka_unit_test(test_documents__of_data),
+        cmocka_unit_test(test_documents__of_data_without_tokenizer),
         cmocka_unit_test(test_documents__packed_equal_those_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -409,8 +409,9 @@ typedef struct {
 
 /* The recorded options of cfg->command whose value in `record` (config_to_json of an earlier call)
  * is neither that of cfg nor that of `settled`, cfg with everything settled that it leaves open,
- * in the order of the table. What the record lacks, and what only it knows, is of another version
- * and is passed over. Caller frees with config_changes_free, also after a failure. */
+ * in the order of the table. What the record lacks is of another version: an OPTION_LATER was at
+ * its default, others are passed over, as is what only the record knows. Caller frees with
+ * config_changes_free, also after a failure. */
 int config_changes(const Config *cfg, const Config *settled, const struct cJSON *record,
                    const char *where, ConfigChange **changes, size_t *count);
 void config_changes_free(ConfigChange *changes, size_t count);

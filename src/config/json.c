@@ -144,8 +144,9 @@ int config_changes(const Config *cfg, const Config *settled, const struct cJSON 
     int code = 0;
     for (const Option *option = config_options(); code == 0 && option->name != NULL; option++) {
         const cJSON *item = json_get(record, option->name);
-        if (item != NULL && is_recorded(option, cfg->command)) {
-            code = read_item(&then, record, item, source);
+        bool known = item != NULL || (option->flags & OPTION_LATER) != 0; /* then its default */
+        if (known && is_recorded(option, cfg->command)) {
+            code = item != NULL ? read_item(&then, record, item, source) : 0;
             if (code == 0) {
                 compare(option, &then, cfg, settled, changes, count);
             }

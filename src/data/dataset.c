@@ -452,11 +452,12 @@ int dataset_separate(Dataset *dataset, const char *end, const Tokenizer *other)
     }
     const Tokenizer *tokenizer = own != NULL ? own : other;
     code = tokenizer_end(tokenizer, end, &id);
-    if (code == 0 && !split_has(&dataset->train, (int32_t)id)) {
+    if (code == 0 && !split_has(&dataset->train, (int32_t)id) &&
+        !split_has(&dataset->validation, (int32_t)id)) {
         size_t size;
         const uint8_t *bytes = tokenizer_bytes(tokenizer, id, &size);
         code = err_set(ERR_INPUT,
-                       "data %s: no document ends with %s (token %u) in its train split; give the "
+                       "data %s: no document ends with %s (token %u); give the "
                        "--end that it was prepared with",
                        dataset->source, token_shown(bytes, size).text, id);
     }

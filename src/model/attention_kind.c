@@ -2,11 +2,8 @@
 
 static HeadShape shape_of(const AttentionUse *use, int64_t layer)
 {
-    HeadShape shape = spec_head_shape(use->spec, (int)layer, use->batch, use->seq);
-    if (use->separate) {
-        shape.starts = tensor_1d(NULL, DT_I32, use->batch * use->seq);
-    }
-    return shape;
+    return with_documents(spec_head_shape(use->spec, (int)layer, use->batch, use->seq),
+                          use->separate);
 }
 
 const char *model_attention_refusal(const Backend *backend, AttentionKind kind,

@@ -68,11 +68,6 @@ static int64_t first_key(HeadShape s, int64_t first, int64_t i)
     return start > outside ? start : outside;
 }
 
-static double scale_of(HeadShape s)
-{
-    return s.scale > 0 ? s.scale : 1 / sqrt((double)s.head_dim);
-}
-
 static double capped(HeadShape s, double score)
 {
     return s.cap > 0 ? s.cap * tanh(score / s.cap) : score;
@@ -84,7 +79,7 @@ static void query_scores(Tensor qkv, HeadShape s, int64_t first, int64_t h, int6
 {
     for (int64_t j = first_key(s, first, i); j <= i; j++) {
         double product = dot(qkv, q_at(s, first + i, h), qkv, k_at(s, first + j, h), s.head_dim);
-        scores[j] = capped(s, scale_of(s) * product);
+        scores[j] = capped(s, score_scale(s) * product);
     }
 }
 
@@ -166,7 +161,7 @@ static void query_backward(Tensor dout, Tensor qkv, HeadShape s, int64_t first, 
                            int64_t i, const double *p, const double *slopes, double *ds,
                            double *sums)
 {
-    double scale = scale_of(s), mean = 0;
+    double scale = score_scale(s), mean = 0;
     int64_t dout_at = ((first + i) * s.heads + h) * s.head_dim, from = first_key(s, first, i);
     for (int64_t j = from; j <= i; j++) {
         ds[j] = dot(dout, dout_at, qkv, v_at(s, first + j, h), s.head_dim);
@@ -260,7 +255,7 @@ static void attend(Tensor qkv, HeadShape s, Tensor cache, int64_t sequence, int6
     double largest = -INFINITY, total = 0;
     for (int64_t j = from; j < count; j++) {
         double product = dot(qkv, q, cache, keys + j * s.head_dim, s.head_dim);
-        p[j] = capped(s, scale_of(s) * product);
+        p[j] = capped(s, score_scale(s) * product);
         largest = fmax(largest, p[j]);
     }
     for (int64_t j = from; j < count; j++) {

@@ -10,6 +10,8 @@
 #include "tensor/arena.h"
 #include "tensor/ttt.h"
 
+#include <math.h>
+
 typedef struct Ctx Ctx;
 
 typedef enum { MODE_SET, MODE_ADD } Mode; /* out = value, or out += value */
@@ -42,6 +44,19 @@ static inline HeadShape head_shape(int64_t batch, int64_t seq, int64_t heads, in
 static inline int64_t packed_width(HeadShape s)
 {
     return (s.heads + 2 * s.kv_heads) * s.head_dim;
+}
+
+/* The shape with documents whose tensor is not there: for questions to a backend. */
+static inline HeadShape with_documents(HeadShape s, bool separate)
+{
+    s.starts = separate ? tensor_1d(NULL, DT_I32, s.batch * s.seq) : TENSOR_NONE;
+    return s;
+}
+
+/* Of the products q.k. */
+static inline double score_scale(HeadShape s)
+{
+    return s.scale > 0 ? s.scale : 1 / sqrt((double)s.head_dim);
 }
 
 /* How many of `keys` keys up to its own a query sees in a window. */

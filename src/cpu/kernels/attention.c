@@ -29,7 +29,7 @@ static Layout layout_of(HeadShape shape)
         .group = shape.heads / shape.kv_heads,
         .qkv_row = packed_width(shape),
         .out_row = shape.heads * shape.head_dim,
-        .scale = (float)(shape.scale > 0 ? shape.scale : 1.0 / sqrt((double)shape.head_dim)),
+        .scale = (float)score_scale(shape),
         .cap = (float)shape.cap,
         .window = keys_at_most(shape, shape.seq),
     };

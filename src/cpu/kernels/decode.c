@@ -38,7 +38,7 @@ static StepLayout step_layout(HeadShape s, int64_t context, int64_t tokens)
                         .count = count,
                         .row = packed_width(s),
                         .parts = (count + PART_ROWS - 1) / PART_ROWS,
-                        .scale = (float)(s.scale > 0 ? s.scale : 1 / sqrt((double)s.head_dim)),
+                        .scale = (float)score_scale(s),
                         .cap = (float)s.cap};
 }
 
