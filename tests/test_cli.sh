@@ -89,7 +89,8 @@ expect 0 out 'of the stories (default 1;' data stories --help
 expect 0 out 'folder of the experiment; without it experiments/NAME' sweep --help
 
 model=(model layers d-model heads kv-heads head-dim ffn vocab context tied ttt mini-batch ttt-lr norm-eps rope-base
-    rope-scaling rope-factor rope-low rope-high rope-context rope-gain norm ffn-kind qkv-bias)
+    rope-scaling rope-factor rope-low rope-high rope-context rope-gain norm ffn-kind qkv-bias
+    qk-norm window full-every rope-local-base score-scale score-cap post-norm embed-scale logit-cap)
 training=("${model[@]}" data documents end batch accum global-batch seq steps tokens epochs seed lr min-lr warmup
     schedule wsd-decay weight-decay optimizer momentum beta1 beta2 eps clip device dtype attention ttt-keep graph recompute threads
     memory-limit out resume init log-every eval-every eval-batches save-every save-minutes keep

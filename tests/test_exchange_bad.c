@@ -12,6 +12,7 @@
 #include "train/model_source.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -51,9 +52,29 @@ static void test_exchange_bad__config_refuses_what_is_not_computed(void **state)
         {"hf_llama", "rope_parameters", "{\"rope_type\":\"llama3\",\"factor\":8}",
          "low_freq_factor"},
         {"hf_llama", "rope_scaling", "{\"type\":\"linear\"}", "\"factor\" of the scaled"},
-        {"hf_llama", "layer_types", "[\"full_attention\",\"sliding_attention\"]",
-         "sliding_attention"},
-        {"hf_stretched", "sliding_window", "4096", "sliding_window"},
+        {"hf_llama", "layer_types", "[\"full_attention\",\"sliding_attention\"]", "layer_types"},
+        {"hf_llama", "layer_types", "[\"sliding_attention\",\"sliding_attention\"]",
+         "sliding_window"},
+        {"hf_llama", "layer_types", "[\"full_attention\",\"chunked_attention\"]",
+         "chunked_attention"},
+        {"hf_llama", "layer_types", "[\"full_attention\"]", "layer_types"},
+        {"hf_mistral", "layer_types", "[\"sliding_attention\",\"full_attention\"]", "layer_types"},
+        {"hf_mistral", "sliding_window", "0", "sliding_window"},
+        {"hf_qwen3", "attention_bias", "true", "attention_bias"},
+        {"hf_qwen3", "final_logit_softcapping", "30.0", "final_logit_softcapping"},
+        {"hf_gemma2", "layer_types",
+         "[\"full_attention\",\"sliding_attention\",\"sliding_attention\"]", "layer_types"},
+        {"hf_gemma2", "attn_logit_softcapping", "null", "attn_logit_softcapping"},
+        {"hf_gemma2", "final_logit_softcapping", "-1", "final_logit_softcapping"},
+        {"hf_gemma2", "query_pre_attn_scalar", "0", "query_pre_attn_scalar"},
+        {"hf_gemma2", "hidden_activation", "\"relu\"", "hidden_activation"},
+        {"hf_gemma2", "use_bidirectional_attention", "true", "use_bidirectional_attention"},
+        {"hf_gemma3", "attn_logit_softcapping", "50.0", "attn_logit_softcapping"},
+        {"hf_gemma3", "rope_parameters",
+         "{\"full_attention\":{\"rope_type\":\"default\"},"
+         "\"sliding_attention\":{\"rope_type\":\"linear\",\"factor\":2}}",
+         "rope_type"},
+        {"hf_gemma3", "model_type", "\"gemma3\"", "gemma3_text"},
         {"hf_llama", "rope_scaling", "{\"type\":\"dynamic\",\"factor\":2}", "\"type\" is dynamic"},
         {"hf_llama", "rope_parameters", "{\"rope_theta\":-1}", "rope_theta"},
         {"hf_llama", "partial_rotary_factor", "0.5", "partial_rotary_factor"},
@@ -98,6 +119,49 @@ static void test_exchange_bad__config_refuses_what_is_not_computed(void **state)
     assert_int_equal(
         parse_with("hf_llama", "rope_scaling", "{\"type\":\"linear\",\"factor\":2}", &spec), 0);
     assert_true(spec.rope_scaling == ROPE_LINEAR && spec.rope_factor == 2 && !spec.qkv_bias);
+}
+
+/* Which layers have a window, by each of the ways to say it. */
+static void test_exchange_bad__config_tells_windows(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fixture, *field, *value;
+        int64_t window, full_every;
+    } cases[] = {
+        {"hf_mistral", "vocab_size", "53", 5, 0},
+        {"hf_mistral", "sliding_window", "null", 0, 0},
+        {"hf_mistral", "sliding_window", "", 4096, 0}, /* transformers' own */
+        {"hf_qwen3", "sliding_window", "7", 0, 0},     /* switched off */
+        {"hf_gemma2", "vocab_size", "53", 5, 2},
+        {"hf_gemma2", "layer_types", "", 5, 2},
+        {"hf_gemma2", "layer_types", "[\"full_attention\",\"full_attention\",\"full_attention\"]",
+         5, 1},
+        {"hf_gemma2", "layer_types",
+         "[\"sliding_attention\",\"sliding_attention\",\"sliding_attention\"]", 5, 4},
+        {"hf_gemma3", "vocab_size", "53", 5, 3},
+        {"hf_gemma3", "layer_types", "", 5, 3},             /* sliding_window_pattern says it */
+        {"hf_gemma3", "sliding_window_pattern", "2", 5, 3}, /* layer_types does */
+    };
+    ModelSpec spec;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(parse_with(cases[i].fixture, cases[i].field, cases[i].value, &spec), 0);
+        if (spec.window != cases[i].window || spec.full_every != cases[i].full_every) {
+            fail_msg("%s, %s %s: window %d, full every %d", cases[i].fixture, cases[i].field,
+                     cases[i].value, (int)spec.window, (int)spec.full_every);
+        }
+    }
+    /* GELU in a gated feed-forward; the caps and scales of Gemma. */
+    assert_int_equal(parse_with("hf_llama", "hidden_act", "\"gelu_pytorch_tanh\"", &spec), 0);
+    assert_int_equal(spec.ffn_kind, FFN_GEGLU);
+    assert_int_equal(parse_with("hf_gpt2", "activation_function", "\"relu2\"", &spec), 0);
+    assert_int_equal(spec.ffn_kind, FFN_RELU2);
+    assert_int_equal(parse_with("hf_gemma2", "query_pre_attn_scalar", "8", &spec), 0);
+    assert_true(spec.score_scale == 0 && spec.score_cap == 2 && spec.logit_cap == 6);
+    assert_true(spec.post_norm && spec.names == NAMES_GEMMA && spec.ffn_kind == FFN_GEGLU);
+    assert_int_equal(parse_with("hf_gemma3", "query_pre_attn_scalar", "16", &spec), 0);
+    assert_true(spec.score_scale == 0.25 && spec.rope_local_base == 100 && spec.qk_norm);
+    assert_true(fabs(spec.embed_scale - sqrt(24)) < 1e-14);
 }
 
 /* --- tensors that do not fit --- */
@@ -272,6 +336,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exchange_bad__config_refuses_what_is_not_computed),
+        cmocka_unit_test(test_exchange_bad__config_tells_windows),
         cmocka_unit_test(test_exchange_bad__tensors_that_do_not_fit_are_named),
         cmocka_unit_test(test_exchange_bad__an_index_is_held_against_its_files),
         cmocka_unit_test(test_exchange_bad__other_files_are_refused_with_a_way_out),

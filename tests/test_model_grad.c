@@ -45,7 +45,14 @@ static const Case cases[] = {
       .rope_high = 2,
       .rope_context = 16},
      false},
+    {"llama-22m", {.qk_norm = 2, .kv_heads = 1, .qkv_bias = 2}, false},
+    {"llama-22m", {.qk_norm = 2, .post_norm = 2, .tied = 2, .embed_scale = 3}, true},
+    {"gpt2-124m", {.qk_norm = 2, .post_norm = 2, .embed_scale = 0.5, .logit_cap = 2}, false},
+    {"llama-22m", {.window = 3, .full_every = 2, .rope_local_base = 50, .score_scale = 0.9}, false},
+    {"gemma-2-2b", {.window = 3, .score_cap = 0.8, .score_scale = 0.7, .head_dim = 6}, false},
+    {"gemma-3-1b", {.window = 4, .full_every = 2, .kv_heads = 1, .logit_cap = 3}, true},
     {"ttt-125m", {.ffn_kind = 1 + FFN_GEGLU}, false},
+    {"ttt-125m", {.post_norm = 2, .embed_scale = 2, .logit_cap = 4}, false},
 };
 
 static double normal(uint64_t stream, uint64_t row, uint64_t i)

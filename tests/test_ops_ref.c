@@ -304,11 +304,11 @@ static void test_ops_ref__xent_of_uniform_logits(void **state)
     Tensor logits = hand_filled(c, DT_F64, 3, 97, values),
            losses = hand_flat(hand_filled(c, DT_F64, 3, 1, NULL));
     Tensor targets = hand_flat(hand_filled(c, DT_I32, 3, 1, (double[]){0, 96, 50}));
-    op_xent(c, logits, logits.dim[1], targets, losses, 1, false);
+    op_xent(c, logits, logits.dim[1], 0, targets, losses, 1, false);
     double uniform = 4.57471097850338; /* ln 97 */
     hand_expect_values(losses, (double[]){uniform, uniform, uniform}, 1e-12);
     hand_expect_values(logits, values, 0);
-    op_xent(c, logits, logits.dim[1], targets, losses, 97, true);
+    op_xent(c, logits, logits.dim[1], 0, targets, losses, 97, true);
     for (int64_t i = 0; i < 3 * 97; i++) {
         hand_close_to(ref_get(logits, i), i == 0 || i == 97 + 96 || i == 2 * 97 + 50 ? 1 - 97 : 1,
                       1e-10);
@@ -323,7 +323,7 @@ static void test_ops_ref__xent_by_hand_and_without_target(void **state)
     Tensor logits = hand_filled(c, DT_F64, 2, 3, (double[]){0, ln2, ln5, 3, 2, 1});
     Tensor targets = hand_flat(hand_filled(c, DT_I32, 2, 1, (double[]){1, -1}));
     Tensor losses = hand_flat(hand_filled(c, DT_F64, 2, 1, NULL));
-    op_xent(c, logits, logits.dim[1], targets, losses, 0.5, true);
+    op_xent(c, logits, logits.dim[1], 0, targets, losses, 0.5, true);
     hand_expect_values(losses, (double[]){2 * ln2, 0}, 1e-14); /* -ln(2/8) */
     hand_expect_values(logits, (double[]){1 / 16.0, -6 / 16.0, 5 / 16.0, 0, 0, 0}, 1e-15);
 }

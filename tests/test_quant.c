@@ -460,7 +460,7 @@ static void call_fused(Lab *lab, int kind, int64_t rows, int64_t width, Activati
         c->backend->sync(c->backend);
         free(ids);
         f->q = quant_room(lab, rows, width, 0, 4096);
-        op_quant_xent(c, f->x, width - 3, f->targets, f->losses, 1e-2, f->q);
+        op_quant_xent(c, f->x, width - 3, 0, f->targets, f->losses, 1e-2, f->q);
     }
     }
 }

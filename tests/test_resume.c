@@ -81,6 +81,12 @@ static const char *const yarn[] = {
     "seq",         "16",   "batch",    "2",  "device",    "ref",  "rope-scaling", "yarn",
     "rope-factor", "4",    "rope-low", "1",  "rope-high", "3",    "rope-context", "16",
     NULL};
+static const char *const windowed[] = {
+    "model",      "tiny", "layers",          "2",   "d-model", "32",
+    "heads",      "4",    "kv-heads",        "2",   "ffn",     "48",
+    "vocab",      "2100", "context",         "32",  "seq",     "16",
+    "batch",      "2",    "device",          "ref", "window",  "8",
+    "full-every", "2",    "rope-local-base", "100", NULL};
 static const char *const told[] =
     {/* data with an end of documents */
      "data", "builtin:bytes", "model", "tiny", "layers", "2",     "d-model", "32",     "heads",
@@ -177,6 +183,7 @@ static const char *const chosen[][2] = {
     {"dtype", "bf16"},      {"attention", "naive"}, {"ttt-lr", "0.5"},
     {"mini-batch", "8"},    {"head-dim", "16"},     {"norm", "layer"},
     {"ffn-kind", "gelu"},   {"qkv-bias", "on"},     {"rope-scaling", "llama3"},
+    {"qk-norm", "on"},      {"post-norm", "on"},
 };
 
 static char *other_value(const Config *cfg, const Option *option)
@@ -287,6 +294,7 @@ static void every_option_does_what_its_row_says(void **state)
     char *of_plain = save("plain", plain, SETTLED), *of_ttt = save("ttt", ttt, SETTLED);
     char *of_stretched = save("stretched", stretched, SETTLED);
     char *of_yarn = save("yarn", yarn, SETTLED), *of_told = save("told", told, SETTLED);
+    char *of_windowed = save("windowed", windowed, SETTLED);
     size_t walked = 0;
     const Option *options = config_options();
     for (size_t i = 0; options[i].name != NULL; i++) {
@@ -309,6 +317,9 @@ static void every_option_does_what_its_row_says(void **state)
         bool rope = strncmp(option->name, "rope-", 5) == 0;
         if (strcmp(option->name, "rope-scaling") == 0) {
             walk_one(option, stretched, of_stretched);
+        } else if (strcmp(option->name, "rope-local-base") == 0 ||
+                   strcmp(option->name, "full-every") == 0) {
+            walk_one(option, windowed, of_windowed);
         } else if (rope && strcmp(option->name, "rope-base") != 0) {
             walk_one(option, yarn, of_yarn);
         } else if (strcmp(option->name, "documents") == 0) {
@@ -322,6 +333,7 @@ static void every_option_does_what_its_row_says(void **state)
     free(of_stretched);
     free(of_told);
     free(of_yarn);
+    free(of_windowed);
     free(of_plain);
     free(of_ttt);
 }
@@ -384,9 +396,11 @@ static void an_option_left_out_is_named(void **state)
 static void make_old(const char *folder)
 {
     static const char *const unknown[] = {
-        "names",      "scaled residual", "decay all",    "mixer",        "ttt",
-        "mini-batch", "ttt-lr",          "head-dim",     "rope scaling", "rope factor",
-        "rope low",   "rope high",       "rope context", "rope gain",    "qkv bias"};
+        "names",      "scaled residual", "decay all",    "mixer",           "ttt",
+        "mini-batch", "ttt-lr",          "head-dim",     "rope scaling",    "rope factor",
+        "rope low",   "rope high",       "rope context", "rope gain",       "qkv bias",
+        "qk norm",    "window",          "full every",   "rope local base", "score scale",
+        "score cap",  "post norm",       "embed scale",  "logit cap"};
     char *path = io_join(folder, "state.json");
     cJSON *whole;
     must(json_load(path, &whole));

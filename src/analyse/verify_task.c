@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
+#include "model/attention_kind.h"
 
 #include <stdarg.h>
 #include <stdint.h>
@@ -110,12 +111,10 @@ static int verify_stand_in(Trainer *timed, Backend *trusted, Task task, size_t f
     setup.seq = task.seq;
     setup.batch = setup.accum = STAND_IN;
     const ModelSpec *spec = &setup.spec;
-    HeadShape heads =
-        with_documents(spec_head_shape(spec, 0, setup.batch, setup.seq), setup.separate);
-    const char *refusal =
-        spec->mixer == MIXER_ATTENTION
-            ? backend_attention_refusal(backend, setup.attention, heads, dtype_act(setup.dtype))
-            : NULL;
+    AttentionUse use = {spec, setup.batch, setup.seq, setup.separate, dtype_act(setup.dtype)};
+    const char *refusal = spec->mixer == MIXER_ATTENTION
+                              ? model_attention_refusal(backend, setup.attention, &use)
+                              : NULL;
     if (refusal != NULL) {
         return not_verified("a whole sequence would take %s too long, and in a shorter one %s",
                             trusted->name, refusal);

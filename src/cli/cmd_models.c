@@ -18,17 +18,18 @@ int cmd_models(Config *cfg)
         char count[SHOW_COUNT_SIZE], vocab[32], ffn[SPEC_TEXT_SIZE];
         snprintf(vocab, sizeof vocab, open ? "data's" : "%lld", (long long)spec.vocab);
         const ModelStart *start = config_start(spec.name);
-        printf("%-12s %15s %7lld %8lld %6lld %6lld %8s %8lld %8g %6lld  %s, %s%s%s%s\n", spec.name,
-               show_count((uint64_t)model.params.parameters, true, count), (long long)spec.layers,
-               (long long)spec.width, (long long)spec.heads, (long long)spec.ffn, vocab,
-               (long long)spec.context, start->lr, (long long)start->batch,
-               spec.norm == NORM_RMS ? "RMSNorm" : "LayerNorm",
+        printf("%-12s %15s %7lld %8lld %6lld %6lld %8s %8lld %8g %6lld  %s, %s%s%s%s%s%s\n",
+               spec.name, show_count((uint64_t)model.params.parameters, true, count),
+               (long long)spec.layers, (long long)spec.width, (long long)spec.heads,
+               (long long)spec.ffn, vocab, (long long)spec.context, start->lr,
+               (long long)start->batch, spec.norm == NORM_RMS ? "RMSNorm" : "LayerNorm",
                spec_text(spec_field_of("ffn-kind"), spec.ffn_kind, ffn),
                spec.mixer == MIXER_TTT ? ", TTT-Linear or TTT-MLP"
                : spec.rope_base <= 0   ? ", learned positions"
                : spec.rope_scaling > 0 ? ", scaled RoPE"
                                        : ", RoPE",
-               spec.qkv_bias ? ", biases of q, k, v" : "", spec.tied ? ", tied" : "");
+               spec.window > 0 ? ", window" : "", spec.qkv_bias ? ", biases of q, k, v" : "",
+               spec.qk_norm ? ", norms of q, k" : "", spec.tied ? ", tied" : "");
         model_free(&model);
     }
     printf("\nlr and batch are what training takes unless told; parameters of tiny are for byte "

@@ -176,7 +176,7 @@ int config_check(Config *cfg)
 #define START(name, lr, batch, ...) {name, lr, batch},
 const ModelStart *config_start(const char *model)
 {
-    static const ModelStart starts[] = {MODEL_PRESETS(START, START, START, START)};
+    static const ModelStart starts[] = {MODEL_PRESETS(START, START, START, START, START)};
     static const ModelStart unknown = {"", 3e-4, 8};
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
         if (strcmp(starts[i].name, model) == 0) {

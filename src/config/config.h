@@ -105,7 +105,7 @@ typedef struct {
     int line; /* of the config file, from 1; ORIGIN_FILE only */
 } Origin;
 
-#define CONFIG_MAX_OPTIONS 128
+#define CONFIG_MAX_OPTIONS 192
 
 typedef struct Config {
     Command command;

@@ -232,6 +232,18 @@ template <typename T> __device__ inline float exp_above(float logit, float large
     }
 }
 
+/* cap tanh(x / cap), or x without a cap. */
+template <bool CAPPED> __device__ inline float capped(float x, float cap)
+{
+    return CAPPED ? cap * tanhf(x / cap) : x;
+}
+
+/* What a cap leaves of a slope at the capped z. */
+template <bool CAPPED> __device__ inline float bent(float slope, float z, float cap)
+{
+    return CAPPED ? slope * (1 - z / cap * (z / cap)) : slope;
+}
+
 /* ---- Sums, the same in every thread that takes part ---- */
 
 __device__ inline float warp_sum(float value)

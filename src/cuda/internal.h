@@ -72,8 +72,14 @@ void cuda_norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Te
 size_t cuda_norm_backward_ws(const Ctx *c, Tensor x);
 /* With h given r = x + h; stats (N,2) of x or r, and no output. */
 void cuda_norm_stats(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor stats);
+/* head_norm.cu */
+void cuda_head_norm_forward(Ctx *c, Tensor qkv, HeadShape s, HeadNorm norm, Tensor out);
+void cuda_head_norm_backward(Ctx *c, Tensor dout, Tensor qkv, HeadShape s, HeadNorm norm,
+                             Tensor dqkv, Tensor dq, Tensor dk, Mode mode, void *ws);
+size_t cuda_head_norm_backward_ws(const Ctx *c, HeadShape s);
 /* pointwise.cu */
 void cuda_add(Ctx *c, Tensor a, Tensor b, Tensor out);
+void cuda_scale(Ctx *c, Tensor x, double factor, double cap, Tensor out);
 void cuda_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse);
 void cuda_gated_forward(Ctx *c, Activation act, Tensor gate_up, Tensor y);
 void cuda_gated_backward(Ctx *c, Activation act, Tensor dy, Tensor gate_up, Tensor dgate_up);
@@ -89,11 +95,11 @@ bool cuda_quant_pays(Backend *backend, int64_t rows, int64_t inputs, int64_t out
 int cuda_channel_open(Backend *backend, struct Comm *comm, struct Channel **out);
 
 /* loss.cu */
-void cuda_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses, double scale,
-               bool gradient);
-/* Losses, and of each row the largest logit and 1 / the sum of exponentials above it. */
-void cuda_xent_tallies(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
-                       float *tallies);
+void cuda_xent(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor targets, Tensor losses,
+               double scale, bool gradient);
+/* Losses, and of each row the largest logit, capped, and 1 / the sum of exponentials above it. */
+void cuda_xent_tallies(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor targets,
+                       Tensor losses, float *tallies);
 void cuda_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode);
 /* quant.cu */
 void cuda_quantise(Ctx *c, Tensor x, Quant q, Tensor dbias, Mode mode, void *ws);
@@ -103,8 +109,8 @@ void cuda_quant_norm(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Quant y, T
 void cuda_quant_act(Ctx *c, Activation act, bool gated, Tensor x, Quant y);
 void cuda_quant_act_backward(Ctx *c, Activation act, bool gated, Tensor dy, Tensor x, Quant dx,
                              Tensor dbias, Mode mode, void *ws);
-void cuda_quant_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
-                     double scale, Quant dlogits, void *ws);
+void cuda_quant_xent(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor targets,
+                     Tensor losses, double scale, Quant dlogits, void *ws);
 size_t cuda_quant_xent_ws(const Ctx *c, Tensor logits);
 /* optim.cu */
 void cuda_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws);

@@ -8,8 +8,9 @@
  * a block waits for its threads only where it sums.
  *
  * Rows wider than shared memory are kept as far as they fit and else read twice; without gradient
- * nothing is kept. Rows may start at any element: what lies outside whole 16-byte pieces, the
- * edges, is handled one element per thread. */
+ * nothing is kept. With a cap (CAPPED) logits are capped whenever they are read. Rows may start at
+ * any element: what lies outside whole 16-byte pieces, the edges, is handled one element per
+ * thread. */
 #include "cuda/device.cuh"
 
 #include <cuda_pipeline.h>
@@ -50,6 +51,14 @@ __device__ static void add_logits(Tally *tally, const float (&logit)[LANES])
 #pragma unroll
     for (int k = 0; k < LANES; k++) {
         tally->sum += exp_above<T>(logit[k], tally->largest);
+    }
+}
+
+template <bool CAPPED, int LANES> __device__ static void cap_lanes(float (&logit)[LANES], float cap)
+{
+#pragma unroll
+    for (int k = 0; k < LANES; k++) {
+        logit[k] = capped<CAPPED>(logit[k], cap);
     }
 }
 
@@ -103,25 +112,28 @@ template <typename T> __device__ static int edge_at(const Row<T> &row, int i)
 }
 
 /* Gradients by a row's logits. */
-struct Slope {
+template <bool CAPPED> struct Slope {
     float largest, inverse, scale; /* 1 / sum */
     int target;
+    float cap;
 
+    /* logit: capped */
     template <typename T> __device__ float at(float logit, int index) const
     {
         float p = exp_above<T>(logit, largest) * inverse;
-        return (index == target ? p - 1 : p) * scale;
+        return bent<CAPPED>((index == target ? p - 1 : p) * scale, logit, cap);
     }
 
     /* Of a piece whose first element is number `index`. */
     template <typename T> __device__ uint4 of_piece(uint4 raw, int index) const
     {
         constexpr int lanes = wide_lanes<T>;
-        float logit[lanes];
+        float logit[lanes], z[lanes];
         unpack<T>(raw, logit);
 #pragma unroll
         for (int k = 0; k < lanes; k++) {
-            logit[k] = exp_above<T>(logit[k], largest) * inverse;
+            z[k] = capped<CAPPED>(logit[k], cap);
+            logit[k] = exp_above<T>(z[k], largest) * inverse;
         }
         unsigned hit = (unsigned)(target - index);
         if (hit < lanes) {
@@ -132,7 +144,7 @@ struct Slope {
         }
 #pragma unroll
         for (int k = 0; k < lanes; k++) {
-            logit[k] *= scale;
+            logit[k] = bent<CAPPED>(logit[k] * scale, z[k], cap);
         }
         return pack<T>(logit);
     }
@@ -151,10 +163,10 @@ template <typename T> __device__ static void clear_row(const Row<T> &row)
 /* kept: room for the first `room` pieces of the row. Blocks have no fewer threads than a row has
  * edges. tallies (rows, 2), or NULL: largest logit and 1 / sum, which make 0 of a row without
  * target. */
-template <typename T>
+template <typename T, bool CAPPED>
 __global__ void __launch_bounds__(XENT_MOST_THREADS)
-    xent_row(T *logits, const int32_t *targets, float *losses, int width, int classes, float scale,
-             bool gradient, int room, float *tallies)
+    xent_row(T *logits, const int32_t *targets, float *losses, int width, int classes, float cap,
+             float scale, bool gradient, int room, float *tallies)
 {
     extern __shared__ uint4 kept[];
     constexpr int lanes = wide_lanes<T>;
@@ -176,11 +188,11 @@ __global__ void __launch_bounds__(XENT_MOST_THREADS)
         }
         return;
     }
-    float target_logit = thread == 0 ? to_f32(row.data[target]) : 0;
+    float target_logit = thread == 0 ? capped<CAPPED>(to_f32(row.data[target]), cap) : 0;
     float edge[1] = {0}, logit[lanes];
     Tally tally = no_logits();
     if (thread < row.edges) {
-        edge[0] = to_f32(row.data[edge_at(row, thread)]);
+        edge[0] = capped<CAPPED>(to_f32(row.data[edge_at(row, thread)]), cap);
         add_logits<T>(&tally, edge);
     }
     for (int i = thread; i < row.pieces; i += XENT_FLIGHT * step) {
@@ -198,6 +210,7 @@ __global__ void __launch_bounds__(XENT_MOST_THREADS)
                     kept[i + j * step] = raw[j];
                 }
                 unpack<T>(raw[j], logit);
+                cap_lanes<CAPPED>(logit, cap);
                 add_logits<T>(&tally, logit);
             }
         }
@@ -213,13 +226,14 @@ __global__ void __launch_bounds__(XENT_MOST_THREADS)
     if (!gradient) {
         return;
     }
-    Slope slope = {tally.largest, 1 / tally.sum, scale, target};
+    Slope<CAPPED> slope = {tally.largest, 1 / tally.sum, scale, target, cap};
     if (thread < row.edges) {
         int at = edge_at(row, thread);
-        row.data[at] = from_f32<T>(slope.at<T>(edge[0], at));
+        row.data[at] = from_f32<T>(slope.template at<T>(edge[0], at));
     }
     for (int i = thread; i < row.pieces; i += step) {
-        row.body[i] = slope.of_piece<T>(i < room ? kept[i] : row.body[i], row.head + i * lanes);
+        row.body[i] =
+            slope.template of_piece<T>(i < room ? kept[i] : row.body[i], row.head + i * lanes);
     }
 }
 
@@ -230,7 +244,7 @@ template <typename T> struct Stream {
     float *losses;
     int64_t rows;
     int width, classes;
-    float scale;
+    float cap, scale;
     int room;  /* pieces that a row of the ring has */
     int depth; /* rows of the ring, 1 or 2 */
 
@@ -246,29 +260,30 @@ template <typename T> struct Stream {
     }
 };
 
-/* What a thread reads of a row besides pieces. */
+/* What a thread reads of a row besides pieces, capped. */
 struct Start {
     int target;
     float target_logit; /* thread 0 */
     float edge;
 };
 
-template <typename T> __device__ static Start start_of(const Row<T> &row, int target)
+template <bool CAPPED, typename T>
+__device__ static Start start_of(const Row<T> &row, int target, float cap)
 {
     Start start = {target, 0, 0};
     if (threadIdx.x == 0 && target >= 0) {
-        start.target_logit = to_f32(row.data[target]);
+        start.target_logit = capped<CAPPED>(to_f32(row.data[target]), cap);
     }
     if (threadIdx.x < row.edges) {
-        start.edge = to_f32(row.data[edge_at(row, threadIdx.x)]);
+        start.edge = capped<CAPPED>(to_f32(row.data[edge_at(row, threadIdx.x)]), cap);
     }
     return start;
 }
 
 /* Of a row that is in `kept`; and the loss. */
-template <typename T>
-__device__ static Slope tally_row(const Row<T> &row, const Start &start, const uint4 *kept,
-                                  int turn, float scale, float *loss)
+template <bool CAPPED, typename T>
+__device__ static Slope<CAPPED> tally_row(const Row<T> &row, const Start &start, const uint4 *kept,
+                                          int turn, float cap, float scale, float *loss)
 {
     Tally tally = no_logits();
     if (threadIdx.x < row.edges) {
@@ -278,19 +293,20 @@ __device__ static Slope tally_row(const Row<T> &row, const Start &start, const u
     for (int i = threadIdx.x; i < row.pieces; i += blockDim.x) {
         float logit[wide_lanes<T>];
         unpack<T>(kept[i], logit);
+        cap_lanes<CAPPED>(logit, cap);
         add_logits<T>(&tally, logit);
     }
     tally = block_join<T>(tally, turn);
     if (threadIdx.x == 0) {
         *loss = logf(tally.sum) + (tally.largest - start.target_logit);
     }
-    return Slope{tally.largest, 1 / tally.sum, scale, start.target};
+    return Slope<CAPPED>{tally.largest, 1 / tally.sum, scale, start.target, cap};
 }
 
 /* Losses and gradients. A block has every gridDim.x-th row. A thread fetches the pieces that it
  * uses, each into the place of one that it has just finished with. Blocks have no fewer threads
  * than a row has edges. */
-template <typename T>
+template <typename T, bool CAPPED>
 __global__ void __launch_bounds__(XENT_MOST_THREADS) xent_stream(Stream<T> args)
 {
     extern __shared__ uint4 ring[];
@@ -304,10 +320,10 @@ __global__ void __launch_bounds__(XENT_MOST_THREADS) xent_stream(Stream<T> args)
         }
         __pipeline_commit();
     }
-    Start start = start_of(args.row(blockIdx.x), args.target(blockIdx.x));
+    Start start = start_of<CAPPED>(args.row(blockIdx.x), args.target(blockIdx.x), args.cap);
     int next_target = args.target(blockIdx.x + stride);
     for (int64_t at = blockIdx.x; at < args.rows; at += stride) {
-        Start next = start_of(args.row(at + stride), next_target);
+        Start next = start_of<CAPPED>(args.row(at + stride), next_target, args.cap);
         next_target = args.target(at + 2 * stride);
         if (args.depth == 2) { /* a group of copies to each row: this row's, not the next one's */
             __pipeline_wait_prior(1);
@@ -317,9 +333,10 @@ __global__ void __launch_bounds__(XENT_MOST_THREADS) xent_stream(Stream<T> args)
         Row<T> row = args.row(at), later = args.row(at + args.depth * stride);
         uint4 *kept = ring + place * args.room;
         bool counts = start.target >= 0; /* in every thread alike */
-        Slope slope = {};
+        Slope<CAPPED> slope = {};
         if (counts) {
-            slope = tally_row(row, start, kept, turn, args.scale, &args.losses[at]);
+            slope =
+                tally_row<CAPPED>(row, start, kept, turn, args.cap, args.scale, &args.losses[at]);
             turn ^= 1;
         } else if (thread == 0) {
             args.losses[at] = 0;
@@ -347,7 +364,7 @@ __global__ void __launch_bounds__(XENT_MOST_THREADS) xent_stream(Stream<T> args)
 }
 
 /* False when a row does not fit into shared memory. */
-template <typename T> static bool launch_stream(Ctx *c, Stream<T> args)
+template <typename T, bool CAPPED> static bool launch_stream(Ctx *c, Stream<T> args)
 {
     const CudaBackend *cuda = cuda_of(c);
     int64_t row_bytes = args.room * 16LL, limit = cuda->shared_bytes - XENT_RESERVED;
@@ -364,18 +381,20 @@ template <typename T> static bool launch_stream(Ctx *c, Stream<T> args)
     int64_t resident =
         clamp_to(cuda->shared_bytes / (shared + 2 * XENT_RESERVED), 1, XENT_MOST_THREADS / threads);
     int64_t blocks = clamp_to(args.rows, 1, resident * cuda->processors);
-    CUDA_CHECK(cudaFuncSetAttribute(xent_stream<T>, cudaFuncAttributePreferredSharedMemoryCarveout,
+    CUDA_CHECK(cudaFuncSetAttribute(xent_stream<T, CAPPED>,
+                                    cudaFuncAttributePreferredSharedMemoryCarveout,
                                     cudaSharedmemCarveoutMaxShared));
-    CUDA_CHECK(cudaFuncSetAttribute(xent_stream<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    (int)limit));
-    xent_stream<T><<<(unsigned)blocks, (unsigned)threads, (size_t)shared, cuda->stream>>>(args);
+    CUDA_CHECK(cudaFuncSetAttribute(xent_stream<T, CAPPED>,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, (int)limit));
+    xent_stream<T, CAPPED>
+        <<<(unsigned)blocks, (unsigned)threads, (size_t)shared, cuda->stream>>>(args);
     CUDA_LAUNCHED("xent_stream");
     return true;
 }
 
-template <typename T>
-static void launch_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
-                        float scale, bool gradient, float *tallies)
+template <typename T, bool CAPPED>
+static void xent_of(Ctx *c, Tensor logits, int64_t classes, float cap, Tensor targets,
+                    Tensor losses, float scale, bool gradient, float *tallies)
 {
     Stream<T> args = {};
     args.logits = (T *)logits.data;
@@ -384,9 +403,10 @@ static void launch_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, 
     args.rows = logits.dim[0];
     args.width = (int)logits.dim[1];
     args.classes = (int)classes;
+    args.cap = cap;
     args.scale = scale;
     args.room = args.classes / wide_lanes<T>;
-    if (gradient && launch_stream(c, args)) {
+    if (gradient && launch_stream<T, CAPPED>(c, args)) {
         return;
     }
     int most = (cuda_of(c)->shared_bytes - XENT_RESERVED) / 16;
@@ -394,28 +414,38 @@ static void launch_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, 
     int threads = gradient                    ? XENT_MOST_THREADS
                   : args.room <= XENT_THREADS ? XENT_SMALL
                                               : XENT_THREADS;
-    CUDA_CHECK(cudaFuncSetAttribute(xent_row<T>, cudaFuncAttributePreferredSharedMemoryCarveout,
+    CUDA_CHECK(cudaFuncSetAttribute(xent_row<T, CAPPED>,
+                                    cudaFuncAttributePreferredSharedMemoryCarveout,
                                     cudaSharedmemCarveoutMaxShared));
-    CUDA_CHECK(
-        cudaFuncSetAttribute(xent_row<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, most * 16));
-    xent_row<T><<<(unsigned)args.rows, (unsigned)threads, (size_t)room * 16, cuda_of(c)->stream>>>(
-        args.logits, args.targets, args.losses, args.width, args.classes, scale, gradient, room,
-        tallies);
+    CUDA_CHECK(cudaFuncSetAttribute(xent_row<T, CAPPED>,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, most * 16));
+    xent_row<T, CAPPED>
+        <<<(unsigned)args.rows, (unsigned)threads, (size_t)room * 16, cuda_of(c)->stream>>>(
+            args.logits, args.targets, args.losses, args.width, args.classes, cap, scale, gradient,
+            room, tallies);
     CUDA_LAUNCHED("xent_row");
 }
 
-void cuda_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses, double scale,
-               bool gradient)
+template <typename T>
+static void launch_xent(Ctx *c, Tensor logits, int64_t classes, float cap, Tensor targets,
+                        Tensor losses, float scale, bool gradient, float *tallies)
 {
-    CUDA_FOR_TYPE(logits.dtype, launch_xent, c, logits, classes, targets, losses, (float)scale,
-                  gradient, (float *)NULL);
+    (cap > 0 ? xent_of<T, true> : xent_of<T, false>)(c, logits, classes, cap, targets, losses,
+                                                     scale, gradient, tallies);
 }
 
-void cuda_xent_tallies(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
-                       float *tallies)
+void cuda_xent(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor targets, Tensor losses,
+               double scale, bool gradient)
 {
-    CUDA_FOR_TYPE(logits.dtype, launch_xent, c, logits, classes, targets, losses, 0.0f, false,
-                  tallies);
+    CUDA_FOR_TYPE(logits.dtype, launch_xent, c, logits, classes, (float)cap, targets, losses,
+                  (float)scale, gradient, (float *)NULL);
+}
+
+void cuda_xent_tallies(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor targets,
+                       Tensor losses, float *tallies)
+{
+    CUDA_FOR_TYPE(logits.dtype, launch_xent, c, logits, classes, (float)cap, targets, losses, 0.0f,
+                  false, tallies);
 }
 
 /* One block; out = or += scale * sum. */

@@ -1,7 +1,7 @@
-/* Ops without sums: addition, rotary positions and the activation functions of the feed-forward
- * part. They move memory and little else, so each reads and writes every element once, 16 bytes
- * at a time, with f32 in between. Every thread reads what it overwrites, so that outputs may be
- * inputs. */
+/* Ops without sums: addition, scaling, rotary positions and the activation functions of the
+ * feed-forward part. They move memory and little else, so each reads and writes every element once,
+ * 16 bytes at a time, with f32 in between. Every thread reads what it overwrites, so that outputs
+ * may be inputs. */
 #include "cuda/activation.cuh"
 
 #define MAP_THREADS 256
@@ -119,6 +119,51 @@ template <typename T>
 static void launch_act_backward(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx)
 {
     FOR_ACT(act, T, map_act_backward, c, dy, x, dx)
+}
+
+/* out[i] = factor x[i], capped where cap is above 0. */
+template <typename T, int LANES>
+__global__ void __launch_bounds__(MAP_THREADS)
+    scale_elements(const T *x, float factor, float cap, T *out, int64_t pieces)
+{
+    int64_t piece = (int64_t)blockIdx.x * MAP_THREADS + threadIdx.x;
+    if (piece < pieces) {
+        float value[LANES];
+        load_lanes(x + piece * LANES, value);
+#pragma unroll
+        for (int k = 0; k < LANES; k++) {
+            value[k] *= factor;
+            value[k] = cap > 0 ? capped<true>(value[k], cap) : value[k];
+        }
+        store_lanes(out + piece * LANES, value);
+    }
+}
+
+template <typename T, int LANES>
+static void scale_pieces(Ctx *c, const T *x, float factor, float cap, T *out, int64_t pieces)
+{
+    unsigned blocks = (unsigned)clamp_to(ceil_div(pieces, MAP_THREADS), 1, INT32_MAX);
+    scale_elements<T, LANES>
+        <<<blocks, MAP_THREADS, 0, cuda_of(c)->stream>>>(x, factor, cap, out, pieces);
+    CUDA_LAUNCHED("scale_elements");
+}
+
+template <typename T>
+static void launch_scale(Ctx *c, Tensor x, float factor, float cap, Tensor out)
+{
+    const T *from = (const T *)x.data;
+    T *to = (T *)out.data;
+    int64_t count = tensor_count(out);
+    if (count % wide_lanes<T> == 0 && aligned_16(from, to)) {
+        scale_pieces<T, wide_lanes<T>>(c, from, factor, cap, to, count / wide_lanes<T>);
+    } else {
+        scale_pieces<T, 1>(c, from, factor, cap, to, count);
+    }
+}
+
+void cuda_scale(Ctx *c, Tensor x, double factor, double cap, Tensor out)
+{
+    CUDA_FOR_TYPE(out.dtype, launch_scale, c, x, (float)factor, (float)cap, out);
 }
 
 void cuda_add(Ctx *c, Tensor a, Tensor b, Tensor out)

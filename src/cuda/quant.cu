@@ -206,14 +206,14 @@ struct Normalise {
 };
 
 /* Gradient of the loss by logits. */
-struct LossSlope {
+template <bool CAPPED> struct LossSlope {
     static constexpr int outputs = 1;
     const Bf16 *logits;
     const float *tallies; /* (rows, 2): largest logit, 1 / sum of exponentials above it */
     const int32_t *targets;
     int64_t width;
     int classes;
-    float scale;
+    float cap, scale;
     struct Piece {
         uint4 logits;
         float2 tally;
@@ -229,9 +229,10 @@ struct LossSlope {
         unpack<Bf16>(p.logits, out[0]);
 #pragma unroll
         for (int k = 0; k < LANES; k++) {
-            float share = exp_above<Bf16>(out[0][k], p.tally.x) * p.tally.y;
+            float z = capped<CAPPED>(out[0][k], cap);
+            float share = exp_above<Bf16>(z, p.tally.x) * p.tally.y;
             share -= column + k == p.target ? 1.0f : 0.0f;
-            out[0][k] = column + k < classes ? share * scale : 0;
+            out[0][k] = column + k < classes ? bent<CAPPED>(share * scale, z, cap) : 0;
         }
     }
 };
@@ -498,18 +499,27 @@ size_t cuda_quant_xent_ws(const Ctx *, Tensor logits)
     return (size_t)logits.dim[0] * 2 * sizeof(float);
 }
 
-void cuda_quant_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
-                     double scale, Quant dlogits, void *ws)
+template <bool CAPPED>
+static void codes_of_loss(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor targets,
+                          double scale, Quant dlogits, const void *tallies)
 {
-    cuda_xent_tallies(c, logits, classes, targets, losses, (float *)ws);
-    LossSlope maker = {};
+    LossSlope<CAPPED> maker = {};
     maker.logits = bf16_of(logits);
-    maker.tallies = (const float *)ws;
+    maker.tallies = (const float *)tallies;
     maker.targets = (const int32_t *)targets.data;
     maker.width = logits.dim[1];
     maker.classes = (int)classes;
+    maker.cap = (float)cap;
     maker.scale = (float)scale;
     launch_codes(c, maker, output_of(c, dlogits, logits.dim[0], logits.dim[1], 1, NULL));
+}
+
+void cuda_quant_xent(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor targets,
+                     Tensor losses, double scale, Quant dlogits, void *ws)
+{
+    cuda_xent_tallies(c, logits, classes, cap, targets, losses, (float *)ws);
+    (cap > 0 ? codes_of_loss<true> : codes_of_loss<false>)(c, logits, classes, cap, targets, scale,
+                                                           dlogits, ws);
 }
 
 __global__ void __launch_bounds__(RESCALE_THREADS)

@@ -1,97 +1,20 @@
-/* config.json, in and out. A field that the model's table (model/fields.h) has a name for is read
- * and written by that name. What else decides what is computed must have the one value that
- * pacer's models compute with; a field that a file leaves out has the value that transformers
- * gives it. Other fields (dropout, token ids, names of classes) are not looked at. Fields that
- * versions of transformers name differently are written under every name (dtype and torch_dtype;
- * rope_theta and rope_parameters). */
+/* config.json read. A field that the model's table (model/fields.h) has a name for is read by that
+ * name. What else decides what is computed must have the one value that pacer's models compute
+ * with; a field that a file leaves out has the value that transformers gives it. Other fields
+ * (dropout, token ids, names of classes) are not looked at. */
 #include "exchange/hf_config.h"
 
-#include "base/assert.h"
 #include "base/err.h"
+#include "base/mem.h"
+#include "exchange/hf_family.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define UNDERSTOOD "gpt2, llama, mistral, qwen2, and ttt as pacer exports it"
-
-typedef struct {
-    const char *type, *architecture;
-    ParamNames names;
-    const char *activation_field;
-    struct {
-        FfnKind kind;
-        const char *names[4]; /* the first is written; transformers' default comes first */
-    } activations[3];
-    /* What a file that leaves them out means; 0: they must be there, or follow from others. */
-    int64_t context;
-    double norm_eps;
-    bool tied;
-    bool qkv_bias; /* always */
-    /* A "sliding_window" that is not null counts only where the field of this name is true; NULL:
-     * it counts. */
-    const char *window_switch;
-} Family;
-
-static const Family families[] = {
-    {.type = "gpt2",
-     .architecture = "GPT2LMHeadModel",
-     .names = NAMES_GPT2,
-     .activation_field = "activation_function",
-     .activations = {{FFN_GELU, {"gelu_new", "gelu_pytorch_tanh", "gelu_fast"}},
-                     {FFN_RELU2, {"relu2"}}},
-     .norm_eps = 1e-5,
-     .tied = true},
-    {.type = "llama",
-     .architecture = "LlamaForCausalLM",
-     .names = NAMES_LLAMA,
-     .activation_field = "hidden_act",
-     .activations = {{FFN_SWIGLU, {"silu", "swish"}},
-                     {FFN_GEGLU, {"gelu_pytorch_tanh", "gelu_new"}}},
-     .context = 2048,
-     .norm_eps = 1e-6},
-    {.type = "qwen2",
-     .architecture = "Qwen2ForCausalLM",
-     .names = NAMES_LLAMA,
-     .activation_field = "hidden_act",
-     .activations = {{FFN_SWIGLU, {"silu", "swish"}}},
-     .context = 32768,
-     .norm_eps = 1e-6,
-     .qkv_bias = true,
-     .window_switch = "use_sliding_window"},
-    {.type = "mistral", /* without a window it is a llama, and is written as one */
-     .architecture = "MistralForCausalLM",
-     .names = NAMES_LLAMA,
-     .activation_field = "hidden_act",
-     .activations = {{FFN_SWIGLU, {"silu", "swish"}}},
-     .context = 131072,
-     .norm_eps = 1e-6},
-    {.type = "ttt",
-     .architecture = "TTTForCausalLM",
-     .names = NAMES_TTT,
-     .activation_field = "hidden_act",
-     .activations = {{FFN_SWIGLU, {"silu", "swish"}}},
-     .context = 2048,
-     .norm_eps = 1e-6},
-};
-
-static const char *file_name(const SpecField *field, ParamNames names)
-{
-    return names == NAMES_GPT2 ? field->gpt2 : field->hf;
-}
-
-/* A preset of the family: what config.json does not say is the same in all of them. */
-static const ModelSpec *family_preset(ParamNames names)
-{
-    int i = 0;
-    while (spec_preset(i)->names != names) {
-        i++;
-    }
-    return spec_preset(i);
-}
-
-/* --- reading --- */
+#define UNDERSTOOD \
+    "gpt2, llama, mistral, qwen2, qwen3, gemma2, gemma3_text, and ttt as pacer exports it"
 
 typedef struct {
     const cJSON *root;
@@ -133,9 +56,7 @@ static double real(Reader *r, const cJSON *object, const char *name, double init
         r->code = err_set(ERR_INPUT, "\"%s\" must be a number above 0, at most %g", name, most);
         return initial;
     }
-    char digits[40];
-    snprintf(digits, sizeof digits, "%.15g", value);
-    return strtod(digits, NULL);
+    return spec_real(value);
 }
 
 static bool truth(Reader *r, const char *name, bool initial)
@@ -193,18 +114,113 @@ static void require_absent(Reader *r, const char *name)
     }
 }
 
-/* "layer_types", where it is there, names nothing but attention over the whole sequence. */
-static void require_full_attention(Reader *r)
+/* Which layers have the window, by "layer_types" where it is there. Those that `sliding` has
+ * already are the family's own. */
+static void read_layer_types(Reader *r, const ModelSpec *s, bool *sliding)
 {
-    static const char *const kinds[] = {"full_attention", NULL};
+    static const char *const kinds[] = {"full_attention", "sliding_attention"};
     const cJSON *types = member(r, r->root, "layer_types"), *item;
+    int64_t layer = 0;
+    if (types != NULL && cJSON_GetArraySize(types) != s->layers) {
+        r->code = err_set(ERR_INPUT, "\"layer_types\" must be a list with a name for each layer");
+    }
     cJSON_ArrayForEach(item, types)
     {
-        if (r->code == 0 && (!cJSON_IsString(item) || strcmp(item->valuestring, kinds[0]) != 0)) {
-            r->code = err_set(
-                ERR_INPUT, "\"layer_types\" has %.60s, which pacer's models do not compute; %s is",
-                cJSON_IsString(item) ? item->valuestring : "what is no name", kinds[0]);
+        const char *kind = cJSON_IsString(item) ? item->valuestring : "what is no name";
+        if (r->code == 0 && strcmp(kind, kinds[0]) != 0 && strcmp(kind, kinds[1]) != 0) {
+            r->code = err_set(ERR_INPUT,
+                              "\"layer_types\" has %.60s, which pacer's models do not compute; %s "
+                              "and %s are",
+                              kind, kinds[0], kinds[1]);
         }
+        if (r->code == 0) {
+            sliding[layer++] = strcmp(kind, kinds[1]) == 0;
+        }
+    }
+}
+
+/* The window's fields from which layers have it: none, all, or all but every n-th. Where the
+ * preset has a window "none" and "all" are said by full_every, since no option takes it away. */
+static void set_pattern(Reader *r, const Family *family, const bool *sliding, int64_t window,
+                        ModelSpec *s)
+{
+    int64_t first_full = 0, count = 0;
+    for (int64_t l = 0; l < s->layers; l++) {
+        first_full = count == l && sliding[l] ? l + 1 : first_full;
+        count += sliding[l];
+    }
+    int64_t every = first_full + 1;
+    for (int64_t l = 0; l < s->layers && r->code == 0 && count > 0; l++) {
+        if (sliding[l] != ((l + 1) % every != 0) ||
+            (count < s->layers && !hf_family_says(family, "full-every"))) {
+            r->code = err_set(ERR_INPUT,
+                              "\"%s\" gives layers windows in an order that pacer's models do not "
+                              "have: all of them, none, or all but every n-th",
+                              member(r, r->root, "layer_types") != NULL ? "layer_types"
+                                                                        : "max_window_layers");
+        }
+    }
+    if (r->code == 0 && count > 0 && window == 0) {
+        r->code = err_set(ERR_INPUT, "\"sliding_window\" is missing for layers that have one");
+    }
+    s->window = window > 0 && (count > 0 || s->window > 0) ? window : s->window;
+    s->full_every = s->window == 0                   ? 0
+                    : count < s->layers              ? every
+                    : family->full_every == 0        ? 0
+                    : family->full_every > s->layers ? family->full_every
+                                                     : s->layers + 1;
+}
+
+static void read_window(Reader *r, const Family *family, ModelSpec *s)
+{
+    bool *sliding = mem_zalloc((size_t)s->layers + 1, sizeof *sliding);
+    int64_t window = 0, first = 0, every = family->full_every;
+    if (!hf_family_says(family, "window")) {
+        require_absent(r, "sliding_window");
+    } else if (family->window_switch == NULL || truth(r, family->window_switch, false)) {
+        bool none = cJSON_IsNull(json_get(r->root, "sliding_window"));
+        window = none ? 0 : whole(r, "sliding_window", HF_WINDOW, 10e6);
+    }
+    if (family->pattern_field != NULL) {
+        every = whole(r, family->pattern_field, every, 10000);
+    }
+    if (family->window_switch != NULL) { /* its last layers, from one on, have the window */
+        const cJSON *item = member(r, r->root, "max_window_layers");
+        first = cJSON_IsNumber(item) ? (int64_t)item->valuedouble : 28;
+    }
+    for (int64_t l = 0; l < s->layers; l++) {
+        sliding[l] = window > 0 && l >= first && (every == 0 || (l + 1) % every != 0);
+    }
+    read_layer_types(r, s, sliding);
+    set_pattern(r, family, sliding, window, s);
+    free(sliding);
+}
+
+/* A cap on scores or logits: a number, or null where the preset has none. */
+static double read_cap(Reader *r, const Family *family, const char *option, const char *name,
+                       double initial)
+{
+    if (!hf_family_says(family, option)) {
+        require_absent(r, name);
+    } else if (cJSON_IsNull(json_get(r->root, name)) && initial > 0 && r->code == 0) {
+        r->code = err_set(ERR_INPUT, "\"%s\" is null, which pacer's models do not compute", name);
+    }
+    return real(r, r->root, name, initial, 1e6);
+}
+
+/* What scores, embeddings and logits are multiplied by and held below. */
+static void read_scales(Reader *r, const Family *family, ModelSpec *s)
+{
+    s->score_cap = read_cap(r, family, "score-cap", "attn_logit_softcapping", s->score_cap);
+    s->logit_cap = read_cap(r, family, "logit-cap", "final_logit_softcapping", s->logit_cap);
+    if (hf_family_says(family, "score-scale")) {
+        double scalar = real(r, r->root, "query_pre_attn_scalar", 256, 1e6);
+        s->score_scale = scalar == (double)s->head_dim ? 0 : spec_real(1 / sqrt(scalar));
+    } else {
+        require_absent(r, "query_pre_attn_scalar");
+    }
+    if (hf_family_says(family, "embed-scale")) {
+        s->embed_scale = spec_real(sqrt((double)s->width));
     }
 }
 
@@ -256,10 +272,24 @@ static void read_scaling(Reader *r, const cJSON *rope, ModelSpec *s)
     }
 }
 
+/* An object for each kind of layer: those with the window have a base of their own and no more. */
+static const cJSON *read_local_rope(Reader *r, const cJSON *rope, ModelSpec *s)
+{
+    static const char *const plain[] = {"default", NULL};
+    const cJSON *local = member(r, rope, "sliding_attention");
+    choice(r, local, "rope_type", plain);
+    s->rope_local_base = real(r, local, "rope_theta", s->rope_local_base, 1e12);
+    return member(r, rope, "full_attention");
+}
+
 /* Rotary positions are described by rope_theta with rope_scaling (null, or an object), or, in
  * newer files, by one object rope_parameters. */
-static void read_rope(Reader *r, ModelSpec *s)
+static void read_rope(Reader *r, const Family *family, ModelSpec *s)
 {
+    bool two = hf_family_says(family, "rope-local-base");
+    if (two) {
+        s->rope_local_base = real(r, r->root, "rope_local_base_freq", s->rope_local_base, 1e12);
+    }
     const char *const objects[] = {"rope_scaling", "rope_parameters"};
     for (int i = 0; i < 2; i++) {
         const cJSON *rope = member(r, r->root, objects[i]);
@@ -269,6 +299,9 @@ static void read_rope(Reader *r, ModelSpec *s)
         if (!cJSON_IsObject(rope)) {
             r->code = err_set(ERR_INPUT, "\"%s\" must be an object or null", objects[i]);
             return;
+        }
+        if (two && member(r, rope, "full_attention") != NULL) {
+            rope = read_local_rope(r, rope, s);
         }
         read_scaling(r, rope, s);
         require_whole_heads(r, rope);
@@ -288,24 +321,10 @@ static void read_activation(Reader *r, const Family *family, ModelSpec *s)
     refuse_name(r, r->root, family->activation_field, family->activations[0].names[0]);
 }
 
-/* What follows from fields that come before it in the table. */
-static double initial_value(const Family *family, const ModelSpec *s, const SpecField *field)
-{
-    switch (field->offset) {
-    case offsetof(ModelSpec, kv_heads):
-        return (double)s->heads;
-    case offsetof(ModelSpec, head_dim):
-        return s->heads > 0 && s->width % s->heads == 0 ? (double)(s->width / s->heads) : 0;
-    case offsetof(ModelSpec, ffn):
-        return family->names == NAMES_GPT2 ? 4 * (double)s->width : 0;
-    }
-    return spec_value(s, field);
-}
-
 static void read_field(Reader *r, const Family *family, const SpecField *field, ModelSpec *s)
 {
-    const char *name = file_name(field, family->names);
-    double initial = initial_value(family, s, field);
+    const char *name = hf_field_name(family, field);
+    double initial = hf_family_initial(family, s, field);
     if (name == NULL || !spec_has(s, field)) {
         spec_set(s, field, initial);
     } else if (field->kind == FIELD_WHOLE) {
@@ -321,29 +340,27 @@ static void read_field(Reader *r, const Family *family, const SpecField *field, 
 
 static void read_family(Reader *r, const Family *family, ModelSpec *s)
 {
-    *s = *family_preset(family->names);
+    *s = *spec_find(family->preset);
     s->layers = s->width = s->heads = s->vocab = 0;
     s->context = family->context;
     s->norm_eps = family->norm_eps;
     s->tied = family->tied;
-    s->qkv_bias = family->qkv_bias;
     require_absent(r, "quantization_config");
     for (const SpecField *field = spec_fields; field->name != NULL; field++) {
         read_field(r, family, field, s);
     }
     read_activation(r, family, s);
     if (s->rope_base > 0) {
-        read_rope(r, s);
+        read_rope(r, family, s);
     }
     require_truth(r, "scale_attn_weights", true);
     require_truth(r, "scale_attn_by_inverse_layer_idx", false);
     require_truth(r, "add_cross_attention", false);
     require_truth(r, "attention_bias", false);
     require_truth(r, "mlp_bias", false);
-    require_full_attention(r);
-    if (family->window_switch == NULL || truth(r, family->window_switch, false)) {
-        require_absent(r, "sliding_window");
-    }
+    require_truth(r, "use_bidirectional_attention", false);
+    read_window(r, family, s);
+    read_scales(r, family, s);
 }
 
 static int differences(const ModelSpec *a, const ModelSpec *b)
@@ -355,13 +372,24 @@ static int differences(const ModelSpec *a, const ModelSpec *b)
     return count;
 }
 
-/* The name of the preset that it differs least from. */
+/* Whether options make the preset this model: none takes away what the preset has. */
+static bool reaches(const ModelSpec *preset, const ModelSpec *s)
+{
+    bool whole = preset->names == s->names;
+    for (const SpecField *field = spec_fields; whole && field->name != NULL; field++) {
+        bool number = field->kind == FIELD_WHOLE || field->kind == FIELD_REAL;
+        whole = !number || spec_value(s, field) != 0 || spec_value(preset, field) == 0;
+    }
+    return whole;
+}
+
+/* The name of the preset that it differs least from; of the family's own where none is nearer. */
 static void name_nearest(ModelSpec *s)
 {
-    const ModelSpec *nearest = family_preset(s->names);
+    const ModelSpec *nearest = spec_find(s->name);
     for (int i = 0; spec_preset(i) != NULL; i++) {
         const ModelSpec *preset = spec_preset(i);
-        if (preset->names == s->names && differences(s, preset) < differences(s, nearest)) {
+        if (reaches(preset, s) && differences(s, preset) < differences(s, nearest)) {
             nearest = preset;
         }
     }
@@ -376,9 +404,9 @@ static int read_root(Reader *r, ModelSpec *out)
             ERR_INPUT,
             "has no \"model_type\", so it describes no model; those understood: " UNDERSTOOD);
     }
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-        if (strcmp(type->valuestring, families[i].type) == 0) {
-            read_family(r, &families[i], out);
+    for (int i = 0; i < hf_family_count; i++) {
+        if (strcmp(type->valuestring, hf_families[i].type) == 0) {
+            read_family(r, &hf_families[i], out);
             if (r->code != 0) {
                 return r->code;
             }
@@ -404,164 +432,4 @@ int hf_config_parse(const char *text, size_t size, const char *path, ModelSpec *
         err_wrap(code, "%s", path);
     }
     return code;
-}
-
-/* --- writing --- */
-
-/* Marked as a real number, which some versions insist on. */
-static void put_real(cJSON *object, const char *name, double value)
-{
-    char text[48];
-    snprintf(text, sizeof text, "%.15g", value);
-    if (strpbrk(text, ".e") == NULL) {
-        snprintf(text, sizeof text, "%.15g.0", value);
-    }
-    json_put_raw(object, name, text);
-}
-
-static void put_id(cJSON *object, const char *name, int64_t id)
-{
-    json_put_or_null(object, name, (Value){id >= 0, (double)id});
-}
-
-static void put_field(cJSON *o, const char *name, const SpecField *field, double value)
-{
-    if (field->kind == FIELD_WHOLE) {
-        json_put_number(o, name, value);
-    } else if (field->kind == FIELD_REAL) {
-        put_real(o, name, value);
-    } else if (field->kind == FIELD_FLAG) {
-        json_put_bool(o, name, value != 0);
-    } else {
-        json_put_text(o, name, field->words[(int)value]);
-    }
-}
-
-/* ERR_INPUT for a model that the family's class in transformers cannot be. */
-static int put_fields(cJSON *o, const Family *family, const ModelSpec *s)
-{
-    const ModelSpec *preset = family_preset(family->names);
-    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
-        const char *name = file_name(field, family->names);
-        double value = spec_value(s, field);
-        bool derived = field->offset == offsetof(ModelSpec, kv_heads) ||
-                       field->offset == offsetof(ModelSpec, head_dim);
-        bool aside = field->offset == offsetof(ModelSpec, ffn_kind) ||
-                     field->offset == offsetof(ModelSpec, qkv_bias) ||
-                     strncmp(field->name, "rope-", 5) == 0; /* written by themselves */
-        double fixed = derived ? initial_value(family, s, field) : spec_value(preset, field);
-        if (name != NULL && spec_has(s, field)) {
-            put_field(o, name, field, value);
-        } else if (name == NULL && value != fixed && !aside) {
-            char own[SPEC_TEXT_SIZE], theirs[SPEC_TEXT_SIZE];
-            return err_set(ERR_INPUT,
-                           "a model with --%s %s: %s of transformers has %s, so there is no "
-                           "config.json for it",
-                           field->name, spec_text(field, value, own), family->architecture,
-                           spec_text(field, fixed, theirs));
-        }
-    }
-    return 0;
-}
-
-static int put_activation(cJSON *o, const Family *family, const ModelSpec *s)
-{
-    for (int i = 0; family->activations[i].names[0] != NULL; i++) {
-        if (family->activations[i].kind == s->ffn_kind) {
-            json_put_text(o, family->activation_field, family->activations[i].names[0]);
-            return 0;
-        }
-    }
-    char kind[SPEC_TEXT_SIZE];
-    return err_set(ERR_INPUT,
-                   "a model with --ffn-kind %s: %s of transformers has no such feed-forward layer, "
-                   "so there is no config.json for it",
-                   spec_text(spec_field_of("ffn-kind"), s->ffn_kind, kind), family->architecture);
-}
-
-/* Under the names of both ages. */
-static void put_rope(cJSON *o, const ModelSpec *s)
-{
-    static const char *const types[] = {[ROPE_PLAIN] = "default",
-                                        [ROPE_LINEAR] = "linear",
-                                        [ROPE_LLAMA3] = "llama3",
-                                        [ROPE_YARN] = "yarn"};
-    const char *const objects[] = {"rope_parameters", "rope_scaling"};
-    for (int i = 0; i < (s->rope_scaling == ROPE_PLAIN ? 1 : 2); i++) {
-        cJSON *rope = json_put_object(o, objects[i]);
-        put_real(rope, "rope_theta", s->rope_base);
-        json_put_text(rope, "rope_type", types[s->rope_scaling]);
-        if (s->rope_scaling != ROPE_PLAIN) {
-            put_real(rope, "factor", s->rope_factor);
-        }
-        if (s->rope_scaling == ROPE_LLAMA3) {
-            put_real(rope, "low_freq_factor", s->rope_low);
-            put_real(rope, "high_freq_factor", s->rope_high);
-            json_put_whole(rope, "original_max_position_embeddings", s->rope_context);
-        } else if (s->rope_scaling == ROPE_YARN) {
-            put_real(rope, "beta_slow", s->rope_low);
-            put_real(rope, "beta_fast", s->rope_high);
-            json_put_whole(rope, "original_max_position_embeddings", s->rope_context);
-            if (s->rope_gain > 0) {
-                put_real(rope, "attention_factor", s->rope_gain);
-            }
-        }
-    }
-}
-
-int hf_config(const ModelSpec *s, HfConfigExtra extra, cJSON **out)
-{
-    const Family *family = families;
-    while (family->names != s->names || family->qkv_bias != (s->qkv_bias && !s->bias)) {
-        family++;
-        if (family == families + sizeof families / sizeof families[0]) {
-            return err_set(ERR_INPUT,
-                           "a model with --qkv-bias on and these names of tensors: no class of "
-                           "transformers has them, so there is no config.json for it");
-        }
-    }
-    *out = NULL;
-    cJSON *o = json_object();
-    json_append_text(json_put_array(o, "architectures"), family->architecture);
-    json_put_text(o, "model_type", family->type);
-    int code = put_fields(o, family, s);
-    code = code != 0 ? code : put_activation(o, family, s);
-    if (code != 0) {
-        cJSON_Delete(o);
-        return code;
-    }
-    if (s->names == NAMES_GPT2) {
-        json_put_whole(o, "n_ctx", s->context);
-        json_put_bool(o, "scale_attn_weights", true);
-        json_put_bool(o, "scale_attn_by_inverse_layer_idx", false);
-        json_put_bool(o, "reorder_and_upcast_attn", false);
-        put_real(o, "attn_pdrop", 0);
-        put_real(o, "embd_pdrop", 0);
-        put_real(o, "resid_pdrop", 0);
-    } else {
-        put_rope(o, s);
-        json_put_bool(o, "attention_bias", false);
-        json_put_bool(o, "mlp_bias", false);
-        put_real(o, "attention_dropout", 0);
-    }
-    put_id(o, "bos_token_id", extra.begin);
-    put_id(o, "eos_token_id", extra.end);
-    const char *dtype = extra.dtype == DT_BF16 ? "bfloat16" : "float32";
-    json_put_text(o, "dtype", dtype);
-    json_put_text(o, "torch_dtype", dtype);
-    json_put_bool(o, "use_cache", true);
-    *out = o;
-    return 0;
-}
-
-cJSON *hf_generation_config(HfConfigExtra extra)
-{
-    cJSON *o = json_object();
-    json_put_bool(o, "_from_model_config", true);
-    if (extra.end >= 0) {
-        put_id(o, "bos_token_id", extra.begin);
-        put_id(o, "eos_token_id", extra.end);
-        put_id(o, "pad_token_id", extra.end); /* so that batches can be filled up */
-    }
-    return o;
 }

@@ -29,6 +29,7 @@ cJSON *hf_generation_config(HfConfigExtra extra);
 typedef struct {
     char name[HF_NAME_SIZE];
     bool transposed; /* kept as (inputs, outputs), where the table has (outputs, inputs) */
+    float less;      /* kept as so much less: Gemma's norms multiply by 1 + what is stored */
 } HfName;
 
 HfName hf_name(ParamNames names, const char *row);

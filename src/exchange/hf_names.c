@@ -32,6 +32,7 @@ const char *hf_embedding_row(ParamNames names)
 HfName hf_name(ParamNames names, const char *row)
 {
     HfName out = {.transposed = false};
+    out.less = names == NAMES_GEMMA && ends_with(row, "norm.weight") ? 1 : 0;
     if (names != NAMES_GPT2 || strcmp(row, HF_HEAD_ROW) == 0) {
         snprintf(out.name, sizeof out.name, "%s", row);
         return out;

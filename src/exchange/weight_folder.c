@@ -233,13 +233,14 @@ const ModelSpec *weight_folder_spec(const WeightFolder *folder)
 typedef struct {
     const SafeTensor *tensor; /* NULL: not there */
     bool transposed;
+    float less; /* as HfName has it */
 } Stored;
 
 /* The tensor of a row, under Hugging Face's name with its prefix or without, or pacer's own. */
 static Stored find_row(const WeightFolder *folder, const char *row)
 {
     if (!folder->foreign) {
-        return (Stored){find(folder, row), false};
+        return (Stored){find(folder, row), false, 0};
     }
     HfName theirs = hf_name(folder->spec.names, row);
     const char *prefix = hf_prefix(folder->spec.names);
@@ -247,7 +248,7 @@ static Stored find_row(const WeightFolder *folder, const char *row)
     if (tensor == NULL && strncmp(theirs.name, prefix, strlen(prefix)) == 0) {
         tensor = find(folder, theirs.name + strlen(prefix));
     }
-    return (Stored){tensor, theirs.transposed};
+    return (Stored){tensor, theirs.transposed, theirs.less};
 }
 
 int64_t weight_folder_vocab(const WeightFolder *folder)
@@ -451,7 +452,11 @@ int weight_folder_read(const WeightFolder *folder, const ParamTable *table, int 
     PACER_ASSERT(t != NULL && element_size(t) > 0 && same_shape(t, param, stored.transposed),
                  "%s was not checked", param->name);
     if (stored.transposed == transposed) {
-        return convert(t, 0, param->count, out);
+        int code = convert(t, 0, param->count, out);
+        for (int64_t i = 0; stored.less != 0 && i < param->count; i++) {
+            out[i] += stored.less;
+        }
+        return code;
     }
     int64_t rows = t->dim[0], columns = t->dim[1];
     float *lines = mem_alloc((size_t)(columns * TURNED_LINES) * sizeof *lines);

@@ -44,7 +44,12 @@ static int read_row(Writing *w, int row)
                        param->name);
     }
     w->row = row;
-    return weight_folder_read(w->from, w->table, row, w->places[row].as.transposed, values);
+    HfName as = w->places[row].as;
+    int code = weight_folder_read(w->from, w->table, row, as.transposed, values);
+    for (int64_t i = 0; as.less != 0 && i < param->count; i++) {
+        values[i] -= as.less;
+    }
+    return code;
 }
 
 static int fetch(void *user, const SafeEntry *entry, size_t offset, void *to, size_t bytes)

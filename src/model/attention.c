@@ -1,10 +1,13 @@
-/* Causal self-attention: one product makes packed q, k, v; rotary positions turn q and k in
- * place; attention; one product back to the stream. Token by token, keys and values of earlier
- * tokens come from a cache. GPT-2 stores q, k, v as one matrix; Llama stores three, joined in
- * memory, so that both run the same code. */
+/* Causal self-attention: one product makes packed q, k, v; heads of q and k may go through a norm;
+ * rotary positions turn q and k in place; attention; one product back to the stream. Token by
+ * token, keys and values of earlier tokens come from a cache. GPT-2 stores q, k, v as one matrix;
+ * Llama stores three, joined in memory, so that both run the same code.
+ *
+ * With a norm the product's result is what backward needs and is kept; what attention reads is made
+ * in scratch, and once more by backward. */
 #include "model/linear.h"
 
-enum { LINEAR_QKV, LINEAR_OUT };
+enum { LINEAR_QKV, LINEAR_OUT, LINEAR_Q_NORM, LINEAR_K_NORM };
 enum { SAVED_QKV, SAVED_OUT, SAVED_AUX };
 
 static void declare(Model *model, int layer)
@@ -27,6 +30,10 @@ static void declare(Model *model, int layer)
             linear_declare_bias(table, qkv, names->v, layer, kv);
         }
     }
+    if (s->qk_norm) {
+        norm_declare(table, &linears[LINEAR_Q_NORM], names->q_norm, layer, NORM_RMS, s->head_dim);
+        norm_declare(table, &linears[LINEAR_K_NORM], names->k_norm, layer, NORM_RMS, s->head_dim);
+    }
     linear_declare(table, &linears[LINEAR_OUT], names->out, layer, s->width, inner, spec_out_std(s),
                    s->bias);
 }
@@ -37,6 +44,33 @@ static HeadShape shape_of(const Model *model, int layer)
     HeadShape shape = spec_head_shape(&model->spec, layer, batch->batch, batch->seq);
     shape.starts = batch->starts;
     return shape;
+}
+
+static HeadNorm head_norm(const Model *model, int layer)
+{
+    const Linear *linears = model->layers[layer].mixing;
+    return (HeadNorm){model->spec.norm_eps, linears[LINEAR_Q_NORM].weight.value,
+                      linears[LINEAR_K_NORM].weight.value};
+}
+
+/* The heads with their norms: qkv itself where there are none or nothing is kept, else scratch. */
+static Tensor norm_heads(Ctx *c, const Model *model, int layer, HeadShape shape, Tensor qkv)
+{
+    if (!model->spec.qk_norm) {
+        return qkv;
+    }
+    Tensor out = model->keep == KEEP_NOTHING
+                     ? qkv
+                     : ctx_scratch(c, MEM_SCRATCH, model->act, qkv.dim[0], qkv.dim[1]);
+    op_head_norm_forward(c, qkv, shape, head_norm(model, layer), out);
+    return out;
+}
+
+static void turn(Ctx *c, const Model *model, int layer, HeadShape shape, Tensor qkv, bool inverse)
+{
+    if (tensor_given(model->rope)) {
+        op_rope(c, qkv, shape, model_rope(model, layer), inverse);
+    }
 }
 
 /* The keys and values of a pass, for the sequences that are to go on from it. */
@@ -61,17 +95,17 @@ static void forward(Ctx *c, Model *model, int layer, Operand x, Tensor out)
     Tensor mixed = ctx_save(c, MEM_MIXER, model->act, rows, s->heads * s->head_dim);
     Tensor aux = model_steps(model) ? TENSOR_NONE : op_attention_aux(c, shape, model->act);
     linear_forward(c, &linears[LINEAR_QKV], x, qkv);
+    ArenaMark mark = arena_mark(&c->scratch);
+    Tensor heads = norm_heads(c, model, layer, shape, qkv);
     if (model_steps(model)) {
-        op_attention_step(c, qkv, shape, model->rope, model->decode.position,
+        op_attention_step(c, heads, shape, model_rope(model, layer), model->decode.position,
                           model_decode_state(model, layer), mixed);
     } else {
-        if (tensor_given(model->rope)) {
-            op_rope(c, qkv, shape, model->rope, false);
-        }
-        fill_state(c, model, layer, qkv);
-        op_attention_forward(c, qkv, shape, mixed, aux);
+        turn(c, model, layer, shape, heads, false);
+        fill_state(c, model, layer, heads);
+        op_attention_forward(c, heads, shape, mixed, aux);
     }
-    ArenaMark mark = arena_mark(&c->scratch);
+    arena_release(&c->scratch, mark);
     Operand *last = &model->saved[layer].mixed;
     *last = linear_operand(c, model, &linears[LINEAR_OUT], MEM_MIXER, mixed);
     linear_forward(c, &linears[LINEAR_OUT], *last, out);
@@ -91,9 +125,16 @@ static void backward(Ctx *c, Model *model, int layer, Tensor dout, Operand x, Te
     Tensor dmixed = ctx_scratch(c, MEM_SCRATCH, model->act, mixed.dim[0], mixed.dim[1]);
     Tensor dqkv = ctx_scratch(c, MEM_SCRATCH, model->act, qkv.dim[0], qkv.dim[1]);
     linear_backward(c, &linears[LINEAR_OUT], model->saved[layer].mixed, dout, dmixed, mode);
-    op_attention_backward(c, dmixed, qkv, mixed, saved[SAVED_AUX], shape, dqkv);
-    if (tensor_given(model->rope)) {
-        op_rope(c, dqkv, shape, model->rope, true);
+    Tensor heads = norm_heads(c, model, layer, shape, qkv);
+    if (model->spec.qk_norm) {
+        turn(c, model, layer, shape, heads, false);
+    }
+    op_attention_backward(c, dmixed, heads, mixed, saved[SAVED_AUX], shape, dqkv);
+    turn(c, model, layer, shape, dqkv, true);
+    if (model->spec.qk_norm) {
+        op_head_norm_backward(c, dqkv, qkv, shape, head_norm(model, layer), dqkv,
+                              linears[LINEAR_Q_NORM].weight.grad,
+                              linears[LINEAR_K_NORM].weight.grad, mode);
     }
     linear_backward(c, &linears[LINEAR_QKV], x, dqkv, dx, mode);
     arena_release(&c->scratch, mark);

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define MODEL_FIELDS(OPTION, PRESET)                                                               \
-    PRESET(CHOICE, ParamNames, names, "names", "names", ("gpt2", "llama", "ttt"))                  \
+    PRESET(CHOICE, ParamNames, names, "names", "names", ("gpt2", "llama", "ttt", "gemma"))         \
     OPTION(WHOLE, int64_t, layers, "layers", "layers", (NULL), 10000, "n_layer",                   \
            "num_hidden_layers", STEP | MACHINE, 0, "blocks; 0: the preset's", NULL)                \
     OPTION(WHOLE, int64_t, width, "d-model", "d-model", (NULL), 1e6, "n_embd", "hidden_size",      \
@@ -100,6 +100,35 @@
     /* on the maps that make q, k and v, where bias is not */                                      \
     OPTION(FLAG, bool, qkv_bias, "qkv-bias", "qkv bias", ("off", "on"), 0, NULL, NULL,             \
            STEP | MACHINE, LATER, "whether q, k and v have biases, as Qwen 2 has them", NULL)      \
+    OPTION(FLAG, bool, qk_norm, "qk-norm", "qk norm", ("off", "on"), 0, NULL, NULL,                \
+           STEP | MACHINE, LATER,                                                                  \
+           "whether each head of q and k goes through an RMS norm, as Qwen 3 has it", NULL)        \
+    /* keys that a query sees, the last ones, in some layers or all; 0: no layer has a window */   \
+    OPTION(WHOLE, int64_t, window, "window", "window", (NULL), 10e6, NULL, NULL, STEP | MACHINE,   \
+           LATER, "tokens that attention looks back on, its own included; 0: the preset's", NULL)  \
+    /* layers full_every, 2 full_every, ... counted from 1 see all; 0: none of them */             \
+    OPTION(WHOLE, int64_t, full_every, "full-every", "full every", (NULL), 10000, NULL, NULL,      \
+           STEP | MACHINE, LATER,                                                                  \
+           "every n-th layer has no window, counted from 1; 0: the preset's", NULL)                \
+    /* of layers with the window, whose angles are not scaled; 0: as all others */                 \
+    OPTION(REAL, double, rope_local_base, "rope-local-base", "rope local base", (NULL), 1e12,      \
+           NULL, NULL, STEP | MACHINE, LATER,                                                      \
+           "base of the rotary positions' angles in layers with the window; 0: the preset's",      \
+           NULL)                                                                                   \
+    OPTION(REAL, double, score_scale, "score-scale", "score scale", (NULL), 1000, NULL, NULL,      \
+           STEP | MACHINE, LATER,                                                                  \
+           "what q.k is multiplied by in attention; 0: the preset's, else 1/sqrt(head-dim)", NULL) \
+    OPTION(REAL, double, score_cap, "score-cap", "score cap", (NULL), 1e6, NULL, NULL,             \
+           STEP | MACHINE, LATER,                                                                  \
+           "scores of attention become cap tanh(score / cap); 0: the preset's", NULL)              \
+    OPTION(FLAG, bool, post_norm, "post-norm", "post norm", ("off", "on"), 0, NULL, NULL,          \
+           STEP | MACHINE, LATER,                                                                  \
+           "whether norms are also behind attention and feed-forward, as Gemma 2 has them", NULL)  \
+    OPTION(REAL, double, embed_scale, "embed-scale", "embed scale", (NULL), 1e6, NULL, NULL,       \
+           STEP | MACHINE, LATER,                                                                  \
+           "what embeddings are multiplied by; 0: the preset's, for Gemma sqrt(d-model)", NULL)    \
+    OPTION(REAL, double, logit_cap, "logit-cap", "logit cap", (NULL), 1e6, NULL, NULL,             \
+           STEP | MACHINE, LATER, "logits become cap tanh(logit / cap); 0: the preset's", NULL)    \
     /* on every linear map but the head; a gated feed-forward has them behind it only */           \
     PRESET(FLAG, bool, bias, "bias", "bias", ("off", "on"))                                        \
     /* a (context, width) table added to the embedding */                                          \
@@ -131,9 +160,10 @@ typedef struct {
  * LLAMA(name, lr, batch, layers, width, heads, ffn, vocab, context); vocab 0: the data's
  * HUB(name, lr, batch, layers, width, heads, kv_heads, head_dim, ffn, vocab, context, rope_base,
  *     norm_eps, tied, more): published models; more: other fields
+ * GEMMA: the same with Gemma's names, GeGLU and norms behind each part, tied; embed_scale for tied
  * GPT2(name, lr, batch, layers, width, heads)
  * TTT(name, lr, batch, layers, width, heads, ffn) */
-#define MODEL_PRESETS(LLAMA, HUB, GPT2, TTT)                                                    \
+#define MODEL_PRESETS(LLAMA, HUB, GEMMA, GPT2, TTT)                                             \
     LLAMA("tiny", 3e-3, 32, 4, 128, 4, 344, 0, 128)                                             \
     LLAMA("llama-22m", 1e-3, 8, 4, 512, 16, 1344, 10000, 256)                                   \
     HUB("smollm2-135m", 6e-4, 8, 30, 576, 9, 3, 64, 1536, 49152, 8192, 1e5, 1e-5, true, )       \
@@ -149,6 +179,15 @@ typedef struct {
         LLAMA3(32))                                                                             \
     HUB("llama-3.2-3b", 1e-4, 8, 28, 3072, 24, 8, 128, 8192, 128256, 131072, 5e5, 1e-5, true,   \
         LLAMA3(32))                                                                             \
+    HUB("qwen3-0.6b", 2e-4, 8, 28, 1024, 16, 8, 128, 3072, 151936, 40960, 1e6, 1e-6, true,      \
+        .qk_norm = true)                                                                        \
+    HUB("mistral-7b", 1e-4, 8, 32, 4096, 32, 8, 128, 14336, 32768, 32768, 1e6, 1e-5, false, )   \
+    GEMMA("gemma-2-2b", 1e-4, 8, 26, 2304, 8, 4, 256, 9216, 256000, 8192, 1e4, 1e-6, 48,        \
+          .window = 4096, .full_every = 2, .score_cap = 50, .logit_cap = 30)                    \
+    GEMMA("gemma-3-270m", 3e-4, 8, 18, 640, 4, 1, 256, 2048, 262144, 32768, 1e6, 1e-6,          \
+          25.298221281347, GEMMA3)                                                              \
+    GEMMA("gemma-3-1b", 2e-4, 8, 26, 1152, 4, 1, 256, 6912, 262144, 32768, 1e6, 1e-6,           \
+          33.9411254969543, GEMMA3)                                                             \
     GPT2("gpt2-124m", 6e-4, 8, 12, 768, 12)                                                     \
     GPT2("gpt2-350m", 3e-4, 8, 24, 1024, 16)                                                    \
     GPT2("gpt2-774m", 2e-4, 8, 36, 1280, 20)                                                    \

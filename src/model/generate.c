@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "model/attention_kind.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,8 +127,8 @@ int generator_open(Generator *g, Model *model, Backend *backend, int64_t sequenc
     ctx_init(&g->ctx, backend);
     if (forgets(g)) {
         const ModelSpec *s = &model->spec;
-        HeadShape pass = spec_head_shape(s, 0, 1, s->context);
-        g->ctx.attention = backend_attention(backend, ATTENTION_FLASH, pass, model->act);
+        AttentionUse use = {s, 1, s->context, false, model->act};
+        g->ctx.attention = model_attention(backend, ATTENTION_FLASH, &use);
     }
     size_t sizes[WORK_BLOCKS];
     workspace_count(&g->work, &g->ctx);

@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "model/linear.h"
+#include "tensor/half.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -34,8 +35,14 @@ static void declare_block(Model *model, int layer)
     Layer *l = &model->layers[layer];
     norm_declare(&model->params, &l->norm1, names->norm1, layer, s->norm, s->width);
     l->mixer->declare(model, layer);
+    if (s->post_norm) {
+        norm_declare(&model->params, &l->post1, names->post1, layer, s->norm, s->width);
+    }
     norm_declare(&model->params, &l->norm2, names->norm2, layer, s->norm, s->width);
     l->ffn->declare(model, layer);
+    if (s->post_norm) {
+        norm_declare(&model->params, &l->post2, names->post2, layer, s->norm, s->width);
+    }
 }
 
 /* A matrix with a row for each token of the vocabulary, padded to a multiple of row_align. */
@@ -106,6 +113,8 @@ static void bind_all(Model *model, ParamParts values, ParamParts grads)
         Layer *l = &model->layers[i];
         bind_linear(table, &l->norm1, values, grads);
         bind_linear(table, &l->norm2, values, grads);
+        bind_linear(table, &l->post1, values, grads);
+        bind_linear(table, &l->post2, values, grads);
         bind_linear(table, &l->up, values, grads);
         bind_linear(table, &l->down, values, grads);
         for (int k = 0; k < MIXER_LINEARS; k++) {
@@ -161,7 +170,17 @@ Tensor model_rope_shape(const Model *model)
         return TENSOR_NONE;
     }
     int64_t positions = s->mixer == MIXER_TTT ? s->mini : s->context;
-    return tensor_2d(NULL, dtype_accumulate(model->act), positions, s->head_dim);
+    int64_t tables = s->rope_local_base > 0 ? 2 : 1;
+    return tensor_2d(NULL, dtype_accumulate(model->act), tables * positions, s->head_dim);
+}
+
+Tensor model_rope(const Model *model, int layer)
+{
+    if (!(model->spec.rope_local_base > 0)) {
+        return model->rope;
+    }
+    int64_t positions = model->rope.dim[0] / 2;
+    return tensor_rows(model->rope, spec_windowed(&model->spec, layer) ? positions : 0, positions);
 }
 
 /* How much of pair i's angle stays, the rest being divided by rope_factor. Llama 3 goes by the
@@ -184,11 +203,13 @@ static double rope_kept(const ModelSpec *s, int64_t i, double angle)
     return kept < 0 ? 0 : kept > 1 ? 1 : kept;
 }
 
-/* Radians that pair i of a head turns from one position to the next. */
-static double rope_angle(const ModelSpec *s, int64_t i)
+/* Radians that pair i of a head turns from one position to the next. The local ones have a base of
+ * their own and are as they are. */
+static double rope_angle(const ModelSpec *s, int64_t i, bool local)
 {
-    double angle = pow(s->rope_base, -2.0 * (double)i / (double)s->head_dim);
-    if (s->rope_scaling == ROPE_PLAIN) {
+    double base = local ? s->rope_local_base : s->rope_base;
+    double angle = pow(base, -2.0 * (double)i / (double)s->head_dim);
+    if (s->rope_scaling == ROPE_PLAIN || local) {
         return angle;
     }
     double kept = rope_kept(s, i, angle);
@@ -204,11 +225,14 @@ static double rope_gain(const ModelSpec *s)
 
 void model_fill_rope(const Model *model, Tensor host_rope)
 {
-    int64_t width = model->spec.head_dim, half = width / 2;
-    double gain = rope_gain(&model->spec);
+    const ModelSpec *s = &model->spec;
+    int64_t width = s->head_dim, half = width / 2;
+    int64_t positions = host_rope.dim[0] / (s->rope_local_base > 0 ? 2 : 1);
     for (int64_t t = 0; t < host_rope.dim[0]; t++) {
+        bool local = t >= positions;
+        double gain = local ? 1 : rope_gain(s);
         for (int64_t i = 0; i < half; i++) {
-            double angle = (double)t * rope_angle(&model->spec, i);
+            double angle = (double)(t % positions) * rope_angle(s, i, local);
             if (host_rope.dtype == DT_F64) {
                 double *row = (double *)host_rope.data + t * width;
                 row[i] = gain * cos(angle);
@@ -222,6 +246,46 @@ void model_fill_rope(const Model *model, Tensor host_rope)
     }
 }
 
+/* The part's forward, x (N,C) to h_out (N,C), with the norm behind it where the model has one.
+ * which: 0 is the mixer, 1 the feed-forward. */
+static void branch_forward(Ctx *c, Model *model, int layer, int which, Operand x, Tensor h_out)
+{
+    const Layer *l = &model->layers[layer];
+    const BlockPart *part = which == 0 ? l->mixer : l->ffn;
+    BlockSaved *saved = &model->saved[layer];
+    if (!model->spec.post_norm) {
+        part->forward(c, model, layer, x, h_out);
+        return;
+    }
+    Tensor branch = ctx_save(c, MEM_NORM, model->act, h_out.dim[0], h_out.dim[1]);
+    Tensor stats = ctx_save(c, MEM_NORM, dtype_accumulate(model->act), h_out.dim[0], 2);
+    saved->branch[which] = branch;
+    saved->branch_stats[which] = stats;
+    part->forward(c, model, layer, x, branch);
+    op_norm_forward(c, branch, linear_as_norm(&model->spec, which == 0 ? &l->post1 : &l->post2),
+                    h_out, stats);
+}
+
+/* The way back: dout (N,C) is left as it is, dx (N,C) as BlockPart.backward has it. */
+static void branch_backward(Ctx *c, Model *model, int layer, int which, Tensor dout, Operand x,
+                            Tensor dx, Mode mode)
+{
+    const Layer *l = &model->layers[layer];
+    const BlockPart *part = which == 0 ? l->mixer : l->ffn;
+    const BlockSaved *saved = &model->saved[layer];
+    ArenaMark mark = arena_mark(&c->scratch);
+    if (model->spec.post_norm) {
+        const Linear *norm = which == 0 ? &l->post1 : &l->post2;
+        Tensor dbranch = ctx_scratch(c, MEM_SCRATCH, model->act, dout.dim[0], dout.dim[1]);
+        op_norm_backward(c, dout, saved->branch[which], linear_as_norm(&model->spec, norm),
+                         saved->branch_stats[which], dbranch, MODE_SET, norm->weight.grad,
+                         norm->bias.grad, mode);
+        dout = dbranch;
+    }
+    part->backward(c, model, layer, dout, x, dx, mode);
+    arena_release(&c->scratch, mark);
+}
+
 /* From the norm of the block's input onward; run again by backward when only inputs were kept.
  * r2 is where the stream after the mixer goes; none: pushed and kept. */
 static void block_body(Ctx *c, Model *model, int layer, Tensor r2, Tensor h_out)
@@ -230,7 +294,7 @@ static void block_body(Ctx *c, Model *model, int layer, Tensor r2, Tensor h_out)
     const Layer *l = &model->layers[layer];
     BlockSaved *saved = &model->saved[layer];
     int64_t rows = saved->r1.dim[0];
-    l->mixer->forward(c, model, layer, saved->n1, h_out);
+    branch_forward(c, model, layer, 0, saved->n1, h_out);
 
     saved->r2 = tensor_given(r2) ? r2 : ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width);
     saved->n2 = linear_input(c, model, &l->up, MEM_NORM, rows);
@@ -238,7 +302,7 @@ static void block_body(Ctx *c, Model *model, int layer, Tensor r2, Tensor h_out)
     norm_operand(c, linear_as_norm(s, &l->norm2), saved->r1, h_out, saved->r2, saved->n2,
                  saved->stats2);
 
-    l->ffn->forward(c, model, layer, saved->n2, h_out);
+    branch_forward(c, model, layer, 1, saved->n2, h_out);
 }
 
 static void push_first_norm(Ctx *c, Model *model, int layer)
@@ -249,7 +313,8 @@ static void push_first_norm(Ctx *c, Model *model, int layer)
     saved->stats1 = ctx_save(c, MEM_NORM, dtype_accumulate(model->act), rows, 2);
 }
 
-/* One pre-norm block: norm, mixer, norm, feed-forward, with residual additions. x (N,C) residual
+/* One pre-norm block: norm, mixer, norm, feed-forward, with residual additions, and a norm before
+ * each of these where the model has post norms. x (N,C) residual
  * stream, h (N,C) branch not yet added to it, or none in the first block. Leaves the new stream in
  * *x and the new branch in h_out (which may be h). */
 static void block_forward(Ctx *c, Model *model, int layer, Tensor *x, Tensor h, Tensor h_out)
@@ -307,16 +372,26 @@ static void block_backward(Ctx *c, Model *model, int layer, Tensor dres, Mode mo
     }
     ArenaMark mark = arena_mark(&c->scratch);
     Tensor dn2 = norm_slope(c, model, saved->n2, dres.dim[0]);
-    l->ffn->backward(c, model, layer, dres, saved->n2, dn2, mode);
+    branch_backward(c, model, layer, 1, dres, saved->n2, dn2, mode);
     op_norm_backward(c, dn2, saved->r2, linear_as_norm(s, &l->norm2), saved->stats2, dres, MODE_ADD,
                      l->norm2.weight.grad, l->norm2.bias.grad, mode);
 
     Tensor dn1 = norm_slope(c, model, saved->n1, dres.dim[0]);
-    l->mixer->backward(c, model, layer, dres, saved->n1, dn1, mode);
+    branch_backward(c, model, layer, 0, dres, saved->n1, dn1, mode);
     op_norm_backward(c, dn1, saved->r1, linear_as_norm(s, &l->norm1), saved->stats1, dres, MODE_ADD,
                      l->norm1.weight.grad, l->norm1.bias.grad, mode);
     arena_release(&c->scratch, mark);
     arena_release(&c->saved, saved->mark);
+}
+
+/* x (N,C) by the embedding's factor, which has the precision of the activations. */
+static void scale_embedding(Ctx *c, const Model *model, Tensor x)
+{
+    double factor = model->spec.embed_scale;
+    if (factor > 0 && factor != 1) {
+        factor = model->act == DT_BF16 ? f32_from_bf16(bf16_from_f32((float)factor)) : factor;
+        op_scale(c, x, factor, 0, x);
+    }
 }
 
 /* Tells of the parameters from `row` on that belong to this layer; they lie in forward order, so
@@ -355,6 +430,7 @@ void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep)
         op_embed_forward(c, batch.ids, model->embed.weight.value, model->positions.weight.value,
                          batch.starts, batch.seq, x);
     }
+    scale_embedding(c, model, x);
     for (int l = 0; l < s->layers; l++) {
         c->layer = l;
         row = need_layer(c, model, row, l);
@@ -403,6 +479,7 @@ static void ready_from(Ctx *c, const Model *model, int layer)
 
 void model_head(Ctx *c, Model *model, Tensor losses, double scale, bool gradient, Mode mode)
 {
+    const ModelSpec *s = &model->spec;
     int64_t rows = model->batch.batch * model->batch.seq, chunk = model_head_rows(c, model, rows);
     bool coded = gradient && linear_is_quantised(&model->head);
     Tensor buffer = ctx_scratch(c, MEM_HEAD, model->act, chunk, model->vocab_rows);
@@ -419,12 +496,12 @@ void model_head(Ctx *c, Model *model, Tensor losses, double scale, bool gradient
         if (coded) {
             ArenaMark mark = arena_mark(&c->scratch);
             Quant slope = linear_slope(c, &model->head, count);
-            op_quant_xent(c, logits, model->spec.vocab, targets, own, scale, slope);
+            op_quant_xent(c, logits, s->vocab, s->logit_cap, targets, own, scale, slope);
             linear_backward_codes(c, &model->head, x, slope, tensor_rows(model->dnf, first, count),
                                   head_mode);
             arena_release(&c->scratch, mark);
         } else {
-            op_xent(c, logits, model->spec.vocab, targets, own, scale, gradient);
+            op_xent(c, logits, s->vocab, s->logit_cap, targets, own, scale, gradient);
             if (gradient) {
                 linear_backward(c, &model->head, x, logits, tensor_rows(model->dnf, first, count),
                                 head_mode);
@@ -456,6 +533,7 @@ void model_backward(Ctx *c, Model *model, Mode mode)
         ready_from(c, model, l);
     }
     c->layer = CTX_NO_LAYER;
+    scale_embedding(c, model, dres);
     /* A tied table already holds the head's part of its gradient. */
     op_embed_backward(c, model->batch.ids, model->batch.order, dres, model->embed.weight.grad,
                       model->positions.weight.grad, model->batch.starts, model->batch.seq,
@@ -465,6 +543,9 @@ void model_backward(Ctx *c, Model *model, Mode mode)
 void model_logits(Ctx *c, Model *model, int64_t first, Tensor logits)
 {
     linear_forward(c, &model->head, operand_rows(model->nf, first, logits.dim[0]), logits);
+    if (model->spec.logit_cap > 0) {
+        op_scale(c, logits, 1, model->spec.logit_cap, logits);
+    }
 }
 
 void model_end(Ctx *c, Model *model)

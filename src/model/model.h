@@ -4,12 +4,13 @@
 #include "model/part.h"
 #include "tensor/ctx.h"
 
-#define MIXER_LINEARS 3 /* linear maps and norms a mixer may have */
+#define MIXER_LINEARS 4 /* linear maps and norms a mixer may have */
 #define MIXER_INNER 8   /* other weights */
 
 typedef struct {
     const BlockPart *mixer, *ffn;
-    Linear norm1, norm2; /* (C) each */
+    Linear norm1, norm2; /* (C) each, before mixer and feed-forward */
+    Linear post1, post2; /* behind them, where the model has such */
     Linear up, down;     /* up: (F,C), or (2F,C) with a gate, which comes first; down: (C,F) */
     Linear mixing[MIXER_LINEARS]; /* the first reads the mixer's input */
     Weight inner[MIXER_INNER];
@@ -25,9 +26,10 @@ typedef struct {
     Tensor mixer[MIXER_SAVED];
     Operand mixed; /* what the mixer's last product reads */
     Tensor r2, stats2;
-    Operand n2;  /* the same after the mixer */
-    Tensor up;   /* (N,F) or (N,2F) before the activation */
-    Operand act; /* (N,F) after it */
+    Operand n2;                        /* the same after the mixer */
+    Tensor branch[2], branch_stats[2]; /* (N,C) before post1 and post2, and of these norms */
+    Tensor up;                         /* (N,F) or (N,2F) before the activation */
+    Operand act;                       /* (N,F) after it */
 } BlockSaved;
 
 /* How much of forward is kept: everything; the blocks' inputs only (backward runs each block
@@ -63,7 +65,7 @@ struct Model {
     ParamTable params;
     int64_t vocab_rows; /* of the embedding and head: the vocabulary, padded */
     int row_head;       /* of the head's own weights; -1 when tied */
-    Tensor rope;        /* (positions, D) acc: cosines, sines; none without rope */
+    Tensor rope;        /* as model_rope_shape says: cosines, sines; none without rope */
     Linear embed, positions, final_norm, head;
     Layer *layers;
     Decode decode;
@@ -144,9 +146,11 @@ void model_quantise(Ctx *c, Model *model);
 void model_scale_name(Model *model, int64_t i, char name[MODEL_SCALE_NAME]);
 
 /* (positions, D) acc, to be filled by model_fill_rope on the host; rank 0 without rope. The
- * positions of a TTT layer start anew with each mini-batch; others go to the end of the context. */
+ * positions of a TTT layer start anew with each mini-batch; others go to the end of the context.
+ * Where layers with a window have a base of their own, theirs lie behind. */
 Tensor model_rope_shape(const Model *model);
 void model_fill_rope(const Model *model, Tensor host_rope);
+Tensor model_rope(const Model *model, int layer); /* those of one layer */
 
 /* Embedding, blocks and final norm. Pushes on c->saved what keep says; model_end releases it.
  * Every parameter, the head's included, is needed (Ctx.need) by the end. */

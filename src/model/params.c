@@ -125,6 +125,13 @@ int params_first_decayed(const ParamTable *table, int layer)
 }
 
 #define LAYER "model.layers.%d."
+#define LLAMA_NAMES                                                                            \
+    .embed = "model.embed_tokens", .final_norm = "model.norm", .head = "lm_head",              \
+    .norm1 = LAYER "input_layernorm", .q = LAYER "self_attn.q_proj",                           \
+    .k = LAYER "self_attn.k_proj", .v = LAYER "self_attn.v_proj",                              \
+    .q_norm = LAYER "self_attn.q_norm", .k_norm = LAYER "self_attn.k_norm",                    \
+    .out = LAYER "self_attn.o_proj", .gate = LAYER "mlp.gate_proj", .up = LAYER "mlp.up_proj", \
+    .down = LAYER "mlp.down_proj"
 
 const TensorNames *tensor_names(const ModelSpec *spec)
 {
@@ -134,29 +141,28 @@ const TensorNames *tensor_names(const ModelSpec *spec)
                         .final_norm = "ln_f",
                         .head = "lm_head",
                         .norm1 = "h.%d.ln_1",
+                        .post1 = "h.%d.attn.post_norm",
                         .norm2 = "h.%d.ln_2",
+                        .post2 = "h.%d.mlp.post_norm",
                         .qkv = "h.%d.attn.qkv",
+                        .q_norm = "h.%d.attn.q_norm",
+                        .k_norm = "h.%d.attn.k_norm",
                         .out = "h.%d.attn.proj",
                         .gate = "h.%d.mlp.gate",
                         .up = "h.%d.mlp.fc",
                         .down = "h.%d.mlp.proj"},
-        [NAMES_LLAMA] = {.embed = "model.embed_tokens",
-                         .final_norm = "model.norm",
-                         .head = "lm_head",
-                         .norm1 = LAYER "input_layernorm",
-                         .norm2 = LAYER "post_attention_layernorm",
-                         .q = LAYER "self_attn.q_proj",
-                         .k = LAYER "self_attn.k_proj",
-                         .v = LAYER "self_attn.v_proj",
-                         .out = LAYER "self_attn.o_proj",
-                         .gate = LAYER "mlp.gate_proj",
-                         .up = LAYER "mlp.up_proj",
-                         .down = LAYER "mlp.down_proj"},
+        [NAMES_LLAMA] = {LLAMA_NAMES, .post1 = LAYER "self_attn.post_norm",
+                         .norm2 = LAYER "post_attention_layernorm", .post2 = LAYER "mlp.post_norm"},
+        [NAMES_GEMMA] = {LLAMA_NAMES, .post1 = LAYER "post_attention_layernorm",
+                         .norm2 = LAYER "pre_feedforward_layernorm",
+                         .post2 = LAYER "post_feedforward_layernorm"},
         [NAMES_TTT] = {.embed = "model.embed_tokens",
                        .final_norm = "model.norm",
                        .head = "lm_head",
                        .norm1 = LAYER "seq_norm",
+                       .post1 = LAYER "seq_modeling_block.branch_norm",
                        .norm2 = LAYER "ffn_norm",
+                       .post2 = LAYER "mlp.branch_norm",
                        .gate = LAYER "mlp.gate_proj",
                        .up = LAYER "mlp.up_proj",
                        .down = LAYER "mlp.down_proj"},

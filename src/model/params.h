@@ -68,8 +68,9 @@ int params_first_decayed(const ParamTable *table, int layer);
  * matrix, or q, k and v, joined in memory. TTT's mixer names its own. */
 typedef struct {
     const char *embed, *positions, *final_norm, *head;
-    const char *norm1, *norm2;
+    const char *norm1, *post1, *norm2, *post2;
     const char *qkv, *q, *k, *v, *out;
+    const char *q_norm, *k_norm;
     const char *gate, *up, *down;
 } TensorNames;
 const TensorNames *tensor_names(const ModelSpec *spec);

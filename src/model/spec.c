@@ -6,6 +6,7 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SHAPE(label, n_layers, n_width, n_heads)                                                \
@@ -30,23 +31,27 @@
     .rope_scaling = ROPE_LLAMA3, .rope_factor = times, .rope_low = 1, .rope_high = 4, \
     .rope_context = 8192
 
-#define HUB(label, lr, batch, n_layers, n_width, n_heads, n_kv, n_head, n_ffn, n_vocab, n_context, \
-            base, eps, is_tied, ...)                                                               \
-    {.name = label,                                                                                \
-     .layers = n_layers,                                                                           \
-     .width = n_width,                                                                             \
-     .heads = n_heads,                                                                             \
-     .kv_heads = n_kv,                                                                             \
-     .head_dim = n_head,                                                                           \
-     .names = NAMES_LLAMA,                                                                         \
-     .ffn = n_ffn,                                                                                 \
-     .vocab = n_vocab,                                                                             \
-     .context = n_context,                                                                         \
-     .norm = NORM_RMS,                                                                             \
-     .ffn_kind = FFN_SWIGLU,                                                                       \
-     .norm_eps = eps,                                                                              \
-     .rope_base = base,                                                                            \
-     .tied = is_tied,                                                                              \
+#define GEMMA3 .window = 512, .full_every = 6, .rope_local_base = 1e4, .qk_norm = true
+
+#define DECODER(label, n_layers, n_width, n_heads, n_kv, n_head, n_ffn, n_vocab, n_context, base, \
+                eps)                                                                              \
+    .name = label, .layers = n_layers, .width = n_width, .heads = n_heads, .kv_heads = n_kv,      \
+    .head_dim = n_head, .ffn = n_ffn, .vocab = n_vocab, .context = n_context, .norm = NORM_RMS,   \
+    .norm_eps = eps, .rope_base = base
+
+#define HUB(label, lr, batch, layers, width, heads, kv, head, ffn, vocab, context, base, eps, \
+            is_tied, ...)                                                                     \
+    {DECODER(label, layers, width, heads, kv, head, ffn, vocab, context, base, eps),          \
+     .names = NAMES_LLAMA, .ffn_kind = FFN_SWIGLU, .tied = is_tied, __VA_ARGS__},
+
+#define GEMMA(label, lr, batch, layers, width, heads, kv, head, ffn, vocab, context, base, eps, \
+              factor, ...)                                                                      \
+    {DECODER(label, layers, width, heads, kv, head, ffn, vocab, context, base, eps),            \
+     .names = NAMES_GEMMA,                                                                      \
+     .ffn_kind = FFN_GEGLU,                                                                     \
+     .tied = true,                                                                              \
+     .post_norm = true,                                                                         \
+     .embed_scale = factor,                                                                     \
      __VA_ARGS__},
 
 #define LLAMA(label, lr, batch, layers, width, heads, ffn, vocab, context)                     \
@@ -70,7 +75,7 @@
      .mini = 16,                                                 \
      .ttt_rate = 1.0},
 
-static const ModelSpec presets[] = {MODEL_PRESETS(LLAMA, HUB, GPT2, TTT)};
+static const ModelSpec presets[] = {MODEL_PRESETS(LLAMA, HUB, GEMMA, GPT2, TTT)};
 
 #define LIST(...) __VA_ARGS__
 #define OPTION(of, type, field, n, s, w, m, g, h, commands, flags, help, also) \
@@ -183,7 +188,15 @@ bool spec_has(const ModelSpec *spec, const SpecField *field)
         return spec->rope_scaling >= ROPE_LLAMA3;
     case offsetof(ModelSpec, rope_gain):
         return spec->rope_scaling == ROPE_YARN;
+    case offsetof(ModelSpec, full_every):
+        return spec->window > 0;
+    case offsetof(ModelSpec, rope_local_base):
+        return spec->rope_base > 0 && spec->window > 0;
     case offsetof(ModelSpec, qkv_bias):
+    case offsetof(ModelSpec, qk_norm):
+    case offsetof(ModelSpec, window):
+    case offsetof(ModelSpec, score_scale):
+    case offsetof(ModelSpec, score_cap):
         return spec->mixer == MIXER_ATTENTION;
     }
     return true;
@@ -239,6 +252,13 @@ const ModelSpec *spec_find(const char *name)
     return NULL;
 }
 
+double spec_real(double value)
+{
+    char digits[40];
+    snprintf(digits, sizeof digits, "%.15g", value);
+    return strtod(digits, NULL);
+}
+
 /* What follows from new values of other fields unless it is given too. */
 static void derive(const SpecOverrides *o, ModelSpec *out)
 {
@@ -248,6 +268,9 @@ static void derive(const SpecOverrides *o, ModelSpec *out)
     if ((o->heads > 0 || o->width > 0) && o->head_dim == 0) {
         out->head_dim = out->width % out->heads == 0 ? out->width / out->heads : 0;
     }
+    if (out->embed_scale > 0 && o->width > 0 && o->embed_scale <= 0) {
+        out->embed_scale = spec_real(sqrt((double)out->width));
+    }
     if (out->mixer == MIXER_TTT && o->ttt_rate <= 0) {
         out->ttt_rate = out->ttt == TTT_MLP ? 0.1 : 1.0;
     }
@@ -256,13 +279,17 @@ static void derive(const SpecOverrides *o, ModelSpec *out)
 /* What a model lacks that does not have the field. */
 static const char *missing_part(const ModelSpec *spec, const SpecField *field)
 {
-    bool scaled = strncmp(field->name, "rope-", 5) == 0 && spec->rope_base > 0 &&
+    bool local = field->offset == offsetof(ModelSpec, rope_local_base);
+    bool scaled = strncmp(field->name, "rope-", 5) == 0 && spec->rope_base > 0 && !local &&
                   field->offset != offsetof(ModelSpec, rope_scaling);
-    return scaled ? "scaled rotary positions that it would change; give --rope-scaling too"
+    bool of_window = field->offset == offsetof(ModelSpec, full_every) ||
+                     (local && spec->rope_base > 0 && spec->mixer == MIXER_ATTENTION);
+    return of_window ? "window that it would change; give --window too"
+           : scaled  ? "scaled rotary positions that it would change; give --rope-scaling too"
            : strncmp(field->name, "rope-", 5) == 0 ? "rotary positions like that; leave it out"
-           : field->offset == offsetof(ModelSpec, qkv_bias)
-               ? "attention; leave it out"
-               : "TTT layers; ttt-125m is one that does";
+           : strncmp(field->name, "ttt", 3) == 0 || field->offset == offsetof(ModelSpec, mini)
+               ? "TTT layers; ttt-125m is one that does"
+               : "attention; leave it out";
 }
 
 static int apply(const char *name, const SpecOverrides *o, int64_t data_vocab, ModelSpec *out)
@@ -378,10 +405,18 @@ double spec_out_std(const ModelSpec *s)
  * boundaries that fast loads need. */
 #define TTT_ROW_ALIGN 16
 
+bool spec_windowed(const ModelSpec *s, int layer)
+{
+    return s->window > 0 && (s->full_every == 0 || (layer + 1) % s->full_every != 0);
+}
+
 HeadShape spec_head_shape(const ModelSpec *s, int layer, int64_t batch, int64_t seq)
 {
-    (void)layer;
-    return head_shape(batch, seq, s->heads, s->kv_heads, s->head_dim);
+    HeadShape shape = head_shape(batch, seq, s->heads, s->kv_heads, s->head_dim);
+    shape.window = spec_windowed(s, layer) ? s->window : 0;
+    shape.scale = s->score_scale;
+    shape.cap = s->score_cap;
+    return shape;
 }
 
 TttShape spec_ttt_shape(const ModelSpec *s, int64_t batch, int64_t seq)

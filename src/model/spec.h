@@ -7,7 +7,12 @@
 struct cJSON;
 
 typedef enum { FFN_GELU, FFN_SWIGLU, FFN_GEGLU, FFN_RELU2 } FfnKind;
-typedef enum { NAMES_GPT2, NAMES_LLAMA, NAMES_TTT } ParamNames; /* of tensors in checkpoints */
+typedef enum {
+    NAMES_GPT2,
+    NAMES_LLAMA,
+    NAMES_TTT,
+    NAMES_GEMMA
+} ParamNames; /* of tensors in checkpoints */
 typedef enum { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN } RopeScaling;
 typedef enum { MIXER_ATTENTION, MIXER_TTT } MixerKind; /* how tokens exchange information */
 
@@ -72,11 +77,17 @@ double spec_override(const SpecOverrides *overrides, const SpecField *field);
 /* 0, or ERR_INPUT naming the first dimension that cannot work. */
 int spec_check(const ModelSpec *spec);
 
+/* A number as an option can say it: 15 digits. */
+double spec_real(double value);
+
 /* Tokens of a sequence unless told otherwise: the context, or 2048 where that is longer. */
 int64_t spec_seq(const ModelSpec *spec);
 
 /* Standard deviation of the maps back to the residual stream at first; 0: as of others. */
 double spec_out_std(const ModelSpec *spec);
+
+/* Whether a layer's attention has the window. */
+bool spec_windowed(const ModelSpec *spec, int layer);
 
 /* What the ops of a layer of attention, of a TTT layer are told. */
 HeadShape spec_head_shape(const ModelSpec *spec, int layer, int64_t batch, int64_t seq);

@@ -1,5 +1,5 @@
-/* The residual stream: addition and normalisation. With xhat = (x - mean) * rstd over a row of C,
- * y = xhat * weight + bias, where RMS norm takes mean = 0 and has no bias. */
+/* The residual stream: addition, scaling and normalisation. With xhat = (x - mean) * rstd over a
+ * row of C, y = xhat * weight + bias, where RMS norm takes mean = 0 and has no bias. */
 #include "ref/ref.h"
 
 /* out = a + b; out may be a or b. */
@@ -8,6 +8,15 @@ static void add(Ctx *c, Tensor a, Tensor b, Tensor out)
     (void)c;
     for (int64_t i = 0; i < tensor_count(out); i++) {
         ref_put(out, i, ref_get(a, i) + ref_get(b, i));
+    }
+}
+
+static void scale(Ctx *c, Tensor x, double factor, double cap, Tensor out)
+{
+    (void)c;
+    for (int64_t i = 0; i < tensor_count(out); i++) {
+        double value = factor * ref_get(x, i);
+        ref_put(out, i, cap > 0 ? cap * tanh(value / cap) : value);
     }
 }
 
@@ -105,9 +114,81 @@ static void norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, 
     input_backward(dy, x, norm, stats, dx, dx_mode);
 }
 
+/* 1 / sqrt(mean square + eps) of the head at `at`. */
+static double head_rstd(Tensor qkv, int64_t at, int64_t width, double eps)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < width; i++) {
+        sum += ref_get(qkv, at + i) * ref_get(qkv, at + i);
+    }
+    return 1 / sqrt(sum / (double)width + eps);
+}
+
+static void head_norm_forward(Ctx *c, Tensor qkv, HeadShape s, HeadNorm norm, Tensor out)
+{
+    (void)c;
+    int64_t rows = qkv.dim[0], heads = s.heads + 2 * s.kv_heads, width = s.head_dim;
+    for (int64_t n = 0; n < rows * heads; n++) {
+        int64_t head = n % heads, at = n * width;
+        bool normed = head < s.heads + s.kv_heads;
+        double rstd = normed ? head_rstd(qkv, at, width, norm.eps) : 1;
+        for (int64_t i = 0; i < width; i++) {
+            double weight = normed ? ref_get(head < s.heads ? norm.q : norm.k, i) : 1;
+            ref_put(out, at + i, ref_get(qkv, at + i) * rstd * weight);
+        }
+    }
+}
+
+/* dweight (D) = or += sum over rows and heads [first, last) of dout * xhat. */
+static void head_weight_backward(Tensor dout, Tensor qkv, HeadShape s, double eps, int64_t first,
+                                 int64_t last, Tensor dweight, Mode mode)
+{
+    int64_t rows = qkv.dim[0], width = s.head_dim;
+    for (int64_t i = 0; i < width; i++) {
+        double sum = 0;
+        for (int64_t n = 0; n < rows; n++) {
+            for (int64_t head = first; head < last; head++) {
+                int64_t at = n * packed_width(s) + head * width;
+                sum +=
+                    ref_get(dout, at + i) * ref_get(qkv, at + i) * head_rstd(qkv, at, width, eps);
+            }
+        }
+        ref_store(dweight, i, sum, mode);
+    }
+}
+
+/* dx = rstd * (g - xhat * mean(g * xhat)) with g = dout * weight. dqkv may be dout, so the weights
+ * come first. */
+static void head_norm_backward(Ctx *c, Tensor dout, Tensor qkv, HeadShape s, HeadNorm norm,
+                               Tensor dqkv, Tensor dq, Tensor dk, Mode mode, void *ws)
+{
+    (void)c;
+    (void)ws;
+    int64_t rows = qkv.dim[0], heads = s.heads + 2 * s.kv_heads, width = s.head_dim;
+    head_weight_backward(dout, qkv, s, norm.eps, 0, s.heads, dq, mode);
+    head_weight_backward(dout, qkv, s, norm.eps, s.heads, s.heads + s.kv_heads, dk, mode);
+    for (int64_t n = 0; n < rows * heads; n++) {
+        int64_t head = n % heads, at = n * width;
+        bool normed = head < s.heads + s.kv_heads;
+        Tensor weight = head < s.heads ? norm.q : norm.k;
+        double rstd = normed ? head_rstd(qkv, at, width, norm.eps) : 1, mean = 0;
+        for (int64_t i = 0; normed && i < width; i++) {
+            double xhat = ref_get(qkv, at + i) * rstd;
+            mean += ref_get(dout, at + i) * ref_get(weight, i) * xhat / (double)width;
+        }
+        for (int64_t i = 0; i < width; i++) {
+            double g = ref_get(dout, at + i) * (normed ? ref_get(weight, i) : 1);
+            ref_put(dqkv, at + i, rstd * (g - ref_get(qkv, at + i) * rstd * mean));
+        }
+    }
+}
+
 void ref_fill_norm(Ops *ops)
 {
     ops->add = add;
+    ops->scale = scale;
     ops->norm_forward = norm_forward;
     ops->norm_backward = norm_backward;
+    ops->head_norm_forward = head_norm_forward;
+    ops->head_norm_backward = head_norm_backward;
 }

@@ -91,12 +91,20 @@ void peer_tools_find(PeerTools *tools)
 
 /* --- which runs --- */
 
+/* Whether the model is made of what tools/peer has: no parts of Qwen 3 and Gemma. */
+static bool has_peer_parts(const ModelSpec *s)
+{
+    return !s->qk_norm && !s->post_norm && s->window == 0 && s->score_scale == 0 &&
+           s->score_cap == 0 && s->embed_scale == 0 && s->logit_cap == 0;
+}
+
 /* Why the peer has no run beside this one; NULL: it has. */
 static const char *reason_against(const ExperimentRun *run, const PeerTools *tools)
 {
     const Config *cfg = &run->cfg;
     return run->obstacle != NULL                         ? "pacer itself cannot run them here"
            : run->plan.spec.mixer == MIXER_TTT           ? "it is given no TTT layers to train"
+           : !has_peer_parts(&run->plan.spec)            ? "it has no such models"
            : cfg->init[0] != '\0'                        ? "it does not go on from given weights"
            : cfg->device == DEVICE_REF                   ? "it knows no device ref"
            : cfg->dtype == CONFIG_DTYPE_FP8              ? "it has no fp8 of its own"

@@ -123,11 +123,6 @@ AttentionKind backend_attention_choose(Backend *backend, HeadShape shape, DType 
 const char *backend_ttt_refusal(const Backend *backend, const TttShape *shape, DType dtype);
 Sensors *backend_sensors(Backend *backend);
 
-/* The wanted kind where it does the shape, else flash where that does, else naive, which does
- * any. */
-AttentionKind backend_attention(const Backend *backend, AttentionKind wanted, HeadShape shape,
-                                DType dtype);
-
 /* Plain loops, double accumulation, f32, bf16 and f64: the truth the others are tested against. */
 Backend *ref_backend_open(void);
 

@@ -41,16 +41,6 @@ Sensors *backend_sensors(Backend *backend)
     return backend->sensors_open != NULL ? backend->sensors_open(backend) : NULL;
 }
 
-AttentionKind backend_attention(const Backend *backend, AttentionKind wanted, HeadShape shape,
-                                DType dtype)
-{
-    if (backend_attention_refusal(backend, wanted, shape, dtype) == NULL) {
-        return wanted;
-    }
-    const char *refusal = backend_attention_refusal(backend, ATTENTION_FLASH, shape, dtype);
-    return refusal == NULL ? ATTENTION_FLASH : ATTENTION_NAIVE;
-}
-
 const char *op_name(OpId op)
 {
     static const char *const names[] = {
@@ -360,13 +350,53 @@ static void check_heads(Tensor qkv, int64_t rows, HeadShape s)
     check_starts(s.starts, rows);
 }
 
+/* The part of a row of qkv that is q and k. */
+static double turned_share(HeadShape s)
+{
+    return (double)(s.heads + s.kv_heads) / (double)(s.heads + 2 * s.kv_heads);
+}
+
+static void check_head_norm(Tensor qkv, HeadShape shape, HeadNorm norm)
+{
+    check_heads(qkv, shape.batch * shape.seq, shape);
+    CHECK_SHAPE_1D(norm.q, shape.head_dim);
+    CHECK_SAME(norm.k, norm.q);
+    CHECK_DTYPE(norm.q, qkv.dtype);
+}
+
+void op_head_norm_forward(Ctx *c, Tensor qkv, HeadShape shape, HeadNorm norm, Tensor out)
+{
+    check_head_norm(qkv, shape, norm);
+    CHECK_SAME(out, qkv);
+    double share = out.data == qkv.data ? turned_share(shape) : 1;
+    OpCall call =
+        op_begin(c, OP_HEAD_NORM_FORWARD, 0, 2 * share * bytes_of(qkv), 0, shape_of_heads(shape));
+    DISPATCH(call, ops_for(c, qkv.dtype)->head_norm_forward(c, qkv, shape, norm, out));
+}
+
+void op_head_norm_backward(Ctx *c, Tensor dout, Tensor qkv, HeadShape shape, HeadNorm norm,
+                           Tensor dqkv, Tensor dq, Tensor dk, Mode mode)
+{
+    check_head_norm(qkv, shape, norm);
+    CHECK_SAME(dout, qkv);
+    CHECK_SAME(dqkv, qkv);
+    CHECK_SHAPE_1D(dq, shape.head_dim);
+    CHECK_DTYPE(dq, dtype_accumulate(qkv.dtype));
+    CHECK_SAME(dk, dq);
+    const Ops *ops = ops_for(c, qkv.dtype);
+    size_t ws = ops->head_norm_backward_ws != NULL ? ops->head_norm_backward_ws(c, shape) : 0;
+    double share = turned_share(shape), moved = dqkv.data == dout.data ? share : 1;
+    OpCall call = op_begin(c, OP_HEAD_NORM_BACKWARD, 0, (share + 2 * moved) * bytes_of(qkv), ws,
+                           shape_of_heads(shape));
+    DISPATCH(call, ops->head_norm_backward(c, dout, qkv, shape, norm, dqkv, dq, dk, mode, call.ws));
+}
+
 void op_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse)
 {
     check_heads(qkv, shape.batch * shape.seq, shape);
     check_rope(table, shape.seq, shape.head_dim, qkv.dtype);
-    double share =
-        (double)(shape.heads + shape.kv_heads) / (double)(shape.heads + 2 * shape.kv_heads);
-    OpCall call = op_begin(c, OP_ROPE, 0, 2 * share * bytes_of(qkv), 0, shape_of_heads(shape));
+    double bytes = 2 * turned_share(shape) * bytes_of(qkv);
+    OpCall call = op_begin(c, OP_ROPE, 0, bytes, 0, shape_of_heads(shape));
     DISPATCH(call, ops_for(c, qkv.dtype)->rope(c, qkv, shape, table, inverse));
 }
 

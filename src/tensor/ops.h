@@ -86,6 +86,12 @@ typedef struct {
     Tensor bias;   /* (C) act; none for NORM_RMS */
 } Norm;
 
+/* RMS norm of each head of q and k, with weights that the heads share. */
+typedef struct {
+    double eps;
+    Tensor q, k; /* (D) act */
+} HeadNorm;
+
 /* A matrix in e4m3 as products read it. A code stands for its e4m3 number times scale[INVERSE]. */
 typedef struct {
     Tensor rows;    /* (N,C) e4m3, or none */
@@ -152,9 +158,12 @@ typedef struct {
     X(LINEAR_GELU_FORWARD, linear_gelu_forward, 1)               \
     X(LINEAR_GELU_BACKWARD_INPUT, linear_gelu_backward_input, 1) \
     X(ADD, add, 0)                                               \
+    X(SCALE, scale, 0)                                           \
     X(NORM_FORWARD, norm_forward, 0)                             \
     X(ADD_NORM_FORWARD, add_norm_forward, 1)                     \
     X(NORM_BACKWARD, norm_backward, 0)                           \
+    X(HEAD_NORM_FORWARD, head_norm_forward, 0)                   \
+    X(HEAD_NORM_BACKWARD, head_norm_backward, 0)                 \
     X(ROPE, rope, 0)                                             \
     X(ATTENTION_FORWARD, attention_forward, 0)                   \
     X(ATTENTION_BACKWARD, attention_backward, 0)                 \
@@ -216,12 +225,17 @@ typedef struct {
     void (*linear_gelu_backward_input)(Ctx *c, Tensor dy, Tensor w, Tensor pre,
                                        Tensor dpre); /* fused */
     void (*add)(Ctx *c, Tensor a, Tensor b, Tensor out);
+    void (*scale)(Ctx *c, Tensor x, double factor, double cap, Tensor out);
     void (*norm_forward)(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats);
     void (*add_norm_forward)(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor y,
                              Tensor stats); /* fused */
     void (*norm_backward)(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tensor dx,
                           Mode dx_mode, Tensor dweight, Tensor dbias, Mode mode, void *ws);
     size_t (*norm_backward_ws)(const Ctx *c, Tensor x);
+    void (*head_norm_forward)(Ctx *c, Tensor qkv, HeadShape shape, HeadNorm norm, Tensor out);
+    void (*head_norm_backward)(Ctx *c, Tensor dout, Tensor qkv, HeadShape shape, HeadNorm norm,
+                               Tensor dqkv, Tensor dq, Tensor dk, Mode mode, void *ws);
+    size_t (*head_norm_backward_ws)(const Ctx *c, HeadShape shape);
     void (*rope)(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse);
     void (*attention_forward)(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor aux,
                               void *ws);
@@ -233,7 +247,7 @@ typedef struct {
     void (*gated_backward)(Ctx *c, Activation act, Tensor dy, Tensor gate_up, Tensor dgate_up);
     void (*act_forward)(Ctx *c, Activation act, Tensor x, Tensor y);
     void (*act_backward)(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx);
-    void (*xent)(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
+    void (*xent)(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor targets, Tensor losses,
                  double scale, bool gradient);
     void (*sum)(Ctx *c, Tensor x, double scale, Tensor out, Mode mode);
     void (*sum_squares)(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws);
@@ -272,8 +286,8 @@ typedef struct {
     void (*quant_act_backward)(Ctx *c, Activation act, bool gated, Tensor dy, Tensor x, Quant dx,
                                Tensor dbias, Mode mode, void *ws); /* fused */
     size_t (*quant_act_backward_ws)(const Ctx *c, Tensor x, Tensor dbias);
-    void (*quant_xent)(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
-                       double scale, Quant dlogits, void *ws); /* fused */
+    void (*quant_xent)(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor targets,
+                       Tensor losses, double scale, Quant dlogits, void *ws); /* fused */
     size_t (*quant_xent_ws)(const Ctx *c, Tensor logits);
 } Ops;
 
@@ -316,6 +330,9 @@ void op_linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tens
 /* out = a + b, all (N,C) act; out may be a or b. */
 void op_add(Ctx *c, Tensor a, Tensor b, Tensor out);
 
+/* out = factor x, and with a cap above 0 then cap tanh(out / cap); any shape. out may be x. */
+void op_scale(Ctx *c, Tensor x, double factor, double cap, Tensor out);
+
 /* y (N,C) = norm(x (N,C)). stats (N,2) acc: mean (0 for RMS) and 1/sqrt(variance + eps). */
 void op_norm_forward(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats);
 
@@ -327,6 +344,15 @@ void op_add_norm_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor
  * dx_mode is SET. */
 void op_norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tensor dx, Mode dx_mode,
                       Tensor dweight, Tensor dbias, Mode mode);
+
+/* out (N, (H+2G)D): q and k of qkv with x / sqrt(mean of x^2 + eps) * weight in the place of each
+ * head x (D), v as it is. out may be qkv. */
+void op_head_norm_forward(Ctx *c, Tensor qkv, HeadShape shape, HeadNorm norm, Tensor out);
+
+/* From dout (N, (H+2G)D) and the forward's qkv: dqkv (N, (H+2G)D), assigned, which may be dout;
+ * dq and dk (D) acc, by the weights, by mode. */
+void op_head_norm_backward(Ctx *c, Tensor dout, Tensor qkv, HeadShape shape, HeadNorm norm,
+                           Tensor dqkv, Tensor dq, Tensor dk, Mode mode);
 
 /* Rotates q and k of qkv (N, (H+2G)D) in place. Pairs are (i, i + D/2) of a head; D is even.
  * table (>= seq, D) acc: D/2 cosines, then D/2 sines, per position, which is that of the row in its
@@ -358,11 +384,13 @@ void op_act_forward(Ctx *c, Activation act, Tensor x, Tensor y);
 /* dx = dy * act'(x); dx may be dy or x. */
 void op_act_backward(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx);
 
-/* losses (n) acc = -log softmax(logits (n,V))[target] over the first `classes` columns; with
- * gradient, logits become (softmax - onehot) * scale in place, and 0 in the columns behind,
- * which are padding. targets (n) i32 below classes; a negative target gives loss and gradient 0. */
-void op_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses, double scale,
-             bool gradient);
+/* losses (n) acc = -log softmax(z)[target] over the first `classes` columns, z being the logits
+ * (n,V), or with a cap above 0 z = cap tanh(logits / cap); with gradient, logits become
+ * (softmax - onehot) * scale in place, with a cap times 1 - (z / cap)^2, and 0 in the columns
+ * behind, which are padding. targets (n) i32 below classes; a negative target gives loss and
+ * gradient 0. */
+void op_xent(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor targets, Tensor losses,
+             double scale, bool gradient);
 
 /* out (1) acc = scale * sum of x (n) acc. */
 void op_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode);
@@ -471,5 +499,5 @@ void op_quant_act_backward(Ctx *c, Activation act, bool gated, Tensor dy, Tensor
                            Tensor dbias, Mode mode);
 
 /* op_xent with gradient, which is codes. logits may be overwritten. Fused. */
-void op_quant_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
-                   double scale, Quant dlogits);
+void op_quant_xent(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor targets,
+                   Tensor losses, double scale, Quant dlogits);

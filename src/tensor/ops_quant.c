@@ -209,12 +209,12 @@ void op_quant_act_backward(Ctx *c, Activation act, bool gated, Tensor dy, Tensor
     DISPATCH(call, ops->quant_act_backward(c, act, gated, dy, x, dx, dbias, mode, call.ws));
 }
 
-void op_quant_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
-                   double scale, Quant dlogits)
+void op_quant_xent(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor targets,
+                   Tensor losses, double scale, Quant dlogits)
 {
     const Ops *ops = ops_for(c, logits.dtype);
     if (ops->quant_xent == NULL || c->composed) {
-        op_xent(c, logits, classes, targets, losses, scale, true);
+        op_xent(c, logits, classes, cap, targets, losses, scale, true);
         op_quantise(c, logits, dlogits, TENSOR_NONE, MODE_SET);
         return;
     }
@@ -224,5 +224,6 @@ void op_quant_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tenso
     size_t ws = ops->quant_xent_ws != NULL ? ops->quant_xent_ws(c, logits) : 0;
     OpCall call = op_begin(c, OP_QUANT_XENT, 0, bytes_of(logits) + quant_bytes(dlogits), ws,
                            shape_of(logits));
-    DISPATCH(call, ops->quant_xent(c, logits, classes, targets, losses, scale, dlogits, call.ws));
+    DISPATCH(call,
+             ops->quant_xent(c, logits, classes, cap, targets, losses, scale, dlogits, call.ws));
 }

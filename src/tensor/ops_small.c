@@ -11,6 +11,13 @@ void op_add(Ctx *c, Tensor a, Tensor b, Tensor out)
     DISPATCH(call, ops_for(c, out.dtype)->add(c, a, b, out));
 }
 
+void op_scale(Ctx *c, Tensor x, double factor, double cap, Tensor out)
+{
+    CHECK_SAME(x, out);
+    OpCall call = op_begin(c, OP_SCALE, 0, 2 * bytes_of(out), 0, shape_of(out));
+    DISPATCH(call, ops_for(c, out.dtype)->scale(c, x, factor, cap, out));
+}
+
 void op_gated_forward(Ctx *c, Activation act, Tensor gate_up, Tensor y)
 {
     CHECK_SHAPE_2D(gate_up, y.dim[0], 2 * y.dim[1]);
@@ -43,8 +50,8 @@ void op_act_backward(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx)
     DISPATCH(call, ops_for(c, x.dtype)->act_backward(c, act, dy, x, dx));
 }
 
-void op_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses, double scale,
-             bool gradient)
+void op_xent(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor targets, Tensor losses,
+             double scale, bool gradient)
 {
     PACER_ASSERT(classes > 0 && classes <= logits.dim[1], "%lld classes of %s", (long long)classes,
                  DESCRIBE(logits));
@@ -55,8 +62,9 @@ void op_xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor loss
     CHECK_DTYPE(losses, dtype_accumulate(logits.dtype));
     double bytes = bytes_of(logits) * (gradient ? 2 : 1) + bytes_of(losses);
     OpCall call = op_begin(c, OP_XENT, 0, bytes, 0, shape_of(logits));
-    DISPATCH(call,
-             ops_for(c, logits.dtype)->xent(c, logits, classes, targets, losses, scale, gradient));
+    DISPATCH(
+        call,
+        ops_for(c, logits.dtype)->xent(c, logits, classes, cap, targets, losses, scale, gradient));
 }
 
 void op_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode)

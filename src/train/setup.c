@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "data/loader.h"
 #include "devices/devices.h"
+#include "model/attention_kind.h"
 #include "train/model_source.h"
 
 #include <math.h>
@@ -286,20 +287,18 @@ static int choose_attention(Run *run)
                                           [CONFIG_ATTENTION_LIBRARY] = ATTENTION_LIBRARY};
     const Config *cfg = run->cfg;
     TrainerSetup *s = &run->setup;
-    HeadShape shape = with_documents(spec_head_shape(&s->spec, 0, s->batch, s->seq), s->separate);
+    AttentionUse use = {&s->spec, s->batch, s->seq, s->separate, dtype_act(s->dtype)};
     if (cfg->attention != CONFIG_ATTENTION_AUTO) {
         s->attention = kinds[cfg->attention];
-        const char *why =
-            backend_attention_refusal(run->backend, s->attention, shape, dtype_act(s->dtype));
+        const char *why = model_attention_refusal(run->backend, s->attention, &use);
         return why == NULL
                    ? 0
                    : err_set(ERR_INPUT, "--attention %s: %s", attention_name(s->attention), why);
     }
-    s->attention = backend_attention_choose(run->backend, shape, dtype_act(s->dtype));
-    const char *why =
-        run->backend->attention_choose != NULL
-            ? backend_attention_refusal(run->backend, ATTENTION_LIBRARY, shape, dtype_act(s->dtype))
-            : NULL;
+    s->attention = model_attention_choose(run->backend, &use);
+    const char *why = run->backend->attention_choose != NULL
+                          ? model_attention_refusal(run->backend, ATTENTION_LIBRARY, &use)
+                          : NULL;
     if (why != NULL) {
         log_info("--attention auto takes %s without trying %s: %s", attention_name(s->attention),
                  attention_name(ATTENTION_LIBRARY), why);

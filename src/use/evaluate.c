@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "data/dataset.h"
+#include "model/attention_kind.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -48,9 +49,9 @@ static void compute(Evaluator *e, int64_t batch, int64_t seq)
     model_evaluate(&e->ctx, e->setup.model, device, e->losses, e->mean);
 }
 
-static HeadShape shape_of(const EvaluatorSetup *s, int64_t batch, int64_t seq)
+static AttentionUse attention_use(const EvaluatorSetup *s, int64_t batch, int64_t seq)
 {
-    return with_documents(spec_head_shape(&s->model->spec, 0, batch, seq), s->separate);
+    return (AttentionUse){&s->model->spec, batch, seq, s->separate, s->model->act};
 }
 
 /* The kind of attention that was chosen, or one that does this shape. */
@@ -59,8 +60,8 @@ static AttentionKind attention_for(const Evaluator *e, int64_t batch, int64_t se
     if (e->setup.model->spec.mixer != MIXER_ATTENTION) {
         return e->attention;
     }
-    HeadShape shape = shape_of(&e->setup, batch, seq);
-    return backend_attention(e->setup.backend, e->attention, shape, e->setup.model->act);
+    AttentionUse use = attention_use(&e->setup, batch, seq);
+    return model_attention(e->setup.backend, e->attention, &use);
 }
 
 /* Bytes of the three blocks for passes of this shape. */
@@ -145,8 +146,8 @@ static int choose_kernels(Evaluator *e)
     const ModelSpec *spec = &s->model->spec;
     e->attention = ATTENTION_FLASH;
     if (spec->mixer == MIXER_ATTENTION) {
-        HeadShape shape = shape_of(s, s->batch, s->seq);
-        e->attention = backend_attention_choose(s->backend, shape, s->model->act);
+        AttentionUse use = attention_use(s, s->batch, s->seq);
+        e->attention = model_attention_choose(s->backend, &use);
         return 0;
     }
     TttShape shape = spec_ttt_shape(spec, s->batch, s->seq);

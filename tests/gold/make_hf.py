@@ -4,7 +4,9 @@
     python3 tests/gold/make_hf.py tests/gold        (needs torch, transformers and safetensors)
 
 Each folder hf_NAME is a random model as transformers saves it, with expected.safetensors beside it: ids of a fixed input and the
-logits that transformers computes for them in float64 from the stored (rounded) weights.
+logits that transformers computes for them in float64 from the stored (rounded) weights. Those with "trained" also have random
+targets, the gradients of the mean cross-entropy by every parameter (grad.NAME), and the tokens that follow most likely, one by
+one, the first PROMPT of ids[0].
 """
 import json
 import os
@@ -13,13 +15,17 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import (AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig,
+from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
+                          Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, LlamaConfig,
                           LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config,
-                          Qwen2ForCausalLM)
+                          Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 
 LLAMA = dict(vocab_size=53, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=6,
              num_key_value_heads=2, max_position_embeddings=19, bos_token_id=0, eos_token_id=0)
 WIDE = {**LLAMA, "hidden_size": 96, "max_position_embeddings": 31}
+GEMMA = {**LLAMA, "head_dim": 8, "pad_token_id": None, "sliding_window": 5, "query_pre_attn_scalar": 12, "rms_norm_eps": 1e-5,
+         "final_logit_softcapping": 6.0}
+PROMPT = 5
 CASES = {
     "gpt2": dict(config=lambda: GPT2Config(vocab_size=59, n_positions=17, n_embd=20, n_layer=2, n_head=4, n_inner=52,
                                            bos_token_id=0, eos_token_id=0, layer_norm_epsilon=2e-5),
@@ -52,7 +58,39 @@ CASES = {
         rope_parameters={"rope_type": "yarn", "rope_theta": 1000.0, "factor": 4.0,
                          "beta_fast": 2.0, "original_max_position_embeddings": 16}),
         model=Qwen2ForCausalLM, dtype=torch.bfloat16),
+    "qwen3": dict(config=lambda: Qwen3Config(
+        **LLAMA, head_dim=10, rms_norm_eps=1e-6, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}),
+        model=Qwen3ForCausalLM, dtype=torch.bfloat16, trained=True),
+    "mistral": dict(config=lambda: MistralConfig(
+        **LLAMA, rms_norm_eps=1e-5, tie_word_embeddings=False, sliding_window=5, head_dim=8,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
+        model=MistralForCausalLM, dtype=torch.float32, trained=True),
+    "gemma2": dict(config=lambda: Gemma2Config(
+        **{**GEMMA, "num_hidden_layers": 3}, attn_logit_softcapping=2.0),
+        model=Gemma2ForCausalLM, dtype=torch.bfloat16, trained=True),
+    "gemma3": dict(config=lambda: Gemma3TextConfig(
+        **{**GEMMA, "num_hidden_layers": 4}, sliding_window_pattern=3,
+        rope_parameters={"full_attention": {"rope_type": "linear", "rope_theta": 1000000.0, "factor": 2.0},
+                         "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}),
+        model=Gemma3ForCausalLM, dtype=torch.bfloat16, trained=True),
 }
+
+
+def gradients(model, ids):
+    """Targets, and by every parameter the gradient of the mean loss."""
+    targets = torch.randint(0, model.config.vocab_size, ids.shape, dtype=torch.int32)
+    logits = model(ids.long()).logits
+    torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.long().flatten()).backward()
+    grads = {"grad." + name: parameter.grad.float().contiguous() for name, parameter in model.named_parameters()}
+    return {"targets": targets, **grads}
+
+
+def continuation(model, ids):
+    text = ids[:1, :PROMPT].long()
+    while text.shape[1] < model.config.max_position_embeddings:
+        text = torch.cat([text, model(text).logits[:, -1:].argmax(-1)], 1)
+    return {"greedy": text[0, PROMPT:].int().contiguous()}
 
 
 def make(folder, case, seed):
@@ -69,7 +107,10 @@ def make(folder, case, seed):
     again = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64).eval()
     with torch.no_grad():
         logits = again(ids.long()).logits
-    save_file({"ids": ids, "logits": logits.float().contiguous()}, os.path.join(folder, "expected.safetensors"))
+        more = continuation(again, ids) if case.get("trained") else {}
+    if case.get("trained"):
+        more.update(gradients(again, ids))
+    save_file({"ids": ids, "logits": logits.float().contiguous(), **more}, os.path.join(folder, "expected.safetensors"))
     generation = os.path.join(folder, "generation_config.json")
     if os.path.exists(generation):
         os.remove(generation)

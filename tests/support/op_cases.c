@@ -150,6 +150,10 @@ static const Cached fill_shapes[] = {
     {HEADS(1, 40, 2, 1, 64), 1, 300, 1},
 };
 
+/* Among the values that are capped: some hardly change, others become the cap. */
+#define XENT_CAP 60
+#define SCALE_CAP 1.5
+
 #define LENGTH(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 static bool heads_of(OpId op, int i, OpCase *k)
@@ -236,6 +240,8 @@ static bool shape_of(OpId op, int i, OpCase *k)
         list = flat_shapes;
         count = LENGTH(flat_shapes);
         break;
+    case OP_HEAD_NORM_FORWARD:
+    case OP_HEAD_NORM_BACKWARD:
     case OP_ROPE:
     case OP_ATTENTION_FORWARD:
     case OP_ATTENTION_BACKWARD:
@@ -270,6 +276,7 @@ static bool choose(const OpSpec *spec, unsigned bits, int alias, OpCase *k)
     }
     k->option = (bits & VARY_OPTION) != 0;
     k->flag = (bits & VARY_FLAG) != 0;
+    k->cap = (bits & VARY_CAP) == 0 ? 0 : k->op == OP_XENT ? XENT_CAP : SCALE_CAP;
     k->mode = (bits & VARY_MODE) != 0 ? MODE_ADD : MODE_SET;
     k->mode2 = (bits & VARY_MODE2) != 0 ? MODE_ADD : MODE_SET;
     k->norm = (bits & VARY_NORM) != 0 ? NORM_RMS : NORM_LAYER;

@@ -105,6 +105,19 @@ static void add(Ctx *c, Tensor a, Tensor b, Tensor out)
     }
 }
 
+static float capped(float x, double cap)
+{
+    return cap > 0 ? (float)cap * tanhf(x / (float)cap) : x;
+}
+
+static void scale(Ctx *c, Tensor x, double factor, double cap, Tensor out)
+{
+    (void)c;
+    for (int64_t i = 0; i < tensor_count(x); i++) {
+        put(out, i, capped((float)factor * get(x, i), cap), MODE_SET);
+    }
+}
+
 static void norm_forward(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats)
 {
     (void)c;
@@ -161,6 +174,67 @@ static void norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, 
             float g = get(dy, n * width + i) * get(norm.weight, i);
             float xhat = (get(x, n * width + i) - mean) * rstd;
             put(dx, n * width + i, (g - g_mean - xhat * g_xhat_sum / (float)width) * rstd, dx_mode);
+        }
+    }
+}
+
+static float head_rstd(Tensor qkv, HeadShape s, double eps, int64_t at)
+{
+    float sum = 0;
+    for (int64_t i = 0; i < s.head_dim; i++) {
+        sum += get(qkv, at + i) * get(qkv, at + i);
+    }
+    return 1 / sqrtf(sum / (float)s.head_dim + (float)eps);
+}
+
+static void head_norm_forward(Ctx *c, Tensor qkv, HeadShape s, HeadNorm norm, Tensor out)
+{
+    (void)c;
+    for (int64_t n = 0; n < qkv.dim[0]; n++) {
+        for (int64_t h = 0; h < s.heads + 2 * s.kv_heads; h++) {
+            int64_t at = n * qkv.dim[1] + h * s.head_dim;
+            float rstd = head_rstd(qkv, s, norm.eps, at);
+            for (int64_t i = 0; i < s.head_dim; i++) {
+                float x = get(qkv, at + i);
+                float y = h < s.heads                ? x * rstd * get(norm.q, i)
+                          : h < s.heads + s.kv_heads ? x * rstd * get(norm.k, i)
+                                                     : x;
+                put(out, at + i, y, MODE_SET);
+            }
+        }
+    }
+}
+
+static void head_norm_backward(Ctx *c, Tensor dout, Tensor qkv, HeadShape s, HeadNorm norm,
+                               Tensor dqkv, Tensor dq, Tensor dk, Mode mode, void *ws)
+{
+    (void)c;
+    (void)ws;
+    for (int64_t i = 0; i < 2 * s.head_dim; i++) {
+        int64_t first = i < s.head_dim ? 0 : s.heads, d = i % s.head_dim;
+        int64_t last = i < s.head_dim ? s.heads : s.heads + s.kv_heads;
+        float sum = 0;
+        for (int64_t n = 0; n < qkv.dim[0]; n++) {
+            for (int64_t h = first; h < last; h++) {
+                int64_t at = n * qkv.dim[1] + h * s.head_dim;
+                sum += get(dout, at + d) * get(qkv, at + d) * head_rstd(qkv, s, norm.eps, at);
+            }
+        }
+        put(i < s.head_dim ? dq : dk, d, sum, mode);
+    }
+    for (int64_t n = 0; n < qkv.dim[0]; n++) {
+        for (int64_t h = 0; h < s.heads + 2 * s.kv_heads; h++) {
+            int64_t at = n * qkv.dim[1] + h * s.head_dim;
+            Tensor weight = h < s.heads ? norm.q : norm.k;
+            float rstd = head_rstd(qkv, s, norm.eps, at), along = 0;
+            for (int64_t i = 0; i < s.head_dim; i++) {
+                along += get(dout, at + i) * get(weight, i) * get(qkv, at + i) * rstd;
+            }
+            for (int64_t i = 0; i < s.head_dim; i++) {
+                float dy = get(dout, at + i), xhat = get(qkv, at + i) * rstd;
+                float dx = (dy * get(weight, i) - xhat * along / (float)s.head_dim) * rstd;
+                put(dqkv, at + i, h < s.heads + s.kv_heads ? dx : dy, MODE_SET);
+            }
         }
     }
 }
@@ -361,7 +435,7 @@ static void act_backward(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx)
     }
 }
 
-static void xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
+static void xent(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor targets, Tensor losses,
                  double scale, bool gradient)
 {
     (void)c;
@@ -370,17 +444,18 @@ static void xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor 
         int64_t target = ref_index(targets, n);
         float largest = -INFINITY, total = 0;
         for (int64_t v = 0; v < classes; v++) {
-            largest = fmaxf(largest, get(logits, n * vocab + v));
+            largest = fmaxf(largest, capped(get(logits, n * vocab + v), cap));
         }
         for (int64_t v = 0; v < classes; v++) {
-            total += expf(get(logits, n * vocab + v) - largest);
+            total += expf(capped(get(logits, n * vocab + v), cap) - largest);
         }
-        float loss = target < 0 ? 0 : logf(total) + (largest - get(logits, n * vocab + target));
-        put(losses, n, loss, MODE_SET);
+        float wanted = target < 0 ? 0 : capped(get(logits, n * vocab + target), cap);
+        put(losses, n, target < 0 ? 0 : logf(total) + (largest - wanted), MODE_SET);
         for (int64_t v = 0; gradient && v < vocab; v++) {
-            float p = expf(get(logits, n * vocab + v) - largest) / total;
-            float slope = target < 0 || v >= classes ? 0 : p - (v == target ? 1.0f : 0.0f);
-            put(logits, n * vocab + v, slope * (float)scale, MODE_SET);
+            float z = capped(get(logits, n * vocab + v), cap), share = z / (float)cap;
+            float slope = expf(z - largest) / total - (v == target ? 1.0f : 0.0f);
+            slope = target < 0 || v >= classes ? 0 : slope * (float)scale;
+            put(logits, n * vocab + v, cap > 0 ? slope * (1 - share * share) : slope, MODE_SET);
         }
     }
 }
@@ -466,8 +541,11 @@ Backend *op_naive_open(void)
         .linear_backward_input = linear_backward_input,
         .linear_backward_weight = linear_backward_weight,
         .add = add,
+        .scale = scale,
         .norm_forward = norm_forward,
         .norm_backward = norm_backward,
+        .head_norm_forward = head_norm_forward,
+        .head_norm_backward = head_norm_backward,
         .rope = rope,
         .attention_forward = attention_forward,
         .attention_forward_ws = attention_ws,

@@ -4,6 +4,7 @@
 
 #define NORM_EPS 1e-5
 #define LOSS_SCALE 0.37
+#define SCALE_BY 1.7
 #define TTT_DRAWS 4 /* gradients of single numbers are sums in which errors cancel by luck */
 
 /* Arguments that come in two forms (aux of attention, results of cast): the one that this case
@@ -69,6 +70,11 @@ static void call_add(const OpCase *k, Ctx *c, const Tensor *t)
     op_add(c, t[0], t[1], t[2]);
 }
 
+static void call_scale(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_scale(c, t[0], SCALE_BY, k->cap, t[1]);
+}
+
 static void call_norm_forward(const OpCase *k, Ctx *c, const Tensor *t)
 {
     op_norm_forward(c, t[0], norm_of(k, t[1], t[2]), t[3], t[4]);
@@ -90,6 +96,17 @@ static void derive_norm_backward(const OpCase *k, Ctx *c, const Tensor *t)
 {
     Tensor y = ctx_scratch(c, MEM_SCRATCH, t[1].dtype, k->rows, k->width);
     op_norm_forward(c, t[1], norm_of(k, t[2], t[3]), y, t[4]);
+}
+
+static void call_head_norm_forward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_head_norm_forward(c, t[0], k->heads, (HeadNorm){NORM_EPS, t[1], t[2]}, t[3]);
+}
+
+static void call_head_norm_backward(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    op_head_norm_backward(c, t[0], t[1], k->heads, (HeadNorm){NORM_EPS, t[2], t[3]}, t[4], t[5],
+                          t[6], k->mode);
 }
 
 static void call_rope(const OpCase *k, Ctx *c, const Tensor *t)
@@ -134,7 +151,7 @@ static void call_act_backward(const OpCase *k, Ctx *c, const Tensor *t)
 
 static void call_xent(const OpCase *k, Ctx *c, const Tensor *t)
 {
-    op_xent(c, t[0], op_case_classes(k), t[1], t[2], LOSS_SCALE, k->option);
+    op_xent(c, t[0], op_case_classes(k), k->cap, t[1], t[2], LOSS_SCALE, k->option);
 }
 
 static void call_sum(const OpCase *k, Ctx *c, const Tensor *t)
@@ -315,6 +332,12 @@ static const OpSpec specs[OP_COUNT] = {
                 ARG("out", "NC", .use = USE_OUT)},
         .alias = {{2, 0}, {2, 1}},
         .call = call_add},
+    [OP_SCALE] = {
+        .arg = {ARG("x", "NC"),
+                ARG("out", "NC", .use = USE_OUT)},
+        .varies = VARY_CAP,
+        .alias = {{1, 0}},
+        .call = call_scale},
     [OP_NORM_FORWARD] = {
         .arg = {ARG("x", "NC"),
                 ARG("weight", "C", .fill = FILL_NEAR_ONE),
@@ -347,6 +370,24 @@ static const OpSpec specs[OP_COUNT] = {
         .alias = {{5, 0}},
         .call = call_norm_backward,
         .derive = derive_norm_backward},
+    [OP_HEAD_NORM_FORWARD] = {
+        .arg = {ARG("qkv", "RQ"),
+                ARG("q", "D", .fill = FILL_NEAR_ONE),
+                ARG("k", "D", .fill = FILL_NEAR_ONE),
+                ARG("out", "RQ", .use = USE_OUT)},
+        .alias = {{3, 0}},
+        .call = call_head_norm_forward},
+    [OP_HEAD_NORM_BACKWARD] = {
+        .arg = {ARG("dout", "RQ"),
+                ARG("qkv", "RQ"),
+                ARG("q", "D", .fill = FILL_NEAR_ONE),
+                ARG("k", "D", .fill = FILL_NEAR_ONE),
+                ARG("dqkv", "RQ", .use = USE_OUT),
+                ARG("dq", "D", .use = USE_BY_MODE, .type = TYPE_ACC),
+                ARG("dk", "D", .use = USE_BY_MODE, .type = TYPE_ACC)},
+        .varies = VARY_MODE,
+        .alias = {{4, 0}},
+        .call = call_head_norm_backward},
     [OP_ROPE] = {
         .arg = {ARG("qkv", "RQ", .use = USE_UPDATE),
                 ARG("table", "SD", .type = TYPE_ACC, .fill = FILL_ROPE),
@@ -400,7 +441,7 @@ static const OpSpec specs[OP_COUNT] = {
         .arg = {ARG("logits", "NO", .use = USE_UPDATE, .fill = FILL_LOGITS),
                 ARG("targets", "N", .type = TYPE_I32, .fill = FILL_TARGETS),
                 ARG("losses", "N", .use = USE_OUT, .type = TYPE_ACC)},
-        .varies = VARY_OPTION | VARY_FLAG,
+        .varies = VARY_OPTION | VARY_FLAG | VARY_CAP,
         .call = call_xent},
     [OP_SUM] = {
         .arg = {ARG("x", "N", .type = TYPE_ACC, .fill = FILL_POSITIVE),

@@ -32,6 +32,7 @@ typedef struct {
     double inner;               /* ttt: scale of the inner model's random weights */
     int64_t clamped;            /* ttt: token of a mini-batch, from 1 on, whose tau is 0; 0: none */
     double scale;               /* of random inputs; 0 stands for 1 */
+    double cap;                 /* scale, xent */
     bool option; /* bias, positions, rope, gradient of xent, low and clip of adamw, cast to bf16 */
     bool flag;  /* rope backwards, adamw with decay, xent with padded columns, embed of documents */
     Mode mode;  /* of gradients of parameters, and of single outputs */
@@ -111,7 +112,8 @@ enum {
     VARY_NORM = 16,
     VARY_ATTENTION = 32,
     VARY_GELU = 64, /* of an activation: else silu */
-    VARY_RELU2 = 128
+    VARY_RELU2 = 128,
+    VARY_CAP = 256
 };
 
 #define OP_ARGS_MAX 20

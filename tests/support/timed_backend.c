@@ -160,11 +160,11 @@ static void norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, 
     timed.plain.norm_backward(c, dy, x, norm, stats, dx, dx_mode, dweight, dbias, mode, ws);
 }
 
-static void xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
+static void xent(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor targets, Tensor losses,
                  double scale, bool gradient)
 {
     tick(TIMED_XENT_NS, NULL);
-    timed.plain.xent(c, logits, classes, targets, losses, scale, gradient);
+    timed.plain.xent(c, logits, classes, cap, targets, losses, scale, gradient);
 }
 
 static void adamw(Ctx *c, UpdateArgs args)

@@ -23,36 +23,38 @@ static float row_greatest(const float *x, int64_t width)
     return result;
 }
 
-/* e^(x - greatest) of up to a register; written over x if keep. The row after this one is asked for
- * on the way, so that memory is not idle while exponentials are computed. */
-VEC_INLINE Vec exp_step(float *x, int64_t width, float greatest, bool keep, int64_t i,
+/* e^(z - greatest) of up to a register, z being x, or with a cap above 0 the capped x; written over
+ * x if keep. The row after this one is asked for on the way, so that memory is not idle while
+ * exponentials are computed. */
+VEC_INLINE Vec exp_step(float *x, int64_t width, float cap, float greatest, bool keep, int64_t i,
                         int64_t count)
 {
     __builtin_prefetch(x + width + i, 0, 2);
-    Vec e = vec_exp(vec_load_part(x + i, count) - greatest);
+    Vec z = vec_load_part(x + i, count);
+    Vec e = vec_exp((cap > 0 ? vec_capped(z, cap) : z) - greatest);
     if (keep) {
         vec_store_part(x + i, e, count);
     }
     return e;
 }
 
-/* Sum of e^(x - greatest), in four running sums per lane: shorter sums are more exact. */
-VEC_INLINE float row_exp_sum(float *x, int64_t width, float greatest, bool keep)
+/* Sum of e^(z - greatest), in four running sums per lane: shorter sums are more exact. */
+VEC_INLINE float row_exp_sum(float *x, int64_t width, float cap, float greatest, bool keep)
 {
     Vec a = {0}, b = {0}, d = {0}, e = {0};
     int64_t i = 0;
     for (; i + 4 * VEC_LANES <= width; i += 4 * VEC_LANES) {
-        a += exp_step(x, width, greatest, keep, i, VEC_LANES);
-        b += exp_step(x, width, greatest, keep, i + VEC_LANES, VEC_LANES);
-        d += exp_step(x, width, greatest, keep, i + 2 * VEC_LANES, VEC_LANES);
-        e += exp_step(x, width, greatest, keep, i + 3 * VEC_LANES, VEC_LANES);
+        a += exp_step(x, width, cap, greatest, keep, i, VEC_LANES);
+        b += exp_step(x, width, cap, greatest, keep, i + VEC_LANES, VEC_LANES);
+        d += exp_step(x, width, cap, greatest, keep, i + 2 * VEC_LANES, VEC_LANES);
+        e += exp_step(x, width, cap, greatest, keep, i + 3 * VEC_LANES, VEC_LANES);
     }
     for (; i + VEC_LANES <= width; i += VEC_LANES) {
-        a += exp_step(x, width, greatest, keep, i, VEC_LANES);
+        a += exp_step(x, width, cap, greatest, keep, i, VEC_LANES);
     }
     float rest = 0;
     if (i < width) {
-        Vec tail = exp_step(x, width, greatest, keep, i, width - i);
+        Vec tail = exp_step(x, width, cap, greatest, keep, i, width - i);
         for (int64_t k = 0; k < width - i; k++) {
             rest += tail[k];
         }
@@ -75,8 +77,8 @@ static void scale_row(float *x, int64_t width, float factor)
 static float row_xent(float *x, int64_t width, int64_t target, float scale, bool gradient)
 {
     float greatest = row_greatest(x, width), wanted = x[target];
-    float sum =
-        gradient ? row_exp_sum(x, width, greatest, true) : row_exp_sum(x, width, greatest, false);
+    float sum = gradient ? row_exp_sum(x, width, 0, greatest, true)
+                         : row_exp_sum(x, width, 0, greatest, false);
     if (gradient) {
         float hit = x[target] / sum;
         scale_row(x, width, scale / sum);
@@ -85,7 +87,41 @@ static float row_xent(float *x, int64_t width, int64_t target, float scale, bool
     return (float)(log((double)sum) + ((double)greatest - (double)wanted));
 }
 
-static void xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor losses,
+/* Writes the capped logits z over a row. */
+static void cap_row(float *x, int64_t width, float cap)
+{
+    for (int64_t i = 0; i < width; i += VEC_LANES) {
+        store_within(x, i, width, vec_capped(load_within(x, i, width), cap));
+    }
+}
+
+/* Slopes in the place of z: factor e^(z - greatest) (1 - (z / cap)^2). */
+static void slope_row(float *x, int64_t width, float cap, float greatest, float factor)
+{
+    for (int64_t i = 0; i < width; i += VEC_LANES) {
+        Vec z = load_within(x, i, width), share = z * (1 / cap);
+        store_within(x, i, width, vec_exp(z - greatest) * factor * (1.0f - share * share));
+    }
+}
+
+/* row_xent with a cap. */
+static float row_xent_capped(float *x, int64_t width, float cap, int64_t target, float scale,
+                             bool gradient)
+{
+    float pair[VEC_LANES] = {row_greatest(x, width), x[target]}; /* capped as all others are */
+    cap_row(pair, VEC_LANES, cap);
+    float greatest = pair[0], wanted = pair[1], hit = vec_exp(vec_load(pair) - greatest)[1];
+    float sum = row_exp_sum(x, width, cap, greatest, false);
+    if (gradient) {
+        float share = wanted / cap;
+        cap_row(x, width, cap);
+        slope_row(x, width, cap, greatest, scale / sum);
+        x[target] = (hit / sum - 1) * scale * (1 - share * share);
+    }
+    return (float)(log((double)sum) + ((double)greatest - (double)wanted));
+}
+
+static void xent(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor targets, Tensor losses,
                  double scale, bool gradient)
 {
     int64_t rows = logits.dim[0], width = logits.dim[1];
@@ -98,7 +134,13 @@ static void xent(Ctx *c, Tensor logits, int64_t classes, Tensor targets, Tensor 
         PACER_ASSERT(wanted[row] < classes, "target %d of row %lld, vocabulary %lld", wanted[row],
                      (long long)row, (long long)classes);
         int64_t live = wanted[row] >= 0 ? classes : 0; /* columns whose gradient is not 0 */
-        to[row] = live > 0 ? row_xent(x, live, wanted[row], (float)scale, gradient) : 0;
+        if (live == 0) {
+            to[row] = 0;
+        } else if (cap > 0) {
+            to[row] = row_xent_capped(x, live, (float)cap, wanted[row], (float)scale, gradient);
+        } else {
+            to[row] = row_xent(x, live, wanted[row], (float)scale, gradient);
+        }
         if (gradient) {
             memset(x + live, 0, (size_t)(width - live) * sizeof *x);
         }

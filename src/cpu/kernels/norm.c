@@ -1,6 +1,6 @@
-/* The residual stream: addition and normalisation. A row is read from memory once; what needs the
- * whole row (mean, variance, the two sums of the backward) makes another pass over it in the cache.
- * xhat = (x - mean) * rstd; RMS norm takes mean = 0. */
+/* The residual stream: addition, scaling and normalisation. A row is read from memory once; what
+ * needs the whole row (mean, variance, the two sums of the backward) makes another pass over it in
+ * the cache. xhat = (x - mean) * rstd; RMS norm takes mean = 0. */
 #include "cpu/cpu.h"
 #include "cpu/kernels/isa.h"
 #include "cpu/kernels/vec.h"
@@ -18,6 +18,30 @@ static void add(Ctx *c, Tensor a, Tensor b, Tensor out)
     for (int part = 0; part < parts; part++) {
         Span s = span_of_floats(count, parts, part);
         vec_add_rows(a_data + s.first, b_data + s.first, to + s.first, s.last - s.first);
+    }
+}
+
+VEC_INLINE void scale_step(const float *x, float factor, float cap, float *to, int64_t i,
+                           int64_t count)
+{
+    Vec value = vec_load_part(x + i, count) * factor;
+    vec_store_part(to + i, cap > 0 ? vec_capped(value, cap) : value, count);
+}
+
+static void scale(Ctx *c, Tensor x, double factor, double cap, Tensor out)
+{
+    int64_t count = tensor_count(out);
+    int parts = threads_for(c, count);
+#pragma omp parallel for num_threads(parts) schedule(static)
+    for (int part = 0; part < parts; part++) {
+        Span s = span_of_floats(count, parts, part);
+        int64_t i = s.first;
+        for (; i + VEC_LANES <= s.last; i += VEC_LANES) {
+            scale_step(x.data, (float)factor, (float)cap, out.data, i, VEC_LANES);
+        }
+        if (i < s.last) {
+            scale_step(x.data, (float)factor, (float)cap, out.data, i, s.last - i);
+        }
     }
 }
 
@@ -201,11 +225,86 @@ static size_t norm_backward_ws(const Ctx *c, Tensor x)
     return (size_t)x.dim[1] * 2 * THREADS_SUM_PARTS * sizeof(float);
 }
 
+/* The norm of head number `head` of a packed row: q's, then k's. */
+static Norm norm_of_head(HeadShape s, HeadNorm norm, int64_t head)
+{
+    return (Norm){NORM_RMS, norm.eps, head < s.heads ? norm.q : norm.k, TENSOR_NONE};
+}
+
+static void head_norm_forward(Ctx *c, Tensor qkv, HeadShape s, HeadNorm norm, Tensor out)
+{
+    int64_t rows = qkv.dim[0], width = qkv.dim[1], normed = s.heads + s.kv_heads;
+    int threads = threads_for(c, rows * width);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t row = 0; row < rows; row++) {
+        const float *from = (const float *)qkv.data + row * width;
+        float *to = (float *)out.data + row * width, stats[2];
+        for (int64_t head = 0; head < normed; head++) {
+            int64_t at = head * s.head_dim;
+            normalise_row(from + at, norm_of_head(s, norm, head), s.head_dim, to + at, stats);
+        }
+        if (to != from) {
+            int64_t at = normed * s.head_dim;
+            memcpy(to + at, from + at, (size_t)(width - at) * sizeof *to);
+        }
+    }
+}
+
+/* ws: per part a row of dq and a row of dk. */
+static void head_norm_backward(Ctx *c, Tensor dout, Tensor qkv, HeadShape s, HeadNorm norm,
+                               Tensor dqkv, Tensor dq, Tensor dk, Mode mode, void *ws)
+{
+    int64_t rows = qkv.dim[0], width = qkv.dim[1], normed = s.heads + s.kv_heads;
+    int64_t each = s.head_dim;
+    float *partial = ws;
+    int threads = threads_for(c, rows * width);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int part = 0; part < THREADS_SUM_PARTS; part++) {
+        float *sums = partial + part * 2 * each;
+        memset(sums, 0, (size_t)(2 * each) * sizeof *sums);
+        Span span = span_of(rows, THREADS_SUM_PARTS, part);
+        for (int64_t row = span.first; row < span.last; row++) {
+            const float *dy = (const float *)dout.data + row * width;
+            const float *x = (const float *)qkv.data + row * width;
+            float *dx = (float *)dqkv.data + row * width;
+            for (int64_t head = 0; head < normed; head++) {
+                int64_t at = head * each;
+                double square = (double)row_square_sum(x + at, each, 0) / (double)each;
+                RowBackward b = {
+                    .dy = dy + at,
+                    .x = x + at,
+                    .weight = norm_of_head(s, norm, head).weight.data,
+                    .rstd = (float)(1 / sqrt(square + norm.eps)),
+                    .dx = dx + at,
+                    .dweight = head < s.heads ? sums : sums + each,
+                };
+                row_backward(b, each, false);
+            }
+            if (dx != dy) {
+                int64_t at = normed * each;
+                memcpy(dx + at, dy + at, (size_t)(width - at) * sizeof *dx);
+            }
+        }
+    }
+    threads_join_sums(partial, 2 * each, each, dq.data, mode);
+    threads_join_sums(partial + each, 2 * each, each, dk.data, mode);
+}
+
+static size_t head_norm_backward_ws(const Ctx *c, HeadShape s)
+{
+    (void)c;
+    return (size_t)s.head_dim * 2 * THREADS_SUM_PARTS * sizeof(float);
+}
+
 void PACER_ISA_NAME(norm_fill)(Ops *ops)
 {
     ops->add = add;
+    ops->scale = scale;
     ops->norm_forward = norm_forward;
     ops->add_norm_forward = add_norm_forward;
     ops->norm_backward = norm_backward;
     ops->norm_backward_ws = norm_backward_ws;
+    ops->head_norm_forward = head_norm_forward;
+    ops->head_norm_backward = head_norm_backward;
+    ops->head_norm_backward_ws = head_norm_backward_ws;
 }

@@ -251,16 +251,21 @@ VEC_INLINE Vec vec_sigmoid(Vec x)
     return 1.0f / (1.0f + vec_exp(-x));
 }
 
-/* Near 0, where 1 - 2 / (e^2x + 1) cancels, a polynomial that is 2e-8 off at most. */
+/* Near 0, where 1 - 2 / (e^2|x| + 1) cancels, a polynomial that is 2e-8 off at most. */
 VEC_INLINE Vec vec_tanh(Vec x)
 {
-    Vec z = x * x;
+    Vec z = x * x, size = vec_max(x, -x);
     Vec q = vec_fma(z, vec_set(-6.0537e-3f), vec_set(2.096819e-2f));
     q = vec_fma(z, q, vec_set(-5.384499e-2f));
     q = vec_fma(z, q, vec_set(0.13332733f));
     q = vec_fma(z, q, vec_set(-0.33333329f));
-    Vec far = 1.0f - 2.0f / (1.0f + vec_exp(x + x));
-    return vec_select(z < 0.4f, vec_fma(z * x, q, x), far);
+    Vec far = 1.0f - 2.0f / (1.0f + vec_exp(size + size));
+    return vec_select(z < 0.4f, vec_fma(z * x, q, x), vec_select(x < 0, -far, far));
+}
+
+VEC_INLINE Vec vec_capped(Vec x, float cap)
+{
+    return vec_tanh(x * (1 / cap)) * cap;
 }
 
 /* The tanh form of gelu is x s for s the logistic function of x (GELU_LINEAR + GELU_CUBIC x^2). */
