@@ -169,7 +169,8 @@ static void test_trainer__guessed_scales_last_one_update(void **state)
     assert_int_equal(trainer_open(&t, &setup, ref, &plan), 0);
     trainer_init_params(&t, 11);
     Tokens tokens = make_tokens(2, 16, 2, setup.spec.vocab);
-    trainer_micro_step(&t, (HostBatch){tokens.ids, tokens.targets, tokens.order}, 0);
+    trainer_micro_step(
+        &t, (HostBatch){.ids = tokens.ids, .targets = tokens.targets, .order = tokens.order}, 0);
     int64_t count = tensor_count(t.quant.largest);
     float seen[64];
     assert_true(count <= 64);

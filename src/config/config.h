@@ -197,7 +197,6 @@ typedef struct Config {
     int64_t jobs;
     int64_t repeats;         /* timed */
     int64_t warm;            /* before them, untimed */
-    int64_t window;          /* bench attention: keys that a query sees; 0: all */
     int64_t document_tokens; /* bench attention: of each document; 0: a sequence is one */
     bool verify;             /* the timed step beside a trusted one */
     char *json; /* bench machine: where its numbers go; "": nowhere, "-": standard output */

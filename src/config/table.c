@@ -341,8 +341,6 @@ static const Option options[] = {
      "timed repetitions; the median is reported"},
     {"warm", INT(warm, "2", 0, 1e6), GROUP, BENCH | KERNEL, NO_RUN, 0,
      "untimed repetitions before them"},
-    {"window", INT(window, "0", 0, 10e6), GROUP, KERNEL, NO_RUN, 0,
-     "keys that a query sees, itself included; 0: all before it"},
     {"document-tokens", INT(document_tokens, "0", 0, 10e6), GROUP, KERNEL, NO_RUN, 0,
      "tokens of each document of a sequence, beyond which no query sees; 0: a sequence is one "
      "document, of which kernels are not told"},

@@ -104,8 +104,10 @@
            STEP | MACHINE, LATER,                                                                  \
            "whether each head of q and k goes through an RMS norm, as Qwen 3 has it", NULL)        \
     /* keys that a query sees, the last ones, in some layers or all; 0: no layer has a window */   \
-    OPTION(WHOLE, int64_t, window, "window", "window", (NULL), 10e6, NULL, NULL, STEP | MACHINE,   \
-           LATER, "tokens that attention looks back on, its own included; 0: the preset's", NULL)  \
+    OPTION(WHOLE, int64_t, window, "window", "window", (NULL), 10e6, NULL, NULL,                   \
+           STEP | KERNEL | MACHINE, LATER,                                                         \
+           "tokens that attention looks back on, its own included; 0: the preset's",               \
+           ALSO({KERNEL, "keys that a query sees, itself included; 0: all before it"}))            \
     /* layers full_every, 2 full_every, ... counted from 1 see all; 0: none of them */             \
     OPTION(WHOLE, int64_t, full_every, "full-every", "full every", (NULL), 10000, NULL, NULL,      \
            STEP | MACHINE, LATER,                                                                  \
