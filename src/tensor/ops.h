@@ -55,7 +55,9 @@ static inline int64_t packed_width(HeadShape s)
 /* The shape with documents whose tensor is not there: for questions to a backend. */
 static inline HeadShape with_documents(HeadShape s, bool separate)
 {
-    s.starts = separate ? tensor_1d(NULL, DT_I32, s.batch * s.seq) : TENSOR_NONE;
+    if (separate) {
+        s.starts = tensor_1d(NULL, DT_I32, s.batch * s.seq);
+    }
     return s;
 }
 
