@@ -308,7 +308,7 @@ static inline FlashArgs flash_args(HeadShape s)
     a.seq = (int)s.seq;
     a.heads = (int)s.heads;
     a.kv_heads = (int)s.kv_heads;
-    a.scale = cuda_scale(s);
+    a.scale = (float)score_scale(s);
     a.bounded = cuda_bounded(s);
     a.sight = sight_of(s);
     return a;

@@ -317,7 +317,7 @@ static Args arguments(Tensor qkv, HeadShape s, Tensor result, Tensor lse)
     a.dim = (int)s.head_dim;
     a.blocks = (a.seq + ROWS - 1) / ROWS;
     a.pitch = (a.dim + 7) / 8 * 8 + 4;
-    a.scale = cuda_scale(s);
+    a.scale = (float)score_scale(s);
     a.sight = sight_of(s);
     return a;
 }

@@ -260,7 +260,7 @@ static void score(Ctx *c, Tensor qkv, HeadShape s, int64_t first, Matrices out)
     product.transpose_b = true;
     product.m = product.n = s.seq;
     product.k = s.head_dim;
-    product.alpha = cuda_scale(s);
+    product.alpha = (float)score_scale(s);
     multiply(c, s, &product);
 }
 
@@ -327,7 +327,7 @@ static void keys_backward(Ctx *c, HeadShape s, Matrices ds, Matrices p, Matrices
     product.transpose_a = true;
     product.m = product.k = s.seq;
     product.n = s.head_dim;
-    product.alpha = cuda_scale(s);
+    product.alpha = (float)score_scale(s);
     multiply(c, s, &product);
     product.a = p;
     product.b = dout;
@@ -372,7 +372,7 @@ void cuda_naive_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor probabilities, 
         query.out = packed(dqkv, s, PART_Q, first);
         query.m = query.k = seq;
         query.n = dim;
-        query.alpha = cuda_scale(s);
+        query.alpha = (float)score_scale(s);
         multiply(c, s, &query);
 
         Matrices dk = packed(dqkv, s, PART_K, first), dv = packed(dqkv, s, PART_V, first);

@@ -51,7 +51,7 @@ static inline Sight sight_of(HeadShape s)
     sight.seq = (int)s.seq;
     sight.cap = (float)s.cap;
     if (s.cap > 0) {
-        sight.bend = (float)(2.0 * 1.4426950408889634 * cuda_scale(s) / s.cap);
+        sight.bend = (float)(2.0 * 1.4426950408889634 * score_scale(s) / s.cap);
         sight.inverse = (float)(1.0 / s.cap);
     }
     return sight;

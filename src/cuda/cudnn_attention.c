@@ -359,7 +359,7 @@ void cudnn_attention_forward(Cudnn *cudnn, Tensor qkv, HeadShape shape, Tensor o
                              void *ws)
 {
     const Entry *entry = compiled_entry(cudnn, shape, false);
-    float scale = cuda_scale(shape), minus_infinity = -INFINITY;
+    float scale = (float)score_scale(shape), minus_infinity = -INFINITY;
     const int64_t ids[] = {ID_Q, ID_K, ID_V, ID_O, ID_LSE, ID_SCALE, ID_MINUS_INFINITY};
     void *const pointers[] = {part_of(qkv, 0, shape),
                               part_of(qkv, shape.heads, shape),
@@ -375,7 +375,7 @@ void cudnn_attention_backward(Cudnn *cudnn, Tensor dout, Tensor qkv, Tensor out,
                               HeadShape shape, Tensor dqkv, void *ws)
 {
     const Entry *entry = compiled_entry(cudnn, shape, true);
-    float scale = cuda_scale(shape), minus_infinity = -INFINITY, one = 1.0f;
+    float scale = (float)score_scale(shape), minus_infinity = -INFINITY, one = 1.0f;
     const int64_t ids[] = {ID_Q,  ID_K,  ID_V,  ID_O,      ID_LSE,   ID_DO,
                            ID_DQ, ID_DK, ID_DV, ID_ROWSUM, ID_SCALE, ID_MINUS_INFINITY,
                            ID_ONE};

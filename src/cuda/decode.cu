@@ -301,7 +301,7 @@ static void launch_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor
     const int32_t *at = (const int32_t *)position.data;
     T *packed = (T *)qkv.data, *kept = (T *)cache.data, *to = (T *)out.data;
     const float *table = tensor_given(rope) ? (const float *)rope.data : NULL;
-    StepSight sight = {keys_at_most(shape, s.context), cuda_scale(shape), (float)shape.cap};
+    StepSight sight = {keys_at_most(shape, s.context), (float)score_scale(shape), (float)shape.cap};
     float *parts = (float *)ws;
     int count = part_count(c, shape, s.context);
     dim3 blocks((unsigned)count, (unsigned)shape.heads, (unsigned)shape.batch);

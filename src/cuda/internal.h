@@ -11,7 +11,6 @@ extern "C" {
 #include "tensor/ctx.h"
 
 #include <cuda_runtime.h>
-#include <math.h>
 
 typedef struct Matmul Matmul; /* matmul.h */
 typedef struct Cudnn Cudnn;   /* cudnn.h */
@@ -192,13 +191,8 @@ double cuda_matmul_rate(Backend *backend, DType dtype);
 double cuda_copy_rate(Backend *backend);
 void cuda_fill_noise(CudaBackend *cuda, void *out, DType dtype, int64_t count); /* in [-1, 1) */
 
-/* What HeadShape says: the scale of scores; whether a query sees fewer keys than all up to itself,
- * or scores are capped, for which kernels have a variant of their own. */
-static inline float cuda_scale(HeadShape s)
-{
-    return s.scale > 0 ? (float)s.scale : 1.0f / sqrtf((float)s.head_dim);
-}
-
+/* Whether a query sees fewer keys than all up to itself, or scores are capped, for which kernels
+ * have a variant of their own. */
 static inline bool cuda_bounded(HeadShape s)
 {
     return keys_at_most(s, s.seq) < s.seq || s.cap > 0 || tensor_given(s.starts);
