@@ -11,7 +11,6 @@ extern "C" {
 #include "tensor/ctx.h"
 
 #include <cuda_runtime.h>
-#include <math.h>
 
 typedef struct Matmul Matmul; /* matmul.h */
 typedef struct Cudnn Cudnn;   /* cudnn.h */
