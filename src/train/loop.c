@@ -32,15 +32,18 @@ static int save(Session *s)
 }
 
 /* Fills batch b of the first `sequences`; what lies behind the last of them has no targets, and
- * thus no loss. */
+ * thus no loss. Adds the tokens that count to *counted. */
 static int fill_validation(const Session *s, int64_t b, int64_t sequences, int32_t *tokens,
-                           int32_t *targets)
+                           int32_t *targets, double *counted)
 {
     const TrainerSetup *setup = &s->run.setup;
     int64_t first = b * setup->batch;
     int code = loader_fill(&s->val_loader, (uint64_t)first, setup->batch, tokens, targets);
     for (int64_t i = (sequences - first) * setup->seq; i < setup->batch * setup->seq; i++) {
         targets[i] = -1;
+    }
+    for (int64_t i = 0; code == 0 && i < setup->batch * setup->seq; i++) {
+        *counted += targets[i] >= 0;
     }
     return code;
 }
@@ -58,8 +61,8 @@ static void tell_validation(const Session *s)
     }
 }
 
-/* Mean validation loss over the sequences of --eval-batches batches, or as many as there are, in
- * the order of the stream. */
+/* Mean validation loss over the tokens that count in the sequences of --eval-batches batches, or
+ * as many as there are, in the order of the stream. */
 static int evaluate(Session *s)
 {
     const TrainerSetup *setup = &s->run.setup;
@@ -71,23 +74,23 @@ static int evaluate(Session *s)
         sequences = batches * setup->batch;
     }
     int32_t *tokens = mem_alloc((size_t)rows * 2 * sizeof *tokens), *targets = tokens + rows;
-    double sum = 0;
+    double sums[2] = {0}; /* means over the rows of batches; tokens that count */
     int code = 0;
     s->last_update_ns = 0; /* something else than updates is done now */
     timers_enter(&s->timers, PHASE_EVAL);
     trainer_settle(&s->trainer); /* also on a rank that has no batch to evaluate */
     for (int64_t b = s->rank; code == 0 && b < batches; b += s->ranks) {
-        code = fill_validation(s, b, sequences, tokens, targets);
+        code = fill_validation(s, b, sequences, tokens, targets, &sums[1]);
         if (code == 0) {
-            sum += trainer_evaluate(&s->trainer, (HostBatch){tokens, targets, NULL});
+            sums[0] += trainer_evaluate(&s->trainer, (HostBatch){tokens, targets, NULL});
         }
     }
     code = session_agree(s, code);
     if (code == 0 && s->ranks > 1) {
-        code = comm_sum(s->comm, &sum, 1);
+        code = comm_sum(s->comm, sums, 2);
     }
     free(tokens);
-    s->val_loss = sum / ((double)sequences / (double)setup->batch);
+    s->val_loss = sums[1] > 0 ? sums[0] / (sums[1] / (double)rows) : NAN;
     timers_leave(&s->timers, PHASE_EVAL);
     if (code != 0) {
         return code;

@@ -21,10 +21,11 @@ typedef struct {
     double inner;               /* ttt: scale of the inner model's random weights */
     int64_t clamped;            /* ttt: token of a mini-batch, from 1 on, whose tau is 0; 0: none */
     double scale;               /* of random inputs; 0 stands for 1 */
-    bool option; /* bias, positions, rope, gradient of xent, low and clip of adamw, cast to bf16 */
-    bool flag;   /* rope backwards, adamw with decay, xent with padded columns */
-    Mode mode;   /* of gradients of parameters, and of single outputs */
-    Mode mode2;  /* norm_backward: of dx; embed_backward: of dpositions */
+    /* Bias, positions, rope, gradient of xent, cast to bf16; low, clip and left_out of adamw. */
+    bool option;
+    bool flag;  /* rope backwards, adamw with decay, xent with padded columns */
+    Mode mode;  /* of gradients of parameters, and of single outputs */
+    Mode mode2; /* norm_backward: of dx; embed_backward: of dpositions */
     NormKind norm;
     Activation act;
     AttentionKind attention;
