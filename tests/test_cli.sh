@@ -118,7 +118,7 @@ takes watch every once
 takes generate seed device dtype threads tokenizer json prompt max-tokens samples temperature top-k top-p stop stream cache
 takes eval data batch seq device dtype threads memory-limit ranks oversubscribe comm-timeout "${text[@]}" tokenizer end json \
     split batches documents
-takes export dtype out format shard-bytes
+takes export dtype out format type shard-bytes
 takes import out
 takes completion ''
 takes demo out threads

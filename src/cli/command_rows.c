@@ -174,12 +174,13 @@ const CommandRow command_rows[COMMAND_COUNT] = {
          "eval runs/x --documents articles.jsonl\n"
          "eval runs/x --data shards --ranks 4 --json eval.json\n"},
     [COMMAND_EXPORT] =
-        {cmd_export, "a model for Hugging Face, or a record for other tools", " RUN",
+        {cmd_export, "a model for Hugging Face or llama.cpp, or a record for other tools", " RUN",
          "Writes a run's model as a Hugging Face folder (config.json, model.safetensors, "
-         "tokenizer.json, generation_config.json), or its records as CSV files or TensorBoard "
-         "events.",
+         "tokenizer.json, generation_config.json) or as a GGUF file for llama.cpp, or its records "
+         "as CSV files or TensorBoard events.",
          "export runs/x --out hf-model\n"
          "export runs/x --out hf-model --dtype bf16 --shard-bytes 2G\n"
+         "export runs/x --format gguf --type q8_0 --out x.gguf\n"
          "export runs/x --format csv --out tables\n"
          "export runs/x --format tensorboard --out events\n"},
     [COMMAND_IMPORT] =

@@ -82,7 +82,8 @@ enum { /* the first three of texts, the others of exports */
        CONFIG_FORMAT_JSONL,
        CONFIG_FORMAT_HF,
        CONFIG_FORMAT_CSV,
-       CONFIG_FORMAT_TENSORBOARD
+       CONFIG_FORMAT_TENSORBOARD,
+       CONFIG_FORMAT_GGUF
 };
 enum { CONFIG_TIES_IDS, CONFIG_TIES_LEXICOGRAPHIC };
 enum { CONFIG_UNIT_DOCUMENT, CONFIG_UNIT_LINE };
@@ -211,6 +212,7 @@ typedef struct Config {
     bool documents;  /* one by one */
 
     /* export */
+    int type; /* GGUF_* of base/choices.h */
     int64_t shard_bytes;
 
     /* watch */

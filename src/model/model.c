@@ -184,8 +184,7 @@ static double rope_kept(const ModelSpec *s, int64_t i, double angle)
     return kept < 0 ? 0 : kept > 1 ? 1 : kept;
 }
 
-/* Radians that pair i of a head turns from one position to the next. */
-static double rope_angle(const ModelSpec *s, int64_t i)
+double model_rope_angle(const ModelSpec *s, int64_t i)
 {
     double angle = pow(s->rope_base, -2.0 * (double)i / (double)s->head_dim);
     if (s->rope_scaling == ROPE_PLAIN) {
@@ -208,7 +207,7 @@ void model_fill_rope(const Model *model, Tensor host_rope)
     double gain = rope_gain(&model->spec);
     for (int64_t t = 0; t < host_rope.dim[0]; t++) {
         for (int64_t i = 0; i < half; i++) {
-            double angle = (double)t * rope_angle(&model->spec, i);
+            double angle = (double)t * model_rope_angle(&model->spec, i);
             if (host_rope.dtype == DT_F64) {
                 double *row = (double *)host_rope.data + t * width;
                 row[i] = gain * cos(angle);

@@ -147,6 +147,9 @@ void model_scale_name(Model *model, int64_t i, char name[MODEL_SCALE_NAME]);
 Tensor model_rope_shape(const Model *model);
 void model_fill_rope(const Model *model, Tensor host_rope);
 
+/* Radians that pair i of a head turns from one position to the next. */
+double model_rope_angle(const ModelSpec *spec, int64_t i);
+
 /* Embedding, blocks and final norm. Pushes on c->saved what keep says; model_end releases it.
  * Every parameter, the head's included, is needed (Ctx.need) by the end. */
 void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep);
