@@ -176,6 +176,7 @@ typedef struct Config {
     /* text */
     int format;  /* CONFIG_FORMAT_* */
     char *field; /* of a JSON line that holds the text */
+    char *chat_template;
     bool skip_bad;
     int64_t bytes; /* of stories */
 

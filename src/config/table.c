@@ -286,7 +286,14 @@ static const Option options[] = {
      "of the inputs: text or jsonl; auto: jsonl for names that end in .jsonl or .ndjson, else text",
      ALSO({BIT(EXPORT), "hf for Hugging Face, gguf for llama.cpp, csv or tensorboard; auto: hf"})},
     {"field", TEXT(field, "text", "NAME"), GROUP, READING | BIT(EVAL), NO_RUN, 0,
-     "of a JSON line: what holds the document"},
+     "of a JSON line: what holds the document; a line without it may have \"prompt\" and "
+     "\"completion\", or \"messages\"",
+     ALSO({BIT(EVAL), "of a JSON line: what holds the document"})},
+    {"chat-template", TEXT(chat_template, "auto", "auto|chatml|llama3|FILE"), GROUP, READING,
+     NO_RUN, 0,
+     "of JSON lines with \"messages\": how one is written, a file with {role} and {content}; auto: "
+     "by "
+     "the markers that the tokenizer has"},
     {"skip-bad", BOOL(skip_bad, "off"), GROUP, READING | BIT(EVAL), NO_RUN, 0,
      "leave out JSON lines that are broken, and say how many"},
     {"bytes", BYTES(bytes, "16M", 1, 1e15), GROUP, BIT(DATA_STORIES), NO_RUN, 0,

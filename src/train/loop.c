@@ -172,6 +172,7 @@ static bool settle(Session *s, int64_t ahead)
     while (finite && s->trainer.posted - s->trainer.fetched > ahead) {
         trainer_fetch(&s->trainer, &s->loss, &s->grad_norm);
         account_fetched(s);
+        s->state.counted += (int64_t)s->trainer.fetched_counted;
         finite = isfinite(s->loss) && isfinite(s->grad_norm);
         if (s->first_step == 0 && s->trainer.fetched == 1) {
             s->state.first_loss = s->loss;
@@ -282,7 +283,8 @@ static int tell(Session *s, double seconds, bool tells)
                        .grad_norm = value_of(s->grad_norm),
                        .tok_s = value_of(tok_s),
                        .ms = value_of(1e3 * s->line_seconds / (double)s->line_steps),
-                       .peak_bytes = value_of((double)trainer_peak_bytes(&s->trainer))};
+                       .peak_bytes = value_of((double)trainer_peak_bytes(&s->trainer)),
+                       .left_out = s->state.tokens - s->state.counted};
     s->line_steps = 0;
     s->line_seconds = 0;
     if (s->watcher != NULL && s->watcher->step != NULL) {

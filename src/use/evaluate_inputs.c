@@ -255,6 +255,12 @@ static int read_documents(Evaluation *v, EncodeStream *stream)
             code = rounds_flush(stream->rounds);
             return code != 0 ? code : run_round(v);
         }
+        if (code == 0 && document.pieces != NULL) {
+            code = err_set(ERR_INPUT,
+                           "%s:%" PRIu64 ": a record of which only a part counts; make tokens of "
+                           "it with `pacer data prepare` and evaluate with --data",
+                           document.file, document.line);
+        }
         if (code != 0) {
             return code;
         }
