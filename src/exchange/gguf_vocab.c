@@ -27,7 +27,7 @@ static const struct {
 /* Without merges all tokens of a text are bytes, however it is cut. */
 static int find_pattern(const Tokenizer *tokenizer, const char **name)
 {
-    const char *pattern = pretok_name(tokenizer->pretok);
+    const char *pattern = tokenizer->pretok != NULL ? pretok_name(tokenizer->pretok) : "none";
     *name = patterns[0].name;
     if (tokenizer->merge_count == 0) {
         return 0;
