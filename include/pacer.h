@@ -253,8 +253,9 @@ PACER_EXPORT int pacer_evaluate(pacer_model *model, const pacer_options *options
  * checkpoint. options: of "import", whose "out" is the run directory. */
 PACER_EXPORT int pacer_import(const char *folder, const pacer_options *options);
 
-/* `pacer export`: a run's model (or what else pacer_model_open takes) as a Hugging Face folder.
- * options: of "export" ("out", "dtype", "shard-bytes"). */
+/* `pacer export`: a run's model (or what else pacer_model_open takes) as a Hugging Face folder,
+ * or with "format" "gguf" as a file for llama.cpp. options: of "export" ("out", "format", "dtype",
+ * "shard-bytes", "type"). */
 PACER_EXPORT int pacer_export(const char *model, const pacer_options *options);
 
 #ifdef __cplusplus

@@ -99,12 +99,12 @@ takes train "${training[@]}" tensorboard expected-tok-s
 takes plan "${training[@]}" link link-us link-gbs per-node node-link recommend hours
 takes models ''
 text=(format field skip-bad)
-takes 'tokenizer train' vocab seed threads memory-limit out "${text[@]}" special pattern ties unit \
+takes 'tokenizer train' vocab seed threads memory-limit out "${text[@]}" chat-template special pattern ties unit \
     min-frequency
 takes 'tokenizer encode' threads out tokenizer ids
 takes 'tokenizer decode' out tokenizer ids
 takes 'tokenizer info' ''
-takes 'data prepare' seed threads out "${text[@]}" tokenizer end val-fraction shard-tokens
+takes 'data prepare' seed threads out "${text[@]}" chat-template tokenizer end val-fraction shard-tokens
 takes 'data stories' seed threads out bytes
 takes 'data info' ''
 step=("${model[@]}" data documents end batch accum seq seed optimizer device dtype attention ttt-keep graph recompute threads memory-limit)
@@ -120,7 +120,7 @@ takes watch every once
 takes generate seed device dtype threads tokenizer json prompt max-tokens samples temperature top-k top-p stop stream cache
 takes eval data documents batch seq device dtype threads memory-limit ranks oversubscribe comm-timeout "${text[@]}" tokenizer end json \
     split batches each
-takes export dtype out format shard-bytes
+takes export dtype out format type shard-bytes
 takes import out
 takes completion ''
 takes demo out threads

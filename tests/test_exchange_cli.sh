@@ -36,8 +36,16 @@ cmp -s run/tokenizer.json hf/tokenizer.json || fail "the tokenizer is another on
 expect 2 "is not empty" export run --out hf
 expect 2 "needs --out" export run
 expect 2 "neither a run directory" export . --out x
-expect 2 "an export is hf, csv or tensorboard" export run --format text --out x
+expect 2 "an export is hf, gguf, csv or tensorboard" export run --format text --out x
+expect 2 "--dtype is of --format hf" export run --format gguf --dtype bf16 --out x
 [[ ! -e x && ! -e x.partial ]] || fail "a refused export left something"
+
+# A GGUF file, which test_gguf.c reads: it comes whole, and replaces nothing.
+expect 0 "x.gguf: the model of run/ckpt/latest for llama.cpp" export run --format gguf --out x.gguf
+expect 2 "x.gguf: exists" export run --format gguf --out x.gguf
+expect 0 "q.gguf: the model" export run --format gguf --type q8_0 --out q.gguf
+[[ $(head -c 4 x.gguf) == GGUF && $(stat -c %s q.gguf) -lt $(stat -c %s x.gguf) ]] || fail "GGUF files"
+expect 2 "cannot" export run --format gguf --out missing/x.gguf
 
 expect 0 "as --model gpt2-124m" import hf --out imported
 cmp -s run/ckpt/latest/model.safetensors imported/ckpt/latest/model.safetensors || fail "weights changed on the way"

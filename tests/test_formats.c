@@ -179,7 +179,7 @@ static void write_run(void)
     record_close(record);
     must(record_open(own_folder, &info, 0, &record));
     Value one = value_of(1);
-    RecordStep step = {1, 1, value_of(NAN), one, one, one, one, one};
+    RecordStep step = {1, 1, value_of(NAN), one, one, one, one, one, 0};
     must(record_step(record, &step));
     must(record_eval(record, 1, 1));
     TimerReport report = {0};

@@ -31,6 +31,33 @@ static void test_loader__shuffle_is_a_bijection(void **state)
     }
 }
 
+/* Targets that do not count are -1, in whichever shards a sequence lies; its tokens are all
+ * there. */
+static void test_loader__marks_what_does_not_count(void **state)
+{
+    (void)state;
+    Positions p;
+    masked_positions_open(&p, (const uint64_t[]){13, 5, 1, 40, 90, 30}, 6, MANY);
+    Loader loader;
+    assert_int_equal(loader_init(&loader, &p.split, 11, MANY, SEED), 0);
+    int32_t tokens[2 * 11], targets[2 * 11];
+    uint64_t left_out = 0, kept = 0;
+    for (uint64_t k = 0; k < loader.windows; k += 2) {
+        assert_int_equal(loader_fill(&loader, k, 2, tokens, targets), 0);
+        for (int i = 0; i < 22; i++) {
+            uint64_t target = loader_start(&loader, k + (uint64_t)i / 11) + (uint64_t)i % 11 + 1;
+            uint64_t inside;
+            const Shard *shard = split_locate(&p.split, target, &inside);
+            bool counts = !shard->masked || data_files_counts(target);
+            assert_int_equal(tokens[i], target - 1);
+            assert_int_equal(targets[i], counts ? (int32_t)target : -1);
+            *(counts ? &kept : &left_out) += 1;
+        }
+    }
+    assert_true(left_out > 20 && kept > 20);
+    positions_close(&p);
+}
+
 static void test_loader__shuffle_depends_on_seed_and_epoch(void **state)
 {
     (void)state;
@@ -248,6 +275,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loader__shuffle_is_a_bijection),
+        cmocka_unit_test(test_loader__marks_what_does_not_count),
         cmocka_unit_test(test_loader__shuffle_depends_on_seed_and_epoch),
         cmocka_unit_test(test_loader__shuffle_reaches_every_order),
         cmocka_unit_test(test_loader__each_window_once_per_epoch),

@@ -86,13 +86,7 @@ static void check(const Case *k)
     assert_int_equal(trainer_open(&t, &setup, backend, &plan), 0);
     double *param = t.optimizer.param.data;
     const ParamTable *table = &t.model.params;
-    for (int r = 0; r < table->count; r++) {
-        const Param *row = &table->rows[r];
-        for (int64_t i = 0; i < row->count; i++) { /* far from 0, so that every path has weight */
-            param[row->offset + i] =
-                (row->init == INIT_ONE ? 1 : 0) + 0.3 * normal(3, (uint64_t)r, (uint64_t)i);
-        }
-    }
+    fill_params(&t);
     Tokens tokens = make_tokens(setup.batch, setup.seq, setup.batch, setup.spec.vocab);
     HostBatch batch = {tokens.ids, tokens.targets, tokens.order, NULL};
     trainer_micro_step(&t, batch, 0);

@@ -121,6 +121,11 @@ for ranks in 2 3; do
     mpirun -n $ranks "$(dirname "$PACER")/tests/comm_gather" 2>err || fail "weights of $ranks ranks that come late: $(cat err)"
 done
 
+# Loss and gradient are means over the tokens that count, on whichever rank and micro-step they are.
+for ranks in 2 3; do
+    mpirun -n $ranks "$(dirname "$PACER")/tests/comm_counted" 2>err || fail "tokens that count on $ranks ranks: $(cat err)"
+done
+
 # One changed bit of one weight on one rank is found.
 mpirun -n 3 "$(dirname "$PACER")/tests/comm_weights" 2>err || fail "changed weight"
 

@@ -54,14 +54,9 @@ static RecordInfo some_info(const cJSON *config)
 
 static RecordStep some_step(int64_t step)
 {
-    return (RecordStep){step,
-                        step * 2048,
-                        value_of(2.5 + 1.0 / (double)step),
-                        value_of(3e-4),
-                        value_of(0.7),
-                        value_of(1234.5),
-                        value_of(1.66),
-                        {0}};
+    return (RecordStep){step,           step * 2048,   value_of(2.5 + 1.0 / (double)step),
+                        value_of(3e-4), value_of(0.7), value_of(1234.5),
+                        value_of(1.66), {0},           0};
 }
 
 static char *file_text(const char *dir, const char *name)
@@ -161,20 +156,23 @@ static void test_record__metric_lines_are_exact_json(void **state)
     Record *record;
     assert_int_equal(record_open(dir, &info, -1, &record), 0);
     RecordStep step = {1,   2048,          value_of(9.25), value_of(0.5),
-                       {0}, value_of(1e6), value_of(2.0),  value_of(4096)};
+                       {0}, value_of(1e6), value_of(2.0),  value_of(4096),
+                       48};
     assert_int_equal(record_step(record, &step), 0);
-    step = (RecordStep){2, 4096, value_of(NAN), value_of(0.5), value_of(INFINITY), {0}, {0}, {0}};
+    step =
+        (RecordStep){2, 4096, value_of(NAN), value_of(0.5), value_of(INFINITY), {0}, {0}, {0}, 0};
     assert_int_equal(record_step(record, &step), 0);
     assert_int_equal(record_eval(record, 2, 3.125), 0);
     assert_int_equal(record_eval(record, 3, -INFINITY), 0);
     char *text = file_text(dir, "metrics.jsonl"); /* while the record is still open */
-    assert_string_equal(
-        text, "{\"step\":1,\"tokens\":2048,\"loss\":9.25,\"lr\":0.5,\"tok_s\":1000000,\"ms\":2,"
-              "\"peak_bytes\":4096}\n"
-              "{\"step\":2,\"tokens\":4096,\"loss\":null,\"lr\":0.5,\"grad_norm\":null,"
-              "\"note\":\"loss is NaN, grad_norm is infinite\"}\n"
-              "{\"step\":2,\"val_loss\":3.125}\n"
-              "{\"step\":3,\"val_loss\":null,\"note\":\"val_loss is -infinite\"}\n");
+    assert_string_equal(text,
+                        "{\"step\":1,\"tokens\":2048,\"counted\":2000,\"loss\":9.25,\"lr\":0.5,"
+                        "\"tok_s\":1000000,\"ms\":2,"
+                        "\"peak_bytes\":4096}\n"
+                        "{\"step\":2,\"tokens\":4096,\"loss\":null,\"lr\":0.5,\"grad_norm\":null,"
+                        "\"note\":\"loss is NaN, grad_norm is infinite\"}\n"
+                        "{\"step\":2,\"val_loss\":3.125}\n"
+                        "{\"step\":3,\"val_loss\":null,\"note\":\"val_loss is -infinite\"}\n");
     free(text);
 
     /* Counts come back exactly, measurements to the last digit that a float has. */

@@ -83,11 +83,10 @@ static void test_shard__header_bytes_are_as_documented(void **state)
     data_files_remove(folder);
 }
 
-static void test_shard__every_flipped_byte_is_found(void **state)
+/* A file of the folder, which it removes. */
+static void check_flipped_bytes(char *folder, char *path)
 {
-    (void)state;
-    char *folder = data_files_folder(), *bad = io_join(folder, "bad.shard");
-    char *path = data_files_shard(folder, "train-00000", 5, 40, 1000);
+    char *bad = io_join(folder, "bad.shard");
     size_t size;
     uint8_t *bytes = data_files_read(path, &size);
     for (size_t at = 0; at < size; at++) {
@@ -113,6 +112,57 @@ static void test_shard__every_flipped_byte_is_found(void **state)
     free(path);
     free(bad);
     data_files_remove(folder);
+}
+
+static void test_shard__every_flipped_byte_is_found(void **state)
+{
+    (void)state;
+    char *folder = data_files_folder();
+    check_flipped_bytes(folder, data_files_shard(folder, "train-00000", 5, 40, 1000));
+    folder = data_files_folder();
+    check_flipped_bytes(folder, data_files_masked(folder, "train-00000", 5, 43, 1000));
+}
+
+/* Any stretch of a mask, across its bytes and the chunks that are read, and its bits in the
+ * file. */
+static void test_shard__keeps_which_tokens_count(void **state)
+{
+    (void)state;
+    const uint64_t counts[] = {1, 9, 64, 70003};
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+        uint64_t count = counts[k], left_out = 0;
+        char *folder = data_files_folder();
+        char *path = data_files_masked(folder, "train-00000", 0, count, 100000);
+        Shard shard;
+        assert_int_equal(shard_open(&shard, path, false), 0);
+        assert_int_equal(shard_scan(&shard), 0);
+        int32_t *tokens = mem_alloc(count * sizeof *tokens);
+        for (uint64_t first = 0; first < count; first += 1 + first / 3) {
+            for (uint64_t last = first; last <= count; last += 1 + (count - first) / 5) {
+                shard_read(&shard, first, last - first, tokens);
+                shard_mask(&shard, first, last - first, tokens);
+                for (uint64_t i = first; i < last; i++) {
+                    assert_int_equal(tokens[i - first], data_files_counts(i) ? (int32_t)i : -1);
+                }
+            }
+        }
+        size_t size;
+        uint8_t *bytes = data_files_read(path, &size);
+        uint64_t at = 256 + count * 4;
+        assert_int_equal(size, at + (count + 7) / 8);
+        for (uint64_t i = 0; i < count; i++) {
+            left_out += !data_files_counts(i);
+            assert_int_equal(bytes[at + i / 8] >> (i % 8) & 1, !data_files_counts(i));
+        }
+        assert_int_equal(bytes[8], 2);
+        assert_int_equal(shard.left_out, left_out);
+        assert_memory_equal(bytes + 64, &left_out, 8);
+        free(bytes);
+        free(tokens);
+        shard_close(&shard);
+        free(path);
+        data_files_remove(folder);
+    }
 }
 
 static void test_shard__every_truncation_is_found(void **state)
@@ -151,7 +201,8 @@ static void test_shard__consistent_nonsense_is_refused(void **state)
         uint64_t value;
         const char *says;
     } cases[] = {
-        {8, 4, 2, "version 2"},
+        {8, 4, 3, "version 3"},
+        {8, 4, 2, "truncated"},
         {12, 4, 3, "makes no sense"},
         {12, 4, 0xffffffff, "makes no sense"},
         {16, 8, 0, "makes no sense"},
@@ -237,6 +288,7 @@ int main(void)
         cmocka_unit_test(test_shard__round_trips_u16_and_u32),
         cmocka_unit_test(test_shard__header_bytes_are_as_documented),
         cmocka_unit_test(test_shard__every_flipped_byte_is_found),
+        cmocka_unit_test(test_shard__keeps_which_tokens_count),
         cmocka_unit_test(test_shard__every_truncation_is_found),
         cmocka_unit_test(test_shard__consistent_nonsense_is_refused),
         cmocka_unit_test(test_shard__fuzzed_shards_never_crash),

@@ -85,6 +85,118 @@ static void test_trainer__accumulated_gradients_equal_the_large_batch(void **sta
     free(grads[1]);
 }
 
+/* Eight sequences, of whose tokens some count, in batches of 8 / accum: the weights after one
+ * update by SGD with rate 1, whose difference to those before is the gradient. In f64 on ref.
+ * only: the one token that counts; -1: two of three do, more of them in early sequences, and none
+ * in the last. */
+#define COUNTED_SEQ 5
+
+static bool counts(int64_t i, int64_t only)
+{
+    int64_t sequence = i / COUNTED_SEQ;
+    return only >= 0 ? i == only : sequence < 7 && i * i % (sequence + 2) != 1;
+}
+
+static double *counted_update(int64_t accum, double clip, int64_t only, double *loss, double *norm)
+{
+    TrainerSetup setup = small_setup("llama-22m", 8 / accum, accum, COUNTED_SEQ);
+    SpecOverrides o = {.layers = 1, .width = 12, .heads = 2, .ffn = 10, .vocab = 17, .context = 9};
+    assert_int_equal(spec_resolve("llama-22m", &o, 0, &setup.spec), 0);
+    setup.dtype = DT_F64;
+    setup.optimizer = (OptimizerSettings){.id = OPTIMIZER_SGD, .clip = clip};
+    Backend *backend = ref_backend_open();
+    TrainPlan plan;
+    Trainer t;
+    trainer_plan(&setup, backend, &plan);
+    assert_int_equal(trainer_open(&t, &setup, backend, &plan), 0);
+    fill_params(&t);
+    double *before = gold_download(backend, t.optimizer.param);
+    Tokens tokens = make_tokens(8, setup.seq, setup.batch, setup.spec.vocab);
+    int64_t count = 0;
+    for (int64_t i = 0; i < 8 * setup.seq; i++) {
+        tokens.targets[i] = counts(i, only) ? tokens.targets[i] : -1;
+        count += counts(i, only);
+    }
+    for (int64_t micro = 0; micro < accum; micro++) {
+        int64_t at = micro * setup.batch * setup.seq;
+        trainer_micro_step(&t, (HostBatch){tokens.ids + at, tokens.targets + at, tokens.order + at},
+                           micro);
+    }
+    trainer_update(&t, 1, 0);
+    trainer_post(&t);
+    trainer_fetch(&t, loss, norm);
+    assert_true(t.fetched_counted == (double)count);
+    double *gradient = gold_download(backend, t.optimizer.param);
+    for (int64_t i = 0; i < t.model.params.flat; i++) {
+        gradient[i] = before[i] - gradient[i];
+    }
+    free(before);
+    free_tokens(tokens);
+    trainer_close(&t);
+    backend->close(backend);
+    return gradient;
+}
+
+/* The mean over tokens that count is by definition that of the tokens one by one. */
+static void test_trainer__the_mean_is_over_the_tokens_that_count(void **state)
+{
+    (void)state;
+    TrainerSetup setup = small_setup("llama-22m", 1, 1, COUNTED_SEQ);
+    SpecOverrides o = {.layers = 1, .width = 12, .heads = 2, .ffn = 10, .vocab = 17, .context = 9};
+    assert_int_equal(spec_resolve("llama-22m", &o, 0, &setup.spec), 0);
+    Model model;
+    model_init(&model, &setup.spec, DT_F64, 1);
+    int64_t flat = model.params.flat, count = 0;
+    model_free(&model);
+    double *mean = mem_zalloc((size_t)flat, sizeof *mean), mean_loss = 0, loss, norm;
+    for (int64_t token = 0; token < 8 * COUNTED_SEQ; token++) {
+        if (counts(token, -1)) {
+            double *one = counted_update(1, 0, token, &loss, &norm);
+            for (int64_t i = 0; i < flat; i++) {
+                mean[i] += one[i];
+            }
+            mean_loss += loss;
+            count++;
+            free(one);
+        }
+    }
+    double mean_norm = 0;
+    for (int64_t i = 0; i < flat; i++) {
+        mean[i] /= (double)count;
+        mean_norm += mean[i] * mean[i];
+    }
+    mean_norm = sqrt(mean_norm);
+    mean_loss /= (double)count;
+    assert_true(count > 10 && count < 8 * COUNTED_SEQ - 10);
+    for (int64_t accum = 1; accum <= 8; accum *= 2) {
+        for (int clipped = 0; clipped < 2; clipped++) {
+            double clip = clipped ? 0.5 * mean_norm : 0;
+            double *found = counted_update(accum, clip, -1, &loss, &norm);
+            assert_true(fabs(loss - mean_loss) <= 1e-12 * mean_loss);
+            assert_true(fabs(norm - mean_norm) <= 1e-12 * mean_norm);
+            double factor = clipped ? (double)(float)clip / (mean_norm + 1e-6) : 1;
+            for (int64_t i = 0; i < flat; i++) {
+                if (!(fabs(found[i] - factor * mean[i]) <= 1e-13)) {
+                    fail_msg("accum %lld: gradient %lld is %.15g, by hand %.15g", (long long)accum,
+                             (long long)i, found[i], factor * mean[i]);
+                }
+            }
+            free(found);
+        }
+    }
+    free(mean);
+}
+
+/* An update without a token that counts leaves the weights alone. */
+static void test_trainer__nothing_counts(void **state)
+{
+    (void)state;
+    double loss, norm;
+    double *gradient = counted_update(2, 1, INT64_MAX, &loss, &norm);
+    assert_true(loss == 0 && norm == 0 && gradient[0] == 0 && gradient[11] == 0);
+    free(gradient);
+}
+
 static void test_trainer__same_seed_same_bits(void **state)
 {
     (void)state;
@@ -300,6 +412,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trainer__accumulation_equals_the_large_batch),
         cmocka_unit_test(test_trainer__accumulated_gradients_equal_the_large_batch),
+        cmocka_unit_test(test_trainer__the_mean_is_over_the_tokens_that_count),
+        cmocka_unit_test(test_trainer__nothing_counts),
         cmocka_unit_test(test_trainer__same_seed_same_bits),
         cmocka_unit_test(test_trainer__recompute_gives_the_same_bits),
         cmocka_unit_test(test_trainer__plan_is_exact),

@@ -3,7 +3,9 @@
 
 #include "api/internal.h"
 #include "base/mem.h"
+#include "data/instruct.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The last part of the path: what a manifest calls the tokenizer. */
@@ -27,9 +29,13 @@ int api_prepare(const Config *cfg, int count, char **inputs, Dataset *dataset)
                               .val_fraction = cfg->val_fraction,
                               .shard_tokens = (uint64_t)cfg->shard_tokens,
                               .threads = config_threads(cfg)};
+    char *chat = NULL;
     code = tokenizer_end(tokenizer, cfg->end[0] != '\0' ? cfg->end : NULL, &options.end);
+    code = code != 0 ? code : chat_template_open(cfg->chat_template, tokenizer, &chat);
+    options.source.chat = chat;
     code = code != 0 ? code : prepare_dataset(&options);
     code = code != 0 ? code : dataset_open(dataset, cfg->out, (DatasetOptions){0});
+    free(chat);
     tokenizer_free(tokenizer);
     return code;
 }

@@ -7,7 +7,7 @@
 #include "base/progress.h"
 #include "base/show.h"
 #include "base/signals.h"
-#include "data/source.h"
+#include "data/instruct.h"
 #include "text/bpe_train.h"
 
 #include <inttypes.h>
@@ -132,7 +132,11 @@ int api_tokenizer_train(const Config *cfg, int count, char **inputs, TrainedToke
     int code = bpe_train_check(&options);
     code = code != 0 ? code : tokenizer_check_target(cfg->out);
     code = code != 0 ? code : pretok_open(cfg->pattern, &pretok);
-    code = code != 0 ? code : source_open(text_source_options(cfg, count, inputs), &source);
+    SourceOptions texts = text_source_options(cfg, count, inputs);
+    char *chat = NULL;
+    code = code != 0 ? code : chat_template_open(cfg->chat_template, NULL, &chat);
+    texts.chat = chat;
+    code = code != 0 ? code : source_open(texts, &source);
     if (code == 0) {
         size_t limit = cfg->memory_limit > 0 ? (size_t)cfg->memory_limit : mem_available() / 4;
         WordCount *words =
@@ -146,6 +150,7 @@ int api_tokenizer_train(const Config *cfg, int count, char **inputs, TrainedToke
         word_count_close(words);
     }
     source_close(source);
+    free(chat);
     pretok_close(pretok);
     free(specials);
     return code;

@@ -26,6 +26,13 @@
     X(DDP_OVERLAP, "overlap") \
     X(DDP_ZERO1, "zero1")
 
+/* Of the matrices in a GGUF file (exchange/gguf.h). */
+#define GGUF_CHOICES(X)  \
+    X(GGUF_F32, "f32")   \
+    X(GGUF_F16, "f16")   \
+    X(GGUF_BF16, "bf16") \
+    X(GGUF_Q8_0, "q8_0")
+
 /* Patterns that cut text into pieces (text/pretok.c, which has the rows). */
 #define PRETOK_GPT2 "gpt2"
 #define PRETOK_LLAMA3 "llama3"

@@ -34,6 +34,10 @@ static void print_split(const Split *split)
                   show_count(split->documents, split->documents > 0, documents),
                   show_count(split->text_bytes, split->text_bytes > 0, bytes), ratio,
                   split->shard_count);
+    if (split->left_out > 0) {
+        printf("%-10s %15s\n", "  counted",
+               show_count(split->tokens - split->left_out, true, tokens));
+    }
 }
 
 static void print_dataset(const Dataset *dataset)

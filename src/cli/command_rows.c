@@ -62,12 +62,14 @@ const CommandRow command_rows[COMMAND_COUNT] = {
         {cmd_data_prepare, "text to shards of tokens", " INPUT...",
          "Turns text into a folder that train reads. An input is a text file, a JSONL file, a "
          "folder of these, - for standard input, or builtin:stories[:BYTES]. In text, "
-         "<|endoftext|> separates documents; without it a file is one. Documents are set aside for "
-         "validation by a hash of their content; the others go into shards in the order given. The "
-         "same text and options give the same bytes.",
+         "<|endoftext|> separates documents; without it a file is one. Of JSON lines with a prompt "
+         "and a completion, or with messages, the completions count in the loss. Documents are set "
+         "aside for validation by a hash of their content; the others go into shards in the order "
+         "given. The same text and options give the same bytes.",
          "data prepare --tokenizer tok.json --out shards book.txt\n"
          "data prepare --tokenizer tok.json --out shards --val-fraction 0.05 texts/\n"
          "data prepare --tokenizer tok.json --out shards --field content a.jsonl\n"
+         "data prepare --tokenizer tok.json --out shards --chat-template chatml chats.jsonl\n"
          "data prepare --out byte-shards book.txt\n"},
     [COMMAND_DATA_STORIES] =
         {cmd_data_stories, "write the built-in corpus as text", "",
@@ -174,12 +176,13 @@ const CommandRow command_rows[COMMAND_COUNT] = {
          "eval runs/x --each articles.jsonl\n"
          "eval runs/x --data shards --ranks 4 --json eval.json\n"},
     [COMMAND_EXPORT] =
-        {cmd_export, "a model for Hugging Face, or a record for other tools", " RUN",
+        {cmd_export, "a model for Hugging Face or llama.cpp, or a record for other tools", " RUN",
          "Writes a run's model as a Hugging Face folder (config.json, model.safetensors, "
-         "tokenizer.json, generation_config.json), or its records as CSV files or TensorBoard "
-         "events.",
+         "tokenizer.json, generation_config.json) or as a GGUF file for llama.cpp, or its records "
+         "as CSV files or TensorBoard events.",
          "export runs/x --out hf-model\n"
          "export runs/x --out hf-model --dtype bf16 --shard-bytes 2G\n"
+         "export runs/x --format gguf --type q8_0 --out x.gguf\n"
          "export runs/x --format csv --out tables\n"
          "export runs/x --format tensorboard --out events\n"},
     [COMMAND_IMPORT] =

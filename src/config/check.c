@@ -133,7 +133,7 @@ static int check_format(const Config *cfg)
     }
     return source_error(
         option_source(cfg, format), format->name, " %s: %s", format->choices[cfg->format],
-        export ? "an export is hf, csv or tensorboard" : "texts are read as text or jsonl");
+        export ? "an export is hf, gguf, csv or tensorboard" : "texts are read as text or jsonl");
 }
 
 /* What suits the preset, where the options leave it open. Weights that are trained already (--init)

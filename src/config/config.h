@@ -82,7 +82,8 @@ enum { /* the first three of texts, the others of exports */
        CONFIG_FORMAT_JSONL,
        CONFIG_FORMAT_HF,
        CONFIG_FORMAT_CSV,
-       CONFIG_FORMAT_TENSORBOARD
+       CONFIG_FORMAT_TENSORBOARD,
+       CONFIG_FORMAT_GGUF
 };
 enum { CONFIG_TIES_IDS, CONFIG_TIES_LEXICOGRAPHIC };
 enum { CONFIG_UNIT_DOCUMENT, CONFIG_UNIT_LINE };
@@ -178,6 +179,7 @@ typedef struct Config {
     /* text */
     int format;  /* CONFIG_FORMAT_* */
     char *field; /* of a JSON line that holds the text */
+    char *chat_template;
     bool skip_bad;
     int64_t bytes; /* of stories */
 
@@ -214,6 +216,7 @@ typedef struct Config {
     bool each;       /* document by itself */
 
     /* export */
+    int type; /* GGUF_* of base/choices.h */
     int64_t shard_bytes;
 
     /* watch */

@@ -19,8 +19,10 @@ static const char *const ddps[] = {DDP_CHOICES(CHOICE_WORD) NULL};
 static const char *const comm_dtypes[] = {"f32", "bf16", NULL};
 static const char *const links[] = {"none",   "nvlink", "pcie",     "ib400",
                                     "eth100", "eth10",  "measured", NULL};
-static const char *const formats[] = {"auto", "text", "jsonl", "hf", "csv", "tensorboard", NULL};
+static const char *const formats[] = {"auto", "text",        "jsonl", "hf",
+                                      "csv",  "tensorboard", "gguf",  NULL};
 static const char *const document_kinds[] = {"joined", "separate", NULL};
+static const char *const gguf_types[] = {GGUF_CHOICES(CHOICE_WORD) NULL};
 static const char *const splits[] = {"val", "train", NULL};
 static const char *const ties[] = {"ids", "lexicographic", NULL};
 static const char *const units[] = {"document", "line", NULL};
@@ -189,7 +191,7 @@ static const Option options[] = {
      "type of activations and of the weights they meet; the optimizer keeps f32; fp8: bf16, but "
      "linear layers and the head multiply in e4m3 (Hopper, Ada and newer); auto: bf16 on a GPU, "
      "else f32",
-     ALSO({BIT(EXPORT), "type of the tensors; auto: f32"},
+     ALSO({BIT(EXPORT), "hf: type of the tensors; auto: f32"},
           {USE, "type of the weights; auto: bf16 on a GPU, else f32"},
           {KERNEL | MACHINE, "type that is timed; auto: bf16 on a GPU, else f32"})},
     {"attention", CHOICE(attention, "auto", attentions), GROUP, STEP, RECORDED, ROUNDING,
@@ -264,7 +266,9 @@ static const Option options[] = {
           {BIT(PROFILE), "trace to write; without it profile.json; - is standard output"},
           {BIT(REPORT), "folder to write to; without it beside the records"},
           {BIT(SWEEP), "folder of the experiment; without it experiments/NAME"},
-          {BIT(EXPORT), "folder to make; with --format csv or tensorboard what is written there"},
+          {BIT(EXPORT),
+           "folder to make; with --format gguf the file, with csv or tensorboard what is "
+           "written there"},
           {BIT(IMPORT), "run directory to make"},
           {BIT(DEMO), "folder of the demo; without it demo"}),
      .required = READING | BIT(DATA_STORIES) | BIT(EXPORT) | BIT(IMPORT)},
@@ -294,9 +298,16 @@ static const Option options[] = {
 #define GROUP "Text"
     {"format", CHOICE(format, "auto", formats), GROUP, READING | BIT(EVAL) | BIT(EXPORT), NO_RUN, 0,
      "of the inputs: text or jsonl; auto: jsonl for names that end in .jsonl or .ndjson, else text",
-     ALSO({BIT(EXPORT), "hf for Hugging Face, csv or tensorboard; auto: hf"})},
+     ALSO({BIT(EXPORT), "hf for Hugging Face, gguf for llama.cpp, csv or tensorboard; auto: hf"})},
     {"field", TEXT(field, "text", "NAME"), GROUP, READING | BIT(EVAL), NO_RUN, 0,
-     "of a JSON line: what holds the document"},
+     "of a JSON line: what holds the document; a line without it may have \"prompt\" and "
+     "\"completion\", or \"messages\"",
+     ALSO({BIT(EVAL), "of a JSON line: what holds the document"})},
+    {"chat-template", TEXT(chat_template, "auto", "auto|chatml|llama3|FILE"), GROUP, READING,
+     NO_RUN, 0,
+     "of JSON lines with \"messages\": how one is written, a file with {role} and {content}; auto: "
+     "by "
+     "the markers that the tokenizer has"},
     {"skip-bad", BOOL(skip_bad, "off"), GROUP, READING | BIT(EVAL), NO_RUN, 0,
      "leave out JSON lines that are broken, and say how many"},
     {"bytes", BYTES(bytes, "16M", 1, 1e15), GROUP, BIT(DATA_STORIES), NO_RUN, 0,
@@ -400,8 +411,10 @@ static const Option options[] = {
 #undef GROUP
 
 #define GROUP "Export"
+    {"type", CHOICE(type, "f32", gguf_types), GROUP, BIT(EXPORT), NO_RUN, 0,
+     "gguf: of the matrices; q8_0: 8 bits each and a scale for every 32; norms and biases are f32"},
     {"shard-bytes", BYTES(shard_bytes, "5G", 1, 1e15), GROUP, BIT(EXPORT), NO_RUN, 0,
-     "size above which the tensors are spread over several files"},
+     "hf: size above which the tensors are spread over several files"},
 #undef GROUP
 
 #define GROUP "Watching"

@@ -83,14 +83,16 @@ struct UpdateRange {
     Bf16 *low; /* may be NULL */
     const float *grad;
     float *m, *v;
-    const float *hyper, *norm_sq;
+    const float *hyper, *norm_sq, *left_out; /* left_out may be NULL */
+    float tokens;
     int64_t count;
     bool decay;
 };
 
 /* What all elements have in common. */
 struct UpdateStep {
-    float lr, beta1, beta2, rest1, rest2, eps, decay, correction1, correction2, clip;
+    float lr, beta1, beta2, rest1, rest2, eps, decay, correction1, correction2;
+    float factor; /* of gradients: mean over tokens that count, and clipping */
 };
 
 __device__ static UpdateStep read_step(const UpdateRange &args)
@@ -106,7 +108,12 @@ __device__ static UpdateStep read_step(const UpdateRange &args)
     step.correction1 = 1 / args.hyper[HYPER_CORRECTION1];
     step.correction2 = 1 / args.hyper[HYPER_CORRECTION2];
     float clip = args.hyper[HYPER_CLIP];
-    step.clip = clip > 0 ? fminf(1, clip / (sqrtf(*args.norm_sq) + 1e-6f)) : 1;
+    float left_out = args.left_out != NULL ? *args.left_out : 0, mean = 1;
+    if (left_out > 0) {
+        mean = left_out < args.tokens ? args.tokens / (args.tokens - left_out) : 0;
+    }
+    float norm = mean * sqrtf(*args.norm_sq);
+    step.factor = mean * (clip > 0 ? fminf(1, clip / (norm + 1e-6f)) : 1);
     return step;
 }
 
@@ -123,7 +130,7 @@ __device__ static void update(const UpdateRange &args, const UpdateStep &step, i
     }
 #pragma unroll
     for (int k = 0; k < LANES; k++) {
-        g[k] *= step.clip;
+        g[k] *= step.factor;
         if constexpr (Adaptive) {
             m[k] = step.beta1 * m[k] + step.rest1 * g[k];
             v[k] = step.beta2 * v[k] + step.rest2 * g[k] * g[k];
@@ -185,6 +192,8 @@ template <bool Adaptive> static void update_all(Ctx *c, const UpdateArgs &args)
     range.v = Adaptive ? (float *)args.state[1].data : NULL;
     range.hyper = (const float *)args.hyper.data;
     range.norm_sq = (const float *)args.norm_sq.data;
+    range.left_out = (const float *)args.left_out.data;
+    range.tokens = (float)args.tokens;
     range.count = tensor_count(args.param);
     range.decay = args.decay;
     cudaStream_t stream = cuda_of(c)->stream;

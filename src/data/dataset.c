@@ -24,6 +24,7 @@ void split_add(Split *split, Shard shard)
         mem_realloc(split->shards, (size_t)split->shard_count + 1, sizeof *split->shards);
     split->shards[split->shard_count++] = shard;
     split->tokens += shard.tokens;
+    split->left_out += shard.left_out;
     split->documents += shard.documents;
     split->text_bytes += shard.text_bytes;
 }
@@ -69,6 +70,22 @@ int32_t split_read(const Split *split, uint64_t first, uint64_t count, int32_t *
         out += part;
     }
     return largest;
+}
+
+void split_mask(const Split *split, uint64_t first, uint64_t count, int32_t *targets)
+{
+    if (split->left_out == 0) {
+        return;
+    }
+    for (int index = shard_at(split, first); count > 0; index++) {
+        const Shard *shard = &split->shards[index];
+        uint64_t inside = first - shard->start, left = shard->tokens - inside;
+        uint64_t part = count < left ? count : left;
+        shard_mask(shard, inside, part, targets);
+        first += part;
+        count -= part;
+        targets += part;
+    }
 }
 
 int split_check(const Split *split, uint64_t first, uint64_t count)
@@ -117,8 +134,8 @@ static int check_listed(const Shard *shard, const Manifest *manifest, const Shar
 {
     bool same = shard->format == SHARD_PACER && shard->tokens == info->tokens &&
                 shard->documents == info->documents && shard->text_bytes == info->text_bytes &&
-                shard->hash == info->hash && shard->vocab == manifest->vocab &&
-                shard->tokenizer == manifest->tokenizer_hash;
+                shard->left_out == info->left_out && shard->hash == info->hash &&
+                shard->vocab == manifest->vocab && shard->tokenizer == manifest->tokenizer_hash;
     return same ? 0
                 : err_set(ERR_INPUT,
                           "%s: not the shard that " MANIFEST_FILE " beside it lists (tokens, "

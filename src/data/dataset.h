@@ -20,6 +20,7 @@ typedef struct {
     Shard *shards;
     int shard_count;
     uint64_t tokens;     /* 0: the dataset has no such split */
+    uint64_t left_out;   /* tokens that do not count in a loss */
     uint64_t documents;  /* 0 unknown */
     uint64_t text_bytes; /* 0 unknown; nats per token x tokens / text_bytes gives nats per byte */
     bool separate;       /* documents are kept apart (dataset_separate) */
@@ -82,6 +83,10 @@ void split_add(Split *split, Shard shard);
 
 /* Tokens [first, first + count) of the stream as int32; returns the largest (shard_read). */
 int32_t split_read(const Split *split, uint64_t first, uint64_t count, int32_t *out);
+
+/* targets (count), which are tokens [first, first + count): -1 in place of those that do not
+ * count. */
+void split_mask(const Split *split, uint64_t first, uint64_t count, int32_t *targets);
 
 /* shard_check of the shards that hold these tokens, at least one. */
 int split_check(const Split *split, uint64_t first, uint64_t count);

@@ -94,6 +94,7 @@ int loader_fill(const Loader *loader, uint64_t first, int64_t count, int32_t *to
         int32_t head = split_read(loader->split, start, 1, tokens);
         memcpy(tokens + 1, targets, (seq - 1) * sizeof *tokens);
         largest = head > largest ? head : largest;
+        split_mask(loader->split, start + 1, seq, targets);
         int code = split_check(loader->split, start, seq + 1);
         if (code != 0) {
             return code;

@@ -24,7 +24,8 @@ int loader_init_sequential(Loader *loader, const Split *split, int64_t seq, uint
 /* Position in the stream of the first token of a sequence. */
 uint64_t loader_start(const Loader *loader, uint64_t sequence);
 
-/* tokens, targets (count, seq): sequences [first, first + count). Any number of threads may call
+/* tokens, targets (count, seq): sequences [first, first + count); targets that do not count are
+ * -1. Any number of threads may call
  * it. ERR_INPUT naming shard, position and token when one is not below the vocabulary. */
 int loader_fill(const Loader *loader, uint64_t first, int64_t count, int32_t *tokens,
                 int32_t *targets);

@@ -118,6 +118,9 @@ static int parse_shard(Manifest *manifest, const cJSON *object)
     code = code != 0 ? code : get_count(object, "documents", &info.documents);
     code = code != 0 ? code : get_count(object, "bytes", &info.text_bytes);
     code = code != 0 ? code : get_hash(object, "hash", &info.hash);
+    if (code == 0 && json_get(object, "left_out") != NULL) {
+        code = get_count(object, "left_out", &info.left_out);
+    }
     if (code != 0) {
         return code;
     }
@@ -255,6 +258,9 @@ int manifest_write(const Manifest *manifest, const char *folder)
         json_put_whole(shard, "tokens", (int64_t)info->tokens);
         json_put_whole(shard, "documents", (int64_t)info->documents);
         json_put_whole(shard, "bytes", (int64_t)info->text_bytes);
+        if (info->left_out > 0) {
+            json_put_whole(shard, "left_out", (int64_t)info->left_out);
+        }
         put_hash(shard, "hash", info->hash);
         json_append(shards, shard);
     }

@@ -23,8 +23,11 @@ typedef struct {
     uint64_t all_documents;
 } Sink;
 
-/* Documents go into the stream with their split as the tag, and come out of it as ids in the same
- * order, which take_ids writes. */
+/* Documents go into the stream with their split and these as the tag, and come out of it as ids in
+ * the same order, which take_ids writes. The pieces of a document of which not all counts go one by
+ * one. */
+enum { TAG_SPLIT = 1, TAG_LEFT_OUT = 2, TAG_GOES_ON = 4 };
+
 typedef struct {
     const PrepareOptions *options;
     TextSource *source;
@@ -71,7 +74,8 @@ static int close_shard(Preparation *p, int split)
 
 /* Appends as many of the ids to the split's shard as it has room for: *part of them, at least
  * one. A full shard gives way to a new one first. */
-static int put_some(Preparation *p, int split, const uint32_t *ids, size_t count, size_t *part)
+static int put_some(Preparation *p, int split, const uint32_t *ids, size_t count, bool left_out,
+                    size_t *part)
 {
     Sink *sink = &p->sinks[split];
     if (sink->writer != NULL && shard_writer_tokens(sink->writer) == p->options->shard_tokens) {
@@ -86,7 +90,11 @@ static int put_some(Preparation *p, int split, const uint32_t *ids, size_t count
     }
     uint64_t room = p->options->shard_tokens - shard_writer_tokens(sink->writer);
     *part = count < room ? count : (size_t)room;
-    return shard_writer_put(sink->writer, ids, *part);
+    code = shard_writer_put(sink->writer, ids, *part);
+    if (left_out) {
+        shard_writer_leave_out(sink->writer, *part);
+    }
+    return code;
 }
 
 static uint64_t text_of(const Tokenizer *tokenizer, const uint32_t *ids, size_t count)
@@ -104,20 +112,21 @@ static int take_ids(void *context, uint64_t tag, const uint32_t *ids, size_t cou
                     bool ends)
 {
     Preparation *p = context;
-    int split = (int)tag, code = 0;
+    int split = (int)(tag & TAG_SPLIT), code = 0;
+    bool left_out = (tag & TAG_LEFT_OUT) != 0;
     Sink *sink = &p->sinks[split];
     while (code == 0 && count > 0) {
         size_t part = 0;
-        code = put_some(p, split, ids, count, &part);
+        code = put_some(p, split, ids, count, left_out, &part);
         uint64_t text = part < count ? text_of(p->options->tokenizer, ids, part) : bytes;
         sink->text_bytes += code == 0 ? text : 0;
         bytes -= text;
         ids += part;
         count -= part;
     }
-    if (code == 0 && ends) {
+    if (code == 0 && ends && (tag & TAG_GOES_ON) == 0) {
         size_t part;
-        code = put_some(p, split, &p->options->end, 1, &part);
+        code = put_some(p, split, &p->options->end, 1, left_out, &part);
         sink->documents += code == 0;
         sink->all_documents += code == 0;
     }
@@ -130,10 +139,31 @@ static int check_interrupted(const Preparation *p)
     return interrupted == NULL ? 0 : interrupted();
 }
 
+static int prepare_pieces(Preparation *p, const SourceDocument *document, uint64_t split)
+{
+    int code = 0;
+    uint64_t start = 0;
+    for (size_t i = 0; code == 0 && i < document->piece_count; i++) {
+        const SourcePiece *piece = &document->pieces[i];
+        bool last = i + 1 == document->piece_count;
+        rounds_begin(p->stream->rounds,
+                     split | (piece->counts ? 0 : TAG_LEFT_OUT) | (last ? 0 : TAG_GOES_ON));
+        code = rounds_put(p->stream->rounds, document->bytes + start, (size_t)(piece->end - start));
+        code = code != 0 ? code : rounds_end(p->stream->rounds);
+        start = piece->end;
+    }
+    progress_say(&p->progress, source_position(p->source), source_bytes(p->source));
+    return code != 0 ? code : check_interrupted(p);
+}
+
 static int prepare_document(Preparation *p, const SourceDocument *document)
 {
     double draw = (double)(document->hash >> 11) * 0x1p-53; /* in [0, 1) */
-    rounds_begin(p->stream->rounds, draw < p->options->val_fraction ? VALIDATION : TRAIN);
+    uint64_t split = draw < p->options->val_fraction ? VALIDATION : TRAIN;
+    if (document->pieces != NULL) {
+        return prepare_pieces(p, document, split);
+    }
+    rounds_begin(p->stream->rounds, split);
     int code = 0;
     for (size_t size = 1; code == 0 && size > 0;) {
         const uint8_t *bytes;

@@ -5,12 +5,10 @@
 #include "base/escape.h"
 #include "base/mem.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 /* llm.c: 256 int32, of which the first three count; then the tokens. */
@@ -22,7 +20,6 @@
 #define LLMC_MAGIC_EVAL 20240522u
 
 #define SCAN_CHUNK ((uint64_t)1 << 20) /* bytes: hash and maximum while they are in the cache */
-#define PUT_CHUNK 4096                 /* tokens narrowed to uint16 at a time */
 #define READ_CHUNK 4096                /* tokens read at a time */
 #define HEAD_BYTES 512                 /* of a file, by which its format is known */
 
@@ -41,17 +38,19 @@ const char *shard_format_name(ShardFormat format)
     return "built in";
 }
 
-/* The file holds a header of `header` bytes and shard->tokens tokens, and nothing else. */
+/* The file holds a header of `header` bytes, shard->tokens tokens and the mask if there is one, and
+ * nothing else. */
 static int check_length(Shard *shard, uint64_t header)
 {
     uint64_t width = (uint64_t)shard->token_bytes, actual = io_file_size(shard->file);
-    if (shard->tokens > (UINT64_MAX - header) / width) {
+    if (shard->tokens > (UINT64_MAX - header) / (width + 1)) {
         return err_set(ERR_INPUT,
                        "the header promises an impossible %" PRIu64
                        " tokens: it was damaged; prepare or copy the file again",
                        shard->tokens);
     }
     uint64_t expected = header + shard->tokens * width;
+    expected += shard->masked ? shard_mask_bytes(shard->tokens) : 0;
     if (actual != expected) {
         return err_set(ERR_INPUT,
                        "%s: %" PRIu64 " tokens make %" PRIu64 " bytes, the file has %" PRIu64
@@ -79,11 +78,11 @@ static int open_pacer(Shard *shard, const Head *head)
     }
     ShardHeader header;
     memcpy(&header, head->bytes, sizeof header);
-    if (header.version != SHARD_VERSION) {
+    if (header.version != SHARD_VERSION && header.version != SHARD_VERSION_MASKED) {
         return err_set(ERR_INPUT,
                        "shard format version %" PRIu32
-                       ", this pacer reads version %u; prepare it again with this pacer",
-                       header.version, SHARD_VERSION);
+                       ", this pacer reads versions %u and %u; prepare it again with this pacer",
+                       header.version, SHARD_VERSION, SHARD_VERSION_MASKED);
     }
     if (io_hash(&header, offsetof(ShardHeader, header_hash)) != header.header_hash) {
         return err_set(ERR_INPUT,
@@ -98,14 +97,17 @@ static int open_pacer(Shard *shard, const Head *head)
     shard->text_bytes = header.text_bytes;
     shard->tokenizer = header.tokenizer;
     shard->hash = header.payload_hash;
+    shard->masked = header.version == SHARD_VERSION_MASKED;
+    shard->left_out = shard->masked ? header.left_out : 0;
     bool width = shard->token_bytes == 2 || shard->token_bytes == 4;
     uint64_t limit = shard->token_bytes == 2 ? UINT16_MAX + 1u : SHARD_MAX_VOCAB;
     if (!width || shard->tokens == 0 || shard->vocab == 0 || shard->vocab > limit ||
-        shard->documents > shard->tokens) {
-        return err_set(ERR_INPUT,
-                       "the header makes no sense (%d bytes per token, %" PRIu64
-                       " tokens, vocabulary %" PRIu64 ", %" PRIu64 " documents); prepare it again",
-                       shard->token_bytes, shard->tokens, shard->vocab, shard->documents);
+        shard->documents > shard->tokens || shard->left_out > shard->tokens) {
+        return err_set(
+            ERR_INPUT,
+            "the header makes no sense (%d bytes per token, %" PRIu64 " tokens, vocabulary %" PRIu64
+            ", %" PRIu64 " documents, %" PRIu64 " tokens left out); prepare it again",
+            shard->token_bytes, shard->tokens, shard->vocab, shard->documents, shard->left_out);
     }
     return check_length(shard, SHARD_HEADER_BYTES);
 }
@@ -257,6 +259,13 @@ static uint32_t largest_in(const void *tokens, int token_bytes, uint64_t count)
     return token_bytes == 2 ? largest_u16(tokens, count) : largest_u32(tokens, count);
 }
 
+/* Bytes [first, first + count) of the mask. */
+static void read_mask(const Shard *shard, uint64_t first, uint64_t count, void *room)
+{
+    uint64_t start = shard->header + shard->tokens * (uint64_t)shard->token_bytes;
+    (void)io_file_read(shard->file, start + first, room, (size_t)count);
+}
+
 int shard_scan(Shard *shard)
 {
     if (shard->scanned) {
@@ -273,6 +282,12 @@ int shard_scan(Shard *shard)
         XXH3_64bits_update(hash, tokens, (size_t)(count * (uint64_t)shard->token_bytes));
         uint32_t here = largest_in(tokens, shard->token_bytes, count);
         largest = here > largest ? here : largest;
+    }
+    for (uint64_t at = 0, all = shard->masked ? shard_mask_bytes(shard->tokens) : 0; at < all;) {
+        uint64_t part = all - at < SCAN_CHUNK ? all - at : SCAN_CHUNK;
+        read_mask(shard, at, part, room);
+        XXH3_64bits_update(hash, room, (size_t)part);
+        at += part;
     }
     free(room);
     uint64_t digest = XXH3_64bits_digest(hash);
@@ -376,6 +391,23 @@ int32_t shard_read(const Shard *shard, uint64_t first, uint64_t count, int32_t *
     return largest;
 }
 
+void shard_mask(const Shard *shard, uint64_t first, uint64_t count, int32_t *targets)
+{
+    uint8_t bits[READ_CHUNK];
+    while (shard->masked && count > 0) {
+        uint64_t inside = first % 8, part = 8 * READ_CHUNK - inside;
+        part = count < part ? count : part;
+        read_mask(shard, first / 8, shard_mask_bytes(inside + part), bits);
+        for (uint64_t i = 0; i < part; i++) {
+            bool out = (bits[(inside + i) / 8] >> ((inside + i) % 8) & 1) != 0;
+            targets[i] = out ? -1 : targets[i];
+        }
+        first += part;
+        count -= part;
+        targets += part;
+    }
+}
+
 uint32_t shard_token(const Shard *shard, uint64_t position)
 {
     PACER_ASSERT(position < shard->tokens, "position %" PRIu64 " of %" PRIu64, position,
@@ -403,150 +435,4 @@ uint64_t shard_find_at_least(const Shard *shard, uint64_t limit)
         return first + at;
     }
     return shard->tokens;
-}
-
-/* ---- Writing ---- */
-
-struct ShardWriter {
-    char *folder, *stem, *temporary;
-    IoWriter *file;
-    XXH3_state_t *hash; /* of the tokens alone: the header is not known yet */
-    uint64_t vocab, tokenizer, tokens;
-    int token_bytes;
-};
-
-static void writer_free(ShardWriter *writer)
-{
-    XXH3_freeState(writer->hash);
-    free(writer->folder);
-    free(writer->stem);
-    free(writer->temporary);
-    free(writer);
-}
-
-int shard_writer_open(const char *folder, const char *stem, uint64_t vocab, uint64_t tokenizer,
-                      ShardWriter **out)
-{
-    PACER_ASSERT(vocab > 0 && vocab <= SHARD_MAX_VOCAB, "vocabulary %" PRIu64, vocab);
-    *out = NULL;
-    char *name = mem_format("%s" SHARD_SUFFIX IO_TEMPORARY, stem);
-    char *temporary = io_join(folder, name);
-    free(name);
-    IoWriter *file;
-    int code = io_writer_open(temporary, &file);
-    if (code != 0) {
-        free(temporary);
-        return code;
-    }
-    ShardWriter *writer = mem_alloc(sizeof *writer);
-    *writer = (ShardWriter){.folder = mem_strdup(folder),
-                            .stem = mem_strdup(stem),
-                            .temporary = temporary,
-                            .file = file,
-                            .hash = mem_checked(XXH3_createState(), sizeof(XXH3_state_t *)),
-                            .vocab = vocab,
-                            .tokenizer = tokenizer,
-                            .token_bytes = vocab <= UINT16_MAX + 1u ? 2 : 4};
-    XXH3_64bits_reset(writer->hash);
-    static const uint8_t no_header[SHARD_HEADER_BYTES];
-    io_writer_put(file, no_header, sizeof no_header);
-    *out = writer;
-    return 0;
-}
-
-static int put_bytes(ShardWriter *writer, const void *bytes, uint64_t size)
-{
-    XXH3_64bits_update(writer->hash, bytes, (size_t)size);
-    return io_writer_put(writer->file, bytes, (size_t)size);
-}
-
-int shard_writer_put(ShardWriter *writer, const uint32_t *tokens, uint64_t count)
-{
-    int code = 0;
-    for (uint64_t done = 0; done < count;) {
-        uint16_t narrow[PUT_CHUNK];
-        uint64_t part = count - done < PUT_CHUNK ? count - done : PUT_CHUNK;
-        uint32_t largest = 0;
-        for (uint64_t i = 0; i < part; i++) {
-            largest = tokens[done + i] > largest ? tokens[done + i] : largest;
-            narrow[i] = (uint16_t)tokens[done + i];
-        }
-        PACER_ASSERT(largest < writer->vocab, "token %u, vocabulary %" PRIu64, largest,
-                     writer->vocab);
-        code = writer->token_bytes == 2 ? put_bytes(writer, narrow, part * 2)
-                                        : put_bytes(writer, tokens + done, part * 4);
-        done += part;
-    }
-    writer->tokens += count;
-    return code;
-}
-
-uint64_t shard_writer_tokens(const ShardWriter *writer)
-{
-    return writer->tokens;
-}
-
-/* Puts the header over the zeros at the front of the finished file. */
-static int seal(const ShardWriter *writer, const ShardInfo *info)
-{
-    ShardHeader header = {.magic = SHARD_MAGIC,
-                          .version = SHARD_VERSION,
-                          .token_bytes = (uint32_t)writer->token_bytes,
-                          .tokens = info->tokens,
-                          .vocab = writer->vocab,
-                          .documents = info->documents,
-                          .text_bytes = info->text_bytes,
-                          .tokenizer = writer->tokenizer,
-                          .payload_hash = info->hash};
-    header.header_hash = io_hash(&header, offsetof(ShardHeader, header_hash));
-    const char *path = writer->temporary;
-    int file = open(path, O_WRONLY | O_CLOEXEC);
-    bool done =
-        file >= 0 && pwrite(file, &header, sizeof header, 0) == sizeof header && fsync(file) == 0;
-    int code = done ? 0 : io_error(path, "write");
-    if (file >= 0 && close(file) != 0 && code == 0) {
-        code = io_error(path, "write");
-    }
-    return code;
-}
-
-int shard_writer_finish(ShardWriter *writer, uint64_t documents, uint64_t text_bytes,
-                        ShardInfo *info)
-{
-    PACER_ASSERT(writer->tokens > 0 && documents <= writer->tokens,
-                 "%" PRIu64 " tokens, %" PRIu64 " documents", writer->tokens, documents);
-    uint64_t hash = XXH3_64bits_digest(writer->hash);
-    *info = (ShardInfo){.file = mem_format("%s-%016" PRIx64 SHARD_SUFFIX, writer->stem, hash),
-                        .tokens = writer->tokens,
-                        .documents = documents,
-                        .text_bytes = text_bytes,
-                        .hash = hash};
-    char *path = io_join(writer->folder, info->file);
-    int code = io_writer_close(writer->file, NULL);
-    if (code == 0) {
-        code = seal(writer, info);
-    }
-    if (code == 0 && rename(writer->temporary, path) != 0) {
-        code = io_error(path, "write");
-    }
-    if (code == 0) {
-        code = io_sync_folder(writer->folder);
-    } else {
-        unlink(writer->temporary);
-    }
-    if (code != 0) {
-        free(info->file);
-        *info = (ShardInfo){0};
-    }
-    free(path);
-    writer_free(writer);
-    return code;
-}
-
-void shard_writer_abandon(ShardWriter *writer)
-{
-    if (writer != NULL) {
-        io_writer_abandon(writer->file);
-        writer_free(writer);
-    }
 }

@@ -24,11 +24,13 @@ typedef struct {
     uint64_t documents;  /* that end in this shard; 0 unknown */
     uint64_t text_bytes; /* of the text that became these tokens; 0 unknown */
     uint64_t tokenizer;  /* hash of the tokenizer; 0 unknown */
-    uint64_t hash;       /* XXH3 of the tokens, by the word of the header or by a scan; 0 unknown */
-    bool scanned;        /* shard_scan has passed: largest is known */
-    uint32_t largest;    /* largest token */
-    IoFile *file;        /* NULL: in memory */
-    void *memory;        /* tokens x token_bytes; NULL: in a file */
+    uint64_t hash; /* XXH3 of tokens and mask, by the word of the header or by a scan; 0 unknown */
+    bool masked;   /* it has a mask behind the tokens */
+    uint64_t left_out; /* by the mask: tokens that do not count in a loss */
+    bool scanned;      /* shard_scan has passed: largest is known */
+    uint32_t largest;  /* largest token */
+    IoFile *file;      /* NULL: in memory */
+    void *memory;      /* tokens x token_bytes; NULL: in a file */
 } Shard;
 
 /* Opens the file and checks everything but its tokens: format, version, sizes, fields, hash of the
@@ -48,6 +50,10 @@ void shard_close(Shard *shard); /* no-op on a zeroed shard */
 /* Tokens [first, first + count) as int32. A token of 2^31 or more becomes INT32_MAX, which no
  * vocabulary holds. Returns the largest. */
 int32_t shard_read(const Shard *shard, uint64_t first, uint64_t count, int32_t *out);
+
+/* targets (count), which are tokens [first, first + count): -1 in place of those that do not
+ * count. */
+void shard_mask(const Shard *shard, uint64_t first, uint64_t count, int32_t *targets);
 
 /* Position of the first token that is at least `limit`; shard->tokens when there is none. */
 uint64_t shard_find_at_least(const Shard *shard, uint64_t limit);
@@ -70,17 +76,20 @@ typedef struct ShardWriter ShardWriter;
 /* What finish leaves behind. */
 typedef struct {
     char *file; /* name inside the folder; caller frees */
-    uint64_t tokens, documents, text_bytes, hash;
+    uint64_t tokens, documents, text_bytes, left_out, hash;
 } ShardInfo;
 
-/* folder/STEM-HASH.shard once finished, HASH being that of its tokens: shards of different content
- * have different names, so that a new set can stand beside the old one until it is complete.
- * Tokens take 2 bytes for a vocabulary of up to 65,536, else 4. */
+/* folder/STEM-HASH.shard once finished, HASH being that of tokens and mask: shards of different
+ * content have different names, so that a new set can stand beside the old one until it is
+ * complete. Tokens take 2 bytes for a vocabulary of up to 65,536, else 4. */
 int shard_writer_open(const char *folder, const char *stem, uint64_t vocab, uint64_t tokenizer,
                       ShardWriter **out);
 
 /* Each token is below the vocabulary. A write error sticks and is returned by finish too. */
 int shard_writer_put(ShardWriter *writer, const uint32_t *tokens, uint64_t count);
+
+/* The last `count` of the tokens do not count in a loss: the shard gets a mask. */
+void shard_writer_leave_out(ShardWriter *writer, uint64_t count);
 
 uint64_t shard_writer_tokens(const ShardWriter *writer);
 
@@ -96,16 +105,24 @@ void shard_writer_abandon(
 #define SHARD_HEADER_BYTES 256
 #define SHARD_MAGIC "PACERSHD"
 #define SHARD_VERSION 1u
+#define SHARD_VERSION_MASKED 2u
 
 /* As it lies in the file. */
 typedef struct {
     char magic[8];
     uint32_t version, token_bytes;
     uint64_t tokens, vocab, documents, text_bytes, tokenizer;
-    uint64_t payload_hash; /* XXH3 of the tokens */
-    uint8_t zeros[184];
+    uint64_t payload_hash; /* XXH3 of all behind the header */
+    uint64_t left_out;     /* version 2; else 0 */
+    uint8_t zeros[176];
     uint64_t header_hash; /* XXH3 of all before it */
 } ShardHeader;
+
+/* Bytes of a mask: bit i % 8 of byte i / 8 is 1 when token i does not count. */
+static inline uint64_t shard_mask_bytes(uint64_t tokens)
+{
+    return tokens / 8 + (tokens % 8 != 0);
+}
 
 _Static_assert(sizeof(ShardHeader) == SHARD_HEADER_BYTES, "no gaps");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,

@@ -74,6 +74,7 @@ static void close_input(TextSource *source)
 {
     cJSON_Delete(source->reader.root);
     source->reader.root = NULL;
+    instruct_free(&source->reader.record);
     source_file_close(&source->own);
     source->file = NULL;
     source->open = false;
@@ -122,6 +123,7 @@ static int open_input(TextSource *source)
     source->reader = (DocumentReader){.file = source->file,
                                       .at = source->file != NULL ? source->file->start : 0,
                                       .field = source->options.field,
+                                      .chat = source->options.chat,
                                       .bad = source->options.skip_bad ? &source->bad : NULL,
                                       .max_line = MAX_JSONL_LINE};
     return code;

@@ -4,7 +4,8 @@
  *     beginning of a line takes the line break behind it along. All other bytes stay as they are;
  *     a UTF-8 byte order mark at the start of the file is dropped;
  *   a JSONL file (by its name, or because the format says so): a JSON object on each line, the
- *     document being the string under one of its fields;
+ *     document being the string under one of its fields, or where it has none of that name a
+ *     record of instruction data (instruct.h);
  *   a folder: its files and folders in byte order of their names, hidden ones left out;
  *   "-": standard input;
  *   builtin:stories or builtin:stories:BYTES: pacer's own stories (stories.h).
@@ -22,6 +23,7 @@ typedef struct {
     int format; /* CONFIG_FORMAT_TEXT, _JSONL, or _AUTO: JSONL where the name ends in .jsonl or
                    .ndjson, else text */
     const char *field;        /* of JSONL; NULL: "text" */
+    const char *chat;         /* template of messages; NULL: none, they are refused */
     bool skip_bad;            /* bad lines of JSONL are counted and left out */
     uint64_t stories_seed;    /* of builtin:stories */
     int (*interrupted)(void); /* 0, or the code to end with; asked now and then; may be NULL */
@@ -32,13 +34,21 @@ typedef struct {
 SourceOptions text_source_options(const Config *cfg, int argc, char **argv);
 uint64_t text_source_seed(const Config *cfg); /* of stories */
 
+/* A piece of a document, from the end of the one before it; the last may be empty. */
 typedef struct {
-    const uint8_t *bytes; /* for source_chunk; NULL: in the file, from `offset` on */
-    uint64_t size;        /* of them, at least 1 */
-    uint64_t hash;        /* XXH3 of them */
-    uint64_t line;        /* on which it begins, from 1 */
-    uint64_t offset;      /* where in the input it begins */
-    const char *file;     /* where it is, for messages; valid until source_close */
+    uint64_t end;
+    bool counts; /* in a loss */
+} SourcePiece;
+
+typedef struct {
+    const uint8_t *bytes;      /* for source_chunk; NULL: in the file, from `offset` on */
+    uint64_t size;             /* of them, at least 1 */
+    uint64_t hash;             /* XXH3 of them */
+    uint64_t line;             /* on which it begins, from 1 */
+    uint64_t offset;           /* where in the input it begins */
+    const char *file;          /* where it is, for messages; valid until source_close */
+    const SourcePiece *pieces; /* of bytes; NULL: all of it counts */
+    size_t piece_count;
 } SourceDocument;
 
 typedef struct TextSource TextSource;

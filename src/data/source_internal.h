@@ -4,6 +4,7 @@
  * them. */
 #include "base/io.h"
 #include "base/json.h"
+#include "data/instruct.h"
 #include "data/source.h"
 
 /* A file of text, of which a window is in memory. */
@@ -100,11 +101,12 @@ typedef struct {
     size_t at;        /* bytes gone through */
     uint64_t line;    /* line breaks before them */
     bool inside_line; /* text: a separator on the same line is before `at` */
-    const char *field;
+    const char *field, *chat;
     BadLines *bad;   /* lines that are wrong are counted here; NULL: they are errors */
     size_t max_line; /* bytes; a longer line is wrong */
     OddText odd;     /* in the documents so far */
     cJSON *root;     /* holds the current text of JSONL; the owner deletes the last one */
+    Instruct record; /* or this does; the owner frees it */
 } DocumentReader;
 
 /* The next document, valid until the next call; *found is false behind the last. A line of JSONL

@@ -64,13 +64,20 @@ static int parse(const char *bytes, size_t size, cJSON **root)
                : err_set(ERR_INPUT, "not valid JSON (at byte %zu of the line)", fault.byte + 1);
 }
 
-static int get_text(const DocumentReader *r, const cJSON *root, const char **text)
+/* The string under the field, or the text of a record of instruction data. */
+static int get_text(DocumentReader *r, const cJSON *root, const char **text)
 {
+    instruct_free(&r->record);
     if (!cJSON_IsObject(root)) {
         return err_set(ERR_INPUT, "%s, not a JSON object", type_name(root));
     }
     const char *field = r->field;
     const cJSON *item = json_get(root, field);
+    if (item == NULL && instruct_is(root)) {
+        int code = instruct_read(root, r->chat, &r->record);
+        *text = r->record.text != NULL ? r->record.text : "";
+        return code;
+    }
     if (item == NULL && root->child == NULL) {
         return err_set(ERR_INPUT, "no field \"%s\", nor any other", field);
     }
@@ -93,10 +100,11 @@ static int parse_zeros(DocumentReader *r, Line line, const char **text)
 {
     char *copy = mem_alloc(line.size);
     memcpy(copy, line.bytes, line.size);
-    cJSON *roots[2] = {NULL, NULL};
-    const char *texts[2] = {NULL, NULL};
+    char *first = NULL; /* the text as it came out of the first parse */
     int code = 0;
     for (int i = 0; code == 0 && i < 2; i++) {
+        cJSON_Delete(r->root);
+        r->root = NULL;
         for (size_t at = 0; at + ESCAPED_ZERO_LENGTH <= line.size; at++) {
             if (line.bytes[at] == '\\') {
                 if (memcmp(line.bytes + at, ESCAPED_ZERO, ESCAPED_ZERO_LENGTH) == 0) {
@@ -105,17 +113,18 @@ static int parse_zeros(DocumentReader *r, Line line, const char **text)
                 at++; /* the character behind a backslash begins no escape */
             }
         }
-        code = parse(copy, line.size, &roots[i]);
-        code = code != 0 ? code : get_text(r, roots[i], &texts[i]);
+        code = parse(copy, line.size, &r->root);
+        code = code != 0 ? code : get_text(r, r->root, text);
+        first = code == 0 && i == 0 ? mem_strdup(*text) : first;
     }
-    if (code == 0 && strcmp(texts[0], texts[1]) != 0) {
-        code = err_set(ERR_INPUT, "field \"%s\" has " ESCAPED_ZERO " in it, which is no text",
-                       r->field);
+    if (code == 0 && strcmp(first, *text) != 0) {
+        code = r->record.text != NULL
+                   ? err_set(ERR_INPUT, "has " ESCAPED_ZERO " in it, which is no text")
+                   : err_set(ERR_INPUT, "field \"%s\" has " ESCAPED_ZERO " in it, which is no text",
+                             r->field);
     }
+    free(first);
     free(copy);
-    cJSON_Delete(roots[1]);
-    r->root = roots[0];
-    *text = texts[0];
     return code;
 }
 
@@ -190,7 +199,9 @@ int jsonl_document_next(DocumentReader *r, SourceDocument *document, bool *found
                                          .size = size,
                                          .hash = XXH3_64bits(text, size),
                                          .line = r->line,
-                                         .offset = start};
+                                         .offset = start,
+                                         .pieces = r->record.pieces,
+                                         .piece_count = r->record.count};
             *found = true;
             return 0;
         }

@@ -72,21 +72,62 @@ int hf_bring_tokenizer(const char *from, const char *folder, Tokenizer **tokeniz
     return code;
 }
 
-bool hf_first_token(const char *folder, const Tokenizer *tokenizer, uint32_t *id)
+/* The folder's tokenizer_config.json; NULL: there is none that can be read. Caller frees. */
+static cJSON *load_tokenizer_config(const char *folder)
 {
     char *path = io_join(folder, TOKENIZER_CONFIG_FILE);
     cJSON *tree = NULL;
-    bool found = false;
-    if (io_exists(path) && json_load(path, &tree) == 0) {
-        const cJSON *token = json_get(tree, "bos_token");
-        const char *text =
-            cJSON_IsString(token) ? token->valuestring : json_text_or(token, "content", NULL);
-        found = cJSON_IsTrue(json_get(tree, "add_bos_token")) && text != NULL &&
-                tokenizer_find_added(tokenizer, (const uint8_t *)text, strlen(text), id);
+    if (io_exists(path) && json_load(path, &tree) != 0) {
+        tree = NULL;
     }
-    cJSON_Delete(tree);
     free(path);
+    return tree;
+}
+
+/* The token under this name in it, as text or as an object with its content. */
+static bool named_token(const cJSON *config, const char *name, const Tokenizer *tokenizer,
+                        uint32_t *id)
+{
+    const cJSON *token = json_get(config, name);
+    const char *text =
+        cJSON_IsString(token) ? token->valuestring : json_text_or(token, "content", NULL);
+    return text != NULL && tokenizer_find_added(tokenizer, (const uint8_t *)text, strlen(text), id);
+}
+
+bool hf_first_token(const char *folder, const Tokenizer *tokenizer, uint32_t *id)
+{
+    cJSON *config = load_tokenizer_config(folder);
+    bool found = cJSON_IsTrue(json_get(config, "add_bos_token")) &&
+                 named_token(config, "bos_token", tokenizer, id);
+    cJSON_Delete(config);
     return found;
+}
+
+HfTextTokens hf_text_tokens(const HfModel *model, const Tokenizer *tokenizer)
+{
+    HfTextTokens ids;
+    uint32_t id;
+    find_ids(tokenizer, &ids.begin, &ids.end);
+    if (model->trained) {
+        ids.begin = ids.end;
+        ids.first = ids.end >= 0;
+        return ids;
+    }
+    cJSON *config = load_tokenizer_config(model->tokenizer);
+    ids.begin = named_token(config, "bos_token", tokenizer, &id) ? (int64_t)id : ids.begin;
+    ids.end = named_token(config, "eos_token", tokenizer, &id) ? (int64_t)id : ids.end;
+    ids.first = hf_first_token(model->tokenizer, tokenizer, &id);
+    cJSON_Delete(config);
+    return ids;
+}
+
+char *hf_chat_template(const char *folder)
+{
+    cJSON *config = load_tokenizer_config(folder);
+    const char *text = json_text_or(config, "chat_template", NULL);
+    char *copy = text != NULL ? mem_strdup(text) : NULL;
+    cJSON_Delete(config);
+    return copy;
 }
 
 /* --- the folder --- */

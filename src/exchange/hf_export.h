@@ -27,5 +27,16 @@ int hf_export(const HfModel *model, HfExport options, const char *out);
  * none that pacer reads. */
 int hf_bring_tokenizer(const char *from, const char *folder, Tokenizer **tokenizer);
 
+/* Ids of the tokens that begin and end a text, -1: none; first: one comes before every text. Where
+ * pacer trained the model that is the one that ends documents; else tokenizer_config.json says. */
+typedef struct {
+    int64_t begin, end;
+    bool first;
+} HfTextTokens;
+HfTextTokens hf_text_tokens(const HfModel *model, const Tokenizer *tokenizer);
+
+/* "chat_template" of the folder's tokenizer_config.json; NULL: none. Caller frees. */
+char *hf_chat_template(const char *folder);
+
 /* The token that the folder's tokenizer_config.json has put before every text; false: none. */
 bool hf_first_token(const char *folder, const Tokenizer *tokenizer, uint32_t *id);

@@ -203,9 +203,7 @@ static double rope_kept(const ModelSpec *s, int64_t i, double angle)
     return kept < 0 ? 0 : kept > 1 ? 1 : kept;
 }
 
-/* Radians that pair i of a head turns from one position to the next. The local ones have a base of
- * their own and are as they are. */
-static double rope_angle(const ModelSpec *s, int64_t i, bool local)
+double model_rope_angle(const ModelSpec *s, int64_t i, bool local)
 {
     double base = local ? s->rope_local_base : s->rope_base;
     double angle = pow(base, -2.0 * (double)i / (double)s->head_dim);
@@ -232,7 +230,7 @@ void model_fill_rope(const Model *model, Tensor host_rope)
         bool local = t >= positions;
         double gain = local ? 1 : rope_gain(s);
         for (int64_t i = 0; i < half; i++) {
-            double angle = (double)(t % positions) * rope_angle(s, i, local);
+            double angle = (double)(t % positions) * model_rope_angle(s, i, local);
             if (host_rope.dtype == DT_F64) {
                 double *row = (double *)host_rope.data + t * width;
                 row[i] = gain * cos(angle);

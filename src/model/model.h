@@ -152,6 +152,10 @@ Tensor model_rope_shape(const Model *model);
 void model_fill_rope(const Model *model, Tensor host_rope);
 Tensor model_rope(const Model *model, int layer); /* those of one layer */
 
+/* Radians that pair i of a head turns from one position to the next. The local ones, of layers with
+ * a window, have a base of their own and are not scaled. */
+double model_rope_angle(const ModelSpec *spec, int64_t i, bool local);
+
 /* Embedding, blocks and final norm. Pushes on c->saved what keep says; model_end releases it.
  * Every parameter, the head's included, is needed (Ctx.need) by the end. */
 void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep);

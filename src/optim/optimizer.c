@@ -123,6 +123,8 @@ void optimizer_step(Ctx *c, Optimizer *o)
                            .grad = part(o->grad, range->offset, range->count),
                            .hyper = o->hyper,
                            .norm_sq = o->norm_sq,
+                           .left_out = o->left_out,
+                           .tokens = o->tokens,
                            .decay = range->decay};
         for (int k = 0; k < o->kind->states; k++) {
             args.state[k] = part(o->state[k], range->own, range->count);

@@ -53,6 +53,8 @@ typedef struct {
     Tensor state[OPTIMIZER_STATES];
     Tensor hyper;                  /* (HYPER_COUNT) f32 */
     Tensor norm_sq;                /* (1) acc */
+    Tensor left_out;               /* (1) acc, see UpdateArgs */
+    double tokens;                 /* of an update, on all ranks */
     float host_hyper[HYPER_COUNT]; /* source of the upload, so that it stays valid */
 } Optimizer;
 

@@ -294,6 +294,9 @@ int record_step(Record *record, const RecordStep *step)
     cJSON *line = json_object();
     json_put_whole(line, "step", step->step);
     json_put_whole(line, "tokens", step->tokens);
+    if (step->left_out > 0) {
+        json_put_whole(line, "counted", step->tokens - step->left_out);
+    }
     json_put(line, "loss", step->loss);
     json_put(line, "lr", step->lr);
     json_put(line, "grad_norm", step->grad_norm);

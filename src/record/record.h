@@ -50,6 +50,7 @@ typedef struct {
     int64_t step, tokens; /* since the beginning of the run */
     Value loss, lr, grad_norm, tok_s, ms;
     Value peak_bytes; /* so far, where the model is computed */
+    int64_t left_out; /* of the tokens: those that did not count in the loss */
 } RecordStep;
 
 /* Each appends one line to metrics.jsonl, which has reached the system when this returns. A line

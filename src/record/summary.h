@@ -7,6 +7,7 @@
 #define PACER_SUMMARY(X)                                                        \
     X(steps)       /* optimizer updates done, those before a resume included */ \
     X(tokens)      /* trained on, likewise */                                   \
+    X(counted)     /* of the tokens: those in the loss, likewise */             \
     X(tok_s)       /* per second of train_s, over all ranks */                  \
     X(wall_s)      /* of this process */                                        \
     X(train_s)     /* in steps, of this process */                              \

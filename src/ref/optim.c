@@ -12,10 +12,15 @@ static void sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws)
     ref_store(out, 0, total, mode);
 }
 
-/* What every gradient is multiplied with, so that the norm of all of them is at most `clip`. */
-static double clip_coefficient(double clip, double norm_sq)
+/* What every gradient is multiplied with: from a sum over `tokens` to a mean over those that
+ * count, and so that the norm of all of them is at most `clip`. */
+static double gradient_factor(UpdateArgs args)
 {
-    return clip > 0 ? fmin(1, clip / (sqrt(norm_sq) + 1e-6)) : 1;
+    double left_out = tensor_given(args.left_out) ? ref_get(args.left_out, 0) : 0;
+    double counted = args.tokens - left_out, clip = ref_get(args.hyper, HYPER_CLIP);
+    double mean = left_out == 0 ? 1 : counted > 0 ? args.tokens / counted : 0;
+    double norm = mean * sqrt(ref_get(args.norm_sq, 0));
+    return mean * (clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
 }
 
 static void put_param(const UpdateArgs *args, int64_t i, double value)
@@ -37,9 +42,9 @@ static void adamw(Ctx *c, UpdateArgs args)
     double decay = args.decay ? ref_get(args.hyper, HYPER_DECAY) : 0;
     double correction1 = ref_get(args.hyper, HYPER_CORRECTION1);
     double correction2 = ref_get(args.hyper, HYPER_CORRECTION2);
-    double clip = clip_coefficient(ref_get(args.hyper, HYPER_CLIP), ref_get(args.norm_sq, 0));
+    double factor = gradient_factor(args);
     for (int64_t i = 0; i < tensor_count(args.param); i++) {
-        double g = ref_get(args.grad, i) * clip;
+        double g = ref_get(args.grad, i) * factor;
         double p = ref_get(args.param, i);
         double m = beta1 * ref_get(args.state[0], i) + rest1 * g;
         double v = beta2 * ref_get(args.state[1], i) + rest2 * g * g;
@@ -56,10 +61,10 @@ static void sgd(Ctx *c, UpdateArgs args)
     (void)c;
     double lr = ref_get(args.hyper, HYPER_LR), momentum = ref_get(args.hyper, HYPER_BETA1);
     double decay = args.decay ? ref_get(args.hyper, HYPER_DECAY) : 0;
-    double clip = clip_coefficient(ref_get(args.hyper, HYPER_CLIP), ref_get(args.norm_sq, 0));
+    double factor = gradient_factor(args);
     for (int64_t i = 0; i < tensor_count(args.param); i++) {
         double p = ref_get(args.param, i);
-        double m = momentum * ref_get(args.state[0], i) + ref_get(args.grad, i) * clip;
+        double m = momentum * ref_get(args.state[0], i) + ref_get(args.grad, i) * factor;
         ref_put(args.state[0], i, m);
         put_param(&args, i, p - lr * (m + decay * p));
     }

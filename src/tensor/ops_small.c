@@ -104,6 +104,9 @@ static OpCall begin_update(Ctx *c, OpId op, const UpdateArgs *args, int states)
     CHECK_SHAPE_1D(args->hyper, HYPER_COUNT);
     CHECK_DTYPE(args->hyper, DT_F32);
     CHECK_SHAPE_1D(args->norm_sq, 1);
+    if (tensor_given(args->left_out)) {
+        CHECK_SAME(args->left_out, args->norm_sq);
+    }
     if (tensor_given(args->low)) {
         CHECK_SHAPE_1D(args->low, args->param.dim[0]);
         CHECK_DTYPE(args->low, DT_BF16);

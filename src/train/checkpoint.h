@@ -14,6 +14,7 @@ typedef struct {
     int64_t step;         /* updates done */
     uint64_t sequences;   /* training sequences consumed, over all epochs */
     int64_t tokens;       /* trained on */
+    int64_t counted;      /* of them: those that counted in the loss */
     uint64_t data_tokens; /* of the training split: other data would have another order */
     uint64_t data_digest; /* dataset_digest; 0: unknown */
     uint64_t seed;

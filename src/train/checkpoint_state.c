@@ -44,6 +44,7 @@ static cJSON *state_object(const TrainState *state, const ModelSpec *spec, const
     add_whole(object, "step", (uint64_t)state->step);
     add_whole(object, "sequences", state->sequences);
     add_whole(object, "tokens", (uint64_t)state->tokens);
+    add_whole(object, "counted", (uint64_t)state->counted);
     add_whole(object, "data_tokens", state->data_tokens);
     add_hex(object, "data_digest", state->data_digest);
     add_whole(object, "seed", state->seed);
@@ -125,6 +126,9 @@ static int parse_state(const char *path, const cJSON *object, StateFile *out)
         !read_text(files, "optimizer.safetensors", 16, UINT64_MAX, &digests->optimizer)) {
         return err_set(ERR_INPUT,
                        "%s: a field is missing or damaged; resume from another checkpoint", path);
+    }
+    if (!read_whole(object, "counted", &state->counted)) {
+        state->counted = state->tokens; /* from before some did not */
     }
     if (!read_text(object, "data_digest", 16, UINT64_MAX, &state->data_digest)) {
         state->data_digest = 0; /* from before it was kept */

@@ -164,11 +164,11 @@ void ddp_end(Ddp *ddp)
     }
 }
 
-void ddp_sum(Ddp *ddp, Tensor value)
+void ddp_sum(Ddp *ddp, Tensor values)
 {
     if (ddp->channel != NULL) {
         channel_tag(ddp->channel, DDP_NO_BUCKET);
-        channel_all_reduce(ddp->channel, value.data, 1, value.dtype);
+        channel_all_reduce(ddp->channel, values.data, tensor_count(values), values.dtype);
     }
 }
 

@@ -62,8 +62,8 @@ void ddp_begin(Ddp *ddp, Ctx *c);
 void ddp_ready(Ddp *ddp, int64_t from);
 void ddp_end(Ddp *ddp);
 
-/* value (1): the sum over ranks; queued. */
-void ddp_sum(Ddp *ddp, Tensor value);
+/* values (n): each the sum over ranks; queued. */
+void ddp_sum(Ddp *ddp, Tensor values);
 void ddp_wait(Ddp *ddp);
 
 /* Of an update, at most: collectives and waits for them. Their tags are the numbers of buckets,

@@ -27,6 +27,7 @@ static void fill_summary(Session *s, const TimerReport *report, Summary *out)
     size_t reserved = backend->reserved != NULL ? backend->reserved(backend) : mem_peak_resident();
     *out = (Summary){.steps = value_of((double)s->state.step),
                      .tokens = value_of((double)s->state.tokens),
+                     .counted = value_of((double)s->state.counted),
                      .wall_s = value_of(report->wall_s),
                      .train_s = value_of(s->session_seconds),
                      .train_all_s = known(!isnan(s->state.train_seconds), s->state.train_seconds),

@@ -32,9 +32,9 @@ static int save(Session *s)
 }
 
 /* Fills batch b of the first `sequences`; what lies behind the last of them has no targets, and
- * thus no loss. */
+ * thus no loss. Adds the tokens that count to *counted. */
 static int fill_validation(const Session *s, int64_t b, int64_t sequences, int32_t *tokens,
-                           int32_t *targets, int32_t *starts)
+                           int32_t *targets, int32_t *starts, double *counted)
 {
     const TrainerSetup *setup = &s->run.setup;
     int64_t first = b * setup->batch, rows = setup->batch * setup->seq;
@@ -44,6 +44,9 @@ static int fill_validation(const Session *s, int64_t b, int64_t sequences, int32
     }
     if (code == 0 && setup->separate) {
         document_starts(tokens, rows, setup->seq, s->val_loader.split->end, starts);
+    }
+    for (int64_t i = 0; code == 0 && i < rows; i++) {
+        *counted += targets[i] >= 0;
     }
     return code;
 }
@@ -61,8 +64,8 @@ static void tell_validation(const Session *s)
     }
 }
 
-/* Mean validation loss over the sequences of --eval-batches batches, or as many as there are, in
- * the order of the stream. */
+/* Mean validation loss over the tokens that count in the sequences of --eval-batches batches, or
+ * as many as there are, in the order of the stream. */
 static int evaluate(Session *s)
 {
     const TrainerSetup *setup = &s->run.setup;
@@ -75,23 +78,23 @@ static int evaluate(Session *s)
     }
     int32_t *tokens = mem_alloc((size_t)rows * 3 * sizeof *tokens);
     int32_t *targets = tokens + rows, *starts = targets + rows;
-    double sum = 0;
+    double sums[2] = {0}; /* means over the rows of batches; tokens that count */
     int code = 0;
     s->last_update_ns = 0; /* something else than updates is done now */
     timers_enter(&s->timers, PHASE_EVAL);
     trainer_settle(&s->trainer); /* also on a rank that has no batch to evaluate */
     for (int64_t b = s->rank; code == 0 && b < batches; b += s->ranks) {
-        code = fill_validation(s, b, sequences, tokens, targets, starts);
+        code = fill_validation(s, b, sequences, tokens, targets, starts, &sums[1]);
         if (code == 0) {
-            sum += trainer_evaluate(&s->trainer, (HostBatch){tokens, targets, NULL, starts});
+            sums[0] += trainer_evaluate(&s->trainer, (HostBatch){tokens, targets, NULL, starts});
         }
     }
     code = session_agree(s, code);
     if (code == 0 && s->ranks > 1) {
-        code = comm_sum(s->comm, &sum, 1);
+        code = comm_sum(s->comm, sums, 2);
     }
     free(tokens);
-    s->val_loss = sum / ((double)sequences / (double)setup->batch);
+    s->val_loss = sums[1] > 0 ? sums[0] / (sums[1] / (double)rows) : NAN;
     timers_leave(&s->timers, PHASE_EVAL);
     if (code != 0) {
         return code;
@@ -173,6 +176,7 @@ static bool settle(Session *s, int64_t ahead)
     while (finite && s->trainer.posted - s->trainer.fetched > ahead) {
         trainer_fetch(&s->trainer, &s->loss, &s->grad_norm);
         account_fetched(s);
+        s->state.counted += (int64_t)s->trainer.fetched_counted;
         finite = isfinite(s->loss) && isfinite(s->grad_norm);
         if (s->first_step == 0 && s->trainer.fetched == 1) {
             s->state.first_loss = s->loss;
@@ -283,7 +287,8 @@ static int tell(Session *s, double seconds, bool tells)
                        .grad_norm = value_of(s->grad_norm),
                        .tok_s = value_of(tok_s),
                        .ms = value_of(1e3 * s->line_seconds / (double)s->line_steps),
-                       .peak_bytes = value_of((double)trainer_peak_bytes(&s->trainer))};
+                       .peak_bytes = value_of((double)trainer_peak_bytes(&s->trainer)),
+                       .left_out = s->state.tokens - s->state.counted};
     s->line_steps = 0;
     s->line_seconds = 0;
     if (s->watcher != NULL && s->watcher->step != NULL) {

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "exchange/fresh_folder.h"
+#include "exchange/gguf.h"
 #include "exchange/hf_export.h"
 #include "train/checkpoint.h"
 #include "train/setup.h"
@@ -308,7 +309,11 @@ int import_model(const char *path, const char *out)
 int export_model(const Config *cfg, const char *path)
 {
     ModelSource source;
+    bool gguf = cfg->format == CONFIG_FORMAT_GGUF;
     int code = dtype_refuse_fp8(cfg, "a file of weights");
+    if (code == 0 && gguf && cfg->dtype != CONFIG_DTYPE_AUTO) {
+        code = err_set(ERR_INPUT, "--dtype is of --format hf; --type is that of a GGUF file");
+    }
     code = code != 0 ? code : model_source_open(&source, path);
     if (code != 0) {
         return code;
@@ -316,9 +321,11 @@ int export_model(const Config *cfg, const char *path)
     HfModel model = {source.weights, &source.spec, model_source_tokenizer(&source),
                      source.step > 0};
     HfExport options = {cfg->dtype == CONFIG_DTYPE_BF16 ? DT_BF16 : DT_F32, cfg->shard_bytes};
-    code = hf_export(&model, options, cfg->out);
+    code = gguf ? gguf_export(&model, (GgufType)cfg->type, cfg->out)
+                : hf_export(&model, options, cfg->out);
     if (code == 0) {
-        log_info("%s: the model of %s for Hugging Face", cfg->out, source.path);
+        log_info("%s: the model of %s for %s", cfg->out, source.path,
+                 gguf ? "llama.cpp" : "Hugging Face");
     }
     model_source_close(&source);
     return code;

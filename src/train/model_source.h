@@ -51,6 +51,7 @@ void initial_tokenizer_check(const char *path, const char *data, uint64_t tokeni
  * folder. */
 int import_model(const char *folder, const char *out);
 
-/* The model that `path` means as a Hugging Face folder, by the options out, dtype and shard-bytes.
- * ERR_INPUT as model_source_open and hf_export say. */
+/* The model that `path` means as a Hugging Face folder, by the options out, dtype and shard-bytes,
+ * or, by format and type, as a GGUF file. ERR_INPUT as model_source_open, hf_export and gguf_export
+ * say. */
 int export_model(const Config *cfg, const char *path);

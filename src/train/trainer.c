@@ -69,18 +69,16 @@ static void lay_out(Trainer *t)
         o->state[i] = push_state(t, MEM_OPTIMIZER, acc, t->ddp.owned);
     }
     o->hyper = push_state(t, MEM_CONSTANTS, DT_F32, HYPER_COUNT);
-    /* Numbers of at most 8 bytes, then the stamps. */
     t->results = push_state(t, MEM_CONSTANTS, DT_F64, FETCH_COUNT + STAMP_COUNT);
-    t->loss = t->results;
-    t->loss.dtype = acc;
-    t->loss.dim[0] = 1;
-    o->norm_sq = t->own_loss = t->loss;
+    Tensor numbers = tensor_1d(t->results.data, acc, FETCH_COUNT);
+    t->sums = tensor_rows(numbers, FETCH_LOSS, FETCH_SUMS);
+    t->loss = tensor_rows(numbers, FETCH_LOSS, 1);
+    o->left_out = tensor_rows(numbers, FETCH_LEFT_OUT, 1);
+    o->norm_sq = tensor_rows(numbers, FETCH_NORM_SQ, 1);
+    t->own_loss = tensor_rows(numbers, FETCH_OWN_LOSS, 1);
+    o->tokens = (double)trainer_tokens(s) * (s->ddp.ranks > 1 ? s->ddp.ranks : 1);
     if (t->results.data != NULL) {
-        double *numbers = t->results.data;
-        t->loss.data = numbers + FETCH_LOSS;
-        o->norm_sq.data = numbers + FETCH_NORM_SQ;
-        t->own_loss.data = numbers + FETCH_OWN_LOSS;
-        t->stamps = (int64_t *)(numbers + FETCH_COUNT);
+        t->stamps = (int64_t *)t->results.data + FETCH_COUNT;
     }
     Tensor rope = model_rope_shape(&t->model);
     if (tensor_given(rope)) {

@@ -35,8 +35,10 @@ typedef struct {
     double flops_update;   /* matrix products of one update */
 } TrainPlan;
 
-/* Token ids of one micro-step in host memory, each batch x seq. starts: where documents begin
- * (document_starts); read where setup.separate is set. */
+/* Token ids of one micro-step in host memory, each batch x seq. A row whose target is negative
+ * does not count: loss and gradient are means over the rows that do, of all micro-steps and ranks
+ * of an update. starts: where documents begin (document_starts); read where setup.separate is
+ * set. */
 typedef struct {
     const int32_t *ids, *targets, *order, *starts;
 } HostBatch;
@@ -59,8 +61,16 @@ enum {
 #define STAMP_MICRO STAMP_COMM                 /* how many of them each micro-step has */
 #define STAMP_TAIL (STAMP_COUNT - STAMP_MICRO) /* and the update besides */
 
-/* What is fetched of an update: these numbers, of at most 8 bytes each, and then the stamps. */
-enum { FETCH_LOSS, FETCH_NORM_SQ, FETCH_OWN_LOSS, FETCH_COUNT };
+/* What is fetched of an update: these numbers in acc, and from 8 * FETCH_COUNT bytes on the stamps.
+ * The first FETCH_SUMS are sums over ranks. */
+enum {
+    FETCH_LOSS,
+    FETCH_LEFT_OUT,
+    FETCH_SUMS,
+    FETCH_NORM_SQ = FETCH_SUMS,
+    FETCH_OWN_LOSS,
+    FETCH_COUNT
+};
 
 /* Told where the host's parts of a step begin and end, so that their time can be booked. They
  * follow each other; only PHASE_COMM_EXPOSED also lies inside others, which wait for ranks. A
@@ -83,15 +93,20 @@ typedef struct {
     Tensor starts;              /* (N) i32; none where documents are joined */
     Tensor losses;              /* (N) acc */
     Tensor checksum;            /* (2) i32; none with one rank */
-    Tensor results;             /* what is fetched of an update: the next four, side by side */
-    Tensor loss;     /* (1) acc: mean over the update so far; optimizer.norm_sq is the second */
-    Tensor own_loss; /* (1) acc: of this rank's own sequences; see trainer_step */
-    int64_t *stamps; /* (STAMP_COUNT) of the micro-step under way, in the device's memory */
+    Tensor results;             /* what is fetched of an update: the next ones, side by side */
+    Tensor sums;                /* (FETCH_SUMS) acc: loss, and optimizer.left_out */
+    Tensor loss; /* (1) acc: sum over the update so far, by its tokens whether or not they count */
+    Tensor own_loss;         /* (1) acc: of this rank's own sequences; see trainer_step */
+    int64_t left_out;        /* own tokens of the update so far that do not count, */
+    int64_t left_out_sent;   /* as the backend last got it, */
+    double left_out_acc;     /* and in acc, the source of that upload */
+    int64_t *stamps;         /* (STAMP_COUNT) of the micro-step under way, in the device's memory */
     int64_t posted, fetched; /* results of updates on their way to the host */
     /* Host: of the update fetched last, in nanoseconds of the device's clock, STAMP_MICRO for each
      * micro-step, then STAMP_TAIL of the update; NULL where the backend has no clock. */
     int64_t *fetched_stamps;
     double fetched_own_loss; /* of the last fetched, if it was asked for */
+    double fetched_counted;  /* of the last fetched: tokens that count, on all ranks */
     Ddp ddp;
     Comm *comm;     /* NULL: one rank */
     bool scattered; /* zero1: the last update's weights are not all here */
@@ -104,6 +119,12 @@ typedef struct {
 /* ERR_INPUT naming the options whose product makes a tensor of more than 2^50 bytes, beyond all
  * memory and near what numbers can count. */
 int trainer_check_sizes(const TrainerSetup *setup);
+
+/* Of an update, on one rank. */
+static inline int64_t trainer_tokens(const TrainerSetup *setup)
+{
+    return setup->batch * setup->seq * setup->accum;
+}
 
 /* Plans by a dry run over the model code: the first, second and last micro-step of an update,
  * between which all are alike, and an evaluation. What trainer_check_sizes refuses gets a total
@@ -177,7 +198,8 @@ void trainer_micro_step(Trainer *trainer, HostBatch batch, int64_t micro);
 /* Clips and applies the update with this rate; step counts from 0. */
 void trainer_update(Trainer *trainer, double rate, int64_t step);
 
-/* Mean loss over all ranks and gradient norm (before clipping) of an update. post, after
+/* Mean loss over the tokens that count on all ranks, and gradient norm (before clipping), of an
+ * update; both 0 when no token counts. post, after
  * trainer_update, sets them on their way; fetch gives those of the earliest update that were not
  * fetched, waiting for that update alone. At most trainer_ahead may be under way. */
 void trainer_post(Trainer *trainer);
@@ -204,7 +226,8 @@ double trainer_stamp_cost(Trainer *trainer);
  * else 0. */
 int64_t trainer_ahead(const Trainer *trainer);
 
-/* Mean loss of one batch, without touching gradients; weights are settled. */
+/* Mean loss over all rows of one batch, those that do not count having 0, without touching
+ * gradients; weights are settled. */
 double trainer_evaluate(Trainer *trainer, HostBatch batch);
 
 /* Whether the backend stamps its own times into the trainer's memory. */

@@ -34,6 +34,11 @@ static void enter_computed(Trainer *t, Phase part, int stamp)
     }
 }
 
+static bool has_ranks(const Trainer *t)
+{
+    return t->setup.ddp.ranks > 1;
+}
+
 static void send_batch(Trainer *t, HostBatch host)
 {
     if (!t->ctx.dry) {
@@ -46,6 +51,29 @@ static void send_batch(Trainer *t, HostBatch host)
         if (tensor_given(t->starts)) {
             backend->upload(backend, t->starts.data, host.starts, tensor_bytes(t->starts));
         }
+    }
+}
+
+/* Tokens of the update so far that do not count. Their number is sent with the last micro-step,
+ * where the backend has another one: the sum over ranks replaces it. */
+static void count_left_out(Trainer *t, HostBatch host, int64_t micro)
+{
+    if (t->ctx.dry) {
+        return;
+    }
+    t->left_out = micro == 0 ? 0 : t->left_out;
+    for (int64_t i = 0, rows = tensor_count(t->targets); i < rows; i++) {
+        t->left_out += host.targets[i] < 0;
+    }
+    if (micro + 1 == t->setup.accum && (has_ranks(t) || t->left_out != t->left_out_sent)) {
+        Tensor to = t->optimizer.left_out;
+        float narrow = (float)t->left_out;
+        t->left_out_sent = t->left_out;
+        t->left_out_acc = (double)t->left_out;
+        if (to.dtype == DT_F32) {
+            memcpy(&t->left_out_acc, &narrow, sizeof narrow);
+        }
+        t->backend->upload(t->backend, to.data, &t->left_out_acc, tensor_bytes(to));
     }
 }
 
@@ -68,11 +96,6 @@ static void run_recorded(Trainer *t, int slot, void (*body)(void *))
         body(t);
     }
     trace_leave(t->ctx.trace);
-}
-
-static bool has_ranks(const Trainer *t)
-{
-    return t->setup.ddp.ranks > 1;
 }
 
 static void on_ready(void *ddp, int64_t from)
@@ -153,7 +176,8 @@ static void compute(Trainer *t, Mode mode, bool send)
 {
     Ctx *c = &t->ctx;
     const TrainerSetup *s = &t->setup;
-    double scale = 1.0 / ((double)s->batch * (double)s->seq * (double)s->accum);
+    double scale =
+        1.0 / (double)trainer_tokens(s); /* the update makes it one by those that count */
     scale /= has_ranks(t) ? s->ddp.ranks : 1;
     if (send) {
         ddp_begin(&t->ddp, c);
@@ -168,7 +192,7 @@ static void compute(Trainer *t, Mode mode, bool send)
     model_head(c, &t->model, t->losses, scale, true, mode);
     op_sum(c, t->losses, scale, t->loss, mode);
     if (send) {
-        ddp_sum(&t->ddp, t->loss);
+        ddp_sum(&t->ddp, t->sums);
     }
     enter_computed(t, PHASE_BACKWARD, STAMP_LOSS);
     trace_part(c->trace, "backward");
@@ -241,6 +265,7 @@ void trainer_micro_step(Trainer *t, HostBatch host, int64_t micro)
     t->micro = micro;
     enter(t, PHASE_DATA_MOVE);
     send_batch(t, host);
+    count_left_out(t, host, micro);
     make_codes(t);
     if (trainer_is_stamped(t)) {
         enter(t, PHASE_LAUNCH);
@@ -282,10 +307,10 @@ void trainer_settle(Trainer *t)
     }
 }
 
-/* A number of acc's type. */
-static double widen(const void *raw, DType dtype)
+/* Number `at` of acc's type. */
+static double widen(const void *raw, int at, DType dtype)
 {
-    return dtype == DT_F64 ? *(const double *)raw : *(const float *)raw;
+    return dtype == DT_F64 ? ((const double *)raw)[at] : ((const float *)raw)[at];
 }
 
 int64_t trainer_ahead(const Trainer *t)
@@ -322,8 +347,8 @@ int trainer_step(Trainer *t, Prefetch *prefetch, double rate, int64_t step, doub
          * are those of the last micro-step until the next one's head. No part of what is recorded,
          * so that updates without it cost nothing more. */
         if (step == 0 && t->comm != NULL) {
-            op_sum(&t->ctx, t->losses, 1.0 / ((double)s->batch * (double)s->seq * (double)s->accum),
-                   t->own_loss, micro == 0 ? MODE_SET : MODE_ADD);
+            op_sum(&t->ctx, t->losses, 1.0 / (double)trainer_tokens(s), t->own_loss,
+                   micro == 0 ? MODE_SET : MODE_ADD);
         }
     }
     trainer_update(t, rate, step);
@@ -362,9 +387,13 @@ void trainer_fetch(Trainer *t, double *loss, double *grad_norm)
     }
     enter(t, PHASE_COUNT);
     t->fetched++;
-    *loss = widen(&raw[FETCH_LOSS], t->loss.dtype);
-    *grad_norm = sqrt(widen(&raw[FETCH_NORM_SQ], t->loss.dtype));
-    t->fetched_own_loss = widen(&raw[FETCH_OWN_LOSS], t->loss.dtype);
+    DType acc = t->loss.dtype;
+    double tokens = t->optimizer.tokens, left_out = widen(raw, FETCH_LEFT_OUT, acc);
+    double mean = left_out == 0 ? 1 : left_out < tokens ? tokens / (tokens - left_out) : 0;
+    *loss = mean * widen(raw, FETCH_LOSS, acc);
+    *grad_norm = mean * sqrt(widen(raw, FETCH_NORM_SQ, acc));
+    t->fetched_own_loss = mean * widen(raw, FETCH_OWN_LOSS, acc);
+    t->fetched_counted = tokens - left_out;
 }
 
 void trainer_warm(Trainer *t)
@@ -430,5 +459,5 @@ double trainer_evaluate(Trainer *t, HostBatch host)
     }
     double raw;
     t->backend->download(t->backend, &raw, t->loss.data, tensor_bytes(t->loss));
-    return widen(&raw, t->loss.dtype);
+    return widen(&raw, 0, t->loss.dtype);
 }

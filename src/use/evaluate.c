@@ -199,9 +199,11 @@ static void fill(Evaluator *e, EvalWindow *const *windows, int64_t count, int64_
     int32_t *ids = e->host_ids, *targets = ids + batch * seq;
     for (int64_t row = 0; row < batch; row++, ids += seq, targets += seq) {
         int64_t length = row < count ? windows[row]->count : 0;
-        if (length > 0) {
-            memcpy(ids, windows[row]->tokens, (size_t)length * sizeof *ids);
-            memcpy(targets, windows[row]->tokens + 1, (size_t)length * sizeof *targets);
+        for (int64_t i = 0; i < length; i++) {
+            int32_t token = windows[row]->tokens[i];
+            ids[i] = token < 0 ? ~token : token;
+            targets[i] = windows[row]->tokens[i + 1];
+            e->whole = e->whole && targets[i] >= 0;
         }
         for (int64_t i = length; i < seq; i++) {
             ids[i] = 0;
@@ -448,10 +450,11 @@ uint32_t *eval_token_sizes(const Tokenizer *tokenizer, uint32_t end, int64_t voc
 uint64_t eval_totals_add(EvalTotals *totals, const EvalWindow *window, const uint32_t *sizes)
 {
     uint64_t bytes = 0;
-    for (int64_t i = window->skip; sizes != NULL && i < window->count; i++) {
-        bytes += sizes[window->tokens[i + 1]];
+    for (int64_t i = window->skip; i < window->count; i++) {
+        int32_t token = window->tokens[i + 1];
+        bytes += sizes != NULL && token >= 0 ? sizes[token] : 0;
+        totals->tokens += token >= 0;
     }
-    totals->tokens += (uint64_t)(window->count - window->skip);
     totals->bytes += bytes;
     totals->windows++;
     totals->nats += window->nats;

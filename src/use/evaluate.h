@@ -54,11 +54,13 @@ typedef struct {
 
 /* One piece of text. */
 typedef struct {
-    const int32_t *tokens; /* count + 1 of them; tokens[i + 1] is predicted from tokens[0..i] */
-    int64_t count;         /* 1 to seq */
-    int64_t skip;          /* the first predictions, which another window has made; below count */
-    bool done;             /* result: false where an interruption came before */
-    double nats;           /* result: sum of the losses of predictions skip to count - 1 */
+    /* count + 1 of them; tokens[i + 1] is predicted from tokens[0..i]. ~t stands for a token t
+     * whose prediction does not count. */
+    const int32_t *tokens;
+    int64_t count; /* 1 to seq */
+    int64_t skip;  /* the first predictions, which another window has made; below count */
+    bool done;     /* result: false where an interruption came before */
+    double nats;   /* result: sum of the losses of predictions skip to count - 1 */
 } EvalWindow;
 
 /* ERR_MEMORY names the largest batch that fits. */

@@ -19,8 +19,12 @@ static int read_round(const Loader *loader, uint64_t first, int64_t count, EvalW
     int code = 0;
     for (int64_t i = 0; code == 0 && i < count; i++, tokens += seq + 1) {
         code = loader_fill(loader, first + (uint64_t)i, 1, scratch, scratch + seq);
+        const int32_t *targets = scratch + seq;
         tokens[0] = scratch[0];
-        memcpy(tokens + 1, scratch + seq, (size_t)seq * sizeof *tokens);
+        for (int64_t t = 1; t < seq; t++) {
+            tokens[t] = targets[t - 1] < 0 ? ~scratch[t] : scratch[t];
+        }
+        tokens[seq] = targets[seq - 1];
         windows[i] = (EvalWindow){.tokens = tokens, .count = seq};
     }
     return code;
@@ -250,6 +254,12 @@ static int read_documents(Evaluation *v, EncodeStream *stream)
         if (code == 0 && !found) {
             code = rounds_flush(stream->rounds);
             return code != 0 ? code : run_round(v);
+        }
+        if (code == 0 && document.pieces != NULL) {
+            code = err_set(ERR_INPUT,
+                           "%s:%" PRIu64 ": a record of which only a part counts; make tokens of "
+                           "it with `pacer data prepare` and evaluate with --data",
+                           document.file, document.line);
         }
         if (code != 0) {
             return code;

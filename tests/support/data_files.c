@@ -42,20 +42,40 @@ uint8_t *data_files_read(const char *path, size_t *size)
     return (uint8_t *)data;
 }
 
-char *data_files_shard(const char *folder, const char *stem, uint64_t first, uint64_t count,
-                       uint64_t vocab)
+bool data_files_counts(uint64_t token)
+{
+    return token * token % 7 >= 3;
+}
+
+static char *make_shard(const char *folder, const char *stem, uint64_t first, uint64_t count,
+                        uint64_t vocab, bool masked)
 {
     ShardWriter *writer;
     PACER_ASSERT(shard_writer_open(folder, stem, vocab, 7, &writer) == 0, "%s", err_message());
     for (uint64_t i = 0; i < count; i++) {
         uint32_t token = (uint32_t)(first + i);
         shard_writer_put(writer, &token, 1);
+        if (masked && !data_files_counts(token)) {
+            shard_writer_leave_out(writer, 1);
+        }
     }
     ShardInfo info;
     PACER_ASSERT(shard_writer_finish(writer, 1, count, &info) == 0, "%s", err_message());
     char *path = io_join(folder, info.file);
     free(info.file);
     return path;
+}
+
+char *data_files_shard(const char *folder, const char *stem, uint64_t first, uint64_t count,
+                       uint64_t vocab)
+{
+    return make_shard(folder, stem, first, count, vocab, false);
+}
+
+char *data_files_masked(const char *folder, const char *stem, uint64_t first, uint64_t count,
+                        uint64_t vocab)
+{
+    return make_shard(folder, stem, first, count, vocab, true);
 }
 
 static void put_tokens(uint8_t *out, uint32_t first, uint32_t count, int token_bytes)
@@ -87,17 +107,28 @@ void data_files_raw(const char *path, uint32_t first, uint32_t count)
     free(bytes);
 }
 
-void positions_open(Positions *positions, const uint64_t *sizes, int count, uint64_t vocab)
+static void open_positions(Positions *positions, const uint64_t *sizes, int count, uint64_t vocab,
+                           bool masked)
 {
     *positions = (Positions){.folder = data_files_folder(), .split = {.name = "train"}};
     for (int i = 0; i < count; i++) {
-        char *path = data_files_shard(positions->folder, "train-00000", positions->split.tokens,
-                                      sizes[i], vocab);
+        char *path = make_shard(positions->folder, "train-00000", positions->split.tokens, sizes[i],
+                                vocab, masked && i % 2 == 0);
         Shard shard;
         PACER_ASSERT(shard_open(&shard, path, false) == 0, "%s", err_message());
         split_add(&positions->split, shard);
         free(path);
     }
+}
+
+void positions_open(Positions *positions, const uint64_t *sizes, int count, uint64_t vocab)
+{
+    open_positions(positions, sizes, count, vocab, false);
+}
+
+void masked_positions_open(Positions *positions, const uint64_t *sizes, int count, uint64_t vocab)
+{
+    open_positions(positions, sizes, count, vocab, true);
 }
 
 void positions_close(Positions *positions)

@@ -17,6 +17,11 @@ uint8_t *data_files_read(const char *path, size_t *size); /* all of it; caller f
 char *data_files_shard(const char *folder, const char *stem, uint64_t first, uint64_t count,
                        uint64_t vocab);
 
+/* The same with a mask: of the tokens, those for which data_files_counts is false are left out. */
+char *data_files_masked(const char *folder, const char *stem, uint64_t first, uint64_t count,
+                        uint64_t vocab);
+bool data_files_counts(uint64_t token);
+
 /* An llm.c file of the same tokens; token_bytes 2 or 4. */
 void data_files_llmc(const char *path, uint32_t first, uint32_t count, int token_bytes);
 
@@ -29,6 +34,8 @@ typedef struct {
     Split split;
 } Positions;
 
+/* masked: of shards that data_files_masked makes, every other one. */
+void masked_positions_open(Positions *positions, const uint64_t *sizes, int count, uint64_t vocab);
 void positions_open(Positions *positions, const uint64_t *sizes, int count, uint64_t vocab);
 void positions_close(Positions *positions);
 

@@ -481,10 +481,14 @@ static void sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws)
     put(out, 0, total, mode);
 }
 
+/* Mean over the tokens that count, then clipping. */
 static float clip_of(UpdateArgs a)
 {
-    float most = get(a.hyper, HYPER_CLIP);
-    return most > 0 ? fminf(1, most / (sqrtf(get(a.norm_sq, 0)) + 1e-6f)) : 1;
+    float most = get(a.hyper, HYPER_CLIP), mean = 1;
+    if (tensor_given(a.left_out)) {
+        mean = (float)a.tokens / ((float)a.tokens - get(a.left_out, 0));
+    }
+    return mean * (most > 0 ? fminf(1, most / (mean * sqrtf(get(a.norm_sq, 0)) + 1e-6f)) : 1);
 }
 
 static void put_param(UpdateArgs a, int64_t i, float p)

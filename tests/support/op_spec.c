@@ -164,6 +164,9 @@ static void call_sum_squares(const OpCase *k, Ctx *c, const Tensor *t)
     op_sum_squares(c, t[0], t[1], k->mode);
 }
 
+/* Of which some do not count. */
+#define UPDATE_TOKENS 24.0
+
 static void call_adamw(const OpCase *k, Ctx *c, const Tensor *t)
 {
     op_adamw(c, (UpdateArgs){.param = t[0],
@@ -172,6 +175,8 @@ static void call_adamw(const OpCase *k, Ctx *c, const Tensor *t)
                              .state = {t[3], t[4]},
                              .hyper = t[5],
                              .norm_sq = t[6],
+                             .left_out = t[7],
+                             .tokens = UPDATE_TOKENS,
                              .decay = k->flag});
 }
 
@@ -183,6 +188,8 @@ static void call_sgd(const OpCase *k, Ctx *c, const Tensor *t)
                            .state = {t[3]},
                            .hyper = t[4],
                            .norm_sq = t[5],
+                           .left_out = t[6],
+                           .tokens = UPDATE_TOKENS,
                            .decay = k->flag});
 }
 
@@ -460,7 +467,9 @@ static const OpSpec specs[OP_COUNT] = {
                 ARG("m", "N", .use = USE_UPDATE, .type = TYPE_ACC),
                 ARG("v", "N", .use = USE_UPDATE, .type = TYPE_ACC, .fill = FILL_POSITIVE),
                 ARG("hyper", "Y", .type = TYPE_F32, .fill = FILL_HYPER),
-                ARG("norm_sq", "1", .type = TYPE_ACC, .fill = FILL_NORM_SQ)},
+                ARG("norm_sq", "1", .type = TYPE_ACC, .fill = FILL_NORM_SQ),
+                ARG("left_out", "1", .type = TYPE_ACC, .when = WHEN_OPTION,
+                    .fill = FILL_POSITIVE)},
         .varies = VARY_OPTION | VARY_FLAG,
         .call = call_adamw},
     [OP_SGD] = {
@@ -469,7 +478,9 @@ static const OpSpec specs[OP_COUNT] = {
                 ARG("grad", "N", .type = TYPE_ACC),
                 ARG("m", "N", .use = USE_UPDATE, .type = TYPE_ACC),
                 ARG("hyper", "Y", .type = TYPE_F32, .fill = FILL_HYPER),
-                ARG("norm_sq", "1", .type = TYPE_ACC, .fill = FILL_NORM_SQ)},
+                ARG("norm_sq", "1", .type = TYPE_ACC, .fill = FILL_NORM_SQ),
+                ARG("left_out", "1", .type = TYPE_ACC, .when = WHEN_OPTION,
+                    .fill = FILL_POSITIVE)},
         .varies = VARY_OPTION | VARY_FLAG,
         .call = call_sgd},
     [OP_CAST] = {

@@ -33,7 +33,8 @@ typedef struct {
     int64_t clamped;            /* ttt: token of a mini-batch, from 1 on, whose tau is 0; 0: none */
     double scale;               /* of random inputs; 0 stands for 1 */
     double cap;                 /* scale, xent */
-    bool option; /* bias, positions, rope, gradient of xent, low and clip of adamw, cast to bf16 */
+    /* Bias, positions, rope, gradient of xent, cast to bf16; low, clip and left_out of adamw. */
+    bool option;
     bool flag;  /* rope backwards, adamw with decay, xent with padded columns, embed of documents */
     Mode mode;  /* of gradients of parameters, and of single outputs */
     Mode mode2; /* norm_backward: of dx; embed_backward: of dpositions */

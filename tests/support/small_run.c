@@ -47,6 +47,19 @@ void free_tokens(Tokens t)
     free(t.order);
 }
 
+void fill_params(Trainer *t)
+{
+    double *param = t->optimizer.param.data;
+    for (int r = 0; r < t->model.params.count; r++) {
+        const Param *row = &t->model.params.rows[r];
+        for (int64_t i = 0; i < row->count; i++) {
+            float normal;
+            rng_normals(3, (uint64_t)r, (uint64_t)i, 1, &normal);
+            param[row->offset + i] = (row->init == INIT_ONE ? 1 : 0) + 0.3 * (double)normal;
+        }
+    }
+}
+
 Outcome small_run(TrainerSetup setup, Backend *backend, int updates)
 {
     TrainPlan plan;

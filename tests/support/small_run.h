@@ -13,6 +13,9 @@ typedef struct {
 Tokens make_tokens(int64_t sequences, int64_t seq, int64_t batch, int64_t vocab);
 void free_tokens(Tokens tokens);
 
+/* Weights of a model in f64 on the host, far from 0, so that every path has weight. */
+void fill_params(Trainer *trainer);
+
 #define SMALL_UPDATES 4
 
 /* Parameters, losses and norms after `updates` (at most SMALL_UPDATES) updates over 8 sequences

@@ -59,26 +59,30 @@ static size_t sum_squares_ws(const Ctx *c, Tensor x)
     return (size_t)block_count(tensor_count(x)) * sizeof(double);
 }
 
-/* What every gradient is multiplied with. */
-static double clipping(UpdateArgs args)
+/* What every gradient is multiplied with, for the mean over tokens that count and for clipping. */
+static double gradient_factor(UpdateArgs args)
 {
-    const float *hyper = args.hyper.data;
-    double clip = hyper[HYPER_CLIP], norm = sqrt((double)*(const float *)args.norm_sq.data);
-    return clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1;
+    const float *hyper = args.hyper.data, *left_out = args.left_out.data;
+    double mean = 1, clip = hyper[HYPER_CLIP];
+    if (left_out != NULL && *left_out > 0) {
+        mean = *left_out < args.tokens ? args.tokens / (args.tokens - *left_out) : 0;
+    }
+    double norm = mean * sqrt((double)*(const float *)args.norm_sq.data);
+    return mean * (clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
 }
 
 /* op_adamw with everything that is the same for all elements worked out:
  *   m = beta1 m + grad1 g;  v = beta2 v + (grad2 g) g;
  *   p -= decay p + rate m / (sqrt(v) root + eps). */
 typedef struct {
-    float beta1, grad1, beta2, grad2; /* grad1, grad2 carry 1 - beta and the clipping */
+    float beta1, grad1, beta2, grad2; /* grad1, grad2 carry 1 - beta and gradient_factor */
     float decay, rate, root, eps;
 } Coefficients;
 
 static Coefficients coefficients(UpdateArgs args)
 {
     const float *hyper = args.hyper.data;
-    double shrink = clipping(args);
+    double shrink = gradient_factor(args);
     double lr = hyper[HYPER_LR];
     return (Coefficients){
         .beta1 = hyper[HYPER_BETA1],
@@ -141,7 +145,7 @@ static void sgd(Ctx *c, UpdateArgs args)
 {
     const float *hyper = args.hyper.data, *grad = args.grad.data;
     Coefficients k = {.beta1 = hyper[HYPER_BETA1],
-                      .grad1 = (float)clipping(args),
+                      .grad1 = (float)gradient_factor(args),
                       .rate = hyper[HYPER_LR],
                       .decay = args.decay ? hyper[HYPER_LR] * hyper[HYPER_DECAY] : 0};
     float *param = args.param.data, *m = args.state[0].data;
