@@ -54,10 +54,10 @@ static size_t skip_spaces(const uint8_t *text, size_t at, size_t size)
     return at;
 }
 
-static size_t skip_spaces_back(const uint8_t *text, size_t end)
+static size_t skip_spaces_back(const uint8_t *text, size_t end, size_t first)
 {
     int length;
-    while (end > 0) {
+    while (end > first) {
         size_t start = before(text, end);
         if (unicode_class(character_at(text, start, end, &length)) != CHAR_SPACE) {
             break;
@@ -98,8 +98,7 @@ static void find_token(AddedWalk *w)
             continue;
         }
         if (added->lstrip) {
-            size_t first = skip_spaces_back(w->text, start);
-            start = first > w->at ? first : w->at;
+            start = start > w->at ? skip_spaces_back(w->text, start, w->at) : w->at;
         }
         if (added->rstrip) {
             end = skip_spaces(w->text, end, w->size);

@@ -391,8 +391,16 @@ static void encode_split(void *context, const uint8_t *piece, size_t size, size_
     uint32_t character = utf8_decode(piece, size, &length);
     size_t start = 0;
     for (size_t at = (size_t)length; at < size; at += (size_t)length) {
-        uint32_t next = utf8_decode(piece + at, size - at, &length);
-        if (pair_table_get(&t->joints, pair_of(character, next)) == 0) {
+        uint32_t next = piece[at];
+        length = 1;
+        bool joined = (character | next) < 0x80;
+        if (joined) {
+            joined = t->ascii_joints[character][next] != 0;
+        } else {
+            next = utf8_decode(piece + at, size - at, &length);
+            joined = pair_table_get(&t->joints, pair_of(character, next)) != 0;
+        }
+        if (!joined) {
             encode_piece(e, piece + start, at - start, readable - start, e->out);
             start = at;
         }

@@ -181,16 +181,20 @@ static void run_metaspace(SplitWalk *w, size_t at_level, const uint8_t *text, si
     bool meant = step->scheme == PREPEND_ALWAYS || (step->scheme == PREPEND_FIRST && first);
     out->size = 0;
     byte_list_add(out, sign, opens && meant && !signed_already ? length : 0);
-    for (size_t at = 0; at < size; at++) {
-        byte_list_add(out, text[at] == ' ' ? sign : text + at, text[at] == ' ' ? length : 1);
+    for (size_t at = 0, end; at < size; at = end + 1) {
+        const uint8_t *space = memchr(text + at, ' ', size - at);
+        end = space != NULL ? (size_t)(space - text) : size;
+        byte_list_add(out, text + at, end - at);
+        byte_list_add(out, sign, end < size ? length : 0);
     }
     size_t start = 0;
-    for (size_t at = 1; step->parts && at < out->size; at++) {
-        if (out->size - at >= length && memcmp(out->bytes + at, sign, length) == 0) {
-            run_from(w, at_level + 1, out->bytes + start, at - start, out->size - start, true,
-                     first && start == 0);
-            start = at;
-        }
+    const uint8_t *next = out->bytes;
+    while (step->parts && (next = memmem(next + 1, out->size - (size_t)(next + 1 - out->bytes),
+                                         sign, length)) != NULL) {
+        size_t at = (size_t)(next - out->bytes);
+        run_from(w, at_level + 1, out->bytes + start, at - start, out->size - start, true,
+                 first && start == 0);
+        start = at;
     }
     run_from(w, at_level + 1, out->bytes + start, out->size - start, out->size - start, opens,
              first && start == 0);

@@ -393,8 +393,11 @@ static void find_joints(Tokenizer *t)
         int length;
         t->has_joints = t->has_joints && !token_is_byte(left.bytes, left.size, &byte) &&
                         !token_is_byte(right.bytes, right.size, &byte);
-        uint32_t next = utf8_decode(right.bytes, right.size, &length);
-        *pair_table_at(&t->joints, pair_of(last_character(left), next)) = 1;
+        uint32_t last = last_character(left), next = utf8_decode(right.bytes, right.size, &length);
+        *pair_table_at(&t->joints, pair_of(last, next)) = 1;
+        if (last < 0x80 && next < 0x80) {
+            t->ascii_joints[last][next] = 1;
+        }
     }
 }
 

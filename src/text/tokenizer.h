@@ -77,10 +77,11 @@ typedef struct Tokenizer {
     bool ignore_merges;
     bool characters; /* merges start from characters; else from bytes */
     bool byte_fallback, fuse_unknown;
-    uint32_t unknown; /* UINT32_MAX: none */
-    Decoder decoder;  /* with `characters` */
-    PairTable joints; /* with `characters`: 1 for characters that a merge may join across. */
-    bool has_joints;  /* false: any */
+    uint32_t unknown;                     /* UINT32_MAX: none */
+    Decoder decoder;                      /* with `characters` */
+    PairTable joints;                     /* with `characters`: 1 for two that a merge may join */
+    uint8_t ascii_joints[128][128];       /* the same for two that are ASCII */
+    bool has_joints;                      /* false: any may be joined */
     char *parts[TOKENIZER_PARTS];         /* as JSON; NULL: that of plain byte-level BPE */
     char *unused[TOKENIZER_UNUSED];       /* as JSON; NULL: null */
     bool unused_matter[TOKENIZER_UNUSED]; /* Hugging Face would make other tokens with it */
