@@ -72,17 +72,45 @@ int hf_bring_tokenizer(const char *from, const char *folder, Tokenizer **tokeniz
     return code;
 }
 
+/* The name of the token that a post_processor's template begins with, in the tree; NULL: none. */
+static const char *template_start(const cJSON *part)
+{
+    const cJSON *single = json_get(part, "single"), *item;
+    const char *name = cJSON_IsArray(single) && single->child != NULL
+                           ? json_text(single->child, "SpecialToken.id")
+                           : NULL;
+    cJSON_ArrayForEach(item, json_get(part, "processors"))
+    {
+        name = name != NULL ? name : template_start(item);
+    }
+    return name;
+}
+
+static bool template_token(const Tokenizer *tokenizer, uint32_t *id)
+{
+    const char *text = tokenizer->unused[UNUSED_POST_PROCESSOR];
+    cJSON *tree = text != NULL ? json_parse(text, strlen(text), NULL) : NULL;
+    const char *name = template_start(tree);
+    bool found =
+        name != NULL && tokenizer_find_added(tokenizer, (const uint8_t *)name, strlen(name), id);
+    cJSON_Delete(tree);
+    return found;
+}
+
 bool hf_first_token(const char *folder, const Tokenizer *tokenizer, uint32_t *id)
 {
     char *path = io_join(folder, TOKENIZER_CONFIG_FILE);
     cJSON *tree = NULL;
-    bool found = false;
-    if (io_exists(path) && json_load(path, &tree) == 0) {
+    bool loaded = io_exists(path) && json_load(path, &tree) == 0, found;
+    const cJSON *added = json_get(tree, "add_bos_token");
+    if (loaded && cJSON_IsBool(added)) {
         const cJSON *token = json_get(tree, "bos_token");
         const char *text =
             cJSON_IsString(token) ? token->valuestring : json_text_or(token, "content", NULL);
-        found = cJSON_IsTrue(json_get(tree, "add_bos_token")) && text != NULL &&
+        found = cJSON_IsTrue(added) && text != NULL &&
                 tokenizer_find_added(tokenizer, (const uint8_t *)text, strlen(text), id);
+    } else {
+        found = template_token(tokenizer, id);
     }
     cJSON_Delete(tree);
     free(path);

@@ -27,5 +27,6 @@ int hf_export(const HfModel *model, HfExport options, const char *out);
  * none that pacer reads. */
 int hf_bring_tokenizer(const char *from, const char *folder, Tokenizer **tokenizer);
 
-/* The token that the folder's tokenizer_config.json has put before every text; false: none. */
+/* The token that is put before every text: what the folder's tokenizer_config.json says, or if it
+ * says nothing the template of the tokenizer's post_processor; false: none. */
 bool hf_first_token(const char *folder, const Tokenizer *tokenizer, uint32_t *id);
