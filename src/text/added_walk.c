@@ -4,24 +4,19 @@
 
 #include <utf8proc.h>
 
-/* \w of Rust's regular expressions: Alphabetic, marks, decimal digits, connectors, joiners. */
+/* \w of Rust's regular expressions: Alphabetic, marks, decimal digits, connectors, joiners. Letters,
+ * marks and numbers are those of unicode.h; of the last those that are neither decimal nor letters
+ * (No) are out. */
 static bool is_word(uint32_t character)
 {
-    switch (utf8proc_category((int32_t)character)) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC:
+    CharKind kind = unicode_kind(character);
+    utf8proc_category_t category = utf8proc_category((int32_t)character);
+    if ((kind & CHAR_CLASS_BITS) == CHAR_LETTER || kind == CHAR_MARK ||
+        category == UTF8PROC_CATEGORY_PC) {
         return true;
-    default:
-        break;
+    }
+    if (kind == CHAR_NUMBER) {
+        return category != UTF8PROC_CATEGORY_NO;
     }
     bool circled = (character >= 0x24b6 && character <= 0x24e9) ||
                    (character >= 0x1f130 && character <= 0x1f149) ||
