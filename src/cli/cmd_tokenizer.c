@@ -434,7 +434,7 @@ int cmd_tokenizer_decode(Config *cfg)
     static Coding c;
     int code = coding_open(&c, cfg);
     if (code == 0) {
-        c.decoding = decoding_begin(c.tokenizer, false, false);
+        c.decoding = decoding_begin(c.tokenizer, cfg->skip_special, false);
         code = decode(&c);
     }
     return coding_close(&c, code);

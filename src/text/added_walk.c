@@ -4,9 +4,9 @@
 
 #include <utf8proc.h>
 
-/* \w of Rust's regular expressions: Alphabetic, marks, decimal digits, connectors, joiners. Letters,
- * marks and numbers are those of unicode.h; of the last those that are neither decimal nor letters
- * (No) are out. */
+/* \w of Rust's regular expressions: Alphabetic, marks, decimal digits, connectors, joiners.
+ * Letters, marks and numbers are those of unicode.h; of the last those that are neither decimal
+ * nor letters (No) are out. */
 static bool is_word(uint32_t character)
 {
     CharKind kind = unicode_kind(character);

@@ -42,9 +42,11 @@ TEXTS = [
     "한국어 \u1112\u1161\u11ab \u1100\u1161", "日本語、中文。漢字かなカナ", "Привет МИР Ελλάς ΣΊΣΥΦΟΣ İI",
     "שָׁלוֹם مَرْحَبًا", "हिन्दी ไทย", "👍🏽👩‍👩‍👧‍👦🇩🇪 ❤️", "\u00a0nbsp\u2003em\u3000wide\u200bzero",
     "<s>glued</s>", " <s> around </s> ", "<mask>x <mask> y<mask>", "a  <mask>  b", "<L>word <L> a<L>b",
-    "wordy word sword word", "é日 e\u0301日x", "<|endoftext|><|endoftext|> end", "HELLO Hello hello", "▁ ▁▁a ▁b",
+    "wordy word sword word", "é日 e\u0301日x", "<|endoftext|><|endoftext|> end", "HELLO Hello hello",
+    "▁ ▁▁a ▁b",
     "<0x41><0x0A>", "....!!!???;;;", "a" * 120, "ab " * 40, " " * 50 + "x", "\U0001d4d0\U0001d4d1 𐍈",
-    "\ufffd \ufeff mark", "Ǆ ǅ ǆ ß ẞ", "x\u0338 =\u0338 <\u0338", "100%|50% $5 @me #tag",
+    "\ufffd \ufeff mark", "Ǆ ǅ ǆ ß ẞ", "x\u0338 =\u0338 <\u0338",
+    "क\u093c \u0958 \ufb2a \u2adc", "100%|50% $5 @me #tag",
 ]
 
 
