@@ -1,5 +1,5 @@
-# What pacer is built from: OpenMP, a CBLAS, cJSON, libyaml, xxHash, PCRE2; oneDNN if it is there; cmocka
-# for the tests.
+# What pacer is built from: OpenMP, a CBLAS, cJSON, libyaml, xxHash, PCRE2, utf8proc; oneDNN if it is
+# there; cmocka for the tests.
 # Gives the target pacer_libraries, PACER_HAVE_CMOCKA, PACER_BLAS_TEXT, and collects rows for the
 # summary. Everything that is missing is named in one message, with the command that brings it.
 include(CheckCSourceCompiles)
@@ -124,6 +124,7 @@ pacer_find_module(pacer_libraries CJSON libcjson cJSON libcjson-dev)
 pacer_find_module(pacer_libraries YAML yaml-0.1 libyaml libyaml-dev)
 pacer_find_module(pacer_libraries XXHASH libxxhash xxHash libxxhash-dev)
 pacer_find_module(pacer_libraries PCRE2 libpcre2-8 PCRE2 libpcre2-dev)
+pacer_find_module(pacer_libraries UTF8PROC libutf8proc utf8proc libutf8proc-dev)
 
 set(PACER_HAVE_CMOCKA FALSE)
 if(PACER_TESTS)

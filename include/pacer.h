@@ -168,8 +168,9 @@ PACER_EXPORT int pacer_tokenizer_open(const char *path, pacer_tokenizer **out);
 PACER_EXPORT void pacer_tokenizer_close(pacer_tokenizer *tokenizer);
 PACER_EXPORT int64_t pacer_tokenizer_vocab(const pacer_tokenizer *tokenizer);
 
-/* Text (size bytes of any content) to ids and back, exactly. *ids and *text to pacer_free; *text
- * has a zero byte behind its size bytes. */
+/* Text (size bytes of any content) to ids and back: exactly, unless the tokenizer rewrites texts
+ * (docs/reference/formats.md). *ids and *text to pacer_free; *text has a zero byte behind its size
+ * bytes. */
 PACER_EXPORT int pacer_tokenize(pacer_tokenizer *tokenizer, const char *text, size_t size,
                                 int32_t **ids, size_t *count);
 PACER_EXPORT int pacer_detokenize(pacer_tokenizer *tokenizer, const int32_t *ids, size_t count,

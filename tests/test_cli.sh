@@ -102,7 +102,7 @@ text=(format field skip-bad)
 takes 'tokenizer train' vocab seed threads memory-limit out "${text[@]}" chat-template special pattern ties unit \
     min-frequency
 takes 'tokenizer encode' threads out tokenizer ids
-takes 'tokenizer decode' out tokenizer ids
+takes 'tokenizer decode' out tokenizer ids skip-special
 takes 'tokenizer info' ''
 takes 'data prepare' seed threads out "${text[@]}" chat-template tokenizer end val-fraction shard-tokens
 takes 'data stories' seed threads out bytes

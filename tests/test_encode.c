@@ -4,6 +4,7 @@
  * tokens are frequent. */
 #include "base/mem.h"
 #include "base/rng.h"
+#include "text/decode.h"
 #include "text/encode_stream.h"
 
 #include <setjmp.h>

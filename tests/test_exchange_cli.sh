@@ -60,6 +60,12 @@ cmp -s text-run text-hf && cmp -s text-run text-imported || fail "run, export an
 sed 's/"add_bos_token":.*/"add_bos_token": false,/' hf/tokenizer_config.json >plain.json && cp -r hf plain && cp plain.json plain/tokenizer_config.json
 "$PACER" generate plain --prompt 'Once' --max-tokens 40 --seed 5 --threads 1 >text-plain 2>err || fail "generate plain"
 cmp -s text-run text-plain && fail "tokenizer_config.json has no effect"
+# Where tokenizer_config.json says nothing, the template of tokenizer.json does.
+rm plain/tokenizer_config.json
+sed 's/"post_processor": null/"post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]}/' \
+    hf/tokenizer.json >plain/tokenizer.json
+"$PACER" generate plain --prompt 'Once' --max-tokens 40 --seed 5 --threads 1 >text-plain 2>err || fail "generate with a template"
+cmp -s text-run text-plain || fail "the template of tokenizer.json has no effect"
 
 expect 0 "sharded: the model" export imported --out sharded --shard-bytes 10k
 [[ -s sharded/model.safetensors.index.json && -s sharded/model-00001-of-00006.safetensors ]] || fail "no shards: $(ls sharded)"

@@ -6,6 +6,7 @@
 #include "data/dataset.h"
 #include "support/data_files.h"
 #include "support/preparation.h"
+#include "text/decode.h"
 #include "text/encode.h"
 
 #include <setjmp.h>

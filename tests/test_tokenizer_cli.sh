@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # pacer tokenizer train, encode, decode and info from outside: text of every kind to a tokenizer and back,
 # the same result whatever the threads, bad input, and from there to a trained run. PACER names the program.
+gold=$(cd "$(dirname "$0")/gold/tokenizers" && pwd)
 source "$(dirname "$0")/support/program.sh"
 
 # round_trip FILE OPTION...: decode gives back what encode was given.
@@ -144,5 +145,22 @@ expect 0 'Done' train --data shards --batch 2 --seq 32 --steps 3 --layers 1 --ou
 expect 0 'vocabulary 1,000' tokenizer info run/tokenizer.json
 "$PACER" tokenizer encode --quiet --tokenizer run/tokenizer.json --out again stories.txt
 cmp -s one again || fail "the run's tokenizer gives other ids"
+
+# --- tokenizers of other kinds: ids, data, a run, text from it ---
+printf 'Hello  world, 日本 é</s>' >kinds
+for kind in llama2 mistral qwen2; do
+    round_trip kinds --tokenizer "$gold/$kind.json"
+    expect 0 'tokens' data prepare --tokenizer "$gold/$kind.json" --val-fraction 0.05 --out "$kind" stories.txt
+    expect 0 'Done' train --data "$kind" --batch 2 --seq 32 --steps 2 --layers 1 --out "run-$kind"
+    expect 0 '' generate "run-$kind" --prompt 'Once upon' --max-tokens 5
+    expect 0 'bits per byte' eval "run-$kind" kinds
+    "$PACER" tokenizer encode --quiet --tokenizer "$gold/$kind.json" --out of-file stories.txt
+    "$PACER" tokenizer encode --quiet --tokenizer "run-$kind/tokenizer.json" --out of-run stories.txt
+    cmp -s of-file of-run || fail "$kind: the run's tokenizer gives other ids"
+done
+expect 0 'character-level BPE' tokenizer info "$gold/llama2.json"
+"$PACER" tokenizer encode --quiet --tokenizer "$gold/llama2.json" --out ids kinds
+[[ $("$PACER" tokenizer decode --tokenizer "$gold/llama2.json" --skip-special ids) == 'Hello  world, 日本 é' ]] ||
+    fail "--skip-special"
 
 exit $failed

@@ -25,6 +25,9 @@
     "{\"type\": \"Split\", \"pattern\": {" pattern "}, \"behavior\": \"" behavior \
     "\", \"invert\": " invert "}"
 #define SEQUENCE(parts) "{\"type\": \"Sequence\", \"pretokenizers\": [" parts "]}"
+#define NORMALIZERS(parts) "{\"type\": \"Sequence\", \"normalizers\": [" parts "]}"
+#define REPLACE(pattern, content) \
+    "{\"type\": \"Replace\", \"pattern\": {" pattern "}, \"content\": \"" content "\"}"
 #define DIGITS "\"Regex\": \"[0-9]+|[^0-9]\\\\S*\""
 /* Patterns of OpenAI's, as JSON. */
 #define CL100K_OLD                                                                       \
@@ -305,45 +308,51 @@ static void test_tokenizer_files__unsupported_parts_are_named(void **state)
     refuse((Pieces){.model = "\"continuing_subword_prefix\": \"##\", "},
            "continuing_subword_prefix \"##\"");
     refuse((Pieces){.model = "\"end_of_word_suffix\": \"</w>\", "}, "end_of_word_suffix \"</w>\"");
-    refuse((Pieces){.model = "\"byte_fallback\": true, "}, "byte_fallback true");
+    refuse((Pieces){.model = "\"byte_fallback\": 1, "}, "model: \"byte_fallback\"");
     refuse((Pieces){.model = "\"ignore_merges\": 1, "}, "ignore_merges");
-    refuse((Pieces){.normalizer = "{\"type\": \"NFC\"}"}, "normalizer NFC");
-    refuse((Pieces){.normalizer =
-                        "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Lowercase\"}]}"},
-           "normalizer Lowercase");
-    refuse((Pieces){.normalizer = "{}"}, "normalizer without a type");
-    refuse((Pieces){.decoder = "{\"type\": \"Metaspace\"}"}, "decoder Metaspace");
-    refuse((Pieces){.pre_tokenizer = "null"}, "pre_tokenizer null");
-    refuse((Pieces){.pre_tokenizer = "{\"type\": \"Whitespace\"}"}, "pre_tokenizer Whitespace");
-    refuse((Pieces){.pre_tokenizer = BYTE_LEVEL("true", "true")}, "add_prefix_space true");
-    refuse((Pieces){.pre_tokenizer = BYTE_LEVEL("false", "false")}, "use_regex false");
-    refuse(
-        (Pieces){.pre_tokenizer = SEQUENCE("{\"type\": \"Digits\"}, " BYTE_LEVEL("false", "true"))},
-        "pre_tokenizer Sequence of Digits, ByteLevel");
-    refuse((Pieces){.pre_tokenizer = SEQUENCE("")}, "pre_tokenizer Sequence");
-#define REFUSE_SPLIT(split, level, says) \
-    refuse((Pieces){.pre_tokenizer = SEQUENCE(split ", " level)}, says)
-    REFUSE_SPLIT(SPLIT("\"String\": \" \"", "Isolated", "false"), BYTE_LEVEL("false", "false"),
-                 "not a String");
-    REFUSE_SPLIT(SPLIT(DIGITS, "Removed", "true"), BYTE_LEVEL("false", "false"),
-                 "behavior Removed");
-    REFUSE_SPLIT(SPLIT(DIGITS, "Isolated", "true"), BYTE_LEVEL("false", "false"), "invert true");
-    REFUSE_SPLIT(SPLIT(DIGITS, "Isolated", "false"), BYTE_LEVEL("false", "true"), "use_regex true");
-    REFUSE_SPLIT(SPLIT(DIGITS, "Isolated", "false"), BYTE_LEVEL("true", "false"),
-                 "add_prefix_space true");
-    REFUSE_SPLIT(SPLIT(DIGITS, "Isolated", "false"),
-                 SPLIT(DIGITS, "Isolated", "false") ", " BYTE_LEVEL("false", "false"),
-                 "Sequence of Split, Split, ByteLevel");
-    REFUSE_SPLIT(SPLIT("\"Regex\": \"(\"", "Isolated", "false"), BYTE_LEVEL("false", "false"),
-                 "some.json");
-    static const char *const flags[] = {"single_word", "lstrip", "rstrip"};
-    for (int i = 0; i < 3; i++) {
-        char *added = mem_format("{\"id\": 259, \"content\": \"<mask>\", \"%s\": true}", flags[i]);
-        char *says = mem_format("added_tokens[0]: \"<mask>\": %s true", flags[i]);
-        refuse((Pieces){.added = added}, says);
-        free(added);
-        free(says);
+    refuse((Pieces){.normalizer = "{\"type\": \"BertNormalizer\"}"}, "normalizer: BertNormalizer");
+    refuse((Pieces){.normalizer = NORMALIZERS("{\"type\": \"NFC\"}, {\"type\": \"Nmt\"}")},
+           "normalizer: normalizers[1]: Nmt");
+    refuse((Pieces){.normalizer = "{}"}, "normalizer: without a type");
+    refuse((Pieces){.normalizer = "5"}, "normalizer: without a type");
+    refuse((Pieces){.normalizer = "{\"type\": \"Prepend\"}"}, "Prepend: \"prepend\"");
+    refuse((Pieces){.normalizer = "{\"type\": \"Replace\", \"content\": \"\"}"}, "\"String\"");
+    refuse((Pieces){.normalizer = REPLACE("\"String\": \"\"", "x")}, "\"String\"");
+    refuse((Pieces){.normalizer = REPLACE("\"Regex\": \" +\"", "x")}, "Replace: a pattern that is");
+    refuse((Pieces){.normalizer = "{\"type\": \"Sequence\"}"}, "Sequence: has no list");
+    refuse((Pieces){.decoder = "{\"type\": \"Metaspace\"}"}, "decoder: Metaspace");
+    refuse((Pieces){.decoder = "{\"type\": \"WordPiece\"}"}, "decoder: WordPiece");
+    refuse((Pieces){.pre_tokenizer = "null"}, "decoder: ByteLevel");
+    refuse((Pieces){.pre_tokenizer = "{\"type\": \"Whitespace\"}"}, "pre_tokenizer: Whitespace");
+    refuse((Pieces){.pre_tokenizer = "{\"type\": \"ByteLevel\"}"}, "\"add_prefix_space\"");
+    refuse((Pieces){.pre_tokenizer = BYTE_LEVEL("1", "true")}, "\"add_prefix_space\"");
+    refuse((Pieces){.pre_tokenizer = BYTE_LEVEL("false", "null")}, "\"use_regex\"");
+    refuse((Pieces){.pre_tokenizer = SEQUENCE("{\"type\": \"Digits\", \"individual_digits\": 1}")},
+           "pretokenizers[0]: Digits: \"individual_digits\"");
+    refuse((Pieces){.pre_tokenizer =
+                        SEQUENCE(BYTE_LEVEL("false", "true") ", " BYTE_LEVEL("false", "true"))},
+           "pretokenizers[1]: ByteLevel: is there twice");
+    refuse((Pieces){.pre_tokenizer =
+                        "{\"type\": \"Metaspace\", \"replacement\": \"ab\", \"split\": true}"},
+           "\"replacement\" must be one character");
+    refuse((Pieces){.pre_tokenizer = "{\"type\": \"Metaspace\", \"replacement\": \"_\", "
+                                     "\"prepend_scheme\": \"last\"}"},
+           "prepend_scheme last");
+#define REFUSE_SPLIT(split, says) \
+    refuse((Pieces){.pre_tokenizer = SEQUENCE(split ", " BYTE_LEVEL("false", "false"))}, says)
+    REFUSE_SPLIT(SPLIT("\"String\": \"\"", "Isolated", "false"), "Split: pattern");
+    REFUSE_SPLIT(SPLIT("\"Regex\": 5", "Isolated", "false"), "Split: pattern");
+    REFUSE_SPLIT(SPLIT("\"Regex\": \"(\"", "Isolated", "false"), "does not compile");
+    REFUSE_SPLIT(SPLIT(DIGITS, "Removed", "true"), "behavior Removed");
+    REFUSE_SPLIT(SPLIT(DIGITS, "Sideways", "false"), "behavior Sideways");
+    REFUSE_SPLIT(SPLIT(DIGITS, "Isolated", "7"), "\"invert\"");
+    char deep[400] = "null";
+    for (int i = 0; i < 10; i++) {
+        char *deeper = mem_format("{\"type\": \"Sequence\", \"normalizers\": [%s]}", deep);
+        snprintf(deep, sizeof deep, "%s", deeper);
+        free(deeper);
     }
+    refuse((Pieces){.normalizer = deep}, "too many of them within each other");
 }
 
 static void test_tokenizer_files__wrong_content_is_named(void **state)

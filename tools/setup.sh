@@ -19,6 +19,7 @@ needs=(
     libyaml-dev:pc=yaml-0.1
     libxxhash-dev:pc=libxxhash
     libpcre2-dev:pc=libpcre2-8
+    libutf8proc-dev:pc=libutf8proc
 )
 test_needs=(
     libcmocka-dev:pc=cmocka
@@ -94,7 +95,7 @@ fi
 if ! command -v apt-get >/dev/null; then
     {
         echo "pacer needs a C compiler, CMake 3.22, Ninja, pkg-config, OpenBLAS (OpenMP build),"
-        echo "cJSON, libyaml, xxHash and PCRE2; its tests need cmocka, clang-format, clang-tidy and"
+        echo "cJSON, libyaml, xxHash, PCRE2 and utf8proc; its tests need cmocka, clang-format, clang-tidy and"
         echo "Open MPI. gnuplot (charts), git, oneDNN (speed) and MPI (ranks) are optional."
         echo "Not found here, by the names of Debian's packages: ${missing[*]}"
         echo "Install them with this system's package manager, then run make again."

@@ -6,6 +6,7 @@
 #include "config/config.h"
 #include "data/dataset.h"
 #include "model/generate.h"
+#include "text/decode.h"
 #include "text/encode.h"
 #include "train/loop.h"
 #include "use/evaluate.h"

@@ -9,7 +9,7 @@
 #include "data/dataset.h"
 #include "data/source.h"
 #include "data/stories.h"
-#include "text/encode.h"
+#include "text/decode.h"
 #include "text/unicode.h"
 
 #include <inttypes.h>

@@ -12,6 +12,7 @@
 #include "base/show.h"
 #include "base/signals.h"
 #include "base/utf8.h"
+#include "text/decode.h"
 #include "text/encode_stream.h"
 
 #include <errno.h>
@@ -106,6 +107,9 @@ static void show_longest(const Tokenizer *tokenizer)
 
 int cmd_tokenizer_info(Config *cfg)
 {
+    static const char *const part_titles[TOKENIZER_PARTS] = {[PART_NORMALIZER] = "normalizer",
+                                                             [PART_PRE_TOKENIZER] = "pieces",
+                                                             [PART_DECODER] = "decoder"};
     const char *source = cfg->argv[0];
     Tokenizer *tokenizer;
     int code = tokenizer_open(source, &tokenizer);
@@ -114,11 +118,19 @@ int cmd_tokenizer_info(Config *cfg)
     }
     char count[SHOW_COUNT_SIZE];
     const Pretok *pretok = tokenizer->pretok;
-    escape_printf(stdout, "tokenizer  %s (byte-level BPE)\n", source);
+    escape_printf(stdout, "tokenizer  %s (%s BPE)\n", source,
+                  tokenizer->characters ? "character-level" : "byte-level");
     printf("vocabulary %s\n", show_count(tokenizer->vocab, true, count));
     printf("merges     %s%s\n", show_count(tokenizer->merge_count, true, count),
            tokenizer->ignore_merges ? ", not needed for pre-tokens that are entries" : "");
-    escape_printf(stdout, "pattern    %s: %s\n", pretok_name(pretok), pretok_regex(pretok));
+    if (pretok != NULL) {
+        escape_printf(stdout, "pattern    %s: %s\n", pretok_name(pretok), pretok_regex(pretok));
+    }
+    for (int i = 0; i < TOKENIZER_PARTS; i++) {
+        if (tokenizer->parts[i] != NULL) {
+            escape_printf(stdout, "%-10s %s\n", part_titles[i], tokenizer->parts[i]);
+        }
+    }
     printf("hash       %016" PRIx64 "\n", tokenizer->hash);
     uint32_t end;
     if (tokenizer_end(tokenizer, NULL, &end) == 0) {
@@ -159,6 +171,7 @@ typedef struct {
     size_t count;
     uint64_t partial;
     int partial_length;
+    Decoding decoding;
 } Coding;
 
 static int open_input(Coding *c, const char *path)
@@ -355,7 +368,7 @@ int cmd_tokenizer_encode(Config *cfg)
 static int decode_ids(Coding *c)
 {
     ByteList bytes = {0};
-    int code = tokenizer_decode(c->tokenizer, c->ids, c->count, &bytes);
+    int code = decoding_add(&c->decoding, c->ids, c->count, &bytes);
     code = code != 0 ? err_wrap(code, "behind %" PRIu64 " tokens", c->position)
                      : output_put(c->output, bytes.bytes, bytes.size);
     c->position += c->count;
@@ -420,6 +433,9 @@ int cmd_tokenizer_decode(Config *cfg)
 {
     static Coding c;
     int code = coding_open(&c, cfg);
-    code = code != 0 ? code : decode(&c);
+    if (code == 0) {
+        c.decoding = decoding_begin(c.tokenizer, cfg->skip_special, false);
+        code = decode(&c);
+    }
     return coding_close(&c, code);
 }

@@ -190,6 +190,7 @@ typedef struct Config {
     int ties, unit;  /* CONFIG_TIES_*, CONFIG_UNIT_* */
     int64_t min_frequency;
     int ids; /* CONFIG_IDS_* */
+    bool skip_special;
 
     /* data prepare */
     double val_fraction;

@@ -338,6 +338,8 @@ static const Option options[] = {
      "pairs that are rarer are not merged"},
     {"ids", CHOICE(ids, "text", id_forms), GROUP, CODING, NO_RUN, 0,
      "how ids are written or read: decimal numbers between blanks, or little-endian integers"},
+    {"skip-special", BOOL(skip_special, "off"), GROUP, BIT(TOKENIZER_DECODE), NO_RUN, 0,
+     "leave special tokens (<|endoftext|>, <s>) out of the text"},
 #undef GROUP
 
 #define GROUP "Shards"

@@ -72,6 +72,31 @@ int hf_bring_tokenizer(const char *from, const char *folder, Tokenizer **tokeniz
     return code;
 }
 
+/* The name of the token that a post_processor's template begins with, in the tree; NULL: none. */
+static const char *template_start(const cJSON *part)
+{
+    const cJSON *single = json_get(part, "single"), *item;
+    const char *name = cJSON_IsArray(single) && single->child != NULL
+                           ? json_text(single->child, "SpecialToken.id")
+                           : NULL;
+    cJSON_ArrayForEach(item, json_get(part, "processors"))
+    {
+        name = name != NULL ? name : template_start(item);
+    }
+    return name;
+}
+
+static bool template_token(const Tokenizer *tokenizer, uint32_t *id)
+{
+    const char *text = tokenizer->unused[UNUSED_POST_PROCESSOR];
+    cJSON *tree = text != NULL ? json_parse(text, strlen(text), NULL) : NULL;
+    const char *name = template_start(tree);
+    bool found =
+        name != NULL && tokenizer_find_added(tokenizer, (const uint8_t *)name, strlen(name), id);
+    cJSON_Delete(tree);
+    return found;
+}
+
 /* The folder's tokenizer_config.json; NULL: there is none that can be read. Caller frees. */
 static cJSON *load_tokenizer_config(const char *folder)
 {
@@ -97,8 +122,10 @@ static bool named_token(const cJSON *config, const char *name, const Tokenizer *
 bool hf_first_token(const char *folder, const Tokenizer *tokenizer, uint32_t *id)
 {
     cJSON *config = load_tokenizer_config(folder);
-    bool found = cJSON_IsTrue(json_get(config, "add_bos_token")) &&
-                 named_token(config, "bos_token", tokenizer, id);
+    const cJSON *added = json_get(config, "add_bos_token");
+    bool found = cJSON_IsBool(added)
+                     ? cJSON_IsTrue(added) && named_token(config, "bos_token", tokenizer, id)
+                     : template_token(tokenizer, id);
     cJSON_Delete(config);
     return found;
 }

@@ -38,5 +38,6 @@ HfTextTokens hf_text_tokens(const HfModel *model, const Tokenizer *tokenizer);
 /* "chat_template" of the folder's tokenizer_config.json; NULL: none. Caller frees. */
 char *hf_chat_template(const char *folder);
 
-/* The token that the folder's tokenizer_config.json has put before every text; false: none. */
+/* The token that is put before every text: what the folder's tokenizer_config.json says, or if it
+ * says nothing the template of the tokenizer's post_processor; false: none. */
 bool hf_first_token(const char *folder, const Tokenizer *tokenizer, uint32_t *id);

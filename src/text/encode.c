@@ -4,12 +4,14 @@
 #include "text/encode.h"
 
 #include "base/assert.h"
-#include "base/err.h"
 #include "base/mem.h"
+#include "base/utf8.h"
+#include "text/added_walk.h"
+#include "text/encode_cut.h"
+#include "text/pretok_scan.h"
 #include "text/string_finder.h"
 #include "text/word_table.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,32 +38,21 @@ typedef struct {
     uint32_t id, next, previous;
 } Symbol;
 
-/* A stretch of text: an added token, or ordinary text. */
-typedef struct {
-    size_t start, end;
-    bool added;
-    uint32_t id; /* of the added token */
-} Span;
-
-/* Added tokens are found as Hugging Face does it: first all that are not `normalized`; then, in
- * what lies between, the others. Not handed out yet is [at, size) of the text. Within it
- * [at, plain_start) has no plain match, and [plain_start, plain_end) is one, if they differ. */
-typedef struct {
-    StringFinder *plain, *normalized;
-    const uint8_t *text;
-    size_t at, size, plain_start, plain_end;
-    uint32_t plain_id;
-} Spans;
-
 struct Encoder {
     const Tokenizer *tokenizer;
-    PretokWalk *walk;
-    Spans spans;
+    StringFinder *plain, *normalized; /* added tokens, those that are `normalized` apart */
+    NormalizeRoom room;
+    PretokWalk *walk;  /* of one pattern, which is all there is; */
+    SplitWalk *splits; /* or NULL, and this */
     PieceCache cache;
     bool direct;              /* no merges: every byte is its token */
     const uint32_t *byte_ids; /* the tokenizer's */
+    uint64_t invalid;         /* bytes that are not UTF-8 */
+    EncodeCut cut;
+    TokenList *out; /* of the text that is encoded now */
     /* Of a long piece: symbols with the indices of their neighbours, and the heap. */
     Symbol *symbols;
+    uint32_t *ids;
     size_t symbol_capacity;
     Candidate *heap;
     size_t heap_count, heap_capacity;
@@ -107,51 +98,28 @@ static void cache_add(PieceCache *cache, const uint8_t *bytes, size_t size, cons
     token_list_add(&cache->ids, ids, count);
 }
 
-/* ---- Added tokens ---- */
+/* ---- Added tokens ----
+ *
+ * They are found as Hugging Face does it: first all that are not `normalized`; then, in what lies
+ * between and has been normalized, the others, whose texts are normalized too. */
 
-static void spans_open(Spans *spans, const Tokenizer *tokenizer)
+static void open_finders(Encoder *e)
 {
-    const AddedToken *added = tokenizer->added;
-    spans->plain = string_finder_open();
-    spans->normalized = string_finder_open();
-    for (size_t i = 0; i < tokenizer->added_count; i++) {
-        Token token = tokenizer->tokens[added[i].id];
-        string_finder_add(added[i].normalized ? spans->normalized : spans->plain, token.bytes,
-                          token.size, added[i].id);
+    const Tokenizer *t = e->tokenizer;
+    e->plain = string_finder_open();
+    e->normalized = string_finder_open();
+    for (size_t i = 0; i < t->added_count; i++) {
+        Token token = t->tokens[t->added[i].id];
+        const uint8_t *bytes = token.bytes;
+        size_t size = token.size;
+        if (t->added[i].normalized) {
+            bytes = normalizer_run(&t->normalizer, &e->room, bytes, &size, true);
+        }
+        string_finder_add(t->added[i].normalized ? e->normalized : e->plain, bytes, size,
+                          t->added[i].id);
+        encode_cut_add(&e->cut, token.bytes, token.size);
+        encode_cut_add(&e->cut, bytes, size);
     }
-}
-
-/* Begins a text, which stays where it is until the walk is over. */
-static void spans_begin(Spans *spans, const uint8_t *text, size_t size)
-{
-    spans->text = text;
-    spans->at = spans->plain_start = spans->plain_end = 0;
-    spans->size = size;
-}
-
-/* The next of the spans that cover the text, none of them empty. False when it is used up. */
-static bool spans_next(Spans *s, Span *span)
-{
-    size_t size;
-    uint64_t id = 0;
-    if (s->at == s->size) {
-        return false;
-    }
-    if (s->at == s->plain_end) { /* the last plain match is behind us */
-        s->plain_start = string_finder_find(s->plain, s->text, s->at, s->size, s->size, &size, &id);
-        s->plain_end = s->plain_start + size;
-        s->plain_id = (uint32_t)id;
-    }
-    if (s->at == s->plain_start) {
-        *span = (Span){s->plain_start, s->plain_end, true, s->plain_id};
-    } else {
-        size_t start = string_finder_find(s->normalized, s->text, s->at, s->plain_start,
-                                          s->plain_start, &size, &id);
-        *span = start == s->at ? (Span){start, start + size, true, (uint32_t)id}
-                               : (Span){s->at, start, false, 0};
-    }
-    s->at = span->end;
-    return true;
 }
 
 /* ---- Encoding ---- */
@@ -160,10 +128,16 @@ Encoder *encoder_open(const Tokenizer *tokenizer)
 {
     Encoder *encoder = mem_zalloc(1, sizeof *encoder);
     encoder->tokenizer = tokenizer;
-    encoder->walk = pretok_walk_open(tokenizer->pretok);
-    spans_open(&encoder->spans, tokenizer);
+    if (tokenizer->pretok != NULL) {
+        encoder->walk = pretok_walk_open(tokenizer->pretok);
+    } else {
+        encoder->splits = split_walk_open(&tokenizer->splits);
+    }
+    encode_cut_open(&encoder->cut, tokenizer);
+    open_finders(encoder);
     encoder->cache.pieces = word_table_open(0);
-    encoder->direct = tokenizer->merge_count == 0 && !tokenizer->ignore_merges;
+    encoder->direct =
+        tokenizer->merge_count == 0 && !tokenizer->ignore_merges && tokenizer->pretok != NULL;
     encoder->byte_ids = tokenizer->byte_ids;
     return encoder;
 }
@@ -172,8 +146,12 @@ void encoder_close(Encoder *encoder)
 {
     if (encoder != NULL) {
         pretok_walk_close(encoder->walk);
-        string_finder_close(encoder->spans.plain);
-        string_finder_close(encoder->spans.normalized);
+        split_walk_close(encoder->splits);
+        string_finder_close(encoder->plain);
+        string_finder_close(encoder->normalized);
+        normalize_room_free(&encoder->room);
+        encode_cut_close(&encoder->cut);
+        free(encoder->ids);
         word_table_close(encoder->cache.pieces);
         token_list_free(&encoder->cache.ids);
         free(encoder->symbols);
@@ -188,15 +166,71 @@ static uint32_t rank_of(const Tokenizer *tokenizer, uint32_t left, uint32_t righ
     return tokenizer_merge_of(tokenizer, left, right, &rank, result) ? rank : NO_RANK;
 }
 
+/* The token of the vocabulary with these bytes; added ones that are not part of it do not count. */
+static bool find_entry(const Tokenizer *t, const uint8_t *bytes, size_t size, uint32_t *id)
+{
+    if (!tokenizer_find(t, bytes, size, id)) {
+        return false;
+    }
+    const AddedToken *added = tokenizer_added_of(t, *id);
+    return added == NULL || !added->apart;
+}
+
+/* The ids that merging starts from, at most `size` of them; returns how many. As in Hugging Face, a
+ * character that has no token is unknown, and comes out when the next one that has one does;
+ * neighbours are one where fuse_unk says so. Bytes do not bring it out. */
+static size_t character_symbols(const Tokenizer *t, const uint8_t *bytes, size_t size,
+                                uint32_t *symbols)
+{
+    size_t count = 0;
+    bool unknown = false;
+    for (size_t at = 0, length; at < size; at += length) {
+        length = (size_t)utf8_length(bytes + at, size - at);
+        bool valid = length > 0, fallback = true;
+        length = valid ? length : 1;
+        uint32_t id;
+        if (valid && find_entry(t, bytes + at, length, &id)) {
+            if (unknown) {
+                symbols[count++] = t->unknown;
+            }
+            unknown = false;
+            symbols[count++] = id;
+            continue;
+        }
+        for (size_t i = 0; i < length; i++) {
+            fallback = fallback && t->byte_ids[bytes[at + i]] != UINT32_MAX;
+        }
+        for (size_t i = 0; fallback && i < length; i++) {
+            symbols[count++] = t->byte_ids[bytes[at + i]];
+        }
+        if (!fallback) {
+            if (unknown && !t->fuse_unknown) {
+                symbols[count++] = t->unknown;
+            }
+            unknown = true;
+        }
+    }
+    if (unknown) {
+        symbols[count++] = t->unknown;
+    }
+    return count;
+}
+
+static size_t piece_symbols(const Encoder *e, const uint8_t *bytes, size_t size, uint32_t *symbols)
+{
+    if (e->tokenizer->characters) {
+        return character_symbols(e->tokenizer, bytes, size, symbols);
+    }
+    for (size_t i = 0; i < size; i++) {
+        symbols[i] = e->byte_ids[bytes[i]];
+    }
+    return size;
+}
+
 /* Merges in place; returns the number of symbols left, in `symbols`. */
-static size_t merge_short(const Encoder *encoder, const uint8_t *bytes, size_t size,
-                          uint32_t symbols[SHORT_PIECE])
+static size_t merge_short(const Encoder *encoder, size_t count, uint32_t symbols[SHORT_PIECE])
 {
     uint32_t ranks[SHORT_PIECE], results[SHORT_PIECE]; /* of symbol i with i + 1 */
-    size_t count = size;
-    for (size_t i = 0; i < size; i++) {
-        symbols[i] = encoder->byte_ids[bytes[i]];
-    }
     for (size_t i = 0; i + 1 < count; i++) {
         ranks[i] = rank_of(encoder->tokenizer, symbols[i], symbols[i + 1], &results[i]);
     }
@@ -272,14 +306,15 @@ static void propose(Encoder *e, uint32_t at, uint32_t next)
 static void merge_long(Encoder *e, const uint8_t *bytes, size_t size, TokenList *out)
 {
     PACER_ASSERT(size < UINT32_MAX, "a pre-token of %zu bytes", size);
-    const uint32_t end = (uint32_t)size; /* stands for no symbol */
     if (size > e->symbol_capacity) {
         e->symbols = mem_realloc(e->symbols, size, sizeof *e->symbols);
+        e->ids = mem_realloc(e->ids, size, sizeof *e->ids);
         e->symbol_capacity = size;
     }
+    const uint32_t end = (uint32_t)piece_symbols(e, bytes, size, e->ids); /* also: no symbol */
     Symbol *s = e->symbols;
     for (uint32_t i = 0; i < end; i++) {
-        s[i] = (Symbol){e->byte_ids[bytes[i]], i + 1, i == 0 ? end : i - 1};
+        s[i] = (Symbol){e->ids[i], i + 1, i == 0 ? end : i - 1};
     }
     e->heap_count = 0;
     for (uint32_t i = 0; i + 1 < end; i++) {
@@ -314,7 +349,7 @@ static void merge_long(Encoder *e, const uint8_t *bytes, size_t size, TokenList 
 static void encode_piece(Encoder *e, const uint8_t *bytes, size_t size, size_t readable,
                          TokenList *out)
 {
-    if (size == 1) {
+    if (size == 1 && !e->tokenizer->characters) {
         token_list_add(out, &e->byte_ids[bytes[0]], 1);
         return;
     }
@@ -325,14 +360,53 @@ static void encode_piece(Encoder *e, const uint8_t *bytes, size_t size, size_t r
     }
     size_t from = out->count;
     uint32_t whole, symbols[SHORT_PIECE];
-    if (e->tokenizer->ignore_merges && tokenizer_find(e->tokenizer, bytes, size, &whole)) {
+    bool may_be_whole = e->tokenizer->ignore_merges && !e->tokenizer->has_joints;
+    if (may_be_whole && find_entry(e->tokenizer, bytes, size, &whole)) {
         token_list_add(out, &whole, 1);
     } else if (size <= SHORT_PIECE) {
-        token_list_add(out, symbols, merge_short(e, bytes, size, symbols));
+        size_t count = piece_symbols(e, bytes, size, symbols);
+        token_list_add(out, symbols, merge_short(e, count, symbols));
     } else {
         merge_long(e, bytes, size, out);
     }
     cache_add(&e->cache, bytes, size, out->ids + from, out->count - from);
+}
+
+/* SplitSink. Characters that no merge joins are in two tokens whatever is around them, so a piece
+ * may be taken apart there: a text that is one piece becomes words, which come back. */
+static void encode_split(void *context, const uint8_t *piece, size_t size, size_t readable)
+{
+    Encoder *e = context;
+    const Tokenizer *t = e->tokenizer;
+    uint32_t whole;
+    if (!t->has_joints) {
+        encode_piece(e, piece, size, readable, e->out);
+        return;
+    }
+    if (t->ignore_merges && find_entry(t, piece, size, &whole)) {
+        token_list_add(e->out, &whole, 1);
+        return;
+    }
+    int length;
+    uint32_t character = utf8_decode(piece, size, &length);
+    size_t start = 0;
+    for (size_t at = (size_t)length; at < size; at += (size_t)length) {
+        uint32_t next = piece[at];
+        length = 1;
+        bool joined = (character | next) < 0x80;
+        if (joined) {
+            joined = t->ascii_joints[character][next] != 0;
+        } else {
+            next = utf8_decode(piece + at, size - at, &length);
+            joined = pair_table_get(&t->joints, pair_of(character, next)) != 0;
+        }
+        if (!joined) {
+            encode_piece(e, piece + start, at - start, readable - start, e->out);
+            start = at;
+        }
+        character = next;
+    }
+    encode_piece(e, piece + start, size - start, readable - start, e->out);
 }
 
 static void encode_ordinary(Encoder *e, const uint8_t *text, size_t size, TokenList *out)
@@ -352,17 +426,66 @@ static void encode_ordinary(Encoder *e, const uint8_t *text, size_t size, TokenL
     }
 }
 
-void encoder_run(Encoder *encoder, const uint8_t *text, size_t size, TokenList *out)
+/* Text without plain added tokens. `opens`: it begins here; `first`: so does the document. */
+static void encode_between(Encoder *e, const uint8_t *text, size_t size, bool opens, bool first,
+                           TokenList *out)
 {
     Span span;
-    spans_begin(&encoder->spans, text, size);
-    while (spans_next(&encoder->spans, &span)) {
+    text = normalizer_run(&e->tokenizer->normalizer, &e->room, text, &size, opens);
+    AddedWalk walk = added_walk_begin(e->tokenizer, e->normalized, text, size);
+    while (added_walk_next(&walk, &span)) {
+        if (span.added) {
+            token_list_add(out, &span.id, 1);
+        } else if (e->splits == NULL) {
+            encode_ordinary(e, text + span.start, span.end - span.start, out);
+        } else {
+            e->out = out;
+            split_walk_run(e->splits, text + span.start, span.end - span.start,
+                           opens || span.start > 0, first && span.start == 0, encode_split, e);
+        }
+    }
+}
+
+void encoder_run_part(Encoder *encoder, const uint8_t *text, size_t size, bool begins,
+                      TokenList *out)
+{
+    Span span;
+    AddedWalk walk = added_walk_begin(encoder->tokenizer, encoder->plain, text, size);
+    while (added_walk_next(&walk, &span)) {
         if (span.added) {
             token_list_add(out, &span.id, 1);
         } else {
-            encode_ordinary(encoder, text + span.start, span.end - span.start, out);
+            encode_between(encoder, text + span.start, span.end - span.start,
+                           begins || span.start > 0, begins && span.start == 0, out);
         }
     }
+    if (encoder->walk == NULL) {
+        encoder->invalid += scan_invalid(text, size);
+    }
+}
+
+void encoder_run(Encoder *encoder, const uint8_t *text, size_t size, TokenList *out)
+{
+    encoder_run_part(encoder, text, size, true, out);
+}
+
+/* Where ordinary text that begins before `limit` is, behind the last added token: its start. */
+static size_t last_ordinary(const Encoder *e, const uint8_t *text, size_t size, size_t limit)
+{
+    size_t start = 0;
+    Span outer = {0}, inner;
+    AddedWalk walk = added_walk_begin(e->tokenizer, e->plain, text, size);
+    while (outer.end < limit && added_walk_next(&walk, &outer)) {
+        if (outer.added && outer.start < limit) {
+            start = outer.end;
+        }
+        AddedWalk within = added_walk_begin(e->tokenizer, e->normalized, text + outer.start,
+                                            outer.added ? 0 : outer.end - outer.start);
+        while (added_walk_next(&within, &inner) && outer.start + inner.start < limit) {
+            start = inner.added ? outer.start + inner.end : start;
+        }
+    }
+    return start;
 }
 
 /* An added token that starts before `limit` is decided whatever follows the text: none is longer
@@ -370,55 +493,27 @@ void encoder_run(Encoder *encoder, const uint8_t *text, size_t size, TokenList *
  * precedence. */
 size_t encoder_cut(Encoder *encoder, const uint8_t *text, size_t size)
 {
-    size_t plain = string_finder_longest(encoder->spans.plain);
-    size_t normalized = string_finder_longest(encoder->spans.normalized);
+    if (encoder->cut.local) {
+        return encode_cut_find(&encoder->cut, text, size);
+    }
+    size_t plain = string_finder_longest(encoder->plain);
+    size_t normalized = string_finder_longest(encoder->normalized);
     size_t margin = 2 * (plain > normalized ? plain : normalized);
     if (margin >= size) {
         return 0;
     }
-    size_t limit = size - margin,
-           start = 0; /* start: of the ordinary text that the cut falls into */
-    Span span = {0};
-    spans_begin(&encoder->spans, text, size);
-    while (spans_next(&encoder->spans, &span) && span.start < limit) {
-        start = span.added ? span.end : start;
-    }
+    size_t limit = size - margin, start = last_ordinary(encoder, text, size, limit);
     if (start >= limit) {
         return start;
     }
     size_t cut = encoder->direct ? limit - start
-                                 : pretok_walk_cut(encoder->walk, text + start, limit - start);
+                 : encoder->walk != NULL
+                     ? pretok_walk_cut(encoder->walk, text + start, limit - start)
+                     : split_walk_cut(encoder->splits, text + start, limit - start);
     return start + cut;
 }
 
 uint64_t encoder_invalid(const Encoder *encoder)
 {
-    return pretok_walk_invalid(encoder->walk);
-}
-
-int tokenizer_decode(const Tokenizer *tokenizer, const uint32_t *ids, size_t count, ByteList *out)
-{
-    for (size_t i = 0; i < count; i++) {
-        size_t size;
-        const uint8_t *bytes = tokenizer_bytes(tokenizer, ids[i], &size);
-        if (bytes == NULL) {
-            return err_set(ERR_INPUT,
-                           "token %zu is %" PRIu32 ", which this tokenizer does not have (its "
-                           "vocabulary has %" PRIu32 " entries)",
-                           i, ids[i], tokenizer->vocab);
-        }
-        if (out->size + size > out->capacity) {
-            out->capacity = (out->size + size) * 3 / 2 + 256;
-            out->bytes = mem_realloc(out->bytes, out->capacity, 1);
-        }
-        memcpy(out->bytes + out->size, bytes, size);
-        out->size += size;
-    }
-    return 0;
-}
-
-void byte_list_free(ByteList *list)
-{
-    free(list->bytes);
-    *list = (ByteList){0};
+    return encoder->invalid + (encoder->walk != NULL ? pretok_walk_invalid(encoder->walk) : 0);
 }

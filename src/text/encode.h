@@ -1,6 +1,7 @@
 #pragma once
-/* Text to ids. An Encoder belongs to one thread; it remembers the ids of pre-tokens it has met. The
- * concatenated bytes of the ids are the text, whatever its bytes are. */
+/* Text to ids. An Encoder belongs to one thread; it remembers the ids of pre-tokens it has met.
+ * With byte-level BPE and no normalizer the concatenated bytes of the ids are the text, whatever
+ * its bytes are. */
 #include "text/tokenizer.h"
 
 typedef struct {
@@ -18,16 +19,13 @@ void encoder_close(Encoder *encoder); /* NULL is fine */
 /* Appends the ids of a whole text to `out`. */
 void encoder_run(Encoder *encoder, const uint8_t *text, size_t size, TokenList *out);
 
-/* As pretok_walk_cut, with regard to added tokens too. */
+/* The same for text that was cut; `begins`: this is the first part. */
+void encoder_run_part(Encoder *encoder, const uint8_t *text, size_t size, bool begins,
+                      TokenList *out);
+
+/* As pretok_walk_cut, with regard to all that makes ids of a text: the parts before and behind the
+ * cut have together the ids of the whole. */
 size_t encoder_cut(Encoder *encoder, const uint8_t *text, size_t size);
 
 /* Bytes met so far that are not UTF-8. */
 uint64_t encoder_invalid(const Encoder *encoder);
-
-/* Appends the bytes of the ids. ERR_INPUT naming the position of an id that has no token. */
-typedef struct {
-    uint8_t *bytes;
-    size_t size, capacity;
-} ByteList;
-int tokenizer_decode(const Tokenizer *tokenizer, const uint32_t *ids, size_t count, ByteList *out);
-void byte_list_free(ByteList *list); /* no-op on a zeroed list */

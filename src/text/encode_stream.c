@@ -23,7 +23,7 @@ static void encode_part(void *context, int thread, const uint8_t *text, TextPart
     EncodeWorker *worker = &stream->workers[thread];
     part->thread = thread;
     part->first = worker->ids.count;
-    encoder_run(worker->encoder, text, part->end - part->start, &worker->ids);
+    encoder_run_part(worker->encoder, text, part->end - part->start, part->begins, &worker->ids);
     part->count = worker->ids.count - part->first;
 }
 

@@ -64,6 +64,8 @@ static const Known known_patterns[] = {
      {CASED_PATTERN("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "\\p{N}{1,3}")},
      {.scan = scan_cased, .most_digits = 3, .suffixes = true}},
     {PRETOK_TEKKEN, {CASED_PATTERN("", "\\p{N}")}, {.scan = scan_cased, .most_digits = 1}},
+    {NULL, {"\\p{N}"}, {.scan = scan_numbers, .most_digits = 1, .gaps = true}},
+    {NULL, {"\\p{N}{1,3}"}, {.scan = scan_numbers, .most_digits = 3, .gaps = true}},
 };
 #define KNOWN_COUNT (sizeof known_patterns / sizeof known_patterns[0])
 
@@ -193,6 +195,7 @@ struct PretokWalk {
     const uint8_t *text;
     size_t size, at;
     uint64_t invalid;
+    bool matched; /* the last piece */
     /* Of a pattern without a scanner; zeroed for others. */
     pcre2_match_data *data;
     pcre2_match_context *context;
@@ -297,7 +300,9 @@ static size_t map_back(Position *position, Subject subject)
 static size_t next_match(PretokWalk *walk)
 {
     Position *position = &walk->position;
-    if (next_piece(walk, walk->subject, 0, position) == SEARCH_FAILED) {
+    Search result = next_piece(walk, walk->subject, 0, position);
+    walk->matched = result == SEARCH_FOUND;
+    if (result == SEARCH_FAILED) {
         position->at = next_space(walk->subject, position->at);
     }
     return map_back(position, walk->subject);
@@ -403,9 +408,24 @@ static const Known *find_known(const char *pattern)
     return known < end ? known : NULL;
 }
 
-bool pretok_has_scanner(const char *pattern)
+static bool is_gapless(const Known *known)
 {
-    return find_known(pattern) != NULL;
+    return known != NULL && !known->rule.gaps;
+}
+
+bool pretok_is_gapless(const char *pattern)
+{
+    return is_gapless(find_known(pattern));
+}
+
+bool pretok_parts_words(const Pretok *pretok)
+{
+    return is_gapless(pretok->known);
+}
+
+bool pretok_is_class(const Pretok *pretok)
+{
+    return pretok->known != NULL && pretok->known->rule.gaps;
 }
 
 int pretok_open(const char *pattern, Pretok **out)
@@ -505,6 +525,8 @@ bool pretok_walk_next(PretokWalk *walk, size_t *end)
         return false;
     }
     const Known *known = walk->pretok->known;
+    walk->matched = known == NULL || !known->rule.gaps ||
+                    scan_is_number(walk->text + walk->at, walk->size - walk->at);
     size_t next = known == NULL ? next_match(walk)
                                 : known->rule.scan(&known->rule, walk->text, walk->size, walk->at);
     PACER_ASSERT(next > walk->at && next <= walk->size, "piece from %zu to %zu of %zu", walk->at,
@@ -514,6 +536,11 @@ bool pretok_walk_next(PretokWalk *walk, size_t *end)
     return true;
 }
 
+bool pretok_walk_matched(const PretokWalk *walk)
+{
+    return walk->matched;
+}
+
 uint64_t pretok_walk_invalid(const PretokWalk *walk)
 {
     return walk->invalid;
@@ -521,5 +548,8 @@ uint64_t pretok_walk_invalid(const PretokWalk *walk)
 
 size_t pretok_walk_cut(PretokWalk *walk, const uint8_t *text, size_t size)
 {
-    return walk->pretok->known == NULL ? match_cut(walk, text, size) : scan_cut(text, size);
+    const Known *known = walk->pretok->known;
+    return known == NULL      ? match_cut(walk, text, size)
+           : known->rule.gaps ? scan_numbers_cut(text, size)
+                              : scan_cut(text, size);
 }

@@ -18,8 +18,13 @@ const char *pretok_names(size_t i);
 /* Letters, digits, _ and - alone: a name or a misspelt one, though it would be a regular expression
  * too. */
 bool pretok_reads_as_name(const char *text);
-/* By name or spelling. Then no text has a gap between two matches. */
-bool pretok_has_scanner(const char *pattern);
+/* By name or spelling: one of those where no text has a gap between two matches. */
+bool pretok_is_gapless(const char *pattern);
+/* The same of one that is open. Then a letter and what cannot go on behind it (scan_parts) are
+ * always in two pieces. */
+bool pretok_parts_words(const Pretok *pretok);
+/* Pieces are decided by the class of each character alone: all numbers, or all others. */
+bool pretok_is_class(const Pretok *pretok);
 
 /* `pattern`: a name, or a regular expression as Hugging Face tokenizers reads it. One that is
  * a named one's, in any of its usual spellings, is served by its scanner. ERR_INPUT for a
@@ -43,6 +48,9 @@ void pretok_walk_begin(PretokWalk *walk, const uint8_t *text, size_t size);
 /* End of the piece that starts where the last one ended (at first 0); pieces are never empty. False
  * when the text is used up. */
 bool pretok_walk_next(PretokWalk *walk, size_t *end);
+
+/* Whether the last piece was a match, and not what lies between two. */
+bool pretok_walk_matched(const PretokWalk *walk);
 
 /* Bytes of the texts begun so far that are not UTF-8. */
 uint64_t pretok_walk_invalid(const PretokWalk *walk);

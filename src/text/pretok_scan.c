@@ -321,10 +321,45 @@ size_t scan_cased(const ScanRule *rule, const uint8_t *text, size_t size, size_t
     return next;
 }
 
+bool scan_is_number(const uint8_t *text, size_t size)
+{
+    int length;
+    return class_at(text, size, 0, &length) == CHAR_NUMBER;
+}
+
+/* \p{N}{1,most_digits}, or what lies between two matches. */
+size_t scan_numbers(const ScanRule *rule, const uint8_t *text, size_t size, size_t at)
+{
+    if (scan_is_number(text + at, size - at)) {
+        return skip_class(text, size, at, CHAR_NUMBER, rule->most_digits);
+    }
+    for (int length; at < size && class_at(text, size, at, &length) != CHAR_NUMBER;) {
+        at += (size_t)length;
+    }
+    return at;
+}
+
+size_t scan_numbers_cut(const uint8_t *text, size_t size)
+{
+    size_t lowest = size > CUT_LOOK_BACK ? size - CUT_LOOK_BACK : 1;
+    for (size_t cut = size - utf8_cut_off(text, size); cut-- > lowest;) {
+        if ((text[cut] & 0xc0) != 0x80 && text[cut - 1] < 0x80 &&
+            scan_is_number(text + cut, size - cut) != scan_is_number(text + cut - 1, 1)) {
+            return cut;
+        }
+    }
+    return 0;
+}
+
 static bool goes_on_behind_letter(uint32_t character)
 {
     CharKind kind = unicode_kind(character);
     return (kind & CHAR_CLASS_BITS) == CHAR_LETTER || kind == CHAR_MARK || character == '\'';
+}
+
+bool scan_parts(uint32_t letter, uint32_t next)
+{
+    return unicode_class(letter) == CHAR_LETTER && !goes_on_behind_letter(next);
 }
 
 /* A letter followed by neither a letter nor a mark nor an apostrophe ends a piece in every pattern

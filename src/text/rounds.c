@@ -12,6 +12,7 @@ struct TextRounds {
     RoundOptions options;
     uint8_t *text;
     size_t size, capacity;
+    bool cut;  /* parts of the document were made already */
     bool open; /* the document at open_start has begun and not ended */
     size_t open_start;
     uint64_t open_tag;
@@ -42,7 +43,8 @@ static void add_part(TextRounds *r, size_t start, size_t end, bool ends)
 {
     r->parts = mem_grow(r->parts, r->part_count, &r->part_capacity, sizeof *r->parts);
     r->parts[r->part_count++] =
-        (TextPart){.start = start, .end = end, .tag = r->open_tag, .ends = ends};
+        (TextPart){.start = start, .end = end, .tag = r->open_tag, .begins = !r->cut, .ends = ends};
+    r->cut = !ends;
 }
 
 /* Cuts [start, end) into parts; the last one ends the document or not. */

@@ -11,6 +11,7 @@
 typedef struct {
     size_t start, end;
     uint64_t tag; /* of the document */
+    bool begins;  /* the document */
     bool ends;    /* the document; such a part may be empty */
     int thread;   /* for the worker's notes: who did it, and where the results are */
     size_t first, count;

@@ -7,8 +7,11 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/utf8.h"
+#include "text/decode.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -21,8 +24,15 @@ Tokenizer *tokenizer_new(void)
     t->ids = word_table_open(0);
     t->added_ids = word_table_open(0);
     pair_table_init(&t->merge_of);
+    t->unknown = NO_ID;
     return t;
 }
+
+const char *const tokenizer_part_names[TOKENIZER_PARTS] = {
+    [PART_NORMALIZER] = "normalizer",
+    [PART_PRE_TOKENIZER] = "pre_tokenizer",
+    [PART_DECODER] = "decoder",
+};
 
 const char *const tokenizer_unused_names[TOKENIZER_UNUSED] = {
     [UNUSED_TRUNCATION] = "truncation",
@@ -42,6 +52,15 @@ void tokenizer_free(Tokenizer *tokenizer)
     free(tokenizer->merges);
     pair_table_free(&tokenizer->merge_of);
     free(tokenizer->added);
+    splits_free(&tokenizer->splits);
+    normalizer_free(&tokenizer->normalizer);
+    decoder_free(&tokenizer->decoder);
+    pair_table_free(&tokenizer->joints);
+    free(tokenizer->texts);
+    free(tokenizer->text_bytes);
+    for (int i = 0; i < TOKENIZER_PARTS; i++) {
+        free(tokenizer->parts[i]);
+    }
     for (int i = 0; i < TOKENIZER_UNUSED; i++) {
         free(tokenizer->unused[i]);
     }
@@ -153,9 +172,10 @@ bool tokenizer_find_added(const Tokenizer *tokenizer, const uint8_t *bytes, size
 
 const uint8_t *tokenizer_bytes(const Tokenizer *tokenizer, uint32_t id, size_t *size)
 {
+    const Token *texts = tokenizer->texts != NULL ? tokenizer->texts : tokenizer->tokens;
     bool there = has_token(tokenizer, id);
-    *size = there ? tokenizer->tokens[id].size : 0;
-    return there ? tokenizer->tokens[id].bytes : NULL;
+    *size = there ? texts[id].size : 0;
+    return there ? texts[id].bytes : NULL;
 }
 
 /* Merges. */
@@ -279,8 +299,14 @@ static void hash_number(XXH3_state_t *state, uint32_t number)
     XXH3_64bits_update(state, bytes, sizeof bytes);
 }
 
+static void hash_text(XXH3_state_t *state, const char *text)
+{
+    hash_number(state, (uint32_t)strlen(text));
+    XXH3_64bits_update(state, text, strlen(text));
+}
+
 /* Tokens in the order of ids, merges in the order of ranks, added tokens, pattern and
- * ignore_merges, each with its length before it. */
+ * ignore_merges, each with its length before it; then what plain byte-level BPE does not have. */
 static uint64_t hash_parts(const Tokenizer *t)
 {
     XXH3_state_t *state = mem_checked(XXH3_createState(), sizeof(XXH3_state_t *));
@@ -301,12 +327,23 @@ static uint64_t hash_parts(const Tokenizer *t)
     for (size_t i = 0; i < t->added_count; i++) {
         const AddedToken *added = &t->added[i];
         hash_number(state, added->id);
-        hash_number(state, (uint32_t)added->special | (uint32_t)added->normalized << 1);
+        hash_number(state, (uint32_t)added->special | (uint32_t)added->normalized << 1 |
+                               (uint32_t)added->single_word << 2 | (uint32_t)added->lstrip << 3 |
+                               (uint32_t)added->rstrip << 4);
     }
-    const char *regex = pretok_identity(t->pretok);
-    hash_number(state, (uint32_t)strlen(regex));
-    XXH3_64bits_update(state, regex, strlen(regex));
+    hash_text(state, t->pretok != NULL ? pretok_identity(t->pretok) : "");
     hash_number(state, t->ignore_merges);
+    for (int i = 0; i < PART_DECODER; i++) {
+        if (t->parts[i] != NULL) {
+            hash_number(state, (uint32_t)i);
+            hash_text(state, t->parts[i]);
+        }
+    }
+    if (t->characters) {
+        hash_number(state, t->fuse_unknown);
+        hash_number(state, t->unknown);
+        hash_number(state, t->byte_fallback);
+    }
     uint64_t hash = XXH3_64bits_digest(state);
     XXH3_freeState(state);
     return hash;
@@ -316,15 +353,72 @@ static uint64_t hash_parts(const Tokenizer *t)
 static bool is_bytes_tokenizer(const Tokenizer *t)
 {
     const size_t end_size = sizeof TOKENIZER_END - 1;
-    bool same = t->vocab == 257 && t->merge_count == 0 && t->added_count == 1 &&
-                t->added->id == 256 && t->added->special && !t->added->normalized &&
-                !t->ignore_merges && strcmp(pretok_name(t->pretok), PRETOK_GPT2) == 0 &&
-                t->tokens[256].size == end_size &&
-                memcmp(t->tokens[256].bytes, TOKENIZER_END, end_size) == 0;
+    bool same =
+        t->vocab == 257 && t->merge_count == 0 && t->added_count == 1 && t->added->id == 256 &&
+        t->added->special && !t->added->normalized && !t->added->single_word && !t->added->lstrip &&
+        !t->added->rstrip && !t->ignore_merges && t->normalizer.count == 0 && t->pretok != NULL &&
+        strcmp(pretok_name(t->pretok), PRETOK_GPT2) == 0 && t->tokens[256].size == end_size &&
+        memcmp(t->tokens[256].bytes, TOKENIZER_END, end_size) == 0;
     for (uint32_t byte = 0; same && byte < 256; byte++) {
         same = t->byte_ids[byte] == byte;
     }
     return same;
+}
+
+/* Characters. */
+
+static uint32_t last_character(Token token)
+{
+    size_t start = token.size - 1;
+    while (start > 0 && (token.bytes[start] & 0xc0) == 0x80) {
+        start--;
+    }
+    int length;
+    return utf8_decode(token.bytes + start, token.size - start, &length);
+}
+
+/* Two characters that no merge has on its two sides end and begin a token each, whatever is around
+ * them. That holds where every character is either a token or bytes, and no merge has to do with
+ * these. */
+static void find_joints(Tokenizer *t)
+{
+    pair_table_init(&t->joints);
+    t->has_joints = true;
+    for (size_t i = 0; i < 256; i++) {
+        t->has_joints = t->has_joints && t->byte_ids[i] != NO_ID;
+    }
+    for (size_t i = 0; i < t->merge_count; i++) {
+        Token left = t->tokens[t->merges[i].left], right = t->tokens[t->merges[i].right];
+        uint8_t byte;
+        int length;
+        t->has_joints = t->has_joints && !token_is_byte(left.bytes, left.size, &byte) &&
+                        !token_is_byte(right.bytes, right.size, &byte);
+        uint32_t last = last_character(left), next = utf8_decode(right.bytes, right.size, &length);
+        *pair_table_at(&t->joints, pair_of(last, next)) = 1;
+        if (last < 0x80 && next < 0x80) {
+            t->ascii_joints[last][next] = 1;
+        }
+    }
+}
+
+/* The ids of bytes, where the model falls back to them. */
+static int find_fallback(Tokenizer *t)
+{
+    bool all = t->byte_fallback;
+    for (unsigned i = 0; i < 256; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "<0x%02X>", i);
+        t->byte_ids[i] = NO_ID;
+        bool found = t->byte_fallback &&
+                     tokenizer_find(t, (const uint8_t *)name, strlen(name), &t->byte_ids[i]);
+        all = all && found;
+    }
+    if (!all && t->unknown == NO_ID) {
+        return err_set(ERR_INPUT,
+                       "model: characters without a token would be lost: there is neither "
+                       "byte_fallback with all of <0x00> to <0xFF> nor an unk_token");
+    }
+    return 0;
 }
 
 /* The whole. */
@@ -337,11 +431,8 @@ int tokenizer_set_pattern(Tokenizer *tokenizer, const char *pattern)
     return pretok_open(pattern, &tokenizer->pretok);
 }
 
-int tokenizer_finish(Tokenizer *tokenizer)
+static int find_bytes(Tokenizer *t)
 {
-    Tokenizer *t = tokenizer;
-    PACER_ASSERT(!t->finished, "tokenizer_finish comes twice");
-    PACER_ASSERT(t->pretok != NULL, "tokenizer_finish comes before tokenizer_set_pattern");
     for (int i = 0; i < 256; i++) {
         uint8_t byte = (uint8_t)i;
         if (!tokenizer_find(t, &byte, 1, &t->byte_ids[i])) {
@@ -351,10 +442,29 @@ int tokenizer_finish(Tokenizer *tokenizer)
                            (unsigned)i, token_shown(&byte, 1).text);
         }
     }
+    return 0;
+}
+
+int tokenizer_finish(Tokenizer *tokenizer)
+{
+    Tokenizer *t = tokenizer;
+    PACER_ASSERT(!t->finished, "tokenizer_finish comes twice");
+    PACER_ASSERT(t->pretok != NULL || t->parts[PART_PRE_TOKENIZER] != NULL,
+                 "tokenizer_finish comes before tokenizer_set_pattern");
+    int code = t->characters ? find_fallback(t) : find_bytes(t);
+    if (code != 0) {
+        return code;
+    }
     if (t->added_count > 0) {
         qsort(t->added, t->added_count, sizeof *t->added, by_id);
     }
     rank_merges(t);
+    if (t->characters) {
+        find_joints(t);
+    }
+    if (t->characters || t->normalizer.count > 0) {
+        tokenizer_make_texts(t);
+    }
     /* Every byte tokenizer is the same, so its name identifies it. */
     t->hash = is_bytes_tokenizer(t) ? io_hash(TOKENIZER_BYTES, sizeof TOKENIZER_BYTES - 1)
                                     : hash_parts(t);

@@ -32,9 +32,14 @@ static void put_escaped(FILE *out, const uint8_t *bytes, size_t size)
     }
 }
 
-/* A token in the byte alphabet, which has quotes and backslashes but no control characters. */
-static void put_alphabet(FILE *out, Token token)
+/* A token of the vocabulary that is not added: as it is where merges start from characters, else in
+ * the byte alphabet, which has quotes and backslashes but no control characters. */
+static void put_token(FILE *out, const Tokenizer *tokenizer, Token token)
 {
+    if (tokenizer->characters) {
+        put_escaped(out, token.bytes, token.size);
+        return;
+    }
     for (size_t i = 0; i < token.size; i++) {
         uint8_t character[4];
         put_escaped(out, character, (size_t)utf8_encode(byte_character(token.bytes[i]), character));
@@ -53,6 +58,9 @@ static int check_added(const Tokenizer *tokenizer, uint32_t id)
     if (at < size) {
         return err_set(ERR_INPUT, "added token \"%s\" is no text that JSON can hold (UTF-8)",
                        token_shown(bytes, size).text);
+    }
+    if (tokenizer->characters) {
+        return 0;
     }
     uint8_t *other = mem_alloc(size);
     uint32_t other_id;
@@ -87,7 +95,8 @@ static int check_expressible(const Tokenizer *tokenizer)
         code = check_added(tokenizer, tokenizer->added[i].id);
     }
     const Merge *merges = tokenizer->merges;
-    for (size_t i = 0; i < tokenizer->merge_count && code == 0; i++) {
+    size_t count = tokenizer->characters ? 0 : tokenizer->merge_count;
+    for (size_t i = 0; i < count && code == 0; i++) {
         if (tokenizer_added_of(tokenizer, merges[i].result) != NULL) {
             code = check_merged(tokenizer->tokens[merges[i].result]);
         }
@@ -136,11 +145,22 @@ static void put_added(FILE *out, const Tokenizer *tokenizer)
         Token token = tokenizer->tokens[added->id];
         put_escaped(out, token.bytes, token.size);
         fprintf(out,
-                "\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
+                "\", \"single_word\": %s, \"lstrip\": %s, \"rstrip\": %s, "
                 "\"normalized\": %s, \"special\": %s}",
+                truth(added->single_word), truth(added->lstrip), truth(added->rstrip),
                 truth(added->normalized), truth(added->special));
     }
     fputs(count > 0 ? "\n  ],\n" : "],\n", out);
+}
+
+/* A part as it was read; false when it is that of plain byte-level BPE. */
+static bool put_part(FILE *out, const Tokenizer *tokenizer, int part)
+{
+    const char *json = tokenizer->parts[part];
+    if (json != NULL) {
+        fprintf(out, "  \"%s\": %s,\n", tokenizer_part_names[part], json);
+    }
+    return json != NULL;
 }
 
 static void put_pre_tokenizer(FILE *out, const Pretok *pretok)
@@ -177,7 +197,7 @@ static void put_vocab(FILE *out, const Tokenizer *tokenizer)
         if (added != NULL) {
             put_escaped(out, token.bytes, token.size);
         } else {
-            put_alphabet(out, token);
+            put_token(out, tokenizer, token);
         }
         fprintf(out, "\": %" PRIu32, id);
         before = ",\n      \"";
@@ -188,16 +208,34 @@ static void put_vocab(FILE *out, const Tokenizer *tokenizer)
 static void put_merges(FILE *out, const Tokenizer *tokenizer)
 {
     const Merge *merges = tokenizer->merges;
+    const Token *tokens = tokenizer->tokens;
     size_t count = tokenizer->merge_count;
+    bool listed = false; /* a space may be part of a token, which only the newer form can say */
+    for (size_t i = 0; tokenizer->characters && i < count && !listed; i++) {
+        Token made = tokens[merges[i].result];
+        listed = memchr(made.bytes, ' ', made.size) != NULL;
+    }
     fputs("    \"merges\": [", out);
     for (size_t i = 0; i < count; i++) {
-        fputs(i == 0 ? "\n      \"" : ",\n      \"", out);
-        put_alphabet(out, tokenizer->tokens[merges[i].left]);
-        fputs(" ", out);
-        put_alphabet(out, tokenizer->tokens[merges[i].right]);
-        fputs("\"", out);
+        fprintf(out, "%s\n      %s\"", i == 0 ? "" : ",", listed ? "[" : "");
+        put_token(out, tokenizer, tokens[merges[i].left]);
+        fputs(listed ? "\", \"" : " ", out);
+        put_token(out, tokenizer, tokens[merges[i].right]);
+        fputs(listed ? "\"]" : "\"", out);
     }
     fputs(count > 0 ? "\n    ]\n" : "]\n", out);
+}
+
+static void put_unknown(FILE *out, const Tokenizer *tokenizer)
+{
+    if (tokenizer->unknown == UINT32_MAX) {
+        fputs("null", out);
+        return;
+    }
+    Token token = tokenizer->tokens[tokenizer->unknown];
+    fputc('"', out);
+    put_escaped(out, token.bytes, token.size);
+    fputc('"', out);
 }
 
 /* The file's text; caller frees. */
@@ -209,16 +247,26 @@ static char *print_json(const Tokenizer *tokenizer, size_t *size)
     put_unused(out, tokenizer, UNUSED_TRUNCATION);
     put_unused(out, tokenizer, UNUSED_PADDING);
     put_added(out, tokenizer);
-    fputs("  \"normalizer\": null,\n", out);
-    put_pre_tokenizer(out, tokenizer->pretok);
+    if (!put_part(out, tokenizer, PART_NORMALIZER)) {
+        fputs("  \"normalizer\": null,\n", out);
+    }
+    if (!put_part(out, tokenizer, PART_PRE_TOKENIZER)) {
+        put_pre_tokenizer(out, tokenizer->pretok);
+    }
     put_unused(out, tokenizer, UNUSED_POST_PROCESSOR);
+    if (!put_part(out, tokenizer, PART_DECODER)) {
+        fputs("  \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, "
+              "\"trim_offsets\": true, \"use_regex\": true},\n",
+              out);
+    }
+    fputs("  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": ",
+          out);
+    put_unknown(out, tokenizer);
     fprintf(out,
-            "  \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, "
-            "\"trim_offsets\": true, \"use_regex\": true},\n"
-            "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n"
-            "    \"unk_token\": null,\n    \"continuing_subword_prefix\": null,\n"
-            "    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n"
-            "    \"byte_fallback\": false,\n    \"ignore_merges\": %s,\n",
+            ",\n    \"continuing_subword_prefix\": null,\n"
+            "    \"end_of_word_suffix\": null,\n    \"fuse_unk\": %s,\n"
+            "    \"byte_fallback\": %s,\n    \"ignore_merges\": %s,\n",
+            truth(tokenizer->fuse_unknown), truth(tokenizer->byte_fallback),
             truth(tokenizer->ignore_merges));
     put_vocab(out, tokenizer);
     put_merges(out, tokenizer);

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
 #include <inttypes.h>
@@ -16,19 +17,17 @@
 
 #define MOST_WARNINGS 3 /* about ids that are not those of the file */
 #define VERSION_LINE "#version"
-#define ALLOWED_SPLIT \
-    "ByteLevel, or a Sequence of Split (a Regex, Isolated) and ByteLevel (use_regex false)"
 
 /* ---- Vocabulary and merges ----
  *
- * Both formats write token names in the byte alphabet, but for added tokens, which are plain
- * text. */
+ * Byte-level BPE writes token names in the byte alphabet, but for added tokens, which are plain
+ * text. Where merges start from characters all of them are. */
 
 /* An added token as a file lists it. */
 typedef struct {
     const char *content;
     uint32_t id; /* as listed */
-    bool special, normalized;
+    AddedToken flags;
     bool in_vocab;     /* the vocabulary has its content as a name, */
     uint32_t vocab_id; /* with this id */
 } WrittenAdded;
@@ -75,11 +74,30 @@ static bool get_number(const cJSON *item, uint32_t *number)
     return true;
 }
 
+static bool is_utf8(const char *text)
+{
+    const uint8_t *at = (const uint8_t *)text, *end = at + strlen(text);
+    int length = 1;
+    for (; at < end && length > 0; at += length) {
+        length = utf8_length(at, (size_t)(end - at));
+    }
+    return length > 0;
+}
+
 static int add_entry(Tokenizer *tokenizer, const cJSON *entry, uint32_t id, WrittenAdded *listed,
                      uint8_t *scratch)
 {
     const char *name = entry->string;
     size_t length = strlen(name), size;
+    if (tokenizer->characters) {
+        if (listed != NULL) {
+            listed->in_vocab = true;
+            listed->vocab_id = id;
+        }
+        return is_utf8(name)
+                   ? tokenizer_add_token(tokenizer, id, (const uint8_t *)name, length)
+                   : err_set(ERR_INPUT, "\"%s\" is not UTF-8", token_shown(name, length).text);
+    }
     bool written = alphabet_to_bytes(name, length, scratch, &size);
     if (listed != NULL) {
         if (listed->in_vocab) {
@@ -100,8 +118,8 @@ static int add_entry(Tokenizer *tokenizer, const cJSON *entry, uint32_t id, Writ
     }
     if (!written) {
         return err_set(ERR_INPUT,
-                       "\"%s\" is neither in the byte alphabet nor an added token; pacer reads "
-                       "byte-level BPE only",
+                       "\"%s\" is neither in the byte alphabet nor an added token, though the "
+                       "pre_tokenizer is ByteLevel",
                        token_shown(name, length).text);
     }
     return tokenizer_add_token(tokenizer, id, scratch, size);
@@ -139,6 +157,12 @@ static int add_vocab(Tokenizer *tokenizer, const cJSON *vocab, WrittenAdded *add
 
 static int find_part(const Tokenizer *tokenizer, const char *name, size_t length, uint32_t *id)
 {
+    if (tokenizer->characters) {
+        return tokenizer_find(tokenizer, (const uint8_t *)name, length, id)
+                   ? 0
+                   : err_set(ERR_INPUT, "\"%s\" is not in the vocabulary",
+                             token_shown(name, length).text);
+    }
     uint8_t small[256], *bytes = length > sizeof small ? mem_alloc(length) : small;
     size_t size;
     bool found = length > 0 && alphabet_to_bytes(name, length, bytes, &size) &&
@@ -188,10 +212,10 @@ static int add_listed(Tokenizer *tokenizer, const WrittenAdded *added, size_t ad
                      "not the %" PRIu32 " of the file",
                      path, token_shown(token->content, strlen(token->content)).text, id, token->id);
         }
-        code = tokenizer_add_added(
-            tokenizer,
-            (AddedToken){.id = id, .special = token->special, .normalized = token->normalized},
-            (const uint8_t *)token->content, strlen(token->content));
+        AddedToken flags = token->flags;
+        flags.id = id;
+        code = tokenizer_add_added(tokenizer, flags, (const uint8_t *)token->content,
+                                   strlen(token->content));
     }
     return code;
 }
@@ -237,7 +261,7 @@ static int build_gpt2(Tokenizer *tokenizer, const cJSON *vocab, const char *voca
     if (!cJSON_IsObject(vocab)) {
         return err_set(ERR_INPUT, "%s: must be an object of tokens and their ids", vocab_path);
     }
-    WrittenAdded end = {.content = TOKENIZER_END, .special = true};
+    WrittenAdded end = {.content = TOKENIZER_END, .flags = {.special = true}};
     uint32_t entries;
     int code = add_vocab(tokenizer, vocab, &end, 1, &entries);
     end.id = end.vocab_id;
@@ -270,149 +294,7 @@ int tokenizer_parse_gpt2(const char *vocab, size_t vocab_size, const char *vocab
 
 /* ---- tokenizer.json ----
  *
- * A tokenizer.json describes a pipeline of parts, each of one of many types.
- * Byte-level BPE needs few of them: no normalizer, a pre-tokenizer that splits with a regular
- * expression and then writes bytes in the byte alphabet, and the decoder that undoes this. All
- * else is refused by name, because text would become other tokens without notice. */
-
-/* The name of a part's type, for comparisons and messages. */
-static const char *type_of(const cJSON *part)
-{
-    const cJSON *type = json_get(part, "type");
-    return cJSON_IsString(type)    ? type->valuestring
-           : json_is_nothing(part) ? "null"
-                                   : "without a type";
-}
-
-static bool is_type(const cJSON *part, const char *type)
-{
-    return cJSON_IsObject(part) && strcmp(type_of(part), type) == 0;
-}
-
-static int check_normalizer(const cJSON *normalizer)
-{
-    const cJSON *list = json_get(normalizer, "normalizers");
-    if (json_is_nothing(normalizer) ||
-        (is_type(normalizer, "Sequence") && cJSON_IsArray(list) && list->child == NULL)) {
-        return 0;
-    }
-    const cJSON *part =
-        is_type(normalizer, "Sequence") && cJSON_IsArray(list) ? list->child : normalizer;
-    return err_set(ERR_INPUT,
-                   "normalizer %.60s is not supported; pacer takes text as it is (normalizer null)",
-                   type_of(part));
-}
-
-static int check_decoder(const cJSON *decoder)
-{
-    if (json_is_nothing(decoder) || is_type(decoder, "ByteLevel")) {
-        return 0;
-    }
-    return err_set(ERR_INPUT, "decoder %.60s is not supported; it must be ByteLevel",
-                   type_of(decoder));
-}
-
-/* "use_regex" is missing in old files, where it was always on. */
-static int check_byte_level(const cJSON *part, bool uses_regex)
-{
-    const cJSON *prefix = json_get(part, "add_prefix_space"), *regex = json_get(part, "use_regex");
-    if (!cJSON_IsFalse(prefix)) {
-        return err_set(ERR_INPUT, "pre_tokenizer ByteLevel with add_prefix_space true is not "
-                                  "supported; make the tokenizer with add_prefix_space false");
-    }
-    if ((regex == NULL || cJSON_IsTrue(regex)) != uses_regex) {
-        return err_set(ERR_INPUT,
-                       "pre_tokenizer ByteLevel with use_regex %s is not supported here; pacer "
-                       "knows " ALLOWED_SPLIT,
-                       uses_regex ? "false" : "true");
-    }
-    return 0;
-}
-
-static int read_split(const cJSON *split, char **pattern)
-{
-    const cJSON *regex = json_get(json_get(split, "pattern"), "Regex"),
-                *behavior = json_get(split, "behavior");
-    if (!cJSON_IsString(regex)) {
-        return err_set(ERR_INPUT, "pre_tokenizer Split: pattern must be a Regex, not a String");
-    }
-    const char *text = regex->valuestring,
-               *keeps = cJSON_IsString(behavior) ? behavior->valuestring : "null";
-    const cJSON *invert = json_get(split, "invert");
-    bool inverted = invert != NULL && !cJSON_IsFalse(invert);
-    /* What is no match is removed: nothing, where every text is all matches. */
-    bool removes_nothing = strcmp(keeps, "Removed") == 0 && inverted && pretok_has_scanner(text);
-    if (strcmp(keeps, "Isolated") != 0 && !removes_nothing) {
-        return err_set(ERR_INPUT,
-                       "pre_tokenizer Split: behavior %.60s is not supported; it must be Isolated",
-                       keeps);
-    }
-    if (inverted && !removes_nothing) {
-        return err_set(ERR_INPUT,
-                       "pre_tokenizer Split: invert true is not supported; it must be false");
-    }
-    /* In a file it is a regular expression, and no name of pacer's. */
-    *pattern = mem_format(pretok_reads_as_name(text) ? "(?:%s)" : "%s", text);
-    return 0;
-}
-
-static int refuse_pre_tokenizer(const cJSON *part)
-{
-    char names[256] = "";
-    size_t used = 0;
-    const cJSON *list = json_get(part, "pretokenizers"), *item;
-    if (is_type(part, "Sequence") && cJSON_IsArray(list)) {
-        cJSON_ArrayForEach(item, list)
-        {
-            if (used < sizeof names) {
-                used += (size_t)snprintf(names + used, sizeof names - used, "%s%.60s",
-                                         used == 0 ? " of " : ", ", type_of(item));
-            }
-        }
-    }
-    return err_set(ERR_INPUT, "pre_tokenizer %.60s%s is not supported; pacer knows " ALLOWED_SPLIT,
-                   type_of(part), names);
-}
-
-/* *pattern: what tokenizer_set_pattern takes; caller frees. */
-static int read_pre_tokenizer(const cJSON *part, char **pattern)
-{
-    const cJSON *first = part, *second = NULL, *list = json_get(part, "pretokenizers");
-    if (is_type(part, "Sequence") && cJSON_IsArray(list)) {
-        first = list->child;
-        second = first != NULL ? first->next : NULL;
-    }
-    if (first != NULL && second == NULL && is_type(first, "ByteLevel")) {
-        *pattern = mem_strdup(PRETOK_GPT2);
-        return check_byte_level(first, true);
-    }
-    if (second != NULL && second->next == NULL && is_type(first, "Split") &&
-        is_type(second, "ByteLevel")) {
-        int code = check_byte_level(second, false);
-        return code != 0 ? code : read_split(first, pattern);
-    }
-    return refuse_pre_tokenizer(part);
-}
-
-static bool is_utf8(const char *text)
-{
-    const uint8_t *at = (const uint8_t *)text, *end = at + strlen(text);
-    int length = 1;
-    for (; at < end && length > 0; at += length) {
-        length = utf8_length(at, (size_t)(end - at));
-    }
-    return length > 0;
-}
-
-static int get_flag(const cJSON *item, const char *key, bool otherwise, bool *flag)
-{
-    const cJSON *value = json_get(item, key);
-    if (value != NULL && !cJSON_IsBool(value)) {
-        return err_set(ERR_INPUT, "\"%s\" must be true or false", key);
-    }
-    *flag = value == NULL ? otherwise : cJSON_IsTrue(value);
-    return 0;
-}
+ * A tokenizer.json describes a pipeline of parts (tokenizer_parts.h) around a model. */
 
 static int read_added(const cJSON *item, WrittenAdded *token)
 {
@@ -421,20 +303,15 @@ static int read_added(const cJSON *item, WrittenAdded *token)
         return err_set(ERR_INPUT, "\"content\" must be a string");
     }
     *token = (WrittenAdded){.content = content->valuestring};
-    static const char *const refused[] = {"single_word", "lstrip", "rstrip"};
-    int code = 0;
-    for (size_t i = 0; i < sizeof refused / sizeof *refused && code == 0; i++) {
-        bool set;
-        code = get_flag(item, refused[i], false, &set);
-        if (code == 0 && set) {
-            code = err_set(ERR_INPUT, "%s true is not supported; it must be false", refused[i]);
-        }
-    }
+    AddedToken *flags = &token->flags;
+    int code = part_flag(item, "single_word", false, &flags->single_word);
+    code = code != 0 ? code : part_flag(item, "lstrip", false, &flags->lstrip);
+    code = code != 0 ? code : part_flag(item, "rstrip", false, &flags->rstrip);
     if (code == 0 && !get_number(json_get(item, "id"), &token->id)) {
         code = err_set(ERR_INPUT, "\"id\" must be a whole number from 0 on");
     }
-    code = code != 0 ? code : get_flag(item, "special", false, &token->special);
-    code = code != 0 ? code : get_flag(item, "normalized", !token->special, &token->normalized);
+    code = code != 0 ? code : part_flag(item, "special", false, &flags->special);
+    code = code != 0 ? code : part_flag(item, "normalized", !flags->special, &flags->normalized);
     return code != 0
                ? err_wrap(code, "\"%s\"", token_shown(token->content, strlen(token->content)).text)
                : 0;
@@ -490,11 +367,6 @@ static int check_model(const cJSON *model)
                            empty[i], cJSON_IsString(value) ? value->valuestring : "?");
         }
     }
-    const cJSON *fallback = json_get(model, "byte_fallback");
-    if (!json_is_nothing(fallback) && !cJSON_IsFalse(fallback)) {
-        return err_set(ERR_INPUT, "model byte_fallback true is not supported; pacer reads "
-                                  "byte-level BPE, where every byte is a token");
-    }
     if (!cJSON_IsObject(json_get(model, "vocab")) || !cJSON_IsArray(json_get(model, "merges"))) {
         return err_set(ERR_INPUT, "model must have \"vocab\" (an object) and \"merges\" (a list)");
     }
@@ -536,10 +408,10 @@ static int add_merges(Tokenizer *tokenizer, const cJSON *merges)
 static bool is_without_effect(const cJSON *part)
 {
     const cJSON *list = json_get(part, "processors"), *item;
-    bool alone = is_type(part, "ByteLevel") || (is_type(part, "Sequence") && cJSON_IsArray(list));
+    bool alone = part_is(part, "ByteLevel") || (part_is(part, "Sequence") && cJSON_IsArray(list));
     cJSON_ArrayForEach(item, list)
     {
-        alone = alone && is_type(item, "ByteLevel");
+        alone = alone && part_is(item, "ByteLevel");
     }
     return alone;
 }
@@ -553,32 +425,60 @@ static void keep_unused(Tokenizer *tokenizer, const cJSON *root)
     }
 }
 
+static int read_settings(Tokenizer *tokenizer, const cJSON *model)
+{
+    const struct {
+        const char *key;
+        bool *flag;
+    } settings[] = {{"ignore_merges", &tokenizer->ignore_merges},
+                    {"byte_fallback", &tokenizer->byte_fallback},
+                    {"fuse_unk", &tokenizer->fuse_unknown}};
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        if (!json_is_nothing(json_get(model, settings[i].key))) {
+            int code = part_flag(model, settings[i].key, false, settings[i].flag);
+            if (code != 0) {
+                return err_wrap(code, "model");
+            }
+        }
+    }
+    if (!tokenizer->characters) { /* every character has tokens */
+        tokenizer->byte_fallback = tokenizer->fuse_unknown = false;
+    }
+    return 0;
+}
+
+/* The token of characters that have none. */
+static int find_unknown(Tokenizer *tokenizer, const cJSON *model)
+{
+    const cJSON *name = json_get(model, "unk_token");
+    if (!tokenizer->characters || json_is_nothing(name)) {
+        return 0;
+    }
+    if (!cJSON_IsString(name) || !tokenizer_find(tokenizer, (const uint8_t *)name->valuestring,
+                                                 strlen(name->valuestring), &tokenizer->unknown)) {
+        return err_set(ERR_INPUT, "model: unk_token must be a string that the vocabulary has");
+    }
+    return 0;
+}
+
 static int read_root(Tokenizer *tokenizer, const cJSON *root, const char *path)
 {
     const cJSON *model = json_get(root, "model");
     int code = check_model(model);
-    char *pattern = NULL;
     WrittenAdded *added = NULL;
     size_t added_count = 0;
     uint32_t entries = 0;
-    bool ignore_merges = false;
-    code = code != 0 ? code : check_normalizer(json_get(root, "normalizer"));
-    code = code != 0 ? code : check_decoder(json_get(root, "decoder"));
-    code = code != 0 ? code : read_pre_tokenizer(json_get(root, "pre_tokenizer"), &pattern);
-    code = code != 0 ? code : tokenizer_set_pattern(tokenizer, pattern);
-    code = code != 0 ? code : get_flag(model, "ignore_merges", false, &ignore_merges);
+    code = code != 0 ? code : tokenizer_read_parts(tokenizer, root);
+    code = code != 0 ? code : read_settings(tokenizer, model);
     code = code != 0 ? code : read_added_list(json_get(root, "added_tokens"), &added, &added_count);
     code = code != 0 ? code
                      : add_vocab(tokenizer, json_get(model, "vocab"), added, added_count, &entries);
+    code = code != 0 ? code : find_unknown(tokenizer, model);
     code = code != 0 ? code : add_merges(tokenizer, json_get(model, "merges"));
     code = code != 0 ? code : add_listed(tokenizer, added, added_count, entries, path);
-    if (code == 0) {
-        tokenizer->ignore_merges = ignore_merges;
-        code = tokenizer_finish(tokenizer);
-    }
+    code = code != 0 ? code : tokenizer_finish(tokenizer);
     keep_unused(tokenizer, root);
     free(added);
-    free(pattern);
     return code;
 }
 

@@ -137,7 +137,7 @@ static int add_token(const Writer *writer, WrittenText *written, int64_t sample,
     }
     size_t before = written->text.size, size;
     if (tokenizer_bytes(writer->tokenizer, token, &size) != NULL) {
-        tokenizer_decode(writer->tokenizer, &token, 1, &written->text); /* cannot fail */
+        decoding_add(&written->decoding, &token, 1, &written->text); /* cannot fail */
     }
     size_t stop = find_stop(writer, &written->text, written->text.size - before);
     if (stop < written->text.size) {
@@ -264,6 +264,18 @@ static int run(const Writer *writer, LoadedModel *loaded, const TokenList *promp
     return code;
 }
 
+/* Whether a prompt has text already, which what is written goes on from. */
+static bool begins_text(const Tokenizer *tokenizer, const TokenList *prompt)
+{
+    for (size_t i = 0; i < prompt->count; i++) {
+        const AddedToken *added = tokenizer_added_of(tokenizer, prompt->ids[i]);
+        if (added == NULL || !added->special) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int writer_run(LoadedModel *loaded, const TokenList *prompt, const WriterSettings *settings,
                Written *out)
 {
@@ -273,6 +285,10 @@ int writer_run(LoadedModel *loaded, const TokenList *prompt, const WriterSetting
     }
     *out = (Written){.samples = settings->samples};
     out->texts = mem_zalloc((size_t)settings->samples, sizeof *out->texts);
+    bool begun = begins_text(loaded->tokenizer, prompt);
+    for (int64_t s = 0; s < out->samples; s++) {
+        out->texts[s].decoding = decoding_begin(loaded->tokenizer, false, begun);
+    }
     int code = 0;
     if (settings->max_tokens > 0) {
         code = run(&writer, loaded, prompt, out);

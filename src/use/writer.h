@@ -3,6 +3,7 @@
  * What a text is depends on the settings and on its number alone, not on how many others are
  * made beside it. */
 #include "model/sample.h"
+#include "text/decode.h"
 #include "text/encode.h"
 #include "use/loaded.h"
 
@@ -19,7 +20,8 @@ const char *wrote_reason_name(WroteReason reason); /* "end", "stop", "length", "
 
 typedef struct {
     TokenList tokens; /* as chosen; the one that ended the text too */
-    ByteList text;    /* their bytes, up to the end or a stop */
+    ByteList text;    /* what they are as text, up to the end or a stop */
+    Decoding decoding;
     size_t told; /* bytes of it that no stop can take back, in whole characters while it goes on */
     bool done;
     WroteReason reason;

@@ -62,7 +62,7 @@ static void check_id_cut(Encoder *encoder, const uint8_t *text, size_t size, siz
     if (cut > 0) {
         TokenList parts = {0};
         encoder_run(encoder, text, cut, &parts);
-        encoder_run(encoder, text + cut, size - cut, &parts);
+        encoder_run_part(encoder, text + cut, size - cut, false, &parts);
         PACER_ASSERT(parts.count == whole->count &&
                          (parts.count == 0 ||
                           memcmp(parts.ids, whole->ids, parts.count * sizeof *parts.ids) == 0),
@@ -70,6 +70,20 @@ static void check_id_cut(Encoder *encoder, const uint8_t *text, size_t size, siz
                      size, parts.count, whole->count);
         token_list_free(&parts);
     }
+}
+
+/* Whether ids are the text's own bytes. */
+static bool is_exact(const Tokenizer *t)
+{
+    bool exact = !t->characters && t->normalizer.count == 0;
+    for (size_t i = 0; i < t->splits.count; i++) {
+        StepKind kind = t->splits.steps[i].kind;
+        exact = exact && (kind == STEP_SPLIT || kind == STEP_ALPHABET);
+    }
+    for (size_t i = 0; i < t->added_count; i++) {
+        exact = exact && !t->added[i].lstrip && !t->added[i].rstrip;
+    }
+    return exact;
 }
 
 void fuzz_ids(const Tokenizer *tokenizer, Encoder *encoder, const uint8_t *text, size_t size)
@@ -82,7 +96,8 @@ void fuzz_ids(const Tokenizer *tokenizer, Encoder *encoder, const uint8_t *text,
     ByteList bytes = {0};
     int code = tokenizer_decode(tokenizer, ids.ids, ids.count, &bytes);
     PACER_ASSERT(code == 0, "%s", err_message());
-    PACER_ASSERT(bytes.size == size && (size == 0 || memcmp(bytes.bytes, text, size) == 0),
+    PACER_ASSERT(!is_exact(tokenizer) ||
+                     (bytes.size == size && (size == 0 || memcmp(bytes.bytes, text, size) == 0)),
                  "%zu bytes became %zu, or other ones", size, bytes.size);
     check_id_cut(encoder, text, size, size, &ids);
     check_id_cut(encoder, text, size, size / 2, &ids);

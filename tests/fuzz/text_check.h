@@ -1,5 +1,6 @@
 #pragma once
 /* What must hold of pre-tokens and ids, whatever the text and the tokenizer are. */
+#include "text/decode.h"
 #include "text/encode.h"
 #include "text/pretok.h"
 

@@ -16,10 +16,9 @@
 static void check_entries(const Tokenizer *tokenizer)
 {
     for (uint32_t id = 0; id < tokenizer->vocab && id < 1024; id++) {
-        size_t size;
+        Token token = tokenizer->tokens[id];
         uint32_t found;
-        const uint8_t *bytes = tokenizer_bytes(tokenizer, id, &size);
-        PACER_ASSERT(bytes == NULL || (size > 0 && tokenizer_find(tokenizer, bytes, size, &found)),
+        PACER_ASSERT(token.size == 0 || tokenizer_find(tokenizer, token.bytes, token.size, &found),
                      "token %u is not found by its bytes", id);
     }
 }
