@@ -28,6 +28,12 @@ RUNS = {
     "gpt2-untied": ["--model", "gpt2-124m", "--ffn", "200", "--vocab", "608", "--tied", "off"],
     "llama": ["--model", "tiny", "--kv-heads", "2", "--ffn", "100", "--norm-eps", "1e-6", "--rope-base", "500000"],
     "llama-tied": ["--model", "llama-22m", "--ffn", "172", "--vocab", "600", "--tied", "on"],
+    "qwen3": ["--model", "qwen3-0.6b", "--kv-heads", "2", "--head-dim", "24", "--ffn", "100", "--vocab", "600"],
+    "mistral": ["--model", "mistral-7b", "--kv-heads", "2", "--ffn", "100", "--vocab", "600", "--window", "16"],
+    "gemma2": ["--model", "gemma-2-2b", "--kv-heads", "2", "--head-dim", "24", "--ffn", "100", "--vocab", "600",
+               "--window", "16", "--score-scale", "0.25"],
+    "gemma3": ["--model", "gemma-3-1b", "--kv-heads", "1", "--head-dim", "24", "--ffn", "100", "--vocab", "600",
+               "--window", "16", "--full-every", "2"],
 }
 LLAMA = dict(vocab_size=96, hidden_size=48, intermediate_size=80, num_hidden_layers=3, num_attention_heads=6,
              max_position_embeddings=40, bos_token_id=0, eos_token_id=0)
