@@ -155,7 +155,13 @@ int gguf_put_vocab(GgufFields *fields, const HfModel *model)
     if (code != 0) {
         return err_wrap(code, "--format gguf writes byte-level tokenizers");
     }
-    code = put_all(fields, model, tokenizer);
+    code =
+        tokenizer->characters
+            ? err_set(ERR_INPUT,
+                      "--format gguf writes byte-level tokenizers; the merges of %s's start from "
+                      "characters. --format hf writes the model with it",
+                      from)
+            : put_all(fields, model, tokenizer);
     tokenizer_free(tokenizer);
     return code;
 }
