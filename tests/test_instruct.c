@@ -316,7 +316,7 @@ static void test_instruct__loss_is_of_what_counts(void **state)
             uint64_t start = loader_start(&loader, (uint64_t)(micro * setup.batch + row));
             split_read(&dataset.train, start + 1, (uint64_t)setup.seq, all + at + row * setup.seq);
         }
-        trainer_evaluate(&t, (HostBatch){ids + at, all + at, NULL});
+        trainer_evaluate(&t, (HostBatch){ids + at, all + at, NULL, NULL});
         double *each = gold_download(backend, t.losses);
         for (int64_t i = 0; i < rows; i++) {
             assert_true(targets[at + i] == -1 || targets[at + i] == all[at + i]);
@@ -329,7 +329,10 @@ static void test_instruct__loss_is_of_what_counts(void **state)
     for (int masked = 0; masked < 2; masked++) {
         for (int64_t micro = 0; micro < 2; micro++) {
             int64_t at = micro * rows;
-            trainer_micro_step(&t, (HostBatch){ids + at, (masked ? targets : all) + at, order + at},
+            trainer_micro_step(&t,
+                               (HostBatch){.ids = ids + at,
+                                           .targets = (masked ? targets : all) + at,
+                                           .order = order + at},
                                micro);
         }
         trainer_update(&t, 0, 0);

@@ -253,16 +253,16 @@ static void test_quant__scales_follow_the_largest(void **state)
 {
     (void)state;
     /* largest of an update, held before, held after, factor after (0: as it was, NaN: none) */
-    const double cases[][4] = {{1, 0, 1, 32},
-                               {2, 1, 2, 16},
-                               {0.875, 0, 0.875, 64},
-                               {0.876, 0, 0.876, 32},
-                               {0.5, 1, 0.9375, 32},
-                               {0, 1, 1, 32},
+    const double cases[][4] = {{1, 0, 1, 128},
+                               {2, 1, 2, 64},
+                               {0.875, 0, 0.875, 256},
+                               {0.876, 0, 0.876, 128},
+                               {0.5, 1, 0.9375, 128},
+                               {0, 1, 1, 128},
                                {0, 0, 0, 0},
-                               {56, 0, 56, 1},
-                               {448, 0, 448, 0.125},
-                               {1e-20, 0, 1e-20, 0x1p72},
+                               {224, 0, 224, 1},
+                               {448, 0, 448, 0.5},
+                               {1e-20, 0, 1e-20, 0x1p74},
                                {INFINITY, 1, NAN, NAN},
                                {NAN, 1, NAN, NAN},
                                {1, NAN, NAN, NAN}};
@@ -272,20 +272,21 @@ static void test_quant__scales_follow_the_largest(void **state)
         lab_open(&lab, backends[b], 1);
         Backend *backend = lab.c.backend;
         Tensor scales = room(&lab, DT_F32, 2, COUNT, SCALE_COUNT);
-        Tensor largest = room(&lab, DT_F32, 1, COUNT, 1);
-        float host[COUNT][SCALE_COUNT] = {{0}}, seen[COUNT];
+        Tensor largest = room(&lab, DT_F32, 2, COUNT, 3);
+        float host[COUNT][SCALE_COUNT] = {{0}}, seen[COUNT][3] = {{0}};
         for (int i = 0; i < COUNT; i++) {
             host[i][SCALE_HELD] = (float)cases[i][1];
-            seen[i] = (float)cases[i][0] * 2;
+            seen[i][i % 3] = (float)cases[i][0];
+            seen[i][(i + 1) % 3] = isfinite(cases[i][0]) ? (float)cases[i][0] / 2 : 1;
         }
         backend->upload(backend, scales.data, host, sizeof host);
         backend->upload(backend, largest.data, seen, sizeof seen);
-        op_rescale(&lab.c, scales, largest, 0.5);
+        op_rescale(&lab.c, scales, largest);
         float *after = fetch(&lab, scales), *rest = fetch(&lab, largest);
         for (int i = 0; i < COUNT; i++) {
             const float *scale = after + i * SCALE_COUNT;
             float held = (float)cases[i][2], factor = (float)cases[i][3];
-            assert_true(rest[i] == 0);
+            assert_true(rest[3 * i] == 0 && rest[3 * i + 1] == 0 && rest[3 * i + 2] == 0);
             assert_true(isnan(held) ? isnan(scale[SCALE_HELD]) : scale[SCALE_HELD] == held);
             assert_true(isnan(factor) ? isnan(scale[SCALE_FACTOR]) : scale[SCALE_FACTOR] == factor);
             assert_true(isnan(factor) || factor == 0 || scale[SCALE_INVERSE] == 1 / factor);

@@ -119,8 +119,8 @@ static double *counted_update(int64_t accum, double clip, int64_t only, double *
     }
     for (int64_t micro = 0; micro < accum; micro++) {
         int64_t at = micro * setup.batch * setup.seq;
-        trainer_micro_step(&t, (HostBatch){tokens.ids + at, tokens.targets + at, tokens.order + at},
-                           micro);
+        trainer_micro_step(
+            &t, (HostBatch){tokens.ids + at, tokens.targets + at, tokens.order + at, NULL}, micro);
     }
     trainer_update(&t, 1, 0);
     trainer_post(&t);
@@ -288,11 +288,14 @@ static void test_trainer__guessed_scales_last_one_update(void **state)
     assert_true(count <= 64);
     memcpy(seen, t.quant.largest.data, (size_t)count * sizeof *seen);
     trainer_update(&t, 1e-3, 0);
-    for (int64_t i = count / 3; i < count; i++) { /* weights come first */
+    const float *head = (const float *)t.quant.scales.data + (count - 1) * SCALE_COUNT;
+    assert_true(seen[count - 1] == 0); /* by logits: at most 1 / tokens, which fills the range */
+    assert_true(head[SCALE_FACTOR] / 32 <= 448 && head[SCALE_FACTOR] / 32 > 224);
+    for (int64_t i = count / 3; i < count - 1; i++) { /* weights come first */
         const float *row = (const float *)t.quant.scales.data + i * SCALE_COUNT;
         assert_true(seen[i] > 0);
         assert_true(row[SCALE_HELD] == seen[i]);
-        assert_true(row[SCALE_FACTOR] * seen[i] <= 56 && row[SCALE_FACTOR] * seen[i] > 28);
+        assert_true(row[SCALE_FACTOR] * seen[i] <= 224 && row[SCALE_FACTOR] * seen[i] > 112);
     }
     trainer_close(&t);
     free_tokens(tokens);

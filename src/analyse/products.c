@@ -73,7 +73,7 @@ void products_of_model(ModelProducts *out, const ModelSpec *spec, DType dtype, i
         int64_t scales = model_quant_scales(&model);
         model_bind_quant(&model,
                          (ModelQuant){.scales = tensor_2d(NULL, DT_F32, scales, SCALE_COUNT),
-                                      .largest = unreal(DT_F32, scales),
+                                      .largest = tensor_2d(NULL, DT_F32, scales, 1),
                                       .codes = unreal(DT_E4M3, model_quant_codes(&model))});
     }
     ctx_init(&c, backend);

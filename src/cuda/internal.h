@@ -103,7 +103,7 @@ void cuda_sum(Ctx *c, Tensor x, double scale, Tensor out, Mode mode);
 /* quant.cu */
 void cuda_quantise(Ctx *c, Tensor x, Quant q, Tensor dbias, Mode mode, void *ws);
 size_t cuda_quantise_ws(const Ctx *c, Tensor x, Tensor dbias);
-void cuda_rescale(Ctx *c, Tensor scales, Tensor largest, double share);
+void cuda_rescale(Ctx *c, Tensor scales, Tensor largest);
 void cuda_quant_norm(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Quant y, Tensor stats);
 void cuda_quant_act(Ctx *c, Activation act, bool gated, Tensor x, Quant y);
 void cuda_quant_act_backward(Ctx *c, Activation act, bool gated, Tensor dy, Tensor x, Quant dx,

@@ -407,7 +407,7 @@ static Output output_of(Ctx *c, Quant q, int64_t rows, int64_t width, int output
     out.whole = outputs * width;
     out.stride = q.stride;
     out.scale = (const float *)q.scale.data;
-    out.largest = c->watching ? (float *)q.largest.data : NULL;
+    out.largest = c->watching && tensor_given(q.largest) ? (float *)q.largest.data : NULL;
     out.partials = (float *)sums;
     return out;
 }
@@ -523,14 +523,19 @@ void cuda_quant_xent(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor 
 }
 
 __global__ void __launch_bounds__(RESCALE_THREADS)
-    rescale(float *scales, float *largest, int count, float share)
+    rescale(float *scales, unsigned *largest, int count, int parts)
 {
     int i = blockIdx.x * RESCALE_THREADS + threadIdx.x;
     if (i >= count) {
         return;
     }
     float *scale = scales + i * SCALE_COUNT;
-    float now = largest[i] * share, held = scale[SCALE_HELD];
+    unsigned top = 0; /* as in make_codes: a NaN is above all */
+    for (int part = 0; part < parts; part++) {
+        top = max(top, largest[i * parts + part]);
+        largest[i * parts + part] = 0;
+    }
+    float now = __uint_as_float(top), held = scale[SCALE_HELD];
     bool fit = isfinite(now) && isfinite(held);
     if (now != 0) {
         held = fmaxf(now, held * SCALE_DECAY);
@@ -546,14 +551,13 @@ __global__ void __launch_bounds__(RESCALE_THREADS)
         scale[SCALE_INVERSE] = ldexpf(1, -power);
     }
     scale[SCALE_HELD] = held;
-    largest[i] = 0;
 }
 
-void cuda_rescale(Ctx *c, Tensor scales, Tensor largest, double share)
+void cuda_rescale(Ctx *c, Tensor scales, Tensor largest)
 {
     int count = (int)largest.dim[0];
     unsigned blocks = (unsigned)ceil_div(count, RESCALE_THREADS);
     rescale<<<blocks, RESCALE_THREADS, 0, cuda_of(c)->stream>>>(
-        (float *)scales.data, (float *)largest.data, count, (float)share);
+        (float *)scales.data, (unsigned *)largest.data, count, (int)largest.dim[1]);
     CUDA_LAUNCHED("rescale");
 }

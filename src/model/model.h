@@ -112,7 +112,8 @@ bool model_splits(const Model *model);
  * weight, its input and its output's gradient, in that order for each kind: all weights first. */
 typedef struct {
     Tensor scales;  /* (model_quant_scales, SCALE_COUNT) f32 */
-    Tensor largest; /* (model_quant_scales) f32 */
+    Tensor largest; /* (model_quant_scales, ranks) f32; those of other ranks are 0 until summed */
+    int part;       /* this rank's */
     Tensor codes;   /* (model_quant_codes) e4m3: of the weights */
     Tensor masters; /* (flat) f32, where the weights with codes have no others; else none */
 } ModelQuant;

@@ -103,7 +103,10 @@ static void bind_scale(ModelQuant quant, int64_t i, Tensor out[2])
     out[0] = tensor_rows(quant.scales, i, 1);
     out[0].rank = 1;
     out[0].dim[0] = SCALE_COUNT;
-    out[1] = tensor_rows(quant.largest, i, 1);
+    Tensor parts = tensor_rows(quant.largest, i, 1);
+    parts.rank = 1;
+    parts.dim[0] = quant.largest.dim[1];
+    out[1] = tensor_rows(parts, quant.part, 1);
 }
 
 void model_bind_quant(Model *model, ModelQuant quant)
@@ -124,6 +127,9 @@ void model_bind_quant(Model *model, ModelQuant quant)
         bind_scale(quant, i, scale);
         bind_scale(quant, count + i, l->scales[0]);
         bind_scale(quant, 2 * count + i, l->scales[1]);
+        if (place == PRODUCT_HEAD) {
+            l->scales[1][1] = TENSOR_NONE; /* bounded by the scale of the loss: never changes */
+        }
         uint8_t *codes = quant.codes.data;
         l->codes =
             (Quant){.rows = tensor_2d(codes != NULL ? codes + at : NULL, DT_E4M3, outputs, inputs),

@@ -37,17 +37,22 @@ static void quantise(Ctx *c, Tensor x, Quant q, Tensor dbias, Mode mode, void *w
         }
     }
     float *seen = q.largest.data;
-    if (c->watching && !(largest <= *seen) && !isnan(*seen)) {
+    if (c->watching && seen != NULL && !(largest <= *seen) && !isnan(*seen)) {
         *seen = largest;
     }
 }
 
-static void rescale(Ctx *c, Tensor scales, Tensor largest, double share)
+static void rescale(Ctx *c, Tensor scales, Tensor largest)
 {
     (void)c;
+    int64_t parts = largest.dim[1];
     for (int64_t i = 0; i < scales.dim[0]; i++) {
-        float *scale = (float *)scales.data + i * SCALE_COUNT, *seen = (float *)largest.data + i;
-        float now = (float)(*seen * share), held = scale[SCALE_HELD];
+        float *scale = (float *)scales.data + i * SCALE_COUNT;
+        float *seen = (float *)largest.data + i * parts, now = 0, held = scale[SCALE_HELD];
+        for (int64_t part = 0; part < parts; part++) {
+            now = seen[part] <= now || isnan(now) ? now : seen[part];
+            seen[part] = 0;
+        }
         if (now != 0) {
             held = now > held * SCALE_DECAY ? now : held * SCALE_DECAY;
         }
@@ -62,7 +67,6 @@ static void rescale(Ctx *c, Tensor scales, Tensor largest, double share)
             scale[SCALE_INVERSE] = ldexpf(1, -power);
         }
         scale[SCALE_HELD] = held;
-        *seen = 0;
     }
 }
 

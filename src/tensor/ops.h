@@ -100,7 +100,8 @@ typedef struct {
     Tensor columns; /* (C,N) e4m3, or none: the transpose, the inner dimension of dy^T x being N */
     int64_t stride; /* of columns: elements from one of the C to the next, N or more */
     Tensor scale;   /* (SCALE_COUNT) f32 */
-    Tensor largest; /* (1) f32: grows to the largest |value| made into codes; NaN if one was */
+    Tensor largest; /* (1) f32: grows to the largest |value| made into codes; NaN if one was; none:
+                     * not asked for */
 } Quant;
 
 /* What scales are made of. They follow the largest values of earlier updates (op_rescale), so that
@@ -109,9 +110,9 @@ enum { SCALE_INVERSE, SCALE_FACTOR, SCALE_HELD, SCALE_SPARE, SCALE_COUNT };
 
 /* held = max(largest, SCALE_DECAY held): the largest value lately. factor = 1 / inverse: the
  * largest power of 2, 2^-SCALE_MOST to 2^SCALE_MOST, that leaves held at most 2^-SCALE_ROOM of the
- * largest code: gradients of one update can be several times those of all before. */
+ * largest code. */
 #define SCALE_DECAY 0.9375f
-#define SCALE_ROOM 3
+#define SCALE_ROOM 1
 #define SCALE_MOST 100
 
 static inline bool quant_given(Quant q)
@@ -280,7 +281,7 @@ typedef struct {
     size_t (*attention_step_ws)(const Ctx *c, HeadShape shape, DType dtype, int64_t context);
     void (*quantise)(Ctx *c, Tensor x, Quant q, Tensor dbias, Mode mode, void *ws);
     size_t (*quantise_ws)(const Ctx *c, Tensor x, Tensor dbias);
-    void (*rescale)(Ctx *c, Tensor scales, Tensor largest, double share);
+    void (*rescale)(Ctx *c, Tensor scales, Tensor largest);
     void (*quant_forward)(Ctx *c, Quant x, Quant w, Tensor bias, Tensor y);
     void (*quant_backward_input)(Ctx *c, Quant dy, Quant w, Tensor dx, Mode mode);
     void (*quant_backward_weight)(Ctx *c, Quant x, Quant dy, Tensor dw, Mode mode);
@@ -480,10 +481,10 @@ void op_attention_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Tensor 
 /* q (N,C) = x (N,C), act or f32, and dbias (C) acc or none = column sums of what is rounded. */
 void op_quantise(Ctx *c, Tensor x, Quant q, Tensor dbias, Mode mode);
 
-/* scales (n, SCALE_COUNT) f32 for the next update, from the largest (n) f32 seen in this one times
- * `share`; largest becomes 0. A largest of 0 leaves held as it is; one that is not finite makes
- * held NaN, and with it everything that is multiplied. */
-void op_rescale(Ctx *c, Tensor scales, Tensor largest, double share);
+/* scales (n, SCALE_COUNT) f32 for the next update, from the largest (n, parts) f32 seen in this one
+ * by each of its parts; largest becomes 0. A largest of 0 leaves held as it is; one that is not
+ * finite makes held NaN, and with it everything that is multiplied. */
+void op_rescale(Ctx *c, Tensor scales, Tensor largest);
 
 /* y (N,O) act = x (N,I) w^T + bias: rows of both. bias (O) act or none. */
 void op_quant_forward(Ctx *c, Quant x, Quant w, Tensor bias, Tensor y);

@@ -35,8 +35,10 @@ static void check_quant(Quant q, int64_t rows, int64_t width)
     }
     CHECK_SHAPE_1D(q.scale, SCALE_COUNT);
     CHECK_DTYPE(q.scale, DT_F32);
-    CHECK_SHAPE_1D(q.largest, 1);
-    CHECK_DTYPE(q.largest, DT_F32);
+    if (tensor_given(q.largest)) {
+        CHECK_SHAPE_1D(q.largest, 1);
+        CHECK_DTYPE(q.largest, DT_F32);
+    }
 }
 
 static void check_sums(Tensor dbias, int64_t width, DType act)
@@ -72,15 +74,15 @@ void op_quantise(Ctx *c, Tensor x, Quant q, Tensor dbias, Mode mode)
     DISPATCH(call, ops->quantise(c, x, q, dbias, mode, call.ws));
 }
 
-void op_rescale(Ctx *c, Tensor scales, Tensor largest, double share)
+void op_rescale(Ctx *c, Tensor scales, Tensor largest)
 {
     CHECK_SHAPE_2D(scales, largest.dim[0], SCALE_COUNT);
     CHECK_DTYPE(scales, DT_F32);
-    CHECK_SHAPE_1D(largest, scales.dim[0]);
+    PACER_ASSERT(largest.rank == 2, "rank %d", largest.rank);
     CHECK_DTYPE(largest, DT_F32);
     OpCall call = op_begin(c, OP_RESCALE, 0, 2 * (bytes_of(scales) + bytes_of(largest)), 0,
                            shape_of(largest));
-    DISPATCH(call, c->backend->ops.rescale(c, scales, largest, share));
+    DISPATCH(call, c->backend->ops.rescale(c, scales, largest));
 }
 
 void op_quant_forward(Ctx *c, Quant x, Quant w, Tensor bias, Tensor y)

@@ -111,28 +111,41 @@ void trainer_init_params(Trainer *t, uint64_t seed)
     free(values);
 }
 
-/* Scales and the largest values so far, in one array on the host: SCALE_COUNT + 1 of each. */
+/* Scales and this rank's largest values so far, in one array on the host: SCALE_COUNT + 1 each. */
 static float *fetch_scales(Trainer *t, size_t *count)
 {
-    size_t scales = tensor_bytes(t->quant.scales), largest = tensor_bytes(t->quant.largest);
-    float *host = mem_alloc(scales + largest);
-    t->backend->download(t->backend, host, t->quant.scales.data, scales);
-    t->backend->download(t->backend, (char *)host + scales, t->quant.largest.data, largest);
-    *count = (scales + largest) / sizeof *host;
+    const ModelQuant *quant = &t->quant;
+    int64_t scales = quant->scales.dim[0], parts = quant->largest.dim[1];
+    *count = (size_t)scales * (SCALE_COUNT + 1);
+    float *host = mem_alloc(*count * sizeof *host);
+    float *largest = mem_alloc(tensor_bytes(quant->largest));
+    t->backend->download(t->backend, host, quant->scales.data, tensor_bytes(quant->scales));
+    t->backend->download(t->backend, largest, quant->largest.data, tensor_bytes(quant->largest));
+    for (int64_t i = 0; i < scales; i++) {
+        host[scales * SCALE_COUNT + i] = largest[i * parts + quant->part];
+    }
+    free(largest);
     return host;
 }
 
 static void send_scales(Trainer *t, const float *host)
 {
+    const ModelQuant *quant = &t->quant;
     Backend *backend = t->backend;
-    size_t scales = tensor_bytes(t->quant.scales), largest = tensor_bytes(t->quant.largest);
-    backend->upload(backend, t->quant.scales.data, host, scales);
-    backend->upload(backend, t->quant.largest.data, (const char *)host + scales, largest);
+    int64_t scales = quant->scales.dim[0], parts = quant->largest.dim[1];
+    float *largest = mem_zalloc((size_t)(scales * parts), sizeof *largest);
+    for (int64_t i = 0; i < scales; i++) {
+        largest[i * parts + quant->part] = host[scales * SCALE_COUNT + i];
+    }
+    backend->upload(backend, quant->scales.data, host, tensor_bytes(quant->scales));
+    backend->upload(backend, quant->largest.data, largest, tensor_bytes(quant->largest));
     backend->sync(backend);
+    free(largest);
 }
 
 /* Inputs of products are of the size of a norm's outputs, gradients of that of the loss's at most;
- * both are only for the first update. */
+ * both are only for the first update. The last scale, of the gradient by logits, stays: no value is
+ * above 1 / tokens, most are ten thousand times smaller, and so it needs no room. */
 #define FIRST_INPUT 16.0f
 
 void trainer_scales_reset(Trainer *t)
@@ -148,12 +161,13 @@ void trainer_scales_reset(Trainer *t)
     for (int64_t i = kind; i < count; i++) {
         host[count * SCALE_COUNT + i] = i < 2 * kind ? FIRST_INPUT : (float)(1 / tokens);
     }
+    host[count * SCALE_COUNT + count - 1] = ldexpf((float)(1 / tokens), -SCALE_ROOM);
     send_scales(t, host);
-    op_rescale(&t->ctx, t->quant.scales, t->quant.largest, 1);
+    op_rescale(&t->ctx, t->quant.scales, t->quant.largest);
     free(host);
     size_t numbers;
     host = fetch_scales(t, &numbers);
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count - 1; i++) {
         host[i * SCALE_COUNT + SCALE_HELD] = 0; /* what is measured takes the guess's place */
     }
     send_scales(t, host);

@@ -134,7 +134,7 @@ static void make_codes(Trainer *t)
         int64_t weights = model_quant_weights(&t->model);
         model_quantise(&t->ctx, &t->model);
         op_rescale(&t->ctx, tensor_rows(t->quant.scales, 0, weights),
-                   tensor_rows(t->quant.largest, 0, weights), 1);
+                   tensor_rows(t->quant.largest, 0, weights));
         t->scaled = true;
     }
     model_quantise(&t->ctx, &t->model);
@@ -231,8 +231,7 @@ void trainer_rescale(Trainer *t)
         ddp_sum(&t->ddp, t->quant.largest);
         ddp_wait(&t->ddp);
     }
-    op_rescale(&t->ctx, t->quant.scales, t->quant.largest,
-               has_ranks(t) ? 1.0 / t->setup.ddp.ranks : 1);
+    op_rescale(&t->ctx, t->quant.scales, t->quant.largest);
     if (!has_scattered_weights(t)) {
         model_quantise(&t->ctx, &t->model);
     }

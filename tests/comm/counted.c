@@ -44,7 +44,8 @@ static Course train(const TrainerSetup *setup, Backend *backend, int64_t first, 
         for (int64_t micro = 0; micro < setup->accum; micro++) {
             int64_t at = (u * all + first + micro) * BATCH * SEQUENCE;
             trainer_micro_step(
-                &t, (HostBatch){tokens.ids + at, tokens.targets + at, tokens.order + at}, micro);
+                &t, (HostBatch){tokens.ids + at, tokens.targets + at, tokens.order + at, NULL},
+                micro);
         }
         trainer_update(&t, 1e-2, u);
         trainer_post(&t);
