@@ -110,6 +110,38 @@ static const Case cases[] = {
       .context = 64,
       .rope_scaling = 1 + ROPE_LINEAR,
       .rope_factor = 2}},
+    {"qwen3-0.6b",
+     "qwen3",
+     {.layers = 2,
+      .width = 48,
+      .heads = 4,
+      .kv_heads = 2,
+      .head_dim = 16,
+      .ffn = 40,
+      .vocab = TOKENS,
+      .context = 64}},
+    {"gemma-2-2b",
+     "gemma2",
+     {.layers = 3,
+      .width = 48,
+      .heads = 4,
+      .kv_heads = 2,
+      .head_dim = 16,
+      .ffn = 40,
+      .vocab = 280,
+      .context = 64,
+      .window = 7}},
+    {"gemma-3-270m",
+     "gemma3",
+     {.layers = 7,
+      .width = 32,
+      .heads = 2,
+      .kv_heads = 1,
+      .head_dim = 16,
+      .ffn = 40,
+      .vocab = TOKENS,
+      .context = 64,
+      .window = 9}},
 };
 #define CASES (sizeof cases / sizeof cases[0])
 
@@ -191,34 +223,42 @@ static Gguf *exported(const Made *m, GgufType type)
 
 /* --- values --- */
 
-/* Rows of the table by their names here; %d is the layer. */
+/* Rows of the table by their names here; %d is the layer. gemma: where it is not llama's. */
 static const struct {
-    const char *gguf, *gpt2, *llama;
+    const char *gguf, *gpt2, *llama, *gemma;
 } names[] = {
-    {"token_embd", "wte", "model.embed_tokens"},
-    {"position_embd", "wpe", "-"},
-    {"output_norm", "ln_f", "model.norm"},
-    {"output", "lm_head", "lm_head"},
-    {"blk.%d.attn_norm", "h.%d.ln_1", "model.layers.%d.input_layernorm"},
-    {"blk.%d.attn_qkv", "h.%d.attn.qkv", "-"},
-    {"blk.%d.attn_q", "-", "model.layers.%d.self_attn.q_proj"},
-    {"blk.%d.attn_k", "-", "model.layers.%d.self_attn.k_proj"},
-    {"blk.%d.attn_v", "-", "model.layers.%d.self_attn.v_proj"},
-    {"blk.%d.attn_output", "h.%d.attn.proj", "model.layers.%d.self_attn.o_proj"},
-    {"blk.%d.ffn_norm", "h.%d.ln_2", "model.layers.%d.post_attention_layernorm"},
-    {"blk.%d.ffn_gate", "-", "model.layers.%d.mlp.gate_proj"},
-    {"blk.%d.ffn_up", "h.%d.mlp.fc", "model.layers.%d.mlp.up_proj"},
-    {"blk.%d.ffn_down", "h.%d.mlp.proj", "model.layers.%d.mlp.down_proj"},
+    {"token_embd", "wte", "model.embed_tokens", NULL},
+    {"position_embd", "wpe", "-", NULL},
+    {"output_norm", "ln_f", "model.norm", NULL},
+    {"output", "lm_head", "lm_head", NULL},
+    {"blk.%d.attn_norm", "h.%d.ln_1", "model.layers.%d.input_layernorm", NULL},
+    {"blk.%d.attn_qkv", "h.%d.attn.qkv", "-", NULL},
+    {"blk.%d.attn_q", "-", "model.layers.%d.self_attn.q_proj", NULL},
+    {"blk.%d.attn_k", "-", "model.layers.%d.self_attn.k_proj", NULL},
+    {"blk.%d.attn_v", "-", "model.layers.%d.self_attn.v_proj", NULL},
+    {"blk.%d.attn_output", "h.%d.attn.proj", "model.layers.%d.self_attn.o_proj", NULL},
+    {"blk.%d.attn_q_norm", "-", "model.layers.%d.self_attn.q_norm", NULL},
+    {"blk.%d.attn_k_norm", "-", "model.layers.%d.self_attn.k_norm", NULL},
+    {"blk.%d.post_attention_norm", "-", "-", "model.layers.%d.post_attention_layernorm"},
+    {"blk.%d.ffn_norm", "h.%d.ln_2", "model.layers.%d.post_attention_layernorm",
+     "model.layers.%d.pre_feedforward_layernorm"},
+    {"blk.%d.post_ffw_norm", "-", "-", "model.layers.%d.post_feedforward_layernorm"},
+    {"blk.%d.ffn_gate", "-", "model.layers.%d.mlp.gate_proj", NULL},
+    {"blk.%d.ffn_up", "h.%d.mlp.fc", "model.layers.%d.mlp.up_proj", NULL},
+    {"blk.%d.ffn_down", "h.%d.mlp.proj", "model.layers.%d.mlp.down_proj", NULL},
 };
 
 /* The tensor of a row of the table; NULL: the file has none. */
-static const Listed *tensor_of(const Gguf *g, const Param *row, bool gpt2)
+static const Listed *tensor_of(const Gguf *g, const Param *row, const ModelSpec *s)
 {
     const char *const suffixes[] = {".weight", ".bias"};
     for (size_t i = 0; i < 2 * sizeof names / sizeof names[0]; i++) {
         char own[96], there[96];
         const char *suffix = suffixes[i % 2];
-        const char *format = gpt2 ? names[i / 2].gpt2 : names[i / 2].llama;
+        bool gemma = s->post_norm && names[i / 2].gemma != NULL;
+        const char *format = s->names == NAMES_GPT2 ? names[i / 2].gpt2
+                             : gemma                ? names[i / 2].gemma
+                                                    : names[i / 2].llama;
         snprintf(own, sizeof own, format, row->layer);
         strcat(own, suffix);
         if (strcmp(own, row->name) == 0) {
@@ -298,7 +338,7 @@ static void check_tensors(const Gguf *g, const Made *m, const Case *k, GgufType 
     size_t end = 0;
     for (int r = 0; r < table->count; r++) {
         const Param *row = &table->rows[r];
-        const Listed *t = tensor_of(g, row, m->spec.names == NAMES_GPT2);
+        const Listed *t = tensor_of(g, row, &m->spec);
         if (t == NULL) {
             fail_msg("%s is missing", row->name);
         }
@@ -387,6 +427,16 @@ static void check_fields(const Gguf *g, const Made *m, const Case *k)
     } else {
         assert_null(field_of(g, "llama.rope.scaling.type"));
     }
+    if (s->window > 0) {
+        snprintf(name, sizeof name, "%s.attention.sliding_window", k->arch);
+        expect_whole(g, name, strcmp(k->arch, "gemma2") == 0 ? 7 : 9);
+    }
+    if (strcmp(k->arch, "gemma2") == 0) {
+        expect_real(g, "gemma2.attn_logit_softcapping", 50);
+        expect_real(g, "gemma2.final_logit_softcapping", 30);
+    } else if (strcmp(k->arch, "gemma3") == 0) {
+        expect_real(g, "gemma3.rope.freq_base_swa", 10000);
+    }
 }
 
 static void check_vocab(const Gguf *g, const Made *m)
@@ -469,6 +519,12 @@ static void test_gguf__refuses_by_name(void **state)
         {"gpt2-124m",
          "--ffn-kind relu2",
          {.layers = 1, .width = 64, .heads = 4, .vocab = TOKENS, .ffn_kind = 1 + FFN_RELU2}},
+        {"qwen3-0.6b",
+         "--window 5",
+         {.layers = 2, .width = 64, .heads = 4, .kv_heads = 2, .vocab = TOKENS, .window = 5}},
+        {"gemma-2-2b",
+         "--full-every 3",
+         {.layers = 3, .width = 64, .heads = 4, .vocab = TOKENS, .window = 5, .full_every = 3}},
         {"tiny", "has 267 tokens, the model 200", {.vocab = 200}},
     };
     char *path = io_join(exchange_folder, "refused.gguf");

@@ -43,13 +43,29 @@ typedef struct {
     bool neighbours; /* pairs of the rotary embedding are neighbours, where pacer's are half a head
                       * apart: rows of q and k change places */
     bool sandwich;   /* norms behind attention and feed-forward too */
+    int64_t full_every; /* the layers without a window are so; 0: no layer has one */
 } Architecture;
 
 static const Architecture architectures[] = {
     {.type = "gpt2", .name = "gpt2", .ffn = FFN_GELU},
     {.type = "llama", .name = "llama", .ffn = FFN_SWIGLU, .neighbours = true},
     {.type = "qwen2", .name = "qwen2", .ffn = FFN_SWIGLU},
+    {.type = "qwen3", .name = "qwen3", .ffn = FFN_SWIGLU},
+    {.type = "gemma2", .name = "gemma2", .ffn = FFN_GEGLU, .sandwich = true, .full_every = 2},
+    {.type = "gemma3_text", .name = "gemma3", .ffn = FFN_GEGLU, .sandwich = true, .full_every = 6},
 };
+
+/* The field of a model that llama.cpp's of this architecture have otherwise, or NULL: they take
+ * windows by the pattern they know, and scale scores by the width of a head. */
+static const char *other_field(const Architecture *arch, const ModelSpec *s)
+{
+    double plain = 1 / sqrt((double)s->head_dim);
+    return s->ffn_kind != arch->ffn                                            ? "ffn-kind"
+           : s->window > 0 && arch->full_every == 0                            ? "window"
+           : s->window > 0 && s->full_every != arch->full_every                ? "full-every"
+           : s->score_scale > 0 && fabs(s->score_scale - plain) > 1e-6 * plain ? "score-scale"
+                                                                               : NULL;
+}
 
 /* Names of tensors without ".weight" and ".bias", and in Hugging Face's also without what stands
  * before the block's own part; in a file, blk.N. stands before it. */
@@ -120,16 +136,16 @@ static int find_architecture(const ModelSpec *spec, const Architecture **out)
     }
     if (*out == NULL) {
         code = err_set(ERR_INPUT,
-                       "--format gguf: a %s model, which llama.cpp does not compute; --format hf "
-                       "writes it for Hugging Face",
-                       type);
-    } else if (spec->ffn_kind != (*out)->ffn) {
-        char kind[SPEC_TEXT_SIZE];
-        code = err_set(ERR_INPUT,
-                       "--format gguf: llama.cpp's %s models do not compute --ffn-kind %s; "
+                       "--format gguf: a %s model, for which llama.cpp has nothing the same; "
                        "--format hf writes it for Hugging Face",
-                       (*out)->name,
-                       spec_text(spec_field_of("ffn-kind"), (double)spec->ffn_kind, kind));
+                       type);
+    } else if (other_field(*out, spec) != NULL) {
+        const SpecField *field = spec_field_of(other_field(*out, spec));
+        char value[SPEC_TEXT_SIZE];
+        code = err_set(ERR_INPUT,
+                       "--format gguf: llama.cpp's %s models do not compute --%s %s; "
+                       "--format hf writes it for Hugging Face",
+                       (*out)->name, field->name, spec_text(field, spec_value(spec, field), value));
     }
     cJSON_Delete(config);
     return code;
@@ -260,6 +276,20 @@ static void put_dimensions(GgufFields *fields, const Architecture *arch, const M
         s->norm_eps);
     if (s->rope_base > 0) {
         put_rope(fields, arch, s);
+    }
+    if (s->window > 0) {
+        gguf_field_whole(fields, own_name(arch, "attention.sliding_window", name), s->window);
+    }
+    const struct {
+        const char *name;
+        double value; /* 0: none */
+    } reals[] = {{"rope.freq_base_swa", s->rope_local_base},
+                 {"attn_logit_softcapping", s->score_cap},
+                 {"final_logit_softcapping", s->logit_cap}};
+    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
+        if (reals[i].value > 0) {
+            gguf_field_real(fields, own_name(arch, reals[i].name, name), reals[i].value);
+        }
     }
 }
 
