@@ -4,9 +4,9 @@
     python3 tests/gold/make_hf.py tests/gold        (needs torch, transformers and safetensors)
 
 Each folder hf_NAME is a random model as transformers saves it, with expected.safetensors beside it: ids of a fixed input and the
-logits that transformers computes for them in float64 from the stored (rounded) weights. Those with "trained" also have random
-targets, the gradients of the mean cross-entropy by every parameter (grad.NAME), and the tokens that follow most likely, one by
-one, the first PROMPT of ids[0].
+logits that transformers computes for them in float64 from the stored (rounded) weights, random targets, the gradients of the
+mean cross-entropy by every parameter (grad.NAME), and the tokens that follow most likely, one by one, the first PROMPT of
+ids[0].
 """
 import json
 import os
@@ -61,19 +61,19 @@ CASES = {
     "qwen3": dict(config=lambda: Qwen3Config(
         **LLAMA, head_dim=10, rms_norm_eps=1e-6, tie_word_embeddings=True,
         rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}),
-        model=Qwen3ForCausalLM, dtype=torch.bfloat16, trained=True),
+        model=Qwen3ForCausalLM, dtype=torch.bfloat16),
     "mistral": dict(config=lambda: MistralConfig(
         **LLAMA, rms_norm_eps=1e-5, tie_word_embeddings=False, sliding_window=5, head_dim=8,
         rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
-        model=MistralForCausalLM, dtype=torch.float32, trained=True),
+        model=MistralForCausalLM, dtype=torch.float32),
     "gemma2": dict(config=lambda: Gemma2Config(
         **{**GEMMA, "num_hidden_layers": 3}, attn_logit_softcapping=2.0),
-        model=Gemma2ForCausalLM, dtype=torch.bfloat16, trained=True),
+        model=Gemma2ForCausalLM, dtype=torch.bfloat16),
     "gemma3": dict(config=lambda: Gemma3TextConfig(
         **{**GEMMA, "num_hidden_layers": 4}, sliding_window_pattern=3,
         rope_parameters={"full_attention": {"rope_type": "linear", "rope_theta": 1000000.0, "factor": 2.0},
                          "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}),
-        model=Gemma3ForCausalLM, dtype=torch.bfloat16, trained=True),
+        model=Gemma3ForCausalLM, dtype=torch.bfloat16),
 }
 
 
@@ -107,9 +107,8 @@ def make(folder, case, seed):
     again = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64).eval()
     with torch.no_grad():
         logits = again(ids.long()).logits
-        more = continuation(again, ids) if case.get("trained") else {}
-    if case.get("trained"):
-        more.update(gradients(again, ids))
+        more = continuation(again, ids)
+    more.update(gradients(again, ids))
     save_file({"ids": ids, "logits": logits.float().contiguous(), **more}, os.path.join(folder, "expected.safetensors"))
     generation = os.path.join(folder, "generation_config.json")
     if os.path.exists(generation):
