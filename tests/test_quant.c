@@ -416,6 +416,7 @@ enum {
     FUSED_ACT_BACK,
     FUSED_GATED_BACK,
     FUSED_XENT,
+    FUSED_CAPPED_XENT,
     FUSED_KINDS
 };
 
@@ -461,7 +462,8 @@ static void call_fused(Lab *lab, int kind, int64_t rows, int64_t width, Activati
         c->backend->sync(c->backend);
         free(ids);
         f->q = quant_room(lab, rows, width, 0, 4096);
-        op_quant_xent(c, f->x, width - 3, 0, f->targets, f->losses, 1e-2, f->q);
+        op_quant_xent(c, f->x, width - 3, kind == FUSED_CAPPED_XENT ? 0.7 : 0, f->targets,
+                      f->losses, 1e-2, f->q);
     }
     }
 }
