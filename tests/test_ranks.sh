@@ -4,6 +4,7 @@
 # astray. PACER names the program. Skipped in a build without MPI.
 # shellcheck source=tests/support/program.sh
 source "$(dirname "$0")/support/program.sh"
+export XDG_CACHE_HOME=$work/cache
 
 if [[ $("$PACER" --version) != *"with "*MPI* ]] || ! command -v mpirun >/dev/null; then
     echo "skipped: no MPI"
@@ -111,10 +112,25 @@ grep -q 'rank 1 on .* was started with other options' err || fail "different opt
 grep -q 'became .*nan at step\|became .*inf at step' err || fail "divergence is not named"
 grep -q '"status":[[:space:]]*"failed"' wild/run.json || fail "record of a run that diverged"
 
-# What lies between ranks, by size; the bus rate of two ranks is the rate itself.
-mpirun -n 2 "$PACER" bench machine --device cpu --threads 1 >out 2>err || fail "bench machine of ranks"
-awk '/^ *[0-9]+ +[0-9.]+/ { n++; if ($2 <= 0 || $4 != $3 || ($1 <= last)) bad = 1; last = $1 } END { exit bad || n < 5 }' out ||
-    fail "all-reduces: $(cat out)"
+# What lies between ranks: three collectives by size, every element right, rates as nccl-tests counts them, and the
+# link kept for a prediction.
+for ranks in 2 3; do
+    expect 0 'kept for `pacer plan --link measured`' bench comm --device cpu --threads 1 --ranks $ranks --bytes 1000k --repeats 3
+    awk -v n=$ranks '/^(all|reduce)-/ {
+        factor = ($1 == "all-reduce" ? 2 : 1) * (n - 1) / n
+        rate = $2 / $5 / 1e3
+        bad = bad || $2 % (4 * n) || $2 != 4 * $3 || $8 != 0 || $1 == last && $2 <= before
+        bad = bad || (rate - $6) ^ 2 > (rate * 0.01 + 0.001) ^ 2 || ($6 * factor - $7) ^ 2 > 0.002 ^ 2
+        rows[$1]++; last = $1; before = $2
+    } END { exit bad || rows["all-reduce"] != 5 || rows["reduce-scatter"] != 5 || rows["all-gather"] != 5 }' out ||
+        fail "collectives of $ranks ranks: $(cat out)"
+done
+expect 0 '"bus_bytes_s"' bench comm --device cpu --threads 1 --ranks 2 --bytes 64k --comm-dtype bf16 --repeats 2 --json -
+expect 0 'measured  link between 3 ranks here' plan --model tiny --data builtin:random --batch 1 --seq 16 --ranks 4 --link measured
+PACER_TUNE=off expect 2 'bench comm --ranks 2` measures and stores it' plan --model tiny --data builtin:random --ranks 4 --link measured
+expect 2 'give --ranks 2 or more' bench comm
+mpirun -n 2 "$PACER" bench machine --device cpu >out 2>err && fail "bench machine of ranks"
+grep -q 'pacer bench comm' err || fail "bench machine of ranks: $(cat err)"
 
 # Weights that come back late are waited for, whichever rank they come from.
 for ranks in 2 3; do
@@ -130,6 +146,13 @@ done
 mpirun -n 3 "$(dirname "$PACER")/tests/comm_weights" 2>err || fail "changed weight"
 
 # A rank that is killed, and one that stands still, are named within seconds, and the checkpoint before is good.
+ranks_of() { # job, pattern: not the job, which started them, nor a child of either that has yet to become another program
+    local id parent
+    for id in $(processes "$2"); do
+        parent=$(ps -o ppid= -p "$id") || continue
+        [[ $id != "$1" && $(readlink "/proc/$id/exe") == "$PACER" && $(readlink "/proc/${parent// /}/exe") != "$PACER" ]] && echo "$id"
+    done
+}
 astray() { # signal, message
     "$PACER" train --model tiny "${small[@]}" --ranks 2 --batch 4 --steps 1000000 --save-every 5 --keep 2 --comm-timeout 12 \
         --out lost-"$1" >err 2>&1 &
@@ -138,14 +161,16 @@ astray() { # signal, message
         [[ -e lost-$1/ckpt/latest ]] && break
         sleep 0.1
     done
-    # Not the launcher, whose number may be larger.
-    rank=$(processes "^$PACER .*--out lost-$1" | grep -vx "$job" | tail -1)
-    kill "-$1" "$rank"
+    rank=$(ranks_of $job "--out lost-$1" | tail -1)
+    kill "-$1" "$rank" || fail "$1: no rank is there"
     for ((i = 0; i < 3000; i++)); do
         kill -0 $job 2>/dev/null || break
         sleep 0.1
     done
-    kill -0 $job 2>/dev/null && fail "$1: the job goes on"
+    if kill -0 $job 2>/dev/null; then
+        fail "$1: the job goes on"
+        processes "--out lost-$1" | xargs -r kill -9
+    fi
     wait $job && fail "$1: the job ended well"
     grep -q "$2" err || fail "$1: nobody is named"
     await '[[ -z $(processes "train.*--out lost-'"$1"'") ]]'

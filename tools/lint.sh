@@ -27,7 +27,7 @@ record      base tensor cpu text model
 audit       base config
 exchange    base tensor text model
 train       base config tensor devices comm data model optim record exchange
-analyse     base config tensor ref data model record train
+analyse     base config tensor ref comm data model record train
 use         base config tensor devices cpu comm text data model train
 study       base config devices model record train
 report      base config record train

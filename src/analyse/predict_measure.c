@@ -16,9 +16,6 @@
 #define REPEATS_MOST 15
 #define STEP_SECONDS 15.0 /* after these no further repeat is begun */
 
-#define LINK_SMALLEST ((int64_t)4 << 10) /* elements; each size is four times the one before */
-#define LINK_REPEATS 15
-
 /* Where the time of one traced step went, in seconds: first micro-step, before the backward
  * pass, backward pass, one cast, update; then when each layer's backward pass has ended, when
  * its forward pass begins, and when that of all layers has ended. */
@@ -184,69 +181,4 @@ int predict_measure_step(const Run *run, Comm *comm, int64_t accum, PredictTimes
     free(m->samples);
     free(m);
     return code;
-}
-
-/* Median seconds of an all-reduce of `count` floats, the slowest rank's. */
-static int time_all_reduce(Comm *comm, Channel *channel, Backend *backend, void *data,
-                           int64_t count, double *seconds)
-{
-    double samples[LINK_REPEATS];
-    for (int i = -1; i < LINK_REPEATS; i++) { /* one to warm up */
-        int code = comm_barrier(comm, "measuring the link");
-        if (code != 0) {
-            return code;
-        }
-        double started = clock_seconds();
-        channel_all_reduce(channel, data, count, DT_F32);
-        channel_wait(channel);
-        backend->sync(backend);
-        samples[i < 0 ? 0 : i] = clock_seconds() - started;
-    }
-    *seconds = clock_quantile(samples, LINK_REPEATS, 0.5);
-    return comm_max(comm, seconds, 1);
-}
-
-int predict_time_link(Comm *comm, Backend *backend, LinkPoint points[LINK_SIZES])
-{
-    Channel *channel;
-    int64_t count = LINK_SMALLEST;
-    for (int i = 0; i < LINK_SIZES; i++, count *= 4) {
-        points[i].bytes = (double)count * sizeof(float);
-    }
-    size_t most = (size_t)points[LINK_SIZES - 1].bytes;
-    void *data = backend->alloc(backend, most);
-    int code = data != NULL ? 0 : err_set(ERR_MEMORY, "no memory left to measure the link");
-    code = code != 0 ? code : channel_open(comm, backend, &channel);
-    if (code == 0) {
-        backend->zero(backend, data, most);
-        for (int i = 0; i < LINK_SIZES && code == 0; i++) {
-            log_live("measuring the link: %.0f bytes", points[i].bytes);
-            code = time_all_reduce(comm, channel, backend, data,
-                                   (int64_t)points[i].bytes / (int64_t)sizeof(float),
-                                   &points[i].seconds);
-        }
-        channel_close(channel);
-    }
-    if (data != NULL) {
-        backend->release(backend, data);
-    }
-    return code;
-}
-
-int predict_measure_link(Comm *comm, Backend *backend, PredictLink *link, double *error)
-{
-    LinkPoint points[LINK_SIZES];
-    int code = predict_time_link(comm, backend, points);
-    if (code != 0) {
-        return code;
-    }
-    int ranks = comm_ranks(comm);
-    *link = predict_fit(points, LINK_SIZES, ranks);
-    PredictNetwork network = {.link = *link, .per_node = 1};
-    *error = 0;
-    for (int i = 0; i < LINK_SIZES; i++) {
-        double predicted = predict_all_reduce(&network, ranks, points[i].bytes);
-        *error = fmax(*error, fabs(predicted / points[i].seconds - 1));
-    }
-    return 0;
 }

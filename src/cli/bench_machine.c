@@ -1,6 +1,5 @@
 /* `pacer bench machine`: the ceilings of the device, measured now and at best; what its sensors
  * say; and with a model, how fast each of its matrix products runs beside the best of all. */
-#include "analyse/predict_measure.h"
 #include "analyse/products.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -155,45 +154,6 @@ static int write_json(const Bench *b, const char *path)
     return code;
 }
 
-/* --- as several ranks: what lies between them; the other ceilings are those of one process --- */
-
-static void print_points(const Comm *comm, const LinkPoint *points)
-{
-    double ranks = comm_ranks(comm);
-    printf("all-reduce of f32 between %d ranks (%s), median of the slowest rank\n",
-           comm_ranks(comm), comm_library(comm));
-    printf("%12s %12s %14s %14s\n", "bytes", "us", "GB/s", "bus GB/s");
-    for (int i = 0; i < LINK_SIZES; i++) {
-        double rate = 1e-9 * points[i].bytes / points[i].seconds;
-        printf("%12.0f %12.1f %14.3f %14.3f\n", points[i].bytes, 1e6 * points[i].seconds, rate,
-               rate * 2 * (ranks - 1) / ranks);
-    }
-}
-
-static int bench_link(Config *cfg)
-{
-    Comm *comm;
-    Backend *backend = NULL;
-    LinkPoint points[LINK_SIZES];
-    int code = run_resolve(cfg);
-    code = code != 0 ? code : comm_open((CommOptions){.timeout_s = 60}, &comm);
-    if (code != 0) {
-        return code;
-    }
-    log_setup(comm_rank(comm) == 0 ? LOG_INFO : LOG_WARN, comm_rank(comm), comm_ranks(comm));
-    code = backend_open(cfg, comm, &backend);
-    code = code != 0 ? code : predict_time_link(comm, backend, points);
-    if (code == 0 && comm_rank(comm) == 0) {
-        log_live("%s", "");
-        print_points(comm, points);
-    }
-    if (backend != NULL) {
-        backend->close(backend);
-    }
-    comm_close(comm);
-    return code;
-}
-
 /* --- the command --- */
 
 static bool names_model(const Config *cfg)
@@ -247,7 +207,8 @@ static int measure_products(Bench *b)
 int cmd_bench_machine(Config *cfg)
 {
     if (comm_is_launched()) {
-        return bench_link(cfg);
+        return err_set(ERR_INPUT, "bench machine measures one process; `pacer bench comm` measures "
+                                  "what lies between ranks");
     }
     Bench *b = mem_zalloc(1, sizeof *b);
     signals_install();

@@ -1,5 +1,6 @@
 /* `pacer plan`: what a training would take; with --link also how fast more ranks than there are
  * here would be. */
+#include "analyse/collectives.h"
 #include "analyse/predict_measure.h"
 #include "base/err.h"
 #include "base/log.h"
@@ -24,10 +25,6 @@ static int check_prediction(const Config *cfg)
         return err_set(ERR_INPUT,
                        "a link needs --link-us and --link-gbs, or a name: --link ib400, say");
     }
-    if (cfg->link == CONFIG_LINK_MEASURED && !comm_is_launched()) {
-        return err_set(ERR_INPUT, "--link measured needs ranks to measure between: mpirun -n 2 "
-                                  "pacer plan --link measured ...");
-    }
     if (cfg->per_node > 1 && predict_link(cfg->node_link) == NULL) {
         return err_set(ERR_INPUT, "--node-link needs the name of a link that has numbers, such as "
                                   "nvlink or pcie");
@@ -35,10 +32,10 @@ static int check_prediction(const Config *cfg)
     return 0;
 }
 
-/* The only one of its ranks unless they measure the link between them. */
+/* The only one of its ranks unless they were started to measure the link between them. */
 static int join(const Config *cfg, Comm **comm)
 {
-    if (cfg->link != CONFIG_LINK_MEASURED) {
+    if (cfg->link != CONFIG_LINK_MEASURED || !comm_is_launched()) {
         return 0;
     }
     int code = comm_open(
@@ -137,15 +134,21 @@ static void print_prediction(const Config *cfg, PredictModel *model, PredictedRa
 }
 
 /* The named link, or the measured one, with what the user knows better. */
-static int settle_link(const Run *run, Comm *comm, PredictNetwork *network, double *error)
+static int settle_link(const Run *run, Comm *comm, PredictNetwork *network, MeasuredLink *measured)
 {
     const Config *cfg = run->cfg;
     *network = (PredictNetwork){.link = {.name = "given"}, .per_node = (int)cfg->per_node};
     if (cfg->link == CONFIG_LINK_MEASURED) {
-        int code = predict_measure_link(comm, run->backend, &network->link, error);
+        int code =
+            comm != NULL ? link_measure(comm, run->backend, measured)
+            : link_find(measured, run->backend)
+                ? 0
+                : err_set(ERR_INPUT, "--link measured: nothing was measured here; `pacer bench "
+                                     "comm --ranks 2` measures and stores it");
         if (code != 0) {
             return code;
         }
+        network->link = measured->link;
     } else if (cfg->link != CONFIG_LINK_NONE) {
         network->link = *predict_link(cfg->link);
     }
@@ -182,11 +185,11 @@ int plan_predict(const Run *run, Comm *comm, PredictedRanks *best)
                           .tokens = s->batch * s->seq,
                           .contention = contention_of(run, comm)};
     int64_t repeats = 0;
-    double error = 0;
+    MeasuredLink link = {0};
     if (ranks_lead(comm)) {
         log_info("measuring one rank's step");
     }
-    int code = settle_link(run, comm, &model.network, &error);
+    int code = settle_link(run, comm, &model.network, &link);
     if (code == 0) {
         code = predict_measure_step(run, comm, accum_of(cfg, 1), &model.times, &repeats);
     }
@@ -200,9 +203,9 @@ int plan_predict(const Run *run, Comm *comm, PredictedRanks *best)
                                      : "each with the same batch (weak scaling)");
         print_measured(&model, repeats);
         if (cfg->link == CONFIG_LINK_MEASURED) {
-            printf("  measured  link between %d ranks here, fitted to all-reduces of 16 KiB to 64 "
-                   "MiB within %.0f %%\n",
-                   comm_ranks(comm), 100 * error);
+            printf("  measured  link between %d ranks here at %s, fitted to all-reduces within "
+                   "%.0f %%\n",
+                   link.ranks, link.date, 100 * link.error);
         }
         print_assumptions(&model);
         print_prediction(cfg, &model, best);

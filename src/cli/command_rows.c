@@ -92,6 +92,16 @@ const CommandRow command_rows[COMMAND_COUNT] = {
          "bench machine\n"
          "bench machine --model gpt2-124m --batch 8 --seq 512\n"
          "bench machine --device cpu --threads 1 --json machine.json\n"},
+    [COMMAND_BENCH_COMM] =
+        {cmd_bench_comm, "time what ranks send each other", "",
+         "Times all-reduce, reduce-scatter and all-gather between ranks, for tensors of 1 KiB up "
+         "to "
+         "--bytes, and prints bus bandwidths as nccl-tests does. Every element of every result is "
+         "checked: a wrong one ends the command with status 4. The link that the all-reduces "
+         "behave like is kept for `pacer plan --link measured`.",
+         "bench comm --ranks 2\n"
+         "bench comm --ranks 8 --bytes 1G --comm-dtype bf16\n"
+         "bench comm --device cpu --ranks 4 --json link.json\n"},
     [COMMAND_BENCH_STEP] =
         {cmd_bench, "time whole training steps", "",
          "Times training steps of a model, on random tokens unless --data names others, and prints "

@@ -19,6 +19,7 @@ int cmd_data_stories(Config *cfg);
 int cmd_bench(Config *cfg); /* COMMAND_BENCH_STEP and _OPS */
 int cmd_bench_attention(Config *cfg);
 int cmd_bench_machine(Config *cfg);
+int cmd_bench_comm(Config *cfg);
 int cmd_profile(Config *cfg);
 int cmd_report(Config *cfg);
 int cmd_check(Config *cfg);

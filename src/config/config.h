@@ -36,6 +36,7 @@ struct cJSON;
     X(BENCH_OPS, "bench ops")               \
     X(BENCH_ATTENTION, "bench attention")   \
     X(BENCH_MACHINE, "bench machine")       \
+    X(BENCH_COMM, "bench comm")             \
     X(PROFILE, "profile")                   \
     X(CHECK, "check")                       \
     X(SWEEP, "sweep")                       \

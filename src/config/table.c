@@ -50,11 +50,12 @@ static const char *const id_forms[] = {"text", "uint16", "uint32", NULL};
 #define BENCH (BIT(BENCH_STEP) | BIT(BENCH_OPS) | BIT(PROFILE))
 #define KERNEL BIT(BENCH_ATTENTION)
 #define MACHINE BIT(BENCH_MACHINE)
+#define LINK BIT(BENCH_COMM)
 #define READING (BIT(TOKENIZER_TRAIN) | BIT(DATA_PREPARE)) /* whatever takes text */
 #define USE (BIT(GENERATE) | BIT(EVAL))                    /* whatever runs a trained model */
 #define CODING (BIT(TOKENIZER_ENCODE) | BIT(TOKENIZER_DECODE))
-#define TOGETHER (TRAINING | BIT(PROFILE)) /* whatever several ranks run */
-#define STEP (TRAINING | BENCH)            /* whatever runs or plans training steps */
+#define TOGETHER (TRAINING | BIT(PROFILE) | LINK) /* whatever several ranks run */
+#define STEP (TRAINING | BENCH)                   /* whatever runs or plans training steps */
 
 #define RESULT OPTION_RESULT
 #define LATER OPTION_LATER
@@ -182,8 +183,8 @@ static const Option options[] = {
 #undef GROUP
 
 #define GROUP "Machine"
-    {"device", CHOICE(device, "auto", devices), GROUP, STEP | KERNEL | MACHINE | USE, RECORDED,
-     ROUNDING,
+    {"device", CHOICE(device, "auto", devices), GROUP, STEP | KERNEL | MACHINE | LINK | USE,
+     RECORDED, ROUNDING,
      "where to compute; auto: a GPU where there is one; ref is the slow plain-C truth that the "
      "others are tested against"},
     {"dtype", CHOICE(dtype, "auto", dtypes), GROUP, STEP | KERNEL | MACHINE | USE | BIT(EXPORT),
@@ -206,7 +207,7 @@ static const Option options[] = {
     {"recompute", CHOICE(recompute, "none", recomputes), GROUP, STEP, RECORDED, ROUNDING,
      "block: keep only each block's input and compute its inside again in the backward pass"},
     {"threads", INT(threads, "0", 0, 4096), GROUP,
-     STEP | KERNEL | MACHINE | READING | USE | BIT(TOKENIZER_ENCODE) | BIT(DATA_STORIES) |
+     STEP | KERNEL | MACHINE | LINK | READING | USE | BIT(TOKENIZER_ENCODE) | BIT(DATA_STORIES) |
          BIT(DEMO),
      RECORDED, ROUNDING, "CPU threads; 0: all cores"},
     {"memory-limit", BYTES(memory_limit, "0", 0, 1e15), GROUP,
@@ -242,7 +243,7 @@ static const Option options[] = {
 #define GROUP "Prediction"
     {"link", CHOICE(link, "none", links), GROUP, BIT(PLAN), NO_RUN, 0,
      "predict --ranks ranks joined by this: one rank's step is measured here, the rest computed; "
-     "measured: between the ranks that mpirun has started"},
+     "measured: what `pacer bench comm` found here, or between the ranks that mpirun has started"},
     {"link-us", REAL(link_us, "auto", 0, 1e6), GROUP, BIT(PLAN), NO_RUN, OPTION_AUTO,
      "microseconds that a message takes, in place of the link's own"},
     {"link-gbs", REAL(link_gbs, "auto", 1e-6, 1e6), GROUP, BIT(PLAN), NO_RUN, OPTION_AUTO,
@@ -310,8 +311,8 @@ static const Option options[] = {
      "the markers that the tokenizer has"},
     {"skip-bad", BOOL(skip_bad, "off"), GROUP, READING | BIT(EVAL), NO_RUN, 0,
      "leave out JSON lines that are broken, and say how many"},
-    {"bytes", BYTES(bytes, "16M", 1, 1e15), GROUP, BIT(DATA_STORIES), NO_RUN, 0,
-     "of stories, at most"},
+    {"bytes", BYTES(bytes, "16M", 1, 1e15), GROUP, BIT(DATA_STORIES) | LINK, NO_RUN, 0,
+     "of stories, at most", ALSO({LINK, "of the largest tensor", "64M"})},
 #undef GROUP
 
 #define GROUP "Tokenizer"
@@ -350,9 +351,9 @@ static const Option options[] = {
 #undef GROUP
 
 #define GROUP "Measurement"
-    {"repeats", INT(repeats, "5", 1, 1e6), GROUP, BENCH | KERNEL, NO_RUN, 0,
+    {"repeats", INT(repeats, "5", 1, 1e6), GROUP, BENCH | KERNEL | LINK, NO_RUN, 0,
      "timed repetitions; the median is reported"},
-    {"warm", INT(warm, "2", 0, 1e6), GROUP, BENCH | KERNEL, NO_RUN, 0,
+    {"warm", INT(warm, "2", 0, 1e6), GROUP, BENCH | KERNEL | LINK, NO_RUN, 0,
      "untimed repetitions before them"},
     {"document-tokens", INT(document_tokens, "0", 0, 10e6), GROUP, KERNEL, NO_RUN, 0,
      "tokens of each document of a sequence, beyond which no query sees; 0: a sequence is one "
@@ -360,7 +361,7 @@ static const Option options[] = {
     {"verify", BOOL(verify, "on"), GROUP, BIT(BENCH_STEP) | BIT(BENCH_OPS), NO_RUN, 0,
      "afterwards compare loss, gradients and update of the timed step with those of the CPU, or "
      "of ref for the CPU's"},
-    {"json", TEXT(json, "", "FILE"), GROUP, MACHINE | USE, NO_RUN, 0,
+    {"json", TEXT(json, "", "FILE"), GROUP, MACHINE | LINK | USE, NO_RUN, 0,
      "write the numbers there as JSON; - is standard output, in place of the table"},
 #undef GROUP
 
