@@ -79,8 +79,8 @@ static void test_comm__missing_module_says_what_to_install(void **state)
     assert_says("libopenmpi-dev");
     assert_says("/nowhere/pacer_mpi.so");
     char *argv[] = {"pacer", NULL};
-    int status;
-    assert_int_equal(comm_launch(2, argv, &status), ERR_FAILED);
+    JobEnd end;
+    assert_int_equal(comm_launch(2, argv, NULL, &end), ERR_FAILED);
     assert_says("libopenmpi-dev");
     unsetenv("PACER_MPI_MODULE");
 }

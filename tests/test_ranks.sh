@@ -146,13 +146,6 @@ done
 mpirun -n 3 "$(dirname "$PACER")/tests/comm_weights" 2>err || fail "changed weight"
 
 # A rank that is killed, and one that stands still, are named within seconds, and the checkpoint before is good.
-ranks_of() { # job, pattern: not the job, which started them, nor a child of either that has yet to become another program
-    local id parent
-    for id in $(processes "$2"); do
-        parent=$(ps -o ppid= -p "$id") || continue
-        [[ $id != "$1" && $(readlink "/proc/$id/exe") == "$PACER" && $(readlink "/proc/${parent// /}/exe") != "$PACER" ]] && echo "$id"
-    done
-}
 astray() { # signal, message
     "$PACER" train --model tiny "${small[@]}" --ranks 2 --batch 4 --steps 1000000 --save-every 5 --keep 2 --comm-timeout 12 \
         --out lost-"$1" >err 2>&1 &

@@ -26,10 +26,20 @@ typedef struct {
  * comm_launch). */
 bool comm_is_launched(void);
 
+/* How a job ended. lost: that it lost a rank, which died of a signal or was missed, and which one
+ * as far as that is known; "": it did not, so that the same job would end the same way again. */
+typedef struct {
+    int status; /* exit status */
+    char lost[256];
+} JobEnd;
+
 /* Starts this program again as so many ranks on this machine, through mpirun, and waits for
- * their end; signals are handed on to them. argv: as main has it. *status: the exit status of
- * the job. An error says what is missing. */
-int comm_launch(int ranks, char *const *argv, int *status);
+ * their end; signals are handed on to them. argv: as main has it. again: why they are started
+ * another time, which comm_restarted then tells them; NULL: they are not. An error says what is
+ * missing. */
+int comm_launch(int ranks, char *const *argv, const char *again, JobEnd *end);
+const char *comm_restarted(
+    void); /* NULL: as the user asked, or as part of another launcher's job */
 
 /* What a rank that comm_launch has started returns from main in place of its exit status, which
  * it tells the process that waits for it: mpirun takes any status but 0 for an accident, and

@@ -18,6 +18,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,8 @@
 
 #define OWN_MARK "PACER_LAUNCHED_RANKS" /* set for ranks that pacer starts itself */
 #define OWN_PID "PACER_LAUNCHER_PID"    /* and the process that stays for them, */
-#define OWN_STATUS "PACER_RANK_STATUS"  /* and the file of it that takes their exit status */
+#define OWN_END "PACER_RANK_END"        /* and the file of it, a JobEnd, that takes their end */
+#define OWN_AGAIN "PACER_RESTARTED"     /* why they are started again */
 #define LAUNCHER "PACER_MPI_LAUNCHER"   /* read: mpirun to use in place of the module's */
 #define FIXED_ARGUMENTS 16
 #define LOOK_EVERY 0.5 /* s */
@@ -266,36 +268,68 @@ static void become(char **list, const sigset_t *waited, bool terminal)
 
 /* Memory of this process that ranks can write to, through its name in the environment; -1: there
  * is none. */
-static int offer_status(void)
+static int offer_end(void)
 {
-    int file = memfd_create("rank-status", MFD_CLOEXEC);
+    int file = memfd_create("rank-end", MFD_CLOEXEC);
     char *path = mem_format("/proc/%ld/fd/%d", (long)getpid(), file);
     if (file >= 0) {
-        setenv(OWN_STATUS, path, 1);
+        setenv(OWN_END, path, 1);
     }
     free(path);
     return file;
 }
 
-int comm_end_rank(int status)
+/* Into that memory; false when there is none. */
+static bool tell(const void *bytes, size_t count, size_t at)
 {
-    const char *path = getenv(OWN_STATUS);
-    int file = path != NULL && status != 0 ? open(path, O_WRONLY | O_CLOEXEC) : -1;
-    if (file >= 0 && pwrite(file, &status, sizeof status, 0) == (ssize_t)sizeof status) {
-        status = 0;
-    }
+    const char *path = getenv(OWN_END);
+    int file = path != NULL ? open(path, O_WRONLY | O_CLOEXEC) : -1;
+    bool told = file >= 0 && pwrite(file, bytes, count, (off_t)at) == (ssize_t)count;
     if (file >= 0) {
         close(file);
     }
-    return status;
+    return told;
 }
 
-static int run_launcher(char **list, int *status)
+int comm_end_rank(int status)
+{
+    return status != 0 && tell(&status, sizeof status, offsetof(JobEnd, status)) ? 0 : status;
+}
+
+void launch_tell_lost(const char *text)
+{
+    char lost[sizeof((JobEnd *)0)->lost] = "";
+    snprintf(lost, sizeof lost, "%s", text);
+    tell(lost, sizeof lost, offsetof(JobEnd, lost));
+}
+
+const char *comm_restarted(void)
+{
+    return getenv(OWN_END) != NULL ? getenv(OWN_AGAIN) : NULL;
+}
+
+/* What the ranks have told, and mpirun's own exit status: above 128 when a rank died of a signal,
+ * which those that are handed on are not. */
+static JobEnd conclude(int told, int status)
+{
+    JobEnd end = {0};
+    if (told < 0 || pread(told, &end, sizeof end, 0) <= 0) { /* nothing there: no rank had a word */
+        end = (JobEnd){0};
+    }
+    end.lost[sizeof end.lost - 1] = '\0';
+    end.status = status == 0 ? end.status : status;
+    if (end.lost[0] == '\0' && status > 128 && status != 128 + SIGINT && status != 128 + SIGTERM) {
+        snprintf(end.lost, sizeof end.lost, "a rank ended by signal %d", status - 128);
+    }
+    return end;
+}
+
+static int run_launcher(char **list, JobEnd *end)
 {
     char text[24];
     snprintf(text, sizeof text, "%ld", (long)getpid());
     setenv(OWN_PID, text, 1);
-    int told = offer_status();
+    int told = offer_end();
     sigset_t waited, before;
     fill_waited(&waited);
     signals_unshield();
@@ -308,15 +342,12 @@ static int run_launcher(char **list, int *status)
     }
     int code = mpirun > 0 ? 0 : err_set(ERR_FAILED, "no process for mpirun: %s", strerror(errno));
     if (code == 0) {
-        *status = stay(mpirun, &waited);
-        if (*status == 0 && told >= 0) {
-            (void)!pread(told, status, sizeof *status, 0); /* nothing there: no rank had one */
-        }
+        *end = conclude(told, stay(mpirun, &waited));
     }
     if (told >= 0) {
         close(told);
     }
-    unsetenv(OWN_STATUS);
+    unsetenv(OWN_END);
     sigprocmask(SIG_SETMASK, &before, NULL);
     signals_shield();
     unsetenv(OWN_PID);
@@ -336,7 +367,7 @@ void launch_look(void)
     }
 }
 
-int comm_launch(int ranks, char *const *argv, int *status)
+int comm_launch(int ranks, char *const *argv, const char *again, JobEnd *end)
 {
     const MpiModule *module = NULL;
     int code = module_load(&module);
@@ -379,7 +410,11 @@ int comm_launch(int ranks, char *const *argv, int *status)
         list[n++] = mem_strdup(argv[i]);
     }
     setenv(OWN_MARK, text, 1);
-    code = run_launcher(list, status);
+    if (again != NULL) {
+        setenv(OWN_AGAIN, again, 1);
+    }
+    code = run_launcher(list, end);
+    unsetenv(OWN_AGAIN);
     unsetenv(OWN_MARK);
     for (int i = 0; i < n; i++) {
         free(list[i]);

@@ -236,6 +236,10 @@ static const Option options[] = {
      "let ranks share a GPU: a test of the code, no measurement of scaling, and recorded as such"},
     {"comm-timeout", REAL(comm_timeout, "300", 0, 1e6), GROUP, TOGETHER | BIT(EVAL), FREE, 0,
      "seconds to wait for a rank before the job ends and says which one; 0: for ever"},
+    {"restarts", INT(restarts, "0", 0, 1e6), GROUP, BIT(TRAIN), FREE, 0,
+     "how often ranks that were started here start again by themselves, from the newest "
+     "checkpoint, "
+     "when one of them is lost; run.json lists them in legs"},
     {"verify-every", INT(verify_every, "100", 0, 1e12), GROUP, TRAINING, FREE, 0,
      "steps between comparisons of the ranks' weights by checksum; 0: never"},
 #undef GROUP

@@ -159,7 +159,7 @@ void leg_changes_say(const Run *run, const LegChanges *changes)
     }
 }
 
-void legs_add(struct cJSON *legs, int64_t step, int ranks, const char *host,
+void legs_add(struct cJSON *legs, int64_t step, int ranks, const char *host, const char *restarted,
               const LegChanges *changes)
 {
     char now[CLOCK_STAMP_SIZE];
@@ -171,6 +171,9 @@ void legs_add(struct cJSON *legs, int64_t step, int ranks, const char *host,
     json_put_text(object, "host", host);
     json_put_text(object, "version", version_string());
     json_put_text(object, "commit", version_commit());
+    if (restarted != NULL) {
+        json_put_text(object, "restarted", restarted);
+    }
     for (size_t i = 0; i < changes->count; i++) {
         cJSON *row = json_object();
         json_put_text(row, "option", changes->rows[i].option->name);

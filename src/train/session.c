@@ -202,7 +202,7 @@ static void begin_leg(Session *s)
         cJSON_Delete(s->legs);
         s->legs = json_array();
     }
-    legs_add(s->legs, s->first_step, s->ranks, comm_host(s->comm), &s->changes);
+    legs_add(s->legs, s->first_step, s->ranks, comm_host(s->comm), comm_restarted(), &s->changes);
     s->state.legs = s->legs;
     if (session_leads(s)) {
         leg_changes_say(&s->run, &s->changes);

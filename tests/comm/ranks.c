@@ -388,9 +388,9 @@ int main(int argc, char **argv)
     signals_claim();
     signals_install();
     if (strcmp(argv[1], "launch") == 0 && !comm_is_launched()) {
-        int status = 0;
-        if (comm_launch(atoi(argv[2]), argv, &status) == 0) {
-            return status;
+        JobEnd end;
+        if (comm_launch(atoi(argv[2]), argv, NULL, &end) == 0) {
+            return end.status;
         }
         log_error("%s", err_message());
         return 1;

@@ -32,6 +32,16 @@ processes() {
     done
 }
 
+# ranks_of JOB PATTERN: the ranks among them; not JOB, which started them, nor a child of either that has yet to become
+# another program.
+ranks_of() {
+    local id parent
+    for id in $(processes "$2"); do
+        parent=$(ps -o ppid= -p "$id") || continue
+        [[ $id != "$1" && $(readlink "/proc/$id/exe") == "$PACER" && $(readlink "/proc/${parent// /}/exe") != "$PACER" ]] && echo "$id"
+    done
+}
+
 # Whether process $1 has its handler for SIGTERM: a thread that blocks it, as they all do from the start, does not tell.
 takes_term() {
     local mask
