@@ -209,7 +209,7 @@ static void copy_state(const Trainer *t, Trainer *trusted)
     Tensor here[2 + OPTIMIZER_STATES] = {from->param, from->grad};
     Tensor there[2 + OPTIMIZER_STATES] = {to->param, to->grad};
     int buffers = 2;
-    for (int i = 0; i < from->kind->states; i++, buffers++) {
+    for (int i = 0; i < optimizer_states(from->kind); i++, buffers++) {
         here[buffers] = from->state[i];
         there[buffers] = to->state[i];
     }
@@ -217,11 +217,13 @@ static void copy_state(const Trainer *t, Trainer *trusted)
     for (int row = 0; row < t->model.params.count; row++) {
         const Param *param = &t->model.params.rows[row];
         int64_t offset = trusted->model.params.rows[row].offset;
+        int held = 2 + optimizer_rule(from->kind, param)->states;
         for (int64_t at = 0; at < param->count; at += PIECE) {
             int64_t n = param->count - at < PIECE ? param->count - at : PIECE;
-            for (int i = 0; i < buffers; i++) {
-                Tensor part = tensor_rows(there[i], offset + at, n);
-                read_flat(t, here[i], param->offset + at, n, host);
+            for (int i = 0; i < (held < buffers ? held : buffers); i++) {
+                int64_t source = optimizer_state_at(from, i - 2, param->offset + at);
+                Tensor part = tensor_rows(there[i], optimizer_state_at(to, i - 2, offset + at), n);
+                read_flat(t, here[i], source, n, host);
                 trusted->backend->upload(trusted->backend, part.data, host, tensor_bytes(part));
                 trusted->backend->sync(trusted->backend);
             }
