@@ -1,5 +1,6 @@
-/* Muon against torch.optim.Muon (tests/gold/make_optim.py): single matrices of odd shapes, and whole
- * models whose other parameters AdamW trains; its memory, and the same bits with recomputation. */
+/* Muon against torch.optim.Muon (tests/gold/make_optim.py): single matrices of odd shapes, and
+ * whole models whose other parameters AdamW trains; its memory, and the same bits with
+ * recomputation. */
 #include "base/err.h"
 #include "base/mem.h"
 #include "support/gold.h"
@@ -188,8 +189,8 @@ static void check_weights(const Gold *gold, const char *model, const Variant *v,
         int64_t count;
         snprintf(name, sizeof name, "end.%s", table->rows[r].name);
         double *want = gold_values(gold, name, &count);
-        double *got =
-            gold_download(t->backend, tensor_rows(t->optimizer.param, table->rows[r].offset, count));
+        double *got = gold_download(t->backend,
+                                    tensor_rows(t->optimizer.param, table->rows[r].offset, count));
         double error = gold_relative_error(got, want, count);
         bool rounding = v->dtype != DT_F64 && !table->rows[r].matrix;
         if (!rounding && !(error <= 20 * v->bound)) {

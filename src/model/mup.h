@@ -10,9 +10,9 @@
  *
  * The logits' factor is in the weights of the final norm, which the head reads: they begin at 1 / m
  * and have rate / m. Adam's steps do not depend on a gradient's size, so this is the same training
- * as with a factor behind the norm, eps and clipping aside, and the model stays one that generation,
- * exports and products in e4m3 know. Weight decay per step stays what it is at the base: the decay
- * of a parameter with rate / m is m times as large. */
+ * as with a factor behind the norm, eps and clipping aside, and the model stays one that
+ * generation, exports and products in e4m3 know. Weight decay per step stays what it is at the
+ * base: the decay of a parameter with rate / m is m times as large. */
 #include "model/model.h"
 
 typedef struct {

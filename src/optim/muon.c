@@ -13,8 +13,8 @@
  * Composed from ops that every backend has. What looks odd has these reasons:
  *   - m = mu m + g with clipping is op_sgd with rate 0; and once more on a copy of m, u.
  *   - 1 / |u| stays in backend memory: op_sgd clips by norm_sq, here that of u, and the limit is so
- *     small that everything is clipped. UNIT_SCALE takes the limit, and the 1e-6 that op_sgd adds to
- *     a norm, out of the range of u.
+ *     small that everything is clipped. UNIT_SCALE takes the limit, and the 1e-6 that op_sgd adds
+ *     to a norm, out of the range of u.
  *   - the last op_sgd has no momentum: it adds 0 times a buffer, whose numbers must be finite. */
 #include "optim/optimizer.h"
 

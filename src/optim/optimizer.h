@@ -3,8 +3,8 @@
  * other parameters, often the same. A rule says what is remembered about every weight, and what an
  * update does with a range of the flat parameter buffer: any stretch of it, or a whole matrix.
  * Trainer, checkpoints, verification and sharding know this interface only. Where ranks share the
- * state, ranges are this rank's part. Gradient norm, clipping and update are two passes over memory.
- * Everything that changes from step to step is read from backend memory. */
+ * state, ranges are this rank's part. Gradient norm, clipping and update are two passes over
+ * memory. Everything that changes from step to step is read from backend memory. */
 #include "base/choices.h"
 #include "model/params.h"
 #include "tensor/ctx.h"
