@@ -384,7 +384,7 @@ static void test_ops_ref__adamw_first_update_at_any_beta(void **state)
     for (size_t i = 0; i < sizeof betas / sizeof betas[0]; i++) {
         OptimizerSettings settings = {.beta1 = betas[i], .beta2 = betas[i], .eps = 1e-20};
         float hyper[HYPER_COUNT] = {0};
-        optimizer_kind(OPTIMIZER_ADAMW)->fill_hyper(&settings, 0.5, 0, hyper);
+        optimizer_kind(OPTIMIZER_ADAMW)->others->fill_hyper(&settings, 0.5, 1, 0, hyper);
         UpdateArgs args = {.param = hand_flat(hand_filled(c, DT_F64, 2, 1, (double[]){3, 3}))};
         args.state[0] = hand_flat(hand_filled(c, DT_F64, 2, 1, (double[]){0, 0}));
         args.state[1] = hand_flat(hand_filled(c, DT_F64, 2, 1, (double[]){0, 0}));

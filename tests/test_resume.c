@@ -247,7 +247,8 @@ static void walk_one(const Option *option, const char *const *base, const char *
         assert_says("another --out");
         if (strcmp(option->name, "model") != 0) { /* whose first difference is a field of it */
             assert_says(text);
-            assert_says(strcmp(from, "0") == 0 || strcmp(from, "preset") == 0 ? "its" : from);
+            bool presets = strcmp(from, "0") == 0 || strcmp(from, "preset") == 0;
+            assert_says(presets && spec_field_of(option->name) != NULL ? "its" : from);
         }
         break;
     case RESUME_RECORDED:

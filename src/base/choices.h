@@ -17,7 +17,8 @@
 
 #define OPTIMIZER_CHOICES(X)    \
     X(OPTIMIZER_ADAMW, "adamw") \
-    X(OPTIMIZER_SGD, "sgd")
+    X(OPTIMIZER_SGD, "sgd")     \
+    X(OPTIMIZER_MUON, "muon")
 
 /* How ranks make their gradients those of all (train/ddp.h). */
 #define DDP_CHOICES(X)        \

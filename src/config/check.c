@@ -16,6 +16,8 @@
 #define DEFAULT_STEPS 1000
 #define AUTO_WARMUP_PART 20 /* warmup auto: one step in 20 */
 #define AUTO_MIN_LR_PART 10
+#define AUTO_MOMENTUM 0.9
+#define AUTO_MUON_MOMENTUM 0.95
 #define INIT_LR 1e-4
 
 static bool is_zero(const Config *cfg, const Option *option)
@@ -190,6 +192,13 @@ const ModelStart *config_start(const char *model)
 double config_min_lr(const Config *cfg)
 {
     return cfg->min_lr >= 0 ? cfg->min_lr : cfg->lr / AUTO_MIN_LR_PART;
+}
+
+double config_momentum(const Config *cfg)
+{
+    return cfg->momentum >= 0                 ? cfg->momentum
+           : cfg->optimizer == OPTIMIZER_MUON ? AUTO_MUON_MOMENTUM
+                                              : AUTO_MOMENTUM;
 }
 
 int64_t config_warmup(const Config *cfg, int64_t total_steps)

@@ -67,6 +67,7 @@ enum {
     CONFIG_ATTENTION_LIBRARY
 };
 enum { CONFIG_RECOMPUTE_NONE, CONFIG_RECOMPUTE_BLOCK };
+enum { CONFIG_PARAMETRIZATION_STANDARD, CONFIG_PARAMETRIZATION_MUP };
 enum { CONFIG_COMM_DTYPE_F32, CONFIG_COMM_DTYPE_BF16 };
 enum {
     CONFIG_LINK_NONE,
@@ -139,7 +140,11 @@ typedef struct Config {
     int schedule;   /* ScheduleKind */
     double wsd_decay;
     int optimizer; /* OptimizerId */
-    double weight_decay, beta1, beta2, eps, momentum;
+    double weight_decay, beta1, beta2, eps;
+    double momentum; /* -1: auto, see config_momentum */
+    int64_t muon_steps;
+    int parametrization; /* CONFIG_PARAMETRIZATION_* */
+    int64_t mup_base, mup_base_ffn, mup_base_head_dim;
     double clip; /* 0: off */
 
     /* machine */
@@ -365,6 +370,7 @@ typedef struct {
 const ModelStart *config_start(const char *model);
 
 double config_min_lr(const Config *cfg);                       /* auto: lr / 10 */
+double config_momentum(const Config *cfg);                     /* auto: 0.9, of Muon 0.95 */
 int64_t config_warmup(const Config *cfg, int64_t total_steps); /* auto: 5 %, rounded down */
 
 int config_threads(const Config *cfg); /* 0: all cores this process may use */

@@ -114,12 +114,21 @@ static void warn_of_no_effect(const Config *cfg)
     }
     static const char *const adamw[] = {"beta1", "beta2", "eps"};
     for (size_t i = 0; i < sizeof adamw / sizeof adamw[0]; i++) {
-        if (config_is_set(cfg, adamw[i]) && cfg->optimizer != OPTIMIZER_ADAMW) {
+        if (config_is_set(cfg, adamw[i]) && cfg->optimizer == OPTIMIZER_SGD) {
             log_warn("%s has no effect: optimizer is not adamw", adamw[i]);
         }
     }
-    if (config_is_set(cfg, "momentum") && cfg->optimizer != OPTIMIZER_SGD) {
-        log_warn("momentum has no effect: optimizer is not sgd");
+    if (config_is_set(cfg, "momentum") && cfg->optimizer == OPTIMIZER_ADAMW) {
+        log_warn("momentum has no effect: optimizer is not sgd or muon");
+    }
+    if (config_is_set(cfg, "muon-steps") && cfg->optimizer != OPTIMIZER_MUON) {
+        log_warn("muon-steps has no effect: optimizer is not muon");
+    }
+    static const char *const mup[] = {"mup-base", "mup-base-ffn", "mup-base-head-dim"};
+    for (size_t i = 0; i < sizeof mup / sizeof mup[0]; i++) {
+        if (config_is_set(cfg, mup[i]) && cfg->parametrization != CONFIG_PARAMETRIZATION_MUP) {
+            log_warn("%s has no effect: parametrization is not mup", mup[i]);
+        }
     }
     if (config_is_set(cfg, "eval-batches") && cfg->eval_every == 0) {
         log_warn("eval-batches has no effect: eval-every is 0");

@@ -13,6 +13,7 @@ static const char *const devices[] = {DEVICE_CHOICES(CHOICE_WORD) NULL};
 static const char *const dtypes[] = {"auto", "f32", "bf16", "fp8", NULL};
 static const char *const schedules[] = {SCHEDULE_CHOICES(CHOICE_WORD) NULL};
 static const char *const optimizers[] = {OPTIMIZER_CHOICES(CHOICE_WORD) NULL};
+static const char *const parametrizations[] = {"standard", "mup", NULL};
 static const char *const attentions[] = {"auto", "naive", "flash", "cudnn", NULL};
 static const char *const recomputes[] = {"none", "block", NULL};
 static const char *const ddps[] = {DDP_CHOICES(CHOICE_WORD) NULL};
@@ -169,9 +170,23 @@ static const Option options[] = {
      "decay of matrices and embeddings per unit of learning rate, not of norms and biases; TTT "
      "models: of everything"},
     {"optimizer", CHOICE(optimizer, "adamw", optimizers), GROUP, STEP, REFUSED, RESULT | LATER,
-     "AdamW, or SGD with momentum; both with decoupled weight decay"},
-    {"momentum", REAL(momentum, "0.9", 0, 0.9999999), GROUP, TRAINING, RECORDED, RESULT | LATER,
-     "SGD: part of the last step's direction that stays"},
+     "AdamW; SGD with momentum; or Muon: momentum made orthogonal for matrices in blocks, AdamW "
+     "for the rest. All with decoupled weight decay"},
+    {"momentum", REAL(momentum, "auto", 0, 0.9999999), GROUP, TRAINING, RECORDED,
+     RESULT | LATER | OPTION_AUTO,
+     "SGD and Muon: part of the last step's direction that stays; auto: 0.9, of Muon 0.95"},
+    {"muon-steps", INT(muon_steps, "5", 1, 100), GROUP, STEP, RECORDED, RESULT | LATER,
+     "Muon: Newton-Schulz iterations that make a matrix orthogonal"},
+    {"parametrization", CHOICE(parametrization, "standard", parametrizations), GROUP, STEP, REFUSED,
+     RESULT | LATER,
+     "mup: one learning rate suits all widths: initial weights, rates and logits follow d-model / "
+     "mup-base"},
+    {"mup-base", INT(mup_base, "256", 1, 1e6), GROUP, STEP, REFUSED, RESULT | LATER,
+     "mup: d-model of the model that the learning rate was found for"},
+    {"mup-base-ffn", INT(mup_base_ffn, "0", 0, 10e6), GROUP, STEP, REFUSED, RESULT | LATER,
+     "mup: its ffn; 0: in proportion to d-model"},
+    {"mup-base-head-dim", INT(mup_base_head_dim, "0", 0, 1e6), GROUP, STEP, REFUSED, RESULT | LATER,
+     "mup: its head-dim, which attention's scores then follow; 0: the model's own"},
     {"beta1", REAL(beta1, "0.9", 0, 0.9999999), GROUP, TRAINING, RECORDED, RESULT,
      "AdamW: memory of the mean gradient"},
     {"beta2", REAL(beta2, "0.95", 0, 0.9999999), GROUP, TRAINING, RECORDED, RESULT,

@@ -20,6 +20,8 @@ static void declare(Model *model, int layer)
     if (names->qkv != NULL) {
         linear_declare(table, qkv, names->qkv, layer, inner + 2 * kv, s->width, 0,
                        s->bias || s->qkv_bias);
+        table->rows[qkv->weight.first].second = inner;
+        table->rows[qkv->weight.first].third = inner + kv;
     } else {
         linear_declare(table, qkv, names->q, layer, inner, s->width, 0, false);
         linear_declare(table, qkv, names->k, layer, kv, s->width, 0, false);

@@ -29,7 +29,7 @@ void linear_declare(ParamTable *table, Linear *l, const char *name, int layer, i
 {
     Param weight = {.rank = 2, .dim = {outputs, inputs}, .init = INIT_NORMAL, .decay = true};
     weight.std = std > 0 ? std : INIT_STD;
-    l->product = layer >= 0;
+    weight.matrix = l->product = layer >= 0;
     declare_part(table, &l->weight, name, "weight", layer, weight);
     if (bias) {
         linear_declare_bias(table, l, name, layer, outputs);

@@ -35,6 +35,8 @@ int params_add(ParamTable *table, ParamPlace place, const char *name, int layer,
     }
     row.place = place;
     row.decay = row.decay || table->decay_all;
+    row.std = row.init == INIT_ONE ? 1 : row.std;
+    row.growth = 1;
     PACER_ASSERT(place == PARAM_ALIGNED || row.decay == table->rows[table->count - 1].decay,
                  "parameter %s decays unlike the one it is joined to", row.name);
     table->parameters += row.count;
@@ -108,7 +110,7 @@ void params_init_values(const ParamTable *table, int row, uint64_t seed, int64_t
         }
         for (int64_t i = at; i < at + count; i++) {
             out[i] = param->init == INIT_NORMAL ? out[i] * (float)param->std
-                                                : (param->init == INIT_ONE ? 1.0f : 0.0f);
+                                                : (param->init == INIT_ONE ? (float)param->std : 0);
         }
     }
 }

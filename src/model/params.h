@@ -18,8 +18,11 @@ typedef struct {
     int64_t dim[3];
     int64_t spare_rows; /* zero rows behind dim[0] in the buffer and in views: no parameters */
     InitRule init;
-    double std;            /* of INIT_NORMAL */
+    double std;            /* of INIT_NORMAL; the value of INIT_ONE, 1 unless scaled (mup.h) */
+    double growth;         /* that rates are divided by (mup.h); 1 */
     bool decay;            /* weight decay applies: matrices, not biases and norms unless all do */
+    bool matrix;           /* (outputs, inputs) of a linear map in a block */
+    int64_t second, third; /* rows where the next of several packed matrices begin; 0: it is one */
     int layer;             /* -1: outside the blocks */
     int64_t offset, count; /* in elements of the flat buffer */
 } Param;

@@ -30,10 +30,12 @@ static void declare_input(Model *model, int layer)
                  .dim = {s->width, s->width},
                  .init = INIT_NORMAL,
                  .std = INIT_STD,
-                 .decay = true};
+                 .decay = true,
+                 .matrix = true};
     weight_declare(table, in, LAYER_NAME "q_proj.weight", layer, row);
     weight_declare(table, in, LAYER_NAME "k_proj.weight", layer, row);
     weight_declare(table, in, LAYER_NAME "v_proj.weight", layer, row);
+    row.matrix = false;
     row.rank = 3;
     row.dim[0] = s->heads;
     row.dim[1] = 1;

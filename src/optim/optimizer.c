@@ -8,42 +8,62 @@
 
 /* --- the kinds --- */
 
-static void fill_adamw(const OptimizerSettings *s, double rate, int64_t step,
-                       float hyper[HYPER_COUNT])
+/* Adam's steps have the size of the rate whatever the gradients are. */
+static void fill_adamw(const OptimizerSettings *s, double rate, double growth, int64_t step,
+                       float *hyper)
 {
-    hyper[HYPER_LR] = (float)rate;
+    hyper[HYPER_LR] = (float)(rate / growth);
     hyper[HYPER_BETA1] = (float)s->beta1;
     hyper[HYPER_BETA2] = (float)s->beta2;
     hyper[HYPER_REST1] = (float)(1 - s->beta1);
     hyper[HYPER_REST2] = (float)(1 - s->beta2);
     hyper[HYPER_EPS] = (float)s->eps;
-    hyper[HYPER_DECAY] = (float)s->weight_decay;
+    hyper[HYPER_DECAY] = (float)(s->weight_decay * growth);
     hyper[HYPER_CORRECTION1] = (float)(1 - pow(s->beta1, (double)(step + 1)));
     hyper[HYPER_CORRECTION2] = (float)(1 - pow(s->beta2, (double)(step + 1)));
     hyper[HYPER_CLIP] = (float)s->clip;
 }
 
-static void fill_sgd(const OptimizerSettings *s, double rate, int64_t step,
-                     float hyper[HYPER_COUNT])
+static void update_adamw(Ctx *c, const Optimizer *o, const OptimizerRange *range, UpdateArgs args)
+{
+    (void)o;
+    (void)range;
+    op_adamw(c, args);
+}
+
+static void fill_sgd(const OptimizerSettings *s, double rate, double growth, int64_t step,
+                     float *hyper)
 {
     (void)step;
+    PACER_ASSERT(growth == 1, "no rule for rates of SGD with growth %g", growth);
     hyper[HYPER_LR] = (float)rate;
     hyper[HYPER_BETA1] = (float)s->momentum;
     hyper[HYPER_DECAY] = (float)s->weight_decay;
     hyper[HYPER_CLIP] = (float)s->clip;
 }
 
+static void update_sgd(Ctx *c, const Optimizer *o, const OptimizerRange *range, UpdateArgs args)
+{
+    (void)o;
+    (void)range;
+    op_sgd(c, args);
+}
+
+static const UpdateRule rule_adamw = {.states = 2,
+                                      .state_names = {"m", "v"},
+                                      .hypers = 1,
+                                      .fill_hyper = fill_adamw,
+                                      .update = update_adamw};
+static const UpdateRule rule_sgd = {.states = 1,
+                                    .state_names = {"momentum"},
+                                    .hypers = 1,
+                                    .fill_hyper = fill_sgd,
+                                    .update = update_sgd};
+
 static const OptimizerKind kinds[OPTIMIZER_COUNT] = {
-    [OPTIMIZER_ADAMW] = {.name = "AdamW",
-                         .states = 2,
-                         .state_names = {"m", "v"},
-                         .fill_hyper = fill_adamw,
-                         .update = op_adamw},
-    [OPTIMIZER_SGD] = {.name = "SGD",
-                       .states = 1,
-                       .state_names = {"momentum"},
-                       .fill_hyper = fill_sgd,
-                       .update = op_sgd},
+    [OPTIMIZER_ADAMW] = {"AdamW", &rule_adamw, &rule_adamw},
+    [OPTIMIZER_SGD] = {"SGD", &rule_sgd, &rule_sgd},
+    [OPTIMIZER_MUON] = {"Muon", &rule_muon, &rule_adamw},
 };
 
 const OptimizerKind *optimizer_kind(OptimizerId id)
@@ -51,13 +71,69 @@ const OptimizerKind *optimizer_kind(OptimizerId id)
     return &kinds[id];
 }
 
+const UpdateRule *optimizer_rule(const OptimizerKind *kind, const Param *param)
+{
+    return param->matrix ? kind->matrices : kind->others;
+}
+
+int optimizer_states(const OptimizerKind *kind)
+{
+    int a = kind->matrices->states, b = kind->others->states;
+    return a > b ? a : b;
+}
+
+int optimizer_class(Optimizer *o, const Param *param)
+{
+    const UpdateRule *rule = optimizer_rule(o->kind, param);
+    for (int i = 0; i < o->class_count; i++) {
+        if (o->classes[i].rule == rule && o->classes[i].growth == param->growth) {
+            return i;
+        }
+    }
+    PACER_ASSERT(o->class_count < OPTIMIZER_CLASSES &&
+                     o->hyper_rows + rule->hypers <= OPTIMIZER_HYPERS,
+                 "%s is of more than %d classes", param->name, OPTIMIZER_CLASSES);
+    o->classes[o->class_count] = (UpdateClass){rule, param->growth, o->hyper_rows};
+    o->hyper_rows += rule->hypers;
+    return o->class_count++;
+}
+
 /* --- ranges --- */
 
 void optimizer_free(Optimizer *o)
 {
     free(o->ranges);
+    free(o->gaps);
     o->ranges = NULL;
-    o->range_count = 0;
+    o->gaps = NULL;
+    o->range_count = o->gap_count = 0;
+}
+
+/* Room for a power of two, which is used up. */
+static void *grow(void *rows, int count, size_t size)
+{
+    return (count & (count - 1)) == 0 ? mem_realloc(rows, count > 0 ? 2 * (size_t)count : 1, size)
+                                      : rows;
+}
+
+static void add_gap(Optimizer *o, int64_t first, int64_t count)
+{
+    StateGap *last = o->gap_count > 0 ? &o->gaps[o->gap_count - 1] : NULL;
+    if (last != NULL && last->first + last->count == first) {
+        last->count += count;
+        return;
+    }
+    o->gaps = grow(o->gaps, o->gap_count, sizeof *o->gaps);
+    o->gaps[o->gap_count++] = (StateGap){first, count};
+}
+
+int64_t optimizer_state_at(const Optimizer *o, int which, int64_t own)
+{
+    int64_t left_out = 0;
+    for (int i = 0; which > 0 && i < o->gap_count; i++) {
+        left_out += o->gaps[i].first < own ? o->gaps[i].count : 0;
+    }
+    return own - left_out;
 }
 
 void optimizer_add_range(Optimizer *o, OptimizerRange range)
@@ -65,27 +141,31 @@ void optimizer_add_range(Optimizer *o, OptimizerRange range)
     if (range.count == 0) {
         return;
     }
+    const UpdateRule *rule = o->classes[range.class].rule;
+    if (rule->states < optimizer_states(o->kind)) {
+        add_gap(o, range.own, range.count + range.padding);
+    }
     OptimizerRange *last = o->range_count > 0 ? &o->ranges[o->range_count - 1] : NULL;
-    if (last != NULL && last->decay == range.decay && last->counted == range.counted &&
-        last->offset + last->count == range.offset &&
+    if (last != NULL && !rule->whole && last->class == range.class && last->decay == range.decay &&
+        last->counted == range.counted && last->offset + last->count == range.offset &&
         (range.low < 0 ? last->low < 0 : last->low + last->count == range.low) &&
         last->own + last->count == range.own && last->master + last->count == range.master) {
         last->count += range.count;
         return;
     }
-    int count = o->range_count;
-    if ((count & (count - 1)) == 0) { /* room for a power of two, which is used up */
-        size_t room = count > 0 ? 2 * (size_t)count : 1;
-        o->ranges = mem_realloc(o->ranges, room, sizeof *o->ranges);
-    }
+    o->ranges = grow(o->ranges, o->range_count, sizeof *o->ranges);
     o->ranges[o->range_count++] = range;
 }
 
 void optimizer_prepare(Ctx *c, Optimizer *o, double rate, int64_t step)
 {
-    o->kind->fill_hyper(&o->settings, rate, step, o->host_hyper);
+    for (int i = 0; i < o->class_count; i++) {
+        const UpdateClass *class = &o->classes[i];
+        class->rule->fill_hyper(&o->settings, rate, class->growth, step,
+                                o->host_hyper + (size_t) class->hyper * HYPER_COUNT);
+    }
     if (!c->dry) {
-        c->backend->upload(c->backend, o->hyper.data, o->host_hyper, sizeof o->host_hyper);
+        c->backend->upload(c->backend, o->hyper.data, o->host_hyper, tensor_bytes(o->hyper));
     }
 }
 
@@ -103,9 +183,9 @@ void optimizer_norm(Ctx *c, Optimizer *o)
         if (!range->counted) {
             continue;
         }
-        int64_t end = range->offset + range->count;
+        int64_t end = range->offset + range->count + range->padding;
         for (; i < o->range_count && o->ranges[i].counted && o->ranges[i].offset == end; i++) {
-            end += o->ranges[i].count;
+            end += o->ranges[i].count + o->ranges[i].padding;
         }
         op_sum_squares(c, part(o->grad, range->offset, end - range->offset), o->norm_sq, mode);
         mode = MODE_ADD;
@@ -117,18 +197,19 @@ void optimizer_step(Ctx *c, Optimizer *o)
 {
     for (int i = 0; i < o->range_count; i++) {
         const OptimizerRange *range = &o->ranges[i];
-        UpdateArgs args = {.param = part(o->param, range->master, range->count),
-                           .low = range->low < 0 ? TENSOR_NONE
-                                                 : part(o->low, range->low, range->count),
-                           .grad = part(o->grad, range->offset, range->count),
-                           .hyper = o->hyper,
-                           .norm_sq = o->norm_sq,
-                           .left_out = o->left_out,
-                           .tokens = o->tokens,
-                           .decay = range->decay};
-        for (int k = 0; k < o->kind->states; k++) {
-            args.state[k] = part(o->state[k], range->own, range->count);
+        const UpdateClass *class = &o->classes[range->class];
+        UpdateArgs args = {
+            .param = part(o->param, range->master, range->count),
+            .low = range->low < 0 ? TENSOR_NONE : part(o->low, range->low, range->count),
+            .grad = part(o->grad, range->offset, range->count),
+            .hyper = part(o->hyper, (int64_t) class->hyper * HYPER_COUNT, HYPER_COUNT),
+            .norm_sq = o->norm_sq,
+            .left_out = o->left_out,
+            .tokens = o->tokens,
+            .decay = range->decay};
+        for (int k = 0; k < class->rule->states; k++) {
+            args.state[k] = part(o->state[k], optimizer_state_at(o, k, range->own), range->count);
         }
-        o->kind->update(c, args);
+        class->rule->update(c, o, range, args);
     }
 }

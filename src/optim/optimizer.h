@@ -1,67 +1,114 @@
 #pragma once
-/* How gradients change weights. An optimizer is a table of functions and the names of what it
- * remembers about every weight; trainer, checkpoints, verification and sharding know this
- * interface only. It works on ranges of the flat parameter buffer, each of whole parameters or,
- * where ranks share the state, of this rank's part of them: gradient norm, clipping and update are
- * two passes over memory. Everything that changes from step to step is read from backend memory. */
+/* How gradients change weights. An optimizer has a rule for the matrices in blocks and one for all
+ * other parameters, often the same. A rule says what is remembered about every weight, and what an
+ * update does with a range of the flat parameter buffer: any stretch of it, or a whole matrix.
+ * Trainer, checkpoints, verification and sharding know this interface only. Where ranks share the
+ * state, ranges are this rank's part. Gradient norm, clipping and update are two passes over
+ * memory. Everything that changes from step to step is read from backend memory. */
 #include "base/choices.h"
+#include "model/params.h"
 #include "tensor/ctx.h"
 
 typedef struct {
     OptimizerId id;
     double beta1, beta2, eps; /* AdamW */
-    double momentum;          /* SGD */
+    double momentum;          /* SGD, Muon */
+    int muon_steps;           /* of Newton and Schulz */
     double weight_decay, clip;
 } OptimizerSettings;
 
-#define OPTIMIZER_STATES 2 /* the most that one keeps */
+#define OPTIMIZER_STATES 2  /* the most that a rule keeps */
+#define OPTIMIZER_CLASSES 8 /* groups of parameters with hyperparameters of their own */
+#define OPTIMIZER_HYPERS 24 /* rows of hyperparameters that they may have together */
+
+typedef struct Optimizer Optimizer;
+typedef struct OptimizerRange OptimizerRange;
+
+typedef struct {
+    int states;
+    const char *state_names[OPTIMIZER_STATES]; /* before a parameter's name in a checkpoint */
+    bool whole; /* ranges are matrices, which ranks do not share as parts */
+    int hypers; /* rows of hyperparameters that a class takes */
+
+    /* Hyperparameters (hypers, HYPER_COUNT) of update `step`, counted from 0, with this rate, for
+     * parameters of this growth (mup.h). */
+    void (*fill_hyper)(const OptimizerSettings *settings, double rate, double growth, int64_t step,
+                       float *hyper);
+
+    /* One range. args: its tensors, args.hyper its class's first row. */
+    void (*update)(Ctx *c, const Optimizer *o, const OptimizerRange *range, UpdateArgs args);
+} UpdateRule;
+
+extern const UpdateRule rule_muon;
 
 typedef struct {
     const char *name;
-    int states;
-    const char *state_names[OPTIMIZER_STATES]; /* before a parameter's name in a checkpoint */
-
-    /* Hyperparameters of update `step`, counted from 0, with this rate. */
-    void (*fill_hyper)(const OptimizerSettings *settings, double rate, int64_t step,
-                       float hyper[HYPER_COUNT]);
-
-    /* One range. */
-    void (*update)(Ctx *c, UpdateArgs args);
+    const UpdateRule *matrices, *others; /* of matrices in blocks (Param.matrix); of the rest */
 } OptimizerKind;
 
 const OptimizerKind *optimizer_kind(OptimizerId id);
+const UpdateRule *optimizer_rule(const OptimizerKind *kind, const Param *param);
+int optimizer_states(const OptimizerKind *kind); /* the most that one of its rules keeps */
+
+/* Parameters with a rule and a growth in common. */
+typedef struct {
+    const UpdateRule *rule;
+    double growth;
+    int hyper; /* its first row of hyperparameters */
+} UpdateClass;
 
 /* A stretch of the flat buffer that decays, or does not. State may be kept in buffers that hold a
  * part of the whole only. */
-typedef struct {
+struct OptimizerRange {
     int64_t offset; /* in grad */
     int64_t low;    /* in low; -1: it has no part in it */
-    int64_t own;    /* in state */
+    int64_t own;    /* in the first state; see optimizer_state_at */
     int64_t master; /* in param */
     int64_t count;
+    int64_t padding;       /* zeros behind it that are no parameter's */
+    int64_t rows, columns; /* of a whole matrix; 0: any stretch */
+    int class;             /* of Optimizer.classes */
     bool decay;
     bool counted; /* its gradients are in this process's norm_sq */
-} OptimizerRange;
+};
 
+/* A stretch of the first state's buffer that later states' buffers leave out. */
 typedef struct {
+    int64_t first, count;
+} StateGap;
+
+struct Optimizer {
     const OptimizerKind *kind;
     OptimizerSettings settings;
+    UpdateClass classes[OPTIMIZER_CLASSES];
+    int class_count, hyper_rows;
     OptimizerRange *ranges;
     int range_count;
+    StateGap *gaps;
+    int gap_count;
     Tensor param, low, grad; /* (flat); low is none when the model runs in the type of param, and
                               * may lack ranges */
     Tensor state[OPTIMIZER_STATES];
-    Tensor hyper;                  /* (HYPER_COUNT) f32 */
-    Tensor norm_sq;                /* (1) acc */
-    Tensor left_out;               /* (1) acc, see UpdateArgs */
-    double tokens;                 /* of an update, on all ranks */
-    float host_hyper[HYPER_COUNT]; /* source of the upload, so that it stays valid */
-} Optimizer;
+    Tensor hyper;                                     /* (hyper_rows x HYPER_COUNT) f32, flat */
+    Tensor norm_sq;                                   /* (1) acc */
+    Tensor left_out;                                  /* (1) acc, see UpdateArgs */
+    double tokens;                                    /* of an update, on all ranks */
+    DType products;                                   /* that a rule over matrices multiplies in */
+    float host_hyper[OPTIMIZER_HYPERS * HYPER_COUNT]; /* source of the upload: it stays valid */
+};
 
-void optimizer_free(Optimizer *optimizer); /* the ranges only; a no-op when zeroed */
+void optimizer_free(Optimizer *optimizer); /* ranges and gaps only; a no-op when zeroed */
 
-/* Appends a range, joining it to the one before when both touch and agree. */
+/* The class that the parameter belongs to: its index, made where there is none. */
+int optimizer_class(Optimizer *optimizer, const Param *param);
+
+/* Appends a range, joining it to the one before when both touch and agree. After this, where states
+ * lie is known. */
 void optimizer_add_range(Optimizer *optimizer, OptimizerRange range);
+
+/* Where element `own` of the first state is in state `which`, and how many elements that has where
+ * the first has `owned`. */
+int64_t optimizer_state_at(const Optimizer *optimizer, int which, int64_t own);
 
 /* Sends the hyperparameters of update `step` (from 0) to the backend. */
 void optimizer_prepare(Ctx *c, Optimizer *optimizer, double rate, int64_t step);

@@ -109,6 +109,8 @@ static const char *reason_against(const ExperimentRun *run, const PeerTools *too
            : cfg->device == DEVICE_REF                   ? "it knows no device ref"
            : cfg->dtype == CONFIG_DTYPE_FP8              ? "it has no fp8 of its own"
            : cfg->documents == CONFIG_DOCUMENTS_SEPARATE ? "it joins documents"
+           : cfg->optimizer != OPTIMIZER_ADAMW           ? "it trains with AdamW"
+           : cfg->parametrization == CONFIG_PARAMETRIZATION_MUP ? "it has no mup"
            : device_of((DeviceId)cfg->device)->count != NULL && cfg->ranks > tools->gpus
                ? "they have more ranks than it finds GPUs"
                : NULL;

@@ -18,22 +18,24 @@
 #define TEMPORARY "tmp-"
 #define STEP_NAME_SIZE 32
 
-/* Where the tensors of a file come from: flat buffers of state, from `first` on, after each other,
- * row by row of the table. */
+/* Where each tensor of a file comes from: a flat buffer of state, and a row of the table. */
+typedef struct {
+    int which, row;
+} Place;
+
 typedef struct {
     Trainer *trainer;
     const SafeEntry *entries;
-    int first;
+    const Place *places;
 } Origin;
 
 static int fetch_state(void *user, const SafeEntry *entry, size_t offset, void *to, size_t bytes)
 {
     const Origin *origin = user;
-    const ParamTable *table = &origin->trainer->model.params;
-    int index = (int)(entry - origin->entries);
+    Place place = origin->places[entry - origin->entries];
     int64_t size = (int64_t)dtype_size(entry->tensor.dtype);
-    return trainer_read_state(origin->trainer, origin->first + index / table->count,
-                              table->rows[index % table->count].offset + (int64_t)offset / size,
+    int64_t first = origin->trainer->model.params.rows[place.row].offset;
+    return trainer_read_state(origin->trainer, place.which, first + (int64_t)offset / size,
                               (int64_t)bytes / size, to);
 }
 
@@ -61,33 +63,39 @@ static int hand_over(Origin *origin, int count)
     return code;
 }
 
-/* The row's name in a file, behind that of the state. */
+/* The row's name in a file, behind that of the state; false where the row has no such state. */
 #define NAME_SIZE 96
-static void name_tensor(const Trainer *t, int which, const Param *row, char name[NAME_SIZE])
+static bool name_tensor(const Trainer *t, int which, const Param *row, char name[NAME_SIZE])
 {
+    const UpdateRule *rule = optimizer_rule(t->optimizer.kind, row);
     if (which == STATE_PARAMS) {
         snprintf(name, NAME_SIZE, "%s", row->name);
-    } else {
-        snprintf(name, NAME_SIZE, "%s.%s", t->optimizer.kind->state_names[which], row->name);
+    } else if (which < rule->states) {
+        snprintf(name, NAME_SIZE, "%s.%s", rule->state_names[which], row->name);
     }
+    return which < rule->states;
 }
 
-/* One tensor per table row and buffer. folder NULL: hand over. */
+/* One tensor per table row and buffer that has it. folder NULL: hand over. */
 static int write_tensors(const char *folder, const char *file, Trainer *t, int first, int buffers,
                          uint64_t *digest)
 {
     const ParamTable *table = &t->model.params;
     SafeEntry *entries = mem_zalloc((size_t)(table->count * buffers), sizeof *entries);
+    Place *places = mem_zalloc((size_t)(table->count * buffers), sizeof *places);
     char(*names)[NAME_SIZE] = mem_zalloc((size_t)(table->count * buffers), sizeof *names);
     int count = 0;
     for (int b = 0; b < buffers; b++) {
-        for (int r = 0; r < table->count; r++, count++) {
-            name_tensor(t, first + b, &table->rows[r], names[count]);
-            entries[count] =
-                (SafeEntry){names[count], shape_of(&table->rows[r], t->optimizer.param.dtype)};
+        for (int r = 0; r < table->count; r++) {
+            const Param *row = &table->rows[r];
+            if (name_tensor(t, first + b, row, names[count])) {
+                places[count] = (Place){first + b, r};
+                entries[count] = (SafeEntry){names[count], shape_of(row, t->optimizer.param.dtype)};
+                count++;
+            }
         }
     }
-    Origin origin = {t, entries, first};
+    Origin origin = {t, entries, places};
     int code = 0;
     if (folder != NULL) {
         char *path = io_join(folder, file);
@@ -98,6 +106,7 @@ static int write_tensors(const char *folder, const char *file, Trainer *t, int f
         code = hand_over(&origin, count);
     }
     free(names);
+    free(places);
     free(entries);
     return code;
 }
@@ -107,7 +116,7 @@ static int write_all_tensors(const char *folder, Trainer *t, CheckpointDigests *
     int code = write_tensors(folder, "model.safetensors", t, STATE_PARAMS, 1, &digests->model);
     return code != 0 ? code
                      : write_tensors(folder, "optimizer.safetensors", t, 0,
-                                     t->optimizer.kind->states, &digests->optimizer);
+                                     optimizer_states(t->optimizer.kind), &digests->optimizer);
 }
 
 int checkpoint_hand_over(Trainer *trainer)
@@ -332,7 +341,9 @@ static int read_tensors(const char *folder, const char *file, uint64_t digest, T
         const Param *row = &table->rows[r];
         char name[NAME_SIZE];
         const SafeTensor *stored;
-        name_tensor(t, which, row, name);
+        if (!name_tensor(t, which, row, name)) {
+            continue;
+        }
         code = safetensors_require(&safe, name, shape_of(row, t->optimizer.param.dtype), &stored);
         code = code != 0 ? code : read_row(t, which, row, stored, room);
     }
@@ -362,7 +373,7 @@ int checkpoint_load(const char *checkpoint, Trainer *t, TrainState *state)
         code = trainer_scales_take(t, file.state.scales);
         code = code != 0 ? err_wrap(code, "%s/state.json", checkpoint) : 0;
     }
-    for (int i = 0; code == 0 && i < t->optimizer.kind->states; i++) {
+    for (int i = 0; code == 0 && i < optimizer_states(t->optimizer.kind); i++) {
         code = read_tensors(checkpoint, "optimizer.safetensors",
                             i == 0 ? file.digests.optimizer : 0, t, i);
     }

@@ -244,6 +244,33 @@ static int check_ttt(Run *run)
     return why == NULL ? 0 : err_set(ERR_INPUT, "--model %s: %s", s->spec.name, why);
 }
 
+/* Rates and initial weights by width, and what optimizers cannot do. */
+static int choose_parametrization(Run *run)
+{
+    const Config *cfg = run->cfg;
+    TrainerSetup *s = &run->setup;
+    if (cfg->optimizer == OPTIMIZER_MUON && cfg->ddp == DDP_ZERO1 && cfg->ranks > 1) {
+        return err_set(ERR_INPUT, "--optimizer muon needs whole matrices, which --ddp zero1 cuts "
+                                  "among ranks: give --ddp overlap");
+    }
+    if (cfg->parametrization != CONFIG_PARAMETRIZATION_MUP) {
+        return 0;
+    }
+    if (s->spec.mixer == MIXER_TTT) {
+        return err_set(ERR_INPUT,
+                       "--parametrization mup: there is no rule for the inner learning of --model "
+                       "%s; leave it out",
+                       s->spec.name);
+    }
+    if (cfg->optimizer == OPTIMIZER_SGD) {
+        return err_set(ERR_INPUT, "--parametrization mup is for the steps of --optimizer adamw and "
+                                  "muon, whose size gradients do not change: give one of these");
+    }
+    s->mup = (MupBase){cfg->mup_base, cfg->mup_base_ffn, cfg->mup_base_head_dim};
+    mup_scale_scores(&s->spec, &s->mup);
+    return 0;
+}
+
 /* Which linear maps gain by fp8: those that do not stay in bf16, as the log says. */
 static int choose_products(Run *run)
 {
@@ -391,6 +418,7 @@ static void settle_options(Run *run)
         double value;
     } others[] = {{"seq", (double)run->setup.seq},
                   {"warmup", (double)run->schedule.warmup},
+                  {"momentum", run->setup.optimizer.momentum},
                   {"min-lr", run->schedule.floor}};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         snprintf(text, sizeof text, "%.15g", others[i].value);
@@ -414,7 +442,8 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
                                        .beta1 = cfg->beta1,
                                        .beta2 = cfg->beta2,
                                        .eps = cfg->eps,
-                                       .momentum = cfg->momentum,
+                                       .momentum = config_momentum(cfg),
+                                       .muon_steps = (int)cfg->muon_steps,
                                        .weight_decay = cfg->weight_decay,
                                        .clip = cfg->clip};
     s->ddp = (DdpSetup){.kind = (DdpKind)cfg->ddp,
@@ -426,6 +455,7 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
     s->attention = cfg->attention == CONFIG_ATTENTION_NAIVE ? ATTENTION_NAIVE : ATTENTION_FLASH;
     code = code != 0 ? code : open_data(run, need);
     code = code != 0 ? code : resolve_model(run);
+    code = code != 0 ? code : choose_parametrization(run);
     code = code != 0 ? code : separate_documents(run);
     code = code != 0 ? code : trainer_check_sizes(s);
     code = code != 0 ? code : backend_open(cfg, comm, &run->backend);

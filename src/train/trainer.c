@@ -23,22 +23,63 @@ int64_t trainer_low_at(const Trainer *t, int64_t offset)
     return offset < t->low_end ? offset : offset < decayed ? -1 : offset - decayed + t->low_end;
 }
 
-/* What this rank updates of [first, end). What all ranks keep is counted in the first one's
- * norm. */
-static void add_ranges(Trainer *t, int64_t first, int64_t end, bool decay)
+static bool has_low(const Trainer *t)
 {
-    bool sharded = ddp_is_sharded(&t->ddp), low = tensor_given(t->optimizer.low);
+    return t->model.act != dtype_accumulate(t->model.act);
+}
+
+/* What this rank updates of [first, end), where `range` says what else there is to say. What all
+ * ranks keep is counted in the first one's norm. */
+static void add_pieces(Trainer *t, int64_t first, int64_t end, OptimizerRange range)
+{
+    bool sharded = ddp_is_sharded(&t->ddp);
     for (DdpPiece piece; ddp_own_piece(&t->ddp, first, end, &piece); first += piece.count) {
-        first = piece.offset;
-        optimizer_add_range(
-            &t->optimizer,
-            (OptimizerRange){.offset = piece.offset,
-                             .low = trainer_low_at(t, piece.offset),
-                             .own = piece.own,
-                             .master = low ? piece.own : piece.offset,
-                             .count = piece.count,
-                             .decay = decay,
-                             .counted = !sharded || piece.keeper >= 0 || t->ddp.setup.rank == 0});
+        first = range.offset = piece.offset;
+        range.low = has_low(t) ? trainer_low_at(t, piece.offset) : -1;
+        range.own = piece.own;
+        range.master = has_low(t) ? piece.own : piece.offset;
+        range.count = piece.count;
+        range.counted = !sharded || piece.keeper >= 0 || t->ddp.setup.rank == 0;
+        optimizer_add_range(&t->optimizer, range);
+    }
+}
+
+/* The matrices of a parameter, whose buffer ends at `end`, each as a whole. */
+static void add_matrices(Trainer *t, const Param *param, int64_t end, OptimizerRange range)
+{
+    int64_t starts[] = {0, param->second, param->third, param->dim[0]};
+    PACER_ASSERT(!ddp_is_sharded(&t->ddp), "%s is cut among ranks", param->name);
+    range.columns = param->dim[1];
+    for (int i = 0; i < 3; i++) {
+        int64_t from = starts[i], to = i < 2 && starts[i + 1] > 0 ? starts[i + 1] : starts[3];
+        if (i > 0 && from == 0) {
+            break;
+        }
+        int64_t stop = param->offset + to * range.columns;
+        range.rows = to - from;
+        range.padding = to == starts[3] ? end - stop : 0;
+        add_pieces(t, param->offset + from * range.columns, stop, range);
+    }
+}
+
+/* Rows of the table in the order of the buffer, each with the padding behind it. */
+static void add_ranges(Trainer *t, bool decay)
+{
+    const ParamTable *table = &t->model.params;
+    int64_t end = decay ? table->decayed : table->flat;
+    for (int row = 0, next; row < table->count; row = next) {
+        const Param *param = &table->rows[row];
+        for (next = row + 1; next < table->count && table->rows[next].decay != decay; next++) {}
+        if (param->decay != decay) {
+            continue;
+        }
+        int64_t stop = next < table->count ? table->rows[next].offset : end;
+        OptimizerRange range = {.class = optimizer_class(&t->optimizer, param), .decay = decay};
+        if (t->optimizer.classes[range.class].rule->whole) {
+            add_matrices(t, param, stop, range);
+        } else {
+            add_pieces(t, param->offset, stop, range);
+        }
     }
 }
 
@@ -53,11 +94,13 @@ static void lay_out(Trainer *t)
     o->settings = s->optimizer;
     o->kind = optimizer_kind(s->optimizer.id);
     ddp_init(&t->ddp, &s->ddp, table);
-    bool low = act != acc;
-    o->param = push_state(t, MEM_PARAMS, acc, low ? t->ddp.owned : table->flat);
     /* Ranks compare and exchange the whole copy; one alone does without what only codes are of. */
     t->low_end = s->ddp.ranks > 1 ? table->decayed : model_quant_only(&t->model);
-    if (low) {
+    add_ranges(t, true);
+    add_ranges(t, false);
+    o->products = t->backend->other_ops != NULL ? acc : act;
+    o->param = push_state(t, MEM_PARAMS, acc, has_low(t) ? t->ddp.owned : table->flat);
+    if (has_low(t)) {
         o->low = push_state(t, MEM_PARAMS, act, table->flat - table->decayed + t->low_end);
     }
     o->grad = push_state(t, MEM_GRADS, acc, table->flat);
@@ -65,10 +108,11 @@ static void lay_out(Trainer *t)
         t->ddp.wire = push_state(t, MEM_GRADS, DT_BF16, table->flat);
     }
     t->ddp.grad = o->grad;
-    for (int i = 0; i < o->kind->states; i++) {
-        o->state[i] = push_state(t, MEM_OPTIMIZER, acc, t->ddp.owned);
+    for (int i = 0; i < optimizer_states(o->kind); i++) {
+        int64_t count = optimizer_state_at(o, i, t->ddp.owned);
+        o->state[i] = push_state(t, MEM_OPTIMIZER, acc, count);
     }
-    o->hyper = push_state(t, MEM_CONSTANTS, DT_F32, HYPER_COUNT);
+    o->hyper = push_state(t, MEM_CONSTANTS, DT_F32, (int64_t)o->hyper_rows * HYPER_COUNT);
     t->results = push_state(t, MEM_CONSTANTS, DT_F64, FETCH_COUNT + STAMP_COUNT);
     Tensor numbers = tensor_1d(t->results.data, acc, FETCH_COUNT);
     t->sums = tensor_rows(numbers, FETCH_LOSS, FETCH_SUMS);
@@ -94,9 +138,6 @@ static void lay_out(Trainer *t)
     if (s->ddp.ranks > 1) {
         t->checksum = push_state(t, MEM_CONSTANTS, DT_I32, 2);
     }
-    add_ranges(t, 0, t->low_end, true);
-    add_ranges(t, t->low_end, table->decayed, true);
-    add_ranges(t, table->decayed, table->flat, false);
     model_bind(&t->model, trainer_weights(t), o->grad, rope);
     if (t->model.quantised) {
         int64_t scales = model_quant_scales(&t->model);
@@ -120,6 +161,7 @@ static void begin(Trainer *t, const TrainerSetup *setup, Backend *backend)
     model_init(&t->model, &setup->spec, setup->dtype,
                backend->row_align > 0 ? backend->row_align : 1);
     t->model.plain_products = setup->plain_products;
+    mup_scale_params(&t->model, &setup->mup);
 }
 
 int trainer_check_sizes(const TrainerSetup *setup)

@@ -3,7 +3,7 @@
  * moments, constants, the batch), saved activations, and scratch. The same code lays them out
  * twice: counting, to plan, and for real. */
 #include "data/prefetch.h"
-#include "model/model.h"
+#include "model/mup.h"
 #include "optim/optimizer.h"
 #include "record/timers.h"
 #include "tensor/workspace.h"
@@ -20,6 +20,7 @@ typedef struct {
     bool separate;  /* documents do not see each other */
     int64_t batch, accum, seq;
     OptimizerSettings optimizer;
+    MupBase mup;  /* zeroed: standard */
     DdpSetup ddp; /* zeroed: one rank */
 } TrainerSetup;
 

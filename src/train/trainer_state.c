@@ -22,7 +22,10 @@ static Tensor buffer_of(const Trainer *t, int which)
 static DdpPiece piece_of(const Trainer *t, int which, int64_t offset, int64_t end)
 {
     bool whole = which == STATE_PARAMS && !tensor_given(t->optimizer.low);
-    return whole ? (DdpPiece){offset, end - offset, offset, -1} : ddp_piece(&t->ddp, offset, end);
+    DdpPiece piece =
+        whole ? (DdpPiece){offset, end - offset, offset, -1} : ddp_piece(&t->ddp, offset, end);
+    piece.own = optimizer_state_at(&t->optimizer, which, piece.own);
+    return piece;
 }
 
 static bool is_kept_here(const Trainer *t, DdpPiece piece)

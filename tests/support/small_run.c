@@ -21,6 +21,7 @@ TrainerSetup small_setup(const char *preset, int64_t batch, int64_t accum, int64
                                           .beta2 = 0.95,
                                           .eps = 1e-8,
                                           .momentum = 0.9,
+                                          .muon_steps = 5,
                                           .weight_decay = 0.1,
                                           .clip = 1.0};
     return setup;

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Muon and mup from outside: exact resumes, the same losses with several ranks, models that generate, evaluate and go
+# out, a verified step, and what is refused. PACER names the program.
+# shellcheck source=tests/support/program.sh
+source "$(dirname "$0")/support/program.sh"
+
+small=(--data builtin:bytes --layers 2 --d-model 48 --heads 2 --kv-heads 1 --ffn 80 --context 32 --seq 32 --threads 1
+    --device cpu --lr 3e-3 --log-every 1 --steps 12 --global-batch 6 --eval-every 12 --quiet)
+train() { "$PACER" train --model tiny "${small[@]}" "$@" 2>err || fail "train $* ended with $?"; }
+losses() { sed -n 's/.*"step":\([0-9]*\).*"\(val_loss\|loss\)":\([0-9.]*\).*/\1-\2 \3/p' "$1/metrics.jsonl" | sort -k1b,1; }
+# Losses of runs $1 and $2 are within 1e-5, all $3 of them.
+same_losses() {
+    join <(losses "$1") <(losses "$2") |
+        awk -v n="$3" '{ d = $2 - $3; if (d > 1e-5 || d < -1e-5) bad = 1 } END { exit bad || NR != n }' ||
+        fail "$1 and $2 differ"
+}
+same_bits() { cmp -s "$1" "$2" || fail "$1 and $2 differ"; }
+
+muon=(--optimizer muon --parametrization mup --mup-base 16)
+train "${muon[@]}" --batch 6 --eval-batches 1 --save-every 5 --keep 0 --out one
+train "${muon[@]}" --batch 6 --eval-batches 1 --resume one/ckpt/step-5 --out resumed
+train "${muon[@]}" --batch 6 --eval-batches 1 --recompute block --out again
+for file in model optimizer; do
+    same_bits {one,resumed}/ckpt/latest/$file.safetensors
+    same_bits {one,again}/ckpt/latest/$file.safetensors
+done
+names=$(head -c 20000 one/ckpt/latest/optimizer.safetensors | tr '{,' '\n\n' | grep -ao '"[mv][a-z]*\.[a-z_.0-9]*"' | sort)
+grep -q '"momentum.model.layers.1.mlp.down_proj.weight"' <<<"$names" || fail "no momentum of a matrix"
+grep -q '"v.model.layers.1.mlp.down_proj.weight"' <<<"$names" && fail "a second moment of a matrix"
+grep -q '"v.model.embed_tokens.weight"' <<<"$names" || fail "no second moment of the embedding"
+expect 0 ' checks' check one
+
+expect 0 '' generate one --prompt the --max-tokens 8 --device cpu
+expect 0 'loss' eval one --device cpu
+expect 0 '' export one --format hf --out out-hf
+train --init one --optimizer adamw --batch 6 --eval-batches 1 --out on
+expect 0 'and an update within' bench step --model tiny --device cpu --layers 2 --d-model 32 --heads 2 --ffn 48 --vocab 101 \
+    --batch 2 --seq 16 --repeats 1 --warm 0 "${muon[@]}"
+
+# The last column of a plan is the memory: no second moment of matrices.
+optimizer_bytes() { "$PACER" plan --model tiny --vocab 300 --device cpu "$@" | awk '$1 == "optimizer" { print $2 }'; }
+(($(optimizer_bytes --optimizer muon) * 10 < $(optimizer_bytes) * 6)) || fail "Muon's memory"
+
+expect 2 'zero1 cuts among ranks' plan --model tiny --vocab 300 --optimizer muon --ranks 2 --ddp zero1
+expect 2 'is for the steps of --optimizer adamw and' plan --model tiny --vocab 300 --optimizer sgd --parametrization mup
+expect 2 'no rule for the inner learning' plan --model ttt-125m --parametrization mup
+expect 0 'mup-base has no effect' plan --model tiny --vocab 300 --mup-base 64
+expect 0 'muon-steps has no effect' plan --model tiny --vocab 300 --muon-steps 3
+expect 2 '--optimizer muon' train --model tiny "${small[@]}" --batch 6 --out one
+# A head width that grows has a scale of its own, which Llama's file has no field for.
+train --parametrization mup --mup-base 24 --mup-base-head-dim 12 --batch 6 --eval-batches 1 --out grown
+expect 2 'score-scale' export grown --format hf --out grown-hf
+
+if [[ $("$PACER" --version) == *"with "*MPI* ]] && command -v mpirun >/dev/null; then
+    [[ -n ${ASAN_OPTIONS:-} ]] && export ASAN_OPTIONS=detect_leaks=0
+    train "${muon[@]}" --ranks 2 --batch 3 --eval-batches 2 --ddp naive --out two-naive
+    train "${muon[@]}" --ranks 2 --batch 1 --eval-batches 6 --ddp flat --out two-flat
+    train "${muon[@]}" --ranks 3 --batch 2 --eval-batches 3 --bucket-mb 0 --out three
+    train --parametrization mup --mup-base 16 --batch 6 --eval-batches 1 --out adam
+    train --parametrization mup --mup-base 16 --ranks 3 --batch 2 --eval-batches 3 --ddp zero1 --bucket-mb 0 --out adam-zero1
+    for run in two-naive two-flat three; do
+        same_losses one $run 13
+    done
+    same_losses adam adam-zero1 13
+else
+    echo "skipped: ranks, without MPI"
+fi
+
+[[ $failed == 0 ]] && echo "Muon and mup do what they say"
+exit $failed
