@@ -136,6 +136,25 @@ static int check_format(const Config *cfg)
         export ? "an export is hf, gguf, csv or tensorboard" : "texts are read as text or jsonl");
 }
 
+/* Whether an update has two gradients to compare. */
+static int check_noise(const Config *cfg)
+{
+    if (!cfg->noise_scale || cfg->recommend || cfg->accum * cfg->ranks > 1) {
+        return 0;
+    }
+    const Option *option = config_find("noise-scale");
+    char same[96] = "accum 2 or ranks 2";
+    if (cfg->batch % 2 == 0) {
+        snprintf(same, sizeof same,
+                 "batch %" PRId64 " with accum 2, which is the same update, or ranks 2",
+                 cfg->batch / 2);
+    }
+    return source_error(option_source(cfg, option), option->name,
+                        ": an update of one micro-step on one rank has one gradient alone, which "
+                        "does not tell its noise; give %s",
+                        same);
+}
+
 /* What suits the preset, where the options leave it open. Weights that are trained already (--init)
  * are moved by a smaller rate. */
 static void take_start(Config *cfg)
@@ -170,7 +189,8 @@ int config_check(Config *cfg)
     }
     int code = check_format(cfg);
     code = code != 0 ? code : check_length(cfg);
-    return code != 0 ? code : check_batch(cfg);
+    code = code != 0 ? code : check_batch(cfg);
+    return code != 0 ? code : check_noise(cfg);
 }
 
 #define START(name, lr, batch, ...) {name, lr, batch},

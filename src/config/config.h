@@ -140,6 +140,7 @@ typedef struct Config {
     int optimizer; /* OptimizerId */
     double weight_decay, beta1, beta2, eps, momentum;
     double clip; /* 0: off */
+    bool noise_scale;
 
     /* machine */
     int device;           /* DeviceId */

@@ -179,6 +179,10 @@ static const Option options[] = {
      "AdamW: added to the root of the squared gradient"},
     {"clip", REAL(clip, "1", 0, 1e6), GROUP, TRAINING, RECORDED, RESULT,
      "largest norm of the whole gradient; 0: no clipping"},
+    {"noise-scale", BOOL(noise_scale, "off"), GROUP, TRAINING, FREE, 0,
+     "measure the gradient noise scale, the batch above which more sequences make an update little "
+     "better: metrics.jsonl, TensorBoard, report. Takes two gradients per update: --accum 2 or "
+     "--ranks 2 at least. The training is the same to the bit"},
 #undef GROUP
 
 #define GROUP "Machine"

@@ -303,6 +303,9 @@ int record_step(Record *record, const RecordStep *step)
     json_put(line, "tok_s", step->tok_s);
     json_put(line, "ms", step->ms);
     json_put(line, "peak_bytes", step->peak_bytes);
+    json_put(line, "noise_scale", step->noise_scale);
+    json_put(line, "noise_error", step->noise_error);
+    json_put(line, "noise_tokens", step->noise_tokens);
     return put_line(record, line);
 }
 

@@ -51,6 +51,8 @@ typedef struct {
     Value loss, lr, grad_norm, tok_s, ms;
     Value peak_bytes; /* so far, where the model is computed */
     int64_t left_out; /* of the tokens: those that did not count in the loss */
+    Value noise_scale, noise_error; /* in sequences */
+    Value noise_tokens;             /* the scale in tokens */
 } RecordStep;
 
 /* Each appends one line to metrics.jsonl, which has reached the system when this returns. A line

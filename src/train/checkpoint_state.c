@@ -54,6 +54,11 @@ static cJSON *state_object(const TrainState *state, const ModelSpec *spec, const
     json_put_or_null(object, "first_loss", (Value){isfinite(state->first_loss), state->first_loss});
     json_put_or_null(object, "best_val_loss",
                      (Value){isfinite(state->best_val_loss), state->best_val_loss});
+    if (state->noise.weight > 0) {
+        char *noise = noise_text(&state->noise);
+        json_put_text(object, "noise", noise);
+        free(noise);
+    }
     cJSON *model = json_put_object(object, "model");
     json_put_text(model, "name", spec->name);
     for (const SpecField *field = spec_fields; field->name != NULL; field++) {
@@ -136,6 +141,10 @@ static int parse_state(const char *path, const cJSON *object, StateFile *out)
     state->train_seconds = json_number(object, "train_s");
     state->first_loss = json_number(object, "first_loss");
     state->best_val_loss = json_number(object, "best_val_loss");
+    const char *noise = json_text(object, "noise");
+    if (noise != NULL && !noise_take(&state->noise, noise)) {
+        return err_set(ERR_INPUT, "%s: the sums of the noise scale are damaged", path);
+    }
     const cJSON *scales = json_get(object, "fp8_scales");
     state->scales = cJSON_IsString(scales) ? scales->valuestring : NULL;
     out->config = find_tree(object, "config");

@@ -42,6 +42,10 @@ static void fill_summary(Session *s, const TimerReport *report, Summary *out)
                      .planned_bytes = value_of((double)s->run.plan.blocks),
                      .timer_overhead = value_of(account_overhead(s, report->wall_s)),
                      .phases = report};
+    NoiseScale noise = session_noise(s);
+    out->noise_scale = noise.scale;
+    out->noise_error = noise.error;
+    out->noise_tokens = session_noise_tokens(s, noise);
     const PhaseReport *steps_taken = &report->phases[SPAN_UPDATE];
     if (steps_taken->count > 0) {
         out->step_p50_ms = value_of(1e3 * steps_taken->p50_s);

@@ -168,6 +168,21 @@ static bool is_needed(const Session *s)
            s->save_next || step == s->run.total_steps || signals_pending() != 0;
 }
 
+/* What the update fetched last tells of the noise in its gradient; one that has a single gradient,
+ * or no token that counts, tells nothing. */
+static void measure_noise(Session *s)
+{
+    const Trainer *t = &s->trainer;
+    int64_t pieces = t->setup.accum * s->ranks;
+    if (!t->setup.noise || pieces < 2 || !(t->fetched_counted > 0)) {
+        return;
+    }
+    double trace, mean_sq;
+    noise_estimate(t->fetched_piece_sq, s->grad_norm * s->grad_norm, t->setup.batch, pieces, &trace,
+                   &mean_sq);
+    noise_add(&s->state.noise, trace, mean_sq);
+}
+
 /* Fetches losses: all of them, or so many that the device is no more than `ahead` steps ahead of
  * us. False when one is not finite. */
 static bool settle(Session *s, int64_t ahead)
@@ -178,6 +193,9 @@ static bool settle(Session *s, int64_t ahead)
         account_fetched(s);
         s->state.counted += (int64_t)s->trainer.fetched_counted;
         finite = isfinite(s->loss) && isfinite(s->grad_norm);
+        if (finite) {
+            measure_noise(s);
+        }
         if (s->first_step == 0 && s->trainer.fetched == 1) {
             s->state.first_loss = s->loss;
             s->own_first_loss = s->ranks > 1 ? s->trainer.fetched_own_loss : s->loss;
@@ -280,6 +298,7 @@ static int tell(Session *s, double seconds, bool tells)
     if (!is_due(s)) {
         return 0;
     }
+    NoiseScale noise = session_noise(s);
     RecordStep line = {.step = step,
                        .tokens = s->state.tokens,
                        .loss = value_of(s->loss),
@@ -288,7 +307,10 @@ static int tell(Session *s, double seconds, bool tells)
                        .tok_s = value_of(tok_s),
                        .ms = value_of(1e3 * s->line_seconds / (double)s->line_steps),
                        .peak_bytes = value_of((double)trainer_peak_bytes(&s->trainer)),
-                       .left_out = s->state.tokens - s->state.counted};
+                       .left_out = s->state.tokens - s->state.counted,
+                       .noise_scale = noise.scale,
+                       .noise_error = noise.error,
+                       .noise_tokens = session_noise_tokens(s, noise)};
     s->line_steps = 0;
     s->line_seconds = 0;
     if (s->watcher != NULL && s->watcher->step != NULL) {
@@ -431,6 +453,13 @@ static void conclude(const Session *s)
              rate * 1e-9, ceiling.known ? 100e-9 * rate / ceiling.number : NAN);
     if (s->evaluated) {
         log_info("train loss %.4f, validation loss %.4f", s->loss, s->val_loss);
+    }
+    NoiseScale noise = session_noise(s);
+    if (noise.scale.known) {
+        log_info("gradient noise scale %.3g +- %.2g sequences (%.3g tokens): updates above about "
+                 "that waste tokens",
+                 noise.scale.number, noise.error.known ? noise.error.number : NAN,
+                 session_noise_tokens(s, noise).number);
     }
 }
 

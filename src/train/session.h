@@ -87,6 +87,17 @@ static inline bool session_leads(const Session *session)
     return session->rank == 0;
 }
 
+/* The noise scale of the last updates; missing without --noise-scale. */
+static inline NoiseScale session_noise(const Session *session)
+{
+    return session->trainer.setup.noise ? noise_scale(&session->state.noise) : (NoiseScale){0};
+}
+
+static inline Value session_noise_tokens(const Session *session, NoiseScale noise)
+{
+    return (Value){noise.scale.known, noise.scale.number * (double)session->run.setup.seq};
+}
+
 /* 0 when code is 0 on every rank; else every rank gets an error, its own or "another rank
  * failed". */
 int session_agree(Session *session, int code);

@@ -408,6 +408,7 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
     s->dtype = config_dtype(cfg);
     s->graph = cfg->graph;
     s->ttt_keep = cfg->ttt_keep;
+    s->noise = cfg->noise_scale;
     s->separate = cfg->documents == CONFIG_DOCUMENTS_SEPARATE;
     s->recompute = cfg->recompute == CONFIG_RECOMPUTE_BLOCK;
     s->optimizer = (OptimizerSettings){.id = (OptimizerId)cfg->optimizer,

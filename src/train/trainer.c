@@ -76,6 +76,7 @@ static void lay_out(Trainer *t)
     o->left_out = tensor_rows(numbers, FETCH_LEFT_OUT, 1);
     o->norm_sq = tensor_rows(numbers, FETCH_NORM_SQ, 1);
     t->own_loss = tensor_rows(numbers, FETCH_OWN_LOSS, 1);
+    t->piece_sq = tensor_rows(numbers, FETCH_PIECE_SQ, 1);
     o->tokens = (double)trainer_tokens(s) * (s->ddp.ranks > 1 ? s->ddp.ranks : 1);
     if (t->results.data != NULL) {
         t->stamps = (int64_t *)t->results.data + FETCH_COUNT;

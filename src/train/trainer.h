@@ -18,6 +18,7 @@ typedef struct {
     bool graph;     /* let the backend record and replay whole parts of a step */
     bool ttt_keep;  /* see Ctx */
     bool separate;  /* documents do not see each other */
+    bool noise;     /* measure the gradient of a piece of each update; see Trainer */
     int64_t batch, accum, seq;
     OptimizerSettings optimizer;
     DdpSetup ddp; /* zeroed: one rank */
@@ -69,6 +70,7 @@ enum {
     FETCH_SUMS,
     FETCH_NORM_SQ = FETCH_SUMS,
     FETCH_OWN_LOSS,
+    FETCH_PIECE_SQ,
     FETCH_COUNT
 };
 
@@ -97,6 +99,9 @@ typedef struct {
     Tensor sums;                /* (FETCH_SUMS) acc: loss, and optimizer.left_out */
     Tensor loss; /* (1) acc: sum over the update so far, by its tokens whether or not they count */
     Tensor own_loss;         /* (1) acc: of this rank's own sequences; see trainer_step */
+    /* (1) acc, with setup.noise: squared norm of the gradient that the first micro-step of an update
+     * has added to it; summed over ranks. */
+    Tensor piece_sq;
     int64_t left_out;        /* own tokens of the update so far that do not count, */
     int64_t left_out_sent;   /* as the backend last got it, */
     double left_out_acc;     /* and in acc, the source of that upload */
@@ -107,6 +112,9 @@ typedef struct {
     int64_t *fetched_stamps;
     double fetched_own_loss; /* of the last fetched, if it was asked for */
     double fetched_counted;  /* of the last fetched: tokens that count, on all ranks */
+    /* Of the last fetched, with setup.noise: squared norm of the mean gradient of one rank.s
+     * micro-step, as if it were the whole update; mean over ranks. */
+    double fetched_piece_sq;
     Ddp ddp;
     Comm *comm;     /* NULL: one rank */
     bool scattered; /* zero1: the last update's weights are not all here */
