@@ -248,7 +248,8 @@ static void print_command(const Search *search, const Config *found, double rate
 
 static void print_time(const Config *cfg, const Run *run, double rate)
 {
-    double tokens = (double)run->total_steps * (double)run->tokens_per_update;
+    double tokens = run->length.seconds > 0 ? run->length.seconds * rate
+                                             : (double)run->length.total_tokens;
     double allowed = 3600 * cfg->hours;
     char needed[CLOCK_DURATION_SIZE], given[CLOCK_DURATION_SIZE], count[SHOW_COUNT_SIZE];
     printf("Predicted: %s tokens", show_count((uint64_t)tokens, true, count));

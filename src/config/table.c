@@ -12,6 +12,7 @@
 static const char *const devices[] = {DEVICE_CHOICES(CHOICE_WORD) NULL};
 static const char *const dtypes[] = {"auto", "f32", "bf16", "fp8", NULL};
 static const char *const schedules[] = {SCHEDULE_CHOICES(CHOICE_WORD) NULL};
+static const char *const ramp_rules[] = {RAMP_CHOICES(CHOICE_WORD) NULL};
 static const char *const optimizers[] = {OPTIMIZER_CHOICES(CHOICE_WORD) NULL};
 static const char *const attentions[] = {"auto", "naive", "flash", "cudnn", NULL};
 static const char *const recomputes[] = {"none", "block", NULL};
@@ -135,16 +136,30 @@ static const Option options[] = {
      "micro-steps whose gradients make one update"},
     {"global-batch", INT(global_batch, "0", 0, 1e9), GROUP, TRAINING, RECORDED, UNSET,
      "sequences per update over all ranks, a multiple of batch; instead of accum"},
+    {"batch-ramp", TEXT(batch_ramp, "", "RAMP"), GROUP, TRAINING, RECORDED, RESULT | LATER,
+     "sequences per update that change along the run, as 8@0,16@20%,32@5M: from a share of its "
+     "length, or from so many tokens on, at the next update. Each a multiple of batch x ranks: "
+     "accum changes, memory does not. The schedule follows the tokens. Instead of accum"},
+    {"ramp-lr", CHOICE(ramp_lr, "sqrt", ramp_rules), GROUP, TRAINING, RECORDED, RESULT | LATER,
+     "with --batch-ramp: the rate is multiplied by the root of batch / first batch, by that "
+     "itself, or stays the same"},
     {"seq", INT(seq, "0", 0, 10e6), GROUP, STEP | KERNEL | MACHINE | BIT(EVAL), REFUSED, RESULT,
      "tokens per sequence; 0: as --context says, else the model's context, at most 2048",
      ALSO({KERNEL, "longest sequence; 0: 16,384 tokens on a GPU, 1,024 on a CPU"},
           {BIT(EVAL), "tokens per sequence; 0: the run's"})},
     {"steps", INT(steps, "0", 0, 1e12), GROUP, TRAINING, RECORDED, RESULT | UNSET,
-     "updates to make. Give one of steps, tokens and epochs; with none, 1000 steps"},
+     "updates to make. Give one of steps, tokens, epochs, flops and minutes; with none, 1000 steps"},
     {"tokens", INT(tokens, "0", 0, 1e15), GROUP, TRAINING, RECORDED, RESULT | UNSET,
      "tokens to train on, rounded up to a whole update; instead of steps"},
     {"epochs", REAL(epochs, "0", 0, 1e6), GROUP, TRAINING, RECORDED, RESULT | UNSET,
      "passes over the training data, rounded down to a whole update; instead of steps"},
+    {"flops", REAL(flops, "0", 0, 1e30), GROUP, TRAINING, RECORDED, RESULT | UNSET | LATER,
+     "floating-point operations of the updates' matrix products on all ranks, as `pacer plan` "
+     "counts them, rounded to whole updates; instead of steps"},
+    {"minutes", REAL(minutes, "0", 0, 1e7), GROUP, TRAINING, RECORDED, RESULT | UNSET | LATER,
+     "minutes of the clock from the first update on, evaluations and checkpoints included; "
+     "start-up, the last evaluation and the last checkpoint come on top. The schedule follows "
+     "the time, and ends at min-lr; a resume goes on with what is left. Instead of steps"},
     {"seed", INT(seed, "1337", 0, 1e15), GROUP,
      STEP | KERNEL | READING | BIT(GENERATE) | BIT(DATA_STORIES), REFUSED, RESULT,
      "of the initial weights and of the order of the data",

@@ -51,6 +51,9 @@ static cJSON *describe(const RecordInfo *info)
     if (info->total_steps > 0) {
         json_put_whole(run, "total_steps", info->total_steps);
     }
+    if (info->ramp != NULL) {
+        json_put_item(run, "ramp", json_copy(info->ramp));
+    }
     cJSON *model = spec_json(info->spec);
     json_put_whole(model, "parameters", info->parameters);
     json_put_number(model, "flops_update", info->flops_update);

@@ -23,6 +23,7 @@ typedef struct {
     const cJSON *given;       /* names of options that somebody gave; may be NULL: left out */
     const cJSON *machine;     /* may be NULL: null */
     const cJSON *legs;        /* the run's, this one last; may be NULL: left out */
+    const cJSON *ramp;        /* sizes of updates in this leg; NULL: all are alike, left out */
     const RecordMemory *plan; /* peaks are not looked at */
     int plan_rows;
     bool events; /* every line goes into a TensorBoard event file in dir, too */

@@ -109,6 +109,8 @@ static const char *reason_against(const ExperimentRun *run, const PeerTools *too
            : cfg->device == DEVICE_REF                   ? "it knows no device ref"
            : cfg->dtype == CONFIG_DTYPE_FP8              ? "it has no fp8 of its own"
            : cfg->documents == CONFIG_DOCUMENTS_SEPARATE ? "it joins documents"
+           : cfg->minutes > 0                            ? "it does not train by the clock"
+           : cfg->batch_ramp[0] != '\0'                  ? "its updates are of one size"
            : device_of((DeviceId)cfg->device)->count != NULL && cfg->ranks > tools->gpus
                ? "they have more ranks than it finds GPUs"
                : NULL;
@@ -118,7 +120,8 @@ static const char *reason_against(const ExperimentRun *run, const PeerTools *too
 static const char *const without_meaning[] = {
     "ddp",        "comm-dtype", "bucket-mb",    "graph",       "ttt-keep",     "memory-limit",
     "ttt",        "mini-batch", "ttt-lr",       "resume",      "comm-timeout", "oversubscribe",
-    "save-every", "keep",       "verify-every", "tensorboard", "save-minutes"};
+    "save-every", "keep",       "verify-every", "tensorboard", "save-minutes",
+    "noise-scale", "batch-ramp", "ramp-lr"};
 
 /* Attention that keeps the probabilities, or the library's one call for what does not. */
 static void map_attention(ExperimentRun *run)

@@ -59,16 +59,17 @@ static int read_name(RecipeReader *reader, const RecipeKey *key, yaml_node_t *no
  * stands. */
 static void replace_base(SettingList *base, const SettingList *over)
 {
-    static const char *const groups[][3] = {{"steps", "tokens", "epochs"},
-                                            {"accum", "global-batch", "accum"}};
+    static const char *const sizes[] = {"accum", "global-batch", "batch-ramp", NULL};
+    const char *const *const groups[] = {config_lengths, sizes};
     for (int i = 0; i < over->count; i++) {
         const Setting *new = &over->items[i];
         setting_remove(base, new->option);
         for (int g = 0; g < 2; g++) {
-            bool member = strcmp(groups[g][0], new->option) == 0 ||
-                          strcmp(groups[g][1], new->option) == 0 ||
-                          strcmp(groups[g][2], new->option) == 0;
-            for (int k = 0; member && k < 3; k++) {
+            bool member = false;
+            for (int k = 0; groups[g][k] != NULL; k++) {
+                member = member || strcmp(groups[g][k], new->option) == 0;
+            }
+            for (int k = 0; member && groups[g][k] != NULL; k++) {
                 if (setting_find(over, groups[g][k]) == NULL) {
                     setting_remove(base, groups[g][k]);
                 }

@@ -21,6 +21,8 @@ typedef struct {
     uint64_t seed;
     int64_t seq;
     double train_seconds;             /* spent in training so far, over all sessions */
+    double clock_seconds;             /* --minutes: used of the budget */
+    double warm_share;                /* --minutes: part of it that the warm-up took */
     double first_loss, best_val_loss; /* NAN: none yet */
     Noise noise;                      /* of --noise-scale */
     const struct cJSON *legs; /* of the run, as in run.json; NULL: unknown. Saved, never loaded */

@@ -51,6 +51,10 @@ static cJSON *state_object(const TrainState *state, const ModelSpec *spec, const
     add_whole(object, "seq", (uint64_t)state->seq);
     json_put_or_null(object, "train_s",
                      (Value){isfinite(state->train_seconds), state->train_seconds});
+    if (state->clock_seconds > 0) {
+        json_put_number(object, "clock_s", state->clock_seconds);
+        json_put_number(object, "warm_share", state->warm_share);
+    }
     json_put_or_null(object, "first_loss", (Value){isfinite(state->first_loss), state->first_loss});
     json_put_or_null(object, "best_val_loss",
                      (Value){isfinite(state->best_val_loss), state->best_val_loss});
@@ -139,6 +143,8 @@ static int parse_state(const char *path, const cJSON *object, StateFile *out)
         state->data_digest = 0; /* from before it was kept */
     }
     state->train_seconds = json_number(object, "train_s");
+    state->clock_seconds = fmax(json_number(object, "clock_s"), 0); /* missing: nothing is used */
+    state->warm_share = fmin(fmax(json_number(object, "warm_share"), 0), 1);
     state->first_loss = json_number(object, "first_loss");
     state->best_val_loss = json_number(object, "best_val_loss");
     const char *noise = json_text(object, "noise");

@@ -139,6 +139,9 @@ static inline int64_t trainer_tokens(const TrainerSetup *setup)
  * of SIZE_MAX and nothing else; a total above INT64_MAX is no number of bytes either. */
 void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan);
 
+/* *plan also has room for what the other takes; its work stays. */
+void trainer_plan_join(TrainPlan *plan, const TrainPlan *other);
+
 /* Largest batch (sequences per micro-step) whose plan fits in `bytes`; 0 if not even 1 does. */
 int64_t trainer_largest_batch(const TrainerSetup *setup, Backend *backend, size_t bytes);
 
@@ -155,6 +158,10 @@ void rope_upload(const Model *model, Backend *backend, Tensor rope);
  * update with one micro-step has. What the backend has recorded is dropped: it holds the stamps
  * of a trace, or lacks them. */
 void trainer_trace(Trainer *trainer, Trace *trace);
+
+/* Later updates have so many micro-steps. All results are fetched. What the backend has recorded is
+ * dropped: the share of a token in the gradient is part of it. The plan has room for both. */
+void trainer_set_accum(Trainer *trainer, int64_t accum);
 
 void trainer_init_params(Trainer *trainer, uint64_t seed);
 
