@@ -214,6 +214,22 @@ static int check_noise(const Config *cfg)
                         same);
 }
 
+/* A branch is as long as can be said before. */
+static int check_branch(const Config *cfg)
+{
+    const Option *option = config_find("branch-at");
+    if (cfg->branch_at == 0) {
+        return 0;
+    }
+    Source source = option_source(cfg, option);
+    if (cfg->batch_ramp[0] != '\0' || cfg->minutes > 0) {
+        return source_error(source, option->name,
+                            " and %s exclude each other: its place is counted from the start",
+                            cfg->minutes > 0 ? "minutes" : "batch-ramp");
+    }
+    return 0;
+}
+
 /* What suits the preset, where the options leave it open. Weights that are trained already (--init)
  * are moved by a smaller rate. */
 static void take_start(Config *cfg)
@@ -249,7 +265,8 @@ int config_check(Config *cfg)
     int code = check_format(cfg);
     code = code != 0 ? code : check_length(cfg);
     code = code != 0 ? code : check_batch(cfg);
-    return code != 0 ? code : check_noise(cfg);
+    code = code != 0 ? code : check_noise(cfg);
+    return code != 0 ? code : check_branch(cfg);
 }
 
 #define START(name, lr, batch, ...) {name, lr, batch},

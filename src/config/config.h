@@ -173,6 +173,7 @@ typedef struct Config {
     /* records */
     char *out;    /* "": made from the model and the run id */
     char *resume; /* "auto", "never", or a run directory */
+    int64_t branch_at; /* update of the checkpoint that resume goes on from; 0: the newest */
     char *init;   /* what to take the first weights from; "": from the seed */
     bool tensorboard;
     int64_t log_every;

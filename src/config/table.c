@@ -295,6 +295,10 @@ static const Option options[] = {
      "auto: go on from the newest checkpoint in the run directory; never: start anew; or the run "
      "directory to go on from. Other options than before are refused where that would be another "
      "training (model, data, seed), else recorded"},
+    {"branch-at", INT(branch_at, "0", 0, 1e12), GROUP, TRAINING, RECORDED, RESULT | UNSET | LATER,
+     "with --resume DIR: go on from the checkpoint of this update, which --save-every with --keep 0 "
+     "has kept. steps, tokens, epochs and flops then count from there; the schedule runs from "
+     "update 0"},
     {"init", TEXT(init, "", "MODEL"), GROUP, TRAINING, REFUSED, RESULT | LATER,
      "take the first weights and the model's dimensions from this run, checkpoint or Hugging Face "
      "folder, and train them further; without it from the seed"},

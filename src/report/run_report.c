@@ -70,7 +70,7 @@ static void put_noise(Pages *pages, const cJSON *run)
     }
     char spread[64] = "";
     if (!isnan(error)) {
-        snprintf(spread, sizeof spread, " +- %.2g", error);
+        snprintf(spread, sizeof spread, " ± %.2g", error);
     }
     char *text = mem_format("Gradient noise scale of the last updates: %.3g%s sequences (%.3g "
                             "tokens) per update. Batches above about that waste tokens.",

@@ -105,7 +105,7 @@ static const char *reason_against(const ExperimentRun *run, const PeerTools *too
     return run->obstacle != NULL                         ? "pacer itself cannot run them here"
            : run->plan.spec.mixer == MIXER_TTT           ? "it is given no TTT layers to train"
            : !has_peer_parts(&run->plan.spec)            ? "it has no such models"
-           : cfg->init[0] != '\0'                        ? "it does not go on from given weights"
+           : cfg->init[0] != '\0' || cfg->branch_at > 0  ? "it does not go on from given weights"
            : cfg->device == DEVICE_REF                   ? "it knows no device ref"
            : cfg->dtype == CONFIG_DTYPE_FP8              ? "it has no fp8 of its own"
            : cfg->documents == CONFIG_DOCUMENTS_SEPARATE ? "it joins documents"

@@ -55,9 +55,7 @@ static int read_name(RecipeReader *reader, const RecipeKey *key, yaml_node_t *no
     return code;
 }
 
-/* Puts base of the small version over the other. Of options that answer one question the new one
- * stands. */
-static void replace_base(SettingList *base, const SettingList *over)
+void recipe_replace_base(SettingList *base, const SettingList *over)
 {
     static const char *const sizes[] = {"accum", "global-batch", "batch-ramp", NULL};
     const char *const *const groups[] = {config_lengths, sizes};
@@ -83,7 +81,7 @@ static int read_base(RecipeReader *reader, const RecipeKey *key, yaml_node_t *no
 {
     SettingList given = {0};
     int code = reader_settings(reader, key, node, &given);
-    replace_base(base, &given);
+    recipe_replace_base(base, &given); /* the small version's over the other */
     setting_free(&given);
     return code;
 }
@@ -395,6 +393,8 @@ static const RecipeKey keys_of_recipe[] = {
     {.name = "target-loss", .read = read_value, .at = offsetof(Recipe, target_loss)},
     {.name = "lr-rule", .read = read_lr_rule},
     {.name = "lr-probe", .read = read_lr_probe, .at = offsetof(Recipe, probe)},
+    {.name = "trunk", .read = read_base, .at = offsetof(Recipe, trunk)},
+    {.name = "tolerance", .read = read_value, .at = offsetof(Recipe, tolerance)},
     {.name = "peers", .read = read_peers, .at = offsetof(Recipe, peers)},
     {.name = "checkpoints",
      .read = reader_choice,

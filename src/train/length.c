@@ -177,6 +177,7 @@ int length_count(RunLength *length, const Config *cfg, LengthUnits units)
         double tokens = (double)length->total_steps * (double)update;
         length->total_tokens = tokens < 9e18 ? length->total_steps * update : INT64_MAX;
     }
+    length->total_steps += cfg->branch_at; /* total_tokens stay those that are left */
     fill_schedule(length, cfg);
     if (length->schedule.warmup > length->schedule.total) {
         return err_set(ERR_INPUT, "--warmup %lld is longer than the run's %lld steps",

@@ -117,6 +117,9 @@ static int choose_checkpoint(Session *s, char **checkpoint)
     const char *resume = s->run.cfg->resume;
     *checkpoint = NULL;
     bool here = io_has(s->dir, "ckpt/latest");
+    if (s->run.cfg->branch_at > 0 && (strcmp(resume, "auto") == 0 || strcmp(resume, "never") == 0)) {
+        return err_set(ERR_INPUT, "--branch-at: give --resume DIR, the run that is left");
+    }
     if (strcmp(resume, "never") == 0) {
         return !here ? 0
                      : err_set(ERR_INPUT,
@@ -126,6 +129,16 @@ static int choose_checkpoint(Session *s, char **checkpoint)
     }
     if (strcmp(resume, "auto") == 0) {
         return here ? checkpoint_find(s->dir, checkpoint) : 0;
+    }
+    if (s->run.cfg->branch_at > 0) {
+        *checkpoint =
+            mem_format("%s/ckpt/step-%lld", resume, (long long)s->run.cfg->branch_at);
+        return io_has(*checkpoint, "state.json")
+                   ? 0
+                   : err_set(ERR_INPUT,
+                             "--branch-at %lld: %s has no checkpoint of that update; the run "
+                             "keeps one with --save-every and --keep 0",
+                             (long long)s->run.cfg->branch_at, resume);
     }
     int code = checkpoint_find(resume, checkpoint);
     if (code == 0 && *checkpoint == NULL) {
