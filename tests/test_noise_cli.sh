@@ -28,6 +28,15 @@ train --batch 2 --accum 3 --steps 9 --noise-scale --resume noise/ckpt/step-4 --o
 sums() { grep -o '"noise":[^,]*' "$1/ckpt/latest/state.json"; }
 [[ -n $(sums noise) && $(sums resumed) == "$(sums noise)" ]] || fail "a resumed run has other sums"
 
+# A recommendation stays below it.
+most=$(sed -n 's/.*"noise_tokens":[[:space:]]*\([0-9]*\).*/\1/p' noise/run.json | head -1)
+tiny=(--model tiny --layers 2 --d-model 32 --heads 2 --ffn 48 --context 32 --seq 32 --vocab 257 --threads 1)
+expect 0 "larger updates waste tokens" plan "${tiny[@]}" --recommend --attention flash --recompute none --noise-from noise
+batch=$(sed -n 's/^pacer train.*--batch \([0-9]*\).*/\1/p' out)
+((batch >= 1 && (batch == 1 || batch * 32 <= most))) || fail "--noise-from: batch $batch for a noise scale of $most tokens"
+expect 2 "the run has no noise scale" plan "${tiny[@]}" --recommend --noise-from plain
+expect 2 "goes with --recommend" plan "${tiny[@]}" --noise-from noise
+
 expect 2 "batch 4 with accum 2, which is the same update" train "${small[@]}" --batch 8 --noise-scale --out one
 
 # Two ranks with weights that stand still (rate 0): the norms of their own gradients are those that one

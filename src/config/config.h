@@ -233,6 +233,7 @@ typedef struct Config {
     /* plan */
     bool recommend;
     double hours;          /* 0: no limit */
+    char *noise_from;      /* run whose noise scale limits the batch; "": none */
     double expected_tok_s; /* 0: nothing was predicted */
 
     /* check */

@@ -455,6 +455,9 @@ static const Option options[] = {
     {"hours", REAL(hours, "0", 0, 1e6), GROUP, BIT(PLAN), NO_RUN, 0,
      "with recommend: time there is; says how many tokens it is enough for. 0: as long as tokens, "
      "steps or epochs take"},
+    {"noise-from", TEXT(noise_from, "", "RUN"), GROUP, BIT(PLAN), NO_RUN, 0,
+     "with recommend: updates of at most the gradient noise scale, in tokens, that this run has "
+     "measured (train --noise-scale)"},
     {"expected-tok-s", REAL(expected_tok_s, "0", 0, 1e15), GROUP, BIT(TRAIN), FREE, 0,
      "tokens per second that plan --recommend predicted, for the report to put beside those "
      "measured; 0: none"},
