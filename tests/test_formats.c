@@ -179,7 +179,7 @@ static void write_run(void)
     record_close(record);
     must(record_open(own_folder, &info, 0, &record));
     Value one = value_of(1);
-    RecordStep step = {1, 1, value_of(NAN), one, one, one, one, one, 0};
+    RecordStep step = {1, 1, value_of(NAN), one, one, one, one, one, 0, one, one, one};
     must(record_step(record, &step));
     must(record_eval(record, 1, 1));
     TimerReport report = {0};
@@ -221,7 +221,7 @@ static void test_formats__metrics_jsonl(void **state)
     int count = 0;
     for (const char *at = lines; *at != '\0'; at = strchr(at, '\n') + 1, count++) {
         cJSON *line = cJSON_Parse(at);
-        assert_int_equal(cJSON_GetArraySize(line), count == 0 ? 9 : 2);
+        assert_int_equal(cJSON_GetArraySize(line), count == 0 ? 12 : 2);
         assert_int_equal(missing_names(text, line), 0);
         cJSON_Delete(line);
     }

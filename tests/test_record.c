@@ -54,9 +54,13 @@ static RecordInfo some_info(const cJSON *config)
 
 static RecordStep some_step(int64_t step)
 {
-    return (RecordStep){step,           step * 2048,   value_of(2.5 + 1.0 / (double)step),
-                        value_of(3e-4), value_of(0.7), value_of(1234.5),
-                        value_of(1.66), {0},           0};
+    return (RecordStep){.step = step,
+                        .tokens = step * 2048,
+                        .loss = value_of(2.5 + 1.0 / (double)step),
+                        .lr = value_of(3e-4),
+                        .grad_norm = value_of(0.7),
+                        .tok_s = value_of(1234.5),
+                        .ms = value_of(1.66)};
 }
 
 static char *file_text(const char *dir, const char *name)
@@ -155,12 +159,20 @@ static void test_record__metric_lines_are_exact_json(void **state)
     RecordInfo info = some_info(NULL);
     Record *record;
     assert_int_equal(record_open(dir, &info, -1, &record), 0);
-    RecordStep step = {1,   2048,          value_of(9.25), value_of(0.5),
-                       {0}, value_of(1e6), value_of(2.0),  value_of(4096),
-                       48};
+    RecordStep step = {.step = 1,
+                       .tokens = 2048,
+                       .loss = value_of(9.25),
+                       .lr = value_of(0.5),
+                       .tok_s = value_of(1e6),
+                       .ms = value_of(2.0),
+                       .peak_bytes = value_of(4096),
+                       .left_out = 48};
     assert_int_equal(record_step(record, &step), 0);
-    step =
-        (RecordStep){2, 4096, value_of(NAN), value_of(0.5), value_of(INFINITY), {0}, {0}, {0}, 0};
+    step = (RecordStep){.step = 2,
+                        .tokens = 4096,
+                        .loss = value_of(NAN),
+                        .lr = value_of(0.5),
+                        .grad_norm = value_of(INFINITY)};
     assert_int_equal(record_step(record, &step), 0);
     assert_int_equal(record_eval(record, 2, 3.125), 0);
     assert_int_equal(record_eval(record, 3, -INFINITY), 0);

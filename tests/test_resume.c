@@ -183,7 +183,8 @@ static const char *const chosen[][2] = {
     {"dtype", "bf16"},      {"attention", "naive"}, {"ttt-lr", "0.5"},
     {"mini-batch", "8"},    {"head-dim", "16"},     {"norm", "layer"},
     {"ffn-kind", "gelu"},   {"qkv-bias", "on"},     {"rope-scaling", "llama3"},
-    {"qk-norm", "on"},      {"post-norm", "on"},
+    {"qk-norm", "on"},      {"post-norm", "on"},    {"batch-ramp", "4@0,8@50%"},
+    {"noise-scale", "off"}, /* on takes accum 2, which is recorded */
 };
 
 static char *other_value(const Config *cfg, const Option *option)

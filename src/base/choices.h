@@ -15,6 +15,12 @@
     X(SCHEDULE_WSD, "wsd")       \
     X(SCHEDULE_CONSTANT, "constant")
 
+/* How the learning rate follows a batch that changes along the run (train/length.h). */
+#define RAMP_CHOICES(X)        \
+    X(RAMP_SQRT, "sqrt")       \
+    X(RAMP_LINEAR, "linear")   \
+    X(RAMP_SAME, "same")
+
 #define OPTIMIZER_CHOICES(X)    \
     X(OPTIMIZER_ADAMW, "adamw") \
     X(OPTIMIZER_SGD, "sgd")     \
@@ -50,5 +56,6 @@
 
 typedef enum { DEVICE_CHOICES(CHOICE_VALUE) DEVICE_COUNT } DeviceId;
 typedef enum { SCHEDULE_CHOICES(CHOICE_VALUE) } ScheduleKind;
+typedef enum { RAMP_CHOICES(CHOICE_VALUE) } RampRule;
 typedef enum { OPTIMIZER_CHOICES(CHOICE_VALUE) OPTIMIZER_COUNT } OptimizerId;
 typedef enum { DDP_CHOICES(CHOICE_VALUE) } DdpKind;

@@ -251,6 +251,9 @@ int cmd_plan(Config *cfg)
     if (code == 0 && cfg->hours > 0) {
         return err_set(ERR_INPUT, "--hours goes with --recommend, which finds out what they allow");
     }
+    if (code == 0 && cfg->noise_from[0] != '\0') {
+        return err_set(ERR_INPUT, "--noise-from goes with --recommend, which looks for a batch");
+    }
     if (code == 0 && predicting) {
         signals_install();
         code = cfg->data[0] == '\0' ? config_set(cfg, "data", "builtin:random") : 0;

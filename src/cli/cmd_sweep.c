@@ -15,6 +15,7 @@
 #include "report/report.h"
 #include "study/peer.h"
 #include "study/probe.h"
+#include "study/trunk.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -259,6 +260,36 @@ static int find_rates(const Config *cfg, const char *path, const char *dir, Reci
     return code;
 }
 
+/* The runs that the recipe's runs branch from, if it has such: makes or shows them and notes
+ * where they are. */
+static int make_trunk(const Config *cfg, const char *path, const char *dir, Recipe *recipe)
+{
+    int code = recipe_check_trunk(recipe);
+    if (code != 0 || recipe->trunk.count == 0) {
+        return code;
+    }
+    Recipe own;
+    Experiment trunk = {0};
+    char *folder = io_join(dir, "trunk");
+    code = recipe_load(&own, path, cfg->smoke, check_metric);
+    if (code == 0) {
+        recipe_make_trunk(&own);
+        code = plan_runs(&trunk, &own, folder, cfg->jobs);
+    }
+    if (code == 0 && cfg->dry_run) {
+        puts("The trunk is trained first, once for each repeat:");
+        code = show_plan(&trunk);
+    } else if (code == 0) {
+        log_info("the trunk first: %d runs in %s", trunk.count, folder);
+        code = make_runs(&trunk);
+        code = code != 0 ? code : verdict(&trunk);
+    }
+    code = code != 0 ? code : trunk_take(&trunk, recipe);
+    experiment_free(&trunk);
+    free(folder);
+    return code;
+}
+
 static int sweep(const Config *cfg, const char *path)
 {
     Recipe recipe;
@@ -271,6 +302,7 @@ static int sweep(const Config *cfg, const char *path)
                     ? mem_strdup(cfg->out)
                     : mem_format("experiments/%s%s", recipe.name, cfg->smoke ? "-smoke" : "");
     code = find_rates(cfg, path, dir, &recipe);
+    code = code != 0 ? code : make_trunk(cfg, path, dir, &recipe);
     if (code != 0) {
         recipe_free(&recipe);
     } else {

@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/plan.h"
 #include "devices/devices.h"
+#include "record/reader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@ static int settings_of(const Config *cfg, const Candidate *c, int64_t accum, int
 {
     config_copy(out, cfg);
     int code = config_set(out, "global-batch", "0");
+    code = code != 0 ? code : config_set(out, "noise-scale", "off"); /* takes two micro-steps */
     code = code != 0 ? code : set_whole(out, "batch", c->batch);
     code = code != 0 ? code : set_whole(out, "accum", accum);
     code = code != 0 ? code : set_whole(out, "ranks", ranks);
@@ -248,7 +250,8 @@ static void print_command(const Search *search, const Config *found, double rate
 
 static void print_time(const Config *cfg, const Run *run, double rate)
 {
-    double tokens = (double)run->total_steps * (double)run->tokens_per_update;
+    double tokens = run->length.seconds > 0 ? run->length.seconds * rate
+                                             : (double)run->length.total_tokens;
     double allowed = 3600 * cfg->hours;
     char needed[CLOCK_DURATION_SIZE], given[CLOCK_DURATION_SIZE], count[SHOW_COUNT_SIZE];
     printf("Predicted: %s tokens", show_count((uint64_t)tokens, true, count));
@@ -342,6 +345,39 @@ static int try_fp8(const Search *search, const Candidate *best)
     return code;
 }
 
+/* No more sequences per update than the noise scale of a run says: above it tokens are wasted. */
+static int limit_by_noise(const Config *cfg, int64_t seq, RecommendLimits *limits)
+{
+    const char *dir = cfg->noise_from;
+    if (dir[0] == '\0') {
+        return 0;
+    }
+    cJSON *run;
+    int code = record_load(dir, RECORD_RUN, &run);
+    double tokens = json_number(run, "summary.noise_tokens");
+    cJSON_Delete(run);
+    if (code != 0 || !(tokens > 0)) {
+        return code != 0 ? err_wrap(code, "--noise-from")
+                         : err_set(ERR_INPUT,
+                                   "--noise-from %s: the run has no noise scale; train it with "
+                                   "--noise-scale",
+                                   dir);
+    }
+    double update = tokens / (double)seq, rank = update / (double)cfg->ranks;
+    int64_t most = rank < 1 ? 1 : rank < 1e6 ? (int64_t)rank : 1000000;
+    escape_printf(stdout, "Noise scale of %s: %.3g tokens, %.3g sequences of %lld: larger updates "
+                          "waste tokens\n",
+                  dir, tokens, update, (long long)seq);
+    int64_t given = limits->global_batch > 0 ? limits->global_batch : limits->batch;
+    if (given > most) {
+        log_warn("%lld sequences per rank and update were asked for, %.1f times the noise scale",
+                 (long long)given, (double)given / rank);
+    } else if (given == 0 && limits->largest > most) {
+        limits->largest = most;
+    }
+    return 0;
+}
+
 int plan_recommend(Config *cfg, bool predicting)
 {
     Run run;
@@ -367,6 +403,7 @@ int plan_recommend(Config *cfg, bool predicting)
     escape_printf(stdout, "Settings for %s on %s, %s; steps measured here\n", run.setup.spec.name,
                   run.backend->device != NULL ? run.backend->device : "the processor",
                   dtype_name(run.setup.dtype));
+    code = code != 0 ? code : limit_by_noise(cfg, run.setup.seq, &limits);
     run_close(&run);
     Search search = {.cfg = cfg, .limits = &limits, .own_data = own_data};
     code = code != 0 ? code : recommend_search(&limits, measure, &search, &r);

@@ -1,16 +1,20 @@
 /* Rules between options, and the values that follow from them.
  *
- * Where two options answer the same question (steps, tokens or epochs; accum or global-batch), the
+ * Where two options answer the same question (config_lengths; accum or global-batch), the
  * one from the stronger source stands and the other goes back to its default: the command line
  * beats the file, both beat a record. Two answers from the same source are an error. */
 #include "config/config.h"
 #include "config/internal.h"
 
 #include "base/assert.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "config/batch_ramp.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DEFAULT_STEPS 1000
@@ -65,18 +69,20 @@ static int settle(Config *cfg, const char *const *names, int count, const char *
     return 0;
 }
 
+const char *const config_lengths[] = {"steps", "tokens", "epochs", "flops", "minutes", NULL};
+
 static int check_length(Config *cfg)
 {
-    static const char *const names[] = {"steps", "tokens", "epochs"};
     const Option *steps = config_find("steps");
     if (!option_taken_by(steps, cfg->command)) {
         return 0;
     }
-    int code = settle(cfg, names, 3, "steps, tokens and epochs");
+    int code = settle(cfg, config_lengths, 5, "steps, tokens, epochs, flops and minutes");
     if (code != 0) {
         return code;
     }
-    if (cfg->steps == 0 && cfg->tokens == 0 && cfg->epochs == 0) {
+    if (cfg->steps == 0 && cfg->tokens == 0 && cfg->epochs == 0 && cfg->flops == 0 &&
+        cfg->minutes == 0) {
         cfg->steps = DEFAULT_STEPS;
         cfg->origin[option_index(steps)] = (Origin){ORIGIN_DERIVED, 0};
     }
@@ -89,10 +95,62 @@ static int check_length(Config *cfg)
     return 0;
 }
 
+/* --batch-ramp in place of accum and global-batch. Sets accum to that of the first update. */
+static int check_ramp(Config *cfg)
+{
+    const Option *ramp = config_find("batch-ramp"), *accum = config_find("accum");
+    Source source = option_source(cfg, ramp);
+    if (cfg->recommend) {
+        return source_error(source, ramp->name,
+                            ": recommend looks for one batch; leave one of the two out");
+    }
+    static const char *const others[] = {"accum", "global-batch", "minutes"};
+    for (int i = 0; i < 3; i++) {
+        const Option *other = config_find(others[i]);
+        /* A program passes on every option, also an accum that followed from others. */
+        bool against = kind_of(cfg, other) > ORIGIN_PROGRAM &&
+                       kind_of(cfg, other) >= kind_of(cfg, ramp);
+        if (answers(cfg, other) && (i == 2 || against)) {
+            return source_error(source, ramp->name, " and %s are both given; %s", others[i],
+                                i < 2 ? "the ramp says how large updates are: leave one out"
+                                      : "where a share of the time begins is not known before: "
+                                        "give steps, tokens, epochs or flops");
+        }
+        if (i < 2) {
+            option_reset(cfg, other);
+        }
+    }
+    BatchRampMark marks[BATCH_RAMP_MOST];
+    int count;
+    if (batch_ramp_parse(cfg->batch_ramp, marks, &count) != 0) {
+        char *why = mem_strdup(err_message());
+        int code = source_error(source, ramp->name, ": %s", why);
+        free(why);
+        return code;
+    }
+    int64_t together = cfg->batch * cfg->ranks; /* sequences of one micro-step */
+    for (int i = 0; i < count; i++) {
+        int64_t sequences = marks[i].sequences;
+        if (sequences % together != 0 || (double)(sequences / together) > accum->max) {
+            return source_error(source, ramp->name,
+                                ": %" PRId64 " is not a multiple of batch %" PRId64
+                                " x ranks %" PRId64 " (sequences per micro-step), or above %.0f "
+                                "times that; change one of them",
+                                sequences, cfg->batch, cfg->ranks, accum->max);
+        }
+    }
+    cfg->accum = marks[0].sequences / together;
+    cfg->origin[option_index(accum)] = (Origin){ORIGIN_DERIVED, 0};
+    return 0;
+}
+
 static int check_batch(Config *cfg)
 {
     static const char *const names[] = {"accum", "global-batch"};
     const Option *accum = config_find("accum"), *global_batch = config_find("global-batch");
+    if (cfg->batch_ramp[0] != '\0') {
+        return check_ramp(cfg);
+    }
     if (!option_taken_by(global_batch, cfg->command) || cfg->recommend) {
         return 0; /* or the batch is still to be found */
     }
@@ -138,6 +196,42 @@ static int check_format(const Config *cfg)
         export ? "an export is hf, gguf, csv or tensorboard" : "texts are read as text or jsonl");
 }
 
+/* Whether an update has two gradients to compare. */
+static int check_noise(const Config *cfg)
+{
+    if (!cfg->noise_scale || cfg->recommend || cfg->accum * cfg->ranks > 1 ||
+        cfg->batch_ramp[0] != '\0') {
+        return 0;
+    }
+    const Option *option = config_find("noise-scale");
+    char same[96] = "accum 2 or ranks 2";
+    if (cfg->batch % 2 == 0) {
+        snprintf(same, sizeof same,
+                 "batch %" PRId64 " with accum 2, which is the same update, or ranks 2",
+                 cfg->batch / 2);
+    }
+    return source_error(option_source(cfg, option), option->name,
+                        ": an update of one micro-step on one rank has one gradient alone, which "
+                        "does not tell its noise; give %s",
+                        same);
+}
+
+/* A branch is as long as can be said before. */
+static int check_branch(const Config *cfg)
+{
+    const Option *option = config_find("branch-at");
+    if (cfg->branch_at == 0) {
+        return 0;
+    }
+    Source source = option_source(cfg, option);
+    if (cfg->batch_ramp[0] != '\0' || cfg->minutes > 0) {
+        return source_error(source, option->name,
+                            " and %s exclude each other: its place is counted from the start",
+                            cfg->minutes > 0 ? "minutes" : "batch-ramp");
+    }
+    return 0;
+}
+
 /* What suits the preset, where the options leave it open. Weights that are trained already (--init)
  * are moved by a smaller rate. */
 static void take_start(Config *cfg)
@@ -172,7 +266,9 @@ int config_check(Config *cfg)
     }
     int code = check_format(cfg);
     code = code != 0 ? code : check_length(cfg);
-    return code != 0 ? code : check_batch(cfg);
+    code = code != 0 ? code : check_batch(cfg);
+    code = code != 0 ? code : check_noise(cfg);
+    return code != 0 ? code : check_branch(cfg);
 }
 
 #define START(name, lr, batch, ...) {name, lr, batch},

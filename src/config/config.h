@@ -128,9 +128,13 @@ typedef struct Config {
     int64_t accum;        /* micro-steps per update; final after config_check */
     int64_t global_batch; /* sequences per update; 0: not given */
     int64_t seq;          /* tokens per sequence; 0: spec_seq's */
-    int64_t steps;        /* after config_check exactly one of steps, tokens and epochs is not 0 */
+    char *batch_ramp;     /* "": none; config/batch_ramp.h */
+    int ramp_lr;          /* RampRule */
+    int64_t steps;        /* after config_check exactly one of config_lengths is not 0 */
     int64_t tokens;       /* (train and plan) */
     double epochs;
+    double flops;   /* of all ranks */
+    double minutes; /* of updates, evaluations and checkpoints */
     int64_t seed;
 
     /* optimizer */
@@ -146,6 +150,7 @@ typedef struct Config {
     int parametrization; /* CONFIG_PARAMETRIZATION_* */
     int64_t mup_base, mup_base_ffn, mup_base_head_dim;
     double clip; /* 0: off */
+    bool noise_scale;
 
     /* machine */
     int device;           /* DeviceId */
@@ -175,6 +180,7 @@ typedef struct Config {
     /* records */
     char *out;    /* "": made from the model and the run id */
     char *resume; /* "auto", "never", or a run directory */
+    int64_t branch_at; /* update of the checkpoint that resume goes on from; 0: the newest */
     char *init;   /* what to take the first weights from; "": from the seed */
     bool tensorboard;
     int64_t log_every;
@@ -234,6 +240,7 @@ typedef struct Config {
     /* plan */
     bool recommend;
     double hours;          /* 0: no limit */
+    char *noise_from;      /* run whose noise scale limits the batch; "": none */
     double expected_tok_s; /* 0: nothing was predicted */
 
     /* check */
@@ -342,8 +349,8 @@ int config_set_at(Config *cfg, const char *name, const char *text, const char *p
  * command that runs another one passes on what it was told. config_check afterwards. */
 void config_inherit(Config *to, const Config *from);
 
-/* What one option alone cannot know: one of steps, tokens and epochs (steps 1000 when none is
- * given); global-batch sets accum; a device that this build lacks. May be called again after
+/* What one option alone cannot know: one of config_lengths (steps 1000 when none is given);
+ * global-batch and batch-ramp set accum; a device that this build lacks. May be called again after
  * changes. */
 int config_check(Config *cfg);
 
@@ -359,6 +366,9 @@ bool config_is_set(const Config *cfg, const char *name);
 /* "default", "command line", "run.yaml:12", ... into text. The name must exist. */
 #define CONFIG_ORIGIN_SIZE 512
 const char *config_origin(const Config *cfg, const char *name, char text[CONFIG_ORIGIN_SIZE]);
+
+/* Names of the options that say how long a run is, of which one is given; then NULL. */
+extern const char *const config_lengths[];
 
 /* Values that follow from options; total_steps > 0. */
 /* What a run of a preset starts with: the learning rate and batch that `auto` stands for. */
@@ -382,6 +392,7 @@ int64_t config_total_steps(const Config *cfg, int64_t tokens_per_update, int64_t
 
 /* "64M", "512MiB", "1000" as the options read it, 1 to 1e15. ERR_INPUT gives the reason. */
 int config_parse_bytes(const char *text, int64_t *bytes);
+int config_parse_count(const char *text, int64_t *count); /* without the units of bytes */
 
 /* The option's value as text that config_set reads back to the same value; caller frees. */
 char *config_value_text(const Config *cfg, const Option *option);

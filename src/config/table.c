@@ -12,6 +12,7 @@
 static const char *const devices[] = {DEVICE_CHOICES(CHOICE_WORD) NULL};
 static const char *const dtypes[] = {"auto", "f32", "bf16", "fp8", NULL};
 static const char *const schedules[] = {SCHEDULE_CHOICES(CHOICE_WORD) NULL};
+static const char *const ramp_rules[] = {RAMP_CHOICES(CHOICE_WORD) NULL};
 static const char *const optimizers[] = {OPTIMIZER_CHOICES(CHOICE_WORD) NULL};
 static const char *const parametrizations[] = {"standard", "mup", NULL};
 static const char *const attentions[] = {"auto", "naive", "flash", "cudnn", NULL};
@@ -137,16 +138,30 @@ static const Option options[] = {
      "micro-steps whose gradients make one update"},
     {"global-batch", INT(global_batch, "0", 0, 1e9), GROUP, TRAINING, RECORDED, UNSET,
      "sequences per update over all ranks, a multiple of batch; instead of accum"},
+    {"batch-ramp", TEXT(batch_ramp, "", "RAMP"), GROUP, TRAINING, RECORDED, RESULT | LATER,
+     "sequences per update that change along the run, as 8@0,16@20%,32@5M: from a share of its "
+     "length, or from so many tokens on, at the next update. Each a multiple of batch x ranks: "
+     "accum changes, memory does not. The schedule follows the tokens. Instead of accum"},
+    {"ramp-lr", CHOICE(ramp_lr, "sqrt", ramp_rules), GROUP, TRAINING, RECORDED, RESULT | LATER,
+     "with --batch-ramp: the rate is multiplied by the root of batch / first batch, by that "
+     "itself, or stays the same"},
     {"seq", INT(seq, "0", 0, 10e6), GROUP, STEP | KERNEL | MACHINE | BIT(EVAL), REFUSED, RESULT,
      "tokens per sequence; 0: as --context says, else the model's context, at most 2048",
      ALSO({KERNEL, "longest sequence; 0: 16,384 tokens on a GPU, 1,024 on a CPU"},
           {BIT(EVAL), "tokens per sequence; 0: the run's"})},
     {"steps", INT(steps, "0", 0, 1e12), GROUP, TRAINING, RECORDED, RESULT | UNSET,
-     "updates to make. Give one of steps, tokens and epochs; with none, 1000 steps"},
+     "updates to make. Give one of steps, tokens, epochs, flops and minutes; with none, 1000 steps"},
     {"tokens", INT(tokens, "0", 0, 1e15), GROUP, TRAINING, RECORDED, RESULT | UNSET,
      "tokens to train on, rounded up to a whole update; instead of steps"},
     {"epochs", REAL(epochs, "0", 0, 1e6), GROUP, TRAINING, RECORDED, RESULT | UNSET,
      "passes over the training data, rounded down to a whole update; instead of steps"},
+    {"flops", REAL(flops, "0", 0, 1e30), GROUP, TRAINING, RECORDED, RESULT | UNSET | LATER,
+     "floating-point operations of the updates' matrix products on all ranks, as `pacer plan` "
+     "counts them, rounded to whole updates; instead of steps"},
+    {"minutes", REAL(minutes, "0", 0, 1e7), GROUP, TRAINING, RECORDED, RESULT | UNSET | LATER,
+     "minutes of the clock from the first update on, evaluations and checkpoints included; "
+     "start-up, the last evaluation and the last checkpoint come on top. The schedule follows "
+     "the time, and ends at min-lr; a resume goes on with what is left. Instead of steps"},
     {"seed", INT(seed, "1337", 0, 1e15), GROUP,
      STEP | KERNEL | READING | BIT(GENERATE) | BIT(DATA_STORIES), REFUSED, RESULT,
      "of the initial weights and of the order of the data",
@@ -195,6 +210,10 @@ static const Option options[] = {
      "AdamW: added to the root of the squared gradient"},
     {"clip", REAL(clip, "1", 0, 1e6), GROUP, TRAINING, RECORDED, RESULT,
      "largest norm of the whole gradient; 0: no clipping"},
+    {"noise-scale", BOOL(noise_scale, "off"), GROUP, TRAINING, FREE, 0,
+     "measure the gradient noise scale, the batch above which more sequences make an update little "
+     "better: metrics.jsonl, TensorBoard, report. Takes two gradients per update: --accum 2 or "
+     "--ranks 2 at least. The training is the same to the bit"},
 #undef GROUP
 
 #define GROUP "Machine"
@@ -296,6 +315,10 @@ static const Option options[] = {
      "auto: go on from the newest checkpoint in the run directory; never: start anew; or the run "
      "directory to go on from. Other options than before are refused where that would be another "
      "training (model, data, seed), else recorded"},
+    {"branch-at", INT(branch_at, "0", 0, 1e12), GROUP, TRAINING, RECORDED, RESULT | UNSET | LATER,
+     "with --resume DIR: go on from the checkpoint of this update, which --save-every with --keep 0 "
+     "has kept. steps, tokens, epochs and flops then count from there; the schedule runs from "
+     "update 0"},
     {"init", TEXT(init, "", "MODEL"), GROUP, TRAINING, REFUSED, RESULT | LATER,
      "take the first weights and the model's dimensions from this run, checkpoint or Hugging Face "
      "folder, and train them further; without it from the seed"},
@@ -452,6 +475,9 @@ static const Option options[] = {
     {"hours", REAL(hours, "0", 0, 1e6), GROUP, BIT(PLAN), NO_RUN, 0,
      "with recommend: time there is; says how many tokens it is enough for. 0: as long as tokens, "
      "steps or epochs take"},
+    {"noise-from", TEXT(noise_from, "", "RUN"), GROUP, BIT(PLAN), NO_RUN, 0,
+     "with recommend: updates of at most the gradient noise scale, in tokens, that this run has "
+     "measured (train --noise-scale)"},
     {"expected-tok-s", REAL(expected_tok_s, "0", 0, 1e15), GROUP, BIT(TRAIN), FREE, 0,
      "tokens per second that plan --recommend predicted, for the report to put beside those "
      "measured; 0: none"},

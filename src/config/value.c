@@ -281,6 +281,12 @@ int config_parse_bytes(const char *text, int64_t *bytes)
     return parse_whole(&option, text, bytes);
 }
 
+int config_parse_count(const char *text, int64_t *count)
+{
+    static const Option option = {.name = "count", .type = OPTION_INT, .min = 1, .max = 1e15};
+    return parse_whole(&option, text, count);
+}
+
 char *config_value_text(const Config *cfg, const Option *option)
 {
     const void *field = option_field_const(cfg, option);

@@ -15,7 +15,7 @@
 
 static const CheckRow rows[] = {
     /* The summary against itself and the configuration. */
-    {"tokens", CHECK_COUNTED, "tokens = steps x batch x accum x seq x ranks"},
+    {"tokens", CHECK_COUNTED, "tokens = steps x batch x accum x seq x ranks, or the sum over a ramp"},
     {"throughput", CHECK_COUNTED, "tok_s x train_s = tokens of that time, within 1 %"},
     {"first_loss", CHECK_UNUSUAL, "first loss = ln(vocabulary), within 10 %"},
     {"phases", CHECK_COUNTED,
@@ -35,7 +35,7 @@ static const CheckRow rows[] = {
      "machine was busy"},
     {"mfu_peak", CHECK_TIMED, "share of the device's stated peak, at most 1"},
     {"flops", CHECK_COUNTED,
-     "mfu_measured x ceiling x train_s = FLOP per update x steps, within 1 %"},
+     "mfu_measured x ceiling x train_s = FLOP per update x steps (of the first size), within 1 %"},
     {"memory", CHECK_COUNTED, "peak bytes, at most those planned"},
     {"allocated", CHECK_COUNTED, "peak bytes, at most those allocated"},
     {"memory_plan", CHECK_COUNTED, "rows of the memory plan sum to planned_bytes"},
@@ -57,7 +57,7 @@ static const CheckRow rows[] = {
     /* The lines of metrics.jsonl. */
     {"line_steps", CHECK_COUNTED, "steps rise strictly from line to line"},
     {"line_tokens", CHECK_COUNTED,
-     "tokens of each line = step x tokens per step, since the last resume"},
+     "tokens of each line = step x tokens per step, or by the ramp, since the last resume"},
     {"line_rate", CHECK_COUNTED, "ms x tok_s = tokens per step on each line, within 0.1 %"},
     {"last_line", CHECK_COUNTED, "step of the last line = steps of the summary"},
     {"line_time", CHECK_COUNTED,
@@ -308,10 +308,15 @@ static void check_step_times(const Summary *s, Value steps, Checks *checks)
 void checks_run(const Summary *s, const CheckInput *in, Checks *checks)
 {
     Value steps = {s->steps.known, s->steps.number - (double)in->steps_before}; /* of the session */
+    double update = (double)in->batch * (double)in->accum * (double)in->seq * (double)in->ranks;
     Value tokens = {steps.known && in->seq > 0,
-                    (double)in->tokens_before + steps.number * (double)in->batch *
-                                                    (double)in->accum * (double)in->seq *
-                                                    (double)in->ranks};
+                    (double)in->tokens_before + steps.number * update};
+    Value updates = steps; /* of the first size */
+    if (in->ramp) {
+        tokens = (Value){in->timed_tokens.known,
+                         (double)in->tokens_before + in->timed_tokens.number};
+        updates = (Value){in->timed_tokens.known && update > 0, in->timed_tokens.number / update};
+    }
     *checks = (Checks){0};
     checks_agree(checks, "tokens", tokens, s->tokens, 0);
     checks_agree(checks, "throughput", in->timed_tokens, product(s->tok_s, s->train_s),
@@ -332,7 +337,7 @@ void checks_run(const Summary *s, const CheckInput *in, Checks *checks)
     check_step_times(s, steps, checks);
     at_most(checks, "mfu", value_of(1), s->mfu_measured, 0);
     at_most(checks, "mfu_peak", value_of(1), s->mfu_peak, 0);
-    checks_agree(checks, "flops", product(in->flops_update, steps),
+    checks_agree(checks, "flops", product(in->flops_update, updates),
                  product(product(s->mfu_measured, in->ceiling), s->train_s),
                  CHECK_THROUGHPUT_SLACK);
     at_most(checks, "memory", s->planned_bytes, s->peak_bytes, 0);

@@ -68,6 +68,7 @@ typedef struct {
         tokens_before;  /* done by earlier sessions, whose batch may have been another */
     Value first_loss;   /* of step 1 of freshly initialised weights; missing after a resume */
     Value timed_tokens; /* trained on during train_s: less than tokens after a resume */
+    bool ramp;          /* updates change their size: tokens before and timed make all */
     Value plan_bytes;   /* sum of the memory plan's rows that planned_bytes stands for */
     Value flops_update; /* of one rank */
     Value ceiling;      /* FLOP/s that mfu_measured is a share of */
@@ -131,8 +132,16 @@ typedef struct {
     double expected, found;
 } CheckFinding;
 
-/* Sessions begin at steps where a run was resumed. Tokens grow evenly within a session. */
+/* Updates of one size, from a step on. */
 typedef struct {
+    double step, tokens, per_step; /* tokens before it */
+} CheckRamp;
+
+/* Sessions begin at steps where a run was resumed. Tokens grow evenly within a session, or, in the
+ * last one, by its ramp; what sessions before it did is not known then. */
+typedef struct {
+    const CheckRamp *ramp; /* of the last session, the first row where it begins */
+    size_t ramp_rows;      /* 0: none */
     const double *starts; /* ascending; where each session after the first begins */
     size_t sessions;      /* how many of them */
     Value per_step;       /* tokens of one step of the last session */
@@ -150,6 +159,10 @@ typedef struct {
 } CheckLines;
 
 void check_lines_begin(CheckLines *lines, const double *starts, size_t sessions, Value per_step);
+void check_lines_ramp(CheckLines *lines, const CheckRamp *ramp, size_t rows);
+
+/* Tokens after a step, by the ramp. */
+double check_ramp_tokens(const CheckRamp *ramp, size_t rows, double step);
 
 /* A LineTake (record/reader.h) for lines_read; ERR_INPUT when a member is not what it must be. */
 int check_lines_take(void *lines, const cJSON *line, const char *where, long number);

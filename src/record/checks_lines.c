@@ -17,6 +17,24 @@ void check_lines_begin(CheckLines *lines, const double *starts, size_t sessions,
     }
 }
 
+void check_lines_ramp(CheckLines *lines, const CheckRamp *ramp, size_t rows)
+{
+    lines->ramp = ramp;
+    lines->ramp_rows = rows;
+    if (rows > 0) {
+        lines->session_tokens = value_of(ramp[0].tokens);
+    }
+}
+
+double check_ramp_tokens(const CheckRamp *ramp, size_t rows, double step)
+{
+    size_t at = rows - 1;
+    while (at > 0 && ramp[at].step > step) {
+        at--;
+    }
+    return ramp[at].tokens + (step - ramp[at].step) * ramp[at].per_step;
+}
+
 /* Goes on to the session that the step belongs to, with the tokens that it began with if they
  * follow. */
 static void enter_session(CheckLines *lines, double step)
@@ -33,7 +51,9 @@ static void enter_session(CheckLines *lines, double step)
         if (last) {
             lines->session_from = start;
             lines->session_s = 0;
-            lines->session_tokens = lines->anchored ? value_of(lines->anchor_tokens) : (Value){0};
+            lines->session_tokens = lines->ramp_rows > 0 ? value_of(lines->ramp[0].tokens)
+                                    : lines->anchored    ? value_of(lines->anchor_tokens)
+                                                         : (Value){0};
         }
     }
 }
@@ -72,6 +92,15 @@ static void take_tokens(CheckLines *lines, double step, double tokens, long numb
         bool good = tokens == expected && lines->slope.number > 0;
         note(&lines->tokens, good, number, expected, tokens);
     }
+}
+
+/* The same by the ramp; returns the mean tokens of a step since the line before. */
+static Value take_ramp(CheckLines *lines, double step, double tokens, long number)
+{
+    double expected = check_ramp_tokens(lines->ramp, lines->ramp_rows, step);
+    double before = check_ramp_tokens(lines->ramp, lines->ramp_rows, lines->session_from);
+    note(&lines->tokens, tokens == expected, number, expected, tokens);
+    return (Value){step > lines->session_from, (expected - before) / (step - lines->session_from)};
 }
 
 /* Training lines rise by themselves, evaluations too, and none falls behind a line before it. */
@@ -113,9 +142,15 @@ int check_lines_take(void *context, const cJSON *line, const char *where, long n
         }
         return 0;
     }
-    take_tokens(lines, step, tokens.number, number);
-    if (ms.known && tok_s.known && lines->slope.known) {
-        double expected = lines->slope.number, found = 1e-3 * ms.number * tok_s.number;
+    Value per_step = {0}; /* mean since the line before */
+    if (lines->ramp_rows == 0) {
+        take_tokens(lines, step, tokens.number, number);
+        per_step = lines->slope;
+    } else if (in_last_session(lines)) {
+        per_step = take_ramp(lines, step, tokens.number, number);
+    }
+    if (ms.known && tok_s.known && per_step.known) {
+        double expected = per_step.number, found = 1e-3 * ms.number * tok_s.number;
         bool good =
             ms.number >= 0 && fabs(found - expected) <= CHECK_LINE_RATE_SLACK * fabs(expected);
         note(&lines->rate, good, number, expected, found);

@@ -77,6 +77,8 @@ int event_log_line(Events *events, const cJSON *run, const cJSON *line, double w
         {"ms", "speed/ms_per_step"},
         {"peak_bytes", "memory/peak_bytes"},
         {"val_loss", "val/loss"},
+        {"noise_scale", "noise/sequences"},
+        {"noise_tokens", "noise/tokens"},
     };
     Value step = json_value(line, "step");
     if (!(step.known && step.number >= 0 && step.number <= JSON_WHOLE_MAX)) {

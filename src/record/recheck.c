@@ -34,6 +34,8 @@ typedef struct {
     TimerReport phases;
     CheckInput input; /* ranks 0: run.json does not say */
     Value per_step;   /* tokens of one step of one rank in the last session */
+    CheckRamp *ramp;  /* of the last session */
+    size_t ramp_rows;
     double *starts;   /* where the sessions after the first began, ascending */
     size_t sessions;
     const cJSON *stored;  /* in the file: the verdicts of the run itself; NULL: none */
@@ -99,6 +101,30 @@ static void read_sessions(JsonReader *reader, const cJSON *tree, RunFile *run)
     }
 }
 
+/* Sizes of updates, where they change. */
+static void read_ramp(JsonReader *reader, const cJSON *tree, RunFile *run)
+{
+    const cJSON *row, *rows = json_read_array(reader, tree, "ramp");
+    JsonReader inside = {reader->path, "ramp", reader->code};
+    run->ramp = mem_zalloc((size_t)cJSON_GetArraySize(rows) + 1, sizeof *run->ramp);
+    cJSON_ArrayForEach(row, rows)
+    {
+        Value step = json_read_count(&inside, row, "step");
+        Value tokens = json_read_count(&inside, row, "tokens");
+        Value per_step = json_read_count(&inside, row, "per_step");
+        if (!step.known || !tokens.known || !per_step.known) {
+            json_wrong(&inside,
+                       !step.known     ? "step"
+                       : !tokens.known ? "tokens"
+                                       : "per_step",
+                       "a whole number");
+        }
+        run->ramp[run->ramp_rows++] = (CheckRamp){step.number, tokens.number, per_step.number};
+    }
+    reader->code = inside.code;
+    run->input.ramp = run->ramp_rows > 0;
+}
+
 static void read_plan(JsonReader *reader, const cJSON *tree, CheckInput *input)
 {
     const cJSON *row, *plan = json_read_array(reader, tree, "memory_plan");
@@ -140,7 +166,7 @@ static void read_summary(JsonReader *reader, const cJSON *tree, RunFile *run)
     reader->code = inside.code;
 }
 
-/* run->starts is the caller's to free, also after a failure. */
+/* run->starts and run->ramp are the caller's to free, also after a failure. */
 static int read_run(const char *path, const cJSON *tree, RunFile *run)
 {
     JsonReader reader = {.path = path, .inside = ""};
@@ -153,6 +179,7 @@ static int read_run(const char *path, const cJSON *tree, RunFile *run)
     read_shape(&reader, tree, run);
     run->input.flops_update = json_read_number(&reader, tree, "model.flops_update");
     read_sessions(&reader, tree, run);
+    read_ramp(&reader, tree, run);
     read_plan(&reader, tree, &run->input);
     Value own = json_read_number(&reader, tree, "machine.sgemm_gflops");
     Value device = json_read_number(&reader, tree, "machine.device_matmul_gflops");
@@ -246,7 +273,11 @@ static void settle_input(RunFile *run, const CheckLines *lines)
     CheckInput *in = &run->input;
     Summary *s = &run->summary;
     in->first_loss = run->started_from[0] == '\0' ? lines->first_loss : (Value){0};
-    if (s->steps.known && lines->per_step.known) {
+    if (s->steps.known && run->ramp_rows > 0) {
+        in->timed_tokens =
+            value_of(check_ramp_tokens(run->ramp, run->ramp_rows, s->steps.number) -
+                     run->ramp[0].tokens);
+    } else if (s->steps.known && lines->per_step.known) {
         in->timed_tokens =
             value_of((s->steps.number - (double)in->steps_before) * lines->per_step.number);
     }
@@ -332,6 +363,7 @@ static int check_run(const char *dir, const char *path, RunFile *run, Checks *ch
         }
         Value per_step = {run->per_step.known, run->per_step.number * (double)run->input.ranks};
         check_lines_begin(&lines, run->starts, run->sessions, per_step);
+        check_lines_ramp(&lines, run->ramp, run->ramp_rows);
         code = lines_read(dir, check_lines_take, &lines, NULL);
     }
     if (code == 0) {
@@ -366,6 +398,7 @@ int recheck_dir(const char *dir, Checks *checks)
         *checks = (Checks){0};
     }
     free(run.starts);
+    free(run.ramp);
     cJSON_Delete(tree);
     free(path);
     return code;

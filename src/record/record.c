@@ -51,6 +51,9 @@ static cJSON *describe(const RecordInfo *info)
     if (info->total_steps > 0) {
         json_put_whole(run, "total_steps", info->total_steps);
     }
+    if (info->ramp != NULL) {
+        json_put_item(run, "ramp", json_copy(info->ramp));
+    }
     cJSON *model = spec_json(info->spec);
     json_put_whole(model, "parameters", info->parameters);
     json_put_number(model, "flops_update", info->flops_update);
@@ -303,6 +306,9 @@ int record_step(Record *record, const RecordStep *step)
     json_put(line, "tok_s", step->tok_s);
     json_put(line, "ms", step->ms);
     json_put(line, "peak_bytes", step->peak_bytes);
+    json_put(line, "noise_scale", step->noise_scale);
+    json_put(line, "noise_error", step->noise_error);
+    json_put(line, "noise_tokens", step->noise_tokens);
     return put_line(record, line);
 }
 

@@ -23,6 +23,7 @@ typedef struct {
     const cJSON *given;       /* names of options that somebody gave; may be NULL: left out */
     const cJSON *machine;     /* may be NULL: null */
     const cJSON *legs;        /* the run's, this one last; may be NULL: left out */
+    const cJSON *ramp;        /* sizes of updates in this leg; NULL: all are alike, left out */
     const RecordMemory *plan; /* peaks are not looked at */
     int plan_rows;
     bool events; /* every line goes into a TensorBoard event file in dir, too */
@@ -51,6 +52,8 @@ typedef struct {
     Value loss, lr, grad_norm, tok_s, ms;
     Value peak_bytes; /* so far, where the model is computed */
     int64_t left_out; /* of the tokens: those that did not count in the loss */
+    Value noise_scale, noise_error; /* in sequences */
+    Value noise_tokens;             /* the scale in tokens */
 } RecordStep;
 
 /* Each appends one line to metrics.jsonl, which has reached the system when this returns. A line

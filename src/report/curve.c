@@ -100,6 +100,10 @@ static int add_line(void *context, const cJSON *line, const char *where, long nu
     if (cJSON_IsNumber(loss)) {
         curve_add(curve, &curve->train, step, loss->valuedouble);
     }
+    const cJSON *noise = json_get(line, "noise_scale");
+    if (cJSON_IsNumber(noise)) {
+        curve_add(curve, &curve->noise, step, noise->valuedouble);
+    }
     if (validation == NULL) {
         curve_add_mark(curve, step, json_number(line, "tokens"), json_number(line, "ms"));
     } else if (cJSON_IsNumber(validation)) {
@@ -122,6 +126,7 @@ void curve_free(Curve *curve)
 {
     free(curve->train.points);
     free(curve->validation.points);
+    free(curve->noise.points);
     free(curve->marks);
     *curve = (Curve){0};
 }

@@ -7,6 +7,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "report/branches.h"
 #include "report/chart.h"
 #include "report/findings.h"
 #include "report/page.h"
@@ -115,6 +116,7 @@ static void add_tables(Content *content)
                                "\"val_loss\",\"peak_bytes\"]}]");
         entries = standard;
     }
+    content->table_count += branches_table(&content->results, &content->tables[0]);
     cJSON_ArrayForEach(entry, entries)
     {
         if (content->table_count == MAX_TABLES) {

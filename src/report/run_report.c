@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define CURVE_TITLE "Loss over the updates"
+#define NOISE_TITLE "Gradient noise scale over the updates"
 
 static void add_series(Plot *plot, const char *label, const CurveLine *line)
 {
@@ -40,6 +41,42 @@ static int draw(const Curve *curve, const char *out)
                    : err_set(ERR_INPUT, "%s: no loss is recorded, so none is drawn", out);
     plot_free(&plot);
     return code;
+}
+
+/* False where none was measured, or it cannot be drawn. */
+static bool draw_noise(const Curve *curve, const char *out)
+{
+    Plot plot = {.kind = PLOT_LINES,
+                 .title = mem_strdup(NOISE_TITLE),
+                 .x_title = mem_strdup("update"),
+                 .y_title = mem_strdup("sequences")};
+    add_series(&plot, "noise scale", &curve->noise);
+    bool measured = plot_has_values(&plot);
+    int code = measured ? plot_draw(&plot, out, "noise") : 0;
+    if (code != 0) {
+        log_warn("%s", err_message());
+    }
+    plot_free(&plot);
+    return measured && code == 0;
+}
+
+/* What the noise scale says about the batch. */
+static void put_noise(Pages *pages, const cJSON *run)
+{
+    double scale = json_number(run, "summary.noise_scale");
+    double error = json_number(run, "summary.noise_error");
+    if (isnan(scale)) {
+        return;
+    }
+    char spread[64] = "";
+    if (!isnan(error)) {
+        snprintf(spread, sizeof spread, " ± %.2g", error);
+    }
+    char *text = mem_format("Gradient noise scale of the last updates: %.3g%s sequences (%.3g "
+                            "tokens) per update. Batches above about that waste tokens.",
+                            scale, spread, json_number(run, "summary.noise_tokens"));
+    pages_put(pages, text, "", "\n\n", "<p>", "</p>\n");
+    free(text);
 }
 
 typedef struct {
@@ -111,11 +148,15 @@ static char *value_of_fact(const cJSON *run, const Fact *fact)
     return isnan(number) ? NULL : mem_format("%s%s", text, leg);
 }
 
-static int write_pages(const cJSON *run, bool drawn, const char *out)
+static int write_pages(const cJSON *run, bool drawn, bool noise, const char *out)
 {
     Pages pages = {0};
     pages_open(&pages, json_text_or(run, "model.name", "run"));
     int code = drawn ? pages_put_figure(&pages, out, "", "loss", CURVE_TITLE) : 0;
+    put_noise(&pages, run);
+    if (code == 0 && noise) {
+        code = pages_put_figure(&pages, out, "", "noise", NOISE_TITLE);
+    }
     pages_mark(&pages, "| | |\n| --- | --- |\n", "<table>\n");
     for (size_t i = 0; i < FACT_COUNT; i++) {
         char *value = value_of_fact(run, &facts[i]);
@@ -145,7 +186,7 @@ int run_report(const char *run_dir, const char *out)
         if (!drawn) {
             log_warn("%s", err_message());
         }
-        code = write_pages(run, drawn, out);
+        code = write_pages(run, drawn, draw_noise(&curve, out), out);
     }
     curve_free(&curve);
     cJSON_Delete(run);

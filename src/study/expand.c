@@ -118,6 +118,9 @@ static int make_run(const Recipe *recipe, int64_t index, int factor, int repeat,
                 vary(run, &axis->options[k].items[point], recipe_axis_shows(axis, k), recipe->path);
         }
     }
+    if (code == 0 && recipe->trunk_runs != NULL) {
+        code = config_set(&run->cfg, "resume", recipe->trunk_runs[repeat]);
+    }
     code = code != 0 ? code : config_check(&run->cfg);
     if (code == 0 && run->cfg.data[0] == '\0') {
         code = err_set(ERR_INPUT, "%s: base needs data", recipe->path);

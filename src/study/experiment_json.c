@@ -96,6 +96,7 @@ static cJSON *experiment_json(const Experiment *e)
         json_put_item(tree, "baseline", setting_json(&recipe->baseline));
     }
     json_put(tree, "target_loss", recipe->target_loss);
+    json_put(tree, "tolerance", recipe->tolerance);
     if (recipe->probe.count > 0) {
         cJSON *probe = json_object();
         json_put_item(probe, "factors",

@@ -105,12 +105,14 @@ static const char *reason_against(const ExperimentRun *run, const PeerTools *too
     return run->obstacle != NULL                         ? "pacer itself cannot run them here"
            : run->plan.spec.mixer == MIXER_TTT           ? "it is given no TTT layers to train"
            : !has_peer_parts(&run->plan.spec)            ? "it has no such models"
-           : cfg->init[0] != '\0'                        ? "it does not go on from given weights"
+           : cfg->init[0] != '\0' || cfg->branch_at > 0  ? "it does not go on from given weights"
            : cfg->device == DEVICE_REF                   ? "it knows no device ref"
            : cfg->dtype == CONFIG_DTYPE_FP8              ? "it has no fp8 of its own"
            : cfg->documents == CONFIG_DOCUMENTS_SEPARATE ? "it joins documents"
            : cfg->optimizer != OPTIMIZER_ADAMW           ? "it trains with AdamW"
            : cfg->parametrization == CONFIG_PARAMETRIZATION_MUP ? "it has no mup"
+           : cfg->minutes > 0                            ? "it does not train by the clock"
+           : cfg->batch_ramp[0] != '\0'                  ? "its updates are of one size"
            : device_of((DeviceId)cfg->device)->count != NULL && cfg->ranks > tools->gpus
                ? "they have more ranks than it finds GPUs"
                : NULL;
@@ -120,7 +122,8 @@ static const char *reason_against(const ExperimentRun *run, const PeerTools *too
 static const char *const without_meaning[] = {
     "ddp",        "comm-dtype", "bucket-mb",    "graph",       "ttt-keep",     "memory-limit",
     "ttt",        "mini-batch", "ttt-lr",       "resume",      "comm-timeout", "oversubscribe",
-    "save-every", "keep",       "verify-every", "tensorboard", "save-minutes"};
+    "save-every", "keep",       "verify-every", "tensorboard", "save-minutes",
+    "noise-scale", "batch-ramp", "ramp-lr"};
 
 /* Attention that keeps the probabilities, or the library's one call for what does not. */
 static void map_attention(ExperimentRun *run)

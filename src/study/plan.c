@@ -38,7 +38,9 @@ static Value predict_seconds(const Run *run)
     if (!ceilings_find(&key, product, &ceiling, date) || !(ceiling > 0)) {
         return (Value){0};
     }
-    return value_of(run->plan.flops_update * (double)run->total_steps / ceiling);
+    double updates = (double)run->length.total_tokens / (double)run->tokens_per_update;
+    return run->length.seconds > 0 ? value_of(run->length.seconds)
+                                   : value_of(run->plan.flops_update * updates / ceiling);
 }
 
 static int plan_run(Config *cfg, Reply *reply)
@@ -57,7 +59,7 @@ static int plan_run(Config *cfg, Reply *reply)
                             .bytes = value_of((double)run.plan.total),
                             .seconds = predict_seconds(&run),
                             .steps = run.total_steps,
-                            .tokens = size_product(run.total_steps, run.tokens_per_update)};
+                            .tokens = run.length.total_tokens};
     code = run_check_fits(&run);
     run_close(&run);
     return code;

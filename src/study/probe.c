@@ -15,13 +15,13 @@
 
 int recipe_check_probe(const Recipe *recipe)
 {
-    static const char *const fixed[] = {"lr", "steps", "tokens", "epochs"};
-    for (size_t i = 0; recipe->probe.count > 0 && i < sizeof fixed / sizeof fixed[0]; i++) {
-        if (recipe_varies(recipe, recipe->axis_count, fixed[i])) {
+    for (int i = -1; recipe->probe.count > 0 && (i < 0 || config_lengths[i] != NULL); i++) {
+        const char *fixed = i < 0 ? "lr" : config_lengths[i];
+        if (recipe_varies(recipe, recipe->axis_count, fixed)) {
             return err_set(ERR_INPUT,
                            "%s: lr-probe finds a rate for runs of one length; an axis over %s "
                            "leaves it nothing to find; leave one of the two out",
-                           recipe->path, fixed[i]);
+                           recipe->path, fixed);
         }
     }
     return 0;
@@ -68,10 +68,10 @@ static void show_rates(Recipe *recipe)
 
 void recipe_make_probe(Recipe *recipe)
 {
-    static const char *const lengths[] = {"steps", "tokens", "epochs", "warmup"};
-    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
-        setting_remove(&recipe->base, lengths[i]);
+    for (int i = 0; config_lengths[i] != NULL; i++) {
+        setting_remove(&recipe->base, config_lengths[i]);
     }
+    setting_remove(&recipe->base, "warmup");
     char tokens[32];
     snprintf(tokens, sizeof tokens, "%" PRId64, recipe->probe.tokens);
     setting_add(&recipe->base, "tokens", tokens, 0);

@@ -148,6 +148,11 @@ void recipe_clear_skips(Recipe *recipe)
 
 void recipe_free(Recipe *recipe)
 {
+    for (int i = 0; recipe->trunk_runs != NULL && i < recipe->repeats; i++) {
+        free(recipe->trunk_runs[i]);
+    }
+    free(recipe->trunk_runs);
+    setting_free(&recipe->trunk);
     recipe_clear_axes(recipe);
     recipe_clear_skips(recipe);
     setting_free(&recipe->base);

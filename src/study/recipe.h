@@ -52,6 +52,9 @@ typedef struct {
     int lr_rule;  /* LrRule */
     double lr_at; /* global batch at which lr stands as it is given */
     LrProbe probe;
+    SettingList trunk; /* options of the run that the runs branch from, over base; none: no branches */
+    char **trunk_runs; /* by repeat: its run directory; NULL: none yet */
+    Value tolerance;   /* nats of loss that a larger batch may cost */
     unsigned peers;         /* programs to run beside pacer: bit i is peer_name(i) */
     int drop_checkpoints;   /* of runs that are done: 0 or 1 */
     cJSON *tables, *charts; /* arrays, as experiment.json has them */
@@ -66,6 +69,9 @@ int recipe_load(Recipe *recipe, const char *path, bool smoke, RecipeMetricCheck 
 void recipe_free(Recipe *recipe); /* a no-op on a zeroed one */
 void recipe_clear_axes(Recipe *recipe);
 void recipe_clear_skips(Recipe *recipe);
+
+/* Puts settings over others. Of options that answer one question the new one stands. */
+void recipe_replace_base(SettingList *base, const SettingList *over);
 
 /* Helpers over settings. */
 void setting_add(SettingList *list, const char *option, const char *value, int line);

@@ -27,7 +27,7 @@ struct RecipeKey {
     RecipeRead *item;           /* of a list of tables or charts */
     bool needed;
 };
-#define RECIPE_MAX_KEYS 20
+#define RECIPE_MAX_KEYS 32
 
 int reader_fault(const RecipeReader *reader, const yaml_node_t *node, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -55,20 +55,19 @@ static int read_name(RecipeReader *reader, const RecipeKey *key, yaml_node_t *no
     return code;
 }
 
-/* Puts base of the small version over the other. Of options that answer one question the new one
- * stands. */
-static void replace_base(SettingList *base, const SettingList *over)
+void recipe_replace_base(SettingList *base, const SettingList *over)
 {
-    static const char *const groups[][3] = {{"steps", "tokens", "epochs"},
-                                            {"accum", "global-batch", "accum"}};
+    static const char *const sizes[] = {"accum", "global-batch", "batch-ramp", NULL};
+    const char *const *const groups[] = {config_lengths, sizes};
     for (int i = 0; i < over->count; i++) {
         const Setting *new = &over->items[i];
         setting_remove(base, new->option);
         for (int g = 0; g < 2; g++) {
-            bool member = strcmp(groups[g][0], new->option) == 0 ||
-                          strcmp(groups[g][1], new->option) == 0 ||
-                          strcmp(groups[g][2], new->option) == 0;
-            for (int k = 0; member && k < 3; k++) {
+            bool member = false;
+            for (int k = 0; groups[g][k] != NULL; k++) {
+                member = member || strcmp(groups[g][k], new->option) == 0;
+            }
+            for (int k = 0; member && groups[g][k] != NULL; k++) {
                 if (setting_find(over, groups[g][k]) == NULL) {
                     setting_remove(base, groups[g][k]);
                 }
@@ -82,7 +81,7 @@ static int read_base(RecipeReader *reader, const RecipeKey *key, yaml_node_t *no
 {
     SettingList given = {0};
     int code = reader_settings(reader, key, node, &given);
-    replace_base(base, &given);
+    recipe_replace_base(base, &given); /* the small version's over the other */
     setting_free(&given);
     return code;
 }
@@ -394,6 +393,8 @@ static const RecipeKey keys_of_recipe[] = {
     {.name = "target-loss", .read = read_value, .at = offsetof(Recipe, target_loss)},
     {.name = "lr-rule", .read = read_lr_rule},
     {.name = "lr-probe", .read = read_lr_probe, .at = offsetof(Recipe, probe)},
+    {.name = "trunk", .read = read_base, .at = offsetof(Recipe, trunk)},
+    {.name = "tolerance", .read = read_value, .at = offsetof(Recipe, tolerance)},
     {.name = "peers", .read = read_peers, .at = offsetof(Recipe, peers)},
     {.name = "checkpoints",
      .read = reader_choice,

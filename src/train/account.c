@@ -35,7 +35,7 @@ void account_fetched(Session *s)
     if (stamps == NULL) {
         return;
     }
-    int64_t accum = s->run.setup.accum;
+    int64_t accum = s->trainer.setup.accum;
     /* The update's stamps lie behind those of its last micro-step. */
     const int64_t *tail = stamps + (accum - 1) * STAMP_MICRO;
     int64_t end = tail[STAMP_UPDATE];

@@ -5,6 +5,7 @@
  * A checkpoint is written under another name, made durable, and renamed: a folder named step-N
  * is complete, whenever the program was killed. RUN/ckpt/latest is a symbolic link to the
  * newest, replaced by a rename too, and never to a folder that is removed. */
+#include "train/noise.h"
 #include "train/trainer.h"
 
 struct cJSON;
@@ -20,7 +21,10 @@ typedef struct {
     uint64_t seed;
     int64_t seq;
     double train_seconds;             /* spent in training so far, over all sessions */
+    double clock_seconds;             /* --minutes: used of the budget */
+    double warm_share;                /* --minutes: part of it that the warm-up took */
     double first_loss, best_val_loss; /* NAN: none yet */
+    Noise noise;                      /* of --noise-scale */
     const struct cJSON *legs; /* of the run, as in run.json; NULL: unknown. Saved, never loaded */
     const char *scales;       /* trainer_scales_text; NULL: none. The trainer's, saved and loaded */
 } TrainState;

@@ -51,9 +51,18 @@ static cJSON *state_object(const TrainState *state, const ModelSpec *spec, const
     add_whole(object, "seq", (uint64_t)state->seq);
     json_put_or_null(object, "train_s",
                      (Value){isfinite(state->train_seconds), state->train_seconds});
+    if (state->clock_seconds > 0) {
+        json_put_number(object, "clock_s", state->clock_seconds);
+        json_put_number(object, "warm_share", state->warm_share);
+    }
     json_put_or_null(object, "first_loss", (Value){isfinite(state->first_loss), state->first_loss});
     json_put_or_null(object, "best_val_loss",
                      (Value){isfinite(state->best_val_loss), state->best_val_loss});
+    if (state->noise.weight > 0) {
+        char *noise = noise_text(&state->noise);
+        json_put_text(object, "noise", noise);
+        free(noise);
+    }
     cJSON *model = json_put_object(object, "model");
     json_put_text(model, "name", spec->name);
     for (const SpecField *field = spec_fields; field->name != NULL; field++) {
@@ -134,8 +143,14 @@ static int parse_state(const char *path, const cJSON *object, StateFile *out)
         state->data_digest = 0; /* from before it was kept */
     }
     state->train_seconds = json_number(object, "train_s");
+    state->clock_seconds = fmax(json_number(object, "clock_s"), 0); /* missing: nothing is used */
+    state->warm_share = fmin(fmax(json_number(object, "warm_share"), 0), 1);
     state->first_loss = json_number(object, "first_loss");
     state->best_val_loss = json_number(object, "best_val_loss");
+    const char *noise = json_text(object, "noise");
+    if (noise != NULL && !noise_take(&state->noise, noise)) {
+        return err_set(ERR_INPUT, "%s: the sums of the noise scale are damaged", path);
+    }
     const cJSON *scales = json_get(object, "fp8_scales");
     state->scales = cJSON_IsString(scales) ? scales->valuestring : NULL;
     out->config = find_tree(object, "config");

@@ -108,11 +108,14 @@ static void send_next(Ddp *ddp)
     const DdpSetup *s = &ddp->setup;
     int index = ddp->sent++;
     const Bucket *bucket = &ddp->buckets[index];
+    Tensor own = tensor_rows(ddp->grad, bucket->first, bucket->count);
+    if (tensor_given(ddp->own_sq) && ddp->measures) {
+        op_sum_squares(ddp->ctx, own, ddp->own_sq, index == 0 ? MODE_SET : MODE_ADD);
+    }
     Tensor from = ddp->grad;
     if (tensor_given(ddp->wire)) {
         from = ddp->wire;
-        op_cast(ddp->ctx, tensor_rows(ddp->grad, bucket->first, bucket->count),
-                tensor_rows(from, bucket->first, bucket->count));
+        op_cast(ddp->ctx, own, tensor_rows(from, bucket->first, bucket->count));
     }
     if (ddp->channel == NULL) {
         return;
@@ -158,6 +161,9 @@ void ddp_end(Ddp *ddp)
             ddp_wait(ddp);
         }
     }
+    if (tensor_given(ddp->own_sq)) {
+        ddp_sum(ddp, ddp->own_sq);
+    }
     ddp_wait(ddp);
     if (tensor_given(ddp->wire)) {
         op_cast(ddp->ctx, ddp->wire, ddp->grad);
@@ -180,10 +186,10 @@ void ddp_wait(Ddp *ddp)
 }
 
 /* A bucket is sent in two calls; it is gathered in one and waited for, or naive and waited for;
- * then the sums of loss and norm and the waits for everything. */
+ * then the sums of loss, norm and own_sq and the waits for everything. */
 int64_t ddp_spans(const Ddp *ddp)
 {
-    return 4 * (int64_t)ddp->count + 8;
+    return 4 * (int64_t)ddp->count + 9;
 }
 
 void ddp_gather(Ddp *ddp, Tensor weights)

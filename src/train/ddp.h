@@ -44,6 +44,8 @@ typedef struct {
     Channel *channel; /* NULL: one rank, or planning */
     Ctx *ctx;
     Tensor grad, wire; /* (flat); wire is none when gradients travel as they are */
+    Tensor own_sq;     /* (1) acc; none: nobody asks. Summed over ranks at the end of an update */
+    bool measures;     /* own_sq is the squared norm of what this rank sends; else it is there */
 } Ddp;
 
 /* Cuts the table's buffer into buckets. With one rank there are none. */

@@ -42,6 +42,10 @@ static void fill_summary(Session *s, const TimerReport *report, Summary *out)
                      .planned_bytes = value_of((double)s->run.plan.blocks),
                      .timer_overhead = value_of(account_overhead(s, report->wall_s)),
                      .phases = report};
+    NoiseScale noise = session_noise(s);
+    out->noise_scale = noise.scale;
+    out->noise_error = noise.error;
+    out->noise_tokens = session_noise_tokens(s, noise);
     const PhaseReport *steps_taken = &report->phases[SPAN_UPDATE];
     if (steps_taken->count > 0) {
         out->step_p50_ms = value_of(1e3 * steps_taken->p50_s);
@@ -124,15 +128,15 @@ static RunState status_of(int code)
 static void run_checks(const Session *s, const Summary *summary, bool complete, Checks *checks)
 {
     const Run *run = &s->run;
-    int64_t steps = s->state.step - s->first_step;
     CheckInput input = {.batch = run->setup.batch,
-                        .accum = run->setup.accum,
+                        .accum = run->cfg->accum,
                         .seq = run->setup.seq,
                         .ranks = s->ranks,
                         .vocab = run->setup.spec.vocab,
                         .steps_before = s->first_step,
                         .tokens_before = s->first_tokens,
-                        .timed_tokens = value_of((double)(steps * run->tokens_per_update)),
+                        .timed_tokens = value_of((double)session_tokens(s)),
+                        .ramp = run->length.ramp.count > 1,
                         .plan_bytes = value_of((double)run->plan.blocks),
                         .flops_update = value_of(run->plan.flops_update),
                         .complete = complete};
@@ -174,12 +178,12 @@ static int take_slowest(Session *s, Summary *summary)
 /* Rates by the time of the slowest rank. */
 static void fill_rates(Session *s, Summary *out)
 {
-    double steps = (double)(s->state.step - s->first_step), seconds = out->train_s.number;
-    if (steps <= 0 || seconds <= 0) {
+    double tokens = (double)session_tokens(s), seconds = out->train_s.number;
+    if (tokens <= 0 || seconds <= 0) {
         return;
     }
-    out->tok_s = value_of(steps * (double)s->run.tokens_per_update / seconds);
-    double rate = s->run.plan.flops_update * steps / seconds; /* of one rank */
+    out->tok_s = value_of(tokens / seconds);
+    double rate = session_flops(s) / seconds; /* of one rank */
     const Backend *backend = s->run.backend;
     double stated =
         backend->stated_rate != NULL ? backend->stated_rate(backend, s->run.setup.dtype) : 0;

@@ -55,7 +55,7 @@ static void tell_validation(const Session *s)
 {
     pacer_validation told = {.size = sizeof told,
                              .step = s->state.step,
-                             .steps = s->run.total_steps,
+                             .steps = session_steps(s),
                              .loss = s->val_loss,
                              .best = s->state.best_val_loss};
     if (s->watcher != NULL && s->watcher->validation != NULL &&
@@ -104,8 +104,8 @@ static int evaluate(Session *s)
         s->state.best_val_loss = s->val_loss;
     }
     timers_enter(&s->timers, PHASE_LOG);
-    log_info("step %lld/%lld  val_loss %.4f", (long long)s->state.step,
-             (long long)s->run.total_steps, s->val_loss);
+    log_info("step %lld/%lld  val_loss %.4f", (long long)s->state.step, (long long)session_steps(s),
+             s->val_loss);
     if (session_leads(s)) {
         tell_validation(s);
         code = record_eval(s->record, s->state.step, s->val_loss);
@@ -120,9 +120,9 @@ static int evaluate(Session *s)
 /* Forward and backward of every micro-step, then the update. */
 static int step(Session *s)
 {
-    const TrainerSetup *setup = &s->run.setup;
+    const TrainerSetup *setup = &s->trainer.setup;
     comm_at_step(s->comm, s->state.step + 1);
-    s->rate = schedule_rate(&s->run.schedule, s->state.step);
+    pace_update(s);
     int code = trainer_step(&s->trainer, s->prefetch, s->rate, s->state.step, NULL);
     if (code != 0 && s->ranks > 1) { /* an error that the others do not know of */
         log_error("rank %d on %s: %s", s->rank, comm_host(s->comm), err_message());
@@ -134,7 +134,7 @@ static int step(Session *s)
     }
     s->state.step++;
     s->state.sequences += (uint64_t)(setup->batch * setup->accum * s->ranks);
-    s->state.tokens += s->run.tokens_per_update;
+    s->state.tokens += setup->accum * s->run.length.ramp.micro_tokens;
     return 0;
 }
 
@@ -165,7 +165,23 @@ static bool is_needed(const Session *s)
     const Config *cfg = s->run.cfg;
     int64_t step = s->state.step;
     return is_due(s) || every(step, cfg->eval_every) || every(step, cfg->save_every) ||
-           s->save_next || step == s->run.total_steps || signals_pending() != 0;
+           s->save_next || step == s->run.total_steps || signals_pending() != 0 ||
+           ramp_accum(&s->run.length.ramp, step) != s->trainer.setup.accum;
+}
+
+/* What the update fetched last tells of the noise in its gradient; one that has a single gradient,
+ * or no token that counts, tells nothing. */
+static void measure_noise(Session *s)
+{
+    const Trainer *t = &s->trainer;
+    int64_t pieces = t->setup.accum * s->ranks;
+    if (!t->setup.noise || pieces < 2 || !(t->fetched_counted > 0)) {
+        return;
+    }
+    double trace, mean_sq;
+    noise_estimate(t->fetched_piece_sq, s->grad_norm * s->grad_norm, t->setup.batch, pieces, &trace,
+                   &mean_sq);
+    noise_add(&s->state.noise, trace, mean_sq);
 }
 
 /* Fetches losses: all of them, or so many that the device is no more than `ahead` steps ahead of
@@ -178,6 +194,9 @@ static bool settle(Session *s, int64_t ahead)
         account_fetched(s);
         s->state.counted += (int64_t)s->trainer.fetched_counted;
         finite = isfinite(s->loss) && isfinite(s->grad_norm);
+        if (finite) {
+            measure_noise(s);
+        }
         if (s->first_step == 0 && s->trainer.fetched == 1) {
             s->state.first_loss = s->loss;
             s->own_first_loss = s->ranks > 1 ? s->trainer.fetched_own_loss : s->loss;
@@ -202,7 +221,7 @@ static int diverged(Session *s)
         "the %s became %f at step %lld%s; no checkpoint was written since it happened. Try a lower "
         "--lr (now %g), a longer --warmup (now %lld steps) or a smaller --clip (now %g), and "
         "check the data",
-        what, value, (long long)step, where, s->run.cfg->lr, (long long)s->run.schedule.warmup,
+        what, value, (long long)step, where, s->run.cfg->lr, (long long)s->run.length.warmup,
         s->run.cfg->clip);
 }
 
@@ -235,8 +254,8 @@ typedef struct {
 } StepNews;
 
 /* What ranks have to say to each other after a step: whether their weights are still the same,
- * whether one of them was told to stop, whether the first one is about to write, and whether it is
- * time for a checkpoint, by the first rank's clock: that is made a step late, so that all ranks
+ * whether one of them was told to stop, whether the first one is about to write, how much of the
+ * time is used, and whether it is time for a checkpoint, by the first rank's clock: that is made a step late, so that all ranks
  * make it after the same step. */
 static int meet(Session *s, StepNews *news)
 {
@@ -247,8 +266,10 @@ static int meet(Session *s, StepNews *news)
         timers_enter(&s->timers, PHASE_COMM_EXPOSED);
     }
     int code = every(s->state.step, s->run.cfg->verify_every) ? session_verify_weights(s) : 0;
-    double any[] = {-signals_pending(), is_telling(s), due};
-    code = code == 0 && together ? comm_max(s->comm, any, 3) : code;
+    double any[] = {-signals_pending(), is_telling(s), due, 0, 0};
+    pace_read(s, &any[3]);
+    code = code == 0 && together ? comm_max(s->comm, any, 5) : code;
+    pace_take(s, &any[3]);
     if (together) {
         timers_leave(&s->timers, PHASE_COMM_EXPOSED);
     }
@@ -260,19 +281,22 @@ static int meet(Session *s, StepNews *news)
 /* One finished step: live line, recorded line; neither unless the first rank tells. */
 static int tell(Session *s, double seconds, bool tells)
 {
-    int64_t step = s->state.step, steps = s->run.total_steps;
+    int64_t step = s->state.step, steps = session_steps(s);
     /* A mean over about the last 20 steps. */
     s->step_seconds =
         s->step_seconds > 0 ? s->step_seconds + 0.05 * (seconds - s->step_seconds) : seconds;
     s->line_steps++;
+    s->line_tokens += s->trainer.setup.accum * s->run.length.ramp.micro_tokens;
     s->line_seconds += seconds;
-    double tokens = (double)(s->line_steps * s->run.tokens_per_update);
-    double tok_s = s->line_seconds > 0 ? tokens / s->line_seconds : 0;
+    double tok_s = s->line_seconds > 0 ? (double)s->line_tokens / s->line_seconds : 0;
     if (!tells || !session_leads(s)) {
         return 0;
     }
     char duration[CLOCK_DURATION_SIZE];
     double left = (double)(steps - step) * s->step_seconds;
+    if (s->run.length.seconds > 0) {
+        left = (1 - fmin(s->used, 1)) * s->run.length.seconds;
+    }
     (log_is_terminal() ? log_live : log_info)(
         "step %lld/%lld  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s  %s left", (long long)step,
         (long long)steps, s->loss, s->rate, s->grad_norm, tok_s, clock_duration(left, duration));
@@ -280,6 +304,7 @@ static int tell(Session *s, double seconds, bool tells)
     if (!is_due(s)) {
         return 0;
     }
+    NoiseScale noise = session_noise(s);
     RecordStep line = {.step = step,
                        .tokens = s->state.tokens,
                        .loss = value_of(s->loss),
@@ -288,8 +313,11 @@ static int tell(Session *s, double seconds, bool tells)
                        .tok_s = value_of(tok_s),
                        .ms = value_of(1e3 * s->line_seconds / (double)s->line_steps),
                        .peak_bytes = value_of((double)trainer_peak_bytes(&s->trainer)),
-                       .left_out = s->state.tokens - s->state.counted};
-    s->line_steps = 0;
+                       .left_out = s->state.tokens - s->state.counted,
+                       .noise_scale = noise.scale,
+                       .noise_error = noise.error,
+                       .noise_tokens = session_noise_tokens(s, noise)};
+    s->line_steps = s->line_tokens = 0;
     s->line_seconds = 0;
     if (s->watcher != NULL && s->watcher->step != NULL) {
         pacer_step told = {.size = sizeof told,
@@ -315,6 +343,7 @@ static int loop(Session *s)
     const Config *cfg = s->run.cfg;
     s->saved_step = s->first_step;
     s->saved_at = clock_seconds();
+    s->clock_began = s->saved_at - s->state.clock_seconds;
     StepNews early;
     int met = meet(s, &early);
     if (met != 0 || early.signal != 0) {
@@ -339,6 +368,7 @@ static int loop(Session *s)
         account_host_update(s, seconds);
         s->session_seconds += seconds;
         s->state.train_seconds += seconds;
+        pace_end(s);
         bool last = s->state.step == s->run.total_steps;
         /* Where the first rank writes, the others wait for it here: in their next step it would
          * count as training. */
@@ -374,9 +404,9 @@ static int loop(Session *s)
 static void tell_passes(const Session *s)
 {
     const Run *run = &s->run;
-    double tokens = (double)run->total_steps * (double)run->tokens_per_update;
+    double tokens = (double)run->length.total_tokens;
     double passes = tokens / (double)run->tokens_per_epoch;
-    if (run->tokens_per_epoch == 0) {
+    if (run->tokens_per_epoch == 0 || run->length.seconds > 0) {
         return;
     }
     log_info("%.3g passes over %lld tokens of data", passes, (long long)run->tokens_per_epoch);
@@ -403,10 +433,17 @@ static void announce(const Session *s)
     log_info("Training %s (%lld parameters) on %s with %s in %s%s, into %s", run->setup.spec.name,
              (long long)run->plan.parameters, run->cfg->data, device, dtype_name(run->setup.dtype),
              ranks, s->dir);
-    log_info("%lld updates of %lld tokens (batch %lld x accum %lld x seq %lld); memory %.1f MiB; "
+    char updates[64];
+    snprintf(updates, sizeof updates, "%lld updates", (long long)run->total_steps);
+    if (run->length.seconds > 0) {
+        snprintf(updates, sizeof updates, "%g minutes of updates", run->cfg->minutes);
+    }
+    log_info("%s of %lld tokens (batch %lld x accum %lld x seq %lld)%s%s; memory %.1f MiB; "
              "%.3g FLOP per token; %s",
-             (long long)run->total_steps, (long long)run->tokens_per_update,
+             updates, (long long)run->tokens_per_update,
              (long long)run->setup.batch, (long long)run->setup.accum, (long long)run->setup.seq,
+             run->length.ramp.count > 1 ? " at first, then --batch-ramp " : "",
+             run->length.ramp.count > 1 ? run->cfg->batch_ramp : "",
              (double)run->plan.total / (1024.0 * 1024.0),
              run->plan.flops_update * s->ranks / (double)run->tokens_per_update,
              setup_mixer_name(&run->setup));
@@ -417,8 +454,8 @@ static void conclude(const Session *s)
 {
     char text[CLOCK_DURATION_SIZE], leg[128] = "";
     int64_t steps = s->state.step - s->first_step;
-    double tokens = (double)(steps * s->run.tokens_per_update);
-    double rate = s->run.plan.flops_update * (double)steps / s->session_seconds; /* of one rank */
+    double tokens = (double)session_tokens(s);
+    double rate = session_flops(s) / s->session_seconds; /* of one rank */
     Value ceiling = machine_ceiling(&s->machine);
     if (s->first_step > 0) {
         snprintf(leg, sizeof leg, "; since step %lld: %lld in %s", (long long)s->first_step,
@@ -431,6 +468,13 @@ static void conclude(const Session *s)
              rate * 1e-9, ceiling.known ? 100e-9 * rate / ceiling.number : NAN);
     if (s->evaluated) {
         log_info("train loss %.4f, validation loss %.4f", s->loss, s->val_loss);
+    }
+    NoiseScale noise = session_noise(s);
+    if (noise.scale.known) {
+        log_info("gradient noise scale %.3g +- %.2g sequences (%.3g tokens): updates above about "
+                 "that waste tokens",
+                 noise.scale.number, noise.error.known ? noise.error.number : NAN,
+                 session_noise_tokens(s, noise).number);
     }
 }
 
@@ -468,9 +512,8 @@ static int run_session(const Config *cfg, Comm *comm, const TrainWatcher *watche
         }
     }
     if (result != NULL) {
-        int64_t tokens = (s.state.step - s.first_step) * s.run.tokens_per_update;
         *result = (TrainResult){mem_strdup(s.dir), s.loss, s.val_loss,
-                                (double)tokens / s.session_seconds};
+                                (double)session_tokens(&s) / s.session_seconds};
     }
     session_close(&s);
     return code;

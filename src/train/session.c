@@ -117,6 +117,9 @@ static int choose_checkpoint(Session *s, char **checkpoint)
     const char *resume = s->run.cfg->resume;
     *checkpoint = NULL;
     bool here = io_has(s->dir, "ckpt/latest");
+    if (s->run.cfg->branch_at > 0 && (strcmp(resume, "auto") == 0 || strcmp(resume, "never") == 0)) {
+        return err_set(ERR_INPUT, "--branch-at: give --resume DIR, the run that is left");
+    }
     if (strcmp(resume, "never") == 0) {
         return !here ? 0
                      : err_set(ERR_INPUT,
@@ -126,6 +129,16 @@ static int choose_checkpoint(Session *s, char **checkpoint)
     }
     if (strcmp(resume, "auto") == 0) {
         return here ? checkpoint_find(s->dir, checkpoint) : 0;
+    }
+    if (s->run.cfg->branch_at > 0) {
+        *checkpoint =
+            mem_format("%s/ckpt/step-%lld", resume, (long long)s->run.cfg->branch_at);
+        return io_has(*checkpoint, "state.json")
+                   ? 0
+                   : err_set(ERR_INPUT,
+                             "--branch-at %lld: %s has no checkpoint of that update; the run "
+                             "keeps one with --save-every and --keep 0",
+                             (long long)s->run.cfg->branch_at, resume);
     }
     int code = checkpoint_find(resume, checkpoint);
     if (code == 0 && *checkpoint == NULL) {
@@ -188,6 +201,9 @@ static int start_state(Session *s)
         s->state.data_digest = dataset_digest(&s->run.data); /* an older checkpoint has none */
         s->first_step = s->state.step;
         s->first_tokens = s->state.tokens;
+        if (s->run.length.seconds > 0 && s->state.clock_seconds >= s->run.length.seconds) {
+            s->run.total_steps = s->first_step; /* all of the time is used */
+        }
         log_info("Going on from %s: step %lld, %lld tokens", checkpoint, (long long)s->state.step,
                  (long long)s->state.tokens);
     }
@@ -224,6 +240,30 @@ int session_memory(const Session *s, RecordMemory rows[MEM_KINDS])
     return count;
 }
 
+/* Sizes of the updates of this session: from which step on, how many tokens were trained on before,
+ * tokens per update. NULL: all are alike. */
+static cJSON *ramp_json(const Session *s)
+{
+    const BatchRamp *ramp = &s->run.length.ramp;
+    if (ramp->count < 2) {
+        return NULL;
+    }
+    cJSON *rows = json_array();
+    int64_t before = s->first_tokens - ramp_tokens(ramp, s->first_step); /* other options' doing */
+    for (int i = 0; i < ramp->count; i++) {
+        bool passed = i + 1 < ramp->count && ramp->at[i + 1].step <= s->first_step;
+        int64_t step = ramp->at[i].step > s->first_step ? ramp->at[i].step : s->first_step;
+        if (!passed) {
+            cJSON *row = json_object();
+            json_put_whole(row, "step", step);
+            json_put_whole(row, "tokens", before + ramp_tokens(ramp, step));
+            json_put_whole(row, "per_step", ramp->at[i].accum * ramp->micro_tokens);
+            json_append(rows, row);
+        }
+    }
+    return rows;
+}
+
 static int start_record(Session *s)
 {
     if (!session_leads(s)) {
@@ -234,10 +274,12 @@ static int start_record(Session *s)
     int count = session_memory(s, rows);
     rows[count++] = (RecordMemory){"loader", plan->loader, 0};
     cJSON *machine = machine_json(&s->machine), *given = config_given_json(s->run.cfg);
+    cJSON *ramp = ramp_json(s);
     RecordInfo info = {.id = s->run.id,
                        .spec = &s->run.setup.spec,
                        .parameters = plan->parameters,
-                       .total_steps = s->run.total_steps,
+                       .total_steps = s->run.total_steps < LENGTH_OPEN ? s->run.total_steps : 0,
+                       .ramp = ramp,
                        .flops_update = plan->flops_update,
                        .config = s->config,
                        .given = given,
@@ -249,6 +291,7 @@ static int start_record(Session *s)
     int code = record_open(s->dir, &info, s->first_step > 0 ? s->first_step : -1, &s->record);
     cJSON_Delete(machine);
     cJSON_Delete(given);
+    cJSON_Delete(ramp);
     return code;
 }
 

@@ -47,8 +47,11 @@ typedef struct {
     double saved_at;       /* when that was, by clock_seconds */
     bool save_next;        /* the next step ends with a checkpoint, because of the time */
     bool all_failed;       /* every rank knows that the run has failed */
+    /* --minutes, as the first rank has told all: shares of the time that are used, and that the
+     * next update will take (0: not known yet); and when no time was used, by clock_seconds. */
+    double used, next_share, clock_began;
     /* Since the last recorded line. */
-    int64_t line_steps;
+    int64_t line_steps, line_tokens;
     double line_seconds;
     /* For the time that is left. */
     double step_seconds;         /* smoothed */
@@ -72,6 +75,14 @@ int session_memory(const Session *session, RecordMemory rows[MEM_KINDS]);
  * Returns code, or ERR_CHECK when code is 0 and a check failed. */
 int session_finish(Session *session, int code);
 
+/* pace.c. update, before each: sets its size and rate, and total_steps when it is the last. end,
+ * after each: by the clock, the last has used all of the time. read:
+ * what the first rank's clock says, all others 0; take, what all have agreed on. */
+void pace_update(Session *session);
+void pace_end(Session *session);
+void pace_read(const Session *session, double shares[2]);
+void pace_take(Session *session, const double shares[2]);
+
 /* account.c: the time of the run. open, once the trainer is there; fetched, after each
  * trainer_fetch; begin, before the loop; step, after each update. */
 void account_open(Session *session);
@@ -85,6 +96,34 @@ double account_overhead(const Session *session, double wall_s); /* share that th
 static inline bool session_leads(const Session *session)
 {
     return session->rank == 0;
+}
+
+/* Tokens trained on in this session. */
+static inline int64_t session_tokens(const Session *session)
+{
+    return session->state.tokens - session->first_tokens;
+}
+
+/* FLOP of one rank in this session. */
+static inline double session_flops(const Session *session)
+{
+    const Run *run = &session->run;
+    return run->plan.flops_update * ((double)session_tokens(session) /
+                                     (double)run->tokens_per_update);
+}
+
+/* Updates of the whole run; by the clock as many as are expected now, 0: nobody knows. */
+int64_t session_steps(const Session *session);
+
+/* The noise scale of the last updates; missing without --noise-scale. */
+static inline NoiseScale session_noise(const Session *session)
+{
+    return session->trainer.setup.noise ? noise_scale(&session->state.noise) : (NoiseScale){0};
+}
+
+static inline Value session_noise_tokens(const Session *session, NoiseScale noise)
+{
+    return (Value){noise.scale.known, noise.scale.number * (double)session->run.setup.seq};
 }
 
 /* 0 when code is 0 on every rank; else every rank gets an error, its own or "another rank

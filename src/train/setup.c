@@ -362,7 +362,8 @@ int backend_open(const Config *cfg, const Comm *comm, Backend **out)
     return device->open(count > 0 ? local % count : 0, threads, out);
 }
 
-static int count_steps(Run *run)
+/* Tokens of an update and of an epoch. */
+static int count_tokens(Run *run)
 {
     const Config *cfg = run->cfg;
     const TrainerSetup *s = &run->setup;
@@ -375,7 +376,6 @@ static int count_steps(Run *run)
                        (long long)s->batch, (long long)s->seq, (long long)s->accum,
                        (long long)cfg->ranks);
     }
-    int64_t tokens_per_epoch = 0;
     if (run->data.source != NULL) {
         Loader loader;
         int code = loader_init(&loader, &run->data.train, s->seq, (uint64_t)s->spec.vocab,
@@ -383,23 +383,55 @@ static int count_steps(Run *run)
         if (code != 0) {
             return code;
         }
-        tokens_per_epoch = (int64_t)loader.windows * s->seq;
+        run->tokens_per_epoch = (int64_t)loader.windows * s->seq;
     } else if (cfg->epochs > 0) {
         return err_set(ERR_INPUT, "--epochs needs --data to know how long an epoch is");
     }
-    run->tokens_per_epoch = tokens_per_epoch;
-    run->total_steps = config_total_steps(cfg, run->tokens_per_update, tokens_per_epoch);
-    run->schedule = (Schedule){.kind = (ScheduleKind)cfg->schedule,
-                               .peak = cfg->lr,
-                               .floor = config_min_lr(cfg),
-                               .warmup = config_warmup(cfg, run->total_steps),
-                               .total = run->total_steps,
-                               .decay_fraction = cfg->wsd_decay};
-    if (run->schedule.warmup > run->total_steps) {
-        return err_set(ERR_INPUT, "--warmup %lld is longer than the run's %lld steps",
-                       (long long)run->schedule.warmup, (long long)run->total_steps);
-    }
     return 0;
+}
+
+/* The largest of what each size of an update takes, and the work of the first. */
+static void plan_ramp(Run *run)
+{
+    const BatchRamp *ramp = &run->length.ramp;
+    for (int i = 1; i < ramp->count; i++) {
+        TrainerSetup setup = run->setup;
+        TrainPlan plan;
+        setup.accum = ramp->at[i].accum;
+        trainer_plan(&setup, run->backend, &plan);
+        trainer_plan_join(&run->plan, &plan);
+    }
+}
+
+/* What the run takes, and how long it is. */
+static int plan_length(Run *run)
+{
+    const TrainerSetup *s = &run->setup;
+    trainer_plan(s, run->backend, &run->plan);
+    if (run->plan.total > INT64_MAX) {
+        return err_set(
+            ERR_INPUT,
+            "--layers %lld x --d-model %lld x --ffn %lld with --batch %lld x --seq %lld "
+            "needs more than 2^63 bytes, which cannot be planned: take less of one",
+            (long long)s->spec.layers, (long long)s->spec.width, (long long)s->spec.ffn,
+            (long long)s->batch, (long long)s->seq);
+    }
+    LengthUnits units = {.batch = s->batch,
+                         .seq = s->seq,
+                         .tokens_per_epoch = run->tokens_per_epoch,
+                         .flops_micro = run->plan.flops_update / (double)s->accum *
+                                        (double)run->cfg->ranks};
+    int code = length_count(&run->length, run->cfg, units);
+    run->total_steps = run->length.total_steps;
+    if (code == 0 && run->length.ramp.count > 1 && s->dtype == DT_E4M3) {
+        code = err_set(ERR_INPUT,
+                       "--batch-ramp: --dtype fp8 has a scale that is fixed by the size of an "
+                       "update; take --dtype bf16");
+    }
+    if (code == 0) {
+        plan_ramp(run);
+    }
+    return code;
 }
 
 static void settle_options(Run *run)
@@ -417,10 +449,11 @@ static void settle_options(Run *run)
         const char *name;
         double value;
     } others[] = {{"seq", (double)run->setup.seq},
-                  {"warmup", (double)run->schedule.warmup},
                   {"momentum", run->setup.optimizer.momentum},
-                  {"min-lr", run->schedule.floor}};
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+                  {"min-lr", run->length.schedule.floor},
+                  {"warmup", (double)run->length.warmup}}; /* unless it is a part of the time */
+    size_t count = sizeof others / sizeof others[0] - (run->length.warmup < 0);
+    for (size_t i = 0; i < count; i++) {
         snprintf(text, sizeof text, "%.15g", others[i].value);
         config_settle(cfg, others[i].name, text);
     }
@@ -436,6 +469,7 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
     s->dtype = config_dtype(cfg);
     s->graph = cfg->graph;
     s->ttt_keep = cfg->ttt_keep;
+    s->noise = cfg->noise_scale;
     s->separate = cfg->documents == CONFIG_DOCUMENTS_SEPARATE;
     s->recompute = cfg->recompute == CONFIG_RECOMPUTE_BLOCK;
     s->optimizer = (OptimizerSettings){.id = (OptimizerId)cfg->optimizer,
@@ -463,23 +497,17 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
         code = s->spec.mixer == MIXER_TTT ? check_ttt(run) : choose_attention(run);
     }
     code = code == 0 && s->dtype == DT_E4M3 ? choose_products(run) : code;
-    code = code != 0 ? code : count_steps(run);
+    code = code != 0 ? code : count_tokens(run);
+    if (code == 0) {
+        run->program = run_program(run->backend);
+        code = plan_length(run);
+    }
     if (code != 0) {
         run_close(run);
         return code;
     }
     settle_options(run);
-    run->program = run_program(run->backend);
-    trainer_plan(s, run->backend, &run->plan);
-    if (run->plan.total > INT64_MAX) {
-        code = err_set(ERR_INPUT,
-                       "--layers %lld x --d-model %lld x --ffn %lld with --batch %lld x --seq %lld "
-                       "needs more than 2^63 bytes, which cannot be planned: take less of one",
-                       (long long)s->spec.layers, (long long)s->spec.width, (long long)s->spec.ffn,
-                       (long long)s->batch, (long long)s->seq);
-        run_close(run);
-    }
-    return code;
+    return 0;
 }
 
 void run_close(Run *run)
@@ -556,10 +584,20 @@ void run_print_plan(const Run *run, FILE *file)
         print_row(file, "process, about", size_sum(run->program, plan->total));
     }
     double tokens = (double)(s->batch * s->accum * s->seq); /* of one rank, as the FLOPs are */
-    fprintf(file,
-            "Work: %.4g FLOP per update, %.4g per token, %lld tokens per update, %lld updates\n",
-            plan->flops_update, plan->flops_update / tokens, (long long)run->tokens_per_update,
-            (long long)run->total_steps);
+    fprintf(file, "Work: %.4g FLOP per update, %.4g per token, %lld tokens per update, ",
+            plan->flops_update, plan->flops_update / tokens, (long long)run->tokens_per_update);
+    const BatchRamp *ramp = &run->length.ramp;
+    for (int i = 1; i < ramp->count; i++) {
+        fprintf(file, "%lld from update %lld on, ",
+                (long long)(ramp->at[i].accum * ramp->micro_tokens),
+                (long long)(ramp->at[i].step + 1));
+    }
+    if (run->length.seconds > 0) {
+        fprintf(file, "as many updates as %g minutes have room for\n", run->cfg->minutes);
+    } else {
+        fprintf(file, "%lld updates, %lld tokens\n", (long long)run->total_steps,
+                (long long)run->length.total_tokens);
+    }
 }
 
 int run_check_fits(const Run *run)

@@ -4,7 +4,7 @@
  * plan and bench begin here. */
 #include "config/config.h"
 #include "data/dataset.h"
-#include "optim/schedule.h"
+#include "train/length.h"
 #include "train/trainer.h"
 
 typedef struct {
@@ -16,9 +16,10 @@ typedef struct {
     Backend *backend;
     TrainerSetup setup;
     TrainPlan plan;
-    int64_t tokens_per_update, total_steps;
+    int64_t tokens_per_update; /* of the first one, where they change */
+    int64_t total_steps;       /* LENGTH_OPEN: the clock will tell */
     int64_t tokens_per_epoch; /* of a pass over the training data; 0: there is none */
-    Schedule schedule;
+    RunLength length;
     int local_ranks; /* on this host: they share its memory and cores */
     size_t program;  /* bytes of the process beside the plan's: see run_program */
 } Run;

@@ -83,6 +83,12 @@ static void add_ranges(Trainer *t, bool decay)
     }
 }
 
+/* On all ranks. */
+static double update_tokens(const TrainerSetup *s)
+{
+    return (double)trainer_tokens(s) * (s->ddp.ranks > 1 ? s->ddp.ranks : 1);
+}
+
 /* Takes every lasting tensor from t->state in a fixed order and binds the model to them. */
 static void lay_out(Trainer *t)
 {
@@ -120,7 +126,8 @@ static void lay_out(Trainer *t)
     o->left_out = tensor_rows(numbers, FETCH_LEFT_OUT, 1);
     o->norm_sq = tensor_rows(numbers, FETCH_NORM_SQ, 1);
     t->own_loss = tensor_rows(numbers, FETCH_OWN_LOSS, 1);
-    o->tokens = (double)trainer_tokens(s) * (s->ddp.ranks > 1 ? s->ddp.ranks : 1);
+    t->piece_sq = tensor_rows(numbers, FETCH_PIECE_SQ, 1);
+    o->tokens = update_tokens(s);
     if (t->results.data != NULL) {
         t->stamps = (int64_t *)t->results.data + FETCH_COUNT;
     }
@@ -240,6 +247,24 @@ void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
     trainer_close(&t);
 }
 
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+void trainer_plan_join(TrainPlan *plan, const TrainPlan *other)
+{
+    plan->blocks = 0;
+    for (int i = 0; i < WORK_BLOCKS; i++) {
+        plan->sizes[i] = larger(plan->sizes[i], other->sizes[i]);
+    }
+    for (int kind = 0; kind < MEM_KINDS; kind++) {
+        plan->by_kind[kind] = larger(plan->by_kind[kind], other->by_kind[kind]);
+        plan->blocks = size_sum(plan->blocks, plan->by_kind[kind]);
+    }
+    plan->total = size_sum(plan->blocks, plan->loader);
+}
+
 /* A batch and what it takes. */
 typedef struct {
     int64_t batch;
@@ -293,6 +318,13 @@ int64_t trainer_largest_batch(const TrainerSetup *setup, Backend *backend, size_
     return fits.batch;
 }
 
+static void make_stamps(Trainer *t)
+{
+    free(t->fetched_stamps);
+    t->fetched_stamps = mem_zalloc((size_t)(t->setup.accum * STAMP_MICRO + STAMP_TAIL),
+                                   sizeof *t->fetched_stamps);
+}
+
 int trainer_open(Trainer *t, const TrainerSetup *setup, Backend *backend, const TrainPlan *plan)
 {
     begin(t, setup, backend);
@@ -307,8 +339,7 @@ int trainer_open(Trainer *t, const TrainerSetup *setup, Backend *backend, const 
     lay_out(t);
     trainer_scales_reset(t);
     if (trainer_is_stamped(t)) {
-        t->fetched_stamps = mem_zalloc((size_t)(setup->accum * STAMP_MICRO + STAMP_TAIL),
-                                       sizeof *t->fetched_stamps);
+        make_stamps(t);
     }
     if (tensor_given(t->model.rope)) {
         rope_upload(&t->model, backend, t->model.rope);
@@ -337,6 +368,22 @@ void trainer_close(Trainer *t)
     model_free(&t->model);
     free(t->fetched_stamps);
     *t = (Trainer){0};
+}
+
+void trainer_set_accum(Trainer *t, int64_t accum)
+{
+    if (accum == t->setup.accum) {
+        return;
+    }
+    PACER_ASSERT(t->posted == t->fetched, "results are under way");
+    if (t->backend->forget != NULL) {
+        t->backend->forget(t->backend);
+    }
+    t->setup.accum = accum;
+    t->optimizer.tokens = update_tokens(&t->setup);
+    if (t->fetched_stamps != NULL) {
+        make_stamps(t);
+    }
 }
 
 void trainer_trace(Trainer *t, Trace *trace)

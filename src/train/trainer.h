@@ -18,6 +18,7 @@ typedef struct {
     bool graph;     /* let the backend record and replay whole parts of a step */
     bool ttt_keep;  /* see Ctx */
     bool separate;  /* documents do not see each other */
+    bool noise;     /* measure the gradient of a piece of each update; see Trainer */
     int64_t batch, accum, seq;
     OptimizerSettings optimizer;
     MupBase mup;  /* zeroed: standard */
@@ -70,6 +71,7 @@ enum {
     FETCH_SUMS,
     FETCH_NORM_SQ = FETCH_SUMS,
     FETCH_OWN_LOSS,
+    FETCH_PIECE_SQ,
     FETCH_COUNT
 };
 
@@ -98,6 +100,9 @@ typedef struct {
     Tensor sums;                /* (FETCH_SUMS) acc: loss, and optimizer.left_out */
     Tensor loss; /* (1) acc: sum over the update so far, by its tokens whether or not they count */
     Tensor own_loss;         /* (1) acc: of this rank's own sequences; see trainer_step */
+    /* (1) acc, with setup.noise: squared norm of the gradient that the first micro-step of an update
+     * has added to it; summed over ranks. */
+    Tensor piece_sq;
     int64_t left_out;        /* own tokens of the update so far that do not count, */
     int64_t left_out_sent;   /* as the backend last got it, */
     double left_out_acc;     /* and in acc, the source of that upload */
@@ -108,6 +113,9 @@ typedef struct {
     int64_t *fetched_stamps;
     double fetched_own_loss; /* of the last fetched, if it was asked for */
     double fetched_counted;  /* of the last fetched: tokens that count, on all ranks */
+    /* Of the last fetched, with setup.noise: squared norm of the mean gradient of one rank.s
+     * micro-step, as if it were the whole update; mean over ranks. */
+    double fetched_piece_sq;
     Ddp ddp;
     Comm *comm;     /* NULL: one rank */
     bool scattered; /* zero1: the last update's weights are not all here */
@@ -132,6 +140,9 @@ static inline int64_t trainer_tokens(const TrainerSetup *setup)
  * of SIZE_MAX and nothing else; a total above INT64_MAX is no number of bytes either. */
 void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan);
 
+/* *plan also has room for what the other takes; its work stays. */
+void trainer_plan_join(TrainPlan *plan, const TrainPlan *other);
+
 /* Largest batch (sequences per micro-step) whose plan fits in `bytes`; 0 if not even 1 does. */
 int64_t trainer_largest_batch(const TrainerSetup *setup, Backend *backend, size_t bytes);
 
@@ -148,6 +159,10 @@ void rope_upload(const Model *model, Backend *backend, Tensor rope);
  * update with one micro-step has. What the backend has recorded is dropped: it holds the stamps
  * of a trace, or lacks them. */
 void trainer_trace(Trainer *trainer, Trace *trace);
+
+/* Later updates have so many micro-steps. All results are fetched. What the backend has recorded is
+ * dropped: the share of a token in the gradient is part of it. The plan has room for both. */
+void trainer_set_accum(Trainer *trainer, int64_t accum);
 
 void trainer_init_params(Trainer *trainer, uint64_t seed);
 

@@ -179,7 +179,10 @@ static void compute(Trainer *t, Mode mode, bool send)
     double scale =
         1.0 / (double)trainer_tokens(s); /* the update makes it one by those that count */
     scale /= has_ranks(t) ? s->ddp.ranks : 1;
+    bool piece = s->noise && mode == MODE_SET;
     if (send) {
+        t->ddp.own_sq = s->noise ? t->piece_sq : TENSOR_NONE;
+        t->ddp.measures = piece; /* bucket by bucket, before other ranks' gradients are in it */
         ddp_begin(&t->ddp, c);
         c->ready = on_ready;
         c->ready_user = &t->ddp;
@@ -199,6 +202,9 @@ static void compute(Trainer *t, Mode mode, bool send)
     model_backward(c, &t->model, mode);
     model_end(c, &t->model);
     c->ready = NULL;
+    if (piece && !send) {
+        op_sum_squares(c, t->optimizer.grad, t->piece_sq, MODE_SET);
+    }
     enter_computed(t, send ? PHASE_COMM_EXPOSED : PHASE_COUNT, STAMP_BACKWARD);
     if (send) {
         ddp_end(&t->ddp);
@@ -392,6 +398,10 @@ void trainer_fetch(Trainer *t, double *loss, double *grad_norm)
     *loss = mean * widen(raw, FETCH_LOSS, acc);
     *grad_norm = mean * sqrt(widen(raw, FETCH_NORM_SQ, acc));
     t->fetched_own_loss = mean * widen(raw, FETCH_OWN_LOSS, acc);
+    double ranks = t->setup.ddp.ranks > 1 ? t->setup.ddp.ranks : 1;
+    double pieces = ranks * (double)t->setup.accum;
+    t->fetched_piece_sq =
+        mean * mean * pieces * pieces / ranks * widen(raw, FETCH_PIECE_SQ, acc);
     t->fetched_counted = tokens - left_out;
 }
 

@@ -1,0 +1,193 @@
+#include "report/branches.h"
+
+#include "base/io.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Validation loss at the end, or else the training loss; NAN unless the run is done. */
+static double loss_of(const Result *run)
+{
+    double loss = json_number(run->run, "summary.val_loss");
+    loss = isnan(loss) ? json_number(run->run, "summary.train_loss") : loss;
+    return result_is_sound(run) ? loss : NAN;
+}
+
+static double batch_of(const Results *results, const Result *run)
+{
+    Metric batch = metric_named("global_batch");
+    return metric_value(&batch, results, run, -1);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const BranchRow *x = a, *y = b;
+    return x->at != y->at ? (x->at > y->at) - (x->at < y->at)
+                          : (x->batch > y->batch) - (x->batch < y->batch);
+}
+
+/* The run of a place in a repeat; NULL: none. */
+static const Result *find_run(const Results *results, double at, double batch, int repeat)
+{
+    for (int i = 0; i < results->count; i++) {
+        const Result *run = &results->runs[i];
+        if (run->repeat == repeat && result_setting_number(run, "branch-at") == at &&
+            batch_of(results, run) == batch) {
+            return run;
+        }
+    }
+    return NULL;
+}
+
+/* Means over repeats; the difference is taken within each repeat, whose branches began alike. */
+static void fill_row(const Results *results, const BranchRow *first, BranchRow *row)
+{
+    Samples loss = {0}, difference = {0};
+    int repeats = 0;
+    for (int i = 0; i < results->count; i++) {
+        repeats = results->runs[i].repeat >= repeats ? results->runs[i].repeat + 1 : repeats;
+    }
+    for (int repeat = 0; repeat < repeats && loss.count < METRIC_MAX_SAMPLES; repeat++) {
+        const Result *own = find_run(results, row->at, row->batch, repeat);
+        const Result *other = find_run(results, row->at, first->batch, repeat);
+        double value = own != NULL ? loss_of(own) : NAN;
+        double against = other != NULL ? loss_of(other) : NAN;
+        if (!isnan(value)) {
+            loss.values[loss.count++] = value;
+        }
+        if (!isnan(value - against)) {
+            difference.values[difference.count++] = value - against;
+        }
+    }
+    row->loss = estimate_of(loss.values, loss.count);
+    row->difference = estimate_of(difference.values, difference.count);
+}
+
+BranchLimit branch_limit(const BranchRow *rows, int count, double tolerance)
+{
+    BranchLimit limit = {rows[0].at, rows[0].batch, rows[0].batch, rows[0].batch};
+    bool mean = true, sure = true, possible = true, known = true;
+    for (int i = 1; i < count; i++) {
+        Estimate d = rows[i].difference;
+        mean = mean && d.mean <= tolerance;
+        sure = sure && d.mean + d.half <= tolerance;
+        possible = possible && d.mean - d.half <= tolerance;
+        known = known && !isnan(d.half);
+        limit.batch = mean ? rows[i].batch : limit.batch;
+        limit.least = sure ? rows[i].batch : limit.least;
+        limit.most = possible ? rows[i].batch : limit.most;
+    }
+    if (!known) {
+        limit.least = limit.most = NAN;
+    }
+    return limit;
+}
+
+/* The noise scale of the trunk at an update, mean over its repeats; NAN: not measured. */
+static double trunk_noise(const Results *trunk, double at)
+{
+    double sum = 0;
+    int count = 0;
+    for (int i = 0; i < trunk->count; i++) {
+        const CurveLine *line = &trunk->runs[i].curve.noise;
+        double found = NAN;
+        for (size_t k = 0; k < line->count && (double)line->points[k].step <= at; k++) {
+            found = line->points[k].loss;
+        }
+        if (!isnan(found)) {
+            sum += found;
+            count++;
+        }
+    }
+    return count > 0 ? sum / count : NAN;
+}
+
+static char *text_of(Estimate estimate, const char *format)
+{
+    char mean[32], half[32];
+    snprintf(mean, sizeof mean, format, estimate.mean);
+    snprintf(half, sizeof half, "%.4f", estimate.half);
+    return estimate.count == 0       ? mem_strdup("-")
+           : isnan(estimate.half) ? mem_strdup(mean)
+                                  : mem_format("%s ± %s", mean, half);
+}
+
+static void put_point(Table *table, const BranchRow *rows, int count, double tolerance, double noise)
+{
+    BranchLimit limit = branch_limit(rows, count, tolerance);
+    for (int i = 0; i < count; i++) {
+        Estimate d = rows[i].difference;
+        const char *verdict = i == 0                            ? "smallest"
+                              : d.count == 0                    ? "-"
+                              : isnan(d.half)                   ? "one repeat alone"
+                              : d.mean + d.half <= tolerance    ? "no loss"
+                              : !(d.mean - d.half <= tolerance) ? "loss"
+                                                                : "not told";
+        table_add_cell(table, mem_format("%.0f", rows[i].at));
+        table_add_cell(table, mem_format("%.0f", rows[i].batch));
+        table_add_cell(table, mem_format("%.0f", rows[i].tokens));
+        table_add_cell(table, text_of(rows[i].loss, "%.4f"));
+        table_add_cell(table, i == 0 ? mem_strdup("0") : text_of(d, "%+.4f"));
+        table_add_cell(table, mem_strdup(verdict));
+    }
+    char sure[96] = "", scale[96] = "";
+    if (!isnan(limit.least)) {
+        snprintf(sure, sizeof sure, " (from %.0f for sure to %.0f that cannot be ruled out)",
+                 limit.least, limit.most);
+    }
+    if (!isnan(noise)) {
+        snprintf(scale, sizeof scale, " The noise scale there was %.3g sequences.", noise);
+    }
+    table_add_note(table, mem_format("At update %.0f the largest batch without loss is %.0f "
+                                     "sequences%s%s, at a tolerance of %g nats and equal tokens.%s",
+                                     limit.at, limit.batch,
+                                     limit.batch == rows[count - 1].batch ? ", the largest tried"
+                                                                          : "",
+                                     sure, tolerance, scale));
+}
+
+bool branches_table(const Results *results, Table *table)
+{
+    if (results_axis_of(results, "branch-at") < 0) {
+        return false;
+    }
+    BranchRow *rows = mem_zalloc((size_t)results->configurations + 1, sizeof *rows);
+    int count = 0;
+    for (int i = 0; i < results->configurations; i++) {
+        const Result *run = results_first(results, i);
+        double at = run != NULL ? result_setting_number(run, "branch-at") : NAN;
+        double batch = run != NULL ? batch_of(results, run) : NAN;
+        if (!isnan(at) && !isnan(batch)) {
+            rows[count++] = (BranchRow){.at = at,
+                                        .batch = batch,
+                                        .tokens = batch * result_setting_number(run, "seq")};
+        }
+    }
+    qsort(rows, (size_t)count, sizeof *rows, by_place);
+    *table = (Table){.title = mem_strdup("Largest batch without loss")};
+    table_add_column(table, "Branched at update", true);
+    table_add_column(table, "Batch", true);
+    table_add_column(table, "Tokens per update", true);
+    table_add_column(table, "Loss", true);
+    table_add_column(table, "Against the smallest", true);
+    table_add_column(table, "Verdict", false);
+    double tolerance = json_number(results->json, "tolerance");
+    tolerance = isnan(tolerance) ? BRANCH_TOLERANCE : tolerance;
+    Results trunk = {0};
+    char *folder = io_join(results->dir, "trunk");
+    bool has_trunk = results_is_experiment(folder) && results_read(&trunk, folder) == 0;
+    for (int first = 0, next; first < count; first = next) {
+        for (next = first; next < count && rows[next].at == rows[first].at; next++) {
+            fill_row(results, &rows[first], &rows[next]);
+        }
+        put_point(table, rows + first, next - first, tolerance,
+                  has_trunk ? trunk_noise(&trunk, rows[first].at) : NAN);
+    }
+    results_free(&trunk);
+    free(folder);
+    free(rows);
+    return true;
+}

@@ -1,0 +1,225 @@
+#include "train/length.h"
+
+#include "base/assert.h"
+#include "base/err.h"
+
+#include <math.h>
+
+#define WARM_SHARE 0.05 /* of the time, as of updates elsewhere (config_warmup) */
+
+/* --- the size of updates --- */
+
+static const RampPhase *phase_of(const BatchRamp *ramp, int64_t step)
+{
+    const RampPhase *phase = &ramp->at[ramp->count - 1];
+    while (phase > ramp->at && phase->step > step) {
+        phase--;
+    }
+    return phase;
+}
+
+int64_t ramp_accum(const BatchRamp *ramp, int64_t step)
+{
+    return phase_of(ramp, step)->accum;
+}
+
+/* Micro-steps of all updates before this one. */
+static int64_t ramp_micro(const BatchRamp *ramp, int64_t step)
+{
+    const RampPhase *phase = phase_of(ramp, step);
+    return phase->micro + (step - phase->step) * phase->accum;
+}
+
+int64_t ramp_tokens(const BatchRamp *ramp, int64_t step)
+{
+    return ramp_micro(ramp, step) * ramp->micro_tokens;
+}
+
+int64_t ramp_largest(const BatchRamp *ramp)
+{
+    int64_t most = 0;
+    for (int i = 0; i < ramp->count; i++) {
+        most = ramp->at[i].accum > most ? ramp->at[i].accum : most;
+    }
+    return most;
+}
+
+/* --- how many --- */
+
+/* The end of a run in micro-steps, and how a last update that does not fit is rounded. */
+typedef struct {
+    double micro;
+    double (*round)(double updates);
+} End;
+
+static double round_down(double updates)
+{
+    return floor(updates * (1 + 1e-12)); /* 0.29 x 100 is 28.999999999999996 */
+}
+
+static bool find_end(const Config *cfg, LengthUnits units, int64_t micro_tokens, End *end)
+{
+    if (cfg->tokens > 0) {
+        *end = (End){(double)cfg->tokens / (double)micro_tokens, ceil};
+    } else if (cfg->epochs > 0) {
+        *end = (End){cfg->epochs * (double)units.tokens_per_epoch / (double)micro_tokens,
+                     round_down};
+    } else if (cfg->flops > 0) {
+        *end = (End){cfg->flops / units.flops_micro, round};
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Updates of this phase until the mark that ends it; the first update at or behind it begins the
+ * next phase. */
+static double until_mark(const RunLength *length, const RampPhase *phase, const BatchRampMark *mark,
+                         const End *end, bool by_steps)
+{
+    double micro = mark->share * (by_steps ? 0 : end->micro);
+    if (mark->tokens >= 0) {
+        micro = (double)mark->tokens / (double)length->ramp.micro_tokens;
+    } else if (by_steps) {
+        return ceil(mark->share * (double)length->total_steps * (1 - 1e-12)) - (double)phase->step;
+    }
+    return ceil((micro - (double)phase->micro) / (double)phase->accum * (1 - 1e-12));
+}
+
+/* Walks the marks. A phase that would have no update gives way to the next. */
+static int lay_ramp(RunLength *length, const Config *cfg, LengthUnits units)
+{
+    BatchRampMark marks[BATCH_RAMP_MOST];
+    BatchRamp *ramp = &length->ramp;
+    int count;
+    int code = batch_ramp_parse(cfg->batch_ramp, marks, &count);
+    if (code != 0) {
+        return err_wrap(code, "--batch-ramp");
+    }
+    End end = {0, ceil};
+    bool by_steps = !find_end(cfg, units, ramp->micro_tokens, &end);
+    ramp->count = 0;
+    RampPhase phase = {0};
+    bool over = false;
+    for (int i = 0; i < count && !over; i++) {
+        phase.accum = marks[i].sequences / (units.batch * cfg->ranks);
+        double left = by_steps ? (double)(length->total_steps - phase.step)
+                               : end.round((end.micro - (double)phase.micro) / (double)phase.accum);
+        double updates = left;
+        if (i + 1 < count) {
+            double mark = until_mark(length, &phase, &marks[i + 1], &end, by_steps);
+            over = mark >= left;
+            updates = over ? left : fmax(mark, 0);
+        }
+        updates = phase.step == 0 && left < 1 ? 1 : fmax(updates, 0); /* a run has one at least */
+        if (over && i + 1 < count) {
+            return err_set(ERR_INPUT,
+                           "--batch-ramp %s: the run ends before it comes to batch %lld; leave "
+                           "that out, or train longer",
+                           cfg->batch_ramp, (long long)marks[i + 1].sequences);
+        }
+        if (updates >= 1) {
+            ramp->at[ramp->count++] = phase;
+            phase.step += (int64_t)updates;
+            phase.micro += (int64_t)updates * phase.accum;
+        }
+    }
+    length->total_steps = phase.step;
+    length->total_tokens = phase.micro * ramp->micro_tokens;
+    return 0;
+}
+
+/* --- all of it --- */
+
+static void fill_schedule(RunLength *length, const Config *cfg)
+{
+    int64_t unit = 1, total = length->total_steps; /* of a warm-up's update, of the run */
+    if (length->seconds > 0) {
+        total = LENGTH_TICKS + 1;
+        length->warmup = cfg->warmup;
+    } else if (length->ramp.count > 1) {
+        unit = length->ramp.at[0].accum;
+        total = length->total_tokens / length->ramp.micro_tokens;
+        length->warmup = cfg->warmup >= 0 ? cfg->warmup : config_warmup(cfg, total) / unit;
+    } else {
+        length->warmup = config_warmup(cfg, total);
+    }
+    length->schedule = (Schedule){.kind = (ScheduleKind)cfg->schedule,
+                                  .peak = cfg->lr,
+                                  .floor = config_min_lr(cfg),
+                                  .warmup = length->seconds > 0 ? 0 : length->warmup * unit,
+                                  .total = total,
+                                  .decay_fraction = cfg->wsd_decay};
+}
+
+int length_count(RunLength *length, const Config *cfg, LengthUnits units)
+{
+    int64_t update = units.batch * units.seq * cfg->accum * cfg->ranks;
+    *length = (RunLength){.seconds = 60 * cfg->minutes};
+    BatchRamp *ramp = &length->ramp;
+    *ramp = (BatchRamp){.count = 1, .rule = (RampRule)cfg->ramp_lr};
+    ramp->micro_tokens = units.batch * units.seq * cfg->ranks;
+    ramp->at[0] = (RampPhase){.accum = cfg->accum};
+    if (length->seconds > 0) {
+        length->total_steps = length->total_tokens = LENGTH_OPEN;
+    } else if (cfg->flops > 0) {
+        double updates = round(cfg->flops / (units.flops_micro * (double)cfg->accum));
+        length->total_steps = updates < 1 ? 1 : updates < 1e15 ? (int64_t)updates : LENGTH_OPEN;
+    } else {
+        length->total_steps = config_total_steps(cfg, update, units.tokens_per_epoch);
+    }
+    if (cfg->batch_ramp[0] != '\0') {
+        int code = lay_ramp(length, cfg, units);
+        if (code != 0) {
+            return code;
+        }
+    } else if (length->seconds == 0) {
+        double tokens = (double)length->total_steps * (double)update;
+        length->total_tokens = tokens < 9e18 ? length->total_steps * update : INT64_MAX;
+    }
+    length->total_steps += cfg->branch_at; /* total_tokens stay those that are left */
+    fill_schedule(length, cfg);
+    if (length->schedule.warmup > length->schedule.total) {
+        return err_set(ERR_INPUT, "--warmup %lld is longer than the run's %lld steps",
+                       (long long)length->warmup, (long long)length->total_steps);
+    }
+    return 0;
+}
+
+/* --- the rate --- */
+
+/* What a batch of so many times the first one's size multiplies the rate by. */
+static double boost(const BatchRamp *ramp, int64_t accum)
+{
+    double times = (double)accum / (double)ramp->at[0].accum;
+    return ramp->rule == RAMP_SQRT ? sqrt(times) : ramp->rule == RAMP_LINEAR ? times : 1;
+}
+
+double length_rate(const RunLength *length, int64_t step)
+{
+    const BatchRamp *ramp = &length->ramp;
+    PACER_ASSERT(length->seconds == 0, "the clock says the rate");
+    if (ramp->count == 1) {
+        return schedule_rate(&length->schedule, step);
+    }
+    /* The last micro-step of the update, so that the last update has the floor. */
+    int64_t accum = ramp_accum(ramp, step);
+    return boost(ramp, accum) *
+           schedule_rate(&length->schedule, ramp_micro(ramp, step) + accum - 1);
+}
+
+double length_warm_share(void)
+{
+    return WARM_SHARE;
+}
+
+double length_rate_at(const RunLength *length, int64_t step, double share, double warm, bool last)
+{
+    Schedule schedule = length->schedule;
+    if (!last && length->warmup > step) {
+        return schedule.peak * (double)(step + 1) / (double)length->warmup;
+    }
+    schedule.warmup = (int64_t)(warm * (double)LENGTH_TICKS);
+    double tick = floor(fmin(fmax(share, 0), 1) * (double)LENGTH_TICKS);
+    return schedule_rate(&schedule, last ? LENGTH_TICKS : (int64_t)tick);
+}

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# --noise-scale from the outside: the training is the same with it, resume is exact, ranks measure
+# what single runs say of their sequences, and what cannot be measured is refused.
+# shellcheck source=tests/support/program.sh
+source "$(dirname "${BASH_SOURCE[0]}")/support/program.sh"
+
+small=(--model tiny --data builtin:bytes --layers 2 --d-model 32 --heads 2 --ffn 48 --context 32 --seq 32
+    --threads 1 --log-every 1 --eval-every 0 --quiet)
+train() { "$PACER" train "${small[@]}" "$@" 2>err || fail "train $* ended with $?"; }
+same() { cmp -s "$1/ckpt/latest/model.safetensors" "$2/ckpt/latest/model.safetensors" &&
+    cmp -s "$1/ckpt/latest/optimizer.safetensors" "$2/ckpt/latest/optimizer.safetensors"; }
+# of RUN FIELD: its values, line by line
+of() { sed -n 's/.*"'"$2"'":\([^,}]*\).*/\1/p' "$1/metrics.jsonl"; }
+noise() { of "$1" noise_scale; of "$1" noise_error; of "$1" noise_tokens; }
+
+# The same bits with and without; and measured they are.
+train --batch 2 --accum 3 --steps 9 --out plain
+train --batch 2 --accum 3 --steps 9 --noise-scale --save-every 4 --keep 0 --out noise
+same plain noise || fail "--noise-scale changes the training"
+[[ $(noise noise | wc -l) -gt 20 ]] || fail "9 lines with a noise scale expected"
+[[ -z $(noise plain) ]] || fail "a noise scale that nobody asked for"
+grep -q '"noise_tokens":[[:space:]]*[0-9]' noise/run.json || fail "the summary has no noise scale"
+
+# A run that goes on from step 4 has the same sums.
+train --batch 2 --accum 3 --steps 9 --noise-scale --resume noise/ckpt/step-4 --out resumed
+[[ $(noise resumed | sort) == "$(noise noise | sort | grep -Fxf <(noise resumed))" ]] ||
+    fail "a resumed run has another noise scale"
+sums() { grep -o '"noise":[^,]*' "$1/ckpt/latest/state.json"; }
+[[ -n $(sums noise) && $(sums resumed) == "$(sums noise)" ]] || fail "a resumed run has other sums"
+
+# A recommendation stays below it.
+most=$(sed -n 's/.*"noise_tokens":[[:space:]]*\([0-9]*\).*/\1/p' noise/run.json | head -1)
+tiny=(--model tiny --layers 2 --d-model 32 --heads 2 --ffn 48 --context 32 --seq 32 --vocab 257 --threads 1)
+expect 0 "larger updates waste tokens" plan "${tiny[@]}" --recommend --attention flash --recompute none --noise-from noise
+batch=$(sed -n 's/^pacer train.*--batch \([0-9]*\).*/\1/p' out)
+((batch >= 1 && (batch == 1 || batch * 32 <= most))) || fail "--noise-from: batch $batch for a noise scale of $most tokens"
+expect 2 "the run has no noise scale" plan "${tiny[@]}" --recommend --noise-from plain
+expect 2 "goes with --recommend" plan "${tiny[@]}" --noise-from noise
+
+expect 2 "batch 4 with accum 2, which is the same update" train "${small[@]}" --batch 8 --noise-scale --out one
+
+# Two ranks with weights that stand still (rate 0): the norms of their own gradients are those that one
+# rank alone has, update by update, on the same sequences.
+if [[ $("$PACER" --version) == *"with "*MPI* ]] && command -v mpirun >/dev/null; then
+    [[ -n ${ASAN_OPTIONS:-} ]] && export ASAN_OPTIONS=detect_leaks=0
+    still=(--lr 0 --min-lr 0 --weight-decay 0 --clip 0)
+    train "${still[@]}" --batch 3 --steps 6 --out alone
+    for ddp in naive flat overlap zero1; do
+        train "${still[@]}" --batch 3 --ranks 2 --ddp $ddp --bucket-mb 0 --steps 3 --noise-scale --out two-$ddp
+        paste -d ' ' <(of alone grad_norm | paste -d ' ' - -) <(of two-$ddp grad_norm) <(of two-$ddp noise_scale) |
+            awk '{
+                    piece = ($1 * $1 + $2 * $2) / 2; whole = $3 * $3
+                    trace = 0.98 * trace + 3 * 2 * (piece - whole); mean = 0.98 * mean + 2 * whole - piece
+                    d = $4 / (trace / mean) - 1; if (NF != 4 || !(d < 1e-4 && d > -1e-4)) { print; bad = 1 }
+                }
+                END { exit bad || NR != 3 }' >err || fail "--ddp $ddp: not the noise scale of its ranks"
+    done
+    train --batch 3 --ranks 2 --accum 2 --steps 3 --out pair
+    train --batch 3 --ranks 2 --accum 2 --steps 3 --noise-scale --out pair-noise
+    same pair pair-noise || fail "--noise-scale changes the training of two ranks"
+fi
+exit $failed
