@@ -106,6 +106,10 @@ static cJSON *experiment_json(const Experiment *e)
     if (recipe->peers != 0) {
         json_put_item(tree, "peers", peers_json(e));
     }
+    if (recipe->duel != NULL) {
+        json_put_item(tree, "duel", json_copy(recipe->duel));
+    }
+    json_put_text(tree, "command", recipe->command);
     json_put_item(tree, "axes", axes_json(recipe));
     json_put_whole(tree, "repeats", recipe->repeats);
     if (e->jobs > 1) {

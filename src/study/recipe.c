@@ -46,6 +46,27 @@ void setting_remove(SettingList *list, const char *option)
             (size_t)(list->count - at) * sizeof *list->items);
 }
 
+void setting_replace(SettingList *list, const SettingList *over)
+{
+    static const char *const groups[][3] = {{"steps", "tokens", "epochs"},
+                                            {"accum", "global-batch", "accum"}};
+    for (int i = 0; i < over->count; i++) {
+        const Setting *new = &over->items[i];
+        setting_remove(list, new->option);
+        for (int g = 0; g < 2; g++) {
+            bool member = strcmp(groups[g][0], new->option) == 0 ||
+                          strcmp(groups[g][1], new->option) == 0 ||
+                          strcmp(groups[g][2], new->option) == 0;
+            for (int k = 0; member && k < 3; k++) {
+                if (setting_find(over, groups[g][k]) == NULL) {
+                    setting_remove(list, groups[g][k]);
+                }
+            }
+        }
+    }
+    setting_add_all(list, over);
+}
+
 void setting_free(SettingList *list)
 {
     for (int i = 0; i < list->count; i++) {
@@ -160,5 +181,7 @@ void recipe_free(Recipe *recipe)
     free(recipe->about);
     cJSON_Delete(recipe->tables);
     cJSON_Delete(recipe->charts);
+    cJSON_Delete(recipe->duel);
+    free(recipe->command);
     *recipe = (Recipe){0};
 }

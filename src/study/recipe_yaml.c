@@ -55,34 +55,11 @@ static int read_name(RecipeReader *reader, const RecipeKey *key, yaml_node_t *no
     return code;
 }
 
-/* Puts base of the small version over the other. Of options that answer one question the new one
- * stands. */
-static void replace_base(SettingList *base, const SettingList *over)
-{
-    static const char *const groups[][3] = {{"steps", "tokens", "epochs"},
-                                            {"accum", "global-batch", "accum"}};
-    for (int i = 0; i < over->count; i++) {
-        const Setting *new = &over->items[i];
-        setting_remove(base, new->option);
-        for (int g = 0; g < 2; g++) {
-            bool member = strcmp(groups[g][0], new->option) == 0 ||
-                          strcmp(groups[g][1], new->option) == 0 ||
-                          strcmp(groups[g][2], new->option) == 0;
-            for (int k = 0; member && k < 3; k++) {
-                if (setting_find(over, groups[g][k]) == NULL) {
-                    setting_remove(base, groups[g][k]);
-                }
-            }
-        }
-    }
-    setting_add_all(base, over);
-}
-
 static int read_base(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *base)
 {
     SettingList given = {0};
     int code = reader_settings(reader, key, node, &given);
-    replace_base(base, &given);
+    setting_replace(base, &given);
     setting_free(&given);
     return code;
 }
