@@ -115,6 +115,7 @@ typedef struct Config {
     /* model */
     char *model;
     SpecOverrides fields; /* 0, or "preset", leaves a field as the preset has it */
+    int64_t dial;         /* size of the model as one number; 0: the preset's */
     bool ttt_keep;
 
     /* data */

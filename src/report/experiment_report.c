@@ -10,6 +10,7 @@
 #include "report/chart.h"
 #include "report/duel.h"
 #include "report/findings.h"
+#include "report/law_report.h"
 #include "report/page.h"
 #include "report/scaling.h"
 
@@ -122,6 +123,19 @@ static void add_duel(Content *content)
     free(duel);
 }
 
+static void add_law(Content *content)
+{
+    char *problem = NULL;
+    if (law_is(&content->results)) {
+        content->table_count +=
+            law_tables(&content->results, &content->tables[content->table_count], &problem);
+    }
+    if (problem != NULL) {
+        add_caution(content, mem_format("%s.", problem));
+    }
+    free(problem);
+}
+
 static void add_tables(Content *content)
 {
     const cJSON *entries = json_get(content->results.json, "tables"), *entry;
@@ -225,6 +239,7 @@ static int content_make(Content *content, const char *dir, const char *out)
     add_cautions(content);
     findings_make(&content->results, &content->findings);
     add_duel(content);
+    add_law(content);
     add_tables(content);
     code = add_charts(content, out);
     compare_machines(content);

@@ -15,6 +15,8 @@
 #define STEPS 200
 #define FIRST_THRESHOLD 1e-3 /* Huber's, before the noise is known */
 #define TUNING 1.345         /* 95 % of the efficiency of least squares for normal noise */
+#define LEAST_POWER 0.01
+#define MOST_POWER 4.0
 #define FALL 8.0             /* E, A and B below exp(-FALL) of the least loss count as 0 */
 
 /* --- what is minimised --- */
@@ -103,7 +105,7 @@ static void keep_sane(const Problem *p, Place *place)
         place->at[k] = within(place->at[k], p->z_least - FALL, p->z_least + (k > LAW_E ? 3 : 0));
     }
     for (int k = LAW_ALPHA; k <= LAW_BETA; k++) {
-        place->at[k] = within(place->at[k], log(0.01), log(4));
+        place->at[k] = within(place->at[k], log(LEAST_POWER), log(MOST_POWER));
     }
 }
 
@@ -239,6 +241,11 @@ static void fit_cost(LawFit *fit, const Problem *p, const LawPoint *points)
         xx += p->x[i] * p->x[i];
         xy += p->x[i] * cost;
     }
+    fit->sizes[0] = INFINITY;
+    for (int i = 0; i < p->count; i++) {
+        fit->sizes[0] = fmin(fit->sizes[0], points[i].parameters);
+        fit->sizes[1] = fmax(fit->sizes[1], points[i].parameters);
+    }
     fit->cost[1] = xy / xx;
     fit->cost[0] = mean - fit->cost[1] * p->x_mean;
 }
@@ -310,6 +317,12 @@ LawEstimate law_term(const LawFit *fit, int term)
     return estimate(fit->law.term[term], values);
 }
 
+bool law_tells(const LawFit *fit, int exponent)
+{
+    LawEstimate power = law_term(fit, exponent);
+    return power.low > 1.01 * LEAST_POWER && power.high < 0.99 * MOST_POWER;
+}
+
 LawEstimate law_predict(const LawFit *fit, double parameters, double tokens)
 {
     double values[LAW_RESAMPLES];
@@ -325,10 +338,10 @@ double law_tokens(const LawFit *fit, double parameters, double flops)
     return flops / exp(fit->cost[0] + fit->cost[1] * log(parameters));
 }
 
-/* By the golden section over log N, from one parameter to a budget of one token. */
+/* By the golden section over log N. */
 static double best_size(const LawFit *fit, const Law *law, double flops)
 {
-    double low = 0, high = (log(flops) - fit->cost[0]) / fit->cost[1];
+    double low = log(fit->sizes[0] / 10), high = log(fit->sizes[1] * 100);
     const double golden = (sqrt(5) - 1) / 2;
     while (high - low > 1e-6) {
         double a = high - golden * (high - low), b = low + golden * (high - low);

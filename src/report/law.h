@@ -18,7 +18,7 @@ typedef struct {
 
 #define LAW_LEAST 7 /* points */
 #define LAW_MOST 400
-#define LAW_RESAMPLES 400
+#define LAW_RESAMPLES 300
 
 typedef struct {
     Law law;
@@ -26,7 +26,8 @@ typedef struct {
     double noise;               /* standard deviation of a run's log loss about the law */
     double residuals[LAW_MOST]; /* that intervals are made of: larger where points are few */
     Law resampled[LAW_RESAMPLES];
-    double cost[2]; /* FLOP per token = exp(cost[0] + cost[1] log N), by the same runs */
+    double sizes[2]; /* the least and the greatest that was tried */
+    double cost[2];  /* FLOP per token = exp(cost[0] + cost[1] log N), by the same runs */
 } LawFit;
 
 typedef struct {
@@ -41,9 +42,14 @@ bool law_fit(LawFit *fit, const LawPoint *points, int count, uint64_t seed);
 
 LawEstimate law_term(const LawFit *fit, int term);
 
+/* Whether the points tell the exponent of a term (LAW_ALPHA, LAW_BETA): its interval does not reach
+ * the limits of the search. */
+bool law_tells(const LawFit *fit, int exponent);
+
 /* Where the loss of one more run would lie: the law's uncertainty and the noise of a run. */
 LawEstimate law_predict(const LawFit *fit, double parameters, double tokens);
 
-/* The size that is best for a budget of FLOP, and the loss of the law there. */
+/* The size that is best for a budget of FLOP, between a tenth of the least that was tried and a
+ * hundred times the greatest, and the loss of the law there. */
 LawEstimate law_best_size(const LawFit *fit, double flops, LawEstimate *loss);
 double law_tokens(const LawFit *fit, double parameters, double flops); /* that the budget buys */

@@ -181,6 +181,7 @@ void recipe_free(Recipe *recipe)
     free(recipe->about);
     cJSON_Delete(recipe->tables);
     cJSON_Delete(recipe->charts);
+    cJSON_Delete(recipe->law);
     cJSON_Delete(recipe->duel);
     free(recipe->command);
     *recipe = (Recipe){0};

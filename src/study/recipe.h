@@ -55,6 +55,7 @@ typedef struct {
     unsigned peers;         /* programs to run beside pacer: bit i is peer_name(i) */
     int drop_checkpoints;   /* of runs that are done: 0 or 1 */
     cJSON *tables, *charts; /* arrays, as experiment.json has them */
+    cJSON *law;             /* sizes, budgets and the largest run of a scaling law; else NULL */
     cJSON *duel;            /* of a duel: its plan, as experiment.json has it; else NULL */
     char *command; /* that made it, where it was no sweep of a file; else NULL */
 } Recipe;
