@@ -11,8 +11,10 @@
 #include "cli/commands.h"
 #include "comm/comm.h"
 #include "record/summary.h"
+#include "report/law_report.h"
 #include "report/metric.h"
 #include "report/report.h"
+#include "study/law.h"
 #include "study/peer.h"
 #include "study/probe.h"
 #include "study/trunk.h"
@@ -163,6 +165,7 @@ static int plan_runs(Experiment *experiment, Recipe *recipe, const char *dir, in
     }
     experiment->jobs = (int)jobs;
     code = experiment_plan(experiment);
+    code = code != 0 ? code : law_set_budgets(experiment);
     if (code != 0) {
         experiment_free(experiment);
         return code;
@@ -200,12 +203,39 @@ static int verdict(const Experiment *e)
                          doubtful, e->count);
 }
 
+/* Of a scaling law: all runs but the largest, then what they predict of it, written down. */
+static int predict_largest(Experiment *experiment)
+{
+    int all = experiment->count, before = law_runs_before(experiment);
+    if (before == all) {
+        return 0;
+    }
+    const ExperimentRun *run = &experiment->runs[before];
+    char *dir = experiment_run_path(experiment, run, ""), *text = NULL;
+    LawTarget target = {run->id, (double)run->plan.parameters, (double)run->plan.tokens,
+                        run->plan.flops_update * (double)run->plan.steps, io_exists(dir)};
+    Results results = {0};
+    experiment->count = before;
+    int code = experiment_execute(experiment);
+    experiment->count = all;
+    code = code != 0 ? code : results_read(&results, experiment->dir);
+    code = code != 0 ? code : law_register(&results, &target, &text);
+    if (code == 0) {
+        log_info("%s: %s", run->label, text);
+    }
+    results_free(&results);
+    free(text);
+    free(dir);
+    return code;
+}
+
 /* The runs that are not done yet, then the report of all. */
 static int make_runs(Experiment *experiment)
 {
     int lock;
     int code = experiment_enter(experiment, &lock);
     code = code != 0 ? code : experiment_restore(experiment);
+    code = code != 0 ? code : predict_largest(experiment);
     code = code != 0 ? code : experiment_execute(experiment);
     if (code == 0) {
         print_results(experiment);

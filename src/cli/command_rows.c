@@ -161,6 +161,23 @@ const CommandRow command_rows[COMMAND_COUNT] = {
          "sweep recipes/accumulation.yaml --smoke\n"
          "sweep recipes/batch-sweep.yaml --dry-run\n"
          "sweep recipes/strong-scaling.yaml --out experiments/scaling\n"},
+    [COMMAND_DUEL] =
+        {cmd_duel, "is B better than A, or was it the seed: a test of two configurations", " A B",
+         "Trains A and B in pairs, both runs of a pair with the same seed, and looks at the "
+         "differences of their final validation losses after every pair from --min-pairs on. It "
+         "ends as soon as the interval of the mean difference excludes 0 (B is better, or worse) or "
+         "lies within --margin of 0 (no difference that matters), and after --max-pairs as "
+         "undecided. The interval holds at all looks together: --error is the rate of wrong "
+         "verdicts of the whole duel. A and B are YAML files of train's options, or options on one "
+         "line; B on a line is A with these options in place of its own. Give both the same budget "
+         "(steps, tokens). Stopped by Ctrl-C or killed, the same command goes on. Exit status: 0 B "
+         "is better, 11 B is worse, 10 no difference that matters, 12 undecided; 1 a run failed, 2 "
+         "wrong use, 3 does not fit, 130 stopped.",
+         "duel a.yaml b.yaml\n"
+         "duel run.yaml 'lr: 2e-3'\n"
+         "duel run.yaml 'lr: 2e-3, warmup: 10' --margin 0.005 --max-pairs 20 --json verdict.json\n"
+         "duel 'data: builtin:stories, steps: 200' 'schedule: wsd' --jobs 2\n"
+         "duel run.yaml 'seed: 100000' --dry-run\n"},
     [COMMAND_WATCH] =
         {cmd_watch, "a view of a run as it goes", " RUN",
          "Shows loss curve, throughput, phases, memory and remaining time of a run directory in "

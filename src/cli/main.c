@@ -187,11 +187,11 @@ static int run_command(Command command, int argc, char **argv)
     code = command_rows[command].run(&cfg);
     if (code == ERR_INTERRUPTED || code == ERR_TERMINATED) {
         log_info("%s", err_message());
-    } else if (code != 0) {
+    } else if (code < 0) {
         log_error("%s", err_message());
     }
     config_free(&cfg);
-    return err_exit_status(code);
+    return code > 0 ? code : err_exit_status(code);
 }
 
 /* `help --man [COMMAND]` and `help --man-pages FOLDER`, which the installation calls. */

@@ -40,6 +40,7 @@ struct cJSON;
     X(PROFILE, "profile")                   \
     X(CHECK, "check")                       \
     X(SWEEP, "sweep")                       \
+    X(DUEL, "duel")                         \
     X(REPORT, "report")                     \
     X(WATCH, "watch")                       \
     X(GENERATE, "generate")                 \
@@ -116,6 +117,7 @@ typedef struct Config {
     /* model */
     char *model;
     SpecOverrides fields; /* 0, or "preset", leaves a field as the preset has it */
+    int64_t dial;         /* size of the model as one number; 0: the preset's */
     bool ttt_keep;
 
     /* data */
@@ -249,6 +251,10 @@ typedef struct Config {
     /* sweep */
     bool smoke, dry_run;
 
+    /* duel */
+    double error, margin;
+    int64_t min_pairs, max_pairs;
+
     /* general */
     char *config; /* "": none */
     bool quiet, verbose, help;
@@ -330,6 +336,9 @@ int config_parse(Config *cfg, int argc, char **argv);
 /* Sets options from a flat YAML mapping. Those set on the command line keep their value, but the
  * file's is checked too. */
 int config_load_yaml(Config *cfg, const char *path);
+
+/* The same from one line: "lr: 2e-3, warmup: 10". Messages name the line itself. */
+int config_load_line(Config *cfg, const char *options);
 
 /* Sets one option from text, as the command line would. config_check afterwards. */
 int config_set(Config *cfg, const char *name, const char *text);

@@ -102,6 +102,10 @@ static const Option options[] = {
 #define GROUP "Model"
     {"model", TEXT(model, "tiny", "NAME"), GROUP, STEP | MACHINE, REFUSED, RESULT,
      "preset; `pacer models` lists them"},
+    {"dial", INT(dial, "0", 0, 1000), GROUP, STEP | MACHINE, RECORDED, RESULT | LATER,
+     "one number for the size of a model: D layers of width 64 D with D heads, and a feed-forward of "
+     "8/3 of the width (4 times, where it has no gate) in multiples of 64; what is given by itself "
+     "stands. 0: the preset's"},
     MODEL_FIELDS(ROW, NO_ROW)
 #undef GROUP
 
@@ -295,7 +299,7 @@ static const Option options[] = {
 #define GROUP "Output"
     {"out", TEXT(out, "", "PATH"), GROUP,
      TRAINING | READING | CODING | BIT(DATA_STORIES) | BIT(PROFILE) | BIT(REPORT) | BIT(SWEEP) |
-         BIT(EXPORT) | BIT(IMPORT) | BIT(DEMO),
+         BIT(DUEL) | BIT(EXPORT) | BIT(IMPORT) | BIT(DEMO),
      FREE, 0, "run directory; without it runs/MODEL-ID",
      ALSO({BIT(PLAN), "of the run that is planned; plan itself writes no files"},
           {BIT(TOKENIZER_TRAIN), "tokenizer.json to write; - is standard output"},
@@ -305,6 +309,8 @@ static const Option options[] = {
           {BIT(PROFILE), "trace to write; without it profile.json; - is standard output"},
           {BIT(REPORT), "folder to write to; without it beside the records"},
           {BIT(SWEEP), "folder of the experiment; without it experiments/NAME"},
+          {BIT(DUEL), "folder of the duel; without it experiments/duel-ID, where ID follows from "
+                      "the options of A and B"},
           {BIT(EXPORT),
            "folder to make; with --format gguf the file, with csv or tensorboard what is "
            "written there"},
@@ -403,7 +409,7 @@ static const Option options[] = {
     {"verify", BOOL(verify, "on"), GROUP, BIT(BENCH_STEP) | BIT(BENCH_OPS), NO_RUN, 0,
      "afterwards compare loss, gradients and update of the timed step with those of the CPU, or "
      "of ref for the CPU's"},
-    {"json", TEXT(json, "", "FILE"), GROUP, MACHINE | LINK | USE, NO_RUN, 0,
+    {"json", TEXT(json, "", "FILE"), GROUP, MACHINE | LINK | USE | BIT(DUEL), NO_RUN, 0,
      "write the numbers there as JSON; - is standard output, in place of the table"},
 #undef GROUP
 
@@ -416,11 +422,21 @@ static const Option options[] = {
 #define GROUP "Experiment"
     {"smoke", BOOL(smoke, "off"), GROUP, BIT(SWEEP), NO_RUN, 0,
      "the recipe's small version, which its key smoke describes: seconds instead of hours"},
-    {"dry-run", BOOL(dry_run, "off"), GROUP, BIT(SWEEP), NO_RUN, 0,
+    {"dry-run", BOOL(dry_run, "off"), GROUP, BIT(SWEEP) | BIT(DUEL), NO_RUN, 0,
      "show the runs with their planned memory and predicted time, and run nothing"},
-    {"jobs", INT(jobs, "1", 1, 1024), GROUP, BIT(SWEEP), NO_RUN, 0,
+    {"jobs", INT(jobs, "1", 1, 1024), GROUP, BIT(SWEEP) | BIT(DUEL), NO_RUN, 0,
      "runs at once, each on its share of the processors: for losses, since speeds are then those "
      "of a part of the machine. Runs on a GPU, of several ranks or of a peer are made alone"},
+    {"error", REAL(error, "0.05", 1e-6, 0.5), GROUP, BIT(DUEL), NO_RUN, 0,
+     "error rate: how often, at most, the true difference may lie outside the interval at any "
+     "look, so how often two equal configurations may get a winner"},
+    {"margin", REAL(margin, "0.01", 0, 100), GROUP, BIT(DUEL), NO_RUN, 0,
+     "smallest difference of validation loss that matters, in nats per token; an interval within "
+     "it ends the duel without a winner. 0: every difference matters"},
+    {"min-pairs", INT(min_pairs, "3", 2, 200), GROUP, BIT(DUEL), NO_RUN, 0,
+     "pairs of runs before the first look"},
+    {"max-pairs", INT(max_pairs, "12", 2, 200), GROUP, BIT(DUEL), NO_RUN, 0,
+     "pairs of runs after which a duel that is still open ends as undecided"},
 #undef GROUP
 
 #define GROUP "Generation"

@@ -173,18 +173,29 @@ static int read_stream(Reader *reader)
     return code;
 }
 
+static int load(Reader *reader)
+{
+    /* Origins are kept as lines of cfg->config. */
+    char *kept = mem_strdup(reader->input.path);
+    free(reader->cfg->config);
+    reader->cfg->config = kept;
+    int code = read_stream(reader);
+    yaml_input_close(&reader->input);
+    return code;
+}
+
 int config_load_yaml(Config *cfg, const char *path)
 {
     Reader reader = {.cfg = cfg};
     int code = yaml_input_open(&reader.input, path);
-    if (code != 0) {
-        return code;
-    }
-    /* Origins are kept as lines of cfg->config. */
-    char *kept = mem_strdup(path);
-    free(cfg->config);
-    cfg->config = kept;
-    code = read_stream(&reader);
-    yaml_input_close(&reader.input);
-    return code;
+    return code != 0 ? code : load(&reader);
+}
+
+int config_load_line(Config *cfg, const char *options)
+{
+    Reader reader = {.cfg = cfg};
+    char *text = mem_format("{%s}", options);
+    yaml_input_text(&reader.input, options, text);
+    free(text);
+    return load(&reader);
 }

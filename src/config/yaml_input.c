@@ -33,13 +33,9 @@ int yaml_input_fault(const YamlInput *input)
     return err_set(ERR_INPUT, "%s:%d: not UTF-8 text: %s", input->path, line, problem);
 }
 
-int yaml_input_open(YamlInput *input, const char *path)
+/* Sets the parser to the beginning of the data. */
+static void begin(YamlInput *input)
 {
-    *input = (YamlInput){.path = path};
-    int code = io_read_all(path, MAX_FILE_SIZE, &input->data, &input->size);
-    if (code != 0) {
-        return code;
-    }
     /* With the encoding given, libyaml takes a byte order mark for a column. */
     bool marked = input->size >= 3 && memcmp(input->data, "\xef\xbb\xbf", 3) == 0;
     input->text = input->data + (marked ? 3 : 0);
@@ -47,7 +43,22 @@ int yaml_input_open(YamlInput *input, const char *path)
     mem_checked(yaml_parser_initialize(&input->parser) ? input : NULL, input->size);
     yaml_parser_set_encoding(&input->parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&input->parser, (const unsigned char *)input->text, input->size);
-    return 0;
+}
+
+int yaml_input_open(YamlInput *input, const char *path)
+{
+    *input = (YamlInput){.path = path};
+    int code = io_read_all(path, MAX_FILE_SIZE, &input->data, &input->size);
+    if (code == 0) {
+        begin(input);
+    }
+    return code;
+}
+
+void yaml_input_text(YamlInput *input, const char *name, const char *text)
+{
+    *input = (YamlInput){.path = name, .data = mem_strdup(text), .size = strlen(text)};
+    begin(input);
 }
 
 void yaml_input_close(YamlInput *input)

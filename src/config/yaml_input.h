@@ -16,6 +16,9 @@ typedef struct {
 
 /* 0 or an ErrCode naming the file. After a failure there is nothing to close. */
 int yaml_input_open(YamlInput *input, const char *path);
+
+/* The same of a text that is given; name stands for its path in messages. */
+void yaml_input_text(YamlInput *input, const char *name, const char *text);
 void yaml_input_close(YamlInput *input);
 
 /* What the parser stumbled over, as ERR_INPUT with file and line. */

@@ -315,6 +315,27 @@ static int apply(const char *name, const SpecOverrides *o, int64_t data_vocab, M
     return 0;
 }
 
+static void fill(int64_t *field, int64_t value)
+{
+    *field = *field != 0 ? *field : value;
+}
+
+#define DIAL_WIDTH 64 /* of a head, and what widths are multiples of */
+
+void spec_dial(const char *name, int64_t dial, SpecOverrides *o)
+{
+    const ModelSpec *preset = spec_find(name);
+    if (dial == 0 || preset == NULL) {
+        return;
+    }
+    bool gated = preset->ffn_kind == FFN_SWIGLU || preset->ffn_kind == FFN_GEGLU;
+    fill(&o->layers, dial);
+    fill(&o->heads, dial);
+    fill(&o->width, dial * DIAL_WIDTH);
+    int64_t ffn = gated ? (8 * o->width + 2) / 3 : 4 * o->width;
+    fill(&o->ffn, (ffn + DIAL_WIDTH - 1) / DIAL_WIDTH * DIAL_WIDTH);
+}
+
 int spec_resolve(const char *name, const SpecOverrides *o, int64_t data_vocab, ModelSpec *out)
 {
     int code = apply(name, o, data_vocab, out);

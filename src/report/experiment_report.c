@@ -9,7 +9,9 @@
 #include "base/mem.h"
 #include "report/branches.h"
 #include "report/chart.h"
+#include "report/duel.h"
 #include "report/findings.h"
+#include "report/law_report.h"
 #include "report/page.h"
 #include "report/scaling.h"
 
@@ -105,6 +107,35 @@ static void compare_machines(Content *content)
 }
 
 /* --- tables and charts --- */
+
+static void add_duel(Content *content)
+{
+    Duel *duel = mem_zalloc(1, sizeof *duel);
+    if (!duel_is(&content->results)) {
+        free(duel);
+        return;
+    }
+    if (duel_judge(&content->results, duel) == 0) {
+        duel_table(duel, &content->tables[content->table_count++]);
+    } else {
+        log_warn("%s", err_message());
+        add_caution(content, mem_format("The verdict is missing: %s.", err_message()));
+    }
+    free(duel);
+}
+
+static void add_law(Content *content)
+{
+    char *problem = NULL;
+    if (law_is(&content->results)) {
+        content->table_count +=
+            law_tables(&content->results, &content->tables[content->table_count], &problem);
+    }
+    if (problem != NULL) {
+        add_caution(content, mem_format("%s.", problem));
+    }
+    free(problem);
+}
 
 static void add_tables(Content *content)
 {
@@ -209,6 +240,8 @@ static int content_make(Content *content, const char *dir, const char *out)
     content->about = json_text_or(json, "about", "");
     add_cautions(content);
     findings_make(&content->results, &content->findings);
+    add_duel(content);
+    add_law(content);
     add_tables(content);
     code = add_charts(content, out);
     compare_machines(content);
@@ -364,11 +397,13 @@ static void put_machine(Pages *pages, const cJSON *machine)
 static void put_facts(Pages *pages, const Results *results)
 {
     const cJSON *json = results->json;
-    const char *recipe = json_text(json, "recipe");
+    const char *recipe = json_text(json, "recipe"), *told = json_text(json, "command");
     char text[160];
     pages_mark(pages, "## How it was made\n\n| | |\n| --- | --- |\n",
                "<h2 id=\"made\">How it was made</h2>\n<div class=\"scroll\"><table>\n");
-    if (recipe != NULL) {
+    if (told != NULL) {
+        put_fact(pages, "Command", told);
+    } else if (recipe != NULL) {
         char *word = escape_shell_path(recipe);
         char *command =
             mem_format("pacer sweep %s%s", word, json_is_true(json, "smoke") ? " --smoke" : "");

@@ -386,6 +386,8 @@ void findings_make(const Results *results, Findings *findings)
         Rule *make;
         bool all; /* about every run; else about those that pacer made itself */
     } rules[] = {
+        {rule_duel, true},
+        {rule_law, true},
         {rule_fastest, false},      {rule_peers, true},          {rule_diminishing_returns, false},
         {rule_memory, false},       {rule_communication, false}, {rule_overlap, false},
         {rule_amdahl, false},       {rule_batch_quality, false}, {rule_gap, false},

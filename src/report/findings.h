@@ -74,6 +74,7 @@ void series_free(SeriesList *list);
  * runs. */
 typedef void Rule(const Results *results, Findings *findings);
 
+Rule rule_duel, rule_law; /* duel.c, law_report.c */
 Rule rule_fastest, rule_diminishing_returns, rule_memory, rule_peers, rule_circumstances;
 Rule rule_communication, rule_overlap, rule_amdahl, rule_superlinear, rule_mean_speedup;
 Rule rule_stragglers, rule_oversubscribed;

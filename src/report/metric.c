@@ -321,6 +321,7 @@ static const Metric rows[] = {
     {"samples_epoch", "Sequences per epoch", UNIT_COUNT, false, value_samples_epoch, NULL},
     {"global_batch", "Global batch", UNIT_COUNT, false, value_global_batch, NULL},
     {"parameters", "Parameters", UNIT_COUNT, false, value_run, "model.parameters"},
+    {"budget", "FLOP budget", UNIT_COUNT, false, value_entry, "budget"},
     {"tok_s", "Throughput", UNIT_RATE, true, value_rate, NULL},
     {"tok_s_rank", "Throughput per rank", UNIT_RATE, true, value_rate_ranks, "mean"},
     {"tok_s_min", "Slowest rank", UNIT_RATE, true, value_rate_ranks, "min"},

@@ -13,6 +13,8 @@ typedef struct {
     int64_t seq;
     Value bytes, seconds;  /* seconds: predicted from FLOPs and the machine's measured ceiling */
     int64_t steps, tokens; /* in all; 0: not planned */
+    int64_t parameters;
+    double flops_update; /* of all ranks */
 } RunPlan;
 
 typedef struct {
@@ -23,6 +25,8 @@ typedef struct {
     int configuration, repeat;
     int64_t combination;  /* of the axes, skipped ones counted; the last axis varies fastest */
     int factor;           /* index in the probe's factors; -1: none */
+    double budget;        /* FLOP, of a scaling law's run; 0: none */
+    bool largest;         /* the run of a scaling law that is predicted before it is made */
     SettingList settings; /* what varies, then lr where a rule sets it, then seed */
     char *label;          /* "batch 16, accum 64" */
     RunState state;

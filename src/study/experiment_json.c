@@ -46,6 +46,10 @@ static cJSON *run_json(const ExperimentRun *run)
     json_put_or_null(object, "exit", run->exit);
     json_put_or_null(object, "planned_bytes", run->plan.bytes);
     json_put_or_null(object, "predicted_s", run->plan.seconds);
+    if (run->budget > 0) {
+        json_put_number(object, "budget", run->budget);
+        json_put_bool(object, "largest", run->largest);
+    }
     if (run->factor >= 0) {
         json_put_whole(object, "lr_factor", run->factor);
     }
@@ -107,6 +111,13 @@ static cJSON *experiment_json(const Experiment *e)
     if (recipe->peers != 0) {
         json_put_item(tree, "peers", peers_json(e));
     }
+    if (recipe->law != NULL) {
+        json_put_item(tree, "law", json_copy(recipe->law));
+    }
+    if (recipe->duel != NULL) {
+        json_put_item(tree, "duel", json_copy(recipe->duel));
+    }
+    json_put_text(tree, "command", recipe->command);
     json_put_item(tree, "axes", axes_json(recipe));
     json_put_whole(tree, "repeats", recipe->repeats);
     if (e->jobs > 1) {

@@ -59,7 +59,9 @@ static int plan_run(Config *cfg, Reply *reply)
                             .bytes = value_of((double)run.plan.total),
                             .seconds = predict_seconds(&run),
                             .steps = run.total_steps,
-                            .tokens = run.length.total_tokens};
+                            .tokens = run.length.total_tokens,
+                            .parameters = run.plan.parameters,
+                            .flops_update = run.plan.flops_update * (double)cfg->ranks};
     code = run_check_fits(&run);
     run_close(&run);
     return code;

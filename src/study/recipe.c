@@ -46,6 +46,28 @@ void setting_remove(SettingList *list, const char *option)
             (size_t)(list->count - at) * sizeof *list->items);
 }
 
+void setting_replace(SettingList *list, const SettingList *over)
+{
+    static const char *const sizes[] = {"accum", "global-batch", "batch-ramp", NULL};
+    const char *const *const groups[] = {config_lengths, sizes};
+    for (int i = 0; i < over->count; i++) {
+        const Setting *new = &over->items[i];
+        setting_remove(list, new->option);
+        for (int g = 0; g < 2; g++) {
+            bool member = false;
+            for (int k = 0; groups[g][k] != NULL; k++) {
+                member = member || strcmp(groups[g][k], new->option) == 0;
+            }
+            for (int k = 0; member && groups[g][k] != NULL; k++) {
+                if (setting_find(over, groups[g][k]) == NULL) {
+                    setting_remove(list, groups[g][k]);
+                }
+            }
+        }
+    }
+    setting_add_all(list, over);
+}
+
 void setting_free(SettingList *list)
 {
     for (int i = 0; i < list->count; i++) {
@@ -165,5 +187,8 @@ void recipe_free(Recipe *recipe)
     free(recipe->about);
     cJSON_Delete(recipe->tables);
     cJSON_Delete(recipe->charts);
+    cJSON_Delete(recipe->law);
+    cJSON_Delete(recipe->duel);
+    free(recipe->command);
     *recipe = (Recipe){0};
 }

@@ -58,6 +58,9 @@ typedef struct {
     unsigned peers;         /* programs to run beside pacer: bit i is peer_name(i) */
     int drop_checkpoints;   /* of runs that are done: 0 or 1 */
     cJSON *tables, *charts; /* arrays, as experiment.json has them */
+    cJSON *law;             /* sizes, budgets and the largest run of a scaling law; else NULL */
+    cJSON *duel;            /* of a duel: its plan, as experiment.json has it; else NULL */
+    char *command; /* that made it, where it was no sweep of a file; else NULL */
 } Recipe;
 
 /* Says whether a column or an axis of this name exists: 0, or ERR_INPUT with the reason. */
@@ -70,14 +73,14 @@ void recipe_free(Recipe *recipe); /* a no-op on a zeroed one */
 void recipe_clear_axes(Recipe *recipe);
 void recipe_clear_skips(Recipe *recipe);
 
-/* Puts settings over others. Of options that answer one question the new one stands. */
-void recipe_replace_base(SettingList *base, const SettingList *over);
-
 /* Helpers over settings. */
 void setting_add(SettingList *list, const char *option, const char *value, int line);
 void setting_add_all(SettingList *list, const SettingList *others);
 const Setting *setting_find(const SettingList *list, const char *option); /* NULL: not there */
 void setting_remove(SettingList *list, const char *option);
+
+/* Puts `over` on top. Of options that answer one question (steps, tokens) the new one stands. */
+void setting_replace(SettingList *list, const SettingList *over);
 void setting_free(SettingList *list);
 cJSON *setting_json(const SettingList *list); /* {option: value}; caller deletes */
 

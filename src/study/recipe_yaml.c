@@ -1,6 +1,7 @@
 /* Reading a recipe. The file is one mapping; its key smoke holds a mapping of the same keys,
  * which replace the outer ones in the small version (base is replaced option by option). Both
  * are read and checked, whichever is asked for. */
+#include "study/law.h"
 #include "study/recipe_reader.h"
 
 #include "base/err.h"
@@ -55,33 +56,11 @@ static int read_name(RecipeReader *reader, const RecipeKey *key, yaml_node_t *no
     return code;
 }
 
-void recipe_replace_base(SettingList *base, const SettingList *over)
-{
-    static const char *const sizes[] = {"accum", "global-batch", "batch-ramp", NULL};
-    const char *const *const groups[] = {config_lengths, sizes};
-    for (int i = 0; i < over->count; i++) {
-        const Setting *new = &over->items[i];
-        setting_remove(base, new->option);
-        for (int g = 0; g < 2; g++) {
-            bool member = false;
-            for (int k = 0; groups[g][k] != NULL; k++) {
-                member = member || strcmp(groups[g][k], new->option) == 0;
-            }
-            for (int k = 0; member && groups[g][k] != NULL; k++) {
-                if (setting_find(over, groups[g][k]) == NULL) {
-                    setting_remove(base, groups[g][k]);
-                }
-            }
-        }
-    }
-    setting_add_all(base, over);
-}
-
 static int read_base(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *base)
 {
     SettingList given = {0};
     int code = reader_settings(reader, key, node, &given);
-    recipe_replace_base(base, &given); /* the small version's over the other */
+    setting_replace(base, &given);
     setting_free(&given);
     return code;
 }
@@ -370,6 +349,56 @@ static int read_list(RecipeReader *reader, const RecipeKey *key, yaml_node_t *no
     return reader_each(reader, key, node, key->item, *list);
 }
 
+/* --- scaling laws --- */
+
+static int add_number(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *array)
+{
+    double number;
+    int code = reader_real(reader, key, node, &number);
+    if (code == 0 && !(number > 0)) {
+        code = reader_fault(reader, node, "%s: numbers above 0", key->name);
+    }
+    if (code == 0) {
+        json_append(array, cJSON_CreateNumber(number));
+    }
+    return code;
+}
+
+static int put_numbers(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
+{
+    return reader_each(reader, key, node, add_number, json_put_array(object, key->name));
+}
+
+static int put_number(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
+{
+    double number = 0;
+    int code = reader_real(reader, key, node, &number);
+    json_put_number(object, key->name, number);
+    return code != 0 || number > 0 ? code
+                                   : reader_fault(reader, node, "%s: a number above 0", key->name);
+}
+
+static int put_largest(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
+{
+    static const RecipeKey keys[] = {{.name = "dial", .read = put_number, .needed = true},
+                                     {.name = "flops", .read = put_number, .needed = true},
+                                     {.name = NULL}};
+    return reader_mapping(reader, node, key->name, keys, json_put_object(object, key->name));
+}
+
+static int read_law(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
+{
+    static const RecipeKey keys[] = {
+        {.name = "dials", .read = put_numbers, .needed = true},
+        {.name = "budgets", .read = put_numbers, .needed = true},
+        {.name = "largest", .read = put_largest},
+        {.name = NULL}};
+    Recipe *recipe = into;
+    cJSON_Delete(recipe->law);
+    recipe->law = json_object();
+    return reader_mapping(reader, node, key->name, keys, recipe->law);
+}
+
 /* --- the whole --- */
 
 static int find_smoke(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
@@ -386,6 +415,7 @@ static const RecipeKey keys_of_recipe[] = {
     {.name = "about", .read = read_text, .at = offsetof(Recipe, about)},
     {.name = "base", .read = read_base, .at = offsetof(Recipe, base)},
     {.name = "axes", .read = reader_axes},
+    {.name = "law", .read = read_law},
     {.name = "skip", .read = reader_skips},
     {.name = "repeats", .read = read_repeats, .at = offsetof(Recipe, repeats)},
     {.name = "timeout", .read = read_timeout, .at = offsetof(Recipe, timeout_s)},
@@ -421,6 +451,9 @@ static int read_root(RecipeReader *reader, yaml_node_t *root, bool smoke, Recipe
     } else if (code == 0 && smoke) {
         code = err_set(ERR_INPUT, "%s: has no key smoke, so there is no small version to run",
                        reader->input.path);
+    }
+    if (code == 0 && recipe->law != NULL) {
+        code = law_make_axis(recipe);
     }
     if (code == 0 && recipe->axis_count == 0) {
         code = err_set(ERR_INPUT, "%s: needs axes: what varies, such as `axes: [{batch: [8, 16]}]`",

@@ -26,7 +26,7 @@ int recipe_check_trunk(const Recipe *recipe)
 
 void recipe_make_trunk(Recipe *recipe)
 {
-    recipe_replace_base(&recipe->base, &recipe->trunk);
+    setting_replace(&recipe->base, &recipe->trunk);
     setting_remove(&recipe->base, "branch-at");
     setting_remove(&recipe->base, "keep");
     setting_add(&recipe->base, "keep", "0", 0);

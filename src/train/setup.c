@@ -54,7 +54,9 @@ static int check_model_name(const char *name)
 
 int setup_spec(const Config *cfg, int64_t data_vocab, ModelSpec *spec)
 {
-    int code = spec_resolve(cfg->model, &cfg->fields, data_vocab, spec);
+    SpecOverrides fields = cfg->fields;
+    spec_dial(cfg->model, cfg->dial, &fields);
+    int code = spec_resolve(cfg->model, &fields, data_vocab, spec);
     if (code == 0 && spec->mixer == MIXER_TTT && cfg->fields.context == 0 &&
         cfg->seq > spec->context) {
         spec->context = cfg->seq; /* nothing in the model depends on it */

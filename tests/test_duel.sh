@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# `pacer duel` from the outside: verdicts and exit codes, runs that diverge or fail, Ctrl-C and going on, wrong use.
+source "$(dirname "$0")/support/program.sh"
+
+cat >a.yaml <<'YAML'
+data: builtin:bytes
+layers: 1
+d-model: 16
+heads: 2
+ffn: 32
+context: 16
+batch: 4
+steps: 12
+eval-batches: 4
+threads: 1
+tensorboard: off
+lr: 1e-2
+YAML
+sed 's/lr: .*/lr: 1e-4/' a.yaml >b.yaml
+done_runs() { grep -c '"state":[[:space:]]*"done"' "$1/experiment.json"; }
+
+# --- wrong use: before anything runs ---
+
+expect 2 'duel needs an argument' duel a.yaml
+expect 2 'none.yaml' duel a.yaml none.yaml
+expect 2 'did you mean lr' duel a.yaml 'lrr: 1'
+expect 2 'the same training' duel a.yaml 'lr: 0.01'
+expect 2 'share seeds' duel a.yaml 'seed: 1338' --min-pairs 2 --max-pairs 3
+expect 2 'do not compare' duel a.yaml 'data: builtin:stories'
+expect 2 'eval-every is 0' duel a.yaml 'eval-every: 0'
+expect 2 'out is up to the duel' duel a.yaml 'out: x'
+expect 2 '--min-pairs 4 is more than --max-pairs 3' duel a.yaml b.yaml --min-pairs 4 --max-pairs 3
+expect 0 '2 to 3 pairs; error rate 0.05' duel a.yaml b.yaml --min-pairs 2 --max-pairs 3 --dry-run
+[[ ! -e experiments ]] || fail "nothing was to be run, and there is $(find experiments)"
+
+# --- a difference that no seed hides; the budget differs and is told ---
+
+expect 11 'B is worse than A by' duel a.yaml 'lr: 1e-4, steps: 11' --min-pairs 2 --max-pairs 3 --json worse.json --out worse
+grep -q 'the budgets differ: A trains on 768 tokens, B on 704' err || fail "unequal budgets are not told"
+grep -q '"verdict":[[:space:]]*"worse"' worse.json || fail "worse.json: $(cat worse.json)"
+grep -q 'B is worse than A by' worse/report.md || fail "the report has no verdict"
+[[ $(done_runs worse) == 6 ]] || fail "$(done_runs worse) runs instead of 6"
+# once more: nothing is run again, and the order was A B, B A, A B
+expect 11 'B is worse than A by' duel a.yaml 'lr: 1e-4, steps: 11' --min-pairs 2 --max-pairs 3 --out worse
+grep -q 'run 1/' err && fail "a duel that is over was run again"
+[[ $(grep -o '"configuration":[[:space:]]*[01]' worse/experiment.json | grep -o '[01]$' | tr -d '\n') == 011001 ]] ||
+    fail "the order of the runs is not A B, B A, A B"
+expect 2 'begun with max_pairs 3, not 4' duel a.yaml 'lr: 1e-4, steps: 11' --min-pairs 2 --max-pairs 4 --out worse
+
+# --- the same bits: no difference; equal but for the seed: nothing to be found by two pairs ---
+
+expect 10 'No difference that matters' duel a.yaml 'attention: naive, verify-every: 7' --min-pairs 2 --out same
+expect 12 'Undecided after 2 pairs' duel a.yaml 'seed: 100000' --min-pairs 2 --max-pairs 2 --margin 0 --error 0.001 --out seeds
+
+# --- runs that diverge count, and are named ---
+
+expect 11 'B diverged in 2 of 2 runs' duel a.yaml 'lr: 100, clip: 0, steps: 40' --min-pairs 2 --max-pairs 2 --out diverged
+grep -q 'diverged' diverged/report.md || fail "the report does not tell of runs that diverged"
+
+# --- stopped by Ctrl-C, and gone on with: B is better, by a file, two runs at once ---
+
+"$PACER" duel b.yaml a.yaml --min-pairs 2 --max-pairs 3 --out stopped >out 2>err &
+pid=$!
+await '[[ -n $(ls stopped/runs 2>/dev/null) ]]'
+kill -INT $pid
+wait $pid
+[[ $? == 130 ]] || fail "Ctrl-C did not end the duel with 130"
+expect 0 'B is better than A by' duel b.yaml a.yaml --min-pairs 2 --max-pairs 3 --out stopped --jobs 2 --json -
+[[ $(done_runs stopped) == 6 ]] || fail "$(done_runs stopped) runs instead of 6"
+
+# --- a run that cannot be made ends the duel: it says nothing about a configuration ---
+
+run=$(basename "$(find stopped/runs -mindepth 1 -maxdepth 1 -type d | sort | head -1)")
+rm -r "stopped/runs/$run"
+: >"stopped/runs/$run"
+expect 1 'so there is no verdict; the same command tries again' duel b.yaml a.yaml --min-pairs 2 --max-pairs 3 --out stopped
+rm "stopped/runs/$run"
+expect 0 'B is better than A by' duel b.yaml a.yaml --min-pairs 2 --max-pairs 3 --out stopped
+exit $failed

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Sizes by one dial, and recipes of a scaling law that are wrong; test_recipes.sh makes the runs of one.
+source "$(dirname "$0")/support/program.sh"
+
+# 2 x 10,000 x 256 of embedding and head; per layer 4 x 256^2 + 3 x 256 x 704 and two norms of 256; the last norm.
+expect 0 "$((2 * 10000 * 256 + 4 * (4 * 256 * 256 + 3 * 256 * 704 + 2 * 256) + 256)) parameters" plan --model llama-22m --dial 4
+# GPT-2 has no gate: 12 x 128^2 + 13 x 128 per layer, tied, learned positions.
+expect 0 "$((50257 * 128 + 1024 * 128 + 2 * (12 * 128 * 128 + 13 * 128) + 2 * 128)) parameters" plan --model gpt2-124m --dial 2
+# What is given by itself stands.
+expect 0 "$((2 * 10000 * 256 + 2 * (4 * 256 * 256 + 3 * 256 * 704 + 2 * 256) + 256)) parameters" plan --model llama-22m --dial 4 --layers 2
+
+recipe() { # LAW, then more keys on stdin
+    cat <<YAML
+name: law
+base: {model: tiny, data: "builtin:bytes", context: 16, batch: 1, threads: 1}
+law: $1
+YAML
+    cat
+}
+grid='dials: [1, 2, 3], budgets: [2e9, 4e9, 8e9]'
+recipe "{$grid, largest: {dial: 2, flops: 3e10}}" <<<'' >law.yaml
+expect 0 '10 runs of 10 configurations' sweep law.yaml --dry-run
+grep -q '^10 *dial 2' out || fail "the largest run is not the last one"
+# Equal FLOP: steps of dial 2 double with the budget.
+awk '/^2 .*dial 2/ { a = $5 } /^5 .*dial 2/ { b = $5 } END { exit !(b >= 2 * a - 1 && b <= 2 * a + 1) }' out ||
+    fail "steps do not follow the budget: $(cat out)"
+recipe "{$grid}" <<<'axes: [{lr: [1e-3, 2e-3]}]' >law.yaml
+expect 2 'law makes all runs of its recipe; leave out axes' sweep law.yaml --dry-run
+recipe "{dials: [1, 2], budgets: [1e7]}" <<<'' >law.yaml
+expect 2 'give at least 10' sweep law.yaml --dry-run
+recipe "{dials: [1.5], budgets: [1e9]}" <<<'' >law.yaml
+expect 2 'a dial is a whole number' sweep law.yaml --dry-run
+recipe "{dials: [1, 2]}" <<<'' >law.yaml
+expect 2 'law needs the key budgets' sweep law.yaml --dry-run
+recipe "{$grid, largest: {dial: 2}}" <<<'' >law.yaml
+expect 2 'largest needs the key flops' sweep law.yaml --dry-run
+exit $failed
