@@ -98,6 +98,17 @@ static const Case cases[] = {
       .rope_high = 30,
       .rope_context = 16,
       .rope_gain = 1.25}},
+    {"mistral-7b",
+     "llama",
+     {.layers = 1,
+      .width = 32,
+      .heads = 2,
+      .kv_heads = 1,
+      .head_dim = 16,
+      .ffn = 33,
+      .vocab = TOKENS,
+      .context = 9,
+      .window = 9}},
     {"qwen2.5-0.5b",
      "qwen2",
      {.layers = 2,
@@ -427,7 +438,9 @@ static void check_fields(const Gguf *g, const Made *m, const Case *k)
     } else {
         assert_null(field_of(g, "llama.rope.scaling.type"));
     }
-    if (s->window > 0) {
+    if (s->window >= s->context) { /* changes nothing */
+        assert_null(field_of(g, "llama.attention.sliding_window"));
+    } else if (s->window > 0) {
         snprintf(name, sizeof name, "%s.attention.sliding_window", k->arch);
         expect_whole(g, name, strcmp(k->arch, "gemma2") == 0 ? 7 : 9);
     }
@@ -522,6 +535,9 @@ static void test_gguf__refuses_by_name(void **state)
         {"qwen3-0.6b",
          "--window 5",
          {.layers = 2, .width = 64, .heads = 4, .kv_heads = 2, .vocab = TOKENS, .window = 5}},
+        {"mistral-7b",
+         "llama models do not compute --window 5",
+         {.layers = 2, .width = 64, .heads = 4, .kv_heads = 2, .vocab = TOKENS, .window = 5}},
         {"gemma-2-2b",
          "--full-every 3",
          {.layers = 3, .width = 64, .heads = 4, .vocab = TOKENS, .window = 5, .full_every = 3}},
@@ -541,7 +557,7 @@ static void test_gguf__refuses_by_name(void **state)
     exchange_expect(gguf_export(&m.model, GGUF_F32, path), "has no tokenizer");
     exchange_write(m.folder, "tokenizer.json",
                    "{\"model\": {\"type\": \"Unigram\", \"vocab\": []}}");
-    exchange_expect(gguf_export(&m.model, GGUF_F32, path), "byte-level");
+    exchange_expect(gguf_export(&m.model, GGUF_F32, path), "Unigram");
     free(json);
     unmake(&m);
     assert_false(io_exists(path));

@@ -49,6 +49,7 @@ typedef struct {
 static const Architecture architectures[] = {
     {.type = "gpt2", .name = "gpt2", .ffn = FFN_GELU},
     {.type = "llama", .name = "llama", .ffn = FFN_SWIGLU, .neighbours = true},
+    {.type = "mistral", .name = "llama", .ffn = FFN_SWIGLU, .neighbours = true},
     {.type = "qwen2", .name = "qwen2", .ffn = FFN_SWIGLU},
     {.type = "qwen3", .name = "qwen3", .ffn = FFN_SWIGLU},
     {.type = "gemma2", .name = "gemma2", .ffn = FFN_GEGLU, .sandwich = true, .full_every = 2},
@@ -56,13 +57,15 @@ static const Architecture architectures[] = {
 };
 
 /* The field of a model that llama.cpp's of this architecture have otherwise, or NULL: they take
- * windows by the pattern they know, and scale scores by the width of a head. */
+ * windows by the pattern they know, or none at all (one as long as the context changes nothing),
+ * and scale scores by the width of a head. */
 static const char *other_field(const Architecture *arch, const ModelSpec *s)
 {
     double plain = 1 / sqrt((double)s->head_dim);
-    return s->ffn_kind != arch->ffn                                            ? "ffn-kind"
-           : s->window > 0 && arch->full_every == 0                            ? "window"
-           : s->window > 0 && s->full_every != arch->full_every                ? "full-every"
+    return s->ffn_kind != arch->ffn                                           ? "ffn-kind"
+           : s->window > 0 && arch->full_every == 0 && s->window < s->context ? "window"
+           : s->window > 0 && arch->full_every > 0 && s->full_every != arch->full_every
+               ? "full-every"
            : s->score_scale > 0 && fabs(s->score_scale - plain) > 1e-6 * plain ? "score-scale"
                                                                                : NULL;
 }
@@ -167,7 +170,13 @@ void gguf_put_text(FILE *to, const void *text, size_t size)
 }
 
 /* Numbers of the types of fields. */
-enum { FIELD_U32 = 4, FIELD_F32 = 6, FIELD_BOOL = 7, FIELD_TEXT = GGUF_TEXT, FIELD_ARRAY = 9 };
+enum {
+    FIELD_U32 = 4,
+    FIELD_F32 = GGUF_F32_ELEMENT,
+    FIELD_BOOL = 7,
+    FIELD_TEXT = GGUF_TEXT,
+    FIELD_ARRAY = 9
+};
 
 static void begin_field(GgufFields *fields, const char *name, int type)
 {
@@ -182,7 +191,7 @@ void gguf_field_whole(GgufFields *fields, const char *name, int64_t value)
     gguf_put_whole(fields->to, (uint64_t)value, 4);
 }
 
-static void put_real(FILE *to, double value)
+void gguf_put_real(FILE *to, double value)
 {
     float narrow = (float)value;
     uint32_t bits;
@@ -193,7 +202,7 @@ static void put_real(FILE *to, double value)
 void gguf_field_real(GgufFields *fields, const char *name, double value)
 {
     begin_field(fields, name, FIELD_F32);
-    put_real(fields->to, value);
+    gguf_put_real(fields->to, value);
 }
 
 void gguf_field_bool(GgufFields *fields, const char *name, bool value)
@@ -277,7 +286,7 @@ static void put_dimensions(GgufFields *fields, const Architecture *arch, const M
     if (s->rope_base > 0) {
         put_rope(fields, arch, s);
     }
-    if (s->window > 0) {
+    if (s->window > 0 && arch->full_every > 0) {
         gguf_field_whole(fields, own_name(arch, "attention.sliding_window", name), s->window);
     }
     const struct {

@@ -22,9 +22,10 @@ typedef struct {
 } GgufFields;
 
 /* Element types of arrays, as the format numbers them. */
-enum { GGUF_I32 = 5, GGUF_TEXT = 8 };
+enum { GGUF_I32 = 5, GGUF_F32_ELEMENT = 6, GGUF_TEXT = 8 };
 
 void gguf_put_whole(FILE *to, uint64_t value, int bytes); /* little-endian */
+void gguf_put_real(FILE *to, double value); /* f32 */
 void gguf_put_text(FILE *to, const void *text, size_t size);
 void gguf_field_whole(GgufFields *fields, const char *name, int64_t value); /* u32 */
 void gguf_field_real(GgufFields *fields, const char *name, double value);   /* f32 */
@@ -34,3 +35,7 @@ void gguf_field_array(GgufFields *fields, const char *name, int type, uint64_t c
 
 /* Fields of the tokenizer, for a model with that many rows of the embedding. gguf_vocab.c */
 int gguf_put_vocab(GgufFields *fields, const HfModel *model);
+
+/* Those of one whose merges start from characters: for llama.cpp a "llama" vocabulary. ERR_INPUT
+ * naming what llama.cpp would do otherwise. gguf_characters.c */
+int gguf_put_characters(GgufFields *fields, const Tokenizer *tokenizer, int64_t rows);

@@ -1,5 +1,6 @@
-/* A byte-level tokenizer in GGUF: tokens in the byte alphabet of tokenizer.json, added ones as they
- * are, merges, and the name by which llama.cpp knows the pattern that cuts text. */
+/* A tokenizer in GGUF. A byte-level one: tokens in the byte alphabet of tokenizer.json, added ones as
+ * they are, merges, and the name by which llama.cpp knows the pattern that cuts text. One over
+ * characters: gguf_characters.c. */
 #include "exchange/gguf.h"
 
 #include "base/err.h"
@@ -107,22 +108,33 @@ static void put_merges(GgufFields *fields, const Tokenizer *tokenizer)
     }
 }
 
-static int put_all(GgufFields *fields, const HfModel *model, const Tokenizer *tokenizer)
+static int put_bytes(GgufFields *fields, const Tokenizer *tokenizer, int64_t rows)
 {
     const char *pattern;
     int code = find_pattern(tokenizer, &pattern);
-    if (code == 0 && tokenizer->vocab > model->spec->vocab) {
-        code =
-            err_set(ERR_INPUT, "--format gguf: the tokenizer of %s has %u tokens, the model %lld",
-                    model->tokenizer, tokenizer->vocab, (long long)model->spec->vocab);
-    }
     if (code != 0) {
         return code;
     }
     gguf_field_text(fields, "tokenizer.ggml.model", "gpt2");
     gguf_field_text(fields, "tokenizer.ggml.pre", pattern);
-    put_tokens(fields, tokenizer, model->spec->vocab);
+    put_tokens(fields, tokenizer, rows);
     put_merges(fields, tokenizer);
+    return 0;
+}
+
+static int put_all(GgufFields *fields, const HfModel *model, const Tokenizer *tokenizer)
+{
+    int64_t rows = model->spec->vocab;
+    if (tokenizer->vocab > rows) {
+        return err_set(ERR_INPUT,
+                       "--format gguf: the tokenizer of %s has %u tokens, the model %lld",
+                       model->tokenizer, tokenizer->vocab, (long long)rows);
+    }
+    int code = tokenizer->characters ? gguf_put_characters(fields, tokenizer, rows)
+                                     : put_bytes(fields, tokenizer, rows);
+    if (code != 0) {
+        return code;
+    }
     HfTextTokens ids = hf_text_tokens(model, tokenizer);
     if (ids.begin >= 0) {
         gguf_field_whole(fields, "tokenizer.ggml.bos_token_id", ids.begin);
@@ -153,15 +165,9 @@ int gguf_put_vocab(GgufFields *fields, const HfModel *model)
     Tokenizer *tokenizer;
     int code = tokenizer_open(from, &tokenizer);
     if (code != 0) {
-        return err_wrap(code, "--format gguf writes byte-level tokenizers");
+        return err_wrap(code, "--format gguf writes the model's tokenizer");
     }
-    code =
-        tokenizer->characters
-            ? err_set(ERR_INPUT,
-                      "--format gguf writes byte-level tokenizers; the merges of %s's start from "
-                      "characters. --format hf writes the model with it",
-                      from)
-            : put_all(fields, model, tokenizer);
+    code = put_all(fields, model, tokenizer);
     tokenizer_free(tokenizer);
     return code;
 }

@@ -11,7 +11,7 @@ typedef struct {
     int element;      /* type 9 */
     uint64_t count;   /* type 9 */
     char **texts;     /* of element 8 */
-    uint64_t *wholes; /* of element 5 */
+    uint64_t *wholes; /* of element 5, or bits of element 6 */
 } Field;
 
 typedef struct {
