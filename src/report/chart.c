@@ -524,18 +524,16 @@ Plot chart_plot(const Chart *chart, const Results *results)
     return plot;
 }
 
-int chart_draw(const Chart *chart, const Results *results, const char *folder, bool *drawn)
+int chart_draw(const Chart *chart, Plot *plot, const char *folder, bool *drawn)
 {
-    Plot plot = chart_plot(chart, results);
     int code = 0;
     *drawn = false;
-    if (plot.series_count > MAX_SERIES || plot.category_count > MAX_CATEGORIES) {
+    if (plot->series_count > MAX_SERIES || plot->category_count > MAX_CATEGORIES) {
         log_warn("chart %s: %d series and %d categories are too many to draw (%d and %d are not)",
-                 chart->name, plot.series_count, plot.category_count, MAX_SERIES, MAX_CATEGORIES);
-    } else if (plot_has_values(&plot)) {
-        code = plot_draw(&plot, folder, chart->name);
+                 chart->name, plot->series_count, plot->category_count, MAX_SERIES, MAX_CATEGORIES);
+    } else if (plot_has_values(plot)) {
+        code = plot_draw(plot, folder, chart->name);
         *drawn = code == 0;
     }
-    plot_free(&plot);
     return code;
 }

@@ -201,11 +201,13 @@ int compare_report(const char *a, const char *b, FILE *file)
     Table table;
     int code = compare_make(a, b, &table);
     if (code == 0) {
-        Pages pages = {0};
-        pages_put(&pages, table.title, "# ", "\n\n", "", "");
-        table_put(&table, &pages);
-        fputs(pages.markdown.text, file);
-        pages_free(&pages);
+        Page page = {0};
+        page_put(&page, "# ");
+        page_put_markdown(&page, table.title);
+        page_put(&page, "\n\n");
+        table_put(&table, &page);
+        fputs(page.text, file);
+        page_free(&page);
         table_free(&table);
     }
     return code;

@@ -445,15 +445,20 @@ bool metric_is_one_of(const char *name, const char *const *names)
     return *names != NULL;
 }
 
-char *metric_axis_title(const Metric *metric)
+const char *metric_unit(const Metric *metric)
 {
     static const char *const units[] = {
-        [UNIT_SECONDS] = " (s)", [UNIT_BYTES] = " (bytes)", [UNIT_RATE] = " (tokens/s)",
-        [UNIT_LOSS] = " (nats)", [UNIT_PERCENT] = " (%)",   [UNIT_MILLISECONDS] = " (ms)",
+        [UNIT_SECONDS] = "s", [UNIT_BYTES] = "bytes", [UNIT_RATE] = "tokens/s",
+        [UNIT_LOSS] = "nats", [UNIT_PERCENT] = "%",   [UNIT_MILLISECONDS] = "ms",
         [UNIT_TEXT] = NULL,
     };
-    const char *unit = metric->source != value_option ? units[metric->unit] : NULL;
-    return mem_format("%s%s", metric->title, unit != NULL ? unit : "");
+    return metric->source != value_option ? units[metric->unit] : NULL;
+}
+
+char *metric_axis_title(const Metric *metric)
+{
+    const char *unit = metric_unit(metric);
+    return unit != NULL ? mem_format("%s (%s)", metric->title, unit) : mem_strdup(metric->title);
 }
 
 /* --- values of a metric --- */

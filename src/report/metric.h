@@ -30,7 +30,10 @@ Metric metric_named(const char *name); /* the same, of one that must exist */
 /* Whether a name is one of a list that ends with NULL. */
 bool metric_is_one_of(const char *name, const char *const *names);
 
-/* The title with the unit, for the numbers of an axis; an option has none. Caller frees. */
+/* The unit of its numbers, "tokens/s"; NULL: none, or of an option. */
+const char *metric_unit(const Metric *metric);
+
+/* The title with the unit, for the numbers of an axis. Caller frees. */
 char *metric_axis_title(const Metric *metric);
 
 /* Its value in a run; NAN: not known. rank >= 0: of that rank, where the metric has one. */

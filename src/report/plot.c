@@ -116,11 +116,60 @@ static void prepare_texts(Plot *plot)
     }
 }
 
+void plot_prepare(Plot *plot)
+{
+    prepare_numbers(plot);
+    prepare_texts(plot);
+}
+
+/* --- flat ends --- */
+
+/* Where a line has PLOT_FLAT of its fall left, its points in the order of x; NAN: it does not
+ * fall. It may come back above that later: the last time counts. */
+static double flat_from(const PlotSeries *series)
+{
+    double first = NAN, last = NAN, from = NAN;
+    for (size_t i = 0; i < series->count; i++) {
+        double y = series->points[i].y;
+        first = isnan(first) ? y : first;
+        last = isnan(y) ? last : y;
+    }
+    if (!(first > last)) {
+        return NAN;
+    }
+    double level = last + PLOT_FLAT * (first - last);
+    for (size_t i = series->count; i > 0; i--) {
+        const PlotPoint *point = &series->points[i - 1];
+        if (point->y > level) {
+            break;
+        }
+        from = isnan(point->y) ? from : point->x;
+    }
+    return from;
+}
+
+bool plot_flat_end(const Plot *plot, double *from)
+{
+    double low = INFINITY, high = -INFINITY;
+    *from = NAN;
+    for (int i = 0; i < plot->series_count; i++) {
+        const PlotSeries *series = &plot->series[i];
+        double own = flat_from(series);
+        for (size_t k = 0; k < series->count; k++) {
+            low = fmin(low, series->points[k].x);
+            high = fmax(high, series->points[k].x);
+        }
+        *from = isnan(own) ? *from : fmax(*from, own);
+    }
+    /* Few points, or values that are compared with zero, are shown as a whole. */
+    bool curves = plot->kind == PLOT_LINES && !plot->log_x && !plot->from_zero;
+    return curves && *from > low && *from <= (low + high) / 2;
+}
+
 int plot_draw(Plot *plot, const char *folder, const char *name)
 {
     static const char *const endings[] = {[PLOT_SVG] = "svg", [PLOT_PNG] = "png"};
-    prepare_numbers(plot);
-    prepare_texts(plot);
+    plot_prepare(plot);
     if (!plot_has_values(plot)) {
         return err_set(ERR_INPUT, "chart %s: no value that its logarithmic axes can show", name);
     }

@@ -311,7 +311,8 @@ static int read_axes(Results *results, const char *path)
                                "%d names",
                                path, AXIS_MAX_OPTIONS);
             }
-            results->varying[results->varying_count++] = (Varying){option->valuestring, axes};
+            results->varying[results->varying_count++] =
+                (Varying){option->valuestring, axes, false};
         }
         axes++;
     }
@@ -341,6 +342,37 @@ static int read_runs(Results *results, const char *path)
     return 0;
 }
 
+/* Whether every value of the first option comes with one value of the other. */
+static bool follows(const Results *results, const char *first, const char *other)
+{
+    const Result **seen = mem_zalloc((size_t)results->count + 1, sizeof *seen);
+    bool same = true;
+    int count = 0;
+    for (int i = 0; i < results->count && same; i++) {
+        const Result *run = &results->runs[i];
+        int k = 0;
+        while (k < count && !result_same_setting(seen[k], run, first)) {
+            k++;
+        }
+        same = k == count || run->peer[0] != '\0' || result_same_setting(seen[k], run, other);
+        if (k == count && run->peer[0] == '\0') {
+            seen[count++] = run;
+        }
+    }
+    free(seen);
+    return same;
+}
+
+static void mark_implied(Results *results)
+{
+    const Varying *first = results->varying;
+    for (int i = 0; i < results->varying_count; i++) {
+        Varying *varying = &results->varying[i];
+        first = first->axis == varying->axis ? first : varying;
+        varying->implied = varying != first && follows(results, first->option, varying->option);
+    }
+}
+
 int results_read(Results *results, const char *dir)
 {
     *results = (Results){.dir = mem_strdup(dir)};
@@ -361,6 +393,7 @@ int results_read(Results *results, const char *dir)
     for (int i = 0; code == 0 && i < results->count; i++) {
         read_files(results, &results->runs[i]);
     }
+    mark_implied(results);
     if (code != 0) {
         results_free(results);
     }

@@ -29,6 +29,7 @@ typedef struct {
 typedef struct {
     const char *option;
     int axis;
+    bool implied; /* follows from the first option of its axis, as accum may from batch */
 } Varying;
 
 typedef struct {

@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "record/reader.h"
-#include "report/page.h"
-#include "report/plot.h"
+#include "report/content.h"
+#include "report/document.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void add_series(Plot *plot, const char *label, const CurveLine *line)
     }
 }
 
-static int draw(const Curve *curve, const char *out)
+Plot run_loss(const Curve *curve)
 {
     Plot plot = {.kind = PLOT_LINES,
                  .title = mem_strdup(CURVE_TITLE),
@@ -35,6 +35,12 @@ static int draw(const Curve *curve, const char *out)
     if (plot.series_count == 2) {
         plot.series[1].markers = true;
     }
+    return plot;
+}
+
+static int draw(const Curve *curve, const char *out)
+{
+    Plot plot = run_loss(curve);
     int code = plot_has_values(&plot)
                    ? plot_draw(&plot, out, "loss")
                    : err_set(ERR_INPUT, "%s: no loss is recorded, so none is drawn", out);
@@ -111,25 +117,34 @@ static char *value_of_fact(const cJSON *run, const Fact *fact)
     return isnan(number) ? NULL : mem_format("%s%s", text, leg);
 }
 
-static int write_pages(const cJSON *run, bool drawn, const char *out)
+void run_facts(const cJSON *run, Table *table)
 {
-    Pages pages = {0};
-    pages_open(&pages, json_text_or(run, "model.name", "run"));
-    int code = drawn ? pages_put_figure(&pages, out, "", "loss", CURVE_TITLE) : 0;
-    pages_mark(&pages, "| | |\n| --- | --- |\n", "<table>\n");
+    *table = (Table){.title = mem_strdup("Summary")};
+    table_add_column(table, "", false);
+    table_add_column(table, "", false);
     for (size_t i = 0; i < FACT_COUNT; i++) {
         char *value = value_of_fact(run, &facts[i]);
         if (value != NULL) {
-            pages_put(&pages, facts[i].label, "| ", " | ", "<tr><td>", "</td><td>");
-            pages_put(&pages, value, "", " |\n", "", "</td></tr>\n");
+            table_add_cell(table, mem_strdup(facts[i].label));
+            table_add_cell(table, value);
         }
-        free(value);
     }
-    page_put(&pages.html, "</table>\n");
-    if (code == 0) {
-        return pages_save(&pages, out);
-    }
-    pages_free(&pages);
+}
+
+static int write_markdown(const cJSON *run, bool drawn, const char *out)
+{
+    Page page = {0};
+    page_put(&page, "# ");
+    page_put_markdown(&page, json_text_or(run, "model.name", "run"));
+    page_put(&page, "\n\n%s", drawn ? "![" CURVE_TITLE "](loss.png)\n\n" : "");
+    Table table;
+    run_facts(run, &table);
+    table_put(&table, &page);
+    table_free(&table);
+    char *path = io_join(out, "report.md");
+    int code = io_write_atomic(path, page.text, page.size);
+    free(path);
+    page_free(&page);
     return code;
 }
 
@@ -137,16 +152,21 @@ int run_report(const char *run_dir, const char *out)
 {
     cJSON *run;
     Curve curve = {0};
+    Page json = {0};
     int code = record_load(run_dir, RECORD_RUN, &run);
     code = code != 0 ? code : curve_read(&curve, run_dir);
     code = code != 0 ? code : io_make_folders(out);
+    code = code != 0 ? code : report_document(run_dir, &json);
     if (code == 0) {
         bool drawn = draw(&curve, out) == 0;
         if (!drawn) {
             log_warn("%s", err_message());
         }
-        code = write_pages(run, drawn, out);
+        code = write_markdown(run, drawn, out);
+        code = code != 0 ? code
+                         : document_save_html(&json, json_text_or(run, "model.name", "run"), out);
     }
+    page_free(&json);
     curve_free(&curve);
     cJSON_Delete(run);
     return code;
