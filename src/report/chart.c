@@ -524,11 +524,16 @@ Plot chart_plot(const Chart *chart, const Results *results)
     return plot;
 }
 
+bool chart_is_crowded(const Plot *plot)
+{
+    return plot->series_count > MAX_SERIES || plot->category_count > MAX_CATEGORIES;
+}
+
 int chart_draw(const Chart *chart, Plot *plot, const char *folder, bool *drawn)
 {
     int code = 0;
     *drawn = false;
-    if (plot->series_count > MAX_SERIES || plot->category_count > MAX_CATEGORIES) {
+    if (chart_is_crowded(plot)) {
         log_warn("chart %s: %d series and %d categories are too many to draw (%d and %d are not)",
                  chart->name, plot->series_count, plot->category_count, MAX_SERIES, MAX_CATEGORIES);
     } else if (plot_has_values(plot)) {

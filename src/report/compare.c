@@ -104,7 +104,7 @@ static void compare_runs(Comparison *both)
     compare_configurations(both, 0, 0, "run");
     for (int i = 0; i < 2; i++) {
         const Result *result = i == 0 ? &both->a.runs[0] : &both->b.runs[0];
-        if (!result_is_sound(result)) {
+        if (!result->sound) {
             table_add_note(both->table,
                            mem_format("%s is %s%s: its numbers are left out.",
                                       i == 0 ? both->a.dir : both->b.dir,

@@ -1,7 +1,5 @@
 #include "report/curve.h"
 
-#include "base/err.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "record/reader.h"
 
@@ -87,31 +85,24 @@ void curve_cut_marks(Curve *curve, int64_t step)
     }
 }
 
-static int add_line(void *context, const cJSON *line, const char *where, long number)
+static void add_line(void *context, const LineNumbers *line)
 {
-    (void)number;
     Curve *curve = context;
-    double number_of_step = json_number(line, "step");
-    if (!(number_of_step >= 0 && number_of_step <= JSON_WHOLE_MAX)) {
-        return err_set(ERR_INPUT, "%s: not a line of a run's record", where);
+    int64_t step = (int64_t)line->step;
+    if (!isnan(line->loss)) {
+        curve_add(curve, &curve->train, step, line->loss);
     }
-    int64_t step = (int64_t)number_of_step;
-    const cJSON *loss = json_get(line, "loss"), *validation = json_get(line, "val_loss");
-    if (cJSON_IsNumber(loss)) {
-        curve_add(curve, &curve->train, step, loss->valuedouble);
+    if (!line->evaluation) {
+        curve_add_mark(curve, step, line->tokens, line->ms);
+    } else if (!isnan(line->val_loss)) {
+        curve_add(curve, &curve->validation, step, line->val_loss);
     }
-    if (validation == NULL) {
-        curve_add_mark(curve, step, json_number(line, "tokens"), json_number(line, "ms"));
-    } else if (cJSON_IsNumber(validation)) {
-        curve_add(curve, &curve->validation, step, validation->valuedouble);
-    }
-    return 0;
 }
 
 int curve_read(Curve *curve, const char *run_dir)
 {
     *curve = (Curve){0};
-    int code = lines_read(run_dir, add_line, curve, NULL);
+    int code = lines_scan(run_dir, add_line, curve);
     if (code != 0) {
         curve_free(curve);
     }

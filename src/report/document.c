@@ -32,7 +32,7 @@ static void put_charts(Page *json, const Content *content, int table)
 {
     for (int i = 0; i < content->chart_count; i++) {
         PlacedChart *placed = &content->charts[i];
-        if (placed->table == table) {
+        if (placed->table == table && !chart_is_crowded(&placed->plot)) {
             block_plot(json, &placed->plot, placed->chart.name);
         }
     }

@@ -63,7 +63,7 @@ static double common_point(const Results *results, const Result *first, CurvePla
     double point = NAN;
     for (int i = 0; i < results->count; i++) {
         const Result *result = &results->runs[i];
-        if (result_is_sound(result) && comparable(results, first, result)) {
+        if (result->sound && comparable(results, first, result)) {
             point = fmin(point, reach_of(result, progress));
         }
     }
@@ -76,7 +76,7 @@ static bool gather(const Results *results, int configuration, CurvePlace *progre
     Samples *losses = &contender->losses;
     *contender = (Contender){.configuration = configuration};
     for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
-        double loss = result_is_sound(run) ? best_by(run, progress, limit) : NAN;
+        double loss = run->sound ? best_by(run, progress, limit) : NAN;
         if (!isnan(loss) && losses->count < METRIC_MAX_SAMPLES) {
             losses->values[losses->count++] = loss;
             contender->global_batch = findings_number(results, run, -1, "global_batch");

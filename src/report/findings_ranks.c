@@ -248,7 +248,7 @@ static void look_at(const Results *results, int configuration, int rank, Finding
     double most = 0;
     const Result *worst = NULL;
     for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
-        bool counts = result_is_sound(run) && rank < run->rank_count;
+        bool counts = run->sound && rank < run->rank_count;
         double lag = counts ? lag_of(results, run, rank) : NAN;
         runs += !isnan(lag);
         seen += lag > CHECK_STRAGGLER;

@@ -474,17 +474,11 @@ double metric_value(const Metric *metric, const Results *results, const Result *
     return isfinite(value) ? value : NAN;
 }
 
-bool result_is_sound(const Result *result)
-{
-    return result->state == RUN_DONE &&
-           !(value_checks((MetricQuery){NULL, result, -1, "fail"}) > 0);
-}
-
 Samples metric_samples(const Metric *metric, const Results *results, int configuration, bool sound)
 {
     Samples samples = {.count = 0};
     for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
-        bool counts = sound ? result_is_sound(run) : run->state == RUN_DONE;
+        bool counts = sound ? run->sound : run->state == RUN_DONE;
         double value = counts ? metric_value(metric, results, run, -1) : NAN;
         if (!isnan(value) && samples.count < METRIC_MAX_SAMPLES) {
             samples.values[samples.count++] = value;

@@ -42,9 +42,6 @@ double metric_value(const Metric *metric, const Results *results, const Result *
 /* The value as text for a table, of any metric; "" when it is not known. Caller frees. */
 char *metric_text(const Metric *metric, const Results *results, const Result *result, int rank);
 
-/* Done, and none of the run's own checks failed: conclusions are drawn from such runs alone. */
-bool result_is_sound(const Result *result);
-
 /* The known values in the runs of a configuration that are done or, with `sound`, sound. */
 #define METRIC_MAX_SAMPLES 256
 typedef struct {

@@ -225,7 +225,7 @@ static void add_cautions(Table *table, const Results *results)
     free(shared);
     for (int i = 0; i < results->count; i++) {
         const Result *result = &results->runs[i];
-        if (result->state == RUN_DONE && !result_is_sound(result)) {
+        if (result->state == RUN_DONE && !result->sound) {
             table_add_note(table, mem_format("%s, repeat %d: checks of the run itself failed.",
                                              result->label, result->repeat + 1));
         }
