@@ -131,9 +131,9 @@ static bool take_member(Scan *scan, LineNumbers *numbers)
     if (scan->at == scan->end) {
         return false;
     }
-    bool good = *scan->at == '"'                         ? take_string(scan, &text, &size)
+    bool good = *scan->at == '"'                       ? take_string(scan, &text, &size)
                 : *scan->at >= 'a' && *scan->at <= 'z' ? take_word(scan)
-                                                         : take_number(scan, first, &number);
+                                                       : take_number(scan, first, &number);
     numbers->evaluation |= place == &numbers->val_loss;
     if (first && isfinite(number)) {
         *place = number;

@@ -155,9 +155,9 @@ static int take_scan(void *context, const char *text, size_t size, const char *p
     if (!*good) {
         cJSON *line = json_parse(text, size, NULL);
         *good = cJSON_IsObject(line);
-        numbers = (LineNumbers){number_in(line, "step"),     number_in(line, "tokens"),
-                                number_in(line, "loss"),     number_in(line, "val_loss"),
-                                number_in(line, "ms"),       json_get(line, "val_loss") != NULL};
+        numbers = (LineNumbers){number_in(line, "step"), number_in(line, "tokens"),
+                                number_in(line, "loss"), number_in(line, "val_loss"),
+                                number_in(line, "ms"),   json_get(line, "val_loss") != NULL};
         cJSON_Delete(line);
     }
     if (*good && !(numbers.step >= 0 && numbers.step <= JSON_WHOLE_MAX)) {

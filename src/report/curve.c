@@ -174,9 +174,18 @@ void curve_bin(const Curve *curve, const CurveLine *line, CurvePlace *place, int
     }
     for (int i = 0; i < CURVE_BINS; i++) {
         if (own[i].count > 0) {
-            sums[i].loss += own[i].loss / own[i].count;
+            double mean = own[i].loss / own[i].count;
+            sums[i].loss += mean;
+            sums[i].square += mean * mean;
             sums[i].place += own[i].place / own[i].count;
             sums[i].count++;
         }
     }
+}
+
+double curve_bin_spread(const CurveBin *bin)
+{
+    double mean = bin->loss / bin->count;
+    double variance = (bin->square - bin->count * mean * mean) / (bin->count - 1);
+    return bin->count > 1 ? sqrt(fmax(variance, 0)) : NAN;
 }

@@ -124,9 +124,7 @@ void plot_prepare(Plot *plot)
 
 /* --- flat ends --- */
 
-/* Where a line has PLOT_FLAT of its fall left, its points in the order of x; NAN: it does not
- * fall. It may come back above that later: the last time counts. */
-static double flat_from(const PlotSeries *series)
+double plot_flat_from(const PlotSeries *series)
 {
     double first = NAN, last = NAN, from = NAN;
     for (size_t i = 0; i < series->count; i++) {
@@ -151,19 +149,23 @@ static double flat_from(const PlotSeries *series)
 bool plot_flat_end(const Plot *plot, double *from)
 {
     double low = INFINITY, high = -INFINITY;
+    int lines = 0, flat = 0;
+    for (int i = 0; i < plot->series_count; i++) {
+        for (size_t k = 0; k < plot->series[i].count; k++) {
+            low = fmin(low, plot->series[i].points[k].x);
+            high = fmax(high, plot->series[i].points[k].x);
+        }
+    }
     *from = NAN;
     for (int i = 0; i < plot->series_count; i++) {
-        const PlotSeries *series = &plot->series[i];
-        double own = flat_from(series);
-        for (size_t k = 0; k < series->count; k++) {
-            low = fmin(low, series->points[k].x);
-            high = fmax(high, series->points[k].x);
-        }
-        *from = isnan(own) ? *from : fmax(*from, own);
+        double own = plot_flat_from(&plot->series[i]);
+        bool is_flat = own <= (low + high) / 2;
+        lines += !isnan(own);
+        flat += is_flat;
+        *from = is_flat ? fmax(*from, own) : *from;
     }
-    /* Few points, or values that are compared with zero, are shown as a whole. */
     bool curves = plot->kind == PLOT_LINES && !plot->log_x && !plot->from_zero;
-    return curves && *from > low && *from <= (low + high) / 2;
+    return curves && flat > 0 && 2 * flat >= lines && *from > low;
 }
 
 int plot_draw(Plot *plot, const char *folder, const char *name)

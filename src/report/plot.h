@@ -46,11 +46,15 @@ void plot_free(Plot *plot);
  * axes cannot show missing, texts one line of visible characters. Once more changes nothing. */
 void plot_prepare(Plot *plot);
 
-/* Whether curves are flat at their end: lines over a linear x whose later half of x has less than
- * PLOT_FLAT of the fall of every line that falls. Then *from is where that share is left of each of
- * them, from which on the plot is enlarged. */
+/* Whether curves are flat at their end: lines over a linear x, of which half or more have less than
+ * PLOT_FLAT of their fall left in the later half of x. Then *from is where each of those has that
+ * share left, from which on the plot is enlarged. Values that are compared with zero never are. */
 #define PLOT_FLAT 0.15
 bool plot_flat_end(const Plot *plot, double *from);
+
+/* Where a line, its points in the order of x, has PLOT_FLAT of its fall left, the last time if it
+ * comes back above that; NAN: it does not fall. */
+double plot_flat_from(const PlotSeries *series);
 
 /* Writes folder/NAME.svg and folder/NAME.png, each as one event; the name is letters, digits,
  * '-' and '_', texts may hold anything. ERR_FAILED when gnuplot is missing or fails. The plot
