@@ -90,7 +90,7 @@ static void test_findings__returns_that_diminish(void **state)
     findings_case_conclude(&one);
     expect_finding(
         &one, FINDING_RESULT,
-        "Beyond batch 16 a doubling gains less than 10 %: it has 91 % of the top speed.",
+        "Beyond batch 16 a doubling gains under 10 %: it has 91 % of the top speed.",
         "+5.0 % per doubling up to batch 64, from single runs, so noise cannot be judged; "
         "comm_exposed takes the largest share of the training time there, 50 % after 0 % before");
     expect_no_finding(&one, "Beyond batch 8");

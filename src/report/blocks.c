@@ -134,7 +134,9 @@ void block_table(Page *json, const Table *table)
     put_text(json, "title", table->title != NULL ? table->title : "");
     open_list(json, "columns");
     for (int i = 0; i < table->columns; i++) {
-        const char *unit = metric_unit(&table->heads[i]);
+        Unit kind = table->heads[i].unit; /* cells of others have their unit in them */
+        const char *unit =
+            kind == UNIT_LOSS || kind == UNIT_RATE ? metric_unit(&table->heads[i]) : NULL;
         next(json);
         page_put(json, "{");
         put_text(json, "title", table->heads[i].title);

@@ -286,7 +286,7 @@ static void tell_of_returns(const Results *results, const Series *series, int la
     Welch welch = findings_welch("tok_s", results, before, after);
     Finding *finding =
         findings_add(findings, FINDING_RESULT, findings_rank(RANK_SPEED - 5, 1 + gain, NULL));
-    page_put(&finding->text, "Beyond %s %.15g%s a doubling gains less than %.0f %%", series->option,
+    page_put(&finding->text, "Beyond %s %.15g%s a doubling gains under %.0f %%", series->option,
              series->values[last], series->where, 100 * WORTHWHILE);
     if (best != before) {
         page_put(&finding->text, ": it has %.0f %% of the top speed", 100 * share);
