@@ -22,7 +22,7 @@ wrap() {
 const frame = document.querySelector("iframe")
 frame.onload = () => {
     const inner = frame.contentDocument, root = inner.documentElement
-    const visible = [...inner.querySelectorAll("figure")].filter(
+    const visible = [...inner.querySelectorAll("figure:not(.table)")].filter(
         figure => figure.getBoundingClientRect().width > 200)
     document.documentElement.setAttribute("data-seen",
         visible.length + (root.scrollWidth <= root.clientWidth ? " fits" : " too wide"))
