@@ -240,33 +240,6 @@ void block_plot(Page *json, Plot *plot, const char *name)
 
 /* --- curves --- */
 
-size_t block_thin(const CurveLine *line, size_t most, size_t *kept)
-{
-    size_t count = 0, inner = line->count > 2 ? line->count - 2 : 0;
-    if (line->count <= most || most < 4) {
-        for (; count < line->count && count < most; count++) {
-            kept[count] = count;
-        }
-        return count;
-    }
-    size_t spans = (most - 2) / 2;
-    kept[count++] = 0;
-    for (size_t i = 0; i < spans; i++) {
-        size_t from = 1 + i * inner / spans, end = 1 + (i + 1) * inner / spans;
-        size_t low = from, high = from;
-        for (size_t j = from; j < end; j++) {
-            low = line->points[j].loss < line->points[low].loss ? j : low;
-            high = line->points[j].loss > line->points[high].loss ? j : high;
-        }
-        kept[count++] = low < high ? low : high;
-        if (low != high) {
-            kept[count++] = low < high ? high : low;
-        }
-    }
-    kept[count++] = line->count - 1;
-    return count;
-}
-
 /* Operations of all ranks up to a step; NAN: not recorded. */
 static double flops_at(const Result *run, double step)
 {
@@ -278,7 +251,7 @@ static void put_line(Page *json, const char *name, const Result *run, const Curv
                      size_t most)
 {
     static const char *const places[] = {"step", "tokens", "seconds", "flop", "loss"};
-    size_t *kept = mem_alloc((most + 1) * sizeof *kept), count = block_thin(line, most, kept);
+    size_t *kept = mem_alloc((most + 1) * sizeof *kept), count = curve_thin(line, most, kept);
     put_name(json, name);
     page_put(json, "{");
     for (int place = 0; place < 5; place++) {
@@ -313,7 +286,7 @@ void block_curves(Page *json, const Results *results)
         return;
     }
     size_t most = BLOCK_POINTS / (size_t)count;
-    most = most > BLOCK_RUN_POINTS ? BLOCK_RUN_POINTS : most;
+    most = most > CURVE_SHOWN ? CURVE_SHOWN : most;
     most = most < BLOCK_LEAST_POINTS ? BLOCK_LEAST_POINTS : most;
     open_block(json, "curves");
     open_list(json, "runs");

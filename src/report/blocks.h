@@ -5,9 +5,8 @@
 #include "report/plot.h"
 #include "report/tables.h"
 
-/* Points of all curves of a document, and of one run; extremes are kept. */
+/* Points of all curves of a document, each of which has at most CURVE_SHOWN and may have these. */
 #define BLOCK_POINTS 100000
-#define BLOCK_RUN_POINTS 1000
 #define BLOCK_LEAST_POINTS 50
 
 void block_text(Page *json, const char *text);
@@ -29,7 +28,3 @@ void block_options(Page *json, const Result *const *runs, int count);
 /* Blocks between these two are folded away. */
 void block_begin_details(Page *json, const char *title);
 void block_end_details(Page *json);
-
-/* Indices of at most `most` points of a line, ascending: the first, the last, and the least and
- * the greatest of each span between. Returns their number; kept[] has room for `most`. */
-size_t block_thin(const CurveLine *line, size_t most, size_t *kept);

@@ -189,3 +189,30 @@ double curve_bin_spread(const CurveBin *bin)
     double variance = (bin->square - bin->count * mean * mean) / (bin->count - 1);
     return bin->count > 1 ? sqrt(fmax(variance, 0)) : NAN;
 }
+
+size_t curve_thin(const CurveLine *line, size_t most, size_t *kept)
+{
+    size_t count = 0, inner = line->count > 2 ? line->count - 2 : 0;
+    if (line->count <= most || most < 4) {
+        for (; count < line->count && count < most; count++) {
+            kept[count] = count;
+        }
+        return count;
+    }
+    size_t spans = (most - 2) / 2;
+    kept[count++] = 0;
+    for (size_t i = 0; i < spans; i++) {
+        size_t from = 1 + i * inner / spans, end = 1 + (i + 1) * inner / spans;
+        size_t low = from, high = from;
+        for (size_t j = from; j < end; j++) {
+            low = line->points[j].loss < line->points[low].loss ? j : low;
+            high = line->points[j].loss > line->points[high].loss ? j : high;
+        }
+        kept[count++] = low < high ? low : high;
+        if (low != high) {
+            kept[count++] = low < high ? high : low;
+        }
+    }
+    kept[count++] = line->count - 1;
+    return count;
+}

@@ -7,6 +7,7 @@
 #include "report/content.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,9 +65,18 @@ void content_document(const Content *content, Page *json)
 
 /* Bars of what a list of {name or kind: number} takes, the largest first. */
 typedef struct {
-    const char *name;
+    char *name;
     double value;
 } Share;
+
+/* As tables name the phase: "Data to the device". */
+static char *phase_title(const char *phase)
+{
+    char name[64];
+    Metric metric;
+    snprintf(name, sizeof name, "%.40s_s", phase);
+    return mem_strdup(metric_find(name, &metric) == 0 ? metric.title : phase);
+}
 
 static int by_value(const void *a, const void *b)
 {
@@ -85,7 +95,8 @@ static void put_shares(Page *json, const cJSON *list, const char *number, const 
         const char *label = item->string != NULL ? item->string : json_text(item, "kind");
         double value = json_number(item, number);
         if (label != NULL && value > 0 && strcmp(label, "comm_hidden") != 0) {
-            shares[count++] = (Share){label, value * scale};
+            shares[count].value = value * scale;
+            shares[count++].name = item->string != NULL ? phase_title(label) : mem_strdup(label);
         }
     }
     qsort(shares, count, sizeof *shares, by_value);
@@ -96,6 +107,7 @@ static void put_shares(Page *json, const cJSON *list, const char *number, const 
     PlotSeries *series = plot_add_series(&plot, unit);
     for (size_t i = 0; i < count; i++) {
         plot_add_point(series, plot_category(&plot, shares[i].name), shares[i].value);
+        free(shares[i].name);
     }
     block_plot(json, &plot, name);
     plot_free(&plot);
@@ -138,8 +150,11 @@ static void run_document(const Results *results, Page *json)
     run_facts(run->run, &facts);
     open_document(json, json_text_or(run->run, "model.name", "run"), results->dir);
     block_findings(json, &findings);
-    block_curves(json, results);
+    Plot loss = run_loss(&run->curve);
+    block_plot(json, &loss, "loss");
+    plot_free(&loss);
     block_table(json, &facts);
+    block_curves(json, results);
     put_shares(json, json_find(run->run, "summary.phases"), "exclusive_s", "phases",
                "Where the time went", "time (s)", 1);
     put_shares(json, json_get(run->run, "memory_plan"), "bytes", "memory", "Planned memory",

@@ -188,7 +188,10 @@ Phrase findings_name(const Results *results, int configuration, int without)
         page_put(&page, "%s%s%s%s", page.size > 0 ? ", " : "", bare ? "" : varying->option,
                  bare ? "" : " ", value);
     }
-    Phrase name = phrase("%s", page.size > 0 ? page.text : result != NULL ? result->label : "");
+    Phrase name = phrase("%s", page.size > 0           ? page.text
+                               : results->json == NULL ? "This run"
+                               : result != NULL        ? result->label
+                                                       : "");
     page_free(&page);
     return name;
 }

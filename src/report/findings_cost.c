@@ -13,6 +13,7 @@
 
 #define WORTHWHILE 0.10 /* gain per doubling */
 #define SMALLER 0.9     /* of the memory: worth a word */
+#define LEVEL 1.01      /* single runs that differ by less are not told apart */
 
 /* The configuration of the highest mean besides `except`; -1: none came to its end. */
 static int fastest_but(const Results *results, int except)
@@ -59,12 +60,11 @@ void rule_fastest(const Results *results, Findings *findings)
     Welch welch = findings_welch("tok_s", results, next, best);
     Finding *finding =
         findings_add(findings, FINDING_RESULT, findings_rank(RANK_SPEED, most / second, &welch));
-    if (welch.p >= WELCH_SIGNIFICANT) {
-        page_put(
-            &finding->text,
-            "%s and %s are equally fast within noise (%s and %s): take what needs less memory.",
-            findings_name(results, best, -1).text, findings_name(results, next, -1).text,
-            unit_format(UNIT_RATE, most).text, findings_value("tok_s", second).text);
+    bool noise = welch.p >= WELCH_SIGNIFICANT, level = isnan(welch.p) && most < LEVEL * second;
+    if (noise || level) {
+        page_put(&finding->text, "%s and %s are equally fast within %s: %s.",
+                 findings_name(results, best, -1).text, findings_name(results, next, -1).text,
+                 noise ? "noise" : "1 %", findings_value("tok_s", most).text);
     } else {
         page_put(&finding->text, "Use %s for speed: %s, %.1f %% ahead of %s.",
                  findings_name(results, best, -1).text, findings_value("tok_s", most).text,
@@ -291,8 +291,9 @@ static void tell_of_returns(const Results *results, const Series *series, int la
     if (best != before) {
         page_put(&finding->text, ": it has %.0f %% of the top speed", 100 * share);
         if (bytes < SMALLER * most) {
-            page_put(&finding->text, " in %s instead of %s", unit_format(UNIT_BYTES, bytes).text,
-                     unit_format(UNIT_BYTES, most).text);
+            page_put(&finding->text, " with %.0f %% of the memory", 100 * bytes / most);
+            findings_list(&finding->evidence, "peak_bytes", results, (int[]){before, best}, 2);
+            page_put(&finding->evidence, "; ");
         }
     }
     page_put(&finding->text, ".");

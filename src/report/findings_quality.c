@@ -12,6 +12,7 @@
 #define FEW_UPDATES 100  /* of a probe */
 #define LAST_UPDATE 1.02 /* runs of equal tokens end within an update of each other */
 #define LARGE_GAP 0.05   /* of the validation loss */
+#define LATE_LINES 5     /* of a curve, to judge its end by */
 #define RISEN 1.01       /* last over best validation loss */
 
 /* Of one configuration: its best validation losses by the common point, one a run. */
@@ -148,7 +149,8 @@ static void put_verdict(Page *text, const Results *results, const Ground *ground
     if (named) {
         page_put(text, "%s ", findings_name(results, verdict->best->configuration, -1).text);
     }
-    page_put(text, "at equal %s (%.4f nats after %s", ground->by, verdict->best->mean,
+    page_put(text, "at equal %s (%.4f%s after %s", ground->by, verdict->best->mean,
+             ground == &grounds[0] ? " nats" : "",
              findings_value(ground->quantity, verdict->point).text);
     if (verdict->welch.p >= WELCH_SIGNIFICANT) {
         page_put(text, "; %s within noise",
@@ -329,12 +331,38 @@ void rule_probed_rates(const Results *results, Findings *findings)
 
 /* --- generalisation --- */
 
+/* The training loss over the last tenth of the run, where there are lines enough: that of a single
+ * update is noise. */
+static double late_loss(const Result *run)
+{
+    const CurveLine *line = &run->curve.train;
+    double sum = 0, last = line->count > 0 ? (double)line->points[line->count - 1].step : 0;
+    int count = 0;
+    for (size_t i = line->count; i > 0 && (double)line->points[i - 1].step > 0.9 * last; i--) {
+        sum += line->points[i - 1].loss;
+        count++;
+    }
+    return count >= LATE_LINES ? sum / count : json_number(run->run, "summary.train_loss");
+}
+
+/* Mean over the sound runs; NAN where there is none. */
+static double late_mean(const Results *results, int configuration)
+{
+    double sum = 0;
+    int count = 0;
+    for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
+        sum += run->sound ? late_loss(run) : 0;
+        count += run->sound;
+    }
+    return count > 0 ? sum / count : NAN;
+}
+
 void rule_gap(const Results *results, Findings *findings)
 {
     int worst = -1;
     double most = 0;
     for (int i = 0; i < results->configurations; i++) {
-        double mean = findings_mean(results, i, "gap");
+        double mean = findings_mean(results, i, "val_loss") - late_mean(results, i);
         if (mean > most) {
             most = mean;
             worst = i;
@@ -348,8 +376,7 @@ void rule_gap(const Results *results, Findings *findings)
     Finding *finding = findings_add(findings, FINDING_RESULT,
                                     findings_rank(RANK_DETAIL, val / (val - most), NULL));
     page_put(&finding->text, "%s overfits: validation loss %.4f against %.4f in training",
-             findings_name(results, worst, -1).text, val,
-             findings_mean(results, worst, "train_loss"));
+             findings_name(results, worst, -1).text, val, late_mean(results, worst));
     if (val > RISEN * least) {
         page_put(&finding->text, ", up from %.4f", least);
     }

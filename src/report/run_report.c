@@ -19,8 +19,10 @@
 static void add_series(Plot *plot, const char *label, const CurveLine *line)
 {
     PlotSeries *series = line->count > 0 ? plot_add_series(plot, label) : NULL;
-    for (size_t i = 0; i < line->count; i++) {
-        plot_add_point(series, (double)line->points[i].step, line->points[i].loss);
+    size_t kept[CURVE_SHOWN], count = curve_thin(line, CURVE_SHOWN, kept);
+    for (size_t i = 0; i < count; i++) {
+        const CurvePoint *point = &line->points[kept[i]];
+        plot_add_point(series, (double)point->step, point->loss);
     }
 }
 
