@@ -286,7 +286,7 @@ static void test_document__long_lists_of_bars_are_grouped(void **state)
     Results results;
     planted_begin(&experiment, "{\"axes\": [[\"batch\", \"accum\"], [\"attention\"]]}");
     for (int i = 0; i < 10; i++) { /* five batches by two kernels */
-        char settings[96];
+        char settings[128];
         snprintf(settings, sizeof settings,
                  "{\"batch\": \"%d\", \"accum\": \"%d\", \"attention\": \"%s\"}", 8 << (i / 2),
                  16 >> (i / 2), i % 2 == 0 ? "naive" : "flash");
@@ -322,8 +322,10 @@ static void test_document__seven_findings_and_half_a_minute(void **state)
     FindingsCase one;
     findings_case_start(&one, "{\"axes\": [[\"attention\"], [\"batch\"]]}");
     for (int i = 0; i < 36; i++) { /* twelve kernels, of each a batch that does not fit */
-        char settings[96];
-        snprintf(settings, sizeof settings, "{\"attention\": \"kernel%c\", \"batch\": \"%d\"}",
+        char settings[128];
+        snprintf(settings, sizeof settings,
+                 "{\"attention\": \"kernel%c of a long name in many words as this\", "
+                 "\"batch\": \"%d\"}",
                  'a' + i / 3, 8 << (i % 3));
         planted_run(&one.experiment, &(PlantedRun){.configuration = i,
                                                    .settings = settings,
