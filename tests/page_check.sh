@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # page_check.sh PAGE FOLDER CHARTS: opens an HTML page in a headless Chromium, narrow and wide, light and dark;
 # leaves pictures in FOLDER. Fails when something is written to the console, when the page is wider than its window,
-# or when it does not show CHARTS charts. Without a browser it says so and succeeds.
+# or when it does not show CHARTS figures. Without a browser it says so and succeeds.
 set -uo pipefail
 page=$1 folder=$2 charts=$3
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
@@ -13,7 +13,7 @@ profile=$(mktemp -d) || exit 1
 trap 'rm -rf "$profile"' EXIT
 
 # wrap WIDTH: the page in a frame of that width, as a browser's window may not be that narrow, with a script that
-# measures it and writes into data-seen: charts of a visible size, and whether the frame scrolls sideways.
+# measures it and writes into data-seen: figures of a visible width, and whether the frame scrolls sideways.
 wrap() {
     printf '<!doctype html><html><body style="margin:0"><iframe style="border:0;width:%dpx;height:2400px" srcdoc="' "$1"
     sed 's/&/\&amp;/g; s/"/\&quot;/g' "$page"
@@ -22,10 +22,8 @@ wrap() {
 const frame = document.querySelector("iframe")
 frame.onload = () => {
     const inner = frame.contentDocument, root = inner.documentElement
-    const visible = [...inner.querySelectorAll("figure img")].filter(image => {
-        const box = image.getBoundingClientRect()
-        return image.complete && image.naturalWidth > 0 && box.width > 200 && box.height > 80
-    })
+    const visible = [...inner.querySelectorAll("figure:not(.table)")].filter(
+        figure => figure.getBoundingClientRect().width > 200)
     document.documentElement.setAttribute("data-seen",
         visible.length + (root.scrollWidth <= root.clientWidth ? " fits" : " too wide"))
 }

@@ -74,11 +74,11 @@ static void test_compare__two_runs(void **state)
     assert_string_equal(table.cells[1], "batch");
     assert_string_equal(table.cells[2], "8");
     assert_string_equal(table.cells[3], "16");
-    Pages pages = {0};
-    table_put(&table, &pages);
-    assert_non_null(strstr(pages.markdown.text, "+25.0 %")); /* 125 against 100 tokens a second */
-    assert_non_null(strstr(pages.markdown.text, "cannot be judged"));
-    pages_free(&pages);
+    Page page = {0};
+    table_put(&table, &page);
+    assert_non_null(strstr(page.text, "+25.0 %")); /* 125 against 100 tokens a second */
+    assert_non_null(strstr(page.text, "cannot be judged"));
+    page_free(&page);
     table_free(&table);
     assert_int_equal(compare_make(a, experiment.dir, &table), ERR_INPUT);
     assert_says("two run directories");

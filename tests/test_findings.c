@@ -39,9 +39,9 @@ static void test_findings__the_fastest_and_its_runner_up(void **state)
     findings_case_conclude(&one);
     /* 1000 / 4 = 250 tokens/s against 200, both means a trifle above for their spread */
     expect_finding(&one, FINDING_RESULT,
-                   "Fastest: batch 32 with 250.0 tokens/s, 25.0 % ahead of batch 16; significant",
-                   "batch 8: 100.0 tokens/s");
-    expect_no_finding(&one, "run once");
+                   "Use batch 32 for speed: 250.0 tokens/s, 25.0 % ahead of batch 16.",
+                   "significant over the repeats (p < 0.001); batch 8: 100.0 tokens/s");
+    expect_no_finding(&one, "single runs");
     expect_no_finding(&one, "spreads");
     findings_case_end(&one);
 }
@@ -54,8 +54,8 @@ static void test_findings__a_gap_within_the_noise(void **state)
     plant(&one, 0, "{\"batch\": \"8\"}", (double[]){10, 11, 9.5}, 3);
     plant(&one, 1, "{\"batch\": \"16\"}", (double[]){9.9, 10.9, 9.4}, 3);
     findings_case_conclude(&one);
-    expect_finding(&one, FINDING_RESULT, "ahead of batch 8; within the noise of the repeats",
-                   "(3 runs)");
+    expect_finding(&one, FINDING_RESULT, "batch 16 and batch 8 are equally fast within noise",
+                   "within the noise of the repeats (p = 0.88)");
     findings_case_end(&one);
 }
 
@@ -67,8 +67,9 @@ static void test_findings__one_repeat_judges_nothing(void **state)
     plant(&one, 0, "{\"batch\": \"8\"}", (double[]){10}, 1);
     plant(&one, 1, "{\"batch\": \"16\"}", (double[]){5}, 1);
     findings_case_conclude(&one);
-    expect_finding(&one, FINDING_CAUTION, "Every configuration was run once", "2 configurations");
-    expect_finding(&one, FINDING_RESULT, "from single runs, so noise cannot be judged", "(1 run)");
+    expect_finding(&one, FINDING_CAUTION, "single runs: noise cannot be judged",
+                   "2 configurations");
+    expect_finding(&one, FINDING_RESULT, "Use batch 16 for speed", "(1 run)");
     findings_case_end(&one);
 }
 
@@ -89,12 +90,10 @@ static void test_findings__returns_that_diminish(void **state)
     findings_case_conclude(&one);
     expect_finding(
         &one, FINDING_RESULT,
-        "Diminishing returns along batch from 16 on: up to 64 throughput changes by +5.0 % per "
-        "doubling, less than 10 %; at that point comm_exposed takes the largest share of the "
-        "training "
-        "time, 50 % after 0 % before.",
-        "batch 64");
-    expect_no_finding(&one, "from 8 on");
+        "Beyond batch 16 a doubling gains under 10 %: it has 91 % of the top speed.",
+        "+5.0 % per doubling up to batch 64, from single runs, so noise cannot be judged; "
+        "comm_exposed takes the largest share of the training time there, 50 % after 0 % before");
+    expect_no_finding(&one, "Beyond batch 8");
     findings_case_end(&one);
 }
 
@@ -106,7 +105,7 @@ static void test_findings__returns_that_do_not(void **state)
     plant(&one, 0, "{\"batch\": \"8\"}", (double[]){10}, 1);
     plant(&one, 1, "{\"batch\": \"16\"}", (double[]){9}, 1); /* 11 % */
     findings_case_conclude(&one);
-    expect_no_finding(&one, "diminish");
+    expect_no_finding(&one, "Beyond");
     findings_case_end(&one);
 }
 
@@ -120,9 +119,9 @@ static void test_findings__noise(void **state)
     plant(&one, 0, "{\"batch\": \"8\"}", (double[]){10, 8}, 2); /* 100 and 125 around 112.5 */
     plant(&one, 1, "{\"batch\": \"16\"}", (double[]){5, 5.1}, 2);
     findings_case_conclude(&one);
-    expect_finding(&one, FINDING_CAUTION, "batch 8: the repeats' throughput spreads over 22.2 %",
-                   "100 tokens/s, 125 tokens/s");
-    expect_no_finding(&one, "batch 16: the repeats");
+    expect_finding(&one, FINDING_CAUTION,
+                   "throughput of 1 configuration spreads by 22 % over repeats",
+                   "batch 8: 100 tokens/s, 125 tokens/s");
     findings_case_end(&one);
 }
 
@@ -140,10 +139,11 @@ static void test_findings__failed_checks(void **state)
                                                .training_s = 1,
                                                .failed_check = "throughput"});
     findings_case_conclude(&one);
-    expect_finding(&one, FINDING_CAUTION,
-                   "batch 32, repeat 1: the run's own checks failed (throughput); no conclusion",
-                   "expected 10, found 11");
-    expect_finding(&one, FINDING_RESULT, "Fastest: batch 16", "batch 8");
+    expect_finding(&one, FINDING_CAUTION, "checks of 1 run failed, so no finding uses it",
+                   "batch 32, repeat 1 (run 2-0), throughput: ");
+    assert_non_null(
+        strstr(find_finding(&one, "checks of")->evidence.text, "expected 10, found 11"));
+    expect_finding(&one, FINDING_RESULT, "Use batch 16 for speed", "batch 8");
     findings_case_end(&one);
 }
 
@@ -171,13 +171,20 @@ static void test_findings__failures(void **state)
                                                .state = "waiting",
                                                .without_files = 1});
     findings_case_conclude(&one);
-    expect_finding(&one, FINDING_CAUTION, "batch 16: 2 runs failed: loss became NaN at step 7",
-                   "run 1-0, 1-1");
-    expect_finding(&one, FINDING_CAUTION,
-                   "batch 32: 1 run ran into the time limit: killed after 60 s", "");
-    expect_finding(&one, FINDING_CAUTION, "1 of 5 runs are waiting", "");
+    expect_finding(&one, FINDING_CAUTION, "2 runs failed",
+                   "batch 16: loss became NaN at step 7 (run 1-0, 1-1)");
+    expect_finding(&one, FINDING_CAUTION, "1 run ran into the time limit",
+                   "batch 32: killed after 60 s (run 2-0)");
+    expect_finding(&one, FINDING_CAUTION, "1 of 5 runs are not finished", "1 waiting, 0 running");
     expect_finding(&one, FINDING_CAUTION, "smoke run", "");
-    expect_no_finding(&one, "Fastest");
+    expect_no_finding(&one, "for speed");
+    /* All of them in one line, the gravest first. */
+    Page line = {0};
+    findings_put_cautions(&one.findings, &line);
+    assert_string_equal(line.text, "2 runs failed; 1 run ran into the time limit; a smoke run: it "
+                                   "shows that everything works, and nothing else; 1 of 5 runs are "
+                                   "not finished");
+    page_free(&line);
     findings_case_end(&one);
 }
 
@@ -186,7 +193,7 @@ static void test_findings__a_flood_is_cut(void **state)
     (void)state;
     FindingsCase one;
     findings_case_start(&one, BATCHES);
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 14; i++) {
         char settings[32];
         snprintf(settings, sizeof settings, "{\"batch\": \"%d\"}", i + 1);
         planted_run(&one.experiment, &(PlantedRun){.configuration = i,
@@ -196,9 +203,9 @@ static void test_findings__a_flood_is_cut(void **state)
                                                    .without_files = 1});
     }
     findings_case_conclude(&one);
-    assert_int_equal(one.findings.count, 9);
-    expect_finding(&one, FINDING_CAUTION, "batch 8: 1 run failed", "");
-    expect_finding(&one, FINDING_CAUTION, "The same holds for 4 more cases", "");
+    assert_int_equal(one.findings.count, 1);
+    expect_finding(&one, FINDING_CAUTION, "14 runs failed", "batch 12: no such file (run 11-0)");
+    expect_finding(&one, FINDING_CAUTION, "14 runs failed", "; and 2 more");
     findings_case_end(&one);
 }
 
@@ -237,11 +244,12 @@ static void test_findings__what_does_not_fit(void **state)
     /* The machine of the run that has a record has 1 GiB. */
     expect_finding(
         &one, FINDING_RESULT,
-        "Memory limits batch (attention flash): 32 does not fit (refused by its plan), planned "
-        "2.00 GiB against 1.00 GiB of the machine; the largest below it that fits is 8 with "
-        "512.0 MiB planned.",
-        "needs 2048.0 MiB");
-    expect_finding(&one, FINDING_RESULT, "batch 8, attention naive does not fit", "out of memory");
+        "batch 32 (attention flash) does not fit: it needs 2.00 GiB of the 1.00 GiB of the "
+        "machine; "
+        "use 8.",
+        "refused by its plan: needs 2048.0 MiB; 8 is the largest below it that fits, planned "
+        "512.0 MiB");
+    expect_finding(&one, FINDING_RESULT, "batch 8, naive does not fit", "out of memory");
     expect_no_finding(&one, "64 does not fit");
     findings_case_end(&one);
 }
@@ -278,12 +286,13 @@ static void test_findings__a_straggler(void **state)
     /* the median of 6, 6, 6.5, 9 is 6.25; 6.5 is within 1.1 of it */
     expect_finding(
         &one, FINDING_CAUTION,
-        "ranks 4: rank 3 on node1 cuda:1 is a straggler, busy 1.44 times as long as the median "
-        "rank (in 1 of 1 runs)",
+        "rank 3 on node1 cuda:1 holds up the others (ranks 4), busy 1.44 times as long",
+        "than the median rank, in 1 of 1 runs; busy: rank 0 6.00 s, rank 1 6.00 s, rank 2 6.50 s, "
         "rank 3 9.00 s");
     expect_no_finding(&one, "rank 2 on");
-    expect_finding(&one, FINDING_CAUTION, "would claim a speed-up of 3.53; the slowest rank", "");
-    expect_no_finding(&one, "superlinear");
+    expect_finding(&one, FINDING_CAUTION, "speed-ups are those of the slowest rank",
+                   "ranks 4: the mean over ranks would claim a speed-up of 3.53");
+    expect_no_finding(&one, "better than linear");
     findings_case_end(&one);
 }
 
@@ -295,9 +304,9 @@ static void test_findings__even_ranks(void **state)
     plant_ranks(&one, 0, 1, 10);
     plant_ranks(&one, 1, 2, 5.5);
     findings_case_conclude(&one);
-    expect_no_finding(&one, "straggler");
-    expect_no_finding(&one, "would claim");
-    expect_no_finding(&one, "more than possible");
+    expect_no_finding(&one, "holds up");
+    expect_no_finding(&one, "slowest rank");
+    expect_no_finding(&one, "better than linear");
     expect_no_finding(&one, "Amdahl");
     findings_case_end(&one);
 }
@@ -312,7 +321,7 @@ static void test_findings__amdahl(void **state)
     plant_ranks(&one, 2, 4, 3.25);
     findings_case_conclude(&one);
     expect_finding(&one, FINDING_RESULT,
-                   "a serial fraction of 10.0 %: no number of ranks would be more than 10.0 times",
+                   "10.0 % of the work is serial by Amdahl's law: more ranks end at 10.0 times",
                    "ranks 4: 3.08");
     findings_case_end(&one);
 }
@@ -325,8 +334,9 @@ static void test_findings__more_than_linear(void **state)
     plant_ranks(&one, 0, 1, 10);
     plant_ranks(&one, 1, 2, 4);
     findings_case_conclude(&one);
-    expect_finding(&one, FINDING_CAUTION, "ranks 2: 2.50 times as fast with 2 times the ranks",
-                   "2.50");
+    expect_finding(&one, FINDING_CAUTION,
+                   "ranks 2 scales better than linear: look for a slow baseline",
+                   "ranks 2: 2.50 times as fast with 2 times the ranks");
     findings_case_end(&one);
 }
 
@@ -336,7 +346,7 @@ static void test_findings__shared_devices(void **state)
     (void)state;
     static const char *const settings[] = {"{\"ranks\": \"1\"}", "{\"ranks\": \"2\"}",
                                            "{\"ranks\": \"4\"}"};
-    static const char *const words[] = {"ranks 2: ranks shared a device, so this is no measurement",
+    static const char *const words[] = {"ranks 2: ranks shared a device",
                                         "2 configurations, first ranks 2: ranks shared a device"};
     for (int count = 2; count <= 3; count++) {
         FindingsCase one;
@@ -350,9 +360,11 @@ static void test_findings__shared_devices(void **state)
                                                        .training_s = i == 0 ? 10 : 4});
         }
         findings_case_conclude(&one);
-        expect_finding(&one, FINDING_CAUTION, words[count - 2], "");
-        expect_no_finding(&one, "more than possible");
-        expect_no_finding(&one, "diminish");
+        expect_finding(&one, FINDING_CAUTION, "oversubscribed: no measurement of scaling",
+                       words[count - 2]);
+        expect_no_finding(&one, "better than linear");
+        expect_no_finding(&one, "Beyond");
+        expect_no_finding(&one, "Communication"); /* its times measure nothing either */
         findings_case_end(&one);
     }
 }
@@ -377,16 +389,12 @@ static void test_findings__communication(void **state)
                                                .exposed_s = 1,
                                                .hidden_s = 3});
     findings_case_conclude(&one);
-    /* compute leaves out the loading and moving of data: 6 s x 7/8 */
-    expect_finding(
-        &one, FINDING_RESULT,
-        "at most 40.0 % of the training time (ddp flat: 4.00 s of 10.00 s, with 5.25 s of "
-        "compute).",
-        "ddp overlap: 12.5 % exposed");
     expect_finding(&one, FINDING_RESULT,
-                   "ddp overlap: 1.00 s of exposed communication, against 4.00 s with ddp flat",
-                   "ddp overlap: 125");
-    expect_finding(&one, FINDING_RESULT, "Throughput changes by +25.0 %", "");
+                   "Communication that nothing hides takes up to 40.0 % of training (flat)",
+                   "ddp flat: 40.0 % exposed, 4.00 s of 10.00 s; ddp overlap: 12.5 % exposed");
+    expect_finding(&one, FINDING_RESULT,
+                   "ddp overlap changes throughput by +25.0 % against flat (overlap).",
+                   "ddp overlap: 1.00 s of exposed communication against 4.00 s with flat");
     findings_case_end(&one);
 }
 

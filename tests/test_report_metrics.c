@@ -272,12 +272,12 @@ static void test_report_metrics__shared_devices_have_no_efficiency(void **state)
     assert_true(isnan(value(&results, 1, "efficiency", -1)));
     cJSON *entry = cJSON_Parse("{\"columns\": [\"ranks\", \"speedup\", \"efficiency\"]}");
     assert_int_equal(table_make(&results, entry, &table), 0);
-    Pages pages = {0};
-    table_put(&table, &pages);
-    assert_non_null(strstr(pages.markdown.text, "| 2 | 1.25 | " DASH " |"));
+    Page page = {0};
+    table_put(&table, &page);
+    assert_non_null(strstr(page.text, "| 2 | 1.25 | " DASH " |"));
     assert_non_null(
-        strstr(pages.markdown.text, "ranks 2: ranks shared a device, no measurement of scaling."));
-    pages_free(&pages);
+        strstr(page.text, "ranks 2: ranks shared a device, no measurement of scaling."));
+    page_free(&page);
     table_free(&table);
     cJSON_Delete(entry);
     results_free(&results);

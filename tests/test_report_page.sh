@@ -89,17 +89,30 @@ hasnt() {
     done
 }
 
-has $page "Speed &amp; size" "Each run" "oversubscribed: no measurement of scaling" "out of memory &lt;here&gt;" \
-    "&lt;b&gt;&amp;" "prefers-color-scheme" "@media print" "Processor &lt;X&gt;" "pacer sweep page.yaml"
-# What is left without the charts, which are within the page, refers to nothing outside it.
-sed 's/<img alt="[^"]*" src="data:image\/svg+xml,[^"]*">//' $page >bare.html
-hasnt bare.html "<b>&" "<script" "http" "src=" "<link" "url(" "@import" "nan"
-has exp/report.md "## Speed" "## Each run" "| oom |"
-hasnt exp/report.md "<b>" "<script"
-! grep -o 'href="[^"]*"' $page | grep -qv '^href="#' || fail "$page links to other files"
-[[ $(grep -c "<section>" $page) == 3 ]] || fail "$page has not a section per table and one for the other chart"
-ids=$(grep -o ' id=["'"'"'][^"'"'"']*' bare.html | sort)
-[[ $ids == "$(sort -u <<<"$ids")" ]] || fail "$page has an id twice"
+# The document, one line of JSON within the page, has all of it; the rest of the page names only its title.
+sed -n 's/^<script type="application\/json" id="document">\(.*\)<\/script>$/\1/p' $page >document.json
+[[ $(wc -l <document.json) == 1 ]] || fail "$page has no document"
+has document.json "Speed \\u0026 size" "Each run" "oversubscribed: no measurement of scaling" \
+    "out of memory \\u003chere\\u003e" "\\u003cb\\u003e\\u0026" "Processor \\u003cX\\u003e" "pacer sweep page.yaml" \
+    '"type":"findings"' '"type":"parallel"' '"type":"curves"'
+for name in $names; do
+    has document.json "\"name\":\"$name\""
+done
+hasnt document.json "<" ">" "&" ":nan" ",nan" "inf,"
+if command -v python3 >/dev/null; then
+    python3 -m json.tool document.json >/dev/null 2>err || fail "the document is no JSON: $(cat err)"
+fi
+# One file that asks for nothing: what may run has the page's own number, and nothing may be loaded.
+has $page "default-src 'none'; script-src 'nonce-" "&lt;script&gt;alert(1)&lt;/script&gt;" "<noscript>" "report.md"
+bare_page $page >bare.html
+hasnt bare.html "<b>" "http:" "https:" " src=" "<link" " href=" "url(" "@import"
+[[ $(grep -c "<script" bare.html) == 1 ]] || fail "$page has scripts that are not pacer's"
+nonce=$(grep -o "nonce-[0-9a-f]*" $page | head -1)
+[[ $(grep -o '^<script nonce="[0-9a-f]*">' $page | sort -u) == "<script nonce=\"${nonce#nonce-}\">" ]] ||
+    fail "$page has scripts without its number"
+has exp/report.md "## Speed" "## Each run" "| oom |" "<details><summary>The numbers behind them"
+sed 's/<details><summary>//; s/<\/summary>//; s/^<\/details>//' exp/report.md >bare.md
+hasnt bare.md "<"
 
 if command -v gnuplot >/dev/null; then
     for name in $names; do
@@ -121,19 +134,20 @@ if command -v gnuplot >/dev/null; then
     has exp/charts/scaling.svg "ideal" "OOM"
     has exp/charts/phases.svg "Forward" "Backward" "Optimizer" "OOM" "time (s)"
     has exp/charts/loss.svg "validation" "tokens"
-    [[ $(grep -c "<figure>" $page) == 5 ]] || fail "$page has not every chart"
-    bash "$here/page_check.sh" "$PWD/$page" "$PWD/shots" 5 >checked 2>&1 || fail "in a browser: $(cat checked)"
-    cat checked
 else
     echo "gnuplot is not installed: charts were not looked at"
 fi
 
-# Elsewhere, and without gnuplot: no charts, a warning, everything else.
+# Five charts, all curves, and parallel coordinates.
+bash "$here/page_check.sh" "$PWD/$page" "$PWD/shots" 7 >checked 2>&1 || fail "in a browser: $(cat checked)"
+cat checked
+
+# Elsewhere, and without gnuplot: no pictures, a warning, everything else, charts in the page included.
 mkdir empty
 PATH=$PWD/empty "$PACER" report exp --out other >out 2>err || fail "without gnuplot: exit status $?"
 has err "gnuplot is not installed"
-has other/report.html "Speed &amp; size" "A chart is missing"
-hasnt other/report.html "<figure"
+has other/report.md "A chart is missing"
+has other/report.html "Speed \\u0026 size" "A chart is missing" '"name":"loss","kind":"lines"'
 [[ ! -e other/charts/loss.svg ]] || fail "a chart without gnuplot"
 
 # A chart that asks for nonsense is named, and the others are drawn.
@@ -144,7 +158,7 @@ has $page "curves go over step, tokens or seconds, not over toknes" "../memory"
 
 # A run alone, and what is neither.
 expect 0 "one/report.html" report exp/runs/a0 --out one
-has one/report.html "Tokens per second"
+has one/report.html "Tokens per second" '"type":"options"' "Where the time went"
 expect 2 "neither a run" report empty
 expect 2 "report needs an argument" report
 exit $failed

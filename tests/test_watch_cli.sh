@@ -19,7 +19,7 @@ train --steps 1000000 &
 pid=$!
 await "[[ -e 'a run/ckpt/latest' ]] && grep -q val_loss 'a run/metrics.jsonl'"
 expect 0 "tiny  running  a run" watch --once 'a run'
-for words in "of 1000000" "loss " "tok/s" "memory  planned" "left " "validation"; do
+for words in "of 1000000" "loss " "tokens/s" "memory  planned" "time left " "validation"; do
     grep -qF -- "$words" out || fail "running: does not say '$words': $(cat out)"
 done
 awk 'length > 80 { exit 1 }' out || fail "lines beyond 80 columns"

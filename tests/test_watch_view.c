@@ -97,11 +97,25 @@ static void test_watch_view__a_finished_run_is_told_in_full(void **state)
     watch_open(&run, dir);
     watch_poll(&run);
     assert_int_equal(run.state, RUN_DONE);
-    static const char *const words[] = {
-        "finished", "100 %",  "step 100", "loss ",           "validation 2.5000 at step 100",
-        "tok/s",    "median", "ms/step",  "memory  planned", "peak",
-        "forward",  "1 pass", "1 fail",   "fail b",          "expected 1, found 2 (as many)",
-        "rank 1",   "norm",   "lr ",      "elapsed 10.0 s"};
+    static const char *const words[] = {"finished",
+                                        "100 %",
+                                        "step 100",
+                                        "loss ",
+                                        "validation loss 2.5000 at step 100",
+                                        "tokens/s",
+                                        "median",
+                                        "ms per step",
+                                        "memory  planned",
+                                        "peak",
+                                        "forward",
+                                        "1 pass",
+                                        "1 fail",
+                                        "fail b",
+                                        "expected 1, found 2 (as many)",
+                                        "rank 1",
+                                        "gradient norm",
+                                        "learning rate ",
+                                        "elapsed 10.0 s"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         watched_assert_says(&run, watched_flags(160, 60, false), words[i]);
         watched_assert_says(&run, watched_flags(160, 60, true), words[i]);

@@ -31,7 +31,7 @@ test_needs=(
 
 # Installed where that is possible; without them pacer draws no charts, names no commit in its records,
 # is slower, or runs as one rank only.
-wanted=(gnuplot-nox git libdnnl-dev libopenmpi-dev openmpi-bin)
+wanted=(gnuplot-nox git libdnnl-dev libopenmpi-dev openmpi-bin libjs-dygraphs libmicrohttpd-dev)
 
 list=0
 for argument in "$@"; do

@@ -95,7 +95,7 @@ typedef struct {
     const char *name, *text;
 } StoryText;
 
-/* The files of stories/, which the build puts into the program (cmake/Stories.cmake). */
+/* The files of stories/, which the build puts into the program (cmake/Embed.cmake). */
 extern const StoryText stories_texts[];
 
 /* Compiles files. Content is part of the program: an unknown name, a rule that nothing refers to, a

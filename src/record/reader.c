@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "record/line_scan.h"
 #include "record/summary.h"
 
 #include <dirent.h>
@@ -76,7 +77,11 @@ int record_rank_files(const char *dir, int64_t **ranks, size_t *count)
 
 #define LINE_LIMIT ((size_t)1 << 20)
 
-int lines_read(const char *dir, LineTake *take, void *context, bool *torn)
+/* Of the bytes of a line; *good: whether it is one. */
+typedef int ByteTake(void *context, const char *text, size_t size, const char *path, long number,
+                     bool *good);
+
+static int walk(const char *dir, ByteTake *take, void *context, bool *torn)
 {
     char *path = io_join(dir, RECORD_LINES);
     char *text = NULL;
@@ -87,17 +92,13 @@ int lines_read(const char *dir, LineTake *take, void *context, bool *torn)
     for (size_t at = 0; code == 0 && at < length;) {
         const char *newline = memchr(text + at, '\n', length - at);
         size_t size = newline != NULL ? (size_t)(newline - text) - at : length - at;
-        char *where = mem_format("%s:%ld", path, ++number);
-        cJSON *line = size <= LINE_LIMIT ? json_parse(text + at, size, NULL) : NULL;
-        if (cJSON_IsObject(line)) {
-            code = take(context, line, where, number);
-        } else if (newline != NULL) {
-            code = err_set(ERR_INPUT, "%s: not a line of a run's record", where);
-        } else {
-            left_over = true;
+        bool good = false;
+        number++;
+        code = size <= LINE_LIMIT ? take(context, text + at, size, path, number, &good) : 0;
+        if (code == 0 && !good && newline != NULL) {
+            code = err_set(ERR_INPUT, "%s:%ld: not a line of a run's record", path, number);
         }
-        cJSON_Delete(line);
-        free(where);
+        left_over = !good && newline == NULL;
         at += size + 1;
     }
     free(text);
@@ -106,6 +107,72 @@ int lines_read(const char *dir, LineTake *take, void *context, bool *torn)
         *torn = left_over;
     }
     return code;
+}
+
+typedef struct {
+    LineTake *take;
+    void *context;
+} TreeTake;
+
+static int take_tree(void *context, const char *text, size_t size, const char *path, long number,
+                     bool *good)
+{
+    const TreeTake *tree = context;
+    cJSON *line = json_parse(text, size, NULL);
+    int code = 0;
+    *good = cJSON_IsObject(line);
+    if (*good) {
+        char *where = mem_format("%s:%ld", path, number);
+        code = tree->take(tree->context, line, where, number);
+        free(where);
+    }
+    cJSON_Delete(line);
+    return code;
+}
+
+int lines_read(const char *dir, LineTake *take, void *context, bool *torn)
+{
+    return walk(dir, take_tree, &(TreeTake){take, context}, torn);
+}
+
+typedef struct {
+    NumbersTake *take;
+    void *context;
+} ScanTake;
+
+static double number_in(const cJSON *line, const char *name)
+{
+    const cJSON *item = json_get(line, name);
+    return cJSON_IsNumber(item) && isfinite(item->valuedouble) ? item->valuedouble : NAN;
+}
+
+static int take_scan(void *context, const char *text, size_t size, const char *path, long number,
+                     bool *good)
+{
+    const ScanTake *scan = context;
+    LineNumbers numbers;
+    *good = line_scan(text, size, &numbers);
+    if (!*good) {
+        cJSON *line = json_parse(text, size, NULL);
+        *good = cJSON_IsObject(line);
+        numbers = (LineNumbers){number_in(line, "step"), number_in(line, "tokens"),
+                                number_in(line, "loss"), number_in(line, "val_loss"),
+                                number_in(line, "ms"),   number_in(line, "noise_scale"),
+                                json_get(line, "val_loss") != NULL};
+        cJSON_Delete(line);
+    }
+    if (*good && !(numbers.step >= 0 && numbers.step <= JSON_WHOLE_MAX)) {
+        return err_set(ERR_INPUT, "%s:%ld: not a line of a run's record", path, number);
+    }
+    if (*good) {
+        scan->take(scan->context, &numbers);
+    }
+    return 0;
+}
+
+int lines_scan(const char *dir, NumbersTake *take, void *context)
+{
+    return walk(dir, take_scan, &(ScanTake){take, context}, NULL);
 }
 
 /* --- the summary --- */

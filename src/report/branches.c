@@ -13,7 +13,7 @@ static double loss_of(const Result *run)
 {
     double loss = json_number(run->run, "summary.val_loss");
     loss = isnan(loss) ? json_number(run->run, "summary.train_loss") : loss;
-    return result_is_sound(run) ? loss : NAN;
+    return run->sound ? loss : NAN;
 }
 
 static double batch_of(const Results *results, const Result *run)

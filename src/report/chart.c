@@ -1,6 +1,5 @@
 #include "report/chart.h"
 
-#include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "record/names.h"
@@ -12,116 +11,9 @@
 
 #define MAX_SERIES 40
 #define MAX_CATEGORIES 200
-#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
-
-/* --- entries of experiment.json --- */
-
-static int read_kind(const cJSON *entry, Chart *chart, bool *curves)
-{
-    static const char *const kinds[] = {
-        [PLOT_LINES] = "lines", [PLOT_BARS] = "bars", [PLOT_STACK] = "stack"};
-    const char *kind = json_text_or(entry, "kind", "");
-    *curves = strcmp(kind, "curves") == 0;
-    chart->kind = PLOT_LINES;
-    for (int i = 0; i < 3 && !*curves; i++) {
-        if (strcmp(kind, kinds[i]) == 0) {
-            chart->kind = (PlotKind)i;
-            return 0;
-        }
-    }
-    return *curves
-               ? 0
-               : err_set(ERR_INPUT,
-                         "chart %s: its kind is \"%.40s\", and not bars, lines, stack or curves",
-                         chart->name, kind);
-}
-
-/* y: one name or a list of them. */
-static int read_names(const cJSON *entry, bool curves, Chart *chart,
-                      const char *names[CHART_MAX_VALUES])
-{
-    const cJSON *y = json_get(entry, "y");
-    const cJSON *items = cJSON_IsArray(y) ? y->child : NULL;
-    if (cJSON_IsString(y) || (curves && items == NULL)) {
-        names[chart->y_count++] = cJSON_IsString(y) ? y->valuestring : "train_loss";
-    }
-    for (const cJSON *item = items; item != NULL; item = item->next) {
-        if (chart->y_count == CHART_MAX_VALUES || !cJSON_IsString(item)) {
-            return err_set(ERR_INPUT, "chart %s: y is not a list of up to 15 names", chart->name);
-        }
-        names[chart->y_count++] = item->valuestring;
-    }
-    return chart->y_count > 0 ? 0
-                              : err_set(ERR_INPUT, "chart %s: y names no quantity", chart->name);
-}
-
-static int read_curves(const cJSON *entry, const char *const *names, Chart *chart)
-{
-    const char *x = json_text_or(entry, "x", "step");
-    for (int i = 0; i < chart->y_count; i++) {
-        if (strcmp(names[i], "train_loss") != 0 && strcmp(names[i], "val_loss") != 0) {
-            return err_set(ERR_INPUT, "chart %s: curves show train_loss and val_loss, not %.40s",
-                           chart->name, names[i]);
-        }
-        chart->y[i] = metric_named(names[i]);
-    }
-    chart->along = strcmp(x, "tokens") == 0    ? curve_tokens
-                   : strcmp(x, "seconds") == 0 ? curve_seconds
-                   : strcmp(x, "step") == 0    ? curve_step
-                                               : NULL;
-    return chart->along != NULL
-               ? 0
-               : err_set(ERR_INPUT,
-                         "chart %s: curves go over step, tokens or seconds, not over %.40s",
-                         chart->name, x);
-}
-
-static int read_metrics(const cJSON *entry, const char *const *names, Chart *chart)
-{
-    int code = metric_find(json_text_or(entry, "x", "configuration"), &chart->x);
-    if (code == 0 && chart->kind == PLOT_LINES && chart->x.unit == UNIT_TEXT) {
-        return err_set(ERR_INPUT, "chart %s: %s is no number, and lines go over numbers",
-                       chart->name, chart->x.name);
-    }
-    for (int i = 0; code == 0 && i < chart->y_count; i++) {
-        code = metric_find(names[i], &chart->y[i]);
-        if (code == 0 && chart->y[i].unit == UNIT_TEXT) {
-            return err_set(ERR_INPUT, "chart %s: %s is no number", chart->name, names[i]);
-        }
-        if (code == 0 && chart->y[i].unit != chart->y[0].unit) {
-            return err_set(ERR_INPUT, "chart %s: %s and %s have no unit in common", chart->name,
-                           names[0], names[i]);
-        }
-    }
-    return code != 0 ? err_wrap(code, "chart %s", chart->name) : 0;
-}
-
-int chart_read(const cJSON *entry, Chart *chart)
-{
-    const char *name = json_text_or(entry, "name", ""), *series = json_text(entry, "series");
-    *chart = (Chart){.name = name,
-                     .title = json_text_or(entry, "title", name),
-                     .where = json_get(entry, "where"),
-                     .log_x = json_is_true(entry, "logx"),
-                     .log_y = json_is_true(entry, "logy"),
-                     .ideal = json_is_true(entry, "ideal")};
-    if (name[0] == '\0' || strlen(name) > 60 || name[strspn(name, NAME_LETTERS)] != '\0') {
-        return err_set(ERR_INPUT,
-                       "a chart's name is \"%.60s\"; it needs one of letters, digits, - and _",
-                       name);
-    }
-    const char *names[CHART_MAX_VALUES];
-    bool curves;
-    int code = read_kind(entry, chart, &curves);
-    code = code != 0 ? code : read_names(entry, curves, chart, names);
-    if (code == 0) {
-        code = curves ? read_curves(entry, names, chart) : read_metrics(entry, names, chart);
-    }
-    if (code == 0 && series != NULL && metric_find(series, &chart->series) != 0) {
-        code = err_wrap(ERR_INPUT, "chart %s", name);
-    }
-    return code;
-}
+#define FAR_APART 4  /* the end of the longest curve over that of the shortest */
+#define GROUP_FROM 7 /* configurations: fewer bars are read as a list */
+#define GROUP_MOST 8 /* bars of one group */
 
 /* --- what is shown, where, and under which name --- */
 
@@ -242,6 +134,88 @@ static bool by_rank(const Chart *chart)
     return strcmp(chart->x.name, "rank") == 0;
 }
 
+/* --- bars grouped by an axis --- */
+
+/* The settings of an axis, or of all others with the program in front. */
+static char *settings_text(const Results *results, const Result *run, int axis, bool others)
+{
+    Page text = {0};
+    page_put_bytes(&text, "", 0);
+    if (others && results_have_peers(results)) {
+        append(&text, "", peer_title(run->peer));
+    }
+    for (int i = 0; i < results->varying_count; i++) {
+        const Varying *varying = &results->varying[i];
+        const char *setting = result_setting(run, varying->option);
+        if ((varying->axis == axis) != others && setting != NULL && !varying->implied) {
+            append(&text, varying->option, setting);
+        }
+    }
+    return text.text;
+}
+
+static int distinct(const Slots *slots, bool places)
+{
+    int count = 0;
+    for (int i = 0; i < slots->count; i++) {
+        int k = 0;
+        while (k < i && strcmp(places ? slots->items[i].place : slots->items[i].name,
+                               places ? slots->items[k].place : slots->items[k].name) != 0) {
+            k++;
+        }
+        count += k == i;
+    }
+    return count;
+}
+
+static void rename_slots(Slots *slots, const Results *results, int axis)
+{
+    for (int i = 0; i < slots->count; i++) {
+        Slot *slot = &slots->items[i];
+        const Result *run = results_first(results, slot->configuration);
+        free(slot->place);
+        free(slot->name);
+        slot->place = settings_text(results, run, axis, false);
+        slot->name = settings_text(results, run, axis, true);
+    }
+}
+
+/* A long list of bars, or one with peers, is told as groups: by the axis that needs the least room
+ * for them, bars of a group by all other settings. */
+static void group(const Chart *chart, const Results *results, Slots *slots)
+{
+    bool list = chart->kind == PLOT_BARS && is_configuration(&chart->x) &&
+                chart->series.name[0] == '\0' && chart->y_count == 1;
+    if (!list || (slots->count < GROUP_FROM && !results_have_peers(results))) {
+        return;
+    }
+    int best = -1, least = 0, axis = -1;
+    for (int i = 0; i < results->varying_count; i++) {
+        if (results->varying[i].axis == axis) {
+            continue;
+        }
+        axis = results->varying[i].axis;
+        rename_slots(slots, results, axis);
+        int places = distinct(slots, true), names = distinct(slots, false);
+        bool fits = names > 1 && names <= GROUP_MOST && places > 1;
+        if (fits && (best < 0 || places * names < least)) {
+            best = axis;
+            least = places * names;
+        }
+    }
+    if (best >= 0) {
+        rename_slots(slots, results, best);
+        return;
+    }
+    for (int i = 0; i < slots->count; i++) { /* the list it was */
+        Slot *slot = &slots->items[i];
+        free(slot->place);
+        free(slot->name);
+        slot->place = mem_strdup(results_first(results, slot->configuration)->label);
+        slot->name = mem_strdup("");
+    }
+}
+
 /* Loss curves share one place, so that each configuration gets a name of its own. */
 static Slots make_slots(const Chart *chart, const Results *results)
 {
@@ -263,6 +237,7 @@ static Slots make_slots(const Chart *chart, const Results *results)
         free(slots.items[i].name);
         slots.items[i].name = name_of(chart, results, slots.items[i].configuration, true);
     }
+    group(chart, results, &slots);
     return slots;
 }
 
@@ -421,7 +396,9 @@ static void collect(const Chart *chart, const Results *results, Plot *plot)
             char *label = mem_format("%s%s%s", named ? name : "", named && titled ? ", " : "",
                                      titled ? y[part].title : "");
             Estimate estimate = slot_estimate(&y[part], results, slot);
-            PlotPoint *point = plot_add_point(find_series(plot, label), at, estimate.mean);
+            PlotSeries *series = find_series(plot, label);
+            series->peer = results_first(results, slot->configuration)->peer[0] != '\0' && !stack;
+            PlotPoint *point = plot_add_point(series, at, estimate.mean);
             point->half = estimate.half;
             point->mark = estimate.count > 0 ? NULL : mark_of(results, slot->configuration);
             free(label);
@@ -469,12 +446,28 @@ static void add_curve(const Chart *chart, const Results *results, int configurat
     PlotSeries *series = plot_add_series(plot, label);
     free(label);
     series->colour = colour;
+    series->peer = results_first(results, configuration)->peer[0] != '\0';
     for (int i = 0; i < CURVE_BINS; i++) {
         if (sums[i].count > 0) {
-            plot_add_point(series, sums[i].place / sums[i].count, sums[i].loss / sums[i].count);
+            PlotPoint *point =
+                plot_add_point(series, sums[i].place / sums[i].count, sums[i].loss / sums[i].count);
+            point->half = curve_bin_spread(&sums[i]);
         }
     }
     series->markers = series->count < 12;
+}
+
+/* Curves that end at very different places are only seen together over a logarithm. */
+static bool ends_far_apart(const Plot *plot)
+{
+    double least = INFINITY, most = 0;
+    for (int i = 0; i < plot->series_count; i++) {
+        const PlotSeries *series = &plot->series[i];
+        double end = series->count > 0 ? series->points[series->count - 1].x : NAN;
+        least = fmin(least, end);
+        most = fmax(most, end);
+    }
+    return least > 0 && most > FAR_APART * least;
 }
 
 static void collect_curves(const Chart *chart, const Results *results, Plot *plot)
@@ -502,6 +495,7 @@ static void collect_curves(const Chart *chart, const Results *results, Plot *plo
         }
     }
     free_slots(&slots);
+    plot->log_x |= ends_far_apart(plot);
     plot->x_title = mem_strdup(chart->along == curve_tokens    ? "tokens"
                                : chart->along == curve_seconds ? "seconds in training"
                                                                : "update");
@@ -524,18 +518,21 @@ Plot chart_plot(const Chart *chart, const Results *results)
     return plot;
 }
 
-int chart_draw(const Chart *chart, const Results *results, const char *folder, bool *drawn)
+bool chart_is_crowded(const Plot *plot)
 {
-    Plot plot = chart_plot(chart, results);
+    return plot->series_count > MAX_SERIES || plot->category_count > MAX_CATEGORIES;
+}
+
+int chart_draw(const Chart *chart, Plot *plot, const char *folder, bool *drawn)
+{
     int code = 0;
     *drawn = false;
-    if (plot.series_count > MAX_SERIES || plot.category_count > MAX_CATEGORIES) {
+    if (chart_is_crowded(plot)) {
         log_warn("chart %s: %d series and %d categories are too many to draw (%d and %d are not)",
-                 chart->name, plot.series_count, plot.category_count, MAX_SERIES, MAX_CATEGORIES);
-    } else if (plot_has_values(&plot)) {
-        code = plot_draw(&plot, folder, chart->name);
+                 chart->name, plot->series_count, plot->category_count, MAX_SERIES, MAX_CATEGORIES);
+    } else if (plot_has_values(plot)) {
+        code = plot_draw(plot, folder, chart->name);
         *drawn = code == 0;
     }
-    plot_free(&plot);
     return code;
 }

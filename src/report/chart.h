@@ -26,6 +26,9 @@ int chart_read(const cJSON *entry, Chart *chart);
  * are losses over steps, tokens or seconds, the mean over a configuration's repeats. */
 Plot chart_plot(const Chart *chart, const Results *results);
 
-/* Draws folder/NAME.svg and folder/NAME.png. *drawn is false when no run has the values it
- * needs. ERR_FAILED when gnuplot is missing or fails. */
-int chart_draw(const Chart *chart, const Results *results, const char *folder, bool *drawn);
+/* More series or categories than a picture can tell apart. */
+bool chart_is_crowded(const Plot *plot);
+
+/* Draws its plot as folder/NAME.svg and folder/NAME.png. *drawn is false when no run has the values
+ * it needs, or there are too many. ERR_FAILED when gnuplot is missing or fails. */
+int chart_draw(const Chart *chart, Plot *plot, const char *folder, bool *drawn);

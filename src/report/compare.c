@@ -104,7 +104,7 @@ static void compare_runs(Comparison *both)
     compare_configurations(both, 0, 0, "run");
     for (int i = 0; i < 2; i++) {
         const Result *result = i == 0 ? &both->a.runs[0] : &both->b.runs[0];
-        if (!result_is_sound(result)) {
+        if (!result->sound) {
             table_add_note(both->table,
                            mem_format("%s is %s%s: its numbers are left out.",
                                       i == 0 ? both->a.dir : both->b.dir,
@@ -201,11 +201,13 @@ int compare_report(const char *a, const char *b, FILE *file)
     Table table;
     int code = compare_make(a, b, &table);
     if (code == 0) {
-        Pages pages = {0};
-        pages_put(&pages, table.title, "# ", "\n\n", "", "");
-        table_put(&table, &pages);
-        fputs(pages.markdown.text, file);
-        pages_free(&pages);
+        Page page = {0};
+        page_put(&page, "# ");
+        page_put_markdown(&page, table.title);
+        page_put(&page, "\n\n");
+        table_put(&table, &page);
+        fputs(page.text, file);
+        page_free(&page);
         table_free(&table);
     }
     return code;

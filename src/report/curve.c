@@ -1,7 +1,5 @@
 #include "report/curve.h"
 
-#include "base/err.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "record/reader.h"
 
@@ -87,35 +85,27 @@ void curve_cut_marks(Curve *curve, int64_t step)
     }
 }
 
-static int add_line(void *context, const cJSON *line, const char *where, long number)
+static void add_line(void *context, const LineNumbers *line)
 {
-    (void)number;
     Curve *curve = context;
-    double number_of_step = json_number(line, "step");
-    if (!(number_of_step >= 0 && number_of_step <= JSON_WHOLE_MAX)) {
-        return err_set(ERR_INPUT, "%s: not a line of a run's record", where);
+    int64_t step = (int64_t)line->step;
+    if (!isnan(line->loss)) {
+        curve_add(curve, &curve->train, step, line->loss);
     }
-    int64_t step = (int64_t)number_of_step;
-    const cJSON *loss = json_get(line, "loss"), *validation = json_get(line, "val_loss");
-    if (cJSON_IsNumber(loss)) {
-        curve_add(curve, &curve->train, step, loss->valuedouble);
+    if (!isnan(line->noise_scale)) {
+        curve_add(curve, &curve->noise, step, line->noise_scale);
     }
-    const cJSON *noise = json_get(line, "noise_scale");
-    if (cJSON_IsNumber(noise)) {
-        curve_add(curve, &curve->noise, step, noise->valuedouble);
+    if (!line->evaluation) {
+        curve_add_mark(curve, step, line->tokens, line->ms);
+    } else if (!isnan(line->val_loss)) {
+        curve_add(curve, &curve->validation, step, line->val_loss);
     }
-    if (validation == NULL) {
-        curve_add_mark(curve, step, json_number(line, "tokens"), json_number(line, "ms"));
-    } else if (cJSON_IsNumber(validation)) {
-        curve_add(curve, &curve->validation, step, validation->valuedouble);
-    }
-    return 0;
 }
 
 int curve_read(Curve *curve, const char *run_dir)
 {
     *curve = (Curve){0};
-    int code = lines_read(run_dir, add_line, curve, NULL);
+    int code = lines_scan(run_dir, add_line, curve);
     if (code != 0) {
         curve_free(curve);
     }
@@ -188,9 +178,45 @@ void curve_bin(const Curve *curve, const CurveLine *line, CurvePlace *place, int
     }
     for (int i = 0; i < CURVE_BINS; i++) {
         if (own[i].count > 0) {
-            sums[i].loss += own[i].loss / own[i].count;
+            double mean = own[i].loss / own[i].count;
+            sums[i].loss += mean;
+            sums[i].square += mean * mean;
             sums[i].place += own[i].place / own[i].count;
             sums[i].count++;
         }
     }
+}
+
+double curve_bin_spread(const CurveBin *bin)
+{
+    double mean = bin->loss / bin->count;
+    double variance = (bin->square - bin->count * mean * mean) / (bin->count - 1);
+    return bin->count > 1 ? sqrt(fmax(variance, 0)) : NAN;
+}
+
+size_t curve_thin(const CurveLine *line, size_t most, size_t *kept)
+{
+    size_t count = 0, inner = line->count > 2 ? line->count - 2 : 0;
+    if (line->count <= most || most < 4) {
+        for (; count < line->count && count < most; count++) {
+            kept[count] = count;
+        }
+        return count;
+    }
+    size_t spans = (most - 2) / 2;
+    kept[count++] = 0;
+    for (size_t i = 0; i < spans; i++) {
+        size_t from = 1 + i * inner / spans, end = 1 + (i + 1) * inner / spans;
+        size_t low = from, high = from;
+        for (size_t j = from; j < end; j++) {
+            low = line->points[j].loss < line->points[low].loss ? j : low;
+            high = line->points[j].loss > line->points[high].loss ? j : high;
+        }
+        kept[count++] = low < high ? low : high;
+        if (low != high) {
+            kept[count++] = low < high ? high : low;
+        }
+    }
+    kept[count++] = line->count - 1;
+    return count;
 }

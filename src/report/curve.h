@@ -63,7 +63,16 @@ typedef double CurvePlace(const Curve *curve, int64_t step);
 #define CURVE_BINS 250
 typedef struct {
     double loss, place;
+    double square; /* of the losses */
     int count;
 } CurveBin;
+
+/* Standard deviation of a span over the repeats; NAN with fewer than two. */
+double curve_bin_spread(const CurveBin *bin);
 void curve_bin(const Curve *curve, const CurveLine *line, CurvePlace *place, int64_t last,
                CurveBin sums[CURVE_BINS]);
+
+/* Indices of at most `most` points of a line, ascending: the first, the last, and the least and the
+ * greatest of each span between. Returns their number; kept[] has room for `most`. */
+#define CURVE_SHOWN 1000
+size_t curve_thin(const CurveLine *line, size_t most, size_t *kept);

@@ -261,11 +261,11 @@ void rule_duel(const Results *results, Findings *findings)
         return;
     }
     char *text = duel_sentence(&duel), *caution = duel_caution(&duel);
-    Finding *finding = findings_add(findings, FINDING_RESULT);
+    Finding *finding = findings_add(findings, FINDING_RESULT, RANK_ANSWER);
     page_put(&finding->text, "%s.", text);
     page_put(&finding->evidence, "A: %s; B: %s", duel.labels[0], duel.labels[1]);
     if (caution != NULL) {
-        page_put(&findings_add(findings, FINDING_CAUTION)->text, "%s.", caution);
+        page_put(&findings_add(findings, FINDING_CAUTION, 0)->text, "%s.", caution);
     }
     free(text);
     free(caution);

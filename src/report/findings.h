@@ -1,5 +1,6 @@
 #pragma once
-/* Sentences that follow from an experiment's numbers by rules, each with the numbers in it. */
+/* Sentences that follow from an experiment's numbers by rules: what to do, with the numbers it
+ * needs. */
 #include "report/metric.h"
 #include "report/page.h"
 
@@ -7,13 +8,21 @@ typedef enum { FINDING_RESULT, FINDING_CAUTION } FindingKind;
 
 typedef struct {
     FindingKind kind;
-    Page text;     /* a sentence */
+    double rank;   /* importance: the higher, the earlier it is told */
+    Page text;     /* a sentence; of a caution a few words, for the line of all of them */
     Page evidence; /* runs and numbers behind it; may be empty */
 } Finding;
 
+/* What is told at once: at most so many results, and no more words, cautions included, than are
+ * read out in half a minute; but always the first result. */
+#define FINDINGS_SHOWN 7
+#define FINDINGS_WORDS 85
+
 typedef struct {
-    Finding *items;
+    Finding *items; /* results by falling rank, then cautions */
     int count;
+    int results; /* how many of them are results */
+    int shown;   /* how many of those are told at once */
 } Findings;
 
 /* What the rules find; a difference within the repeats' noise is called so, and nothing is
@@ -21,10 +30,26 @@ typedef struct {
 void findings_make(const Results *results, Findings *findings);
 void findings_free(Findings *findings);
 
+/* All cautions as one line: "single runs: noise cannot be judged; 2 runs failed". */
+void findings_put_cautions(const Findings *findings, Page *page);
+int findings_words(const char *text); /* separated by white space */
+
 /* --- what rules share --- */
 
 /* A new one, to be filled before the next. */
-Finding *findings_add(Findings *findings, FindingKind kind);
+Finding *findings_add(Findings *findings, FindingKind kind, double rank);
+
+/* Importance of a result: its class, by what a reader decides from it; within one the size of the
+ * effect (1 - smaller/larger of the ratio, NAN: none). What is within the noise comes after the
+ * classes below. welch NULL: nothing was tested. */
+#define RANK_ANSWER 80  /* the question that the experiment was made for */
+#define RANK_QUALITY 70 /* what learns best */
+#define RANK_PEERS 60   /* pacer or another program */
+#define RANK_LIMIT 50   /* what does not fit */
+#define RANK_SPEED 40   /* what is fastest, and what more of something gains */
+#define RANK_SCALING 30
+#define RANK_DETAIL 10
+double findings_rank(double of_class, double ratio, const Welch *welch);
 
 /* Over the sound runs of a configuration; the mean is NAN where there is none. Here and below,
  * `name` is that of a metric. */
@@ -34,8 +59,12 @@ double findings_mean(const Results *results, int configuration, const char *name
 /* Of a single run, or one of its ranks. */
 double findings_number(const Results *results, const Result *result, int rank, const char *name);
 
-/* "batch 16, ranks 2" */
+/* "batch 16, accum 2, attention flash" */
 const char *findings_label(const Results *results, int configuration);
+
+/* The same for a sentence, as short as it can be told from others: "batch 16, flash". Without the
+ * options of an axis, -1: of all. */
+Phrase findings_name(const Results *results, int configuration, int without);
 
 /* A number with its unit, tokens/s and nats included. */
 Phrase findings_value(const char *name, double value);
@@ -75,7 +104,8 @@ void series_free(SeriesList *list);
 typedef void Rule(const Results *results, Findings *findings);
 
 Rule rule_duel, rule_law; /* duel.c, law_report.c */
-Rule rule_fastest, rule_diminishing_returns, rule_memory, rule_peers, rule_circumstances;
-Rule rule_communication, rule_overlap, rule_amdahl, rule_superlinear, rule_mean_speedup;
-Rule rule_stragglers, rule_oversubscribed;
+Rule rule_fastest, rule_choice, rule_returns, rule_lengths, rule_memory, rule_peers;
+Rule rule_communication, rule_overlap, rule_amdahl;
 Rule rule_batch_quality, rule_gap, rule_learning_rate, rule_probed_rates;
+Rule rule_smoke, rule_unfinished, rule_circumstances, rule_failures, rule_checks, rule_repeats;
+Rule rule_noise, rule_stragglers, rule_oversubscribed, rule_superlinear, rule_mean_speedup;

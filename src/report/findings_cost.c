@@ -1,6 +1,5 @@
-/* What was fastest, where more of something stops helping, what does not fit, and how pacer
- * compares with its peers. A peer's configuration is compared with the fastest of pacer's that do
- * the same work: equal in every option that means something to the peer. */
+/* What was fastest, what each choice and each doubling gains, how speed depends on the length, and
+ * what does not fit. */
 #include "report/findings.h"
 
 #include "base/mem.h"
@@ -13,40 +12,16 @@
 #include <string.h>
 
 #define WORTHWHILE 0.10 /* gain per doubling */
+#define SMALLER 0.9     /* of the memory: worth a word */
+#define LEVEL 1.01      /* single runs that differ by less are not told apart */
 
-/* Kernels are equal that keep the T x T probabilities, or do not: what kernel it has is up to
- * each program. */
-static bool same_attention(const char *a, const char *b)
-{
-    return (strcmp(a, "naive") == 0) == (strcmp(b, "naive") == 0);
-}
-
-static bool same_work(const Results *results, const Result *own, const Result *peer)
-{
-    for (int i = 0; i < results->varying_count; i++) {
-        const char *option = results->varying[i].option;
-        const char *a = result_setting(own, option), *b = result_setting(peer, option);
-        bool kernel = strcmp(option, "attention") == 0;
-        if (b != NULL && (a == NULL || !(kernel ? same_attention(a, b) : strcmp(a, b) == 0))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* pacer's configuration of the highest mean besides `except`, and of the same work as a peer's
- * unless that is NULL; -1: none came to its end. */
-static int fastest_but(const Results *results, int except, const Result *peer)
+/* The configuration of the highest mean besides `except`; -1: none came to its end. */
+static int fastest_but(const Results *results, int except)
 {
     int best = -1;
     double most = 0;
     for (int i = 0; i < results->configurations; i++) {
-        const Result *own = results_first(results, i);
-        if (i == except || own == NULL || own->peer[0] != '\0' ||
-            (peer != NULL && !same_work(results, own, peer))) {
-            continue;
-        }
-        double mean = findings_mean(results, i, "tok_s");
+        double mean = i != except ? findings_mean(results, i, "tok_s") : NAN;
         if (mean > most) {
             most = mean;
             best = i;
@@ -55,22 +30,183 @@ static int fastest_but(const Results *results, int except, const Result *peer)
     return best;
 }
 
+/* Tokens of larger models and longer sequences are more work: speeds do not compare. */
+static bool same_work(const Results *results)
+{
+    static const char *const names[] = {"parameters", "seq"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        Metric metric = metric_named(names[k]);
+        double first = NAN;
+        for (int i = 0; i < results->count; i++) {
+            double value = metric_value(&metric, results, &results->runs[i], -1);
+            first = isnan(first) ? value : first;
+            if (!isnan(value) && value != first) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 void rule_fastest(const Results *results, Findings *findings)
 {
-    int best = fastest_but(results, -1, NULL);
-    int next = best >= 0 ? fastest_but(results, best, NULL) : -1;
+    int best = same_work(results) ? fastest_but(results, -1) : -1;
+    int next = best >= 0 ? fastest_but(results, best) : -1;
     if (next < 0) {
         return;
     }
     double most = findings_mean(results, best, "tok_s");
     double second = findings_mean(results, next, "tok_s");
     Welch welch = findings_welch("tok_s", results, next, best);
-    Finding *finding = findings_add(findings, FINDING_RESULT);
-    page_put(&finding->text, "Fastest: %s with %s, %.1f %% ahead of %s; %s.",
-             findings_label(results, best), findings_value("tok_s", most).text,
-             100 * (most / second - 1), findings_label(results, next),
-             findings_judgement(&welch).text);
+    Finding *finding =
+        findings_add(findings, FINDING_RESULT, findings_rank(RANK_SPEED, most / second, &welch));
+    bool noise = welch.p >= WELCH_SIGNIFICANT, level = isnan(welch.p) && most < LEVEL * second;
+    if (noise || level) {
+        page_put(&finding->text, "%s and %s are equally fast within %s: %s.",
+                 findings_name(results, best, -1).text, findings_name(results, next, -1).text,
+                 noise ? "noise" : "1 %", findings_value("tok_s", most).text);
+    } else {
+        page_put(&finding->text, "Use %s for speed: %s, %.1f %% ahead of %s.",
+                 findings_name(results, best, -1).text, findings_value("tok_s", most).text,
+                 100 * (most / second - 1), findings_name(results, next, -1).text);
+    }
+    page_put(&finding->evidence, "%s", findings_judgement(&welch).text);
     findings_list(&finding->evidence, "tok_s", results, NULL, results->configurations);
+}
+
+/* --- choices between words, such as kernels --- */
+
+/* An axis of words, in which the first option names the choice. */
+static const char *choice_of(const Results *results, int axis)
+{
+    static const char *const no_choice[] = {"model", "data", "tokenizer", "init", "ddp", NULL};
+    const char *option = NULL;
+    for (int i = 0; i < results->varying_count; i++) {
+        const Varying *varying = &results->varying[i];
+        if (varying->axis != axis) {
+            continue;
+        }
+        if (option != NULL && !varying->implied) {
+            return NULL;
+        }
+        option = option != NULL ? option : varying->option;
+    }
+    for (int i = 0; i < results->count && option != NULL; i++) {
+        if (result_setting(&results->runs[i], option) == NULL ||
+            !isnan(result_setting_number(&results->runs[i], option))) {
+            return NULL;
+        }
+    }
+    return option == NULL || metric_is_one_of(option, no_choice) ? NULL : option;
+}
+
+/* The configuration that differs from one in the axis alone and has this value; -1: none is done,
+ * or its ranks shared a device. */
+static int with_value(const Results *results, int own, int axis, const char *option,
+                      const char *value)
+{
+    const Result *first = results_first(results, own);
+    for (int i = 0; i < results->configurations; i++) {
+        const Result *other = results_first(results, i);
+        const char *setting = other != NULL ? result_setting(other, option) : NULL;
+        if (setting != NULL && strcmp(setting, value) == 0 &&
+            results_equal_but(results, first, other, axis)) {
+            return result_is_oversubscribed(other) || isnan(findings_mean(results, i, "tok_s")) ? -1
+                                                                                                : i;
+        }
+    }
+    return -1;
+}
+
+/* How many times as fast a value is as another, wherever both were run: the least and the most. */
+typedef struct {
+    double least, most, sum_log;
+    int count, at; /* at: a configuration of the first, of the largest ratio */
+} Ratio;
+
+static Ratio ratio_of(const Results *results, int axis, const char *option, const char *value,
+                      const char *other)
+{
+    Ratio ratio = {.least = INFINITY, .most = 0, .at = -1};
+    for (int i = 0; i < results->configurations; i++) {
+        const Result *first = results_first(results, i);
+        if (first == NULL || strcmp(result_setting(first, option), value) != 0 ||
+            with_value(results, i, axis, option, value) != i) {
+            continue;
+        }
+        int beside = with_value(results, i, axis, option, other);
+        if (beside >= 0) {
+            double own =
+                findings_mean(results, i, "tok_s") / findings_mean(results, beside, "tok_s");
+            ratio.at = own > ratio.most ? i : ratio.at;
+            ratio.least = fmin(ratio.least, own);
+            ratio.most = fmax(ratio.most, own);
+            ratio.sum_log += log(own);
+            ratio.count++;
+        }
+    }
+    return ratio;
+}
+
+#define MOST_VALUES 16
+
+static void choose_along(const Results *results, int axis, const char *option, Findings *findings)
+{
+    const char *values[MOST_VALUES];
+    int count = 0, best = 0, worst = 0;
+    for (int i = 0; i < results->count && count < MOST_VALUES; i++) {
+        const char *value = result_setting(&results->runs[i], option);
+        int k = 0;
+        while (k < count && strcmp(values[k], value) != 0) {
+            k++;
+        }
+        if (k == count) {
+            values[count++] = value;
+        }
+    }
+    for (int i = 1; i < count; i++) { /* by the mean of the logarithms */
+        Ratio to_best = ratio_of(results, axis, option, values[i], values[best]);
+        Ratio to_worst = ratio_of(results, axis, option, values[i], values[worst]);
+        best = to_best.sum_log > 0 ? i : best;
+        worst = to_worst.sum_log < 0 ? i : worst;
+    }
+    Ratio ratio = ratio_of(results, axis, option, values[best], values[worst]);
+    if (best == worst || !(ratio.most > 1 + WORTHWHILE / 2)) {
+        return;
+    }
+    Finding *finding =
+        findings_add(findings, FINDING_RESULT, findings_rank(RANK_SPEED, ratio.most, NULL));
+    page_put(&finding->text, "Use %s %s: ", option, values[best]);
+    if (ratio.count > 1 && ratio.most - ratio.least >= 0.01) {
+        page_put(&finding->text, "%.2f to %.2f times as fast as %s.", ratio.least, ratio.most,
+                 values[worst]);
+    } else {
+        page_put(&finding->text, "%.2f times as fast as %s.", ratio.most, values[worst]);
+    }
+    for (int i = 0; i < count; i++) {
+        Ratio own = ratio_of(results, axis, option, values[best], values[i]);
+        if (i != best && own.count > 0) {
+            page_put(&finding->evidence, "%sagainst %s %.2f times",
+                     finding->evidence.size > 0 ? "; " : "", values[i], own.least);
+            if (own.count > 1) {
+                page_put(&finding->evidence, " to %.2f times, in %d pairs", own.most, own.count);
+            }
+        }
+    }
+}
+
+void rule_choice(const Results *results, Findings *findings)
+{
+    int axis = -1;
+    for (int i = 0; i < results->varying_count; i++) {
+        if (results->varying[i].axis != axis) {
+            axis = results->varying[i].axis;
+            const char *option = choice_of(results, axis);
+            if (option != NULL) {
+                choose_along(results, axis, option, findings);
+            }
+        }
+    }
 }
 
 /* --- diminishing returns --- */
@@ -108,8 +244,8 @@ static void put_parts(Page *page, const Results *results, int before, int after)
     if (dominant == NULL) {
         return;
     }
-    page_put(page, "; at that point %s takes the largest share of the training time, %.0f %%",
-             dominant, 100 * most);
+    page_put(page, "; %s takes the largest share of the training time there, %.0f %%", dominant,
+             100 * most);
     if (growth >= 0.01 && growing == dominant) {
         page_put(page, " after %.0f %% before", 100 * from);
     } else if (growth >= 0.01) {
@@ -122,6 +258,49 @@ static bool measures_scaling(const Results *results, const Series *series, int c
 {
     return strcmp(series->option, "ranks") != 0 ||
            !result_is_oversubscribed(results_first(results, configuration));
+}
+
+/* The fastest of the series, and its configuration. */
+static double top_of(const Results *results, const Series *series, int *at)
+{
+    double top = 0;
+    for (int i = 0; i < series->count; i++) {
+        double mean = findings_mean(results, series->configurations[i], "tok_s");
+        if (mean > top && measures_scaling(results, series, series->configurations[i])) {
+            top = mean;
+            *at = series->configurations[i];
+        }
+    }
+    return top;
+}
+
+/* From value number `last` on, up to configuration `after`, a doubling gains too little. */
+static void tell_of_returns(const Results *results, const Series *series, int last, int after,
+                            double gain, Findings *findings)
+{
+    int before = series->configurations[last], best = before;
+    double top = top_of(results, series, &best);
+    double share = findings_mean(results, before, "tok_s") / top;
+    double bytes = findings_mean(results, before, "peak_bytes");
+    double most = findings_mean(results, best, "peak_bytes");
+    Welch welch = findings_welch("tok_s", results, before, after);
+    Finding *finding =
+        findings_add(findings, FINDING_RESULT, findings_rank(RANK_SPEED - 5, 1 + gain, NULL));
+    page_put(&finding->text, "Beyond %s %.15g%s a doubling gains under %.0f %%", series->option,
+             series->values[last], series->where, 100 * WORTHWHILE);
+    if (best != before) {
+        page_put(&finding->text, ": it has %.0f %% of the top speed", 100 * share);
+        if (bytes < SMALLER * most) {
+            page_put(&finding->text, " with %.0f %% of the memory", 100 * bytes / most);
+            findings_list(&finding->evidence, "peak_bytes", results, (int[]){before, best}, 2);
+            page_put(&finding->evidence, "; ");
+        }
+    }
+    page_put(&finding->text, ".");
+    page_put(&finding->evidence, "%+.1f %% per doubling up to %s, %s", 100 * gain,
+             findings_name(results, after, -1).text, findings_judgement(&welch).text);
+    put_parts(&finding->evidence, results, before, after);
+    findings_list(&finding->evidence, "tok_s", results, series->configurations, series->count);
 }
 
 static void returns_along(const Results *results, const Series *series, Findings *findings)
@@ -137,21 +316,7 @@ static void returns_along(const Results *results, const Series *series, Findings
         double doublings = before >= 0 ? log2(series->values[i] / series->values[before]) : NAN;
         double gain = before >= 0 ? pow(mean / speed_before, 1 / doublings) - 1 : NAN;
         if (gain < WORTHWHILE) {
-            int last = series->configurations[before];
-            Welch welch = findings_welch("tok_s", results, last, configuration);
-            Finding *finding = findings_add(findings, FINDING_RESULT);
-            page_put(&finding->text,
-                     "Diminishing returns along %s%s from %.15g on: up to %.15g throughput changes "
-                     "by %+.1f %% per doubling, less than %.0f %%",
-                     series->option, series->where, series->values[before], series->values[i],
-                     100 * gain, 100 * WORTHWHILE);
-            if (!isnan(welch.p)) {
-                page_put(&finding->text, ", %s", findings_judgement(&welch).text);
-            }
-            put_parts(&finding->text, results, last, configuration);
-            page_put(&finding->text, ".");
-            findings_list(&finding->evidence, "tok_s", results, series->configurations,
-                          series->count);
+            tell_of_returns(results, series, before, configuration, gain, findings);
             return;
         }
         before = i;
@@ -159,7 +324,7 @@ static void returns_along(const Results *results, const Series *series, Findings
     }
 }
 
-void rule_diminishing_returns(const Results *results, Findings *findings)
+void rule_returns(const Results *results, Findings *findings)
 {
     static const char *const resources[] = {
         "batch", "accum", "global-batch", "ranks", "threads", "bucket-mb", NULL};
@@ -169,6 +334,54 @@ void rule_diminishing_returns(const Results *results, Findings *findings)
         if (metric_is_one_of(list.items[i].option, resources)) {
             returns_along(results, &list.items[i], findings);
         }
+    }
+    series_free(&list);
+}
+
+/* --- lengths of sequences --- */
+
+static int known_in(const Results *results, const Series *series)
+{
+    int known = 0;
+    for (int i = 0; i < series->count; i++) {
+        known += !isnan(findings_mean(results, series->configurations[i], "tok_s"));
+    }
+    return known;
+}
+
+/* Of the series with the most lengths: what the longest costs. */
+void rule_lengths(const Results *results, Findings *findings)
+{
+    SeriesList list;
+    const Series *most = NULL;
+    series_make(results, &list);
+    for (int i = 0; i < list.count; i++) {
+        const Series *series = &list.items[i];
+        bool longer = most == NULL || known_in(results, series) > known_in(results, most);
+        most = strcmp(series->option, "seq") == 0 && longer ? series : most;
+    }
+    if (most != NULL && known_in(results, most) > 1) {
+        int first = 0, last = most->count - 1;
+        while (isnan(findings_mean(results, most->configurations[first], "tok_s"))) {
+            first++;
+        }
+        while (isnan(findings_mean(results, most->configurations[last], "tok_s"))) {
+            last--;
+        }
+        double from = findings_mean(results, most->configurations[first], "tok_s");
+        double to = findings_mean(results, most->configurations[last], "tok_s");
+        Finding *finding =
+            findings_add(findings, FINDING_RESULT, findings_rank(RANK_SPEED, to / from, NULL));
+        page_put(&finding->text,
+                 "seq %.15g runs at %.0f %% of the speed of seq %.15g, %s against %s",
+                 most->values[last], 100 * to / from, most->values[first],
+                 unit_format(UNIT_RATE, to).text, findings_value("tok_s", from).text);
+        if (most->where[0] != '\0') {
+            page_put(&finding->text, " (%s)",
+                     findings_name(results, most->configurations[last], most->axis).text);
+        }
+        page_put(&finding->text, ".");
+        findings_list(&finding->evidence, "tok_s", results, most->configurations, most->count);
     }
     series_free(&list);
 }
@@ -209,9 +422,9 @@ static void put_bytes(Page *page, const Results *results, const Result *result)
     double wanted = findings_number(results, result, -1, "planned_bytes");
     double room = room_of(results, result, &whose);
     if (!isnan(wanted)) {
-        page_put(page, ", planned %s", findings_value("planned_bytes", wanted).text);
+        page_put(page, ": it needs %s", findings_value("planned_bytes", wanted).text);
         if (!isnan(room)) {
-            page_put(page, " against %s %s", findings_value("planned_bytes", room).text, whose);
+            page_put(page, " of the %s %s", findings_value("planned_bytes", room).text, whose);
         }
     }
 }
@@ -229,24 +442,24 @@ static void limit_along(const Results *results, const Series *series, bool *told
         return;
     }
     const Result *refusal = refusal_of(results, series->configurations[limit]);
-    Finding *finding = findings_add(findings, FINDING_RESULT);
-    page_put(&finding->text, "Memory limits %s%s: %.15g does not fit (%s)", series->option,
-             series->where, series->values[limit],
-             refusal->state == RUN_REFUSED ? "refused by its plan" : "ran out of memory");
+    Finding *finding = findings_add(findings, FINDING_RESULT, RANK_LIMIT);
+    page_put(&finding->text, "%s %.15g%s does not fit", series->option, series->values[limit],
+             series->where);
     put_bytes(&finding->text, results, refusal);
+    if (fits >= 0) {
+        page_put(&finding->text, "; use %.15g", series->values[fits]);
+    }
+    page_put(&finding->text, ".");
+    page_put(&finding->evidence, "%s%s%s",
+             refusal->state == RUN_REFUSED ? "refused by its plan" : "ran out of memory",
+             refusal->reason[0] != '\0' ? ": " : "", refusal->reason);
     if (fits >= 0) {
         Metric planned = metric_named("planned_bytes");
         double bytes = metric_estimate(&planned, results, series->configurations[fits]).mean;
-        page_put(&finding->text, "; the largest below it that fits is %.15g", series->values[fits]);
-        if (!isnan(bytes)) {
-            page_put(&finding->text, " with %s planned",
-                     findings_value("planned_bytes", bytes).text);
-        }
-    } else {
-        page_put(&finding->text, "; nothing smaller was run");
+        page_put(&finding->evidence, "; %.15g is the largest below it that fits%s%s",
+                 series->values[fits], isnan(bytes) ? "" : ", planned ",
+                 isnan(bytes) ? "" : findings_value("planned_bytes", bytes).text);
     }
-    page_put(&finding->text, ".");
-    page_put(&finding->evidence, "%s", refusal->reason);
     for (int i = limit; i < series->count; i++) {
         told[series->configurations[i]] = true;
     }
@@ -262,9 +475,9 @@ void rule_memory(const Results *results, Findings *findings)
     }
     for (int i = 0; i < results->configurations; i++) {
         const Result *refusal = refusal_of(results, i);
-        if (refusal != NULL && !told[i]) {
-            Finding *finding = findings_add(findings, FINDING_RESULT);
-            page_put(&finding->text, "%s does not fit", findings_label(results, i));
+        if (refusal != NULL && !told[i] && results->json != NULL) {
+            Finding *finding = findings_add(findings, FINDING_RESULT, RANK_LIMIT - 1);
+            page_put(&finding->text, "%s does not fit", findings_name(results, i, -1).text);
             put_bytes(&finding->text, results, refusal);
             page_put(&finding->text, ".");
             page_put(&finding->evidence, "%s", refusal->reason);
@@ -272,84 +485,4 @@ void rule_memory(const Results *results, Findings *findings)
     }
     series_free(&list);
     free(told);
-}
-
-/* --- pacer against the programs beside it --- */
-
-static void compare(const Results *results, int own, int peer, Findings *findings)
-{
-    const Result *us = results_first(results, own), *them = results_first(results, peer);
-    double median =
-        findings_mean(results, peer, "step_p50_ms") / findings_mean(results, own, "step_p50_ms");
-    double mine = findings_mean(results, own, "tok_s");
-    double theirs = findings_mean(results, peer, "tok_s");
-    double share =
-        findings_mean(results, own, "peak_bytes") / findings_mean(results, peer, "peak_bytes");
-    Welch welch = findings_welch("tok_s", results, peer, own);
-    Finding *finding = findings_add(findings, FINDING_RESULT);
-    if (results->varying_count > 0) {
-        page_put(&finding->text, "pacer (%s) is %.2f times as fast as %s (%s)", us->varying,
-                 mine / theirs, peer_title(them->peer), them->varying);
-    } else {
-        page_put(&finding->text, "pacer is %.2f times as fast as %s", mine / theirs,
-                 peer_title(them->peer));
-    }
-    page_put(&finding->text, ", %s against %s", findings_value("tok_s", mine).text,
-             findings_value("tok_s", theirs).text);
-    if (median > 0) {
-        page_put(&finding->text, " (%.2f times by the median update)", median);
-    }
-    if (share > 0) {
-        page_put(&finding->text, ", with %.0f %% of its memory", 100 * share);
-    }
-    page_put(&finding->text, "; %s.", findings_judgement(&welch).text);
-    findings_list(&finding->evidence, "tok_s", results, (int[]){own, peer}, 2);
-    if (share > 0) {
-        findings_list(&finding->evidence, "peak_bytes", results, (int[]){own, peer}, 2);
-    }
-}
-
-static void tell_of_memory(const Results *results, int own, const Result *peer, Findings *findings)
-{
-    double bytes = own >= 0 ? findings_mean(results, own, "peak_bytes") : NAN;
-    Finding *finding = findings_add(findings, FINDING_RESULT);
-    page_put(&finding->text, "%s ran out of memory", findings_label(results, peer->configuration));
-    if (!isnan(bytes)) {
-        page_put(&finding->text, "; pacer takes %s for the same",
-                 findings_value("peak_bytes", bytes).text);
-    }
-    page_put(&finding->text, ".");
-    page_put(&finding->evidence, "%s", peer->reason);
-}
-
-void rule_peers(const Results *results, Findings *findings)
-{
-    for (int i = 0; i < results->configurations; i++) {
-        const Result *peer = results_first(results, i);
-        if (peer == NULL || peer->peer[0] == '\0') {
-            continue;
-        }
-        int own = fastest_but(results, -1, peer);
-        const Result *full = results_in_state(results, i, RUN_OOM);
-        if (full != NULL) {
-            tell_of_memory(results, own, full, findings);
-        } else if (own >= 0 && findings_mean(results, i, "tok_s") > 0) {
-            compare(results, own, i, findings);
-        }
-    }
-}
-
-void rule_circumstances(const Results *results, Findings *findings)
-{
-    const char *note = json_text(results->json, "peers.note");
-    double jobs = json_number(results->json, "jobs");
-    if (note != NULL) {
-        page_put(&findings_add(findings, FINDING_CAUTION)->text, "%s.", note);
-    }
-    if (jobs > 1) {
-        page_put(&findings_add(findings, FINDING_CAUTION)->text,
-                 "Up to %.0f runs were made at once (--jobs), each on its share of the processors: "
-                 "speeds are those of a part of the machine, losses are not touched.",
-                 jobs);
-    }
 }

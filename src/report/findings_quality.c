@@ -12,6 +12,7 @@
 #define FEW_UPDATES 100  /* of a probe */
 #define LAST_UPDATE 1.02 /* runs of equal tokens end within an update of each other */
 #define LARGE_GAP 0.05   /* of the validation loss */
+#define LATE_LINES 5     /* of a curve, to judge its end by */
 #define RISEN 1.01       /* last over best validation loss */
 
 /* Of one configuration: its best validation losses by the common point, one a run. */
@@ -63,7 +64,7 @@ static double common_point(const Results *results, const Result *first, CurvePla
     double point = NAN;
     for (int i = 0; i < results->count; i++) {
         const Result *result = &results->runs[i];
-        if (result_is_sound(result) && comparable(results, first, result)) {
+        if (result->sound && comparable(results, first, result)) {
             point = fmin(point, reach_of(result, progress));
         }
     }
@@ -76,7 +77,7 @@ static bool gather(const Results *results, int configuration, CurvePlace *progre
     Samples *losses = &contender->losses;
     *contender = (Contender){.configuration = configuration};
     for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
-        double loss = result_is_sound(run) ? best_by(run, progress, limit) : NAN;
+        double loss = run->sound ? best_by(run, progress, limit) : NAN;
         if (!isnan(loss) && losses->count < METRIC_MAX_SAMPLES) {
             losses->values[losses->count++] = loss;
             contender->global_batch = findings_number(results, run, -1, "global_batch");
@@ -99,55 +100,126 @@ static const Contender *lowest(const Contender *all, int count, const Contender 
     return best;
 }
 
-static void tell(const Results *results, const Contender *all, int count, const char *where,
-                 Findings *findings)
+/* Where batch sizes are compared. */
+typedef struct {
+    const char *by;       /* for the sentence: "tokens", "time" */
+    const char *quantity; /* that the point is one of */
+    CurvePlace *progress;
+} Ground;
+
+static const Ground grounds[] = {{"tokens", "tokens", curve_tokens},
+                                 {"time", "training_s", curve_seconds}};
+#define GROUNDS 2
+
+/* What was found on one of them. */
+typedef struct {
+    double point;
+    Contender *all;
+    int count;
+    const Contender *best, *next; /* NULL: nothing to compare */
+    Welch welch;
+} Verdict;
+
+static Verdict judge(const Results *results, const Result *first, CurvePlace *progress)
 {
-    const Contender *best = lowest(all, count, NULL);
-    const Contender *next = best != NULL ? lowest(all, count, best) : NULL;
-    if (next == NULL) {
-        return;
+    Verdict verdict = {.point = common_point(results, first, progress)};
+    verdict.all = mem_zalloc((size_t)results->configurations, sizeof *verdict.all);
+    for (int i = 0; i < results->configurations && verdict.point > 0; i++) {
+        const Result *result = results_first(results, i);
+        if (result != NULL && comparable(results, first, result) &&
+            gather(results, i, progress, verdict.point * LAST_UPDATE,
+                   &verdict.all[verdict.count])) {
+            verdict.count++;
+        }
     }
-    Welch welch = welch_test(best->losses.values, best->losses.count, next->losses.values,
-                             next->losses.count);
-    Finding *finding = findings_add(findings, FINDING_RESULT);
-    page_put(&finding->text,
-             "At equal %s the best validation loss is that of global batch %.15g (%s), %.4f nats; "
-             "the next batch size, %.15g, has %.4f; %s.",
-             where, best->global_batch, findings_label(results, best->configuration), best->mean,
-             next->global_batch, next->mean, findings_judgement(&welch).text);
-    for (int i = 0; i < count && i < 24; i++) {
-        page_put(&finding->evidence, "%s%s: %.4f nats (%d run%s)", i > 0 ? "; " : "",
-                 findings_label(results, all[i].configuration), all[i].mean, all[i].losses.count,
-                 all[i].losses.count == 1 ? "" : "s");
+    const Contender *best = lowest(verdict.all, verdict.count, NULL);
+    const Contender *next = best != NULL ? lowest(verdict.all, verdict.count, best) : NULL;
+    if (next != NULL) {
+        verdict.best = best;
+        verdict.next = next;
+        verdict.welch = welch_test(best->losses.values, best->losses.count, next->losses.values,
+                                   next->losses.count);
+    }
+    return verdict;
+}
+
+static void put_verdict(Page *text, const Results *results, const Ground *ground,
+                        const Verdict *verdict, bool named)
+{
+    if (named) {
+        page_put(text, "%s ", findings_name(results, verdict->best->configuration, -1).text);
+    }
+    page_put(text, "at equal %s (%.4f%s after %s", ground->by, verdict->best->mean,
+             ground == &grounds[0] ? " nats" : "",
+             findings_value(ground->quantity, verdict->point).text);
+    if (verdict->welch.p >= WELCH_SIGNIFICANT) {
+        page_put(text, "; %s within noise",
+                 findings_name(results, verdict->next->configuration, -1).text);
+    }
+    page_put(text, ")");
+}
+
+static void put_contenders(Page *evidence, const Results *results, const Ground *ground,
+                           const Verdict *verdict)
+{
+    page_put(evidence, "%sat equal %s, %s: ", evidence->size > 0 ? "; " : "", ground->by,
+             findings_judgement(&verdict->welch).text);
+    for (int i = 0; i < verdict->count && i < 24; i++) {
+        const Contender *own = &verdict->all[i];
+        page_put(evidence, "%s%s: %.4f nats (%d run%s)", i > 0 ? ", " : "",
+                 findings_label(results, own->configuration), own->mean, own->losses.count,
+                 own->losses.count == 1 ? "" : "s");
     }
 }
 
-static void compare_at(const Results *results, const Result *first, CurvePlace *progress,
-                       const char *unit, Findings *findings)
+/* One sentence on the configurations that compare with `first`. */
+static void tell(const Results *results, const Result *first, Findings *findings)
 {
-    double point = common_point(results, first, progress);
-    if (!(point > 0)) {
-        return;
-    }
-    Contender *all = mem_zalloc((size_t)results->configurations, sizeof *all);
-    int count = 0;
-    for (int i = 0; i < results->configurations; i++) {
-        const Result *result = results_first(results, i);
-        if (result != NULL && comparable(results, first, result) &&
-            gather(results, i, progress, point * LAST_UPDATE, &all[count])) {
-            count++;
+    Verdict verdicts[GROUNDS];
+    int known = 0, at = 0;
+    double ratio = 1;
+    for (int i = 0; i < GROUNDS; i++) {
+        verdicts[i] = judge(results, first, grounds[i].progress);
+        if (verdicts[i].best != NULL) {
+            at = known++ == 0 ? i : at;
+            ratio = fmax(ratio, verdicts[i].next->mean / verdicts[i].best->mean);
         }
     }
-    const char *name = strcmp(unit, "tokens") == 0 ? "tokens" : "training_s";
-    char *where = mem_format("%s (%s)", unit, findings_value(name, point).text);
-    tell(results, all, count, where, findings);
-    free(where);
-    free(all);
+    if (known > 0) {
+        const Verdict *one = &verdicts[at];
+        bool same =
+            known == 2 && verdicts[0].best->configuration == verdicts[1].best->configuration;
+        Finding *finding =
+            findings_add(findings, FINDING_RESULT, findings_rank(RANK_QUALITY, ratio, &one->welch));
+        page_put(&finding->text, "For the lowest validation loss use ");
+        put_verdict(&finding->text, results, &grounds[at], one, true);
+        if (known == 2) {
+            page_put(&finding->text, " and ");
+            put_verdict(&finding->text, results, &grounds[1], &verdicts[1], !same);
+        }
+        page_put(&finding->text, ".");
+        for (int i = 0; i < GROUNDS; i++) {
+            if (verdicts[i].best != NULL) {
+                put_contenders(&finding->evidence, results, &grounds[i], &verdicts[i]);
+            }
+        }
+    }
+    for (int i = 0; i < GROUNDS; i++) {
+        free(verdicts[i].all);
+    }
+}
+
+/* Whether the experiment is about batch sizes: ranks alone change the global batch too, but those
+ * who vary them ask for speed. */
+static bool varies_batches(const Results *results)
+{
+    return results_axis_of(results, "batch") >= 0 || results_axis_of(results, "accum") >= 0 ||
+           results_axis_of(results, "global-batch") >= 0;
 }
 
 void rule_batch_quality(const Results *results, Findings *findings)
 {
-    for (int i = 0; i < results->configurations; i++) {
+    for (int i = 0; i < results->configurations && varies_batches(results); i++) {
         const Result *first = results_first(results, i);
         bool told = first == NULL;
         for (int k = 0; k < i && !told; k++) {
@@ -155,8 +227,7 @@ void rule_batch_quality(const Results *results, Findings *findings)
             told = earlier != NULL && comparable(results, earlier, first);
         }
         if (!told) {
-            compare_at(results, first, curve_tokens, "tokens", findings);
-            compare_at(results, first, curve_seconds, "time of training", findings);
+            tell(results, first, findings);
         }
     }
 }
@@ -181,13 +252,13 @@ void rule_learning_rate(const Results *results, Findings *findings)
     Checks *checks = mem_zalloc(1, sizeof *checks);
     checks_confounded_rates(batches, rates, count, checks);
     const Check *check = checks_find(checks, "learning_rates");
-    if (check != NULL && check->verdict != CHECK_PASS) {
-        Finding *finding = findings_add(findings, FINDING_CAUTION);
+    if (check != NULL && check->verdict != CHECK_PASS && varies_batches(results)) {
+        Finding *finding = findings_add(findings, FINDING_CAUTION, 48);
         page_put(&finding->text,
-                 "All batch sizes were trained at one learning rate, %.6g, which suits one of them "
-                 "best: differences in loss confound batch size and learning rate.",
-                 rates[0]);
-        page_put(&finding->evidence, "%d runs; an lr-rule would tell them apart", count);
+                 "one learning rate (%.6g) for all batch sizes: losses confound the two", rates[0]);
+        page_put(&finding->evidence,
+                 "it suits one of them best; an lr-rule or lr-probe tells them apart (%d runs)",
+                 count);
     }
     free(checks);
     free(batches);
@@ -211,13 +282,13 @@ static void tell_of_short_probes(const Results *results, double tokens, Findings
         }
     }
     if (few > 0) {
-        Finding *finding = findings_add(findings, FINDING_CAUTION);
-        page_put(&finding->text,
-                 "The learning rate of %d configuration%s comes from a probe of few updates, %.0f "
-                 "for %s: it may suit the first of them only.",
-                 few, few == 1 ? "" : "s", least, findings_label(results, worst));
-        page_put(&finding->evidence, "more tokens in lr-probe make it surer; %d updates are wanted",
+        Finding *finding = findings_add(findings, FINDING_CAUTION, 30);
+        page_put(&finding->text, "%d probe%s had under %d updates", few, few == 1 ? "" : "s",
                  FEW_UPDATES);
+        page_put(&finding->evidence,
+                 "%.0f updates for %s: its rate may suit the first of them only; more tokens in "
+                 "lr-probe make it surer",
+                 least, findings_label(results, worst));
     }
 }
 
@@ -241,19 +312,18 @@ void rule_probed_rates(const Results *results, Findings *findings)
     double tokens = json_number(probe, "tokens");
     Phrase amount = findings_value("tokens", tokens);
     tell_of_short_probes(results, tokens, findings);
-    Finding *finding =
-        chosen > 0 ? findings_add(findings, edges > 0 ? FINDING_CAUTION : FINDING_RESULT) : NULL;
     if (edges > 0) {
-        page_put(&finding->text,
-                 "The learning rate of %d of %d configurations, first %s, is the %s that the probe "
-                 "tried: a better one may lie beyond.",
-                 edges, chosen, first, side);
-        page_put(&finding->evidence, "%d factors, %s tokens each, in lr-probe; widen the factors",
-                 count, amount.text);
+        Finding *finding = findings_add(findings, FINDING_CAUTION, 31);
+        page_put(&finding->text, "%d of %d probed learning rates %s at the edge", edges, chosen,
+                 edges == 1 ? "lies" : "lie");
+        page_put(&finding->evidence,
+                 "first %s, the %s of %d factors, %s tokens each: a better rate may lie beyond, so "
+                 "widen the factors of lr-probe",
+                 first, side, count, amount.text);
     } else if (chosen > 0) {
+        Finding *finding = findings_add(findings, FINDING_RESULT, RANK_DETAIL);
         page_put(&finding->text,
-                 "Each configuration has the learning rate that was best for it in a probe of %s "
-                 "tokens, and none at the edge of what was tried.",
+                 "Each learning rate is the best of a probe of %s tokens, none at its edge.",
                  amount.text);
         page_put(&finding->evidence, "%d factors of the rule's rate, in lr-probe", count);
     }
@@ -261,12 +331,38 @@ void rule_probed_rates(const Results *results, Findings *findings)
 
 /* --- generalisation --- */
 
+/* The training loss over the last tenth of the run, where there are lines enough: that of a single
+ * update is noise. */
+static double late_loss(const Result *run)
+{
+    const CurveLine *line = &run->curve.train;
+    double sum = 0, last = line->count > 0 ? (double)line->points[line->count - 1].step : 0;
+    int count = 0;
+    for (size_t i = line->count; i > 0 && (double)line->points[i - 1].step > 0.9 * last; i--) {
+        sum += line->points[i - 1].loss;
+        count++;
+    }
+    return count >= LATE_LINES ? sum / count : json_number(run->run, "summary.train_loss");
+}
+
+/* Mean over the sound runs; NAN where there is none. */
+static double late_mean(const Results *results, int configuration)
+{
+    double sum = 0;
+    int count = 0;
+    for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
+        sum += run->sound ? late_loss(run) : 0;
+        count += run->sound;
+    }
+    return count > 0 ? sum / count : NAN;
+}
+
 void rule_gap(const Results *results, Findings *findings)
 {
     int worst = -1;
     double most = 0;
     for (int i = 0; i < results->configurations; i++) {
-        double mean = findings_mean(results, i, "gap");
+        double mean = findings_mean(results, i, "val_loss") - late_mean(results, i);
         if (mean > most) {
             most = mean;
             worst = i;
@@ -277,16 +373,13 @@ void rule_gap(const Results *results, Findings *findings)
         return;
     }
     double least = findings_mean(results, worst, "best_val_loss");
-    Finding *finding = findings_add(findings, FINDING_RESULT);
-    page_put(&finding->text,
-             "The largest gap between validation and training loss is %.4f nats (%s: %.4f and %.4f "
-             "at the last update)",
-             most, findings_label(results, worst), val,
-             findings_mean(results, worst, "train_loss"));
+    Finding *finding = findings_add(findings, FINDING_RESULT,
+                                    findings_rank(RANK_DETAIL, val / (val - most), NULL));
+    page_put(&finding->text, "%s overfits: validation loss %.4f against %.4f in training",
+             findings_name(results, worst, -1).text, val, late_mean(results, worst));
     if (val > RISEN * least) {
-        page_put(&finding->text, "; its validation loss had been down to %.4f and rose again",
-                 least);
+        page_put(&finding->text, ", up from %.4f", least);
     }
-    page_put(&finding->text, ".");
+    page_put(&finding->text, "; stop earlier or add data.");
     findings_list(&finding->evidence, "gap", results, NULL, results->configurations);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define ROUNDING 0.005     /* by which an efficiency may be above 1 without being called so */
+#define EXPOSED 0.05       /* communication's share of training that is worth an advice */
 #define MEAN_FLATTERS 0.02 /* by which the mean over ranks must differ to be worth a word */
 
 /* --- communication --- */
@@ -31,42 +32,45 @@ static double exposed_share(const Results *results, int configuration)
     return training > 0 ? findings_mean(results, configuration, "comm_exposed_s") / training : NAN;
 }
 
+/* Of ranks that share a device, times of communication measure nothing. */
+static bool measures(const Results *results, int configuration)
+{
+    return !isnan(exposed_share(results, configuration)) &&
+           !result_is_oversubscribed(results_first(results, configuration));
+}
+
 void rule_communication(const Results *results, Findings *findings)
 {
     int worst = -1;
     double most = -1;
-    Finding *finding = NULL;
+    Page evidence = {0};
     for (int i = 0; i < results->configurations; i++) {
-        double share = exposed_share(results, i);
-        if (isnan(share)) {
-            continue;
-        }
-        finding = finding != NULL ? finding : findings_add(findings, FINDING_RESULT);
-        page_put(&finding->evidence, "%s%s: %.1f %% exposed", worst >= 0 ? "; " : "",
-                 findings_label(results, i), 100 * share);
-        if (share > most) {
-            most = share;
-            worst = i;
+        if (measures(results, i)) {
+            double share = exposed_share(results, i);
+            page_put(&evidence, "%s%s: %.1f %% exposed, %s of %s", evidence.size > 0 ? "; " : "",
+                     findings_label(results, i), 100 * share,
+                     findings_value("training_s", findings_mean(results, i, "comm_exposed_s")).text,
+                     findings_value("training_s", findings_mean(results, i, "training_s")).text);
+            worst = share > most ? i : worst;
+            most = fmax(most, share);
         }
     }
-    if (finding == NULL) {
-        return;
-    }
-    double hidden = findings_mean(results, worst, "comm_hidden_s");
-    double all = findings_mean(results, worst, "comm_s");
-    page_put(&finding->text,
-             "Exposed communication takes at most %.1f %% of the training time (%s: %s of %s, "
-             "with %s of compute)",
-             100 * most, findings_label(results, worst),
-             findings_value("training_s", findings_mean(results, worst, "comm_exposed_s")).text,
-             findings_value("training_s", findings_mean(results, worst, "training_s")).text,
-             findings_value("training_s", findings_mean(results, worst, "compute_s")).text);
-    if (all > 0 && hidden > 0) {
+    if (worst >= 0) {
+        double hidden = findings_mean(results, worst, "comm_hidden_s");
+        double all = findings_mean(results, worst, "comm_s");
+        Finding *finding =
+            findings_add(findings, FINDING_RESULT, findings_rank(RANK_SCALING, 1 - most, NULL));
         page_put(&finding->text,
-                 "; another %s, %.0f %% of all communication, was overlapped with computation",
-                 findings_value("training_s", hidden).text, 100 * hidden / all);
+                 "Communication that nothing hides takes up to %.1f %% of training (%s)%s",
+                 100 * most, findings_name(results, worst, -1).text,
+                 most > EXPOSED ? ": larger batches or ddp overlap would hide more." : ".");
+        if (all > 0 && hidden > 0) {
+            page_put(&finding->evidence, "overlapped there: %s, %.0f %% of all communication; ",
+                     findings_value("training_s", hidden).text, 100 * hidden / all);
+        }
+        page_put(&finding->evidence, "%s", evidence.text);
     }
-    page_put(&finding->text, ".");
+    page_free(&evidence);
 }
 
 static bool uses(const Results *results, int configuration, const char *strategy)
@@ -92,29 +96,40 @@ static int counterpart(const Results *results, int configuration, int axis)
 
 void rule_overlap(const Results *results, Findings *findings)
 {
-    int axis = results_axis_of(results, "ddp");
+    int axis = results_axis_of(results, "ddp"), most = -1, beside = -1;
+    double ratio = 1;
+    Page evidence = {0};
     for (int i = 0; i < results->configurations && axis >= 0; i++) {
-        if (!uses(results, i, "overlap") || isnan(exposed_share(results, i))) {
-            continue;
-        }
-        int other = counterpart(results, i, axis);
+        int other = uses(results, i, "overlap") && measures(results, i)
+                        ? counterpart(results, i, axis)
+                        : -1;
         if (other < 0) {
             continue;
         }
-        double with = findings_mean(results, i, "comm_exposed_s");
-        double without = findings_mean(results, other, "comm_exposed_s");
+        double own = findings_mean(results, i, "tok_s") / findings_mean(results, other, "tok_s");
         Welch welch = findings_welch("comm_exposed_s", results, other, i);
-        Finding *finding = findings_add(findings, FINDING_RESULT);
-        page_put(
-            &finding->text,
-            "%s: %s of exposed communication, against %s with ddp flat; %s. Throughput "
-            "changes by %+.1f %%.",
-            findings_label(results, i), findings_value("training_s", with).text,
-            findings_value("training_s", without).text, findings_judgement(&welch).text,
-            100 *
-                (findings_mean(results, i, "tok_s") / findings_mean(results, other, "tok_s") - 1));
-        findings_list(&finding->evidence, "tok_s", results, (int[]){other, i}, 2);
+        page_put(&evidence, "%s%s: %s of exposed communication against %s with flat, %s",
+                 evidence.size > 0 ? "; " : "", findings_label(results, i),
+                 findings_value("training_s", findings_mean(results, i, "comm_exposed_s")).text,
+                 findings_value("training_s", findings_mean(results, other, "comm_exposed_s")).text,
+                 findings_judgement(&welch).text);
+        findings_list(&evidence, "tok_s", results, (int[]){other, i}, 2);
+        if (most < 0 || fabs(log(own)) > fabs(log(ratio))) {
+            most = i;
+            beside = other;
+            ratio = own;
+        }
     }
+    if (most >= 0) {
+        Welch welch = findings_welch("tok_s", results, beside, most);
+        Finding *finding =
+            findings_add(findings, FINDING_RESULT, findings_rank(RANK_SCALING, ratio, &welch));
+        page_put(&finding->text, "ddp overlap changes throughput by %+.1f %% against flat (%s)%s.",
+                 100 * (ratio - 1), findings_name(results, most, -1).text,
+                 welch.p >= WELCH_SIGNIFICANT ? ", within noise" : "");
+        page_put(&finding->evidence, "%s", evidence.text);
+    }
+    page_free(&evidence);
 }
 
 /* --- scaling --- */
@@ -132,12 +147,14 @@ void rule_amdahl(const Results *results, Findings *findings)
         if (isnan(serial)) {
             continue;
         }
-        Finding *finding = findings_add(findings, FINDING_RESULT);
+        Finding *finding =
+            findings_add(findings, FINDING_RESULT, findings_rank(RANK_SCALING, 1 - serial, NULL));
         if (serial > 0) {
-            page_put(&finding->text,
-                     "Amdahl's law fits the speed-up over ranks%s with a serial fraction of "
-                     "%.1f %%: no number of ranks would be more than %.1f times as fast.",
-                     series->where, 100 * serial, 1 / serial);
+            page_put(
+                &finding->text,
+                "%.1f %% of the work is serial%s by Amdahl's law: more ranks end at %.1f times "
+                "the speed.",
+                100 * serial, series->where, 1 / serial);
         } else {
             page_put(&finding->text, "The speed-up over ranks%s shows no serial fraction.",
                      series->where);
@@ -150,43 +167,56 @@ void rule_amdahl(const Results *results, Findings *findings)
 
 void rule_superlinear(const Results *results, Findings *findings)
 {
+    Page evidence = {0};
+    const char *first = NULL;
     for (int i = 0; i < results->configurations; i++) {
-        const Result *first = results_first(results, i);
-        if (first == NULL || !(findings_mean(results, i, "efficiency") > 1 + ROUNDING)) {
+        const Result *result = results_first(results, i);
+        if (result == NULL || !(findings_mean(results, i, "efficiency") > 1 + ROUNDING)) {
             continue;
         }
-        Finding *finding = findings_add(findings, FINDING_CAUTION);
-        page_put(&finding->text,
-                 "%s: %.2f times as fast with %.15g times the ranks is more than possible by "
-                 "dividing work; look for a slow or noisy baseline, or data that fits a cache "
-                 "only when divided.",
-                 first->label, findings_mean(results, i, "speedup"), scaling_ranks(results, first));
-        findings_list(&finding->evidence, "speedup", results, &i, 1);
+        first = first != NULL ? first : result->label;
+        page_put(&evidence, "%s%s: %.2f times as fast with %.15g times the ranks",
+                 evidence.size > 0 ? "; " : "", result->label, findings_mean(results, i, "speedup"),
+                 scaling_ranks(results, result));
     }
+    if (first != NULL) {
+        Finding *finding = findings_add(findings, FINDING_CAUTION, 54);
+        page_put(&finding->text, "%s scales better than linear: look for a slow baseline", first);
+        page_put(&finding->evidence,
+                 "%s; dividing work cannot do that, data that fits a cache only when divided can",
+                 evidence.text);
+    }
+    page_free(&evidence);
 }
 
 void rule_mean_speedup(const Results *results, Findings *findings)
 {
+    Page evidence = {0};
     for (int i = 0; i < results->configurations; i++) {
         double real = findings_mean(results, i, "speedup");
         double claimed = findings_mean(results, i, "speedup_mean");
         if (claimed > real * (1 + MEAN_FLATTERS) && has_several_ranks(results, i)) {
-            page_put(&findings_add(findings, FINDING_CAUTION)->text,
-                     "%s: the mean over ranks would claim a speed-up of %.2f; the slowest rank, "
-                     "for which the others wait, makes it %.2f.",
-                     findings_label(results, i), claimed, real);
+            page_put(&evidence,
+                     "%s%s: the mean over ranks would claim a speed-up of %.2f, the "
+                     "slowest makes it %.2f",
+                     evidence.size > 0 ? "; " : "", findings_label(results, i), claimed, real);
         }
     }
+    if (evidence.size > 0) {
+        Finding *finding = findings_add(findings, FINDING_CAUTION, 33);
+        page_put(&finding->text, "speed-ups are those of the slowest rank, not of the mean");
+        page_put(&finding->evidence, "%s", evidence.text);
+    }
+    page_free(&evidence);
 }
 
 void rule_oversubscribed(const Results *results, Findings *findings)
 {
     char *shared = results_oversubscribed(results);
     if (shared != NULL) {
-        page_put(&findings_add(findings, FINDING_CAUTION)->text,
-                 "%s: ranks shared a device, so this is no measurement of scaling and has no "
-                 "efficiency.",
-                 shared);
+        Finding *finding = findings_add(findings, FINDING_CAUTION, 60);
+        page_put(&finding->text, "oversubscribed: no measurement of scaling");
+        page_put(&finding->evidence, "%s: ranks shared a device", shared);
     }
     free(shared);
 }
@@ -218,7 +248,7 @@ static void look_at(const Results *results, int configuration, int rank, Finding
     double most = 0;
     const Result *worst = NULL;
     for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
-        bool counts = result_is_sound(run) && rank < run->rank_count;
+        bool counts = run->sound && rank < run->rank_count;
         double lag = counts ? lag_of(results, run, rank) : NAN;
         runs += !isnan(lag);
         seen += lag > CHECK_STRAGGLER;
@@ -233,29 +263,33 @@ static void look_at(const Results *results, int configuration, int rank, Finding
     Metric host = metric_named("host"), device = metric_named("device");
     char *host_text = metric_text(&host, results, worst, rank);
     char *device_text = metric_text(&device, results, worst, rank);
-    Finding *finding = findings_add(findings, FINDING_CAUTION);
-    page_put(
-        &finding->text,
-        "%s: rank %d on %.79s %.79s is a straggler, busy %.2f times as long as the median rank (in "
-        "%d of %d runs); the others wait for it.",
-        findings_label(results, configuration), rank, host_text, device_text, most, seen, runs);
+    Finding *finding = findings_add(findings, FINDING_CAUTION, 55);
+    page_put(&finding->text,
+             "rank %d on %.79s %.79s holds up the others (%s), busy %.2f times as "
+             "long",
+             rank, host_text, device_text, findings_name(results, configuration, -1).text, most);
+    page_put(&finding->evidence, "than the median rank, in %d of %d runs; busy: ", seen, runs);
     for (int i = 0; i < worst->rank_count && i < 16; i++) {
-        page_put(&finding->evidence, "%srank %d %s", i > 0 ? ", " : "busy: ", i,
+        page_put(&finding->evidence, "%srank %d %s", i > 0 ? ", " : "", i,
                  findings_value("busy_s", findings_number(results, worst, i, "busy_s")).text);
     }
     free(host_text);
     free(device_text);
 }
 
+/* Each is one of its kind; the first few are named. */
+#define NAMED 2
+
 void rule_stragglers(const Results *results, Findings *findings)
 {
+    int before = findings->count;
     for (int i = 0; i < results->configurations; i++) {
         int ranks = 0;
         for (const Result *run = NULL; (run = results_next(results, i, run)) != NULL;) {
             bool counts = run->rank_count > ranks && result_has_all_ranks(run);
             ranks = counts ? run->rank_count : ranks;
         }
-        for (int rank = 0; ranks > 1 && rank < ranks; rank++) {
+        for (int rank = 0; ranks > 1 && rank < ranks && findings->count < before + NAMED; rank++) {
             look_at(results, i, rank, findings);
         }
     }

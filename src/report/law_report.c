@@ -300,7 +300,7 @@ void rule_law(const Results *results, Findings *findings)
            high = json_number(tree, "loss.high");
     if (tree != NULL && !isnan(came)) {
         bool held = came >= low && came <= high;
-        page_put(&findings_add(findings, FINDING_RESULT)->text,
+        page_put(&findings_add(findings, FINDING_RESULT, RANK_ANSWER)->text,
                  "The largest run came to %.4f nats; %.4f (95 %% interval %.4f to %.4f) had been "
                  "predicted from the smaller ones: the prediction %s.",
                  came, json_number(tree, "loss.value"), low, high, held ? "held" : "failed");

@@ -449,15 +449,20 @@ bool metric_is_one_of(const char *name, const char *const *names)
     return *names != NULL;
 }
 
-char *metric_axis_title(const Metric *metric)
+const char *metric_unit(const Metric *metric)
 {
     static const char *const units[] = {
-        [UNIT_SECONDS] = " (s)", [UNIT_BYTES] = " (bytes)", [UNIT_RATE] = " (tokens/s)",
-        [UNIT_LOSS] = " (nats)", [UNIT_PERCENT] = " (%)",   [UNIT_MILLISECONDS] = " (ms)",
+        [UNIT_SECONDS] = "s", [UNIT_BYTES] = "bytes", [UNIT_RATE] = "tokens/s",
+        [UNIT_LOSS] = "nats", [UNIT_PERCENT] = "%",   [UNIT_MILLISECONDS] = "ms",
         [UNIT_TEXT] = NULL,
     };
-    const char *unit = metric->source != value_option ? units[metric->unit] : NULL;
-    return mem_format("%s%s", metric->title, unit != NULL ? unit : "");
+    return metric->source != value_option ? units[metric->unit] : NULL;
+}
+
+char *metric_axis_title(const Metric *metric)
+{
+    const char *unit = metric_unit(metric);
+    return unit != NULL ? mem_format("%s (%s)", metric->title, unit) : mem_strdup(metric->title);
 }
 
 /* --- values of a metric --- */
@@ -473,17 +478,11 @@ double metric_value(const Metric *metric, const Results *results, const Result *
     return isfinite(value) ? value : NAN;
 }
 
-bool result_is_sound(const Result *result)
-{
-    return result->state == RUN_DONE &&
-           !(value_checks((MetricQuery){NULL, result, -1, "fail"}) > 0);
-}
-
 Samples metric_samples(const Metric *metric, const Results *results, int configuration, bool sound)
 {
     Samples samples = {.count = 0};
     for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
-        bool counts = sound ? result_is_sound(run) : run->state == RUN_DONE;
+        bool counts = sound ? run->sound : run->state == RUN_DONE;
         double value = counts ? metric_value(metric, results, run, -1) : NAN;
         if (!isnan(value) && samples.count < METRIC_MAX_SAMPLES) {
             samples.values[samples.count++] = value;

@@ -30,7 +30,10 @@ Metric metric_named(const char *name); /* the same, of one that must exist */
 /* Whether a name is one of a list that ends with NULL. */
 bool metric_is_one_of(const char *name, const char *const *names);
 
-/* The title with the unit, for the numbers of an axis; an option has none. Caller frees. */
+/* The unit of its numbers, "tokens/s"; NULL: none, or of an option. */
+const char *metric_unit(const Metric *metric);
+
+/* The title with the unit, for the numbers of an axis. Caller frees. */
 char *metric_axis_title(const Metric *metric);
 
 /* Its value in a run; NAN: not known. rank >= 0: of that rank, where the metric has one. */
@@ -38,9 +41,6 @@ double metric_value(const Metric *metric, const Results *results, const Result *
 
 /* The value as text for a table, of any metric; "" when it is not known. Caller frees. */
 char *metric_text(const Metric *metric, const Results *results, const Result *result, int rank);
-
-/* Done, and none of the run's own checks failed: conclusions are drawn from such runs alone. */
-bool result_is_sound(const Result *result);
 
 /* The known values in the runs of a configuration that are done or, with `sound`, sound. */
 #define METRIC_MAX_SAMPLES 256

@@ -116,11 +116,62 @@ static void prepare_texts(Plot *plot)
     }
 }
 
+void plot_prepare(Plot *plot)
+{
+    prepare_numbers(plot);
+    prepare_texts(plot);
+}
+
+/* --- flat ends --- */
+
+double plot_flat_from(const PlotSeries *series)
+{
+    double first = NAN, last = NAN, from = NAN;
+    for (size_t i = 0; i < series->count; i++) {
+        double y = series->points[i].y;
+        first = isnan(first) ? y : first;
+        last = isnan(y) ? last : y;
+    }
+    if (!(first > last)) {
+        return NAN;
+    }
+    double level = last + PLOT_FLAT * (first - last);
+    for (size_t i = series->count; i > 0; i--) {
+        const PlotPoint *point = &series->points[i - 1];
+        if (point->y > level) {
+            break;
+        }
+        from = isnan(point->y) ? from : point->x;
+    }
+    return from;
+}
+
+bool plot_flat_end(const Plot *plot, double *from)
+{
+    double low = INFINITY, high = -INFINITY;
+    int lines = 0, flat = 0;
+    for (int i = 0; i < plot->series_count; i++) {
+        for (size_t k = 0; k < plot->series[i].count; k++) {
+            low = fmin(low, plot->series[i].points[k].x);
+            high = fmax(high, plot->series[i].points[k].x);
+        }
+    }
+    *from = NAN;
+    for (int i = 0; i < plot->series_count; i++) {
+        double own = plot_flat_from(&plot->series[i]);
+        bool is_flat = own <= (low + high) / 2;
+        lines += !isnan(own);
+        flat += is_flat;
+        *from = is_flat ? fmax(*from, own) : *from;
+    }
+    bool curves = plot->kind == PLOT_LINES && !plot->log_x && !plot->from_zero;
+    return curves && flat > 0 && 2 * flat >= lines && *from > low;
+}
+
 int plot_draw(Plot *plot, const char *folder, const char *name)
 {
     static const char *const endings[] = {[PLOT_SVG] = "svg", [PLOT_PNG] = "png"};
-    prepare_numbers(plot);
-    prepare_texts(plot);
+    plot_prepare(plot);
     if (!plot_has_values(plot)) {
         return err_set(ERR_INPUT, "chart %s: no value that its logarithmic axes can show", name);
     }

@@ -19,6 +19,7 @@ typedef struct {
     size_t count;
     int colour;           /* index of the palette, modulo its size; -1: for comparison only */
     bool dashed, markers; /* of lines */
+    bool peer;            /* made by another program: drawn apart */
 } PlotSeries;
 
 /* A series of a stack is one part of every bar. */
@@ -41,13 +42,25 @@ int plot_category(Plot *plot, const char *label); /* its index; added unless it 
 bool plot_has_values(const Plot *plot);
 void plot_free(Plot *plot);
 
+/* As it is shown, by any renderer: y in the unit of its axis (y_scale becomes 1), numbers that the
+ * axes cannot show missing, texts one line of visible characters. Once more changes nothing. */
+void plot_prepare(Plot *plot);
+
+/* Whether curves are flat at their end: lines over a linear x, of which half or more have less than
+ * PLOT_FLAT of their fall left in the later half of x. Then *from is where each of those has that
+ * share left, from which on the plot is enlarged. Values that are compared with zero never are. */
+#define PLOT_FLAT 0.15
+bool plot_flat_end(const Plot *plot, double *from);
+
+/* Where a line, its points in the order of x, has PLOT_FLAT of its fall left, the last time if it
+ * comes back above that; NAN: it does not fall. */
+double plot_flat_from(const PlotSeries *series);
+
 /* Writes folder/NAME.svg and folder/NAME.png, each as one event; the name is letters, digits,
  * '-' and '_', texts may hold anything. ERR_FAILED when gnuplot is missing or fails. The plot
  * has a value (plot_has_values). */
 int plot_draw(Plot *plot, const char *folder, const char *name);
 
-/* The renderer. Of the plot every x is possible on its axis or NAN, every y too and in the unit of
- * its axis (y_scale is 1), and texts are one line of visible characters. The caller frees
- * *picture. */
+/* The renderer of a prepared plot. The caller frees *picture. */
 typedef enum { PLOT_SVG, PLOT_PNG } PlotFormat;
 int plot_gnuplot(const Plot *plot, PlotFormat format, char **picture, size_t *size);

@@ -4,33 +4,26 @@
  * nothing (SVG) or on white (PNG); a dark page inverts the picture (page.c). */
 #include "report/plot.h"
 
-#include "base/err.h"
 #include "base/mem.h"
-#include "base/signals.h"
+#include "report/gnuplot.h"
 #include "report/page.h"
 #include "report/units.h"
 
-#include <errno.h>
 #include <math.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-extern char **environ;
 
 #define WIDTH 520.0 /* of the picture, in pixels of the SVG */
 #define HEIGHT 250  /* of the part between the axes, of lines */
 #define FONT 13.0
 #define TITLE_FONT 15.0
-#define LINE 19.0        /* from one line of text to the next */
-#define LETTER 0.57      /* width of an average letter over the size of the font */
-#define LABEL_LETTERS 25 /* in a line of a category's label */
-#define MOST_TICS 12     /* places of x that get a tic each */
+#define LINE 19.0                /* from one line of text to the next */
+#define LETTER 0.57              /* width of an average letter over the size of the font */
+#define LABEL_LETTERS 25         /* in a line of a category's label */
+#define LINE_PIXELS (WIDTH - 90) /* between the axes of lines; of bars behind their labels: */
+#define BAR_PIXELS (WIDTH - 60 - LETTER * FONT * LABEL_LETTERS)
+#define MOST_TICS 12 /* places of x that get a tic each */
 #define MOST_TIC_LETTERS 5
 #define MOST_ERROR 1.6    /* times the largest value: error bars that reach further are cut */
 #define NEUTRAL "#87929b" /* of series for comparison */
@@ -153,34 +146,48 @@ static void put_tic(Page *script, const char *before, double at, int digits, con
     page_put(script, "%s\"%s%s\" %.17g", before, unit_tic(at, digits).text, unit, at);
 }
 
-/* Tics at round numbers; of a logarithmic axis over many decades only at those. */
-static void put_axis(Page *script, const Axis *axis, char name, bool percent)
+/* Share of an axis of x that the label of a tic takes, with a gap. */
+static double label_width(size_t letters, double pixels)
 {
-    double first = round_index(axis, axis->low, true);
+    return (LETTER * FONT * (double)letters + 8) / pixels;
+}
+
+/* Tics at round numbers; of a logarithmic axis over many decades only at those, and of labels beside
+ * each other only as many as do not touch on so many pixels. */
+static void put_axis(Page *script, const Axis *axis, char name, double pixels, bool percent)
+{
+    double first = round_index(axis, axis->low, true), end = -1;
     int count = (int)fmin(round_index(axis, axis->high, false) - first, 1000);
     bool decades = axis->log && count > 9;
     put_range(script, axis, name);
     page_put(script, "set %ctics (", name);
     const char *before = "";
     for (int i = 0; i <= count; i++) {
-        if (!decades || fmod(first + i, 3) == 0) {
-            put_tic(script, before, round_number(axis, first + i), 4, percent ? " %%" : "");
+        double at = round_number(axis, first + i), place = place_of(axis, at);
+        size_t length = strlen(unit_tic(at, 4).text) + (percent ? 2 : 0);
+        double half = name == 'x' ? label_width(length, pixels) / 2 : 0;
+        if ((!decades || fmod(first + i, 3) == 0) && place - half >= end) {
+            put_tic(script, before, at, 4, percent ? " %%" : "");
             before = ", ";
+            end = name == 'x' ? place + half : -1;
         }
     }
     page_put(script, ")\n");
 }
 
-/* The values that the axis shows. Quantities that are not below zero keep their error bars there,
+/* The values that the axis shows, from a place of x on; then of the lines that are flat there, and
+ * others may leave the picture. Quantities that are not below zero keep their error bars there,
  * and wide error bars of few repeats do not press the values themselves into a corner. */
-static Axis value_axis(const Plot *plot)
+static Axis value_axis(const Plot *plot, double from)
 {
+    bool end = isfinite(from);
     double low = INFINITY, high = -INFINITY, largest = -INFINITY;
     double *totals = mem_zalloc((size_t)plot->category_count + 1, sizeof *totals);
     for (int i = 0; i < plot->series_count; i++) {
+        bool still_falls = end && !(plot_flat_from(&plot->series[i]) <= from);
         for (size_t j = 0; j < plot->series[i].count; j++) {
             const PlotPoint *point = &plot->series[i].points[j];
-            if (!isfinite(point->y)) {
+            if (!isfinite(point->y) || point->x < from || still_falls) {
                 continue;
             }
             double half = isfinite(point->half) ? point->half : 0, y = point->y;
@@ -217,9 +224,9 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* x of lines. A few places with short names get a tic each, as far as labels do not touch; others
- * get round numbers. */
-static Axis put_line_axis(Page *script, const Plot *plot)
+/* x of lines, from a place on. A few places with short names get a tic each, as far as labels do not
+ * touch; others get round numbers. */
+static Axis put_line_axis(Page *script, const Plot *plot, double from)
 {
     size_t room = 0, count = 0, distinct = 0, longest = 0;
     for (int i = 0; i < plot->series_count; i++) {
@@ -229,7 +236,7 @@ static Axis put_line_axis(Page *script, const Plot *plot)
     for (int i = 0; i < plot->series_count; i++) {
         const PlotSeries *series = &plot->series[i];
         for (size_t j = 0; j < series->count && series->colour >= 0; j++) {
-            if (isfinite(series->points[j].x)) {
+            if (isfinite(series->points[j].x) && !(series->points[j].x < from)) {
                 places[count++] = series->points[j].x;
             }
         }
@@ -244,11 +251,11 @@ static Axis put_line_axis(Page *script, const Plot *plot)
     }
     Axis axis = axis_over(places[0], places[distinct - 1], plot->log_x);
     if (distinct > MOST_TICS || longest > MOST_TIC_LETTERS) {
-        put_axis(script, &axis, 'x', false);
+        put_axis(script, &axis, 'x', LINE_PIXELS, false);
     } else {
         axis_extend(&axis, 0.04, 0.04);
         put_range(script, &axis, 'x');
-        double width = (LETTER * FONT * (double)longest + 8) / (WIDTH - 90), last = -1;
+        double width = label_width(longest, LINE_PIXELS), last = -1;
         page_put(script, "set xtics (");
         for (size_t i = 0; i < distinct; i++) {
             if (place_of(&axis, places[i]) - last >= width) {
@@ -340,7 +347,7 @@ static bool has_errors(const PlotSeries *series)
 
 static void put_bar_chart(Page *script, const Plot *plot, const Axis *values)
 {
-    put_axis(script, values, 'x', plot->percent);
+    put_axis(script, values, 'x', BAR_PIXELS, plot->percent);
     page_put(script, "set border 2\nset grid xtics " GRID "\nset yrange [%g:-0.5]\nset ytics (",
              plot->category_count - 0.5);
     for (int i = 0; i < plot->category_count; i++) {
@@ -357,8 +364,8 @@ static void put_bar_chart(Page *script, const Plot *plot, const Axis *values)
     const char *word = "plot";
     for (int i = 0; i < plot->series_count; i++) {
         const PlotSeries *series = &plot->series[i];
-        page_put(script, "%s $bars%d using 1:2:3:4:5:6 with boxxyerror lc rgb '%s'", word, i,
-                 colour_of(series));
+        page_put(script, "%s $bars%d using 1:2:3:4:5:6 with boxxyerror lc rgb '%s'%s", word, i,
+                 colour_of(series), series->peer ? " fs pattern 4 border" : "");
         put_name(script, plot, series);
         if (plot->kind == PLOT_BARS && has_errors(series)) {
             page_put(script, ", $bars%d using 7:2:($8-$7):(0) " ERROR_BARS "'black' notitle", i);
@@ -389,45 +396,91 @@ static void put_line_marks(Page *script, const Plot *plot, const Axis *along)
     }
 }
 
-static void put_line_chart(Page *script, const Plot *plot, const Axis *values)
+/* Repeats of a curve are a band around it, those of single points are error bars. */
+static void put_lines(Page *script, const Plot *plot, bool inset)
 {
     static const int shapes[] = {7, 5, 9, 13, 11};
-    put_axis(script, values, 'y', plot->percent);
+    const char *word = "plot";
+    int bands = 0;
+    for (int i = 0; i < plot->series_count; i++) {
+        bands += has_errors(&plot->series[i]) && !plot->series[i].markers;
+    }
+    for (int i = 0; i < plot->series_count; i++) {
+        const PlotSeries *series = &plot->series[i];
+        if (has_errors(series) && !series->markers && !inset) {
+            page_put(script,
+                     "%s $line%d using 1:3:4 with filledcurves fs transparent solid %.2f noborder "
+                     "lc rgb '%s' notitle",
+                     word, i, fmax(0.25 / bands, 0.04), colour_of(series));
+            word = ",";
+        }
+    }
+    for (int i = 0; i < plot->series_count; i++) {
+        const PlotSeries *series = &plot->series[i];
+        page_put(script, "%s $line%d using 1:2 with %s lw %g dt %d lc rgb '%s'", word, i,
+                 series->markers && !inset ? "linespoints" : "lines", inset ? 1 : 2.0,
+                 series->dashed || series->peer ? 2 : 1, colour_of(series));
+        word = ",";
+        if (inset) {
+            page_put(script, " notitle");
+            continue;
+        }
+        if (series->markers) {
+            page_put(script, " pt %d ps 0.7", shapes[(size_t)i % (sizeof shapes / sizeof *shapes)]);
+        }
+        put_name(script, plot, series);
+        if (has_errors(series) && series->markers) {
+            page_put(script, ", $line%d using 1:3:(0):($4-$3) " ERROR_BARS "'%s' notitle", i,
+                     colour_of(series));
+        }
+    }
+    page_put(script, "\n");
+}
+
+/* The whole of curves whose end is shown enlarged, small in the corner that falling curves leave
+ * free. top: of the plot, as a share of the picture's height. */
+static void put_inset(Page *script, const Plot *plot, double top)
+{
+    Axis values = value_axis(plot, -INFINITY);
+    page_put(
+        script,
+        "unset label\nunset xlabel\nunset ylabel\nunset key\nset lmargin at screen 0.6\n"
+        "set rmargin at screen 0.95\nset tmargin at screen %.4f\nset bmargin at screen %.4f\n"
+        "set object 1 rect from graph 0,0 to graph 1,1 behind fc rgb 'white' fs solid 1 noborder\n"
+        "set border 3 lc rgb '#87929b'\nunset grid\nset tics font ',9' tc rgb '#5b6670'\n"
+        "set xtics auto\nset ytics (\"%s\" %.17g, \"%s\" %.17g)\nset format x ''\n"
+        "set autoscale x\n",
+        top - 0.03, top - 0.3, unit_tic(values.low, 4).text, values.low,
+        unit_tic(values.high, 4).text, values.high);
+    put_range(script, &values, 'y');
+    put_lines(script, plot, true);
+    page_put(script, "unset multiplot\n");
+}
+
+static void put_line_chart(Page *script, const Plot *plot, const Axis *values, double from)
+{
+    put_axis(script, values, 'y', HEIGHT, plot->percent);
     page_put(script, "set border 1\nset grid ytics " GRID "\n");
-    Axis along = put_line_axis(script, plot);
+    Axis along = put_line_axis(script, plot, from);
     put_line_marks(script, plot, &along);
     for (int i = 0; i < plot->series_count; i++) {
         page_put(script, "$line%d << EOD\n", i);
         for (size_t j = 0; j < plot->series[i].count; j++) {
             const PlotPoint *point = &plot->series[i].points[j];
+            bool half = isfinite(point->half) && !(point->x < from);
             page_put(script, "%.17g %.17g %.17g %.17g\n", isfinite(point->x) ? point->x : NAN,
-                     point->y, fmax(point->y - point->half, values->low),
-                     isfinite(point->half) ? fmin(point->y + point->half, values->high) : NAN);
+                     point->y, half ? fmax(point->y - point->half, values->low) : NAN,
+                     half ? fmin(point->y + point->half, values->high) : NAN);
         }
         page_put(script, "EOD\n");
     }
-    const char *word = "plot";
-    for (int i = 0; i < plot->series_count; i++) {
-        const PlotSeries *series = &plot->series[i];
-        page_put(script, "%s $line%d using 1:2 with %s lw 2 dt %d lc rgb '%s'", word, i,
-                 series->markers ? "linespoints" : "lines", series->dashed ? 2 : 1,
-                 colour_of(series));
-        if (series->markers) {
-            page_put(script, " pt %d ps 0.7", shapes[(size_t)i % (sizeof shapes / sizeof *shapes)]);
-        }
-        put_name(script, plot, series);
-        if (has_errors(series)) {
-            page_put(script, ", $line%d using 1:3:(0):($4-$3) " ERROR_BARS "'%s' notitle", i,
-                     colour_of(series));
-        }
-        word = ",";
-    }
-    page_put(script, "\n");
+    put_lines(script, plot, false);
 }
 
-/* The picture's height is for what stands in it: lines of the title, the plot, its key in
- * columns as wide as the widest name. */
-static void put_frame(Page *script, const Plot *plot, PlotFormat format)
+/* The picture's height is for what stands in it: lines of the title, the plot, its key in columns as
+ * wide as the widest name. from: where the enlarged end begins. Returns where the plot's top is, as a
+ * share of the height. */
+static double put_frame(Page *script, const Plot *plot, PlotFormat format, double from)
 {
     bool bars = plot->kind != PLOT_LINES, key = plot->series_count > 1 || plot->kind == PLOT_STACK;
     double widest = 1, longest = 1;
@@ -444,7 +497,10 @@ static void put_frame(Page *script, const Plot *plot, PlotFormat format)
     int rows = key ? (plot->series_count + columns - 1) / columns : 0;
     double row = fmax(16.0 * (plot->kind == PLOT_BARS ? plot->series_count : 1) + 8,
                       LINE * (longest > LABEL_LETTERS ? 2 : 1) + 4);
-    const char *below = bars ? plot->y_title : plot->x_title;
+    char *part = isfinite(from) ? mem_format("%s, from %s on; small: all", plot->x_title,
+                                             unit_tic(from, 3).text)
+                                : mem_strdup(bars ? plot->y_title : plot->x_title);
+    const char *below = part;
     const char *side = bars ? plot->x_title : plot->y_title;
     double top = 16 + LINE * lines;
     double height = top + (bars ? row * plot->category_count : HEIGHT) + 30 + LINE * rows +
@@ -475,116 +531,29 @@ static void put_frame(Page *script, const Plot *plot, PlotFormat format)
     page_put(script, "\nset key %s\n",
              key ? "bmargin center horizontal Left reverse samplen 1.5 width 1 height 0.6" : "off");
     page_free(&title);
-}
-
-/* --- gnuplot's process --- */
-
-#define MAX_PICTURE ((size_t)64 << 20)
-#define KEPT_WORDS 400
-
-/* What lies in the file, up to `most` bytes and with a NUL behind them. Caller frees. */
-static char *take(int file, size_t most, size_t *size)
-{
-    struct stat info;
-    *size = fstat(file, &info) == 0 ? (size_t)info.st_size : 0;
-    *size = *size < most ? *size : most;
-    char *bytes = mem_alloc(*size + 1);
-    ssize_t got = pread(file, bytes, *size, 0);
-    *size = got > 0 ? (size_t)got : 0;
-    bytes[*size] = '\0';
-    return bytes;
-}
-
-/* -d: without the user's own settings, which may be any orders. files: its standard streams. */
-static int spawn(pid_t *child, const int files[3])
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    for (int i = 0; i < 3; i++) {
-        posix_spawn_file_actions_adddup2(&actions, files[i], i);
-    }
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    sigset_t mask, defaults;
-    signals_mask_before(&mask);
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
-    posix_spawnattr_setsigmask(&attributes, &mask);
-    posix_spawnattr_setsigdefault(&attributes, &defaults);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    char *argv[] = {"gnuplot", "-d", NULL};
-    int problem = posix_spawnp(child, "gnuplot", &actions, &attributes, argv, environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return problem;
-}
-
-static int explain(int problem, int status, int words_file)
-{
-    if (problem == ENOENT) {
-        return err_set(ERR_FAILED, "gnuplot is not installed, so no chart was drawn (make setup "
-                                   "brings it)");
-    }
-    if (problem != 0) {
-        return err_set(ERR_FAILED, "gnuplot could not be started: %s", strerror(problem));
-    }
-    size_t size;
-    char *words = take(words_file, KEPT_WORDS, &size), *at = words;
-    for (char *c = words; *c != '\0'; c++) { /* one blank for any white space */
-        bool blank = strchr(" \t\r\n", *c) != NULL;
-        if (!blank || (at > words && at[-1] != ' ')) {
-            *at++ = blank ? ' ' : *c;
-        }
-    }
-    *at = '\0';
-    int code = err_set(ERR_FAILED, "gnuplot %s%s%s", status == 0 ? "drew nothing" : "failed",
-                       words[0] != '\0' ? ": " : "", words);
-    free(words);
-    return code;
-}
-
-/* Its script, the picture that it prints and its words are files in memory without a name: none
- * of them waits for another, and it meets no path. */
-static int run(const char *script, char **picture, size_t *size)
-{
-    const int files[3] = {memfd_create("script", MFD_CLOEXEC), memfd_create("picture", MFD_CLOEXEC),
-                          memfd_create("words", MFD_CLOEXEC)};
-    ssize_t length = (ssize_t)strlen(script);
-    int code = 0;
-    if (files[0] < 0 || files[1] < 0 || files[2] < 0 ||
-        pwrite(files[0], script, (size_t)length, 0) != length) {
-        code = err_set(ERR_FAILED, "gnuplot: no memory for its script: %s", strerror(errno));
-    } else {
-        pid_t child;
-        int status = 0, problem = spawn(&child, files);
-        while (problem == 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-        if (problem == 0 && status == 0) {
-            *picture = take(files[1], MAX_PICTURE, size);
-        }
-        code = *size == 0 ? explain(problem, status, files[2]) : 0;
-    }
-    for (int i = 0; i < 3; i++) {
-        if (files[i] >= 0) {
-            close(files[i]);
-        }
-    }
-    return code;
+    free(part);
+    return 1 - top / height;
 }
 
 int plot_gnuplot(const Plot *plot, PlotFormat format, char **picture, size_t *size)
 {
     Page script = {0};
-    Axis values = value_axis(plot);
-    put_frame(&script, plot, format);
+    double from;
+    bool enlarged = plot_flat_end(plot, &from);
+    from = enlarged ? from : -INFINITY;
+    Axis values = value_axis(plot, from);
+    double top = put_frame(&script, plot, format, from);
+    page_put(&script, enlarged ? "set multiplot\n" : "");
     if (plot->kind == PLOT_LINES) {
-        put_line_chart(&script, plot, &values);
+        put_line_chart(&script, plot, &values, from);
     } else {
         put_bar_chart(&script, plot, &values);
     }
+    if (enlarged) {
+        put_inset(&script, plot, top);
+    }
     page_put(&script, "set output\n");
-    *picture = NULL;
-    *size = 0;
-    int code = run(script.text, picture, size);
+    int code = gnuplot_run(script.text, picture, size);
     page_free(&script);
     return code;
 }

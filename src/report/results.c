@@ -109,12 +109,9 @@ int results_axis_of(const Results *results, const char *option)
 
 const Result *results_next(const Results *results, int configuration, const Result *run)
 {
-    for (run = run != NULL ? run + 1 : results->runs; run < results->runs + results->count; run++) {
-        if (run->configuration == configuration) {
-            return run;
-        }
-    }
-    return NULL;
+    bool known = configuration >= 0 && configuration < results->configurations;
+    int index = run != NULL ? run->next : known ? results->first[configuration] : -1;
+    return index >= 0 ? &results->runs[index] : NULL;
 }
 
 const Result *results_first(const Results *results, int configuration)
@@ -159,6 +156,28 @@ bool results_have_peers(const Results *results)
     return false;
 }
 
+/* Which runs each configuration has, in their order. */
+static void index_runs(Results *results)
+{
+    size_t most = (size_t)results->configurations + 1;
+    int *last = mem_alloc(most * sizeof *last);
+    results->first = mem_alloc(most * sizeof *results->first);
+    for (int i = 0; i < results->configurations; i++) {
+        results->first[i] = last[i] = -1;
+    }
+    for (int i = 0; i < results->count; i++) {
+        int own = results->runs[i].configuration;
+        results->runs[i].next = -1;
+        if (last[own] >= 0) {
+            results->runs[last[own]].next = i;
+        } else {
+            results->first[own] = i;
+        }
+        last[own] = i;
+    }
+    free(last);
+}
+
 Results results_own(const Results *results)
 {
     Results own = *results;
@@ -172,12 +191,14 @@ Results results_own(const Results *results)
                                                                           : own.configurations;
         }
     }
+    index_runs(&own);
     return own;
 }
 
 void results_own_free(Results *own)
 {
     free(own->runs);
+    free(own->first);
     *own = (Results){0};
 }
 
@@ -242,6 +263,17 @@ static void read_ranks(Result *result, const char *folder)
     }
 }
 
+static bool is_sound(const Result *result)
+{
+    const cJSON *check;
+    bool sound = result->state == RUN_DONE;
+    cJSON_ArrayForEach(check, json_find(result->run, "summary.checks"))
+    {
+        sound = sound && strcmp(json_text_or(check, "verdict", ""), "fail") != 0;
+    }
+    return sound;
+}
+
 static void read_files(const Results *results, Result *result)
 {
     char *folder = io_join(results->dir, result->dir);
@@ -249,6 +281,7 @@ static void read_files(const Results *results, Result *result)
     result->settings = json_object();
     add_settings(result, json_get(result->entry, "settings"));
     add_settings(result, json_get(result->run, "config"));
+    result->sound = is_sound(result);
     name_run(results, result);
     read_ranks(result, folder);
     if (curve_read(&result->curve, folder) != 0) {
@@ -311,7 +344,8 @@ static int read_axes(Results *results, const char *path)
                                "%d names",
                                path, AXIS_MAX_OPTIONS);
             }
-            results->varying[results->varying_count++] = (Varying){option->valuestring, axes};
+            results->varying[results->varying_count++] =
+                (Varying){option->valuestring, axes, false};
         }
         axes++;
     }
@@ -341,6 +375,37 @@ static int read_runs(Results *results, const char *path)
     return 0;
 }
 
+/* Whether every value of the first option comes with one value of the other. */
+static bool follows(const Results *results, const char *first, const char *other)
+{
+    const Result **seen = mem_zalloc((size_t)results->count + 1, sizeof *seen);
+    bool same = true;
+    int count = 0;
+    for (int i = 0; i < results->count && same; i++) {
+        const Result *run = &results->runs[i];
+        int k = 0;
+        while (k < count && !result_same_setting(seen[k], run, first)) {
+            k++;
+        }
+        same = k == count || run->peer[0] != '\0' || result_same_setting(seen[k], run, other);
+        if (k == count && run->peer[0] == '\0') {
+            seen[count++] = run;
+        }
+    }
+    free(seen);
+    return same;
+}
+
+static void mark_implied(Results *results)
+{
+    const Varying *first = results->varying;
+    for (int i = 0; i < results->varying_count; i++) {
+        Varying *varying = &results->varying[i];
+        first = first->axis == varying->axis ? first : varying;
+        varying->implied = varying != first && follows(results, first->option, varying->option);
+    }
+}
+
 int results_read(Results *results, const char *dir)
 {
     *results = (Results){.dir = mem_strdup(dir)};
@@ -361,6 +426,8 @@ int results_read(Results *results, const char *dir)
     for (int i = 0; code == 0 && i < results->count; i++) {
         read_files(results, &results->runs[i]);
     }
+    index_runs(results);
+    mark_implied(results);
     if (code != 0) {
         results_free(results);
     }
@@ -386,6 +453,7 @@ static int read_run(Results *results, const char *run_dir)
         code = bad(path, 0, "\"state\" is none that is known");
         free(path);
     }
+    index_runs(results);
     if (code == 0) {
         read_files(results, result);
     } else {
@@ -433,6 +501,7 @@ void results_free(Results *results)
         curve_free(&result->curve);
     }
     free(results->runs);
+    free(results->first);
     cJSON_Delete(results->baseline);
     cJSON_Delete(results->json);
     free(results->dir);

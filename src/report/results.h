@@ -20,6 +20,8 @@ typedef struct {
     cJSON **ranks;      /* ranks/K.json; NULL where one is missing */
     int rank_count;
     int slowest; /* rank with the longest worker time; 0 when unknown */
+    bool sound;  /* done, and none of its own checks failed: conclusions are drawn from these */
+    int next;    /* run of the same configuration, behind this one; -1: none */
     Curve curve; /* empty when metrics.jsonl is missing */
 } Result;
 
@@ -29,6 +31,7 @@ typedef struct {
 typedef struct {
     const char *option;
     int axis;
+    bool implied; /* follows from the first option of its axis, as accum may from batch */
 } Varying;
 
 typedef struct {
@@ -40,6 +43,7 @@ typedef struct {
     Result *runs;
     int count;
     int configurations;
+    int *first; /* run of each configuration; -1: none */
 } Results;
 
 /* ERR_INPUT naming the file when dir is no experiment or its experiment.json is not one. Missing

@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "record/reader.h"
-#include "report/page.h"
-#include "report/plot.h"
+#include "report/content.h"
+#include "report/document.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,12 +20,14 @@
 static void add_series(Plot *plot, const char *label, const CurveLine *line)
 {
     PlotSeries *series = line->count > 0 ? plot_add_series(plot, label) : NULL;
-    for (size_t i = 0; i < line->count; i++) {
-        plot_add_point(series, (double)line->points[i].step, line->points[i].loss);
+    size_t kept[CURVE_SHOWN], count = curve_thin(line, CURVE_SHOWN, kept);
+    for (size_t i = 0; i < count; i++) {
+        const CurvePoint *point = &line->points[kept[i]];
+        plot_add_point(series, (double)point->step, point->loss);
     }
 }
 
-static int draw(const Curve *curve, const char *out)
+Plot run_loss(const Curve *curve)
 {
     Plot plot = {.kind = PLOT_LINES,
                  .title = mem_strdup(CURVE_TITLE),
@@ -36,21 +38,39 @@ static int draw(const Curve *curve, const char *out)
     if (plot.series_count == 2) {
         plot.series[1].markers = true;
     }
-    int code = plot_has_values(&plot)
-                   ? plot_draw(&plot, out, "loss")
-                   : err_set(ERR_INPUT, "%s: no loss is recorded, so none is drawn", out);
-    plot_free(&plot);
-    return code;
+    return plot;
 }
 
-/* False where none was measured, or it cannot be drawn. */
-static bool draw_noise(const Curve *curve, const char *out)
+Plot run_noise(const Curve *curve)
 {
     Plot plot = {.kind = PLOT_LINES,
                  .title = mem_strdup(NOISE_TITLE),
                  .x_title = mem_strdup("update"),
                  .y_title = mem_strdup("sequences")};
     add_series(&plot, "noise scale", &curve->noise);
+    return plot;
+}
+
+char *run_noise_text(const cJSON *run)
+{
+    double scale = json_number(run, "summary.noise_scale");
+    double error = json_number(run, "summary.noise_error");
+    char spread[64] = "";
+    if (isnan(scale)) {
+        return NULL;
+    }
+    if (!isnan(error)) {
+        snprintf(spread, sizeof spread, " ± %.2g", error);
+    }
+    return mem_format("Gradient noise scale of the last updates: %.3g%s sequences (%.3g tokens) per "
+                      "update. Batches above about that waste tokens.",
+                      scale, spread, json_number(run, "summary.noise_tokens"));
+}
+
+/* False where none was measured, or it cannot be drawn. */
+static bool draw_noise(const Curve *curve, const char *out)
+{
+    Plot plot = run_noise(curve);
     bool measured = plot_has_values(&plot);
     int code = measured ? plot_draw(&plot, out, "noise") : 0;
     if (code != 0) {
@@ -60,23 +80,14 @@ static bool draw_noise(const Curve *curve, const char *out)
     return measured && code == 0;
 }
 
-/* What the noise scale says about the batch. */
-static void put_noise(Pages *pages, const cJSON *run)
+static int draw(const Curve *curve, const char *out)
 {
-    double scale = json_number(run, "summary.noise_scale");
-    double error = json_number(run, "summary.noise_error");
-    if (isnan(scale)) {
-        return;
-    }
-    char spread[64] = "";
-    if (!isnan(error)) {
-        snprintf(spread, sizeof spread, " ± %.2g", error);
-    }
-    char *text = mem_format("Gradient noise scale of the last updates: %.3g%s sequences (%.3g "
-                            "tokens) per update. Batches above about that waste tokens.",
-                            scale, spread, json_number(run, "summary.noise_tokens"));
-    pages_put(pages, text, "", "\n\n", "<p>", "</p>\n");
-    free(text);
+    Plot plot = run_loss(curve);
+    int code = plot_has_values(&plot)
+                   ? plot_draw(&plot, out, "loss")
+                   : err_set(ERR_INPUT, "%s: no loss is recorded, so none is drawn", out);
+    plot_free(&plot);
+    return code;
 }
 
 typedef struct {
@@ -148,29 +159,40 @@ static char *value_of_fact(const cJSON *run, const Fact *fact)
     return isnan(number) ? NULL : mem_format("%s%s", text, leg);
 }
 
-static int write_pages(const cJSON *run, bool drawn, bool noise, const char *out)
+void run_facts(const cJSON *run, Table *table)
 {
-    Pages pages = {0};
-    pages_open(&pages, json_text_or(run, "model.name", "run"));
-    int code = drawn ? pages_put_figure(&pages, out, "", "loss", CURVE_TITLE) : 0;
-    put_noise(&pages, run);
-    if (code == 0 && noise) {
-        code = pages_put_figure(&pages, out, "", "noise", NOISE_TITLE);
-    }
-    pages_mark(&pages, "| | |\n| --- | --- |\n", "<table>\n");
+    *table = (Table){.title = mem_strdup("Summary")};
+    table_add_column(table, "", false);
+    table_add_column(table, "", false);
     for (size_t i = 0; i < FACT_COUNT; i++) {
         char *value = value_of_fact(run, &facts[i]);
         if (value != NULL) {
-            pages_put(&pages, facts[i].label, "| ", " | ", "<tr><td>", "</td><td>");
-            pages_put(&pages, value, "", " |\n", "", "</td></tr>\n");
+            table_add_cell(table, mem_strdup(facts[i].label));
+            table_add_cell(table, value);
         }
-        free(value);
     }
-    page_put(&pages.html, "</table>\n");
-    if (code == 0) {
-        return pages_save(&pages, out);
+}
+
+static int write_markdown(const cJSON *run, bool drawn, bool noise, const char *out)
+{
+    Page page = {0};
+    char *text = run_noise_text(run);
+    page_put(&page, "# ");
+    page_put_markdown(&page, json_text_or(run, "model.name", "run"));
+    page_put(&page, "\n\n%s", drawn ? "![" CURVE_TITLE "](loss.png)\n\n" : "");
+    if (text != NULL) {
+        page_put_markdown(&page, text);
+        page_put(&page, "\n\n%s", noise ? "![" NOISE_TITLE "](noise.png)\n\n" : "");
     }
-    pages_free(&pages);
+    free(text);
+    Table table;
+    run_facts(run, &table);
+    table_put(&table, &page);
+    table_free(&table);
+    char *path = io_join(out, "report.md");
+    int code = io_write_atomic(path, page.text, page.size);
+    free(path);
+    page_free(&page);
     return code;
 }
 
@@ -178,16 +200,21 @@ int run_report(const char *run_dir, const char *out)
 {
     cJSON *run;
     Curve curve = {0};
+    Page json = {0};
     int code = record_load(run_dir, RECORD_RUN, &run);
     code = code != 0 ? code : curve_read(&curve, run_dir);
     code = code != 0 ? code : io_make_folders(out);
+    code = code != 0 ? code : report_document(run_dir, &json);
     if (code == 0) {
         bool drawn = draw(&curve, out) == 0;
         if (!drawn) {
             log_warn("%s", err_message());
         }
-        code = write_pages(run, drawn, draw_noise(&curve, out), out);
+        code = write_markdown(run, drawn, draw_noise(&curve, out), out);
+        code = code != 0 ? code
+                         : document_save_html(&json, json_text_or(run, "model.name", "run"), out);
     }
+    page_free(&json);
     curve_free(&curve);
     cJSON_Delete(run);
     return code;

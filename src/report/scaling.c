@@ -130,7 +130,7 @@ static double baseline_seconds(const Results *results, const Result *result, Ran
     double sum = 0;
     for (const Result *run = baseline_of(results, result); run != NULL;
          run = results_next(results, run->configuration, run)) {
-        double seconds = result_is_sound(run) ? seconds_per_token(run, choice) : NAN;
+        double seconds = run->sound ? seconds_per_token(run, choice) : NAN;
         if (!isnan(seconds)) {
             sum += seconds;
             count++;
@@ -175,7 +175,7 @@ double value_amdahl(MetricQuery q)
     }
     for (int i = 0; i < results->count; i++) {
         const Result *run = &results->runs[i];
-        if (!result_is_sound(run) || result_is_oversubscribed(run) ||
+        if (!run->sound || result_is_oversubscribed(run) ||
             !results_equal_but(results, run, result, axis)) {
             continue;
         }

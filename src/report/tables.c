@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "report/scaling.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,9 +85,20 @@ void table_add_column(Table *table, const char *title, bool numeric)
 
 void table_add_cell(Table *table, char *text)
 {
-    table->cells = mem_realloc(table->cells, (size_t)table->cell_count + 1, sizeof *table->cells);
-    table->cells[table->cell_count++] =
-        text[0] != '\0' ? mem_format("%.*s", CELL_MOST, text) : mem_strdup(DASH);
+    table_add_value(table, text, NAN);
+}
+
+void table_add_value(Table *table, char *text, double value)
+{
+    size_t count = (size_t)table->cell_count;
+    if ((count & (count - 1)) == 0) { /* full at powers of two */
+        size_t room = count == 0 ? 1 : 2 * count;
+        table->cells = mem_realloc(table->cells, room, sizeof *table->cells);
+        table->values = mem_realloc(table->values, room, sizeof *table->values);
+    }
+    table->cells[count] = text[0] != '\0' ? mem_format("%.*s", CELL_MOST, text) : mem_strdup(DASH);
+    table->values[count] = value;
+    table->cell_count++;
     table->rows = table->cell_count / table->columns;
     free(text);
 }
@@ -131,8 +143,9 @@ char *estimate_text(const Metric *metric, Estimate estimate)
                       spread ? unit_format(metric->unit, estimate.half).text : "");
 }
 
+/* value: the number behind the text, NAN where there is none. */
 static char *configuration_cell(Table *table, const Metric *head, const Results *results,
-                                const Result *first)
+                                const Result *first, double *value)
 {
     int configuration = first->configuration;
     const Result *run = first;
@@ -146,10 +159,13 @@ static char *configuration_cell(Table *table, const Metric *head, const Results 
         return mem_strdup(run != NULL ? run->reason : "");
     }
     if (head->unit == UNIT_TEXT || results_axis_of(results, head->name) >= 0) {
+        *value = metric_value(head, results, first, -1);
         return metric_text(head, results, first, -1);
     }
     Estimate estimate = metric_estimate(head, results, configuration);
+    *value = estimate.mean;
     if (strcmp(head->name, "repeat") == 0) {
+        *value = estimate.count;
         return mem_format("%d", estimate.count); /* how many there are */
     }
     if (estimate.half > 0) {
@@ -165,6 +181,7 @@ static char *configuration_cell(Table *table, const Metric *head, const Results 
          run = results_next(results, configuration, run)) {
         free(text);
         text = metric_text(head, results, run, -1);
+        *value = metric_value(head, results, run, -1);
     }
     return text;
 }
@@ -176,9 +193,15 @@ static void put_row(Table *table, const Results *results, RowKind kind, const Re
     for (int column = 0; column < table->columns; column++) {
         const Metric *head = &table->heads[column];
         int of = head->per_rank ? rank : -1; /* what no rank has of its own is the same for all */
-        table_add_cell(table, kind == PER_CONFIGURATION
-                                  ? configuration_cell(table, head, results, result)
-                                  : metric_text(head, results, result, of));
+        double value = NAN;
+        char *text;
+        if (kind == PER_CONFIGURATION) {
+            text = configuration_cell(table, head, results, result, &value);
+        } else {
+            text = metric_text(head, results, result, of);
+            value = metric_value(head, results, result, of);
+        }
+        table_add_value(table, text, value);
     }
 }
 
@@ -202,7 +225,7 @@ static void add_cautions(Table *table, const Results *results)
     free(shared);
     for (int i = 0; i < results->count; i++) {
         const Result *result = &results->runs[i];
-        if (result->state == RUN_DONE && !result_is_sound(result)) {
+        if (result->state == RUN_DONE && !result->sound) {
             table_add_note(table, mem_format("%s, repeat %d: checks of the run itself failed.",
                                              result->label, result->repeat + 1));
         }
@@ -251,47 +274,35 @@ void table_free(Table *table)
         free(table->notes[i]);
     }
     free(table->cells);
+    free(table->values);
     free(table->notes);
     free(table->heads);
     free(table->title);
     *table = (Table){0};
 }
 
-/* --- both pages --- */
+/* --- Markdown --- */
 
-static const char *class_of(const Table *table, int column)
+void table_put(const Table *table, Page *markdown)
 {
-    const char *name = table->heads[column].name;
-    return table->heads[column].unit != UNIT_TEXT ? "number"
-           : strcmp(name, "configuration") == 0   ? "label"
-           : strcmp(name, "reason") == 0          ? "reason"
-                                                  : "text";
-}
-
-void table_put(const Table *table, Pages *pages)
-{
-    page_put(&pages->html, "<table class=\"results\">\n<thead><tr>");
     for (int column = 0; column < table->columns; column++) {
-        page_put(&pages->html, "<th class=\"%s\">", class_of(table, column));
-        pages_put(pages, table->heads[column].title, "| ", " ", "", "</th>");
+        page_put(markdown, "| ");
+        page_put_markdown(markdown, table->heads[column].title);
+        page_put(markdown, " ");
     }
-    pages_mark(pages, "|\n", "</tr></thead>\n<tbody>\n");
+    page_put(markdown, "|\n");
     for (int column = 0; column < table->columns; column++) {
-        page_put(&pages->markdown, "| %s ",
-                 table->heads[column].unit != UNIT_TEXT ? "---:" : "---");
+        page_put(markdown, "| %s ", table->heads[column].unit != UNIT_TEXT ? "---:" : "---");
     }
-    page_put(&pages->markdown, "|\n");
-    for (int row = 0; row < table->rows; row++) {
-        page_put(&pages->html, "<tr>");
-        for (int column = 0; column < table->columns; column++) {
-            size_t cell = (size_t)row * (size_t)table->columns + (size_t)column;
-            page_put(&pages->html, "<td class=\"%s\">", class_of(table, column));
-            pages_put(pages, table->cells[cell], "| ", " ", "", "</td>");
-        }
-        pages_mark(pages, "|\n", "</tr>\n");
+    page_put(markdown, "|\n");
+    for (int cell = 0; cell < table->rows * table->columns; cell++) {
+        page_put(markdown, "| ");
+        page_put_markdown(markdown, table->cells[cell]);
+        page_put(markdown, (cell + 1) % table->columns == 0 ? " |\n" : " ");
     }
-    page_put(&pages->html, "</tbody>\n</table>\n");
     for (int i = 0; i < table->note_count; i++) {
-        pages_put(pages, table->notes[i], "\n", "\n", "<p class=\"note\">", "</p>\n");
+        page_put(markdown, "\n");
+        page_put_markdown(markdown, table->notes[i]);
+        page_put(markdown, "\n");
     }
 }

@@ -9,8 +9,9 @@
 typedef struct {
     char *title;
     int columns, rows, cell_count;
-    Metric *heads; /* of the columns; those that are no text are aligned to the right */
-    char **cells;  /* row-major, rows x columns, plain text; a dash where a value is missing */
+    Metric *heads;  /* of the columns; those that are no text are aligned to the right */
+    char **cells;   /* row-major, rows x columns, plain text; a dash where a value is missing */
+    double *values; /* of the cells, to sort by; NAN: text, or missing */
     char **notes; /* below the table, such as runs that are no measurement of scaling; plain text */
     int note_count;
 } Table;
@@ -24,6 +25,7 @@ int table_make(const Results *results, const cJSON *entry, Table *table);
  * latter take text; table_add_note leaves out what is there already. */
 void table_add_column(Table *table, const char *title, bool numeric);
 void table_add_cell(Table *table, char *text);
+void table_add_value(Table *table, char *text, double value); /* a cell of a number */
 void table_add_note(Table *table, char *text);
 
 /* "1.25 k +- 0.02 k", or the mean alone. Caller frees. */
@@ -31,6 +33,5 @@ char *estimate_text(const Metric *metric, Estimate estimate);
 
 void table_free(Table *table); /* a no-op on a zeroed one */
 
-/* Without the title. Classes of HTML: table "results", td and th "number", "label" (a
- * configuration), "reason" or "text", p "note". */
-void table_put(const Table *table, Pages *pages);
+/* As Markdown, without the title. */
+void table_put(const Table *table, Page *markdown);

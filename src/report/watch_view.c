@@ -110,15 +110,15 @@ static void put_loss(const WatchRun *run, WatchText *out)
         watch_text_item(out, INK_CYAN, "smoothed %.4f", values[points - 1]);
     }
     if (run->val_step > 0) {
-        watch_text_item(out, INK_YELLOW, "validation %.4f at step %lld", run->val_loss,
+        watch_text_item(out, INK_YELLOW, "validation loss %.4f at step %lld", run->val_loss,
                         (long long)run->val_step);
     }
     if (run->best_val_step > 0) {
         watch_text_item(out, INK_YELLOW, "best %.4f at step %lld", run->best_val_loss,
                         (long long)run->best_val_step);
     }
-    watch_text_item(out, INK_PLAIN, "norm %.3g", run->last.grad_norm);
-    watch_text_item(out, INK_PLAIN, "lr %.2e", run->last.lr);
+    watch_text_item(out, INK_PLAIN, "gradient norm %.3g", run->last.grad_norm);
+    watch_text_item(out, INK_PLAIN, "learning rate %.2e", run->last.lr);
     free(values);
 }
 
@@ -129,13 +129,13 @@ static void put_speed(const WatchRun *run, WatchText *out)
     }
     double tok_s = json_number(run->run, "summary.tok_s"), ms = watch_median(run, run->recent_ms);
     watch_text_line(out);
-    watch_text_item(out, INK_BOLD, "%s tok/s", unit_count(run->last.tok_s).text);
+    watch_text_item(out, INK_BOLD, "%s tokens/s", unit_count(run->last.tok_s).text);
     watch_text_item(out, INK_PLAIN, "median %s",
                     unit_count(watch_median(run, run->recent_tok_s)).text);
     if (isfinite(tok_s)) {
         watch_text_item(out, INK_PLAIN, "in all %s", unit_count(tok_s).text);
     }
-    watch_text_item(out, INK_PLAIN, "%.4g ms/step", run->last.ms);
+    watch_text_item(out, INK_PLAIN, "%.4g ms per step", run->last.ms);
     watch_text_item(out, INK_PLAIN, "median %.4g ms", ms);
     double ceiling = json_number(run->run, "machine.device_matmul_gflops");
     ceiling = ceiling > 0 ? ceiling : json_number(run->run, "machine.sgemm_gflops");
@@ -401,7 +401,7 @@ static void progress(const WatchRun *run, WatchText *out)
     }
     double left = watch_seconds_left(run);
     if (live && isfinite(left)) {
-        watch_text_item(out, INK_BOLD, "left %s", clock_duration(left, time));
+        watch_text_item(out, INK_BOLD, "time left %s", clock_duration(left, time));
     }
 }
 

@@ -65,3 +65,8 @@ expect() {
     [[ $actual == "$status" ]] || fail "pacer $*: exit status $actual, not $status"
     grep -qF -- "$text" out err || fail "pacer $*: does not say '$text'"
 }
+
+# bare_page FILE: a report without the scripts and styles that pacer put into it; any other file as it is.
+bare_page() {
+    sed '/^<script nonce=/,/<\/script>$/d; /^<style>/,/<\/style>$/d' "$1"
+}

@@ -1,0 +1,4 @@
+"use strict";
+(function (view) {
+    view.barsBlock = (block) => view.el("figure", {}, view.el("figcaption", {}, block.title));
+})(globalThis.pacerView);

@@ -1,0 +1,4 @@
+"use strict";
+(function (view) {
+    view.parallelBlock = () => view.el("figure", {});
+})(globalThis.pacerView);
