@@ -24,6 +24,7 @@ int cmd_report(Config *cfg);
 int cmd_check(Config *cfg);
 int cmd_sweep(Config *cfg);
 int cmd_watch(Config *cfg);
+int cmd_serve(Config *cfg);
 int cmd_generate(Config *cfg);
 int cmd_eval(Config *cfg);
 int cmd_export(Config *cfg);

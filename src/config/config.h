@@ -41,6 +41,7 @@ struct cJSON;
     X(SWEEP, "sweep")                       \
     X(REPORT, "report")                     \
     X(WATCH, "watch")                       \
+    X(SERVE, "serve")                       \
     X(GENERATE, "generate")                 \
     X(EVAL, "eval")                         \
     X(EXPORT, "export")                     \
@@ -223,6 +224,10 @@ typedef struct Config {
     /* watch */
     double every; /* seconds */
     bool once;
+
+    /* Serving */
+    int64_t port;
+    char *listen; /* "": loopback alone */
 
     /* plan */
     bool recommend;
