@@ -15,14 +15,18 @@
             ? points.step.map((step) => step * run.flop_per_step) : null;
     }
 
-    /* An exponential mean over the points, weighted so that the first ones count in full. */
-    view.smooth = function (points, share) {
+    /* An exponential mean over up to a tenth of the curve, weighted so that the first points count
+     * in full: the same strength means the same part of a long curve and of a short one. Of a curve
+     * that the server has thinned, a point's fourth number is the mean of what it stands for. */
+    view.smooth = function (points, strength) {
+        const span = strength ** 3 * points.length / 10, share = span / (1 + span);
         let mean = 0, weight = 0;
         return share <= 0 ? points : points.map(function (point) {
-            if (!view.known(point[1])) {
+            const value = view.known(point[3]) ? point[3] : point[1];
+            if (!view.known(value)) {
                 return point;
             }
-            mean = share * mean + (1 - share) * point[1];
+            mean = share * mean + (1 - share) * value;
             weight = share * weight + (1 - share);
             return [point[0], mean / weight, point[2]];
         });
@@ -30,7 +34,8 @@
 
     function pointsOf(run, points, axis) {
         const x = column(run, points, axis);
-        return x && points.loss ? x.map((place, i) => [place, points.loss[i]]).filter((p) => view.known(p[0])) : [];
+        return x && points.loss ? x.map((place, i) =>
+            [place, points.loss[i], undefined, points.mean && points.mean[i]]).filter((p) => view.known(p[0])) : [];
     }
 
     /* state: {x, logx, logy, smooth, val}, texts as in an address; changed(state): after a choice.
@@ -39,7 +44,7 @@
         const id = "curves-" + ++number;
         const has = (axis) => runs.some((run) => column(run, run.points, axis) || column(run, run.validation, axis));
         const longest = Math.max(0, ...runs.map((run) => ((run.points && run.points.loss) || []).length));
-        state = Object.assign({ x: "step", logx: "", logy: "", smooth: longest > MANY ? "0.9" : "0", val: "1" }, state);
+        state = Object.assign({ x: "step", logx: "", logy: "", smooth: longest > MANY ? "0.6" : "0", val: "1" }, state);
         const choice = el("select", { id: id + "-x", on: { change: () => choose({ x: choice.value }) } },
             AXES.map(([name, title]) => el("option", { value: name }, title)));
         const box = (name, title) => {
@@ -48,7 +53,7 @@
             input.checked = state[name] === "1";
             return el("label", { for: id + "-" + name }, input, " " + title);
         };
-        const slider = el("input", { type: "range", id: id + "-s", min: "0", max: "0.99", step: "0.01", class: "set-smooth",
+        const slider = el("input", { type: "range", id: id + "-s", min: "0", max: "1", step: "0.01", class: "set-smooth",
             on: { input: () => choose({ smooth: slider.value }) } });
         slider.value = state.smooth;
         function choose(what) {

@@ -169,7 +169,7 @@ static int answer_run(Answers *answers, const char *path, const char *name, cons
     Page train = {0}, validation = {0};
     track_put(&train, &run->train, track_from(&run->train, parameters->from), COLUMN_COUNT, 0);
     track_put(&validation, &run->validation,
-               track_from(&run->validation, parameters->validation), COLUMN_LOSS + 1, 0);
+               track_from(&run->validation, parameters->validation), COLUMN_MEAN + 1, 0);
     follow_give(&answers->runs, run);
     char *line = json_line(object), *safe = escape_json(line);
     page_put_bytes(page, safe, strlen(safe) - 1); /* the closing brace comes behind the lines */
@@ -230,9 +230,9 @@ static int answer_curves(Answers *answers, const char *list, Page *page)
             page_put_bytes(page, ",", done++ > 0);
             page_put_bytes(page, safe, strlen(safe) - 1);
             page_put_bytes(page, ",\"points\":", 10);
-            track_put(page, &run->train, 0, COLUMN_LOSS + 1, most);
+            track_put(page, &run->train, 0, COLUMN_MEAN + 1, most);
             page_put_bytes(page, ",\"validation\":", 14);
-            track_put(page, &run->validation, 0, COLUMN_LOSS + 1, most);
+            track_put(page, &run->validation, 0, COLUMN_MEAN + 1, most);
             page_put_bytes(page, "}", 1);
             free(safe);
             free(line);

@@ -25,6 +25,7 @@ static void take_step(void *context, const WatchLine *line)
                                [COLUMN_TOKENS] = line->tokens,
                                [COLUMN_SECONDS] = curve_seconds(&run->watch.curve, line->step),
                                [COLUMN_LOSS] = line->loss,
+                               [COLUMN_MEAN] = line->loss,
                                [COLUMN_TOK_S] = line->tok_s,
                                [COLUMN_LR] = line->lr,
                                [COLUMN_GRAD_NORM] = line->grad_norm}};
@@ -42,7 +43,7 @@ static void take_evaluation(void *context, int64_t step, double loss)
     row.value[COLUMN_STEP] = (double)step;
     row.value[COLUMN_TOKENS] = curve_tokens(&run->watch.curve, step);
     row.value[COLUMN_SECONDS] = curve_seconds(&run->watch.curve, step);
-    row.value[COLUMN_LOSS] = loss;
+    row.value[COLUMN_LOSS] = row.value[COLUMN_MEAN] = loss;
     track_add(&run->validation, &row);
 }
 

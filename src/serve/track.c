@@ -35,7 +35,19 @@ static bool extremes(const TrackRow *rows, size_t count, int column, size_t *fir
     return least < count;
 }
 
-/* count >= 2 rows as a pair. out may be rows. */
+static double mean_of(const TrackRow *rows, size_t count)
+{
+    double sum = 0;
+    size_t known = 0;
+    for (size_t i = 0; i < count; i++) {
+        double mean = rows[i].value[COLUMN_MEAN];
+        sum += isfinite(mean) ? mean : 0;
+        known += isfinite(mean);
+    }
+    return known > 0 ? sum / (double)known : NAN;
+}
+
+/* count >= 2 rows, which stand for equally many lines, as a pair. out may be rows. */
 static void reduce(const TrackRow *rows, size_t count, TrackRow out[2])
 {
     TrackRow pair[2];
@@ -45,6 +57,7 @@ static void reduce(const TrackRow *rows, size_t count, TrackRow out[2])
         pair[0].value[column] = any ? rows[first].value[column] : NAN;
         pair[1].value[column] = any ? rows[second].value[column] : NAN;
     }
+    pair[0].value[COLUMN_MEAN] = pair[1].value[COLUMN_MEAN] = mean_of(rows, count);
     if (!extremes(rows, count, COLUMN_LOSS, &first, &second) || first == second) {
         first = 0;
         second = count - 1;
@@ -98,8 +111,13 @@ void track_add(Track *track, const TrackRow *row)
     } else {
         TrackRow *last = track->rows + track->count - 2;
         TrackRow rows[3] = {last[0], last[1], *row};
+        double before = mean_of(last, 2), mean = row->value[COLUMN_MEAN];
         reduce(rows, 3, last);
         track->filled++;
+        if (isfinite(before) && isfinite(mean)) { /* the new line is one of `filled` */
+            mean = before + (mean - before) / (double)track->filled;
+            last[0].value[COLUMN_MEAN] = last[1].value[COLUMN_MEAN] = mean;
+        }
     }
 }
 
@@ -187,6 +205,9 @@ void track_put(Page *page, const Track *track, size_t from, int columns, size_t 
     }
     page_put(page, "{\"at\":%zu", from);
     for (int column = 0; column < columns; column++) {
+        if (column == COLUMN_MEAN && track->lines <= 2 && thinned == NULL) {
+            continue;
+        }
         page_put(page, ",\"%s\":[", names[column]);
         for (size_t i = 0; i < count; i++) {
             if (i > 0) {

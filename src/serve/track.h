@@ -4,7 +4,8 @@
  *
  * Rows come in pairs. At first each line has a row. When TRACK_MOST rows are full, two pairs
  * become one, which has the least and the greatest loss of its lines in the order in which they
- * came: a spike is never lost. Of the other columns a pair has least and greatest too. */
+ * came: a spike is never lost. Of the other columns a pair has least and greatest too, and both of
+ * its rows have the mean loss of its lines, for a reader who smooths. */
 #include "report/page.h"
 
 #include <stddef.h>
@@ -12,12 +13,14 @@
 
 #define TRACK_MOST 4096 /* rows; a multiple of 4 */
 
-/* X(NAME, in JSON): what a row has. The first three say where it is. */
+/* X(NAME, in JSON): what a row has. The first three say where it is; a line that is added has its
+ * loss as its mean. */
 #define TRACK_COLUMNS(X) \
     X(STEP, "step")       \
     X(TOKENS, "tokens")   \
     X(SECONDS, "seconds") \
     X(LOSS, "loss")       \
+    X(MEAN, "mean")       \
     X(TOK_S, "tok_s")     \
     X(LR, "lr")           \
     X(GRAD_NORM, "grad_norm")
@@ -56,7 +59,8 @@ void track_cursor(const Track *track, char text[TRACK_CURSOR_SIZE]);
 size_t track_from(const Track *track, const char *cursor);
 
 /* {"at": FROM, "step": [...], "tokens": [...], ...}: the first `columns` columns of the rows from
- * `from` on, thinned further to about `most` (0: as they are). A missing value is null. */
+ * `from` on, thinned further to about `most` (0: as they are). A missing value is null. The mean is left out
+ * where every line has its row. */
 void track_put(Page *page, const Track *track, size_t from, int columns, size_t most);
 
 /* A number as JSON: null when it is not finite. */
