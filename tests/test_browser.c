@@ -4,6 +4,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "report/page.h"
 #include "serve/server.h"
 #include "support/browser.h"
 #include "support/own_folder.h"
@@ -341,6 +342,63 @@ static void test_browser__narrow_and_dark(void **state)
     browser_prefer(browser, "light");
 }
 
+/* Every kind of block, as report.html and an experiment's page have them. */
+static void test_browser__blocks_of_a_document(void **state)
+{
+    (void)state;
+    open_page("");
+    char *text;
+    size_t size;
+    assert_int_equal(io_read_all(PACER_GOLD_DIR "/../support/blocks.json", 1 << 20, &text, &size), 0);
+    Page script = {0};
+    page_put(&script, "pacerView.show(document.getElementById('app'), ");
+    page_put_bytes(&script, text, size);
+    page_put(&script, ")");
+    cJSON_Delete(browser_value(browser, script.text));
+    page_free(&script);
+    free(text);
+    browser_await(browser, "document.querySelectorAll('.parallel path').length === 3");
+    assert_true(browser_is(browser, "document.title === 'Every <b>kind</b> of block'"));
+    assert_true(browser_is(browser, "document.querySelectorAll('#app script, #app b, #app i').length === 0"));
+    assert_true(browser_is(browser, "document.querySelectorAll('.findings li').length === 2"));
+    assert_true(browser_is(browser, "document.querySelectorAll('.caution').length === 2")); /* and the unknown */
+
+    /* By number, the missing last; twice the other way round. */
+    const char *order = "[...document.querySelectorAll('figure.table tbody tr')].map(r => "
+                        "r.cells[0].textContent).join()";
+    click("figure.table th:nth-child(2) button");
+    char *is = mem_format("%s === '128,8,64'", order);
+    browser_await(browser, is);
+    click("figure.table th:nth-child(2) button");
+    free(is);
+    is = mem_format("%s === '8,128,64'", order);
+    browser_await(browser, is);
+    free(is);
+
+    /* Bars in proportion, with the error as a whisker. */
+    assert_true(browser_is(browser, "(() => { const w = [...document.querySelectorAll('[data-name=time] "
+                                    ".bar')].map(b => b.getBoundingClientRect().width); return "
+                                    "Math.abs(w[0] / w[2] - 2) < 0.05 && Math.abs(w[0] / w[1] - 6) < "
+                                    "0.2; })()"));
+    assert_true(browser_is(browser, "document.querySelectorAll('.whisker').length === 2"));
+    if (browser_is(browser, HAS_DYGRAPHS)) {
+        browser_await(browser, "document.querySelector('.lines .plot').dataset.zoomed === 'true'");
+        click(".lines button.all");
+        browser_await(browser, "document.querySelector('.lines .plot').dataset.zoomed === 'false'");
+        assert_true(browser_is(browser, "document.querySelector('.lines .legend').innerText.includes("
+                                        "'2.5')"));
+    }
+    assert_sound();
+    picture("blocks");
+    browser_value(browser, "document.querySelector('.parallel').scrollIntoView()");
+    picture("blocks-2");
+    browser_resize(browser, 390, 844);
+    usleep(300000);
+    assert_sound();
+    picture("blocks-390");
+    browser_resize(browser, 1280, 900);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +407,7 @@ int main(void)
         cmocka_unit_test(test_browser__runs_over_each_other),
         cmocka_unit_test(test_browser__a_run_as_it_goes),
         cmocka_unit_test(test_browser__narrow_and_dark),
+        cmocka_unit_test(test_browser__blocks_of_a_document),
     };
     return cmocka_run_group_tests(tests, start, end);
 }

@@ -120,10 +120,16 @@
             }
             return low < high ? [low, high] : [low === Infinity ? 0 : low - 0.5, low === Infinity ? 1 : low + 0.5];
         }
+        /* A little more, so that points at the edges are seen whole. */
+        function padded() {
+            const [low, high] = extent();
+            const more = options.log_x ? (high / low) ** 0.012 : 0.012 * (high - low);
+            return options.log_x ? [low / more, high * more] : [low - more, high + more];
+        }
         function endWindow() {
             const [low, high] = extent();
             return options.end && options.end.from > low && options.end.from < high
-                ? [options.end.from, high] : null;
+                ? [options.end.from, padded()[1]] : null;
         }
         function zoom(window_) {
             chart.window = window_ === "end" ? endWindow() : window_;
@@ -168,7 +174,7 @@
             draw();
         }
         function graphOptions(rows, banded_) {
-            const line = view.ink("--line"), window_ = chart.window || extent();
+            const line = view.ink("--line"), window_ = chart.window || padded();
             const perSeries = {};
             series.forEach(function (one, index) {
                 perSeries["s" + index] = {

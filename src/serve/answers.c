@@ -148,6 +148,27 @@ static void put_figures(cJSON *object, const Followed *followed)
     }
 }
 
+/* All but the lines, as JSON whose closing brace is missing. */
+static char *make_head(const Followed *run, const char *name, const char *id)
+{
+    cJSON *object = json_object();
+    char cursor[TRACK_CURSOR_SIZE];
+    json_put_text(object, "id", id);
+    json_put_text(object, "name", name);
+    put_figures(object, run);
+    json_put_bool(object, "behind", run->watch.behind);
+    json_put_bool(object, "samples", io_has(run->path, "samples.jsonl"));
+    track_cursor(&run->train, cursor);
+    json_put_text(object, "from", cursor);
+    track_cursor(&run->validation, cursor);
+    json_put_text(object, "val", cursor);
+    char *line = json_line(object), *head = escape_json(line);
+    head[strlen(head) - 1] = '\0';
+    free(line);
+    cJSON_Delete(object);
+    return head;
+}
+
 static int answer_run(Answers *answers, const char *path, const char *name, const char *id,
                       const Parameters *parameters, Page *page)
 {
@@ -155,34 +176,15 @@ static int answer_run(Answers *answers, const char *path, const char *name, cons
     if (run == NULL) {
         return put_error(page, 503, "too many runs are being read at this moment; try again");
     }
-    cJSON *object = json_object();
-    char cursor[TRACK_CURSOR_SIZE];
-    json_put_text(object, "id", id);
-    json_put_text(object, "name", name);
-    put_figures(object, run);
-    json_put_bool(object, "behind", run->watch.behind);
-    json_put_bool(object, "samples", io_has(path, "samples.jsonl"));
-    track_cursor(&run->train, cursor);
-    json_put_text(object, "from", cursor);
-    track_cursor(&run->validation, cursor);
-    json_put_text(object, "val", cursor);
-    Page train = {0}, validation = {0};
-    track_put(&train, &run->train, track_from(&run->train, parameters->from), COLUMN_COUNT, 0);
-    track_put(&validation, &run->validation,
-               track_from(&run->validation, parameters->validation), COLUMN_MEAN + 1, 0);
-    follow_give(&answers->runs, run);
-    char *line = json_line(object), *safe = escape_json(line);
-    page_put_bytes(page, safe, strlen(safe) - 1); /* the closing brace comes behind the lines */
+    run->head = run->head != NULL ? run->head : make_head(run, name, id);
+    page_put_bytes(page, run->head, strlen(run->head));
     page_put_bytes(page, ",\"lines\":", 9);
-    page_put_bytes(page, train.text, train.size);
+    track_put(page, &run->train, track_from(&run->train, parameters->from), COLUMN_COUNT, 0);
     page_put_bytes(page, ",\"validation\":", 14);
-    page_put_bytes(page, validation.text, validation.size);
+    track_put(page, &run->validation, track_from(&run->validation, parameters->validation),
+              COLUMN_MEAN + 1, 0);
     page_put_bytes(page, "}", 1);
-    page_free(&train);
-    page_free(&validation);
-    free(safe);
-    free(line);
-    cJSON_Delete(object);
+    follow_give(&answers->runs, run);
     return 200;
 }
 

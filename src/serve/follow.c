@@ -74,6 +74,7 @@ static void close_run(Followed *run)
     track_free(&run->train);
     track_free(&run->validation);
     pthread_mutex_destroy(&run->lock);
+    free(run->head);
     free(run->path);
     free(run);
 }
@@ -145,6 +146,8 @@ Followed *follow_take(FollowTable *table, const char *path)
         is_plain(path, RECORD_RUN, RECORD_MOST) && is_plain(path, RECORD_LINES, 0)) {
         watch_poll(&run->watch);
         run->looked = now;
+        free(run->head);
+        run->head = NULL;
     }
     return run;
 }

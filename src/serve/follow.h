@@ -15,6 +15,7 @@ typedef struct {
     WatchRun watch;
     Track train, validation;
     double looked; /* clock_seconds; 0: never */
+    char *head;    /* what is said of the run but for its lines, until the next look; NULL */
     /* of the table, under its lock */
     int users;
     double asked;
