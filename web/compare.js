@@ -14,8 +14,17 @@
         }
         let curves = null, asked = false;
 
-        /* Labels as short as they can be: without the folders that all have in common. */
+        /* Labels as short as they can be: what the experiment calls them, or their names without the
+         * folders that all have in common. */
         function shorten(runs) {
+            const titles = new Set(runs.map((run) => run.title));
+            if (titles.size === runs.length && !titles.has("") && !titles.has(undefined)) {
+                runs.forEach((run) => {
+                    run.full = run.label;
+                    run.label = run.title;
+                });
+                return runs;
+            }
             const parts = runs.map((run) => run.label.split("/"));
             let common = 0;
             while (parts.every((list) => list.length > common + 1 && list[common] === parts[0][common])) {
@@ -66,7 +75,7 @@
             if (!asked) {
                 asked = true;
                 const block = await app.get("api/options?runs=" + ids.join(","));
-                block.columns = shorten(block.columns.map((label) => ({ label }))).map((one) => one.label);
+                block.columns = shorten(block.columns.map((label, i) => ({ label, title: block.titles[i] }))).map((one) => one.label);
                 options.replaceChildren(el("h2", {}, "Options that differ"), view.optionsBlock(block));
             }
             return reply.behind ? 0.05 : reply.live ? 3 : null;

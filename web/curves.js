@@ -15,21 +15,35 @@
             ? points.step.map((step) => step * run.flop_per_step) : null;
     }
 
-    /* An exponential mean over up to a tenth of the curve, weighted so that the first points count
-     * in full: the same strength means the same part of a long curve and of a short one. Of a curve
-     * that the server has thinned, a point's fourth number is the mean of what it stands for. */
+    /* A mean whose weights fall off exponentially to both sides, so that it lags behind nothing. Its
+     * width is up to a tenth of the curve: the same strength means the same part of a long curve and
+     * of a short one. Of a curve that the server has thinned, a point's fourth number is the mean of
+     * what it stands for. */
     view.smooth = function (points, strength) {
         const span = strength ** 3 * points.length / 10, share = span / (1 + span);
-        let mean = 0, weight = 0;
-        return share <= 0 ? points : points.map(function (point) {
-            const value = view.known(point[3]) ? point[3] : point[1];
-            if (!view.known(value)) {
-                return point;
+        if (share <= 0) {
+            return points;
+        }
+        const value = points.map((point) => (view.known(point[3]) ? point[3] : point[1]));
+        const sums = new Float64Array(points.length), weights = new Float64Array(points.length);
+        for (const backward of [false, true]) {
+            let sum = 0, weight = 0;
+            for (let k = 0; k < points.length; k++) {
+                const i = backward ? points.length - 1 - k : k;
+                sums[i] += backward ? share * sum : 0; /* the point itself counts once */
+                weights[i] += backward ? share * weight : 0;
+                if (view.known(value[i])) {
+                    sum = share * sum + value[i];
+                    weight = share * weight + 1;
+                } else {
+                    sum *= share;
+                    weight *= share;
+                }
+                sums[i] += backward ? 0 : sum;
+                weights[i] += backward ? 0 : weight;
             }
-            mean = share * mean + (1 - share) * value;
-            weight = share * weight + (1 - share);
-            return [point[0], mean / weight, point[2]];
-        });
+        }
+        return points.map((point, i) => (view.known(value[i]) ? [point[0], sums[i] / weights[i], point[2]] : point));
     };
 
     function pointsOf(run, points, axis) {

@@ -19,8 +19,8 @@
 
     function nameCell(entry) {
         const parts = entry.name.split("/");
-        const last = entry.kind === "experiment" && entry.title ? entry.title : parts[parts.length - 1];
-        const folder = parts.slice(0, -1).join("/");
+        const last = entry.title || parts[parts.length - 1];
+        const folder = entry.kind === "experiment" && entry.title ? "" : parts.slice(0, -1).join("/").replace(/\/runs$/, "");
         return el("a", { href: app.link(entry.kind, entry.id), "data-key": "link-" + entry.id, title: entry.name },
             folder ? el("span", { class: "folder" }, folder + "/") : null, last);
     }

@@ -115,12 +115,14 @@
             lines = merge(lines, run.lines);
             validation = merge(validation, run.validation);
             ({ from, val } = run);
-            app.setTitle(run.name);
-            head.replaceChildren(el("h1", {}, run.name), el("p", { class: "subtitle" }, app.stateMark(run.state),
-                ["", run.model, view.known(run.parameters) ? view.short(run.parameters) + " parameters" : "", run.device,
-                    run.dtype, run.data, "last line " + view.age(run.now - run.wrote),
-                    view.known(run.saved_step) ? "saved at step " + view.count(run.saved_step) : ""]
-                    .filter((text, index) => index === 0 || text).join(" · ")));
+            app.setTitle(run.title || run.name);
+            head.replaceChildren(el("div", {}, el("h1", {}, run.title || run.name),
+                run.title ? el("p", { class: "subtitle" }, run.name) : null,
+                el("p", { class: "subtitle" }, app.stateMark(run.state),
+                    ["", run.model, view.known(run.parameters) ? view.short(run.parameters) + " parameters" : "", run.device,
+                        run.dtype, run.data, "last line " + view.age(run.now - run.wrote),
+                        view.known(run.saved_step) ? "saved at step " + view.count(run.saved_step) : ""]
+                        .filter((text, index) => index === 0 || text).join(" · "))));
             notes.replaceChildren(...warnings(run), ...(run.resume
                 ? [el("p", { class: "note" }, "To go on:"), el("code", { class: "command" }, run.resume)] : []));
             progress.hidden = !(run.total > 0);
@@ -139,8 +141,18 @@
     };
 
     app.pages.experiment = function (main, { id }) {
-        const body = el("div", { class: "pacer-view" });
+        const body = el("div", { class: "pacer-view" }), runs = el("p", { class: "note" });
         let shown = "";
+        /* Its runs are entries of the list that lie in it. */
+        async function drawRuns() {
+            const list = await app.get("api/list");
+            const own = list.entries.filter((entry) => entry.parent === id && entry.kind === "run");
+            const ids = own.slice(0, 200).map((entry) => entry.id).join(",");
+            runs.replaceChildren(...(own.length === 0 ? ["No run has begun."] : [el("a", { href: app.link("compare", "", { runs: ids }) },
+                "Lay its " + own.length + " runs over each other"), " · single runs: ",
+            ...own.slice(0, 60).flatMap((entry, i) => [i > 0 ? ", " : "", el("a", { href: app.link("run", entry.id) },
+                entry.title || app.shortName(entry.name))])]));
+        }
         return { poll: async function () {
             const block = await app.get("api/experiment/" + id);
             const text = JSON.stringify(block);
@@ -148,7 +160,9 @@
                 shown = text;
                 view.show(body, block);
                 main.replaceChildren(body);
+                body.querySelector("header").after(runs);
                 app.setTitle(block.title || "experiment");
+                await drawRuns();
             }
             return 10;
         } };

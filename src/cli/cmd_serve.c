@@ -1,12 +1,13 @@
 /* pacer serve: pages of all runs and experiments below some folders, in a browser. */
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "cli/commands.h"
 #include "serve/server.h"
 
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* Until a signal asks for an end. */
@@ -22,6 +23,15 @@ static int wait_for_end(void)
     close(ends[0]);
     close(ends[1]);
     return 0;
+}
+
+void serve_offer(const char *folder)
+{
+    if (server_is_built() && log_is_terminal()) {
+        char *word = escape_shell_path(folder);
+        log_info("in a browser: pacer serve %s", word);
+        free(word);
+    }
 }
 
 int cmd_serve(Config *cfg)

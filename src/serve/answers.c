@@ -149,12 +149,13 @@ static void put_figures(cJSON *object, const Followed *followed)
 }
 
 /* All but the lines, as JSON whose closing brace is missing. */
-static char *make_head(const Followed *run, const char *name, const char *id)
+static char *make_head(const Followed *run, const Place *place, const char *id)
 {
     cJSON *object = json_object();
     char cursor[TRACK_CURSOR_SIZE];
     json_put_text(object, "id", id);
-    json_put_text(object, "name", name);
+    json_put_text(object, "name", place->name);
+    json_put_text(object, "title", place->title);
     put_figures(object, run);
     json_put_bool(object, "behind", run->watch.behind);
     json_put_bool(object, "samples", io_has(run->path, "samples.jsonl"));
@@ -169,14 +170,14 @@ static char *make_head(const Followed *run, const char *name, const char *id)
     return head;
 }
 
-static int answer_run(Answers *answers, const char *path, const char *name, const char *id,
+static int answer_run(Answers *answers, const Place *place, const char *id,
                       const Parameters *parameters, Page *page)
 {
-    Followed *run = follow_take(&answers->runs, path);
+    Followed *run = follow_take(&answers->runs, place->path);
     if (run == NULL) {
         return put_error(page, 503, "too many runs are being read at this moment; try again");
     }
-    run->head = run->head != NULL ? run->head : make_head(run, name, id);
+    run->head = run->head != NULL ? run->head : make_head(run, place, id);
     page_put_bytes(page, run->head, strlen(run->head));
     page_put_bytes(page, ",\"lines\":", 9);
     track_put(page, &run->train, track_from(&run->train, parameters->from), COLUMN_COUNT, 0);
@@ -212,16 +213,16 @@ static int answer_curves(Answers *answers, const char *list, Page *page)
     bool behind = false, live = false;
     page_put(page, "{\"runs\":[");
     while (next_id(&list, id, sizeof id)) {
-        char *path, *name;
-        bool experiment;
-        if (!catalog_find(&answers->catalog, id, &path, &name, &experiment)) {
+        Place place;
+        if (!catalog_find(&answers->catalog, id, &place)) {
             continue;
         }
-        Followed *run = experiment ? NULL : follow_take(&answers->runs, path);
+        Followed *run = place.is_experiment ? NULL : follow_take(&answers->runs, place.path);
         if (run != NULL) {
             cJSON *object = json_object();
             json_put_text(object, "id", id);
-            json_put_text(object, "label", name);
+            json_put_text(object, "label", place.name);
+            json_put_text(object, "title", place.title);
             json_put_text(object, "group", json_text(run->watch.run, "model.name"));
             json_put_text(object, "state", watch_state_name(run->watch.state));
             put_known(object, "flop_per_step", follow_flop_per_step(run));
@@ -241,8 +242,7 @@ static int answer_curves(Answers *answers, const char *list, Page *page)
             cJSON_Delete(object);
             follow_give(&answers->runs, run);
         }
-        free(path);
-        free(name);
+        place_free(&place);
     }
     page_put(page, "],\"behind\":%s,\"live\":%s}", behind ? "true" : "false",
              live ? "true" : "false");
@@ -264,19 +264,19 @@ static int answer_options(Answers *answers, const char *list, Page *page)
     cJSON *block = json_object(), *configs = json_array();
     json_put_text(block, "type", "options");
     cJSON *columns = json_put_array(block, "columns"), *rows = json_put_array(block, "rows");
+    cJSON *titles = json_put_array(block, "titles");
     for (int i = 0; i < CURVES_MOST && next_id(&list, id, sizeof id); i++) {
-        char *path, *name;
-        bool experiment;
-        if (catalog_find(&answers->catalog, id, &path, &name, &experiment)) {
-            Followed *run = experiment ? NULL : follow_take(&answers->runs, path);
+        Place place;
+        if (catalog_find(&answers->catalog, id, &place)) {
+            Followed *run = place.is_experiment ? NULL : follow_take(&answers->runs, place.path);
             if (run != NULL) {
                 cJSON *config = json_copy(json_get(run->watch.run, "config"));
                 json_append(configs, config != NULL ? config : json_object());
-                json_append_text(columns, name);
+                json_append_text(columns, place.name);
+                json_append_text(titles, place.title);
                 follow_give(&answers->runs, run);
             }
-            free(path);
-            free(name);
+            place_free(&place);
         }
     }
     const cJSON *option, *config;
@@ -428,17 +428,15 @@ int answers_make(Answers *answers, Route route, const char *id, const Parameters
     default:
         break;
     }
-    char *path, *name;
-    bool experiment;
-    if (!catalog_find(&answers->catalog, id, &path, &name, &experiment)) {
+    Place place;
+    if (!catalog_find(&answers->catalog, id, &place)) {
         return put_error(page, 404, "there is no such run or experiment in the folders served");
     }
-    int status = experiment != (route == ROUTE_EXPERIMENT)
+    int status = place.is_experiment != (route == ROUTE_EXPERIMENT)
                      ? put_error(page, 404, "that is not of this kind")
-                 : route == ROUTE_RUN     ? answer_run(answers, path, name, id, parameters, page)
-                 : route == ROUTE_SAMPLES ? answer_samples(path, page)
-                                          : answer_experiment(answers, path, page);
-    free(path);
-    free(name);
+                 : route == ROUTE_RUN     ? answer_run(answers, &place, id, parameters, page)
+                 : route == ROUTE_SAMPLES ? answer_samples(place.path, page)
+                                          : answer_experiment(answers, place.path, page);
+    place_free(&place);
     return status;
 }

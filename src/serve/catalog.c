@@ -138,6 +138,27 @@ static void read_run(Entry *entry, const cJSON *run)
     }
 }
 
+/* What varies, of a run of an experiment: "batch 16, lr 0.001". Caller frees. */
+static char *label_of(const cJSON *run)
+{
+    Page label = {0};
+    const cJSON *setting;
+    page_put(&label, "%s%s", json_text_or(run, "peer", ""),
+             json_text(run, "peer") != NULL ? ": " : "");
+    bool first = true;
+    cJSON_ArrayForEach(setting, json_get(run, "settings"))
+    {
+        if (cJSON_IsString(setting) && strcmp(setting->string, "seed") != 0) {
+            page_put(&label, "%s%s %.60s", first ? "" : ", ", setting->string, setting->valuestring);
+            first = false;
+        }
+    }
+    if (json_number(run, "repeat") > 0) {
+        page_put(&label, ", repeat %.0f", json_number(run, "repeat"));
+    }
+    return label.text;
+}
+
 static void read_experiment(Entry *entry, const cJSON *json)
 {
     take_text(&entry->title, json_text_or(json, "title", json_text(json, "name")));
@@ -148,12 +169,19 @@ static void read_experiment(Entry *entry, const cJSON *json)
     entry->loss = entry->val_loss = entry->tok_s = entry->parameters = entry->step = NAN;
     entry->total = entry->gap = NAN;
     entry->runs = entry->done = entry->bad = 0;
+    cJSON_Delete(entry->labels);
+    entry->labels = json_object();
     bool running = false;
     const cJSON *run;
     cJSON_ArrayForEach(run, json_get(json, "runs"))
     {
         RunState state;
         entry->runs++;
+        if (json_text(run, "id") != NULL) {
+            char *label = label_of(run);
+            json_put_text(entry->labels, json_text(run, "id"), label);
+            free(label);
+        }
         if (run_state_find(json_text(run, "state"), &state)) {
             entry->done += state == RUN_DONE;
             entry->bad += state != RUN_DONE && run_state_is_over(state);
@@ -207,6 +235,12 @@ static int state_now(const Entry *entry, double now)
 
 /* --- looking for them --- */
 
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+}
+
 static void entry_free(Entry *entry)
 {
     free(entry->path);
@@ -215,6 +249,7 @@ static void entry_free(Entry *entry)
     free(entry->title);
     free(entry->host);
     cJSON_Delete(entry->process);
+    cJSON_Delete(entry->labels);
     free(entry);
 }
 
@@ -239,15 +274,17 @@ typedef struct {
     bool changed;
 } Look;
 
-static void found(Look *look, const char *path, const char *name, const char *parent,
-                  bool is_experiment, char id[ENTRY_ID_SIZE])
+static const Entry *found(Look *look, const char *path, const char *name, const Entry *parent,
+                          bool is_experiment)
 {
     Catalog *catalog = look->catalog;
-    snprintf(id, ENTRY_ID_SIZE, "%016" PRIx64, io_hash(path, strlen(path)));
+    char id[ENTRY_ID_SIZE];
+    const char *above = parent != NULL ? parent->id : "";
+    snprintf(id, sizeof id, "%016" PRIx64, io_hash(path, strlen(path)));
     Entry *entry = find(catalog, look->sorted, id);
     if (entry == NULL && catalog->count >= ENTRIES_MOST) {
         catalog->full = true;
-        return;
+        return parent;
     }
     if (entry == NULL) {
         entry = mem_zalloc(1, sizeof *entry);
@@ -260,16 +297,22 @@ static void found(Look *look, const char *path, const char *name, const char *pa
         look->changed = true;
     }
     entry->seen = true;
-    if (entry->is_experiment != is_experiment || strcmp(entry->parent, parent) != 0) {
+    if (entry->is_experiment != is_experiment || strcmp(entry->parent, above) != 0) {
         entry->is_experiment = is_experiment;
-        snprintf(entry->parent, sizeof entry->parent, "%s", parent);
+        snprintf(entry->parent, sizeof entry->parent, "%s", above);
         take_text(&entry->model, NULL);
         entry->record.size = -2;
     }
-    look->changed |= refresh(entry);
+    if (refresh(entry)) {
+        look->changed = true;
+        if (!is_experiment && parent != NULL) {
+            take_text(&entry->title, cJSON_GetStringValue(json_get(parent->labels, base_name(path))));
+        }
+    }
     int state = state_now(entry, look->now);
     look->changed |= state != entry->shown;
     entry->shown = state;
+    return entry;
 }
 
 static bool has_file(int folder, const char *name)
@@ -288,7 +331,7 @@ static bool is_folder(int at, const struct dirent *entry)
 }
 
 /* A run ends the way down; an experiment has its runs below. */
-static void walk(Look *look, const char *path, const char *name, const char *parent, int depth)
+static void walk(Look *look, const char *path, const char *name, const Entry *parent, int depth)
 {
     int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
     int folder = open(path, flags);
@@ -299,29 +342,23 @@ static void walk(Look *look, const char *path, const char *name, const char *par
         }
         return;
     }
-    char id[ENTRY_ID_SIZE] = "";
+    const Entry *itself = NULL;
     bool experiment = has_file(folder, RECORD_EXPERIMENT);
     bool run = !experiment && has_file(folder, RECORD_RUN);
     if (experiment || run) {
-        found(look, path, name, parent, experiment, id);
+        itself = found(look, path, name, parent, experiment);
     }
     for (const struct dirent *entry; !run && depth < DEPTH_MOST && (entry = readdir(entries)) != NULL;) {
         if (is_folder(folder, entry) && look->folders++ < FOLDERS_MOST) {
             char *below = io_join(path, entry->d_name);
             char *shown = name[0] != '\0' ? mem_format("%s/%s", name, entry->d_name)
                                           : mem_strdup(entry->d_name);
-            walk(look, below, shown, experiment ? id : parent, depth + 1);
+            walk(look, below, shown, experiment ? itself : parent, depth + 1);
             free(shown);
             free(below);
         }
     }
     closedir(entries);
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
 static void look_again(Catalog *catalog)
@@ -339,7 +376,7 @@ static void look_again(Catalog *catalog)
         const char *root = catalog->roots[i];
         char *record = io_join(root, RECORD_RUN), *experiment = io_join(root, RECORD_EXPERIMENT);
         bool itself = io_exists(record) || io_exists(experiment);
-        walk(&look, root, itself || catalog->root_count > 1 ? base_name(root) : "", "", 0);
+        walk(&look, root, itself || catalog->root_count > 1 ? base_name(root) : "", NULL, 0);
         free(record);
         free(experiment);
     }
@@ -438,6 +475,9 @@ static cJSON *entry_json(const Entry *entry)
     if (entry->parent[0] != '\0') {
         json_put_text(object, "parent", entry->parent);
     }
+    if (entry->title[0] != '\0') {
+        json_put_text(object, "title", entry->title);
+    }
     const struct {
         const char *name;
         double number;
@@ -451,7 +491,6 @@ static cJSON *entry_json(const Entry *entry)
         }
     }
     if (entry->is_experiment) {
-        json_put_text(object, "title", entry->title);
         json_put_whole(object, "bad", entry->bad);
     }
     return object;
@@ -485,24 +524,32 @@ void catalog_put(Catalog *catalog, const char *seen, Page *page)
     cJSON_Delete(list);
 }
 
-bool catalog_find(Catalog *catalog, const char *id, char **path, char **name, bool *is_experiment)
+bool catalog_find(Catalog *catalog, const char *id, Place *place)
 {
+    *place = (Place){0};
     pthread_mutex_lock(&catalog->lock);
     if (catalog->due == 0) { /* a link to it was opened before the list */
         look_again(catalog);
     }
     const Entry *entry = find(catalog, catalog->count, id);
-    *path = entry != NULL ? mem_strdup(entry->path) : NULL;
-    *name = entry != NULL ? mem_strdup(entry->name) : NULL;
-    *is_experiment = entry != NULL && entry->is_experiment;
+    if (entry != NULL) {
+        *place = (Place){mem_strdup(entry->path), mem_strdup(entry->name), mem_strdup(entry->title),
+                         entry->is_experiment};
+    }
     pthread_mutex_unlock(&catalog->lock);
-    char *real = *path != NULL ? realpath(*path, NULL) : NULL;
-    bool same = real != NULL && strcmp(real, *path) == 0;
+    char *real = place->path != NULL ? realpath(place->path, NULL) : NULL;
+    bool same = real != NULL && strcmp(real, place->path) == 0;
     free(real);
     if (!same) {
-        free(*path);
-        free(*name);
-        *path = *name = NULL;
+        place_free(place);
     }
     return same;
+}
+
+void place_free(Place *place)
+{
+    free(place->path);
+    free(place->name);
+    free(place->title);
+    *place = (Place){0};
 }

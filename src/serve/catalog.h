@@ -29,12 +29,14 @@ typedef struct {
     bool is_experiment, seen;
     FileKey record, lines;
 
-    char *model, *title, *host; /* never NULL once read */
+    char *model, *host; /* never NULL once read */
+    char *title;        /* Place */
     cJSON *process;             /* run.json's, while it runs by its record */
     int state;                  /* of the record */
     int shown;                  /* the same with what `process` said at the last look (watch.h) */
     double loss, val_loss, tok_s, parameters, step, total, begun, wrote, gap;
     int runs, done, bad; /* of an experiment */
+    cJSON *labels;       /* of its runs, by the names of their folders; NULL of a run */
 } Entry;
 
 typedef struct {
@@ -56,6 +58,13 @@ void catalog_close(Catalog *catalog);
  * entries when nothing has changed since the version in `seen` (NULL: none). */
 void catalog_put(Catalog *catalog, const char *seen, Page *page);
 
-/* The path of an entry that was found, and what it is; false: there is none of that id, or
- * something else has taken its place. Caller frees *path. */
-bool catalog_find(Catalog *catalog, const char *id, char **path, char **name, bool *is_experiment);
+/* An entry that was found, as it is used without the catalog's lock. */
+typedef struct {
+    char *path, *name;
+    char *title; /* of an experiment, or what its experiment calls a run; "": none */
+    bool is_experiment;
+} Place;
+
+/* False: there is none of that id, or something else has taken its place. */
+bool catalog_find(Catalog *catalog, const char *id, Place *place);
+void place_free(Place *place);
