@@ -31,9 +31,10 @@ analyse     base config tensor ref comm data model record train
 use         base config tensor devices cpu comm text data model train
 study       base config devices model record train
 report      base config record train
+serve       base record report
 api         base config comm text data model record train use
 cli         base config tensor ref devices comm text data model record audit exchange train use
-            analyse study report api
+            analyse study report serve api
 '
 deviceless='model optim' # rooms that know no device
 

@@ -30,7 +30,7 @@ test_needs=(
 )
 
 # Installed where that is possible; without them pacer draws no charts, names no commit in its records,
-# is slower, or runs as one rank only.
+# is slower, runs as one rank only, or has no pages for a browser.
 wanted=(gnuplot-nox git libdnnl-dev libopenmpi-dev openmpi-bin libjs-dygraphs libmicrohttpd-dev)
 
 list=0
@@ -38,7 +38,7 @@ for argument in "$@"; do
     case "$argument" in
     --tests)
         needs+=("${test_needs[@]}")
-        wanted+=(clang-format-14 clang-tidy-14) # whose verdict the linter takes, see tools/lint.sh
+        wanted+=(clang-format-14 clang-tidy-14 chromium) # tools/lint.sh takes their verdict; test_browser
         ;;
     --list) list=1 ;;
     *)
@@ -80,7 +80,8 @@ add_wanted() {
         fi
     done
 }
-if [[ ${#missing[@]} != 0 ]] || ! command -v gnuplot >/dev/null || ! command -v git >/dev/null; then
+if [[ ${#missing[@]} != 0 ]] || ! command -v gnuplot >/dev/null || ! command -v git >/dev/null ||
+    ! pkg-config --exists libmicrohttpd; then
     add_wanted
 fi
 
@@ -96,7 +97,8 @@ if ! command -v apt-get >/dev/null; then
     {
         echo "pacer needs a C compiler, CMake 3.22, Ninja, pkg-config, OpenBLAS (OpenMP build),"
         echo "cJSON, libyaml, xxHash, PCRE2 and utf8proc; its tests need cmocka, clang-format, clang-tidy and"
-        echo "Open MPI. gnuplot (charts), git, oneDNN (speed) and MPI (ranks) are optional."
+        echo "Open MPI. gnuplot (charts), git, oneDNN (speed), MPI (ranks), libmicrohttpd and dygraphs"
+        echo "(pages for a browser) are optional, and so is Chromium, which tests these pages."
         echo "Not found here, by the names of Debian's packages: ${missing[*]}"
         echo "Install them with this system's package manager, then run make again."
     } >&2

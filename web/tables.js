@@ -15,45 +15,52 @@
         return sign * String(a ?? "").localeCompare(String(b ?? ""), "en", { numeric: true });
     }
 
-    /* columns: [{title, numeric, unit}], rows: [{cells, values, ...}] with cells as text or
+    view.sortRows = function (columns, rows, sort) {
+        const column = columns[sort.column];
+        if (!column) {
+            return rows;
+        }
+        const key = (row) => (row.values && view.known(row.values[sort.column])
+            ? row.values[sort.column] : column.numeric ? null : textOf(row.cells[sort.column]));
+        return rows.map((row, index) => [key(row), index, row])
+            .sort((a, b) => compare(a[0], b[0], sort.descending) || a[1] - b[1]).map((item) => item[2]);
+    };
+
+    /* columns: [{title, numeric, unit; class, plain: does not sort, descending: does so first}], rows: [{cells, values, ...}] with cells as text or
      * elements. sort: {column, descending}, kept; changed: called after a click. */
     view.sortable = function (columns, rows, sort, changed) {
         const body = el("tbody");
         const heads = columns.map(function (column, index) {
             const label = column.unit ? column.title + " (" + column.unit + ")" : column.title;
-            const button = el("button", { type: "button", class: "sort" }, label);
+            const button = el("button", { type: "button", class: "sort", "data-key": "sort-" + index }, label);
             button.addEventListener("click", function () {
                 const again = sort.column === index;
-                sort.descending = again ? !sort.descending : false;
+                sort.descending = again ? !sort.descending : Boolean(column.descending);
                 sort.column = index;
                 draw();
                 if (changed) {
                     changed();
                 }
             });
-            return el("th", { scope: "col", class: column.numeric ? "number" : null },
+            return el("th", { scope: "col", class: classOf(column) },
                 column.plain ? column.title : button);
         });
         function draw() {
-            const order = rows.map((row, index) => [row, index]);
-            if (sort.column !== null && sort.column >= 0 && sort.column < columns.length) {
-                const key = (row) => (row.values && view.known(row.values[sort.column])
-                    ? row.values[sort.column]
-                    : columns[sort.column].numeric ? null : textOf(row.cells[sort.column]));
-                order.sort((a, b) => compare(key(a[0]), key(b[0]), sort.descending) || a[1] - b[1]);
-            }
+            const order = view.sortRows(columns, rows, sort);
             heads.forEach(function (head, index) {
                 head.setAttribute("aria-sort", sort.column !== index ? "none"
                     : sort.descending ? "descending" : "ascending");
             });
-            body.replaceChildren(...order.map(([row]) => el("tr", row.attributes,
-                columns.map((column, i) => el("td", { class: column.numeric ? "number" : null },
+            body.replaceChildren(...order.map((row) => el("tr", row.attributes,
+                columns.map((column, i) => el("td", { class: classOf(column) },
                     row.cells[i] ?? "")))));
         }
         draw();
         return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "table" },
             el("table", {}, el("thead", {}, el("tr", {}, heads)), body));
     };
+    const classOf = (column) =>
+        [column.numeric ? "number" : "", column.class || ""].join(" ").trim() || null;
     const textOf = (cell) => (cell instanceof Node ? cell.textContent : cell);
 
     view.tableBlock = (block) => el("figure", { class: "table" },

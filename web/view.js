@@ -29,6 +29,9 @@
     /* One block; one that cannot be shown says so in its place and leaves the others alone. */
     view.block = function (block) {
         try {
+            if (!Object.hasOwn(blocks, block.type)) {
+                throw new Error("a newer pacer made it: " + block.type);
+            }
             return blocks[block.type](block);
         } catch (error) {
             return el("p", { class: "caution" }, "This part cannot be shown (" + error.message + ").");

@@ -244,6 +244,7 @@ static int make_runs(Experiment *experiment)
     }
     if (code == 0) {
         log_info("%s/report.md and report.html have the tables and charts", experiment->dir);
+        serve_offer(experiment->dir);
     }
     if (lock >= 0) {
         close(lock);

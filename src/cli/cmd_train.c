@@ -1,4 +1,6 @@
 #include "api/internal.h"
+#include "base/io.h"
+#include "base/mem.h"
 #include "base/signals.h"
 #include "cli/commands.h"
 #include "cli/ranks.h"
@@ -19,5 +21,10 @@ int cmd_train(Config *cfg)
         config_print_resolved(cfg, stdout);
     }
     code = code != 0 ? code : api_train(cfg, comm, NULL, NULL);
+    if (code == 0 && ranks_lead(comm)) {
+        char *folder = cfg->out[0] != '\0' ? io_parent(cfg->out) : mem_strdup("runs");
+        serve_offer(folder);
+        free(folder);
+    }
     return ranks_leave(comm, code);
 }

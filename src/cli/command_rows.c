@@ -184,6 +184,16 @@ const CommandRow command_rows[COMMAND_COUNT] = {
          "the terminal, while it trains or afterwards. q ends the view, not the run.",
          "watch runs/llama-22m-1a2b\n"
          "watch --once runs/llama-22m-1a2b\n"},
+    [COMMAND_SERVE] =
+        {cmd_serve, "pages in a browser: all runs, live, side by side", " DIR...",
+         "Shows all runs and experiments below the folders in a browser: a list, a run as it goes, "
+         "several runs over each other with the options that differ, an experiment's tables and "
+         "charts. Prints the address to open. Reads only, needs no network, and is for this "
+         "machine alone unless --listen names an address. Ctrl-C or SIGTERM ends it, with exit "
+         "status 0.",
+         "serve runs\n"
+         "serve runs experiments --port 0\n"
+         "serve runs --listen 0.0.0.0\n"},
     [COMMAND_GENERATE] =
         {cmd_generate, "text from a trained model", " MODEL",
          "Goes on from a prompt. MODEL is a run directory, a checkpoint in it, or a Hugging Face "

@@ -27,6 +27,8 @@ int cmd_check(Config *cfg);
 int cmd_sweep(Config *cfg);
 int cmd_duel(Config *cfg);
 int cmd_watch(Config *cfg);
+int cmd_serve(Config *cfg);
+void serve_offer(const char *folder); /* how to look at it in a browser, on a terminal */
 int cmd_generate(Config *cfg);
 int cmd_eval(Config *cfg);
 int cmd_export(Config *cfg);

@@ -43,6 +43,7 @@ struct cJSON;
     X(DUEL, "duel")                         \
     X(REPORT, "report")                     \
     X(WATCH, "watch")                       \
+    X(SERVE, "serve")                       \
     X(GENERATE, "generate")                 \
     X(EVAL, "eval")                         \
     X(EXPORT, "export")                     \
@@ -238,6 +239,10 @@ typedef struct Config {
     /* watch */
     double every; /* seconds */
     bool once;
+
+    /* Serving */
+    int64_t port;
+    char *listen; /* "": loopback alone */
 
     /* plan */
     bool recommend;

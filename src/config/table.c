@@ -484,6 +484,14 @@ static const Option options[] = {
     {"once", BOOL(once, "off"), GROUP, BIT(WATCH), NO_RUN, 0, "print the view once and end"},
 #undef GROUP
 
+#define GROUP "Serving"
+    {"port", INT(port, "8077", 0, 65535), GROUP, BIT(SERVE), NO_RUN, 0,
+     "of the address; 0: any that is free"},
+    {"listen", TEXT(listen, "", "ADDRESS"), GROUP, BIT(SERVE), NO_RUN, 0,
+     "of this machine, for others to reach it (0.0.0.0: all it has); the address printed then has a "
+     "token, without which nothing is shown"},
+#undef GROUP
+
 #define GROUP "Recommendation"
     {"recommend", BOOL(recommend, "off"), GROUP, BIT(PLAN), NO_RUN, 0,
      "find batch, accumulation, kernel and strategy for this model and machine by plan and short "

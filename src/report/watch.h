@@ -44,6 +44,14 @@ typedef struct {
  * not there. */
 bool watch_reload(WatchedFile *file, const char *dir, const char *name, cJSON **tree);
 
+/* Who wants every line of a run, beside its thinned curve. `forget`: as if none had been there. */
+typedef struct {
+    void (*step)(void *context, const WatchLine *line);
+    void (*evaluation)(void *context, int64_t step, double loss);
+    void (*forget)(void *context);
+    void *context;
+} WatchListener;
+
 typedef struct {
     char *dir;
     int state;    /* a RunState, WATCH_SILENT or WATCH_DEAD */
@@ -76,6 +84,11 @@ typedef struct {
     size_t tail_size;
     double grown; /* clock_seconds when it last grew; NAN: not while watched */
     WatchedFile run_file;
+
+    /* Set by the caller behind watch_open. */
+    size_t piece;           /* bytes of lines that a poll reads at most; 0: all there are */
+    bool behind;            /* (out) the last poll left lines for the next */
+    WatchListener listener; /* zeroed: nobody */
 } WatchRun;
 
 void watch_open(WatchRun *run, const char *dir); /* reads nothing yet */
@@ -104,6 +117,10 @@ double watch_session_seconds(const WatchRun *run);
 char *watch_resume_command(const WatchRun *run);
 
 const char *watch_state_name(int state);
+
+/* Whether a run whose process is not visible is silent: `seconds` without a line, where `gap` is
+ * the usual time from line to line (NAN: unknown). */
+bool watch_is_silent(double seconds, double gap);
 
 /* --- text --- */
 

@@ -88,6 +88,9 @@ static void add_step(WatchRun *run, const cJSON *object, int64_t step)
         run->not_finite += json_get(object, "loss") != NULL;
     }
     run->last = line;
+    if (run->listener.step != NULL) {
+        run->listener.step(run->listener.context, &line);
+    }
 }
 
 static void add_evaluation(WatchRun *run, double loss, int64_t step)
@@ -96,6 +99,9 @@ static void add_evaluation(WatchRun *run, double loss, int64_t step)
     cut_validation(run, step);
     run->val_loss = loss;
     run->val_step = step;
+    if (run->listener.evaluation != NULL) {
+        run->listener.evaluation(run->listener.context, step, loss);
+    }
     if (!isfinite(loss)) {
         return;
     }
@@ -180,8 +186,13 @@ static void forget_lines(WatchRun *run)
     if (run->file >= 0) {
         close(run->file);
     }
+    size_t most = run->curve.most;
     curve_free(&run->curve);
-    run->curve.most = WATCH_POINTS;
+    run->curve.most = most;
+    if (run->listener.forget != NULL) {
+        run->listener.forget(run->listener.context);
+    }
+    run->behind = false;
     run->file = -1;
     run->offset = 0;
     run->skipping = false;
@@ -237,7 +248,8 @@ static size_t take_lines(WatchRun *run, const char *text, size_t size)
 static void read_lines(WatchRun *run)
 {
     char *text = mem_alloc(CHUNK);
-    for (;;) {
+    off_t begin = run->offset;
+    for (run->behind = false; !run->behind;) {
         ssize_t got = pread(run->file, text, CHUNK, run->offset);
         size_t done = got > 0 ? take_lines(run, text, (size_t)got) : 0;
         if (done == 0) {
@@ -247,6 +259,7 @@ static void read_lines(WatchRun *run)
         run->tail_size = done < sizeof run->tail ? done : sizeof run->tail;
         memcpy(run->tail, text + done - run->tail_size, run->tail_size);
         run->grown = clock_seconds();
+        run->behind = run->piece > 0 && (size_t)(run->offset - begin) >= run->piece;
     }
     free(text);
 }
@@ -269,7 +282,7 @@ static void poll_lines(WatchRun *run)
         run->file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     }
     if (run->file >= 0) {
-        bool first = !same && isnan(run->grown);
+        bool first = (!same || run->behind) && isnan(run->grown);
         read_lines(run);
         run->grown = first ? NAN : run->grown; /* who knows when that was */
         run->wrote = seconds_of(now.st_mtim);
@@ -355,6 +368,11 @@ static void poll_checkpoint(WatchRun *run)
 
 /* --- state --- */
 
+bool watch_is_silent(double seconds, double gap)
+{
+    return seconds > fmax(SILENCE_GAPS * gap, SILENCE_LEAST);
+}
+
 static void judge(WatchRun *run)
 {
     /* What was seen to grow while it was watched counts, not the clock of the file's host. */
@@ -367,7 +385,6 @@ static void judge(WatchRun *run)
     if (run->state != RUN_RUNNING) {
         return;
     }
-    double usual = fmax(SILENCE_GAPS * watch_median(run, run->recent_gap_s), SILENCE_LEAST);
     const cJSON *process = json_get(run->run, "process");
     const char *host = json_text(run->run, "machine.host");
     switch (process_life(process, host)) {
@@ -378,7 +395,9 @@ static void judge(WatchRun *run)
         run->state = WATCH_DEAD;
         break;
     case PROCESS_ELSEWHERE:
-        run->state = run->silent > usual ? WATCH_SILENT : RUN_RUNNING;
+        run->state = watch_is_silent(run->silent, watch_median(run, run->recent_gap_s))
+                         ? WATCH_SILENT
+                         : RUN_RUNNING;
         break;
     }
 }
