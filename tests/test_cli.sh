@@ -88,7 +88,7 @@ expect 0 out 'run directory; without it runs/MODEL-ID' train --help
 expect 0 out 'of the stories (default 1;' data stories --help
 expect 0 out 'folder of the experiment; without it experiments/NAME' sweep --help
 
-model=(model layers d-model heads kv-heads head-dim ffn vocab context tied ttt mini-batch ttt-lr norm-eps rope-base
+model=(model dial layers d-model heads kv-heads head-dim ffn vocab context tied ttt mini-batch ttt-lr norm-eps rope-base
     rope-scaling rope-factor rope-low rope-high rope-context rope-gain norm ffn-kind qkv-bias
     qk-norm window full-every rope-local-base score-scale score-cap post-norm embed-scale logit-cap)
 training=("${model[@]}" data documents end batch accum global-batch seq steps tokens epochs seed lr min-lr warmup
@@ -96,7 +96,7 @@ training=("${model[@]}" data documents end batch accum global-batch seq steps to
     mup-base-head-dim beta1 beta2 eps clip device dtype attention ttt-keep graph recompute threads
     memory-limit out resume init log-every eval-every eval-batches save-every save-minutes keep
     ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout verify-every)
-takes train "${training[@]}" tensorboard expected-tok-s
+takes train "${training[@]}" tensorboard expected-tok-s restarts
 takes plan "${training[@]}" link link-us link-gbs per-node node-link recommend hours
 takes models ''
 text=(format field skip-bad)
@@ -113,6 +113,7 @@ step=("${model[@]}" data documents end batch accum seq seed optimizer muon-steps
 bench=("${step[@]}" repeats warm)
 takes 'bench step' "${bench[@]}" verify
 takes 'bench ops' "${bench[@]}" verify
+takes 'bench comm' device threads ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout bytes repeats warm json
 takes 'bench attention' heads kv-heads head-dim batch seq seed device dtype threads memory-limit repeats warm \
     window document-tokens
 takes profile "${step[@]}" ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout out repeats warm
