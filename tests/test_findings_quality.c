@@ -142,6 +142,35 @@ static void test_findings_quality__probes_of_few_updates(void **state)
     findings_case_end(&one);
 }
 
+/* The runs of a probe are told by their best rates, and by nothing else. */
+static void test_findings_quality__of_a_probe_itself(void **state)
+{
+    (void)state;
+    static const double losses[] = {3.5, 3.0, 3.2, 4.0, 3.9, 3.8};
+    FindingsCase one;
+    findings_case_start(&one, "{\"axes\": [[\"batch\"]], \"lr_probe\": {\"factors\": [0.5, 1, 2], "
+                              "\"tokens\": 200000}}");
+    for (int i = 0; i < 6; i++) {
+        char settings[64];
+        snprintf(settings, sizeof settings, "{\"batch\": \"%d\", \"lr\": \"%g\"}", i < 3 ? 8 : 64,
+                 0.001 * (1 << (i % 3)));
+        planted_run(&one.experiment, &(PlantedRun){.configuration = i,
+                                                   .settings = settings,
+                                                   .probed = true,
+                                                   .lr_factor = i % 3,
+                                                   .tokens = 1000,
+                                                   .training_s = 10,
+                                                   .val_loss = losses[i]});
+    }
+    findings_case_conclude(&one);
+    expect_finding(&one, FINDING_RESULT,
+                   "The best learning rate is 0.002 for batch 8 and 0.004 for batch 64.",
+                   "batch 8: 0.002 with 3.0000 nats; batch 64: 0.004 with 3.8000 nats");
+    assert_int_equal(one.findings.results, 1);
+    expect_no_finding(&one, "edge");
+    findings_case_end(&one);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +180,7 @@ int main(void)
         cmocka_unit_test(test_findings_quality__a_gap_of_generalisation),
         cmocka_unit_test(test_findings_quality__rates_of_a_probe),
         cmocka_unit_test(test_findings_quality__probes_of_few_updates),
+        cmocka_unit_test(test_findings_quality__of_a_probe_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -226,26 +226,26 @@ void findings_make(const Results *results, Findings *findings)
 {
     static const struct {
         Rule *make;
-        bool all; /* about every run; else about those that pacer made itself */
+        bool all; /* about every run; else about those that pacer made itself, not for a probe */
     } rules[] = {
         {rule_duel, true},           {rule_law, true},
-        {rule_fastest, false},       {rule_choice, false},
-        {rule_returns, false},       {rule_lengths, false},
-        {rule_memory, false},        {rule_peers, true},
-        {rule_communication, false}, {rule_overlap, false},
-        {rule_amdahl, false},        {rule_batch_quality, false},
-        {rule_gap, false},           {rule_smoke, true},
-        {rule_unfinished, true},     {rule_circumstances, true},
-        {rule_failures, true},       {rule_checks, true},
-        {rule_repeats, true},        {rule_noise, true},
-        {rule_stragglers, false},    {rule_oversubscribed, false},
-        {rule_superlinear, false},   {rule_mean_speedup, false},
-        {rule_learning_rate, false}, {rule_probed_rates, false},
+        {rule_fastest, false},       {rule_choice, false},       {rule_returns, false},
+        {rule_lengths, false},       {rule_memory, false},       {rule_peers, true},
+        {rule_communication, false}, {rule_overlap, false},      {rule_amdahl, false},
+        {rule_batch_quality, false}, {rule_gap, false},          {rule_probe, true},
+        {rule_smoke, true},          {rule_unfinished, true},    {rule_circumstances, true},
+        {rule_failures, true},       {rule_checks, true},        {rule_repeats, true},
+        {rule_noise, true},          {rule_stragglers, false},   {rule_oversubscribed, false},
+        {rule_superlinear, false},   {rule_mean_speedup, false}, {rule_learning_rate, false},
+        {rule_probed_rates, false},
     };
     *findings = (Findings){0};
     Results own = results_own(results);
+    bool probe = results_are_probe(results);
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        rules[i].make(rules[i].all ? results : &own, findings);
+        if (rules[i].all || !probe) {
+            rules[i].make(rules[i].all ? results : &own, findings);
+        }
     }
     results_own_free(&own);
     sort(findings);

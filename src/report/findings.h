@@ -34,6 +34,9 @@ void findings_free(Findings *findings);
 void findings_put_cautions(const Findings *findings, Page *page);
 int findings_words(const char *text); /* separated by white space */
 
+/* Whether its runs are those of an lr-probe: equal but for the learning rate, and about nothing else. */
+bool results_are_probe(const Results *results);
+
 /* --- what rules share --- */
 
 /* A new one, to be filled before the next. */
@@ -106,6 +109,6 @@ typedef void Rule(const Results *results, Findings *findings);
 Rule rule_duel, rule_law; /* duel.c, law_report.c */
 Rule rule_fastest, rule_choice, rule_returns, rule_lengths, rule_memory, rule_peers;
 Rule rule_communication, rule_overlap, rule_amdahl;
-Rule rule_batch_quality, rule_gap, rule_learning_rate, rule_probed_rates;
+Rule rule_batch_quality, rule_gap, rule_learning_rate, rule_probed_rates, rule_probe;
 Rule rule_smoke, rule_unfinished, rule_circumstances, rule_failures, rule_checks, rule_repeats;
 Rule rule_noise, rule_stragglers, rule_oversubscribed, rule_superlinear, rule_mean_speedup;

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "record/checks.h"
+#include "report/scaling.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -289,6 +290,64 @@ static void tell_of_short_probes(const Results *results, double tokens, Findings
                  "%.0f updates for %s: its rate may suit the first of them only; more tokens in "
                  "lr-probe make it surer",
                  least, findings_label(results, worst));
+    }
+}
+
+/* The configuration of the lowest validation loss among those that differ in the rate alone from the
+ * first of them; -1: this is not the first, or none came to its end. */
+static int best_rate(const Results *results, int first)
+{
+    const Result *own = results_first(results, first);
+    int best = -1;
+    double least = INFINITY;
+    for (int i = 0; own != NULL && i < results->configurations; i++) {
+        const Result *other = results_first(results, i);
+        if (other == NULL || !results_equal_but(results, own, other, -1)) {
+            continue;
+        }
+        double loss = findings_mean(results, i, "val_loss");
+        if (i < first) {
+            return -1;
+        }
+        best = loss < least ? i : best;
+        least = fmin(least, loss);
+    }
+    return best;
+}
+
+bool results_are_probe(const Results *results)
+{
+    const Result *first = results_first(results, 0), *second = results_first(results, 1);
+    return json_get(results->json, "lr_probe") != NULL && first != NULL && second != NULL &&
+           results_equal_but(results, first, second, -1);
+}
+
+void rule_probe(const Results *results, Findings *findings)
+{
+    Finding *finding = NULL;
+    int last = -1, count = 0;
+    for (int i = 0; results_are_probe(results) && i < results->configurations; i++) {
+        int best = best_rate(results, i);
+        if (best < 0) {
+            continue;
+        }
+        double rate = result_setting_number(results_first(results, best), "lr");
+        if (finding == NULL) {
+            finding = findings_add(findings, FINDING_RESULT, RANK_QUALITY);
+            page_put(&finding->text, "The best learning rate is %.3g for %s", rate,
+                     findings_name(results, best, -1).text);
+        }
+        page_put(&finding->evidence, "%s%s: %.3g with %.4f nats", count++ > 0 ? "; " : "",
+                 findings_label(results, best), rate, findings_mean(results, best, "val_loss"));
+        last = best;
+    }
+    if (count > 1) {
+        page_put(&finding->text, " and %.3g for %s",
+                 result_setting_number(results_first(results, last), "lr"),
+                 findings_name(results, last, -1).text);
+    }
+    if (finding != NULL) {
+        page_put(&finding->text, ".");
     }
 }
 

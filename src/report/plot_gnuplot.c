@@ -1,7 +1,7 @@
 /* A plot drawn by gnuplot, a program of its own: data and a short script go in, a picture comes
  * out. Margins and keys are gnuplot's; tics are placed here, for it has no labels such as 1.5k.
  * Bars go from left to right, so that labels of any length have room beside them. All is black on
- * nothing (SVG) or on white (PNG); a dark page inverts the picture (page.c). */
+ * nothing (SVG) or on white (PNG); for READMEs. */
 #include "report/plot.h"
 
 #include "base/mem.h"
@@ -152,8 +152,8 @@ static double label_width(size_t letters, double pixels)
     return (LETTER * FONT * (double)letters + 8) / pixels;
 }
 
-/* Tics at round numbers; of a logarithmic axis over many decades only at those, and of labels beside
- * each other only as many as do not touch on so many pixels. */
+/* Tics at round numbers; of a logarithmic axis over many decades only at those, and of labels
+ * beside each other only as many as do not touch on so many pixels. */
 static void put_axis(Page *script, const Axis *axis, char name, double pixels, bool percent)
 {
     double first = round_index(axis, axis->low, true), end = -1;
@@ -224,8 +224,8 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* x of lines, from a place on. A few places with short names get a tic each, as far as labels do not
- * touch; others get round numbers. */
+/* x of lines, from a place on. A few places with short names get a tic each, as far as labels do
+ * not touch; others get round numbers. */
 static Axis put_line_axis(Page *script, const Plot *plot, double from)
 {
     size_t room = 0, count = 0, distinct = 0, longest = 0;
@@ -477,9 +477,9 @@ static void put_line_chart(Page *script, const Plot *plot, const Axis *values, d
     put_lines(script, plot, false);
 }
 
-/* The picture's height is for what stands in it: lines of the title, the plot, its key in columns as
- * wide as the widest name. from: where the enlarged end begins. Returns where the plot's top is, as a
- * share of the height. */
+/* The picture's height is for what stands in it: lines of the title, the plot, its key in columns
+ * as wide as the widest name. from: where the enlarged end begins. Returns where the plot's top is,
+ * as a share of the height. */
 static double put_frame(Page *script, const Plot *plot, PlotFormat format, double from)
 {
     bool bars = plot->kind != PLOT_LINES, key = plot->series_count > 1 || plot->kind == PLOT_STACK;
