@@ -123,7 +123,8 @@ static void read_run(Entry *entry, const cJSON *run)
     entry->parameters = json_number(run, "model.parameters");
     entry->total = or_else(json_number(run, "total_steps"), json_number(run, "config.steps"));
     entry->begun = results_stamp(run, "started");
-    entry->wrote = seconds_of(entry->lines.size >= 0 ? entry->lines.changed : entry->record.changed);
+    entry->wrote =
+        seconds_of(entry->lines.size >= 0 ? entry->lines.changed : entry->record.changed);
     if (state != RUN_RUNNING) { /* files are copied; what a record says is not */
         entry->wrote = or_else(results_stamp(run, "updated"), entry->wrote);
     }
@@ -149,7 +150,8 @@ static char *label_of(const cJSON *run)
     cJSON_ArrayForEach(setting, json_get(run, "settings"))
     {
         if (cJSON_IsString(setting) && strcmp(setting->string, "seed") != 0) {
-            page_put(&label, "%s%s %.60s", first ? "" : ", ", setting->string, setting->valuestring);
+            page_put(&label, "%s%s %.60s", first ? "" : ", ", setting->string,
+                     setting->valuestring);
             first = false;
         }
     }
@@ -198,8 +200,10 @@ static bool refresh(Entry *entry)
 {
     const char *name = entry->is_experiment ? RECORD_EXPERIMENT : RECORD_RUN;
     FileKey record = key_of(entry->path, name);
-    FileKey lines = entry->is_experiment ? (FileKey){.size = -1} : key_of(entry->path, RECORD_LINES);
-    if (entry->model != NULL && is_same(&record, &entry->record) && is_same(&lines, &entry->lines)) {
+    FileKey lines =
+        entry->is_experiment ? (FileKey){.size = -1} : key_of(entry->path, RECORD_LINES);
+    if (entry->model != NULL && is_same(&record, &entry->record) &&
+        is_same(&lines, &entry->lines)) {
         return false;
     }
     entry->record = record;
@@ -262,7 +266,8 @@ static Entry *find(const Catalog *catalog, size_t count, const char *id)
 {
     Entry key = {0}, *wanted = &key;
     snprintf(key.id, sizeof key.id, "%s", id);
-    Entry **found = count > 0 ? bsearch(&wanted, catalog->entries, count, sizeof wanted, by_id) : NULL;
+    Entry **found =
+        count > 0 ? bsearch(&wanted, catalog->entries, count, sizeof wanted, by_id) : NULL;
     return found != NULL ? *found : NULL;
 }
 
@@ -291,8 +296,8 @@ static const Entry *found(Look *look, const char *path, const char *name, const 
         snprintf(entry->id, sizeof entry->id, "%s", id);
         entry->path = mem_strdup(path);
         entry->name = mem_strdup(name);
-        catalog->entries =
-            mem_grow(catalog->entries, catalog->count, &catalog->capacity, sizeof *catalog->entries);
+        catalog->entries = mem_grow(catalog->entries, catalog->count, &catalog->capacity,
+                                    sizeof *catalog->entries);
         catalog->entries[catalog->count++] = entry;
         look->changed = true;
     }
@@ -306,7 +311,8 @@ static const Entry *found(Look *look, const char *path, const char *name, const 
     if (refresh(entry)) {
         look->changed = true;
         if (!is_experiment && parent != NULL) {
-            take_text(&entry->title, cJSON_GetStringValue(json_get(parent->labels, base_name(path))));
+            take_text(&entry->title,
+                      cJSON_GetStringValue(json_get(parent->labels, base_name(path))));
         }
     }
     int state = state_now(entry, look->now);
@@ -348,7 +354,8 @@ static void walk(Look *look, const char *path, const char *name, const Entry *pa
     if (experiment || run) {
         itself = found(look, path, name, parent, experiment);
     }
-    for (const struct dirent *entry; !run && depth < DEPTH_MOST && (entry = readdir(entries)) != NULL;) {
+    for (const struct dirent *entry;
+         !run && depth < DEPTH_MOST && (entry = readdir(entries)) != NULL;) {
         if (is_folder(folder, entry) && look->folders++ < FOLDERS_MOST) {
             char *below = io_join(path, entry->d_name);
             char *shown = name[0] != '\0' ? mem_format("%s/%s", name, entry->d_name)
@@ -415,10 +422,10 @@ static void drop_nested(Catalog *catalog)
         char *root = catalog->roots[i];
         bool nested = false;
         for (int j = 0; j < catalog->root_count && !nested; j++) {
-            bool first = j < kept, later = j > i;
-            nested = (first && lies_in(root, catalog->roots[j])) ||
-                     (later && lies_in(root, catalog->roots[j]) &&
-                      strcmp(root, catalog->roots[j]) != 0);
+            bool first = j<kept, later = j> i;
+            nested =
+                (first && lies_in(root, catalog->roots[j])) ||
+                (later && lies_in(root, catalog->roots[j]) && strcmp(root, catalog->roots[j]) != 0);
         }
         if (nested) {
             free(root);
