@@ -39,6 +39,14 @@ typedef struct {
     cJSON *labels;       /* of its runs, by the names of their folders; NULL of a run */
 } Entry;
 
+/* entry.c: of one of them. */
+bool entry_refresh(Entry *entry); /* reads what has changed; true when anything has */
+int entry_state(const Entry *entry, double now); /* with what its process says now */
+cJSON *entry_json(const Entry *entry);           /* caller deletes it */
+void entry_text(char **field, const char *text); /* replaces it; NULL is "" */
+void entry_free(Entry *entry);
+double now_seconds(void); /* since 1970 */
+
 typedef struct {
     pthread_mutex_t lock;
     char **roots; /* real paths */
