@@ -118,9 +118,10 @@ static void assert_sound(void)
     assert_string_equal(foreign != NULL ? foreign : "", "");
     if (!browser_is(browser, "document.documentElement.scrollWidth <= innerWidth")) {
         cJSON *wide = browser_value(
-            browser, "[...document.querySelectorAll('body *')].filter(e => "
-                     "e.getBoundingClientRect().right > innerWidth && !e.closest('.scroll')).map(e => "
-                     "e.outerHTML.slice(0, 120)).slice(0, 5).join('\\n')");
+            browser,
+            "[...document.querySelectorAll('body *')].filter(e => "
+            "e.getBoundingClientRect().right > innerWidth && !e.closest('.scroll')).map(e => "
+            "e.outerHTML.slice(0, 120)).slice(0, 5).join('\\n')");
         fail_msg("wider than the window: %s", wide->valuestring);
     }
 }
@@ -187,7 +188,8 @@ static void test_browser__list_filters_sorts_and_chooses(void **state)
                                     "tr')].map(r => parseFloat(r.cells[5].textContent)); return "
                                     "l.every((x, i) => i === 0 || l[i - 1] >= x); })()"));
     click(".list th:nth-child(6) button");
-    browser_await(browser, "document.querySelector('.list th:nth-child(6)').ariaSort === 'ascending'");
+    browser_await(browser,
+                  "document.querySelector('.list th:nth-child(6)').ariaSort === 'ascending'");
     click("button.state");
     browser_await(browser, "location.hash.includes('state=')");
     assert_sound();
@@ -198,16 +200,22 @@ static void test_browser__hostile_names_are_text(void **state)
     (void)state;
     open_page("");
     browser_await(browser, "document.querySelectorAll('.list tbody tr').length === 4");
-    assert_true(browser_is(browser, "document.querySelector('.list').innerText.includes('<b>bold<b>')"));
-    assert_true(browser_is(browser, "document.querySelector('.list').innerText.includes('<img src=x')"));
+    assert_true(
+        browser_is(browser, "document.querySelector('.list').innerText.includes('<b>bold<b>')"));
+    assert_true(
+        browser_is(browser, "document.querySelector('.list').innerText.includes('<img src=x')"));
     browser_value(browser, "location.hash = [...document.querySelectorAll('.list a')].find(a => "
                            "a.textContent.includes('bold')).getAttribute('href')");
     browser_await(browser, "document.querySelector('.sample')");
-    assert_true(browser_is(browser, "document.querySelector('.sample').innerText.includes('<img')"));
-    assert_true(browser_is(browser, "document.querySelector('h1').textContent.includes('<b>bold<b>\\n')"));
-    assert_true(browser_is(browser, "document.querySelectorAll('#main img, #main b').length === 0"));
+    assert_true(
+        browser_is(browser, "document.querySelector('.sample').innerText.includes('<img')"));
+    assert_true(
+        browser_is(browser, "document.querySelector('h1').textContent.includes('<b>bold<b>\\n')"));
+    assert_true(
+        browser_is(browser, "document.querySelectorAll('#main img, #main b').length === 0"));
     assert_true(browser_is(browser, "!document.title.includes('broken')"));
-    assert_true(browser_is(browser, "document.body.innerText.includes('2 lines of its record cannot')"));
+    assert_true(
+        browser_is(browser, "document.body.innerText.includes('2 lines of its record cannot')"));
     assert_sound();
 }
 
@@ -241,10 +249,12 @@ static void test_browser__runs_over_each_other(void **state)
     browser_await(browser, "document.querySelector('.plot').dataset.zoomed === 'false'");
 
     /* Other axes, kept in the address, with the keyboard's zoom. */
-    browser_value(browser, "(() => { const s = document.querySelector('.choices select'); s.value = "
-                           "'tokens'; s.dispatchEvent(new Event('change')); "
-                           "document.querySelector('.set-logy').click(); })()");
-    browser_await(browser, "location.hash.includes('x=tokens') && location.hash.includes('logy=1')");
+    browser_value(browser,
+                  "(() => { const s = document.querySelector('.choices select'); s.value = "
+                  "'tokens'; s.dispatchEvent(new Event('change')); "
+                  "document.querySelector('.set-logy').click(); })()");
+    browser_await(browser,
+                  "location.hash.includes('x=tokens') && location.hash.includes('logy=1')");
     browser_value(browser, "document.querySelector('.plot').focus()");
     browser_key(browser, "+");
     browser_await(browser, "document.querySelector('.plot').dataset.zoomed === 'true'");
@@ -265,10 +275,10 @@ static void test_browser__a_run_as_it_goes(void **state)
     char *dir = io_join(runs, "live");
     pid_t child = fork();
     if (child == 0) {
-        execl(PACER_BINARY, "pacer", "train", "--data", "builtin:bytes", "--steps", "100000", "--model",
-              "tiny", "--layers", "1", "--d-model", "16", "--heads", "2", "--batch", "1", "--seq",
-              "16", "--log-every", "1", "--eval-every", "100", "--eval-batches", "1", "--threads",
-              "1", "--quiet", "--out", dir, (char *)NULL);
+        execl(PACER_BINARY, "pacer", "train", "--data", "builtin:bytes", "--steps", "100000",
+              "--model", "tiny", "--layers", "1", "--d-model", "16", "--heads", "2", "--batch", "1",
+              "--seq", "16", "--log-every", "1", "--eval-every", "100", "--eval-batches", "1",
+              "--threads", "1", "--quiet", "--out", dir, (char *)NULL);
         _exit(127);
     }
     open_page("");
@@ -282,8 +292,8 @@ static void test_browser__a_run_as_it_goes(void **state)
     char *begun = mem_format("%s > 0", step), *further = NULL;
     browser_await(browser, begun);
     cJSON *first = browser_value(browser, step);
-    further = mem_format("%s > %g && document.querySelectorAll('.legend .series').length >= 5", step,
-                         first->valuedouble + 100);
+    further = mem_format("%s > %g && document.querySelectorAll('.legend .series').length >= 5",
+                         step, first->valuedouble + 100);
     browser_await(browser, further);
     assert_sound();
     picture("run");
@@ -291,7 +301,8 @@ static void test_browser__a_run_as_it_goes(void **state)
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     browser_await(browser, "document.querySelector('.subtitle .state').textContent === 'dead'");
-    browser_await(browser, "document.querySelector('code.command').textContent.startsWith('pacer train')");
+    browser_await(browser,
+                  "document.querySelector('code.command').textContent.startsWith('pacer train')");
     assert_sound();
     assert_int_equal(io_remove_tree(dir), 0);
     cJSON_Delete(first);
@@ -323,8 +334,9 @@ static void test_browser__narrow_and_dark(void **state)
     assert_sound();
     picture("run-390");
     browser_value(browser, "document.querySelector('.theme').click()");
-    assert_true(browser_is(browser, "getComputedStyle(document.body).backgroundColor === "
-                                    "'rgb(255, 255, 255)' && localStorage['pacer-theme'] === 'light'"));
+    assert_true(browser_is(browser,
+                           "getComputedStyle(document.body).backgroundColor === "
+                           "'rgb(255, 255, 255)' && localStorage['pacer-theme'] === 'light'"));
     browser_value(browser, "localStorage.clear()");
 
     /* Everything that can be clicked can be reached and seen with the keyboard. */
@@ -349,7 +361,8 @@ static void test_browser__blocks_of_a_document(void **state)
     open_page("");
     char *text;
     size_t size;
-    assert_int_equal(io_read_all(PACER_GOLD_DIR "/../support/blocks.json", 1 << 20, &text, &size), 0);
+    assert_int_equal(io_read_all(PACER_GOLD_DIR "/../support/blocks.json", 1 << 20, &text, &size),
+                     0);
     Page script = {0};
     page_put(&script, "pacerView.show(document.getElementById('app'), ");
     page_put_bytes(&script, text, size);
@@ -359,9 +372,11 @@ static void test_browser__blocks_of_a_document(void **state)
     free(text);
     browser_await(browser, "document.querySelectorAll('.parallel path').length === 3");
     assert_true(browser_is(browser, "document.title === 'Every <b>kind</b> of block'"));
-    assert_true(browser_is(browser, "document.querySelectorAll('#app script, #app b, #app i').length === 0"));
+    assert_true(browser_is(
+        browser, "document.querySelectorAll('#app script, #app b, #app i').length === 0"));
     assert_true(browser_is(browser, "document.querySelectorAll('.findings li').length === 2"));
-    assert_true(browser_is(browser, "document.querySelectorAll('.caution').length === 2")); /* and the unknown */
+    assert_true(browser_is(
+        browser, "document.querySelectorAll('.caution').length === 2")); /* and the unknown */
 
     /* By number, the missing last; twice the other way round. */
     const char *order = "[...document.querySelectorAll('figure.table tbody tr')].map(r => "
@@ -376,17 +391,19 @@ static void test_browser__blocks_of_a_document(void **state)
     free(is);
 
     /* Bars in proportion, with the error as a whisker. */
-    assert_true(browser_is(browser, "(() => { const w = [...document.querySelectorAll('[data-name=time] "
-                                    ".bar')].map(b => b.getBoundingClientRect().width); return "
-                                    "Math.abs(w[0] / w[2] - 2) < 0.05 && Math.abs(w[0] / w[1] - 6) < "
-                                    "0.2; })()"));
+    assert_true(browser_is(browser,
+                           "(() => { const w = [...document.querySelectorAll('[data-name=time] "
+                           ".bar')].map(b => b.getBoundingClientRect().width); return "
+                           "Math.abs(w[0] / w[2] - 2) < 0.05 && Math.abs(w[0] / w[1] - 6) < "
+                           "0.2; })()"));
     assert_true(browser_is(browser, "document.querySelectorAll('.whisker').length === 2"));
     if (browser_is(browser, HAS_DYGRAPHS)) {
         browser_await(browser, "document.querySelector('.lines .plot').dataset.zoomed === 'true'");
         click(".lines button.all");
         browser_await(browser, "document.querySelector('.lines .plot').dataset.zoomed === 'false'");
-        assert_true(browser_is(browser, "document.querySelector('.lines .legend').innerText.includes("
-                                        "'2.5')"));
+        assert_true(browser_is(browser,
+                               "document.querySelector('.lines .legend').innerText.includes("
+                               "'2.5')"));
     }
     assert_sound();
     picture("blocks");

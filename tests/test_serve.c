@@ -41,7 +41,8 @@ static int start(void **state)
     free(link);
     char *folders[] = {runs};
     if (server_is_built()) {
-        int code = server_start(&(ServeOptions){.folders = folders, .count = 1, .listen = ""}, &server);
+        int code =
+            server_start(&(ServeOptions){.folders = folders, .count = 1, .listen = ""}, &server);
         assert_int_equal(code, 0);
     }
     return 0;
@@ -94,8 +95,8 @@ static char *ask(const Server *with, const char *method, const char *path, const
     char *host = with == NULL || strstr(headers, "Host:") != NULL
                      ? mem_strdup("")
                      : mem_format("Host: 127.0.0.1:%d\r\n", port_of(with));
-    char *request = mem_format("%s %s HTTP/1.1\r\n%s%sConnection: close\r\n\r\n", method, path, host,
-                               headers);
+    char *request =
+        mem_format("%s %s HTTP/1.1\r\n%s%sConnection: close\r\n\r\n", method, path, host, headers);
     char *reply = exchange(with, request, true);
     free(request);
     free(host);
@@ -207,11 +208,22 @@ static void test_serve__only_reads(void **state)
 static void test_serve__nothing_outside_is_found(void **state)
 {
     (void)state;
-    static const char *const paths[] = {
-        "/../../etc/passwd", "/..%2f..%2fetc/passwd", "/%2e%2e/run.json", "/api/run/../list",
-        "/api/run/0123456789abcdef", "/api/run/first", "/api/run/%00", "/api/run/",
-        "/api/experiment/0123456789abcdef", "/api/samples/0000000000000000", "/runs/first/run.json",
-        "/api", "/api/", "//", "/view.js/", "/web.c"};
+    static const char *const paths[] = {"/../../etc/passwd",
+                                        "/..%2f..%2fetc/passwd",
+                                        "/%2e%2e/run.json",
+                                        "/api/run/../list",
+                                        "/api/run/0123456789abcdef",
+                                        "/api/run/first",
+                                        "/api/run/%00",
+                                        "/api/run/",
+                                        "/api/experiment/0123456789abcdef",
+                                        "/api/samples/0000000000000000",
+                                        "/runs/first/run.json",
+                                        "/api",
+                                        "/api/",
+                                        "//",
+                                        "/view.js/",
+                                        "/web.c"};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         assert_status("GET", paths[i], "", 404);
     }
@@ -233,7 +245,8 @@ static void test_serve__nothing_outside_is_found(void **state)
     assert_int_equal(rename(lines, kept), 0);
     assert_int_equal(symlink(away, lines), 0);
     usleep(500000);
-    watched_put(own_folder, "outside/metrics.jsonl", "a", "{\"step\":999999,\"loss\":1,\"ms\":1}\n");
+    watched_put(own_folder, "outside/metrics.jsonl", "a",
+                "{\"step\":999999,\"loss\":1,\"ms\":1}\n");
     run = get_run(first, "");
     assert_true(json_number(run, "step") < 999999);
     cJSON_Delete(run);
@@ -313,7 +326,8 @@ static void test_serve__broken_requests_end_nothing(void **state)
         "GET\r\n\r\n",
         "GET / HTTP/9.9\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nContent-Length: -1\r\n\r\n",
-        "GET /api/list?seen=%zz&seen&&=%00 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        "GET /api/list?seen=%zz&seen&&=%00 HTTP/1.1\r\nHost: localhost\r\nConnection: "
+        "close\r\n\r\n",
     };
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         free(exchange(server, requests[i], false));
@@ -454,7 +468,8 @@ static void test_track__cursors(void **state)
     }
     track_cursor(&track, cursor);
     assert_int_equal(track_from(&track, cursor), 8); /* the ninth may yet change */
-    static const char *const wrong[] = {"", ".", "1.2", "x", "-1.-1", "1.2.3", "99999999999999999999999.1"};
+    static const char *const wrong[] = {
+        "", ".", "1.2", "x", "-1.-1", "1.2.3", "99999999999999999999999.1"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(track_from(&track, wrong[i]), 0);
     }
@@ -465,8 +480,9 @@ static void test_track__cursors(void **state)
     assert_int_equal(track_from(&track, cursor), 0);
     Page page = {0};
     track_put(&page, &track, 3, COLUMN_LOSS + 1, 0);
-    assert_string_equal(page.text, "{\"at\":3,\"step\":[4,5],\"tokens\":[400,500],\"seconds\":[0.4,0.5],"
-                                   "\"loss\":[null,3]}");
+    assert_string_equal(page.text,
+                        "{\"at\":3,\"step\":[4,5],\"tokens\":[400,500],\"seconds\":[0.4,0.5],"
+                        "\"loss\":[null,3]}");
     page_free(&page);
     track_free(&track);
 }
@@ -479,7 +495,9 @@ static void test_follow__a_long_record_is_read_in_pieces(void **state)
     FILE *file = fopen(path, "w");
     enum { LINES = 60000 };
     for (int i = 1; i <= LINES; i++) {
-        fprintf(file, "{\"step\":%d,\"tokens\":%d,\"loss\":2.5,\"ms\":20,\"tok_s\":5000,\"pad\":\"%0120d\"}\n",
+        fprintf(file,
+                "{\"step\":%d,\"tokens\":%d,\"loss\":2.5,\"ms\":20,\"tok_s\":5000,\"pad\":\"%"
+                "0120d\"}\n",
                 i, 100 * i, i);
     }
     assert_int_equal(fclose(file), 0);

@@ -58,12 +58,12 @@
         const id = "curves-" + ++number;
         const has = (axis) => runs.some((run) => column(run, run.points, axis) || column(run, run.validation, axis));
         const longest = Math.max(0, ...runs.map((run) => ((run.points && run.points.loss) || []).length));
-        state = Object.assign({ x: "step", logx: "", logy: "", smooth: longest > MANY ? "0.6" : "0", val: "1" }, state);
+        state = Object.assign({ x: "step", logx: "0", logy: "0", smooth: longest > MANY ? "0.6" : "0", val: runs.length > 6 ? "0" : "1" }, state);
         const choice = el("select", { id: id + "-x", on: { change: () => choose({ x: choice.value }) } },
             AXES.map(([name, title]) => el("option", { value: name }, title)));
         const box = (name, title) => {
             const input = el("input", { type: "checkbox", id: id + "-" + name, class: "set-" + name,
-                on: { change: () => choose({ [name]: input.checked ? "1" : name === "val" ? "0" : "" }) } });
+                on: { change: () => choose({ [name]: input.checked ? "1" : "0" }) } });
             input.checked = state[name] === "1";
             return el("label", { for: id + "-" + name }, input, " " + title);
         };

@@ -146,7 +146,8 @@
         /* Its runs are entries of the list that lie in it. */
         async function drawRuns() {
             const list = await app.get("api/list");
-            const own = list.entries.filter((entry) => entry.parent === id && entry.kind === "run");
+            const own = list.entries.filter((entry) => entry.parent === id && entry.kind === "run")
+                .sort((a, b) => (a.title || a.name).localeCompare(b.title || b.name, "en", { numeric: true }));
             const ids = own.slice(0, 200).map((entry) => entry.id).join(",");
             runs.replaceChildren(...(own.length === 0 ? ["No run has begun."] : [el("a", { href: app.link("compare", "", { runs: ids }) },
                 "Lay its " + own.length + " runs over each other"), " · single runs: ",

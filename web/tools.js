@@ -90,7 +90,7 @@ globalThis.pacerView = globalThis.pacerView || {};
         return hours < 48 ? hours + " h " + String(minutes % 60).padStart(2, "0") + " min"
             : Math.floor(hours / 24) + " d " + (hours % 24) + " h";
     };
-    view.age = (s) => (!known(s) ? "–" : s < 1 ? "now" : view.duration(s).replace(/ \d\d (s|min)$/, "") + " ago");
+    view.age = (s) => (!known(s) ? "–" : s < 1 ? "now" : view.duration(s).replace(/(?<=.) \d+ (s|min|h)$/, "") + " ago");
 
     /* --- what the browser keeps; a page opened from a file may have no storage --- */
 

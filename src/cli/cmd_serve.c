@@ -37,10 +37,8 @@ void serve_offer(const char *folder)
 int cmd_serve(Config *cfg)
 {
     signals_install();
-    ServeOptions options = {.folders = cfg->argv,
-                            .count = cfg->argc,
-                            .port = (int)cfg->port,
-                            .listen = cfg->listen};
+    ServeOptions options = {
+        .folders = cfg->argv, .count = cfg->argc, .port = (int)cfg->port, .listen = cfg->listen};
     Server *server;
     int code = server_start(&options, &server);
     if (code != 0) {

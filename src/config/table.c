@@ -488,7 +488,8 @@ static const Option options[] = {
     {"port", INT(port, "8077", 0, 65535), GROUP, BIT(SERVE), NO_RUN, 0,
      "of the address; 0: any that is free"},
     {"listen", TEXT(listen, "", "ADDRESS"), GROUP, BIT(SERVE), NO_RUN, 0,
-     "of this machine, for others to reach it (0.0.0.0: all it has); the address printed then has a "
+     "of this machine, for others to reach it (0.0.0.0: all it has); the address printed then has "
+     "a "
      "token, without which nothing is shown"},
 #undef GROUP
 

@@ -376,8 +376,8 @@ static int answer_experiment(Answers *answers, const char *path, Page *page)
         if (code == 0) {
             page_free(&oldest->json);
             free(oldest->path);
-            *oldest = (Document){mem_strdup(path), {now.st_ino, now.st_size, now.st_mtim},
-                                 clock_seconds(), json};
+            *oldest = (Document){
+                mem_strdup(path), {now.st_ino, now.st_size, now.st_mtim}, clock_seconds(), json};
             document = oldest;
         } else {
             page_free(&json);

@@ -22,22 +22,30 @@ typedef struct {
 } FileKey;
 
 typedef struct {
-    char id[ENTRY_ID_SIZE]; /* by its path: the same in every session */
-    char *path;             /* without links in it */
-    char *name;             /* as a reader knows it: from the folder that was named on */
+    char id[ENTRY_ID_SIZE];     /* by its path: the same in every session */
+    char *path;                 /* without links in it */
+    char *name;                 /* as a reader knows it: from the folder that was named on */
     char parent[ENTRY_ID_SIZE]; /* the experiment that it lies in; "": none */
     bool is_experiment, seen;
     FileKey record, lines;
 
     char *model, *host; /* never NULL once read */
     char *title;        /* Place */
-    cJSON *process;             /* run.json's, while it runs by its record */
-    int state;                  /* of the record */
-    int shown;                  /* the same with what `process` said at the last look (watch.h) */
+    cJSON *process;     /* run.json's, while it runs by its record */
+    int state;          /* of the record */
+    int shown;          /* the same with what `process` said at the last look (watch.h) */
     double loss, val_loss, tok_s, parameters, step, total, begun, wrote, gap;
     int runs, done, bad; /* of an experiment */
     cJSON *labels;       /* of its runs, by the names of their folders; NULL of a run */
 } Entry;
+
+/* entry.c: of one of them. */
+bool entry_refresh(Entry *entry); /* reads what has changed; true when anything has */
+int entry_state(const Entry *entry, double now); /* with what its process says now */
+cJSON *entry_json(const Entry *entry);           /* caller deletes it */
+void entry_text(char **field, const char *text); /* replaces it; NULL is "" */
+void entry_free(Entry *entry);
+double now_seconds(void); /* since 1970 */
 
 typedef struct {
     pthread_mutex_t lock;

@@ -22,13 +22,13 @@ static void take_step(void *context, const WatchLine *line)
     Followed *run = context;
     double step = (double)line->step;
     TrackRow row = {.value = {[COLUMN_STEP] = step,
-                               [COLUMN_TOKENS] = line->tokens,
-                               [COLUMN_SECONDS] = curve_seconds(&run->watch.curve, line->step),
-                               [COLUMN_LOSS] = line->loss,
-                               [COLUMN_MEAN] = line->loss,
-                               [COLUMN_TOK_S] = line->tok_s,
-                               [COLUMN_LR] = line->lr,
-                               [COLUMN_GRAD_NORM] = line->grad_norm}};
+                              [COLUMN_TOKENS] = line->tokens,
+                              [COLUMN_SECONDS] = curve_seconds(&run->watch.curve, line->step),
+                              [COLUMN_LOSS] = line->loss,
+                              [COLUMN_MEAN] = line->loss,
+                              [COLUMN_TOK_S] = line->tok_s,
+                              [COLUMN_LR] = line->lr,
+                              [COLUMN_GRAD_NORM] = line->grad_norm}};
     track_add(&run->train, &row);
     track_cut(&run->validation, step); /* of a run that was resumed: they come again */
 }

@@ -33,7 +33,8 @@ static bool host_name(const char *header, char *name, size_t size)
         length = strcspn(header, ":");
         rest = header + length;
     }
-    bool port = rest[0] == ':' && strlen(rest) <= 6 && strspn(rest + 1, "0123456789") == strlen(rest) - 1;
+    bool port =
+        rest[0] == ':' && strlen(rest) <= 6 && strspn(rest + 1, "0123456789") == strlen(rest) - 1;
     if (length == 0 || length >= size || (rest[0] != '\0' && !port)) {
         return false;
     }
@@ -47,16 +48,16 @@ static bool host_name(const char *header, char *name, size_t size)
 static bool is_own_name(const Gate *gate, const char *name)
 {
     unsigned char address[16];
-    bool numeric = inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
+    bool numeric =
+        inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
     if (strcasecmp(name, "localhost") == 0 || strcmp(name, "127.0.0.1") == 0 ||
         strcmp(name, "::1") == 0) {
         return true;
     }
     size_t length = strlen(gate->host);
-    return gate->listen != NULL &&
-           (numeric || strcasecmp(name, gate->listen) == 0 ||
-            (length > 0 && strncasecmp(name, gate->host, length) == 0 &&
-             (name[length] == '\0' || name[length] == '.')));
+    return gate->listen != NULL && (numeric || strcasecmp(name, gate->listen) == 0 ||
+                                    (length > 0 && strncasecmp(name, gate->host, length) == 0 &&
+                                     (name[length] == '\0' || name[length] == '.')));
 }
 
 /* The cookie's value as it stands in the header. */
@@ -66,7 +67,8 @@ static bool cookie_is_right(const Gate *gate, const char *header)
     for (const char *at = header; at != NULL && *at != '\0';) {
         at += strspn(at, "; ");
         size_t length = strcspn(at, ";");
-        if (length == name + TOKEN_SIZE && strncmp(at, gate->cookie, name) == 0 && at[name] == '=') {
+        if (length == name + TOKEN_SIZE && strncmp(at, gate->cookie, name) == 0 &&
+            at[name] == '=') {
             char value[TOKEN_SIZE];
             memcpy(value, at + name + 1, TOKEN_SIZE - 1);
             value[TOKEN_SIZE - 1] = '\0';

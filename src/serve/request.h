@@ -16,7 +16,7 @@ typedef struct {
 
 /* A header or parameter that is not there is NULL. */
 typedef struct {
-    const char *method, *path; /* decoded */
+    const char *method, *path;                 /* decoded */
     const char *host, *origin, *site, *cookie; /* Host, Origin, Sec-Fetch-Site, Cookie */
     const char *token;                         /* parameter */
 } Request;

@@ -55,8 +55,8 @@ void server_stop(Server *server)
 #define IDLE 20 /* seconds after which a silent connection ends */
 #define BACKLOG 64
 
-#define POLICY                                                                         \
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "  \
+#define POLICY                                                                        \
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " \
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 struct Server {
@@ -272,9 +272,9 @@ static void make_address(Server *server, int port)
     bool any = strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
     host = any && server->gate.host[0] != '\0' ? server->gate.host : host;
     bool brackets = strchr(host, ':') != NULL;
-    server->address = mem_format("http://%s%s%s:%d/%s%s", brackets ? "[" : "", host,
-                                 brackets ? "]" : "", port,
-                                 server->gate.token[0] != '\0' ? "?token=" : "", server->gate.token);
+    server->address =
+        mem_format("http://%s%s%s:%d/%s%s", brackets ? "[" : "", host, brackets ? "]" : "", port,
+                   server->gate.token[0] != '\0' ? "?token=" : "", server->gate.token);
 }
 
 static void server_free(Server *server)

@@ -104,8 +104,7 @@ void track_add(Track *track, const TrackRow *row)
         thin(track);
     }
     if (whole || track->filled == 1) {
-        track->rows =
-            mem_grow(track->rows, track->count, &track->capacity, sizeof *track->rows);
+        track->rows = mem_grow(track->rows, track->count, &track->capacity, sizeof *track->rows);
         track->rows[track->count++] = *row;
         track->filled = whole ? 1 : 2;
     } else {
@@ -138,7 +137,7 @@ void track_free(Track *track)
 static size_t settled(const Track *track)
 {
     return track->filled < track->lines ? track->count - (track->filled == 1 ? 1 : 2)
-                                          : track->count;
+                                        : track->count;
 }
 
 void track_cursor(const Track *track, char text[TRACK_CURSOR_SIZE])

@@ -15,7 +15,7 @@
 
 /* X(NAME, in JSON): what a row has. The first three say where it is; a line that is added has its
  * loss as its mean. */
-#define TRACK_COLUMNS(X) \
+#define TRACK_COLUMNS(X)  \
     X(STEP, "step")       \
     X(TOKENS, "tokens")   \
     X(SECONDS, "seconds") \
@@ -40,8 +40,8 @@ typedef struct {
 typedef struct {
     TrackRow *rows; /* ascending steps */
     size_t count, capacity;
-    size_t lines;  /* that a pair stands for, 2 or more; 0 in a zeroed track */
-    size_t filled; /* lines of the last pair */
+    size_t lines;   /* that a pair stands for, 2 or more; 0 in a zeroed track */
+    size_t filled;  /* lines of the last pair */
     uint64_t epoch; /* another when rows that were there have changed, but for the last pair */
 } Track;
 

@@ -37,15 +37,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     request.token = next_line(&at);
     const char *ids = next_line(&at), *cursor = next_line(&at);
 
-    Gate open = {.host = "box"}, closed = {.token = TOKEN, .cookie = "pacer-1", .listen = "0.0.0.0"};
+    Gate open = {.host = "box"},
+         closed = {.token = TOKEN, .cookie = "pacer-1", .listen = "0.0.0.0"};
     bool fresh;
     int refused = gate_check(&open, &request, &why, &fresh);
-    PACER_ASSERT(!fresh && (refused == 0 || why != NULL), "refused with %d without a reason", refused);
+    PACER_ASSERT(!fresh && (refused == 0 || why != NULL), "refused with %d without a reason",
+                 refused);
     PACER_ASSERT(refused == 0 || refused == 403 || refused == 405, "status %d", refused);
     if (refused == 0) {
         PACER_ASSERT(strncasecmp(request.host, "localhost", 9) == 0 ||
                          strncmp(request.host, "127.0.0.1", 9) == 0 ||
-                         strncmp(request.host, "[::1]", 5) == 0 || strncmp(request.host, "::1", 3) == 0,
+                         strncmp(request.host, "[::1]", 5) == 0 ||
+                         strncmp(request.host, "::1", 3) == 0,
                      "host %s", request.host);
     }
     bool shown = (request.token != NULL && strcmp(request.token, TOKEN) == 0) ||
@@ -54,7 +57,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     PACER_ASSERT(refused != 0 || shown, "passed without the token");
 
     Route route = route_find(request.path, &rest);
-    PACER_ASSERT(route == ROUTE_ASSET || rest[0] == '\0' || strlen(rest) == ENTRY_ID_SIZE - 1, "%s", rest);
+    PACER_ASSERT(route == ROUTE_ASSET || rest[0] == '\0' || strlen(rest) == ENTRY_ID_SIZE - 1, "%s",
+                 rest);
     PACER_ASSERT(strchr(rest, '/') == NULL, "a path within %s", rest);
     char id[ENTRY_ID_SIZE];
     for (size_t before = SIZE_MAX; next_id(&ids, id, sizeof id);) {
