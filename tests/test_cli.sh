@@ -91,10 +91,10 @@ expect 0 out 'folder of the experiment; without it experiments/NAME' sweep --hel
 model=(model dial layers d-model heads kv-heads head-dim ffn vocab context tied ttt mini-batch ttt-lr norm-eps rope-base
     rope-scaling rope-factor rope-low rope-high rope-context rope-gain norm ffn-kind qkv-bias
     qk-norm window full-every rope-local-base score-scale score-cap post-norm embed-scale logit-cap)
-training=("${model[@]}" data documents end batch accum global-batch batch-ramp ramp-lr seq steps tokens epochs flops minutes branch-at noise-scale seed lr min-lr warmup
-    schedule wsd-decay weight-decay optimizer momentum muon-steps parametrization mup-base mup-base-ffn
-    mup-base-head-dim beta1 beta2 eps clip device dtype attention ttt-keep graph recompute threads
-    memory-limit out resume init log-every eval-every eval-batches save-every save-minutes keep
+training=("${model[@]}" data documents end batch accum global-batch batch-ramp ramp-lr seq steps tokens epochs flops minutes
+    seed lr min-lr warmup schedule wsd-decay weight-decay optimizer momentum muon-steps parametrization mup-base mup-base-ffn
+    mup-base-head-dim beta1 beta2 eps clip noise-scale device dtype attention ttt-keep graph recompute threads
+    memory-limit out resume branch-at init log-every eval-every eval-batches save-every save-minutes keep
     ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout verify-every)
 takes train "${training[@]}" tensorboard expected-tok-s restarts
 takes plan "${training[@]}" link link-us link-gbs per-node node-link recommend hours noise-from

@@ -37,10 +37,10 @@ static RunLength length_of(const char *const *options, int expected)
     return length;
 }
 #define LENGTH(...) length_of((const char *const[]){__VA_ARGS__, NULL}, 0)
-#define REFUSED(text, ...)                                                \
-    do {                                                                  \
-        length_of((const char *const[]){__VA_ARGS__, NULL}, ERR_INPUT);   \
-        assert_non_null(strstr(err_message(), text));                     \
+#define REFUSED(text, ...)                                              \
+    do {                                                                \
+        length_of((const char *const[]){__VA_ARGS__, NULL}, ERR_INPUT); \
+        assert_non_null(strstr(err_message(), text));                   \
     } while (0)
 
 static void test_length__flops_are_rounded_to_updates(void **state)
@@ -57,8 +57,8 @@ static void test_length__flops_are_rounded_to_updates(void **state)
 }
 
 /* The ramp by its definition, update by update. */
-static void check_walk(const RunLength *length, const int64_t *accums, const double *tokens, int marks,
-                       double all)
+static void check_walk(const RunLength *length, const int64_t *accums, const double *tokens,
+                       int marks, double all)
 {
     int64_t step = 0, done = 0, micro = 0;
     int at = 0;
@@ -84,8 +84,8 @@ static void check_walk(const RunLength *length, const int64_t *accums, const dou
 static void test_length__ramps_by_tokens_follow_their_definition(void **state)
 {
     (void)state;
-    RunLength a = LENGTH("batch-ramp", "2@0,4@20%,14@50%", "tokens", "5k", "warmup", "0", "schedule",
-                         "linear");
+    RunLength a = LENGTH("batch-ramp", "2@0,4@20%,14@50%", "tokens", "5k", "warmup", "0",
+                         "schedule", "linear");
     check_walk(&a, (int64_t[]){1, 2, 7}, (double[]){0, 1000, 2500}, 3, 5000);
     RunLength b = LENGTH("batch-ramp", "6@0,2@333,10@33.3%", "tokens", "4001", "warmup", "0",
                          "schedule", "linear");

@@ -16,9 +16,9 @@
     X(SCHEDULE_CONSTANT, "constant")
 
 /* How the learning rate follows a batch that changes along the run (train/length.h). */
-#define RAMP_CHOICES(X)        \
-    X(RAMP_SQRT, "sqrt")       \
-    X(RAMP_LINEAR, "linear")   \
+#define RAMP_CHOICES(X)      \
+    X(RAMP_SQRT, "sqrt")     \
+    X(RAMP_LINEAR, "linear") \
     X(RAMP_SAME, "same")
 
 #define OPTIMIZER_CHOICES(X)    \

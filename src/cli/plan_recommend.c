@@ -250,8 +250,8 @@ static void print_command(const Search *search, const Config *found, double rate
 
 static void print_time(const Config *cfg, const Run *run, double rate)
 {
-    double tokens = run->length.seconds > 0 ? run->length.seconds * rate
-                                             : (double)run->length.total_tokens;
+    double tokens =
+        run->length.seconds > 0 ? run->length.seconds * rate : (double)run->length.total_tokens;
     double allowed = 3600 * cfg->hours;
     char needed[CLOCK_DURATION_SIZE], given[CLOCK_DURATION_SIZE], count[SHOW_COUNT_SIZE];
     printf("Predicted: %s tokens", show_count((uint64_t)tokens, true, count));
@@ -365,8 +365,9 @@ static int limit_by_noise(const Config *cfg, int64_t seq, RecommendLimits *limit
     }
     double update = tokens / (double)seq, rank = update / (double)cfg->ranks;
     int64_t most = rank < 1 ? 1 : rank < 1e6 ? (int64_t)rank : 1000000;
-    escape_printf(stdout, "Noise scale of %s: %.3g tokens, %.3g sequences of %lld: larger updates "
-                          "waste tokens\n",
+    escape_printf(stdout,
+                  "Noise scale of %s: %.3g tokens, %.3g sequences of %lld: larger updates "
+                  "waste tokens\n",
                   dir, tokens, update, (long long)seq);
     int64_t given = limits->global_batch > 0 ? limits->global_batch : limits->batch;
     if (given > most) {

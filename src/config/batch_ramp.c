@@ -76,8 +76,8 @@ int batch_ramp_parse(const char *text, BatchRampMark marks[BATCH_RAMP_MOST], int
         if (before != NULL && mark->tokens < 0 && mark->share == 0) {
             return wrong(whole, "begins @0 like the first");
         }
-        if (known && (mark->tokens < 0 ? mark->share <= before->share
-                                       : mark->tokens <= before->tokens)) {
+        if (known &&
+            (mark->tokens < 0 ? mark->share <= before->share : mark->tokens <= before->tokens)) {
             return wrong(whole, "begins no later than the one before it");
         }
         ++*count;

@@ -108,8 +108,8 @@ static int check_ramp(Config *cfg)
     for (int i = 0; i < 3; i++) {
         const Option *other = config_find(others[i]);
         /* A program passes on every option, also an accum that followed from others. */
-        bool against = kind_of(cfg, other) > ORIGIN_PROGRAM &&
-                       kind_of(cfg, other) >= kind_of(cfg, ramp);
+        bool against =
+            kind_of(cfg, other) > ORIGIN_PROGRAM && kind_of(cfg, other) >= kind_of(cfg, ramp);
         if (answers(cfg, other) && (i == 2 || against)) {
             return source_error(source, ramp->name, " and %s are both given; %s", others[i],
                                 i < 2 ? "the ramp says how large updates are: leave one out"

@@ -181,10 +181,10 @@ typedef struct Config {
     double link_us, link_gbs; /* in place of the link's own; -1: not given */
 
     /* records */
-    char *out;    /* "": made from the model and the run id */
-    char *resume; /* "auto", "never", or a run directory */
+    char *out;         /* "": made from the model and the run id */
+    char *resume;      /* "auto", "never", or a run directory */
     int64_t branch_at; /* update of the checkpoint that resume goes on from; 0: the newest */
-    char *init;   /* what to take the first weights from; "": from the seed */
+    char *init;        /* what to take the first weights from; "": from the seed */
     bool tensorboard;
     int64_t log_every;
     int64_t eval_every, eval_batches; /* eval_every 0: never */

@@ -154,7 +154,8 @@ static const Option options[] = {
      ALSO({KERNEL, "longest sequence; 0: 16,384 tokens on a GPU, 1,024 on a CPU"},
           {BIT(EVAL), "tokens per sequence; 0: the run's"})},
     {"steps", INT(steps, "0", 0, 1e12), GROUP, TRAINING, RECORDED, RESULT | UNSET,
-     "updates to make. Give one of steps, tokens, epochs, flops and minutes; with none, 1000 steps"},
+     "updates to make. Give one of steps, tokens, epochs, flops and minutes; with none, 1000 "
+     "steps"},
     {"tokens", INT(tokens, "0", 0, 1e15), GROUP, TRAINING, RECORDED, RESULT | UNSET,
      "tokens to train on, rounded up to a whole update; instead of steps"},
     {"epochs", REAL(epochs, "0", 0, 1e6), GROUP, TRAINING, RECORDED, RESULT | UNSET,
@@ -322,7 +323,8 @@ static const Option options[] = {
      "directory to go on from. Other options than before are refused where that would be another "
      "training (model, data, seed), else recorded"},
     {"branch-at", INT(branch_at, "0", 0, 1e12), GROUP, TRAINING, RECORDED, RESULT | UNSET | LATER,
-     "with --resume DIR: go on from the checkpoint of this update, which --save-every with --keep 0 "
+     "with --resume DIR: go on from the checkpoint of this update, which --save-every with --keep "
+     "0 "
      "has kept. steps, tokens, epochs and flops then count from there; the schedule runs from "
      "update 0"},
     {"init", TEXT(init, "", "MODEL"), GROUP, TRAINING, REFUSED, RESULT | LATER,

@@ -15,7 +15,8 @@
 
 static const CheckRow rows[] = {
     /* The summary against itself and the configuration. */
-    {"tokens", CHECK_COUNTED, "tokens = steps x batch x accum x seq x ranks, or the sum over a ramp"},
+    {"tokens", CHECK_COUNTED,
+     "tokens = steps x batch x accum x seq x ranks, or the sum over a ramp"},
     {"throughput", CHECK_COUNTED, "tok_s x train_s = tokens of that time, within 1 %"},
     {"first_loss", CHECK_UNUSUAL, "first loss = ln(vocabulary), within 10 %"},
     {"phases", CHECK_COUNTED,
@@ -309,12 +310,11 @@ void checks_run(const Summary *s, const CheckInput *in, Checks *checks)
 {
     Value steps = {s->steps.known, s->steps.number - (double)in->steps_before}; /* of the session */
     double update = (double)in->batch * (double)in->accum * (double)in->seq * (double)in->ranks;
-    Value tokens = {steps.known && in->seq > 0,
-                    (double)in->tokens_before + steps.number * update};
+    Value tokens = {steps.known && in->seq > 0, (double)in->tokens_before + steps.number * update};
     Value updates = steps; /* of the first size */
     if (in->ramp) {
-        tokens = (Value){in->timed_tokens.known,
-                         (double)in->tokens_before + in->timed_tokens.number};
+        tokens =
+            (Value){in->timed_tokens.known, (double)in->tokens_before + in->timed_tokens.number};
         updates = (Value){in->timed_tokens.known && update > 0, in->timed_tokens.number / update};
     }
     *checks = (Checks){0};

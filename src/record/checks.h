@@ -142,9 +142,9 @@ typedef struct {
 typedef struct {
     const CheckRamp *ramp; /* of the last session, the first row where it begins */
     size_t ramp_rows;      /* 0: none */
-    const double *starts; /* ascending; where each session after the first begins */
-    size_t sessions;      /* how many of them */
-    Value per_step;       /* tokens of one step of the last session */
+    const double *starts;  /* ascending; where each session after the first begins */
+    size_t sessions;       /* how many of them */
+    Value per_step;        /* tokens of one step of the last session */
     /* Under way. */
     size_t session;
     bool anchored;

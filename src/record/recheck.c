@@ -36,7 +36,7 @@ typedef struct {
     Value per_step;   /* tokens of one step of one rank in the last session */
     CheckRamp *ramp;  /* of the last session */
     size_t ramp_rows;
-    double *starts;   /* where the sessions after the first began, ascending */
+    double *starts; /* where the sessions after the first began, ascending */
     size_t sessions;
     const cJSON *stored;  /* in the file: the verdicts of the run itself; NULL: none */
     char started_from[8]; /* --init, as much of it as tells that there is one */
@@ -274,9 +274,8 @@ static void settle_input(RunFile *run, const CheckLines *lines)
     Summary *s = &run->summary;
     in->first_loss = run->started_from[0] == '\0' ? lines->first_loss : (Value){0};
     if (s->steps.known && run->ramp_rows > 0) {
-        in->timed_tokens =
-            value_of(check_ramp_tokens(run->ramp, run->ramp_rows, s->steps.number) -
-                     run->ramp[0].tokens);
+        in->timed_tokens = value_of(check_ramp_tokens(run->ramp, run->ramp_rows, s->steps.number) -
+                                    run->ramp[0].tokens);
     } else if (s->steps.known && lines->per_step.known) {
         in->timed_tokens =
             value_of((s->steps.number - (double)in->steps_before) * lines->per_step.number);

@@ -50,8 +50,8 @@ void record_close(Record *record); /* frees; NULL is fine; the status stays what
 typedef struct {
     int64_t step, tokens; /* since the beginning of the run */
     Value loss, lr, grad_norm, tok_s, ms;
-    Value peak_bytes; /* so far, where the model is computed */
-    int64_t left_out; /* of the tokens: those that did not count in the loss */
+    Value peak_bytes;               /* so far, where the model is computed */
+    int64_t left_out;               /* of the tokens: those that did not count in the loss */
     Value noise_scale, noise_error; /* in sequences */
     Value noise_tokens;             /* the scale in tokens */
 } RecordStep;

@@ -26,9 +26,9 @@
     X(step_p50_ms)     /* quantiles of the steps' lengths, of this process */   \
     X(step_p95_ms)                                                              \
     X(step_max_ms)                                                              \
-    X(timer_overhead) /* share of wall_s that timing itself took */            \
-    X(noise_scale)    /* --noise-scale: of the last updates, in sequences */   \
-    X(noise_error)    /* one standard error of it */                           \
+    X(timer_overhead) /* share of wall_s that timing itself took */             \
+    X(noise_scale)    /* --noise-scale: of the last updates, in sequences */    \
+    X(noise_error)    /* one standard error of it */                            \
     X(noise_tokens)   /* noise_scale in tokens */
 
 typedef struct {

@@ -110,12 +110,13 @@ static char *text_of(Estimate estimate, const char *format)
     char mean[32], half[32];
     snprintf(mean, sizeof mean, format, estimate.mean);
     snprintf(half, sizeof half, "%.4f", estimate.half);
-    return estimate.count == 0       ? mem_strdup("-")
+    return estimate.count == 0    ? mem_strdup("-")
            : isnan(estimate.half) ? mem_strdup(mean)
                                   : mem_format("%s ± %s", mean, half);
 }
 
-static void put_point(Table *table, const BranchRow *rows, int count, double tolerance, double noise)
+static void put_point(Table *table, const BranchRow *rows, int count, double tolerance,
+                      double noise)
 {
     BranchLimit limit = branch_limit(rows, count, tolerance);
     for (int i = 0; i < count; i++) {
@@ -141,12 +142,12 @@ static void put_point(Table *table, const BranchRow *rows, int count, double tol
     if (!isnan(noise)) {
         snprintf(scale, sizeof scale, " The noise scale there was %.3g sequences.", noise);
     }
-    table_add_note(table, mem_format("At update %.0f the largest batch without loss is %.0f "
-                                     "sequences%s%s, at a tolerance of %g nats and equal tokens.%s",
-                                     limit.at, limit.batch,
-                                     limit.batch == rows[count - 1].batch ? ", the largest tried"
-                                                                          : "",
-                                     sure, tolerance, scale));
+    table_add_note(table,
+                   mem_format("At update %.0f the largest batch without loss is %.0f "
+                              "sequences%s%s, at a tolerance of %g nats and equal tokens.%s",
+                              limit.at, limit.batch,
+                              limit.batch == rows[count - 1].batch ? ", the largest tried" : "",
+                              sure, tolerance, scale));
 }
 
 bool branches_table(const Results *results, Table *table)
@@ -161,9 +162,8 @@ bool branches_table(const Results *results, Table *table)
         double at = run != NULL ? result_setting_number(run, "branch-at") : NAN;
         double batch = run != NULL ? batch_of(results, run) : NAN;
         if (!isnan(at) && !isnan(batch)) {
-            rows[count++] = (BranchRow){.at = at,
-                                        .batch = batch,
-                                        .tokens = batch * result_setting_number(run, "seq")};
+            rows[count++] = (BranchRow){
+                .at = at, .batch = batch, .tokens = batch * result_setting_number(run, "seq")};
         }
     }
     qsort(rows, (size_t)count, sizeof *rows, by_place);

@@ -29,7 +29,7 @@ typedef struct {
 
 typedef struct {
     CurveLine train, validation;
-    CurveLine noise; /* not losses: the noise scale, in sequences */
+    CurveLine noise;  /* not losses: the noise scale, in sequences */
     CurveMark *marks; /* of the lines of steps */
     size_t mark_count;
     CurveThinning mark_thinning;

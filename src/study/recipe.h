@@ -52,9 +52,10 @@ typedef struct {
     int lr_rule;  /* LrRule */
     double lr_at; /* global batch at which lr stands as it is given */
     LrProbe probe;
-    SettingList trunk; /* options of the run that the runs branch from, over base; none: no branches */
-    char **trunk_runs; /* by repeat: its run directory; NULL: none yet */
-    Value tolerance;   /* nats of loss that a larger batch may cost */
+    SettingList
+        trunk; /* options of the run that the runs branch from, over base; none: no branches */
+    char **trunk_runs;      /* by repeat: its run directory; NULL: none yet */
+    Value tolerance;        /* nats of loss that a larger batch may cost */
     unsigned peers;         /* programs to run beside pacer: bit i is peer_name(i) */
     int drop_checkpoints;   /* of runs that are done: 0 or 1 */
     cJSON *tables, *charts; /* arrays, as experiment.json has them */

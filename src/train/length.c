@@ -62,8 +62,8 @@ static bool find_end(const Config *cfg, LengthUnits units, int64_t micro_tokens,
     if (cfg->tokens > 0) {
         *end = (End){(double)cfg->tokens / (double)micro_tokens, ceil};
     } else if (cfg->epochs > 0) {
-        *end = (End){cfg->epochs * (double)units.tokens_per_epoch / (double)micro_tokens,
-                     round_down};
+        *end =
+            (End){cfg->epochs * (double)units.tokens_per_epoch / (double)micro_tokens, round_down};
     } else if (cfg->flops > 0) {
         *end = (End){cfg->flops / units.flops_micro, round};
     } else {

@@ -255,8 +255,8 @@ typedef struct {
 
 /* What ranks have to say to each other after a step: whether their weights are still the same,
  * whether one of them was told to stop, whether the first one is about to write, how much of the
- * time is used, and whether it is time for a checkpoint, by the first rank's clock: that is made a step late, so that all ranks
- * make it after the same step. */
+ * time is used, and whether it is time for a checkpoint, by the first rank's clock: that is made a
+ * step late, so that all ranks make it after the same step. */
 static int meet(Session *s, StepNews *news)
 {
     double minutes = s->run.cfg->save_minutes;
@@ -440,8 +440,8 @@ static void announce(const Session *s)
     }
     log_info("%s of %lld tokens (batch %lld x accum %lld x seq %lld)%s%s; memory %.1f MiB; "
              "%.3g FLOP per token; %s",
-             updates, (long long)run->tokens_per_update,
-             (long long)run->setup.batch, (long long)run->setup.accum, (long long)run->setup.seq,
+             updates, (long long)run->tokens_per_update, (long long)run->setup.batch,
+             (long long)run->setup.accum, (long long)run->setup.seq,
              run->length.ramp.count > 1 ? " at first, then --batch-ramp " : "",
              run->length.ramp.count > 1 ? run->cfg->batch_ramp : "",
              (double)run->plan.total / (1024.0 * 1024.0),

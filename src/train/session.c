@@ -117,7 +117,8 @@ static int choose_checkpoint(Session *s, char **checkpoint)
     const char *resume = s->run.cfg->resume;
     *checkpoint = NULL;
     bool here = io_has(s->dir, "ckpt/latest");
-    if (s->run.cfg->branch_at > 0 && (strcmp(resume, "auto") == 0 || strcmp(resume, "never") == 0)) {
+    if (s->run.cfg->branch_at > 0 &&
+        (strcmp(resume, "auto") == 0 || strcmp(resume, "never") == 0)) {
         return err_set(ERR_INPUT, "--branch-at: give --resume DIR, the run that is left");
     }
     if (strcmp(resume, "never") == 0) {
@@ -131,8 +132,7 @@ static int choose_checkpoint(Session *s, char **checkpoint)
         return here ? checkpoint_find(s->dir, checkpoint) : 0;
     }
     if (s->run.cfg->branch_at > 0) {
-        *checkpoint =
-            mem_format("%s/ckpt/step-%lld", resume, (long long)s->run.cfg->branch_at);
+        *checkpoint = mem_format("%s/ckpt/step-%lld", resume, (long long)s->run.cfg->branch_at);
         return io_has(*checkpoint, "state.json")
                    ? 0
                    : err_set(ERR_INPUT,

@@ -108,8 +108,8 @@ static inline int64_t session_tokens(const Session *session)
 static inline double session_flops(const Session *session)
 {
     const Run *run = &session->run;
-    return run->plan.flops_update * ((double)session_tokens(session) /
-                                     (double)run->tokens_per_update);
+    return run->plan.flops_update *
+           ((double)session_tokens(session) / (double)run->tokens_per_update);
 }
 
 /* Updates of the whole run; by the clock as many as are expected now, 0: nobody knows. */

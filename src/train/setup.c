@@ -411,18 +411,17 @@ static int plan_length(Run *run)
     const TrainerSetup *s = &run->setup;
     trainer_plan(s, run->backend, &run->plan);
     if (run->plan.total > INT64_MAX) {
-        return err_set(
-            ERR_INPUT,
-            "--layers %lld x --d-model %lld x --ffn %lld with --batch %lld x --seq %lld "
-            "needs more than 2^63 bytes, which cannot be planned: take less of one",
-            (long long)s->spec.layers, (long long)s->spec.width, (long long)s->spec.ffn,
-            (long long)s->batch, (long long)s->seq);
+        return err_set(ERR_INPUT,
+                       "--layers %lld x --d-model %lld x --ffn %lld with --batch %lld x --seq %lld "
+                       "needs more than 2^63 bytes, which cannot be planned: take less of one",
+                       (long long)s->spec.layers, (long long)s->spec.width, (long long)s->spec.ffn,
+                       (long long)s->batch, (long long)s->seq);
     }
     LengthUnits units = {.batch = s->batch,
                          .seq = s->seq,
                          .tokens_per_epoch = run->tokens_per_epoch,
-                         .flops_micro = run->plan.flops_update / (double)s->accum *
-                                        (double)run->cfg->ranks};
+                         .flops_micro =
+                             run->plan.flops_update / (double)s->accum * (double)run->cfg->ranks};
     int code = length_count(&run->length, run->cfg, units);
     run->total_steps = run->length.total_steps;
     if (code == 0 && run->length.ramp.count > 1 && s->dtype == DT_E4M3) {

@@ -18,7 +18,7 @@ typedef struct {
     TrainPlan plan;
     int64_t tokens_per_update; /* of the first one, where they change */
     int64_t total_steps;       /* LENGTH_OPEN: the clock will tell */
-    int64_t tokens_per_epoch; /* of a pass over the training data; 0: there is none */
+    int64_t tokens_per_epoch;  /* of a pass over the training data; 0: there is none */
     RunLength length;
     int local_ranks; /* on this host: they share its memory and cores */
     size_t program;  /* bytes of the process beside the plan's: see run_program */

@@ -321,8 +321,8 @@ int64_t trainer_largest_batch(const TrainerSetup *setup, Backend *backend, size_
 static void make_stamps(Trainer *t)
 {
     free(t->fetched_stamps);
-    t->fetched_stamps = mem_zalloc((size_t)(t->setup.accum * STAMP_MICRO + STAMP_TAIL),
-                                   sizeof *t->fetched_stamps);
+    t->fetched_stamps =
+        mem_zalloc((size_t)(t->setup.accum * STAMP_MICRO + STAMP_TAIL), sizeof *t->fetched_stamps);
 }
 
 int trainer_open(Trainer *t, const TrainerSetup *setup, Backend *backend, const TrainPlan *plan)

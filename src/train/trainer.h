@@ -99,9 +99,9 @@ typedef struct {
     Tensor results;             /* what is fetched of an update: the next ones, side by side */
     Tensor sums;                /* (FETCH_SUMS) acc: loss, and optimizer.left_out */
     Tensor loss; /* (1) acc: sum over the update so far, by its tokens whether or not they count */
-    Tensor own_loss;         /* (1) acc: of this rank's own sequences; see trainer_step */
-    /* (1) acc, with setup.noise: squared norm of the gradient that the first micro-step of an update
-     * has added to it; summed over ranks. */
+    Tensor own_loss; /* (1) acc: of this rank's own sequences; see trainer_step */
+    /* (1) acc, with setup.noise: squared norm of what the first micro-step has added to the
+     * update's gradient; summed over ranks. */
     Tensor piece_sq;
     int64_t left_out;        /* own tokens of the update so far that do not count, */
     int64_t left_out_sent;   /* as the backend last got it, */

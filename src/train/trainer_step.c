@@ -400,8 +400,7 @@ void trainer_fetch(Trainer *t, double *loss, double *grad_norm)
     t->fetched_own_loss = mean * widen(raw, FETCH_OWN_LOSS, acc);
     double ranks = t->setup.ddp.ranks > 1 ? t->setup.ddp.ranks : 1;
     double pieces = ranks * (double)t->setup.accum;
-    t->fetched_piece_sq =
-        mean * mean * pieces * pieces / ranks * widen(raw, FETCH_PIECE_SQ, acc);
+    t->fetched_piece_sq = mean * mean * pieces * pieces / ranks * widen(raw, FETCH_PIECE_SQ, acc);
     t->fetched_counted = tokens - left_out;
 }
 
