@@ -25,7 +25,7 @@ mkdir runs
 : >recipe.yaml
 completes 'generate' g
 completes 'train' tr
-completes 'data demo' d
+completes 'data demo duel' d
 completes 'info prepare stories' data ''
 completes 'decode' tokenizer d
 completes 'ops' bench o

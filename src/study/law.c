@@ -53,8 +53,7 @@ int law_make_axis(Recipe *recipe)
         char text[32];
         point_at(recipe->law, i, &dial, &flops);
         if (dial != floor(dial) || dial > 1000) {
-            return err_set(ERR_INPUT, "%s: law: a dial is a whole number, 1 to 1000",
-                           recipe->path);
+            return err_set(ERR_INPUT, "%s: law: a dial is a whole number, 1 to 1000", recipe->path);
         }
         snprintf(text, sizeof text, "%.0f", dial);
         setting_add(&axis->options[0], "dial", text, 0);

@@ -388,11 +388,10 @@ static int put_largest(RecipeReader *reader, const RecipeKey *key, yaml_node_t *
 
 static int read_law(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
 {
-    static const RecipeKey keys[] = {
-        {.name = "dials", .read = put_numbers, .needed = true},
-        {.name = "budgets", .read = put_numbers, .needed = true},
-        {.name = "largest", .read = put_largest},
-        {.name = NULL}};
+    static const RecipeKey keys[] = {{.name = "dials", .read = put_numbers, .needed = true},
+                                     {.name = "budgets", .read = put_numbers, .needed = true},
+                                     {.name = "largest", .read = put_largest},
+                                     {.name = NULL}};
     Recipe *recipe = into;
     cJSON_Delete(recipe->law);
     recipe->law = json_object();
