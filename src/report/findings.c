@@ -386,8 +386,6 @@ void findings_make(const Results *results, Findings *findings)
         Rule *make;
         bool all; /* about every run; else about those that pacer made itself */
     } rules[] = {
-        {rule_duel, true},
-        {rule_law, true},
         {rule_fastest, false},      {rule_peers, true},          {rule_diminishing_returns, false},
         {rule_memory, false},       {rule_communication, false}, {rule_overlap, false},
         {rule_amdahl, false},       {rule_batch_quality, false}, {rule_gap, false},
@@ -399,6 +397,8 @@ void findings_make(const Results *results, Findings *findings)
     };
     *findings = (Findings){0};
     Results own = results_own(results);
+    rule_duel(results, findings); /* what the experiment was made for comes first */
+    rule_law(results, findings);
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         int before = findings->count;
         rules[i].make(rules[i].all ? results : &own, findings);
