@@ -57,7 +57,7 @@ takes() {
 }
 
 commands=(train plan models 'tokenizer train' 'tokenizer encode' 'tokenizer decode' 'tokenizer info'
-    'data prepare' 'data info' 'data stories' 'bench step' 'bench ops' 'bench attention' profile check sweep watch
+    'data prepare' 'data info' 'data stories' 'bench step' 'bench ops' 'bench attention' profile check sweep duel watch
     generate eval export import completion demo)
 
 expect 0 out 'Usage: pacer COMMAND' help
@@ -119,6 +119,7 @@ takes 'bench attention' heads kv-heads head-dim batch seq seed device dtype thre
 takes profile "${step[@]}" ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout out repeats warm
 takes check map
 takes sweep smoke dry-run jobs out
+takes duel dry-run jobs out json error margin min-pairs max-pairs
 takes watch every once
 takes generate seed device dtype threads tokenizer json prompt max-tokens samples temperature top-k top-p stop stream cache
 takes eval data documents batch seq device dtype threads memory-limit ranks oversubscribe comm-timeout "${text[@]}" tokenizer end json \

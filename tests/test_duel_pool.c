@@ -116,8 +116,8 @@ static void test_duel_pool__planted_difference(void **state)
     Estimate of[2] = {estimate_of(losses[0], seeds), estimate_of(losses[1], seeds)};
     printf("%d seeds: A %.4f, B %.4f +- %.4f\n", seeds, of[0].mean, of[1].mean, of[1].half);
     SequentialTest test = sequential_test(0.05, 0.01, 3, MOST);
-    static const char *const names[] = {[OTHER_SEEDS] = "seeds of their own",
-                                        [SAME_SEEDS] = "the same seeds"};
+    static const char *const names[] = {
+        [OTHER_SEEDS] = "seeds of their own", [SAME_SEEDS] = "the same seeds"};
     for (Pairing pairing = OTHER_SEEDS; pairing <= SAME_SEEDS; pairing++) {
         Tally found = tally(&test, pairing, DUELS);
         double power = found.share[SEQUENTIAL_HIGHER];

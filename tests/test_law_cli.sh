@@ -8,6 +8,8 @@ expect 0 "$((2 * 10000 * 256 + 4 * (4 * 256 * 256 + 3 * 256 * 704 + 2 * 256) + 2
 expect 0 "$((50257 * 128 + 1024 * 128 + 2 * (12 * 128 * 128 + 13 * 128) + 2 * 128)) parameters" plan --model gpt2-124m --dial 2
 # What is given by itself stands.
 expect 0 "$((2 * 10000 * 256 + 2 * (4 * 256 * 256 + 3 * 256 * 704 + 2 * 256) + 256)) parameters" plan --model llama-22m --dial 4 --layers 2
+# Heads of another width: d-model 48, feed-forward 128.
+expect 0 "$((2 * 10000 * 48 + 3 * (4 * 48 * 48 + 3 * 48 * 128 + 2 * 48) + 48)) parameters" plan --model llama-22m --dial 3 --head-dim 16
 
 recipe() { # LAW, then more keys on stdin
     cat <<YAML

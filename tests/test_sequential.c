@@ -51,8 +51,8 @@ static void draw_laplace(uint64_t index, double *out, int count)
 {
     for (int i = 0; i < count; i++) {
         uint64_t at = (index * MOST + (uint64_t)i) * 2;
-        out[i] = (log(1 - rng_uniform(SEED, 3, at)) - log(1 - rng_uniform(SEED, 3, at + 1))) /
-                 sqrt(2);
+        out[i] =
+            (log(1 - rng_uniform(SEED, 3, at)) - log(1 - rng_uniform(SEED, 3, at + 1))) / sqrt(2);
     }
 }
 

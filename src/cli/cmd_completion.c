@@ -28,9 +28,9 @@ static void add_word(Expectation *expected, const char *word, size_t length)
  * letters it is a word to type; of the others, those for a place on disk. */
 static Expectation expectation_from(const char *metavar)
 {
-    static const char *const places[] = {"PATH",  "FILE",      "DIR",   "DATA", "MODEL",
-                                         "RUN",   "FOLDER",    "INPUT", "TEXT", "RECIPE",
-                                         "OTHER", "TOKENIZER", NULL};
+    static const char *const places[] = {"PATH", "FILE",   "DIR",   "DATA",      "MODEL",
+                                         "RUN",  "FOLDER", "INPUT", "TEXT",      "RECIPE",
+                                         "A",    "B",      "OTHER", "TOKENIZER", NULL};
     Expectation expected = {.files = false};
     while (*metavar != '\0') {
         size_t length = strcspn(metavar, " |[].");

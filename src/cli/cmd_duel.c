@@ -33,8 +33,8 @@ static void print_plan(const Experiment *e, const DuelPlan *plan)
     for (int side = 0; side < 2; side++) {
         const ExperimentRun *run = &e->runs[side];
         char steps[SHOW_COUNT_SIZE], tokens[SHOW_COUNT_SIZE], time[CLOCK_DURATION_SIZE];
-        escape_printf(stdout, "%s: %s steps, %s tokens, %.1f MiB, predicted %s a run\n",
-                      run->label, show_count((uint64_t)run->plan.steps, true, steps),
+        escape_printf(stdout, "%s: %s steps, %s tokens, %.1f MiB, predicted %s a run\n", run->label,
+                      show_count((uint64_t)run->plan.steps, true, steps),
                       show_count((uint64_t)run->plan.tokens, true, tokens),
                       run->plan.bytes.number / (1024.0 * 1024.0),
                       run->plan.seconds.known ? clock_duration(run->plan.seconds.number, time)
@@ -149,10 +149,12 @@ static int run_duel(const Config *cfg, Experiment *e, const DuelPlan *plan, Duel
 int cmd_duel(Config *cfg)
 {
     if (comm_is_launched()) {
-        return err_set(ERR_INPUT, "a duel starts its ranks itself: start it without mpirun or srun");
+        return err_set(ERR_INPUT,
+                       "a duel starts its ranks itself: start it without mpirun or srun");
     }
     if (cfg->jobs > omp_get_num_procs()) {
-        return err_set(ERR_INPUT, "--jobs %lld: pacer may use %d processors here; give at most that",
+        return err_set(ERR_INPUT,
+                       "--jobs %lld: pacer may use %d processors here; give at most that",
                        (long long)cfg->jobs, omp_get_num_procs());
     }
     if (cfg->min_pairs > cfg->max_pairs) {

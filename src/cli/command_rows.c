@@ -165,7 +165,8 @@ const CommandRow command_rows[COMMAND_COUNT] = {
         {cmd_duel, "is B better than A, or was it the seed: a test of two configurations", " A B",
          "Trains A and B in pairs, both runs of a pair with the same seed, and looks at the "
          "differences of their final validation losses after every pair from --min-pairs on. It "
-         "ends as soon as the interval of the mean difference excludes 0 (B is better, or worse) or "
+         "ends as soon as the interval of the mean difference excludes 0 (B is better, or worse) "
+         "or "
          "lies within --margin of 0 (no difference that matters), and after --max-pairs as "
          "undecided. The interval holds at all looks together: --error is the rate of wrong "
          "verdicts of the whole duel. A and B are YAML files of train's options, or options on one "

@@ -1,8 +1,8 @@
 #pragma once
 /* The commands. Each takes the parsed options and the arguments that are no options (as many as its
  * row below allows), and returns 0 or an ErrCode with its message set; main prints the message
- * and turns the code into the exit status. A positive number is an exit status of the command's own:
- * an answer, not a failure. */
+ * and turns the code into the exit status. A positive number is an exit status of the command's
+ * own: an answer, not a failure. */
 #include "config/config.h"
 
 #include <stdio.h>

@@ -103,9 +103,9 @@ static const Option options[] = {
     {"model", TEXT(model, "tiny", "NAME"), GROUP, STEP | MACHINE, REFUSED, RESULT,
      "preset; `pacer models` lists them"},
     {"dial", INT(dial, "0", 0, 1000), GROUP, STEP | MACHINE, RECORDED, RESULT | LATER,
-     "one number for the size of a model: D layers of width 64 D with D heads, and a feed-forward of "
-     "8/3 of the width (4 times, where it has no gate) in multiples of 64; what is given by itself "
-     "stands. 0: the preset's"},
+     "one number for the size of a model: D layers with D heads of 64, or of --head-dim; d-model "
+     "is D of these, ffn 8/3 of that (4 times, where it has no gate) in multiples of a head; what "
+     "is given by itself stands. 0: the preset's"},
     MODEL_FIELDS(ROW, NO_ROW)
 #undef GROUP
 

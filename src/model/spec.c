@@ -320,7 +320,7 @@ static void fill(int64_t *field, int64_t value)
     *field = *field != 0 ? *field : value;
 }
 
-#define DIAL_WIDTH 64 /* of a head, and what widths are multiples of */
+#define DIAL_HEAD 64 /* width of a head unless given, which suits the kernels of a GPU */
 
 void spec_dial(const char *name, int64_t dial, SpecOverrides *o)
 {
@@ -329,11 +329,12 @@ void spec_dial(const char *name, int64_t dial, SpecOverrides *o)
         return;
     }
     bool gated = preset->ffn_kind == FFN_SWIGLU || preset->ffn_kind == FFN_GEGLU;
+    int64_t head = o->head_dim != 0 ? o->head_dim : DIAL_HEAD;
     fill(&o->layers, dial);
     fill(&o->heads, dial);
-    fill(&o->width, dial * DIAL_WIDTH);
+    fill(&o->width, dial * head);
     int64_t ffn = gated ? (8 * o->width + 2) / 3 : 4 * o->width;
-    fill(&o->ffn, (ffn + DIAL_WIDTH - 1) / DIAL_WIDTH * DIAL_WIDTH);
+    fill(&o->ffn, (ffn + head - 1) / head * head);
 }
 
 int spec_resolve(const char *name, const SpecOverrides *o, int64_t data_vocab, ModelSpec *out)

@@ -154,8 +154,8 @@ char *duel_caution(const Duel *duel)
             page_put(&text,
                      "%s%c diverged in %d of %d runs; each counts with the loss of a model that "
                      "knows nothing, ln(vocabulary)",
-                     text.size > 0 ? ". " : "", "AB"[side], duel->diverged[side],
-                     duel->look.count);
+                     text.size > 0 ? ". " : "", "AB"[side], duel -> diverged[side],
+                     duel -> look.count);
         }
     }
     if (isfinite(duel->tokens[0]) && isfinite(duel->tokens[1]) &&
@@ -220,8 +220,7 @@ cJSON *duel_json(const Results *results, const Duel *duel)
 void duel_table(const Duel *duel, Table *table)
 {
     table->title = mem_strdup("Pairs of the duel");
-    static const char *const heads[] = {"Pair",        "A",   "B",   "B - A",
-                                        "B - A so far", "low", "high"};
+    static const char *const heads[] = {"Pair", "A", "B", "B - A", "B - A so far", "low", "high"};
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
         table_add_column(table, heads[i], true);
     }
@@ -241,7 +240,7 @@ void duel_table(const Duel *duel, Table *table)
         table_add_cell(table, isnan(look.high) ? mem_strdup("-") : mem_format("%+.4f", look.high));
     }
     for (int side = 0; side < 2; side++) {
-        table_add_note(table, mem_format("%c: %s", "AB"[side], duel->labels[side]));
+        table_add_note(table, mem_format("%c: %s", "AB"[side], duel -> labels[side]));
     }
     table_add_note(table,
                    mem_format("Validation losses in nats; intervals that hold at all looks "

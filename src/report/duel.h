@@ -15,8 +15,8 @@ typedef struct {
     SequentialTest test;
     SequentialLook look; /* of B less A, in nats: the first that decides, else the last */
     DuelPair pairs[SEQUENTIAL_MOST];
-    int count;       /* of pairs with an outcome, from the first repeat on */
-    int diverged[2]; /* runs of those that the look counts */
+    int count;             /* of pairs with an outcome, from the first repeat on */
+    int diverged[2];       /* runs of those that the look counts */
     const char *labels[2]; /* what A and B differ in; they live in the results */
     double tokens[2];      /* that a run of each trains on; NAN: unknown */
 } Duel;

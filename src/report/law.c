@@ -17,7 +17,7 @@
 #define TUNING 1.345         /* 95 % of the efficiency of least squares for normal noise */
 #define LEAST_POWER 0.01
 #define MOST_POWER 4.0
-#define FALL 8.0             /* E, A and B below exp(-FALL) of the least loss count as 0 */
+#define FALL 8.0 /* E, A and B below exp(-FALL) of the least loss count as 0 */
 
 /* --- what is minimised --- */
 
@@ -163,8 +163,8 @@ static Place search(const Problem *p)
     for (int i = 0; i < 81; i++) {
         double floor = floors[i % 3], share = shares[i / 3 % 3];
         Place place = {{p->z_least + log(floor), p->z_least + log((1.05 - floor) * share),
-                        p->z_least + log((1.05 - floor) * (1 - share)),
-                        log(powers[i / 9 % 3]), log(powers[i / 27])}};
+                        p->z_least + log((1.05 - floor) * (1 - share)), log(powers[i / 9 % 3]),
+                        log(powers[i / 27])}};
         double cost = descend(p, &place);
         if (cost < least) {
             least = cost;

@@ -30,12 +30,11 @@ static bool is_largest(const Result *run)
 
 static bool point_of(const Result *run, LawPoint *point)
 {
-    *point = (LawPoint){json_number(run->run, "model.parameters"),
-                        json_number(run->run, "summary.tokens"),
-                        json_number(run->run, "summary.val_loss"),
-                        json_number(run->run, "model.flops_update") *
-                            json_number(run->run, "summary.steps") *
-                            result_setting_number(run, "ranks")};
+    *point = (LawPoint){
+        json_number(run->run, "model.parameters"), json_number(run->run, "summary.tokens"),
+        json_number(run->run, "summary.val_loss"),
+        json_number(run->run, "model.flops_update") * json_number(run->run, "summary.steps") *
+            result_setting_number(run, "ranks")};
     return run->state == RUN_DONE && point->parameters > 0 && point->tokens > 0 &&
            point->loss > 0 && point->flops > 0;
 }
@@ -158,7 +157,8 @@ static void add_estimate(Table *table, const char *format, LawEstimate estimate)
     double values[] = {estimate.value, estimate.low, estimate.high};
     for (int i = 0; i < 3; i++) {
         char text[64];
-        snprintf(text, sizeof text, format, values[i]); // NOLINT(clang-diagnostic-format-nonliteral)
+        snprintf(text, sizeof text, format,
+                 values[i]); // NOLINT(clang-diagnostic-format-nonliteral)
         table_add_cell(table, mem_strdup(text));
     }
 }
@@ -213,9 +213,10 @@ static void sizes_table(const Results *results, const Fitted *f, Table *table)
     if (largest > 0) {
         add_size(f, largest, table);
     }
-    table_add_note(table, mem_format("Sizes of %.3g to %.3g parameters were tried; what lies outside "
-                                     "is an extrapolation.",
-                                     f->fit.sizes[0], f->fit.sizes[1]));
+    table_add_note(table,
+                   mem_format("Sizes of %.3g to %.3g parameters were tried; what lies outside "
+                              "is an extrapolation.",
+                              f->fit.sizes[0], f->fit.sizes[1]));
 }
 
 static cJSON *load_prediction(const Results *results)
@@ -261,11 +262,11 @@ static void prediction_table(const Results *results, const Fitted *f, const cJSO
     table_add_cell(table, mem_format("%.0f", json_number(tree, "tokens")));
     add_estimate(table, "%.4f", loss);
     table_add_cell(table, isnan(came) ? mem_strdup("-") : mem_format("%.4f", came));
-    table_add_note(table, mem_format("Written down at %s, before the run, from %.0f runs (digest "
-                                     "%s).",
-                                     json_text_or(tree, "written", "?"),
-                                     json_number(tree, "points"),
-                                     json_text_or(tree, "digest", "?")));
+    table_add_note(table,
+                   mem_format("Written down at %s, before the run, from %.0f runs (digest "
+                              "%s).",
+                              json_text_or(tree, "written", "?"), json_number(tree, "points"),
+                              json_text_or(tree, "digest", "?")));
     if (json_is_true(tree, "run_was_begun")) {
         table_add_note(table, mem_strdup("The run had been begun by then: this is no prediction."));
     }

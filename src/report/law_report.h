@@ -20,6 +20,6 @@ int law_register(const Results *results, const LawTarget *target, char **text);
 
 #define LAW_TABLES 3
 
-/* Tables of the law's terms, of best sizes, and of the prediction beside what came, into zeroed ones;
- * returns how many. *problem says why there is no law (caller frees), or is NULL. */
+/* Tables of the law's terms, of best sizes, and of the prediction beside what came, into zeroed
+ * ones; returns how many. *problem says why there is no law (caller frees), or is NULL. */
 int law_tables(const Results *results, Table tables[LAW_TABLES], char **problem);

@@ -15,9 +15,9 @@
 #include <math.h>
 #include <stddef.h>
 
-#define GRID 100   /* cells of [0, bound], in which stay is taken as linear in asin(u) */
-#define PIECE 0.4  /* radians of one Gauss-Legendre rule */
-#define REACH 9.0  /* standard deviations of theta beyond which there is nothing */
+#define GRID 100  /* cells of [0, bound], in which stay is taken as linear in asin(u) */
+#define PIECE 0.4 /* radians of one Gauss-Legendre rule */
+#define REACH 9.0 /* standard deviations of theta beyond which there is nothing */
 
 /* stay over angles 0 .. top; it is even. */
 typedef struct {
@@ -43,9 +43,8 @@ typedef struct {
 
 static double integrand_at(const Integrand *f, double theta)
 {
-    double weight = f->stay == NULL
-                        ? 1
-                        : stay_at(f->stay, (f->a * cos(theta) + sin(theta)) / f->root);
+    double weight =
+        f->stay == NULL ? 1 : stay_at(f->stay, (f->a * cos(theta) + sin(theta)) / f->root);
     return pow(cos(theta), f->power) * weight;
 }
 
@@ -63,7 +62,8 @@ static double integrate(const Integrand *f, double low, double high)
         double half = (high - low) / pieces / 2, middle = low + (2 * i + 1) * half;
         for (int k = 0; k < 4; k++) {
             sum += half * share[k] *
-                   (integrand_at(f, middle - half * node[k]) + integrand_at(f, middle + half * node[k]));
+                   (integrand_at(f, middle - half * node[k]) +
+                    integrand_at(f, middle + half * node[k]));
         }
     }
     return sum;

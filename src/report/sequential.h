@@ -5,8 +5,8 @@
 #define SEQUENTIAL_MOST 200 /* values */
 
 typedef struct {
-    double error;  /* of all looks together: how often an interval may miss the true mean */
-    double margin; /* the smallest difference that matters; 0: every difference does */
+    double error;    /* of all looks together: how often an interval may miss the true mean */
+    double margin;   /* the smallest difference that matters; 0: every difference does */
     int least, most; /* values at the first look and at the last one; a look at each in between */
     double tail;     /* two-sided tail of Student's t that each look uses */
     double bound[SEQUENTIAL_MOST + 1]; /* |t| with that tail, by the number of values */

@@ -24,8 +24,8 @@ static int read_settings(const char *argument, SettingList *list)
 {
     Config cfg;
     config_init(&cfg, COMMAND_TRAIN);
-    int code = is_line(argument) ? config_load_line(&cfg, argument)
-                                 : config_load_yaml(&cfg, argument);
+    int code =
+        is_line(argument) ? config_load_line(&cfg, argument) : config_load_yaml(&cfg, argument);
     for (const Option *option = config_options(); code == 0 && option->name != NULL; option++) {
         bool given = (option->commands & 1u << COMMAND_TRAIN) != 0 &&
                      strcmp(option->name, "config") != 0 && config_is_set(&cfg, option->name);
@@ -176,8 +176,9 @@ int duel_expand(Experiment *experiment, const char *a, const char *b, const Duel
         code = code != 0 ? err_wrap(code, "%s", given[side]) : 0;
     }
     if (code == 0 && strcmp(cfgs[0].data, cfgs[1].data) != 0) {
-        code = err_set(ERR_INPUT, "A has data %s and B %s: losses of different texts do not compare",
-                       cfgs[0].data, cfgs[1].data);
+        code =
+            err_set(ERR_INPUT, "A has data %s and B %s: losses of different texts do not compare",
+                    cfgs[0].data, cfgs[1].data);
     }
     if (code == 0) {
         Recipe *recipe = &experiment->recipe;

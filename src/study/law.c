@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "study/recipe_reader.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -9,6 +10,57 @@
 #include <string.h>
 
 #define LEAST_UPDATES 10 /* with fewer, warm-up and schedule mean nothing */
+
+/* --- from YAML --- */
+
+static int add_number(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *array)
+{
+    double number;
+    int code = reader_real(reader, key, node, &number);
+    if (code == 0 && !(number > 0)) {
+        code = reader_fault(reader, node, "%s: numbers above 0", key->name);
+    }
+    if (code == 0) {
+        json_append(array, cJSON_CreateNumber(number));
+    }
+    return code;
+}
+
+static int put_numbers(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
+{
+    return reader_each(reader, key, node, add_number, json_put_array(object, key->name));
+}
+
+static int put_number(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
+{
+    double number = 0;
+    int code = reader_real(reader, key, node, &number);
+    json_put_number(object, key->name, number);
+    return code != 0 || number > 0 ? code
+                                   : reader_fault(reader, node, "%s: a number above 0", key->name);
+}
+
+static int put_largest(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
+{
+    static const RecipeKey keys[] = {{.name = "dial", .read = put_number, .needed = true},
+                                     {.name = "flops", .read = put_number, .needed = true},
+                                     {.name = NULL}};
+    return reader_mapping(reader, node, key->name, keys, json_put_object(object, key->name));
+}
+
+int reader_law(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
+{
+    static const RecipeKey keys[] = {{.name = "dials", .read = put_numbers, .needed = true},
+                                     {.name = "budgets", .read = put_numbers, .needed = true},
+                                     {.name = "largest", .read = put_largest},
+                                     {.name = NULL}};
+    Recipe *recipe = into;
+    cJSON_Delete(recipe->law);
+    recipe->law = json_object();
+    return reader_mapping(reader, node, key->name, keys, recipe->law);
+}
+
+/* --- the runs --- */
 
 /* Size and budget of a point of the axis: budget by budget, then the largest run. */
 static void point_at(const cJSON *law, int point, double *dial, double *flops)
@@ -53,8 +105,7 @@ int law_make_axis(Recipe *recipe)
         char text[32];
         point_at(recipe->law, i, &dial, &flops);
         if (dial != floor(dial) || dial > 1000) {
-            return err_set(ERR_INPUT, "%s: law: a dial is a whole number, 1 to 1000",
-                           recipe->path);
+            return err_set(ERR_INPUT, "%s: law: a dial is a whole number, 1 to 1000", recipe->path);
         }
         snprintf(text, sizeof text, "%.0f", dial);
         setting_add(&axis->options[0], "dial", text, 0);

@@ -7,8 +7,8 @@
  * run; steps follow from the plans. ERR_INPUT when the recipe has axes, peers or a probe too. */
 int law_make_axis(Recipe *recipe);
 
-/* After experiment_plan: gives each run as many updates as its budget pays for, and puts the largest
- * run last. ERR_INPUT when a budget pays for too few. Without a law it does nothing. */
+/* After experiment_plan: gives each run as many updates as its budget pays for, and puts the
+ * largest run last. ERR_INPUT when a budget pays for too few. Without a law it does nothing. */
 int law_set_budgets(Experiment *experiment);
 
 /* How many runs come before the largest; all of them where there is none. */

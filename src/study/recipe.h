@@ -61,7 +61,7 @@ typedef struct {
     cJSON *tables, *charts; /* arrays, as experiment.json has them */
     cJSON *law;             /* sizes, budgets and the largest run of a scaling law; else NULL */
     cJSON *duel;            /* of a duel: its plan, as experiment.json has it; else NULL */
-    char *command; /* that made it, where it was no sweep of a file; else NULL */
+    char *command;          /* that made it, where it was no sweep of a file; else NULL */
 } Recipe;
 
 /* Says whether a column or an axis of this name exists: 0, or ERR_INPUT with the reason. */

@@ -59,3 +59,6 @@ int reader_each(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, R
  * SettingList; skip and axes, in place of those of a Recipe. What was read stays there when it
  * fails. */
 RecipeRead reader_real, reader_choice, reader_settings, reader_skips, reader_axes;
+
+/* law.c: sizes, budgets and the largest run, into a Recipe. */
+RecipeRead reader_law;

@@ -349,56 +349,6 @@ static int read_list(RecipeReader *reader, const RecipeKey *key, yaml_node_t *no
     return reader_each(reader, key, node, key->item, *list);
 }
 
-/* --- scaling laws --- */
-
-static int add_number(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *array)
-{
-    double number;
-    int code = reader_real(reader, key, node, &number);
-    if (code == 0 && !(number > 0)) {
-        code = reader_fault(reader, node, "%s: numbers above 0", key->name);
-    }
-    if (code == 0) {
-        json_append(array, cJSON_CreateNumber(number));
-    }
-    return code;
-}
-
-static int put_numbers(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
-{
-    return reader_each(reader, key, node, add_number, json_put_array(object, key->name));
-}
-
-static int put_number(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
-{
-    double number = 0;
-    int code = reader_real(reader, key, node, &number);
-    json_put_number(object, key->name, number);
-    return code != 0 || number > 0 ? code
-                                   : reader_fault(reader, node, "%s: a number above 0", key->name);
-}
-
-static int put_largest(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *object)
-{
-    static const RecipeKey keys[] = {{.name = "dial", .read = put_number, .needed = true},
-                                     {.name = "flops", .read = put_number, .needed = true},
-                                     {.name = NULL}};
-    return reader_mapping(reader, node, key->name, keys, json_put_object(object, key->name));
-}
-
-static int read_law(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *into)
-{
-    static const RecipeKey keys[] = {
-        {.name = "dials", .read = put_numbers, .needed = true},
-        {.name = "budgets", .read = put_numbers, .needed = true},
-        {.name = "largest", .read = put_largest},
-        {.name = NULL}};
-    Recipe *recipe = into;
-    cJSON_Delete(recipe->law);
-    recipe->law = json_object();
-    return reader_mapping(reader, node, key->name, keys, recipe->law);
-}
-
 /* --- the whole --- */
 
 static int find_smoke(RecipeReader *reader, const RecipeKey *key, yaml_node_t *node, void *recipe)
@@ -415,7 +365,7 @@ static const RecipeKey keys_of_recipe[] = {
     {.name = "about", .read = read_text, .at = offsetof(Recipe, about)},
     {.name = "base", .read = read_base, .at = offsetof(Recipe, base)},
     {.name = "axes", .read = reader_axes},
-    {.name = "law", .read = read_law},
+    {.name = "law", .read = reader_law},
     {.name = "skip", .read = reader_skips},
     {.name = "repeats", .read = read_repeats, .at = offsetof(Recipe, repeats)},
     {.name = "timeout", .read = read_timeout, .at = offsetof(Recipe, timeout_s)},
