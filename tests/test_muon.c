@@ -58,13 +58,11 @@ static void open_matrix(Optimizer *o, const Param *param, DType dtype)
     o->settings = (OptimizerSettings){
         .id = OPTIMIZER_MUON, .momentum = 0.95, .muon_steps = 5, .weight_decay = 0.1};
     int class = optimizer_class(o, param);
-    optimizer_add_range(o, (OptimizerRange){.count = param->count,
-                                            .low = -1,
-                                            .rows = param->dim[0],
-                                            .columns = param->dim[1],
-                                            .class = class,
-                                            .decay = true,
-                                            .counted = true});
+    optimizer_add_range(
+        o, (OptimizerRange){
+               .count = param->count, .low = -1, .class = class, .decay = true, .counted = true});
+    optimizer_add_matrix(
+        o, (OptimizerMatrix){.rows = param->dim[0], .columns = param->dim[1], .class = class});
     o->param = tensor_of(acc, param->count);
     o->grad = tensor_of(acc, param->count);
     o->state[0] = tensor_of(acc, param->count);

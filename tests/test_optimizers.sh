@@ -41,7 +41,6 @@ expect 0 'and an update within' bench step --model tiny --device cpu --layers 2 
 optimizer_bytes() { "$PACER" plan --model tiny --vocab 300 --device cpu "$@" | awk '$1 == "optimizer" { print $2 }'; }
 (($(optimizer_bytes --optimizer muon) * 10 < $(optimizer_bytes) * 6)) || fail "Muon's memory"
 
-expect 2 'zero1 cuts among ranks' plan --model tiny --vocab 300 --optimizer muon --ranks 2 --ddp zero1
 expect 2 'is for the steps of --optimizer adamw and' plan --model tiny --vocab 300 --optimizer sgd --parametrization mup
 expect 2 'no rule for the inner learning' plan --model ttt-125m --parametrization mup
 expect 0 'mup-base has no effect' plan --model tiny --vocab 300 --mup-base 64
@@ -58,7 +57,11 @@ if [[ $("$PACER" --version) == *"with "*MPI* ]] && command -v mpirun >/dev/null;
     train "${muon[@]}" --ranks 3 --batch 2 --eval-batches 3 --bucket-mb 0 --out three
     train --parametrization mup --mup-base 16 --batch 6 --eval-batches 1 --out adam
     train --parametrization mup --mup-base 16 --ranks 3 --batch 2 --eval-batches 3 --ddp zero1 --bucket-mb 0 --out adam-zero1
-    for run in two-naive two-flat three; do
+    train "${muon[@]}" --ranks 2 --batch 3 --eval-batches 2 --ddp zero1 --save-every 5 --keep 0 --out two-zero1
+    train "${muon[@]}" --ranks 3 --batch 2 --eval-batches 3 --ddp zero1 --bucket-mb 0 --resume two-zero1/ckpt/step-5 \
+        --out three-zero1
+    same_losses one three-zero1 8
+    for run in two-naive two-flat three two-zero1; do
         same_losses one $run 13
     done
     same_losses adam adam-zero1 13

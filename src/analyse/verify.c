@@ -317,7 +317,7 @@ int verify_against(Trainer *t, Backend *backend, int sequences, Verification *fo
     *found = t->setup.dtype == DT_E4M3   ? fp8_limits
              : t->setup.dtype == DT_BF16 ? low_limits
                                          : f32_limits;
-    if (t->optimizer.kind->matrices->whole && t->optimizer.products == DT_BF16) {
+    if (t->optimizer.kind->matrices->shape != NULL && t->optimizer.products == DT_BF16) {
         found->update_limit = LOW_ORTHOGONAL_LIMIT;
     }
     found->trusted = strcmp(backend->name, "cpu") == 0 ? "the CPU's" : "the reference's";

@@ -15,7 +15,7 @@
  *   - 1 / |u| stays in backend memory: op_sgd clips by norm_sq, here that of u, and the limit is so
  *     small that everything is clipped. UNIT_SCALE takes the limit, and the 1e-6 that op_sgd adds
  *     to a norm, out of the range of u.
- *   - the last op_sgd has no momentum: it adds 0 times a buffer, whose numbers must be finite. */
+ *   - u and then the step lie where the gradient was, so that ranks can exchange them. */
 #include "optim/optimizer.h"
 
 #include <math.h>
@@ -78,56 +78,65 @@ static Tensor flat(Tensor t)
     return tensor_1d(t.data, t.dtype, tensor_count(t));
 }
 
-static Tensor hyper_row(const Optimizer *o, const OptimizerRange *range, int row)
+static Tensor hyper_row(const Optimizer *o, int hyper, int row)
 {
-    int64_t at = o->classes[range->class].hyper + row;
-    return tensor_rows(o->hyper, at * HYPER_COUNT, HYPER_COUNT);
+    return tensor_rows(o->hyper, (int64_t)(hyper + row) * HYPER_COUNT, HYPER_COUNT);
 }
 
-/* x (R,C) acc = u / |u| / UNIT_BACK, u being the momentum after this gradient's, with Nesterov's
- * look ahead. u (R,C) and norm_sq (1) are overwritten. */
-static void direction(Ctx *c, const Optimizer *o, const OptimizerRange *range, UpdateArgs args,
-                      Tensor u, Tensor norm_sq, Tensor x)
+static Tensor scratch_like(Ctx *c, Tensor t)
 {
-    args.low = TENSOR_NONE; /* rate 0: weights stay */
-    args.decay = false;
-    args.hyper = hyper_row(o, range, ROW_MOMENTUM);
-    op_sgd(c, args);
-    op_cast(c, args.state[0], flat(u));
-    args.state[0] = flat(u);
-    op_sgd(c, args);
+    return flat(ctx_scratch(c, MEM_SCRATCH, t.dtype, 1, tensor_count(t)));
+}
 
-    op_sum_squares(c, flat(u), norm_sq, MODE_SET);
+/* Gradient to u. Weights stay: the rate is 0. */
+static void begin(Ctx *c, const Optimizer *o, int hyper, UpdateArgs args)
+{
+    ArenaMark mark = arena_mark(&c->scratch);
+    Tensor u = scratch_like(c, args.grad);
+    args.low = TENSOR_NONE;
+    args.decay = false;
+    args.hyper = hyper_row(o, hyper, ROW_MOMENTUM);
+    op_sgd(c, args);
+    op_cast(c, args.state[0], u);
+    args.state[0] = u;
+    op_sgd(c, args);
+    op_cast(c, u, args.grad);
+    arena_release(&c->scratch, mark);
+}
+
+/* x (n) = u / |u| / UNIT_BACK. unused (n) is no weight, but has a rate of 0 as one. */
+static void make_unit(Ctx *c, const Optimizer *o, int hyper, Tensor u, Tensor x, Tensor unused)
+{
+    Tensor norm_sq = flat(ctx_scratch(c, MEM_SCRATCH, u.dtype, 1, 1));
+    op_sum_squares(c, u, norm_sq, MODE_SET);
     op_scale(c, norm_sq, UNIT_SCALE, 0, norm_sq);
     op_cast(c, u, x);
-    args.grad = flat(u);
-    args.state[0] = flat(x);
-    args.hyper = hyper_row(o, range, ROW_UNIT);
-    args.norm_sq = norm_sq;
-    args.left_out = TENSOR_NONE;
-    op_sgd(c, args);
+    op_sgd(c, (UpdateArgs){.param = unused,
+                           .grad = u,
+                           .state = {x},
+                           .hyper = hyper_row(o, hyper, ROW_UNIT),
+                           .norm_sq = norm_sq,
+                           .tokens = 1});
 }
 
-static void update(Ctx *c, const Optimizer *o, const OptimizerRange *range, UpdateArgs args)
+/* u to the step of rate 1. */
+static void shape(Ctx *c, const Optimizer *o, int hyper, Tensor u)
 {
-    int64_t rows = range->rows, columns = range->columns, side = rows < columns ? rows : columns;
-    DType acc = args.param.dtype, type = o->products;
+    int64_t rows = u.dim[0], columns = u.dim[1], side = rows < columns ? rows : columns;
+    DType acc = u.dtype, type = o->products;
     ArenaMark mark = arena_mark(&c->scratch);
-    Tensor u = ctx_scratch(c, MEM_SCRATCH, acc, rows, columns);
-    Tensor x = ctx_scratch(c, MEM_SCRATCH, acc, rows, columns);
-    Tensor norm_sq = flat(ctx_scratch(c, MEM_SCRATCH, acc, 1, 1));
+    Tensor from = ctx_scratch(c, MEM_SCRATCH, acc, rows, columns);
+    Tensor to = ctx_scratch(c, MEM_SCRATCH, acc, rows, columns);
+    make_unit(c, o, hyper, flat(u), flat(from), flat(to));
     Squares squares = {.gram = ctx_scratch(c, MEM_SCRATCH, type, side, side),
                        .poly = ctx_scratch(c, MEM_SCRATCH, type, side, side),
                        .part = ctx_scratch(c, MEM_SCRATCH, type, side, side)};
-    Tensor from = x, to = u; /* in the products' type */
     if (type != acc) {
+        Tensor unit = from;
         squares.sum = ctx_scratch(c, MEM_SCRATCH, acc, side, side);
         from = ctx_scratch(c, MEM_SCRATCH, type, rows, columns);
         to = ctx_scratch(c, MEM_SCRATCH, type, rows, columns);
-    }
-    direction(c, o, range, args, u, norm_sq, x);
-    if (type != acc) {
-        op_cast(c, x, from);
+        op_cast(c, unit, from);
     }
     op_scale(c, from, UNIT_BACK, 0, from);
     double scale = MATCH_ADAMW * sqrt((double)(rows > columns ? rows : columns));
@@ -137,22 +146,26 @@ static void update(Ctx *c, const Optimizer *o, const OptimizerRange *range, Upda
         to = from;
         from = made;
     }
-    if (type != acc) {
-        op_cast(c, from, u);
-        from = u;
-        to = x;
-    }
-    args.grad = flat(from);
-    args.state[0] = flat(to);
-    args.hyper = hyper_row(o, range, ROW_STEP);
+    op_cast(c, from, u);
+    arena_release(&c->scratch, mark);
+}
+
+/* The step is taken, by op_sgd without momentum: 0 times a buffer of numbers. */
+static void update(Ctx *c, const Optimizer *o, int hyper, UpdateArgs args)
+{
+    ArenaMark mark = arena_mark(&c->scratch);
+    args.state[0] = scratch_like(c, args.grad);
+    args.hyper = hyper_row(o, hyper, ROW_STEP);
     args.left_out = TENSOR_NONE;
+    op_cast(c, args.grad, args.state[0]);
     op_sgd(c, args);
     arena_release(&c->scratch, mark);
 }
 
 const UpdateRule rule_muon = {.states = 1,
                               .state_names = {"momentum"},
-                              .whole = true,
                               .hypers = MUON_HYPERS,
                               .fill_hyper = fill_hyper,
+                              .begin = begin,
+                              .shape = shape,
                               .update = update};

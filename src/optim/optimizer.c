@@ -24,10 +24,10 @@ static void fill_adamw(const OptimizerSettings *s, double rate, double growth, i
     hyper[HYPER_CLIP] = (float)s->clip;
 }
 
-static void update_adamw(Ctx *c, const Optimizer *o, const OptimizerRange *range, UpdateArgs args)
+static void update_adamw(Ctx *c, const Optimizer *o, int hyper, UpdateArgs args)
 {
     (void)o;
-    (void)range;
+    (void)hyper;
     op_adamw(c, args);
 }
 
@@ -42,10 +42,10 @@ static void fill_sgd(const OptimizerSettings *s, double rate, double growth, int
     hyper[HYPER_CLIP] = (float)s->clip;
 }
 
-static void update_sgd(Ctx *c, const Optimizer *o, const OptimizerRange *range, UpdateArgs args)
+static void update_sgd(Ctx *c, const Optimizer *o, int hyper, UpdateArgs args)
 {
     (void)o;
-    (void)range;
+    (void)hyper;
     op_sgd(c, args);
 }
 
@@ -104,9 +104,11 @@ void optimizer_free(Optimizer *o)
 {
     free(o->ranges);
     free(o->gaps);
+    free(o->matrices);
     o->ranges = NULL;
     o->gaps = NULL;
-    o->range_count = o->gap_count = 0;
+    o->matrices = NULL;
+    o->range_count = o->gap_count = o->matrix_count = 0;
 }
 
 /* Room for a power of two, which is used up. */
@@ -143,11 +145,12 @@ void optimizer_add_range(Optimizer *o, OptimizerRange range)
     }
     const UpdateRule *rule = o->classes[range.class].rule;
     if (rule->states < optimizer_states(o->kind)) {
-        add_gap(o, range.own, range.count + range.padding);
+        add_gap(o, range.own, range.count);
     }
     OptimizerRange *last = o->range_count > 0 ? &o->ranges[o->range_count - 1] : NULL;
-    if (last != NULL && !rule->whole && last->class == range.class && last->decay == range.decay &&
-        last->counted == range.counted && last->offset + last->count == range.offset &&
+    if (last != NULL && rule->shape == NULL && last->class == range.class &&
+        last->decay == range.decay && last->counted == range.counted &&
+        last->offset + last->count == range.offset &&
         (range.low < 0 ? last->low < 0 : last->low + last->count == range.low) &&
         last->own + last->count == range.own && last->master + last->count == range.master) {
         last->count += range.count;
@@ -155,6 +158,42 @@ void optimizer_add_range(Optimizer *o, OptimizerRange range)
     }
     o->ranges = grow(o->ranges, o->range_count, sizeof *o->ranges);
     o->ranges[o->range_count++] = range;
+}
+
+void optimizer_add_matrix(Optimizer *o, OptimizerMatrix matrix)
+{
+    o->matrices = grow(o->matrices, o->matrix_count, sizeof *o->matrices);
+    o->matrices[o->matrix_count++] = matrix;
+}
+
+/* Of the products over the smaller side. */
+static double cost_of(const OptimizerMatrix *m)
+{
+    return (double)m->rows * (double)m->columns * fmin((double)m->rows, (double)m->columns);
+}
+
+/* The costliest that is left to the rank that has least. */
+void optimizer_assign(Optimizer *o, int ranks, int rank)
+{
+    double *loads = mem_zalloc((size_t)ranks, sizeof *loads);
+    o->rank = rank;
+    for (int i = 0; i < o->matrix_count; i++) {
+        o->matrices[i].rank = ranks > 1 ? -1 : rank;
+    }
+    for (int given = 0; ranks > 1 && given < o->matrix_count; given++) {
+        OptimizerMatrix *next = NULL;
+        int least = 0;
+        for (int i = 0; i < o->matrix_count; i++) {
+            OptimizerMatrix *m = &o->matrices[i];
+            next = m->rank < 0 && (next == NULL || cost_of(m) > cost_of(next)) ? m : next;
+        }
+        for (int r = 1; r < ranks; r++) {
+            least = loads[r] < loads[least] ? r : least;
+        }
+        next->rank = least;
+        loads[least] += cost_of(next);
+    }
+    free(loads);
 }
 
 void optimizer_prepare(Ctx *c, Optimizer *o, double rate, int64_t step)
@@ -183,9 +222,9 @@ void optimizer_norm(Ctx *c, Optimizer *o)
         if (!range->counted) {
             continue;
         }
-        int64_t end = range->offset + range->count + range->padding;
+        int64_t end = range->offset + range->count;
         for (; i < o->range_count && o->ranges[i].counted && o->ranges[i].offset == end; i++) {
-            end += o->ranges[i].count + o->ranges[i].padding;
+            end += o->ranges[i].count;
         }
         op_sum_squares(c, part(o->grad, range->offset, end - range->offset), o->norm_sq, mode);
         mode = MODE_ADD;
@@ -193,23 +232,61 @@ void optimizer_norm(Ctx *c, Optimizer *o)
     PACER_ASSERT(mode == MODE_ADD, "no gradients are counted");
 }
 
+/* Calls `part`, one of a rule's functions over ranges, for one range. */
+static void call(Ctx *c, const Optimizer *o, const OptimizerRange *range,
+                 void (*body)(Ctx *, const Optimizer *, int, UpdateArgs))
+{
+    const UpdateClass *class = &o->classes[range->class];
+    UpdateArgs args = {.param = part(o->param, range->master, range->count),
+                       .low = range->low < 0 ? TENSOR_NONE : part(o->low, range->low, range->count),
+                       .grad = part(o->grad, range->offset, range->count),
+                       .hyper = part(o->hyper, (int64_t) class->hyper * HYPER_COUNT, HYPER_COUNT),
+                       .norm_sq = o->norm_sq,
+                       .left_out = o->left_out,
+                       .tokens = o->tokens,
+                       .decay = range->decay};
+    for (int k = 0; k < class->rule->states; k++) {
+        args.state[k] = part(o->state[k], optimizer_state_at(o, k, range->own), range->count);
+    }
+    body(c, o, class->hyper, args);
+}
+
+/* What other ranks shape is 0 here, so that the sum over ranks is what they made. */
+static void shape_matrices(Ctx *c, const Optimizer *o)
+{
+    for (int i = 0; i < o->matrix_count; i++) {
+        const OptimizerMatrix *matrix = &o->matrices[i];
+        const UpdateClass *class = &o->classes[matrix->class];
+        Tensor flat = part(o->grad, matrix->offset, matrix->rows * matrix->columns);
+        if (matrix->rank == o->rank) {
+            class->rule->shape(c, o, class->hyper,
+                               tensor_2d(flat.data, flat.dtype, matrix->rows, matrix->columns));
+        } else {
+            op_scale(c, flat, 0, 0, flat);
+        }
+    }
+}
+
 void optimizer_step(Ctx *c, Optimizer *o)
 {
     for (int i = 0; i < o->range_count; i++) {
-        const OptimizerRange *range = &o->ranges[i];
-        const UpdateClass *class = &o->classes[range->class];
-        UpdateArgs args = {
-            .param = part(o->param, range->master, range->count),
-            .low = range->low < 0 ? TENSOR_NONE : part(o->low, range->low, range->count),
-            .grad = part(o->grad, range->offset, range->count),
-            .hyper = part(o->hyper, (int64_t) class->hyper * HYPER_COUNT, HYPER_COUNT),
-            .norm_sq = o->norm_sq,
-            .left_out = o->left_out,
-            .tokens = o->tokens,
-            .decay = range->decay};
-        for (int k = 0; k < class->rule->states; k++) {
-            args.state[k] = part(o->state[k], optimizer_state_at(o, k, range->own), range->count);
+        const UpdateRule *rule = o->classes[o->ranges[i].class].rule;
+        call(c, o, &o->ranges[i], rule->shape != NULL ? rule->begin : rule->update);
+    }
+    if (o->matrix_count == 0) {
+        return;
+    }
+    if (o->gather != NULL) {
+        o->gather(o->user);
+    }
+    shape_matrices(c, o);
+    if (o->scatter != NULL) {
+        o->scatter(o->user);
+    }
+    for (int i = 0; i < o->range_count; i++) {
+        const UpdateRule *rule = o->classes[o->ranges[i].class].rule;
+        if (rule->shape != NULL) {
+            call(c, o, &o->ranges[i], rule->update);
         }
-        class->rule->update(c, o, range, args);
     }
 }

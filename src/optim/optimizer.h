@@ -1,10 +1,11 @@
 #pragma once
 /* How gradients change weights. An optimizer has a rule for the matrices in blocks and one for all
  * other parameters, often the same. A rule says what is remembered about every weight, and what an
- * update does with a range of the flat parameter buffer: any stretch of it, or a whole matrix.
- * Trainer, checkpoints, verification and sharding know this interface only. Where ranks share the
- * state, ranges are this rank's part. Gradient norm, clipping and update are two passes over
- * memory. Everything that changes from step to step is read from backend memory. */
+ * update does with any range of the flat parameter buffer; or, between two parts over ranges, with
+ * a whole matrix. Trainer, checkpoints, verification and sharding know this interface only. Where
+ * ranks share the state, ranges are this rank's part, and matrices those that are given to it.
+ * Gradient norm, clipping and update are two passes over memory. Everything that changes from step
+ * to step is read from backend memory. */
 #include "base/choices.h"
 #include "model/params.h"
 #include "tensor/ctx.h"
@@ -22,21 +23,25 @@ typedef struct {
 #define OPTIMIZER_HYPERS 24 /* rows of hyperparameters that they may have together */
 
 typedef struct Optimizer Optimizer;
-typedef struct OptimizerRange OptimizerRange;
 
 typedef struct {
     int states;
     const char *state_names[OPTIMIZER_STATES]; /* before a parameter's name in a checkpoint */
-    bool whole; /* ranges are matrices, which ranks do not share as parts */
-    int hypers; /* rows of hyperparameters that a class takes */
+    int hypers;                                /* rows of hyperparameters that a class takes */
 
     /* Hyperparameters (hypers, HYPER_COUNT) of update `step`, counted from 0, with this rate, for
      * parameters of this growth (mup.h). */
     void (*fill_hyper)(const OptimizerSettings *settings, double rate, double growth, int64_t step,
                        float *hyper);
 
-    /* One range. args: its tensors, args.hyper its class's first row. */
-    void (*update)(Ctx *c, const Optimizer *o, const OptimizerRange *range, UpdateArgs args);
+    /* One range. args.hyper is its class's first row, which is row number `hyper` of all. */
+    void (*update)(Ctx *c, const Optimizer *o, int hyper, UpdateArgs args);
+
+    /* NULL, or what comes before update: begin makes the gradient of a range, args.grad, into
+     * something that shape then makes, for a matrix (R,C) acc as a whole, into what update reads as
+     * args.grad. All in place. */
+    void (*begin)(Ctx *c, const Optimizer *o, int hyper, UpdateArgs args);
+    void (*shape)(Ctx *c, const Optimizer *o, int hyper, Tensor matrix);
 } UpdateRule;
 
 extern const UpdateRule rule_muon;
@@ -59,18 +64,24 @@ typedef struct {
 
 /* A stretch of the flat buffer that decays, or does not. State may be kept in buffers that hold a
  * part of the whole only. */
-struct OptimizerRange {
+typedef struct {
     int64_t offset; /* in grad */
     int64_t low;    /* in low; -1: it has no part in it */
     int64_t own;    /* in the first state; see optimizer_state_at */
     int64_t master; /* in param */
     int64_t count;
-    int64_t padding;       /* zeros behind it that are no parameter's */
-    int64_t rows, columns; /* of a whole matrix; 0: any stretch */
-    int class;             /* of Optimizer.classes */
+    int class; /* of Optimizer.classes */
     bool decay;
     bool counted; /* its gradients are in this process's norm_sq */
-};
+} OptimizerRange;
+
+/* A matrix that a rule shapes as a whole. */
+typedef struct {
+    int64_t offset; /* in grad */
+    int64_t rows, columns;
+    int class;
+    int rank; /* that does it */
+} OptimizerMatrix;
 
 /* A stretch of the first state's buffer that later states' buffers leave out. */
 typedef struct {
@@ -86,6 +97,14 @@ struct Optimizer {
     int range_count;
     StateGap *gaps;
     int gap_count;
+    OptimizerMatrix *matrices;
+    int matrix_count;
+    int rank; /* this process's */
+    /* Where ranks have parts of grad: gather makes it whole, between begin and shape; scatter makes
+     * this rank's part the sum over ranks. NULL: it is whole. */
+    void (*gather)(void *user);
+    void (*scatter)(void *user);
+    void *user;
     Tensor param, low, grad; /* (flat); low is none when the model runs in the type of param, and
                               * may lack ranges */
     Tensor state[OPTIMIZER_STATES];
@@ -97,7 +116,7 @@ struct Optimizer {
     float host_hyper[OPTIMIZER_HYPERS * HYPER_COUNT]; /* source of the upload: it stays valid */
 };
 
-void optimizer_free(Optimizer *optimizer); /* ranges and gaps only; a no-op when zeroed */
+void optimizer_free(Optimizer *optimizer); /* its lists only; a no-op when zeroed */
 
 /* The class that the parameter belongs to: its index, made where there is none. */
 int optimizer_class(Optimizer *optimizer, const Param *param);
@@ -105,6 +124,12 @@ int optimizer_class(Optimizer *optimizer, const Param *param);
 /* Appends a range, joining it to the one before when both touch and agree. After this, where states
  * lie is known. */
 void optimizer_add_range(Optimizer *optimizer, OptimizerRange range);
+
+/* Appends a matrix of a rule with `shape`. */
+void optimizer_add_matrix(Optimizer *optimizer, OptimizerMatrix matrix);
+
+/* Gives the matrices to ranks, each about the same work; 1: this process does all of them. */
+void optimizer_assign(Optimizer *optimizer, int ranks, int rank);
 
 /* Where element `own` of the first state is in state `which`, and how many elements that has where
  * the first has `owned`. */
@@ -114,6 +139,6 @@ int64_t optimizer_state_at(const Optimizer *optimizer, int which, int64_t own);
 void optimizer_prepare(Ctx *c, Optimizer *optimizer, double rate, int64_t step);
 
 /* norm_sq of the gradients of all ranges that are counted; then the update of every range by
- * norm_sq. */
+ * norm_sq, which may overwrite grad. */
 void optimizer_norm(Ctx *c, Optimizer *optimizer);
 void optimizer_step(Ctx *c, Optimizer *optimizer);

@@ -102,24 +102,11 @@ static char *at(Tensor flat, int64_t offset)
     return (char *)flat.data + (size_t)offset * dtype_size(flat.dtype);
 }
 
-/* Sends the next bucket; in bf16 from a rounded copy. */
-static void send_next(Ddp *ddp)
+/* A bucket of `from` (flat): its sum over ranks, or this rank's part of that. */
+static void sum_bucket(Ddp *ddp, int index, Tensor from)
 {
     const DdpSetup *s = &ddp->setup;
-    int index = ddp->sent++;
     const Bucket *bucket = &ddp->buckets[index];
-    Tensor own = tensor_rows(ddp->grad, bucket->first, bucket->count);
-    if (tensor_given(ddp->own_sq) && ddp->measures) {
-        op_sum_squares(ddp->ctx, own, ddp->own_sq, index == 0 ? MODE_SET : MODE_ADD);
-    }
-    Tensor from = ddp->grad;
-    if (tensor_given(ddp->wire)) {
-        from = ddp->wire;
-        op_cast(ddp->ctx, own, tensor_rows(from, bucket->first, bucket->count));
-    }
-    if (ddp->channel == NULL) {
-        return;
-    }
     channel_tag(ddp->channel, index);
     int64_t shared = bucket->first; /* from here on every rank gets the sum */
     if (ddp_is_sharded(ddp)) {
@@ -133,6 +120,24 @@ static void send_next(Ddp *ddp)
     int64_t left = bucket->first + bucket->count - shared;
     if (left > 0) {
         channel_all_reduce(ddp->channel, at(from, shared), left, from.dtype);
+    }
+}
+
+/* Sends the next bucket; in bf16 from a rounded copy. */
+static void send_next(Ddp *ddp)
+{
+    int index = ddp->sent++;
+    const Bucket *bucket = &ddp->buckets[index];
+    Tensor from = ddp->grad, own = tensor_rows(from, bucket->first, bucket->count);
+    if (tensor_given(ddp->own_sq) && ddp->measures) {
+        op_sum_squares(ddp->ctx, own, ddp->own_sq, index == 0 ? MODE_SET : MODE_ADD);
+    }
+    if (tensor_given(ddp->wire)) {
+        from = ddp->wire;
+        op_cast(ddp->ctx, own, tensor_rows(from, bucket->first, bucket->count));
+    }
+    if (ddp->channel != NULL) {
+        sum_bucket(ddp, index, from);
     }
 }
 
@@ -185,11 +190,47 @@ void ddp_wait(Ddp *ddp)
     }
 }
 
-/* A bucket is sent in two calls; it is gathered in one and waited for, or naive and waited for;
- * then the sums of loss, norm and own_sq and the waits for everything. */
+/* A bucket is sent in two calls; it is gathered in one and waited for, or naive and waited for; its
+ * steps are gathered and sent once more; then the sums of loss, norm and own_sq and the waits for
+ * everything. */
 int64_t ddp_spans(const Ddp *ddp)
 {
-    return 4 * (int64_t)ddp->count + 9;
+    return 7 * (int64_t)ddp->count + 11;
+}
+
+/* The parts of one bucket of values (flat), from all ranks to all; queued. */
+static void gather_bucket(Ddp *ddp, int index, Tensor values)
+{
+    const Bucket *bucket = &ddp->buckets[index];
+    int64_t mine = bucket->first + ddp->setup.rank * bucket->part;
+    channel_tag(ddp->channel, index);
+    channel_all_gather(ddp->channel, at(values, mine), at(values, bucket->first), bucket->part,
+                       values.dtype);
+}
+
+static bool holds(const Bucket *bucket, int64_t first, int64_t end)
+{
+    return first < bucket->first + bucket->count && bucket->first < end;
+}
+
+void ddp_gather_parts(Ddp *ddp, Tensor values, int64_t first, int64_t end)
+{
+    for (int i = 0; ddp->channel != NULL && i < ddp->count; i++) {
+        if (ddp->buckets[i].part > 0 && holds(&ddp->buckets[i], first, end)) {
+            gather_bucket(ddp, i, values);
+        }
+    }
+    ddp_wait(ddp);
+}
+
+void ddp_sum_parts(Ddp *ddp, Tensor values, int64_t first, int64_t end)
+{
+    for (int i = 0; ddp->channel != NULL && i < ddp->count; i++) {
+        if (holds(&ddp->buckets[i], first, end)) {
+            sum_bucket(ddp, i, values);
+        }
+    }
+    ddp_wait(ddp);
 }
 
 void ddp_gather(Ddp *ddp, Tensor weights)
@@ -201,11 +242,8 @@ void ddp_gather(Ddp *ddp, Tensor weights)
      * round. Norms and biases, which many layers need, go first. */
     for (int i = ddp->count - 1; i >= 0; i--) {
         Bucket *bucket = &ddp->buckets[i];
-        int64_t mine = bucket->first + ddp->setup.rank * bucket->part;
         if (bucket->part > 0) {
-            channel_tag(ddp->channel, i);
-            channel_all_gather(ddp->channel, at(weights, mine), at(weights, bucket->first),
-                               bucket->part, weights.dtype);
+            gather_bucket(ddp, i, weights);
             bucket->ticket = channel_ticket(ddp->channel);
         }
     }
@@ -216,8 +254,8 @@ int64_t ddp_awaited(const Ddp *ddp, int64_t offset, int64_t count)
     int64_t last = 0;
     for (int i = 0; i < ddp->count; i++) {
         const Bucket *bucket = &ddp->buckets[i];
-        bool holds = offset < bucket->first + bucket->count && bucket->first < offset + count;
-        last = holds && bucket->ticket > last ? bucket->ticket : last;
+        bool held = holds(bucket, offset, offset + count);
+        last = held && bucket->ticket > last ? bucket->ticket : last;
     }
     return last > ddp->arrived ? last : 0;
 }

@@ -73,6 +73,11 @@ void ddp_wait(Ddp *ddp);
 #define DDP_NO_BUCKET (-1)
 int64_t ddp_spans(const Ddp *ddp);
 
+/* zero1, of values (flat) in buckets that hold any of [first, end): the parts of all ranks to all;
+ * and the sum over ranks, of which each gets its part. Waited for. */
+void ddp_gather_parts(Ddp *ddp, Tensor values, int64_t first, int64_t end);
+void ddp_sum_parts(Ddp *ddp, Tensor values, int64_t first, int64_t end);
+
 /* zero1: the weights (flat) that this rank has updated, to all; queued, in the order in which a
  * forward pass needs them. Weights that are complete are not changed by it. */
 void ddp_gather(Ddp *ddp, Tensor weights);

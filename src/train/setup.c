@@ -246,15 +246,11 @@ static int check_ttt(Run *run)
     return why == NULL ? 0 : err_set(ERR_INPUT, "--model %s: %s", s->spec.name, why);
 }
 
-/* Rates and initial weights by width, and what optimizers cannot do. */
+/* Rates and initial weights by width. */
 static int choose_parametrization(Run *run)
 {
     const Config *cfg = run->cfg;
     TrainerSetup *s = &run->setup;
-    if (cfg->optimizer == OPTIMIZER_MUON && cfg->ddp == DDP_ZERO1 && cfg->ranks > 1) {
-        return err_set(ERR_INPUT, "--optimizer muon needs whole matrices, which --ddp zero1 cuts "
-                                  "among ranks: give --ddp overlap");
-    }
     if (cfg->parametrization != CONFIG_PARAMETRIZATION_MUP) {
         return 0;
     }

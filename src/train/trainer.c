@@ -44,21 +44,17 @@ static void add_pieces(Trainer *t, int64_t first, int64_t end, OptimizerRange ra
     }
 }
 
-/* The matrices of a parameter, whose buffer ends at `end`, each as a whole. */
-static void add_matrices(Trainer *t, const Param *param, int64_t end, OptimizerRange range)
+/* The matrices of a parameter, which may have several packed. */
+static void add_matrices(Trainer *t, const Param *param, int class)
 {
-    int64_t starts[] = {0, param->second, param->third, param->dim[0]};
-    PACER_ASSERT(!ddp_is_sharded(&t->ddp), "%s is cut among ranks", param->name);
-    range.columns = param->dim[1];
-    for (int i = 0; i < 3; i++) {
-        int64_t from = starts[i], to = i < 2 && starts[i + 1] > 0 ? starts[i + 1] : starts[3];
-        if (i > 0 && from == 0) {
-            break;
-        }
-        int64_t stop = param->offset + to * range.columns;
-        range.rows = to - from;
-        range.padding = to == starts[3] ? end - stop : 0;
-        add_pieces(t, param->offset + from * range.columns, stop, range);
+    int64_t starts[] = {0, param->second, param->third}, columns = param->dim[1];
+    for (int i = 0; i < 3 && (i == 0 || starts[i] > 0); i++) {
+        int64_t end = i < 2 && starts[i + 1] > 0 ? starts[i + 1] : param->dim[0];
+        optimizer_add_matrix(&t->optimizer,
+                             (OptimizerMatrix){.offset = param->offset + starts[i] * columns,
+                                               .rows = end - starts[i],
+                                               .columns = columns,
+                                               .class = class});
     }
 }
 
@@ -75,11 +71,10 @@ static void add_ranges(Trainer *t, bool decay)
         }
         int64_t stop = next < table->count ? table->rows[next].offset : end;
         OptimizerRange range = {.class = optimizer_class(&t->optimizer, param), .decay = decay};
-        if (t->optimizer.classes[range.class].rule->whole) {
-            add_matrices(t, param, stop, range);
-        } else {
-            add_pieces(t, param->offset, stop, range);
+        if (t->optimizer.classes[range.class].rule->shape != NULL) {
+            add_matrices(t, param, range.class);
         }
+        add_pieces(t, param->offset, stop, range);
     }
 }
 
@@ -87,6 +82,26 @@ static void add_ranges(Trainer *t, bool decay)
 static double update_tokens(const TrainerSetup *s)
 {
     return (double)trainer_tokens(s) * (s->ddp.ranks > 1 ? s->ddp.ranks : 1);
+}
+
+static int64_t matrices_end(const Optimizer *o)
+{
+    const OptimizerMatrix *last = &o->matrices[o->matrix_count - 1];
+    return last->offset + last->rows * last->columns;
+}
+
+static void gather_grad(void *trainer)
+{
+    Trainer *t = trainer;
+    const Optimizer *o = &t->optimizer;
+    ddp_gather_parts(&t->ddp, o->grad, o->matrices[0].offset, matrices_end(o));
+}
+
+static void scatter_grad(void *trainer)
+{
+    Trainer *t = trainer;
+    const Optimizer *o = &t->optimizer;
+    ddp_sum_parts(&t->ddp, o->grad, o->matrices[0].offset, matrices_end(o));
 }
 
 /* Takes every lasting tensor from t->state in a fixed order and binds the model to them. */
@@ -104,6 +119,11 @@ static void lay_out(Trainer *t)
     t->low_end = s->ddp.ranks > 1 ? table->decayed : model_quant_only(&t->model);
     add_ranges(t, true);
     add_ranges(t, false);
+    bool sharded = ddp_is_sharded(&t->ddp);
+    optimizer_assign(o, sharded ? s->ddp.ranks : 1, s->ddp.rank);
+    o->gather = sharded ? gather_grad : NULL;
+    o->scatter = sharded ? scatter_grad : NULL;
+    o->user = t;
     o->products = t->backend->other_ops != NULL ? acc : act;
     o->param = push_state(t, MEM_PARAMS, acc, has_low(t) ? t->ddp.owned : table->flat);
     if (has_low(t)) {
