@@ -120,6 +120,7 @@ static void begin(Trainer *t, const TrainerSetup *setup, Backend *backend)
     model_init(&t->model, &setup->spec, setup->dtype,
                backend->row_align > 0 ? backend->row_align : 1);
     t->model.plain_products = setup->plain_products;
+    t->model.like = setup->keep;
 }
 
 int trainer_check_sizes(const TrainerSetup *setup)
