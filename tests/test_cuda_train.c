@@ -60,7 +60,7 @@ static void test_cuda_train__same_bits_with_and_without_graph(void **state)
             same_bits(first, small_run(setup, gpu, 4));
             setup.graph = false;
             same_bits(first, small_run(setup, gpu, 4));
-            setup.recompute = true;
+            setup.keep = KEEP_INPUTS;
             same_bits(first, small_run(setup, gpu, 4));
             free(first.params);
         }
@@ -166,7 +166,7 @@ static void test_cuda_train__ttt(void **state)
         same_bits(first, small_run(setup, gpu, 4));
         setup.ttt_keep = true;
         same_bits(first, small_run(setup, gpu, 4));
-        setup.recompute = true;
+        setup.keep = KEEP_INPUTS;
         same_bits(first, small_run(setup, gpu, 4));
         setup.dtype = DT_F32;
         Outcome there = small_run(setup, gpu, 4), here = small_run(setup, cpu, 4);
@@ -195,7 +195,7 @@ static void test_cuda_train__plans_are_exact(void **state)
                     setup.dtype = dtypes[d];
                     setup.spec.ffn = setup.dtype == DT_E4M3 ? 208 : setup.spec.ffn;
                     setup.attention = (AttentionKind)(variant / 2);
-                    setup.recompute = variant % 2 == 1;
+                    setup.keep = variant % 2 == 1 ? KEEP_INPUTS : KEEP_ALL;
                     HeadShape heads = head_shape(8 / accum, 136, 4, 4, 32);
                     if (backend_attention_refusal(gpu, setup.attention, heads,
                                                   dtype_act(setup.dtype)) == NULL) {

@@ -235,7 +235,7 @@ static void test_documents__packed_equal_those_apart(void **state)
         for (int kind = 0; kind < 2; kind++) {
             TrainerSetup setup = small_setup(presets[p], BATCH, 1, SEQ);
             setup.attention = kind == 0 ? ATTENTION_NAIVE : ATTENTION_FLASH;
-            setup.recompute = kind == 0;
+            setup.keep = kind == 0 ? KEEP_INPUTS : KEEP_ALL;
             Backend *backend = cpu_backend_open(2);
             packed_and_apart(setup, backend, 1e-6);
             backend->close(backend);

@@ -69,7 +69,7 @@ static void check(const Case *k)
                           .batch = 2,
                           .accum = 1,
                           .seq = 7,
-                          .recompute = k->recompute};
+                          .keep = k->recompute ? KEEP_INPUTS : KEEP_ALL};
     SpecOverrides o = k->o;
     o.layers = 2;
     o.width = 12;

@@ -139,7 +139,7 @@ static void compare(const char *model)
         setup.graph = true;
         setup.dtype = v->dtype;
         setup.attention = v->attention;
-        setup.recompute = v->recompute;
+        setup.keep = v->recompute ? KEEP_INPUTS : KEEP_ALL;
         Trainer trainer;
         gold_trainer(&gold, &setup, backend, &trainer);
         check_logits(&gold, model, v, &trainer);

@@ -23,7 +23,7 @@ static int measure(void *user, Candidate *c)
 {
     Machine *m = user;
     m->calls++;
-    bool again = c->recompute == CONFIG_RECOMPUTE_BLOCK;
+    bool again = c->recompute == KEEP_INPUTS;
     c->bytes = m->base_bytes + (size_t)c->batch * m->sequence_bytes / (again ? 4 : 1);
     if (m->per_sequence_s[c->attention] == 0) {
         c->state = CANDIDATE_REFUSED;
@@ -69,7 +69,7 @@ static void test_recommend__fastest_kind_and_the_batch_behind_which_little_is_ga
     assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
     const Candidate *best = &r.candidates[r.best];
     assert_int_equal(best->attention, CONFIG_ATTENTION_LIBRARY);
-    assert_int_equal(best->recompute, CONFIG_RECOMPUTE_NONE);
+    assert_int_equal(best->recompute, KEEP_ALL);
     /* Rate of batch b is b / (0.01 + 0.0008 b): from 512 to 1024 it gains 1.2 %, and 512 is
      * within 2 % of it. */
     assert_int_equal(best->batch, 512);
@@ -118,7 +118,7 @@ static void test_recommend__memory_ends_the_growth_and_recomputing_is_tried(void
     assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
     /* 16 at 0.0228 s is 702 a second; 64 at 4/3 x 0.0612 s is 784. */
     assert_int_equal(r.candidates[r.best].batch, 64);
-    assert_int_equal(r.candidates[r.best].recompute, CONFIG_RECOMPUTE_BLOCK);
+    assert_int_equal(r.candidates[r.best].recompute, KEEP_INPUTS);
     limits.recompute_given = true;
     assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
     assert_int_equal(r.candidates[r.best].batch, 16);
@@ -126,7 +126,7 @@ static void test_recommend__memory_ends_the_growth_and_recomputing_is_tried(void
     limits.recompute_given = false;
     assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
     assert_int_equal(r.candidates[r.best].batch, 1);
-    assert_int_equal(r.candidates[r.best].recompute, CONFIG_RECOMPUTE_BLOCK);
+    assert_int_equal(r.candidates[r.best].recompute, KEEP_INPUTS);
     m.memory = 1000;
     assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
     assert_int_equal(r.best, -1);

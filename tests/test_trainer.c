@@ -217,7 +217,7 @@ static void test_trainer__recompute_gives_the_same_bits(void **state)
     for (int i = 0; i < 2; i++) {
         TrainerSetup setup = small_setup(presets[i], 4, 2, 33);
         Outcome kept = train(setup, 2, 3);
-        setup.recompute = true;
+        setup.keep = KEEP_INPUTS;
         Outcome again = train(setup, 2, 3);
         assert_memory_equal(kept.params, again.params, (size_t)kept.count * sizeof *kept.params);
         free(kept.params);
@@ -237,7 +237,7 @@ static void test_trainer__plan_is_exact(void **state)
                 TrainerSetup setup = small_setup(presets[preset], batch,
                                                  variant & 1 ? 8 / batch : 1, 7 + 5 * batch % 30);
                 setup.attention = variant & 2 ? ATTENTION_NAIVE : ATTENTION_FLASH;
-                setup.recompute = (variant & 4) != 0;
+                setup.keep = (variant & 4) != 0 ? KEEP_INPUTS : KEEP_ALL;
                 Outcome out = train(setup, 1 + variant % 2, 1);
                 free(out.params);
                 checked++;

@@ -54,7 +54,7 @@ static void test_verify__f32_on_the_cpu_passes(void **state)
     for (int i = 0; i < 2; i++) {
         TrainerSetup setup = small_setup(presets[i], 3, 2, 17);
         passes(&setup, cpu, ref, 2);
-        setup.recompute = true;
+        setup.keep = KEEP_INPUTS;
         setup.attention = ATTENTION_NAIVE;
         passes(&setup, cpu, ref, 1);
         setup = small_setup(presets[i], 1, 1, 9);

@@ -174,7 +174,7 @@ int recommend_search(const RecommendLimits *limits, CandidateMeasure measure, vo
         code = grow_batch(&search, base, &ended);
     }
     if (code == 0 && ended == CANDIDATE_TOO_LARGE && !own->recompute_given) {
-        own->recompute = CONFIG_RECOMPUTE_BLOCK;
+        own->recompute = KEEP_INPUTS;
         if (base != NULL) { /* the kind is known; beyond the batch that did not fit without */
             own->kinds[0] = base->attention;
             own->kind_count = 1;

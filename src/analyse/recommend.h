@@ -29,7 +29,7 @@ typedef enum {
 
 typedef struct {
     int attention; /* CONFIG_ATTENTION_* */
-    int recompute; /* CONFIG_RECOMPUTE_* */
+    int recompute; /* Keep */
     int64_t batch;
     /* Found by measuring. */
     CandidateState state;

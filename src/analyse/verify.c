@@ -294,7 +294,8 @@ TrainerSetup verify_trusted_setup(const TrainerSetup *timed, int sequences)
     TrainerSetup setup = *timed;
     setup.dtype = DT_F32;
     setup.attention = ATTENTION_FLASH;
-    setup.recompute = setup.graph = false;
+    setup.keep = KEEP_ALL;
+    setup.graph = false;
     setup.batch = 1;
     setup.accum = sequences;
     return setup;

@@ -33,6 +33,16 @@
     X(DDP_OVERLAP, "overlap") \
     X(DDP_ZERO1, "zero1")
 
+/* How much of the forward pass is kept (model/model.h), by what the backward pass then makes
+ * again. Each keeps less than the one before it. */
+#define RECOMPUTE_CHOICES(X)       \
+    X(KEEP_ALL, "none")            \
+    X(KEEP_NO_NORMS, "norm")       \
+    X(KEEP_NO_ACTS, "act")         \
+    X(KEEP_NO_FFN, "ffn")          \
+    X(KEEP_NO_MIXERS, "attention") \
+    X(KEEP_INPUTS, "block")
+
 /* Of the matrices in a GGUF file (exchange/gguf.h). */
 #define GGUF_CHOICES(X)  \
     X(GGUF_F32, "f32")   \
@@ -59,3 +69,4 @@ typedef enum { SCHEDULE_CHOICES(CHOICE_VALUE) } ScheduleKind;
 typedef enum { RAMP_CHOICES(CHOICE_VALUE) } RampRule;
 typedef enum { OPTIMIZER_CHOICES(CHOICE_VALUE) OPTIMIZER_COUNT } OptimizerId;
 typedef enum { DDP_CHOICES(CHOICE_VALUE) } DdpKind;
+typedef enum { RECOMPUTE_CHOICES(CHOICE_VALUE) KEEP_NOTHING /* evaluation */ } Keep;

@@ -225,6 +225,7 @@ static int plan(const Config *cfg, Comm *comm, bool predicting)
     code = run_check_fits(&run);
     if (code == 0 && ranks_lead(comm)) {
         run_print_plan(&run, stdout);
+        run_print_grades(&run, stdout);
         size_t limit = run_memory_limit(&run);
         if (limit < SIZE_MAX) {
             printf("Fits in %.1f MiB; the largest batch that does is %lld\n",

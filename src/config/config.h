@@ -68,7 +68,6 @@ enum {
     CONFIG_ATTENTION_FLASH,
     CONFIG_ATTENTION_LIBRARY
 };
-enum { CONFIG_RECOMPUTE_NONE, CONFIG_RECOMPUTE_BLOCK };
 enum { CONFIG_PARAMETRIZATION_STANDARD, CONFIG_PARAMETRIZATION_MUP };
 enum { CONFIG_COMM_DTYPE_F32, CONFIG_COMM_DTYPE_BF16 };
 enum {
@@ -159,7 +158,7 @@ typedef struct Config {
     int device;           /* DeviceId */
     int dtype;            /* CONFIG_DTYPE_* */
     int attention;        /* CONFIG_ATTENTION_* */
-    int recompute;        /* CONFIG_RECOMPUTE_* */
+    int recompute;        /* Keep */
     bool graph;           /* replay recorded steps where the device can */
     int64_t threads;      /* 0: all cores */
     int64_t memory_limit; /* bytes; 0: what the machine has */

@@ -16,7 +16,7 @@ static const char *const ramp_rules[] = {RAMP_CHOICES(CHOICE_WORD) NULL};
 static const char *const optimizers[] = {OPTIMIZER_CHOICES(CHOICE_WORD) NULL};
 static const char *const parametrizations[] = {"standard", "mup", NULL};
 static const char *const attentions[] = {"auto", "naive", "flash", "cudnn", NULL};
-static const char *const recomputes[] = {"none", "block", NULL};
+static const char *const recomputes[] = {RECOMPUTE_CHOICES(CHOICE_WORD) NULL};
 static const char *const ddps[] = {DDP_CHOICES(CHOICE_WORD) NULL};
 static const char *const comm_dtypes[] = {"f32", "bf16", NULL};
 static const char *const links[] = {"none",   "nvlink", "pcie",     "ib400",
@@ -244,7 +244,10 @@ static const Option options[] = {
     {"graph", BOOL(graph, "on"), GROUP, STEP, FREE, 0,
      "on a GPU: record a step once and replay it with one launch; the same bits as off"},
     {"recompute", CHOICE(recompute, "none", recomputes), GROUP, STEP, RECORDED, ROUNDING,
-     "block: keep only each block's input and compute its inside again in the backward pass"},
+     "what the backward pass computes again instead of keeping it, each with all before it: "
+     "outputs "
+     "of norms, of activations, the feed-forward's first product, attention (or TTT), the block; "
+     "pacer plan shows what each saves and costs"},
     {"threads", INT(threads, "0", 0, 4096), GROUP,
      STEP | KERNEL | MACHINE | LINK | READING | USE | BIT(TOKENIZER_ENCODE) | BIT(DATA_STORIES) |
          BIT(DEMO),

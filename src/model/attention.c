@@ -86,16 +86,26 @@ static void fill_state(Ctx *c, const Model *model, int layer, Tensor qkv)
     }
 }
 
-static void forward(Ctx *c, Model *model, int layer, Operand x, Tensor out)
+static void inside(Ctx *c, Model *model, int layer, Operand x)
 {
     const ModelSpec *s = &model->spec;
     const Linear *linears = model->layers[layer].mixing;
     Tensor *saved = model->saved[layer].mixer;
     HeadShape shape = shape_of(model, layer);
     int64_t rows = shape.batch * shape.seq;
-    Tensor qkv = ctx_save(c, MEM_MIXER, model->act, rows, packed_width(shape));
-    Tensor mixed = ctx_save(c, MEM_MIXER, model->act, rows, s->heads * s->head_dim);
-    Tensor aux = model_steps(model) ? TENSOR_NONE : op_attention_aux(c, shape, model->act);
+    Keep from = KEEP_NO_MIXERS;
+    if (model->again && !model_remakes(model, from)) {
+        return;
+    }
+    Tensor qkv = part_room(c, model, from, MEM_MIXER,
+                           tensor_2d(NULL, model->act, rows, packed_width(shape)));
+    Tensor mixed = part_room(c, model, from, MEM_MIXER,
+                             tensor_2d(NULL, model->act, rows, s->heads * s->head_dim));
+    Tensor aux = TENSOR_NONE;
+    if (!model_steps(model)) {
+        aux =
+            part_room(c, model, from, MEM_ATTENTION, op_attention_aux_shape(c, shape, model->act));
+    }
     linear_forward(c, &linears[LINEAR_QKV], x, qkv);
     ArenaMark mark = arena_mark(&c->scratch);
     Tensor heads = norm_heads(c, model, layer, shape, qkv);
@@ -108,13 +118,17 @@ static void forward(Ctx *c, Model *model, int layer, Operand x, Tensor out)
         op_attention_forward(c, heads, shape, mixed, aux);
     }
     arena_release(&c->scratch, mark);
-    Operand *last = &model->saved[layer].mixed;
-    *last = linear_operand(c, model, &linears[LINEAR_OUT], MEM_MIXER, mixed);
-    linear_forward(c, &linears[LINEAR_OUT], *last, out);
-    arena_release(&c->scratch, mark);
+    model->saved[layer].mixed =
+        linear_operand(c, model, &linears[LINEAR_OUT], from, MEM_MIXER, mixed,
+                       !model->again || model_remakes(model, KEEP_INPUTS));
     saved[SAVED_QKV] = qkv;
     saved[SAVED_OUT] = mixed;
     saved[SAVED_AUX] = aux;
+}
+
+static void last(Ctx *c, Model *model, int layer, Tensor out)
+{
+    linear_forward(c, &model->layers[layer].mixing[LINEAR_OUT], model->saved[layer].mixed, out);
 }
 
 static void backward(Ctx *c, Model *model, int layer, Tensor dout, Operand x, Tensor dx, Mode mode)
@@ -152,7 +166,8 @@ static Tensor decode_shape(const Model *model, int64_t sequences)
 }
 
 const BlockPart part_attention = {.declare = declare,
-                                  .forward = forward,
+                                  .inside = inside,
+                                  .last = last,
                                   .backward = backward,
                                   .decode_shape = decode_shape,
                                   .keeps_tokens = true};

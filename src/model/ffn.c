@@ -25,31 +25,45 @@ static void declare(Model *model, int layer)
     linear_declare(table, &l->down, names->down, layer, s->width, s->ffn, spec_out_std(s), s->bias);
 }
 
-static void forward(Ctx *c, Model *model, int layer, Operand x, Tensor out)
+/* What lies between the products: up and act. */
+static void inside(Ctx *c, Model *model, int layer, Operand x)
 {
     const Layer *l = &model->layers[layer];
     BlockSaved *saved = &model->saved[layer];
     int64_t rows = model->batch.batch * model->batch.seq, width = model->spec.ffn;
     Activation act = kinds[model->spec.ffn_kind].act;
     bool gated = kinds[model->spec.ffn_kind].gated;
-    ArenaMark mark = arena_mark(&c->scratch);
-    saved->up = ctx_save(c, MEM_FFN, model->act, rows, gated ? 2 * width : width);
-    saved->act = linear_input(c, model, &l->down, MEM_FFN, rows);
+    bool from_input = !model->again || model_remakes(model, KEEP_NO_FFN);
+    bool product = !model->again || (model_remakes(model, KEEP_INPUTS) && model->spec.post_norm);
+    if (model->again && !model_remakes(model, KEEP_NO_ACTS)) {
+        return;
+    }
+    if (from_input) {
+        saved->up = part_room(c, model, KEEP_NO_FFN, MEM_FFN,
+                              tensor_2d(NULL, model->act, rows, gated ? 2 * width : width));
+    }
+    saved->act = linear_input(c, model, &l->down, KEEP_NO_ACTS, MEM_FFN, rows, product);
     Tensor plain = saved->act.plain;
-    if (linear_is_quantised(&l->down)) {
+    if (from_input && act == ACT_GELU && !gated && tensor_given(plain) &&
+        !linear_is_quantised(&l->up)) {
+        op_linear_gelu_forward(c, x.plain, l->up.weight.value, l->up.bias.value, saved->up, plain);
+        return;
+    }
+    if (from_input) {
         linear_forward(c, &l->up, x, saved->up);
+    }
+    if (!tensor_given(plain)) {
         op_quant_act(c, act, gated, saved->up, saved->act.codes);
     } else if (gated) {
-        linear_forward(c, &l->up, x, saved->up);
         op_gated_forward(c, act, saved->up, plain);
-    } else if (act == ACT_GELU && !linear_is_quantised(&l->up)) {
-        op_linear_gelu_forward(c, x.plain, l->up.weight.value, l->up.bias.value, saved->up, plain);
     } else {
-        linear_forward(c, &l->up, x, saved->up);
         op_act_forward(c, act, saved->up, plain);
     }
-    linear_forward(c, &l->down, saved->act, out);
-    arena_release(&c->scratch, mark);
+}
+
+static void last(Ctx *c, Model *model, int layer, Tensor out)
+{
+    linear_forward(c, &model->layers[layer].down, model->saved[layer].act, out);
 }
 
 /* A weight's gradient is taken before the input's, which may then overwrite the activation. */
@@ -86,4 +100,5 @@ static void backward(Ctx *c, Model *model, int layer, Tensor dout, Operand x, Te
     arena_release(&c->scratch, mark);
 }
 
-const BlockPart part_ffn = {.declare = declare, .forward = forward, .backward = backward};
+const BlockPart part_ffn = {
+    .declare = declare, .inside = inside, .last = last, .backward = backward};

@@ -59,26 +59,39 @@ static Quant quant_of(const Linear *l, int scales, int64_t rows)
     return (Quant){.stride = rows, .scale = l->scales[scales][0], .largest = l->scales[scales][1]};
 }
 
-Operand linear_input(Ctx *c, const Model *model, const Linear *l, MemKind kind, int64_t rows)
+Tensor part_room(Ctx *c, const Model *model, Keep from, MemKind kind, Tensor shape)
+{
+    bool remade = model_remakes(model, from);
+    return arena_push(remade ? &c->scratch : &c->saved, remade ? MEM_SCRATCH : kind, shape.dtype,
+                      shape.rank, shape.dim);
+}
+
+Operand linear_input(Ctx *c, const Model *model, const Linear *l, Keep from, MemKind kind,
+                     int64_t rows, bool product)
 {
     int64_t width = l->weight.value.dim[1];
     if (!linear_is_quantised(l)) {
-        return (Operand){.plain = ctx_save(c, kind, model->act, rows, width)};
+        Tensor shape = tensor_2d(NULL, model->act, rows, width);
+        return (Operand){.plain = part_room(c, model, from, kind, shape)};
     }
     Quant codes = quant_of(l, SCALES_INPUT, rows);
-    codes.rows = ctx_scratch(c, MEM_SCRATCH, DT_E4M3, rows, width);
-    if (model->keep != KEEP_NOTHING) {
-        codes.columns = ctx_save(c, kind, DT_E4M3, width, rows);
+    bool wanted = model->keep != KEEP_NOTHING && (model->again || !model_remakes(model, from));
+    if (product) {
+        codes.rows = ctx_scratch(c, MEM_SCRATCH, DT_E4M3, rows, width);
+    }
+    if (wanted) {
+        codes.columns = part_room(c, model, from, kind, tensor_2d(NULL, DT_E4M3, width, rows));
     }
     return (Operand){.codes = codes};
 }
 
-Operand linear_operand(Ctx *c, const Model *model, const Linear *l, MemKind kind, Tensor x)
+Operand linear_operand(Ctx *c, const Model *model, const Linear *l, Keep from, MemKind kind,
+                       Tensor x, bool product)
 {
     if (!linear_is_quantised(l)) {
         return (Operand){.plain = x};
     }
-    Operand made = linear_input(c, model, l, kind, x.dim[0]);
+    Operand made = linear_input(c, model, l, from, kind, x.dim[0], product);
     op_quantise(c, x, made.codes, TENSOR_NONE, MODE_SET);
     return made;
 }

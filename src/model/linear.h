@@ -29,12 +29,25 @@ static inline bool linear_is_quantised(const Linear *l)
     return quant_given(l->codes);
 }
 
-/* Room for the map's input of so many rows: plain on c->saved; codes, their columns there unless
- * the pass keeps nothing, their rows on c->scratch, for the map's forward alone. */
-Operand linear_input(Ctx *c, const Model *model, const Linear *l, MemKind kind, int64_t rows);
+/* Whether the pass does not keep, but makes again in backward, what `from` and those of Keep behind
+ * it do not keep. */
+static inline bool model_remakes(const Model *model, Keep from)
+{
+    return (model->keep == KEEP_NOTHING ? model->like : model->keep) >= from;
+}
+
+/* Room for such a tensor, like `shape`: on c->saved, or where it is made again on c->scratch, in
+ * both passes. */
+Tensor part_room(Ctx *c, const Model *model, Keep from, MemKind kind, Tensor shape);
+
+/* Room for the map's input of so many rows, which is kept before `from`: plain; or codes, their
+ * columns for backward, their rows on c->scratch for the map's product, where that is run. */
+Operand linear_input(Ctx *c, const Model *model, const Linear *l, Keep from, MemKind kind,
+                     int64_t rows, bool product);
 
 /* The same of an x (N,I) that is there: x itself, or its codes. */
-Operand linear_operand(Ctx *c, const Model *model, const Linear *l, MemKind kind, Tensor x);
+Operand linear_operand(Ctx *c, const Model *model, const Linear *l, Keep from, MemKind kind,
+                       Tensor x, bool product);
 
 /* Room on c->scratch for the codes of the gradient by the map's output. */
 Quant linear_slope(Ctx *c, const Linear *l, int64_t rows);

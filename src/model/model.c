@@ -5,15 +5,12 @@
 #include "model/linear.h"
 #include "tensor/half.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Logits are made for as many rows at a time as fit in the backend's head_bytes: small enough to
  * be no burden beside the activations, large enough that the head's products run at full speed. */
 #define HEAD_CHUNK_ROWS 128 /* chunks have a multiple of it */
-
-#define PI 3.14159265358979323846
 
 /* Which parts each layer has. */
 static void choose_parts(Model *model)
@@ -163,105 +160,47 @@ void model_bind_split(Model *model, Tensor matrices, Tensor others, Tensor rope)
     model->rope = rope;
 }
 
-Tensor model_rope_shape(const Model *model)
+/* (N,2), of a norm. */
+static Tensor stats_room(Ctx *c, const Model *model, int64_t rows)
 {
-    const ModelSpec *s = &model->spec;
-    if (s->rope_base <= 0) {
-        return TENSOR_NONE;
-    }
-    int64_t positions = s->mixer == MIXER_TTT ? s->mini : s->context;
-    int64_t tables = s->rope_local_base > 0 ? 2 : 1;
-    return tensor_2d(NULL, dtype_accumulate(model->act), tables * positions, s->head_dim);
-}
-
-Tensor model_rope(const Model *model, int layer)
-{
-    if (!(model->spec.rope_local_base > 0)) {
-        return model->rope;
-    }
-    int64_t positions = model->rope.dim[0] / 2;
-    return tensor_rows(model->rope, spec_windowed(&model->spec, layer) ? positions : 0, positions);
-}
-
-/* How much of pair i's angle stays, the rest being divided by rope_factor. Llama 3 goes by the
- * turns that it makes within rope_context: none below rope_low, all above rope_high, in between a
- * line. YaRN draws the line over the pairs, between the whole ones that make so many turns. */
-static double rope_kept(const ModelSpec *s, int64_t i, double angle)
-{
-    double kept = 0;
-    if (s->rope_scaling == ROPE_LLAMA3) {
-        double turns = (double)s->rope_context * angle / (2 * PI);
-        kept = (turns - s->rope_low) / (s->rope_high - s->rope_low);
-    } else if (s->rope_scaling == ROPE_YARN) {
-        double per_log = (double)s->head_dim / (2 * log(s->rope_base));
-        double period = (double)s->rope_context / (2 * PI);
-        double first = fmax(floor(per_log * log(period / s->rope_high)), 0);
-        double last = fmin(ceil(per_log * log(period / s->rope_low)), (double)s->head_dim - 1);
-        last += last == first ? 0.001 : 0;
-        kept = 1 - ((double)i - first) / (last - first);
-    }
-    return kept < 0 ? 0 : kept > 1 ? 1 : kept;
-}
-
-double model_rope_angle(const ModelSpec *s, int64_t i, bool local)
-{
-    double base = local ? s->rope_local_base : s->rope_base;
-    double angle = pow(base, -2.0 * (double)i / (double)s->head_dim);
-    if (s->rope_scaling == ROPE_PLAIN || local) {
-        return angle;
-    }
-    double kept = rope_kept(s, i, angle);
-    return (1 - kept) * angle / s->rope_factor + kept * angle;
-}
-
-static double rope_gain(const ModelSpec *s)
-{
-    return s->rope_scaling != ROPE_YARN ? 1
-           : s->rope_gain > 0           ? s->rope_gain
-                                        : 1 + 0.1 * log(s->rope_factor);
-}
-
-void model_fill_rope(const Model *model, Tensor host_rope)
-{
-    const ModelSpec *s = &model->spec;
-    int64_t width = s->head_dim, half = width / 2;
-    int64_t positions = host_rope.dim[0] / (s->rope_local_base > 0 ? 2 : 1);
-    for (int64_t t = 0; t < host_rope.dim[0]; t++) {
-        bool local = t >= positions;
-        double gain = local ? 1 : rope_gain(s);
-        for (int64_t i = 0; i < half; i++) {
-            double angle = (double)(t % positions) * model_rope_angle(s, i, local);
-            if (host_rope.dtype == DT_F64) {
-                double *row = (double *)host_rope.data + t * width;
-                row[i] = gain * cos(angle);
-                row[half + i] = gain * sin(angle);
-            } else {
-                float *row = (float *)host_rope.data + t * width;
-                row[i] = (float)(gain * cos(angle));
-                row[half + i] = (float)(gain * sin(angle));
-            }
-        }
-    }
+    return part_room(c, model, KEEP_INPUTS, MEM_NORM,
+                     tensor_2d(NULL, dtype_accumulate(model->act), rows, 2));
 }
 
 /* The part's forward, x (N,C) to h_out (N,C), with the norm behind it where the model has one.
- * which: 0 is the mixer, 1 the feed-forward. */
+ * which: 0 is the mixer, 1 the feed-forward. Leaves on c->scratch what is made again. */
 static void branch_forward(Ctx *c, Model *model, int layer, int which, Operand x, Tensor h_out)
 {
     const Layer *l = &model->layers[layer];
     const BlockPart *part = which == 0 ? l->mixer : l->ffn;
     BlockSaved *saved = &model->saved[layer];
     if (!model->spec.post_norm) {
-        part->forward(c, model, layer, x, h_out);
+        part->inside(c, model, layer, x);
+        part->last(c, model, layer, h_out);
         return;
     }
-    Tensor branch = ctx_save(c, MEM_NORM, model->act, h_out.dim[0], h_out.dim[1]);
-    Tensor stats = ctx_save(c, MEM_NORM, dtype_accumulate(model->act), h_out.dim[0], 2);
-    saved->branch[which] = branch;
-    saved->branch_stats[which] = stats;
-    part->forward(c, model, layer, x, branch);
-    op_norm_forward(c, branch, linear_as_norm(&model->spec, which == 0 ? &l->post1 : &l->post2),
-                    h_out, stats);
+    Tensor shape = tensor_2d(NULL, model->act, h_out.dim[0], h_out.dim[1]);
+    saved->branch[which] = part_room(c, model, KEEP_INPUTS, MEM_NORM, shape);
+    saved->branch_stats[which] = stats_room(c, model, h_out.dim[0]);
+    part->inside(c, model, layer, x);
+    part->last(c, model, layer, saved->branch[which]);
+    op_norm_forward(c, saved->branch[which],
+                    linear_as_norm(&model->spec, which == 0 ? &l->post1 : &l->post2), h_out,
+                    saved->branch_stats[which]);
+}
+
+/* What was not kept of the part's forward. */
+static void branch_again(Ctx *c, Model *model, int layer, int which, Operand x)
+{
+    const BlockPart *part = which == 0 ? model->layers[layer].mixer : model->layers[layer].ffn;
+    bool whole = model->spec.post_norm && model_remakes(model, KEEP_INPUTS);
+    if (whole) {
+        int64_t rows = model->batch.batch * model->batch.seq;
+        Tensor out = ctx_scratch(c, MEM_SCRATCH, model->act, rows, model->spec.width);
+        branch_forward(c, model, layer, which, x, out);
+    } else {
+        part->inside(c, model, layer, x);
+    }
 }
 
 /* The way back: dout (N,C) is left as it is, dx (N,C) as BlockPart.backward has it. */
@@ -271,7 +210,6 @@ static void branch_backward(Ctx *c, Model *model, int layer, int which, Tensor d
     const Layer *l = &model->layers[layer];
     const BlockPart *part = which == 0 ? l->mixer : l->ffn;
     const BlockSaved *saved = &model->saved[layer];
-    ArenaMark mark = arena_mark(&c->scratch);
     if (model->spec.post_norm) {
         const Linear *norm = which == 0 ? &l->post1 : &l->post2;
         Tensor dbranch = ctx_scratch(c, MEM_SCRATCH, model->act, dout.dim[0], dout.dim[1]);
@@ -281,34 +219,39 @@ static void branch_backward(Ctx *c, Model *model, int layer, int which, Tensor d
         dout = dbranch;
     }
     part->backward(c, model, layer, dout, x, dx, mode);
-    arena_release(&c->scratch, mark);
 }
 
-/* From the norm of the block's input onward; run again by backward when only inputs were kept.
- * r2 is where the stream after the mixer goes; none: pushed and kept. */
-static void block_body(Ctx *c, Model *model, int layer, Tensor r2, Tensor h_out)
+/* n1 or n2 in its room. Its product is the part's first. */
+static Operand norm_room(Ctx *c, Model *model, int layer, int which, int64_t rows, bool product)
+{
+    const Layer *l = &model->layers[layer];
+    return linear_input(c, model, which == 0 ? &l->mixing[0] : &l->up, KEEP_NO_NORMS, MEM_NORM,
+                        rows, product);
+}
+
+/* Norm and mixer. h: see block_forward; r is where the sum goes. */
+static void first_half(Ctx *c, Model *model, int layer, Tensor x, Tensor h, Tensor r, Tensor h_out)
+{
+    BlockSaved *saved = &model->saved[layer];
+    saved->n1 = norm_room(c, model, layer, 0, x.dim[0], true);
+    saved->stats1 = stats_room(c, model, x.dim[0]);
+    norm_operand(c, linear_as_norm(&model->spec, &model->layers[layer].norm1), x, h, r, saved->n1,
+                 saved->stats1);
+    branch_forward(c, model, layer, 0, saved->n1, h_out);
+}
+
+/* Norm and feed-forward. r2 is where the stream after the mixer goes; none: pushed and kept. */
+static void second_half(Ctx *c, Model *model, int layer, Tensor r2, Tensor h_out)
 {
     const ModelSpec *s = &model->spec;
-    const Layer *l = &model->layers[layer];
     BlockSaved *saved = &model->saved[layer];
     int64_t rows = saved->r1.dim[0];
-    branch_forward(c, model, layer, 0, saved->n1, h_out);
-
     saved->r2 = tensor_given(r2) ? r2 : ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width);
-    saved->n2 = linear_input(c, model, &l->up, MEM_NORM, rows);
-    saved->stats2 = ctx_save(c, MEM_NORM, dtype_accumulate(model->act), rows, 2);
-    norm_operand(c, linear_as_norm(s, &l->norm2), saved->r1, h_out, saved->r2, saved->n2,
-                 saved->stats2);
-
+    saved->n2 = norm_room(c, model, layer, 1, rows, true);
+    saved->stats2 = stats_room(c, model, rows);
+    norm_operand(c, linear_as_norm(s, &model->layers[layer].norm2), saved->r1, h_out, saved->r2,
+                 saved->n2, saved->stats2);
     branch_forward(c, model, layer, 1, saved->n2, h_out);
-}
-
-static void push_first_norm(Ctx *c, Model *model, int layer)
-{
-    BlockSaved *saved = &model->saved[layer];
-    int64_t rows = saved->r1.dim[0];
-    saved->n1 = linear_input(c, model, &model->layers[layer].mixing[0], MEM_NORM, rows);
-    saved->stats1 = ctx_save(c, MEM_NORM, dtype_accumulate(model->act), rows, 2);
 }
 
 /* One pre-norm block: norm, mixer, norm, feed-forward, with residual additions, and a norm before
@@ -317,38 +260,56 @@ static void push_first_norm(Ctx *c, Model *model, int layer)
  * *x and the new branch in h_out (which may be h). */
 static void block_forward(Ctx *c, Model *model, int layer, Tensor *x, Tensor h, Tensor h_out)
 {
-    const ModelSpec *s = &model->spec;
     BlockSaved *saved = &model->saved[layer];
-    Norm norm1 = linear_as_norm(s, &model->layers[layer].norm1);
     Keep keep = model->keep;
     saved->mark = arena_mark(&c->saved);
     saved->r1 = *x;
     if (tensor_given(h) && keep != KEEP_NOTHING) {
-        saved->r1 = ctx_save(c, MEM_RESIDUAL, model->act, x->dim[0], s->width);
+        saved->r1 = ctx_save(c, MEM_RESIDUAL, model->act, x->dim[0], model->spec.width);
     }
     ArenaMark inside = arena_mark(&c->saved), mark = arena_mark(&c->scratch);
-    push_first_norm(c, model, layer);
-    norm_operand(c, norm1, *x, h, saved->r1, saved->n1, saved->stats1);
-    block_body(c, model, layer, keep == KEEP_ALL ? TENSOR_NONE : model->carry, h_out);
-    *x = saved->r2;
+    first_half(c, model, layer, *x, h, saved->r1, h_out);
     arena_release(&c->scratch, mark);
-    if (keep != KEEP_ALL) {
+    second_half(c, model, layer, keep < KEEP_INPUTS ? TENSOR_NONE : model->carry, h_out);
+    arena_release(&c->scratch, mark);
+    *x = saved->r2;
+    if (keep == KEEP_NOTHING) {
         arena_release(&c->saved, inside);
     }
 }
 
-/* Runs the block's forward again from its kept input; the branch it makes is thrown away. */
-static void block_recompute(Ctx *c, Model *model, int layer)
+/* From the block's kept input, on c->scratch: all up to the stream after the mixer, and room for the
+ * statistics of the norm that follows. A plain n1 has the stream's place until that is made: it is
+ * not worth its room while the feed-forward goes back. */
+static void first_half_again(Ctx *c, Model *model, int layer)
 {
     BlockSaved *saved = &model->saved[layer];
-    const ModelSpec *s = &model->spec;
-    ArenaMark mark = arena_mark(&c->scratch);
-    Tensor branch = ctx_scratch(c, MEM_SCRATCH, model->act, saved->r1.dim[0], s->width);
-    push_first_norm(c, model, layer);
-    norm_operand(c, linear_as_norm(s, &model->layers[layer].norm1), saved->r1, TENSOR_NONE,
-                 TENSOR_NONE, saved->n1, saved->stats1);
-    block_body(c, model, layer, TENSOR_NONE, branch);
-    arena_release(&c->scratch, mark);
+    int64_t rows = saved->r1.dim[0];
+    saved->r2 = ctx_scratch(c, MEM_SCRATCH, model->act, rows, model->spec.width);
+    saved->stats2 = stats_room(c, model, rows);
+    bool coded = linear_is_quantised(&model->layers[layer].mixing[0]);
+    saved->n1 = coded ? norm_room(c, model, layer, 0, rows, true) : (Operand){.plain = saved->r2};
+    saved->stats1 = stats_room(c, model, rows);
+    norm_operand(c, linear_as_norm(&model->spec, &model->layers[layer].norm1), saved->r1,
+                 TENSOR_NONE, TENSOR_NONE, saved->n1, saved->stats1);
+    branch_forward(c, model, layer, 0, saved->n1, saved->r2);
+    op_add(c, saved->r1, saved->r2, saved->r2);
+}
+
+/* n1 or n2 again, where it was not kept, from the norm's input and onto its statistics. inside: the
+ * part's first product may follow. */
+static void remake_norm(Ctx *c, Model *model, int layer, int which, bool inside)
+{
+    const Layer *l = &model->layers[layer];
+    BlockSaved *saved = &model->saved[layer];
+    Tensor x = which == 0 ? saved->r1 : saved->r2;
+    Operand *made = which == 0 ? &saved->n1 : &saved->n2;
+    if (model_remakes(model, KEEP_NO_NORMS)) {
+        bool product = inside && model_remakes(model, which == 0 ? KEEP_NO_MIXERS : KEEP_NO_FFN);
+        *made = norm_room(c, model, layer, which, x.dim[0], product);
+        norm_operand(c, linear_as_norm(&model->spec, which == 0 ? &l->norm1 : &l->norm2), x,
+                     TENSOR_NONE, TENSOR_NONE, *made, which == 0 ? saved->stats1 : saved->stats2);
+    }
 }
 
 /* Where the gradient by a norm's output goes: over that, or, where it is codes, into scratch. */
@@ -359,27 +320,44 @@ static Tensor norm_slope(Ctx *c, const Model *model, Operand norm, int64_t rows)
                : ctx_scratch(c, MEM_SCRATCH, model->act, rows, model->spec.width);
 }
 
+/* Through a norm and the part that reads it: adds to dres (N,C), the gradient of the stream. made:
+ * all of the part that was not kept is there again. */
+static void half_backward(Ctx *c, Model *model, int layer, int which, bool made, Tensor dres,
+                          Mode mode)
+{
+    const Layer *l = &model->layers[layer];
+    const BlockSaved *saved = &model->saved[layer];
+    const Linear *norm = which == 0 ? &l->norm1 : &l->norm2;
+    ArenaMark mark = arena_mark(&c->scratch);
+    if (!made || tensor_given(saved->n1.plain)) {
+        remake_norm(c, model, layer, which, !made);
+    }
+    Operand x = which == 0 ? saved->n1 : saved->n2;
+    if (!made) {
+        branch_again(c, model, layer, which, x);
+    }
+    Tensor dx = norm_slope(c, model, x, dres.dim[0]);
+    branch_backward(c, model, layer, which, dres, x, dx, mode);
+    op_norm_backward(c, dx, which == 0 ? saved->r1 : saved->r2, linear_as_norm(&model->spec, norm),
+                     which == 0 ? saved->stats1 : saved->stats2, dres, MODE_ADD, norm->weight.grad,
+                     norm->bias.grad, mode);
+    arena_release(&c->scratch, mark);
+}
+
 /* dres (N,C): gradient of the stream behind the block, replaced by that before it. */
 static void block_backward(Ctx *c, Model *model, int layer, Tensor dres, Mode mode)
 {
-    const ModelSpec *s = &model->spec;
-    const Layer *l = &model->layers[layer];
-    BlockSaved *saved = &model->saved[layer];
-    if (model->keep == KEEP_INPUTS) {
-        block_recompute(c, model, layer);
-    }
+    bool from_input = model->keep == KEEP_INPUTS;
     ArenaMark mark = arena_mark(&c->scratch);
-    Tensor dn2 = norm_slope(c, model, saved->n2, dres.dim[0]);
-    branch_backward(c, model, layer, 1, dres, saved->n2, dn2, mode);
-    op_norm_backward(c, dn2, saved->r2, linear_as_norm(s, &l->norm2), saved->stats2, dres, MODE_ADD,
-                     l->norm2.weight.grad, l->norm2.bias.grad, mode);
-
-    Tensor dn1 = norm_slope(c, model, saved->n1, dres.dim[0]);
-    branch_backward(c, model, layer, 0, dres, saved->n1, dn1, mode);
-    op_norm_backward(c, dn1, saved->r1, linear_as_norm(s, &l->norm1), saved->stats1, dres, MODE_ADD,
-                     l->norm1.weight.grad, l->norm1.bias.grad, mode);
+    model->again = true;
+    if (from_input) {
+        first_half_again(c, model, layer);
+    }
+    half_backward(c, model, layer, 1, false, dres, mode);
+    half_backward(c, model, layer, 0, from_input, dres, mode);
+    model->again = false;
     arena_release(&c->scratch, mark);
-    arena_release(&c->saved, saved->mark);
+    arena_release(&c->saved, model->saved[layer].mark);
 }
 
 /* x (N,C) by the embedding's factor, which has the precision of the activations. */
@@ -438,9 +416,9 @@ void model_forward(Ctx *c, Model *model, DeviceBatch batch, Keep keep)
     row = need_layer(c, model, row, CTX_NO_LAYER); /* final norm and head: a tied one is there */
     PACER_ASSERT(row == model->params.count, "%d of %d parameters", row, model->params.count);
     model->rf =
-        keep == KEEP_ALL ? ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width) : model->carry;
+        keep < KEEP_INPUTS ? ctx_save(c, MEM_RESIDUAL, model->act, rows, s->width) : model->carry;
     model->head_mark = arena_mark(&c->scratch);
-    model->nf = linear_input(c, model, &model->head, MEM_NORM, rows);
+    model->nf = linear_input(c, model, &model->head, KEEP_NOTHING, MEM_NORM, rows, true);
     model->statsf = ctx_save(c, MEM_NORM, dtype_accumulate(model->act), rows, 2);
     norm_operand(c, linear_as_norm(s, &model->final_norm), x, model->h, model->rf, model->nf,
                  model->statsf);

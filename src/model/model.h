@@ -1,6 +1,7 @@
 #pragma once
 /* The model: parameter table, views of its weights and gradients, and the three parts of a training
  * pass (forward, head with loss, backward). One code for every backend and family. */
+#include "base/choices.h"
 #include "model/part.h"
 #include "tensor/ctx.h"
 
@@ -32,9 +33,9 @@ typedef struct {
     Operand act;                       /* (N,F) after it */
 } BlockSaved;
 
-/* How much of forward is kept: everything; the blocks' inputs only (backward runs each block
- * again); nothing (evaluation). */
-typedef enum { KEEP_ALL, KEEP_INPUTS, KEEP_NOTHING } Keep;
+/* Keep, in a model: r1, r2 and statistics are kept of every block, before post norms also their
+ * input. KEEP_NO_NORMS makes n1, n2 and a TTT layer's last norm again in backward; KEEP_NO_ACTS also
+ * act; KEEP_NO_FFN also up; KEEP_NO_MIXERS also what the mixer saves; KEEP_INPUTS all but r1. */
 
 /* Token ids in backend memory, each (B*T) i32. order is for op_embed_backward. starts, as in
  * HeadShape: documents do not see each other; none: a sequence is one. */
@@ -71,6 +72,8 @@ struct Model {
     Decode decode;
     /* State of the pass under way. */
     Keep keep;
+    Keep like;  /* KEEP_NOTHING takes the rooms of this one, and so none that it has not */
+    bool again; /* backward is making again what was not kept */
     DeviceBatch batch;
     BlockSaved *saved;
     ArenaMark pass_mark;

@@ -33,8 +33,12 @@ typedef struct {
     /* Adds rows to the table for the layer's weights that are the part's. */
     void (*declare)(Model *model, int layer);
 
-    /* out (N,C) from x (N,C); saves on c->saved what backward needs. */
-    void (*forward)(Ctx *c, Model *model, int layer, Operand x, Tensor out);
+    /* Forward: from x (N,C) all that lies before the last product, in rooms by Model.keep
+     * (part_room). While Model.again is set, only what was not kept. */
+    void (*inside)(Ctx *c, Model *model, int layer, Operand x);
+
+    /* And the last product, to out (N,C). */
+    void (*last)(Ctx *c, Model *model, int layer, Tensor out);
 
     /* From dout (N,C) and the forward's x: parameter gradients by mode, then dx (N,C), which may be
      * x.plain. */

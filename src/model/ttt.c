@@ -104,21 +104,23 @@ static Norm post_norm(const Model *model, const Layer *l)
     return (Norm){NORM_LAYER, model->spec.norm_eps, norm->weight.value, norm->bias.value};
 }
 
-static void forward(Ctx *c, Model *model, int layer, Operand x, Tensor out)
+/* The inner model along the sequences: packed, mixed and states. */
+static void train_inner(Ctx *c, Model *model, int layer, Operand x)
 {
     const Layer *l = &model->layers[layer];
     Tensor *saved = model->saved[layer].mixer;
     TttShape shape = shape_of(model);
     TttWeights weights = INNER(l, value);
     int64_t rows = model->batch.batch * model->batch.seq, width = model->spec.width;
-    saved[SAVED_PACKED] = ctx_save(c, MEM_MIXER, model->act, rows, shape.width);
-    saved[SAVED_MIXED] = ctx_save(c, MEM_MIXER, model->act, rows, width);
+    Keep from = KEEP_NO_MIXERS;
+    bool read = model->keep != KEEP_NOTHING && (model->again || !model_remakes(model, from));
+    Tensor states = read ? op_ttt_states_shape(c, &shape, model->act) : TENSOR_NONE;
+    saved[SAVED_PACKED] =
+        part_room(c, model, from, MEM_MIXER, tensor_2d(NULL, model->act, rows, shape.width));
+    saved[SAVED_MIXED] =
+        part_room(c, model, from, MEM_MIXER, tensor_2d(NULL, model->act, rows, width));
     saved[SAVED_STATES] =
-        model->keep == KEEP_NOTHING ? TENSOR_NONE : op_ttt_states(c, &shape, model->act);
-    ArenaMark mark = arena_mark(&c->scratch);
-    Operand *normed = &model->saved[layer].mixed;
-    *normed = linear_input(c, model, &l->mixing[LINEAR_OUT], MEM_MIXER, rows);
-    saved[SAVED_STATS] = ctx_save(c, MEM_NORM, dtype_accumulate(model->act), rows, 2);
+        tensor_given(states) ? part_room(c, model, from, MEM_ATTENTION, states) : TENSOR_NONE;
     linear_forward(c, &l->mixing[LINEAR_IN], x, saved[SAVED_PACKED]);
     if (model_steps(model)) {
         op_ttt_step(c, saved[SAVED_PACKED], &shape, &weights, model->rope, model->decode.position,
@@ -127,10 +129,39 @@ static void forward(Ctx *c, Model *model, int layer, Operand x, Tensor out)
         op_ttt_forward(c, saved[SAVED_PACKED], &shape, &weights, model->rope, saved[SAVED_MIXED],
                        saved[SAVED_STATES]);
     }
+}
+
+static void norm_inner(Ctx *c, Model *model, int layer, bool product)
+{
+    const Layer *l = &model->layers[layer];
+    const Tensor *saved = model->saved[layer].mixer;
+    Operand *normed = &model->saved[layer].mixed;
+    *normed = linear_input(c, model, &l->mixing[LINEAR_OUT], KEEP_NO_NORMS, MEM_MIXER,
+                           saved[SAVED_MIXED].dim[0], product);
     norm_operand(c, post_norm(model, l), saved[SAVED_MIXED], TENSOR_NONE, TENSOR_NONE, *normed,
                  saved[SAVED_STATS]);
-    linear_forward(c, &l->mixing[LINEAR_OUT], *normed, out);
-    arena_release(&c->scratch, mark);
+}
+
+static void inside(Ctx *c, Model *model, int layer, Operand x)
+{
+    bool whole = !model->again || model_remakes(model, KEEP_INPUTS);
+    int64_t rows = model->batch.batch * model->batch.seq;
+    if (whole) {
+        model->saved[layer].mixer[SAVED_STATS] =
+            part_room(c, model, KEEP_INPUTS, MEM_NORM,
+                      tensor_2d(NULL, dtype_accumulate(model->act), rows, 2));
+    }
+    if (whole || model_remakes(model, KEEP_NO_MIXERS)) {
+        train_inner(c, model, layer, x);
+    }
+    if (whole || model_remakes(model, KEEP_NO_NORMS)) {
+        norm_inner(c, model, layer, whole);
+    }
+}
+
+static void last(Ctx *c, Model *model, int layer, Tensor out)
+{
+    linear_forward(c, &model->layers[layer].mixing[LINEAR_OUT], model->saved[layer].mixed, out);
 }
 
 static void backward(Ctx *c, Model *model, int layer, Tensor dout, Operand x, Tensor dx, Mode mode)
@@ -168,7 +199,8 @@ static void decode_start(Ctx *c, Model *model, int layer, Tensor state)
 }
 
 const BlockPart part_ttt = {.declare = declare,
-                            .forward = forward,
+                            .inside = inside,
+                            .last = last,
                             .backward = backward,
                             .decode_shape = decode_shape,
                             .decode_start = decode_start};

@@ -400,14 +400,18 @@ void op_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse)
     DISPATCH(call, ops_for(c, qkv.dtype)->rope(c, qkv, shape, table, inverse));
 }
 
+Tensor op_attention_aux_shape(const Ctx *c, HeadShape s, DType dtype)
+{
+    bool naive = c->attention == ATTENTION_NAIVE;
+    return (Tensor){.dtype = naive ? dtype : dtype_accumulate(dtype),
+                    .rank = naive ? 4 : 3,
+                    .dim = {s.batch, s.heads, s.seq, naive ? s.seq : 0}};
+}
+
 Tensor op_attention_aux(Ctx *c, HeadShape s, DType dtype)
 {
-    if (c->attention == ATTENTION_NAIVE) {
-        int64_t dims[] = {s.batch, s.heads, s.seq, s.seq};
-        return arena_push(&c->saved, MEM_ATTENTION, dtype, 4, dims);
-    }
-    int64_t dims[] = {s.batch, s.heads, s.seq};
-    return arena_push(&c->saved, MEM_ATTENTION, dtype_accumulate(dtype), 3, dims);
+    Tensor shape = op_attention_aux_shape(c, s, dtype);
+    return arena_push(&c->saved, MEM_ATTENTION, shape.dtype, shape.rank, shape.dim);
 }
 
 static void check_aux(const Ctx *c, Tensor aux, HeadShape s, DType dtype)

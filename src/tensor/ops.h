@@ -366,12 +366,13 @@ void op_head_norm_backward(Ctx *c, Tensor dout, Tensor qkv, HeadShape shape, Hea
 void op_rope(Ctx *c, Tensor qkv, HeadShape shape, Tensor table, bool inverse);
 
 /* Attention of each query over the keys that `shape` lets it see. out (N, H*D). aux keeps what
- * backward needs: its shape comes from op_attention_aux. */
+ * backward needs: its shape comes from op_attention_aux_shape. */
 void op_attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, Tensor aux);
 
 /* NAIVE: probabilities (B,H,T,T) act, 0 where a query does not see. FLASH: log-sum-exp of the
  * scores (B,H,T) acc, scaled and capped. CUDNN: as FLASH. */
-Tensor op_attention_aux(Ctx *c, HeadShape shape, DType dtype);
+Tensor op_attention_aux_shape(const Ctx *c, HeadShape shape, DType dtype);
+Tensor op_attention_aux(Ctx *c, HeadShape shape, DType dtype); /* such a one on c->saved */
 
 /* dqkv (N, (H+2G)D), assigned, from dout (N, H*D), qkv (after rope), out and aux of the forward. */
 void op_attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tensor aux, HeadShape shape,
@@ -434,8 +435,9 @@ void op_checksum(Ctx *c, Tensor x, Tensor out);
 void op_ttt_forward(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
                     Tensor out, Tensor states);
 
-/* Room on c->saved for what this backend's forward keeps for its backward; none when that is
+/* Room for what this backend's forward keeps for its backward, or on c->saved; none when that is
  * nothing. */
+Tensor op_ttt_states_shape(const Ctx *c, const TttShape *shape, DType dtype);
 Tensor op_ttt_states(Ctx *c, const TttShape *shape, DType dtype);
 
 /* From dout (N, H*D): dx (N, width), assigned, 0 in the padding; the parameters' gradients, acc,

@@ -62,12 +62,18 @@ static void check_shape(const TttShape *s, int64_t rows, Tensor x, const TttWeig
     check_weights(s, w, x.dtype);
 }
 
-Tensor op_ttt_states(Ctx *c, const TttShape *shape, DType dtype)
+Tensor op_ttt_states_shape(const Ctx *c, const TttShape *shape, DType dtype)
 {
     const Ops *ops = ops_for(c, dtype);
     size_t bytes = ops->ttt_states_bytes != NULL ? ops->ttt_states_bytes(c, shape, dtype) : 0;
-    int64_t words = (int64_t)((bytes + 3) / 4);
-    return bytes > 0 ? arena_push(&c->saved, MEM_ATTENTION, DT_I32, 1, &words) : TENSOR_NONE;
+    return bytes > 0 ? tensor_1d(NULL, DT_I32, (int64_t)((bytes + 3) / 4)) : TENSOR_NONE;
+}
+
+Tensor op_ttt_states(Ctx *c, const TttShape *shape, DType dtype)
+{
+    Tensor states = op_ttt_states_shape(c, shape, dtype);
+    return tensor_given(states) ? arena_push(&c->saved, MEM_ATTENTION, DT_I32, 1, states.dim)
+                                : TENSOR_NONE;
 }
 
 void op_ttt_forward(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,

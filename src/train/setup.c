@@ -15,7 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MIB (1024.0 * 1024.0)
 #define MOST_TOKENS 1000000000000000 /* of an update: JSON carries 15 digits exactly */
 
 static int open_data(Run *run, DataNeed need)
@@ -468,7 +467,7 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
     s->ttt_keep = cfg->ttt_keep;
     s->noise = cfg->noise_scale;
     s->separate = cfg->documents == CONFIG_DOCUMENTS_SEPARATE;
-    s->recompute = cfg->recompute == CONFIG_RECOMPUTE_BLOCK;
+    s->keep = (Keep)cfg->recompute;
     s->optimizer = (OptimizerSettings){.id = (OptimizerId)cfg->optimizer,
                                        .beta1 = cfg->beta1,
                                        .beta2 = cfg->beta2,
@@ -515,111 +514,4 @@ void run_close(Run *run)
     dataset_close(&run->data);
     config_free(&run->settled);
     *run = (Run){0};
-}
-
-/* --- the memory plan as a person reads it, and the refusal of what does not fit --- */
-
-/* What libraries take once they compute, beside the tensors: buffers and code that they make, the
- * record, a checkpoint being written; and each thread's stack and buffers. */
-#define LIBRARY_BYTES ((size_t)8 << 20)
-#define THREAD_BYTES ((size_t)16 << 20)
-
-size_t run_program(const Backend *backend)
-{
-    if (backend->device != NULL) {
-        return 0;
-    }
-    return mem_resident() + LIBRARY_BYTES + (size_t)backend->threads * THREAD_BYTES;
-}
-
-size_t run_memory_limit(const Run *run)
-{
-    if (run->cfg->memory_limit > 0) {
-        return (size_t)run->cfg->memory_limit;
-    }
-    size_t free_bytes = run->backend->available(run->backend);
-    if (free_bytes == 0) {
-        return SIZE_MAX;
-    }
-    if (run->backend->device != NULL) {
-        return free_bytes;
-    }
-    /* the host's memory, which its ranks share */
-    return mem_resident() + free_bytes / (size_t)(run->local_ranks > 1 ? run->local_ranks : 1);
-}
-
-size_t run_room(const Run *run)
-{
-    size_t limit = run_memory_limit(run);
-    return limit == SIZE_MAX ? limit : limit > run->program ? limit - run->program : 0;
-}
-
-static void print_row(FILE *file, const char *name, size_t bytes)
-{
-    fprintf(file, "  %-14s %16zu  %10.1f MiB\n", name, bytes, (double)bytes / MIB);
-}
-
-void run_print_plan(const Run *run, FILE *file)
-{
-    const TrainPlan *plan = &run->plan;
-    const TrainerSetup *s = &run->setup;
-    fprintf(file,
-            "Memory plan%s: %s, %lld parameters, batch %lld x seq %lld x accum %lld, %s, %s%s\n",
-            s->ddp.ranks > 1 ? " of each rank" : "", s->spec.name, (long long)plan->parameters,
-            (long long)s->batch, (long long)s->seq, (long long)s->accum, dtype_name(s->dtype),
-            setup_mixer_name(s), s->recompute ? ", recomputing blocks" : "");
-    fprintf(file, "  %-14s %16s\n", "for", "bytes");
-    for (int kind = 0; kind < MEM_KINDS; kind++) {
-        if (plan->by_kind[kind] > 0) {
-            print_row(file, mem_kind_name((MemKind)kind), plan->by_kind[kind]);
-        }
-    }
-    print_row(file, "loader", plan->loader);
-    print_row(file, "total", plan->total);
-    if (run->program > 0) {
-        print_row(file, "program, about", run->program);
-        print_row(file, "process, about", size_sum(run->program, plan->total));
-    }
-    double tokens = (double)(s->batch * s->accum * s->seq); /* of one rank, as the FLOPs are */
-    fprintf(file, "Work: %.4g FLOP per update, %.4g per token, %lld tokens per update, ",
-            plan->flops_update, plan->flops_update / tokens, (long long)run->tokens_per_update);
-    const BatchRamp *ramp = &run->length.ramp;
-    for (int i = 1; i < ramp->count; i++) {
-        fprintf(file, "%lld from update %lld on, ",
-                (long long)(ramp->at[i].accum * ramp->micro_tokens),
-                (long long)(ramp->at[i].step + 1));
-    }
-    if (run->length.seconds > 0) {
-        fprintf(file, "as many updates as %g minutes have room for\n", run->cfg->minutes);
-    } else {
-        fprintf(file, "%lld updates, %lld tokens\n", (long long)run->total_steps,
-                (long long)run->length.total_tokens);
-    }
-}
-
-int run_check_fits(const Run *run)
-{
-    size_t limit = run_memory_limit(run), room = run_room(run);
-    size_t need = size_sum(run->program, run->plan.total);
-    if (run->plan.total <= room) {
-        return 0;
-    }
-    if (log_shows(LOG_ERROR)) {
-        run_print_plan(run, stderr);
-    }
-    int64_t largest = trainer_largest_batch(&run->setup, run->backend, room);
-    if (largest == 0) {
-        return err_set(
-            ERR_MEMORY,
-            "the run needs %.1f MiB and %.1f MiB are free: not even --batch 1 fits; take a "
-            "smaller model or --seq%s",
-            (double)need / MIB, (double)limit / MIB,
-            run->setup.recompute ? "" : ", or --recompute block");
-    }
-    return err_set(
-        ERR_MEMORY,
-        "the run needs %.1f MiB and %.1f MiB are free; the largest that fits is --batch %lld "
-        "(with --accum to keep the update's size)%s",
-        (double)need / MIB, (double)limit / MIB, (long long)largest,
-        run->setup.recompute ? "" : ", or try --recompute block");
 }

@@ -71,8 +71,9 @@ size_t run_memory_limit(const Run *run);
 size_t run_room(const Run *run);
 
 /* 0 when the plan fits; else ERR_MEMORY, after printing the plan's table to stderr; the message
- * names the largest batch that fits. */
+ * names the largest batch that fits, and the cheapest --recompute with which this one does. */
 int run_check_fits(const Run *run);
 
-/* The plan as a table. */
+/* The plan as a table, and what each --recompute saves and costs as another. */
 void run_print_plan(const Run *run, FILE *file);
+void run_print_grades(const Run *run, FILE *file);

@@ -189,6 +189,7 @@ static void begin(Trainer *t, const TrainerSetup *setup, Backend *backend)
                backend->row_align > 0 ? backend->row_align : 1);
     t->model.plain_products = setup->plain_products;
     mup_scale_params(&t->model, &setup->mup);
+    t->model.like = setup->keep;
 }
 
 int trainer_check_sizes(const TrainerSetup *setup)

@@ -157,7 +157,7 @@ static void forward(Trainer *t, bool gather)
             c->need_user = t;
         }
     }
-    model_forward(c, &t->model, device_batch(t), t->setup.recompute ? KEEP_INPUTS : KEEP_ALL);
+    model_forward(c, &t->model, device_batch(t), t->setup.keep);
     if (gather) {
         c->need = NULL;
         ddp_wait(&t->ddp);

@@ -104,7 +104,7 @@ static void compare(const char *preset, int64_t accum, bool recompute, int64_t b
 {
     Backend *backend = cpu_backend_open(1);
     TrainerSetup setup = small_setup(preset, BATCH, accum, SEQUENCE);
-    setup.recompute = recompute;
+    setup.keep = recompute ? KEEP_INPUTS : KEEP_ALL;
     setup.ddp = (DdpSetup){.kind = DDP_ZERO1,
                            .rank = me,
                            .ranks = ranks,

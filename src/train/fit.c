@@ -1,0 +1,179 @@
+/* The memory plan as a person reads it, what each grade of recomputation would save, and the refusal
+ * of what does not fit. */
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "train/setup.h"
+
+#include <stdio.h>
+
+#define MIB (1024.0 * 1024.0)
+
+/* What libraries take once they compute, beside the tensors: buffers and code that they make, the
+ * record, a checkpoint being written; and each thread's stack and buffers. */
+#define LIBRARY_BYTES ((size_t)8 << 20)
+#define THREAD_BYTES ((size_t)16 << 20)
+
+size_t run_program(const Backend *backend)
+{
+    if (backend->device != NULL) {
+        return 0;
+    }
+    return mem_resident() + LIBRARY_BYTES + (size_t)backend->threads * THREAD_BYTES;
+}
+
+size_t run_memory_limit(const Run *run)
+{
+    if (run->cfg->memory_limit > 0) {
+        return (size_t)run->cfg->memory_limit;
+    }
+    size_t free_bytes = run->backend->available(run->backend);
+    if (free_bytes == 0) {
+        return SIZE_MAX;
+    }
+    if (run->backend->device != NULL) {
+        return free_bytes;
+    }
+    /* the host's memory, which its ranks share */
+    return mem_resident() + free_bytes / (size_t)(run->local_ranks > 1 ? run->local_ranks : 1);
+}
+
+size_t run_room(const Run *run)
+{
+    size_t limit = run_memory_limit(run);
+    return limit == SIZE_MAX ? limit : limit > run->program ? limit - run->program : 0;
+}
+
+static const char *recompute_name(Keep keep)
+{
+    static const char *const names[] = {RECOMPUTE_CHOICES(CHOICE_WORD)};
+    return names[keep];
+}
+
+static TrainPlan plan_of(const Run *run, Keep keep)
+{
+    TrainPlan plan;
+    TrainerSetup setup = run->setup;
+    setup.keep = keep;
+    trainer_plan(&setup, run->backend, &plan);
+    return plan;
+}
+
+static void print_row(FILE *file, const char *name, size_t bytes)
+{
+    fprintf(file, "  %-14s %16zu  %10.1f MiB\n", name, bytes, (double)bytes / MIB);
+}
+
+void run_print_plan(const Run *run, FILE *file)
+{
+    const TrainPlan *plan = &run->plan;
+    const TrainerSetup *s = &run->setup;
+    char again[40] = "";
+    if (s->keep != KEEP_ALL) {
+        snprintf(again, sizeof again, ", recompute %s", recompute_name(s->keep));
+    }
+    fprintf(file,
+            "Memory plan%s: %s, %lld parameters, batch %lld x seq %lld x accum %lld, %s, %s%s\n",
+            s->ddp.ranks > 1 ? " of each rank" : "", s->spec.name, (long long)plan->parameters,
+            (long long)s->batch, (long long)s->seq, (long long)s->accum, dtype_name(s->dtype),
+            setup_mixer_name(s), again);
+    fprintf(file, "  %-14s %16s\n", "for", "bytes");
+    for (int kind = 0; kind < MEM_KINDS; kind++) {
+        if (plan->by_kind[kind] > 0) {
+            print_row(file, mem_kind_name((MemKind)kind), plan->by_kind[kind]);
+        }
+    }
+    print_row(file, "loader", plan->loader);
+    print_row(file, "total", plan->total);
+    if (run->program > 0) {
+        print_row(file, "program, about", run->program);
+        print_row(file, "process, about", size_sum(run->program, plan->total));
+    }
+    double tokens = (double)(s->batch * s->accum * s->seq); /* of one rank, as the FLOPs are */
+    fprintf(file, "Work: %.4g FLOP per update, %.4g per token, %lld tokens per update, ",
+            plan->flops_update, plan->flops_update / tokens, (long long)run->tokens_per_update);
+    const BatchRamp *ramp = &run->length.ramp;
+    for (int i = 1; i < ramp->count; i++) {
+        fprintf(file, "%lld from update %lld on, ",
+                (long long)(ramp->at[i].accum * ramp->micro_tokens),
+                (long long)(ramp->at[i].step + 1));
+    }
+    if (run->length.seconds > 0) {
+        fprintf(file, "as many updates as %g minutes have room for\n", run->cfg->minutes);
+    } else {
+        fprintf(file, "%lld updates, %lld tokens\n", (long long)run->total_steps,
+                (long long)run->length.total_tokens);
+    }
+}
+
+static double moved(const TrainPlan *plan)
+{
+    double bytes = 0;
+    for (int op = 0; op < OP_COUNT; op++) {
+        bytes += plan->step[op].bytes;
+    }
+    return bytes;
+}
+
+void run_print_grades(const Run *run, FILE *file)
+{
+    TrainPlan all = plan_of(run, KEEP_ALL);
+    size_t room = run_room(run);
+    fprintf(file,
+            "--recompute: what it saves, and what an update then takes more (%% of none's)\n");
+    fprintf(file, "  %-12s %12s %12s %8s %14s %6s\n", "", "total, MiB", "saves, MiB", "FLOP",
+            "bytes moved", "fits");
+    for (int keep = KEEP_ALL; keep <= KEEP_INPUTS; keep++) {
+        TrainPlan plan = plan_of(run, (Keep)keep);
+        fprintf(file, "  %-12s %12.1f %12.1f %+7.1f%% %+13.1f%% %6s\n", recompute_name((Keep)keep),
+                (double)plan.total / MIB, ((double)all.total - (double)plan.total) / MIB,
+                100 * (plan.flops_update / all.flops_update - 1),
+                100 * (moved(&plan) / moved(&all) - 1), plan.total <= room ? "yes" : "no");
+    }
+}
+
+/* The first that fits, which costs least; KEEP_NOTHING: none does. */
+static Keep first_that_fits(const Run *run, size_t room)
+{
+    int keep = (int)run->setup.keep + 1;
+    while (keep <= KEEP_INPUTS && plan_of(run, (Keep)keep).total > room) {
+        keep++;
+    }
+    return keep <= KEEP_INPUTS ? (Keep)keep : KEEP_NOTHING;
+}
+
+int run_check_fits(const Run *run)
+{
+    size_t limit = run_memory_limit(run), room = run_room(run);
+    size_t need = size_sum(run->program, run->plan.total);
+    if (run->plan.total <= room) {
+        return 0;
+    }
+    if (log_shows(LOG_ERROR)) {
+        run_print_plan(run, stderr);
+    }
+    char grade[48] = "";
+    Keep keep = first_that_fits(run, room);
+    if (keep != KEEP_NOTHING) {
+        snprintf(grade, sizeof grade, ", or --recompute %s", recompute_name(keep));
+    }
+    int64_t largest = trainer_largest_batch(&run->setup, run->backend, room);
+    if (largest == 0) {
+        TrainerSetup least = run->setup;
+        least.keep = KEEP_INPUTS;
+        bool one = trainer_largest_batch(&least, run->backend, room) > 0;
+        return err_set(
+            ERR_MEMORY,
+            "the run needs %.1f MiB and %.1f MiB are free: not even --batch 1 fits; take a "
+            "smaller model or --seq%s",
+            (double)need / MIB, (double)limit / MIB,
+            keep != KEEP_NOTHING ? grade
+            : one                ? ", or --batch 1 --recompute block"
+                                 : "");
+    }
+    return err_set(
+        ERR_MEMORY,
+        "the run needs %.1f MiB and %.1f MiB are free; the largest that fits is --batch %lld "
+        "(with --accum to keep the update's size)%s",
+        (double)need / MIB, (double)limit / MIB, (long long)largest, grade);
+}
