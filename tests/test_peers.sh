@@ -60,11 +60,11 @@ states=$(grep -o '"state":[^,]*' found/experiment.json | sed 's/.*://' | tr -d '
 [[ $states == '"done""done""done""done""done""done""oom"' ]] || fail "states: $states"
 [[ $(grep -c '"peer":' found/experiment.json) == 4 ]] || fail "not 4 runs of peers: $(grep peer found/experiment.json)"
 for text in '| Program | batch |' '| PyTorch | 4 | – | 1.50 | 1.00 GiB | done |' '| torch.compile | 8 | – |' \
-    'PyTorch | 9.9.1' 'times as fast as PyTorch and' 'times as fast as torch.compile at their best' \
-    'against PyTorch: batch 8: ' 'torch.compile at batch 8 runs out of memory' '% of the memory'; do
+    'PyTorch | 9.9.1' 'times as fast as PyTorch' 'times as fast as torch.compile' 'against PyTorch: batch 8' \
+    'against torch.compile: batch 4' 'torch.compile at batch 8 runs out of memory' '% of the memory'; do
     grep -qF -- "$text" found/report.md || fail "report.md does not have '$text'"
 done
-grep -q 'Fastest.*torch' found/report.md && fail "a peer is among pacer's fastest: $(grep Fastest found/report.md)"
+grep -E '(Use|equally fast).*torch' found/report.md && fail "a peer is among pacer's fastest"
 grep -q 'not there' found/report.md && fail "the report still misses PyTorch"
 
 # Done is done, whatever made it.

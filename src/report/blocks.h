@@ -6,7 +6,7 @@
 #include "report/tables.h"
 
 /* Points of all curves of a document, each of which has at most CURVE_SHOWN and may have these. */
-#define BLOCK_POINTS 100000
+#define BLOCK_POINTS 50000
 #define BLOCK_LEAST_POINTS 50
 
 void block_text(Page *json, const char *text);

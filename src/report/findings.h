@@ -34,7 +34,7 @@ void findings_free(Findings *findings);
 void findings_put_cautions(const Findings *findings, Page *page);
 int findings_words(const char *text); /* separated by white space */
 
-/* Whether its runs are those of an lr-probe: equal but for the learning rate, and about nothing else. */
+/* Whether its runs are those of an lr-probe, which differ in the learning rate. */
 bool results_are_probe(const Results *results);
 
 /* --- what rules share --- */

@@ -293,8 +293,8 @@ static void tell_of_short_probes(const Results *results, double tokens, Findings
     }
 }
 
-/* The configuration of the lowest validation loss among those that differ in the rate alone from the
- * first of them; -1: this is not the first, or none came to its end. */
+/* The configuration of the lowest validation loss among those that differ in the rate alone from
+ * the first of them; -1: this is not the first, or none came to its end. */
 static int best_rate(const Results *results, int first)
 {
     const Result *own = results_first(results, first);

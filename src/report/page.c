@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,9 +88,24 @@ void page_put_json(Page *page, const char *text)
     page_put_bytes(page, "\"", 1);
 }
 
+/* Steps and tokens, the most of all numbers, many times as fast as printf does it. */
+static void put_whole(Page *page, int64_t number)
+{
+    char text[24], *at = text + sizeof text;
+    do {
+        *--at = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    page_put_bytes(page, at, (size_t)(text + sizeof text - at));
+}
+
 void page_put_number(Page *page, double number, int digits)
 {
     char text[40];
+    if (number >= 0 && number < 1e6 && digits >= 6 && floor(number) == number && !signbit(number)) {
+        put_whole(page, (int64_t)number);
+        return;
+    }
     int length = isfinite(number) ? snprintf(text, sizeof text, "%.*g", digits, number)
                                   : snprintf(text, sizeof text, "null");
     page_put_bytes(page, text, (size_t)length);
