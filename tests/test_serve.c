@@ -1,5 +1,5 @@
-/* The server from outside, over its socket: what it answers, what it refuses, records that grow, are
- * replaced, are long or broken; and the parts below it. */
+/* The server from outside, over its socket: what it answers, what it refuses, records that grow,
+ * are replaced, are long or broken; and the parts below it. */
 #include "serve/server.h"
 
 #include "base/io.h"
