@@ -136,7 +136,7 @@ if(MICROHTTPD_FOUND)
     target_compile_definitions(pacer_http INTERFACE PACER_HAVE_MICROHTTPD=1)
     pacer_summary_row(microhttpd "${MICROHTTPD_VERSION}")
 else()
-    pacer_summary_row(microhttpd "left out: libmicrohttpd-dev is missing; there is no pacer serve")
+    pacer_summary_row(microhttpd "left out: libmicrohttpd-dev is missing (there is no pacer serve)")
 endif()
 
 set(PACER_HAVE_CMOCKA FALSE)

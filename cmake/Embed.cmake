@@ -62,7 +62,7 @@ if(PACER_DYGRAPH_JS AND PACER_DYGRAPH_CSS)
     pacer_summary_row(dygraphs "${PACER_DYGRAPH_JS}")
 else()
     pacer_summary_row(dygraphs
-        "left out: libjs-dygraphs is missing; pages show their curves as tables")
+        "left out: libjs-dygraphs is missing (pages show values in place of curves)")
 endif()
 
 function(pacer_add_web target)

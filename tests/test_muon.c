@@ -268,7 +268,7 @@ static void test_muon__saves_the_second_moment(void **state)
         model_free(&model);
         Outcome outcomes[2];
         for (int recompute = 0; recompute < 2; recompute++) {
-            setup.recompute = recompute == 1;
+            setup.keep = recompute == 1 ? KEEP_INPUTS : KEEP_ALL;
             outcomes[recompute] = small_run(setup, backend, 3);
         }
         assert_memory_equal(outcomes[0].params, outcomes[1].params,

@@ -26,7 +26,7 @@ optim       base tensor model
 record      base tensor cpu text model
 audit       base config
 exchange    base tensor text model
-train       base config tensor devices comm data model optim record exchange
+train       base config tensor devices comm text data model optim record exchange
 analyse     base config tensor ref comm data model record train
 use         base config tensor devices cpu comm text data model train
 study       base config devices model record train

@@ -341,6 +341,11 @@ static const Option options[] = {
      "steps from one evaluation to the next, and once at the end; 0: never"},
     {"eval-batches", INT(eval_batches, "20", 1, 1e6), GROUP, TRAINING, RECORDED, 0,
      "batches of one evaluation"},
+    {"sample-every", INT(sample_every, "0", 0, 1e9), GROUP, BIT(TRAIN), FREE, 0,
+     "steps from one text that the model writes into samples.jsonl to the next, and once at the "
+     "end; "
+     "0: never. For one rank on a processor in f32; takes memory for one sequence besides the "
+     "plan"},
     {"save-every", INT(save_every, "0", 0, 1e9), GROUP, TRAINING, FREE, 0,
      "steps from one checkpoint to the next, and once at the end; 0: by time alone"},
     {"save-minutes", REAL(save_minutes, "10", 0, 1e6), GROUP, TRAINING, FREE, 0,

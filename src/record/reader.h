@@ -12,6 +12,7 @@
 
 #define RECORD_RUN "run.json"
 #define RECORD_LINES "metrics.jsonl"
+#define RECORD_SAMPLES "samples.jsonl"
 #define RECORD_EXPERIMENT "experiment.json"
 
 /* dir/name: RECORD_RUN, RECORD_EXPERIMENT or "ranks/3.json". ERR_INPUT when it is no JSON object

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -162,6 +163,14 @@ static int find_earlier(const char *dir, bool *earlier)
     return code;
 }
 
+/* Of a run that is begun anew in the place of another. */
+static void remove_samples(const char *dir)
+{
+    char *path = io_join(dir, RECORD_SAMPLES);
+    unlink(path);
+    free(path);
+}
+
 int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Record **out)
 {
     *out = NULL;
@@ -183,6 +192,7 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
     record->run = describe(info);
     if (earlier) {
         events_remove(dir);
+        remove_samples(dir);
     } else if (!fresh) {
         code = carry_over(record, dir, resume_step);
     }
@@ -320,9 +330,39 @@ int record_eval(Record *record, int64_t step, double val_loss)
     return put_line(record, line);
 }
 
-int record_resume(const char *dir, int64_t step)
+int record_sample(Record *record, int64_t step, int64_t tokens, const char *text)
 {
-    char *path = io_join(dir, RECORD_LINES);
+    cJSON *object = json_object();
+    json_put_whole(object, "step", step);
+    json_put_whole(object, "tokens", tokens);
+    json_put_text(object, "text", text);
+    char *printed = json_line(object), *safe = escape_json(printed);
+    char *line = mem_format("%s\n", safe), *folder = io_parent(record->metrics_path);
+    char *path = io_join(folder, RECORD_SAMPLES);
+    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
+    size_t size = strlen(line), done = 0;
+    for (ssize_t wrote; file >= 0 && done < size; done += (size_t)wrote) {
+        wrote = write(file, line + done, size - done);
+        if (wrote < 0) {
+            break;
+        }
+    }
+    int code = file < 0 || done < size ? io_error(path, "write") : 0;
+    if (file >= 0) {
+        close(file);
+    }
+    free(path);
+    free(folder);
+    free(line);
+    free(safe);
+    free(printed);
+    cJSON_Delete(object);
+    return code;
+}
+
+static int cut_behind(const char *dir, const char *name, int64_t step)
+{
+    char *path = io_join(dir, name);
     char *text = NULL;
     size_t length = 0;
     int code = io_exists(path) ? io_read_all(path, SIZE_MAX / 2, &text, &length) : 0;
@@ -356,6 +396,12 @@ int record_resume(const char *dir, int64_t step)
     free(kept);
     free(path);
     return code;
+}
+
+int record_resume(const char *dir, int64_t step)
+{
+    int code = cut_behind(dir, RECORD_LINES, step);
+    return code != 0 ? code : cut_behind(dir, RECORD_SAMPLES, step);
 }
 
 int record_rank(const char *dir, const RecordRank *rank)

@@ -62,8 +62,12 @@ typedef struct {
 int record_step(Record *record, const RecordStep *step);
 int record_eval(Record *record, int64_t step, double val_loss);
 
-/* Cuts from dir/metrics.jsonl what a run that continues behind `step` will write again: lines of
- * later steps, and what a kill left of the last line. The file is replaced as one event; no file is
+/* A text that the model wrote after a step, as a line of samples.jsonl. What is no UTF-8 becomes
+ * U+FFFD. */
+int record_sample(Record *record, int64_t step, int64_t tokens, const char *text);
+
+/* Cuts from dir/metrics.jsonl and dir/samples.jsonl what a run that continues behind `step` will write again: lines of
+ * later steps, and what a kill left of the last line. Each file is replaced as one event; no file is
  * fine. A damaged line with good ones after it is ERR_INPUT. */
 int record_resume(const char *dir, int64_t step);
 

@@ -4,6 +4,8 @@
 
 #include "base/err.h"
 
+#include <stddef.h>
+
 #ifndef PACER_HAVE_MICROHTTPD
 
 bool server_is_built(void)

@@ -59,8 +59,8 @@ void track_cursor(const Track *track, char text[TRACK_CURSOR_SIZE]);
 size_t track_from(const Track *track, const char *cursor);
 
 /* {"at": FROM, "step": [...], "tokens": [...], ...}: the first `columns` columns of the rows from
- * `from` on, thinned further to about `most` (0: as they are). A missing value is null. The mean is left out
- * where every line has its row. */
+ * `from` on, thinned further to about `most` (0: as they are). A missing value is null. The mean
+ * is left out where every line has its row. */
 void track_put(Page *page, const Track *track, size_t from, int columns, size_t most);
 
 /* A number as JSON: null when it is not finite. */

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/signals.h"
+#include "train/samples.h"
 #include "train/session.h"
 
 #include <math.h>
@@ -165,6 +166,7 @@ static bool is_needed(const Session *s)
     const Config *cfg = s->run.cfg;
     int64_t step = s->state.step;
     return is_due(s) || every(step, cfg->eval_every) || every(step, cfg->save_every) ||
+           every(step, cfg->sample_every) ||
            s->save_next || step == s->run.total_steps || signals_pending() != 0 ||
            ramp_accum(&s->run.length.ramp, step) != s->trainer.setup.accum;
 }
@@ -382,6 +384,10 @@ static int loop(Session *s)
         if (code == 0 && s->has_validation &&
             (every(s->state.step, cfg->eval_every) || (last && cfg->eval_every > 0))) {
             code = evaluate(s);
+        }
+        if (code == 0 &&
+            (every(s->state.step, cfg->sample_every) || (last && cfg->sample_every > 0))) {
+            code = samples_write(s);
         }
         if (s->ranks <= 1) {
             news.signal = signals_pending(); /* whoever was told of this may have asked for it */

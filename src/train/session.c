@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "devices/devices.h"
 #include "train/model_source.h"
+#include "train/samples.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -433,6 +434,8 @@ static int open_parts(Session *s, const Config *cfg)
     code = session_agree(s, code);
     code = code != 0 ? code : check_same_options(s);
     code = code != 0 ? code : make_directory(s);
+    code = session_agree(s, code);
+    code = code != 0 ? code : samples_check(s);
     code = session_agree(s, code);
     if (code == 0) {
         s->config = config_to_json(&s->run.settled);
