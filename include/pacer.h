@@ -98,7 +98,7 @@ PACER_EXPORT int pacer_options_load(pacer_options *options, const char *path);
  * filled. */
 typedef struct pacer_step {
     size_t size;
-    int64_t step, steps; /* updates made, of so many */
+    int64_t step, steps; /* updates made, of so many (minutes: as expected, 0: unknown) */
     int64_t tokens;      /* trained on so far */
     double loss, lr, grad_norm;
     double tok_s; /* tokens per second since the last line */
@@ -125,7 +125,7 @@ PACER_EXPORT void pacer_result_free(pacer_result *result);
  * as in pacer_step. */
 typedef struct pacer_validation {
     size_t size;
-    int64_t step, steps; /* updates made, of so many */
+    int64_t step, steps; /* updates made, of so many (minutes: as expected, 0: unknown) */
     double loss;         /* nats per token */
     double best;         /* lowest of the run so far, this one included */
 } pacer_validation;

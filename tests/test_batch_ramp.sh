@@ -37,7 +37,7 @@ done
 # A record whose lines do not follow its ramp is found out.
 cp -r ramp wrong
 sed -i '8s/"tokens":[0-9]*/"tokens":1409/' wrong/metrics.jsonl
-"$PACER" check wrong >out && fail "a line with wrong tokens passes"
+"$PACER" check wrong >out 2>err && fail "a line with wrong tokens passes"
 grep -q 'line_tokens.*: fail' out || fail "wrong tokens: $(grep -v pass out)"
 
 # The rate rises with the root of the batch, and the last update has its floor.

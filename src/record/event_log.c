@@ -88,12 +88,14 @@ int event_log_line(Events *events, const cJSON *run, const cJSON *line, double w
     for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++) {
         put(events, scalars[i].tag, json_value(line, scalars[i].field));
     }
-    /* FLOP of one rank's update over its time and the measured rate of its device. */
+    /* FLOP of one rank's update over its time and the measured rate of its device; not where
+     * updates change their size. */
     Value ms = json_value(line, "ms"), flops = json_value(json_get(run, "model"), "flops_update");
     Value device = json_value(json_get(run, "machine"), "device_matmul_gflops");
     Value own = json_value(json_get(run, "machine"), "sgemm_gflops");
     Value gflops = device.known ? device : own;
-    if (flops.known && gflops.known && gflops.number > 0 && ms.known && ms.number > 0) {
+    if (json_get(run, "ramp") == NULL && flops.known && gflops.known && gflops.number > 0 &&
+        ms.known && ms.number > 0) {
         events_scalar(events, "speed/mfu",
                       flops.number / (1e-3 * ms.number) / (1e9 * gflops.number));
     }

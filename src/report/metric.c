@@ -110,7 +110,11 @@ static double value_tokens_update(MetricQuery q)
 static double value_samples_epoch(MetricQuery q)
 {
     double epochs = json_number(file_of(of_rank(q, -1)), "spans.epoch.count");
-    double sequences = json_number(q.result->run, "summary.steps") * value_global_batch(q);
+    double steps = json_number(q.result->run, "summary.steps");
+    bool ramp = json_get(q.result->run, "ramp") != NULL; /* updates differ in size */
+    double sequences =
+        ramp ? json_number(q.result->run, "summary.tokens") / result_setting_number(q.result, "seq")
+             : steps * value_global_batch(q);
     return epochs > 0 ? sequences / epochs : NAN;
 }
 

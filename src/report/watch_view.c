@@ -139,7 +139,8 @@ static void put_speed(const WatchRun *run, WatchText *out)
     watch_text_item(out, INK_PLAIN, "median %.4g ms", ms);
     double ceiling = json_number(run->run, "machine.device_matmul_gflops");
     ceiling = ceiling > 0 ? ceiling : json_number(run->run, "machine.sgemm_gflops");
-    double flops = json_number(run->run, "model.flops_update");
+    bool ramp = json_get(run->run, "ramp") != NULL; /* updates differ in size */
+    double flops = ramp ? NAN : json_number(run->run, "model.flops_update");
     double measured = json_number(run->run, "summary.mfu_measured");
     double peak = json_number(run->run, "summary.mfu_peak");
     measured = isfinite(measured) ? measured : flops / (1e-3 * ms) / (1e9 * ceiling);
