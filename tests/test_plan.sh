@@ -42,6 +42,17 @@ expect 3 'MiB are free' "${small[@]}" --ranks 2 --link pcie --memory-limit 100k
 expect 0 'Memory plan of each rank' "${small[@]}" --ranks 2
 grep -qi predicted out && fail "a plan without --link predicts"
 
+# Grades of recomputation: a row for each; the refusal names the first that fits, which then does.
+deep=(plan --model tiny --layers 6 --d-model 64 --heads 4 --ffn 256 --context 128 --seq 128 --threads 1 --batch 256 --vocab 256)
+expect 0 'recompute: what it saves' "${deep[@]}"
+grades=$(awk '/^--recompute/ { on = 1 } on && NF == 6 && $6 ~ /yes|no/ { printf "%s ", $1 }' out)
+[[ $grades == 'none norm act ffn attention block ' ]] || fail "grades: $grades"
+limit=$(awk '/^  process, about/ { all = $3 } NF == 6 && ($1 == "norm" || $1 == "act") { saved += $3 }
+    END { printf "%d", all - saved / 2 * 1048576 }' out) # half way between both
+expect 3 'or --recompute act' "${deep[@]}" --memory-limit "$limit"
+expect 3 'or --recompute act' "${deep[@]}" --memory-limit "$limit" --recompute norm
+expect 0 'recompute act' "${deep[@]}" --memory-limit "$limit" --recompute act
+
 if [[ $("$PACER" --version) == *"with "*MPI* ]] && command -v mpirun >/dev/null; then
     export ASAN_OPTIONS=detect_leaks=0 # MPI's own
     mpirun -n 2 "$PACER" "${small[@]}" --ranks 256 --link measured >out 2>err ||

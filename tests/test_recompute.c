@@ -1,5 +1,5 @@
-/* Grades of recomputation: each gives the losses, gradient norms and weights of keeping everything, to
- * the bit, in the memory that its plan says, which is never more than that of the grade before. */
+/* Grades of recomputation: each gives the losses, gradient norms and weights of keeping everything,
+ * to the bit, in the memory that its plan says, which is less than that of the grade before. */
 #include "base/mem.h"
 #include "cpu/cpu.h"
 #include "data/loader.h"

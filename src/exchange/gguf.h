@@ -25,13 +25,23 @@ typedef struct {
 enum { GGUF_I32 = 5, GGUF_F32_ELEMENT = 6, GGUF_TEXT = 8 };
 
 void gguf_put_whole(FILE *to, uint64_t value, int bytes); /* little-endian */
-void gguf_put_real(FILE *to, double value); /* f32 */
+void gguf_put_real(FILE *to, double value);               /* f32 */
 void gguf_put_text(FILE *to, const void *text, size_t size);
 void gguf_field_whole(GgufFields *fields, const char *name, int64_t value); /* u32 */
 void gguf_field_real(GgufFields *fields, const char *name, double value);   /* f32 */
 void gguf_field_bool(GgufFields *fields, const char *name, bool value);
 void gguf_field_text(GgufFields *fields, const char *name, const char *value);
 void gguf_field_array(GgufFields *fields, const char *name, int type, uint64_t count);
+
+/* What a token is. */
+enum {
+    TOKEN_NORMAL = 1,
+    TOKEN_UNKNOWN,
+    TOKEN_CONTROL,
+    TOKEN_USER, /* an added one that is not special */
+    TOKEN_UNUSED,
+    TOKEN_BYTE
+};
 
 /* Fields of the tokenizer, for a model with that many rows of the embedding. gguf_vocab.c */
 int gguf_put_vocab(GgufFields *fields, const HfModel *model);

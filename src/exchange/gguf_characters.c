@@ -21,15 +21,6 @@
 #define LONGEST 1024        /* bytes of a token whose merges are tried */
 #define NONE UINT32_MAX
 
-enum {
-    TOKEN_NORMAL = 1,
-    TOKEN_UNKNOWN = 2,
-    TOKEN_CONTROL = 3,
-    TOKEN_USER = 4,
-    TOKEN_UNUSED = 5,
-    TOKEN_BYTE = 6
-};
-
 /* How a text becomes one token, if it does. */
 typedef struct {
     size_t left; /* bytes of the left side of the last merge; 0: it does not */

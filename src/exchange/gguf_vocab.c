@@ -1,5 +1,5 @@
-/* A tokenizer in GGUF. A byte-level one: tokens in the byte alphabet of tokenizer.json, added ones as
- * they are, merges, and the name by which llama.cpp knows the pattern that cuts text. One over
+/* A tokenizer in GGUF. A byte-level one: tokens in the byte alphabet of tokenizer.json, added ones
+ * as they are, merges, and the name by which llama.cpp knows the pattern that cuts text. One over
  * characters: gguf_characters.c. */
 #include "exchange/gguf.h"
 
@@ -9,9 +9,6 @@
 #include "text/unicode.h"
 
 #include <stdlib.h>
-
-/* What a token is. */
-enum { TOKEN_NORMAL = 1, TOKEN_CONTROL = 3, TOKEN_USER = 4, TOKEN_UNUSED = 5 };
 
 /* llama.cpp's name of a pattern, which also says whether a piece that is a token needs no
  * merges. */

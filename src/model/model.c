@@ -278,9 +278,9 @@ static void block_forward(Ctx *c, Model *model, int layer, Tensor *x, Tensor h, 
     }
 }
 
-/* From the block's kept input, on c->scratch: all up to the stream after the mixer, and room for the
- * statistics of the norm that follows. A plain n1 has the stream's place until that is made: it is
- * not worth its room while the feed-forward goes back. */
+/* From the block's kept input, on c->scratch: all up to the stream after the mixer, and room for
+ * the statistics of the norm that follows. A plain n1 has the stream's place until that is made: it
+ * is not worth its room while the feed-forward goes back. */
 static void first_half_again(Ctx *c, Model *model, int layer)
 {
     BlockSaved *saved = &model->saved[layer];

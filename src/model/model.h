@@ -33,9 +33,9 @@ typedef struct {
     Operand act;                       /* (N,F) after it */
 } BlockSaved;
 
-/* Keep, in a model: r1, r2 and statistics are kept of every block, before post norms also their
- * input. KEEP_NO_NORMS makes n1, n2 and a TTT layer's last norm again in backward; KEEP_NO_ACTS also
- * act; KEEP_NO_FFN also up; KEEP_NO_MIXERS also what the mixer saves; KEEP_INPUTS all but r1. */
+/* Keep, in a model: r1, r2 and statistics are kept of every block, and what post norms read.
+ * KEEP_NO_NORMS makes n1, n2 and a TTT layer's last norm again in backward; KEEP_NO_ACTS also act;
+ * KEEP_NO_FFN also up; KEEP_NO_MIXERS also what the mixer saves; KEEP_INPUTS all but r1. */
 
 /* Token ids in backend memory, each (B*T) i32. order is for op_embed_backward. starts, as in
  * HeadShape: documents do not see each other; none: a sequence is one. */

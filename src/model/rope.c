@@ -1,5 +1,5 @@
-/* The tables of rotary positions: cosines and sines of each pair of a head at each position, with the
- * ways to stretch them over longer texts (linear, Llama 3, YaRN). */
+/* The tables of rotary positions: cosines and sines of each pair of a head at each position, with
+ * the ways to stretch them over longer texts (linear, Llama 3, YaRN). */
 #include "model/model.h"
 
 #include <math.h>

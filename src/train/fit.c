@@ -1,5 +1,5 @@
-/* The memory plan as a person reads it, what each grade of recomputation would save, and the refusal
- * of what does not fit. */
+/* The memory plan as a person reads it, what each grade of recomputation would save, and the
+ * refusal of what does not fit. */
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"

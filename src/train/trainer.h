@@ -14,11 +14,11 @@ typedef struct {
     DType dtype;             /* DT_E4M3: products in it, all else in bf16 */
     unsigned plain_products; /* bits by Model's places: these are in bf16 all the same */
     AttentionKind attention;
-    Keep keep;      /* of a forward pass for the backward pass */
-    bool graph;     /* let the backend record and replay whole parts of a step */
-    bool ttt_keep;  /* see Ctx */
-    bool separate;  /* documents do not see each other */
-    bool noise;     /* measure the gradient of a piece of each update; see Trainer */
+    Keep keep;     /* of a forward pass for the backward pass */
+    bool graph;    /* let the backend record and replay whole parts of a step */
+    bool ttt_keep; /* see Ctx */
+    bool separate; /* documents do not see each other */
+    bool noise;    /* measure the gradient of a piece of each update; see Trainer */
     int64_t batch, accum, seq;
     OptimizerSettings optimizer;
     MupBase mup;  /* zeroed: standard */
