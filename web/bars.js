@@ -61,7 +61,7 @@
                 return el("div", { class: "track" },
                     el("span", { class: "stack" },
                         paint(bar(share(point[1]), one.label + ", " + name), series, one, index),
-                        view.known(point[2]) ? whisker(share(point[1] - point[2]), share(point[1] + point[2])) : null),
+                        point[2] > 0 ? whisker(share(point[1] - point[2]), share(point[1] + point[2])) : null),
                     el("span", { class: "value" }, view.known(point[1]) ? format(point[1]) : "not measured"));
             }));
         return el("figure", { class: "chart bars", "data-name": block.name },
