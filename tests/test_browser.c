@@ -204,8 +204,8 @@ static void test_browser__hostile_names_are_text(void **state)
         browser_is(browser, "document.querySelector('.list').innerText.includes('<b>bold<b>')"));
     assert_true(
         browser_is(browser, "document.querySelector('.list').innerText.includes('<img src=x')"));
-    browser_value(browser, "location.hash = [...document.querySelectorAll('.list a')].find(a => "
-                           "a.textContent.includes('bold')).getAttribute('href')");
+    browser_do(browser, "location.hash = [...document.querySelectorAll('.list a')].find(a => "
+                        "a.textContent.includes('bold')).getAttribute('href')");
     browser_await(browser, "document.querySelector('.sample')");
     assert_true(
         browser_is(browser, "document.querySelector('.sample').innerText.includes('<img')"));
@@ -224,8 +224,8 @@ static void test_browser__runs_over_each_other(void **state)
     (void)state;
     open_page("");
     browser_await(browser, "document.querySelectorAll('.list tbody tr').length === 4");
-    browser_value(browser, "document.querySelectorAll('.list input').forEach((box, i) => { if "
-                           "(!box.ariaLabel.includes('bold')) box.click(); })");
+    browser_do(browser, "document.querySelectorAll('.list input').forEach((box, i) => { if "
+                        "(!box.ariaLabel.includes('bold')) box.click(); })");
     browser_key(browser, "o");
     browser_await(browser, "location.hash.startsWith('#/compare') && "
                            "document.querySelectorAll('.options tbody tr').length > 0");
@@ -249,18 +249,17 @@ static void test_browser__runs_over_each_other(void **state)
     browser_await(browser, "document.querySelector('.plot').dataset.zoomed === 'false'");
 
     /* Other axes, kept in the address, with the keyboard's zoom. */
-    browser_value(browser,
-                  "(() => { const s = document.querySelector('.choices select'); s.value = "
-                  "'tokens'; s.dispatchEvent(new Event('change')); "
-                  "document.querySelector('.set-logy').click(); })()");
+    browser_do(browser, "(() => { const s = document.querySelector('.choices select'); s.value = "
+                        "'tokens'; s.dispatchEvent(new Event('change')); "
+                        "document.querySelector('.set-logy').click(); })()");
     browser_await(browser,
                   "location.hash.includes('x=tokens') && location.hash.includes('logy=1')");
-    browser_value(browser, "document.querySelector('.plot').focus()");
+    browser_do(browser, "document.querySelector('.plot').focus()");
     browser_key(browser, "+");
     browser_await(browser, "document.querySelector('.plot').dataset.zoomed === 'true'");
     browser_key(browser, "0");
     browser_await(browser, "document.querySelector('.plot').dataset.zoomed === 'false'");
-    browser_value(browser, "location.reload()");
+    browser_reload(browser);
     browser_await(browser, "document.querySelector('.choices select')?.value === 'tokens' && "
                            "document.querySelector('.set-logy').checked");
     assert_sound();
@@ -284,8 +283,8 @@ static void test_browser__a_run_as_it_goes(void **state)
     open_page("");
     browser_await(browser, "[...document.querySelectorAll('.list tbody tr')].some(r => "
                            "r.innerText.includes('live') && r.innerText.includes('running'))");
-    browser_value(browser, "location.hash = [...document.querySelectorAll('.list a')].find(a => "
-                           "a.textContent === 'live').getAttribute('href')");
+    browser_do(browser, "location.hash = [...document.querySelectorAll('.list a')].find(a => "
+                        "a.textContent === 'live').getAttribute('href')");
     const char *step = "Number([...document.querySelectorAll('.figure')].find(f => "
                        "f.innerText.startsWith('step'))?.querySelector('.number').textContent"
                        ".replaceAll(',', ''))";
@@ -327,27 +326,27 @@ static void test_browser__narrow_and_dark(void **state)
         free(colour);
     }
     picture("list-390");
-    browser_value(browser, "location.hash = [...document.querySelectorAll('.list a')].find(a => "
-                           "a.textContent.includes('small')).getAttribute('href')");
+    browser_do(browser, "location.hash = [...document.querySelectorAll('.list a')].find(a => "
+                        "a.textContent.includes('small')).getAttribute('href')");
     browser_await(browser, "document.querySelectorAll('.figure').length >= 8 && "
                            "document.querySelector('.options')");
     assert_sound();
     picture("run-390");
-    browser_value(browser, "document.querySelector('.theme').click()");
+    browser_do(browser, "document.querySelector('.theme').click()");
     assert_true(browser_is(browser,
                            "getComputedStyle(document.body).backgroundColor === "
                            "'rgb(255, 255, 255)' && localStorage['pacer-theme'] === 'light'"));
-    browser_value(browser, "localStorage.clear()");
+    browser_do(browser, "localStorage.clear()");
 
     /* Everything that can be clicked can be reached and seen with the keyboard. */
-    browser_value(browser, "document.activeElement.blur()");
+    browser_do(browser, "document.activeElement.blur()");
     for (int i = 0; i < 4; i++) {
         browser_key(browser, "Tab");
         assert_true(browser_is(browser, "document.activeElement !== document.body && "
                                         "getComputedStyle(document.activeElement).outlineStyle !== "
                                         "'none'"));
     }
-    browser_value(browser, "document.activeElement.blur()");
+    browser_do(browser, "document.activeElement.blur()");
     browser_key(browser, "?");
     assert_true(browser_is(browser, "document.querySelector('dialog').open"));
     browser_resize(browser, 1280, 900);
@@ -367,7 +366,7 @@ static void test_browser__blocks_of_a_document(void **state)
     page_put(&script, "pacerView.show(document.getElementById('app'), ");
     page_put_bytes(&script, text, size);
     page_put(&script, ")");
-    cJSON_Delete(browser_value(browser, script.text));
+    browser_do(browser, script.text);
     page_free(&script);
     free(text);
     browser_await(browser, "document.querySelectorAll('.parallel path').length === 3");
@@ -407,7 +406,7 @@ static void test_browser__blocks_of_a_document(void **state)
     }
     assert_sound();
     picture("blocks");
-    browser_value(browser, "document.querySelector('.parallel').scrollIntoView()");
+    browser_do(browser, "document.querySelector('.parallel').scrollIntoView()");
     picture("blocks-2");
     browser_resize(browser, 390, 844);
     usleep(300000);

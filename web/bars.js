@@ -15,10 +15,17 @@
         return (x) => (view.known(x) && x > 0 ? (Math.log(x) - from) / (Math.log(most) - from || 1) : 0);
     }
 
-    function bar(share, colour, title) {
+    /* Peers are grey, every second one striped, so that they are told apart. */
+    function paint(node, series, one, index) {
+        const peer = one.peer ? series.slice(0, index).filter((other) => other.peer).length : 0;
+        node.style.backgroundColor = one.peer ? view.neutral : view.colour(one.colour ?? index);
+        node.classList.toggle("striped", peer % 2 === 1);
+        return node;
+    }
+
+    function bar(share, title) {
         const node = el("span", { class: "bar", title });
         node.style.width = 100 * Math.min(Math.max(share, 0), 1) + "%";
-        node.style.background = colour;
         return node;
     }
 
@@ -32,7 +39,6 @@
     view.barsBlock = function (block) {
         const series = block.series || [], stacked = block.kind === "stack";
         const format = (y) => (block.percent ? view.percent(y) : view.short(y));
-        const colour = (one, index) => (one.peer ? view.neutral : view.colour(one.colour ?? index));
         const at = (one, category) => one.points.find((point) => point[0] === category);
         const known = (one, category) => {
             const point = at(one, category);
@@ -44,8 +50,8 @@
         const share = scale(reach, block.log_y && !stacked);
         const row = (category, name) => (stacked
             ? el("div", { class: "track" },
-                el("span", { class: "stack" }, series.map((one, index) => bar(share(known(one, category)),
-                    colour(one, index), one.label + ": " + format(known(one, category))))),
+                el("span", { class: "stack" }, series.map((one, index) => paint(bar(share(known(one, category)),
+                    one.label + ": " + format(known(one, category))), series, one, index))),
                 el("span", { class: "value" }, format(reach[category])))
             : series.map(function (one, index) {
                 const point = at(one, category);
@@ -54,8 +60,8 @@
                 }
                 return el("div", { class: "track" },
                     el("span", { class: "stack" },
-                        bar(share(point[1]), colour(one, index), one.label + ", " + name),
-                        view.known(point[2]) ? whisker(share(point[1] - point[2]), share(point[1] + point[2])) : null),
+                        paint(bar(share(point[1]), one.label + ", " + name), series, one, index),
+                        point[2] > 0 ? whisker(share(point[1] - point[2]), share(point[1] + point[2])) : null),
                     el("span", { class: "value" }, view.known(point[1]) ? format(point[1]) : "not measured"));
             }));
         return el("figure", { class: "chart bars", "data-name": block.name },
@@ -63,8 +69,7 @@
             block.y_title ? el("p", { class: "axis-title" }, block.y_title +
                 (block.x_title ? " by " + block.x_title : "") + (block.log_y && !stacked ? " (log scale)" : "")) : null,
             series.length > 1 ? el("div", { class: "legend" }, series.map((one, index) => {
-                const swatch = el("span", { class: "swatch", "aria-hidden": "true" });
-                swatch.style.background = colour(one, index);
+                const swatch = paint(el("span", { class: "swatch", "aria-hidden": "true" }), series, one, index);
                 return el("span", { class: "series" }, swatch, el("span", { class: "label" }, one.label));
             })) : null,
             el("div", { class: "rows" }, (block.categories || []).map((name, category) =>

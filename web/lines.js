@@ -6,6 +6,7 @@
     const CELLS = 150000; /* of rows times series, beyond which points are put on a grid */
     const GRID = 2500;    /* places of it */
     const DASHES = [null, [7, 3], [2, 3]];
+    const PEERS = [[5, 3], [2, 2], [9, 3, 2, 3]]; /* all are grey */
     const charts = new Set();
 
     /* Its legend makes markup from text and sets styles that a strict policy refuses. */
@@ -139,7 +140,8 @@
             }
         }
         function showWindow() {
-            end.hidden = !endWindow();
+            const last = endWindow();
+            end.hidden = !last || Boolean(chart.window && chart.window[0] === last[0]);
             all.hidden = !chart.window;
             plot.dataset.zoomed = String(Boolean(chart.window));
         }
@@ -176,11 +178,13 @@
         function graphOptions(rows, banded_) {
             const line = view.ink("--line"), window_ = chart.window || padded();
             const perSeries = {};
+            let peers = 0;
             series.forEach(function (one, index) {
                 perSeries["s" + index] = {
                     color: colourOf(one, index),
                     strokeWidth: one.faint ? 1 : one.thin ? 1.3 : 2,
-                    strokePattern: one.dashed ? [5, 3] : DASHES[Math.min(one.cycle || 0, 2)],
+                    strokePattern: one.peer ? PEERS[peers++ % PEERS.length]
+                        : one.dashed ? [5, 3] : DASHES[Math.min(one.cycle || 0, 2)],
                     drawPoints: Boolean(one.markers), pointSize: 2.5,
                 };
             });

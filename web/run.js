@@ -141,7 +141,7 @@
     };
 
     app.pages.experiment = function (main, { id }) {
-        const body = el("div", { class: "pacer-view" }), runs = el("p", { class: "note" });
+        const body = el("div", { class: "pacer-view" }), runs = el("div", { class: "runs" });
         let shown = "";
         /* Its runs are entries of the list that lie in it. */
         async function drawRuns() {
@@ -149,10 +149,11 @@
             const own = list.entries.filter((entry) => entry.parent === id && entry.kind === "run")
                 .sort((a, b) => (a.title || a.name).localeCompare(b.title || b.name, "en", { numeric: true }));
             const ids = own.slice(0, 200).map((entry) => entry.id).join(",");
-            runs.replaceChildren(...(own.length === 0 ? ["No run has begun."] : [el("a", { href: app.link("compare", "", { runs: ids }) },
-                "Lay its " + own.length + " runs over each other"), " · single runs: ",
-            ...own.slice(0, 60).flatMap((entry, i) => [i > 0 ? ", " : "", el("a", { href: app.link("run", entry.id) },
-                entry.title || app.shortName(entry.name))])]));
+            runs.replaceChildren(...(own.length === 0 ? ["No run has begun."]
+                : [el("p", {}, el("a", { href: app.link("compare", "", { runs: ids }) }, "Lay its " + own.length + " runs over each other")),
+                    el("details", {}, el("summary", {}, "Single runs (" + own.length + ")"),
+                        el("ul", {}, own.map((entry) => el("li", {}, el("a", { href: app.link("run", entry.id) },
+                            entry.title || app.shortName(entry.name))))))]));
         }
         return { poll: async function () {
             const block = await app.get("api/experiment/" + id);

@@ -66,9 +66,9 @@ int record_eval(Record *record, int64_t step, double val_loss);
  * U+FFFD. */
 int record_sample(Record *record, int64_t step, int64_t tokens, const char *text);
 
-/* Cuts from dir/metrics.jsonl and dir/samples.jsonl what a run that continues behind `step` will write again: lines of
- * later steps, and what a kill left of the last line. Each file is replaced as one event; no file is
- * fine. A damaged line with good ones after it is ERR_INPUT. */
+/* Cuts from dir/metrics.jsonl and dir/samples.jsonl what a run that continues behind `step` will
+ * write again: lines of later steps, and what a kill left of the last line. Each file is replaced
+ * as one event; no file is fine. A damaged line with good ones after it is ERR_INPUT. */
 int record_resume(const char *dir, int64_t step);
 
 typedef struct {

@@ -7,7 +7,8 @@
 int samples_check(const Session *session);
 
 /* Writes a text of the model as it is now into samples.jsonl: from the beginning of a document, at
- * temperature SAMPLE_TEMPERATURE, the same random numbers each time. The weights stay as they are. */
+ * temperature SAMPLE_TEMPERATURE, with the same random numbers each time. The weights stay as they
+ * are. */
 #define SAMPLE_TOKENS 100
 #define SAMPLE_TEMPERATURE 0.8
 int samples_write(Session *session);

@@ -283,6 +283,11 @@ void browser_open(Browser *browser, const char *address)
     assert_true(browser->loaded);
 }
 
+void browser_reload(Browser *browser)
+{
+    order(browser, "Page.reload", NULL);
+}
+
 void browser_resize(Browser *browser, int width, int height)
 {
     cJSON *params = json_object();
@@ -302,13 +307,22 @@ void browser_prefer(Browser *browser, const char *scheme)
     order(browser, "Emulation.setEmulatedMedia", params);
 }
 
-cJSON *browser_value(Browser *browser, const char *expression)
+/* NULL: the page is on its way to another. */
+static cJSON *evaluate(Browser *browser, const char *expression)
 {
     cJSON *params = json_object();
     json_put_text(params, "expression", expression);
     json_put_bool(params, "returnByValue", true);
     json_put_bool(params, "awaitPromise", true);
-    cJSON *result = call(browser, "Runtime.evaluate", params);
+    return try_call(browser, "Runtime.evaluate", params);
+}
+
+cJSON *browser_value(Browser *browser, const char *expression)
+{
+    cJSON *result = evaluate(browser, expression);
+    if (result == NULL) {
+        fail_msg("the browser does not answer %s", expression);
+    }
     if (json_get(result, "exceptionDetails") != NULL) {
         fail_msg("%s: %s", expression,
                  json_text_or(result, "exceptionDetails.exception.description", "threw"));
@@ -316,6 +330,11 @@ cJSON *browser_value(Browser *browser, const char *expression)
     cJSON *value = json_copy(json_find(result, "result.value"));
     cJSON_Delete(result);
     return value;
+}
+
+void browser_do(Browser *browser, const char *expression)
+{
+    cJSON_Delete(browser_value(browser, expression));
 }
 
 bool browser_is(Browser *browser, const char *expression)
@@ -331,8 +350,13 @@ void browser_await(Browser *browser, const char *expression)
     double until = clock_seconds() + PATIENCE;
     char *asked = mem_format("Boolean(%s)", expression);
     bool is = false;
-    while (!(is = browser_is(browser, asked)) && clock_seconds() < until) {
-        usleep(30000);
+    while (!is && clock_seconds() < until) {
+        cJSON *result = evaluate(browser, asked);
+        is = json_is_true(result, "result.value");
+        cJSON_Delete(result);
+        if (!is) {
+            usleep(30000);
+        }
     }
     free(asked);
     if (!is) {

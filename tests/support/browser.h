@@ -11,12 +11,14 @@ Browser *browser_start(const char *folder, const char **why);
 void browser_stop(Browser *browser);
 
 void browser_open(Browser *browser, const char *address); /* as if typed; waits until loaded */
+void browser_reload(Browser *browser);                    /* does not wait */
 void browser_resize(Browser *browser, int width, int height);
 void browser_prefer(Browser *browser, const char *scheme); /* "light" or "dark" */
 
 /* The value of a JavaScript expression, a promise's once it is there; fails the test when it
  * throws. Caller deletes it. */
 cJSON *browser_value(Browser *browser, const char *expression);
+void browser_do(Browser *browser, const char *expression); /* whatever its value */
 bool browser_is(Browser *browser, const char *expression); /* whether it is true */
 
 /* Fails the test when the expression has not become true within a minute. */
