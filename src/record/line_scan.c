@@ -105,12 +105,9 @@ static double *place_of(LineNumbers *numbers, const char *name, size_t length)
     const struct {
         const char *name;
         double *place;
-    } wanted[] = {{"step", &numbers->step},
-                  {"tokens", &numbers->tokens},
-                  {"loss", &numbers->loss},
-                  {"ms", &numbers->ms},
-                  {"val_loss", &numbers->val_loss},
-                  {"noise_scale", &numbers->noise_scale}};
+    } wanted[] = {{"step", &numbers->step},         {"tokens", &numbers->tokens},
+                  {"loss", &numbers->loss},         {"ms", &numbers->ms},
+                  {"val_loss", &numbers->val_loss}, {"noise_scale", &numbers->noise_scale}};
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         if (strlen(wanted[i].name) == length && memcmp(wanted[i].name, name, length) == 0) {
             return wanted[i].place;

@@ -155,9 +155,12 @@ static int take_scan(void *context, const char *text, size_t size, const char *p
     if (!*good) {
         cJSON *line = json_parse(text, size, NULL);
         *good = cJSON_IsObject(line);
-        numbers = (LineNumbers){number_in(line, "step"), number_in(line, "tokens"),
-                                number_in(line, "loss"), number_in(line, "val_loss"),
-                                number_in(line, "ms"),   number_in(line, "noise_scale"),
+        numbers = (LineNumbers){number_in(line, "step"),
+                                number_in(line, "tokens"),
+                                number_in(line, "loss"),
+                                number_in(line, "val_loss"),
+                                number_in(line, "ms"),
+                                number_in(line, "noise_scale"),
                                 json_get(line, "val_loss") != NULL};
         cJSON_Delete(line);
     }

@@ -62,9 +62,10 @@ char *run_noise_text(const cJSON *run)
     if (!isnan(error)) {
         snprintf(spread, sizeof spread, " ± %.2g", error);
     }
-    return mem_format("Gradient noise scale of the last updates: %.3g%s sequences (%.3g tokens) per "
-                      "update. Batches above about that waste tokens.",
-                      scale, spread, json_number(run, "summary.noise_tokens"));
+    return mem_format(
+        "Gradient noise scale of the last updates: %.3g%s sequences (%.3g tokens) per "
+        "update. Batches above about that waste tokens.",
+        scale, spread, json_number(run, "summary.noise_tokens"));
 }
 
 /* False where none was measured, or it cannot be drawn. */

@@ -111,8 +111,8 @@ static const char *reason_against(const ExperimentRun *run, const PeerTools *too
            : cfg->documents == CONFIG_DOCUMENTS_SEPARATE ? "it joins documents"
            : cfg->optimizer != OPTIMIZER_ADAMW           ? "it trains with AdamW"
            : cfg->parametrization == CONFIG_PARAMETRIZATION_MUP ? "it has no mup"
-           : cfg->minutes > 0                            ? "it does not train by the clock"
-           : cfg->batch_ramp[0] != '\0'                  ? "its updates are of one size"
+           : cfg->minutes > 0                                   ? "it does not train by the clock"
+           : cfg->batch_ramp[0] != '\0'                         ? "its updates are of one size"
            : device_of((DeviceId)cfg->device)->count != NULL && cfg->ranks > tools->gpus
                ? "they have more ranks than it finds GPUs"
                : NULL;

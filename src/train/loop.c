@@ -166,8 +166,8 @@ static bool is_needed(const Session *s)
     const Config *cfg = s->run.cfg;
     int64_t step = s->state.step;
     return is_due(s) || every(step, cfg->eval_every) || every(step, cfg->save_every) ||
-           every(step, cfg->sample_every) ||
-           s->save_next || step == s->run.total_steps || signals_pending() != 0 ||
+           every(step, cfg->sample_every) || s->save_next || step == s->run.total_steps ||
+           signals_pending() != 0 ||
            ramp_accum(&s->run.length.ramp, step) != s->trainer.setup.accum;
 }
 
