@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-/* A micro-step takes fixed_s + batch x per_sequence_s, by kind; memory grows with the batch,
- * four times less when blocks are computed again, which costs a third more time. */
+/* A micro-step takes fixed_s + batch x per_sequence_s, by kind; memory grows with the batch, less
+ * with every grade of recomputation, each of which costs more time. */
 typedef struct {
     double fixed_s, per_sequence_s[4], update_s; /* by CONFIG_ATTENTION_* */
     double spread;
@@ -19,12 +19,15 @@ typedef struct {
     int calls;
 } Machine;
 
+static const double memory_of[] = {1, 0.95, 0.9, 0.45, 0.3, 0.25};
+static const double time_of[] = {1, 1.01, 1.02, 1.1, 1.25, 4.0 / 3};
+
 static int measure(void *user, Candidate *c)
 {
     Machine *m = user;
     m->calls++;
-    bool again = c->recompute == KEEP_INPUTS;
-    c->bytes = m->base_bytes + (size_t)c->batch * m->sequence_bytes / (again ? 4 : 1);
+    c->bytes = m->base_bytes +
+               (size_t)((double)c->batch * (double)m->sequence_bytes * memory_of[c->recompute]);
     if (m->per_sequence_s[c->attention] == 0) {
         c->state = CANDIDATE_REFUSED;
         c->bytes = 0;
@@ -33,7 +36,7 @@ static int measure(void *user, Candidate *c)
     } else {
         c->state = CANDIDATE_MEASURED;
         c->micro_s = (m->fixed_s + (double)c->batch * m->per_sequence_s[c->attention]) *
-                     (again ? 4.0 / 3 : 1);
+                     time_of[c->recompute];
         c->last_s = c->micro_s + m->update_s;
         c->spread = m->spread;
     }
@@ -114,15 +117,24 @@ static void test_recommend__memory_ends_the_growth_and_recomputing_is_tried(void
     Machine m = machine();
     RecommendLimits limits = all_kinds();
     Recommendation r;
-    m.memory = 1000 + 20 * 100; /* 16 fit; recomputed, 64 */
+    m.memory = 1000 + 20 * 100; /* 16 fit; from the grade ffn on 32, from attention on 64 */
     assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
-    /* 16 at 0.0228 s is 702 a second; 64 at 4/3 x 0.0612 s is 784. */
+    /* 16 at 0.0228 s is 702 a second, 32 at 1.1 x 0.0356 s 817, 64 at 1.25 x 0.0612 s 837. */
     assert_int_equal(r.candidates[r.best].batch, 64);
-    assert_int_equal(r.candidates[r.best].recompute, KEEP_INPUTS);
+    assert_int_equal(r.candidates[r.best].recompute, KEEP_NO_MIXERS);
+    m.memory = 1000 + 15 * 100; /* 8 fit, from ffn on 32, and 64 with none */
+    assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
+    assert_int_equal(r.candidates[r.best].batch, 32);
+    assert_int_equal(r.candidates[r.best].recompute, KEEP_NO_FFN);
+    limits.batch = 32; /* given: the cheapest grade that fits */
+    assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
+    assert_int_equal(r.candidates[r.best].recompute, KEEP_NO_FFN);
+    limits.batch = 0;
+    m.memory = 1000 + 20 * 100;
     limits.recompute_given = true;
     assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
     assert_int_equal(r.candidates[r.best].batch, 16);
-    m.memory = 1000 + 30; /* one sequence, and only recomputed */
+    m.memory = 1000 + 27; /* one sequence, of which only the input is kept */
     limits.recompute_given = false;
     assert_int_equal(recommend_search(&limits, measure, &m, &r), 0);
     assert_int_equal(r.candidates[r.best].batch, 1);

@@ -161,29 +161,51 @@ static void choose(const RecommendLimits *limits, Recommendation *r)
     }
 }
 
+/* Step 3: the grades of recomputation from the cheapest on, each from where memory ended the one
+ * before, until something else ends them. base: the best without; NULL: nothing fitted. */
+static int try_grades(Search *search, Candidate *base, CandidateState ended)
+{
+    RecommendLimits *own = &search->limits;
+    const Recommendation *r = search->found;
+    int code = 0;
+    if (base != NULL) { /* the kind is known */
+        own->kinds[0] = base->attention;
+        own->kind_count = 1;
+    }
+    while (code == 0 && ended == CANDIDATE_TOO_LARGE && own->recompute < KEEP_INPUTS) {
+        own->recompute++;
+        Candidate *next = NULL;
+        if (base != NULL) {
+            Candidate like = {.attention = base->attention,
+                              .recompute = own->recompute,
+                              .batch = r->candidates[r->count - 1].batch};
+            code = try(search, like, &next);
+            next = next != NULL && next->state == CANDIDATE_MEASURED ? next : NULL;
+        } else {
+            code = compare_kinds(search, own->batch > 0 ? own->batch : 1, &next);
+            base = next;
+        }
+        if (code == 0 && next != NULL) {
+            ended = CANDIDATE_MEASURED;
+            code = own->batch == 0 ? grow_batch(search, next, &ended) : 0;
+        }
+    }
+    return code;
+}
+
 int recommend_search(const RecommendLimits *limits, CandidateMeasure measure, void *user,
                      Recommendation *out)
 {
     *out = (Recommendation){.best = -1};
-    Candidate *base, *smaller;
+    Candidate *base;
     Search search = {*limits, measure, user, out};
-    RecommendLimits *own = &search.limits;
-    int code = compare_kinds(&search, first_batch(own), &base);
+    int code = compare_kinds(&search, first_batch(limits), &base);
     CandidateState ended = base != NULL ? CANDIDATE_MEASURED : CANDIDATE_TOO_LARGE;
-    if (code == 0 && base != NULL && own->batch == 0) {
+    if (code == 0 && base != NULL && limits->batch == 0) {
         code = grow_batch(&search, base, &ended);
     }
-    if (code == 0 && ended == CANDIDATE_TOO_LARGE && !own->recompute_given) {
-        own->recompute = KEEP_INPUTS;
-        if (base != NULL) { /* the kind is known; beyond the batch that did not fit without */
-            own->kinds[0] = base->attention;
-            own->kind_count = 1;
-        }
-        int64_t batch = base != NULL ? out->candidates[out->count - 1].batch : first_batch(own);
-        code = compare_kinds(&search, batch, &smaller);
-        if (code == 0 && smaller != NULL && own->batch == 0) {
-            code = grow_batch(&search, smaller, &ended);
-        }
+    if (code == 0 && !limits->recompute_given) {
+        code = try_grades(&search, base, ended);
     }
     choose(limits, out);
     return code;

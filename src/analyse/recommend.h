@@ -6,7 +6,7 @@
  *   1. every kind of attention, at a small batch: the fastest stays;
  *   2. batches, doubled while they fit, are not too slow to try, and are faster than the last by
  *      RECOMMEND_GAIN;
- *   3. recomputation, when memory alone ended the doubling.
+ *   3. grades of recomputation, from the cheapest on, while memory alone ends the doubling.
  *
  * Of settings within RECOMMEND_GAIN of the fastest, or within the spread of what was measured where
  * that is more, the one with the least memory is recommended.
