@@ -233,8 +233,9 @@ static int show_result(Config *train, const TrainResult *result, const Paths *pa
         free(chart);
         char *folder = escape_shell_path(result->dir);
         printf("What to try next\n"
-               "  pacer generate %s --prompt 'The little fox'\n",
-               folder);
+               "  pacer generate %s --prompt 'The little fox'\n"
+               "  pacer serve %s                          the run in a browser\n",
+               folder, folder);
         free(folder);
         fputs("  pacer tokenizer train --vocab 4096 --out tok.json yourtext.txt     your own text\n"
               "  pacer data prepare --tokenizer tok.json --out shards yourtext.txt\n"
