@@ -10,6 +10,13 @@ expect 0 "$((50257 * 128 + 1024 * 128 + 2 * (12 * 128 * 128 + 13 * 128) + 2 * 12
 expect 0 "$((2 * 10000 * 256 + 2 * (4 * 256 * 256 + 3 * 256 * 704 + 2 * 256) + 256)) parameters" plan --model llama-22m --dial 4 --layers 2
 # Heads of another width: d-model 48, feed-forward 128.
 expect 0 "$((2 * 10000 * 48 + 3 * (4 * 48 * 48 + 3 * 48 * 128 + 2 * 48) + 48)) parameters" plan --model llama-22m --dial 3 --head-dim 16
+# A feed-forward that is asked to have no gate is 4 times as wide.
+expect 0 "$((2 * 10000 * 128 + 2 * (4 * 128 * 128 + 2 * 128 * 512 + 2 * 128) + 128)) parameters" plan --model llama-22m --dial 2 --ffn-kind relu2
+# A model that is there has its size: the same dial is fine, and another one is not passed over.
+sized=(--data builtin:bytes --seq 16 --batch 1 --threads 1 --steps 1 --eval-every 0)
+expect 0 'Done' train --model tiny --dial 2 --head-dim 8 --context 16 "${sized[@]}" --out sized
+expect 0 'Done' train --init sized --dial 2 "${sized[@]}" --out same
+expect 2 '--init sized: its layers is 2, --dial 3 makes it 3' train --init sized --dial 3 "${sized[@]}" --out other
 
 recipe() { # LAW, then more keys on stdin
     cat <<YAML
