@@ -43,4 +43,10 @@ recipe "{dials: [1, 2]}" <<<'' >law.yaml
 expect 2 'law needs the key budgets' sweep law.yaml --dry-run
 recipe "{$grid, largest: {dial: 2}}" <<<'' >law.yaml
 expect 2 'largest needs the key flops' sweep law.yaml --dry-run
+recipe "{dials: [1], budgets: [1e29]}" <<<'' >law.yaml
+expect 2 'give a smaller budget' sweep law.yaml --dry-run
+for key in 'steps: 20' 'minutes: 1' 'dial: 3' 'batch-ramp: "1@0,2@50%"'; do
+    recipe "{$grid}" <<<'' | sed "s/threads: 1/threads: 1, $key/" >law.yaml
+    expect 2 "leave ${key%%:*} out of base" sweep law.yaml --dry-run
+done
 exit $failed
