@@ -302,8 +302,8 @@ static void test_trainer__guessed_scales_last_one_update(void **state)
     ref->close(ref);
 }
 
-/* A checkpoint that goes on with other updates: gradients are divided by their tokens, and the scale
- * by logits, which follows nothing else, has to follow these. */
+/* A checkpoint that goes on with other updates: gradients are divided by their tokens, and the
+ * scale by logits, which follows nothing else, has to follow these. */
 static void test_trainer__scales_of_gradients_follow_the_tokens_of_an_update(void **state)
 {
     (void)state;

@@ -196,9 +196,9 @@ char *trainer_scales_text(Trainer *t)
     return text;
 }
 
-/* Gradients are divided by the tokens of an update. Where those of a checkpoint, whose scales are in
- * `host`, had another number, its scales of gradients follow: the last one, which no measurement
- * moves, says by how much. A guess of no update yet is made anew. */
+/* Gradients are divided by the tokens of an update. Where those of a checkpoint, whose scales are
+ * in `host`, had another number, its scales of gradients follow: the last one, which no
+ * measurement moves, says by how much. A guess of no update yet is made anew. */
 static void follow_tokens(Trainer *t, float *host, const float *own)
 {
     int64_t count = model_quant_scales(&t->model), first = 2 * model_quant_weights(&t->model);
