@@ -34,6 +34,10 @@ for step in 4 8; do
     rm -r from
 done
 
+# Without the ramp it goes on, and says so.
+"$PACER" train "${small[@]}" "${still[@]}" --accum 2 --steps 13 --resume ramp/ckpt/latest --out plain >out 2>err ||
+    fail "a ramp that is left out: $?"
+grep -q 'Going on with no --batch-ramp, the default, where it was 4@0' err || fail "a ramp that is left out is not told"
 # A record whose lines do not follow its ramp is found out.
 cp -r ramp wrong
 sed -i '8s/"tokens":[0-9]*/"tokens":1409/' wrong/metrics.jsonl

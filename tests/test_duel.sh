@@ -31,6 +31,11 @@ expect 2 'eval-every is 0' duel a.yaml 'eval-every: 0'
 expect 2 'out is up to the duel' duel a.yaml 'out: x'
 expect 2 '--min-pairs 4 is more than --max-pairs 3' duel a.yaml b.yaml --min-pairs 4 --max-pairs 3
 expect 0 '2 to 3 pairs; error rate 0.05' duel a.yaml b.yaml --min-pairs 2 --max-pairs 3 --dry-run
+expect 0 'A is evaluated on 256 tokens and B on 128' duel a.yaml 'batch: 2, accum: 2' --dry-run
+if [[ $("$PACER" --version) == *"with "*MPI* ]]; then # ranks share the batches of an evaluation
+    expect 0 'pairs; error rate' duel a.yaml 'ranks: 2, steps: 6' --dry-run
+    grep -q 'is evaluated on' err && fail "two ranks evaluate what one does: $(cat err)"
+fi
 [[ ! -e experiments ]] || fail "nothing was to be run, and there is $(find experiments)"
 
 # --- a difference that no seed hides; the budget differs and is told ---

@@ -10,6 +10,13 @@ expect 0 "$((50257 * 128 + 1024 * 128 + 2 * (12 * 128 * 128 + 13 * 128) + 2 * 12
 expect 0 "$((2 * 10000 * 256 + 2 * (4 * 256 * 256 + 3 * 256 * 704 + 2 * 256) + 256)) parameters" plan --model llama-22m --dial 4 --layers 2
 # Heads of another width: d-model 48, feed-forward 128.
 expect 0 "$((2 * 10000 * 48 + 3 * (4 * 48 * 48 + 3 * 48 * 128 + 2 * 48) + 48)) parameters" plan --model llama-22m --dial 3 --head-dim 16
+# A feed-forward that is asked to have no gate is 4 times as wide.
+expect 0 "$((2 * 10000 * 128 + 2 * (4 * 128 * 128 + 2 * 128 * 512 + 2 * 128) + 128)) parameters" plan --model llama-22m --dial 2 --ffn-kind relu2
+# A model that is there has its size: the same dial is fine, and another one is not passed over.
+sized=(--data builtin:bytes --seq 16 --batch 1 --threads 1 --steps 1 --eval-every 0)
+expect 0 'Done' train --model tiny --dial 2 --head-dim 8 --context 16 "${sized[@]}" --out sized
+expect 0 'Done' train --init sized --dial 2 "${sized[@]}" --out same
+expect 2 '--init sized: its layers is 2, --dial 3 makes it 3' train --init sized --dial 3 "${sized[@]}" --out other
 
 recipe() { # LAW, then more keys on stdin
     cat <<YAML
@@ -36,4 +43,10 @@ recipe "{dials: [1, 2]}" <<<'' >law.yaml
 expect 2 'law needs the key budgets' sweep law.yaml --dry-run
 recipe "{$grid, largest: {dial: 2}}" <<<'' >law.yaml
 expect 2 'largest needs the key flops' sweep law.yaml --dry-run
+recipe "{dials: [1], budgets: [1e29]}" <<<'' >law.yaml
+expect 2 'give a smaller budget' sweep law.yaml --dry-run
+for key in 'steps: 20' 'minutes: 1' 'dial: 3' 'batch-ramp: "1@0,2@50%"'; do
+    recipe "{$grid}" <<<'' | sed "s/threads: 1/threads: 1, $key/" >law.yaml
+    expect 2 "leave ${key%%:*} out of base" sweep law.yaml --dry-run
+done
 exit $failed

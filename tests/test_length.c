@@ -154,6 +154,17 @@ static void test_length__the_clock_moves_the_rate(void **state)
     assert_true(fabs(length_rate_at(&steps, 4, 0.7, 0.4, false) - 0.0055) < 1e-6);
 }
 
+/* --steps takes a million million; lengths of other kinds come to no more. */
+static void test_length__no_run_has_more_updates_than_steps_takes(void **state)
+{
+    (void)state;
+    REFUSED("--flops makes", "flops", "1e30");
+    REFUSED("--tokens makes", "tokens", "900T");
+    REFUSED("--flops makes", "flops", "1e30", "batch-ramp", "2@0,4@50%");
+    REFUSED("--tokens makes", "tokens", "900T", "batch-ramp", "2@0,4@5k");
+    assert_int_equal(LENGTH("tokens", "20T").total_steps, 1000000000000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +173,7 @@ int main(void)
         cmocka_unit_test(test_length__ramps_by_steps_epochs_and_flops),
         cmocka_unit_test(test_length__what_is_no_ramp_is_refused),
         cmocka_unit_test(test_length__the_clock_moves_the_rate),
+        cmocka_unit_test(test_length__no_run_has_more_updates_than_steps_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,6 +27,9 @@ fast=$(exposed --link nvlink) slow=$(exposed --link eth10) own=$(exposed --link-
 awk -v f="$fast" -v s="$slow" -v o="$own" 'BEGIN { exit !(o == 0 && f > 0 && s > f) }' ||
     fail "exposed: own $own, nvlink $fast, eth10 $slow ms"
 
+# Work is that of all ranks, as --flops counts it: FLOP per update / tokens per update are those per token.
+"$PACER" "${small[@]}" --ranks 3 2>err | awk '/^Work: / { found = 1; d = $2 / $9 / $6 - 1; if (d > 1e-3 || d < -1e-3) exit 1 }
+    END { exit !found }' || fail "FLOP of an update of three ranks"
 # The same work for all: accum shrinks as ranks grow, and what does not divide is left out.
 expect 0 'strong scaling' "${small[@]}" --ranks 6 --link pcie --global-batch 24 --ddp zero1 --comm-dtype bf16
 rows=$(awk '$1 == "predicted" && $2 == "zero1" { printf "%s-%s ", $3, $4 }' out)

@@ -302,6 +302,54 @@ static void test_trainer__guessed_scales_last_one_update(void **state)
     ref->close(ref);
 }
 
+/* A checkpoint that goes on with other updates: gradients are divided by their tokens, and the
+ * scale by logits, which follows nothing else, has to follow these. */
+static void test_trainer__scales_of_gradients_follow_the_tokens_of_an_update(void **state)
+{
+    (void)state;
+    Backend *ref = ref_backend_open();
+    TrainerSetup setup = small_setup("gpt2-124m", 2, 4, 16);
+    setup.dtype = DT_E4M3;
+    setup.spec.ffn = 80;
+    TrainPlan plan;
+    Trainer from, to;
+    trainer_plan(&setup, ref, &plan);
+    assert_int_equal(trainer_open(&from, &setup, ref, &plan), 0);
+    trainer_init_params(&from, 11);
+    Tokens tokens = make_tokens(2, 16, 2, setup.spec.vocab);
+    for (int64_t micro = 0; micro < 4; micro++) {
+        HostBatch host = {.ids = tokens.ids, .targets = tokens.targets, .order = tokens.order};
+        trainer_micro_step(&from, host, micro);
+    }
+    trainer_update(&from, 1e-3, 0);
+    char *text = trainer_scales_text(&from);
+    int64_t count = from.quant.scales.dim[0];
+    const int64_t accums[] = {1, 4, 11};
+    for (size_t a = 0; a < sizeof accums / sizeof accums[0]; a++) {
+        setup.accum = accums[a];
+        trainer_plan(&setup, ref, &plan);
+        assert_int_equal(trainer_open(&to, &setup, ref, &plan), 0);
+        float fresh[SCALE_COUNT];
+        const float *scales = to.quant.scales.data, *before = from.quant.scales.data;
+        memcpy(fresh, scales + (count - 1) * SCALE_COUNT, sizeof fresh);
+        assert_int_equal(trainer_scales_take(&to, text), 0);
+        assert_memory_equal(scales + (count - 1) * SCALE_COUNT, fresh, sizeof fresh);
+        assert_memory_equal(scales, before, (size_t)(count / 3 * 2 * SCALE_COUNT) * sizeof *scales);
+        for (int64_t i = count / 3 * 2; i < count - 1; i++) {
+            const float *row = scales + i * SCALE_COUNT, *was = before + i * SCALE_COUNT;
+            float expected = was[SCALE_HELD] * 4 / (float)accums[a];
+            assert_true(fabsf(row[SCALE_HELD] - expected) <= 1e-6f * expected);
+            assert_true(row[SCALE_FACTOR] * expected <= 224 && row[SCALE_FACTOR] * expected > 112);
+            assert_true(row[SCALE_FACTOR] * row[SCALE_INVERSE] == 1);
+        }
+        trainer_close(&to);
+    }
+    free(text);
+    free_tokens(tokens);
+    trainer_close(&from);
+    ref->close(ref);
+}
+
 static void test_trainer__presets_have_their_exact_size(void **state)
 {
     (void)state;
@@ -422,6 +470,7 @@ int main(void)
         cmocka_unit_test(test_trainer__plan_is_exact),
         cmocka_unit_test(test_trainer__largest_batch_is_the_largest),
         cmocka_unit_test(test_trainer__guessed_scales_last_one_update),
+        cmocka_unit_test(test_trainer__scales_of_gradients_follow_the_tokens_of_an_update),
         cmocka_unit_test(test_trainer__presets_have_their_exact_size),
         cmocka_unit_test(test_trainer__flops_of_ttt_are_those_of_its_products),
         cmocka_unit_test(test_trainer__init_follows_the_table),

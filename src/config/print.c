@@ -10,7 +10,7 @@
 
 #define COLUMNS 100
 #define HELP_INDENT 26
-#define VALUE_INDENT 17
+#define VALUE_INDENT 20
 
 /* Starts a new group with its title when `option` is the first of one. */
 static void print_group(const Option *option, const char **group, FILE *file)

@@ -328,7 +328,9 @@ void spec_dial(const char *name, int64_t dial, SpecOverrides *o)
     if (dial == 0 || preset == NULL) {
         return;
     }
-    bool gated = preset->ffn_kind == FFN_SWIGLU || preset->ffn_kind == FFN_GEGLU;
+    double asked = spec_override(o, spec_field_of("ffn-kind"));
+    FfnKind kind = isnan(asked) ? preset->ffn_kind : (FfnKind)asked;
+    bool gated = kind == FFN_SWIGLU || kind == FFN_GEGLU;
     int64_t head = o->head_dim != 0 ? o->head_dim : DIAL_HEAD;
     fill(&o->layers, dial);
     fill(&o->heads, dial);

@@ -64,8 +64,8 @@ const ModelSpec *spec_preset(int index);
 const ModelSpec *spec_find(const char *name); /* NULL: no such preset */
 
 /* A model's size as one number: dial layers with dial heads of 64 (or the head width that is given)
- * next to each other, and a feed-forward of 8/3 of that width (4 times, where the preset's has no
- * gate) in multiples of a head. Fills what the overrides leave open; 0: nothing. */
+ * next to each other, and a feed-forward of 8/3 of that width (4 times, where it has no gate) in
+ * multiples of a head. Fills what the overrides leave open; 0: nothing. */
 void spec_dial(const char *name, int64_t dial, SpecOverrides *overrides);
 
 /* The preset of that name with the overrides applied and checked. data_vocab (0 if unknown) fills a

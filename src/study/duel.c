@@ -245,8 +245,8 @@ int duel_check(const Experiment *experiment, const DuelPlan *plan)
                  ": longer ones give a lower loss by themselves",
                  a->plan.seq, b->plan.seq);
     }
-    int64_t of_a = a->cfg.eval_batches * a->cfg.batch * a->cfg.ranks * a->plan.seq;
-    int64_t of_b = b->cfg.eval_batches * b->cfg.batch * b->cfg.ranks * b->plan.seq;
+    int64_t of_a = a->cfg.eval_batches * a->cfg.batch * a->plan.seq;
+    int64_t of_b = b->cfg.eval_batches * b->cfg.batch * b->plan.seq;
     if (of_a != of_b) {
         log_warn("A is evaluated on %" PRId64 " tokens and B on %" PRId64
                  ": set eval-batches so that they are equal",

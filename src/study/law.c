@@ -86,6 +86,24 @@ static int count_points(const cJSON *law)
            has_largest(law);
 }
 
+/* What the law says of every run is not for base to say: it would be passed over, or change the
+ * FLOP of an update along a run. */
+static int check_base(const Recipe *recipe)
+{
+    static const char *const own[] = {"dial", "batch-ramp", NULL};
+    const char *const *const lists[] = {own, config_lengths};
+    for (int list = 0; list < 2; list++) {
+        for (const char *const *name = lists[list]; *name != NULL; name++) {
+            if (setting_find(&recipe->base, *name) != NULL) {
+                return err_set(ERR_INPUT,
+                               "%s: law says how large and how long runs are; leave %s out of base",
+                               recipe->path, *name);
+            }
+        }
+    }
+    return 0;
+}
+
 int law_make_axis(Recipe *recipe)
 {
     if (recipe->axis_count > 0 || recipe->probe.count > 0 || recipe->peers != 0) {
@@ -94,6 +112,10 @@ int law_make_axis(Recipe *recipe)
                        recipe->axis_count > 0    ? "axes"
                        : recipe->probe.count > 0 ? "lr-probe"
                                                  : "peers");
+    }
+    int code = check_base(recipe);
+    if (code != 0) {
+        return code;
     }
     recipe->axes = mem_zalloc(1, sizeof *recipe->axes);
     recipe->axis_count = 1;
@@ -124,7 +146,12 @@ static int set_budget(const Experiment *e, ExperimentRun *run)
         return 0;
     }
     double steps = round(run->budget / run->plan.flops_update);
-    if (!(steps >= LEAST_UPDATES && steps < 1e12)) {
+    if (!(steps <= config_find("steps")->max)) {
+        return err_set(ERR_INPUT,
+                       "%s: law: %g FLOP are %.3g updates of dial %.0f; give a smaller budget",
+                       e->recipe.path, run->budget, steps, dial);
+    }
+    if (steps < LEAST_UPDATES) {
         return err_set(ERR_INPUT,
                        "%s: law: %g FLOP are %.0f updates of dial %.0f (%" PRId64
                        " parameters, %.3g FLOP an update); give at least %d, by larger budgets, "

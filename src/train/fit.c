@@ -89,9 +89,10 @@ void run_print_plan(const Run *run, FILE *file)
         print_row(file, "program, about", run->program);
         print_row(file, "process, about", size_sum(run->program, plan->total));
     }
-    double tokens = (double)(s->batch * s->accum * s->seq); /* of one rank, as the FLOPs are */
-    fprintf(file, "Work: %.4g FLOP per update, %.4g per token, %lld tokens per update, ",
-            plan->flops_update, plan->flops_update / tokens, (long long)run->tokens_per_update);
+    double flops = plan->flops_update * (double)run->cfg->ranks,
+           tokens = (double)run->tokens_per_update;
+    fprintf(file, "Work: %.4g FLOP per update, %.4g per token, %lld tokens per update, ", flops,
+            flops / tokens, (long long)run->tokens_per_update);
     const BatchRamp *ramp = &run->length.ramp;
     for (int i = 1; i < ramp->count; i++) {
         fprintf(file, "%lld from update %lld on, ",

@@ -72,6 +72,23 @@ static bool find_end(const Config *cfg, LengthUnits units, int64_t micro_tokens,
     return true;
 }
 
+/* A run has no more updates than --steps takes. */
+static int check_updates(const Config *cfg, double updates)
+{
+    double most = config_find("steps")->max;
+    if (updates <= most) {
+        return 0;
+    }
+    const char *const *given = config_lengths;
+    while (*given != NULL && !config_is_set(cfg, *given)) {
+        given++;
+    }
+    return err_set(ERR_INPUT,
+                   "--%s makes %.3g updates, more than the %.0g that a run may have; give less, or "
+                   "make updates larger by --batch or --accum",
+                   *given != NULL ? *given : "steps", updates, most);
+}
+
 /* Updates of this phase until the mark that ends it; the first update at or behind it begins the
  * next phase. */
 static double until_mark(const RunLength *length, const RampPhase *phase, const BatchRampMark *mark,
@@ -118,6 +135,10 @@ static int lay_ramp(RunLength *length, const Config *cfg, LengthUnits units)
                            "that out, or train longer",
                            cfg->batch_ramp, (long long)marks[i + 1].sequences);
         }
+        code = check_updates(cfg, (double)phase.step + updates);
+        if (code != 0) {
+            return code;
+        }
         if (updates >= 1) {
             ramp->at[ramp->count++] = phase;
             phase.step += (int64_t)updates;
@@ -160,20 +181,22 @@ int length_count(RunLength *length, const Config *cfg, LengthUnits units)
     *ramp = (BatchRamp){.count = 1, .rule = (RampRule)cfg->ramp_lr};
     ramp->micro_tokens = units.batch * units.seq * cfg->ranks;
     ramp->at[0] = (RampPhase){.accum = cfg->accum};
+    double updates = 1;
     if (length->seconds > 0) {
         length->total_steps = length->total_tokens = LENGTH_OPEN;
     } else if (cfg->flops > 0) {
-        double updates = round(cfg->flops / (units.flops_micro * (double)cfg->accum));
-        length->total_steps = updates < 1 ? 1 : updates < 1e15 ? (int64_t)updates : LENGTH_OPEN;
+        updates = fmax(round(cfg->flops / (units.flops_micro * (double)cfg->accum)), 1);
+        length->total_steps = updates < 1e15 ? (int64_t)updates : LENGTH_OPEN;
     } else {
         length->total_steps = config_total_steps(cfg, update, units.tokens_per_epoch);
+        updates = (double)length->total_steps;
     }
-    if (cfg->batch_ramp[0] != '\0') {
-        int code = lay_ramp(length, cfg, units);
-        if (code != 0) {
-            return code;
-        }
-    } else if (length->seconds == 0) {
+    bool ramped = cfg->batch_ramp[0] != '\0';
+    int code = ramped ? lay_ramp(length, cfg, units) : check_updates(cfg, updates);
+    if (code != 0) {
+        return code;
+    }
+    if (!ramped && length->seconds == 0) {
         double tokens = (double)length->total_steps * (double)update;
         length->total_tokens = tokens < 9e18 ? length->total_steps * update : INT64_MAX;
     }

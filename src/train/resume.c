@@ -144,9 +144,10 @@ void leg_changes_say(const Run *run, const LegChanges *changes)
         /* One of steps, tokens and epochs that gave way to another was not forgotten. */
         bool unset = (change->option->flags & OPTION_UNSET) != 0;
         if ((strcmp(place, "default") == 0 || preset) && !unset) {
-            log_warn("Going on with --%s %s, the default, where it was %s: give --%s %s to keep it",
-                     change->option->name, change->to, change->from, change->option->name,
-                     change->from);
+            char then[NAMED_SIZE], now[NAMED_SIZE];
+            log_warn("Going on with %s, the default, where it was %s: give %s to keep it",
+                     named(change->option, change->to, now), change->from,
+                     named(change->option, change->from, then));
         } else {
             log_info("Going on with another --%s: %s -> %s (%s)", change->option->name,
                      change->from, change->to, place);

@@ -183,7 +183,8 @@ int trainer_read_state(Trainer *trainer, int which, int64_t offset, int64_t coun
 int64_t trainer_low_at(const Trainer *trainer, int64_t offset);
 
 /* Scales of products in e4m3, which the next update depends on: all of them as text, to be freed;
- * NULL without such products. ERR_INPUT for text that is not theirs. */
+ * NULL without such products. ERR_INPUT for text that is not theirs. Those of gradients follow the
+ * tokens of an update where the trainer that takes them has other updates. */
 char *trainer_scales_text(Trainer *trainer);
 int trainer_scales_take(Trainer *trainer, const char *text);
 

@@ -196,6 +196,32 @@ char *trainer_scales_text(Trainer *t)
     return text;
 }
 
+/* Gradients are divided by the tokens of an update. Where those of a checkpoint, whose scales are
+ * in `host`, had another number, its scales of gradients follow: the last one, which no
+ * measurement moves, says by how much. A guess of no update yet is made anew. */
+static void follow_tokens(Trainer *t, float *host, const float *own)
+{
+    int64_t count = model_quant_scales(&t->model), first = 2 * model_quant_weights(&t->model);
+    int64_t last = (count - 1) * SCALE_COUNT + SCALE_HELD;
+    float then = host[last], now = own[last];
+    if (then == now || !(then > 0) || !isfinite(then)) {
+        send_scales(t, host);
+        return;
+    }
+    for (int64_t i = first; i < count; i++) {
+        float *scale = host + i * SCALE_COUNT;
+        if (scale[SCALE_HELD] == 0) {
+            memcpy(scale, own + i * SCALE_COUNT, SCALE_COUNT * sizeof *scale);
+        }
+        scale[SCALE_HELD] *= now / then;
+        host[count * SCALE_COUNT + i] = 0;
+    }
+    host[last] = now;
+    send_scales(t, host);
+    op_rescale(&t->ctx, tensor_rows(t->quant.scales, first, count - first),
+               tensor_rows(t->quant.largest, first, count - first));
+}
+
 int trainer_scales_take(Trainer *t, const char *text)
 {
     size_t count = (size_t)model_quant_scales(&t->model) * (SCALE_COUNT + 1);
@@ -209,8 +235,10 @@ int trainer_scales_take(Trainer *t, const char *text)
         uint32_t bits = (uint32_t)strtoul(digits, NULL, 16);
         memcpy(&host[i], &bits, sizeof bits);
     }
-    send_scales(t, host);
+    float *own = fetch_scales(t, &count);
+    follow_tokens(t, host, own);
     t->scaled = host[SCALE_FACTOR] > 0;
+    free(own);
     free(host);
     return 0;
 }
