@@ -268,6 +268,39 @@ static void test_serve__nothing_outside_is_found(void **state)
     free(first);
 }
 
+static void test_serve__an_experiment_is_not_read_through_links_out(void **state)
+{
+    (void)state;
+    char *dir = io_join(runs, "linked/runs"), *run = io_join(dir, "a"),
+         *outside = io_join(own_folder, "outside");
+    assert_int_equal(io_make_folders(dir), 0);
+    watched_put(runs, "linked/experiment.json", "w",
+                "{\"format\":1,\"name\":\"e\",\"axes\":[[\"lr\"]],\"runs\":[{\"id\":\"a\",\"dir\":"
+                "\"runs/a\",\"configuration\":0,\"repeat\":1,\"state\":\"done\","
+                "\"settings\":{\"lr\":\"0.00424264069\"}}]}\n");
+    assert_int_equal(symlink(outside, run), 0);
+    char *id = id_of("linked"), *path = mem_format("/api/experiment/%s", id);
+    char *reply = ask(server, "GET", path, "");
+    assert_non_null(strstr(reply, "linked/runs/a: a link out of the folders served"));
+    assert_int_equal(status_of(reply), 500);
+    free(reply);
+
+    /* What lies in it is shown, by the names that a report has for it. */
+    assert_int_equal(unlink(run), 0);
+    assert_int_equal(io_make_folders(run), 0);
+    run_record_write(run, 1);
+    free(id_of("linked/runs/a"));
+    cJSON_Delete(get(path));
+    reply = ask(server, "GET", "/api/list", "");
+    assert_non_null(strstr(reply, "\"lr 0.004243, repeat 2\""));
+    free(reply);
+    free(id);
+    free(path);
+    free(outside);
+    free(run);
+    free(dir);
+}
+
 static void test_serve__others_need_the_token(void **state)
 {
     (void)state;
@@ -472,6 +505,7 @@ int main(void)
         cmocka_unit_test(test_serve__nothing_outside_is_found),
         cmocka_unit_test(test_serve__others_need_the_token),
         cmocka_unit_test(test_serve__broken_requests_end_nothing),
+        cmocka_unit_test(test_serve__an_experiment_is_not_read_through_links_out),
         cmocka_unit_test(test_serve__only_new_lines_travel),
         cmocka_unit_test(test_serve__a_list_that_did_not_change_is_short),
         cmocka_unit_test(test_serve__many_ask_while_a_run_grows),

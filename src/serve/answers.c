@@ -369,11 +369,13 @@ static int answer_experiment(Answers *answers, const char *path, Page *page)
         document = is_fresh(one, path, &now) ? one : document;
         oldest = one->made < oldest->made ? one : oldest;
     }
-    int code = 0;
-    if (document == NULL) {
+    char *link = document == NULL ? catalog_link_out(&answers->catalog, path) : NULL;
+    if (link != NULL) {
+        err_set(ERR_INPUT, "%s: a link out of the folders served; serve the folder it leads to",
+                link);
+    } else if (document == NULL) {
         Page json = {0};
-        code = report_document(path, &json);
-        if (code == 0) {
+        if (report_document(path, &json) == 0) {
             page_free(&oldest->json);
             free(oldest->path);
             *oldest = (Document){
@@ -387,6 +389,7 @@ static int answer_experiment(Answers *answers, const char *path, Page *page)
         page_put_bytes(page, document->json.text, document->json.size);
     }
     pthread_mutex_unlock(&answers->lock);
+    free(link);
     return document != NULL ? 200 : put_error(page, 500, err_message());
 }
 

@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -207,6 +208,25 @@ static void drop_nested(Catalog *catalog)
         }
     }
     catalog->root_count = kept;
+}
+
+char *catalog_link_out(const Catalog *catalog, const char *path)
+{
+    char *paths[] = {(char *)path, NULL}, *link = NULL;
+    FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+    for (FTSENT *file; link == NULL && tree != NULL && (file = fts_read(tree)) != NULL;) {
+        char *real = file->fts_info == FTS_SL ? realpath(file->fts_path, NULL) : NULL;
+        bool inside = real == NULL;
+        for (int i = 0; i < catalog->root_count && !inside; i++) {
+            inside = lies_in(real, catalog->roots[i]);
+        }
+        link = inside ? NULL : mem_strdup(file->fts_path);
+        free(real);
+    }
+    if (tree != NULL) {
+        fts_close(tree);
+    }
+    return link;
 }
 
 int catalog_open(Catalog *catalog, char *const *folders, int count)

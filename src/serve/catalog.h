@@ -75,4 +75,7 @@ typedef struct {
 
 /* False: there is none of that id, or something else has taken its place. */
 bool catalog_find(Catalog *catalog, const char *id, Place *place);
+
+/* A link below `path` that leads out of the folders served; NULL: none. Caller frees. */
+char *catalog_link_out(const Catalog *catalog, const char *path);
 void place_free(Place *place);

@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -138,13 +139,19 @@ static char *label_of(const cJSON *run)
     cJSON_ArrayForEach(setting, json_get(run, "settings"))
     {
         if (cJSON_IsString(setting) && strcmp(setting->string, "seed") != 0) {
+            const char *text = setting->valuestring;
+            char *end, number[32] = "";
+            double value = strtod(text, &end);
+            if (strchr(text, '.') != NULL && *end == '\0' && strlen(text) > 8) {
+                snprintf(number, sizeof number, "%.4g", value); /* of a rule: 0.00424264069 */
+            }
             page_put(&label, "%s%s %.60s", first ? "" : ", ", setting->string,
-                     setting->valuestring);
+                     number[0] != '\0' ? number : text);
             first = false;
         }
     }
     if (json_number(run, "repeat") > 0) {
-        page_put(&label, ", repeat %.0f", json_number(run, "repeat"));
+        page_put(&label, ", repeat %.0f", json_number(run, "repeat") + 1);
     }
     return label.text;
 }
