@@ -153,7 +153,7 @@
                 const point = one && one.points.length > 0
                     ? x === null ? one.points[one.points.length - 1] : pointAt(one.points, x) : null;
                 cell.textContent = !point || !view.known(point[1]) ? ""
-                    : format(point[1]) + (view.known(point[2]) ? " ± " + format(point[2]) : "");
+                    : format(point[1]) + (view.known(point[2]) ? " ± " + format(Number(point[2].toPrecision(2))) : "");
             });
         }
         function drawLegend() {
