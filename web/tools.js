@@ -77,7 +77,7 @@ globalThis.pacerView = globalThis.pacerView || {};
             return "–";
         }
         if (s < 1) {
-            return Math.round(1000 * s) + " ms";
+            return (s < 0.0095 ? Number((1000 * s).toPrecision(2)) : Math.round(1000 * s)) + " ms";
         }
         if (s < 60) {
             return s.toFixed(s < 10 ? 1 : 0) + " s";
