@@ -26,7 +26,7 @@
             !run.live && view.known(run.wall_s) ? ["took", view.duration(run.wall_s), "from its start"]
                 : ["time left", view.known(left) ? view.duration(left) : "–", view.known(left) ? "until " + new Date(1000 * (run.now + left)).toLocaleTimeString() : ""],
             ["memory", view.bytes(run.resident ?? run.peak_bytes), view.known(run.planned_bytes)
-                ? "planned " + view.bytes(run.planned_bytes) : ""],
+                ? (view.known(run.resident) ? "of the process; " : "") + "planned " + view.bytes(run.planned_bytes) : ""],
         ];
         if (view.known(run.mfu)) {
             list.push(["use of the machine", view.percent(run.mfu), "of its arithmetic"]);

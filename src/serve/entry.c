@@ -165,10 +165,10 @@ static void read_experiment(Entry *entry, const cJSON *json)
     entry->wrote = or_else(results_stamp(json, "updated"), seconds_of(entry->record.changed));
     entry->loss = entry->val_loss = entry->tok_s = entry->parameters = entry->step = NAN;
     entry->total = entry->gap = NAN;
-    entry->runs = entry->done = entry->bad = 0;
+    entry->runs = entry->done = entry->bad = entry->going = 0;
+    entry->gone = false;
     cJSON_Delete(entry->labels);
     entry->labels = json_object();
-    bool running = false;
     const cJSON *run;
     cJSON_ArrayForEach(run, json_get(json, "runs"))
     {
@@ -182,12 +182,14 @@ static void read_experiment(Entry *entry, const cJSON *json)
         if (run_state_find(json_text(run, "state"), &state)) {
             entry->done += state == RUN_DONE;
             entry->bad += state != RUN_DONE && run_state_is_over(state);
-            running |= state == RUN_RUNNING;
+            entry->going += state == RUN_RUNNING;
         }
     }
     entry->step = entry->done;
     entry->total = entry->runs;
-    entry->state = json_is_true(json, "finished") ? RUN_DONE : running ? RUN_RUNNING : RUN_STOPPED;
+    entry->state = json_is_true(json, "finished") ? RUN_DONE
+                   : entry->going > 0                ? RUN_RUNNING
+                                                     : RUN_STOPPED;
 }
 
 bool entry_refresh(Entry *entry)
@@ -218,7 +220,7 @@ bool entry_refresh(Entry *entry)
 int entry_state(const Entry *entry, double now)
 {
     if (entry->state != RUN_RUNNING || entry->is_experiment) {
-        return entry->state;
+        return entry->gone ? WATCH_DEAD : entry->state;
     }
     switch (process_life(entry->process, entry->host[0] != '\0' ? entry->host : NULL)) {
     case PROCESS_GONE:
