@@ -27,6 +27,9 @@ done
 grep -q 'At update 6 the largest batch without loss is 8 sequences, the largest tried' sweep/report.md ||
     fail "no verdict at update 6: $(grep 'At update' sweep/report.md)"
 
+grep -q '^1\. The largest batch that costs at most .* nats at equal tokens: [0-9]* sequences at update 3, 8 at update 6' sweep/report.md ||
+    fail "not the first finding: $(grep '^1\. ' sweep/report.md)"
+
 # The trunk with its own seed, never left: 3 + 4 updates.
 "$PACER" train --model tiny --data builtin:bytes --layers 1 --d-model 32 --heads 2 --ffn 48 --context 32 --seq 32 \
     --threads 1 --batch 2 --accum 2 --steps 7 --lr 2e-3 --schedule constant --warmup 2 --eval-every 0 --seed 1338 \

@@ -59,6 +59,18 @@ static void test_findings__a_gap_within_the_noise(void **state)
     findings_case_end(&one);
 }
 
+static void test_findings__rates_change_no_speed(void **state)
+{
+    (void)state;
+    FindingsCase one;
+    findings_case_start(&one, "{\"axes\": [[\"lr\"]]}");
+    plant(&one, 0, "{\"lr\": \"0.1\"}", (double[]){10, 11, 9.5}, 3);
+    plant(&one, 1, "{\"lr\": \"0.2\"}", (double[]){9.9, 10.9, 9.4}, 3);
+    findings_case_conclude(&one);
+    expect_no_finding(&one, "fast");
+    findings_case_end(&one);
+}
+
 static void test_findings__one_repeat_judges_nothing(void **state)
 {
     (void)state;
@@ -413,6 +425,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_findings__the_fastest_and_its_runner_up),
         cmocka_unit_test(test_findings__a_gap_within_the_noise),
+        cmocka_unit_test(test_findings__rates_change_no_speed),
         cmocka_unit_test(test_findings__one_repeat_judges_nothing),
         cmocka_unit_test(test_findings__returns_that_diminish),
         cmocka_unit_test(test_findings__returns_that_do_not),

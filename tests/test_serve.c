@@ -13,6 +13,7 @@
 #include "support/watched_run.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -268,6 +269,70 @@ static void test_serve__nothing_outside_is_found(void **state)
     free(first);
 }
 
+static void test_serve__an_experiment_is_not_read_through_links_out(void **state)
+{
+    (void)state;
+    char *dir = io_join(runs, "linked/runs"), *run = io_join(dir, "a"),
+         *outside = io_join(own_folder, "outside");
+    assert_int_equal(io_make_folders(dir), 0);
+    watched_put(runs, "linked/experiment.json", "w",
+                "{\"format\":1,\"name\":\"e\",\"axes\":[[\"lr\"]],\"runs\":[{\"id\":\"a\",\"dir\":"
+                "\"runs/a\",\"configuration\":0,\"repeat\":1,\"state\":\"done\","
+                "\"settings\":{\"lr\":\"0.00424264069\"}}]}\n");
+    assert_int_equal(symlink(outside, run), 0);
+    char *id = id_of("linked"), *path = mem_format("/api/experiment/%s", id);
+    char *reply = ask(server, "GET", path, "");
+    assert_non_null(strstr(reply, "linked/runs/a: a link out of the folders served"));
+    assert_int_equal(status_of(reply), 500);
+    free(reply);
+
+    /* What lies in it is shown, by the names that a report has for it. */
+    assert_int_equal(unlink(run), 0);
+    assert_int_equal(io_make_folders(run), 0);
+    run_record_write(run, 1);
+    free(id_of("linked/runs/a"));
+    cJSON_Delete(get(path));
+    reply = ask(server, "GET", "/api/list", "");
+    assert_non_null(strstr(reply, "\"lr 0.004243, repeat 2\""));
+    free(reply);
+    free(id);
+    free(path);
+    free(outside);
+    free(run);
+    free(dir);
+}
+
+static void test_serve__a_sweep_that_was_killed_does_not_run(void **state)
+{
+    (void)state;
+    char *dir = io_join(runs, "killed/runs/a"), *record = io_join(runs, "killed/experiment.json");
+    assert_int_equal(io_make_folders(dir), 0);
+    run_record_write(dir, 1);
+    watched_put(runs, "killed/experiment.json", "w",
+                "{\"format\":1,\"name\":\"e\",\"axes\":[],\"runs\":[{\"id\":\"a\",\"dir\":\"runs/a\","
+                "\"configuration\":0,\"repeat\":0,\"state\":\"running\"}]}\n");
+    const char *expected[] = {"running", "dead"}; /* just now; long ago */
+    for (int i = 0; i < 2; i++) {
+        const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1000}};
+        assert_int_equal(i == 0 ? 0 : utimensat(AT_FDCWD, record, times, 0), 0);
+        bool found = false;
+        for (int k = 0; k < 1200 && !found; k++) {
+            cJSON *list = get("/api/list");
+            const cJSON *entry;
+            cJSON_ArrayForEach(entry, json_get(list, "entries"))
+            {
+                found |= strcmp(json_text_or(entry, "name", ""), "killed") == 0 &&
+                         strcmp(json_text_or(entry, "state", ""), expected[i]) == 0;
+            }
+            cJSON_Delete(list);
+            usleep(found ? 0 : 50000);
+        }
+        assert_true(found);
+    }
+    free(record);
+    free(dir);
+}
+
 static void test_serve__others_need_the_token(void **state)
 {
     (void)state;
@@ -472,6 +537,8 @@ int main(void)
         cmocka_unit_test(test_serve__nothing_outside_is_found),
         cmocka_unit_test(test_serve__others_need_the_token),
         cmocka_unit_test(test_serve__broken_requests_end_nothing),
+        cmocka_unit_test(test_serve__an_experiment_is_not_read_through_links_out),
+        cmocka_unit_test(test_serve__a_sweep_that_was_killed_does_not_run),
         cmocka_unit_test(test_serve__only_new_lines_travel),
         cmocka_unit_test(test_serve__a_list_that_did_not_change_is_short),
         cmocka_unit_test(test_serve__many_ask_while_a_run_grows),

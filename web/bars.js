@@ -38,7 +38,7 @@
 
     view.barsBlock = function (block) {
         const series = block.series || [], stacked = block.kind === "stack";
-        const format = (y) => (block.percent ? view.percent(y) : view.short(y));
+        const format = (y) => (block.format ? block.format(y) : block.percent ? view.percent(y) : view.short(y));
         const at = (one, category) => one.points.find((point) => point[0] === category);
         const known = (one, category) => {
             const point = at(one, category);

@@ -85,6 +85,14 @@
     const colourOf = (one, index) =>
         (one.peer ? view.neutral : view.colour(one.colour ?? index)) + (one.faint ? "40" : "");
 
+    /* The dashes of a series: null is a whole line. Colours that come again are dashed. */
+    function patternOf(one, series) {
+        const peers = series.filter((other) => other.peer);
+        const cycle = one.cycle ?? Math.floor(Math.max(one.colour ?? series.indexOf(one), 0) / 10);
+        return one.peer ? PEERS[peers.indexOf(one) % PEERS.length]
+            : one.dashed ? [5, 3] : DASHES[Math.min(cycle, 2)];
+    }
+
     /* {element, update(series, options)}: a chart of series [{label, colour, dashed, markers, peer,
      * points: [[x, y, half]]}] with ascending x; one that is faint is drawn behind that of its label. options: log_x, log_y, from_zero, percent,
      * x_title, y_title, title, end, format(y), formatX(x), tools, zoomed(window). */
@@ -153,14 +161,14 @@
                 const point = one && one.points.length > 0
                     ? x === null ? one.points[one.points.length - 1] : pointAt(one.points, x) : null;
                 cell.textContent = !point || !view.known(point[1]) ? ""
-                    : format(point[1]) + (view.known(point[2]) ? " ± " + format(point[2]) : "");
+                    : format(point[1]) + (view.known(point[2]) ? " ± " + format(Number(point[2].toPrecision(2))) : "");
             });
         }
         function drawLegend() {
             legend.replaceChildren(...listed().map(function (one) {
                 const swatch = view.svg("svg", { class: "swatch", width: 18, height: 8, "aria-hidden": "true" },
                     view.svg("line", { x1: 0, y1: 4, x2: 18, y2: 4, "stroke-width": 3,
-                        stroke: colourOf(one, series.indexOf(one)), "stroke-dasharray": one.dashed ? "4 3" : null }));
+                        stroke: colourOf(one, series.indexOf(one)), "stroke-dasharray": (patternOf(one, series) || []).join(" ") || null }));
                 return el("button", { type: "button", class: "series",
                     "aria-pressed": String(!chart.hidden.has(one.label)),
                     on: { click: () => toggle(one.label) } },
@@ -178,13 +186,11 @@
         function graphOptions(rows, banded_) {
             const line = view.ink("--line"), window_ = chart.window || padded();
             const perSeries = {};
-            let peers = 0;
             series.forEach(function (one, index) {
                 perSeries["s" + index] = {
                     color: colourOf(one, index),
                     strokeWidth: one.faint ? 1 : one.thin ? 1.3 : 2,
-                    strokePattern: one.peer ? PEERS[peers++ % PEERS.length]
-                        : one.dashed ? [5, 3] : DASHES[Math.min(one.cycle || 0, 2)],
+                    strokePattern: patternOf(one, series),
                     drawPoints: Boolean(one.markers), pointSize: 2.5,
                 };
             });

@@ -96,7 +96,7 @@
                 cells: [box, nameCell(entry), app.stateMark(entry.state),
                     entry.kind === "experiment" ? "experiment" : entry.model, progress,
                     view.known(entry.loss) ? view.loss(entry.loss) : "", view.known(entry.val_loss) ? view.loss(entry.val_loss) : "",
-                    view.known(entry.tok_s) ? view.short(entry.tok_s) : "", view.age(age)],
+                    view.known(entry.tok_s) ? view.short(entry.tok_s) : "", view.since(age)],
                 values: [null, null, null, null, entry.total > 0 ? entry.step / entry.total : entry.step, entry.loss,
                     entry.val_loss, entry.tok_s, age] };
         }
@@ -123,6 +123,13 @@
                 again.focus({ preventScroll: true });
             }
         }
+        /* Time goes on where nothing else has changed. */
+        function drawAges() {
+            const wrote = new Map(entries.map((entry) => [entry.id, entry.wrote]));
+            table.querySelectorAll("tr[data-id]").forEach((line) => {
+                line.lastChild.textContent = view.since(now - wrote.get(line.dataset.id));
+            });
+        }
         /* The same order as the table's, for what is cut off to be its end. */
         function sorted(rows) {
             return view.sortRows(columns, rows, sort);
@@ -134,6 +141,8 @@
                 ({ entries, version, full } = reply);
                 app.names = new Map(entries.map((entry) => [entry.id, entry.name]));
                 draw();
+            } else {
+                drawAges();
             }
             return 2;
         } };

@@ -3,7 +3,7 @@
 "use strict";
 (function (view) {
     const el = view.el, svg = view.svg;
-    const HEIGHT = 260, TOP = 34, BOTTOM = 26, SIDE = 56, LEAST = 110;
+    const HEIGHT = 274, TOP = 48, BOTTOM = 26, SIDE = 56, LEAST = 110;
 
     function scale(axis, index, lines) {
         const values = lines.map((line) => line.values[index]).filter((x) => view.known(x) && (!axis.log || x > 0));
@@ -14,6 +14,14 @@
                 : high > low ? (to(x) - to(low)) / (to(high) - to(low)) : 0.5) };
     }
 
+    /* "Peak memory (bytes)" as its two parts, and how its numbers read. */
+    function partsOf(title) {
+        const [, name, unit] = /^(.*?)(?: \(([^()]*)\))?$/.exec(title);
+        const bytes = unit === "bytes";
+        return { name, unit: bytes ? "" : unit || "", format: bytes ? view.bytes : view.short };
+    }
+    const shortened = (text) => (text.length > 16 ? text.slice(0, 15) + "…" : text);
+
     function mix(share) {
         const from = [59, 130, 196], to = [217, 119, 6];
         return share === null ? view.neutral
@@ -23,6 +31,7 @@
     view.parallelBlock = function (block) {
         const axes = block.axes || [], lines = block.lines || [];
         const scales = axes.map((axis, index) => scale(axis, index, lines));
+        const parts = axes.map((axis) => partsOf(axis.title));
         const box = el("div", { class: "scroll parallel", tabindex: "0", role: "region",
             "aria-label": "parallel coordinates" });
         const about = el("p", { class: "readout" }, lines.length + " runs; point at a line, or press up and down");
@@ -30,8 +39,8 @@
         function choose(index) {
             chosen = index;
             const line = lines[index];
-            about.textContent = line ? line.label + ": " + axes.map((axis, i) => axis.title + " " +
-                view.short(line.values[i])).join(", ") : lines.length + " runs; point at a line, or press up and down";
+            about.textContent = line ? line.label + ": " + parts.map((part, i) => part.name + " " +
+                part.format(line.values[i]) + (part.unit ? " " + part.unit : "")).join(", ") : lines.length + " runs; point at a line, or press up and down";
             box.querySelectorAll("path").forEach((path) =>
                 path.classList.toggle("chosen", Number(path.dataset.line) === index));
             box.firstChild.classList.toggle("choosing", Boolean(line));
@@ -54,10 +63,10 @@
                 }),
                 axes.map((axis, i) => svg("g", { class: "axis", transform: "translate(" + x(i) + ",0)" },
                     svg("line", { y1: TOP, y2: HEIGHT - BOTTOM }),
-                    svg("text", { y: 12, class: "title" }, axis.title.length > 18 ? axis.title.slice(0, 17) + "…" : axis.title,
-                        svg("title", {}, axis.title)),
-                    svg("text", { y: TOP - 6 }, scales[i].any ? view.short(scales[i].high) : ""),
-                    svg("text", { y: HEIGHT - BOTTOM + 16 }, scales[i].any ? view.short(scales[i].low) : "")))));
+                    svg("text", { y: 12, class: "title" }, shortened(parts[i].name), svg("title", {}, axis.title)),
+                    svg("text", { y: 27 }, shortened(parts[i].unit)),
+                    svg("text", { y: TOP - 6 }, scales[i].any ? parts[i].format(scales[i].high) : ""),
+                    svg("text", { y: HEIGHT - BOTTOM + 16 }, scales[i].any ? parts[i].format(scales[i].low) : "")))));
             choose(chosen);
         }
         box.addEventListener("keydown", function (event) {

@@ -23,10 +23,10 @@
             ["step", view.count(run.step), view.known(run.total) ? "of " + view.count(run.total) : ""],
             ["tokens", view.short(run.tokens), view.known(run.lr) ? "learning rate " + view.short(run.lr) : ""],
             ["tokens/s", view.short(run.tok_s), view.known(run.ms) ? view.short(run.ms) + " ms per step" : ""],
-            ["time left", view.known(left) ? view.duration(left) : "–",
-                view.known(left) ? "until " + new Date(1000 * (run.now + left)).toLocaleTimeString() : ""],
+            !run.live && view.known(run.wall_s) ? ["took", view.duration(run.wall_s), "from its start"]
+                : ["time left", view.known(left) ? view.duration(left) : "–", view.known(left) ? "until " + new Date(1000 * (run.now + left)).toLocaleTimeString() : ""],
             ["memory", view.bytes(run.resident ?? run.peak_bytes), view.known(run.planned_bytes)
-                ? "planned " + view.bytes(run.planned_bytes) : ""],
+                ? (view.known(run.resident) ? "of the process; " : "") + "planned " + view.bytes(run.planned_bytes) : ""],
         ];
         if (view.known(run.mfu)) {
             list.push(["use of the machine", view.percent(run.mfu), "of its arithmetic"]);
@@ -59,7 +59,7 @@
     }
 
     const phasesBlock = (phases) => view.barsBlock({ kind: "bars", name: "phases", title: "Where the time went",
-        y_title: "seconds", categories: Object.keys(phases), series: [{ label: "seconds", colour: 0,
+        format: view.duration, categories: Object.keys(phases), series: [{ label: "seconds", colour: 0,
             points: Object.values(phases).map((seconds, index) => [index, seconds]) }] });
 
     /* Small charts beside the loss: [column, title, format]. */

@@ -15,6 +15,9 @@
         return sign * String(a ?? "").localeCompare(String(b ?? ""), "en", { numeric: true });
     }
 
+    /* What is short stays on its line: a model's name is no sentence, and a wide table scrolls. */
+    const whole = (cell) => (typeof cell === "string" && cell.length <= 24 ? " whole" : "");
+
     view.sortRows = function (columns, rows, sort) {
         const column = columns[sort.column];
         if (!column) {
@@ -52,7 +55,7 @@
                     : sort.descending ? "descending" : "ascending");
             });
             body.replaceChildren(...order.map((row) => el("tr", row.attributes,
-                columns.map((column, i) => el("td", { class: classOf(column) },
+                columns.map((column, i) => el("td", { class: classOf(column) + whole(row.cells[i]) },
                     row.cells[i] ?? "")))));
         }
         draw();

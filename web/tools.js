@@ -77,7 +77,7 @@ globalThis.pacerView = globalThis.pacerView || {};
             return "–";
         }
         if (s < 1) {
-            return Math.round(1000 * s) + " ms";
+            return (s < 0.0095 ? Number((1000 * s).toPrecision(2)) : Math.round(1000 * s)) + " ms";
         }
         if (s < 60) {
             return s.toFixed(s < 10 ? 1 : 0) + " s";
@@ -90,7 +90,10 @@ globalThis.pacerView = globalThis.pacerView || {};
         return hours < 48 ? hours + " h " + String(minutes % 60).padStart(2, "0") + " min"
             : Math.floor(hours / 24) + " d " + (hours % 24) + " h";
     };
-    view.age = (s) => (!known(s) ? "–" : s < 1 ? "now" : view.duration(s).replace(/(?<=.) \d+ (s|min|h)$/, "") + " ago");
+    /* Whole units, one of them: 7 s, 3 min. */
+    view.since = (s) => (!known(s) ? "–" : s < 1 ? "now" : s < 10 ? Math.floor(s) + " s"
+        : view.duration(s).replace(/(?<=.) \d+ (s|min|h)$/, ""));
+    view.age = (s) => view.since(s) + (s >= 1 ? " ago" : "");
 
     /* --- what the browser keeps; a page opened from a file may have no storage --- */
 

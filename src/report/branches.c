@@ -2,6 +2,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "report/findings.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -150,23 +151,51 @@ static void put_point(Table *table, const BranchRow *rows, int count, double tol
                               sure, tolerance, scale));
 }
 
-bool branches_table(const Results *results, Table *table)
+/* Of all points, ascending; each with its estimates. Caller frees. */
+static BranchRow *make_rows(const Results *results, int *count)
 {
-    if (results_axis_of(results, "branch-at") < 0) {
-        return false;
-    }
     BranchRow *rows = mem_zalloc((size_t)results->configurations + 1, sizeof *rows);
-    int count = 0;
+    *count = 0;
     for (int i = 0; i < results->configurations; i++) {
         const Result *run = results_first(results, i);
         double at = run != NULL ? result_setting_number(run, "branch-at") : NAN;
         double batch = run != NULL ? batch_of(results, run) : NAN;
         if (!isnan(at) && !isnan(batch)) {
-            rows[count++] = (BranchRow){
+            rows[(*count)++] = (BranchRow){
                 .at = at, .batch = batch, .tokens = batch * result_setting_number(run, "seq")};
         }
     }
-    qsort(rows, (size_t)count, sizeof *rows, by_place);
+    qsort(rows, (size_t)*count, sizeof *rows, by_place);
+    for (int first = 0, i = 0; i < *count; i++) {
+        first = rows[i].at == rows[first].at ? first : i;
+        fill_row(results, &rows[first], &rows[i]);
+    }
+    return rows;
+}
+
+/* Behind the rows of the same point. */
+static int next_point(const BranchRow *rows, int count, int first)
+{
+    int next = first;
+    while (next < count && rows[next].at == rows[first].at) {
+        next++;
+    }
+    return next;
+}
+
+static double tolerance_of(const Results *results)
+{
+    double tolerance = json_number(results->json, "tolerance");
+    return isnan(tolerance) ? BRANCH_TOLERANCE : tolerance;
+}
+
+bool branches_table(const Results *results, Table *table)
+{
+    if (results_axis_of(results, "branch-at") < 0) {
+        return false;
+    }
+    int count;
+    BranchRow *rows = make_rows(results, &count);
     *table = (Table){.title = mem_strdup("Largest batch without loss")};
     table_add_column(table, "Branched at update", true);
     table_add_column(table, "Batch", true);
@@ -174,20 +203,55 @@ bool branches_table(const Results *results, Table *table)
     table_add_column(table, "Loss", true);
     table_add_column(table, "Against the smallest", true);
     table_add_column(table, "Verdict", false);
-    double tolerance = json_number(results->json, "tolerance");
-    tolerance = isnan(tolerance) ? BRANCH_TOLERANCE : tolerance;
     Results trunk = {0};
     char *folder = io_join(results->dir, "trunk");
     bool has_trunk = results_is_experiment(folder) && results_read(&trunk, folder) == 0;
     for (int first = 0, next; first < count; first = next) {
-        for (next = first; next < count && rows[next].at == rows[first].at; next++) {
-            fill_row(results, &rows[first], &rows[next]);
-        }
-        put_point(table, rows + first, next - first, tolerance,
+        next = next_point(rows, count, first);
+        put_point(table, rows + first, next - first, tolerance_of(results),
                   has_trunk ? trunk_noise(&trunk, rows[first].at) : NAN);
     }
     results_free(&trunk);
     free(folder);
     free(rows);
     return true;
+}
+
+void rule_branches(const Results *results, Findings *findings)
+{
+    if (results_axis_of(results, "branch-at") < 0) {
+        return;
+    }
+    int count, told = 0;
+    BranchRow *rows = make_rows(results, &count);
+    Page text = {0}, evidence = {0};
+    for (int first = 0, next; first < count; first = next) {
+        next = next_point(rows, count, first);
+        bool compared = false;
+        for (int i = first + 1; i < next; i++) {
+            compared |= rows[i].difference.count > 0;
+        }
+        if (!compared) {
+            continue;
+        }
+        BranchLimit limit = branch_limit(rows + first, next - first, tolerance_of(results));
+        page_put(&text, "%s%.0f%s at update %.0f", told > 0 ? ", " : "", limit.batch,
+                 told > 0 ? "" : " sequences", limit.at);
+        page_put(&evidence, "%sat update %.0f ", told++ > 0 ? "; " : "", limit.at);
+        if (isnan(limit.least)) {
+            page_put(&evidence, "one repeat alone, so no interval");
+        } else {
+            page_put(&evidence, "%.0f for sure, up to %.0f not ruled out", limit.least, limit.most);
+        }
+    }
+    if (told > 0) {
+        Finding *finding = findings_add(findings, FINDING_RESULT, RANK_ANSWER);
+        page_put(&finding->text,
+                 "The largest batch that costs at most %g nats at equal tokens: %s.",
+                 tolerance_of(results), text.text);
+        page_put(&finding->evidence, "%s", evidence.text);
+    }
+    page_free(&text);
+    page_free(&evidence);
+    free(rows);
 }

@@ -230,6 +230,7 @@ void findings_make(const Results *results, Findings *findings)
     } rules[] = {
         {rule_duel, true},
         {rule_law, true},
+        {rule_branches, false},
         {rule_fastest, false},
         {rule_choice, false},
         {rule_returns, false},

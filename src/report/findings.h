@@ -106,7 +106,7 @@ void series_free(SeriesList *list);
  * runs. */
 typedef void Rule(const Results *results, Findings *findings);
 
-Rule rule_duel, rule_law; /* duel.c, law_report.c */
+Rule rule_duel, rule_law, rule_branches; /* duel.c, law_report.c, branches.c */
 Rule rule_fastest, rule_choice, rule_returns, rule_lengths, rule_memory, rule_peers;
 Rule rule_communication, rule_overlap, rule_amdahl;
 Rule rule_batch_quality, rule_gap, rule_learning_rate, rule_probed_rates, rule_probe;

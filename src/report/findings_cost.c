@@ -15,13 +15,31 @@
 #define SMALLER 0.9     /* of the memory: worth a word */
 #define LEVEL 1.01      /* single runs that differ by less are not told apart */
 
-/* The configuration of the highest mean besides `except`; -1: none came to its end. */
+/* Whether updates of both are the same work, differing in numbers alone that enter it. */
+static bool same_updates(const Results *results, int a, int b)
+{
+    static const char *const harmless[] = {
+        "lr",   "min-lr", "warmup", "schedule", "wsd-decay", "weight-decay", "momentum", "beta1",
+        "beta2", "eps",   "clip",   "steps",    "tokens",    "epochs",       "seed",     NULL};
+    const Result *first = results_first(results, a), *second = results_first(results, b);
+    for (int i = 0; i < results->varying_count; i++) {
+        const char *option = results->varying[i].option;
+        if (!metric_is_one_of(option, harmless) && !result_same_setting(first, second, option)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The configuration of the highest mean besides `except` and its like; -1: none came to its end. */
 static int fastest_but(const Results *results, int except)
 {
     int best = -1;
     double most = 0;
     for (int i = 0; i < results->configurations; i++) {
-        double mean = i != except ? findings_mean(results, i, "tok_s") : NAN;
+        bool other = except < 0 || (results_first(results, i) != NULL && i != except &&
+                                    !same_updates(results, except, i));
+        double mean = other ? findings_mean(results, i, "tok_s") : NAN;
         if (mean > most) {
             most = mean;
             best = i;
@@ -330,8 +348,9 @@ void rule_returns(const Results *results, Findings *findings)
         "batch", "accum", "global-batch", "ranks", "threads", "bucket-mb", NULL};
     SeriesList list;
     series_make(results, &list);
+    bool asked = results_axis_of(results, "branch-at") < 0; /* branches are about losses */
     for (int i = 0; i < list.count; i++) {
-        if (metric_is_one_of(list.items[i].option, resources)) {
+        if (asked && metric_is_one_of(list.items[i].option, resources)) {
             returns_along(results, &list.items[i], findings);
         }
     }

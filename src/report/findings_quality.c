@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "record/checks.h"
+#include "report/law_report.h"
 #include "report/scaling.h"
 
 #include <math.h>
@@ -150,9 +151,10 @@ static void put_verdict(Page *text, const Results *results, const Ground *ground
     if (named) {
         page_put(text, "%s ", findings_name(results, verdict->best->configuration, -1).text);
     }
-    page_put(text, "at equal %s (%.4f%s after %s", ground->by, verdict->best->mean,
-             ground == &grounds[0] ? " nats" : "",
-             findings_value(ground->quantity, verdict->point).text);
+    bool first = ground == &grounds[0];
+    page_put(text, "at equal %s (%.4f%s after %s%s", ground->by, verdict->best->mean,
+             first ? " nats" : "", findings_value(ground->quantity, verdict->point).text,
+             first ? " tokens" : "");
     if (verdict->welch.p >= WELCH_SIGNIFICANT) {
         page_put(text, "; %s within noise",
                  findings_name(results, verdict->next->configuration, -1).text);
@@ -211,9 +213,12 @@ static void tell(const Results *results, const Result *first, Findings *findings
 }
 
 /* Whether the experiment is about batch sizes: ranks alone change the global batch too, but those
- * who vary them ask for speed. */
+ * who vary them ask for speed. Branches are judged against the smallest (branches.c). */
 static bool varies_batches(const Results *results)
 {
+    if (results_axis_of(results, "branch-at") >= 0) {
+        return false;
+    }
     return results_axis_of(results, "batch") >= 0 || results_axis_of(results, "accum") >= 0 ||
            results_axis_of(results, "global-batch") >= 0;
 }
@@ -420,7 +425,8 @@ void rule_gap(const Results *results, Findings *findings)
 {
     int worst = -1;
     double most = 0;
-    for (int i = 0; i < results->configurations; i++) {
+    /* The runs of a law are short at large sizes by design. */
+    for (int i = 0; i < results->configurations && !law_is(results); i++) {
         double mean = findings_mean(results, i, "val_loss") - late_mean(results, i);
         if (mean > most) {
             most = mean;

@@ -299,12 +299,16 @@ void rule_law(const Results *results, Findings *findings)
     int count;
     double came = what_came(results, &count), low = json_number(tree, "loss.low"),
            high = json_number(tree, "loss.high");
-    if (tree != NULL && !isnan(came)) {
+    if (tree != NULL && !isnan(came) && !json_is_true(tree, "run_was_begun")) {
         bool held = came >= low && came <= high;
-        page_put(&findings_add(findings, FINDING_RESULT, RANK_ANSWER)->text,
+        Finding *finding = findings_add(findings, FINDING_RESULT, RANK_ANSWER);
+        page_put(&finding->text,
                  "The largest run came to %.4f nats; %.4f (95 %% interval %.4f to %.4f) had been "
                  "predicted from the smaller ones: the prediction %s.",
-                 came, json_number(tree, "loss.value"), low, high, held ? "held" : "failed");
+                 came, json_number(tree, "loss.value"), low, high,
+                 held ? "held" : "failed, so fit larger runs before you rely on the law");
+        page_put(&finding->evidence, "written down at %s, before the run, from %.0f runs",
+                 json_text_or(tree, "written", "?"), json_number(tree, "points"));
     }
     cJSON_Delete(tree);
 }

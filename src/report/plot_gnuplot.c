@@ -32,13 +32,19 @@
 #define GRID "back lt 1 lw 1 lc rgb '#dde1e4'"
 
 /* Middle tones: each is at least 3:1 against white and, inverted, against a dark page. */
+static const char *const palette[] = {"#3b82c4", "#d97706", "#2e9e5b", "#d1495b", "#8e6bbf",
+                                      "#1898a8", "#a0764c", "#c75a9b", "#7f8f1f", "#6f8790"};
+#define PALETTE ((int)(sizeof palette / sizeof *palette))
+
 static const char *colour_of(const PlotSeries *series)
 {
-    static const char *const palette[] = {"#3b82c4", "#d97706", "#2e9e5b", "#d1495b", "#8e6bbf",
-                                          "#1898a8", "#a0764c", "#c75a9b", "#7f8f1f", "#6f8790"};
-    return series->colour < 0
-               ? NEUTRAL
-               : palette[(size_t)series->colour % (sizeof palette / sizeof *palette)];
+    return series->colour < 0 ? NEUTRAL : palette[series->colour % PALETTE];
+}
+
+/* gnuplot's dash type: 1 is a whole line. Colours that come again are dotted. */
+static int dash_of(const PlotSeries *series)
+{
+    return series->dashed || series->peer ? 2 : series->colour >= PALETTE ? 3 : 1;
 }
 
 /* --- text --- */
@@ -419,7 +425,7 @@ static void put_lines(Page *script, const Plot *plot, bool inset)
         const PlotSeries *series = &plot->series[i];
         page_put(script, "%s $line%d using 1:2 with %s lw %g dt %d lc rgb '%s'", word, i,
                  series->markers && !inset ? "linespoints" : "lines", inset ? 1 : 2.0,
-                 series->dashed || series->peer ? 2 : 1, colour_of(series));
+                 dash_of(series), colour_of(series));
         word = ",";
         if (inset) {
             page_put(script, " notitle");

@@ -66,7 +66,7 @@ static char *describe(const char *dir, const cJSON *entry)
         }
     }
     if (json_number(entry, "repeat") > 0) {
-        page_put(&page, "  repeat %.0f", json_number(entry, "repeat"));
+        page_put(&page, "  repeat %.0f", json_number(entry, "repeat") + 1);
     }
     char *path = mem_format("%s/%s/" RECORD_RUN, dir, json_text_or(entry, "dir", "")), time[32];
     cJSON *run;

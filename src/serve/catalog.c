@@ -6,9 +6,11 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "record/reader.h"
+#include "report/watch.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,6 +21,7 @@
 #define DEPTH_MOST 8        /* of folders below those that were named */
 #define ENTRIES_MOST 20000  /* listed */
 #define FOLDERS_MOST 100000 /* looked into */
+#define STILL 60.0          /* seconds in which a run of an experiment begins its record */
 #define REST 1.0            /* seconds between two looks, at least */
 #define REST_SHARE 50       /* a look takes at most one part of so many of the time */
 
@@ -141,6 +144,28 @@ static void walk(Look *look, const char *path, const char *name, const Entry *pa
     closedir(entries);
 }
 
+/* A sweep that was killed leaves a record that calls a run running; the run's own says that it is
+ * over, or that its process is gone. One that has no record yet is being begun. */
+static void find_gone(Look *look, Entry *experiment)
+{
+    const Catalog *catalog = look->catalog;
+    int known = 0, live = 0;
+    for (size_t i = 0; i < catalog->count; i++) {
+        const Entry *run = catalog->entries[i];
+        if (run->seen && !run->is_experiment && strcmp(run->parent, experiment->id) == 0) {
+            known++;
+            live += run->shown == RUN_RUNNING || run->shown == WATCH_SILENT ||
+                    run->shown == RUN_WAITING;
+        }
+    }
+    bool still = look->now - (double)experiment->record.changed.tv_sec > STILL;
+    experiment->gone =
+        still && live == 0 && known >= experiment->done + experiment->bad + experiment->going;
+    int state = entry_state(experiment, look->now);
+    look->changed |= state != experiment->shown;
+    experiment->shown = state;
+}
+
 static void look_again(Catalog *catalog)
 {
     double begin = clock_seconds();
@@ -159,6 +184,11 @@ static void look_again(Catalog *catalog)
         walk(&look, root, itself || catalog->root_count > 1 ? base_name(root) : "", NULL, 0);
         free(record);
         free(experiment);
+    }
+    for (size_t i = 0; i < catalog->count; i++) {
+        if (catalog->entries[i]->is_experiment && catalog->entries[i]->state == RUN_RUNNING) {
+            find_gone(&look, catalog->entries[i]);
+        }
     }
     size_t kept = 0;
     for (size_t i = 0; i < catalog->count; i++) {
@@ -207,6 +237,25 @@ static void drop_nested(Catalog *catalog)
         }
     }
     catalog->root_count = kept;
+}
+
+char *catalog_link_out(const Catalog *catalog, const char *path)
+{
+    char *paths[] = {(char *)path, NULL}, *link = NULL;
+    FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+    for (FTSENT *file; link == NULL && tree != NULL && (file = fts_read(tree)) != NULL;) {
+        char *real = file->fts_info == FTS_SL ? realpath(file->fts_path, NULL) : NULL;
+        bool inside = real == NULL;
+        for (int i = 0; i < catalog->root_count && !inside; i++) {
+            inside = lies_in(real, catalog->roots[i]);
+        }
+        link = inside ? NULL : mem_strdup(file->fts_path);
+        free(real);
+    }
+    if (tree != NULL) {
+        fts_close(tree);
+    }
+    return link;
 }
 
 int catalog_open(Catalog *catalog, char *const *folders, int count)

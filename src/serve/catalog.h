@@ -37,6 +37,8 @@ typedef struct {
     double loss, val_loss, tok_s, parameters, step, total, begun, wrote, gap;
     int runs, done, bad; /* of an experiment */
     cJSON *labels;       /* of its runs, by the names of their folders; NULL of a run */
+    int going; /* runs that the record of an experiment calls running */
+    bool gone; /* none of them is: its process was killed */
 } Entry;
 
 /* entry.c: of one of them. */
@@ -75,4 +77,7 @@ typedef struct {
 
 /* False: there is none of that id, or something else has taken its place. */
 bool catalog_find(Catalog *catalog, const char *id, Place *place);
+
+/* A link below `path` that leads out of the folders served; NULL: none. Caller frees. */
+char *catalog_link_out(const Catalog *catalog, const char *path);
 void place_free(Place *place);

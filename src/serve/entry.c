@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -138,13 +139,19 @@ static char *label_of(const cJSON *run)
     cJSON_ArrayForEach(setting, json_get(run, "settings"))
     {
         if (cJSON_IsString(setting) && strcmp(setting->string, "seed") != 0) {
+            const char *text = setting->valuestring;
+            char *end, number[32] = "";
+            double value = strtod(text, &end);
+            if (strchr(text, '.') != NULL && *end == '\0' && strlen(text) > 8) {
+                snprintf(number, sizeof number, "%.4g", value); /* of a rule: 0.00424264069 */
+            }
             page_put(&label, "%s%s %.60s", first ? "" : ", ", setting->string,
-                     setting->valuestring);
+                     number[0] != '\0' ? number : text);
             first = false;
         }
     }
     if (json_number(run, "repeat") > 0) {
-        page_put(&label, ", repeat %.0f", json_number(run, "repeat"));
+        page_put(&label, ", repeat %.0f", json_number(run, "repeat") + 1);
     }
     return label.text;
 }
@@ -158,10 +165,10 @@ static void read_experiment(Entry *entry, const cJSON *json)
     entry->wrote = or_else(results_stamp(json, "updated"), seconds_of(entry->record.changed));
     entry->loss = entry->val_loss = entry->tok_s = entry->parameters = entry->step = NAN;
     entry->total = entry->gap = NAN;
-    entry->runs = entry->done = entry->bad = 0;
+    entry->runs = entry->done = entry->bad = entry->going = 0;
+    entry->gone = false;
     cJSON_Delete(entry->labels);
     entry->labels = json_object();
-    bool running = false;
     const cJSON *run;
     cJSON_ArrayForEach(run, json_get(json, "runs"))
     {
@@ -175,12 +182,14 @@ static void read_experiment(Entry *entry, const cJSON *json)
         if (run_state_find(json_text(run, "state"), &state)) {
             entry->done += state == RUN_DONE;
             entry->bad += state != RUN_DONE && run_state_is_over(state);
-            running |= state == RUN_RUNNING;
+            entry->going += state == RUN_RUNNING;
         }
     }
     entry->step = entry->done;
     entry->total = entry->runs;
-    entry->state = json_is_true(json, "finished") ? RUN_DONE : running ? RUN_RUNNING : RUN_STOPPED;
+    entry->state = json_is_true(json, "finished") ? RUN_DONE
+                   : entry->going > 0                ? RUN_RUNNING
+                                                     : RUN_STOPPED;
 }
 
 bool entry_refresh(Entry *entry)
@@ -211,7 +220,7 @@ bool entry_refresh(Entry *entry)
 int entry_state(const Entry *entry, double now)
 {
     if (entry->state != RUN_RUNNING || entry->is_experiment) {
-        return entry->state;
+        return entry->gone ? WATCH_DEAD : entry->state;
     }
     switch (process_life(entry->process, entry->host[0] != '\0' ? entry->host : NULL)) {
     case PROCESS_GONE:

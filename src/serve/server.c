@@ -52,6 +52,7 @@ void server_stop(Server *server)
 #include <unistd.h>
 
 #define CONNECTIONS 128
+#define OF_ONE_ADDRESS 64            /* of others' machines: one that is slow leaves room */
 #define CONNECTION_MEMORY (64 << 10) /* bytes of a request's head; a list of 200 runs is in it */
 #define CONNECTION_STACK (1 << 20)
 #define IDLE 20 /* seconds after which a silent connection ends */
@@ -319,7 +320,8 @@ int server_start(const ServeOptions *options, Server **out)
         MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
             MHD_USE_ITC,
         0, NULL, NULL, answer, server, MHD_OPTION_LISTEN_SOCKET, file, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE,
+        (unsigned)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        everybody ? (unsigned)OF_ONE_ADDRESS : 0U, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_THREAD_STACK_SIZE,
         (size_t)CONNECTION_STACK, MHD_OPTION_END);
     if (server->daemon == NULL) {
