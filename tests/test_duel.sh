@@ -23,6 +23,8 @@ done_runs() { grep -c '"state":[[:space:]]*"done"' "$1/experiment.json"; }
 
 expect 2 'duel needs an argument' duel a.yaml
 expect 2 'none.yaml' duel a.yaml none.yaml
+expect 2 "'lr 3' is neither a file nor options" duel a.yaml 'lr 3'
+expect 2 "'' is neither a file nor options" duel a.yaml ''
 expect 2 'did you mean lr' duel a.yaml 'lrr: 1'
 expect 2 'the same training' duel a.yaml 'lr: 0.01'
 expect 2 'share seeds' duel a.yaml 'seed: 1338' --min-pairs 2 --max-pairs 3

@@ -22,6 +22,11 @@ static bool is_line(const char *argument)
 /* The options that a file or a line gives, written as train writes them. */
 static int read_settings(const char *argument, SettingList *list)
 {
+    if (!io_exists(argument) && !is_line(argument)) {
+        return err_set(ERR_INPUT,
+                       "'%s' is neither a file nor options on a line, such as 'lr: 2e-3'",
+                       argument);
+    }
     Config cfg;
     config_init(&cfg, COMMAND_TRAIN);
     int code =
