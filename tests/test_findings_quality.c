@@ -36,11 +36,11 @@ static void test_findings_quality__batch_size_and_loss(void **state)
     findings_case_start(&one, BATCHES);
     plant_qualities(&one, NULL);
     findings_case_conclude(&one);
-    expect_finding(
-        &one, FINDING_RESULT,
-        "For the lowest validation loss use batch 8 at equal tokens (3.0000 nats after 2000 tokens) and "
-        "batch 32 at equal time (2.5000 after 10.00 s).",
-        "batch 32: 3.5000 nats");
+    expect_finding(&one, FINDING_RESULT,
+                   "For the lowest validation loss use batch 8 at equal tokens (3.0000 nats after "
+                   "2000 tokens) and "
+                   "batch 32 at equal time (2.5000 after 10.00 s).",
+                   "batch 32: 3.5000 nats");
     assert_non_null(strstr(find_finding(&one, "For the")->evidence.text, "batch 8: 4.0000 nats"));
     expect_finding(&one, FINDING_CAUTION, "one learning rate (0.0003) for all batch sizes",
                    "2 runs");

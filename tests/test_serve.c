@@ -308,9 +308,10 @@ static void test_serve__a_sweep_that_was_killed_does_not_run(void **state)
     char *dir = io_join(runs, "killed/runs/a"), *record = io_join(runs, "killed/experiment.json");
     assert_int_equal(io_make_folders(dir), 0);
     run_record_write(dir, 1);
-    watched_put(runs, "killed/experiment.json", "w",
-                "{\"format\":1,\"name\":\"e\",\"axes\":[],\"runs\":[{\"id\":\"a\",\"dir\":\"runs/a\","
-                "\"configuration\":0,\"repeat\":0,\"state\":\"running\"}]}\n");
+    watched_put(
+        runs, "killed/experiment.json", "w",
+        "{\"format\":1,\"name\":\"e\",\"axes\":[],\"runs\":[{\"id\":\"a\",\"dir\":\"runs/a\","
+        "\"configuration\":0,\"repeat\":0,\"state\":\"running\"}]}\n");
     const char *expected[] = {"running", "dead"}; /* just now; long ago */
     for (int i = 0; i < 2; i++) {
         const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1000}};

@@ -19,8 +19,8 @@
 static bool same_updates(const Results *results, int a, int b)
 {
     static const char *const harmless[] = {
-        "lr",   "min-lr", "warmup", "schedule", "wsd-decay", "weight-decay", "momentum", "beta1",
-        "beta2", "eps",   "clip",   "steps",    "tokens",    "epochs",       "seed",     NULL};
+        "lr",    "min-lr", "warmup", "schedule", "wsd-decay", "weight-decay", "momentum", "beta1",
+        "beta2", "eps",    "clip",   "steps",    "tokens",    "epochs",       "seed",     NULL};
     const Result *first = results_first(results, a), *second = results_first(results, b);
     for (int i = 0; i < results->varying_count; i++) {
         const char *option = results->varying[i].option;

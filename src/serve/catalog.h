@@ -37,8 +37,8 @@ typedef struct {
     double loss, val_loss, tok_s, parameters, step, total, begun, wrote, gap;
     int runs, done, bad; /* of an experiment */
     cJSON *labels;       /* of its runs, by the names of their folders; NULL of a run */
-    int going; /* runs that the record of an experiment calls running */
-    bool gone; /* none of them is: its process was killed */
+    int going;           /* runs that the record of an experiment calls running */
+    bool gone;           /* none of them is: its process was killed */
 } Entry;
 
 /* entry.c: of one of them. */

@@ -188,8 +188,8 @@ static void read_experiment(Entry *entry, const cJSON *json)
     entry->step = entry->done;
     entry->total = entry->runs;
     entry->state = json_is_true(json, "finished") ? RUN_DONE
-                   : entry->going > 0                ? RUN_RUNNING
-                                                     : RUN_STOPPED;
+                   : entry->going > 0             ? RUN_RUNNING
+                                                  : RUN_STOPPED;
 }
 
 bool entry_refresh(Entry *entry)
