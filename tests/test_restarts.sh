@@ -9,7 +9,6 @@ if [[ $("$PACER" --version) != *"with "*MPI* ]] || ! command -v mpirun >/dev/nul
     exit 0
 fi
 steps=2000
-[[ -z ${ASAN_OPTIONS:-} ]] || { export ASAN_OPTIONS=detect_leaks=0 steps=500; } # MPI keeps memory to the end; slow
 
 small=(--data builtin:bytes --layers 1 --d-model 32 --heads 2 --ffn 64 --context 32 --seq 32 --threads 1 --batch 2
     --log-every 20 --save-every 20 --keep 3 --quiet --ranks 2 --comm-timeout 12)
