@@ -188,8 +188,8 @@ static char *random_value(const Option *option, uint64_t seed, uint64_t index)
     case OPTION_TEXT:
         return mem_format("t\"\\ /%" PRIx64 "\xc3\xbc", rng_below(seed, 3, index, 1000));
     default:
-        if ((option->flags & OPTION_AUTO) && unit < 0.2) {
-            return mem_strdup("auto");
+        if ((option->flags & (OPTION_AUTO | OPTION_NONE)) && unit < 0.2) {
+            return mem_strdup(option->flags & OPTION_AUTO ? "auto" : "none");
         }
         double value = option->min + unit * (option->max - option->min);
         return option->type == OPTION_REAL ? mem_format("%.17g", value) : mem_format("%.0f", value);

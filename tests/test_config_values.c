@@ -107,6 +107,12 @@ static void test_config_values__whole_numbers_are_exact_or_refused(void **state)
     assert_true(cfg.memory_limit == 100);
     assert_int_equal(config_set(&cfg, "warmup", "auto"), 0);
     assert_true(cfg.warmup == -1);
+    assert_int_equal(config_set(&cfg, "window", "none"), 0);
+    assert_true(cfg.fields.window == -1);
+    assert_int_equal(config_set(&cfg, "window", "-1"), ERR_INPUT);
+    assert_says("none or 0 to 10M");
+    assert_int_equal(config_set(&cfg, "warmup", "none"), ERR_INPUT);
+    assert_int_equal(config_set(&cfg, "layers", "none"), ERR_INPUT);
     config_free(&cfg);
 }
 

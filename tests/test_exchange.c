@@ -419,6 +419,63 @@ static void test_exchange__numbers_have_their_kind(void **state)
     free(path);
 }
 
+static void expect_equal(const ModelSpec *a, const ModelSpec *b)
+{
+    for (const SpecField *field = spec_fields; field->name != NULL; field++) {
+        if (spec_has(a, field) && spec_value(a, field) != spec_value(b, field)) {
+            fail_msg("%s: %g, %g", field->name, spec_value(a, field), spec_value(b, field));
+        }
+    }
+}
+
+/* What a preset has and a model of it does not, the number below 0, is said in config.json, where
+ * transformers would put something of its own, and comes back. */
+static void test_exchange__what_is_taken_away_stays_away(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *preset;
+        SpecOverrides fields;
+        const char *wanted[3];
+    } cases[] = {
+        {"gemma-2-2b",
+         {.window = -1, .score_cap = -1},
+         {"\"attn_logit_softcapping\":\tnull", "\"final_logit_softcapping\":\t30.0",
+          "[\"full_attention\", \"full_attention\", \"full_attention\"]"}},
+        {"gemma-2-2b",
+         {.full_every = -1, .logit_cap = -1},
+         {"\"final_logit_softcapping\":\tnull", "\"sliding_window\":\t4096",
+          "[\"sliding_attention\", \"sliding_attention\", \"sliding_attention\"]"}},
+        {"gemma-3-270m",
+         {.window = -1, .score_scale = -1},
+         {"\"sliding_window_pattern\":\t1,", "\"query_pre_attn_scalar\":\t256,",
+          "[\"full_attention\", \"full_attention\", \"full_attention\"]"}},
+        {"gemma-3-1b", {.full_every = 2}, {"\"sliding_window_pattern\":\t2,"}},
+        {"llama-3.2-1b", {.rope_scaling = 1 + ROPE_PLAIN}, {"\"rope_type\":\t\"default\""}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        SpecOverrides fields = cases[i].fields, back;
+        ModelSpec spec, read, again;
+        cJSON *tree;
+        fields.layers = 3;
+        assert_int_equal(spec_resolve(cases[i].preset, &fields, 0, &spec), 0);
+        assert_int_equal(hf_config(&spec, (HfConfigExtra){-1, -1, DT_F32}, &tree), 0);
+        char *text = json_print(tree);
+        for (int w = 0; w < 3 && cases[i].wanted[w] != NULL; w++) {
+            if (strstr(text, cases[i].wanted[w]) == NULL) {
+                fail_msg("%s is not in %s", cases[i].wanted[w], text);
+            }
+        }
+        assert_int_equal(hf_config_parse(text, strlen(text), "config.json", &read), 0);
+        expect_equal(&spec, &read);
+        spec_overrides(&read, &back);
+        assert_int_equal(spec_resolve(read.name, &back, 0, &again), 0);
+        expect_equal(&spec, &again);
+        cJSON_Delete(tree);
+        free(text);
+    }
+}
+
 static void test_exchange__every_f16_is_exact(void **state)
 {
     (void)state;
@@ -502,6 +559,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_exchange__ttt_models_go_out_and_come_back),
         cmocka_unit_test(test_exchange__bf16_export_rounds_to_nearest),
         cmocka_unit_test(test_exchange__numbers_have_their_kind),
+        cmocka_unit_test(test_exchange__what_is_taken_away_stays_away),
         cmocka_unit_test(test_exchange__every_f16_is_exact),
         cmocka_unit_test(test_exchange__init_names_the_option_to_give),
     };

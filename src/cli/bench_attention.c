@@ -332,7 +332,7 @@ static int set_shape(Bench *b)
     s->heads = cfg->fields.heads > 0 ? cfg->fields.heads : HEADS;
     s->kv_heads = cfg->fields.kv_heads > 0 ? cfg->fields.kv_heads : s->heads;
     s->head_dim = cfg->fields.head_dim > 0 ? cfg->fields.head_dim : HEAD_DIM;
-    s->window = cfg->fields.window;
+    s->window = cfg->fields.window > 0 ? cfg->fields.window : 0;
     if (s->head_dim > HEAD_DIM_MOST) {
         return err_set(ERR_INPUT, "--head-dim %lld: bench attention takes heads of up to %d",
                        (long long)s->head_dim, HEAD_DIM_MOST);

@@ -291,6 +291,7 @@ enum {
     OPTION_LATER =
         1u << 7, /* came after run ids were given out: at its default it is not in them */
     OPTION_BREAKS = 1u << 8, /* OPTION_TEXT: may have line breaks and tabs */
+    OPTION_NONE = 1u << 9,   /* the word none stands for -1, below the limits */
 };
 
 /* What happens when a run goes on from its checkpoint with another value of the option. */

@@ -22,6 +22,9 @@ typedef union {
  * caller puts place, name and text before it. value->text points to `text`. */
 int value_parse(const Option *option, const char *text, OptionValue *value);
 
+/* The word that stands for -1, which lies below the limits; NULL: the option has none. */
+const char *value_word(const Option *option);
+
 /* text in quotes, cut and cleaned so that it can stand in a message. */
 #define VALUE_QUOTE_SIZE 96
 const char *value_quote(const char *text, char quoted[VALUE_QUOTE_SIZE]);

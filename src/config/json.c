@@ -26,7 +26,8 @@ static bool is_number(const Option *option)
 static cJSON *value_to_json(const Config *cfg, const Option *option)
 {
     char *text = config_value_text(cfg, option);
-    bool number = is_number(option) && strcmp(text, "auto") != 0;
+    const char *word = value_word(option);
+    bool number = is_number(option) && (word == NULL || strcmp(text, word) != 0);
     cJSON *item = option->type == OPTION_BOOL ? cJSON_CreateBool(strcmp(text, "on") == 0)
                   : number                    ? cJSON_CreateNumber(strtod(text, NULL))
                                               : cJSON_CreateString(text);
@@ -60,7 +61,7 @@ struct cJSON *config_given_json(const Config *cfg)
  * *expected. */
 static char *item_text(const Option *option, const cJSON *item, const char **expected)
 {
-    bool may_be_auto = (option->flags & OPTION_AUTO) != 0;
+    const char *word = value_word(option);
     if (option->type == OPTION_BOOL) {
         *expected = "true or false";
         return cJSON_IsBool(item) ? mem_strdup(cJSON_IsTrue(item) ? "on" : "off") : NULL;
@@ -69,9 +70,11 @@ static char *item_text(const Option *option, const cJSON *item, const char **exp
         *expected = "a string";
         return cJSON_IsString(item) ? mem_strdup(item->valuestring) : NULL;
     }
-    *expected = may_be_auto ? "a number or \"auto\"" : "a number";
-    if (may_be_auto && cJSON_IsString(item) && strcmp(item->valuestring, "auto") == 0) {
-        return mem_strdup("auto");
+    *expected = word == NULL                ? "a number"
+                : strcmp(word, "auto") == 0 ? "a number or \"auto\""
+                                            : "a number or \"none\"";
+    if (word != NULL && cJSON_IsString(item) && strcmp(item->valuestring, word) == 0) {
+        return mem_strdup(word);
     }
     return cJSON_IsNumber(item) ? mem_format("%.15g", item->valuedouble) : NULL;
 }

@@ -61,6 +61,7 @@ static const char *const id_forms[] = {"text", "uint16", "uint32", NULL};
 
 #define RESULT OPTION_RESULT
 #define LATER OPTION_LATER
+#define NONE OPTION_NONE
 #define ROUNDING OPTION_ROUNDING
 #define UNSET OPTION_UNSET
 

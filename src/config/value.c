@@ -132,11 +132,17 @@ static int read_number(const Option *option, const char *text, Number *number)
     return code;
 }
 
+const char *value_word(const Option *option)
+{
+    return option->flags & OPTION_AUTO ? "auto" : option->flags & OPTION_NONE ? "none" : NULL;
+}
+
 static int outside_limits(const Option *option)
 {
     char low[VALUE_BRIEF_SIZE], high[VALUE_BRIEF_SIZE];
-    return err_set(ERR_INPUT, "outside its limits, %s%s to %s",
-                   option->flags & OPTION_AUTO ? "auto or " : "", value_brief(option->min, low),
+    const char *word = value_word(option);
+    return err_set(ERR_INPUT, "outside its limits, %s%s%s to %s", word != NULL ? word : "",
+                   word != NULL ? " or " : "", value_brief(option->min, low),
                    value_brief(option->max, high));
 }
 
@@ -249,7 +255,8 @@ static int parse_text(const Option *option, const char *text)
 
 int value_parse(const Option *option, const char *text, OptionValue *value)
 {
-    if ((option->flags & OPTION_AUTO) && strcmp(text, "auto") == 0) {
+    const char *word = value_word(option);
+    if (word != NULL && strcmp(text, word) == 0) {
         if (option->type == OPTION_REAL) {
             value->real = -1;
         } else {
@@ -290,18 +297,18 @@ int config_parse_count(const char *text, int64_t *count)
 char *config_value_text(const Config *cfg, const Option *option)
 {
     const void *field = option_field_const(cfg, option);
-    bool may_be_auto = (option->flags & OPTION_AUTO) != 0;
+    const char *word = value_word(option);
     switch (option->type) {
     case OPTION_BOOL:
         return mem_strdup(*(const bool *)field ? "on" : "off");
     case OPTION_INT:
     case OPTION_BYTES: {
         int64_t whole = *(const int64_t *)field;
-        return may_be_auto && whole < 0 ? mem_strdup("auto") : mem_format("%" PRId64, whole);
+        return word != NULL && whole < 0 ? mem_strdup(word) : mem_format("%" PRId64, whole);
     }
     case OPTION_REAL: {
         double real = *(const double *)field;
-        return may_be_auto && real < 0 ? mem_strdup("auto") : mem_format("%.15g", real);
+        return word != NULL && real < 0 ? mem_strdup(word) : mem_format("%.15g", real);
     }
     case OPTION_CHOICE:
         return mem_strdup(option->choices[*(const int *)field]);

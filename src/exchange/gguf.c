@@ -44,6 +44,7 @@ typedef struct {
                       * apart: rows of q and k change places */
     bool sandwich;   /* norms behind attention and feed-forward too */
     int64_t full_every; /* the layers without a window are so; 0: no layer has one */
+    bool capped;        /* scores and logits are, whether or not a file says how */
 } Architecture;
 
 static const Architecture architectures[] = {
@@ -52,7 +53,12 @@ static const Architecture architectures[] = {
     {.type = "mistral", .name = "llama", .ffn = FFN_SWIGLU, .neighbours = true},
     {.type = "qwen2", .name = "qwen2", .ffn = FFN_SWIGLU},
     {.type = "qwen3", .name = "qwen3", .ffn = FFN_SWIGLU},
-    {.type = "gemma2", .name = "gemma2", .ffn = FFN_GEGLU, .sandwich = true, .full_every = 2},
+    {.type = "gemma2",
+     .name = "gemma2",
+     .ffn = FFN_GEGLU,
+     .sandwich = true,
+     .full_every = 2,
+     .capped = true},
     {.type = "gemma3_text", .name = "gemma3", .ffn = FFN_GEGLU, .sandwich = true, .full_every = 6},
 };
 
@@ -66,6 +72,8 @@ static const char *other_field(const Architecture *arch, const ModelSpec *s)
            : s->window > 0 && arch->full_every == 0 && s->window < s->context ? "window"
            : s->window > 0 && arch->full_every > 0 && s->full_every != arch->full_every
                ? "full-every"
+           : arch->capped && s->score_cap == 0                                 ? "score-cap"
+           : arch->capped && s->logit_cap == 0                                 ? "logit-cap"
            : s->score_scale > 0 && fabs(s->score_scale - plain) > 1e-6 * plain ? "score-scale"
                                                                                : NULL;
 }
@@ -286,13 +294,17 @@ static void put_dimensions(GgufFields *fields, const Architecture *arch, const M
     if (s->rope_base > 0) {
         put_rope(fields, arch, s);
     }
-    if (s->window > 0 && arch->full_every > 0) {
-        gguf_field_whole(fields, own_name(arch, "attention.sliding_window", name), s->window);
+    bool windowed = s->window > 0 && arch->full_every > 0;
+    if (arch->full_every > 0) { /* without the field some layers would have a window all the same */
+        gguf_field_whole(fields, own_name(arch, "attention.sliding_window", name),
+                         windowed ? s->window : s->context);
     }
     const struct {
         const char *name;
         double value; /* 0: none */
-    } reals[] = {{"rope.freq_base_swa", s->rope_local_base},
+    } reals[] = {{"rope.freq_base_swa", windowed && s->rope_local_base > 0 ? s->rope_local_base
+                                        : arch->full_every > 0             ? s->rope_base
+                                                                           : 0},
                  {"attn_logit_softcapping", s->score_cap},
                  {"final_logit_softcapping", s->logit_cap}};
     for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {

@@ -139,8 +139,7 @@ static void read_layer_types(Reader *r, const ModelSpec *s, bool *sliding)
     }
 }
 
-/* The window's fields from which layers have it: none, all, or all but every n-th. Where the
- * preset has a window "none" and "all" are said by full_every, since no option takes it away. */
+/* The window's fields from which layers have it: none, all, or all but every n-th. */
 static void set_pattern(Reader *r, const Family *family, const bool *sliding, int64_t window,
                         ModelSpec *s)
 {
@@ -163,12 +162,12 @@ static void set_pattern(Reader *r, const Family *family, const bool *sliding, in
     if (r->code == 0 && count > 0 && window == 0) {
         r->code = err_set(ERR_INPUT, "\"sliding_window\" is missing for layers that have one");
     }
-    s->window = window > 0 && (count > 0 || s->window > 0) ? window : s->window;
-    s->full_every = s->window == 0                   ? 0
-                    : count < s->layers              ? every
-                    : family->full_every == 0        ? 0
+    bool all = count == s->layers;
+    s->window = count > 0 ? window : 0;
+    s->full_every = count == 0                       ? 0
+                    : !all                           ? every
                     : family->full_every > s->layers ? family->full_every
-                                                     : s->layers + 1;
+                                                     : 0;
 }
 
 static void read_window(Reader *r, const Family *family, ModelSpec *s)
@@ -196,16 +195,14 @@ static void read_window(Reader *r, const Family *family, ModelSpec *s)
     free(sliding);
 }
 
-/* A cap on scores or logits: a number, or null where the preset has none. */
+/* A cap on scores or logits: a number, or null for none. */
 static double read_cap(Reader *r, const Family *family, const char *option, const char *name,
                        double initial)
 {
     if (!hf_family_says(family, option)) {
         require_absent(r, name);
-    } else if (cJSON_IsNull(json_get(r->root, name)) && initial > 0 && r->code == 0) {
-        r->code = err_set(ERR_INPUT, "\"%s\" is null, which pacer's models do not compute", name);
     }
-    return real(r, r->root, name, initial, 1e6);
+    return cJSON_IsNull(json_get(r->root, name)) ? 0 : real(r, r->root, name, initial, 1e6);
 }
 
 /* What scores, embeddings and logits are multiplied by and held below. */
@@ -372,24 +369,13 @@ static int differences(const ModelSpec *a, const ModelSpec *b)
     return count;
 }
 
-/* Whether options make the preset this model: none takes away what the preset has. */
-static bool reaches(const ModelSpec *preset, const ModelSpec *s)
-{
-    bool whole = preset->names == s->names;
-    for (const SpecField *field = spec_fields; whole && field->name != NULL; field++) {
-        bool number = field->kind == FIELD_WHOLE || field->kind == FIELD_REAL;
-        whole = !number || spec_value(s, field) != 0 || spec_value(preset, field) == 0;
-    }
-    return whole;
-}
-
 /* The name of the preset that it differs least from; of the family's own where none is nearer. */
 static void name_nearest(ModelSpec *s)
 {
     const ModelSpec *nearest = spec_find(s->name);
     for (int i = 0; spec_preset(i) != NULL; i++) {
         const ModelSpec *preset = spec_preset(i);
-        if (reaches(preset, s) && differences(s, preset) < differences(s, nearest)) {
+        if (preset->names == s->names && differences(s, preset) < differences(s, nearest)) {
             nearest = preset;
         }
     }

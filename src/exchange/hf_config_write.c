@@ -71,19 +71,24 @@ static int put_fields(cJSON *o, const Family *family, const ModelSpec *s)
     return 0;
 }
 
-/* Windows: of every layer by name, and as older versions have it. */
+/* Windows: of every layer by name, and as older versions have it. A family whose layers have some
+ * unless told gets told that none has: no layer by name, and a window as long as the context. */
 static void put_window(cJSON *o, const Family *family, const ModelSpec *s)
 {
-    if (!hf_family_says(family, "window") || s->window == 0) {
+    bool none = s->window == 0;
+    if (!hf_family_says(family, "window") || (none && family->full_every == 0)) {
         return;
     }
-    json_put_whole(o, "sliding_window", s->window);
+    json_put_whole(o, "sliding_window", none ? s->context : s->window);
     if (family->window_switch != NULL) {
         json_put_bool(o, family->window_switch, true);
         json_put_whole(o, "max_window_layers", 0);
     }
-    if (family->pattern_field != NULL && s->full_every > 0) {
-        json_put_whole(o, family->pattern_field, s->full_every);
+    if (family->pattern_field != NULL) {
+        json_put_whole(o, family->pattern_field,
+                       none                ? 1
+                       : s->full_every > 0 ? s->full_every
+                                           : s->layers + 1);
     }
     if (hf_family_says(family, "full-every")) {
         cJSON *types = json_put_array(o, "layer_types");
@@ -125,11 +130,20 @@ static int put_scales(cJSON *o, const Family *family, const ModelSpec *s)
         json_put_number(o, "query_pre_attn_scalar", round(scalar));
     }
     double factor = spec_real(sqrt((double)s->width));
+    char text[SPEC_TEXT_SIZE];
     if (hf_family_says(family, "embed-scale") && s->embed_scale != factor) {
         return err_set(ERR_INPUT,
-                       "a model with --embed-scale %.15g: %s of transformers has sqrt(d-model), "
+                       "a model with --embed-scale %s: %s of transformers has sqrt(d-model), "
                        "%.15g, so there is no config.json for it",
-                       s->embed_scale, family->architecture, factor);
+                       spec_text(spec_field_of("embed-scale"), s->embed_scale, text),
+                       family->architecture, factor);
+    }
+    if (hf_family_says(family, "rope-local-base") && s->window > 0 && s->rope_local_base == 0 &&
+        s->rope_scaling != ROPE_PLAIN) {
+        return err_set(ERR_INPUT,
+                       "a model with --rope-local-base none: %s of transformers does not scale the "
+                       "angles of layers with a window, so there is no config.json for it",
+                       family->architecture);
     }
     return 0;
 }
@@ -180,9 +194,10 @@ static void put_rope(cJSON *o, const Family *family, const ModelSpec *s)
     cJSON *rope = json_put_object(o, "rope_parameters");
     if (hf_family_says(family, "rope-local-base")) {
         cJSON *local = json_put_object(rope, "sliding_attention");
-        put_real(local, "rope_theta", s->rope_local_base);
+        double base = s->rope_local_base > 0 ? s->rope_local_base : s->rope_base;
+        put_real(local, "rope_theta", base);
         json_put_text(local, "rope_type", "default");
-        put_real(o, "rope_local_base_freq", s->rope_local_base);
+        put_real(o, "rope_local_base_freq", base);
         rope = json_put_object(rope, "full_attention");
     }
     fill_rope(rope, s);

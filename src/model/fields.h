@@ -105,32 +105,39 @@
            "whether each head of q and k goes through an RMS norm, as Qwen 3 has it", NULL)        \
     /* keys that a query sees, the last ones, in some layers or all; 0: no layer has a window */   \
     OPTION(WHOLE, int64_t, window, "window", "window", (NULL), 10e6, NULL, NULL,                   \
-           STEP | KERNEL | MACHINE, LATER,                                                         \
-           "tokens that attention looks back on, its own included; 0: the preset's",               \
+           STEP | KERNEL | MACHINE, LATER | NONE,                                                  \
+           "tokens that attention looks back on, its own included; 0: the preset's, none: all",    \
            ALSO({KERNEL, "keys that a query sees, itself included; 0: all before it"}))            \
     /* layers full_every, 2 full_every, ... counted from 1 see all; 0: none of them */             \
     OPTION(WHOLE, int64_t, full_every, "full-every", "full every", (NULL), 10000, NULL, NULL,      \
-           STEP | MACHINE, LATER,                                                                  \
-           "every n-th layer has no window, counted from 1; 0: the preset's", NULL)                \
+           STEP | MACHINE, LATER | NONE,                                                           \
+           "every n-th layer has no window, counted from 1; 0: the preset's, none: all have it",   \
+           NULL)                                                                                   \
     /* of layers with the window, whose angles are not scaled; 0: as all others */                 \
     OPTION(REAL, double, rope_local_base, "rope-local-base", "rope local base", (NULL), 1e12,      \
-           NULL, NULL, STEP | MACHINE, LATER,                                                      \
-           "base of the rotary positions' angles in layers with the window; 0: the preset's",      \
+           NULL, NULL, STEP | MACHINE, LATER | NONE,                                               \
+           "base of the rotary positions' angles in layers with the window; 0: the preset's, "     \
+           "none: rope-base",                                                                      \
            NULL)                                                                                   \
     OPTION(REAL, double, score_scale, "score-scale", "score scale", (NULL), 1000, NULL, NULL,      \
-           STEP | MACHINE, LATER,                                                                  \
-           "what q.k is multiplied by in attention; 0: the preset's, else 1/sqrt(head-dim)", NULL) \
+           STEP | MACHINE, LATER | NONE,                                                           \
+           "what q.k is multiplied by in attention; 0: the preset's, none: 1/sqrt(head-dim)",      \
+           NULL)                                                                                   \
     OPTION(REAL, double, score_cap, "score-cap", "score cap", (NULL), 1e6, NULL, NULL,             \
-           STEP | MACHINE, LATER,                                                                  \
-           "scores of attention become cap tanh(score / cap); 0: the preset's", NULL)              \
+           STEP | MACHINE, LATER | NONE,                                                           \
+           "scores of attention become cap tanh(score / cap); 0: the preset's, none: no cap",      \
+           NULL)                                                                                   \
     OPTION(FLAG, bool, post_norm, "post-norm", "post norm", ("off", "on"), 0, NULL, NULL,          \
            STEP | MACHINE, LATER,                                                                  \
            "whether norms are also behind attention and feed-forward, as Gemma 2 has them", NULL)  \
     OPTION(REAL, double, embed_scale, "embed-scale", "embed scale", (NULL), 1e6, NULL, NULL,       \
-           STEP | MACHINE, LATER,                                                                  \
-           "what embeddings are multiplied by; 0: the preset's, for Gemma sqrt(d-model)", NULL)    \
+           STEP | MACHINE, LATER | NONE,                                                           \
+           "what embeddings are multiplied by; 0: the preset's, for Gemma sqrt(d-model); none: "   \
+           "nothing",                                                                              \
+           NULL)                                                                                   \
     OPTION(REAL, double, logit_cap, "logit-cap", "logit cap", (NULL), 1e6, NULL, NULL,             \
-           STEP | MACHINE, LATER, "logits become cap tanh(logit / cap); 0: the preset's", NULL)    \
+           STEP | MACHINE, LATER | NONE,                                                           \
+           "logits become cap tanh(logit / cap); 0: the preset's, none: no cap", NULL)             \
     /* on every linear map but the head; a gated feed-forward has them behind it only */           \
     PRESET(FLAG, bool, bias, "bias", "bias", ("off", "on"))                                        \
     /* a (context, width) table added to the embedding */                                          \
@@ -142,7 +149,7 @@
     PRESET(CHOICE, MixerKind, mixer, "mixer", "mixer", ("attention", "ttt"))
 
 /* What takes the place of a preset's fields. 0 keeps the preset's; a choice or a switch is
- * 1 + its value. */
+ * 1 + its value, a number below 0 makes the field 0. */
 typedef struct {
 #define OVERRIDE_WHOLE int64_t
 #define OVERRIDE_REAL double

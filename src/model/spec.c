@@ -160,13 +160,14 @@ double spec_override(const SpecOverrides *overrides, const SpecField *field)
 {
     SpecKind kind = override_kind(field);
     double value = get(kind, (const char *)overrides + field->override);
-    return value > 0 ? value - (kind == FIELD_CHOICE) : NAN;
+    return value > 0 ? value - (kind == FIELD_CHOICE) : value < 0 ? 0 : NAN;
 }
 
 static void set_override(SpecOverrides *overrides, const SpecField *field, double value)
 {
     SpecKind kind = override_kind(field);
-    put(kind, (char *)overrides + field->override, value + (kind == FIELD_CHOICE));
+    double stored = kind == FIELD_CHOICE ? 1 + value : value == 0 ? -1 : value;
+    put(kind, (char *)overrides + field->override, stored);
 }
 
 bool spec_has(const ModelSpec *spec, const SpecField *field)
@@ -210,6 +211,8 @@ const char *spec_text(const SpecField *field, double value, char text[SPEC_TEXT_
     }
     if (value >= 0 && value < words) {
         snprintf(text, SPEC_TEXT_SIZE, "%s", field->words[(int)value]);
+    } else if (value == 0) {
+        snprintf(text, SPEC_TEXT_SIZE, "none");
     } else {
         snprintf(text, SPEC_TEXT_SIZE, "%.15g", value);
     }
@@ -268,10 +271,10 @@ static void derive(const SpecOverrides *o, ModelSpec *out)
     if ((o->heads > 0 || o->width > 0) && o->head_dim == 0) {
         out->head_dim = out->width % out->heads == 0 ? out->width / out->heads : 0;
     }
-    if (out->embed_scale > 0 && o->width > 0 && o->embed_scale <= 0) {
+    if (out->embed_scale > 0 && o->width > 0 && o->embed_scale == 0) {
         out->embed_scale = spec_real(sqrt((double)out->width));
     }
-    if (out->mixer == MIXER_TTT && o->ttt_rate <= 0) {
+    if (out->mixer == MIXER_TTT && o->ttt_rate == 0) {
         out->ttt_rate = out->ttt == TTT_MLP ? 0.1 : 1.0;
     }
 }

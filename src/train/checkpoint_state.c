@@ -203,7 +203,8 @@ int state_compare(const char *folder, const StateFile *file, const ModelSpec *sp
 {
     for (const SpecField *field = spec_fields; field->name != NULL; field++) {
         double stored = json_number(file->model, field->stored), own = spec_value(spec, field);
-        if (json_get(file->model, field->stored) != NULL && !(stored == own)) {
+        if (json_get(file->model, field->stored) != NULL && spec_has(spec, field) &&
+            !(stored == own)) {
             char then[SPEC_TEXT_SIZE], now[SPEC_TEXT_SIZE], advice[64] = "the same --model";
             spec_text(field, stored, then);
             if (field->option) {

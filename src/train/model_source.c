@@ -168,7 +168,7 @@ static int compare(const char *path, const ModelSpec *theirs, const ModelSpec *o
         double there = spec_value(theirs, field), here = spec_value(own, field);
         bool counts =
             field->option && (strcmp(field->name, "context") != 0 || own->learned_positions);
-        if (counts && there != here) {
+        if (counts && spec_has(own, field) && there != here) {
             char then[SPEC_TEXT_SIZE], now[SPEC_TEXT_SIZE];
             spec_text(field, there, then);
             return err_set(ERR_INPUT, "--init %s: its %s is %s, this run's is %s: give --%s %s",
