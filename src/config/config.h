@@ -412,7 +412,8 @@ int config_parse_count(const char *text, int64_t *count); /* without the units o
 /* The option's value as text that config_set reads back to the same value; caller frees. */
 char *config_value_text(const Config *cfg, const Option *option);
 
-/* Options of cfg->command in groups, values that are not the default marked with their origin. */
+/* Options of cfg->command: a row with its origin for each that is not at its default; the defaults
+ * that say something as one paragraph. */
 void config_print_resolved(const Config *cfg, FILE *file);
 
 /* The options part of `pacer COMMAND --help`. */

@@ -143,28 +143,37 @@ void config_print_help(Command command, FILE *file)
 }
 
 /* An option nobody gave whose default is to say nothing. */
-static bool is_silent(const Config *cfg, const Option *option)
+static bool is_silent(const Option *option)
 {
-    bool nothing = strcmp(option->initial, "0") == 0 || option->initial[0] == '\0';
-    return nothing && cfg->origin[option_index(option)].kind == ORIGIN_DEFAULT;
+    const char *const nothing[] = {"", "0", "off", "none", "preset"};
+    bool silent = false;
+    for (size_t i = 0; i < sizeof nothing / sizeof nothing[0]; i++) {
+        silent = silent || strcmp(option->initial, nothing[i]) == 0;
+    }
+    return silent;
 }
 
 void config_print_resolved(const Config *cfg, FILE *file)
 {
-    const char *group = NULL;
+    char *others = mem_strdup("Defaults:");
     for (const Option *option = config_options(); option->name != NULL; option++) {
+        bool given = cfg->origin[option_index(option)].kind != ORIGIN_DEFAULT;
         if (!option_taken_by(option, cfg->command) || (option->flags & OPTION_NO_RECORD) ||
-            is_silent(cfg, option)) {
+            (!given && is_silent(option))) {
             continue;
         }
-        print_group(option, &group, file);
         char *value = config_value_text(cfg, option), origin[CONFIG_ORIGIN_SIZE];
-        fprintf(file, "  %-*s", VALUE_INDENT - 2, option->name);
-        if (cfg->origin[option_index(option)].kind == ORIGIN_DEFAULT) {
-            escape_printf(file, "%s\n", value);
-        } else {
+        if (given) {
+            fprintf(file, "  %-*s", VALUE_INDENT - 2, option->name);
             escape_printf(file, "%-16s * %s\n", value, config_origin(cfg, option->name, origin));
+        } else {
+            bool first = others[strlen(others) - 1] == ':';
+            char *longer = mem_format("%s%s %s %s", others, first ? "" : ",", option->name, value);
+            free(others);
+            others = longer;
         }
         free(value);
     }
+    config_print_paragraph(others, file);
+    free(others);
 }
