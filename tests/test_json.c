@@ -79,6 +79,60 @@ static void parses_one_value_and_says_where_it_ends(void **state)
     assert_null(json_parse("1\0", 2, NULL));
 }
 
+/* Nodes that a tree has for itself. */
+static int own_nodes(const cJSON *tree)
+{
+    int count = 1;
+    const cJSON *item;
+    bool shared = (tree->type & cJSON_IsReference) != 0;
+    for (item = shared ? NULL : tree->child; item != NULL; item = item->next) {
+        count += own_nodes(item);
+    }
+    return count;
+}
+
+static void shares_what_is_equal_and_changes_nothing(void **state)
+{
+    (void)state;
+    static const char like[] = "{\"m\":{\"a\":[1,2,{\"b\":null}],\"c\":\"x\"},\"n\":[1,[2,3]],"
+                               "\"o\":{},\"p\":true}";
+    static const struct {
+        const char *text;
+        int nodes; /* of its own: lists that differ, and everything that is no list */
+    } cases[] = {
+        {like, 1},
+        {"{\"p\":true,\"m\":{\"a\":[1,2,{\"b\":null}],\"c\":\"x\"}}", 3}, /* another order */
+        {"{\"m\":{\"a\":[1,2,{\"b\":0}],\"c\":\"x\"},\"n\":[1,[2,3]]}", 9},
+        {"{\"m\":{\"a\":[1,2],\"c\":\"x\"},\"n\":[1,[2,3],4],\"o\":[],\"p\":false}", 12},
+        {"{\"m\":{\"a\":[1,2,{\"b\":null},4],\"d\":\"x\"},\"o\":{\"e\":1}}", 10},
+        {"{\"m\":5,\"n\":\"[1]\",\"q\":{\"m\":{\"a\":1}}}", 6},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cJSON *first = tree_of(like), *tree = tree_of(cases[i].text);
+        json_share(tree, first);
+        char *line = json_line(tree);
+        assert_string_equal(line, cases[i].text);
+        assert_int_equal(own_nodes(tree), cases[i].nodes);
+        cJSON *copy = json_copy(tree);
+        cJSON_Delete(tree);
+        char *left = json_line(first);
+        assert_string_equal(left, like);
+        cJSON_Delete(first);
+        char *copied = json_line(copy);
+        assert_string_equal(copied, cases[i].text);
+        cJSON_Delete(copy);
+        free(line);
+        free(left);
+        free(copied);
+    }
+    cJSON *alone = tree_of("{\"a\":[1]}");
+    json_share(alone, NULL);
+    json_share(alone, alone);
+    json_share(NULL, alone);
+    assert_int_equal(own_nodes(alone), 3);
+    cJSON_Delete(alone);
+}
+
 static void takes_whole_numbers_only(void **state)
 {
     (void)state;
@@ -157,6 +211,7 @@ int main(void)
         cmocka_unit_test(writes_what_json_has_no_number_for_as_a_note),
         cmocka_unit_test(finds_members_by_path),
         cmocka_unit_test(parses_one_value_and_says_where_it_ends),
+        cmocka_unit_test(shares_what_is_equal_and_changes_nothing),
         cmocka_unit_test(takes_whole_numbers_only),
         cmocka_unit_test(names_the_member_that_is_wrong),
     };

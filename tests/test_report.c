@@ -39,7 +39,7 @@ static void test_report__curve_from_a_record(void **state)
     char *folder = data_files_folder();
     write_record(folder, lines, sizeof lines - 1);
     Curve curve;
-    assert_int_equal(curve_read(&curve, folder), 0);
+    assert_int_equal(curve_read(&curve, folder, 0), 0);
     assert_int_equal(curve.train.count, 2);
     assert_true(curve.train.points[0].step == 1 && curve.train.points[0].loss == 4.5);
     assert_true(curve.train.points[1].step == 10 && curve.train.points[1].loss == 0.5);
@@ -56,10 +56,10 @@ static void test_report__damaged_records(void **state)
     static const char damaged[] = "{\"step\":1,\"loss\":4.5}\nnonsense\n{\"step\":3,\"loss\":4}\n";
     write_record(folder, damaged, sizeof damaged - 1);
     Curve curve;
-    assert_int_equal(curve_read(&curve, folder), ERR_INPUT);
+    assert_int_equal(curve_read(&curve, folder, 0), ERR_INPUT);
     assert_says("metrics.jsonl:2:");
     char *missing = io_join(folder, "missing");
-    assert_int_equal(curve_read(&curve, missing), ERR_INPUT);
+    assert_int_equal(curve_read(&curve, missing, 0), ERR_INPUT);
     assert_int_equal(run_report(missing, folder), ERR_INPUT);
     free(missing);
     data_files_remove(folder);

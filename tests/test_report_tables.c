@@ -2,15 +2,18 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "report/findings.h"
+#include "report/metric.h"
 #include "report/tables.h"
 #include "support/data_files.h"
 #include "support/experiment_record.h"
+#include "support/run_record.h"
 #include "support/says.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,6 +176,66 @@ static void test_report_tables__damaged_records(void **state)
     planted_end(&experiment);
 }
 
+/* Nodes that a tree has for itself. */
+static int own_nodes(const cJSON *tree)
+{
+    bool shared = tree == NULL || (tree->type & cJSON_IsReference) != 0;
+    int count = tree != NULL;
+    for (const cJSON *item = shared ? NULL : tree->child; item != NULL; item = item->next) {
+        count += own_nodes(item);
+    }
+    return count;
+}
+
+/* Records of many runs are mostly the same: what is equal is held once, what no table of an
+ * experiment shows not at all, and what is told stays right. */
+static void test_report_tables__many_runs_in_little_memory(void **state)
+{
+    (void)state;
+    PlantedExperiment experiment;
+    planted_begin(&experiment, "{\"axes\": [[\"lr\"]]}");
+    char settings[64], number[32];
+    enum { RUNS = 12, RANKS = 2 };
+    for (int i = 0; i < RUNS; i++) {
+        snprintf(settings, sizeof settings, "{\"lr\": \"0.%d\"}", i + 1);
+        snprintf(number, sizeof number, "runs/%d-0", i);
+        planted_run(&experiment, &(PlantedRun){.configuration = i,
+                                               .settings = settings,
+                                               .state = i == 0 ? "failed" : "done",
+                                               .without_files = 1});
+        char *dir = io_join(experiment.dir, number);
+        if (i > 0) { /* the first has no record that others could share */
+            assert_int_equal(io_make_folders(dir), 0);
+            run_record_write(dir, RANKS);
+            snprintf(number, sizeof number, "%d.5", i);
+            run_record_edit(dir, "run.json", "summary.val_loss", number);
+            run_record_edit(dir, "run.json", "config.lr", number);
+            run_record_edit(dir, "ranks/1.json", "timers.forward.exclusive_s", number);
+        }
+        free(dir);
+    }
+    Results results;
+    planted_read(&experiment, &results);
+    Metric loss = metric_named("val_loss"), failed = metric_named("checks_failed");
+    for (int i = 1; i < RUNS; i++) {
+        const Result *run = &results.runs[i];
+        assert_true(metric_value(&loss, &results, run, -1) == i + 0.5);
+        assert_true(json_number(run->ranks[1], "timers.forward.exclusive_s") == i + 0.5);
+        snprintf(number, sizeof number, "0.%d", i + 1);
+        assert_string_equal(result_setting(run, "lr"), number); /* what the sweep asked for */
+        assert_true(result_setting_number(run, "batch") == 4);
+        assert_true(metric_value(&failed, &results, run, -1) == 0);
+    }
+    const Result *first = &results.runs[1], *last = &results.runs[RUNS - 1];
+    assert_true(own_nodes(first->run) > 100);
+    assert_true(own_nodes(last->run) < 60); /* the summary's numbers */
+    assert_int_equal(own_nodes(last->config), 1);
+    assert_true(own_nodes(last->ranks[0]) < 20);
+    assert_true(own_nodes(last->ranks[1]) < 50);
+    results_free(&results);
+    planted_end(&experiment);
+}
+
 static void test_report_tables__bad_experiments(void **state)
 {
     (void)state;
@@ -211,6 +274,7 @@ int main(void)
         cmocka_unit_test(test_report_tables__tables),
         cmocka_unit_test(test_report_tables__bad_tables),
         cmocka_unit_test(test_report_tables__damaged_records),
+        cmocka_unit_test(test_report_tables__many_runs_in_little_memory),
         cmocka_unit_test(test_report_tables__bad_experiments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,6 +69,49 @@ void json_replace(cJSON *object, const char *name, cJSON *item)
     json_put_item(object, name, item);
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static bool is_list(const cJSON *item)
+{
+    return cJSON_IsObject(item) || cJSON_IsArray(item);
+}
+
+/* Whether the two are equal but for their names. */
+static bool share(cJSON *item, const cJSON *like)
+{
+    bool same = (item->type & 0xff) == (like->type & 0xff);
+    if (!same || !is_list(item)) {
+        return same && same_text(item->valuestring, like->valuestring) &&
+               (!cJSON_IsNumber(item) || item->valuedouble == like->valuedouble);
+    }
+    const cJSON *other = like->child;
+    for (cJSON *child = item->child; child != NULL; child = child->next) {
+        const cJSON *twin = other;
+        if (twin == NULL || !same_text(child->string, twin->string)) {
+            twin = child->string != NULL ? json_get(like, child->string) : NULL;
+            same = false;
+        }
+        same = twin != NULL && share(child, twin) && same;
+        other = other != NULL ? other->next : NULL;
+    }
+    if (same && other == NULL && item->child != like->child) {
+        cJSON_Delete(item->child);
+        item->child = like->child;
+        item->type |= cJSON_IsReference;
+    }
+    return same && other == NULL;
+}
+
+void json_share(cJSON *tree, const cJSON *like)
+{
+    if (tree != NULL && like != NULL && tree != like) {
+        share(tree, like);
+    }
+}
+
 /* Adds "name is what" to the object's note. */
 static void put_note(cJSON *object, const char *name, const char *what)
 {

@@ -47,6 +47,10 @@ void json_append_text(cJSON *array, const char *text);
 /* The member takes the place of one of that name, at the end of the object. */
 void json_replace(cJSON *object, const char *name, cJSON *item);
 
+/* Of many trees that are alike: objects and arrays of `tree` that equal those at the same place in
+ * `like` become references to them. `like` must outlive `tree`, and neither may be changed. */
+void json_share(cJSON *tree, const cJSON *like);
+
 char *json_print(const cJSON *tree); /* indented, with a newline at its end; caller frees */
 char *json_line(const cJSON *tree);  /* on one line, without a newline; caller frees */
 

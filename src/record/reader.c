@@ -9,8 +9,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 int record_load(const char *dir, const char *name, cJSON **tree)
 {
@@ -81,27 +83,32 @@ int record_rank_files(const char *dir, int64_t **ranks, size_t *count)
 typedef int ByteTake(void *context, const char *text, size_t size, const char *path, long number,
                      bool *good);
 
+/* Line by line: a record can be longer than the memory that is left. */
 static int walk(const char *dir, ByteTake *take, void *context, bool *torn)
 {
-    char *path = io_join(dir, RECORD_LINES);
-    char *text = NULL;
-    size_t length = 0;
-    int code = io_read_all(path, SIZE_MAX / 2, &text, &length);
+    char *path = io_join(dir, RECORD_LINES), *line = NULL;
+    size_t capacity = 0;
+    int file = -1;
+    struct stat info;
+    int code = io_open_regular(path, &file, &info);
+    FILE *stream = code == 0 ? mem_checked(fdopen(file, "r"), sizeof(FILE)) : NULL;
     long number = 0;
     bool left_over = false;
-    for (size_t at = 0; code == 0 && at < length;) {
-        const char *newline = memchr(text + at, '\n', length - at);
-        size_t size = newline != NULL ? (size_t)(newline - text) - at : length - at;
-        bool good = false;
+    for (ssize_t got; code == 0 && (got = getline(&line, &capacity, stream)) > 0;) {
+        bool whole = line[got - 1] == '\n', good = false;
+        size_t size = (size_t)got - whole;
         number++;
-        code = size <= LINE_LIMIT ? take(context, text + at, size, path, number, &good) : 0;
-        if (code == 0 && !good && newline != NULL) {
+        code = size <= LINE_LIMIT ? take(context, line, size, path, number, &good) : 0;
+        if (code == 0 && !good && whole) {
             code = err_set(ERR_INPUT, "%s:%ld: not a line of a run's record", path, number);
         }
-        left_over = !good && newline == NULL;
-        at += size + 1;
+        left_over = !good && !whole;
     }
-    free(text);
+    if (stream != NULL) {
+        code = code == 0 && ferror(stream) ? io_error(path, "cannot read") : code;
+        fclose(stream);
+    }
+    free(line);
     free(path);
     if (torn != NULL) {
         *torn = left_over;

@@ -102,9 +102,9 @@ static void add_line(void *context, const LineNumbers *line)
     }
 }
 
-int curve_read(Curve *curve, const char *run_dir)
+int curve_read(Curve *curve, const char *run_dir, size_t most)
 {
-    *curve = (Curve){0};
+    *curve = (Curve){.most = most};
     int code = lines_scan(run_dir, add_line, curve);
     if (code != 0) {
         curve_free(curve);

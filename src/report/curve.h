@@ -33,12 +33,12 @@ typedef struct {
     CurveMark *marks; /* of the lines of steps */
     size_t mark_count;
     CurveThinning mark_thinning;
-    size_t most; /* entries of an array, of which then two become one; 0: any number */
+    size_t most; /* entries of an array, of which then two become one: even; 0: any number */
 } Curve;
 
 /* ERR_INPUT naming the file and line when there is no such record. A value that was not
- * recorded, or was NaN, is no point. */
-int curve_read(Curve *curve, const char *run_dir);
+ * recorded, or was NaN, is no point. most: see Curve. */
+int curve_read(Curve *curve, const char *run_dir, size_t most);
 void curve_free(Curve *curve); /* no-op on a zeroed curve */
 
 /* Line by line. Points are joined to their mean, at the last of their steps. A line's `ms` is the

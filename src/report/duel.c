@@ -44,7 +44,7 @@ static bool outcome(const Result *run, double *loss, bool *diverged)
     }
     *loss = json_number(run->run, "summary.val_loss");
     *diverged = run->state != RUN_DONE || !isfinite(*loss);
-    *loss = *diverged ? log(json_number(run->run, "config.vocab")) : *loss;
+    *loss = *diverged ? log(result_setting_number(run, "vocab")) : *loss;
     return isfinite(*loss);
 }
 

@@ -176,9 +176,12 @@ static double value_first_loss(MetricQuery q)
     if (q.rank >= 0) {
         return json_number(file_of(q), "first_loss");
     }
-    const Curve *curve = &q.result->curve;
-    return curve->train.count > 0 && curve->train.points[0].step == 1 ? curve->train.points[0].loss
-                                                                      : NAN;
+    const CurveLine *line = &q.result->curve.train;
+    double least, most, mean;
+    if (line->thinning.lines > 1) { /* its first point is a mean of several lines */
+        return over_ranks(value_first_loss, q, &least, &most, &mean) ? mean : NAN;
+    }
+    return line->count > 0 && line->points[0].step == 1 ? line->points[0].loss : NAN;
 }
 
 static double value_gap(MetricQuery q)

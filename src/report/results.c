@@ -19,7 +19,9 @@
 #include <time.h>
 
 #define MAX_RUNS 10000
-#define MAX_RANKS 65536 /* as the option ranks */
+#define MAX_RANKS 65536  /* as the option ranks */
+#define POINTS (1 << 20) /* of all curves of an experiment, 40 bytes each */
+#define LEAST_POINTS 512 /* of each */
 
 /* --- settings --- */
 
@@ -36,16 +38,17 @@ static double meant_by_zero(const Result *result, const char *option)
     return isnan(context) ? 0 : context;
 }
 
-/* Behind those that are there, which come first when one is looked up. */
-static void add_settings(Result *result, const cJSON *values)
+/* Those that are not known yet. */
+static cJSON *settings_of(const Result *result, const cJSON *values)
 {
+    cJSON *settings = json_object();
     const cJSON *item;
     cJSON_ArrayForEach(item, values)
     {
         char number[32];
         const char *text =
             cJSON_IsBool(item) ? (cJSON_IsTrue(item) ? "on" : "off") : cJSON_GetStringValue(item);
-        if (item->string == NULL) {
+        if (item->string == NULL || json_get(result->settings, item->string) != NULL) {
             continue;
         }
         if (cJSON_IsNumber(item)) {
@@ -57,13 +60,15 @@ static void add_settings(Result *result, const cJSON *values)
             snprintf(number, sizeof number, "%.15g", meant);
             text = isnan(meant) ? NULL : number;
         }
-        json_put_text(result->settings, item->string, text);
+        json_put_text(settings, item->string, text);
     }
+    return settings;
 }
 
 const char *result_setting(const Result *result, const char *option)
 {
-    return cJSON_GetStringValue(json_get(result->settings, option));
+    const cJSON *own = json_get(result->settings, option);
+    return cJSON_GetStringValue(own != NULL ? own : json_get(result->config, option));
 }
 
 bool result_has_value(const Result *result, const char *option, const cJSON *wanted)
@@ -274,20 +279,78 @@ static bool is_sound(const Result *result)
     return sound;
 }
 
+/* Points of a curve; 0: any number. */
+static size_t most_points(const Results *results)
+{
+    size_t most = LEAST_POINTS;
+    while (2 * most * (size_t)results->count <= POINTS) {
+        most *= 2;
+    }
+    return results->json != NULL ? most : 0;
+}
+
 static void read_files(const Results *results, Result *result)
 {
     char *folder = io_join(results->dir, result->dir);
     result->run = result->run != NULL ? result->run : load_optional(folder, RECORD_RUN);
-    result->settings = json_object();
-    add_settings(result, json_get(result->entry, "settings"));
-    add_settings(result, json_get(result->run, "config"));
+    result->settings = settings_of(result, json_get(result->entry, "settings"));
+    result->config = settings_of(result, json_get(result->run, "config"));
     result->sound = is_sound(result);
     name_run(results, result);
     read_ranks(result, folder);
-    if (curve_read(&result->curve, folder) != 0) {
+    if (curve_read(&result->curve, folder, most_points(results)) != 0) {
         result->curve = (Curve){0};
     }
     free(folder);
+}
+
+/* --- a thousand runs in little memory --- */
+
+static void drop(cJSON *object, const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        cJSON_DeleteItemFromObjectCaseSensitive(object, *names);
+    }
+}
+
+/* What only the report of a single run tells. */
+static void slim(Result *result)
+{
+    static const char *const of_run[] = {"config", "given", "legs", "process", NULL};
+    static const char *const of_passed[] = {"expected", "found", "rule", NULL};
+    static const char *const of_timer[] = {"p50_s", "p95_s", "p99_s", "max_s", NULL};
+    static const char *const of_summary[] = {"phases", NULL}; /* ranks have them */
+    static const char *const of_config[] = {"out", NULL};
+    cJSON *summary = json_get(result->run, "summary"), *item;
+    drop(result->run, of_run);
+    drop(summary, of_summary);
+    drop(result->config, of_config);
+    cJSON_ArrayForEach(item, json_get(summary, "checks"))
+    {
+        if (strcmp(json_text_or(item, "verdict", ""), "pass") == 0) {
+            drop(item, of_passed);
+        }
+    }
+    for (int rank = 0; rank < result->rank_count; rank++) {
+        cJSON *lists[] = {json_get(result->ranks[rank], "timers"),
+                          json_get(result->ranks[rank], "spans")};
+        for (int i = 0; i < 2; i++) {
+            cJSON_ArrayForEach(item, lists[i])
+            {
+                drop(item, of_timer);
+            }
+        }
+    }
+}
+
+/* `like`: the first run that has records. */
+static void share_with(Result *result, const Result *like)
+{
+    json_share(result->run, like->run);
+    json_share(result->config, like->config);
+    for (int rank = 0; rank < result->rank_count; rank++) {
+        json_share(result->ranks[rank], like->rank_count > 0 ? like->ranks[0] : NULL);
+    }
 }
 
 /* --- experiment.json --- */
@@ -423,8 +486,15 @@ int results_read(Results *results, const char *dir)
         json_put_whole(results->baseline, "ranks", 1);
     }
     code = code != 0 ? code : read_runs(results, path);
+    const Result *first = NULL;
     for (int i = 0; code == 0 && i < results->count; i++) {
-        read_files(results, &results->runs[i]);
+        Result *result = &results->runs[i];
+        read_files(results, result);
+        slim(result);
+        first = first != NULL || result->run == NULL ? first : result;
+        if (first != NULL) {
+            share_with(result, first);
+        }
     }
     index_runs(results);
     mark_implied(results);
@@ -496,6 +566,7 @@ void results_free(Results *results)
         free(result->ranks);
         cJSON_Delete(result->run);
         cJSON_Delete(result->settings);
+        cJSON_Delete(result->config);
         free(result->varying);
         free(result->label);
         curve_free(&result->curve);

@@ -14,7 +14,8 @@ typedef struct {
     RunState state;
     const cJSON *entry; /* of experiment.json's runs; NULL of a run by itself */
     cJSON *run;         /* run.json; NULL: there is none */
-    cJSON *settings;    /* options as text: see result_setting */
+    cJSON *settings;    /* options as text, of its entry: see result_setting */
+    cJSON *config;      /* the others, of run.json's config */
     char *varying;      /* settings of the axes, such as "batch 16, accum 64" */
     char *label;        /* the same, of a peer with its title in front: "PyTorch: batch 16" */
     cJSON **ranks;      /* ranks/K.json; NULL where one is missing */
@@ -47,7 +48,8 @@ typedef struct {
 } Results;
 
 /* ERR_INPUT naming the file when dir is no experiment or its experiment.json is not one. Missing
- * or broken records of single runs are no error: they are what the report has to tell. */
+ * or broken records of single runs are no error: they are what the report has to tell. Of their
+ * records only what reports of experiments use is kept, and what is equal in all of them once. */
 int results_read(Results *results, const char *dir);
 
 /* Whether the folder has an experiment.json. */

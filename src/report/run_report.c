@@ -203,7 +203,7 @@ int run_report(const char *run_dir, const char *out)
     Curve curve = {0};
     Page json = {0};
     int code = record_load(run_dir, RECORD_RUN, &run);
-    code = code != 0 ? code : curve_read(&curve, run_dir);
+    code = code != 0 ? code : curve_read(&curve, run_dir, 0);
     code = code != 0 ? code : io_make_folders(out);
     code = code != 0 ? code : report_document(run_dir, &json);
     if (code == 0) {
