@@ -22,7 +22,8 @@
         const last = entry.title || parts[parts.length - 1];
         const folder = entry.kind === "experiment" && entry.title ? "" : parts.slice(0, -1).join("/").replace(/\/runs$/, "");
         return el("a", { href: app.link(entry.kind, entry.id), "data-key": "link-" + entry.id, title: entry.name },
-            folder ? el("span", { class: "folder" }, folder + "/") : null, last);
+            folder ? el("span", { class: "folder" }, folder + "/") : null, last,
+            entry.reason ? el("span", { class: "reason" }, entry.reason.slice(0, 200)) : null);
     }
 
     app.pages.list = function (main, address) {

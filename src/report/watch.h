@@ -24,6 +24,7 @@
 enum {
     WATCH_SILENT = RUN_STATE_COUNT, /* its process is not visible, and no line has come for long */
     WATCH_DEAD,                     /* its process is gone */
+    WATCH_UNREADABLE,               /* there is a run.json, and it is none */
     WATCH_STATE_COUNT
 };
 
@@ -63,6 +64,7 @@ typedef struct {
     int64_t saved_step;                  /* of the newest checkpoint; -1: none */
     int64_t resident_now, resident_most; /* of the live process; 0: unknown */
     cJSON *run;                          /* run.json; NULL: none yet */
+    char *problem;                       /* why it cannot be read; NULL: it can, or is not there */
     cJSON **ranks;                       /* rank files, at the end; the first `rank_count` */
     int rank_count;
 

@@ -4,6 +4,7 @@
 #include "report/watch.h"
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/escape.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -157,9 +158,10 @@ static double pace_ms(const WatchRun *run)
 
 const char *watch_state_name(int state)
 {
-    return state == WATCH_SILENT ? "silent"
-           : state == WATCH_DEAD ? "dead"
-                                 : run_state_words((RunState)state);
+    return state == WATCH_SILENT       ? "silent"
+           : state == WATCH_DEAD       ? "dead"
+           : state == WATCH_UNREADABLE ? "unreadable"
+                                       : run_state_words((RunState)state);
 }
 
 void watch_open(WatchRun *run, const char *dir)
@@ -209,6 +211,7 @@ void watch_close(WatchRun *run)
     forget_lines(run);
     free_ranks(run);
     cJSON_Delete(run->run);
+    free(run->problem);
     free(run->dir);
     *run = (WatchRun){.file = -1};
 }
@@ -342,6 +345,9 @@ static void poll_run(WatchRun *run)
 {
     if (watch_reload(&run->run_file, run->dir, RECORD_RUN, &run->run)) {
         free_ranks(run);
+        free(run->problem);
+        bool broken = run->run == NULL && run->run_file.there;
+        run->problem = broken ? mem_strdup(err_message()) : NULL;
         double total = json_number(run->run, "total_steps");
         run->total_steps = total >= 1 && total < 1e15 ? (int64_t)total : steps_of_config(run->run);
         const cJSON *resumed = json_get(run->run, "resumed");
@@ -381,7 +387,9 @@ static void judge(WatchRun *run)
     run->resident_now = run->resident_most = 0;
     RunState recorded = RUN_FAILED;
     run_state_find(json_text(run->run, "status"), &recorded);
-    run->state = run->run == NULL ? RUN_WAITING : recorded;
+    run->state = run->problem != NULL ? WATCH_UNREADABLE
+                 : run->run == NULL   ? RUN_WAITING
+                                      : (int)recorded;
     if (run->state != RUN_RUNNING) {
         return;
     }

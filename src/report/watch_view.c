@@ -65,6 +65,9 @@ static void put_message(const WatchRun *run, WatchText *out)
     Ink ink = state_ink(run->state);
     if (run->state == RUN_WAITING) {
         watch_text_wrap(out, ink, "Waiting for %s/run.json: the run has not begun", run->dir);
+    } else if (run->state == WATCH_UNREADABLE) {
+        watch_text_wrap(out, ink, "Its record cannot be read: %s",
+                        run->problem != NULL ? run->problem : "");
     } else if (run->state == WATCH_DEAD) {
         watch_text_wrap(out, ink,
                         "Dead: process %.0f on %s is gone and did not end its record; %s.",

@@ -102,7 +102,10 @@ static void put_figures(cJSON *object, const Followed *followed)
     json_put_text(object, "dtype", json_text(run, "config.dtype"));
     json_put_text(object, "data", json_text(run, "config.data"));
     json_put_text(object, "host", json_text(run, "machine.host"));
-    json_put_text(object, "reason", json_text(run, "reason"));
+    json_put_text(object, "reason",
+                  watch->state != WATCH_UNREADABLE ? json_text(run, "message")
+                  : watch->problem != NULL         ? watch->problem
+                                                   : FOLLOW_NOT_PLAIN);
     double last = (double)watch->last.step;
     bool lines = watch->last.step > 0;
     double best = or_summary(watch->best_val_loss, run, "summary.best_val_loss");

@@ -31,6 +31,7 @@ typedef struct {
 
     char *model, *host; /* never NULL once read */
     char *title;        /* Place */
+    char *reason;       /* of a run that failed, or why its record cannot be read; "": none */
     cJSON *process;     /* run.json's, while it runs by its record */
     int state;          /* of the record */
     int shown;          /* the same with what `process` said at the last look (watch.h) */

@@ -1,5 +1,6 @@
 #include "serve/catalog.h"
 
+#include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "record/process.h"
@@ -99,11 +100,20 @@ double now_seconds(void)
     return seconds_of(time);
 }
 
+/* Called where its record was not read. */
+static const char *problem_of(const Entry *entry)
+{
+    return entry->record.size > RECORD_MOST ? "its record is too large to be one" : err_message();
+}
+
 static void read_run(Entry *entry, const cJSON *run)
 {
     RunState state = RUN_FAILED;
     run_state_find(json_text(run, "status"), &state);
-    entry->state = run == NULL ? RUN_WAITING : (int)state;
+    entry->state = run == NULL ? WATCH_UNREADABLE : (int)state;
+    entry_text(&entry->reason, run == NULL            ? problem_of(entry)
+                               : state != RUN_RUNNING ? json_text(run, "message")
+                                                      : NULL);
     entry_text(&entry->model, json_text(run, "model.name"));
     entry_text(&entry->host, json_text(run, "machine.host"));
     entry_text(&entry->title, NULL);
@@ -161,6 +171,7 @@ static void read_experiment(Entry *entry, const cJSON *json)
     entry_text(&entry->title, json_text_or(json, "title", json_text(json, "name")));
     entry_text(&entry->model, json_text(json, "name"));
     entry_text(&entry->host, NULL);
+    entry_text(&entry->reason, json == NULL ? problem_of(entry) : NULL);
     entry->begun = results_stamp(json, "started");
     entry->wrote = or_else(results_stamp(json, "updated"), seconds_of(entry->record.changed));
     entry->loss = entry->val_loss = entry->tok_s = entry->parameters = entry->step = NAN;
@@ -187,9 +198,10 @@ static void read_experiment(Entry *entry, const cJSON *json)
     }
     entry->step = entry->done;
     entry->total = entry->runs;
-    entry->state = json_is_true(json, "finished") ? RUN_DONE
-                   : entry->going > 0             ? RUN_RUNNING
-                                                  : RUN_STOPPED;
+    entry->state = json == NULL                     ? WATCH_UNREADABLE
+                   : json_is_true(json, "finished") ? RUN_DONE
+                   : entry->going > 0               ? RUN_RUNNING
+                                                    : RUN_STOPPED;
 }
 
 bool entry_refresh(Entry *entry)
@@ -246,6 +258,9 @@ cJSON *entry_json(const Entry *entry)
     if (entry->title[0] != '\0') {
         json_put_text(object, "title", entry->title);
     }
+    if (entry->reason[0] != '\0') {
+        json_put_text(object, "reason", entry->reason);
+    }
     const struct {
         const char *name;
         double number;
@@ -270,6 +285,7 @@ void entry_free(Entry *entry)
     free(entry->name);
     free(entry->model);
     free(entry->title);
+    free(entry->reason);
     free(entry->host);
     cJSON_Delete(entry->process);
     cJSON_Delete(entry->labels);

@@ -142,9 +142,12 @@ Followed *follow_take(FollowTable *table, const char *path)
     }
     pthread_mutex_lock(&run->lock);
     double now = clock_seconds();
-    if ((run->watch.behind || run->looked == 0 || now - run->looked > FRESH) &&
-        is_plain(path, RECORD_RUN, RECORD_MOST) && is_plain(path, RECORD_LINES, 0)) {
-        watch_poll(&run->watch);
+    if (run->watch.behind || run->looked == 0 || now - run->looked > FRESH) {
+        if (is_plain(path, RECORD_RUN, RECORD_MOST) && is_plain(path, RECORD_LINES, 0)) {
+            watch_poll(&run->watch);
+        } else {
+            run->watch.state = WATCH_UNREADABLE;
+        }
         run->looked = now;
         free(run->head);
         run->head = NULL;

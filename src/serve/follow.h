@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#define FOLLOW_NOT_PLAIN "its run.json or metrics.jsonl is a link, no file, or too large to be one"
 #define FOLLOW_MOST 64 /* runs that are kept; then the one asked for longest ago goes */
 
 typedef struct {

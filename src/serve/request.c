@@ -85,6 +85,10 @@ int gate_check(const Gate *gate, const Request *request, const char **why, bool 
 {
     char name[256];
     *fresh = false;
+    if (request->repeated) { /* who reads which of them is anybody's guess */
+        *why = "a request has one Host and one Origin at most";
+        return 400;
+    }
     if (request->host == NULL || !host_name(request->host, name, sizeof name) ||
         !is_own_name(gate, name)) {
         *why = "the Host header names another machine";

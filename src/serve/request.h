@@ -19,6 +19,7 @@ typedef struct {
     const char *method, *path;                 /* decoded */
     const char *host, *origin, *site, *cookie; /* Host, Origin, Sec-Fetch-Site, Cookie */
     const char *token;                         /* parameter */
+    bool repeated;                             /* there are two of Host, or of Origin */
 } Request;
 
 /* Where a request leads. */

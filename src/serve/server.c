@@ -38,6 +38,7 @@ void server_stop(Server *server)
 #include "base/mem.h"
 #include "report/web.h"
 #include "serve/answers.h"
+#include "serve/patience.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -47,11 +48,11 @@ void server_stop(Server *server)
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CONNECTIONS 128
 #define OF_ONE_ADDRESS 64            /* of others' machines: one that is slow leaves room */
 #define CONNECTION_MEMORY (64 << 10) /* bytes of a request's head; a list of 200 runs is in it */
 #define CONNECTION_STACK (1 << 20)
@@ -66,8 +67,41 @@ struct Server {
     struct MHD_Daemon *daemon;
     Answers answers;
     Gate gate;
+    Patience patience;
     char *address, *listen;
 };
+
+/* --- connections --- */
+
+static PatiencePlace *place_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info != NULL ? info->socket_context : NULL;
+}
+
+static void connection_changed(void *context, struct MHD_Connection *connection, void **place,
+                               enum MHD_ConnectionNotificationCode what)
+{
+    Server *server = context;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *place = info != NULL ? patience_begin(&server->patience, info->connect_fd) : NULL;
+    } else {
+        patience_end(&server->patience, *place);
+        *place = NULL;
+    }
+}
+
+static void request_ended(void *context, struct MHD_Connection *connection, void **state,
+                          enum MHD_RequestTerminationCode why)
+{
+    (void)state;
+    (void)why;
+    Server *server = context;
+    patience_turn(&server->patience, place_of(connection), false);
+}
 
 /* --- answers --- */
 
@@ -155,6 +189,22 @@ static enum MHD_Result send_cookie(const Server *server, struct MHD_Connection *
     return sent;
 }
 
+/* How often a header comes. */
+typedef struct {
+    int hosts, origins;
+} Heads;
+
+static enum MHD_Result count_head(void *context, enum MHD_ValueKind kind, const char *name,
+                                  const char *value)
+{
+    (void)kind;
+    (void)value;
+    Heads *heads = context;
+    heads->hosts += strcasecmp(name, "Host") == 0;
+    heads->origins += strcasecmp(name, "Origin") == 0;
+    return MHD_YES;
+}
+
 static enum MHD_Result answer(void *context, struct MHD_Connection *connection, const char *url,
                               const char *method, const char *version, const char *body,
                               size_t *body_size, void **state)
@@ -164,6 +214,9 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
     static const char seen[] = "";
     Server *server = context;
     const enum MHD_ValueKind head = MHD_HEADER_KIND, query = MHD_GET_ARGUMENT_KIND;
+    if (*state == NULL) {
+        patience_turn(&server->patience, place_of(connection), true);
+    }
     if (*state == NULL && (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)) {
         *state = (void *)seen; /* the whole head is answered in one go, behind any body */
         return MHD_YES;
@@ -172,6 +225,8 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
         *body_size = 0;
         return MHD_YES;
     }
+    Heads heads = {0};
+    MHD_get_connection_values(connection, head, count_head, &heads);
     Request request = {
         .method = method,
         .path = url,
@@ -180,6 +235,7 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
         .site = MHD_lookup_connection_value(connection, head, "Sec-Fetch-Site"),
         .cookie = MHD_lookup_connection_value(connection, head, "Cookie"),
         .token = MHD_lookup_connection_value(connection, query, "token"),
+        .repeated = heads.hosts > 1 || heads.origins > 1,
     };
     const char *why, *rest;
     bool fresh;
@@ -316,15 +372,24 @@ int server_start(const ServeOptions *options, Server **out)
     snprintf(server->gate.cookie, sizeof server->gate.cookie, "pacer-%d", port);
     make_address(server, port);
     mallopt(M_ARENA_MAX, 2); /* connections come and go: an arena for each would add up */
-    server->daemon = MHD_start_daemon(
-        MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
-            MHD_USE_ITC,
-        0, NULL, NULL, answer, server, MHD_OPTION_LISTEN_SOCKET, file, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        everybody ? (unsigned)OF_ONE_ADDRESS : 0U, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_THREAD_STACK_SIZE,
-        (size_t)CONNECTION_STACK, MHD_OPTION_END);
+    bool watched = patience_start(&server->patience);
+    server->daemon =
+        !watched
+            ? NULL
+            : MHD_start_daemon(
+                  MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
+                      MHD_USE_ITC,
+                  0, NULL, NULL, answer, server, MHD_OPTION_LISTEN_SOCKET, file,
+                  MHD_OPTION_CONNECTION_LIMIT, (unsigned)PATIENCE_PLACES,
+                  MHD_OPTION_PER_IP_CONNECTION_LIMIT, everybody ? (unsigned)OF_ONE_ADDRESS : 0U,
+                  MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                  (size_t)CONNECTION_MEMORY, MHD_OPTION_THREAD_STACK_SIZE, (size_t)CONNECTION_STACK,
+                  MHD_OPTION_NOTIFY_CONNECTION, connection_changed, server,
+                  MHD_OPTION_NOTIFY_COMPLETED, request_ended, server, MHD_OPTION_END);
     if (server->daemon == NULL) {
+        if (watched) {
+            patience_stop(&server->patience);
+        }
         close(file);
         answers_close(&server->answers);
         server_free(server);
@@ -341,7 +406,8 @@ const char *server_address(const Server *server)
 
 void server_stop(Server *server)
 {
-    MHD_stop_daemon(server->daemon); /* closes the socket */
+    MHD_stop_daemon(server->daemon); /* closes the sockets */
+    patience_stop(&server->patience);
     answers_close(&server->answers);
     server_free(server);
 }
