@@ -33,6 +33,11 @@
     X(DDP_OVERLAP, "overlap") \
     X(DDP_ZERO1, "zero1")
 
+/* When training waits for a checkpoint to be written (train/saver.h). */
+#define SAVE_CHOICES(X)  \
+    X(SAVE_SYNC, "sync") \
+    X(SAVE_ASYNC, "async")
+
 /* How much of the forward pass is kept (model/model.h), by what the backward pass then makes
  * again. Each keeps less than the one before it. */
 #define RECOMPUTE_CHOICES(X)       \
@@ -69,4 +74,5 @@ typedef enum { SCHEDULE_CHOICES(CHOICE_VALUE) } ScheduleKind;
 typedef enum { RAMP_CHOICES(CHOICE_VALUE) } RampRule;
 typedef enum { OPTIMIZER_CHOICES(CHOICE_VALUE) OPTIMIZER_COUNT } OptimizerId;
 typedef enum { DDP_CHOICES(CHOICE_VALUE) } DdpKind;
+typedef enum { SAVE_CHOICES(CHOICE_VALUE) } SaveKind;
 typedef enum { RECOMPUTE_CHOICES(CHOICE_VALUE) KEEP_NOTHING /* evaluation */ } Keep;

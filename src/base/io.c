@@ -143,8 +143,9 @@ struct IoWriter {
     char *path;
     char *target; /* what path is renamed to when it is complete; NULL: it has its name */
     int file, code;
-    size_t used;
-    XXH3_state_t *hash;
+    size_t used;       /* of buffer */
+    uint64_t position; /* in the file, of what is put next */
+    IoHash *hash;
     uint8_t buffer[WRITER_BUFFER];
 };
 
@@ -157,20 +158,47 @@ static IoWriter *writer_of(int file, char *path, char *target)
     writer->file = file;
     writer->code = 0;
     writer->used = 0;
-    writer->hash = mem_checked(XXH3_createState(), sizeof(XXH3_state_t *));
-    XXH3_64bits_reset(writer->hash);
+    writer->position = 0;
+    writer->hash = io_hash_new();
     return writer;
 }
 
-int io_writer_open(const char *path, IoWriter **out)
+static int open_writer(const char *path, int how, IoWriter **out)
 {
     *out = NULL;
-    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int file = open(path, O_WRONLY | O_CLOEXEC | how, 0644);
     if (file < 0) {
         return write_error(path);
     }
     *out = writer_of(file, mem_strdup(path), NULL);
     return 0;
+}
+
+int io_writer_open(const char *path, IoWriter **out)
+{
+    return open_writer(path, O_CREAT | O_TRUNC, out);
+}
+
+int io_writer_reopen(const char *path, IoWriter **out)
+{
+    return open_writer(path, 0, out);
+}
+
+int io_create_sized(const char *path, uint64_t size)
+{
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (file < 0) {
+        return write_error(path);
+    }
+    int result = fallocate(file, 0, 0, (off_t)size);
+    if (result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS)) {
+        result = ftruncate(file, (off_t)size); /* a full disk is then met later */
+    }
+    int code = result == 0 ? 0 : write_error(path);
+    if (close(file) != 0 && code == 0) {
+        code = write_error(path);
+    }
+    return code;
 }
 
 static int lock(int file, int how)
@@ -254,7 +282,8 @@ static int flush(IoWriter *writer)
 
 int io_writer_put(IoWriter *writer, const void *data, size_t size)
 {
-    XXH3_64bits_update(writer->hash, data, size);
+    io_hash_add(writer->hash, data, size);
+    writer->position += size;
     if (size > WRITER_BUFFER - writer->used) {
         flush(writer);
     }
@@ -269,12 +298,24 @@ int io_writer_put(IoWriter *writer, const void *data, size_t size)
     return writer->code;
 }
 
-static void writer_free(IoWriter *writer)
+int io_writer_seek(IoWriter *writer, uint64_t offset)
 {
-    XXH3_freeState(writer->hash);
+    if (offset != writer->position && flush(writer) == 0 &&
+        lseek(writer->file, (off_t)offset, SEEK_SET) < 0) {
+        writer->code = write_error(writer->path);
+    }
+    writer->position = offset;
+    return writer->code;
+}
+
+/* Returns the digest. */
+static uint64_t writer_free(IoWriter *writer)
+{
+    uint64_t digest = io_hash_end(writer->hash);
     free(writer->path);
     free(writer->target);
     free(writer);
+    return digest;
 }
 
 int io_writer_close(IoWriter *writer, uint64_t *digest)
@@ -294,16 +335,16 @@ int io_writer_close(IoWriter *writer, uint64_t *digest)
     if (close(writer->file) != 0 && code == 0) {
         code = write_error(writer->path);
     }
-    if (digest != NULL) {
-        *digest = XXH3_64bits_digest(writer->hash);
-    }
     if (renamed) {
         char *folder = io_parent(writer->target);
         int synced = io_sync_folder(folder);
         code = code != 0 ? code : synced;
         free(folder);
     }
-    writer_free(writer);
+    uint64_t hash = writer_free(writer);
+    if (digest != NULL) {
+        *digest = hash;
+    }
     return code;
 }
 
@@ -490,4 +531,24 @@ char *io_library_folder(void)
 uint64_t io_hash(const void *data, size_t size)
 {
     return XXH3_64bits(data, size);
+}
+
+/* An IoHash is XXH3's own state under another name. */
+IoHash *io_hash_new(void)
+{
+    XXH3_state_t *state = mem_checked(XXH3_createState(), sizeof(XXH3_state_t *));
+    XXH3_64bits_reset(state);
+    return (IoHash *)state;
+}
+
+void io_hash_add(IoHash *hash, const void *data, size_t size)
+{
+    XXH3_64bits_update((XXH3_state_t *)hash, data, size);
+}
+
+uint64_t io_hash_end(IoHash *hash)
+{
+    uint64_t digest = XXH3_64bits_digest((XXH3_state_t *)hash);
+    XXH3_freeState((XXH3_state_t *)hash);
+    return digest;
 }

@@ -55,6 +55,12 @@ typedef struct IoWriter IoWriter;
 int io_writer_open(const char *path, IoWriter **out);
 int io_replace_open(const char *path, IoWriter **out); /* under a temporary name until the close */
 int io_writer_put(IoWriter *writer, const void *data, size_t size);
+
+/* A file that several processes fill: one creates it with all the bytes that it will have, which
+ * a full disk refuses at once; each then opens it as it is and goes to where its bytes belong. */
+int io_create_sized(const char *path, uint64_t size);
+int io_writer_reopen(const char *path, IoWriter **out);
+int io_writer_seek(IoWriter *writer, uint64_t offset);
 int io_writer_close(IoWriter *writer, uint64_t *digest); /* frees; digest may be NULL */
 void io_writer_abandon(IoWriter *writer);                /* closes and removes the file */
 
@@ -81,5 +87,9 @@ char *io_library_folder(void);
  * caller frees. */
 char *io_find_from(char *folder, const char *const *places, const char *name);
 
-/* XXH3 64-bit hash. */
+/* XXH3 64-bit hash; of bytes that come in pieces: new, add, end (which frees it). */
 uint64_t io_hash(const void *data, size_t size);
+typedef struct IoHash IoHash;
+IoHash *io_hash_new(void);
+void io_hash_add(IoHash *hash, const void *data, size_t size);
+uint64_t io_hash_end(IoHash *hash);

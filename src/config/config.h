@@ -188,6 +188,7 @@ typedef struct Config {
     int64_t log_every;
     int64_t eval_every, eval_batches; /* eval_every 0: never */
     int64_t sample_every;             /* 0: never */
+    int save;                         /* SaveKind */
     int64_t save_every;               /* 0: not by steps */
     double save_minutes;              /* 0: not by time */
     int64_t keep;                     /* checkpoints; 0: all */

@@ -18,6 +18,7 @@ static const char *const parametrizations[] = {"standard", "mup", NULL};
 static const char *const attentions[] = {"auto", "naive", "flash", "cudnn", NULL};
 static const char *const recomputes[] = {RECOMPUTE_CHOICES(CHOICE_WORD) NULL};
 static const char *const ddps[] = {DDP_CHOICES(CHOICE_WORD) NULL};
+static const char *const saves[] = {SAVE_CHOICES(CHOICE_WORD) NULL};
 static const char *const comm_dtypes[] = {"f32", "bf16", NULL};
 static const char *const links[] = {"none",   "nvlink", "pcie",     "ib400",
                                     "eth100", "eth10",  "measured", NULL};
@@ -351,6 +352,9 @@ static const Option options[] = {
      "steps from one checkpoint to the next, and once at the end; 0: by time alone"},
     {"save-minutes", REAL(save_minutes, "10", 0, 1e6), GROUP, TRAINING, FREE, 0,
      "minutes after which a checkpoint is written besides those of save-every; 0: never by time"},
+    {"save", CHOICE(save, "sync", saves), GROUP, TRAINING, FREE, 0,
+     "sync: training waits while a checkpoint is written; async: the state is copied to host "
+     "memory, which the plan counts, and written behind training"},
     {"keep", INT(keep, "2", 0, 1e6), GROUP, TRAINING, FREE, 0,
      "newest checkpoints to keep; 0: all"},
 #undef GROUP

@@ -28,6 +28,10 @@ bool run_state_is_over(RunState state);
 /* The state of a name in a record, which may be NULL; false: there is none of that name. */
 bool run_state_find(const char *name, RunState *state);
 
+/* Rows of a memory plan that planned_bytes leaves out: the host's. */
+#define MEMORY_LOADER "loader"
+#define MEMORY_SAVE_COPY "save_copy"
+
 /* Other programs that an experiment may run beside pacer, by the names that recipes and records
  * have for them: the index-th; NULL behind the last. */
 const char *peer_name(int index);

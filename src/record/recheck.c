@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOADER_ROW "loader" /* of the memory plan: host memory, which planned_bytes leaves out */
-
 static void check_schema(JsonReader *reader, const cJSON *tree)
 {
     Value schema = json_read_count(reader, tree, "schema");
@@ -137,7 +135,7 @@ static void read_plan(JsonReader *reader, const cJSON *tree, CheckInput *input)
         if (!bytes.known) {
             json_wrong(&inside, "bytes", "a whole number");
         }
-        if (strcmp(kind, LOADER_ROW) != 0) {
+        if (strcmp(kind, MEMORY_LOADER) != 0 && strcmp(kind, MEMORY_SAVE_COPY) != 0) {
             input->plan_bytes = value_of(input->plan_bytes.number + bytes.number);
         }
     }

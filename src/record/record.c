@@ -75,6 +75,28 @@ static cJSON *describe(const RecordInfo *info)
     return run;
 }
 
+/* Appends to a list that may not be there yet, with the time. */
+static cJSON *append_event(cJSON *run, const char *list, int64_t step)
+{
+    cJSON *events = cJSON_GetObjectItemCaseSensitive(run, list);
+    if (!cJSON_IsArray(events)) {
+        events = json_array();
+        json_put_item(run, list, events);
+    }
+    cJSON *event = json_object();
+    char now[CLOCK_STAMP_SIZE];
+    clock_stamp(now);
+    json_put_whole(event, "step", step);
+    json_put_text(event, "at", now);
+    json_append(events, event);
+    return event;
+}
+
+void record_failed_save(Record *record, int64_t step, const char *why)
+{
+    json_put_text(append_event(record->run, "failed_saves", step), "why", why);
+}
+
 /* Takes over from the run.json of the run that is continued: when it first started, and from which
  * steps it was resumed, this time included. */
 static int carry_over(Record *record, const char *dir, int64_t step)
@@ -87,21 +109,16 @@ static int carry_over(Record *record, const char *dir, int64_t step)
         }
     }
     const char *started = json_text(before, "started");
-    cJSON *resumed = json_copy(json_get(before, "resumed"));
-    cJSON *event = json_object();
-    char now[CLOCK_STAMP_SIZE];
-    clock_stamp(now);
-    json_put_whole(event, "step", step);
-    json_put_text(event, "at", now);
-    if (!cJSON_IsArray(resumed)) {
-        cJSON_Delete(resumed);
-        resumed = json_array();
+    static const char *const lists[] = {"resumed", "failed_saves"};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        if (cJSON_IsArray(json_get(before, lists[i]))) {
+            json_put_item(record->run, lists[i], json_copy(json_get(before, lists[i])));
+        }
     }
-    json_append(resumed, event);
+    append_event(record->run, "resumed", step);
     if (started != NULL) {
         replace_text(record->run, "started", started);
     }
-    json_put_item(record->run, "resumed", resumed);
     cJSON_Delete(before);
     return 0;
 }

@@ -42,6 +42,9 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
 /* Rewrites run.json. message may be NULL; summary (taken) may be NULL, which keeps the last one. */
 int record_save(Record *record, RunState state, const char *message, cJSON *summary);
 
+/* A checkpoint that could not be saved, for the list failed_saves; written with the next save. */
+void record_failed_save(Record *record, int64_t step, const char *why);
+
 /* Replaces the machine's description (taken): a ceiling was measured again. */
 void record_machine(Record *record, cJSON *machine);
 

@@ -13,7 +13,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #define HEADER_LIMIT ((uint64_t)100 << 20)
 #define EXACT_LIMIT 9007199254740992.0 /* 2^53: from here on a double may stand for two integers */
@@ -414,17 +413,15 @@ int safetensors_digest(const char *path, uint64_t *digest)
     if (code != 0) {
         return code;
     }
-    XXH3_state_t *state = mem_checked(XXH3_createState(), sizeof(XXH3_state_t *));
-    XXH3_64bits_reset(state);
+    IoHash *hash = io_hash_new();
     void *bytes = mem_alloc(SAFETENSORS_PIECE);
     uint64_t size = io_file_size(file);
     for (uint64_t at = 0; code == 0 && at < size; at += SAFETENSORS_PIECE) {
         size_t part = size - at < SAFETENSORS_PIECE ? (size_t)(size - at) : SAFETENSORS_PIECE;
         code = io_file_read(file, at, bytes, part);
-        XXH3_64bits_update(state, bytes, part);
+        io_hash_add(hash, bytes, part);
     }
-    *digest = XXH3_64bits_digest(state);
-    XXH3_freeState(state);
+    *digest = io_hash_end(hash);
     free(bytes);
     io_file_close(file);
     return code;

@@ -37,6 +37,11 @@ typedef struct {
 int safetensors_write(const char *path, const SafeEntry *entries, int count,
                       const SafeMeta *metadata, const SafeSource *source, uint64_t *digest);
 
+/* The same file in parts: what it begins with (length, JSON, spaces; caller frees) and how many
+ * bytes, behind which the entries' data lies in their order. path is for the message. */
+int safetensors_header(const char *path, const SafeEntry *entries, int count,
+                       const SafeMeta *metadata, char **header, size_t *bytes);
+
 typedef struct {
     const char *name;
     const char *type; /* as the file spells it: "F32", "BF16", "I64", ... */

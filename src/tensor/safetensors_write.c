@@ -74,19 +74,27 @@ static char *header_text(const SafeEntry *entries, int count, const SafeMeta *me
     return text;
 }
 
-static void put_header(IoWriter *writer, const char *text)
+int safetensors_header(const char *path, const SafeEntry *entries, int count,
+                       const SafeMeta *metadata, char **header, size_t *bytes)
 {
+    check_entries(entries, count);
+    char *text = header_text(entries, count, metadata);
     size_t used = strlen(text);
-    size_t length = (8 + used + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN - 8;
-    uint8_t prefix[8];
-    for (int i = 0; i < 8; i++) {
-        prefix[i] = (uint8_t)((uint64_t)length >> (8 * i));
+    const char *fault = safetensors_header_fault(text, used);
+    if (fault != NULL) {
+        free(text);
+        return err_set(ERR_INPUT, "%s: cannot write: the header %s (tensor names and metadata)",
+                       path, fault);
     }
-    char spaces[DATA_ALIGN];
-    memset(spaces, ' ', sizeof spaces);
-    io_writer_put(writer, prefix, sizeof prefix);
-    io_writer_put(writer, text, used);
-    io_writer_put(writer, spaces, length - used);
+    *bytes = (8 + used + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN;
+    *header = mem_alloc(*bytes);
+    for (int i = 0; i < 8; i++) {
+        (*header)[i] = (char)(uint8_t)((uint64_t)(*bytes - 8) >> (8 * i));
+    }
+    memcpy(*header + 8, text, used);
+    memset(*header + 8 + used, ' ', *bytes - 8 - used);
+    free(text);
+    return 0;
 }
 
 static int put_tensor(IoWriter *writer, const SafeEntry *entry, const SafeSource *source,
@@ -121,22 +129,20 @@ static void remove_partial(const char *path)
 int safetensors_write(const char *path, const SafeEntry *entries, int count,
                       const SafeMeta *metadata, const SafeSource *source, uint64_t *digest)
 {
-    check_entries(entries, count);
-    char *text = header_text(entries, count, metadata);
-    const char *fault = safetensors_header_fault(text, strlen(text));
-    if (fault != NULL) {
-        free(text);
-        return err_set(ERR_INPUT, "%s: cannot write: the header %s (tensor names and metadata)",
-                       path, fault);
-    }
-    IoWriter *writer;
-    int code = io_writer_open(path, &writer);
+    char *header;
+    size_t bytes;
+    int code = safetensors_header(path, entries, count, metadata, &header, &bytes);
     if (code != 0) {
-        free(text);
         return code;
     }
-    put_header(writer, text);
-    free(text);
+    IoWriter *writer;
+    code = io_writer_open(path, &writer);
+    if (code != 0) {
+        free(header);
+        return code;
+    }
+    io_writer_put(writer, header, bytes);
+    free(header);
     void *piece = source != NULL ? mem_alloc(SAFETENSORS_PIECE) : NULL;
     for (int i = 0; i < count && code == 0; i++) {
         code = put_tensor(writer, &entries[i], source, piece);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "tensor/safetensors.h"
+#include "train/checkpoint_parts.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,114 +18,6 @@
 
 #define TEMPORARY "tmp-"
 #define STEP_NAME_SIZE 32
-
-/* Where each tensor of a file comes from: a flat buffer of state, and a row of the table. */
-typedef struct {
-    int which, row;
-} Place;
-
-typedef struct {
-    Trainer *trainer;
-    const SafeEntry *entries;
-    const Place *places;
-} Origin;
-
-static int fetch_state(void *user, const SafeEntry *entry, size_t offset, void *to, size_t bytes)
-{
-    const Origin *origin = user;
-    Place place = origin->places[entry - origin->entries];
-    int64_t size = (int64_t)dtype_size(entry->tensor.dtype);
-    int64_t first = origin->trainer->model.params.rows[place.row].offset;
-    return trainer_read_state(origin->trainer, place.which, first + (int64_t)offset / size,
-                              (int64_t)bytes / size, to);
-}
-
-/* The row's own shape; where it is kept is not told. */
-static Tensor shape_of(const Param *row, DType dtype)
-{
-    Tensor t = {.dtype = dtype, .rank = row->rank};
-    memcpy(t.dim, row->dim, (size_t)row->rank * sizeof row->dim[0]);
-    return t;
-}
-
-/* What a rank that does not write does meanwhile: it hands over what it keeps. */
-static int hand_over(Origin *origin, int count)
-{
-    void *piece = mem_alloc(SAFETENSORS_PIECE);
-    int code = 0;
-    for (int i = 0; i < count && code == 0; i++) {
-        size_t bytes = tensor_bytes(origin->entries[i].tensor);
-        for (size_t at = 0; at < bytes && code == 0; at += SAFETENSORS_PIECE) {
-            size_t part = bytes - at < SAFETENSORS_PIECE ? bytes - at : SAFETENSORS_PIECE;
-            code = fetch_state(origin, &origin->entries[i], at, piece, part);
-        }
-    }
-    free(piece);
-    return code;
-}
-
-/* The row's name in a file, behind that of the state; false where the row has no such state. */
-#define NAME_SIZE 96
-static bool name_tensor(const Trainer *t, int which, const Param *row, char name[NAME_SIZE])
-{
-    const UpdateRule *rule = optimizer_rule(t->optimizer.kind, row);
-    if (which == STATE_PARAMS) {
-        snprintf(name, NAME_SIZE, "%s", row->name);
-    } else if (which < rule->states) {
-        snprintf(name, NAME_SIZE, "%s.%s", rule->state_names[which], row->name);
-    }
-    return which < rule->states;
-}
-
-/* One tensor per table row and buffer that has it. folder NULL: hand over. */
-static int write_tensors(const char *folder, const char *file, Trainer *t, int first, int buffers,
-                         uint64_t *digest)
-{
-    const ParamTable *table = &t->model.params;
-    SafeEntry *entries = mem_zalloc((size_t)(table->count * buffers), sizeof *entries);
-    Place *places = mem_zalloc((size_t)(table->count * buffers), sizeof *places);
-    char(*names)[NAME_SIZE] = mem_zalloc((size_t)(table->count * buffers), sizeof *names);
-    int count = 0;
-    for (int b = 0; b < buffers; b++) {
-        for (int r = 0; r < table->count; r++) {
-            const Param *row = &table->rows[r];
-            if (name_tensor(t, first + b, row, names[count])) {
-                places[count] = (Place){first + b, r};
-                entries[count] = (SafeEntry){names[count], shape_of(row, t->optimizer.param.dtype)};
-                count++;
-            }
-        }
-    }
-    Origin origin = {t, entries, places};
-    int code = 0;
-    if (folder != NULL) {
-        char *path = io_join(folder, file);
-        SafeSource source = {fetch_state, &origin};
-        code = safetensors_write(path, entries, count, NULL, &source, digest);
-        free(path);
-    } else if (ddp_is_sharded(&t->ddp)) {
-        code = hand_over(&origin, count);
-    }
-    free(names);
-    free(places);
-    free(entries);
-    return code;
-}
-
-static int write_all_tensors(const char *folder, Trainer *t, CheckpointDigests *digests)
-{
-    int code = write_tensors(folder, "model.safetensors", t, STATE_PARAMS, 1, &digests->model);
-    return code != 0 ? code
-                     : write_tensors(folder, "optimizer.safetensors", t, 0,
-                                     optimizer_states(t->optimizer.kind), &digests->optimizer);
-}
-
-int checkpoint_hand_over(Trainer *trainer)
-{
-    CheckpointDigests unused;
-    trainer_settle(trainer);
-    return write_all_tensors(NULL, trainer, &unused);
-}
 
 /* Replaces the link ckpt/latest in one step. */
 static int point_latest(const char *ckpt, const char *name)
@@ -253,36 +146,25 @@ static int put_in_place(const char *ckpt, const char *name, const char *temporar
     return code;
 }
 
-int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
-                    const struct cJSON *config, int64_t keep)
+char *checkpoint_temporary(const char *run, int64_t step)
 {
     char name[STEP_NAME_SIZE];
-    trainer_settle(trainer); /* before anything can fail here alone */
+    name_step(step, name);
+    return mem_format("%s/ckpt/" TEMPORARY "%s", run, name);
+}
+
+int checkpoint_complete(const char *run, const char *temporary, const TrainState *state,
+                        const ModelSpec *spec, const struct cJSON *config,
+                        CheckpointDigests digests)
+{
+    char name[STEP_NAME_SIZE];
     name_step(state->step, name);
     char *ckpt = io_join(run, "ckpt");
-    char *temporary = mem_format("%s/" TEMPORARY "%s", ckpt, name);
-    CheckpointDigests digests;
-    TrainState whole = *state;
-    char *scales = trainer_scales_text(trainer);
-    whole.scales = scales;
-    int code = io_remove_tree(temporary);
-    code = code != 0 ? code : io_make_folders(temporary);
-    code = code != 0 ? code : write_all_tensors(temporary, trainer, &digests);
-    code = code != 0 ? code : state_write(temporary, &whole, &trainer->setup.spec, config, digests);
+    int code = state_write(temporary, state, spec, config, digests);
     code = code != 0 ? code : io_sync_folder(temporary);
     code = code != 0 ? code : put_in_place(ckpt, name, temporary);
     code = code != 0 ? code : io_sync_folder(ckpt);
     code = code != 0 ? code : point_latest(ckpt, name);
-    if (code == 0) {
-        code = checkpoint_prune(run, state->step, keep);
-    } else {
-        char *why = mem_strdup(err_message());
-        io_remove_tree(temporary);
-        err_set(code, "%s", why);
-        free(why);
-    }
-    free(scales);
-    free(temporary);
     free(ckpt);
     return code;
 }
@@ -339,12 +221,12 @@ static int read_tensors(const char *folder, const char *file, uint64_t digest, T
     code = code != 0 ? code : safetensors_open(path, &safe);
     for (int r = 0; code == 0 && r < table->count; r++) {
         const Param *row = &table->rows[r];
-        char name[NAME_SIZE];
+        char name[TENSOR_NAME_SIZE];
         const SafeTensor *stored;
-        if (!name_tensor(t, which, row, name)) {
+        if (!parts_name(t, which, row, name)) {
             continue;
         }
-        code = safetensors_require(&safe, name, shape_of(row, t->optimizer.param.dtype), &stored);
+        code = safetensors_require(&safe, name, parts_shape(t, row), &stored);
         code = code != 0 ? code : read_row(t, which, row, stored, room);
     }
     safetensors_close(&safe);

@@ -32,19 +32,15 @@ typedef struct {
 /* N of a name step-N; -1 for all others, 04 for 4 among them. */
 int64_t checkpoint_step(const char *name);
 
-/* Writes step-N (replacing one of that name), points latest at it, and removes the oldest ones
- * so that `keep` remain (0: all). config goes into state.json. On failure the earlier
- * checkpoints are as they were. */
+/* Writes step-N (replacing one of that name) by all ranks of the trainer together, points latest at
+ * it, and removes the oldest ones so that `keep` remain (0: all). config goes into state.json. On
+ * failure the earlier checkpoints are as they were. saver.h does the same behind training. */
 int checkpoint_save(const char *run, Trainer *trainer, const TrainState *state,
                     const struct cJSON *config, int64_t keep);
 
 /* Removes the oldest checkpoints until `keep` remain (0: all). The newest, which latest names,
  * stays. */
 int checkpoint_prune(const char *run, int64_t newest, int64_t keep);
-
-/* What the other ranks of a trainer whose state is spread over them do while the first one
- * saves. */
-int checkpoint_hand_over(Trainer *trainer);
 
 /* The checkpoint that `path` means: a run directory (its latest) or a checkpoint folder. *out
  * NULL with code 0: a run directory without any checkpoint. Caller frees. */
@@ -65,6 +61,13 @@ void checkpoint_clean(const char *run);
 typedef struct {
     uint64_t model, optimizer; /* XXH3 of the two tensor files */
 } CheckpointDigests;
+
+/* The folder in which step-N is made, to be freed; and its end, with both files of tensors there:
+ * state.json, its name, and latest. The second is not to be used again when that failed. */
+char *checkpoint_temporary(const char *run, int64_t step);
+int checkpoint_complete(const char *run, const char *temporary, const TrainState *state,
+                        const ModelSpec *spec, const struct cJSON *config,
+                        CheckpointDigests digests);
 
 int state_write(const char *folder, const TrainState *state, const ModelSpec *spec,
                 const struct cJSON *config, CheckpointDigests digests);

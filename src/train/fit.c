@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "record/names.h"
 #include "train/setup.h"
 
 #include <stdio.h>
@@ -83,8 +84,15 @@ void run_print_plan(const Run *run, FILE *file)
             print_row(file, mem_kind_name((MemKind)kind), plan->by_kind[kind]);
         }
     }
-    print_row(file, "loader", plan->loader);
+    print_row(file, MEMORY_LOADER, plan->loader);
+    bool host = run->backend->device == NULL; /* the memory that the total is of */
+    if (plan->save_copy > 0 && host) {
+        print_row(file, MEMORY_SAVE_COPY, plan->save_copy);
+    }
     print_row(file, "total", plan->total);
+    if (plan->save_copy > 0 && !host) {
+        print_row(file, MEMORY_SAVE_COPY " (host)", plan->save_copy);
+    }
     if (run->program > 0) {
         print_row(file, "program, about", run->program);
         print_row(file, "process, about", size_sum(run->program, plan->total));
@@ -143,19 +151,34 @@ static Keep first_that_fits(const Run *run, size_t room)
     return keep <= KEEP_INPUTS ? (Keep)keep : KEEP_NOTHING;
 }
 
+/* The copy of --save async in the memory of the host, where the rest is in a device's. */
+static int check_host(const Run *run)
+{
+    size_t copy = run->backend->device != NULL ? run->plan.save_copy : 0;
+    size_t room = mem_available() / (size_t)(run->local_ranks > 1 ? run->local_ranks : 1);
+    return copy == 0 || room == 0 || copy <= room
+               ? 0
+               : err_set(ERR_MEMORY,
+                         "--save async: the copy of the state takes %.1f MiB of the host's memory, "
+                         "and %.1f MiB are free for this rank; take --save sync",
+                         (double)copy / MIB, (double)room / MIB);
+}
+
 int run_check_fits(const Run *run)
 {
     size_t limit = run_memory_limit(run), room = run_room(run);
     size_t need = size_sum(run->program, run->plan.total);
     if (run->plan.total <= room) {
-        return 0;
+        return check_host(run);
     }
     if (log_shows(LOG_ERROR)) {
         run_print_plan(run, stderr);
     }
-    char grade[48] = "";
+    char grade[64] = "";
     Keep keep = first_that_fits(run, room);
-    if (keep != KEEP_NOTHING) {
+    if (run->backend->device == NULL && run->plan.total - run->plan.save_copy <= room) {
+        snprintf(grade, sizeof grade, ", or --save sync");
+    } else if (keep != KEEP_NOTHING) {
         snprintf(grade, sizeof grade, ", or --recompute %s", recompute_name(keep));
     }
     int64_t largest = trainer_largest_batch(&run->setup, run->backend, room);
@@ -168,9 +191,9 @@ int run_check_fits(const Run *run)
             "the run needs %.1f MiB and %.1f MiB are free: not even --batch 1 fits; take a "
             "smaller model or --seq%s",
             (double)need / MIB, (double)limit / MIB,
-            keep != KEEP_NOTHING ? grade
-            : one                ? ", or --batch 1 --recompute block"
-                                 : "");
+            grade[0] != '\0' ? grade
+            : one            ? ", or --batch 1 --recompute block"
+                             : "");
     }
     return err_set(
         ERR_MEMORY,

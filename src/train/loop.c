@@ -15,22 +15,7 @@
 #define MANY_PASSES 20
 #define LIVE_EVERY 0.1 /* seconds: a GPU makes thousands of steps in one */
 
-/* --- checkpoints and evaluations --- */
-
-static int save(Session *s)
-{
-    s->last_update_ns = 0; /* something else than updates is done now */
-    timers_enter(&s->timers, PHASE_CHECKPOINT);
-    int code = session_leads(s)
-                   ? checkpoint_save(s->dir, &s->trainer, &s->state, s->config, s->run.cfg->keep)
-                   : checkpoint_hand_over(&s->trainer);
-    code = session_agree(s, code);
-    timers_leave(&s->timers, PHASE_CHECKPOINT);
-    s->saved_step = s->state.step;
-    s->saved_at = clock_seconds();
-    s->save_next = false;
-    return code == 0 ? 0 : err_wrap(code, "saving step %lld", (long long)s->state.step);
-}
+/* --- evaluations --- */
 
 /* Fills batch b of the first `sequences`; what lies behind the last of them has no targets, and
  * thus no loss. Adds the tokens that count to *counted. */
@@ -237,28 +222,29 @@ static int stop_on_signal(Session *s, int signal)
         timers_enter(&s->timers, PHASE_LOG);
         log_info("Stopping after step %lld as asked; saving", (long long)s->state.step);
         timers_leave(&s->timers, PHASE_LOG);
-        int code = save(s);
-        if (code != 0) {
-            return code;
-        }
     }
-    return err_set(signal,
-                   "stopped by a signal after step %lld; the same command goes on from there",
-                   (long long)s->state.step);
+    int code = saves_last(s);
+    return code != 0
+               ? code
+               : err_set(signal,
+                         "stopped by a signal after step %lld; the same command goes on from there",
+                         (long long)s->state.step);
 }
 
 /* --- what ranks say to each other, and to people --- */
 
 /* After a step, from whichever rank it comes. */
 typedef struct {
-    int signal; /* that one has got; 0: none */
-    bool tells; /* is_telling of the first rank */
+    int signal;  /* that one has got; 0: none */
+    bool tells;  /* is_telling of the first rank */
+    bool writes; /* a part of a checkpoint, behind training */
 } StepNews;
 
 /* What ranks have to say to each other after a step: whether their weights are still the same,
- * whether one of them was told to stop, whether the first one is about to write, how much of the
- * time is used, and whether it is time for a checkpoint, by the first rank's clock: that is made a
- * step late, so that all ranks make it after the same step. */
+ * whether one of them was told to stop, whether the first one is about to write, whether one is
+ * writing a checkpoint, how much of the time is used, and whether it is time for a checkpoint, by
+ * the first rank's clock: that is made a step late, so that all ranks make it after the same
+ * step. */
 static int meet(Session *s, StepNews *news)
 {
     double minutes = s->run.cfg->save_minutes;
@@ -268,14 +254,14 @@ static int meet(Session *s, StepNews *news)
         timers_enter(&s->timers, PHASE_COMM_EXPOSED);
     }
     int code = every(s->state.step, s->run.cfg->verify_every) ? session_verify_weights(s) : 0;
-    double any[] = {-signals_pending(), is_telling(s), due, 0, 0};
-    pace_read(s, &any[3]);
-    code = code == 0 && together ? comm_max(s->comm, any, 5) : code;
-    pace_take(s, &any[3]);
+    double any[] = {-signals_pending(), is_telling(s), due, saver_is_busy(s->saver), 0, 0};
+    pace_read(s, &any[4]);
+    code = code == 0 && together ? comm_max(s->comm, any, 6) : code;
+    pace_take(s, &any[4]);
     if (together) {
         timers_leave(&s->timers, PHASE_COMM_EXPOSED);
     }
-    *news = (StepNews){.signal = -(int)any[0], .tells = any[1] != 0};
+    *news = (StepNews){.signal = -(int)any[0], .tells = any[1] != 0, .writes = any[3] != 0};
     s->save_next = code == 0 && any[2] != 0;
     return code;
 }
@@ -392,18 +378,21 @@ static int loop(Session *s)
         if (s->ranks <= 1) {
             news.signal = signals_pending(); /* whoever was told of this may have asked for it */
         }
-        if (code == 0 && saving) {
-            code = save(s);
-        }
         if (code != 0) {
             return code;
+        }
+        if (saver_is_under_way(s->saver) && !news.writes) {
+            saves_advance(s);
+        }
+        if (saving) {
+            saves_start(s);
         }
         account_step(s);
         if (news.signal != 0 && !last) {
             return stop_on_signal(s, news.signal);
         }
     }
-    return s->state.step > s->saved_step ? save(s) : 0;
+    return saves_last(s);
 }
 
 /* How often each token of the data is met. */
@@ -509,6 +498,12 @@ static int run_session(const Config *cfg, Comm *comm, const TrainWatcher *watche
         code = session_agree(&s, 0);
         timers_leave(&s.timers, PHASE_LOG);
         code = code == 0 ? loop(&s) : code;
+        if (code != 0 && (s.ranks == 1 || s.all_failed)) { /* what was begun before that is kept */
+            char *why = mem_strdup(err_message());
+            saves_finish(&s);
+            err_set(code, "%s", why);
+            free(why);
+        }
         while (s.timers.depth > 0) { /* an error may have left any depth */
             timers_leave(&s.timers, s.timers.stack[s.timers.depth - 1]);
         }

@@ -271,9 +271,12 @@ static int start_record(Session *s)
         return 0;
     }
     const TrainPlan *plan = &s->run.plan;
-    RecordMemory rows[MEM_KINDS + 1];
+    RecordMemory rows[MEM_KINDS + 2];
     int count = session_memory(s, rows);
-    rows[count++] = (RecordMemory){"loader", plan->loader, 0};
+    rows[count++] = (RecordMemory){MEMORY_LOADER, plan->loader, 0};
+    if (plan->save_copy > 0) {
+        rows[count++] = (RecordMemory){MEMORY_SAVE_COPY, plan->save_copy, 0};
+    }
     cJSON *machine = machine_json(&s->machine), *given = config_given_json(s->run.cfg);
     cJSON *ramp = ramp_json(s);
     RecordInfo info = {.id = s->run.id,
@@ -409,6 +412,12 @@ static int open_trainer(Session *s)
             trainer_connect(&s->trainer, s->comm, s->channel);
         }
     }
+    SaverSetup saver = {.run = s->dir,
+                        .keep = s->run.cfg->keep,
+                        .trainer = &s->trainer,
+                        .comm = s->comm,
+                        .behind = s->run.cfg->save == SAVE_ASYNC};
+    code = code != 0 ? code : session_agree(s, saver_open(&saver, &s->saver));
     return code;
 }
 
@@ -489,6 +498,7 @@ void session_close(Session *s)
     sensors_close(s->sensors);
     prefetch_close(s->prefetch);
     record_close(s->record);
+    saver_close(s->saver);
     trainer_close(&s->trainer); /* drops recordings, which hold on to the channel's collectives */
     channel_close(s->channel);
     run_close(&s->run);

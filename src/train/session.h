@@ -10,6 +10,7 @@
 #include "train/checkpoint.h"
 #include "train/loop.h"
 #include "train/resume.h"
+#include "train/saver.h"
 
 typedef struct {
     Comm *comm;       /* not owned */
@@ -43,10 +44,12 @@ typedef struct {
     double loss, grad_norm, rate, val_loss; /* latest; NAN before the first */
     double own_first_loss; /* step 1, of this rank's sequences alone; once that is fetched */
     bool evaluated;        /* val_loss is of this session */
-    int64_t saved_step;    /* of the last checkpoint, or where the session began */
-    double saved_at;       /* when that was, by clock_seconds */
-    bool save_next;        /* the next step ends with a checkpoint, because of the time */
-    bool all_failed;       /* every rank knows that the run has failed */
+    Saver *saver;
+    int64_t saving_step; /* of the save that was started last */
+    int64_t saved_step;  /* of the newest complete checkpoint, or where the session began */
+    double saved_at;     /* when a save was started last, by clock_seconds */
+    bool save_next;      /* the next step ends with a checkpoint, because of the time */
+    bool all_failed;     /* every rank knows that the run has failed */
     /* --minutes, as the first rank has told all: shares of the time that are used, and that the
      * next update will take (0: not known yet); and when no time was used, by clock_seconds. */
     double used, next_share, clock_began;
@@ -82,6 +85,15 @@ void pace_update(Session *session);
 void pace_end(Session *session);
 void pace_read(const Session *session, double shares[2]);
 void pace_take(Session *session, const double shares[2]);
+
+/* saves.c: the run's checkpoints, on all ranks together. start: of the step that was made, waiting
+ * for one that is still under way; a failure is told of and recorded, and training goes on.
+ * advance: when every rank's part of one under way is written. finish: waits for it. last: what
+ * the run ends with is on the disk, or that is its failure. */
+void saves_start(Session *session);
+void saves_advance(Session *session);
+void saves_finish(Session *session);
+int saves_last(Session *session);
 
 /* account.c: the time of the run. open, once the trainer is there; fetched, after each
  * trainer_fetch; begin, before the loop; step, after each update. */

@@ -487,6 +487,7 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
     s->graph = cfg->graph;
     s->ttt_keep = cfg->ttt_keep;
     s->noise = cfg->noise_scale;
+    s->save_copy = cfg->save == SAVE_ASYNC;
     s->separate = cfg->documents == CONFIG_DOCUMENTS_SEPARATE;
     s->keep = (Keep)cfg->recompute;
     s->optimizer = (OptimizerSettings){.id = (OptimizerId)cfg->optimizer,

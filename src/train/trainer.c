@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "train/checkpoint_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -226,6 +227,12 @@ int trainer_check_sizes(const TrainerSetup *setup)
                    (long long)sizes[largest].value, bytes);
 }
 
+static void plan_total(TrainPlan *plan, const Backend *backend)
+{
+    size_t copy = backend->device == NULL ? plan->save_copy : 0;
+    plan->total = size_sum(plan->blocks, size_sum(plan->loader, copy));
+}
+
 void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
 {
     Trainer t;
@@ -263,7 +270,8 @@ void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
     workspace_peaks(&t.work, &t.ctx, plan->sizes);
     plan->loader =
         prefetch_bytes(setup->batch, setup->seq, (uint64_t)setup->spec.vocab, setup->separate);
-    plan->total = size_sum(plan->blocks, plan->loader);
+    plan->save_copy = setup->save_copy ? parts_own_bytes(&t) : 0;
+    plan_total(plan, backend);
     plan->parameters = t.model.params.parameters;
     trainer_close(&t);
 }
@@ -275,6 +283,7 @@ static size_t larger(size_t a, size_t b)
 
 void trainer_plan_join(TrainPlan *plan, const TrainPlan *other)
 {
+    size_t host = plan->total - plan->blocks;
     plan->blocks = 0;
     for (int i = 0; i < WORK_BLOCKS; i++) {
         plan->sizes[i] = larger(plan->sizes[i], other->sizes[i]);
@@ -283,7 +292,7 @@ void trainer_plan_join(TrainPlan *plan, const TrainPlan *other)
         plan->by_kind[kind] = larger(plan->by_kind[kind], other->by_kind[kind]);
         plan->blocks = size_sum(plan->blocks, plan->by_kind[kind]);
     }
-    plan->total = size_sum(plan->blocks, plan->loader);
+    plan->total = size_sum(plan->blocks, host);
 }
 
 /* A batch and what it takes. */

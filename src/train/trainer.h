@@ -14,11 +14,12 @@ typedef struct {
     DType dtype;             /* DT_E4M3: products in it, all else in bf16 */
     unsigned plain_products; /* bits by Model's places: these are in bf16 all the same */
     AttentionKind attention;
-    Keep keep;     /* of a forward pass for the backward pass */
-    bool graph;    /* let the backend record and replay whole parts of a step */
-    bool ttt_keep; /* see Ctx */
-    bool separate; /* documents do not see each other */
-    bool noise;    /* measure the gradient of a piece of each update; see Trainer */
+    Keep keep;      /* of a forward pass for the backward pass */
+    bool graph;     /* let the backend record and replay whole parts of a step */
+    bool ttt_keep;  /* see Ctx */
+    bool separate;  /* documents do not see each other */
+    bool save_copy; /* checkpoints are written from a copy of the state in host memory */
+    bool noise;     /* measure the gradient of a piece of each update; see Trainer */
     int64_t batch, accum, seq;
     OptimizerSettings optimizer;
     MupBase mup;  /* zeroed: standard */
@@ -31,7 +32,9 @@ typedef struct {
     size_t by_kind[MEM_KINDS]; /* the same bytes by purpose, each block at its peak */
     size_t blocks;             /* the three together */
     size_t loader;             /* host memory for batches made ahead */
-    size_t total;              /* blocks + loader */
+    size_t save_copy;          /* host memory for the copy that is saved */
+    size_t total;              /* of the memory that blocks are in; the first with loader, and, on
+                                * the host, save_copy */
     int64_t parameters;
     OpStat step[OP_COUNT]; /* work of one update, all its micro-steps included */
     double flops_update;   /* matrix products of one update */
@@ -178,6 +181,11 @@ void trainer_write_state(Trainer *trainer, int which, int64_t offset, int64_t co
 /* Gets them; weights that are settled. With state kept by several ranks, all of them make the
  * same calls and get the same. */
 int trainer_read_state(Trainer *trainer, int which, int64_t offset, int64_t count, void *host);
+
+/* The stretch of one keeper that begins at `offset` and ends at `end` or earlier; own: where its
+ * keeper has it in the buffer of that state. read_own: gets it there, weights that are settled. */
+DdpPiece trainer_piece(const Trainer *trainer, int which, int64_t offset, int64_t end);
+void trainer_read_own(Trainer *trainer, int which, int64_t own, int64_t count, void *host);
 
 /* Where in optimizer.low an element of the flat buffer is; -1: nowhere. */
 int64_t trainer_low_at(const Trainer *trainer, int64_t offset);

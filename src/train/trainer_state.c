@@ -19,7 +19,7 @@ static Tensor buffer_of(const Trainer *t, int which)
 }
 
 /* Weights in f32 are kept whole by every rank; anything else only by its keeper. */
-static DdpPiece piece_of(const Trainer *t, int which, int64_t offset, int64_t end)
+DdpPiece trainer_piece(const Trainer *t, int which, int64_t offset, int64_t end)
 {
     bool whole = which == STATE_PARAMS && !tensor_given(t->optimizer.low);
     DdpPiece piece =
@@ -60,7 +60,7 @@ void trainer_write_state(Trainer *t, int which, int64_t offset, int64_t count, c
     Tensor flat = buffer_of(t, which);
     size_t size = dtype_size(flat.dtype);
     for (int64_t at = offset, end = offset + count; at < end;) {
-        DdpPiece piece = piece_of(t, which, at, end);
+        DdpPiece piece = trainer_piece(t, which, at, end);
         if (is_kept_here(t, piece)) {
             Tensor to = tensor_rows(flat, piece.own, piece.count);
             backend->upload(backend, to.data, (const char *)host + (size_t)(at - offset) * size,
@@ -75,19 +75,23 @@ void trainer_write_state(Trainer *t, int which, int64_t offset, int64_t count, c
     backend->sync(backend);
 }
 
+void trainer_read_own(Trainer *t, int which, int64_t own, int64_t count, void *host)
+{
+    Tensor from = tensor_rows(buffer_of(t, which), own, count);
+    PACER_ASSERT(which != STATE_PARAMS || !t->scattered, "weights of other ranks are missing");
+    t->backend->download(t->backend, host, from.data, tensor_bytes(from));
+}
+
 int trainer_read_state(Trainer *t, int which, int64_t offset, int64_t count, void *host)
 {
-    Tensor flat = buffer_of(t, which);
-    size_t size = dtype_size(flat.dtype);
+    size_t size = dtype_size(buffer_of(t, which).dtype);
     int code = 0;
-    PACER_ASSERT(which != STATE_PARAMS || !t->scattered, "weights of other ranks are missing");
     for (int64_t at = offset, end = offset + count; code == 0 && at < end;) {
-        DdpPiece piece = piece_of(t, which, at, end);
+        DdpPiece piece = trainer_piece(t, which, at, end);
         char *to = (char *)host + (size_t)(at - offset) * size;
         size_t bytes = (size_t)piece.count * size;
         if (is_kept_here(t, piece)) {
-            t->backend->download(t->backend, to, tensor_rows(flat, piece.own, piece.count).data,
-                                 bytes);
+            trainer_read_own(t, which, piece.own, piece.count, to);
         }
         if (piece.keeper >= 0) {
             code = comm_broadcast(t->comm, to, bytes, piece.keeper);

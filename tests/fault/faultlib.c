@@ -51,7 +51,8 @@
     X(malloc, ENOMEM) \
     X(mkdir, ENOSPC)  \
     X(unlink, EIO)    \
-    X(read, EIO)
+    X(read, EIO)      \
+    X(fallocate, ENOSPC)
 
 typedef enum {
 #define X(name, error) KIND_##name,
@@ -355,6 +356,11 @@ ssize_t pwrite(int file, const void *data, size_t size, off_t offset)
 int ftruncate(int file, off_t size)
 {
     return fails(KIND_write, CALLER) ? -1 : NEXT(ftruncate)(file, size);
+}
+
+int fallocate(int file, int mode, off_t offset, off_t size)
+{
+    return fails(KIND_fallocate, CALLER) ? -1 : NEXT(fallocate)(file, mode, offset, size);
 }
 
 int fsync(int file)

@@ -27,7 +27,7 @@ done
 shift $((OPTIND - 1))
 wanted=("$@")
 
-calls=(write fsync rename open close flock malloc mkdir unlink read) # in the order of KINDS in faultlib.c
+calls=(write fsync rename open close flock malloc mkdir unlink read fallocate) # in the order of KINDS in faultlib.c
 scenarios=(tokenizer prepare again train resume export import sweep)
 patience=900 # seconds until a command counts as hanging
 
@@ -232,7 +232,7 @@ for scenario in "${scenarios[@]}"; do
     for i in "${!calls[@]}"; do
         hows=(fails)
         case ${calls[i]} in
-            write | mkdir) hows+=(full killed) ;;
+            write | mkdir | fallocate) hows+=(full killed) ;;
             fsync | rename | unlink) hows+=(killed) ;;
         esac
         for how in "${hows[@]}"; do
