@@ -85,7 +85,7 @@ if [[ $("$PACER" --version) == *"with "*MPI* ]] && command -v mpirun >/dev/null;
     [[ -n ${ASAN_OPTIONS:-} ]] && export ASAN_OPTIONS=detect_leaks=0
     # 9 updates: 3 of 4 sequences (accum 1), 3 of 8, 3 of 12.
     train --batch 4 --batch-ramp 4@0,8@33%,12@66% --steps 9 --out one
-    for ddp in overlap zero1; do
+    for ddp in overlap zero1 zero3; do
         train --batch 2 --batch-ramp 4@0,8@33%,12@66% --steps 9 --ranks 2 --ddp $ddp --noise-scale --out two-$ddp
         paste <(of one loss) <(of two-$ddp loss) |
             awk '{ d = $1 - $2; if (d > 1e-5 || d < -1e-5) { print; bad = 1 } } END { exit bad || NR != 9 }' >err ||

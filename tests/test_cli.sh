@@ -95,7 +95,7 @@ training=("${model[@]}" data documents end batch accum global-batch batch-ramp r
     seed lr min-lr warmup schedule wsd-decay weight-decay optimizer momentum muon-steps parametrization mup-base mup-base-ffn
     mup-base-head-dim beta1 beta2 eps clip noise-scale device dtype attention ttt-keep graph recompute threads
     memory-limit out resume branch-at init log-every eval-every eval-batches save-every save-minutes keep
-    ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout verify-every)
+    ranks ddp shard-group bucket-mb comm-dtype oversubscribe comm-timeout verify-every)
 takes train "${training[@]}" tensorboard expected-tok-s restarts sample-every
 takes plan "${training[@]}" link link-us link-gbs per-node node-link recommend hours noise-from
 takes models ''
@@ -113,10 +113,10 @@ step=("${model[@]}" data documents end batch accum seq seed optimizer muon-steps
 bench=("${step[@]}" repeats warm)
 takes 'bench step' "${bench[@]}" verify
 takes 'bench ops' "${bench[@]}" verify
-takes 'bench comm' device threads ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout bytes repeats warm json
+takes 'bench comm' device threads ranks ddp shard-group bucket-mb comm-dtype oversubscribe comm-timeout bytes repeats warm json
 takes 'bench attention' heads kv-heads head-dim batch seq seed device dtype threads memory-limit repeats warm \
     window document-tokens
-takes profile "${step[@]}" ranks ddp bucket-mb comm-dtype oversubscribe comm-timeout out repeats warm
+takes profile "${step[@]}" ranks ddp shard-group bucket-mb comm-dtype oversubscribe comm-timeout out repeats warm
 takes check map
 takes sweep smoke dry-run jobs out
 takes duel dry-run jobs out json error margin min-pairs max-pairs

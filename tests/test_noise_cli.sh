@@ -45,7 +45,7 @@ if [[ $("$PACER" --version) == *"with "*MPI* ]] && command -v mpirun >/dev/null;
     [[ -n ${ASAN_OPTIONS:-} ]] && export ASAN_OPTIONS=detect_leaks=0
     still=(--lr 0 --min-lr 0 --weight-decay 0 --clip 0)
     train "${still[@]}" --batch 3 --steps 6 --out alone
-    for ddp in naive flat overlap zero1; do
+    for ddp in naive flat overlap zero1 zero2 zero3; do
         train "${still[@]}" --batch 3 --ranks 2 --ddp $ddp --bucket-mb 0 --steps 3 --noise-scale --out two-$ddp
         paste -d ' ' <(of alone grad_norm | paste -d ' ' - -) <(of two-$ddp grad_norm) <(of two-$ddp noise_scale) |
             awk '{

@@ -17,7 +17,7 @@ sed -n '/^Predicted/,$p' out | grep -vE '^Predicted, not measured: |^  (predicte
 [[ -s unlabelled ]] && fail "without a label: $(cat unlabelled)"
 rows=$(awk '$1 == "predicted" && $2 != "ddp" { printf "%s-%s ", $2, $3 }' out)
 expected='overlap-1 overlap-2 overlap-4 overlap-8 overlap-16 overlap-32 overlap-48 '
-[[ $rows == "${expected}naive-48 flat-48 overlap-48 zero1-48 " ]] || fail "rows: $rows"
+[[ $rows == "${expected}naive-48 flat-48 overlap-48 zero1-48 zero2-48 zero3-48 " ]] || fail "rows: $rows"
 # One rank waits for nobody; step x tok/s is tokens of all ranks; the fastest link waits less than the slowest.
 awk '$1 == "predicted" && $2 != "ddp" { tokens = $5 * $6 / 1000; want = 128 * $3 * $4; d = tokens / want - 1
         if (d > 1e-3 || d < -1e-3) { print; bad = 1 } if ($3 == 1 && ($7 != 0 || $9 != 100)) { print; bad = 1 } }

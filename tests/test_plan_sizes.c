@@ -110,14 +110,17 @@ static void own_pieces_are_all_of_them(void **state)
     const ParamTable *table = &model.params;
     for (int ranks = 2; ranks <= 37; ranks += 5) {
         for (int rank = 0; rank < ranks; rank++) {
-            DdpSetup sharded = {
-                .kind = DDP_ZERO1, .rank = rank, .ranks = ranks, .bucket_bytes = rank % 2 * 40000};
+            DdpSetup sharded = {.kind = (DdpKind)(DDP_ZERO1 + ranks % 3),
+                                .rank = rank,
+                                .ranks = ranks,
+                                .group = ranks % 4 == 0 ? ranks / 4 * 2 : 0,
+                                .bucket_bytes = rank % 2 * 40000};
             Ddp ddp;
             ddp_init(&ddp, &sharded, table);
             int64_t at = 0, owned = 0;
             for (DdpPiece piece; at < table->flat; at += piece.count) {
                 piece = ddp_piece(&ddp, at, table->flat);
-                if (piece.keeper < 0 || piece.keeper == rank) {
+                if (piece.keeper < 0 || piece.keeper == rank % ddp.shards) {
                     DdpPiece own;
                     assert_true(ddp_own_piece(&ddp, at, table->flat, &own));
                     assert_int_equal(own.offset, piece.offset);
@@ -160,7 +163,7 @@ static int open_drawn(Config *cfg, Run *run, uint64_t round)
     static const char *const names[] = {"layers", "ffn",   "vocab", "context",   "batch",
                                         "accum",  "ranks", "seq",   "mini-batch"};
     static const char *const models[] = {"tiny", "gpt2-124m", "ttt-125m"};
-    static const char *const ddps[] = {"naive", "flat", "overlap", "zero1"};
+    static const char *const ddps[] = {"naive", "flat", "overlap", "zero1", "zero2", "zero3"};
     bool ttt = round % 3 == 2;
     config_init(cfg, COMMAND_PLAN);
     must(config_set(cfg, "model", models[round % 3]));
@@ -180,7 +183,7 @@ static int open_drawn(Config *cfg, Run *run, uint64_t round)
     char *width = mem_format("%lld", (long long)(heads * (depth > 0 ? depth : 2)));
     must(config_set(cfg, "heads", count));
     int code = config_set(cfg, "d-model", width);
-    must(config_set(cfg, "ddp", ddps[round / 3 % 4]));
+    must(config_set(cfg, "ddp", ddps[round / 3 % 6]));
     must(config_set(cfg, "device", round % 5 == 0 ? "ref" : "cpu"));
     must(config_set(cfg, "threads", round % 50 == 7 ? "4096" : "2"));
     if (round % 4 == 1 && !ttt) {

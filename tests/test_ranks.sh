@@ -10,7 +10,7 @@ if [[ $("$PACER" --version) != *"with "*MPI* ]] || ! command -v mpirun >/dev/nul
     echo "skipped: no MPI"
     exit 0
 fi
-strategies=(naive flat overlap zero1)
+strategies=(naive flat overlap zero1 zero2 zero3)
 sanitized=${ASAN_OPTIONS:-}
 if [[ -n $sanitized ]]; then # slow; and MPI keeps memory to the end
     export ASAN_OPTIONS=detect_leaks=0

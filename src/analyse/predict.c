@@ -160,21 +160,27 @@ static double ready_at(const PredictModel *model, const Bucket *bucket)
     return times->backward_s;
 }
 
-static double bucket_comm(const PredictModel *model, const Bucket *bucket, int ranks)
+/* Groups that keep the same sum a part between nodes, whichever way they lie. */
+static double bucket_comm(const PredictModel *model, const Ddp *ddp, const Bucket *bucket)
 {
-    double size = (double)dtype_size(model->wire), sharded = (double)(bucket->part * ranks);
+    int ranks = ddp->setup.ranks, groups = ranks / ddp->shards;
+    double size = (double)dtype_size(model->wire), sharded = (double)(bucket->part * ddp->shards);
     double rest = (double)bucket->count - sharded, seconds = 0;
     if (sharded > 0) {
-        seconds += predict_reduce_scatter(&model->network, ranks, sharded * size);
+        seconds += predict_reduce_scatter(&model->network, ddp->shards, sharded * size);
+        Span span = span_of(&model->network, ranks);
+        PredictLink link = span.nodes > 1 ? span.across : model->network.node_link;
+        seconds += groups > 1 ? all_reduce(link, groups, (double)bucket->part * size) : 0;
     }
     return rest > 0 ? seconds + predict_all_reduce(&model->network, ranks, rest * size) : seconds;
 }
 
 /* Backward pass and gradients of all ranks. A bucket is rounded by the computation before it is
  * sent. The loss goes ahead of all. */
-static PredictSchedule backward(const PredictModel *model, const Ddp *ddp, int ranks)
+static PredictSchedule backward(const PredictModel *model, const Ddp *ddp)
 {
-    bool early = ddp->setup.kind == DDP_OVERLAP || ddp->setup.kind == DDP_ZERO1;
+    bool early = ddp->setup.kind >= DDP_OVERLAP;
+    int ranks = ddp->setup.ranks;
     const PredictTimes *times = &model->times;
     PredictMessage *messages = mem_zalloc((size_t)ddp->count + 1, sizeof *messages);
     messages[0].comm_s = predict_all_reduce(&model->network, ranks, sizeof(float));
@@ -183,7 +189,7 @@ static PredictSchedule backward(const PredictModel *model, const Ddp *ddp, int r
         const Bucket *bucket = &ddp->buckets[i];
         casts += times->cast_s * (double)bucket->count / (double)model->table->flat;
         messages[i + 1].ready_s = early ? ready_at(model, bucket) + casts : computing;
-        messages[i + 1].comm_s = bucket_comm(model, bucket, ranks);
+        messages[i + 1].comm_s = bucket_comm(model, ddp, bucket);
     }
     PredictSchedule s = predict_schedule(messages, ddp->count + 1, computing, model->contention);
     free(messages);
@@ -202,17 +208,22 @@ static double needed_at(const PredictModel *model, const Bucket *bucket)
     return at;
 }
 
-/* zero1: the weights come back beside the next forward pass, one bucket after the other as it
- * needs them. */
-static void gather(const PredictModel *model, const Ddp *ddp, int ranks, Prediction *p)
+static double gather_comm(const PredictModel *model, const Ddp *ddp, const Bucket *bucket)
+{
+    double bytes = (double)(bucket->part * ddp->shards) * (double)dtype_size(model->weights);
+    return bytes > 0 ? predict_reduce_scatter(&model->network, ddp->shards, bytes) : 0;
+}
+
+/* zero1, zero2: the weights come back beside the next forward pass, one bucket after the other as
+ * it needs them. */
+static void gather(const PredictModel *model, const Ddp *ddp, Prediction *p)
 {
     double computed = 0, asked = 0, sent = 0; /* sent: what has arrived of all that is asked for */
     double speed = 1 - model->contention, exposed = 0;
     for (int i = ddp->count - 1; i >= 0; i--) {
         const Bucket *bucket = &ddp->buckets[i];
-        double bytes = (double)(bucket->part * ranks) * (double)dtype_size(model->weights);
         double needed = fmax(needed_at(model, bucket), computed);
-        asked += bytes > 0 ? predict_reduce_scatter(&model->network, ranks, bytes) : 0;
+        asked += gather_comm(model, ddp, bucket);
         sent += (needed - computed) * speed;
         computed = needed;
         if (sent < asked) {
@@ -223,6 +234,118 @@ static void gather(const PredictModel *model, const Ddp *ddp, int ranks, Predict
     p->step_s += exposed;
     p->exposed_s += exposed;
     p->hidden_s += asked - exposed;
+}
+
+/* Messages one after the other beside a computation that waits for some of them. */
+typedef struct {
+    double speed;       /* of messages beside the computation */
+    double asked, sent; /* seconds of messages: all so far; those that have arrived */
+    double exposed;
+} Lane;
+
+static void lane_compute(Lane *lane, double seconds)
+{
+    lane->sent = fmin(lane->asked, lane->sent + fmax(seconds, 0) * lane->speed);
+}
+
+static void lane_wait(Lane *lane, double asked)
+{
+    if (lane->sent < asked) {
+        lane->exposed += asked - lane->sent;
+        lane->sent = asked;
+    }
+}
+
+/* zero3: a pass has asked for bucket i's weights, at which place of the lane; it asks for what
+ * rooms do not hold. */
+typedef struct {
+    double asked[DDP_ROOMS];
+    int held[DDP_ROOMS];
+} Rooms;
+
+static void rooms_fetch(Rooms *rooms, Lane *lane, const PredictModel *model, const Ddp *ddp, int i)
+{
+    int room = ddp->buckets[i].room;
+    if (rooms->held[room] != i) {
+        lane->asked += gather_comm(model, ddp, &ddp->buckets[i]);
+        rooms->asked[room] = lane->asked;
+        rooms->held[room] = i;
+    }
+}
+
+/* zero3: needs bucket i, and has the next one come meanwhile. */
+static void rooms_need(Rooms *rooms, Lane *lane, const PredictModel *model, const Ddp *ddp, int i,
+                       int next)
+{
+    rooms_fetch(rooms, lane, model, ddp, i);
+    if (next >= 0 && next < ddp->count) {
+        rooms_fetch(rooms, lane, model, ddp, next);
+    }
+    lane_wait(lane, rooms->asked[ddp->buckets[i].room]);
+}
+
+/* zero3: the forward pass, loss included. first: of an update, so that no room holds anything. */
+static void roomy_forward(const PredictModel *model, const Ddp *ddp, bool first, Rooms *rooms,
+                          Lane *lane)
+{
+    int last = ddp->count - 1;
+    bool small = ddp->buckets[last].room == ROOM_SMALL;
+    for (int i = 0; i < DDP_ROOMS && first; i++) {
+        rooms->held[i] = -1;
+    }
+    if (small) {
+        rooms_need(rooms, lane, model, ddp, last, -1);
+    }
+    for (int i = small ? last - 1 : last; i >= 0; i--) {
+        double end = i > 0 ? needed_at(model, &ddp->buckets[i - 1]) : model->times.before_s;
+        rooms_need(rooms, lane, model, ddp, i, i - 1);
+        lane_compute(lane, end - needed_at(model, &ddp->buckets[i]));
+    }
+}
+
+/* zero2, zero3: the backward pass, which leaves nothing under way. A room is written again once
+ * what was sent from it has arrived. */
+static void roomy_backward(const PredictModel *model, const Ddp *ddp, Rooms *rooms, Lane *lane)
+{
+    const PredictTimes *times = &model->times;
+    double sent[DDP_ROOMS] = {0}, before = 0;
+    for (int i = 0; i < ddp->count; i++) {
+        const Bucket *bucket = &ddp->buckets[i];
+        bool layers = bucket->room < ROOM_OUTSIDE;
+        double ready =
+            fmax(bucket->room == ROOM_SMALL ? times->backward_s : ready_at(model, bucket), before);
+        lane_wait(lane, sent[bucket->room]);
+        if (rooms != NULL && layers) {
+            bool next = i + 1 < ddp->count && ddp->buckets[i + 1].room < ROOM_OUTSIDE;
+            rooms_need(rooms, lane, model, ddp, i, next ? i + 1 : -1);
+        }
+        double cast = times->cast_s * (double)bucket->count / (double)model->table->flat;
+        lane_compute(lane, ready - before + cast);
+        before = ready;
+        lane->asked += bucket_comm(model, ddp, bucket);
+        sent[bucket->room] = lane->asked;
+    }
+    lane_wait(lane, lane->asked);
+}
+
+/* zero2, zero3: what all micro-steps of an update send, and wait for. */
+static void roomy_passes(const PredictModel *model, const Ddp *ddp, int64_t accum, Prediction *p)
+{
+    bool weights = ddp_cuts_weights(&ddp->setup);
+    Rooms rooms = {0};
+    for (int64_t micro = 0; micro < accum; micro++) {
+        Lane lane = {.speed = 1 - model->contention};
+        if (weights) {
+            roomy_forward(model, ddp, micro == 0, &rooms, &lane);
+        }
+        if (micro + 1 == accum) { /* loss */
+            lane.asked += predict_all_reduce(&model->network, ddp->setup.ranks, sizeof(float));
+        }
+        roomy_backward(model, ddp, weights ? &rooms : NULL, &lane);
+        p->step_s += lane.exposed + 2 * model->times.cast_s;
+        p->exposed_s += lane.exposed;
+        p->hidden_s += lane.asked - lane.exposed;
+    }
 }
 
 static double alone(const PredictTimes *times, int64_t accum)
@@ -239,20 +362,26 @@ Prediction predict_step(const PredictModel *model, int ranks, int64_t accum, int
         DdpSetup setup = model->ddp;
         setup.rank = 0;
         setup.ranks = ranks;
+        setup.group = setup.group > 0 && ranks % setup.group == 0 ? setup.group : 0;
         Ddp ddp;
         ddp_init(&ddp, &setup, model->table);
-        PredictSchedule s = backward(model, &ddp, ranks);
         double update = times->update_s, norm = 0;
-        bool sharded = ddp_is_sharded(&ddp);
-        if (sharded) {
+        if (ddp_is_sharded(&ddp)) {
             update *= (double)ddp.owned / (double)model->table->flat;
-            norm = predict_all_reduce(&model->network, ranks, sizeof(float));
+            norm = predict_all_reduce(&model->network, ddp.shards, sizeof(float));
         }
-        p.step_s += s.end_s - times->backward_s + times->cast_s + update - times->update_s + norm;
-        p.exposed_s = s.end_s - s.computed_s + norm;
-        p.hidden_s = s.hidden_s;
-        if (sharded) {
-            gather(model, &ddp, ranks, &p);
+        p.step_s += update - times->update_s + norm;
+        p.exposed_s = norm;
+        if (ddp_cuts_grads(&setup)) {
+            roomy_passes(model, &ddp, accum, &p);
+        } else {
+            PredictSchedule s = backward(model, &ddp);
+            p.step_s += s.end_s - times->backward_s + times->cast_s;
+            p.exposed_s += s.end_s - s.computed_s;
+            p.hidden_s = s.hidden_s;
+        }
+        if (ddp_is_sharded(&ddp) && !ddp_cuts_weights(&setup)) {
+            gather(model, &ddp, &p);
         }
         ddp_free(&ddp);
     }

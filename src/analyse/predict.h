@@ -79,9 +79,9 @@ PredictSchedule predict_schedule(const PredictMessage *messages, int count, doub
 
 typedef struct {
     const ParamTable *table;
-    DdpSetup ddp;   /* kind, bucket_bytes; rank and ranks are not looked at */
+    DdpSetup ddp;   /* kind, bucket_bytes, group; rank and ranks are not looked at */
     DType wire;     /* of gradients as they travel */
-    DType weights;  /* of what zero1 gathers */
+    DType weights;  /* of what is gathered */
     int64_t tokens; /* of one rank's micro-step */
     double contention;
     PredictNetwork network;

@@ -280,7 +280,7 @@ static int open_traces(Profiler *p, ProfileOptions options)
     }
     int code = trace_open(&p->trace, t->backend, calls, options.now);
     if (code == 0 && p->channel != NULL) {
-        code = channel_trace(p->channel, ddp_spans(&t->ddp));
+        code = channel_trace(p->channel, ddp_spans(&t->ddp, t->setup.accum));
     }
     return code;
 }

@@ -236,7 +236,8 @@ static void copy_state(const Trainer *t, Trainer *trusted)
 static bool low_is_rounded(const Trainer *t, const Param *param, float *host)
 {
     uint16_t *low = (uint16_t *)(host + PIECE);
-    int64_t place = trainer_low_at(t, param->offset);
+    int64_t place =
+        trainer_low_at(t, ddp_piece(&t->ddp, param->offset, param->offset + param->count));
     if (!tensor_given(t->optimizer.low) || place < 0) {
         return true;
     }

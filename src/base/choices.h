@@ -26,12 +26,15 @@
     X(OPTIMIZER_SGD, "sgd")     \
     X(OPTIMIZER_MUON, "muon")
 
-/* How ranks make their gradients those of all (train/ddp.h). */
+/* How ranks make their gradients those of all (train/ddp.h). From zero1 on each of them keeps a
+ * part, each of more than the one before. */
 #define DDP_CHOICES(X)        \
     X(DDP_NAIVE, "naive")     \
     X(DDP_FLAT, "flat")       \
     X(DDP_OVERLAP, "overlap") \
-    X(DDP_ZERO1, "zero1")
+    X(DDP_ZERO1, "zero1")     \
+    X(DDP_ZERO2, "zero2")     \
+    X(DDP_ZERO3, "zero3")
 
 /* When training waits for a checkpoint to be written (train/saver.h). */
 #define SAVE_CHOICES(X)  \
@@ -73,6 +76,6 @@ typedef enum { DEVICE_CHOICES(CHOICE_VALUE) DEVICE_COUNT } DeviceId;
 typedef enum { SCHEDULE_CHOICES(CHOICE_VALUE) } ScheduleKind;
 typedef enum { RAMP_CHOICES(CHOICE_VALUE) } RampRule;
 typedef enum { OPTIMIZER_CHOICES(CHOICE_VALUE) OPTIMIZER_COUNT } OptimizerId;
-typedef enum { DDP_CHOICES(CHOICE_VALUE) } DdpKind;
+typedef enum { DDP_CHOICES(CHOICE_VALUE) DDP_COUNT } DdpKind;
 typedef enum { SAVE_CHOICES(CHOICE_VALUE) } SaveKind;
 typedef enum { RECOMPUTE_CHOICES(CHOICE_VALUE) KEEP_NOTHING /* evaluation */ } Keep;

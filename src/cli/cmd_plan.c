@@ -122,7 +122,7 @@ static void print_prediction(const Config *cfg, PredictModel *model, PredictedRa
     DdpKind chosen = model->ddp.kind;
     print_row(ddp_kind_name(chosen), predict_step(model, ranks, cfg->accum, alone));
     printf("Predicted, not measured: %d ranks with each strategy\n", ranks);
-    for (int kind = DDP_NAIVE; kind <= DDP_ZERO1; kind++) {
+    for (int kind = DDP_NAIVE; kind < DDP_COUNT; kind++) {
         model->ddp.kind = (DdpKind)kind;
         Prediction p = predict_step(model, ranks, cfg->accum, alone);
         print_row(ddp_kind_name((DdpKind)kind), p);

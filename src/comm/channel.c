@@ -68,6 +68,7 @@ static const ChannelTable host_table = {.close = host_close,
                                         .wait = host_wait,
                                         .note_stalled = host_note_stalled,
                                         .take_times = host_take_times,
+                                        .groups = true,
                                         .alloc = host_alloc,
                                         .release = free};
 
@@ -127,14 +128,17 @@ static void run(Channel *channel, WorkKind kind, const void *in, void *out, int6
     static const char *const names[] = {[WORK_ALL_REDUCE] = "all-reduce",
                                         [WORK_REDUCE_SCATTER] = "reduce-scatter",
                                         [WORK_ALL_GATHER] = "all-gather"};
-    int parts = kind == WORK_ALL_REDUCE ? 1 : channel->comm->ranks; /* of the payload */
+    RankGroup all = {0, 1, channel->comm->ranks};
+    RankGroup among = channel->among.count > 0 ? channel->among : all;
+    int parts = kind == WORK_ALL_REDUCE ? 1 : among.count; /* of the payload */
     Work work = {.kind = kind,
                  .name = names[kind],
                  .in = in,
                  .out = out,
                  .count = count,
                  .size = dtype_size(dtype),
-                 .dtype = dtype};
+                 .dtype = dtype,
+                 .among = among};
     PACER_ASSERT(count >= 0, "%s of %lld elements", work.name, (long long)count);
     channel->times.calls++;
     work.bytes = (double)parts * (double)count * (double)work.size;
@@ -144,6 +148,18 @@ static void run(Channel *channel, WorkKind kind, const void *in, void *out, int6
         work.span = channel_new_span(channel, span);
         channel->table->run(channel, &work);
     }
+}
+
+void channel_among(Channel *channel, RankGroup group)
+{
+    bool all = group.count == channel->comm->ranks;
+    PACER_ASSERT(all || channel->table->groups, "this channel is among all ranks");
+    channel->among = all ? (RankGroup){0} : group;
+}
+
+bool channel_has_groups(const Channel *channel)
+{
+    return channel->table->groups;
 }
 
 void channel_all_reduce(Channel *channel, void *data, int64_t count, DType dtype)

@@ -23,6 +23,7 @@ typedef struct {
     size_t size;   /* bytes of one */
     DType dtype;   /* of sums */
     int root;
+    RankGroup among;   /* that take part */
     double bytes;      /* payload of a channel's collective */
     ChannelSpan *span; /* of a channel's collective: where its times go; NULL: nowhere */
     bool is_control;   /* somebody waits for it and takes an error; else an error ends the job */
@@ -36,6 +37,7 @@ typedef struct {
     void (*wait)(Channel *channel, int64_t ticket); /* for one that was not waited for */
     void (*note_stalled)(Channel *channel, int64_t *ns);
     bool (*take_times)(Channel *channel, ChannelTimes *times);
+    bool groups;                  /* can be among some of the ranks */
     void *(*alloc)(size_t bytes); /* of spans, where times are written by whoever does the work */
     void (*release)(void *block);
 } ChannelTable;
@@ -47,6 +49,7 @@ struct Channel {
     int64_t queued;     /* number of the collective queued last; 0: none, or one rank */
     int64_t waited;     /* of the last one that was waited for */
     int tag;
+    RankGroup among;    /* count 0: all */
     ChannelSpan *spans; /* (span_room); NULL: not traced */
     int64_t span_count, span_room;
     bool traced, anew; /* spans are kept; the next one is the first */

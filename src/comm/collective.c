@@ -47,9 +47,11 @@ struct Engine {
     char *scratch[UNDER_WAY]; /* (ranks, PIECE_BYTES) */
     const void **parts;       /* (ranks) */
     const Work *work;
-    double moved;  /* clock when something last arrived */
-    double looked; /* clock */
-    double death;  /* clock when a dead rank was seen; 0: none was */
+    RankGroup among; /* whom it is among, */
+    int me, ranks;   /* this rank's number there, and how many they are */
+    double moved;    /* clock when something last arrived */
+    double looked;   /* clock */
+    double death;    /* clock when a dead rank was seen; 0: none was */
 };
 
 /* How the data of one collective lies: part k of rank k, each cut in pieces. */
@@ -185,6 +187,7 @@ static int start(Engine *e, Flight *flight, bool is_send, void *bytes, size_t si
         return 0;
     }
     MpiRequest *request = &flight->requests[flight->count++];
+    peer = e->among.first + peer * e->among.step;
     int code = is_send ? e->module->send(request, bytes, size, peer, flight->tag)
                        : e->module->receive(request, bytes, size, peer, flight->tag);
     return code != 0 ? mpi_failed(e, code) : 0;
@@ -194,7 +197,7 @@ static int start(Engine *e, Flight *flight, bool is_send, void *bytes, size_t si
  * come into scratch; gathered, mine goes to everybody, and theirs come to their places. */
 static int start_piece(Engine *e, Flight *flights, const Layout *l, const void *data, int64_t p)
 {
-    int slot = (int)(p % UNDER_WAY), me = e->comm->rank, ranks = e->comm->ranks, code = 0;
+    int slot = (int)(p % UNDER_WAY), me = e->me, ranks = e->ranks, code = 0;
     Flight *flight = &flights[slot];
     bool scatters = flight->tag == TAG_SCATTER;
     size_t mine = (size_t)length_of(l, me, p) * l->size;
@@ -226,13 +229,13 @@ static int finish_gathers(Engine *e)
 static void sum_piece(Engine *e, const Layout *l, const void *in, char *mine, int64_t p,
                       DType dtype)
 {
-    int slot = (int)(p % UNDER_WAY), me = e->comm->rank;
-    for (int k = 0; k < e->comm->ranks; k++) {
+    int slot = (int)(p % UNDER_WAY), me = e->me;
+    for (int k = 0; k < e->ranks; k++) {
         e->parts[k] =
             k == me ? address_of(l, in, me, p) : e->scratch[slot] + (size_t)k * PIECE_BYTES;
     }
-    sum_parts(mine + (size_t)(p * l->piece) * l->size, e->parts, e->comm->ranks,
-              length_of(l, me, p), dtype);
+    sum_parts(mine + (size_t)(p * l->piece) * l->size, e->parts, e->ranks, length_of(l, me, p),
+              dtype);
 }
 
 static int run_reduce(Engine *e, const Layout *l, const void *in, char *mine, void *gathered)
@@ -262,7 +265,7 @@ static int run_reduce(Engine *e, const Layout *l, const void *in, char *mine, vo
 
 static int run_gather(Engine *e, const Layout *l, const void *in, void *out)
 {
-    char *mine = address_of(l, out, e->comm->rank, 0);
+    char *mine = address_of(l, out, e->me, 0);
     if (mine != in && l->part > 0) {
         memmove(mine, in, (size_t)l->part * l->size);
     }
@@ -282,19 +285,19 @@ static int run_gather(Engine *e, const Layout *l, const void *in, void *out)
 static int run_small_reduce(Engine *e, const Work *work, const Layout *l)
 {
     char *all = e->scratch[0];
-    for (int k = 0; k < e->comm->ranks; k++) {
+    for (int k = 0; k < e->ranks; k++) {
         e->parts[k] = address_of(l, all, k, 0);
     }
     int code = run_gather(e, l, work->out, all);
     if (code == 0) {
-        sum_parts(work->out, e->parts, e->comm->ranks, work->count, work->dtype);
+        sum_parts(work->out, e->parts, e->ranks, work->count, work->dtype);
     }
     return code;
 }
 
 static int run_all_reduce(Engine *e, const Work *work, Layout l)
 {
-    int64_t ranks = e->comm->ranks, line = (int64_t)(64 / l.size);
+    int64_t ranks = e->ranks, line = (int64_t)(64 / l.size);
     if ((size_t)work->count * l.size <= SMALL_BYTES) {
         l.part = work->count;
         l.total = work->count * ranks;
@@ -302,7 +305,7 @@ static int run_all_reduce(Engine *e, const Work *work, Layout l)
     }
     l.part = ((work->count + ranks - 1) / ranks + line - 1) / line * line;
     l.total = work->count;
-    return run_reduce(e, &l, work->out, address_of(&l, work->out, e->comm->rank, 0), work->out);
+    return run_reduce(e, &l, work->out, address_of(&l, work->out, e->me, 0), work->out);
 }
 
 static int run_broadcast(Engine *e, const Work *work)
@@ -324,17 +327,20 @@ static int run_broadcast(Engine *e, const Work *work)
 /* A word from every rank. */
 static int run_barrier(Engine *e)
 {
-    Layout l = {.part = 1, .total = e->comm->ranks, .piece = 1, .size = 1};
+    Layout l = {.part = 1, .total = e->ranks, .piece = 1, .size = 1};
     char *all = e->scratch[0];
-    all[e->comm->rank] = 1;
-    return run_gather(e, &l, all + e->comm->rank, all);
+    all[e->me] = 1;
+    return run_gather(e, &l, all + e->me, all);
 }
 
 int engine_run(Engine *e, const Work *work)
 {
     size_t size = work->size;
+    e->among = work->among.count > 0 ? work->among : (RankGroup){0, 1, e->comm->ranks};
+    e->ranks = e->among.count;
+    e->me = (e->comm->rank - e->among.first) / e->among.step;
     Layout l = {.part = work->count,
-                .total = work->count * e->comm->ranks,
+                .total = work->count * e->ranks,
                 .piece = (int64_t)(PIECE_BYTES / size),
                 .size = size};
     e->work = work;

@@ -76,6 +76,11 @@ int comm_gather(Comm *comm, const void *mine, size_t bytes, void *all);
 /* Ends every rank of the job with this exit status after the caller has said why. */
 void comm_abort(Comm *comm, int status) __attribute__((noreturn));
 
+/* Ranks first, first + step, ...: so many. */
+typedef struct {
+    int first, step, count;
+} RankGroup;
+
 /* Tensors of the backend's memory. */
 int channel_open(Comm *comm, Backend *backend, Channel **out);
 void channel_close(Channel *channel);
@@ -88,6 +93,12 @@ void channel_reduce_scatter(Channel *channel, const void *in, void *out, int64_t
 /* out (ranks, count): the parts `in` (count) of all ranks in order. in may be its own part of
  * out. */
 void channel_all_gather(Channel *channel, const void *in, void *out, int64_t count, DType dtype);
+
+/* Collectives that are queued from now on are among these ranks, this one included; their `ranks`
+ * above is the group's. All ranks queue at the same time, each for its group of as many. At first
+ * among all; channels of devices know no other group. */
+void channel_among(Channel *channel, RankGroup group);
+bool channel_has_groups(const Channel *channel);
 
 /* What is computed from now on sees the results of everything queued. On the host this waits; on
  * a device the stream does, and what is queued inside a recorded body (Backend.replay) is waited

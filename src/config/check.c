@@ -216,6 +216,34 @@ static int check_noise(const Config *cfg)
                         same);
 }
 
+/* Ranks are in groups of this many. */
+static int check_shards(const Config *cfg)
+{
+    const Option *option = config_find("shard-group");
+    Source source = option_source(cfg, option);
+    int64_t group = cfg->shard_group;
+    if (group == 0) {
+        return 0;
+    }
+    if (cfg->ddp < DDP_ZERO1) {
+        return source_error(source, option->name,
+                            ": --ddp %s keeps nothing in parts; give zero1, "
+                            "zero2 or zero3",
+                            config_find("ddp")->choices[cfg->ddp]);
+    }
+    if (group == 1) {
+        return source_error(source, option->name,
+                            " 1: one rank has no part; give 2 or more, or --ddp overlap");
+    }
+    if (cfg->ranks % group != 0) {
+        return source_error(source, option->name,
+                            " %" PRId64 ": does not divide ranks %" PRId64
+                            "; give a number that does, or 0 for all ranks",
+                            group, cfg->ranks);
+    }
+    return 0;
+}
+
 /* A branch is as long as can be said before. */
 static int check_branch(const Config *cfg)
 {
@@ -268,6 +296,7 @@ int config_check(Config *cfg)
     code = code != 0 ? code : check_length(cfg);
     code = code != 0 ? code : check_batch(cfg);
     code = code != 0 ? code : check_noise(cfg);
+    code = code != 0 ? code : check_shards(cfg);
     return code != 0 ? code : check_branch(cfg);
 }
 

@@ -166,6 +166,7 @@ typedef struct Config {
     /* ranks */
     int64_t ranks;
     int ddp;             /* DdpKind */
+    int64_t shard_group; /* ranks that share one set of parts; 0: all */
     int64_t bucket_mb;   /* of gradients that are sent at a time */
     int comm_dtype;      /* CONFIG_COMM_DTYPE_* */
     bool oversubscribe;  /* ranks may share a GPU */

@@ -271,9 +271,14 @@ static const Option options[] = {
                       "by mpirun or srun"})},
     {"ddp", CHOICE(ddp, "overlap", ddps), GROUP, TOGETHER, RECORDED, ROUNDING,
      "how ranks share gradients: one all-reduce per parameter, one for all, buckets behind the "
-     "backward pass, or zero1: each rank keeps a part of the optimizer's state"},
+     "backward pass; or what each rank keeps a part of only: zero1 the optimizer's state, zero2 "
+     "gradients too, zero3 weights too"},
+    {"shard-group", INT(shard_group, "0", 0, 65536), GROUP, TOGETHER, RECORDED, ROUNDING,
+     "with zero1, zero2 and zero3: parts are those of so many ranks that follow each other, as of "
+     "a node, and the groups keep the same; divides --ranks. 0: all ranks are one group"},
     {"bucket-mb", INT(bucket_mb, "25", 0, 1e6), GROUP, TOGETHER, FREE, 0,
-     "megabytes of gradients, at least, that overlap and zero1 send at a time"},
+     "megabytes of gradients, at least, that overlap, zero1, zero2 and zero3 send at a time; the "
+     "last two keep room for two such buckets"},
     {"comm-dtype", CHOICE(comm_dtype, "f32", comm_dtypes), GROUP, TOGETHER, RECORDED, ROUNDING,
      "type of gradients on their way between ranks"},
     {"oversubscribe", BOOL(oversubscribe, "off"), GROUP, TOGETHER | BIT(EVAL), FREE, 0,

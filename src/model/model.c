@@ -86,80 +86,6 @@ void model_free(Model *model)
     *model = (Model){0};
 }
 
-static void bind_weight(const ParamTable *table, Weight *w, ParamParts values, ParamParts grads)
-{
-    if (w->rows > 0) {
-        bool graded = tensor_given(grads.decayed);
-        w->value = params_view(table, values, w->first, w->rows);
-        w->grad = graded ? params_view(table, grads, w->first, w->rows) : TENSOR_NONE;
-    }
-}
-
-static void bind_linear(const ParamTable *table, Linear *l, ParamParts values, ParamParts grads)
-{
-    bind_weight(table, &l->weight, values, grads);
-    bind_weight(table, &l->bias, values, grads);
-}
-
-static void bind_all(Model *model, ParamParts values, ParamParts grads)
-{
-    const ParamTable *table = &model->params;
-    bind_linear(table, &model->embed, values, grads);
-    bind_linear(table, &model->positions, values, grads);
-    for (int64_t i = 0; i < model->spec.layers; i++) {
-        Layer *l = &model->layers[i];
-        bind_linear(table, &l->norm1, values, grads);
-        bind_linear(table, &l->norm2, values, grads);
-        bind_linear(table, &l->post1, values, grads);
-        bind_linear(table, &l->post2, values, grads);
-        bind_linear(table, &l->up, values, grads);
-        bind_linear(table, &l->down, values, grads);
-        for (int k = 0; k < MIXER_LINEARS; k++) {
-            bind_linear(table, &l->mixing[k], values, grads);
-        }
-        for (int k = 0; k < MIXER_INNER; k++) {
-            bind_weight(table, &l->inner[k], values, grads);
-        }
-    }
-    bind_linear(table, &model->final_norm, values, grads);
-    if (model->spec.tied) {
-        model->head.weight = model->embed.weight;
-    } else {
-        bind_linear(table, &model->head, values, grads);
-    }
-}
-
-void model_bind(Model *model, Tensor values, Tensor grads, Tensor rope)
-{
-    const ParamTable *table = &model->params;
-    int64_t others = table->flat - table->decayed, held = values.dim[0] - others;
-    PACER_ASSERT(values.dtype == model->act &&
-                     (held == table->decayed || held == model_quant_only(model)),
-                 "%lld values for %lld", (long long)values.dim[0], (long long)table->flat);
-    ParamParts none = {0};
-    ParamParts parts = {tensor_rows(values, 0, held), tensor_rows(values, held, others)};
-    bind_all(model, parts, tensor_given(grads) ? params_parts(table, grads) : none);
-    model->rope = rope;
-}
-
-bool model_splits(const Model *model)
-{
-    return model->act == DT_F32 && model->spec.mixer != MIXER_TTT && !model->params.decay_all;
-}
-
-void model_bind_split(Model *model, Tensor matrices, Tensor others, Tensor rope)
-{
-    const ParamTable *table = &model->params;
-    PACER_ASSERT(model_splits(model), "a model like %s is not split", model->spec.name);
-    PACER_ASSERT(matrices.dtype == DT_BF16 && matrices.dim[0] == table->decayed &&
-                     others.dtype == model->act && others.dim[0] == table->flat - table->decayed,
-                 "%lld and %lld values for %lld, %lld of them in matrices",
-                 (long long)matrices.dim[0], (long long)others.dim[0], (long long)table->flat,
-                 (long long)table->decayed);
-    bind_all(model, (ParamParts){matrices, others}, (ParamParts){0});
-    model->rope = rope;
-}
-
 /* (N,2), of a norm. */
 static Tensor stats_room(Ctx *c, const Model *model, int64_t rows)
 {
@@ -505,6 +431,9 @@ void model_backward(Ctx *c, Model *model, Mode mode)
                      MODE_SET, norm->weight.grad, norm->bias.grad, mode);
     for (int l = (int)s->layers - 1; l >= 0; l--) {
         c->layer = l;
+        if (c->need != NULL && !c->dry) {
+            need_layer(c, model, params_first(&model->params, l), l);
+        }
         block_backward(c, model, l, dres, mode);
         ready_from(c, model, l);
     }

@@ -96,6 +96,12 @@ void model_free(Model *model);
  * tells of. grads may be none for a model that only evaluates. */
 void model_bind(Model *model, Tensor flat_values, Tensor flat_grads, Tensor rope);
 
+/* The same where they are not in one buffer: values and grads tell where those of a row of the
+ * table, and of what is joined to it, lie. */
+typedef ParamParts (*ModelPlaces)(const void *user, int row);
+void model_bind_places(Model *model, ModelPlaces values, ModelPlaces grads, const void *user,
+                       Tensor rope);
+
 /* Matrices and embeddings in bf16 under a model that computes in f32 and only evaluates, on a
  * backend with bf16_weights (ref, cpu): half the bytes to read for each token. Norms and biases
  * stay f32. The first params.decayed elements of the flat buffer, each rounded (op_cast, or

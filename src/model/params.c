@@ -90,7 +90,7 @@ Tensor params_view(const ParamTable *table, ParamParts parts, int first, int joi
     for (int i = 1; i < row->rank; i++) {
         view.dim[i] = row->dim[i];
     }
-    int64_t at = row->offset - (row->decay ? 0 : table->decayed);
+    int64_t at = row->offset - (row->decay ? parts.first : table->decayed);
     if (buffer.data != NULL && at < buffer.dim[0]) {
         view.data = (char *)buffer.data + (size_t)at * dtype_size(buffer.dtype);
     }
@@ -113,6 +113,15 @@ void params_init_values(const ParamTable *table, int row, uint64_t seed, int64_t
                                                 : (param->init == INIT_ONE ? (float)param->std : 0);
         }
     }
+}
+
+int params_first(const ParamTable *table, int layer)
+{
+    int row = 0;
+    while (row < table->count && table->rows[row].layer != layer) {
+        row++;
+    }
+    return row;
 }
 
 int params_first_decayed(const ParamTable *table, int layer)

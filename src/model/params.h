@@ -46,10 +46,11 @@ int params_add(ParamTable *table, ParamPlace place, const char *name, int layer,
 void params_place(ParamTable *table);
 
 /* Where the values of a table's rows lie: the two halves of one flat buffer, or two buffers that
- * may differ in type. */
+ * may differ in type, of which the first may have some of the rows that decay only. */
 typedef struct {
-    Tensor decayed; /* (decayed): the rows that decay */
+    Tensor decayed; /* (decayed): the rows that decay; from element `first` of them on */
     Tensor others;  /* (flat - decayed) */
+    int64_t first;
 } ParamParts;
 
 /* The halves of a flat buffer. */
@@ -64,6 +65,7 @@ Tensor params_view(const ParamTable *table, ParamParts parts, int first, int joi
 void params_init_values(const ParamTable *table, int row, uint64_t seed, int64_t first, int64_t n,
                         float *out);
 
+int params_first(const ParamTable *table, int layer); /* row of a layer */
 /* The first row of a layer that decays. */
 int params_first_decayed(const ParamTable *table, int layer);
 

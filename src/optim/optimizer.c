@@ -251,13 +251,14 @@ static void call(Ctx *c, const Optimizer *o, const OptimizerRange *range,
     body(c, o, class->hyper, args);
 }
 
-/* What other ranks shape is 0 here, so that the sum over ranks is what they made. */
-static void shape_matrices(Ctx *c, const Optimizer *o)
+/* Matrices [from, to) in `whole`, which begins at flat offset `at`. What other ranks shape is 0
+ * here, so that the sum over ranks is what they made. */
+static void shape_matrices(Ctx *c, const Optimizer *o, int from, int to, Tensor whole, int64_t at)
 {
-    for (int i = 0; i < o->matrix_count; i++) {
+    for (int i = from; i < to; i++) {
         const OptimizerMatrix *matrix = &o->matrices[i];
         const UpdateClass *class = &o->classes[matrix->class];
-        Tensor flat = part(o->grad, matrix->offset, matrix->rows * matrix->columns);
+        Tensor flat = part(whole, matrix->offset - at, matrix->rows * matrix->columns);
         if (matrix->rank == o->rank) {
             class->rule->shape(c, o, class->hyper,
                                tensor_2d(flat.data, flat.dtype, matrix->rows, matrix->columns));
@@ -273,17 +274,23 @@ void optimizer_step(Ctx *c, Optimizer *o)
         const UpdateRule *rule = o->classes[o->ranges[i].class].rule;
         call(c, o, &o->ranges[i], rule->shape != NULL ? rule->begin : rule->update);
     }
-    if (o->matrix_count == 0) {
-        return;
+    for (int i = 0, next; i < o->matrix_count; i = next) {
+        const OptimizerMatrix *first = &o->matrices[i], *last = first;
+        for (next = i + 1; next < o->matrix_count && first->unit == o->matrices[next].unit;
+             next++) {
+            last = &o->matrices[next];
+        }
+        int64_t end = last->offset + last->rows * last->columns, at = 0;
+        Tensor whole = o->grad;
+        if (o->gather != NULL) {
+            whole = o->gather(o->user, first->offset, end, &at);
+        }
+        shape_matrices(c, o, i, next, whole, at);
+        if (o->scatter != NULL) {
+            o->scatter(o->user, first->offset, end);
+        }
     }
-    if (o->gather != NULL) {
-        o->gather(o->user);
-    }
-    shape_matrices(c, o);
-    if (o->scatter != NULL) {
-        o->scatter(o->user);
-    }
-    for (int i = 0; i < o->range_count; i++) {
+    for (int i = 0; o->matrix_count > 0 && i < o->range_count; i++) {
         const UpdateRule *rule = o->classes[o->ranges[i].class].rule;
         if (rule->shape != NULL) {
             call(c, o, &o->ranges[i], rule->update);

@@ -77,10 +77,11 @@ typedef struct {
 
 /* A matrix that a rule shapes as a whole. */
 typedef struct {
-    int64_t offset; /* in grad */
+    int64_t offset; /* in the flat buffer */
     int64_t rows, columns;
     int class;
     int rank; /* that does it */
+    int unit; /* those of one are gathered together, and follow each other */
 } OptimizerMatrix;
 
 /* A stretch of the first state's buffer that later states' buffers leave out. */
@@ -100,13 +101,14 @@ struct Optimizer {
     OptimizerMatrix *matrices;
     int matrix_count;
     int rank; /* this process's */
-    /* Where ranks have parts of grad: gather makes it whole, between begin and shape; scatter makes
-     * this rank's part the sum over ranks. NULL: it is whole. */
-    void (*gather)(void *user);
-    void (*scatter)(void *user);
+    /* Where ranks have parts of grad: gather makes elements [first, end) of the flat buffer, the
+     * matrices of a unit, whole, between begin and shape, and returns where that is, from flat
+     * offset *at on; scatter makes this rank's part the sum over ranks. NULL: grad is whole. */
+    Tensor (*gather)(void *user, int64_t first, int64_t end, int64_t *at);
+    void (*scatter)(void *user, int64_t first, int64_t end);
     void *user;
-    Tensor param, low, grad; /* (flat); low is none when the model runs in the type of param, and
-                              * may lack ranges */
+    Tensor param, low, grad; /* (flat), or what ranges have of it; low is none when the model runs
+                              * in the type of param, and may lack ranges */
     Tensor state[OPTIMIZER_STATES];
     Tensor hyper;                                     /* (hyper_rows x HYPER_COUNT) f32, flat */
     Tensor norm_sq;                                   /* (1) acc */

@@ -120,10 +120,10 @@ static const char *reason_against(const ExperimentRun *run, const PeerTools *too
 
 /* Options that tell pacer's ways of doing a thing apart and have no counterpart there. */
 static const char *const without_meaning[] = {
-    "ddp",          "comm-dtype",    "bucket-mb",   "graph",      "ttt-keep",
-    "memory-limit", "ttt",           "mini-batch",  "ttt-lr",     "resume",
-    "comm-timeout", "oversubscribe", "save-every",  "keep",       "verify-every",
-    "tensorboard",  "save-minutes",  "noise-scale", "batch-ramp", "ramp-lr"};
+    "ddp",        "comm-dtype", "bucket-mb",    "graph",       "ttt-keep",     "memory-limit",
+    "ttt",        "mini-batch", "ttt-lr",       "resume",      "comm-timeout", "oversubscribe",
+    "save-every", "keep",       "verify-every", "tensorboard", "save-minutes", "noise-scale",
+    "batch-ramp", "ramp-lr",    "shard-group"};
 
 /* Attention that keeps the probabilities, or the library's one call for what does not. */
 static void map_attention(ExperimentRun *run)

@@ -26,7 +26,8 @@ struct Ctx {
     void (*ready)(void *user, int64_t from);
     void *ready_user;
     /* Told by a forward pass, once for each parameter: these elements of the flat buffer of
-     * weights are read from now on. NULL: nobody wants to know. */
+     * weights are read from now on; and by a backward pass, again of each layer's. NULL: nobody
+     * wants to know. */
     void (*need)(void *user, int64_t offset, int64_t count);
     void *need_user;
     AttentionKind attention;

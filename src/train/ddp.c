@@ -1,11 +1,6 @@
 #include "train/ddp.h"
 
 #include "base/assert.h"
-#include "base/mem.h"
-
-#include <stdlib.h>
-
-#define LINE 64 /* elements: parts of ranks begin at multiples of it, as parameters do */
 
 const char *ddp_kind_name(DdpKind kind)
 {
@@ -13,114 +8,96 @@ const char *ddp_kind_name(DdpKind kind)
     return names[kind];
 }
 
-static void add_bucket(Ddp *ddp, int64_t first, int64_t last)
-{
-    if (first >= last) {
-        return;
-    }
-    if ((ddp->count & (ddp->count - 1)) == 0) { /* room for a power of two, which is used up */
-        size_t room = ddp->count > 0 ? 2 * (size_t)ddp->count : 1;
-        ddp->buckets = mem_realloc(ddp->buckets, room, sizeof *ddp->buckets);
-    }
-    Bucket *bucket = &ddp->buckets[ddp->count++];
-    *bucket = (Bucket){.first = first, .count = last - first};
-    if (ddp_is_sharded(ddp)) {
-        int ranks = ddp->setup.ranks;
-        bucket->part = bucket->count / (ranks * LINE) * LINE;
-        bucket->own = ddp->owned;
-        ddp->owned += bucket->count - (ranks - 1) * bucket->part;
-    }
-}
-
-/* The decaying row before this one; -1: none. */
-static int decayed_before(const ParamTable *table, int row)
-{
-    do {
-        row--;
-    } while (row >= 0 && !table->rows[row].decay);
-    return row;
-}
-
-/* Head, layers from the last to the first, embeddings: a bucket is closed at the first boundary
- * between them that makes it large enough. Norms and biases, which lie behind all of these, are
- * complete at the very end. */
-static void cut_by_layers(Ddp *ddp, const ParamTable *table)
-{
-    int64_t least = ddp->setup.bucket_bytes / (int64_t)sizeof(float), end = table->decayed;
-    for (int row = decayed_before(table, table->count); row > 0;) {
-        int before = decayed_before(table, row);
-        int64_t begin = table->rows[row].offset;
-        if (before >= 0 && table->rows[before].layer != table->rows[row].layer &&
-            end - begin >= least) {
-            add_bucket(ddp, begin, end);
-            end = begin;
-        }
-        row = before;
-    }
-    add_bucket(ddp, 0, end);
-    add_bucket(ddp, table->decayed, table->flat);
-}
-
-static void cut_by_rows(Ddp *ddp, const ParamTable *table)
-{
-    for (int row = table->count - 1; row >= 0; row--) {
-        const Param *param = &table->rows[row];
-        add_bucket(ddp, param->offset, param->offset + param->count);
-    }
-}
-
-void ddp_init(Ddp *ddp, const DdpSetup *setup, const ParamTable *table)
-{
-    *ddp = (Ddp){.setup = *setup};
-    if (setup->ranks > 1) {
-        switch (setup->kind) {
-        case DDP_NAIVE:
-            cut_by_rows(ddp, table);
-            break;
-        case DDP_FLAT:
-            add_bucket(ddp, 0, table->flat);
-            break;
-        case DDP_OVERLAP:
-        case DDP_ZERO1:
-            cut_by_layers(ddp, table);
-            break;
-        }
-    }
-    if (!ddp_is_sharded(ddp)) {
-        ddp->owned = table->flat;
-    }
-}
-
-void ddp_free(Ddp *ddp)
-{
-    free(ddp->buckets);
-    *ddp = (Ddp){0};
-}
-
 static char *at(Tensor flat, int64_t offset)
 {
     return (char *)flat.data + (size_t)offset * dtype_size(flat.dtype);
 }
 
-/* A bucket of `from` (flat): its sum over ranks, or this rank's part of that. */
-static void sum_bucket(Ddp *ddp, int index, Tensor from)
+/* Where a bucket begins in what the backward pass writes. */
+static int64_t place_of(const Ddp *ddp, const Bucket *bucket)
 {
-    const DdpSetup *s = &ddp->setup;
+    return ddp->roomy > 0 ? ddp->rooms[bucket->room].first : bucket->first;
+}
+
+/* What is queued next is among the ranks that share one set of parts; those with the same part;
+ * all. */
+static void among_shards(Ddp *ddp)
+{
+    int first = ddp->setup.rank - ddp->shard;
+    channel_among(ddp->channel, (RankGroup){first, 1, ddp->shards});
+}
+
+static void among_replicas(Ddp *ddp)
+{
+    int groups = ddp->setup.ranks / ddp->shards;
+    channel_among(ddp->channel, (RankGroup){ddp->shard, ddp->shards, groups});
+}
+
+static void among_all(Ddp *ddp)
+{
+    channel_among(ddp->channel, (RankGroup){0, 1, ddp->setup.ranks});
+}
+
+/* Of a bucket that begins at `place` of `from`: its sum over ranks, or this rank's part of that.
+ * over_groups: the groups have not the same yet. */
+static void sum_bucket(Ddp *ddp, int index, Tensor from, int64_t place, bool over_groups)
+{
     const Bucket *bucket = &ddp->buckets[index];
     channel_tag(ddp->channel, index);
-    int64_t shared = bucket->first; /* from here on every rank gets the sum */
+    int64_t shared = place; /* from here on every rank gets the sum */
     if (ddp_is_sharded(ddp)) {
-        int64_t mine = bucket->first + s->rank * bucket->part;
-        shared += s->ranks * bucket->part;
+        int64_t mine = place + ddp->shard * bucket->part;
+        shared += ddp->shards * bucket->part;
+        among_shards(ddp);
         if (bucket->part > 0) {
-            channel_reduce_scatter(ddp->channel, at(from, bucket->first), at(from, mine),
-                                   bucket->part, from.dtype);
+            channel_reduce_scatter(ddp->channel, at(from, place), at(from, mine), bucket->part,
+                                   from.dtype);
+        }
+        if (bucket->part > 0 && over_groups && ddp->shards < ddp->setup.ranks) {
+            among_replicas(ddp);
+            channel_all_reduce(ddp->channel, at(from, mine), bucket->part, from.dtype);
         }
     }
-    int64_t left = bucket->first + bucket->count - shared;
+    int64_t left = place + bucket->count - shared;
+    if (over_groups) {
+        among_all(ddp);
+    }
     if (left > 0) {
         channel_all_reduce(ddp->channel, at(from, shared), left, from.dtype);
     }
+    among_all(ddp);
+}
+
+/* Elements that have been summed where the backward pass left them, to this rank's own. */
+static void take(Ddp *ddp, int64_t place, int64_t own, int64_t count)
+{
+    if (count == 0) {
+        return;
+    }
+    Tensor to = tensor_rows(ddp->own_grad, own, count), from = tensor_rows(ddp->grad, place, count);
+    Tensor sent = tensor_given(ddp->wire) ? tensor_rows(ddp->wire, place, count) : from;
+    if (ddp->first) {
+        op_cast(ddp->ctx, sent, to);
+        return;
+    }
+    if (tensor_given(ddp->wire)) {
+        op_cast(ddp->ctx, sent, from);
+    }
+    op_add(ddp->ctx, to, from, to);
+}
+
+/* The room may be written again: what was sent from it has arrived and is added up. */
+static void clear_room(Ddp *ddp, DdpRoom *room)
+{
+    if (room->sent < 0) {
+        return;
+    }
+    const Bucket *bucket = &ddp->buckets[room->sent];
+    int64_t shared = ddp->shards * bucket->part;
+    ddp_wait_for(ddp, room->ticket);
+    take(ddp, room->first + ddp->shard * bucket->part, bucket->own, bucket->part);
+    take(ddp, room->first + shared, bucket->own + bucket->part, bucket->count - shared);
+    room->sent = -1;
 }
 
 /* Sends the next bucket; in bf16 from a rounded copy. */
@@ -128,28 +105,41 @@ static void send_next(Ddp *ddp)
 {
     int index = ddp->sent++;
     const Bucket *bucket = &ddp->buckets[index];
-    Tensor from = ddp->grad, own = tensor_rows(from, bucket->first, bucket->count);
+    int64_t place = place_of(ddp, bucket);
+    Tensor from = ddp->grad, own = tensor_rows(from, place, bucket->count);
     if (tensor_given(ddp->own_sq) && ddp->measures) {
         op_sum_squares(ddp->ctx, own, ddp->own_sq, index == 0 ? MODE_SET : MODE_ADD);
     }
     if (tensor_given(ddp->wire)) {
         from = ddp->wire;
-        op_cast(ddp->ctx, own, tensor_rows(from, bucket->first, bucket->count));
+        op_cast(ddp->ctx, own, tensor_rows(from, place, bucket->count));
     }
     if (ddp->channel != NULL) {
-        sum_bucket(ddp, index, from);
+        sum_bucket(ddp, index, from, place, true);
+    }
+    if (ddp->roomy > 0) {
+        DdpRoom *room = &ddp->rooms[bucket->room];
+        PACER_ASSERT(room->sent < 0, "bucket %d is still in the room of bucket %d", room->sent,
+                     index);
+        room->sent = index;
+        room->ticket = ddp->channel != NULL ? channel_ticket(ddp->channel) : 0;
+        if (ddp->sent < ddp->count) { /* the pass writes the next one from here on */
+            clear_room(ddp, &ddp->rooms[ddp->buckets[ddp->sent].room]);
+        }
     }
 }
 
-void ddp_begin(Ddp *ddp, Ctx *c)
+void ddp_begin(Ddp *ddp, Ctx *c, bool first, bool last)
 {
     ddp->ctx = c;
     ddp->sent = 0;
+    ddp->first = first;
+    ddp->last = last;
 }
 
 void ddp_ready(Ddp *ddp, int64_t from)
 {
-    bool early = ddp->setup.kind == DDP_OVERLAP || ddp->setup.kind == DDP_ZERO1;
+    bool early = ddp->setup.kind >= DDP_OVERLAP;
     while (early && ddp->sent < ddp->count && ddp->buckets[ddp->sent].first >= from) {
         send_next(ddp);
     }
@@ -166,11 +156,14 @@ void ddp_end(Ddp *ddp)
             ddp_wait(ddp);
         }
     }
-    if (tensor_given(ddp->own_sq)) {
+    if (tensor_given(ddp->own_sq) && ddp->last) {
         ddp_sum(ddp, ddp->own_sq);
     }
     ddp_wait(ddp);
-    if (tensor_given(ddp->wire)) {
+    for (int i = 0; i < DDP_ROOMS && ddp->roomy > 0; i++) {
+        clear_room(ddp, &ddp->rooms[i]);
+    }
+    if (tensor_given(ddp->wire) && ddp->roomy == 0) {
         op_cast(ddp->ctx, ddp->wire, ddp->grad);
     }
 }
@@ -183,29 +176,63 @@ void ddp_sum(Ddp *ddp, Tensor values)
     }
 }
 
-void ddp_wait(Ddp *ddp)
+void ddp_sum_shards(Ddp *ddp, Tensor values)
 {
     if (ddp->channel != NULL) {
-        channel_wait(ddp->channel);
+        among_shards(ddp);
+        ddp_sum(ddp, values);
+        among_all(ddp);
     }
 }
 
-/* A bucket is sent in two calls; it is gathered in one and waited for, or naive and waited for; its
- * steps are gathered and sent once more; then the sums of loss, norm and own_sq and the waits for
- * everything. */
-int64_t ddp_spans(const Ddp *ddp)
+void ddp_wait(Ddp *ddp)
 {
-    return 7 * (int64_t)ddp->count + 11;
+    if (ddp->channel != NULL) {
+        ddp_wait_for(ddp, channel_ticket(ddp->channel));
+    }
 }
 
-/* The parts of one bucket of values (flat), from all ranks to all; queued. */
-static void gather_bucket(Ddp *ddp, int index, Tensor values)
+/* A bucket is sent in three calls and waited for; it is gathered, for the forward pass and for the
+ * backward pass, and waited for each time; its steps are gathered and sent once more; then the sums
+ * of loss, norm and own_sq and the waits for everything. */
+int64_t ddp_spans(const Ddp *ddp, int64_t accum)
+{
+    int64_t passes = ddp_cuts_grads(&ddp->setup) ? accum : 1;
+    return (8 * passes + 8) * (int64_t)ddp->count + 11 + passes;
+}
+
+/* The parts of one bucket from all ranks, (part) each, to where it begins; queued. */
+static void gather_bucket(Ddp *ddp, int index, void *mine, void *whole, DType dtype)
+{
+    channel_tag(ddp->channel, index);
+    among_shards(ddp);
+    channel_all_gather(ddp->channel, mine, whole, ddp->buckets[index].part, dtype);
+    among_all(ddp);
+}
+
+/* A bucket of values (flat), of which this rank's part is there. */
+static void gather_in_place(Ddp *ddp, int index, Tensor values)
 {
     const Bucket *bucket = &ddp->buckets[index];
-    int64_t mine = bucket->first + ddp->setup.rank * bucket->part;
-    channel_tag(ddp->channel, index);
-    channel_all_gather(ddp->channel, at(values, mine), at(values, bucket->first), bucket->part,
-                       values.dtype);
+    if (bucket->part > 0) {
+        gather_bucket(ddp, index, at(values, bucket->first + ddp->shard * bucket->part),
+                      at(values, bucket->first), values.dtype);
+    }
+}
+
+/* A bucket of own (owned) into its room of `rooms` (roomy). */
+static void gather_into_room(Ddp *ddp, Ctx *c, int index, Tensor own, Tensor rooms)
+{
+    const Bucket *bucket = &ddp->buckets[index];
+    int64_t place = ddp->rooms[bucket->room].first, shared = ddp->shards * bucket->part;
+    int64_t rest = bucket->count - shared;
+    if (rest > 0) {
+        op_cast(c, tensor_rows(own, bucket->own + bucket->part, rest),
+                tensor_rows(rooms, place + shared, rest));
+    }
+    if (bucket->part > 0 && ddp->channel != NULL) {
+        gather_bucket(ddp, index, at(own, bucket->own), at(rooms, place), own.dtype);
+    }
 }
 
 static bool holds(const Bucket *bucket, int64_t first, int64_t end)
@@ -213,24 +240,48 @@ static bool holds(const Bucket *bucket, int64_t first, int64_t end)
     return first < bucket->first + bucket->count && bucket->first < end;
 }
 
-void ddp_gather_parts(Ddp *ddp, Tensor values, int64_t first, int64_t end)
+Tensor ddp_gather_parts(Ddp *ddp, Ctx *c, int64_t first, int64_t end, int64_t *at)
 {
-    for (int i = 0; ddp->channel != NULL && i < ddp->count; i++) {
-        if (ddp->buckets[i].part > 0 && holds(&ddp->buckets[i], first, end)) {
-            gather_bucket(ddp, i, values);
+    Tensor whole = ddp->grad;
+    *at = 0;
+    if (ddp->roomy > 0) {
+        int index = ddp_bucket_of(ddp, first);
+        const Bucket *bucket = &ddp->buckets[index];
+        gather_into_room(ddp, c, index, ddp->own_grad, ddp->grad);
+        whole = tensor_rows(ddp->grad, place_of(ddp, bucket), bucket->count);
+        *at = bucket->first;
+    }
+    for (int i = 0; ddp->roomy == 0 && ddp->channel != NULL && i < ddp->count; i++) {
+        if (holds(&ddp->buckets[i], first, end)) {
+            gather_in_place(ddp, i, ddp->grad);
         }
     }
     ddp_wait(ddp);
+    return whole;
 }
 
-void ddp_sum_parts(Ddp *ddp, Tensor values, int64_t first, int64_t end)
+void ddp_sum_parts(Ddp *ddp, Ctx *c, int64_t first, int64_t end)
 {
-    for (int i = 0; ddp->channel != NULL && i < ddp->count; i++) {
-        if (holds(&ddp->buckets[i], first, end)) {
-            sum_bucket(ddp, i, values);
+    for (int i = 0; i < ddp->count; i++) {
+        const Bucket *bucket = &ddp->buckets[i];
+        if (ddp->channel != NULL && holds(bucket, first, end)) {
+            sum_bucket(ddp, i, ddp->grad, place_of(ddp, bucket), false);
         }
     }
     ddp_wait(ddp);
+    if (ddp->roomy > 0) {
+        const Bucket *bucket = &ddp->buckets[ddp_bucket_of(ddp, first)];
+        int64_t place = place_of(ddp, bucket), shared = ddp->shards * bucket->part;
+        int64_t from[] = {place + ddp->shard * bucket->part, place + shared};
+        int64_t to[] = {bucket->own, bucket->own + bucket->part};
+        int64_t count[] = {bucket->part, bucket->count - shared};
+        for (int i = 0; i < 2; i++) {
+            if (count[i] > 0) {
+                op_cast(c, tensor_rows(ddp->grad, from[i], count[i]),
+                        tensor_rows(ddp->own_grad, to[i], count[i]));
+            }
+        }
+    }
 }
 
 void ddp_gather(Ddp *ddp, Tensor weights)
@@ -243,7 +294,7 @@ void ddp_gather(Ddp *ddp, Tensor weights)
     for (int i = ddp->count - 1; i >= 0; i--) {
         Bucket *bucket = &ddp->buckets[i];
         if (bucket->part > 0) {
-            gather_bucket(ddp, i, weights);
+            gather_in_place(ddp, i, weights);
             bucket->ticket = channel_ticket(ddp->channel);
         }
     }
@@ -262,61 +313,56 @@ int64_t ddp_awaited(const Ddp *ddp, int64_t offset, int64_t count)
 
 void ddp_wait_for(Ddp *ddp, int64_t ticket)
 {
+    if (ddp->channel == NULL || ticket <= ddp->arrived) {
+        return;
+    }
+    if (ddp->stalls != NULL) {
+        ddp->stalls(ddp->stalls_user, true);
+    }
     channel_wait_for(ddp->channel, ticket);
     ddp->arrived = ticket;
+    if (ddp->stalls != NULL) {
+        ddp->stalls(ddp->stalls_user, false);
+    }
 }
 
-/* Sharded buckets lie from the back to the front, but for the last, which is behind them all. */
-static const Bucket *bucket_of(const Ddp *ddp, int64_t offset)
+void ddp_drop(Ddp *ddp)
 {
-    const Bucket *bucket = &ddp->buckets[ddp->count - 1];
-    if (offset < bucket->first || offset >= bucket->first + bucket->count) {
-        int low = 0, high = ddp->count - 1; /* the first of them that does not lie behind it */
-        while (low < high) {
-            int middle = low + (high - low) / 2;
-            if (ddp->buckets[middle].first > offset) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        bucket = &ddp->buckets[low];
+    for (int i = 0; i < DDP_ROOMS; i++) {
+        ddp->rooms[i].held = -1;
     }
-    PACER_ASSERT(offset >= bucket->first && offset < bucket->first + bucket->count,
-                 "offset %lld is in no bucket", (long long)offset);
-    return bucket;
 }
 
-DdpPiece ddp_piece(const Ddp *ddp, int64_t offset, int64_t end)
+/* Of layers the first ones; of embedding and head, what came last. */
+void ddp_passed(Ddp *ddp)
 {
-    if (!ddp_is_sharded(ddp)) {
-        return (DdpPiece){offset, end - offset, offset, -1};
+    ddp_drop(ddp);
+    for (int i = 0; i < ddp->count && ddp_cuts_weights(&ddp->setup); i++) {
+        DdpRoom *room = &ddp->rooms[ddp->buckets[i].room];
+        room->held = ddp->buckets[i].room == ROOM_OUTSIDE && room->held >= 0 ? room->held : i;
     }
-    const Bucket *bucket = bucket_of(ddp, offset);
-    int64_t into = offset - bucket->first, sharded = bucket->part * ddp->setup.ranks;
-    DdpPiece piece = {.offset = offset, .keeper = -1};
-    int64_t limit = bucket->first + bucket->count;
-    if (into < sharded) {
-        piece.keeper = (int)(into / bucket->part);
-        piece.own = bucket->own + into % bucket->part;
-        limit = bucket->first + (piece.keeper + 1) * bucket->part;
-    } else {
-        piece.own = bucket->own + bucket->part + into - sharded;
-    }
-    piece.count = (end < limit ? end : limit) - offset;
-    return piece;
 }
 
-bool ddp_own_piece(const Ddp *ddp, int64_t offset, int64_t end, DdpPiece *piece)
+static void fetch_bucket(Ddp *ddp, Ctx *c, int index)
 {
-    while (offset < end) {
-        *piece = ddp_piece(ddp, offset, end);
-        int keeper = piece->keeper, rank = ddp->setup.rank;
-        if (keeper < 0 || keeper == rank) {
-            return true;
-        }
-        const Bucket *bucket = bucket_of(ddp, offset);
-        offset = bucket->first + (keeper < rank ? rank : ddp->setup.ranks) * bucket->part;
+    Bucket *bucket = &ddp->buckets[index];
+    DdpRoom *room = &ddp->rooms[bucket->room];
+    if (room->held == index) {
+        return;
     }
-    return false;
+    gather_into_room(ddp, c, index, ddp->own_weights, ddp->weights);
+    bucket->ticket = ddp->channel != NULL ? channel_ticket(ddp->channel) : 0;
+    room->held = index;
+}
+
+/* A backward pass begins with layers, and does not read embeddings. */
+void ddp_fetch(Ddp *ddp, Ctx *c, int64_t offset, bool back)
+{
+    int index = ddp_bucket_of(ddp, offset), next = back ? index + 1 : index - 1;
+    fetch_bucket(ddp, c, index);
+    bool small = ddp->buckets[index].room == ROOM_SMALL;
+    if (!small && next >= 0 && next < ddp->count &&
+        !(back && ddp->buckets[next].room >= ROOM_OUTSIDE)) {
+        fetch_bucket(ddp, c, next);
+    }
 }

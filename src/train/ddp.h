@@ -10,7 +10,19 @@
  *            (reduce-scatter), keeps master weights and moments of that part alone, updates it,
  *            and gets the others' weights back (all-gather) beside the next forward pass, which
  *            waits for a bucket where it needs it. What does not divide by the ranks, less than
- *            a line per bucket, is kept by all.
+ *            a line per rank and bucket, is kept by all.
+ *   zero2    as zero1, and of gradients a rank keeps its part, too: the backward pass leaves those
+ *            of a bucket in a room that other buckets use as well, from which they are summed in
+ *            every micro-step and added to the part.
+ *   zero3    as zero2, and of weights: a bucket's come into a room (all-gather) before a pass
+ *            needs them, the next bucket's meanwhile.
+ *
+ * Rooms, by what comes into them in turn: the layers' buckets into two, by their number; embeddings
+ * and the head, which are buckets of their own then, into one; norms and biases, which every layer
+ * reads, have theirs to themselves. So addresses are fixed, as recorded bodies want them.
+ *
+ * Where ranks are in shard groups, parts are those of a group's ranks, and what one rank keeps its
+ * counterparts in other groups keep as well: a part's sum is the group's, then that over groups.
  *
  * A bucket's gradients may travel in bf16: they are then rounded into a buffer of that type and
  * back. */
@@ -23,29 +35,67 @@ const char *ddp_kind_name(DdpKind kind); /* "naive", ... */
 typedef struct {
     DdpKind kind;
     int rank, ranks;
+    int group; /* ranks that share one set of parts; 0: all */
     int64_t bucket_bytes;
     DType wire; /* of gradients on their way: f32 (or f64 as they are) or bf16 */
 } DdpSetup;
 
+/* What a strategy cuts among ranks, beside the optimizer's state that all of these do. */
+static inline bool ddp_cuts_state(const DdpSetup *setup)
+{
+    return setup->kind >= DDP_ZERO1 && setup->ranks > 1;
+}
+
+static inline bool ddp_cuts_grads(const DdpSetup *setup)
+{
+    return setup->kind >= DDP_ZERO2 && setup->ranks > 1;
+}
+
+static inline bool ddp_cuts_weights(const DdpSetup *setup)
+{
+    return setup->kind >= DDP_ZERO3 && setup->ranks > 1;
+}
+
+enum { ROOM_EVEN, ROOM_ODD, ROOM_OUTSIDE, ROOM_SMALL, DDP_ROOMS };
+
 typedef struct {
     int64_t first, count; /* elements of the flat buffer */
-    int64_t part;         /* zero1: of each rank, from `first` on; the rest belongs to all */
-    int64_t own; /* zero1: where this rank's part, and behind it the rest, begin in its own state */
-    int64_t ticket; /* zero1: of the weights' last way back; 0: they are all here */
+    int64_t part;         /* sharded: of each rank, from `first` on; the rest belongs to all */
+    int64_t own;    /* sharded: where this rank's part, and behind it the rest, begin in its own */
+    int64_t ticket; /* of the weights' last way here; 0: they are */
+    int room;       /* with rooms: which one */
 } Bucket;
+
+/* With rooms: the bucket of which a room has gradients that are under way, or weights; -1: none. */
+typedef struct {
+    int64_t first, size; /* elements of a buffer with all rooms */
+    int sent, held;
+    int64_t ticket; /* of what was sent */
+} DdpRoom;
 
 typedef struct {
     DdpSetup setup;
-    Bucket *buckets; /* in the order in which they are complete */
+    int shard, shards; /* this rank's number among those that have parts, and theirs */
+    Bucket *buckets;   /* in the order in which they are complete */
     int count;
-    int64_t owned;    /* elements of state that this rank keeps; flat unless zero1 */
+    int64_t owned;    /* elements of state that this rank keeps; flat unless sharded */
+    int64_t roomy;    /* elements of all rooms; 0: there are none */
     int sent;         /* buckets of the pass under way */
-    int64_t arrived;  /* ticket of the weights waited for last */
+    bool first, last; /* of the micro-steps of an update */
+    int64_t arrived;  /* ticket waited for last */
+    DdpRoom rooms[DDP_ROOMS];
     Channel *channel; /* NULL: one rank, or planning */
     Ctx *ctx;
-    Tensor grad, wire; /* (flat); wire is none when gradients travel as they are */
-    Tensor own_sq;     /* (1) acc; none: nobody asks. Summed over ranks at the end of an update */
-    bool measures;     /* own_sq is the squared norm of what this rank sends; else it is there */
+    Tensor grad;        /* (flat), or (roomy): what the backward pass writes */
+    Tensor wire;        /* the same in bf16; none when gradients travel as they are */
+    Tensor own_grad;    /* zero2: (owned), the sum of the update so far */
+    Tensor own_weights; /* zero3: (owned) act, as the update leaves them */
+    Tensor weights;     /* zero3: (roomy) act */
+    Tensor own_sq;      /* (1) acc; none: nobody asks. Summed over ranks at the end of an update */
+    bool measures;      /* own_sq is the squared norm of what this rank sends; else it is there */
+    /* Told before and after the computation waits amid a pass; NULL: nobody wants to know. */
+    void (*stalls)(void *user, bool begins);
+    void *stalls_user;
 } Ddp;
 
 /* Cuts the table's buffer into buckets. With one rank there are none. */
@@ -54,49 +104,69 @@ void ddp_free(Ddp *ddp); /* a no-op on a zeroed struct */
 
 static inline bool ddp_is_sharded(const Ddp *ddp)
 {
-    return ddp->setup.kind == DDP_ZERO1 && ddp->setup.ranks > 1;
+    return ddp_cuts_state(&ddp->setup);
 }
 
-/* The last micro-step of an update: begin, before its gradients are; ready, when those of
- * decaying parameters from flat offset `from` on are complete; end, when all are, which leaves
- * nothing under way. */
-void ddp_begin(Ddp *ddp, Ctx *c);
+/* A micro-step whose gradients are sent: the last one of an update, with zero2 each. begin, before
+ * its gradients are; ready, when those of decaying parameters from flat offset `from` on are
+ * complete; end, when all are, which leaves nothing under way. */
+void ddp_begin(Ddp *ddp, Ctx *c, bool first, bool last);
 void ddp_ready(Ddp *ddp, int64_t from);
 void ddp_end(Ddp *ddp);
 
-/* values (n): each the sum over ranks; queued. */
+/* values (n): each the sum over ranks; queued. Of shards: over those of this rank's group. */
 void ddp_sum(Ddp *ddp, Tensor values);
+void ddp_sum_shards(Ddp *ddp, Tensor values);
 void ddp_wait(Ddp *ddp);
 
-/* Of an update, at most: collectives and waits for them. Their tags are the numbers of buckets,
- * or DDP_NO_BUCKET. */
+/* Of an update with so many micro-steps, at most: collectives and waits for them. Their tags are
+ * the numbers of buckets, or DDP_NO_BUCKET. */
 #define DDP_NO_BUCKET (-1)
-int64_t ddp_spans(const Ddp *ddp);
+int64_t ddp_spans(const Ddp *ddp, int64_t accum);
 
-/* zero1, of values (flat) in buckets that hold any of [first, end): the parts of all ranks to all;
- * and the sum over ranks, of which each gets its part. Waited for. */
-void ddp_gather_parts(Ddp *ddp, Tensor values, int64_t first, int64_t end);
-void ddp_sum_parts(Ddp *ddp, Tensor values, int64_t first, int64_t end);
+/* What the optimizer makes of whole matrices lies where the gradient was. Sharded, of the bucket
+ * that holds [first, end), or, where gradients are whole, of all such buckets: the parts of all
+ * ranks to all; and the sum over ranks, of which each gets its part. Waited for. Gather returns
+ * where they are whole; *at: the flat offset that this begins at. */
+Tensor ddp_gather_parts(Ddp *ddp, Ctx *c, int64_t first, int64_t end, int64_t *at);
+void ddp_sum_parts(Ddp *ddp, Ctx *c, int64_t first, int64_t end);
 
-/* zero1: the weights (flat) that this rank has updated, to all; queued, in the order in which a
- * forward pass needs them. Weights that are complete are not changed by it. */
+/* zero1, zero2: the weights (flat) that this rank has updated, to all; queued, in the order in
+ * which a forward pass needs them. Weights that are complete are not changed by it. */
 void ddp_gather(Ddp *ddp, Tensor weights);
 /* What has to be waited for before these weights are read: a ticket of the channel, 0 when
  * nothing has. */
 int64_t ddp_awaited(const Ddp *ddp, int64_t offset, int64_t count);
 void ddp_wait_for(Ddp *ddp, int64_t ticket);
 
+/* zero3: rooms hold no weights, or none that are valid; they hold what a forward and a backward
+ * pass leave there. */
+void ddp_drop(Ddp *ddp);
+void ddp_passed(Ddp *ddp);
+/* zero3: queues the weights of the bucket that holds this element, where its room has others, and
+ * those of the bucket that the pass needs next; back: the pass is a backward one. */
+void ddp_fetch(Ddp *ddp, Ctx *c, int64_t offset, bool back);
+
 /* A stretch of the flat buffer whose state one rank keeps. */
 typedef struct {
     int64_t offset, count; /* of the flat buffer */
     int64_t own;           /* offset in the state of its keeper */
-    int keeper;            /* rank; -1: all */
+    int keeper;            /* rank of the first shard group; -1: all */
 } DdpPiece;
 
 /* The piece that begins at `offset` and ends at `end` or earlier. Unsharded: all of it, kept by
  * all. */
 DdpPiece ddp_piece(const Ddp *ddp, int64_t offset, int64_t end);
 
-/* The first piece from `offset` on, and before `end`, that this rank keeps, alone or with all;
- * false: there is none. */
+/* Whether this rank keeps it, alone or with others. */
+static inline bool ddp_keeps(const Ddp *ddp, DdpPiece piece)
+{
+    return piece.keeper < 0 || piece.keeper == ddp->shard;
+}
+
+/* The first piece from `offset` on, and before `end`, that this rank keeps; false: there is
+ * none. */
 bool ddp_own_piece(const Ddp *ddp, int64_t offset, int64_t end, DdpPiece *piece);
+
+/* The bucket that holds an element of the flat buffer. Sharded only. */
+int ddp_bucket_of(const Ddp *ddp, int64_t offset);

@@ -62,17 +62,24 @@ static int evaluate(Session *s)
         batches = s->run.cfg->eval_batches;
         sequences = batches * setup->batch;
     }
-    int32_t *tokens = mem_alloc((size_t)rows * 3 * sizeof *tokens);
+    int32_t *tokens = mem_zalloc((size_t)rows * 3, sizeof *tokens);
     int32_t *targets = tokens + rows, *starts = targets + rows;
     double sums[2] = {0}; /* means over the rows of batches; tokens that count */
     int code = 0;
     s->last_update_ns = 0; /* something else than updates is done now */
     timers_enter(&s->timers, PHASE_EVAL);
     trainer_settle(&s->trainer); /* also on a rank that has no batch to evaluate */
-    for (int64_t b = s->rank; code == 0 && b < batches; b += s->ranks) {
-        code = fill_validation(s, b, sequences, tokens, targets, starts, &sums[1]);
-        if (code == 0) {
-            sums[0] += trainer_evaluate(&s->trainer, (HostBatch){tokens, targets, NULL, starts});
+    /* Where a pass takes all ranks, one that has no batch, or none any more, takes part in it. */
+    bool together = trainer_takes_all(&s->trainer);
+    for (int64_t b = s->rank; together ? b - s->rank < batches : code == 0 && b < batches;
+         b += s->ranks) {
+        bool own = code == 0 && b < batches;
+        if (own) {
+            code = fill_validation(s, b, sequences, tokens, targets, starts, &sums[1]);
+        }
+        if (code == 0 || together) {
+            double mean = trainer_evaluate(&s->trainer, (HostBatch){tokens, targets, NULL, starts});
+            sums[0] += own ? mean : 0;
         }
     }
     code = session_agree(s, code);

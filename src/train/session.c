@@ -409,6 +409,9 @@ static int open_trainer(Session *s)
     if (code == 0 && s->ranks > 1) {
         code = channel_open(s->comm, s->run.backend, &s->channel);
         if (code == 0) {
+            code = trainer_check_channel(&s->run.setup, s->channel);
+        }
+        if (code == 0) {
             trainer_connect(&s->trainer, s->comm, s->channel);
         }
     }

@@ -295,6 +295,10 @@ static int choose_products(Run *run)
     TrainerSetup *s = &run->setup;
     Backend *backend = run->backend;
     int code = check_fp8(run);
+    if (code == 0 && ddp_cuts_weights(&s->ddp)) {
+        return err_set(ERR_INPUT, "--ddp zero3 gathers weights in the type of activations, not in "
+                                  "codes of --dtype fp8: give --ddp zero2, or --dtype bf16");
+    }
     if (code != 0 || backend->quant_pays == NULL) {
         return code;
     }
@@ -501,6 +505,7 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
     s->ddp = (DdpSetup){.kind = (DdpKind)cfg->ddp,
                         .rank = comm != NULL ? comm_rank(comm) : 0,
                         .ranks = (int)cfg->ranks,
+                        .group = (int)cfg->shard_group,
                         .bucket_bytes = cfg->bucket_mb * 1000000,
                         .wire = cfg->comm_dtype == CONFIG_COMM_DTYPE_BF16 ? DT_BF16 : DT_F32};
     int code = check_model_name(cfg->model);

@@ -18,15 +18,23 @@ Tensor trainer_weights(const Trainer *t)
     return tensor_given(t->optimizer.low) ? t->optimizer.low : t->optimizer.param;
 }
 
-int64_t trainer_low_at(const Trainer *t, int64_t offset)
-{
-    int64_t decayed = t->model.params.decayed;
-    return offset < t->low_end ? offset : offset < decayed ? -1 : offset - decayed + t->low_end;
-}
-
 static bool has_low(const Trainer *t)
 {
     return t->model.act != dtype_accumulate(t->model.act);
+}
+
+bool trainer_keeps_masters(const Trainer *t)
+{
+    return has_low(t) || ddp_cuts_weights(&t->setup.ddp);
+}
+
+int64_t trainer_low_at(const Trainer *t, DdpPiece piece)
+{
+    int64_t offset = piece.offset, decayed = t->model.params.decayed;
+    if (ddp_cuts_weights(&t->setup.ddp)) {
+        return piece.own;
+    }
+    return offset < t->low_end ? offset : offset < decayed ? -1 : offset - decayed + t->low_end;
 }
 
 /* What this rank updates of [first, end), where `range` says what else there is to say. What all
@@ -35,12 +43,13 @@ static void add_pieces(Trainer *t, int64_t first, int64_t end, OptimizerRange ra
 {
     bool sharded = ddp_is_sharded(&t->ddp);
     for (DdpPiece piece; ddp_own_piece(&t->ddp, first, end, &piece); first += piece.count) {
-        first = range.offset = piece.offset;
-        range.low = has_low(t) ? trainer_low_at(t, piece.offset) : -1;
+        first = piece.offset;
+        range.offset = ddp_cuts_grads(&t->ddp.setup) ? piece.own : piece.offset;
+        range.low = has_low(t) ? trainer_low_at(t, piece) : -1;
         range.own = piece.own;
-        range.master = has_low(t) ? piece.own : piece.offset;
+        range.master = trainer_keeps_masters(t) ? piece.own : piece.offset;
         range.count = piece.count;
-        range.counted = !sharded || piece.keeper >= 0 || t->ddp.setup.rank == 0;
+        range.counted = !sharded || piece.keeper >= 0 || t->ddp.shard == 0;
         optimizer_add_range(&t->optimizer, range);
     }
 }
@@ -49,13 +58,15 @@ static void add_pieces(Trainer *t, int64_t first, int64_t end, OptimizerRange ra
 static void add_matrices(Trainer *t, const Param *param, int class)
 {
     int64_t starts[] = {0, param->second, param->third}, columns = param->dim[1];
+    int unit = ddp_cuts_grads(&t->ddp.setup) ? ddp_bucket_of(&t->ddp, param->offset) : 0;
     for (int i = 0; i < 3 && (i == 0 || starts[i] > 0); i++) {
         int64_t end = i < 2 && starts[i + 1] > 0 ? starts[i + 1] : param->dim[0];
         optimizer_add_matrix(&t->optimizer,
                              (OptimizerMatrix){.offset = param->offset + starts[i] * columns,
                                                .rows = end - starts[i],
                                                .columns = columns,
-                                               .class = class});
+                                               .class = class,
+                                               .unit = unit});
     }
 }
 
@@ -85,24 +96,73 @@ static double update_tokens(const TrainerSetup *s)
     return (double)trainer_tokens(s) * (s->ddp.ranks > 1 ? s->ddp.ranks : 1);
 }
 
-static int64_t matrices_end(const Optimizer *o)
-{
-    const OptimizerMatrix *last = &o->matrices[o->matrix_count - 1];
-    return last->offset + last->rows * last->columns;
-}
-
-static void gather_grad(void *trainer)
+static Tensor gather_grad(void *trainer, int64_t first, int64_t end, int64_t *at)
 {
     Trainer *t = trainer;
-    const Optimizer *o = &t->optimizer;
-    ddp_gather_parts(&t->ddp, o->grad, o->matrices[0].offset, matrices_end(o));
+    return ddp_gather_parts(&t->ddp, &t->ctx, first, end, at);
 }
 
-static void scatter_grad(void *trainer)
+static void scatter_grad(void *trainer, int64_t first, int64_t end)
 {
     Trainer *t = trainer;
-    const Optimizer *o = &t->optimizer;
-    ddp_sum_parts(&t->ddp, o->grad, o->matrices[0].offset, matrices_end(o));
+    ddp_sum_parts(&t->ddp, &t->ctx, first, end);
+}
+
+/* The part of a buffer with rooms (roomy) that row's bucket has, and of what does not decay. */
+static ParamParts room_parts(const Trainer *t, Tensor rooms, int row)
+{
+    const ParamTable *table = &t->model.params;
+    const Ddp *ddp = &t->ddp;
+    const Bucket *bucket = &ddp->buckets[ddp_bucket_of(ddp, table->rows[row].offset)];
+    Tensor held = tensor_rows(rooms, ddp->rooms[bucket->room].first, bucket->count);
+    return (ParamParts){held, held, bucket->first};
+}
+
+static ParamParts places_of(const Trainer *t, Tensor rooms, Tensor flat, int row)
+{
+    int64_t others = t->model.params.flat - t->model.params.decayed, held = flat.dim[0] - others;
+    return tensor_given(rooms)
+               ? room_parts(t, rooms, row)
+               : (ParamParts){tensor_rows(flat, 0, held), tensor_rows(flat, held, others), 0};
+}
+
+static ParamParts place_values(const void *trainer, int row)
+{
+    const Trainer *t = trainer;
+    return places_of(t, t->ddp.weights, trainer_weights(t), row);
+}
+
+static ParamParts place_grads(const void *trainer, int row)
+{
+    const Trainer *t = trainer;
+    return places_of(t, t->ddp.roomy > 0 ? t->ddp.grad : TENSOR_NONE, t->optimizer.grad, row);
+}
+
+/* Master weights, those that the model computes with, and rooms for what ranks send each other. */
+static void lay_out_weights(Trainer *t)
+{
+    const DdpSetup *ddp = &t->setup.ddp;
+    Optimizer *o = &t->optimizer;
+    DType act = t->model.act, acc = dtype_accumulate(act);
+    int64_t flat = t->model.params.flat, decayed = t->model.params.decayed;
+    bool cut = ddp_cuts_weights(ddp);
+    o->param = push_state(t, MEM_PARAMS, acc, trainer_keeps_masters(t) ? t->ddp.owned : flat);
+    if (has_low(t)) {
+        o->low = push_state(t, MEM_PARAMS, act, cut ? t->ddp.owned : flat - decayed + t->low_end);
+    }
+    if (cut) {
+        t->ddp.own_weights = trainer_weights(t);
+        t->ddp.weights = push_state(t, MEM_PARAMS, act, t->ddp.roomy);
+    }
+    o->grad = push_state(t, MEM_GRADS, acc, ddp_cuts_grads(ddp) ? t->ddp.owned : flat);
+    t->ddp.grad = o->grad;
+    if (ddp_cuts_grads(ddp)) {
+        t->ddp.own_grad = o->grad;
+        t->ddp.grad = push_state(t, MEM_GRADS, acc, t->ddp.roomy);
+    }
+    if (ddp->ranks > 1 && ddp->wire == DT_BF16) {
+        t->ddp.wire = push_state(t, MEM_GRADS, DT_BF16, t->ddp.grad.dim[0]);
+    }
 }
 
 /* Takes every lasting tensor from t->state in a fixed order and binds the model to them. */
@@ -121,20 +181,12 @@ static void lay_out(Trainer *t)
     add_ranges(t, true);
     add_ranges(t, false);
     bool sharded = ddp_is_sharded(&t->ddp);
-    optimizer_assign(o, sharded ? s->ddp.ranks : 1, s->ddp.rank);
+    optimizer_assign(o, t->ddp.shards, t->ddp.shard);
     o->gather = sharded ? gather_grad : NULL;
     o->scatter = sharded ? scatter_grad : NULL;
     o->user = t;
     o->products = t->backend->other_ops != NULL ? acc : act;
-    o->param = push_state(t, MEM_PARAMS, acc, has_low(t) ? t->ddp.owned : table->flat);
-    if (has_low(t)) {
-        o->low = push_state(t, MEM_PARAMS, act, table->flat - table->decayed + t->low_end);
-    }
-    o->grad = push_state(t, MEM_GRADS, acc, table->flat);
-    if (s->ddp.ranks > 1 && s->ddp.wire == DT_BF16) {
-        t->ddp.wire = push_state(t, MEM_GRADS, DT_BF16, table->flat);
-    }
-    t->ddp.grad = o->grad;
+    lay_out_weights(t);
     for (int i = 0; i < optimizer_states(o->kind); i++) {
         int64_t count = optimizer_state_at(o, i, t->ddp.owned);
         o->state[i] = push_state(t, MEM_OPTIMIZER, acc, count);
@@ -166,7 +218,7 @@ static void lay_out(Trainer *t)
     if (s->ddp.ranks > 1) {
         t->checksum = push_state(t, MEM_CONSTANTS, DT_I32, 2);
     }
-    model_bind(&t->model, trainer_weights(t), o->grad, rope);
+    model_bind_places(&t->model, place_values, place_grads, t, rope);
     if (t->model.quantised) {
         int64_t scales = model_quant_scales(&t->model);
         t->quant.scales =
@@ -258,7 +310,7 @@ void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
     plan->flops_update = ctx_total(&t.ctx).flops;
     trainer_evaluate(&t, (HostBatch){0});
     if (setup->ddp.ranks > 1) {
-        op_checksum(&t.ctx, trainer_weights(&t), t.checksum);
+        trainer_checksum(&t);
     }
     const Arena *arenas[] = {&t.work.state, &t.ctx.saved, &t.ctx.scratch};
     for (int i = 0; i < 3; i++) {
@@ -422,6 +474,18 @@ void trainer_trace(Trainer *t, Trace *trace)
         t->backend->forget(t->backend);
     }
     t->ctx.trace = trace;
+}
+
+int trainer_check_channel(const TrainerSetup *setup, const Channel *channel)
+{
+    const DdpSetup *ddp = &setup->ddp;
+    if (ddp->group == 0 || ddp->group == ddp->ranks || channel_has_groups(channel)) {
+        return 0;
+    }
+    return err_set(ERR_INPUT,
+                   "--shard-group %d: ranks on GPUs send among all only; leave it out, or train on "
+                   "--device cpu",
+                   ddp->group);
 }
 
 void trainer_connect(Trainer *t, Comm *comm, Channel *channel)

@@ -121,7 +121,8 @@ typedef struct {
     double fetched_piece_sq;
     Ddp ddp;
     Comm *comm;     /* NULL: one rank */
-    bool scattered; /* zero1: the last update's weights are not all here */
+    bool scattered; /* zero1, zero2: the last update's weights are not all here */
+    bool back;      /* the pass under way is a backward one */
     TrainHook hook;
     void *hook_user;
     Phase part;    /* of a step, under way; PHASE_COUNT: none */
@@ -187,8 +188,11 @@ int trainer_read_state(Trainer *trainer, int which, int64_t offset, int64_t coun
 DdpPiece trainer_piece(const Trainer *trainer, int which, int64_t offset, int64_t end);
 void trainer_read_own(Trainer *trainer, int which, int64_t own, int64_t count, void *host);
 
-/* Where in optimizer.low an element of the flat buffer is; -1: nowhere. */
-int64_t trainer_low_at(const Trainer *trainer, int64_t offset);
+/* Where in optimizer.low a piece begins on a rank that has it; -1: nowhere. */
+int64_t trainer_low_at(const Trainer *trainer, DdpPiece piece);
+
+/* Whether optimizer.param is of what this rank keeps; else it is (flat) on every rank. */
+bool trainer_keeps_masters(const Trainer *trainer);
 
 /* Scales of products in e4m3, which the next update depends on: all of them as text, to be freed;
  * NULL without such products. ERR_INPUT for text that is not theirs. Those of gradients follow the
@@ -206,12 +210,12 @@ void trainer_rescale(Trainer *trainer);
 /* Puts into name what became too large for e4m3, or no number; false when nothing did. Waits. */
 bool trainer_overflow(Trainer *trainer, char name[MODEL_SCALE_NAME]);
 
-/* The weights that the model computes with: (flat), on every rank. */
+/* The weights that the model computes with: (flat), on every rank; with zero3 (owned). */
 Tensor trainer_weights(const Trainer *trainer);
 
-/* zero1: an update leaves each rank with its own part of the weights, and the next micro-step
- * begins with getting the others'. Whoever else reads weights calls this first, on all ranks;
- * else it does nothing. */
+/* zero1, zero2: an update leaves each rank with its own part of the weights, and the next
+ * micro-step begins with getting the others'. Whoever else reads weights calls this first, on all
+ * ranks; else it does nothing. */
 void trainer_settle(Trainer *trainer);
 
 /* Of the weights: equal on all ranks, all of which call it. Settles. Waits. */
@@ -235,6 +239,9 @@ void trainer_fetch(Trainer *trainer, double *loss, double *grad_norm);
  * are returned. */
 int trainer_step(Trainer *trainer, Prefetch *prefetch, double rate, int64_t step, double *waited);
 
+/* ERR_INPUT when the channel cannot carry what the setup sends. */
+int trainer_check_channel(const TrainerSetup *setup, const Channel *channel);
+
 /* Joins the ranks, which must agree in setup but for ddp.rank. The channel is of the trainer's
  * backend; both stay the caller's. */
 void trainer_connect(Trainer *trainer, Comm *comm, Channel *channel);
@@ -250,6 +257,12 @@ double trainer_stamp_cost(Trainer *trainer);
 /* Updates whose results need not be fetched before the next is started: 1 where that is of use,
  * else 0. */
 int64_t trainer_ahead(const Trainer *trainer);
+
+/* Whether a pass takes all ranks: weights are gathered on the way. */
+static inline bool trainer_takes_all(const Trainer *trainer)
+{
+    return ddp_cuts_weights(&trainer->setup.ddp);
+}
 
 /* Mean loss over all rows of one batch, those that do not count having 0, without touching
  * gradients; weights are settled. */

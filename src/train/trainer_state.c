@@ -1,5 +1,5 @@
 /* Master weights and moments between host memory and where they are kept: on this rank, or, with
- * zero1, on the rank that each piece belongs to. */
+ * zero1 and more, on the rank that each piece belongs to. */
 #include "train/trainer.h"
 
 #include "base/assert.h"
@@ -18,38 +18,37 @@ static Tensor buffer_of(const Trainer *t, int which)
     return which == STATE_PARAMS ? t->optimizer.param : t->optimizer.state[which];
 }
 
-/* Weights in f32 are kept whole by every rank; anything else only by its keeper. */
+/* Weights in f32 may be kept whole by every rank; anything else only by its keeper. */
 DdpPiece trainer_piece(const Trainer *t, int which, int64_t offset, int64_t end)
 {
-    bool whole = which == STATE_PARAMS && !tensor_given(t->optimizer.low);
+    bool whole = which == STATE_PARAMS && !trainer_keeps_masters(t);
     DdpPiece piece =
         whole ? (DdpPiece){offset, end - offset, offset, -1} : ddp_piece(&t->ddp, offset, end);
     piece.own = optimizer_state_at(&t->optimizer, which, piece.own);
     return piece;
 }
 
-static bool is_kept_here(const Trainer *t, DdpPiece piece)
-{
-    return piece.keeper < 0 || piece.keeper == t->ddp.setup.rank;
-}
-
-/* The copy that the model reads, when it is of another type than the master's. */
+/* The copy that the model reads, when it is of another type than the master's: of all weights, or
+ * of this rank's. Calls are of one parameter's elements. */
 static void write_low(Trainer *t, int64_t offset, int64_t count, const float *from)
 {
     Backend *backend = t->backend;
     uint16_t *low = mem_alloc((size_t)PIECE * sizeof *low);
-    for (int64_t at = 0; at < count; at += PIECE) {
-        int64_t n = count - at < PIECE ? count - at : PIECE;
-        for (int64_t i = 0; i < n; i++) {
-            low[i] = bf16_from_f32(from[at + i]);
+    bool cut = ddp_cuts_weights(&t->setup.ddp);
+    for (int64_t at = offset, end = offset + count; at < end;) {
+        int64_t stop = end - at < PIECE ? end : at + PIECE;
+        DdpPiece piece = {at, stop - at, at, -1};
+        piece = cut ? ddp_piece(&t->ddp, at, stop) : piece;
+        int64_t place = trainer_low_at(t, piece);
+        if (ddp_keeps(&t->ddp, piece) && place >= 0) {
+            for (int64_t i = 0; i < piece.count; i++) {
+                low[i] = bf16_from_f32(from[at - offset + i]);
+            }
+            Tensor to = tensor_rows(t->optimizer.low, place, piece.count);
+            backend->upload(backend, to.data, low, tensor_bytes(to));
+            backend->sync(backend);
         }
-        int64_t place = trainer_low_at(t, offset + at); /* calls are of one parameter's elements */
-        if (place < 0) {
-            break;
-        }
-        Tensor to = tensor_rows(t->optimizer.low, place, n);
-        backend->upload(backend, to.data, low, tensor_bytes(to));
-        backend->sync(backend);
+        at += piece.count;
     }
     free(low);
 }
@@ -61,7 +60,7 @@ void trainer_write_state(Trainer *t, int which, int64_t offset, int64_t count, c
     size_t size = dtype_size(flat.dtype);
     for (int64_t at = offset, end = offset + count; at < end;) {
         DdpPiece piece = trainer_piece(t, which, at, end);
-        if (is_kept_here(t, piece)) {
+        if (ddp_keeps(&t->ddp, piece)) {
             Tensor to = tensor_rows(flat, piece.own, piece.count);
             backend->upload(backend, to.data, (const char *)host + (size_t)(at - offset) * size,
                             tensor_bytes(to));
@@ -70,6 +69,9 @@ void trainer_write_state(Trainer *t, int which, int64_t offset, int64_t count, c
     }
     if (which == STATE_PARAMS && tensor_given(t->optimizer.low)) {
         write_low(t, offset, count, host);
+    }
+    if (which == STATE_PARAMS) {
+        ddp_drop(&t->ddp);
     }
     t->codes_behind = t->codes_behind || (which == STATE_PARAMS && t->model.quantised);
     backend->sync(backend);
@@ -90,7 +92,7 @@ int trainer_read_state(Trainer *t, int which, int64_t offset, int64_t count, voi
         DdpPiece piece = trainer_piece(t, which, at, end);
         char *to = (char *)host + (size_t)(at - offset) * size;
         size_t bytes = (size_t)piece.count * size;
-        if (is_kept_here(t, piece)) {
+        if (ddp_keeps(&t->ddp, piece)) {
             trainer_read_own(t, which, piece.own, piece.count, to);
         }
         if (piece.keeper >= 0) {
@@ -264,11 +266,36 @@ bool trainer_overflow(Trainer *t, char name[MODEL_SCALE_NAME])
     return found;
 }
 
+static uint64_t checksum_of(Trainer *t, Tensor values)
+{
+    uint32_t half[2] = {0};
+    op_checksum(&t->ctx, values, t->checksum);
+    if (!t->ctx.dry) {
+        t->backend->download(t->backend, half, t->checksum.data, sizeof half);
+    }
+    return (uint64_t)half[1] << 32 | half[0];
+}
+
+/* Weights that are gathered are looked at as every rank gets them: a bucket after the other, whose
+ * sums, by their number, are added up. */
 uint64_t trainer_checksum(Trainer *t)
 {
+    Ddp *ddp = &t->ddp;
     trainer_settle(t);
-    op_checksum(&t->ctx, trainer_weights(t), t->checksum);
-    uint32_t half[2];
-    t->backend->download(t->backend, half, t->checksum.data, sizeof half);
-    return (uint64_t)half[1] << 32 | half[0];
+    if (!ddp_cuts_weights(&t->setup.ddp)) {
+        return checksum_of(t, trainer_weights(t));
+    }
+    uint64_t sum = 0;
+    ddp_drop(ddp);
+    for (int i = ddp->count - 1; i >= 0; i--) {
+        const Bucket *bucket = &ddp->buckets[i];
+        if (!t->ctx.dry) {
+            ddp_fetch(ddp, &t->ctx, bucket->first, false);
+            ddp_wait_for(ddp, bucket->ticket);
+        }
+        int64_t first = ddp->rooms[bucket->room].first;
+        sum +=
+            checksum_of(t, tensor_rows(ddp->weights, first, bucket->count)) * (2 * (uint64_t)i + 1);
+    }
+    return sum;
 }

@@ -103,17 +103,22 @@ static void on_ready(void *ddp, int64_t from)
     ddp_ready(ddp, from);
 }
 
-/* Weights come back, and are needed here. A device tells by itself how long that took. */
+/* A device tells by itself how long that took. */
+static void on_stall(void *trainer, bool begins)
+{
+    Trainer *t = trainer;
+    bool amid = t->part == PHASE_FORWARD || t->part == PHASE_LOSS || t->part == PHASE_BACKWARD;
+    tell(t, amid && !trainer_is_stamped(t) ? PHASE_COMM_EXPOSED : PHASE_COUNT, begins);
+}
+
+/* Weights come from other ranks, and are needed here. */
 static void on_need(void *trainer, int64_t offset, int64_t count)
 {
     Trainer *t = trainer;
-    int64_t ticket = ddp_awaited(&t->ddp, offset, count);
-    if (ticket > 0) {
-        Phase stall = trainer_is_stamped(t) ? PHASE_COUNT : PHASE_COMM_EXPOSED;
-        tell(t, stall, true);
-        ddp_wait_for(&t->ddp, ticket);
-        tell(t, stall, false);
+    if (ddp_cuts_weights(&t->setup.ddp)) {
+        ddp_fetch(&t->ddp, &t->ctx, offset, t->back);
     }
+    ddp_wait_for(&t->ddp, ddp_awaited(&t->ddp, offset, count));
 }
 
 static void note_stalled(Trainer *t, int stamp)
@@ -142,10 +147,21 @@ static void make_codes(Trainer *t)
 }
 
 /* gather: weights come back from other ranks meanwhile. All of them are needed, and so waited
- * for, by the end. */
+ * for, by the end; but where they are dropped again, until the end of the backward pass. */
 static void forward(Trainer *t, bool gather)
 {
     Ctx *c = &t->ctx;
+    if (ddp_cuts_weights(&t->setup.ddp)) {
+        if (gather) {
+            note_stalled(t, STAMP_STALLED_BEFORE);
+            ddp_drop(&t->ddp);
+        }
+        model_forward(c, &t->model, device_batch(t), t->setup.keep);
+        if (gather) {
+            note_stalled(t, STAMP_STALLED_AFTER);
+        }
+        return;
+    }
     if (gather) {
         note_stalled(t, STAMP_STALLED_BEFORE);
         ddp_gather(&t->ddp, trainer_weights(t));
@@ -170,40 +186,69 @@ static bool has_scattered_weights(const Trainer *t)
     return ddp_is_sharded(&t->ddp) && t->ddp.channel != NULL;
 }
 
-/* mode: the first micro-step of an update sets gradients, later ones add. send: this is the
- * micro-step after which the gradients are complete, and other ranks have theirs. */
-static void compute(Trainer *t, Mode mode, bool send)
+/* What a pass tells the ranks of on its way. */
+static void begin_pass(Trainer *t, bool sends)
+{
+    Ctx *c = &t->ctx;
+    t->back = false;
+    t->ddp.stalls = on_stall;
+    t->ddp.stalls_user = t;
+    c->ready = sends ? on_ready : NULL;
+    c->ready_user = &t->ddp;
+    if (trainer_takes_all(t)) {
+        c->need = on_need;
+        c->need_user = t;
+    }
+}
+
+static void end_pass(Trainer *t)
+{
+    t->ctx.ready = NULL;
+    if (trainer_takes_all(t)) {
+        t->ctx.need = NULL;
+    }
+}
+
+/* mode: the first micro-step of an update sets gradients, later ones add. last: this is the
+ * micro-step after which the gradients are complete, and other ranks have theirs. Where ranks keep
+ * parts of gradients they are sent in every micro-step, and set. */
+static void compute(Trainer *t, Mode mode, bool last)
 {
     Ctx *c = &t->ctx;
     const TrainerSetup *s = &t->setup;
     double scale =
         1.0 / (double)trainer_tokens(s); /* the update makes it one by those that count */
     scale /= has_ranks(t) ? s->ddp.ranks : 1;
-    bool piece = s->noise && mode == MODE_SET;
+    bool piece = s->noise && mode == MODE_SET, cuts = ddp_cuts_grads(&s->ddp), send = last || cuts;
+    Mode grad_mode = cuts ? MODE_SET : mode;
     if (send) {
         t->ddp.own_sq = s->noise ? t->piece_sq : TENSOR_NONE;
         t->ddp.measures = piece; /* bucket by bucket, before other ranks' gradients are in it */
-        ddp_begin(&t->ddp, c);
-        c->ready = on_ready;
-        c->ready_user = &t->ddp;
+        ddp_begin(&t->ddp, c, mode == MODE_SET, last);
     }
+    begin_pass(t, send);
     enter_computed(t, PHASE_FORWARD, STAMP_START);
     trace_body(c->trace, "forward");
     forward(t, mode == MODE_SET && has_scattered_weights(t));
     enter_computed(t, PHASE_LOSS, STAMP_FORWARD);
     trace_part(c->trace, "loss");
-    model_head(c, &t->model, t->losses, scale, true, mode);
+    model_head(c, &t->model, t->losses, scale, true, grad_mode);
     op_sum(c, t->losses, scale, t->loss, mode);
-    if (send) {
+    if (last) {
         ddp_sum(&t->ddp, t->sums);
     }
     enter_computed(t, PHASE_BACKWARD, STAMP_LOSS);
     trace_part(c->trace, "backward");
-    model_backward(c, &t->model, mode);
+    t->back = true;
+    model_backward(c, &t->model, grad_mode);
     model_end(c, &t->model);
-    c->ready = NULL;
+    end_pass(t);
     if (piece && !send) {
         op_sum_squares(c, t->optimizer.grad, t->piece_sq, MODE_SET);
+    }
+    if (send && !last && trainer_is_stamped(t)) { /* a part of backward: it has no stamp */
+        ddp_end(&t->ddp);
+        send = false;
     }
     enter_computed(t, send ? PHASE_COMM_EXPOSED : PHASE_COUNT, STAMP_BACKWARD);
     if (send) {
@@ -243,14 +288,14 @@ void trainer_rescale(Trainer *t)
     }
 }
 
-/* With zero1 each rank has the gradients, and then the new weights, of its own part. */
+/* Sharded, each rank has the gradients, and then the new weights, of its own part. */
 static void update(void *trainer)
 {
     Trainer *t = trainer;
     trace_body(t->ctx.trace, "optimizer");
     optimizer_norm(&t->ctx, &t->optimizer);
     if (ddp_is_sharded(&t->ddp)) {
-        ddp_sum(&t->ddp, t->optimizer.norm_sq);
+        ddp_sum_shards(&t->ddp, t->optimizer.norm_sq);
         ddp_wait(&t->ddp);
     }
     optimizer_step(&t->ctx, &t->optimizer);
@@ -282,6 +327,7 @@ void trainer_micro_step(Trainer *t, HostBatch host, int64_t micro)
     } else {
         run_recorded(t, RECORD_REST, compute_rest);
     }
+    ddp_passed(&t->ddp);
     t->scattered = false;
     if (trainer_is_stamped(t) && micro + 1 < t->setup.accum) {
         t->backend->read_start(t->backend, read_slot(t, t->posted, micro), t->stamps,
@@ -296,7 +342,8 @@ void trainer_update(Trainer *t, double rate, int64_t step)
     enter(t, trainer_is_stamped(t) ? PHASE_LAUNCH : PHASE_OPTIMIZER);
     optimizer_prepare(&t->ctx, &t->optimizer, rate, step);
     run_recorded(t, RECORD_UPDATE, update);
-    t->scattered = has_scattered_weights(t);
+    ddp_drop(&t->ddp); /* here: what is replayed tells the host nothing */
+    t->scattered = has_scattered_weights(t) && !ddp_cuts_weights(&t->setup.ddp);
     enter(t, PHASE_COUNT);
 }
 
@@ -460,7 +507,9 @@ double trainer_evaluate(Trainer *t, HostBatch host)
     send_batch(t, host);
     make_codes(t);
     c->watching = false;
+    begin_pass(t, false);
     model_evaluate(c, &t->model, device_batch(t), t->losses, t->loss);
+    end_pass(t);
     c->watching = true;
     if (c->dry) {
         return 0;
