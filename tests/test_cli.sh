@@ -94,7 +94,7 @@ model=(model dial layers d-model heads kv-heads head-dim ffn vocab context tied 
 training=("${model[@]}" data documents end batch accum global-batch batch-ramp ramp-lr seq steps tokens epochs flops minutes
     seed lr min-lr warmup schedule wsd-decay weight-decay optimizer momentum muon-steps parametrization mup-base mup-base-ffn
     mup-base-head-dim beta1 beta2 eps clip noise-scale device dtype attention ttt-keep graph recompute threads
-    memory-limit out resume branch-at init log-every eval-every eval-batches save-every save-minutes keep
+    memory-limit out resume branch-at init log-every eval-every eval-batches save-every save-minutes save keep
     ranks ddp shard-group bucket-mb comm-dtype oversubscribe comm-timeout verify-every)
 takes train "${training[@]}" tensorboard expected-tok-s restarts sample-every
 takes plan "${training[@]}" link link-us link-gbs per-node node-link recommend hours noise-from

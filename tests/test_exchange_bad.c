@@ -64,7 +64,6 @@ static void test_exchange_bad__config_refuses_what_is_not_computed(void **state)
         {"hf_qwen3", "final_logit_softcapping", "30.0", "final_logit_softcapping"},
         {"hf_gemma2", "layer_types",
          "[\"full_attention\",\"sliding_attention\",\"sliding_attention\"]", "layer_types"},
-        {"hf_gemma2", "attn_logit_softcapping", "null", "attn_logit_softcapping"},
         {"hf_gemma2", "final_logit_softcapping", "-1", "final_logit_softcapping"},
         {"hf_gemma2", "query_pre_attn_scalar", "0", "query_pre_attn_scalar"},
         {"hf_gemma2", "hidden_activation", "\"relu\"", "hidden_activation"},
@@ -136,9 +135,9 @@ static void test_exchange_bad__config_tells_windows(void **state)
         {"hf_gemma2", "vocab_size", "53", 5, 2},
         {"hf_gemma2", "layer_types", "", 5, 2},
         {"hf_gemma2", "layer_types", "[\"full_attention\",\"full_attention\",\"full_attention\"]",
-         5, 1},
+         0, 0},
         {"hf_gemma2", "layer_types",
-         "[\"sliding_attention\",\"sliding_attention\",\"sliding_attention\"]", 5, 4},
+         "[\"sliding_attention\",\"sliding_attention\",\"sliding_attention\"]", 5, 0},
         {"hf_gemma3", "vocab_size", "53", 5, 3},
         {"hf_gemma3", "layer_types", "", 5, 3},             /* sliding_window_pattern says it */
         {"hf_gemma3", "sliding_window_pattern", "2", 5, 3}, /* layer_types does */
@@ -159,6 +158,8 @@ static void test_exchange_bad__config_tells_windows(void **state)
     assert_int_equal(parse_with("hf_gemma2", "query_pre_attn_scalar", "8", &spec), 0);
     assert_true(spec.score_scale == 0 && spec.score_cap == 2 && spec.logit_cap == 6);
     assert_true(spec.post_norm && spec.names == NAMES_GEMMA && spec.ffn_kind == FFN_GEGLU);
+    assert_int_equal(parse_with("hf_gemma2", "attn_logit_softcapping", "null", &spec), 0);
+    assert_true(spec.score_cap == 0 && spec.logit_cap == 6);
     assert_int_equal(parse_with("hf_gemma3", "query_pre_attn_scalar", "16", &spec), 0);
     assert_true(spec.score_scale == 0.25 && spec.rope_local_base == 100 && spec.qk_norm);
     assert_true(fabs(spec.embed_scale - sqrt(24)) < 1e-14);

@@ -112,10 +112,8 @@ static void settle(Config *cfg)
     must(run_resolve(cfg));
 }
 
-typedef enum {
-    AS_GIVEN,
-    SETTLED
-} Recorded; /* how the options were: 0.1 left open what was not given */
+/* How the options were: 0.1 left open what was not given. */
+typedef enum { AS_GIVEN, SETTLED } Recorded;
 
 /* As a session would leave it behind; returns the folder. */
 static char *save(const char *name, const char *const *options, Recorded recorded)
@@ -184,7 +182,14 @@ static const char *const chosen[][2] = {
     {"mini-batch", "8"},    {"head-dim", "16"},     {"norm", "layer"},
     {"ffn-kind", "gelu"},   {"qkv-bias", "on"},     {"rope-scaling", "llama3"},
     {"qk-norm", "on"},      {"post-norm", "on"},    {"batch-ramp", "4@0,8@50%"},
-    {"noise-scale", "off"}, /* on takes accum 2, which is recorded */
+    {"shard-group", "2"},   {"noise-scale", "off"}, /* on takes accum 2, which is recorded */
+};
+
+/* Options that another value of the first one wants besides. */
+static const char *const besides[][3] = {
+    {"rope-scaling", "rope-low", "1"},      {"rope-scaling", "rope-high", "4"},
+    {"rope-scaling", "rope-context", "16"}, {"shard-group", "ddp", "zero1"},
+    {"shard-group", "ranks", "2"},
 };
 
 static char *other_value(const Config *cfg, const Option *option)
@@ -231,10 +236,10 @@ static void walk_one(const Option *option, const char *const *base, const char *
     configure(&cfg, base);
     char *from = config_value_text(&cfg, option), *to = other_value(&cfg, option);
     must(config_set(&cfg, option->name, to));
-    if (strcmp(to, "llama3") == 0) { /* which has more to it */
-        must(config_set(&cfg, "rope-low", "1"));
-        must(config_set(&cfg, "rope-high", "4"));
-        must(config_set(&cfg, "rope-context", "16"));
+    for (size_t i = 0; i < sizeof besides / sizeof besides[0]; i++) {
+        if (strcmp(option->name, besides[i][0]) == 0) {
+            must(config_set(&cfg, besides[i][1], besides[i][2]));
+        }
     }
     char *text = config_value_text(&cfg, option), *flag = mem_format("--%s", option->name);
     int code = resume(&cfg, checkpoint, &changes);
@@ -298,9 +303,7 @@ static void every_option_does_what_its_row_says(void **state)
     char *of_yarn = save("yarn", yarn, SETTLED), *of_told = save("told", told, SETTLED);
     char *of_windowed = save("windowed", windowed, SETTLED);
     size_t walked = 0;
-    const Option *options = config_options();
-    for (size_t i = 0; options[i].name != NULL; i++) {
-        const Option *option = &options[i];
+    for (const Option *option = config_options(); option->name != NULL; option++) {
         bool taken = (option->commands & 1u << COMMAND_TRAIN) != 0;
         if (!taken) {
             assert_int_equal(option->resume, RESUME_NO_RUN);

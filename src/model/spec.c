@@ -78,6 +78,8 @@
 static const ModelSpec presets[] = {MODEL_PRESETS(LLAMA, HUB, GEMMA, GPT2, TTT)};
 
 #define LIST(...) __VA_ARGS__
+#define LATER 0 /* of the flags of an option, the one that matters here is NONE */
+#define NONE 1
 #define OPTION(of, type, field, n, s, w, m, g, h, commands, flags, help, also) \
     {.kind = FIELD_##of,                                                       \
      .name = n,                                                                \
@@ -87,6 +89,7 @@ static const ModelSpec presets[] = {MODEL_PRESETS(LLAMA, HUB, GEMMA, GPT2, TTT)}
      .override = offsetof(SpecOverrides, field),                               \
      .words = (const char *const[]){LIST w, NULL},                             \
      .most = m,                                                                \
+     .none = ((flags)&NONE) != 0,                                              \
      .gpt2 = g,                                                                \
      .hf = h},
 #define PRESET(of, type, field, n, s, w)   \
@@ -211,7 +214,7 @@ const char *spec_text(const SpecField *field, double value, char text[SPEC_TEXT_
     }
     if (value >= 0 && value < words) {
         snprintf(text, SPEC_TEXT_SIZE, "%s", field->words[(int)value]);
-    } else if (value == 0) {
+    } else if (value == 0 && field->none) {
         snprintf(text, SPEC_TEXT_SIZE, "none");
     } else {
         snprintf(text, SPEC_TEXT_SIZE, "%.15g", value);

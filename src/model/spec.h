@@ -35,6 +35,7 @@ typedef struct {
     size_t offset, override;  /* in ModelSpec; of an option, in SpecOverrides */
     const char *const *words; /* of values 0, 1, ..., then NULL; of numbers none */
     double most;
+    bool none; /* --name none makes it 0 */
     const char *gpt2, *hf;
 } SpecField;
 

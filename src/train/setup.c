@@ -462,8 +462,11 @@ static void settle_options(Run *run)
     char text[SPEC_TEXT_SIZE];
     config_copy(cfg, run->cfg);
     for (const SpecField *field = spec_fields; field->name != NULL; field++) {
-        if (field->option && spec_has(spec, field)) {
-            config_settle(cfg, field->name, spec_text(field, spec_value(spec, field), text));
+        double value = spec_value(spec, field);
+        bool number = field->kind == FIELD_WHOLE || field->kind == FIELD_REAL;
+        bool as_given = number && value == 0; /* 0 as the preset's, or none in its place */
+        if (field->option && spec_has(spec, field) && !as_given) {
+            config_settle(cfg, field->name, spec_text(field, value, text));
         }
     }
     const struct {
