@@ -52,7 +52,7 @@ endfunction()
 
 # The folder web/: what pages are made of. view.js and app.js are each made of several files, in
 # this order. dygraphs, which draws lines, comes from the distribution and may be missing.
-set(web_view tools.js tables.js lines.js curves.js bars.js parallel.js view.js)
+set(web_view tools.js save.js tables.js lines.js curves.js bars.js parallel.js view.js)
 set(web_app app.js list.js run.js compare.js)
 find_file(PACER_DYGRAPH_JS NAMES dygraph.min.js PATHS /usr/share/javascript/dygraphs
     PATH_SUFFIXES share/javascript/dygraphs share/javascript/dygraphs/dist dist)

@@ -404,6 +404,23 @@ static void test_browser__blocks_of_a_document(void **state)
                                "document.querySelector('.lines .legend').innerText.includes("
                                "'2.5')"));
     }
+
+    /* What is saved: the table's numbers, not their texts, and a picture with something on it. */
+    browser_do(browser, "(() => { window.saved = []; const make = URL.createObjectURL; "
+                        "URL.createObjectURL = (blob) => { saved.push(blob); return make(blob); }; "
+                        "HTMLAnchorElement.prototype.click = function () { saved.name = "
+                        "this.download; }; })()");
+    browser_do(browser, "document.querySelector('figure.table .save').click()");
+    assert_true(browser_is(browser, "saved.length === 1 && /^pacer-[a-z0-9-]+\\.csv$/"
+                                    ".test(saved.name)"));
+    assert_true(browser_is(browser, "saved[0].text().then((text) => text.split('\\r\\n')"
+                                    ".length === document.querySelectorAll('figure.table')[0]"
+                                    ".querySelectorAll('tr').length + 1)"));
+    if (browser_is(browser, HAS_DYGRAPHS)) {
+        browser_do(browser, "document.querySelector('.lines .save').click()");
+        browser_await(browser, "saved.length === 2 && saved[1].type === 'image/png' && "
+                               "saved[1].size > 2000");
+    }
     assert_sound();
     picture("blocks");
     browser_do(browser, "document.querySelector('.parallel').scrollIntoView()");

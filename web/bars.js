@@ -65,7 +65,7 @@
                     el("span", { class: "value" }, view.known(point[1]) ? format(point[1]) : "not measured"));
             }));
         return el("figure", { class: "chart bars", "data-name": block.name },
-            el("figcaption", {}, block.title),
+            view.caption(block.title, () => view.seriesRows(series, block.x_title, (x) => block.categories[x])),
             block.y_title ? el("p", { class: "axis-title" }, block.y_title +
                 (block.x_title ? " by " + block.x_title : "") + (block.log_y && !stacked ? " (log scale)" : "")) : null,
             series.length > 1 ? el("div", { class: "legend" }, series.map((one, index) => {

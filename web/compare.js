@@ -62,7 +62,7 @@
             if (!main.contains(place)) {
                 return null;
             }
-            const runs = shorten(reply.runs);
+            const runs = shorten(reply.runs).sort((a, b) => a.label.localeCompare(b.label, "en", { numeric: true }));
             count.textContent = runs.length + (runs.length === 1 ? " run" : " runs") +
                 (runs.length < ids.length ? "; " + (ids.length - runs.length) + " of those named are not in the folders served" : "");
             if (curves === null) {
@@ -74,7 +74,7 @@
             drawTable(runs);
             if (!asked) {
                 asked = true;
-                const block = await app.get("api/options?runs=" + ids.join(","));
+                const block = await app.get("api/options?runs=" + runs.map((run) => run.id).join(","));
                 block.columns = shorten(block.columns.map((label, i) => ({ label, title: block.titles[i] }))).map((one) => one.label);
                 options.replaceChildren(el("h2", {}, "Options that differ"), view.optionsBlock(block));
             }

@@ -52,13 +52,21 @@
             [place, points.loss[i], undefined, points.mean && points.mean[i]]).filter((p) => view.known(p[0])) : [];
     }
 
+    /* Updates of different sizes: steps are no common measure, and tokens are known of all. */
+    function tokensFit(runs) {
+        const ends = runs.map((run) => [column(run, run.points, "step"), column(run, run.points, "tokens")]
+            .map((values) => (values && values.length > 0 ? values[values.length - 1] : null)));
+        const each = ends.filter(([step, tokens]) => step > 0 && tokens > 0).map(([step, tokens]) => tokens / step);
+        return runs.length > 1 && each.length === runs.length && Math.max(...each) > 1.5 * Math.min(...each);
+    }
+
     /* state: {x, logx, logy, smooth, val}, texts as in an address; changed(state): after a choice.
      * {element, update(runs)}. */
     view.curves = function (runs, state, changed) {
         const id = "curves-" + ++number;
         const has = (axis) => runs.some((run) => column(run, run.points, axis) || column(run, run.validation, axis));
         const longest = Math.max(0, ...runs.map((run) => ((run.points && run.points.loss) || []).length));
-        state = Object.assign({ x: "step", logx: "0", logy: "0", smooth: longest > MANY ? "0.6" : "0", val: runs.length > 6 ? "0" : "1" }, state);
+        state = Object.assign({ x: tokensFit(runs) ? "tokens" : "step", logx: "0", logy: "0", smooth: longest > MANY ? "0.6" : "0", val: runs.length > 6 ? "0" : "1" }, state);
         const choice = el("select", { id: id + "-x", on: { change: () => choose({ x: choice.value }) } },
             AXES.map(([name, title]) => el("option", { value: name }, title)));
         const box = (name, title) => {
@@ -103,7 +111,7 @@
             });
             return list;
         }
-        const settings = () => ({ log_x: state.logx === "1", log_y: state.logy === "1", format: view.loss,
+        const settings = (list) => ({ end: state.logx === "1" ? null : view.flatEnd(list.filter((one) => !one.faint)), log_x: state.logx === "1", log_y: state.logy === "1", format: view.loss,
             x_title: AXES.find(([name]) => name === state.x)[1], y_title: "loss (nats per token)", title: "Loss" });
         let chart = null;
         function draw() {
@@ -114,16 +122,16 @@
                 state.x = "step";
             }
             choice.value = state.x;
+            const list = series(), now = settings(list), axis = now.x_title + now.log_x;
             if (chart === null) {
-                chart = view.lineChart(series(), Object.assign(settings(), { tools }));
+                chart = view.lineChart(list, Object.assign(now, { tools }));
             } else {
-                const axis = settings().x_title + settings().log_x;
                 if (axis !== chart.axis) {
                     chart.window = null; /* a part of another axis */
                 }
-                chart.update(series(), settings());
+                chart.update(list, now);
             }
-            chart.axis = settings().x_title + settings().log_x;
+            chart.axis = axis;
         }
         draw();
         return { element: chart.element, update: (next) => {

@@ -7,6 +7,8 @@
     const GRID = 2500;    /* places of it */
     const DASHES = [null, [7, 3], [2, 3]];
     const PEERS = [[5, 3], [2, 2], [9, 3, 2, 3]]; /* all are grey */
+    const FLAT = 0.15; /* of a curve's fall, within which it is flat */
+    const FEW = 16; /* places of points that are the labels of their axis */
     const charts = new Set();
 
     /* Its legend makes markup from text and sets styles that a strict policy refuses. */
@@ -82,6 +84,30 @@
         return points[Math.max(low - 1, 0)];
     }
 
+    /* From where on most of the curves are flat (src/report/plot.c): {from}, or null. */
+    view.flatEnd = function (series) {
+        let low = Infinity, high = -Infinity, falling = 0;
+        const flats = [];
+        for (const one of series) {
+            const known = one.points.filter((point) => view.known(point[0]) && view.known(point[1]));
+            if (known.length > 0) {
+                low = Math.min(low, known[0][0]);
+                high = Math.max(high, known[known.length - 1][0]);
+            }
+            const last = known.length > 0 ? known[known.length - 1][1] : 0, fall = known.length > 0 ? known[0][1] - last : 0;
+            let from = known.length;
+            while (fall > 0 && from > 0 && known[from - 1][1] <= last + FLAT * fall) {
+                from--;
+            }
+            falling += fall > 0 ? 1 : 0;
+            if (fall > 0 && from < known.length) {
+                flats.push(known[from][0]);
+            }
+        }
+        const flat = flats.filter((x) => x <= (low + high) / 2), from = Math.max(...flat);
+        return flat.length > 0 && 2 * flat.length >= falling && from > low ? { from } : null;
+    };
+
     const colourOf = (one, index) =>
         (one.peer ? view.neutral : view.colour(one.colour ?? index)) + (one.faint ? "40" : "");
 
@@ -97,7 +123,7 @@
      * points: [[x, y, half]]}] with ascending x; one that is faint is drawn behind that of its label. options: log_x, log_y, from_zero, percent,
      * x_title, y_title, title, end, format(y), formatX(x), tools, zoomed(window). */
     view.lineChart = function (series, options) {
-        const chart = { graph: null, shown: false, window: null, hidden: new Set(), under: null };
+        const chart = { graph: null, shown: false, window: null, atEnd: false, hidden: new Set(), under: null };
         const plot = el("div", { class: "plot", tabindex: "0", role: "img",
             "aria-label": options.title || "chart" });
         chart.plot = plot;
@@ -107,7 +133,8 @@
         const end = el("button", { type: "button", class: "end", on: { click: () => zoom("end") } }, "its end");
         const x_title = el("div", { class: "axis-title x" });
         const y_title = el("div", { class: "axis-title y" });
-        const caption = el("figcaption", {}, options.title || "");
+        const caption = view.caption(options.title, () => view.seriesRows(listed().filter((one) =>
+            !chart.hidden.has(one.label)), options.x_title, options.formatX), typeof Dygraph !== "undefined");
         const figure = el("figure", { class: "chart lines" }, caption,
             el("div", { class: "tools" }, options.tools || null, end, all, where),
             y_title, plot, x_title, legend);
@@ -129,6 +156,34 @@
             }
             return low < high ? [low, high] : [low === Infinity ? 0 : low - 0.5, low === Infinity ? 1 : low + 0.5];
         }
+        /* The places of points, where they are few: these are the values that were tried. */
+        function fewPlaces() {
+            const places = new Set();
+            for (const one of series) {
+                for (const point of one.points) {
+                    places.add(point[0]);
+                    if (places.size > FEW) {
+                        return null;
+                    }
+                }
+            }
+            return [...places].filter((x) => view.known(x) && (!options.log_x || x > 0)).sort((a, b) => a - b);
+        }
+        /* Labels at the points, as many as have room; lines at all of them. */
+        function ticksAt(low, high, pixels) {
+            const to = options.log_x ? Math.log : (x) => x;
+            const at = (x) => pixels * (to(x) - to(low)) / (to(high) - to(low) || 1);
+            const places = (fewPlaces() || []).filter((x) => x >= low && x <= high);
+            const name = (x) => (Number.isInteger(x) && x < 1e5 && !options.formatX ? String(x) : String(formatX(x)));
+            const room = (x) => 7 * name(x).length + 10;
+            let free = -Infinity, last = places.length > 0 ? at(places[places.length - 1]) - room(places[places.length - 1]) / 2 : 0;
+            return places.map(function (x, index) {
+                const end = index === places.length - 1, half = room(x) / 2;
+                const shown = end || (at(x) - half >= free && at(x) + half <= last);
+                free = shown ? at(x) + half : free;
+                return { v: x, label: shown ? name(x) : "" };
+            });
+        }
         /* A little more, so that points at the edges are seen whole. */
         function padded() {
             const [low, high] = extent();
@@ -141,7 +196,8 @@
                 ? [options.end.from, padded()[1]] : null;
         }
         function zoom(window_) {
-            chart.window = window_ === "end" ? endWindow() : window_;
+            chart.atEnd = window_ === "end";
+            chart.window = chart.atEnd ? endWindow() : window_;
             draw();
             if (options.zoomed) {
                 options.zoomed(chart.window);
@@ -206,8 +262,9 @@
                 labelsKMB: false, highlightCircleSize: 3, xRangePad: 4, yRangePad: 6,
                 hideOverlayOnMouseOut: true, animatedZooms: false,
                 axes: {
-                    x: { logscale: Boolean(options.log_x), axisLabelFormatter: formatX,
-                        valueFormatter: formatX, pixelsPerLabel: 70, axisLabelWidth: 70 },
+                    x: Object.assign({ logscale: Boolean(options.log_x), axisLabelFormatter: formatX,
+                        valueFormatter: formatX, pixelsPerLabel: plot.clientWidth < 480 ? 50 : 70, axisLabelWidth: 70 },
+                    fewPlaces() ? { ticker: ticksAt } : {}),
                     y: { axisLabelFormatter: (y) => (options.percent ? format(y) : view.short(y)), valueFormatter: (y) => format(y),
                         pixelsPerLabel: 34, axisLabelWidth: 54 },
                 },
@@ -221,6 +278,7 @@
                 },
                 zoomCallback: function (low, high) {
                     const [least, most] = extent();
+                    chart.atEnd = false;
                     chart.window = low <= least && high >= most ? null : [low, high];
                     showWindow();
                     if (chart.gridded) {
@@ -276,14 +334,16 @@
             }
         });
         chart.element = figure;
+        /* The end of curves that are flat there, all of others. */
+        chart.showEnd = function () {
+            chart.window = endWindow();
+            chart.atEnd = chart.window !== null;
+        };
         chart.update = function (next, changed) {
-            const followed = chart.window === null;
             series = next;
             Object.assign(options, changed || {});
-            if (followed) {
-                chart.window = null;
-            }
-            caption.textContent = options.title || "";
+            chart.window = chart.atEnd ? endWindow() : chart.window;
+            caption.firstChild.textContent = options.title || "";
             drawLegend();
             draw();
         };
@@ -291,7 +351,7 @@
             plot.replaceWith(el("p", { class: "note" }, "No chart: this build of pacer was made without " +
                 "dygraphs (package libjs-dygraphs). The values are those at the end."));
         }
-        chart.window = endWindow();
+        chart.showEnd();
         drawLegend();
         sweep();
         view.keepDrawn(figure, draw);

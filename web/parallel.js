@@ -77,7 +77,8 @@
             }
         });
         view.keepDrawn(box, draw);
-        return el("figure", { class: "chart" }, el("figcaption", {}, "All runs across their settings and results"),
+        return el("figure", { class: "chart" }, view.caption("All runs across their settings and results",
+            () => [["run", ...axes.map((axis) => axis.title)], ...lines.map((line) => [line.label, ...line.values])]),
             box, about);
     };
 })(globalThis.pacerView);

@@ -18,6 +18,8 @@
     /* What is short stays on its line: a model's name is no sentence, and a wide table scrolls. */
     const whole = (cell) => (typeof cell === "string" && cell.length <= 24 ? " whole" : "");
 
+    const labelOf = (column) => (column.unit ? column.title + " (" + column.unit + ")" : column.title);
+
     view.sortRows = function (columns, rows, sort) {
         const column = columns[sort.column];
         if (!column) {
@@ -34,8 +36,7 @@
     view.sortable = function (columns, rows, sort, changed) {
         const body = el("tbody");
         const heads = columns.map(function (column, index) {
-            const label = column.unit ? column.title + " (" + column.unit + ")" : column.title;
-            const button = el("button", { type: "button", class: "sort", "data-key": "sort-" + index }, label);
+            const button = el("button", { type: "button", class: "sort", "data-key": "sort-" + index }, labelOf(column));
             button.addEventListener("click", function () {
                 const again = sort.column === index;
                 sort.descending = again ? !sort.descending : Boolean(column.descending);
@@ -67,7 +68,8 @@
     const textOf = (cell) => (cell instanceof Node ? cell.textContent : cell);
 
     view.tableBlock = (block) => el("figure", { class: "table" },
-        block.title ? el("figcaption", {}, block.title) : null,
+        view.caption(block.title, () => [(block.columns || []).map(labelOf), ...(block.rows || []).map((row) =>
+            row.cells.map((cell, i) => (row.values && view.known(row.values[i]) ? row.values[i] : cell)))]),
         view.sortable(block.columns || [], block.rows || [], { column: null, descending: false }),
         (block.notes || []).map((note) => el("p", { class: "note" }, note)));
 
@@ -88,6 +90,7 @@
                 : block.columns.length > 1 ? el("p", { class: "note" }, "No option differs.") : null,
             same.length > 0 ? el("details", {},
                 el("summary", {}, block.columns.length > 1 ? "Options that are equal (" + same.length + ")"
-                    : "Options (" + same.length + ")"), side(same)) : null);
+                    : differing.length > 0 ? "Options that were not given (" + same.length + ")"
+                        : "Options (" + same.length + ")"), side(same)) : null);
     };
 })(globalThis.pacerView);

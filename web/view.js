@@ -21,7 +21,7 @@
         samples: (block) => el("section", { class: "samples" },
             (block.samples || []).map((sample) => el("figure", { class: "sample" },
                 el("figcaption", {}, "step " + view.count(sample.step)),
-                el("pre", {}, sample.text)))),
+                sample.text.trim() ? el("pre", {}, sample.text.trimEnd()) : el("p", { class: "note" }, "nothing but white space")))),
         details: (block) => el("details", {}, el("summary", {}, block.title),
             (block.blocks || []).map(view.block)),
     };

@@ -261,11 +261,25 @@ static char *value_text(const cJSON *item)
     return json_is_nothing(item) ? mem_strdup("") : json_line(item);
 }
 
-/* A block of options: those of the first run, in its order. */
+/* Whether a run's record says that the option was given. */
+static bool was_given(const cJSON *given, const char *option)
+{
+    const cJSON *name;
+    cJSON_ArrayForEach(name, given)
+    {
+        if (cJSON_IsString(name) && strcmp(name->valuestring, option) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A block of options: those of the first run, in its order. Of a single run those that were given
+ * stand out, of several those that differ. */
 static int answer_options(Answers *answers, const char *list, Page *page)
 {
     char id[ENTRY_ID_SIZE];
-    cJSON *block = json_object(), *configs = json_array();
+    cJSON *block = json_object(), *configs = json_array(), *given = NULL;
     json_put_text(block, "type", "options");
     cJSON *columns = json_put_array(block, "columns"), *rows = json_put_array(block, "rows");
     cJSON *titles = json_put_array(block, "titles");
@@ -276,6 +290,7 @@ static int answer_options(Answers *answers, const char *list, Page *page)
             if (run != NULL) {
                 cJSON *config = json_copy(json_get(run->watch.run, "config"));
                 json_append(configs, config != NULL ? config : json_object());
+                given = given != NULL ? given : json_copy(json_get(run->watch.run, "given"));
                 json_append_text(columns, place.name);
                 json_append_text(titles, place.title);
                 follow_give(&answers->runs, run);
@@ -287,7 +302,7 @@ static int answer_options(Answers *answers, const char *list, Page *page)
     cJSON_ArrayForEach(option, cJSON_GetArrayItem(configs, 0))
     {
         cJSON *row = json_object(), *values = json_array();
-        bool differs = false;
+        bool differs = cJSON_GetArraySize(configs) == 1 && was_given(given, option->string);
         char *first = value_text(option);
         cJSON_ArrayForEach(config, configs)
         {
@@ -303,6 +318,7 @@ static int answer_options(Answers *answers, const char *list, Page *page)
         json_append(rows, row);
     }
     cJSON_Delete(configs);
+    cJSON_Delete(given);
     put_tree(page, block);
     return 200;
 }

@@ -7,7 +7,7 @@
 #include <time.h>
 
 /* Seconds. A browser that keeps an idle connection opens another when it is gone. */
-#define ASKING 10.0
+#define ASKING 20.0
 #define ASKING_IN_A_CROWD 2.0
 #define ANSWERING 120.0 /* a slow network takes its time for a large report */
 #define ANSWERING_IN_A_CROWD 20.0
