@@ -458,6 +458,25 @@ static void test_document__rules_that_do_not_fit_are_silent(void **state)
     findings_case_end(&one);
 }
 
+/* Of short sequences that fill no machine the longer is the faster. */
+static void test_document__longer_sequences_that_gain(void **state)
+{
+    (void)state;
+    FindingsCase one;
+    findings_case_start(&one, "{\"axes\": [[\"seq\"]]}");
+    for (int i = 0; i < 2; i++) {
+        planted_run(&one.experiment,
+                    &(PlantedRun){.configuration = i,
+                                  .settings = i == 0 ? "{\"seq\": \"32\"}" : "{\"seq\": \"64\"}",
+                                  .config = i == 0 ? "{\"seq\": 32}" : "{\"seq\": 64}",
+                                  .tokens = 1000,
+                                  .training_s = i == 0 ? 10 : 4});
+    }
+    findings_case_conclude(&one);
+    expect_finding(&one, FINDING_RESULT, "seq 64 is 2.50 times as fast as seq 32", "seq 64");
+    findings_case_end(&one);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -472,6 +491,7 @@ int main(void)
         cmocka_unit_test(test_document__seven_findings_and_half_a_minute),
         cmocka_unit_test(test_document__ranks_of_findings),
         cmocka_unit_test(test_document__rules_that_do_not_fit_are_silent),
+        cmocka_unit_test(test_document__longer_sequences_that_gain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -391,9 +391,13 @@ void rule_lengths(const Results *results, Findings *findings)
         double to = findings_mean(results, most->configurations[last], "tok_s");
         Finding *finding =
             findings_add(findings, FINDING_RESULT, findings_rank(RANK_SPEED, to / from, NULL));
-        page_put(&finding->text,
-                 "seq %.15g runs at %.0f %% of the speed of seq %.15g, %s against %s",
-                 most->values[last], 100 * to / from, most->values[first],
+        page_put(&finding->text, "seq %.15g ", most->values[last]);
+        if (to > from) {
+            page_put(&finding->text, "is %.2f times as fast as", to / from);
+        } else {
+            page_put(&finding->text, "runs at %.0f %% of the speed of", 100 * to / from);
+        }
+        page_put(&finding->text, " seq %.15g, %s against %s", most->values[first],
                  unit_format(UNIT_RATE, to).text, findings_value("tok_s", from).text);
         if (most->where[0] != '\0') {
             page_put(&finding->text, " (%s)",
