@@ -96,7 +96,7 @@ training=("${model[@]}" data documents end batch accum global-batch batch-ramp r
     mup-base-head-dim beta1 beta2 eps clip noise-scale device dtype attention ttt-keep graph recompute threads
     memory-limit out resume branch-at init log-every eval-every eval-batches save-every save-minutes save keep
     ranks ddp shard-group bucket-mb comm-dtype oversubscribe comm-timeout verify-every)
-takes train "${training[@]}" tensorboard expected-tok-s restarts sample-every
+takes train "${training[@]}" tensorboard expected-tok-s min-ranks restarts sample-every
 takes plan "${training[@]}" link link-us link-gbs per-node node-link recommend hours noise-from
 takes models ''
 text=(format field skip-bad)

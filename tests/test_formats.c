@@ -164,7 +164,8 @@ static void write_run(void)
     RecordMemory plan = {"state", 1, 0};
     cJSON *legs = json_array();
     ConfigChange change = {config_find("lr"), "1", "2"};
-    legs_add(legs, 0, 0, "here", "why", &(LegChanges){&change, 1, false});
+    legs_add(legs, 0, 0, "here", "[{\"at\": \"now\", \"ranks\": 2, \"rank\": 1, \"why\": \"why\"}]",
+             &(LegChanges){&change, 1, false});
     RecordInfo info = {.id = "1",
                        .spec = spec_find("tiny"),
                        .total_steps = 9,

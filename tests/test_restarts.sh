@@ -41,6 +41,31 @@ grep -q '"restarted":' rough/run.json || fail "the record does not say it"
 grep -q '"status":[[:space:]]*"done"' rough/run.json || fail "status"
 expect 0 'checks, the worst' check rough
 
+# A rank that is lost again before there is a checkpoint: on with fewer, whose updates have as many sequences. Six micro-steps
+# on three ranks, then on two: the losses are near.
+few=(--model tiny --data builtin:bytes --layers 1 --d-model 32 --heads 2 --ffn 64 --context 32 --seq 32 --threads 1 --batch 2
+    --accum 2 --log-every 10 --save-minutes 0 --quiet --ranks 3 --steps 300)
+"$PACER" train "${few[@]}" --out whole >out 2>err || fail "three ranks"
+"$PACER" train "${few[@]}" --restarts 9 --min-ranks 2 --out fewer >log 2>&1 &
+job=$!
+for times in 0 1; do
+    await '(($(grep -c "starting again" log) == times)) && [[ -s fewer/metrics.jsonl && -n $(ranks_of $job "--out fewer\$") ]]'
+    rm -f fewer/metrics.jsonl
+    kill -KILL "$(ranks_of $job '--out fewer$' | tail -1)" || fail "no rank to kill"
+done
+wait $job || fail "on with fewer: status $?: $(cat log)"
+grep -q 'starting again, 1 of 9 restarts' log || fail "not as many at first: $(cat log)"
+grep -q 'starting again with 2 ranks, 3 before, 2 of 9 restarts' log || fail "not with fewer: $(cat log)"
+tr -d ' \t\n' <fewer/run.json >record
+grep -q '"ranks":2,"host"' record && (($(grep -o '"ranks":3,\("rank":[0-2],\)\?"why"' record | wc -l) == 2)) || fail "record: $(cat record)"
+for run in whole fewer; do
+    sed -n 's/.*"step":\([0-9]*\),.*"loss":\([0-9.]*\).*/\1 \2/p' $run/metrics.jsonl >$run.losses
+done
+(($(wc -l <whole.losses) == 31)) || fail "lines: $(cat whole.losses)"
+paste -d ' ' whole.losses fewer.losses |
+    awk '$1 != $3 || $2 - $4 > 1e-5 * $2 || $4 - $2 > 1e-5 * $2 { print; bad = 1 } END { exit bad }' >far || fail "losses: $(cat far)"
+expect 2 'min-ranks 3 is more than --ranks 2' train --model tiny --data builtin:bytes --ranks 2 --restarts 1 --min-ranks 3
+
 # What would end the same way again is not tried again, nor what nobody can start again.
 expect 1 'became' train --model tiny "${small[@]}" --restarts 3 --lr 100 --warmup 0 --clip 0 --steps 2000 --out wild
 grep -q 'starting again' err && fail "a loss that is no number was tried again"

@@ -32,6 +32,7 @@ naive adamw f32
 zero1 adamw f32
 zero1 muon f32
 zero1 adamw bf16
+zero3 adamw f32
 END
 
 # Behind training: the same checkpoints as at once. Their copy is planned.

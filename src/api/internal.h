@@ -55,6 +55,10 @@ int api_config(const pacer_options *options, Command command, Config *out);
 int api_begin(const pacer_options *options, Command command, pacer_result **result, Config *out);
 int api_end(Config *cfg, int code);
 
+/* Has so many ranks make the updates of as many sequences as before, by another accum. ERR_INPUT
+ * where that does not divide. */
+int ranks_take(Config *cfg, int ranks);
+
 /* CommOptions.board of a training; caller frees. */
 char *api_board(const Config *cfg);
 

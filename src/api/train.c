@@ -15,6 +15,22 @@
 
 /* --- ranks --- */
 
+int ranks_take(Config *cfg, int ranks)
+{
+    char text[24];
+    int64_t micro_steps = cfg->accum * cfg->ranks;
+    bool follows = cfg->global_batch > 0 || cfg->batch_ramp[0] != '\0'; /* accum, from these */
+    if (!follows && micro_steps % ranks != 0) {
+        return err_set(ERR_INPUT, "%lld micro-steps of an update do not divide by %d ranks",
+                       (long long)micro_steps, ranks);
+    }
+    snprintf(text, sizeof text, "%lld", (long long)(micro_steps / ranks));
+    int code = follows ? 0 : config_set(cfg, "accum", text);
+    snprintf(text, sizeof text, "%d", ranks);
+    code = code != 0 ? code : config_set(cfg, "ranks", text);
+    return code != 0 ? code : config_check(cfg);
+}
+
 int ranks_join(Config *cfg, const char *board, Comm **comm)
 {
     CommOptions options = {
@@ -24,6 +40,10 @@ int ranks_join(Config *cfg, const char *board, Comm **comm)
         return code;
     }
     int ranks = comm_ranks(*comm);
+    log_set_rank(comm_rank(*comm), ranks);
+    if (comm_restarted() != NULL && ranks < cfg->ranks) {
+        return ranks_take(cfg, ranks);
+    }
     if (config_is_set(cfg, "ranks") && cfg->ranks != ranks) {
         return err_set(ERR_INPUT, "--ranks %lld, but this job has %d; leave the option out",
                        (long long)cfg->ranks, ranks);
@@ -34,7 +54,6 @@ int ranks_join(Config *cfg, const char *board, Comm **comm)
     if (code == 0) {
         code = config_check(cfg);
     }
-    log_set_rank(comm_rank(*comm), ranks);
     return code;
 }
 

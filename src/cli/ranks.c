@@ -1,7 +1,9 @@
 /* Being one of several ranks: how a command joins them, or has them started. */
 #include "cli/ranks.h"
 
+#include "base/clock.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -10,20 +12,69 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LOSSES_MOST 100 /* told to the ranks: an environment has its limits */
+
+/* The most ranks below so many that updates of the same size divide by; 0: there are none, or they
+ * would not find the run: where --out is left out, its folder is named after options. */
+static int fewer(const Config *cfg, int ranks)
+{
+    for (int less = ranks - 1; less >= cfg->min_ranks && cfg->out[0] != '\0'; less--) {
+        Config trial;
+        config_copy(&trial, cfg);
+        bool divides = ranks_take(&trial, less) == 0;
+        config_free(&trial);
+        if (divides) {
+            return less;
+        }
+    }
+    return 0;
+}
+
+/* One more loss, as a leg of the run lists it. */
+static void add_loss(cJSON *losses, const JobEnd *end, int ranks)
+{
+    char now[CLOCK_STAMP_SIZE];
+    clock_stamp(now);
+    cJSON *loss = json_object();
+    json_put_text(loss, "at", now);
+    json_put_whole(loss, "ranks", ranks);
+    if (end->lost_number > 0) {
+        json_put_whole(loss, "rank", end->lost_number - 1);
+    }
+    json_put_text(loss, "why", end->lost);
+    json_append(losses, loss);
+    if (cJSON_GetArraySize(losses) > LOSSES_MOST) {
+        cJSON_DeleteItemFromArray(losses, 0);
+    }
+}
+
 /* The ranks, and again as often as --restarts allows when they lose one: the run goes on from its
- * newest checkpoint by itself. */
+ * newest checkpoint by itself. A rank that is lost before there is a new one will be lost again:
+ * then with fewer. */
 static int launch_again(const Config *cfg, char *const *argv, JobEnd *end)
 {
-    char *why = NULL;
-    int code = comm_launch((int)cfg->ranks, argv, NULL, end);
+    int ranks = (int)cfg->ranks;
+    cJSON *losses = json_array(); /* since the newest checkpoint */
+    int code = comm_launch(ranks, argv, NULL, end);
     for (int64_t i = 1; code == 0 && end->lost[0] != '\0' && i <= cfg->restarts; i++) {
-        free(why);
-        why = mem_strdup(end->lost);
-        log_warn("%s; starting again, %lld of %lld restarts", why, (long long)i,
+        if (end->saved_step > 0) {
+            cJSON_Delete(losses);
+            losses = json_array();
+        }
+        add_loss(losses, end, ranks);
+        int less = cJSON_GetArraySize(losses) > 1 ? fewer(cfg, ranks) : 0;
+        char with[64] = "";
+        if (less > 0) {
+            snprintf(with, sizeof with, " with %d ranks, %d before", less, ranks);
+            ranks = less;
+        }
+        log_warn("%s; starting again%s, %lld of %lld restarts", end->lost, with, (long long)i,
                  (long long)cfg->restarts);
-        code = comm_launch((int)cfg->ranks, argv, why, end);
+        char *why = json_line(losses);
+        code = comm_launch(ranks, argv, why, end);
+        free(why);
     }
-    free(why);
+    cJSON_Delete(losses);
     return code;
 }
 
@@ -77,6 +128,10 @@ int ranks_enter(Config *cfg, const char *board, Comm **comm)
                        "--restarts go on from the run's newest checkpoint, which is "
                        "--resume auto, not --resume %s",
                        cfg->resume);
+    }
+    if (cfg->min_ranks > cfg->ranks) {
+        return err_set(ERR_INPUT, "--min-ranks %lld is more than --ranks %lld",
+                       (long long)cfg->min_ranks, (long long)cfg->ranks);
     }
     return launch(cfg);
 }

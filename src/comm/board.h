@@ -58,6 +58,9 @@ void board_explain(const BoardWait *wait, char text[BOARD_TEXT_SIZE]);
 void board_explain_end(const BoardWait *wait, int rank, const BoardEntry *entry,
                        char text[BOARD_TEXT_SIZE]);
 
+/* The first rank that board_explain names; -1: it names none. */
+int board_missed(const BoardWait *wait);
+
 /* The lowest rank that is alive and inside what `wait` waits for: the one to speak for all of
  * them, by the two readings. */
 int board_speaker(const BoardWait *wait);

@@ -88,6 +88,17 @@ static Missed find_missed(const BoardWait *wait)
     return MISSED_NONE;
 }
 
+int board_missed(const BoardWait *wait)
+{
+    Missed how = find_missed(wait);
+    for (int i = 0; i < wait->ranks; i++) {
+        if (is_missed(wait, how, i)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 static void say_what(FILE *to, const BoardWait *wait)
 {
     fprintf(to, "%s %lld", wait->what, (long long)wait->number);

@@ -31,15 +31,20 @@ bool comm_is_launched(void);
 typedef struct {
     int status; /* exit status */
     char lost[256];
+    int lost_number;    /* of the rank that is lost, counted from 1; 0: not known */
+    int64_t saved_step; /* of the last checkpoint that this job has made; 0: none */
 } JobEnd;
 
 /* Starts this program again as so many ranks on this machine, through mpirun, and waits for
- * their end; signals are handed on to them. argv: as main has it. again: why they are started
- * another time, which comm_restarted then tells them; NULL: they are not. An error says what is
- * missing. */
+ * their end; signals are handed on to them. argv: as main has it. again: a text on why they are
+ * started another time, which comm_restarted then gives them; NULL: they are not. An error says
+ * what is missing. */
 int comm_launch(int ranks, char *const *argv, const char *again, JobEnd *end);
 const char *comm_restarted(
     void); /* NULL: as the user asked, or as part of another launcher's job */
+
+/* Tells the process that waits for these ranks, if there is one, of a checkpoint. */
+void comm_tell_saved(int64_t step);
 
 /* What a rank that comm_launch has started returns from main in place of its exit status, which
  * it tells the process that waits for it: mpirun takes any status but 0 for an accident, and

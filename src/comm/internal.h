@@ -73,8 +73,8 @@ void launch_warn(const MpiModule *module);
  * others. */
 int launch_refuse(const MpiModule *module, const MpiWorld *world, int launched);
 
-/* Tells the process that stays for these ranks that one of them is lost. */
-void launch_tell_lost(const char *text);
+/* Tells the process that stays for these ranks that one of them is lost; -1: which is not known. */
+void launch_tell_lost(const char *text, int rank);
 /* Whether the process that stays for these ranks (comm_launch) has ended; then signals_request.
  * Twice a second at most, however often it is called. */
 void launch_look(void);

@@ -33,6 +33,8 @@
 #define LAUNCHER "PACER_MPI_LAUNCHER"   /* read: mpirun to use in place of the module's */
 #define FIXED_ARGUMENTS 16
 #define LOOK_EVERY 0.5 /* s */
+#define GONE_LOOKS 10  /* seconds that mpirun may outlive its ranks */
+#define STUCK (-1)     /* in place of mpirun's exit status: it did not end */
 
 static int number_in(const char *name)
 {
@@ -230,14 +232,27 @@ static void fill_waited(sigset_t *set)
 }
 
 /* Until mpirun has ended. Returns its exit status, or what a shell would make of the signal that
- * it ended by. */
+ * it ended by. Open MPI's may wait for ever for a rank that died while it started: once all ranks
+ * were gone for a while, it is ended: STUCK. */
 static int stay(pid_t mpirun, const sigset_t *waited)
 {
     int status, early = 0; /* the signal that came before there was a rank */
+    int gone = 0;          /* looks that found no rank behind one that did */
+    bool seen = false;
     while (waitpid(mpirun, &status, WNOHANG) != mpirun) {
         /* A rank that starts late gets an early signal with the next look. */
-        struct timespec look = {.tv_nsec = 100000000};
-        int number = early != 0 ? sigtimedwait(waited, NULL, &look) : sigwaitinfo(waited, NULL);
+        struct timespec soon = {.tv_nsec = 100000000}, later = {.tv_sec = 1};
+        int number = sigtimedwait(waited, NULL, early != 0 ? &soon : &later);
+        if (number < 0 && early == 0) {
+            bool any = signal_ranks(mpirun, 0) > 0;
+            seen = seen || any;
+            gone = seen && !any ? gone + 1 : 0;
+        }
+        if (gone == GONE_LOOKS) {
+            kill(mpirun, SIGKILL);
+            waitpid(mpirun, &status, 0);
+            return STUCK;
+        }
         if (number == SIGTSTP) {
             stop_together(mpirun);
         } else if (number > 0 && number != SIGCHLD) {
@@ -296,11 +311,18 @@ int comm_end_rank(int status)
     return status != 0 && tell(&status, sizeof status, offsetof(JobEnd, status)) ? 0 : status;
 }
 
-void launch_tell_lost(const char *text)
+void launch_tell_lost(const char *text, int rank)
 {
     char lost[sizeof((JobEnd *)0)->lost] = "";
     snprintf(lost, sizeof lost, "%s", text);
+    int number = rank + 1;
     tell(lost, sizeof lost, offsetof(JobEnd, lost));
+    tell(&number, sizeof number, offsetof(JobEnd, lost_number));
+}
+
+void comm_tell_saved(int64_t step)
+{
+    tell(&step, sizeof step, offsetof(JobEnd, saved_step));
 }
 
 const char *comm_restarted(void)
@@ -317,6 +339,12 @@ static JobEnd conclude(int told, int status)
         end = (JobEnd){0};
     }
     end.lost[sizeof end.lost - 1] = '\0';
+    if (status == STUCK) {
+        status = end.status != 0 ? end.status : err_exit_status(ERR_FAILED);
+        if (end.status == 0 && end.lost[0] == '\0') { /* else they have ended as they say */
+            snprintf(end.lost, sizeof end.lost, "all ranks ended, and mpirun did not");
+        }
+    }
     end.status = status == 0 ? end.status : status;
     if (end.lost[0] == '\0' && status > 128 && status != 128 + SIGINT && status != 128 + SIGTERM) {
         snprintf(end.lost, sizeof end.lost, "a rank ended by signal %d", status - 128);

@@ -49,7 +49,7 @@ void wait_explain(Comm *comm, BoardWait wait, char text[BOARD_TEXT_SIZE])
     wait.first = first;
     wait.second = second;
     board_explain(&wait, text);
-    launch_tell_lost(text);
+    launch_tell_lost(text, board_missed(&wait));
     if (board_speaker(&wait) != comm->rank) {
         sleep_for(TURN);
     }
@@ -80,7 +80,7 @@ void wait_explain_end(Comm *comm, const BoardWait *wait, int dead, char text[BOA
     }
     board_read(comm->board, dead, &entry);
     board_explain_end(wait, dead, &entry, text);
-    launch_tell_lost(text);
+    launch_tell_lost(text, dead);
     if (another_speaks) {
         sleep_for(SHORT_TURN);
     }

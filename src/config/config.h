@@ -171,6 +171,7 @@ typedef struct Config {
     int comm_dtype;      /* CONFIG_COMM_DTYPE_* */
     bool oversubscribe;  /* ranks may share a GPU */
     double comm_timeout; /* seconds; 0: for ever */
+    int64_t min_ranks;   /* with which they go on */
     int64_t restarts;    /* of ranks that were started here */
     int64_t verify_every;
 

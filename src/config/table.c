@@ -287,8 +287,11 @@ static const Option options[] = {
      "seconds to wait for a rank before the job ends and says which one; 0: for ever"},
     {"restarts", INT(restarts, "0", 0, 1e6), GROUP, BIT(TRAIN), FREE, 0,
      "how often ranks that were started here start again by themselves, from the newest "
-     "checkpoint, "
-     "when one of them is lost; run.json lists them in legs"},
+     "checkpoint, when one of them is lost: as many, and fewer when one is lost again before the "
+     "next checkpoint; run.json lists them in legs"},
+    {"min-ranks", INT(min_ranks, "1", 1, 65536), GROUP, BIT(TRAIN), FREE, 0,
+     "with --restarts: the fewest ranks to go on with, each update having as many sequences as "
+     "before; as --ranks: never fewer"},
     {"verify-every", INT(verify_every, "100", 0, 1e12), GROUP, TRAINING, FREE, 0,
      "steps between comparisons of the ranks' weights by checksum; 0: never"},
 #undef GROUP

@@ -172,8 +172,13 @@ void legs_add(struct cJSON *legs, int64_t step, int ranks, const char *host, con
     json_put_text(object, "host", host);
     json_put_text(object, "version", version_string());
     json_put_text(object, "commit", version_commit());
-    if (restarted != NULL) {
-        json_put_text(object, "restarted", restarted);
+    cJSON *losses = restarted != NULL ? json_parse(restarted, strlen(restarted), NULL) : NULL;
+    if (cJSON_IsArray(losses)) {
+        const cJSON *last = cJSON_GetArrayItem(losses, cJSON_GetArraySize(losses) - 1);
+        json_put_text(object, "restarted", json_text_or(last, "why", "a rank was lost"));
+        json_put_item(object, "lost", losses);
+    } else {
+        cJSON_Delete(losses);
     }
     for (size_t i = 0; i < changes->count; i++) {
         cJSON *row = json_object();

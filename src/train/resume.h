@@ -24,6 +24,7 @@ void leg_changes_free(LegChanges *changes);
 void leg_changes_say(const Run *run, const LegChanges *changes);
 
 /* One more leg for the list of a run (docs/reference/formats.md), going on behind `step`; 0: from
- * the start. restarted: why the ranks were started again (comm_restarted); NULL: they were not. */
+ * the start. restarted: a list of the ranks that were lost since the checkpoint, as JSON
+ * (comm_restarted); NULL: none was. */
 void legs_add(struct cJSON *legs, int64_t step, int ranks, const char *host, const char *restarted,
               const LegChanges *changes);

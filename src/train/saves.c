@@ -10,6 +10,9 @@ static void note_save(Session *s, int code)
 {
     if (code == 0) {
         s->saved_step = s->saving_step;
+        if (session_leads(s)) {
+            comm_tell_saved(s->saved_step);
+        }
     } else if (session_leads(s)) {
         log_warn("saving step %lld: %s; training goes on", (long long)s->saving_step,
                  err_message());
