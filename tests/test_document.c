@@ -254,11 +254,11 @@ static void test_document__thinning_keeps_extremes(void **state)
 
 /* --- ends and bands --- */
 
-/* y = 1 + 8 exp(-x / fall) over x = 1 ... 100. */
-static void add_fall(Plot *plot, double fall)
+/* y = 1 + 8 exp(-x / fall) over x = 1 ... last. */
+static void add_fall(Plot *plot, double fall, int last)
 {
     PlotSeries *series = plot_add_series(plot, "a");
-    for (int x = 1; x <= 100; x++) {
+    for (int x = 1; x <= last; x++) {
         plot_add_point(series, x, 1 + 8 * exp(-x / fall));
     }
 }
@@ -271,7 +271,7 @@ static void expect_end(double a, double b, double c, double from)
                  .y_title = mem_strdup("")};
     double found, falls[] = {a, b, c};
     for (int i = 0; i < 3 && falls[i] > 0; i++) {
-        add_fall(&plot, falls[i]);
+        add_fall(&plot, falls[i], 100);
     }
     bool flat = plot_flat_end(&plot, &found);
     assert_int_equal(flat, from > 0);
@@ -295,6 +295,19 @@ static void test_document__a_flat_end_is_enlarged(void **state)
     expect_end(10, 20, 0, 39); /* from where both are flat */
     expect_end(10, 20, 60, 39);
     expect_end(10, 60, 60, 0); /* most fall on */
+}
+
+/* The second half of the shortest curve, which ends at 41, stays in sight. */
+static void test_document__short_curves_are_not_cut_off(void **state)
+{
+    (void)state;
+    Plot plot = {.kind = PLOT_LINES};
+    double from;
+    add_fall(&plot, 20, 100);
+    add_fall(&plot, 10, 41);
+    assert_true(plot_flat_end(&plot, &from));
+    assert_true(from == 21);
+    plot_free(&plot);
 }
 
 static void test_document__repeats_are_a_band(void **state)
@@ -486,6 +499,7 @@ int main(void)
         cmocka_unit_test(test_document__lines_are_scanned_as_a_parser_reads_them),
         cmocka_unit_test(test_document__thinning_keeps_extremes),
         cmocka_unit_test(test_document__a_flat_end_is_enlarged),
+        cmocka_unit_test(test_document__short_curves_are_not_cut_off),
         cmocka_unit_test(test_document__repeats_are_a_band),
         cmocka_unit_test(test_document__long_lists_of_bars_are_grouped),
         cmocka_unit_test(test_document__seven_findings_and_half_a_minute),

@@ -84,15 +84,17 @@
         return points[Math.max(low - 1, 0)];
     }
 
-    /* From where on most of the curves are flat (src/report/plot.c): {from}, or null. */
+    /* From where on most of the curves are flat (src/report/plot.c): {from}, or null. The second
+     * half of every curve stays in sight. */
     view.flatEnd = function (series) {
-        let low = Infinity, high = -Infinity, falling = 0;
+        let low = Infinity, high = -Infinity, half = Infinity, falling = 0;
         const flats = [];
         for (const one of series) {
             const known = one.points.filter((point) => view.known(point[0]) && view.known(point[1]));
             if (known.length > 0) {
                 low = Math.min(low, known[0][0]);
                 high = Math.max(high, known[known.length - 1][0]);
+                half = Math.min(half, (known[0][0] + known[known.length - 1][0]) / 2);
             }
             const last = known.length > 0 ? known[known.length - 1][1] : 0, fall = known.length > 0 ? known[0][1] - last : 0;
             let from = known.length;
@@ -104,7 +106,7 @@
                 flats.push(known[from][0]);
             }
         }
-        const flat = flats.filter((x) => x <= (low + high) / 2), from = Math.max(...flat);
+        const flat = flats.filter((x) => x <= (low + high) / 2), from = Math.min(Math.max(...flat), half);
         return flat.length > 0 && 2 * flat.length >= falling && from > low ? { from } : null;
     };
 

@@ -13,8 +13,8 @@
  *   words     names of the values 0, 1, ... of a choice; new ones go to the end
  *   most      largest value of a number
  *   gpt2, hf  name in config.json of a GPT-2, of any other model; NULL: it has none there
- *   commands, flags, help, also   of the option (config/table.c); flag NONE: the word none makes the
- *             field 0 */
+ *   commands, flags, help, also   of the option (config/table.c); with the flag NONE, the word none
+ *             makes the field 0 */
 #include <stdint.h>
 
 #define MODEL_FIELDS(OPTION, PRESET)                                                               \

@@ -148,13 +148,17 @@ double plot_flat_from(const PlotSeries *series)
 
 bool plot_flat_end(const Plot *plot, double *from)
 {
-    double low = INFINITY, high = -INFINITY;
+    double low = INFINITY, high = -INFINITY, half = INFINITY; /* of the shortest curve */
     int lines = 0, flat = 0;
     for (int i = 0; i < plot->series_count; i++) {
+        double own_low = INFINITY, own_high = -INFINITY;
         for (size_t k = 0; k < plot->series[i].count; k++) {
-            low = fmin(low, plot->series[i].points[k].x);
-            high = fmax(high, plot->series[i].points[k].x);
+            own_low = fmin(own_low, plot->series[i].points[k].x);
+            own_high = fmax(own_high, plot->series[i].points[k].x);
         }
+        low = fmin(low, own_low);
+        high = fmax(high, own_high);
+        half = plot->series[i].count > 0 ? fmin(half, (own_low + own_high) / 2) : half;
     }
     *from = NAN;
     for (int i = 0; i < plot->series_count; i++) {
@@ -164,6 +168,7 @@ bool plot_flat_end(const Plot *plot, double *from)
         flat += is_flat;
         *from = is_flat ? fmax(*from, own) : *from;
     }
+    *from = fmin(*from, half);
     bool curves = plot->kind == PLOT_LINES && !plot->log_x && !plot->from_zero;
     return curves && flat > 0 && 2 * flat >= lines && *from > low;
 }
