@@ -152,18 +152,27 @@ static Part *list_parts(const Trainer *t, int *count)
     return parts;
 }
 
-/* `found` of t beside `expected` of the trusted side, whose tensors may lie elsewhere in its
- * buffer. */
-static void compare_part(const Trainer *t, Tensor found, const Trainer *trusted, Tensor expected,
-                         Part *part, float *host)
+/* Elements [at, at + n) of the masters or of their gradient. */
+static void read_side(Trainer *t, bool gradient, int64_t at, int64_t n, float *out)
+{
+    if (gradient) {
+        read_flat(t, t->optimizer.grad, at, n, out);
+    } else {
+        trainer_read_state(t, STATE_PARAMS, at, n, out);
+    }
+}
+
+/* Masters of t, or their gradient, beside the trusted side's, whose tensors may lie elsewhere in
+ * its buffer. */
+static void compare_part(Trainer *t, Trainer *trusted, bool gradient, Part *part, float *host)
 {
     int64_t row = part->param - t->model.params.rows;
     int64_t width = part->param->count / part->param->dim[0], end = part->last * width;
     int64_t here = part->param->offset, there = trusted->model.params.rows[row].offset;
     for (int64_t at = part->first * width; at < end; at += PIECE) {
         int64_t n = end - at < PIECE ? end - at : PIECE;
-        read_flat(t, found, here + at, n, host);
-        read_flat(trusted, expected, there + at, n, host + PIECE);
+        read_side(t, gradient, here + at, n, host);
+        read_side(trusted, gradient, there + at, n, host + PIECE);
         for (int64_t i = 0; i < n; i++) {
             double e = host[PIECE + i], d = host[i] - e;
             part->expected += e * e;
@@ -172,14 +181,14 @@ static void compare_part(const Trainer *t, Tensor found, const Trainer *trusted,
     }
 }
 
-static void compare_gradients(const Trainer *t, const Trainer *trusted, Verification *found)
+static void compare_gradients(Trainer *t, Trainer *trusted, Verification *found)
 {
     int count;
     Part *parts = list_parts(t, &count);
     float *host = mem_alloc(2 * (size_t)PIECE * sizeof *host);
     double whole = 0;
     for (int i = 0; i < count; i++) {
-        compare_part(t, t->optimizer.grad, trusted, trusted->optimizer.grad, &parts[i], host);
+        compare_part(t, trusted, true, &parts[i], host);
         whole += parts[i].expected;
     }
     found->expected_norm = sqrt(whole);
@@ -203,29 +212,22 @@ static void compare_gradients(const Trainer *t, const Trainer *trusted, Verifica
 }
 
 /* Gradient, weights and optimizer states of t into the trusted trainer. */
-static void copy_state(const Trainer *t, Trainer *trusted)
+static void copy_state(Trainer *t, Trainer *trusted)
 {
-    const Optimizer *from = &t->optimizer, *to = &trusted->optimizer;
-    Tensor here[2 + OPTIMIZER_STATES] = {from->param, from->grad};
-    Tensor there[2 + OPTIMIZER_STATES] = {to->param, to->grad};
-    int buffers = 2;
-    for (int i = 0; i < optimizer_states(from->kind); i++, buffers++) {
-        here[buffers] = from->state[i];
-        there[buffers] = to->state[i];
-    }
     float *host = mem_alloc((size_t)PIECE * sizeof *host);
     for (int row = 0; row < t->model.params.count; row++) {
         const Param *param = &t->model.params.rows[row];
         int64_t offset = trusted->model.params.rows[row].offset;
-        int held = 2 + optimizer_rule(from->kind, param)->states;
+        int states = optimizer_rule(t->optimizer.kind, param)->states;
         for (int64_t at = 0; at < param->count; at += PIECE) {
             int64_t n = param->count - at < PIECE ? param->count - at : PIECE;
-            for (int i = 0; i < (held < buffers ? held : buffers); i++) {
-                int64_t source = optimizer_state_at(from, i - 2, param->offset + at);
-                Tensor part = tensor_rows(there[i], optimizer_state_at(to, i - 2, offset + at), n);
-                read_flat(t, here[i], source, n, host);
-                trusted->backend->upload(trusted->backend, part.data, host, tensor_bytes(part));
-                trusted->backend->sync(trusted->backend);
+            Tensor part = tensor_rows(trusted->optimizer.grad, offset + at, n);
+            read_flat(t, t->optimizer.grad, param->offset + at, n, host);
+            trusted->backend->upload(trusted->backend, part.data, host, tensor_bytes(part));
+            trusted->backend->sync(trusted->backend);
+            for (int which = STATE_PARAMS; which < states; which++) {
+                trainer_read_state(t, which, param->offset + at, n, host);
+                trainer_write_state(trusted, which, offset + at, n, host);
             }
         }
     }
@@ -233,7 +235,7 @@ static void copy_state(const Trainer *t, Trainer *trusted)
 }
 
 /* Whether the copy in bf16, where the parameter has one, is its master, rounded. */
-static bool low_is_rounded(const Trainer *t, const Param *param, float *host)
+static bool low_is_rounded(Trainer *t, const Param *param, float *host)
 {
     uint16_t *low = (uint16_t *)(host + PIECE);
     int64_t place =
@@ -245,9 +247,9 @@ static bool low_is_rounded(const Trainer *t, const Param *param, float *host)
         int64_t n = param->count - at < PIECE ? param->count - at : PIECE;
         Tensor part = tensor_rows(t->optimizer.low, place + at, n);
         t->backend->download(t->backend, low, part.data, tensor_bytes(part));
-        read_flat(t, t->optimizer.param, param->offset + at, n, host);
+        trainer_read_state(t, STATE_PARAMS, param->offset + at, n, host);
         for (int64_t i = 0; i < n; i++) {
-            if (low[i] != bf16_from_f32(host[i])) {
+            if (low[i] != trainer_low_of(t, host[i])) {
                 return false;
             }
         }
@@ -267,7 +269,7 @@ static void compare_update(Trainer *t, Trainer *trusted, Verification *found)
     for (int row = 0; row < t->model.params.count; row++) {
         const Param *param = &t->model.params.rows[row];
         Part part = {.param = param, .last = param->dim[0]};
-        compare_part(t, t->optimizer.param, trusted, trusted->optimizer.param, &part, host);
+        compare_part(t, trusted, false, &part, host);
         double error = sqrt(part.difference / (double)param->count) / RATE;
         bool good = !isnan(error) && low_is_rounded(t, param, host);
         found->update_error = fmax(found->update_error, good ? error : INFINITY);

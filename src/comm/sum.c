@@ -54,6 +54,7 @@ void sum_parts(void *out, const void *const *parts, int ranks, int64_t count, DT
         sum = sum_bf16;
         break;
     case DT_E4M3:
+    case DT_REST:
         break;
     }
     PACER_ASSERT(sum != NULL, "sum of dtype %d", (int)dtype);

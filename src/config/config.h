@@ -70,6 +70,7 @@ enum {
 };
 enum { CONFIG_PARAMETRIZATION_STANDARD, CONFIG_PARAMETRIZATION_MUP };
 enum { CONFIG_COMM_DTYPE_F32, CONFIG_COMM_DTYPE_BF16 };
+enum { CONFIG_STATE_DTYPE_F32, CONFIG_STATE_DTYPE_BF16 };
 enum {
     CONFIG_LINK_NONE,
     CONFIG_LINK_NVLINK,
@@ -149,6 +150,7 @@ typedef struct Config {
     double weight_decay, beta1, beta2, eps;
     double momentum; /* -1: auto, see config_momentum */
     int64_t muon_steps;
+    int state_dtype;     /* CONFIG_STATE_DTYPE_* */
     int parametrization; /* CONFIG_PARAMETRIZATION_* */
     int64_t mup_base, mup_base_ffn, mup_base_head_dim;
     double clip; /* 0: off */

@@ -20,6 +20,7 @@ static const char *const recomputes[] = {RECOMPUTE_CHOICES(CHOICE_WORD) NULL};
 static const char *const ddps[] = {DDP_CHOICES(CHOICE_WORD) NULL};
 static const char *const saves[] = {SAVE_CHOICES(CHOICE_WORD) NULL};
 static const char *const comm_dtypes[] = {"f32", "bf16", NULL};
+static const char *const state_dtypes[] = {"f32", "bf16", NULL};
 static const char *const links[] = {"none",   "nvlink", "pcie",     "ib400",
                                     "eth100", "eth10",  "measured", NULL};
 static const char *const formats[] = {"auto", "text",        "jsonl", "hf",
@@ -199,6 +200,10 @@ static const Option options[] = {
      "SGD and Muon: part of the last step's direction that stays; auto: 0.9, of Muon 0.95"},
     {"muon-steps", INT(muon_steps, "5", 1, 100), GROUP, STEP, RECORDED, RESULT | LATER,
      "Muon: Newton-Schulz iterations that make a matrix orthogonal"},
+    {"state-dtype", CHOICE(state_dtype, "f32", state_dtypes), GROUP, STEP, RECORDED, RESULT | LATER,
+     "type of the optimizer's moments; bf16 rounds them up or down by chance, from the seed, and "
+     "with --dtype bf16 keeps of each f32 weight only the 16 bits that the model's copy lacks: 8 "
+     "bytes a parameter instead of 14"},
     {"parametrization", CHOICE(parametrization, "standard", parametrizations), GROUP, STEP, REFUSED,
      RESULT | LATER,
      "mup: one learning rate suits all widths: initial weights, rates and logits follow d-model / "
@@ -230,7 +235,7 @@ static const Option options[] = {
      "others are tested against"},
     {"dtype", CHOICE(dtype, "auto", dtypes), GROUP, STEP | KERNEL | MACHINE | USE | BIT(EXPORT),
      RECORDED, RESULT,
-     "type of activations and of the weights they meet; the optimizer keeps f32; fp8: bf16, but "
+     "type of activations and of the weights they meet; master weights are f32; fp8: bf16, but "
      "linear layers and the head multiply in e4m3 (Hopper, Ada and newer); auto: bf16 on a GPU, "
      "else f32",
      ALSO({BIT(EXPORT), "hf: type of the tensors; auto: f32"},

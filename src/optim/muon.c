@@ -93,13 +93,21 @@ static void begin(Ctx *c, const Optimizer *o, int hyper, UpdateArgs args)
 {
     ArenaMark mark = arena_mark(&c->scratch);
     Tensor u = scratch_like(c, args.grad);
-    args.low = TENSOR_NONE;
+    args.low = args.param.dtype == DT_REST ? args.low : TENSOR_NONE; /* it is a part of param */
     args.decay = false;
     args.hyper = hyper_row(o, hyper, ROW_MOMENTUM);
+    bool rounded = args.state[0].dtype != u.dtype;
+    if (rounded) { /* m of this update, as it is before it is rounded */
+        op_cast(c, args.state[0], u);
+    }
     op_sgd(c, args);
-    op_cast(c, args.state[0], u);
+    if (!rounded) {
+        op_cast(c, args.state[0], u);
+    }
     args.state[0] = u;
-    op_sgd(c, args);
+    for (int i = 0; i < (rounded ? 2 : 1); i++) {
+        op_sgd(c, args);
+    }
     op_cast(c, u, args.grad);
     arena_release(&c->scratch, mark);
 }

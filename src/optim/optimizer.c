@@ -2,6 +2,8 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "base/rng.h"
+#include "tensor/rounding.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -150,7 +152,7 @@ void optimizer_add_range(Optimizer *o, OptimizerRange range)
     OptimizerRange *last = o->range_count > 0 ? &o->ranges[o->range_count - 1] : NULL;
     if (last != NULL && rule->shape == NULL && last->class == range.class &&
         last->decay == range.decay && last->counted == range.counted &&
-        last->offset + last->count == range.offset &&
+        last->offset + last->count == range.offset && last->index + last->count == range.index &&
         (range.low < 0 ? last->low < 0 : last->low + last->count == range.low) &&
         last->own + last->count == range.own && last->master + last->count == range.master) {
         last->count += range.count;
@@ -196,6 +198,24 @@ void optimizer_assign(Optimizer *o, int ranks, int rank)
     free(loads);
 }
 
+DType optimizer_state_dtype(const Optimizer *o, DType acc)
+{
+    return o->settings.state == DT_BF16 ? DT_BF16 : acc;
+}
+
+/* Random bits are a function of the seed, the update and the element's number. */
+#define ROUNDING_STREAM 0x726F756E64u
+
+static void set_keys(Optimizer *o, int64_t step)
+{
+    RngBlock random = rng_block(o->settings.seed, ROUNDING_STREAM, (uint64_t)step);
+    for (int row = 0; row < o->hyper_rows; row++) {
+        float *hyper = o->host_hyper + (size_t)row * HYPER_COUNT;
+        hyper[HYPER_KEY1] = (float)(random.word[0] >> (32 - ROUNDING_KEY_BITS));
+        hyper[HYPER_KEY2] = (float)(random.word[1] >> (32 - ROUNDING_KEY_BITS));
+    }
+}
+
 void optimizer_prepare(Ctx *c, Optimizer *o, double rate, int64_t step)
 {
     for (int i = 0; i < o->class_count; i++) {
@@ -203,6 +223,7 @@ void optimizer_prepare(Ctx *c, Optimizer *o, double rate, int64_t step)
         class->rule->fill_hyper(&o->settings, rate, class->growth, step,
                                 o->host_hyper + (size_t) class->hyper * HYPER_COUNT);
     }
+    set_keys(o, step);
     if (!c->dry) {
         c->backend->upload(c->backend, o->hyper.data, o->host_hyper, tensor_bytes(o->hyper));
     }
@@ -240,6 +261,7 @@ static void call(Ctx *c, const Optimizer *o, const OptimizerRange *range,
     UpdateArgs args = {.param = part(o->param, range->master, range->count),
                        .low = range->low < 0 ? TENSOR_NONE : part(o->low, range->low, range->count),
                        .grad = part(o->grad, range->offset, range->count),
+                       .index = range->index,
                        .hyper = part(o->hyper, (int64_t) class->hyper * HYPER_COUNT, HYPER_COUNT),
                        .norm_sq = o->norm_sq,
                        .left_out = o->left_out,

@@ -16,6 +16,8 @@ typedef struct {
     double momentum;          /* SGD, Muon */
     int muon_steps;           /* of Newton and Schulz */
     double weight_decay, clip;
+    DType state;   /* DT_BF16: states are kept in it; else in the type of gradients */
+    uint64_t seed; /* of what is rounded by chance */
 } OptimizerSettings;
 
 #define OPTIMIZER_STATES 2  /* the most that a rule keeps */
@@ -66,6 +68,7 @@ typedef struct {
  * part of the whole only. */
 typedef struct {
     int64_t offset; /* in grad */
+    int64_t index;  /* in the flat buffer of all parameters, whoever keeps them */
     int64_t low;    /* in low; -1: it has no part in it */
     int64_t own;    /* in the first state; see optimizer_state_at */
     int64_t master; /* in param */
@@ -107,8 +110,10 @@ struct Optimizer {
     Tensor (*gather)(void *user, int64_t first, int64_t end, int64_t *at);
     void (*scatter)(void *user, int64_t first, int64_t end);
     void *user;
-    Tensor param, low, grad; /* (flat), or what ranges have of it; low is none when the model runs
-                              * in the type of param, and may lack ranges */
+    /* (flat), or what ranges have of it; low is none when the model runs in the type of param, and
+     * may lack ranges. Where states are in bf16 and low lacks none, param is what low lacks of the
+     * masters (UpdateArgs.param). */
+    Tensor param, low, grad;
     Tensor state[OPTIMIZER_STATES];
     Tensor hyper;                                     /* (hyper_rows x HYPER_COUNT) f32, flat */
     Tensor norm_sq;                                   /* (1) acc */
@@ -136,6 +141,9 @@ void optimizer_assign(Optimizer *optimizer, int ranks, int rank);
 /* Where element `own` of the first state is in state `which`, and how many elements that has where
  * the first has `owned`. */
 int64_t optimizer_state_at(const Optimizer *optimizer, int which, int64_t own);
+
+/* Type of the states, in a trainer whose gradients are in acc. */
+DType optimizer_state_dtype(const Optimizer *optimizer, DType acc);
 
 /* Sends the hyperparameters of update `step` (from 0) to the backend. */
 void optimizer_prepare(Ctx *c, Optimizer *optimizer, double rate, int64_t step);

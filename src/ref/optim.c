@@ -1,4 +1,5 @@
 #include "ref/ref.h"
+#include "tensor/rounding.h"
 
 /* out (1) = or += sum of squares of x (n) */
 static void sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode, void *ws)
@@ -23,12 +24,51 @@ static double gradient_factor(UpdateArgs args)
     return mean * (clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
 }
 
+static uint32_t bits_of(double value)
+{
+    float narrow = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    return bits;
+}
+
+static double get_param(const UpdateArgs *args, int64_t i)
+{
+    if (args->param.dtype != DT_REST) {
+        return ref_get(args->param, i);
+    }
+    uint32_t bits =
+        master_join(((const uint16_t *)args->low.data)[i], ((const uint16_t *)args->param.data)[i]);
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 static void put_param(const UpdateArgs *args, int64_t i, double value)
 {
+    if (args->param.dtype == DT_REST) {
+        SplitMaster split = master_split(bits_of(value));
+        ((uint16_t *)args->low.data)[i] = split.low;
+        ((uint16_t *)args->param.data)[i] = split.rest;
+        return;
+    }
     ref_put(args->param, i, value);
     if (tensor_given(args->low)) {
         ref_put(args->low, i, ref_get(args->param, i));
     }
+}
+
+static void put_state(const UpdateArgs *args, int which, int64_t i, double value)
+{
+    Tensor state = args->state[which];
+    if (state.dtype != DT_BF16) {
+        ref_put(state, i, value);
+        return;
+    }
+    uint32_t key1 = (uint32_t)ref_get(args->hyper, HYPER_KEY1);
+    uint32_t key2 = (uint32_t)ref_get(args->hyper, HYPER_KEY2);
+    uint32_t noise = rounding_bits(key1, key2, (uint64_t)(args->index + i)) >> 16 * which & 0xFFFF;
+    ((uint16_t *)state.data)[i] = bf16_by_chance(bits_of(value), noise);
 }
 
 /* One AdamW step on a flat range, decay decoupled from the gradient (see op_adamw). */
@@ -45,13 +85,13 @@ static void adamw(Ctx *c, UpdateArgs args)
     double factor = gradient_factor(args);
     for (int64_t i = 0; i < tensor_count(args.param); i++) {
         double g = ref_get(args.grad, i) * factor;
-        double p = ref_get(args.param, i);
+        double p = get_param(&args, i);
         double m = beta1 * ref_get(args.state[0], i) + rest1 * g;
         double v = beta2 * ref_get(args.state[1], i) + rest2 * g * g;
         p -= lr * decay * p;
         p -= lr * (m / correction1) / (sqrt(v / correction2) + eps);
-        ref_put(args.state[0], i, m);
-        ref_put(args.state[1], i, v);
+        put_state(&args, 0, i, m);
+        put_state(&args, 1, i, v);
         put_param(&args, i, p);
     }
 }
@@ -63,9 +103,9 @@ static void sgd(Ctx *c, UpdateArgs args)
     double decay = args.decay ? ref_get(args.hyper, HYPER_DECAY) : 0;
     double factor = gradient_factor(args);
     for (int64_t i = 0; i < tensor_count(args.param); i++) {
-        double p = ref_get(args.param, i);
+        double p = get_param(&args, i);
         double m = momentum * ref_get(args.state[0], i) + ref_get(args.grad, i) * factor;
-        ref_put(args.state[0], i, m);
+        put_state(&args, 0, i, m);
         put_param(&args, i, p - lr * (m + decay * p));
     }
 }

@@ -38,6 +38,8 @@ static inline double ref_get(Tensor t, int64_t i)
         return ((const int32_t *)t.data)[i];
     case DT_E4M3:
         return f32_from_e4m3(((const uint8_t *)t.data)[i]);
+    case DT_REST: /* no number by itself */
+        break;
     }
     return NAN;
 }
@@ -60,6 +62,8 @@ static inline void ref_put(Tensor t, int64_t i, double value)
         break;
     case DT_E4M3:
         ((uint8_t *)t.data)[i] = e4m3_from_f32((float)value);
+        break;
+    case DT_REST:
         break;
     }
 }

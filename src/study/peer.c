@@ -110,6 +110,7 @@ static const char *reason_against(const ExperimentRun *run, const PeerTools *too
            : cfg->dtype == CONFIG_DTYPE_FP8              ? "it has no fp8 of its own"
            : cfg->documents == CONFIG_DOCUMENTS_SEPARATE ? "it joins documents"
            : cfg->optimizer != OPTIMIZER_ADAMW           ? "it trains with AdamW"
+           : cfg->state_dtype != CONFIG_STATE_DTYPE_F32  ? "it keeps its state in f32"
            : cfg->parametrization == CONFIG_PARAMETRIZATION_MUP ? "it has no mup"
            : cfg->minutes > 0                                   ? "it does not train by the clock"
            : cfg->batch_ramp[0] != '\0'                         ? "its updates are of one size"

@@ -136,14 +136,18 @@ typedef enum {
     HYPER_CORRECTION1, /* 1 - beta1^t, t = 1 at the first update */
     HYPER_CORRECTION2, /* 1 - beta2^t */
     HYPER_CLIP,        /* largest gradient norm; 0: no clipping */
+    HYPER_KEY1,        /* of the update's random bits (rounding.h): whole numbers of */
+    HYPER_KEY2,        /* ROUNDING_KEY_BITS bits */
     HYPER_COUNT
 } Hyper;
 
 typedef struct {
-    Tensor param;    /* (n) acc: master weights, updated */
-    Tensor low;      /* (n) bf16 copy of param, written; none when the model runs in acc itself */
+    Tensor param;    /* (n) acc: master weights, updated; or rest: those of f32 that low lacks */
+    Tensor low;      /* (n) bf16 copy of param, written; none when the model runs in acc itself.
+                      * With rest: the upper part of the masters, updated (rounding.h) */
     Tensor grad;     /* (n) acc, read */
-    Tensor state[2]; /* (n) acc, updated; as many as the op has */
+    Tensor state[2]; /* (n) acc or bf16, updated; as many as the op has */
+    int64_t index;   /* of the first element: its number among all, for random bits */
     Tensor hyper;    /* (HYPER_COUNT) f32 */
     Tensor norm_sq;  /* (1) acc: squared norm of the whole gradient, for clipping */
     Tensor left_out; /* (1) acc: how many of `tokens` do not count; none: all do */
@@ -412,7 +416,9 @@ void op_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode);
  *   p -= lr * decay * p;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;
  *   p -= lr * (m / c1) / (sqrt(v / c2) + eps).
  * SGD with momentum, state m:
- *   m = b1 m + g;  p -= lr * (m + decay * p). */
+ *   m = b1 m + g;  p -= lr * (m + decay * p).
+ * p is computed from m and v before they are rounded. To bf16 they are, by way of f32, by chance
+ * (bf16_by_chance), with rounding_bits of the update's key and the element's number. */
 void op_adamw(Ctx *c, UpdateArgs args);
 void op_sgd(Ctx *c, UpdateArgs args);
 

@@ -97,9 +97,18 @@ static const Ops *ops_of_update(const Ctx *c, const UpdateArgs *args)
 static OpCall begin_update(Ctx *c, OpId op, const UpdateArgs *args, int states)
 {
     CHECK_SHAPE_1D(args->param, tensor_count(args->param));
-    CHECK_SAME(args->grad, args->param);
+    bool split = args->param.dtype == DT_REST;
+    DType acc = args->grad.dtype;
+    CHECK_SHAPE_1D(args->grad, args->param.dim[0]);
+    CHECK_DTYPE(args->param, split ? DT_REST : acc);
+    PACER_ASSERT(!split || (tensor_given(args->low) && acc == DT_F32), "low is %s, grad is %s",
+                 DESCRIBE(args->low), DESCRIBE(args->grad));
+    double bytes =
+        (split ? 2 : 1) * bytes_of(args->low) + bytes_of(args->grad) + 2 * bytes_of(args->param);
     for (int i = 0; i < states; i++) {
-        CHECK_SAME(args->state[i], args->param);
+        CHECK_SHAPE_1D(args->state[i], args->param.dim[0]);
+        CHECK_DTYPE(args->state[i], args->state[i].dtype == DT_BF16 ? DT_BF16 : acc);
+        bytes += 2 * bytes_of(args->state[i]);
     }
     CHECK_SHAPE_1D(args->hyper, HYPER_COUNT);
     CHECK_DTYPE(args->hyper, DT_F32);
@@ -111,7 +120,6 @@ static OpCall begin_update(Ctx *c, OpId op, const UpdateArgs *args, int states)
         CHECK_SHAPE_1D(args->low, args->param.dim[0]);
         CHECK_DTYPE(args->low, DT_BF16);
     }
-    double bytes = (3 + 2 * states) * bytes_of(args->param) + bytes_of(args->low);
     return op_begin(c, op, 0, bytes, 0, shape_of(args->param));
 }
 

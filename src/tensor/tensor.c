@@ -7,17 +7,14 @@
 size_t dtype_size(DType dtype)
 {
     static const size_t sizes[] = {
-        [DT_F32] = 4, [DT_BF16] = 2, [DT_F64] = 8, [DT_I32] = 4, [DT_E4M3] = 1};
+        [DT_F32] = 4, [DT_BF16] = 2, [DT_F64] = 8, [DT_I32] = 4, [DT_E4M3] = 1, [DT_REST] = 2};
     return sizes[dtype];
 }
 
 const char *dtype_name(DType dtype)
 {
-    static const char *const names[] = {[DT_F32] = "f32",
-                                        [DT_BF16] = "bf16",
-                                        [DT_F64] = "f64",
-                                        [DT_I32] = "i32",
-                                        [DT_E4M3] = "fp8"};
+    static const char *const names[] = {[DT_F32] = "f32", [DT_BF16] = "bf16", [DT_F64] = "f64",
+                                        [DT_I32] = "i32", [DT_E4M3] = "fp8",  [DT_REST] = "rest"};
     return names[dtype];
 }
 

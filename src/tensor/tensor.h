@@ -11,7 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef enum { DT_F32, DT_BF16, DT_F64, DT_I32, DT_E4M3 } DType;
+/* DT_REST: the lower halves of f32 numbers whose upper ones are elsewhere (rounding.h). */
+typedef enum { DT_F32, DT_BF16, DT_F64, DT_I32, DT_E4M3, DT_REST } DType;
 
 #define TENSOR_MAX_RANK 4
 

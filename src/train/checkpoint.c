@@ -193,17 +193,40 @@ int checkpoint_check_file(const char *path, uint64_t expected)
     return code;
 }
 
-/* Copies a tensor into its place, in pieces of SAFETENSORS_PIECE through `room`. */
+/* State of a run with another --state-dtype is taken: to bf16 it is rounded to nearest. */
+static bool is_convertible(int which, DType dtype)
+{
+    return which != STATE_PARAMS && (dtype == DT_F32 || dtype == DT_BF16);
+}
+
+/* From one of f32 and bf16 to the other. */
+static void convert(DType from, const void *values, int64_t count, void *to)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (from == DT_BF16) {
+            ((float *)to)[i] = f32_from_bf16(((const uint16_t *)values)[i]);
+        } else {
+            ((uint16_t *)to)[i] = bf16_from_f32(((const float *)values)[i]);
+        }
+    }
+}
+
+/* Copies a tensor into its place, in pieces through `room` of SAFETENSORS_PIECE, three times. */
 static int read_row(Trainer *t, int which, const Param *row, const SafeTensor *stored, void *room)
 {
     int64_t width = (int64_t)dtype_size(stored->dtype);
     int64_t piece = (int64_t)SAFETENSORS_PIECE / width;
+    void *other = (char *)room + SAFETENSORS_PIECE;
+    bool same = stored->dtype == trainer_state_dtype(t, which);
     int code = 0;
     for (int64_t at = 0; code == 0 && at < row->count; at += piece) {
         int64_t n = row->count - at < piece ? row->count - at : piece;
         code = safetensors_read(stored, (size_t)(at * width), room, (size_t)(n * width));
+        if (code == 0 && !same) {
+            convert(stored->dtype, room, n, other);
+        }
         if (code == 0) {
-            trainer_write_state(t, which, row->offset + at, n, room);
+            trainer_write_state(t, which, row->offset + at, n, same ? room : other);
         }
     }
     return code;
@@ -216,7 +239,7 @@ static int read_tensors(const char *folder, const char *file, uint64_t digest, T
     const ParamTable *table = &t->model.params;
     char *path = io_join(folder, file);
     SafeFile safe = {0};
-    void *room = mem_alloc(SAFETENSORS_PIECE);
+    void *room = mem_alloc(3 * (size_t)SAFETENSORS_PIECE);
     int code = digest != 0 ? checkpoint_check_file(path, digest) : 0;
     code = code != 0 ? code : safetensors_open(path, &safe);
     for (int r = 0; code == 0 && r < table->count; r++) {
@@ -226,7 +249,14 @@ static int read_tensors(const char *folder, const char *file, uint64_t digest, T
         if (!parts_name(t, which, row, name)) {
             continue;
         }
-        code = safetensors_require(&safe, name, parts_shape(t, row), &stored);
+        DType dtype = trainer_state_dtype(t, which);
+        const SafeTensor *found = safetensors_find(&safe, name);
+        if (found != NULL && is_convertible(which, dtype) && is_convertible(which, found->dtype)) {
+            dtype = found->dtype;
+        }
+        Tensor shape = parts_shape(t, which, row);
+        shape.dtype = dtype;
+        code = safetensors_require(&safe, name, shape, &stored);
         code = code != 0 ? code : read_row(t, which, row, stored, room);
     }
     safetensors_close(&safe);

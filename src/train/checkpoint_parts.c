@@ -24,9 +24,9 @@ bool parts_name(const Trainer *t, int which, const Param *row, char name[TENSOR_
     return which < rule->states;
 }
 
-Tensor parts_shape(const Trainer *t, const Param *row)
+Tensor parts_shape(const Trainer *t, int which, const Param *row)
 {
-    Tensor shape = {.dtype = t->optimizer.param.dtype, .rank = row->rank};
+    Tensor shape = {.dtype = trainer_state_dtype(t, which), .rank = row->rank};
     memcpy(shape.dim, row->dim, (size_t)row->rank * sizeof row->dim[0]);
     return shape;
 }
@@ -38,9 +38,10 @@ static const Param *row_of(const PartsFile *file, int tensor)
     return &file->trainer->model.params.rows[file->places[tensor].row];
 }
 
+/* All tensors of a file have one type. */
 static size_t element_size(const PartsFile *file)
 {
-    return dtype_size(file->trainer->optimizer.param.dtype);
+    return dtype_size(trainer_state_dtype(file->trainer, file->places[0].which));
 }
 
 /* One tensor per row of the table and buffer [first, first + buffers) that has it. */
@@ -74,7 +75,8 @@ static int make_header(PartsFile *file)
     char(*names)[TENSOR_NAME_SIZE] = mem_zalloc((size_t)file->count, sizeof *names);
     for (int i = 0; i < file->count; i++) {
         parts_name(file->trainer, file->places[i].which, row_of(file, i), names[i]);
-        entries[i] = (SafeEntry){names[i], parts_shape(file->trainer, row_of(file, i))};
+        entries[i] = (SafeEntry){
+            names[i], parts_shape(file->trainer, file->places[i].which, row_of(file, i))};
     }
     int code = safetensors_header(file->name, entries, file->count, NULL, &file->header,
                                   &file->header_bytes);
@@ -115,8 +117,8 @@ uint64_t parts_file_bytes(const PartsFile *file)
 /* A stretch of a file that one rank writes. */
 typedef struct {
     TensorPlace place;
-    int64_t own, count; /* elements, in its writer's buffer of that state */
-    int64_t at;         /* element of the file */
+    DdpPiece piece; /* elements, in its writer's buffer of that state */
+    int64_t at;     /* element of the file */
     int writer;
 } Part;
 
@@ -151,14 +153,15 @@ static bool next_part(const PartsFile *file, Cursor *cursor, Part *part)
     TensorPlace place = file->places[cursor->tensor];
     DdpPiece piece = trainer_piece(file->trainer, place.which, row->offset + cursor->into,
                                    row->offset + row->count);
-    *part = (Part){place, piece.own, piece.count, cursor->at, piece.keeper};
+    *part = (Part){place, piece, cursor->at, piece.keeper};
     if (piece.keeper < 0) {
         int64_t end;
         part->writer = sharer_of(file, cursor->at, &end);
-        part->count = end - cursor->at < part->count ? end - cursor->at : part->count;
+        piece.count = end - cursor->at < piece.count ? end - cursor->at : piece.count;
+        part->piece.count = piece.count;
     }
-    cursor->into += part->count;
-    cursor->at += part->count;
+    cursor->into += piece.count;
+    cursor->at += piece.count;
     return true;
 }
 
@@ -180,7 +183,7 @@ size_t parts_own_bytes(const Trainer *t)
     for (int i = 0; i < PARTS_FILES; i++) {
         Part part;
         for (Cursor cursor = {0}; next_own(&files[i], &cursor, &part);) {
-            bytes += (size_t)part.count * element_size(&files[i]);
+            bytes += (size_t)part.piece.count * element_size(&files[i]);
         }
     }
     parts_close(files);
@@ -194,8 +197,8 @@ void parts_copy(const PartsFile files[PARTS_FILES], Trainer *t, char *copy)
     for (int i = 0; i < PARTS_FILES; i++) {
         Part part;
         for (Cursor cursor = {0}; next_own(&files[i], &cursor, &part);) {
-            trainer_read_own(t, part.place.which, part.own, part.count, copy);
-            copy += (size_t)part.count * element_size(&files[i]);
+            trainer_read_own(t, part.place.which, part.piece, copy);
+            copy += (size_t)part.piece.count * element_size(&files[i]);
         }
     }
 }
@@ -206,9 +209,10 @@ static int write_from_trainer(const PartsFile *file, IoWriter *writer, Trainer *
 {
     int64_t size = (int64_t)element_size(file), piece = (int64_t)SAFETENSORS_PIECE / size;
     int code = 0;
-    for (int64_t at = 0; at < part->count && code == 0; at += piece) {
-        int64_t n = part->count - at < piece ? part->count - at : piece;
-        trainer_read_own(t, part->place.which, part->own + at, n, room);
+    for (int64_t at = 0, count = part->piece.count; at < count && code == 0; at += piece) {
+        int64_t n = count - at < piece ? count - at : piece;
+        DdpPiece from = {part->piece.offset + at, n, part->piece.own + at, part->piece.keeper};
+        trainer_read_own(t, part->place.which, from, room);
         code = io_writer_put(writer, room, (size_t)(n * size));
     }
     return code;
@@ -239,7 +243,7 @@ int parts_write(const PartsFile *file, const char *path, Trainer *t, const char 
     Part part;
     for (Cursor cursor = {0}; code == 0 && next_own(file, &cursor, &part);) {
         uint64_t at = file->header_bytes + (uint64_t)part.at * element_size(file);
-        size_t bytes = (size_t)part.count * element_size(file);
+        size_t bytes = (size_t)part.piece.count * element_size(file);
         code = io_writer_seek(writer, at);
         if (code == 0 && copy == NULL) {
             code = write_from_trainer(file, writer, t, &part, room);
@@ -288,7 +292,7 @@ int parts_compare(const PartsFile *file, const char *path, const uint64_t *diges
     for (Cursor cursor = {0}; code == 0 && next_part(file, &cursor, &part);) {
         size_t size = element_size(file);
         code = hash_stretch(from, file->header_bytes + (uint64_t)part.at * size,
-                            (uint64_t)part.count * size, all, each[part.writer], room);
+                            (uint64_t)part.piece.count * size, all, each[part.writer], room);
     }
     *whole = io_hash_end(all);
     *other = -1;

@@ -50,4 +50,4 @@ int parts_compare(const PartsFile *file, const char *path, const uint64_t *diges
 bool parts_name(const Trainer *trainer, int which, const Param *row, char name[TENSOR_NAME_SIZE]);
 
 /* The row's own shape; where it is kept is not told. */
-Tensor parts_shape(const Trainer *trainer, const Param *row);
+Tensor parts_shape(const Trainer *trainer, int which, const Param *row);

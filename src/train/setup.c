@@ -497,14 +497,17 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
     s->save_copy = cfg->save == SAVE_ASYNC;
     s->separate = cfg->documents == CONFIG_DOCUMENTS_SEPARATE;
     s->keep = (Keep)cfg->recompute;
-    s->optimizer = (OptimizerSettings){.id = (OptimizerId)cfg->optimizer,
-                                       .beta1 = cfg->beta1,
-                                       .beta2 = cfg->beta2,
-                                       .eps = cfg->eps,
-                                       .momentum = config_momentum(cfg),
-                                       .muon_steps = (int)cfg->muon_steps,
-                                       .weight_decay = cfg->weight_decay,
-                                       .clip = cfg->clip};
+    s->optimizer =
+        (OptimizerSettings){.id = (OptimizerId)cfg->optimizer,
+                            .beta1 = cfg->beta1,
+                            .beta2 = cfg->beta2,
+                            .eps = cfg->eps,
+                            .momentum = config_momentum(cfg),
+                            .muon_steps = (int)cfg->muon_steps,
+                            .weight_decay = cfg->weight_decay,
+                            .clip = cfg->clip,
+                            .state = cfg->state_dtype == CONFIG_STATE_DTYPE_BF16 ? DT_BF16 : DT_F32,
+                            .seed = (uint64_t)cfg->seed};
     s->ddp = (DdpSetup){.kind = (DdpKind)cfg->ddp,
                         .rank = comm != NULL ? comm_rank(comm) : 0,
                         .ranks = (int)cfg->ranks,

@@ -37,13 +37,19 @@ int64_t trainer_low_at(const Trainer *t, DdpPiece piece)
     return offset < t->low_end ? offset : offset < decayed ? -1 : offset - decayed + t->low_end;
 }
 
+/* Masters of which the copy that the model reads is a part. */
+static bool has_split(const Trainer *t)
+{
+    return has_low(t) && !t->model.quantised && t->setup.optimizer.state == DT_BF16;
+}
+
 /* What this rank updates of [first, end), where `range` says what else there is to say. What all
  * ranks keep is counted in the first one's norm. */
 static void add_pieces(Trainer *t, int64_t first, int64_t end, OptimizerRange range)
 {
     bool sharded = ddp_is_sharded(&t->ddp);
     for (DdpPiece piece; ddp_own_piece(&t->ddp, first, end, &piece); first += piece.count) {
-        first = piece.offset;
+        first = range.index = piece.offset;
         range.offset = ddp_cuts_grads(&t->ddp.setup) ? piece.own : piece.offset;
         range.low = has_low(t) ? trainer_low_at(t, piece) : -1;
         range.own = piece.own;
@@ -146,7 +152,8 @@ static void lay_out_weights(Trainer *t)
     DType act = t->model.act, acc = dtype_accumulate(act);
     int64_t flat = t->model.params.flat, decayed = t->model.params.decayed;
     bool cut = ddp_cuts_weights(ddp);
-    o->param = push_state(t, MEM_PARAMS, acc, trainer_keeps_masters(t) ? t->ddp.owned : flat);
+    o->param = push_state(t, MEM_PARAMS, has_split(t) ? DT_REST : acc,
+                          trainer_keeps_masters(t) ? t->ddp.owned : flat);
     if (has_low(t)) {
         o->low = push_state(t, MEM_PARAMS, act, cut ? t->ddp.owned : flat - decayed + t->low_end);
     }
@@ -189,7 +196,7 @@ static void lay_out(Trainer *t)
     lay_out_weights(t);
     for (int i = 0; i < optimizer_states(o->kind); i++) {
         int64_t count = optimizer_state_at(o, i, t->ddp.owned);
-        o->state[i] = push_state(t, MEM_OPTIMIZER, acc, count);
+        o->state[i] = push_state(t, MEM_OPTIMIZER, optimizer_state_dtype(o, acc), count);
     }
     o->hyper = push_state(t, MEM_CONSTANTS, DT_F32, (int64_t)o->hyper_rows * HYPER_COUNT);
     t->results = push_state(t, MEM_CONSTANTS, DT_F64, FETCH_COUNT + STAMP_COUNT);

@@ -174,6 +174,9 @@ void trainer_init_params(Trainer *trainer, uint64_t seed);
  * kept. trainer_state.c */
 #define STATE_PARAMS (-1)
 
+/* Of what is read and written: masters in parts are one number in f32. */
+DType trainer_state_dtype(const Trainer *trainer, int which);
+
 /* Sets elements [offset, offset + count) from host memory of their type: on a rank that keeps
  * them; weights also where the model reads them. */
 void trainer_write_state(Trainer *trainer, int which, int64_t offset, int64_t count,
@@ -186,7 +189,10 @@ int trainer_read_state(Trainer *trainer, int which, int64_t offset, int64_t coun
 /* The stretch of one keeper that begins at `offset` and ends at `end` or earlier; own: where its
  * keeper has it in the buffer of that state. read_own: gets it there, weights that are settled. */
 DdpPiece trainer_piece(const Trainer *trainer, int which, int64_t offset, int64_t end);
-void trainer_read_own(Trainer *trainer, int which, int64_t own, int64_t count, void *host);
+void trainer_read_own(Trainer *trainer, int which, DdpPiece piece, void *host);
+
+/* A master weight as the model reads it where that is in bf16. */
+uint16_t trainer_low_of(const Trainer *trainer, float master);
 
 /* Where in optimizer.low a piece begins on a rank that has it; -1: nowhere. */
 int64_t trainer_low_at(const Trainer *trainer, DdpPiece piece);

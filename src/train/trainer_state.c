@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "tensor/rounding.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,6 +19,17 @@ static Tensor buffer_of(const Trainer *t, int which)
     return which == STATE_PARAMS ? t->optimizer.param : t->optimizer.state[which];
 }
 
+DType trainer_state_dtype(const Trainer *t, int which)
+{
+    DType dtype = buffer_of(t, which).dtype;
+    return dtype == DT_REST ? DT_F32 : dtype;
+}
+
+static bool is_split(const Trainer *t, int which)
+{
+    return buffer_of(t, which).dtype == DT_REST;
+}
+
 /* Weights in f32 may be kept whole by every rank; anything else only by its keeper. */
 DdpPiece trainer_piece(const Trainer *t, int which, int64_t offset, int64_t end)
 {
@@ -26,6 +38,18 @@ DdpPiece trainer_piece(const Trainer *t, int which, int64_t offset, int64_t end)
         whole ? (DdpPiece){offset, end - offset, offset, -1} : ddp_piece(&t->ddp, offset, end);
     piece.own = optimizer_state_at(&t->optimizer, which, piece.own);
     return piece;
+}
+
+static uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+uint16_t trainer_low_of(const Trainer *t, float master)
+{
+    return is_split(t, STATE_PARAMS) ? master_split(bits_of(master)).low : bf16_from_f32(master);
 }
 
 /* The copy that the model reads, when it is of another type than the master's: of all weights, or
@@ -42,7 +66,7 @@ static void write_low(Trainer *t, int64_t offset, int64_t count, const float *fr
         int64_t place = trainer_low_at(t, piece);
         if (ddp_keeps(&t->ddp, piece) && place >= 0) {
             for (int64_t i = 0; i < piece.count; i++) {
-                low[i] = bf16_from_f32(from[at - offset + i]);
+                low[i] = trainer_low_of(t, from[at - offset + i]);
             }
             Tensor to = tensor_rows(t->optimizer.low, place, piece.count);
             backend->upload(backend, to.data, low, tensor_bytes(to));
@@ -58,11 +82,19 @@ void trainer_write_state(Trainer *t, int which, int64_t offset, int64_t count, c
     Backend *backend = t->backend;
     Tensor flat = buffer_of(t, which);
     size_t size = dtype_size(flat.dtype);
+    uint16_t *rest = NULL;
+    if (is_split(t, which)) {
+        rest = mem_alloc((size_t)count * sizeof *rest);
+        for (int64_t i = 0; i < count; i++) {
+            rest[i] = master_split(bits_of(((const float *)host)[i])).rest;
+        }
+    }
+    const char *from = rest != NULL ? (const char *)rest : host;
     for (int64_t at = offset, end = offset + count; at < end;) {
         DdpPiece piece = trainer_piece(t, which, at, end);
         if (ddp_keeps(&t->ddp, piece)) {
             Tensor to = tensor_rows(flat, piece.own, piece.count);
-            backend->upload(backend, to.data, (const char *)host + (size_t)(at - offset) * size,
+            backend->upload(backend, to.data, from + (size_t)(at - offset) * size,
                             tensor_bytes(to));
         }
         at += piece.count;
@@ -75,25 +107,39 @@ void trainer_write_state(Trainer *t, int which, int64_t offset, int64_t count, c
     }
     t->codes_behind = t->codes_behind || (which == STATE_PARAMS && t->model.quantised);
     backend->sync(backend);
+    free(rest);
 }
 
-void trainer_read_own(Trainer *t, int which, int64_t own, int64_t count, void *host)
+void trainer_read_own(Trainer *t, int which, DdpPiece piece, void *to)
 {
-    Tensor from = tensor_rows(buffer_of(t, which), own, count);
+    Backend *backend = t->backend;
     PACER_ASSERT(which != STATE_PARAMS || !t->scattered, "weights of other ranks are missing");
-    t->backend->download(t->backend, host, from.data, tensor_bytes(from));
+    Tensor from = tensor_rows(buffer_of(t, which), piece.own, piece.count);
+    if (!is_split(t, which)) {
+        backend->download(backend, to, from.data, tensor_bytes(from));
+        return;
+    }
+    Tensor low = tensor_rows(t->optimizer.low, trainer_low_at(t, piece), piece.count);
+    uint16_t *halves = mem_alloc(2 * tensor_bytes(from)), *rest = halves + piece.count;
+    backend->download(backend, halves, low.data, tensor_bytes(low));
+    backend->download(backend, rest, from.data, tensor_bytes(from));
+    for (int64_t i = 0; i < piece.count; i++) {
+        uint32_t bits = master_join(halves[i], rest[i]);
+        memcpy((char *)to + (size_t)i * sizeof bits, &bits, sizeof bits);
+    }
+    free(halves);
 }
 
 int trainer_read_state(Trainer *t, int which, int64_t offset, int64_t count, void *host)
 {
-    size_t size = dtype_size(buffer_of(t, which).dtype);
+    size_t size = dtype_size(trainer_state_dtype(t, which));
     int code = 0;
     for (int64_t at = offset, end = offset + count; code == 0 && at < end;) {
         DdpPiece piece = trainer_piece(t, which, at, end);
         char *to = (char *)host + (size_t)(at - offset) * size;
         size_t bytes = (size_t)piece.count * size;
         if (ddp_keeps(&t->ddp, piece)) {
-            trainer_read_own(t, which, piece.own, piece.count, to);
+            trainer_read_own(t, which, piece, to);
         }
         if (piece.keeper >= 0) {
             code = comm_broadcast(t->comm, to, bytes, piece.keeper);
@@ -106,7 +152,7 @@ int trainer_read_state(Trainer *t, int which, int64_t offset, int64_t count, voi
 void trainer_init_params(Trainer *t, uint64_t seed)
 {
     const ParamTable *table = &t->model.params;
-    PACER_ASSERT(t->optimizer.param.dtype == DT_F32, "master weights are %s",
+    PACER_ASSERT(trainer_state_dtype(t, STATE_PARAMS) == DT_F32, "master weights are %s",
                  dtype_name(t->optimizer.param.dtype));
     float *values = mem_alloc((size_t)PIECE * sizeof *values);
     for (int row = 0; row < table->count; row++) {

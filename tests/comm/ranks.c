@@ -32,7 +32,8 @@ static void store(void *data, DType dtype, int64_t i, double number)
     case DT_I32:
         ((int32_t *)data)[i] = (int32_t)number;
         break;
-    case DT_E4M3: /* ranks do not exchange it */
+    case DT_E4M3: /* ranks do not exchange these */
+    case DT_REST:
         break;
     }
 }
@@ -49,6 +50,7 @@ static double load(const void *data, DType dtype, int64_t i)
     case DT_I32:
         return ((const int32_t *)data)[i];
     case DT_E4M3:
+    case DT_REST:
         break;
     }
     return NAN;

@@ -137,7 +137,7 @@ static int64_t dimension(char letter, const OpCase *k)
     PACER_ASSERT(false, "no dimension '%c'", letter);
 }
 
-static DType type_under(ArgType type, DType act)
+static DType type_under(ArgType type, const OpCase *k, DType act)
 {
     switch (type) {
     case TYPE_ACT:
@@ -150,6 +150,8 @@ static DType type_under(ArgType type, DType act)
         return DT_BF16;
     case TYPE_I32:
         return DT_I32;
+    case TYPE_STATE:
+        return k->halves ? DT_BF16 : dtype_accumulate(act);
     }
     return act;
 }
@@ -159,7 +161,7 @@ Tensor op_arg_tensor(const OpArg *arg, const OpCase *k, DType act)
     if (!op_arg_given(arg, k)) {
         return TENSOR_NONE;
     }
-    Tensor t = {.dtype = type_under(arg->type, act), .rank = (int)strlen(arg->shape)};
+    Tensor t = {.dtype = type_under(arg->type, k, act), .rank = (int)strlen(arg->shape)};
     for (int i = 0; i < t.rank; i++) {
         t.dim[i] = dimension(arg->shape[i], k);
     }
@@ -221,9 +223,9 @@ const char *op_case_label(const OpCase *k, char text[OP_LABEL_SIZE])
         used += snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), " N=%d C=%d O=%d T=%d",
                          (int)k->rows, (int)k->width, (int)k->outs, (int)k->seq);
     }
-    snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), "%s%s%s%s%s%s%s%s",
-             k->option ? " option" : "", k->flag ? " flag" : "", k->mode == MODE_ADD ? " add" : "",
-             k->mode2 == MODE_ADD ? " add2" : "",
+    snprintf(text + used, (size_t)(OP_LABEL_SIZE - used), "%s%s%s%s%s%s%s%s%s",
+             k->halves ? " bf16 state" : "", k->option ? " option" : "", k->flag ? " flag" : "",
+             k->mode == MODE_ADD ? " add" : "", k->mode2 == MODE_ADD ? " add2" : "",
              (varies & VARY_NORM) == 0 ? ""
              : k->norm == NORM_RMS     ? " rms"
                                        : " layer",

@@ -276,6 +276,7 @@ static bool choose(const OpSpec *spec, unsigned bits, int alias, OpCase *k)
     }
     k->option = (bits & VARY_OPTION) != 0;
     k->flag = (bits & VARY_FLAG) != 0;
+    k->halves = (bits & VARY_HALVES) != 0;
     k->cap = (bits & VARY_CAP) == 0 ? 0 : k->op == OP_XENT ? XENT_CAP : SCALE_CAP;
     k->mode = (bits & VARY_MODE) != 0 ? MODE_ADD : MODE_SET;
     k->mode2 = (bits & VARY_MODE2) != 0 ? MODE_ADD : MODE_SET;

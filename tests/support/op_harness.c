@@ -80,6 +80,8 @@ static void fill_hyper(const OpCase *k, double *hyper)
     hyper[HYPER_CORRECTION1] = 1 - 0.9 * 0.9 * 0.9;
     hyper[HYPER_CORRECTION2] = 1 - 0.95 * 0.95 * 0.95;
     hyper[HYPER_CLIP] = k->option ? 1 : 0;
+    hyper[HYPER_KEY1] = 0xABCDEF;
+    hyper[HYPER_KEY2] = 0x123457;
 }
 
 /* Documents of 1 to 40 tokens within sequences of `seq`: the same ones for every seed, so that two

@@ -2,6 +2,7 @@
 #include "support/op_naive.h"
 
 #include "support/op_naive_parts.h"
+#include "tensor/rounding.h"
 
 /* Token of its document that row n is. */
 static int64_t place(Tensor starts, int64_t n, int64_t seq)
@@ -499,6 +500,24 @@ static void put_param(UpdateArgs a, int64_t i, float p)
     }
 }
 
+/* To bf16 with the probability of how far it is on its way from the number below to the next. */
+static void put_state(UpdateArgs a, int which, int64_t i, float value)
+{
+    if (a.state[which].dtype != DT_BF16) {
+        put(a.state[which], i, value, MODE_SET);
+        return;
+    }
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    float down = f32_from_bf16((uint16_t)(bits >> 16));
+    float up = f32_from_bf16((uint16_t)((bits >> 16) + 1));
+    uint32_t random = rounding_bits((uint32_t)get(a.hyper, HYPER_KEY1),
+                                    (uint32_t)get(a.hyper, HYPER_KEY2), (uint64_t)(a.index + i));
+    double chance = (which == 0 ? random & 0xFFFF : random >> 16) / 65536.0;
+    double way = ((double)value - down) / ((double)up - down);
+    put(a.state[which], i, way + chance >= 1 ? up : down, MODE_SET);
+}
+
 static void sgd(Ctx *c, UpdateArgs a)
 {
     (void)c;
@@ -506,7 +525,7 @@ static void sgd(Ctx *c, UpdateArgs a)
     for (int64_t i = 0; i < tensor_count(a.param); i++) {
         float p = get(a.param, i);
         float m = get(a.hyper, HYPER_BETA1) * get(a.state[0], i) + get(a.grad, i) * clip_of(a);
-        put(a.state[0], i, m, MODE_SET);
+        put_state(a, 0, i, m);
         put_param(a, i, p - lr * (m + decay * p));
     }
 }
@@ -527,8 +546,8 @@ static void adamw(Ctx *c, UpdateArgs a)
         }
         p -= h[HYPER_LR] * (m / h[HYPER_CORRECTION1]) /
              (sqrtf(v / h[HYPER_CORRECTION2]) + h[HYPER_EPS]);
-        put(a.state[0], i, m, MODE_SET);
-        put(a.state[1], i, v, MODE_SET);
+        put_state(a, 0, i, m);
+        put_state(a, 1, i, v);
         put_param(a, i, p);
     }
 }

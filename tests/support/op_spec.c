@@ -166,6 +166,8 @@ static void call_sum_squares(const OpCase *k, Ctx *c, const Tensor *t)
 
 /* Of which some do not count. */
 #define UPDATE_TOKENS 24.0
+/* Numbers of elements, which random bits are of: beyond 32 bits after the first three. */
+#define UPDATE_INDEX (((int64_t)1 << 32) - 3)
 
 static void call_adamw(const OpCase *k, Ctx *c, const Tensor *t)
 {
@@ -176,6 +178,7 @@ static void call_adamw(const OpCase *k, Ctx *c, const Tensor *t)
                              .hyper = t[5],
                              .norm_sq = t[6],
                              .left_out = t[7],
+                             .index = UPDATE_INDEX,
                              .tokens = UPDATE_TOKENS,
                              .decay = k->flag});
 }
@@ -189,6 +192,7 @@ static void call_sgd(const OpCase *k, Ctx *c, const Tensor *t)
                            .hyper = t[4],
                            .norm_sq = t[5],
                            .left_out = t[6],
+                           .index = UPDATE_INDEX,
                            .tokens = UPDATE_TOKENS,
                            .decay = k->flag});
 }
@@ -464,24 +468,24 @@ static const OpSpec specs[OP_COUNT] = {
         .arg = {ARG("param", "N", .use = USE_UPDATE, .type = TYPE_ACC),
                 ARG("low", "N", .use = USE_OUT, .type = TYPE_BF16, .when = WHEN_OPTION),
                 ARG("grad", "N", .type = TYPE_ACC),
-                ARG("m", "N", .use = USE_UPDATE, .type = TYPE_ACC),
-                ARG("v", "N", .use = USE_UPDATE, .type = TYPE_ACC, .fill = FILL_POSITIVE),
+                ARG("m", "N", .use = USE_UPDATE, .type = TYPE_STATE),
+                ARG("v", "N", .use = USE_UPDATE, .type = TYPE_STATE, .fill = FILL_POSITIVE),
                 ARG("hyper", "Y", .type = TYPE_F32, .fill = FILL_HYPER),
                 ARG("norm_sq", "1", .type = TYPE_ACC, .fill = FILL_NORM_SQ),
                 ARG("left_out", "1", .type = TYPE_ACC, .when = WHEN_OPTION,
                     .fill = FILL_POSITIVE)},
-        .varies = VARY_OPTION | VARY_FLAG,
+        .varies = VARY_OPTION | VARY_FLAG | VARY_HALVES,
         .call = call_adamw},
     [OP_SGD] = {
         .arg = {ARG("param", "N", .use = USE_UPDATE, .type = TYPE_ACC),
                 ARG("low", "N", .use = USE_OUT, .type = TYPE_BF16, .when = WHEN_OPTION),
                 ARG("grad", "N", .type = TYPE_ACC),
-                ARG("m", "N", .use = USE_UPDATE, .type = TYPE_ACC),
+                ARG("m", "N", .use = USE_UPDATE, .type = TYPE_STATE),
                 ARG("hyper", "Y", .type = TYPE_F32, .fill = FILL_HYPER),
                 ARG("norm_sq", "1", .type = TYPE_ACC, .fill = FILL_NORM_SQ),
                 ARG("left_out", "1", .type = TYPE_ACC, .when = WHEN_OPTION,
                     .fill = FILL_POSITIVE)},
-        .varies = VARY_OPTION | VARY_FLAG,
+        .varies = VARY_OPTION | VARY_FLAG | VARY_HALVES,
         .call = call_sgd},
     [OP_CAST] = {
         .arg = {ARG("from", "N"),

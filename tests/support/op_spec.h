@@ -35,9 +35,10 @@ typedef struct {
     double cap;                 /* scale, xent */
     /* Bias, positions, rope, gradient of xent, cast to bf16; low, clip and left_out of adamw. */
     bool option;
-    bool flag;  /* rope backwards, adamw with decay, xent with padded columns, embed of documents */
-    Mode mode;  /* of gradients of parameters, and of single outputs */
-    Mode mode2; /* norm_backward: of dx; embed_backward: of dpositions */
+    bool flag; /* rope backwards, adamw with decay, xent with padded columns, embed of documents */
+    bool halves; /* states of an update are in bf16 (TYPE_STATE), else in acc */
+    Mode mode;   /* of gradients of parameters, and of single outputs */
+    Mode mode2;  /* norm_backward: of dx; embed_backward: of dpositions */
     NormKind norm;
     Activation act;
     AttentionKind attention;
@@ -55,7 +56,7 @@ double op_case_work(const OpCase *k);
 
 /* USE_SPENT: an input that may come out as anything. */
 typedef enum { USE_IN, USE_OUT, USE_UPDATE, USE_BY_MODE, USE_BY_MODE2, USE_SPENT } ArgUse;
-typedef enum { TYPE_ACT, TYPE_ACC, TYPE_F32, TYPE_BF16, TYPE_I32 } ArgType;
+typedef enum { TYPE_ACT, TYPE_ACC, TYPE_F32, TYPE_BF16, TYPE_I32, TYPE_STATE } ArgType;
 typedef enum {
     WHEN_ALWAYS,
     WHEN_OPTION,
@@ -114,7 +115,8 @@ enum {
     VARY_ATTENTION = 32,
     VARY_GELU = 64, /* of an activation: else silu */
     VARY_RELU2 = 128,
-    VARY_CAP = 256
+    VARY_CAP = 256,
+    VARY_HALVES = 512
 };
 
 #define OP_ARGS_MAX 20

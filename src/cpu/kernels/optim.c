@@ -2,6 +2,7 @@
 #include "cpu/kernels/isa.h"
 #include "cpu/kernels/vec.h"
 #include "cpu/threads.h"
+#include "tensor/rounding.h"
 
 #include <math.h>
 
@@ -96,70 +97,147 @@ static Coefficients coefficients(UpdateArgs args)
     };
 }
 
-VEC_INLINE void adamw_step(Coefficients k, const float *grad, float *param, float *m, float *v,
-                           int64_t i, int64_t count)
+/* A state's buffer: f32, or bf16 rounded by chance. `low` is known where this is compiled into. */
+typedef struct {
+    void *data;
+    int which;
+    uint32_t key1, key2;
+    int64_t index; /* of its first element, for random bits */
+} State;
+
+static State state_of(const UpdateArgs *args, int which)
+{
+    const float *hyper = args->hyper.data;
+    return (State){args->state[which].data, which, (uint32_t)hyper[HYPER_KEY1],
+                   (uint32_t)hyper[HYPER_KEY2], args->index};
+}
+
+typedef uint32_t VecBits __attribute__((vector_size(VEC_LANES * 4)));
+typedef uint16_t VecHalves __attribute__((vector_size(VEC_LANES * 2)));
+
+/* rounding_bits of VEC_LANES elements from `index` on. */
+VEC_INLINE VecBits vec_rounding_bits(State s, uint64_t index)
+{
+    uint32_t lanes[VEC_LANES];
+    for (uint32_t i = 0; i < VEC_LANES; i++) {
+        lanes[i] = i;
+    }
+    VecBits low;
+    memcpy(&low, lanes, sizeof low);
+    low += (uint32_t)index;
+    VecBits high = (uint32_t)(index >> 32) - (VecBits)(low < (uint32_t)index); /* the carry */
+    VecBits x = (low ^ s.key1 * ROUNDING_STEP) + high * ROUNDING_STEP;
+    x = (x ^ x >> 16) * ROUNDING_FIRST + s.key2 * ROUNDING_STEP;
+    x = (x ^ x >> 15) * ROUNDING_SECOND;
+    return x ^ x >> 16;
+}
+
+VEC_INLINE Vec load_state(State s, bool low, int64_t i, int64_t count)
+{
+    return low ? vec_load_bf16_part((const uint16_t *)s.data + i, count)
+               : vec_load_part((const float *)s.data + i, count);
+}
+
+VEC_INLINE void store_state(State s, bool low, int64_t i, Vec v, VecBits random, int64_t count)
+{
+    if (!low) {
+        vec_store_part((float *)s.data + i, v, count);
+        return;
+    }
+    VecBits bits = (VecBits)v, nan = (VecBits)((bits & 0x7FFFFFFFu) > 0x7F800000u);
+    VecBits up = bits + (s.which == 0 ? random & 0xFFFF : random >> 16);
+    VecBits made = ((nan & (bits | 0x400000u)) | (~nan & up)) >> 16;
+    VecHalves halves = __builtin_convertvector(made, VecHalves);
+    memcpy((uint16_t *)s.data + i, &halves, (size_t)count * sizeof(uint16_t));
+}
+
+VEC_INLINE void adamw_step(Coefficients k, bool low, const float *grad, float *param, State m,
+                           State v, int64_t i, int64_t count)
 {
     Vec g = vec_load_part(grad + i, count), p = vec_load_part(param + i, count);
-    Vec first = vec_load_part(m + i, count) * k.beta1;
-    Vec second = vec_load_part(v + i, count) * k.beta2;
+    Vec first = load_state(m, low, i, count) * k.beta1;
+    Vec second = load_state(v, low, i, count) * k.beta2;
+    VecBits random = low ? vec_rounding_bits(m, (uint64_t)(m.index + i)) : (VecBits){0};
     first = vec_fma(g, vec_set(k.grad1), first);
     second = vec_fma(g * k.grad2, g, second);
     Vec root = vec_fma(vec_sqrt(second), vec_set(k.root), vec_set(k.eps));
     Vec change = vec_fma(p, vec_set(k.decay), first * k.rate / root);
-    vec_store_part(m + i, first, count);
-    vec_store_part(v + i, second, count);
+    store_state(m, low, i, first, random, count);
+    store_state(v, low, i, second, random, count);
     vec_store_part(param + i, p - change, count);
+}
+
+VEC_INLINE void adamw_span(const UpdateArgs *args, Coefficients k, bool low, Span s)
+{
+    const float *grad = args->grad.data;
+    float *param = args->param.data;
+    State m = state_of(args, 0), v = state_of(args, 1);
+    int64_t i = s.first;
+    for (; i + VEC_LANES <= s.last; i += VEC_LANES) {
+        adamw_step(k, low, grad, param, m, v, i, VEC_LANES);
+    }
+    if (i < s.last) {
+        adamw_step(k, low, grad, param, m, v, i, s.last - i);
+    }
 }
 
 static void adamw(Ctx *c, UpdateArgs args)
 {
     Coefficients k = coefficients(args);
-    const float *grad = args.grad.data;
-    float *param = args.param.data, *m = args.state[0].data, *v = args.state[1].data;
     int64_t count = tensor_count(args.param);
     int parts = threads_for(c, count);
 #pragma omp parallel for num_threads(parts) schedule(static)
     for (int part = 0; part < parts; part++) {
         Span s = span_of_floats(count, parts, part);
-        int64_t i = s.first;
-        for (; i + VEC_LANES <= s.last; i += VEC_LANES) {
-            adamw_step(k, grad, param, m, v, i, VEC_LANES);
-        }
-        if (i < s.last) {
-            adamw_step(k, grad, param, m, v, i, s.last - i);
+        if (args.state[0].dtype == DT_BF16) {
+            adamw_span(&args, k, true, s);
+        } else {
+            adamw_span(&args, k, false, s);
         }
     }
 }
 
 /* p -= rate m + decay p, m = momentum m + shrink g */
-VEC_INLINE void sgd_step(Coefficients k, const float *grad, float *param, float *m, int64_t i,
-                         int64_t count)
+VEC_INLINE void sgd_step(Coefficients k, bool low, const float *grad, float *param, State m,
+                         int64_t i, int64_t count)
 {
-    Vec p = vec_load_part(param + i, count), first = vec_load_part(m + i, count) * k.beta1;
+    Vec p = vec_load_part(param + i, count), first = load_state(m, low, i, count) * k.beta1;
+    VecBits random = low ? vec_rounding_bits(m, (uint64_t)(m.index + i)) : (VecBits){0};
     first = vec_fma(vec_load_part(grad + i, count), vec_set(k.grad1), first);
-    vec_store_part(m + i, first, count);
+    store_state(m, low, i, first, random, count);
     vec_store_part(param + i, p - vec_fma(p, vec_set(k.decay), first * k.rate), count);
+}
+
+VEC_INLINE void sgd_span(const UpdateArgs *args, Coefficients k, bool low, Span s)
+{
+    const float *grad = args->grad.data;
+    float *param = args->param.data;
+    State m = state_of(args, 0);
+    int64_t i = s.first;
+    for (; i + VEC_LANES <= s.last; i += VEC_LANES) {
+        sgd_step(k, low, grad, param, m, i, VEC_LANES);
+    }
+    if (i < s.last) {
+        sgd_step(k, low, grad, param, m, i, s.last - i);
+    }
 }
 
 static void sgd(Ctx *c, UpdateArgs args)
 {
-    const float *hyper = args.hyper.data, *grad = args.grad.data;
+    const float *hyper = args.hyper.data;
     Coefficients k = {.beta1 = hyper[HYPER_BETA1],
                       .grad1 = (float)gradient_factor(args),
                       .rate = hyper[HYPER_LR],
                       .decay = args.decay ? hyper[HYPER_LR] * hyper[HYPER_DECAY] : 0};
-    float *param = args.param.data, *m = args.state[0].data;
     int64_t count = tensor_count(args.param);
     int parts = threads_for(c, count);
 #pragma omp parallel for num_threads(parts) schedule(static)
     for (int part = 0; part < parts; part++) {
         Span s = span_of_floats(count, parts, part);
-        int64_t i = s.first;
-        for (; i + VEC_LANES <= s.last; i += VEC_LANES) {
-            sgd_step(k, grad, param, m, i, VEC_LANES);
-        }
-        if (i < s.last) {
-            sgd_step(k, grad, param, m, i, s.last - i);
+        if (args.state[0].dtype == DT_BF16) {
+            sgd_span(&args, k, true, s);
+        } else {
+            sgd_span(&args, k, false, s);
         }
     }
 }
