@@ -55,6 +55,19 @@ of rates lr | awk '
 flop=$("$PACER" plan "${small[@]}" --batch 2 --accum 2 --steps 1 | sed -n 's/Work: \([^ ]*\) FLOP per update.*/\1/p')
 train --batch 2 --accum 2 --flops "$(awk -v f="$flop" 'BEGIN { print 7.3 * f }')" --out flops
 [[ $(of flops step | tail -1) == 7 ]] || fail "--flops for 7.3 updates made $(of flops step | tail -1)"
+# A budget is of the model's own work: it buys the same tokens when blocks are computed twice, and with Muon, whose
+# products are per update, also along a ramp.
+budget=$(awk -v f="$flop" 'BEGIN { print 12.2 * f }')
+for sizes in '--accum 2' '--batch-ramp 2@0,8@50%'; do
+    for more in '' '--recompute block' '--optimizer muon --lr 1e-3'; do
+        # shellcheck disable=SC2086
+        "$PACER" plan "${small[@]}" --batch 2 $sizes $more --flops "$budget" >plan 2>err || fail "plan $more: $(cat err)"
+        tokens=$(sed -n 's/^Work: .* \([0-9]*\) tokens$/\1/p' plan)
+        plain=${more:+$plain}
+        [[ $tokens == "${plain:=$tokens}" ]] || fail "--flops with $sizes $more: $tokens tokens instead of $plain"
+        [[ $more == '' ]] || grep -q "are the model's own" plan || fail "the model's own FLOP with $more: $(cat plan)"
+    done
+done
 
 # --minutes: ends by itself at the floor's rate, keeps the time that it used, and goes on with more of it.
 train --batch 2 --accum 2 --minutes 0.005 --lr 1e-3 --min-lr 1e-4 --out minutes

@@ -164,8 +164,9 @@ static const Option options[] = {
     {"epochs", REAL(epochs, "0", 0, 1e6), GROUP, TRAINING, RECORDED, RESULT | UNSET,
      "passes over the training data, rounded down to a whole update; instead of steps"},
     {"flops", REAL(flops, "0", 0, 1e30), GROUP, TRAINING, RECORDED, RESULT | UNSET | LATER,
-     "floating-point operations of the updates' matrix products on all ranks, as `pacer plan` "
-     "counts them, rounded to whole updates; instead of steps"},
+     "floating-point operations of the model's own matrix products on all ranks, forward and "
+     "backward, as `pacer plan` counts them, rounded to whole updates; recomputation and an "
+     "optimizer's products are not counted. Instead of steps"},
     {"minutes", REAL(minutes, "0", 0, 1e7), GROUP, TRAINING, RECORDED, RESULT | UNSET | LATER,
      "minutes of the clock from the first update on, evaluations and checkpoints included; "
      "start-up, the last evaluation and the last checkpoint come on top. The schedule follows "

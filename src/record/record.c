@@ -58,6 +58,7 @@ static cJSON *describe(const RecordInfo *info)
     cJSON *model = spec_json(info->spec);
     json_put_whole(model, "parameters", info->parameters);
     json_put_number(model, "flops_update", info->flops_update);
+    json_put_number(model, "flops_token", info->flops_token);
     json_put_item(run, "model", model);
     json_put_item(run, "config", json_copy(info->config));
     if (info->given != NULL) {

@@ -19,6 +19,7 @@ typedef struct {
     int64_t parameters;
     int64_t total_steps;      /* that the run is to make; 0: not known */
     double flops_update;      /* of one rank */
+    double flops_token;       /* of the model's own work */
     const cJSON *config;      /* may be NULL: null */
     const cJSON *given;       /* names of options that somebody gave; may be NULL: left out */
     const cJSON *machine;     /* may be NULL: null */

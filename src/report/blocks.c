@@ -241,10 +241,13 @@ void block_plot(Page *json, Plot *plot, const char *name)
 /* --- curves --- */
 
 /* Operations of all ranks up to a step; NAN: not recorded. */
-static double flops_at(const Result *run, double step)
+static double flops_at(const Result *run, int64_t step)
 {
-    double ranks = result_setting_number(run, "ranks");
-    return json_number(run->run, "model.flops_update") * (isnan(ranks) ? 1 : ranks) * step;
+    double token = json_number(run->run, "model.flops_token"),
+           ranks = result_setting_number(run, "ranks");
+    return !isnan(token) ? token * curve_tokens(&run->curve, step)
+                         : json_number(run->run, "model.flops_update") *
+                               (isnan(ranks) ? 1 : ranks) * (double)step;
 }
 
 static void put_line(Page *json, const char *name, const Result *run, const CurveLine *line,
@@ -261,7 +264,7 @@ static void put_line(Page *json, const char *name, const Result *run, const Curv
             double value = place == 0   ? (double)point->step
                            : place == 1 ? curve_tokens(&run->curve, point->step)
                            : place == 2 ? curve_seconds(&run->curve, point->step)
-                           : place == 3 ? flops_at(run, (double)point->step)
+                           : place == 3 ? flops_at(run, point->step)
                                         : point->loss;
             put_number(json, value, place < 2 ? PLACE_DIGITS : VALUE_DIGITS);
         }

@@ -28,13 +28,21 @@ static bool is_largest(const Result *run)
     return json_is_true(run->entry, "largest");
 }
 
+/* Older records have the FLOP of an update alone, recomputation included. */
+static double flops_of(const Result *run)
+{
+    double token = json_number(run->run, "model.flops_token");
+    return !isnan(token) ? token * json_number(run->run, "summary.tokens")
+                         : json_number(run->run, "model.flops_update") *
+                               json_number(run->run, "summary.steps") *
+                               result_setting_number(run, "ranks");
+}
+
 static bool point_of(const Result *run, LawPoint *point)
 {
-    *point = (LawPoint){
-        json_number(run->run, "model.parameters"), json_number(run->run, "summary.tokens"),
-        json_number(run->run, "summary.val_loss"),
-        json_number(run->run, "model.flops_update") * json_number(run->run, "summary.steps") *
-            result_setting_number(run, "ranks")};
+    *point = (LawPoint){json_number(run->run, "model.parameters"),
+                        json_number(run->run, "summary.tokens"),
+                        json_number(run->run, "summary.val_loss"), flops_of(run)};
     return run->state == RUN_DONE && point->parameters > 0 && point->tokens > 0 &&
            point->loss > 0 && point->flops > 0;
 }

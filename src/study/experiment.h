@@ -14,7 +14,7 @@ typedef struct {
     Value bytes, seconds;  /* seconds: predicted from FLOPs and the machine's measured ceiling */
     int64_t steps, tokens; /* in all; 0: not planned */
     int64_t parameters;
-    double flops_update; /* of all ranks */
+    double flops_update; /* of the model's own work, on all ranks */
 } RunPlan;
 
 typedef struct {

@@ -61,7 +61,7 @@ static int plan_run(Config *cfg, Reply *reply)
                             .steps = run.total_steps,
                             .tokens = run.length.total_tokens,
                             .parameters = run.plan.parameters,
-                            .flops_update = run.plan.flops_update * (double)cfg->ranks};
+                            .flops_update = run.flops_token * (double)run.tokens_per_update};
     code = run_check_fits(&run);
     run_close(&run);
     return code;

@@ -285,6 +285,7 @@ static int start_record(Session *s)
                        .total_steps = s->run.total_steps < LENGTH_OPEN ? s->run.total_steps : 0,
                        .ramp = ramp,
                        .flops_update = plan->flops_update,
+                       .flops_token = s->run.flops_token,
                        .config = s->config,
                        .given = given,
                        .legs = s->legs,

@@ -437,11 +437,13 @@ static int plan_length(Run *run)
                        (long long)s->spec.layers, (long long)s->spec.width, (long long)s->spec.ffn,
                        (long long)s->batch, (long long)s->seq);
     }
+    double tokens = (double)s->batch * (double)s->seq;
+    run->flops_token = trainer_model_flops(s, run->backend) / tokens;
     LengthUnits units = {.batch = s->batch,
                          .seq = s->seq,
                          .tokens_per_epoch = run->tokens_per_epoch,
                          .flops_micro =
-                             run->plan.flops_update / (double)s->accum * (double)run->cfg->ranks};
+                             run->flops_token * tokens * (double)run->cfg->ranks};
     int code = length_count(&run->length, run->cfg, units);
     run->total_steps = run->length.total_steps;
     if (code == 0 && run->length.ramp.count > 1 && s->dtype == DT_E4M3) {

@@ -16,6 +16,7 @@ typedef struct {
     Backend *backend;
     TrainerSetup setup;
     TrainPlan plan;
+    double flops_token;        /* of the model's own work: trainer_model_flops */
     int64_t tokens_per_update; /* of the first one, where they change */
     int64_t total_steps;       /* LENGTH_OPEN: the clock will tell */
     int64_t tokens_per_epoch;  /* of a pass over the training data; 0: there is none */

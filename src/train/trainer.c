@@ -335,6 +335,22 @@ void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan)
     trainer_close(&t);
 }
 
+double trainer_model_flops(const TrainerSetup *setup, Backend *backend)
+{
+    Trainer t;
+    TrainerSetup plain = *setup;
+    plain.keep = KEEP_ALL;
+    plain.ttt_keep = true;
+    plain.accum = 1;
+    begin(&t, &plain, backend);
+    workspace_count(&t.work, &t.ctx);
+    lay_out(&t);
+    trainer_micro_step(&t, (HostBatch){0}, 0);
+    double flops = ctx_total(&t.ctx).flops;
+    trainer_close(&t);
+    return flops;
+}
+
 static size_t larger(size_t a, size_t b)
 {
     return a > b ? a : b;

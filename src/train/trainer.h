@@ -37,7 +37,7 @@ typedef struct {
                                 * the host, save_copy */
     int64_t parameters;
     OpStat step[OP_COUNT]; /* work of one update, all its micro-steps included */
-    double flops_update;   /* matrix products of one update */
+    double flops_update;   /* matrix products of one update, whatever computes them */
 } TrainPlan;
 
 /* Token ids of one micro-step in host memory, each batch x seq. A row whose target is negative
@@ -116,7 +116,7 @@ typedef struct {
     int64_t *fetched_stamps;
     double fetched_own_loss; /* of the last fetched, if it was asked for */
     double fetched_counted;  /* of the last fetched: tokens that count, on all ranks */
-    /* Of the last fetched, with setup.noise: squared norm of the mean gradient of one rank.s
+    /* Of the last fetched, with setup.noise: squared norm of the mean gradient of one rank's
      * micro-step, as if it were the whole update; mean over ranks. */
     double fetched_piece_sq;
     Ddp ddp;
@@ -143,6 +143,11 @@ static inline int64_t trainer_tokens(const TrainerSetup *setup)
  * between which all are alike, and an evaluation. What trainer_check_sizes refuses gets a total
  * of SIZE_MAX and nothing else; a total above INT64_MAX is no number of bytes either. */
 void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan);
+
+/* FLOP of one micro-step that are the model's own: matrix products of its forward and backward pass,
+ * each made once. Recomputation and the optimizer's products are not in it, so it is the same for
+ * every setting of these, and in proportion to the tokens. */
+double trainer_model_flops(const TrainerSetup *setup, Backend *backend);
 
 /* *plan also has room for what the other takes; its work stays. */
 void trainer_plan_join(TrainPlan *plan, const TrainPlan *other);
