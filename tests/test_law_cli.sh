@@ -26,17 +26,21 @@ law: $1
 YAML
     cat
 }
-grid='dials: [1, 2, 3], budgets: [2e9, 4e9, 8e9]'
-recipe "{$grid, largest: {dial: 2, flops: 3e10}}" <<<'' >law.yaml
+grid='dials: [1, 2, 3], budgets: [4e10, 8e10, 1.6e11]'
+recipe "{$grid, largest: {dial: 2, flops: 6e11}}" <<<'' >law.yaml
 expect 0 '10 runs of 10 configurations' sweep law.yaml --dry-run
 grep -q '^10 *dial 2' out || fail "the largest run is not the last one"
 # Equal FLOP: steps of dial 2 double with the budget.
 awk '/^2 .*dial 2/ { a = $5 } /^5 .*dial 2/ { b = $5 } END { exit !(b >= 2 * a - 1 && b <= 2 * a + 1) }' out ||
     fail "steps do not follow the budget: $(cat out)"
+# A largest run that is a point of the grid is held out of it, not dropped.
+recipe "{dials: [1, 2, 3, 4], budgets: [4e11, 8e11, 1.6e12], largest: {dial: 2, flops: 1.6e12}}" <<<'' >law.yaml
+expect 0 '12 runs of 12 configurations' sweep law.yaml --dry-run
+[[ $(grep -c 'dial 2' out) == 3 ]] && grep -q '^12 *dial 2' out || fail "a largest run of the grid: $(cat out)"
 recipe "{$grid}" <<<'axes: [{lr: [1e-3, 2e-3]}]' >law.yaml
 expect 2 'law makes all runs of its recipe; leave out axes' sweep law.yaml --dry-run
 recipe "{dials: [1, 2], budgets: [1e7]}" <<<'' >law.yaml
-expect 2 'give at least 10' sweep law.yaml --dry-run
+expect 2 'FLOP pay for at least 100 updates of 0 of the dials' sweep law.yaml --dry-run
 recipe "{dials: [1.5], budgets: [1e9]}" <<<'' >law.yaml
 expect 2 'a dial is a whole number' sweep law.yaml --dry-run
 recipe "{dials: [1, 2]}" <<<'' >law.yaml

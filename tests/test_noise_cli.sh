@@ -37,7 +37,23 @@ batch=$(sed -n 's/^pacer train.*--batch \([0-9]*\).*/\1/p' out)
 expect 2 "the run has no noise scale" plan "${tiny[@]}" --recommend --noise-from plain
 expect 2 "goes with --recommend" plan "${tiny[@]}" --noise-from noise
 
-expect 2 "batch 4 with accum 2, which is the same update" train "${small[@]}" --batch 8 --noise-scale --out one
+# One micro-step on one rank: from the gains of the norms, by sequence. The same bits, and it says where it is from.
+train --batch 6 --steps 9 --out single
+train --batch 6 --steps 9 --noise-scale --save-every 4 --keep 0 --out gains
+same single gains || fail "--noise-scale from norms changes the training"
+grep -q '"noise_source":[[:space:]]*"norm gains"' gains/run.json || fail "a noise scale of the gains is not named so"
+grep -q '"noise_source":[[:space:]]*"gradient"' noise/run.json || fail "a noise scale of the gradient is not named so"
+[[ $(of gains noise_scale | wc -l) -gt 5 ]] || fail "no noise scale from the gains"
+train --batch 6 --steps 9 --noise-scale --resume gains/ckpt/step-4 --out gains-resumed
+[[ $(sums gains-resumed) == "$(sums gains)" ]] || fail "a resumed run has other sums from the gains"
+"$PACER" report gains --out gains-page >out 2>err && grep -q "norms' gains" gains-page/report.md ||
+    fail "the report does not say where the noise scale is from"
+expect 0 "of the norms' gains alone: an order of size" plan "${tiny[@]}" --recommend --attention flash --recompute none --noise-from gains
+# Another source after a resume begins anew: sums of the two do not mix.
+train --batch 3 --accum 2 --steps 6 --noise-scale --resume gains/ckpt/step-4 --out source
+[[ $(of source noise_scale | wc -l) -le 2 && $(grep -o '"noise_gains":[^,]*' source/ckpt/latest/state.json) == *false ]] ||
+    fail "sums of two sources are mixed"
+expect 2 "an update of one sequence has one gradient alone" train "${small[@]}" --batch 1 --noise-scale --out one
 
 # Two ranks with weights that stand still (rate 0): the norms of their own gradients are those that one
 # rank alone has, update by update, on the same sequences.

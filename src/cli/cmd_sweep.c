@@ -203,27 +203,39 @@ static int verdict(const Experiment *e)
                          doubtful, e->count);
 }
 
-/* Of a scaling law: all runs but the largest, then what they predict of it, written down. */
+/* Of a scaling law: all runs but the largest, then what they predict of it, written down. Without a
+ * prediction the largest run is not worth its price. */
 static int predict_largest(Experiment *experiment)
 {
-    int all = experiment->count, before = law_runs_before(experiment);
-    if (before == all) {
+    int before = law_runs_before(experiment);
+    if (experiment->recipe.law == NULL) {
         return 0;
     }
-    const ExperimentRun *run = &experiment->runs[before];
-    char *dir = experiment_run_path(experiment, run, ""), *text = NULL;
-    LawTarget target = {run->id, (double)run->plan.parameters, (double)run->plan.tokens,
-                        run->plan.flops_update * (double)run->plan.steps, io_exists(dir)};
-    Results results = {0};
-    experiment->count = before;
-    int code = experiment_execute(experiment);
-    experiment->count = all;
-    code = code != 0 ? code : results_read(&results, experiment->dir);
-    code = code != 0 ? code : law_register(&results, &target, &text);
-    if (code == 0) {
-        log_info("%s: %s", run->label, text);
+    char *dir = NULL, *text = NULL;
+    bool begun = false;
+    if (before < experiment->count) {
+        dir = experiment_run_path(experiment, &experiment->runs[before], "");
+        begun = io_exists(dir);
     }
-    results_free(&results);
+    int code = law_make_grid(experiment);
+    before = law_runs_before(experiment);
+    if (code == 0 && before < experiment->count) {
+        const ExperimentRun *run = &experiment->runs[before];
+        LawTarget target = {run->id, (double)run->plan.parameters, (double)run->plan.tokens,
+                            run->plan.flops_update * (double)run->plan.steps, begun};
+        Results results = {0};
+        bool registered = false;
+        code = results_read(&results, experiment->dir);
+        code = code != 0 ? code : law_register(&results, &target, &registered, &text);
+        if (code == 0 && registered) {
+            log_info("%s: %s", run->label, text);
+        }
+        for (int i = before; code == 0 && !registered && i < experiment->count; i++) {
+            log_warn("%s is not made: %s", experiment->runs[i].label, text);
+            experiment_set(&experiment->runs[i], RUN_FAILED, text);
+        }
+        results_free(&results);
+    }
     free(text);
     free(dir);
     return code;

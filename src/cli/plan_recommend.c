@@ -49,7 +49,7 @@ static int settings_of(const Config *cfg, const Candidate *c, int64_t accum, int
 {
     config_copy(out, cfg);
     int code = config_set(out, "global-batch", "0");
-    code = code != 0 ? code : config_set(out, "noise-scale", "off"); /* takes two micro-steps */
+    code = code != 0 ? code : config_set(out, "noise-scale", "off"); /* of no interest here */
     code = code != 0 ? code : set_whole(out, "batch", c->batch);
     code = code != 0 ? code : set_whole(out, "accum", accum);
     code = code != 0 ? code : set_whole(out, "ranks", ranks);
@@ -355,6 +355,7 @@ static int limit_by_noise(const Config *cfg, int64_t seq, RecommendLimits *limit
     cJSON *run;
     int code = record_load(dir, RECORD_RUN, &run);
     double tokens = json_number(run, "summary.noise_tokens");
+    bool gains = strcmp(json_text_or(run, "noise_source", ""), "norm gains") == 0;
     cJSON_Delete(run);
     if (code != 0 || !(tokens > 0)) {
         return code != 0 ? err_wrap(code, "--noise-from")
@@ -366,9 +367,10 @@ static int limit_by_noise(const Config *cfg, int64_t seq, RecommendLimits *limit
     double update = tokens / (double)seq, rank = update / (double)cfg->ranks;
     int64_t most = rank < 1 ? 1 : rank < 1e6 ? (int64_t)rank : 1000000;
     escape_printf(stdout,
-                  "Noise scale of %s: %.3g tokens, %.3g sequences of %lld: larger updates "
+                  "Noise scale of %s%s: %.3g tokens, %.3g sequences of %lld: larger updates "
                   "waste tokens\n",
-                  dir, tokens, update, (long long)seq);
+                  dir, gains ? " (of the norms' gains alone: an order of size)" : "", tokens,
+                  update, (long long)seq);
     int64_t given = limits->global_batch > 0 ? limits->global_batch : limits->batch;
     if (given > most) {
         log_warn("%lld sequences per rank and update were asked for, %.1f times the noise scale",

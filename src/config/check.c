@@ -196,24 +196,17 @@ static int check_format(const Config *cfg)
         export ? "an export is hf, gguf, csv or tensorboard" : "texts are read as text or jsonl");
 }
 
-/* Whether an update has two gradients to compare. */
+/* Whether an update has two gradients to compare: of micro-steps, ranks or sequences. */
 static int check_noise(const Config *cfg)
 {
-    if (!cfg->noise_scale || cfg->recommend || cfg->accum * cfg->ranks > 1 ||
+    if (!cfg->noise_scale || cfg->recommend || cfg->batch * cfg->accum * cfg->ranks > 1 ||
         cfg->batch_ramp[0] != '\0') {
         return 0;
     }
     const Option *option = config_find("noise-scale");
-    char same[96] = "accum 2 or ranks 2";
-    if (cfg->batch % 2 == 0) {
-        snprintf(same, sizeof same,
-                 "batch %" PRId64 " with accum 2, which is the same update, or ranks 2",
-                 cfg->batch / 2);
-    }
     return source_error(option_source(cfg, option), option->name,
-                        ": an update of one micro-step on one rank has one gradient alone, which "
-                        "does not tell its noise; give %s",
-                        same);
+                        ": an update of one sequence has one gradient alone, which does not tell "
+                        "its noise; give batch 2 at least");
 }
 
 /* Ranks are in groups of this many. */

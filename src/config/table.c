@@ -225,8 +225,9 @@ static const Option options[] = {
      "largest norm of the whole gradient; 0: no clipping"},
     {"noise-scale", BOOL(noise_scale, "off"), GROUP, TRAINING, FREE, 0,
      "measure the gradient noise scale, the batch above which more sequences make an update little "
-     "better: metrics.jsonl, TensorBoard, report. Takes two gradients per update: --accum 2 or "
-     "--ranks 2 at least. The training is the same to the bit"},
+     "better: metrics.jsonl, TensorBoard, report. With --accum or --ranks 2 or more from the "
+     "gradients of micro-steps and ranks; else from single sequences' gradients of the norms' "
+     "gains, which tell the order of size alone. The training is the same to the bit"},
 #undef GROUP
 
 #define GROUP "Machine"

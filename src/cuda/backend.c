@@ -263,6 +263,7 @@ static const Ops gpu_ops = {
     .add_norm_forward = cuda_add_norm_forward,
     .norm_backward = cuda_norm_backward,
     .norm_backward_ws = cuda_norm_backward_ws,
+    .norm_pieces = cuda_norm_pieces,
     .head_norm_forward = cuda_head_norm_forward,
     .head_norm_backward = cuda_head_norm_backward,
     .head_norm_backward_ws = cuda_head_norm_backward_ws,

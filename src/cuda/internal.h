@@ -69,6 +69,7 @@ void cuda_add_norm_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tens
 void cuda_norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tensor dx,
                         Mode dx_mode, Tensor dweight, Tensor dbias, Mode mode, void *ws);
 size_t cuda_norm_backward_ws(const Ctx *c, Tensor x);
+void cuda_norm_pieces(Ctx *c, Tensor dy, Tensor x, Tensor stats, Tensor dweights);
 /* With h given r = x + h; stats (N,2) of x or r, and no output. */
 void cuda_norm_stats(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor stats);
 /* head_norm.cu */

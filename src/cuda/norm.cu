@@ -508,3 +508,52 @@ void cuda_norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Te
     cuda_fold_partials(cuda_of(c)->stream, (const float *)ws, backward_blocks(c, x), x.dim[1],
                        (float *)dweight.data, bias ? (float *)dbias.data : NULL, mode);
 }
+
+/* --- gradients by pieces of the rows --- */
+
+#define PIECE_COLUMNS 32
+#define PIECE_WARPS 8
+
+/* A block has 32 columns of one piece; its warps take rows in turn, and their sums are added in
+ * order. */
+template <typename T>
+__global__ void __launch_bounds__(PIECE_COLUMNS *PIECE_WARPS)
+    norm_pieces(const T *dy, const T *x, const float *stats, int64_t rows, int64_t width,
+                float *dweights)
+{
+    __shared__ float sums[PIECE_WARPS][PIECE_COLUMNS];
+    int64_t column = (int64_t)blockIdx.x * PIECE_COLUMNS + threadIdx.x;
+    int64_t first = (int64_t)blockIdx.y * rows;
+    float sum = 0;
+    if (column < width) {
+        for (int64_t row = first + threadIdx.y; row < first + rows; row += PIECE_WARPS) {
+            float xhat = (to_f32(x[row * width + column]) - stats[2 * row]) * stats[2 * row + 1];
+            sum += to_f32(dy[row * width + column]) * xhat;
+        }
+    }
+    sums[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y == 0 && column < width) {
+        for (int warp = 1; warp < PIECE_WARPS; warp++) {
+            sum += sums[warp][threadIdx.x];
+        }
+        dweights[(int64_t)blockIdx.y * width + column] = sum;
+    }
+}
+
+template <typename T>
+static void launch_pieces(Ctx *c, Tensor dy, Tensor x, Tensor stats, Tensor dweights)
+{
+    int64_t width = x.dim[1], pieces = dweights.dim[0], rows = x.dim[0] / pieces;
+    dim3 blocks((unsigned)ceil_div(width, PIECE_COLUMNS), (unsigned)pieces);
+    dim3 threads(PIECE_COLUMNS, PIECE_WARPS);
+    norm_pieces<T><<<blocks, threads, 0, cuda_of(c)->stream>>>(
+        (const T *)dy.data, (const T *)x.data, (const float *)stats.data, rows, width,
+        (float *)dweights.data);
+    CUDA_LAUNCHED("norm_pieces");
+}
+
+void cuda_norm_pieces(Ctx *c, Tensor dy, Tensor x, Tensor stats, Tensor dweights)
+{
+    CUDA_FOR_TYPE(x.dtype, launch_pieces, c, dy, x, stats, dweights);
+}

@@ -129,6 +129,28 @@ static void branch_again(Ctx *c, Model *model, int layer, int which, Operand x)
     }
 }
 
+/* op_norm_backward, and what it tells of single sequences where that is asked for; first: these sums
+ * begin here. */
+static void norm_backward(Ctx *c, Model *model, const Linear *norm, Tensor dy, Tensor x,
+                          Tensor stats, Tensor dx, Mode dx_mode, Mode mode, bool first)
+{
+    Mode sum = first ? MODE_SET : MODE_ADD;
+    if (tensor_given(model->sequence_sq)) { /* before dx, which may be dy */
+        ArenaMark mark = arena_mark(&c->scratch);
+        Tensor pieces =
+            ctx_scratch(c, MEM_SCRATCH, dtype_accumulate(model->act), model->batch.batch, x.dim[1]);
+        op_norm_pieces(c, dy, x, stats, pieces);
+        op_sum_squares(c, tensor_1d(pieces.data, pieces.dtype, tensor_count(pieces)),
+                       model->sequence_sq, sum);
+        arena_release(&c->scratch, mark);
+    }
+    op_norm_backward(c, dy, x, linear_as_norm(&model->spec, norm), stats, dx, dx_mode,
+                     norm->weight.grad, norm->bias.grad, mode);
+    if (tensor_given(model->gains_sq)) {
+        op_sum_squares(c, norm->weight.grad, model->gains_sq, sum);
+    }
+}
+
 /* The way back: dout (N,C) is left as it is, dx (N,C) as BlockPart.backward has it. */
 static void branch_backward(Ctx *c, Model *model, int layer, int which, Tensor dout, Operand x,
                             Tensor dx, Mode mode)
@@ -139,9 +161,8 @@ static void branch_backward(Ctx *c, Model *model, int layer, int which, Tensor d
     if (model->spec.post_norm) {
         const Linear *norm = which == 0 ? &l->post1 : &l->post2;
         Tensor dbranch = ctx_scratch(c, MEM_SCRATCH, model->act, dout.dim[0], dout.dim[1]);
-        op_norm_backward(c, dout, saved->branch[which], linear_as_norm(&model->spec, norm),
-                         saved->branch_stats[which], dbranch, MODE_SET, norm->weight.grad,
-                         norm->bias.grad, mode);
+        norm_backward(c, model, norm, dout, saved->branch[which], saved->branch_stats[which],
+                      dbranch, MODE_SET, mode, false);
         dout = dbranch;
     }
     part->backward(c, model, layer, dout, x, dx, mode);
@@ -264,9 +285,8 @@ static void half_backward(Ctx *c, Model *model, int layer, int which, bool made,
     }
     Tensor dx = norm_slope(c, model, x, dres.dim[0]);
     branch_backward(c, model, layer, which, dres, x, dx, mode);
-    op_norm_backward(c, dx, which == 0 ? saved->r1 : saved->r2, linear_as_norm(&model->spec, norm),
-                     which == 0 ? saved->stats1 : saved->stats2, dres, MODE_ADD, norm->weight.grad,
-                     norm->bias.grad, mode);
+    norm_backward(c, model, norm, dx, which == 0 ? saved->r1 : saved->r2,
+                  which == 0 ? saved->stats1 : saved->stats2, dres, MODE_ADD, mode, false);
     arena_release(&c->scratch, mark);
 }
 
@@ -427,8 +447,7 @@ void model_backward(Ctx *c, Model *model, Mode mode)
     const ModelSpec *s = &model->spec;
     const Linear *norm = &model->final_norm;
     Tensor dres = model->h;
-    op_norm_backward(c, model->dnf, model->rf, linear_as_norm(s, norm), model->statsf, dres,
-                     MODE_SET, norm->weight.grad, norm->bias.grad, mode);
+    norm_backward(c, model, norm, model->dnf, model->rf, model->statsf, dres, MODE_SET, mode, true);
     for (int l = (int)s->layers - 1; l >= 0; l--) {
         c->layer = l;
         if (c->need != NULL && !c->dry) {

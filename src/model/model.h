@@ -71,6 +71,10 @@ struct Model {
     Layer *layers;
     Decode decode;
     /* State of the pass under way. */
+    /* (1) acc each, or none: with them model_backward assigns the sum over norms of the squared
+     * norms of their gains' gradients: those of single sequences, summed; and of the whole pass,
+     * where gradients are assigned. Norms of blocks and the last one. */
+    Tensor sequence_sq, gains_sq;
     Keep keep;
     Keep like;  /* KEEP_NOTHING takes the rooms of this one, and so none that it has not */
     bool again; /* backward is making again what was not kept */

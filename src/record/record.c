@@ -55,6 +55,9 @@ static cJSON *describe(const RecordInfo *info)
     if (info->ramp != NULL) {
         json_put_item(run, "ramp", json_copy(info->ramp));
     }
+    if (info->noise_source != NULL) {
+        json_put_text(run, "noise_source", info->noise_source);
+    }
     cJSON *model = spec_json(info->spec);
     json_put_whole(model, "parameters", info->parameters);
     json_put_number(model, "flops_update", info->flops_update);

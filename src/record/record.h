@@ -27,7 +27,8 @@ typedef struct {
     const cJSON *ramp;        /* sizes of updates in this leg; NULL: all are alike, left out */
     const RecordMemory *plan; /* peaks are not looked at */
     int plan_rows;
-    bool events; /* every line goes into a TensorBoard event file in dir, too */
+    const char *noise_source; /* what the noise scale is told by; NULL: it is not measured */
+    bool events;              /* every line goes into a TensorBoard event file in dir, too */
 } RecordInfo;
 
 typedef struct Record Record;

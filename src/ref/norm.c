@@ -79,6 +79,20 @@ static void parameter_backward(Tensor dy, Tensor x, Tensor stats, Tensor dweight
     }
 }
 
+static void norm_pieces(Ctx *c, Tensor dy, Tensor x, Tensor stats, Tensor dweights)
+{
+    (void)c;
+    int64_t rows = x.dim[0] / dweights.dim[0];
+    for (int64_t piece = 0; piece < dweights.dim[0]; piece++) {
+        int64_t first = piece * rows;
+        parameter_backward(
+            tensor_rows(dy, first, rows), tensor_rows(x, first, rows),
+            tensor_rows(stats, first, rows),
+            tensor_1d(tensor_rows(dweights, piece, 1).data, dweights.dtype, x.dim[1]), TENSOR_NONE,
+            MODE_SET);
+    }
+}
+
 /* With g = dy * weight: dx = rstd * (g - mean(g) - xhat * mean(g * xhat)), the means over the row;
  * RMS norm has no mean(g). An element of dx is written after the last read of it in dy. */
 static void input_backward(Tensor dy, Tensor x, Norm norm, Tensor stats, Tensor dx, Mode mode)
@@ -189,6 +203,7 @@ void ref_fill_norm(Ops *ops)
     ops->scale = scale;
     ops->norm_forward = norm_forward;
     ops->norm_backward = norm_backward;
+    ops->norm_pieces = norm_pieces;
     ops->head_norm_forward = head_norm_forward;
     ops->head_norm_backward = head_norm_backward;
 }

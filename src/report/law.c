@@ -28,6 +28,7 @@ typedef struct {
     double x[LAW_MOST], y[LAW_MOST], z[LAW_MOST];
     double x_mean, y_mean, z_least;
     double threshold;
+    double joint; /* of the law that is fitted; see Law */
 } Problem;
 
 /* Logarithms of E, of A and B at the means, and of alpha and beta. */
@@ -40,6 +41,16 @@ static double value_at(const Problem *p, const Place *place, int i, double slope
     double alpha = exp(place->at[LAW_ALPHA]), beta = exp(place->at[LAW_BETA]);
     double terms[3] = {exp(place->at[LAW_E]), exp(place->at[LAW_A] - alpha * p->x[i]),
                        exp(place->at[LAW_B] - beta * p->y[i])};
+    if (p->joint > 0) { /* each by its share of the two together */
+        double both = terms[1] + terms[2], value = pow(both, p->joint);
+        double sum = terms[0] + value;
+        slope[LAW_E] = terms[0] / sum;
+        slope[LAW_A] = p->joint * value / sum * terms[1] / both;
+        slope[LAW_B] = p->joint * value / sum * terms[2] / both;
+        slope[LAW_ALPHA] = -slope[LAW_A] * alpha * p->x[i];
+        slope[LAW_BETA] = -slope[LAW_B] * beta * p->y[i];
+        return log(sum);
+    }
     double sum = terms[0] + terms[1] + terms[2];
     for (int k = 0; k < 3; k++) {
         slope[k] = terms[k] / sum;
@@ -102,7 +113,9 @@ static double within(double value, double low, double high)
 static void keep_sane(const Problem *p, Place *place)
 {
     for (int k = LAW_E; k <= LAW_B; k++) {
-        place->at[k] = within(place->at[k], p->z_least - FALL, p->z_least + (k > LAW_E ? 3 : 0));
+        double wide = k > LAW_E && p->joint > 0 ? 1 / p->joint : 1;
+        place->at[k] =
+            within(place->at[k], p->z_least - FALL * wide, p->z_least + (k > LAW_E ? 3 * wide : 0));
     }
     for (int k = LAW_ALPHA; k <= LAW_BETA; k++) {
         place->at[k] = within(place->at[k], log(LEAST_POWER), log(MOST_POWER));
@@ -160,11 +173,11 @@ static Place search(const Problem *p)
                         powers[] = {0.15, 0.4, 1};
     Place best = {{0}};
     double least = INFINITY;
-    for (int i = 0; i < 81; i++) {
+    for (int i = 0; i<81; i += p->joint> 0 ? 3 : 1) { /* rivals: with one floor */
         double floor = floors[i % 3], share = shares[i / 3 % 3];
-        Place place = {{p->z_least + log(floor), p->z_least + log((1.05 - floor) * share),
-                        p->z_least + log((1.05 - floor) * (1 - share)), log(powers[i / 9 % 3]),
-                        log(powers[i / 27])}};
+        double wide = p->joint > 0 ? 1 / p->joint : 1, rest = p->z_least + log(1.05 - floor);
+        Place place = {{p->z_least + log(floor), wide * rest + log(share),
+                        wide * rest + log(1 - share), log(powers[i / 9 % 3]), log(powers[i / 27])}};
         double cost = descend(p, &place);
         if (cost < least) {
             least = cost;
@@ -190,7 +203,7 @@ static double quantile(double *sorted, int count, double part)
 
 static Law law_of(const Problem *p, const Place *place)
 {
-    Law law;
+    Law law = {.joint = p->joint};
     for (int k = 0; k < LAW_TERMS; k++) {
         law.term[k] = exp(place->at[k]);
     }
@@ -201,8 +214,9 @@ static Law law_of(const Problem *p, const Place *place)
 
 double law_loss(const Law *law, double parameters, double tokens)
 {
-    return law->term[LAW_E] + law->term[LAW_A] * pow(parameters, -law->term[LAW_ALPHA]) +
-           law->term[LAW_B] * pow(tokens, -law->term[LAW_BETA]);
+    double both = law->term[LAW_A] * pow(parameters, -law->term[LAW_ALPHA]) +
+                  law->term[LAW_B] * pow(tokens, -law->term[LAW_BETA]);
+    return law->term[LAW_E] + (law->joint > 0 ? pow(both, law->joint) : both);
 }
 
 static bool state_problem(Problem *p, const LawPoint *points, int count)
@@ -250,6 +264,64 @@ static void fit_cost(LawFit *fit, const Problem *p, const LawPoint *points)
     fit->cost[0] = mean - fit->cost[1] * p->x_mean;
 }
 
+/* Budgets are told apart by a tenth. Groups of points, from 0 in the order in which they appear;
+ * returns how many there are. */
+static int group_budgets(const LawPoint *points, int count, int *groups)
+{
+    int found = 0;
+    for (int i = 0; i < count; i++) {
+        int k = 0;
+        while (k < i && fabs(log(points[k].flops / points[i].flops)) > 0.1) {
+            k++;
+        }
+        groups[i] = k < i ? groups[k] : found++;
+    }
+    return found;
+}
+
+/* The law as each budget in turn would have it left out: where it bends, these differ by more than
+ * the noise of runs makes them. */
+static void fit_without(LawFit *fit, const Problem *all, const LawPoint *points, Place from)
+{
+    int groups[LAW_MOST], count = group_budgets(points, all->count, groups);
+    Problem *p = malloc(sizeof *p);
+    PACER_ASSERT(p != NULL, "no memory");
+    for (int leave = 0; leave < count && leave < LAW_BUDGETS; leave++) {
+        *p = *all;
+        p->count = 0;
+        for (int i = 0; i < all->count; i++) {
+            if (groups[i] != leave) {
+                p->x[p->count] = all->x[i];
+                p->y[p->count] = all->y[i];
+                p->z[p->count++] = all->z[i];
+            }
+        }
+        if (p->count >= LAW_TERMS) {
+            Place place = from;
+            descend(p, &place);
+            fit->without[fit->budgets++] = law_of(p, &place);
+        }
+    }
+    free(p);
+}
+
+/* Laws of another form that fit about as well: what they say of a larger run is as possible. */
+static void fit_rivals(LawFit *fit, const Problem *p, double least)
+{
+    static const double joints[LAW_RIVALS] = {0.3, 0.1};
+    Problem *rival = malloc(sizeof *rival);
+    PACER_ASSERT(rival != NULL, "no memory");
+    *rival = *p;
+    for (int i = 0; i < LAW_RIVALS; i++) {
+        rival->joint = joints[i];
+        Place place = search(rival);
+        if (cost_at(rival, &place) <= least * (1 + 4.0 / (p->count - LAW_TERMS))) {
+            fit->rivals[fit->rival_count++] = law_of(rival, &place);
+        }
+    }
+    free(rival);
+}
+
 bool law_fit(LawFit *fit, const LawPoint *points, int count, uint64_t seed)
 {
     *fit = (LawFit){.count = count};
@@ -273,6 +345,8 @@ bool law_fit(LawFit *fit, const LawPoint *points, int count, uint64_t seed)
     }
     fit->law = law_of(p, &best);
     fit_cost(fit, p, points);
+    fit_without(fit, p, points, best);
+    fit_rivals(fit, p, cost_at(p, &best));
     for (int i = 0; i < count; i++) {
         fitted[i] = value_at(p, &best, i, slope);
         own[i] = p->z[i] - fitted[i];
@@ -323,14 +397,42 @@ bool law_tells(const LawFit *fit, int exponent)
     return power.low > 1.01 * LEAST_POWER && power.high < 0.99 * MOST_POWER;
 }
 
+/* How far the law may bend between the runs and this one, as a standard deviation of the log loss:
+ * the jackknife over budgets. */
+static double misfit_at(const LawFit *fit, double parameters, double tokens)
+{
+    double values[LAW_BUDGETS], mean = 0, sum = 0;
+    int n = fit->budgets;
+    for (int i = 0; i < n; i++) {
+        values[i] = log(law_loss(&fit->without[i], parameters, tokens));
+        mean += values[i] / n;
+    }
+    for (int i = 0; i < n; i++) {
+        sum += (values[i] - mean) * (values[i] - mean);
+    }
+    return n > 1 ? sqrt(sum * (n - 1) / n) : INFINITY;
+}
+
 LawEstimate law_predict(const LawFit *fit, double parameters, double tokens)
 {
-    double values[LAW_RESAMPLES];
+    double values[LAW_RESAMPLES], value = law_loss(&fit->law, parameters, tokens);
     for (int r = 0; r < LAW_RESAMPLES; r++) {
         double noise = fit->residuals[rng_below(1, 0, (uint64_t)r, (uint64_t)fit->count)];
         values[r] = law_loss(&fit->resampled[r], parameters, tokens) * exp(noise);
     }
-    return estimate(law_loss(&fit->law, parameters, tokens), values);
+    LawEstimate drawn = estimate(value, values);
+    double misfit = fit->budgets > 1 ? student_quantile(0.05, fit->budgets - 1) *
+                                           misfit_at(fit, parameters, tokens)
+                                     : INFINITY;
+    drawn.low = value * exp(-hypot(log(value / drawn.low), misfit));
+    drawn.high = value * exp(hypot(log(drawn.high / value), misfit));
+    double low = drawn.low / value, high = drawn.high / value;
+    for (int i = 0; i < fit->rival_count; i++) {
+        double other = law_loss(&fit->rivals[i], parameters, tokens);
+        drawn.low = fmin(drawn.low, other * low);
+        drawn.high = fmax(drawn.high, other * high);
+    }
+    return drawn;
 }
 
 double law_tokens(const LawFit *fit, double parameters, double flops)

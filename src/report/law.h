@@ -14,11 +14,14 @@ enum { LAW_E, LAW_A, LAW_B, LAW_ALPHA, LAW_BETA, LAW_TERMS };
 
 typedef struct {
     double term[LAW_TERMS];
+    double joint; /* 0, or the law is a rival: E + (A / N^alpha + B / D^beta)^joint */
 } Law;
 
 #define LAW_LEAST 7 /* points */
 #define LAW_MOST 400
 #define LAW_RESAMPLES 300
+#define LAW_BUDGETS 32 /* the most that are told apart */
+#define LAW_RIVALS 2
 
 typedef struct {
     Law law;
@@ -26,6 +29,10 @@ typedef struct {
     double noise;               /* standard deviation of a run's log loss about the law */
     double residuals[LAW_MOST]; /* that intervals are made of: larger where points are few */
     Law resampled[LAW_RESAMPLES];
+    Law without[LAW_BUDGETS]; /* fitted to all points but those of one budget */
+    int budgets;
+    Law rivals[LAW_RIVALS]; /* other laws that the points do not rule out */
+    int rival_count;
     double sizes[2]; /* the least and the greatest that was tried */
     double cost[2];  /* FLOP per token = exp(cost[0] + cost[1] log N), by the same runs */
 } LawFit;

@@ -32,10 +32,10 @@ static bool is_largest(const Result *run)
 static double flops_of(const Result *run)
 {
     double token = json_number(run->run, "model.flops_token");
-    return !isnan(token) ? token * json_number(run->run, "summary.tokens")
-                         : json_number(run->run, "model.flops_update") *
-                               json_number(run->run, "summary.steps") *
-                               result_setting_number(run, "ranks");
+    return !isnan(token)
+               ? token * json_number(run->run, "summary.tokens")
+               : json_number(run->run, "model.flops_update") *
+                     json_number(run->run, "summary.steps") * result_setting_number(run, "ranks");
 }
 
 static bool point_of(const Result *run, LawPoint *point)
@@ -94,6 +94,68 @@ static Fitted *fit_results(const Results *results, char **problem)
     return f;
 }
 
+/* --- whether the grid holds its minima --- */
+
+/* Mean loss over repeats of the configuration; NAN: a run of it is missing, or it is the largest. */
+static double mean_loss(const Results *results, int configuration, LawPoint *point)
+{
+    double sum = 0;
+    int count = 0;
+    for (const Result *run = NULL; (run = results_next(results, configuration, run)) != NULL;) {
+        if (is_largest(run) || !point_of(run, point)) {
+            return NAN;
+        }
+        sum += point->loss;
+        count++;
+    }
+    return count > 0 ? sum / count : NAN;
+}
+
+/* What is wrong with the sizes of a budget, added to the page: an optimum at the end of a range tells
+ * nothing about the other side, and a law through such ranges extrapolates from one side alone. */
+static void note_open_budget(const Results *results, double budget, Page *page)
+{
+    double least = INFINITY, best = NAN, low = INFINITY, high = 0;
+    for (int i = 0; i < results->configurations; i++) {
+        const Result *run = results_first(results, i);
+        LawPoint point;
+        double loss = run != NULL && json_number(run->entry, "budget") == budget
+                          ? mean_loss(results, i, &point)
+                          : NAN;
+        if (!isnan(loss)) {
+            low = fmin(low, point.parameters);
+            high = fmax(high, point.parameters);
+            best = loss < least ? point.parameters : best;
+            least = fmin(least, loss);
+        }
+    }
+    if (!(best > low && best < high)) {
+        page_put(page, "%s%g FLOP (the %s size is best)", page->size > 0 ? ", " : "", budget,
+                 best <= low ? "least" : "greatest");
+    }
+}
+
+/* NULL, or at which budgets the best size is not inside the grid. Caller frees. */
+static char *open_budgets(const Results *results)
+{
+    Page page = {0};
+    const cJSON *budget;
+    cJSON_ArrayForEach(budget, json_get(json_get(results->json, "law"), "budgets"))
+    {
+        note_open_budget(results, budget->valuedouble, &page);
+    }
+    char *text = page.size > 0
+                     ? mem_format("the minimum is not inside the grid at %s; no prediction is "
+                                  "registered. Give the law %s",
+                                  page.text,
+                                  strstr(page.text, "least") != NULL
+                                      ? "smaller dials (or a smaller head-dim), or larger budgets"
+                                      : "larger dials, or smaller budgets")
+                     : NULL;
+    page_free(&page);
+    return text;
+}
+
 /* --- the prediction --- */
 
 static void put_estimate(cJSON *object, const char *name, LawEstimate estimate)
@@ -131,17 +193,21 @@ static cJSON *prediction_json(const Fitted *f, const LawTarget *target)
     return tree;
 }
 
-int law_register(const Results *results, const LawTarget *target, char **text)
+int law_register(const Results *results, const LawTarget *target, bool *registered, char **text)
 {
     char *path = io_join(results->dir, PREDICTION), *problem = NULL;
     cJSON *tree = NULL;
     Fitted *f = fit_results(results, &problem);
     int code = json_load_optional(path, &tree);
     if (code == 0 && tree == NULL && f != NULL) {
+        problem = open_budgets(results);
+    }
+    if (code == 0 && tree == NULL && problem == NULL) {
         tree = prediction_json(f, target);
         code = json_save(path, tree);
     }
-    if (code == 0 && tree != NULL) {
+    *registered = code == 0 && tree != NULL;
+    if (*registered) {
         bool same = f != NULL && strcmp(json_text_or(tree, "digest", ""), f->digest) == 0;
         *text = mem_format("predicted at %s: a loss of %.4f (95 %% interval %.4f to %.4f)%s",
                            json_text_or(tree, "written", "?"), json_number(tree, "loss.value"),
@@ -290,7 +356,12 @@ int law_tables(const Results *results, Table tables[LAW_TABLES], char **problem)
         return 0;
     }
     cJSON *prediction = load_prediction(results);
+    char *open = open_budgets(results);
     terms_table(f, &tables[0]);
+    if (open != NULL) {
+        table_add_note(&tables[0], mem_format("Unsafe: %s.", open));
+        free(open);
+    }
     sizes_table(results, f, &tables[1]);
     if (prediction != NULL) {
         prediction_table(results, f, prediction, &tables[2]);

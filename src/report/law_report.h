@@ -15,8 +15,8 @@ typedef struct {
 bool law_is(const Results *results);
 
 /* Writes the prediction unless there is one; *text says what it is, or why there is none (caller
- * frees). */
-int law_register(const Results *results, const LawTarget *target, char **text);
+ * frees): too few runs, or a budget whose best size is the least or the greatest that it has. */
+int law_register(const Results *results, const LawTarget *target, bool *registered, char **text);
 
 #define LAW_TABLES 3
 

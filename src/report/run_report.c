@@ -62,10 +62,14 @@ char *run_noise_text(const cJSON *run)
     if (!isnan(error)) {
         snprintf(spread, sizeof spread, " ± %.2g", error);
     }
+    bool gains = strcmp(json_text_or(run, "noise_source", ""), "norm gains") == 0;
     return mem_format(
         "Gradient noise scale of the last updates: %.3g%s sequences (%.3g tokens) per "
-        "update. Batches above about that waste tokens.",
-        scale, spread, json_number(run, "summary.noise_tokens"));
+        "update. Batches above about that waste tokens.%s",
+        scale, spread, json_number(run, "summary.noise_tokens"),
+        gains ? " It is that of the norms' gains alone, from single sequences: an order of size. "
+                "With --accum 2 it is measured over the whole gradient."
+              : "");
 }
 
 /* False where none was measured, or it cannot be drawn. */

@@ -208,6 +208,14 @@ void experiment_free(Experiment *experiment)
     *experiment = (Experiment){0};
 }
 
+void experiment_drop(Experiment *experiment, int at)
+{
+    free_run(&experiment->runs[at]);
+    experiment->count--;
+    memmove(&experiment->runs[at], &experiment->runs[at + 1],
+            (size_t)(experiment->count - at) * sizeof *experiment->runs);
+}
+
 static void mix_into_id(ExperimentRun *run, const char *name, const char *value)
 {
     char *text = mem_format("%s\n%s=%s\n", run->id, name, value);

@@ -59,6 +59,9 @@ void experiment_free(Experiment *experiment); /* a no-op on a zeroed one */
  * which settles device and type. expand.c */
 void experiment_identify(Experiment *experiment);
 
+/* Takes run `at` out. expand.c */
+void experiment_drop(Experiment *experiment, int at);
+
 /* Plans each configuration in a process of its own (so that this one never opens a GPU): settles
  * device and dtype, fills plan, obstacle and too_large. ERR_INPUT when a combination is wrong on
  * any machine, or none can be run on this one. plan.c */

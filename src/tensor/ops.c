@@ -340,6 +340,20 @@ void op_norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tens
              ops->norm_backward(c, dy, x, norm, stats, dx, dx_mode, dweight, dbias, mode, call.ws));
 }
 
+void op_norm_pieces(Ctx *c, Tensor dy, Tensor x, Tensor stats, Tensor dweights)
+{
+    PACER_ASSERT(x.rank == 2 && dweights.rank == 2 && x.dim[0] % dweights.dim[0] == 0,
+                 "x is %s, dweights %s", DESCRIBE(x), DESCRIBE(dweights));
+    CHECK_SAME(dy, x);
+    CHECK_SHAPE_2D(stats, x.dim[0], 2);
+    CHECK_DTYPE(stats, dtype_accumulate(x.dtype));
+    CHECK_SHAPE_2D(dweights, dweights.dim[0], x.dim[1]);
+    CHECK_DTYPE(dweights, dtype_accumulate(x.dtype));
+    double bytes = 2 * bytes_of(x) + bytes_of(stats) + bytes_of(dweights);
+    OpCall call = op_begin(c, OP_NORM_PIECES, 0, bytes, 0, shape_of(x));
+    DISPATCH(call, ops_for(c, x.dtype)->norm_pieces(c, dy, x, stats, dweights));
+}
+
 static void check_heads(Tensor qkv, int64_t rows, HeadShape s)
 {
     CHECK_SHAPE_2D(qkv, rows, packed_width(s));

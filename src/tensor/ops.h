@@ -171,6 +171,7 @@ typedef struct {
     X(NORM_FORWARD, norm_forward, 0)                             \
     X(ADD_NORM_FORWARD, add_norm_forward, 1)                     \
     X(NORM_BACKWARD, norm_backward, 0)                           \
+    X(NORM_PIECES, norm_pieces, 0)                               \
     X(HEAD_NORM_FORWARD, head_norm_forward, 0)                   \
     X(HEAD_NORM_BACKWARD, head_norm_backward, 0)                 \
     X(ROPE, rope, 0)                                             \
@@ -241,6 +242,7 @@ typedef struct {
     void (*norm_backward)(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tensor dx,
                           Mode dx_mode, Tensor dweight, Tensor dbias, Mode mode, void *ws);
     size_t (*norm_backward_ws)(const Ctx *c, Tensor x);
+    void (*norm_pieces)(Ctx *c, Tensor dy, Tensor x, Tensor stats, Tensor dweights);
     void (*head_norm_forward)(Ctx *c, Tensor qkv, HeadShape shape, HeadNorm norm, Tensor out);
     void (*head_norm_backward)(Ctx *c, Tensor dout, Tensor qkv, HeadShape shape, HeadNorm norm,
                                Tensor dqkv, Tensor dq, Tensor dk, Mode mode, void *ws);
@@ -353,6 +355,10 @@ void op_add_norm_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor
  * dx_mode is SET. */
 void op_norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tensor dx, Mode dx_mode,
                       Tensor dweight, Tensor dbias, Mode mode);
+
+/* dweights (P,C) acc, assigned: op_norm_backward's dweight by N / P rows at a time. dy, x (N,C) act,
+ * stats (N,2) acc as there; N is a multiple of P. */
+void op_norm_pieces(Ctx *c, Tensor dy, Tensor x, Tensor stats, Tensor dweights);
 
 /* out (N, (H+2G)D): q and k of qkv with x / sqrt(mean of x^2 + eps) * weight in the place of each
  * head x (D), v as it is. out may be qkv. */

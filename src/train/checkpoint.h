@@ -24,7 +24,8 @@ typedef struct {
     double clock_seconds;             /* --minutes: used of the budget */
     double warm_share;                /* --minutes: part of it that the warm-up took */
     double first_loss, best_val_loss; /* NAN: none yet */
-    Noise noise;                      /* of --noise-scale */
+    Noise noise;                      /* of --noise-scale, */
+    bool noise_gains;                 /* from the norms' gains alone */
     const struct cJSON *legs; /* of the run, as in run.json; NULL: unknown. Saved, never loaded */
     const char *scales;       /* trainer_scales_text; NULL: none. The trainer's, saved and loaded */
 } TrainState;

@@ -61,6 +61,7 @@ static cJSON *state_object(const TrainState *state, const ModelSpec *spec, const
     if (state->noise.weight > 0) {
         char *noise = noise_text(&state->noise);
         json_put_text(object, "noise", noise);
+        json_put_bool(object, "noise_gains", state->noise_gains);
         free(noise);
     }
     cJSON *model = json_put_object(object, "model");
@@ -151,6 +152,7 @@ static int parse_state(const char *path, const cJSON *object, StateFile *out)
     if (noise != NULL && !noise_take(&state->noise, noise)) {
         return err_set(ERR_INPUT, "%s: the sums of the noise scale are damaged", path);
     }
+    state->noise_gains = json_is_true(object, "noise_gains");
     const cJSON *scales = json_get(object, "fp8_scales");
     state->scales = cJSON_IsString(scales) ? scales->valuestring : NULL;
     out->config = find_tree(object, "config");

@@ -114,10 +114,11 @@ void run_print_plan(const Run *run, FILE *file)
                 (long long)run->length.total_tokens);
     }
     if (flops > run->flops_token * tokens * (1 + 1e-9)) {
-        fprintf(file,
-                "Of these %.4g FLOP per token are the model's own, which --flops counts; the others "
-                "are recomputation and the optimizer's products\n",
-                run->flops_token);
+        fprintf(
+            file,
+            "Of these %.4g FLOP per token are the model's own, which --flops counts; the others "
+            "are recomputation and the optimizer's products\n",
+            run->flops_token);
     }
 }
 

@@ -168,13 +168,18 @@ static bool is_needed(const Session *s)
 static void measure_noise(Session *s)
 {
     const Trainer *t = &s->trainer;
-    int64_t pieces = t->setup.accum * s->ranks;
-    if (!t->setup.noise || pieces < 2 || !(t->fetched_counted > 0)) {
+    bool gains = t->setup.noise == NOISE_GAINS;
+    int64_t pieces = gains ? t->setup.batch : t->setup.accum * s->ranks;
+    if (t->setup.noise == NOISE_NONE || pieces < 2 || !(t->fetched_counted > 0)) {
         return;
     }
+    if (gains != s->state.noise_gains) { /* another source than before the resume */
+        s->state.noise = (Noise){0};
+        s->state.noise_gains = gains;
+    }
     double trace, mean_sq;
-    noise_estimate(t->fetched_piece_sq, s->grad_norm * s->grad_norm, t->setup.batch, pieces, &trace,
-                   &mean_sq);
+    noise_estimate(t->fetched_piece_sq, t->fetched_whole_sq, gains ? 1 : t->setup.batch, pieces,
+                   &trace, &mean_sq);
     noise_add(&s->state.noise, trace, mean_sq);
 }
 
@@ -473,8 +478,9 @@ static void conclude(const Session *s)
     }
     NoiseScale noise = session_noise(s);
     if (noise.scale.known) {
-        log_info("gradient noise scale %.3g +- %.2g sequences (%.3g tokens): updates above about "
+        log_info("gradient noise scale%s %.3g +- %.2g sequences (%.3g tokens): updates above about "
                  "that waste tokens",
+                 s->run.setup.noise == NOISE_GAINS ? ", of the norms' gains alone," : "",
                  noise.scale.number, noise.error.known ? noise.error.number : NAN,
                  session_noise_tokens(s, noise).number);
     }

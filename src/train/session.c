@@ -286,6 +286,7 @@ static int start_record(Session *s)
                        .ramp = ramp,
                        .flops_update = plan->flops_update,
                        .flops_token = s->run.flops_token,
+                       .noise_source = noise_source_name(s->run.setup.noise),
                        .config = s->config,
                        .given = given,
                        .legs = s->legs,

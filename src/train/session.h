@@ -130,7 +130,8 @@ int64_t session_steps(const Session *session);
 /* The noise scale of the last updates; missing without --noise-scale. */
 static inline NoiseScale session_noise(const Session *session)
 {
-    return session->trainer.setup.noise ? noise_scale(&session->state.noise) : (NoiseScale){0};
+    return session->trainer.setup.noise != NOISE_NONE ? noise_scale(&session->state.noise)
+                                                      : (NoiseScale){0};
 }
 
 static inline Value session_noise_tokens(const Session *session, NoiseScale noise)

@@ -442,8 +442,7 @@ static int plan_length(Run *run)
     LengthUnits units = {.batch = s->batch,
                          .seq = s->seq,
                          .tokens_per_epoch = run->tokens_per_epoch,
-                         .flops_micro =
-                             run->flops_token * tokens * (double)run->cfg->ranks};
+                         .flops_micro = run->flops_token * tokens * (double)run->cfg->ranks};
     int code = length_count(&run->length, run->cfg, units);
     run->total_steps = run->length.total_steps;
     if (code == 0 && run->length.ramp.count > 1 && s->dtype == DT_E4M3) {
@@ -495,7 +494,8 @@ int run_open(Run *run, const Config *cfg, const Comm *comm, DataNeed need)
     s->dtype = config_dtype(cfg);
     s->graph = cfg->graph;
     s->ttt_keep = cfg->ttt_keep;
-    s->noise = cfg->noise_scale;
+    bool single = cfg->accum * cfg->ranks == 1 && cfg->batch_ramp[0] == '\0';
+    s->noise = !cfg->noise_scale ? NOISE_NONE : single ? NOISE_GAINS : NOISE_PIECES;
     s->save_copy = cfg->save == SAVE_ASYNC;
     s->separate = cfg->documents == CONFIG_DOCUMENTS_SEPARATE;
     s->keep = (Keep)cfg->recompute;

@@ -207,6 +207,11 @@ static void lay_out(Trainer *t)
     o->norm_sq = tensor_rows(numbers, FETCH_NORM_SQ, 1);
     t->own_loss = tensor_rows(numbers, FETCH_OWN_LOSS, 1);
     t->piece_sq = tensor_rows(numbers, FETCH_PIECE_SQ, 1);
+    t->gains_sq = tensor_rows(numbers, FETCH_GAINS_SQ, 1);
+    if (s->noise == NOISE_GAINS) {
+        t->model.sequence_sq = t->piece_sq;
+        t->model.gains_sq = t->gains_sq;
+    }
     o->tokens = update_tokens(s);
     if (t->results.data != NULL) {
         t->stamps = (int64_t *)t->results.data + FETCH_COUNT;

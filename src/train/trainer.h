@@ -9,6 +9,17 @@
 #include "tensor/workspace.h"
 #include "train/ddp.h"
 
+/* What the noise in an update's gradient is told by: nothing; the gradients of single micro-steps or
+ * ranks; those of the norms' gains by single sequences, where an update has one micro-step. */
+typedef enum { NOISE_NONE, NOISE_PIECES, NOISE_GAINS } NoiseSource;
+
+/* The word of run.json; NULL for none. */
+static inline const char *noise_source_name(NoiseSource source)
+{
+    static const char *const names[] = {NULL, "gradient", "norm gains"};
+    return names[source];
+}
+
 typedef struct {
     ModelSpec spec;
     DType dtype;             /* DT_E4M3: products in it, all else in bf16 */
@@ -19,7 +30,7 @@ typedef struct {
     bool ttt_keep;  /* see Ctx */
     bool separate;  /* documents do not see each other */
     bool save_copy; /* checkpoints are written from a copy of the state in host memory */
-    bool noise;     /* measure the gradient of a piece of each update; see Trainer */
+    NoiseSource noise;
     int64_t batch, accum, seq;
     OptimizerSettings optimizer;
     MupBase mup;  /* zeroed: standard */
@@ -75,6 +86,7 @@ enum {
     FETCH_NORM_SQ = FETCH_SUMS,
     FETCH_OWN_LOSS,
     FETCH_PIECE_SQ,
+    FETCH_GAINS_SQ,
     FETCH_COUNT
 };
 
@@ -103,9 +115,10 @@ typedef struct {
     Tensor sums;                /* (FETCH_SUMS) acc: loss, and optimizer.left_out */
     Tensor loss; /* (1) acc: sum over the update so far, by its tokens whether or not they count */
     Tensor own_loss; /* (1) acc: of this rank's own sequences; see trainer_step */
-    /* (1) acc, with setup.noise: squared norm of what the first micro-step has added to the
-     * update's gradient; summed over ranks. */
+    /* (1) acc, by setup.noise: squared norm of what the first micro-step has added to the update's
+     * gradient, summed over ranks; or of what single sequences have added to the gains', summed. */
     Tensor piece_sq;
+    Tensor gains_sq;         /* (1) acc: squared norm of the gains' gradient, with NOISE_GAINS */
     int64_t left_out;        /* own tokens of the update so far that do not count, */
     int64_t left_out_sent;   /* as the backend last got it, */
     double left_out_acc;     /* and in acc, the source of that upload */
@@ -116,9 +129,10 @@ typedef struct {
     int64_t *fetched_stamps;
     double fetched_own_loss; /* of the last fetched, if it was asked for */
     double fetched_counted;  /* of the last fetched: tokens that count, on all ranks */
-    /* Of the last fetched, with setup.noise: squared norm of the mean gradient of one rank's
-     * micro-step, as if it were the whole update; mean over ranks. */
-    double fetched_piece_sq;
+    /* Of the last fetched, by setup.noise: squared norm of the mean gradient of one rank's
+     * micro-step (sequence, of the gains alone), as if it were the whole update; mean over ranks
+     * (sequences). fetched_whole_sq: of the whole update (of the gains alone). */
+    double fetched_piece_sq, fetched_whole_sq;
     Ddp ddp;
     Comm *comm;     /* NULL: one rank */
     bool scattered; /* zero1, zero2: the last update's weights are not all here */

@@ -219,10 +219,11 @@ static void compute(Trainer *t, Mode mode, bool last)
     double scale =
         1.0 / (double)trainer_tokens(s); /* the update makes it one by those that count */
     scale /= has_ranks(t) ? s->ddp.ranks : 1;
-    bool piece = s->noise && mode == MODE_SET, cuts = ddp_cuts_grads(&s->ddp), send = last || cuts;
+    bool piece = s->noise == NOISE_PIECES && mode == MODE_SET;
+    bool cuts = ddp_cuts_grads(&s->ddp), send = last || cuts;
     Mode grad_mode = cuts ? MODE_SET : mode;
     if (send) {
-        t->ddp.own_sq = s->noise ? t->piece_sq : TENSOR_NONE;
+        t->ddp.own_sq = s->noise == NOISE_PIECES ? t->piece_sq : TENSOR_NONE;
         t->ddp.measures = piece; /* bucket by bucket, before other ranks' gradients are in it */
         ddp_begin(&t->ddp, c, mode == MODE_SET, last);
     }
@@ -446,8 +447,12 @@ void trainer_fetch(Trainer *t, double *loss, double *grad_norm)
     *grad_norm = mean * sqrt(widen(raw, FETCH_NORM_SQ, acc));
     t->fetched_own_loss = mean * widen(raw, FETCH_OWN_LOSS, acc);
     double ranks = t->setup.ddp.ranks > 1 ? t->setup.ddp.ranks : 1;
-    double pieces = ranks * (double)t->setup.accum;
-    t->fetched_piece_sq = mean * mean * pieces * pieces / ranks * widen(raw, FETCH_PIECE_SQ, acc);
+    bool gains = t->setup.noise == NOISE_GAINS;
+    double pieces = gains ? (double)t->setup.batch : ranks * (double)t->setup.accum;
+    double summed = gains ? pieces : ranks; /* of how many pieces FETCH_PIECE_SQ is a sum */
+    t->fetched_piece_sq = mean * mean * pieces * pieces / summed * widen(raw, FETCH_PIECE_SQ, acc);
+    t->fetched_whole_sq =
+        gains ? mean * mean * widen(raw, FETCH_GAINS_SQ, acc) : *grad_norm * *grad_norm;
     t->fetched_counted = tokens - left_out;
 }
 

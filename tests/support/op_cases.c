@@ -240,6 +240,7 @@ static bool shape_of(OpId op, int i, OpCase *k)
         list = flat_shapes;
         count = LENGTH(flat_shapes);
         break;
+    case OP_NORM_PIECES:
     case OP_HEAD_NORM_FORWARD:
     case OP_HEAD_NORM_BACKWARD:
     case OP_ROPE:

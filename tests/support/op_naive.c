@@ -206,6 +206,20 @@ static void head_norm_forward(Ctx *c, Tensor qkv, HeadShape s, HeadNorm norm, Te
     }
 }
 
+static void norm_pieces(Ctx *c, Tensor dy, Tensor x, Tensor stats, Tensor dweights)
+{
+    (void)c;
+    int64_t width = x.dim[1], rows = x.dim[0] / dweights.dim[0];
+    for (int64_t at = 0; at < tensor_count(dweights); at++) {
+        float sum = 0;
+        for (int64_t n = at / width * rows; n < (at / width + 1) * rows; n++) {
+            int64_t i = n * width + at % width;
+            sum += get(dy, i) * ((get(x, i) - get(stats, n * 2)) * get(stats, n * 2 + 1));
+        }
+        put(dweights, at, sum, MODE_SET);
+    }
+}
+
 static void head_norm_backward(Ctx *c, Tensor dout, Tensor qkv, HeadShape s, HeadNorm norm,
                                Tensor dqkv, Tensor dq, Tensor dk, Mode mode, void *ws)
 {
@@ -567,6 +581,7 @@ Backend *op_naive_open(void)
         .scale = scale,
         .norm_forward = norm_forward,
         .norm_backward = norm_backward,
+        .norm_pieces = norm_pieces,
         .head_norm_forward = head_norm_forward,
         .head_norm_backward = head_norm_backward,
         .rope = rope,

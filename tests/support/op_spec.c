@@ -98,6 +98,12 @@ static void derive_norm_backward(const OpCase *k, Ctx *c, const Tensor *t)
     op_norm_forward(c, t[1], norm_of(k, t[2], t[3]), y, t[4]);
 }
 
+static void call_norm_pieces(const OpCase *k, Ctx *c, const Tensor *t)
+{
+    (void)k;
+    op_norm_pieces(c, t[0], t[1], t[2], t[3]);
+}
+
 static void call_head_norm_forward(const OpCase *k, Ctx *c, const Tensor *t)
 {
     op_head_norm_forward(c, t[0], k->heads, (HeadNorm){NORM_EPS, t[1], t[2]}, t[3]);
@@ -381,6 +387,12 @@ static const OpSpec specs[OP_COUNT] = {
         .alias = {{5, 0}},
         .call = call_norm_backward,
         .derive = derive_norm_backward},
+    [OP_NORM_PIECES] = {
+        .arg = {ARG("dy", "RA"),
+                ARG("x", "RA"),
+                ARG("stats", "R2", .type = TYPE_ACC, .fill = FILL_POSITIVE),
+                ARG("dweights", "BA", .use = USE_OUT, .type = TYPE_ACC)},
+        .call = call_norm_pieces},
     [OP_HEAD_NORM_FORWARD] = {
         .arg = {ARG("qkv", "RQ"),
                 ARG("q", "D", .fill = FILL_NEAR_ONE),

@@ -225,6 +225,34 @@ static size_t norm_backward_ws(const Ctx *c, Tensor x)
     return (size_t)x.dim[1] * 2 * THREADS_SUM_PARTS * sizeof(float);
 }
 
+/* sums (C) += dy * xhat of one row. */
+static void piece_row(const float *dy, const float *x, float mean, float rstd, int64_t width,
+                      float *sums)
+{
+    for (int64_t i = 0; i < width; i += VEC_LANES) {
+        int64_t count = width - i < VEC_LANES ? width - i : VEC_LANES;
+        Vec xhat = (vec_load_part(x + i, count) - mean) * rstd;
+        Vec slope = vec_load_part(dy + i, count);
+        vec_store_part(sums + i, vec_fma(slope, xhat, vec_load_part(sums + i, count)), count);
+    }
+}
+
+static void norm_pieces(Ctx *c, Tensor dy, Tensor x, Tensor stats, Tensor dweights)
+{
+    int64_t width = x.dim[1], pieces = dweights.dim[0], rows = x.dim[0] / pieces;
+    const float *row_stats = stats.data, *slopes = dy.data, *inputs = x.data;
+    int threads = threads_for(c, x.dim[0] * width);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t piece = 0; piece < pieces; piece++) {
+        float *sums = (float *)dweights.data + piece * width;
+        memset(sums, 0, (size_t)width * sizeof *sums);
+        for (int64_t row = piece * rows; row < (piece + 1) * rows; row++) {
+            piece_row(slopes + row * width, inputs + row * width, row_stats[2 * row],
+                      row_stats[2 * row + 1], width, sums);
+        }
+    }
+}
+
 /* The norm of head number `head` of a packed row: q's, then k's. */
 static Norm norm_of_head(HeadShape s, HeadNorm norm, int64_t head)
 {
@@ -303,6 +331,7 @@ void PACER_ISA_NAME(norm_fill)(Ops *ops)
     ops->norm_forward = norm_forward;
     ops->add_norm_forward = add_norm_forward;
     ops->norm_backward = norm_backward;
+    ops->norm_pieces = norm_pieces;
     ops->norm_backward_ws = norm_backward_ws;
     ops->head_norm_forward = head_norm_forward;
     ops->head_norm_backward = head_norm_backward;
