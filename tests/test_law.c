@@ -146,8 +146,8 @@ static int best_power(int kind, double flops)
     return best;
 }
 
-/* Grids that hold their minima, five sizes at four budgets; the run that is predicted has eight times
- * the largest, at the best size or beside it. */
+/* Grids that hold their minima, five sizes at four budgets; the run that is predicted has eight
+ * times the largest, at the best size or beside it. */
 static void test_law__coverage_where_the_law_is_not_the_truth(void **state)
 {
     (void)state;

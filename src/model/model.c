@@ -129,8 +129,8 @@ static void branch_again(Ctx *c, Model *model, int layer, int which, Operand x)
     }
 }
 
-/* op_norm_backward, and what it tells of single sequences where that is asked for; first: these sums
- * begin here. */
+/* op_norm_backward, and what it tells of single sequences where that is asked for; first: these
+ * sums begin here. */
 static void norm_backward(Ctx *c, Model *model, const Linear *norm, Tensor dy, Tensor x,
                           Tensor stats, Tensor dx, Mode dx_mode, Mode mode, bool first)
 {

@@ -96,7 +96,7 @@ static Fitted *fit_results(const Results *results, char **problem)
 
 /* --- whether the grid holds its minima --- */
 
-/* Mean loss over repeats of the configuration; NAN: a run of it is missing, or it is the largest. */
+/* Mean loss over repeats of the configuration; NAN: a run is missing, or it is the largest. */
 static double mean_loss(const Results *results, int configuration, LawPoint *point)
 {
     double sum = 0;
@@ -111,8 +111,8 @@ static double mean_loss(const Results *results, int configuration, LawPoint *poi
     return count > 0 ? sum / count : NAN;
 }
 
-/* What is wrong with the sizes of a budget, added to the page: an optimum at the end of a range tells
- * nothing about the other side, and a law through such ranges extrapolates from one side alone. */
+/* What is wrong with the sizes of a budget, added to the page: an optimum at the end of a range
+ * tells nothing about the other side, and a law through such ranges extrapolates from one side. */
 static void note_open_budget(const Results *results, double budget, Page *page)
 {
     double least = INFINITY, best = NAN, low = INFINITY, high = 0;

@@ -321,8 +321,8 @@ static bool ask(Row row, int low, int high, bool *asked)
     return more;
 }
 
-/* Budget by budget: three sizes to begin with, then those around the best so far, until the best has
- * its neighbours or there are no more. False: the grid is complete. */
+/* Budget by budget: three sizes to begin with, then those around the best so far, until the best
+ * has its neighbours or there are no more. False: the grid is complete. */
 static bool ask_more(const Experiment *e, bool *asked)
 {
     double around = json_number(e->recipe.law, "around"), parameters = 0, budget = 0;

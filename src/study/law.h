@@ -7,9 +7,9 @@
  * run; steps follow from the plans. ERR_INPUT when the recipe has axes, peers or a probe too. */
 int law_make_axis(Recipe *recipe);
 
-/* After experiment_plan: gives each run as many updates as its budget pays for, leaves out those with
- * too few, and puts the largest run last. ERR_INPUT when a budget has too few sizes. Without a law
- * it does nothing. */
+/* After experiment_plan: gives each run as many updates as its budget pays for, leaves out those
+ * with too few, and puts the largest run last. ERR_INPUT when a budget has too few sizes. Without a
+ * law it does nothing. */
 int law_set_budgets(Experiment *experiment);
 
 /* Makes the runs before the largest, budget by budget: sizes around the best one, on either side of

@@ -356,8 +356,8 @@ void op_add_norm_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Tensor
 void op_norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, Tensor dx, Mode dx_mode,
                       Tensor dweight, Tensor dbias, Mode mode);
 
-/* dweights (P,C) acc, assigned: op_norm_backward's dweight by N / P rows at a time. dy, x (N,C) act,
- * stats (N,2) acc as there; N is a multiple of P. */
+/* dweights (P,C) acc, assigned: op_norm_backward's dweight by N / P rows at a time. dy, x (N,C)
+ * act, stats (N,2) acc as there; N is a multiple of P. */
 void op_norm_pieces(Ctx *c, Tensor dy, Tensor x, Tensor stats, Tensor dweights);
 
 /* out (N, (H+2G)D): q and k of qkv with x / sqrt(mean of x^2 + eps) * weight in the place of each

@@ -9,8 +9,8 @@
 #include "tensor/workspace.h"
 #include "train/ddp.h"
 
-/* What the noise in an update's gradient is told by: nothing; the gradients of single micro-steps or
- * ranks; those of the norms' gains by single sequences, where an update has one micro-step. */
+/* What the noise in an update's gradient is told by: nothing; the gradients of single micro-steps
+ * or ranks; those of the norms' gains by single sequences, where an update has one micro-step. */
 typedef enum { NOISE_NONE, NOISE_PIECES, NOISE_GAINS } NoiseSource;
 
 /* The word of run.json; NULL for none. */
@@ -158,9 +158,9 @@ static inline int64_t trainer_tokens(const TrainerSetup *setup)
  * of SIZE_MAX and nothing else; a total above INT64_MAX is no number of bytes either. */
 void trainer_plan(const TrainerSetup *setup, Backend *backend, TrainPlan *plan);
 
-/* FLOP of one micro-step that are the model's own: matrix products of its forward and backward pass,
- * each made once. Recomputation and the optimizer's products are not in it, so it is the same for
- * every setting of these, and in proportion to the tokens. */
+/* FLOP of one micro-step that are the model's own: matrix products of its forward and backward
+ * pass, each made once. Recomputation and the optimizer's products are not in it, so it is the
+ * same for every setting of these, and in proportion to the tokens. */
 double trainer_model_flops(const TrainerSetup *setup, Backend *backend);
 
 /* *plan also has room for what the other takes; its work stays. */
