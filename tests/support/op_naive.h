@@ -10,3 +10,6 @@ void op_naive_fill_ttt(Ops *ops);
 
 /* The part of it in op_naive_decode.c. */
 void op_naive_fill_decode(Ops *ops);
+
+/* The part of it in op_naive_updates.c. */
+void op_naive_fill_updates(Ops *ops);
