@@ -1,17 +1,23 @@
 # The CPU's inner loops: every file of src/cpu/kernels is compiled once per instruction set, with
 # PACER_ISA (base, v3, v4) to name its functions apart, and src/cpu picks one when the program
-# starts. On x86-64 v3 is AVX2 with FMA, v4 is AVX-512; elsewhere there is only base.
+# starts. On x86-64 v3 is AVX2 with FMA, v4 is AVX-512; elsewhere there is only base. amx has the
+# same files over elements in bf16, with the products of src/cpu/amx.
 # Floating-point products and sums may be contracted into one instruction here, and here alone.
 include(CheckCCompilerFlag)
 
 set(PACER_ISAS base)
 set(isa_flags_v3 -march=x86-64-v3)
 set(isa_flags_v4 -march=x86-64-v4 -mprefer-vector-width=512)
+set(isa_flags_amx ${isa_flags_v4} -mamx-tile -mamx-bf16 -DPACER_ELEM_BF16)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
     check_c_compiler_flag(-march=x86-64-v3 PACER_COMPILES_V3)
     check_c_compiler_flag(-march=x86-64-v4 PACER_COMPILES_V4)
     if(PACER_COMPILES_V3 AND PACER_COMPILES_V4)
         list(APPEND PACER_ISAS v3 v4)
+        check_c_compiler_flag("-march=x86-64-v4 -mamx-tile -mamx-bf16" PACER_COMPILES_AMX)
+        if(PACER_COMPILES_AMX)
+            list(APPEND PACER_ISAS amx)
+        endif()
     endif()
 endif()
 list(JOIN PACER_ISAS ", " PACER_ISA_TEXT)
@@ -23,7 +29,13 @@ function(pacer_add_kernels target)
         return()
     endif()
     foreach(isa IN LISTS PACER_ISAS)
-        add_library(pacer_kernels_${isa} OBJECT ${sources})
+        set(files ${sources})
+        if(isa STREQUAL "amx") # without what is f32 or of any type
+            list(FILTER files EXCLUDE REGEX "/(bits|optim|ttt[a-z_]*)\\.c$")
+            file(GLOB products CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cpu/amx/*.c")
+            list(APPEND files ${products})
+        endif()
+        add_library(pacer_kernels_${isa} OBJECT ${files})
         target_link_libraries(pacer_kernels_${isa} PRIVATE pacer_flags pacer_libraries)
         target_compile_definitions(pacer_kernels_${isa} PRIVATE PACER_ISA=${isa})
         target_compile_options(pacer_kernels_${isa} PRIVATE ${isa_flags_${isa}}
@@ -36,5 +48,8 @@ function(pacer_add_kernels target)
     if("v4" IN_LIST PACER_ISAS)
         file(GLOB pickers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cpu/*.c")
         set_property(SOURCE ${pickers} APPEND PROPERTY COMPILE_DEFINITIONS PACER_ISA_X86=1)
+    endif()
+    if("amx" IN_LIST PACER_ISAS)
+        set_property(SOURCE ${pickers} APPEND PROPERTY COMPILE_DEFINITIONS PACER_ISA_AMX=1)
     endif()
 endfunction()

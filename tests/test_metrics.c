@@ -60,7 +60,7 @@ static void test_metrics__rates_have_the_right_size(void **state)
     for (int i = 0; i < TRIES && !(product && copy); i++) {
         Machine machine;
         machine_describe(&machine, NULL);
-        machine_measure(&machine, 1, (Effort){0.02, EFFORT_BYTES});
+        machine_measure(&machine, 1, DT_F32, (Effort){0.02, EFFORT_BYTES});
         assert_int_equal(machine.threads, 1);
         assert_true(machine.sgemm_gflops.known && machine.copy_gbs.known);
         double start = clock_seconds();

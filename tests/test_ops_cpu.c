@@ -30,11 +30,34 @@ static int close_devices(void **state)
 #define MOST_WORK 0
 #endif
 
+/* bf16 where there are kernels for it: devices without have the reference's ops, and TTT has
+ * none. */
+static bool covers_bf16(const OpDevice *device, const OpCase *k, DType act)
+{
+    (void)act;
+    return device->backend->low_ops != NULL && k->op != OP_TTT_FORWARD &&
+           k->op != OP_TTT_BACKWARD && k->op != OP_TTT_START && k->op != OP_TTT_STEP;
+}
+
+static void check_bf16(const OpDevices *all, OpId op)
+{
+    OpDevice device[OP_DEVICES_MAX];
+    for (int i = 0; i < all->count; i++) {
+        device[i] = all->device[i];
+        device[i].covers = covers_bf16;
+    }
+    op_check_devices(device, all->count, op, DT_BF16, MOST_WORK);
+}
+
 #define X(name, slot, fused)                                                     \
     static void test_ops_cpu__##name(void **state)                               \
     {                                                                            \
         const OpDevices *all = *state;                                           \
         op_check_devices(all->device, all->count, OP_##name, DT_F32, MOST_WORK); \
+    }                                                                            \
+    static void test_ops_cpu_bf16__##name(void **state)                          \
+    {                                                                            \
+        check_bf16(*state, OP_##name);                                           \
     }
 PACER_ACT_OPS(X)
 #undef X
@@ -42,7 +65,9 @@ PACER_ACT_OPS(X)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define X(name, slot, fused) {"test_ops_cpu__" #slot, test_ops_cpu__##name, NULL, NULL, NULL},
+#define X(name, slot, fused)                                          \
+    {"test_ops_cpu__" #slot, test_ops_cpu__##name, NULL, NULL, NULL}, \
+        {"test_ops_cpu_bf16__" #slot, test_ops_cpu_bf16__##name, NULL, NULL, NULL},
         PACER_ACT_OPS(X)
 #undef X
     };

@@ -11,6 +11,7 @@
 #include "base/signals.h"
 #include "cli/bench.h"
 #include "cli/commands.h"
+#include "record/ceilings.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -179,8 +180,9 @@ int bench_ceilings_before(Bench *b)
         return 0;
     }
     Effort effort = effort_beside(b);
-    b->sgemm = machine_sgemm_rate(backend->threads, effort);
-    return machine_probe_open(&b->probe, backend->threads, effort.bytes)
+    DType dtype = ceilings_dtype(backend, b->run.setup.dtype);
+    b->sgemm = machine_sgemm_rate(backend->threads, dtype, effort);
+    return machine_probe_open(&b->probe, backend->threads, dtype, effort.bytes)
                ? 0
                : err_set(ERR_MEMORY, "no memory left to measure sgemm beside the steps");
 }
@@ -190,7 +192,8 @@ void bench_ceilings_after(Bench *b, bool copy)
     int threads = b->run.backend->threads;
     if (b->run.backend->matmul_rate == NULL) {
         Effort effort = effort_beside(b);
-        double again = machine_sgemm_rate(threads, effort);
+        DType dtype = ceilings_dtype(b->run.backend, b->run.setup.dtype);
+        double again = machine_sgemm_rate(threads, dtype, effort);
         b->sgemm = again > b->sgemm ? again : b->sgemm;
         b->copy = copy ? machine_copy_rate(threads, effort) : 0;
     }

@@ -6,12 +6,18 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "cpu/amx/product.h"
 #include "cpu/threads.h"
 #include "ref/ref.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#ifdef PACER_ISA_AMX
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
@@ -65,6 +71,53 @@ static int choose_isa(Isa *chosen)
     return err_set(ERR_INPUT, "PACER_SIMD=%s: no such instruction set; use base, v3 or v4", wanted);
 }
 
+#ifdef PACER_ISA_AMX
+
+/* Bits of leaf 7 of cpuid and of XCR0, and the kernel's call by which a process asks for tiles. */
+#define CPUID_AMX (1u << 22 | 1u << 24) /* products in bf16, tiles */
+#define XCR0_TILES (1u << 17 | 1u << 18)
+#define REQUEST_STATE 0x1023
+#define STATE_TILES 18
+
+/* Whether processor and kernel have tiles with products in bf16, asked for once for the process. */
+static bool has_amx(void)
+{
+    unsigned a, b, c, d;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & CPUID_AMX) != CPUID_AMX ||
+        !__get_cpuid(1, &a, &b, &c, &d) || (c & bit_OSXSAVE) == 0) {
+        return false;
+    }
+    __asm__("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+    return (a & XCR0_TILES) == XCR0_TILES &&
+           syscall(SYS_arch_prctl, REQUEST_STATE, STATE_TILES) == 0;
+}
+
+#define NO_TILES                                                                             \
+    "needs AMX on a CPU (Intel Xeon from Sapphire Rapids on), which this one does not have " \
+    "or does not offer here"
+
+#else
+
+static bool has_amx(void)
+{
+    return false;
+}
+
+#define NO_TILES "on a CPU needs AMX, for which this build has no code"
+
+#endif
+
+#define BF16_REMEDY ": leave it out for f32, or give --device ref for a slow exact run"
+
+const char *cpu_no_bf16(void)
+{
+    Isa isa;
+    if (choose_isa(&isa) == 0 && strcmp(isa.name, "v4") != 0 && getenv("PACER_SIMD") != NULL) {
+        return "is not possible with PACER_SIMD below v4: unset it, or leave --dtype out for f32";
+    }
+    return has_amx() ? NULL : NO_TILES BF16_REMEDY;
+}
+
 /* Zeroed at once, by all threads: the pages are then really there, so that what is available stays
  * true and no step pays for them. */
 static void *host_alloc(Backend *backend, size_t bytes)
@@ -99,12 +152,39 @@ static void cpu_close(Backend *backend)
 {
     CpuBackend *cpu = (CpuBackend *)backend;
     backend->release(backend, cpu->block);
+    free(cpu->packed);
     free(cpu);
 }
 
 const char *cpu_backend_isa(const Backend *backend)
 {
     return ((const CpuBackend *)backend)->isa;
+}
+
+static const char *ttt_refusal(const Backend *backend, const TttShape *shape, DType dtype)
+{
+    (void)backend, (void)shape;
+    return dtype == DT_BF16 ? "on a CPU a TTT layer computes in f32; leave --dtype out" : NULL;
+}
+
+/* The table for bf16, over the reference's: what has kernels in it, and what takes any type. */
+static void fill_low(CpuBackend *cpu)
+{
+#ifdef PACER_ISA_AMX
+    const Ops *ops = &cpu->backend.ops;
+    cpu->low = cpu->ref;
+    cpu->low.adamw = ops->adamw;
+    cpu->low.sgd = ops->sgd;
+    cpu->low.cast = ops->cast;
+    cpu->low.checksum = ops->checksum;
+    kernels_fill_amx(&cpu->low);
+    matmul_fill(&cpu->low);
+    cpu->backend.low_ops = &cpu->low;
+    size_t bytes = product_space_amx(cpu->backend.threads);
+    cpu->packed = mem_checked(mem_try_aligned(bytes), bytes);
+#else
+    (void)cpu;
+#endif
 }
 
 Backend *cpu_backend_open(int threads)
@@ -135,6 +215,10 @@ Backend *cpu_backend_open(int threads)
     cpu->backend.ops = cpu->ref;
     isa.fill(&cpu->backend.ops);
     matmul_fill(&cpu->backend.ops);
+    cpu->backend.ttt_refusal = ttt_refusal;
+    if (cpu_no_bf16() == NULL) {
+        fill_low(cpu);
+    }
     const char *missing = ops_missing(&cpu->backend.ops);
     PACER_ASSERT(missing == NULL, "cpu has no %s", missing);
     return &cpu->backend;

@@ -1,6 +1,7 @@
 #pragma once
 /* The CPU backend's own view of itself, for the files of src/cpu and for reports. Its operations
- * are for f32; those of other element types are the reference's (Backend.other_ops). */
+ * are for f32 and, where the processor has AMX, for bf16; those of other element types are the
+ * reference's (Backend.other_ops). */
 #include "tensor/ctx.h"
 
 /* Room for a block of rows of a product whose result goes where one of the fused op's inputs is, or
@@ -10,9 +11,10 @@
 
 typedef struct {
     Backend backend; /* first, so that a Backend of this kind is a CpuBackend */
-    Ops ref;
+    Ops ref, low;    /* low: for bf16 */
     const char *isa;
-    void *block; /* CPU_BLOCK_BYTES */
+    void *block;  /* CPU_BLOCK_BYTES */
+    void *packed; /* what products in bf16 need (amx/product.h); NULL: there are none */
 } CpuBackend;
 
 static inline const CpuBackend *cpu_backend(const Ctx *c)
@@ -28,6 +30,10 @@ const char *cpu_backend_isa(const Backend *backend);
 void kernels_fill_base(Ops *ops);
 void kernels_fill_v3(Ops *ops);
 void kernels_fill_v4(Ops *ops);
+void kernels_fill_amx(Ops *ops); /* for bf16; only where the build made them (PACER_ISA_AMX) */
+
+/* Why this machine or build does not compute in bf16, and what to do; NULL: it does. */
+const char *cpu_no_bf16(void);
 
 /* The matrix products (matmul.c). */
 void matmul_fill(Ops *ops);
@@ -36,5 +42,5 @@ void matmul_fill(Ops *ops);
  * (kernels/few_rows.c). */
 #define CPU_FEW_ROWS 32
 
-/* linear_forward of more rows, f32, by the library's product. */
+/* linear_forward of more rows, by the library's product, or by tiles. */
 void matmul_linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y);

@@ -1,11 +1,13 @@
-/* Linear maps of many rows by the library's matrix product (sgemm.h). The bias of a forward
- * costs nothing extra: rows of y are set to it and the product is added, where a plain product
- * would have set them to zero first. linear_gelu_forward stays composed: cut into blocks of rows
- * that keep gelu's input in the cache, the product loses more to packing the weights again for
- * each block than gelu gains. Products are never called from inside a parallel region. */
+/* Linear maps of many rows by the library's matrix product (sgemm.h), in bf16 by tiles
+ * (amx/product.h). The bias of a forward costs nothing extra: in f32 rows of y are set to it and
+ * the product is added, where a plain product would have set them to zero first.
+ * linear_gelu_forward stays composed: cut into blocks of rows that keep gelu's input in the cache,
+ * the product loses more to packing the weights again for each block than gelu gains. Products are
+ * never called from inside a parallel region. */
 #include "cpu/cpu.h"
 
 #include "base/assert.h"
+#include "cpu/amx/product.h"
 #include "cpu/sgemm.h"
 #include "cpu/threads.h"
 
@@ -31,10 +33,44 @@ static int64_t block_rows(Tensor t, DType dtype)
     return rows;
 }
 
-/* Weights in bf16 become f32 in the block, some rows at a time, each of which is a column of y. */
+/* out (m,n) = or += a b, in f32 or, from matrices in bf16, as amx/product.h has it. bias (n), of
+ * bf16 alone: added. */
+static void multiply(const Ctx *c, bool a_transposed, bool b_transposed, int64_t m, int64_t n,
+                     int64_t k, Tensor a, Tensor b, Tensor bias, Tensor out, Mode mode)
+{
+    int threads = c->backend->threads;
+    if (a.dtype == DT_F32) {
+        sgemm(threads, a_transposed, b_transposed, m, n, k, a.data, b.data, out.data, n, mode);
+        return;
+    }
+#ifdef PACER_ISA_AMX
+    product_amx(threads, cpu_backend(c)->packed,
+                (BfProduct){.a_transposed = a_transposed,
+                            .b_transposed = b_transposed,
+                            .m = m,
+                            .n = n,
+                            .k = k,
+                            .a = a.data,
+                            .b = b.data,
+                            .bias = tensor_given(bias) ? bias.data : NULL,
+                            .out = out.data,
+                            .wide = out.dtype == DT_F32,
+                            .mode = mode});
+#else
+    (void)bias;
+    PACER_ASSERT(false, "no products in %s", dtype_name(a.dtype));
+#endif
+}
+
+/* Weights in bf16 beside f32 become f32 in the block, some rows at a time, each of which is a
+ * column of y. */
 void matmul_linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y)
 {
     bool biased = tensor_given(bias);
+    if (x.dtype != DT_F32) {
+        multiply(c, false, true, x.dim[0], w.dim[0], w.dim[1], x, w, bias, y, MODE_SET);
+        return;
+    }
     if (biased) {
         spread_bias(c, bias, y);
     }
@@ -54,28 +90,38 @@ void matmul_linear_forward(Ctx *c, Tensor x, Tensor w, Tensor bias, Tensor y)
 
 static void linear_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor dx, Mode mode)
 {
-    sgemm(c->backend->threads, false, false, dy.dim[0], w.dim[1], w.dim[0], dy.data, w.data,
-          dx.data, w.dim[1], mode);
+    multiply(c, false, false, dy.dim[0], w.dim[1], w.dim[0], dy, w, TENSOR_NONE, dx, mode);
 }
 
+/* sums (cols) += rows of x (rows, cols), four at a time, then one by one. */
+#define SUM_ROWS(Elem, value, x, rows, cols, sums)                                              \
+    do {                                                                                        \
+        int64_t row = (rows).first;                                                             \
+        for (; row + 4 <= (rows).last; row += 4) {                                              \
+            const Elem *a = (const Elem *)(x) + row * (cols), *b = a + (cols), *d = b + (cols), \
+                       *e = d + (cols);                                                         \
+            _Pragma("omp simd") for (int64_t i = 0; i < (cols); i++)                            \
+            {                                                                                   \
+                (sums)[i] += (value(a[i]) + value(b[i])) + (value(d[i]) + value(e[i]));         \
+            }                                                                                   \
+        }                                                                                       \
+        for (; row < (rows).last; row++) {                                                      \
+            const Elem *a = (const Elem *)(x) + row * (cols);                                   \
+            _Pragma("omp simd") for (int64_t i = 0; i < (cols); i++)                            \
+            {                                                                                   \
+                (sums)[i] += value(a[i]);                                                       \
+            }                                                                                   \
+        }                                                                                       \
+    } while (0)
+
 /* sums (cols) = the sum of the given rows of x (.., cols). */
-static void sum_rows(const float *x, Span rows, int64_t cols, float *sums)
+static void sum_rows(Tensor x, Span rows, int64_t cols, float *sums)
 {
     memset(sums, 0, (size_t)cols * sizeof *sums);
-    int64_t row = rows.first;
-    for (; row + 4 <= rows.last; row += 4) {
-        const float *a = x + row * cols, *b = a + cols, *d = b + cols, *e = d + cols;
-#pragma omp simd
-        for (int64_t i = 0; i < cols; i++) {
-            sums[i] += (a[i] + b[i]) + (d[i] + e[i]);
-        }
-    }
-    for (; row < rows.last; row++) {
-        const float *a = x + row * cols;
-#pragma omp simd
-        for (int64_t i = 0; i < cols; i++) {
-            sums[i] += a[i];
-        }
+    if (x.dtype == DT_F32) {
+        SUM_ROWS(float, , x.data, rows, cols, sums);
+    } else {
+        SUM_ROWS(uint16_t, f32_from_bf16, x.data, rows, cols, sums);
     }
 }
 
@@ -86,7 +132,7 @@ static void bias_backward(const Ctx *c, Tensor dy, Tensor dbias, Mode mode, floa
     int threads = threads_for(c, rows * cols);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int part = 0; part < THREADS_SUM_PARTS; part++) {
-        sum_rows(dy.data, span_of(rows, THREADS_SUM_PARTS, part), cols, partial + part * cols);
+        sum_rows(dy, span_of(rows, THREADS_SUM_PARTS, part), cols, partial + part * cols);
     }
     threads_join_sums(partial, cols, cols, dbias.data, mode);
 }
@@ -94,8 +140,7 @@ static void bias_backward(const Ctx *c, Tensor dy, Tensor dbias, Mode mode, floa
 static void linear_backward_weight(Ctx *c, Tensor x, Tensor dy, Tensor dw, Tensor dbias, Mode mode,
                                    void *ws)
 {
-    sgemm(c->backend->threads, true, false, dw.dim[0], dw.dim[1], x.dim[0], dy.data, x.data,
-          dw.data, dw.dim[1], mode);
+    multiply(c, true, false, dw.dim[0], dw.dim[1], x.dim[0], dy, x, TENSOR_NONE, dw, mode);
     if (tensor_given(dbias)) {
         bias_backward(c, dy, dbias, mode, ws);
     }
@@ -111,7 +156,7 @@ static size_t linear_backward_weight_ws(const Ctx *c, Tensor x, Tensor dy)
 /* Over the same memory the product waits in the block, one block of rows after the other. */
 static void linear_gelu_backward_input(Ctx *c, Tensor dy, Tensor w, Tensor pre, Tensor dpre)
 {
-    const Ops *ops = &c->backend->ops;
+    const Ops *ops = ops_for(c, pre.dtype);
     if (dpre.data != pre.data) {
         ops->linear_backward_input(c, dy, w, dpre, MODE_SET);
         ops->act_backward(c, ACT_GELU, dpre, pre, dpre);

@@ -1,6 +1,7 @@
 #include "cpu/sgemm.h"
 
 #include "base/assert.h"
+#include "cpu/amx/product.h"
 #include "cpu/threads.h"
 
 #include <cblas.h>
@@ -12,6 +13,31 @@
 
 /* Fewer operations than this are not worth waking the other threads for. */
 #define THREADS_WORTH_FLOPS 2e6
+
+void product_square(int threads, DType dtype, void *space, int64_t n, const void *a, const void *b,
+                    float *out)
+{
+#ifdef PACER_ISA_AMX
+    if (dtype == DT_BF16) {
+        BfProduct product = {.m = n, .n = n, .k = n, .a = a, .b = b, .out = out, .wide = true};
+        product_amx(threads, space, product);
+        return;
+    }
+#endif
+    (void)space;
+    PACER_ASSERT(dtype == DT_F32, "no products in %s", dtype_name(dtype));
+    sgemm(threads, false, false, n, n, n, a, b, out, n, MODE_SET);
+}
+
+size_t product_space(int threads, DType dtype)
+{
+#ifdef PACER_ISA_AMX
+    return dtype == DT_BF16 ? product_space_amx(threads) : 0;
+#else
+    (void)threads, (void)dtype;
+    return 0;
+#endif
+}
 
 static void set_cblas_threads(int threads)
 {

@@ -10,5 +10,11 @@
 void sgemm(int threads, bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k,
            const float *a, const float *b, float *out, int64_t out_stride, Mode mode);
 
+/* The product of n x n matrices as training in dtype does it, f32 or bf16, sums in f32, for
+ * measuring. space: as many bytes as product_space says, which may be 0. */
+void product_square(int threads, DType dtype, void *space, int64_t n, const void *a, const void *b,
+                    float *out);
+size_t product_space(int threads, DType dtype);
+
 /* Its name and version into text. */
 void sgemm_library(char *text, size_t size);

@@ -10,9 +10,11 @@ typedef struct {
     int (*count)(char *why, size_t size);
     /* The index-th, for a rank with that many threads. ERR_INPUT saying why there is none. */
     int (*open)(int index, int threads, Backend **out);
-    DType dtype;         /* that it trains in unless told otherwise */
-    const char *no_bf16; /* why it does not train in bf16; NULL: it does */
-    bool bf16_weights;   /* evaluates f32 models over matrices kept in bf16 */
+    DType dtype; /* that it trains in unless told otherwise */
+    /* Why it does not train in bf16, and what to do; NULL slot, or NULL from it: it does. */
+    const char *(*no_bf16)(void);
+    const char *no_fp8; /* the same of fp8; NULL: the backend says */
+    bool bf16_weights;  /* evaluates f32 models over matrices kept in bf16 */
 } Device;
 
 const Device *device_of(DeviceId id); /* not of DEVICE_AUTO */

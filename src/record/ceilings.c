@@ -17,6 +17,11 @@
 
 /* --- names and keys --- */
 
+DType ceilings_dtype(const Backend *backend, DType dtype)
+{
+    return dtype == DT_BF16 && backend->low_ops != NULL ? DT_BF16 : DT_F32;
+}
+
 void ceilings_names(const Backend *backend, DType dtype, char product[CEILING_NAME_SIZE],
                     char copy[CEILING_NAME_SIZE])
 {
@@ -24,7 +29,8 @@ void ceilings_names(const Backend *backend, DType dtype, char product[CEILING_NA
         snprintf(product, CEILING_NAME_SIZE, "matmul_%s", dtype_name(dtype));
         snprintf(copy, CEILING_NAME_SIZE, "copy");
     } else {
-        snprintf(product, CEILING_NAME_SIZE, "sgemm_%d", backend->threads);
+        snprintf(product, CEILING_NAME_SIZE, "%s_%d",
+                 ceilings_dtype(backend, dtype) == DT_BF16 ? "bf16" : "sgemm", backend->threads);
         snprintf(copy, CEILING_NAME_SIZE, "copy_%d", backend->threads);
     }
 }
@@ -102,17 +108,20 @@ static int measure_device(Ceilings *c, Backend *backend, Sensors *sensors)
 static int measure_processor(Ceilings *c, Backend *backend, double seconds)
 {
     const int threads[] = {1, backend->threads};
-    int kinds = backend->threads > 1 ? 2 : 1, code = 0;
-    Effort effort = {seconds / 2 / kinds, EFFORT_BYTES};
-    for (int i = 0; i < kinds && code == 0; i++) {
+    int kinds = backend->threads > 1 ? 2 : 1, code = 0, low = backend->low_ops != NULL ? 1 : 0;
+    Effort effort = {seconds / 2 / kinds / (1 + low), EFFORT_BYTES};
+    for (int i = 0; i < kinds * (1 + low) && code == 0; i++) {
         char name[CEILING_NAME_SIZE];
-        log_live("measuring matrix products with %d thread%s", threads[i],
-                 threads[i] == 1 ? "" : "s");
-        snprintf(name, sizeof name, "sgemm_%d", threads[i]);
-        add(c, name, "FLOP/s", 1e9 * machine_sgemm_rate(threads[i], effort),
-            "f32, n = 512, 1024 and 2048, the best");
+        int count = threads[i % kinds];
+        bool in_bf16 = i >= kinds;
+        log_live("measuring matrix products with %d thread%s", count, count == 1 ? "" : "s");
+        snprintf(name, sizeof name, "%s_%d", in_bf16 ? "bf16" : "sgemm", count);
+        add(c, name, "FLOP/s", 1e9 * machine_sgemm_rate(count, in_bf16 ? DT_BF16 : DT_F32, effort),
+            in_bf16 ? "bf16, n = 512, 1024 and 2048, the best"
+                    : "f32, n = 512, 1024 and 2048, the best");
         code = stopped();
     }
+    effort.seconds = seconds / 2 / kinds;
     for (int i = 0; i < kinds && code == 0; i++) {
         char name[CEILING_NAME_SIZE];
         log_live("measuring copies with %d thread%s", threads[i], threads[i] == 1 ? "" : "s");

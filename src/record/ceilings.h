@@ -57,6 +57,10 @@ bool ceilings_find(const CeilingKey *key, const char *name, double *value,
 
 const Ceiling *ceilings_get(const Ceilings *ceilings, const char *name); /* NULL: not measured */
 
+/* The type of products that a run in dtype is held against on a processor: bf16 where the backend
+ * has ops for it, else f32. */
+DType ceilings_dtype(const Backend *backend, DType dtype);
+
 /* Names of the ceilings of products and copies that a run is held against. */
 #define CEILING_NAME_SIZE 32
 void ceilings_names(const Backend *backend, DType dtype, char product[CEILING_NAME_SIZE],

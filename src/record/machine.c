@@ -94,11 +94,12 @@ void machine_describe(Machine *machine, const char *simd)
     snprintf(machine->simd, sizeof machine->simd, "%s", simd != NULL ? simd : "");
 }
 
-void machine_measure(Machine *machine, int threads, Effort effort)
+void machine_measure(Machine *machine, int threads, DType dtype, Effort effort)
 {
     machine->threads = threads;
     effort.seconds /= 2;
-    double sgemm = machine_sgemm_rate(threads, effort), copy = machine_copy_rate(threads, effort);
+    double sgemm = machine_sgemm_rate(threads, dtype, effort);
+    double copy = machine_copy_rate(threads, effort);
     machine->sgemm_gflops = isnan(sgemm) ? (Value){0} : value_of(sgemm);
     machine->copy_gbs = isnan(copy) ? (Value){0} : value_of(copy);
 }
@@ -134,7 +135,7 @@ static void raise_to_stored(Machine *machine, const Backend *backend, DType dtyp
 void machine_measure_device(Machine *machine, Backend *backend, DType dtype, Effort effort)
 {
     if (backend->matmul_rate == NULL) {
-        machine_measure(machine, backend->threads, effort);
+        machine_measure(machine, backend->threads, ceilings_dtype(backend, dtype), effort);
         raise_to_stored(machine, backend, dtype);
         return;
     }
@@ -202,24 +203,64 @@ static bool product_is_right(const float *c, int64_t n)
 
 #define PRODUCT_RUNS 4 /* at least; the first is not counted */
 
-/* Best rate of n x n products within the budget; NaN when the product is wrong. */
-static double best_product(int threads, float *a, float *b, float *c, int64_t n, double seconds)
+/* Room for products of n x n matrices, of which a and b may be bf16. */
+static SgemmProbe probe_of(int threads, DType dtype, int64_t n)
 {
-    for (int64_t i = 0; i < n * n; i++) {
-        a[i] = b[i] = (float)element(i / n, i % n);
-        c[i] = NAN;
+    size_t space = product_space(threads, dtype);
+    SgemmProbe probe = {threads, dtype, n, mem_try_aligned((size_t)(3 * n * n) * sizeof(float)),
+                        space > 0 ? mem_try_aligned(space) : NULL};
+    if (space > 0 && probe.space == NULL) {
+        machine_probe_close(&probe);
     }
+    return probe;
+}
+
+static void fill_element(SgemmProbe *probe, float *matrix, int64_t i)
+{
+    float value = (float)element(i / probe->n, i % probe->n);
+    if (probe->dtype == DT_BF16) {
+        ((uint16_t *)matrix)[i] = bf16_from_f32(value);
+    } else {
+        matrix[i] = value;
+    }
+}
+
+/* a and b of n x n; c is NaN. */
+static void fill_probe(SgemmProbe *probe)
+{
+    int64_t count = probe->n * probe->n;
+    for (int64_t i = 0; i < count; i++) {
+        fill_element(probe, probe->block, i);
+        fill_element(probe, probe->block + count, i);
+        probe->block[2 * count + i] = NAN;
+    }
+}
+
+static const float *multiply(SgemmProbe *probe)
+{
+    int64_t count = probe->n * probe->n;
+    float *a = probe->block, *b = a + count, *c = b + count;
+    product_square(probe->threads, probe->dtype, probe->space, probe->n, a, b, c);
+    return c;
+}
+
+/* Best rate of n x n products within the budget; NaN when the product is wrong. */
+static double best_product(SgemmProbe *probe, double seconds)
+{
+    fill_probe(probe);
+    const float *c = NULL;
     double best = INFINITY, spent = 0;
     for (int run = 0; run < PRODUCT_RUNS || spent < seconds; run++) {
         double start = clock_seconds();
-        sgemm(threads, false, false, n, n, n, a, b, c, n, MODE_SET);
+        c = multiply(probe);
         double took = clock_seconds() - start;
         if (run > 0) { /* the first one wakes the threads and touches the library's buffers */
             best = took < best ? took : best;
             spent += took;
         }
     }
-    return product_is_right(c, n) ? 2e-9 * (double)(n * n * n) / best : NAN;
+    double n = (double)probe->n;
+    return product_is_right(c, probe->n) ? 2e-9 * (n * n * n) / best : NAN;
 }
 
 /* The smallest are short enough to pass between two processes that share the cores. */
@@ -237,53 +278,50 @@ static int product_sizes(size_t bytes)
     return sizes;
 }
 
-double machine_sgemm_rate(int threads, Effort effort)
+double machine_sgemm_rate(int threads, DType dtype, Effort effort)
 {
     PACER_ASSERT(threads > 0, "%d threads", threads);
     int sizes = product_sizes(effort.bytes);
-    int64_t n = SMALLEST_PRODUCT << (sizes - 1), largest = n * n;
-    float *block = mem_try_aligned((size_t)(3 * largest) * sizeof *block);
-    if (block == NULL) {
+    SgemmProbe probe = probe_of(threads, dtype, SMALLEST_PRODUCT << (sizes - 1));
+    if (probe.block == NULL) {
         return NAN;
     }
     double best = 0;
     for (int i = 0; i < sizes && !isnan(best); i++) {
-        n = SMALLEST_PRODUCT << i;
+        int64_t n = SMALLEST_PRODUCT << i;
         /* On few threads the largest take longer than the budget and are hardly faster. */
         if (i == PRODUCT_SIZES - 1 &&
             PRODUCT_RUNS * 2e-9 * (double)(n * n * n) / best > effort.seconds) {
             break;
         }
-        double rate = best_product(threads, block, block + largest, block + 2 * largest, n,
-                                   effort.seconds / sizes);
+        probe.n = n;
+        double rate = best_product(&probe, effort.seconds / sizes);
         best = rate <= best ? best : rate; /* NaN stays */
     }
-    free(block);
+    machine_probe_close(&probe);
     return best;
 }
 
-bool machine_probe_open(SgemmProbe *probe, int threads, size_t bytes)
+bool machine_probe_open(SgemmProbe *probe, int threads, DType dtype, size_t bytes)
 {
-    int64_t n = SMALLEST_PRODUCT << (product_sizes(bytes) - 1), count = 3 * n * n;
-    *probe = (SgemmProbe){threads, n, mem_try_aligned((size_t)count * sizeof *probe->block)};
-    for (int64_t i = 0; probe->block != NULL && i < count; i++) {
-        probe->block[i] = (float)element(i / n, i % n);
+    *probe = probe_of(threads, dtype, SMALLEST_PRODUCT << (product_sizes(bytes) - 1));
+    if (probe->block != NULL) {
+        fill_probe(probe);
     }
     return probe->block != NULL;
 }
 
 double machine_probe_sample(SgemmProbe *probe)
 {
-    int64_t n = probe->n;
-    float *a = probe->block, *b = a + n * n, *c = b + n * n;
-    double start = clock_seconds();
-    sgemm(probe->threads, false, false, n, n, n, a, b, c, n, MODE_SET);
-    return 2e-9 * (double)(n * n * n) / (clock_seconds() - start);
+    double start = clock_seconds(), n = (double)probe->n;
+    multiply(probe);
+    return 2e-9 * (n * n * n) / (clock_seconds() - start);
 }
 
 void machine_probe_close(SgemmProbe *probe)
 {
     free(probe->block);
+    free(probe->space);
     *probe = (SgemmProbe){0};
 }
 

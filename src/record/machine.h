@@ -33,7 +33,7 @@ typedef struct {
 #define EFFORT_BYTES ((size_t)512 << 20) /* with more, nothing is measured better */
 
 /* Fills threads and both rates, each with about half of the seconds. */
-void machine_measure(Machine *machine, int threads, Effort effort);
+void machine_measure(Machine *machine, int threads, DType dtype, Effort effort);
 
 /* The same of the backend's own device, which the run computes on; of the processor when it is
  * that. Where `pacer bench machine` once measured more (record/ceilings.h), that counts: a
@@ -45,24 +45,27 @@ Value machine_ceiling(const Machine *machine);
 
 cJSON *machine_json(const Machine *machine);
 
-/* Rate of pacer's own matrix product (cpu/sgemm.h), in GFLOP/s (2 n^3 operations per product):
- * the best single one over n = 512, 1024 and 2048 (of which 3, 12 and 48 MiB must be there),
- * square, row-major, not transposed, beta 0, each warmed up once and repeated for a third of the
- * time, three times at least. The product is checked; NaN when it is wrong or there is no
+/* Rate of pacer's own matrix product (cpu/sgemm.h) in f32 or bf16, in GFLOP/s (2 n^3 operations
+ * per product): the best single one over n = 512, 1024 and 2048 (of which 3, 12 and 48 MiB must be
+ * there), square, row-major, not transposed, beta 0, each warmed up once and repeated for a third
+ * of the time, three times at least. The product is checked; NaN when it is wrong or there is no
  * memory. */
-double machine_sgemm_rate(int threads, Effort effort);
+double machine_sgemm_rate(int threads, DType dtype, Effort effort);
 
 /* Rates of single products of one of these sizes taken one at a time, to be put between other
  * measurements: what the machine gives at that moment, where machine_sgemm_rate gives what it
  * can do at best. */
 typedef struct {
     int threads;
+    DType dtype;
     int64_t n;
     float *block; /* a, b and c; NULL: not open */
+    void *space;  /* of the product */
 } SgemmProbe;
 
-bool machine_probe_open(SgemmProbe *probe, int threads, size_t bytes); /* false: no memory */
-double machine_probe_sample(SgemmProbe *probe);                        /* GFLOP/s */
+/* false: no memory */
+bool machine_probe_open(SgemmProbe *probe, int threads, DType dtype, size_t bytes);
+double machine_probe_sample(SgemmProbe *probe); /* GFLOP/s */
 void machine_probe_close(SgemmProbe *probe);
 
 /* Rate of memcpy between two blocks (256 MiB each, which is beyond the caches, where that much may

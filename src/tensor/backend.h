@@ -28,6 +28,7 @@ struct Backend {
     const char *device; /* what people call it, "NVIDIA H200"; NULL: the machine's processor */
     Ops ops;
     const Ops *other_ops; /* that do element types but f32; NULL: ops does */
+    const Ops *low_ops;   /* that do bf16; NULL: those of the other types do */
     int threads;
     size_t head_bytes; /* of logits that are made at a time */
     bool bf16_weights; /* matrices and tables may be bf16 beside f32 (ops.h) */

@@ -40,8 +40,10 @@ struct Ctx {
 /* The slots that do ops over this element type. */
 static inline const Ops *ops_for(const Ctx *c, DType dtype)
 {
-    const Ops *other = c->backend->other_ops;
-    return dtype != DT_F32 && other != NULL ? other : &c->backend->ops;
+    const Backend *backend = c->backend;
+    const Ops *other =
+        dtype == DT_BF16 && backend->low_ops != NULL ? backend->low_ops : backend->other_ops;
+    return dtype != DT_F32 && other != NULL ? other : &backend->ops;
 }
 
 /* Everything but the arenas, which the caller sets up. */

@@ -186,10 +186,13 @@ int run_resolve(Config *cfg)
     if (code != 0) {
         return code;
     }
-    const char *why = device_of((DeviceId)cfg->device)->no_bf16;
-    return (cfg->dtype == CONFIG_DTYPE_BF16 || cfg->dtype == CONFIG_DTYPE_FP8) && why != NULL
-               ? err_set(ERR_INPUT, "--dtype %s %s", dtype_name(config_dtype(cfg)), why)
-               : 0;
+    const Device *device = device_of((DeviceId)cfg->device);
+    const char *why = cfg->dtype == CONFIG_DTYPE_FP8 ? device->no_fp8
+                      : cfg->dtype == CONFIG_DTYPE_BF16 && device->no_bf16 != NULL
+                          ? device->no_bf16()
+                          : NULL;
+    return why != NULL ? err_set(ERR_INPUT, "--dtype %s %s", dtype_name(config_dtype(cfg)), why)
+                       : 0;
 }
 
 /* What products in e4m3 ask of the device and of every dimension that they have. */

@@ -1,4 +1,4 @@
-/* Causal attention for f32; other element types go to the reference.
+/* Causal attention. Tiles are f32 whatever the elements are.
  *
  * Backward takes one tile of keys through the blocks of queries from the diagonal on, as far as
  * they see it, so that the gradients of the keys stay near while those of the queries pass by; with
@@ -112,15 +112,15 @@ static void attention_forward(Ctx *c, Tensor qkv, HeadShape shape, Tensor out, T
         for (int64_t unit = units.first; unit < units.last; unit++) {
             int64_t b = unit / all.heads, h = unit % all.heads, g = h / all.group;
             Layout l = layout_in(&all, shape, b);
-            const float *rows = (const float *)qkv.data + b * l.seq * l.qkv_row;
+            const Elem *rows = (const Elem *)qkv.data + b * l.seq * l.qkv_row;
             if (packed != unit / l.group) { /* heads of a group share keys and values */
                 packed = unit / l.group;
                 pack_panels(rows + k_at(&l, g), l.qkv_row, l.seq, l.depth, s.k_panels);
                 pack_rows(rows + v_at(&l, g), l.qkv_row, l.seq, l.depth, l.seq, l.width, s.v);
             }
             method->forward_head(&l, rows + q_at(&l, h), s.k_panels, s.v,
-                                 (float *)out.data + b * l.seq * l.out_row + h * l.depth,
-                                 (float *)aux.data + unit * method->aux_floats(&l), s.method);
+                                 (Elem *)out.data + b * l.seq * l.out_row + h * l.depth,
+                                 (char *)aux.data + unit * method->aux_bytes(&l), s.method);
         }
     }
 }
@@ -202,7 +202,7 @@ static void backward_block(const Layout *l, int64_t query, int64_t queries, int6
 
 /* delta (T in MR) = dout . out per row of one head, 0 past T. The sums run in the order of those of
  * dp: where one key has all the weight, out is its v, and dp - delta vanishes as it should. */
-static void row_products(const Layout *l, const float *dout, const float *out, float *delta)
+static void row_products(const Layout *l, const Elem *dout, const Elem *out, float *delta)
 {
     memset(delta, 0, (size_t)round_up(l->seq, MR) * sizeof *delta);
     for (int64_t t = 0; t < l->seq; t += VEC_LANES) {
@@ -222,8 +222,8 @@ static void row_products(const Layout *l, const float *dout, const float *out, f
 }
 
 /* One query head: dq is written to its place, dk and dv grow in the workspace. */
-static void backward_head(const Layout *l, const AttentionMethod *method, const float *q,
-                          const float *dout, const float *out, const float *aux, float *dq,
+static void backward_head(const Layout *l, const AttentionMethod *method, const Elem *q,
+                          const Elem *dout, const Elem *out, const void *aux, Elem *dq,
                           const BackwardSpace *s)
 {
     int64_t rows = round_up(l->seq, MR);
@@ -259,8 +259,8 @@ static void attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tens
         for (int64_t unit = units.first; unit < units.last; unit++) {
             int64_t b = unit / all.kv_heads, g = unit % all.kv_heads;
             Layout l = layout_in(&all, shape, b);
-            const float *rows = (const float *)qkv.data + b * l.seq * l.qkv_row;
-            float *grads = (float *)dqkv.data + b * l.seq * l.qkv_row;
+            const Elem *rows = (const Elem *)qkv.data + b * l.seq * l.qkv_row;
+            Elem *grads = (Elem *)dqkv.data + b * l.seq * l.qkv_row;
             pack_panels(rows + k_at(&l, g), l.qkv_row, l.seq, l.depth, s.k_panels);
             pack_panels(rows + v_at(&l, g), l.qkv_row, l.seq, l.depth, s.v_panels);
             pack_rows(rows + k_at(&l, g), l.qkv_row, l.seq, l.depth, l.seq, l.width, s.k);
@@ -268,11 +268,11 @@ static void attention_backward(Ctx *c, Tensor dout, Tensor qkv, Tensor out, Tens
             memset(s.dv, 0, (size_t)(round_up(l.seq, MR) * l.width) * sizeof *s.dv);
             for (int64_t h = g * l.group; h < (g + 1) * l.group; h++) {
                 int64_t at = b * l.seq * l.out_row + h * l.depth;
-                const float *kept = (const float *)aux.data;
-                backward_head(&l, method, rows + q_at(&l, h), (const float *)dout.data + at,
-                              (const float *)out.data + at,
-                              kept + (b * l.heads + h) * method->aux_floats(&l),
-                              grads + q_at(&l, h), &s);
+                const char *kept = aux.data;
+                backward_head(&l, method, rows + q_at(&l, h), (const Elem *)dout.data + at,
+                              (const Elem *)out.data + at,
+                              kept + (b * l.heads + h) * method->aux_bytes(&l), grads + q_at(&l, h),
+                              &s);
             }
             unpack_rows(s.dk, l.seq, l.width, l.scale, l.depth, grads + k_at(&l, g), l.qkv_row);
             unpack_rows(s.dv, l.seq, l.width, 1.0f, l.depth, grads + v_at(&l, g), l.qkv_row);

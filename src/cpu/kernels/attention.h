@@ -20,20 +20,20 @@ typedef struct {
 
 typedef struct {
     /* What aux holds per query head, and the workspace of forward_head. */
-    int64_t (*aux_floats)(const Layout *l);
+    int64_t (*aux_bytes)(const Layout *l);
     int64_t (*forward_floats)(const Layout *l);
 
     /* out (T, D) and aux of one query head from q (T, D), the keys in panels and v (T, width).
      * Rows of q lie qkv_row apart, those of out out_row. */
-    void (*forward_head)(const Layout *l, const float *q, const float *k_panels, const float *v,
-                         float *out, float *aux, float *space);
+    void (*forward_head)(const Layout *l, const Elem *q, const float *k_panels, const float *v,
+                         Elem *out, void *aux, float *space);
 
     /* p (BLOCK_ROWS, BLOCK_KEYS) = probabilities of queries [query, query + queries) with keys
      * [key, key + keys), 0 where a query does not see; q (queries in MR, width) are these queries.
      * Rows are written in groups of MR, each up to the last key that the group reaches, in whole
      * vectors, and not at all where it reaches none. slopes, likewise, of a layout with a cap: the
      * cap's slope at each score, any number where a query does not see. */
-    void (*probabilities)(const Layout *l, const float *aux, int64_t query, int64_t queries,
+    void (*probabilities)(const Layout *l, const void *aux, int64_t query, int64_t queries,
                           int64_t key, int64_t keys, const float *q, const float *k_panels,
                           float *p, float *slopes);
 } AttentionMethod;

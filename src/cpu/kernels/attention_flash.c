@@ -37,9 +37,9 @@ static int64_t forward_floats(const Layout *l)
     return used;
 }
 
-static int64_t aux_floats(const Layout *l)
+static int64_t aux_bytes(const Layout *l)
 {
-    return l->seq;
+    return l->seq * (int64_t)sizeof(float);
 }
 
 /* Scores of the MR queries from `row` on become exponentials; their sums so far are rescaled. */
@@ -90,7 +90,7 @@ VEC_INLINE Vec logarithm(Vec x)
 }
 
 /* out (queries, D) and lse (queries) of a block whose sums are complete. */
-static void finish_block(const Layout *l, int64_t queries, float *out, float *lse, const Space *s)
+static void finish_block(const Layout *l, int64_t queries, Elem *out, float *lse, const Space *s)
 {
     float sums[TILE_ROWS + VEC_LANES];
     for (int64_t row = 0; row < queries; row++) {
@@ -105,9 +105,10 @@ static void finish_block(const Layout *l, int64_t queries, float *out, float *ls
     }
 }
 
-static void forward_head(const Layout *l, const float *q, const float *k_panels, const float *v,
-                         float *out, float *lse, float *space)
+static void forward_head(const Layout *l, const Elem *q, const float *k_panels, const float *v,
+                         Elem *out, void *aux, float *space)
 {
+    float *lse = aux;
     int64_t used;
     Space s = space_of(l, space, &used);
     for (int64_t query = 0; query < l->seq; query += TILE_ROWS) {
@@ -140,10 +141,11 @@ static void forward_head(const Layout *l, const float *q, const float *k_panels,
     }
 }
 
-static void probabilities(const Layout *l, const float *lse, int64_t query, int64_t queries,
+static void probabilities(const Layout *l, const void *aux, int64_t query, int64_t queries,
                           int64_t key, int64_t keys, const float *q, const float *k_panels,
                           float *p, float *slopes)
 {
+    const float *lse = aux;
     int64_t rows = round_up(queries, MR);
     multiply_keys(l, l->scale, q, query, rows, k_panels, key, keys, p, BLOCK_KEYS);
     for (int64_t row = 0; row < rows; row += MR) {
@@ -162,7 +164,7 @@ static void probabilities(const Layout *l, const float *lse, int64_t query, int6
 }
 
 const AttentionMethod PACER_ISA_NAME(attention_flash) = {
-    .aux_floats = aux_floats,
+    .aux_bytes = aux_bytes,
     .forward_floats = forward_floats,
     .forward_head = forward_head,
     .probabilities = probabilities,

@@ -14,9 +14,9 @@ static int64_t forward_floats(const Layout *l)
     return BLOCK_ROWS * (2 * l->width + columns_of(l));
 }
 
-static int64_t aux_floats(const Layout *l)
+static int64_t aux_bytes(const Layout *l)
 {
-    return l->seq * l->seq;
+    return l->seq * l->seq * (int64_t)sizeof(Elem);
 }
 
 /* scores (keys in whole vectors) become probabilities. */
@@ -39,8 +39,8 @@ static void softmax(float *scores, int64_t keys)
     }
 }
 
-static void forward_head(const Layout *l, const float *q, const float *k_panels, const float *v,
-                         float *out, float *aux, float *space)
+static void forward_head(const Layout *l, const Elem *q, const float *k_panels, const float *v,
+                         Elem *out, void *aux, float *space)
 {
     int64_t columns = columns_of(l);
     float *q_block = space, *out_block = q_block + BLOCK_ROWS * l->width;
@@ -64,9 +64,9 @@ static void forward_head(const Layout *l, const float *q, const float *k_panels,
             product_rows(l->width, reached, p, columns, v + key * l->width,
                          out_block + row * l->width);
             for (int64_t r = 0; r < MR && row + r < queries; r++) {
-                float *to = aux + (query + row + r) * l->seq, *end = to + key + reached;
+                Elem *to = (Elem *)aux + (query + row + r) * l->seq, *end = to + key + reached;
                 memset(to, 0, (size_t)key * sizeof *to);
-                memcpy(to + key, p + r * columns, (size_t)reached * sizeof *to);
+                unpack_rows(p + r * columns, 1, columns, 1.0f, reached, to + key, reached);
                 memset(end, 0, (size_t)(l->seq - key - reached) * sizeof *to);
             }
         }
@@ -75,7 +75,7 @@ static void forward_head(const Layout *l, const float *q, const float *k_panels,
     }
 }
 
-static void probabilities(const Layout *l, const float *aux, int64_t query, int64_t queries,
+static void probabilities(const Layout *l, const void *aux, int64_t query, int64_t queries,
                           int64_t key, int64_t keys, const float *q, const float *k_panels,
                           float *p, float *slopes)
 {
@@ -92,7 +92,8 @@ static void probabilities(const Layout *l, const float *aux, int64_t query, int6
         for (int64_t j = 0; j < reached; j += VEC_LANES) {
             Vec value = {0};
             if (row < queries) {
-                value = load_within(aux + (query + row) * l->seq + key, j, reached);
+                const Elem *from = (const Elem *)aux + (query + row) * l->seq + key;
+                value = elem_load_within(from, j, reached);
             }
             vec_store(p + row * BLOCK_KEYS + j, value);
         }
@@ -100,7 +101,7 @@ static void probabilities(const Layout *l, const float *aux, int64_t query, int6
 }
 
 const AttentionMethod PACER_ISA_NAME(attention_naive) = {
-    .aux_floats = aux_floats,
+    .aux_bytes = aux_bytes,
     .forward_floats = forward_floats,
     .forward_head = forward_head,
     .probabilities = probabilities,

@@ -153,56 +153,33 @@ static inline void product_columns(int64_t width, int64_t inner, const float *a,
     product_width(width, inner, a, 1, a_row, b, out);
 }
 
-#define EXCHANGE(rows, h)                                           \
-    _Pragma("GCC unroll 16") for (int r = 0; r < VEC_LANES; r++)    \
-    {                                                               \
-        if ((r & (h)) == 0) {                                       \
-            Vec first = (rows)[r], second = (rows)[r + (h)];        \
-            (rows)[r] = SHUFFLE(first, second, TO_FIRST, h);        \
-            (rows)[r + (h)] = SHUFFLE(first, second, TO_SECOND, h); \
-        }                                                           \
-    }
-
-/* Row r, lane l becomes row l, lane r. */
-VEC_INLINE void transpose(Vec rows[VEC_LANES])
-{
-#if VEC_LANES >= 16
-    EXCHANGE(rows, 8)
-#endif
-#if VEC_LANES >= 8
-    EXCHANGE(rows, 4)
-#endif
-    EXCHANGE(rows, 2)
-    EXCHANGE(rows, 1)
-}
-
 /* Rows of a head lie a whole row of the tensor apart, where no hardware prefetcher finds them. */
 #define ROWS_AHEAD 8
 
-static inline void prefetch_row(const float *row, int64_t depth)
+static inline void prefetch_row(const Elem *row, int64_t depth)
 {
-    for (int64_t d = 0; d < depth; d += 16) {
+    for (int64_t d = 0; d < depth; d += (int64_t)(64 / sizeof *row)) {
         __builtin_prefetch(row + d);
     }
 }
 
 /* VEC_LANES by VEC_LANES elements from rows[d] on; rows past count are 0. */
-VEC_INLINE void load_block(const float *rows, int64_t row_stride, int64_t count, int64_t d,
+VEC_INLINE void load_block(const Elem *rows, int64_t row_stride, int64_t count, int64_t d,
                            int64_t depth, Vec block[VEC_LANES])
 {
 #pragma GCC unroll 16
     for (int r = 0; r < VEC_LANES; r++) {
-        block[r] = r < count ? load_within(rows + r * row_stride, d, depth) : (Vec){0};
+        block[r] = r < count ? elem_load_within(rows + r * row_stride, d, depth) : (Vec){0};
     }
 }
 
 /* panels (count / PANEL rounded up, depth, PANEL) from rows (count, depth), row_stride apart; keys
  * past count are 0. */
-static inline void pack_panels(const float *rows, int64_t row_stride, int64_t count, int64_t depth,
+static inline void pack_panels(const Elem *rows, int64_t row_stride, int64_t count, int64_t depth,
                                float *panels)
 {
     for (int64_t key = 0; key < round_up(count, PANEL); key += VEC_LANES) {
-        const float *from = rows + key * row_stride;
+        const Elem *from = rows + key * row_stride;
         float *to = panels + key / PANEL * PANEL * depth + key % PANEL;
         int64_t given = lesser(VEC_LANES, count - key);
         for (int64_t r = 0; r < given && key + r + VEC_LANES < count; r++) {
@@ -220,13 +197,13 @@ static inline void pack_panels(const float *rows, int64_t row_stride, int64_t co
 }
 
 /* to (total, width) from rows (count, depth), row_stride apart; the rest of to is 0. */
-static inline void pack_rows(const float *rows, int64_t row_stride, int64_t count, int64_t depth,
+static inline void pack_rows(const Elem *rows, int64_t row_stride, int64_t count, int64_t depth,
                              int64_t total, int64_t width, float *to)
 {
     for (int64_t r = 0; r < count; r++) {
         prefetch_row(rows + lesser(r + ROWS_AHEAD, count - 1) * row_stride, depth);
         for (int64_t d = 0; d < width; d += VEC_LANES) {
-            vec_store(to + r * width + d, load_within(rows + r * row_stride, d, depth));
+            vec_store(to + r * width + d, elem_load_within(rows + r * row_stride, d, depth));
         }
     }
     memset(to + count * width, 0, (size_t)((total - count) * width) * sizeof *to);
@@ -234,12 +211,13 @@ static inline void pack_rows(const float *rows, int64_t row_stride, int64_t coun
 
 /* to (count, depth), to_stride apart, = factor * rows (count, width). */
 static inline void unpack_rows(const float *rows, int64_t count, int64_t width, float factor,
-                               int64_t depth, float *to, int64_t to_stride)
+                               int64_t depth, Elem *to, int64_t to_stride)
 {
     for (int64_t r = 0; r < count; r++) {
         prefetch_row(to + lesser(r + ROWS_AHEAD, count - 1) * to_stride, depth);
         for (int64_t d = 0; d < depth; d += VEC_LANES) {
-            store_within(to + r * to_stride, d, depth, factor * vec_load(rows + r * width + d));
+            elem_store_within(to + r * to_stride, d, depth,
+                              factor * vec_load(rows + r * width + d));
         }
     }
 }

@@ -1,4 +1,4 @@
-/* Attention of one new token of each sequence over kept keys and values, for f32. It reads the
+/* Attention of one new token of each sequence over kept keys and values. It reads the
  * cache once and does little with each number. The positions of a query head are cut into parts
  * of PART_ROWS, whatever the number of threads; a part gives its greatest score, the sum of
  * exponentials against it and the values weighted by them, and the parts of a head are joined in
@@ -57,22 +57,22 @@ static size_t attention_step_ws(const Ctx *c, HeadShape shape, DType dtype, int6
 }
 
 /* Head `head` of a sequence in the cache: 0 .. G-1 are keys, G .. 2G-1 values. */
-static float *cache_head(const StepLayout *l, Tensor cache, int64_t sequence, int64_t head)
+static Elem *cache_head(const StepLayout *l, Tensor cache, int64_t sequence, int64_t head)
 {
-    return (float *)cache.data + (sequence * 2 * l->kv_heads + head) * l->context * l->depth;
+    return (Elem *)cache.data + (sequence * 2 * l->kv_heads + head) * l->context * l->depth;
 }
 
 /* scores (rows) = keys (rows, D) q, scaled and capped; rows is a constant at each use, so that the
  * sums are in registers and do not wait for each other. */
-VEC_INLINE void score_group(int rows, const StepLayout *l, const float *q, const float *keys,
+VEC_INLINE void score_group(int rows, const StepLayout *l, const Elem *q, const Elem *keys,
                             float *scores)
 {
     Vec sums[ROWS_AT_ONCE] = {{0}};
     for (int64_t i = 0; i < l->depth; i += VEC_LANES) {
-        Vec x = load_within(q, i, l->depth);
+        Vec x = elem_load_within(q, i, l->depth);
 #pragma GCC unroll 4
         for (int r = 0; r < rows; r++) {
-            sums[r] = vec_fma(x, load_within(keys + r * l->depth, i, l->depth), sums[r]);
+            sums[r] = vec_fma(x, elem_load_within(keys + r * l->depth, i, l->depth), sums[r]);
         }
     }
 #pragma GCC unroll 4
@@ -82,7 +82,7 @@ VEC_INLINE void score_group(int rows, const StepLayout *l, const float *q, const
     }
 }
 
-static void score_rows(const StepLayout *l, const float *q, const float *keys, int64_t count,
+static void score_rows(const StepLayout *l, const Elem *q, const Elem *keys, int64_t count,
                        float *scores)
 {
     int64_t j = 0;
@@ -109,8 +109,8 @@ static float exponentials(float *scores, int64_t count, float greatest)
 
 /* out (width) = weights (count) times values (count, D). A column of four vectors stays in
  * registers. */
-static void weigh_rows(const StepLayout *l, const float *weights, const float *values,
-                       int64_t count, float *out)
+static void weigh_rows(const StepLayout *l, const float *weights, const Elem *values, int64_t count,
+                       float *out)
 {
     int64_t i = 0;
     for (; i + 4 * VEC_LANES <= l->depth; i += 4 * VEC_LANES) {
@@ -119,8 +119,8 @@ static void weigh_rows(const StepLayout *l, const float *weights, const float *v
             Vec w = vec_set(weights[j]);
 #pragma GCC unroll 4
             for (int v = 0; v < 4; v++) {
-                const float *at = values + j * l->depth + i + v * VEC_LANES;
-                sums[v] = vec_fma(w, vec_load(at), sums[v]);
+                const Elem *at = values + j * l->depth + i + v * VEC_LANES;
+                sums[v] = vec_fma(w, elem_load(at), sums[v]);
             }
         }
         for (int v = 0; v < 4; v++) {
@@ -131,20 +131,21 @@ static void weigh_rows(const StepLayout *l, const float *weights, const float *v
         Vec even = {0}, odd = {0};
         int64_t j = 0;
         for (; j + 2 <= count; j += 2) {
-            const float *v = values + j * l->depth;
-            even = vec_fma(vec_set(weights[j]), load_within(v, i, l->depth), even);
-            odd = vec_fma(vec_set(weights[j + 1]), load_within(v + l->depth, i, l->depth), odd);
+            const Elem *v = values + j * l->depth;
+            even = vec_fma(vec_set(weights[j]), elem_load_within(v, i, l->depth), even);
+            odd =
+                vec_fma(vec_set(weights[j + 1]), elem_load_within(v + l->depth, i, l->depth), odd);
         }
         if (j < count) {
-            const float *v = values + j * l->depth;
-            even = vec_fma(vec_set(weights[j]), load_within(v, i, l->depth), even);
+            const Elem *v = values + j * l->depth;
+            even = vec_fma(vec_set(weights[j]), elem_load_within(v, i, l->depth), even);
         }
         vec_store(out + i, even + odd);
     }
 }
 
 /* One part of the positions of one query head. */
-static void attend_part(const StepLayout *l, const float *q, const float *keys, const float *values,
+static void attend_part(const StepLayout *l, const Elem *q, const Elem *keys, const Elem *values,
                         int64_t part, float *result)
 {
     int64_t before = part * PART_ROWS, first = l->first + before;
@@ -161,7 +162,7 @@ static void attend_part(const StepLayout *l, const float *q, const float *keys, 
 }
 
 /* out (D) of a query head from its parts, whose greatest scores become their factors. */
-static void join_parts(const StepLayout *l, float *parts, float *out)
+static void join_parts(const StepLayout *l, float *parts, Elem *out)
 {
     int64_t stride = part_floats(l);
     float greatest = parts[0], total = 0;
@@ -179,12 +180,12 @@ static void join_parts(const StepLayout *l, float *parts, float *out)
             const float *part = parts + p * stride;
             sum = vec_fma(vec_set(part[0]), vec_load(part + 2 + i), sum);
         }
-        store_within(out, i, l->depth, sum / total);
+        elem_store_within(out, i, l->depth, sum / total);
     }
 }
 
 /* Keys and values of a packed row into row `at` of the sequence. */
-static void keep_row(const StepLayout *l, const float *packed, Tensor cache, int64_t sequence,
+static void keep_row(const StepLayout *l, const Elem *packed, Tensor cache, int64_t sequence,
                      int64_t at)
 {
     for (int64_t head = 0; head < 2 * l->kv_heads; head++) {
@@ -202,10 +203,10 @@ static void attention_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Ten
     StepLayout l = step_layout(shape, context, at + 1);
     shape.seq = 1;
     if (tensor_given(rope)) {
-        c->backend->ops.rope(c, qkv, shape, tensor_rows(rope, at, 1), false);
+        ops_for(c, qkv.dtype)->rope(c, qkv, shape, tensor_rows(rope, at, 1), false);
     }
     for (int64_t sequence = 0; sequence < shape.batch; sequence++) {
-        keep_row(&l, (const float *)qkv.data + sequence * l.row, cache, sequence, at);
+        keep_row(&l, (const Elem *)qkv.data + sequence * l.row, cache, sequence, at);
     }
     int64_t heads = shape.batch * l.heads, group = l.heads / l.kv_heads;
     int64_t part_size = part_floats(&l);
@@ -216,14 +217,14 @@ static void attention_step(Ctx *c, Tensor qkv, HeadShape shape, Tensor rope, Ten
 #pragma omp for schedule(static)
         for (int64_t unit = 0; unit < heads * l.parts; unit++) {
             int64_t head = unit / l.parts, sequence = head / l.heads, h = head % l.heads;
-            const float *q = (const float *)qkv.data + sequence * l.row + h * l.depth;
+            const Elem *q = (const Elem *)qkv.data + sequence * l.row + h * l.depth;
             attend_part(&l, q, cache_head(&l, cache, sequence, h / group),
                         cache_head(&l, cache, sequence, l.kv_heads + h / group), unit % l.parts,
                         parts + unit * part_size);
         }
 #pragma omp for schedule(static)
         for (int64_t head = 0; head < heads; head++) {
-            join_parts(&l, parts + head * l.parts * part_size, (float *)out.data + head * l.depth);
+            join_parts(&l, parts + head * l.parts * part_size, (Elem *)out.data + head * l.depth);
         }
     }
 }
@@ -237,7 +238,7 @@ static void attention_fill(Ctx *c, Tensor qkv, HeadShape shape, Tensor cache)
     for (int64_t row = 0; row < sequences * shape.seq; row++) {
         int64_t sequence = row / shape.seq, t = row % shape.seq;
         int64_t from = sequence % shape.batch * shape.seq + t;
-        keep_row(&l, (const float *)qkv.data + from * l.row, cache, sequence, t);
+        keep_row(&l, (const Elem *)qkv.data + from * l.row, cache, sequence, t);
     }
 }
 

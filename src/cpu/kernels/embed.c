@@ -7,33 +7,28 @@
 #include "cpu/kernels/vec.h"
 #include "cpu/threads.h"
 
-/* to (count) = or += from. */
-static void put_bf16(const uint16_t *from, float *to, int64_t count, Mode mode)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) {
-        to[i] = f32_from_bf16(from[i]) + (mode == MODE_ADD ? to[i] : 0.0f);
-    }
-}
-
-/* to (width) = row `token` of table + row `position` of positions, if there are any; both f32 or
- * both bf16. */
-static void put_row(Tensor table, int64_t token, Tensor positions, int64_t position, float *to)
+/* to (width) = row `token` of table + row `position` of positions, if there are any; both of the
+ * type of to, or both bf16. */
+static void put_row(Tensor table, int64_t token, Tensor positions, int64_t position, Elem *to)
 {
     PACER_ASSERT(token >= 0 && token < table.dim[0], "token %lld, vocabulary %lld",
                  (long long)token, (long long)table.dim[0]);
     int64_t width = table.dim[1], at = token * width;
     bool add = tensor_given(positions);
     if (table.dtype == DT_BF16) {
-        put_bf16((const uint16_t *)table.data + at, to, width, MODE_SET);
-        if (add) {
-            put_bf16((const uint16_t *)positions.data + position * width, to, width, MODE_ADD);
+        const uint16_t *from = (const uint16_t *)table.data + at;
+        const uint16_t *other = add ? (const uint16_t *)positions.data + position * width : NULL;
+        for (int64_t i = 0; i < width; i += VEC_LANES) {
+            int64_t count = lesser(VEC_LANES, width - i);
+            Vec sum = vec_load_bf16_part(from + i, count);
+            sum += add ? vec_load_bf16_part(other + i, count) : (Vec){0};
+            elem_store_part(to + i, sum, count);
         }
         return;
     }
-    const float *from = (const float *)table.data + at;
+    const Elem *from = (const Elem *)table.data + at;
     if (add) {
-        vec_add_rows(from, (const float *)positions.data + position * width, to, width);
+        elem_add_rows(from, (const Elem *)positions.data + position * width, to, width);
     } else {
         memcpy(to, from, (size_t)width * sizeof *to);
     }
@@ -48,7 +43,7 @@ static void embed_forward(Ctx *c, Tensor ids, Tensor table, Tensor positions, Te
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t row = 0; row < rows; row++) {
         put_row(table, tokens[row], positions, row_position(starts, row, seq),
-                (float *)out.data + row * width);
+                (Elem *)out.data + row * width);
     }
 }
 
@@ -92,7 +87,7 @@ static int64_t first_token(const Sorted *s, int parts, int part)
 }
 
 /* dtable rows of a range of tokens: all of them, or those that occur. */
-static void table_backward(const Sorted *s, Span tokens, const float *dout, float *dtable,
+static void table_backward(const Sorted *s, Span tokens, const Elem *dout, float *dtable,
                            int64_t width)
 {
     int64_t at = rows_below(s, tokens.first), end = rows_below(s, tokens.last);
@@ -105,18 +100,11 @@ static void table_backward(const Sorted *s, Span tokens, const float *dout, floa
             token = s->ids[s->order[at]];
         }
         float *to = dtable + token * width;
-        bool empty = s->every;
-        for (; at < end && s->ids[s->order[at]] == token; at++) {
-            const float *from = dout + s->order[at] * width;
-            if (empty) {
-                memcpy(to, from, bytes);
-                empty = false;
-            } else {
-                vec_add_rows(from, to, to, width);
-            }
-        }
-        if (empty) {
+        if (s->every) {
             memset(to, 0, bytes);
+        }
+        for (; at < end && s->ids[s->order[at]] == token; at++) {
+            elem_add_into(dout + s->order[at] * width, to, width);
         }
     }
     PACER_ASSERT(at == end, "order is not sorted by id at %lld", (long long)at);
@@ -128,14 +116,13 @@ static void positions_backward(Tensor dout, Tensor dpositions, Tensor starts, in
                                Mode mode, Span columns)
 {
     int64_t width = dout.dim[1], count = columns.last - columns.first;
-    const float *from = (const float *)dout.data + columns.first;
+    const Elem *from = (const Elem *)dout.data + columns.first;
     float *to = (float *)dpositions.data + columns.first;
     for (int64_t t = 0; mode == MODE_SET && t < dpositions.dim[0]; t++) {
         memset(to + t * width, 0, (size_t)count * sizeof *to);
     }
     for (int64_t row = 0; row < dout.dim[0]; row++) {
-        float *sum = to + row_position(starts, row, seq) * width;
-        vec_add_rows(from + row * width, sum, sum, count);
+        elem_add_into(from + row * width, to + row_position(starts, row, seq) * width, count);
     }
 }
 

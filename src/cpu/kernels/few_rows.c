@@ -36,10 +36,10 @@
 #endif
 
 typedef struct {
-    const float *x;    /* (rows, inputs) */
-    const char *w;     /* (outputs, inputs), f32 or bf16 */
-    const float *bias; /* (outputs); NULL: none */
-    float *y;          /* (rows, outputs) */
+    const Elem *x;    /* (rows, inputs) */
+    const char *w;    /* (outputs, inputs), f32 or bf16 */
+    const Elem *bias; /* (outputs); NULL: none */
+    Elem *y;          /* (rows, outputs) */
     int64_t rows, outputs, inputs;
     bool low; /* w is bf16 */
 } Map;
@@ -61,7 +61,7 @@ VEC_INLINE Vec load_weights(const char *w, int64_t at, int64_t count, bool low)
 }
 
 /* sums += products of inputs [at, at + count). */
-VEC_INLINE void add_products(int outputs, int rows, bool low, const char *w, const float *x,
+VEC_INLINE void add_products(int outputs, int rows, bool low, const char *w, const Elem *x,
                              int64_t inputs, int64_t at, int64_t count,
                              Vec sums[OUTPUTS][TILE_ROWS])
 {
@@ -73,8 +73,8 @@ VEC_INLINE void add_products(int outputs, int rows, bool low, const char *w, con
     }
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++) {
-        const float *from = x + r * inputs + at;
-        Vec values = count == VEC_LANES ? vec_load(from) : vec_load_part(from, count);
+        const Elem *from = x + r * inputs + at;
+        Vec values = count == VEC_LANES ? elem_load(from) : elem_load_part(from, count);
 #pragma GCC unroll 16
         for (int o = 0; o < outputs; o++) {
             sums[o][r] = vec_fma(line[o], values, sums[o][r]);
@@ -98,7 +98,7 @@ VEC_INLINE void make_tile(int outputs, int rows, bool low, const Map *map, const
                           int64_t output, int64_t row, Ahead ahead)
 {
     int64_t inputs = map->inputs, at = 0;
-    const float *x = map->x + row * inputs;
+    const Elem *x = map->x + row * inputs;
     Vec sums[OUTPUTS][TILE_ROWS];
 #pragma GCC unroll 16
     for (int o = 0; o < outputs; o++) {
@@ -120,11 +120,11 @@ VEC_INLINE void make_tile(int outputs, int rows, bool low, const Map *map, const
     }
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++) {
-        float *to = map->y + (row + r) * map->outputs + output;
+        Elem *to = map->y + (row + r) * map->outputs + output;
 #pragma GCC unroll 16
         for (int o = 0; o < outputs; o++) {
             float sum = vec_sum(sums[o][r]);
-            to[o] = map->bias != NULL ? sum + map->bias[output + o] : sum;
+            to[o] = elem_from(map->bias != NULL ? sum + elem_get(map->bias[output + o]) : sum);
         }
     }
 }

@@ -9,16 +9,20 @@
 
 #include <math.h>
 
-static float row_greatest(const float *x, int64_t width)
+/* In f32 the exponentials are kept in the place of the logits for the gradient; in bf16 that would
+ * round them twice, and they are computed again. */
+#define KEEPS (sizeof(Elem) == sizeof(float))
+
+static float row_greatest(const Elem *x, int64_t width)
 {
     Vec greatest = vec_set(-INFINITY);
     int64_t i = 0;
     for (; i + VEC_LANES <= width; i += VEC_LANES) {
-        greatest = vec_max(greatest, vec_load(x + i));
+        greatest = vec_max(greatest, elem_load(x + i));
     }
     float result = vec_greatest(greatest);
     for (; i < width; i++) {
-        result = x[i] > result ? x[i] : result;
+        result = elem_get(x[i]) > result ? elem_get(x[i]) : result;
     }
     return result;
 }
@@ -26,20 +30,20 @@ static float row_greatest(const float *x, int64_t width)
 /* e^(z - greatest) of up to a register, z being x, or with a cap above 0 the capped x; written over
  * x if keep. The row after this one is asked for on the way, so that memory is not idle while
  * exponentials are computed. */
-VEC_INLINE Vec exp_step(float *x, int64_t width, float cap, float greatest, bool keep, int64_t i,
+VEC_INLINE Vec exp_step(Elem *x, int64_t width, float cap, float greatest, bool keep, int64_t i,
                         int64_t count)
 {
     __builtin_prefetch(x + width + i, 0, 2);
-    Vec z = vec_load_part(x + i, count);
+    Vec z = elem_load_part(x + i, count);
     Vec e = vec_exp((cap > 0 ? vec_capped(z, cap) : z) - greatest);
     if (keep) {
-        vec_store_part(x + i, e, count);
+        elem_store_part(x + i, e, count);
     }
     return e;
 }
 
 /* Sum of e^(z - greatest), in four running sums per lane: shorter sums are more exact. */
-VEC_INLINE float row_exp_sum(float *x, int64_t width, float cap, float greatest, bool keep)
+VEC_INLINE float row_exp_sum(Elem *x, int64_t width, float cap, float greatest, bool keep)
 {
     Vec a = {0}, b = {0}, d = {0}, e = {0};
     int64_t i = 0;
@@ -62,61 +66,64 @@ VEC_INLINE float row_exp_sum(float *x, int64_t width, float cap, float greatest,
     return vec_sum((a + b) + (d + e)) + rest;
 }
 
-static void scale_row(float *x, int64_t width, float factor)
+/* A row of exponentials, or of logits where they were not kept, becomes factor times the
+ * exponentials. */
+VEC_INLINE void softmax_step(Elem *x, float greatest, float factor, int64_t i, int64_t count)
+{
+    Vec e = elem_load_part(x + i, count);
+    elem_store_part(x + i, (KEEPS ? e : vec_exp(e - greatest)) * factor, count);
+}
+
+static void softmax_row(Elem *x, int64_t width, float greatest, float factor)
 {
     int64_t i = 0;
     for (; i + VEC_LANES <= width; i += VEC_LANES) {
-        vec_store(x + i, vec_load(x + i) * factor);
+        softmax_step(x, greatest, factor, i, VEC_LANES);
     }
     if (i < width) {
-        vec_store_part(x + i, vec_load_part(x + i, width - i) * factor, width - i);
+        softmax_step(x, greatest, factor, i, width - i);
     }
 }
 
-/* The loss of one row; with gradient the row becomes (softmax - onehot) * scale. */
-static float row_xent(float *x, int64_t width, int64_t target, float scale, bool gradient)
+/* e^(x - greatest) as row_exp_sum has it. */
+static float exp_of(float x, float greatest)
 {
-    float greatest = row_greatest(x, width), wanted = x[target];
-    float sum = gradient ? row_exp_sum(x, width, 0, greatest, true)
-                         : row_exp_sum(x, width, 0, greatest, false);
+    return vec_exp(vec_set(x) - greatest)[0];
+}
+
+/* The loss of one row; with gradient the row becomes (softmax - onehot) * scale. */
+static float row_xent(Elem *x, int64_t width, int64_t target, float scale, bool gradient)
+{
+    float greatest = row_greatest(x, width), wanted = elem_get(x[target]);
+    float sum = gradient && KEEPS ? row_exp_sum(x, width, 0, greatest, true)
+                                  : row_exp_sum(x, width, 0, greatest, false);
     if (gradient) {
-        float hit = x[target] / sum;
-        scale_row(x, width, scale / sum);
-        x[target] = (hit - 1) * scale;
+        softmax_row(x, width, greatest, scale / sum);
+        x[target] = elem_from((exp_of(wanted, greatest) / sum - 1) * scale);
     }
     return (float)(log((double)sum) + ((double)greatest - (double)wanted));
 }
 
-/* Writes the capped logits z over a row. */
-static void cap_row(float *x, int64_t width, float cap)
+/* Slopes in the place of x, z = cap t, t = tanh(x / cap): factor e^(z - greatest) (1 - t^2). */
+static void slope_row(Elem *x, int64_t width, float cap, float greatest, float factor)
 {
     for (int64_t i = 0; i < width; i += VEC_LANES) {
-        store_within(x, i, width, vec_capped(load_within(x, i, width), cap));
-    }
-}
-
-/* Slopes in the place of z: factor e^(z - greatest) (1 - (z / cap)^2). */
-static void slope_row(float *x, int64_t width, float cap, float greatest, float factor)
-{
-    for (int64_t i = 0; i < width; i += VEC_LANES) {
-        Vec z = load_within(x, i, width), share = z * (1 / cap);
-        store_within(x, i, width, vec_exp(z - greatest) * factor * (1.0f - share * share));
+        Vec z = vec_capped(elem_load_within(x, i, width), cap), share = z * (1 / cap);
+        elem_store_within(x, i, width, vec_exp(z - greatest) * factor * (1.0f - share * share));
     }
 }
 
 /* row_xent with a cap. */
-static float row_xent_capped(float *x, int64_t width, float cap, int64_t target, float scale,
+static float row_xent_capped(Elem *x, int64_t width, float cap, int64_t target, float scale,
                              bool gradient)
 {
-    float pair[VEC_LANES] = {row_greatest(x, width), x[target]}; /* capped as all others are */
-    cap_row(pair, VEC_LANES, cap);
-    float greatest = pair[0], wanted = pair[1], hit = vec_exp(vec_load(pair) - greatest)[1];
+    float greatest = vec_capped(vec_set(row_greatest(x, width)), cap)[0];
+    float wanted = vec_capped(vec_set(elem_get(x[target])), cap)[0];
     float sum = row_exp_sum(x, width, cap, greatest, false);
     if (gradient) {
         float share = wanted / cap;
-        cap_row(x, width, cap);
         slope_row(x, width, cap, greatest, scale / sum);
-        x[target] = (hit / sum - 1) * scale * (1 - share * share);
+        x[target] = elem_from((exp_of(wanted, greatest) / sum - 1) * scale * (1 - share * share));
     }
     return (float)(log((double)sum) + ((double)greatest - (double)wanted));
 }
@@ -130,7 +137,7 @@ static void xent(Ctx *c, Tensor logits, int64_t classes, double cap, Tensor targ
     int threads = threads_for(c, rows * width);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t row = 0; row < rows; row++) {
-        float *x = (float *)logits.data + row * width;
+        Elem *x = (Elem *)logits.data + row * width;
         PACER_ASSERT(wanted[row] < classes, "target %d of row %lld, vocabulary %lld", wanted[row],
                      (long long)row, (long long)classes);
         int64_t live = wanted[row] >= 0 ? classes : 0; /* columns whose gradient is not 0 */

@@ -42,14 +42,14 @@ VEC_INLINE Slopes slopes_of(Activation act, Vec x)
     }
 
 /* y = act(x), times up where that is given. */
-VEC_INLINE void act_step(Activation act, const float *x, const float *up, float *y, int64_t i,
+VEC_INLINE void act_step(Activation act, const Elem *x, const Elem *up, Elem *y, int64_t i,
                          int64_t count)
 {
-    Vec value = slopes_of(act, vec_load_part(x + i, count)).value;
-    vec_store_part(y + i, up != NULL ? value * vec_load_part(up + i, count) : value, count);
+    Vec value = slopes_of(act, elem_load_part(x + i, count)).value;
+    elem_store_part(y + i, up != NULL ? value * elem_load_part(up + i, count) : value, count);
 }
 
-VEC_INLINE void act_row(Activation act, const float *x, const float *up, float *y, int64_t width)
+VEC_INLINE void act_row(Activation act, const Elem *x, const Elem *up, Elem *y, int64_t width)
 {
     int64_t i = 0;
     for (; i + VEC_LANES <= width; i += VEC_LANES) {
@@ -66,8 +66,8 @@ static void gated_forward(Ctx *c, Activation act, Tensor gate_up, Tensor y)
     int threads = threads_for(c, rows * width);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t row = 0; row < rows; row++) {
-        const float *gate = (const float *)gate_up.data + row * 2 * width, *up = gate + width;
-        float *to = (float *)y.data + row * width;
+        const Elem *gate = (const Elem *)gate_up.data + row * 2 * width, *up = gate + width;
+        Elem *to = (Elem *)y.data + row * width;
 #define ROW(kind) act_row(kind, gate, up, to, width)
         BY_KIND(act, ROW)
 #undef ROW
@@ -81,8 +81,8 @@ static void act_forward(Ctx *c, Activation act, Tensor x, Tensor y)
 #pragma omp parallel for num_threads(parts) schedule(static)
     for (int part = 0; part < parts; part++) {
         Span s = span_of_floats(count, parts, part);
-        const float *from = (const float *)x.data + s.first;
-        float *to = (float *)y.data + s.first;
+        const Elem *from = (const Elem *)x.data + s.first;
+        Elem *to = (Elem *)y.data + s.first;
 #define PART(kind) act_row(kind, from, NULL, to, s.last - s.first)
         BY_KIND(act, PART)
 #undef PART
@@ -90,22 +90,22 @@ static void act_forward(Ctx *c, Activation act, Tensor x, Tensor y)
 }
 
 /* dx and, where up is given, dup; they may be x and up. */
-VEC_INLINE void act_step_backward(Activation act, const float *dy, const float *x, const float *up,
-                                  float *dx, float *dup, int64_t i, int64_t count)
+VEC_INLINE void act_step_backward(Activation act, const Elem *dy, const Elem *x, const Elem *up,
+                                  Elem *dx, Elem *dup, int64_t i, int64_t count)
 {
-    Vec d = vec_load_part(dy + i, count);
-    Slopes at = slopes_of(act, vec_load_part(x + i, count));
+    Vec d = elem_load_part(dy + i, count);
+    Slopes at = slopes_of(act, elem_load_part(x + i, count));
     if (up == NULL) {
-        vec_store_part(dx + i, d * at.slope, count);
+        elem_store_part(dx + i, d * at.slope, count);
         return;
     }
-    Vec u = vec_load_part(up + i, count);
-    vec_store_part(dx + i, d * u * at.slope, count);
-    vec_store_part(dup + i, d * at.value, count);
+    Vec u = elem_load_part(up + i, count);
+    elem_store_part(dx + i, d * u * at.slope, count);
+    elem_store_part(dup + i, d * at.value, count);
 }
 
-VEC_INLINE void act_row_backward(Activation act, const float *dy, const float *x, const float *up,
-                                 float *dx, float *dup, int64_t width)
+VEC_INLINE void act_row_backward(Activation act, const Elem *dy, const Elem *x, const Elem *up,
+                                 Elem *dx, Elem *dup, int64_t width)
 {
     int64_t i = 0;
     for (; i + VEC_LANES <= width; i += VEC_LANES) {
@@ -122,9 +122,9 @@ static void gated_backward(Ctx *c, Activation act, Tensor dy, Tensor gate_up, Te
     int threads = threads_for(c, rows * width);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t row = 0; row < rows; row++) {
-        const float *d = (const float *)dy.data + row * width;
-        const float *gate = (const float *)gate_up.data + row * 2 * width, *up = gate + width;
-        float *dgate = (float *)dgate_up.data + row * 2 * width, *dup = dgate + width;
+        const Elem *d = (const Elem *)dy.data + row * width;
+        const Elem *gate = (const Elem *)gate_up.data + row * 2 * width, *up = gate + width;
+        Elem *dgate = (Elem *)dgate_up.data + row * 2 * width, *dup = dgate + width;
 #define ROW(kind) act_row_backward(kind, d, gate, up, dgate, dup, width)
         BY_KIND(act, ROW)
 #undef ROW
@@ -138,8 +138,8 @@ static void act_backward(Ctx *c, Activation act, Tensor dy, Tensor x, Tensor dx)
 #pragma omp parallel for num_threads(parts) schedule(static)
     for (int part = 0; part < parts; part++) {
         Span s = span_of_floats(count, parts, part);
-        const float *d = (const float *)dy.data + s.first, *from = (const float *)x.data + s.first;
-        float *to = (float *)dx.data + s.first;
+        const Elem *d = (const Elem *)dy.data + s.first, *from = (const Elem *)x.data + s.first;
+        Elem *to = (Elem *)dx.data + s.first;
 #define PART(kind) act_row_backward(kind, d, from, NULL, to, NULL, s.last - s.first)
         BY_KIND(act, PART)
 #undef PART

@@ -10,22 +10,22 @@
 
 static void add(Ctx *c, Tensor a, Tensor b, Tensor out)
 {
-    const float *a_data = a.data, *b_data = b.data;
-    float *to = out.data;
+    const Elem *a_data = a.data, *b_data = b.data;
+    Elem *to = out.data;
     int64_t count = tensor_count(out);
     int parts = threads_for(c, count);
 #pragma omp parallel for num_threads(parts) schedule(static)
     for (int part = 0; part < parts; part++) {
         Span s = span_of_floats(count, parts, part);
-        vec_add_rows(a_data + s.first, b_data + s.first, to + s.first, s.last - s.first);
+        elem_add_rows(a_data + s.first, b_data + s.first, to + s.first, s.last - s.first);
     }
 }
 
-VEC_INLINE void scale_step(const float *x, float factor, float cap, float *to, int64_t i,
+VEC_INLINE void scale_step(const Elem *x, float factor, float cap, Elem *to, int64_t i,
                            int64_t count)
 {
-    Vec value = vec_load_part(x + i, count) * factor;
-    vec_store_part(to + i, cap > 0 ? vec_capped(value, cap) : value, count);
+    Vec value = elem_load_part(x + i, count) * factor;
+    elem_store_part(to + i, cap > 0 ? vec_capped(value, cap) : value, count);
 }
 
 static void scale(Ctx *c, Tensor x, double factor, double cap, Tensor out)
@@ -45,50 +45,51 @@ static void scale(Ctx *c, Tensor x, double factor, double cap, Tensor out)
     }
 }
 
-static float row_sum(const float *x, int64_t width)
+static float row_sum(const Elem *x, int64_t width)
 {
     Vec sum = {0};
     int64_t i = 0;
     for (; i + VEC_LANES <= width; i += VEC_LANES) {
-        sum += vec_load(x + i);
+        sum += elem_load(x + i);
     }
     if (i < width) {
-        sum += vec_load_part(x + i, width - i);
+        sum += elem_load_part(x + i, width - i);
     }
     return vec_sum(sum);
 }
 
 /* Sum of (x - mean)^2; lanes past the end are not of the row and must add nothing. */
-static float row_square_sum(const float *x, int64_t width, float mean)
+static float row_square_sum(const Elem *x, int64_t width, float mean)
 {
     Vec sum = {0};
     int64_t i = 0;
     for (; i + VEC_LANES <= width; i += VEC_LANES) {
-        Vec distance = vec_load(x + i) - mean;
+        Vec distance = elem_load(x + i) - mean;
         sum = vec_fma(distance, distance, sum);
     }
     float rest = 0;
     for (; i < width; i++) {
-        rest += (x[i] - mean) * (x[i] - mean);
+        float distance = elem_get(x[i]) - mean;
+        rest += distance * distance;
     }
     return vec_sum(sum) + rest;
 }
 
 typedef struct {
-    const float *weight, *bias; /* bias NULL for RMS */
+    const Elem *weight, *bias; /* bias NULL for RMS */
     float mean, rstd;
 } RowNorm;
 
 /* y = xhat * weight + bias */
-VEC_INLINE void normalise_step(const float *x, RowNorm n, float *y, int64_t i, int64_t count)
+VEC_INLINE void normalise_step(const Elem *x, RowNorm n, Elem *y, int64_t i, int64_t count)
 {
-    Vec xhat = (vec_load_part(x + i, count) - n.mean) * n.rstd;
-    Vec weight = vec_load_part(n.weight + i, count);
-    Vec bias = n.bias != NULL ? vec_load_part(n.bias + i, count) : (Vec){0};
-    vec_store_part(y + i, vec_fma(xhat, weight, bias), count);
+    Vec xhat = (elem_load_part(x + i, count) - n.mean) * n.rstd;
+    Vec weight = elem_load_part(n.weight + i, count);
+    Vec bias = n.bias != NULL ? elem_load_part(n.bias + i, count) : (Vec){0};
+    elem_store_part(y + i, vec_fma(xhat, weight, bias), count);
 }
 
-static void normalise_row(const float *x, Norm norm, int64_t width, float *y, float stats[2])
+static void normalise_row(const Elem *x, Norm norm, int64_t width, Elem *y, float stats[2])
 {
     float mean = norm.kind == NORM_LAYER ? row_sum(x, width) / (float)width : 0;
     double variance = (double)row_square_sum(x, width, mean) / (double)width;
@@ -110,14 +111,15 @@ static void add_norm_forward(Ctx *c, Tensor x, Tensor h, Norm norm, Tensor r, Te
                              Tensor stats)
 {
     int64_t rows = x.dim[0], width = x.dim[1];
-    const float *stream = x.data, *branch = tensor_given(h) ? h.data : NULL;
-    float *sum = r.data, *to = y.data, *row_stats = stats.data;
+    const Elem *stream = x.data, *branch = tensor_given(h) ? h.data : NULL;
+    Elem *sum = r.data, *to = y.data;
+    float *row_stats = stats.data;
     int threads = threads_for(c, rows * width);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t row = 0; row < rows; row++) {
         int64_t at = row * width;
         if (branch != NULL) {
-            vec_add_rows(stream + at, branch + at, sum + at, width);
+            elem_add_rows(stream + at, branch + at, sum + at, width);
         }
         normalise_row(sum + at, norm, width, to + at, row_stats + 2 * row);
     }
@@ -130,9 +132,9 @@ static void norm_forward(Ctx *c, Tensor x, Norm norm, Tensor y, Tensor stats)
 
 /* One row of the backward, with g = dy * weight, rounded: what is taken off g is a sum of such. */
 typedef struct {
-    const float *dy, *x, *weight;
+    const Elem *dy, *x, *weight;
     float mean, rstd;
-    float *dx;
+    Elem *dx;
     bool dx_add;
     float *dweight, *dbias; /* partial sums over rows; dbias may be NULL */
 } RowBackward;
@@ -144,9 +146,9 @@ typedef struct {
 /* Adds to the row's sums of g and g * xhat, and to dweight and dbias. */
 VEC_INLINE void sums_step(RowBackward b, RowSums *sums, int64_t i, int64_t count)
 {
-    Vec dy = vec_load_part(b.dy + i, count); /* 0 past the end, so g is 0 there too */
-    Vec xhat = (vec_load_part(b.x + i, count) - b.mean) * b.rstd;
-    Vec g = vec_rounded(dy * vec_load_part(b.weight + i, count));
+    Vec dy = elem_load_part(b.dy + i, count); /* 0 past the end, so g is 0 there too */
+    Vec xhat = (elem_load_part(b.x + i, count) - b.mean) * b.rstd;
+    Vec g = vec_rounded(dy * elem_load_part(b.weight + i, count));
     sums->g += g;
     sums->g_xhat = vec_fma(g, xhat, sums->g_xhat);
     vec_store_part(b.dweight + i, vec_fma(dy, xhat, vec_load_part(b.dweight + i, count)), count);
@@ -158,10 +160,10 @@ VEC_INLINE void sums_step(RowBackward b, RowSums *sums, int64_t i, int64_t count
 /* dx = or += rstd * (g - mean of g - xhat * mean of g * xhat). */
 VEC_INLINE void dx_step(RowBackward b, float g_mean, float g_xhat_mean, int64_t i, int64_t count)
 {
-    Vec xhat = (vec_load_part(b.x + i, count) - b.mean) * b.rstd;
-    Vec g = vec_rounded(vec_load_part(b.dy + i, count) * vec_load_part(b.weight + i, count));
+    Vec xhat = (elem_load_part(b.x + i, count) - b.mean) * b.rstd;
+    Vec g = vec_rounded(elem_load_part(b.dy + i, count) * elem_load_part(b.weight + i, count));
     Vec dx = (g - g_mean - xhat * g_xhat_mean) * b.rstd;
-    vec_store_part(b.dx + i, b.dx_add ? dx + vec_load_part(b.dx + i, count) : dx, count);
+    elem_store_part(b.dx + i, b.dx_add ? dx + elem_load_part(b.dx + i, count) : dx, count);
 }
 
 static void row_backward(RowBackward b, int64_t width, bool centred)
@@ -200,12 +202,12 @@ static void norm_backward(Ctx *c, Tensor dy, Tensor x, Norm norm, Tensor stats, 
         Span s = span_of(rows, THREADS_SUM_PARTS, part);
         for (int64_t row = s.first; row < s.last; row++) {
             RowBackward b = {
-                .dy = (const float *)dy.data + row * width,
-                .x = (const float *)x.data + row * width,
+                .dy = (const Elem *)dy.data + row * width,
+                .x = (const Elem *)x.data + row * width,
                 .weight = norm.weight.data,
                 .mean = row_stats[2 * row],
                 .rstd = row_stats[2 * row + 1],
-                .dx = (float *)dx.data + row * width,
+                .dx = (Elem *)dx.data + row * width,
                 .dx_add = dx_mode == MODE_ADD,
                 .dweight = sums,
                 .dbias = biased ? sums + width : NULL,
@@ -226,13 +228,13 @@ static size_t norm_backward_ws(const Ctx *c, Tensor x)
 }
 
 /* sums (C) += dy * xhat of one row. */
-static void piece_row(const float *dy, const float *x, float mean, float rstd, int64_t width,
+static void piece_row(const Elem *dy, const Elem *x, float mean, float rstd, int64_t width,
                       float *sums)
 {
     for (int64_t i = 0; i < width; i += VEC_LANES) {
         int64_t count = width - i < VEC_LANES ? width - i : VEC_LANES;
-        Vec xhat = (vec_load_part(x + i, count) - mean) * rstd;
-        Vec slope = vec_load_part(dy + i, count);
+        Vec xhat = (elem_load_part(x + i, count) - mean) * rstd;
+        Vec slope = elem_load_part(dy + i, count);
         vec_store_part(sums + i, vec_fma(slope, xhat, vec_load_part(sums + i, count)), count);
     }
 }
@@ -240,7 +242,8 @@ static void piece_row(const float *dy, const float *x, float mean, float rstd, i
 static void norm_pieces(Ctx *c, Tensor dy, Tensor x, Tensor stats, Tensor dweights)
 {
     int64_t width = x.dim[1], pieces = dweights.dim[0], rows = x.dim[0] / pieces;
-    const float *row_stats = stats.data, *slopes = dy.data, *inputs = x.data;
+    const Elem *slopes = dy.data, *inputs = x.data;
+    const float *row_stats = stats.data;
     int threads = threads_for(c, x.dim[0] * width);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t piece = 0; piece < pieces; piece++) {
@@ -265,8 +268,9 @@ static void head_norm_forward(Ctx *c, Tensor qkv, HeadShape s, HeadNorm norm, Te
     int threads = threads_for(c, rows * width);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t row = 0; row < rows; row++) {
-        const float *from = (const float *)qkv.data + row * width;
-        float *to = (float *)out.data + row * width, stats[2];
+        const Elem *from = (const Elem *)qkv.data + row * width;
+        Elem *to = (Elem *)out.data + row * width;
+        float stats[2];
         for (int64_t head = 0; head < normed; head++) {
             int64_t at = head * s.head_dim;
             normalise_row(from + at, norm_of_head(s, norm, head), s.head_dim, to + at, stats);
@@ -292,9 +296,9 @@ static void head_norm_backward(Ctx *c, Tensor dout, Tensor qkv, HeadShape s, Hea
         memset(sums, 0, (size_t)(2 * each) * sizeof *sums);
         Span span = span_of(rows, THREADS_SUM_PARTS, part);
         for (int64_t row = span.first; row < span.last; row++) {
-            const float *dy = (const float *)dout.data + row * width;
-            const float *x = (const float *)qkv.data + row * width;
-            float *dx = (float *)dqkv.data + row * width;
+            const Elem *dy = (const Elem *)dout.data + row * width;
+            const Elem *x = (const Elem *)qkv.data + row * width;
+            Elem *dx = (Elem *)dqkv.data + row * width;
             for (int64_t head = 0; head < normed; head++) {
                 int64_t at = head * each;
                 double square = (double)row_square_sum(x + at, each, 0) / (double)each;

@@ -151,10 +151,20 @@ VEC_INLINE void store_state(State s, bool low, int64_t i, Vec v, VecBits random,
     memcpy((uint16_t *)s.data + i, &halves, (size_t)count * sizeof(uint16_t));
 }
 
-VEC_INLINE void adamw_step(Coefficients k, bool low, const float *grad, float *param, State m,
-                           State v, int64_t i, int64_t count)
+/* The weights of a step, and their copy in bf16 where there is one. */
+VEC_INLINE void put_weights(const UpdateArgs *args, Vec p, int64_t i, int64_t count)
 {
-    Vec g = vec_load_part(grad + i, count), p = vec_load_part(param + i, count);
+    vec_store_part((float *)args->param.data + i, p, count);
+    if (tensor_given(args->low)) {
+        vec_store_bf16_part((uint16_t *)args->low.data + i, p, count);
+    }
+}
+
+VEC_INLINE void adamw_step(const UpdateArgs *args, Coefficients k, bool low, State m, State v,
+                           int64_t i, int64_t count)
+{
+    Vec g = vec_load_part((const float *)args->grad.data + i, count);
+    Vec p = vec_load_part((const float *)args->param.data + i, count);
     Vec first = load_state(m, low, i, count) * k.beta1;
     Vec second = load_state(v, low, i, count) * k.beta2;
     VecBits random = low ? vec_rounding_bits(m, (uint64_t)(m.index + i)) : (VecBits){0};
@@ -164,20 +174,18 @@ VEC_INLINE void adamw_step(Coefficients k, bool low, const float *grad, float *p
     Vec change = vec_fma(p, vec_set(k.decay), first * k.rate / root);
     store_state(m, low, i, first, random, count);
     store_state(v, low, i, second, random, count);
-    vec_store_part(param + i, p - change, count);
+    put_weights(args, p - change, i, count);
 }
 
 VEC_INLINE void adamw_span(const UpdateArgs *args, Coefficients k, bool low, Span s)
 {
-    const float *grad = args->grad.data;
-    float *param = args->param.data;
     State m = state_of(args, 0), v = state_of(args, 1);
     int64_t i = s.first;
     for (; i + VEC_LANES <= s.last; i += VEC_LANES) {
-        adamw_step(k, low, grad, param, m, v, i, VEC_LANES);
+        adamw_step(args, k, low, m, v, i, VEC_LANES);
     }
     if (i < s.last) {
-        adamw_step(k, low, grad, param, m, v, i, s.last - i);
+        adamw_step(args, k, low, m, v, i, s.last - i);
     }
 }
 
@@ -198,27 +206,27 @@ static void adamw(Ctx *c, UpdateArgs args)
 }
 
 /* p -= rate m + decay p, m = momentum m + shrink g */
-VEC_INLINE void sgd_step(Coefficients k, bool low, const float *grad, float *param, State m,
-                         int64_t i, int64_t count)
+VEC_INLINE void sgd_step(const UpdateArgs *args, Coefficients k, bool low, State m, int64_t i,
+                         int64_t count)
 {
-    Vec p = vec_load_part(param + i, count), first = load_state(m, low, i, count) * k.beta1;
+    Vec p = vec_load_part((const float *)args->param.data + i, count);
+    Vec first = load_state(m, low, i, count) * k.beta1;
     VecBits random = low ? vec_rounding_bits(m, (uint64_t)(m.index + i)) : (VecBits){0};
-    first = vec_fma(vec_load_part(grad + i, count), vec_set(k.grad1), first);
+    first =
+        vec_fma(vec_load_part((const float *)args->grad.data + i, count), vec_set(k.grad1), first);
     store_state(m, low, i, first, random, count);
-    vec_store_part(param + i, p - vec_fma(p, vec_set(k.decay), first * k.rate), count);
+    put_weights(args, p - vec_fma(p, vec_set(k.decay), first * k.rate), i, count);
 }
 
 VEC_INLINE void sgd_span(const UpdateArgs *args, Coefficients k, bool low, Span s)
 {
-    const float *grad = args->grad.data;
-    float *param = args->param.data;
     State m = state_of(args, 0);
     int64_t i = s.first;
     for (; i + VEC_LANES <= s.last; i += VEC_LANES) {
-        sgd_step(k, low, grad, param, m, i, VEC_LANES);
+        sgd_step(args, k, low, m, i, VEC_LANES);
     }
     if (i < s.last) {
-        sgd_step(k, low, grad, param, m, i, s.last - i);
+        sgd_step(args, k, low, m, i, s.last - i);
     }
 }
 

@@ -238,7 +238,7 @@ static void inner_backward(const HeadLayout *l, MiniSize size, const Mini *t,
         inner_gradient_row_backward(&s->head.norm, inner_row(l, t, i), du, du, s->de + i * l->width,
                                     sums->gamma, sums->beta);
     }
-    vec_add_rows(s->dk, s->de, s->dk, n * l->width);
+    elem_add_rows(s->dk, s->de, s->dk, n * l->width);
     if (l->mlp) {
         layer_backward_rows(&second, &second_grad, size, t->x, s->du, s->dx, s->dxt2,
                             s->space.turned);
@@ -316,7 +316,7 @@ static void backward_head(const HeadLayout *l, const Cut *cut, const BackwardSpa
             store_gradients(l, head, size.n, &mini, s, dx + token * l->x_row, sums);
         }
     }
-    vec_add_rows(sums->state, s->gradient, sums->state, l->state);
+    elem_add_rows(sums->state, s->gradient, sums->state, l->state);
 }
 
 /* to (rows, columns) = or += from, rows of which lie from_row apart. */
@@ -325,7 +325,7 @@ static void join(const float *from, int64_t from_row, int64_t rows, int64_t colu
 {
     for (int64_t r = 0; r < rows; r++) {
         if (mode == MODE_ADD) {
-            vec_add_rows(to + r * columns, from + r * from_row, to + r * columns, columns);
+            elem_add_rows(to + r * columns, from + r * from_row, to + r * columns, columns);
         } else {
             memcpy(to + r * columns, from + r * from_row, (size_t)columns * sizeof *to);
         }
@@ -346,7 +346,7 @@ static void join_head(const HeadLayout *l, float *first_run, int64_t runs, int64
     int64_t size;
     Sums sums = take_sums(l, first_run, &size);
     for (int64_t run = 1; run < runs; run++) {
-        vec_add_rows(first_run, first_run + run * size, first_run, size);
+        elem_add_rows(first_run, first_run + run * size, first_run, size);
     }
     Layer first = first_layer(l, sums.state), second = second_layer(l, sums.state);
     join_layer(&first, head, mode, grads->w1, grads->b1);

@@ -3,6 +3,8 @@
  * Arithmetic is the compiler's own (a + b, a * b, a / b, -a, also with a scalar on one side); this
  * header adds what operators cannot say. Loads and stores need no alignment. Sums over lanes run in
  * a fixed order, so results do not depend on where the data lies. NaN passes through everything. */
+#include "tensor/tensor.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -34,6 +36,8 @@ static inline int64_t lesser(int64_t a, int64_t b)
 
 typedef float Vec __attribute__((vector_size(VEC_LANES * 4)));
 typedef int32_t VecInt __attribute__((vector_size(VEC_LANES * 4)));
+typedef uint32_t VecWord __attribute__((vector_size(VEC_LANES * 4)));
+typedef uint16_t VecHalf __attribute__((vector_size(VEC_LANES * 2)));
 
 VEC_INLINE Vec vec_load(const float *from)
 {
@@ -65,18 +69,51 @@ VEC_INLINE Vec vec_load_part(const float *from, int64_t count)
 }
 
 /* bf16 is the upper half of f32. */
+VEC_INLINE Vec vec_from_halves(VecHalf halves)
+{
+    return (Vec)(__builtin_convertvector(halves, VecInt) << 16);
+}
+
 VEC_INLINE Vec vec_load_bf16(const uint16_t *from)
 {
-    uint16_t halves __attribute__((vector_size(VEC_LANES * 2)));
+    VecHalf halves;
     memcpy(&halves, from, sizeof halves);
-    return (Vec)(__builtin_convertvector(halves, VecInt) << 16);
+    return vec_from_halves(halves);
 }
 
 VEC_INLINE Vec vec_load_bf16_part(const uint16_t *from, int64_t count)
 {
+#if defined(__AVX512VL__) && defined(__AVX512BW__)
+    return vec_from_halves((VecHalf)_mm256_maskz_loadu_epi16((__mmask16)((1u << count) - 1), from));
+#else
     uint16_t halves[VEC_LANES] = {0};
     memcpy(halves, from, (size_t)count * sizeof *from);
     return vec_load_bf16(halves);
+#endif
+}
+
+/* To nearest, ties to even; a NaN stays one: the bits of bf16_from_f32. */
+VEC_INLINE VecHalf vec_to_halves(Vec v)
+{
+    VecWord bits = (VecWord)v, rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    VecWord nan = (VecWord)(v != v);
+    return __builtin_convertvector((nan & (bits >> 16 | 0x40)) | (~nan & rounded), VecHalf);
+}
+
+VEC_INLINE void vec_store_bf16(uint16_t *to, Vec v)
+{
+    VecHalf halves = vec_to_halves(v);
+    memcpy(to, &halves, sizeof halves);
+}
+
+VEC_INLINE void vec_store_bf16_part(uint16_t *to, Vec v, int64_t count)
+{
+    VecHalf halves = vec_to_halves(v);
+#if defined(__AVX512VL__) && defined(__AVX512BW__)
+    _mm256_mask_storeu_epi16(to, (__mmask16)((1u << count) - 1), (__m256i)halves);
+#else
+    memcpy(to, &halves, (size_t)count * sizeof *to);
+#endif
 }
 
 VEC_INLINE void vec_store_part(float *to, Vec v, int64_t count)
@@ -100,6 +137,71 @@ VEC_INLINE void store_within(float *row, int64_t i, int64_t width, Vec v)
         vec_store(row + i, v);
     } else {
         vec_store_part(row + i, v, width - i);
+    }
+}
+
+/* Elements of activations and of the weights they meet, in memory: f32, or bf16 where a file is
+ * compiled for that (isa.h). Arithmetic is f32 either way, and a result is rounded once, when it is
+ * stored. */
+#ifdef PACER_ELEM_BF16
+typedef uint16_t Elem;
+#define ELEM(name) name##_bf16
+#define ELEM_PART(name) name##_bf16_part
+#else
+typedef float Elem;
+#define ELEM(name) name
+#define ELEM_PART(name) name##_part
+#endif
+
+VEC_INLINE Vec elem_load(const Elem *from)
+{
+    return ELEM(vec_load)(from);
+}
+
+VEC_INLINE void elem_store(Elem *to, Vec v)
+{
+    ELEM(vec_store)(to, v);
+}
+
+VEC_INLINE Vec elem_load_part(const Elem *from, int64_t count)
+{
+    return ELEM_PART(vec_load)(from, count);
+}
+
+VEC_INLINE void elem_store_part(Elem *to, Vec v, int64_t count)
+{
+    ELEM_PART(vec_store)(to, v, count);
+}
+
+VEC_INLINE float elem_get(Elem x)
+{
+#ifdef PACER_ELEM_BF16
+    return f32_from_bf16(x);
+#else
+    return x;
+#endif
+}
+
+VEC_INLINE Elem elem_from(float x)
+{
+#ifdef PACER_ELEM_BF16
+    return bf16_from_f32(x);
+#else
+    return x;
+#endif
+}
+
+VEC_INLINE Vec elem_load_within(const Elem *row, int64_t i, int64_t width)
+{
+    return i + VEC_LANES <= width ? elem_load(row + i) : elem_load_part(row + i, width - i);
+}
+
+VEC_INLINE void elem_store_within(Elem *row, int64_t i, int64_t width, Vec v)
+{
+    if (i + VEC_LANES <= width) {
+        elem_store(row + i, v);
+    } else {
+        elem_store_part(row + i, v, width - i);
     }
 }
 
@@ -198,6 +300,29 @@ VEC_INLINE Vec vec_sqrt(Vec a)
 
 #define SHUFFLE(a, b, f, h) __builtin_shufflevector(a, b, LANES(f, h))
 
+#define EXCHANGE(rows, h)                                           \
+    _Pragma("GCC unroll 16") for (int r = 0; r < VEC_LANES; r++)    \
+    {                                                               \
+        if ((r & (h)) == 0) {                                       \
+            Vec first = (rows)[r], second = (rows)[r + (h)];        \
+            (rows)[r] = SHUFFLE(first, second, TO_FIRST, h);        \
+            (rows)[r + (h)] = SHUFFLE(first, second, TO_SECOND, h); \
+        }                                                           \
+    }
+
+/* Row r, lane l becomes row l, lane r. */
+VEC_INLINE void transpose(Vec rows[VEC_LANES])
+{
+#if VEC_LANES >= 16
+    EXCHANGE(rows, 8)
+#endif
+#if VEC_LANES >= 8
+    EXCHANGE(rows, 4)
+#endif
+    EXCHANGE(rows, 2)
+    EXCHANGE(rows, 1)
+}
+
 /* The lanes of the greater half are added to those of the lesser, and so on down to one. */
 VEC_INLINE float vec_sum(Vec v)
 {
@@ -273,14 +398,27 @@ VEC_INLINE Vec vec_capped(Vec x, float cap)
 #define GELU_CUBIC 0.0713548162726f
 
 /* to (count) = a + b; to may be a or b. */
-VEC_INLINE void vec_add_rows(const float *a, const float *b, float *to, int64_t count)
+VEC_INLINE void elem_add_rows(const Elem *a, const Elem *b, Elem *to, int64_t count)
 {
     int64_t i = 0;
     for (; i + VEC_LANES <= count; i += VEC_LANES) {
-        vec_store(to + i, vec_load(a + i) + vec_load(b + i));
+        elem_store(to + i, elem_load(a + i) + elem_load(b + i));
     }
     if (i < count) {
-        Vec sum = vec_load_part(a + i, count - i) + vec_load_part(b + i, count - i);
+        Vec sum = elem_load_part(a + i, count - i) + elem_load_part(b + i, count - i);
+        elem_store_part(to + i, sum, count - i);
+    }
+}
+
+/* to (count) += from. */
+VEC_INLINE void elem_add_into(const Elem *from, float *to, int64_t count)
+{
+    int64_t i = 0;
+    for (; i + VEC_LANES <= count; i += VEC_LANES) {
+        vec_store(to + i, elem_load(from + i) + vec_load(to + i));
+    }
+    if (i < count) {
+        Vec sum = elem_load_part(from + i, count - i) + vec_load_part(to + i, count - i);
         vec_store_part(to + i, sum, count - i);
     }
 }

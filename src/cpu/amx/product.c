@@ -1,0 +1,359 @@
+/* The product of bf16 matrices in AMX tiles, sums in f32. A tile is 16 rows of 64 bytes: 16 x 32
+ * elements of a, 32 x 16 of b with pairs of rows interleaved, 16 x 16 sums. Eight tiles hold a
+ * block of 32 x 32 sums, 32 x 32 of a and 32 x 32 of b: 65,536 FLOP for 4 KiB loaded, 64 bytes a
+ * cycle at the tiles' full speed, which L1 gives and L2 does not quite. So 32 columns of b, STEP
+ * rows deep (32 KiB), stay in L1 while the rows of a pass by.
+ *
+ * b is packed first, by all threads, zeros past its edges; then each thread makes rows or columns
+ * of its own. a is read where it lies, or packed when it is transposed. Sums run over k in one
+ * order, whatever the threads: in the tiles to STEP, then on in f32. */
+#include "cpu/amx/product.h"
+
+#include "base/assert.h"
+#include "cpu/kernels/vec.h"
+#include "cpu/threads.h"
+
+#include <immintrin.h>
+#include <omp.h>
+
+#define BLOCK 32                        /* rows and columns of sums, and k of a step */
+#define STEP 512                        /* k of b that stays in L1 */
+#define ROWS 1024                       /* of a for a thread at a time, which L2 has */
+#define TILES_BYTES (BLOCK * BLOCK * 2) /* two tiles of a or b: 32 x 32 elements */
+#define PACKED_BYTES ((size_t)16 << 20) /* of b */
+#define SUMS_BYTES (ROWS * BLOCK * 4)   /* blocks of sums, each (32, 32) */
+#define TAIL_BYTES (ROWS * BLOCK * 2)   /* the last k of a, where 32 does not divide k */
+#define TURNED_BYTES (ROWS * STEP * 2)  /* of a transposed a */
+#define THREAD_BYTES (SUMS_BYTES + TAIL_BYTES + TURNED_BYTES)
+
+/* Fewer operations than this are not worth waking the other threads for. */
+#define THREADS_WORTH_FLOPS 2e7
+
+size_t product_space_amx(int threads)
+{
+    return PACKED_BYTES + (size_t)threads * THREAD_BYTES;
+}
+
+typedef struct {
+    uint8_t palette, start, zeros[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} TileConfig;
+
+/* Tiles by number, as macros: compilers paste them into the names of registers. */
+#define SUM_00 0
+#define SUM_01 1
+#define SUM_10 2
+#define SUM_11 3
+#define A_0 4
+#define A_1 5
+#define B_0 6
+#define B_1 7
+
+/* Tiles for a block of so many rows of a, 1 to 32. */
+static void configure(int64_t rows)
+{
+    TileConfig config = {.palette = 1};
+    for (int tile = 0; tile < 8; tile++) {
+        bool lower = tile == SUM_10 || tile == SUM_11 || tile == A_1, of_b = tile >= B_0;
+        int64_t given = lower ? rows - 16 : lesser(rows, 16);
+        config.row_bytes[tile] = 64;
+        config.rows[tile] = (uint8_t)(of_b || given < 1 ? 16 : given);
+    }
+    _tile_loadconfig(&config);
+}
+
+/* Where the tiles of a block of a lie: `row` bytes between rows, `half` to the tile of the lower 16
+ * rows, `step` to the next 32 of k. tail, unless NULL: (32, 32) for the last step. */
+typedef struct {
+    const char *at, *tail;
+    int64_t row, half, step;
+} Rows;
+
+#define LOAD_SUMS(tile, at) _tile_loadd(tile, at, BLOCK * 4)
+
+/* sums (32, 32) = or += a times b of so many steps of 32. two: there are more than 16 rows. */
+VEC_INLINE void multiply_block(bool two, Rows a, const char *b, int64_t steps, float *sums,
+                               bool add)
+{
+    if (add) {
+        LOAD_SUMS(SUM_00, sums);
+        LOAD_SUMS(SUM_01, sums + 16);
+        if (two) {
+            LOAD_SUMS(SUM_10, sums + 16 * BLOCK);
+            LOAD_SUMS(SUM_11, sums + 16 * BLOCK + 16);
+        }
+    } else {
+        _tile_zero(SUM_00);
+        _tile_zero(SUM_01);
+        if (two) {
+            _tile_zero(SUM_10);
+            _tile_zero(SUM_11);
+        }
+    }
+    for (int64_t step = 0; step < steps; step++, b += TILES_BYTES, a.at += a.step) {
+        if (a.tail != NULL && step == steps - 1) {
+            a = (Rows){a.tail, NULL, 64, 16 * 64, 0};
+        }
+        _tile_loadd(B_0, b, 64);
+        _tile_loadd(A_0, a.at, a.row);
+        _tile_loadd(B_1, b + TILES_BYTES / 2, 64);
+        _tile_dpbf16ps(SUM_00, A_0, B_0);
+        _tile_dpbf16ps(SUM_01, A_0, B_1);
+        if (two) {
+            _tile_loadd(A_1, a.at + a.half, a.row);
+            _tile_dpbf16ps(SUM_10, A_1, B_0);
+            _tile_dpbf16ps(SUM_11, A_1, B_1);
+        }
+    }
+    _tile_stored(SUM_00, sums, BLOCK * 4);
+    _tile_stored(SUM_01, sums + 16, BLOCK * 4);
+    if (two) {
+        _tile_stored(SUM_10, sums + 16 * BLOCK, BLOCK * 4);
+        _tile_stored(SUM_11, sums + 16 * BLOCK + 16, BLOCK * 4);
+    }
+}
+
+/* Two rows of bf16 side by side: lane i has element i of the first in its lower half. */
+VEC_INLINE Vec pair_rows(const uint16_t *first, const uint16_t *second, int64_t count)
+{
+    VecWord low = (VecWord)vec_load_bf16_part(first, count) >> 16;
+    VecWord high = second != NULL ? (VecWord)vec_load_bf16_part(second, count) : (VecWord){0};
+    return (Vec)(low | high);
+}
+
+/* 16 x 16 pairs from rows [k, k + 32) and columns [column, column + 16) of x (k_end, columns): row
+ * p of the block has rows k + 2p and k + 2p + 1 of x, zeros past its edges. */
+VEC_INLINE void load_pairs(const uint16_t *x, int64_t k, int64_t k_end, int64_t column,
+                           int64_t columns, Vec block[VEC_LANES])
+{
+    int64_t count = lesser(VEC_LANES, columns - column);
+    for (int p = 0; p < VEC_LANES; p++) {
+        const uint16_t *first = x + (k + 2 * p) * columns + column;
+        bool given = k + 2 * p < k_end && count > 0, both = k + 2 * p + 1 < k_end;
+        block[p] = given ? pair_rows(first, both ? first + columns : NULL, count) : (Vec){0};
+    }
+}
+
+VEC_INLINE void store_tile(const Vec block[VEC_LANES], char *to)
+{
+    for (int r = 0; r < VEC_LANES; r++) {
+        memcpy(to + r * 64, &block[r], 64);
+    }
+}
+
+/* Tiles of b for 32 columns and 32 of k. */
+static void pack_b(const BfProduct *p, int64_t column, int64_t k, char *to)
+{
+    for (int half = 0; half < 2; half++, column += 16, to += TILES_BYTES / 2) {
+        Vec block[VEC_LANES];
+        if (!p->b_transposed) {
+            load_pairs(p->b, k, p->k, column, p->n, block);
+            store_tile(block, to);
+            continue;
+        }
+        __mmask32 given = p->k - k >= 32 ? ~0u : (1u << (p->k - k)) - 1;
+        for (int r = 0; r < VEC_LANES; r++) {
+            block[r] = column + r < p->n
+                           ? (Vec)_mm512_maskz_loadu_epi16(given, p->b + (column + r) * p->k + k)
+                           : (Vec){0};
+        }
+        transpose(block);
+        store_tile(block, to);
+    }
+}
+
+/* Tiles of a transposed a for 32 rows and 32 of k. */
+static void pack_a(const BfProduct *p, int64_t row, int64_t k, char *to)
+{
+    for (int half = 0; half < 2; half++, row += 16, to += TILES_BYTES / 2) {
+        Vec block[VEC_LANES];
+        load_pairs(p->a, k, p->k, row, p->m, block);
+        transpose(block);
+        store_tile(block, to);
+    }
+}
+
+/* tail (rows, 32) = the elements of a from k on, zeros past its end. */
+static void pack_tail(const BfProduct *p, Span rows, int64_t k, char *tail)
+{
+    __mmask32 given = (1u << (p->k - k)) - 1;
+    for (int64_t row = rows.first; row < rows.last; row++, tail += 64) {
+        _mm512_storeu_si512(tail, _mm512_maskz_loadu_epi16(given, p->a + row * p->k + k));
+    }
+}
+
+/* Rows and columns of out that a block of sums is for. */
+typedef struct {
+    int64_t row, rows, column, columns;
+} Place;
+
+/* out = or += sums + bias, rounded once. */
+static void put_sums(const BfProduct *p, Place at, const float *sums, Mode mode)
+{
+    for (int64_t r = 0; r < at.rows; r++) {
+        int64_t to = (at.row + r) * p->n + at.column;
+        for (int64_t i = 0; i < at.columns; i += VEC_LANES) {
+            int64_t count = lesser(VEC_LANES, at.columns - i);
+            Vec sum = vec_load(sums + r * BLOCK + i);
+            if (p->bias != NULL) {
+                sum += vec_load_bf16_part(p->bias + at.column + i, count);
+            }
+            if (p->wide) {
+                float *out = (float *)p->out + to + i;
+                sum += mode == MODE_ADD ? vec_load_part(out, count) : (Vec){0};
+                vec_store_part(out, sum, count);
+            } else {
+                uint16_t *out = (uint16_t *)p->out + to + i;
+                sum += mode == MODE_ADD ? vec_load_bf16_part(out, count) : (Vec){0};
+                vec_store_bf16_part(out, sum, count);
+            }
+        }
+    }
+}
+
+/* A part of b that is packed: columns from `column` on in blocks of 32, k from k.first on. */
+typedef struct {
+    const char *tiles;
+    int64_t column, blocks;
+    Span k;
+} Packed;
+
+static int64_t steps_of(Span k)
+{
+    return (k.last - k.first + BLOCK - 1) / BLOCK;
+}
+
+typedef struct {
+    float *sums;
+    char *tail, *turned;
+} Space;
+
+static void multiply_rows(const BfProduct *p, Span rows, Rows a, const char *b, int64_t steps,
+                          float *sums, bool add)
+{
+    int64_t count = rows.last - rows.first;
+    if (count >= BLOCK || p->a_transposed) {
+        multiply_block(true, a, b, steps, sums, add);
+        return;
+    }
+    configure(count);
+    if (count > 16) {
+        multiply_block(true, a, b, steps, sums, add);
+    } else {
+        multiply_block(false, a, b, steps, sums, add);
+    }
+    configure(BLOCK);
+}
+
+/* Blocks of columns [blocks.first, blocks.last) of a packed part times rows of a, at most ROWS, and
+ * k of the part; first, last: of all k. */
+static void multiply_part(const BfProduct *p, Packed b, Span rows, Span blocks, Space s)
+{
+    int64_t steps = steps_of(b.k), whole = p->k / BLOCK * BLOCK;
+    bool first = b.k.first == 0, last = b.k.last == p->k, turned = p->a_transposed;
+    if (!turned && last && whole < p->k) {
+        pack_tail(p, rows, whole, s.tail);
+    }
+    for (int64_t row = rows.first; turned && row < rows.last; row += BLOCK) {
+        for (int64_t step = 0; step < steps; step++) {
+            int64_t at = (row - rows.first) / BLOCK * steps + step;
+            pack_a(p, row, b.k.first + step * BLOCK, s.turned + at * TILES_BYTES);
+        }
+    }
+    for (int64_t block = blocks.first; block < blocks.last; block++) {
+        const char *tiles = b.tiles + block * steps * TILES_BYTES;
+        int64_t column = b.column + block * BLOCK;
+        for (int64_t step = 0; step < steps; step += STEP / BLOCK) {
+            int64_t now = lesser(STEP / BLOCK, steps - step);
+            bool closes = step + now == steps && (last || turned);
+            for (int64_t row = rows.first; row < rows.last; row += BLOCK) {
+                int64_t index = (row - rows.first) / BLOCK;
+                float *sums = s.sums + index * BLOCK * BLOCK;
+                Rows a = {(const char *)(p->a + row * p->k + b.k.first + step * BLOCK), NULL,
+                          2 * p->k, 32 * p->k, 2 * BLOCK};
+                if (turned) {
+                    a = (Rows){s.turned + (index * steps + step) * TILES_BYTES, NULL, 64, 16 * 64,
+                               TILES_BYTES};
+                } else if (closes && whole < p->k) {
+                    a.tail = s.tail + index * TILES_BYTES;
+                }
+                Span left = {row, rows.last};
+                multiply_rows(p, left, a, tiles + step * TILES_BYTES, now, sums,
+                              step > 0 || (!first && !turned));
+                if (closes) {
+                    Place at = {row, lesser(BLOCK, rows.last - row), column,
+                                lesser(BLOCK, p->n - column)};
+                    put_sums(p, at, sums, first ? p->mode : turned ? MODE_ADD : p->mode);
+                }
+            }
+        }
+    }
+}
+
+/* Rows of a thread in pieces that its space has room for. */
+static void multiply_share(const BfProduct *p, Packed b, Span rows, Span blocks, Space s)
+{
+    for (int64_t row = rows.first; row < rows.last; row += ROWS) {
+        Span now = {row, lesser(row + ROWS, rows.last)};
+        multiply_part(p, b, now, blocks, s);
+    }
+}
+
+static void pack_share(const BfProduct *p, Packed b, char *tiles, int thread, int threads)
+{
+    int64_t steps = steps_of(b.k);
+    Span items = span_of(b.blocks * steps, threads, thread);
+    for (int64_t item = items.first; item < items.last; item++) {
+        pack_b(p, b.column + item / steps * BLOCK, b.k.first + item % steps * BLOCK,
+               tiles + item * TILES_BYTES);
+    }
+}
+
+/* Rows are cut among threads, and columns too where there are fewer blocks of rows than threads.
+ *
+ * A transposed a is packed for STEP of k at a time, and out, f32, grows by each. Else all k are
+ * taken at once; where that many do not fit, for 32 columns, sums wait in the space from one part
+ * of k to the next, and there is room for ROWS rows of each thread. */
+void product_amx(int threads, void *space, BfProduct p)
+{
+    PACER_ASSERT(!p.a_transposed || p.wide, "a transposed product in bf16");
+    double flops = 2.0 * (double)p.m * (double)p.n * (double)p.k;
+    int parts = flops < THREADS_WORTH_FLOPS ? 1 : threads;
+    int64_t most_k = (int64_t)(PACKED_BYTES / TILES_BYTES) * BLOCK;
+    int64_t k_step = p.a_transposed ? STEP : lesser(most_k, p.k);
+    int64_t at_once = k_step < p.k && !p.a_transposed ? (int64_t)parts * ROWS : p.m;
+    int64_t k_tiles = (k_step + BLOCK - 1) / BLOCK;
+    int64_t column_step = (int64_t)(PACKED_BYTES / TILES_BYTES) / k_tiles * BLOCK;
+#pragma omp parallel num_threads(parts)
+    {
+        int thread = omp_get_thread_num();
+        char *own = (char *)space + PACKED_BYTES + (size_t)thread * THREAD_BYTES;
+        Space s = {(float *)own, own + SUMS_BYTES, own + SUMS_BYTES + TAIL_BYTES};
+        configure(BLOCK);
+        for (int64_t row = 0; row < p.m; row += at_once) {
+            int64_t row_blocks = (lesser(at_once, p.m - row) + BLOCK - 1) / BLOCK;
+            int64_t across = lesser(parts, row_blocks), along = parts / across;
+            Span mine = {0, 0}, blocks = {0, 0};
+            if (thread < across * along) {
+                mine = span_of(row_blocks, across, thread % across);
+            }
+            Span rows = {row + mine.first * BLOCK, lesser(row + mine.last * BLOCK, p.m)};
+            for (int64_t column = 0; column < p.n; column += column_step) {
+                for (int64_t k = 0; k < p.k; k += k_step) {
+                    int64_t columns = lesser(column_step, p.n - column);
+                    Packed b = {
+                        space, column, (columns + BLOCK - 1) / BLOCK, {k, lesser(k + k_step, p.k)}};
+                    pack_share(&p, b, space, thread, parts);
+#pragma omp barrier
+                    if (mine.first < mine.last) {
+                        blocks = span_of(b.blocks, along, thread / across);
+                        multiply_share(&p, b, rows, blocks, s);
+                    }
+#pragma omp barrier
+                }
+            }
+        }
+        _tile_release();
+    }
+}
