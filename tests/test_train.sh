@@ -143,7 +143,7 @@ expect 2 '--vocab' train --config base.yaml --vocab 100 --out x
 expect 2 'heads' train --config base.yaml --heads 5 --out x
 expect 2 'did you mean tiny?' train --config base.yaml --model tinny --out x
 expect 2 'base.yaml' train --config base.yaml --out base.yaml
-expect 2 'bf16' train --config base.yaml --dtype bf16 --out x
+PACER_SIMD=base expect 2 'bf16' train --config base.yaml --dtype bf16 --out x
 expect 3 'largest that fits is --batch' train --config base.yaml --batch 100000 --threads 1 --memory-limit "$(limit 64)" --out oom
 grep -q '"status":[[:space:]]*"oom"' oom/run.json || fail "a refused plan is not recorded as oom"
 expect 3 'not even --batch 1' plan --config base.yaml --memory-limit 10k
