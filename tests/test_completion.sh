@@ -29,7 +29,7 @@ completes 'data demo duel' d
 completes 'info prepare stories' data ''
 completes 'decode' tokenizer d
 completes 'ops' bench o
-completes '--sample-every --save --save-every --save-minutes --schedule --score-cap --score-scale --seed --seq --shard-group --steps' train --s
+completes '--sample-every --save --save-every --save-minutes --schedule --score-cap --score-scale --seed --seq --shard-group --state-dtype --steps' train --s
 completes '--split' eval gpt2 --sp
 completes 'auto cpu cuda ref' train --device ''
 completes 'cuda' train --steps 3 --device cu

@@ -84,8 +84,8 @@
         return points[Math.max(low - 1, 0)];
     }
 
-    /* From where on most of the curves are flat (src/report/plot.c): {from}, or null. The second
-     * half of every curve stays in sight. */
+    /* From where on most of the curves are flat (src/report/plot.c): {from}; null where the second
+     * half of one would be out of sight. */
     view.flatEnd = function (series) {
         let low = Infinity, high = -Infinity, half = Infinity, falling = 0;
         const flats = [];
@@ -106,8 +106,8 @@
                 flats.push(known[from][0]);
             }
         }
-        const flat = flats.filter((x) => x <= (low + high) / 2), from = Math.min(Math.max(...flat), half);
-        return flat.length > 0 && 2 * flat.length >= falling && from > low ? { from } : null;
+        const flat = flats.filter((x) => x <= (low + high) / 2), from = Math.max(...flat);
+        return flat.length > 0 && 2 * flat.length >= falling && from > low && from <= half ? { from } : null;
     };
 
     const colourOf = (one, index) =>

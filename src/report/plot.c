@@ -168,9 +168,8 @@ bool plot_flat_end(const Plot *plot, double *from)
         flat += is_flat;
         *from = is_flat ? fmax(*from, own) : *from;
     }
-    *from = fmin(*from, half);
     bool curves = plot->kind == PLOT_LINES && !plot->log_x && !plot->from_zero;
-    return curves && flat > 0 && 2 * flat >= lines && *from > low;
+    return curves && flat > 0 && 2 * flat >= lines && *from > low && *from <= half;
 }
 
 int plot_draw(Plot *plot, const char *folder, const char *name)

@@ -48,8 +48,8 @@ void plot_prepare(Plot *plot);
 
 /* Whether curves are flat at their end: lines over a linear x, of which half or more have less than
  * PLOT_FLAT of their fall left in the later half of x. Then *from is where each of those has that
- * share left, or the middle of the shortest curve if that is earlier, from which on the plot is
- * enlarged. Values that are compared with zero never are. */
+ * share left, from which on the plot is enlarged, unless that is behind the middle of the shortest
+ * curve. Values that are compared with zero never are. */
 #define PLOT_FLAT 0.15
 bool plot_flat_end(const Plot *plot, double *from);
 

@@ -87,12 +87,10 @@ void op_sum_squares(Ctx *c, Tensor x, Tensor out, Mode mode)
     DISPATCH(call, ops->sum_squares(c, x, out, mode, call.ws));
 }
 
-/* The slots of an update: a copy in bf16 is written with the weights; masters in two parts are a
- * type of their own. */
+/* The slots of an update: a copy in bf16 is written with the weights. */
 static const Ops *ops_of_update(const Ctx *c, const UpdateArgs *args)
 {
-    bool copied = tensor_given(args->low) && args->param.dtype != DT_REST;
-    return ops_for(c, copied ? args->low.dtype : args->param.dtype);
+    return ops_for(c, tensor_given(args->low) ? args->low.dtype : args->param.dtype);
 }
 
 /* Reads gradient, weights and states; writes weights, states and the copy in bf16. */

@@ -151,20 +151,52 @@ VEC_INLINE void store_state(State s, bool low, int64_t i, Vec v, VecBits random,
     memcpy((uint16_t *)s.data + i, &halves, (size_t)count * sizeof(uint16_t));
 }
 
-/* The weights of a step, and their copy in bf16 where there is one. */
-VEC_INLINE void put_weights(const UpdateArgs *args, Vec p, int64_t i, int64_t count)
+VEC_INLINE VecBits load_halves(const uint16_t *from, int64_t count)
 {
+    VecHalves halves = {0};
+    memcpy(&halves, from, (size_t)count * sizeof *from);
+    return __builtin_convertvector(halves, VecBits);
+}
+
+VEC_INLINE void store_halves(uint16_t *to, VecBits bits, int64_t count)
+{
+    VecHalves halves = __builtin_convertvector(bits, VecHalves);
+    memcpy(to, &halves, (size_t)count * sizeof *to);
+}
+
+/* The masters. split: as two halves, by master_join; known where this is compiled into. */
+VEC_INLINE Vec get_weights(const UpdateArgs *args, bool split, int64_t i, int64_t count)
+{
+    if (!split) {
+        return vec_load_part((const float *)args->param.data + i, count);
+    }
+    VecBits low = load_halves((const uint16_t *)args->low.data + i, count);
+    VecBits rest = load_halves((const uint16_t *)args->param.data + i, count);
+    return (Vec)(((low - (rest >> 15)) << 16) | rest);
+}
+
+/* With their copy in bf16 where there is one, or by master_split. */
+VEC_INLINE void put_weights(const UpdateArgs *args, bool split, Vec p, int64_t i, int64_t count)
+{
+    uint16_t *low = args->low.data;
+    if (split) {
+        VecBits bits = (VecBits)p, nan = (VecBits)((bits & 0x7FFFFFFFu) > 0x7F800000u);
+        VecBits upper = (nan & (bits | 0x400000u)) | (~nan & (bits + 0x8000u));
+        store_halves(low + i, upper >> 16, count);
+        store_halves((uint16_t *)args->param.data + i, ~nan & bits & 0xFFFF, count);
+        return;
+    }
     vec_store_part((float *)args->param.data + i, p, count);
-    if (tensor_given(args->low)) {
-        vec_store_bf16_part((uint16_t *)args->low.data + i, p, count);
+    if (low != NULL) {
+        vec_store_bf16_part(low + i, p, count);
     }
 }
 
-VEC_INLINE void adamw_step(const UpdateArgs *args, Coefficients k, bool low, State m, State v,
-                           int64_t i, int64_t count)
+VEC_INLINE void adamw_step(const UpdateArgs *args, Coefficients k, bool low, bool split, State m,
+                           State v, int64_t i, int64_t count)
 {
     Vec g = vec_load_part((const float *)args->grad.data + i, count);
-    Vec p = vec_load_part((const float *)args->param.data + i, count);
+    Vec p = get_weights(args, split, i, count);
     Vec first = load_state(m, low, i, count) * k.beta1;
     Vec second = load_state(v, low, i, count) * k.beta2;
     VecBits random = low ? vec_rounding_bits(m, (uint64_t)(m.index + i)) : (VecBits){0};
@@ -174,59 +206,60 @@ VEC_INLINE void adamw_step(const UpdateArgs *args, Coefficients k, bool low, Sta
     Vec change = vec_fma(p, vec_set(k.decay), first * k.rate / root);
     store_state(m, low, i, first, random, count);
     store_state(v, low, i, second, random, count);
-    put_weights(args, p - change, i, count);
+    put_weights(args, split, p - change, i, count);
 }
 
-VEC_INLINE void adamw_span(const UpdateArgs *args, Coefficients k, bool low, Span s)
+VEC_INLINE void adamw_span(const UpdateArgs *args, Coefficients k, bool low, bool split, Span s)
 {
     State m = state_of(args, 0), v = state_of(args, 1);
     int64_t i = s.first;
     for (; i + VEC_LANES <= s.last; i += VEC_LANES) {
-        adamw_step(args, k, low, m, v, i, VEC_LANES);
+        adamw_step(args, k, low, split, m, v, i, VEC_LANES);
     }
     if (i < s.last) {
-        adamw_step(args, k, low, m, v, i, s.last - i);
+        adamw_step(args, k, low, split, m, v, i, s.last - i);
     }
 }
 
 static void adamw(Ctx *c, UpdateArgs args)
 {
     Coefficients k = coefficients(args);
+    bool split = args.param.dtype == DT_REST;
     int64_t count = tensor_count(args.param);
     int parts = threads_for(c, count);
 #pragma omp parallel for num_threads(parts) schedule(static)
     for (int part = 0; part < parts; part++) {
         Span s = span_of_floats(count, parts, part);
         if (args.state[0].dtype == DT_BF16) {
-            adamw_span(&args, k, true, s);
+            split ? adamw_span(&args, k, true, true, s) : adamw_span(&args, k, true, false, s);
         } else {
-            adamw_span(&args, k, false, s);
+            split ? adamw_span(&args, k, false, true, s) : adamw_span(&args, k, false, false, s);
         }
     }
 }
 
 /* p -= rate m + decay p, m = momentum m + shrink g */
-VEC_INLINE void sgd_step(const UpdateArgs *args, Coefficients k, bool low, State m, int64_t i,
-                         int64_t count)
+VEC_INLINE void sgd_step(const UpdateArgs *args, Coefficients k, bool low, bool split, State m,
+                         int64_t i, int64_t count)
 {
-    Vec p = vec_load_part((const float *)args->param.data + i, count);
+    Vec p = get_weights(args, split, i, count);
     Vec first = load_state(m, low, i, count) * k.beta1;
     VecBits random = low ? vec_rounding_bits(m, (uint64_t)(m.index + i)) : (VecBits){0};
     first =
         vec_fma(vec_load_part((const float *)args->grad.data + i, count), vec_set(k.grad1), first);
     store_state(m, low, i, first, random, count);
-    put_weights(args, p - vec_fma(p, vec_set(k.decay), first * k.rate), i, count);
+    put_weights(args, split, p - vec_fma(p, vec_set(k.decay), first * k.rate), i, count);
 }
 
-VEC_INLINE void sgd_span(const UpdateArgs *args, Coefficients k, bool low, Span s)
+VEC_INLINE void sgd_span(const UpdateArgs *args, Coefficients k, bool low, bool split, Span s)
 {
     State m = state_of(args, 0);
     int64_t i = s.first;
     for (; i + VEC_LANES <= s.last; i += VEC_LANES) {
-        sgd_step(args, k, low, m, i, VEC_LANES);
+        sgd_step(args, k, low, split, m, i, VEC_LANES);
     }
     if (i < s.last) {
-        sgd_step(args, k, low, m, i, s.last - i);
+        sgd_step(args, k, low, split, m, i, s.last - i);
     }
 }
 
@@ -237,15 +270,16 @@ static void sgd(Ctx *c, UpdateArgs args)
                       .grad1 = (float)gradient_factor(args),
                       .rate = hyper[HYPER_LR],
                       .decay = args.decay ? hyper[HYPER_LR] * hyper[HYPER_DECAY] : 0};
+    bool split = args.param.dtype == DT_REST;
     int64_t count = tensor_count(args.param);
     int parts = threads_for(c, count);
 #pragma omp parallel for num_threads(parts) schedule(static)
     for (int part = 0; part < parts; part++) {
         Span s = span_of_floats(count, parts, part);
         if (args.state[0].dtype == DT_BF16) {
-            sgd_span(&args, k, true, s);
+            split ? sgd_span(&args, k, true, true, s) : sgd_span(&args, k, true, false, s);
         } else {
-            sgd_span(&args, k, false, s);
+            split ? sgd_span(&args, k, false, true, s) : sgd_span(&args, k, false, false, s);
         }
     }
 }
