@@ -54,6 +54,19 @@ awk -v a="$(grep -o '"val_loss":[0-9.]*' one/metrics.jsonl | tail -1 | cut -d: -
     -v b="$(tr -d ' \t\n' <eval.json | grep -o '"loss":[0-9.]*' | head -1 | cut -d: -f2)" \
     'BEGIN { d = a - b; exit !(b > 0 && d * d < 1e-10) }' || fail "eval: $(cat eval.json), not $(grep val_loss one/metrics.jsonl)"
 
+# Evaluated on a prompt alone there is no loss to tell: that is said, and the run is sound. With more sequences there is.
+awk 'BEGIN { for (i = 0; i < 40; i++) {
+    prompt = "A prompt that is longer than one sequence is, of number " i
+    print "{\"prompt\": \"" prompt "\", \"completion\": \"x\"}" >"prompts.jsonl"
+} }'
+expect 0 train data prepare --val-fraction 0.3 --out prompts prompts.jsonl
+small[-4]=1 # --eval-batches
+run --data prompts --batch 1 --steps 4 --out silent
+grep -q 'none of the 1 sequences that are evaluated has a token that counts.*--eval-batches' err || fail "not said: $(cat err)"
+! grep -q val_loss silent/metrics.jsonl || fail "a loss of no token: $(grep val_loss silent/metrics.jsonl)"
+run --data prompts --batch 4 --steps 4 --out loud
+grep -q val_loss loud/metrics.jsonl || fail "no loss of four sequences"
+
 # Where all counts, the same bits as of plain text, and no word of what counts.
 run --data all --batch 4 --steps 4 --out masked
 run --data plain --batch 4 --steps 4 --out unmasked

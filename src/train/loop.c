@@ -92,6 +92,14 @@ static int evaluate(Session *s)
     if (code != 0) {
         return code;
     }
+    if (sums[1] == 0) {
+        if (session_leads(s)) {
+            log_warn("step %lld: none of the %lld sequences that are evaluated has a token that "
+                     "counts, so there is no validation loss; give more --eval-batches",
+                     (long long)s->state.step, (long long)sequences);
+        }
+        return 0;
+    }
     s->evaluated = true;
     if (!(s->state.best_val_loss <= s->val_loss)) {
         s->state.best_val_loss = s->val_loss;
