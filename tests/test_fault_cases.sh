@@ -60,6 +60,23 @@ if [[ -n ${FAULTLIB:-} ]]; then
     done
 fi
 
+# Lines for which there is no room wait in memory, and training goes on; once there is, the record has all of them. A limit of
+# the files' size stands for the full disk.
+if command -v prlimit >/dev/null; then
+    (ulimit -S -f 40 && exec "$PACER" "${train[@]}" --steps 10000 --log-every 1 --save-minutes 0 --out tight >out 2>err) &
+    pid=$!
+    await 'grep -q "metrics.jsonl: cannot write.*lines wait in memory" err'
+    # Each line that comes tries again, and cuts off what it wrote of itself: between the two, there is a torn line to see.
+    await '[[ $(tail -c 1 tight/metrics.jsonl | od -An -c) == *n* ]]'
+    prlimit --pid $pid --fsize=unlimited || fail "no limit to lift"
+    wait $pid
+    status=$?
+    [[ $status == 4 ]] && status=0 # checks by the clock are not meant here
+    [[ $status == 0 ]] || fail "a disk that was full for a while: exit status $status"
+    [[ $(sed 's/.*"step":\([0-9]*\),.*/\1/' tight/metrics.jsonl | cmp - <(seq 10000) 2>&1) == '' ]] ||
+        fail "lines: $(wc -l <tight/metrics.jsonl)"
+fi
+
 # A shard that is cut short while it is read: the run ends with its name. 16 GiB of steps would take longer than the test.
 "$PACER" "${train[@]}" --steps 100000000 --log-every 1 --out cut >out 2>err &
 pid=$!

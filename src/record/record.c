@@ -8,19 +8,18 @@
 #include "base/mem.h"
 #include "base/version.h"
 #include "record/events.h"
+#include "record/lines.h"
 #include "record/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 struct Record {
-    char *run_path, *metrics_path;
-    int metrics;   /* file descriptor, append mode; -1: not open */
-    off_t written; /* length of metrics.jsonl, in whole lines */
+    char *run_path;
+    LineFile metrics, samples; /* samples: not open before the first one */
     cJSON *run;
     Events *events; /* NULL: none are written, or no longer */
 };
@@ -144,18 +143,6 @@ static int remove_rank_files(const char *dir)
     return code;
 }
 
-static int open_metrics(Record *record, bool fresh)
-{
-    /* O_NONBLOCK: a pipe that nobody reads is an error instead of a wait. */
-    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | (fresh ? O_TRUNC : 0);
-    record->metrics = open(record->metrics_path, flags, 0644);
-    if (record->metrics < 0) {
-        return io_error(record->metrics_path, "write");
-    }
-    record->written = lseek(record->metrics, 0, SEEK_END);
-    return record->written >= 0 ? 0 : io_error(record->metrics_path, "write");
-}
-
 /* The record does without its events: a full disk must not end a run for their sake. */
 static void keep_events(Record *record, int code)
 {
@@ -208,8 +195,6 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
     }
     Record *record = mem_zalloc(1, sizeof *record);
     record->run_path = io_join(dir, RECORD_RUN);
-    record->metrics_path = io_join(dir, RECORD_LINES);
-    record->metrics = -1;
     record->run = describe(info);
     if (earlier) {
         events_remove(dir);
@@ -217,7 +202,7 @@ int record_open(const char *dir, const RecordInfo *info, int64_t resume_step, Re
     } else if (!fresh) {
         code = carry_over(record, dir, resume_step);
     }
-    code = code != 0 ? code : open_metrics(record, fresh);
+    code = code != 0 ? code : lines_open(&record->metrics, io_join(dir, RECORD_LINES), fresh);
     code = code != 0 ? code : record_save(record, RUN_RUNNING, NULL, NULL);
     /* Not before: a record that says that it is done has all its files. */
     if (code == 0 && (earlier || !fresh)) {
@@ -248,6 +233,12 @@ cJSON *summary_json(const Summary *summary, cJSON *checks)
     return object;
 }
 
+int record_catch_up(Record *record)
+{
+    int code = lines_catch_up(&record->metrics);
+    return code != 0 ? code : lines_catch_up(&record->samples);
+}
+
 int record_save(Record *record, RunState state, const char *message, cJSON *summary)
 {
     char now[CLOCK_STAMP_SIZE];
@@ -259,10 +250,11 @@ int record_save(Record *record, RunState state, const char *message, cJSON *summ
         json_replace(record->run, "summary", summary);
     }
     /* Lines that run.json summarises must not be lost when it survives. */
-    if (fsync(record->metrics) != 0 && errno != EINVAL) {
-        return io_error(record->metrics_path, "write");
+    int code = record_catch_up(record);
+    if (code == 0 && fsync(record->metrics.file) != 0 && errno != EINVAL) {
+        code = io_error(record->metrics.path, "write");
     }
-    return json_save(record->run_path, record->run);
+    return code != 0 ? code : json_save(record->run_path, record->run);
 }
 
 void record_machine(Record *record, cJSON *machine)
@@ -275,47 +267,30 @@ void record_close(Record *record)
     if (record == NULL) {
         return;
     }
-    if (record->metrics >= 0) {
-        close(record->metrics);
-    }
+    lines_close(&record->metrics);
+    lines_close(&record->samples);
     if (record->events != NULL && !record_is(record->run, RUN_RUNNING)) {
         keep_events(record, event_log_end(record->events, record->run, events_now()));
     }
     events_close(record->events, false);
     cJSON_Delete(record->run);
-    free(record->metrics_path);
     free(record->run_path);
     free(record);
 }
 
-static int append(Record *record, const cJSON *line)
+static int append(LineFile *lines, const cJSON *object)
 {
-    char *json = json_line(line);
-    char *text = mem_format("%s\n", json);
+    char *json = json_line(object), *line = mem_format("%s\n", json);
+    int code = lines_append(lines, line);
+    free(line);
     free(json);
-    size_t size = strlen(text), done = 0;
-    int code = 0;
-    while (done < size && code == 0) {
-        ssize_t part = write(record->metrics, text + done, size - done);
-        if (part >= 0) {
-            done += (size_t)part;
-        } else if (errno != EINTR) {
-            code = io_error(record->metrics_path, "write");
-        }
-    }
-    if (code == 0) {
-        record->written += (off_t)size;
-    } else if (done > 0 && ftruncate(record->metrics, record->written) != 0) {
-        code = err_wrap(code, "the last line is incomplete");
-    }
-    free(text);
     return code;
 }
 
 /* Appends the object as one line, and as one event; takes it. */
 static int put_line(Record *record, cJSON *line)
 {
-    int code = append(record, line);
+    int code = append(&record->metrics, line);
     if (code == 0 && record->events != NULL) {
         keep_events(record, event_log_line(record->events, record->run, line, events_now()));
     }
@@ -358,22 +333,14 @@ int record_sample(Record *record, int64_t step, int64_t tokens, const char *text
     json_put_whole(object, "tokens", tokens);
     json_put_text(object, "text", text);
     char *printed = json_line(object), *safe = escape_json(printed);
-    char *line = mem_format("%s\n", safe), *folder = io_parent(record->metrics_path);
-    char *path = io_join(folder, RECORD_SAMPLES);
-    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
-    size_t size = strlen(line), done = 0;
-    for (ssize_t wrote; file >= 0 && done < size; done += (size_t)wrote) {
-        wrote = write(file, line + done, size - done);
-        if (wrote < 0) {
-            break;
-        }
+    char *line = mem_format("%s\n", safe);
+    int code = 0;
+    if (record->samples.path == NULL) { /* no file without a sample */
+        char *folder = io_parent(record->run_path);
+        code = lines_open(&record->samples, io_join(folder, RECORD_SAMPLES), false);
+        free(folder);
     }
-    int code = file < 0 || done < size ? io_error(path, "write") : 0;
-    if (file >= 0) {
-        close(file);
-    }
-    free(path);
-    free(folder);
+    code = code != 0 ? code : lines_append(&record->samples, line);
     free(line);
     free(safe);
     free(printed);

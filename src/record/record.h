@@ -62,14 +62,18 @@ typedef struct {
 } RecordStep;
 
 /* Each appends one line to metrics.jsonl, which has reached the system when this returns. A line
- * that cannot be written whole is taken back. Events that cannot be written are told of once and
- * then left out. */
+ * that cannot be written whole is taken back; on a full disk it waits for room (lines.h). Events
+ * that cannot be written are told of once and then left out. */
 int record_step(Record *record, const RecordStep *step);
 int record_eval(Record *record, int64_t step, double val_loss);
 
 /* A text that the model wrote after a step, as a line of samples.jsonl. What is no UTF-8 becomes
  * U+FFFD. */
 int record_sample(Record *record, int64_t step, int64_t tokens, const char *text);
+
+/* Writes the lines that wait for room; an error when there still is none. record_save does this
+ * first. */
+int record_catch_up(Record *record);
 
 /* Cuts from dir/metrics.jsonl and dir/samples.jsonl what a run that continues behind `step` will
  * write again: lines of later steps, and what a kill left of the last line. Each file is replaced

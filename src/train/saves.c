@@ -49,6 +49,9 @@ static int begin(Session *s)
     saves_finish(s);
     s->last_update_ns = 0; /* something else than updates is done now */
     timers_enter(&s->timers, PHASE_CHECKPOINT);
+    if (session_leads(s)) { /* a run that goes on from here has its lines, or has been warned */
+        (void)record_catch_up(s->record);
+    }
     s->saving_step = s->state.step;
     s->saved_at = clock_seconds();
     s->save_next = false;
