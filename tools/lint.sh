@@ -33,7 +33,7 @@ study       base config devices model record train
 report      base config record train
 serve       base record report
 api         base config comm text data model record train use
-cli         base config tensor ref devices comm text data model record audit exchange train use
+cli         base config tensor ref cpu/sgemm.h devices comm text data model record audit exchange train use
             analyse study report serve api
 '
 deviceless='model optim' # rooms that know no device

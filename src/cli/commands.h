@@ -58,10 +58,10 @@ int manual_write_all(const char *folder);
  * it. NULL at the end; caller frees. */
 char *manual_next_example(const char **line);
 
-/* Has OpenMP threads spin for each other for tens of microseconds before they sleep, unless the
- * environment says how they are to wait (wait_policy.c says why). The runtime reads its environment
- * before main, so this executes the program anew, once, with the same arguments, process id and
- * open files; to be called first in main, while there is one thread and nothing is changed.
- * Programs that pacer starts find the environment as it was. Without effect where that is
- * impossible. */
-void wait_policy_set(char **argv);
+/* Sets in the environment what libraries read before main and were not told by the user: OpenMP
+ * threads spin for each other for tens of microseconds before they sleep, and OpenBLAS takes
+ * kernels that suit the processor (restart.c says why). Where something is to be set, this executes
+ * the program anew, once, with the same arguments, process id and open files; to be called first in
+ * main, while there is one thread and nothing is changed. Programs that pacer starts find the
+ * environment as it was. Without effect where that is impossible. */
+void restart_with_settings(char **argv);

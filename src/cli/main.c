@@ -287,7 +287,7 @@ static bool reader_is_gone(void)
 
 int main(int argc, char **argv)
 {
-    wait_policy_set(argv); /* before signals and threads: it starts anew */
+    restart_with_settings(argv); /* before signals and threads: it starts anew */
     signals_claim();
     mem_claim_json();
     int status = dispatch(argc > 0 ? argc - 1 : 0, argv + 1);

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "cpu/amx/product.h"
+#include "cpu/sgemm.h"
 #include "cpu/threads.h"
 #include "ref/ref.h"
 
@@ -29,6 +30,21 @@ typedef struct {
 
 #define ISA_COUNT 3
 
+int cpu_level(void)
+{
+#if defined __x86_64__ || defined __i386__
+    __builtin_cpu_init();
+    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+              __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+    bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+              __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+              __builtin_cpu_supports("avx512vl");
+    return v4 ? 2 : v3;
+#else
+    return 0;
+#endif
+}
+
 /* Best last. */
 static void list_isas(Isa isas[ISA_COUNT])
 {
@@ -36,14 +52,8 @@ static void list_isas(Isa isas[ISA_COUNT])
     isas[1] = (Isa){"v3", false, NULL};
     isas[2] = (Isa){"v4", false, NULL};
 #ifdef PACER_ISA_X86
-    __builtin_cpu_init();
-    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-              __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
-    bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-              __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-              __builtin_cpu_supports("avx512vl");
-    isas[1] = (Isa){"v3", v3, kernels_fill_v3};
-    isas[2] = (Isa){"v4", v4, kernels_fill_v4};
+    isas[1] = (Isa){"v3", cpu_level() >= 1, kernels_fill_v3};
+    isas[2] = (Isa){"v4", cpu_level() >= 2, kernels_fill_v4};
 #endif
 }
 
@@ -195,6 +205,7 @@ Backend *cpu_backend_open(int threads)
         return NULL;
     }
     threads_shield(threads);
+    sgemm_warn(threads);
     CpuBackend *cpu = mem_zalloc(1, sizeof *cpu);
     cpu->isa = isa.name;
     cpu->backend = (Backend){

@@ -25,6 +25,9 @@ static inline const CpuBackend *cpu_backend(const Ctx *c)
 /* "base", "v3" or "v4": the instruction set that cpu_backend_open chose. */
 const char *cpu_backend_isa(const Backend *backend);
 
+/* What the processor has, whatever PACER_SIMD says: 0, 1 (v3: AVX2) or 2 (v4: AVX-512). */
+int cpu_level(void);
+
 /* The kernels of one instruction set (kernels/table.c), each put over its slot of ops. v3 and v4
  * exist only where the build made them (PACER_ISA_X86). */
 void kernels_fill_base(Ops *ops);

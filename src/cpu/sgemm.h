@@ -1,7 +1,7 @@
 #pragma once
-/* The f32 matrix product of the library that pacer was built with: oneDNN where it was found,
- * else the CBLAS. The machine's ceiling (record/machine.h) is measured with the same function
- * that training calls. */
+/* The f32 matrix product of the libraries that pacer was built with, called by pacer's own threads:
+ * oneDNN where it was found, else the CBLAS. The machine's ceiling (record/machine.h) is measured
+ * with the same function that training calls. */
 #include "tensor/ops.h"
 
 /* out (m,n) = a b, or += with MODE_ADD, row-major; a is (m,k), or (k,m) when transposed, b is
@@ -16,5 +16,20 @@ void product_square(int threads, DType dtype, void *space, int64_t n, const void
                     float *out);
 size_t product_space(int threads, DType dtype);
 
-/* Its name and version into text. */
+/* Its name, version and, of OpenBLAS, kernels into text. */
 void sgemm_library(char *text, size_t size);
+
+/* OpenBLAS chooses its kernels when it is loaded, and takes a processor that is newer than itself
+ * for an old one. The kernels that it has and this processor would be served better by, as
+ * OPENBLAS_CORETYPE names them; NULL: what it chose is right, or it is no OpenBLAS. */
+const char *sgemm_better_core(void);
+
+/* Warns where products on so many threads suffer from kernels that are not the better ones, unless
+ * OPENBLAS_CORETYPE is set: a library cannot choose them any more. */
+void sgemm_warn(int threads);
+
+/* Whether the CBLAS started threads of its own, which pacer has no use for. */
+bool sgemm_starts_threads(void);
+
+/* sgemm_library is to say that pacer, not OpenBLAS, chose the kernels. */
+void sgemm_core_was_chosen(void);

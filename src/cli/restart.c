@@ -1,9 +1,13 @@
-/* How long OpenMP threads spin for each other before they sleep. The runtime's own choice,
+/* Settings that libraries read when they are loaded, before main: the program sets them and
+ * executes itself anew.
+ * How long OpenMP threads spin for each other before they sleep. The runtime's own choice,
  * milliseconds, is ruinous on a machine that others use: a thread spins out its share of the
- * processor for a partner that is not running, and the partner waits for that processor. */
+ * processor for a partner that is not running, and the partner waits for that processor.
+ * Which kernels OpenBLAS takes, and that it starts no threads. */
 #include "cli/commands.h"
 
 #include "base/clock.h"
+#include "cpu/sgemm.h"
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -22,12 +26,14 @@
 
 #define SPINS "GOMP_SPINCOUNT"    /* of gcc's runtime, in turns of its loop */
 #define BLOCKTIME "KMP_BLOCKTIME" /* of LLVM's, in whole milliseconds: even one is too long */
-#define MARK "PACER_RESTARTED_AS" /* the process that set these for itself */
+#define CORE "OPENBLAS_CORETYPE"
+#define BLAS_THREADS "OPENBLAS_NUM_THREADS"
+#define MARK "PACER_RESTARTED_AS" /* the process that set others for itself, and which it set */
 
-/* Any of these is the user's own choice. */
+/* Any of these is the user's own choice of how threads wait. */
 static const char *const choices[] = {"OMP_WAIT_POLICY", SPINS, BLOCKTIME, "KMP_LIBRARY"};
 
-static bool is_chosen(void)
+static bool waiting_is_chosen(void)
 {
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
         if (getenv(choices[i]) != NULL) {
@@ -67,16 +73,60 @@ static long spins_in(double seconds)
     return (long)(seconds * TURNS / (least > 1e-9 ? least : 1e-9));
 }
 
-void wait_policy_set(char **argv)
+static void set(const char *name, const char *value, char *mark, size_t size)
 {
-    char own[24], count[24], program[PATH_MAX];
-    snprintf(own, sizeof own, "%ld", (long)getpid());
-    const char *mark = getenv(MARK);
-    bool restarted = mark != NULL && strcmp(mark, own) == 0;
-    if (!restarted && !is_chosen() && can_restart()) {
+    setenv(name, value, 1);
+    size_t used = strlen(mark);
+    snprintf(mark + used, size - used, " %s", name);
+}
+
+/* Sets what is better than what the libraries found, and adds the names to mark; whether there was
+ * any. */
+static bool set_better(char *mark, size_t size)
+{
+    size_t before = strlen(mark);
+    const char *core = getenv(CORE) == NULL ? sgemm_better_core() : NULL;
+    if (core != NULL) {
+        set(CORE, core, mark, size);
+    }
+    if (sgemm_starts_threads() && getenv(BLAS_THREADS) == NULL) {
+        set(BLAS_THREADS, "1", mark, size);
+    }
+    if (!waiting_is_chosen()) {
+        char count[24];
         snprintf(count, sizeof count, "%ld", spins_in(SPIN_SECONDS));
-        setenv(SPINS, count, 1);
-        setenv(BLOCKTIME, "0", 1);
+        set(SPINS, count, mark, size);
+        set(BLOCKTIME, "0", mark, size);
+    }
+    return mark[before] != '\0';
+}
+
+/* Takes away what mark names, so that programs started by this one find the user's environment. */
+static void unset_marked(const char *mark)
+{
+    const char *const all[] = {CORE, BLAS_THREADS, SPINS, BLOCKTIME};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (strstr(mark, all[i]) != NULL) {
+            unsetenv(all[i]);
+        }
+    }
+    unsetenv(MARK);
+}
+
+void restart_with_settings(char **argv)
+{
+    char own[160], program[PATH_MAX];
+    int digits = snprintf(own, sizeof own, "%ld", (long)getpid());
+    const char *found = getenv(MARK);
+    char mark[160] = "";
+    bool restarted = found != NULL && strncmp(found, own, (size_t)digits) == 0 &&
+                     (found[digits] == ' ' || found[digits] == '\0');
+    if (restarted) {
+        snprintf(mark, sizeof mark, "%s", found);
+        if (strstr(mark, CORE) != NULL) {
+            sgemm_core_was_chosen();
+        }
+    } else if (can_restart() && set_better(own, sizeof own)) {
         setenv(MARK, own, 1);
         /* By its name: what is started as /proc/self/exe is called "exe" in lists of processes. */
         ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -84,11 +134,7 @@ void wait_policy_set(char **argv)
             program[length] = '\0';
             execv(program, argv);
         }
-        restarted = true; /* in vain: go on without */
+        snprintf(mark, sizeof mark, "%s", own); /* in vain: go on without */
     }
-    if (restarted) {
-        unsetenv(SPINS);
-        unsetenv(BLOCKTIME);
-    }
-    unsetenv(MARK);
+    unset_marked(mark);
 }
