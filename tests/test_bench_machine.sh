@@ -29,14 +29,23 @@ expect 2 'no such model' bench machine --model gpt3
 PACER_SIMD=base expect 2 'bf16 is not possible with PACER_SIMD' bench machine --device cpu --dtype bf16
 expect 2 'longer than the model' bench machine --device cpu --model gpt2-124m --seq 5000
 
-# A run says which ceiling it is held against.
-expect 0 '' train --data builtin:bytes --steps 1 --batch 1 --seq 8 --eval-every 0 --out run --device cpu --threads 1
-grep -q '"ceiling_source":.*"bench machine of 2001-02-03T04:05:06Z"' run/run.json ||
-    fail "the run does not take the stored ceiling"
+# A run begins with the stored ceiling and says so, or measures and stores what it measured, for the
+# next run; with PACER_TUNE=off it does neither.
+train() { expect 0 '' train --data builtin:bytes --steps 1 --batch 1 --seq 8 --eval-every 0 --device cpu --threads 1 --out "$1"; }
+source_is() { grep -q "\"ceiling_source\":.*\"$2" "$1/run.json"; }
+train run
+source_is run 'measured at 2001-02-03T04:05:06Z' || fail "the run does not take the stored ceiling"
 rm -r cache run
-expect 0 '' train --data builtin:bytes --steps 1 --batch 1 --seq 8 --eval-every 0 --out run --device cpu --threads 1
-grep -q '"ceiling_source":.*"measured now"' run/run.json || fail "the run does not say what it measured"
-[[ -e cache/pacer ]] && fail "a run stored ceilings"
+train run
+source_is run 'measured now' || fail "the run does not say what it measured"
+grep -q '"sgemm_1"' cache/pacer/ceilings-*.json || fail "the run did not store its ceilings"
+sed -i 's/"value":[^,]*,/"value": 1,/; s/"date":[^}]*/"date": "2001-02-03T04:05:06Z"/' cache/pacer/ceilings-*.json
+train later
+source_is later 'measured now' || fail "a ceiling below the run's own rate was not measured again"
+rm -r cache
+PACER_TUNE=off train off
+source_is off 'measured now' || fail "with PACER_TUNE=off the run was not measured"
+[[ -e cache/pacer ]] && fail "with PACER_TUNE=off a run stored ceilings"
 
 [[ $failed == 0 ]] && echo "the machine is measured, and its best remembered"
 exit $failed

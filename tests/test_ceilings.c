@@ -243,10 +243,47 @@ static void test_ceilings__a_run_takes_the_higher_one(void **state)
     expect_machine(&backend, 50000, "measured now");
     c.items[0].value = c.items[0].best = 80e12;
     expect_best(c, 80e12, "day 1");
-    expect_machine(&backend, 80000, "bench machine of day 1");
+    expect_machine(&backend, 80000, "measured at day 1");
     c.items[0].value = c.items[0].best = 120e12; /* more than the maker states: not believed */
     expect_best(c, 120e12, "day 1");
     expect_machine(&backend, 50000, "measured now");
+}
+
+/* Without a copy's rate nothing is recalled; what was recalled is not stored as if it were new. */
+static void test_ceilings__a_run_recalls_what_another_measured(void **state)
+{
+    (void)state;
+    Backend backend = {.name = "fake",
+                       .device = "Fake that runs remember",
+                       .matmul_rate = matmul_50,
+                       .copy_rate = copy_2,
+                       .stated_rate = stated_100};
+    Machine machine;
+    machine_describe(&machine, NULL);
+    Ceilings c = with_one("matmul_bf16", "FLOP/s", 40e12, "day 1");
+    ceilings_key(&c.key, &machine, &backend);
+    expect_best(c, 40e12, "day 1");
+    assert_false(machine_recall_device(&machine, &backend, DT_BF16));
+    assert_false(machine_ceiling(&machine).known);
+    assert_string_equal(machine.ceiling_source, "");
+
+    machine_measure_device(&machine, &backend, DT_BF16, (Effort){0});
+    machine_remember_device(&machine, &backend, DT_BF16);
+    Machine later;
+    machine_describe(&later, NULL);
+    assert_true(machine_recall_device(&later, &backend, DT_BF16));
+    assert_true(fabs(machine_ceiling(&later).number - 50000) < 1e-6);
+    assert_true(fabs(later.device_copy_gbs.number - 2000) < 1e-6);
+    assert_string_equal(later.device, backend.device);
+    assert_memory_equal(later.ceiling_source, "measured at 20", strlen("measured at 20"));
+    assert_memory_equal(later.copy_source, "measured at 20", strlen("measured at 20"));
+    assert_false(machine_recall_device(&later, &backend, DT_F32)); /* another name */
+
+    later.device_matmul_gflops = value_of(90e3);
+    machine_remember_device(&later, &backend, DT_BF16);
+    double value;
+    char date[CLOCK_STAMP_SIZE];
+    assert_true(ceilings_find(&c.key, "matmul_bf16", &value, date) && fabs(value - 50e12) < 1e3);
 }
 
 static void test_ceilings__processor_is_measured(void **state)
@@ -381,6 +418,7 @@ int main(void)
         IN_FOLDER(test_ceilings__tuning_off_means_nothing_stored),
         IN_FOLDER(test_ceilings__cache_folder_follows_the_environment),
         IN_FOLDER(test_ceilings__a_run_takes_the_higher_one),
+        IN_FOLDER(test_ceilings__a_run_recalls_what_another_measured),
         IN_FOLDER(test_ceilings__processor_is_measured),
         cmocka_unit_test(test_ceilings__products_are_those_of_the_model),
         cmocka_unit_test(test_ceilings__products_are_timed),

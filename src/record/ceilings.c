@@ -57,7 +57,7 @@ void ceilings_key(CeilingKey *key, const Machine *machine, const Backend *backen
 
 /* --- measuring --- */
 
-static void add(Ceilings *c, const char *name, const char *unit, double value, const char *how)
+void ceilings_add(Ceilings *c, const char *name, const char *unit, double value, const char *how)
 {
     if (!(value > 0) || !isfinite(value)) {
         return; /* there was no memory for it */
@@ -81,20 +81,23 @@ static int measure_device(Ceilings *c, Backend *backend, Sensors *sensors)
 {
     log_live("measuring launches and copies between host and device");
     DeviceLink link = backend->measure_link(backend);
-    add(c, "launch", "s", link.launch_s, "empty kernels one behind the other, each");
-    add(c, "launch_wait", "s", link.launch_wait_s, "one empty kernel, launched and waited for");
-    add(c, "launch_graph", "s", link.graph_launch_s, "empty kernels of a recorded graph, each");
-    add(c, "to_device", "B/s", link.to_device, "128 MiB from pinned memory");
-    add(c, "to_host", "B/s", link.to_host, "128 MiB to pinned memory");
+    ceilings_add(c, "launch", "s", link.launch_s, "empty kernels one behind the other, each");
+    ceilings_add(c, "launch_wait", "s", link.launch_wait_s,
+                 "one empty kernel, launched and waited for");
+    ceilings_add(c, "launch_graph", "s", link.graph_launch_s,
+                 "empty kernels of a recorded graph, each");
+    ceilings_add(c, "to_device", "B/s", link.to_device, "128 MiB from pinned memory");
+    ceilings_add(c, "to_host", "B/s", link.to_host, "128 MiB to pinned memory");
     log_live("measuring copies in the device's memory");
-    add(c, "copy", "B/s", backend->copy_rate(backend), "1 GiB, bytes read plus written");
+    ceilings_add(c, "copy", "B/s", backend->copy_rate(backend), "1 GiB, bytes read plus written");
     const DType dtypes[] = {DT_F32, DT_BF16, DT_E4M3};
     for (int i = 0; i < 3 && stopped() == 0; i++) {
         char name[CEILING_NAME_SIZE], copy[CEILING_NAME_SIZE];
         ceilings_names(backend, dtypes[i], name, copy);
         log_live("measuring matrix products in %s", dtype_name(dtypes[i]));
         int before = c->count;
-        add(c, name, "FLOP/s", backend->matmul_rate(backend, dtypes[i]), "8192 x 8192 x 8192");
+        ceilings_add(c, name, "FLOP/s", backend->matmul_rate(backend, dtypes[i]),
+                     "8192 x 8192 x 8192");
         if (c->count > before && backend->stated_rate != NULL) {
             c->items[before].stated = backend->stated_rate(backend, dtypes[i]);
         }
@@ -116,9 +119,10 @@ static int measure_processor(Ceilings *c, Backend *backend, double seconds)
         bool in_bf16 = i >= kinds;
         log_live("measuring matrix products with %d thread%s", count, count == 1 ? "" : "s");
         snprintf(name, sizeof name, "%s_%d", in_bf16 ? "bf16" : "sgemm", count);
-        add(c, name, "FLOP/s", 1e9 * machine_sgemm_rate(count, in_bf16 ? DT_BF16 : DT_F32, effort),
-            in_bf16 ? "bf16, n = 512, 1024 and 2048, the best"
-                    : "f32, n = 512, 1024 and 2048, the best");
+        ceilings_add(c, name, "FLOP/s",
+                     1e9 * machine_sgemm_rate(count, in_bf16 ? DT_BF16 : DT_F32, effort),
+                     in_bf16 ? "bf16, n = 512, 1024 and 2048, the best"
+                             : "f32, n = 512, 1024 and 2048, the best");
         code = stopped();
     }
     effort.seconds = seconds / 2 / kinds;
@@ -126,8 +130,8 @@ static int measure_processor(Ceilings *c, Backend *backend, double seconds)
         char name[CEILING_NAME_SIZE];
         log_live("measuring copies with %d thread%s", threads[i], threads[i] == 1 ? "" : "s");
         snprintf(name, sizeof name, "copy_%d", threads[i]);
-        add(c, name, "B/s", 1e9 * machine_copy_rate(threads[i], effort),
-            "bytes read plus written, the best");
+        ceilings_add(c, name, "B/s", 1e9 * machine_copy_rate(threads[i], effort),
+                     "bytes read plus written, the best");
         code = stopped();
     }
     return code;

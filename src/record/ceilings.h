@@ -1,8 +1,9 @@
 #pragma once
 /* What a machine can do at best, measured piece by piece, and remembered: `pacer bench machine`
- * measures and stores, runs compare themselves with the best that was ever seen
- * (record/machine.h). A file per host, device and versions of the libraries lies in the user's
- * cache folder (base/cache.h); a stored ceiling is replaced only by a better one. */
+ * measures and stores, runs compare themselves with the best that was ever seen (record/machine.h).
+ * A file per host, device and versions of the libraries lies in the user's cache folder
+ * (base/cache.h); a stored ceiling is replaced only by a better one. Runs store what they measured
+ * themselves, and where something is stored they begin without measuring. */
 #include "base/clock.h"
 #include "record/machine.h"
 #include "tensor/sensors.h"
@@ -46,6 +47,10 @@ void ceilings_key(CeilingKey *key, const Machine *machine, const Backend *backen
  * signal. */
 int ceilings_measure(Ceilings *out, const Machine *machine, Backend *backend, Sensors *sensors,
                      double seconds);
+
+/* Appends a value with the date of c; one that is not a positive number is left out. unit and how
+ * are kept as they are. */
+void ceilings_add(Ceilings *c, const char *name, const char *unit, double value, const char *how);
 
 /* Joins them with what is stored: fills best and date, and writes the file. ERR_FAILED when it
  * cannot be written; best and date are then filled all the same. */

@@ -2,7 +2,9 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "cpu/sgemm.h"
 #include "record/ceilings.h"
@@ -104,32 +106,109 @@ void machine_measure(Machine *machine, int threads, DType dtype, Effort effort)
     machine->copy_gbs = isnan(copy) ? (Value){0} : value_of(copy);
 }
 
-/* rate is in units of 1e9; a stored one is not. */
-static void raise_rate(Value *rate, const CeilingKey *key, const char *name, double most,
-                       char source[64])
+#define MEASURED_NOW "measured now"
+
+/* The two rates of a run: where they are in machine, and how they are stored. */
+typedef struct {
+    Value *value; /* in units of 1e9; a stored one is not */
+    char *source; /* [64] */
+    const char *unit;
+    double stated; /* by the maker; 0: not known */
+    char name[CEILING_NAME_SIZE];
+} Rate;
+
+enum { RATES = 2 };
+
+static void list_rates(Machine *machine, const Backend *backend, DType dtype, Rate rates[RATES])
 {
-    double value;
-    char date[CLOCK_STAMP_SIZE];
-    snprintf(source, 64, "%s", rate->known ? "measured now" : "");
-    if (rate->known && ceilings_find(key, name, &value, date) && value * 1e-9 > rate->number &&
-        value <= most) {
-        *rate = value_of(value * 1e-9);
-        snprintf(source, 64, "bench machine of %s", date);
-    }
+    bool device = backend->matmul_rate != NULL;
+    rates[0] =
+        (Rate){.value = device ? &machine->device_matmul_gflops : &machine->sgemm_gflops,
+               .source = machine->ceiling_source,
+               .unit = "FLOP/s",
+               .stated = backend->stated_rate != NULL ? backend->stated_rate(backend, dtype) : 0};
+    rates[1] = (Rate){.value = device ? &machine->device_copy_gbs : &machine->copy_gbs,
+                      .source = machine->copy_source,
+                      .unit = "B/s"};
+    ceilings_names(backend, dtype, rates[0].name, rates[1].name);
+}
+
+/* What is stored of a rate; missing when there is nothing, or more than the maker states. */
+static Value stored_rate(const CeilingKey *key, const Rate *rate, char date[CLOCK_STAMP_SIZE])
+{
+    double value, most = rate->stated > 0 ? CEILINGS_OVER_STATED * rate->stated : INFINITY;
+    return ceilings_find(key, rate->name, &value, date) && value <= most ? value_of(value * 1e-9)
+                                                                         : (Value){0};
+}
+
+static void take_stored(Rate *rate, Value stored, const char *date)
+{
+    *rate->value = stored;
+    snprintf(rate->source, 64, "measured at %.40s", date);
 }
 
 static void raise_to_stored(Machine *machine, const Backend *backend, DType dtype)
 {
     CeilingKey key;
-    char product[CEILING_NAME_SIZE], copy[CEILING_NAME_SIZE];
-    bool device = backend->matmul_rate != NULL;
-    double stated = backend->stated_rate != NULL ? backend->stated_rate(backend, dtype) : 0;
+    Rate rates[RATES];
+    char date[CLOCK_STAMP_SIZE];
     ceilings_key(&key, machine, backend);
-    ceilings_names(backend, dtype, product, copy);
-    raise_rate(device ? &machine->device_matmul_gflops : &machine->sgemm_gflops, &key, product,
-               stated > 0 ? CEILINGS_OVER_STATED * stated : INFINITY, machine->ceiling_source);
-    raise_rate(device ? &machine->device_copy_gbs : &machine->copy_gbs, &key, copy, INFINITY,
-               machine->copy_source);
+    list_rates(machine, backend, dtype, rates);
+    for (int i = 0; i < RATES; i++) {
+        Rate *rate = &rates[i];
+        Value stored = stored_rate(&key, rate, date);
+        snprintf(rate->source, 64, "%s", rate->value->known ? MEASURED_NOW : "");
+        if (rate->value->known && stored.known && stored.number > rate->value->number) {
+            take_stored(rate, stored, date);
+        }
+    }
+}
+
+bool machine_recall_device(Machine *machine, const Backend *backend, DType dtype)
+{
+    CeilingKey key;
+    Rate rates[RATES];
+    Value stored[RATES];
+    char date[RATES][CLOCK_STAMP_SIZE];
+    ceilings_key(&key, machine, backend);
+    list_rates(machine, backend, dtype, rates);
+    for (int i = 0; i < RATES; i++) {
+        stored[i] = stored_rate(&key, &rates[i], date[i]);
+        if (!stored[i].known) {
+            return false;
+        }
+    }
+    for (int i = 0; i < RATES; i++) {
+        take_stored(&rates[i], stored[i], date[i]);
+    }
+    if (backend->matmul_rate != NULL) {
+        snprintf(machine->device, sizeof machine->device, "%s", backend->device);
+    } else {
+        machine->threads = backend->threads;
+    }
+    return true;
+}
+
+void machine_remember_device(Machine *machine, const Backend *backend, DType dtype)
+{
+    Ceilings measured = {.count = 0};
+    Rate rates[RATES];
+    clock_stamp(measured.date);
+    ceilings_key(&measured.key, machine, backend);
+    list_rates(machine, backend, dtype, rates);
+    for (int i = 0; i < RATES; i++) {
+        if (rates[i].value->known && strcmp(rates[i].source, MEASURED_NOW) == 0) {
+            int before = measured.count;
+            ceilings_add(&measured, rates[i].name, rates[i].unit, 1e9 * rates[i].value->number,
+                         "in passing, by a run");
+            if (measured.count > before) { /* what is no positive number is left out */
+                measured.items[before].stated = rates[i].stated;
+            }
+        }
+    }
+    if (measured.count > 0 && ceilings_store(&measured) != 0) {
+        log_debug("the machine's ceilings are not kept: %s", err_message());
+    }
 }
 
 void machine_measure_device(Machine *machine, Backend *backend, DType dtype, Effort effort)

@@ -17,7 +17,7 @@ typedef struct {
     /* Of a device beside the processor; "" and missing when there is none. */
     char device[64];
     Value device_matmul_gflops, device_copy_gbs; /* products in the run's dtype */
-    /* "measured now" or "bench machine of DATE"; "" when not measured. */
+    /* "measured now" or "measured at DATE"; "" when not measured. */
     char ceiling_source[64], copy_source[64];
 } Machine;
 
@@ -36,9 +36,15 @@ typedef struct {
 void machine_measure(Machine *machine, int threads, DType dtype, Effort effort);
 
 /* The same of the backend's own device, which the run computes on; of the processor when it is
- * that. Where `pacer bench machine` once measured more (record/ceilings.h), that counts: a
- * ceiling is what the machine can do, not what it gave at a bad moment. */
+ * that. Where more was once measured (record/ceilings.h), that counts: a ceiling is what the
+ * machine can do, not what it gave at a bad moment. */
 void machine_measure_device(Machine *machine, Backend *backend, DType dtype, Effort effort);
+
+/* Both rates as they are stored, without measuring; false, and nothing is changed: one is not. */
+bool machine_recall_device(Machine *machine, const Backend *backend, DType dtype);
+
+/* Stores what machine_measure_device measured now. */
+void machine_remember_device(Machine *machine, const Backend *backend, DType dtype);
 
 /* The rate of matrix products, in GFLOP/s, that the run is held against. */
 Value machine_ceiling(const Machine *machine);

@@ -1,5 +1,6 @@
 #include "train/session.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -394,13 +395,21 @@ static int run_fits(Session *s)
     return session_agree(s, code);
 }
 
-/* Before the run's memory is taken, and with no more than that, so that it does not add to the
- * process's peak. The others wait: it is the rate of one undisturbed rank. */
+/* The first run on a machine measures it: before the run's memory is taken, and with no more than
+ * that, so that it does not add to the process's peak. The others wait: it is the rate of one
+ * undisturbed rank. Later runs begin at once and measure at their end (finish.c). */
 static void measure_machine(Session *s)
 {
-    if (session_leads(s)) {
-        machine_measure_device(&s->machine, s->run.backend, s->run.setup.dtype,
+    DType dtype = s->run.setup.dtype;
+    Backend *backend = s->run.backend;
+    if (!session_leads(s)) {
+        return;
+    }
+    s->ceilings_recalled = machine_recall_device(&s->machine, backend, dtype);
+    if (!s->ceilings_recalled) {
+        machine_measure_device(&s->machine, backend, dtype,
                                (Effort){MEASURE_SECONDS, s->run.plan.total});
+        machine_remember_device(&s->machine, backend, dtype);
     }
 }
 
@@ -442,9 +451,26 @@ static int check_same_options(Session *s)
     return code;
 }
 
+/* What the time to the first step went to, for --verbose. */
+typedef struct {
+    double since;
+    char text[256];
+} Laps;
+
+static void lap(Laps *laps, const char *name)
+{
+    double now = clock_seconds();
+    size_t used = strlen(laps->text);
+    snprintf(laps->text + used, sizeof laps->text - used, "%s%s %.0f ms", used > 0 ? ", " : "",
+             name, 1e3 * (now - laps->since));
+    laps->since = now;
+}
+
 static int open_parts(Session *s, const Config *cfg)
 {
+    Laps laps = {.since = clock_seconds()};
     int code = run_open(&s->run, cfg, s->comm, DATA_REQUIRED);
+    lap(&laps, "device, data and plan");
     code = session_agree(s, code);
     code = code != 0 ? code : check_same_options(s);
     code = code != 0 ? code : make_directory(s);
@@ -456,14 +482,18 @@ static int open_parts(Session *s, const Config *cfg)
         machine_describe(&s->machine, device_isa(s->run.backend));
         code = run_fits(s);
     }
+    lap(&laps, "ceilings");
     if (code == 0) {
         measure_machine(s);
         code = session_agree(s, 0);
     }
+    lap(&laps, "folder");
     if (code == 0) {
         code = open_trainer(s);
     }
+    lap(&laps, "memory");
     code = code != 0 ? code : start_state(s);
+    lap(&laps, "weights");
     code = code == 0 ? session_agree(s, code) : code;
     if (code == 0 && session_is_complete(s)) {
         return complete_record(s);
@@ -473,10 +503,13 @@ static int open_parts(Session *s, const Config *cfg)
     }
     begin_leg(s);
     trainer_warm(&s->trainer);
+    lap(&laps, "warming");
     account_open(s);
     code = start_record(s);
     code = code != 0 ? code : keep_tokenizer(s);
     code = code != 0 ? code : start_loader(s);
+    lap(&laps, "record and loader");
+    log_debug("start-up: %s", laps.text);
     return session_agree(s, code);
 }
 

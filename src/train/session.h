@@ -24,6 +24,7 @@ typedef struct {
     cJSON *legs;        /* of the run, this one included once it begins; NULL: none yet */
     LegChanges changes; /* of this leg */
     Machine machine;
+    bool ceilings_recalled; /* its rates were not measured at the start */
     Record *record;
     Timers timers;
     DeviceClock device_clock;
