@@ -4,19 +4,24 @@
  * A block takes jobs until there are none: one job is 64 * Groups queries of one head. One thread,
  * the loader, copies the job's queries and then its keys and values, KEYS at a time, into a ring of
  * stages, running ahead of Groups warpgroups that compute, and into the next job while these finish
- * the last. Each of them owns 64 queries and walks over the keys from the diagonal down, so that
- * only the first tile it sees is masked; Bounded, down to the last tile that its queries see, with
- * masks also where some of them see less than others.
+ * the last: there is room for the queries of two jobs. Each of them owns 64 queries and walks over
+ * the keys from the diagonal down, so that only the first tile it sees is masked; Bounded, down to
+ * the last tile that its queries see, with masks also where some of them see less than others.
  *
  * A warpgroup gives the tensor cores two products at a time, the scores of a tile and the weighted
  * sum of the values of the tile before it, and makes the weights of the tile while the second runs.
- * Warpgroups take turns in giving, so that one makes weights while another's products run.
+ * Warpgroups take turns in giving, so that one makes weights while another's products run. They do
+ * so for the tiles that all of them see. Where a job begins and ends they see different ones, and
+ * do not wait for each other: one may be in the next job while another ends this.
  *
  * Barriers, per stage, for keys and values each: `full` (the loader's bytes are there) and
  * `empty` (every warp that computes has used them); the same for the queries, with which comes
  * the number of the job and, Bounded, how far its warpgroups see. The n-th use of a stage is
  * phase n of both. */
 #include "cuda/attention_flash_hopper.cuh"
+
+#include <limits.h>
+#include <type_traits>
 
 typedef struct {
     CUtensorMap qkv; /* boxes of 64 columns, BOX_ROWS rows of (columns, T, B) */
@@ -33,9 +38,10 @@ template <int D, int Groups> struct HopperPlan {
     static constexpr int rows = 64 * Groups;
     static constexpr int panels = D / PANEL_COLUMNS;
     static constexpr int stages = D == 64 ? 4 : 2;
+    static constexpr int q_stages = 2;
     static constexpr int q_bytes = rows * D * 2;
     static constexpr int kv_bytes = KEYS * D * 2;
-    static constexpr int shared = q_bytes + 2 * stages * kv_bytes + PANEL_ALIGN;
+    static constexpr int shared = q_stages * q_bytes + 2 * stages * kv_bytes + PANEL_ALIGN;
     static constexpr int threads = WARPGROUP * (Groups + 1);
     /* Together what the block starts with: 168 or 128 for every thread. */
     static constexpr int loader_registers = Groups == 2 ? 40 : 32;
@@ -45,11 +51,16 @@ template <int D, int Groups> struct HopperPlan {
 /* Shared addresses. */
 template <int D, int Groups> struct HopperShared {
     typedef HopperPlan<D, Groups> Plan;
-    uint32_t q, barriers; /* k and v, by stage, follow q */
+    uint32_t tiles, barriers; /* q by stage, then k and v by stage */
+
+    __device__ __forceinline__ uint32_t q_at(int stage) const
+    {
+        return tiles + stage * Plan::q_bytes;
+    }
 
     __device__ __forceinline__ uint32_t k_at(int stage) const
     {
-        return q + Plan::q_bytes + 2 * stage * Plan::kv_bytes;
+        return tiles + Plan::q_stages * Plan::q_bytes + 2 * stage * Plan::kv_bytes;
     }
 
     __device__ __forceinline__ uint32_t v_at(int stage) const
@@ -57,19 +68,19 @@ template <int D, int Groups> struct HopperShared {
         return k_at(stage) + Plan::kv_bytes;
     }
 
-    __device__ __forceinline__ uint32_t q_full() const
+    __device__ __forceinline__ uint32_t q_full(int stage) const
     {
-        return barriers;
+        return barriers + stage * 16;
     }
 
-    __device__ __forceinline__ uint32_t q_empty() const
+    __device__ __forceinline__ uint32_t q_empty(int stage) const
     {
-        return barriers + 8;
+        return q_full(stage) + 8;
     }
 
     __device__ __forceinline__ uint32_t k_full(int stage) const
     {
-        return barriers + 16 + stage * 32;
+        return barriers + Plan::q_stages * 16 + stage * 32;
     }
 
     __device__ __forceinline__ uint32_t k_empty(int stage) const
@@ -92,7 +103,7 @@ template <int D, int Groups> struct HopperShared {
  * a head longest first, so that the last jobs are short. They are counted from the end of the
  * sequence: q0 of a head's last, shortest job may lie before its start, by a multiple of 64. */
 struct Job {
-    int batch, head, q0, key_tiles;
+    int batch, head, q0;
 
     __device__ __forceinline__ Job(const FlashArgs &a, int job, int rows)
     {
@@ -100,13 +111,25 @@ struct Job {
         batch = of_heads / a.heads;
         head = of_heads % a.heads;
         q0 = (a.seq + 63) / 64 * 64 - (job % a.blocks + 1) * rows;
-        key_tiles = (min(q0 + rows, a.seq) + KEYS - 1) / KEYS;
     }
 };
 
-/* What the loader tells the warpgroups of a job: its number, then for each of them the first keys
- * that its first and its last query see, which only bounded kernels read. */
-enum { NOTE_NUMBER, NOTE_FIRST };
+/* Tiles of keys up to the last that queries of a job see. */
+[[maybe_unused]] static __device__ __forceinline__ int key_tiles(const FlashArgs &a, int q0,
+                                                                 int rows)
+{
+    return (min(q0 + rows, a.seq) + KEYS - 1) / KEYS;
+}
+
+/* What the loader tells the warpgroups of a job, by stage of the queries: its number, where it is,
+ * then for each of them the first keys that its first and its last query see, which only bounded
+ * kernels read. */
+enum { NOTE_NUMBER, NOTE_BATCH, NOTE_HEAD, NOTE_ROW, NOTE_FIRST };
+
+template <int Groups, bool Bounded> static __device__ __forceinline__ constexpr int note_words()
+{
+    return NOTE_FIRST + (Bounded ? 2 * Groups : 0);
+}
 
 template <int D, int Groups, bool Bounded>
 static __device__ __forceinline__ void load_jobs(const HopperArgs &args,
@@ -121,44 +144,51 @@ static __device__ __forceinline__ void load_jobs(const HopperArgs &args,
     };
 
     Place<Plan::stages> place;
-    uint32_t parity =
-        1; /* of the phase of q_empty that ends with the use of the last job's queries */
+    Place<Plan::q_stages> queries;
     int number = blockIdx.x;
-    for (; number < args.jobs; parity ^= 1) {
+    for (; number < args.jobs; queries.count++) {
         int next = gridDim.x + atomicInc(&flash_jobs_taken, args.jobs - 1);
         Job job(a, number, Plan::rows);
         int k_column = (a.heads + job.head / (a.heads / a.kv_heads)) * D;
-        int v_column = k_column + a.kv_heads * D, first[2 * Groups] = {};
-        if constexpr (Bounded) {
-#pragma unroll
-            for (int i = 0; i < 2 * Groups; i++) {
-                first[i] = a.sight.first(job.batch, max(job.q0 + i / 2 * 64 + i % 2 * 63, 0));
-            }
-        }
-        for (int tile = job.key_tiles - 1; tile >= first[0] / KEYS; tile--) {
+        int end = 0;
+        int top = key_tiles(a, job.q0, Plan::rows) - 1;
+        for (int tile = top; tile >= end; tile--) {
             int stage = place.stage();
             barrier_wait(at.k_empty(stage), place.parity() ^ 1);
             load(at.k_at(stage), KEYS, k_column, tile * KEYS, job.batch, at.k_full(stage));
-            if (tile == job.key_tiles - 1) {
-                barrier_wait(at.q_empty(), parity);
-                note[NOTE_NUMBER] = number;
-                if constexpr (Bounded) {
-#pragma unroll
-                    for (int i = 0; i < 2 * Groups; i++) {
-                        note[NOTE_FIRST + i] = first[i];
-                    }
+            if (tile == top) {
+                int q_stage = queries.stage();
+                barrier_wait(at.q_empty(q_stage), queries.parity() ^ 1);
+                /* The copy is told of its bytes behind the note, which takes as long to make. */
+                head_load<D>(at.q_at(q_stage), Plan::rows, &args.qkv, job.head * D, job.q0,
+                             job.batch, at.q_full(q_stage));
+                volatile int *of = note + q_stage * note_words<Groups, Bounded>();
+                of[NOTE_NUMBER] = number;
+                of[NOTE_BATCH] = job.batch;
+                of[NOTE_HEAD] = job.head;
+                of[NOTE_ROW] = job.q0;
+#pragma unroll 1
+                for (int group = Groups - 1; Bounded && group >= 0; group--) {
+                    int row = job.q0 + 64 * group;
+                    int first = a.sight.first(job.batch, max(row, 0));
+                    int clear = a.sight.first(job.batch, max(row + 63, 0));
+                    of[NOTE_FIRST + 2 * group] = first;
+                    of[NOTE_FIRST + 2 * group + 1] = clear;
+                    end = first / KEYS; /* at last the first warpgroup's */
                 }
-                load(at.q, Plan::rows, job.head * D, job.q0, job.batch, at.q_full());
+                barrier_arrive_expect(at.q_full(q_stage), Plan::q_bytes);
             }
             barrier_wait(at.v_empty(stage), place.parity() ^ 1);
-            load(at.v_at(stage), KEYS, v_column, tile * KEYS, job.batch, at.v_full(stage));
+            load(at.v_at(stage), KEYS, k_column + a.kv_heads * D, tile * KEYS, job.batch,
+                 at.v_full(stage));
             place.count++;
         }
         number = next;
     }
-    barrier_wait(at.q_empty(), parity);
-    note[NOTE_NUMBER] = number; /* the end */
-    barrier_arrive(at.q_full());
+    int q_stage = queries.stage();
+    barrier_wait(at.q_empty(q_stage), queries.parity() ^ 1);
+    note[q_stage * note_words<Groups, Bounded>() + NOTE_NUMBER] = number; /* the end */
+    barrier_arrive(at.q_full(q_stage));
 }
 
 template <int D, int Groups, bool Bounded, bool Capped>
@@ -170,15 +200,21 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
     const FlashArgs &a = args.flash;
     int group = threadIdx.x / WARPGROUP;
     float unit = Capped ? 1.0f : a.scale, factor = unit * LOG2_E; /* of scores as weighed */
-    uint32_t q = panel_descriptor(at.q + group * 64 * PANEL_ROW, 0);
     /* Warpgroup g waits at barrier 1 + g for the one before it; all take as many turns. */
-    auto take_turn = [&] { numbered_wait(1 + group, 2 * WARPGROUP); };
-    auto pass_turn = [&] { numbered_arrive(1 + (group + 1) % Groups, 2 * WARPGROUP); };
-    if (group == Groups - 1) {
-        pass_turn();
-    }
+    auto take_turn = [&](bool mine) {
+        if (mine) {
+            numbered_wait(1 + group, 2 * WARPGROUP);
+        }
+    };
+    auto pass_turn = [&](bool mine) {
+        if (mine) {
+            numbered_arrive(1 + (group + 1) % Groups, 2 * WARPGROUP);
+        }
+    };
+    pass_turn(group == Groups - 1);
 
     Place<Plan::stages> place;
+    Place<Plan::q_stages> job_place;
     /* For a tile that these queries do not see. */
     auto pass_over = [&] {
         barrier_wait(at.k_full(place.stage()), place.parity());
@@ -186,56 +222,61 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
         barrier_wait(at.v_full(place.stage()), place.parity());
         warp_arrive(at.v_empty(place.stage()));
         place.count++;
-        take_turn();
-        pass_turn();
     };
-    for (uint32_t parity = 0;; parity ^= 1) {
-        barrier_wait(at.q_full(), parity);
-        int number = warp_read(note + NOTE_NUMBER);
-        if (number >= args.jobs) {
+    for (;; job_place.count++) {
+        int q_stage = job_place.stage();
+        barrier_wait(at.q_full(q_stage), job_place.parity());
+        const volatile int *of = note + q_stage * note_words<Groups, Bounded>();
+        if (warp_read(of + NOTE_NUMBER) >= args.jobs) {
             return;
         }
-        Job job(a, number, Plan::rows);
-        int row0 = job.q0 + 64 * group, tile = job.key_tiles - 1;
-        /* The last tile of the walk, and of the job; keys before `clear` are masked. */
-        int low = 0, end = 0, clear = 0;
+        int q0 = warp_read(of + NOTE_ROW), row0 = q0 + 64 * group;
+        int tile = key_tiles(a, q0, Plan::rows) - 1;
+        uint32_t q = panel_descriptor(at.q_at(q_stage) + group * 64 * PANEL_ROW, 0);
+        /* The last tile of the walk, and of those that all warpgroups see: none if the first has
+         * no queries. */
+        int low = 0, common = 0;
         if constexpr (Bounded) {
-            end = warp_read(note + NOTE_FIRST) / KEYS;
-            low = warp_read(note + NOTE_FIRST + 2 * group) / KEYS;
-            clear = warp_read(note + NOTE_FIRST + 2 * group + 1);
+            low = warp_read(of + NOTE_FIRST + 2 * group) / KEYS;
+            common = warp_read(of + NOTE_FIRST + 2 * (Groups - 1)) / KEYS;
         }
-        auto bound = [&](float(&s)[KEYS / 2], int of_tile) {
-            if constexpr (Capped) {
+        common = q0 < 0 ? INT_MAX : common;
+        /* Bounded: keys before this one are masked; the last tile of the job. */
+        auto clear = [&] { return Bounded ? warp_read(of + NOTE_FIRST + 2 * group + 1) : 0; };
+        auto end = [&] { return Bounded ? warp_read(of + NOTE_FIRST) / KEYS : 0; };
+        auto cap = [&](float(&s)[KEYS / 2]) {
 #pragma unroll
-                for (int i = 0; i < KEYS / 2; i++) {
-                    s[i] = a.sight.cap * tanh_fast(s[i] * a.sight.bend);
-                }
-            }
-            if (Bounded && of_tile * KEYS < clear) {
-                GroupQueries<D>::mask_before(s, a.sight, job.batch, of_tile * KEYS, row0);
+            for (int i = 0; Capped && i < KEYS / 2; i++) {
+                s[i] = a.sight.cap * tanh_fast(s[i] * a.sight.bend);
             }
         };
-        for (; tile >= end && tile * KEYS > row0; tile--) {
+        auto mask_before = [&](float(&s)[KEYS / 2], int of_tile) {
+            GroupQueries<D>::mask_before(s, a.sight, warp_read(of + NOTE_BATCH), of_tile * KEYS,
+                                         row0);
+        };
+        for (; tile >= 0 && tile * KEYS > row0; tile--) {
             pass_over();
         }
-        if (tile < end) { /* no queries: row0 is negative */
-            warp_arrive(at.q_empty());
+        if (tile < 0) { /* no queries: row0 is negative */
+            warp_arrive(at.q_empty(q_stage));
             continue;
         }
 
         GroupQueries<D> queries;
         float s[KEYS / 2], shrink[2];
         barrier_wait(at.k_full(place.stage()), place.parity());
-        take_turn();
+        /* The first warpgroup begins at this tile or the next. */
+        bool by_turns = tile >= common && tile * KEYS <= q0;
+        take_turn(by_turns);
         scores_begin<D, Groups>(s, q, at.k_at(place.stage()));
-        pass_turn();
+        pass_turn(by_turns);
         products_wait<0>();
         pin(s);
         warp_arrive(at.k_empty(place.stage()));
-        if (tile == low) {
-            warp_arrive(at.q_empty());
+        cap(s);
+        if (Bounded && tile * KEYS < clear()) {
+            mask_before(s, tile);
         }
-        bound(s, tile);
         if (tile * KEYS + KEYS - 1 > row0) {
             queries.mask(s, tile * KEYS - row0);
         }
@@ -243,21 +284,21 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
         queries.round_weights(s);
         barrier_wait(at.v_full(place.stage()), place.parity());
 
-#pragma unroll 1
-        for (; tile > low; tile--) {
+        /* From one tile to the next; its scores are masked if it has keys before `clear`. */
+        auto go_on = [&](auto masked) {
             int stage = place.stage(), next = place.stage(1);
             barrier_wait(at.k_full(next), place.parity(1));
-            take_turn();
+            take_turn(tile > common);
             scores_begin<D, Groups>(s, q, at.k_at(next));
             values_begin(queries, at.v_at(stage));
-            pass_turn();
+            pass_turn(tile > common);
             products_wait<1>();
             pin(s);
             warp_arrive(at.k_empty(next));
-            if (tile == low + 1) {
-                warp_arrive(at.q_empty());
+            cap(s);
+            if constexpr (masked.value) {
+                mask_before(s, tile - 1);
             }
-            bound(s, tile - 1);
             bool rises = queries.weigh(s, factor, shrink);
             /* The wait for the next tile's values stands here, and seems to depend on the sums,
              * which are not below zero, because it ends a basic block: else the compiler would
@@ -277,6 +318,16 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
             }
             queries.round_weights(s);
             place.count++;
+            tile--;
+        };
+        int unmasked = Bounded ? max((clear() + KEYS - 1) / KEYS, low) : low;
+#pragma unroll 1
+        while (tile > unmasked) {
+            go_on(std::false_type());
+        }
+#pragma unroll 1
+        while (Bounded && tile > low) {
+            go_on(std::true_type());
         }
 
         values_begin(queries, at.v_at(place.stage()));
@@ -285,15 +336,18 @@ static __device__ __forceinline__ void compute_jobs(const HopperArgs &args,
         pin(queries.p);
         warp_arrive(at.v_empty(place.stage()));
         place.count++;
-        for (; Bounded && tile > end; tile--) {
+
+        /* Read anew: registers are for sums. The note stays until here. */
+        int batch = warp_read(of + NOTE_BATCH), head = warp_read(of + NOTE_HEAD);
+        int row = warp_read(of + NOTE_ROW) + 64 * group;
+        int64_t out_width = (int64_t)a.heads * D;
+        queries.finish(a.lse + ((int64_t)batch * a.heads + head) * a.seq + row,
+                       a.result + ((int64_t)batch * a.seq + row) * out_width + head * D, out_width,
+                       a.seq - row, unit);
+        for (int last = end(); Bounded && tile > last; tile--) {
             pass_over();
         }
-
-        int64_t out_width = (int64_t)a.heads * D;
-        int64_t head = (int64_t)job.batch * a.heads + job.head;
-        queries.finish(a.lse + head * a.seq + row0,
-                       a.result + ((int64_t)job.batch * a.seq + row0) * out_width + job.head * D,
-                       out_width, a.seq - row0, unit);
+        warp_arrive(at.q_empty(q_stage));
     }
 }
 
@@ -304,15 +358,17 @@ static __global__ void __launch_bounds__(HopperPlan<D, Groups>::threads, 1)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     typedef HopperPlan<D, Groups> Plan;
     /* That this is static tells the host which of the two bodies it has: see has_hopper_code. */
-    __shared__ __align__(8) uint64_t barriers[2 + 4 * Plan::stages];
-    __shared__ int note[NOTE_FIRST + (Bounded ? 2 * Groups : 0)];
-    extern __shared__ unsigned char tiles[];
+    __shared__ __align__(8) uint64_t barriers[2 * Plan::q_stages + 4 * Plan::stages];
+    __shared__ int note[Plan::q_stages * note_words<Groups, Bounded>()];
+    extern __shared__ unsigned char memory[];
     HopperShared<D, Groups> at;
-    at.q = (shared_address(tiles) + PANEL_ALIGN - 1) / PANEL_ALIGN * PANEL_ALIGN;
+    at.tiles = (shared_address(memory) + PANEL_ALIGN - 1) / PANEL_ALIGN * PANEL_ALIGN;
     at.barriers = shared_address(barriers);
     if (threadIdx.x == 0) {
-        barrier_init(at.q_full(), 1);
-        barrier_init(at.q_empty(), 4 * Groups);
+        for (int stage = 0; stage < Plan::q_stages; stage++) {
+            barrier_init(at.q_full(stage), 1);
+            barrier_init(at.q_empty(stage), 4 * Groups);
+        }
         for (int stage = 0; stage < Plan::stages; stage++) {
             barrier_init(at.k_full(stage), 1);
             barrier_init(at.k_empty(stage), 4 * Groups);

@@ -83,8 +83,7 @@ static __global__ void __launch_bounds__(256) flash_backward_prepare(BackwardArg
 
 template <int D, bool Bounded>
 static __device__ __forceinline__ void load_jobs(const BackwardArgs &args,
-                                                 const BackwardShared<D> &at,
-                                                 volatile int *job_of_stage)
+                                                 const BackwardShared<D> &at, volatile int *note)
 {
     typedef BackwardPlan<D> Plan;
     const FlashArgs &a = args.flash;
@@ -92,13 +91,20 @@ static __device__ __forceinline__ void load_jobs(const BackwardArgs &args,
     Place<Plan::stages> place;
     for (;; kv.count++) {
         int number = (int)atomicAdd(args.next, 1u), kv_stage = kv.stage();
-        barrier_wait(at.kv_empty(kv_stage), kv.parity() ^ 1);
-        job_of_stage[kv_stage] = number;
+        volatile int *of = note + kv_stage * NOTE_WORDS;
         if (number >= args.jobs) { /* the end */
+            barrier_wait(at.kv_empty(kv_stage), kv.parity() ^ 1);
+            of[NOTE_NUMBER] = number;
             barrier_arrive(at.kv_full(kv_stage));
             return;
         }
         KeyJob<D, Bounded> job(args, number);
+        barrier_wait(at.kv_empty(kv_stage), kv.parity() ^ 1);
+        of[NOTE_NUMBER] = number;
+        of[NOTE_BATCH] = job.batch;
+        of[NOTE_HEAD] = job.kv_head;
+        of[NOTE_BLOCK] = job.block;
+        of[NOTE_END] = job.first + job.per_head;
         int k_column = (a.heads + job.kv_head) * D, v_column = k_column + a.kv_heads * D;
         barrier_arrive_expect(at.kv_full(kv_stage), 2 * Plan::kv_bytes);
         head_load<D>(at.k(kv_stage), KEYS, &args.qkv, k_column, job.block * KEYS, job.batch,
@@ -138,7 +144,7 @@ static __device__ __forceinline__ void load_jobs(const BackwardArgs &args,
 template <int D, bool Bounded>
 static __device__ __forceinline__ void write_sums(const BackwardArgs &args,
                                                   const BackwardShared<D> &at,
-                                                  const volatile int *job_of_stage)
+                                                  const volatile int *note)
 {
     typedef BackwardPlan<D> Plan;
     uint32_t dq = at.tiles + Plan::dq, parity = 0;
@@ -154,13 +160,13 @@ static __device__ __forceinline__ void write_sums(const BackwardArgs &args,
     Place<Plan::kv_stages> kv;
     for (;; kv.count++) {
         barrier_wait(at.kv_full(kv.stage()), kv.parity());
-        int number = job_of_stage[kv.stage()];
-        if (number >= args.jobs) {
+        const volatile int *of = note + kv.stage() * NOTE_WORDS;
+        if (of[NOTE_NUMBER] >= args.jobs) {
             pass_turn();
             return;
         }
+        KeyJob<D, Bounded> job(args, of, [](const volatile int *word) { return *word; });
         barrier_arrive(at.kv_empty(kv.stage()));
-        KeyJob<D, Bounded> job(args, number);
         Walk walk;
         walk.start(job);
         int low = Bounded ? *first_of(args, job, walk.tile) / KEYS : 0; /* block that adds last */
@@ -213,8 +219,7 @@ static __device__ __forceinline__ void write_sums(const BackwardArgs &args,
 template <int D, bool Bounded, bool Capped>
 static __device__ __forceinline__ void compute_jobs(const BackwardArgs &args,
                                                     const BackwardShared<D> &at,
-                                                    unsigned char *tiles,
-                                                    const volatile int *job_of_stage)
+                                                    unsigned char *tiles, const volatile int *note)
 {
     typedef BackwardPlan<D> Plan;
     constexpr int queries = Plan::queries, half = queries / 32; /* of a tile's steps of 16 */
@@ -239,7 +244,7 @@ static __device__ __forceinline__ void compute_jobs(const BackwardArgs &args,
     /* Waits for the keys of a job and gives its number. */
     auto job_at = [&](int ahead) {
         barrier_wait(at.kv_full(kv.stage(ahead)), kv.parity(ahead));
-        return warp_read(&job_of_stage[kv.stage(ahead)]);
+        return warp_read(note + kv.stage(ahead) * NOTE_WORDS + NOTE_NUMBER);
     };
     /* Starts what stands at the beginning of a step, for a job's first. */
     auto begin_walk = [&] {
@@ -260,7 +265,8 @@ static __device__ __forceinline__ void compute_jobs(const BackwardArgs &args,
         if (!seamless) {
             begin_walk();
         }
-        KeyJob<D, Bounded> job(args, number);
+        const volatile int *of = note + kv.stage() * NOTE_WORDS;
+        KeyJob<D, Bounded> job(args, of, warp_read);
         int key0 = job.block * KEYS + 64 * group;
         Walk walk;
         walk.start(job);
@@ -357,8 +363,8 @@ static __device__ __forceinline__ void compute_jobs(const BackwardArgs &args,
                 warp_arrive(at.dq_done());
                 int row = walk.tile * queries + (D == 64 ? 64 * group : 0);
                 rows_store(sum, scales,
-                           a.result + ((int64_t)job.batch * a.seq + row) * width + walk.head * D +
-                               (D == 64 ? 0 : 64 * group),
+                           a.result + ((int64_t)warp_read(of + NOTE_BATCH) * a.seq + row) * width +
+                               walk.head * D + (D == 64 ? 0 : 64 * group),
                            width, a.seq - row);
             }
             if (more) {
@@ -370,10 +376,11 @@ static __device__ __forceinline__ void compute_jobs(const BackwardArgs &args,
             place.count++;
             walk.advance(job);
         }
+        int batch = warp_read(of + NOTE_BATCH), kv_head = warp_read(of + NOTE_HEAD);
         warp_arrive(at.kv_empty(kv.stage()));
         kv.count++;
-        Bf16 *to = a.result + ((int64_t)job.batch * a.seq + key0) * width +
-                   (int64_t)(a.heads + job.kv_head) * D;
+        Bf16 *to =
+            a.result + ((int64_t)batch * a.seq + key0) * width + (int64_t)(a.heads + kv_head) * D;
         rows_store(dk, scales, to, width, a.seq - key0);
         rows_store(dv, ones, to + (int64_t)a.kv_heads * D, width, a.seq - key0);
         if (!seamless) {
@@ -392,7 +399,7 @@ static __global__ void __launch_bounds__(BackwardPlan<D>::threads, 1)
     typedef BackwardPlan<D> Plan;
     /* That this is static tells the host which of the two bodies it has: see has_hopper_code. */
     __shared__ __align__(8) uint64_t barriers[2 + 2 * Plan::kv_stages + 4 * Plan::stages];
-    __shared__ int job_of_stage[2];
+    __shared__ int note[Plan::kv_stages * NOTE_WORDS];
     extern __shared__ unsigned char memory[];
     BackwardShared<D> at;
     at.tiles = (shared_address(memory) + PANEL_ALIGN - 1) / PANEL_ALIGN * PANEL_ALIGN;
@@ -418,14 +425,14 @@ static __global__ void __launch_bounds__(BackwardPlan<D>::threads, 1)
         if (threadIdx.x == 2 * WARPGROUP) {
             map_prefetch(&args.qkv);
             map_prefetch(&args.dout);
-            load_jobs<D, Bounded>(args, at, job_of_stage);
+            load_jobs<D, Bounded>(args, at, note);
         } else if (threadIdx.x == 2 * WARPGROUP + 32) {
-            write_sums<D, Bounded>(args, at, job_of_stage);
+            write_sums<D, Bounded>(args, at, note);
         }
     } else {
         registers_grow<Plan::registers>();
         compute_jobs<D, Bounded, Capped>(args, at, memory + (at.tiles - shared_address(memory)),
-                                         job_of_stage);
+                                         note);
     }
 #else
     (void)args;
@@ -434,6 +441,9 @@ static __global__ void __launch_bounds__(BackwardPlan<D>::threads, 1)
 }
 
 /* ---- Launches ---- */
+
+#define BESIDE_BYTES (8 << 20) /* of the rows in sight of such heads */
+#define BESIDE_MOST 16
 
 template <int D> static int64_t query_tiles(int64_t batch, int64_t heads, int64_t seq)
 {
@@ -474,6 +484,17 @@ size_t flash_hopper_backward_ws(HeadShape s)
     return s.head_dim == 64 ? bytes_for<64>(s) : bytes_for<128>(s);
 }
 
+/* With a window all walks have the same length and end with a sum that is taken back, for which the
+ * last block to add waits: the one before it began hardly earlier. So jobs of several heads come in
+ * turn, which lets time pass between two of one head: of as many heads as have what they read and
+ * add to in the cache. */
+template <int D> static int heads_beside(const FlashArgs &a)
+{
+    int64_t row = D * (2 * sizeof(Bf16) + sizeof(float)) * (a.heads / a.kv_heads);
+    int64_t heads = BESIDE_BYTES / (a.sight.window * row);
+    return a.sight.window == a.seq || heads < 1 ? 1 : (int)min(heads, (int64_t)BESIDE_MOST);
+}
+
 template <int D, bool Bounded, bool Capped>
 static void launch(const CudaBackend *backend, const FlashArgs &flash, float *ws)
 {
@@ -496,6 +517,7 @@ static void launch(const CudaBackend *backend, const FlashArgs &flash, float *ws
     }
     args.turns = (unsigned *)args.ends + (Bounded ? flash.batch * args.flash.blocks : 0);
     args.next = args.turns + tiles;
+    args.beside = heads_beside<D>(flash);
     flash_launch("flash_backward_prepare", flash_backward_prepare<D, Bounded>,
                  tiles * Plan::queries * (D / 8) / 256, 256, 0, backend->stream, args);
     int blocks = args.jobs < backend->processors ? args.jobs : backend->processors;

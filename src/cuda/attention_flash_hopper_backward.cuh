@@ -15,6 +15,7 @@ typedef struct {
      * (B, key blocks) the tile behind the last that sees a key of the block. */
     int *firsts, *ends;
     int jobs, query_tiles;
+    int beside; /* key/value heads whose jobs come in turn */
 } BackwardArgs;
 
 /* Tiles and where they lie in shared memory, in bytes from its first multiple of PANEL_ALIGN. */
@@ -45,9 +46,13 @@ template <int D> struct BackwardPlan {
     }
 };
 
+/* What the loader tells of a job, by stage of its keys: its number, whose keys they are, and the
+ * tile behind the last of its walk. */
+enum { NOTE_NUMBER, NOTE_BATCH, NOTE_HEAD, NOTE_BLOCK, NOTE_END, NOTE_WORDS };
+
 /* A block of keys: step i of its walk is tile first + i % per_head of the (i / per_head)-th
- * query head that shares the keys. Blocks of one head come one after the other, that with the
- * last keys first. */
+ * query head that shares the keys. Blocks of one head come in order, that with the last keys
+ * first; Bounded, with the blocks of args.beside heads in turn. */
 template <int D, bool Bounded> struct KeyJob {
     static constexpr int ratio = KEYS / BackwardPlan<D>::queries; /* query tiles to a key block */
     int batch, kv_head, block, head0, first, per_head, steps;
@@ -55,14 +60,37 @@ template <int D, bool Bounded> struct KeyJob {
     __device__ __forceinline__ KeyJob(const BackwardArgs &args, int job)
     {
         const FlashArgs &a = args.flash;
-        int of_heads = job / a.blocks, group = a.heads / a.kv_heads;
+        int of_heads = job / a.blocks, left = job % a.blocks;
+        if constexpr (Bounded) {
+            int from = of_heads / args.beside * args.beside;
+            int beside = min(args.beside, a.batch * a.kv_heads - from);
+            left = job - from * a.blocks;
+            of_heads = from + left % beside;
+            left /= beside;
+        }
         batch = of_heads / a.kv_heads;
         kv_head = of_heads % a.kv_heads;
-        block = a.blocks - 1 - job % a.blocks;
-        head0 = kv_head * group;
+        block = a.blocks - 1 - left;
+        walk_to(a, Bounded ? args.ends[batch * a.blocks + block] : args.query_tiles);
+    }
+
+    /* As the loader noted it: its readers need not divide, nor wait for memory. read: of a thread
+     * by itself, or of a warp. */
+    template <typename Read>
+    __device__ __forceinline__ KeyJob(const BackwardArgs &args, const volatile int *note, Read read)
+    {
+        batch = read(note + NOTE_BATCH);
+        kv_head = read(note + NOTE_HEAD);
+        block = read(note + NOTE_BLOCK);
+        walk_to(args.flash, read(note + NOTE_END));
+    }
+
+    __device__ __forceinline__ void walk_to(const FlashArgs &a, int end)
+    {
+        head0 = kv_head * (a.heads / a.kv_heads);
         first = block * ratio;
-        per_head = (Bounded ? args.ends[batch * a.blocks + block] : args.query_tiles) - first;
-        steps = per_head * group;
+        per_head = end - first;
+        steps = per_head * (a.heads / a.kv_heads);
     }
 
     /* Key blocks that add to dQ of a tile before this one: all from that on the diagonal down. */
