@@ -13,12 +13,13 @@ typedef struct {
     const float *rope;
     const Bf16 *dout;
     Bf16 *out, *dx;
-    unsigned char *states; /* of sequences from `first` on, or NULL */
-    float *slots;          /* backward: (share, head) sums of parameter gradients */
+    unsigned char *states;  /* of sequences from `first` on, or NULL */
+    unsigned char *records; /* of split chains: see record_bytes */
+    float *slots;           /* backward: (share, head) sums of parameter gradients */
     int64_t width;
     int batch, seq, heads, mini, steps;
     int first, count; /* sequences of this launch */
-    int share;        /* sequences that a block of backward does one after the other */
+    int share;        /* sequences of a block of backward; where chains are split, mini-batches */
     float rate;       /* base_rate / D */
     float eps;
     bool x_wide, dout_wide;   /* every row of every head starts at a multiple of 16 bytes */
@@ -37,6 +38,51 @@ static __host__ __device__ constexpr int64_t slot_floats(int d)
 {
     return (int64_t)d * d + 3 * d + 32;
 }
+
+/* Few chains, that is sequences and heads, are split (ttt_linear_chain.cu): what depends on the
+ * mini-batch before goes along the chain alone, the rest is done for many mini-batches at a time.
+ * The reverse chain takes a record of each mini-batch, of what does not depend on the gradient that
+ * it carries, and leaves in its place that gradient, laid out as a state. A record: tiles of k and
+ * q, turned, and the fragments of a gradient; three times (16, D) f32; 16 rows; D f32. */
+static __host__ __device__ constexpr int64_t record_bytes(int d)
+{
+    return 3 * 32 * d + 3 * 64 * d + 32 * TTT_ROWS + 4 * d;
+}
+
+/* Where the parts of a record lie. f32 fragments: a float4 per thread, then as many. rows: of each
+ * inverse, mean y, mean y zh, rate; means of gamma^2 zh and gamma^2 zh^2. */
+template <int D> struct Record {
+    static constexpr int k = 0, q = 32 * D, dzb = 64 * D, zh = 96 * D, y = zh + 64 * D,
+                         base = y + 64 * D, rows = base + 64 * D, sums = rows + 32 * TTT_ROWS;
+    static_assert(sums + 4 * D == record_bytes(D) && record_bytes(D) % 16 == 0, "a record");
+    static_assert(state_bytes(D) <= record_bytes(D), "a gradient fits the place of its record");
+};
+
+/* Mini-batches of a chain that a block takes where `resident` blocks fit a multiprocessor. */
+static inline int64_t chain_share(const CudaBackend *backend, const TttShape *s, int resident)
+{
+    int64_t busy = (int64_t)resident * backend->processors, steps = ttt_steps(s);
+    return ceil_div(steps, clamp_to(busy / (s->batch * s->heads), 1, steps));
+}
+
+/* Blocks per chain, none of them without a mini-batch. */
+static inline int64_t chain_parts(const TttShape *s, int64_t share)
+{
+    return ceil_div(ttt_steps(s), share);
+}
+
+/* ttt_linear_chain.cu: along the chains. */
+bool ttt_linear_splits(const CudaBackend *backend, const TttShape *shape);
+/* The states of all mini-batches, along the chains. */
+void ttt_linear_chain_scan(const CudaBackend *backend, int head_dim, const TttLinearArgs &args);
+/* Along the chains from their ends: records become gradients of states. Sets w1 and b1 of the
+ * first slots, one per chain. */
+void ttt_linear_chain_reverse(const CudaBackend *backend, int head_dim, const TttLinearArgs &args);
+
+/* ttt_linear_parallel.cu: from the states the outputs; from the states and dout the records. */
+void ttt_linear_chain_output(const CudaBackend *backend, const TttShape *shape, TttLinearArgs args);
+void ttt_linear_chain_prepare(const CudaBackend *backend, const TttShape *shape,
+                              TttLinearArgs args);
 
 /* ttt_linear_forward.cu */
 TttLinearArgs ttt_linear_args(Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope);
@@ -200,4 +246,56 @@ static __device__ __forceinline__ void product_16(float (&c)[2][4], const uint32
 {
     product(c[0], a, b[0], b[1]);
     product(c[1], a, b[2], b[3]);
+}
+
+/* slice += a times the rows of a tile: a is the A fragment of a transposed (16, 16), the tile
+ * (16, D). */
+template <int D>
+static __device__ __forceinline__ void add_to_slice(float (&slice)[D / 8][4],
+                                                    const uint32_t (&a)[4], uint32_t tile)
+{
+#pragma unroll
+    for (int k = 0; k < D / 16; k++) {
+        uint32_t columns[4];
+        load_b_columns<D>(columns, tile, 0, 2 * k);
+        product(slice[2 * k], a, columns[0], columns[1]);
+        product(slice[2 * k + 1], a, columns[2], columns[3]);
+    }
+}
+
+/* ---- Slots ---- */
+
+/* Adds to, or sets, a float of the block's slot. */
+static __device__ __forceinline__ void slot_put(float *to, float value, bool add)
+{
+    *to = add ? *to + value : value;
+}
+
+/* The end of a sequence: its gradient of the state that it started from. */
+template <int D>
+static __device__ __forceinline__ void slot_put_state(float *slot, const float (&dw)[D / 8][4],
+                                                      const float (&db)[2][2], int warp, bool add)
+{
+    int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int t = 0; t < D / 8; t++) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            int row = 16 * warp + lane / 4 + 8 * half;
+            float2 *to = reinterpret_cast<float2 *>(slot + row * D + 8 * t + lane % 4 * 2);
+            float2 value = make_float2(dw[t][2 * half], dw[t][2 * half + 1]);
+            if (add) {
+                value.x += to->x;
+                value.y += to->y;
+            }
+            *to = value;
+        }
+    }
+    if (lane < 4) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            slot_put(slot + D * D + 16 * warp + i / 2 * 8 + lane * 2 + i % 2, db[i / 2][i % 2],
+                     add);
+        }
+    }
 }

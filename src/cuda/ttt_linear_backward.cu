@@ -16,41 +16,6 @@ static constexpr int resident_blocks(int head_dim)
     return head_dim == 32 ? 4 : head_dim == 64 ? 3 : head_dim == 96 ? 2 : 1;
 }
 
-/* Adds to, or sets, a float of the block's slot. */
-static __device__ __forceinline__ void slot_put(float *to, float value, bool add)
-{
-    *to = add ? *to + value : value;
-}
-
-/* The end of a sequence: its gradient of the state that it started from. */
-template <int D>
-static __device__ __forceinline__ void slot_put_state(float *slot, const float (&dw)[D / 8][4],
-                                                      const float (&db)[2][2], int warp, bool add)
-{
-    int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int t = 0; t < D / 8; t++) {
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            int row = 16 * warp + lane / 4 + 8 * half;
-            float2 *to = reinterpret_cast<float2 *>(slot + row * D + 8 * t + lane % 4 * 2);
-            float2 value = make_float2(dw[t][2 * half], dw[t][2 * half + 1]);
-            if (add) {
-                value.x += to->x;
-                value.y += to->y;
-            }
-            *to = value;
-        }
-    }
-    if (lane < 4) {
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            slot_put(slot + D * D + 16 * warp + i / 2 * 8 + lane * 2 + i % 2, db[i / 2][i % 2],
-                     add);
-        }
-    }
-}
-
 /* The end of the block; columns: as add_columns left it; shared: D floats that nobody uses any
  * more. */
 template <int D>
@@ -99,16 +64,20 @@ static __device__ __forceinline__ void slot_put_sums(float *slot, const float4 *
     }
 }
 
-template <int D>
+/* Given: a block has a share of the mini-batches of one sequence and head, whose gradients of
+ * states are in the records. */
+template <int D, bool Given>
 static __global__ void __launch_bounds__(2 * D, resident_blocks(D))
     linear_backward(const TttLinearArgs a)
 {
-    typedef BackwardShared<D> Layout;
-    typedef Behind<D> Loads;
+    typedef BackwardShared<D, Given> Layout;
+    typedef Behind<D, Layout, true, Given> Loads;
     extern __shared__ __align__(128) unsigned char shared[];
     int warp = threadIdx.x / 32;
     int head = blockIdx.x % a.heads, block = blockIdx.x / a.heads;
-    int begin = block * a.share, end = min(begin + a.share, a.count);
+    int begin = Given ? block % a.count : block * a.share;
+    int end = Given ? begin + 1 : min(begin + a.share, a.count);
+    int from = Given ? block / a.count * a.share : 0;
     int inner = a.heads * D, padding = (int)(a.width - 3 * inner - a.heads);
     HeadConstants<D> &constants = *reinterpret_cast<HeadConstants<D> *>(shared + Layout::constants);
     LaneSums sums = {};
@@ -131,27 +100,32 @@ static __global__ void __launch_bounds__(2 * D, resident_blocks(D))
             dw[t][0] = dw[t][1] = dw[t][2] = dw[t][3] = 0;
         }
         __syncthreads(); /* the rotary table, and the sequence before is done with the tiles */
-        int step = a.steps - 1;
-        loads.fetch(a, token, a.states + (state + step) * state_bytes(D), head, step, shared,
-                    step % 2);
-        put_slice<D>(shared + Layout::dw, dw, warp);
+        int step = (Given ? min(from + a.share, a.steps) : a.steps) - 1;
+        auto fetch = [&](int of, int set) {
+            loads.fetch(a, token, a.states + (state + of) * state_bytes(D),
+                        Given ? a.records + (state + of) * record_bytes(D) : NULL, head, of, shared,
+                        set);
+        };
+        fetch(step, step % 2);
+        if constexpr (!Given) {
+            put_slice<D>(shared + Layout::dw, dw, warp);
+        }
         loads.put(a, constants.rate_bias, shared, step % 2);
         __syncthreads();
 #pragma unroll 1
-        for (; step >= 0; step--) {
+        for (; step >= from; step--) {
             int set = step % 2;
             int valid = min(a.mini, a.seq - step * a.mini);
             Bf16 *rows = a.dx + (int64_t)(token + step * a.mini) * a.width + head * D;
-            backward_step<D>(
+            backward_step<D, Given>(
                 a, shared, set, dw, db, sums, head, rows, valid,
                 [&]() {
-                    if (step > 0) {
-                        loads.fetch(a, token, a.states + (state + step - 1) * state_bytes(D), head,
-                                    step - 1, shared, set ^ 1);
+                    if (step > from) {
+                        fetch(step - 1, set ^ 1);
                     }
                 },
                 [&]() {
-                    if (step > 0) {
+                    if (step > from) {
                         loads.put(a, constants.rate_bias, shared, set ^ 1);
                     }
                 });
@@ -162,8 +136,10 @@ static __global__ void __launch_bounds__(2 * D, resident_blocks(D))
                 }
             }
         }
-        slot_put_state<D>(a.slots + blockIdx.x * slot_floats(D), dw, db, warp,
-                          a.add || local > begin);
+        if constexpr (!Given) {
+            slot_put_state<D>(a.slots + blockIdx.x * slot_floats(D), dw, db, warp,
+                              a.add || local > begin);
+        }
     }
     slot_put_sums<D>(a.slots + blockIdx.x * slot_floats(D), columns,
                      reinterpret_cast<float *>(shared + Layout::inner), sums, a.mini, warp, a.add);
@@ -175,7 +151,9 @@ typedef struct {
     const float *slots; /* (count, heads) */
     const Bf16 *index_value;
     float *w1, *b1, *gamma, *beta, *index, *rate_bias;
-    int count, heads, head_dim, mini;
+    int count;  /* of slots per head */
+    int states; /* those of them that have w1 and b1, the first */
+    int heads, head_dim, mini;
     bool add;
 } FoldArgs;
 
@@ -209,7 +187,7 @@ static __global__ void __launch_bounds__(FOLD_THREADS) linear_fold(const FoldArg
     const float *from = a.slots + head * stride + (rest < 3 * d ? at : at + TTT_ROWS);
     float sum = 0;
 #pragma unroll 8
-    for (int k = 0; k < a.count; k++) {
+    for (int k = 0; k < (rest < d ? a.states : a.count); k++) {
         sum += from[k * a.heads * stride];
     }
     if (rest < 0) {
@@ -228,8 +206,23 @@ typedef struct {
     int64_t sequences; /* of a launch */
     int64_t share;     /* of them in a block */
     int64_t blocks;    /* per head */
-    size_t slot_bytes, state_bytes;
+    size_t slot_bytes, record_bytes, state_bytes;
 } Plan;
+
+/* Where chains are split: slots of the blocks behind the reverse chains, records, states. */
+static Plan split_plan_of(const CudaBackend *backend, const TttShape *s, bool again)
+{
+    Plan p = {};
+    int d = (int)s->head_dim;
+    int64_t minis = s->batch * s->heads * ttt_steps(s);
+    p.sequences = s->batch;
+    p.share = chain_share(backend, s, resident_blocks(d));
+    p.blocks = chain_parts(s, p.share) * s->batch;
+    p.slot_bytes = (size_t)(p.blocks * s->heads * slot_floats(d)) * sizeof(float);
+    p.record_bytes = (size_t)(minis * record_bytes(d));
+    p.state_bytes = again ? (size_t)(minis * state_bytes(d)) : 0;
+    return p;
+}
 
 /* All blocks of a launch are on the GPU at once, if sequences suffice, and have about as many of
  * them each. */
@@ -251,28 +244,30 @@ static Plan plan_of(const CudaBackend *backend, const TttShape *s, bool again)
 
 int ttt_linear_backward_shared(int head_dim)
 {
-    return head_dim == 32   ? BackwardShared<32>::bytes
-           : head_dim == 64 ? BackwardShared<64>::bytes
-           : head_dim == 96 ? BackwardShared<96>::bytes
-                            : BackwardShared<128>::bytes;
+    return head_dim == 32   ? BackwardShared<32, false>::bytes
+           : head_dim == 64 ? BackwardShared<64, false>::bytes
+           : head_dim == 96 ? BackwardShared<96, false>::bytes
+                            : BackwardShared<128, false>::bytes;
 }
 
 size_t ttt_linear_backward_ws(const Ctx *c, const TttShape *shape, DType dtype)
 {
     (void)dtype;
-    Plan p = plan_of(cuda_of(c), shape, !c->ttt_keep);
-    return p.slot_bytes + p.state_bytes;
+    const CudaBackend *backend = cuda_of(c);
+    Plan p = ttt_linear_splits(backend, shape) ? split_plan_of(backend, shape, !c->ttt_keep)
+                                               : plan_of(backend, shape, !c->ttt_keep);
+    return p.slot_bytes + p.record_bytes + p.state_bytes;
 }
 
-template <int D>
+template <int D, bool Given>
 static void launch(const CudaBackend *backend, int64_t blocks, const TttLinearArgs &args)
 {
-    flash_launch("ttt_linear_backward", linear_backward<D>, blocks, 2 * D, BackwardShared<D>::bytes,
-                 backend->stream, args);
+    flash_launch("ttt_linear_backward", linear_backward<D, Given>, blocks, 2 * D,
+                 BackwardShared<D, Given>::bytes, backend->stream, args);
 }
 
 static void fold(const CudaBackend *backend, const TttShape *shape, const TttLinearArgs &args,
-                 int64_t count, const TttWeights *grads, Mode mode)
+                 int64_t count, int64_t states, const TttWeights *grads, Mode mode)
 {
     FoldArgs f = {};
     f.slots = args.slots;
@@ -284,6 +279,7 @@ static void fold(const CudaBackend *backend, const TttShape *shape, const TttLin
     f.index = (float *)grads->index.data;
     f.rate_bias = (float *)grads->rate_bias.data;
     f.count = (int)count;
+    f.states = (int)states;
     f.heads = args.heads;
     f.head_dim = (int)shape->head_dim;
     f.mini = args.mini;
@@ -299,8 +295,8 @@ void ttt_linear_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, c
                          void *ws)
 {
     const CudaBackend *backend = cuda_of(c);
-    bool again = !c->ttt_keep;
-    Plan p = plan_of(backend, shape, again);
+    bool again = !c->ttt_keep, split = ttt_linear_splits(backend, shape);
+    Plan p = split ? split_plan_of(backend, shape, again) : plan_of(backend, shape, again);
     int d = (int)shape->head_dim;
     PACER_ASSERT(again || tensor_given(states), "the states that forward kept are missing");
     TttLinearArgs args = ttt_linear_args(x, shape, w, rope);
@@ -309,9 +305,23 @@ void ttt_linear_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, c
     args.dout_wide = aligned_16(args.dout);
     args.dx_pairs = (uintptr_t)dx.data % 4 == 0 && args.width % 2 == 0;
     args.slots = (float *)ws;
-    args.states = again ? (unsigned char *)ws + p.slot_bytes : (unsigned char *)states.data;
+    args.records = (unsigned char *)ws + p.slot_bytes;
+    args.states = again ? args.records + p.record_bytes : (unsigned char *)states.data;
     args.share = (int)p.share;
     PACER_ASSERT(aligned_16(args.states, args.slots), "workspace misses 16-byte alignment");
+    if (split) {
+        if (again) {
+            ttt_linear_chain_scan(backend, d, args);
+        }
+        ttt_linear_chain_prepare(backend, shape, args);
+        ttt_linear_chain_reverse(backend, d, args);
+        int64_t blocks = p.blocks * shape->heads;
+        d == 32   ? launch<32, true>(backend, blocks, args)
+        : d == 64 ? launch<64, true>(backend, blocks, args)
+                  : launch<96, true>(backend, blocks, args);
+        fold(backend, shape, args, p.blocks, shape->batch, grads, mode);
+        return;
+    }
     for (int64_t first = 0; first < shape->batch; first += p.sequences) {
         args.first = (int)first;
         args.count = (int)(shape->batch - first < p.sequences ? shape->batch - first : p.sequences);
@@ -321,18 +331,18 @@ void ttt_linear_backward(Ctx *c, Tensor dout, Tensor x, const TttShape *shape, c
         }
         switch (d) {
         case 32:
-            launch<32>(backend, p.blocks * shape->heads, args);
+            launch<32, false>(backend, p.blocks * shape->heads, args);
             break;
         case 64:
-            launch<64>(backend, p.blocks * shape->heads, args);
+            launch<64, false>(backend, p.blocks * shape->heads, args);
             break;
         case 96:
-            launch<96>(backend, p.blocks * shape->heads, args);
+            launch<96, false>(backend, p.blocks * shape->heads, args);
             break;
         default:
-            launch<128>(backend, p.blocks * shape->heads, args);
+            launch<128, false>(backend, p.blocks * shape->heads, args);
             break;
         }
     }
-    fold(backend, shape, args, p.blocks, grads, mode);
+    fold(backend, shape, args, p.blocks, p.blocks, grads, mode);
 }

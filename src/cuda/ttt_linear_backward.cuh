@@ -15,25 +15,27 @@
  * What is fetched for the mini-batch before is on its way during all of it. */
 #include "cuda/ttt_linear.cuh"
 
-enum { TILE_Q, TILE_K, TILE_V, TILE_DOUT, TILES };
+#define TILES 4 /* q, k, v and, where there is one, dout */
+enum { TILE_Q, TILE_K, TILE_V, TILE_DOUT };
 
-template <int D> struct BackwardShared {
+/* Given: the gradients of states come from memory, like the states, and are not carried. */
+template <int D, bool Given> struct BackwardShared {
     static constexpr int warps = D / 16, tile = TTT_ROWS * D * 2, matrix = D * D * 2;
     static constexpr int part_bytes = TTT_ROWS * part_stride<warps, 8>() * 4;
-    static constexpr int tiles = 0, w = 2 * TILES * tile, dw = w + 2 * matrix, u = dw + matrix,
-                         dzb = u + tile, dz = dzb + tile, rope = dz + tile,
-                         inner = rope + TTT_ROWS * D * 4, pull = inner + part_bytes,
-                         norm = pull + part_bytes,
+    static constexpr int tiles = 0, w = 2 * TILES * tile, dw = w + 2 * matrix,
+                         u = dw + (Given ? 2 : 1) * matrix, dzb = u + tile, dz = dzb + tile,
+                         rope = dz + tile, inner = rope + TTT_ROWS * D * 4,
+                         pull = inner + part_bytes, norm = pull + part_bytes,
                          rates = norm + TTT_ROWS * part_stride<warps, 4>() * 4,
                          b = rates + 2 * 2 * TTT_ROWS * 4, constants = b + 2 * D * 4,
                          columns = constants + sizeof(HeadConstants<D>),
-                         p = columns + 2 * 2 * D * 16, bytes = p + TTT_ROWS * TTT_ROWS * 4;
+                         p = columns + 2 * 2 * D * 16, db = p + TTT_ROWS * TTT_ROWS * 4,
+                         bytes = db + (Given ? 2 * D * 4 : 0);
 };
 
 /* What a mini-batch needs, on its way into one of two sets of tiles. */
-template <int D> struct Behind {
+template <int D, typename Layout, bool Dout, bool Given> struct Behind {
     static constexpr int threads = 2 * D;
-    typedef BackwardShared<D> Layout;
     RateFetch rate;
 
     static __device__ __forceinline__ unsigned char *tile(unsigned char *shared, int set, int of)
@@ -56,24 +58,42 @@ template <int D> struct Behind {
         return reinterpret_cast<float *>(shared + Layout::b) + set * D;
     }
 
-    /* token: the first of the sequence; state: of the mini-batch. */
+    /* Of a state, or of the gradient of one. */
+    static __device__ __forceinline__ void fetch_matrix(unsigned char *to,
+                                                        const unsigned char *state)
+    {
+        tile_load<D, threads>(to, D, reinterpret_cast<const Bf16 *>(state), D, D, true);
+    }
+
+    static __device__ __forceinline__ void fetch_vector(float *to, const unsigned char *state)
+    {
+        if (threadIdx.x < D / 4) {
+            copy_async_16(shared_address(to + threadIdx.x * 4),
+                          state + 2 * D * D + threadIdx.x * 16, true);
+        }
+    }
+
+    /* token: the first of the sequence; state: of the mini-batch; gradient: of the state behind
+     * it, if given. */
     __device__ __forceinline__ void fetch(const TttLinearArgs &a, int token,
-                                          const unsigned char *state, int head, int step,
-                                          unsigned char *shared, int set)
+                                          const unsigned char *state, const unsigned char *gradient,
+                                          int head, int step, unsigned char *shared, int set)
     {
         int inner = a.heads * D, valid = min(a.mini, a.seq - step * a.mini);
         int64_t first = token + step * a.mini;
         const Bf16 *rows = a.x + first * a.width + head * D;
-        tile_load<D, threads>(matrix(shared, set), D, reinterpret_cast<const Bf16 *>(state), D, D,
-                              true);
+        fetch_matrix(matrix(shared, set), state);
         chunk_load<D>(tile(shared, set, TILE_Q), rows, a.width, valid, a.x_wide);
         chunk_load<D>(tile(shared, set, TILE_K), rows + inner, a.width, valid, a.x_wide);
         chunk_load<D>(tile(shared, set, TILE_V), rows + 2 * inner, a.width, valid, a.x_wide);
-        chunk_load<D>(tile(shared, set, TILE_DOUT), a.dout + first * inner + head * D, inner, valid,
-                      a.dout_wide);
-        if (threadIdx.x < D / 4) {
-            copy_async_16(shared_address(b(shared, set) + threadIdx.x * 4),
-                          state + 2 * D * D + threadIdx.x * 16, true);
+        if constexpr (Dout) {
+            chunk_load<D>(tile(shared, set, TILE_DOUT), a.dout + first * inner + head * D, inner,
+                          valid, a.dout_wide);
+        }
+        fetch_vector(b(shared, set), state);
+        if constexpr (Given) {
+            fetch_matrix(shared + Layout::dw + set * Layout::matrix, gradient);
+            fetch_vector(reinterpret_cast<float *>(shared + Layout::db) + set * D, gradient);
         }
         copy_commit();
         rate.fetch(rows + 3 * inner - head * D + head, a.width, valid);
@@ -129,38 +149,23 @@ static __device__ __forceinline__ void put_slice(unsigned char *matrix,
     }
 }
 
-/* slice += a times the rows of a tile: a is the A fragment of a transposed (16, 16), the tile
- * (16, D). */
-template <int D>
-static __device__ __forceinline__ void add_to_slice(float (&slice)[D / 8][4],
-                                                    const uint32_t (&a)[4], uint32_t tile)
-{
-#pragma unroll
-    for (int k = 0; k < D / 16; k++) {
-        uint32_t columns[4];
-        load_b_columns<D>(columns, tile, 0, 2 * k);
-        product(slice[2 * k], a, columns[0], columns[1]);
-        product(slice[2 * k + 1], a, columns[2], columns[3]);
-    }
-}
-
 /* One mini-batch. dw, db: the gradient of the state behind it on entry, of that before it on
- * return. fetch: starts what the next one needs; put: completes it. dx: the mini-batch's first
- * row at the head's q. */
-template <int D, typename Fetch, typename Put>
+ * return; not used if it is given. fetch: starts what the next one needs; put: completes it. dx:
+ * the mini-batch's first row at the head's q. */
+template <int D, bool Given, typename Fetch, typename Put>
 static __device__ __forceinline__ void backward_step(const TttLinearArgs &a, unsigned char *shared,
                                                      int set, float (&dw)[D / 8][4],
                                                      float (&db)[2][2], LaneSums &sums, int head,
                                                      Bf16 *dx, int valid, Fetch fetch, Put put)
 {
-    typedef BackwardShared<D> Layout;
-    typedef Behind<D> Loads;
+    typedef BackwardShared<D, Given> Layout;
+    typedef Behind<D, Layout, true, Given> Loads;
     constexpr int warps = Layout::warps;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, inner = a.heads * D;
     uint32_t q_at = shared_address(Loads::tile(shared, set, TILE_Q));
     uint32_t k_at = shared_address(Loads::tile(shared, set, TILE_K));
     uint32_t w_at = shared_address(Loads::matrix(shared, set));
-    uint32_t dw_at = shared_address(shared + Layout::dw);
+    uint32_t dw_at = shared_address(shared + Layout::dw + (Given ? set * Layout::matrix : 0));
     uint32_t u_at = shared_address(shared + Layout::u);
     uint32_t dzb_at = shared_address(shared + Layout::dzb);
     uint32_t dz_at = shared_address(shared + Layout::dz);
@@ -182,7 +187,12 @@ static __device__ __forceinline__ void backward_step(const TttLinearArgs &a, uns
         get_columns(bias, Loads::b(shared, set), warp);
         set_rows(z, bias);
         set_rows(zb, bias);
-        set_rows(du, db); /* J */
+        if constexpr (Given) {
+            get_columns(bias, reinterpret_cast<const float *>(shared + Layout::db) + set * D, warp);
+            set_rows(du, bias); /* J */
+        } else {
+            set_rows(du, db);
+        }
         set_all(s, 1);
 #pragma unroll
         for (int k = 0; k < D / 16; k++) {
@@ -191,7 +201,11 @@ static __device__ __forceinline__ void backward_step(const TttLinearArgs &a, uns
             load_a<D>(of_q, q_at, 0, 2 * k);
             load_b_rows<D>(of_w, w_at, 16 * warp, 2 * k);
             load_b_rows<D>(k_rows, k_at, 0, 2 * k);
-            slice_to_b<D>(of_dw, dw, k);
+            if constexpr (Given) {
+                load_b_rows<D>(of_dw, dw_at, 16 * warp, 2 * k);
+            } else {
+                slice_to_b<D>(of_dw, dw, k);
+            }
             product_16(z, of_k, of_w);
             product_16(zb, of_q, of_w);
             product_16(s, of_q, k_rows);
@@ -291,8 +305,10 @@ static __device__ __forceinline__ void backward_step(const TttLinearArgs &a, uns
         add_columns<D>(column_sums_at, dgamma, dbeta);
         uint32_t of_dzb[4], of_p[4];
         tile_put_columns<D, 2>(shared + Layout::dzb, 2 * warp, dzb);
-        round_transposed(of_dzb, dzb);
-        add_to_slice<D>(dw, of_dzb, q_at);
+        if constexpr (!Given) {
+            round_transposed(of_dzb, dzb);
+            add_to_slice<D>(dw, of_dzb, q_at);
+        }
 #pragma unroll
         for (int j = 0; j < 2; j++) {
             column[j][0] = dzb[j][0] + dzb[j][2];
@@ -328,19 +344,21 @@ static __device__ __forceinline__ void backward_step(const TttLinearArgs &a, uns
         float square = mean_gamma_square<warps, 2>(inner_parts);
         pull_inner(du, e, z, gamma, square, row, pull, dgamma, dbeta);
         add_columns<D>(column_sums_at, dgamma, dbeta);
-        uint32_t of_dz[4]; /* du is dz now, e is de */
-        tile_put_columns<D, 2>(shared + Layout::dz, 2 * warp, du);
-        round_transposed(of_dz, du);
-        add_to_slice<D>(dw, of_dz, k_at);
-    }
+        tile_put_columns<D, 2>(shared + Layout::dz, 2 * warp, du); /* du is dz now, e is de */
+        if constexpr (!Given) {
+            uint32_t of_dz[4];
+            round_transposed(of_dz, du);
+            add_to_slice<D>(dw, of_dz, k_at);
 #pragma unroll
-    for (int j = 0; j < 2; j++) {
+            for (int j = 0; j < 2; j++) {
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
-            float s = column[j][i] + du[j][i] + du[j][i + 2];
-            s += __shfl_xor_sync(~0u, s, 4);
-            s += __shfl_xor_sync(~0u, s, 8);
-            db[j][i] += s + __shfl_xor_sync(~0u, s, 16);
+                for (int i = 0; i < 2; i++) {
+                    float s = column[j][i] + du[j][i] + du[j][i + 2];
+                    s += __shfl_xor_sync(~0u, s, 4);
+                    s += __shfl_xor_sync(~0u, s, 8);
+                    db[j][i] += s + __shfl_xor_sync(~0u, s, 16);
+                }
+            }
         }
     }
     float dk[2][4];
@@ -394,7 +412,9 @@ static __device__ __forceinline__ void backward_step(const TttLinearArgs &a, uns
     put();
     __syncthreads();
 
-    put_slice<D>(shared + Layout::dw, dw, warp);
+    if constexpr (!Given) {
+        put_slice<D>(shared + Layout::dw, dw, warp);
+    }
 #pragma unroll 2
     for (int k = 0; k < D / 16; k++) {
         uint32_t of_dz[4], of_w[4];

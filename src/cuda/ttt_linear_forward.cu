@@ -366,27 +366,38 @@ bool ttt_linear_covers(const CudaBackend *backend, const TttShape *shape, DType 
 static void forward(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,
                     Tensor out, Tensor states, void *ws)
 {
-    (void)ws;
+    const CudaBackend *backend = cuda_of(c);
+    bool split = ttt_linear_splits(backend, shape);
     TttLinearArgs args = ttt_linear_args(x, shape, w, rope);
     args.out = (Bf16 *)out.data;
     args.out_pairs = (uintptr_t)out.data % 4 == 0;
-    args.states = tensor_given(states) ? (unsigned char *)states.data : NULL;
+    args.states = tensor_given(states) ? (unsigned char *)states.data
+                  : split              ? (unsigned char *)ws
+                                       : NULL;
     PACER_ASSERT(aligned_16(args.states), "states miss 16-byte alignment");
-    launch_for<false>(cuda_of(c), (int)shape->head_dim, args);
+    if (split) {
+        ttt_linear_chain_scan(backend, (int)shape->head_dim, args);
+        ttt_linear_chain_output(backend, shape, args);
+        return;
+    }
+    launch_for<false>(backend, (int)shape->head_dim, args);
+}
+
+static size_t all_states(const TttShape *s)
+{
+    return (size_t)(s->batch * s->heads * ttt_steps(s) * state_bytes((int)s->head_dim));
 }
 
 static size_t forward_ws(const Ctx *c, const TttShape *shape, DType dtype)
 {
-    (void)c, (void)shape, (void)dtype;
-    return 0;
+    (void)dtype;
+    return ttt_linear_splits(cuda_of(c), shape) ? all_states(shape) : 0;
 }
 
 static size_t states_bytes(const Ctx *c, const TttShape *shape, DType dtype)
 {
     (void)dtype;
-    int64_t bytes =
-        shape->batch * shape->heads * ttt_steps(shape) * state_bytes((int)shape->head_dim);
-    return c->ttt_keep ? (size_t)bytes : 0;
+    return c->ttt_keep ? all_states(shape) : 0;
 }
 
 extern "C" const CudaTtt cuda_ttt_linear = {

@@ -2,8 +2,9 @@
 /* What the bf16 kernels of TTT_MLP share. A cluster of four blocks computes a pair (sequence,
  * head); block r of it has slice r of the hidden width 4 D: columns [r D, (r + 1) D) of W1 and the
  * same rows of W2. Sums over the hidden width are thus sums over the cluster: each block sends its
- * part to the shared memory of the others. A mini-batch is a tile of 16 rows; rows beyond its end
- * have q = k = v = 0 and lambda = 0.
+ * part to the shared memory of the others. In the forward pass of heads of 64 it is one block with
+ * four teams of warps instead (ttt_mlp_block.cu). A mini-batch is a tile of 16 rows; rows beyond
+ * its end have q = k = v = 0 and lambda = 0.
  *
  * A block has D / 16 warps. Warp w has 16 columns of its own, [16 w, 16 w + 16), of a product
  * with D columns, be they of the slice or of the head. A state is kept transposed, as f32 C
@@ -68,6 +69,10 @@ constexpr int mlp_stride = D + 8; /* floats from row to row of a sum in shared m
 void ttt_mlp_scan(const CudaBackend *backend, const MlpArgs &args, int head_dim, int pairs,
                   bool keep);
 MlpArgs ttt_mlp_args(Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope);
+
+/* ttt_mlp_block.cu: the same for heads of 64. */
+void ttt_mlp_block_scan(const CudaBackend *backend, const MlpArgs &args, int pairs, bool keep);
+int ttt_mlp_block_shared(); /* bytes of a block */
 
 /* ttt_mlp_backward.cu: the reverse scan behind it. */
 void ttt_mlp_reverse(const CudaBackend *backend, const MlpArgs &args, int head_dim, int pairs);
@@ -380,6 +385,39 @@ static __device__ __forceinline__ void send_to_all(float (*recv)[TTT_ROWS][mlp_s
         cluster_send_quad(there, quads.left, counter);
         cluster_send_quad(there + 32, quads.right, counter);
     }
+}
+
+/* Own columns of 16 rows as f32. */
+template <int Stride>
+static __device__ __forceinline__ void put_part(float (*rows)[Stride], const Square &c, int column)
+{
+    int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            *reinterpret_cast<float2 *>(&rows[lane / 4 + 8 * half][column + 8 * j + lane % 4 * 2]) =
+                make_float2(c[j][2 * half], c[j][2 * half + 1]);
+        }
+    }
+}
+
+/* Copies recv[this block], which all threads have put in place behind writes_ready and a barrier of
+ * the block, to the same place in every other block. By the first threads. */
+template <int D>
+static __device__ __forceinline__ void copy_to_others(float (*recv)[TTT_ROWS][mlp_stride<D>],
+                                                      int rank, uint32_t barrier)
+{
+#if MLP_CLUSTERS
+    int to = threadIdx.x;
+    if (to < MLP_SLICES && to != rank) {
+        uint32_t from = shared_address(&recv[rank][0][0]);
+        asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
+                     "[%0], [%1], %2, [%3];\n" ::"r"(cluster_map(from, to)),
+                     "r"(from), "r"((uint32_t)sizeof recv[0]), "r"(cluster_map(barrier, to))
+                     : "memory");
+    }
+#endif
 }
 
 /* Sends rows to recv[this block] of the blocks that finish them. Stride is that of recv's rows. */

@@ -14,9 +14,9 @@
  * The copies in shared memory stay those of the incoming gradients until the mini-batch has used
  * them.
  *
- * Barriers of a mini-batch, B1 to B4 in the block; between B2 and B3 the arrival of the parts of
- * dG2, and one in the cluster, arrived at before B3 and waited for before B4, that says that
- * everybody has read what was sent. */
+ * Barriers of a mini-batch, B1 to B4 in the block; between B2 and B3 one before the block's part
+ * of dG2 is copied to the others, the arrival of theirs, and one in the cluster, arrived at before
+ * B3 and waited for before B4, that says that everybody has read what was sent. */
 #include "cuda/ttt_mlp_reverse.cuh"
 
 #if MLP_CLUSTERS
@@ -42,6 +42,31 @@ static __device__ __forceinline__ void copy_state(ReverseShared<D> &s, const Mlp
         copy_async_16(shared_address(s.b1[parity]) + 16 * chunk, record.b1[rank] + 4 * chunk, true);
     }
     copy_commit();
+}
+
+/* Starts to bring near what is read into registers later: rows of the record of the mini-batch
+ * before and its tokens, and of this one the output's gradient. Each block a quarter. */
+template <int D>
+static __device__ __forceinline__ void prefetch_rows(const MlpArgs &a, const MlpRecord<D> &record,
+                                                     int rank, int step, int head, int sequence)
+{
+    constexpr int lines = (int)(2 * sizeof record.z2) / 128, inner_rows = 3 * TTT_ROWS;
+    int i = threadIdx.x * MLP_SLICES + rank;
+    const void *at = NULL;
+    if (i < lines) {
+        at = reinterpret_cast<const unsigned char *>(&record.z2[0][0]) + 128 * i;
+    } else if (i < lines + inner_rows) {
+        int row = (i - lines) / 3, which = (i - lines) % 3;
+        int64_t token = (int64_t)sequence * a.seq + (step - 1) * a.mini + min(row, a.mini - 1);
+        at = a.x + token * a.width + (which * a.heads + head) * D;
+    } else if (i < lines + inner_rows + TTT_ROWS) {
+        int row = min(i - lines - inner_rows, min(a.mini, a.seq - step * a.mini) - 1);
+        int64_t token = (int64_t)sequence * a.seq + step * a.mini + row;
+        at = a.dout + (token * a.heads + head) * D;
+    }
+    if (at != NULL) {
+        asm volatile("prefetch.global.L2 [%0];\n" ::"l"(at));
+    }
 }
 
 /* Writes the gradients of q, k and s of the block's own rows of a mini-batch; a thread has a
@@ -222,6 +247,7 @@ __global__ void __launch_bounds__(mlp_threads<D>, D == 64 ? 2 : 1) mlp_reverse(M
         __syncthreads(); /* B1 */
         if (step > 0) {
             copy_state<D>(s, records[step - 1], rank, 1 - parity);
+            prefetch_rows<D>(a, records[step - 1], rank, step, head, sequence);
         }
 
         /* R, G1, U1, and on to Xb. */
@@ -339,7 +365,10 @@ __global__ void __launch_bounds__(mlp_threads<D>, D == 64 ? 2 : 1) mlp_reverse(M
                 MLP_AT(part, i) += MLP_ROW(rates, i) * MLP_AT(t, i);
             }
         }
-        send_to_all<D>(s.dg2, rank, part, warp, dg2_here);
+        put_part(s.dg2[rank], part, 16 * warp);
+        writes_ready();
+        __syncthreads(); /* B2' */
+        copy_to_others<D>(s.dg2, rank, dg2_here);
         if (step > 0) {
             tokens.fetch(a, step - 1);
         }

@@ -1,5 +1,5 @@
-/* TTT_MLP forward in bf16 on tensor cores, and the re-scan of it that the backward pass begins
- * with.
+/* TTT_MLP forward in bf16 on tensor cores by clusters, and the re-scan of it that the backward pass
+ * begins with; heads of 64 have ttt_mlp_block.cu instead.
  *
  * The serial chain of a mini-batch is Z1, X, Z2, G2, G1, W1', W2'; one sum over the cluster (Z2) is
  * in it. The output hangs off the chain: its own sums over the cluster (Xb W2 and Xb X^T) are sent
@@ -221,9 +221,7 @@ static __device__ __forceinline__ void copy_out(unsigned char *to, const unsigne
 #endif
 
 template <int D, bool Keep>
-__global__ void __launch_bounds__(mlp_threads<D>, D == 64 && !Keep   ? 3
-                                                  : D == 64 || !Keep ? 2
-                                                                     : 1) mlp_scan(MlpArgs a)
+__global__ void __launch_bounds__(mlp_threads<D>, Keep ? 1 : 2) mlp_scan(MlpArgs a)
 {
 #if MLP_CLUSTERS
     extern __shared__ __align__(128) unsigned char shared[];
@@ -430,7 +428,7 @@ void ttt_mlp_scan(const CudaBackend *backend, const MlpArgs &args, int head_dim,
                   bool keep)
 {
     if (head_dim == 64) {
-        keep ? launch<64, true>(backend, args, pairs) : launch<64, false>(backend, args, pairs);
+        ttt_mlp_block_scan(backend, args, pairs, keep);
     } else {
         keep ? launch<96, true>(backend, args, pairs) : launch<96, false>(backend, args, pairs);
     }
@@ -450,7 +448,7 @@ MlpArgs ttt_mlp_args(Tensor x, const TttShape *shape, const TttWeights *w, Tenso
 static bool has_code()
 {
     cudaFuncAttributes facts = {};
-    if (cudaFuncGetAttributes(&facts, mlp_scan<64, false>) != cudaSuccess) {
+    if (cudaFuncGetAttributes(&facts, mlp_scan<96, false>) != cudaSuccess) {
         (void)cudaGetLastError();
         return false;
     }
@@ -462,7 +460,8 @@ static bool covers(const CudaBackend *backend, const TttShape *shape, DType dtyp
     return backend->compute >= 90 && dtype == DT_BF16 && shape->kind == TTT_MLP &&
            (shape->head_dim == 64 || shape->head_dim == 96) && shape->mini <= TTT_ROWS &&
            shape->seq <= INT32_MAX / 2 && shape->batch * shape->heads < INT32_MAX / MLP_SLICES &&
-           ttt_mlp_reverse_shared((int)shape->head_dim) <= backend->shared_bytes && has_code();
+           ttt_mlp_reverse_shared((int)shape->head_dim) <= backend->shared_bytes &&
+           ttt_mlp_block_shared() <= backend->shared_bytes && has_code();
 }
 
 static void forward(Ctx *c, Tensor x, const TttShape *shape, const TttWeights *w, Tensor rope,

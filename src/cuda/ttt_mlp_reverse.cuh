@@ -22,7 +22,8 @@ template <int D> struct ReverseShared {
     float lambda[3][TTT_ROWS], gate[3][TTT_ROWS], tau[TTT_ROWS], dtau[TTT_ROWS];
     uint64_t dg2_here, rows_here; /* barriers that count the bytes of what is sent here */
 
-    static constexpr uint32_t dg2_bytes = sizeof(float) * MLP_SLICES * TTT_ROWS * D;
+    static constexpr uint32_t dg2_bytes =
+        sizeof(float) * (MLP_SLICES - 1) * TTT_ROWS * mlp_stride<D>;
     static constexpr uint32_t rows_bytes = sizeof(float) * MLP_SLICES * MLP_OWNED * (2 * D + 1);
 };
 

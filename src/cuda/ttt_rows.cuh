@@ -110,7 +110,7 @@ static __device__ __forceinline__ InnerRow inner_join(float *parts, int row, flo
     }
     InnerRow r;
     r.mean = mean;
-    r.inverse = 1.0f / sqrtf(zz * every + eps);
+    r.inverse = rsqrtf(zz * every + eps);
     r.gz = gz * every * r.inverse;
     r.gzz = gzz * every * r.inverse * r.inverse;
     r.y = r.gz + a_sum * every;
@@ -218,7 +218,7 @@ static __device__ __forceinline__ NormRow norm_join(float *parts, int row, float
     }
     NormRow r;
     r.mean = mean;
-    r.inverse = 1.0f / sqrtf(zz * every + eps);
+    r.inverse = rsqrtf(zz * every + eps);
     r.x = x_sum * every;
     r.xz = xz * every * r.inverse;
     return r;

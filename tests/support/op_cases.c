@@ -83,7 +83,8 @@ static const Heads backward_shapes[] = {
 };
 
 /* Both kinds with every length of a mini-batch that matters: 1, one that divides nothing, those
- * of real layers; sequences shorter than one, of whole ones, and with a rest. The wide heads are
+ * of real layers; sequences shorter than one, of whole ones, with a rest, and of so many that
+ * rings of them in shared memory come round; few sequences and heads, and more. The wide heads are
  * those of real models, the widths of rows with and without padding behind 3HD + H. */
 typedef struct {
     TttShape shape; /* width: the padding alone; base_rate and eps are filled in */
@@ -103,6 +104,10 @@ static const Inner ttt_shapes[] = {
     {{TTT_LINEAR, 1, 32, 4, 64, 16, 4, 0, 0}, 0.05, 0},
     {{TTT_LINEAR, 2, 20, 1, 96, 16, 7, 0, 0}, 0.02, 0},
     {{TTT_LINEAR, 1, 32, 2, 96, 16, 0, 0, 0}, 0.1, 16},
+    {{TTT_LINEAR, 1, 331, 2, 64, 16, 0, 0, 0}, 0.02, 0},
+    {{TTT_LINEAR, 2, 131, 1, 96, 13, 7, 0, 0}, 0.02, 0},
+    {{TTT_LINEAR, 1, 230, 3, 32, 15, 3, 0, 0}, 0.05, 3},
+    {{TTT_LINEAR, 5, 43, 24, 64, 4, 0, 0, 0}, 0.02, 0},
     {{TTT_MLP, 1, 3, 1, 4, 16, 0, 0, 0}, 0.3, 0},
     {{TTT_MLP, 3, 9, 2, 6, 4, 3, 0, 0}, 0.3, 4},
     {{TTT_MLP, 2, 11, 3, 8, 5, 0, 0, 0}, 0.3, 2},
@@ -110,6 +115,8 @@ static const Inner ttt_shapes[] = {
     {{TTT_MLP, 1, 16, 1, 8, 16, 7, 0, 0}, 0.3, 7},
     {{TTT_MLP, 1, 37, 1, 64, 16, 7, 0, 0}, 0.05, 0},
     {{TTT_MLP, 1, 16, 2, 64, 16, 6, 0, 0}, 0.1, 0},
+    {{TTT_MLP, 2, 103, 1, 64, 16, 0, 0, 0}, 0.05, 0},
+    {{TTT_MLP, 1, 75, 2, 64, 12, 6, 0, 0}, 0.1, 2},
     {{TTT_MLP, 1, 20, 1, 96, 16, 7, 0, 0}, 0.05, 0},
 };
 
